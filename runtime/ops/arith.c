@@ -101,20 +101,7 @@ static sw_status binary_infer(const char *op, const sw_type *in, int n_in, sw_ty
     return swi_broadcast(op, &in[0].shape, &in[1].shape, &out[0].shape);
 }
 
-#define PAIR(label, a, b, fill_b)                                                              \
-    {                                                                                          \
-        .name = label, .n_in = 2, .in = {a, b}, .fill = { SW_FILL_NORMAL, fill_b }             \
-    }
-#define IN_BLOCKS                                                                              \
-    {                                                                                          \
-        SW_F32, SW_N16,                                                                        \
-        {                                                                                      \
-            4,                                                                                 \
-            {                                                                                  \
-                2, 3, 2, 2                                                                     \
-            }                                                                                  \
-        }                                                                                      \
-    }
+#define PAIR(label, a, b, fill_b) CASE(label, IN(a, b), .fill = {SW_FILL_NORMAL, fill_b})
 
 /* SIGN: of C, between the operands; LAYOUT: of descriptors; FILL_B: operand b of the cases. */
 #define BINARY(id, SIGN, LAYOUT, FILL_B)                                                       \
@@ -142,30 +129,19 @@ static sw_status binary_infer(const char *op, const sw_type *in, int n_in, sw_ty
         return SW_OK;                                                                          \
     }                                                                                          \
     static const sw_op_case id##_cases[] = {                                                   \
-        PAIR("same", SWI_F32(3, 19), SWI_F32(3, 19), FILL_B),                                  \
-        PAIR("row", SWI_F32(4, 5), SWI_F32(5), FILL_B),                                        \
-        PAIR("column", SWI_F32(4, 1), SWI_F32(4, 5), FILL_B),                                  \
-        PAIR("both repeat", SWI_F32(4, 1, 3), SWI_F32(2, 1), FILL_B),                          \
-        PAIR("scalar", SWI_F32_SCALAR, SWI_F32(2, 3), FILL_B),                                 \
-        PAIR("one", SWI_F32(1), SWI_F32(1), FILL_B),                                           \
-        PAIR("image", SWI_F32(2, 3, 2, 2), SWI_F32(2, 3, 2, 2), FILL_B),                       \
-        PAIR("blocks", IN_BLOCKS, IN_BLOCKS, FILL_B),                                          \
-        PAIR("channels of an image", SWI_F32(2, 3, 2, 2), SWI_F32(3, 1, 1), FILL_B),           \
+        PAIR("same", F32(3, 19), F32(3, 19), FILL_B),                                          \
+        PAIR("row", F32(4, 5), F32(5), FILL_B),                                                \
+        PAIR("column", F32(4, 1), F32(4, 5), FILL_B),                                          \
+        PAIR("both repeat", F32(4, 1, 3), F32(2, 1), FILL_B),                                  \
+        PAIR("scalar", SCALAR, F32(2, 3), FILL_B),                                             \
+        PAIR("one", F32(1), F32(1), FILL_B),                                                   \
+        PAIR("image", F32(2, 3, 2, 2), F32(2, 3, 2, 2), FILL_B),                               \
+        PAIR("blocks", N16(2, 3, 2, 2), N16(2, 3, 2, 2), FILL_B),                              \
+        PAIR("channels of an image", F32(2, 3, 2, 2), F32(3, 1, 1), FILL_B),                   \
     };                                                                                         \
-    const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
-                                   .rebuild = 1,                                               \
-                                   .name = #id,                                                \
-                                   .n_in = 2,                                                  \
-                                   .n_out = 1,                                                 \
-                                   .infer = id##_infer,                                        \
-                                   .layout = LAYOUT,                                           \
-                                   .strided_in = 3,                                            \
-                                   .inplace = 3,                                               \
-                                   .forward = id##_forward,                                    \
-                                   .rule = id##_rule,                                          \
-                                   .reference = id##_reference,                                \
-                                   .cases = id##_cases,                                        \
-                                   .n_cases = SWI_COUNT(id##_cases)}
+    OP(id, 2, 0, 1, .rebuild = 1, .infer = id##_infer, .layout = LAYOUT, .strided_in = 3,      \
+       .inplace = 3, .forward = id##_forward, .rule = id##_rule,                               \
+       CHECKS(id##_reference, id##_cases))
 
 BINARY(add, +, swi_layout_keep, SW_FILL_NORMAL);
 BINARY(mul, *, swi_layout_keep, SW_FILL_NORMAL);
@@ -228,37 +204,12 @@ static sw_status where_reference(const sw_reference *r)
 
 #define MASK_FIRST .fill = {SW_FILL_LABELS}, .limit = 2
 static const sw_op_case where_cases[] = {
-    {.name = "same",
-     .n_in = 3,
-     .in = {SWI_U8(3, 19), SWI_F32(3, 19), SWI_F32(3, 19)},
-     MASK_FIRST},
-    {.name = "a mask for rows, a scalar",
-     .n_in = 3,
-     .in = {SWI_U8(4, 1), SWI_F32(4, 5), SWI_F32_SCALAR},
-     MASK_FIRST},
-    {.name = "all repeat",
-     .n_in = 3,
-     .in = {SWI_U8(2, 3), SWI_F32(4, 1, 3), SWI_F32(2, 1)},
-     MASK_FIRST},
-    {.name = "one", .n_in = 3, .in = {SWI_U8(1), SWI_F32(1), SWI_F32(1)}, MASK_FIRST},
-    {.name = "image",
-     .n_in = 3,
-     .in = {SWI_U8(2, 1, 2, 2),
-            {SW_F32, SW_N16, {4, {2, 3, 2, 2}}},
-            {SW_F32, SW_N16, {4, {2, 3, 2, 2}}}},
-     MASK_FIRST},
+    CASE("same", IN(U8(3, 19), F32(3, 19), F32(3, 19)), MASK_FIRST),
+    CASE("a mask for rows, a scalar", IN(U8(4, 1), F32(4, 5), SCALAR), MASK_FIRST),
+    CASE("all repeat", IN(U8(2, 3), F32(4, 1, 3), F32(2, 1)), MASK_FIRST),
+    CASE("one", IN(U8(1), F32(1), F32(1)), MASK_FIRST),
+    CASE("image", IN(U8(2, 1, 2, 2), N16(2, 3, 2, 2), N16(2, 3, 2, 2)), MASK_FIRST),
 };
 
-const sw_op_desc sw_op_where = {.size = sizeof(sw_op_desc),
-                                .rebuild = 1,
-                                .name = "where",
-                                .n_in = 3,
-                                .n_out = 1,
-                                .infer = where_infer,
-                                .strided_in = 7,
-                                .inplace = 6,
-                                .forward = where_forward,
-                                .rule = where_rule,
-                                .reference = where_reference,
-                                .cases = where_cases,
-                                .n_cases = SWI_COUNT(where_cases)};
+OP(where, 3, 0, 1, .rebuild = 1, .infer = where_infer, .strided_in = 7, .inplace = 6,
+   .forward = where_forward, .rule = where_rule, CHECKS(where_reference, where_cases));

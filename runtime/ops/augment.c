@@ -114,41 +114,18 @@ static sw_status reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc flip_grads[] = {{.n_makes = 1,
-                                           .makes = {0},
-                                           .n_operands = 1,
-                                           .operands = {SW_DOUT(0)},
-                                           .kernel = backward,
-                                           .operations = flip_operations}};
-static const sw_grad_desc crop_grads[] = {{.n_makes = 1,
-                                           .makes = {0},
-                                           .n_operands = 1,
-                                           .operands = {SW_DOUT(0)},
-                                           .kernel = backward,
-                                           .operations = crop_operations}};
+static const sw_grad_desc flip_grads[] = {
+    GRAD(MAKES(0), FROM(SW_DOUT(0)), backward, flip_operations)};
+static const sw_grad_desc crop_grads[] = {
+    GRAD(MAKES(0), FROM(SW_DOUT(0)), backward, crop_operations)};
 
 #define CASES(some, other)                                                                     \
     {                                                                                          \
-        {.name = "some", .n_in = 1, .in = {SWI_F32(3, 2, 4, 5)}, .attrs = some},               \
-            {.name = "many",                                                                   \
-             .n_in = 1,                                                                        \
-             .in = {SWI_F32(37, 1, 7, 6)},                                                     \
-             .fill = {SW_FILL_DISTINCT},                                                       \
-             .attrs = other},                                                                  \
-            {.name = "bytes",                                                                  \
-             .n_in = 1,                                                                        \
-             .in = {SWI_U8(33, 3, 8, 5)},                                                      \
-             .fill = {SW_FILL_BYTES},                                                          \
-             .attrs = some},                                                                   \
-            {.name = "wide bytes",                                                             \
-             .n_in = 1,                                                                        \
-             .in = {SWI_U8(5, 1, 6, 70)},                                                      \
-             .fill = {SW_FILL_BYTES},                                                          \
-             .attrs = other},                                                                  \
-            {.name = "larger than a block",                                                    \
-             .n_in = 1,                                                                        \
-             .in = {SWI_F32(3, 3, 40, 37)},                                                    \
-             .attrs = other},                                                                  \
+        CASE("some", IN(F32(3, 2, 4, 5)), .attrs = some),                                      \
+            CASE("many", IN(F32(37, 1, 7, 6)), FILL(DISTINCT), .attrs = other),                \
+            CASE("bytes", IN(U8(33, 3, 8, 5)), FILL(BYTES), .attrs = some),                    \
+            CASE("wide bytes", IN(U8(5, 1, 6, 70)), FILL(BYTES), .attrs = other),              \
+            CASE("larger than a block", IN(F32(3, 3, 40, 37)), .attrs = other),                \
     }
 
 static const swi_augment_attrs flips[] = {{0.5f, 0}, {0.3f, 0}, {1.0f, 0}};
@@ -156,37 +133,13 @@ static const sw_op_case flip_cases[] = CASES(&flips[0], &flips[1]);
 static const swi_augment_attrs crops[] = {{0.0f, 2}, {0.0f, 4}};
 static const sw_op_case crop_cases[] = CASES(&crops[0], &crops[1]);
 
-const sw_op_desc sw_op_random_flip = {.size = sizeof(sw_op_desc),
-                                      .rebuild = 1,
-                                      .name = "random_flip",
-                                      .n_in = 1,
-                                      .n_out = 1,
-                                      .attrs_bytes = sizeof(swi_augment_attrs),
-                                      .infer = flip_infer,
-                                      .forward = forward,
-                                      .grads = flip_grads,
-                                      .n_grads = SWI_COUNT(flip_grads),
-                                      .random = 1,
-                                      .reference = reference,
-                                      .cases = flip_cases,
-                                      .n_cases = SWI_COUNT(flip_cases),
-                                      .operations = flip_operations};
+OP(random_flip, 1, 0, 1, ATTRS(swi_augment_attrs), .rebuild = 1, .infer = flip_infer,
+   .forward = forward, .random = 1, .operations = flip_operations, GRADS(flip_grads),
+   CHECKS(reference, flip_cases));
 
-const sw_op_desc sw_op_random_crop = {.size = sizeof(sw_op_desc),
-                                      .rebuild = 1,
-                                      .name = "random_crop",
-                                      .n_in = 1,
-                                      .n_out = 1,
-                                      .attrs_bytes = sizeof(swi_augment_attrs),
-                                      .infer = crop_infer,
-                                      .forward = forward,
-                                      .grads = crop_grads,
-                                      .n_grads = SWI_COUNT(crop_grads),
-                                      .random = 1,
-                                      .reference = reference,
-                                      .cases = crop_cases,
-                                      .n_cases = SWI_COUNT(crop_cases),
-                                      .operations = crop_operations};
+OP(random_crop, 1, 0, 1, ATTRS(swi_augment_attrs), .rebuild = 1, .infer = crop_infer,
+   .forward = forward, .random = 1, .operations = crop_operations, GRADS(crop_grads),
+   CHECKS(reference, crop_cases));
 
 /* ---- calls ------------------------------------------------------------------------------- */
 

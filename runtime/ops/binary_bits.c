@@ -59,27 +59,14 @@ static uint64_t of_input(const sw_kernel_info *info)
 
 static const swi_number_attrs zero = {0.0f}, half = {0.5f};
 static const sw_op_case binarize_cases[] = {
-    {.name = "rows", .n_in = 1, .in = {SWI_F32(7, 130)}, .attrs = &zero},
-    {.name = "images",
-     .n_in = 1,
-     .in = {SWI_F32(3, 70, 5, 4)},
-     .fill = {SW_FILL_UNIT},
-     .attrs = &half},
-    {.name = "many", .n_in = 1, .in = {SWI_F32(300, 64)}, .attrs = &half},
+    CASE("rows", IN(F32(7, 130)), AT(zero)),
+    CASE("images", IN(F32(3, 70, 5, 4)), FILL(UNIT), AT(half)),
+    CASE("many", IN(F32(300, 64)), AT(half)),
 };
 
-const sw_op_desc sw_op_binarize = {.size = sizeof(sw_op_desc),
-                                   .name = "binarize",
-                                   .n_in = 1,
-                                   .n_out = 1,
-                                   .attrs_bytes = sizeof(swi_number_attrs),
-                                   .infer = binarize_infer,
-                                   .forward = binarize_forward,
-                                   .no_gradient = 1,
-                                   .reference = binarize_reference,
-                                   .cases = binarize_cases,
-                                   .n_cases = SWI_COUNT(binarize_cases),
-                                   .operations = of_input};
+OP(binarize, 1, 0, 1, ATTRS(swi_number_attrs), .infer = binarize_infer,
+   .forward = binarize_forward, .no_gradient = 1, .operations = of_input,
+   CHECKS(binarize_reference, binarize_cases));
 
 sw_value sw_binarize(sw_ctx *ctx, sw_value x, float threshold)
 {
@@ -160,30 +147,13 @@ static uint64_t pool_operations(const sw_kernel_info *info)
 
 static const swi_pool_attrs two = {2, 2, 2, 0}, three = {3, 3, 2, 0};
 static const sw_op_case pool_cases[] = {
-    {.name = "2x2",
-     .n_in = 1,
-     .in = {SWI_U8(3, 6, 5, 8)},
-     .fill = {SW_FILL_BYTES},
-     .attrs = &two},
-    {.name = "overlapping",
-     .n_in = 1,
-     .in = {SWI_U8(2, 7, 8, 24)},
-     .fill = {SW_FILL_BYTES},
-     .attrs = &three},
+    CASE("2x2", IN(U8(3, 6, 5, 8)), FILL(BYTES), AT(two)),
+    CASE("overlapping", IN(U8(2, 7, 8, 24)), FILL(BYTES), AT(three)),
 };
 
-const sw_op_desc sw_op_binary_max_pool2d = {.size = sizeof(sw_op_desc),
-                                            .name = "binary_max_pool2d",
-                                            .n_in = 1,
-                                            .n_out = 1,
-                                            .attrs_bytes = sizeof(swi_pool_attrs),
-                                            .infer = pool_infer,
-                                            .forward = pool_forward,
-                                            .no_gradient = 1,
-                                            .reference = pool_reference,
-                                            .cases = pool_cases,
-                                            .n_cases = SWI_COUNT(pool_cases),
-                                            .operations = pool_operations};
+OP(binary_max_pool2d, 1, 0, 1, ATTRS(swi_pool_attrs), .infer = pool_infer,
+   .forward = pool_forward, .no_gradient = 1, .operations = pool_operations,
+   CHECKS(pool_reference, pool_cases));
 
 sw_value sw_binary_max_pool2d(sw_ctx *ctx, sw_value bits, int k, int stride)
 {
@@ -237,19 +207,10 @@ static uint64_t scale_operations(const sw_kernel_info *info)
 }
 
 static const sw_op_case scale_cases[] = {
-    {.name = "matrix", .n_in = 1, .in = {SWI_F32(9, 37)}},
-    {.name = "filters", .n_in = 1, .in = {SWI_F32(40, 50, 3, 3)}},
+    CASE("matrix", IN(F32(9, 37))),
+    CASE("filters", IN(F32(40, 50, 3, 3))),
 };
 
-const sw_op_desc sw_op_logit_scale = {.size = sizeof(sw_op_desc),
-                                      .name = "logit_scale",
-                                      .n_in = 1,
-                                      .n_out = 1,
-                                      .infer = scale_infer,
-                                      .scratch_bytes = scale_scratch,
-                                      .forward = scale_forward,
-                                      .no_gradient = 1,
-                                      .reference = scale_reference,
-                                      .cases = scale_cases,
-                                      .n_cases = SWI_COUNT(scale_cases),
-                                      .operations = scale_operations};
+OP(logit_scale, 1, 0, 1, .infer = scale_infer, .scratch_bytes = scale_scratch,
+   .forward = scale_forward, .no_gradient = 1, .operations = scale_operations,
+   CHECKS(scale_reference, scale_cases));

@@ -103,59 +103,19 @@ static sw_status reference(const sw_reference *r)
 }
 
 static const sw_grad_desc grads[] = {
-    {.n_makes = 2,
-     .makes = {0, 1},
-     .n_operands = 3,
-     .operands = {SW_DOUT(0), SW_IN(0), SW_IN(1)},
-     .inplace = 3,
-     .kernel = both_kernel,
-     .operations = both_operations},
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 2,
-     .operands = {SW_DOUT(0), SW_IN(1)},
-     .kernel = dx_kernel,
-     .operations = dx_operations},
-    {.n_makes = 1,
-     .makes = {1},
-     .n_operands = 2,
-     .operands = {SW_DOUT(0), SW_IN(0)},
-     .kernel = ds_kernel,
-     .operations = ds_operations},
+    GRAD(MAKES(0, 1), FROM(SW_DOUT(0), SW_IN(0), SW_IN(1)), both_kernel, both_operations,
+         .inplace = 3),
+    GRAD(MAKES(0), FROM(SW_DOUT(0), SW_IN(1)), dx_kernel, dx_operations),
+    GRAD(MAKES(1), FROM(SW_DOUT(0), SW_IN(0)), ds_kernel, ds_operations),
 };
 
-#define N16_CASE(b, c, h, w)                                                                   \
-    {                                                                                          \
-        {SW_F32, SW_N16, {4, {b, c, h, w}}},                                                   \
-        {                                                                                      \
-            SW_F32, SW_N16,                                                                    \
-            {                                                                                  \
-                4,                                                                             \
-                {                                                                              \
-                    b, c, 1, 1                                                                 \
-                }                                                                              \
-            }                                                                                  \
-        }                                                                                      \
-    }
 static const sw_op_case cases[] = {
-    {.name = "plain", .n_in = 2, .in = {SWI_F32(3, 2, 5, 7), SWI_F32(3, 2, 1, 1)}},
-    {.name = "one element", .n_in = 2, .in = {SWI_F32(1, 1, 1, 1), SWI_F32(1, 1, 1, 1)}},
-    {.name = "wide", .n_in = 2, .in = {SWI_F32(2, 3, 9, 17), SWI_F32(2, 3, 1, 1)}},
-    {.name = "17 images in blocks", .n_in = 2, .in = N16_CASE(17, 3, 3, 5)},
-    {.name = "blocks, one place", .n_in = 2, .in = N16_CASE(33, 2, 1, 1)},
+    CASE("plain", IN(F32(3, 2, 5, 7), F32(3, 2, 1, 1))),
+    CASE("one element", IN(F32(1, 1, 1, 1), F32(1, 1, 1, 1))),
+    CASE("wide", IN(F32(2, 3, 9, 17), F32(2, 3, 1, 1))),
+    CASE("17 images in blocks", IN(N16(17, 3, 3, 5), N16(17, 3, 1, 1))),
+    CASE("blocks, one place", IN(N16(33, 2, 1, 1), N16(33, 2, 1, 1))),
 };
 
-const sw_op_desc sw_op_channel_scale = {.size = sizeof(sw_op_desc),
-                                        .name = "channel_scale",
-                                        .n_in = 2,
-                                        .n_out = 1,
-                                        .infer = infer,
-                                        .layout = swi_layout_first,
-                                        .inplace = 1,
-                                        .rebuild = 1,
-                                        .forward = forward,
-                                        .grads = grads,
-                                        .n_grads = SWI_COUNT(grads),
-                                        .reference = reference,
-                                        .cases = cases,
-                                        .n_cases = SWI_COUNT(cases)};
+OP(channel_scale, 2, 0, 1, .infer = infer, .layout = swi_layout_first, .inplace = 1,
+   .rebuild = 1, .forward = forward, GRADS(grads), CHECKS(reference, cases));

@@ -48,24 +48,13 @@ static sw_status copy_reference(const sw_reference *r)
 }
 
 static const sw_op_case copy_cases[] = {
-    {.name = "matrix", .n_in = 1, .in = {SWI_F32(5, 7)}},
-    {.name = "image", .n_in = 1, .in = {SWI_F32(3, 2, 4, 5)}},
+    CASE("matrix", IN(F32(5, 7))),
+    CASE("image", IN(F32(3, 2, 4, 5))),
 };
 
-const sw_op_desc sw_op_copy = {.size = sizeof(sw_op_desc),
-                               .rebuild = 1,
-                               .name = "copy",
-                               .n_in = 1,
-                               .n_out = 1,
-                               .infer = copy_infer,
-                               .layout = swi_layout_keep,
-                               .strided_in = 1,
-                               .forward = copy_forward,
-                               .rule = copy_rule,
-                               .reference = copy_reference,
-                               .cases = copy_cases,
-                               .n_cases = SWI_COUNT(copy_cases),
-                               .operations = swi_count_none};
+OP(copy, 1, 0, 1, .rebuild = 1, .infer = copy_infer, .layout = swi_layout_keep, .strided_in = 1,
+   .forward = copy_forward, .rule = copy_rule, .operations = swi_count_none,
+   CHECKS(copy_reference, copy_cases));
 
 /* ---- fill: a constant, padding lanes included -------------------------------------------- */
 
@@ -94,22 +83,12 @@ static sw_status fill_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const swi_fill_attrs fill_attrs = {SWI_F32(3, 5), 1.5f};
-static const sw_op_case fill_cases[] = {{.name = "matrix", .n_in = 0, .attrs = &fill_attrs}};
+static const swi_fill_attrs fill_attrs = {F32(3, 5), 1.5f};
+static const sw_op_case fill_cases[] = {CASE("matrix", AT(fill_attrs))};
 
-const sw_op_desc sw_op_fill = {.size = sizeof(sw_op_desc),
-                               .rebuild = 1,
-                               .name = "fill",
-                               .n_in = 0,
-                               .n_out = 1,
-                               .attrs_bytes = sizeof(swi_fill_attrs),
-                               .infer = fill_infer,
-                               .forward = fill_forward,
-                               .no_gradient = 1,
-                               .reference = fill_reference,
-                               .cases = fill_cases,
-                               .n_cases = SWI_COUNT(fill_cases),
-                               .operations = swi_count_none};
+OP(fill, 0, 0, 1, ATTRS(swi_fill_attrs), .rebuild = 1, .infer = fill_infer,
+   .forward = fill_forward, .no_gradient = 1, .operations = swi_count_none,
+   CHECKS(fill_reference, fill_cases));
 
 sw_value sw_full(sw_ctx *ctx, sw_shape shape, float value)
 {
@@ -151,22 +130,12 @@ static void to_n16_rule(sw_ctx *ctx, const sw_rule *r)
 }
 
 static const sw_op_case layout_cases[] = {
-    {.name = "one", .n_in = 1, .in = {SWI_F32(1, 2, 3, 3)}},
-    {.name = "tail", .n_in = 1, .in = {SWI_F32(19, 3, 5, 4)}},
+    CASE("one", IN(F32(1, 2, 3, 3))),
+    CASE("tail", IN(F32(19, 3, 5, 4))),
 };
 
-const sw_op_desc sw_op_to_n16 = {.size = sizeof(sw_op_desc),
-                                 .rebuild = 1,
-                                 .name = "to_n16",
-                                 .n_in = 1,
-                                 .n_out = 1,
-                                 .infer = to_n16_infer,
-                                 .forward = to_n16_forward,
-                                 .rule = to_n16_rule,
-                                 .reference = copy_reference,
-                                 .cases = layout_cases,
-                                 .n_cases = SWI_COUNT(layout_cases),
-                                 .operations = swi_count_none};
+OP(to_n16, 1, 0, 1, .rebuild = 1, .infer = to_n16_infer, .forward = to_n16_forward,
+   .rule = to_n16_rule, .operations = swi_count_none, CHECKS(copy_reference, layout_cases));
 
 static sw_status from_n16_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -195,13 +164,5 @@ static void from_n16_rule(sw_ctx *ctx, const sw_rule *r)
 
 /* Its input cannot be given from outside (inputs are plain): it is checked after every conv op
  * and by the other direction's gradient. */
-const sw_op_desc sw_op_from_n16 = {.size = sizeof(sw_op_desc),
-                                   .rebuild = 1,
-                                   .name = "from_n16",
-                                   .n_in = 1,
-                                   .n_out = 1,
-                                   .infer = from_n16_infer,
-                                   .forward = from_n16_forward,
-                                   .rule = from_n16_rule,
-                                   .reference = copy_reference,
-                                   .operations = swi_count_none};
+OP(from_n16, 1, 0, 1, .rebuild = 1, .infer = from_n16_infer, .forward = from_n16_forward,
+   .rule = from_n16_rule, .operations = swi_count_none, .reference = copy_reference);

@@ -62,40 +62,22 @@ static sw_status reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc grads[] = {{.n_makes = 1,
-                                      .makes = {0},
-                                      .n_operands = 1,
-                                      .operands = {SW_DOUT(0)},
-                                      .inplace = 1,
-                                      .kernel = dx_kernel,
-                                      .operations = operations}};
+static const sw_grad_desc grads[] = {
+    GRAD(MAKES(0), FROM(SW_DOUT(0)), dx_kernel, operations, .inplace = 1)};
 
 static const swi_line_attrs attrs[] = {{0}, {1}, {2}};
 static const sw_op_case cases[] = {
-    {.name = "cols", .n_in = 1, .in = {SWI_F32(4, 7)}, .attrs = &attrs[1]},
-    {.name = "rows", .n_in = 1, .in = {SWI_F32(5, 37)}, .attrs = &attrs[0]},
-    {.name = "middle", .n_in = 1, .in = {SWI_F32(3, 6, 21)}, .attrs = &attrs[1]},
-    {.name = "many lines", .n_in = 1, .in = {SWI_F32(70, 50)}, .attrs = &attrs[1]},
-    {.name = "image", .n_in = 1, .in = {SWI_F32(17, 2, 5, 3)}, .attrs = &attrs[2]},
-    {.name = "long line", .n_in = 1, .in = {SWI_F32(3000)}, .attrs = &attrs[0]},
-    {.name = "one element", .n_in = 1, .in = {SWI_F32(1)}, .attrs = &attrs[0]},
+    CASE("cols", IN(F32(4, 7)), AT(attrs[1])),
+    CASE("rows", IN(F32(5, 37)), AT(attrs[0])),
+    CASE("middle", IN(F32(3, 6, 21)), AT(attrs[1])),
+    CASE("many lines", IN(F32(70, 50)), AT(attrs[1])),
+    CASE("image", IN(F32(17, 2, 5, 3)), AT(attrs[2])),
+    CASE("long line", IN(F32(3000)), AT(attrs[0])),
+    CASE("one element", IN(F32(1)), AT(attrs[0])),
 };
 
-const sw_op_desc sw_op_cumsum = {.size = sizeof(sw_op_desc),
-                                 .name = "cumsum",
-                                 .n_in = 1,
-                                 .n_out = 1,
-                                 .attrs_bytes = sizeof(swi_line_attrs),
-                                 .infer = infer,
-                                 .inplace = 1,
-                                 .rebuild = 1,
-                                 .forward = forward,
-                                 .grads = grads,
-                                 .n_grads = SWI_COUNT(grads),
-                                 .reference = reference,
-                                 .cases = cases,
-                                 .n_cases = SWI_COUNT(cases),
-                                 .operations = operations};
+OP(cumsum, 1, 0, 1, ATTRS(swi_line_attrs), .infer = infer, .inplace = 1, .rebuild = 1,
+   .forward = forward, .operations = operations, GRADS(grads), CHECKS(reference, cases));
 
 sw_value sw_cumsum(sw_ctx *ctx, sw_value x, int axis)
 {

@@ -56,48 +56,23 @@ static sw_status reference(const sw_reference *r)
     return drop_reference(r, ((const swi_number_attrs *)r->attrs)->value);
 }
 
-static const sw_grad_desc grads[] = {{.n_makes = 1,
-                                      .makes = {0},
-                                      .n_operands = 1,
-                                      .operands = {SW_DOUT(0)},
-                                      .inplace = 1,
-                                      .kernel = kernel,
-                                      .operations = operations}};
+static const sw_grad_desc grads[] = {
+    GRAD(MAKES(0), FROM(SW_DOUT(0)), kernel, operations, .inplace = 1)};
 
 static const swi_number_attrs rates[] = {{0.5f}, {0.1f}, {0.9f}, {0.0f}, {1.0f}};
 static const sw_op_case cases[] = {
-    {.name = "matrix", .n_in = 1, .in = {SWI_F32(33, 7)}, .attrs = &rates[0]},
-    {.name = "several parts", .n_in = 1, .in = {SWI_F32(3, 11003)}, .attrs = &rates[1]},
-    {.name = "image, few images", .n_in = 1, .in = {SWI_F32(3, 2, 5, 7)}, .attrs = &rates[0]},
-    {.name = "image in blocks, the last not full",
-     .n_in = 1,
-     .in = {{SW_F32, SW_N16, {4, {35, 3, 5, 7}}}},
-     .attrs = &rates[0]},
-    {.name = "large image in blocks",
-     .n_in = 1,
-     .in = {{SW_F32, SW_N16, {4, {16, 3, 19, 17}}}},
-     .attrs = &rates[2]},
-    {.name = "scalar", .n_in = 1, .in = {SWI_F32_SCALAR}, .attrs = &rates[1]},
-    {.name = "nothing dropped", .n_in = 1, .in = {SWI_F32(5, 13)}, .attrs = &rates[3]},
+    CASE("matrix", IN(F32(33, 7)), AT(rates[0])),
+    CASE("several parts", IN(F32(3, 11003)), AT(rates[1])),
+    CASE("image, few images", IN(F32(3, 2, 5, 7)), AT(rates[0])),
+    CASE("image in blocks, the last not full", IN(N16(35, 3, 5, 7)), AT(rates[0])),
+    CASE("large image in blocks", IN(N16(16, 3, 19, 17)), AT(rates[2])),
+    CASE("scalar", IN(SCALAR), AT(rates[1])),
+    CASE("nothing dropped", IN(F32(5, 13)), AT(rates[3])),
 };
 
-const sw_op_desc sw_op_dropout = {.size = sizeof(sw_op_desc),
-                                  .rebuild = 1,
-                                  .name = "dropout",
-                                  .n_in = 1,
-                                  .n_out = 1,
-                                  .attrs_bytes = sizeof(swi_number_attrs),
-                                  .infer = infer,
-                                  .layout = swi_layout_keep,
-                                  .inplace = 1,
-                                  .forward = kernel,
-                                  .grads = grads,
-                                  .n_grads = SWI_COUNT(grads),
-                                  .random = 1,
-                                  .reference = reference,
-                                  .cases = cases,
-                                  .n_cases = SWI_COUNT(cases),
-                                  .operations = operations};
+OP(dropout, 1, 0, 1, ATTRS(swi_number_attrs), .rebuild = 1, .infer = infer,
+   .layout = swi_layout_keep, .inplace = 1, .forward = kernel, .random = 1,
+   .operations = operations, GRADS(grads), CHECKS(reference, cases));
 
 /* ---- the same by a scalar tensor, a knob ------------------------------------------------- */
 
@@ -122,42 +97,21 @@ static sw_status by_reference(const sw_reference *r)
     return drop_reference(r, (float)r->in[1][0]);
 }
 
-static const sw_grad_desc by_grads[] = {{.n_makes = 1,
-                                         .makes = {0},
-                                         .n_operands = 2,
-                                         .operands = {SW_DOUT(0), SW_IN(1)},
-                                         .inplace = 1,
-                                         .kernel = by_kernel,
-                                         .operations = operations}};
+static const sw_grad_desc by_grads[] = {
+    GRAD(MAKES(0), FROM(SW_DOUT(0), SW_IN(1)), by_kernel, operations, .inplace = 1)};
 
 #define RATE .fill = {SW_FILL_NORMAL, SW_FILL_UNIT}
 static const sw_op_case by_cases[] = {
-    {.name = "matrix", .n_in = 2, .in = {SWI_F32(33, 7), SWI_F32_SCALAR}, RATE},
-    {.name = "several parts", .n_in = 2, .in = {SWI_F32(3, 11003), SWI_F32_SCALAR}, RATE},
-    {.name = "image, few images", .n_in = 2, .in = {SWI_F32(3, 2, 5, 7), SWI_F32_SCALAR}, RATE},
-    {.name = "image in blocks, the last not full",
-     .n_in = 2,
-     .in = {{SW_F32, SW_N16, {4, {35, 3, 5, 7}}}, SWI_F32_SCALAR},
-     RATE},
-    {.name = "scalar", .n_in = 2, .in = {SWI_F32_SCALAR, SWI_F32_SCALAR}, RATE},
+    CASE("matrix", IN(F32(33, 7), SCALAR), RATE),
+    CASE("several parts", IN(F32(3, 11003), SCALAR), RATE),
+    CASE("image, few images", IN(F32(3, 2, 5, 7), SCALAR), RATE),
+    CASE("image in blocks, the last not full", IN(N16(35, 3, 5, 7), SCALAR), RATE),
+    CASE("scalar", IN(SCALAR, SCALAR), RATE),
 };
 
-const sw_op_desc sw_op_dropout_by = {.size = sizeof(sw_op_desc),
-                                     .rebuild = 1,
-                                     .name = "dropout_by",
-                                     .n_in = 2,
-                                     .n_out = 1,
-                                     .infer = by_infer,
-                                     .layout = swi_layout_first,
-                                     .inplace = 1,
-                                     .forward = by_kernel,
-                                     .grads = by_grads,
-                                     .n_grads = SWI_COUNT(by_grads),
-                                     .random = 1,
-                                     .reference = by_reference,
-                                     .cases = by_cases,
-                                     .n_cases = SWI_COUNT(by_cases),
-                                     .operations = operations};
+OP(dropout_by, 2, 0, 1, .rebuild = 1, .infer = by_infer, .layout = swi_layout_first,
+   .inplace = 1, .forward = by_kernel, .random = 1, .operations = operations, GRADS(by_grads),
+   CHECKS(by_reference, by_cases));
 
 /* ---- calls ------------------------------------------------------------------------------- */
 

@@ -187,42 +187,17 @@ static const swi_each_attrs mse = {OF(6, mse)}, bce_with = {OF(6, bce_with)}, l1
 static const swi_each_attrs kl_div = {OF(6, kl_div)}, softmax_ce = {OF(3, softmax_ce)};
 static const swi_each_attrs accuracy = {OF(4, accuracy)};
 #define PAIR(a_name, a_attrs, a_fill, b_fill)                                                  \
-    {                                                                                          \
-        .name = a_name, .n_in = 2, .in = {SWI_F32(12, 5), SWI_F32(12, 5)},                     \
-        .fill = {a_fill, b_fill}, .attrs = a_attrs                                             \
-    }
+    CASE(a_name, IN(F32(12, 5), F32(12, 5)), .fill = {a_fill, b_fill}, .attrs = a_attrs)
 static const sw_op_case cases[] = {
     PAIR("mse", &mse, SW_FILL_NORMAL, SW_FILL_NORMAL),
     PAIR("bce with targets", &bce_with, SW_FILL_NORMAL, SW_FILL_UNIT),
     PAIR("l1", &l1, SW_FILL_NORMAL, SW_FILL_NORMAL),
     PAIR("divergence", &kl_div, SW_FILL_NORMAL, SW_FILL_UNIT),
-    {.name = "cross-entropy",
-     .n_in = 2,
-     .in = {SWI_F32(12, 7), SWI_U8(12)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
-     .limit = 7,
-     .attrs = &softmax_ce},
-    {.name = "accuracy",
-     .n_in = 2,
-     .in = {SWI_F32(12, 7), SWI_I32(12)},
-     .fill = {SW_FILL_DISTINCT, SW_FILL_LABELS},
-     .limit = 7,
-     .attrs = &accuracy},
+    CASE("cross-entropy", IN(F32(12, 7), U8(12)), FILL(NORMAL, LABELS), .limit = 7,
+         AT(softmax_ce)),
+    CASE("accuracy", IN(F32(12, 7), I32(12)), FILL(DISTINCT, LABELS), .limit = 7, AT(accuracy)),
 };
 
-const sw_op_desc sw_op_each = {.size = sizeof(sw_op_desc),
-                               .name = "each",
-                               .n_in = 1,
-                               .max_in = 4,
-                               .n_out = 1,
-                               .attrs_bytes = sizeof(swi_each_attrs),
-                               .infer = infer,
-                               .scratch_bytes = scratch_bytes,
-                               .forward = forward,
-                               .no_gradient = 1,
-                               .reference = reference,
-                               .cases = cases,
-                               .n_cases = SWI_COUNT(cases),
-                               .phase = SW_LOSS,
-                               .has_phase = 1,
-                               .operations = operations};
+OP(each, 1, 4, 1, ATTRS(swi_each_attrs), .infer = infer, .scratch_bytes = scratch_bytes,
+   .forward = forward, .no_gradient = 1, .phase = SW_LOSS, .has_phase = 1,
+   .operations = operations, CHECKS(reference, cases));

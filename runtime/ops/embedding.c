@@ -82,38 +82,23 @@ static sw_status reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc grads[] = {{.n_makes = 1,
-                                      .makes = {1},
-                                      .n_operands = 2,
-                                      .operands = {SW_IN(0), SW_DOUT(0)},
-                                      .kernel = dtable,
-                                      .operations = dtable_operations}};
+static const sw_grad_desc grads[] = {
+    GRAD(MAKES(1), FROM(SW_IN(0), SW_DOUT(0)), dtable, dtable_operations)};
 
 #define IDS(count) .fill = {SW_FILL_LABELS, SW_FILL_NORMAL}, .limit = count
 static const sw_op_case cases[] = {
-    {.name = "bytes, most repeated", .n_in = 2, .in = {SWI_U8(40), SWI_F32(7, 5)}, IDS(7)},
-    {.name = "integers", .n_in = 2, .in = {SWI_I32(3, 11), SWI_F32(300, 12)}, IDS(300)},
-    {.name = "two bytes", .n_in = 2, .in = {SWI_U16(4, 9), SWI_F32(700, 8)}, IDS(700)},
-    {.name = "wide rows", .n_in = 2, .in = {SWI_I32(2, 3, 7), SWI_F32(20, 150)}, IDS(20)},
-    {.name = "many rows", .n_in = 2, .in = {SWI_I32(1500), SWI_F32(400, 65)}, IDS(400)},
-    {.name = "one id", .n_in = 2, .in = {{SW_U8, SW_PLAIN, {0, {0}}}, SWI_F32(3, 4)}, IDS(3)},
-    {.name = "two rows", .n_in = 2, .in = {SWI_U8(70), SWI_F32(2, 3)}, IDS(2)},
-    {.name = "one element", .n_in = 2, .in = {SWI_I32(1), SWI_F32(1, 1)}, IDS(1)},
+    CASE("bytes, most repeated", IN(U8(40), F32(7, 5)), IDS(7)),
+    CASE("integers", IN(I32(3, 11), F32(300, 12)), IDS(300)),
+    CASE("two bytes", IN(U16(4, 9), F32(700, 8)), IDS(700)),
+    CASE("wide rows", IN(I32(2, 3, 7), F32(20, 150)), IDS(20)),
+    CASE("many rows", IN(I32(1500), F32(400, 65)), IDS(400)),
+    CASE("one id", IN({SW_U8, SW_PLAIN, {0, {0}}}, F32(3, 4)), IDS(3)),
+    CASE("two rows", IN(U8(70), F32(2, 3)), IDS(2)),
+    CASE("one element", IN(I32(1), F32(1, 1)), IDS(1)),
 };
 
-const sw_op_desc sw_op_embedding = {.size = sizeof(sw_op_desc),
-                                    .rebuild = 1,
-                                    .name = "embedding",
-                                    .n_in = 2,
-                                    .n_out = 1,
-                                    .infer = infer,
-                                    .forward = forward,
-                                    .grads = grads,
-                                    .n_grads = SWI_COUNT(grads),
-                                    .reference = reference,
-                                    .cases = cases,
-                                    .n_cases = SWI_COUNT(cases),
-                                    .operations = swi_count_none};
+OP(embedding, 2, 0, 1, .rebuild = 1, .infer = infer, .forward = forward,
+   .operations = swi_count_none, GRADS(grads), CHECKS(reference, cases));
 
 sw_value sw_embedding_op(sw_ctx *ctx, sw_value ids, sw_value table)
 {

@@ -294,7 +294,7 @@ static uint64_t operations(const sw_kernel_info *info)
 /* ---- cases --------------------------------------------------------------------------------
  */
 
-#define ATTRS(a_name, a_kind, a_sides, outputs, inputs, a_taps, ...)                           \
+#define MATRIX(a_name, a_kind, a_sides, outputs, inputs, a_taps, ...)                          \
     static const swi_es_gradient_attrs a_name = {.rows = {0, outputs},                         \
                                                  .spec = {.kind = a_kind,                      \
                                                           .sides = a_sides,                    \
@@ -308,19 +308,19 @@ static uint64_t operations(const sw_kernel_info *info)
                                                  .shape = {2, {outputs, (inputs) * (a_taps)}}, \
                                                  __VA_ARGS__}
 #define BOTH (SW_NOISE_IN | SW_NOISE_OUT)
-ATTRS(low_rank, SW_NOISE_LOW_RANK, 0, 19, 37, 1, .l1 = 0.0f);
-ATTRS(wide, SW_NOISE_LOW_RANK, 0, 26, 70, 1, .l1 = 0.0f);
-ATTRS(iid, SW_NOISE_IID, 0, 7, 37, 1, .l1 = 0.0f);
-ATTRS(permuted_in, SW_NOISE_PERMUTED, SW_NOISE_IN, 9, 20, 1, .l1 = 0.0f);
-ATTRS(permuted_out, SW_NOISE_PERMUTED, SW_NOISE_OUT, 20, 9, 1, .l1 = 0.0f);
-ATTRS(permuted, SW_NOISE_PERMUTED, BOTH, 17, 9, 1, .l1 = 0.0f);
-ATTRS(flip_in, SW_NOISE_SIGN_FLIP, SW_NOISE_IN, 9, 20, 1, .l1 = 0.0f);
-ATTRS(flip_out, SW_NOISE_SIGN_FLIP, SW_NOISE_OUT, 20, 9, 1, .l1 = 0.0f);
-ATTRS(flip, SW_NOISE_SIGN_FLIP, BOTH, 18, 33, 1, .l1 = 0.0f);
-ATTRS(sparse, SW_NOISE_SPARSE, BOTH, 13, 15, 1, .l1 = 0.0f);
-ATTRS(dropout, SW_NOISE_DROPOUT, 0, 13, 15, 1, .l1 = 0.0f);
-ATTRS(decay, SW_NOISE_LOW_RANK, 0, 13, 15, 1, .l1 = 0.25f, .l2 = 0.5f);
-ATTRS(sigmas, SW_NOISE_IID, 0, 13, 15, 1, .l2 = 0.5f, .has_sigmas = 1);
+MATRIX(low_rank, SW_NOISE_LOW_RANK, 0, 19, 37, 1, .l1 = 0.0f);
+MATRIX(wide, SW_NOISE_LOW_RANK, 0, 26, 70, 1, .l1 = 0.0f);
+MATRIX(iid, SW_NOISE_IID, 0, 7, 37, 1, .l1 = 0.0f);
+MATRIX(permuted_in, SW_NOISE_PERMUTED, SW_NOISE_IN, 9, 20, 1, .l1 = 0.0f);
+MATRIX(permuted_out, SW_NOISE_PERMUTED, SW_NOISE_OUT, 20, 9, 1, .l1 = 0.0f);
+MATRIX(permuted, SW_NOISE_PERMUTED, BOTH, 17, 9, 1, .l1 = 0.0f);
+MATRIX(flip_in, SW_NOISE_SIGN_FLIP, SW_NOISE_IN, 9, 20, 1, .l1 = 0.0f);
+MATRIX(flip_out, SW_NOISE_SIGN_FLIP, SW_NOISE_OUT, 20, 9, 1, .l1 = 0.0f);
+MATRIX(flip, SW_NOISE_SIGN_FLIP, BOTH, 18, 33, 1, .l1 = 0.0f);
+MATRIX(sparse, SW_NOISE_SPARSE, BOTH, 13, 15, 1, .l1 = 0.0f);
+MATRIX(dropout, SW_NOISE_DROPOUT, 0, 13, 15, 1, .l1 = 0.0f);
+MATRIX(decay, SW_NOISE_LOW_RANK, 0, 13, 15, 1, .l1 = 0.25f, .l2 = 0.5f);
+MATRIX(sigmas, SW_NOISE_IID, 0, 13, 15, 1, .l2 = 0.5f, .has_sigmas = 1);
 #define IMAGE(a_name, a_kind)                                                                  \
     static const swi_es_gradient_attrs a_name = {.rows = {0, 6},                               \
                                                  .spec = {.kind = a_kind,                      \
@@ -349,73 +349,39 @@ IMAGE(image_sparse, SW_NOISE_SPARSE);
 VECTOR(vector, SW_NOISE_NORMAL, 1, {41});
 VECTOR(channels, SW_NOISE_RADEMACHER, 3, {41, 1, 1});
 VECTOR(bits, SW_NOISE_BITS, 1, {41});
-ATTRS(logits, SW_NOISE_BITS_OF_LOGITS, 0, 13, 70, 1, .l2 = 0.5f, .antithetic = 1);
-ATTRS(filters, SW_NOISE_BITS_OF_LOGITS, 0, 6, 5, 9, .l1 = 0.0f);
+MATRIX(logits, SW_NOISE_BITS_OF_LOGITS, 0, 13, 70, 1, .l2 = 0.5f, .antithetic = 1);
+MATRIX(filters, SW_NOISE_BITS_OF_LOGITS, 0, 6, 5, 9, .l1 = 0.0f);
 
-#define CASE(a_name, a_attrs, directions)                                                      \
-    {                                                                                          \
-        .name = a_name, .n_in = 1, .in = {SWI_F32(directions)}, .fill = {SW_FILL_NORMAL},      \
-        .attrs = a_attrs                                                                       \
-    }
 static const sw_op_case cases[] = {
-    CASE("one direction", &vector, 1),
-    CASE("low rank", &low_rank, 33),
-    CASE("low rank, many directions", &wide, 300),
-    CASE("iid", &iid, 20),
-    CASE("permuted in", &permuted_in, 20),
-    CASE("permuted out", &permuted_out, 20),
-    CASE("permuted", &permuted, 20),
-    CASE("sign-flip in", &flip_in, 20),
-    CASE("sign-flip out", &flip_out, 20),
-    CASE("sign-flip", &flip, 20),
-    CASE("sparse", &sparse, 20),
-    CASE("image", &image, 20),
-    CASE("image, permuted", &image_permuted, 20),
-    CASE("image, sign-flip", &image_flip, 20),
-    CASE("image, sparse", &image_sparse, 20),
-    CASE("vector", &vector, 70),
-    CASE("channels", &channels, 70),
-    CASE("bits", &bits, 70),
-    CASE("one direction of a matrix", &low_rank, 1),
-    {.name = "dropout",
-     .n_in = 3,
-     .in = {SWI_F32(20), SWI_F32(13, 15), SWI_F32_SCALAR},
-     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT},
-     .attrs = &dropout},
-    {.name = "l1 and l2",
-     .n_in = 2,
-     .in = {SWI_F32(20), SWI_F32(13, 15)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_AWAY},
-     .attrs = &decay},
-    {.name = "logits, mirrored pairs",
-     .n_in = 4,
-     .in = {SWI_F32(30), SWI_F32(13, 70), SWI_F32_SCALAR, SWI_F32_SCALAR},
-     .fill = {SW_FILL_NORMAL, SW_FILL_AWAY, SW_FILL_UNIT, SW_FILL_UNIT},
-     .attrs = &logits},
-    {.name = "logits of filters",
-     .n_in = 4,
-     .in = {SWI_F32(30), SWI_F32(6, 45), SWI_F32_SCALAR, SWI_F32_SCALAR},
-     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT, SW_FILL_UNIT},
-     .attrs = &filters},
-    {.name = "sigmas",
-     .n_in = 3,
-     .in = {SWI_F32(20), SWI_F32(13, 15), SWI_F32(13, 15)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT},
-     .attrs = &sigmas},
+    CASE("one direction", IN(F32(1)), AT(vector)),
+    CASE("low rank", IN(F32(33)), AT(low_rank)),
+    CASE("low rank, many directions", IN(F32(300)), AT(wide)),
+    CASE("iid", IN(F32(20)), AT(iid)),
+    CASE("permuted in", IN(F32(20)), AT(permuted_in)),
+    CASE("permuted out", IN(F32(20)), AT(permuted_out)),
+    CASE("permuted", IN(F32(20)), AT(permuted)),
+    CASE("sign-flip in", IN(F32(20)), AT(flip_in)),
+    CASE("sign-flip out", IN(F32(20)), AT(flip_out)),
+    CASE("sign-flip", IN(F32(20)), AT(flip)),
+    CASE("sparse", IN(F32(20)), AT(sparse)),
+    CASE("image", IN(F32(20)), AT(image)),
+    CASE("image, permuted", IN(F32(20)), AT(image_permuted)),
+    CASE("image, sign-flip", IN(F32(20)), AT(image_flip)),
+    CASE("image, sparse", IN(F32(20)), AT(image_sparse)),
+    CASE("vector", IN(F32(70)), AT(vector)),
+    CASE("channels", IN(F32(70)), AT(channels)),
+    CASE("bits", IN(F32(70)), AT(bits)),
+    CASE("one direction of a matrix", IN(F32(1)), AT(low_rank)),
+    CASE("dropout", IN(F32(20), F32(13, 15), SCALAR), FILL(NORMAL, NORMAL, UNIT), AT(dropout)),
+    CASE("l1 and l2", IN(F32(20), F32(13, 15)), FILL(NORMAL, AWAY), AT(decay)),
+    CASE("logits, mirrored pairs", IN(F32(30), F32(13, 70), SCALAR, SCALAR),
+         FILL(NORMAL, AWAY, UNIT, UNIT), AT(logits)),
+    CASE("logits of filters", IN(F32(30), F32(6, 45), SCALAR, SCALAR),
+         FILL(NORMAL, NORMAL, UNIT, UNIT), AT(filters)),
+    CASE("sigmas", IN(F32(20), F32(13, 15), F32(13, 15)), FILL(NORMAL, NORMAL, UNIT),
+         AT(sigmas)),
 };
 
-const sw_op_desc sw_op_es_gradient = {.size = sizeof(sw_op_desc),
-                                      .name = "es_gradient",
-                                      .n_in = 1,
-                                      .max_in = 4,
-                                      .n_out = 1,
-                                      .attrs_bytes = sizeof(swi_es_gradient_attrs),
-                                      .infer = infer,
-                                      .scratch_bytes = scratch_bytes,
-                                      .forward = forward,
-                                      .no_gradient = 1,
-                                      .random = 1,
-                                      .reference = reference,
-                                      .cases = cases,
-                                      .n_cases = SWI_COUNT(cases),
-                                      .operations = operations};
+OP(es_gradient, 1, 4, 1, ATTRS(swi_es_gradient_attrs), .infer = infer,
+   .scratch_bytes = scratch_bytes, .forward = forward, .no_gradient = 1, .random = 1,
+   .operations = operations, CHECKS(reference, cases));

@@ -326,15 +326,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-const sw_op_desc sw_op_in_strips = {.size = sizeof(sw_op_desc),
-                                    .name = "in_strips",
-                                    .n_in = 2,
-                                    .max_in = 16,
-                                    .n_out = 1,
-                                    .attrs_bytes = sizeof(swi_strips_attrs),
-                                    .infer = infer,
-                                    .scratch_bytes = swi_strips_scratch,
-                                    .inplace = 1,
-                                    .forward = forward,
-                                    .operations = operations,
-                                    .no_gradient = 1};
+OP(in_strips, 2, 16, 1, ATTRS(swi_strips_attrs), .infer = infer,
+   .scratch_bytes = swi_strips_scratch, .inplace = 1, .forward = forward,
+   .operations = operations, .no_gradient = 1);

@@ -152,48 +152,21 @@ static sw_status reference(const sw_reference *r)
 }
 
 static const sw_grad_desc grads[] = {
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 2,
-     .operands = {SW_IN(1), SW_DOUT(0)},
-     .scratch_bytes = dx_bytes,
-     .kernel = dx_kernel,
-     .operations = dx_operations},
-    {.n_makes = 1,
-     .makes = {1},
-     .n_operands = 2,
-     .operands = {SW_IN(0), SW_DOUT(0)},
-     .scratch_bytes = dw_bytes,
-     .kernel = dw_kernel,
-     .operations = dw_operations},
-    {.n_makes = 1,
-     .makes = {2},
-     .n_operands = 1,
-     .operands = {SW_DOUT(0)},
-     .kernel = db_kernel,
-     .operations = db_operations},
+    GRAD(MAKES(0), FROM(SW_IN(1), SW_DOUT(0)), dx_kernel, dx_operations,
+         .scratch_bytes = dx_bytes),
+    GRAD(MAKES(1), FROM(SW_IN(0), SW_DOUT(0)), dw_kernel, dw_operations,
+         .scratch_bytes = dw_bytes),
+    GRAD(MAKES(2), FROM(SW_DOUT(0)), db_kernel, db_operations),
 };
 
 static const sw_op_case cases[] = {
-    {.name = "bias", .n_in = 3, .in = {SWI_F32(5, 7), SWI_F32(9, 7), SWI_F32(9)}},
-    {.name = "no bias", .n_in = 2, .in = {SWI_F32(1, 3), SWI_F32(2, 3)}},
-    {.name = "wide", .n_in = 3, .in = {SWI_F32(33, 70), SWI_F32(130, 70), SWI_F32(130)}},
+    CASE("bias", IN(F32(5, 7), F32(9, 7), F32(9))),
+    CASE("no bias", IN(F32(1, 3), F32(2, 3))),
+    CASE("wide", IN(F32(33, 70), F32(130, 70), F32(130))),
 };
 
-const sw_op_desc sw_op_linear = {.size = sizeof(sw_op_desc),
-                                 .name = "linear",
-                                 .n_in = 2,
-                                 .max_in = 3,
-                                 .n_out = 1,
-                                 .infer = infer,
-                                 .scratch_bytes = forward_bytes,
-                                 .forward = forward,
-                                 .grads = grads,
-                                 .n_grads = SWI_COUNT(grads),
-                                 .reference = reference,
-                                 .cases = cases,
-                                 .n_cases = SWI_COUNT(cases),
-                                 .operations = forward_operations};
+OP(linear, 2, 3, 1, .infer = infer, .scratch_bytes = forward_bytes, .forward = forward,
+   .operations = forward_operations, GRADS(grads), CHECKS(reference, cases));
 
 sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias)
 {

@@ -220,10 +220,7 @@ static sw_status scale(const sw_launch *l)
 }
 
 #define SCALED(input, extra)                                                                   \
-    {                                                                                          \
-        .n_makes = 1, .makes = {input}, .n_operands = 2,                                       \
-        .operands = {SW_OUT(extra), SW_DOUT(0)}, .inplace = 1, .kernel = scale                 \
-    }
+    GRAD(MAKES(input), FROM(SW_OUT(extra), SW_DOUT(0)), scale, NULL, .inplace = 1)
 static const sw_grad_desc grads[] = {SCALED(X, DX), SCALED(W, DW), SCALED(BIAS, DB)};
 
 /* ---- reference --------------------------------------------------------------------------- */
@@ -257,56 +254,21 @@ static const swi_linear_ce_attrs attrs[] = {{0, {0.0f, 0, 0}, 0},
                                             {100, {0.3f, 0, 0}, 0}};
 #define FILLS .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_LABELS, SW_FILL_NORMAL}
 static const sw_op_case cases[] = {
-    {.name = "all at once",
-     .n_in = 4,
-     .in = {SWI_F32(5, 7), SWI_F32(9, 7), SWI_U8(5), SWI_F32(9)},
-     FILLS,
-     .limit = 9,
-     .attrs = &attrs[0]},
-    {.name = "chunks, the last not full",
-     .n_in = 3,
-     .in = {SWI_F32(33, 20), SWI_F32(70, 20), SWI_I32(33)},
-     FILLS,
-     .limit = 70,
-     .attrs = &attrs[1]},
-    {.name = "smooth, a label is ignored",
-     .n_in = 4,
-     .in = {SWI_F32(21, 3), SWI_F32(5, 3), SWI_I32(21), SWI_F32(5)},
-     FILLS,
-     .limit = 5,
-     .attrs = &attrs[2]},
-    {.name = "a label is ignored",
-     .n_in = 3,
-     .in = {SWI_F32(15, 9), SWI_F32(300, 9), SWI_I32(15)},
-     FILLS,
-     .limit = 3,
-     .attrs = &attrs[3]},
-    {.name = "one row, smooth",
-     .n_in = 4,
-     .in = {SWI_F32(1, 4), SWI_F32(2, 4), SWI_U8(1), SWI_F32(2)},
-     FILLS,
-     .limit = 2,
-     .attrs = &attrs[4]},
+    CASE("all at once", IN(F32(5, 7), F32(9, 7), U8(5), F32(9)), FILLS, .limit = 9,
+         AT(attrs[0])),
+    CASE("chunks, the last not full", IN(F32(33, 20), F32(70, 20), I32(33)), FILLS, .limit = 70,
+         AT(attrs[1])),
+    CASE("smooth, a label is ignored", IN(F32(21, 3), F32(5, 3), I32(21), F32(5)), FILLS,
+         .limit = 5, AT(attrs[2])),
+    CASE("a label is ignored", IN(F32(15, 9), F32(300, 9), I32(15)), FILLS, .limit = 3,
+         AT(attrs[3])),
+    CASE("one row, smooth", IN(F32(1, 4), F32(2, 4), U8(1), F32(2)), FILLS, .limit = 2,
+         AT(attrs[4])),
 };
 
-const sw_op_desc sw_op_linear_ce = {.size = sizeof(sw_op_desc),
-                                    .name = "linear_ce",
-                                    .n_in = 3,
-                                    .max_in = 4,
-                                    .n_out = 1,
-                                    .n_extra = 3,
-                                    .attrs_bytes = sizeof(swi_linear_ce_attrs),
-                                    .infer = infer,
-                                    .scratch_bytes = forward_bytes,
-                                    .forward = forward,
-                                    .grads = grads,
-                                    .n_grads = SWI_COUNT(grads),
-                                    .reference = reference,
-                                    .cases = cases,
-                                    .n_cases = SWI_COUNT(cases),
-                                    .operations = operations,
-                                    .phase = SW_LOSS,
-                                    .has_phase = 1};
+OP(linear_ce, 3, 4, 1, ATTRS(swi_linear_ce_attrs), .n_extra = 3, .infer = infer,
+   .scratch_bytes = forward_bytes, .forward = forward, .operations = operations,
+   .phase = SW_LOSS, .has_phase = 1, GRADS(grads), CHECKS(reference, cases));
 
 static sw_value apply(sw_ctx *ctx, const sw_value *given, const swi_ce_attrs *ce)
 {

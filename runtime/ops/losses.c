@@ -57,26 +57,12 @@ static sw_status accuracy_reference(const sw_reference *r)
 }
 
 static const sw_op_case accuracy_cases[] = {
-    {.name = "few classes",
-     .n_in = 2,
-     .in = {SWI_F32(40, 3), SWI_U8(40)},
-     .fill = {SW_FILL_DISTINCT, SW_FILL_LABELS},
-     .limit = 3},
+    CASE("few classes", IN(F32(40, 3), U8(40)), FILL(DISTINCT, LABELS), .limit = 3),
 };
 
-const sw_op_desc sw_op_accuracy = {.size = sizeof(sw_op_desc),
-                                   .name = "accuracy",
-                                   .n_in = 2,
-                                   .n_out = 1,
-                                   .infer = accuracy_infer,
-                                   .forward = accuracy_forward,
-                                   .no_gradient = 1,
-                                   .reference = accuracy_reference,
-                                   .cases = accuracy_cases,
-                                   .n_cases = SWI_COUNT(accuracy_cases),
-                                   .operations = accuracy_operations,
-                                   .phase = SW_LOSS,
-                                   .has_phase = 1};
+OP(accuracy, 2, 0, 1, .infer = accuracy_infer, .forward = accuracy_forward, .no_gradient = 1,
+   .operations = accuracy_operations, .phase = SW_LOSS, .has_phase = 1,
+   CHECKS(accuracy_reference, accuracy_cases));
 
 /* ---- mean squared error ------------------------------------------------------------------ */
 
@@ -159,41 +145,14 @@ static sw_status mse_reference(const sw_reference *r)
     return SW_OK;
 }
 
-#define PAIR                                                                                   \
-    {                                                                                          \
-        SW_IN(0), SW_IN(1), SW_DOUT(0)                                                         \
-    }
-static const sw_grad_desc mse_grads[] = {{.n_makes = 1,
-                                          .makes = {0},
-                                          .n_operands = 3,
-                                          .operands = PAIR,
-                                          .inplace = 3,
-                                          .kernel = mse_dx,
-                                          .operations = difference_operations},
-                                         {.n_makes = 1,
-                                          .makes = {1},
-                                          .n_operands = 3,
-                                          .operands = PAIR,
-                                          .inplace = 3,
-                                          .kernel = mse_dt,
-                                          .operations = difference_operations}};
-static const sw_op_case mse_cases[] = {
-    {.name = "matrix", .n_in = 2, .in = {SWI_F32(6, 5), SWI_F32(6, 5)}}};
+static const sw_grad_desc mse_grads[] = {GRAD(MAKES(0), FROM(SW_IN(0), SW_IN(1), SW_DOUT(0)),
+                                              mse_dx, difference_operations, .inplace = 3),
+                                         GRAD(MAKES(1), FROM(SW_IN(0), SW_IN(1), SW_DOUT(0)),
+                                              mse_dt, difference_operations, .inplace = 3)};
+static const sw_op_case mse_cases[] = {CASE("matrix", IN(F32(6, 5), F32(6, 5)))};
 
-const sw_op_desc sw_op_mse = {.size = sizeof(sw_op_desc),
-                              .name = "mse",
-                              .n_in = 2,
-                              .n_out = 1,
-                              .infer = mse_infer,
-                              .forward = mse_forward,
-                              .grads = mse_grads,
-                              .n_grads = SWI_COUNT(mse_grads),
-                              .reference = mse_reference,
-                              .cases = mse_cases,
-                              .n_cases = SWI_COUNT(mse_cases),
-                              .operations = mse_operations,
-                              .phase = SW_LOSS,
-                              .has_phase = 1};
+OP(mse, 2, 0, 1, .infer = mse_infer, .forward = mse_forward, .operations = mse_operations,
+   .phase = SW_LOSS, .has_phase = 1, GRADS(mse_grads), CHECKS(mse_reference, mse_cases));
 
 /* ---- binary cross-entropy with logits ---------------------------------------------------- */
 
@@ -251,33 +210,15 @@ static sw_status bce_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc bce_grads[] = {{.n_makes = 1,
-                                          .makes = {0},
-                                          .n_operands = 2,
-                                          .operands = {SW_IN(0), SW_DOUT(0)},
-                                          .inplace = 1,
-                                          .kernel = bce_dx,
-                                          .operations = bce_dx_operations}};
+static const sw_grad_desc bce_grads[] = {
+    GRAD(MAKES(0), FROM(SW_IN(0), SW_DOUT(0)), bce_dx, bce_dx_operations, .inplace = 1)};
 static const swi_number_attrs bce_attrs[] = {{1.0f}, {0.3f}};
-static const sw_op_case bce_cases[] = {
-    {.name = "ones", .n_in = 1, .in = {SWI_F32(7, 1)}, .attrs = &bce_attrs[0]},
-    {.name = "soft", .n_in = 1, .in = {SWI_F32(3, 11)}, .attrs = &bce_attrs[1]}};
+static const sw_op_case bce_cases[] = {CASE("ones", IN(F32(7, 1)), AT(bce_attrs[0])),
+                                       CASE("soft", IN(F32(3, 11)), AT(bce_attrs[1]))};
 
-const sw_op_desc sw_op_bce = {.size = sizeof(sw_op_desc),
-                              .name = "bce",
-                              .n_in = 1,
-                              .n_out = 1,
-                              .attrs_bytes = sizeof(swi_number_attrs),
-                              .infer = bce_infer,
-                              .forward = bce_forward,
-                              .grads = bce_grads,
-                              .n_grads = 1,
-                              .reference = bce_reference,
-                              .cases = bce_cases,
-                              .n_cases = SWI_COUNT(bce_cases),
-                              .operations = bce_operations,
-                              .phase = SW_LOSS,
-                              .has_phase = 1};
+OP(bce, 1, 0, 1, ATTRS(swi_number_attrs), .infer = bce_infer, .forward = bce_forward,
+   .operations = bce_operations, .phase = SW_LOSS, .has_phase = 1, GRADS(bce_grads),
+   CHECKS(bce_reference, bce_cases));
 
 sw_value sw_bce(sw_ctx *ctx, sw_value logits, float target)
 {
@@ -328,35 +269,13 @@ static sw_status bce_with_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc bce_with_grads[] = {{.n_makes = 1,
-                                               .makes = {0},
-                                               .n_operands = 3,
-                                               .operands = PAIR,
-                                               .inplace = 3,
-                                               .kernel = bce_with_dx,
-                                               .operations = bce_dx_operations},
-                                              {.n_makes = 1,
-                                               .makes = {1},
-                                               .n_operands = 2,
-                                               .operands = {SW_IN(0), SW_DOUT(0)},
-                                               .inplace = 1,
-                                               .kernel = bce_with_dt}};
-static const sw_op_case bce_with_cases[] = {{.name = "matrix",
-                                             .n_in = 2,
-                                             .in = {SWI_F32(4, 9), SWI_F32(4, 9)},
-                                             .fill = {SW_FILL_NORMAL, SW_FILL_UNIT}}};
+static const sw_grad_desc bce_with_grads[] = {
+    GRAD(MAKES(0), FROM(SW_IN(0), SW_IN(1), SW_DOUT(0)), bce_with_dx, bce_dx_operations,
+         .inplace = 3),
+    GRAD(MAKES(1), FROM(SW_IN(0), SW_DOUT(0)), bce_with_dt, NULL, .inplace = 1)};
+static const sw_op_case bce_with_cases[] = {
+    CASE("matrix", IN(F32(4, 9), F32(4, 9)), FILL(NORMAL, UNIT))};
 
-const sw_op_desc sw_op_bce_with = {.size = sizeof(sw_op_desc),
-                                   .name = "bce_with",
-                                   .n_in = 2,
-                                   .n_out = 1,
-                                   .infer = bce_with_infer,
-                                   .forward = bce_with_forward,
-                                   .grads = bce_with_grads,
-                                   .n_grads = SWI_COUNT(bce_with_grads),
-                                   .reference = bce_with_reference,
-                                   .cases = bce_with_cases,
-                                   .n_cases = SWI_COUNT(bce_with_cases),
-                                   .operations = bce_operations,
-                                   .phase = SW_LOSS,
-                                   .has_phase = 1};
+OP(bce_with, 2, 0, 1, .infer = bce_with_infer, .forward = bce_with_forward,
+   .operations = bce_operations, .phase = SW_LOSS, .has_phase = 1, GRADS(bce_with_grads),
+   CHECKS(bce_with_reference, bce_with_cases));

@@ -85,31 +85,16 @@ static double huber_double(double x, double t, double p)
         return swi_count_per_element(&info->out[0], SLOPE);                                    \
     }
 
-#define DESCRIPTOR(id, ATTRS)                                                                  \
-    const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
-                                   .name = #id,                                                \
-                                   .n_in = 2,                                                  \
-                                   .n_out = 1,                                                 \
-                                   .attrs_bytes = ATTRS,                                       \
-                                   .infer = id##_infer,                                        \
-                                   .scratch_bytes = sum_bytes,                                 \
-                                   .forward = id##_forward,                                    \
-                                   .grads = id##_grads,                                        \
-                                   .n_grads = SWI_COUNT(id##_grads),                           \
-                                   .reference = id##_reference,                                \
-                                   .cases = id##_cases,                                        \
-                                   .n_cases = SWI_COUNT(id##_cases),                           \
-                                   .operations = id##_operations,                              \
-                                   .phase = SW_LOSS,                                           \
-                                   .has_phase = 1}
+#define DESCRIPTOR(id, attrs_size)                                                             \
+    OP(id, 2, 0, 1, .attrs_bytes = attrs_size, .infer = id##_infer,                            \
+       .scratch_bytes = sum_bytes, .forward = id##_forward, .operations = id##_operations,     \
+       .phase = SW_LOSS, .has_phase = 1, GRADS(id##_grads),                                    \
+       CHECKS(id##_reference, id##_cases))
 
 /* The gradient kernel of `input`, from x, target and dy. */
 #define OF_PAIR(id, input, kernel_)                                                            \
-    {                                                                                          \
-        .n_makes = 1, .makes = {input}, .n_operands = 3,                                       \
-        .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)}, .inplace = 3, .kernel = kernel_,         \
-        .operations = id##_slope_operations                                                    \
-    }
+    GRAD(MAKES(input), FROM(SW_IN(0), SW_IN(1), SW_DOUT(0)), kernel_, id##_slope_operations,   \
+         .inplace = 3)
 
 /* ---- huber, l1 --------------------------------------------------------------------------- */
 
@@ -149,22 +134,13 @@ static const sw_grad_desc l1_grads[] = {OF_PAIR(l1, 0, l1_dx), OF_PAIR(l1, 1, l1
 static const swi_number_attrs huber_attrs[] = {{1.0f}, {0.4f}};
 /* The last case has parts enough for three threads. */
 static const sw_op_case huber_cases[] = {
-    {.name = "matrix",
-     .n_in = 2,
-     .in = {SWI_F32(6, 25), SWI_F32(6, 25)},
-     .attrs = &huber_attrs[0]},
-    {.name = "one", .n_in = 2, .in = {SWI_F32(1), SWI_F32(1)}, .attrs = &huber_attrs[1]},
-    {.name = "many",
-     .n_in = 2,
-     .in = {SWI_F32(7, 7001), SWI_F32(7, 7001)},
-     .attrs = &huber_attrs[1]},
+    CASE("matrix", IN(F32(6, 25), F32(6, 25)), AT(huber_attrs[0])),
+    CASE("one", IN(F32(1), F32(1)), AT(huber_attrs[1])),
+    CASE("many", IN(F32(7, 7001), F32(7, 7001)), AT(huber_attrs[1])),
 };
 static const sw_op_case l1_cases[] = {
-    {.name = "matrix",
-     .n_in = 2,
-     .in = {SWI_F32(6, 25), SWI_F32(6, 25)},
-     .fill = {SW_FILL_DISTINCT, SW_FILL_UNIT}},
-    {.name = "a scalar", .n_in = 2, .in = {SWI_F32_SCALAR, SWI_F32_SCALAR}},
+    CASE("matrix", IN(F32(6, 25), F32(6, 25)), FILL(DISTINCT, UNIT)),
+    CASE("a scalar", IN(SCALAR, SCALAR)),
 };
 
 DESCRIPTOR(huber, sizeof(swi_number_attrs));
@@ -198,22 +174,12 @@ static sw_status kl_div_dx(const sw_launch *l)
     return SW_OK;
 }
 
-static const sw_grad_desc kl_div_grads[] = {{.n_makes = 1,
-                                             .makes = {0},
-                                             .n_operands = 2,
-                                             .operands = {SW_IN(1), SW_DOUT(0)},
-                                             .inplace = 1,
-                                             .kernel = kl_div_dx},
-                                            OF_PAIR(kl_div, 1, kl_div_dt)};
+static const sw_grad_desc kl_div_grads[] = {
+    GRAD(MAKES(0), FROM(SW_IN(1), SW_DOUT(0)), kl_div_dx, NULL, .inplace = 1),
+    OF_PAIR(kl_div, 1, kl_div_dt)};
 static const sw_op_case kl_div_cases[] = {
-    {.name = "rows",
-     .n_in = 2,
-     .in = {SWI_F32(4, 9), SWI_F32(4, 9)},
-     .fill = {SW_FILL_UNIT, SW_FILL_UNIT}},
-    {.name = "one",
-     .n_in = 2,
-     .in = {SWI_F32_SCALAR, SWI_F32_SCALAR},
-     .fill = {SW_FILL_UNIT, SW_FILL_UNIT}},
+    CASE("rows", IN(F32(4, 9), F32(4, 9)), FILL(UNIT, UNIT)),
+    CASE("one", IN(SCALAR, SCALAR), FILL(UNIT, UNIT)),
 };
 
 DESCRIPTOR(kl_div, 0);

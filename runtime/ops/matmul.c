@@ -112,41 +112,20 @@ static sw_status reference(const sw_reference *r)
 }
 
 static const sw_grad_desc grads[] = {
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 2,
-     .operands = {SW_IN(1), SW_DOUT(0)},
-     .kernel = da_kernel,
-     .operations = da_operations},
-    {.n_makes = 1,
-     .makes = {1},
-     .n_operands = 2,
-     .operands = {SW_IN(0), SW_DOUT(0)},
-     .kernel = db_kernel,
-     .operations = db_operations},
+    GRAD(MAKES(0), FROM(SW_IN(1), SW_DOUT(0)), da_kernel, da_operations),
+    GRAD(MAKES(1), FROM(SW_IN(0), SW_DOUT(0)), db_kernel, db_operations),
 };
 
 static const sw_op_case cases[] = {
-    {.name = "matrices", .n_in = 2, .in = {SWI_F32(5, 7), SWI_F32(7, 9)}},
-    {.name = "one element", .n_in = 2, .in = {SWI_F32(1, 1), SWI_F32(1, 1)}},
-    {.name = "batch of squares", .n_in = 2, .in = {SWI_F32(3, 4, 4), SWI_F32(3, 4, 4)}},
-    {.name = "heads, tiles", .n_in = 2, .in = {SWI_F32(2, 3, 33, 20), SWI_F32(2, 3, 20, 35)}},
-    {.name = "one weight", .n_in = 2, .in = {SWI_F32(3, 5, 6), SWI_F32(6, 10)}},
-    {.name = "one matrix in front", .n_in = 2, .in = {SWI_F32(5, 6), SWI_F32(2, 3, 6, 4)}},
-    {.name = "both repeated", .n_in = 2, .in = {SWI_F32(2, 1, 3, 5, 4), SWI_F32(7, 1, 4, 6)}},
-    {.name = "wide, one matrix", .n_in = 2, .in = {SWI_F32(1, 70, 65), SWI_F32(65, 130)}},
+    CASE("matrices", IN(F32(5, 7), F32(7, 9))),
+    CASE("one element", IN(F32(1, 1), F32(1, 1))),
+    CASE("batch of squares", IN(F32(3, 4, 4), F32(3, 4, 4))),
+    CASE("heads, tiles", IN(F32(2, 3, 33, 20), F32(2, 3, 20, 35))),
+    CASE("one weight", IN(F32(3, 5, 6), F32(6, 10))),
+    CASE("one matrix in front", IN(F32(5, 6), F32(2, 3, 6, 4))),
+    CASE("both repeated", IN(F32(2, 1, 3, 5, 4), F32(7, 1, 4, 6))),
+    CASE("wide, one matrix", IN(F32(1, 70, 65), F32(65, 130))),
 };
 
-const sw_op_desc sw_op_matmul = {.size = sizeof(sw_op_desc),
-                                 .name = "matmul",
-                                 .n_in = 2,
-                                 .n_out = 1,
-                                 .infer = infer,
-                                 .strided_in = 3,
-                                 .forward = forward,
-                                 .grads = grads,
-                                 .n_grads = SWI_COUNT(grads),
-                                 .reference = reference,
-                                 .cases = cases,
-                                 .n_cases = SWI_COUNT(cases),
-                                 .operations = forward_operations};
+OP(matmul, 2, 0, 1, .infer = infer, .strided_in = 3, .forward = forward,
+   .operations = forward_operations, GRADS(grads), CHECKS(reference, cases));

@@ -95,22 +95,12 @@ static sw_status reference(const sw_reference *r)
 
 static const utility_attrs of_no_state;
 static const sw_op_case cases[] = {
-    {.name = "matrix", .n_in = 1, .in = {SWI_F32(3, 4)}, .attrs = &of_no_state},
-    {.name = "images", .n_in = 1, .in = {SWI_F32(2, 3, 4, 5)}, .attrs = &of_no_state},
+    CASE("matrix", IN(F32(3, 4)), AT(of_no_state)),
+    CASE("images", IN(F32(2, 3, 4, 5)), AT(of_no_state)),
 };
 
-const sw_op_desc sw_op_neuron_utility = {.size = sizeof(sw_op_desc),
-                                         .name = "neuron_utility",
-                                         .n_in = 1,
-                                         .n_out = 1,
-                                         .attrs_bytes = sizeof(utility_attrs),
-                                         .infer = infer,
-                                         .layout = swi_layout_keep,
-                                         .view = view,
-                                         .rule = rule,
-                                         .reference = reference,
-                                         .cases = cases,
-                                         .n_cases = SWI_COUNT(cases)};
+OP(neuron_utility, 1, 0, 1, ATTRS(utility_attrs), .infer = infer, .layout = swi_layout_keep,
+   .view = view, .rule = rule, CHECKS(reference, cases));
 
 sw_value swi_neuron_utility(sw_ctx *ctx, sw_value x, sw_param state, float rate)
 {

@@ -144,7 +144,7 @@ static uint64_t operations(const sw_kernel_info *info)
         .cols = (inputs)*9, .keep_rows = (outputs)-1, .keep_cols = (inputs)-1, .taps = 9,      \
         .stream = 23                                                                           \
     }
-#define ATTRS(name, a_kind, out, in, a_groups, a_stride)                                       \
+#define NOISE(name, a_kind, out, in, a_groups, a_stride)                                       \
     static const swi_noise_attrs name = {                                                      \
         .weight = SPEC(a_kind, out, in),                                                       \
         .bias = {.kind = SW_NOISE_IID, .rows = 1, .cols = out, .taps = 1, .stream = 24},       \
@@ -153,17 +153,12 @@ static uint64_t operations(const sw_kernel_info *info)
         .conv = {.stride = a_stride, .pad = 1, .dilation = 1, .groups = a_groups},             \
         .kernel_h = 3,                                                                         \
         .antithetic = 1}
-ATTRS(low_rank, SW_NOISE_LOW_RANK, 6, 4, 1, 1);
-ATTRS(grouped, SW_NOISE_LOW_RANK, 6, 2, 2, 2);
-ATTRS(iid, SW_NOISE_IID, 6, 4, 1, 1);
-ATTRS(permuted, SW_NOISE_PERMUTED, 6, 4, 1, 1);
-ATTRS(flip, SW_NOISE_SIGN_FLIP, 6, 4, 1, 1);
-ATTRS(sparse, SW_NOISE_SPARSE, 6, 4, 1, 1);
-#define CASE(a_name, a_attrs, images)                                                          \
-    {                                                                                          \
-        .name = a_name, .n_in = 2, .in = {SWI_F32(images, 4, 7, 6), SWI_F32_SCALAR},           \
-        .fill = {SW_FILL_NORMAL, SW_FILL_UNIT}, .attrs = a_attrs                               \
-    }
+NOISE(low_rank, SW_NOISE_LOW_RANK, 6, 4, 1, 1);
+NOISE(grouped, SW_NOISE_LOW_RANK, 6, 2, 2, 2);
+NOISE(iid, SW_NOISE_IID, 6, 4, 1, 1);
+NOISE(permuted, SW_NOISE_PERMUTED, 6, 4, 1, 1);
+NOISE(flip, SW_NOISE_SIGN_FLIP, 6, 4, 1, 1);
+NOISE(sparse, SW_NOISE_SPARSE, 6, 4, 1, 1);
 static const swi_noise_attrs pointwise = {
     .weight =
         {.kind = SW_NOISE_LOW_RANK, .rank = 1, .rows = 3, .cols = 2, .taps = 1, .stream = 23},
@@ -173,34 +168,16 @@ static const swi_noise_attrs pointwise = {
     .kernel_h = 1};
 
 static const sw_op_case cases[] = {
-    {.name = "one position",
-     .n_in = 2,
-     .in = {SWI_F32(3, 2, 2, 3), SWI_F32_SCALAR},
-     .fill = {SW_FILL_NORMAL, SW_FILL_UNIT},
-     .attrs = &pointwise},
-    CASE("sparse", &sparse, 6),
-    CASE("low rank", &low_rank, 6),
-    CASE("many images", &low_rank, 30),
-    CASE("groups", &grouped, 12),
-    CASE("iid", &iid, 6),
-    CASE("permuted", &permuted, 18),
-    CASE("sign-flip", &flip, 18),
+    CASE("one position", IN(F32(3, 2, 2, 3), SCALAR), FILL(NORMAL, UNIT), AT(pointwise)),
+    CASE("sparse", IN(F32(6, 4, 7, 6), SCALAR), FILL(NORMAL, UNIT), AT(sparse)),
+    CASE("low rank", IN(F32(6, 4, 7, 6), SCALAR), FILL(NORMAL, UNIT), AT(low_rank)),
+    CASE("many images", IN(F32(30, 4, 7, 6), SCALAR), FILL(NORMAL, UNIT), AT(low_rank)),
+    CASE("groups", IN(F32(12, 4, 7, 6), SCALAR), FILL(NORMAL, UNIT), AT(grouped)),
+    CASE("iid", IN(F32(6, 4, 7, 6), SCALAR), FILL(NORMAL, UNIT), AT(iid)),
+    CASE("permuted", IN(F32(18, 4, 7, 6), SCALAR), FILL(NORMAL, UNIT), AT(permuted)),
+    CASE("sign-flip", IN(F32(18, 4, 7, 6), SCALAR), FILL(NORMAL, UNIT), AT(flip)),
 };
 
-const sw_op_desc sw_op_noise_conv2d = {.size = sizeof(sw_op_desc),
-                                       .name = "noise_conv2d",
-                                       .n_in = 2,
-                                       .max_in = 4,
-                                       .n_out = 1,
-                                       .attrs_bytes = sizeof(swi_noise_attrs),
-                                       .infer = infer,
-                                       .layout = swi_layout_first,
-                                       .image_in = 1,
-                                       .forward = forward,
-                                       .no_gradient = 1,
-                                       .random = 1,
-                                       .reference = reference,
-                                       .cases = cases,
-                                       .n_cases = SWI_COUNT(cases),
-                                       .operations = operations,
-                                       .unread = unread};
+OP(noise_conv2d, 2, 4, 1, ATTRS(swi_noise_attrs), .infer = infer, .layout = swi_layout_first,
+   .image_in = 1, .forward = forward, .no_gradient = 1, .random = 1, .operations = operations,
+   .unread = unread, CHECKS(reference, cases));

@@ -78,48 +78,27 @@ static uint64_t operations(const sw_kernel_info *info)
         .cols = inputs, .keep_rows = (outputs)-2, .keep_cols = (inputs)-3, .taps = 1,          \
         .stream = 19                                                                           \
     }
-#define ATTRS(name, kind, out, in)                                                             \
+#define NOISE(name, kind, out, in)                                                             \
     static const swi_noise_attrs name = {                                                      \
         .weight = SPEC(kind, out, in), .repeats = 2, .directions = 3, .antithetic = 1}
-ATTRS(low_rank, SW_NOISE_LOW_RANK, 7, 20);
-ATTRS(iid, SW_NOISE_IID, 7, 20);
-ATTRS(permuted, SW_NOISE_PERMUTED, 7, 20);
-ATTRS(flip, SW_NOISE_SIGN_FLIP, 7, 20);
-ATTRS(sparse, SW_NOISE_SPARSE, 7, 20);
-ATTRS(dropout, SW_NOISE_DROPOUT, 7, 20);
-#define CASE(a_name, a_attrs, ids)                                                             \
-    {                                                                                          \
-        .name = a_name, .n_in = 2, .in = {ids, SWI_F32_SCALAR},                                \
-        .fill = {SW_FILL_LABELS, SW_FILL_UNIT}, .limit = 7, .attrs = a_attrs                   \
-    }
-#define TOKENS SWI_I32(6, 4)
-#define BYTES SWI_U8(12)
-#define WORDS SWI_U16(6, 2)
+NOISE(low_rank, SW_NOISE_LOW_RANK, 7, 20);
+NOISE(iid, SW_NOISE_IID, 7, 20);
+NOISE(permuted, SW_NOISE_PERMUTED, 7, 20);
+NOISE(flip, SW_NOISE_SIGN_FLIP, 7, 20);
+NOISE(sparse, SW_NOISE_SPARSE, 7, 20);
+NOISE(dropout, SW_NOISE_DROPOUT, 7, 20);
+#define TOKENS I32(6, 4)
+#define BYTES U8(12)
+#define WORDS U16(6, 2)
 static const sw_op_case cases[] = {
-    CASE("low rank", &low_rank, TOKENS),
-    CASE("iid", &iid, BYTES),
-    CASE("permuted", &permuted, WORDS),
-    CASE("sign-flip", &flip, BYTES),
-    CASE("sparse", &sparse, TOKENS),
-    {.name = "dropout",
-     .n_in = 3,
-     .in = {TOKENS, SWI_F32_SCALAR, SWI_F32(7, 20)},
-     .fill = {SW_FILL_LABELS, SW_FILL_UNIT, SW_FILL_NORMAL},
-     .limit = 7,
-     .attrs = &dropout},
+    CASE("low rank", IN(TOKENS, SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(low_rank)),
+    CASE("iid", IN(BYTES, SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(iid)),
+    CASE("permuted", IN(WORDS, SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(permuted)),
+    CASE("sign-flip", IN(BYTES, SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(flip)),
+    CASE("sparse", IN(TOKENS, SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(sparse)),
+    CASE("dropout", IN(TOKENS, SCALAR, F32(7, 20)), FILL(LABELS, UNIT, NORMAL), .limit = 7,
+         AT(dropout)),
 };
 
-const sw_op_desc sw_op_noise_embedding = {.size = sizeof(sw_op_desc),
-                                          .name = "noise_embedding",
-                                          .n_in = 2,
-                                          .max_in = 4,
-                                          .n_out = 1,
-                                          .attrs_bytes = sizeof(swi_noise_attrs),
-                                          .infer = infer,
-                                          .forward = forward,
-                                          .no_gradient = 1,
-                                          .random = 1,
-                                          .reference = reference,
-                                          .cases = cases,
-                                          .n_cases = SWI_COUNT(cases),
-                                          .operations = operations};
+OP(noise_embedding, 2, 4, 1, ATTRS(swi_noise_attrs), .infer = infer, .forward = forward,
+   .no_gradient = 1, .random = 1, .operations = operations, CHECKS(reference, cases));

@@ -94,11 +94,6 @@ static uint64_t operations(const sw_kernel_info *info)
     {                                                                                          \
         .kind = SW_NOISE_IID, .rows = 1, .cols = n, .taps = 1, .stream = 18                    \
     }
-#define CASE(a_name, a_attrs, a_rows, inputs)                                                  \
-    {                                                                                          \
-        .name = a_name, .n_in = 2, .in = {SWI_F32(a_rows, inputs), SWI_F32_SCALAR},            \
-        .fill = {SW_FILL_NORMAL, SW_FILL_UNIT}, .attrs = a_attrs                               \
-    }
 
 static const swi_noise_attrs low_rank = {.weight = SPEC(SW_NOISE_LOW_RANK, 0, 9, 7),
                                          .bias = BIAS(9),
@@ -151,37 +146,22 @@ static const swi_noise_attrs with_sigmas = {.weight = SPEC(SW_NOISE_IID, 0, 6, 5
 static const sw_op_case cases[] = {
     /* First: small, and of an infinite input low rank makes NaN where its terms have two signs.
      */
-    CASE("small", &small, 6, 5),
-    CASE("iid", &iid, 12, 37),
-    CASE("low rank", &low_rank, 10, 7),
-    CASE("permuted in", &permuted_in, 6, 20),
-    CASE("permuted out", &permuted_out, 4, 9),
-    CASE("permuted", &permuted, 12, 18),
-    CASE("sign-flip in", &flip_in, 4, 20),
-    CASE("sign-flip out", &flip_out, 8, 9),
-    CASE("sign-flip", &flip, 6, 18),
-    CASE("sparse", &sparse, 6, 15),
-    CASE("bias alone", &bias_alone, 6, 3),
-    CASE("large", &large, 40, 270),
-    {.name = "sigmas",
-     .n_in = 4,
-     .in = {SWI_F32(6, 5), SWI_F32_SCALAR, SWI_F32(6, 5), SWI_F32(6)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_UNIT, SW_FILL_UNIT, SW_FILL_UNIT},
-     .attrs = &with_sigmas},
+    CASE("small", IN(F32(6, 5), SCALAR), FILL(NORMAL, UNIT), AT(small)),
+    CASE("iid", IN(F32(12, 37), SCALAR), FILL(NORMAL, UNIT), AT(iid)),
+    CASE("low rank", IN(F32(10, 7), SCALAR), FILL(NORMAL, UNIT), AT(low_rank)),
+    CASE("permuted in", IN(F32(6, 20), SCALAR), FILL(NORMAL, UNIT), AT(permuted_in)),
+    CASE("permuted out", IN(F32(4, 9), SCALAR), FILL(NORMAL, UNIT), AT(permuted_out)),
+    CASE("permuted", IN(F32(12, 18), SCALAR), FILL(NORMAL, UNIT), AT(permuted)),
+    CASE("sign-flip in", IN(F32(4, 20), SCALAR), FILL(NORMAL, UNIT), AT(flip_in)),
+    CASE("sign-flip out", IN(F32(8, 9), SCALAR), FILL(NORMAL, UNIT), AT(flip_out)),
+    CASE("sign-flip", IN(F32(6, 18), SCALAR), FILL(NORMAL, UNIT), AT(flip)),
+    CASE("sparse", IN(F32(6, 15), SCALAR), FILL(NORMAL, UNIT), AT(sparse)),
+    CASE("bias alone", IN(F32(6, 3), SCALAR), FILL(NORMAL, UNIT), AT(bias_alone)),
+    CASE("large", IN(F32(40, 270), SCALAR), FILL(NORMAL, UNIT), AT(large)),
+    CASE("sigmas", IN(F32(6, 5), SCALAR, F32(6, 5), F32(6)), FILL(NORMAL, UNIT, UNIT, UNIT),
+         AT(with_sigmas)),
 };
 
-const sw_op_desc sw_op_noise_linear = {.size = sizeof(sw_op_desc),
-                                       .name = "noise_linear",
-                                       .n_in = 2,
-                                       .max_in = 4,
-                                       .n_out = 1,
-                                       .attrs_bytes = sizeof(swi_noise_attrs),
-                                       .infer = infer,
-                                       .scratch_bytes = scratch_bytes,
-                                       .forward = forward,
-                                       .no_gradient = 1,
-                                       .random = 1,
-                                       .reference = reference,
-                                       .cases = cases,
-                                       .n_cases = SWI_COUNT(cases),
-                                       .operations = operations};
+OP(noise_linear, 2, 4, 1, ATTRS(swi_noise_attrs), .infer = infer,
+   .scratch_bytes = scratch_bytes, .forward = forward, .no_gradient = 1, .random = 1,
+   .operations = operations, CHECKS(reference, cases));

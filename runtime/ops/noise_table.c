@@ -115,7 +115,7 @@ static uint64_t operations(const sw_kernel_info *info)
     return swi_count_per_element(&info->out[0], SWI_NORMAL + 4);
 }
 
-#define ATTRS(name, a_kind, sigmas)                                                            \
+#define NOISE(name, a_kind, sigmas)                                                            \
     static const swi_noise_table_attrs name = {                                                \
         .noise = {.weight = {.kind = a_kind,                                                   \
                              .sides = SW_NOISE_IN | SW_NOISE_OUT,                              \
@@ -132,45 +132,17 @@ static uint64_t operations(const sw_kernel_info *info)
                   .has_sigmas = sigmas},                                                       \
         .shape = {3, {12, 4, 6}},                                                              \
         .first = 2}
-ATTRS(low_rank, SW_NOISE_LOW_RANK, 0);
-ATTRS(iid, SW_NOISE_IID, 1);
-ATTRS(permuted, SW_NOISE_PERMUTED, 0);
-ATTRS(dropout, SW_NOISE_DROPOUT, 0);
+NOISE(low_rank, SW_NOISE_LOW_RANK, 0);
+NOISE(iid, SW_NOISE_IID, 1);
+NOISE(permuted, SW_NOISE_PERMUTED, 0);
+NOISE(dropout, SW_NOISE_DROPOUT, 0);
 static const sw_op_case cases[] = {
-    {.name = "low rank",
-     .n_in = 1,
-     .in = {SWI_F32_SCALAR},
-     .fill = {SW_FILL_UNIT},
-     .attrs = &low_rank},
-    {.name = "sigmas",
-     .n_in = 2,
-     .in = {SWI_F32_SCALAR, SWI_F32(9, 6)},
-     .fill = {SW_FILL_UNIT, SW_FILL_UNIT},
-     .attrs = &iid},
-    {.name = "permuted",
-     .n_in = 1,
-     .in = {SWI_F32_SCALAR},
-     .fill = {SW_FILL_UNIT},
-     .attrs = &permuted},
-    {.name = "dropout",
-     .n_in = 2,
-     .in = {SWI_F32_SCALAR, SWI_F32(9, 6)},
-     .fill = {SW_FILL_UNIT, SW_FILL_NORMAL},
-     .attrs = &dropout},
+    CASE("low rank", IN(SCALAR), FILL(UNIT), AT(low_rank)),
+    CASE("sigmas", IN(SCALAR, F32(9, 6)), FILL(UNIT, UNIT), AT(iid)),
+    CASE("permuted", IN(SCALAR), FILL(UNIT), AT(permuted)),
+    CASE("dropout", IN(SCALAR, F32(9, 6)), FILL(UNIT, NORMAL), AT(dropout)),
 };
 
-const sw_op_desc sw_op_noise_table = {.size = sizeof(sw_op_desc),
-                                      .name = "noise_table",
-                                      .n_in = 1,
-                                      .max_in = 3,
-                                      .n_out = 1,
-                                      .attrs_bytes = sizeof(swi_noise_table_attrs),
-                                      .infer = infer,
-                                      .scratch_bytes = scratch_bytes,
-                                      .forward = forward,
-                                      .no_gradient = 1,
-                                      .random = 1,
-                                      .reference = reference,
-                                      .cases = cases,
-                                      .n_cases = SWI_COUNT(cases),
-                                      .operations = operations};
+OP(noise_table, 1, 3, 1, ATTRS(swi_noise_table_attrs), .infer = infer,
+   .scratch_bytes = scratch_bytes, .forward = forward, .no_gradient = 1, .random = 1,
+   .operations = operations, CHECKS(reference, cases));

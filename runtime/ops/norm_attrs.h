@@ -5,47 +5,16 @@
 #include "kernels/norm.h"
 #include "runtime/ops/ops.h"
 
-#define SWI_N16(...)                                                                           \
-    {                                                                                          \
-        SW_F32, SW_N16,                                                                        \
-        {                                                                                      \
-            4,                                                                                 \
-            {                                                                                  \
-                __VA_ARGS__                                                                    \
-            }                                                                                  \
-        }                                                                                      \
-    }
-
 /* Gradients of x, weight and bias, of an op whose mean and rstd are these outputs: dx from x,
  * mean, rstd, dy, [weight]; dweight (and dbias) from x, mean, rstd, dy; dbias from dy. */
 #define SWI_NORM_SAVED(mean, rstd) SW_IN(0), SW_OUT(mean), SW_OUT(rstd), SW_DOUT(0)
 #define SWI_NORM_GRADS(mean, rstd, dx, dx_count, dw, dw_count, db, db_count)                   \
     {                                                                                          \
-        {.n_makes = 1,                                                                         \
-         .makes = {0},                                                                         \
-         .n_operands = 5,                                                                      \
-         .operands = {SWI_NORM_SAVED(mean, rstd), SW_IN(1)},                                   \
-         .inplace = 9,                                                                         \
-         .kernel = dx,                                                                         \
-         .operations = dx_count},                                                              \
-            {.n_makes = 2,                                                                     \
-             .makes = {1, 2},                                                                  \
-             .n_operands = 4,                                                                  \
-             .operands = {SWI_NORM_SAVED(mean, rstd)},                                         \
-             .kernel = dw,                                                                     \
-             .operations = dw_count},                                                          \
-            {.n_makes = 1,                                                                     \
-             .makes = {1},                                                                     \
-             .n_operands = 4,                                                                  \
-             .operands = {SWI_NORM_SAVED(mean, rstd)},                                         \
-             .kernel = dw,                                                                     \
-             .operations = dw_count},                                                          \
-            {.n_makes = 1,                                                                     \
-             .makes = {2},                                                                     \
-             .n_operands = 1,                                                                  \
-             .operands = {SW_DOUT(0)},                                                         \
-             .kernel = db,                                                                     \
-             .operations = db_count},                                                          \
+        GRAD(MAKES(0), FROM(SWI_NORM_SAVED(mean, rstd), SW_IN(1)), dx, dx_count,               \
+             .inplace = 9),                                                                    \
+            GRAD(MAKES(1, 2), FROM(SWI_NORM_SAVED(mean, rstd)), dw, dw_count),                 \
+            GRAD(MAKES(1), FROM(SWI_NORM_SAVED(mean, rstd)), dw, dw_count),                    \
+            GRAD(MAKES(2), FROM(SW_DOUT(0)), db, db_count),                                    \
     }
 
 /* F32 inputs, a good epsilon, inputs from `first` on of shape (size). */

@@ -12,57 +12,55 @@
 #include "runtime/ops.def"
 #undef SW_OP
 
-#define SWI_F32(...)                                                                           \
-    {                                                                                          \
-        SW_F32, SW_PLAIN,                                                                      \
-        {                                                                                      \
-            (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8),                                   \
-            {                                                                                  \
-                __VA_ARGS__                                                                    \
-            }                                                                                  \
-        }                                                                                      \
-    }
-#define SWI_U8(...)                                                                            \
-    {                                                                                          \
-        SW_U8, SW_PLAIN,                                                                       \
-        {                                                                                      \
-            (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8),                                   \
-            {                                                                                  \
-                __VA_ARGS__                                                                    \
-            }                                                                                  \
-        }                                                                                      \
-    }
-#define SWI_U16(...)                                                                           \
-    {                                                                                          \
-        SW_U16, SW_PLAIN,                                                                      \
-        {                                                                                      \
-            (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8),                                   \
-            {                                                                                  \
-                __VA_ARGS__                                                                    \
-            }                                                                                  \
-        }                                                                                      \
-    }
-#define SWI_I32(...)                                                                           \
-    {                                                                                          \
-        SW_I32, SW_PLAIN,                                                                      \
-        {                                                                                      \
-            (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8),                                   \
-            {                                                                                  \
-                __VA_ARGS__                                                                    \
-            }                                                                                  \
-        }                                                                                      \
-    }
-#define SWI_F32_SCALAR                                                                         \
-    {                                                                                          \
-        SW_F32, SW_PLAIN,                                                                      \
-        {                                                                                      \
-            0,                                                                                 \
-            {                                                                                  \
-                0                                                                              \
-            }                                                                                  \
-        }                                                                                      \
-    }
 #define SWI_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* ---- a descriptor and its tables ----------------------------------------------------------
+ *
+ *     static const sw_grad_desc grads[] = {
+ *         GRAD(MAKES(0), FROM(SW_IN(1), SW_DOUT(0)), dx_kernel, dx_operations)};
+ *     static const sw_op_case cases[] = {CASE("row", IN(F32(4, 5), F32(5)), AT(attrs[0]))};
+ *     OP(name, 2, 3, 1, ATTRS(swi_attrs), .infer = infer, GRADS(grads),
+ *        CHECKS(reference, cases));
+ *
+ * Each may be followed by fields of its struct. */
+/* clang-format off */
+#define OP(op, least, most, outputs, ...)                                                      \
+    const sw_op_desc sw_op_##op = {.size = sizeof(sw_op_desc), .name = #op, .n_in = least,     \
+                                   .max_in = most, .n_out = outputs, __VA_ARGS__}
+#define ATTRS(type) .attrs_bytes = sizeof(type)
+#define GRADS(table) .grads = table, .n_grads = SWI_COUNT(table)
+#define CHECKS(by, table) .reference = by, .cases = table, .n_cases = SWI_COUNT(table)
+
+/* A kernel and what counts its operations; fields may follow. */
+#define GRAD(makes, operands, function, ...)                                                   \
+    {makes, operands, .kernel = function, .operations = __VA_ARGS__}
+#define MAKES(...) .n_makes = SWI_COUNT(((uint8_t[]){__VA_ARGS__})), .makes = {__VA_ARGS__}
+#define FROM(...) .n_operands = SWI_COUNT(((uint16_t[]){__VA_ARGS__})), .operands = {__VA_ARGS__}
+
+#define CASE(label, ...) {.name = label, __VA_ARGS__}
+#define IN(...) MANY(SWI_COUNT(((sw_type[]){__VA_ARGS__})), __VA_ARGS__)
+#define MANY(n, ...) .n_in = n, .in = {__VA_ARGS__} /* n inputs: the last type for all others */
+#define AT(a) .attrs = &a
+/* The numbers of inputs: FILL(UNIT, LABELS); NORMAL where none is given. */
+#define FILL(...) SWI_FILL(__VA_ARGS__, NORMAL, NORMAL, NORMAL, NORMAL)
+#define SWI_FILL(a, b, c, d, ...)                                                              \
+    .fill = {SW_FILL_##a, SW_FILL_##b, SW_FILL_##c, SW_FILL_##d}
+
+#define SWI_TYPE(dtype, layout, ...)                                                           \
+    {dtype, layout, {SWI_COUNT(((int64_t[]){__VA_ARGS__})), {__VA_ARGS__}}}
+#define F32(...) SWI_TYPE(SW_F32, SW_PLAIN, __VA_ARGS__)
+#define F64(...) SWI_TYPE(SW_F64, SW_PLAIN, __VA_ARGS__)
+#define N16(...) SWI_TYPE(SW_F32, SW_N16, __VA_ARGS__)
+#define U8(...) SWI_TYPE(SW_U8, SW_PLAIN, __VA_ARGS__)
+#define U16(...) SWI_TYPE(SW_U16, SW_PLAIN, __VA_ARGS__)
+#define I32(...) SWI_TYPE(SW_I32, SW_PLAIN, __VA_ARGS__)
+#define SCALAR {SW_F32, SW_PLAIN, {0, {0}}}
+
+/* An op that only optimizers append: no gradients, no cases. */
+#define SWI_APPENDED(op, least, most, outputs, ...)                                            \
+    OP(op, least, most, outputs, .forward = op##_forward, .operations = op##_operations,       \
+       .no_gradient = 1, __VA_ARGS__)
+/* clang-format on */
 
 /* The ids or labels of an operand. */
 static inline sw_ids swi_ids_of(const sw_buffer *b)
@@ -116,19 +114,6 @@ static inline bool swi_adds(const sw_launch *l, int i)
 }
 
 /* ---- what optimizers append -------------------------------------------------------------- */
-
-/* A descriptor without gradients and cases, whose functions are op_forward and op_operations;
- * more fields may follow. */
-#define SWI_APPENDED(op, least, most, outputs, ...)                                            \
-    const sw_op_desc sw_op_##op = {.size = sizeof(sw_op_desc),                                 \
-                                   .name = #op,                                                \
-                                   .n_in = least,                                              \
-                                   .max_in = most,                                             \
-                                   .n_out = outputs,                                           \
-                                   .forward = op##_forward,                                    \
-                                   .operations = op##_operations,                              \
-                                   .no_gradient = 1,                                           \
-                                   __VA_ARGS__}
 
 /* A finite check is an f64 scalar: 0 where all is finite, else who is not: the entry of the
  * parameter whose gradient it is, or SWI_LOSS. */

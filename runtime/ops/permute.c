@@ -64,25 +64,16 @@ static sw_status reference(const sw_reference *r)
 static const swi_permute_attrs case_attrs[] = {
     {2, {1, 0}}, {4, {0, 2, 1, 3}}, {3, {2, 0, 1}}, {4, {3, 1, 0, 2}}, {0, {0}}};
 static const sw_op_case cases[] = {
-    {.name = "matrix", .n_in = 1, .in = {SWI_F32(5, 7)}, .attrs = &case_attrs[0]},
-    {.name = "heads", .n_in = 1, .in = {SWI_F32(2, 5, 3, 4)}, .attrs = &case_attrs[1]},
-    {.name = "turned", .n_in = 1, .in = {SWI_F32(2, 3, 5)}, .attrs = &case_attrs[2]},
-    {.name = "image", .n_in = 1, .in = {SWI_F32(17, 3, 2, 3)}, .attrs = &case_attrs[3]},
-    {.name = "scalar", .n_in = 1, .in = {SWI_F32_SCALAR}, .attrs = &case_attrs[4]},
-    {.name = "one element", .n_in = 1, .in = {SWI_F32(1, 1)}, .attrs = &case_attrs[0]},
+    CASE("matrix", IN(F32(5, 7)), AT(case_attrs[0])),
+    CASE("heads", IN(F32(2, 5, 3, 4)), AT(case_attrs[1])),
+    CASE("turned", IN(F32(2, 3, 5)), AT(case_attrs[2])),
+    CASE("image", IN(F32(17, 3, 2, 3)), AT(case_attrs[3])),
+    CASE("scalar", IN(SCALAR), AT(case_attrs[4])),
+    CASE("one element", IN(F32(1, 1)), AT(case_attrs[0])),
 };
 
-const sw_op_desc sw_op_permute = {.size = sizeof(sw_op_desc),
-                                  .name = "permute",
-                                  .n_in = 1,
-                                  .n_out = 1,
-                                  .attrs_bytes = sizeof(swi_permute_attrs),
-                                  .infer = infer,
-                                  .view = view,
-                                  .rule = rule,
-                                  .reference = reference,
-                                  .cases = cases,
-                                  .n_cases = SWI_COUNT(cases)};
+OP(permute, 1, 0, 1, ATTRS(swi_permute_attrs), .infer = infer, .view = view, .rule = rule,
+   CHECKS(reference, cases));
 
 sw_value sw_permute(sw_ctx *ctx, sw_value x, const int *axes, int n)
 {

@@ -49,24 +49,13 @@ static sw_status scale_reference(const sw_reference *r)
 }
 
 static const sw_op_case scale_cases[] = {
-    {.name = "matrix", .n_in = 2, .in = {SWI_F32(3, 7), SWI_F32_SCALAR}},
-    {.name = "image", .n_in = 2, .in = {SWI_F32(2, 2, 3, 3), SWI_F32_SCALAR}},
+    CASE("matrix", IN(F32(3, 7), SCALAR)),
+    CASE("image", IN(F32(2, 2, 3, 3), SCALAR)),
 };
 
-const sw_op_desc sw_op_scale = {.size = sizeof(sw_op_desc),
-                                .rebuild = 1,
-                                .name = "scale",
-                                .n_in = 2,
-                                .n_out = 1,
-                                .infer = scale_infer,
-                                .layout = swi_layout_first,
-                                .image_in = 1,
-                                .inplace = 1,
-                                .forward = scale_forward,
-                                .rule = scale_rule,
-                                .reference = scale_reference,
-                                .cases = scale_cases,
-                                .n_cases = SWI_COUNT(scale_cases)};
+OP(scale, 2, 0, 1, .rebuild = 1, .infer = scale_infer, .layout = swi_layout_first,
+   .image_in = 1, .inplace = 1, .forward = scale_forward, .rule = scale_rule,
+   CHECKS(scale_reference, scale_cases));
 
 static sw_status scale_by_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -95,23 +84,12 @@ static sw_status scale_by_reference(const sw_reference *r)
 
 static const swi_number_attrs scale_by_attrs = {-1.75f};
 static const sw_op_case scale_by_cases[] = {
-    {.name = "matrix", .n_in = 1, .in = {SWI_F32(3, 7)}, .attrs = &scale_by_attrs},
+    CASE("matrix", IN(F32(3, 7)), AT(scale_by_attrs)),
 };
 
-const sw_op_desc sw_op_scale_by = {.size = sizeof(sw_op_desc),
-                                   .rebuild = 1,
-                                   .name = "scale_by",
-                                   .n_in = 1,
-                                   .n_out = 1,
-                                   .attrs_bytes = sizeof(swi_number_attrs),
-                                   .infer = scale_by_infer,
-                                   .layout = swi_layout_keep,
-                                   .inplace = 1,
-                                   .forward = scale_by_forward,
-                                   .rule = scale_by_rule,
-                                   .reference = scale_by_reference,
-                                   .cases = scale_by_cases,
-                                   .n_cases = SWI_COUNT(scale_by_cases)};
+OP(scale_by, 1, 0, 1, ATTRS(swi_number_attrs), .rebuild = 1, .infer = scale_by_infer,
+   .layout = swi_layout_keep, .inplace = 1, .forward = scale_by_forward, .rule = scale_by_rule,
+   CHECKS(scale_by_reference, scale_by_cases));
 
 sw_value sw_scale(sw_ctx *ctx, sw_value x, sw_knob factor)
 {
@@ -206,43 +184,15 @@ static sw_status to_f32_reference(const sw_reference *r)
 static const swi_to_f32_attrs to_f32_attrs = {1, {0.25f}, {-1.5f}};
 static const swi_to_f32_attrs to_f32_colours = {3, {0.25f, 0.5f, 0.125f}, {-1.5f, 0.0f, 3.0f}};
 static const sw_op_case to_f32_cases[] = {
-    {.name = "bytes",
-     .n_in = 1,
-     .in = {SWI_U8(3, 21)},
-     .fill = {SW_FILL_BYTES},
-     .attrs = &to_f32_attrs},
-    {.name = "integers",
-     .n_in = 1,
-     .in = {SWI_I32(4, 5)},
-     .fill = {SW_FILL_BYTES},
-     .attrs = &to_f32_attrs},
-    {.name = "colours",
-     .n_in = 1,
-     .in = {SWI_U8(5, 3, 4, 7)},
-     .fill = {SW_FILL_BYTES},
-     .attrs = &to_f32_colours},
-    {.name = "integers by channel",
-     .n_in = 1,
-     .in = {SWI_I32(2, 3)},
-     .fill = {SW_FILL_BYTES},
-     .attrs = &to_f32_colours},
+    CASE("bytes", IN(U8(3, 21)), FILL(BYTES), AT(to_f32_attrs)),
+    CASE("integers", IN(I32(4, 5)), FILL(BYTES), AT(to_f32_attrs)),
+    CASE("colours", IN(U8(5, 3, 4, 7)), FILL(BYTES), AT(to_f32_colours)),
+    CASE("integers by channel", IN(I32(2, 3)), FILL(BYTES), AT(to_f32_colours)),
 };
 
-const sw_op_desc sw_op_to_f32 = {.size = sizeof(sw_op_desc),
-                                 .rebuild = 1,
-                                 .name = "to_f32",
-                                 .n_in = 1,
-                                 .n_out = 1,
-                                 .attrs_bytes = sizeof(swi_to_f32_attrs),
-                                 .infer = to_f32_infer,
-                                 .forward = to_f32_forward,
-                                 .no_gradient = 1,
-                                 .reference = to_f32_reference,
-                                 .cases = to_f32_cases,
-                                 .n_cases = SWI_COUNT(to_f32_cases),
-                                 .operations = to_f32_operations,
-                                 .phase = SW_DATA,
-                                 .has_phase = 1};
+OP(to_f32, 1, 0, 1, ATTRS(swi_to_f32_attrs), .rebuild = 1, .infer = to_f32_infer,
+   .forward = to_f32_forward, .no_gradient = 1, .operations = to_f32_operations,
+   .phase = SW_DATA, .has_phase = 1, CHECKS(to_f32_reference, to_f32_cases));
 
 sw_value sw_to_f32(sw_ctx *ctx, sw_value x, float scale, float shift)
 {

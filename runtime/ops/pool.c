@@ -175,86 +175,34 @@ static sw_status avg_reference(const sw_reference *r)
     return pool_reference(r, false);
 }
 
-static const sw_grad_desc max_grads[] = {{.n_makes = 1,
-                                          .makes = {0},
-                                          .n_operands = 2,
-                                          .operands = {SW_OUT(1), SW_DOUT(0)},
-                                          .kernel = max_dx,
-                                          .operations = max_dx_operations}};
-static const sw_grad_desc avg_grads[] = {{.n_makes = 1,
-                                          .makes = {0},
-                                          .n_operands = 1,
-                                          .operands = {SW_DOUT(0)},
-                                          .kernel = avg_dx,
-                                          .operations = avg_dx_operations}};
+static const sw_grad_desc max_grads[] = {
+    GRAD(MAKES(0), FROM(SW_OUT(1), SW_DOUT(0)), max_dx, max_dx_operations)};
+static const sw_grad_desc avg_grads[] = {
+    GRAD(MAKES(0), FROM(SW_DOUT(0)), avg_dx, avg_dx_operations)};
 
 static const swi_pool_attrs attrs[] = {{2, 2, 2, 0}, {3, 3, 2, 1}, {5, 4, 1, 0}};
 #define POOL_CASES(fill_kind)                                                                  \
     {                                                                                          \
-        {.name = "2x2",                                                                        \
-         .n_in = 1,                                                                            \
-         .in = {SWI_F32(3, 2, 6, 4)},                                                          \
-         .fill = {fill_kind},                                                                  \
-         .attrs = &attrs[0]},                                                                  \
-            {.name = "2x2, blocks",                                                            \
-             .n_in = 1,                                                                        \
-             .in = {SWI_F32(16, 2, 4, 6)},                                                     \
-             .fill = {fill_kind},                                                              \
-             .attrs = &attrs[0]},                                                              \
-            {.name = "2x2, odd size, 17 images",                                               \
-             .n_in = 1,                                                                        \
-             .in = {SWI_F32(17, 2, 5, 7)},                                                     \
-             .fill = {fill_kind},                                                              \
-             .attrs = &attrs[0]},                                                              \
-            {.name = "overlapping, padded",                                                    \
-             .n_in = 1,                                                                        \
-             .in = {SWI_F32(2, 3, 7, 6)},                                                      \
-             .fill = {fill_kind},                                                              \
-             .attrs = &attrs[1]},                                                              \
-            {.name = "overlapping, padded, blocks, the last not full",                         \
-             .n_in = 1,                                                                        \
-             .in = {SWI_F32(30, 2, 5, 4)},                                                     \
-             .fill = {fill_kind},                                                              \
-             .attrs = &attrs[1]},                                                              \
-            {.name = "whole image",                                                            \
-             .n_in = 1,                                                                        \
-             .in = {SWI_F32(4, 3, 5, 4)},                                                      \
-             .fill = {fill_kind},                                                              \
-             .attrs = &attrs[2]},                                                              \
+        CASE("2x2", IN(F32(3, 2, 6, 4)), .fill = {fill_kind}, AT(attrs[0])),                   \
+            CASE("2x2, blocks", IN(F32(16, 2, 4, 6)), .fill = {fill_kind}, AT(attrs[0])),      \
+            CASE("2x2, odd size, 17 images", IN(F32(17, 2, 5, 7)), .fill = {fill_kind},        \
+                 AT(attrs[0])),                                                                \
+            CASE("overlapping, padded", IN(F32(2, 3, 7, 6)), .fill = {fill_kind},              \
+                 AT(attrs[1])),                                                                \
+            CASE("overlapping, padded, blocks, the last not full", IN(F32(30, 2, 5, 4)),       \
+                 .fill = {fill_kind}, AT(attrs[1])),                                           \
+            CASE("whole image", IN(F32(4, 3, 5, 4)), .fill = {fill_kind}, AT(attrs[2])),       \
     }
 static const sw_op_case max_cases[] = POOL_CASES(SW_FILL_DISTINCT);
 static const sw_op_case avg_cases[] = POOL_CASES(SW_FILL_NORMAL);
 
-const sw_op_desc sw_op_max_pool2d = {.size = sizeof(sw_op_desc),
-                                     .name = "max_pool2d",
-                                     .n_in = 1,
-                                     .n_out = 1,
-                                     .n_extra = 1,
-                                     .attrs_bytes = sizeof(swi_pool_attrs),
-                                     .infer = max_infer,
-                                     .layout = swi_layout_image,
-                                     .forward = max_forward,
-                                     .grads = max_grads,
-                                     .n_grads = 1,
-                                     .reference = max_reference,
-                                     .cases = max_cases,
-                                     .n_cases = SWI_COUNT(max_cases),
-                                     .operations = max_operations};
+OP(max_pool2d, 1, 0, 1, ATTRS(swi_pool_attrs), .n_extra = 1, .infer = max_infer,
+   .layout = swi_layout_image, .forward = max_forward, .operations = max_operations,
+   GRADS(max_grads), CHECKS(max_reference, max_cases));
 
-const sw_op_desc sw_op_avg_pool2d = {.size = sizeof(sw_op_desc),
-                                     .name = "avg_pool2d",
-                                     .n_in = 1,
-                                     .n_out = 1,
-                                     .attrs_bytes = sizeof(swi_pool_attrs),
-                                     .infer = avg_infer,
-                                     .layout = swi_layout_image,
-                                     .forward = avg_forward,
-                                     .grads = avg_grads,
-                                     .n_grads = 1,
-                                     .reference = avg_reference,
-                                     .cases = avg_cases,
-                                     .n_cases = SWI_COUNT(avg_cases),
-                                     .operations = avg_operations};
+OP(avg_pool2d, 1, 0, 1, ATTRS(swi_pool_attrs), .infer = avg_infer, .layout = swi_layout_image,
+   .forward = avg_forward, .operations = avg_operations, GRADS(avg_grads),
+   CHECKS(avg_reference, avg_cases));
 
 static sw_value pool(sw_ctx *ctx, uint32_t op, sw_value x, int64_t kh, int64_t kw, int stride,
                      int pad)

@@ -81,35 +81,15 @@ static sw_status rand_reference(const sw_reference *r)
 }
 
 static const swi_random_attrs case_attrs = {{2, {33, 7}}};
-static const sw_op_case cases[] = {{.name = "matrix", .n_in = 0, .attrs = &case_attrs}};
+static const sw_op_case cases[] = {CASE("matrix", AT(case_attrs))};
 
-const sw_op_desc sw_op_randn = {.size = sizeof(sw_op_desc),
-                                .rebuild = 1,
-                                .name = "randn",
-                                .n_out = 1,
-                                .attrs_bytes = sizeof(swi_random_attrs),
-                                .infer = random_infer,
-                                .forward = randn_forward,
-                                .no_gradient = 1,
-                                .random = 1,
-                                .reference = randn_reference,
-                                .cases = cases,
-                                .n_cases = SWI_COUNT(cases),
-                                .operations = randn_operations};
+OP(randn, 0, 0, 1, ATTRS(swi_random_attrs), .rebuild = 1, .infer = random_infer,
+   .forward = randn_forward, .no_gradient = 1, .random = 1, .operations = randn_operations,
+   CHECKS(randn_reference, cases));
 
-const sw_op_desc sw_op_rand = {.size = sizeof(sw_op_desc),
-                               .rebuild = 1,
-                               .name = "rand",
-                               .n_out = 1,
-                               .attrs_bytes = sizeof(swi_random_attrs),
-                               .infer = random_infer,
-                               .forward = rand_forward,
-                               .no_gradient = 1,
-                               .random = 1,
-                               .reference = rand_reference,
-                               .cases = cases,
-                               .n_cases = SWI_COUNT(cases),
-                               .operations = rand_operations};
+OP(rand, 0, 0, 1, ATTRS(swi_random_attrs), .rebuild = 1, .infer = random_infer,
+   .forward = rand_forward, .no_gradient = 1, .random = 1, .operations = rand_operations,
+   CHECKS(rand_reference, cases));
 
 void swi_name_stream(const sw_ctx *ctx, uint32_t op, uint32_t also, char to[SWI_STREAM_TEXT])
 {

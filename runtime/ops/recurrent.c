@@ -112,36 +112,19 @@ static sw_status lstm_reference(const sw_reference *r)
 }
 
 static const sw_grad_desc lstm_grads[] = {
-    {.n_makes = 2,
-     .makes = {0, 1},
-     .n_operands = 4,
-     .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0), SW_DOUT(1)},
-     .inplace = 1,
-     .kernel = lstm_kernel,
-     .operations = lstm_grad_operations}};
+    GRAD(MAKES(0, 1), FROM(SW_IN(0), SW_IN(1), SW_DOUT(0), SW_DOUT(1)), lstm_kernel,
+         lstm_grad_operations, .inplace = 1)};
 static const sw_op_case lstm_cases[] = {
-    {.name = "batch", .n_in = 2, .in = {SWI_F32(3, 4 * 5), SWI_F32(3, 5)}},
-    {.name = "long rows", .n_in = 2, .in = {SWI_F32(2, 4 * 131), SWI_F32(2, 131)}},
-    {.name = "several parts", .n_in = 2, .in = {SWI_F32(67, 4 * 129), SWI_F32(67, 129)}},
-    {.name = "one unit", .n_in = 2, .in = {SWI_F32(4), SWI_F32(1)}},
-    {.name = "rank 3", .n_in = 2, .in = {SWI_F32(2, 3, 4 * 16), SWI_F32(2, 3, 16)}},
+    CASE("batch", IN(F32(3, 4 * 5), F32(3, 5))),
+    CASE("long rows", IN(F32(2, 4 * 131), F32(2, 131))),
+    CASE("several parts", IN(F32(67, 4 * 129), F32(67, 129))),
+    CASE("one unit", IN(F32(4), F32(1))),
+    CASE("rank 3", IN(F32(2, 3, 4 * 16), F32(2, 3, 16))),
 };
 
-const sw_op_desc sw_op_lstm_cell = {.size = sizeof(sw_op_desc),
-                                    .name = "lstm_cell",
-                                    .n_in = 2,
-                                    .n_out = 2,
-                                    .infer = lstm_infer,
-                                    .inplace = 2,
-                                    .rebuild = 1,
-                                    .forward = lstm_forward,
-                                    .grads = lstm_grads,
-                                    .n_grads = SWI_COUNT(lstm_grads),
-                                    .reference = lstm_reference,
-                                    .cases = lstm_cases,
-                                    .n_cases = SWI_COUNT(lstm_cases),
-                                    .operations = lstm_operations,
-                                    .skips = 1};
+OP(lstm_cell, 2, 0, 2, .infer = lstm_infer, .inplace = 2, .rebuild = 1, .forward = lstm_forward,
+   .operations = lstm_operations, .skips = 1, GRADS(lstm_grads),
+   CHECKS(lstm_reference, lstm_cases));
 
 sw_value sw_lstm_cell(sw_ctx *ctx, sw_value gates, sw_value cell, sw_value *next)
 {
@@ -224,39 +207,17 @@ static sw_status gru_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc gru_grads[] = {
-    {.n_makes = 3,
-     .makes = {0, 1, 2},
-     .n_operands = 4,
-     .operands = {SW_IN(0), SW_IN(1), SW_IN(2), SW_DOUT(0)},
-     .inplace = 3,
-     .kernel = gru_kernel,
-     .operations = gru_grad_operations}};
+static const sw_grad_desc gru_grads[] = {GRAD(MAKES(0, 1, 2),
+                                              FROM(SW_IN(0), SW_IN(1), SW_IN(2), SW_DOUT(0)),
+                                              gru_kernel, gru_grad_operations, .inplace = 3)};
 static const sw_op_case gru_cases[] = {
-    {.name = "batch", .n_in = 3, .in = {SWI_F32(3, 3 * 5), SWI_F32(3, 3 * 5), SWI_F32(3, 5)}},
-    {.name = "long rows",
-     .n_in = 3,
-     .in = {SWI_F32(2, 3 * 131), SWI_F32(2, 3 * 131), SWI_F32(2, 131)}},
-    {.name = "several parts",
-     .n_in = 3,
-     .in = {SWI_F32(67, 3 * 129), SWI_F32(67, 3 * 129), SWI_F32(67, 129)}},
-    {.name = "one unit", .n_in = 3, .in = {SWI_F32(3), SWI_F32(3), SWI_F32(1)}},
-    {.name = "rank 3",
-     .n_in = 3,
-     .in = {SWI_F32(2, 3, 3 * 16), SWI_F32(2, 3, 3 * 16), SWI_F32(2, 3, 16)}},
+    CASE("batch", IN(F32(3, 3 * 5), F32(3, 3 * 5), F32(3, 5))),
+    CASE("long rows", IN(F32(2, 3 * 131), F32(2, 3 * 131), F32(2, 131))),
+    CASE("several parts", IN(F32(67, 3 * 129), F32(67, 3 * 129), F32(67, 129))),
+    CASE("one unit", IN(F32(3), F32(3), F32(1))),
+    CASE("rank 3", IN(F32(2, 3, 3 * 16), F32(2, 3, 3 * 16), F32(2, 3, 16))),
 };
 
-const sw_op_desc sw_op_gru_cell = {.size = sizeof(sw_op_desc),
-                                   .name = "gru_cell",
-                                   .n_in = 3,
-                                   .n_out = 1,
-                                   .infer = gru_infer,
-                                   .inplace = 4,
-                                   .forward = gru_forward,
-                                   .grads = gru_grads,
-                                   .n_grads = SWI_COUNT(gru_grads),
-                                   .reference = gru_reference,
-                                   .cases = gru_cases,
-                                   .n_cases = SWI_COUNT(gru_cases),
-                                   .operations = gru_operations,
-                                   .skips = 1};
+OP(gru_cell, 3, 0, 1, .infer = gru_infer, .inplace = 4, .forward = gru_forward,
+   .operations = gru_operations, .skips = 1, GRADS(gru_grads),
+   CHECKS(gru_reference, gru_cases));

@@ -127,59 +127,26 @@ static sw_status max_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc max_grads[] = {{.n_makes = 1,
-                                          .makes = {0},
-                                          .n_operands = 2,
-                                          .operands = {SW_OUT(1), SW_DOUT(0)},
-                                          .kernel = max_dx,
-                                          .operations = max_dx_operations}};
+static const sw_grad_desc max_grads[] = {
+    GRAD(MAKES(0), FROM(SW_OUT(1), SW_DOUT(0)), max_dx, max_dx_operations)};
 
 static const swi_sum_attrs max_attrs[] = {
     {.axes = 1}, {.axes = 2}, {.axes = 3}, {.axes = 5, .keep = 1}, {.axes = 10}, {.axes = 0}};
-#define DISTINCT .fill = {SW_FILL_DISTINCT}
 static const sw_op_case max_cases[] = {
-    {.name = "rows", .n_in = 1, .in = {SWI_F32(5, 35)}, DISTINCT, .attrs = &max_attrs[0]},
-    {.name = "cols", .n_in = 1, .in = {SWI_F32(5, 50)}, DISTINCT, .attrs = &max_attrs[1]},
-    {.name = "few cols", .n_in = 1, .in = {SWI_F32(33, 4)}, DISTINCT, .attrs = &max_attrs[1]},
-    {.name = "all, two bytes",
-     .n_in = 1,
-     .in = {SWI_F32(16, 17)},
-     DISTINCT,
-     .attrs = &max_attrs[2]},
-    {.name = "all, four bytes",
-     .n_in = 1,
-     .in = {SWI_F32(257, 257)},
-     DISTINCT,
-     .attrs = &max_attrs[2]},
-    {.name = "kept", .n_in = 1, .in = {SWI_F32(2, 19, 4)}, DISTINCT, .attrs = &max_attrs[3]},
-    {.name = "image, two axes apart",
-     .n_in = 1,
-     .in = {SWI_F32(17, 2, 3, 5)},
-     DISTINCT,
-     .attrs = &max_attrs[4]},
-    {.name = "scalar", .n_in = 1, .in = {SWI_F32_SCALAR}, .attrs = &max_attrs[5]},
-    {.name = "several parts",
-     .n_in = 1,
-     .in = {SWI_F32(3, 40, 300)},
-     DISTINCT,
-     .attrs = &max_attrs[1]},
+    CASE("rows", IN(F32(5, 35)), FILL(DISTINCT), AT(max_attrs[0])),
+    CASE("cols", IN(F32(5, 50)), FILL(DISTINCT), AT(max_attrs[1])),
+    CASE("few cols", IN(F32(33, 4)), FILL(DISTINCT), AT(max_attrs[1])),
+    CASE("all, two bytes", IN(F32(16, 17)), FILL(DISTINCT), AT(max_attrs[2])),
+    CASE("all, four bytes", IN(F32(257, 257)), FILL(DISTINCT), AT(max_attrs[2])),
+    CASE("kept", IN(F32(2, 19, 4)), FILL(DISTINCT), AT(max_attrs[3])),
+    CASE("image, two axes apart", IN(F32(17, 2, 3, 5)), FILL(DISTINCT), AT(max_attrs[4])),
+    CASE("scalar", IN(SCALAR), AT(max_attrs[5])),
+    CASE("several parts", IN(F32(3, 40, 300)), FILL(DISTINCT), AT(max_attrs[1])),
 };
 
-const sw_op_desc sw_op_max = {.size = sizeof(sw_op_desc),
-                              .name = "max",
-                              .n_in = 1,
-                              .n_out = 1,
-                              .n_extra = 1,
-                              .attrs_bytes = sizeof(swi_sum_attrs),
-                              .infer = max_infer,
-                              .strided_in = 1,
-                              .forward = max_forward,
-                              .grads = max_grads,
-                              .n_grads = SWI_COUNT(max_grads),
-                              .reference = max_reference,
-                              .cases = max_cases,
-                              .n_cases = SWI_COUNT(max_cases),
-                              .operations = max_operations};
+OP(max, 1, 0, 1, ATTRS(swi_sum_attrs), .n_extra = 1, .infer = max_infer, .strided_in = 1,
+   .forward = max_forward, .operations = max_operations, GRADS(max_grads),
+   CHECKS(max_reference, max_cases));
 
 /* ---- where the maximum is ---------------------------------------------------------------- */
 
@@ -224,40 +191,17 @@ static sw_status argmax_reference(const sw_reference *r)
 }
 
 static const sw_op_case argmax_cases[] = {
-    {.name = "cols", .n_in = 1, .in = {SWI_F32(5, 50)}, DISTINCT, .attrs = &max_attrs[1]},
-    {.name = "rows", .n_in = 1, .in = {SWI_F32(5, 35)}, DISTINCT, .attrs = &max_attrs[0]},
-    {.name = "ties",
-     .n_in = 1,
-     .in = {SWI_F32(40, 70)},
-     .fill = {SW_FILL_LABELS},
-     .limit = 4,
-     .attrs = &max_attrs[1]},
-    {.name = "image, channels",
-     .n_in = 1,
-     .in = {SWI_F32(3, 6, 4, 5)},
-     DISTINCT,
-     .attrs = &max_attrs[1]},
-    {.name = "several parts",
-     .n_in = 1,
-     .in = {SWI_F32(3, 40, 300)},
-     DISTINCT,
-     .attrs = &max_attrs[1]},
-    {.name = "scalar", .n_in = 1, .in = {SWI_F32_SCALAR}, .attrs = &max_attrs[5]},
+    CASE("cols", IN(F32(5, 50)), FILL(DISTINCT), AT(max_attrs[1])),
+    CASE("rows", IN(F32(5, 35)), FILL(DISTINCT), AT(max_attrs[0])),
+    CASE("ties", IN(F32(40, 70)), FILL(LABELS), .limit = 4, AT(max_attrs[1])),
+    CASE("image, channels", IN(F32(3, 6, 4, 5)), FILL(DISTINCT), AT(max_attrs[1])),
+    CASE("several parts", IN(F32(3, 40, 300)), FILL(DISTINCT), AT(max_attrs[1])),
+    CASE("scalar", IN(SCALAR), AT(max_attrs[5])),
 };
 
-const sw_op_desc sw_op_argmax = {.size = sizeof(sw_op_desc),
-                                 .name = "argmax",
-                                 .n_in = 1,
-                                 .n_out = 1,
-                                 .attrs_bytes = sizeof(swi_sum_attrs),
-                                 .infer = argmax_infer,
-                                 .strided_in = 1,
-                                 .forward = argmax_forward,
-                                 .no_gradient = 1,
-                                 .reference = argmax_reference,
-                                 .cases = argmax_cases,
-                                 .n_cases = SWI_COUNT(argmax_cases),
-                                 .operations = max_operations};
+OP(argmax, 1, 0, 1, ATTRS(swi_sum_attrs), .infer = argmax_infer, .strided_in = 1,
+   .forward = argmax_forward, .no_gradient = 1, .operations = max_operations,
+   CHECKS(argmax_reference, argmax_cases));
 
 /* ---- by name ----------------------------------------------------------------------------- */
 

@@ -83,35 +83,14 @@ static sw_status concat_reference(const sw_reference *r)
 
 static const swi_concat_attrs concat_attrs[] = {{0}, {1}};
 static const sw_op_case concat_cases[] = {
-    {.name = "rows",
-     .n_in = 2,
-     .in = {SWI_F32(3, 4), SWI_F32(2, 4)},
-     .attrs = &concat_attrs[0]},
-    {.name = "cols",
-     .n_in = 3,
-     .in = {SWI_F32(3, 4), SWI_F32(3, 1), SWI_F32(3, 5)},
-     .attrs = &concat_attrs[1]},
-    {.name = "channels",
-     .n_in = 2,
-     .in = {SWI_F32(2, 1, 3, 3), SWI_F32(2, 2, 3, 3)},
-     .attrs = &concat_attrs[1]},
+    CASE("rows", IN(F32(3, 4), F32(2, 4)), AT(concat_attrs[0])),
+    CASE("cols", IN(F32(3, 4), F32(3, 1), F32(3, 5)), AT(concat_attrs[1])),
+    CASE("channels", IN(F32(2, 1, 3, 3), F32(2, 2, 3, 3)), AT(concat_attrs[1])),
 };
 
-const sw_op_desc sw_op_concat = {.size = sizeof(sw_op_desc),
-                                 .rebuild = 1,
-                                 .name = "concat",
-                                 .n_in = 1,
-                                 .max_in = MAX_PARTS,
-                                 .n_out = 1,
-                                 .attrs_bytes = sizeof(swi_concat_attrs),
-                                 .infer = concat_infer,
-                                 .strided_in = UINT32_MAX,
-                                 .forward = concat_forward,
-                                 .rule = concat_rule,
-                                 .reference = concat_reference,
-                                 .cases = concat_cases,
-                                 .n_cases = SWI_COUNT(concat_cases),
-                                 .operations = swi_count_none};
+OP(concat, 1, MAX_PARTS, 1, ATTRS(swi_concat_attrs), .rebuild = 1, .infer = concat_infer,
+   .strided_in = UINT32_MAX, .forward = concat_forward, .rule = concat_rule,
+   .operations = swi_count_none, CHECKS(concat_reference, concat_cases));
 
 sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis)
 {
@@ -249,25 +228,15 @@ static const swi_sum_attrs sum_attrs[] = {{.axes = 1, .scale = 1},
                                           {.axes = 3, .scale = 1},
                                           {.axes = 5, .scale = 0.5, .keep = 1}};
 static const sw_op_case sum_cases[] = {
-    {.name = "rows", .n_in = 1, .in = {SWI_F32(5, 3)}, .attrs = &sum_attrs[0]},
-    {.name = "cols", .n_in = 1, .in = {SWI_F32(5, 4)}, .attrs = &sum_attrs[1]},
-    {.name = "all", .n_in = 1, .in = {SWI_F32(6, 7)}, .attrs = &sum_attrs[2]},
-    {.name = "kept", .n_in = 1, .in = {SWI_F32(2, 3, 4)}, .attrs = &sum_attrs[3]},
+    CASE("rows", IN(F32(5, 3)), AT(sum_attrs[0])),
+    CASE("cols", IN(F32(5, 4)), AT(sum_attrs[1])),
+    CASE("all", IN(F32(6, 7)), AT(sum_attrs[2])),
+    CASE("kept", IN(F32(2, 3, 4)), AT(sum_attrs[3])),
 };
 
-const sw_op_desc sw_op_sum = {.size = sizeof(sw_op_desc),
-                              .name = "sum",
-                              .n_in = 1,
-                              .n_out = 1,
-                              .attrs_bytes = sizeof(swi_sum_attrs),
-                              .infer = sum_infer,
-                              .strided_in = 1,
-                              .forward = sum_forward,
-                              .rule = sum_rule,
-                              .reference = sum_reference,
-                              .cases = sum_cases,
-                              .n_cases = SWI_COUNT(sum_cases),
-                              .operations = sum_operations};
+OP(sum, 1, 0, 1, ATTRS(swi_sum_attrs), .infer = sum_infer, .strided_in = 1,
+   .forward = sum_forward, .rule = sum_rule, .operations = sum_operations,
+   CHECKS(sum_reference, sum_cases));
 
 static sw_value sum_over(sw_ctx *ctx, sw_value x, uint32_t axes, bool mean)
 {
@@ -372,19 +341,8 @@ static sw_status expand_reference(const sw_reference *r)
 
 static const swi_sum_attrs expand_attrs = {.axes = 5, .scale = 0.5, .shape = {3, {4, 3, 2}}};
 static const sw_op_case expand_cases[] = {
-    {.name = "two axes", .n_in = 1, .in = {SWI_F32(1, 3, 1)}, .attrs = &expand_attrs},
+    CASE("two axes", IN(F32(1, 3, 1)), AT(expand_attrs)),
 };
 
-const sw_op_desc sw_op_expand = {.size = sizeof(sw_op_desc),
-                                 .rebuild = 1,
-                                 .name = "expand",
-                                 .n_in = 1,
-                                 .n_out = 1,
-                                 .attrs_bytes = sizeof(swi_sum_attrs),
-                                 .infer = expand_infer,
-                                 .strided_in = 1,
-                                 .forward = expand_forward,
-                                 .rule = expand_rule,
-                                 .reference = expand_reference,
-                                 .cases = expand_cases,
-                                 .n_cases = SWI_COUNT(expand_cases)};
+OP(expand, 1, 0, 1, ATTRS(swi_sum_attrs), .rebuild = 1, .infer = expand_infer, .strided_in = 1,
+   .forward = expand_forward, .rule = expand_rule, CHECKS(expand_reference, expand_cases));

@@ -71,14 +71,5 @@ static uint64_t operations(const sw_kernel_info *info)
                          swi_count_per_element(&info->out[0], SWI_EXP + 2));
 }
 
-const sw_op_desc sw_op_snes_update = {.size = sizeof(sw_op_desc),
-                                      .name = "snes_update",
-                                      .n_in = 3,
-                                      .max_in = 4,
-                                      .n_out = 1,
-                                      .attrs_bytes = sizeof(swi_snes_attrs),
-                                      .infer = infer,
-                                      .forward = forward,
-                                      .no_gradient = 1,
-                                      .random = 1,
-                                      .operations = operations};
+OP(snes_update, 3, 4, 1, ATTRS(swi_snes_attrs), .infer = infer, .forward = forward,
+   .no_gradient = 1, .random = 1, .operations = operations);

@@ -76,32 +76,16 @@ static double reference_sum(const double *x, int64_t cols, double *most)
         }                                                                                      \
         return SW_OK;                                                                          \
     }                                                                                          \
-    static const sw_grad_desc id##_grads[] = {{.n_makes = 1,                                   \
-                                               .makes = {0},                                   \
-                                               .n_operands = 2,                                \
-                                               .operands = {SW_OUT(0), SW_DOUT(0)},            \
-                                               .inplace = 3,                                   \
-                                               .kernel = id##_dx,                              \
-                                               .operations = id##_dx_operations}};             \
+    static const sw_grad_desc id##_grads[] = {GRAD(                                            \
+        MAKES(0), FROM(SW_OUT(0), SW_DOUT(0)), id##_dx, id##_dx_operations, .inplace = 3)};    \
     static const sw_op_case id##_cases[] = {                                                   \
-        {.name = "rows", .n_in = 1, .in = {SWI_F32(4, 10)}},                                   \
-        {.name = "long rows", .n_in = 1, .in = {SWI_F32(2, 3, 70)}},                           \
-        {.name = "one element", .n_in = 1, .in = {SWI_F32(1)}},                                \
+        CASE("rows", IN(F32(4, 10))),                                                          \
+        CASE("long rows", IN(F32(2, 3, 70))),                                                  \
+        CASE("one element", IN(F32(1))),                                                       \
     };                                                                                         \
-    const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
-                                   .name = #id,                                                \
-                                   .n_in = 1,                                                  \
-                                   .n_out = 1,                                                 \
-                                   .infer = id##_infer,                                        \
-                                   .rebuild = AGAIN,                                           \
-                                   .inplace = 1,                                               \
-                                   .forward = id##_forward,                                    \
-                                   .grads = id##_grads,                                        \
-                                   .n_grads = 1,                                               \
-                                   .reference = id##_reference,                                \
-                                   .cases = id##_cases,                                        \
-                                   .n_cases = SWI_COUNT(id##_cases),                           \
-                                   .operations = id##_operations};
+    OP(id, 1, 0, 1, .infer = id##_infer, .rebuild = AGAIN, .inplace = 1,                       \
+       .forward = id##_forward, .operations = id##_operations, GRADS(id##_grads),              \
+       CHECKS(id##_reference, id##_cases));
 
 /* Maximum, difference, exponential, sum and quotient of each element, one reciprocal for each
  * row. Backward: the row's sum of dy y, then y (dy - sum). */

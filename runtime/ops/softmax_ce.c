@@ -257,72 +257,27 @@ static sw_status ce_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc ce_grads[] = {
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 4,
-     .operands = {SW_IN(0), SW_IN(1), SW_OUT(1), SW_DOUT(0)},
-     .inplace = 1,
-     .kernel = ce_dx,
-     .operations = ce_dx_operations}};
+static const sw_grad_desc ce_grads[] = {GRAD(MAKES(0),
+                                             FROM(SW_IN(0), SW_IN(1), SW_OUT(1), SW_DOUT(0)),
+                                             ce_dx, ce_dx_operations, .inplace = 1)};
 static const swi_ce_attrs ce_attrs[] = {
     {0.0f, 0, 0}, {0.1f, 0, 0}, {0.0f, 1, 2}, {0.25f, 1, 2}};
 static const sw_op_case ce_cases[] = {
-    {.name = "smooth",
-     .n_in = 2,
-     .in = {SWI_F32(5, 10), SWI_U8(5)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
-     .limit = 10,
-     .attrs = &ce_attrs[1]},
-    {.name = "a label is ignored",
-     .n_in = 2,
-     .in = {SWI_F32(9, 3), SWI_I32(9)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
-     .limit = 3,
-     .attrs = &ce_attrs[2]},
-    {.name = "smooth, a label is ignored",
-     .n_in = 2,
-     .in = {SWI_F32(50, 700), SWI_I32(50)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
-     .limit = 5,
-     .attrs = &ce_attrs[3]},
-    {.name = "bytes",
-     .n_in = 2,
-     .in = {SWI_F32(5, 10), SWI_U8(5)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
-     .limit = 10,
-     .attrs = &ce_attrs[0]},
-    {.name = "two bytes",
-     .n_in = 2,
-     .in = {SWI_F32(4, 600), SWI_U16(4)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
-     .limit = 600,
-     .attrs = &ce_attrs[0]},
-    {.name = "integers, many classes",
-     .n_in = 2,
-     .in = {SWI_F32(3, 300), SWI_I32(3)},
-     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
-     .limit = 300,
-     .attrs = &ce_attrs[0]},
+    CASE("smooth", IN(F32(5, 10), U8(5)), FILL(NORMAL, LABELS), .limit = 10, AT(ce_attrs[1])),
+    CASE("a label is ignored", IN(F32(9, 3), I32(9)), FILL(NORMAL, LABELS), .limit = 3,
+         AT(ce_attrs[2])),
+    CASE("smooth, a label is ignored", IN(F32(50, 700), I32(50)), FILL(NORMAL, LABELS),
+         .limit = 5, AT(ce_attrs[3])),
+    CASE("bytes", IN(F32(5, 10), U8(5)), FILL(NORMAL, LABELS), .limit = 10, AT(ce_attrs[0])),
+    CASE("two bytes", IN(F32(4, 600), U16(4)), FILL(NORMAL, LABELS), .limit = 600,
+         AT(ce_attrs[0])),
+    CASE("integers, many classes", IN(F32(3, 300), I32(3)), FILL(NORMAL, LABELS), .limit = 300,
+         AT(ce_attrs[0])),
 };
 
-const sw_op_desc sw_op_softmax_ce = {.size = sizeof(sw_op_desc),
-                                     .name = "softmax_ce",
-                                     .n_in = 2,
-                                     .n_out = 1,
-                                     .n_extra = 1,
-                                     .attrs_bytes = sizeof(swi_ce_attrs),
-                                     .infer = ce_infer,
-                                     .scratch_bytes = ce_bytes,
-                                     .forward = ce_forward,
-                                     .grads = ce_grads,
-                                     .n_grads = 1,
-                                     .reference = ce_reference,
-                                     .cases = ce_cases,
-                                     .n_cases = SWI_COUNT(ce_cases),
-                                     .operations = ce_operations,
-                                     .phase = SW_LOSS,
-                                     .has_phase = 1};
+OP(softmax_ce, 2, 0, 1, ATTRS(swi_ce_attrs), .n_extra = 1, .infer = ce_infer,
+   .scratch_bytes = ce_bytes, .forward = ce_forward, .operations = ce_operations,
+   .phase = SW_LOSS, .has_phase = 1, GRADS(ce_grads), CHECKS(ce_reference, ce_cases));
 
 sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels)
 {

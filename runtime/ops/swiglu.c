@@ -125,49 +125,22 @@ static sw_status reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc grads[] = {{.n_makes = 2,
-                                      .makes = {0, 1},
-                                      .n_operands = 3,
-                                      .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
-                                      .inplace = 7,
-                                      .kernel = both_kernel,
-                                      .operations = both_operations},
-                                     {.n_makes = 1,
-                                      .makes = {0},
-                                      .n_operands = 3,
-                                      .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
-                                      .inplace = 1,
-                                      .kernel = da_kernel,
-                                      .operations = da_operations},
-                                     {.n_makes = 1,
-                                      .makes = {1},
-                                      .n_operands = 2,
-                                      .operands = {SW_IN(0), SW_DOUT(0)},
-                                      .kernel = db_kernel,
-                                      .operations = db_operations}};
+static const sw_grad_desc grads[] = {
+    GRAD(MAKES(0, 1), FROM(SW_IN(0), SW_IN(1), SW_DOUT(0)), both_kernel, both_operations,
+         .inplace = 7),
+    GRAD(MAKES(0), FROM(SW_IN(0), SW_IN(1), SW_DOUT(0)), da_kernel, da_operations,
+         .inplace = 1),
+    GRAD(MAKES(1), FROM(SW_IN(0), SW_DOUT(0)), db_kernel, db_operations)};
 static const sw_op_case cases[] = {
-    {.name = "matrix", .n_in = 2, .in = {SWI_F32(3, 19), SWI_F32(3, 19)}},
-    {.name = "several parts", .n_in = 2, .in = {SWI_F32(5, 7001), SWI_F32(5, 7001)}},
-    {.name = "halves", .n_in = 1, .in = {SWI_F32(2, 5, 2 * 67)}},
-    {.name = "halves of long rows", .n_in = 1, .in = {SWI_F32(3, 2 * 9001)}},
-    {.name = "one element", .n_in = 2, .in = {SWI_F32_SCALAR, SWI_F32_SCALAR}},
+    CASE("matrix", IN(F32(3, 19), F32(3, 19))),
+    CASE("several parts", IN(F32(5, 7001), F32(5, 7001))),
+    CASE("halves", IN(F32(2, 5, 2 * 67))),
+    CASE("halves of long rows", IN(F32(3, 2 * 9001))),
+    CASE("one element", IN(SCALAR, SCALAR)),
 };
 
-const sw_op_desc sw_op_swiglu = {.size = sizeof(sw_op_desc),
-                                 .name = "swiglu",
-                                 .n_in = 1,
-                                 .max_in = 2,
-                                 .n_out = 1,
-                                 .infer = infer,
-                                 .inplace = 3,
-                                 .rebuild = 1,
-                                 .forward = forward,
-                                 .grads = grads,
-                                 .n_grads = SWI_COUNT(grads),
-                                 .reference = reference,
-                                 .cases = cases,
-                                 .n_cases = SWI_COUNT(cases),
-                                 .operations = operations};
+OP(swiglu, 1, 2, 1, .infer = infer, .inplace = 3, .rebuild = 1, .forward = forward,
+   .operations = operations, GRADS(grads), CHECKS(reference, cases));
 
 sw_value sw_swiglu(sw_ctx *ctx, sw_value a, sw_value b)
 {

@@ -132,28 +132,13 @@ static uint8_t *codes_of(const sw_launch *l)
     .inplace = 3, .kernel = id##_dx, .operations = id##_dx_operations
 
 #define UNARY_OP(id, ATTRS, BITS, LAYOUT)                                                      \
-    const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
-                                   .rebuild = 1,                                               \
-                                   .name = #id,                                                \
-                                   .n_in = 1,                                                  \
-                                   .n_out = 1,                                                 \
-                                   .n_extra = BITS,                                            \
-                                   .attrs_bytes = ATTRS ? sizeof(swi_number_attrs) : 0,        \
-                                   .infer = id##_infer,                                        \
-                                   .layout = LAYOUT,                                           \
-                                   .inplace = 1,                                               \
-                                   .forward = id##_forward,                                    \
-                                   .grads = id##_grads,                                        \
-                                   .n_grads = SWI_COUNT(id##_grads),                           \
-                                   .reference = id##_reference,                                \
-                                   .cases = id##_cases,                                        \
-                                   .n_cases = SWI_COUNT(id##_cases),                           \
-                                   .operations = id##_operations}
+    OP(id, 1, 0, 1, .attrs_bytes = ATTRS ? sizeof(swi_number_attrs) : 0, .rebuild = 1,         \
+       .n_extra = BITS, .infer = id##_infer, .layout = LAYOUT, .inplace = 1,                   \
+       .forward = id##_forward, .operations = id##_operations, GRADS(id##_grads),              \
+       CHECKS(id##_reference, id##_cases))
 
 #define SHAPE(label, type_, fill_, attrs_)                                                     \
-    {                                                                                          \
-        .name = label, .n_in = 1, .in = {type_}, .fill = {fill_}, .attrs = attrs_              \
-    }
+    CASE(label, IN(type_), .fill = {fill_}, .attrs = attrs_)
 #define IN_BLOCKS                                                                              \
     {                                                                                          \
         SW_F32, SW_N16,                                                                        \
@@ -164,9 +149,9 @@ static uint8_t *codes_of(const sw_launch *l)
             }                                                                                  \
         }                                                                                      \
     }
-#define MATRIX SWI_F32(5, 37)
-#define IMAGE SWI_F32(3, 2, 3, 4)
-#define SINGLE SWI_F32(1)
+#define MATRIX F32(5, 37)
+#define IMAGE F32(3, 2, 3, 4)
+#define SINGLE F32(1)
 
 static const swi_number_attrs case_number = {0.75f}; /* of the cases of ops that have one */
 
@@ -192,7 +177,7 @@ static const sw_op_case pow_cases[] = {
     SHAPE("whole, below 0", MATRIX, SW_FILL_AWAY, &pow_attrs[2]),
     SHAPE("a root", MATRIX, SW_FILL_UNIT, &pow_attrs[3]),
     SHAPE("below 0", SINGLE, SW_FILL_UNIT, &pow_attrs[4]),
-    SHAPE("0", SWI_F32(3, 5), SW_FILL_AWAY, &pow_attrs[5]),
+    SHAPE("0", F32(3, 5), SW_FILL_AWAY, &pow_attrs[5]),
 };
 
 static uint64_t power_count(const sw_kernel_info *info, int square, int cube, int other)
@@ -283,13 +268,8 @@ static int rises(const void *attrs)
     CURVE_COUNTS(id, cost, slope_cost)                                                         \
     static const sw_grad_desc id##_grads[] = {                                                 \
         {UNARY_GRAD(id, KEEPS_##keeps), .applies = RISES_##id},                                \
-        {.n_makes = 1,                                                                         \
-         .makes = {0},                                                                         \
-         .n_operands = 2,                                                                      \
-         .operands = {SW_OUT(1), SW_DOUT(0)},                                                  \
-         .inplace = 2,                                                                         \
-         .kernel = BITS_DX_##id,                                                               \
-         .operations = bits_dx_operations},                                                    \
+        GRAD(MAKES(0), FROM(SW_OUT(1), SW_DOUT(0)), BITS_DX_##id, bits_dx_operations,          \
+             .inplace = 2),                                                                    \
     };                                                                                         \
     UNARY_OP(id, HAS_##call, 1, LAYOUT_##layout);
 
@@ -371,30 +351,11 @@ static sw_status clamp_reference(const sw_reference *r)
 }
 
 #define CODED(id, ATTRS, DX, DX_OPERATIONS)                                                    \
-    static const sw_grad_desc id##_grads[] = {{.n_makes = 1,                                   \
-                                               .makes = {0},                                   \
-                                               .n_operands = 2,                                \
-                                               .operands = {SW_OUT(1), SW_DOUT(0)},            \
-                                               .inplace = 2,                                   \
-                                               .kernel = DX,                                   \
-                                               .operations = DX_OPERATIONS}};                  \
-    const sw_op_desc sw_op_##id = {.size = sizeof(sw_op_desc),                                 \
-                                   .rebuild = 1,                                               \
-                                   .name = #id,                                                \
-                                   .n_in = 1,                                                  \
-                                   .n_out = 1,                                                 \
-                                   .n_extra = 1,                                               \
-                                   .attrs_bytes = ATTRS,                                       \
-                                   .infer = id##_infer,                                        \
-                                   .layout = swi_layout_keep,                                  \
-                                   .inplace = 1,                                               \
-                                   .forward = id##_forward,                                    \
-                                   .grads = id##_grads,                                        \
-                                   .n_grads = 1,                                               \
-                                   .reference = id##_reference,                                \
-                                   .cases = id##_cases,                                        \
-                                   .n_cases = SWI_COUNT(id##_cases),                           \
-                                   .operations = id##_operations}
+    static const sw_grad_desc id##_grads[] = {                                                 \
+        GRAD(MAKES(0), FROM(SW_OUT(1), SW_DOUT(0)), DX, DX_OPERATIONS, .inplace = 2)};         \
+    OP(id, 1, 0, 1, .attrs_bytes = ATTRS, .rebuild = 1, .n_extra = 1, .infer = id##_infer,     \
+       .layout = swi_layout_keep, .inplace = 1, .forward = id##_forward,                       \
+       .operations = id##_operations, GRADS(id##_grads), CHECKS(id##_reference, id##_cases))
 
 static const swi_range_attrs clamp_attrs = {-0.5f, 0.9f};
 CASES_BLOCKS(abs, NULL, ANY);

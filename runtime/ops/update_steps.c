@@ -92,16 +92,9 @@ static uint64_t elementwise_operations(const sw_kernel_info *info)
 }
 
 #define SW_OPTIMIZER(kind, states, operations_each)                                            \
-    const sw_op_desc sw_op_##kind##_update = {.size = sizeof(sw_op_desc),                      \
-                                              .name = #kind "_update",                         \
-                                              .n_in = 3,                                       \
-                                              .max_in = 3 + SW_OPTIM_STATES + 4,               \
-                                              .n_out = 1,                                      \
-                                              .attrs_bytes = sizeof(swi_update_attrs),         \
-                                              .infer = infer_none,                             \
-                                              .forward = elementwise_forward,                  \
-                                              .operations = elementwise_operations,            \
-                                              .no_gradient = 1};
+    OP(kind##_update, 3, 3 + SW_OPTIM_STATES + 4, 1, ATTRS(swi_update_attrs),                  \
+       .infer = infer_none, .forward = elementwise_forward,                                    \
+       .operations = elementwise_operations, .no_gradient = 1);
 #include "kernels/optimizers.def"
 
 /* ---- adafactor --------------------------------------------------------------------------- */
@@ -157,14 +150,6 @@ static uint64_t adafactor_operations(const sw_kernel_info *info)
     return swi_count_per_element(&info->in[0], a->n_state > 1 ? 26 : 25);
 }
 
-const sw_op_desc sw_op_adafactor_update = {.size = sizeof(sw_op_desc),
-                                           .name = "adafactor_update",
-                                           .n_in = 4,
-                                           .max_in = 9,
-                                           .n_out = 2,
-                                           .attrs_bytes = sizeof(swi_update_attrs),
-                                           .infer = infer_none,
-                                           .scratch_bytes = adafactor_scratch,
-                                           .forward = adafactor_forward,
-                                           .operations = adafactor_operations,
-                                           .no_gradient = 1};
+OP(adafactor_update, 4, 9, 2, ATTRS(swi_update_attrs), .infer = infer_none,
+   .scratch_bytes = adafactor_scratch, .forward = adafactor_forward,
+   .operations = adafactor_operations, .no_gradient = 1);

@@ -320,14 +320,6 @@ static sw_status forward(const sw_launch *l)
     return swi_tile_apply(l);
 }
 
-const sw_op_desc sw_op_tile_update = {.size = sizeof(sw_op_desc),
-                                      .name = "tile_update",
-                                      .n_in = 5,
-                                      .max_in = 16,
-                                      .n_out = 1,
-                                      .attrs_bytes = sizeof(swi_tile_attrs),
-                                      .infer = infer,
-                                      .scratch_bytes = swi_tile_bytes,
-                                      .forward = forward,
-                                      .operations = operations,
-                                      .no_gradient = 1};
+OP(tile_update, 5, 16, 1, ATTRS(swi_tile_attrs), .infer = infer,
+   .scratch_bytes = swi_tile_bytes, .forward = forward, .operations = operations,
+   .no_gradient = 1);

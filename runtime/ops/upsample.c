@@ -133,13 +133,8 @@ static sw_status reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc grads[] = {{.n_makes = 1,
-                                      .makes = {0},
-                                      .n_operands = 1,
-                                      .operands = {SW_DOUT(0)},
-                                      .scratch_bytes = dx_bytes,
-                                      .kernel = dx_kernel,
-                                      .operations = dx_operations}};
+static const sw_grad_desc grads[] = {
+    GRAD(MAKES(0), FROM(SW_DOUT(0)), dx_kernel, dx_operations, .scratch_bytes = dx_bytes)};
 
 static const swi_upsample_attrs attrs[] = {{8, 6, SW_NEAREST, 0},  {8, 6, SW_BILINEAR, 0},
                                            {7, 11, SW_NEAREST, 0}, {7, 11, SW_BILINEAR, 0},
@@ -147,11 +142,8 @@ static const swi_upsample_attrs attrs[] = {{8, 6, SW_NEAREST, 0},  {8, 6, SW_BIL
                                            {6, 46, SW_NEAREST, 0}, {6, 46, SW_BILINEAR, 0}};
 /* Of either mode: k and k + 1. */
 #define BOTH(text, k, ...)                                                                     \
-    {.name = "nearest, " text, .n_in = 1, .in = {SWI_F32(__VA_ARGS__)}, .attrs = &attrs[k]},   \
-    {                                                                                          \
-        .name = "bilinear, " text, .n_in = 1, .in = {SWI_F32(__VA_ARGS__)},                    \
-        .attrs = &attrs[(k) + 1]                                                               \
-    }
+    CASE("nearest, " text, IN(F32(__VA_ARGS__)), AT(attrs[k])),                                \
+        CASE("bilinear, " text, IN(F32(__VA_ARGS__)), AT(attrs[(k) + 1]))
 static const sw_op_case cases[] = {
     BOTH("twice", 0, 3, 2, 4, 3),
     BOTH("twice, blocks", 0, 16, 2, 4, 3),
@@ -164,22 +156,9 @@ static const sw_op_case cases[] = {
     BOTH("the same size", 4, 2, 2, 3, 2),
 };
 
-const sw_op_desc sw_op_upsample = {.size = sizeof(sw_op_desc),
-                                   .name = "upsample",
-                                   .n_in = 1,
-                                   .n_out = 1,
-                                   .attrs_bytes = sizeof(swi_upsample_attrs),
-                                   .infer = infer,
-                                   .layout = swi_layout_image,
-                                   .rebuild = 1,
-                                   .scratch_bytes = forward_bytes,
-                                   .forward = forward,
-                                   .grads = grads,
-                                   .n_grads = SWI_COUNT(grads),
-                                   .reference = reference,
-                                   .cases = cases,
-                                   .n_cases = SWI_COUNT(cases),
-                                   .operations = forward_operations};
+OP(upsample, 1, 0, 1, ATTRS(swi_upsample_attrs), .infer = infer, .layout = swi_layout_image,
+   .rebuild = 1, .scratch_bytes = forward_bytes, .forward = forward,
+   .operations = forward_operations, GRADS(grads), CHECKS(reference, cases));
 
 sw_value sw_upsample_to(sw_ctx *ctx, sw_value x, int64_t h, int64_t w, sw_upsample_mode mode)
 {

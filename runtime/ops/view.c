@@ -103,24 +103,12 @@ static sw_status same_reference(const sw_reference *r)
 
 static const swi_reshape_attrs reshape_attrs[] = {{{2, {6, 10}}}, {{3, {-1, 2, 2}}}};
 static const sw_op_case reshape_cases[] = {
-    {.name = "matrix", .n_in = 1, .in = {SWI_F32(3, 4, 5)}, .attrs = &reshape_attrs[0]},
-    {.name = "image, open dim",
-     .n_in = 1,
-     .in = {SWI_F32(2, 3, 4, 2)},
-     .attrs = &reshape_attrs[1]},
+    CASE("matrix", IN(F32(3, 4, 5)), AT(reshape_attrs[0])),
+    CASE("image, open dim", IN(F32(2, 3, 4, 2)), AT(reshape_attrs[1])),
 };
 
-const sw_op_desc sw_op_reshape = {.size = sizeof(sw_op_desc),
-                                  .name = "reshape",
-                                  .n_in = 1,
-                                  .n_out = 1,
-                                  .attrs_bytes = sizeof(swi_reshape_attrs),
-                                  .infer = reshape_infer,
-                                  .view = reshape_view,
-                                  .rule = reshape_rule,
-                                  .reference = same_reference,
-                                  .cases = reshape_cases,
-                                  .n_cases = SWI_COUNT(reshape_cases)};
+OP(reshape, 1, 0, 1, ATTRS(swi_reshape_attrs), .infer = reshape_infer, .view = reshape_view,
+   .rule = reshape_rule, CHECKS(same_reference, reshape_cases));
 
 sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape)
 {
@@ -213,22 +201,13 @@ static sw_status slice_reference(const sw_reference *r)
 
 static const swi_slice_attrs slice_attrs[] = {{0, 1, 2}, {1, 2, 3}, {2, 0, 1}};
 static const sw_op_case slice_cases[] = {
-    {.name = "rows", .n_in = 1, .in = {SWI_F32(4, 6)}, .attrs = &slice_attrs[0]},
-    {.name = "cols", .n_in = 1, .in = {SWI_F32(4, 6)}, .attrs = &slice_attrs[1]},
-    {.name = "image", .n_in = 1, .in = {SWI_F32(2, 3, 4, 5)}, .attrs = &slice_attrs[2]},
+    CASE("rows", IN(F32(4, 6)), AT(slice_attrs[0])),
+    CASE("cols", IN(F32(4, 6)), AT(slice_attrs[1])),
+    CASE("image", IN(F32(2, 3, 4, 5)), AT(slice_attrs[2])),
 };
 
-const sw_op_desc sw_op_slice = {.size = sizeof(sw_op_desc),
-                                .name = "slice",
-                                .n_in = 1,
-                                .n_out = 1,
-                                .attrs_bytes = sizeof(swi_slice_attrs),
-                                .infer = slice_infer,
-                                .view = slice_view,
-                                .rule = slice_rule,
-                                .reference = slice_reference,
-                                .cases = slice_cases,
-                                .n_cases = SWI_COUNT(slice_cases)};
+OP(slice, 1, 0, 1, ATTRS(swi_slice_attrs), .infer = slice_infer, .view = slice_view,
+   .rule = slice_rule, CHECKS(slice_reference, slice_cases));
 
 sw_value sw_slice(sw_ctx *ctx, sw_value x, int axis, int64_t from, int64_t n)
 {
@@ -317,22 +296,12 @@ static sw_status slice_grad_reference(const sw_reference *r)
 
 static const swi_slice_grad_attrs slice_grad_case = {{1, 2, 3}, {2, {4, 6}}};
 static const sw_op_case slice_grad_cases[] = {
-    {.name = "cols", .n_in = 1, .in = {SWI_F32(4, 3)}, .attrs = &slice_grad_case},
+    CASE("cols", IN(F32(4, 3)), AT(slice_grad_case)),
 };
 
-const sw_op_desc sw_op_slice_grad = {.size = sizeof(sw_op_desc),
-                                     .name = "slice_grad",
-                                     .n_in = 1,
-                                     .n_out = 1,
-                                     .attrs_bytes = sizeof(swi_slice_grad_attrs),
-                                     .infer = slice_grad_infer,
-                                     .strided_in = 1,
-                                     .forward = slice_grad_forward,
-                                     .rule = slice_grad_rule,
-                                     .reference = slice_grad_reference,
-                                     .cases = slice_grad_cases,
-                                     .n_cases = SWI_COUNT(slice_grad_cases),
-                                     .operations = swi_count_none};
+OP(slice_grad, 1, 0, 1, ATTRS(swi_slice_grad_attrs), .infer = slice_grad_infer, .strided_in = 1,
+   .forward = slice_grad_forward, .rule = slice_grad_rule, .operations = swi_count_none,
+   CHECKS(slice_grad_reference, slice_grad_cases));
 
 /* ---- detach ------------------------------------------------------------------------------ */
 
@@ -353,16 +322,7 @@ static sw_status detach_view(const sw_buffer *in, const void *attrs, const sw_ty
     return SW_OK;
 }
 
-static const sw_op_case detach_cases[] = {{.name = "matrix", .n_in = 1, .in = {SWI_F32(3, 4)}}};
+static const sw_op_case detach_cases[] = {CASE("matrix", IN(F32(3, 4)))};
 
-const sw_op_desc sw_op_detach = {.size = sizeof(sw_op_desc),
-                                 .name = "detach",
-                                 .n_in = 1,
-                                 .n_out = 1,
-                                 .infer = detach_infer,
-                                 .layout = swi_layout_keep,
-                                 .view = detach_view,
-                                 .no_gradient = 1,
-                                 .reference = same_reference,
-                                 .cases = detach_cases,
-                                 .n_cases = SWI_COUNT(detach_cases)};
+OP(detach, 1, 0, 1, .infer = detach_infer, .layout = swi_layout_keep, .view = detach_view,
+   .no_gradient = 1, CHECKS(same_reference, detach_cases));

@@ -22,7 +22,7 @@ static void too_large_images_are_refused(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sw_type x = {SW_F32, SW_PLAIN, {4, {0}}};
-        const sw_type w = SWI_F32(1, 1, 2, 2);
+        const sw_type w = F32(1, 1, 2, 2);
         memcpy(x.shape.dim, cases[i].dim, sizeof cases[i].dim);
         const sw_buffer in[] = {{.type = x}, {.type = w}}, out = {.type = x};
         const sw_launch l = SW_OPTS(sw_launch, .in = in, .n_in = 2, .out = &out, .n_out = 1,

@@ -110,10 +110,10 @@ static void kernels_of_one_place_are_products(void)
 {
     static const swi_conv_attrs whole = {1, 0, 1, 1}, halves = {1, 0, 1, 2};
     static const swi_conv_attrs strided = {2, 0, 1, 1};
-    const sw_type x = SWI_F32(3, 4, 5, 8), y = SWI_F32(3, 6, 5, 8), b = SWI_F32(6);
-    const sw_type w = SWI_F32(6, 4, 1, 1), w2 = SWI_F32(6, 2, 1, 1);
-    const sw_type small_x = SWI_F32(3, 4, 5, 6), small_y = SWI_F32(3, 6, 5, 6);
-    const sw_type half_y = SWI_F32(3, 6, 3, 4);
+    const sw_type x = F32(3, 4, 5, 8), y = F32(3, 6, 5, 8), b = F32(6);
+    const sw_type w = F32(6, 4, 1, 1), w2 = F32(6, 2, 1, 1);
+    const sw_type small_x = F32(3, 4, 5, 6), small_y = F32(3, 6, 5, 6);
+    const sw_type half_y = F32(3, 6, 3, 4);
     const sw_buffer in[] = {numbers(&x, 1), numbers(&w, 2), numbers(&b, 3)};
     const sw_buffer groups[] = {in[0], numbers(&w2, 2)};
     const sw_buffer back[] = {in[1], numbers(&y, 4)}, back_groups[] = {groups[1], back[1]};
@@ -239,8 +239,8 @@ static void handed_over(int which, const sw_buffer *in, int n_in, const sw_type 
 static void convolutions_are_handed_over(void)
 {
     static const swi_conv_attrs attrs = {2, 1, 1, 2};
-    const sw_type x = SWI_F32(9, 4, 15, 17), w = SWI_F32(6, 2, 3, 4), b = SWI_F32(6);
-    const sw_type y = SWI_F32(9, 6, 8, 8);
+    const sw_type x = F32(9, 4, 15, 17), w = F32(6, 2, 3, 4), b = F32(6);
+    const sw_type y = F32(9, 6, 8, 8);
     sw_cuda_conv_sizes want = {.batch = 9,
                                .in_c = 4,
                                .in_h = 15,
@@ -285,8 +285,8 @@ static void gradients_of_bias_have_their_room(void)
 {
     static const sw_cuda_dnn small = {no_room, takes};
     static const swi_conv_attrs attrs = {1, 1, 1, 1};
-    const sw_type in[] = {SWI_F32(3, 2, 80, 80), SWI_F32(3, 4, 80, 80)};
-    const sw_type out[] = {SWI_F32(4, 2, 3, 3), SWI_F32(4)};
+    const sw_type in[] = {F32(3, 2, 80, 80), F32(3, 4, 80, 80)};
+    const sw_type out[] = {F32(4, 2, 3, 3), F32(4)};
     const sw_kernel_info both = {in, out, 2, 2, &attrs, 1, SW_ISA_BASE, 0};
     const sw_kernel_info dw = {in, out, 2, 1, &attrs, 1, SW_ISA_BASE, 0};
     const sw_kernel_info db = {in + 1, out + 1, 1, 1, &attrs, 1, SW_ISA_BASE, 0};
@@ -304,9 +304,9 @@ static void each_library_has_its_own(void)
 {
     static const sw_cuda_blas blas = {wants, makes};
     static const swi_conv_attrs whole = {1, 0, 1, 1}, halves = {1, 0, 1, 2}, all = {1, 1, 1, 4};
-    static const sw_type y = SWI_F32(3, 4, 5, 8), small = SWI_F32(3, 4, 5, 6);
-    static const sw_type one = SWI_F32(4, 4, 1, 1), two = SWI_F32(4, 2, 1, 1);
-    static const sw_type deep = SWI_F32(4, 1, 3, 3), bias = SWI_F32(4);
+    static const sw_type y = F32(3, 4, 5, 8), small = F32(3, 4, 5, 6);
+    static const sw_type one = F32(4, 4, 1, 1), two = F32(4, 2, 1, 1);
+    static const sw_type deep = F32(4, 1, 3, 3), bias = F32(4);
     static const struct {
         const sw_type *x, *w;
         const swi_conv_attrs *attrs;
@@ -350,7 +350,7 @@ static void each_library_has_its_own(void)
 static void infinite_weights_make_infinite_sums(void)
 {
     static const swi_conv_attrs attrs = {1, 0, 1, 1};
-    const sw_type x = SWI_F32(1, 3, 5, 5), w = SWI_F32(2, 3, 1, 1), y = SWI_F32(1, 2, 5, 5);
+    const sw_type x = F32(1, 3, 5, 5), w = F32(2, 3, 1, 1), y = F32(1, 2, 5, 5);
     const sw_buffer in[] = {numbers(&x, 1), numbers(&w, 2)};
     float *at = in[0].ptr, *weights = in[1].ptr;
     for (int i = 0; i < 75; i++)

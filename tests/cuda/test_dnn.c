@@ -138,7 +138,7 @@ static sw_cuda_conv_sizes sizes_of(const sw_op_case *c, sw_cuda_conv_result resu
 static const swi_conv_attrs plain_attrs = {1, 1, 1, 1};
 static const sw_op_case plain = {.name = "plain",
                                  .n_in = 3,
-                                 .in = {SWI_F32(3, 4, 6, 5), SWI_F32(7, 4, 3, 3), SWI_F32(7)},
+                                 .in = {F32(3, 4, 6, 5), F32(7, 4, 3, 3), F32(7)},
                                  .attrs = &plain_attrs};
 
 /* Product of the operands where they meet: (image, channel of y, of x in its group, place of y,
@@ -311,7 +311,7 @@ static void factors_are_rounded_where_it_is_asked_for(void)
 {
     static const swi_conv_attrs attrs = {1, 0, 1, 1};
     static const sw_op_case one = {
-        .n_in = 2, .in = {SWI_F32(1, 1, 1, 1), SWI_F32(1, 1, 1, 1)}, .attrs = &attrs};
+        .n_in = 2, .in = {F32(1, 1, 1, 1), F32(1, 1, 1, 1)}, .attrs = &attrs};
     const sw_cuda_conv_sizes z = sizes_of(&one, SW_CUDA_CONV_Y);
     float y[3];
     begin();

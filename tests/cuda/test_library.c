@@ -119,8 +119,8 @@ static void what_chunks_launch_was_asked_for(void)
 {
     static const sw_cuda_blas blas = {notes, looks};
     const swi_linear_ce_attrs attrs = {4, {0.0f, 0, 0}, 0};
-    const sw_type types[] = {SWI_F32(10, 7), SWI_F32(9, 7), SWI_U8(10), SWI_F32(9)};
-    const sw_type out[] = {SWI_F32_SCALAR, SWI_F32(10, 7), SWI_F32(9, 7), SWI_F32(9)};
+    const sw_type types[] = {F32(10, 7), F32(9, 7), U8(10), F32(9)};
+    const sw_type out[] = {SCALAR, F32(10, 7), F32(9, 7), F32(9)};
     const sw_kernel_info info = {types, out, 4, 4, &attrs, 1, SW_ISA_BASE, 0};
     const sw_cuda_entry *entry = sw_side_entry("linear_ce", -1);
     sw_cuda_queue queue = *sw_side_queue();
@@ -148,8 +148,8 @@ static void what_chunks_launch_was_asked_for(void)
 static void a_library_hears_of_the_bias(void)
 {
     static const sw_cuda_blas blas = {wants, takes};
-    const sw_type types[] = {SWI_F32(5, 7), SWI_F32(9, 7), SWI_F32(9)};
-    const sw_type y = SWI_F32(5, 9);
+    const sw_type types[] = {F32(5, 7), F32(9, 7), F32(9)};
+    const sw_type y = F32(5, 9);
     const sw_cuda_entry *entry = sw_side_entry("linear", -1);
     sw_cuda_queue queue = *sw_side_queue();
     queue.blas = (void *)(uintptr_t)&blas;
@@ -166,8 +166,8 @@ static void a_fusion_is_never_the_librarys(void)
 {
     static const sw_cuda_blas blas = {wants, takes};
     static const size_t wanted[] = {0, 256, SIZE_MAX};
-    const sw_type types[] = {SWI_F32(5, 7), SWI_F32(9, 7), SWI_F32(9)};
-    const sw_type y = SWI_F32(5, 9);
+    const sw_type types[] = {F32(5, 7), F32(9, 7), F32(9)};
+    const sw_type y = F32(5, 9);
     const sw_kernel_info info = {types, &y, 3, 1, NULL, 1, SW_ISA_BASE, 0};
     const sw_cuda_fusion *fusion = &sw_side_module()->fusions[0];
     sw_cuda_queue queue = *sw_side_queue();
