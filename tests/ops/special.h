@@ -6,7 +6,7 @@
 #include <runtime/stepwell.h>
 #include <stdbool.h>
 
-enum { SPECIAL_OPERANDS = 5, SPECIAL_NUMBERS = 512, SPECIAL_COPIES = 37 };
+enum { SPECIAL_OPERANDS = 5, SPECIAL_NUMBERS = 512 /* of a tensor */, SPECIAL_COPIES = 37 };
 
 typedef struct {
     bool looked_at; /* false: nothing is said of it */
@@ -14,11 +14,11 @@ typedef struct {
     bool shaped;    /* false: elementwise, one number, run on SPECIAL_COPIES of it */
     sw_shape shape;
     int n;
-    float v[SPECIAL_NUMBERS];
+    const float *v;
 } special_tensor;
 
 typedef struct {
-    int line, place; /* of the page; in the lists of a row of numbers */
+    int line, place; /* of the page; in the lists of the row */
     char name[64];   /* with its numbers, as "clamp -0.5 3" */
     double args[4];
     special_tensor in[SPECIAL_OPERANDS], dy;

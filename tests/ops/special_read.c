@@ -7,7 +7,10 @@
 #include <string.h>
 
 #define PAGE "tests/ops/special_values.txt"
-enum { CELLS = 8, LINE = 65536 };
+enum { CELLS = 8, LINE = 65536, ROW = 32768 };
+
+static float numbers[ROW]; /* of the row that is read */
+static int n_numbers;
 
 /* "(2,3)" before the values; none: no shape. */
 static const char *read_shape(special_tensor *t, const char *s)
@@ -26,14 +29,14 @@ static const char *read_shape(special_tensor *t, const char *s)
 /* "1,nan,-0*3" */
 static bool read_values(special_tensor *t, const char *s)
 {
-    while (*s != '\0') {
+    for (t->v = numbers + n_numbers; *s != '\0';) {
         char *end;
         const float v = strtof(s, &end);
         const long copies = *end == '*' ? strtol(end + 1, &end, 10) : 1;
-        if (end == s || copies < 1 || t->n + copies > SPECIAL_NUMBERS)
+        if (end == s || copies < 1 || n_numbers + copies > ROW)
             return false;
-        for (long i = 0; i < copies; i++)
-            t->v[t->n++] = v;
+        for (long i = 0; i < copies; i++, t->n++)
+            numbers[n_numbers++] = v;
         if (*end != '\0' && *end != ',')
             return false;
         s = *end == ',' ? end + 1 : end;
@@ -111,35 +114,41 @@ static bool read_row(special_row *row, char *line)
                              read_tensors(row->our_dx, cell[6]) == row->n_grads);
 }
 
-/* Keep the place k of lists of n. */
-static bool keep_place(special_tensor *t, int n_tensors, int k, int n)
+/* Keep case k of n. */
+static bool keep_case(special_tensor *t, int n_tensors, int k, int n)
 {
     for (int i = 0; i < n_tensors; i++, t++) {
+        int size = 1;
+        for (int d = 0; d < t->shape.rank; d++)
+            size *= (int)t->shape.dim[d];
         if (t->n == 0) /* there is none */
             continue;
-        if (t->shaped || t->n != n)
+        if (t->n != n * size || size > SPECIAL_NUMBERS)
             return false;
-        t->v[0] = t->v[k];
-        t->n = 1;
+        t->v += k * size;
+        t->n = size;
     }
     return true;
 }
 
-/* An elementwise row has a case in each place of its lists. */
-static bool visit_places(const special_row *row, void (*visit)(const special_row *, void *),
-                         void *to)
+/* The row has a case in each place of its lists. */
+static bool visit_cases(const special_row *row, void (*visit)(const special_row *, void *),
+                        void *to)
 {
     static special_row one;
-    for (int k = 0, n = row->y.n; k < n; k++) {
+    int n = row->in[0].n;
+    for (int d = 0; d < row->in[0].shape.rank; d++)
+        n /= row->in[0].shape.dim[d] > 0 ? (int)row->in[0].shape.dim[d] : 1;
+    for (int k = 0; k < n; k++) {
         one = *row;
         one.place = k + 1;
-        if (!keep_place(one.in, SPECIAL_OPERANDS, k, n) || !keep_place(&one.dy, 1, k, n) ||
-            !keep_place(&one.y, 1, k, n) || !keep_place(one.dx, SPECIAL_OPERANDS, k, n) ||
-            !keep_place(&one.our_y, 1, k, n) || !keep_place(one.our_dx, SPECIAL_OPERANDS, k, n))
+        if (!keep_case(one.in, SPECIAL_OPERANDS, k, n) || !keep_case(&one.dy, 1, k, n) ||
+            !keep_case(&one.y, 1, k, n) || !keep_case(one.dx, SPECIAL_OPERANDS, k, n) ||
+            !keep_case(&one.our_y, 1, k, n) || !keep_case(one.our_dx, SPECIAL_OPERANDS, k, n))
             return false;
         visit(&one, to);
     }
-    return row->y.n > 0;
+    return n > 0;
 }
 
 bool special_each(void (*visit)(const special_row *row, void *to), void *to)
@@ -157,11 +166,8 @@ bool special_each(void (*visit)(const special_row *row, void *to), void *to)
             continue;
         memset(&row, 0, sizeof row);
         row.line = n;
-        good = read_row(&row, line);
-        if (good && row.in[0].shaped)
-            visit(&row, to);
-        else
-            good = good && visit_places(&row, visit, to);
+        n_numbers = 0;
+        good = read_row(&row, line) && visit_cases(&row, visit, to);
         SW_CHECK(good, PAGE ":%d: this is no row", n);
     }
     fclose(file);

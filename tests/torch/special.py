@@ -4,7 +4,7 @@
 usage: special.py write PAGE    write the table
        special.py check PAGE    compare its answers with those of the PyTorch that is installed
 
-A row is a case of an op, or all cases of one number: operands, the gradient of the result, PyTorch's result and gradients
+A row has cases of an op: operands, the gradient of the result, PyTorch's result and gradients
 in float32, and, where stepwell differs on purpose, its answers and the reason. The page's head
 says how tensors are written. tests/ops/special.c holds stepwell to it.
 Exit status 77 (skipped) where PyTorch or NumPy is missing.
@@ -30,9 +30,9 @@ HEAD = """\
 #
 # op | operands | gradient of the result | result | gradients of the operands [| our result | our gradients | reason]
 #
-# A tensor: its shape, as "(2,3)", and its values apart by commas, "v*n" for n times v. Where no operand has a shape, the op is
-# elementwise, and each place of the lists is a case, which is run on many copies of its numbers. Before a tensor: i, u whole numbers (I32, U8), c a constant
-# without a gradient. "-": none. "~": the numbers are not looked at: what the zeros of padding are multiplied with (image gradients
+# A tensor: its shape, as "(2,3)", and its values apart by commas, "v*n" for n times v. A row has many cases, one after the other in each
+# tensor's values. Where no operand has a shape, the op is elementwise, and a case is run on many copies of its numbers. Before a tensor: i, u whole
+# numbers (I32, U8), c a constant without a gradient. "-": none. "~": the numbers are not looked at: what the zeros of padding are multiplied with (image gradients
 # of a weight that is not finite; the weight's, of a transposed convolution), and what keys that a query does not see give (causal attention), is a matter of the kernel.
 #
 # A NaN has to be a NaN and an infinity the same infinity; a number agrees within 1e-5 of the largest finite one of its tensor, and
@@ -65,21 +65,25 @@ def answer(name, operands, dy, used):
 
 
 def side_by_side(cases):
-    """Rows of cells: cases of one number each share a row where op, kinds of operands and reason are the same."""
+    """Rows of cells: cases share a row where op, kinds and shapes of all tensors, and reason are the same."""
     found = {}
     for cells in cases:
-        kinds = [re.match("([uc]|i(?!n))?", w).group() for w in cells[1].split(" ")]
-        key = (cells[0], *kinds, *cells[7:]) if "(" not in cells[1] else (*cells,)
-        rows = found.setdefault(key, (kinds, []))[1]
+        heads = [[re.match(r"[~-]$|([uc]|i(?!n))?(\([^)]*\))?", w).group() for w in c.split(" ")] for c in cells[1:7]]
+        rows = found.setdefault((cells[0], repr(heads), *cells[7:]), (heads, []))[1]
         if cells not in rows:
             rows.append(cells)
-    for kinds, rows in found.values():
+    for heads, rows in found.values():
         row = list(rows[0])
-        for i in range(1, min(len(row), 7)) if len(rows) > 1 else ():
-            before = kinds if i == 1 else [""] * len(row)
+        for i, words in enumerate(heads, 1):
             places = zip(*(cells[i].split(" ") for cells in rows))
-            row[i] = " ".join(k + in_runs(w[len(k):] for w in words) for k, words in zip(before, places)) if row[i] != "-" else "-"
+            row[i] = " ".join(h + in_runs(v for w in ws for v in apart(w[len(h) :]) if v) for h, ws in zip(words, places))
         yield row
+
+
+def apart(body):
+    """The values of "1,nan,-0*3"."""
+    pairs = [w.partition("*") for w in body.split(",")]
+    return [value for value, _, times in pairs for _ in range(int(times or 1))]
 
 
 def page():
@@ -96,11 +100,7 @@ def numbers(cell):
     found = []
     for part in cell.split(" "):
         head, _, body = part.rpartition(")")
-        values = []
-        for w in (body or part).split(","):
-            value, _, times = w.partition("*")
-            values += [value] * int(times or 1)
-        found.append((head, values))
+        found.append((head, apart(body or part)))
     return found
 
 
@@ -113,9 +113,9 @@ def is_same(mine, theirs):
             if a != b:
                 return False
             continue
-        x, y = np.array(a, dtype=np.float64), np.array(b, dtype=np.float64)
-        finite = np.abs(y[np.isfinite(y)])
-        error = 1e-5 * (finite.max() if finite.size else 0.0) + 5e-7 if head else 1e-5 * np.abs(y)
+        size = int(np.prod([int(d) for d in re.findall(r"\d+", head)])) if head else 1  # of a case
+        x, y = np.array(a, dtype=np.float64).reshape(-1, size), np.array(b, dtype=np.float64).reshape(-1, size)
+        error = 1e-5 * np.max(np.abs(y), axis=1, keepdims=True, initial=0.0, where=np.isfinite(y)) + (5e-7 if head else 0.0)
         with np.errstate(invalid="ignore"):
             difference = np.abs(x - y)
         same = (x == y) | (np.isnan(x) & np.isnan(y)) | (difference <= error) | ((np.abs(x) < MIN) & (np.abs(y) < MIN))
