@@ -99,26 +99,12 @@ static size_t grad_bytes(const sw_kernel_info *info, unsigned makes)
     return sw_axes(info->isa)->attention_grad_bytes(&s, made, info->threads);
 }
 
-static size_t all_bytes(const sw_kernel_info *info)
-{
-    return grad_bytes(info, 7);
-}
+SCRATCH(all_bytes, grad_bytes(info, 7))
 
 /* dq, or the gradient of the one tensor */
-static size_t dq_bytes(const sw_kernel_info *info)
-{
-    return grad_bytes(info, 1);
-}
-
-static size_t dk_bytes(const sw_kernel_info *info)
-{
-    return grad_bytes(info, 2);
-}
-
-static size_t dv_bytes(const sw_kernel_info *info)
-{
-    return grad_bytes(info, 4);
-}
+SCRATCH(dq_bytes, grad_bytes(info, 1))
+SCRATCH(dk_bytes, grad_bytes(info, 2))
+SCRATCH(dv_bytes, grad_bytes(info, 4))
 
 static sw_status gradients(const sw_launch *l, unsigned makes)
 {
@@ -127,25 +113,10 @@ static sw_status gradients(const sw_launch *l, unsigned makes)
     return SW_OK;
 }
 
-static sw_status all_kernel(const sw_launch *l)
-{
-    return gradients(l, 7);
-}
-
-static sw_status dq_kernel(const sw_launch *l)
-{
-    return gradients(l, 1);
-}
-
-static sw_status dk_kernel(const sw_launch *l)
-{
-    return gradients(l, 2);
-}
-
-static sw_status dv_kernel(const sw_launch *l)
-{
-    return gradients(l, 4);
-}
+KERNEL(all_kernel, gradients(l, 7))
+KERNEL(dq_kernel, gradients(l, 1))
+KERNEL(dk_kernel, gradients(l, 2))
+KERNEL(dv_kernel, gradients(l, 4))
 
 /* Scores and exponentials again; for dq and dk the gradient of the probabilities, and a product
  * for each of them and dv. The row sums of dy y. */
@@ -162,20 +133,10 @@ static uint64_t gradient_operations(const sw_kernel_info *info, bool y, uint64_t
                          y ? swi_count_mul(rows, 2 * (uint64_t)s.value_size) : 0);
 }
 
-static uint64_t all_operations(const sw_kernel_info *info)
-{
-    return gradient_operations(info, true, 3, 2);
-}
-
-static uint64_t one_operations(const sw_kernel_info *info)
-{
-    return info->n_in == 4 ? all_operations(info) : gradient_operations(info, true, 2, 1);
-}
-
-static uint64_t dv_operations(const sw_kernel_info *info)
-{
-    return gradient_operations(info, false, 1, 1);
-}
+COUNT(all_operations, gradient_operations(info, true, 3, 2))
+COUNT(one_operations,
+      info->n_in == 4 ? all_operations(info) : gradient_operations(info, true, 2, 1))
+COUNT(dv_operations, gradient_operations(info, false, 1, 1))
 
 /* ---- reference --------------------------------------------------------------------------- */
 

@@ -68,28 +68,15 @@ static sw_status run(const sw_launch *l, int back)
     return SW_OK;
 }
 
-static sw_status forward(const sw_launch *l)
-{
-    return run(l, 0);
-}
+KERNEL(forward, run(l, 0))
 
 /* in: dy */
-static sw_status backward(const sw_launch *l)
-{
-    return run(l, 1);
-}
+KERNEL(backward, run(l, 1))
 
 /* The counter of each image, and what becomes of its words: a shift and a comparison, or a
  * product, a shift and a difference for each of two. Elements are only moved. */
-static uint64_t flip_operations(const sw_kernel_info *info)
-{
-    return swi_count_mul((uint64_t)info->in[0].shape.dim[0], 4 * SWI_PHILOX + 2);
-}
-
-static uint64_t crop_operations(const sw_kernel_info *info)
-{
-    return swi_count_mul((uint64_t)info->in[0].shape.dim[0], 4 * SWI_PHILOX + 6);
-}
+COUNT(flip_operations, swi_count_mul((uint64_t)info->in[0].shape.dim[0], 4 * SWI_PHILOX + 2))
+COUNT(crop_operations, swi_count_mul((uint64_t)info->in[0].shape.dim[0], 4 * SWI_PHILOX + 6))
 
 /* By the formula of each element. */
 static sw_status reference(const sw_reference *r)

@@ -64,41 +64,23 @@ static sw_norm_args dx_args(const sw_launch *l)
     return n;
 }
 
-static sw_status batch_dx(const sw_launch *l)
-{
-    return swi_norm_make_dx(l, dx_args(l), sw_norm(l->isa)->batch_grad);
-}
-
-static sw_status batch_dw(const sw_launch *l)
-{
-    return swi_norm_make_dw(l, swi_norm_image(&l->in[0].type, l->attrs),
-                            sw_norm(l->isa)->batch_grad);
-}
-
-static sw_status db_kernel(const sw_launch *l)
-{
-    return swi_norm_make_db(l, swi_norm_image(&l->in[0].type, l->attrs),
-                            sw_norm(l->isa)->batch_grad);
-}
+KERNEL(batch_dx, swi_norm_make_dx(l, dx_args(l), sw_norm(l->isa)->batch_grad))
+KERNEL(batch_dw, swi_norm_make_dw(l, swi_norm_image(&l->in[0].type, l->attrs),
+                                  sw_norm(l->isa)->batch_grad))
+KERNEL(db_kernel, swi_norm_make_db(l, swi_norm_image(&l->in[0].type, l->attrs),
+                                   sw_norm(l->isa)->batch_grad))
 
 /* The sum; d, d d and the sums of both; d / std, weight, bias. Mean, variances and 1/std take
  * 14 for each channel. */
-static uint64_t batch_operations(const sw_kernel_info *info)
-{
-    return swi_norm_count(&info->in[0], 6 + (uint64_t)info->n_in, &info->out[2], 14);
-}
+COUNT(batch_operations,
+      swi_norm_count(&info->in[0], 6 + (uint64_t)info->n_in, &info->out[2], 14))
 
 /* Sums of dy and dy d: 4; dy - k1 - d k2, by 1/std: 5, and the weight. */
-static uint64_t batch_dx_operations(const sw_kernel_info *info)
-{
-    return swi_norm_count(&info->in[0], info->n_in > 4 ? 10 : 9, &info->in[1], 6);
-}
+COUNT(batch_dx_operations,
+      swi_norm_count(&info->in[0], info->n_in > 4 ? 10 : 9, &info->in[1], 6))
 
 /* d, dy d, its sum; 1/std. */
-static uint64_t batch_dw_operations(const sw_kernel_info *info)
-{
-    return swi_norm_count(&info->in[0], 3, &info->in[1], 1);
-}
+COUNT(batch_dw_operations, swi_norm_count(&info->in[0], 3, &info->in[1], 1))
 
 /* y of channel c from its mean and variance. */
 static void reference_y(const sw_reference *r, int64_t c, double mean, double var, int first)
@@ -250,10 +232,7 @@ static sw_status running_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t running_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[2], 3);
-}
+COUNT(running_operations, swi_count_per_element(&info->in[2], 3))
 
 static sw_status running_reference(const sw_reference *r)
 {
@@ -324,21 +303,13 @@ static sw_status fixed_dw(const sw_launch *l)
 }
 
 /* d / std, weight, bias; 1/std takes 3 for each channel. */
-static uint64_t fixed_operations(const sw_kernel_info *info)
-{
-    return swi_norm_count(&info->in[0], (uint64_t)info->n_in - 1, &info->in[1], 3);
-}
-
-static uint64_t fixed_dx_operations(const sw_kernel_info *info)
-{
-    return swi_norm_count(&info->in[0], 1, &info->in[1], info->n_in > 2 ? 4 : 3);
-}
+COUNT(fixed_operations, swi_norm_count(&info->in[0], (uint64_t)info->n_in - 1, &info->in[1], 3))
+COUNT(fixed_dx_operations,
+      swi_norm_count(&info->in[0], 1, &info->in[1], info->n_in > 2 ? 4 : 3))
 
 /* d, dy d, its sum, and that of dy; 1/std: 3 and a product. */
-static uint64_t fixed_dw_operations(const sw_kernel_info *info)
-{
-    return swi_norm_count(&info->in[0], info->n_out > 1 ? 4 : 3, &info->in[1], 4);
-}
+COUNT(fixed_dw_operations,
+      swi_norm_count(&info->in[0], info->n_out > 1 ? 4 : 3, &info->in[1], 4))
 
 static sw_status fixed_reference(const sw_reference *r)
 {

@@ -168,10 +168,7 @@ static sw_status forward(const sw_launch *l, bool is_conv)
     return SW_OK;
 }
 
-static sw_status linear_forward(const sw_launch *l)
-{
-    return forward(l, false);
-}
+KERNEL(linear_forward, forward(l, false))
 
 /* Filters that miss the image: nothing of it is compared. */
 static uint32_t conv_unread(const sw_kernel_info *info, int grad)
@@ -191,10 +188,7 @@ static uint32_t conv_unread(const sw_kernel_info *info, int grad)
     return swi_conv_misses(&c) ? 1u << X : 0;
 }
 
-static sw_status conv_forward(const sw_launch *l)
-{
-    return forward(l, true);
-}
+KERNEL(conv_forward, forward(l, true))
 
 static size_t linear_scratch(const sw_kernel_info *info)
 {
@@ -227,15 +221,8 @@ static uint64_t operations(const sw_kernel_info *info, bool is_conv)
                          swi_count_mul(drawn, SWI_PHILOX / 2 + 1));
 }
 
-static uint64_t linear_operations(const sw_kernel_info *info)
-{
-    return operations(info, false);
-}
-
-static uint64_t conv_operations(const sw_kernel_info *info)
-{
-    return operations(info, true);
-}
+COUNT(linear_operations, operations(info, false))
+COUNT(conv_operations, operations(info, true))
 
 /* ---- checks -------------------------------------------------------------------------------
  */
@@ -315,15 +302,8 @@ static sw_status reference(const sw_reference *r, bool is_conv)
     return SW_OK;
 }
 
-static sw_status linear_reference(const sw_reference *r)
-{
-    return reference(r, false);
-}
-
-static sw_status conv_reference(const sw_reference *r)
-{
-    return reference(r, true);
-}
+REFERENCE(linear_reference, reference(r, false))
+REFERENCE(conv_reference, reference(r, true))
 
 #define LOGITS_NOISE(outputs, inputs, a_taps)                                                  \
     {                                                                                          \

@@ -52,10 +52,7 @@ static sw_status binarize_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static uint64_t of_input(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 1);
-}
+COUNT(of_input, swi_count_per_element(&info->in[0], 1))
 
 static const swi_number_attrs zero = {0.0f}, half = {0.5f};
 static const sw_op_case binarize_cases[] = {
@@ -174,10 +171,7 @@ static sw_status scale_infer(const sw_type *in, int n_in, const void *attrs, sw_
     return SW_OK;
 }
 
-static size_t scale_scratch(const sw_kernel_info *info)
-{
-    return (size_t)info->in[0].shape.dim[0] * sizeof(double);
-}
+SCRATCH(scale_scratch, (size_t)info->in[0].shape.dim[0] * sizeof(double))
 
 static sw_status scale_forward(const sw_launch *l)
 {
@@ -201,10 +195,7 @@ static sw_status scale_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static uint64_t scale_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 2);
-}
+COUNT(scale_operations, swi_count_per_element(&info->in[0], 2))
 
 static const sw_op_case scale_cases[] = {
     CASE("matrix", IN(F32(9, 37))),

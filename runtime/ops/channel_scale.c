@@ -79,20 +79,9 @@ static sw_status ds_kernel(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t both_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 3);
-}
-
-static uint64_t dx_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 1);
-}
-
-static uint64_t ds_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 2);
-}
+COUNT(both_operations, swi_count_per_element(&info->in[0], 3))
+COUNT(dx_operations, swi_count_per_element(&info->in[0], 1))
+COUNT(ds_operations, swi_count_per_element(&info->in[0], 2))
 
 static sw_status reference(const sw_reference *r)
 {

@@ -115,11 +115,9 @@ uint64_t swi_conv_taps(const sw_type *y, const sw_shape *w)
     return swi_count_per_element(y, swi_count_mul(2, each));
 }
 
-static uint64_t forward_operations(const sw_kernel_info *info)
-{
-    return swi_count_add(swi_conv_taps(&info->out[0], &info->in[1].shape),
-                         info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0);
-}
+COUNT(forward_operations,
+      swi_count_add(swi_conv_taps(&info->out[0], &info->in[1].shape),
+                    info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0))
 
 static size_t forward_bytes(const sw_kernel_info *info)
 {
@@ -145,10 +143,7 @@ static size_t dx_bytes(const sw_kernel_info *info)
     return swi_conv_misses(&s) ? 0 : sw_dense(info->isa)->conv_dx_bytes(&s, info->threads);
 }
 
-static uint64_t dx_operations(const sw_kernel_info *info)
-{
-    return swi_conv_taps(&info->in[1], &info->in[0].shape);
-}
+COUNT(dx_operations, swi_conv_taps(&info->in[1], &info->in[0].shape))
 
 static sw_status dx_kernel(const sw_launch *l)
 {
@@ -167,11 +162,9 @@ static size_t dw_bytes(const sw_kernel_info *info)
     return swi_conv_misses(&s) ? 0 : sw_dense(info->isa)->conv_dw_bytes(&s);
 }
 
-static uint64_t dw_operations(const sw_kernel_info *info)
-{
-    return swi_count_add(swi_conv_taps(&info->in[1], &info->out[0].shape),
-                         info->n_out > 1 ? swi_count_per_element(&info->in[1], 1) : 0);
-}
+COUNT(dw_operations,
+      swi_count_add(swi_conv_taps(&info->in[1], &info->out[0].shape),
+                    info->n_out > 1 ? swi_count_per_element(&info->in[1], 1) : 0))
 
 /* Of windows that miss the image the bias alone has a gradient. */
 static sw_status dw_of_nothing(const sw_launch *l)

@@ -78,11 +78,9 @@ static sw_conv geometry(const sw_type *y, const sw_shape *w, const void *attrs)
     return swi_conv_geometry(y, w, &((const swi_conv_transpose_attrs *)attrs)->conv);
 }
 
-static uint64_t forward_operations(const sw_kernel_info *info)
-{
-    return swi_count_add(swi_conv_taps(&info->in[0], &info->in[1].shape),
-                         info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0);
-}
+COUNT(forward_operations,
+      swi_count_add(swi_conv_taps(&info->in[0], &info->in[1].shape),
+                    info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0))
 
 static size_t forward_bytes(const sw_kernel_info *info)
 {
@@ -108,10 +106,7 @@ static size_t dx_bytes(const sw_kernel_info *info)
     return swi_conv_misses(&s) ? 0 : sw_dense(info->isa)->conv_bytes(&s, info->threads);
 }
 
-static uint64_t dx_operations(const sw_kernel_info *info)
-{
-    return swi_conv_taps(&info->out[0], &info->in[0].shape);
-}
+COUNT(dx_operations, swi_conv_taps(&info->out[0], &info->in[0].shape))
 
 static sw_status dx_kernel(const sw_launch *l)
 {
@@ -130,10 +125,7 @@ static size_t dw_bytes(const sw_kernel_info *info)
     return swi_conv_misses(&s) ? 0 : sw_dense(info->isa)->conv_dw_bytes(&s);
 }
 
-static uint64_t dw_operations(const sw_kernel_info *info)
-{
-    return swi_conv_taps(&info->in[0], &info->out[0].shape);
-}
+COUNT(dw_operations, swi_conv_taps(&info->in[0], &info->out[0].shape))
 
 static sw_status dw_kernel(const sw_launch *l)
 {

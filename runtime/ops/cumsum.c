@@ -32,21 +32,11 @@ static sw_status sum(const sw_launch *l, bool reverse)
     return SW_OK;
 }
 
-static sw_status forward(const sw_launch *l)
-{
-    return sum(l, false);
-}
+KERNEL(forward, sum(l, false))
 
 /* in: dy */
-static sw_status dx_kernel(const sw_launch *l)
-{
-    return sum(l, true);
-}
-
-static uint64_t operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], 1);
-}
+KERNEL(dx_kernel, sum(l, true))
+COUNT(operations, swi_count_per_element(&info->out[0], 1))
 
 /* Each sum anew. */
 static sw_status reference(const sw_reference *r)

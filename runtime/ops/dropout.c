@@ -29,16 +29,10 @@ static sw_status drop(const sw_launch *l, float p)
 }
 
 /* in: x or dy */
-static sw_status kernel(const sw_launch *l)
-{
-    return drop(l, ((const swi_number_attrs *)l->attrs)->value);
-}
+KERNEL(kernel, drop(l, ((const swi_number_attrs *)l->attrs)->value))
 
 /* Philox, 24 of its bits, a comparison and a product. */
-static uint64_t operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], SWI_PHILOX + 3);
-}
+COUNT(operations, swi_count_per_element(&info->out[0], SWI_PHILOX + 3))
 
 static sw_status drop_reference(const sw_reference *r, float p)
 {
@@ -51,10 +45,7 @@ static sw_status drop_reference(const sw_reference *r, float p)
     return SW_OK;
 }
 
-static sw_status reference(const sw_reference *r)
-{
-    return drop_reference(r, ((const swi_number_attrs *)r->attrs)->value);
-}
+REFERENCE(reference, drop_reference(r, ((const swi_number_attrs *)r->attrs)->value))
 
 static const sw_grad_desc grads[] = {
     GRAD(MAKES(0), FROM(SW_DOUT(0)), kernel, operations, .inplace = 1)};
@@ -87,15 +78,8 @@ static sw_status by_infer(const sw_type *in, int n_in, const void *attrs, sw_typ
 }
 
 /* in: x or dy, the rate */
-static sw_status by_kernel(const sw_launch *l)
-{
-    return drop(l, *swi_in(l, 1));
-}
-
-static sw_status by_reference(const sw_reference *r)
-{
-    return drop_reference(r, (float)r->in[1][0]);
-}
+KERNEL(by_kernel, drop(l, *swi_in(l, 1)))
+REFERENCE(by_reference, drop_reference(r, (float)r->in[1][0]))
 
 static const sw_grad_desc by_grads[] = {
     GRAD(MAKES(0), FROM(SW_DOUT(0), SW_IN(1)), by_kernel, operations, .inplace = 1)};

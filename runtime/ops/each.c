@@ -75,10 +75,7 @@ static size_t part_scratch(const sw_kernel_info *info)
     return (desc->scratch_bytes(&q.info) + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
 }
 
-static size_t scratch_bytes(const sw_kernel_info *info)
-{
-    return part_scratch(info) * (size_t)info->threads;
-}
+SCRATCH(scratch_bytes, part_scratch(info) * (size_t)info->threads)
 
 typedef struct {
     const sw_launch *l;

@@ -68,10 +68,7 @@ static sw_status dtable(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t dtable_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[1], 1);
-}
+COUNT(dtable_operations, swi_count_per_element(&info->in[1], 1))
 
 static sw_status reference(const sw_reference *r)
 {

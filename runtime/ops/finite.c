@@ -126,10 +126,7 @@ static sw_status any_verdict_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t any_verdict_operations(const sw_kernel_info *info)
-{
-    return (uint64_t)info->n_in;
-}
+COUNT(any_verdict_operations, (uint64_t)info->n_in)
 
 SWI_APPENDED(any_verdict, 1, SWI_FINITE_CHECKS, 1, .infer = finite_check_infer);
 

@@ -132,10 +132,7 @@ static sw_status db_kernel(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t db_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 1);
-}
+COUNT(db_operations, swi_count_per_element(&info->in[0], 1))
 
 static sw_status reference(const sw_reference *r)
 {

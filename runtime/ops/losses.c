@@ -35,10 +35,7 @@ static sw_status accuracy_forward(const sw_launch *l)
 }
 
 /* A comparison of each element, the last one with the label; the share. */
-static uint64_t accuracy_operations(const sw_kernel_info *info)
-{
-    return swi_count_add(swi_count_per_element(&info->in[0], 1), 1);
-}
+COUNT(accuracy_operations, swi_count_add(swi_count_per_element(&info->in[0], 1), 1))
 
 static sw_status accuracy_reference(const sw_reference *r)
 {
@@ -78,11 +75,7 @@ sw_status swi_infer_elementwise_loss(const char *op, const sw_type *in, int n_in
     return SW_OK;
 }
 
-static sw_status mse_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)attrs;
-    return swi_infer_elementwise_loss("mse", in, n_in, out);
-}
+INFER(mse_infer, swi_infer_elementwise_loss("mse", in, n_in, out))
 
 double swi_mse_sum(double sum, const float *x, const float *t, int64_t n)
 {
@@ -115,25 +108,10 @@ static sw_status mse_grad(const sw_launch *l, bool of_target)
     return SW_OK;
 }
 
-static sw_status mse_dx(const sw_launch *l)
-{
-    return mse_grad(l, false);
-}
-
-static sw_status mse_dt(const sw_launch *l)
-{
-    return mse_grad(l, true);
-}
-
-static uint64_t mse_operations(const sw_kernel_info *info)
-{
-    return swi_count_add(swi_count_per_element(&info->in[0], 3), 1);
-}
-
-static uint64_t difference_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], 2);
-}
+KERNEL(mse_dx, mse_grad(l, false))
+KERNEL(mse_dt, mse_grad(l, true))
+COUNT(mse_operations, swi_count_add(swi_count_per_element(&info->in[0], 3), 1))
+COUNT(difference_operations, swi_count_per_element(&info->out[0], 2))
 
 static sw_status mse_reference(const sw_reference *r)
 {
@@ -184,16 +162,11 @@ static sw_status bce_dx(const sw_launch *l)
 
 /* -|x|, its exponential e and log(1 + e); max(x, 0), x t, two sums of these, and one more into
  * the mean. */
-static uint64_t bce_operations(const sw_kernel_info *info)
-{
-    return swi_count_add(swi_count_per_element(&info->in[0], 2 + SWI_EXP + SWI_LOG1P + 5), 1);
-}
+COUNT(bce_operations,
+      swi_count_add(swi_count_per_element(&info->in[0], 2 + SWI_EXP + SWI_LOG1P + 5), 1))
 
 /* (sigmoid(x) - t) * factor */
-static uint64_t bce_dx_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], SWI_SIGMOID + 2);
-}
+COUNT(bce_dx_operations, swi_count_per_element(&info->out[0], SWI_SIGMOID + 2))
 
 static double bce_double(double x, double t)
 {
@@ -226,11 +199,7 @@ sw_value sw_bce(sw_ctx *ctx, sw_value logits, float target)
     return sw_op_apply(ctx, SW_OP_bce, &logits, 1, &a);
 }
 
-static sw_status bce_with_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)attrs;
-    return swi_infer_elementwise_loss("bce_with", in, n_in, out);
-}
+INFER(bce_with_infer, swi_infer_elementwise_loss("bce_with", in, n_in, out))
 
 static sw_status bce_with_forward(const sw_launch *l)
 {

@@ -12,10 +12,8 @@ static float number_of(sw_elementwise_loss kind, const void *attrs)
     return kind == SW_HUBER ? ((const swi_number_attrs *)attrs)->value : 0.0f;
 }
 
-static size_t sum_bytes(const sw_kernel_info *info)
-{
-    return (size_t)sw_pointwise_parts(swi_elements(&info->in[0].shape)) * sizeof(double);
-}
+SCRATCH(sum_bytes,
+        (size_t)sw_pointwise_parts(swi_elements(&info->in[0].shape)) * sizeof(double))
 
 /* The divisor of the sum: elements; for the divergence the rows of a batch. */
 static double share_of(sw_elementwise_loss kind, const sw_shape *s)
@@ -52,7 +50,7 @@ static double huber_double(double x, double t, double p)
     return a > p ? p * (a - 0.5 * p) : 0.5 * a * a;
 }
 
-#define REFERENCE(id, KIND, TERM)                                                              \
+#define LOSS_REFERENCE(id, KIND, TERM)                                                         \
     static sw_status id##_reference(const sw_reference *r)                                     \
     {                                                                                          \
         const double p = (double)number_of(KIND, r->attrs);                                    \
@@ -106,26 +104,14 @@ static sw_status huber_infer(const sw_type *in, int n_in, const void *attrs, sw_
     return swi_infer_elementwise_loss("huber", in, n_in, out);
 }
 
-static sw_status l1_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)attrs;
-    return swi_infer_elementwise_loss("l1", in, n_in, out);
-}
+INFER(l1_infer, swi_infer_elementwise_loss("l1", in, n_in, out))
 
 KERNELS(huber, SW_HUBER, 9, 4) /* both sides of the bend */
 KERNELS(l1, SW_L1, 3, 4)
-REFERENCE(huber, SW_HUBER, huber_double(x, t, p))
-REFERENCE(l1, SW_L1, fabs(x - t))
-
-static sw_status huber_dx(const sw_launch *l)
-{
-    return slope(l, SW_HUBER, false);
-}
-
-static sw_status l1_dx(const sw_launch *l)
-{
-    return slope(l, SW_L1, false);
-}
+LOSS_REFERENCE(huber, SW_HUBER, huber_double(x, t, p))
+LOSS_REFERENCE(l1, SW_L1, fabs(x - t))
+KERNEL(huber_dx, slope(l, SW_HUBER, false))
+KERNEL(l1_dx, slope(l, SW_L1, false))
 
 static const sw_grad_desc huber_grads[] = {OF_PAIR(huber, 0, huber_dx),
                                            OF_PAIR(huber, 1, huber_dt)};
@@ -155,14 +141,10 @@ sw_value sw_huber(sw_ctx *ctx, sw_value x, sw_value target, float delta)
 
 /* ---- Kullback-Leibler divergence --------------------------------------------------------- */
 
-static sw_status kl_div_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)attrs;
-    return swi_infer_elementwise_loss("kl_div", in, n_in, out);
-}
+INFER(kl_div_infer, swi_infer_elementwise_loss("kl_div", in, n_in, out))
 
 KERNELS(kl_div, SW_KL, SWI_LOG + 6, SWI_LOG + 6)
-REFERENCE(kl_div, SW_KL, t > 0 ? t * (log(t) - x) : 0.0)
+LOSS_REFERENCE(kl_div, SW_KL, t > 0 ? t * (log(t) - x) : 0.0)
 
 /* dx = -t dy / rows. in: target, dy */
 static sw_status kl_div_dx(const sw_launch *l)

@@ -46,40 +46,22 @@ static sw_status multiply(const sw_launch *l, int which)
     return SW_OK;
 }
 
-static sw_status forward(const sw_launch *l)
-{
-    return multiply(l, -1);
-}
-
-static uint64_t forward_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0],
-                                 swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape)));
-}
+KERNEL(forward, multiply(l, -1))
+COUNT(forward_operations,
+      swi_count_per_element(&info->out[0],
+                            swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape))))
 
 /* in: b, dy */
-static sw_status da_kernel(const sw_launch *l)
-{
-    return multiply(l, 0);
-}
-
-static uint64_t da_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[1],
-                                 swi_count_mul(2, (uint64_t)rows_of(&info->in[0].shape)));
-}
+KERNEL(da_kernel, multiply(l, 0))
+COUNT(da_operations,
+      swi_count_per_element(&info->in[1],
+                            swi_count_mul(2, (uint64_t)rows_of(&info->in[0].shape))))
 
 /* in: a, dy */
-static sw_status db_kernel(const sw_launch *l)
-{
-    return multiply(l, 1);
-}
-
-static uint64_t db_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[1],
-                                 swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape)));
-}
+KERNEL(db_kernel, multiply(l, 1))
+COUNT(db_operations,
+      swi_count_per_element(&info->in[1],
+                            swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape))))
 
 static sw_status reference(const sw_reference *r)
 {

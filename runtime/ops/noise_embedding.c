@@ -67,10 +67,7 @@ static sw_status reference(const sw_reference *r)
     return SW_OK;
 }
 
-static uint64_t operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], SWI_NORMAL + 4);
-}
+COUNT(operations, swi_count_per_element(&info->out[0], SWI_NORMAL + 4))
 
 #define SPEC(a_kind, outputs, inputs)                                                          \
     {                                                                                          \
@@ -87,16 +84,13 @@ NOISE(permuted, SW_NOISE_PERMUTED, 7, 20);
 NOISE(flip, SW_NOISE_SIGN_FLIP, 7, 20);
 NOISE(sparse, SW_NOISE_SPARSE, 7, 20);
 NOISE(dropout, SW_NOISE_DROPOUT, 7, 20);
-#define TOKENS I32(6, 4)
-#define BYTES U8(12)
-#define WORDS U16(6, 2)
 static const sw_op_case cases[] = {
-    CASE("low rank", IN(TOKENS, SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(low_rank)),
-    CASE("iid", IN(BYTES, SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(iid)),
-    CASE("permuted", IN(WORDS, SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(permuted)),
-    CASE("sign-flip", IN(BYTES, SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(flip)),
-    CASE("sparse", IN(TOKENS, SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(sparse)),
-    CASE("dropout", IN(TOKENS, SCALAR, F32(7, 20)), FILL(LABELS, UNIT, NORMAL), .limit = 7,
+    CASE("low rank", IN(I32(6, 4), SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(low_rank)),
+    CASE("iid", IN(U8(12), SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(iid)),
+    CASE("permuted", IN(U16(6, 2), SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(permuted)),
+    CASE("sign-flip", IN(U8(12), SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(flip)),
+    CASE("sparse", IN(I32(6, 4), SCALAR), FILL(LABELS, UNIT), .limit = 7, AT(sparse)),
+    CASE("dropout", IN(I32(6, 4), SCALAR, F32(7, 20)), FILL(LABELS, UNIT, NORMAL), .limit = 7,
          AT(dropout)),
 };
 

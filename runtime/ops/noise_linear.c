@@ -24,11 +24,8 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-static size_t scratch_bytes(const sw_kernel_info *info)
-{
-    return sw_noise(info->isa)->linear_bytes(info->attrs, info->in[X].shape.dim[0],
-                                             info->threads);
-}
+SCRATCH(scratch_bytes,
+        sw_noise(info->isa)->linear_bytes(info->attrs, info->in[X].shape.dim[0], info->threads))
 
 static sw_status forward(const sw_launch *l)
 {

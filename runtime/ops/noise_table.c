@@ -110,10 +110,7 @@ static sw_status reference(const sw_reference *r)
     return SW_OK;
 }
 
-static uint64_t operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], SWI_NORMAL + 4);
-}
+COUNT(operations, swi_count_per_element(&info->out[0], SWI_NORMAL + 4))
 
 #define NOISE(name, a_kind, sigmas)                                                            \
     static const swi_noise_table_attrs name = {                                                \

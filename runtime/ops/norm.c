@@ -146,10 +146,7 @@ static sw_status rows_reference(const sw_reference *r, bool centred)
 
 /* ---- layer norm -------------------------------------------------------------------------- */
 
-static sw_status layer_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    return rows_infer("layer_norm", in, n_in, attrs, out, 2);
-}
+INFER(layer_infer, rows_infer("layer_norm", in, n_in, attrs, out, 2))
 
 static sw_status layer_forward(const sw_launch *l)
 {
@@ -159,47 +156,24 @@ static sw_status layer_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static sw_status layer_dx(const sw_launch *l)
-{
-    return swi_norm_make_dx(l, rows_of(&l->in[0].type.shape, l->attrs),
-                            sw_norm(l->isa)->rows_dx);
-}
-
-static sw_status layer_dw(const sw_launch *l)
-{
-    return swi_norm_make_dw(l, rows_of(&l->in[0].type.shape, l->attrs),
-                            sw_norm(l->isa)->rows_dw);
-}
-
-static sw_status layer_db(const sw_launch *l)
-{
-    return swi_norm_make_db(l, rows_of(&l->in[0].type.shape, l->attrs),
-                            sw_norm(l->isa)->rows_dw);
-}
+KERNEL(layer_dx,
+       swi_norm_make_dx(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dx))
+KERNEL(layer_dw,
+       swi_norm_make_dw(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dw))
+KERNEL(layer_db,
+       swi_norm_make_db(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dw))
 
 /* The sum; d, d d and the sums of both; d / std, weight, bias. Mean, variance and 1/std take 11
  * for each row. */
-static uint64_t forward_operations(const sw_kernel_info *info)
-{
-    return swi_norm_count(&info->in[0], 6 + (uint64_t)info->n_in, &info->out[1], 11);
-}
+COUNT(forward_operations,
+      swi_norm_count(&info->in[0], 6 + (uint64_t)info->n_in, &info->out[1], 11))
 
 /* Sums of g and g d: 4; g - k1 - d k2, by 1/std: 5; the weight in both. */
-static uint64_t dx_operations(const sw_kernel_info *info)
-{
-    return swi_norm_count(&info->in[0], info->n_in > 4 ? 11 : 9, &info->in[1], 4);
-}
+COUNT(dx_operations, swi_norm_count(&info->in[0], info->n_in > 4 ? 11 : 9, &info->in[1], 4))
 
 /* d / std, dy d, its sum, and that of dy. */
-static uint64_t layer_dw_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], info->n_out > 1 ? 5 : 4);
-}
-
-static sw_status layer_reference(const sw_reference *r)
-{
-    return rows_reference(r, true);
-}
+COUNT(layer_dw_operations, swi_count_per_element(&info->in[0], info->n_out > 1 ? 5 : 4))
+REFERENCE(layer_reference, rows_reference(r, true))
 
 static const sw_grad_desc layer_grads[] =
     SWI_NORM_GRADS(1, 2, layer_dx, dx_operations, layer_dw, layer_dw_operations, layer_db,
@@ -246,10 +220,7 @@ sw_value sw_layer_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bia
 
 /* ---- RMS norm ---------------------------------------------------------------------------- */
 
-static sw_status rms_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    return rows_infer("rms_norm", in, n_in, attrs, out, 1);
-}
+INFER(rms_infer, rows_infer("rms_norm", in, n_in, attrs, out, 1))
 
 static sw_status rms_forward(const sw_launch *l)
 {
@@ -291,26 +262,12 @@ static sw_status rms_dw(const sw_launch *l)
 }
 
 /* x x and its sum, x / std, the weight; 1/std takes 4 for each row. */
-static uint64_t rms_operations(const sw_kernel_info *info)
-{
-    return swi_norm_count(&info->in[0], 2 + (uint64_t)info->n_in, &info->out[1], 4);
-}
+COUNT(rms_operations, swi_norm_count(&info->in[0], 2 + (uint64_t)info->n_in, &info->out[1], 4))
 
 /* g x and its sum: 2; g - x k2, by 1/std: 3; the weight in both. */
-static uint64_t rms_dx_operations(const sw_kernel_info *info)
-{
-    return swi_norm_count(&info->in[0], info->n_in > 3 ? 7 : 5, &info->in[1], 3);
-}
-
-static uint64_t rms_dw_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 3);
-}
-
-static sw_status rms_reference(const sw_reference *r)
-{
-    return rows_reference(r, false);
-}
+COUNT(rms_dx_operations, swi_norm_count(&info->in[0], info->n_in > 3 ? 7 : 5, &info->in[1], 3))
+COUNT(rms_dw_operations, swi_count_per_element(&info->in[0], 3))
+REFERENCE(rms_reference, rows_reference(r, false))
 
 static const sw_grad_desc rms_grads[] = {
     GRAD(MAKES(0), FROM(SW_IN(0), SW_OUT(1), SW_DOUT(0), SW_IN(1)), rms_dx, rms_dx_operations,
@@ -362,23 +319,12 @@ static sw_status group_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static sw_status group_dx(const sw_launch *l)
-{
-    return swi_norm_make_dx(l, swi_norm_image(&l->in[0].type, l->attrs),
-                            sw_norm(l->isa)->group_dx);
-}
-
-static sw_status group_dw(const sw_launch *l)
-{
-    return swi_norm_make_dw(l, swi_norm_image(&l->in[0].type, l->attrs),
-                            sw_norm(l->isa)->group_dw);
-}
-
-static sw_status group_db(const sw_launch *l)
-{
-    return swi_norm_make_db(l, swi_norm_image(&l->in[0].type, l->attrs),
-                            sw_norm(l->isa)->group_dw);
-}
+KERNEL(group_dx,
+       swi_norm_make_dx(l, swi_norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dx))
+KERNEL(group_dw,
+       swi_norm_make_dw(l, swi_norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dw))
+KERNEL(group_db,
+       swi_norm_make_db(l, swi_norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dw))
 
 /* d, dy d, its sum, and that of dy; 1/std and the sum for each channel of each image. */
 static uint64_t group_dw_operations(const sw_kernel_info *info)

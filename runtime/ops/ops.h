@@ -56,6 +56,18 @@
 #define I32(...) SWI_TYPE(SW_I32, SW_PLAIN, __VA_ARGS__)
 #define SCALAR {SW_F32, SW_PLAIN, {0, {0}}}
 
+/* Functions of one expression: of `l`, of `r`, of `info`, of `in`, `n_in`, `attrs` and `out`. */
+#define KERNEL(name, ...) static sw_status name(const sw_launch *l) { return __VA_ARGS__; }
+#define REFERENCE(name, ...) static sw_status name(const sw_reference *r) { return __VA_ARGS__; }
+#define COUNT(name, ...) static uint64_t name(const sw_kernel_info *info) { return __VA_ARGS__; }
+#define SCRATCH(name, ...) static size_t name(const sw_kernel_info *info) { return __VA_ARGS__; }
+#define INFER(name, ...)                                                                       \
+    static sw_status name(const sw_type *in, int n_in, const void *attrs, sw_type *out)        \
+    {                                                                                          \
+        (void)in, (void)n_in, (void)attrs, (void)out;                                          \
+        return __VA_ARGS__;                                                                    \
+    }
+
 /* An op that only optimizers append: no gradients, no cases. */
 #define SWI_APPENDED(op, least, most, outputs, ...)                                            \
     OP(op, least, most, outputs, .forward = op##_forward, .operations = op##_operations,       \

@@ -57,11 +57,7 @@ OP(scale, 2, 0, 1, .rebuild = 1, .infer = scale_infer, .layout = swi_layout_firs
    .image_in = 1, .inplace = 1, .forward = scale_forward, .rule = scale_rule,
    CHECKS(scale_reference, scale_cases));
 
-static sw_status scale_by_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)attrs;
-    return swi_infer_same("scale_by", in, n_in, out);
-}
+INFER(scale_by_infer, swi_infer_same("scale_by", in, n_in, out))
 
 static sw_status scale_by_forward(const sw_launch *l)
 {
@@ -165,10 +161,7 @@ static sw_status to_f32_forward(const sw_launch *l)
 }
 
 /* x * scale + shift */
-static uint64_t to_f32_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], 2);
-}
+COUNT(to_f32_operations, swi_count_per_element(&info->out[0], 2))
 
 static sw_status to_f32_reference(const sw_reference *r)
 {

@@ -75,11 +75,7 @@ static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
     return SW_OK;
 }
 
-static sw_status avg_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)n_in;
-    return pool_infer("avg_pool2d", in, attrs, out);
-}
+INFER(avg_infer, pool_infer("avg_pool2d", in, attrs, out))
 
 static sw_status max_forward(const sw_launch *l)
 {
@@ -120,26 +116,12 @@ static uint64_t window_of(const sw_kernel_info *info)
 }
 
 /* Max: the first place is compared with nothing. Average: as many additions, and a division. */
-static uint64_t max_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], window_of(info) - 1);
-}
-
-static uint64_t avg_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], window_of(info));
-}
+COUNT(max_operations, swi_count_per_element(&info->out[0], window_of(info) - 1))
+COUNT(avg_operations, swi_count_per_element(&info->out[0], window_of(info)))
 
 /* Each place is compared with the one that won, and added to. */
-static uint64_t max_dx_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[1], 2 * window_of(info));
-}
-
-static uint64_t avg_dx_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], window_of(info) + 1);
-}
+COUNT(max_dx_operations, swi_count_per_element(&info->in[1], 2 * window_of(info)))
+COUNT(avg_dx_operations, swi_count_per_element(&info->in[0], window_of(info) + 1))
 
 /* Both, plainly: max over what is inside, or the sum over the window's area. */
 static sw_status pool_reference(const sw_reference *r, bool max)
@@ -165,15 +147,8 @@ static sw_status pool_reference(const sw_reference *r, bool max)
     return SW_OK;
 }
 
-static sw_status max_reference(const sw_reference *r)
-{
-    return pool_reference(r, true);
-}
-
-static sw_status avg_reference(const sw_reference *r)
-{
-    return pool_reference(r, false);
-}
+REFERENCE(max_reference, pool_reference(r, true))
+REFERENCE(avg_reference, pool_reference(r, false))
 
 static const sw_grad_desc max_grads[] = {
     GRAD(MAKES(0), FROM(SW_OUT(1), SW_DOUT(0)), max_dx, max_dx_operations)};

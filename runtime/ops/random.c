@@ -39,25 +39,10 @@ static sw_status draw(const sw_launch *l, draw_fn *fn)
     return SW_OK;
 }
 
-static sw_status randn_forward(const sw_launch *l)
-{
-    return draw(l, sw_rng_normal);
-}
-
-static sw_status rand_forward(const sw_launch *l)
-{
-    return draw(l, sw_rng_uniform);
-}
-
-static uint64_t randn_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], SWI_NORMAL);
-}
-
-static uint64_t rand_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], SWI_UNIFORM);
-}
+KERNEL(randn_forward, draw(l, sw_rng_normal))
+KERNEL(rand_forward, draw(l, sw_rng_uniform))
+COUNT(randn_operations, swi_count_per_element(&info->out[0], SWI_NORMAL))
+COUNT(rand_operations, swi_count_per_element(&info->out[0], SWI_UNIFORM))
 
 /* Element by element: each number must not depend on its neighbours. */
 static sw_status reference(const sw_reference *r, draw_fn *fn)
@@ -70,15 +55,8 @@ static sw_status reference(const sw_reference *r, draw_fn *fn)
     return SW_OK;
 }
 
-static sw_status randn_reference(const sw_reference *r)
-{
-    return reference(r, sw_rng_normal);
-}
-
-static sw_status rand_reference(const sw_reference *r)
-{
-    return reference(r, sw_rng_uniform);
-}
+REFERENCE(randn_reference, reference(r, sw_rng_normal))
+REFERENCE(rand_reference, reference(r, sw_rng_uniform))
 
 static const swi_random_attrs case_attrs = {{2, {33, 7}}};
 static const sw_op_case cases[] = {CASE("matrix", AT(case_attrs))};

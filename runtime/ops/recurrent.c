@@ -86,17 +86,11 @@ static sw_status lstm_kernel(const sw_launch *l)
 /* Gates, c' and its tanh. */
 enum { LSTM_STATE = 3 * SWI_SIGMOID + SWI_TANH + 3 + SWI_TANH };
 
-static uint64_t lstm_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[1], LSTM_STATE + 1);
-}
+COUNT(lstm_operations, swi_count_per_element(&info->in[1], LSTM_STATE + 1))
 
 /* Slopes of four gates and of the tanh, with what goes into each, and the cell's gradient. */
-static uint64_t lstm_grad_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[1],
-                                 LSTM_STATE + 3 * (1 + 3) + (1 + 4) + (2 + 4) + 1);
-}
+COUNT(lstm_grad_operations,
+      swi_count_per_element(&info->in[1], LSTM_STATE + 3 * (1 + 3) + (1 + 4) + (2 + 4) + 1))
 
 static sw_status lstm_reference(const sw_reference *r)
 {
@@ -183,16 +177,11 @@ static sw_status gru_kernel(const sw_launch *l)
 /* r, z and n. */
 enum { GRU_GATES = 2 * (1 + SWI_SIGMOID) + 2 + SWI_TANH };
 
-static uint64_t gru_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[2], GRU_GATES + 4);
-}
+COUNT(gru_operations, swi_count_per_element(&info->in[2], GRU_GATES + 4))
 
 /* Slopes of the gates, with what goes into each; n's sum of the hidden state; h. */
-static uint64_t gru_grad_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[2], GRU_GATES + (2 + 4) + (2 + 3) + (1 + 3) + 1 + 1);
-}
+COUNT(gru_grad_operations,
+      swi_count_per_element(&info->in[2], GRU_GATES + (2 + 4) + (2 + 3) + (1 + 3) + 1 + 1))
 
 static sw_status gru_reference(const sw_reference *r)
 {

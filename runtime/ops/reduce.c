@@ -95,15 +95,8 @@ static sw_status max_dx(const sw_launch *l)
 }
 
 /* A comparison for each element. */
-static uint64_t max_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 1);
-}
-
-static uint64_t max_dx_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[1], 1);
-}
+COUNT(max_operations, swi_count_per_element(&info->in[0], 1))
+COUNT(max_dx_operations, swi_count_per_element(&info->in[1], 1))
 
 static sw_status max_reference(const sw_reference *r)
 {

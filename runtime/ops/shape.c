@@ -183,11 +183,8 @@ static sw_status sum_forward(const sw_launch *l)
 }
 
 /* An addition for each element, and the scale of each result. */
-static uint64_t sum_operations(const sw_kernel_info *info)
-{
-    return swi_count_add(swi_count_per_element(&info->in[0], 1),
-                         swi_count_per_element(&info->out[0], 1));
-}
+COUNT(sum_operations, swi_count_add(swi_count_per_element(&info->in[0], 1),
+                                    swi_count_per_element(&info->out[0], 1)))
 
 static void sum_rule(sw_ctx *ctx, const sw_rule *r)
 {

@@ -64,12 +64,10 @@ static sw_status forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t operations(const sw_kernel_info *info)
-{
-    return swi_count_add(swi_count_mul((uint64_t)info->in[WEIGHTS].shape.dim[0],
-                                       swi_count_per_element(&info->out[0], SWI_NORMAL + 4)),
-                         swi_count_per_element(&info->out[0], SWI_EXP + 2));
-}
+COUNT(operations,
+      swi_count_add(swi_count_mul((uint64_t)info->in[WEIGHTS].shape.dim[0],
+                                  swi_count_per_element(&info->out[0], SWI_NORMAL + 4)),
+                    swi_count_per_element(&info->out[0], SWI_EXP + 2)))
 
 OP(snes_update, 3, 4, 1, ATTRS(swi_snes_attrs), .infer = infer, .forward = forward,
    .no_gradient = 1, .random = 1, .operations = operations);

@@ -194,10 +194,7 @@ static sw_status ce_infer(const sw_type *in, int n_in, const void *attrs, sw_typ
 
 /* The loss itself needs the logarithms too: they are scratch where backward does not keep them.
  */
-static size_t ce_bytes(const sw_kernel_info *info)
-{
-    return swi_ce_bytes(info->attrs, info->in[0].shape.dim[0]);
-}
+SCRATCH(ce_bytes, swi_ce_bytes(info->attrs, info->in[0].shape.dim[0]))
 
 static swi_ce all_rows(const sw_launch *l)
 {
@@ -237,15 +234,9 @@ static sw_status ce_dx(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t ce_operations(const sw_kernel_info *info)
-{
-    return swi_ce_operations(info->attrs, &info->in[0], &info->in[1]);
-}
-
-static uint64_t ce_dx_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], swi_ce_dx_per_element(info->attrs));
-}
+COUNT(ce_operations, swi_ce_operations(info->attrs, &info->in[0], &info->in[1]))
+COUNT(ce_dx_operations,
+      swi_count_per_element(&info->out[0], swi_ce_dx_per_element(info->attrs)))
 
 static sw_status ce_reference(const sw_reference *r)
 {

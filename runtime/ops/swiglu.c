@@ -43,10 +43,7 @@ static sw_status forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], SWI_SWISH + 1);
-}
+COUNT(operations, swi_count_per_element(&info->out[0], SWI_SWISH + 1))
 
 /* in: a, b, dy */
 static sw_status both_kernel(const sw_launch *l)
@@ -96,10 +93,8 @@ static uint64_t db_per_element(void)
     return SWI_SWISH + 1;
 }
 
-static uint64_t both_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], da_per_element() + db_per_element());
-}
+COUNT(both_operations,
+      swi_count_per_element(&info->out[0], da_per_element() + db_per_element()))
 
 static uint64_t da_operations(const sw_kernel_info *info)
 {
@@ -108,10 +103,7 @@ static uint64_t da_operations(const sw_kernel_info *info)
     return swi_count_per_element(&info->out[0], da_per_element());
 }
 
-static uint64_t db_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], db_per_element());
-}
+COUNT(db_operations, swi_count_per_element(&info->out[0], db_per_element()))
 
 static sw_status reference(const sw_reference *r)
 {

@@ -207,10 +207,7 @@ static const sw_op_case leaky_relu_cases[] = {
 };
 
 /* Two steps to the bit, one to the mask, one on dy. */
-static uint64_t bits_dx_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], 4);
-}
+COUNT(bits_dx_operations, swi_count_per_element(&info->out[0], 4))
 
 /* in: bits, dy */
 static sw_status set_dx(const sw_launch *l)
@@ -277,11 +274,7 @@ static int rises(const void *attrs)
 
 /* ---- abs, clamp -------------------------------------------------------------------------- */
 
-static sw_status abs_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)attrs;
-    return coded_infer("abs", in, n_in, 4, out);
-}
+INFER(abs_infer, coded_infer("abs", in, n_in, 4, out))
 
 static sw_status abs_forward(const sw_launch *l)
 {
@@ -299,16 +292,10 @@ static sw_status abs_dx(const sw_launch *l)
 }
 
 /* The value; two comparisons, two steps that put them in their place. */
-static uint64_t abs_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 6);
-}
+COUNT(abs_operations, swi_count_per_element(&info->in[0], 6))
 
 /* Two steps to the code, three to the masks, two on dy. */
-static uint64_t abs_dx_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->out[0], 7);
-}
+COUNT(abs_dx_operations, swi_count_per_element(&info->out[0], 7))
 
 static sw_status abs_reference(const sw_reference *r)
 {
@@ -335,10 +322,7 @@ static sw_status clamp_forward(const sw_launch *l)
 }
 
 /* Two comparisons for the value, two for the bit; it is put in its place. */
-static uint64_t clamp_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 6);
-}
+COUNT(clamp_operations, swi_count_per_element(&info->in[0], 6))
 
 static sw_status clamp_reference(const sw_reference *r)
 {

@@ -40,10 +40,7 @@ static sw_status sumsq_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t sumsq_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 2);
-}
+COUNT(sumsq_operations, swi_count_per_element(&info->in[0], 2))
 
 SWI_APPENDED(sumsq, 1, 2, 1, .infer = sumsq_infer);
 
@@ -91,10 +88,7 @@ static sw_status accumulate_into_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t accumulate_into_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[1], 1);
-}
+COUNT(accumulate_into_operations, swi_count_per_element(&info->in[1], 1))
 
 SWI_APPENDED(accumulate_into, 3, 3, 2, .infer = accumulate_infer);
 

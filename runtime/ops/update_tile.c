@@ -19,11 +19,9 @@ static double product_bound(const sw_launch *l)
     return largest(l, 0) * largest(l, 1) * ((double)l->in[0].type.shape.dim[0] + 1.0);
 }
 
-static uint64_t product_bound_operations(const sw_kernel_info *info)
-{
-    return swi_count_add(2, swi_count_add(swi_count_per_element(&info->in[0], 1),
-                                          swi_count_per_element(&info->in[1], 1)));
-}
+COUNT(product_bound_operations,
+      swi_count_add(2, swi_count_add(swi_count_per_element(&info->in[0], 1),
+                                     swi_count_per_element(&info->in[1], 1))))
 
 static const swi_row_range ranges[] = {
     /* dw: columns of dy. Tiles are large enough for a fast product. */
