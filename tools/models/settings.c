@@ -47,8 +47,14 @@ static const setting settings[TOOL_SETTINGS] = {
 static cli_option option_of(const setting *s, tool_settings *to)
 {
     const char *const *words = s == &settings[TOOL_ACTIVATION] ? tool_activation_words() : NULL;
-    return (cli_option){s->name, s->value, s->kind, (char *)to + s->at, NULL, s->help, s->min,
-                        s->max,  words,    false};
+    return (cli_option){.name = s->name,
+                        .value = s->value,
+                        .kind = s->kind,
+                        .to = (char *)to + s->at,
+                        .help = s->help,
+                        .min = s->min,
+                        .max = s->max,
+                        .words = words};
 }
 
 static bool given(const setting *s, const tool_settings *in)
