@@ -26,7 +26,6 @@ typedef struct {
     int major, minor;    /* compute capability */
     int driver, runtime; /* 1000 * major + 10 * minor: 13020 is 13.2 */
     int blas;            /* version of cuBLASLt, as its library says; 0: built without */
-    int dnn;             /* of cuDNN, likewise */
     bool can_map;        /* memory can be mapped into a reserved range */
     size_t granularity;  /* of mapping; 0 without */
     bool loaded;         /* all kernels are on the card; else each comes at its first launch */
@@ -68,7 +67,7 @@ struct sw_cuda_api {
     void (*host_free)(sw_cuda_device *device, void *block);
 
     /* ---- work ---- */
-    /* A stream (not the legacy default one), and cuBLASLt and cuDNN where `compute`: the
+    /* A stream (not the legacy default one), and cuBLASLt where `compute`: the
      * queue's counters are set by the caller. */
     sw_status (*queue_create)(sw_cuda_device *device, sw_cuda_queue *out, bool compute,
                               uint32_t flags);

@@ -321,30 +321,25 @@ static sw_status run(conv_job *j, const sw_cuda_queue *queue)
 }
 
 /* Room for a library, where one makes it. */
-static size_t scratch(const sw_cuda_conv &c, const sw_cuda_conv_sizes &sizes, uint32_t add,
+static size_t scratch(const sw_cuda_conv &c, bool bias, bool backward, uint32_t add,
                       const sw_cuda_queue *queue)
 {
-    if (sw_cuda_depthwise_is(c))
-        return 0;
-    if (sizes.bias == 0 && sw_cuda_conv_is_product(c, queue))
-        return sw_cuda_conv_product_bytes(c, sizes.result == SW_CUDA_CONV_DX, add != 0, queue);
-    const size_t theirs = sw_cuda_conv_library_bytes(sizes, queue);
-    return theirs != SIZE_MAX ? theirs : 0;
+    return !sw_cuda_depthwise_is(c) && !bias && sw_cuda_conv_is_product(c, queue)
+               ? sw_cuda_conv_product_bytes(c, backward, add != 0, queue)
+               : 0;
 }
 extern "C" size_t sw_cuda_conv2d_y_scratch(const sw_kernel_info *info,
                                            const sw_cuda_queue *queue)
 {
     const sw_type *x = &info->in[0], *w = &info->in[1], *y = &info->out[0];
-    return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)),
-                   sw_cuda_conv_sizes_of(SW_CUDA_CONV_Y, x, w, y, info->n_in > 2, info->attrs),
-                   info->accumulate & 1u, queue);
+    return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)), info->n_in > 2,
+                   false, info->accumulate & 1u, queue);
 }
 extern "C" size_t sw_cuda_conv2d_dx_scratch(const sw_kernel_info *info,
                                             const sw_cuda_queue *queue)
 {
     const sw_type *x = &info->out[0], *w = &info->in[0], *y = &info->in[1];
-    return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)),
-                   sw_cuda_conv_sizes_of(SW_CUDA_CONV_DX, x, w, y, false, info->attrs),
+    return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)), false, true,
                    info->accumulate & 1u, queue);
 }
 
@@ -366,10 +361,6 @@ extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_qu
         return sw_cuda_depthwise(j.y, j.x, j.w, j.bias, c, j.add, queue);
     if (j.bias == nullptr && sw_cuda_conv_is_product(c, queue))
         return sw_cuda_conv_product(j.y, j.x, j.w, c, false, j.add != 0, l, queue);
-    const sw_status by_library = sw_cuda_conv_library(
-        sw_cuda_conv_sizes_of(SW_CUDA_CONV_Y, x, w, y, j.bias != nullptr, l->attrs), l, queue);
-    if (by_library != SW_UNSUPPORTED)
-        return by_library;
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.in_c, j.out_c = c.out_c;
     j.in_h = c.in_h, j.in_w = c.in_w, j.out_h = c.out_h, j.out_w = c.out_w;
     j.kernel_h = c.kernel_h, j.kernel_w = c.kernel_w;
@@ -397,10 +388,6 @@ extern "C" sw_status sw_cuda_conv2d_grad0(const sw_launch *l, const sw_cuda_queu
         return sw_cuda_depthwise_dx(j.y, j.x, j.w, c, j.add, queue);
     if (sw_cuda_conv_is_product(c, queue))
         return sw_cuda_conv_product(j.y, j.x, j.w, c, true, j.add != 0, l, queue);
-    const sw_status by_library = sw_cuda_conv_library(
-        sw_cuda_conv_sizes_of(SW_CUDA_CONV_DX, x, w, y, false, l->attrs), l, queue);
-    if (by_library != SW_UNSUPPORTED)
-        return by_library;
     j.w += taps - 1;
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.out_c, j.out_c = c.in_c;
     j.in_h = c.out_h, j.in_w = c.out_w, j.out_h = c.in_h, j.out_w = c.in_w;

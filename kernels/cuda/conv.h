@@ -3,7 +3,7 @@
 #define SW_CUDA_CONV_H
 
 #include "kernels/attrs.h"
-#include "kernels/cuda/dnn.h"
+#include "kernels/cuda/table.h"
 #include "kernels/cuda/image.h"
 
 struct sw_cuda_conv {
@@ -120,18 +120,7 @@ sw_status sw_cuda_depthwise_dw(float *dw, const float *x, const float *dy,
                                const sw_cuda_conv &c, unsigned parts, int add,
                                const sw_cuda_queue *queue);
 
-/* ---- by libraries, where the queue has them (conv_product.cu) ---------------------------- */
-
-/* Of three types: x (or dx), w (or dw) and y (or dy). */
-sw_cuda_conv_sizes sw_cuda_conv_sizes_of(sw_cuda_conv_result result, const sw_type *x,
-                                         const sw_type *w, const sw_type *y, bool bias,
-                                         const void *attrs);
-/* SIZE_MAX: own kernels make it. */
-size_t sw_cuda_conv_library_bytes(const sw_cuda_conv_sizes &sizes, const sw_cuda_queue *queue);
-/* SW_UNSUPPORTED, without a message: own kernels make it. Operands of `result` are those of the
- * launch. */
-sw_status sw_cuda_conv_library(const sw_cuda_conv_sizes &sizes, const sw_launch *l,
-                               const sw_cuda_queue *queue);
+/* ---- by the library for products, where the queue has it (conv_product.cu) --------------- */
 
 bool sw_cuda_conv_is_product(const sw_cuda_conv &c, const sw_cuda_queue *queue);
 /* Of y, or backward of dx. */

@@ -223,13 +223,6 @@ static size_t own_bytes(const sw_cuda_conv &c, const dw_plan &p)
                        : 0;
 }
 
-/* Room for a library, where it makes dw; SIZE_MAX: own kernels do. */
-static size_t library_bytes(const sw_cuda_conv &c, const sw_cuda_conv_sizes &sizes,
-                            const sw_cuda_queue *queue)
-{
-    return sw_cuda_depthwise_is(c) ? SIZE_MAX : sw_cuda_conv_library_bytes(sizes, queue);
-}
-
 /* Of all sums over dy for each channel. */
 static int64_t bias_positions(const sw_type *dy)
 {
@@ -237,17 +230,14 @@ static int64_t bias_positions(const sw_type *dy)
 }
 
 /* The bias comes after the weights, in the place of what is done with then. */
-extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info,
-                                            const sw_cuda_queue *queue)
+extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     const sw_type *x = &info->in[0], *y = &info->in[1], *w = &info->out[0];
     const sw_cuda_conv c = geometry(x, y, w, info->attrs);
     const size_t db = info->n_out > 1
                           ? sw_cuda_reduce_bytes(bias_positions(y), y->shape.dim[1], 1, false)
                           : 0;
-    const size_t theirs = library_bytes(
-        c, sw_cuda_conv_sizes_of(SW_CUDA_CONV_DW, x, w, y, false, info->attrs), queue);
-    const size_t dw = theirs != SIZE_MAX ? theirs : own_bytes(c, plan_of(c));
+    const size_t dw = own_bytes(c, plan_of(c));
     return dw > db ? dw : db;
 }
 
@@ -337,14 +327,11 @@ static sw_status weights(const sw_launch *l, const sw_cuda_conv &c, const dw_pla
     return plan.rows == 64 ? launch<dw_64>(j, queue) : launch<dw_128>(j, queue);
 }
 
-/* In one part where a library was to make them, and has left no room for more. */
-static sw_status own_weights(const sw_launch *l, const sw_cuda_conv &c,
+static sw_status all_weights(const sw_launch *l, const sw_cuda_conv &c,
                              const sw_cuda_queue *queue)
 {
     const int64_t all = sw_cuda_conv_weights(c);
-    dw_plan plan = plan_of(c);
-    if (own_bytes(c, plan) > l->scratch_bytes)
-        plan.parts = 1;
+    const dw_plan plan = plan_of(c);
     if (all > 0)
         SW_TRY(weights(l, c, plan, l->scratch, queue));
     if (plan.parts == 1)
@@ -362,13 +349,7 @@ extern "C" sw_status sw_cuda_conv2d_grad1(const sw_launch *l, const sw_cuda_queu
     const sw_type *x = &l->in[0].type, *y = &l->in[1].type, *w = &l->out[0].type;
     const sw_cuda_conv c = geometry(x, y, w, l->attrs);
     SW_TRY(sw_cuda_conv_reach(c));
-    sw_status status = SW_UNSUPPORTED;
-    if (!sw_cuda_depthwise_is(c))
-        status = sw_cuda_conv_library(
-            sw_cuda_conv_sizes_of(SW_CUDA_CONV_DW, x, w, y, false, l->attrs), l, queue);
-    if (status == SW_UNSUPPORTED)
-        status = own_weights(l, c, queue);
-    SW_TRY(status);
+    SW_TRY(all_weights(l, c, queue));
     return l->n_out > 1 ? bias(l, 1, 1, l->scratch, queue) : SW_OK;
 }
 

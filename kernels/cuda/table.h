@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define SW_CUDA_ABI 3u
+#define SW_CUDA_ABI 4u
 
 /* Counters that change from run to run of a program: in device memory. */
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     void *stream;                     /* cudaStream_t */
     const sw_cuda_counters *counters; /* on the device; NULL in a queue that only copies */
-    void *blas, *dnn;                 /* the module's own; NULL: its own kernels only */
+    void *blas;                       /* the module's own; NULL: its own kernels only */
     uint32_t flags;                   /* SW_CUDA_TF32 */
     void *device;                     /* the module's own */
     uint32_t *stated;                 /* not NULL: a launch is counted there, not made */

@@ -13,7 +13,7 @@ typedef struct {
     const char *card;
     int major, minor;    /* compute capability */
     int driver, runtime; /* 1000 * major + 10 * minor */
-    int blas, dnn;       /* as their libraries count; 0: none */
+    int blas;            /* as the library counts; 0: none */
     bool maps;           /* arenas grow in place */
     size_t total_bytes;
     size_t

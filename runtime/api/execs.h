@@ -89,7 +89,8 @@ typedef struct {
     char card[128];      /* as its driver calls it; "" and all that follows 0 for the CPU */
     int major, minor;    /* compute capability */
     int driver, runtime; /* of CUDA: 13020 is 13.2 */
-    int blas, dnn;       /* cuBLASLt's and cuDNN's, as they count; 0: built without */
+    int blas;            /* cuBLASLt's, as it counts; 0: built without */
+    int dnn;             /* 0; no longer used */
     size_t total_bytes;  /* of the card */
     size_t open_bytes;   /* free when it was opened: before, its context and other programs took
                             the rest */

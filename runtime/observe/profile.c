@@ -515,7 +515,6 @@ static sw_status look(const swi_device *device, char *name, sw_prof_device *out)
                             .driver = now.driver,
                             .runtime = now.runtime,
                             .blas = now.blas,
-                            .dnn = now.dnn,
                             .maps = device->memory.granularity > 0,
                             .total_bytes = now.total_bytes,
                             .open_bytes = device->info.open_bytes,
@@ -543,7 +542,6 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
         info.driver = d.driver;
         info.runtime = d.runtime;
         info.blas = d.blas;
-        info.dnn = d.dnn;
         info.total_bytes = d.total_bytes;
         info.open_bytes = d.open_bytes;
         info.free_bytes = d.free_bytes;

@@ -34,7 +34,7 @@ static sw_status open_queue(void)
     SW_TRY(device->api->alloc(device->card, &counters, sizeof(sw_cuda_counters)));
     queue.counters = counters;
     own = queue;
-    own.blas = own.dnn = NULL;
+    own.blas = NULL;
     return SW_OK;
 }
 
@@ -310,11 +310,9 @@ bool sw_side_counts(uint64_t *launches)
 void sw_side_tell(void)
 {
     must_be_open();
-    sw_note("%llu launches so far on %s, %d.%d, driver %d, runtime %d, cuBLASLt %d, "
-            "cuDNN %d",
+    sw_note("%llu launches so far on %s, %d.%d, driver %d, runtime %d, cuBLASLt %d",
             (unsigned long long)launched, device->info.name, device->info.major,
-            device->info.minor, device->info.driver, device->info.runtime, device->info.blas,
-            device->info.dnn);
+            device->info.minor, device->info.driver, device->info.runtime, device->info.blas);
 }
 
 bool sw_side_broken(void)

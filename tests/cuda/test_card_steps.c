@@ -237,7 +237,7 @@ static weight weighed(const sw_scene *scene, bool measures)
 static void a_card_has_the_arenas_and_a_constant(void)
 {
     swi_device *device = NULL;
-    int64_t constant[2] = {-1, -1}; /* without and with cuDNN, which convolutions alone open */
+    int64_t constant = -1;
     size_t least = SIZE_MAX, most = 0;
     sw_side_close();
     CU_ASSERT_EQUAL_FATAL(swi_device_open(&device, "cuda"), SW_OK);
@@ -247,23 +247,20 @@ static void a_card_has_the_arenas_and_a_constant(void)
     for (int i = sw_n_scenes % apart; i <= sw_n_scenes; i += apart) {
         const sw_scene *scene = i < sw_n_scenes ? &sw_scenes[i] : &large;
         const weight w = weighed(scene, false);
-        int64_t *usual = &constant[scene->convolves && device->info.dnn != 0];
-        if (*usual < 0)
-            *usual = w.rest;
-        SW_CHECK(w.rest - *usual <= ALLOWED && *usual - w.rest <= ALLOWED,
+        if (constant < 0)
+            constant = w.rest;
+        SW_CHECK(w.rest - constant <= ALLOWED && constant - w.rest <= ALLOWED,
                  "%s: %lld bytes beside %zu of arenas, with the first net %lld", w.scene,
-                 (long long)w.rest, w.arenas, (long long)*usual);
+                 (long long)w.rest, w.arenas, (long long)constant);
         least = w.arenas < least ? w.arenas : least;
         most = w.arenas > most ? w.arenas : most;
     }
     CU_ASSERT(most - least > 8 * (size_t)ALLOWED); /* or nothing was weighed */
-    CU_ASSERT(constant[0] >= 0 && constant[0] < (int64_t)512 << 20 &&
-              constant[1] < (int64_t)1 << 30);
+    CU_ASSERT(constant >= 0 && constant < (int64_t)512 << 20);
     sw_note(
         "beside arenas of %zu to %zu bytes: context and other programs %zu bytes, cuBLASLt, "
-        "queues and graphs %lld bytes, with cuDNN %lld",
-        least, most, device->info.total_bytes - device->info.open_bytes, (long long)constant[0],
-        (long long)constant[1]);
+        "queues and graphs %lld bytes",
+        least, most, device->info.total_bytes - device->info.open_bytes, (long long)constant);
     swi_device_close(device);
 }
 

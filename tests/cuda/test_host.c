@@ -85,7 +85,7 @@ static bool all_given_back(void)
     sw_fake_live l;
     fake->live(&l);
     return SW_CHECK(l.device_blocks + l.ranges + l.handles + l.pinned + l.streams + l.events +
-                                l.graphs + l.execs + l.blas + l.dnn + l.device_bytes ==
+                                l.graphs + l.execs + l.blas + l.device_bytes ==
                             0 &&
                         records == 0,
                     "left: %llu blocks, %llu ranges, %llu handles, %zu bytes, %llu pinned, "

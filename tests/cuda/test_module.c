@@ -166,7 +166,7 @@ static void wide_accesses_are_there(void)
     }
 }
 
-/* No C++ runtime, no driver and no CUDA library by name, other than cuBLASLt and cuDNN; one
+/* No C++ runtime, no driver and no CUDA library by name, other than cuBLASLt; one
  * symbol. */
 static void the_module_needs_nothing_and_exports_one_name(void)
 {

@@ -37,13 +37,13 @@ static void all_is_well(const char *what)
     sw_fake_live l;
     sw_fake_card_api()->live(&l);
     const uint64_t left = l.device_blocks + l.ranges + l.handles + l.pinned + l.streams +
-                          l.events + l.graphs + l.execs + l.blas + l.dnn + l.pending;
+                          l.events + l.graphs + l.execs + l.blas + l.pending;
     SW_CHECK(left == 0,
              "%s leaves %d blocks, %d ranges, %d handles, %d pinned, %d streams, %d events, %d "
-             "graphs, %d executables, %d of blas, %d of dnn, %d pending",
+             "graphs, %d executables, %d of blas, %d pending",
              what, (int)l.device_blocks, (int)l.ranges, (int)l.handles, (int)l.pinned,
              (int)l.streams, (int)l.events, (int)l.graphs, (int)l.execs, (int)l.blas,
-             (int)l.dnn, (int)l.pending);
+             (int)l.pending);
     SW_CHECK(counted().violations == 0, "%s: %s", what, sw_fake_card_api()->violation());
 }
 
@@ -185,13 +185,11 @@ static void look(void *context, sw_exec *exec, const sw_model *model, int step)
     SW_CHECK(b.syncs == a.syncs, "%s: waited %d times", w->scene, (int)(b.syncs - a.syncs));
     CU_ASSERT_EQUAL(sw_fake_card_api()->calls("cudaDeviceSynchronize"), w->calls[0]);
     CU_ASSERT(b.captures == a.captures && b.instantiated == a.instantiated);
-    CU_ASSERT(b.launches == a.launches && b.matmuls == a.matmuls &&
-              b.convolutions == a.convolutions);
+    CU_ASSERT(b.launches == a.launches && b.matmuls == a.matmuls);
     CU_ASSERT_EQUAL(b.graph_launches - a.graph_launches, n);
     const uint64_t runs = sw_fake_all_run(&b) - sw_fake_all_run(&a);
     SW_CHECK(runs == n * w->plan.launches, "%s: %d launches in %d steps, %d stated for each",
              w->scene, (int)runs, (int)n, (int)w->plan.launches);
-    CU_ASSERT_EQUAL(b.convolutions_run > a.convolutions_run, sw_scene_of(w->scene)->convolves);
     /* All inputs at once, and all knobs where they change. */
     CU_ASSERT_EQUAL(b.to_device - a.to_device, sw_scene_of(w->scene)->knobs ? 2 * n : n);
     CU_ASSERT_EQUAL(b.to_host - a.to_host, n); /* all metrics at once */
@@ -258,9 +256,7 @@ static void weigh(void *context, sw_exec *exec, const sw_model *model, int step)
     SW_CHECK(l.device_bytes == arenas, "%s, step %d: %zu bytes, arenas have %zu", scene, step,
              l.device_bytes, arenas);
     CU_ASSERT_EQUAL(exec->target.device->api->info(exec->target.device->card, &info), SW_OK);
-    const size_t libraries =
-        SW_FAKE_BLAS_BYTES + (sw_scene_of(scene)->convolves ? SW_FAKE_DNN_BYTES : 0);
-    CU_ASSERT_EQUAL(info.open_bytes - info.free_bytes, arenas + libraries);
+    CU_ASSERT_EQUAL(info.open_bytes - info.free_bytes, arenas + SW_FAKE_BLAS_BYTES);
     CU_ASSERT_EQUAL(info.total_bytes - info.open_bytes, SW_FAKE_CONTEXT_BYTES);
 }
 
@@ -280,22 +276,14 @@ static void a_card_has_the_arenas_and_nothing_else(void)
 /* ---- failures ---------------------------------------------------------------------------- */
 
 /* Failures that need no report: of calls that give back, which have their own way out, and of
- * the preparation of products and convolutions by libraries, which own kernels replace. */
+ * the preparation of products by a library, which own kernels replace. */
 static bool may_be_ignored(const char *function)
 {
-    static const char *const names[] = {"cudaFree",
-                                        "cudaFreeHost",
-                                        "Destroy",
-                                        "cuMemUnmap",
-                                        "cuMemAddressFree",
-                                        "cuMemRelease",
-                                        "cublasLtMatrix",
-                                        "cublasLtMatmulDesc",
-                                        "cublasLtMatmulPreference",
-                                        "cublasLtMatmulAlgo",
-                                        "cudnnCreate",
-                                        "cudnnSet",
-                                        "cudnnGet"};
+    static const char *const names[] = {
+        "cudaFree",          "cudaFreeHost",       "Destroy",
+        "cuMemUnmap",        "cuMemAddressFree",   "cuMemRelease",
+        "cublasLtMatrix",    "cublasLtMatmulDesc", "cublasLtMatmulPreference",
+        "cublasLtMatmulAlgo"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strstr(function, names[i]) != NULL)
             return true;
@@ -335,8 +323,7 @@ static bool one_failure(const sw_scene *scene, const sw_fake_card *card, bool im
                  "call %d, %s, answers %d: %s, %s", (int)k, failed, error,
                  sw_status_name(status), sw_last_error());
     else if (before != NULL) /* who grows memory ahead of time asks again, for less */
-        SW_CHECK(may_be_ignored(before) ||
-                     ((immediate || scene->convolves) && may_be_asked_again(before)),
+        SW_CHECK(may_be_ignored(before) || (immediate && may_be_asked_again(before)),
                  "call %d, %s, answers %d, and no one says so", (int)k, before, error);
     else
         SW_CHECK(status == SW_OK, "nothing fails: %s", sw_last_error());

@@ -447,7 +447,7 @@ static void put_device(FILE *f, const char *at, const char *name, unsigned free_
     fprintf(f,
             "{\"type\":\"device\",\"at\":\"%s\",\"name\":\"%s\",\"card\":\"Card X\","
             "\"capability\":\"9.0\",\"driver\":\"13.2\",\"runtime\":\"13.0\",\"cublas\":130002,"
-            "\"cudnn\":91900,"
+            "\"cudnn\":null,"
             "\"total_bytes\":10000,\"open_bytes\":9000,\"free_bytes\":%u,"
             "\"arenas\":{\"model\":{\"committed_bytes\":2000,\"promised_bytes\":1900},"
             "\"step\":{\"committed_bytes\":3000,\"promised_bytes\":2900},"
@@ -476,7 +476,7 @@ static void the_memory_of_a_card_adds_up(void)
         const json_t *arenas = json_object_get(card, "arenas");
         CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(card, "at")), "end");
         CU_ASSERT_EQUAL(number(card, "unexplained_bytes"), cases[i].rest);
-        CU_ASSERT(number(card, "cublas") == 130002 && number(card, "cudnn") == 91900);
+        CU_ASSERT(number(card, "cublas") == 130002);
         json_int_t sum = number(card, "total_bytes") - number(card, "open_bytes") +
                          number(card, "free_bytes") + number(card, "unexplained_bytes");
         static const char *const names[] = {"other", "step", "model", "data"};
@@ -487,8 +487,7 @@ static void the_memory_of_a_card_adds_up(void)
         SW_CHECK(p->status == 0 && has(p->out, "Memory of cuda:0 at the end\n") &&
                      has(p->out, "Memory of cuda:1 at the beginning\n") &&
                      has(p->out, "Card X, compute capability 9.0, driver 13.2") &&
-                     has(p->out, "cuBLASLt 130002") && has(p->out, "cuDNN 91900") &&
-                     has(p->out, cases[i].line),
+                     has(p->out, "cuBLASLt 130002") && has(p->out, cases[i].line),
                  "status %d:\n%s", p->status, p->out);
         check_width(p->out);
     }

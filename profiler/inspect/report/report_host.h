@@ -73,7 +73,7 @@ typedef struct {
 typedef struct {
     bool ended; /* the record is of the end */
     char name[16], card[128], capability[16], driver[16], runtime[16];
-    uint64_t blas, dnn; /* 0: not known */
+    uint64_t blas; /* 0: not known */
     uint64_t total, open, free, pinned;
     uint64_t committed[SW_ARENA_USES], promised[SW_ARENA_USES];
 } report_device;

@@ -158,15 +158,4 @@ void sw_cuda_blas_destroy(void *blas); /* NULL is fine */
 int sw_cuda_blas_version(void);
 #endif
 
-/* dnn.c, where it is built (option `cudnn`; else queues have none and conv.cu makes all
- * convolutions): what a queue's `dnn` is. It belongs to one thread at a time, and ends before
- * its queue's card. Version: 10000 * major + 100 * minor + patch, of the library that is
- * loaded.
- */
-#ifdef SW_CUDA_DNN
-sw_status sw_cuda_dnn_create(void **out);
-void sw_cuda_dnn_destroy(void *dnn); /* NULL is fine; waits for the card */
-int sw_cuda_dnn_version(void);
-#endif
-
 #endif

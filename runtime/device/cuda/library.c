@@ -1,6 +1,6 @@
-/* Shared by cuBLASLt (blas.c) and cuDNN (dnn.c): their workspace, and a table of records by
- * shape. The table grows while plans are made: the search for a batch that fits plans hundreds
- * of times, and each plan has to learn what a run would find. */
+/* For cuBLASLt (blas.c): its workspace, and a table of records by shape. The table grows while
+ * plans are made: the search for a batch that fits plans hundreds of times, and each plan has
+ * to learn what a run would find. */
 #include "runtime/device/cuda/host.h"
 #include <string.h>
 

@@ -77,9 +77,6 @@ static sw_status read_info(sw_cuda_device *device)
 #ifdef SW_CUDA_BLAS
     info->blas = sw_cuda_blas_version();
 #endif
-#ifdef SW_CUDA_DNN
-    info->dnn = sw_cuda_dnn_version();
-#endif
     return swi_cuda_find_mapping(device);
 }
 

@@ -9,9 +9,6 @@ static cudaStream_t stream_of(const sw_cuda_queue *queue)
 static void end_libraries(sw_cuda_queue *queue)
 {
     (void)queue;
-#ifdef SW_CUDA_DNN
-    sw_cuda_dnn_destroy(queue->dnn);
-#endif
 #ifdef SW_CUDA_BLAS
     sw_cuda_blas_destroy(queue->blas);
 #endif
@@ -23,10 +20,6 @@ static sw_status make_libraries(sw_cuda_queue *queue)
     (void)queue;
 #ifdef SW_CUDA_BLAS
     status = sw_cuda_blas_create(&queue->blas);
-#endif
-#ifdef SW_CUDA_DNN
-    if (status == SW_OK)
-        status = sw_cuda_dnn_create(&queue->dnn);
 #endif
     if (status != SW_OK)
         end_libraries(queue);

@@ -4,9 +4,6 @@
 #include <cublasLt.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
-#ifndef SW_FAKE_AGREES_WITHOUT_CUDNN
-#include <cudnn.h>
-#endif
 #include <stddef.h>
 #include <stdint.h>
 #include <type_traits>
@@ -20,7 +17,6 @@ namespace fake
 #include "include/cublasLt.h"
 #include "include/cuda.h"
 #include "include/cuda_runtime_api.h"
-#include "include/cudnn.h"
 } // namespace fake
 
 /* Signatures agree by shape: both sides have structs and enums of their own. */
@@ -83,14 +79,3 @@ SIZE(cublasLtMatmulHeuristicResult_t)
 PLACE(cublasLtMatmulHeuristicResult_t, workspaceSize)
 PLACE(cublasLtMatmulHeuristicResult_t, state)
 PLACE(cublasLtMatmulHeuristicResult_t, wavesCount)
-#ifndef SW_FAKE_AGREES_WITHOUT_CUDNN
-#define OFFER(type)                                                                            \
-    SIZE(type)                                                                                 \
-    PLACE(type, status)                                                                        \
-    PLACE(type, memory)                                                                        \
-    PLACE(type, determinism)                                                                   \
-    PLACE(type, mathType)
-OFFER(cudnnConvolutionFwdAlgoPerf_t)
-OFFER(cudnnConvolutionBwdDataAlgoPerf_t)
-OFFER(cudnnConvolutionBwdFilterAlgoPerf_t)
-#endif

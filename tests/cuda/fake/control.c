@@ -398,7 +398,6 @@ static void read_live(sw_fake_live *out)
     swi_stream_live(out);
     swi_graph_live(out);
     out->blas = swi_fake.blas_live;
-    out->dnn = swi_fake.dnn_live;
     pthread_mutex_unlock(&lock);
 }
 

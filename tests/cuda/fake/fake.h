@@ -1,4 +1,4 @@
-/* A card that is not there: CUDA's runtime, the memory part of its driver, cuBLASLt and cuDNN
+/* A card that is not there: CUDA's runtime, the memory part of its driver and cuBLASLt
  * on host memory, so that the module's real host code runs whole training steps on any machine.
  * Here a test configures it, and reads what it has seen.
  *
@@ -25,7 +25,6 @@ extern "C" {
     ((size_t)256 << 20)                      /* of the card's memory, once it is in use        \
                                               */
 #define SW_FAKE_BLAS_BYTES ((size_t)8 << 20) /* for each cuBLASLt handle */
-#define SW_FAKE_DNN_BYTES ((size_t)12 << 20) /* for each cuDNN handle */
 #define SW_FAKE_POINTERS 48
 #define SW_FAKE_LOG (1u << 14) /* launches that are kept */
 
@@ -46,36 +45,35 @@ typedef struct {
     uint64_t syncs;                   /* the host waited: for a stream, an event, the card, or
                                          for a copy or a release that waits by itself */
     uint64_t queries;
-    uint64_t launches;     /* of kernels, outside of captures */
-    uint64_t matmuls;      /* by cuBLASLt, outside of captures */
-    uint64_t convolutions; /* by cuDNN, likewise */
+    uint64_t launches; /* of kernels, outside of captures */
+    uint64_t matmuls;  /* by cuBLASLt, outside of captures */
     uint64_t to_device, to_host, on_device, fills;
     uint64_t pageable; /* copies from or to host memory that is not pinned */
     uint64_t records, waits;
     uint64_t captures, captured; /* begun; nodes */
     uint64_t instantiated, uploads, graph_launches;
-    uint64_t kernels_run, matmuls_run, convolutions_run; /* in the end, replayed ones too */
-    uint64_t legacy;                                     /* uses of the default stream */
+    uint64_t kernels_run, matmuls_run; /* in the end, replayed ones too */
+    uint64_t legacy;                   /* uses of the default stream */
     uint64_t violations;
 } sw_fake_counts;
 
 /* All that has run of what a plan states as launches. */
 static inline uint64_t sw_fake_all_run(const sw_fake_counts *c)
 {
-    return c->kernels_run + c->matmuls_run + c->convolutions_run;
+    return c->kernels_run + c->matmuls_run;
 }
 
 /* Everything that has not been given back. */
 typedef struct {
     uint64_t device_blocks, ranges, handles, pinned, streams, events, graphs, execs;
-    uint64_t blas, dnn;  /* handles and descriptors */
+    uint64_t blas;       /* handles and descriptors */
     uint64_t pending;    /* work in streams */
     size_t device_bytes; /* of blocks and handles */
 } sw_fake_live;
 
 typedef struct {
-    char kernel[96];            /* the function's name for products and convolutions */
-    unsigned grid[3], block[3]; /* grid of a convolution: algorithm, arithmetic, workspace */
+    char kernel[96]; /* the function's name for products */
+    unsigned grid[3], block[3];
     size_t shared_bytes;
     bool captured;
     int n; /* pointers to device memory among the parameters, structs looked through */

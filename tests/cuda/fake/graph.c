@@ -336,10 +336,10 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t at, enum cudaGraphNodeType *pType)
 {
     static const enum cudaGraphNodeType types[] = {
-        [SWI_KERNEL] = cudaGraphNodeTypeKernel,      [SWI_COPY] = cudaGraphNodeTypeMemcpy,
-        [SWI_FILL] = cudaGraphNodeTypeMemset,        [SWI_MATMUL] = cudaGraphNodeTypeKernel,
-        [SWI_CONV] = cudaGraphNodeTypeKernel,        [SWI_HOST] = cudaGraphNodeTypeHost,
-        [SWI_RECORD] = cudaGraphNodeTypeEventRecord, [SWI_WAIT] = cudaGraphNodeTypeWaitEvent};
+        [SWI_KERNEL] = cudaGraphNodeTypeKernel, [SWI_COPY] = cudaGraphNodeTypeMemcpy,
+        [SWI_FILL] = cudaGraphNodeTypeMemset,   [SWI_MATMUL] = cudaGraphNodeTypeKernel,
+        [SWI_HOST] = cudaGraphNodeTypeHost,     [SWI_RECORD] = cudaGraphNodeTypeEventRecord,
+        [SWI_WAIT] = cudaGraphNodeTypeWaitEvent};
     const cudaError_t error = swi_fake_enter(SWI_FN_cudaGraphNodeGetType);
     if (error == cudaSuccess)
         *pType = types[at->work->kind];

@@ -8,7 +8,6 @@
 #include <cublasLt.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
-#include <cudnn.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,7 +31,7 @@ extern struct swi_fake_state {
     uint64_t clock_ns;  /* of the card: what ran so far */
     size_t used[SWI_CARDS];
     bool context[SWI_CARDS]; /* the card is in use */
-    uint64_t blas_live, dnn_live;
+    uint64_t blas_live;
     int capturing; /* captures that have begun and not ended */
 } swi_fake;
 
@@ -75,7 +74,6 @@ typedef enum {
     SWI_COPY,
     SWI_FILL,
     SWI_MATMUL,
-    SWI_CONV,
     SWI_HOST,
     SWI_RECORD,
     SWI_WAIT,

@@ -96,7 +96,6 @@ cudaError_t swi_work_run(swi_work *work)
     swi_fake.clock_ns += work->cost_ns;
     swi_fake.counts.kernels_run += work->kind == SWI_KERNEL;
     swi_fake.counts.matmuls_run += work->kind == SWI_MATMUL;
-    swi_fake.counts.convolutions_run += work->kind == SWI_CONV;
     if (work->kind == SWI_GRAPH) {
         error = swi_graph_run(work->graph);
     } else if (work->event != NULL) {
