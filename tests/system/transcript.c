@@ -655,6 +655,7 @@ static void loop(char *rest)
 static void start(char *words)
 {
     snprintf(now.command, sizeof now.command, "%s", words);
+    (void)signal(SIGHUP, SIG_DFL); /* the tests may run under nohup */
     now.started = program_start("started", words, NULL);
 }
 
