@@ -845,14 +845,16 @@ static void run_lines(size_t end)
 /* Texts before the first test are for all: "def" of their names. */
 static void run_test(void)
 {
+    static int n_tests;
+    char folder[40];
     const char *suite = CU_get_current_suite()->pName, *name = CU_get_current_test()->pName;
     size_t f = 0, i = 0;
     while (strcmp(all[f].name, suite) != 0)
         f++;
     memset(&now, 0, sizeof now);
     now.from = &all[f];
-    snprintf(now.folder, sizeof now.folder, "%s", sw_temp_path("transcript"));
-    (void)sw_shell("rm -rf '%s'", now.folder);
+    snprintf(folder, sizeof folder, "transcript-%d", n_tests++);
+    snprintf(now.folder, sizeof now.folder, "%s", sw_temp_path(folder));
     CU_ASSERT_EQUAL_FATAL(mkdir(now.folder, 0700), 0);
     know("BUILD", sw_build_root());
     know("SOURCE", sw_source_root());
