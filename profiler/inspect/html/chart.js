@@ -1,4 +1,4 @@
-/* Shared by the charts: colours, a canvas with an axis of bytes, and the x axis of a run. */
+/* The common parts of charts: colours, a canvas with an axis of bytes, and the x axis of a run. */
 
 const GUTTER = 76; /* for figures left of the charts */
 const MARGIN = 20; /* right of them */
