@@ -1,7 +1,7 @@
 /* stepwell report FILE: the options, and which printer gets the report. */
 #include "tools/cli/cli.h"
 #include "tools/report/file_same.h"
-#include "profiler/inspect/report/report_by.h"
+#include "profiler/inspect/report/print.h"
 #include "tools/report/report_diff.h"
 #include "tools/report/report_end.h"
 #include "tools/report/report_export.h"

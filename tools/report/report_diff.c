@@ -1,6 +1,6 @@
 /* `--diff` and `--steps`: which two are compared, and the limits that judge one of them. */
 #include "tools/report/report_diff.h"
-#include "profiler/inspect/report/report_compare.h"
+#include "profiler/inspect/report/parts.h"
 #include "tools/cli/cli.h"
 #include "tools/report/report_end.h"
 #include <inttypes.h>

@@ -6,7 +6,6 @@
  * begins from nothing. */
 #include "tools/top/top.h"
 #include "alloc/base/sys.h"
-#include "profiler/inspect/report/bars.h"
 #include "profiler/inspect/report/print.h"
 #include "profiler/record/utf8.h"
 #include "tools/cli/cli.h"

@@ -1,6 +1,6 @@
 /* One member by layer and role. */
 #include "profiler/inspect/population/population_report.h"
-#include "profiler/inspect/report/report_table.h"
+#include "profiler/inspect/report/print.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

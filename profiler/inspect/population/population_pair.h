@@ -3,7 +3,7 @@
 #define STEPWELL_POPULATION_PAIR_H
 
 #include "profiler/inspect/population/population_report.h"
-#include "profiler/inspect/report/report_table.h"
+#include "profiler/inspect/report/print.h"
 
 enum { POPULATION_NOTE_BYTES = 512 };
 

@@ -3,7 +3,7 @@
 #define STEPWELL_POPULATION_VIEW_H
 
 #include "profiler/inspect/population/population_report.h"
-#include "profiler/inspect/report/report_table.h"
+#include "profiler/inspect/report/print.h"
 
 /* A turn of a population, and what is shown of it. */
 typedef struct {

@@ -1,0 +1,687 @@
+/* stepwell report FILE --diff OTHER and --steps A,B: two runs side by side, in lines that add
+ * up to their difference. */
+#include "alloc/base/mem.h"
+#include "profiler/inspect/report/parts.h"
+#include "profiler/inspect/report/print.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- groups in order, and pairs ---------------------------------------------------------- */
+
+/* ---- order ------------------------------------------------------------------------------- */
+
+/* Groups of one parent side by side. */
+static int by_weight(const void *left, const void *right)
+{
+    const parts_group *a = *(const parts_group *const *)left,
+                      *b = *(const parts_group *const *)right;
+    if (a->parent != b->parent)
+        return a->parent < b->parent ? -1 : 1;
+    if (a->at_peak != b->at_peak)
+        return a->at_peak > b->at_peak ? -1 : 1;
+    if (a->own_peak != b->own_peak)
+        return a->own_peak > b->own_peak ? -1 : 1;
+    return strcmp(a->path, b->path);
+}
+
+typedef struct {
+    const parts *x;
+    const parts_group **sorted;
+    uint32_t *first; /* of the children of each; 0: none, counted from 1 */
+    uint32_t *out, n;
+} walk;
+
+/* As deep as scopes are. */
+static void walk_below(walk *w, uint32_t parent) /* NOLINT(misc-no-recursion) */
+{
+    for (uint32_t k = w->first[parent]; k > 0 && k < w->x->n; k++) {
+        if (w->sorted[k]->parent != parent)
+            break;
+        const uint32_t at = (uint32_t)(w->sorted[k] - w->x->at);
+        w->out[w->n++] = at;
+        walk_below(w, at);
+    }
+}
+
+sw_status parts_order(const parts *x, sw_timeline *t, uint32_t *out, uint32_t *n)
+{
+    walk w = {.x = x, .out = out};
+    SW_TRY(sw_timeline_alloc(t, &w.sorted, x->n, sizeof(parts_group *)));
+    SW_TRY(sw_timeline_alloc(t, &w.first, x->n, sizeof(uint32_t)));
+    for (uint32_t i = 0; i < x->n; i++)
+        w.sorted[i] = &x->at[i];
+    if (x->n > 1) /* the root stays before its children */
+        qsort(w.sorted + 1, x->n - 1, sizeof *w.sorted, by_weight);
+    for (uint32_t k = x->n; k-- > 1;)
+        w.first[w.sorted[k]->parent] = k;
+    walk_below(&w, 0);
+    *n = w.n;
+    return SW_OK;
+}
+
+/* ---- pairs ------------------------------------------------------------------------------- */
+
+static uint64_t apart_by(const parts_match *p)
+{
+    const uint64_t a = (uint64_t)p->bytes[0], b = (uint64_t)p->bytes[1];
+    return p->bytes[0] > p->bytes[1] ? a - b : b - a;
+}
+
+static int by_difference(const void *left, const void *right)
+{
+    const parts_match *a = left, *b = right;
+    const uint64_t x = apart_by(a), y = apart_by(b);
+    if (x != y)
+        return x > y ? -1 : 1;
+    if (a->bytes[1] != b->bytes[1]) /* equal ones: the largest first */
+        return a->bytes[1] > b->bytes[1] ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* All pairs, largest difference first; `apart` is what the two peaks have beyond their values,
+ * in a pair of its own where it is not zero. They belong to the timeline, and live no longer
+ * than the parts. */
+static sw_status parts_matches(parts_match **out, size_t *n, sw_timeline *t, const parts *a,
+                               const parts *b, const int64_t *apart)
+{
+    const parts *side[2] = {a, b};
+    parts_match *pairs;
+    SW_TRY(sw_timeline_alloc(t, &pairs, (size_t)a->n + b->n + 1, sizeof **out));
+    size_t used = 0;
+    for (int s = 0; s < 2; s++)
+        for (uint32_t i = 1; i < side[s]->n; i++) {
+            const parts_group *g = &side[s]->at[i], *other = parts_find(side[1 - s], g->path);
+            if (s == 1 && other != NULL)
+                continue;
+            parts_match *p = &pairs[used++];
+            p->name = g->path;
+            p->group[s] = g;
+            p->group[1 - s] = other;
+            p->bytes[s] = (int64_t)g->at_peak;
+            p->bytes[1 - s] = other != NULL ? (int64_t)other->at_peak : 0;
+        }
+    if (apart[0] != 0 || apart[1] != 0)
+        pairs[used++] =
+            (parts_match){.name = "(not in the values)", .bytes = {apart[0], apart[1]}};
+    if (used > 0)
+        qsort(pairs, used, sizeof *pairs, by_difference);
+    *out = pairs;
+    *n = used;
+    return SW_OK;
+}
+
+/* ---- lines of two numbers ---------------------------------------------------------------- */
+
+static bool compare_is_sum(compare_group of)
+{
+    return of >= COMPARE_ROLES && of <= COMPARE_TENSORS;
+}
+
+/* ---- sides ------------------------------------------------------------------------------- */
+
+static sw_status make_parts(compare_side *s)
+{
+    static const parts_by by[COMPARE_GROUPS] = {[COMPARE_ROLES] = PARTS_ROLE,
+                                                [COMPARE_LAYERS] = PARTS_LAYER,
+                                                [COMPARE_OPS] = PARTS_OP,
+                                                [COMPARE_TENSORS] = PARTS_VALUE};
+    for (int of = COMPARE_ROLES; of <= COMPARE_TENSORS; of++)
+        SW_TRY(
+            parts_make(&s->parts[of], s->r->timeline, report_program(s->r, s->plan), by[of]));
+    return SW_OK;
+}
+
+/* A run that no one looked at has the figures of its plan. */
+static const char *looked_by(const char *by)
+{
+    return strcmp(by, "plan") != 0 ? by : NULL;
+}
+
+/* "net.py:12 forward" without the line: an edit moves it. */
+static sw_status drop_lines(sw_timeline *t, const char **text)
+{
+    char without[1200];
+    size_t n = 0;
+    for (const char *c = *text; *c != '\0' && n + 1 < sizeof without; c++) {
+        const size_t digits = *c == ':' ? strspn(c + 1, "0123456789") : 0;
+        if (digits > 0 && c[1 + digits] == ' ')
+            c += digits;
+        else
+            without[n++] = *c;
+    }
+    without[n] = '\0';
+    return strcmp(without, *text) == 0 ? SW_OK : sw_timeline_string(t, text, without);
+}
+
+static sw_status match_functions(report *r, const sw_tl_program *p)
+{
+    for (uint32_t i = 0; i < p->n_values && !sw_timeline_is_ours(r->timeline); i++) {
+        SW_TRY(drop_lines(r->timeline, &p->values[i].name));
+        SW_TRY(drop_lines(r->timeline, &p->values[i].layer));
+        SW_TRY(drop_lines(r->timeline, &p->values[i].op));
+    }
+    return SW_OK;
+}
+
+sw_status compare_run(compare_side *s, report *r)
+{
+    s->r = r;
+    s->plan = report_peak_plan(r);
+    if (s->plan == NULL && r->damaged_line > 0)
+        SW_FAIL(SW_FORMAT, "%s", r->damaged_why);
+    if (s->plan == NULL)
+        SW_FAIL(SW_FORMAT, "%s: it has no plan that could be compared", r->path);
+    const report_seen *seen = report_best_seen(s->plan);
+    memcpy(s->phase, seen != NULL ? seen->phase : s->plan->phase, sizeof s->phase);
+    s->by = seen != NULL ? looked_by(seen->by) : NULL;
+    s->peak = s->phase[report_peak_phase(s->phase)].peak_bytes;
+    if (s->peak == 0) /* other tools have no phases */
+        s->peak = s->plan->peak;
+    s->timed = report_medians(r, s->ns);
+    SW_TRY(match_functions(r, report_program(r, s->plan)));
+    return make_parts(s);
+}
+
+sw_status compare_step(compare_side *s, const report *r, const report_step *step)
+{
+    s->r = r;
+    s->step = step;
+    s->by = looked_by(step->by);
+    if (step->plan == SW_TL_NONE)
+        SW_FAIL(SW_FORMAT,
+                "%s: step %llu has no plan or trace in the file: its tensors are not known",
+                r->path, (unsigned long long)step->step);
+    s->plan = &r->plans[step->plan];
+    memcpy(s->phase, step->phase, sizeof s->phase);
+    s->peak = s->phase[report_peak_phase(s->phase)].peak_bytes;
+    s->timed = step->ns > 0;
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        s->ns[i] = step->phase[i].ns;
+    s->ns[SW_PROF_PHASES] = step->ns;
+    return make_parts(s);
+}
+
+void compare_free(comparison *c)
+{
+    for (int s = 0; s < 2; s++)
+        for (int i = 0; i < COMPARE_GROUPS; i++)
+            parts_free(&c->side[s].parts[i]);
+    sw_heap_free(c->lines, SW_HEAP_PROFILE, c->cap * sizeof *c->lines);
+    c->lines = NULL;
+}
+
+/* Whether both are runs of one program that peak alike. */
+static bool compare_is_same(const comparison *c)
+{
+    const compare_side *a = &c->side[0], *b = &c->side[1];
+    return a->r == b->r && a->plan == b->plan && a->peak == b->peak;
+}
+
+int64_t compare_difference(const comparison *c, const compare_line *l)
+{
+    return (int64_t)(c->newer == 0 ? l->a - l->b : l->b - l->a);
+}
+
+static int64_t compare_peaks(const comparison *c)
+{
+    return (int64_t)(c->side[c->newer].peak - c->side[1 - c->newer].peak);
+}
+
+bool compare_is_unknown(const compare_line *l)
+{
+    return l->unknown[0] || l->unknown[1];
+}
+
+/* A line's share of all growth in its group, or of all that shrank, by its sign: never more
+ * than 1, and the share of the whole difference where all lines go one way. Of a line of no
+ * group of sums, or without a difference, false. */
+static bool compare_share(const comparison *c, const compare_line *l, double *out)
+{
+    const int64_t own = compare_difference(c, l);
+    if (!compare_is_sum(l->of) || own == 0)
+        return false;
+    const uint64_t of = own > 0 ? c->grown[l->of] : c->shrunk[l->of];
+    *out = (double)own / (double)of;
+    return of > 0;
+}
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+static sw_status add_line(comparison *c, compare_line l)
+{
+    SW_TRY(sw_heap_reserve(&c->lines, SW_HEAP_PROFILE, &c->cap, c->n + 1, sizeof *c->lines));
+    c->lines[c->n++] = l;
+    return SW_OK;
+}
+
+static void sum_changes(comparison *c)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const int64_t change = compare_difference(c, &c->lines[i]);
+        if (change > 0)
+            c->grown[c->lines[i].of] += (uint64_t)change;
+        else
+            c->shrunk[c->lines[i].of] += 0 - (uint64_t)change;
+    }
+}
+
+static sw_status add(comparison *c, compare_group of, const char *name, uint64_t a, uint64_t b)
+{
+    return add_line(
+        c, (compare_line){.of = of, .name = name, .in_a = true, .in_b = true, .a = a, .b = b});
+}
+
+/* Why a tensor has other bytes at the one peak than at the other. */
+static const char *why(const parts_match *p)
+{
+    const parts_group *a = p->group[0], *b = p->group[1];
+    if (p->bytes[0] == p->bytes[1] || (a == NULL && b == NULL))
+        return NULL;
+    if (a == NULL)
+        return "only in B";
+    if (b == NULL)
+        return "only in A";
+    if (a->in_place != b->in_place)
+        return a->in_place ? "in place in A" : "in place in B";
+    if (p->bytes[0] != 0 && p->bytes[1] != 0)
+        return "other size";
+    return p->bytes[0] != 0 ? "peak of A only" : "peak of B only";
+}
+
+/* Groups that neither peak has are none of its lines. */
+static sw_status add_pairs(comparison *c, compare_group of)
+{
+    const compare_side *a = &c->side[0], *b = &c->side[1];
+    const int64_t beyond[2] = {(int64_t)(a->peak - a->parts[of].at[0].at_peak),
+                               (int64_t)(b->peak - b->parts[of].at[0].at_peak)};
+    parts_match *pairs;
+    size_t n;
+    SW_TRY(parts_matches(&pairs, &n, a->r->timeline, &a->parts[of], &b->parts[of], beyond));
+    for (size_t i = 0; i < n; i++) {
+        const parts_match *p = &pairs[i];
+        const bool in_a = p->bytes[0] != 0, in_b = p->bytes[1] != 0;
+        if (!in_a && !in_b)
+            continue;
+        SW_TRY(add_line(c, (compare_line){.of = of,
+                                          .name = p->name,
+                                          .in_a = in_a,
+                                          .in_b = in_b,
+                                          .a = (uint64_t)p->bytes[0],
+                                          .b = (uint64_t)p->bytes[1],
+                                          .why = of == COMPARE_TENSORS ? why(p) : NULL}));
+    }
+    return SW_OK;
+}
+
+/* The process, as both steps report it. */
+static sw_status add_host(comparison *c)
+{
+    const report_step *a = c->side[0].step, *b = c->side[1].step;
+    if (a == NULL || b == NULL)
+        return SW_OK;
+    SW_TRY(add(c, COMPARE_HOST, "host heap", a->host, b->host));
+    for (int i = 0; i < SW_HEAP_KINDS && a->has_heap && b->has_heap; i++)
+        SW_TRY(add(c, COMPARE_HOST, sw_heap_name((sw_heap)i), a->heap[i], b->heap[i]));
+    if (a->process != UINT64_MAX && b->process != UINT64_MAX)
+        SW_TRY(add(c, COMPARE_HOST, "process resident", a->process, b->process));
+    return add_line(c, (compare_line){.of = COMPARE_HOST,
+                                      .name = "allocations",
+                                      .in_a = true,
+                                      .in_b = true,
+                                      .a = a->calls,
+                                      .b = b->calls,
+                                      .counts = true});
+}
+
+/* A phase that another tool's frames do not tell is not one without bytes. */
+static sw_status add_phase(comparison *c, compare_group of, int phase, uint64_t a, uint64_t b)
+{
+    compare_line l = {.of = of,
+                      .name = sw_prof_phase_name(phase),
+                      .in_a = true,
+                      .in_b = true,
+                      .a = a,
+                      .b = b};
+    for (int s = 0; s < 2; s++)
+        l.unknown[s] = !sw_timeline_is_ours(c->side[s].r->timeline) &&
+                       c->side[s].phase[phase].peak_bytes == 0;
+    return add_line(c, l);
+}
+
+/* Bytes that another tool reserved stand for an arena; model and data are unknown then. */
+static sw_status add_totals(comparison *c)
+{
+    const compare_side *a = &c->side[0], *b = &c->side[1];
+    SW_TRY(add(c, COMPARE_TOTALS, "peak", a->peak, b->peak));
+    if (!sw_timeline_is_ours(a->r->timeline) || !sw_timeline_is_ours(b->r->timeline))
+        return add(c, COMPARE_TOTALS,
+                   sw_timeline_is_ours(a->r->timeline) || sw_timeline_is_ours(b->r->timeline)
+                       ? "arena, reserved"
+                       : "reserved",
+                   a->plan->arena, b->plan->arena);
+    SW_TRY(add(c, COMPARE_TOTALS, "model", a->plan->model, b->plan->model));
+    SW_TRY(add(c, COMPARE_TOTALS, "arena", a->plan->arena, b->plan->arena));
+    SW_TRY(add(c, COMPARE_TOTALS, "data", a->plan->data, b->plan->data));
+    return add(c, COMPARE_TOTALS, "total", a->plan->total, b->plan->total);
+}
+
+sw_status compare(comparison *c)
+{
+    const compare_side *a = &c->side[0], *b = &c->side[1];
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        SW_TRY(add_phase(c, COMPARE_PEAKS, i, a->phase[i].peak_bytes, b->phase[i].peak_bytes));
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        SW_TRY(add_phase(c, COMPARE_ENDS, i, a->phase[i].end_bytes, b->phase[i].end_bytes));
+    SW_TRY(add_totals(c));
+    for (int of = COMPARE_ROLES; of <= COMPARE_TENSORS; of++)
+        SW_TRY(add_pairs(c, (compare_group)of));
+    SW_TRY(add_host(c));
+    for (int i = 0; i <= SW_PROF_PHASES && a->timed && b->timed; i++)
+        SW_TRY(add(c, COMPARE_TIMES, i < SW_PROF_PHASES ? sw_prof_phase_name(i) : "step in all",
+                   a->ns[i], b->ns[i]));
+    sum_changes(c);
+    return SW_OK;
+}
+
+/* ---- two runs side by side --------------------------------------------------------------- */
+
+#define SHOWN 12 /* lines of a group in text: those that differ most, the rest in one */
+
+static const char total[] = "total"; /* the name of a group's sum, which has no share */
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+static sw_text figure(const compare_line *l, uint64_t x)
+{
+    return l->counts                ? sw_text_digits(x)
+           : l->of == COMPARE_TIMES ? sw_text_ns(x)
+                                    : sw_text_digits(x);
+}
+
+/* Of numbers that may be below zero: what is not in the values. */
+static sw_text signed_value(const compare_line *l, int side)
+{
+    const uint64_t x = side == 0 ? l->a : l->b;
+    sw_text text = {"-"};
+    if (l->unknown[side])
+        snprintf(text.text, sizeof text.text, "unknown");
+    else if (!(side == 0 ? l->in_a : l->in_b))
+        return text;
+    else if ((int64_t)x < 0)
+        snprintf(text.text, sizeof text.text, "-%.30s", figure(l, 0 - x).text);
+    else
+        text = figure(l, x);
+    return text;
+}
+
+static sw_text difference(const comparison *c, const compare_line *l)
+{
+    const int64_t change = compare_difference(c, l);
+    sw_text text = {"equal"};
+    if (compare_is_unknown(l))
+        snprintf(text.text, sizeof text.text, "unknown");
+    else if (change != 0)
+        snprintf(text.text, sizeof text.text, "%c%.30s", change > 0 ? '+' : '-',
+                 figure(l, l->a > l->b ? l->a - l->b : l->b - l->a).text);
+    return text;
+}
+
+/* Of all that grew in its group, or of all that shrank; else the newer by the other. */
+static sw_text share(const comparison *c, const compare_line *l)
+{
+    sw_text text = {""};
+    double of;
+    const uint64_t newer = c->newer == 0 ? l->a : l->b, older = c->newer == 0 ? l->b : l->a;
+    if (l->name == total)
+        return text;
+    if (compare_share(c, l, &of))
+        snprintf(text.text, sizeof text.text, "%.1f%%", 100.0 * of);
+    else if (!compare_is_sum(l->of) && older > 0 && l->in_a && l->in_b &&
+             !compare_is_unknown(l))
+        snprintf(text.text, sizeof text.text, "%.3f", (double)newer / (double)older);
+    return text;
+}
+
+/* The widths of a group's columns: name, A, B, their difference, and what stands after. */
+static const int *widths(const comparison *c, compare_group of)
+{
+    static const int usual[] = {20, 15, 15, 17, 7}, exact[] = {20, 13, 13, 14, 14},
+                     wide[] = {14, 15, 15, 16, 14};
+    const uint64_t a = c->side[0].peak, b = c->side[1].peak;
+    const bool long_numbers = (a > b ? a : b) >= 10000000000u; /* 9,999,999,999 */
+    if (of != COMPARE_TENSORS)
+        return usual;
+    return long_numbers ? wide : exact;
+}
+
+static void print_line(const comparison *c, const compare_line *l, const report_style *style)
+{
+    const char *name = *l->name != '\0' ? l->name : "(no name)";
+    const int *w = widths(c, l->of);
+    const sw_text of = share(c, l);
+    const char *behind = l->of == COMPARE_TENSORS ? l->why : of.text;
+    sw_writer_print(style->to, "  ");
+    const int more = sw_writer_columns(style->to) - SW_WRITER_COLUMNS;
+    sw_writer_print(style->to, "%*s", sw_writer_scopes(style->to, name, w[0] + more), "");
+    sw_writer_print(style->to, " %*s %*s %*s", w[1], signed_value(l, 0).text, w[2],
+                    signed_value(l, 1).text, w[3], difference(c, l).text);
+    if (behind != NULL && *behind != '\0')
+        sw_writer_print(style->to, " %*.*s", l->of == COMPARE_TENSORS ? 1 : w[4], w[4], behind);
+    sw_writer_text(style->to, "\n");
+}
+
+static void print_head(const comparison *c, compare_group of, const report_style *style)
+{
+    static const char *const heads[COMPARE_GROUPS] = {
+        "peak in each phase",   "live at its end",       "in all",
+        "at the peak, by role", "at the peak, by layer", "at the peak, by maker",
+        "tensors at the peak",  "of the process",        "time (medians)"};
+    const int *w = widths(c, of);
+    const char *head = of == COMPARE_TIMES && c->side[0].step != NULL ? "time" : heads[of];
+    const int name = w[0] + 2 + sw_writer_columns(style->to) - SW_WRITER_COLUMNS;
+    sw_writer_print(style->to, "\n%-*.*s %*s %*s %*s", name, name, head, w[1], "A", w[2], "B",
+                    w[3], c->newer == 0 ? "A - B" : "B - A");
+    if (of == COMPARE_TENSORS)
+        sw_writer_print(style->to, " why\n");
+    else
+        sw_writer_print(style->to, " %*s\n", w[4],
+                        compare_is_sum(of) ? "of +/-"
+                        : c->newer == 0    ? "A / B"
+                                           : "B / A");
+}
+
+/* The rest of a group, after the lines that are shown, in one line. */
+static void print_rest(const comparison *c, const compare_line *rest, int n, bool equal,
+                       const report_style *style)
+{
+    char name[64];
+    if (n == 0)
+        return;
+    if (rest->of == COMPARE_TENSORS) /* whose column is narrow with exact bytes */
+        snprintf(name, sizeof name, equal ? "%d equal" : "%d more", n);
+    else
+        snprintf(name, sizeof name, equal ? "%d %s%s equal" : "%d more %s%s", n,
+                 rest->of == COMPARE_LAYERS ? "layer" : "op",
+                 n == 1 ? (equal ? " is" : "") : (equal ? "s are" : "s"));
+    compare_line l = *rest;
+    l.name = name;
+    print_line(c, &l, style);
+}
+
+static void print_group(const comparison *c, const compare_line *lines, size_t n,
+                        const report_style *style)
+{
+    const compare_group of = lines[0].of;
+    compare_line rest = {.of = of, .name = "", .in_a = true, .in_b = true}, sum = rest;
+    const bool some = of == COMPARE_LAYERS || of == COMPARE_OPS || of == COMPARE_TENSORS;
+    int shown = 0, left = 0;
+    bool equal = true;
+    print_head(c, of, style);
+    for (size_t i = 0; i < n; i++) {
+        const compare_line *l = &lines[i];
+        sum.a += l->a;
+        sum.b += l->b;
+        if (some && (shown == SHOWN || l->a == l->b)) {
+            rest.a += l->a;
+            rest.b += l->b;
+            equal &= l->a == l->b;
+            left++;
+            continue;
+        }
+        shown++;
+        print_line(c, l, style);
+    }
+    if (!compare_is_sum(of))
+        return;
+    print_rest(c, &rest, left, equal, style);
+    sum.name = total;
+    print_line(c, &sum, style);
+    if (c->grown[of] > 0 && c->shrunk[of] > 0 && of == COMPARE_ROLES)
+        sw_writer_say(style->to, 2, 2,
+                      "of +/-: the share of all that grew, %s bytes, or of all that shrank, %s",
+                      sw_text_digits(c->grown[of]).text, sw_text_digits(c->shrunk[of]).text);
+}
+
+static bool equal_phases(const compare_side *s)
+{
+    const sw_prof_phase *a = s->phase, *b = s->plan->phase;
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)
+            return false;
+    return true;
+}
+
+/* The prediction against what was measured, phase by phase. */
+static void print_prediction(const report_style *style, const compare_side *s)
+{
+    char text[1024] = "predicted and measured are equal in every phase";
+    size_t used = 0;
+    if (s->by == NULL || s->plan->immediate)
+        return;
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        const sw_prof_phase *said = &s->plan->phase[i], *seen = &s->phase[i];
+        const bool peak = said->peak_bytes != seen->peak_bytes;
+        if (!peak && said->end_bytes == seen->end_bytes)
+            continue;
+        used += (size_t)snprintf(
+            text + used, sizeof text - used, "%s%s: %s of %s bytes predicted, %s measured",
+            used > 0 ? "; " : "", sw_prof_phase_name(i), peak ? "peak" : "end",
+            sw_text_digits(peak ? said->peak_bytes : said->end_bytes).text,
+            sw_text_digits(peak ? seen->peak_bytes : seen->end_bytes).text);
+    }
+    sw_writer_print(style->to, "   ");
+    sw_writer_wrap(style->to, 3, 3, text);
+}
+
+static void print_side(const report_style *style, const char *letter, const compare_side *s)
+{
+    char text[4096 + 256];
+    const bool ours = sw_timeline_is_ours(s->r->timeline);
+    const char *model = s->r->model[0] != '\0' ? s->r->model : "model";
+    if (s->step != NULL)
+        snprintf(text, sizeof text, "step %" PRIu64 ", %s, %s%s: %s", s->step->step,
+                 report_program_name(s->plan).text,
+                 s->by != NULL ? "measured by " : "as planned", s->by != NULL ? s->by : "",
+                 s->r->shown);
+    else
+        snprintf(text, sizeof text, "%s%s%s, %s: %s", model, ours ? ", " : "",
+                 ours ? report_program_name(s->plan).text : "",
+                 s->by != NULL ? "measured" : "planned", s->r->shown);
+    sw_writer_print(style->to, "%s  ", letter);
+    sw_writer_wrap(style->to, 3, 3, text);
+    print_prediction(style, s);
+}
+
+void report_print_difference(const comparison *c, const report_style *style)
+{
+    print_side(style, "A", &c->side[0]);
+    print_side(style, "B", &c->side[1]);
+    const bool same = c->side[0].step != NULL && compare_is_same(c);
+    if (same)
+        sw_writer_print(
+            style->to,
+            "\nequal, the same program: both have the same tensors at the same peak\n");
+    for (size_t i = 0, n; i < c->n; i += n) {
+        for (n = 1; i + n < c->n && c->lines[i + n].of == c->lines[i].of;)
+            n++;
+        if (!same || !compare_is_sum(c->lines[i].of))
+            print_group(c, &c->lines[i], n, style);
+    }
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static void put_side(sw_json *j, const char *key, const compare_side *s)
+{
+    sw_json_open(j, key, '{');
+    sw_json_put_string(j, "file", s->r->path);
+    sw_json_put_string(j, "tool", s->r->timeline->tool);
+    sw_json_put_string(j, "model", s->r->model);
+    report_put_batch(j, s->plan->batch);
+    sw_json_put_string(j, "command", s->r->command);
+    sw_json_put_string(j, "program", report_program_name(s->plan).text);
+    if (s->step != NULL)
+        sw_json_put_u64(j, "step", s->step->step);
+    sw_json_put_bool(j, "measured", s->by != NULL);
+    report_put_phases(j, "predicted", s->plan->immediate ? NULL : s->plan->phase);
+    const bool judged = s->by != NULL && !s->plan->immediate;
+    sw_json_put_known_bool(j, "equal", judged, judged && equal_phases(s));
+    report_put_damaged(j, s->r);
+    sw_json_end(j);
+}
+
+static void put_known(sw_json *j, const char *key, bool unknown, int64_t x)
+{
+    if (unknown)
+        sw_json_put_null(j, key);
+    else
+        sw_json_put_i64(j, key, x);
+}
+
+/* There are shares where there is a whole. */
+static void put_line(sw_json *j, const comparison *c, const compare_line *l)
+{
+    double of = 0.0;
+    sw_json_open(j, l->name, '{');
+    put_known(j, "a", l->unknown[0], (int64_t)l->a);
+    put_known(j, "b", l->unknown[1], (int64_t)l->b);
+    put_known(j, "difference", compare_is_unknown(l), compare_difference(c, l));
+    if (compare_is_sum(l->of) && (compare_share(c, l, &of) || compare_peaks(c) != 0))
+        sw_json_put_f64(j, "share", of);
+    if (l->of == COMPARE_TENSORS)
+        sw_json_put_string(j, "why", l->why);
+    sw_json_end(j);
+}
+
+sw_status report_difference_json(const comparison *c, const report_tail *more,
+                                 const report_style *style)
+{
+    static const char *const keys[COMPARE_GROUPS] = {"peak_bytes", "end_bytes", "totals",
+                                                     "roles",      "layers",    "ops",
+                                                     "tensors",    "process",   NULL};
+    const bool steps = c->side[0].step != NULL;
+    sw_json j;
+    sw_json_growing(&j, SW_HEAP_FILES);
+    sw_json_begin(&j, '{');
+    put_side(&j, "a", &c->side[0]);
+    put_side(&j, "b", &c->side[1]);
+    sw_json_put_string(&j, "newer", c->newer == 0 ? "a" : "b");
+    sw_json_put_i64(&j, "peak_difference_bytes", compare_peaks(c));
+    if (steps)
+        sw_json_put_bool(&j, "same_program", c->side[0].plan == c->side[1].plan);
+    for (int g = 0; g < COMPARE_GROUPS; g++) {
+        if (g == COMPARE_HOST && !steps)
+            continue;
+        sw_json_open(&j, keys[g] != NULL ? keys[g] : steps ? "ns" : "median_ns", '{');
+        for (size_t i = 0; i < c->n; i++)
+            if ((int)c->lines[i].of == g)
+                put_line(&j, c, &c->lines[i]);
+        sw_json_end(&j);
+    }
+    if (more != NULL)
+        more->put(&j, more->context);
+    sw_json_end(&j);
+    return report_print_object(&j, style);
+}
