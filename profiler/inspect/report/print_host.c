@@ -1,4 +1,4 @@
-/* What lies outside of the plan, as text and as JSON: growth, denied requests, cards, the
+/* Memory outside of the plan, as text and as JSON: growth, denied requests, cards, the
  * process and its heap. */
 #include "profiler/inspect/report/parts.h"
 #include "profiler/inspect/report/print.h"
