@@ -5,7 +5,8 @@
  *
  * Numbers of fields are those of trace_packet.proto, track_descriptor.proto, track_event.proto,
  * counter_descriptor.proto and debug_annotation.proto. */
-#include "profiler/inspect/sink_internal.h"
+#include "alloc/base/assert.h"
+#include "profiler/inspect/sink.h"
 #include <string.h>
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2 };
@@ -100,11 +101,86 @@ static void put_message(message *m, unsigned field, const message *inner)
     m->n_tail = inner->n_tail;
 }
 
+/* ---- bytes by role ----------------------------------------------------------------------- */
+
+#define ROLES 32
+
+/* Counters that a walk moves. Births of one instant are one change, deaths are another, so that
+ * no peak is lost and no value is written twice: ask before each event, write when it says so.
+ */
+typedef struct {
+    const char *name[ROLES]; /* sorted; past the room: "others", the last */
+    uint64_t bytes[ROLES];
+    uint32_t n, changed; /* bit i: since it was written */
+    uint64_t live;       /* their sum */
+    uint64_t ns;         /* of what is pending */
+    int pending;         /* 1: growth, -1: deaths, 0: none */
+} role_bytes;
+
+static void roles_init(role_bytes *r, const sw_timeline *t)
+{
+    *r = (role_bytes){0};
+    r->n = sw_timeline_roles(t, r->name, ROLES);
+    if (r->n == ROLES)
+        r->name[ROLES - 1] = "others";
+}
+
+static uint32_t find_role(const role_bytes *r, const sw_tl_event *e)
+{
+    const sw_tensor *v = &e->program->values[e->index];
+    uint32_t i = 0;
+    while (i + 1 < r->n && r->name[i] != v->role && strcmp(r->name[i], v->role) != 0)
+        i++;
+    return i;
+}
+
+static int moves(const sw_tl_event *e)
+{
+    return e->kind == SW_TL_ALLOC ? 1 : e->kind == SW_TL_FREE ? -1 : 0;
+}
+
+/* Whether what is pending must be written before `e`, which has the walk's next event. */
+static bool roles_due(const role_bytes *r, const sw_tl_event *e)
+{
+    return r->pending != 0 && (e->ns != r->ns || moves(e) == -r->pending);
+}
+
+static void roles_written(role_bytes *r)
+{
+    r->pending = 0;
+    r->changed = 0;
+}
+
+/* Takes an event of any kind. */
+static void roles_take(role_bytes *r, const sw_tl_event *e)
+{
+    const int sign = moves(e);
+    if (sign == 0 || e->bytes == 0)
+        return;
+    const uint32_t role = find_role(r, e);
+    SW_ASSERT(role < r->n && (sign > 0 || r->bytes[role] >= e->bytes));
+    r->bytes[role] += sign > 0 ? e->bytes : -e->bytes;
+    r->changed |= (uint32_t)1 << role;
+    r->live = e->live;
+    r->ns = e->ns;
+    r->pending = sign;
+}
+
+/* Of the begin of a slice. */
+static const char *slice_category(sw_tl_kind kind)
+{
+    static const char *const names[] = {[SW_TL_STEP_BEGIN] = "step",
+                                        [SW_TL_PHASE_BEGIN] = "phase",
+                                        [SW_TL_LAYER_BEGIN] = "layer",
+                                        [SW_TL_OP_BEGIN] = "op"};
+    return names[kind];
+}
+
 /* ---- packets ----------------------------------------------------------------------------- */
 
 typedef struct {
     sw_sink_out *out;
-    swi_roles roles;
+    role_bytes roles;
 } writer;
 
 static void put_packet(sw_sink_out *out, unsigned field, const message *inner, uint64_t ns)
@@ -123,7 +199,7 @@ static void put_packet(sw_sink_out *out, unsigned field, const message *inner, u
         sw_sink_bytes(out, inner->tail, inner->n_tail);
 }
 
-static void put_tracks(sw_sink_out *out, const sw_timeline *t, const swi_roles *roles)
+static void put_tracks(sw_sink_out *out, const sw_timeline *t, const role_bytes *roles)
 {
     message process = {.n = 0}, thread = {.n = 0}, counter = {.n = 0}, track = {.n = 0};
     put_u64(&process, PROCESS_PID, 1);
@@ -168,7 +244,7 @@ static void put_counters(writer *w)
     for (uint32_t i = 0; i < w->roles.n; i++)
         if ((w->roles.changed >> i & 1) != 0)
             put_counter(w, UUID_ROLES + i, w->roles.bytes[i]);
-    swi_roles_written(&w->roles);
+    roles_written(&w->roles);
 }
 
 /* ---- slices ------------------------------------------------------------------------------ */
@@ -207,7 +283,7 @@ static void put_begin(writer *w, const sw_tl_event *e)
     message event = {.n = 0};
     put_u64(&event, EVENT_TYPE, SLICE_BEGIN);
     put_u64(&event, EVENT_TRACK, UUID_STEPS);
-    put_word(&event, EVENT_CATEGORY, swi_slice_category(e->kind));
+    put_word(&event, EVENT_CATEGORY, slice_category(e->kind));
     if (e->kind == SW_TL_STEP_BEGIN)
         annotate_step(&event, e);
     else if (e->kind == SW_TL_PHASE_BEGIN)
@@ -228,9 +304,9 @@ static void put_end(writer *w, const sw_tl_event *e)
 static sw_status take(void *context, const sw_tl_event *e)
 {
     writer *w = context;
-    if (swi_roles_due(&w->roles, e))
+    if (roles_due(&w->roles, e))
         put_counters(w);
-    swi_roles_take(&w->roles, e);
+    roles_take(&w->roles, e);
     if (e->kind <= SW_TL_OP_BEGIN)
         put_begin(w, e);
     else if (e->kind >= SW_TL_OP_END)
@@ -241,7 +317,7 @@ static sw_status take(void *context, const sw_tl_event *e)
 static sw_status write_perfetto(const sw_timeline *t, sw_sink_out *out)
 {
     writer w = {.out = out};
-    swi_roles_init(&w.roles, t);
+    roles_init(&w.roles, t);
     put_tracks(out, t, &w.roles);
     SW_TRY(sw_timeline_walk(t, take, &w));
     if (w.roles.pending != 0)

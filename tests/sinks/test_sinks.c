@@ -63,11 +63,11 @@ static void the_hand_made_run_reads_as_it_was_made(void)
     written file;
     check_all(t, "by hand");
     must_write("folded", t, &file);
-    SW_CHECK(strcmp(file.bytes, "train;block;fc;parameter;fc.weight 100\n"
-                                "train;block;fc;parameter;fc.weight;(padding) 28\n"
-                                "train;(no_layer);input;x_1 64\n"
+    SW_CHECK(strcmp(file.bytes, "train;(no_layer);input;x_1 64\n"
                                 "train;block;fc;activation;h 200\n"
                                 "train;block;fc;activation;h;(padding) 56\n"
+                                "train;block;fc;parameter;fc.weight 100\n"
+                                "train;block;fc;parameter;fc.weight;(padding) 28\n"
                                 "train;out_put,1;activation;y\xc3\xa9 10\n"
                                 "train;out_put,1;activation;y\xc3\xa9;(padding) 54\n") == 0,
              "%s", file.bytes);
