@@ -329,16 +329,14 @@ static void print_device(const report_style *style, const report_device *d)
                                                      "inputs and metrics"};
     static const sw_arena_use order[] = {SW_ARENA_MODEL, SW_ARENA_STEP, SW_ARENA_DATA,
                                          SW_ARENA_OTHER};
-    char title[64], blas[48] = "without cuBLASLt", dnn[48] = "without cuDNN";
+    char title[64], blas[48] = "without cuBLASLt";
     snprintf(title, sizeof title, "Memory of %s %s", d->name,
              d->ended ? "at the end" : "at the beginning");
     report_headline(style, title);
     if (d->blas > 0)
         snprintf(blas, sizeof blas, "cuBLASLt %" PRIu64, d->blas);
-    if (d->dnn > 0)
-        snprintf(dnn, sizeof dnn, "cuDNN %" PRIu64, d->dnn);
-    sw_writer_say(style->to, 2, 4, "%s, compute capability %s, driver %s, runtime %s, %s, %s",
-                  d->card, d->capability, d->driver, d->runtime, blas, dnn);
+    sw_writer_say(style->to, 2, 4, "%s, compute capability %s, driver %s, runtime %s, %s",
+                  d->card, d->capability, d->driver, d->runtime, blas);
     line(style, 2, "card", (int64_t)d->total, "");
     line(style, 4, "before it was opened", (int64_t)(d->total - d->open),
          "context, other programs");
@@ -369,7 +367,7 @@ static void put_device(sw_json *j, const report_device *d)
     sw_json_put_string(j, "driver", d->driver);
     sw_json_put_string(j, "runtime", d->runtime);
     sw_json_put_known(j, "cublas", d->blas > 0, d->blas);
-    sw_json_put_known(j, "cudnn", d->dnn > 0, d->dnn);
+    sw_json_put_known(j, "cudnn", false, 0);
     sw_json_put_u64(j, "total_bytes", d->total);
     sw_json_put_u64(j, "open_bytes", d->open);
     sw_json_put_u64(j, "free_bytes", d->free);

@@ -123,7 +123,7 @@ typedef struct {
     char first_fault[256];
 
     sw_process *process;      /* NULL: the profile has no such record */
-    struct report_host *host; /* report_host.h; NULL: no record was read */
+    struct report_host *host; /* NULL: no record was read */
 
     uint64_t good;          /* lines that were read */
     uint64_t damaged_line;  /* where reading ended, all before it counts; 0: nowhere */
@@ -300,7 +300,7 @@ typedef struct {
 typedef struct {
     bool ended; /* the record is of the end */
     char name[16], card[128], capability[16], driver[16], runtime[16];
-    uint64_t blas, dnn; /* 0: not known */
+    uint64_t blas; /* 0: not known */
     uint64_t total, open, free, pinned;
     uint64_t committed[SW_ARENA_USES], promised[SW_ARENA_USES];
 } report_device;

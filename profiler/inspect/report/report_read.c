@@ -349,7 +349,6 @@ static sw_status fill(const profile_position *p, report_device *d)
     SW_TRY(profile_get_text(p, o, "driver", d->driver, sizeof d->driver));
     SW_TRY(profile_get_text(p, o, "runtime", d->runtime, sizeof d->runtime));
     SW_TRY(profile_get_u64(p, o, "cublas", 0, &d->blas));
-    SW_TRY(profile_get_u64(p, o, "cudnn", 0, &d->dnn));
     SW_TRY(profile_get_in(p, o, "total_bytes", (uint64_t)1 << 56, 0, &d->total));
     SW_TRY(profile_get_in(p, o, "open_bytes", d->total, 0, &d->open));
     SW_TRY(profile_get_in(p, o, "free_bytes", d->total, 0, &d->free));
