@@ -12,8 +12,9 @@ void bench_close(void *arg)
 
 void bench_open(bench *b, int threads, sw_shape shape)
 {
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = threads, .seed = 11};
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .keep_gradients = 1};
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = threads, .seed = 11);
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1);
     memset(b, 0, sizeof *b);
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&b->exec, &exec), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&b->model, "axes"), SW_OK);
@@ -26,14 +27,9 @@ void bench_open(bench *b, int threads, sw_shape shape)
 sw_status bench_run(bench *b, sw_step_fn *fn, const sw_array *inputs, int n_inputs,
                     sw_mode mode)
 {
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = fn,
-                              .user = b,
-                              .models = &b->model,
-                              .n_models = 1,
-                              .inputs = inputs,
-                              .n_inputs = n_inputs,
-                              .mode = mode};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = fn, .user = b, .models = &b->model, .n_models = 1,
+                .inputs = inputs, .n_inputs = n_inputs, .mode = mode);
     return sw_run(b->exec, &args);
 }
 

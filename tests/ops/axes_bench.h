@@ -28,6 +28,14 @@ typedef struct {
         sw_output(c, "y", __VA_ARGS__);                                                        \
     }
 
+/* A step function that trains on one value. */
+#define TRAINS(name, ...)                                                                      \
+    static void name(sw_ctx *c, void *user)                                                    \
+    {                                                                                          \
+        bench *b = user;                                                                       \
+        bench_train(c, b, __VA_ARGS__);                                                        \
+    }
+
 void bench_close(void *arg);
 void bench_open(bench *b, int threads, sw_shape shape);
 sw_status bench_run(bench *b, sw_step_fn *fn, const sw_array *inputs, int n_inputs,

@@ -2,16 +2,53 @@
 #include <math.h>
 #include <string.h>
 
+/* clang-format off */
 #define F32(...)                                                                               \
+    {SW_F32, SW_PLAIN, {sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}}}
+#define CASE(title, n, ...) {.name = title, .n_in = n, .in = {__VA_ARGS__}}
+/* One kernel that makes the gradients of the first n inputs, from these operands. */
+#define GRADIENT(table, n, function, from, ...)                                                \
+    static const sw_grad_desc table[] = {{.n_makes = n, .makes = {0, (n) > 1}, from,           \
+                                          .kernel = function, __VA_ARGS__}}
+#define FROM_X .n_operands = 2, .operands = {SW_IN(0), SW_DOUT(0)}
+#define FROM_AB .n_operands = 3, .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)}
+
+#define OP(title, in, out, types, kernel, by, table)                                           \
+    .size = sizeof(sw_op_desc), .name = title, .n_in = in, .n_out = out, .infer = types,       \
+    .forward = kernel, .reference = by, .cases = table, .n_cases = sizeof(table) / sizeof *(table)
+#define GRADS(table) .grads = table, .n_grads = sizeof(table) / sizeof *(table)
+
+/* Element i of the result, of the first gradient (x, then b where there is one, then dy), and of
+ * the result in float64. */
+#define FORWARD(name, ...)                                                                     \
+    static sw_status name(const sw_launch *l)                                                  \
     {                                                                                          \
-        SW_F32, SW_PLAIN,                                                                      \
-        {                                                                                      \
-            sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),                                \
-            {                                                                                  \
-                __VA_ARGS__                                                                    \
-            }                                                                                  \
-        }                                                                                      \
+        const float *x = l->in[0].ptr, *b = l->in[l->n_in - 1].ptr;                            \
+        float *y = l->out[0].ptr;                                                              \
+        (void)b;                                                                               \
+        for (int64_t i = 0; i < elements(l); i++)                                              \
+            y[i] = __VA_ARGS__;                                                                \
+        return SW_OK;                                                                          \
     }
+#define BACKWARD(name, adds, ...)                                                              \
+    static sw_status name(const sw_launch *l)                                                  \
+    {                                                                                          \
+        const float *x = l->in[0].ptr, *b = l->in[1].ptr, *dy = l->in[l->n_in - 1].ptr;        \
+        (void)b;                                                                               \
+        for (int64_t i = 0; i < elements(l); i++)                                              \
+            put(l->out[0].ptr, i, __VA_ARGS__, (adds) & 1u);                                   \
+        return SW_OK;                                                                          \
+    }
+#define REFERENCE(name, ...)                                                                   \
+    static sw_status name(const sw_reference *r)                                               \
+    {                                                                                          \
+        const double *x = r->in[0], *b = r->in[r->n_in - 1];                                   \
+        (void)b;                                                                               \
+        for (int64_t i = 0; i < sw_type_elements(&r->in_type[0]); i++)                         \
+            r->out[0][i] = __VA_ARGS__;                                                        \
+        return SW_OK;                                                                          \
+    }
+/* clang-format on */
 
 static int64_t elements(const sw_launch *l)
 {
@@ -34,50 +71,21 @@ static sw_status infer_same(const sw_type *in, int n_in, const void *attrs, sw_t
 
 /* ---- square ------------------------------------------------------------------------------ */
 
-static sw_status square(const sw_launch *l)
-{
-    const float *x = l->in[0].ptr;
-    float *y = l->out[0].ptr;
-    for (int64_t i = 0; i < elements(l); i++)
-        y[i] = x[i] * x[i];
-    return SW_OK;
-}
+FORWARD(square, x[i] * x[i])
+BACKWARD(square_gradient, l->accumulate, 2.0f * x[i] * dy[i])
+REFERENCE(square_reference, x[i] * x[i])
 
-static sw_status square_gradient(const sw_launch *l)
-{
-    const float *x = l->in[0].ptr, *dy = l->in[1].ptr;
-    for (int64_t i = 0; i < elements(l); i++)
-        put(l->out[0].ptr, i, 2.0f * x[i] * dy[i], l->accumulate & 1u);
-    return SW_OK;
-}
-
-static sw_status square_reference(const sw_reference *r)
-{
-    const int64_t n = sw_type_elements(&r->in_type[0]);
-    for (int64_t i = 0; i < n; i++)
-        r->out[0][i] = r->in[0][i] * r->in[0][i];
-    return SW_OK;
-}
-
-static const sw_grad_desc square_grads[] = {
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 2,
-     .operands = {SW_IN(0), SW_DOUT(0)},
-     .inplace = 2,
-     .kernel = square_gradient},
-};
+GRADIENT(square_grads, 1, square_gradient, FROM_X, .inplace = 2);
 static const sw_op_case square_cases[] = {
-    {.name = "matrix", .n_in = 1, .in = {F32(3, 7)}},
-    {.name = "image", .n_in = 1, .in = {F32(18, 2, 3, 5)}},
+    CASE("matrix", 1, F32(3, 7)),
+    CASE("image", 1, F32(18, 2, 3, 5)),
     {.name = "scalar", .n_in = 1, .in = {{SW_F32, SW_PLAIN, {0, {0}}}}},
 };
 #define SQUARE(title, kernel)                                                                  \
-    .size = sizeof(sw_op_desc), .name = title, .n_in = 1, .n_out = 1, .infer = infer_same,     \
-    .forward = kernel, .reference = square_reference, .cases = square_cases, .n_cases = 3
+    OP(title, 1, 1, infer_same, kernel, square_reference, square_cases)
 
 const sw_op_desc outside_square = {SQUARE("outside.square", square), .inplace = 1,
-                                   .grads = square_grads, .n_grads = 1};
+                                   GRADS(square_grads)};
 
 /* ---- normalise: y = (x - mean) / sqrt(variance + 1e-3) of each row ----------------------- */
 
@@ -161,25 +169,16 @@ static sw_status normalise_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc normalise_grads[] = {
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 2,
-     .operands = {SW_IN(0), SW_DOUT(0)},
-     .scratch_bytes = normalise_scratch,
-     .kernel = normalise_gradient},
-};
+GRADIENT(normalise_grads, 1, normalise_gradient, FROM_X, .scratch_bytes = normalise_scratch);
 static const sw_op_case normalise_cases[] = {
     {.name = "rows", .n_in = 1, .in = {F32(5, 9)}, .forward_error = 5e-6},
-    {.name = "one row", .n_in = 1, .in = {F32(4)}},
+    CASE("one row", 1, F32(4)),
 };
-#define NORMALISE(title)                                                                       \
-    .size = sizeof(sw_op_desc), .name = title, .n_in = 1, .n_out = 1, .infer = infer_same,     \
-    .scratch_bytes = normalise_scratch, .reference = normalise_reference,                      \
-    .cases = normalise_cases, .n_cases = 2, .grads = normalise_grads, .n_grads = 1
+#define NORMALISE(title, kernel)                                                               \
+    OP(title, 1, 1, infer_same, kernel, normalise_reference, normalise_cases),                 \
+        .scratch_bytes = normalise_scratch, GRADS(normalise_grads)
 
-const sw_op_desc outside_normalise = {NORMALISE("outside.normalise"), .inplace = 1,
-                                      .forward = normalise};
+const sw_op_desc outside_normalise = {NORMALISE("outside.normalise", normalise), .inplace = 1};
 
 /* ---- pair: y0 = a + b, y1 = a b; the extra keeps -a for db
  * ---------------------------------------- */
@@ -206,21 +205,8 @@ static sw_status pair(const sw_launch *l)
     return SW_OK;
 }
 
-static sw_status pair_da(const sw_launch *l)
-{
-    const float *b = l->in[0].ptr, *ds = l->in[1].ptr, *dp = l->in[2].ptr;
-    for (int64_t i = 0; i < elements(l); i++)
-        put(l->out[0].ptr, i, ds[i] + b[i] * dp[i], l->accumulate & 1u);
-    return SW_OK;
-}
-
-static sw_status pair_db(const sw_launch *l)
-{
-    const float *minus_a = l->in[0].ptr, *ds = l->in[1].ptr, *dp = l->in[2].ptr;
-    for (int64_t i = 0; i < elements(l); i++)
-        put(l->out[0].ptr, i, ds[i] - minus_a[i] * dp[i], l->accumulate & 1u);
-    return SW_OK;
-}
+BACKWARD(pair_da, l->accumulate, b[i] + x[i] * dy[i]) /* b, ds, dp */
+BACKWARD(pair_db, l->accumulate, b[i] - x[i] * dy[i]) /* -a, ds, dp */
 
 static sw_status pair_reference(const sw_reference *r)
 {
@@ -231,85 +217,40 @@ static sw_status pair_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc pair_grads[] = {
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 3,
-     .operands = {SW_IN(1), SW_DOUT(0), SW_DOUT(1)},
-     .inplace = 7,
-     .kernel = pair_da},
-    {.n_makes = 1,
-     .makes = {1},
-     .n_operands = 3,
-     .operands = {SW_OUT(2), SW_DOUT(0), SW_DOUT(1)},
-     .inplace = 7,
-     .kernel = pair_db},
-};
-static const sw_op_case pair_cases[] = {
-    {.name = "matrices", .n_in = 2, .in = {F32(3, 6), F32(3, 6)}},
-};
-const sw_op_desc outside_fusion = {.size = sizeof(sw_op_desc),
-                                   .name = "outside.pair",
-                                   .n_in = 2,
-                                   .n_out = 2,
-                                   .n_extra = 1,
-                                   .infer = pair_infer,
-                                   .forward = pair,
-                                   .reference = pair_reference,
-                                   .cases = pair_cases,
-                                   .n_cases = 1,
-                                   .grads = pair_grads,
-                                   .n_grads = 2};
+static const sw_grad_desc pair_grads[] = {{.n_makes = 1,
+                                           .makes = {0},
+                                           .n_operands = 3,
+                                           .operands = {SW_IN(1), SW_DOUT(0), SW_DOUT(1)},
+                                           .inplace = 7,
+                                           .kernel = pair_da},
+                                          {.n_makes = 1,
+                                           .makes = {1},
+                                           .n_operands = 3,
+                                           .operands = {SW_OUT(2), SW_DOUT(0), SW_DOUT(1)},
+                                           .inplace = 7,
+                                           .kernel = pair_db}};
+static const sw_op_case pair_cases[] = {CASE("matrices", 2, F32(3, 6), F32(3, 6))};
+const sw_op_desc outside_fusion = {
+    OP("outside.pair", 2, 2, pair_infer, pair, pair_reference, pair_cases), .n_extra = 1,
+    GRADS(pair_grads)};
 
 /* These faults are for the check to find: the address sanitizer would stop at them. */
 #define UNSEEN __attribute__((no_sanitize("address")))
 
 /* ---- planted faults ---------------------------------------------------------------------- */
 
-static sw_status not_quite_square(const sw_launch *l)
-{
-    const float *x = l->in[0].ptr;
-    float *y = l->out[0].ptr;
-    for (int64_t i = 0; i < elements(l); i++)
-        y[i] = x[i] * x[i] * 1.001f;
-    return SW_OK;
-}
+FORWARD(not_quite_square, x[i] * x[i] * 1.001f)
 const sw_op_desc planted_formula = {SQUARE("planted.formula", not_quite_square),
-                                    .grads = square_grads, .n_grads = 1};
+                                    GRADS(square_grads)};
 
-static sw_status half_gradient(const sw_launch *l)
-{
-    const float *x = l->in[0].ptr, *dy = l->in[1].ptr;
-    for (int64_t i = 0; i < elements(l); i++)
-        put(l->out[0].ptr, i, x[i] * dy[i], l->accumulate & 1u);
-    return SW_OK;
-}
-static const sw_grad_desc half_grads[] = {
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 2,
-     .operands = {SW_IN(0), SW_DOUT(0)},
-     .kernel = half_gradient},
-};
-const sw_op_desc planted_gradient = {SQUARE("planted.gradient", square), .grads = half_grads,
-                                     .n_grads = 1};
+BACKWARD(half_gradient, l->accumulate, x[i] * dy[i])
+GRADIENT(half_grads, 1, half_gradient, FROM_X, .inplace = 0);
+const sw_op_desc planted_gradient = {SQUARE("planted.gradient", square), GRADS(half_grads)};
 
-static sw_status overwriting_gradient(const sw_launch *l)
-{
-    const float *x = l->in[0].ptr, *dy = l->in[1].ptr;
-    for (int64_t i = 0; i < elements(l); i++)
-        put(l->out[0].ptr, i, 2.0f * x[i] * dy[i], 0);
-    return SW_OK;
-}
-static const sw_grad_desc overwriting_grads[] = {
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 2,
-     .operands = {SW_IN(0), SW_DOUT(0)},
-     .kernel = overwriting_gradient},
-};
+BACKWARD(overwriting_gradient, 0, 2.0f * x[i] * dy[i])
+GRADIENT(overwriting_grads, 1, overwriting_gradient, FROM_X, .inplace = 0);
 const sw_op_desc planted_overwrite = {SQUARE("planted.overwrite", square),
-                                      .grads = overwriting_grads, .n_grads = 1};
+                                      GRADS(overwriting_grads)};
 
 /* It remembers where its input was instead of saving it. */
 static const float *remembered;
@@ -325,42 +266,16 @@ UNSEEN static sw_status gradient_from_memory(const sw_launch *l)
         put(l->out[0].ptr, i, 2.0f * remembered[i] * dy[i], l->accumulate & 1u);
     return SW_OK;
 }
-static const sw_grad_desc undeclared_grads[] = {
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 1,
-     .operands = {SW_DOUT(0)},
-     .kernel = gradient_from_memory},
-};
-static const sw_op_case large_cases[] = {{.name = "matrix", .n_in = 1, .in = {F32(16, 16)}}};
-const sw_op_desc planted_undeclared = {.size = sizeof(sw_op_desc),
-                                       .name = "planted.undeclared",
-                                       .n_in = 1,
-                                       .n_out = 1,
-                                       .infer = infer_same,
-                                       .forward = square_remembering,
-                                       .reference = square_reference,
-                                       .cases = large_cases,
-                                       .n_cases = 1,
-                                       .grads = undeclared_grads,
-                                       .n_grads = 1};
+GRADIENT(undeclared_grads, 1, gradient_from_memory, .n_operands = 1, .operands = {SW_DOUT(0)});
+static const sw_op_case large_cases[] = {CASE("matrix", 1, F32(16, 16))};
+const sw_op_desc planted_undeclared = {OP("planted.undeclared", 1, 1, infer_same,
+                                          square_remembering, square_reference, large_cases),
+                                       GRADS(undeclared_grads)};
 
-static sw_status gradient_of_three(const sw_launch *l)
-{
-    const float *x = l->in[0].ptr, *dy = l->in[2].ptr;
-    for (int64_t i = 0; i < elements(l); i++)
-        put(l->out[0].ptr, i, 2.0f * x[i] * dy[i], l->accumulate & 1u);
-    return SW_OK;
-}
-static const sw_grad_desc needless_grads[] = {
-    {.n_makes = 1,
-     .makes = {0},
-     .n_operands = 3,
-     .operands = {SW_IN(0), SW_OUT(0), SW_DOUT(0)},
-     .kernel = gradient_of_three},
-};
-const sw_op_desc planted_needless = {SQUARE("planted.needless", square),
-                                     .grads = needless_grads, .n_grads = 1};
+BACKWARD(gradient_of_three, l->accumulate, 2.0f * x[i] * dy[i])
+GRADIENT(needless_grads, 1, gradient_of_three, .n_operands = 3,
+         .operands = {SW_IN(0), SW_OUT(0), SW_DOUT(0)});
+const sw_op_desc planted_needless = {SQUARE("planted.needless", square), GRADS(needless_grads)};
 
 /* Without the copy of the row the mean of y is taken, not that of x. */
 static sw_status normalise_carelessly(const sw_launch *l)
@@ -377,8 +292,8 @@ static sw_status normalise_carelessly(const sw_launch *l)
     }
     return SW_OK;
 }
-const sw_op_desc planted_inplace = {NORMALISE("planted.inplace"), .inplace = 1,
-                                    .forward = normalise_carelessly};
+const sw_op_desc planted_inplace = {NORMALISE("planted.inplace", normalise_carelessly),
+                                    .inplace = 1};
 
 UNSEEN static sw_status normalise_wide(const sw_launch *l)
 {
@@ -386,7 +301,7 @@ UNSEEN static sw_status normalise_wide(const sw_launch *l)
     ((float *)l->scratch)[l->scratch_bytes / sizeof(float)] = 1.0f;
     return status;
 }
-const sw_op_desc planted_scratch = {NORMALISE("planted.scratch"), .forward = normalise_wide};
+const sw_op_desc planted_scratch = {NORMALISE("planted.scratch", normalise_wide)};
 
 static sw_status square_but_last(const sw_launch *l)
 {
@@ -397,7 +312,7 @@ static sw_status square_but_last(const sw_launch *l)
     return SW_OK;
 }
 const sw_op_desc planted_unwritten = {SQUARE("planted.unwritten", square_but_last),
-                                      .grads = square_grads, .n_grads = 1};
+                                      GRADS(square_grads)};
 
 static sw_status square_by_threads(const sw_launch *l)
 {
@@ -407,14 +322,13 @@ static sw_status square_by_threads(const sw_launch *l)
     return status;
 }
 const sw_op_desc planted_threads = {SQUARE("planted.threads", square_by_threads),
-                                    .grads = square_grads, .n_grads = 1};
+                                    GRADS(square_grads)};
 
 static sw_status square_by_isa(const sw_launch *l)
 {
     return l->isa == SW_ISA_BASE ? not_quite_square(l) : square(l);
 }
-const sw_op_desc planted_isa = {SQUARE("planted.isa", square_by_isa), .grads = square_grads,
-                                .n_grads = 1};
+const sw_op_desc planted_isa = {SQUARE("planted.isa", square_by_isa), GRADS(square_grads)};
 
 static sw_status square_counting(const sw_launch *l)
 {
@@ -424,24 +338,16 @@ static sw_status square_counting(const sw_launch *l)
     return status;
 }
 const sw_op_desc planted_memory = {SQUARE("planted.memory", square_counting),
-                                   .grads = square_grads, .n_grads = 1};
+                                   GRADS(square_grads)};
 
 static sw_status refuse(const sw_launch *l)
 {
     SW_FAIL(SW_UNSUPPORTED, "%d inputs are too many", l->n_in);
 }
-const sw_op_desc planted_refusal = {SQUARE("planted.refusal", refuse), .grads = square_grads,
-                                    .n_grads = 1};
+const sw_op_desc planted_refusal = {SQUARE("planted.refusal", refuse), GRADS(square_grads)};
 
 /* y = a * b, with one kernel for both gradients. */
-static sw_status product(const sw_launch *l)
-{
-    const float *a = l->in[0].ptr, *b = l->in[1].ptr;
-    float *y = l->out[0].ptr;
-    for (int64_t i = 0; i < elements(l); i++)
-        y[i] = a[i] * b[i];
-    return SW_OK;
-}
+FORWARD(product, x[i] * b[i])
 static sw_status product_gradient(const sw_launch *l)
 {
     const float *a = l->in[0].ptr, *b = l->in[1].ptr, *dy = l->in[2].ptr;
@@ -451,19 +357,8 @@ static sw_status product_gradient(const sw_launch *l)
     }
     return SW_OK;
 }
-static sw_status product_reference(const sw_reference *r)
-{
-    for (int64_t i = 0; i < sw_type_elements(&r->in_type[0]); i++)
-        r->out[0][i] = r->in[0][i] * r->in[1][i];
-    return SW_OK;
-}
-static const sw_grad_desc joint_grads[] = {
-    {.n_makes = 2,
-     .makes = {0, 1},
-     .n_operands = 3,
-     .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
-     .kernel = product_gradient},
-};
+REFERENCE(product_reference, x[i] * b[i])
+GRADIENT(joint_grads, 2, product_gradient, FROM_AB, .inplace = 0);
 /* Its gradient takes one value for two inputs to be something else. */
 static sw_status product_gradient_apart(const sw_launch *l)
 {
@@ -472,35 +367,14 @@ static sw_status product_gradient_apart(const sw_launch *l)
         ((float *)l->out[1].ptr)[i] = 0.0f;
     return SW_OK;
 }
-static const sw_grad_desc one_grads[] = {{.n_makes = 2,
-                                          .makes = {0, 1},
-                                          .n_operands = 3,
-                                          .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
-                                          .kernel = product_gradient_apart}};
-static const sw_op_case joint_cases[] = {
-    {.name = "matrices", .n_in = 2, .in = {F32(3, 5), F32(3, 5)}},
-};
-const sw_op_desc outside_joint = {.size = sizeof(sw_op_desc),
-                                  .name = "outside.joint",
-                                  .n_in = 2,
-                                  .n_out = 1,
-                                  .infer = infer_same,
-                                  .forward = product,
-                                  .reference = product_reference,
-                                  .cases = joint_cases,
-                                  .n_cases = 1,
-                                  .grads = joint_grads,
-                                  .n_grads = 1};
+GRADIENT(one_grads, 2, product_gradient_apart, FROM_AB, .inplace = 0);
+static const sw_op_case joint_cases[] = {CASE("matrices", 2, F32(3, 5), F32(3, 5))};
+const sw_op_desc outside_joint = {
+    OP("outside.joint", 2, 1, infer_same, product, product_reference, joint_cases),
+    GRADS(joint_grads)};
 
 /* y = a b (a + b): each gradient reads both inputs, and is left out unless requested. */
-static sw_status mixed(const sw_launch *l)
-{
-    const float *a = l->in[0].ptr, *b = l->in[1].ptr;
-    float *y = l->out[0].ptr;
-    for (int64_t i = 0; i < elements(l); i++)
-        y[i] = a[i] * b[i] * (a[i] + b[i]);
-    return SW_OK;
-}
+FORWARD(mixed, x[i] * b[i] * (x[i] + b[i]))
 static sw_status mixed_gradient(const sw_launch *l)
 {
     const float *a = l->in[0].ptr, *b = l->in[1].ptr, *dy = l->in[2].ptr;
@@ -513,24 +387,10 @@ static sw_status mixed_gradient(const sw_launch *l)
     }
     return SW_OK;
 }
-static sw_status mixed_reference(const sw_reference *r)
-{
-    for (int64_t i = 0; i < sw_type_elements(&r->in_type[0]); i++)
-        r->out[0][i] = r->in[0][i] * r->in[1][i] * (r->in[0][i] + r->in[1][i]);
-    return SW_OK;
-}
-#define MIXED_GRADS(how)                                                                       \
-    {                                                                                          \
-        {                                                                                      \
-            .n_makes = 2, .makes = {0, 1}, .n_operands = 3,                                    \
-            .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)}, .kernel = how                        \
-        }                                                                                      \
-    }
-#define MIXED(op_name, how)                                                                    \
-    .size = sizeof(sw_op_desc), .name = op_name, .n_in = 2, .n_out = 1, .infer = infer_same,   \
-    .forward = mixed, .reference = mixed_reference, .cases = joint_cases, .n_cases = 1,        \
-    .grads = how, .n_grads = 1, .skips = 1
-static const sw_grad_desc mixed_grads[] = MIXED_GRADS(mixed_gradient);
+REFERENCE(mixed_reference, x[i] * b[i] * (x[i] + b[i]))
+#define MIXED(title, how)                                                                      \
+    OP(title, 2, 1, infer_same, mixed, mixed_reference, joint_cases), GRADS(how), .skips = 1
+GRADIENT(mixed_grads, 2, mixed_gradient, FROM_AB, .inplace = 0);
 const sw_op_desc outside_skips = {MIXED("outside.skips", mixed_grads)};
 
 /* Takes the gradient that it leaves out to be zero. */
@@ -541,20 +401,12 @@ static sw_status mixed_gradient_of_zero(const sw_launch *l)
         ((float *)l->out[1].ptr)[i] = 0.0f;
     return SW_OK;
 }
-static const sw_grad_desc zero_grads[] = MIXED_GRADS(mixed_gradient_of_zero);
+GRADIENT(zero_grads, 2, mixed_gradient_of_zero, FROM_AB, .inplace = 0);
 const sw_op_desc planted_skips = {MIXED("planted.skips", zero_grads)};
 
-const sw_op_desc planted_one = {.size = sizeof(sw_op_desc),
-                                .name = "planted.one",
-                                .n_in = 2,
-                                .n_out = 1,
-                                .infer = infer_same,
-                                .forward = product,
-                                .reference = product_reference,
-                                .cases = joint_cases,
-                                .n_cases = 1,
-                                .grads = one_grads,
-                                .n_grads = 1};
+const sw_op_desc planted_one = {
+    OP("planted.one", 2, 1, infer_same, product, product_reference, joint_cases),
+    GRADS(one_grads)};
 
 /* The outer product: no operand has the bytes of the result. */
 static sw_status outer_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
@@ -578,15 +430,7 @@ static sw_status outer_reference(const sw_reference *r)
         r->out[0][i] = r->in[0][i / n] * r->in[0][i % n];
     return SW_OK;
 }
-static const sw_op_case outer_cases[] = {{.name = "vector", .n_in = 1, .in = {F32(5)}}};
-const sw_op_desc planted_untried = {.size = sizeof(sw_op_desc),
-                                    .name = "planted.untried",
-                                    .n_in = 1,
-                                    .n_out = 1,
-                                    .infer = outer_infer,
-                                    .inplace = 1,
-                                    .forward = outer,
-                                    .no_gradient = 1,
-                                    .reference = outer_reference,
-                                    .cases = outer_cases,
-                                    .n_cases = 1};
+static const sw_op_case outer_cases[] = {CASE("vector", 1, F32(5))};
+const sw_op_desc planted_untried = {
+    OP("planted.untried", 1, 1, outer_infer, outer, outer_reference, outer_cases), .inplace = 1,
+    .no_gradient = 1};

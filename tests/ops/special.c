@@ -31,118 +31,110 @@ static sw_value none(void)
     return (sw_value){0};
 }
 
-#define ONE(name)                                                                              \
-    static sw_value run_##name(const call *r)                                                  \
-    {                                                                                          \
-        return sw_##name(r->c, r->x);                                                          \
-    }
-#define TWO(name)                                                                              \
-    static sw_value run_##name(const call *r)                                                  \
-    {                                                                                          \
-        return sw_##name(r->c, r->x, r->y);                                                    \
-    }
-#define AS(name, ...)                                                                          \
-    static sw_value run_##name(const call *r)                                                  \
-    {                                                                                          \
-        return __VA_ARGS__;                                                                    \
-    }
 #define A0 ((float)r->a[0])
 #define A1 ((float)r->a[1])
 #define N0 ((int)r->a[0])
 #define N1 ((int)r->a[1])
 #define N2 ((int)r->a[2])
-ONE(relu)
-ONE(tanh)
-ONE(sigmoid)
-ONE(swish)
-ONE(gelu)
-ONE(gelu_tanh)
-ONE(mish)
-ONE(softplus)
-ONE(hard_swish)
-ONE(selu)
-ONE(exp)
-ONE(log)
-ONE(sqrt)
-ONE(rsqrt)
-ONE(abs)
-ONE(softmax)
-ONE(log_softmax)
-TWO(add)
-TWO(sub)
-TWO(mul)
-TWO(div)
-TWO(swiglu)
-TWO(matmul)
-TWO(channel_scale)
-TWO(softmax_ce)
-TWO(mse)
-TWO(bce_with)
-TWO(l1)
-TWO(kl_div)
-TWO(accuracy)
-AS(leaky_relu, sw_leaky_relu(r->c, r->x, A0))
-AS(elu, sw_elu(r->c, r->x, A0))
-AS(pow, sw_pow(r->c, r->x, A0))
-AS(clamp, sw_clamp(r->c, r->x, A0, A1))
-AS(scale_by, sw_scale_by(r->c, r->x, A0))
-AS(scale, sw_scale(r->c, r->x, r->u->knob))
-AS(where, sw_where(r->c, r->x, r->y, r->z))
-AS(dropout, sw_dropout(r->c, r->x, A0))
-AS(to_f32, sw_to_f32(r->c, r->x, A0, A1))
-AS(detach, sw_add(r->c, r->x, sw_detach(r->c, r->x)))
-AS(reshape, sw_reshape(r->c, r->x, SW_SHAPE(-1)))
-AS(slice, sw_slice(r->c, r->x, 1, 1, 2))
-AS(permute, sw_transpose(r->c, r->x, 0, 1))
-AS(concat, sw_concat(r->c, (sw_value[]){r->x, r->y}, 2, 1))
-AS(sum, sw_sum(r->c, r->x, 0))
-AS(sum_axis, sw_sum(r->c, r->x, SW_AXIS(N0)))
-AS(mean, sw_mean(r->c, r->x, 0))
-AS(mean_axis, sw_mean(r->c, r->x, SW_AXIS(N0)))
-AS(max, sw_max(r->c, r->x, 0))
-AS(max_axis, sw_max(r->c, r->x, SW_AXIS(N0)))
-AS(argmax, sw_to_f32(r->c, sw_argmax(r->c, r->x, N0, 0), 1.0f, 0.0f))
-AS(cumsum, sw_cumsum(r->c, r->x, N0))
-AS(upsample, sw_upsample_to(r->c, r->x, N1, N2, N0 == 0 ? SW_NEAREST : SW_BILINEAR))
-AS(linear, sw_linear_op(r->c, r->x, r->y, r->z))
-AS(linear_relu, sw_relu(r->c, sw_linear_op(r->c, r->x, r->y, r->z)))
-AS(linear_leaky_relu, sw_leaky_relu(r->c, sw_linear_op(r->c, r->x, r->y, r->z), A0))
-AS(embedding, sw_embedding_op(r->c, r->x, r->y))
-AS(conv2d, sw_conv2d_op(r->c, r->x, r->y, r->z, N0, N1))
-AS(conv2d_relu, sw_relu(r->c, sw_conv2d_op(r->c, r->x, r->y, r->z, N0, N1)))
-AS(softmax_ce_with, sw_softmax_ce_with(r->c, r->x, r->y, A0, N1))
-AS(linear_ce, sw_linear_ce(r->c, r->x, r->y, r->z, r->t))
-AS(bce, sw_bce(r->c, r->x, A0))
-AS(huber, sw_huber(r->c, r->x, r->y, A0))
-AS(layer_norm, sw_layer_norm_op(r->c, r->x, none(), none(), 1e-5f))
-AS(layer_norm_affine, sw_layer_norm_op(r->c, r->x, r->y, r->z, 1e-5f))
-AS(rms_norm, sw_rms_norm_op(r->c, r->x, none(), 1e-5f))
-AS(group_norm, sw_group_norm_op(r->c, r->x, none(), none(), N0, 1e-5f))
-AS(batch_norm,
-   sw_batch_norm_op(r->c, r->x, none(), none(), r->u->mean, r->u->variance, 0.1f, 1e-5f))
-AS(batch_norm_relu, sw_relu(r->c, run_batch_norm(r)))
-AS(batch_norm_fixed,
-   sw_batch_norm_op(r->c, r->x, r->y, r->z, r->u->mean, r->u->variance, 0.1f, 1e-5f))
-AS(max_pool2d, sw_max_pool2d(r->c, r->x, N0, N1, N2))
-AS(avg_pool2d, sw_avg_pool2d(r->c, r->x, N0, N1, N2))
-AS(relu_max_pool, sw_max_pool(r->c, sw_relu(r->c, r->x), 2))
-AS(max_pool_relu, sw_relu(r->c, sw_max_pool(r->c, r->x, 2)))
-AS(attention, sw_attention(r->c, r->x, r->y, r->z, N0, N1, (float)r->a[2]))
+#define ONE(ROW, name) ROW(name, sw_##name(r->c, r->x))
+#define TWO(ROW, name) ROW(name, sw_##name(r->c, r->x, r->y))
+#define OPS(ROW)                                                                               \
+    ONE(ROW, relu)                                                                             \
+    ROW(leaky_relu, sw_leaky_relu(r->c, r->x, A0))                                             \
+    ONE(ROW, tanh)                                                                             \
+    ONE(ROW, sigmoid)                                                                          \
+    ONE(ROW, swish)                                                                            \
+    ONE(ROW, gelu)                                                                             \
+    ONE(ROW, gelu_tanh)                                                                        \
+    ONE(ROW, mish)                                                                             \
+    ONE(ROW, softplus)                                                                         \
+    ONE(ROW, hard_swish)                                                                       \
+    ROW(elu, sw_elu(r->c, r->x, A0))                                                           \
+    ONE(ROW, selu)                                                                             \
+    ONE(ROW, exp)                                                                              \
+    ONE(ROW, log)                                                                              \
+    ONE(ROW, sqrt)                                                                             \
+    ONE(ROW, rsqrt)                                                                            \
+    ROW(pow, sw_pow(r->c, r->x, A0))                                                           \
+    ONE(ROW, abs)                                                                              \
+    ROW(clamp, sw_clamp(r->c, r->x, A0, A1))                                                   \
+    ROW(scale_by, sw_scale_by(r->c, r->x, A0))                                                 \
+    ROW(scale, sw_scale(r->c, r->x, r->u->knob))                                               \
+    ROW(detach, sw_add(r->c, r->x, sw_detach(r->c, r->x)))                                     \
+    TWO(ROW, add)                                                                              \
+    TWO(ROW, sub)                                                                              \
+    TWO(ROW, mul)                                                                              \
+    TWO(ROW, div)                                                                              \
+    TWO(ROW, swiglu)                                                                           \
+    ROW(where, sw_where(r->c, r->x, r->y, r->z))                                               \
+    ROW(dropout, sw_dropout(r->c, r->x, A0))                                                   \
+    ROW(to_f32, sw_to_f32(r->c, r->x, A0, A1))                                                 \
+    ROW(reshape, sw_reshape(r->c, r->x, SW_SHAPE(-1)))                                         \
+    ROW(slice, sw_slice(r->c, r->x, 1, 1, 2))                                                  \
+    ROW(permute, sw_transpose(r->c, r->x, 0, 1))                                               \
+    ROW(concat, sw_concat(r->c, (sw_value[]){r->x, r->y}, 2, 1))                               \
+    TWO(ROW, matmul)                                                                           \
+    ROW(linear, sw_linear_op(r->c, r->x, r->y, r->z))                                          \
+    ROW(linear_relu, sw_relu(r->c, sw_linear_op(r->c, r->x, r->y, r->z)))                      \
+    ROW(linear_leaky_relu, sw_leaky_relu(r->c, sw_linear_op(r->c, r->x, r->y, r->z), A0))      \
+    ROW(embedding, sw_embedding_op(r->c, r->x, r->y))                                          \
+    ROW(sum, sw_sum(r->c, r->x, 0))                                                            \
+    ROW(sum_axis, sw_sum(r->c, r->x, SW_AXIS(N0)))                                             \
+    ROW(mean, sw_mean(r->c, r->x, 0))                                                          \
+    ROW(mean_axis, sw_mean(r->c, r->x, SW_AXIS(N0)))                                           \
+    ROW(max, sw_max(r->c, r->x, 0))                                                            \
+    ROW(max_axis, sw_max(r->c, r->x, SW_AXIS(N0)))                                             \
+    ROW(argmax, sw_to_f32(r->c, sw_argmax(r->c, r->x, N0, 0), 1.0f, 0.0f))                     \
+    ROW(cumsum, sw_cumsum(r->c, r->x, N0))                                                     \
+    ONE(ROW, softmax)                                                                          \
+    ONE(ROW, log_softmax)                                                                      \
+    TWO(ROW, softmax_ce)                                                                       \
+    ROW(softmax_ce_with, sw_softmax_ce_with(r->c, r->x, r->y, A0, N1))                         \
+    ROW(linear_ce, sw_linear_ce(r->c, r->x, r->y, r->z, r->t))                                 \
+    TWO(ROW, mse)                                                                              \
+    ROW(bce, sw_bce(r->c, r->x, A0))                                                           \
+    TWO(ROW, bce_with)                                                                         \
+    ROW(huber, sw_huber(r->c, r->x, r->y, A0))                                                 \
+    TWO(ROW, l1)                                                                               \
+    TWO(ROW, kl_div)                                                                           \
+    TWO(ROW, accuracy)                                                                         \
+    ROW(layer_norm, sw_layer_norm_op(r->c, r->x, none(), none(), 1e-5f))                       \
+    ROW(layer_norm_affine, sw_layer_norm_op(r->c, r->x, r->y, r->z, 1e-5f))                    \
+    ROW(rms_norm, sw_rms_norm_op(r->c, r->x, none(), 1e-5f))                                   \
+    ROW(group_norm, sw_group_norm_op(r->c, r->x, none(), none(), N0, 1e-5f))                   \
+    ROW(batch_norm,                                                                            \
+        sw_batch_norm_op(r->c, r->x, none(), none(), r->u->mean, r->u->variance, 0.1f, 1e-5f)) \
+    ROW(batch_norm_relu, sw_relu(r->c, run_batch_norm(r)))                                     \
+    ROW(batch_norm_fixed,                                                                      \
+        sw_batch_norm_op(r->c, r->x, r->y, r->z, r->u->mean, r->u->variance, 0.1f, 1e-5f))     \
+    ROW(max_pool2d, sw_max_pool2d(r->c, r->x, N0, N1, N2))                                     \
+    ROW(avg_pool2d, sw_avg_pool2d(r->c, r->x, N0, N1, N2))                                     \
+    ROW(relu_max_pool, sw_max_pool(r->c, sw_relu(r->c, r->x), 2))                              \
+    ROW(max_pool_relu, sw_relu(r->c, sw_max_pool(r->c, r->x, 2)))                              \
+    TWO(ROW, channel_scale)                                                                    \
+    ROW(conv2d, sw_conv2d_op(r->c, r->x, r->y, r->z, N0, N1))                                  \
+    ROW(conv2d_relu, sw_relu(r->c, sw_conv2d_op(r->c, r->x, r->y, r->z, N0, N1)))              \
+    ROW(upsample, sw_upsample_to(r->c, r->x, N1, N2, N0 == 0 ? SW_NEAREST : SW_BILINEAR))      \
+    ROW(attention, sw_attention(r->c, r->x, r->y, r->z, N0, N1, (float)r->a[2]))
+
+#define RUN(name, ...)                                                                         \
+    static sw_value run_##name(const call *r)                                                  \
+    {                                                                                          \
+        return __VA_ARGS__;                                                                    \
+    }
+OPS(RUN)
 
 static sw_value run_conv_transpose2d(const call *r)
 {
-    const sw_conv_transpose_opts o = {
-        .size = sizeof o, .stride = N0, .pad = N1, .output_pad = N2};
+    const sw_conv_transpose_opts o =
+        SW_OPTS(sw_conv_transpose_opts, .stride = N0, .pad = N1, .output_pad = N2);
     return sw_conv_transpose2d_op(r->c, r->x, r->y, r->z, &o);
 }
 
 static sw_value run_depthwise(const call *r)
 {
-    const sw_conv_opts o = {.size = sizeof o,
-                            .stride = N0,
-                            .pad = N1,
-                            .groups = (int)sw_dim(r->c, r->x, 1),
-                            .dilation = 1};
+    const sw_conv_opts o = SW_OPTS(sw_conv_opts, .stride = N0, .pad = N1,
+                                   .groups = (int)sw_dim(r->c, r->x, 1), .dilation = 1);
     return sw_conv2d_op_with(r->c, r->x, r->y, r->z, &o);
 }
 
@@ -155,103 +147,23 @@ static sw_value run_update(const call *r)
 /* The kind of result: an output; the two buffers after the run; the parameter after it. */
 typedef enum { AN_OUTPUT, BUFFERS, UPDATED } result_kind;
 
-#define OP(name)                                                                               \
-    {                                                                                          \
-#name, run_##name, AN_OUTPUT, NULL                                                     \
-    }
+#define OP(name, ...) {#name, run_##name, AN_OUTPUT, NULL},
 static const struct {
     const char *name;
     sw_value (*run)(const call *r);
     result_kind result;
     const char *optimizer;
-} ops[] = {
-    OP(relu),
-    OP(leaky_relu),
-    OP(tanh),
-    OP(sigmoid),
-    OP(swish),
-    OP(gelu),
-    OP(gelu_tanh),
-    OP(mish),
-    OP(softplus),
-    OP(hard_swish),
-    OP(elu),
-    OP(selu),
-    OP(exp),
-    OP(log),
-    OP(sqrt),
-    OP(rsqrt),
-    OP(pow),
-    OP(abs),
-    OP(clamp),
-    OP(scale_by),
-    OP(scale),
-    OP(detach),
-    OP(add),
-    OP(sub),
-    OP(mul),
-    OP(div),
-    OP(swiglu),
-    OP(where),
-    OP(dropout),
-    OP(to_f32),
-    OP(reshape),
-    OP(slice),
-    OP(permute),
-    OP(concat),
-    {"expand", run_add, AN_OUTPUT, NULL},
-    OP(matmul),
-    OP(linear),
-    OP(linear_relu),
-    OP(linear_leaky_relu),
-    OP(embedding),
-    OP(sum),
-    OP(sum_axis),
-    OP(mean),
-    OP(mean_axis),
-    OP(max),
-    OP(max_axis),
-    OP(argmax),
-    OP(cumsum),
-    OP(softmax),
-    OP(log_softmax),
-    OP(softmax_ce),
-    OP(softmax_ce_with),
-    OP(linear_ce),
-    OP(mse),
-    OP(bce),
-    OP(bce_with),
-    OP(huber),
-    OP(l1),
-    OP(kl_div),
-    OP(accuracy),
-    OP(layer_norm),
-    OP(layer_norm_affine),
-    OP(rms_norm),
-    OP(group_norm),
-    OP(batch_norm),
-    OP(batch_norm_relu),
-    OP(batch_norm_fixed),
-    {"batch_norm_stats", run_batch_norm, BUFFERS, NULL},
-    OP(max_pool2d),
-    OP(avg_pool2d),
-    OP(relu_max_pool),
-    OP(max_pool_relu),
-    OP(channel_scale),
-    OP(conv2d),
-    OP(conv2d_relu),
-    OP(depthwise),
-    OP(conv_transpose2d),
-    OP(upsample),
-    OP(attention),
-    {"clip_norm", run_update, UPDATED, "sgd"},
-    {"sgd", run_update, UPDATED, "sgd"},
-    {"momentum", run_update, UPDATED, "sgd"},
-    {"adam", run_update, UPDATED, "adam"},
-    {"adamw", run_update, UPDATED, "adamw"},
-    {"rmsprop", run_update, UPDATED, "rmsprop"},
-    {"adagrad", run_update, UPDATED, "adagrad"},
-};
+} ops[] = {OPS(OP){"depthwise", run_depthwise, AN_OUTPUT, NULL},
+           {"conv_transpose2d", run_conv_transpose2d, AN_OUTPUT, NULL},
+           {"expand", run_add, AN_OUTPUT, NULL},
+           {"batch_norm_stats", run_batch_norm, BUFFERS, NULL},
+           {"clip_norm", run_update, UPDATED, "sgd"},
+           {"sgd", run_update, UPDATED, "sgd"},
+           {"momentum", run_update, UPDATED, "sgd"},
+           {"adam", run_update, UPDATED, "adam"},
+           {"adamw", run_update, UPDATED, "adamw"},
+           {"rmsprop", run_update, UPDATED, "rmsprop"},
+           {"adagrad", run_update, UPDATED, "adagrad"}};
 
 static int op_of(const special_row *row)
 {
@@ -342,7 +254,7 @@ static void name_op(void *to, uint32_t position, const char *name, sw_phase phas
 static sw_status name_ops(sw_exec *exec, const sw_run_args *args, const special_way *way)
 {
     op_names names = {way->op, way->to};
-    const sw_plan_visitor visitor = {.size = sizeof visitor, .to = &names, .op = name_op};
+    const sw_plan_visitor visitor = SW_OPTS(sw_plan_visitor, .to = &names, .op = name_op);
     return way->op != NULL ? sw_plan_visit(exec, args, &visitor) : SW_OK;
 }
 
@@ -368,13 +280,12 @@ static sw_status declare(use *u, result_kind result, const char *kind)
     }
     u->knob = sw_knob_new(u->model, "knob", (float)row->args[0]);
     const bool clips = is_named(row, "clip_norm");
-    const sw_optimizer_opts o = {.size = sizeof o,
-                                 .kind = kind != NULL ? kind : "sgd",
-                                 .lr = result != UPDATED || clips ? 1.0f : (float)row->args[0],
-                                 .momentum = is_named(row, "momentum") ? 0.9f : 0.0f,
-                                 .weight_decay = is_named(row, "adamw") ? 0.01f : 0.0f,
-                                 .keep_gradients = result != UPDATED,
-                                 .no_check = result != UPDATED};
+    const sw_optimizer_opts o =
+        SW_OPTS(sw_optimizer_opts, .kind = kind != NULL ? kind : "sgd",
+                .lr = result != UPDATED || clips ? 1.0f : (float)row->args[0],
+                .momentum = is_named(row, "momentum") ? 0.9f : 0.0f,
+                .weight_decay = is_named(row, "adamw") ? 0.01f : 0.0f,
+                .keep_gradients = result != UPDATED, .no_check = result != UPDATED);
     if (row->n_grads > 0 || result == UPDATED)
         SW_TRY(sw_optimizer_create(&u->optimizer, u->model, &o));
     return SW_OK;
@@ -445,15 +356,10 @@ static sw_status run(sw_exec *exec, const special_way *way, use *u, answers *got
     if (row->n_grads > 0)
         inputs[n++] =
             (sw_array){SW_F32, shape_of(&row->dy), floats_of(&row->dy, room[SPECIAL_OPERANDS])};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = step,
-                              .user = u,
-                              .models = &u->model,
-                              .n_models = 1,
-                              .inputs = inputs,
-                              .n_inputs = n,
-                              .mode = fixed ? SW_EVAL : SW_TRAIN,
-                              .immediate = way->immediate};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = step, .user = u, .models = &u->model, .n_models = 1,
+                .inputs = inputs, .n_inputs = n, .mode = fixed ? SW_EVAL : SW_TRAIN,
+                .immediate = way->immediate);
     SW_TRY(sw_run(exec, &args));
     SW_TRY(name_ops(exec, &args, way));
     return read_answers(exec, u, ops[op].result, got);
@@ -568,11 +474,8 @@ static void hold_row(const special_row *row, void *to)
 special_count special_run(const special_way *way)
 {
     holding h = {.way = way};
-    const sw_exec_opts o = {.size = sizeof o,
-                            .device = way->device,
-                            .isa = way->isa,
-                            .threads = way->device == NULL ? 2 : 0,
-                            .max_programs = 4};
+    const sw_exec_opts o = SW_OPTS(sw_exec_opts, .device = way->device, .isa = way->isa,
+                                   .threads = way->device == NULL ? 2 : 0, .max_programs = 4);
     if (SW_CHECK(sw_exec_create(&h.exec, &o) == SW_OK, "%s", sw_last_error()))
         special_each(hold_row, &h);
     sw_exec_destroy(h.exec);

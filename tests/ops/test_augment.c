@@ -23,17 +23,9 @@ static const unsigned char *numbered(int n)
     return x;
 }
 
-static void flip_bytes(sw_ctx *c, void *user)
-{
-    const bench *b = user;
-    sw_output(c, "y", sw_to_f32(c, sw_random_flip(c, sw_input(c, 0), b->number), 1.0f, 0.0f));
-}
+GIVES(flip_bytes, sw_to_f32(c, sw_random_flip(c, sw_input(c, 0), b->number), 1.0f, 0.0f))
 
-static void crop_bytes(sw_ctx *c, void *user)
-{
-    const bench *b = user;
-    sw_output(c, "y", sw_to_f32(c, sw_random_crop(c, sw_input(c, 0), b->count), 1.0f, 0.0f));
-}
+GIVES(crop_bytes, sw_to_f32(c, sw_random_crop(c, sw_input(c, 0), b->count), 1.0f, 0.0f))
 
 /* Both, twice, as models have them. */
 static void both_twice(sw_ctx *c, void *user)
@@ -46,24 +38,14 @@ static void both_twice(sw_ctx *c, void *user)
 }
 
 /* Of parameters, with gradients. */
-static void both_of_floats(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    bench_train(c, b, sw_random_crop(c, sw_random_flip(c, sw_use(c, b->p), 0.5f), PAD));
-}
+TRAINS(both_of_floats, sw_random_crop(c, sw_random_flip(c, sw_use(c, b->p), 0.5f), PAD))
 
 static const float *run_step(bench *b, sw_step_fn *fn, int n, sw_mode mode, uint64_t step)
 {
     const sw_array in = {SW_U8, SW_SHAPE(n, 1, H, W), numbered(n)};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = fn,
-                              .user = b,
-                              .models = &b->model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1,
-                              .mode = mode,
-                              .step = step};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = fn, .user = b, .models = &b->model, .n_models = 1,
+                .inputs = &in, .n_inputs = 1, .mode = mode, .step = step);
     OK(sw_run(b->exec, &args));
     return bench_output(b, "y", (int64_t)n * INNER);
 }

@@ -14,11 +14,7 @@ static void drop_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_dropout(c, x, 0.25f));
 }
 
-static void drop_only(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    sw_output(c, "y", sw_dropout(c, sw_use(c, b->p), b->number));
-}
+GIVES(drop_only, sw_dropout(c, sw_use(c, b->p), b->number))
 
 static void dropout_drops_that_share(void)
 {
@@ -88,11 +84,7 @@ static void dropout_has_one_result_for_all_threads(void)
 
 /* ---- embedding --------------------------------------------------------------------------- */
 
-static void embed_step(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    bench_train(c, b, sw_embedding_op(c, sw_input(c, 0), sw_use(c, b->p)));
-}
+TRAINS(embed_step, sw_embedding_op(c, sw_input(c, 0), sw_use(c, b->p)))
 
 static void repeated_ids_add_in_one_order(void)
 {
@@ -229,11 +221,7 @@ static void wrong_axes_are_refused(void)
 }
 
 /* p is the input of a maximum along its rows. */
-static void max_step(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    bench_train(c, b, sw_max_axes(c, sw_use(c, b->p), &b->count, 1, 0));
-}
+TRAINS(max_step, sw_max_axes(c, sw_use(c, b->p), &b->count, 1, 0))
 
 static void the_first_of_equals_wins_and_nan_before_all(void)
 {

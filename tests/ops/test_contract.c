@@ -79,7 +79,7 @@ static sw_status look(swi_check *c, uint32_t flags, uint32_t only, seen *to)
 {
     swi_check_call call;
     swi_check_result result;
-    sw_witness_info info = {.size = sizeof info};
+    sw_witness_info info = SW_OPTS(sw_witness_info);
     memset(to, 0, sizeof *to);
     SW_TRY(swi_check_run(c, c->plain, flags, only, &result));
     const swi_trace *t = &c->plain->last->trace;
@@ -238,7 +238,7 @@ static bool leaves_unread(const sw_op_desc *d, const sw_op_case *c)
 
 static void compare_op(const contract_page *page, uint32_t id, faults *to)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 7, .no_rebuild = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1);
     static swi_check c;
     char missing[600];
     c = (swi_check){.id = id, .desc = sw_op_at(id)};
@@ -313,7 +313,7 @@ static const char *behind_line(const char *text, int line)
 static void write_row(uint32_t id, const char *text, int line)
 {
     static swi_check c;
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 7, .no_rebuild = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1);
     char path[1024], row[600];
     c = (swi_check){.id = id, .desc = sw_op_at(id)};
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&c.plain, &opts), SW_OK);

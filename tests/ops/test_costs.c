@@ -94,16 +94,11 @@ static void compare(const swi_trace *t, const char *where)
 
 /* ---- every case of every op -------------------------------------------------------------- */
 
-static void drop_exec(void *arg)
-{
-    sw_exec_destroy(arg);
-}
-
 static sw_exec *exec_of(const sw_exec_opts *opts)
 {
     sw_exec *exec = NULL;
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, opts), SW_OK);
-    sw_after(drop_exec, exec);
+    sw_after((void (*)(void *))sw_exec_destroy, exec);
     return exec;
 }
 
@@ -192,14 +187,9 @@ static const swi_program *plan_of(net *n, sw_exec *exec, const sw_optimizer_opts
     n->norm = sw_knob_new(n->model, "norm", 1.0f);
     OK(sw_optimizer_create(&n->opt, n->model, opts));
     const sw_array in = {SW_F32, SW_SHAPE(rows, width), NULL};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = step,
-                              .user = n,
-                              .models = &n->model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1};
-    sw_plan_info info = {.size = sizeof info};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = step, .user = n, .models = &n->model,
+                                     .n_models = 1, .inputs = &in, .n_inputs = 1);
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     swi_frame *frame = NULL;
     bool fresh;
     OK(sw_plan(exec, &args, &info));
@@ -211,9 +201,9 @@ static const swi_program *plan_of(net *n, sw_exec *exec, const sw_optimizer_opts
 static void plan_sigmas(sw_exec *exec)
 {
     static net n;
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
-    const sw_es_opts snes = {.size = sizeof snes, .strategy = "snes", .directions = 9};
-    sw_plan_info info = {.size = sizeof info};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
+    const sw_es_opts snes = SW_OPTS(sw_es_opts, .strategy = "snes", .directions = 9);
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     sw_es *es;
     OK(sw_model_create(&n.model, "net"));
     sw_after(drop_net, &n);
@@ -241,20 +231,15 @@ static void run_moves(sw_exec *exec, const char *kind)
     net *n = &both[kind[0] == 'l'];
     static const float x[14];
     const sw_array in = {SW_F32, SW_SHAPE(2, 7), x};
-    const sw_zo_opts opts = {
-        .size = sizeof opts, .kind = kind, .weight_decay = kind[0] == 'l' ? 0.1f : 0.0f};
+    const sw_zo_opts opts =
+        SW_OPTS(sw_zo_opts, .kind = kind, .weight_decay = kind[0] == 'l' ? 0.1f : 0.0f);
     sw_zo *zo;
     OK(sw_model_create(&n->model, "net"));
     sw_after(drop_net, n);
     n->layer = sw_linear_new(n->model, "layer", 7, 5);
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = quiet,
-                              .user = n,
-                              .models = &n->model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1,
-                              .mode = SW_EVAL};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = quiet, .user = n, .models = &n->model, .n_models = 1,
+                .inputs = &in, .n_inputs = 1, .mode = SW_EVAL);
     OK(sw_zo_create(&zo, n->model, &opts));
     OK(sw_zo_step(zo, exec, &args, "loss", NULL));
     sw_zo_destroy(zo);
@@ -291,18 +276,14 @@ static void plan_strips(sw_exec *exec, int check)
     static const char *const names[] = {"first", "second", "third"};
     static deep both[2];
     deep *n = &both[check];
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .release = 1, .no_check = !check};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .release = 1, .no_check = !check);
     const sw_array in[] = {{SW_F32, SW_SHAPE(1100, widths[0]), NULL},
                            {SW_F32, SW_SHAPE(1100, widths[3]), NULL}};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = deep_step,
-                              .user = n,
-                              .models = &n->model,
-                              .n_models = 1,
-                              .inputs = in,
-                              .n_inputs = 2};
-    sw_plan_info info = {.size = sizeof info};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = deep_step, .user = n, .models = &n->model, .n_models = 1,
+                .inputs = in, .n_inputs = 2);
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     OK(sw_model_create(&n->model, "deep"));
     sw_after(drop_deep, n);
     for (int i = 0; i < 3; i++)
@@ -333,8 +314,8 @@ static void optimizers_count_too(void)
         compare(&plan_of(&n[i], exec, &opts[i], i == 0 ? 29 : 5, 7)->trace, opts[i].kind);
     static net tiled[2];
     for (int check = 0; check < 2; check++) {
-        const sw_optimizer_opts released = {
-            .size = sizeof released, .kind = "sgd", .release = 1, .no_check = !check};
+        const sw_optimizer_opts released =
+            SW_OPTS(sw_optimizer_opts, .kind = "sgd", .release = 1, .no_check = !check);
         compare(&plan_of(&tiled[check], exec, &released, 520, 3)->trace, "sgd in tiles");
     }
     for (int check = 0; check < 2; check++)
@@ -443,7 +424,7 @@ static void what_a_check_does_not_read_costs_nothing(void)
 static void costs_do_not_depend_on_the_machine(void)
 {
     static net n[2];
-    const sw_exec_opts opts = {.size = sizeof opts, .isa = "base", .threads = 3};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = "base", .threads = 3);
     const swi_program *a = plan_of(&n[0], exec_of(NULL), &sgd, 40, 33);
     const swi_program *b = plan_of(&n[1], exec_of(&opts), &sgd, 40, 33);
     CU_ASSERT_EQUAL_FATAL(a->trace.n_nodes, b->trace.n_nodes);
@@ -470,12 +451,8 @@ static void count_outside(uint64_t counts[2])
     static net n;
     sw_exec *exec = exec_of(NULL);
     (void)plan_of(&n, exec, &sgd, 3, 1);
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = use_outside,
-                              .user = &n,
-                              .variant = outside_op,
-                              .models = &n.model,
-                              .n_models = 1};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = use_outside, .user = &n,
+                                     .variant = outside_op, .models = &n.model, .n_models = 1);
     swi_frame *frame = NULL;
     bool fresh;
     CU_ASSERT_EQUAL_FATAL(swi_exec_program(exec, &args, &frame, &fresh), SW_OK);

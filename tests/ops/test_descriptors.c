@@ -208,16 +208,14 @@ static void one_output_of_two_is_enough(void)
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "half"), SW_OK);
     h.a = sw_param_new(model, "a", SW_F32, SW_SHAPE(2), "constant:3");
     h.b = sw_param_new(model, "b", SW_F32, SW_SHAPE(2), "constant:5");
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .keep_gradients = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1);
     CU_ASSERT_EQUAL(sw_optimizer_create(&h.opt, model, &opts), SW_OK);
     for (h.used = 0; h.used < 2; h.used++) {
         float da[2] = {0}, db[2] = {0};
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = use_half,
-                                  .user = &h,
-                                  .models = &model,
-                                  .n_models = 1,
-                                  .variant = (uint64_t)h.used};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = use_half, .user = &h, .models = &model, .n_models = 1,
+                    .variant = (uint64_t)h.used);
         CU_ASSERT_EQUAL(sw_model_ready(model, exec, 1), SW_OK);
         SW_CHECK(sw_run(exec, &args) == SW_OK, "%s", sw_last_error());
         CU_ASSERT_EQUAL(sw_param_gradient(h.a, da, sizeof da), SW_OK);

@@ -55,8 +55,8 @@ static void close_net(void *net_)
 
 static void open_net(net *n, int threads, bool by_knob)
 {
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = threads, .seed = 5};
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 0.01f};
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = threads, .seed = 5);
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f);
     *n = (net){.by_knob = by_knob};
     OK(sw_exec_create(&n->exec, &exec));
     OK(sw_model_create(&n->model, "net"));
@@ -69,14 +69,9 @@ static void open_net(net *n, int threads, bool by_knob)
 
 static sw_status run(net *n, sw_mode mode, uint64_t at, bool immediate)
 {
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = step,
-                              .user = n,
-                              .models = &n->model,
-                              .n_models = 1,
-                              .mode = mode,
-                              .step = at,
-                              .immediate = immediate};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = step, .user = n, .models = &n->model, .n_models = 1,
+                .mode = mode, .step = at, .immediate = immediate);
     return sw_run(n->exec, &args);
 }
 

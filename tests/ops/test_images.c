@@ -43,12 +43,10 @@ static void largest_sizes_do_not_overflow(void)
                     (float)(0.5 - 1.0 / (double)most));
 }
 
-static void up_step(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    const sw_value x = sw_upsample(c, sw_use(c, b->p), 2, SW_BILINEAR);
-    bench_train(c, b, sw_upsample_to(c, sw_upsample(c, x, 2, SW_NEAREST), 37, 33, SW_BILINEAR));
-}
+TRAINS(up_step, sw_upsample_to(c,
+                               sw_upsample(c, sw_upsample(c, sw_use(c, b->p), 2, SW_BILINEAR),
+                                           2, SW_NEAREST),
+                               37, 33, SW_BILINEAR))
 
 static void resampling_has_one_result_for_all_threads(void)
 {
@@ -121,15 +119,15 @@ static void transposed_convolution_refuses_by_name(void)
     static bench b;
     bench_open(&b, 1, SW_SHAPE(2, 4, 3, 3));
     weight_shape = SW_SHAPE(4, 3, 3, 3);
-    opts = (sw_conv_transpose_opts){.size = sizeof opts, .output_pad = 1};
+    opts = SW_OPTS(sw_conv_transpose_opts, .output_pad = 1);
     bench_refused(&b, transpose_step, NULL, 0, "(got output padding 1, stride 1)");
-    opts = (sw_conv_transpose_opts){.size = sizeof opts, .groups = 3};
+    opts = SW_OPTS(sw_conv_transpose_opts, .groups = 3);
     bench_refused(&b, transpose_step, NULL, 0, "(4, 3, 3, 3) with groups 3");
-    opts = (sw_conv_transpose_opts){.size = sizeof opts, .pad = 3};
+    opts = SW_OPTS(sw_conv_transpose_opts, .pad = 3);
     bench_refused(&b, transpose_step, NULL, 0, "padding 3 has no result");
-    opts = (sw_conv_transpose_opts){.size = sizeof opts, .stride = -1};
+    opts = SW_OPTS(sw_conv_transpose_opts, .stride = -1);
     bench_refused(&b, transpose_step, NULL, 0, "stride -1");
-    opts = (sw_conv_transpose_opts){.size = sizeof opts};
+    opts = SW_OPTS(sw_conv_transpose_opts);
     weight_shape = SW_SHAPE(5, 3, 3, 3);
     bench_refused(&b, transpose_step, NULL, 0, "(got (2, 4, 3, 3) and (5, 3, 3, 3)");
 }
@@ -137,7 +135,7 @@ static void transposed_convolution_refuses_by_name(void)
 static void transposed_convolution_has_one_result_for_all_threads(void)
 {
     weight_shape = SW_SHAPE(6, 8, 4, 4);
-    opts = (sw_conv_transpose_opts){.size = sizeof opts, .stride = 2, .pad = 1};
+    opts = SW_OPTS(sw_conv_transpose_opts, .stride = 2, .pad = 1);
     bench_same_for_all_threads(transpose_step, NULL, 0, SW_SHAPE(3, 6, 20, 21), 3 * 6 * 20 * 21,
                                3 * 8 * 40 * 42);
     bench_same_for_all_threads(transpose_step, NULL, 0, SW_SHAPE(70, 6, 4, 5), 70 * 6 * 4 * 5,
@@ -150,7 +148,7 @@ static void the_layer_begins_as_pytorchs(void)
     static float w[6 * 4 * 9], bias[8];
     sw_exec *exec;
     sw_model *model;
-    const sw_conv_transpose_opts two = {.size = sizeof two, .groups = 2};
+    const sw_conv_transpose_opts two = SW_OPTS(sw_conv_transpose_opts, .groups = 2);
     OK(sw_exec_create(&exec, NULL));
     OK(sw_model_create(&model, "layer"));
     const sw_conv_transpose2d layer = sw_conv_transpose2d_new(model, "up", 6, 8, 3, &two);
@@ -281,11 +279,7 @@ static void the_first_wins_and_sums_are_float64(void)
     bench_refused(&b, line_step, NULL, 0, "argmax: axis 2 of a tensor of rank 2");
 }
 
-static void largest_step(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    bench_train(c, b, sw_global_max_pool(c, sw_use(c, b->p)));
-}
+TRAINS(largest_step, sw_global_max_pool(c, sw_use(c, b->p)))
 
 /* An image of any size: a byte says which place won of at most 255, two of more. */
 static void the_largest_place_of_any_image_is_found(void)
@@ -310,11 +304,7 @@ static void the_largest_place_of_any_image_is_found(void)
     }
 }
 
-static void sum_step(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    bench_train(c, b, sw_cumsum(c, sw_use(c, b->p), b->count));
-}
+TRAINS(sum_step, sw_cumsum(c, sw_use(c, b->p), b->count))
 GIVES(sum_axis, sw_cumsum(c, sw_use(c, b->p), b->count))
 
 static void sums_have_one_result_for_all_threads(void)

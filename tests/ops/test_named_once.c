@@ -48,14 +48,9 @@ static void check(sw_exec *exec, job *j, bool fails)
     for (int immediate = 0; immediate < 2; immediate++)
         for (int scope = 0; scope < 2; scope++) {
             j->scope = scope != 0;
-            const sw_run_args args = {.size = sizeof args,
-                                      .fn = apply,
-                                      .user = j,
-                                      .inputs = j->in,
-                                      .n_inputs = j->n,
-                                      .mode = SW_EVAL,
-                                      .immediate = immediate,
-                                      .variant = variant++};
+            const sw_run_args args =
+                SW_OPTS(sw_run_args, .fn = apply, .user = j, .inputs = j->in, .n_inputs = j->n,
+                        .mode = SW_EVAL, .immediate = immediate, .variant = variant++);
             const sw_status status = sw_run(exec, &args);
             SW_CHECK(!fails || status == SW_INVALID, "%s: %s", name, sw_status_name(status));
             if (status != SW_OK)

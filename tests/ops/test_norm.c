@@ -31,7 +31,7 @@ static void close_bench(void *arg)
 
 static void open_bench(bench *b, int threads)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .threads = threads};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads);
     memset(b, 0, sizeof *b);
     b->uses = 1;
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&b->exec, &opts), SW_OK);
@@ -41,7 +41,7 @@ static void open_bench(bench *b, int threads)
 
 static void ready(bench *b, const char *kind)
 {
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = kind, .lr = 0.01f};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = kind, .lr = 0.01f);
     OK(sw_optimizer_create(&b->opt, b->model, &opts));
     OK(sw_model_ready(b->model, b->exec, 3));
 }
@@ -49,15 +49,9 @@ static void ready(bench *b, const char *kind)
 static sw_run_args args_of(bench *b, sw_step_fn *fn, const sw_array *inputs, int n_inputs,
                            sw_mode mode)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = fn,
-                         .user = b,
-                         .models = &b->model,
-                         .n_models = 1,
-                         .inputs = inputs,
-                         .n_inputs = n_inputs,
-                         .mode = mode,
-                         .variant = (uint64_t)b->uses};
+    return SW_OPTS(sw_run_args, .fn = fn, .user = b, .models = &b->model, .n_models = 1,
+                   .inputs = inputs, .n_inputs = n_inputs, .mode = mode,
+                   .variant = (uint64_t)b->uses);
 }
 
 /* ---- running statistics ------------------------------------------------------------------ */
@@ -226,8 +220,8 @@ static void input_and_statistics_are_kept(void)
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         static bench b[sizeof want / sizeof *want];
         size_t kept = 0;
-        const sw_plan_visitor visitor = {
-            .size = sizeof visitor, .to = &kept, .storage = add_saved};
+        const sw_plan_visitor visitor =
+            SW_OPTS(sw_plan_visitor, .to = &kept, .storage = add_saved);
         open_bench(&b[i], 1);
         b[i].make = want[i].make;
         b[i].x = sw_param_new(b[i].model, "x", SW_F32, SW_SHAPE(20, 12, 7, 7), "normal:1");
@@ -253,7 +247,7 @@ static bool step_with(const char *isa, sw_value (*make)(sw_ctx *c, void *user), 
 {
     static float factors[20 * 12 * 49];
     static bench b;
-    const sw_exec_opts opts = {.size = sizeof opts, .isa = isa};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = isa);
     const sw_array in = {SW_F32, y, factors};
     open_bench(&b, 1);
     sw_exec_destroy(b.exec);
@@ -487,7 +481,7 @@ static void wrong_uses_are_refused(void)
     b.batch = sw_batch_norm2d_new(b.model, "norm", 3);
     ready(&b, "sgd");
     for (bad = 0; bad < (int)(sizeof words / sizeof *words); bad++) {
-        sw_plan_info info = {.size = sizeof info};
+        sw_plan_info info = SW_OPTS(sw_plan_info);
         sw_run_args args = args_of(&b, bad_step, &in, 1, SW_TRAIN);
         args.variant = (uint64_t)bad;
         const sw_status status = sw_plan(b.exec, &args, &info);

@@ -10,66 +10,40 @@
 
 /* ---- scalar formulas --------------------------------------------------------------------- */
 
-static float root_of_x(float x)
-{
-    return sw_powf(x, 0.375);
-}
-static float fifth_below(float x)
-{
-    return sw_powf(x, -5.0);
-}
+#define FLOAT(name, ...)                                                                       \
+    static float name(float x)                                                                 \
+    {                                                                                          \
+        return __VA_ARGS__;                                                                    \
+    }
+#define DOUBLE(name, ...)                                                                      \
+    static double name(double x)                                                               \
+    {                                                                                          \
+        return __VA_ARGS__;                                                                    \
+    }
+FLOAT(root_of_x, sw_powf(x, 0.375))
+FLOAT(fifth_below, sw_powf(x, -5.0))
 
-static double below_double(double x)
-{
-    return 0.5 * erfc(-x * 0.70710678118654752440);
-}
-static double bell_double(double x)
-{
-    return exp(-0.5 * x * x) * 0.39894228040143267794;
-}
-static double gelu_double(double x)
-{
-    return x * below_double(x);
-}
-static double gelu_slope_double(double x)
-{
-    return below_double(x) + x * bell_double(x);
-}
-static double sigmoid_double(double x)
-{
-    return x >= 0 ? 1.0 / (1.0 + exp(-x)) : exp(x) / (1.0 + exp(x));
-}
-static double gelu_tanh_double(double x)
-{
-    return x * sigmoid_double(1.5957691216057307117 * (x + 0.044715 * x * x * x));
-}
+DOUBLE(below_double, 0.5 * erfc(-x * 0.70710678118654752440))
+DOUBLE(bell_double, exp(-0.5 * x * x) * 0.39894228040143267794)
+DOUBLE(gelu_double, below_double(x) * x)
+DOUBLE(gelu_slope_double, below_double(x) + x * bell_double(x))
+DOUBLE(sigmoid_double, x >= 0 ? 1.0 / (1.0 + exp(-x)) : exp(x) / (1.0 + exp(x)))
+DOUBLE(gelu_tanh_double, sigmoid_double(1.5957691216057307117 * (x + 0.044715 * x * x * x)) * x)
 static double gelu_tanh_slope_double(double x)
 {
     const double u = 1.5957691216057307117 * (x + 0.044715 * x * x * x);
     const double slope = 1.5957691216057307117 * (1.0 + 0.134145 * x * x);
     return sigmoid_double(u) + x * sigmoid_double(u) * sigmoid_double(-u) * slope;
 }
-static double softplus_double(double x)
-{
-    return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
-}
-static double mish_double(double x)
-{
-    return x * tanh(softplus_double(x));
-}
+DOUBLE(softplus_double, (x > 0 ? x : 0) + log1p(exp(-fabs(x))))
+DOUBLE(mish_double, tanh(softplus_double(x)) * x)
 static double mish_slope_double(double x)
 {
     const double w = tanh(softplus_double(x));
     return w + x * (1.0 - w * w) * sigmoid_double(x);
 }
-static double root_double(double x)
-{
-    return pow(x, 0.375);
-}
-static double fifth_double(double x)
-{
-    return pow(x, -5.0);
-}
+DOUBLE(root_double, pow(x, 0.375))
+DOUBLE(fifth_double, pow(x, -5.0))
 
 /* ulp: of the float nearest to the true value, or to `absolute` where that is larger: for what
  * crosses 0. */
@@ -205,21 +179,12 @@ static void fill(float *to, float low, float high, uint64_t seed)
         to[i] = low + (high - low) * (float)sw_dice_below(&dice, 1u << 24) / (float)(1u << 24);
 }
 
-static void drop_exec(void *arg)
-{
-    sw_exec_destroy(arg);
-}
-static void drop_model(void *arg)
-{
-    sw_model_destroy(arg);
-}
-
 static sw_exec *exec_of(int threads)
 {
     sw_exec *exec = NULL;
-    const sw_exec_opts opts = {.size = sizeof opts, .threads = threads};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads);
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, &opts), SW_OK);
-    sw_after(drop_exec, exec);
+    sw_after((void (*)(void *))sw_exec_destroy, exec);
     return exec;
 }
 
@@ -227,9 +192,10 @@ static sw_model *model_of(use *u)
 {
     sw_model *model = NULL;
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "point"), SW_OK);
-    sw_after(drop_model, model);
+    sw_after((void (*)(void *))sw_model_destroy, model);
     u->x = sw_param_new(model, "x", SW_F32, SW_SHAPE(N), "zeros");
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .keep_gradients = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1);
     CU_ASSERT_EQUAL_FATAL(sw_optimizer_create(&u->optimizer, model, &opts), SW_OK);
     return model;
 }
@@ -240,14 +206,9 @@ static sw_status run_op(sw_exec *exec, sw_model *model, use *u, result *r)
                                {SW_U8, SW_SHAPE(N), numbers.mask},
                                {SW_I32, SW_SHAPE(ROWS), numbers.labels},
                                {SW_F32, SW_SHAPE(N), numbers.w}};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = step,
-                              .user = u,
-                              .models = &model,
-                              .n_models = 1,
-                              .inputs = inputs,
-                              .n_inputs = 4,
-                              .variant = u->op};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = step, .user = u, .models = &model, .n_models = 1,
+                .inputs = inputs, .n_inputs = 4, .variant = u->op);
     const size_t y_bytes = (point_list[u->op].is_loss ? 1 : N) * sizeof(float);
     memset(r, 0, sizeof *r);
     SW_TRY(sw_model_ready(model, exec, 1));
@@ -412,42 +373,20 @@ static void each_op_keeps_the_least(void)
 
 /* ---- refusals ---------------------------------------------------------------------------- */
 
-static void bad_bounds(sw_ctx *c, void *user)
-{
-    (void)user;
-    sw_clamp(c, sw_input(c, 0), 1.0f, 0.5f);
-}
-static void bad_delta(sw_ctx *c, void *user)
-{
-    (void)user;
-    sw_huber(c, sw_input(c, 0), sw_input(c, 0), 0.0f);
-}
-static void bad_exponent(sw_ctx *c, void *user)
-{
-    (void)user;
-    sw_pow(c, sw_input(c, 0), NAN);
-}
-static void bad_mask(sw_ctx *c, void *user)
-{
-    (void)user;
-    sw_where(c, sw_input(c, 0), sw_input(c, 0), sw_input(c, 0));
-}
-static void bad_shapes(sw_ctx *c, void *user)
-{
-    (void)user;
-    sw_div(c, sw_input(c, 0), sw_reshape(c, sw_input(c, 0), SW_SHAPE(2, 7)));
-}
-static void bad_smoothing(sw_ctx *c, void *user)
-{
-    (void)user;
-    sw_softmax_ce_with(c, sw_reshape(c, sw_input(c, 0), SW_SHAPE(7, 2)), sw_input(c, 1), 1.5f,
-                       -100);
-}
-static void bad_pair(sw_ctx *c, void *user)
-{
-    (void)user;
-    sw_l1(c, sw_input(c, 0), sw_reshape(c, sw_input(c, 0), SW_SHAPE(2, 7)));
-}
+#define BAD(name, ...)                                                                         \
+    static void name(sw_ctx *c, void *user)                                                    \
+    {                                                                                          \
+        (void)user;                                                                            \
+        __VA_ARGS__;                                                                           \
+    }
+BAD(bad_bounds, sw_clamp(c, sw_input(c, 0), 1.0f, 0.5f))
+BAD(bad_delta, sw_huber(c, sw_input(c, 0), sw_input(c, 0), 0.0f))
+BAD(bad_exponent, sw_pow(c, sw_input(c, 0), NAN))
+BAD(bad_mask, sw_where(c, sw_input(c, 0), sw_input(c, 0), sw_input(c, 0)))
+BAD(bad_shapes, sw_div(c, sw_input(c, 0), sw_reshape(c, sw_input(c, 0), SW_SHAPE(2, 7))))
+BAD(bad_smoothing, sw_softmax_ce_with(c, sw_reshape(c, sw_input(c, 0), SW_SHAPE(7, 2)),
+                                      sw_input(c, 1), 1.5f, -100))
+BAD(bad_pair, sw_l1(c, sw_input(c, 0), sw_reshape(c, sw_input(c, 0), SW_SHAPE(2, 7))))
 
 static void bad_numbers_are_refused_by_name(void)
 {
@@ -468,8 +407,8 @@ static void bad_numbers_are_refused_by_name(void)
     const uint8_t labels[7] = {0};
     const sw_array inputs[] = {{SW_F32, SW_SHAPE(14), x}, {SW_U8, SW_SHAPE(7), labels}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const sw_run_args args = {
-            .size = sizeof args, .fn = cases[i].fn, .inputs = inputs, .n_inputs = 2};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = cases[i].fn, .inputs = inputs, .n_inputs = 2);
         CU_ASSERT_EQUAL(sw_run(exec, &args), SW_INVALID);
         SW_CHECK(strstr(sw_last_error(), cases[i].says) != NULL, "%s, not %s", sw_last_error(),
                  cases[i].says);

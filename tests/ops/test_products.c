@@ -53,11 +53,7 @@ static void heads_have_one_result_for_all_threads(void)
 }
 
 /* One weight for many matrices, and one matrix alone: tiles of one product. */
-static void weight_step(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    bench_train(c, b, sw_matmul(c, sw_input(c, 0), sw_use(c, b->p)));
-}
+TRAINS(weight_step, sw_matmul(c, sw_input(c, 0), sw_use(c, b->p)))
 
 static void one_weight_has_one_result_for_all_threads(void)
 {
@@ -71,12 +67,8 @@ static void one_weight_has_one_result_for_all_threads(void)
 }
 
 /* The axis in front is the inner one in memory: no long matrix, but the same rows. */
-static void turned_step(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    const sw_value x = sw_permute(c, sw_input(c, 0), (int[]){1, 0, 2}, 3);
-    bench_train(c, b, sw_matmul(c, x, sw_use(c, b->p)));
-}
+TRAINS(turned_step,
+       sw_matmul(c, sw_permute(c, sw_input(c, 0), (int[]){1, 0, 2}, 3), sw_use(c, b->p)))
 
 /* Axes in front that are one long matrix: the same bits as that matrix. */
 static void rows_in_front_are_rows(void)

@@ -47,7 +47,8 @@ static void open_bench(bench *b)
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&b->exec, NULL), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&b->model, "bench"), SW_OK);
     b->p = sw_param_new(b->model, "p", SW_F32, SW_SHAPE(2), "constant:3");
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .keep_gradients = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1);
     CU_ASSERT_EQUAL_FATAL(sw_optimizer_create(&b->opt, b->model, &opts), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_ready(b->model, b->exec, 1), SW_OK);
     sw_after(close_bench, b);
@@ -56,20 +57,14 @@ static void open_bench(bench *b)
 static sw_run_args args_of(bench *b)
 {
     static uint64_t variant; /* `make` is no part of a program's key */
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = b,
-                         .models = &b->model,
-                         .n_models = 1,
-                         .inputs = b->inputs,
-                         .n_inputs = b->n_inputs,
-                         .variant = ++variant};
+    return SW_OPTS(sw_run_args, .fn = step, .user = b, .models = &b->model, .n_models = 1,
+                   .inputs = b->inputs, .n_inputs = b->n_inputs, .variant = ++variant);
 }
 
 /* Planning must give `status` with a message that has `op` and `word`. */
 static void refused(bench *b, sw_status status, const char *op, const char *word)
 {
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     const sw_run_args args = args_of(b);
     const sw_status got = sw_plan(b->exec, &args, &info);
     SW_CHECK(got == status && strstr(sw_last_error(), op) != NULL &&
@@ -321,18 +316,18 @@ static void groups_that_do_not_fit_are_refused(void)
     const sw_array arrays[] = {{SW_F32, SW_SHAPE(2, 6, 5, 5), NULL},
                                {SW_F32, SW_SHAPE(4, 3, 3, 3), NULL}};
     b.inputs = arrays, b.n_inputs = 2, b.make = conv_with;
-    conv_opts = (sw_conv_opts){.size = sizeof conv_opts, .groups = 3};
+    conv_opts = SW_OPTS(sw_conv_opts, .groups = 3);
     refused(&b, SW_INVALID, "conv2d", "(got (2, 6, 5, 5) and (4, 3, 3, 3) with groups 3)");
     conv_opts.groups = -1;
     refused(&b, SW_INVALID, "conv2d", "groups -1");
-    conv_opts = (sw_conv_opts){.size = sizeof conv_opts, .groups = 2, .dilation = 3};
+    conv_opts = SW_OPTS(sw_conv_opts, .groups = 2, .dilation = 3);
     refused(&b, SW_INVALID, "conv2d", "dilation 3 is larger than input (2, 6, 5, 5)");
     conv_opts.size = 0;
     refused(&b, SW_INVALID, "conv2d", "set it to sizeof(sw_conv_opts)");
     const sw_array odd[] = {{SW_F32, SW_SHAPE(2, 6, 5, 5), NULL},
                             {SW_F32, SW_SHAPE(5, 3, 3, 3), NULL}};
     b.inputs = odd;
-    conv_opts = (sw_conv_opts){.size = sizeof conv_opts, .groups = 2};
+    conv_opts = SW_OPTS(sw_conv_opts, .groups = 2);
     refused(&b, SW_INVALID, "conv2d", "(got 5 channels and 2 groups)");
 }
 
@@ -351,7 +346,7 @@ static void layers_of_huge_sizes_are_refused(void)
     CU_ASSERT_NOT_EQUAL(sw_model_ready(model, exec, 1), SW_OK);
     sw_model_destroy(model);
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "grouped"), SW_OK);
-    const sw_conv_opts three = {.size = sizeof three, .groups = 3};
+    const sw_conv_opts three = SW_OPTS(sw_conv_opts, .groups = 3);
     (void)sw_conv2d_new_with(model, "conv", 6, 4, 3, &three);
     CU_ASSERT_EQUAL(sw_model_ready(model, exec, 1), SW_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "6 to 4 channels in 3 groups"));
@@ -395,12 +390,8 @@ static void views_stay_on_their_input(void)
 {
     static bench b; /* closed after the test */
     open_bench(&b);
-    const sw_op_desc d = {.size = sizeof d,
-                          .n_in = 1,
-                          .n_out = 1,
-                          .infer = infer_view,
-                          .view = any_view,
-                          .no_gradient = 1};
+    const sw_op_desc d = SW_OPTS(sw_op_desc, .n_in = 1, .n_out = 1, .infer = infer_view,
+                                 .view = any_view, .no_gradient = 1);
     b.op = added(d, "outside.any view");
     b.make = by_op;
     view_as(&b, 2, 0, 1, SW_OK);

@@ -7,16 +7,10 @@
 static sw_plan_info plan_of(bench *b, sw_step_fn *fn, const sw_array *inputs, int n_inputs,
                             sw_mode mode)
 {
-    sw_plan_info info = {.size = sizeof info};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = fn,
-                              .user = b,
-                              .models = &b->model,
-                              .n_models = 1,
-                              .inputs = inputs,
-                              .n_inputs = n_inputs,
-                              .mode = mode,
-                              .variant = (uint64_t)b->count};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = fn, .user = b, .models = &b->model,
+                                     .n_models = 1, .inputs = inputs, .n_inputs = n_inputs,
+                                     .mode = mode, .variant = (uint64_t)b->count);
     OK(sw_plan(b->exec, &args, &info));
     return info;
 }
@@ -173,20 +167,14 @@ static const sw_array *ce_inputs(void)
 static void ce_run(ce_use *u, int threads, const char *isa, int immediate, ce_result *to)
 {
     bench *b = &u->bench;
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = threads, .seed = 11, .isa = isa};
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = threads, .seed = 11, .isa = isa);
     bench_open(b, threads, SW_SHAPE(TOKENS + CLASSES + BIAS_ROWS, FEATURES));
     sw_exec_destroy(b->exec);
     b->exec = NULL;
     OK(sw_exec_create(&b->exec, &exec));
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = ce_step,
-                              .user = u,
-                              .models = &b->model,
-                              .n_models = 1,
-                              .inputs = ce_inputs(),
-                              .n_inputs = 1,
-                              .mode = SW_TRAIN,
-                              .immediate = immediate};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = ce_step, .user = u, .models = &b->model, .n_models = 1,
+                .inputs = ce_inputs(), .n_inputs = 1, .mode = SW_TRAIN, .immediate = immediate);
     OK(sw_run(b->exec, &args));
     to->loss = bench_output(b, "loss", 1)[0];
     OK(sw_param_gradient(b->p, to->gradient, sizeof to->gradient));

@@ -54,7 +54,7 @@ static void close_bench(void *arg)
 static void open_bench(bench *b, uint32_t op, int n_in, const sw_shape *shapes)
 {
     static const char *const names[] = {"a", "b", "c"};
-    const sw_exec_opts one = {.size = sizeof one, .seed = 3, .no_rebuild = 1};
+    const sw_exec_opts one = SW_OPTS(sw_exec_opts, .seed = 3, .no_rebuild = 1);
     *b = (bench){.op = op, .wanted = 7, .n_in = n_in, .n_opt = 2};
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&b->exec, &one), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&b->model, "bench"), SW_OK);
@@ -62,12 +62,9 @@ static void open_bench(bench *b, uint32_t op, int n_in, const sw_shape *shapes)
     for (int i = 0; i < n_in; i++)
         b->p[i] = sw_param_new(b->model, names[i], SW_F32, shapes[i], "normal:1");
     for (int k = 0; k < 2; k++) {
-        const sw_optimizer_opts opts = {.size = sizeof opts,
-                                        .kind = "sgd",
-                                        .keep_gradients = 1,
-                                        .no_check = 1,
-                                        .params = b->p + k,
-                                        .n_params = k == 0 ? 1 : (size_t)n_in - 1};
+        const sw_optimizer_opts opts =
+            SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1, .no_check = 1,
+                    .params = b->p + k, .n_params = k == 0 ? 1 : (size_t)n_in - 1);
         OK(sw_optimizer_create(&b->opt[k], b->model, &opts));
     }
     OK(sw_model_ready(b->model, b->exec, 1));
@@ -75,14 +72,8 @@ static void open_bench(bench *b, uint32_t op, int n_in, const sw_shape *shapes)
 
 static sw_run_args args_of(bench *b, int immediate)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = b,
-                         .models = &b->model,
-                         .n_models = 1,
-                         .mode = SW_TRAIN,
-                         .immediate = immediate,
-                         .variant = b->variant};
+    return SW_OPTS(sw_run_args, .fn = step, .user = b, .models = &b->model, .n_models = 1,
+                   .mode = SW_TRAIN, .immediate = immediate, .variant = b->variant);
 }
 
 static void freeze_all_but(bench *b, uint32_t wanted)
@@ -132,7 +123,7 @@ static void witnesses_agree(bench *b, const char *name, uint32_t wanted)
 {
     const sw_run_args args = args_of(b, 0);
     const uint32_t which = SW_WITNESS_ALL;
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     OK(sw_witness(b->exec, &args, which, &seen));
     SW_CHECK(seen.agreed == which, "%s, 0x%x: %s", name, wanted, seen.first_fault);
 }
@@ -291,7 +282,7 @@ static void the_message_names_the_input_and_the_reason(void)
     static const sw_shape vectors[] = {{1, {4}}, {1, {4}}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         static bench b[2]; /* closed after the test */
-        sw_plan_info plan = {.size = sizeof plan};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
         sw_op_desc d = outside_joint;
         d.grads = rows[i].grads;
         open_bench(&b[i], added(&d, rows[i].op), 2, vectors);
