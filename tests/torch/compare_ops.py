@@ -107,7 +107,7 @@ def point_pairs(t, mask, labels):
 
 def points():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "ops", "pointwise_list.h"), encoding="utf-8") as file:
-        listed = re.findall(r'^    \{"(\w+)", point_\w+, ([-.\d]+)f, ([-.\d]+)f, ([01])\}', file.read(), flags=re.M)
+        listed = re.findall(r"^    ROW\((\w+), ([-.\d]+)f, ([-.\d]+)f, ([01]),", file.read(), flags=re.M)
     draw, n = np.random.default_rng(20), ROWS * CLASSES
     inputs = [draw.uniform(0.1, 1, n).astype("float32"), draw.integers(0, 2, n).astype("uint8"), draw.integers(0, CLASSES, ROWS).astype("int32"),
               draw.uniform(-1, 1, n).astype("float32")]
