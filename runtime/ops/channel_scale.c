@@ -40,45 +40,28 @@ static sw_status forward(const sw_launch *l)
     return SW_OK;
 }
 
-/* in: dy, x, s; out: dx, ds */
-static sw_status both_kernel(const sw_launch *l)
+/* dy is operand 0; x, s, dx and ds are these operands, -1: none. */
+static sw_status make(const sw_launch *l, int x, int s, int dx, int ds)
 {
     sw_scale_args a = args_of(&l->in[0].type);
     a.dy = swi_in(l, 0);
-    a.x = swi_in(l, 1);
-    a.s = swi_in(l, 2);
-    a.dx = swi_out(l, 0);
-    a.ds = swi_out(l, 1);
-    a.add_dx = swi_adds(l, 0);
-    a.add_ds = swi_adds(l, 1);
+    a.x = x >= 0 ? swi_in(l, x) : NULL;
+    a.s = s >= 0 ? swi_in(l, s) : NULL;
+    if (dx >= 0) {
+        a.dx = swi_out(l, dx);
+        a.add_dx = swi_adds(l, dx);
+    }
+    if (ds >= 0) {
+        a.ds = swi_out(l, ds);
+        a.add_ds = swi_adds(l, ds);
+    }
     sw_dense(l->isa)->channel_scale_grad(&a, l->par);
     return SW_OK;
 }
 
-/* in: dy, s; out: dx */
-static sw_status dx_kernel(const sw_launch *l)
-{
-    sw_scale_args a = args_of(&l->in[0].type);
-    a.dy = swi_in(l, 0);
-    a.s = swi_in(l, 1);
-    a.dx = swi_out(l, 0);
-    a.add_dx = swi_adds(l, 0);
-    sw_dense(l->isa)->channel_scale_grad(&a, l->par);
-    return SW_OK;
-}
-
-/* in: dy, x; out: ds */
-static sw_status ds_kernel(const sw_launch *l)
-{
-    sw_scale_args a = args_of(&l->in[0].type);
-    a.dy = swi_in(l, 0);
-    a.x = swi_in(l, 1);
-    a.ds = swi_out(l, 0);
-    a.add_ds = swi_adds(l, 0);
-    sw_dense(l->isa)->channel_scale_grad(&a, l->par);
-    return SW_OK;
-}
-
+KERNEL(both_kernel, make(l, 1, 2, 0, 1))
+KERNEL(dx_kernel, make(l, -1, 1, 0, -1))
+KERNEL(ds_kernel, make(l, 1, -1, -1, 0))
 COUNT(both_operations, swi_count_per_element(&info->in[0], 3))
 COUNT(dx_operations, swi_count_per_element(&info->in[0], 1))
 COUNT(ds_operations, swi_count_per_element(&info->in[0], 2))

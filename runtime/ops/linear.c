@@ -41,23 +41,24 @@ static size_t forward_bytes(const sw_kernel_info *info)
     return sw_dense(info->isa)->gemm_bytes(x->dim[0], w->dim[0], x->dim[1], false);
 }
 
-static sw_status forward(const sw_launch *l)
+/* Operand a (m, k) by operand b (k, n), with these steps of rows and columns. */
+static sw_status multiply(const sw_launch *l, sw_gemm g, int a, int b, const float *bias)
 {
-    const sw_shape *x = &l->in[0].type.shape, *w = &l->in[1].type.shape;
-    const sw_gemm g = {.c = swi_out(l, 0),
-                       .a = swi_in(l, 0),
-                       .a_row = x->dim[1],
-                       .a_col = 1,
-                       .b = swi_in(l, 1),
-                       .b_row = 1,
-                       .b_col = w->dim[1],
-                       .bias = l->n_in > 2 ? swi_in(l, 2) : NULL,
-                       .m = x->dim[0],
-                       .n = w->dim[0],
-                       .k = x->dim[1],
-                       .accumulate = swi_adds(l, 0)};
+    g.c = swi_out(l, 0);
+    g.a = swi_in(l, a);
+    g.b = swi_in(l, b);
+    g.bias = bias;
+    g.accumulate = swi_adds(l, 0);
     sw_dense(l->isa)->gemm(&g, l->scratch, l->par);
     return SW_OK;
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    const int64_t *x = l->in[0].type.shape.dim, *w = l->in[1].type.shape.dim;
+    const sw_gemm g = {
+        .a_row = x[1], .a_col = 1, .b_row = 1, .b_col = w[1], .m = x[0], .n = w[0], .k = x[1]};
+    return multiply(l, g, 0, 1, l->n_in > 2 ? swi_in(l, 2) : NULL);
 }
 
 /* in: w (out, in), dy (batch, out). w may be a range of columns of a larger matrix. */
@@ -75,20 +76,15 @@ static uint64_t dx_operations(const sw_kernel_info *info)
 
 static sw_status dx_kernel(const sw_launch *l)
 {
-    const sw_shape *w = &l->in[0].type.shape, *dy = &l->in[1].type.shape;
-    const sw_gemm g = {.c = swi_out(l, 0),
-                       .a = swi_in(l, 1),
-                       .a_row = dy->dim[1],
+    const int64_t *w = l->in[0].type.shape.dim, *dy = l->in[1].type.shape.dim;
+    const sw_gemm g = {.a_row = dy[1],
                        .a_col = 1,
-                       .b = swi_in(l, 0),
                        .b_row = l->in[0].stride[0],
                        .b_col = 1,
-                       .m = dy->dim[0],
-                       .n = w->dim[1],
-                       .k = w->dim[0],
-                       .accumulate = swi_adds(l, 0)};
-    sw_dense(l->isa)->gemm(&g, l->scratch, l->par);
-    return SW_OK;
+                       .m = dy[0],
+                       .n = w[1],
+                       .k = w[0]};
+    return multiply(l, g, 1, 0, NULL);
 }
 
 /* in: x (batch, in), dy (batch, out). dy may be a range of columns of a larger matrix: what is
@@ -107,20 +103,15 @@ static uint64_t dw_operations(const sw_kernel_info *info)
 
 static sw_status dw_kernel(const sw_launch *l)
 {
-    const sw_shape *x = &l->in[0].type.shape, *dy = &l->in[1].type.shape;
-    const sw_gemm g = {.c = swi_out(l, 0),
-                       .a = swi_in(l, 1),
-                       .a_row = 1,
+    const int64_t *x = l->in[0].type.shape.dim, *dy = l->in[1].type.shape.dim;
+    const sw_gemm g = {.a_row = 1,
                        .a_col = l->in[1].stride[0],
-                       .b = swi_in(l, 0),
-                       .b_row = x->dim[1],
+                       .b_row = x[1],
                        .b_col = 1,
-                       .m = dy->dim[1],
-                       .n = x->dim[1],
-                       .k = x->dim[0],
-                       .accumulate = swi_adds(l, 0)};
-    sw_dense(l->isa)->gemm(&g, l->scratch, l->par);
-    return SW_OK;
+                       .m = dy[1],
+                       .n = x[1],
+                       .k = x[0]};
+    return multiply(l, g, 1, 0, NULL);
 }
 
 /* in: dy */

@@ -45,65 +45,37 @@ static sw_status forward(const sw_launch *l)
 
 COUNT(operations, swi_count_per_element(&info->out[0], SWI_SWISH + 1))
 
-/* in: a, b, dy */
-static sw_status both_kernel(const sw_launch *l)
+/* in: a, b, dy (both, da), or the one tensor and dy (its gradient has both); a, dy (db) */
+static sw_status gradient(const sw_launch *l, bool da, bool db)
 {
-    sw_glu g = operands(l, 2);
-    g.dy = swi_in(l, 2);
-    g.da = swi_out(l, 0);
-    g.db = swi_out(l, 1);
+    const bool one = da && l->n_in == 2;
+    sw_glu g = operands(l, one ? 1 : 2);
+    g.dy = swi_in(l, l->n_in - 1);
+    g.da = da ? swi_out(l, 0) : NULL;
+    g.db = one ? swi_out(l, 0) + g.cols : db ? swi_out(l, da) : NULL;
     g.add_a = swi_adds(l, 0);
-    g.add_b = swi_adds(l, 1);
+    g.add_b = swi_adds(l, da && db);
     sw_pointwise(l->isa)->swiglu_grad(&g, l->par);
     return SW_OK;
 }
 
-/* in: a, b, dy; or the one tensor (its gradient has both), and dy */
-static sw_status da_kernel(const sw_launch *l)
-{
-    const int n = l->n_in - 1;
-    sw_glu g = operands(l, n);
-    g.dy = swi_in(l, n);
-    g.da = swi_out(l, 0);
-    g.db = n == 1 ? swi_out(l, 0) + g.cols : NULL;
-    g.add_a = g.add_b = swi_adds(l, 0);
-    sw_pointwise(l->isa)->swiglu_grad(&g, l->par);
-    return SW_OK;
-}
-
-/* in: a, dy */
-static sw_status db_kernel(const sw_launch *l)
-{
-    sw_glu g = operands(l, 2);
-    g.dy = swi_in(l, 1);
-    g.db = swi_out(l, 0);
-    g.add_b = swi_adds(l, 0);
-    sw_pointwise(l->isa)->swiglu_grad(&g, l->par);
-    return SW_OK;
-}
+KERNEL(both_kernel, gradient(l, true, true))
+KERNEL(da_kernel, gradient(l, true, false))
+KERNEL(db_kernel, gradient(l, false, true))
 
 /* dy b times the slope of swish, as swish counts it; dy times swish. */
-static uint64_t da_per_element(void)
-{
-    return SWI_SWISH_SLOPE + 2;
-}
+enum { DA = SWI_SWISH_SLOPE + 2, DB = SWI_SWISH + 1 };
 
-static uint64_t db_per_element(void)
-{
-    return SWI_SWISH + 1;
-}
-
-COUNT(both_operations,
-      swi_count_per_element(&info->out[0], da_per_element() + db_per_element()))
+COUNT(both_operations, swi_count_per_element(&info->out[0], DA + DB))
 
 static uint64_t da_operations(const sw_kernel_info *info)
 {
     if (info->n_in == 2)
-        return swi_count_per_element(&info->in[1], da_per_element() + db_per_element());
-    return swi_count_per_element(&info->out[0], da_per_element());
+        return swi_count_per_element(&info->in[1], DA + DB);
+    return swi_count_per_element(&info->out[0], DA);
 }
 
-COUNT(db_operations, swi_count_per_element(&info->out[0], db_per_element()))
+COUNT(db_operations, swi_count_per_element(&info->out[0], DB))
 
 static sw_status reference(const sw_reference *r)
 {
