@@ -321,113 +321,11 @@ static void every_mode_has_its_shares(void)
     has_shares(object_of("plan --json --immediate --batch 9"), "plan", false);
 }
 
-/* ---- bench ------------------------------------------------------------------------------- */
-
-static bool near(double a, double b)
-{
-    return fabs(a - b) <= 1e-9 * (1.0 + fabs(b));
-}
-
-/* A summary of n times, in order. */
-static const json_t *summary(const json_t *object, const char *key, double n)
-{
-    const json_t *s = json_object_get(object, key);
-    SW_CHECK(number(s, "n") == n && number(s, "min_ns") > 0 &&
-                 number(s, "min_ns") <= number(s, "median_ns") &&
-                 number(s, "median_ns") <= number(s, "p99_ns") &&
-                 number(s, "p99_ns") <= number(s, "max_ns"),
-             "%s: n %g, %g, %g, %g, %g ns", key, number(s, "n"), number(s, "min_ns"),
-             number(s, "median_ns"), number(s, "p99_ns"), number(s, "max_ns"));
-    return s;
-}
-
-static void check_recorded(const json_t *root, const char *name, double n)
-{
-    static const char *const keys[] = {"none", "file_off", "file_on", "op_clocks"};
-    const json_t *subject = json_object_get(root, name);
-    const double base = number(summary(subject, "none", n), "median_ns");
-    for (int i = 0; i < 4; i++) {
-        char key[64];
-        const double median = number(summary(subject, keys[i], n), "median_ns");
-        snprintf(key, sizeof key, "%s_percent", keys[i]);
-        SW_CHECK(near(number(subject, key), 100.0 * (median - base) / base), "%s %s", name,
-                 key);
-    }
-}
-
-static void bench_record_agrees_with_itself(void)
-{
-    const json_t *root = object_of("bench record --json --steps 40 --batch 16");
-    check_recorded(root, "small", 40);
-    check_recorded(root, "lenet5", 4);
-}
-
-/* One event is the difference of two loops' medians, by the events of a loop. */
-static void bench_profiler_agrees_with_itself(void)
-{
-    static const char *const loops[][2] = {{"event", "empty_loop"},
-                                           {"edge", "empty_loop"},
-                                           {"nvtx_range", "empty_loop"},
-                                           {"arena_watched", "arena_alone"},
-                                           {"arena_logged", "arena_alone"}};
-    const json_t *root =
-        object_of("bench profiler --json --rounds 20 --steps 4 --batch 16 --events 10000");
-    const json_t *times = json_object_get(root, "loops");
-    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
-        const double with = number(summary(times, loops[i][0], 20), "median_ns");
-        const double without = number(summary(times, loops[i][1], 20), "median_ns");
-        SW_CHECK(near(number(json_object_get(root, "each_ns"), loops[i][0]),
-                      (with - without) / number(root, "per_loop")),
-                 "%s", loops[i][0]);
-    }
-    (void)summary(json_object_get(root, "lenet5"), "events", 4);
-    CU_ASSERT_EQUAL(number(root, "dump_events"), 10000);
-    CU_ASSERT(number(root, "dump_bytes") > 10000 * 5 * 2);
-    CU_ASSERT(near(number(root, "dump_event_ns"),
-                   number(summary(root, "dump", 5), "median_ns") / 10000));
-}
-
-static void bench_speed_and_plan_say_what_they_timed(void)
-{
-    const json_t *speed = object_of("bench speed --json --steps 4 --batch 32 --threads 2");
-    (void)summary(speed, "step", 4);
-    CU_ASSERT_EQUAL(number(speed, "batch"), 32);
-    CU_ASSERT_EQUAL(number(speed, "threads"), 2);
-    const json_t *plan = object_of("bench plan --json --steps 5 --batch 64 --threads 1");
-    (void)summary(plan, "plan", 5);
-    CU_ASSERT_EQUAL(number(plan, "batch"), 64);
-    CU_ASSERT_EQUAL(number(plan, "threads"), 1);
-}
-
-static void benches_print_tables(void)
-{
-    static const struct {
-        const char *words, *says;
-    } benches[] = {{"bench record --steps 10 --batch 8", "op clocks"},
-                   {"bench profiler --rounds 3 --steps 2 --batch 8 --events 999", "999 events"},
-                   {"bench speed --steps 2 --batch 8", "median"},
-                   {"bench plan --steps 2 --batch 8", "median"}};
-    static sw_outcome printed;
-    for (size_t i = 0; i < sizeof benches / sizeof *benches; i++) {
-        program_run(&printed, benches[i].words, NULL);
-        SW_CHECK(printed.status == 0 && strstr(printed.out, benches[i].says) != NULL &&
-                     printed.err[0] == '\0',
-                 "%s: status %d: %s%s", benches[i].words, printed.status, printed.out,
-                 printed.err);
-    }
-}
-
 static const sw_test tests[] = {
     {"train prints the keys of the interface", train_has_its_keys},
     {"a run with checkpoints has their keys", a_run_with_checkpoints_has_their_keys},
     {"plan prints the keys of the interface", plan_has_its_keys},
     {"what is planned is what the witnesses observe", the_plan_is_what_witnesses_observe},
     {"every mode has its roles and layers", every_mode_has_its_shares},
-    {"bench record: percents are those of its times", bench_record_agrees_with_itself},
-    {"bench profiler: what an event costs is a difference of its loops",
-     bench_profiler_agrees_with_itself},
-    {"bench speed and bench plan say what they timed",
-     bench_speed_and_plan_say_what_they_timed},
-    {"every bench prints a table", benches_print_tables},
 };
 SW_SUITE("results", tests)

@@ -1,122 +1,116 @@
-/* The measurements of `stepwell bench`. Each compares within one run, interleaved, and shows
- * minimum and median: this kind of machine changes speed by a half from one second to the next.
- */
+/* `stepwell bench`: one harness. A bench is a table of options and a function that measures;
+ * what it finds are rows of structs, which a table of fields describes, and one printer writes
+ * them as text or as JSON. Each compares within one run, in turns, by minimum and median: this
+ * kind of machine changes speed by a half from one second to the next. */
 #ifndef STEPWELL_BENCH_H
 #define STEPWELL_BENCH_H
 
 #include "tools/job/result.h"
+#include <math.h>
+#include <stddef.h>
 
-int bench_record(int argc, char **argv);
-int bench_nvtx(int argc, char **argv);
-int bench_profiler(int argc, char **argv);
-int bench_speed(int argc, char **argv);
-int bench_products(int argc, char **argv);
-int bench_plan(int argc, char **argv);
-int bench_place(int argc, char **argv);
-int bench_budget(int argc, char **argv);
-int bench_checkpoint(int argc, char **argv);
-int bench_device(int argc, char **argv);
-int bench_accuracy(int argc, char **argv);
-int bench_es(int argc, char **argv);
+/* ---- a bench ----------------------------------------------------------------------------- */
 
-/* Options shared by commands that time steps, in the order of their help: --batch, --threads,
- * --json and --quiet. */
+typedef struct bench_field bench_field;
+
+/* A run of one. */
 typedef struct {
-    int64_t batch, threads;
+    int64_t threads; /* these three are options of every bench */
     bool json, quiet;
-} bench_common;
-/* Read a command line of these, after the command's own n options (at most 8): CLI_GO or an
- * exit status. */
-int bench_parse(const char *name, const char *about, const cli_option *own, int n,
-                bench_common *common, int argc, char **argv);
+    bool input;               /* what fails now is a file that is read */
+    int code;                 /* the exit status where nothing fails; CLI_DONE */
+    sw_json out;              /* with --json */
+    const char *open;         /* the array that rows go to; NULL: none */
+    const bench_field *shown; /* of the last row of text */
+    char heading[2000];       /* text before the next row: a run that fails before has none */
+} bench;
 
-/* bench plan --prove. */
 typedef struct {
-    int64_t largest, threads, nodes; /* batches 1 to largest; nodes of the longer search */
-    bool json, quiet;
-} bench_prove_opts;
-int bench_prove(const bench_prove_opts *opts);
+    const char *name, *about;
+    const char *line;  /* of the list of all */
+    const char *usage; /* NULL: "[options]" */
+    const char *notes;
+    const char *threads; /* where none are given; NULL: 2 */
+    const cli_option *options;
+    int n_options; /* at most 16 */
+    const char **files;
+    int max_files;
+    int (*check)(
+        bench *b); /* whether options fit together: CLI_GO or an exit status; or NULL */
+    sw_status (*run)(bench *b);
+} bench_command;
+#define BENCH_OPTIONS(table)                                                                   \
+    .options = (table), .n_options = (int)(sizeof(table) / sizeof *(table))
 
-/* A perceptron of 5,034 parameters (40-64-32-10) with Adam, one exec, and a fixed batch: small
- * enough that whatever a step costs besides arithmetic shows. */
+extern const bench_command bench_speed, bench_products, bench_plan, bench_budget, bench_place,
+    bench_es, bench_accuracy, bench_overhead, bench_device;
+
+/* ---- rows -------------------------------------------------------------------------------- */
+
+typedef enum {
+    BENCH_WORD,   /* const char *; NULL: absent, as BENCH_NONE and NaN are */
+    BENCH_COUNT,  /* int64_t or uint64_t */
+    BENCH_BYTES,  /* the same */
+    BENCH_NS,     /* the same */
+    BENCH_REAL,   /* double */
+    BENCH_TIME,   /* double, nanoseconds */
+    BENCH_FLAG,   /* bool */
+    BENCH_TIMES,  /* cli_summary, of which text has minimum and median; n 0: absent */
+    BENCH_SPREAD, /* the same, of which text has p99 and maximum too */
+    BENCH_KINDS
+} bench_kind;
+#define BENCH_NONE INT64_MIN
+
+/* A member of a row: its key in JSON, and where it is. head: of its column; NULL: in JSON
+ * alone. */
+struct bench_field {
+    const char *key;
+    bench_kind kind;
+    size_t at;
+    const char *head;
+    int width; /* of a column of words; 0: of the others */
+};
+/* Of a struct; the key is the member's name. The second is of one that is called `row`. */
+#define BENCH_OF(type, kind, key, head, width)                                                 \
+    {                                                                                          \
+#key, BENCH_##kind, offsetof(type, key), head, width                                   \
+    }
+#define BENCH_FIELD(kind, key, head, width) BENCH_OF(row, kind, key, head, width)
+
+/* Append rows to the array `key`. */
+void bench_put_rows(bench *b, const char *key, const bench_field *fields, int n_fields,
+                    const void *rows, int64_t n, size_t row_bytes);
+#define bench_rows(b, key, fields, rows, n)                                                    \
+    bench_put_rows(b, key, fields, (int)(sizeof(fields) / sizeof *(fields)), rows, n,          \
+                   sizeof *(rows))
+/* Members of the object itself; in text a line before the next row, without --quiet. */
+void bench_put_facts(bench *b, const bench_field *fields, int n_fields, const void *facts);
+#define bench_facts(b, fields, facts)                                                          \
+    bench_put_facts(b, fields, (int)(sizeof(fields) / sizeof *(fields)), facts)
+/* Text before the next row, without --quiet; nothing in JSON. */
+void bench_note(bench *b, const char *format, ...) SW_PRINTF(2, 3);
+
+/* Text that no row came after. */
+void bench_print_heading(bench *b);
+
+double bench_ratio(double a, double b); /* NaN where b is 0 */
+double bench_percent(double part, double whole);
+
+/* ---- turns ------------------------------------------------------------------------------- */
+
+/* One of several that do the same in different ways; the first is what others are compared
+ * with, in percent. */
 typedef struct {
-    sw_exec *exec;
-    sw_model *model;
-    sw_optimizer *optimizer;
-    sw_linear fc[3];
-    sw_array inputs[2];
-    float *x;
-    unsigned char *y;
-    int64_t batch;
-    uint64_t step;
-} bench_small;
-/* `opts` as for sw_exec_create. Two steps are run, so that the next one is warm. On failure
- * nothing is left. The struct may not move afterwards. */
-SW_MUST_USE sw_status bench_small_create(bench_small *small, int64_t batch,
-                                         const sw_exec_opts *opts);
-SW_MUST_USE sw_status bench_small_step(bench_small *small);
-void bench_small_destroy(bench_small *small);
-
-/* LeNet5, Adam, synthetic images through a loader: a whole step of `stepwell train`. The same
- * rules. */
-typedef struct {
-    sw_exec *exec;
-    tool_net net;
-    sw_dataset *set;
-    sw_loader *loader;
-    const sw_array *inputs;
-    bool one_batch;
-    uint64_t step, epoch;
-} bench_lenet;
-/* one_batch: the loader rests after its first batch, which every step then takes. */
-SW_MUST_USE sw_status bench_lenet_create(bench_lenet *lenet, int64_t batch, bool one_batch,
-                                         const sw_exec_opts *opts);
-SW_MUST_USE sw_status bench_lenet_step(bench_lenet *lenet);
-void bench_lenet_destroy(bench_lenet *lenet);
-
-/* Data for n arrays whose types and shapes are set: numbers in -1..1 for F32, ids below `ids`
- * for I32 and for the bytes of all but the first, any bytes for the first. After a failure free
- * them too. */
-SW_MUST_USE sw_status bench_batch_make(sw_array *arrays, int n, int64_t ids);
-void bench_batch_free(sw_array *arrays, int n);
-/* `batch` samples of a field: its type, and its shape with a batch axis in front. No data. */
-sw_array bench_batch_of(const sw_array *field, int64_t batch);
-
-/* ---- taking turns ------------------------------------------------------------------------ */
-
-/* One of several that do the same in different ways; the first is what others are held against.
- */
-typedef struct {
-    const char *name, *key;
-    cli_summary summary;
+    const char *name;
+    cli_summary times;
+    double above_min_percent, above_median_percent;
 } bench_variant;
-/* Time step(context, i) of n variants (at most 8), one after the other, `rounds` times or until
+enum { BENCH_VARIANTS = 24 };
+/* Time step(context, i) of n variants, one after the other, `rounds` times or until
  * interrupted; each round begins with another, so that none always follows the same neighbour.
  */
 SW_MUST_USE sw_status bench_take_turns(bench_variant *variants, int n, int64_t rounds,
                                        sw_status (*step)(void *context, int i), void *context);
-/* --turns: say {"first_ns", "second_ns"}, then answer lines of NAME WARM COUNT on standard
- * input until it ends: step(context, i) of names[i] runs WARM times untimed, then COUNT times,
- * {"ns": [...]}. An exit status. */
-typedef struct {
-    const char *const *names;
-    int n;
-    sw_status (*step)(void *context, int i);
-    void *context;
-    uint64_t first_ns, second_ns; /* from making it to the end of the first two steps; a step */
-} bench_answers;
-int bench_answer_turns(const bench_answers *answers);
-/* Percent above the first, of medians or of minima. */
-double bench_above(const bench_variant *variants, int i, bool median);
-void bench_print_variants(const char *title, const bench_variant *variants, int n);
-/* "key": {each of them as bench_put has it, and how far its median is above, "K_percent"} */
-void bench_put_variants(sw_json *json, const char *key, const bench_variant *variants, int n);
-
-/* A folder of this run alone, for its files; "" when there is none to be had. */
-SW_MUST_USE sw_status bench_make_folder(char *to, size_t capacity);
-
-/* "key": {"n", "min_ns", "median_ns", "p99_ns", "max_ns"} */
-void bench_put(sw_json *json, const char *key, const cli_summary *summary);
-void bench_print(const char *name, const cli_summary *summary);
+void bench_put_variants(bench *b, const char *key, const bench_variant *variants, int n);
 
 #endif

@@ -1,311 +1,706 @@
 /* bench budget: for three deep programs, what keeping a part of the activations costs: bytes,
- * repeated arithmetic beside the known optimum, predicted and measured times. */
-#include "tools/bench/budget.h"
+ * repeated arithmetic beside the known optimum, predicted and measured times.
+ *
+ * Steps with and without the budget take turns, so that a change of the machine's speed hits
+ * both alike. The time of a step with repeats is predicted from the other's op clocks: its
+ * time, and once more the time of each op that is repeated. */
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
+#include "runtime/exec/exec.h"
+#include "tools/bench/subjects.h"
+#include <stdlib.h>
 #include <string.h>
 
-enum { SUBJECTS = 3 };
+enum { SUBJECTS = 3, CLASSES = 10, MOST_LAYERS = 64, ROWS = 6, WARM_UP = 2 };
 static const char *const kinds[SUBJECTS + 2] = {"mlp", "lenet5", "conv", "all", NULL};
+static const int64_t keeps[ROWS] = {100, 80, 60, 40, 33, 0};
+
+/* Its sizes; those that were not given are 0. */
+typedef struct {
+    const char *kind;
+    int64_t layers, width, batch, side;
+} sizes;
+
+static struct {
+    sizes given;
+    const char *subject;
+    int64_t steps, budgets;
+} o = {.steps = -1}; /* as many as the subject has */
+
+/* ---- the programs ------------------------------------------------------------------------ */
+
+/* A chain of equal layers with relu and SGD, which holds hardly anything but activations, or
+ * LeNet5 with Adam; all with released updates, an exec of their own, and a fixed batch. */
+typedef struct {
+    sizes of;
+    sw_budget *budget;
+    sw_exec *exec;
+    sw_model *model;
+    sw_optimizer *optimizer;
+    sw_linear fc[MOST_LAYERS];
+    sw_conv2d conv[MOST_LAYERS];
+    tool_net lenet;
+    sw_array inputs[2];
+    uint64_t step;
+} deep;
+
+static bool is(const sizes *s, const char *kind)
+{
+    return strcmp(s->kind, kind) == 0;
+}
+
+/* Of a subject: those that were given, else those that the table is about. */
+static sizes sizes_of(const char *kind)
+{
+    const sizes *g = &o.given;
+    const bool mlp = strcmp(kind, "mlp") == 0;
+    if (strcmp(kind, "lenet5") == 0)
+        return (sizes){kind, 0, 0, g->batch > 0 ? g->batch : 128, TOOL_LENET5_SIDE};
+    return (sizes){kind,
+                   g->layers > 0 ? g->layers
+                   : mlp         ? 32
+                                 : 50,
+                   g->width > 0 ? g->width
+                   : mlp        ? 1024
+                                : 16,
+                   g->batch > 0 ? g->batch
+                   : mlp        ? 512
+                                : 32,
+                   mlp           ? 0
+                   : g->side > 0 ? g->side
+                                 : 32};
+}
+
+/* Each layer is a scope, so that its relu counts as part of it. */
+static void deep_step(sw_ctx *ctx, void *user)
+{
+    deep *d = user;
+    const bool mlp = is(&d->of, "mlp");
+    sw_value x = sw_input(ctx, 0);
+    for (int i = 0; i < (int)d->of.layers; i++) {
+        char name[16];
+        x = mlp ? sw_apply_linear(ctx, d->fc[i], x) : sw_apply_conv2d(ctx, d->conv[i], x);
+        snprintf(name, sizeof name, "layer%d", i + 1);
+        sw_scope_begin(ctx, name);
+        x = sw_relu(ctx, x);
+        sw_scope_end(ctx);
+    }
+    x = mlp ? x : sw_flatten(ctx, sw_global_avg_pool(ctx, x));
+    const sw_value loss = sw_softmax_ce(ctx, x, sw_input(ctx, 1));
+    sw_metric(ctx, "loss", loss);
+    sw_backward(ctx, loss, &d->optimizer, 1);
+    sw_update(ctx, d->optimizer);
+}
+
+static sw_run_args args_of(deep *d)
+{
+    const bool lenet = is(&d->of, "lenet5");
+    size_t slot_bytes = 0;
+    for (int k = 0; k < 2; k++) {
+        const sw_type type = {d->inputs[k].dtype, SW_PLAIN, d->inputs[k].shape};
+        slot_bytes += sw_size_round(sw_type_bytes(&type));
+    }
+    return (sw_run_args){.size = sizeof(sw_run_args),
+                         .fn = lenet ? tool_net_step : deep_step,
+                         .user = lenet ? (void *)&d->lenet : d,
+                         .models = &d->model,
+                         .n_models = 1,
+                         .inputs = d->inputs,
+                         .n_inputs = 2,
+                         .mode = SW_TRAIN,
+                         .step = d->step,
+                         .data_bytes = slot_bytes}; /* the budget is for the batch too */
+}
+
+static sw_status declare_lenet5(deep *d)
+{
+    tool_net_opts net;
+    SW_TRY(tool_net_digits(&net, "lenet5"));
+    net.optimizer.release = 1;
+    SW_TRY(tool_net_create(&d->lenet, &net));
+    d->model = d->lenet.model;
+    d->inputs[0] =
+        (sw_array){SW_U8, SW_SHAPE(d->of.batch, 1, TOOL_LENET5_SIDE, TOOL_LENET5_SIDE), NULL};
+    return SW_OK;
+}
+
+static sw_status declare_chain(deep *d)
+{
+    const sizes *s = &d->of;
+    const bool mlp = is(s, "mlp");
+    SW_TRY(sw_model_create(&d->model, s->kind));
+    for (int i = 0; i < (int)s->layers; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "layer%d", i + 1);
+        if (mlp)
+            d->fc[i] = sw_linear_new(d->model, name, s->width, s->width);
+        else {
+            d->conv[i] = sw_conv2d_new(d->model, name, s->width, s->width, 3);
+            d->conv[i].pad = 1;
+        }
+    }
+    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .release = 1};
+    d->inputs[0] = (sw_array){SW_F32,
+                              mlp ? SW_SHAPE(s->batch, s->width)
+                                  : SW_SHAPE(s->batch, s->width, s->side, s->side),
+                              NULL};
+    return sw_optimizer_create(&d->optimizer, d->model, &sgd);
+}
+
+static void destroy(deep *d)
+{
+    if (d->lenet.model != NULL)
+        tool_net_destroy(&d->lenet);
+    else
+        sw_model_destroy(d->model);
+    sw_exec_destroy(d->exec);
+    sw_budget_destroy(d->budget);
+    bench_batch_free(d->inputs, 2);
+    *d = (deep){0};
+}
+
+/* Declared, with no tensor memory; budget_bytes SIZE_MAX: none. On failure nothing is left. */
+static sw_status create(deep *d, const sizes *of, size_t budget_bytes, int threads)
+{
+    *d = (deep){.of = *of};
+    sw_status status =
+        budget_bytes < SIZE_MAX ? sw_budget_create(&d->budget, budget_bytes) : SW_OK;
+    const sw_exec_opts exec = {
+        .size = sizeof exec, .threads = threads, .budget = d->budget, .op_clocks = 1};
+    if (status == SW_OK)
+        status = sw_exec_create(&d->exec, &exec);
+    if (status == SW_OK)
+        status = is(of, "lenet5") ? declare_lenet5(d) : declare_chain(d);
+    d->inputs[1] = (sw_array){SW_U8, SW_SHAPE(of->batch), NULL};
+    if (status != SW_OK)
+        destroy(d);
+    return status;
+}
+
+/* One step; the first takes the memory and makes model and batch. */
+static sw_status step_deep(deep *d)
+{
+    if (d->inputs[0].data == NULL) {
+        SW_TRY(bench_batch_make(d->inputs, 2, CLASSES));
+        SW_TRY(sw_model_ready(d->model, d->exec, 1));
+    }
+    const sw_run_args args = args_of(d);
+    d->step++;
+    return sw_run(d->exec, &args);
+}
+
+/* ---- rows -------------------------------------------------------------------------------- */
+
+/* A budget. Times are medians over the steps; without any they are absent, as all
+ * figures are where it does not fit. */
+typedef struct {
+    const char *subject, *kept;
+    char text[24];
+    int64_t keep_percent; /* of the activations' bytes; 0: as little as possible */
+    int64_t budget_bytes;
+    bool fits;
+    int64_t total_bytes, predicted_peak_bytes, observed_peak_bytes, witnessed_peak_bytes,
+        repeats;
+    double repeat_operations_percent;
+    double optimum_operations_percent; /* of a chain: the least that is known */
+    double repeat_cost_percent, least_repeat_cost_percent;
+    const char *method;
+    char chosen[16]; /* the method */
+    int64_t plan_ns;
+    int64_t plain_ns, plain_min_ns; /* of a step without a budget, in between */
+    double predicted_ns;            /* by the plain ops' times */
+    int64_t measured_ns, measured_min_ns;
+    double predicted_ratio, measured_ratio, measured_min_ratio;
+    double measured_paired_ratio; /* median over pairs of neighbours */
+    int64_t expected_again_ns;    /* plain times of what is repeated */
+    int64_t again_ns;             /* in repeats */
+    int64_t plain_forward_ns, plain_backward_ns, forward_ns, backward_ns; /* all other ops */
+    double off_percent;
+} row;
+static const bench_field fields[] = {
+    BENCH_FIELD(WORD, subject, NULL, 0),
+    BENCH_FIELD(WORD, kept, "keep", 5),
+    BENCH_FIELD(COUNT, keep_percent, NULL, 0),
+    BENCH_FIELD(BYTES, budget_bytes, NULL, 0),
+    BENCH_FIELD(FLAG, fits, NULL, 0),
+    BENCH_FIELD(BYTES, total_bytes, "total", 9),
+    BENCH_FIELD(BYTES, predicted_peak_bytes, NULL, 0),
+    BENCH_FIELD(BYTES, observed_peak_bytes, "peak", 9),
+    BENCH_FIELD(BYTES, witnessed_peak_bytes, NULL, 0),
+    BENCH_FIELD(COUNT, repeats, "again", 5),
+    BENCH_FIELD(REAL, repeat_operations_percent, "arith. %", 0),
+    BENCH_FIELD(REAL, optimum_operations_percent, "least %", 7),
+    BENCH_FIELD(REAL, repeat_cost_percent, "cost %", 7),
+    BENCH_FIELD(REAL, least_repeat_cost_percent, NULL, 0),
+    BENCH_FIELD(WORD, method, NULL, 0),
+    BENCH_FIELD(NS, plan_ns, NULL, 0),
+    BENCH_FIELD(NS, plain_ns, NULL, 0),
+    BENCH_FIELD(NS, plain_min_ns, NULL, 0),
+    BENCH_FIELD(TIME, predicted_ns, "predicted", 9),
+    BENCH_FIELD(NS, measured_ns, "measured", 9),
+    BENCH_FIELD(NS, measured_min_ns, NULL, 0),
+    BENCH_FIELD(REAL, predicted_ratio, NULL, 0),
+    BENCH_FIELD(REAL, measured_ratio, NULL, 0),
+    BENCH_FIELD(REAL, measured_min_ratio, NULL, 0),
+    BENCH_FIELD(REAL, measured_paired_ratio, NULL, 0),
+    BENCH_FIELD(NS, expected_again_ns, NULL, 0),
+    BENCH_FIELD(NS, again_ns, NULL, 0),
+    BENCH_FIELD(NS, plain_forward_ns, NULL, 0),
+    BENCH_FIELD(NS, plain_backward_ns, NULL, 0),
+    BENCH_FIELD(NS, forward_ns, NULL, 0),
+    BENCH_FIELD(NS, backward_ns, NULL, 0),
+    BENCH_FIELD(REAL, off_percent, NULL, 0)};
+
+/* A program: what it has without a budget, and budgets down to the least. */
+typedef struct {
+    const char *subject;
+    int64_t layers, width, batch;
+    int64_t plain_total_bytes, activation_bytes, least_total_bytes, operations;
+    int64_t links;           /* of a chain: results that are kept at the peak; 0: no chain */
+    int64_t link_bytes;      /* of each of them */
+    int64_t link_operations; /* of the one that most are needed for */
+    int64_t budgets;
+    int64_t fit;        /* that were planned and fit */
+    int64_t cost_falls; /* where a smaller budget was predicted to cost less */
+    int64_t max_plan_ns;
+} program;
+static const bench_field program_fields[] = {
+    BENCH_OF(program, WORD, subject, "", 7),
+    BENCH_OF(program, COUNT, layers, "layers", 6),
+    BENCH_OF(program, COUNT, width, "width", 6),
+    BENCH_OF(program, COUNT, batch, "batch", 6),
+    BENCH_OF(program, BYTES, plain_total_bytes, "total", 9),
+    BENCH_OF(program, BYTES, activation_bytes, NULL, 0),
+    BENCH_OF(program, BYTES, least_total_bytes, "least", 9),
+    BENCH_OF(program, COUNT, operations, NULL, 0),
+    BENCH_OF(program, COUNT, links, NULL, 0),
+    BENCH_OF(program, BYTES, link_bytes, NULL, 0),
+    BENCH_OF(program, COUNT, link_operations, NULL, 0),
+    BENCH_OF(program, COUNT, budgets, "budgets", 7),
+    BENCH_OF(program, COUNT, fit, "fit", 4),
+    BENCH_OF(program, COUNT, cost_falls, "falls", 5),
+    BENCH_OF(program, NS, max_plan_ns, "planned in", 10)};
 
 typedef struct {
-    bench_budget_times how;
-    bench_deep_opts sizes;
-    const char *subject;
-    bool json, quiet;
-} budget_opts;
+    bench *out;
+    sizes of;
+    sw_plan_info plain;
+    program program;
+    uint64_t link_operations[MOST_LAYERS + 1]; /* that make each link again; ascending */
+    row rows[ROWS];
+} table;
 
-static double percent(double part, double whole)
+/* ---- plans ------------------------------------------------------------------------------- */
+
+/* *fits: the plan is within the budget. *info says what is needed where it is not. */
+static sw_status plan(const table *t, size_t budget_bytes, sw_plan_info *info, bool *fits)
 {
-    return whole > 0.0 ? 100.0 * part / whole : 0.0;
+    deep d;
+    *info = (sw_plan_info){.size = sizeof *info};
+    SW_TRY(create(&d, &t->of, budget_bytes, (int)t->out->threads));
+    const sw_run_args args = args_of(&d);
+    const sw_status status = sw_plan(d.exec, &args, info);
+    destroy(&d);
+    *fits = status == SW_OK;
+    return status == SW_NOMEM && info->total_bytes > budget_bytes ? SW_OK : status;
 }
 
-static double operations_percent(const bench_budget_table *t, uint64_t operations)
+static void take_saved(void *to, const sw_share *share)
 {
-    return percent((double)operations, (double)t->plain.operations);
+    table *t = to;
+    if (share->kind == SW_SHARE_ROLE && strcmp(share->name, "saved") == 0)
+        t->program.activation_bytes = (int64_t)share->at_peak_bytes;
 }
 
-static double cost_percent(const bench_budget_table *t, uint64_t cost)
+static uint32_t root_of(const swi_trace *t, uint32_t s)
 {
-    return percent((double)cost, (double)t->plain.cost);
+    while (t->storages[s].alias != s)
+        s = t->storages[s].alias;
+    return s;
 }
 
-static double expected_ns(const bench_budget_row *row)
+/* Operations that make what lies in `root`: of the op that writes it, and of those that then
+ * write in its place. */
+static uint64_t operations_of(const swi_program *p, uint32_t root)
 {
-    return row->predicted * (double)row->plain_ns;
+    const swi_trace *t = &p->trace;
+    uint64_t sum = 0;
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        if (t->storages[s].segment == SWI_SEG_STEP && t->storages[s].birth < p->n_ops &&
+            root_of(t, s) == root && p->ops[t->storages[s].birth].phase < SW_BACKWARD)
+            sum += swi_node_operations(t, &t->nodes[p->ops[swi_made_at(p, s)].node]);
+    return sum;
 }
 
-static double off_percent(const bench_budget_row *row)
+static int compare(const void *a, const void *b)
 {
-    return percent((double)row->ns - expected_ns(row), expected_ns(row));
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
 }
 
-/* ---- text -------------------------------------------------------------------------------- */
-
-static void print_name(const bench_budget_row *row)
+/* The links of a chain: what was made before backward and is there at the peak, and as large as
+ * the largest of that. */
+static void find_links(table *t, const swi_program *p)
 {
-    if (row->keep > 0)
-        printf("%4d %%", row->keep);
-    else
-        printf("%6s", "least");
-}
-
-static void print_subject(const bench_budget_table *t)
-{
-    const bench_deep_opts *o = &t->opts;
-    if (strcmp(o->kind, "lenet5") == 0)
-        printf("lenet5, Adam, batch %lld", (long long)o->batch);
-    else if (strcmp(o->kind, "mlp") == 0)
-        printf("%lld linear layers of %lld with relu, SGD, batch %lld", (long long)o->layers,
-               (long long)o->width, (long long)o->batch);
-    else
-        printf("%lld convolutions of %lld channels, %lld x %lld, SGD, batch %lld",
-               (long long)o->layers, (long long)o->width, (long long)o->side,
-               (long long)o->side, (long long)o->batch);
-    printf("\nwithout a budget %s bytes", cli_digits(t->plain.total_bytes).text);
-    printf(", of which %s are activations", cli_digits(t->activation_bytes).text);
-    if (t->links > 0)
-        printf("\n(%u equal links of %s, each at most %.3f %% of the arithmetic)", t->links,
-               cli_digits(t->link_bytes).text,
-               operations_percent(t, t->link_operations[t->links - 1]));
-    printf("\n\n");
-}
-
-static void print_bytes(const bench_budget_table *t)
-{
-    printf("%6s %12s %12s %13s %12s %10s %7s\n", "keep", "budget", "total", "predicted peak",
-           "observed", "planned", "by");
-    for (int i = 0; i < BENCH_BUDGET_ROWS; i++) {
-        const bench_budget_row *row = &t->row[i];
-        if (row->budget_bytes == 0)
+    uint32_t n = 0;
+    size_t bytes = 0;
+    for (uint32_t k = 0; k < p->trace.n_storages; k++) {
+        const swi_storage *s = &p->trace.storages[k];
+        if (s->segment != SWI_SEG_STEP || s->alias != k || s->birth > p->peak_op ||
+            s->death < p->peak_op || s->rounded < bytes ||
+            p->ops[s->birth].phase >= SW_BACKWARD)
             continue;
-        print_name(row);
-        printf(" %12s", cli_digits(row->budget_bytes).text);
-        if (!row->fits) {
-            printf(" does not fit: %s are the least\n", cli_digits(t->least_bytes).text);
+        n = s->rounded > bytes ? 0 : n;
+        bytes = s->rounded;
+        if (n <= MOST_LAYERS)
+            t->link_operations[n++] = operations_of(p, k);
+    }
+    qsort(t->link_operations, n, sizeof *t->link_operations, compare);
+    t->program.links = n;
+    t->program.link_bytes = (int64_t)bytes;
+    t->program.link_operations = n > 0 ? (int64_t)t->link_operations[n - 1] : 0;
+}
+
+static double operations_percent(const table *t, uint64_t operations)
+{
+    return bench_percent((double)operations, (double)t->plain.operations);
+}
+
+/* At the plain plan's peak so many links less can be held as make up the missing bytes, and
+ * each of them is recomputed: the cheapest, once. Where k of n links stay, once is enough while
+ * n <= k (k + 1) / 2 (Griewank and Walther 2000); below that this is no optimum. In percent of
+ * the operations of a step; NaN where it is not known. */
+static double known_optimum(const table *t, size_t budget_bytes)
+{
+    const size_t links = (size_t)t->program.links, link_bytes = (size_t)t->program.link_bytes;
+    if (links == 0)
+        return (double)NAN;
+    if (budget_bytes >= t->plain.total_bytes)
+        return 0.0;
+    const size_t missing = t->plain.total_bytes - budget_bytes,
+                 again = (missing + link_bytes - 1) / link_bytes,
+                 stay = again < links ? links - again : 0;
+    if (links > stay * (stay + 1) / 2)
+        return (double)NAN;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < again; i++)
+        sum += t->link_operations[i];
+    return operations_percent(t, sum);
+}
+
+static sw_status sweep(table *t)
+{
+    program *to = &t->program;
+    const size_t least = (size_t)to->least_total_bytes, range = t->plain.total_bytes - least;
+    uint64_t before = 0;
+    for (int64_t i = 0; i < o.budgets && !cli_interrupted(); i++) {
+        sw_plan_info info;
+        bool fits;
+        const size_t less = range / (size_t)(o.budgets - 1) * (size_t)i;
+        SW_TRY(plan(t, i == o.budgets - 1 ? least : t->plain.total_bytes - less, &info, &fits));
+        const int64_t ns = (int64_t)(info.trace_ns + info.plan_ns);
+        to->budgets++;
+        to->fit += fits;
+        to->cost_falls += info.cost < before;
+        before = info.cost;
+        to->max_plan_ns = ns > to->max_plan_ns ? ns : to->max_plan_ns;
+    }
+    return SW_OK;
+}
+
+/* ---- times ------------------------------------------------------------------------------- */
+
+/* Of each step: whole times, and those of the ops of both. */
+typedef struct {
+    deep *plain, *with;
+    uint64_t n, plain_ops, with_ops;
+    uint64_t *plain_ns, *ns, *plain_op_ns, *op_ns, *scratch;
+    uint32_t *times; /* by op of the plain program: how often it is repeated */
+    void *block;
+    size_t bytes;
+} timing;
+
+/* Of n numbers, `stride` apart. */
+static uint64_t median(const timing *m, const uint64_t *from, uint64_t stride)
+{
+    for (uint64_t i = 0; i < m->n; i++)
+        m->scratch[i] = from[i * stride];
+    qsort(m->scratch, m->n, sizeof *m->scratch, compare);
+    return (m->scratch[(m->n - 1) / 2] + m->scratch[m->n / 2]) / 2;
+}
+
+static uint64_t least(const timing *m, const uint64_t *from)
+{
+    uint64_t x = UINT64_MAX;
+    for (uint64_t i = 0; i < m->n; i++)
+        x = from[i] < x ? from[i] : x;
+    return x;
+}
+
+static sw_status timing_take(timing *m, uint64_t steps)
+{
+    m->plain_ops = m->plain->exec->last->n_ops;
+    m->with_ops = m->with->exec->last->n_ops;
+    const size_t words = steps * (3 + m->plain_ops + m->with_ops);
+    m->bytes = words * sizeof(uint64_t) + m->plain_ops * sizeof *m->times;
+    SW_TRY(sw_heap_alloc(&m->block, SW_HEAP_RECORDS, m->bytes));
+    m->plain_ns = m->block;
+    m->ns = m->plain_ns + steps;
+    m->scratch = m->ns + steps;
+    m->plain_op_ns = m->scratch + steps;
+    m->op_ns = m->plain_op_ns + steps * m->plain_ops;
+    m->times = (uint32_t *)(void *)(m->op_ns + steps * m->with_ops);
+    return SW_OK;
+}
+
+/* The node that `again` repeats: a program with repeats has the nodes of the other in front. */
+static uint32_t repeated_node(const swi_trace *t, const swi_node *again)
+{
+    for (uint32_t i = 0; i < t->n_nodes; i++) {
+        const swi_node *n = &t->nodes[i];
+        if (!n->again && !n->is_view && n->op == again->op && n->grad == again->grad &&
+            n->layer == again->layer && n->attrs == again->attrs && n->n_in == again->n_in)
+            return i;
+    }
+    return SWI_NONE;
+}
+
+static sw_status match_repeats(timing *m)
+{
+    const swi_program *plain = m->plain->exec->last, *with = m->with->exec->last;
+    for (uint32_t i = 0; i < with->n_ops; i++) {
+        const swi_node *node = &with->trace.nodes[with->ops[i].node];
+        if (!node->again)
             continue;
-        }
-        printf(" %12s", cli_digits(row->plan.total_bytes).text);
-        printf(" %14s", cli_digits(row->plan.peak_bytes).text);
-        printf(" %12s", cli_digits(row->observed).text);
-        printf(" %10s %7s\n", cli_ns(row->plan.trace_ns + row->plan.plan_ns).text,
-               row->plan.method[0] != '\0' ? row->plan.method : "-");
-        if (row->witnessed > 0 && row->witnessed != row->observed)
-            printf("%6s the access witness saw %s\n", "", cli_digits(row->witnessed).text);
+        const uint32_t of = repeated_node(&with->trace, node);
+        uint32_t k = 0;
+        while (k < plain->n_ops && plain->ops[k].node != of)
+            k++;
+        if (k == plain->n_ops)
+            SW_FAIL(SW_INVALID, "a repeat of an op that the plain program does not have");
+        m->times[k]++;
     }
+    return SW_OK;
 }
 
-static void print_or_dash(bool known, int width, double x)
+static sw_status step_both(timing *m, uint64_t i)
 {
-    if (known)
-        printf(" %*.2f", width, x);
-    else
-        printf(" %*s", width, "-");
+    const sw_exec *plain = m->plain->exec, *with = m->with->exec;
+    SW_TRY(step_deep(m->plain));
+    m->plain_ns[i] = plain->info.ns;
+    memcpy(m->plain_op_ns + i * m->plain_ops, plain->op_ns,
+           m->plain_ops * sizeof *m->plain_op_ns);
+    SW_TRY(step_deep(m->with));
+    m->ns[i] = with->info.ns;
+    memcpy(m->op_ns + i * m->with_ops, with->op_ns, m->with_ops * sizeof *m->op_ns);
+    m->n = i + 1;
+    return SW_OK;
 }
 
-static void print_times(const bench_budget_table *t)
+static void sum_up(timing *m, row *r)
 {
-    printf("\n%6s %5s %9s %9s %7s %7s %10s %10s %7s\n", "keep", "again", "arith. %",
-           "optimum %", "cost %", "least %", "predicted", "measured", "off %");
-    for (int i = 0; i < BENCH_BUDGET_ROWS; i++) {
-        const bench_budget_row *row = &t->row[i];
-        if (row->budget_bytes == 0 || !row->fits)
-            continue;
-        print_name(row);
-        printf(" %5u %9.2f", row->plan.n_repeats,
-               operations_percent(t, row->plan.repeat_operations));
-        print_or_dash(row->known < UINT64_MAX, 9, operations_percent(t, row->known));
-        printf(" %7.2f", cost_percent(t, row->plan.repeat_cost));
-        print_or_dash(row->plan.least_repeat_cost < UINT64_MAX, 7,
-                      cost_percent(t, row->plan.least_repeat_cost));
-        if (row->timed)
-            printf(" %10s", cli_ns((uint64_t)expected_ns(row)).text);
-        if (row->timed)
-            printf(" %10s %7.1f", cli_ns(row->ns).text, off_percent(row));
-        printf("\n");
+    const swi_program *plain = m->plain->exec->last, *with = m->with->exec->last;
+    r->plain_ns = (int64_t)median(m, m->plain_ns, 1);
+    r->plain_min_ns = (int64_t)least(m, m->plain_ns);
+    r->measured_ns = (int64_t)median(m, m->ns, 1);
+    r->measured_min_ns = (int64_t)least(m, m->ns);
+    r->expected_again_ns = r->again_ns = 0;
+    r->plain_forward_ns = r->plain_backward_ns = r->forward_ns = r->backward_ns = 0;
+    for (uint64_t k = 0; k < m->plain_ops; k++) {
+        const int64_t ns = (int64_t)median(m, m->plain_op_ns + k, m->plain_ops);
+        *(plain->ops[k].phase >= SW_BACKWARD ? &r->plain_backward_ns : &r->plain_forward_ns) +=
+            ns;
+        r->expected_again_ns += m->times[k] * ns;
     }
-}
-
-void bench_budget_print(const bench_budget_table *t)
-{
-    print_subject(t);
-    print_bytes(t);
-    print_times(t);
-    if (t->sweep_budgets > 0)
-        printf("\n%d budgets down to the least: %d fit, %d cost less than a larger one;\n"
-               "planned in at most %s\n",
-               t->sweep_budgets, t->sweep_planned, t->sweep_falls, cli_ns(t->sweep_ns).text);
-}
-
-static void print_heading(const budget_opts *o)
-{
-    printf("keep: percent of the activations that the budget leaves room for. again: ops\n"
-           "that run again. arith.: repeated arithmetic in percent of that of a step without\n"
-           "repeats; optimum: on a chain of n equal links with room for k at least n - k are\n"
-           "recomputed. cost: as the planner estimates it; least: as it proved. predicted:\n"
-           "the plain program's step, and its ops that are repeated once more; both run in\n"
-           "turn, medians. %lld thread%s.\n\n",
-           (long long)o->how.threads, o->how.threads == 1 ? "" : "s");
-}
-
-/* ---- JSON -------------------------------------------------------------------------------- */
-
-static void put_times(sw_json *json, const bench_budget_row *row)
-{
-    sw_json_put_u64(json, "plain_ns", row->plain_ns);
-    sw_json_put_u64(json, "plain_min_ns", row->plain_min_ns);
-    sw_json_put_f64(json, "predicted_ns", expected_ns(row));
-    sw_json_put_u64(json, "measured_ns", row->ns);
-    sw_json_put_u64(json, "measured_min_ns", row->min_ns);
-    sw_json_put_f64(json, "predicted_ratio", row->predicted);
-    sw_json_put_f64(json, "measured_ratio", (double)row->ns / (double)row->plain_ns);
-    sw_json_put_f64(json, "measured_min_ratio",
-                    (double)row->min_ns / (double)row->plain_min_ns);
-    sw_json_put_f64(json, "measured_paired_ratio", row->paired);
-    sw_json_put_u64(json, "expected_again_ns", row->expected_again_ns);
-    sw_json_put_u64(json, "again_ns", row->again_ns);
-    sw_json_put_u64(json, "plain_forward_ns", row->rest_ns[0][0]);
-    sw_json_put_u64(json, "plain_backward_ns", row->rest_ns[0][1]);
-    sw_json_put_u64(json, "forward_ns", row->rest_ns[1][0]);
-    sw_json_put_u64(json, "backward_ns", row->rest_ns[1][1]);
-    sw_json_put_f64(json, "off_percent", off_percent(row));
-}
-
-static void put_row(sw_json *json, const bench_budget_table *t, const bench_budget_row *row)
-{
-    sw_json_begin(json, '{');
-    sw_json_put_i64(json, "keep_percent", row->keep);
-    sw_json_put_u64(json, "budget_bytes", row->budget_bytes);
-    sw_json_put_bool(json, "fits", row->fits);
-    if (row->fits) {
-        sw_json_put_u64(json, "total_bytes", row->plan.total_bytes);
-        sw_json_put_u64(json, "predicted_peak_bytes", row->plan.peak_bytes);
-        sw_json_put_u64(json, "observed_peak_bytes", row->observed);
-        if (row->witnessed > 0)
-            sw_json_put_u64(json, "witnessed_peak_bytes", row->witnessed);
-        sw_json_put_u64(json, "repeats", row->plan.n_repeats);
-        sw_json_put_f64(json, "repeat_operations_percent",
-                        operations_percent(t, row->plan.repeat_operations));
-        if (row->known < UINT64_MAX)
-            sw_json_put_f64(json, "optimum_operations_percent",
-                            operations_percent(t, row->known));
-        sw_json_put_f64(json, "repeat_cost_percent", cost_percent(t, row->plan.repeat_cost));
-        if (row->plan.least_repeat_cost < UINT64_MAX)
-            sw_json_put_f64(json, "least_repeat_cost_percent",
-                            cost_percent(t, row->plan.least_repeat_cost));
-        sw_json_put_string(json, "method", row->plan.method);
-        sw_json_put_u64(json, "plan_ns", row->plan.trace_ns + row->plan.plan_ns);
+    for (uint64_t k = 0; k < m->with_ops; k++) {
+        const bool again = with->trace.nodes[with->ops[k].node].again,
+                   back = with->ops[k].phase >= SW_BACKWARD;
+        *(again  ? &r->again_ns
+          : back ? &r->backward_ns
+                 : &r->forward_ns) += (int64_t)median(m, m->op_ns + k, m->with_ops);
     }
-    if (row->timed)
-        put_times(json, row);
-    sw_json_end(json);
+    const double plain_ns = (double)r->plain_ns;
+    r->predicted_ratio = 1.0 + (double)r->expected_again_ns / plain_ns;
+    r->predicted_ns = r->predicted_ratio * plain_ns;
+    r->measured_ratio = (double)r->measured_ns / plain_ns;
+    r->measured_min_ratio = (double)r->measured_min_ns / (double)r->plain_min_ns;
+    r->off_percent = bench_percent((double)r->measured_ns - r->predicted_ns, r->predicted_ns);
+    for (uint64_t i = 0; i < m->n; i++) /* ppm: medians are of whole numbers */
+        m->plain_op_ns[i] = (uint64_t)(1e6 * (double)m->ns[i] / (double)m->plain_ns[i]);
+    r->measured_paired_ratio = (double)median(m, m->plain_op_ns, 1) / 1e6;
 }
 
-void bench_budget_put(sw_json *json, const bench_budget_table *t)
+static sw_status measure_times(timing *m, uint64_t steps, row *r)
 {
-    sw_json_begin(json, '{');
-    sw_json_put_string(json, "subject", t->opts.kind);
-    sw_json_put_i64(json, "layers", t->opts.layers);
-    sw_json_put_i64(json, "width", t->opts.width);
-    sw_json_put_i64(json, "batch", t->opts.batch);
-    sw_json_put_u64(json, "plain_total_bytes", t->plain.total_bytes);
-    sw_json_put_u64(json, "activation_bytes", t->activation_bytes);
-    sw_json_put_u64(json, "least_total_bytes", t->least_bytes);
-    sw_json_put_u64(json, "operations", t->plain.operations);
-    sw_json_put_u64(json, "links", t->links);
-    sw_json_put_u64(json, "link_bytes", t->link_bytes);
-    sw_json_put_u64(json, "link_operations",
-                    t->links > 0 ? t->link_operations[t->links - 1] : 0);
-    sw_json_open(json, "rows", '[');
-    for (int i = 0; i < BENCH_BUDGET_ROWS; i++)
-        if (t->row[i].budget_bytes > 0)
-            put_row(json, t, &t->row[i]);
-    sw_json_end(json);
-    sw_json_open(json, "sweep", '{');
-    sw_json_put_i64(json, "budgets", t->sweep_budgets);
-    sw_json_put_i64(json, "fit", t->sweep_planned);
-    sw_json_put_i64(json, "cost_falls", t->sweep_falls);
-    sw_json_put_u64(json, "max_plan_ns", t->sweep_ns);
-    sw_json_end(json);
-    sw_json_end(json);
+    SW_TRY(timing_take(m, steps));
+    SW_TRY(match_repeats(m));
+    for (uint64_t i = 0; i < steps && !cli_interrupted(); i++) {
+        cli_progress("%s, keep %s: step %llu of %llu", r->subject, r->kept,
+                     (unsigned long long)i + 1, (unsigned long long)steps);
+        SW_TRY(step_both(m, i));
+    }
+    if (m->n > 0)
+        sum_up(m, r);
+    return SW_OK;
+}
+
+/* ---- measuring --------------------------------------------------------------------------- */
+
+#define WITNESSED_BYTES ((size_t)16 << 20) /* larger ones would take minutes */
+
+static sw_status observe(const table *t, deep *d, row *r)
+{
+    for (int i = 0; i < WARM_UP; i++)
+        SW_TRY(step_deep(d));
+    r->observed_peak_bytes = (int64_t)d->exec->info.peak_bytes;
+    if (t->plain.total_bytes > WITNESSED_BYTES)
+        return SW_OK;
+    sw_witness_info seen = {.size = sizeof seen};
+    const sw_run_args args = args_of(d);
+    SW_TRY(sw_witness(d->exec, &args, SW_WITNESS_ACCESS, &seen));
+    r->witnessed_peak_bytes = (int64_t)seen.peak_bytes;
+    return SW_OK;
+}
+
+static sw_status measure_row(const table *t, deep *plain, row *r)
+{
+    const int64_t steps = o.steps >= 0 ? o.steps : is(&t->of, "lenet5") ? 500 : 20;
+    const size_t budget = (size_t)r->budget_bytes;
+    deep d;
+    sw_plan_info info;
+    SW_TRY(plan(t, budget, &info, &r->fits));
+    if (!r->fits)
+        return SW_OK;
+    r->total_bytes = (int64_t)info.total_bytes;
+    r->predicted_peak_bytes = (int64_t)info.peak_bytes;
+    r->repeats = (int64_t)info.n_repeats;
+    r->repeat_operations_percent = operations_percent(t, info.repeat_operations);
+    r->optimum_operations_percent = known_optimum(t, budget);
+    r->repeat_cost_percent = bench_percent((double)info.repeat_cost, (double)t->plain.cost);
+    if (info.least_repeat_cost < UINT64_MAX)
+        r->least_repeat_cost_percent =
+            bench_percent((double)info.least_repeat_cost, (double)t->plain.cost);
+    r->method = memcpy(r->chosen, info.method, sizeof r->chosen);
+    r->plan_ns = (int64_t)(info.trace_ns + info.plan_ns);
+    SW_TRY(create(&d, &t->of, budget, (int)t->out->threads));
+    timing m = {.plain = plain, .with = &d};
+    sw_status status = observe(t, &d, r);
+    if (status == SW_OK && steps > 0)
+        status = measure_times(&m, (uint64_t)steps, r);
+    sw_heap_free(m.block, SW_HEAP_RECORDS, m.bytes);
+    destroy(&d);
+    return status;
+}
+
+/* A row with nothing but its budget. */
+static void begin_row(const table *t, int64_t keep, row *r)
+{
+    *r = (row){.subject = t->of.kind, .keep_percent = keep};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const bench_field *f = &fields[i];
+        const int64_t none = BENCH_NONE;
+        const double nan = (double)NAN;
+        char *to = (char *)r + f->at;
+        if (f->kind == BENCH_REAL || f->kind == BENCH_TIME)
+            memcpy(to, &nan, sizeof nan);
+        else if (f->kind >= BENCH_COUNT && f->kind <= BENCH_NS)
+            memcpy(to, &none, sizeof none);
+    }
+    r->keep_percent = keep;
+    snprintf(r->text, sizeof r->text, keep > 0 ? "%lld %%" : "least", (long long)keep);
+    r->kept = r->text;
+    r->budget_bytes = t->program.least_total_bytes;
+    if (keep > 0)
+        r->budget_bytes =
+            (int64_t)t->plain.total_bytes - t->program.activation_bytes / 100 * (100 - keep);
+}
+
+static sw_status measure_with(table *t, deep *plain)
+{
+    for (int i = 0; i < WARM_UP; i++)
+        SW_TRY(step_deep(plain));
+    const sw_run_args args = args_of(plain);
+    SW_TRY(sw_plan_shares(plain->exec, &args, take_saved, t));
+    if (!is(&t->of, "lenet5"))
+        find_links(t, plain->exec->last);
+    SW_TRY(sweep(t));
+    bench_rows(t->out, "subjects", program_fields, &t->program, 1);
+    for (int i = 0; i < ROWS && !cli_interrupted(); i++) {
+        begin_row(t, keeps[i], &t->rows[i]);
+        SW_TRY(measure_row(t, plain, &t->rows[i]));
+    }
+    return SW_OK;
+}
+
+static sw_status measure_subject(table *t)
+{
+    sw_plan_info lowest;
+    deep plain;
+    bool fits;
+    SW_TRY(plan(t, SIZE_MAX, &t->plain, &fits));
+    SW_TRY(plan(t, 1, &lowest, &fits));
+    t->program = (program){.subject = t->of.kind,
+                           .layers = t->of.layers,
+                           .width = t->of.width,
+                           .batch = t->of.batch,
+                           .plain_total_bytes = (int64_t)t->plain.total_bytes,
+                           .least_total_bytes = (int64_t)lowest.total_bytes,
+                           .operations = (int64_t)t->plain.operations};
+    SW_TRY(create(&plain, &t->of, SIZE_MAX, (int)t->out->threads));
+    const sw_status status = measure_with(t, &plain);
+    destroy(&plain);
+    return status;
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-static int run(const budget_opts *o)
+static sw_status measure(bench *b)
 {
-    static bench_budget_table table;
-    sw_json json;
-    bool shown = false;
-    if (o->json) {
-        result_json_begin(&json);
-        sw_json_put_i64(&json, "threads", o->how.threads);
-        sw_json_open(&json, "subjects", '[');
-    } else if (!o->quiet)
-        print_heading(o);
-    cli_catch_interrupt();
+    static table tables[SUBJECTS];
     for (int i = 0; i < SUBJECTS && !cli_interrupted(); i++) {
-        if (strcmp(o->subject, "all") != 0 && strcmp(o->subject, kinds[i]) != 0)
-            continue;
-        table = (bench_budget_table){.opts = o->sizes};
-        table.opts.kind = kinds[i];
-        bench_deep_sizes(&table.opts);
-        bench_budget_times how = o->how;
-        if (how.steps < 0)
-            how.steps = strcmp(kinds[i], "lenet5") == 0 ? 500 : 20;
-        const sw_status status = bench_budget_measure(&table, &how);
-        if (status != SW_OK) {
-            if (o->json)
-                sw_json_free(&json);
-            return cli_library_error(status, false);
-        }
-        if (o->json)
-            bench_budget_put(&json, &table);
-        else {
-            printf("%s", shown ? "\n" : "");
-            bench_budget_print(&table);
-        }
-        shown = true;
+        tables[i] = (table){.out = b, .of = sizes_of(kinds[i])};
+        if (strcmp(o.subject, "all") == 0 || strcmp(o.subject, kinds[i]) == 0)
+            SW_TRY(measure_subject(&tables[i]));
     }
-    const int status = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
-    if (!o->json)
-        return cli_finish(status);
-    sw_json_end(&json);
-    return result_json_end(&json, status);
+    bench_note(
+        b,
+        "\nkeep: of the activations. again: ops that run again. arith.: repeated arithmetic\n"
+        "in percent of a step's; least: of a chain, what is known. cost: as the planner\n"
+        "estimates it. predicted: a plain step, and its ops that are repeated once more.\n");
+    for (int i = 0; i < SUBJECTS; i++)
+        for (int k = 0; k < ROWS && tables[i].rows[k].budget_bytes > 0; k++) {
+            if (k == 0)
+                bench_note(b, "\n%s\n", kinds[i]);
+            b->shown = k == 0 ? NULL : b->shown;
+            bench_rows(b, "rows", fields, &tables[i].rows[k], 1);
+        }
+    return SW_OK;
 }
 
-int bench_budget(int argc, char **argv)
-{
-    budget_opts o = {.how = {.steps = -1}};
-    bench_deep_opts *s = &o.sizes;
-    const cli_option options[] = {
-        {"--subject", "NAME", CLI_WORD, &o.subject, "all", "mlp, lenet5, conv, or all", 0, 0,
-         kinds},
-        {"--steps", "N", CLI_COUNT, &o.how.steps, NULL,
-         "timed steps of each row, and as many without a budget in between (default 20, "
-         "lenet5 500); 0: none",
-         0, 1 << 16, NULL},
-        {"--budgets", "N", CLI_COUNT, &o.how.budgets, "50",
-         "that are planned, evenly down to the least", 2, 1 << 16, NULL},
-        {"--threads", "N", CLI_COUNT, &o.how.threads, "2", "threads that compute", 1, 256,
-         NULL},
-        {"--layers", "N", CLI_COUNT, &s->layers, NULL, "of the chains (default 32, conv 50)", 2,
-         BENCH_DEEP_LAYERS, NULL},
-        {"--width", "N", CLI_COUNT, &s->width, NULL,
-         "of a layer (default 1024), or its channels (16)", 10, 1 << 16, NULL},
-        {"--side", "N", CLI_COUNT, &s->side, NULL, "of conv's images (default 32)", 1, 4096,
-         NULL},
-        {"--batch", "N", CLI_COUNT, &s->batch, NULL,
-         "rows per step (default 512, lenet5 128, conv 32)", 1, 1 << 16, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
-    };
-    const cli_command command = {
-        .name = "bench budget",
-        .usage = "[options]",
-        .about = "The cost of keeping less: bytes, repeated arithmetic and time of three deep "
-                 "programs.",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options)};
-    const int status = cli_parse(&command, argc, argv);
-    return status == CLI_GO ? run(&o) : status;
-}
+static const cli_option options[] = {
+    {"--subject", "NAME", CLI_WORD, &o.subject, "all", "mlp, lenet5, conv, or all", 0, 0,
+     kinds},
+    {"--steps", "N", CLI_COUNT, &o.steps, NULL,
+     "timed steps of each row, and as many without a budget in between (default 20, lenet5 "
+     "500); 0: none",
+     0, 1 << 16, NULL},
+    {"--budgets", "N", CLI_COUNT, &o.budgets, "50",
+     "that are planned, evenly down to the least", 2, 1 << 16, NULL},
+    {"--layers", "N", CLI_COUNT, &o.given.layers, NULL, "of the chains (default 32, conv 50)",
+     2, MOST_LAYERS, NULL},
+    {"--width", "N", CLI_COUNT, &o.given.width, NULL,
+     "of a layer (default 1024), or its channels (16)", 10, 1 << 16, NULL},
+    {"--side", "N", CLI_COUNT, &o.given.side, NULL, "of conv's images (default 32)", 1, 4096,
+     NULL},
+    {"--batch", "N", CLI_COUNT, &o.given.batch, NULL,
+     "rows per step (default 512, lenet5 128, conv 32)", 1, 1 << 16, NULL},
+};
+
+const bench_command bench_budget = {
+    .name = "budget",
+    .line = "what a smaller budget costs: three deep programs",
+    .about = "The cost of keeping less: bytes, repeated arithmetic and time of three deep "
+             "programs.",
+    BENCH_OPTIONS(options),
+    .run = measure,
+};

@@ -1,173 +1,330 @@
-/* bench device: the command. */
-#include "tools/bench/device.h"
-#include <math.h>
+/* bench device: whole steps of networks on a device, and what its card can do at most. */
+#include "runtime/device/device.h"
+#include "runtime/ops/ops.h"
+#include "tools/bench/subjects.h"
 #include <string.h>
 
-enum { CASES_MAX = 16 };
+typedef struct {
+    const char *device, *only; /* one case; NULL: all */
+    int64_t steps, warmup;
+    int64_t share;     /* batches are a share of what the cases say: 1 is all */
+    int64_t raw_bytes; /* of what is copied */
+    int64_t raw_side;  /* of the matrices */
+    bool tf32, no_graphs, graphs;
+} asked_for;
+static asked_for o;
+
+/* ---- the card ---------------------------------------------------------------------------- */
+
+/* The most that it can do, by kernels that run alone: a copy, a product of matrices, and swish,
+ * whose forward reads and writes a tensor and whose backward reads two and writes one. */
+typedef struct {
+    swi_device *device;
+    sw_cuda_queue queue;
+    sw_cuda_event *begin, *end;
+    void *block[4]; /* x, y, the product's factors; scratch */
+    size_t scratch_bytes;
+    bool has_queue;
+} card;
 
 typedef struct {
-    bench_device_raw raw[BENCH_DEVICE_RAW];
-    bench_device_figures net[CASES_MAX];
-    int n_raw, n_net;
-} figures;
+    const char *kernel;
+    uint32_t op;
+    int grad;
+    sw_buffer in[2], out[1];
+    int n_in;
+    double bytes, operations; /* that it moves (read and written), or does */
+    int64_t live_bytes;
+} work;
 
-static bool on_card(const bench_device_opts *o)
+static sw_buffer buffer_of(void *at, int64_t rows, int64_t cols)
 {
-    return strncmp(o->device, "cuda", 4) == 0;
+    sw_buffer b = {.ptr = at, .type = {SW_F32, SW_PLAIN, SW_SHAPE(rows, cols)}};
+    b.stride[0] = cols;
+    b.stride[1] = 1;
+    return b;
 }
 
-static bool wanted(const bench_device_opts *o, const char *name)
+static sw_status entry_of(const card *c, const work *w, const sw_cuda_entry **out)
 {
-    return o->only == NULL || strcmp(o->only, name) == 0;
+    *out = swi_device_entry(c->device, w->op, w->grad);
+    if (*out == NULL)
+        SW_FAIL(SW_UNSUPPORTED, "the module has no kernel %d of op %u", w->grad, w->op);
+    return SW_OK;
 }
 
-static sw_status measure(const bench_device_opts *o, figures *f)
+/* Room for the work's scratch, in place of what was there. */
+static sw_status make_scratch(card *c, const work *w, const sw_cuda_entry *entry)
 {
-    const bench_net_case *c;
-    if (wanted(o, "card") && on_card(o)) {
-        if (!o->quiet)
-            cli_progress("%s", "card");
-        SW_TRY(bench_device_card(o, f->raw, &f->n_raw));
+    sw_type in[2], out[1] = {w->out[0].type};
+    for (int i = 0; i < w->n_in; i++)
+        in[i] = w->in[i].type;
+    const sw_kernel_info info = {
+        .in = in, .out = out, .n_in = w->n_in, .n_out = 1, .threads = 1};
+    if (c->block[3] != NULL)
+        c->device->api->free(c->device->card, c->block[3]);
+    c->block[3] = NULL;
+    c->scratch_bytes =
+        entry->scratch_bytes != NULL ? entry->scratch_bytes(&info, &c->queue) : 0;
+    return c->scratch_bytes > 0
+               ? c->device->api->alloc(c->device->card, &c->block[3], c->scratch_bytes)
+               : SW_OK;
+}
+
+static sw_status measure_work(card *c, const work *w, cli_summary *out)
+{
+    const sw_cuda_api *api = c->device->api;
+    const sw_cuda_entry *entry;
+    cli_times times;
+    SW_TRY(entry_of(c, w, &entry));
+    SW_TRY(make_scratch(c, w, entry));
+    SW_TRY(cli_times_init(&times, (uint64_t)o.steps));
+    const sw_launch launch = {.size = sizeof launch,
+                              .in = w->in,
+                              .n_in = w->n_in,
+                              .out = w->out,
+                              .n_out = 1,
+                              .scratch = c->block[3],
+                              .scratch_bytes = c->scratch_bytes};
+    sw_status status = SW_OK;
+    for (int64_t i = -o.warmup; i < o.steps && status == SW_OK && !cli_interrupted(); i++) {
+        uint64_t ns = 0;
+        status = api->record(c->begin, &c->queue);
+        if (status == SW_OK)
+            status = entry->kernel(&launch, &c->queue);
+        if (status == SW_OK)
+            status = api->record(c->end, &c->queue);
+        if (status == SW_OK)
+            status = api->wait(c->end);
+        if (status == SW_OK)
+            status = api->between(c->begin, c->end, &ns);
+        if (i >= 0)
+            cli_times_add(&times, ns);
     }
-    for (int i = 0; (c = bench_device_case_at(i)) != NULL && !cli_interrupted(); i++) {
-        if (!wanted(o, c->name))
-            continue;
-        if (!o->quiet)
-            cli_progress("%s", c->name);
-        SW_TRY(bench_device_net(c, o, &f->net[f->n_net]));
-        f->n_net++;
+    *out = cli_times_summary(&times);
+    cli_times_free(&times);
+    return swi_device_faulted(c->device, status);
+}
+
+static sw_status open_card(card *c)
+{
+    SW_TRY(swi_device_open(&c->device, o.device));
+    const sw_cuda_api *api = c->device->api;
+    sw_cuda_device *its = c->device->card;
+    SW_TRY(api->queue_create(its, &c->queue, true, o.tf32 ? SW_CUDA_TF32 : 0));
+    c->has_queue = true;
+    SW_TRY(api->event_create(its, &c->begin, true));
+    SW_TRY(api->event_create(its, &c->end, true));
+    const size_t square = (size_t)o.raw_side * (size_t)o.raw_side * sizeof(float);
+    const size_t bytes = (size_t)o.raw_bytes;
+    const size_t most = bytes > square ? bytes : square;
+    for (int i = 0; i < 3; i++) {
+        const size_t own = i < 2 ? most : square;
+        SW_TRY(api->alloc(its, &c->block[i], own));
+        SW_TRY(api->fill(&c->queue, c->block[i], 0x3f, own)); /* 0.747 in every element */
     }
     return SW_OK;
 }
 
-/* ---- showing ----------------------------------------------------------------------------- */
-
-static double per_ns(double amount, const cli_summary *s)
+static void close_card(card *c)
 {
-    return s->median > 0 ? amount / (double)s->median : 0.0;
+    if (c->device == NULL)
+        return;
+    const sw_cuda_api *api = c->device->api;
+    for (int i = 0; i < 4; i++)
+        if (c->block[i] != NULL)
+            api->free(c->device->card, c->block[i]);
+    if (c->end != NULL)
+        api->event_destroy(c->end);
+    if (c->begin != NULL)
+        api->event_destroy(c->begin);
+    if (c->has_queue)
+        api->queue_destroy(c->device->card, &c->queue);
+    swi_device_close(c->device);
 }
 
-static int as_json(const bench_device_opts *o, const figures *f, int status)
+static sw_status measure_kernels(bench *b, card *c)
 {
-    sw_json j;
-    result_json_begin(&j);
-    sw_json_put_string(&j, "device", o->device);
-    sw_json_put_bool(&j, "tf32", o->tf32);
-    sw_json_put_bool(&j, "graphs", !o->no_graphs);
-    sw_json_open(&j, "card", '{');
-    for (int i = 0; i < f->n_raw; i++) {
-        const bench_device_raw *r = &f->raw[i];
-        sw_json_open(&j, r->name, '{');
-        bench_put(&j, "time", &r->time);
-        sw_json_put_f64(&j, "gigabytes_per_second", per_ns(r->bytes, &r->time));
-        sw_json_put_f64(&j, "teraflops", per_ns(r->operations, &r->time) / 1e3);
-        sw_json_put_u64(&j, "live_bytes", r->live_bytes);
-        sw_json_end(&j);
+    typedef struct {
+        const char *kernel;
+        cli_summary time;
+        double gigabytes_per_second, teraflops;
+        int64_t live_bytes;
+    } row;
+    static const bench_field fields[] = {
+        BENCH_FIELD(WORD, kernel, "card", 16), BENCH_FIELD(TIMES, time, "", 0),
+        BENCH_FIELD(REAL, gigabytes_per_second, "GB/s", 0),
+        BENCH_FIELD(REAL, teraflops, "TFLOP/s", 0), BENCH_FIELD(BYTES, live_bytes, NULL, 0)};
+    const int64_t elements = o.raw_bytes / (int64_t)sizeof(float), side = o.raw_side,
+                  tensor = elements * (int64_t)sizeof(float),
+                  square = side * side * (int64_t)sizeof(float);
+    const sw_buffer x = buffer_of(c->block[0], 1, elements),
+                    y = buffer_of(c->block[1], 1, elements),
+                    m[3] = {buffer_of(c->block[0], side, side),
+                            buffer_of(c->block[1], side, side),
+                            buffer_of(c->block[2], side, side)};
+    const double moved = (double)tensor,
+                 flops = 2.0 * (double)side * (double)side * (double)side;
+    const work works[] = {
+        {"copy", SW_OP_copy, -1, {x}, {y}, 1, 2 * moved, 0, 2 * tensor},
+        {"product", SW_OP_matmul, -1, {m[0], m[1]}, {m[2]}, 2, 0, flops, 3 * square},
+        {"swish", SW_OP_swish, -1, {x}, {y}, 1, 2 * moved, 0, 2 * tensor},
+        {"swish_backward", SW_OP_swish, 0, {x, y}, {y}, 2, 3 * moved, 0, 2 * tensor}};
+    for (size_t i = 0; i < sizeof works / sizeof *works && !cli_interrupted(); i++) {
+        row r = {.kernel = works[i].kernel, .live_bytes = works[i].live_bytes};
+        SW_TRY(measure_work(c, &works[i], &r.time));
+        const double ns = (double)r.time.median;
+        r.gigabytes_per_second = ns > 0.0 ? works[i].bytes / ns : 0.0;
+        r.teraflops = ns > 0.0 ? works[i].operations / ns / 1e3 : 0.0;
+        bench_rows(b, "card", fields, &r, 1);
     }
-    sw_json_end(&j);
-    sw_json_open(&j, "networks", '{');
-    for (int i = 0; i < f->n_net; i++) {
-        const bench_device_figures *n = &f->net[i];
-        sw_json_open(&j, n->of->name, '{');
-        sw_json_put_i64(&j, "batch", n->batch);
-        bench_put(&j, "step", &n->step);
-        sw_json_put_u64(&j, "in_a_loop_ns", n->free_ns);
-        sw_json_put_u64(&j, "peak_bytes", n->peak_bytes);
-        sw_json_put_u64(&j, "model_bytes", n->plan.model_bytes);
-        sw_json_put_u64(&j, "arena_bytes", n->plan.arena_bytes);
-        sw_json_put_u64(&j, "data_bytes", n->plan.data_bytes);
-        sw_json_put_u64(&j, "total_bytes", n->plan.total_bytes);
-        sw_json_put_known(&j, "launches", n->plan.launches > 0, n->plan.launches);
-        if (n->taken_bytes > 0)
-            sw_json_put_u64(&j, "card_bytes", n->taken_bytes);
-        else
-            sw_json_put_null(&j, "card_bytes");
-        sw_json_put_f64(&j, "loss", n->loss);
-        sw_json_end(&j);
+    return SW_OK;
+}
+
+static sw_status measure_card(bench *b)
+{
+    card c = {0};
+    sw_status status = open_card(&c);
+    if (status == SW_OK)
+        status = measure_kernels(b, &c);
+    close_card(&c);
+    return status;
+}
+
+/* ---- networks ---------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *network;
+    int64_t batch;
+    cli_summary step;     /* device time: from the first phase's begin to the last one's end */
+    int64_t in_a_loop_ns; /* time of the clock for one of all steps, none waited for */
+    int64_t peak_bytes;   /* most that lived at one time, as the run says */
+    int64_t model_bytes, arena_bytes, data_bytes, total_bytes, launches;
+    int64_t card_bytes; /* by which the card's free memory is less than when it was opened */
+    double loss;        /* of the last step */
+} row;
+static const bench_field fields[] = {
+    BENCH_FIELD(WORD, network, "step", 16),    BENCH_FIELD(COUNT, batch, "batch", 6),
+    BENCH_FIELD(TIMES, step, "", 0),           BENCH_FIELD(NS, in_a_loop_ns, "in a loop", 0),
+    BENCH_FIELD(BYTES, peak_bytes, "peak", 0), BENCH_FIELD(BYTES, model_bytes, NULL, 0),
+    BENCH_FIELD(BYTES, arena_bytes, NULL, 0),  BENCH_FIELD(BYTES, data_bytes, NULL, 0),
+    BENCH_FIELD(BYTES, total_bytes, NULL, 0),  BENCH_FIELD(COUNT, launches, "launches", 8),
+    BENCH_FIELD(BYTES, card_bytes, "card", 0), BENCH_FIELD(REAL, loss, NULL, 0)};
+
+/* Steps that are waited for give the device's times; then all of them at once, the host never
+ * waiting, what a step costs in a loop. */
+static sw_status measure_steps(bench_subject *s, cli_times *times, row *out)
+{
+    for (int64_t i = 0; i < o.warmup && !cli_interrupted(); i++)
+        SW_TRY(bench_subject_step(s));
+    for (int64_t i = 0; i < o.steps && !cli_interrupted(); i++) {
+        sw_run_info info = {.size = sizeof info};
+        uint64_t ns = 0;
+        SW_TRY(bench_subject_step(s));
+        SW_TRY(sw_last_run(s->exec, &info));
+        for (int k = 0; k < SW_PHASES; k++)
+            ns += info.phase[k].ns;
+        cli_times_add(times, ns);
+        out->peak_bytes = (int64_t)info.peak_bytes;
     }
-    sw_json_end(&j);
-    return result_json_end(&j, status);
+    const uint64_t start = cli_clock_ns();
+    int64_t done = 0;
+    for (; done < o.steps && !cli_interrupted(); done++)
+        SW_TRY(bench_subject_step(s));
+    SW_TRY(sw_metric_get(s->exec, "loss", &out->loss)); /* waits for the last */
+    out->in_a_loop_ns = done > 0 ? (int64_t)(cli_clock_ns() - start) / done : 0;
+    out->step = cli_times_summary(times);
+    sw_device_info at = {.size = sizeof at}; /* 0 for the CPU */
+    SW_TRY(sw_exec_device(s->exec, &at));
+    if (at.open_bytes > at.free_bytes)
+        out->card_bytes = (int64_t)(at.open_bytes - at.free_bytes);
+    const sw_run_args args = bench_subject_args(s);
+    sw_plan_info plan = {.size = sizeof plan};
+    SW_TRY(sw_plan(s->exec, &args, &plan));
+    out->model_bytes = (int64_t)plan.model_bytes;
+    out->arena_bytes = (int64_t)plan.arena_bytes;
+    out->data_bytes = (int64_t)plan.data_bytes;
+    out->total_bytes = (int64_t)plan.total_bytes;
+    out->launches = plan.launches > 0 ? (int64_t)plan.launches : BENCH_NONE;
+    return SW_OK;
 }
 
-static int as_text(const bench_device_opts *o, const figures *f, int status)
+static sw_status measure_net(bench *b, const bench_case *c)
 {
-    if (f->n_raw > 0)
-        printf("%-16s %12s %12s %12s %12s\n", o->device, "min", "median", "GB/s", "TFLOP/s");
-    for (int i = 0; i < f->n_raw; i++) {
-        const bench_device_raw *r = &f->raw[i];
-        printf("%-16s %12s %12s %12.1f %12.2f\n", r->name, cli_ns(r->time.min).text,
-               cli_ns(r->time.median).text, per_ns(r->bytes, &r->time),
-               per_ns(r->operations, &r->time) / 1e3);
+    bench_subject subject = {0};
+    cli_times times = {0};
+    const int64_t batch = c->batch / o.share > 0 ? c->batch / o.share : 1;
+    const sw_exec_opts exec = {.size = sizeof exec,
+                               .device = o.device,
+                               .threads = (int)b->threads,
+                               .tf32 = o.tf32,
+                               .no_graphs = o.no_graphs};
+    row r = {.network = c->name, .batch = batch, .card_bytes = BENCH_NONE};
+    sw_status status = cli_times_init(&times, (uint64_t)o.steps);
+    if (status == SW_OK)
+        status = bench_subject_make(&subject, c, batch, &exec);
+    if (status == SW_OK)
+        status = measure_steps(&subject, &times, &r);
+    if (status == SW_OK)
+        bench_rows(b, "networks", fields, &r, 1);
+    bench_subject_destroy(&subject);
+    cli_times_free(&times);
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static bool asked(const char *name)
+{
+    return o.only == NULL || strcmp(o.only, name) == 0;
+}
+
+static sw_status measure(bench *b)
+{
+    static const bench_field facts[] = {BENCH_OF(asked_for, WORD, device, "", 0),
+                                        BENCH_OF(asked_for, FLAG, tf32, "TF32", 0),
+                                        BENCH_OF(asked_for, FLAG, graphs, "graphs", 0)};
+    const bench_case *c;
+    o.graphs = !o.no_graphs;
+    bench_facts(b, facts, &o);
+    if (asked("card") && strncmp(o.device, "cuda", 4) == 0)
+        SW_TRY(measure_card(b));
+    for (int i = 0; (c = bench_case_at(BENCH_OF_DEVICE, i)) != NULL && !cli_interrupted();
+         i++) {
+        if (!asked(c->name))
+            continue;
+        if (!b->quiet)
+            cli_progress("%s", c->name);
+        SW_TRY(measure_net(b, c));
     }
-    printf("%s%-16s %6s %12s %12s %12s %12s %12s\n", f->n_raw > 0 ? "\n" : "", "step", "batch",
-           "min", "median", "in a loop", "peak", "card");
-    for (int i = 0; i < f->n_net; i++) {
-        const bench_device_figures *n = &f->net[i];
-        printf("%-16s %6lld %12s %12s %12s %12s %12s\n", n->of->name, (long long)n->batch,
-               cli_ns(n->step.min).text, cli_ns(n->step.median).text, cli_ns(n->free_ns).text,
-               cli_bytes(n->peak_bytes).text,
-               n->taken_bytes > 0 ? cli_bytes(n->taken_bytes).text : "-");
-    }
-    return cli_finish(status);
+    return SW_OK;
 }
 
-/* ---- command ----------------------------------------------------------------------------- */
+static const char *const cases[] = {"card",      "mlp4096",  "mlp256",  "lenet5",
+                                    "mbconv128", "mbconv16", "gpt124m", NULL};
+static const cli_option options[] = {
+    {"--device", "NAME", CLI_WORD, &o.device, "cuda", "cuda, cuda:N or cpu", 0, 0, NULL},
+    {"--only", "NAME", CLI_WORD, &o.only, NULL, "one of them (default: all)", 0, 0, cases},
+    {"--steps", "N", CLI_COUNT, &o.steps, "50", "steps of each, twice", 1, 1 << 20, NULL},
+    {"--warmup", "N", CLI_COUNT, &o.warmup, "5", "steps before them", 1, 1 << 20, NULL},
+    {"--share", "N", CLI_COUNT, &o.share, "1", "batches are an Nth of what they would be", 1,
+     1 << 20, NULL},
+    {"--copy-bytes", "N", CLI_COUNT, &o.raw_bytes, "1073741824",
+     "bytes of the tensors that card copies", 64, (int64_t)1 << 40, NULL},
+    {"--side", "N", CLI_COUNT, &o.raw_side, "8192", "of the matrices that card multiplies", 1,
+     1 << 17, NULL},
+    {"--tf32", NULL, CLI_FLAG, &o.tf32, NULL, "products may round their factors to TF32", 0, 0,
+     NULL},
+    {"--no-graphs", NULL, CLI_FLAG, &o.no_graphs, NULL, "launch each kernel by itself", 0, 0,
+     NULL},
+};
 
-static int run(const bench_device_opts *o)
-{
-    figures f = {0};
-    cli_catch_interrupt();
-    const sw_status status = measure(o, &f);
-    if (!o->quiet)
-        cli_progress("%s", "");
-    if (status != SW_OK)
-        return cli_library_error(status, false);
-    const int code = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
-    return o->json ? as_json(o, &f, code) : as_text(o, &f, code);
-}
-
-static const char *const *words(void)
-{
-    static const char *names[CASES_MAX + 2] = {"card"};
-    const bench_net_case *c;
-    for (int i = 0; (c = bench_device_case_at(i)) != NULL && i < CASES_MAX; i++)
-        names[i + 1] = c->name;
-    return names;
-}
-
-int bench_device(int argc, char **argv)
-{
-    bench_device_opts o = {0};
-    const cli_option options[] = {
-        {"--device", "NAME", CLI_WORD, &o.device, "cuda", "cuda, cuda:N or cpu", 0, 0, NULL},
-        {"--only", "NAME", CLI_WORD, &o.only, NULL, "one of them (default: all)", 0, 0,
-         words()},
-        {"--steps", "N", CLI_COUNT, &o.steps, "50", "steps of each, twice", 1, 1 << 20, NULL},
-        {"--warmup", "N", CLI_COUNT, &o.warmup, "5", "steps before them", 1, 1 << 20, NULL},
-        {"--share", "N", CLI_COUNT, &o.share, "1", "batches are an Nth of what they would be",
-         1, 1 << 20, NULL},
-        {"--copy-bytes", "N", CLI_COUNT, &o.raw_bytes, "1073741824",
-         "bytes of the tensors that card copies", 64, (int64_t)1 << 40, NULL},
-        {"--side", "N", CLI_COUNT, &o.raw_side, "8192", "of the matrices that card multiplies",
-         1, 1 << 17, NULL},
-        {"--threads", "N", CLI_COUNT, &o.threads, "2", "threads of cpu", 1, 256, NULL},
-        {"--tf32", NULL, CLI_FLAG, &o.tf32, NULL, "products may round their factors to TF32", 0,
-         0, NULL},
-        {"--no-graphs", NULL, CLI_FLAG, &o.no_graphs, NULL, "launch each kernel by itself", 0,
-         0, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no progress", 0, 0, NULL},
-    };
-    const cli_command command = {
-        .name = "bench device",
-        .usage = "[options]",
-        .about = "Whole steps of networks on a device, fixed batches from the host included, "
-                 "and kernels of the card by themselves (card).",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options),
-        .notes = "Times of steps are the device's, each step waited for; \"in a loop\" is what "
-                 "one costs where none is. tools/bench/device.py sets PyTorch beside them."};
-    const int status = cli_parse(&command, argc, argv);
-    return status == CLI_GO ? run(&o) : status;
-}
+const bench_command bench_device = {
+    .name = "device",
+    .line = "whole steps of six networks on a device, and what the card can",
+    .about = "Whole steps of networks on a device, fixed batches from the host included, "
+             "and kernels of the card by themselves (card).",
+    BENCH_OPTIONS(options),
+    .run = measure,
+    .notes = "Times of steps are the device's, each step waited for; \"in a loop\" is what "
+             "one costs where none is. tools/bench/device.py sets PyTorch beside them."};

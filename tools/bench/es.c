@@ -1,317 +1,533 @@
 /* bench es: NESgpu's table (its README: layers under noise, times their base) with all its
  * modes, and ours beside them; bytes of noise that a plan has, and the update beside a forward.
- * es_layer.c times; MEASURED.md has figures and peers. */
-#include "tools/bench/es.h"
+ *
+ * All modes of a layer are in one exec: each has a model of its own with the same parameters,
+ * all read one batch, and they take turns. A step is: the batch as the layer reads it (phase
+ * data), the layer (phase forward), a mean of what it makes (phase loss); what counts is the
+ * time of the phase forward. */
+#include "alloc/base/mem.h"
+#include "tools/bench/subjects.h"
 #include <string.h>
+
+enum { LAYERS = 8, MODES_MAX = 24 };
+
+static struct {
+    const char *layers; /* "dense", "conv", "all" */
+    const char *modes;  /* "nesgpu", "ours", "all" */
+    int64_t layer;      /* 1 to LAYERS: that one alone; 0: all */
+    int64_t runs;       /* of each mode */
+    int64_t seconds;    /* after which a mode has no more of them */
+    int64_t batch;
+    bool forward; /* no updates */
+} o;
 
 /* ---- layers and modes -------------------------------------------------------------------- */
 
-static const es_layer layers[ES_LAYERS] = {
-    {256, 256, 0, 0}, {512, 512, 0, 0}, {1024, 1024, 0, 0}, {16, 16, 3, 64},
-    {32, 32, 3, 64},  {64, 64, 3, 32},  {32, 32, 1, 32},    {1024, 1024, 1, 1}};
+/* Dense (kernel 0), or a convolution of images of side x side. */
+typedef struct {
+    int64_t out, in;
+    int kernel;
+    int64_t side;
+} es_layer;
+static const es_layer layers[LAYERS] = {{256, 256, 0, 0}, {512, 512, 0, 0},  {1024, 1024, 0, 0},
+                                        {16, 16, 3, 64},  {32, 32, 3, 64},   {64, 64, 3, 32},
+                                        {32, 32, 1, 32},  {1024, 1024, 1, 1}};
+
+/* A way to run it. */
+enum { DENSE = 1, CONV = 2, BOTH = DENSE | CONV };
+typedef struct {
+    const char *name, *key;
+    const char *noise; /* NULL: none */
+    const char *distribution;
+    float in_share, out_share; /* below 0: so many channels, not a share */
+    bool pairs;                /* antithetic: half as many directions, two rows of each */
+    bool ours;                 /* not in NESgpu's table */
+    int of;                    /* DENSE, CONV */
+    float published[LAYERS];   /* of NESgpu, times its base, by layer; 0: not known */
+} es_mode;
+/* The first is the base, the second the loop over members. */
+enum { BASE, NAIVE };
 
 /* Published: GTX 1080 Ti, batch 1024, fp32; its square PermutedLinear permutes the outputs. */
 static const es_mode modes[] = {
-    {.name = "base", .key = "base", .of = ES_DENSE | ES_CONV},
-    {.name = "naive",
-     .key = "naive",
-     .of = ES_DENSE | ES_CONV,
-     .published = {387.5f, 218.6f, 83.1f}},
-    {.name = "perturbed",
-     .key = "perturbed",
-     .noise = "iid",
-     .of = ES_DENSE | ES_CONV,
-     .published = {14.85f, 29.52f, 44.86f}},
-    {.name = "sparse k=1",
-     .key = "sparse_1",
-     .noise = "sparse",
-     .in_share = -1.0f,
-     .of = ES_DENSE | ES_CONV,
-     .published = {3.54f, 3.45f, 2.10f}},
-    {.name = "sparse k=2",
-     .key = "sparse_2",
-     .noise = "sparse",
-     .in_share = -2.0f,
-     .of = ES_DENSE | ES_CONV,
-     .published = {4.77f, 4.62f, 3.79f}},
-    {.name = "permuted",
-     .key = "permuted",
-     .noise = "permuted-out",
-     .of = ES_DENSE | ES_CONV,
-     .published = {3.41f, 2.93f, 2.72f, 2.45f, 2.50f, 2.51f, 3.38f, 2.18f}},
-    {.name = "permuted in 50 %",
-     .key = "permuted_in_50",
-     .noise = "permuted-in",
-     .in_share = 0.5f,
-     .of = ES_DENSE,
-     .published = {3.39f, 2.46f, 2.13f}},
-    {.name = "permuted in 10 %",
-     .key = "permuted_in_10",
-     .noise = "permuted-in",
-     .in_share = 0.1f,
-     .of = ES_DENSE,
-     .published = {3.42f, 2.52f, 1.67f}},
-    {.name = "permuted out 50 %",
-     .key = "permuted_out_50",
-     .noise = "permuted-out",
-     .out_share = 0.5f,
-     .of = ES_CONV},
-    {.name = "permuted out 10 %",
-     .key = "permuted_out_10",
-     .noise = "permuted-out",
-     .out_share = 0.1f,
-     .of = ES_CONV,
-     .published = {[7] = 1.64f}},
-    {.name = "permuted in and out",
-     .key = "permuted_both",
-     .noise = "permuted",
-     .of = ES_DENSE | ES_CONV,
-     .ours = true},
-    {.name = "sign-flip",
-     .key = "sign_flip",
-     .noise = "sign-flip",
-     .of = ES_DENSE | ES_CONV,
-     .ours = true},
-    {.name = "dropout",
-     .key = "dropout",
-     .noise = "dropout",
-     .of = ES_DENSE | ES_CONV,
-     .ours = true},
-    {.name = "low-rank",
-     .key = "low_rank",
-     .noise = "low-rank",
-     .of = ES_DENSE | ES_CONV,
-     .ours = true},
-    {.name = "  rademacher",
-     .key = "low_rank_rademacher",
-     .noise = "low-rank",
-     .distribution = "rademacher",
-     .of = ES_DENSE | ES_CONV,
-     .ours = true},
-    {.name = "  bits",
-     .key = "low_rank_bits",
-     .noise = "low-rank",
-     .distribution = "bits",
-     .of = ES_DENSE | ES_CONV,
-     .ours = true},
-    {.name = "low-rank, pairs",
-     .key = "pairs",
-     .noise = "low-rank",
-     .pairs = true,
-     .of = ES_DENSE | ES_CONV,
-     .ours = true},
-    {.name = "  rademacher",
-     .key = "pairs_rademacher",
-     .noise = "low-rank",
-     .distribution = "rademacher",
-     .pairs = true,
-     .of = ES_DENSE | ES_CONV,
-     .ours = true},
-    {.name = "  bits",
-     .key = "pairs_bits",
-     .noise = "low-rank",
-     .distribution = "bits",
-     .pairs = true,
-     .of = ES_DENSE | ES_CONV,
-     .ours = true},
+    {"base", "base", NULL, NULL, 0, 0, false, false, BOTH, {0}},
+    {"naive", "naive", NULL, NULL, 0, 0, false, false, BOTH, {387.5f, 218.6f, 83.1f}},
+    {"perturbed", "perturbed", "iid", NULL, 0, 0, false, false, BOTH, {14.85f, 29.52f, 44.86f}},
+    {"sparse k=1",
+     "sparse_1",
+     "sparse",
+     NULL,
+     -1,
+     0,
+     false,
+     false,
+     BOTH,
+     {3.54f, 3.45f, 2.10f}},
+    {"sparse k=2",
+     "sparse_2",
+     "sparse",
+     NULL,
+     -2,
+     0,
+     false,
+     false,
+     BOTH,
+     {4.77f, 4.62f, 3.79f}},
+    {"permuted",
+     "permuted",
+     "permuted-out",
+     NULL,
+     0,
+     0,
+     false,
+     false,
+     BOTH,
+     {3.41f, 2.93f, 2.72f, 2.45f, 2.50f, 2.51f, 3.38f, 2.18f}},
+    {"permuted in 50 %",
+     "permuted_in_50",
+     "permuted-in",
+     NULL,
+     0.5f,
+     0,
+     false,
+     false,
+     DENSE,
+     {3.39f, 2.46f, 2.13f}},
+    {"permuted in 10 %",
+     "permuted_in_10",
+     "permuted-in",
+     NULL,
+     0.1f,
+     0,
+     false,
+     false,
+     DENSE,
+     {3.42f, 2.52f, 1.67f}},
+    {"permuted out 50 %",
+     "permuted_out_50",
+     "permuted-out",
+     NULL,
+     0,
+     0.5f,
+     false,
+     false,
+     CONV,
+     {0}},
+    {"permuted out 10 %",
+     "permuted_out_10",
+     "permuted-out",
+     NULL,
+     0,
+     0.1f,
+     false,
+     false,
+     CONV,
+     {[7] = 1.64f}},
+    {"permuted in and out", "permuted_both", "permuted", NULL, 0, 0, false, true, BOTH, {0}},
+    {"sign-flip", "sign_flip", "sign-flip", NULL, 0, 0, false, true, BOTH, {0}},
+    {"dropout", "dropout", "dropout", NULL, 0, 0, false, true, BOTH, {0}},
+    {"low-rank", "low_rank", "low-rank", NULL, 0, 0, false, true, BOTH, {0}},
+    {"low-rank, rademacher",
+     "low_rank_rademacher",
+     "low-rank",
+     "rademacher",
+     0,
+     0,
+     false,
+     true,
+     BOTH,
+     {0}},
+    {"low-rank, bits", "low_rank_bits", "low-rank", "bits", 0, 0, false, true, BOTH, {0}},
+    {"low-rank, pairs", "pairs", "low-rank", NULL, 0, 0, true, true, BOTH, {0}},
+    {"low-rank, pairs, rademacher",
+     "pairs_rademacher",
+     "low-rank",
+     "rademacher",
+     0,
+     0,
+     true,
+     true,
+     BOTH,
+     {0}},
+    {"low-rank, pairs, bits", "pairs_bits", "low-rank", "bits", 0, 0, true, true, BOTH, {0}},
 };
 enum { MODES = sizeof modes / sizeof *modes };
 
-/* The base and the loop always; then those that were asked for. */
-static int modes_of(const es_opts *o, const es_layer *layer, const es_mode **to)
+/* ---- making ------------------------------------------------------------------------------ */
+
+typedef struct {
+    const es_layer *layer;
+    const es_mode *mode;
+    sw_model *model;
+    sw_linear linear;
+    sw_conv2d conv;
+    sw_optimizer *sgd;
+    sw_es *es;
+    cli_times layer_ns, update_ns, estimate_ns;
+    uint64_t taken_ns; /* by all its runs */
+} subject;
+
+typedef struct {
+    const es_layer *layer;
+    int threads;
+    sw_exec *exec;
+    sw_array input, row; /* row: the first of the batch */
+    float *fitness;      /* of each row */
+    subject subjects[MODES_MAX];
+    int n;
+} table;
+
+static void step(sw_ctx *ctx, void *user)
 {
-    int n = 0;
-    for (int i = 0; i < MODES; i++) {
-        const bool asked = i <= ES_NAIVE || strcmp(o->modes, "all") == 0 ||
-                           modes[i].ours == (strcmp(o->modes, "ours") == 0);
-        if (asked && (modes[i].of & (layer->kernel > 0 ? ES_CONV : ES_DENSE)) != 0)
-            to[n++] = &modes[i];
-    }
-    return n;
+    const subject *s = user;
+    sw_value x = sw_input(ctx, 0);
+    sw_set_phase(ctx, SW_DATA);
+    if (s->layer->kernel > 0)
+        x = sw_avg_pool(ctx, x, 1); /* images as they lie between convolutions */
+    sw_set_phase(ctx, SW_FORWARD);
+    x = s->layer->kernel > 0 ? sw_apply_conv2d(ctx, s->conv, x)
+                             : sw_apply_linear(ctx, s->linear, x);
+    sw_set_phase(ctx, SW_LOSS);
+    sw_metric(ctx, "mean", sw_mean(ctx, x, 0));
+    sw_clear_phase(ctx);
 }
 
-/* ---- reports ----------------------------------------------------------------------------- */
-
-static void name_layer(const es_layer *l, char *to, size_t bytes)
+static float share_of(float share, int64_t channels)
 {
+    return share < 0.0f ? -share / (float)channels : share;
+}
+
+static sw_status make_es(subject *s)
+{
+    const es_mode *m = s->mode;
+    const sw_es_opts opts = {.size = sizeof opts,
+                             .noise = m->noise,
+                             .distribution = m->distribution,
+                             .in_share = share_of(m->in_share, s->layer->in),
+                             .out_share = share_of(m->out_share, s->layer->out),
+                             .directions = (uint32_t)(m->pairs ? o.batch / 2 : o.batch),
+                             .repeats = m->pairs ? 2 : 1,
+                             .no_antithetic = m->pairs ? 0 : 1,
+                             .seed = 7};
+    return sw_es_create(&s->es, s->sgd, &opts);
+}
+
+static sw_status make_subject(table *t, const es_mode *mode)
+{
+    subject *s = &t->subjects[t->n++];
+    const es_layer *l = t->layer;
+    const uint64_t runs = (uint64_t)o.runs;
+    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 1e-6f};
+    const sw_conv_opts conv = {.size = sizeof conv, .pad = l->kernel / 2};
+    *s = (subject){.layer = l, .mode = mode};
+    SW_TRY(cli_times_init(&s->layer_ns, runs));
+    SW_TRY(cli_times_init(&s->update_ns, runs));
+    SW_TRY(cli_times_init(&s->estimate_ns, runs));
+    SW_TRY(sw_model_create(&s->model, "layer"));
     if (l->kernel > 0)
-        snprintf(to, bytes, "%lld,%lld,%dx%d,%lldx%lld", (long long)l->out, (long long)l->in,
-                 l->kernel, l->kernel, (long long)l->side, (long long)l->side);
+        s->conv = sw_conv2d_new_with(s->model, "conv", l->in, l->out, l->kernel, &conv);
     else
-        snprintf(to, bytes, "%lld,%lld", (long long)l->out, (long long)l->in);
+        s->linear = sw_linear_new(s->model, "linear", l->in, l->out);
+    SW_TRY(sw_optimizer_create(&s->sgd, s->model, &sgd));
+    if (mode->noise != NULL)
+        SW_TRY(make_es(s));
+    return sw_model_ready(s->model, t->exec, 1);
 }
 
-static double over(uint64_t a, uint64_t b)
+/* Base and loop always; then the modes that were asked for. */
+static sw_status make(table *t)
 {
-    return b > 0 ? (double)a / (double)b : 0.0;
-}
-
-static void put_ratios(sw_json *json, const char *key, const cli_summary *of,
-                       const cli_summary *base)
-{
-    sw_json_open(json, key, '{');
-    sw_json_put_f64(json, "min", over(of->min, base->min));
-    sw_json_put_f64(json, "median", over(of->median, base->median));
-    sw_json_end(json);
-}
-
-static void put_mode(sw_json *json, const es_found *f, const cli_summary *base,
-                     double published)
-{
-    const bool update = f->update.n > 0;
-    sw_json_open(json, f->mode->key, '{');
-    bench_put(json, "layer", &f->layer);
-    put_ratios(json, "times_base", &f->layer, base);
-    sw_json_put_known_f64(json, "nesgpu_times_base", published > 0.0, published);
-    if (f->mode->noise != NULL) {
-        sw_json_put_u64(json, "noise_bytes", f->noise_bytes);
-        sw_json_put_u64(json, "scratch_bytes", f->scratch_bytes);
-        sw_json_put_i64(json, "above_inference_bytes", f->above_bytes);
-    }
-    if (update) {
-        bench_put(json, "update", &f->update);
-        put_ratios(json, "update_times_base", &f->update, base);
-        bench_put(json, "update_program", &f->estimate);
-        sw_json_put_u64(json, "update_arena_bytes", f->update_arena_bytes);
-    }
-    sw_json_end(json);
-}
-
-static void put_layer(sw_json *json, int at, const es_found *found, int n)
-{
-    char name[48];
-    name_layer(&layers[at], name, sizeof name);
-    sw_json_open(json, name, '{');
-    for (int i = 0; i < n; i++)
-        put_mode(json, &found[i], &found[ES_BASE].layer, (double)found[i].mode->published[at]);
-    sw_json_end(json);
-}
-
-static void print_published(float published)
-{
-    if (published > 0.0f)
-        printf(" %8.2f", (double)published);
-    else
-        printf(" %8s", "");
-}
-
-static void print_mode(const es_found *f, const cli_summary *base, float published)
-{
-    printf("%-20s %5llu %10s %10s %8.2f %8.2f", f->mode->name, (unsigned long long)f->layer.n,
-           cli_ns(f->layer.min).text, cli_ns(f->layer.median).text,
-           over(f->layer.min, base->min), over(f->layer.median, base->median));
-    print_published(published);
-    if (f->mode->noise != NULL)
-        printf(" %7zu %10zu %10lld", f->noise_bytes, f->scratch_bytes,
-               (long long)f->above_bytes);
-    if (f->update.n > 0)
-        printf(" %8.2f %8.2f", over(f->update.min, base->min),
-               over(f->update.median, base->median));
-    printf("\n");
-}
-
-static void print_layer(const es_opts *o, int at, const es_found *found, int n)
-{
-    char name[48];
-    name_layer(&layers[at], name, sizeof name);
-    if (!o->quiet)
-        printf("\n%-20s %5s %10s %10s %8s %8s %8s %7s %10s %10s%s\n", name, "runs", "min",
-               "median", "x min", "x median", "NESgpu", "stored", "scratch", "above",
-               o->forward ? "" : "  upd min  upd med");
-    for (int i = 0; i < n; i++)
-        if (found[i].layer.n > 0)
-            print_mode(&found[i], &found[ES_BASE].layer, found[i].mode->published[at]);
-    cli_flush();
-}
-
-/* ---- the command ------------------------------------------------------------------------- */
-
-static bool is_asked(const es_opts *o, int at)
-{
-    const bool conv = layers[at].kernel > 0;
-    if (o->layer > 0)
-        return at + 1 == o->layer;
-    return strcmp(o->layers, "all") == 0 || conv == (strcmp(o->layers, "conv") == 0);
-}
-
-static sw_status measure(const es_opts *o, sw_json *json)
-{
-    for (int at = 0; at < ES_LAYERS && !cli_interrupted(); at++) {
-        es_found found[ES_MODES_MAX];
-        const es_mode *asked[ES_MODES_MAX];
-        if (!is_asked(o, at))
-            continue;
-        const int n = modes_of(o, &layers[at], asked);
-        SW_TRY(es_measure(o, &layers[at], asked, n, found));
-        if (json != NULL)
-            put_layer(json, at, found, n);
-        else
-            print_layer(o, at, found, n);
+    const es_layer *l = t->layer;
+    const int64_t rows = o.batch;
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = t->threads};
+    const sw_shape images = SW_SHAPE(rows, l->in, l->side, l->side);
+    void *p;
+    SW_TRY(sw_exec_create(&t->exec, &exec));
+    t->input = (sw_array){SW_F32, l->kernel > 0 ? images : SW_SHAPE(rows, l->in), NULL};
+    SW_TRY(bench_batch_make(&t->input, 1, 0));
+    t->row = t->input;
+    t->row.shape.dim[0] = 1;
+    SW_TRY(sw_heap_alloc(&p, SW_HEAP_RECORDS, (size_t)rows * sizeof *t->fitness));
+    t->fitness = p;
+    for (int64_t i = 0; i < rows; i++)
+        t->fitness[i] = (float)(i * 7919 % 1009);
+    for (int i = 0; i < MODES; i++) {
+        const bool asked = i <= NAIVE || strcmp(o.modes, "all") == 0 ||
+                           modes[i].ours == (strcmp(o.modes, "ours") == 0);
+        if (asked && (modes[i].of & (l->kernel > 0 ? CONV : DENSE)) != 0)
+            SW_TRY(make_subject(t, &modes[i]));
     }
     return SW_OK;
 }
 
-static int run(const es_opts *o)
+static void end(table *t)
 {
-    sw_json json;
-    cli_catch_interrupt();
-    if (o->json) {
-        result_json_begin(&json);
-        sw_json_put_i64(&json, "batch", o->batch);
-        sw_json_put_i64(&json, "threads", o->threads);
-        sw_json_open(&json, "layers", '{');
-    } else if (!o->quiet)
-        printf("layers with bias, batch %lld, %lld threads: each row of the batch is an "
-               "evaluation with noise of its own (pairs: two rows); times of the layer alone, "
-               "over those of base; NESgpu as published, over its base; stored: bytes of noise "
-               "besides scratch; above: peak of the layer's phase less that of base%s\n",
-               (long long)o->batch, (long long)o->threads,
-               o->forward ? "" : "; upd: sw_es_step over a forward of base");
-    const sw_status status = measure(o, o->json ? &json : NULL);
-    const int code = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
-    if (o->json && status == SW_OK) {
-        sw_json_end(&json);
-        return result_json_end(&json, code);
+    for (int i = 0; i < t->n; i++) {
+        subject *s = &t->subjects[i];
+        sw_es_destroy(s->es);
+        sw_model_destroy(s->model);
+        cli_times_free(&s->layer_ns);
+        cli_times_free(&s->update_ns);
+        cli_times_free(&s->estimate_ns);
     }
-    if (o->json)
-        sw_json_free(&json);
-    return status != SW_OK ? cli_library_error(status, false) : cli_finish(code);
+    sw_heap_free(t->fitness, SW_HEAP_RECORDS, (size_t)o.batch * sizeof *t->fitness);
+    bench_batch_free(&t->input, 1);
+    sw_exec_destroy(t->exec);
 }
 
-int bench_es(int argc, char **argv)
+/* ---- running ----------------------------------------------------------------------------- */
+
+static sw_run_args args_of(table *t, subject *s)
 {
-    static const char *const kinds[] = {"dense", "conv", "all", NULL};
-    static const char *const groups[] = {"nesgpu", "ours", "all", NULL};
-    es_opts o = {0};
-    const cli_option options[] = {
-        {"--layers", "NAME", CLI_WORD, &o.layers, "all", "dense, conv or all", 0, 0, kinds},
-        {"--layer", "K", CLI_COUNT, &o.layer, NULL,
-         "that one alone: 256, 512, 1024; then the convolutions, 4 to 8", 1, ES_LAYERS, NULL},
-        {"--modes", "NAME", CLI_WORD, &o.modes, "all",
-         "those of NESgpu's table, ours, or all; base and naive always", 0, 0, groups},
-        {"--runs", "N", CLI_COUNT, &o.runs, "100", "of each mode, taking turns", 1, 100000,
-         NULL},
-        {"--seconds", "N", CLI_COUNT, &o.seconds, "60",
-         "a mode that has taken so long has no more runs; the table says how many it had", 1,
-         100000, NULL},
-        {"--batch", "N", CLI_COUNT, &o.batch, "1024", "rows: evaluations", 2, 1 << 16, NULL},
-        {"--threads", "N", CLI_COUNT, &o.threads, "2", "threads that compute", 1, 256, NULL},
-        {"--forward", NULL, CLI_FLAG, &o.forward, NULL, "no updates", 0, 0, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
-    };
-    const cli_command command = {
-        .name = "bench es",
-        .usage = "[options]",
-        .about = "Layers under the noise of evolution strategies, beside the plain layer.",
-        .options = options,
-        .n_options = sizeof options / sizeof *options};
-    const int parsed = cli_parse(&command, argc, argv);
-    if (parsed != CLI_GO)
-        return parsed;
-    if (o.batch % 2 != 0)
-        return cli_error(CLI_USAGE, "--batch must be even, for the pairs (got %lld)",
-                         (long long)o.batch);
-    return run(&o);
+    return (sw_run_args){.size = sizeof(sw_run_args),
+                         .fn = step,
+                         .user = s,
+                         .models = &s->model,
+                         .n_models = 1,
+                         .inputs = s->mode == t->subjects[NAIVE].mode ? &t->row : &t->input,
+                         .n_inputs = 1,
+                         .mode = SW_EVAL,
+                         .es = s->es};
 }
+
+static sw_status run_layer(table *t, subject *s, uint64_t *ns)
+{
+    const sw_run_args args = args_of(t, s);
+    const int64_t times = args.inputs == &t->row ? o.batch : 1;
+    *ns = 0;
+    for (int64_t i = 0; i < times; i++) {
+        sw_run_info info = {.size = sizeof info};
+        SW_TRY(sw_run(t->exec, &args));
+        SW_TRY(sw_last_run(t->exec, &info));
+        *ns += info.phase[SW_FORWARD].ns;
+    }
+    return SW_OK;
+}
+
+/* The end of a generation: its weights, and the program that updates by them. */
+static sw_status run_update(table *t, subject *s, uint64_t *ns, uint64_t *estimate)
+{
+    sw_run_info info = {.size = sizeof info};
+    SW_TRY(sw_es_tell_slice(s->es, 0, t->fitness, sw_es_rows(s->es)));
+    const uint64_t start = cli_clock_ns();
+    SW_TRY(sw_es_step(s->es, t->exec, NULL));
+    *ns = cli_clock_ns() - start;
+    SW_TRY(sw_last_run(t->exec, &info));
+    *estimate = info.ns;
+    return SW_OK;
+}
+
+static bool has_update(const subject *s)
+{
+    return s->es != NULL && !o.forward;
+}
+
+static sw_status run_round(table *t, int64_t round)
+{
+    for (int turn = 0; turn < t->n && !cli_interrupted(); turn++) {
+        subject *s = &t->subjects[(round + turn) % t->n];
+        uint64_t ns, estimate;
+        if (s->taken_ns / 1000000000u >= (uint64_t)o.seconds)
+            continue;
+        const uint64_t start = cli_clock_ns();
+        SW_TRY(run_layer(t, s, &ns));
+        cli_times_add(&s->layer_ns, ns);
+        if (has_update(s)) {
+            SW_TRY(run_update(t, s, &ns, &estimate));
+            cli_times_add(&s->update_ns, ns);
+            cli_times_add(&s->estimate_ns, estimate);
+        }
+        s->taken_ns += cli_clock_ns() - start;
+    }
+    return SW_OK;
+}
+
+/* Once each, untimed; what then took the seconds has one run that counts. */
+static sw_status warm_up(table *t)
+{
+    for (int i = 0; i < t->n && !cli_interrupted(); i++) {
+        subject *s = &t->subjects[i];
+        const uint64_t start = cli_clock_ns();
+        uint64_t ns, estimate;
+        SW_TRY(run_layer(t, s, &ns));
+        if (has_update(s))
+            SW_TRY(run_update(t, s, &ns, &estimate));
+        s->taken_ns = cli_clock_ns() - start;
+        if (s->taken_ns / 1000000000u >= (uint64_t)o.seconds)
+            s->taken_ns = 0;
+    }
+    return SW_OK;
+}
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *layer, *mode, *key;
+    cli_summary times, update,
+        update_program; /* update: sw_es_step as a whole; its program alone */
+    double times_base_min, times_base_median, nesgpu_times_base, update_times_base_min,
+        update_times_base_median;
+    int64_t noise_bytes;           /* that live in the plan, besides scratch */
+    int64_t scratch_bytes;         /* of its ops in the phase of the layer */
+    int64_t above_inference_bytes; /* peak of the layer's phase less that of the base */
+    int64_t update_arena_bytes;    /* of the program of the update */
+} row;
+static const bench_field fields[] = {BENCH_FIELD(WORD, layer, "layer", 18),
+                                     BENCH_FIELD(WORD, mode, "mode", 28),
+                                     BENCH_FIELD(WORD, key, NULL, 0),
+                                     BENCH_FIELD(TIMES, times, "", 0),
+                                     BENCH_FIELD(REAL, times_base_min, "x min", 0),
+                                     BENCH_FIELD(REAL, times_base_median, "x median", 0),
+                                     BENCH_FIELD(REAL, nesgpu_times_base, "NESgpu", 0),
+                                     BENCH_FIELD(BYTES, noise_bytes, "stored", 0),
+                                     BENCH_FIELD(BYTES, scratch_bytes, "scratch", 0),
+                                     BENCH_FIELD(BYTES, above_inference_bytes, "above", 0),
+                                     BENCH_FIELD(TIMES, update, NULL, 0),
+                                     BENCH_FIELD(TIMES, update_program, NULL, 0),
+                                     BENCH_FIELD(REAL, update_times_base_min, "upd min", 0),
+                                     BENCH_FIELD(REAL, update_times_base_median, "upd med", 0),
+                                     BENCH_FIELD(BYTES, update_arena_bytes, NULL, 0)};
+
+/* Storages that ops of noise write first ("conv/noise_conv2d"): scratch, and others. */
+static void see_storage(void *to, const sw_plan_storage *storage)
+{
+    row *r = to;
+    if (storage->op == NULL || strstr(storage->op, "noise") == NULL ||
+        storage->alias != UINT32_MAX)
+        return;
+    *(strcmp(storage->role, "workspace") == 0 ? &r->scratch_bytes : &r->noise_bytes) +=
+        (int64_t)storage->bytes;
+}
+
+static sw_status find_bytes(table *t, subject *s, row *r)
+{
+    const sw_run_args args = args_of(t, s), base = args_of(t, &t->subjects[BASE]);
+    const sw_plan_visitor see = {.size = sizeof see, .to = r, .storage = see_storage};
+    sw_plan_info plan = {.size = sizeof plan}, plain = {.size = sizeof plain},
+                 update = {.size = sizeof update};
+    if (s->mode->noise == NULL) {
+        r->noise_bytes = r->scratch_bytes = r->above_inference_bytes = r->update_arena_bytes =
+            BENCH_NONE;
+        return SW_OK;
+    }
+    SW_TRY(sw_plan(t->exec, &args, &plan));
+    SW_TRY(sw_plan(t->exec, &base, &plain));
+    r->above_inference_bytes = (int64_t)plan.phase[SW_FORWARD].peak_bytes -
+                               (int64_t)plain.phase[SW_FORWARD].peak_bytes;
+    r->update_arena_bytes = BENCH_NONE;
+    if (has_update(s)) {
+        SW_TRY(sw_es_plan(s->es, t->exec, &update));
+        r->update_arena_bytes = (int64_t)update.arena_bytes;
+    }
+    return sw_plan_visit(t->exec, &args, &see);
+}
+
+static sw_status report(bench *b, table *t)
+{
+    const es_layer *l = t->layer;
+    const cli_summary base = cli_times_summary(&t->subjects[BASE].layer_ns);
+    char name[48];
+    snprintf(name, sizeof name, l->kernel > 0 ? "%lld,%lld,%dx%d,%lldx%lld" : "%lld,%lld",
+             (long long)l->out, (long long)l->in, l->kernel, l->kernel, (long long)l->side,
+             (long long)l->side);
+    for (int i = 0; i < t->n; i++) {
+        subject *s = &t->subjects[i];
+        const float published = s->mode->published[l - layers];
+        row r = {.layer = name,
+                 .mode = s->mode->name,
+                 .key = s->mode->key,
+                 .times = cli_times_summary(&s->layer_ns),
+                 .update = cli_times_summary(&s->update_ns),
+                 .update_program = cli_times_summary(&s->estimate_ns),
+                 .nesgpu_times_base = published > 0.0f ? (double)published : (double)NAN};
+        if (r.times.n == 0)
+            continue;
+        r.times_base_min = bench_ratio((double)r.times.min, (double)base.min);
+        r.times_base_median = bench_ratio((double)r.times.median, (double)base.median);
+        r.update_times_base_min =
+            r.update.n > 0 ? bench_ratio((double)r.update.min, (double)base.min) : (double)NAN;
+        r.update_times_base_median =
+            r.update.n > 0 ? bench_ratio((double)r.update.median, (double)base.median)
+                           : (double)NAN;
+        SW_TRY(find_bytes(t, s, &r));
+        bench_rows(b, "rows", fields, &r, 1);
+    }
+    return SW_OK;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static bool is_asked(int at)
+{
+    const bool conv = layers[at].kernel > 0;
+    if (o.layer > 0)
+        return at + 1 == o.layer;
+    return strcmp(o.layers, "all") == 0 || conv == (strcmp(o.layers, "conv") == 0);
+}
+
+static sw_status measure_layer(bench *b, table *t)
+{
+    SW_TRY(make(t));
+    SW_TRY(warm_up(t));
+    for (int64_t round = 0; round < o.runs && !cli_interrupted(); round++)
+        SW_TRY(run_round(t, round));
+    return report(b, t);
+}
+
+static sw_status measure(bench *b)
+{
+    static table t;
+    static const bench_field facts[] = {{"batch", BENCH_COUNT, 0, "batch", 0}};
+    bench_facts(b, facts, &o.batch);
+    bench_note(b, "layers with bias: each row of the batch is an evaluation with noise of its "
+                  "own (pairs: two\n"
+                  "rows); times of the layer alone, x: over those of base; NESgpu as "
+                  "published, over its base;\n"
+                  "stored: bytes of noise besides scratch; above: peak of the layer's phase "
+                  "less that of base;\n"
+                  "upd: sw_es_step over a forward of base\n\n");
+    for (int at = 0; at < LAYERS && !cli_interrupted(); at++) {
+        if (!is_asked(at))
+            continue;
+        t = (table){.layer = &layers[at], .threads = (int)b->threads};
+        const sw_status status = measure_layer(b, &t);
+        end(&t);
+        SW_TRY(status);
+    }
+    return SW_OK;
+}
+
+static int check(bench *b)
+{
+    (void)b;
+    return o.batch % 2 != 0
+               ? cli_error(CLI_USAGE, "--batch must be even, for the pairs (got %lld)",
+                           (long long)o.batch)
+               : CLI_GO;
+}
+
+static const char *const kinds[] = {"dense", "conv", "all", NULL}, *const groups[] = {
+                                                                       "nesgpu", "ours", "all",
+                                                                       NULL};
+static const cli_option options[] = {
+    {"--layers", "NAME", CLI_WORD, &o.layers, "all", "dense, conv or all", 0, 0, kinds},
+    {"--layer", "K", CLI_COUNT, &o.layer, NULL,
+     "that one alone: 256, 512, 1024; then the convolutions, 4 to 8", 1, LAYERS, NULL},
+    {"--modes", "NAME", CLI_WORD, &o.modes, "all",
+     "those of NESgpu's table, ours, or all; base and naive always", 0, 0, groups},
+    {"--runs", "N", CLI_COUNT, &o.runs, "100", "of each mode, taking turns", 1, 100000, NULL},
+    {"--seconds", "N", CLI_COUNT, &o.seconds, "60",
+     "a mode that has taken so long has no more runs; the table says how many it had", 1,
+     100000, NULL},
+    {"--batch", "N", CLI_COUNT, &o.batch, "1024", "rows: evaluations", 2, 1 << 16, NULL},
+    {"--forward", NULL, CLI_FLAG, &o.forward, NULL, "no updates", 0, 0, NULL},
+};
+
+const bench_command bench_es = {
+    .name = "es",
+    .line = "layers under the noise of evolution strategies: NESgpu's table",
+    .about = "Layers under the noise of evolution strategies, beside the plain layer.",
+    BENCH_OPTIONS(options),
+    .check = check,
+    .run = measure,
+};

@@ -4,30 +4,10 @@
 #include "tools/cli/cli_page.h"
 #include <string.h>
 
-typedef struct {
-    const char *name;
-    int (*run)(int argc, char **argv); /* NULL: not built yet */
-    const char *about;
-} bench;
-
-static const bench benches[] = {
-    {"record", bench_record,
-     "what the profile costs: counted only, with a file, with op clocks"},
-    {"nvtx", bench_nvtx, "what ranges for Nsight cost, with a tool and without"},
-    {"profiler", bench_profiler,
-     "what an event of the log, a clocked edge and a written log cost"},
-    {"speed", bench_speed,
-     "whole steps of six workloads; their ops beside the machine's peaks"},
-    {"products", bench_products, "matrix products, beside the machine's peak and a library"},
-    {"plan", bench_plan, "tracing and planning LeNet5; arenas beside their lower bounds"},
-    {"place", bench_place, "the placement solver over files and random buffers"},
-    {"budget", bench_budget, "what a smaller budget costs: three deep programs"},
-    {"checkpoint", bench_checkpoint, "what saving costs a running training"},
-    {"device", bench_device, "whole steps of six networks on a device, and what the card can"},
-    {"accuracy", bench_accuracy, "functions of one number against float64, over every float"},
-    {"es", bench_es, "layers under the noise of evolution strategies: NESgpu's table"},
-};
-enum { N_BENCHES = sizeof benches / sizeof *benches };
+static const bench_command *const benches[] = {&bench_speed,    &bench_products, &bench_plan,
+                                               &bench_budget,   &bench_place,    &bench_es,
+                                               &bench_accuracy, &bench_overhead, &bench_device};
+enum { N_BENCHES = sizeof benches / sizeof *benches, OWN_OPTIONS = 16 };
 
 /* Names that are gone, each with its successor. */
 #define NOTHING "nothing does it now; MEASURED.md has its figures, each with the commit"
@@ -37,25 +17,67 @@ static const struct {
     {"pauses", "use bench speed --control"},
     {"members", "use bench speed --model mlp200 or lenet5x5"},
     {"costs", "use bench speed --ops"},
+    {"record", "use bench overhead --case steps"},
+    {"nvtx", "use bench overhead --case steps"},
+    {"profiler", "use bench overhead --case events"},
+    {"checkpoint", "use bench overhead --case checkpoint"},
     {"binary", NOTHING},
     {"evolve", NOTHING},
 };
 
-void bench_put(sw_json *json, const char *key, const cli_summary *s)
+static int measure(bench *b, const bench_command *c)
 {
-    sw_json_open(json, key, '{');
-    sw_json_put_u64(json, "n", s->n);
-    sw_json_put_u64(json, "min_ns", s->min);
-    sw_json_put_u64(json, "median_ns", s->median);
-    sw_json_put_u64(json, "p99_ns", s->p99);
-    sw_json_put_u64(json, "max_ns", s->max);
-    sw_json_end(json);
+    static const bench_field facts[] = {
+        {"threads", BENCH_COUNT, offsetof(bench, threads), "threads", 0}};
+    if (b->json)
+        result_json_begin(&b->out);
+    bench_facts(b, facts, b);
+    const sw_status status = c->run(b);
+    cli_progress("%s", "");
+    if (status != SW_OK) {
+        if (b->json)
+            sw_json_free(&b->out);
+        return cli_library_error(status, b->input);
+    }
+    const int code = b->code == CLI_DONE && cli_interrupted() ? CLI_INTERRUPTED : b->code;
+    bench_print_heading(b);
+    if (!b->json)
+        return cli_finish(code);
+    bench_put_facts(b, NULL, 0, NULL); /* closes the array */
+    return result_json_end(&b->out, code);
 }
 
-void bench_print(const char *name, const cli_summary *s)
+static int run_bench(const bench_command *c, int argc, char **argv)
 {
-    printf("%-12s %12s %12s %12s %12s\n", name, cli_ns(s->min).text, cli_ns(s->median).text,
-           cli_ns(s->p99).text, cli_ns(s->max).text);
+    bench b = {.code = CLI_DONE};
+    static char name[40]; /* messages begin with it from now on */
+    const cli_option common[] = {
+        {"--threads", "N", CLI_COUNT, &b.threads, c->threads != NULL ? c->threads : "2",
+         "threads that compute", 1, 256, NULL},
+        {"--json", NULL, CLI_FLAG, &b.json, NULL, "one JSON object on standard output", 0, 0,
+         NULL},
+        {"--quiet", NULL, CLI_FLAG, &b.quiet, NULL, "no heading", 0, 0, NULL},
+    };
+    cli_option options[OWN_OPTIONS + sizeof common / sizeof *common];
+    snprintf(name, sizeof name, "bench %s", c->name);
+    memcpy(options, c->options, (size_t)c->n_options * sizeof *options);
+    memcpy(options + c->n_options, common, sizeof common);
+    const cli_command command = {.name = name,
+                                 .usage = c->usage != NULL ? c->usage : "[options]",
+                                 .about = c->about,
+                                 .options = options,
+                                 .n_options =
+                                     c->n_options + (int)(sizeof common / sizeof *common),
+                                 .operand = c->files,
+                                 .max_operands = c->max_files,
+                                 .notes = c->notes};
+    int status = cli_parse(&command, argc, argv);
+    if (status == CLI_GO && c->check != NULL)
+        status = c->check(&b);
+    if (status != CLI_GO)
+        return status;
+    cli_catch_interrupt();
+    return measure(&b, c);
 }
 
 /* `--page man`: the manual page of `stepwell bench`, for `stepwell help`; of a shell: the last
@@ -63,24 +85,24 @@ void bench_print(const char *name, const cli_summary *s)
 static int print_page(cli_page page)
 {
     cli_option table[N_BENCHES];
-    const cli_command names = {.name = "bench",
-                               .usage = "NAME [options]",
-                               .about = "Compare ways to run within one run; show minimum and "
-                                        "median of each.",
-                               .options = table,
-                               .n_options = N_BENCHES};
+    const cli_command names = {
+        .name = "bench",
+        .usage = "NAME [options]",
+        .about = "Compare ways to run within one run; show minimum and median of each.",
+        .options = table,
+        .n_options = N_BENCHES};
     char name[32], option[] = "--help", *argv[] = {name, option, NULL};
     int status = CLI_DONE;
     for (int i = 0; i < N_BENCHES; i++)
-        table[i] = (cli_option){.name = benches[i].name, .help = benches[i].about};
+        table[i] = (cli_option){.name = benches[i]->name, .help = benches[i]->line};
     cli_set_page(page == CLI_PAGE_MAN ? CLI_PAGE_MAN_SECTION : page);
     if (page == CLI_PAGE_MAN)
         cli_begin_man(&names);
     else
         cli_put_page(&names);
     for (int i = 0; i < N_BENCHES && status == CLI_DONE; i++) {
-        snprintf(name, sizeof name, "%s", benches[i].name);
-        status = benches[i].run(2, argv);
+        snprintf(name, sizeof name, "%s", benches[i]->name);
+        status = run_bench(benches[i], 2, argv);
     }
     if (page == CLI_PAGE_MAN)
         cli_end_man(&names);
@@ -95,14 +117,14 @@ static int print_help(FILE *to)
           "Compare within one run; minimum and median of each.\n\n",
           to);
     for (int i = 0; i < N_BENCHES; i++)
-        if (benches[i].run != NULL)
-            fprintf(to, "  %-10s %s\n", benches[i].name, benches[i].about);
+        fprintf(to, "  %-10s %s\n", benches[i]->name, benches[i]->line);
     fputs("\n  --help after a name lists its options\n", to);
     return to == stdout ? cli_finish(CLI_DONE) : CLI_USAGE;
 }
 
 static int run(int argc, char **argv)
 {
+    const char *names[N_BENCHES];
     cli_set_command("bench");
     if (argc < 2)
         return print_help(stderr);
@@ -113,17 +135,17 @@ static int run(int argc, char **argv)
                                      argv[2], name);
     if (argc == 3 && strcmp(name, "--page") == 0 && cli_page_named(argv[2]) != CLI_PAGE_HELP)
         return print_page(cli_page_named(argv[2]));
+    if (argc > 2 && strcmp(name, "plan") == 0 && strcmp(argv[2], "--budget") == 0)
+        return run_bench(&bench_budget, argc - 2, argv + 2);
     for (int i = 0; i < N_BENCHES; i++) {
-        if (strcmp(benches[i].name, name) != 0)
-            continue;
-        if (benches[i].run == NULL)
-            return cli_error(CLI_USAGE, "'%s' is not built yet", name);
-        return benches[i].run(argc - 1, argv + 1);
+        names[i] = benches[i]->name;
+        if (strcmp(names[i], name) == 0)
+            return run_bench(benches[i], argc - 1, argv + 1);
     }
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
         if (strcmp(gone[i].name, name) == 0)
             return cli_error(CLI_USAGE, "there is no bench %s any more: %s", name, gone[i].now);
-    const char *near = cli_nearest(name, benches, sizeof *benches, N_BENCHES);
+    const char *near = cli_nearest(name, names, sizeof *names, N_BENCHES);
     if (near != NULL)
         return cli_error(CLI_USAGE, "unknown bench '%s'; did you mean %s?", name, near);
     return cli_error(CLI_USAGE, "unknown bench '%s'; see stepwell bench --help", name);

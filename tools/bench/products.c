@@ -1,10 +1,7 @@
 /* bench products: matrix products as linear layers ask for them, y = x w^T and its two
  * gradients, beside the machine's peak and, where one is named, a library's. Both work on the
  * same operands, again and again, in blocks of calls that take turns. */
-#include "tools/bench/library.h"
-#include "tools/bench/operands.h"
 #include "tools/bench/peaks.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,46 +10,39 @@
     "128x64x49,128x24x64,128x120x256,256x256x256,512x512x512,1024x1024x1024,2048x2048x2048,"   \
     "128x4096x4096,512x4096x4096,4096x4096x512,1024x1024x256,1024x8192x256"
 
-typedef struct {
+static struct {
     const char *blas, *shapes, *isa, *product;
-    int64_t threads, rounds;
-    bool json, quiet;
-} products_opts;
-
-/* x (m, k), w (n, k), y and dy (m, n). */
-typedef struct {
-    int64_t m, n, k;
-} shape;
+    int64_t rounds;
+} o;
 
 static const char *const names[BENCH_LAYER_PRODUCTS] = {"forward", "input", "weight"};
 
 enum { OURS, THEIRS, SIDES };
 
 typedef struct {
-    const products_opts *opts;
+    bench *out;
     sw_isa isa;
     sw_pool *pool;
     bench_library blas;
     bench_peaks peaks;
     bench_operands operands; /* of a row */
     cli_times times[SIDES], peak;
-} bench;
+} products;
 
 /* ---- one product ------------------------------------------------------------------------- */
 
-static void call(const bench *b, int side)
+static void call(const products *b, int side)
 {
-    const bench_operands *o = &b->operands;
     if (side == THEIRS)
-        bench_library_run(&b->blas, &o->there);
+        bench_library_run(&b->blas, &b->operands.there);
     else
-        sw_dense(b->isa)->gemm(&o->here, o->scratch, swi_pool_par(b->pool));
+        sw_dense(b->isa)->gemm(&b->operands.here, b->operands.scratch, swi_pool_par(b->pool));
 }
 
 enum { BLOCK_NS = 2000000, BLOCK_CALLS = 64, WARM_BELOW_NS = 20000000 };
 
 /* Calls for two milliseconds, at least one; short ones after one that wakes the threads. */
-static void run_block(bench *b, int side)
+static void run_block(products *b, int side)
 {
     uint64_t before = cli_clock_ns(), all = 0;
     const cli_times *seen = &b->times[side];
@@ -70,12 +60,12 @@ static void run_block(bench *b, int side)
 }
 
 /* Both results are rounded sums of k products of numbers below 1. */
-static sw_status compare(const bench_operands *o, const char *which)
+static sw_status compare(const bench_operands *operands, const char *which)
 {
-    const sw_gemm *g = &o->here;
+    const sw_gemm *g = &operands->here;
     const double most = 1e-6 * (double)g->k + 1e-5;
     for (int64_t i = 0; i < g->m * g->n; i++) {
-        const double ours = (double)g->c[i], theirs = (double)o->there.c[i];
+        const double ours = (double)g->c[i], theirs = (double)operands->there.c[i];
         if (!(fabs(ours - theirs) <= most))
             return sw_error_set(SW_INVALID, __FILE__, __LINE__,
                                 "%s, %lld x %lld by %lld: the library has %g where the "
@@ -89,66 +79,60 @@ static sw_status compare(const bench_operands *o, const char *which)
 /* ---- the table --------------------------------------------------------------------------- */
 
 typedef struct {
-    shape s;
-    int which;
-    cli_summary side[SIDES];
-    cli_summary peak; /* its samples between the blocks */
+    char text[48];
+    const char *shape, *product;
+    int64_t m, n, k;
+    cli_summary stepwell, library;
+    double
+        quiet_percent; /* the median peak while the row was measured, of the best of the run */
+    double gflops, median_gflops, peak_percent, library_gflops, library_median_gflops, ratio,
+        median_ratio;
 } row;
+static const bench_field fields[] = {BENCH_FIELD(WORD, shape, "M x N x K", 15),
+                                     BENCH_FIELD(WORD, product, "", 8),
+                                     BENCH_FIELD(COUNT, m, NULL, 0),
+                                     BENCH_FIELD(COUNT, n, NULL, 0),
+                                     BENCH_FIELD(COUNT, k, NULL, 0),
+                                     BENCH_FIELD(TIMES, stepwell, NULL, 0),
+                                     BENCH_FIELD(TIMES, library, NULL, 0),
+                                     BENCH_FIELD(REAL, quiet_percent, "quiet %", 0),
+                                     BENCH_FIELD(REAL, gflops, "GFLOP/s", 0),
+                                     BENCH_FIELD(REAL, median_gflops, "median", 0),
+                                     BENCH_FIELD(REAL, peak_percent, "peak %", 0),
+                                     BENCH_FIELD(REAL, library_gflops, "library", 0),
+                                     BENCH_FIELD(REAL, library_median_gflops, "median", 0),
+                                     BENCH_FIELD(REAL, ratio, "ratio", 0),
+                                     BENCH_FIELD(REAL, median_ratio, "median", 0)};
+enum { FIELDS = sizeof fields / sizeof *fields }; /* the last four are of a library */
 
-static double gflops(const row *r, uint64_t ns)
+static void put(products *b, row *r, int sides)
 {
-    return 2.0 * (double)r->s.m * (double)r->s.n * (double)r->s.k / (double)(ns > 0 ? ns : 1);
+    const double work = 2.0 * (double)r->m * (double)r->n * (double)r->k;
+    const cli_summary peak = cli_times_summary(&b->peak);
+    r->stepwell = cli_times_summary(&b->times[OURS]);
+    if (sides == SIDES)
+        r->library = cli_times_summary(&b->times[THEIRS]);
+    const cli_summary *ours = &r->stepwell, *theirs = &r->library;
+    r->quiet_percent = 100.0 * bench_ratio((double)b->peaks.flops_ns, (double)peak.median);
+    r->gflops = bench_ratio(work, (double)ours->min);
+    r->median_gflops = bench_ratio(work, (double)ours->median);
+    r->peak_percent = 100.0 * r->gflops / b->peaks.peak_gflops;
+    r->library_gflops = bench_ratio(work, (double)theirs->min);
+    r->library_median_gflops = bench_ratio(work, (double)theirs->median);
+    r->ratio =
+        sides == SIDES ? bench_ratio((double)theirs->min, (double)ours->min) : (double)NAN;
+    r->median_ratio = sides == SIDES ? bench_ratio((double)theirs->median, (double)ours->median)
+                                     : (double)NAN;
+    snprintf(r->text, sizeof r->text, "%lldx%lldx%lld", (long long)r->m, (long long)r->n,
+             (long long)r->k);
+    r->shape = r->text;
+    bench_put_rows(b->out, "products", fields, FIELDS - (sides == SIDES ? 0 : 4), r, 1,
+                   sizeof *r);
 }
 
-static double ratio(uint64_t a, uint64_t b)
+static sw_status run_rounds(products *b, row *r, int sides)
 {
-    return (double)a / (double)(b > 0 ? b : 1);
-}
-
-/* Of the best of the run. */
-static double quiet(const bench *b, const row *r)
-{
-    return 100.0 * ratio(b->peaks.flops_ns, r->peak.median);
-}
-
-static void print_row(const bench *b, const row *r)
-{
-    const cli_summary *ours = &r->side[OURS], *theirs = &r->side[THEIRS];
-    char text[64];
-    snprintf(text, sizeof text, "%lldx%lldx%lld", (long long)r->s.m, (long long)r->s.n,
-             (long long)r->s.k);
-    printf("%-15s %-8s %6.0f %7.1f %7.1f %6.1f", text, names[r->which], quiet(b, r),
-           gflops(r, ours->min), gflops(r, ours->median),
-           100.0 * gflops(r, ours->min) / b->peaks.gflops);
-    if (b->opts->blas != NULL)
-        printf(" %8.1f %7.1f %6.2f %6.2f", gflops(r, theirs->min), gflops(r, theirs->median),
-               ratio(theirs->min, ours->min), ratio(theirs->median, ours->median));
-    printf("\n");
-    cli_flush();
-}
-
-static void put_row(sw_json *json, const bench *b, const row *r)
-{
-    sw_json_begin(json, '{');
-    sw_json_put_i64(json, "m", r->s.m);
-    sw_json_put_i64(json, "n", r->s.n);
-    sw_json_put_i64(json, "k", r->s.k);
-    sw_json_put_string(json, "product", names[r->which]);
-    bench_put(json, "stepwell", &r->side[OURS]);
-    sw_json_put_f64(json, "gflops", gflops(r, r->side[OURS].min));
-    sw_json_put_f64(json, "quiet_percent", quiet(b, r));
-    if (b->opts->blas != NULL) {
-        bench_put(json, "library", &r->side[THEIRS]);
-        sw_json_put_f64(json, "library_gflops", gflops(r, r->side[THEIRS].min));
-    }
-    sw_json_end(json);
-}
-
-/* ---- the loop ---------------------------------------------------------------------------- */
-
-static sw_status run_rounds(bench *b, row *r, int sides)
-{
-    for (int64_t round = 0; round < b->opts->rounds && !cli_interrupted(); round++) {
+    for (int64_t round = 0; round < o.rounds && !cli_interrupted(); round++) {
         cli_times_add(&b->peak, bench_peaks_flops(&b->peaks, b->isa, swi_pool_par(b->pool)));
         for (int turn = 0; turn < sides; turn++) {
             const int side = (int)((round + turn) % sides);
@@ -157,24 +141,22 @@ static sw_status run_rounds(bench *b, row *r, int sides)
                 bench_library_rest();
         }
         if (round == 0 && sides == SIDES)
-            SW_TRY(compare(&b->operands, names[r->which]));
+            SW_TRY(compare(&b->operands, r->product));
     }
-    for (int k = 0; k < sides; k++)
-        r->side[k] = cli_times_summary(&b->times[k]);
-    r->peak = cli_times_summary(&b->peak);
+    if (!cli_interrupted())
+        put(b, r, sides);
     return SW_OK;
 }
 
-static sw_status measure(bench *b, row *r)
+static sw_status measure_row(products *b, row *r, int which)
 {
-    const int sides = b->opts->blas != NULL ? SIDES : 1;
-    const bench_product p =
-        bench_product_of_layer((bench_of_layer)r->which, r->s.m, r->s.n, r->s.k);
+    const int sides = o.blas != NULL ? SIDES : 1;
+    const bench_product p = bench_product_of_layer((bench_of_layer)which, r->m, r->n, r->k);
     sw_status status = bench_operands_take(&b->operands, &p, b->isa);
     if (status == SW_OK)
-        status = cli_times_init(&b->peak, (uint64_t)b->opts->rounds);
+        status = cli_times_init(&b->peak, (uint64_t)o.rounds);
     for (int k = 0; k < sides && status == SW_OK; k++)
-        status = cli_times_init(&b->times[k], (uint64_t)b->opts->rounds * BLOCK_CALLS);
+        status = cli_times_init(&b->times[k], (uint64_t)o.rounds * BLOCK_CALLS);
     if (status == SW_OK)
         status = run_rounds(b, r, sides);
     for (int k = 0; k < sides; k++)
@@ -184,32 +166,17 @@ static sw_status measure(bench *b, row *r)
     return status;
 }
 
-static bool chosen(const products_opts *o, int which)
-{
-    return strcmp(o->product, "all") == 0 || strcmp(o->product, names[which]) == 0;
-}
+/* ---- the command ------------------------------------------------------------------------- */
 
-static sw_status measure_shape(bench *b, shape s, sw_json *json)
-{
-    for (int i = 0; i < BENCH_LAYER_PRODUCTS && !cli_interrupted(); i++) {
-        row r = {.s = s, .which = i};
-        if (!chosen(b->opts, i))
-            continue;
-        SW_TRY(measure(b, &r));
-        if (cli_interrupted())
-            break;
-        if (json != NULL)
-            put_row(json, b, &r);
-        else
-            print_row(b, &r);
-    }
-    return SW_OK;
-}
+enum { MOST_SHAPES = 64, PEAK_SAMPLES = 20 };
+static row shapes[MOST_SHAPES];
+static int n_shapes;
+static sw_isa isa;
 
 /* "512x256x64" at *text; the text goes on after it. */
-static bool read_shape(const char **text, shape *s)
+static bool read_shape(const char **text, row *r)
 {
-    int64_t *const to[] = {&s->m, &s->n, &s->k};
+    int64_t *const to[] = {&r->m, &r->n, &r->k};
     for (int i = 0; i < 3; i++) {
         char *end;
         *to[i] = strtoll(*text, &end, 10);
@@ -220,127 +187,91 @@ static bool read_shape(const char **text, shape *s)
     return **text == '\0' || (*(*text)++ == ',' && **text != '\0');
 }
 
-static bool read_shapes(const char *text, shape *to, int most, int *n)
+static int check(bench *b)
 {
-    for (*n = 0; *text != '\0'; (*n)++)
-        if (*n == most || !read_shape(&text, &to[*n]))
-            return false;
-    return true;
+    (void)b;
+    for (const char *at = o.shapes != NULL ? o.shapes : DEFAULT_SHAPES; *at != '\0'; n_shapes++)
+        if (n_shapes == MOST_SHAPES || !read_shape(&at, &shapes[n_shapes]))
+            return cli_error(CLI_USAGE,
+                             "--shape must be MxNxK of numbers from 1 to 65536, with commas "
+                             "between at most %d of them (got %s)",
+                             MOST_SHAPES, o.shapes);
+    isa = sw_cpu_isa();
+    for (int i = 0; o.isa != NULL && i <= SW_ISA_AVX512; i++)
+        if (strcmp(o.isa, sw_isa_name((sw_isa)i)) == 0) {
+            if (i > (int)isa)
+                return cli_error(CLI_USAGE, "--isa: this machine has no %s", o.isa);
+            isa = (sw_isa)i;
+            break;
+        }
+    return CLI_GO;
 }
 
-static void print_heading(const bench *b)
+static sw_status run_all(products *b)
 {
-    const products_opts *o = b->opts;
-    if (!o->quiet)
-        printf("y = x w^T (forward), dx = dy w (input) and dw = dy^T x (weight); %s, %lld "
-               "thread%s\nGFLOP/s of the least and the median time\n%s\n",
-               sw_isa_name(b->isa), (long long)o->threads, o->threads == 1 ? "" : "s",
-               o->blas != NULL && b->blas.threads_by == NULL
+    const sw_par *par;
+    SW_TRY(swi_pool_create(&b->pool, (int)b->out->threads, 1));
+    par = swi_pool_par(b->pool);
+    b->out->input = o.blas != NULL;
+    if (o.blas != NULL)
+        SW_TRY(bench_library_open(&b->blas, o.blas, (int)b->out->threads));
+    b->out->input = false;
+    for (int i = 0; i < PEAK_SAMPLES; i++)
+        (void)bench_peaks_flops(&b->peaks, isa, par);
+    bench_note(b->out, "y = x w^T (forward), dx = dy w (input) and dw = dy^T x (weight)\n%s\n",
+               o.blas != NULL && b->blas.threads_by == NULL
                    ? "how many threads the library has is its own choice\n"
                    : "");
-    printf("%-15s %-8s %6s %7s %7s %6s", "M x N x K", "", "quiet", "best", "median", "peak %");
-    if (o->blas != NULL)
-        printf(" %8s %7s %6s %6s", "library", "median", "ratio", "median");
-    printf("\n");
-}
-
-enum { MOST_SHAPES = 64, PEAK_SAMPLES = 20 };
-
-static sw_status run_all(bench *b, const shape *shapes, int n, sw_json *json)
-{
-    const products_opts *o = b->opts;
-    SW_TRY(swi_pool_create(&b->pool, (int)o->threads, 1));
-    if (o->blas != NULL)
-        SW_TRY(bench_library_open(&b->blas, o->blas, (int)o->threads));
-    for (int i = 0; i < PEAK_SAMPLES; i++)
-        (void)bench_peaks_flops(&b->peaks, b->isa, swi_pool_par(b->pool));
-    if (json == NULL)
-        print_heading(b);
-    for (int i = 0; i < n && !cli_interrupted(); i++)
-        SW_TRY(measure_shape(b, shapes[i], json));
+    for (int i = 0; i < n_shapes; i++)
+        for (int k = 0; k < BENCH_LAYER_PRODUCTS && !cli_interrupted(); k++) {
+            shapes[i].product = names[k];
+            if (strcmp(o.product, "all") == 0 || strcmp(o.product, names[k]) == 0)
+                SW_TRY(measure_row(b, &shapes[i], k));
+        }
+    bench_peaks_put(b->out, &b->peaks);
     return SW_OK;
 }
 
-static int run(const products_opts *o)
+static sw_status measure(bench *b)
 {
-    bench b = {.opts = o, .isa = sw_cpu_isa()};
-    shape shapes[MOST_SHAPES];
-    int n;
-    sw_json json, *to = o->json ? &json : NULL;
-    if (!read_shapes(o->shapes, shapes, MOST_SHAPES, &n))
-        return cli_error(CLI_USAGE,
-                         "--shape must be MxNxK of numbers from 1 to 65536, with commas "
-                         "between at most %d of them (got %s)",
-                         MOST_SHAPES, o->shapes);
-    for (int i = 0; o->isa != NULL && i <= SW_ISA_AVX512; i++)
-        if (strcmp(o->isa, sw_isa_name((sw_isa)i)) == 0) {
-            if (i > (int)b.isa)
-                return cli_error(CLI_USAGE, "--isa: this machine has no %s", o->isa);
-            b.isa = (sw_isa)i;
-            break;
-        }
-    cli_catch_interrupt();
-    if (to != NULL) {
-        result_json_begin(to);
-        sw_json_put_string(to, "isa", sw_isa_name(b.isa));
-        sw_json_put_i64(to, "threads", o->threads);
-        sw_json_open(to, "products", '[');
-    }
-    const sw_status status = run_all(&b, shapes, n, to);
-    swi_pool_destroy(b.pool);
-    if (status != SW_OK) {
-        if (to != NULL)
-            sw_json_free(to);
-        return cli_library_error(status, b.blas.sgemm == NULL && o->blas != NULL);
-    }
-    const int code = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
-    if (to == NULL) {
-        printf("\npeak: %.1f GFLOP/s, multiply-adds on registers\n", b.peaks.gflops);
-        return cli_finish(code);
-    }
-    sw_json_end(to);
-    bench_peaks_put(to, &b.peaks);
-    return result_json_end(to, code);
+    static const bench_field facts[] = {{"isa", BENCH_WORD, 0, "instruction set", 0}};
+    products p = {.out = b, .isa = isa};
+    const char *name = sw_isa_name(isa);
+    bench_facts(b, facts, &name);
+    const sw_status status = run_all(&p);
+    swi_pool_destroy(p.pool);
+    return status;
 }
 
-int bench_products(int argc, char **argv)
-{
-    static const char *const products[] = {"all", "forward", "input", "weight", NULL},
-                             *const isas[] = {"base", "avx2", "avx512", NULL};
-    products_opts o = {0};
-    const cli_option options[] = {
-        {"--shape", "MxNxK,..", CLI_WORD, &o.shapes, NULL,
-         "batch, outputs and inputs of a layer (default: those of the notes)", 0, 0, NULL},
-        {"--product", "NAME", CLI_WORD, &o.product, "all", "these alone", 0, 0, products},
-        {"--library", "FILE", CLI_WORD, &o.blas, NULL,
-         "a shared object with cblas_sgemm, to be held against", 0, 0, NULL},
-        {"--rounds", "N", CLI_COUNT, &o.rounds, "15", "blocks of 2 ms of each", 1, 1 << 16,
-         NULL},
-        {"--threads", "N", CLI_COUNT, &o.threads, "1", "threads that compute", 1, 256, NULL},
-        {"--isa", "NAME", CLI_WORD, &o.isa, NULL, "instruction set (the best there is)", 0, 0,
-         isas},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
-    };
-    const cli_command command = {
-        .name = "bench products",
-        .usage = "[options]",
-        .about = "Matrix products of linear layers, y = x w^T and both gradients, beside the "
-                 "peak of this run and a library's.",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options),
-        .notes = "Shapes by default: 128x64x49, 128x24x64, 128x120x256, squares of 256, 512, "
-                 "1024 and 2048, 128x4096x4096, 512x4096x4096, 4096x4096x512, 1024x1024x256, "
-                 "1024x8192x256.\n"
-                 "Operands are the same in each call, so small ones are in caches. Quiet: the "
-                 "median of the peak while a row was measured, in percent of the best of the "
-                 "run; below 90, something else ran.\n"
-                 "A ratio above 1 is a library that takes longer; what it makes is compared "
-                 "with what the kernels make. Its threads are set by MKL_Set_Num_Threads, "
-                 "openblas_set_num_threads or bli_thread_set_num_threads, else by variables "
-                 "of its own."};
-    const int status = cli_parse(&command, argc, argv);
-    o.shapes = o.shapes != NULL ? o.shapes : DEFAULT_SHAPES;
-    return status == CLI_GO ? run(&o) : status;
-}
+static const char *const words[] = {"all", "forward", "input", "weight", NULL},
+                         *const isas[] = {"base", "avx2", "avx512", NULL};
+static const cli_option options[] = {
+    {"--shape", "MxNxK,..", CLI_WORD, &o.shapes, NULL,
+     "batch, outputs and inputs of a layer (default: those of the notes)", 0, 0, NULL},
+    {"--product", "NAME", CLI_WORD, &o.product, "all", "these alone", 0, 0, words},
+    {"--library", "FILE", CLI_WORD, &o.blas, NULL,
+     "a shared object with cblas_sgemm, to be held against", 0, 0, NULL},
+    {"--rounds", "N", CLI_COUNT, &o.rounds, "15", "blocks of 2 ms of each", 1, 1 << 16, NULL},
+    {"--isa", "NAME", CLI_WORD, &o.isa, NULL, "instruction set (the best there is)", 0, 0,
+     isas},
+};
+
+const bench_command bench_products = {
+    .name = "products",
+    .line = "matrix products, beside the machine's peak and a library",
+    .about = "Matrix products of linear layers, y = x w^T and both gradients, beside the "
+             "peak of this run and a library's.",
+    .threads = "1",
+    BENCH_OPTIONS(options),
+    .check = check,
+    .run = measure,
+    .notes = "Shapes by default: 128x64x49, 128x24x64, 128x120x256, squares of 256, 512, "
+             "1024 and 2048, 128x4096x4096, 512x4096x4096, 4096x4096x512, 1024x1024x256, "
+             "1024x8192x256.\n"
+             "Operands are the same in each call, so small ones are in caches. Quiet: the "
+             "median of the peak while a row was measured, in percent of the best of the "
+             "run; below 90, something else ran.\n"
+             "A ratio above 1 is a library that takes longer; what it makes is compared "
+             "with what the kernels make. Its threads are set by MKL_Set_Num_Threads, "
+             "openblas_set_num_threads or bli_thread_set_num_threads, else by variables "
+             "of its own."};

@@ -1,298 +1,361 @@
-/* bench speed: how long whole steps take, beside arithmetic of the same length or, by lines on
+/* bench speed: how long whole steps take, beside controls of the same length or, by lines on
  * standard input, in turns with other programs (tests/torch/speed.py). */
 #include "tools/bench/speed.h"
+#include "alloc/base/mem.h"
 #include "kernels/dispatch.h"
 #include "runtime/exec/exec.h"
 #include <string.h>
 
+/* ---- controls ---------------------------------------------------------------------------- */
+
+/* Work of a known kind that takes as long as a step, on the threads of its exec: others would
+ * have to wake, and so would these at the next step. */
 typedef struct {
-    const speed_opts *opts;
-    speed_subject *subject;
-    cli_times steps, controls, memory_controls;
-    speed_controls of;
-    uint64_t first_ns, second_ns; /* making it, to the end of the first two steps; a step */
-} bench;
+    const sw_par *par;
+    uint64_t turns; /* of arithmetic, on each thread */
+    void *block;
+    size_t block_bytes;
+    float *x; /* `share` numbers of each thread, whole cache lines */
+    size_t bytes;
+    int64_t share, lines; /* lines: that each thread reads and writes */
+    int64_t at;           /* line of each share that comes next */
+} controls;
+
+static volatile uint64_t sink; /* written by all threads, never read */
+
+/* Each thread has a chain of its own, which no compiler can shorten. */
+static void chain(void *arg, int part)
+{
+    const uint64_t turns = ((const controls *)arg)->turns;
+    uint64_t x = (uint64_t)part;
+    for (uint64_t i = 0; i < turns; i++)
+        x = x * 6364136223846793005u + 1442695040888963407u;
+    sink = x;
+}
+
+enum { LINE = 16 }; /* numbers of a cache line */
+
+/* Line after line of a share, round and round; x = x a + b stays near b / (1 - a). */
+static void walk(void *arg, int part)
+{
+    typedef float line __attribute__((vector_size(64)));
+    const controls *c = arg;
+    line *x = (line *)(void *)(c->x + part * c->share);
+    const int64_t all = c->share / LINE;
+    int64_t at = c->at;
+    for (int64_t left = c->lines; left > 0;) {
+        const int64_t n = all - at < left ? all - at : left;
+        for (int64_t i = at; i < at + n; i++)
+            x[i] = x[i] * 0.5f + 1.0f;
+        left -= n;
+        at = at + n < all ? at + n : 0;
+    }
+}
+
+static uint64_t time_control(controls *c, void (*body)(void *arg, int part))
+{
+    const uint64_t start = cli_clock_ns();
+    c->par->run(c->par, body, c, c->par->n_threads);
+    const uint64_t ns = cli_clock_ns() - start;
+    if (body == walk)
+        c->at = (c->at + c->lines) % (c->share / LINE);
+    return ns;
+}
+
+static uint64_t least_of(controls *c, void (*body)(void *arg, int part))
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        const uint64_t ns = time_control(c, body);
+        least = ns < least ? ns : least;
+    }
+    return least > 0 ? least : 1;
+}
+
+/* Both of about `ns`; the second over `bytes`. */
+static sw_status make_controls(controls *c, const sw_par *par, size_t bytes, uint64_t ns)
+{
+    enum { TURNS = 1000000 };
+    const size_t threads = (size_t)par->n_threads, unit = threads * LINE * sizeof(float);
+    *c = (controls){.par = par, .turns = TURNS};
+    const double of_turns = (double)least_of(c, chain);
+    c->turns = (uint64_t)(TURNS * (double)ns / of_turns) + 1;
+    c->bytes = (bytes + unit - 1) / unit * unit;
+    c->block_bytes = c->bytes + SW_ALIGN;
+    SW_TRY(sw_heap_alloc(&c->block, SW_HEAP_DATASETS, c->block_bytes));
+    c->x = (float *)(((uintptr_t)c->block + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN);
+    c->share = (int64_t)(c->bytes / sizeof(float) / threads);
+    for (int64_t i = 0; i < c->share * (int64_t)threads; i++) /* pages of zeros may be one */
+        c->x[i] = (float)(i % LINE);
+    c->lines = c->share / LINE; /* all of it once; of what fits into a cache more often */
+    while (least_of(c, walk) < ns / 4)
+        c->lines *= 2;
+    c->lines = (int64_t)((double)c->lines * (double)ns / (double)least_of(c, walk)) + 1;
+    return SW_OK;
+}
 
 /* ---- steps ------------------------------------------------------------------------------- */
 
-/* The median of some, which the controls are to last. */
-static sw_status median_step(const bench *b, uint64_t *out)
+enum { STEP, CONTROL, MEMORY, KINDS };
+
+typedef struct {
+    const speed_opts *opts;
+    bench_subject *subject;
+    cli_times times[KINDS];
+    controls of;
+    uint64_t first_ns, second_ns; /* making it, to the end of the first two steps; a step */
+} run;
+
+static sw_status time_step(run *r, cli_times *to)
+{
+    const uint64_t start = cli_clock_ns();
+    SW_TRY(bench_subject_step(r->subject));
+    cli_times_add(to, cli_clock_ns() - start);
+    return SW_OK;
+}
+
+/* As long as the median of some steps, and over the bytes of one. */
+static sw_status ready_controls(run *r)
 {
     enum { STEPS = 15 };
     cli_times steps;
-    sw_status status = SW_OK;
-    SW_TRY(cli_times_init(&steps, STEPS));
-    for (int i = 0; i < STEPS && status == SW_OK; i++) {
-        const uint64_t start = cli_clock_ns();
-        status = speed_step(b->subject);
-        cli_times_add(&steps, cli_clock_ns() - start);
-    }
-    *out = cli_times_summary(&steps).median;
-    cli_times_free(&steps);
-    return status;
-}
-
-static sw_status ready_controls(bench *b)
-{
-    uint64_t ns;
     size_t bytes;
-    SW_TRY(median_step(b, &ns));
-    SW_TRY(speed_bytes(b->subject, &bytes));
-    return speed_controls_make(&b->of, swi_pool_par(b->subject->exec->pool), bytes, ns);
+    sw_status status = SW_OK;
+    SW_TRY(bench_subject_bytes(r->subject, &bytes));
+    SW_TRY(cli_times_init(&steps, STEPS));
+    for (int i = 0; i < STEPS && status == SW_OK; i++)
+        status = time_step(r, &steps);
+    const uint64_t ns = cli_times_summary(&steps).median;
+    cli_times_free(&steps);
+    SW_TRY(status);
+    return make_controls(&r->of, swi_pool_par(r->subject->exec->pool), bytes, ns);
 }
 
-/* As many reads and writes as there were steps since the last ones: after each other, so that
- * caches have what they have after a step. A step that is not timed then takes it back. */
-static sw_status memory_controls(bench *b, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        cli_times_add(&b->memory_controls, speed_control_memory(&b->of));
-    return speed_step(b->subject);
-}
-
-static sw_status time_steps(bench *b)
+/* Arithmetic comes after each step. Reads and writes come as often as steps since the last
+ * ones, after each other, so that caches have what they have after a step; one that is not
+ * timed then takes it back. */
+static sw_status time_steps(run *r)
 {
     enum { TURN = 16 };
-    const int64_t steps = b->opts->steps;
-    SW_TRY(cli_times_init(&b->steps, (uint64_t)steps));
-    SW_TRY(cli_times_init(&b->controls, (uint64_t)steps));
-    SW_TRY(cli_times_init(&b->memory_controls, (uint64_t)steps));
-    if (b->opts->control)
-        SW_TRY(ready_controls(b));
+    const int64_t steps = r->opts->steps;
+    for (int i = 0; i < KINDS; i++)
+        SW_TRY(cli_times_init(&r->times[i], (uint64_t)steps));
+    if (r->opts->control)
+        SW_TRY(ready_controls(r));
     for (int64_t i = 0; i < steps && !cli_interrupted(); i++) {
-        const uint64_t start = cli_clock_ns();
-        SW_TRY(speed_step(b->subject));
-        cli_times_add(&b->steps, cli_clock_ns() - start);
-        if (!b->opts->control)
+        SW_TRY(time_step(r, &r->times[STEP]));
+        if (!r->opts->control)
             continue;
-        cli_times_add(&b->controls, speed_control_arithmetic(&b->of));
-        if (i % TURN == TURN - 1 || i == steps - 1)
-            SW_TRY(memory_controls(b, i % TURN + 1));
+        cli_times_add(&r->times[CONTROL], time_control(&r->of, chain));
+        if (i % TURN != TURN - 1 && i != steps - 1)
+            continue;
+        for (int64_t k = 0; k <= i % TURN; k++)
+            cli_times_add(&r->times[MEMORY], time_control(&r->of, walk));
+        SW_TRY(bench_subject_step(r->subject));
     }
     return SW_OK;
 }
 
-static double ratio(uint64_t a, uint64_t b)
+static void report(bench *b, run *r)
 {
-    return b > 0 ? (double)a / (double)b : 0.0;
+    typedef struct {
+        const char *name;
+        cli_summary times;
+        double p99_over_median;
+    } row;
+    typedef struct {
+        const char *model, *about, *isa;
+        int64_t batch, width, memory_control_bytes, epoch_min_ns, epoch_median_ns;
+    } facts;
+    static const bench_field fields[] = {BENCH_FIELD(WORD, name, "", 14),
+                                         BENCH_FIELD(SPREAD, times, "", 0),
+                                         BENCH_FIELD(REAL, p99_over_median, "p99/median", 12)};
+    const bench_case *of = &r->subject->of;
+    row rows[] = {{.name = "step"},
+                  {.name = "control"},
+                  {.name = "memory control"},
+                  {.name = "step/control"},
+                  {.name = "step/memory"}};
+    for (int i = 0; i < KINDS; i++) {
+        rows[i].times = cli_times_summary(&r->times[i]);
+        rows[i].p99_over_median =
+            bench_ratio((double)rows[i].times.p99, (double)rows[i].times.median);
+    }
+    for (int i = 1; i < KINDS; i++)
+        rows[KINDS - 1 + i].p99_over_median =
+            rows[STEP].p99_over_median / rows[i].p99_over_median;
+    const double epoch =
+        of->epoch > 0 ? (double)of->epoch / (double)(of->slice * of->slices) : 0.0;
+    const facts f = {
+        .model = of->name,
+        .about = of->about,
+        .isa = sw_isa_name(r->subject->exec->target.isa),
+        .batch = r->subject->batch,
+        .width = r->opts->width > 0 ? r->opts->width : BENCH_NONE,
+        .memory_control_bytes = r->opts->control ? (int64_t)r->of.bytes : BENCH_NONE,
+        .epoch_min_ns =
+            epoch > 0 ? (int64_t)(epoch * (double)rows[STEP].times.min) : BENCH_NONE,
+        .epoch_median_ns =
+            epoch > 0 ? (int64_t)(epoch * (double)rows[STEP].times.median) : BENCH_NONE};
+#define FACT(kind, key, head)                                                                  \
+    {                                                                                          \
+#key, BENCH_##kind, offsetof(facts, key), head, 0                                      \
+    }
+    static const bench_field of_facts[] = {
+        BENCH_OF(facts, WORD, model, "", 0),
+        BENCH_OF(facts, WORD, about, "", 0),
+        BENCH_OF(facts, COUNT, batch, "batch", 0),
+        BENCH_OF(facts, COUNT, width, "features", 0),
+        BENCH_OF(facts, WORD, isa, "", 0),
+        BENCH_OF(facts, BYTES, memory_control_bytes, "memory control over", 0),
+        BENCH_OF(facts, NS, epoch_min_ns, "an epoch of each", 0),
+        BENCH_OF(facts, NS, epoch_median_ns, "by the median", 0)};
+    bench_facts(b, of_facts, &f);
+    bench_rows(b, "rows", fields, rows, r->opts->control ? 5 : 1);
 }
 
-/* Of a step's time: that of as many steps as an epoch has. */
-static uint64_t epoch_ns(const speed_case *c, uint64_t ns)
-{
-    return (uint64_t)((double)ns * (double)c->epoch / (double)c->runs);
-}
+/* ---- turns ------------------------------------------------------------------------------- */
 
-static int put(bench *b, const cli_summary *s, const cli_summary *c, const cli_summary *m,
-               int status)
+/* --turns: say {"first_ns", "second_ns"}, then answer lines of NAME WARM COUNT on standard
+ * input until it ends: WARM steps untimed, then COUNT, {"ns": [...]}. */
+static sw_status answer_turns(bench *b, run *r)
 {
-    const speed_case *of = b->subject->of;
+    char line[64], name[16];
     sw_json json;
     result_json_begin(&json);
-    sw_json_put_string(&json, "model", of->name);
-    sw_json_put_i64(&json, "batch", b->subject->batch);
-    if (b->opts->width > 0)
-        sw_json_put_i64(&json, "width", b->opts->width);
-    sw_json_put_i64(&json, "threads", b->opts->threads);
-    sw_json_put_string(&json, "isa", sw_isa_name(b->subject->exec->target.isa));
-    bench_put(&json, "step", s);
-    sw_json_put_f64(&json, "step_p99_over_median", ratio(s->p99, s->median));
-    if (of->epoch > 0) {
-        sw_json_put_u64(&json, "epoch_min_ns", epoch_ns(of, s->min));
-        sw_json_put_u64(&json, "epoch_median_ns", epoch_ns(of, s->median));
+    sw_json_put_u64(&json, "first_ns", r->first_ns);
+    sw_json_put_u64(&json, "second_ns", r->second_ns);
+    b->code = result_json_end(&json, CLI_DONE);
+    cli_flush();
+    while (b->code == CLI_DONE && !cli_interrupted() &&
+           fgets(line, sizeof line, stdin) != NULL) {
+        int warm, count;
+        if (sscanf(line, "%15s %d %d", name, &warm, &count) != 3 || warm < 0 || count < 1 ||
+            strcmp(name, "step") != 0) {
+            b->code =
+                cli_error(CLI_USAGE, "--turns: a line must be step WARM COUNT (got %s)", line);
+            break;
+        }
+        cli_times times;
+        sw_status status = cli_times_init(&times, (uint64_t)count);
+        for (int i = -warm; status == SW_OK && i < count; i++)
+            status = i < 0 ? bench_subject_step(r->subject) : time_step(r, &times);
+        result_json_begin(&json);
+        sw_json_open(&json, "ns", '[');
+        for (int i = 0; status == SW_OK && i < count; i++)
+            sw_json_u64(&json, times.ns[i]);
+        sw_json_end(&json);
+        cli_times_free(&times);
+        if (status != SW_OK) {
+            sw_json_free(&json);
+            return status;
+        }
+        b->code = result_json_end(&json, CLI_DONE);
+        cli_flush();
     }
-    if (b->opts->control) {
-        bench_put(&json, "control", c);
-        sw_json_put_f64(&json, "control_p99_over_median", ratio(c->p99, c->median));
-        bench_put(&json, "memory_control", m);
-        sw_json_put_f64(&json, "memory_control_p99_over_median", ratio(m->p99, m->median));
-        sw_json_put_u64(&json, "memory_control_bytes", b->of.bytes);
-    }
-    return result_json_end(&json, status);
-}
-
-static void print(const char *name, const cli_summary *s)
-{
-    printf("%-14s %12s %12s %12s %12s %12.3f\n", name, cli_ns(s->min).text,
-           cli_ns(s->median).text, cli_ns(s->p99).text, cli_ns(s->max).text,
-           ratio(s->p99, s->median));
-}
-
-static void print_over(const char *name, const cli_summary *s, const cli_summary *c)
-{
-    printf("%-14s %12s %12s %12s %12s %12.3f\n", name, "", "", "", "",
-           ratio(s->p99, s->median) / ratio(c->p99, c->median));
-}
-
-static void print_times(const bench *b, const cli_summary *s, const cli_summary *c,
-                        const cli_summary *m)
-{
-    printf("%-14s %12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max", "p99/median");
-    print("step", s);
-    if (!b->opts->control)
-        return;
-    print("control", c);
-    print("memory control", m);
-    print_over("step/control", s, c);
-    print_over("step/memory", s, m);
-    printf("the memory control goes over %s bytes, as many as model and arena have\n",
-           cli_digits(b->of.bytes).text);
-}
-
-/* Where another one was asked for than the workload has. */
-static const char *width_text(const speed_opts *o)
-{
-    static char text[40];
-    snprintf(text, sizeof text, ", but of %lld features", (long long)o->width);
-    return o->width > 0 ? text : "";
-}
-
-static int report(bench *b)
-{
-    const speed_case *of = b->subject->of;
-    const cli_summary s = cli_times_summary(&b->steps), c = cli_times_summary(&b->controls),
-                      m = cli_times_summary(&b->memory_controls);
-    const int status = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
-    if (b->opts->json)
-        return put(b, &s, &c, &m, status);
-    if (!b->opts->quiet)
-        printf("%s: %s%s; batch %lld, %lld thread%s, %s, %s steps\n\n", of->name, of->about,
-               width_text(b->opts), (long long)b->subject->batch, (long long)b->opts->threads,
-               b->opts->threads == 1 ? "" : "s", sw_isa_name(b->subject->exec->target.isa),
-               cli_digits(s.n).text);
-    print_times(b, &s, &c, &m);
-    if (of->epoch > 0)
-        printf("\nan epoch of %lld batches of each: %s, %s by the median\n",
-               (long long)of->epoch, cli_ns(epoch_ns(of, s.min)).text,
-               cli_ns(epoch_ns(of, s.median)).text);
-    return cli_finish(status);
+    return SW_OK;
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-static sw_status step(void *context, int i)
-{
-    (void)i;
-    return speed_step(((bench *)context)->subject);
-}
+static speed_opts o;
 
-static sw_status make(bench *b, const speed_case *of, const sw_exec_opts *exec)
+static sw_status measure(bench *b)
 {
-    const uint64_t start = cli_clock_ns();
-    SW_TRY(speed_make(b->subject, of, b->opts, false, exec));
-    const uint64_t between = cli_clock_ns();
-    SW_TRY(speed_step(b->subject));
-    b->first_ns = between - start;
-    b->second_ns = cli_clock_ns() - between;
-    return b->opts->turns ? SW_OK : time_steps(b);
-}
-
-static int run(const speed_opts *o, const speed_case *of)
-{
-    speed_subject subject = {0};
-    bench b = {.opts = o, .subject = &subject};
+    bench_subject subject = {0};
+    run r = {.opts = &o, .subject = &subject};
     const sw_exec_opts exec = {
-        .size = sizeof exec, .threads = (int)o->threads, .isa = o->isa, .op_clocks = o->ops};
-    cli_catch_interrupt();
-    if (o->ops)
-        return speed_roofline(o, of, &exec);
-    const sw_status status = make(&b, of, &exec);
-    const bench_answers answers = {
-        (const char *[]){"step"}, 1, step, &b, b.first_ns, b.second_ns};
-    const int code = status != SW_OK ? cli_library_error(status, false)
-                     : o->turns      ? bench_answer_turns(&answers)
-                                     : report(&b);
-    speed_controls_free(&b.of);
-    speed_destroy(&subject);
-    cli_times_free(&b.memory_controls);
-    cli_times_free(&b.controls);
-    cli_times_free(&b.steps);
-    return code;
+        .size = sizeof exec, .threads = (int)b->threads, .isa = o.isa, .op_clocks = o.ops};
+    if (o.ops)
+        return speed_ops(b, &o, &exec);
+    const uint64_t start = cli_clock_ns();
+    sw_status status = bench_subject_make(&subject, &o.of, o.batch, &exec);
+    const uint64_t between = cli_clock_ns();
+    if (status == SW_OK)
+        status = bench_subject_step(&subject);
+    r.first_ns = between - start;
+    r.second_ns = cli_clock_ns() - between;
+    if (status == SW_OK)
+        status = o.turns ? answer_turns(b, &r) : time_steps(&r);
+    if (status == SW_OK && !o.turns)
+        report(b, &r);
+    sw_heap_free(r.of.block, SW_HEAP_DATASETS, r.of.block_bytes);
+    bench_subject_destroy(&subject);
+    for (int i = 0; i < KINDS; i++)
+        cli_times_free(&r.times[i]);
+    return status;
 }
 
-enum { MOST_CASES = 16 };
-
-static const char *const *words(void)
+/* The case's numbers where none are given. */
+static int check(bench *b)
 {
-    static const char *names[MOST_CASES + 1];
-    for (int i = 0; i < MOST_CASES && speed_case_at(i) != NULL; i++)
-        names[i] = speed_case_at(i)->name;
-    return names;
-}
-
-/* Checks that options fit together; the case's numbers where none are given. */
-static int complete(speed_opts *o, const speed_case **of)
-{
-    for (int i = 0; speed_case_at(i) != NULL; i++)
-        if (strcmp(o->model, speed_case_at(i)->name) == 0)
-            *of = speed_case_at(i);
-    if (o->ops && (o->turns || o->control))
+    if (o.ops && (o.turns || o.control))
         return cli_error(CLI_USAGE, "--ops goes with neither --turns nor --control");
-    if (o->width > 0 && strcmp(o->model, "swishnet") != 0)
-        return cli_error(CLI_USAGE, "--width is for --model swishnet (got %s)", o->model);
-    if (o->blas != NULL && !o->ops)
+    if (o.ops && strcmp(o.model, "es") == 0)
+        return cli_error(CLI_USAGE, "--ops is for models that are trained (got es)");
+    if (o.width > 0 && strcmp(o.model, "swishnet") != 0)
+        return cli_error(CLI_USAGE, "--width is for --model swishnet (got %s)", o.model);
+    if (o.blas != NULL && !o.ops)
         return cli_error(CLI_USAGE, "--library is for --ops");
-    o->batch = o->batch > 0 ? o->batch : (*of)->batch;
-    o->steps = o->steps > 0 ? o->steps : (*of)->steps;
+    o.of = *bench_case_find(BENCH_OF_SPEED, o.model);
+    o.of.width = o.width > 0 ? o.width : o.of.width;
+    o.batch = o.batch > 0 ? o.batch : o.of.batch;
+    o.steps = o.steps > 0 ? o.steps : o.of.steps;
+    b->json = b->json && !o.turns; /* whose lines are JSON */
     return CLI_GO;
 }
 
-int bench_speed(int argc, char **argv)
-{
-    static const char *const isas[] = {"base", "avx2", "avx512", NULL};
-    speed_opts o = {0};
-    const speed_case *of = NULL;
-    const cli_option options[] = {
-        {"--model", "NAME", CLI_WORD, &o.model, "lenet5", "the workload", 0, 0, words()},
-        {"--steps", "N", CLI_COUNT, &o.steps, NULL,
-         "steps (lenet5: 500, mlp200: 200, swishnet: 15, others: 30)", 1, 1 << 20, NULL},
-        {"--batch", "N", CLI_COUNT, &o.batch, NULL,
-         "rows of a step (gpt: 8, mbconv: 32, others: 128)", 1, 1 << 16, NULL},
-        {"--width", "N", CLI_COUNT, &o.width, NULL, "features of a layer (swishnet: 4096)", 1,
-         1 << 14, NULL},
-        {"--threads", "N", CLI_COUNT, &o.threads, "2", "threads that compute", 1, 256, NULL},
-        {"--isa", "NAME", CLI_WORD, &o.isa, NULL, "instruction set (the best there is)", 0, 0,
-         isas},
-        {"--control", NULL, CLI_FLAG, &o.control, NULL,
-         "beside the steps, arithmetic, and reads and writes, of the same length", 0, 0, NULL},
-        {"--ops", NULL, CLI_FLAG, &o.ops, NULL,
-         "instead: each kind of op beside the machine's peaks, the most time lost first", 0, 0,
-         NULL},
-        {"--top", "N", CLI_COUNT, &o.top, "30", "with --ops: so many rows, then the rest", 1,
-         1 << 16, NULL},
-        {"--library", "FILE", CLI_WORD, &o.blas, NULL,
-         "with --ops: a shared object with cblas_sgemm; what the step's products take there", 0,
-         0, NULL},
-        {"--turns", NULL, CLI_FLAG, &o.turns, NULL,
-         "answer lines of step WARM COUNT on standard input", 0, 0, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
-    };
-    const cli_command command = {
-        .name = "bench speed",
-        .usage = "[options]",
-        .about = "Whole training steps of a workload; or where their time goes.",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options),
-        .notes =
-            "lenet5: Adam, with its loader. mlp200: 200 perceptrons 49-64-24-10 as members, "
-            "Adam. lenet5x5: 5 LeNet5 as members side by side, 14 batches of each in a step, "
-            "own orders. swishnet: 8 linear layers of 4096, SGD. gpt: 4 layers of 256, context "
-            "128, vocabulary 8192, AdamW. mbconv: images of 64 x 64, Adam.\n"
-            "--ops: the peaks are measured in the same run. An op's bound is the larger of its "
-            "operations by the peak and its operands' bytes by the bandwidth (two reads and a "
-            "write); what it takes beyond is lost. Less than 0: operands came from caches. Of "
-            "members the ops are those of one, on one thread.\n"
-            "--control: after each step each thread computes on registers for as long. After "
-            "every 16 steps come 16 times reads and writes, as long and over as many bytes as "
-            "the step's model, arena and batch have, an equal share of each thread. All that "
-            "slows memory on a shared machine slows these as well: above their p99/median, a "
-            "step "
-            "has a tail of its own.\n"
-            "tests/torch/speed.py takes turns with PyTorch and JAX."};
-    int status = cli_parse(&command, argc, argv);
-    if (status == CLI_GO)
-        status = complete(&o, &of);
-    return status == CLI_GO ? run(&o, of) : status;
-}
+static const char *const models[] = {"lenet5", "mlp200", "lenet5x5", "swishnet",
+                                     "gpt",    "mbconv", "es",       NULL},
+                         *const isas[] = {"base", "avx2", "avx512", NULL};
+static const cli_option options[] = {
+    {"--model", "NAME", CLI_WORD, &o.model, "lenet5", "the workload", 0, 0, models},
+    {"--steps", "N", CLI_COUNT, &o.steps, NULL,
+     "steps (lenet5: 500, mlp200: 200, swishnet: 15, others: 30)", 1, 1 << 20, NULL},
+    {"--batch", "N", CLI_COUNT, &o.batch, NULL,
+     "rows of a step (gpt: 8, mbconv: 32, es: 1024, others: 128)", 1, 1 << 16, NULL},
+    {"--width", "N", CLI_COUNT, &o.width, NULL, "features of a layer (swishnet: 4096)", 1,
+     1 << 14, NULL},
+    {"--isa", "NAME", CLI_WORD, &o.isa, NULL, "instruction set (the best there is)", 0, 0,
+     isas},
+    {"--control", NULL, CLI_FLAG, &o.control, NULL,
+     "beside the steps, arithmetic, and reads and writes, of the same length", 0, 0, NULL},
+    {"--ops", NULL, CLI_FLAG, &o.ops, NULL,
+     "instead: each kind of op beside the machine's peaks, the most time lost first", 0, 0,
+     NULL},
+    {"--top", "N", CLI_COUNT, &o.top, "30", "with --ops: so many rows of text, then the rest",
+     1, 1 << 16, NULL},
+    {"--library", "FILE", CLI_WORD, &o.blas, NULL,
+     "with --ops: a shared object with cblas_sgemm; what the step's products take there", 0, 0,
+     NULL},
+    {"--turns", NULL, CLI_FLAG, &o.turns, NULL,
+     "answer lines of step WARM COUNT on standard input", 0, 0, NULL},
+};
+
+const bench_command bench_speed = {
+    .name = "speed",
+    .line = "whole steps of workloads; their ops beside the machine's peaks",
+    .about = "Whole training steps of a workload; or where their time goes.",
+    BENCH_OPTIONS(options),
+    .check = check,
+    .run = measure,
+    .notes = "lenet5: Adam, with its loader. mlp200: 200 perceptrons 49-64-24-10 as members, "
+             "Adam. lenet5x5: 5 LeNet5 as "
+             "members side by side, 14 batches of each in a step, own orders. swishnet: 8 "
+             "linear layers of 4096, SGD. gpt: "
+             "4 layers of 256, context 128, vocabulary 8192, AdamW. mbconv: images of 64 x 64, "
+             "Adam. es: a generation of "
+             "LeNet5, an image for each evaluation, low-rank noise in pairs.\n"
+             "--ops: the peaks are measured in the same run. An op's bound is the larger of "
+             "its operations by the peak and "
+             "its operands' bytes by the bandwidth (two reads and a write); what it takes "
+             "beyond is lost. Less than 0: "
+             "operands came from caches. Of members the ops are those of one, on one thread.\n"
+             "--control: after each step each thread computes on registers for as long. After "
+             "every 16 steps come 16 times "
+             "reads and writes, as long and over as many bytes as the step's model, arena and "
+             "batch have, an equal share of "
+             "each thread. All that slows memory on a shared machine slows these as well: "
+             "above their p99/median, a step "
+             "has a tail of its own.\n"
+             "tests/torch/speed.py takes turns with PyTorch and JAX."};
