@@ -148,7 +148,7 @@ static void give(const sw_arena *a, size_t from, size_t bytes)
     if (!is_host(a) || bytes == 0)
         return;
     sw_unpoison(a->opts.store->base + from, bytes);
-    if (SW_CHECKS >= 1 && a->opts.store->ops->host_access == NULL)
+    if (SW_CHECKS >= 1)
         memset(a->opts.store->base + from, 0xff, bytes);
 }
 

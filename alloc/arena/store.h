@@ -15,8 +15,6 @@ typedef struct {
     SW_MUST_USE sw_status (*commit)(sw_store *store,
                                     size_t bytes); /* at least, from the base */
     void (*destroy)(sw_store *store);
-    /* Make memory reachable by host code (depth counted), or not. NULL where it always is. */
-    SW_MUST_USE sw_status (*host_access)(sw_store *store, bool on);
     bool device;   /* a device's memory: host code never touches its bytes */
     size_t stride; /* what grows push by push is best committed in steps of at least this */
 } sw_store_ops;
@@ -34,21 +32,6 @@ struct sw_store {
 /* Host memory: addresses reserved now, pages committed by commit(). reserve_bytes is rounded up
  * to pages; SW_NOMEM when the system has no such range. */
 SW_MUST_USE sw_status sw_store_host_create(sw_store **out, size_t reserve_bytes);
-
-/* A scripted device: `capacity` bytes shared by nothing else, commits in steps of `granularity`
- * (power of two, multiple of the page), memory that host code may touch only between
- * host_access(true) and (false), a call log, and one planned fault. */
-typedef struct {
-    size_t capacity_bytes;
-    size_t granularity;  /* 0: 2 MiB */
-    int64_t fail_commit; /* the k-th commit that grows is SW_NOMEM; -1: none */
-    bool sticky;         /* after a fault every later call is SW_DEVICE */
-} sw_sim_script;
-SW_MUST_USE sw_status sw_store_sim_create(sw_store **out, size_t reserve_bytes,
-                                          const sw_sim_script *script);
-/* The log of a sim store: one word per call ("commit 4194304", "access on"), oldest first, at
- * most 256 kept. NULL past the end. */
-const char *sw_store_sim_log(const sw_store *store, size_t index);
 
 /* How a store gets memory of a device. All but the two that give back may fail, with SW_NOMEM
  * or SW_DEVICE. */

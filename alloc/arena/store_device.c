@@ -66,10 +66,8 @@ static void give_back(sw_store *store)
     sw_heap_free(store, SW_HEAP_RECORDS, sizeof(device_store));
 }
 
-static const sw_store_ops mapped_ops = {"cuda", map_more,       give_back,
-                                        NULL,   .device = true, .stride = STRIDE};
-static const sw_store_ops plain_ops = {"cuda", take_larger,    give_back,
-                                       NULL,   .device = true, .stride = STRIDE};
+static const sw_store_ops mapped_ops = {"cuda", map_more, give_back, true, STRIDE};
+static const sw_store_ops plain_ops = {"cuda", take_larger, give_back, true, STRIDE};
 
 sw_status sw_store_device_create(sw_store **out, size_t reserve_bytes,
                                  const sw_device_memory *memory)

@@ -30,7 +30,7 @@ static void host_destroy(sw_store *store)
     sw_heap_free(store, SW_HEAP_RECORDS, sizeof *store);
 }
 
-static const sw_store_ops host_ops = {"host", host_commit, host_destroy, NULL, false, 0};
+static const sw_store_ops host_ops = {"host", host_commit, host_destroy, false, 0};
 
 sw_status sw_store_host_create(sw_store **out, size_t reserve_bytes)
 {

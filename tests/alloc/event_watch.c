@@ -1,6 +1,8 @@
 /* See event_watch.h. */
 #include "tests/alloc/event_watch.h"
+#include "tests/alloc/device_memory.h"
 #include "tests/support/suite.h"
+#include <stdlib.h>
 #include <string.h>
 
 static void listen(void *context, const sw_event *event)
@@ -46,11 +48,12 @@ sw_arena *sw_watched_arena(const char *kind, sw_budget *budget, sw_watch *watch)
 {
     sw_store *store = NULL;
     sw_arena *arena = NULL;
-    const sw_sim_script script = {
-        .capacity_bytes = SW_TEST_ARENA_BYTES, .granularity = 4096, .fail_commit = -1};
-    if (strcmp(kind, "sim") == 0) {
-        CU_ASSERT_EQUAL_FATAL(sw_store_sim_create(&store, SW_TEST_ARENA_BYTES, &script), SW_OK);
-        CU_ASSERT_EQUAL_FATAL(store->ops->host_access(store, true), SW_OK);
+    if (strcmp(kind, "device") == 0) {
+        sw_test_device *device = calloc(1, sizeof *device);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(device);
+        sw_after(free, device); /* after the arena has gone */
+        device->step = 4096;
+        CU_ASSERT_EQUAL_FATAL(sw_test_device_store(&store, SW_TEST_ARENA_BYTES, device), SW_OK);
     } else
         CU_ASSERT_EQUAL_FATAL(sw_store_host_create(&store, SW_TEST_ARENA_BYTES), SW_OK);
     const sw_arena_opts opts = {"test", store, budget, sw_watch_by(watch)};

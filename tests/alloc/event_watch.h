@@ -14,8 +14,8 @@ sw_observer sw_watch_by(sw_watch *watch);
 
 #define SW_TEST_ARENA_BYTES ((size_t)1 << 20)
 
-/* An arena over a store of its own ("host" or "sim"; sim is opened for host code), destroyed
- * when the test ends. budget may be NULL. */
+/* An arena over a store of its own ("host" or "device"), destroyed when the test ends. budget
+ * may be NULL. */
 sw_arena *sw_watched_arena(const char *kind, sw_budget *budget, sw_watch *watch);
 /* A budget that is freed when the test ends. */
 sw_budget *sw_test_budget(size_t bytes);

@@ -218,15 +218,15 @@ static void streams_agree_on_host(void)
         stream("host", seed, 10000);
 }
 
-static void streams_agree_on_sim(void)
+static void streams_agree_on_a_device(void)
 {
     for (uint64_t seed = 100; seed < (sw_tests_full() ? 120 : 101); seed++)
-        stream("sim", seed, 10000);
+        stream("device", seed, 10000);
 }
 
 static const sw_test tests[] = {
     {"ten thousand random commands agree with the model on host memory", streams_agree_on_host},
-    {"ten thousand random commands agree with the model on a simulated device",
-     streams_agree_on_sim},
+    {"ten thousand random commands agree with the model on a device",
+     streams_agree_on_a_device},
 };
 SW_SUITE("arena model", tests)

@@ -89,7 +89,7 @@ static void arenas_share_one_budget(void)
     sw_watch first_watch = {0}, second_watch = {0};
     sw_budget *budget = sw_test_budget(2048);
     sw_arena *first = sw_watched_arena("host", budget, &first_watch);
-    sw_arena *second = sw_watched_arena("sim", budget, &second_watch);
+    sw_arena *second = sw_watched_arena("device", budget, &second_watch);
     void *out;
     CU_ASSERT_EQUAL(sw_arena_grow(first, 1500, false), SW_OK);
     CU_ASSERT_EQUAL(sw_budget_used(budget), 1536);

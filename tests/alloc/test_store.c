@@ -1,4 +1,4 @@
-/* One contract over every kind of store, then what only the simulated device does. */
+/* One contract over every kind of store, then what only a device does. */
 #include "alloc/arena/store.h"
 #include "alloc/base/mem.h"
 #include "tests/alloc/device_memory.h"
@@ -11,20 +11,6 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-
-static const sw_sim_script plain_sim = {.capacity_bytes = 64 * MIB, .fail_commit = -1};
-static const sw_sim_script fine_sim = {
-    .capacity_bytes = 64 * MIB, .granularity = 4096, .fail_commit = -1};
-
-static sw_status create_sim(sw_store **out, size_t bytes)
-{
-    return sw_store_sim_create(out, bytes, &plain_sim);
-}
-
-static sw_status create_fine_sim(sw_store **out, size_t bytes)
-{
-    return sw_store_sim_create(out, bytes, &fine_sim);
-}
 
 /* Devices of the tests below have scripts of their own. */
 static sw_test_device mapping = {.step = 2 * MIB}, fine_mapping = {.step = 4096}, plain;
@@ -51,21 +37,9 @@ static const struct kind {
     bool moves;     /* when it grows */
     bool dirty;     /* new bytes are not zero */
 } kinds[] = {{"host", sw_store_host_create, 3},
-             {"sim", create_sim, 3},
-             {"sim with small steps", create_fine_sim, 3},
              {"a device that maps", create_mapping, 3, .dirty = true},
              {"a device that maps in small steps", create_fine_mapping, 3, .dirty = true},
              {"a device of plain blocks", create_plain, 3, .moves = true, .dirty = true}};
-
-static void destroy(void *store)
-{
-    sw_store_destroy(store);
-}
-
-static sw_status access_memory(sw_store *store, bool on)
-{
-    return store->ops->host_access != NULL ? store->ops->host_access(store, on) : SW_OK;
-}
 
 /* Whether host code can write there, tried in a child of its own. */
 static bool writable(unsigned char *at)
@@ -116,7 +90,6 @@ static void contract_of(const struct kind *kind)
     CU_ASSERT_EQUAL(store->committed_bytes, committed);
     CU_ASSERT_PTR_EQUAL(store->base, base);
 
-    CU_ASSERT_EQUAL(access_memory(store, true), SW_OK);
     for (size_t i = 0; i < committed && !kind->dirty; i += 4096)
         CU_ASSERT_EQUAL(base[i], 0);
     memset(base, 0x77, committed);
@@ -133,7 +106,6 @@ static void contract_of(const struct kind *kind)
     CU_ASSERT_EQUAL(store->ops->commit(store, SIZE_MAX), SW_NOMEM);
     CU_ASSERT_EQUAL(store->committed_bytes, before);
     CU_ASSERT_PTR_EQUAL(store->base, base);
-    CU_ASSERT_EQUAL(access_memory(store, false), SW_OK);
     sw_store_destroy(store);
 }
 
@@ -183,84 +155,12 @@ static void impossible_reservations_are_refused(void)
         CU_ASSERT_EQUAL(kinds[i].create(&store, (size_t)1 << 62), SW_NOMEM);
         CU_ASSERT_EQUAL(kinds[i].create(&store, SIZE_MAX), SW_NOMEM);
     }
-    sw_sim_script odd = plain_sim;
-    odd.granularity = 3 * 4096;
-    CU_ASSERT_EQUAL(sw_store_sim_create(&store, MIB, &odd), SW_INVALID);
-    odd.granularity = 64;
-    CU_ASSERT_EQUAL(sw_store_sim_create(&store, MIB, &odd), SW_INVALID);
+    for (size_t step = 64; step <= 3 * 4096; step += 3 * 4096 - 64) {
+        sw_test_device odd = {.step = step};
+        CU_ASSERT_EQUAL(sw_test_device_store(&store, MIB, &odd), SW_INVALID);
+    }
     CU_ASSERT_PTR_EQUAL(store, before);
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
-}
-
-static sw_store *sim_with(const sw_sim_script *script)
-{
-    sw_store *store = NULL;
-    CU_ASSERT_EQUAL_FATAL(sw_store_sim_create(&store, 64 * MIB, script), SW_OK);
-    sw_after(destroy, store);
-    return store;
-}
-
-static void sim_memory_is_out_of_reach_unless_opened(void)
-{
-    sw_store *store = sim_with(&plain_sim);
-    CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB), SW_OK);
-    CU_ASSERT(!writable(store->base));
-    CU_ASSERT_EQUAL(store->ops->host_access(store, false), SW_INVALID);
-    CU_ASSERT_EQUAL(store->ops->host_access(store, true), SW_OK);
-    CU_ASSERT_EQUAL(store->ops->host_access(store, true), SW_OK);
-    CU_ASSERT(writable(store->base));
-    CU_ASSERT_EQUAL(store->ops->host_access(store, false), SW_OK);
-    CU_ASSERT(writable(store->base + 4 * MIB - 1)); /* the depth is counted */
-    CU_ASSERT_EQUAL(store->ops->host_access(store, false), SW_OK);
-    CU_ASSERT(!writable(store->base + 4 * MIB - 1));
-    CU_ASSERT_EQUAL(store->ops->commit(store, 6 * MIB), SW_OK);
-    CU_ASSERT(!writable(store->base + 6 * MIB - 1)); /* what grew later as well */
-}
-
-static void sim_capacity_refuses_and_changes_nothing(void)
-{
-    sw_store *store = sim_with(&(sw_sim_script){.capacity_bytes = 5 * MIB, .fail_commit = -1});
-    CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB), SW_OK);
-    CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB + 1), SW_NOMEM); /* 6 MiB by its steps */
-    CU_ASSERT_EQUAL(store->committed_bytes, 4 * MIB);
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "5,242,880"));
-    CU_ASSERT_EQUAL(store->ops->commit(store, 5 * MIB), SW_NOMEM);
-    CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB), SW_OK);
-}
-
-static void sim_fails_as_planned_and_stays_failed_if_sticky(void)
-{
-    sw_store *once = sim_with(&(sw_sim_script){.capacity_bytes = 64 * MIB, .fail_commit = 1});
-    CU_ASSERT_EQUAL(once->ops->commit(once, MIB), SW_OK);
-    CU_ASSERT_EQUAL(once->ops->commit(once, 3 * MIB), SW_NOMEM);
-    CU_ASSERT_EQUAL(once->committed_bytes, 2 * MIB);
-    CU_ASSERT_EQUAL(once->ops->commit(once, 3 * MIB), SW_OK); /* a retry works */
-    sw_store *dead = sim_with(
-        &(sw_sim_script){.capacity_bytes = 64 * MIB, .fail_commit = 0, .sticky = true});
-    CU_ASSERT_EQUAL(dead->ops->commit(dead, MIB), SW_NOMEM);
-    CU_ASSERT_EQUAL(dead->ops->commit(dead, MIB), SW_DEVICE);
-    CU_ASSERT_EQUAL(dead->ops->host_access(dead, true), SW_DEVICE);
-}
-
-static void sim_keeps_a_log_of_its_first_calls(void)
-{
-    sw_store *store = sim_with(&plain_sim), *host = NULL;
-    CU_ASSERT_EQUAL(store->ops->commit(store, 4194304), SW_OK);
-    CU_ASSERT_EQUAL(store->ops->host_access(store, true), SW_OK);
-    CU_ASSERT_EQUAL(store->ops->host_access(store, false), SW_OK);
-    CU_ASSERT_EQUAL(store->ops->commit(store, 100), SW_OK);
-    static const char *const expected[] = {"commit 4194304", "access on", "access off",
-                                           "commit 100"};
-    for (size_t i = 0; i < 4; i++)
-        CU_ASSERT_STRING_EQUAL(sw_store_sim_log(store, i), expected[i]);
-    CU_ASSERT_PTR_NULL(sw_store_sim_log(store, 4));
-    for (int i = 0; i < 300; i++)
-        CU_ASSERT_EQUAL(store->ops->commit(store, 1), SW_OK);
-    CU_ASSERT_PTR_NOT_NULL(sw_store_sim_log(store, 255));
-    CU_ASSERT_PTR_NULL(sw_store_sim_log(store, 256));
-    CU_ASSERT_EQUAL_FATAL(sw_store_host_create(&host, MIB), SW_OK);
-    CU_ASSERT_PTR_NULL(sw_store_sim_log(host, 0));
-    sw_store_destroy(host);
 }
 
 /* ---- devices ----------------------------------------------------------------------------- */
@@ -327,8 +227,6 @@ static void a_device_gives_exactly_what_is_wanted_and_takes_it_back(void)
     sw_store_destroy(store); /* without ever having had a block */
 
     store = NULL;
-    sw_test_device odd = {.step = 3 * 4096};
-    CU_ASSERT_EQUAL(sw_test_device_store(&store, MIB, &odd), SW_INVALID);
     CU_ASSERT_EQUAL(sw_store_device_create(&store, MIB, &(sw_device_memory){0}), SW_INVALID);
     CU_ASSERT_PTR_NULL(store);
 }
@@ -337,11 +235,6 @@ static const sw_test tests[] = {
     {"every kind keeps the contract and leaks nothing", every_kind_keeps_the_contract},
     {"every site of every kind can fail, and a retry works", every_site_of_every_kind_can_fail},
     {"impossible reservations are refused", impossible_reservations_are_refused},
-    {"sim memory is out of reach unless opened", sim_memory_is_out_of_reach_unless_opened},
-    {"sim capacity refuses and changes nothing", sim_capacity_refuses_and_changes_nothing},
-    {"sim fails as planned, and stays failed if sticky",
-     sim_fails_as_planned_and_stays_failed_if_sticky},
-    {"sim keeps a log of its first calls", sim_keeps_a_log_of_its_first_calls},
     {"each call of a device can fail, and a retry works", each_call_of_a_device_can_fail},
     {"a device gives exactly what is requested, and takes it back",
      a_device_gives_exactly_what_is_wanted_and_takes_it_back},

@@ -51,7 +51,7 @@ static const struct {
     {" mallocx dallocx sdallocx rallocx xallocx mallctl ",
      {"alloc/base/heap_jemalloc.c", NULL}},
     {" mmap munmap mremap madvise brk sbrk ", {"alloc/base/mem.c", NULL}},
-    {" mprotect ", {"alloc/base/mem.c", "alloc/arena/store_sim.c", NULL}},
+    {" mprotect ", {"alloc/base/mem.c", NULL}},
     {" open openat creat fopen fdopen freopen opendir tmpfile mkstemp rename unlink ",
      {"alloc/base/file", "tools/cli/cli_signal.c", NULL}}, /* the latter in a signal handler */
     {" pthread_create thrd_create ", {"alloc/base/sys.c", NULL}},
