@@ -114,10 +114,10 @@ static void kernels_of_one_place_are_products(void)
 {
     static const swi_conv_attrs whole = {1, 0, 1, 1}, halves = {1, 0, 1, 2};
     static const swi_conv_attrs strided = {2, 0, 1, 1};
-    const sw_type x = SWI_F32(3, 4, 5, 8), y = SWI_F32(3, 6, 5, 8), b = SWI_F32(6);
-    const sw_type w = SWI_F32(6, 4, 1, 1), w2 = SWI_F32(6, 2, 1, 1);
-    const sw_type small_x = SWI_F32(3, 4, 5, 6), small_y = SWI_F32(3, 6, 5, 6);
-    const sw_type half_y = SWI_F32(3, 6, 3, 4);
+    const sw_type x = F32(3, 4, 5, 8), y = F32(3, 6, 5, 8), b = F32(6);
+    const sw_type w = F32(6, 4, 1, 1), w2 = F32(6, 2, 1, 1);
+    const sw_type small_x = F32(3, 4, 5, 6), small_y = F32(3, 6, 5, 6);
+    const sw_type half_y = F32(3, 6, 3, 4);
     const sw_buffer in[] = {numbers(&x, 1), numbers(&w, 2), numbers(&b, 3)};
     const sw_buffer groups[] = {in[0], numbers(&w2, 2)};
     const sw_buffer back[] = {in[1], numbers(&y, 4)}, back_groups[] = {groups[1], back[1]};
@@ -139,9 +139,9 @@ static void products_are_asked_for_where_they_serve(void)
 {
     static const sw_cuda_blas blas = {wants, makes};
     static const swi_conv_attrs whole = {1, 0, 1, 1}, halves = {1, 0, 1, 2}, all = {1, 1, 1, 4};
-    static const sw_type y = SWI_F32(3, 4, 5, 8), small = SWI_F32(3, 4, 5, 6);
-    static const sw_type one = SWI_F32(4, 4, 1, 1), two = SWI_F32(4, 2, 1, 1);
-    static const sw_type deep = SWI_F32(4, 1, 3, 3), bias = SWI_F32(4);
+    static const sw_type y = F32(3, 4, 5, 8), small = F32(3, 4, 5, 6);
+    static const sw_type one = F32(4, 4, 1, 1), two = F32(4, 2, 1, 1);
+    static const sw_type deep = F32(4, 1, 3, 3), bias = F32(4);
     static const struct {
         const sw_type *x, *w;
         const swi_conv_attrs *attrs;
@@ -180,7 +180,7 @@ static void products_are_asked_for_where_they_serve(void)
 static void infinite_weights_make_infinite_sums(void)
 {
     static const swi_conv_attrs attrs = {1, 0, 1, 1};
-    const sw_type x = SWI_F32(1, 3, 5, 5), w = SWI_F32(2, 3, 1, 1), y = SWI_F32(1, 2, 5, 5);
+    const sw_type x = F32(1, 3, 5, 5), w = F32(2, 3, 1, 1), y = F32(1, 2, 5, 5);
     const sw_buffer in[] = {numbers(&x, 1), numbers(&w, 2)};
     float *at = in[0].ptr, *weights = in[1].ptr;
     for (int i = 0; i < 75; i++)
