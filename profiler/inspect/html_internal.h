@@ -18,12 +18,4 @@ typedef struct {
     size_t n;
 } swi_column;
 
-/* Writes <script class="column" id=ID data-...>BASE64</script>: numbers of the narrowest width
- * that holds all of them once a common factor is taken out; ascending ones as differences. */
-void swi_html_column(sw_sink_out *out, const char *id, const swi_column *c);
-/* The same for doubles, which stay as they are. */
-void swi_html_doubles(sw_sink_out *out, const char *id,
-                      double (*get)(const void *context, size_t i), const void *context,
-                      size_t n);
-
 #endif

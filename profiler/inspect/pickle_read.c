@@ -2,7 +2,7 @@
  * memory is a multiple of the bytes read: each opcode pushes one value or takes some away, and
  * the numbers of the memo go up one by one. There is no recursion. */
 #include "alloc/base/message.h"
-#include "profiler/inspect/pickle_read.h"
+#include "profiler/inspect/values.h"
 #include "alloc/base/mem.h"
 #include <stdarg.h>
 #include <stdio.h>

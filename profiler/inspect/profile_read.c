@@ -1,9 +1,246 @@
-/* Records of a profile. Every member that is used is checked; what is unknown is passed over,
- * so that later versions may add to records. */
+/* From the lines of a profile to records, checked; callers sum them. */
+#include "alloc/base/assert.h"
+#include "alloc/base/mem.h"
 #include "profiler/inspect/profile_read.h"
 #include "profiler/inspect/timeline_layers.h"
+#include "profiler/record/utf8.h"
 #include <stdio.h>
 #include <string.h>
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+#define FIRST_BYTES ((size_t)256 << 10)
+#define LONGEST_BYTES ((size_t)32 << 20) /* a plan of a hundred thousand values is shorter */
+
+static sw_status open_tree(profile_lines *l, const char *path)
+{
+    SW_TRY(sw_heap_alloc(&l->tree, SW_HEAP_FILES, sizeof *l->tree));
+    return value_tree_open_for(l->tree, path, PROFILE_RECORD_BYTES);
+}
+
+sw_status profile_lines_open(profile_lines *l, const char *path)
+{
+    memset(l, 0, sizeof *l);
+    SW_TRY(sw_heap_alloc(&l->buffer, SW_HEAP_FILES, FIRST_BYTES));
+    l->capacity = FIRST_BYTES;
+    sw_status status = open_tree(l, path);
+    if (status == SW_OK)
+        status = sw_file_open(&l->file, path, SW_FILE_READ);
+    if (status == SW_OK) {
+        status = sw_file_seek(l->file, 0);
+        if (status != SW_OK)
+            status = sw_error_set(status, __FILE__, __LINE__,
+                                  "%s; a report reads the file twice, so it can be no pipe",
+                                  sw_last_error());
+    }
+    if (status != SW_OK)
+        profile_lines_close(l);
+    return status;
+}
+
+void profile_lines_close(profile_lines *l)
+{
+    sw_file_drop(l->file);
+    sw_heap_free(l->buffer, SW_HEAP_FILES, l->capacity);
+    if (l->tree != NULL)
+        value_tree_close(l->tree);
+    sw_heap_free(l->tree, SW_HEAP_FILES, sizeof *l->tree);
+    json_buffer_free(&l->json);
+    memset(l, 0, sizeof *l);
+}
+
+sw_status profile_lines_seek(profile_lines *l, uint64_t at, uint64_t line)
+{
+    const uint64_t first = l->next - l->begin; /* of the buffer, in the file */
+    if (at >= first && at <= first + l->end) {
+        l->begin = (size_t)(at - first);
+    } else {
+        SW_TRY(sw_file_seek(l->file, at));
+        l->begin = l->end = 0;
+    }
+    l->at_end = false; /* there may be more by now */
+    l->next = at;
+    l->line = line - 1;
+    return SW_OK;
+}
+
+sw_status profile_lines_head(profile_lines *l, char *to, size_t bytes, size_t *n)
+{
+    const uint64_t here = l->next - l->begin + l->end;
+    SW_TRY(sw_file_seek(l->file, 0));
+    SW_TRY(sw_file_read(l->file, to, bytes, n));
+    return sw_file_seek(l->file, here);
+}
+
+/* More bytes after the unfinished line. */
+static sw_status fill(profile_lines *l)
+{
+    SW_ASSERT(l->begin <= l->end && l->end <= l->capacity);
+    if (l->begin > 0) {
+        memmove(l->buffer, l->buffer + l->begin, l->end - l->begin);
+        l->end -= l->begin;
+        l->begin = 0;
+    }
+    if (l->end == l->capacity) {
+        if (l->capacity >= LONGEST_BYTES)
+            SW_FAIL(SW_FORMAT, "%s: line %llu is longer than %zu bytes", sw_file_path(l->file),
+                    (unsigned long long)l->line + 1, LONGEST_BYTES);
+        SW_TRY(sw_heap_resize(&l->buffer, SW_HEAP_FILES, l->capacity, l->capacity * 2));
+        l->capacity *= 2;
+    }
+    size_t got;
+    const size_t wanted = l->capacity - l->end;
+    SW_TRY(sw_file_read(l->file, l->buffer + l->end, wanted, &got));
+    l->end += got;
+    l->at_end = got < wanted;
+    return SW_OK;
+}
+
+sw_status profile_lines_next(profile_lines *l, profile_line *line)
+{
+    size_t searched = 0;
+    for (;;) {
+        const size_t have = l->end - l->begin;
+        const char *from = l->buffer + l->begin;
+        const char *newline =
+            have > searched ? memchr(from + searched, '\n', have - searched) : NULL;
+        if (newline == NULL && !l->at_end) {
+            searched = have;
+            SW_TRY(fill(l));
+            continue;
+        }
+        line->whole = newline != NULL;
+        line->n = line->whole ? (size_t)(newline - from) : have;
+        line->text = line->whole || have > 0 ? from : NULL;
+        if (line->text != NULL) {
+            const size_t taken = line->n + line->whole;
+            SW_ASSERT(taken > 0 && taken <= l->end - l->begin);
+            l->begin += taken;
+            l->line++;
+            l->at = l->next;
+            l->next += taken;
+        }
+        return SW_OK;
+    }
+}
+
+/* The line as an object of JSON, valid until the next one is parsed; 0 where it is not one, and
+ * sw_last_error() says why. SW_FORMAT: it takes more memory than a record may. */
+static sw_status profile_lines_parse(profile_lines *l, const char *text, size_t n, value *out)
+{
+    sw_json_in in = sw_json_in_text(text, n, l->tree->path);
+    value record;
+    in.line = l->tree->line = l->line;
+    in.strict = true;
+    *out = 0;
+    value_tree_reset(l->tree);
+    const sw_status status = json_tree_build(l->tree, &l->json, &in, &record);
+    if (status != SW_OK)
+        return status == SW_FORMAT && !l->tree->full ? SW_OK : status;
+    if (value_is_dict(record))
+        *out = record;
+    else
+        sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: line %llu: not a record",
+                     l->tree->path, (unsigned long long)l->line);
+    return SW_OK;
+}
+
+/* ---- members ----------------------------------------------------------------------------- */
+
+sw_status profile_damaged(const profile_position *p, const char *what)
+{
+    SW_FAIL(SW_FORMAT, "%s: line %llu: %s", p->path, (unsigned long long)p->line, what);
+}
+
+sw_status profile_wrong(const profile_position *p, const char *key, const char *wanted)
+{
+    SW_FAIL(SW_FORMAT, "%s: line %llu: '%s' is missing or not %s", p->path,
+            (unsigned long long)p->line, key, wanted);
+}
+
+sw_status profile_need_u64(const profile_position *p, value o, const char *key, uint64_t *out)
+{
+    return value_whole(value_at(o, key), out) ? SW_OK : profile_wrong(p, key, "a whole number");
+}
+
+sw_status profile_get_u64(const profile_position *p, value o, const char *key,
+                          uint64_t otherwise, uint64_t *out)
+{
+    const value x = value_at(o, key);
+    *out = otherwise;
+    return x == 0 || value_is_null(x) || value_whole(x, out)
+               ? SW_OK
+               : profile_wrong(p, key, "a whole number");
+}
+
+/* The record's phases, SW_PROF_PHASES of them. */
+static sw_status profile_need_phases(const profile_position *p, sw_prof_phase *to)
+{
+    const value phases = value_at(p->record, "phases");
+    if (!value_is_dict(phases))
+        return profile_wrong(p, "phases", "an object");
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        const value x = value_at(phases, sw_prof_phase_name(i));
+        uint64_t peak, end;
+        if (!value_is_dict(x))
+            return profile_wrong(p, sw_prof_phase_name(i), "a phase");
+        SW_TRY(profile_need_u64(p, x, "peak_bytes", &peak));
+        SW_TRY(profile_need_u64(p, x, "end_bytes", &end));
+        SW_TRY(profile_get_u64(p, x, "ns", 0, &to[i].ns));
+        to[i].peak_bytes = peak;
+        to[i].end_bytes = end;
+    }
+    return SW_OK;
+}
+
+sw_status profile_get_in(const profile_position *p, value o, const char *key, uint64_t most,
+                         uint64_t otherwise, uint64_t *out)
+{
+    SW_TRY(profile_get_u64(p, o, key, otherwise, out));
+    return *out <= most || *out == otherwise ? SW_OK : profile_wrong(p, key, "in range");
+}
+
+#define TRACE ((uint64_t)1 << 31) /* in a key: a trace's number, not a program's */
+
+/* Exec and program, or exec and trace, of a record, as sw_tl_program has it; false: neither. */
+static sw_status profile_get_key(const profile_position *p, uint64_t *key, bool *has)
+{
+    uint64_t exec, program, trace;
+    SW_TRY(profile_get_in(p, p->record, "exec", UINT32_MAX, 0, &exec));
+    SW_TRY(profile_get_in(p, p->record, "program", TRACE - 1, UINT64_MAX, &program));
+    SW_TRY(profile_get_in(p, p->record, "trace", TRACE - 1, UINT64_MAX, &trace));
+    *has = program != UINT64_MAX || trace != UINT64_MAX;
+    *key = exec << 32 | (program != UINT64_MAX ? program : trace | TRACE);
+    return SW_OK;
+}
+
+sw_status profile_get_batch(const profile_position *p, int64_t *out)
+{
+    uint64_t batch;
+    SW_TRY(profile_get_u64(p, p->record, "batch", UINT64_MAX, &batch));
+    *out = batch <= INT64_MAX ? (int64_t)batch : -1;
+    return SW_OK;
+}
+
+sw_status profile_borrow_text(const profile_position *p, value o, const char *key,
+                              const char **out)
+{
+    const value x = value_at(o, key);
+    *out = value_is_text(x) ? value_text(x) : "";
+    return x == 0 || value_is_null(x) || value_is_text(x) ? SW_OK
+                                                          : profile_wrong(p, key, "a string");
+}
+
+sw_status profile_get_text(const profile_position *p, value o, const char *key, char *to,
+                           size_t bytes)
+{
+    const char *text;
+    SW_TRY(profile_borrow_text(p, o, key, &text));
+    sw_utf8_clean(to, bytes, text);
+    return SW_OK;
+}
+
+/* ---- records ----------------------------------------------------------------------------- */
 
 static sw_status text_of(sw_timeline *t, const profile_position *p, value o, const char *key,
                          const char **out)
@@ -232,8 +469,7 @@ sw_status profile_take_program(sw_timeline *t, const profile_position *p, bool i
     return status;
 }
 
-/* ---- runs and ends ------------------------------------------------------------------------
- */
+/* ---- runs and ends ----------------------------------------------------------------------- */
 
 sw_status profile_read_step(const profile_position *p, profile_step *s)
 {
@@ -333,8 +569,7 @@ sw_status profile_read_end(const profile_position *p, profile_end *e, sw_timelin
     return SW_OK;
 }
 
-/* ---- records ------------------------------------------------------------------------------
- */
+/* ---- records ----------------------------------------------------------------------------- */
 
 sw_status profile_record(profile_lines *lines, const profile_line *line, profile_position *p,
                          bool *there)

@@ -1,10 +1,77 @@
-/* The one reader of profiles: records as they come, checked; who asks sums them up (the report)
- * or keeps them (a timeline). */
+/* Profiles: lines as records in bounded memory, their members, and the one reader of records.
+ * Messages name file, line and member. */
 #ifndef STEPWELL_PROFILE_READ_H
 #define STEPWELL_PROFILE_READ_H
 
-#include "profiler/inspect/profile_lines.h"
-#include "profiler/inspect/profile_members.h"
+#include "alloc/base/sys.h"
+#include "profiler/inspect/values.h"
+#include "profiler/inspect/timeline.h"
+#include <stdbool.h>
+
+#define PROFILE_RECORD_BYTES ((size_t)256 << 20) /* that one record takes as a tree */
+
+typedef struct {
+    sw_file *file;
+    char *buffer;
+    size_t capacity, begin, end;
+    bool at_end;
+    uint64_t line; /* of the latest line, from 1 */
+    uint64_t at;   /* where it begins in the file */
+    uint64_t next; /* where the next one begins */
+    value_tree *tree;
+    json_buffer json;
+} profile_lines;
+
+typedef struct {
+    const char *text; /* NULL: there is no more */
+    size_t n;
+    bool whole; /* false for a last line that has no newline */
+} profile_line;
+
+SW_MUST_USE sw_status profile_lines_open(profile_lines *lines, const char *path);
+void profile_lines_close(profile_lines *lines);
+/* The next line begins there. */
+SW_MUST_USE sw_status profile_lines_seek(profile_lines *lines, uint64_t at, uint64_t line);
+/* The first bytes of the file, as they are now; the next line stays where it was. */
+SW_MUST_USE sw_status profile_lines_head(profile_lines *lines, char *to, size_t bytes,
+                                         size_t *n);
+/* The next line without its newline. Valid until the next call. */
+SW_MUST_USE sw_status profile_lines_next(profile_lines *lines, profile_line *line);
+
+/* Reading members of a profile's records: each member is checked when it is read; messages name
+ * the file, the line and the member. */
+
+/* A record and where it stands, for messages. */
+typedef struct profile_position {
+    const char *path;
+    uint64_t line;
+    value record;     /* a dictionary */
+    const char *type; /* of the record */
+} profile_position;
+/* SW_FORMAT: what is wrong there; or that the member `key` is missing or of another kind. */
+sw_status profile_damaged(const profile_position *p, const char *what);
+sw_status profile_wrong(const profile_position *p, const char *key, const char *wanted);
+
+SW_MUST_USE sw_status profile_need_u64(const profile_position *p, value o, const char *key,
+                                       uint64_t *out);
+/* `otherwise` where it is missing or null. */
+SW_MUST_USE sw_status profile_get_u64(const profile_position *p, value o, const char *key,
+                                      uint64_t otherwise, uint64_t *out);
+/* "" where it is missing or null. Control characters become question marks. */
+SW_MUST_USE sw_status profile_get_text(const profile_position *p, value o, const char *key,
+                                       char *to, size_t bytes);
+/* The same as it stands there, valid as long as the record. */
+SW_MUST_USE sw_status profile_borrow_text(const profile_position *p, value o, const char *key,
+                                          const char **out);
+/* Of the record; -1: none. */
+SW_MUST_USE sw_status profile_get_batch(const profile_position *p, int64_t *out);
+
+/* Like profile_get_u64, and at most `most`. */
+SW_MUST_USE sw_status profile_get_in(const profile_position *p, value o, const char *key,
+                                     uint64_t most, uint64_t otherwise, uint64_t *out);
+
+/* The one reader of profiles: records as they come, checked; who asks sums them up (the report)
+ * or keeps them (a timeline). */
 
 /* The record of a line. Not *there: it is the last one and cut. SW_FORMAT: it is no record. */
 SW_MUST_USE sw_status profile_record(profile_lines *lines, const profile_line *line,

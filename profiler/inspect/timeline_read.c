@@ -3,8 +3,7 @@
 #include "profiler/record/utf8.h"
 #include "profiler/inspect/timeline_read.h"
 #include "alloc/base/mem.h"
-#include "profiler/inspect/snapshot_file.h"
-#include "profiler/inspect/snapshot_read.h"
+#include "profiler/inspect/snapshot.h"
 #include "profiler/record/record.h"
 #include "profiler/inspect/profile_read.h"
 #include <string.h>

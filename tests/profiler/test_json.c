@@ -1,5 +1,5 @@
 /* The JSON writer; what it writes is read back. */
-#include "profiler/inspect/value_tree.h"
+#include "profiler/inspect/values.h"
 #include "profiler/record/json.h"
 #include "profiler/record/utf8.h"
 #include "tests/support/heap_sweep.h"

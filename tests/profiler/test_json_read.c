@@ -1,6 +1,6 @@
 /* The one parser of JSON: what is JSON and what is not, and texts that mean harm. */
 #include "alloc/base/mem.h"
-#include "profiler/inspect/json_tree.h"
+#include "profiler/inspect/values.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <math.h>

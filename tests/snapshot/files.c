@@ -2,7 +2,7 @@
 #include "tests/snapshot/files.h"
 #include "tests/support/files.h"
 #include "tests/support/suite.h"
-#include "profiler/inspect/snapshot_read.h"
+#include "profiler/inspect/snapshot.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define SW_TESTS_SNAPSHOT_FILES_H
 
 #include "profiler/inspect/pickle.h"
-#include "profiler/inspect/pickle_read.h"
+#include "profiler/inspect/values.h"
 
 /* A temporary file of these bytes; its path is valid as sw_temp_path's. */
 const char *put_file(const char *name, const void *bytes, size_t n);

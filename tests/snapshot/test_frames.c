@@ -1,8 +1,8 @@
 /* Names from frames: what PyTorch with and without C++ stacks records, and our own. */
 #include "tests/snapshot/files.h"
 #include "tests/support/suite.h"
-#include "profiler/inspect/json_tree.h"
-#include "profiler/inspect/snapshot_frames.h"
+#include "profiler/inspect/values.h"
+#include "profiler/inspect/snapshot.h"
 #include <stdio.h>
 #include <string.h>
 

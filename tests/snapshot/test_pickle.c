@@ -5,7 +5,7 @@
 #include "tests/snapshot/files.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include "profiler/inspect/json_tree.h"
+#include "profiler/inspect/values.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

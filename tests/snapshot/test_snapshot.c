@@ -4,7 +4,7 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
-#include "profiler/inspect/snapshot_read.h"
+#include "profiler/inspect/snapshot.h"
 #include "profiler/record/json.h"
 #include "profiler/inspect/timeline_read.h"
 #include <stdio.h>

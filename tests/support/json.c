@@ -1,7 +1,7 @@
 /* See json.h. A json_t pointer is the word of a value tree. Nothing is taken by malloc, which
  * some tests count. */
 #include "tests/support/json.h"
-#include "profiler/inspect/json_tree.h"
+#include "profiler/inspect/values.h"
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

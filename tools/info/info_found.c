@@ -4,7 +4,7 @@
 #include "alloc/base/mem.h"
 #include "profiler/inspect/population/population_report.h"
 #include "profiler/inspect/report/report.h"
-#include "profiler/inspect/snapshot_file.h"
+#include "profiler/inspect/snapshot.h"
 #include "profiler/record/utf8.h"
 #include "runtime/population/evolve/evolution.h"
 #include <inttypes.h>

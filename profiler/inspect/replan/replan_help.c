@@ -5,7 +5,7 @@
 #include "profiler/inspect/replan/replan.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/number_map.h"
-#include "profiler/inspect/snapshot_frames.h"
+#include "profiler/inspect/snapshot.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "profiler/inspect/replan/snapshot_trace.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/number_map.h"
-#include "profiler/inspect/snapshot_frames.h"
+#include "profiler/inspect/snapshot.h"
 #include <string.h>
 
 typedef struct {

@@ -4,7 +4,7 @@
 #define STEPWELL_SNAPSHOT_TRACE_H
 
 #include "profiler/inspect/replan/caching_allocator.h"
-#include "profiler/inspect/snapshot_file.h"
+#include "profiler/inspect/snapshot.h"
 #include "profiler/inspect/timeline.h"
 
 typedef enum {

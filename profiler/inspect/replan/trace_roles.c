@@ -3,7 +3,7 @@
  * optimizer keeps. */
 #include "profiler/inspect/replan/trace_roles.h"
 #include "alloc/base/mem.h"
-#include "profiler/inspect/snapshot_frames.h"
+#include "profiler/inspect/snapshot.h"
 #include <stdlib.h>
 
 #define CUBLAS_BYTES 8519680 /* of PyTorch's workspace for cuBLAS: 8 MiB and 128 KiB */

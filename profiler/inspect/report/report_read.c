@@ -1,7 +1,7 @@
 /* From a file to a report: a profile of ours, record by record, or the timeline of what another
  * tool wrote. */
 #include "alloc/base/mem.h"
-#include "profiler/inspect/profile_members.h"
+#include "profiler/inspect/profile_read.h"
 #include "profiler/inspect/report/parts.h"
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/timeline_read.h"

@@ -1,11 +1,40 @@
+/* Trees of values: dicts, lists, texts and numbers from a pickle or from JSON, in bounded
+ * memory. */
+#ifndef STEPWELL_VALUES_H
+#define STEPWELL_VALUES_H
+
+#include "alloc/base/base.h"
+#include "alloc/base/gzip.h"
+#include "profiler/record/json_read.h"
+#include <stdbool.h>
+
+typedef struct {
+    sw_file *file;
+    sw_gzip *gzip; /* of a file that is compressed; NULL */
+    const char *path;
+    uint64_t at; /* of the next byte */
+    size_t begin, end;
+    char *text; /* of the latest byte_reader_take, grows */
+    size_t text_capacity;
+    unsigned char buffer[65536];
+} byte_reader;
+
+SW_MUST_USE sw_status byte_reader_open(byte_reader *r, const char *path);
+void byte_reader_close(byte_reader *r);
+/* All of them, at most: of a compressed file what it may hold. */
+SW_MUST_USE sw_status byte_reader_bytes(byte_reader *r, uint64_t *out);
+/* The next byte, 0 to 255; -1 at the end of the file. */
+SW_MUST_USE sw_status byte_reader_next(byte_reader *r, int *out);
+SW_MUST_USE sw_status byte_reader_peek(byte_reader *r, int *out);
+/* The next n bytes, at r->text; SW_FORMAT where the file ends before. It never takes more than
+ * the file turned out to have. */
+SW_MUST_USE sw_status byte_reader_take(byte_reader *r, uint64_t n);
+/* n bytes as a number, the lowest first; n is at most 8. */
+SW_MUST_USE sw_status byte_reader_number(byte_reader *r, size_t n, uint64_t *out);
+
 /* Data that a file holds as a tree: numbers, texts, lists and dictionaries, a word each, in one
  * growing range of addresses that is given back as a whole. Parts may be shared, and a hostile
  * file can make a tree hold itself: whoever reads it goes down by names, never by recursion. */
-#ifndef STEPWELL_VALUE_TREE_H
-#define STEPWELL_VALUE_TREE_H
-
-#include "alloc/base/base.h"
-#include <stdbool.h>
 
 /* 0 is a value too: "not there". */
 typedef uint64_t value;
@@ -78,5 +107,32 @@ SW_MUST_USE sw_status value_list_new(value_tree *t, value *out);
 SW_MUST_USE sw_status value_dict_new(value_tree *t, value *out);
 /* n items, at least one, to the end of a list, or of a dictionary: key, value, key, value. */
 SW_MUST_USE sw_status value_add(value_tree *t, value to, const value *items, size_t n);
+
+/* JSON as a tree of values: whole files, where each key of a million equal objects is kept once
+ * and an object takes a word for each member, and records, one after another. */
+
+#define JSON_TREE_DEPTH 64
+
+/* State of reading, beside the tree; serves one text after another. Begins as zeros. */
+typedef struct {
+    value *stack;
+    uint32_t n_stack, cap_stack;
+    char *text; /* of the latest string */
+    uint32_t cap_text;
+} json_buffer;
+void json_buffer_free(json_buffer *buffer);
+
+/* One value, and the end of the text. Brackets are at most JSON_TREE_DEPTH deep. */
+SW_MUST_USE sw_status json_tree_build(value_tree *t, json_buffer *buffer, sw_json_in *in,
+                                      value *out);
+/* The same of a whole file, as Python writes it: SW_FORMAT names the byte. */
+SW_MUST_USE sw_status json_tree_read(value_tree *t, byte_reader *r, value *out);
+
+/* A reader of Python pickles that hold data: numbers, texts, lists, tuples and dictionaries, in
+ * protocols 2 to 5. A pickle is a program for a stack machine; opcodes that would look up or
+ * call anything are refused by name, so nothing that a file says is ever executed. */
+
+/* The value that the pickle makes, in the tree. SW_FORMAT names the byte. */
+SW_MUST_USE sw_status pickle_read(value_tree *t, byte_reader *r, value *out);
 
 #endif

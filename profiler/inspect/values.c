@@ -1,9 +1,132 @@
-/* Trees of data. The low bits of a word are its kind, the others a number or an address. */
-#include "profiler/inspect/value_tree.h"
+/* Counted bytes of a file, trees of values, and JSON of a million objects. */
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
+#include "profiler/inspect/values.h"
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
+
+/* ---- bytes ------------------------------------------------------------------------------- */
+
+#define DEFLATE_MOST 1032 /* bytes of one */
+#define INFLATED_MOST (UINT64_C(1) << 36)
+
+static sw_status fill(byte_reader *r)
+{
+    size_t got;
+    SW_TRY(r->gzip != NULL ? sw_gzip_read(r->gzip, r->buffer, sizeof r->buffer, &got)
+                           : sw_file_read(r->file, r->buffer, sizeof r->buffer, &got));
+    r->begin = 0;
+    r->end = got;
+    return SW_OK;
+}
+
+static sw_status begin(byte_reader *r)
+{
+    SW_TRY(fill(r));
+    if (r->end < 2 || r->buffer[0] != 0x1f || r->buffer[1] != 0x8b)
+        return SW_OK;
+    SW_TRY(sw_file_seek(r->file, 0));
+    SW_TRY(sw_gzip_open(&r->gzip, r->file));
+    return fill(r);
+}
+
+sw_status byte_reader_open(byte_reader *r, const char *path)
+{
+    r->path = path;
+    r->at = 0;
+    r->begin = r->end = 0;
+    r->text = NULL;
+    r->text_capacity = 0;
+    r->gzip = NULL;
+    SW_TRY(sw_file_open(&r->file, path, SW_FILE_READ));
+    const sw_status status = begin(r);
+    if (status != SW_OK)
+        byte_reader_close(r);
+    return status;
+}
+
+sw_status byte_reader_bytes(byte_reader *r, uint64_t *out)
+{
+    SW_TRY(sw_file_size(r->file, out));
+    if (r->gzip != NULL)
+        *out = *out < INFLATED_MOST / DEFLATE_MOST ? *out * DEFLATE_MOST : INFLATED_MOST;
+    return SW_OK;
+}
+
+void byte_reader_close(byte_reader *r)
+{
+    sw_gzip_close(r->gzip);
+    sw_file_drop(r->file);
+    sw_heap_free(r->text, SW_HEAP_FILES, r->text_capacity);
+    r->file = NULL;
+    r->gzip = NULL;
+    r->text = NULL;
+}
+
+sw_status byte_reader_peek(byte_reader *r, int *out)
+{
+    if (r->begin == r->end)
+        SW_TRY(fill(r));
+    *out = r->begin < r->end ? r->buffer[r->begin] : -1;
+    return SW_OK;
+}
+
+sw_status byte_reader_next(byte_reader *r, int *out)
+{
+    SW_TRY(byte_reader_peek(r, out));
+    if (*out >= 0) {
+        r->begin++;
+        r->at++;
+    }
+    return SW_OK;
+}
+
+static sw_status reserve(byte_reader *r, size_t wanted)
+{
+    if (wanted <= r->text_capacity)
+        return SW_OK;
+    const size_t capacity = wanted > 2 * r->text_capacity ? wanted : 2 * r->text_capacity;
+    SW_TRY(sw_heap_resize(&r->text, SW_HEAP_FILES, r->text_capacity, capacity));
+    r->text_capacity = capacity;
+    return SW_OK;
+}
+
+sw_status byte_reader_take(byte_reader *r, uint64_t n)
+{
+    const uint64_t from = r->at;
+    SW_TRY(reserve(r, 1));
+    for (size_t have = 0; have < n;) {
+        int next;
+        SW_TRY(byte_reader_peek(r, &next));
+        if (next < 0)
+            SW_FAIL(SW_FORMAT,
+                    "%s: byte %llu: the file ends too early: it must have %llu bytes from byte "
+                    "%llu on",
+                    r->path, (unsigned long long)r->at, (unsigned long long)n,
+                    (unsigned long long)from);
+        const size_t there = r->end - r->begin;
+        const size_t part = n - have < there ? (size_t)(n - have) : there;
+        SW_TRY(reserve(r, have + part));
+        memcpy(r->text + have, r->buffer + r->begin, part);
+        r->begin += part;
+        r->at += part;
+        have += part;
+    }
+    return SW_OK;
+}
+
+sw_status byte_reader_number(byte_reader *r, size_t n, uint64_t *out)
+{
+    uint64_t x = 0;
+    SW_TRY(byte_reader_take(r, n));
+    for (size_t i = 0; i < n; i++)
+        x |= (uint64_t)(unsigned char)r->text[i] << 8 * i;
+    *out = x;
+    return SW_OK;
+}
+
+/* ---- trees ------------------------------------------------------------------------------- */
 
 #define KIND_BITS 3
 #define KIND_MASK (((uint64_t)1 << KIND_BITS) - 1)
@@ -37,7 +160,7 @@ typedef struct {
     uint64_t magnitude;
 } number;
 
-static sw_status reserve(value_tree *t, size_t bytes)
+static sw_status reserve_values(value_tree *t, size_t bytes)
 {
     void *base;
     SW_TRY(sw_range_reserve(&base, bytes));
@@ -53,7 +176,7 @@ sw_status value_tree_open_for(value_tree *t, const char *path, size_t bytes)
     t->n_texts = RECORD_TEXTS;
     if (!sw_size_align(bytes, sw_page_bytes(), &bytes))
         SW_FAIL(SW_NOMEM, "%s: %zu bytes are too many to read", path, bytes);
-    return reserve(t, bytes);
+    return reserve_values(t, bytes);
 }
 
 void value_tree_reset(value_tree *t)
@@ -75,7 +198,7 @@ sw_status value_tree_open(value_tree *t, const char *path, uint64_t file_bytes)
         !sw_size_align((size_t)file_bytes * VALUE_BYTES + COMMIT_BYTES, page, &bytes))
         SW_FAIL(SW_NOMEM, "%s: %llu bytes are too many to read", path,
                 (unsigned long long)file_bytes);
-    return reserve(t, bytes);
+    return reserve_values(t, bytes);
 }
 
 void value_tree_close(value_tree *t)
@@ -415,4 +538,189 @@ sw_status value_add(value_tree *t, value to, const value *items, size_t n)
     memcpy(l->items + l->n, items, n * sizeof *items);
     l->n += (uint32_t)n;
     return SW_OK;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+typedef struct {
+    sw_json_text text; /* the first member: `grow` gets its address */
+    value_tree *tree;
+    json_buffer *buffer;
+    sw_json_in *in;
+} parser;
+
+void json_buffer_free(json_buffer *buffer)
+{
+    sw_heap_free(buffer->stack, SW_HEAP_FILES, buffer->cap_stack * sizeof *buffer->stack);
+    sw_heap_free(buffer->text, SW_HEAP_FILES, buffer->cap_text);
+    *buffer = (json_buffer){0};
+}
+
+static sw_status push(parser *p, value v)
+{
+    json_buffer *r = p->buffer;
+    if (r->n_stack == UINT32_MAX / 2)
+        return sw_json_bad(p->in, "too many values");
+    SW_TRY(sw_heap_reserve(&r->stack, SW_HEAP_FILES, &r->cap_stack, r->n_stack + 1, sizeof v));
+    r->stack[r->n_stack++] = v;
+    return SW_OK;
+}
+
+/* ---- single values ----------------------------------------------------------------------- */
+
+static sw_status grow(sw_json_text *t)
+{
+    parser *p = (parser *)t;
+    json_buffer *r = p->buffer;
+    if (t->length >= UINT32_MAX / 2)
+        return sw_json_bad(p->in, "a string is too long");
+    SW_TRY(sw_heap_reserve(&r->text, SW_HEAP_FILES, &r->cap_text, (uint32_t)t->length + 1, 1));
+    t->to = r->text;
+    t->cap = r->cap_text;
+    return SW_OK;
+}
+
+static sw_status read_string(parser *p)
+{
+    value v;
+    p->text = (sw_json_text){p->buffer->text, p->buffer->cap_text, 0, grow};
+    SW_TRY(sw_json_get_string(p->in, &p->text));
+    SW_TRY(value_text_new(p->tree, &v, p->text.to != NULL ? p->text.to : "", p->text.length));
+    return push(p, v);
+}
+
+static sw_status read_number(parser *p)
+{
+    sw_json_number x;
+    value v = value_other();
+    SW_TRY(sw_json_get_number(p->in, &x));
+    if (x.whole && x.magnitude <= INT64_MAX)
+        v = value_int(x.minus ? -(int64_t)x.magnitude : (int64_t)x.magnitude);
+    if (value_kind_of(v) != VALUE_INT)
+        SW_TRY(value_real_new(p->tree, &v, x.real, x.whole, x.magnitude));
+    return push(p, v);
+}
+
+static sw_status read_word(parser *p)
+{
+    sw_json_word word;
+    SW_TRY(sw_json_get_word(p->in, &word));
+    return push(p, word == SW_JSON_NULL        ? value_null()
+                   : word == SW_JSON_NO_NUMBER ? value_other()
+                                               : value_bool(word == SW_JSON_TRUE));
+}
+
+/* ---- brackets ---------------------------------------------------------------------------- */
+
+static sw_status read_value(parser *p, int depth);
+
+static sw_status read_key(parser *p)
+{
+    int c;
+    SW_TRY(sw_json_peek(p->in, &c));
+    if (c != '"')
+        return sw_json_bad(p->in, "a key was expected");
+    SW_TRY(read_string(p));
+    return sw_json_expect(p->in, ':');
+}
+
+/* After a member: another one follows, or the bracket closes. */
+static sw_status read_comma(parser *p, int close, bool *more)
+{
+    int c;
+    SW_TRY(sw_json_peek(p->in, &c));
+    if (c != ',' && c != close)
+        return sw_json_bad(p->in, c < 0 ? "the text ends inside of brackets"
+                                        : "a comma or the closing bracket was expected");
+    SW_TRY(sw_json_accept(p->in, ',', more));
+    if (!*more)
+        return SW_OK;
+    SW_TRY(sw_json_peek(p->in, &c));
+    return c != close ? SW_OK : sw_json_bad(p->in, "a comma before the closing bracket");
+}
+
+static sw_status read_members(parser *p, bool object, int depth)
+{
+    const int close = object ? '}' : ']';
+    const uint32_t height = p->buffer->n_stack;
+    value v;
+    bool end, more = true;
+    if (depth == JSON_TREE_DEPTH)
+        return sw_json_bad(p->in, "brackets are too deep");
+    SW_TRY(sw_json_expect(p->in, object ? '{' : '['));
+    SW_TRY(object ? value_dict_new(p->tree, &v) : value_list_new(p->tree, &v));
+    SW_TRY(sw_json_accept(p->in, close, &end));
+    while (!end && more) {
+        if (object)
+            SW_TRY(read_key(p));
+        SW_TRY(read_value(p, depth + 1));
+        SW_TRY(read_comma(p, close, &more));
+    }
+    if (!end)
+        SW_TRY(sw_json_expect(p->in, close));
+    if (p->buffer->n_stack > height)
+        SW_TRY(value_add(p->tree, v, p->buffer->stack + height, p->buffer->n_stack - height));
+    p->buffer->n_stack = height;
+    return push(p, v);
+}
+
+/* Calls itself by way of read_members, JSON_TREE_DEPTH times at most. */
+static sw_status read_value(parser *p, int depth)
+{
+    int c;
+    SW_TRY(sw_json_peek(p->in, &c));
+    if (c < 0)
+        return sw_json_bad(p->in, "the text ends where a value was expected");
+    if (c == '"')
+        return read_string(p);
+    if (c == '{' || c == '[')
+        return read_members(p, c == '{', depth);
+    return c == '-' || (c >= '0' && c <= '9') ? read_number(p) : read_word(p);
+}
+
+sw_status json_tree_build(value_tree *t, json_buffer *buffer, sw_json_in *in, value *out)
+{
+    parser p = {.tree = t, .buffer = buffer, .in = in};
+    int c;
+    buffer->n_stack = 0;
+    SW_TRY(read_value(&p, 0));
+    SW_TRY(sw_json_peek(in, &c));
+    if (c >= 0)
+        return sw_json_bad(in, "something stands after the value");
+    *out = buffer->stack[0];
+    return SW_OK;
+}
+
+/* ---- whole files ------------------------------------------------------------------------- */
+
+/* The bytes that the reader has after those that are used up. */
+static sw_status more_of_file(sw_json_in *in)
+{
+    byte_reader *r = in->context;
+    int c;
+    r->at += in->bytes;
+    r->begin = r->end;
+    SW_TRY(byte_reader_peek(r, &c));
+    in->text = r->buffer + r->begin;
+    in->at = 0;
+    in->bytes = r->end - r->begin;
+    in->before = r->at;
+    return SW_OK;
+}
+
+sw_status json_tree_read(value_tree *t, byte_reader *r, value *out)
+{
+    json_buffer buffer = {0};
+    sw_json_in in = sw_json_in_text(NULL, 0, r->path);
+    int c;
+    in.more = more_of_file;
+    in.context = r;
+    in.python = true;
+    SW_TRY(byte_reader_peek(r, &c));
+    in.text = r->buffer + r->begin;
+    in.bytes = r->end - r->begin;
+    in.before = r->at;
+    const sw_status status = json_tree_build(t, &buffer, &in, out);
+    json_buffer_free(&buffer);
+    return status;
 }
