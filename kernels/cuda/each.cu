@@ -1,7 +1,7 @@
-/* One number of each evaluation of a batch (runtime/ops/each.c): losses, and sums and maxima of
- * all that an evaluation has. A block has an evaluation, so that all of them are one launch
- * without scratch; sums are in float64. Ops are found by name: another one is refused. A label
- * out of range makes the loss NaN. */
+/* One number of each evaluation of a batch (runtime/ops/es_gradient.c): losses, and sums and
+ * maxima of all that an evaluation has. A block has an evaluation, so that all of them are one
+ * launch without scratch; sums are in float64. Ops are found by name: another one is refused. A
+ * label out of range makes the loss NaN. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/ids.h"
 #include "kernels/cuda/loss_terms.h"

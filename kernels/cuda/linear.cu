@@ -196,7 +196,7 @@ PRODUCT(matmul, forward, matmul_of<-1>)
 PRODUCT(matmul, grad0, matmul_of<0>)
 PRODUCT(matmul, grad1, matmul_of<1>)
 
-/* ---- product_bound: in {a, b}, out {f64}; runtime/ops/finite.c -------------------------- */
+/* ---- product_bound: in {a, b}, out {f64}; runtime/ops/update.c -------------------------- */
 
 #define BOUND_BLOCKS 64 /* of each factor, at most */
 

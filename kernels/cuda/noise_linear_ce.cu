@@ -1,6 +1,6 @@
 /* Softmax cross-entropy of x W^T + b with noise, chunk after chunk of rows, one number for each
  * evaluation. A chunk has whole evaluations of one repeat, or a part of one (as
- * runtime/ops/noise_linear_ce.c): its noise is that of a batch of its own. Losses of an
+ * runtime/ops/linear_ce.c): its noise is that of a batch of its own. Losses of an
  * evaluation's rows are added after the last chunk. */
 #include "kernels/cuda/cross_entropy.h"
 #include "kernels/cuda/gemm.h"

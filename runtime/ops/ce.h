@@ -7,7 +7,6 @@
 /* Labels (rows) of U8 or I32 for logits (rows, classes), not empty. */
 sw_status swi_labels_infer(const char *op, const sw_shape *logits, const sw_type *labels);
 sw_status swi_ce_attrs_infer(const char *op, const swi_ce_attrs *a);
-int64_t swi_label_at(const sw_buffer *labels, int64_t row);
 /* Each is a class, or the one that is ignored. a: NULL where none is. */
 sw_status swi_check_labels(const char *op, const sw_buffer *labels, const swi_ce_attrs *a,
                            int64_t rows, int64_t cols);
@@ -27,8 +26,6 @@ typedef struct {
 /* `before` and the losses of the rows, added one after the other. lse (rows) receives the
  * logarithm of each row's sum of exponentials; sums (rows) is scratch with smoothing. */
 double swi_ce_add(const swi_ce *c, double before, float *lse, double *sums);
-/* dx = the gradient of the sum of the losses times factor; dx may be the logits. */
-void swi_ce_dx(const swi_ce *c, float *dx, const float *lse, float factor, bool accumulate);
 /* Both, the gradient in the place of the logits. at_label (rows) is scratch. */
 double swi_ce_both(const swi_ce *c, double before, float *logits, float *lse, float *at_label,
                    double *sums, float factor);

@@ -3,7 +3,7 @@
  *
  * Keeps x for dw and w for dx. */
 #include "kernels/dispatch.h"
-#include "runtime/ops/conv_geometry.h"
+#include "runtime/ops/ops.h"
 #include "runtime/base/structs.h"
 #include <string.h>
 
@@ -53,7 +53,9 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-sw_conv swi_conv_geometry(const sw_type *image, const sw_shape *w, const swi_conv_attrs *a)
+/* The convolution of an image with w, as kernels have it. */
+static sw_conv own_conv_geometry(const sw_type *image, const sw_shape *w,
+                                 const swi_conv_attrs *a)
 {
     const sw_shape *x = &image->shape;
     return (sw_conv){.batch = x->dim[0],
@@ -91,7 +93,7 @@ bool swi_conv_misses(const sw_conv *s)
 }
 
 /* Lanes past the batch too: of dx they are zeros, as ever. */
-sw_status swi_conv_fill(const sw_launch *l, int k, const float *b)
+static sw_status conv_fill(const sw_launch *l, int k, const float *b)
 {
     const sw_type *type = &l->out[k].type;
     const sw_shape *s = &type->shape;
@@ -108,7 +110,8 @@ sw_status swi_conv_fill(const sw_launch *l, int k, const float *b)
     return SW_OK;
 }
 
-uint64_t swi_conv_taps(const sw_type *y, const sw_shape *w)
+/* Each place of y (or dy) with each weight of its channel: taps outside the image count. */
+static uint64_t conv_taps(const sw_type *y, const sw_shape *w)
 {
     const uint64_t each = swi_count_mul(
         (uint64_t)w->dim[1], swi_count_mul((uint64_t)w->dim[2], (uint64_t)w->dim[3]));
@@ -117,7 +120,7 @@ uint64_t swi_conv_taps(const sw_type *y, const sw_shape *w)
 
 /* Sum of dy per channel in sixteen lanes, one for each image of a block or for every sixteenth
  * place of a plain plane; image after image, lanes last. in: dy; out: db */
-sw_status swi_channel_sums(const sw_launch *l)
+static sw_status channel_sums(const sw_launch *l)
 {
     const sw_type *type = &l->in[0].type;
     const sw_shape *s = &type->shape;
@@ -138,7 +141,7 @@ sw_status swi_channel_sums(const sw_launch *l)
     return SW_OK;
 }
 
-uint64_t swi_channel_sums_operations(const sw_kernel_info *info)
+static uint64_t channel_sums_operations(const sw_kernel_info *info)
 {
     return swi_count_per_element(&info->in[0], 1);
 }
@@ -151,7 +154,7 @@ typedef enum { CONV, CONV_DX, CONV_DW } part;
 static size_t part_bytes(const sw_kernel_info *info, part p, const sw_type *image,
                          const sw_type *w)
 {
-    const sw_conv s = swi_conv_geometry(image, &w->shape, info->attrs);
+    const sw_conv s = own_conv_geometry(image, &w->shape, info->attrs);
     if (swi_conv_misses(&s))
         return 0;
     return p == CONV      ? sw_dense(info->isa)->conv_bytes(&s, info->threads)
@@ -163,9 +166,9 @@ static size_t part_bytes(const sw_kernel_info *info, part p, const sw_type *imag
 static sw_status part_run(const sw_launch *l, part p, const sw_type *image, int from, int w)
 {
     const float *b = l->n_in > 2 ? swi_in(l, 2) : NULL;
-    const sw_conv s = swi_conv_geometry(image, &l->in[w].type.shape, l->attrs);
+    const sw_conv s = own_conv_geometry(image, &l->in[w].type.shape, l->attrs);
     if (swi_conv_misses(&s))
-        return swi_conv_fill(l, 0, b);
+        return conv_fill(l, 0, b);
     (p == CONV ? sw_dense(l->isa)->conv
                : sw_dense(l->isa)->conv_dx)(swi_out(l, 0), swi_in(l, from), swi_in(l, w), b, &s,
                                             swi_adds(l, 0), l->scratch, l->par);
@@ -176,20 +179,20 @@ static sw_status part_run(const sw_launch *l, part p, const sw_type *image, int 
 static sw_status dw_of_nothing(const sw_launch *l)
 {
     sw_launch sums = *l;
-    SW_TRY(swi_conv_fill(l, 0, NULL));
+    SW_TRY(conv_fill(l, 0, NULL));
     if (l->n_out < 2)
         return SW_OK;
     sums.in = l->in + 1;
     sums.out = l->out + 1;
     sums.n_in = sums.n_out = 1;
     sums.accumulate = l->accumulate >> 1;
-    return swi_channel_sums(&sums);
+    return channel_sums(&sums);
 }
 
 /* in: the image and the result's gradient, in either order; out: dw [, db] */
 static sw_status dw_run(const sw_launch *l, int image)
 {
-    const sw_conv s = swi_conv_geometry(&l->in[image].type, &l->out[0].type.shape, l->attrs);
+    const sw_conv s = own_conv_geometry(&l->in[image].type, &l->out[0].type.shape, l->attrs);
     if (swi_conv_misses(&s))
         return dw_of_nothing(l);
     sw_dense(l->isa)->conv_dw(swi_out(l, 0), l->n_out > 1 ? swi_out(l, 1) : NULL,
@@ -203,7 +206,7 @@ static uint32_t unread_of(const sw_kernel_info *info, int grad, const sw_type *i
                           uint32_t operands)
 {
     const sw_type *w = grad < 0 ? &info->in[1] : grad == 0 ? &info->in[0] : &info->out[0];
-    const sw_conv s = swi_conv_geometry(image, &w->shape, info->attrs);
+    const sw_conv s = own_conv_geometry(image, &w->shape, info->attrs);
     return swi_conv_misses(&s) ? operands : 0;
 }
 
@@ -215,14 +218,14 @@ static uint64_t count_bias(const sw_kernel_info *info, uint64_t taps)
 /* ---- the convolution: gradients of x from {w, dy}, of w [and b] from {x, dy} ---------------
  */
 
-COUNT(forward_operations, count_bias(info, swi_conv_taps(&info->out[0], &info->in[1].shape)))
+COUNT(forward_operations, count_bias(info, conv_taps(&info->out[0], &info->in[1].shape)))
 SCRATCH(forward_bytes, part_bytes(info, CONV, &info->in[0], &info->in[1]))
 KERNEL(forward, part_run(l, CONV, &l->in[0].type, 0, 1))
-COUNT(dx_operations, swi_conv_taps(&info->in[1], &info->in[0].shape))
+COUNT(dx_operations, conv_taps(&info->in[1], &info->in[0].shape))
 SCRATCH(dx_bytes, part_bytes(info, CONV_DX, &info->out[0], &info->in[0]))
 KERNEL(dx_kernel, part_run(l, CONV_DX, &l->out[0].type, 1, 0))
 COUNT(dw_operations,
-      swi_count_add(swi_conv_taps(&info->in[1], &info->out[0].shape),
+      swi_count_add(conv_taps(&info->in[1], &info->out[0].shape),
                     info->n_out > 1 ? swi_count_per_element(&info->in[1], 1) : 0))
 SCRATCH(dw_bytes, part_bytes(info, CONV_DW, &info->in[0], &info->out[0]))
 KERNEL(dw_kernel, dw_run(l, 0))
@@ -273,7 +276,7 @@ static const sw_grad_desc grads[] = {
          .scratch_bytes = dw_bytes),
     GRAD(MAKES(1), FROM(SW_IN(0), SW_DOUT(0)), dw_kernel, dw_operations,
          .scratch_bytes = dw_bytes),
-    GRAD(MAKES(2), FROM(SW_DOUT(0)), swi_channel_sums, swi_channel_sums_operations),
+    GRAD(MAKES(2), FROM(SW_DOUT(0)), channel_sums, channel_sums_operations),
 };
 
 static const swi_conv_attrs conv_attrs[] = {
@@ -436,14 +439,14 @@ static sw_status up_infer(const sw_type *in, int n_in, const void *attrs, sw_typ
 
 /* The convolution from y to x, which leaves out what output_pad adds: its attributes come
  * first. */
-COUNT(up_operations, count_bias(info, swi_conv_taps(&info->in[0], &info->in[1].shape)))
+COUNT(up_operations, count_bias(info, conv_taps(&info->in[0], &info->in[1].shape)))
 SCRATCH(up_bytes, part_bytes(info, CONV_DX, &info->out[0], &info->in[1]))
 KERNEL(up_forward, part_run(l, CONV_DX, &l->out[0].type, 0, 1))
-COUNT(up_dx_operations, swi_conv_taps(&info->out[0], &info->in[0].shape))
+COUNT(up_dx_operations, conv_taps(&info->out[0], &info->in[0].shape))
 SCRATCH(up_dx_bytes, part_bytes(info, CONV, &info->in[1], &info->in[0]))
 KERNEL(up_dx_kernel, part_run(l, CONV, &l->in[1].type, 1, 0))
 /* Lanes of dy past the batch are zero, those of x finite. */
-COUNT(up_dw_operations, swi_conv_taps(&info->in[0], &info->out[0].shape))
+COUNT(up_dw_operations, conv_taps(&info->in[0], &info->out[0].shape))
 SCRATCH(up_dw_bytes, part_bytes(info, CONV_DW, &info->in[1], &info->out[0]))
 KERNEL(up_dw_kernel, dw_run(l, 1))
 
@@ -489,7 +492,7 @@ static const sw_grad_desc up_grads[] = {
          .scratch_bytes = up_dx_bytes),
     GRAD(MAKES(1), FROM(SW_IN(0), SW_DOUT(0)), up_dw_kernel, up_dw_operations,
          .scratch_bytes = up_dw_bytes),
-    GRAD(MAKES(2), FROM(SW_DOUT(0)), swi_channel_sums, swi_channel_sums_operations)};
+    GRAD(MAKES(2), FROM(SW_DOUT(0)), channel_sums, channel_sums_operations)};
 
 static const swi_conv_transpose_attrs up_attrs[] = {
     {{1, 0, 1, 1}, 0, 0}, {{2, 0, 1, 1}, 0, 0}, {{2, 1, 1, 1}, 1, 0}, {{3, 1, 1, 1}, 2, 0},

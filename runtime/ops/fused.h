@@ -31,8 +31,4 @@ uint8_t swi_fused(swi_fused_kind first, swi_fused_kind then, int *in);
  * contiguous, or have one number for each channel. */
 bool swi_fused_fits(uint8_t kernel, const sw_kernel_info *first, const sw_kernel_info *then);
 
-/* The gradient kernels of batch norm that make dx. */
-bool swi_batch_norm_makes_dx(int32_t grad);
-swi_fused_kernel swi_batch_norm_then, swi_then_batch_norm_dx;
-
 #endif

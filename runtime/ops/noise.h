@@ -11,11 +11,6 @@ sw_status swi_noise_check(const char *op, const sw_noise_spec *spec);
 sw_status swi_noise_infer(const char *op, const swi_noise_attrs *a, int64_t rows,
                           const sw_type *sigma);
 
-/* The noise that a kernel adds, but for sigmas of elements. sigma: the input that has it. */
-sw_noise_layer swi_noise_layer(const sw_launch *l, int sigma);
-/* Output 0 becomes zeros, lanes past a batch too. */
-void swi_noise_clear(const sw_launch *l);
-
 /* Rows of each evaluation. */
 static inline int64_t swi_noise_rows_each(const swi_noise_attrs *a, int64_t rows)
 {

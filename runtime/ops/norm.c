@@ -5,14 +5,54 @@
  * alone: never y, never the normalised x.
  *   g = dy weight, d = (x - mean) / std:  dx = (g - mean(g) - d mean(g d)) / std,
  *   dweight = sum(dy d), dbias = sum(dy). RMS norm: mean and mean(g) are 0. */
+#include "alloc/base/assert.h"
 #include "kernels/dispatch.h"
-#include "runtime/ops/norm_attrs.h"
+#include "kernels/scalar.h"
+#include "runtime/ops/fused.h"
+#include "kernels/norm.h"
+#include "runtime/ops/ops.h"
 #include <math.h>
+#include <string.h>
 
 /* ---- what the family shares -------------------------------------------------------------- */
 
-sw_status swi_norm_infer(const char *op, const sw_type *in, int n_in, int first, int64_t size,
-                         float epsilon)
+/* Gradients of x, weight and bias, of an op whose mean and rstd are these outputs: dx from x,
+ * mean, rstd, dy, [weight]; dweight (and dbias) from x, mean, rstd, dy; dbias from dy. */
+#define NORM_SAVED(mean, rstd) SW_IN(0), SW_OUT(mean), SW_OUT(rstd), SW_DOUT(0)
+#define NORM_GRADS(mean, rstd, dx, dx_count, dw, dw_count, db, db_count)                       \
+    {                                                                                          \
+        GRAD(MAKES(0), FROM(NORM_SAVED(mean, rstd), SW_IN(1)), dx, dx_count, .inplace = 9),    \
+            GRAD(MAKES(1, 2), FROM(NORM_SAVED(mean, rstd)), dw, dw_count),                     \
+            GRAD(MAKES(1), FROM(NORM_SAVED(mean, rstd)), dw, dw_count),                        \
+            GRAD(MAKES(2), FROM(SW_DOUT(0)), db, db_count),                                    \
+    }
+
+/* The gradients of NORM_GRADS, by a kernel of kernels/norm.h; `n` has the sizes. */
+typedef void norm_kernel(const sw_norm_args *n, const sw_par *par);
+
+/* in: x, mean, rstd, dy */
+static void norm_saved(sw_norm_args *n, const sw_launch *l)
+{
+    n->x = swi_in(l, 0);
+    n->mean = swi_in(l, 1);
+    n->rstd = swi_in(l, 2);
+    n->dy = swi_in(l, 3);
+}
+
+/* dweight to output `first`, dbias to the next where there is one. */
+static void norm_dw(sw_norm_args *n, const sw_launch *l, int first)
+{
+    n->dw = swi_out(l, first);
+    n->add_dw = swi_adds(l, first);
+    if (l->n_out > first + 1) {
+        n->db = swi_out(l, first + 1);
+        n->add_db = swi_adds(l, first + 1);
+    }
+}
+
+/* F32 inputs, a good epsilon, inputs from `first` on of shape (size). */
+static sw_status norm_infer(const char *op, const sw_type *in, int n_in, int first,
+                            int64_t size, float epsilon)
 {
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32(op, in, n_in));
@@ -27,7 +67,8 @@ sw_status swi_norm_infer(const char *op, const sw_type *in, int n_in, int first,
     return SW_OK;
 }
 
-sw_norm_args swi_norm_image(const sw_type *x, const swi_norm_attrs *a)
+/* Shape and attributes of an image (batch, channels, ...). */
+static sw_norm_args norm_image(const sw_type *x, const swi_norm_attrs *a)
 {
     sw_norm_args n = {.batch = x->shape.dim[0],
                       .channels = x->shape.dim[1],
@@ -40,29 +81,33 @@ sw_norm_args swi_norm_image(const sw_type *x, const swi_norm_attrs *a)
     return n;
 }
 
-float *swi_norm_extra(const sw_launch *l, int i)
+/* Output i, NULL where no one reads it. */
+static float *norm_extra(const sw_launch *l, int i)
 {
     return l->n_out > i ? swi_out(l, i) : NULL;
 }
 
-void swi_norm_scale(sw_norm_args *n, const sw_launch *l, int first)
+/* Weight and bias from input `first` on, where they are given. */
+static void norm_scale(sw_norm_args *n, const sw_launch *l, int first)
 {
     n->weight = l->n_in > first ? swi_in(l, first) : NULL;
     n->bias = l->n_in > first + 1 ? swi_in(l, first + 1) : NULL;
 }
 
-void swi_norm_forward(sw_norm_args *n, const sw_launch *l, int mean)
+/* The operands of a forward kernel: x, weight, bias; y, mean and 1/std, these two in outputs
+ * `mean` and the next. */
+static void norm_forward(sw_norm_args *n, const sw_launch *l, int mean)
 {
     n->x = swi_in(l, 0);
     n->y = swi_out(l, 0);
-    n->mean_out = swi_norm_extra(l, mean);
-    n->rstd_out = swi_norm_extra(l, mean + 1);
-    swi_norm_scale(n, l, 1);
+    n->mean_out = norm_extra(l, mean);
+    n->rstd_out = norm_extra(l, mean + 1);
+    norm_scale(n, l, 1);
 }
 
-sw_status swi_norm_make_dx(const sw_launch *l, sw_norm_args n, swi_norm_kernel *kernel)
+static sw_status norm_make_dx(const sw_launch *l, sw_norm_args n, norm_kernel *kernel)
 {
-    swi_norm_saved(&n, l);
+    norm_saved(&n, l);
     n.weight = l->n_in > 4 ? swi_in(l, 4) : NULL;
     n.dx = swi_out(l, 0);
     n.add_dx = swi_adds(l, 0);
@@ -70,15 +115,15 @@ sw_status swi_norm_make_dx(const sw_launch *l, sw_norm_args n, swi_norm_kernel *
     return SW_OK;
 }
 
-sw_status swi_norm_make_dw(const sw_launch *l, sw_norm_args n, swi_norm_kernel *kernel)
+static sw_status norm_make_dw(const sw_launch *l, sw_norm_args n, norm_kernel *kernel)
 {
-    swi_norm_saved(&n, l);
-    swi_norm_dw(&n, l, 0);
+    norm_saved(&n, l);
+    norm_dw(&n, l, 0);
     kernel(&n, l->par);
     return SW_OK;
 }
 
-sw_status swi_norm_make_db(const sw_launch *l, sw_norm_args n, swi_norm_kernel *kernel)
+static sw_status norm_make_db(const sw_launch *l, sw_norm_args n, norm_kernel *kernel)
 {
     n.dy = swi_in(l, 0);
     n.db = swi_out(l, 0);
@@ -87,12 +132,13 @@ sw_status swi_norm_make_db(const sw_launch *l, sw_norm_args n, swi_norm_kernel *
     return SW_OK;
 }
 
-uint64_t swi_norm_db_operations(const sw_kernel_info *info)
+static uint64_t norm_db_operations(const sw_kernel_info *info)
 {
     return swi_count_per_element(&info->in[0], 1);
 }
 
-uint64_t swi_norm_count(const sw_type *x, uint64_t each, const sw_type *stats, uint64_t once)
+/* `each` for an element of x, `once` for one of the statistics. */
+static uint64_t norm_count(const sw_type *x, uint64_t each, const sw_type *stats, uint64_t once)
 {
     return swi_count_add(swi_count_per_element(x, each), swi_count_per_element(stats, once));
 }
@@ -117,8 +163,7 @@ static sw_status rows_infer(const char *op, const sw_type *in, int n_in, const v
     const sw_shape *x = &in[0].shape;
     if (x->rank < 1 || cols_of(x) < 1)
         SW_FAIL(SW_INVALID, "%s: the last axis must have at least one element", op);
-    SW_TRY(
-        swi_norm_infer(op, in, n_in, 1, cols_of(x), ((const swi_norm_attrs *)attrs)->epsilon));
+    SW_TRY(norm_infer(op, in, n_in, 1, cols_of(x), ((const swi_norm_attrs *)attrs)->epsilon));
     out[0] = in[0];
     for (int i = 1; i <= n_stats; i++)
         out[i] = (sw_type){SW_F32, SW_PLAIN, {1, {swi_elements(x) / cols_of(x)}}};
@@ -151,33 +196,31 @@ INFER(layer_infer, rows_infer("layer_norm", in, n_in, attrs, out, 2))
 static sw_status layer_forward(const sw_launch *l)
 {
     sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
-    swi_norm_forward(&n, l, 1);
+    norm_forward(&n, l, 1);
     sw_norm(l->isa)->rows(&n, true, l->par);
     return SW_OK;
 }
 
 KERNEL(layer_dx,
-       swi_norm_make_dx(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dx))
+       norm_make_dx(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dx))
 KERNEL(layer_dw,
-       swi_norm_make_dw(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dw))
+       norm_make_dw(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dw))
 KERNEL(layer_db,
-       swi_norm_make_db(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dw))
+       norm_make_db(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dw))
 
 /* The sum; d, d d and the sums of both; d / std, weight, bias. Mean, variance and 1/std take 11
  * for each row. */
-COUNT(forward_operations,
-      swi_norm_count(&info->in[0], 6 + (uint64_t)info->n_in, &info->out[1], 11))
+COUNT(forward_operations, norm_count(&info->in[0], 6 + (uint64_t)info->n_in, &info->out[1], 11))
 
 /* Sums of g and g d: 4; g - k1 - d k2, by 1/std: 5; the weight in both. */
-COUNT(dx_operations, swi_norm_count(&info->in[0], info->n_in > 4 ? 11 : 9, &info->in[1], 4))
+COUNT(dx_operations, norm_count(&info->in[0], info->n_in > 4 ? 11 : 9, &info->in[1], 4))
 
 /* d / std, dy d, its sum, and that of dy. */
 COUNT(layer_dw_operations, swi_count_per_element(&info->in[0], info->n_out > 1 ? 5 : 4))
 REFERENCE(layer_reference, rows_reference(r, true))
 
-static const sw_grad_desc layer_grads[] =
-    SWI_NORM_GRADS(1, 2, layer_dx, dx_operations, layer_dw, layer_dw_operations, layer_db,
-                   swi_norm_db_operations);
+static const sw_grad_desc layer_grads[] = NORM_GRADS(
+    1, 2, layer_dx, dx_operations, layer_dw, layer_dw_operations, layer_db, norm_db_operations);
 
 static const swi_norm_attrs usual = {.epsilon = 1e-5f}, wide = {.epsilon = 0.5f};
 static const sw_op_case layer_cases[] = {
@@ -194,28 +237,28 @@ OP(layer_norm, 1, 3, 1, ATTRS(swi_norm_attrs), .rebuild = 1, .n_extra = 2, .infe
    .inplace = 1, .forward = layer_forward, .operations = forward_operations, GRADS(layer_grads),
    CHECKS(layer_reference, layer_cases));
 
-/* x, then the weight and the bias that there are. */
-sw_value swi_norm_apply(sw_ctx *ctx, uint32_t op, sw_value x, sw_value weight, sw_value bias,
-                        const swi_norm_attrs *attrs)
-{
-    const sw_value in[] = {x, weight, bias};
-    if (!swi_norm_bias_ok(ctx, weight, bias))
-        return (sw_value){0, 0};
-    return sw_op_apply(ctx, op, in, 1 + (weight.id != 0) + (bias.id != 0), attrs);
-}
-
-bool swi_norm_bias_ok(sw_ctx *ctx, sw_value weight, sw_value bias)
+static bool norm_bias_ok(sw_ctx *ctx, sw_value weight, sw_value bias)
 {
     if (sw_ctx_status(ctx) == SW_OK && weight.id == 0 && bias.id != 0)
         sw_fail(ctx, SW_INVALID, "normalisation: a bias needs a weight");
     return sw_ctx_status(ctx) == SW_OK;
 }
 
+/* x, then the weight and the bias that there are. */
+static sw_value norm_apply(sw_ctx *ctx, uint32_t op, sw_value x, sw_value weight, sw_value bias,
+                           const swi_norm_attrs *attrs)
+{
+    const sw_value in[] = {x, weight, bias};
+    if (!norm_bias_ok(ctx, weight, bias))
+        return (sw_value){0, 0};
+    return sw_op_apply(ctx, op, in, 1 + (weight.id != 0) + (bias.id != 0), attrs);
+}
+
 sw_value sw_layer_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
                           float epsilon)
 {
     const swi_norm_attrs a = {.epsilon = epsilon};
-    return swi_norm_apply(ctx, SW_OP_layer_norm, x, weight, bias, &a);
+    return norm_apply(ctx, SW_OP_layer_norm, x, weight, bias, &a);
 }
 
 /* ---- RMS norm ---------------------------------------------------------------------------- */
@@ -227,8 +270,8 @@ static sw_status rms_forward(const sw_launch *l)
     sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
     n.x = swi_in(l, 0);
     n.y = swi_out(l, 0);
-    n.rstd_out = swi_norm_extra(l, 1);
-    swi_norm_scale(&n, l, 1);
+    n.rstd_out = norm_extra(l, 1);
+    norm_scale(&n, l, 1);
     sw_norm(l->isa)->rows(&n, false, l->par);
     return SW_OK;
 }
@@ -256,16 +299,16 @@ static sw_status rms_dx(const sw_launch *l)
 static sw_status rms_dw(const sw_launch *l)
 {
     sw_norm_args n = rms_saved(l);
-    swi_norm_dw(&n, l, 0);
+    norm_dw(&n, l, 0);
     sw_norm(l->isa)->rows_dw(&n, l->par);
     return SW_OK;
 }
 
 /* x x and its sum, x / std, the weight; 1/std takes 4 for each row. */
-COUNT(rms_operations, swi_norm_count(&info->in[0], 2 + (uint64_t)info->n_in, &info->out[1], 4))
+COUNT(rms_operations, norm_count(&info->in[0], 2 + (uint64_t)info->n_in, &info->out[1], 4))
 
 /* g x and its sum: 2; g - x k2, by 1/std: 3; the weight in both. */
-COUNT(rms_dx_operations, swi_norm_count(&info->in[0], info->n_in > 3 ? 7 : 5, &info->in[1], 3))
+COUNT(rms_dx_operations, norm_count(&info->in[0], info->n_in > 3 ? 7 : 5, &info->in[1], 3))
 COUNT(rms_dw_operations, swi_count_per_element(&info->in[0], 3))
 REFERENCE(rms_reference, rows_reference(r, false))
 
@@ -287,7 +330,7 @@ OP(rms_norm, 1, 2, 1, ATTRS(swi_norm_attrs), .rebuild = 1, .n_extra = 1, .infer 
 sw_value sw_rms_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, float epsilon)
 {
     const swi_norm_attrs a = {.epsilon = epsilon};
-    return swi_norm_apply(ctx, SW_OP_rms_norm, x, weight, (sw_value){0, 0}, &a);
+    return norm_apply(ctx, SW_OP_rms_norm, x, weight, (sw_value){0, 0}, &a);
 }
 
 /* ---- group norm -------------------------------------------------------------------------- */
@@ -297,7 +340,7 @@ static sw_status group_infer(const sw_type *in, int n_in, const void *attrs, sw_
     const swi_norm_attrs *a = attrs;
     const sw_shape *x = &in[0].shape;
     char s[SWI_SHAPE_TEXT];
-    if (x->rank < 2 || x->dim[1] < 1 || swi_norm_image(&in[0], a).inner < 1)
+    if (x->rank < 2 || x->dim[1] < 1 || norm_image(&in[0], a).inner < 1)
         SW_FAIL(SW_INVALID, "group_norm: the input must be (batch, c, ...) (got %s)",
                 swi_shape_text(x, s));
     if (a->groups < 1 || x->dim[1] % a->groups != 0)
@@ -305,7 +348,7 @@ static sw_status group_infer(const sw_type *in, int n_in, const void *attrs, sw_
                 "group_norm: the channels must be a multiple of groups (got %lld channels and "
                 "%lld groups)",
                 (long long)x->dim[1], (long long)a->groups);
-    SW_TRY(swi_norm_infer("group_norm", in, n_in, 1, x->dim[1], a->epsilon));
+    SW_TRY(norm_infer("group_norm", in, n_in, 1, x->dim[1], a->epsilon));
     out[0] = in[0];
     out[1] = out[2] = (sw_type){SW_F32, SW_PLAIN, {2, {x->dim[0], a->groups}}};
     return SW_OK;
@@ -313,18 +356,18 @@ static sw_status group_infer(const sw_type *in, int n_in, const void *attrs, sw_
 
 static sw_status group_forward(const sw_launch *l)
 {
-    sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
-    swi_norm_forward(&n, l, 1);
+    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
+    norm_forward(&n, l, 1);
     sw_norm(l->isa)->group(&n, l->par);
     return SW_OK;
 }
 
 KERNEL(group_dx,
-       swi_norm_make_dx(l, swi_norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dx))
+       norm_make_dx(l, norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dx))
 KERNEL(group_dw,
-       swi_norm_make_dw(l, swi_norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dw))
+       norm_make_dw(l, norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dw))
 KERNEL(group_db,
-       swi_norm_make_db(l, swi_norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dw))
+       norm_make_db(l, norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dw))
 
 /* d, dy d, its sum, and that of dy; 1/std and the sum for each channel of each image. */
 static uint64_t group_dw_operations(const sw_kernel_info *info)
@@ -337,7 +380,7 @@ static uint64_t group_dw_operations(const sw_kernel_info *info)
 static sw_status group_reference(const sw_reference *r)
 {
     const swi_norm_attrs *a = r->attrs;
-    const sw_norm_args n = swi_norm_image(&r->in_type[0], a);
+    const sw_norm_args n = norm_image(&r->in_type[0], a);
     const int64_t width = n.channels / n.groups, size = width * n.inner;
     for (int64_t i = 0; i < n.batch * n.groups; i++) {
         const double *x = r->in[0] + i * size;
@@ -356,9 +399,8 @@ static sw_status group_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static const sw_grad_desc group_grads[] =
-    SWI_NORM_GRADS(1, 2, group_dx, dx_operations, group_dw, group_dw_operations, group_db,
-                   swi_norm_db_operations);
+static const sw_grad_desc group_grads[] = NORM_GRADS(
+    1, 2, group_dx, dx_operations, group_dw, group_dw_operations, group_db, norm_db_operations);
 
 static const swi_norm_attrs groups[] = {{.epsilon = 1e-5f, .groups = 1},
                                         {.epsilon = 1e-5f, .groups = 2},
@@ -385,5 +427,426 @@ sw_value sw_group_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bia
                           int64_t n_groups, float epsilon)
 {
     const swi_norm_attrs a = {.epsilon = epsilon, .groups = n_groups};
-    return swi_norm_apply(ctx, SW_OP_group_norm, x, weight, bias, &a);
+    return norm_apply(ctx, SW_OP_group_norm, x, weight, bias, &a);
+}
+
+/* ==== batch norm ======================================================================== */
+
+/* Batch norm over the channels of (batch, c, ...).
+ *
+ * batch_norm: statistics of the batch; keeps x and of each channel the mean and 1/std. Its
+ * second output, mean and unbiased variance in float64, is for the running statistics and has
+ * no gradient. batch_norm_running: their next values by PyTorch's rule. batch_norm_fixed:
+ * statistics are given, as in evaluation; keeps them, and x for the weight's gradient. */
+
+static sw_status image_infer(const char *op, const sw_type *in, int n_in, const void *attrs)
+{
+    const swi_norm_attrs *a = attrs;
+    const sw_shape *x = &in[0].shape;
+    char s[SWI_SHAPE_TEXT];
+    if (x->rank < 2 || x->dim[1] < 1)
+        SW_FAIL(SW_INVALID, "%s: the input must be (batch, c, ...) (got %s)", op,
+                swi_shape_text(x, s));
+    return norm_infer(op, in, n_in, 1, x->dim[1], a->epsilon);
+}
+
+/* ---- statistics of the batch ------------------------------------------------------------- */
+
+static sw_status batch_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    char s[SWI_SHAPE_TEXT];
+    SW_TRY(image_infer("batch_norm", in, n_in, attrs));
+    const sw_norm_args n = norm_image(&in[0], attrs);
+    if (n.batch < 1 || n.inner < 1 || (n.batch == 1 && n.inner == 1))
+        SW_FAIL(SW_INVALID,
+                "batch_norm: the input must have at least two numbers in each channel for a "
+                "variance (got %s)",
+                swi_shape_text(&in[0].shape, s));
+    out[0] = in[0];
+    out[1] = (sw_type){SW_F64, SW_PLAIN, {2, {2, n.channels}}};
+    out[2] = out[3] = (sw_type){SW_F32, SW_PLAIN, {1, {n.channels}}};
+    return SW_OK;
+}
+
+static sw_norm_args forward_args(const sw_launch *l)
+{
+    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
+    norm_forward(&n, l, 2);
+    n.stats_out = l->out[1].ptr;
+    return n;
+}
+
+static sw_status batch_forward(const sw_launch *l)
+{
+    const sw_norm_args n = forward_args(l);
+    sw_norm(l->isa)->batch(&n, l->par);
+    return SW_OK;
+}
+
+/* in: x, mean, rstd, dy, [weight]; out: dx, [dweight, dbias], NULL where left out */
+static sw_norm_args dx_args(const sw_launch *l)
+{
+    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
+    if (l->n_out > 1)
+        norm_dw(&n, l, 1);
+    return n;
+}
+
+KERNEL(batch_dx, norm_make_dx(l, dx_args(l), sw_norm(l->isa)->batch_grad))
+KERNEL(batch_dw,
+       norm_make_dw(l, norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->batch_grad))
+KERNEL(db_kernel,
+       norm_make_db(l, norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->batch_grad))
+
+/* The sum; d, d d and the sums of both; d / std, weight, bias. Mean, variances and 1/std take
+ * 14 for each channel. */
+COUNT(batch_operations, norm_count(&info->in[0], 6 + (uint64_t)info->n_in, &info->out[2], 14))
+
+/* Sums of dy and dy d: 4; dy - k1 - d k2, by 1/std: 5, and the weight. */
+COUNT(batch_dx_operations, norm_count(&info->in[0], info->n_in > 4 ? 10 : 9, &info->in[1], 6))
+
+/* d, dy d, its sum; 1/std. */
+COUNT(batch_dw_operations, norm_count(&info->in[0], 3, &info->in[1], 1))
+
+/* y of channel c from its mean and variance. */
+static void reference_y(const sw_reference *r, int64_t c, double mean, double var, int first)
+{
+    const swi_norm_attrs *a = r->attrs;
+    const sw_norm_args n = norm_image(&r->in_type[0], a);
+    for (int64_t i = 0; i < n.batch; i++)
+        for (int64_t k = 0; k < n.inner; k++) {
+            const int64_t at = (i * n.channels + c) * n.inner + k;
+            r->out[0][at] = (r->in[0][at] - mean) / sqrt(var + (double)a->epsilon) *
+                                (r->n_in > first ? r->in[first][c] : 1.0) +
+                            (r->n_in > first + 1 ? r->in[first + 1][c] : 0.0);
+        }
+}
+
+static sw_status batch_reference(const sw_reference *r)
+{
+    const sw_norm_args n = norm_image(&r->in_type[0], r->attrs);
+    const double count = (double)(n.batch * n.inner);
+    for (int64_t c = 0; c < n.channels; c++) {
+        double mean = 0, var = 0;
+        for (int64_t i = 0; i < n.batch; i++)
+            for (int64_t k = 0; k < n.inner; k++)
+                mean += r->in[0][(i * n.channels + c) * n.inner + k] / count;
+        for (int64_t i = 0; i < n.batch; i++)
+            for (int64_t k = 0; k < n.inner; k++) {
+                const double d = r->in[0][(i * n.channels + c) * n.inner + k] - mean;
+                var += d * d / count;
+            }
+        reference_y(r, c, mean, var, 1);
+        r->out[1][c] = mean;
+        r->out[1][n.channels + c] = var * count / (count - 1.0);
+    }
+    return SW_OK;
+}
+
+static const sw_grad_desc batch_grads[] = {
+    GRAD(MAKES(0, 1, 2), FROM(NORM_SAVED(2, 3), SW_IN(1)), batch_dx, batch_dx_operations,
+         .inplace = 9),
+    GRAD(MAKES(0), FROM(NORM_SAVED(2, 3), SW_IN(1)), batch_dx, batch_dx_operations,
+         .inplace = 9),
+    GRAD(MAKES(1), FROM(NORM_SAVED(2, 3)), batch_dw, batch_dw_operations),
+    GRAD(MAKES(2), FROM(SW_DOUT(0)), db_kernel, norm_db_operations),
+};
+
+static const swi_norm_attrs batch_usual = {.epsilon = 1e-5f}, other = {.epsilon = 1e-3f};
+static const sw_op_case batch_cases[] = {
+    CASE("plain", IN(F32(4, 3, 5, 4), F32(3), F32(3)), AT(batch_usual)),
+    CASE("large, far from 0", IN(F32(3, 2, 20, 31), F32(2), F32(2)), FILL(UNIT),
+         AT(batch_usual)),
+    CASE("weight", IN(F32(3, 2, 3, 7), F32(2)), AT(other)),
+    CASE("neither", IN(F32(2, 5, 4, 4)), AT(other)),
+    CASE("vectors", IN(F32(40, 5), F32(5), F32(5)), AT(batch_usual)),
+    CASE("one image, one channel", IN(F32(1, 1, 5, 5), F32(1), F32(1)), AT(batch_usual)),
+    CASE("blocks", IN(N16(16, 3, 6, 7), F32(3), F32(3)), AT(batch_usual)),
+    CASE("blocks, the last not full", IN(N16(17, 4, 3, 2), F32(4), F32(4)), AT(batch_usual)),
+    CASE("blocks, neither", IN(N16(30, 2, 2, 3)), AT(batch_usual)),
+};
+
+OP(batch_norm, 1, 3, 2, ATTRS(swi_norm_attrs), .rebuild = 1, .n_extra = 2, .infer = batch_infer,
+   .layout = swi_layout_first, .inplace = 1, .forward = batch_forward, .skips = 1,
+   .operations = batch_operations, GRADS(batch_grads), CHECKS(batch_reference, batch_cases));
+
+/* ---- with an op of images before it or after it, channel by channel ---------------- */
+
+/* The gradient kernels of batch norm that make dx. */
+static bool batch_norm_makes_dx(int32_t grad)
+{
+    return grad >= 0 && batch_grads[grad].kernel == batch_dx;
+}
+
+static sw_buffer piece_of(const sw_buffer *b, int64_t at, int64_t n)
+{
+    return (sw_buffer){
+        .ptr = (float *)b->ptr + at, .type = {SW_F32, SW_PLAIN, {1, {n}}}, .stride = {1}};
+}
+
+/* Channels [c, end) of the other op, whose operands are all images of the norm's type: in each
+ * image or block they lie side by side. */
+static void other_channels(const void *arg, int64_t c, int64_t end)
+{
+    const swi_fused_op *op = arg;
+    const sw_launch *l = op->launch;
+    const sw_type *type = &l->out[0].type;
+    const int64_t covers =
+        type->layout == SW_N16 ? (type->shape.dim[0] + 15) / 16 : type->shape.dim[0];
+    const int64_t channels = type->shape.dim[1];
+    const int64_t plane = sw_type_elements(type) / (covers * channels);
+    for (int64_t i = 0; i < covers; i++) {
+        const int64_t at = (i * channels + c) * plane, n = (end - c) * plane;
+        sw_buffer in[2], out = piece_of(&l->out[0], at, n);
+        sw_launch piece = *l;
+        SW_ASSERT(l->n_in <= 2 && l->n_out == 1);
+        for (int k = 0; k < l->n_in; k++)
+            in[k] = piece_of(&l->in[k], at, n);
+        piece.in = in, piece.out = &out, piece.par = &sw_par_alone;
+        const sw_status status = op->kernel(&piece);
+        SW_ASSERT(status == SW_OK); /* functions of one number cannot fail */
+        (void)status;
+    }
+}
+
+static sw_status batch_norm_then(const swi_fused_op *first, const swi_fused_op *then)
+{
+    sw_norm_args n = forward_args(first->launch);
+    n.also = other_channels, n.also_arg = then;
+    sw_norm(first->launch->isa)->batch(&n, first->launch->par);
+    return SW_OK;
+}
+
+static sw_status then_batch_norm_dx(const swi_fused_op *first, const swi_fused_op *then)
+{
+    const sw_launch *l = then->launch;
+    sw_norm_args n = dx_args(l);
+    n.also = other_channels, n.also_arg = first;
+    return norm_make_dx(l, n, sw_norm(l->isa)->batch_grad);
+}
+
+/* ---- running statistics: in {mean, var, stats of the batch}; out {mean, var} --------------
+ */
+
+static sw_status running_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in;
+    const float momentum = ((const swi_norm_attrs *)attrs)->momentum;
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
+    SW_TRY(swi_want_f32("batch_norm_running", in, 2));
+    const sw_shape *mean = &in[0].shape, *stats = &in[2].shape;
+    if (mean->rank != 1 || !swi_same_shape(mean, &in[1].shape) || in[2].dtype != SW_F64 ||
+        stats->rank != 2 || stats->dim[0] != 2 || stats->dim[1] != mean->dim[0])
+        SW_FAIL(SW_INVALID,
+                "batch_norm_running: the inputs must be (c), (c) and (2, c) of f64 (got %s, %s "
+                "and %s)",
+                swi_shape_text(mean, s), swi_shape_text(&in[1].shape, t),
+                swi_shape_text(stats, u));
+    if (!(momentum >= 0.0f && momentum <= 1.0f))
+        SW_FAIL(SW_INVALID, "batch_norm: momentum must be 0 to 1 (got %g)", (double)momentum);
+    out[0] = in[0];
+    out[1] = in[1];
+    return SW_OK;
+}
+
+static sw_status running_forward(const sw_launch *l)
+{
+    const double m = (double)((const swi_norm_attrs *)l->attrs)->momentum;
+    const double *stats = l->in[2].ptr;
+    const int64_t channels = l->in[0].type.shape.dim[0];
+    for (int i = 0; i < 2; i++)
+        for (int64_t c = 0; c < channels; c++)
+            swi_out(l, i)[c] = sw_running(swi_in(l, i)[c], stats[i * channels + c], m);
+    return SW_OK;
+}
+
+COUNT(running_operations, swi_count_per_element(&info->in[2], 3))
+
+static sw_status running_reference(const sw_reference *r)
+{
+    const double m = (double)((const swi_norm_attrs *)r->attrs)->momentum;
+    const int64_t channels = r->in_type[0].shape.dim[0];
+    for (int64_t c = 0; c < channels; c++) {
+        r->out[0][c] = r->in[0][c] + m * (r->in[2][c] - r->in[0][c]);
+        r->out[1][c] = r->in[1][c] + m * (r->in[2][channels + c] - r->in[1][c]);
+    }
+    return SW_OK;
+}
+
+static const swi_norm_attrs tenth = {.momentum = 0.1f}, whole = {.momentum = 1.0f};
+static const sw_op_case running_cases[] = {
+    CASE("a tenth", IN(F32(7), F32(7), F64(2, 7)), AT(tenth)),
+    CASE("all of it, one channel", IN(F32(1), F32(1), F64(2, 1)), AT(whole)),
+};
+
+OP(batch_norm_running, 3, 0, 2, ATTRS(swi_norm_attrs), .infer = running_infer,
+   .forward = running_forward, .no_gradient = 1, .operations = running_operations,
+   CHECKS(running_reference, running_cases));
+
+/* ---- given statistics: in {x, mean, var, [weight, [bias]]} --------------------------------
+ */
+
+static sw_status fixed_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    out[0] = in[0];
+    return image_infer("batch_norm_fixed", in, n_in, attrs);
+}
+
+static sw_status fixed_forward(const sw_launch *l)
+{
+    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
+    n.x = swi_in(l, 0);
+    n.mean = swi_in(l, 1);
+    n.var = swi_in(l, 2);
+    n.y = swi_out(l, 0);
+    norm_scale(&n, l, 3);
+    sw_norm(l->isa)->fixed(&n, l->par);
+    return SW_OK;
+}
+
+/* in: dy, var, [weight] */
+static sw_status fixed_dx(const sw_launch *l)
+{
+    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
+    n.dy = swi_in(l, 0);
+    n.var = swi_in(l, 1);
+    n.weight = l->n_in > 2 ? swi_in(l, 2) : NULL;
+    n.dx = swi_out(l, 0);
+    n.add_dx = swi_adds(l, 0);
+    sw_norm(l->isa)->fixed_dx(&n, l->par);
+    return SW_OK;
+}
+
+/* in: x, mean, var, dy */
+static sw_status fixed_dw(const sw_launch *l)
+{
+    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
+    n.x = swi_in(l, 0);
+    n.mean = swi_in(l, 1);
+    n.var = swi_in(l, 2);
+    n.dy = swi_in(l, 3);
+    norm_dw(&n, l, 0);
+    sw_norm(l->isa)->batch_grad(&n, l->par);
+    return SW_OK;
+}
+
+/* d / std, weight, bias; 1/std takes 3 for each channel. */
+COUNT(fixed_operations, norm_count(&info->in[0], (uint64_t)info->n_in - 1, &info->in[1], 3))
+COUNT(fixed_dx_operations, norm_count(&info->in[0], 1, &info->in[1], info->n_in > 2 ? 4 : 3))
+
+/* d, dy d, its sum, and that of dy; 1/std: 3 and a product. */
+COUNT(fixed_dw_operations, norm_count(&info->in[0], info->n_out > 1 ? 4 : 3, &info->in[1], 4))
+
+static sw_status fixed_reference(const sw_reference *r)
+{
+    for (int64_t c = 0; c < r->in_type[0].shape.dim[1]; c++)
+        reference_y(r, c, r->in[1][c], r->in[2][c], 3);
+    return SW_OK;
+}
+
+static const sw_grad_desc fixed_grads[] = {
+    GRAD(MAKES(0), FROM(SW_DOUT(0), SW_IN(2), SW_IN(3)), fixed_dx, fixed_dx_operations,
+         .inplace = 1),
+    GRAD(MAKES(3, 4), FROM(SW_IN(0), SW_IN(1), SW_IN(2), SW_DOUT(0)), fixed_dw,
+         fixed_dw_operations),
+    GRAD(MAKES(3), FROM(SW_IN(0), SW_IN(1), SW_IN(2), SW_DOUT(0)), fixed_dw,
+         fixed_dw_operations),
+    GRAD(MAKES(4), FROM(SW_DOUT(0)), db_kernel, norm_db_operations),
+};
+
+/* The last type stands for the bias too. */
+static const sw_op_case fixed_cases[] = {
+    CASE("plain", MANY(5, F32(4, 3, 5, 4), F32(3), F32(3), F32(3)),
+         FILL(NORMAL, NORMAL, UNIT, NORMAL), AT(other)),
+    CASE("weight", IN(F32(2, 3, 20), F32(3), F32(3), F32(3)),
+         FILL(NORMAL, NORMAL, UNIT, NORMAL), AT(other)),
+    CASE("one element", IN(F32(1, 1), F32(1), F32(1)), FILL(NORMAL, NORMAL, UNIT), AT(other)),
+    CASE("blocks, the last not full", MANY(5, N16(17, 4, 3, 2), F32(4), F32(4), F32(4)),
+         FILL(NORMAL, NORMAL, UNIT, NORMAL), AT(other)),
+};
+
+OP(batch_norm_fixed, 3, 5, 1, ATTRS(swi_norm_attrs), .rebuild = 1, .infer = fixed_infer,
+   .layout = swi_layout_first, .inplace = 1, .forward = fixed_forward,
+   .operations = fixed_operations, GRADS(fixed_grads), CHECKS(fixed_reference, fixed_cases));
+
+sw_value sw_batch_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                          sw_param running_mean, sw_param running_var, float momentum,
+                          float epsilon)
+{
+    const swi_norm_attrs a = {.epsilon = epsilon, .momentum = momentum};
+    const swi_norm_attrs y_attrs = {.epsilon = epsilon};
+    const sw_value mean = sw_use(ctx, running_mean), var = sw_use(ctx, running_var);
+    sw_value out[2], next[2];
+    if (!norm_bias_ok(ctx, weight, bias))
+        return (sw_value){0, 0};
+    const int n_scale = (weight.id != 0) + (bias.id != 0);
+    if (sw_ctx_mode(ctx) == SW_EVAL) {
+        const sw_value in[] = {x, mean, var, weight, bias};
+        return sw_op_apply(ctx, SW_OP_batch_norm_fixed, in, 3 + n_scale, &y_attrs);
+    }
+    const sw_value in[] = {x, weight, bias};
+    sw_op_apply_all(ctx, SW_OP_batch_norm, in, 1 + n_scale, &y_attrs, out);
+    if (sw_ctx_status(ctx) != SW_OK)
+        return (sw_value){0, 0};
+    const sw_value stats[] = {mean, var, out[1]};
+    sw_op_apply_all(ctx, SW_OP_batch_norm_running, stats, 3, &a, next);
+    if (sw_ctx_status(ctx) != SW_OK)
+        return (sw_value){0, 0};
+    sw_assign(ctx, running_mean, next[0]);
+    sw_assign(ctx, running_var, next[1]);
+    return out[0];
+}
+
+/* ==== fused ============================================================================= */
+
+/* Which ops run as one, channel by channel: batch norm with the function of one number after
+ * it, and the gradient of the one with that of the other. */
+
+static bool is_unary(uint32_t op)
+{
+    switch (op) {
+#define SW_UNARY(name, ...) case SW_OP_##name:
+#include "kernels/unary.def"
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool same_type(const sw_type *a, const sw_type *b)
+{
+    return a->dtype == b->dtype && a->layout == b->layout &&
+           swi_same_shape(&a->shape, &b->shape);
+}
+
+/* Nothing but images like this one goes in and out: no codes of a few bits. */
+static bool is_all(const sw_kernel_info *info, const sw_type *image)
+{
+    for (int i = 0; i < info->n_in; i++)
+        if (!same_type(&info->in[i], image))
+            return false;
+    return info->n_out == 1 && same_type(&info->out[0], image) && image->dtype == SW_F32;
+}
+
+enum { NORM_THEN = 1, THEN_NORM_DX };
+swi_fused_kernel *const swi_fused_kernels[] = {
+    [NORM_THEN] = batch_norm_then, [THEN_NORM_DX] = then_batch_norm_dx};
+
+uint8_t swi_fused(swi_fused_kind first, swi_fused_kind then, int *in)
+{
+    if (first.op == SW_OP_batch_norm && first.grad < 0 && then.grad < 0 && is_unary(then.op)) {
+        *in = 0;
+        return NORM_THEN;
+    }
+    if (then.op == SW_OP_batch_norm && first.grad >= 0 && batch_norm_makes_dx(then.grad) &&
+        is_unary(first.op)) {
+        *in = 3;
+        return THEN_NORM_DX;
+    }
+    return 0;
+}
+
+bool swi_fused_fits(uint8_t kernel, const sw_kernel_info *first, const sw_kernel_info *then)
+{
+    return kernel == NORM_THEN ? is_all(then, &first->in[0]) : is_all(first, &then->in[0]);
 }

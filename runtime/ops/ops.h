@@ -3,6 +3,7 @@
 #ifndef SW_OPS_H
 #define SW_OPS_H
 
+#include "kernels/dense.h"
 #include "kernels/ids.h"
 #include "kernels/strided.h"
 #include "runtime/base/common.h"
@@ -82,22 +83,13 @@ static inline sw_ids swi_ids_of(const sw_buffer *b)
                     dtype == SW_U8 ? b->ptr : NULL, swi_elements(&b->type.shape)};
 }
 
-/* A scalar from F32 tensors of one shape, not empty. */
-sw_status swi_infer_elementwise_loss(const char *op, const sw_type *in, int n_in, sw_type *out);
-
-/* The result and inputs a and b of a kernel as operands of kernels/strided.h. */
-sw_strided swi_broadcast_strided(const sw_launch *l, int a, int b);
-
-/* Element of a tensor of shape `from` under element i of shape `to`. */
-int64_t swi_broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from);
-
 /* Options with their defaults; SW_INVALID where their size cannot be. */
 sw_status swi_conv_opts(const sw_conv_opts *given, sw_conv_opts *out, const char *call);
 sw_status swi_conv_transpose_opts(const sw_conv_transpose_opts *given,
                                   sw_conv_transpose_opts *out, const char *call);
-/* The kernel of the gradient of an image's bias: sums of each channel. */
-sw_status swi_channel_sums(const sw_launch *l);
-uint64_t swi_channel_sums_operations(const sw_kernel_info *info);
+/* Does no window have a tap in the image? Kernels then read nothing of image, weights and the
+ * other side, and take no scratch. */
+bool swi_conv_misses(const sw_conv *s);
 /* Positions of a convolution's result along an axis. */
 static inline int64_t swi_conv_out(int64_t in, int64_t kernel, const swi_conv_attrs *a)
 {
@@ -138,9 +130,6 @@ bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);
 /* Input i of which such an op reads one element, as a rule. */
 bool swi_reads_one_element(uint32_t op, const sw_kernel_info *info, int i);
 
-/* Has a finite check or a flag switched this update off? */
-bool swi_update_is_off(const sw_launch *l);
-
 /* The gradient `g` of something broadcast from `shape`, summed back to that shape. */
 sw_value swi_sum_to(sw_ctx *ctx, sw_value g, const sw_shape *shape);
 
@@ -153,7 +142,6 @@ sw_value swi_whole_of(sw_ctx *ctx, const sw_value *pieces, int n);
  * scope's first has the name of the op, "dropout", others "dropout.1" and so on. Two in one
  * scope must not draw the same numbers. */
 #define SWI_STREAM_TEXT 32
-void swi_name_stream(const sw_ctx *ctx, uint32_t op, uint32_t also, char to[SWI_STREAM_TEXT]);
 
 /* x itself. Its backward also averages the utility of x's neurons into `state`, F32 (channels):
  * new = (1 - rate) old + rate u, where u of channel c is the mean over the batch of |mean over

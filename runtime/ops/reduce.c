@@ -278,3 +278,175 @@ sw_value sw_argmax(sw_ctx *ctx, sw_value x, int axis, int keepdim)
         return (sw_value){0, 0};
     return sw_op_apply(ctx, SW_OP_argmax, &x, 1, &a);
 }
+
+/* ==== cumsum ============================================================================ */
+
+/* y = cumulative sums of x along an axis: y[i] = x[0] + ... + x[i], one after the other in
+ * float64, rounded to float32 each. Keeps nothing: dx[i] = dy[n - 1] + ... + dy[i], the same
+ * from the other end. */
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const int64_t axis = ((const swi_line_attrs *)attrs)->axis;
+    SW_TRY(swi_infer_same("cumsum", in, n_in, out));
+    if (axis < 0 || axis >= in[0].shape.rank)
+        SW_FAIL(SW_INVALID, "cumsum: axis %lld must be one of a tensor of rank %d",
+                (long long)axis, in[0].shape.rank);
+    return SW_OK;
+}
+
+static sw_lines lines_of(const sw_shape *s, const void *attrs, bool reverse)
+{
+    const int axis = (int)((const swi_line_attrs *)attrs)->axis;
+    sw_lines l = {.outer = 1, .n = s->dim[axis], .inner = 1, .reverse = reverse};
+    for (int i = 0; i < axis; i++)
+        l.outer *= s->dim[i];
+    for (int i = axis + 1; i < s->rank; i++)
+        l.inner *= s->dim[i];
+    return l;
+}
+
+static sw_status sum(const sw_launch *l, bool reverse)
+{
+    const sw_lines s = lines_of(&l->out[0].type.shape, l->attrs, reverse);
+    sw_axes(l->isa)->cumsum(swi_out(l, 0), swi_in(l, 0), &s, swi_adds(l, 0), l->par);
+    return SW_OK;
+}
+
+KERNEL(forward, sum(l, false))
+
+/* in: dy */
+KERNEL(dx_kernel, sum(l, true))
+COUNT(operations, swi_count_per_element(&info->out[0], 1))
+
+/* Each sum anew. */
+static sw_status reference(const sw_reference *r)
+{
+    const sw_shape *s = &r->in_type[0].shape;
+    const sw_lines l = lines_of(s, r->attrs, false);
+    for (int64_t i = 0; i < swi_elements(s); i++) {
+        double total = 0;
+        for (int64_t k = i - i / l.inner % l.n * l.inner; k <= i; k += l.inner)
+            total += r->in[0][k];
+        r->out[0][i] = total;
+    }
+    return SW_OK;
+}
+
+static const sw_grad_desc grads[] = {
+    GRAD(MAKES(0), FROM(SW_DOUT(0)), dx_kernel, operations, .inplace = 1)};
+
+static const swi_line_attrs lines[] = {{0}, {1}, {2}};
+static const sw_op_case cases[] = {
+    CASE("cols", IN(F32(4, 7)), AT(lines[1])),
+    CASE("rows", IN(F32(5, 37)), AT(lines[0])),
+    CASE("middle", IN(F32(3, 6, 21)), AT(lines[1])),
+    CASE("many lines", IN(F32(70, 50)), AT(lines[1])),
+    CASE("image", IN(F32(17, 2, 5, 3)), AT(lines[2])),
+    CASE("long line", IN(F32(3000)), AT(lines[0])),
+    CASE("one element", IN(F32(1)), AT(lines[0])),
+};
+
+OP(cumsum, 1, 0, 1, ATTRS(swi_line_attrs), .infer = infer, .inplace = 1, .rebuild = 1,
+   .forward = forward, .operations = operations, GRADS(grads), CHECKS(reference, cases));
+
+sw_value sw_cumsum(sw_ctx *ctx, sw_value x, int axis)
+{
+    const swi_line_attrs a = {axis < 0 ? axis + sw_rank(ctx, x) : axis};
+    return sw_op_apply(ctx, SW_OP_cumsum, &x, 1, &a);
+}
+
+/* ==== softmax =========================================================================== */
+
+/* Over the last axis: softmax and its logarithm. Both keep their output. */
+
+static sw_status rows_infer(const char *op, const sw_type *in, int n_in, sw_type *out)
+{
+    if (in[0].shape.rank < 1 || in[0].shape.dim[in[0].shape.rank - 1] < 1)
+        SW_FAIL(SW_INVALID, "%s: the last axis must have at least one element", op);
+    return swi_infer_same(op, in, n_in, out);
+}
+
+static int64_t cols_of(const sw_shape *s)
+{
+    return s->dim[s->rank - 1];
+}
+
+static int64_t rows_of(const sw_shape *s)
+{
+    return swi_elements(s) / cols_of(s);
+}
+
+/* Of one row, its largest element and the sum of exponentials less it. */
+static double reference_sum(const double *x, int64_t cols, double *most)
+{
+    double sum = 0;
+    *most = x[0];
+    for (int64_t c = 1; c < cols; c++)
+        *most = x[c] > *most ? x[c] : *most;
+    for (int64_t c = 0; c < cols; c++)
+        sum += exp(x[c] - *most);
+    return sum;
+}
+
+/* VALUE by x, most, sum; EACH and ROW: counted operations of forward, for an element and for a
+ * row; SLOPE: of backward for an element; AGAIN: rebuild. Backward has y and dy. */
+#define OVER_ROWS(id, VALUE, EACH, ROW, SLOPE, AGAIN)                                          \
+    static sw_status id##_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)  \
+    {                                                                                          \
+        (void)attrs;                                                                           \
+        return rows_infer(#id, in, n_in, out);                                                 \
+    }                                                                                          \
+    static sw_status id##_forward(const sw_launch *l)                                          \
+    {                                                                                          \
+        const sw_shape *s = &l->in[0].type.shape;                                              \
+        sw_pointwise(l->isa)->id(swi_out(l, 0), swi_in(l, 0), rows_of(s), cols_of(s), l->par); \
+        return SW_OK;                                                                          \
+    }                                                                                          \
+    static sw_status id##_dx(const sw_launch *l)                                               \
+    {                                                                                          \
+        const sw_shape *s = &l->in[0].type.shape;                                              \
+        sw_pointwise(l->isa)->id##_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), rows_of(s),   \
+                                      cols_of(s), swi_adds(l, 0), l->par);                     \
+        return SW_OK;                                                                          \
+    }                                                                                          \
+    static uint64_t id##_operations(const sw_kernel_info *info)                                \
+    {                                                                                          \
+        const sw_shape *s = &info->in[0].shape;                                                \
+        return swi_count_add(swi_count_per_element(&info->in[0], EACH),                        \
+                             swi_count_mul(ROW, (uint64_t)rows_of(s)));                        \
+    }                                                                                          \
+    static uint64_t id##_dx_operations(const sw_kernel_info *info)                             \
+    {                                                                                          \
+        return swi_count_per_element(&info->out[0], SLOPE);                                    \
+    }                                                                                          \
+    static sw_status id##_reference(const sw_reference *r)                                     \
+    {                                                                                          \
+        const int64_t cols = cols_of(&r->in_type[0].shape);                                    \
+        for (int64_t i = 0; i < rows_of(&r->in_type[0].shape); i++) {                          \
+            double most;                                                                       \
+            const double sum = reference_sum(r->in[0] + i * cols, cols, &most);                \
+            for (int64_t c = 0; c < cols; c++) {                                               \
+                const double x = r->in[0][i * cols + c] - most;                                \
+                r->out[0][i * cols + c] = VALUE;                                               \
+            }                                                                                  \
+        }                                                                                      \
+        return SW_OK;                                                                          \
+    }                                                                                          \
+    static const sw_grad_desc id##_grads[] = {GRAD(                                            \
+        MAKES(0), FROM(SW_OUT(0), SW_DOUT(0)), id##_dx, id##_dx_operations, .inplace = 3)};    \
+    static const sw_op_case id##_cases[] = {                                                   \
+        CASE("rows", IN(F32(4, 10))),                                                          \
+        CASE("long rows", IN(F32(2, 3, 70))),                                                  \
+        CASE("one element", IN(F32(1))),                                                       \
+    };                                                                                         \
+    OP(id, 1, 0, 1, .infer = id##_infer, .rebuild = AGAIN, .inplace = 1,                       \
+       .forward = id##_forward, .operations = id##_operations, GRADS(id##_grads),              \
+       CHECKS(id##_reference, id##_cases));
+
+/* Maximum, difference, exponential, sum and quotient of each element, one reciprocal for each
+ * row. Backward: the row's sum of dy y, then y (dy - sum). */
+OVER_ROWS(softmax, exp(x) / sum, SWI_EXP + 4, 1, 4, 0)
+/* Maximum, difference, exponential, sum, and the difference of each element; for each row the
+ * logarithm, added to the maximum. Backward: the row's sum of dy, then dy - e^y sum. */
+OVER_ROWS(log_softmax, x - log(sum), SWI_EXP + 4, SWI_LOG + 1, SWI_EXP + 3, 1)

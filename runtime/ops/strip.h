@@ -27,14 +27,11 @@ int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix);
 /* Operations of its products, and of all else. */
 void swi_strips_operations(const sw_kernel_info *info, uint64_t *products, uint64_t *others);
 
-/* Scratch: a strip of f(z); of UPDATE after it one of dx, and in its place the tiles. */
-size_t swi_strips_scratch(const sw_kernel_info *info);
 size_t swi_strips_bytes(const swi_strips_attrs *a, const sw_type *matrix); /* of a strip */
 
 /* Of UPDATE's operands those of tile_update from its check on begin here; without the bound, an
  * f64, where it is found inside. */
 enum { SWI_STRIPS_TILE = 2 };
-extern const sw_type swi_strips_bound;
 
 /* losses.c: a sum that goes on from `sum`; 2 dy / n. */
 double swi_mse_sum(double sum, const float *x, const float *target, int64_t n);

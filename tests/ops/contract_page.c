@@ -1,7 +1,7 @@
 /* Reading runtime/ops/SAVED.md. Cells have alternatives, apart by "; else"; those of the second
  * cell end with conditions, "where A and B", and the third cell has a sum for each. */
 #include "tests/ops/contract_page.h"
-#include "runtime/ops/norm_attrs.h"
+#include "runtime/ops/ops.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
