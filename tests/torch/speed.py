@@ -5,7 +5,7 @@ usage: speed.py STEPWELL [--model NAME] [--batch N] [--threads N] [--steps N] [-
                 [--isa NAME] [--python PYTHON] [--settle S] [--patience S]
 
 STEPWELL is the program; models and batches are those of its `bench speed`. Each side is a process of its own
-(speed_peer.py; of mlp200 tools/bench/members_peer.py) that waits for a line. A turn is --warm steps that are not timed
+(speed_peer.py) that waits for a line. A turn is --warm steps that are not timed
 and --steps that are; each of --pairs rounds begins with another side. --settle seconds lie between two turns, so that
 threads that spin for work are asleep when the next side begins. PYTHON is an interpreter with PyTorch, JAX or both
 (default: this one); what it lacks is left out. PyTorch runs with malloc told to keep large blocks and with fused
@@ -21,7 +21,6 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BENCH = os.path.join(HERE, "..", "..", "tools", "bench")
 
 # Batch, and steps of a turn: before the clock, and timed. Cores that slept are slow for some ten milliseconds.
 MODELS = {"lenet5": (128, 30, 100), "mlp200": (128, 10, 30), "lenet5x5": (128, 1, 2), "swishnet": (128, 1, 1),
@@ -30,7 +29,6 @@ WAYS = {"eager": "torch", "compile": "torch", "jax": "jax"}
 NAMES = {"eager": "PyTorch, eager", "compile": "PyTorch, compiled", "jax": "JAX, jit"}
 ENV = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_TOP_PAD_": "268435456",
        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
-STACKED = {"eager": "bmm", "compile": "compile", "jax": "jax"}  # sides of members_peer.py
 
 
 class Failed(Exception):
@@ -102,8 +100,6 @@ def lacks(python):
 
 
 def peer_command(args, way):
-    if args.model == "mlp200":
-        return [args.python, os.path.join(BENCH, "members_peer.py"), STACKED[way], str(args.threads), "200", str(args.batch)]
     return [args.python, os.path.join(HERE, "speed_peer.py"), args.model, way, str(args.threads), str(args.batch)]
 
 

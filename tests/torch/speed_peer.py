@@ -3,13 +3,13 @@
 
 usage: speed_peer.py MODEL WAY THREADS BATCH
 
-MODEL   lenet5, lenet5x5, swishnet, gpt, mbconv (mlp200: tools/bench/members_peer.py)
+MODEL   lenet5, lenet5x5, mlp200, swishnet, gpt, mbconv
 WAY     eager      PyTorch: fused optimizers, gradients set to None before forward
         compile    the same with torch.compile around the net and its loss
         jax        jit of loss, gradients and update, arguments donated
 
 Images of LeNet5 are float32 in memory and are indexed by a permutation, for each of the five its own; other workloads
-have one batch. gpt has scaled_dot_product_attention; mbconv is in channels_last (JAX: NHWC), with running statistics.
+have one batch. mlp200 has the parameters of all stacked; its compiled step has Adam in it too. gpt has scaled_dot_product_attention; mbconv is in channels_last (JAX: NHWC), with running statistics.
 The first line on standard output is a JSON object: the time of the first step (made, traced and compiled, without
 imports), of the second, and the version.
 Then each line NAME WARM COUNT is answered by {"ns": [...]}: WARM steps, then COUNT that are timed.
@@ -23,6 +23,7 @@ import time
 RATE, ADAM_EPS = 1e-3, 1e-8
 LENETS, RUNS, IMAGES = 5, 14, 60000  # of lenet5x5: 14 steps of each are one
 SWISH_WIDTH, SWISH_LAYERS = 4096, 8
+MEMBERS, WIDTHS = 200, (49, 64, 24, 10)  # of mlp200
 GPT = (4, 256, 8, 128, 8192)  # layers, width, heads, context, vocabulary
 # As in mbconv_net.py, which needs PyTorch: expand, channels, blocks, stride, kernel.
 MBCONV = ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5),
@@ -85,6 +86,48 @@ def torch_net(torch, model, batch):
     return net, cross_entropy, adam, one(images, torch.randint(0, 10, (batch,)))
 
 
+def torch_stacked(torch, way, batch):
+    """A step of mlp200: all members read one batch."""
+    p, x, y = [], torch.rand(batch, WIDTHS[0]) * 2 - 1, torch.randint(0, WIDTHS[-1], (batch,))
+    for rows, cols in zip(WIDTHS, WIDTHS[1:]):
+        p += [torch.empty(MEMBERS, n, cols).uniform_(-rows ** -0.5, rows ** -0.5) for n in (rows, 1)]
+
+    def loss_of(p):
+        h = torch.baddbmm(p[1], x.expand(MEMBERS, -1, -1), p[0]).relu()
+        h = torch.baddbmm(p[5], torch.baddbmm(p[3], h, p[2]).relu(), p[4])
+        return torch.nn.functional.cross_entropy(h.flatten(0, 1), y.repeat(MEMBERS), reduction="sum") / batch
+
+    if way == "eager":
+        adam = torch.optim.Adam([t.requires_grad_() for t in p], lr=RATE, fused=True)
+
+        def step():
+            loss = loss_of(p)
+            adam.zero_grad(set_to_none=True)
+            loss.backward()
+            adam.step()
+            return loss.item()
+
+        return step
+    m, v, t = [torch.zeros_like(a) for a in p], [torch.zeros_like(a) for a in p], torch.zeros(())
+
+    @torch.compile(fullgraph=True)
+    def compiled(p, m, v, t):
+        t.add_(1)
+        g, loss = torch.func.grad_and_value(loss_of)(p)
+        c1, c2 = 1 - 0.9 ** t, 1 - 0.999 ** t
+        for i in range(len(p)):
+            m[i].mul_(0.9).add_(g[i], alpha=0.1)
+            v[i].mul_(0.999).addcmul_(g[i], g[i], value=0.001)
+            p[i].sub_(RATE * (m[i] / c1) / ((v[i] / c2).sqrt() + ADAM_EPS))
+        return loss
+
+    def step():
+        with torch.no_grad():
+            return compiled(p, m, v, t).item()
+
+    return step
+
+
 def torch_step(model, way, threads, batch):
     import torch
     torch.set_num_threads(threads)
@@ -107,6 +150,8 @@ def torch_step(model, way, threads, batch):
 
             return step
 
+        if model == "mlp200":
+            return torch_stacked(torch, way, batch)
         if model != "lenet5x5":
             return of_one()
         steps = [of_one() for _ in range(LENETS)]
@@ -142,6 +187,20 @@ def jax_lenet(jax, key, batch):
         return -np.take_along_axis(jax.nn.log_softmax(x), y[:, None], 1).mean()
 
     return p, loss
+
+
+def jax_mlp200(jax, key, batch):
+    """The members' losses add up: the gradient of each is of its own parameters."""
+    p = [jax.vmap(lambda k, r=rows, c=cols: jax_linear(jax, k, r, c))(jax.random.split(key, MEMBERS))
+         for rows, cols in zip(WIDTHS, WIDTHS[1:])]
+
+    def of_one(p, x, y):
+        for layer in p[:-1]:
+            x = jax.nn.relu(x @ layer["w"] + layer["b"])
+        h = jax.nn.log_softmax(x @ p[-1]["w"] + p[-1]["b"])
+        return -jax.numpy.take_along_axis(h, y[:, None], 1).mean()
+
+    return p, lambda p, x, y: jax.vmap(of_one, (0, None, None))(p, x, y).sum()
 
 
 def jax_swishnet(jax, key, batch):
@@ -249,6 +308,8 @@ def jax_batches(jax, model, batch):
     np, key = jax.numpy, jax.random.key(1)
     if model == "swishnet":
         x = jax.random.normal(key, (2, batch, SWISH_WIDTH))
+    elif model == "mlp200":
+        x = jax.random.uniform(key, (batch, WIDTHS[0]), minval=-1, maxval=1), jax.random.randint(key, (batch,), 0, 10)
     elif model == "gpt":
         x = jax.random.randint(key, (2, batch, GPT[3]), 0, GPT[4])
     elif model == "mbconv":
@@ -276,7 +337,7 @@ def jax_step(model, way, threads, batch):
     decay = 0.1 if model == "gpt" else 0.0
 
     def make():
-        build = {"swishnet": jax_swishnet, "gpt": jax_gpt, "mbconv": jax_mbconv}.get(model, jax_lenet)
+        build = {"mlp200": jax_mlp200, "swishnet": jax_swishnet, "gpt": jax_gpt, "mbconv": jax_mbconv}.get(model, jax_lenet)
         p, plain, *running = build(jax, jax.random.key(2), batch)
         running = running[0] if running else {}
         loss_of = plain if running else lambda p, running, x, y: (plain(p, x, y), running)
