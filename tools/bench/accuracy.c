@@ -113,8 +113,8 @@ static int check(bench *b)
 }
 
 static const cli_option options[] = {
-    {"--step", "N", CLI_COUNT, &o.step, "1", "every N-th float by its bits", 1, 1 << 24, NULL},
-    {"--op", "NAME", CLI_WORD, &o.op, NULL, "this op alone, as the table names it", 0, 0, NULL},
+    BENCH_NUMBER("--step", &o.step, "1", "every N-th float by its bits", 1, 1 << 24),
+    BENCH_NAME("--op", &o.op, NULL, "this op alone, as the table names it", NULL),
 };
 
 const bench_command bench_accuracy = {

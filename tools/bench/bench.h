@@ -39,6 +39,19 @@ typedef struct {
         bench *b); /* whether options fit together: CLI_GO or an exit status; or NULL */
     sw_status (*run)(bench *b);
 } bench_command;
+/* Rows of such a table: a number, a word of some, a flag. */
+#define BENCH_NUMBER(name, to, initial, help, min, max)                                        \
+    {                                                                                          \
+        name, "N", CLI_COUNT, to, initial, help, min, max, NULL                                \
+    }
+#define BENCH_NAME(name, to, initial, help, words)                                             \
+    {                                                                                          \
+        name, "NAME", CLI_WORD, to, initial, help, 0, 0, words                                 \
+    }
+#define BENCH_SWITCH(name, to, help)                                                           \
+    {                                                                                          \
+        name, NULL, CLI_FLAG, to, NULL, help, 0, 0, NULL                                       \
+    }
 #define BENCH_OPTIONS(table)                                                                   \
     .options = (table), .n_options = (int)(sizeof(table) / sizeof *(table))
 

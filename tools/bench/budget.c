@@ -210,11 +210,7 @@ typedef struct {
     int64_t plain_ns, plain_min_ns; /* of a step without a budget, in between */
     double predicted_ns;            /* by the plain ops' times */
     int64_t measured_ns, measured_min_ns;
-    double predicted_ratio, measured_ratio, measured_min_ratio;
-    double measured_paired_ratio; /* median over pairs of neighbours */
-    int64_t expected_again_ns;    /* plain times of what is repeated */
-    int64_t again_ns;             /* in repeats */
-    int64_t plain_forward_ns, plain_backward_ns, forward_ns, backward_ns; /* all other ops */
+    double measured_paired_ratio; /* over the plain one: median over pairs of neighbours */
     double off_percent;
 } row;
 static const bench_field fields[] = {
@@ -239,16 +235,7 @@ static const bench_field fields[] = {
     BENCH_FIELD(TIME, predicted_ns, "predicted", 9),
     BENCH_FIELD(NS, measured_ns, "measured", 9),
     BENCH_FIELD(NS, measured_min_ns, NULL, 0),
-    BENCH_FIELD(REAL, predicted_ratio, NULL, 0),
-    BENCH_FIELD(REAL, measured_ratio, NULL, 0),
-    BENCH_FIELD(REAL, measured_min_ratio, NULL, 0),
     BENCH_FIELD(REAL, measured_paired_ratio, NULL, 0),
-    BENCH_FIELD(NS, expected_again_ns, NULL, 0),
-    BENCH_FIELD(NS, again_ns, NULL, 0),
-    BENCH_FIELD(NS, plain_forward_ns, NULL, 0),
-    BENCH_FIELD(NS, plain_backward_ns, NULL, 0),
-    BENCH_FIELD(NS, forward_ns, NULL, 0),
-    BENCH_FIELD(NS, backward_ns, NULL, 0),
     BENCH_FIELD(REAL, off_percent, NULL, 0)};
 
 /* A program: what it has without a budget, and budgets down to the least. */
@@ -410,47 +397,27 @@ static sw_status sweep(table *t)
 
 /* ---- times ------------------------------------------------------------------------------- */
 
-/* Of each step: whole times, and those of the ops of both. */
+/* An op that runs again. */
+typedef struct {
+    uint32_t of; /* op of the plain program */
+    cli_times ns;
+} repeat;
+
 typedef struct {
     deep *plain, *with;
-    uint64_t n, plain_ops, with_ops;
-    uint64_t *plain_ns, *ns, *plain_op_ns, *op_ns, *scratch;
-    uint32_t *times; /* by op of the plain program: how often it is repeated */
-    void *block;
-    size_t bytes;
+    cli_times plain_ns, ns, pairs; /* pairs: ratio of neighbours, in ppm */
+    repeat *repeats;
+    uint32_t n, capacity;
 } timing;
 
-/* Of n numbers, `stride` apart. */
-static uint64_t median(const timing *m, const uint64_t *from, uint64_t stride)
+static void timing_free(timing *m)
 {
-    for (uint64_t i = 0; i < m->n; i++)
-        m->scratch[i] = from[i * stride];
-    qsort(m->scratch, m->n, sizeof *m->scratch, compare);
-    return (m->scratch[(m->n - 1) / 2] + m->scratch[m->n / 2]) / 2;
-}
-
-static uint64_t least(const timing *m, const uint64_t *from)
-{
-    uint64_t x = UINT64_MAX;
-    for (uint64_t i = 0; i < m->n; i++)
-        x = from[i] < x ? from[i] : x;
-    return x;
-}
-
-static sw_status timing_take(timing *m, uint64_t steps)
-{
-    m->plain_ops = m->plain->exec->last->n_ops;
-    m->with_ops = m->with->exec->last->n_ops;
-    const size_t words = steps * (3 + m->plain_ops + m->with_ops);
-    m->bytes = words * sizeof(uint64_t) + m->plain_ops * sizeof *m->times;
-    SW_TRY(sw_heap_alloc(&m->block, SW_HEAP_RECORDS, m->bytes));
-    m->plain_ns = m->block;
-    m->ns = m->plain_ns + steps;
-    m->scratch = m->ns + steps;
-    m->plain_op_ns = m->scratch + steps;
-    m->op_ns = m->plain_op_ns + steps * m->plain_ops;
-    m->times = (uint32_t *)(void *)(m->op_ns + steps * m->with_ops);
-    return SW_OK;
+    for (uint32_t i = 0; i < m->n; i++)
+        cli_times_free(&m->repeats[i].ns);
+    sw_heap_free(m->repeats, SW_HEAP_RECORDS, m->capacity * sizeof *m->repeats);
+    cli_times_free(&m->plain_ns);
+    cli_times_free(&m->ns);
+    cli_times_free(&m->pairs);
 }
 
 /* The node that `again` repeats: a program with repeats has the nodes of the other in front. */
@@ -465,11 +432,12 @@ static uint32_t repeated_node(const swi_trace *t, const swi_node *again)
     return SWI_NONE;
 }
 
-static sw_status match_repeats(timing *m)
+static sw_status match_repeats(timing *m, uint64_t steps)
 {
     const swi_program *plain = m->plain->exec->last, *with = m->with->exec->last;
     for (uint32_t i = 0; i < with->n_ops; i++) {
         const swi_node *node = &with->trace.nodes[with->ops[i].node];
+        void *repeats = m->repeats;
         if (!node->again)
             continue;
         const uint32_t of = repeated_node(&with->trace, node);
@@ -478,68 +446,55 @@ static sw_status match_repeats(timing *m)
             k++;
         if (k == plain->n_ops)
             SW_FAIL(SW_INVALID, "a repeat of an op that the plain program does not have");
-        m->times[k]++;
+        SW_TRY(sw_heap_reserve(&repeats, SW_HEAP_RECORDS, &m->capacity, m->n + 1,
+                               sizeof *m->repeats));
+        m->repeats = repeats;
+        m->repeats[m->n].of = k;
+        SW_TRY(cli_times_init(&m->repeats[m->n++].ns, steps));
     }
     return SW_OK;
 }
 
-static sw_status step_both(timing *m, uint64_t i)
+static sw_status step_both(timing *m)
 {
-    const sw_exec *plain = m->plain->exec, *with = m->with->exec;
     SW_TRY(step_deep(m->plain));
-    m->plain_ns[i] = plain->info.ns;
-    memcpy(m->plain_op_ns + i * m->plain_ops, plain->op_ns,
-           m->plain_ops * sizeof *m->plain_op_ns);
+    const sw_exec *plain = m->plain->exec;
+    for (uint32_t i = 0; i < m->n; i++)
+        cli_times_add(&m->repeats[i].ns, plain->op_ns[m->repeats[i].of]);
     SW_TRY(step_deep(m->with));
-    m->ns[i] = with->info.ns;
-    memcpy(m->op_ns + i * m->with_ops, with->op_ns, m->with_ops * sizeof *m->op_ns);
-    m->n = i + 1;
+    const uint64_t plain_ns = plain->info.ns, ns = m->with->exec->info.ns;
+    cli_times_add(&m->plain_ns, plain_ns);
+    cli_times_add(&m->ns, ns);
+    cli_times_add(&m->pairs, (uint64_t)(1e6 * (double)ns / (double)plain_ns));
     return SW_OK;
 }
 
 static void sum_up(timing *m, row *r)
 {
-    const swi_program *plain = m->plain->exec->last, *with = m->with->exec->last;
-    r->plain_ns = (int64_t)median(m, m->plain_ns, 1);
-    r->plain_min_ns = (int64_t)least(m, m->plain_ns);
-    r->measured_ns = (int64_t)median(m, m->ns, 1);
-    r->measured_min_ns = (int64_t)least(m, m->ns);
-    r->expected_again_ns = r->again_ns = 0;
-    r->plain_forward_ns = r->plain_backward_ns = r->forward_ns = r->backward_ns = 0;
-    for (uint64_t k = 0; k < m->plain_ops; k++) {
-        const int64_t ns = (int64_t)median(m, m->plain_op_ns + k, m->plain_ops);
-        *(plain->ops[k].phase >= SW_BACKWARD ? &r->plain_backward_ns : &r->plain_forward_ns) +=
-            ns;
-        r->expected_again_ns += m->times[k] * ns;
-    }
-    for (uint64_t k = 0; k < m->with_ops; k++) {
-        const bool again = with->trace.nodes[with->ops[k].node].again,
-                   back = with->ops[k].phase >= SW_BACKWARD;
-        *(again  ? &r->again_ns
-          : back ? &r->backward_ns
-                 : &r->forward_ns) += (int64_t)median(m, m->op_ns + k, m->with_ops);
-    }
-    const double plain_ns = (double)r->plain_ns;
-    r->predicted_ratio = 1.0 + (double)r->expected_again_ns / plain_ns;
-    r->predicted_ns = r->predicted_ratio * plain_ns;
-    r->measured_ratio = (double)r->measured_ns / plain_ns;
-    r->measured_min_ratio = (double)r->measured_min_ns / (double)r->plain_min_ns;
-    r->off_percent = bench_percent((double)r->measured_ns - r->predicted_ns, r->predicted_ns);
-    for (uint64_t i = 0; i < m->n; i++) /* ppm: medians are of whole numbers */
-        m->plain_op_ns[i] = (uint64_t)(1e6 * (double)m->ns[i] / (double)m->plain_ns[i]);
-    r->measured_paired_ratio = (double)median(m, m->plain_op_ns, 1) / 1e6;
+    const cli_summary plain = cli_times_summary(&m->plain_ns), with = cli_times_summary(&m->ns);
+    r->plain_ns = (int64_t)plain.median;
+    r->plain_min_ns = (int64_t)plain.min;
+    r->measured_ns = (int64_t)with.median;
+    r->measured_min_ns = (int64_t)with.min;
+    r->predicted_ns = (double)plain.median;
+    for (uint32_t i = 0; i < m->n; i++)
+        r->predicted_ns += (double)cli_times_summary(&m->repeats[i].ns).median;
+    r->off_percent = bench_percent((double)with.median - r->predicted_ns, r->predicted_ns);
+    r->measured_paired_ratio = (double)cli_times_summary(&m->pairs).median / 1e6;
 }
 
 static sw_status measure_times(timing *m, uint64_t steps, row *r)
 {
-    SW_TRY(timing_take(m, steps));
-    SW_TRY(match_repeats(m));
+    SW_TRY(cli_times_init(&m->plain_ns, steps));
+    SW_TRY(cli_times_init(&m->ns, steps));
+    SW_TRY(cli_times_init(&m->pairs, steps));
+    SW_TRY(match_repeats(m, steps));
     for (uint64_t i = 0; i < steps && !cli_interrupted(); i++) {
         cli_progress("%s, keep %s: step %llu of %llu", r->subject, r->kept,
                      (unsigned long long)i + 1, (unsigned long long)steps);
-        SW_TRY(step_both(m, i));
+        SW_TRY(step_both(m));
     }
-    if (m->n > 0)
+    if (m->ns.n > 0)
         sum_up(m, r);
     return SW_OK;
 }
@@ -587,7 +542,7 @@ static sw_status measure_row(const table *t, deep *plain, row *r)
     sw_status status = observe(t, &d, r);
     if (status == SW_OK && steps > 0)
         status = measure_times(&m, (uint64_t)steps, r);
-    sw_heap_free(m.block, SW_HEAP_RECORDS, m.bytes);
+    timing_free(&m);
     destroy(&d);
     return status;
 }
@@ -678,22 +633,21 @@ static sw_status measure(bench *b)
 }
 
 static const cli_option options[] = {
-    {"--subject", "NAME", CLI_WORD, &o.subject, "all", "mlp, lenet5, conv, or all", 0, 0,
-     kinds},
-    {"--steps", "N", CLI_COUNT, &o.steps, NULL,
-     "timed steps of each row, and as many without a budget in between (default 20, lenet5 "
-     "500); 0: none",
-     0, 1 << 16, NULL},
-    {"--budgets", "N", CLI_COUNT, &o.budgets, "50",
-     "that are planned, evenly down to the least", 2, 1 << 16, NULL},
-    {"--layers", "N", CLI_COUNT, &o.given.layers, NULL, "of the chains (default 32, conv 50)",
-     2, MOST_LAYERS, NULL},
-    {"--width", "N", CLI_COUNT, &o.given.width, NULL,
-     "of a layer (default 1024), or its channels (16)", 10, 1 << 16, NULL},
-    {"--side", "N", CLI_COUNT, &o.given.side, NULL, "of conv's images (default 32)", 1, 4096,
-     NULL},
-    {"--batch", "N", CLI_COUNT, &o.given.batch, NULL,
-     "rows per step (default 512, lenet5 128, conv 32)", 1, 1 << 16, NULL},
+    BENCH_NAME("--subject", &o.subject, "all", "mlp, lenet5, conv, or all", kinds),
+    BENCH_NUMBER(
+        "--steps", &o.steps, NULL,
+        "timed steps of each row, and as many without a budget in between (default 20, lenet5 "
+        "500); 0: none",
+        0, 1 << 16),
+    BENCH_NUMBER("--budgets", &o.budgets, "50", "that are planned, evenly down to the least", 2,
+                 1 << 16),
+    BENCH_NUMBER("--layers", &o.given.layers, NULL, "of the chains (default 32, conv 50)", 2,
+                 MOST_LAYERS),
+    BENCH_NUMBER("--width", &o.given.width, NULL,
+                 "of a layer (default 1024), or its channels (16)", 10, 1 << 16),
+    BENCH_NUMBER("--side", &o.given.side, NULL, "of conv's images (default 32)", 1, 4096),
+    BENCH_NUMBER("--batch", &o.given.batch, NULL,
+                 "rows per step (default 512, lenet5 128, conv 32)", 1, 1 << 16),
 };
 
 const bench_command bench_budget = {

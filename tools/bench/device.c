@@ -303,20 +303,19 @@ static sw_status measure(bench *b)
 static const char *const cases[] = {"card",      "mlp4096",  "mlp256",  "lenet5",
                                     "mbconv128", "mbconv16", "gpt124m", NULL};
 static const cli_option options[] = {
-    {"--device", "NAME", CLI_WORD, &o.device, "cuda", "cuda, cuda:N or cpu", 0, 0, NULL},
-    {"--only", "NAME", CLI_WORD, &o.only, NULL, "one of them (default: all)", 0, 0, cases},
-    {"--steps", "N", CLI_COUNT, &o.steps, "50", "steps of each, twice", 1, 1 << 20, NULL},
-    {"--warmup", "N", CLI_COUNT, &o.warmup, "5", "steps before them", 1, 1 << 20, NULL},
-    {"--share", "N", CLI_COUNT, &o.share, "1", "batches are an Nth of what they would be", 1,
-     1 << 20, NULL},
-    {"--copy-bytes", "N", CLI_COUNT, &o.raw_bytes, "1073741824",
-     "bytes of the tensors that card copies", 64, (int64_t)1 << 40, NULL},
-    {"--side", "N", CLI_COUNT, &o.raw_side, "8192", "of the matrices that card multiplies", 1,
-     1 << 17, NULL},
+    BENCH_NAME("--device", &o.device, "cuda", "cuda, cuda:N or cpu", NULL),
+    BENCH_NAME("--only", &o.only, NULL, "one of them (default: all)", cases),
+    BENCH_NUMBER("--steps", &o.steps, "50", "steps of each, twice", 1, 1 << 20),
+    BENCH_NUMBER("--warmup", &o.warmup, "5", "steps before them", 1, 1 << 20),
+    BENCH_NUMBER("--share", &o.share, "1", "batches are an Nth of what they would be", 1,
+                 1 << 20),
+    BENCH_NUMBER("--copy-bytes", &o.raw_bytes, "1073741824",
+                 "bytes of the tensors that card copies", 64, (int64_t)1 << 40),
+    BENCH_NUMBER("--side", &o.raw_side, "8192", "of the matrices that card multiplies", 1,
+                 1 << 17),
     {"--tf32", NULL, CLI_FLAG, &o.tf32, NULL, "products may round their factors to TF32", 0, 0,
      NULL},
-    {"--no-graphs", NULL, CLI_FLAG, &o.no_graphs, NULL, "launch each kernel by itself", 0, 0,
-     NULL},
+    BENCH_SWITCH("--no-graphs", &o.no_graphs, "launch each kernel by itself"),
 };
 
 const bench_command bench_device = {

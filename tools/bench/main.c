@@ -52,11 +52,10 @@ static int run_bench(const bench_command *c, int argc, char **argv)
     bench b = {.code = CLI_DONE};
     static char name[40]; /* messages begin with it from now on */
     const cli_option common[] = {
-        {"--threads", "N", CLI_COUNT, &b.threads, c->threads != NULL ? c->threads : "2",
-         "threads that compute", 1, 256, NULL},
-        {"--json", NULL, CLI_FLAG, &b.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &b.quiet, NULL, "no heading", 0, 0, NULL},
+        BENCH_NUMBER("--threads", &b.threads, c->threads != NULL ? c->threads : "2",
+                     "threads that compute", 1, 256),
+        BENCH_SWITCH("--json", &b.json, "one JSON object on standard output"),
+        BENCH_SWITCH("--quiet", &b.quiet, "no heading"),
     };
     cli_option options[OWN_OPTIONS + sizeof common / sizeof *common];
     snprintf(name, sizeof name, "bench %s", c->name);

@@ -256,13 +256,12 @@ static int check(bench *b)
 static const cli_option options[] = {
     {"--capacity", "SIZE", CLI_BYTES, &o.capacity, NULL,
      "find any placement that ends within this; without it, the lowest", 1, 0, NULL},
-    {"--runs", "N", CLI_COUNT, &o.runs, "5", "times each way", 1, 1 << 20, NULL},
-    {"--seeds", "N", CLI_COUNT, &o.seeds, "0", "seeds of the solver's orders, with each way", 0,
-     1 << 20, NULL},
-    {"--nodes", "N", CLI_COUNT, &o.nodes, NULL, "most search nodes (default 1000000)", 1, 0,
-     NULL},
-    {"--random", "N", CLI_COUNT, &o.random, NULL,
-     "also N random buffers with lifetimes as in training", 1, 1 << 24, NULL},
+    BENCH_NUMBER("--runs", &o.runs, "5", "times each way", 1, 1 << 20),
+    BENCH_NUMBER("--seeds", &o.seeds, "0", "seeds of the solver's orders, with each way", 0,
+                 1 << 20),
+    BENCH_NUMBER("--nodes", &o.nodes, NULL, "most search nodes (default 1000000)", 1, 0),
+    BENCH_NUMBER("--random", &o.random, NULL,
+                 "also N random buffers with lifetimes as in training", 1, 1 << 24),
 };
 
 const bench_command bench_place = {

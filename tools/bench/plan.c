@@ -238,15 +238,16 @@ static int check(bench *b)
 }
 
 static const cli_option options[] = {
-    {"--steps", "N", CLI_COUNT, &o.runs, "100", "times", 1, 1 << 20, NULL},
-    {"--batch", "N", CLI_COUNT, &o.batch, "128", "images per step", 1, 1 << 16, NULL},
-    {"--prove", NULL, CLI_FLAG, &o.prove, NULL,
-     "no times: for every training program, whether its arena is at the lower bound", 0, 0,
-     NULL},
-    {"--largest", "N", CLI_COUNT, &o.largest, NULL,
-     "with --prove: batches from 1 to this (default 1024)", 1, 1 << 16, NULL},
-    {"--nodes", "N", CLI_COUNT, &o.nodes, NULL,
-     "with --prove: of the longer search where a plan is above (default 1000000)", 1, 0, NULL},
+    BENCH_NUMBER("--steps", &o.runs, "100", "times", 1, 1 << 20),
+    BENCH_NUMBER("--batch", &o.batch, "128", "images per step", 1, 1 << 16),
+    BENCH_SWITCH(
+        "--prove", &o.prove,
+        "no times: for every training program, whether its arena is at the lower bound"),
+    BENCH_NUMBER("--largest", &o.largest, NULL,
+                 "with --prove: batches from 1 to this (default 1024)", 1, 1 << 16),
+    BENCH_NUMBER("--nodes", &o.nodes, NULL,
+                 "with --prove: of the longer search where a plan is above (default 1000000)",
+                 1, 0),
 };
 
 const bench_command bench_plan = {

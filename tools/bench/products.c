@@ -248,12 +248,11 @@ static const char *const words[] = {"all", "forward", "input", "weight", NULL},
 static const cli_option options[] = {
     {"--shape", "MxNxK,..", CLI_WORD, &o.shapes, NULL,
      "batch, outputs and inputs of a layer (default: those of the notes)", 0, 0, NULL},
-    {"--product", "NAME", CLI_WORD, &o.product, "all", "these alone", 0, 0, words},
+    BENCH_NAME("--product", &o.product, "all", "these alone", words),
     {"--library", "FILE", CLI_WORD, &o.blas, NULL,
      "a shared object with cblas_sgemm, to be held against", 0, 0, NULL},
-    {"--rounds", "N", CLI_COUNT, &o.rounds, "15", "blocks of 2 ms of each", 1, 1 << 16, NULL},
-    {"--isa", "NAME", CLI_WORD, &o.isa, NULL, "instruction set (the best there is)", 0, 0,
-     isas},
+    BENCH_NUMBER("--rounds", &o.rounds, "15", "blocks of 2 ms of each", 1, 1 << 16),
+    BENCH_NAME("--isa", &o.isa, NULL, "instruction set (the best there is)", isas),
 };
 
 const bench_command bench_products = {
