@@ -62,6 +62,7 @@ extern const bench_command bench_speed, bench_products, bench_plan, bench_budget
 
 typedef enum {
     BENCH_WORD,   /* const char *; NULL: absent, as BENCH_NONE and NaN are */
+    BENCH_TEXT,   /* the same in place, "": absent */
     BENCH_COUNT,  /* int64_t or uint64_t */
     BENCH_BYTES,  /* the same */
     BENCH_NS,     /* the same */
@@ -89,6 +90,21 @@ struct bench_field {
 #key, BENCH_##kind, offsetof(type, key), head, width                                   \
     }
 #define BENCH_FIELD(kind, key, head, width) BENCH_OF(row, kind, key, head, width)
+
+/* A struct and the table of its fields from one list of X(t, KIND, key, head, width). */
+#define BENCH_ROW(type, fields, LIST)                                                          \
+    typedef struct {                                                                           \
+        LIST(BENCH_MEMBER, type)                                                               \
+    } type;                                                                                    \
+    static const bench_field fields[] = {LIST(BENCH_ENTRY, type)}
+#define BENCH_MEMBER(type, kind, key, head, width) bench_##kind key;
+#define BENCH_ENTRY(type, kind, key, head, width) BENCH_OF(type, kind, key, head, width),
+typedef const char *bench_WORD;
+typedef char bench_TEXT[48];
+typedef int64_t bench_COUNT, bench_BYTES, bench_NS;
+typedef double bench_REAL, bench_TIME;
+typedef bool bench_FLAG;
+typedef cli_summary bench_TIMES, bench_SPREAD;
 
 /* Append rows to the array `key`. */
 void bench_put_rows(bench *b, const char *key, const bench_field *fields, int n_fields,

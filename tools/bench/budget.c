@@ -193,80 +193,54 @@ static sw_status step_deep(deep *d)
 
 /* A budget. Times are medians over the steps; without any they are absent, as all
  * figures are where it does not fit. */
-typedef struct {
-    const char *subject, *kept;
-    char text[24];
-    int64_t keep_percent; /* of the activations' bytes; 0: as little as possible */
-    int64_t budget_bytes;
-    bool fits;
-    int64_t total_bytes, predicted_peak_bytes, observed_peak_bytes, witnessed_peak_bytes,
-        repeats;
-    double repeat_operations_percent;
-    double optimum_operations_percent; /* of a chain: the least that is known */
-    double repeat_cost_percent, least_repeat_cost_percent;
-    const char *method;
-    char chosen[16]; /* the method */
-    int64_t plan_ns;
-    int64_t plain_ns, plain_min_ns; /* of a step without a budget, in between */
-    double predicted_ns;            /* by the plain ops' times */
-    int64_t measured_ns, measured_min_ns;
-    double measured_paired_ratio; /* over the plain one: median over pairs of neighbours */
-    double off_percent;
-} row;
-static const bench_field fields[] = {
-    BENCH_FIELD(WORD, subject, NULL, 0),
-    BENCH_FIELD(WORD, kept, "keep", 5),
-    BENCH_FIELD(COUNT, keep_percent, NULL, 0),
-    BENCH_FIELD(BYTES, budget_bytes, NULL, 0),
-    BENCH_FIELD(FLAG, fits, NULL, 0),
-    BENCH_FIELD(BYTES, total_bytes, "total", 9),
-    BENCH_FIELD(BYTES, predicted_peak_bytes, NULL, 0),
-    BENCH_FIELD(BYTES, observed_peak_bytes, "peak", 9),
-    BENCH_FIELD(BYTES, witnessed_peak_bytes, NULL, 0),
-    BENCH_FIELD(COUNT, repeats, "again", 5),
-    BENCH_FIELD(REAL, repeat_operations_percent, "arith. %", 0),
-    BENCH_FIELD(REAL, optimum_operations_percent, "least %", 7),
-    BENCH_FIELD(REAL, repeat_cost_percent, "cost %", 7),
-    BENCH_FIELD(REAL, least_repeat_cost_percent, NULL, 0),
-    BENCH_FIELD(WORD, method, NULL, 0),
-    BENCH_FIELD(NS, plan_ns, NULL, 0),
-    BENCH_FIELD(NS, plain_ns, NULL, 0),
-    BENCH_FIELD(NS, plain_min_ns, NULL, 0),
-    BENCH_FIELD(TIME, predicted_ns, "predicted", 9),
-    BENCH_FIELD(NS, measured_ns, "measured", 9),
-    BENCH_FIELD(NS, measured_min_ns, NULL, 0),
-    BENCH_FIELD(REAL, measured_paired_ratio, NULL, 0),
-    BENCH_FIELD(REAL, off_percent, NULL, 0)};
+/* clang-format off */
+#define BUDGET_ROW(X, t) \
+    X(t, WORD, subject, NULL, 0) \
+    X(t, TEXT, kept, "keep", 5) \
+    X(t, COUNT, keep_percent, NULL, 0) /* of the activations' bytes; 0: as little as possible */ \
+    X(t, BYTES, budget_bytes, NULL, 0) \
+    X(t, FLAG, fits, NULL, 0) \
+    X(t, BYTES, total_bytes, "total", 9) \
+    X(t, BYTES, predicted_peak_bytes, NULL, 0) \
+    X(t, BYTES, observed_peak_bytes, "peak", 9) \
+    X(t, BYTES, witnessed_peak_bytes, NULL, 0) \
+    X(t, COUNT, repeats, "again", 5) \
+    X(t, REAL, repeat_operations_percent, "arith. %", 0) \
+    X(t, REAL, optimum_operations_percent, "least %", 7) /* of a chain: the least that is known */ \
+    X(t, REAL, repeat_cost_percent, "cost %", 7) \
+    X(t, REAL, least_repeat_cost_percent, NULL, 0) \
+    X(t, TEXT, method, NULL, 0) \
+    X(t, NS, plan_ns, NULL, 0) \
+    X(t, NS, plain_ns, NULL, 0) \
+    X(t, NS, plain_min_ns, NULL, 0) /* of a step without a budget, in between */ \
+    X(t, TIME, predicted_ns, "predicted", 9) /* by the plain ops' times */ \
+    X(t, NS, measured_ns, "measured", 9) \
+    X(t, NS, measured_min_ns, NULL, 0) \
+    X(t, REAL, measured_paired_ratio, NULL, 0) /* over the plain one: median over pairs of neighbours */ \
+    X(t, REAL, off_percent, NULL, 0)
+/* clang-format on */
+BENCH_ROW(row, fields, BUDGET_ROW);
 
 /* A program: what it has without a budget, and budgets down to the least. */
-typedef struct {
-    const char *subject;
-    int64_t layers, width, batch;
-    int64_t plain_total_bytes, activation_bytes, least_total_bytes, operations;
-    int64_t links;           /* of a chain: results that are kept at the peak; 0: no chain */
-    int64_t link_bytes;      /* of each of them */
-    int64_t link_operations; /* of the one that most are needed for */
-    int64_t budgets;
-    int64_t fit;        /* that were planned and fit */
-    int64_t cost_falls; /* where a smaller budget was predicted to cost less */
-    int64_t max_plan_ns;
-} program;
-static const bench_field program_fields[] = {
-    BENCH_OF(program, WORD, subject, "", 7),
-    BENCH_OF(program, COUNT, layers, "layers", 6),
-    BENCH_OF(program, COUNT, width, "width", 6),
-    BENCH_OF(program, COUNT, batch, "batch", 6),
-    BENCH_OF(program, BYTES, plain_total_bytes, "total", 9),
-    BENCH_OF(program, BYTES, activation_bytes, NULL, 0),
-    BENCH_OF(program, BYTES, least_total_bytes, "least", 9),
-    BENCH_OF(program, COUNT, operations, NULL, 0),
-    BENCH_OF(program, COUNT, links, NULL, 0),
-    BENCH_OF(program, BYTES, link_bytes, NULL, 0),
-    BENCH_OF(program, COUNT, link_operations, NULL, 0),
-    BENCH_OF(program, COUNT, budgets, "budgets", 7),
-    BENCH_OF(program, COUNT, fit, "fit", 4),
-    BENCH_OF(program, COUNT, cost_falls, "falls", 5),
-    BENCH_OF(program, NS, max_plan_ns, "planned in", 10)};
+/* clang-format off */
+#define PROGRAM(X, t) \
+    X(t, WORD, subject, "", 7) \
+    X(t, COUNT, layers, "layers", 6) \
+    X(t, COUNT, width, "width", 6) \
+    X(t, COUNT, batch, "batch", 6) \
+    X(t, BYTES, plain_total_bytes, "total", 9) \
+    X(t, BYTES, activation_bytes, NULL, 0) \
+    X(t, BYTES, least_total_bytes, "least", 9) \
+    X(t, COUNT, operations, NULL, 0) \
+    X(t, COUNT, links, NULL, 0) /* of a chain: results that are kept at the peak; 0: no chain */ \
+    X(t, BYTES, link_bytes, NULL, 0) /* of each of them */ \
+    X(t, COUNT, link_operations, NULL, 0) /* of the one that most are needed for */ \
+    X(t, COUNT, budgets, "budgets", 7) \
+    X(t, COUNT, fit, "fit", 4) /* that were planned and fit */ \
+    X(t, COUNT, cost_falls, "falls", 5) /* where a smaller budget was predicted to cost less */ \
+    X(t, NS, max_plan_ns, "planned in", 10)
+/* clang-format on */
+BENCH_ROW(program, program_fields, PROGRAM);
 
 typedef struct {
     bench *out;
@@ -535,7 +509,7 @@ static sw_status measure_row(const table *t, deep *plain, row *r)
     if (info.least_repeat_cost < UINT64_MAX)
         r->least_repeat_cost_percent =
             bench_percent((double)info.least_repeat_cost, (double)t->plain.cost);
-    r->method = memcpy(r->chosen, info.method, sizeof r->chosen);
+    memcpy(r->method, info.method, sizeof info.method);
     r->plan_ns = (int64_t)(info.trace_ns + info.plan_ns);
     SW_TRY(create(&d, &t->of, budget, (int)t->out->threads));
     timing m = {.plain = plain, .with = &d};
@@ -562,8 +536,7 @@ static void begin_row(const table *t, int64_t keep, row *r)
             memcpy(to, &none, sizeof none);
     }
     r->keep_percent = keep;
-    snprintf(r->text, sizeof r->text, keep > 0 ? "%lld %%" : "least", (long long)keep);
-    r->kept = r->text;
+    snprintf(r->kept, sizeof r->kept, keep > 0 ? "%lld %%" : "least", (long long)keep);
     r->budget_bytes = t->program.least_total_bytes;
     if (keep > 0)
         r->budget_bytes =

@@ -143,18 +143,18 @@ static void close_card(card *c)
     swi_device_close(c->device);
 }
 
+/* clang-format off */
+#define KERNEL_ROW(X, t) \
+    X(t, WORD, kernel, "card", 16) \
+    X(t, TIMES, time, "", 0) \
+    X(t, REAL, gigabytes_per_second, "GB/s", 0) \
+    X(t, REAL, teraflops, "TFLOP/s", 0) \
+    X(t, BYTES, live_bytes, NULL, 0)
+/* clang-format on */
+
 static sw_status measure_kernels(bench *b, card *c)
 {
-    typedef struct {
-        const char *kernel;
-        cli_summary time;
-        double gigabytes_per_second, teraflops;
-        int64_t live_bytes;
-    } row;
-    static const bench_field fields[] = {
-        BENCH_FIELD(WORD, kernel, "card", 16), BENCH_FIELD(TIMES, time, "", 0),
-        BENCH_FIELD(REAL, gigabytes_per_second, "GB/s", 0),
-        BENCH_FIELD(REAL, teraflops, "TFLOP/s", 0), BENCH_FIELD(BYTES, live_bytes, NULL, 0)};
+    BENCH_ROW(row, fields, KERNEL_ROW);
     const int64_t elements = o.raw_bytes / (int64_t)sizeof(float), side = o.raw_side,
                   tensor = elements * (int64_t)sizeof(float),
                   square = side * side * (int64_t)sizeof(float);
@@ -193,23 +193,22 @@ static sw_status measure_card(bench *b)
 
 /* ---- networks ---------------------------------------------------------------------------- */
 
-typedef struct {
-    const char *network;
-    int64_t batch;
-    cli_summary step;     /* device time: from the first phase's begin to the last one's end */
-    int64_t in_a_loop_ns; /* time of the clock for one of all steps, none waited for */
-    int64_t peak_bytes;   /* most that lived at one time, as the run says */
-    int64_t model_bytes, arena_bytes, data_bytes, total_bytes, launches;
-    int64_t card_bytes; /* by which the card's free memory is less than when it was opened */
-    double loss;        /* of the last step */
-} row;
-static const bench_field fields[] = {
-    BENCH_FIELD(WORD, network, "step", 16),    BENCH_FIELD(COUNT, batch, "batch", 6),
-    BENCH_FIELD(TIMES, step, "", 0),           BENCH_FIELD(NS, in_a_loop_ns, "in a loop", 0),
-    BENCH_FIELD(BYTES, peak_bytes, "peak", 0), BENCH_FIELD(BYTES, model_bytes, NULL, 0),
-    BENCH_FIELD(BYTES, arena_bytes, NULL, 0),  BENCH_FIELD(BYTES, data_bytes, NULL, 0),
-    BENCH_FIELD(BYTES, total_bytes, NULL, 0),  BENCH_FIELD(COUNT, launches, "launches", 8),
-    BENCH_FIELD(BYTES, card_bytes, "card", 0), BENCH_FIELD(REAL, loss, NULL, 0)};
+/* clang-format off */
+#define NETWORK_ROW(X, t) \
+    X(t, WORD, network, "step", 16) \
+    X(t, COUNT, batch, "batch", 6) \
+    X(t, TIMES, step, "", 0) /* device time: from the first phase's begin to the last one's end */ \
+    X(t, NS, in_a_loop_ns, "in a loop", 0) /* time of the clock for one of all steps, none waited for */ \
+    X(t, BYTES, peak_bytes, "peak", 0) /* most that lived at one time, as the run says */ \
+    X(t, BYTES, model_bytes, NULL, 0) \
+    X(t, BYTES, arena_bytes, NULL, 0) \
+    X(t, BYTES, data_bytes, NULL, 0) \
+    X(t, BYTES, total_bytes, NULL, 0) \
+    X(t, COUNT, launches, "launches", 8) \
+    X(t, BYTES, card_bytes, "card", 0) /* by which the card's free memory is less than when it was opened */ \
+    X(t, REAL, loss, NULL, 0) /* of the last step */
+/* clang-format on */
+BENCH_ROW(row, fields, NETWORK_ROW);
 
 /* Steps that are waited for give the device's times; then all of them at once, the host never
  * waiting, what a step costs in a loop. */

@@ -284,32 +284,25 @@ static sw_status warm_up(table *t)
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-typedef struct {
-    const char *layer, *mode, *key;
-    cli_summary times, update,
-        update_program; /* update: sw_es_step as a whole; its program alone */
-    double times_base_min, times_base_median, nesgpu_times_base, update_times_base_min,
-        update_times_base_median;
-    int64_t noise_bytes;           /* that live in the plan, besides scratch */
-    int64_t scratch_bytes;         /* of its ops in the phase of the layer */
-    int64_t above_inference_bytes; /* peak of the layer's phase less that of the base */
-    int64_t update_arena_bytes;    /* of the program of the update */
-} row;
-static const bench_field fields[] = {BENCH_FIELD(WORD, layer, "layer", 18),
-                                     BENCH_FIELD(WORD, mode, "mode", 28),
-                                     BENCH_FIELD(WORD, key, NULL, 0),
-                                     BENCH_FIELD(TIMES, times, "", 0),
-                                     BENCH_FIELD(REAL, times_base_min, "x min", 0),
-                                     BENCH_FIELD(REAL, times_base_median, "x median", 0),
-                                     BENCH_FIELD(REAL, nesgpu_times_base, "NESgpu", 0),
-                                     BENCH_FIELD(BYTES, noise_bytes, "stored", 0),
-                                     BENCH_FIELD(BYTES, scratch_bytes, "scratch", 0),
-                                     BENCH_FIELD(BYTES, above_inference_bytes, "above", 0),
-                                     BENCH_FIELD(TIMES, update, NULL, 0),
-                                     BENCH_FIELD(TIMES, update_program, NULL, 0),
-                                     BENCH_FIELD(REAL, update_times_base_min, "upd min", 0),
-                                     BENCH_FIELD(REAL, update_times_base_median, "upd med", 0),
-                                     BENCH_FIELD(BYTES, update_arena_bytes, NULL, 0)};
+/* clang-format off */
+#define ES_ROW(X, t) \
+    X(t, WORD, layer, "layer", 18) \
+    X(t, WORD, mode, "mode", 28) \
+    X(t, WORD, key, NULL, 0) \
+    X(t, TIMES, times, "", 0) \
+    X(t, REAL, times_base_min, "x min", 0) \
+    X(t, REAL, times_base_median, "x median", 0) \
+    X(t, REAL, nesgpu_times_base, "NESgpu", 0) \
+    X(t, BYTES, noise_bytes, "stored", 0) /* that live in the plan, besides scratch */ \
+    X(t, BYTES, scratch_bytes, "scratch", 0) /* of its ops in the phase of the layer */ \
+    X(t, BYTES, above_inference_bytes, "above", 0) /* peak of the layer's phase less that of the base */ \
+    X(t, TIMES, update, NULL, 0) \
+    X(t, TIMES, update_program, NULL, 0) /* update: sw_es_step as a whole; its program alone */ \
+    X(t, REAL, update_times_base_min, "upd min", 0) \
+    X(t, REAL, update_times_base_median, "upd med", 0) \
+    X(t, BYTES, update_arena_bytes, NULL, 0) /* of the program of the update */
+/* clang-format on */
+BENCH_ROW(row, fields, ES_ROW);
 
 /* Storages that ops of noise write first ("conv/noise_conv2d"): scratch, and others. */
 static void see_storage(void *to, const sw_plan_storage *storage)

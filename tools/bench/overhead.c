@@ -127,18 +127,18 @@ static sw_status open_alone(alone *a)
     return SW_OK;
 }
 
+/* clang-format off */
+#define LOOP_ROW(X, t) \
+    X(t, WORD, name, "loop", 24) \
+    X(t, TIMES, times, "", 0) \
+    X(t, REAL, each_ns, "each, ns", 10)
+/* clang-format on */
+
 /* Each: above the loop that it is compared with, by medians, for one event, pair of edges or
  * range. */
 static sw_status measure_loops(bench *b)
 {
-    typedef struct {
-        const char *name;
-        cli_summary times;
-        double each_ns;
-    } row;
-    static const bench_field fields[] = {BENCH_FIELD(WORD, name, "loop", 24),
-                                         BENCH_FIELD(TIMES, times, "", 0),
-                                         BENCH_FIELD(REAL, each_ns, "each, ns", 10)};
+    BENCH_ROW(row, fields, LOOP_ROW);
     alone a = {0};
     bench_variant v[LOOPS];
     row rows[LOOPS];
@@ -198,16 +198,17 @@ static sw_status file_bytes(const char *path, uint64_t *bytes)
     return status;
 }
 
+/* clang-format off */
+#define DUMP_ROW(X, t) \
+    X(t, COUNT, events, "events to a file", 24) \
+    X(t, TIMES, dump, "", 0) \
+    X(t, BYTES, bytes, "bytes", 0) \
+    X(t, REAL, event_ns, "each, ns", 10)
+/* clang-format on */
+
 static sw_status dump_to(bench *b, const char *folder, const sw_prof_step *step)
 {
-    typedef struct {
-        cli_summary dump;
-        int64_t events, bytes;
-        double event_ns;
-    } row;
-    static const bench_field fields[] = {
-        BENCH_FIELD(COUNT, events, "events to a file", 24), BENCH_FIELD(TIMES, dump, "", 0),
-        BENCH_FIELD(BYTES, bytes, "bytes", 0), BENCH_FIELD(REAL, event_ns, "each, ns", 10)};
+    BENCH_ROW(row, fields, DUMP_ROW);
     char path[1024];
     cli_times times;
     uint64_t bytes = 0;
@@ -221,7 +222,10 @@ static sw_status dump_to(bench *b, const char *folder, const sw_prof_step *step)
     if (status == SW_OK)
         status = file_bytes(path, &bytes);
     const sw_status removed = sw_file_remove(path);
-    const row r = {dump, o.events, (int64_t)bytes, (double)dump.median / (double)o.events};
+    const row r = {.events = o.events,
+                   .dump = dump,
+                   .bytes = (int64_t)bytes,
+                   .event_ns = (double)dump.median / (double)o.events};
     if (status == SW_OK)
         bench_rows(b, "dump", fields, &r, 1);
     return status == SW_OK ? removed : status;
@@ -461,29 +465,27 @@ static sw_status run_for(saving *s, bool saves)
     return SW_OK;
 }
 
+/* clang-format off */
+#define CHECKPOINT_ROW(X, t) \
+    X(t, WORD, model, "", 7) \
+    X(t, WORD, file_system, "on", 9) \
+    X(t, COUNT, batch, "batch", 5) \
+    X(t, BYTES, copy_bytes, "copy", 0) \
+    X(t, TIME, plain_step_ns, "plain", 0) \
+    X(t, TIME, saving_step_ns, "saving", 0) \
+    X(t, REAL, cost_percent, "cost %", 0) \
+    X(t, COUNT, saves, "saves", 6) \
+    X(t, COUNT, busy, "busy", 5) \
+    X(t, NS, copy_ns, "copied in", 0) \
+    X(t, NS, write_ns, "written in", 0) \
+    X(t, TIMES, step_with_save, "with", 0) \
+    X(t, TIMES, step_without, "without", 0) \
+    X(t, TIME, p99_bound_ns, "p99 bound", 0) /* the larger of 1.5 medians plus the copy, and the p99 without */
+/* clang-format on */
+
 static void report_saving(bench *b, saving *s)
 {
-    typedef struct {
-        const char *model, *file_system;
-        int64_t batch, copy_bytes, saves, busy, copy_ns, write_ns;
-        double plain_step_ns, saving_step_ns, cost_percent;
-        cli_summary step_with_save, step_without;
-        double p99_bound_ns; /* the larger of 1.5 medians plus the copy, and the p99 without */
-    } row;
-    static const bench_field fields[] = {BENCH_FIELD(WORD, model, "", 7),
-                                         BENCH_FIELD(WORD, file_system, "on", 9),
-                                         BENCH_FIELD(COUNT, batch, "batch", 5),
-                                         BENCH_FIELD(BYTES, copy_bytes, "copy", 0),
-                                         BENCH_FIELD(TIME, plain_step_ns, "plain", 0),
-                                         BENCH_FIELD(TIME, saving_step_ns, "saving", 0),
-                                         BENCH_FIELD(REAL, cost_percent, "cost %", 0),
-                                         BENCH_FIELD(COUNT, saves, "saves", 6),
-                                         BENCH_FIELD(COUNT, busy, "busy", 5),
-                                         BENCH_FIELD(NS, copy_ns, "copied in", 0),
-                                         BENCH_FIELD(NS, write_ns, "written in", 0),
-                                         BENCH_FIELD(TIMES, step_with_save, "with", 0),
-                                         BENCH_FIELD(TIMES, step_without, "without", 0),
-                                         BENCH_FIELD(TIME, p99_bound_ns, "p99 bound", 0)};
+    BENCH_ROW(row, fields, CHECKPOINT_ROW);
     const cli_summary with = cli_times_summary(&s->with),
                       without = cli_times_summary(&s->without);
     const double bound = 1.5 * (double)without.median + (double)s->copy_ns,

@@ -101,27 +101,24 @@ static struct {
     int64_t runs, seeds, nodes, random;
 } o;
 
-typedef struct {
-    const char *file, *way;
-    int64_t buffers, lower_bound, read_ns, check_ns;
-    cli_summary solve;
-    int64_t height, worst_height, solved, optimal, n;
-    double gap_percent, worst_gap_percent;
-} row;
-static const bench_field fields[] = {BENCH_FIELD(WORD, file, "", 16),
-                                     BENCH_FIELD(WORD, way, "", 14),
-                                     BENCH_FIELD(COUNT, buffers, "buffers", 8),
-                                     BENCH_FIELD(COUNT, lower_bound, NULL, 0),
-                                     BENCH_FIELD(NS, read_ns, NULL, 0),
-                                     BENCH_FIELD(NS, check_ns, NULL, 0),
-                                     BENCH_FIELD(SPREAD, solve, "", 0),
-                                     BENCH_FIELD(COUNT, height, NULL, 0),
-                                     BENCH_FIELD(COUNT, worst_height, NULL, 0),
-                                     BENCH_FIELD(REAL, gap_percent, "gap %", 0),
-                                     BENCH_FIELD(REAL, worst_gap_percent, "worst %", 0),
-                                     BENCH_FIELD(COUNT, n, "runs", 6),
-                                     BENCH_FIELD(COUNT, solved, "fit", 6),
-                                     BENCH_FIELD(COUNT, optimal, "optimum", 7)};
+/* clang-format off */
+#define PLACE_ROW(X, t) \
+    X(t, WORD, file, "", 16) \
+    X(t, WORD, way, "", 14) \
+    X(t, COUNT, buffers, "buffers", 8) \
+    X(t, COUNT, lower_bound, NULL, 0) \
+    X(t, NS, read_ns, NULL, 0) \
+    X(t, NS, check_ns, NULL, 0) \
+    X(t, SPREAD, solve, "", 0) \
+    X(t, COUNT, height, NULL, 0) \
+    X(t, COUNT, worst_height, NULL, 0) \
+    X(t, REAL, gap_percent, "gap %", 0) \
+    X(t, REAL, worst_gap_percent, "worst %", 0) \
+    X(t, COUNT, n, "runs", 6) \
+    X(t, COUNT, solved, "fit", 6) \
+    X(t, COUNT, optimal, "optimum", 7)
+/* clang-format on */
+BENCH_ROW(row, fields, PLACE_ROW);
 
 typedef struct {
     place_csv csv;  /* the problem */

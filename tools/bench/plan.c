@@ -53,16 +53,16 @@ static sw_status time_plan(const bench *b, cli_times *times)
     return status;
 }
 
+/* clang-format off */
+#define TIME_ROW(X, t) \
+    X(t, WORD, model, "", 8) \
+    X(t, COUNT, batch, "batch", 0) \
+    X(t, SPREAD, plan, "", 0)
+/* clang-format on */
+
 static sw_status time_plans(bench *b)
 {
-    typedef struct {
-        const char *model;
-        int64_t batch;
-        cli_summary plan;
-    } row;
-    static const bench_field fields[] = {BENCH_FIELD(WORD, model, "", 8),
-                                         BENCH_FIELD(COUNT, batch, "batch", 0),
-                                         BENCH_FIELD(SPREAD, plan, "", 0)};
+    BENCH_ROW(row, fields, TIME_ROW);
     cli_times times = {0};
     sw_status status = cli_times_init(&times, (uint64_t)o.runs);
     for (int64_t i = 0; i < o.runs && status == SW_OK && !cli_interrupted(); i++)
@@ -84,27 +84,20 @@ static const char *const optimizers[] = {"sgd", "momentum", "nesterov", "adam", 
 enum { N_MODELS = 2, N_OPTIMIZERS = 5, N_KINDS = N_MODELS * N_OPTIMIZERS * 2 };
 
 /* The programs of one kind, or of all. */
-typedef struct {
-    const char *model, *optimizer;
-    bool release;
-    int64_t programs;
-    int64_t reached;                  /* the plan is at its lower bound */
-    int64_t reached_by_longer_search; /* above; a longer search comes to the bound */
-    int64_t proved_unreachable;       /* above; no placement is at the bound, proved */
-    int64_t open;                     /* above; neither */
-    double above_percent;             /* how far a plan is above its bound at most */
-    double gap_left_percent; /* the same between the lowest known height and what is proved */
-} row;
-static const bench_field fields[] = {BENCH_FIELD(WORD, model, "model", 7),
-                                     BENCH_FIELD(WORD, optimizer, "optimizer", 9),
-                                     BENCH_FIELD(FLAG, release, "release", 7),
-                                     BENCH_FIELD(COUNT, programs, "programs", 8),
-                                     BENCH_FIELD(COUNT, reached, "reached", 8),
-                                     BENCH_FIELD(COUNT, reached_by_longer_search, "longer", 7),
-                                     BENCH_FIELD(COUNT, proved_unreachable, "never", 7),
-                                     BENCH_FIELD(COUNT, open, "open", 5),
-                                     BENCH_FIELD(REAL, above_percent, "above %", 0),
-                                     BENCH_FIELD(REAL, gap_left_percent, "left %", 0)};
+/* clang-format off */
+#define KIND_ROW(X, t) \
+    X(t, WORD, model, "model", 7) \
+    X(t, WORD, optimizer, "optimizer", 9) \
+    X(t, FLAG, release, "release", 7) \
+    X(t, COUNT, programs, "programs", 8) \
+    X(t, COUNT, reached, "reached", 8) /* the plan is at its lower bound */ \
+    X(t, COUNT, reached_by_longer_search, "longer", 7) /* above; a longer search comes to the bound */ \
+    X(t, COUNT, proved_unreachable, "never", 7) /* above; no placement is at the bound, proved */ \
+    X(t, COUNT, open, "open", 5) /* above; neither */ \
+    X(t, REAL, above_percent, "above %", 0) /* how far a plan is above its bound at most */ \
+    X(t, REAL, gap_left_percent, "left %", 0) /* the same between the lowest known height and what is proved */
+/* clang-format on */
+BENCH_ROW(row, fields, KIND_ROW);
 
 typedef struct {
     sw_placement_item items[BUFFERS_MAX];

@@ -78,31 +78,25 @@ static sw_status compare(const bench_operands *operands, const char *which)
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-typedef struct {
-    char text[48];
-    const char *shape, *product;
-    int64_t m, n, k;
-    cli_summary stepwell, library;
-    double
-        quiet_percent; /* the median peak while the row was measured, of the best of the run */
-    double gflops, median_gflops, peak_percent, library_gflops, library_median_gflops, ratio,
-        median_ratio;
-} row;
-static const bench_field fields[] = {BENCH_FIELD(WORD, shape, "M x N x K", 15),
-                                     BENCH_FIELD(WORD, product, "", 8),
-                                     BENCH_FIELD(COUNT, m, NULL, 0),
-                                     BENCH_FIELD(COUNT, n, NULL, 0),
-                                     BENCH_FIELD(COUNT, k, NULL, 0),
-                                     BENCH_FIELD(TIMES, stepwell, NULL, 0),
-                                     BENCH_FIELD(TIMES, library, NULL, 0),
-                                     BENCH_FIELD(REAL, quiet_percent, "quiet %", 0),
-                                     BENCH_FIELD(REAL, gflops, "GFLOP/s", 0),
-                                     BENCH_FIELD(REAL, median_gflops, "median", 0),
-                                     BENCH_FIELD(REAL, peak_percent, "peak %", 0),
-                                     BENCH_FIELD(REAL, library_gflops, "library", 0),
-                                     BENCH_FIELD(REAL, library_median_gflops, "median", 0),
-                                     BENCH_FIELD(REAL, ratio, "ratio", 0),
-                                     BENCH_FIELD(REAL, median_ratio, "median", 0)};
+/* clang-format off */
+#define PRODUCT_ROW(X, t) \
+    X(t, TEXT, shape, "M x N x K", 15) \
+    X(t, WORD, product, "", 8) \
+    X(t, COUNT, m, NULL, 0) \
+    X(t, COUNT, n, NULL, 0) \
+    X(t, COUNT, k, NULL, 0) \
+    X(t, TIMES, stepwell, NULL, 0) \
+    X(t, TIMES, library, NULL, 0) \
+    X(t, REAL, quiet_percent, "quiet %", 0) /* the median peak while the row was measured, of the best of the run */ \
+    X(t, REAL, gflops, "GFLOP/s", 0) \
+    X(t, REAL, median_gflops, "median", 0) \
+    X(t, REAL, peak_percent, "peak %", 0) \
+    X(t, REAL, library_gflops, "library", 0) \
+    X(t, REAL, library_median_gflops, "median", 0) \
+    X(t, REAL, ratio, "ratio", 0) \
+    X(t, REAL, median_ratio, "median", 0)
+/* clang-format on */
+BENCH_ROW(row, fields, PRODUCT_ROW);
 enum { FIELDS = sizeof fields / sizeof *fields }; /* the last four are of a library */
 
 static void put(products *b, row *r, int sides)
@@ -123,9 +117,8 @@ static void put(products *b, row *r, int sides)
         sides == SIDES ? bench_ratio((double)theirs->min, (double)ours->min) : (double)NAN;
     r->median_ratio = sides == SIDES ? bench_ratio((double)theirs->median, (double)ours->median)
                                      : (double)NAN;
-    snprintf(r->text, sizeof r->text, "%lldx%lldx%lld", (long long)r->m, (long long)r->n,
+    snprintf(r->shape, sizeof r->shape, "%lldx%lldx%lld", (long long)r->m, (long long)r->n,
              (long long)r->k);
-    r->shape = r->text;
     bench_put_rows(b->out, "products", fields, FIELDS - (sides == SIDES ? 0 : 4), r, 1,
                    sizeof *r);
 }

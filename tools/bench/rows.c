@@ -28,13 +28,18 @@ typedef union {
 static bool read_value(const bench_field *f, const void *row, value *v)
 {
     static const size_t sizes[BENCH_KINDS] = {
-        sizeof(char *),  sizeof(int64_t),     sizeof(int64_t),
-        sizeof(int64_t), sizeof(double),      sizeof(double),
-        sizeof(bool),    sizeof(cli_summary), sizeof(cli_summary)};
+        [BENCH_WORD] = sizeof v->word,   [BENCH_COUNT] = sizeof v->n,
+        [BENCH_BYTES] = sizeof v->n,     [BENCH_NS] = sizeof v->n,
+        [BENCH_REAL] = sizeof v->x,      [BENCH_TIME] = sizeof v->x,
+        [BENCH_FLAG] = sizeof v->flag,   [BENCH_TIMES] = sizeof v->times,
+        [BENCH_SPREAD] = sizeof v->times};
     memcpy(v, (const char *)row + f->at, sizes[f->kind]);
     switch (f->kind) {
     case BENCH_WORD:
         return v->word != NULL;
+    case BENCH_TEXT:
+        v->word = (const char *)row + f->at;
+        return *v->word != '\0';
     case BENCH_COUNT:
     case BENCH_BYTES:
     case BENCH_NS:
@@ -57,7 +62,7 @@ static void put_value(sw_json *json, const bench_field *f, const void *row)
     value v;
     if (!read_value(f, row, &v))
         return;
-    if (f->kind == BENCH_WORD)
+    if (f->kind <= BENCH_TEXT)
         sw_json_put_string(json, f->key, v.word);
     else if (f->kind == BENCH_FLAG)
         sw_json_put_bool(json, f->key, v.flag);
@@ -118,6 +123,7 @@ static cell_text value_text(const bench_field *f, const value *v)
     cell_text text = {""};
     switch (f->kind) {
     case BENCH_WORD:
+    case BENCH_TEXT:
         sw_utf8_clean(text.text, sizeof text.text, v->word);
         return text;
     case BENCH_COUNT:
@@ -153,7 +159,7 @@ static void add(text_line *to, const bench_field *f, const char *text)
               width = f->width > 0 ? f->width : usual;
     const size_t room = sizeof to->text - to->n;
     const int n =
-        snprintf(to->text + to->n, room, f->kind == BENCH_WORD ? "%-*s " : "%*s ", width, text);
+        snprintf(to->text + to->n, room, f->kind <= BENCH_TEXT ? "%-*s " : "%*s ", width, text);
     to->n += n > 0 && (size_t)n < room ? (size_t)n : 0;
 }
 

@@ -156,20 +156,29 @@ static sw_status time_steps(run *r)
     return SW_OK;
 }
 
+/* clang-format off */
+#define STEP_FACTS(X, t) \
+    X(t, WORD, model, "", 0) \
+    X(t, WORD, about, "", 0) \
+    X(t, COUNT, batch, "batch", 0) \
+    X(t, COUNT, width, "features", 0) \
+    X(t, WORD, isa, "", 0) \
+    X(t, BYTES, memory_control_bytes, "memory control over", 0) \
+    X(t, NS, epoch_min_ns, "an epoch of each", 0) \
+    X(t, NS, epoch_median_ns, "by the median", 0)
+/* clang-format on */
+
+/* clang-format off */
+#define STEP_ROW(X, t) \
+    X(t, WORD, name, "", 14) \
+    X(t, SPREAD, times, "", 0) \
+    X(t, REAL, p99_over_median, "p99/median", 12)
+/* clang-format on */
+
 static void report(bench *b, run *r)
 {
-    typedef struct {
-        const char *name;
-        cli_summary times;
-        double p99_over_median;
-    } row;
-    typedef struct {
-        const char *model, *about, *isa;
-        int64_t batch, width, memory_control_bytes, epoch_min_ns, epoch_median_ns;
-    } facts;
-    static const bench_field fields[] = {BENCH_FIELD(WORD, name, "", 14),
-                                         BENCH_FIELD(SPREAD, times, "", 0),
-                                         BENCH_FIELD(REAL, p99_over_median, "p99/median", 12)};
+    BENCH_ROW(row, fields, STEP_ROW);
+    BENCH_ROW(facts, of_facts, STEP_FACTS);
     const bench_case *of = &r->subject->of;
     row rows[] = {{.name = "step"},
                   {.name = "control"},
@@ -197,19 +206,7 @@ static void report(bench *b, run *r)
             epoch > 0 ? (int64_t)(epoch * (double)rows[STEP].times.min) : BENCH_NONE,
         .epoch_median_ns =
             epoch > 0 ? (int64_t)(epoch * (double)rows[STEP].times.median) : BENCH_NONE};
-#define FACT(kind, key, head)                                                                  \
-    {                                                                                          \
-#key, BENCH_##kind, offsetof(facts, key), head, 0                                      \
-    }
-    static const bench_field of_facts[] = {
-        BENCH_OF(facts, WORD, model, "", 0),
-        BENCH_OF(facts, WORD, about, "", 0),
-        BENCH_OF(facts, COUNT, batch, "batch", 0),
-        BENCH_OF(facts, COUNT, width, "features", 0),
-        BENCH_OF(facts, WORD, isa, "", 0),
-        BENCH_OF(facts, BYTES, memory_control_bytes, "memory control over", 0),
-        BENCH_OF(facts, NS, epoch_min_ns, "an epoch of each", 0),
-        BENCH_OF(facts, NS, epoch_median_ns, "by the median", 0)};
+#define FACT(kind, key, head) {#key, BENCH_##kind, offsetof(facts, key), head, 0}
     bench_facts(b, of_facts, &f);
     bench_rows(b, "rows", fields, rows, r->opts->control ? 5 : 1);
 }

@@ -161,29 +161,29 @@ static int products_of(const swi_trace *trace, const swi_node *node,
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
+/* clang-format off */
+#define OP_ROW(X, t) \
+    X(t, TEXT, op, "op", 20) \
+    X(t, TEXT, shape, "M x N x K, or operands", 28) \
+    X(t, COUNT, calls, "calls", 5) \
+    X(t, NS, min_ns, "time", 0) \
+    X(t, NS, estimated_ns, "by plan", 0) \
+    X(t, COUNT, operations, NULL, 0) \
+    X(t, COUNT, bytes, NULL, 0) \
+    X(t, REAL, gflops, "GFLOP/s", 0) \
+    X(t, REAL, gb_per_s, "GB/s", 0) \
+    X(t, TIME, bound_ns, "bound", 0) \
+    X(t, TIME, lost_ns, "lost", 0) \
+    X(t, COUNT, product_operations, NULL, 0) \
+    X(t, NS, products_ns, "products", 0) /* of its products alone */ \
+    X(t, NS, library_ns, "library", 0)
+/* clang-format on */
 typedef struct {
-    char name[40], size[48];
-    const char *op, *shape;                                 /* those two */
-    int64_t calls, min_ns, estimated_ns, operations, bytes; /* estimated: by the plan */
-    double gflops, gb_per_s, bound_ns, lost_ns;
-    int64_t product_operations, products_ns, library_ns; /* of its products alone */
+    OP_ROW(BENCH_MEMBER, row)
     int n_products;
     bench_product products[MOST_PRODUCTS];
 } row;
-static const bench_field fields[] = {BENCH_FIELD(WORD, op, "op", 20),
-                                     BENCH_FIELD(WORD, shape, "M x N x K, or operands", 28),
-                                     BENCH_FIELD(COUNT, calls, "calls", 5),
-                                     BENCH_FIELD(NS, min_ns, "time", 0),
-                                     BENCH_FIELD(NS, estimated_ns, "by plan", 0),
-                                     BENCH_FIELD(COUNT, operations, NULL, 0),
-                                     BENCH_FIELD(COUNT, bytes, NULL, 0),
-                                     BENCH_FIELD(REAL, gflops, "GFLOP/s", 0),
-                                     BENCH_FIELD(REAL, gb_per_s, "GB/s", 0),
-                                     BENCH_FIELD(TIME, bound_ns, "bound", 0),
-                                     BENCH_FIELD(TIME, lost_ns, "lost", 0),
-                                     BENCH_FIELD(COUNT, product_operations, NULL, 0),
-                                     BENCH_FIELD(NS, products_ns, "products", 0),
-                                     BENCH_FIELD(NS, library_ns, "library", 0)};
+static const bench_field fields[] = {OP_ROW(BENCH_ENTRY, row)};
 enum { FIELDS = sizeof fields / sizeof *fields }; /* the last two are of a library */
 
 typedef struct {
@@ -229,8 +229,8 @@ static size_t write_dims(const sw_shape *s, char *to, size_t bytes)
 /* Of its products M x N x K, else of the first operands. */
 static void write_shape(row *r, const sw_type *types, const swi_node *node)
 {
-    char *to = r->size;
-    const size_t bytes = sizeof r->size;
+    char *to = r->shape;
+    const size_t bytes = sizeof r->shape;
     if (r->n_products > 0) {
         const bench_product *p = &r->products[0];
         size_t n = (size_t)snprintf(to, bytes, "%lldx%lldx%lld", (long long)p->m,
@@ -261,11 +261,11 @@ static sw_status add_op(ops *b, const swi_trace *trace, const swi_node *node, ui
         const bench_product *p = &r.products[i];
         r.product_operations += 2 * p->m * p->n * p->k * p->count;
     }
-    write_name(node, r.name, sizeof r.name);
+    write_name(node, r.op, sizeof r.op);
     write_shape(&r, types, node);
     for (uint32_t i = 0; i < b->n_rows; i++) {
         row *a = &b->rows[i];
-        if (strcmp(a->name, r.name) == 0 && strcmp(a->size, r.size) == 0 &&
+        if (strcmp(a->op, r.op) == 0 && strcmp(a->shape, r.shape) == 0 &&
             a->operations == r.operations &&
             a->bytes == r.bytes) { /* these are of one op until all have come */
             a->calls++;
@@ -297,8 +297,8 @@ static void add(row *to, const row *r)
 /* Rates, once all has been added; what a row without products has of a library is absent. */
 static void finish(row *r, const char *name)
 {
-    r->op = name;
-    r->shape = r->size;
+    if (name != NULL)
+        snprintf(r->op, sizeof r->op, "%s", name);
     r->gflops = bench_ratio((double)r->operations, (double)r->min_ns);
     r->gb_per_s = bench_ratio((double)r->bytes, (double)r->min_ns);
     r->lost_ns = (double)r->min_ns - r->bound_ns;
@@ -330,7 +330,7 @@ static void rank(ops *b)
         add(&all, &r);
     }
     for (uint32_t i = 0; i < b->n_rows; i++)
-        finish(&b->rows[i], b->rows[i].name);
+        finish(&b->rows[i], NULL);
     b->rows[b->n_rows++] = all;
     finish(&b->rows[b->n_rows - 1], "all");
 }
@@ -443,20 +443,19 @@ static void put_rows(bench *out, ops *b)
     bench_put_rows(out, "ops", fields, n_fields, &b->rows[n], 1, sizeof rest);
 }
 
+/* clang-format off */
+#define STEP_FACTS(X, t) \
+    X(t, WORD, model, "", 0) \
+    X(t, WORD, about, "", 0) \
+    X(t, COUNT, batch, "batch", 0) \
+    X(t, WORD, isa, "", 0) \
+    X(t, TIMES, step, "a step with op clocks at least", 0) \
+    X(t, NS, with_library_ns, "its ops with the library's products", 0)
+/* clang-format on */
+
 static void report(bench *out, ops *b)
 {
-    typedef struct {
-        const char *model, *about, *isa;
-        int64_t batch, with_library_ns;
-        cli_summary step;
-    } step_facts;
-    static const bench_field facts[] = {
-        BENCH_OF(step_facts, WORD, model, "", 0),
-        BENCH_OF(step_facts, WORD, about, "", 0),
-        BENCH_OF(step_facts, COUNT, batch, "batch", 0),
-        BENCH_OF(step_facts, WORD, isa, "", 0),
-        BENCH_OF(step_facts, TIMES, step, "a step with op clocks at least", 0),
-        BENCH_OF(step_facts, NS, with_library_ns, "its ops with the library's products", 0)};
+    BENCH_ROW(step_facts, facts, STEP_FACTS);
     const step_facts f = {.model = b->opts->of.name,
                           .about = b->opts->of.about,
                           .isa = sw_isa_name(b->subject.exec->target.isa),
