@@ -1,4 +1,5 @@
 #include "tests/cuda/fake_card.h"
+#include "alloc/base/mem.h"
 #include "tests/support/suite.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -19,4 +20,37 @@ const sw_fake_api *sw_fake_card_api(void)
     SW_CHECK(open != NULL, "%s", dlerror());
     CU_ASSERT_PTR_NOT_NULL_FATAL(open);
     return api = open();
+}
+
+const sw_fake_api *sw_fake_card_new(const sw_fake_card *card, uint64_t lazy)
+{
+    const sw_fake_api *f = sw_fake_card_api();
+    f->reset(card);
+    f->lazy(lazy);
+    return f;
+}
+
+sw_fake_counts sw_fake_card_counts(void)
+{
+    sw_fake_counts c;
+    sw_fake_card_api()->counts(&c);
+    return c;
+}
+
+void sw_fake_card_is_well(const char *what)
+{
+    sw_fake_live l;
+    sw_heap_stats pinned;
+    sw_fake_card_api()->live(&l);
+    sw_heap_read(SW_HEAP_PINNED, &pinned);
+    const uint64_t left = l.device_blocks + l.ranges + l.handles + l.pinned + l.streams +
+                          l.events + l.graphs + l.execs + l.blas + l.pending + pinned.bytes;
+    SW_CHECK(left == 0,
+             "%s leaves %d blocks, %d ranges, %d handles, %d pinned, %d streams, %d events, %d "
+             "graphs, %d executables, %d of blas, %d pending, %zu bytes held fast",
+             what, (int)l.device_blocks, (int)l.ranges, (int)l.handles, (int)l.pinned,
+             (int)l.streams, (int)l.events, (int)l.graphs, (int)l.execs, (int)l.blas,
+             (int)l.pending, pinned.bytes);
+    SW_CHECK(sw_fake_card_counts().violations == 0, "%s: %s", what,
+             sw_fake_card_api()->violation());
 }

@@ -7,5 +7,10 @@
 /* The controls of its card; STEPWELL_CUDA_MODULE names its file from the first call on. Fails
  * the test where it is not there. */
 const sw_fake_api *sw_fake_card_api(void);
+/* A card as it is plugged in; NULL: the usual one. lazy: as in fake.h. */
+const sw_fake_api *sw_fake_card_new(const sw_fake_card *card, uint64_t lazy);
+sw_fake_counts sw_fake_card_counts(void);
+/* All is given back, and nothing was wrong; `what` names it in messages. */
+void sw_fake_card_is_well(const char *what);
 
 #endif

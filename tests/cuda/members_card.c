@@ -2,24 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void member_pool_new_card(const sw_fake_card *card, uint64_t lazy)
-{
-    sw_fake_card_api()->reset(card);
-    sw_fake_card_api()->lazy(lazy);
-}
-
-void member_pool_end_card(void)
-{
-    sw_fake_live live;
-    sw_heap_stats pinned;
-    SW_CHECK(sw_fake_card_api()->violation()[0] == '\0', "%s", sw_fake_card_api()->violation());
-    sw_fake_card_api()->live(&live);
-    sw_heap_read(SW_HEAP_PINNED, &pinned);
-    CU_ASSERT_EQUAL(live.device_bytes + live.pinned + live.ranges + live.streams + live.execs,
-                    0);
-    CU_ASSERT_EQUAL(pinned.bytes, 0);
-}
-
 sw_exec *member_pool_exec(const char *device, sw_budget *budget, bool graphs)
 {
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = device, .budget = budget,

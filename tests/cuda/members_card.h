@@ -9,11 +9,6 @@
 enum { N = 7, HIDDEN = 10, ROWS = 8, SAMPLES = 20, STEPS = 5 };
 enum { MEMBER_POOL_HEAD = 64 }; /* of a packed member, before its range */
 
-/* A new card with streams that are late as `lazy` says; at the end nothing of it is left, and
- * nothing was wrong. */
-void member_pool_new_card(const sw_fake_card *card, uint64_t lazy);
-void member_pool_end_card(void);
-
 typedef struct {
     const char *device;
     sw_budget *budget;

@@ -11,25 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-static void new_card(const sw_fake_card *card, uint64_t lazy)
-{
-    sw_fake_card_api()->reset(card);
-    sw_fake_card_api()->lazy(lazy);
-}
-
-/* Nothing is left of the card, and nothing was wrong. */
-static void end_card(void)
-{
-    sw_fake_live live;
-    sw_heap_stats pinned;
-    SW_CHECK(sw_fake_card_api()->violation()[0] == '\0', "%s", sw_fake_card_api()->violation());
-    sw_fake_card_api()->live(&live);
-    sw_heap_read(SW_HEAP_PINNED, &pinned);
-    CU_ASSERT_EQUAL(live.device_bytes + live.pinned + live.ranges + live.streams + live.execs,
-                    0);
-    CU_ASSERT_EQUAL(pinned.bytes, 0);
-}
-
 static sw_exec *exec_as(const char *device, bool graphs)
 {
     const sw_exec_opts opts =
@@ -76,7 +57,7 @@ static void a_model_is_read_behind_what_was_launched(void)
     unsigned char *bytes = NULL;
     size_t n = 0;
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
-        new_card(NULL, seeds[i]);
+        sw_fake_card_new(NULL, seeds[i]);
         const batch b = net_batch(false, 0, 8);
         sw_exec *exec = exec_on("cuda");
         net *a = net_new(false, NULL), *c = net_new(false, NULL);
@@ -97,7 +78,7 @@ static void a_model_is_read_behind_what_was_launched(void)
         end_net(a); /* while it is trained */
         end_net(c);
         sw_exec_destroy(exec);
-        end_card();
+        sw_fake_card_is_well("a test");
     }
 }
 
@@ -106,7 +87,7 @@ static void execs_that_share_a_model_wait_for_each_other(void)
 {
     void *bytes = NULL;
     for (uint64_t lazy = 0; lazy < 3; lazy++) {
-        new_card(NULL, lazy);
+        sw_fake_card_new(NULL, lazy);
         const batch b = net_batch(false, 0, 8);
         sw_exec *execs[] = {exec_on("cuda"), exec_on("cuda")};
         net *n = net_new(false, NULL);
@@ -124,7 +105,7 @@ static void execs_that_share_a_model_wait_for_each_other(void)
         sw_exec_destroy(execs[0]);
         end_net(n);
         sw_exec_destroy(execs[1]);
-        end_card();
+        sw_fake_card_is_well("a test");
     }
 }
 
@@ -145,7 +126,7 @@ static void run_there(void *arg)
 /* A card belongs to each thread that works with it, also where that thread never said so. */
 static void any_thread_can_work_on_any_card(void)
 {
-    new_card(&(sw_fake_card){.cards = 2}, 0);
+    sw_fake_card_new(&(sw_fake_card){.cards = 2}, 0);
     const batch b = net_batch(false, 0, 8);
     sw_exec *execs[] = {exec_as("cuda:1", false), exec_as("cuda:0", true)};
     net *nets[] = {net_new(false, NULL), net_new(false, NULL)};
@@ -167,7 +148,7 @@ static void any_thread_can_work_on_any_card(void)
         end_net(nets[i]);
         sw_exec_destroy(execs[i]);
     }
-    end_card();
+    sw_fake_card_is_well("a test");
 }
 
 typedef struct {
@@ -191,7 +172,7 @@ static void who_waits_for_a_capture_holds_nothing_up(void)
     swi_device *device;
     sw_cuda_queue queue = {0};
     sw_thread *thread = NULL;
-    new_card(NULL, 0);
+    sw_fake_card_new(NULL, 0);
     OK(swi_device_open(&device, "cuda"));
     reader there = {.device = device};
     OK(device->memory.alloc(device, &there.from, 4096));
@@ -210,7 +191,7 @@ static void who_waits_for_a_capture_holds_nothing_up(void)
     device->api->queue_destroy(device->card, &queue);
     device->memory.free(device, there.from);
     swi_device_close(device);
-    end_card();
+    sw_fake_card_is_well("a test");
 }
 
 /* ---- cards that cannot map --------------------------------------------------------------- */
@@ -221,7 +202,7 @@ static void plain_blocks_train_the_same(void)
     void *bytes = NULL;
     for (int plain = 0; plain < 2; plain++)
         for (uint64_t lazy = 0; lazy < 2; lazy++) {
-            new_card(&(sw_fake_card){.cannot_map = plain == 1}, lazy);
+            sw_fake_card_new(&(sw_fake_card){.cannot_map = plain == 1}, lazy);
             sw_exec *exec = exec_on("cuda");
             net *n = net_new(false, NULL);
             for (int step = 0; step < 6; step++) {
@@ -240,7 +221,7 @@ static void plain_blocks_train_the_same(void)
             CU_ASSERT(same_as(n->model, bytes, size));
             end_net(n);
             sw_exec_destroy(exec);
-            end_card();
+            sw_fake_card_is_well("a test");
         }
 }
 
@@ -248,7 +229,7 @@ static void plain_blocks_train_the_same(void)
 
 static void the_figures_of_the_card_add_up(void)
 {
-    new_card(NULL, 0);
+    sw_fake_card_new(NULL, 0);
     const batch b = net_batch(false, 0, 8);
     sw_exec *exec = exec_on("cuda");
     net *n = net_new(false, NULL);
@@ -266,12 +247,13 @@ static void the_figures_of_the_card_add_up(void)
     CU_ASSERT_EQUAL(d.pinned_bytes, pinned.bytes);
     end_net(n);
     sw_exec_destroy(exec);
-    end_card();
+    sw_fake_card_is_well("a test");
 }
 
 static void what_does_not_fit_names_the_card(void)
 {
-    new_card(&(sw_fake_card){.total_bytes = SW_FAKE_CONTEXT_BYTES + ((size_t)32 << 20)}, 0);
+    sw_fake_card_new(&(sw_fake_card){.total_bytes = SW_FAKE_CONTEXT_BYTES + ((size_t)32 << 20)},
+                     0);
     sw_exec *exec = exec_on("cuda");
     net *n = net_new(false, NULL);
     sw_model *big = NULL;
@@ -294,13 +276,13 @@ static void what_does_not_fit_names_the_card(void)
     OK(sw_run(exec, &args));
     end_net(n);
     sw_exec_destroy(exec);
-    end_card();
+    sw_fake_card_is_well("a test");
 }
 
 /* Of the step's own memory nothing is missing: it can run without a graph. */
 static void a_graph_that_does_not_fit_names_the_way_out(void)
 {
-    new_card(NULL, 0);
+    sw_fake_card_new(NULL, 0);
     sw_exec *exec = exec_on("cuda");
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, 8);
@@ -314,7 +296,7 @@ static void a_graph_that_does_not_fit_names_the_way_out(void)
     OK(sw_run(exec, &args));
     end_net(n);
     sw_exec_destroy(exec);
-    end_card();
+    sw_fake_card_is_well("a test");
 }
 
 /* ---- skipped updates --------------------------------------------------------------------- */
@@ -324,7 +306,7 @@ static void a_graph_that_does_not_fit_names_the_way_out(void)
 static void skipped_updates_of_members_are_told(void)
 {
     for (uint64_t lazy = 0; lazy < 2; lazy++) {
-        new_card(NULL, lazy);
+        sw_fake_card_new(NULL, lazy);
         sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
         float pixels[2 * NET_PIXELS] = {0};
         const uint8_t labels[2] = {1, 2};
@@ -359,7 +341,7 @@ static void skipped_updates_of_members_are_told(void)
         for (int m = 0; m < 6; m++)
             end_net(members[m]);
         sw_exec_destroy(exec);
-        end_card();
+        sw_fake_card_is_well("a test");
     }
 }
 

@@ -19,34 +19,16 @@ enum { STEPS = 6, SKIPPED = 3, BROKEN = 700 }; /* BROKEN: cudaErrorIllegalAddres
 static const saved_opts on_card = {.width = 8, .rows = 8, .exec = {.device = "cuda"}};
 static const saved_opts on_cpu = {.width = 8, .rows = 8, .seed = 99};
 
-static sw_fake_counts counted(void)
-{
-    sw_fake_counts c;
-    sw_fake_card_api()->counts(&c);
-    return c;
-}
-
 static saved_run *begin(uint64_t lazy)
 {
-    sw_fake_card_api()->reset(NULL);
-    sw_fake_card_api()->lazy(lazy);
+    sw_fake_card_new(NULL, lazy);
     return saved_run_new(&on_card);
-}
-
-/* Nothing is left of the card, and nothing was wrong. */
-static void all_is_well(void)
-{
-    sw_fake_live live;
-    SW_CHECK(sw_fake_card_api()->violation()[0] == '\0', "%s", sw_fake_card_api()->violation());
-    sw_fake_card_api()->live(&live);
-    CU_ASSERT_EQUAL(live.device_bytes + live.pinned + live.ranges + live.streams + live.events,
-                    0);
 }
 
 static void end(saved_run *r)
 {
     saved_run_end(r);
-    all_is_well();
+    sw_fake_card_is_well("a run");
 }
 
 /* The next step. In step SKIPPED the loss is infinite, and the update is skipped. */
@@ -183,13 +165,13 @@ static void waits_of(bool copies, uint64_t *waits, uint64_t *taking)
     step_on(r);
     OK(sw_checkpoint_save(c, r->step)); /* has taken its memory */
     for (int i = 0; i < STEPS; i++) {
-        const uint64_t before = counted().syncs;
+        const uint64_t before = sw_fake_card_counts().syncs;
         if (copies)
             OK(sw_checkpoint_take(c, r->step)); /* what was taken before is given up */
-        const uint64_t then = counted().syncs;
+        const uint64_t then = sw_fake_card_counts().syncs;
         saved_run_steps(r, 1);
         taking[i] = then - before;
-        waits[i] = counted().syncs - then;
+        waits[i] = sw_fake_card_counts().syncs - then;
         if (copies) { /* the copy may not be given up while it is on its way */
             OK(sw_checkpoint_write(c));
             OK(sw_checkpoint_wait(c));

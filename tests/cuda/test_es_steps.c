@@ -16,27 +16,16 @@ static const char *const noises[] = {"low-rank",  "iid",    "permuted",
                                      "sign-flip", "sparse", "dropout"};
 enum { NOISES = sizeof noises / sizeof *noises };
 
-static sw_fake_counts counted(void)
-{
-    sw_fake_counts c;
-    sw_fake_card_api()->counts(&c);
-    return c;
-}
-
 /* After all that the test destroys. */
 static void all_is_back(void *unused)
 {
-    sw_fake_live l;
     (void)unused;
-    sw_fake_card_api()->live(&l);
-    CU_ASSERT_EQUAL(l.device_bytes + l.ranges + l.pinned + l.streams + l.execs + l.pending, 0);
-    SW_CHECK(counted().violations == 0, "%s", sw_fake_card_api()->violation());
+    sw_fake_card_is_well("a test");
 }
 
 static void begin(void)
 {
-    sw_fake_card_api()->reset(NULL);
-    sw_fake_card_api()->lazy(0);
+    sw_fake_card_new(NULL, 0);
     sw_after(all_is_back, NULL);
 }
 
@@ -124,9 +113,9 @@ static void compare_ways(const data *in, const char *noise)
     sw_exec *cpu = exec_of(NULL, false), *card = exec_of("cuda", true);
     sw_exec *by_op = exec_of("cuda", false);
     const seen want = seen_by(net_of(kind, NULL, noise, cpu), cpu, in, false);
-    const sw_fake_counts before = counted();
+    const sw_fake_counts before = sw_fake_card_counts();
     const seen got = seen_by(net_of(kind, NULL, noise, card), card, in, false);
-    const sw_fake_counts after = counted();
+    const sw_fake_counts after = sw_fake_card_counts();
     const double d = apart(got.fitness[0], want.fitness[0], (size_t)GENERATIONS * EVALUATIONS);
     SW_CHECK(d < 2e-5, "%s, %s: %g apart", es_net_names[kind], noise, d);
     SW_CHECK(after.captures - before.captures == 1 &&
@@ -172,16 +161,16 @@ static void launches_are_those_stated(void)
             args.es = t->es;
             OK(sw_plan(exec, &args, &info));
             evaluate(t, exec, &d, 0, false);
-            const sw_fake_counts one = counted();
+            const sw_fake_counts one = sw_fake_card_counts();
             OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
-            const sw_fake_counts two = counted();
+            const sw_fake_counts two = sw_fake_card_counts();
             SW_CHECK(info.launches > 0 &&
                          sw_fake_all_run(&two) - sw_fake_all_run(&one) == info.launches,
                      "%s, %s: %d launches, %d stated", es_net_names[kind], noises[n],
                      (int)(sw_fake_all_run(&two) - sw_fake_all_run(&one)), (int)info.launches);
             OK(sw_es_plan(t->es, exec, &update));
             OK(sw_es_step(t->es, exec, NULL));
-            const sw_fake_counts three = counted();
+            const sw_fake_counts three = sw_fake_card_counts();
             SW_CHECK(update.launches > 0 &&
                          sw_fake_all_run(&three) - sw_fake_all_run(&two) == update.launches,
                      "%s, %s: an update of %d launches, %d stated", es_net_names[kind],
@@ -287,9 +276,9 @@ static void compare_trainings(const data *in, const char *strategy, const char *
     sw_exec *by_op = exec_of("cuda", false);
     size_t n, m;
     const float *want = trained(in, strategy, noise, cpu, &n);
-    const sw_fake_counts before = counted();
+    const sw_fake_counts before = sw_fake_card_counts();
     const float *got = trained(in, strategy, noise, card, &m);
-    const sw_fake_counts after = counted();
+    const sw_fake_counts after = sw_fake_card_counts();
     CU_ASSERT_EQUAL_FATAL(n, m);
     const double d = apart(got, want, n);
     SW_CHECK(d < 1e-4, "%s, %s: %g apart", es_net_names[kind], noise, d);
@@ -351,9 +340,9 @@ static void a_card_moves_as_the_cpu_does(void)
         size_t n, m;
         sw_exec *by_op = exec_of("cuda", false);
         const float *want = moved(kinds[i], exec_of(NULL, false), &b, &n);
-        const sw_fake_counts before = counted();
+        const sw_fake_counts before = sw_fake_card_counts();
         const float *got = moved(kinds[i], exec_of("cuda", true), &b, &m);
-        CU_ASSERT(counted().graph_launches > before.graph_launches);
+        CU_ASSERT(sw_fake_card_counts().graph_launches > before.graph_launches);
         CU_ASSERT_EQUAL_FATAL(n, m);
         const double d = apart(got, want, n);
         SW_CHECK(d < 1e-4, "%s: %g apart", kinds[i], d);

@@ -16,17 +16,7 @@
 /* A card with a library of products, or without, where all of them are our own. */
 static const sw_fake_api *fresh(uint64_t lazy, bool library)
 {
-    const sw_fake_api *f = sw_fake_card_api();
-    f->reset(&(sw_fake_card){.no_products = !library});
-    f->lazy(lazy);
-    return f;
-}
-
-static void no_violation(const char *what)
-{
-    sw_fake_counts c;
-    sw_fake_card_api()->counts(&c);
-    SW_CHECK(c.violations == 0, "%s: %s", what, sw_fake_card_api()->violation());
+    return sw_fake_card_new(&(sw_fake_card){.no_products = !library}, lazy);
 }
 
 /* ---- steps ------------------------------------------------------------------------------- */
@@ -210,7 +200,7 @@ static sw_scene_end went(const sw_scene *scene, sw_scene_run run, bool library, 
     run.after = look;
     run.context = s;
     const sw_scene_end end = sw_scene_trained(scene, run);
-    no_violation(scene->name);
+    sw_fake_card_is_well(scene->name);
     return end;
 }
 

@@ -93,7 +93,7 @@ static void a_member_is_a_model_that_is_trained_alone(void)
     const sw_feed *feed = small_feed(data, ROWS, 0);
     for (int way = 0; way < 4; way++) {
         double loss[N], mean[N];
-        member_pool_new_card(&(sw_fake_card){.cannot_map = way == 3}, (uint64_t)way);
+        sw_fake_card_new(&(sw_fake_card){.cannot_map = way == 3}, (uint64_t)way);
         member_pool g = member_pool_on("cuda", NULL, way != 2);
         sw_members_args args = member_pool_args(g.member, N, feed);
         args.steps = 2;
@@ -105,7 +105,7 @@ static void a_member_is_a_model_that_is_trained_alone(void)
         CU_ASSERT(mean[0] > 0.0 && mean[0] != loss[0]);
         check_alone(&g, data, NULL, loss, "feed");
         member_pool_end(&g);
-        member_pool_end_card();
+        sw_fake_card_is_well("members");
     }
 }
 
@@ -121,7 +121,7 @@ static void own_inputs_are_those_of_each_member(void)
                 numbers[k][i][j] = (float)sw_dice_below(&dice, 2000) / 1000.0f - 1.0f;
             own[2 * k + i] = (sw_array){SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), numbers[k][i]};
         }
-    member_pool_new_card(NULL, 1);
+    sw_fake_card_new(NULL, 1);
     member_pool g = member_pool_on("cuda", NULL, true);
     sw_members_args args = SW_OPTS(sw_members_args, .members = g.member, .n = N, .inputs = own,
                                    .n_inputs = 2, .own_inputs = 1, .mode = SW_TRAIN);
@@ -130,14 +130,14 @@ static void own_inputs_are_those_of_each_member(void)
     OK(sw_members_metric(g.all, "loss", loss, N));
     check_alone(&g, small_data(SAMPLES), own, loss, "own inputs");
     member_pool_end(&g);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 static void it_is_near_a_member_of_the_cpu(void)
 {
     const sw_feed *feed = member_pool_feed();
     double loss[2][N];
-    member_pool_new_card(NULL, 2);
+    sw_fake_card_new(NULL, 2);
     member_pool g[2] = {member_pool_on("cuda", NULL, true), member_pool_on(NULL, NULL, true)};
     for (int i = 0; i < 2; i++) {
         const sw_members_args args = member_pool_args(g[i].member, N, feed);
@@ -152,7 +152,7 @@ static void it_is_near_a_member_of_the_cpu(void)
     }
     member_pool_end(&g[0]);
     member_pool_end(&g[1]);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 /* Two shapes in one call have the bits that they have in calls of their own. */
@@ -161,7 +161,7 @@ static void groups_run_together(void)
     const sw_feed *feed = member_pool_feed();
     unsigned char *bytes[2][3] = {{NULL}};
     for (int way = 0; way < 2; way++) {
-        member_pool_new_card(NULL, (uint64_t)way);
+        sw_fake_card_new(NULL, (uint64_t)way);
         sw_exec *exec = member_pool_exec("cuda", NULL, true);
         sw_members *all[2] = {member_pool_members(exec, small_new(HIDDEN)),
                               member_pool_members(exec, small_new(HIDDEN + 7))};
@@ -190,14 +190,14 @@ static void groups_run_together(void)
         sw_members_destroy(all[0]);
         sw_members_destroy(all[1]);
         sw_exec_destroy(exec);
-        member_pool_end_card();
+        sw_fake_card_is_well("members");
     }
 }
 
 static void evaluation_changes_no_member(void)
 {
     double loss[N], again[N];
-    member_pool_new_card(NULL, 1);
+    sw_fake_card_new(NULL, 1);
     member_pool g = member_pool_on("cuda", NULL, true);
     sw_members_args args = member_pool_args(g.member, N, member_pool_feed());
     unsigned char *before = member_pool_packed(g.member[3]);
@@ -214,7 +214,7 @@ static void evaluation_changes_no_member(void)
     free(before);
     free(after);
     member_pool_end(&g);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 /* ---- many members ------------------------------------------------------------------------ */
@@ -230,7 +230,7 @@ static void there_can_be_more_members_than_graphs(void)
     const sw_dataset *data = small_data(SAMPLES);
     const sw_feed *feed = small_feed(data, ROWS, 0);
     double loss[N];
-    member_pool_new_card(NULL, 1);
+    sw_fake_card_new(NULL, 1);
     member_pool g = member_pool_on("cuda", NULL, true);
     sw_members_args args = member_pool_args(g.member, N, feed);
     queue_of(g.all)->most_graphs = 3;
@@ -242,7 +242,7 @@ static void there_can_be_more_members_than_graphs(void)
     OK(sw_members_metric(g.all, "loss", loss, N));
     check_alone(&g, data, NULL, loss, "few graphs");
     member_pool_end(&g);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 /* A slot that is taken again, another seed, and a range that has moved are other bindings. */
@@ -251,7 +251,7 @@ static void members_come_and_go(void)
     const sw_feed *feed = member_pool_feed();
     sw_member extra;
     sw_budget *budget = NULL;
-    member_pool_new_card(NULL, 2);
+    sw_fake_card_new(NULL, 2);
     OK(sw_budget_create(&budget, (size_t)1 << 20));
     member_pool g = member_pool_on("cuda", budget, true),
                 plain = member_pool_on("cuda", NULL, false);
@@ -285,7 +285,7 @@ static void members_come_and_go(void)
     member_pool_end(&g);
     member_pool_end(&plain);
     sw_budget_destroy(budget);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 /* A hole before a range that is longer: twice as long (pieces on the card), and hundreds
@@ -296,7 +296,7 @@ static void long_ranges_close_short_holes(void)
     for (int i = 0; i < 2; i++) {
         sw_budget *budget = NULL;
         sw_member hole, member, more;
-        member_pool_new_card(NULL, 1);
+        sw_fake_card_new(NULL, 1);
         OK(sw_budget_create(&budget, (size_t)64 << 20));
         sw_exec *exec = member_pool_exec("cuda", budget, true);
         sw_members *first = member_pool_members(exec, small_new(before[i]));
@@ -317,7 +317,7 @@ static void long_ranges_close_short_holes(void)
         sw_members_destroy(second);
         sw_exec_destroy(exec);
         sw_budget_destroy(budget);
-        member_pool_end_card();
+        sw_fake_card_is_well("members");
     }
 }
 

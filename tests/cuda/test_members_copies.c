@@ -9,7 +9,7 @@ static void copies_are_exact_wherever_they_go(void)
     const sw_feed *feed = member_pool_feed();
     float knob = 0.0f;
     uint64_t steps = 0;
-    member_pool_new_card(NULL, 3);
+    sw_fake_card_new(NULL, 3);
     member_pool g = member_pool_on("cuda", NULL, true), cpu = member_pool_on(NULL, NULL, true);
     sw_members_args args = member_pool_args(g.member, 2, feed);
     OK(sw_members_run(g.all, &args));
@@ -43,14 +43,14 @@ static void copies_are_exact_wherever_they_go(void)
     free(bytes);
     member_pool_end(&g);
     member_pool_end(&cpu);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 /* A model of the card and one of the host; knobs on their way go with the bytes. */
 static void a_member_and_a_model_take_each_other_over(void)
 {
     float knob = 0.0f, x[SMALL_WIDTH], y[SMALL_WIDTH];
-    member_pool_new_card(NULL, 1);
+    sw_fake_card_new(NULL, 1);
     for (int on_card = 0; on_card < 2; on_card++) {
         member_pool g = member_pool_on("cuda", NULL, true);
         sw_exec *host = member_pool_exec(NULL, NULL, true);
@@ -75,13 +75,13 @@ static void a_member_and_a_model_take_each_other_over(void)
         sw_exec_destroy(host);
         member_pool_end(&g);
     }
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 static void what_is_written_is_read(void)
 {
     float x[SMALL_WIDTH] = {1, 2, 3, 4, 5, 6}, y[SMALL_WIDTH];
-    member_pool_new_card(NULL, 1);
+    sw_fake_card_new(NULL, 1);
     member_pool g = member_pool_on("cuda", NULL, true);
     OK(sw_member_write(g.member[2], g.shape->f2.bias, x, sizeof x));
     OK(sw_member_read(g.member[2], g.shape->f2.bias, y, sizeof y));
@@ -90,7 +90,7 @@ static void what_is_written_is_read(void)
     CU_ASSERT(memcmp(x, y, sizeof x) != 0);
     REFUSED(sw_member_knob_set(g.member[0], g.shape->factor, NAN), SW_INVALID, "cannot be");
     member_pool_end(&g);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 /* The same bits as on the CPU, where the bytes were the same. */
@@ -103,7 +103,7 @@ static void a_member_is_resized_as_on_the_cpu(void)
     const sw_resize_opts opts = SW_OPTS(sw_resize_opts, .seed = 5);
     sw_members *wide[2];
     sw_member grown[2];
-    member_pool_new_card(NULL, 1);
+    sw_fake_card_new(NULL, 1);
     member_pool g[2] = {member_pool_on("cuda", NULL, true), member_pool_on(NULL, NULL, true)};
     const sw_members_args some = member_pool_args(g[0].member, 1, member_pool_feed());
     OK(sw_members_run(g[0].all, &some));
@@ -118,7 +118,7 @@ static void a_member_is_resized_as_on_the_cpu(void)
         sw_members_destroy(wide[i]);
         member_pool_end(&g[i]);
     }
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 static const sw_test tests[] = {

@@ -26,7 +26,7 @@ static void a_budget_counts_what_the_card_gives(void)
     sw_members_memory used = SW_OPTS(sw_members_memory);
     size_t lanes = 0;
     for (int plain = 0; plain < 2; plain++) {
-        member_pool_new_card(&(sw_fake_card){.cannot_map = plain != 0}, 1);
+        sw_fake_card_new(&(sw_fake_card){.cannot_map = plain != 0}, 1);
         OK(sw_budget_create(&budget, (size_t)4 << 20));
         member_pool g = member_pool_on("cuda", budget, true);
         sw_members_args args = member_pool_args(g.member, N, feed);
@@ -60,7 +60,7 @@ static void a_budget_counts_what_the_card_gives(void)
         member_pool_end(&g);
         CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
         sw_budget_destroy(budget);
-        member_pool_end_card();
+        sw_fake_card_is_well("members");
     }
 }
 
@@ -69,7 +69,7 @@ static void a_budget_that_is_too_small_says_so(void)
     const sw_feed *feed = member_pool_feed();
     sw_budget *budget = NULL;
     sw_member more;
-    member_pool_new_card(NULL, 0);
+    sw_fake_card_new(NULL, 0);
     small *shape = small_new(HIDDEN);
     size_t bytes = 0;
     OK(sw_model_bytes(shape->model, &bytes));
@@ -84,14 +84,14 @@ static void a_budget_that_is_too_small_says_so(void)
     CU_ASSERT_EQUAL(made, 0);
     member_pool_end(&g);
     sw_budget_destroy(budget);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 static void steps_bring_no_allocation(void)
 {
     double loss[N];
     sw_fake_counts before, after;
-    member_pool_new_card(NULL, 0);
+    sw_fake_card_new(NULL, 0);
     member_pool g = member_pool_on("cuda", NULL, true);
     sw_members_args args = member_pool_args(g.member, N, member_pool_feed());
     args.steps = 3; /* an epoch: the program of its last batch, too */
@@ -112,7 +112,7 @@ static void steps_bring_no_allocation(void)
     CU_ASSERT_EQUAL(after.launches, before.launches);
     CU_ASSERT_EQUAL(after.pageable - before.pageable, 0);
     member_pool_end(&g);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 /* ---- what fails -------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ static void a_member_that_fails_fails_alone(void)
                 (sw_array){SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), numbers[k]};
         }
     numbers[3][7] = NAN;
-    member_pool_new_card(NULL, 1);
+    sw_fake_card_new(NULL, 1);
     member_pool g = member_pool_on("cuda", NULL, true);
     sw_members_destroy(g.all);
     sw_model_destroy(g.shape->model);
@@ -162,7 +162,7 @@ static void a_member_that_fails_fails_alone(void)
     OK(sw_members_status(g.all, ended, N));
     CU_ASSERT_EQUAL(ended[3], SW_OK);
     member_pool_end(&g);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 /* A fault ends the work on the card, as it does for models: that call and all later ones say
@@ -172,7 +172,7 @@ static void a_fault_ends_the_work_on_the_card(void)
     for (int way = 0; way < 3; way++) {
         double loss[N];
         sw_status ended[N];
-        member_pool_new_card(NULL, 1);
+        sw_fake_card_new(NULL, 1);
         member_pool g = member_pool_on("cuda", NULL, true);
         sw_members_args args = member_pool_args(g.member, N, member_pool_feed());
         OK(sw_members_run(g.all, &args));
@@ -231,7 +231,7 @@ static sw_status whole_life(void *feed)
 static void every_allocation_can_fail(void)
 {
     const sw_feed *feed = member_pool_feed();
-    member_pool_new_card(NULL, 0);
+    sw_fake_card_new(NULL, 0);
     OK(whole_life((void *)(uintptr_t)feed));
     uint64_t k = 0, failed = 0;
     for (bool hit = true; hit; k++) {
@@ -248,7 +248,7 @@ static void every_allocation_can_fail(void)
     sw_note("%llu calls, of which %llu fail", (unsigned long long)k,
             (unsigned long long)failed);
     CU_ASSERT(failed > 100 && k - failed < 30);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 static sw_status a_callback(sw_member_view *view, void *user)
@@ -261,7 +261,7 @@ static sw_status a_callback(sw_member_view *view, void *user)
 static void what_is_of_the_cpu_is_refused(void)
 {
     sw_members *none = NULL;
-    member_pool_new_card(NULL, 0);
+    sw_fake_card_new(NULL, 0);
     sw_exec *exec = member_pool_exec("cuda", NULL, true);
     const small *shape = small_new(HIDDEN);
     sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = shape->model,
@@ -282,7 +282,7 @@ static void what_is_of_the_cpu_is_refused(void)
             "sw_checkpoint_put");
     sw_checkpoint_destroy(checkpoint);
     member_pool_end(&g);
-    member_pool_end_card();
+    sw_fake_card_is_well("members");
 }
 
 static const sw_test tests[] = {

@@ -62,24 +62,10 @@ static void take(scene *s)
 /* Nothing is left of the card, and nothing was wrong. */
 static void end(scene *s)
 {
-    sw_fake_live live;
-    sw_heap_stats pinned;
     sw_model_destroy(s->net->model);
     OK(sw_model_create(&s->net->model, "gone"));
     sw_exec_destroy(s->exec);
-    SW_CHECK(sw_fake_card_api()->violation()[0] == '\0', "%s", sw_fake_card_api()->violation());
-    sw_fake_card_api()->live(&live);
-    sw_heap_read(SW_HEAP_PINNED, &pinned);
-    CU_ASSERT_EQUAL(live.device_bytes + live.pinned + live.ranges + live.streams + live.events,
-                    0);
-    CU_ASSERT_EQUAL(pinned.bytes, 0);
-}
-
-static sw_fake_counts counted(void)
-{
-    sw_fake_counts c;
-    sw_fake_card_api()->counts(&c);
-    return c;
+    sw_fake_card_is_well("a scene");
 }
 
 /* ---- what it holds ----------------------------------------------------------------------- */
@@ -178,20 +164,20 @@ static void the_exec_does_not_wait(void)
     run(&s);
     run(&s);
     make(&s);
-    const sw_fake_counts before = counted();
+    const sw_fake_counts before = sw_fake_card_counts();
     take(&s);
-    const sw_fake_counts between = counted();
+    const sw_fake_counts between = sw_fake_card_counts();
     CU_ASSERT_EQUAL(between.syncs, before.syncs);
     CU_ASSERT_EQUAL(between.to_host, before.to_host + 2);
     CU_ASSERT_EQUAL(between.pageable, before.pageable);
     CU_ASSERT_EQUAL(between.host_allocs + between.allocs + between.maps,
                     before.host_allocs + before.allocs + before.maps);
     OK(swi_snapshot_wait(s.snapshot));
-    CU_ASSERT_EQUAL(counted().syncs, before.syncs + 1);
+    CU_ASSERT_EQUAL(sw_fake_card_counts().syncs, before.syncs + 1);
     OK(swi_snapshot_wait(s.snapshot)); /* all is there */
-    CU_ASSERT_EQUAL(counted().syncs, before.syncs + 1);
+    CU_ASSERT_EQUAL(sw_fake_card_counts().syncs, before.syncs + 1);
     swi_snapshot_destroy(s.snapshot);
-    CU_ASSERT_EQUAL(counted().syncs, before.syncs + 1);
+    CU_ASSERT_EQUAL(sw_fake_card_counts().syncs, before.syncs + 1);
     end(&s);
 }
 
@@ -203,13 +189,13 @@ static void a_run_behind_it_does_not_wait_for_it(void)
     for (int i = 0; i < 4; i++)
         run(&s);
     make(&s);
-    const uint64_t first = counted().syncs;
+    const uint64_t first = sw_fake_card_counts().syncs;
     run(&s);
-    const uint64_t plain = counted().syncs - first;
+    const uint64_t plain = sw_fake_card_counts().syncs - first;
     take(&s);
-    const uint64_t then = counted().syncs;
+    const uint64_t then = sw_fake_card_counts().syncs;
     run(&s);
-    CU_ASSERT_EQUAL(counted().syncs - then, plain);
+    CU_ASSERT_EQUAL(sw_fake_card_counts().syncs - then, plain);
     OK(swi_snapshot_wait(s.snapshot));
     swi_snapshot_destroy(s.snapshot);
     end(&s);

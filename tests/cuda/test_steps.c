@@ -16,44 +16,13 @@
 #define OUT_OF_MEMORY 2
 #define LAUNCH_FAILURE 719
 
-static const sw_fake_api *fresh(uint64_t lazy)
-{
-    const sw_fake_api *f = sw_fake_card_api();
-    f->reset(NULL);
-    f->lazy(lazy);
-    return f;
-}
-
-static sw_fake_counts counted(void)
-{
-    sw_fake_counts c;
-    sw_fake_card_api()->counts(&c);
-    return c;
-}
-
-/* All is given back, and nothing was wrong. */
-static void all_is_well(const char *what)
-{
-    sw_fake_live l;
-    sw_fake_card_api()->live(&l);
-    const uint64_t left = l.device_blocks + l.ranges + l.handles + l.pinned + l.streams +
-                          l.events + l.graphs + l.execs + l.blas + l.pending;
-    SW_CHECK(left == 0,
-             "%s leaves %d blocks, %d ranges, %d handles, %d pinned, %d streams, %d events, %d "
-             "graphs, %d executables, %d of blas, %d pending",
-             what, (int)l.device_blocks, (int)l.ranges, (int)l.handles, (int)l.pinned,
-             (int)l.streams, (int)l.events, (int)l.graphs, (int)l.execs, (int)l.blas,
-             (int)l.pending);
-    SW_CHECK(counted().violations == 0, "%s: %s", what, sw_fake_card_api()->violation());
-}
-
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 static void a_device_trains_as_the_cpu_does(void)
 {
     for (int i = 0; i < sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i];
-        fresh(0);
+        sw_fake_card_new(NULL, 0);
         sw_scene_end cpu = sw_scene_trained(s, (sw_scene_run){.steps = 4});
         sw_scene_end card = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
         CU_ASSERT(cpu.n > 0 && cpu.n == card.n);
@@ -61,8 +30,9 @@ static void a_device_trains_as_the_cpu_does(void)
         SW_CHECK(d < 2e-5, "%s: parameters are %g apart", s->name, d);
         SW_CHECK(fabs(card.loss - cpu.loss) < 1e-5, "%s: loss %g, %g", s->name, card.loss,
                  cpu.loss);
-        CU_ASSERT(counted().graph_launches == 3 && counted().captures == 1);
-        all_is_well(s->name);
+        CU_ASSERT(sw_fake_card_counts().graph_launches == 3 &&
+                  sw_fake_card_counts().captures == 1);
+        sw_fake_card_is_well(s->name);
         free(cpu.numbers);
         free(card.numbers);
     }
@@ -73,18 +43,18 @@ static void every_way_to_run_has_the_same_bits(void)
     const sw_scene_run ways[] = {{.no_graphs = true}, {.sync_ops = true}, {.immediate = true}};
     for (int i = 0; i < sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i];
-        fresh(0);
+        sw_fake_card_new(NULL, 0);
         sw_scene_end first = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 4});
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
             sw_scene_run run = ways[w];
             run.device = "cuda";
             run.steps = 4;
-            fresh(0);
+            sw_fake_card_new(NULL, 0);
             sw_scene_end other = sw_scene_trained(s, run);
             SW_CHECK(sw_scene_same_bits(&first, &other), "%s, way %d: %g apart", s->name,
                      (int)w, sw_scene_apart(&first, &other));
-            CU_ASSERT(counted().graph_launches == 0);
-            all_is_well(s->name);
+            CU_ASSERT(sw_fake_card_counts().graph_launches == 0);
+            sw_fake_card_is_well(s->name);
             free(other.numbers);
         }
         free(first.numbers);
@@ -96,15 +66,15 @@ static void late_work_has_the_same_bits(void)
 {
     for (int i = 0; i < sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i];
-        fresh(0);
+        sw_fake_card_new(NULL, 0);
         sw_scene_end first = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
         for (uint64_t seed = 1; seed <= (sw_tests_full() ? 5 : 2); seed++) {
-            fresh(seed);
+            sw_fake_card_new(NULL, seed);
             sw_scene_end late =
                 sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 6});
             SW_CHECK(sw_scene_same_bits(&first, &late), "%s, seed %d: %g apart", s->name,
                      (int)seed, sw_scene_apart(&first, &late));
-            all_is_well(s->name);
+            sw_fake_card_is_well(s->name);
             free(late.numbers);
         }
         free(first.numbers);
@@ -171,13 +141,13 @@ static void look(void *context, sw_exec *exec, const sw_model *model, int step)
     if (step == WARM_FROM - 1) {
         launches_are_those_stated(w->scene, w->plan.launches);
         pointers_are_in_arenas(w->scene, exec, model);
-        w->before = counted();
+        w->before = sw_fake_card_counts();
         w->blocks = sw_heap_blocks();
         w->calls[0] = sw_fake_card_api()->calls("cudaDeviceSynchronize");
     }
     if (step != STEPS - 1)
         return;
-    const sw_fake_counts a = w->before, b = counted();
+    const sw_fake_counts a = w->before, b = sw_fake_card_counts();
     const uint64_t n = STEPS - WARM_FROM;
     CU_ASSERT_EQUAL(sw_heap_blocks(), w->blocks);
     CU_ASSERT(b.allocs == a.allocs && b.frees == a.frees && b.maps == a.maps &&
@@ -201,12 +171,12 @@ static void warm_steps_take_nothing_and_wait_for_nothing(void)
 {
     for (int i = 0; i < 2 * sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i / 2];
-        fresh(0)->reset(&(sw_fake_card){.no_products = i % 2 == 1});
+        sw_fake_card_new(&(sw_fake_card){.no_products = i % 2 == 1}, 0);
         warm w = {.scene = s->name};
         const sw_scene_run run = {
             .device = "cuda", .steps = STEPS, .plan = &w.plan, .after = look, .context = &w};
         CU_ASSERT_EQUAL(sw_scene_train(s, &run, NULL), SW_OK);
-        all_is_well(w.scene);
+        sw_fake_card_is_well(w.scene);
     }
 }
 
@@ -217,13 +187,13 @@ static void a_hundred_replays_need_one_capture(void)
     const char *const scenes[] = {"mlp", "mlp adam", "mlp, sgd by knobs", "mlp, adam by knobs"};
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
         const sw_scene *s = sw_scene_of(scenes[i]);
-        fresh(0);
+        sw_fake_card_new(NULL, 0);
         sw_scene_end cpu = sw_scene_trained(s, (sw_scene_run){.steps = steps, .vary = true});
         sw_scene_end card =
             sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = steps, .vary = true});
         const double d = sw_scene_apart(&card, &cpu);
         SW_CHECK(d < 1e-3, "%s: %g apart", s->name, d);
-        const sw_fake_counts c = counted();
+        const sw_fake_counts c = sw_fake_card_counts();
         CU_ASSERT(c.captures == 1 && c.instantiated == 1);
         CU_ASSERT_EQUAL(c.graph_launches, (uint64_t)steps - 1);
         sw_scene_end still =
@@ -232,7 +202,7 @@ static void a_hundred_replays_need_one_capture(void)
         free(cpu.numbers);
         free(card.numbers);
         free(still.numbers);
-        all_is_well(s->name);
+        sw_fake_card_is_well(s->name);
     }
 }
 
@@ -264,12 +234,12 @@ static void a_card_has_the_arenas_and_nothing_else(void)
 {
     for (int i = 0; i < sw_n_scenes; i++) {
         char name[32];
-        fresh(0);
+        sw_fake_card_new(NULL, 0);
         snprintf(name, sizeof name, "%s", sw_scenes[i].name);
         const sw_scene_run run = {
             .device = "cuda", .steps = 3, .after = weigh, .context = name};
         CU_ASSERT_EQUAL(sw_scene_train(&sw_scenes[i], &run, NULL), SW_OK);
-        all_is_well(name);
+        sw_fake_card_is_well(name);
     }
 }
 
@@ -304,8 +274,7 @@ static void note_failed(void *failed)
 static bool one_failure(const sw_scene *scene, const sw_fake_card *card, bool immediate,
                         uint64_t k, int error, sw_status want)
 {
-    const sw_fake_api *f = fresh(0);
-    f->reset(card);
+    const sw_fake_api *f = sw_fake_card_new(card, 0);
     const uint64_t blocks = sw_heap_blocks();
     sw_scene_end end;
     const char *before = NULL; /* what failed before all was given back */
@@ -329,7 +298,7 @@ static bool one_failure(const sw_scene *scene, const sw_fake_card *card, bool im
         SW_CHECK(status == SW_OK, "nothing fails: %s", sw_last_error());
     SW_CHECK(sw_heap_blocks() == blocks, "call %d, %s: host memory is left", (int)k,
              failed != NULL ? failed : "none");
-    all_is_well(failed != NULL ? failed : "no failure");
+    sw_fake_card_is_well(failed != NULL ? failed : "no failure");
     free(end.numbers);
     return failed != NULL;
 }
@@ -367,7 +336,7 @@ static void every_kernel_fails_once(void)
     const uint64_t step = sw_tests_full() ? 1 : 19;
     for (uint64_t lazy = 0; lazy < 2; lazy++)
         for (uint64_t k = 0;; k += step) {
-            const sw_fake_api *f = fresh(lazy);
+            const sw_fake_api *f = sw_fake_card_new(NULL, lazy);
             const uint64_t blocks = sw_heap_blocks();
             sw_scene_end end;
             const sw_scene_run run = {.device = "cuda", .steps = 3};
@@ -377,7 +346,7 @@ static void every_kernel_fails_once(void)
             SW_CHECK(status == (failed ? SW_DEVICE : SW_OK), "work %d: %s, %s", (int)k,
                      sw_status_name(status), sw_last_error());
             CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
-            all_is_well("failed work");
+            sw_fake_card_is_well("failed work");
             free(end.numbers);
             if (!failed) {
                 CU_ASSERT(k > 50);
@@ -398,7 +367,7 @@ static void fail_then_go_on(void *context, sw_exec *exec, const sw_model *model,
 
 static void a_fault_stays(void)
 {
-    fresh(0);
+    sw_fake_card_new(NULL, 0);
     int steps = 0;
     sw_scene_end end;
     const sw_scene_run run = {
@@ -406,8 +375,8 @@ static void a_fault_stays(void)
     CU_ASSERT_EQUAL(sw_scene_train(sw_scene_of("mlp"), &run, &end), SW_DEVICE);
     CU_ASSERT_EQUAL(steps, 2);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "cudaGraphLaunch"));
-    all_is_well("a fault");
-    fresh(0); /* another card, another exec */
+    sw_fake_card_is_well("a fault");
+    sw_fake_card_new(NULL, 0); /* another card, another exec */
     end = sw_scene_trained(sw_scene_of("mlp"), (sw_scene_run){.device = "cuda", .steps = 2});
     free(end.numbers);
 }
@@ -416,11 +385,11 @@ static void a_fault_stays(void)
 
 static sw_status on_card(const sw_fake_card *card)
 {
-    const sw_fake_api *f = fresh(0);
+    const sw_fake_api *f = sw_fake_card_new(NULL, 0);
     const sw_scene_run run = {.device = "cuda", .steps = 2};
     f->reset(card);
     const sw_status status = sw_scene_train(sw_scene_of("mlp"), &run, NULL);
-    all_is_well("a card");
+    sw_fake_card_is_well("a card");
     return status;
 }
 
@@ -454,17 +423,17 @@ static void cards_are_refused_in_one_line(void)
 static void cards_without_mapping_have_the_same_bits(void)
 {
     for (int i = 0; i < sw_n_scenes; i++) {
-        fresh(0);
+        sw_fake_card_new(NULL, 0);
         sw_scene_end first =
             sw_scene_trained(&sw_scenes[i], (sw_scene_run){.device = "cuda", .steps = 3});
-        CU_ASSERT(counted().maps > 0 && counted().allocs == 0);
-        const sw_fake_api *f = fresh(0);
+        CU_ASSERT(sw_fake_card_counts().maps > 0 && sw_fake_card_counts().allocs == 0);
+        const sw_fake_api *f = sw_fake_card_new(NULL, 0);
         f->reset(&(sw_fake_card){.cannot_map = true});
         sw_scene_end other =
             sw_scene_trained(&sw_scenes[i], (sw_scene_run){.device = "cuda", .steps = 3});
-        CU_ASSERT(counted().maps == 0 && counted().allocs > 0);
+        CU_ASSERT(sw_fake_card_counts().maps == 0 && sw_fake_card_counts().allocs > 0);
         CU_ASSERT(sw_scene_same_bits(&first, &other));
-        all_is_well(sw_scenes[i].name);
+        sw_fake_card_is_well(sw_scenes[i].name);
         free(first.numbers);
         free(other.numbers);
     }
@@ -473,13 +442,13 @@ static void cards_without_mapping_have_the_same_bits(void)
 static void a_second_card_has_the_same_bits(void)
 {
     const sw_scene *s = sw_scene_of("mlp");
-    const sw_fake_api *f = fresh(0);
+    const sw_fake_api *f = sw_fake_card_new(NULL, 0);
     f->reset(&(sw_fake_card){.cards = 2});
     sw_scene_end first = sw_scene_trained(s, (sw_scene_run){.device = "cuda:0", .steps = 3});
     sw_scene_end second = sw_scene_trained(s, (sw_scene_run){.device = "cuda:1", .steps = 3});
     CU_ASSERT(sw_scene_same_bits(&first, &second));
-    CU_ASSERT_EQUAL(counted().legacy, 0);
-    all_is_well("two cards");
+    CU_ASSERT_EQUAL(sw_fake_card_counts().legacy, 0);
+    sw_fake_card_is_well("two cards");
     const sw_scene_run third = {.device = "cuda:2", .steps = 1};
     CU_ASSERT_EQUAL(sw_scene_train(s, &third, NULL), SW_DEVICE);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "cuda:2"));
@@ -508,14 +477,14 @@ static void threads_share_a_card(void)
 {
     const char *const scenes[] = {"mlp", "lenet5"};
     sw_scene_end alone[2];
-    fresh(0);
+    sw_fake_card_new(NULL, 0);
     for (int i = 0; i < 2; i++)
         alone[i] = sw_scene_trained(sw_scene_of(scenes[i]),
                                     (sw_scene_run){.device = "cuda", .steps = 4});
     for (uint64_t lazy = 0; lazy < 6; lazy += 2) {
         worker workers[4] = {0};
         pthread_t threads[4];
-        fresh(lazy);
+        sw_fake_card_new(NULL, lazy);
         for (int i = 0; i < 4; i++) {
             workers[i].scene = sw_scene_of(scenes[i % 2]);
             CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
@@ -526,7 +495,7 @@ static void threads_share_a_card(void)
             CU_ASSERT(sw_scene_same_bits(&workers[i].end, &alone[i % 2]));
             free(workers[i].end.numbers);
         }
-        all_is_well("four threads");
+        sw_fake_card_is_well("four threads");
     }
     free(alone[0].numbers);
     free(alone[1].numbers);
@@ -535,13 +504,13 @@ static void threads_share_a_card(void)
 static void tf32_is_only_where_it_is_asked_for(void)
 {
     const sw_scene *s = sw_scene_of("mlp");
-    fresh(0);
+    sw_fake_card_new(NULL, 0);
     sw_scene_end plain = sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 3});
     sw_scene_end rounded =
         sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 3, .tf32 = true});
     const double d = sw_scene_apart(&rounded, &plain);
     SW_CHECK(d > 1e-6 && d < 1e-2, "%g apart", d);
-    all_is_well("TF32");
+    sw_fake_card_is_well("TF32");
     free(plain.numbers);
     free(rounded.numbers);
 }
