@@ -1,7 +1,7 @@
 /* A snapshot of PyTorch as a timeline: its frames, its events, its file. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/address_space.h"
-#include "profiler/inspect/replan/trace_roles.h"
+#include "profiler/inspect/replan/trace.h"
 #include "profiler/inspect/snapshot.h"
 #include "profiler/inspect/values.h"
 #include <stdio.h>
@@ -705,16 +705,16 @@ sw_status snapshot_number(const char *path, value of, const char *where, uint64_
             where, (unsigned long long)index, key, (long long)most, v == 0 ? "nothing" : got);
 }
 
-sw_status snapshot_block_request(const char *path, value block, uint64_t index, int64_t most,
+sw_status snapshot_block_request(const char *path, value of, uint64_t index, int64_t most,
                                  int64_t *bytes, value *frames)
 {
-    const value latest = value_item(value_at(block, "history"), 0);
-    const bool said = value_kind_of(value_at(block, "requested_size")) == VALUE_INT;
-    *frames = value_at(block, "frames");
+    const value latest = value_item(value_at(of, "history"), 0);
+    const bool said = value_kind_of(value_at(of, "requested_size")) == VALUE_INT;
+    *frames = value_at(of, "frames");
     if (latest != 0 && *frames == 0)
         *frames = value_at(latest, "frames");
     if (latest != 0 && !said)
         return snapshot_number(path, latest, "block", index, "real_size", most, bytes);
-    return snapshot_number(path, block, "block", index, said ? "requested_size" : "size", most,
+    return snapshot_number(path, of, "block", index, said ? "requested_size" : "size", most,
                            bytes);
 }

@@ -2,7 +2,7 @@
 #include "tests/snapshot/files.h"
 #include "tests/snapshot/plain_allocator.h"
 #include "tests/support/suite.h"
-#include "profiler/inspect/replan/trace_replay.h"
+#include "profiler/inspect/replan/replan.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,337 @@
-/* From a profile to a population. */
-#include "profiler/inspect/population/population_take.h"
+/* The profile of a population, record by record. */
 #include "alloc/base/mem.h"
+#include "profiler/inspect/population/population_view.h"
 #include "profiler/record/utf8.h"
+#include <math.h>
 #include <string.h>
+
+/* ---- records ----------------------------------------------------------------------------- */
+
+#define MOST_LANES 65536
+
+/* ---- small parts ------------------------------------------------------------------------- */
+
+static sw_status interned(population_reader *r, const profile_position *at, value o,
+                          const char *key, const char **out)
+{
+    const char *text;
+    SW_TRY(profile_borrow_text(at, o, key, &text));
+    return sw_timeline_string(r->p->timeline, out, text);
+}
+
+static sw_status need_u32(const profile_position *at, const char *key, uint32_t *out)
+{
+    uint64_t x;
+    SW_TRY(profile_need_u64(at, at->record, key, &x));
+    if (x >= UINT32_MAX)
+        return profile_wrong(at, key, "in range");
+    *out = (uint32_t)x;
+    return SW_OK;
+}
+
+/* Null and what is missing: NaN. */
+static sw_status real_of(const profile_position *at, value o, const char *key, double *out)
+{
+    const value x = value_at(o, key);
+    *out = value_is_number(x) ? value_real(x) : (double)NAN;
+    return x == 0 || value_is_null(x) || value_is_number(x)
+               ? SW_OK
+               : profile_wrong(at, key, "a number");
+}
+
+static sw_status grow(void **list, uint32_t *cap, uint32_t n, size_t size)
+{
+    SW_TRY(sw_heap_reserve(list, SW_HEAP_PROFILE, cap, n, size));
+    return SW_OK;
+}
+
+static bool add_up(uint64_t *sum, uint64_t more)
+{
+    return !__builtin_add_overflow(*sum, more, sum);
+}
+
+/* ---- shapes ------------------------------------------------------------------------------ */
+
+static sw_status take_tensor(population_reader *r, const profile_position *at, value o,
+                             population_shape *s, uint64_t *sum)
+{
+    const char *layer, *role;
+    uint64_t bytes, padding;
+    if (!value_is_dict(o))
+        return profile_wrong(at, "values", "a list of values");
+    SW_TRY(interned(r, at, o, "layer", &layer));
+    SW_TRY(interned(r, at, o, "role", &role));
+    SW_TRY(profile_need_u64(at, o, "bytes", &bytes));
+    SW_TRY(profile_need_u64(at, o, "padding", &padding));
+    if (!add_up(&bytes, padding) || !add_up(sum, bytes))
+        return profile_wrong(at, "bytes", "in range");
+    s->kind[population_kind_of(role)] += bytes;
+    return population_add(&s->parts, layer, role, bytes);
+}
+
+/* The program of the shape with the largest step arena. */
+static sw_status find_highest(population_reader *r, const profile_position *at,
+                              population_shape *s)
+{
+    const value list = value_at(at->record, "programs");
+    const sw_timeline *t = r->p->timeline;
+    uint64_t exec, most = 0;
+    SW_TRY(profile_get_in(at, at->record, "exec", UINT32_MAX, 0, &exec));
+    if (!value_is_list(list))
+        return profile_wrong(at, "programs", "a list of numbers");
+    for (uint64_t i = 0; i < value_count(list); i++) {
+        uint64_t id;
+        uint32_t k = t->n_programs;
+        if (!value_whole(value_item(list, i), &id))
+            return profile_wrong(at, "programs", "a list of numbers");
+        while (k > 0 && t->programs[k - 1].key != (exec << 32 | id))
+            k--;
+        if (k == 0)
+            return profile_damaged(at, "a shape has a program without a plan");
+        if (s->highest == SW_TL_NONE || t->programs[k - 1].arena_bytes > most) {
+            s->highest = k - 1;
+            most = t->programs[k - 1].arena_bytes;
+        }
+    }
+    return SW_OK;
+}
+
+static sw_status fill_shape(population_reader *r, const profile_position *at,
+                            population_shape *s)
+{
+    uint64_t number, sum = 0;
+    const value values = value_at(at->record, "values");
+    SW_TRY(profile_need_u64(at, at->record, "shape", &number));
+    if (number != r->p->n_shapes)
+        return profile_wrong(at, "shape", "the number of the next shape");
+    SW_TRY(interned(r, at, at->record, "name", &s->name));
+    SW_TRY(profile_need_u64(at, at->record, "member_bytes", &s->member_bytes));
+    SW_TRY(profile_get_u64(at, at->record, "batch_bytes", 0, &s->batch_bytes));
+    if (!value_is_list(values))
+        return profile_wrong(at, "values", "a list of values");
+    for (uint64_t i = 0; i < value_count(values); i++)
+        SW_TRY(take_tensor(r, at, value_item(values, i), s, &sum));
+    if (sum != s->member_bytes)
+        return profile_damaged(at, "the tensors of a member do not add up to member_bytes");
+    return find_highest(r, at, s);
+}
+
+static sw_status population_take_shape(population_reader *r, const profile_position *at)
+{
+    population *p = r->p;
+    void *list = p->shapes;
+    population_shape s = {.highest = SW_TL_NONE};
+    SW_TRY(grow(&list, &p->cap_shapes, p->n_shapes + 1, sizeof s));
+    p->shapes = list;
+    const sw_status status = fill_shape(r, at, &s);
+    if (status != SW_OK) {
+        population_parts_free(&s.parts);
+        return status;
+    }
+    p->shapes[p->n_shapes++] = s;
+    return SW_OK;
+}
+
+/* ---- members ----------------------------------------------------------------------------- */
+
+/* The hyper-parameters are those of the first member. */
+static sw_status take_names(population_reader *r, const profile_position *at)
+{
+    population *p = r->p;
+    const value values = value_at(at->record, "values");
+    const char **names;
+    if (p->names != NULL)
+        return SW_OK;
+    if (!value_is_dict(values) || value_count(values) > 4096)
+        return profile_wrong(at, "values", "an object");
+    const uint32_t n = (uint32_t)value_count(values);
+    SW_TRY(sw_timeline_alloc(p->timeline, &names, n + 1, sizeof(char *)));
+    for (uint32_t i = 0; i < n; i++)
+        SW_TRY(sw_timeline_string(p->timeline, &names[i], value_key(values, i)));
+    p->names = names;
+    p->n_names = n;
+    return SW_OK;
+}
+
+static sw_status fill_member(population_reader *r, const profile_position *at,
+                             population_member *m)
+{
+    const population *p = r->p;
+    uint64_t donor;
+    SW_TRY(need_u32(at, "member", &m->member));
+    SW_TRY(need_u32(at, "shape", &m->shape));
+    SW_TRY(profile_need_u64(at, at->record, "step", &m->step));
+    SW_TRY(profile_get_u64(at, at->record, "seed", 0, &m->seed));
+    SW_TRY(interned(r, at, at->record, "place", &m->place));
+    SW_TRY(interned(r, at, at->record, "status", &m->status));
+    SW_TRY(profile_need_u64(at, at->record, "range_bytes", &m->range_bytes));
+    SW_TRY(profile_get_u64(at, at->record, "waiting_bytes", 0, &m->waiting_bytes));
+    SW_TRY(profile_get_u64(at, at->record, "kept_bytes", 0, &m->kept_bytes));
+    SW_TRY(real_of(at, at->record, "score", &m->score));
+    SW_TRY(real_of(at, at->record, "loss", &m->loss));
+    SW_TRY(real_of(at, at->record, "train_loss", &m->train_loss));
+    SW_TRY(profile_get_in(at, at->record, "donor", p->members - 1, UINT64_MAX, &donor));
+    m->donor = donor == UINT64_MAX ? -1 : (int64_t)donor;
+    m->resident = strcmp(m->place, "resident") == 0;
+    if (m->member != r->open.n || m->member >= p->members)
+        return profile_wrong(at, "member", "the number of the next member");
+    if (m->shape >= p->n_shapes)
+        return profile_damaged(at, "a member has a shape that is not in the file");
+    if (m->range_bytes != (m->resident ? p->shapes[m->shape].member_bytes : 0))
+        return profile_wrong(at, "range_bytes", "those of a member of its shape");
+    return SW_OK;
+}
+
+/* The members of a turn come by their numbers, and its total after them. */
+static sw_status open_turn(population_reader *r, const profile_position *at)
+{
+    uint64_t turn;
+    SW_TRY(profile_need_u64(at, at->record, "turn", &turn));
+    if (r->opened && turn != r->open.turn)
+        return profile_wrong(at, "turn", "that of the member before");
+    if (turn <= r->p->last_turn)
+        return profile_wrong(at, "turn", "later than the turn before");
+    r->open.turn = turn;
+    r->open.line = r->opened ? r->open.line : at->line;
+    r->opened = true;
+    return SW_OK;
+}
+
+static sw_status population_take_member(population_reader *r, const profile_position *at)
+{
+    population_turn *t = &r->open;
+    void *list = t->at, *values = t->values;
+    population_member m = {0};
+    SW_TRY(open_turn(r, at));
+    SW_TRY(take_names(r, at));
+    SW_TRY(fill_member(r, at, &m));
+    const uint32_t n = r->p->n_names;
+    if (n > 0 && (uint64_t)(t->n + 1) * n >= UINT32_MAX)
+        return profile_wrong(at, "member", "in range");
+    SW_TRY(grow(&list, &t->cap, t->n + 1, sizeof m));
+    t->at = list;
+    SW_TRY(grow(&values, &t->cap_values, (t->n + 1) * n, sizeof *t->values));
+    t->values = values;
+    for (uint32_t i = 0; i < n; i++)
+        SW_TRY(real_of(at, value_at(at->record, "values"), r->p->names[i],
+                       &t->values[(size_t)t->n * n + i]));
+    t->at[t->n++] = m;
+    return SW_OK;
+}
+
+/* ---- turns ------------------------------------------------------------------------------- */
+
+static void population_free_turn(population_turn *t)
+{
+    sw_heap_free(t->at, SW_HEAP_PROFILE, t->cap * sizeof *t->at);
+    sw_heap_free(t->values, SW_HEAP_PROFILE, t->cap_values * sizeof *t->values);
+    *t = (population_turn){0};
+}
+
+static sw_status fill_turn(const population_reader *r, const profile_position *at,
+                           population_turn *t)
+{
+    uint64_t members, measured, sum = 0, live = 0;
+    const struct {
+        const char *key;
+        uint64_t *to;
+    } all[] = {{"members", &members},
+               {"measured_bytes", &measured},
+               {"step", &t->step},
+               {"lanes", &t->lanes},
+               {"step_bytes", &t->step_bytes},
+               {"batch_bytes", &t->batch_bytes},
+               {"range_bytes", &t->range_bytes},
+               {"live_bytes", &t->live_bytes},
+               {"predicted_bytes", &t->predicted_bytes},
+               {"outside_bytes", &t->outside_bytes}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        SW_TRY(profile_need_u64(at, at->record, all[i].key, all[i].to));
+    if (members != t->n || members != r->p->members)
+        return profile_damaged(at, "a turn lacks records of members");
+    for (uint32_t i = 0; i < t->n; i++)
+        if (!add_up(&live, t->at[i].range_bytes))
+            return profile_wrong(at, "live_bytes", "in range");
+    if (live != t->live_bytes || live > t->range_bytes)
+        return profile_wrong(at, "live_bytes", "what the members of the turn have");
+    if (!add_up(&sum, t->step_bytes) || !add_up(&sum, t->batch_bytes) ||
+        !add_up(&sum, t->range_bytes) || sum != measured)
+        return profile_wrong(at, "measured_bytes", "the sum of its parts");
+    if (t->lanes == 0 || t->lanes > MOST_LANES)
+        return profile_wrong(at, "lanes", "in range");
+    return SW_OK;
+}
+
+/* A copy descends from whom its donor descends from. The second half of the list is scratch. */
+static sw_status follow_copies(population_reader *r)
+{
+    population *p = r->p;
+    const uint64_t *of = r->want->turn;
+    const population_turn *t = &r->open;
+    const uint64_t first = of[0] < of[1] ? of[0] : of[1], last = of[0] < of[1] ? of[1] : of[0];
+    if (first == 0 || t->turn < first || t->turn > last)
+        return SW_OK;
+    if (t->turn == first) {
+        SW_TRY(sw_timeline_alloc(p->timeline, &p->origin, 2 * (size_t)t->n, sizeof *p->origin));
+        for (uint32_t k = 0; k < t->n; k++)
+            p->origin[k] = k;
+    }
+    if (t->turn == first || p->origin == NULL)
+        return SW_OK;
+    uint32_t *before = p->origin + t->n;
+    memcpy(before, p->origin, t->n * sizeof *before);
+    for (uint32_t k = 0; k < t->n; k++) {
+        const int64_t donor = t->at[k].donor;
+        p->copies += donor >= 0;
+        p->origin[k] = before[donor >= 0 ? (uint32_t)donor : k];
+    }
+    return SW_OK;
+}
+
+static bool asked_for(const population_reader *r, uint64_t turn)
+{
+    const population_want *w = r->want;
+    return w->all || turn == w->turn[0] || turn == w->turn[1];
+}
+
+/* It takes the place of the turn before where that was the last so far, and nothing more. */
+static sw_status keep_turn(population_reader *r)
+{
+    population *p = r->p;
+    void *list = p->turns;
+    if (p->n_turns > 0 && !asked_for(r, p->turns[p->n_turns - 1].turn)) {
+        const population_turn before = p->turns[p->n_turns - 1];
+        p->turns[p->n_turns - 1] = r->open;
+        r->open = before;
+    } else {
+        SW_TRY(grow(&list, &p->cap_turns, p->n_turns + 1, sizeof *p->turns));
+        p->turns = list;
+        p->turns[p->n_turns++] = r->open;
+        r->open = (population_turn){0};
+    }
+    r->open.n = 0;
+    r->opened = false;
+    return SW_OK;
+}
+
+static sw_status population_take_turn(population_reader *r, const profile_position *at)
+{
+    population *p = r->p;
+    SW_TRY(open_turn(r, at));
+    SW_TRY(fill_turn(r, at, &r->open));
+    const uint64_t turn = r->open.turn, bytes = population_measured(&r->open);
+    SW_TRY(follow_copies(r));
+    SW_TRY(keep_turn(r));
+    p->first_turn = p->seen_turns++ == 0 ? turn : p->first_turn;
+    p->last_turn = turn;
+    if (bytes > p->peak_bytes) {
+        p->peak_bytes = bytes;
+        p->peak_turn = turn;
+    }
+    return SW_OK;
+}
+
+/* ---- the file ---------------------------------------------------------------------------- */
 
 static sw_status take_header(population_reader *r, const profile_position *at)
 {

@@ -120,8 +120,6 @@ typedef struct {
     uint32_t peak_op; /* index */
     population_parts holders;
 } population_step;
-SW_MUST_USE sw_status population_step_of(population_step *out, population *p,
-                                         const sw_tl_program *program);
 
 /* A row of what the budget holds. */
 typedef struct {
@@ -136,11 +134,6 @@ typedef struct {
     uint32_t n, cap;
     uint64_t sum; /* of all rows: population_measured of the turn */
 } population_rows;
-/* Every byte of the turn's budget, in the order member by member, free ranges, lane by lane. A
- * lane's step arena is shown as the shape with the highest step uses it. */
-SW_MUST_USE sw_status population_attribute(population_rows *out, population *p,
-                                           const population_turn *turn);
-void population_rows_free(population_rows *rows);
 
 /* ---- output ------------------------------------------------------------------------------ */
 
@@ -167,10 +160,6 @@ SW_MUST_USE sw_status population_html(population *p,
                                       void *context);
 
 /* Between the files. */
-SW_MUST_USE sw_status population_print_member(population *p, uint32_t member,
-                                              population_format format, const report_tail *more,
-                                              const report_style *style);
-void population_print_parts(const population_shape *shape, const report_style *style);
 void population_print_step(const population_step *step, const sw_tl_program *program,
                            const report_style *style);
 void population_put_parts(sw_json *j, const char *key, const population_parts *parts);

@@ -3,6 +3,7 @@
 #define STEPWELL_POPULATION_VIEW_H
 
 #include "profiler/inspect/population/population_report.h"
+#include "profiler/inspect/profile_read.h"
 #include "profiler/inspect/report/print.h"
 
 /* A turn of a population, and what is shown of it. */
@@ -26,5 +27,25 @@ uint64_t population_members_of(const population_view *v, uint32_t shape);
 
 void population_print_text(const population_view *v);
 SW_MUST_USE sw_status population_print_json(const population_view *v);
+
+/* Between the files that compare two turns. */
+
+enum { POPULATION_NOTE_BYTES = 512 };
+
+typedef struct {
+    const population_pair *pair;
+    uint32_t n;                                       /* members of the larger side */
+    char note[POPULATION_NOTE_BYTES], shapes[2 * 48]; /* of the latest row */
+} population_pair_view;
+
+/* Between the files that read a population: one record becomes part of it. */
+
+typedef struct {
+    population *p;
+    const population_want *want;
+    population_turn open; /* the turn whose members come */
+    bool opened;
+    uint64_t good; /* lines that were taken */
+} population_reader;
 
 #endif

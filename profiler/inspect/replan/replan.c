@@ -1,8 +1,380 @@
-/* The questions, one after another. */
-#include "profiler/inspect/replan/replan.h"
+/* A trace, run through the caching allocator and planned again. */
+#include "alloc/base/error.h"
 #include "alloc/base/mem.h"
+#include "profiler/inspect/replan/caching.h"
+#include "profiler/inspect/replan/number_map.h"
+#include "profiler/inspect/replan/replan.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- what the allocator has where -------------------------------------------------------- */
+
+/* How large a block can become by mapping what follows. */
+static uint64_t expandable_bytes(const caching_allocator *a, uint32_t i)
+{
+    const block *b = &a->blocks[i];
+    const bool grows = b->next != NONE && a->blocks[b->next].state == CACHING_UNMAPPED;
+    return b->bytes + (grows ? a->blocks[b->next].bytes : 0);
+}
+
+static uint32_t best_of(const caching_allocator *a, const lane *of, uint64_t bytes)
+{
+    const caching_settings *s = &a->settings;
+    uint32_t i = blocks_least(a, of->root, bytes);
+    if (i == NONE)
+        return NONE;
+    if (a->blocks[i].expandable && s->expandable) {
+        uint32_t next = blocks_next_larger(a, i);
+        while (a->blocks[i].expandable && next != NONE &&
+               expandable_bytes(a, next) < expandable_bytes(a, i)) {
+            i = next;
+            next = blocks_next_larger(a, i);
+        }
+    } else {
+        while (i != NONE && a->blocks[i].expandable)
+            i = blocks_next_larger(a, i);
+    }
+    if (i == NONE || (bytes < s->max_split_bytes && a->blocks[i].bytes >= s->max_split_bytes) ||
+        (bytes >= s->max_split_bytes && a->blocks[i].bytes >= bytes + s->max_rounding_bytes))
+        return NONE;
+    return i;
+}
+
+static bool has_room(const caching_allocator *a, uint32_t i, uint64_t bytes)
+{
+    uint64_t room = 0;
+    for (; i != NONE && room < bytes; i = a->blocks[i].next) {
+        if (a->blocks[i].state != CACHING_FREE && a->blocks[i].state != CACHING_UNMAPPED)
+            break;
+        room += a->blocks[i].bytes;
+    }
+    return room >= bytes;
+}
+
+/* A block that the search refuses for its size may still be where an expandable segment grows
+ * first: the free block before the lowest addresses without memory that have room. It is taken
+ * whole as it is, where it is large enough. */
+static uint32_t where_it_grows(const caching_allocator *a, const lane *of, uint64_t bytes)
+{
+    for (uint32_t i = of->head; i != NONE; i = a->blocks[i].next) {
+        if (a->blocks[i].state != CACHING_UNMAPPED)
+            continue;
+        const uint32_t prev = a->blocks[i].prev;
+        const uint32_t from = prev != NONE && a->blocks[prev].state == CACHING_FREE ? prev : i;
+        if (!has_room(a, from, bytes))
+            continue;
+        return a->blocks[from].state == CACHING_FREE && a->blocks[from].bytes >= bytes ? from
+                                                                                       : NONE;
+    }
+    return NONE;
+}
+
+sw_status caching_find(caching_allocator *a, uint64_t stream, uint64_t pool, uint64_t requested,
+                       uint64_t *out)
+{
+    uint32_t of;
+    const uint64_t bytes = caching_round(&a->settings, requested);
+    SW_TRY(blocks_lane(a, (caching_lane){stream, pool, bytes <= CACHING_SMALL_BYTES}, &of));
+    const lane *l = &a->lanes[of];
+    uint32_t i = best_of(a, l, bytes);
+    if (i == NONE && l->fresh != NONE && a->blocks[l->fresh].bytes >= bytes)
+        i = l->fresh;
+    if (i == NONE && a->settings.expandable && a->settings.max_split_bytes != UINT64_MAX)
+        i = where_it_grows(a, l, bytes);
+    *out = i == NONE ? 0 : a->blocks[i].address;
+    return SW_OK;
+}
+
+static uint32_t free_at(const caching_allocator *a, uint64_t address)
+{
+    const uint32_t i = blocks_at(a, address);
+    return i != NONE && a->blocks[i].state == CACHING_FREE ? i : NONE;
+}
+
+/* Whether the free block at `address` is what a request to the device yields for that stream
+ * and size: the latest segment of its lane, a block with the memory that was mapped at `mapped`
+ * (0: none was), or one that an expandable segment need not grow for. */
+static bool caching_is_new(const caching_allocator *a, uint64_t address, uint64_t stream,
+                           uint64_t requested, uint64_t mapped)
+{
+    const uint32_t i = free_at(a, address);
+    const uint64_t bytes = caching_round(&a->settings, requested);
+    const block *b = &a->blocks[i];
+    if (i == NONE || b->bytes < bytes)
+        return false;
+    const lane *of = &a->lanes[b->lane];
+    if (of->key.stream != stream || of->key.small != (bytes <= CACHING_SMALL_BYTES))
+        return false;
+    return of->fresh == i || (mapped != 0 && b->expandable && mapped - address < b->bytes) ||
+           (a->settings.expandable && where_it_grows(a, of, bytes) == i);
+}
+
+/* Whether the block that begins there was freed and waits for other streams. */
+static bool caching_is_pending(const caching_allocator *a, uint64_t address)
+{
+    const uint32_t i = blocks_at(a, address);
+    return i != NONE && a->blocks[i].state == CACHING_PENDING;
+}
+
+/* The pool of the free block that begins there; false: none does. */
+static bool caching_pool_at(const caching_allocator *a, uint64_t address, uint64_t *out)
+{
+    const uint32_t i = free_at(a, address);
+    if (i == NONE)
+        return false;
+    *out = a->lanes[a->blocks[i].lane].key.pool;
+    return true;
+}
+
+/* ---- the allocator, held against the trace ----------------------------------------------- */
+
+typedef struct {
+    snapshot_trace *t;
+    caching_allocator *a;
+    replay_proof *proof;
+    uint64_t stream, pool; /* of the latest request */
+    bool small;
+    bool asked;        /* there was one */
+    bool freed;        /* since then a free completed */
+    bool late;         /* since then one did that had waited, or may have */
+    uint64_t mapped;   /* since then memory was mapped here; 0: none was */
+    number_map unsure; /* by address: how many times 512 bytes a block may be larger */
+    uint64_t rests;    /* the sum of it */
+} replay;
+
+/* ---- before the trace -------------------------------------------------------------------- */
+
+/* The gap after a block of unknown end, up to the next one or the segment's end, is a rest of
+ * it where it is too small for a free block; of a larger gap, a part may be. */
+static sw_status place_block(replay *r, const trace_segment *in, const trace_block *b,
+                             const trace_block *next)
+{
+    const uint64_t end = in->address + in->bytes, from = b->address + b->bytes;
+    const uint64_t limit = next != NULL && next->address < end ? next->address : end;
+    const bool sure = b->kept || in->small || in->expandable;
+    const uint64_t behind = sure || limit <= from ? 0 : limit - from;
+    const caching_settings *set = &r->t->settings;
+    const uint64_t most =
+        b->bytes < set->max_split_bytes ? CACHING_SMALL_BYTES : set->max_rounding_bytes;
+    const bool rest = behind <= most;
+    SW_TRY(caching_place(r->a, in->address, b->address, b->bytes + (rest ? behind : 0),
+                         b->requested, b->stack));
+    if (!rest) {
+        SW_TRY(number_map_set(&r->unsure, b->address, (uint32_t)(most >> 9)));
+        r->rests += most >> 9 << 9;
+    }
+    return b->pending ? caching_free_requested(r->a, b->address) : SW_OK;
+}
+
+static sw_status place_blocks(replay *r, const trace_start *s, const trace_segment *in,
+                              uint32_t *at)
+{
+    for (; *at < s->n_blocks && s->blocks[*at].address < in->address + in->bytes; (*at)++)
+        SW_TRY(place_block(r, in, &s->blocks[*at],
+                           *at + 1 < s->n_blocks ? &s->blocks[*at + 1] : NULL));
+    return SW_OK;
+}
+
+static sw_status begin(replay *r, const trace_start *s)
+{
+    uint32_t at = 0;
+    if (s->why[0] != '\0')
+        SW_FAIL(SW_FORMAT, "%s", s->why);
+    for (uint32_t i = 0; i < s->n_segments; i++) {
+        const trace_segment *in = &s->segments[i];
+        const caching_lane of = {in->stream, in->pool, in->small};
+        if (at < s->n_blocks && s->blocks[at].address < in->address)
+            break;
+        SW_TRY(in->expandable ? caching_segment_map(r->a, of, in->address, in->bytes)
+                              : caching_segment_alloc(r->a, of, in->address, in->bytes));
+        SW_TRY(place_blocks(r, s, in, &at));
+    }
+    if (at < s->n_blocks)
+        SW_FAIL(SW_FORMAT, "%llu bytes were live before the trace, and in no segment",
+                (unsigned long long)s->blocks[at].requested);
+    caching_mark_present(r->a);
+    return SW_OK;
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+static caching_lane lane_of(const trace_event *e)
+{
+    const bool small = e->action == TRACE_SEGMENT_MAP ? e->bytes <= UINT64_C(2) << 20
+                                                      : e->bytes == UINT64_C(2) << 20;
+    return (caching_lane){e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool, small};
+}
+
+static void set_latest(replay *r, const trace_event *e, uint64_t pool, uint64_t rounded)
+{
+    r->stream = e->stream;
+    r->pool = pool;
+    r->small = rounded <= CACHING_SMALL_BYTES;
+    r->asked = true;
+    r->freed = r->late = false;
+    r->mapped = 0;
+}
+
+/* A search that found no place is followed by a request to the device. On a full device blocks
+ * that wait for other streams become free between the two, with an unlocked allocator any may:
+ * then there is a place, and the request goes to the new memory all the same. Where large
+ * blocks stay whole, mapped memory changes which block the search would refuse. */
+static bool is_from_device(const replay *r, const trace_event *e, uint64_t address)
+{
+    const caching_settings *s = &r->t->settings;
+    const bool whole = r->mapped != 0 && s->max_split_bytes != UINT64_MAX;
+    return (address == 0 || r->late || s->unlocked || whole) &&
+           caching_is_new(r->a, e->address, e->stream, e->bytes, r->mapped);
+}
+
+static sw_status elsewhere(const trace_event *e, uint64_t address)
+{
+    if (address == 0)
+        SW_FAIL(SW_FORMAT, "%llu bytes are at 0x%llx, and the rules put them in a new segment",
+                (unsigned long long)e->bytes, (unsigned long long)e->address);
+    SW_FAIL(SW_FORMAT, "%llu bytes are at 0x%llx, and the rules put them at 0x%llx",
+            (unsigned long long)e->bytes, (unsigned long long)e->address,
+            (unsigned long long)address);
+}
+
+static sw_status take_alloc(replay *r, trace_event *e)
+{
+    uint64_t pool, address;
+    if (!caching_pool_at(r->a, e->address, &pool))
+        SW_FAIL(SW_FORMAT, "%llu bytes at an address where no free block begins",
+                (unsigned long long)e->bytes);
+    SW_TRY(caching_find(r->a, e->stream, pool, e->bytes, &address));
+    if (address != e->address && !is_from_device(r, e, address))
+        return elsewhere(e, address);
+    SW_TRY(caching_take(r->a, e->address, e->bytes, e->stack));
+    e->pool = pool;
+    r->proof->n_checked++;
+    set_latest(r, e, pool, caching_round(&r->t->settings, e->bytes));
+    return SW_OK;
+}
+
+static sw_status take_free(replay *r, const trace_event *e, uint32_t i)
+{
+    const bool at_once =
+        i > 0 && e[-1].action == TRACE_FREE_REQUESTED && e[-1].address == e->address;
+    r->late |= !at_once && caching_is_pending(r->a, e->address);
+    r->freed = true;
+    SW_TRY(caching_free(r->a, e->address));
+    const uint32_t unsure = r->rests > 0 ? number_map_at(&r->unsure, e->address) : 0;
+    if (unsure == 0 || unsure == NUMBER_MAP_NONE)
+        return SW_OK;
+    r->rests -= (uint64_t)unsure << 9;
+    return number_map_set(&r->unsure, e->address, NUMBER_MAP_NONE);
+}
+
+static sw_status take(replay *r, trace_event *e, uint32_t i)
+{
+    switch ((trace_action)e->action) {
+    case TRACE_ALLOC:
+        return take_alloc(r, e);
+    case TRACE_FREE_REQUESTED:
+        return caching_free_requested(r->a, e->address);
+    case TRACE_FREE_COMPLETED:
+        return take_free(r, e, i);
+    case TRACE_SEGMENT_ALLOC:
+        return caching_segment_alloc(r->a, lane_of(e), e->address, e->bytes);
+    case TRACE_SEGMENT_FREE:
+        r->late |= r->freed; /* the device may be full: frees were waited for first */
+        return caching_segment_free(r->a, e->address, e->bytes);
+    case TRACE_SEGMENT_MAP:
+        r->mapped = e->address;
+        return caching_segment_map(r->a, lane_of(e), e->address, e->bytes);
+    case TRACE_SEGMENT_UNMAP:
+        r->late |= r->freed;
+        return caching_segment_unmap(r->a, e->address, e->bytes);
+    case TRACE_OOM:
+        set_latest(r, e, e->pool == TRACE_NO_POOL ? 0 : e->pool, e->bytes);
+        break;
+    }
+    return SW_OK;
+}
+
+/* ---- moments ----------------------------------------------------------------------------- */
+
+typedef struct {
+    const replay *r;
+    replay_moment *m;
+} counting;
+
+static void count(void *context, const caching_block *b)
+{
+    const counting *c = context;
+    replay_census *to = &c->m->census;
+    const caching_lane of = caching_lane_at(c->r->a, b->lane);
+    to->reserved += b->bytes;
+    if (b->state == CACHING_FREE) {
+        const bool asked = c->r->asked;
+        *(asked && of.pool != c->r->pool       ? &to->other_pools
+          : asked && of.stream != c->r->stream ? &to->other_streams
+          : asked && of.small != c->r->small   ? &to->other_sizes
+          : b->whole                           ? &to->cached
+                                               : &to->split) += b->bytes;
+        return;
+    }
+    const uint64_t rounded = caching_round(&c->r->t->settings, b->requested);
+    const uint64_t taken = rounded < b->bytes ? rounded : b->bytes;
+    to->requested += b->requested;
+    to->pending += b->state == CACHING_PENDING ? b->requested : 0;
+    to->rounding += taken - b->requested;
+    to->unsplit += b->bytes - taken;
+    if (c->m->lost_of != NULL)
+        c->m->lost_of[b->tag] += b->bytes - b->requested;
+}
+
+static void look(const replay *r, replay_moment *m)
+{
+    counting c = {r, m};
+    m->census = (replay_census){0};
+    m->census.unsure = r->rests;
+    m->known = true;
+    caching_each(r->a, count, &c);
+}
+
+static void unknown(replay *r, uint32_t event)
+{
+    r->proof->from = event;
+    snprintf(r->proof->why, sizeof r->proof->why, "%s", sw_last_error());
+}
+
+static sw_status run(replay *r, const trace_start *start, replay_moment *moments, uint32_t n)
+{
+    uint32_t m = 0;
+    sw_status status = begin(r, start);
+    for (; status == SW_OK && r->t->n_events == 0 && m < n; m++)
+        look(r, &moments[m]);
+    for (uint32_t i = 0; i < r->t->n_events && status == SW_OK; i++) {
+        status = take(r, &r->t->events[i], i);
+        if (status == SW_FORMAT)
+            unknown(r, i);
+        for (; status == SW_OK && m < n && moments[m].event == i; m++)
+            look(r, &moments[m]);
+    }
+    if (status == SW_FORMAT && r->proof->from == TRACE_NONE)
+        unknown(r, 0);
+    return status == SW_FORMAT ? SW_OK : status;
+}
+
+sw_status replay_run(snapshot_trace *t, const trace_start *start, replay_moment *moments,
+                     uint32_t n, replay_proof *out)
+{
+    replay r = {.t = t, .proof = out};
+    *out = (replay_proof){.from = TRACE_NONE};
+    for (uint32_t i = 0; i < n; i++)
+        moments[i].known = false;
+    SW_TRY(caching_create(&r.a, &t->settings));
+    const sw_status status = run(&r, start, moments, n);
+    number_map_free(&r.unsure);
+    caching_destroy(r.a);
+    return status;
+}
+
+/* ---- the plan ---------------------------------------------------------------------------- */
 
 static lives_choice all_of(const trace_lives *l)
 {
@@ -37,7 +409,7 @@ static uint64_t span(const trace_lives *l)
     return high > low ? high - low : 0;
 }
 
-/* ---- the replay -------------------------------------------------------------------------- */
+/* ---- the replan_replay ------------------------------------------------------------------- */
 
 static void find_oom(replan *r)
 {
@@ -103,7 +475,7 @@ static sw_status replay_with(replan *r, uint64_t *lost)
     return r->at_reserved.known ? find_losers(r, lost) : SW_OK;
 }
 
-static sw_status replay(replan *r)
+static sw_status replan_replay(replan *r)
 {
     void *lost;
     const size_t bytes = r->trace.n_stacks * sizeof(uint64_t);
@@ -282,7 +654,7 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
                 r->trace.path, (long long)r->trace.device);
     SW_TRY(trace_start_find(&r->start, &r->trace));
     if (r->trace.cuda)
-        SW_TRY(replay(r));
+        SW_TRY(replan_replay(r));
     SW_TRY(trace_lives_find(&r->lives, &r->trace, &r->start));
     SW_TRY(trace_roles_find(&r->roles, &r->trace, &r->lives));
     if (!r->trace.cuda)

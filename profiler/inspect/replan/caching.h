@@ -12,8 +12,8 @@
  * the byte, with what was lost to rounding.
  *
  * The rules are those of c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.x. */
-#ifndef STEPWELL_CACHING_ALLOCATOR_H
-#define STEPWELL_CACHING_ALLOCATOR_H
+#ifndef STEPWELL_CACHING_H
+#define STEPWELL_CACHING_H
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
@@ -73,29 +73,15 @@ SW_MUST_USE sw_status caching_segment_unmap(caching_allocator *a, uint64_t addre
  * device. */
 SW_MUST_USE sw_status caching_find(caching_allocator *a, uint64_t stream, uint64_t pool,
                                    uint64_t requested, uint64_t *out);
-/* Whether the block that begins there was freed and waits for other streams. */
-bool caching_is_pending(const caching_allocator *a, uint64_t address);
-/* Whether the free block at `address` is what a request to the device yields for that stream
- * and size: the latest segment of its lane, a block with the memory that was mapped at `mapped`
- * (0: none was), or one that an expandable segment need not grow for. */
-bool caching_is_new(const caching_allocator *a, uint64_t address, uint64_t stream,
-                    uint64_t requested, uint64_t mapped);
 /* Put it there: at a free block's first byte. */
 SW_MUST_USE sw_status caching_take(caching_allocator *a, uint64_t address, uint64_t requested,
                                    uint64_t tag);
-/* Serve a request that caching_find has no place for, as an allocator with expandable segments
- * does: map whole pages after the lane's segment. Adds their bytes to *mapped. Addresses are
- * made up. */
-SW_MUST_USE sw_status caching_grow(caching_allocator *a, uint64_t stream, uint64_t pool,
-                                   uint64_t requested, uint64_t *mapped);
 /* Cut a block out of a free one, wherever it lies there: what lived before the trace.
  * Quick where blocks of a segment come by address. */
 SW_MUST_USE sw_status caching_place(caching_allocator *a, uint64_t segment, uint64_t address,
                                     uint64_t bytes, uint64_t requested, uint64_t tag);
 /* The segments so far wait for no request: they were there before. */
 void caching_mark_present(caching_allocator *a);
-/* The pool of the free block that begins there; false: none does. */
-bool caching_pool_at(const caching_allocator *a, uint64_t address, uint64_t *out);
 /* Freed by the program; reused from caching_free on. */
 SW_MUST_USE sw_status caching_free_requested(caching_allocator *a, uint64_t address);
 SW_MUST_USE sw_status caching_free(caching_allocator *a, uint64_t address);
@@ -106,5 +92,49 @@ caching_lane caching_lane_at(const caching_allocator *a, uint32_t i);
 /* All blocks that have memory, segment by segment, in each by address. */
 void caching_each(const caching_allocator *a,
                   void (*visit)(void *context, const caching_block *block), void *context);
+
+/* The blocks of caching.c: chains, one for each segment, by address; free ones also
+ * in a treap of their lane, by size and address; all in a table by their first address. */
+
+#define NONE UINT32_MAX
+
+typedef struct {
+    uint64_t address, bytes, requested, tag;
+    uint32_t prev, next;   /* of the segment, by address */
+    uint32_t left, right;  /* of the treap */
+    uint32_t priority;     /* parents have more */
+    uint32_t lane;         /* NONE: the slot is not used, and `next` is the next such */
+    uint8_t state;         /* caching_state */
+    bool expandable, kept; /* kept: in the treap */
+} block;
+
+typedef struct {
+    caching_lane key;
+    uint32_t root;
+    uint32_t fresh; /* the segment that was given for the next request; NONE */
+    uint32_t head;  /* of its expandable segment: the first block; NONE */
+    uint32_t tail;  /* the addresses after it, which have no memory */
+} lane;
+
+struct caching_allocator {
+    caching_settings settings;
+    block *blocks;
+    uint32_t n_blocks, cap_blocks, unused;
+    lane *lanes;
+    uint32_t n_lanes, cap_lanes;
+    uint32_t *table; /* by address: block + 1, or 0 */
+    uint32_t n_table, used_table;
+    uint32_t place;  /* where the latest caching_place ended */
+    uint64_t random; /* for priorities: no file can choose them */
+};
+
+/* The lane of that key, a new one where there is none yet. */
+SW_MUST_USE sw_status blocks_lane(caching_allocator *a, caching_lane key, uint32_t *out);
+/* The block that begins there, or NONE. */
+uint32_t blocks_at(const caching_allocator *a, uint64_t address);
+/* The smallest of a treap that has so many bytes, of those the lowest; the next one after a
+ * block of it. NONE: there is none. */
+uint32_t blocks_least(const caching_allocator *a, uint32_t root, uint64_t bytes);
+uint32_t blocks_next_larger(const caching_allocator *a, uint32_t i);
 
 #endif

@@ -1,0 +1,735 @@
+/* PyTorch's caching allocator for devices: it takes memory in segments, cuts blocks from them
+ * and joins them again. */
+#include "alloc/base/mem.h"
+#include "profiler/inspect/replan/caching.h"
+#include "profiler/inspect/replan/number_map.h"
+#include "profiler/inspect/replan/replan.h"
+
+/* ---- numbers by numbers ------------------------------------------------------------------ */
+
+struct number_map_slot {
+    uint64_t key;
+    uint32_t value, used;
+};
+
+static struct number_map_slot *slot_of(const number_map *m, uint64_t key)
+{
+    uint32_t i = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (m->n_slots - 1);
+    while (m->slots[i].used != 0 && m->slots[i].key != key)
+        i = (i + 1) & (m->n_slots - 1);
+    return &m->slots[i];
+}
+
+uint32_t number_map_at(const number_map *m, uint64_t key)
+{
+    if (m->n_slots == 0)
+        return NUMBER_MAP_NONE;
+    const struct number_map_slot *s = slot_of(m, key);
+    return s->used != 0 ? s->value : NUMBER_MAP_NONE;
+}
+
+static sw_status grow(number_map *m)
+{
+    const number_map old = *m;
+    if (old.n_slots > UINT32_MAX / 4)
+        SW_FAIL(SW_UNSUPPORTED, "more than 2^30 addresses");
+    m->n_slots = old.n_slots > 0 ? 2 * old.n_slots : 256;
+    if (sw_heap_alloc(&m->slots, SW_HEAP_PROFILE, m->n_slots * sizeof *m->slots) != SW_OK) {
+        *m = old;
+        return SW_NOMEM;
+    }
+    m->used = 0;
+    for (uint32_t i = 0; i < old.n_slots; i++)
+        if (old.slots[i].used != 0 && old.slots[i].value != NUMBER_MAP_NONE) {
+            *slot_of(m, old.slots[i].key) = old.slots[i];
+            m->used++;
+        }
+    sw_heap_free(old.slots, SW_HEAP_PROFILE, old.n_slots * sizeof *old.slots);
+    return SW_OK;
+}
+
+sw_status number_map_set(number_map *m, uint64_t key, uint32_t to)
+{
+    if (m->used >= m->n_slots / 2)
+        SW_TRY(grow(m));
+    struct number_map_slot *s = slot_of(m, key);
+    m->used += s->used == 0;
+    *s = (struct number_map_slot){key, to, 1};
+    return SW_OK;
+}
+
+void number_map_free(number_map *m)
+{
+    sw_heap_free(m->slots, SW_HEAP_PROFILE, m->n_slots * sizeof *m->slots);
+    *m = (number_map){0};
+}
+
+/* ---- blocks ------------------------------------------------------------------------------ */
+
+/* ---- treap: free blocks of a lane -------------------------------------------------------- */
+
+static bool is_less(const block *a, uint64_t bytes, uint64_t address)
+{
+    return a->bytes != bytes ? a->bytes < bytes : a->address < address;
+}
+
+/* Those below (bytes, address) to the left. Depths are logarithms of the number. */
+static void split(block *b, uint32_t root, uint64_t bytes, uint64_t address, uint32_t *left,
+                  uint32_t *right)
+{
+    while (root != NONE)
+        if (is_less(&b[root], bytes, address)) {
+            *left = root;
+            left = &b[root].right;
+            root = b[root].right;
+        } else {
+            *right = root;
+            right = &b[root].left;
+            root = b[root].left;
+        }
+    *left = *right = NONE;
+}
+
+static uint32_t join(block *b, uint32_t left, uint32_t right)
+{
+    uint32_t root = NONE, *at = &root;
+    while (left != NONE && right != NONE)
+        if (b[left].priority > b[right].priority) {
+            *at = left;
+            at = &b[left].right;
+            left = b[left].right;
+        } else {
+            *at = right;
+            at = &b[right].left;
+            right = b[right].left;
+        }
+    *at = left != NONE ? left : right;
+    return root;
+}
+
+static void blocks_keep(caching_allocator *a, uint32_t i)
+{
+    block *b = a->blocks, *new = &b[i];
+    uint32_t *at = &a->lanes[new->lane].root;
+    a->random = a->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    new->priority = (uint32_t)(a->random >> 32);
+    while (*at != NONE && b[*at].priority > new->priority)
+        at = is_less(&b[*at], new->bytes, new->address) ? &b[*at].right : &b[*at].left;
+    split(b, *at, new->bytes, new->address, &new->left, &new->right);
+    *at = i;
+    new->kept = true;
+}
+
+/* Into the treap of its lane, and out of it, or of the place of a fresh segment. */
+static void blocks_take_out(caching_allocator *a, uint32_t i)
+{
+    block *b = a->blocks;
+    lane *of = &a->lanes[b[i].lane];
+    if (of->fresh == i)
+        of->fresh = NONE;
+    if (!b[i].kept)
+        return;
+    uint32_t *at = &of->root;
+    while (*at != i)
+        at = is_less(&b[*at], b[i].bytes, b[i].address) ? &b[*at].right : &b[*at].left;
+    *at = join(b, b[i].left, b[i].right);
+    b[i].kept = false;
+}
+
+/* The smallest of at least so many bytes, of those the lowest. */
+uint32_t blocks_least(const caching_allocator *a, uint32_t root, uint64_t bytes)
+{
+    uint32_t found = NONE;
+    while (root != NONE) {
+        const bool less = is_less(&a->blocks[root], bytes, 0);
+        found = less ? found : root;
+        root = less ? a->blocks[root].right : a->blocks[root].left;
+    }
+    return found;
+}
+
+/* ---- table: blocks by their first address ------------------------------------------------ */
+
+static uint32_t hash(const caching_allocator *a, uint64_t address)
+{
+    return (uint32_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (a->n_table - 1);
+}
+
+/* The place of that address, or the free one where it would go. */
+static uint32_t place_of(const caching_allocator *a, uint64_t address)
+{
+    uint32_t i = hash(a, address);
+    while (a->table[i] != 0 && a->blocks[a->table[i] - 1].address != address)
+        i = (i + 1) & (a->n_table - 1);
+    return i;
+}
+
+uint32_t blocks_at(const caching_allocator *a, uint64_t address)
+{
+    return a->n_table == 0 ? NONE : a->table[place_of(a, address)] - 1;
+}
+
+static void put(caching_allocator *a, uint32_t i)
+{
+    a->table[place_of(a, a->blocks[i].address)] = i + 1;
+    a->used_table++;
+}
+
+/* Entries after it move up, so that no search ends too early. */
+static void forget(caching_allocator *a, uint64_t address)
+{
+    uint32_t hole = place_of(a, address), i = hole;
+    for (;;) {
+        i = (i + 1) & (a->n_table - 1);
+        if (a->table[i] == 0)
+            break;
+        const uint32_t home = hash(a, a->blocks[a->table[i] - 1].address);
+        if (((i - home) & (a->n_table - 1)) < ((i - hole) & (a->n_table - 1)))
+            continue;
+        a->table[hole] = a->table[i];
+        hole = i;
+    }
+    a->table[hole] = 0;
+    a->used_table--;
+}
+
+static sw_status grow_table(caching_allocator *a)
+{
+    const uint32_t old = a->n_table;
+    uint32_t *slots = a->table;
+    if (a->used_table < old / 2)
+        return SW_OK;
+    const uint32_t n = old > 0 ? 2 * old : 1024;
+    SW_TRY(sw_heap_alloc(&a->table, SW_HEAP_PROFILE, n * sizeof *slots));
+    a->n_table = n;
+    a->used_table = 0;
+    for (uint32_t i = 0; i < old; i++)
+        if (slots[i] != 0)
+            put(a, slots[i] - 1);
+    sw_heap_free(slots, SW_HEAP_PROFILE, old * sizeof *slots);
+    return SW_OK;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------ */
+
+/* Room for two more, so that what cuts a block needs no memory in the middle. */
+static sw_status blocks_reserve(caching_allocator *a)
+{
+    SW_TRY(grow_table(a));
+    if (a->n_blocks > UINT32_MAX / 2)
+        SW_FAIL(SW_UNSUPPORTED, "more than 2^31 blocks");
+    SW_TRY(sw_heap_reserve(&a->blocks, SW_HEAP_PROFILE, &a->cap_blocks, a->n_blocks + 2,
+                           sizeof(block)));
+    return SW_OK;
+}
+
+/* A block of a lane, in no chain; blocks_reserve() was called. */
+static uint32_t blocks_new(caching_allocator *a, uint32_t of, uint64_t address, uint64_t bytes,
+                           caching_state state, bool expandable)
+{
+    uint32_t i = a->unused;
+    if (i != NONE)
+        a->unused = a->blocks[i].next;
+    else
+        i = a->n_blocks++;
+    a->blocks[i] = (block){.address = address,
+                           .bytes = bytes,
+                           .prev = NONE,
+                           .next = NONE,
+                           .left = NONE,
+                           .right = NONE,
+                           .lane = of,
+                           .state = (uint8_t)state,
+                           .expandable = expandable};
+    put(a, i);
+    return i;
+}
+
+/* Out of everything. */
+static void blocks_drop(caching_allocator *a, uint32_t i)
+{
+    block *b = &a->blocks[i];
+    blocks_take_out(a, i);
+    forget(a, b->address);
+    if (b->prev != NONE)
+        a->blocks[b->prev].next = b->next;
+    if (b->next != NONE)
+        a->blocks[b->next].prev = b->prev;
+    b->lane = NONE;
+    b->next = a->unused;
+    a->unused = i;
+}
+
+/* Cut block i after its first `bytes`; the rest is a block of the same state, which is in no
+ * treap. Block i may not be in one either. */
+static uint32_t blocks_cut(caching_allocator *a, uint32_t i, uint64_t bytes)
+{
+    block *b = &a->blocks[i];
+    const uint32_t rest = blocks_new(a, b->lane, b->address + bytes, b->bytes - bytes,
+                                     (caching_state)b->state, b->expandable);
+    block *r = &a->blocks[rest];
+    r->prev = i;
+    r->next = b->next;
+    if (r->next != NONE)
+        a->blocks[r->next].prev = rest;
+    b->next = rest;
+    b->bytes = bytes;
+    lane *of = &a->lanes[b->lane];
+    of->tail = of->tail == i ? rest : of->tail;
+    return rest;
+}
+
+/* Make one block of i and its neighbours of the same state; it is the lowest of them. */
+static uint32_t blocks_merge(caching_allocator *a, uint32_t i)
+{
+    block *b = a->blocks;
+    lane *of = &a->lanes[b[i].lane];
+    const uint32_t prev = b[i].prev, next = b[i].next;
+    if (next != NONE && b[next].state == b[i].state) {
+        const uint64_t bytes = b[next].bytes;
+        of->tail = of->tail == next ? i : of->tail;
+        blocks_drop(a, next);
+        b[i].bytes += bytes;
+    }
+    if (prev == NONE || b[prev].state != b[i].state)
+        return i;
+    const uint64_t bytes = b[i].bytes;
+    of->tail = of->tail == i ? prev : of->tail;
+    blocks_take_out(a, prev);
+    blocks_drop(a, i);
+    b[prev].bytes += bytes;
+    return prev;
+}
+
+/* It is free from now on, one with free neighbours, and can be found. */
+static void blocks_set_free(caching_allocator *a, uint32_t i)
+{
+    a->blocks[i].state = CACHING_FREE;
+    a->blocks[i].requested = 0;
+    blocks_keep(a, blocks_merge(a, i));
+}
+
+sw_status blocks_lane(caching_allocator *a, caching_lane key, uint32_t *out)
+{
+    for (uint32_t i = 0; i < a->n_lanes; i++) {
+        const caching_lane *k = &a->lanes[i].key;
+        if (k->stream == key.stream && k->pool == key.pool && k->small == key.small) {
+            *out = i;
+            return SW_OK;
+        }
+    }
+    if (a->n_lanes == 4096)
+        SW_FAIL(SW_UNSUPPORTED, "more than 4,096 streams and pools");
+    SW_TRY(sw_heap_reserve(&a->lanes, SW_HEAP_PROFILE, &a->cap_lanes, a->n_lanes + 1,
+                           sizeof(lane)));
+    *out = a->n_lanes;
+    a->lanes[a->n_lanes++] = (lane){key, NONE, NONE, NONE, NONE};
+    return SW_OK;
+}
+
+/* The next larger one of the lane. */
+uint32_t blocks_next_larger(const caching_allocator *a, uint32_t i)
+{
+    const block *b = &a->blocks[i];
+    uint32_t found = NONE;
+    for (uint32_t at = a->lanes[b->lane].root; at != NONE;) {
+        const block *x = &a->blocks[at];
+        const bool more = x->bytes != b->bytes ? x->bytes > b->bytes : x->address > b->address;
+        found = more ? at : found;
+        at = more ? x->left : x->right;
+    }
+    return found;
+}
+
+/* ---- the allocator ----------------------------------------------------------------------- */
+
+#define ROUND UINT64_C(512)
+#define SMALL_PAGE (UINT64_C(2) << 20)
+/* Addresses that an expandable segment may grow to. */
+#define REST_OF_RANGE (UINT64_C(1) << 50)
+
+/* ---- settings ---------------------------------------------------------------------------- */
+
+caching_settings caching_settings_default(void)
+{
+    return (caching_settings){.max_split_bytes = UINT64_MAX,
+                              .max_rounding_bytes = UINT64_C(20) << 20,
+                              .large_page_bytes = UINT64_C(20) << 20};
+}
+
+static int log2_of(uint64_t x)
+{
+    return 63 - __builtin_clzll(x);
+}
+
+/* Up to the next of 2^k, 2^k (1 + 1/d), 2^k (1 + 2/d)... */
+static uint64_t round_to_division(uint64_t bytes, uint64_t divisions)
+{
+    if ((bytes & (bytes - 1)) == 0)
+        return bytes;
+    const uint64_t floor = UINT64_C(1) << log2_of(bytes), step = floor >> log2_of(divisions);
+    if (step == 0)
+        return floor * 2;
+    return (bytes + step - 1) & ~(step - 1);
+}
+
+uint64_t caching_round(const caching_settings *s, uint64_t bytes)
+{
+    if (bytes < ROUND)
+        return ROUND;
+    int i = log2_of(bytes) - 20;
+    i = i < 0 ? 0 : i >= CACHING_DIVISIONS ? CACHING_DIVISIONS - 1 : i;
+    const uint64_t divisions = s->divisions[i];
+    if (divisions > 1 && bytes > ROUND * divisions)
+        return round_to_division(bytes, divisions);
+    return (bytes + ROUND - 1) / ROUND * ROUND;
+}
+
+/* ---- segments ---------------------------------------------------------------------------- */
+
+static sw_status new_segment(caching_allocator *a, caching_lane key, uint64_t address,
+                             uint64_t bytes, bool expandable, uint32_t *out)
+{
+    uint32_t of;
+    SW_TRY(blocks_reserve(a));
+    SW_TRY(blocks_lane(a, key, &of));
+    if (bytes == 0 || blocks_at(a, address) != NONE)
+        SW_FAIL(SW_FORMAT, "a segment of %llu bytes where there is one",
+                (unsigned long long)bytes);
+    *out = blocks_new(a, of, address, bytes, CACHING_FREE, expandable);
+    return SW_OK;
+}
+
+sw_status caching_segment_alloc(caching_allocator *a, caching_lane key, uint64_t address,
+                                uint64_t bytes)
+{
+    uint32_t i;
+    SW_TRY(new_segment(a, key, address, bytes, false, &i));
+    lane *of = &a->lanes[a->blocks[i].lane];
+    if (of->fresh != NONE) /* nothing took it: it is like any other */
+        blocks_keep(a, of->fresh);
+    of->fresh = i;
+    return SW_OK;
+}
+
+sw_status caching_segment_free(caching_allocator *a, uint64_t address, uint64_t bytes)
+{
+    const uint32_t i = blocks_at(a, address);
+    const block *b = &a->blocks[i];
+    if (i == NONE || b->state != CACHING_FREE || b->prev != NONE || b->next != NONE ||
+        b->bytes != bytes)
+        SW_FAIL(SW_FORMAT, "a segment of %llu bytes goes that is not there, or is in use",
+                (unsigned long long)bytes);
+    blocks_drop(a, i);
+    return SW_OK;
+}
+
+/* A lane has one expandable segment: addresses of it that no block begins at are after its
+ * end, or before its first block where that came later. */
+static sw_status address_without_memory(caching_allocator *a, caching_lane key,
+                                        uint64_t address, uint32_t *out)
+{
+    uint32_t of;
+    SW_TRY(blocks_lane(a, key, &of));
+    lane *l = &a->lanes[of];
+    if (l->tail != NONE && a->blocks[l->tail].address < address) {
+        *out = blocks_cut(a, l->tail, address - a->blocks[l->tail].address);
+        return SW_OK;
+    }
+    const uint64_t bytes =
+        l->head != NONE ? a->blocks[l->head].address - address : REST_OF_RANGE;
+    SW_TRY(new_segment(a, key, address, bytes, true, out));
+    a->blocks[*out].state = CACHING_UNMAPPED;
+    a->blocks[*out].next = l->head;
+    if (l->head != NONE)
+        a->blocks[l->head].prev = *out;
+    else
+        l->tail = *out;
+    l->head = *out;
+    (void)blocks_merge(a, *out); /* with what was unmapped after it */
+    return SW_OK;
+}
+
+sw_status caching_segment_map(caching_allocator *a, caching_lane key, uint64_t address,
+                              uint64_t bytes)
+{
+    uint32_t i = blocks_at(a, address);
+    SW_TRY(blocks_reserve(a));
+    if (i == NONE)
+        SW_TRY(address_without_memory(a, key, address, &i));
+    SW_TRY(blocks_reserve(a));
+    if (a->blocks[i].state != CACHING_UNMAPPED || bytes == 0 || bytes > a->blocks[i].bytes)
+        SW_FAIL(SW_FORMAT, "memory is mapped where there is some");
+    if (bytes < a->blocks[i].bytes && blocks_at(a, address + bytes) != NONE)
+        SW_FAIL(SW_FORMAT, "memory is mapped up to another segment");
+    if (bytes < a->blocks[i].bytes)
+        (void)blocks_cut(a, i, bytes);
+    blocks_set_free(a, i);
+    return SW_OK;
+}
+
+/* The free block that has the range. An unmapped range begins at a page, which may lie
+ * inside. */
+static uint32_t free_around(const caching_allocator *a, uint64_t address, uint64_t bytes)
+{
+    const uint32_t exact = blocks_at(a, address);
+    for (uint32_t i = exact != NONE ? exact : 0; i < a->n_blocks; i++) {
+        const block *b = &a->blocks[i];
+        if (b->lane != NONE && b->state == CACHING_FREE && b->address <= address &&
+            bytes <= b->bytes && address - b->address <= b->bytes - bytes)
+            return i;
+        if (exact != NONE)
+            break;
+    }
+    return NONE;
+}
+
+sw_status caching_segment_unmap(caching_allocator *a, uint64_t address, uint64_t bytes)
+{
+    uint32_t i = free_around(a, address, bytes);
+    if (i == NONE || bytes == 0 || !a->blocks[i].expandable)
+        SW_FAIL(SW_FORMAT, "memory is unmapped that is not there, or is in use");
+    SW_TRY(blocks_reserve(a));
+    blocks_take_out(a, i);
+    if (a->blocks[i].address < address) {
+        const uint32_t rest = blocks_cut(a, i, address - a->blocks[i].address);
+        blocks_keep(a, i);
+        i = rest;
+    }
+    if (a->blocks[i].bytes > bytes)
+        blocks_keep(a, blocks_cut(a, i, bytes));
+    a->blocks[i].state = CACHING_UNMAPPED;
+    (void)blocks_merge(a, i);
+    return SW_OK;
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+void caching_mark_present(caching_allocator *a)
+{
+    for (uint32_t i = 0; i < a->n_lanes; i++) {
+        if (a->lanes[i].fresh != NONE)
+            blocks_keep(a, a->lanes[i].fresh);
+        a->lanes[i].fresh = NONE;
+    }
+}
+
+/* A pool of the user with an allocator of its own has no expandable segments, whatever the
+ * settings say. */
+static bool is_split(const caching_allocator *a, const block *b, uint64_t bytes)
+{
+    const uint64_t rest = b->bytes - bytes;
+    const caching_lane *key = &a->lanes[b->lane].key;
+    if (key->small || (a->settings.expandable && (b->expandable || key->pool == 0)))
+        return rest >= ROUND;
+    return bytes < a->settings.max_split_bytes && rest > CACHING_SMALL_BYTES;
+}
+
+static void make_active(caching_allocator *a, uint32_t i, uint64_t requested, uint64_t tag)
+{
+    a->blocks[i].state = CACHING_ACTIVE;
+    a->blocks[i].requested = requested;
+    a->blocks[i].tag = tag;
+}
+
+sw_status caching_take(caching_allocator *a, uint64_t address, uint64_t requested, uint64_t tag)
+{
+    const uint32_t i = blocks_at(a, address);
+    const uint64_t bytes = caching_round(&a->settings, requested);
+    if (i == NONE || a->blocks[i].state != CACHING_FREE || a->blocks[i].bytes < bytes)
+        SW_FAIL(SW_FORMAT, "%llu bytes where no free block is", (unsigned long long)requested);
+    SW_TRY(blocks_reserve(a));
+    blocks_take_out(a, i);
+    if (is_split(a, &a->blocks[i], bytes))
+        blocks_keep(a, blocks_cut(a, i, bytes));
+    make_active(a, i, requested, tag);
+    return SW_OK;
+}
+
+sw_status caching_place(caching_allocator *a, uint64_t segment, uint64_t address,
+                        uint64_t bytes, uint64_t requested, uint64_t tag)
+{
+    uint32_t i = a->place;
+    if (i >= a->n_blocks || a->blocks[i].lane == NONE || a->blocks[i].address < segment ||
+        a->blocks[i].address > address)
+        i = blocks_at(a, segment);
+    while (i != NONE && a->blocks[i].address + a->blocks[i].bytes <= address)
+        i = a->blocks[i].next;
+    SW_TRY(blocks_reserve(a));
+    block *b = i != NONE ? &a->blocks[i] : NULL;
+    if (b == NULL || b->state != CACHING_FREE || bytes == 0 || requested > bytes ||
+        b->address > address || address - b->address > b->bytes ||
+        bytes > b->bytes - (address - b->address))
+        SW_FAIL(SW_FORMAT, "a block of %llu bytes where no free one is",
+                (unsigned long long)bytes);
+    blocks_take_out(a, i);
+    if (a->blocks[i].address < address) {
+        const uint32_t rest = blocks_cut(a, i, address - a->blocks[i].address);
+        blocks_keep(a, i);
+        i = rest;
+    }
+    if (a->blocks[i].bytes > bytes)
+        blocks_keep(a, blocks_cut(a, i, bytes));
+    make_active(a, i, requested, tag);
+    a->place = i;
+    return SW_OK;
+}
+
+sw_status caching_free_requested(caching_allocator *a, uint64_t address)
+{
+    const uint32_t i = blocks_at(a, address);
+    if (i == NONE || a->blocks[i].state != CACHING_ACTIVE)
+        SW_FAIL(SW_FORMAT, "a free of what is not there");
+    a->blocks[i].state = CACHING_PENDING;
+    return SW_OK;
+}
+
+sw_status caching_free(caching_allocator *a, uint64_t address)
+{
+    const uint32_t i = blocks_at(a, address);
+    if (i == NONE ||
+        (a->blocks[i].state != CACHING_ACTIVE && a->blocks[i].state != CACHING_PENDING))
+        SW_FAIL(SW_FORMAT, "a free of what is not there");
+    blocks_set_free(a, i);
+    return SW_OK;
+}
+
+/* ---- the allocator ----------------------------------------------------------------------- */
+
+sw_status caching_create(caching_allocator **out, const caching_settings *settings)
+{
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_PROFILE, sizeof **out));
+    (*out)->settings = *settings;
+    (*out)->unused = (*out)->place = NONE;
+    return SW_OK;
+}
+
+void caching_destroy(caching_allocator *a)
+{
+    if (a == NULL)
+        return;
+    sw_heap_free(a->blocks, SW_HEAP_PROFILE, a->cap_blocks * sizeof(block));
+    sw_heap_free(a->lanes, SW_HEAP_PROFILE, a->cap_lanes * sizeof(lane));
+    sw_heap_free(a->table, SW_HEAP_PROFILE, a->n_table * sizeof *a->table);
+    sw_heap_free(a, SW_HEAP_PROFILE, sizeof *a);
+}
+
+caching_lane caching_lane_at(const caching_allocator *a, uint32_t i)
+{
+    return a->lanes[i].key;
+}
+
+/* In an expandable segment: between what is not mapped. */
+static bool is_whole(const caching_allocator *a, const block *b)
+{
+    return (b->prev == NONE || a->blocks[b->prev].state == CACHING_UNMAPPED) &&
+           (b->next == NONE || a->blocks[b->next].state == CACHING_UNMAPPED);
+}
+
+void caching_each(const caching_allocator *a,
+                  void (*visit)(void *context, const caching_block *block), void *context)
+{
+    for (uint32_t head = 0; head < a->n_blocks; head++) {
+        if (a->blocks[head].lane == NONE || a->blocks[head].prev != NONE)
+            continue;
+        for (uint32_t i = head; i != NONE; i = a->blocks[i].next) {
+            const block *b = &a->blocks[i];
+            if (b->state == CACHING_UNMAPPED)
+                continue;
+            const caching_block seen = {b->address,    b->bytes, b->requested,
+                                        b->tag,        b->lane,  (caching_state)b->state,
+                                        is_whole(a, b)};
+            visit(context, &seen);
+        }
+    }
+}
+
+/* ---- expandable segments ----------------------------------------------------------------- */
+
+/* Serve a request that caching_find has no place for, as an allocator with expandable segments
+ * does: map whole pages after the lane's segment. Adds their bytes to *mapped. Addresses are
+ * made up. */
+static sw_status caching_grow(caching_allocator *a, uint64_t stream, uint64_t pool,
+                              uint64_t requested, uint64_t *mapped)
+{
+    uint32_t of;
+    const uint64_t bytes = caching_round(&a->settings, requested);
+    const caching_lane key = {stream, pool, bytes <= CACHING_SMALL_BYTES};
+    SW_TRY(blocks_lane(a, key, &of));
+    const uint32_t tail = a->lanes[of].tail, last = tail != NONE ? a->blocks[tail].prev : NONE;
+    const uint64_t address = tail != NONE ? a->blocks[tail].address : (of + UINT64_C(1)) << 51,
+                   page = key.small ? SMALL_PAGE : a->settings.large_page_bytes;
+    const uint64_t there =
+        last != NONE && a->blocks[last].state == CACHING_FREE ? a->blocks[last].bytes : 0;
+    const uint64_t more = there < bytes ? (bytes - there + page - 1) / page * page : page;
+    *mapped += more;
+    return caching_segment_map(a, key, address, more);
+}
+
+typedef struct {
+    const trace_lives *l;
+    caching_allocator *a;
+    number_map living; /* lives by their recorded address */
+    uint64_t *at;      /* their addresses here */
+    uint32_t next;     /* life */
+    uint64_t mapped;
+} run;
+
+static sw_status take(run *r)
+{
+    const trace_life *x = &r->l->all[r->next];
+    const trace_arena *of = &r->l->arenas[x->arena];
+    uint64_t address;
+    SW_TRY(caching_find(r->a, of->stream, of->pool, x->bytes, &address));
+    if (address == 0) {
+        SW_TRY(caching_grow(r->a, of->stream, of->pool, x->bytes, &r->mapped));
+        SW_TRY(caching_find(r->a, of->stream, of->pool, x->bytes, &address));
+    }
+    SW_TRY(caching_take(r->a, address, x->bytes, 0));
+    r->at[r->next] = address;
+    return number_map_set(&r->living, x->address, r->next++);
+}
+
+static sw_status let_go(run *r, const trace_event *e)
+{
+    const uint32_t i = number_map_at(&r->living, e->address);
+    if (i == NUMBER_MAP_NONE)
+        return SW_OK;
+    SW_TRY(caching_free(r->a, r->at[i]));
+    return number_map_set(&r->living, e->address, NUMBER_MAP_NONE);
+}
+
+static sw_status take_event(run *r, const trace_event *e)
+{
+    if (e->action == TRACE_FREE_COMPLETED)
+        return let_go(r, e);
+    if (e->action != TRACE_ALLOC || e->bytes == 0)
+        return SW_OK;
+    SW_TRY(let_go(r, e)); /* its free was not recorded */
+    return take(r);
+}
+
+static sw_status take_all(run *r, const snapshot_trace *t)
+{
+    while (r->next < r->l->n_before)
+        SW_TRY(take(r));
+    for (uint32_t i = 0; i < t->n_events; i++)
+        SW_TRY(take_event(r, &t->events[i]));
+    return SW_OK;
+}
+
+sw_status expandable_reserved(const snapshot_trace *t, const trace_lives *l, uint64_t *out)
+{
+    run r = {.l = l};
+    caching_settings settings = t->settings;
+    settings.expandable = true;
+    SW_TRY(sw_heap_alloc(&r.at, SW_HEAP_PROFILE, l->n * sizeof *r.at));
+    sw_status status = caching_create(&r.a, &settings);
+    if (status == SW_OK)
+        status = take_all(&r, t);
+    *out = r.mapped;
+    caching_destroy(r.a);
+    number_map_free(&r.living);
+    sw_heap_free(r.at, SW_HEAP_PROFILE, l->n * sizeof *r.at);
+    return status;
+}

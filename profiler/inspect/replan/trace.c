@@ -1,0 +1,890 @@
+/* One device's part of a snapshot as flat arrays: events, the state before them, and the period
+ * that they repeat in. */
+#include "alloc/base/mem.h"
+#include "profiler/inspect/replan/number_map.h"
+#include "profiler/inspect/replan/replan.h"
+#include "profiler/inspect/replan/trace.h"
+#include "profiler/inspect/snapshot.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the trace --------------------------------------------------------------------------- */
+
+typedef struct {
+    snapshot_trace *t;
+    const snapshot_file *f;
+    number_map stacks; /* by a hash of frames, and by one of what they say */
+    number_map made;   /* allocations that a note may come for, by address */
+    int64_t first_us;
+    bool timed;
+} reader;
+
+/* ---- stacks ------------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t hash, uint64_t with)
+{
+    hash = (hash ^ with) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
+
+/* Frames are shared by the file where they come again. */
+static uint64_t hash_of_frames(value frames)
+{
+    uint64_t hash = 1;
+    for (uint64_t i = 0; i < value_count(frames); i++)
+        hash = mix(hash, value_item(frames, i));
+    return hash;
+}
+
+static sw_status add_stack(reader *r, const snapshot_frames *said, uint32_t *out)
+{
+    snapshot_trace *t = r->t;
+    const uint64_t hash = mix(
+        mix(mix(mix(2, (uintptr_t)said->op), (uintptr_t)said->layer), (uintptr_t)said->name),
+        (uint64_t)(said->phase + 1) << 32 | said->facts);
+    *out = number_map_at(&r->stacks, hash);
+    if (*out != NUMBER_MAP_NONE)
+        return SW_OK;
+    SW_TRY(sw_heap_reserve(&t->stacks, SW_HEAP_PROFILE, &t->cap_stacks, t->n_stacks + 1,
+                           sizeof *t->stacks));
+    *out = t->n_stacks;
+    t->stacks[t->n_stacks++] =
+        (trace_stack){said->name, said->op, said->layer, said->phase, said->facts};
+    return number_map_set(&r->stacks, hash, *out);
+}
+
+static sw_status stack_of(reader *r, value frames, uint32_t *out)
+{
+    snapshot_frames said = {"", "", "", -1, 0};
+    if (value_count(frames) == 0)
+        return add_stack(r, &said, out);
+    const uint64_t hash = hash_of_frames(frames);
+    *out = number_map_at(&r->stacks, hash);
+    if (*out != NUMBER_MAP_NONE)
+        return SW_OK;
+    SW_TRY(snapshot_frames_read(r->t->texts, frames, &said));
+    SW_TRY(add_stack(r, &said, out));
+    return number_map_set(&r->stacks, hash, *out);
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+static uint64_t pool_of(value pair)
+{
+    const int64_t a = value_number(value_item(pair, 0)), b = value_number(value_item(pair, 1));
+    if (value_count(pair) != 2)
+        return TRACE_NO_POOL;
+    return (uint64_t)a << 32 ^ (uint64_t)b;
+}
+
+static bool action_of(value event, uint8_t *out)
+{
+    static const char *const names[] = {
+        [TRACE_ALLOC] = "alloc",
+        [TRACE_FREE_REQUESTED] = "free_requested",
+        [TRACE_FREE_COMPLETED] = "free_completed",
+        [TRACE_SEGMENT_ALLOC] = "segment_alloc",
+        [TRACE_SEGMENT_FREE] = "segment_free",
+        [TRACE_SEGMENT_MAP] = "segment_map",
+        [TRACE_SEGMENT_UNMAP] = "segment_unmap",
+        [TRACE_OOM] = "oom",
+    };
+    const char *action = value_text(value_at(event, "action"));
+    for (uint8_t i = 0; action != NULL && i < sizeof names / sizeof *names; i++)
+        if (strcmp(action, names[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+static uint32_t time_of(reader *r, value event)
+{
+    const value said = value_at(event, "time_us");
+    const int64_t us = value_number(said);
+    if (value_kind_of(said) != VALUE_INT || (r->timed && us < r->first_us))
+        return 0;
+    r->first_us = r->timed ? r->first_us : us;
+    r->timed = true;
+    return us - r->first_us < UINT32_MAX ? (uint32_t)(us - r->first_us) : UINT32_MAX;
+}
+
+/* The role of an allocation, as the file itself says it. */
+static sw_status said_of(reader *r, value of, const char **note, const char **role)
+{
+    const char *category = value_text(value_at(of, "category")),
+               *user = value_text(value_at(of, "user_metadata"));
+    if (category != NULL && *category != '\0' && strcmp(category, "unknown") != 0)
+        /* Results of a backward pass beside gradients have no role of their own here. */
+        SW_TRY(sw_timeline_string(r->t->texts, role,
+                                  strcmp(category, "autograd_detail") == 0 ? "temporary"
+                                                                           : category));
+    return user != NULL && *user != '\0' ? sw_timeline_string(r->t->texts, note, user) : SW_OK;
+}
+
+/* A note on what lives at the event's address. */
+static sw_status take_note(reader *r, value event, uint64_t number)
+{
+    const char *action = value_text(value_at(event, "action"));
+    int64_t address;
+    if (action == NULL || strcmp(action, "annotate") != 0)
+        return SW_OK; /* kinds to come */
+    SW_TRY(snapshot_number(r->f->path, event, "event", number, "addr", SNAPSHOT_LAST_ADDRESS,
+                           &address));
+    const uint32_t at = number_map_at(&r->made, (uint64_t)address);
+    const char *ignored = NULL;
+    return at != NUMBER_MAP_NONE ? said_of(r, event, &r->t->events[at].note, &ignored) : SW_OK;
+}
+
+static sw_status take_event(reader *r, value event, uint64_t number)
+{
+    trace_event e = {.number = (uint32_t)number};
+    int64_t address, bytes;
+    if (!action_of(event, &e.action))
+        return take_note(r, event, number);
+    const char *where = e.action == TRACE_OOM ? "device_free" : "addr";
+    SW_TRY(snapshot_number(r->f->path, event, "event", number, where, SNAPSHOT_LAST_ADDRESS,
+                           &address));
+    SW_TRY(snapshot_number(r->f->path, event, "event", number, "size", SNAPSHOT_LARGEST_BYTES,
+                           &bytes));
+    SW_TRY(stack_of(r, value_at(event, "frames"), &e.stack));
+    e.address = (uint64_t)address;
+    e.bytes = (uint64_t)bytes;
+    e.stream = (uint64_t)value_number(value_at(event, "stream"));
+    e.pool = pool_of(value_at(event, "pool_id"));
+    e.us = time_of(r, event);
+    SW_TRY(said_of(r, event, &e.note, &e.role));
+    if (e.action == TRACE_ALLOC)
+        SW_TRY(number_map_set(&r->made, e.address, r->t->n_events));
+    r->t->events[r->t->n_events++] = e;
+    return SW_OK;
+}
+
+static sw_status take_events(reader *r, value trace)
+{
+    const uint64_t n = value_count(trace);
+    if (n > SNAPSHOT_MOST)
+        SW_FAIL(SW_UNSUPPORTED, "%s: more than %u events", r->f->path, SNAPSHOT_MOST);
+    SW_TRY(sw_heap_alloc(&r->t->events, SW_HEAP_PROFILE, n * sizeof(trace_event)));
+    r->t->cap_events = (uint32_t)n;
+    for (uint64_t i = 0; i < n; i++)
+        SW_TRY(take_event(r, value_item(trace, i), i));
+    return SW_OK;
+}
+
+/* ---- segments ---------------------------------------------------------------------------- */
+
+static sw_status take_block(reader *r, value o, uint64_t number, uint64_t address)
+{
+    snapshot_trace *t = r->t;
+    trace_block b = {.address = address};
+    int64_t bytes, requested = 0;
+    const char *state = value_text(value_at(o, "state"));
+    b.active = state != NULL && strncmp(state, "active", 6) == 0;
+    b.pending = b.active && (strcmp(state, "active_pending_free") == 0 ||
+                             strcmp(state, "active_awaiting_free") == 0);
+    SW_TRY(snapshot_number(r->f->path, o, "block", number, "size", SNAPSHOT_LARGEST(r->f),
+                           &bytes));
+    if (b.active) {
+        value frames;
+        SW_TRY(snapshot_block_request(r->f->path, o, number, bytes, &requested, &frames));
+        SW_TRY(stack_of(r, frames, &b.stack));
+        SW_TRY(said_of(r, o, &b.note, &b.role));
+    }
+    b.bytes = (uint64_t)bytes;
+    b.requested = (uint64_t)requested;
+    SW_TRY(sw_heap_reserve(&t->blocks, SW_HEAP_PROFILE, &t->cap_blocks, t->n_blocks + 1,
+                           sizeof *t->blocks));
+    t->blocks[t->n_blocks++] = b;
+    return SW_OK;
+}
+
+/* A file can name one list of blocks again and again: there are never more than bytes. */
+static sw_status take_blocks(reader *r, value blocks, uint64_t number, const trace_segment *s)
+{
+    uint64_t address = s->address;
+    for (uint64_t i = 0; i < value_count(blocks); i++) {
+        if (r->t->n_blocks > r->f->bytes || r->t->n_blocks > SNAPSHOT_MOST)
+            SW_FAIL(SW_FORMAT, "%s: segment %llu: more blocks than the file can hold",
+                    r->f->path, (unsigned long long)number);
+        SW_TRY(take_block(r, value_item(blocks, i), r->t->n_blocks, address));
+        address += r->t->blocks[r->t->n_blocks - 1].bytes;
+        if (address - s->address > s->bytes)
+            SW_FAIL(SW_FORMAT, "%s: segment %llu: its blocks are larger than it is", r->f->path,
+                    (unsigned long long)number);
+    }
+    return SW_OK;
+}
+
+static sw_status take_segment(reader *r, value segment, uint64_t number)
+{
+    snapshot_trace *t = r->t;
+    int64_t address, bytes;
+    const value blocks = value_at(segment, "blocks"), kind = value_at(segment, "segment_type");
+    SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "address",
+                           SNAPSHOT_LAST_ADDRESS, &address));
+    SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "total_size",
+                           SNAPSHOT_LARGEST(r->f), &bytes));
+    const uint64_t pool = pool_of(value_at(segment, "segment_pool_id"));
+    trace_segment s = {.address = (uint64_t)address,
+                       .bytes = (uint64_t)bytes,
+                       .stream = (uint64_t)value_number(value_at(segment, "stream")),
+                       .pool = pool == TRACE_NO_POOL ? 0 : pool,
+                       .first = t->n_blocks,
+                       .small = kind != 0 && value_text(kind) != NULL &&
+                                strcmp(value_text(kind), "small") == 0,
+                       .expandable = value_is_true(value_at(segment, "is_expandable"))};
+    SW_TRY(take_blocks(r, blocks, number, &s));
+    s.n = t->n_blocks - s.first;
+    SW_TRY(sw_heap_reserve(&t->segments, SW_HEAP_PROFILE, &t->cap_segments, t->n_segments + 1,
+                           sizeof *t->segments));
+    t->segments[t->n_segments++] = s;
+    return SW_OK;
+}
+
+static sw_status take_segments(reader *r)
+{
+    for (uint64_t i = 0; i < value_count(r->f->segments); i++) {
+        const value segment = value_item(r->f->segments, i);
+        int64_t device;
+        SW_TRY(snapshot_number(r->f->path, segment, "segment", i, "device",
+                               SNAPSHOT_DEVICES - 1, &device));
+        if (device == r->t->device)
+            SW_TRY(take_segment(r, segment, i));
+    }
+    return SW_OK;
+}
+
+/* ---- settings ---------------------------------------------------------------------------- */
+
+static uint64_t whole_or(value dict, const char *key, uint64_t otherwise)
+{
+    uint64_t x;
+    return value_whole(value_at(dict, key), &x) ? x : otherwise;
+}
+
+/* {"1": 8, "2": 8, ...} by MiB. */
+static void take_divisions(caching_settings *s, value divisions)
+{
+    for (uint64_t i = 0; i < value_count(divisions) && value_is_dict(divisions); i++) {
+        uint64_t mib = 0, by;
+        const char *key = value_key(divisions, i);
+        for (const char *c = key != NULL ? key : ""; *c >= '0' && *c <= '9' && mib < 1 << 20;
+             c++)
+            mib = mib * 10 + (uint64_t)(*c - '0');
+        if (mib == 0 || !value_whole(value_member(divisions, i), &by) || by > 64)
+            continue;
+        const int at = 63 - __builtin_clzll(mib);
+        if (at < CACHING_DIVISIONS)
+            s->divisions[at] = (uint8_t)by;
+    }
+}
+
+/* "large_segment_size_mb:40,max_split_size_mb:512": the number after that key, in bytes. */
+static uint64_t mib_or(const char *text, const char *key, uint64_t otherwise)
+{
+    const size_t n = strlen(key);
+    uint64_t mib = 0;
+    while (text != NULL && (strncmp(text, key, n) != 0 || text[n] != ':')) {
+        text = strchr(text, ',');
+        text = text != NULL ? text + 1 + strspn(text + 1, " ") : NULL;
+    }
+    for (const char *c = text != NULL ? text + n + 1 : ""; *c >= '0' && *c <= '9'; c++)
+        mib = mib < 1 << 20 ? mib * 10 + (uint64_t)(*c - '0') : mib;
+    return mib > 0 ? mib << 20 : otherwise;
+}
+
+/* The members do not have all: the text has what the environment said. */
+static void take_text(caching_settings *s, const char *text)
+{
+    s->max_rounding_bytes = mib_or(text, "max_non_split_rounding_mb", s->max_rounding_bytes);
+    s->large_page_bytes = mib_or(text, "large_segment_size_mb", s->large_page_bytes);
+}
+
+static void take_settings(reader *r)
+{
+    snapshot_trace *t = r->t;
+    const value all = r->f->settings;
+    t->settings = caching_settings_default();
+    t->said_settings = value_at(all, "expandable_segments") != 0;
+    if (!t->said_settings)
+        return;
+    t->settings.expandable = value_is_true(value_at(all, "expandable_segments"));
+    t->settings.max_split_bytes = whole_or(all, "max_split_size", UINT64_MAX);
+    if (t->settings.max_split_bytes == 0 || t->settings.max_split_bytes > INT64_MAX)
+        t->settings.max_split_bytes = UINT64_MAX;
+    t->settings.unlocked = value_is_true(value_at(all, "release_lock_on_cudamalloc"));
+    take_divisions(&t->settings, value_at(all, "roundup_power2_divisions"));
+    take_text(&t->settings, value_text(value_at(all, "PYTORCH_CUDA_ALLOC_CONF")));
+}
+
+/* Files of PyTorch 2.0 to 2.2 do not say the settings; events and segments say one of them. */
+static void guess_expandable(snapshot_trace *t)
+{
+    for (uint32_t i = 0; i < t->n_segments; i++)
+        t->settings.expandable |= t->segments[i].expandable;
+    for (uint32_t i = 0; i < t->n_events; i++)
+        t->settings.expandable |= t->events[i].action == TRACE_SEGMENT_MAP;
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+bool trace_moves(const trace_event *e)
+{
+    return (e->action == TRACE_ALLOC || e->action == TRACE_FREE_COMPLETED) && e->bytes > 0;
+}
+
+sw_status snapshot_trace_devices(const snapshot_file *f, uint64_t out[SNAPSHOT_DEVICES / 64])
+{
+    memset(out, 0, SNAPSHOT_DEVICES / 8);
+    for (uint64_t i = 0; i < value_count(f->segments); i++) {
+        int64_t d;
+        SW_TRY(snapshot_number(f->path, value_item(f->segments, i), "segment", i, "device",
+                               SNAPSHOT_DEVICES - 1, &d));
+        out[d / 64] |= UINT64_C(1) << d % 64;
+    }
+    for (uint64_t d = 0; d < value_count(f->traces) && d < SNAPSHOT_DEVICES; d++)
+        if (value_count(value_item(f->traces, d)) > 0)
+            out[d / 64] |= UINT64_C(1) << d % 64;
+    return SW_OK;
+}
+
+static sw_status read_all(reader *r)
+{
+    snapshot_frames none = {"", "", "", -1, 0};
+    uint32_t first;
+    SW_TRY(sw_timeline_new(&r->t->texts));
+    SW_TRY(add_stack(r, &none, &first));
+    take_settings(r);
+    SW_TRY(take_events(r, value_item(r->f->traces, (uint64_t)r->t->device)));
+    SW_TRY(take_segments(r));
+    if (!r->t->said_settings)
+        guess_expandable(r->t);
+    return SW_OK;
+}
+
+sw_status snapshot_trace_read(snapshot_trace *t, const snapshot_file *f, int64_t device)
+{
+    *t = (snapshot_trace){.path = f->path, .device = device, .cuda = f->device};
+    reader r = {.t = t, .f = f};
+    const sw_status status = read_all(&r);
+    number_map_free(&r.stacks);
+    number_map_free(&r.made);
+    return status;
+}
+
+void snapshot_trace_free(snapshot_trace *t)
+{
+    sw_heap_free(t->events, SW_HEAP_PROFILE, t->cap_events * sizeof *t->events);
+    sw_heap_free(t->segments, SW_HEAP_PROFILE, t->cap_segments * sizeof *t->segments);
+    sw_heap_free(t->blocks, SW_HEAP_PROFILE, t->cap_blocks * sizeof *t->blocks);
+    sw_heap_free(t->stacks, SW_HEAP_PROFILE, t->cap_stacks * sizeof *t->stacks);
+    sw_timeline_free(t->texts);
+    *t = (snapshot_trace){0};
+}
+
+static int trace_by_address(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+uint32_t trace_below(const void *of, uint32_t n, size_t size, uint64_t address)
+{
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (*(const uint64_t *)((const char *)of + middle * size) <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- the state before it ----------------------------------------------------------------- */
+
+#define SMALL_SEGMENT (UINT64_C(2) << 20)
+#define MOST_RANGES 4096 /* of expandable segments: they are looked through one by one */
+
+typedef struct {
+    trace_start *s;
+    snapshot_trace *t;
+    number_map at; /* segments that are not expandable, by address */
+    uint32_t n_ranges;
+} search;
+
+/* ---- segments ---------------------------------------------------------------------------- */
+
+static sw_status add_segment(search *f, const trace_segment *segment)
+{
+    trace_start *s = f->s;
+    SW_TRY(sw_heap_reserve(&s->segments, SW_HEAP_PROFILE, &s->cap_segments, s->n_segments + 1,
+                           sizeof *s->segments));
+    s->segments[s->n_segments++] = *segment;
+    f->n_ranges += segment->expandable;
+    return segment->expandable ? SW_OK
+                               : number_map_set(&f->at, segment->address, s->n_segments - 1);
+}
+
+static void lost(search *f, const trace_event *e, const char *why)
+{
+    if (f->s->why[0] == '\0')
+        snprintf(f->s->why, sizeof f->s->why, "the memory of event %u %s", e->number, why);
+}
+
+static sw_status undo_alloc(search *f, trace_event *e)
+{
+    const uint32_t i = number_map_at(&f->at, e->address);
+    if (i == NUMBER_MAP_NONE || f->s->segments[i].bytes != e->bytes) {
+        lost(f, e, "is neither freed later nor there at the end");
+        return SW_OK;
+    }
+    trace_segment *segment = &f->s->segments[i];
+    if (e->pool == TRACE_NO_POOL)
+        e->pool = segment->pool;
+    segment->bytes = 0;
+    return number_map_set(&f->at, e->address, NUMBER_MAP_NONE);
+}
+
+static sw_status undo_free(search *f, trace_event *e)
+{
+    if (e->pool == TRACE_NO_POOL)
+        e->pool = 0;
+    if (number_map_at(&f->at, e->address) != NUMBER_MAP_NONE) {
+        lost(f, e, "is there later without an event that made it");
+        return SW_OK;
+    }
+    return add_segment(f, &(trace_segment){.address = e->address,
+                                           .bytes = e->bytes,
+                                           .stream = e->stream,
+                                           .pool = e->pool,
+                                           .small = e->bytes == SMALL_SEGMENT});
+}
+
+/* The expandable range that has it. */
+static trace_segment *range_around(search *f, uint64_t address, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < f->s->n_segments; i++) {
+        trace_segment *x = &f->s->segments[i];
+        if (x->expandable && x->address <= address && bytes <= x->bytes &&
+            address - x->address <= x->bytes - bytes)
+            return x;
+    }
+    return NULL;
+}
+
+static sw_status undo_map(search *f, trace_event *e)
+{
+    trace_segment *x = e->bytes > 0 ? range_around(f, e->address, e->bytes) : NULL;
+    if (x == NULL) {
+        lost(f, e, "is neither unmapped later nor there at the end");
+        return SW_OK;
+    }
+    if (e->pool == TRACE_NO_POOL)
+        e->pool = x->pool;
+    trace_segment above = *x;
+    above.address = e->address + e->bytes;
+    above.bytes = x->address + x->bytes - above.address;
+    x->bytes = e->address - x->address;
+    return above.bytes > 0 ? add_segment(f, &above) : SW_OK;
+}
+
+static bool touch(const trace_segment *a, uint64_t address, uint64_t bytes)
+{
+    return a->address + a->bytes == address || address + bytes == a->address;
+}
+
+/* Ranges that it joins become one. */
+static sw_status undo_unmap(search *f, trace_event *e)
+{
+    trace_segment made = {.address = e->address,
+                          .bytes = e->bytes,
+                          .stream = e->stream,
+                          .pool = e->pool == TRACE_NO_POOL ? 0 : e->pool,
+                          .small = e->bytes % f->t->settings.large_page_bytes != 0,
+                          .expandable = true};
+    for (uint32_t i = 0; i < f->s->n_segments; i++) {
+        trace_segment *x = &f->s->segments[i];
+        if (!x->expandable || x->bytes == 0 || x->stream != e->stream ||
+            !touch(x, made.address, made.bytes))
+            continue;
+        made.address = x->address < made.address ? x->address : made.address;
+        made.bytes += x->bytes;
+        made.pool = x->pool;
+        made.small = x->small;
+        x->bytes = 0;
+    }
+    if (e->pool == TRACE_NO_POOL)
+        e->pool = made.pool;
+    return add_segment(f, &made);
+}
+
+static sw_status undo(search *f, trace_event *e)
+{
+    if (f->n_ranges > MOST_RANGES)
+        lost(f, e, "is one of more than 4,096 ranges of expandable segments");
+    switch (e->action) {
+    case TRACE_SEGMENT_ALLOC:
+        return undo_alloc(f, e);
+    case TRACE_SEGMENT_FREE:
+        return undo_free(f, e);
+    case TRACE_SEGMENT_MAP:
+        return f->n_ranges > MOST_RANGES ? SW_OK : undo_map(f, e);
+    case TRACE_SEGMENT_UNMAP:
+        return f->n_ranges > MOST_RANGES ? SW_OK : undo_unmap(f, e);
+    default:
+        return SW_OK;
+    }
+}
+
+static sw_status find_segments(search *f)
+{
+    trace_start *s = f->s;
+    for (uint32_t i = 0; i < f->t->n_segments; i++)
+        SW_TRY(add_segment(f, &f->t->segments[i]));
+    for (uint32_t i = f->t->n_events; i-- > 0;)
+        SW_TRY(undo(f, &f->t->events[i]));
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_segments; i++)
+        if (s->segments[i].bytes > 0) {
+            s->segments[n] = s->segments[i];
+            s->segments[n].first = s->segments[n].n = 0;
+            s->reserved += s->segments[n++].bytes;
+        }
+    s->n_segments = n;
+    if (n > 0)
+        qsort(s->segments, n, sizeof *s->segments, trace_by_address);
+    for (uint32_t i = 0; i + 1 < n && s->why[0] == '\0'; i++)
+        if (s->segments[i].bytes > s->segments[i + 1].address - s->segments[i].address)
+            snprintf(s->why, sizeof s->why, "segments overlap before the first event");
+    return SW_OK;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------ */
+
+static sw_status add_block(trace_start *s, trace_block b)
+{
+    SW_TRY(sw_heap_reserve(&s->blocks, SW_HEAP_PROFILE, &s->cap_blocks, s->n_blocks + 1,
+                           sizeof *s->blocks));
+    s->blocks[s->n_blocks++] = b;
+    return SW_OK;
+}
+
+/* Frees without an alloc: what live says is 1 after an alloc, 2 after a request to free. */
+static sw_status find_freed(trace_start *s, const snapshot_trace *t, number_map *live)
+{
+    for (uint32_t i = 0; i < t->n_events; i++) {
+        const trace_event *e = &t->events[i];
+        if (e->action == TRACE_ALLOC)
+            SW_TRY(number_map_set(live, e->address, 1));
+        const uint32_t is = number_map_at(live, e->address);
+        if (e->action == TRACE_FREE_REQUESTED && is != 1)
+            SW_TRY(number_map_set(live, e->address, 2));
+        if (e->action != TRACE_FREE_COMPLETED)
+            continue;
+        if (is != 1)
+            SW_TRY(add_block(s, (trace_block){.address = e->address,
+                                              .requested = e->bytes,
+                                              .bytes = caching_round(&t->settings, e->bytes),
+                                              .active = true,
+                                              .freed = i,
+                                              .role = e->role,
+                                              .pending = is != 2}));
+        SW_TRY(number_map_set(live, e->address, 0));
+    }
+    return SW_OK;
+}
+
+static sw_status find_kept(trace_start *s, const snapshot_trace *t, const number_map *live)
+{
+    for (uint32_t i = 0; i < t->n_blocks; i++) {
+        trace_block b = t->blocks[i];
+        const uint32_t is = number_map_at(live, b.address);
+        b.pending &= is != 2;
+        b.kept = true;
+        b.freed = TRACE_NONE;
+        if (b.active && is != 1)
+            SW_TRY(add_block(s, b));
+    }
+    return SW_OK;
+}
+
+/* Requests lie where free blocks begin. So the lowest of those above a block, while it lives,
+ * lies where it ends: nothing else is between them. Where memory is mapped piece by piece, and
+ * in segments of small blocks, there are no rests. */
+static sw_status find_ends(trace_start *s, const snapshot_trace *t)
+{
+    uint64_t *end;
+    const size_t bytes = s->n_blocks * sizeof(uint64_t);
+    SW_TRY(sw_heap_alloc(&end, SW_HEAP_PROFILE, bytes));
+    for (uint32_t i = 0; i < t->n_events && s->n_blocks > 0; i++) {
+        const trace_event *e = &t->events[i];
+        const uint32_t below =
+            trace_below(s->blocks, s->n_blocks, sizeof *s->blocks, e->address);
+        const trace_block *b = &s->blocks[below > 0 ? below - 1 : 0];
+        if (e->action != TRACE_ALLOC || below == 0 || b->freed < i || b->address == e->address)
+            continue;
+        uint64_t *of = &end[b - s->blocks];
+        *of = *of == 0 || e->address < *of ? e->address : *of;
+    }
+    for (uint32_t k = 0, in = 0; k < s->n_blocks; k++) {
+        trace_block *b = &s->blocks[k];
+        while (in < s->n_segments &&
+               b->address - s->segments[in].address >= s->segments[in].bytes &&
+               s->segments[in].address <= b->address)
+            in++;
+        if (b->kept || in == s->n_segments || s->segments[in].small ||
+            s->segments[in].expandable || end[k] < b->address + b->bytes ||
+            end[k] - s->segments[in].address >= s->segments[in].bytes)
+            continue;
+        b->bytes = end[k] - b->address;
+        b->kept = true;
+    }
+    sw_heap_free(end, SW_HEAP_PROFILE, bytes);
+    return SW_OK;
+}
+
+static sw_status find_blocks(trace_start *s, const snapshot_trace *t, number_map *live)
+{
+    SW_TRY(find_freed(s, t, live));
+    SW_TRY(find_kept(s, t, live));
+    if (s->n_blocks > 0)
+        qsort(s->blocks, s->n_blocks, sizeof *s->blocks, trace_by_address);
+    SW_TRY(find_ends(s, t));
+    for (uint32_t i = 0; i < s->n_blocks; i++)
+        s->requested += s->blocks[i].requested;
+    return SW_OK;
+}
+
+sw_status trace_start_find(trace_start *s, snapshot_trace *t)
+{
+    *s = (trace_start){0};
+    search f = {.s = s, .t = t};
+    number_map live = {0};
+    sw_status status = find_segments(&f);
+    if (status == SW_OK)
+        status = find_blocks(s, t, &live);
+    number_map_free(&live);
+    number_map_free(&f.at);
+    return status;
+}
+
+uint64_t trace_start_most(const trace_start *s, const snapshot_trace *t, uint32_t to,
+                          uint32_t *where, uint64_t *now)
+{
+    uint64_t is = s->reserved, most = is; /* hostile sums wrap */
+    *where = TRACE_NONE;
+    for (uint32_t i = 0; i < to; i++) {
+        const trace_event *e = &t->events[i];
+        if (e->action == TRACE_SEGMENT_ALLOC || e->action == TRACE_SEGMENT_MAP)
+            is += e->bytes;
+        else if (e->action == TRACE_SEGMENT_FREE || e->action == TRACE_SEGMENT_UNMAP)
+            is -= e->bytes;
+        if ((int64_t)(is - most) > 0) {
+            most = is;
+            *where = i;
+        }
+    }
+    if (now != NULL)
+        *now = is;
+    return most;
+}
+
+void trace_start_free(trace_start *s)
+{
+    sw_heap_free(s->segments, SW_HEAP_PROFILE, s->cap_segments * sizeof *s->segments);
+    sw_heap_free(s->blocks, SW_HEAP_PROFILE, s->cap_blocks * sizeof *s->blocks);
+    *s = (trace_start){0};
+}
+
+/* ---- the steady step --------------------------------------------------------------------- */
+
+#define ENDS 16    /* places where the run may end: parts of the trace */
+#define LEAST 3    /* steps */
+#define SHORTEST 4 /* requests of a step */
+
+typedef struct {
+    uint32_t born, dead; /* positions */
+    uint32_t during;     /* requests up to its death; 0: it lives to the end */
+} request;
+
+typedef struct {
+    const snapshot_trace *t;
+    const trace_lives *l;
+    request *of;
+    uint32_t n;
+    uint64_t *keys;
+    uint32_t *agree; /* how many requests agree with those p before them */
+} trace_period_search;
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+/* Not who asks: the first step may go other ways through the code. */
+static uint64_t key_of(const trace_event *e)
+{
+    const uint64_t pool = e->pool == TRACE_NO_POOL ? 0 : e->pool;
+    uint64_t key = e->bytes * UINT64_C(0x9e3779b97f4a7c15) ^ e->stream;
+    key = (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15) ^ pool;
+    return (key ^ key >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+/* Of what lived at the event's address. */
+static sw_status end_request(trace_period_search *s, number_map *living, const trace_event *e,
+                             uint32_t i)
+{
+    const uint32_t at = number_map_at(living, e->address);
+    if (at == NUMBER_MAP_NONE)
+        return SW_OK;
+    if (s->of[at].dead == s->l->n_positions) {
+        s->of[at].dead = i + 1;
+        s->of[at].during = s->n;
+    }
+    return e->action == TRACE_FREE_REQUESTED
+               ? SW_OK
+               : number_map_set(living, e->address, NUMBER_MAP_NONE);
+}
+
+/* From the events, not from the lives. In a profile of a CPU addresses make no difference then:
+ * what is written in place looks like what got its place by chance. On a device a free counts
+ * where the program asks for it: when other streams let it complete differs from step to step.
+ */
+static sw_status take_requests(trace_period_search *s, number_map *living)
+{
+    for (uint32_t i = 0; i < s->t->n_events; i++) {
+        const trace_event *e = &s->t->events[i];
+        const bool begins = e->action == TRACE_ALLOC && e->bytes > 0;
+        if (begins || e->action == TRACE_FREE_REQUESTED || e->action == TRACE_FREE_COMPLETED)
+            SW_TRY(end_request(s, living, e, i));
+        if (!begins)
+            continue;
+        s->keys[s->n] = key_of(e);
+        s->of[s->n++] = (request){i + 1, s->l->n_positions, 0};
+        SW_TRY(number_map_set(living, e->address, s->n - 1));
+    }
+    return SW_OK;
+}
+
+/* ---- periods ----------------------------------------------------------------------------- */
+
+/* Of the first n requests, read from their end. */
+static void find_agreement(trace_period_search *s, uint32_t n)
+{
+    uint32_t left = 0, right = 0;
+    const uint64_t *k = s->keys + (n - 1);
+    for (uint32_t p = 1; p < n; p++) {
+        uint32_t z = p < right ? s->agree[p - left] : 0;
+        if (z > right - p && p < right)
+            z = right - p;
+        while (p + z < n && *(k - z) == *(k - p - z))
+            z++;
+        s->agree[p] = z;
+        if (p + z > right) {
+            left = p;
+            right = p + z;
+        }
+    }
+}
+
+static void look(trace_period_search *s, uint32_t n, uint32_t *run, uint32_t *period,
+                 uint32_t *end)
+{
+    find_agreement(s, n);
+    for (uint32_t p = SHORTEST; p <= n / LEAST; p++) {
+        const uint32_t length = s->agree[p] + p;
+        if (s->agree[p] < (LEAST - 1) * p || length <= *run)
+            continue;
+        *run = length;
+        *period = p;
+        *end = n;
+    }
+}
+
+/* Lives that are born in it. */
+static uint32_t count_born(const trace_lives *l, uint32_t from, uint32_t to)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->n; i++)
+        n += l->all[i].born >= from && l->all[i].born < to;
+    return n;
+}
+
+/* Of the run's last steps but one the request before which the least lives. */
+static void choose_step(trace_period *out, const trace_period_search *s, uint32_t run,
+                        uint32_t period, uint32_t end, const uint64_t *live)
+{
+    uint32_t best = end - 2 * period, top = 0;
+    for (uint32_t i = best; i < end - period; i++)
+        if (live[s->of[i].born - 1] < live[s->of[best].born - 1])
+            best = i;
+    const trace_period found = {.steps = run / period,
+                                .first = s->of[end - run].born,
+                                .from = s->of[best].born,
+                                .to = s->of[best + period].born};
+    for (uint32_t i = 1; i < s->l->n_positions; i++)
+        top = live[i] > live[top] ? i : top;
+    if (live[found.from - 1] != live[found.to - 1] || top >= s->of[end - 1].dead)
+        return;
+    *out = found;
+    out->requests = count_born(s->l, out->from, out->to);
+}
+
+/* The last one. */
+static void take_frames(trace_period *out, const trace_roles *r, const trace_lives *l)
+{
+    const uint32_t n = r->n_steps;
+    *out = (trace_period){.steps = n, .passes = r->passes, .by_frames = true};
+    if (n == 0)
+        return;
+    out->first = r->steps[0].from;
+    out->from = r->steps[n - 1].from;
+    out->to = r->steps[n - 1].to;
+    out->requests = count_born(l, out->from, out->to);
+}
+
+static sw_status find(trace_period_search *s, trace_period *out)
+{
+    uint32_t run = 0, period = 0, end = 0;
+    number_map living = {0};
+    const sw_status status = take_requests(s, &living);
+    number_map_free(&living);
+    SW_TRY(status);
+    for (uint32_t i = 0; i < s->n; i++) /* how many requests come while it lives */
+        s->keys[i] ^= s->of[i].during > 0 ? s->of[i].during - i : 0;
+    for (uint32_t i = ENDS; i > 0; i--) {
+        const uint32_t n = (uint32_t)((uint64_t)s->n * i / ENDS);
+        if (n > run && n >= LEAST * SHORTEST)
+            look(s, n, &run, &period, &end);
+    }
+    if (run == 0)
+        return SW_OK;
+    uint64_t *live;
+    SW_TRY(trace_lives_curve(s->l, &live));
+    choose_step(out, s, run, period, end, live);
+    trace_lives_curve_free(s->l, live);
+    return SW_OK;
+}
+
+sw_status trace_period_find(trace_period *p, const snapshot_trace *t, const trace_lives *l,
+                            const trace_roles *roles)
+{
+    trace_period_search s = {.t = t, .l = l};
+    size_t n = 0;
+    *p = (trace_period){0};
+    if (roles->known) {
+        take_frames(p, roles, l);
+        return SW_OK;
+    }
+    for (uint32_t i = 0; i < t->n_events; i++)
+        n += t->events[i].action == TRACE_ALLOC;
+    if (n < LEAST * SHORTEST)
+        return SW_OK;
+    const size_t bytes = n * (sizeof *s.keys + sizeof *s.of + sizeof *s.agree);
+    SW_TRY(sw_heap_alloc(&s.keys, SW_HEAP_PROFILE, bytes));
+    s.of = (request *)(s.keys + n);
+    s.agree = (uint32_t *)(s.of + n);
+    const sw_status status = find(&s, p);
+    sw_heap_free(s.keys, SW_HEAP_PROFILE, bytes);
+    return status;
+}
