@@ -19,7 +19,7 @@
     extern __shared__ __align__(16) unsigned char sw_dynamic_shared[];                         \
     type *const name = reinterpret_cast<type *>(sw_dynamic_shared)
 /* One kernel of each unit has a name that the host knows, and leads it to the others
- * (runtime/device/cuda/load.c). */
+ * (runtime/device/cuda/host.c). */
 #ifdef SW_CUDA_ANCHOR
 extern "C" __global__ void SW_CUDA_ANCHOR(void)
 {

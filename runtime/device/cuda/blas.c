@@ -11,6 +11,15 @@
 #include "kernels/cuda/gemm.h"
 #include "runtime/device/cuda/host.h"
 #include <cublasLt.h>
+#include <string.h>
+
+enum {
+    FIRST_RECORDS = 64,
+    ALIGN_WORKSPACE = 256,
+    ALIGN_SCRATCH = 64,  /* of what a launch is given */
+    ALIGN_OPERANDS = 16, /* what algorithms are chosen for */
+    MOST_WORKSPACE = 32 << 20
+};
 
 /* A factor as the library sees it: `rows` side by side, columns `step` apart. */
 typedef struct {
@@ -38,7 +47,9 @@ typedef struct {
 typedef struct {
     sw_cuda_blas kernels; /* first: what gemm.cu sees */
     cublasLtHandle_t handle;
-    swi_cuda_shapes records;
+    record *records; /* adding moves them */
+    int n, cap;
+    bool full; /* there was no memory: nothing is added any more, so that answers stay */
 } blas;
 
 static sw_status fail(cublasStatus_t status, const char *function, const shape *s)
@@ -104,6 +115,38 @@ static void drop(record *r)
         (void)cublasLtMatrixLayoutDestroy(r->c);
 }
 
+static record *known(const blas *b, const shape *s)
+{
+    for (int i = 0; i < b->n; i++)
+        if (memcmp(&b->records[i].shape, s, sizeof *s) == 0)
+            return &b->records[i];
+    return NULL;
+}
+
+/* Zeros after the shape; NULL: the table is full. It grows while plans are made: the search for
+ * a batch that fits plans hundreds of times, and each plan has to learn what a run would find.
+ */
+static record *add(blas *b, const shape *s)
+{
+    if (b->n == b->cap) {
+        const int cap = b->cap > 0 ? 2 * b->cap : FIRST_RECORDS;
+        void *at;
+        b->full = b->full || b->cap > INT32_MAX / 4 ||
+                  sw_cuda_its_host.alloc(&at, (size_t)cap * sizeof(record)) != SW_OK;
+        if (b->full)
+            return NULL;
+        if (b->n > 0) {
+            memcpy(at, b->records, (size_t)b->n * sizeof(record));
+            sw_cuda_its_host.free(b->records, (size_t)b->cap * sizeof(record));
+        }
+        b->records = at;
+        b->cap = cap;
+    }
+    record *r = &b->records[b->n++];
+    r->shape = *s;
+    return r;
+}
+
 static cublasStatus_t set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what,
                           const void *value, size_t bytes)
 {
@@ -119,7 +162,7 @@ static cublasStatus_t describe_product(record *r)
     const cublasLtEpilogue_t epilogue =
         s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     /* No one reads there: alignment is what is said by it. */
-    const void *const bias = (const void *)(uintptr_t)SWI_CUDA_ALIGN_OPERANDS;
+    const void *const bias = (const void *)(uintptr_t)ALIGN_OPERANDS;
     cublasStatus_t e = cublasLtMatmulDescCreate(
         &r->product, s->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (e == CUBLAS_STATUS_SUCCESS)
@@ -153,8 +196,7 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, size_t limit
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     const uint64_t workspace = limit;
-    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
-                   align = SWI_CUDA_ALIGN_OPERANDS;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, align = ALIGN_OPERANDS;
     cublasStatus_t e = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
     if (e == CUBLAS_STATUS_SUCCESS)
@@ -193,10 +235,10 @@ static cublasStatus_t choose(const blas *b, record *r)
 static const record *find(blas *b, const shape *s)
 {
     const factor c = {s->n, s->m, s->n, s->m * s->n, 0};
-    record *r = swi_cuda_shapes_known(&b->records, s);
+    record *r = known(b, s);
     if (r != NULL)
         return r;
-    r = swi_cuda_shapes_add(&b->records, s);
+    r = add(b, s);
     if (r == NULL)
         return NULL;
     cublasStatus_t e = describe_product(r);
@@ -219,10 +261,11 @@ static size_t product_bytes(const sw_cuda_queue *queue, const sw_cuda_product *g
 {
     blas *b = queue->blas;
     shape s;
-    const record *r = shape_of(&s, queue, g, SWI_CUDA_MOST_WORKSPACE) ? find(b, &s) : NULL;
+    const record *r = shape_of(&s, queue, g, MOST_WORKSPACE) ? find(b, &s) : NULL;
     if (r == NULL || !r->found)
         return SIZE_MAX;
-    return swi_cuda_workspace_scratch(r->workspace);
+    /* Of a scratch that is less aligned, so that it fits. */
+    return r->workspace > 0 ? r->workspace + ALIGN_WORKSPACE - ALIGN_SCRATCH : 0;
 }
 
 static sw_status launch(const blas *b, const record *r, const sw_cuda_queue *queue,
@@ -246,20 +289,20 @@ static sw_status product_run(const sw_cuda_queue *queue, const sw_cuda_product *
 {
     blas *b = queue->blas;
     shape s;
-    size_t capacity;
-    void *const workspace = swi_cuda_workspace_in(scratch, bytes, &capacity);
-    if (!swi_cuda_is_aligned(g->p.a) || !swi_cuda_is_aligned(g->p.b) ||
-        !swi_cuda_is_aligned(g->p.c) || !swi_cuda_is_aligned(g->bias) ||
-        !shape_of(&s, queue, g, SWI_CUDA_MOST_WORKSPACE))
+    const size_t skip = -(uintptr_t)scratch % ALIGN_WORKSPACE;
+    const size_t capacity = bytes > skip ? bytes - skip : 0;
+    const uintptr_t operands =
+        (uintptr_t)g->p.a | (uintptr_t)g->p.b | (uintptr_t)g->p.c | (uintptr_t)g->bias;
+    if (operands % ALIGN_OPERANDS != 0 || !shape_of(&s, queue, g, MOST_WORKSPACE))
         return SW_UNSUPPORTED;
-    const record *r = swi_cuda_shapes_known(&b->records, &s);
+    const record *r = known(b, &s);
     if (r == NULL || (r->found && r->workspace > capacity)) {
-        s.limit = capacity < SWI_CUDA_MOST_WORKSPACE ? capacity : SWI_CUDA_MOST_WORKSPACE;
+        s.limit = capacity < MOST_WORKSPACE ? capacity : MOST_WORKSPACE;
         r = find(b, &s);
     }
     if (r == NULL || !r->found)
         return SW_UNSUPPORTED;
-    return launch(b, r, queue, g, r->workspace > 0 ? workspace : NULL);
+    return launch(b, r, queue, g, r->workspace > 0 ? (unsigned char *)scratch + skip : NULL);
 }
 
 sw_status sw_cuda_blas_create(void **out)
@@ -268,8 +311,6 @@ sw_status sw_cuda_blas_create(void **out)
     SW_TRY(sw_cuda_its_host.alloc(&capacity, sizeof(blas)));
     blas *b = capacity;
     b->kernels = (sw_cuda_blas){product_bytes, product_run};
-    b->records =
-        (swi_cuda_shapes){.record_bytes = sizeof(record), .shape_bytes = sizeof(shape)};
     const cublasStatus_t e = cublasLtCreate(&b->handle);
     if (e != CUBLAS_STATUS_SUCCESS) {
         sw_cuda_its_host.free(b, sizeof *b);
@@ -284,9 +325,10 @@ void sw_cuda_blas_destroy(void *blas_)
     blas *b = blas_;
     if (b == NULL)
         return;
-    for (int i = 0; i < b->records.n; i++)
-        drop(swi_cuda_shapes_at(&b->records, i));
-    swi_cuda_shapes_free(&b->records);
+    for (int i = 0; i < b->n; i++)
+        drop(&b->records[i]);
+    if (b->cap > 0)
+        sw_cuda_its_host.free(b->records, (size_t)b->cap * sizeof(record));
     (void)cublasLtDestroy(b->handle);
     sw_cuda_its_host.free(b, sizeof *b);
 }
