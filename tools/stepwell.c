@@ -36,13 +36,6 @@ enum { N_TOOLS = sizeof tools / sizeof *tools };
 #define CHECKSUMS "not built in"
 #endif
 
-static int print_version(void)
-{
-    printf("stepwell %s\nheap: %s; compressed data: %s; checksums: %s\n", sw_version(),
-           sw_heap_backend(), COMPRESSED, CHECKSUMS);
-    return cli_finish(CLI_DONE);
-}
-
 static void print_usage(FILE *to)
 {
     fputs("usage: stepwell COMMAND [options]\n\n"
@@ -110,8 +103,11 @@ static int dispatch(int argc, char **argv)
     const bool version = strcmp(name, "--version") == 0;
     if ((version || is_help(name)) && argc > 2)
         return cli_error(CLI_USAGE, "'%s' is one argument too many after %s", argv[2], name);
-    if (version)
-        return print_version();
+    if (version) {
+        printf("stepwell %s\nheap: %s; compressed data: %s; checksums: %s\n", sw_version(),
+               sw_heap_backend(), COMPRESSED, CHECKSUMS);
+        return cli_finish(CLI_DONE);
+    }
     if (strcmp(name, "help") == 0)
         return help(argc - 1, argv + 1);
     if (is_help(name)) {

@@ -53,7 +53,7 @@ static const struct {
     {" mmap munmap mremap madvise brk sbrk ", {"alloc/base/mem.c", NULL}},
     {" mprotect ", {"alloc/base/mem.c", NULL}},
     {" open openat creat fopen fdopen freopen opendir tmpfile mkstemp rename unlink ",
-     {"alloc/base/file", "tools/cli/cli_signal.c", NULL}}, /* the latter in a signal handler */
+     {"alloc/base/file", "tools/cli/cli_out.c", NULL}}, /* the latter in a signal handler */
     {" pthread_create thrd_create ", {"alloc/base/sys.c", NULL}},
     {" dlopen dlsym fork system popen ", {"alloc/base/sys.c", NULL}},
     {" printf fprintf vprintf vfprintf dprintf puts fputs putchar putc fputc fwrite perror "

@@ -168,7 +168,7 @@ static void check_top(const char *path, int64_t peak)
     check(r, "step", 3); /* of training */
     CU_ASSERT(json_is_null(at(r, "batch")));
     CU_ASSERT_EQUAL(ask("top --once %s", path), 0);
-    expect("highest so far: " HIGH "\n");
+    expect("Predicted and measured bytes, " HIGH "\n");
 }
 
 /* Folded stacks add up to the peak: formats mean the same program. */

@@ -1,10 +1,14 @@
 /* Options: one table per command gives the parser, the defaults and the help. */
+#include "alloc/base/fault.h"
 #include "tools/cli/cli.h"
 #include <errno.h>
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- cli --------------------------------------------------------------------------------- */
 
 /* ---- nearest name ------------------------------------------------------------------------ */
 
@@ -139,21 +143,6 @@ static bool read_every(const char *text, cli_every *out)
     return false;
 }
 
-static int refuse_word(const cli_option *o, const char *text)
-{
-    char known[256] = "";
-    size_t used = 0;
-    for (int i = 0; o->words[i] != NULL; i++) {
-        const int n =
-            snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", o->words[i]);
-        if (n < 0 || (size_t)n >= sizeof known - used)
-            break;
-        used += (size_t)n;
-    }
-    return cli_error(CLI_USAGE, "%s '%s' is unknown or not built yet: it is one of %s", o->name,
-                     text, known);
-}
-
 static const char *digits(char to[32], int64_t n)
 {
     const uint64_t size = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
@@ -224,8 +213,20 @@ int cli_set(const cli_option *o, const char *text)
         if (*text == '\0')
             return no_value(o);
         for (int i = 0; o->words != NULL; i++) {
-            if (o->words[i] == NULL)
-                return refuse_word(o, text);
+            if (o->words[i] == NULL) {
+                char known[256] = "";
+                size_t used = 0;
+                for (int j = 0; o->words[j] != NULL; j++) {
+                    const int n = snprintf(known + used, sizeof known - used, "%s%s",
+                                           j > 0 ? ", " : "", o->words[j]);
+                    if (n < 0 || (size_t)n >= sizeof known - used)
+                        break;
+                    used += (size_t)n;
+                }
+                return cli_error(CLI_USAGE,
+                                 "%s '%s' is unknown or not built yet: it is one of %s",
+                                 o->name, text, known);
+            }
             if (strcmp(o->words[i], text) == 0)
                 break;
         }
@@ -256,19 +257,6 @@ static void print_option(const cli_option *o)
     cli_wrap(stdout, HELP_COLUMN, HELP_COLUMN, text);
 }
 
-/* Paragraphs end with a newline. */
-static void print_notes(const char *notes)
-{
-    char text[2000];
-    while (notes != NULL && *notes != '\0') {
-        const size_t n = strcspn(notes, "\n");
-        snprintf(text, sizeof text, "%.*s", (int)n, notes);
-        putchar('\n');
-        cli_wrap(stdout, 0, 0, text);
-        notes += n + (notes[n] == '\n');
-    }
-}
-
 static void (*put_page)(const cli_command *); /* what --help prints instead, or NULL */
 
 void cli_set_help(void (*put)(const cli_command *))
@@ -292,7 +280,16 @@ static int print_help(const cli_command *c)
             print_option(&c->options[i]);
     const cli_option help = {.name = "--help", .help = "this text"};
     print_option(&help);
-    print_notes(c->notes);
+    /* Paragraphs end with a newline. */
+    const char *notes = c->notes;
+    char text[2000];
+    while (notes != NULL && *notes != '\0') {
+        const size_t n = strcspn(notes, "\n");
+        snprintf(text, sizeof text, "%.*s", (int)n, notes);
+        putchar('\n');
+        cli_wrap(stdout, 0, 0, text);
+        notes += n + (notes[n] == '\n');
+    }
     return cli_finish(CLI_DONE);
 }
 
@@ -305,16 +302,6 @@ static const cli_option *find(const cli_command *c, const char *name, size_t len
             strncmp(c->options[i].name, name, length) == 0)
             return &c->options[i];
     return NULL;
-}
-
-static int unknown_option(const cli_command *c, const char *name, size_t length)
-{
-    char text[64];
-    snprintf(text, sizeof text, "%.*s", (int)length, name);
-    const char *near = cli_nearest(text, c->options, sizeof *c->options, c->n_options);
-    if (near != NULL)
-        return cli_error(CLI_USAGE, "unknown option %s; did you mean %s?", text, near);
-    return cli_error(CLI_USAGE, "unknown option %s; see stepwell %s --help", text, c->name);
 }
 
 /* Options that were given another value than the default one. */
@@ -377,21 +364,6 @@ static bool has_effect(const cli_command *c, const char *with)
     return false;
 }
 
-static int check_given(const cli_command *c)
-{
-    for (int i = 0; i < c->n_options; i++) {
-        const cli_option *o = &c->options[i];
-        if (!is_given(o->name, strlen(o->name)))
-            continue;
-        if (o->with != NULL && !has_effect(c, o->with))
-            return cli_error(CLI_USAGE, "%s has no effect without %s", o->name, o->with);
-        const char *other = o->excludes != NULL ? cli_given(o->excludes) : NULL;
-        if (other != NULL)
-            return cli_error(CLI_USAGE, "%s and %s exclude each other", o->name, other);
-    }
-    return CLI_GO;
-}
-
 void cli_command_line(char *to, size_t bytes, int argc, char **argv)
 {
     size_t used = (size_t)snprintf(to, bytes, "stepwell");
@@ -421,8 +393,14 @@ static int read_option(const cli_command *c, int argc, char **argv, int *i)
     const char *name = argv[*i], *equals = strchr(name, '=');
     const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
     const cli_option *o = find(c, name, length);
-    if (o == NULL)
-        return unknown_option(c, name, length);
+    if (o == NULL) {
+        char text[64];
+        snprintf(text, sizeof text, "%.*s", (int)length, name);
+        const char *near = cli_nearest(text, c->options, sizeof *c->options, c->n_options);
+        if (near != NULL)
+            return cli_error(CLI_USAGE, "unknown option %s; did you mean %s?", text, near);
+        return cli_error(CLI_USAGE, "unknown option %s; see stepwell %s --help", text, c->name);
+    }
     if (o->value == NULL)
         return equals != NULL ? cli_error(CLI_USAGE, "%s takes no value", o->name)
                               : take(o, NULL);
@@ -465,5 +443,157 @@ int cli_parse(const cli_command *c, int argc, char **argv)
                              argv[i], c->name, c->usage);
         }
     }
-    return check_given(c);
+    for (int j = 0; j < c->n_options; j++) {
+        const cli_option *o = &c->options[j];
+        if (!is_given(o->name, strlen(o->name)))
+            continue;
+        if (o->with != NULL && !has_effect(c, o->with))
+            return cli_error(CLI_USAGE, "%s has no effect without %s", o->name, o->with);
+        const char *other = o->excludes != NULL ? cli_given(o->excludes) : NULL;
+        if (other != NULL)
+            return cli_error(CLI_USAGE, "%s and %s exclude each other", o->name, other);
+    }
+    return CLI_GO;
+}
+
+/* ---- cli size ---------------------------------------------------------------------------- */
+
+/* Sizes in bytes, as options have them: read, and what is said of one that cannot be read. */
+
+static const char *const size_units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+#define N_UNITS 5
+
+/* "1,234,567" without its separators, which messages write; false: they stand at wrong places.
+ */
+static bool without_separators(const char *text, char *to, size_t bytes)
+{
+    size_t n = 0, group = 0;
+    bool grouped = false;
+    for (; n + 1 < bytes && (*text == ',' || (*text >= '0' && *text <= '9')); text++) {
+        if (*text == ',' && (group < 1 || group > 3 || (grouped && group != 3)))
+            return false;
+        grouped |= *text == ',';
+        group = *text == ',' ? 0 : group + 1;
+        if (*text != ',')
+            to[n++] = *text;
+    }
+    const size_t rest = strlen(text);
+    if ((grouped && group != 3) || n + rest >= bytes)
+        return false;
+    memcpy(to + n, text, rest + 1);
+    return true;
+}
+
+/* The number before the unit; false: there is none. */
+static bool read_number(const char *text, double *x, const char **unit)
+{
+    char plain[64], *end;
+    if (*text < '0' || *text > '9' || (text[0] == '0' && (text[1] | 32) == 'x') ||
+        !without_separators(text, plain, sizeof plain))
+        return false;
+    *x = strtod(plain, &end);
+    *unit = text + strlen(text) - strlen(end);
+    return true;
+}
+
+static bool to_bytes(double x, int power, size_t *out)
+{
+    const double bytes = ldexp(x, 10 * power);
+    if (!(bytes < 9.0e18) || (power == 0 && bytes != floor(bytes)))
+        return false;
+    *out = (size_t)bytes;
+    return true;
+}
+
+bool cli_read_bytes(const char *text, size_t *out)
+{
+    double x;
+    const char *unit;
+    if (!read_number(text, &x, &unit))
+        return false;
+    for (int i = 0; i < N_UNITS; i++)
+        if (strcmp(unit, size_units[i]) == 0 || (i == 0 && strcmp(unit, "B") == 0))
+            return to_bytes(x, i, out);
+    return false;
+}
+
+/* The power of 1024 of what is nearly a unit: "MB", "M", "mib", " MiB"; 0: of nothing. */
+static int nearly(const char *unit)
+{
+    static const char *const ends[] = {"", "b", "ib"};
+    char lower[8];
+    while (*unit == ' ')
+        unit++;
+    size_t n = 0;
+    for (; unit[n] != '\0' && n + 1 < sizeof lower; n++)
+        lower[n] = (char)(unit[n] >= 'A' && unit[n] <= 'Z' ? unit[n] + 32 : unit[n]);
+    lower[n] = '\0';
+    for (int i = 1; i < N_UNITS; i++)
+        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+            if (lower[0] == (size_units[i][0] | 32) && strcmp(lower + 1, ends[k]) == 0)
+                return i;
+    return 0;
+}
+
+int cli_refuse_bytes(const char *name, const char *also, const char *text)
+{
+    double x = 0.0;
+    const char *unit = "";
+    const int power = read_number(text, &x, &unit) ? nearly(unit) : 0;
+    size_t bytes;
+    if (power > 0 && to_bytes(x, power, &bytes)) {
+        while (*unit == ' ')
+            unit++;
+        char other[96] = "";
+        /* Does the unit stand for a power of 1000 to some and of 1024 to others? */
+        if (strpbrk(unit, "iI") == NULL)
+            snprintf(other, sizeof other, ", or %.0f if powers of 1000 are meant",
+                     x * pow(1000.0, power));
+        return cli_error(CLI_USAGE,
+                         "%s: the unit '%s' is not taken (got '%s'): write %.*s%s, which is %s "
+                         "bytes%s",
+                         name, unit, text, (int)strcspn(text, " kKmMgGtT"), text,
+                         size_units[power], sw_text_digits(bytes).text, other);
+    }
+    return cli_error(CLI_USAGE,
+                     "%s must be %sa size in bytes, or with its unit, such as 4096, 64KiB, "
+                     "1.5MiB, 2GiB or 1TiB, below 8000000TiB (got '%s')",
+                     name, also, text);
+}
+
+/* ---- cli main ---------------------------------------------------------------------------- */
+
+/* Work of main around that of a program: planned failures. */
+
+/* STEPWELL_FAULT=memory:17 fails one call, file:3+ all from one on; KIND:count shows how many
+ * there are. A plan that no call reached says so. For the tests of failures; see
+ * alloc/base/fault.h.
+ */
+static int with_faults(const char *plan, int argc, char **argv,
+                       int (*run)(int argc, char **argv))
+{
+    if (sw_fault_parse(plan) != SW_OK)
+        return cli_error(CLI_USAGE, "STEPWELL_FAULT: %s", sw_last_error());
+    const int status = run(argc, argv);
+    const char *colon = strchr(plan, ':');
+    if (colon == NULL || strcmp(colon, ":count") != 0) {
+        uint64_t hits = 0;
+        for (int kind = 0; kind < SW_FAULT_KINDS; kind++)
+            hits += sw_fault_hits((sw_fault_kind)kind);
+        if (hits == 0)
+            fprintf(stderr, "fault plan %s: no call failed\n", plan);
+        return status;
+    }
+    fputs("fault sites:", stderr);
+    for (int kind = 0; kind < SW_FAULT_KINDS; kind++)
+        fprintf(stderr, " %s %" PRIu64, sw_fault_kind_name((sw_fault_kind)kind),
+                sw_fault_calls((sw_fault_kind)kind));
+    fputc('\n', stderr);
+    return status;
+}
+
+int cli_main(int argc, char **argv, int (*run)(int argc, char **argv))
+{
+    const char *plan = getenv("STEPWELL_FAULT");
+    return plan != NULL && *plan != '\0' ? with_faults(plan, argc, argv, run) : run(argc, argv);
 }

@@ -171,7 +171,6 @@ void cli_flush(void);
  * /dev/null from then on. */
 void cli_catch_interrupt(void);
 /* Standard output leads to /dev/null, since no one took it after the interrupt. */
-bool cli_output_given_up(void);
 bool cli_interrupted(void);
 
 /* From now on SIGUSR1 asks for a save; without this call it ends the process, as by default. */

@@ -24,8 +24,6 @@ void cli_put_man(const cli_command *command);
 /* The same in two parts, with sections in between. */
 void cli_begin_man(const cli_command *command);
 void cli_end_man(const cli_command *command);
-void cli_put_man_section(const cli_command *command);
-void cli_put_bash(const cli_command *command);
 /* The parts of a script before the commands' lines, and after them. */
 void cli_begin_completion(const cli_command *commands);
 void cli_end_completion(void);

@@ -86,47 +86,28 @@ typedef struct {
     job_due due;
 } es_run;
 
-/* ---- es_opts.c --------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------- */
 
-/* CLI_GO or an exit status; fills in what follows from the options alone. */
-int es_parse(es_run *r, int argc, char **argv);
 /* Once the data are there: generations, and their bounds. */
-int es_count(es_run *r);
-sw_es_opts es_library_opts(const es_run *r);
 int64_t es_directions(const es_opts *o);
 const char *es_noise(const es_opts *o); /* its kind */
 
-/* ---- es_batch.c -------------------------------------------------------------------------- */
+/* ---- batches of an evaluation ------------------------------------------------------------ */
 
 SW_MUST_USE sw_status es_batch_open(es_run *r);
 void es_batch_close(es_run *r);
-/* The samples of a slice of this generation. */
-SW_MUST_USE sw_status es_batch_fill(es_run *r, uint32_t slice);
-/* Samples first, first + 1, ... of the test part: rows of them. */
-void es_batch_test(es_run *r, int64_t first, int64_t rows);
-/* The set of samples of an evaluation of this generation: the number of its first one. */
-uint64_t es_batch_number(const es_run *r, const sw_es_evaluation *e);
 /* Set the rows of the inputs. */
 void es_batch_rows(es_run *r, int64_t rows);
 
-/* ---- es_episodes.c ----------------------------------------------------------------------- */
+/* ---- episodes ---------------------------------------------------------------------------- */
 
 /* The job of an environment: what its net reads and gives, in the place of data. */
 void es_episodes_describe(es_run *r);
-/* The step function: logits of what is seen, as the output "logits". */
-void es_policy(sw_ctx *ctx, void *net);
-/* All episodes of a slice; tells their fitness. */
-SW_MUST_USE sw_status es_episodes_slice(es_run *r, uint32_t slice);
-/* Episodes first, first + 1, ... of the test: adds their steps to *steps. */
-SW_MUST_USE sw_status es_episodes_test(es_run *r, int64_t first, int64_t n, double *steps);
 
 /* ---- es_loop.c --------------------------------------------------------------------------- */
 
 /* One run of a program, witnessed where it is its first and that was asked for. */
-SW_MUST_USE sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args);
 SW_MUST_USE sw_status es_loop(es_run *r);
-/* Test, unless this generation was: r->test. Interrupted: it stays as it was. */
-SW_MUST_USE sw_status es_test_now(es_run *r);
 
 /* ---- es_files.c -------------------------------------------------------------------------- */
 
@@ -137,7 +118,7 @@ SW_MUST_USE sw_status es_metrics_row(es_run *r, bool test, double rate, uint64_t
 SW_MUST_USE sw_status es_metrics_close(es_run *r);
 SW_MUST_USE sw_status es_profile_open(es_run *r);
 
-/* ---- es_save.c --------------------------------------------------------------------------- */
+/* ---- the state of a run ------------------------------------------------------------------ */
 
 /* Before the first generation: CLI_GO or an exit status. */
 int es_resume(es_run *r);

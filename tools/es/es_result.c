@@ -24,19 +24,6 @@ static void see_storage(void *to, const sw_plan_storage *s)
     seen->most = s->bytes + s->padding > seen->most ? s->bytes + s->padding : seen->most;
 }
 
-/* The same batch without noise, forward alone; parameters and buffers are the same. */
-static sw_status plan_inference(es_run *r)
-{
-    sw_plan_info plan = SW_OPTS(sw_plan_info);
-    sw_run_args args = job_args(&r->job, JOB_TRAIN, r->job.program[JOB_TRAIN].inputs, 0);
-    args.es = NULL;
-    args.mode = SW_EVAL;
-    args.n_inputs = r->n_inputs;
-    SW_TRY(sw_plan(r->job.exec, &args, &plan));
-    r->inference_peak = plan.peak_bytes;
-    return SW_OK;
-}
-
 sw_status es_look_at_plan(es_run *r)
 {
     noise_seen seen = {0};
@@ -50,7 +37,14 @@ sw_status es_look_at_plan(es_run *r)
     r->scratch_bytes = seen.most;
     r->update = SW_OPTS(sw_plan_info);
     SW_TRY(sw_es_plan(r->job.es, r->job.exec, &r->update));
-    return plan_inference(r);
+    /* The same batch without noise, forward alone; parameters and buffers are the same. */
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
+    args.es = NULL;
+    args.mode = SW_EVAL;
+    args.n_inputs = r->n_inputs;
+    SW_TRY(sw_plan(r->job.exec, &args, &plan));
+    r->inference_peak = plan.peak_bytes;
+    return SW_OK;
 }
 
 size_t es_total_bytes(const es_run *r)
@@ -111,75 +105,60 @@ static double per_second(const es_run *r)
     return ns > 0 ? (double)made * 1e9 / (double)ns : 0.0;
 }
 
-static void put_run(sw_json *json, const es_run *r)
-{
-    const es_opts *o = &r->opts;
-    sw_json_put_string(json, "model", o->job.model);
-    sw_json_put_string(json, "device", o->job.device);
-    sw_json_put_string(json, "data", r->on_environment ? NULL : r->job.train.info.name);
-    sw_json_put_string(json, "environment", o->environment);
-    sw_json_put_i64(json, "population", o->population);
-    sw_json_put_i64(json, "directions", es_directions(o));
-    sw_json_put_i64(json, "repeats", o->repeats);
-    sw_json_put_i64(json, "slice", o->slice);
-    sw_json_put_i64(json, "rows", r->rows);
-    sw_json_put_i64(json, "samples", o->samples);
-    sw_json_put_string(json, "strategy", o->strategy);
-    sw_json_put_string(json, "noise", es_noise(o));
-    sw_json_put_f64(json, "sigma", o->sigma);
-    sw_json_put_string(json, "optimizer", o->job.optimizer);
-    sw_json_put_f64(json, "lr", o->job.lr);
-    sw_json_put_i64(json, "seed", o->job.seed);
-    sw_json_put_i64(json, "threads", o->job.threads);
-    sw_json_put_u64(json, "generations", r->generation);
-    sw_json_put_bool(json, "reached", r->reached);
-    sw_json_put_u64(json, "evaluations", r->evaluations);
-    sw_json_put_u64(json, "not_finite", r->not_finite);
-}
-
-static void put_scores(sw_json *json, const es_run *r)
-{
-    const sw_es_info *g = &r->last;
-    const bool ran = g->evaluations > 0, tested = r->test.there && r->tested == r->generation;
-    sw_json_open(json, "fitness", '{');
-    sw_json_put_known_f64(json, "mean", ran, g->mean);
-    sw_json_put_known_f64(json, "best", ran, g->best);
-    sw_json_put_known_f64(json, "worst", ran, g->worst);
-    sw_json_put_known_f64(json, "deviation", ran, g->deviation);
-    sw_json_end(json);
-    if (!r->on_environment)
-        sw_json_put_known_f64(json, "test_loss", tested, r->test.loss);
-    sw_json_put_known_f64(json, r->on_environment ? "test_steps" : "test_accuracy",
-                          tested && !isnan(r->test.score), r->test.score);
-    sw_json_put_known(json, "test_rows", tested, (uint64_t)r->test.rows);
-}
-
-static void put_memory(sw_json *json, const es_run *r)
-{
-    const sw_plan_info *p = &r->job.program[JOB_TRAIN].plan;
-    const es_measured *m = &r->measured[JOB_TRAIN];
-    sw_json_put_u64(json, "predicted_peak_bytes", p->peak_bytes);
-    sw_json_put_known(json, "measured_peak_bytes", m->runs > 0, m->peak_bytes);
-    sw_json_put_u64(json, "inference_peak_bytes", r->inference_peak);
-    sw_json_put_u64(json, "model_bytes", p->model_bytes);
-    sw_json_put_u64(json, "arena_bytes", p->arena_bytes);
-    sw_json_put_u64(json, "data_bytes", p->data_bytes);
-    sw_json_put_u64(json, "total_bytes", es_total_bytes(r));
-    sw_json_put_u64(json, "lower_bound_bytes", p->lower_bound_bytes);
-    sw_json_put_u64(json, "update_arena_bytes", r->update.arena_bytes);
-    sw_json_put_u64(json, "update_peak_bytes", r->update.peak_bytes);
-    sw_json_put_u64(json, "es_bytes", sw_es_bytes(r->job.es));
-    sw_json_put_u64(json, "noise_bytes", r->noise_bytes);
-    sw_json_put_u64(json, "noise_scratch_bytes", r->scratch_bytes);
-}
-
 static int print_json(es_run *r, int status)
 {
     sw_json json;
     result_json_begin(&json);
-    put_run(&json, r);
-    put_scores(&json, r);
-    put_memory(&json, r);
+    const es_opts *o = &r->opts;
+    sw_json_put_string(&json, "model", o->job.model);
+    sw_json_put_string(&json, "device", o->job.device);
+    sw_json_put_string(&json, "data", r->on_environment ? NULL : r->job.train.info.name);
+    sw_json_put_string(&json, "environment", o->environment);
+    sw_json_put_i64(&json, "population", o->population);
+    sw_json_put_i64(&json, "directions", es_directions(o));
+    sw_json_put_i64(&json, "repeats", o->repeats);
+    sw_json_put_i64(&json, "slice", o->slice);
+    sw_json_put_i64(&json, "rows", r->rows);
+    sw_json_put_i64(&json, "samples", o->samples);
+    sw_json_put_string(&json, "strategy", o->strategy);
+    sw_json_put_string(&json, "noise", es_noise(o));
+    sw_json_put_f64(&json, "sigma", o->sigma);
+    sw_json_put_string(&json, "optimizer", o->job.optimizer);
+    sw_json_put_f64(&json, "lr", o->job.lr);
+    sw_json_put_i64(&json, "seed", o->job.seed);
+    sw_json_put_i64(&json, "threads", o->job.threads);
+    sw_json_put_u64(&json, "generations", r->generation);
+    sw_json_put_bool(&json, "reached", r->reached);
+    sw_json_put_u64(&json, "evaluations", r->evaluations);
+    sw_json_put_u64(&json, "not_finite", r->not_finite);
+    const sw_es_info *g = &r->last;
+    const bool ran = g->evaluations > 0, tested = r->test.there && r->tested == r->generation;
+    sw_json_open(&json, "fitness", '{');
+    sw_json_put_known_f64(&json, "mean", ran, g->mean);
+    sw_json_put_known_f64(&json, "best", ran, g->best);
+    sw_json_put_known_f64(&json, "worst", ran, g->worst);
+    sw_json_put_known_f64(&json, "deviation", ran, g->deviation);
+    sw_json_end(&json);
+    if (!r->on_environment)
+        sw_json_put_known_f64(&json, "test_loss", tested, r->test.loss);
+    sw_json_put_known_f64(&json, r->on_environment ? "test_steps" : "test_accuracy",
+                          tested && !isnan(r->test.score), r->test.score);
+    sw_json_put_known(&json, "test_rows", tested, (uint64_t)r->test.rows);
+    const sw_plan_info *p = &r->job.program[JOB_TRAIN].plan;
+    const es_measured *m = &r->measured[JOB_TRAIN];
+    sw_json_put_u64(&json, "predicted_peak_bytes", p->peak_bytes);
+    sw_json_put_known(&json, "measured_peak_bytes", m->runs > 0, m->peak_bytes);
+    sw_json_put_u64(&json, "inference_peak_bytes", r->inference_peak);
+    sw_json_put_u64(&json, "model_bytes", p->model_bytes);
+    sw_json_put_u64(&json, "arena_bytes", p->arena_bytes);
+    sw_json_put_u64(&json, "data_bytes", p->data_bytes);
+    sw_json_put_u64(&json, "total_bytes", es_total_bytes(r));
+    sw_json_put_u64(&json, "lower_bound_bytes", p->lower_bound_bytes);
+    sw_json_put_u64(&json, "update_arena_bytes", r->update.arena_bytes);
+    sw_json_put_u64(&json, "update_peak_bytes", r->update.peak_bytes);
+    sw_json_put_u64(&json, "es_bytes", sw_es_bytes(r->job.es));
+    sw_json_put_u64(&json, "noise_bytes", r->noise_bytes);
+    sw_json_put_u64(&json, "noise_scratch_bytes", r->scratch_bytes);
     sw_json_put_known_f64(&json, "evaluations_per_second", per_second(r) > 0.0, per_second(r));
     sw_json_put_u64(&json, "wall_ns", r->wall_ns);
     sw_json_put_u64(&json, "evaluate_ns", r->evaluate_ns);
@@ -194,8 +173,10 @@ static int print_json(es_run *r, int status)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-static void print_title(const es_run *r)
+int es_print(es_run *r, int status)
 {
+    if (r->opts.json)
+        return print_json(r, status);
     const es_opts *o = &r->opts;
     char name[1024], title[1400];
     sw_utf8_clean(name, sizeof name, r->job.train.info.name);
@@ -210,10 +191,6 @@ static void print_title(const es_run *r)
              (double)(float)o->job.lr, o->job.seed, o->job.device, o->job.threads,
              o->job.threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
-}
-
-static void print_memory(const es_run *r)
-{
     const sw_plan_info *p = &r->job.program[JOB_TRAIN].plan;
     const es_measured *m = &r->measured[JOB_TRAIN];
     char found[96] = "not measured", text[400];
@@ -232,10 +209,6 @@ static void print_memory(const es_run *r)
     printf("data    %s\n", result_both(p->data_bytes).text);
     printf("total   %s\n", result_both(es_total_bytes(r)).text);
     result_print_device("card    ", r->job.exec);
-}
-
-static void print_scores(const es_run *r)
-{
     const sw_es_info *g = &r->last;
     printf("\n%s generation%s, %s, %s evaluations", cli_digits(r->generation).text,
            r->generation == 1 ? "" : "s", cli_ns(r->wall_ns).text,
@@ -260,14 +233,5 @@ static void print_scores(const es_run *r)
                100.0 * r->test.score,
                cli_digits((uint64_t)llround(r->test.score * (double)r->test.rows)).text,
                cli_digits((uint64_t)r->test.rows).text);
-}
-
-int es_print(es_run *r, int status)
-{
-    if (r->opts.json)
-        return print_json(r, status);
-    print_title(r);
-    print_memory(r);
-    print_scores(r);
     return cli_finish(status);
 }

@@ -38,12 +38,6 @@ typedef struct {
     uint64_t warm_runs, allocations, wall_ns;
 } evaluation;
 
-/* The command line of either: CLI_GO or an exit status. Sets opts and batch. */
-int eval_parse(evaluation *e, int argc, char **argv, bool predicts);
-/* Everything before the first run: data, model, plan, parameters. CLI_GO or a status. */
-int eval_open(evaluation *e, sw_step_fn *fn);
-void eval_close(evaluation *e);
-
 /* All batches, in the order of the samples. `take` is called after each run with the inputs,
  * and the scores (rows, n); scores is NULL where the model has none. SW_STOPPED after an
  * interrupt. */
@@ -68,11 +62,6 @@ typedef struct {
 } eval_out;
 void eval_put(eval_out *out, const void *bytes, size_t n);
 void eval_print(eval_out *out, const char *format, ...) SW_PRINTF(2, 3);
-/* A number with the fewest digits that say it; "nan" and "inf" too. */
-void eval_put_float(eval_out *out, float x);
-/* A field of CSV, in quotes where it needs them. */
-void eval_put_field(eval_out *out, const char *text);
-SW_MUST_USE sw_status eval_flush(eval_out *out);
 /* Have `write` fill the file of --out, or standard output: a file is there whole or not at all.
  * The status of the first failure. */
 SW_MUST_USE sw_status eval_write(const char *path,

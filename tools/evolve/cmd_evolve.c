@@ -2,6 +2,593 @@
  * keep the best, test it, say what was found. All refusals come before the first generation. */
 #include "tools/evolve/evolve.h"
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- evolve terms ------------------------------------------------------------------------ */
+
+/* The little languages of --selection, --fitness and --mutations. */
+
+/* A piece of a text that is read: up to the next of `stops`. */
+typedef struct {
+    const char *option, *at;
+    char word[64];
+    char stop; /* what stood after the word; 0: nothing */
+} reader;
+
+static int refuse(const reader *r, const char *what)
+{
+    return cli_error(CLI_USAGE, "%s: '%s' %s", r->option, r->word, what);
+}
+
+static bool next(reader *r, const char *stops)
+{
+    const size_t n = strcspn(r->at, stops);
+    snprintf(r->word, sizeof r->word, "%.*s", (int)(n < 63 ? n : 63), r->at);
+    r->stop = r->at[n];
+    r->at += n + (r->stop != '\0');
+    return n > 0 && n < 64;
+}
+
+static bool read_count(const char *text, uint32_t *out)
+{
+    char *end;
+    const unsigned long n = strtoul(text, &end, 10);
+    *out = (uint32_t)n;
+    return *text >= '0' && *text <= '9' && *end == '\0' && n > 0 && n <= 1000000;
+}
+
+static bool read_real(const char *text, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return strspn(text, "0123456789.eE+-") == strlen(text) && *text != '\0' && *end == '\0' &&
+           isfinite(*out);
+}
+
+/* ---- selection --------------------------------------------------------------------------- */
+
+static int read_selector_part(reader *r, sw_selection *s)
+{
+    const bool tournament = s->kind == SW_SELECT_TOURNAMENT;
+    if (strcmp(r->word, "keep") == 0 || strcmp(r->word, "breed") == 0) {
+        s->keep = r->word[0] == 'k';
+        return CLI_GO;
+    }
+    if (tournament && r->word[0] == 'k' && read_count(r->word + 1, &s->contestants))
+        return CLI_GO;
+    if (tournament && r->word[0] == 'p' && read_real(r->word + 1, &s->p) && s->p > 0.0 &&
+        s->p <= 1.0)
+        return CLI_GO;
+    return refuse(r, tournament ? "is not kCONTESTANTS, pPROBABILITY, keep or breed"
+                                : "is neither keep nor breed");
+}
+
+static int read_selector(reader *r, sw_selection *s)
+{
+    static const char *const names[] = {"elite", "sus", "tournament"}; /* sw_selection_kind */
+    int kind = 0;
+    if (!next(r, ":+,"))
+        return refuse(r, "must be elite:N, sus:N or tournament:N");
+    while (kind < 3 && strcmp(names[kind], r->word) != 0)
+        kind++;
+    if (kind == 3)
+        return refuse(r, "is none of elite, sus and tournament");
+    s->kind = (sw_selection_kind)kind;
+    s->keep = s->kind == SW_SELECT_ELITE;
+    if (r->stop != ':')
+        return refuse(r, "must be followed by :N, how many it selects");
+    if (!next(r, ":+,") || !read_count(r->word, &s->n))
+        return refuse(r, "is no number of members");
+    while (r->stop == ':') {
+        const bool there = next(r, ":+,");
+        const int status = there ? read_selector_part(r, s) : refuse(r, "is empty");
+        if (status != CLI_GO)
+            return status;
+    }
+    return CLI_GO;
+}
+
+/* CLI_GO or CLI_USAGE */
+static int evolve_read_selection(evolve *e)
+{
+    reader r = {.option = "--selection", .at = e->opts.selection, .stop = '+'};
+    uint64_t last = 0;
+    int stage = 0;
+    if (r.at == NULL)
+        return CLI_GO;
+    for (; r.stop != '\0'; e->n_selection++) {
+        if (e->n_selection == EVOLVE_TERMS)
+            return cli_error(CLI_USAGE, "--selection: at most %d", EVOLVE_TERMS);
+        if (r.stop == ',')
+            last = 0;
+        stage += r.stop == ',';
+        sw_selection *s = &e->selection[e->n_selection];
+        const int status = read_selector(&r, s);
+        if (status != CLI_GO)
+            return status;
+        s->stage = stage;
+        last += s->n;
+    }
+    if (last != (uint64_t)e->opts.population)
+        return cli_error(CLI_USAGE,
+                         "--selection: must select as many as --population, %lld (got %llu)",
+                         (long long)e->opts.population, (unsigned long long)last);
+    return CLI_GO;
+}
+
+/* ---- fitness ----------------------------------------------------------------------------- */
+
+static int fitness_named(const char *name)
+{
+    for (int i = 0; i < SW_FITNESS_KINDS; i++)
+        if (i != SW_FITNESS_CUSTOM &&
+            strcmp(sw_fitness_kind_name((sw_fitness_kind)i), name) == 0)
+            return i;
+    return -1;
+}
+
+/* "accuracy, train_accuracy, ..." */
+static const char *fitness_names(void)
+{
+    static char text[300];
+    size_t used = 0;
+    for (int i = 0; i < SW_FITNESS_KINDS && used < sizeof text; i++)
+        if (i != SW_FITNESS_CUSTOM)
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "",
+                                 sw_fitness_kind_name((sw_fitness_kind)i));
+    return text;
+}
+
+static int read_fitness_part(reader *r, sw_fitness *f)
+{
+    double *to = strncmp(r->word, "average=", 8) == 0 ? &f->average
+                 : strncmp(r->word, "drop=", 5) == 0  ? &f->drop
+                                                      : NULL;
+    if (to == NULL)
+        return refuse(r, "is neither average=X nor drop=X");
+    if (!read_real(strchr(r->word, '=') + 1, to) || *to < 0.0 || *to >= 1.0)
+        return refuse(r, "must be a share, at least 0 and below 1");
+    if (to == &f->drop && f->kind != SW_FITNESS_TRAIN_ACCURACY)
+        return refuse(r, "has no effect but of train_accuracy");
+    return CLI_GO;
+}
+
+static int read_term(reader *r, sw_fitness *f)
+{
+    char all[360];
+    if (!next(r, "*:+,"))
+        return refuse(r, "must be the name of a fitness");
+    if (r->stop == '*') {
+        if (!read_real(r->word, &f->factor) || f->factor == 0.0)
+            return refuse(r, "is no factor");
+        if (!next(r, ":+,"))
+            return refuse(r, "must be the name of a fitness");
+    }
+    const int kind = fitness_named(r->word);
+    snprintf(all, sizeof all, "is none of %s", fitness_names());
+    if (kind < 0)
+        return refuse(r, all);
+    f->kind = (sw_fitness_kind)kind;
+    while (r->stop == ':') {
+        const bool there = next(r, ":+,");
+        const int status = there ? read_fitness_part(r, f) : refuse(r, "is empty");
+        if (status != CLI_GO)
+            return status;
+    }
+    return CLI_GO;
+}
+
+static int evolve_read_fitness(evolve *e)
+{
+    reader r = {.option = "--fitness", .at = e->opts.fitness, .stop = '+'};
+    int objective = 0;
+    e->n_objectives = 1;
+    if (r.at == NULL)
+        return CLI_GO;
+    for (; r.stop != '\0'; e->n_fitness++) {
+        if (e->n_fitness == EVOLVE_TERMS)
+            return cli_error(CLI_USAGE, "--fitness: at most %d terms", EVOLVE_TERMS);
+        objective += r.stop == ',';
+        const int status = read_term(&r, &e->fitness[e->n_fitness]);
+        if (status != CLI_GO)
+            return status;
+        e->fitness[e->n_fitness].objective = objective;
+    }
+    e->n_objectives = (size_t)objective + 1;
+    return CLI_GO;
+}
+
+/* ---- mutations --------------------------------------------------------------------------- */
+
+static int mutation_named(const char *name)
+{
+    for (int i = 0; i < SW_MUTATION_KINDS; i++)
+        if (strcmp(sw_mutation_kind_name((sw_mutation_kind)i), name) == 0)
+            return i;
+    return -1;
+}
+
+/* The default ones of that kind; a kind that the default list does not have is taken with its
+ * probability alone. */
+static int add_mutations(evolve *e, const reader *r, int kind, double probability)
+{
+    size_t n, found = 0;
+    const sw_mutation *usual = sw_mutations_default(&n);
+    for (size_t i = 0; i < n; i++) {
+        if ((int)usual[i].kind != kind || e->n_mutation == EVOLVE_TERMS)
+            continue;
+        e->mutation[e->n_mutation] = usual[i];
+        if (probability > 0.0)
+            e->mutation[e->n_mutation].probability = probability;
+        e->n_mutation++;
+        found++;
+    }
+    if (found > 0)
+        return CLI_GO;
+    if (probability <= 0.0)
+        return refuse(r, "must have a probability: it is no default mutation");
+    if (e->n_mutation < EVOLVE_TERMS)
+        e->mutation[e->n_mutation++] =
+            (sw_mutation){.kind = (sw_mutation_kind)kind, .probability = probability};
+    return CLI_GO;
+}
+
+static int evolve_read_mutations(evolve *e)
+{
+    reader r = {.option = "--mutations", .at = e->opts.mutations, .stop = ','};
+    char all[400];
+    size_t used = (size_t)snprintf(all, sizeof all, "is none of ");
+    for (int i = 0; i < SW_MUTATION_KINDS && used < sizeof all; i++)
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "",
+                                 sw_mutation_kind_name((sw_mutation_kind)i));
+    while (r.at != NULL && r.stop != '\0') {
+        double probability = 0.0;
+        char *equals;
+        if (!next(&r, ","))
+            return refuse(&r, "is none");
+        equals = strchr(r.word, '=');
+        if (equals != NULL &&
+            (!read_real(equals + 1, &probability) || probability <= 0.0 || probability > 1.0))
+            return refuse(&r, "must have a probability above 0, at most 1");
+        if (equals != NULL)
+            *equals = '\0';
+        const int kind = mutation_named(r.word);
+        const int status = kind < 0 ? refuse(&r, all) : add_mutations(e, &r, kind, probability);
+        if (status != CLI_GO)
+            return status;
+    }
+    return CLI_GO;
+}
+
+/* ---- evolve asked ------------------------------------------------------------------------ */
+
+/* Output of evolve without a search: the space, and the price of a genome. */
+
+/* ---- the space --------------------------------------------------------------------------- */
+
+/* exit statuses */
+static int evolve_print_space(evolve *e)
+{
+    const sw_status status = e->opts.space != NULL
+                                 ? sw_search_space_load(&e->space, e->opts.space)
+                                 : sw_search_space_default(&e->space, &e->task);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    const char *text = sw_search_space_text(e->space);
+    const size_t n = strlen(text);
+    fwrite(text, 1, n, stdout);
+    if (n == 0 || text[n - 1] != '\n')
+        putchar('\n');
+    return cli_finish(CLI_DONE);
+}
+
+/* ---- a price ----------------------------------------------------------------------------- */
+
+/* As a member of a run is, which has the utility of its neurons too. */
+static sw_net_opts member_opts(const evolve *e)
+{
+    sw_net_opts opts = e->net;
+    opts.utility = 1;
+    return opts;
+}
+
+/* The phases of a training step, which the price has as one: of the variant that takes more. */
+static sw_status plan_phases(evolve *e, const sw_genome *genome, int64_t batch,
+                             sw_plan_info *plan)
+{
+    const sw_net_opts opts = member_opts(e);
+    sw_net *net;
+    SW_TRY(sw_net_create(&net, genome, &opts));
+    sw_model *model = sw_net_model(net);
+    const sw_array *field = e->job.train.info.field;
+    sw_array inputs[2];
+    for (int i = 0; i < 2; i++) {
+        inputs[i] =
+            (sw_array){.dtype = field[i].dtype, .shape = {.rank = field[i].shape.rank + 1}};
+        inputs[i].shape.dim[0] = batch;
+        for (int d = 0; d < field[i].shape.rank; d++)
+            inputs[i].shape.dim[d + 1] = field[i].shape.dim[d];
+    }
+    sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = sw_net_step, .user = net, .models = &model, .n_models = 1,
+                .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN);
+    sw_plan_info other = SW_OPTS(sw_plan_info);
+    sw_status status = sw_plan(e->exec, &args, plan);
+    args.variant = 1;
+    if (status == SW_OK)
+        status = sw_plan(e->exec, &args, &other);
+    if (status == SW_OK && other.peak_bytes > plan->peak_bytes)
+        *plan = other;
+    sw_net_destroy(net);
+    return status;
+}
+
+/* Of the data that a genome is for. */
+static int check_genome(const evolve *e, const sw_genome_info *g)
+{
+    const sw_task *t = &e->task;
+    if (g->channels == t->channels && g->height == t->height && g->width == t->width &&
+        g->classes == t->classes)
+        return CLI_GO;
+    return cli_error(CLI_USAGE,
+                     "--price %s: it reads %" PRId64 " x %" PRId64 " x %" PRId64
+                     " and gives %" PRId64 " classes; --data %s has %" PRId64 " x %" PRId64
+                     " x %" PRId64 " and %" PRId64,
+                     e->opts.price, g->channels, g->height, g->width, g->classes,
+                     e->opts.job.data, t->channels, t->height, t->width, t->classes);
+}
+
+static int price(evolve *e, const sw_genome *genome)
+{
+    sw_genome_info info = SW_OPTS(sw_genome_info);
+    const sw_net_opts opts = member_opts(e);
+    sw_price found = SW_OPTS(sw_price);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
+    sw_status status = sw_genome_describe(genome, &info);
+    const int code = status == SW_OK ? check_genome(e, &info) : CLI_GO;
+    if (code != CLI_GO)
+        return code;
+    if (status == SW_OK)
+        status = evolve_exec(e, &e->exec);
+    if (status == SW_OK)
+        status = sw_genome_price(genome, e->exec, &opts, e->input, &found);
+    if (status == SW_OK)
+        status = plan_phases(e, genome, info.batch, &plan);
+    if (status == SW_OK && e->opts.plot != NULL)
+        status = evolve_graph_save(genome, e->opts.plot);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    if (e->opts.json) {
+        sw_json json;
+        result_json_begin(&json);
+        sw_json_put_string(&json, "name", info.name);
+        sw_json_put_u64(&json, "vertices", info.n_vertices);
+        sw_json_put_u64(&json, "parameters", found.parameters);
+        sw_json_put_i64(&json, "batch", info.batch);
+        sw_json_put_u64(&json, "peak_bytes", found.peak_bytes);
+        sw_json_put_u64(&json, "model_bytes", found.model_bytes);
+        sw_json_put_u64(&json, "arena_bytes", found.arena_bytes);
+        sw_json_put_u64(&json, "batch_bytes", found.batch_bytes);
+        sw_json_put_u64(&json, "operations", found.operations);
+        sw_json_put_f64(&json, "operations_per_sample", found.operations_per_sample);
+        sw_json_put_u64(&json, "ns", found.ns);
+        result_put_phases(&json, "predicted", plan.phase);
+        return result_json_end(&json, CLI_DONE);
+    }
+    printf("%s: %u vertices, %s parameters, %s, batch %" PRId64 "\n\n", e->opts.price,
+           info.n_vertices, cli_digits(found.parameters).text, info.optimizer, info.batch);
+    printf("peak       %s\n", result_both(found.peak_bytes).text);
+    printf("model      %s\narena      %s\n", result_both(found.model_bytes).text,
+           result_both(found.arena_bytes).text);
+    printf("batch      %s\n", result_both(found.batch_bytes).text);
+    printf("operations %s of a step, %.6g of a sample\n", cli_digits(found.operations).text,
+           found.operations_per_sample);
+    printf("found in   %s\n\n", cli_ns(found.ns).text);
+    result_print_phases(plan.phase, NULL);
+    return cli_finish(CLI_DONE);
+}
+
+static int evolve_price(evolve *e)
+{
+    sw_genome *genome;
+    const sw_status status = sw_genome_load(&genome, e->opts.price);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    const int code = price(e, genome);
+    sw_genome_destroy(genome);
+    return code;
+}
+
+/* ---- evolve opts ------------------------------------------------------------------------- */
+
+/* The command line of `stepwell evolve`. */
+
+/* Options of a job that have a part here: data and memory. How a net is trained is the
+ * genome's. */
+static const char *const taken[] = {
+    "--data",     "--normalise",  "--normalize",  "--synthetic-n",   "--seed",
+    "--threads",  "--isa",        "--no-chunks",  "--memory-budget", "--no-recompute",
+    "--no-tiles", "--no-rebuild", "--test-data",  "--test-share",    "--split-seed",
+    "--label",    "--header",     "--data-limit", "--standardise",   "--resize",
+    "--channels"};
+
+static const char notes[] =
+    "A generation trains every member with the same samples, measures its accuracy on the "
+    "validation part, selects, crosses and mutates. A child is traced and planned before it is "
+    "accepted. Its peak is known to the byte; it is refused if the next generation would not "
+    "fit --memory-budget. Children take over their parents' weights. The "
+    "test part is for the best net alone, at the end.\n"
+    "Example: stepwell evolve --data idx:mnist --generations 20 --population 20 "
+    "--memory-budget 64MiB --threads 2 --out mnist-run --retrain 5\n"
+    "Example: stepwell evolve --data cifar:cifar10 --fitness accuracy,peak_bytes "
+    "--candidate-memory 8MiB --time-limit 30m\n"
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
+    "the memory, 130 interrupted. Ctrl-C stops after the current batches and drops the current "
+    "generation, which --resume begins again; a second one stops at once.\n"
+    "With --json standard output has one object when the run came to its end or was "
+    "interrupted, and nothing when it was refused or failed. Its keys: data, out, generations "
+    "(complete ones), population, samples, seed, threads, resumed, timed_out, budget_bytes, "
+    "peak_bytes (that the population had of it), best (id, born, fitness, accuracy, "
+    "loss, "
+    "parameters, vertices, predicted_bytes, measured_bytes, operations), test_accuracy, "
+    "test_rows, retrained_accuracy, steps, mutants, refused, compared (members whose training "
+    "step was measured), differ (of these, not as predicted), longest_gap_ns, wall_ns, history "
+    "(of each generation: generation, best, mean, accuracy, mean_accuracy, best_id, "
+    "parameters, "
+    "best_bytes, largest_bytes, population_bytes, mutants, refused, invalid, compared, differ, "
+    "steps, ns).";
+
+static bool is_taken(const char *name)
+{
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (strcmp(taken[i], name) == 0)
+            return true;
+    return false;
+}
+
+static const char data_help[] =
+    "synthetic (digits that are drawn), idx:DIR for MNIST and its relatives, cifar:DIR for "
+    "CIFAR-10's binary batches, or csv:FILE for numbers and a class per line";
+
+static const char pixel_help[] =
+    "how pixels of 0 to 1 become numbers, (x - MEAN) / STD: MEAN,STD or for each channel "
+    "M1/M2/M3,S1/S2/S3; none: they stay; auto: by mean and deviation of the training images "
+    "(default auto)";
+
+/* In the place of the help of a job's option, where it says something else here. */
+static const char *help_of(const cli_option *option, const job_opts *o)
+{
+    const struct {
+        const void *to;
+        const char *help;
+    } own[] = {{&o->data, data_help},
+               {&o->normalise, pixel_help},
+               {&o->synthetic_n, "synthetic training samples (default 10000); a fifth as many "
+                                 "for testing"},
+               {&o->seed, "seed of everything that is drawn; the data have their own"},
+               {&o->threads, "members that are trained side by side, as many as the budget has "
+                             "room for; the bits are the same for any number"},
+               {&o->budget_bytes, "hard limit for all members, steps and batches together "
+                                  "(default 1GiB)"}};
+    for (size_t i = 0; i < sizeof own / sizeof *own && option->help != NULL; i++)
+        if (own[i].to == option->to)
+            return own[i].help;
+    return option->help;
+}
+
+static int job_table(evolve_opts *o, cli_option *table)
+{
+    const int all = job_options(&o->job, table, 0, true);
+    int n = 0;
+    for (int i = 0; i < all; i++) {
+        if (!is_taken(table[i].name))
+            continue;
+        table[n] = table[i];
+        table[n].help = help_of(&table[n], &o->job);
+        n++;
+    }
+    o->job.model = "mlp"; /* any net that takes every kind of classes: none of it is made */
+    o->job.settings = TOOL_SETTINGS_NONE;
+    o->job.device = "cpu";
+    o->job.accumulate = 1;
+    return n;
+}
+
+static int table_of(evolve_opts *o, cli_option *table)
+{
+    const cli_option options[] = {
+#define EVOLVE_OPTION(type, field, name, value, kind, ...)                                     \
+    {name, value, kind, &o->field, __VA_ARGS__},
+#include "tools/evolve/evolve_options.def"
+    };
+    const int n = job_table(o, table);
+    memcpy(table + n, options, sizeof options);
+    return n + (int)(sizeof options / sizeof *options);
+}
+
+/* ---- what the parser cannot see ---------------------------------------------------------- */
+
+static int check_asked(const evolve_opts *o)
+{
+    const char *of_run = cli_given("--resume --retrain");
+    const size_t n = o->plot != NULL ? strlen(o->plot) : 0;
+    if ((o->print_space || o->price != NULL) && of_run != NULL)
+        return cli_error(CLI_USAGE, "%s has no effect without a run", of_run);
+    if (n >= 4 && strcmp(o->plot + n - 4, ".svg") == 0)
+        return cli_error(CLI_USAGE,
+                         "--plot %s: the graph is DOT text: name it FILE.dot, and "
+                         "dot -Tsvg FILE.dot draws it",
+                         o->plot);
+    return CLI_GO;
+}
+
+static int check_numbers(const evolve_opts *o)
+{
+    if (o->mutate > 1.0 || o->crossover > 1.0)
+        return cli_error(CLI_USAGE, "%s must be a probability, 0 to 1 (got %g)",
+                         o->mutate > 1.0 ? "--mutate" : "--crossover",
+                         o->mutate > 1.0 ? o->mutate : o->crossover);
+    if (o->time_limit.steps > 0 || o->generation_time.steps > 0)
+        return cli_error(CLI_USAGE, "%s must be a time: 90s, 30m or 2h (got %" PRIu64 ")",
+                         o->time_limit.steps > 0 ? "--time-limit" : "--generation-time",
+                         o->time_limit.steps > 0 ? o->time_limit.steps
+                                                 : o->generation_time.steps);
+    if (o->candidate_bytes > o->job.budget_bytes)
+        return cli_error(CLI_USAGE,
+                         "--candidate-memory must be at most --memory-budget %zu (got %zu)",
+                         o->job.budget_bytes, o->candidate_bytes);
+    return job_validation_check(o->validation_share);
+}
+
+static int check(evolve *e)
+{
+    evolve_opts *o = &e->opts;
+    if (strncmp(o->job.data, "text:", 5) == 0)
+        return cli_error(CLI_USAGE,
+                         "--data %s has no classes: evolve fits classifiers of "
+                         "images and of vectors",
+                         o->job.data);
+    if (o->job.budget_bytes == 0)
+        o->job.budget_bytes = EVOLVE_BUDGET;
+    int status = check_asked(o);
+    if (status == CLI_GO)
+        status = check_numbers(o);
+    if (status == CLI_GO)
+        status = evolve_read_selection(e);
+    if (status == CLI_GO)
+        status = evolve_read_fitness(e);
+    if (status == CLI_GO)
+        status = evolve_read_mutations(e);
+    return status == CLI_GO ? job_check(&o->job) : status;
+}
+
+/* CLI_GO or an exit status. */
+static int evolve_parse(evolve *e, int argc, char **argv)
+{
+    cli_option table[EVOLVE_OPTIONS_MAX];
+    evolve_opts *o = &e->opts;
+    const cli_command command = {.name = "evolve",
+                                 .usage = "[options]",
+                                 .about = "Evolve architectures for a classifier; the memory "
+                                          "of each is known before it is trained.",
+                                 .options = table,
+                                 .n_options = table_of(o, table),
+                                 .notes = notes};
+    int status = cli_parse(&command, argc, argv);
+    if (status != CLI_GO)
+        return status;
+    status = check(e);
+    e->job.opts = &o->job;
+    e->generations = o->generations > 0     ? (uint64_t)o->generations
+                     : o->time_limit.ns > 0 ? UINT64_MAX
+                                            : 20;
+    return status;
+}
+
+/* ---- cmd evolve -------------------------------------------------------------------------- */
 
 /* Facts about the data: shapes of samples, and how bytes become numbers. */
 static int describe(evolve *e)
@@ -54,15 +641,6 @@ static sw_status finish(evolve *e)
     return evolve_report_save(e);
 }
 
-static void say_how_to_go_on(const evolve *e)
-{
-    if (cli_interrupted() && e->done < e->generations)
-        cli_note("interrupted in generation %" PRIu64 ": --resume begins it again", e->done);
-    else if (e->timed_out && !e->opts.quiet)
-        cli_note("the time is over in generation %" PRIu64 ": --resume begins it again",
-                 e->done);
-}
-
 static int search(evolve *e)
 {
     int status = evolve_open(e);
@@ -75,7 +653,11 @@ static int search(evolve *e)
         ran = finish(e);
     if (ran != SW_OK)
         return cli_library_error(ran, false);
-    say_how_to_go_on(e);
+    if (cli_interrupted() && e->done < e->generations)
+        cli_note("interrupted in generation %" PRIu64 ": --resume begins it again", e->done);
+    else if (e->timed_out && !e->opts.quiet)
+        cli_note("the time is over in generation %" PRIu64 ": --resume begins it again",
+                 e->done);
     return evolve_print(e, cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
 }
 

@@ -103,26 +103,13 @@ typedef struct {
     uint64_t wall_ns;
 } evolve;
 
-/* ---- evolve_opts.c ----------------------------------------------------------------------- */
-
-/* CLI_GO or an exit status. */
-int evolve_parse(evolve *e, int argc, char **argv);
-
-/* ---- evolve_terms.c: the little languages of --selection, --fitness, --mutations --------- */
-
-int evolve_read_selection(evolve *e); /* CLI_GO or CLI_USAGE */
-int evolve_read_fitness(evolve *e);
-int evolve_read_mutations(evolve *e);
-
-/* ---- evolve_files.c, evolve_history.c ---------------------------------------------------- */
+/* ---- files and history ------------------------------------------------------------------- */
 
 /* DIR/name; the text is good until the fourth next call. */
 const char *evolve_path(const evolve *e, const char *name);
 /* Can the folder be written, or be made, and is there a run in it where one is to be gone on
  * from, and none where one begins? CLI_GO or an exit status. Makes nothing. */
 int evolve_files_check(const evolve *e);
-/* Makes the folder, and holds it. */
-int evolve_files_open(evolve *e);
 /* An empty folder that was made goes. */
 void evolve_files_close(evolve *e);
 /* Its members, into an object that is open. */
@@ -159,30 +146,20 @@ SW_MUST_USE sw_status evolve_exec(evolve *e, sw_exec **out);
 void evolve_end_population(evolve *e);
 void evolve_close(evolve *e);
 
-/* ---- evolve_test.c ----------------------------------------------------------------------- */
+/* ---- the test part ----------------------------------------------------------------------- */
 
 /* The score of the best net on the test part. */
 SW_MUST_USE sw_status evolve_test_best(evolve *e);
 /* --retrain. */
 SW_MUST_USE sw_status evolve_retrain(evolve *e);
 
-/* ---- evolve_asked.c: what prints or makes something, and ends ---------------------------- */
+/* ---- progress ---------------------------------------------------------------------------- */
 
-int evolve_print_space(evolve *e); /* exit statuses */
-int evolve_price(evolve *e);
-
-/* ---- evolve_progress.c ------------------------------------------------------------------- */
-
-void evolve_say_head(const evolve *e);
-void evolve_say_row(const evolve *e, const evolve_row *row);
-void evolve_say_progress(const evolve *e);
 /* The results of a run, as text or JSON. Returns the exit status. */
 int evolve_print(evolve *e, int status);
 
-/* ---- evolve_report.c and evolve_plot.c --------------------------------------------------- */
+/* ---- reports and pictures ---------------------------------------------------------------- */
 
 SW_MUST_USE sw_status evolve_report_save(const evolve *e);
-/* Fitness, and bytes with the budget, over generations. */
-void evolve_plot_draw(const evolve *e, svg *to);
 
 #endif

@@ -28,31 +28,6 @@ static const char *color_of(sw_vertex_kind kind)
     return "#eef0f2";
 }
 
-/* "conv2d 3 x 3, stride 2\n16 x 14 x 14, 4,640 parameters" */
-static void describe(svg *to, const sw_vertex *v)
-{
-    const bool conv = v->kind == SW_VERTEX_CONV2D;
-    svg_print(to, "%s", sw_vertex_kind_name(v->kind));
-    if (conv || v->kind == SW_VERTEX_MAX_POOL || v->kind == SW_VERTEX_AVG_POOL) {
-        svg_print(to, " %d x %d", v->kernel, v->kernel);
-        if (v->stride != 1)
-            svg_print(to, ", stride %d", v->stride);
-    }
-    if (conv && v->dilation > 1)
-        svg_print(to, ", dilation %d", v->dilation);
-    if (conv && v->groups != 1)
-        svg_print(to, v->groups == 0 ? ", depthwise" : ", groups %d", v->groups);
-    if (v->kind == SW_VERTEX_DROPOUT)
-        svg_print(to, " %g", (double)v->rate);
-    else if (v->activation != NULL)
-        svg_print(to, "%s%s", v->kind == SW_VERTEX_ACTIVATION ? " " : ", ", v->activation);
-    svg_print(to, "\\n%" PRId64, v->channels);
-    if (v->height > 0)
-        svg_print(to, " x %" PRId64 " x %" PRId64, v->height, v->width);
-    if (v->parameters > 0)
-        svg_print(to, ", %s parameters", cli_digits(v->parameters).text);
-}
-
 sw_status evolve_graph_put(const sw_genome *genome, svg *to)
 {
     sw_genome_info g = SW_OPTS(sw_genome_info);
@@ -67,7 +42,27 @@ sw_status evolve_graph_put(const sw_genome *genome, svg *to)
         sw_vertex v = SW_OPTS(sw_vertex);
         SW_TRY(sw_genome_vertex(genome, i, &v));
         svg_print(to, "  v%u [fillcolor=\"%s\", label=\"%s\\n", i, color_of(v.kind), v.name);
-        describe(to, &v);
+        /* "conv2d 3 x 3, stride 2\n16 x 14 x 14, 4,640 parameters" */
+        const bool conv = v.kind == SW_VERTEX_CONV2D;
+        svg_print(to, "%s", sw_vertex_kind_name(v.kind));
+        if (conv || v.kind == SW_VERTEX_MAX_POOL || v.kind == SW_VERTEX_AVG_POOL) {
+            svg_print(to, " %d x %d", v.kernel, v.kernel);
+            if (v.stride != 1)
+                svg_print(to, ", stride %d", v.stride);
+        }
+        if (conv && v.dilation > 1)
+            svg_print(to, ", dilation %d", v.dilation);
+        if (conv && v.groups != 1)
+            svg_print(to, v.groups == 0 ? ", depthwise" : ", groups %d", v.groups);
+        if (v.kind == SW_VERTEX_DROPOUT)
+            svg_print(to, " %g", (double)v.rate);
+        else if (v.activation != NULL)
+            svg_print(to, "%s%s", v.kind == SW_VERTEX_ACTIVATION ? " " : ", ", v.activation);
+        svg_print(to, "\\n%" PRId64, v.channels);
+        if (v.height > 0)
+            svg_print(to, " x %" PRId64 " x %" PRId64, v.height, v.width);
+        if (v.parameters > 0)
+            svg_print(to, ", %s parameters", cli_digits(v.parameters).text);
         svg_print(to, "\"]\n");
         for (int k = 0; k < v.n_inputs; k++)
             svg_print(to, "  v%u -> v%u\n", v.inputs[k], i);

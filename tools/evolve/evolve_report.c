@@ -1,25 +1,196 @@
 /* DIR/report.html: one file without a script. Pictures over generations, the last generation,
  * the best net as text. */
+#include "runtime/population/evolve/genome.h"
 #include "tools/evolve/evolve.h"
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
-static void head(const evolve *e, svg *to)
+/* ---- evolve plot ------------------------------------------------------------------------- */
+
+/* Two panels over generations: fitness, and predicted bytes with the budget as a line. */
+
+enum { WIDTH = 1000, LEFT = 96, PLOT_W = 876, TOP = 34, HEIGHT = 220, GAP = 84, FOOT = 62 };
+
+typedef struct {
+    const evolve *e;
+    svg *to;
+    svg_axis x, y;
+    int top;
+} panel;
+
+/* A number of a row; NAN: none. */
+typedef double row_value(const evolve_row *row);
+
+static double best_of(const evolve_row *r)
 {
-    svg_print(to, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-                  "<title>Architectures for ");
-    svg_escaped(to, e->opts.job.data);
-    svg_print(to, "</title>\n"
-                  "<style>\nbody{font:14px sans-serif;margin:16px;background:#fff;"
-                  "color:#1b1f24}svg{max-width:100%%;height:auto}"
-                  "table{border-collapse:collapse;margin:16px 0}\n"
-                  "th,td{padding:3px 10px;text-align:right;border-bottom:1px solid #8a929b}"
-                  "tr.first td{font-weight:bold}pre{overflow-x:auto}\n"
-                  "@media (prefers-color-scheme:dark){body{background:#14181d;"
-                  "color:#e4e8ec}}\n</style>\n</head>\n<body>\n<h1>Architectures for ");
-    svg_escaped(to, e->opts.job.data);
-    svg_print(to, "</h1>\n");
+    return r->best;
 }
+static double mean_of(const evolve_row *r)
+{
+    return r->mean;
+}
+static double accuracy_of(const evolve_row *r)
+{
+    return r->accuracy;
+}
+static double mib(const evolve_row *r, uint64_t bytes)
+{
+    return evolve_row_lost(r) ? (double)NAN : (double)bytes / 1048576.0;
+}
+
+static double best_mib(const evolve_row *r)
+{
+    return mib(r, r->best_bytes);
+}
+
+static double largest_mib(const evolve_row *r)
+{
+    return mib(r, r->largest_bytes);
+}
+
+static double population_mib(const evolve_row *r)
+{
+    return mib(r, r->population_bytes);
+}
+
+typedef struct {
+    row_value *value;
+    const char *class, *text;
+} curve;
+static const curve fitness_curves[] = {{best_of, "p-best", "best fitness"},
+                                       {mean_of, "p-mean", "mean fitness"},
+                                       {accuracy_of, "p-acc", "accuracy of the best"}},
+                   byte_curves[] = {{best_mib, "p-best", "of the best"},
+                                    {largest_mib, "p-acc", "the largest"},
+                                    {population_mib, "p-mean", "the population, so far"}};
+
+static void widen(double *low, double *high, double x)
+{
+    if (isfinite(x)) {
+        *low = x < *low ? x : *low;
+        *high = x > *high ? x : *high;
+    }
+}
+
+/* Of all values, and of `and`, which may be NAN. */
+static svg_axis axis_of(const panel *p, const curve *curves, int n, double low, double high)
+{
+    for (size_t i = 0; i < p->e->n_rows; i++)
+        for (int k = 0; k < n; k++)
+            widen(&low, &high, curves[k].value(&p->e->rows[i]));
+    if (low > high)
+        low = high = 0.0;
+    return svg_axis_of(low, high, false, p->top + HEIGHT - 6, 12 - HEIGHT);
+}
+
+static void frame(const panel *p, const char *name)
+{
+    svg_tick tick[SVG_TICKS];
+    const long long bottom = 100LL * (p->top + HEIGHT);
+    svg_open_text(p->to, "text", 100 * LEFT, 100 * (p->top - 10));
+    svg_escaped(p->to, name);
+    svg_print(p->to, "</text>\n");
+    int n = svg_ticks(&p->x, 10, tick);
+    for (int i = 0; i < n; i++) {
+        const long long x = svg_at(&p->x, tick[i].value);
+        svg_grid_line(p->to, x, 100LL * p->top, x, bottom);
+        svg_open_text(p->to, "mark", x, bottom + 1700);
+        svg_print(p->to, "%s</text>\n", tick[i].text);
+    }
+    n = svg_ticks(&p->y, 6, tick);
+    for (int i = 0; i < n; i++) {
+        const long long y = svg_at(&p->y, tick[i].value);
+        svg_grid_line(p->to, 100 * LEFT, y, 100 * (LEFT + PLOT_W), y);
+        svg_open_text(p->to, "axis", 100 * (LEFT - 8), y + 400);
+        svg_print(p->to, "%s</text>\n", tick[i].text);
+    }
+}
+
+static void point(const panel *p, const char *before, double x, double y)
+{
+    const long long a = svg_at(&p->x, x) / 10, b = svg_at(&p->y, y) / 10;
+    svg_print(p->to, "%s%lld.%lld %lld.%lld", before, a / 10, a % 10, b / 10, b % 10);
+}
+
+/* It breaks where there is no value; a line of one point is a dot. */
+static void line(const panel *p, const curve *c)
+{
+    bool down = false;
+    svg_print(p->to, "<path class=\"p %s\" d=\"", c->class);
+    for (size_t i = 0; i < p->e->n_rows; i++) {
+        const evolve_row *row = &p->e->rows[i];
+        const double y = c->value(row);
+        if (!isfinite(y)) {
+            down = false;
+            continue;
+        }
+        if (!down)
+            point(p, "M", (double)row->generation, y);
+        point(p, "L", (double)row->generation, y);
+        down = true;
+    }
+    svg_print(p->to, "\"><title>%s</title></path>\n", c->text);
+}
+
+static void legend(const panel *p, const curve *curves, int n)
+{
+    const int y = p->top + HEIGHT + 38;
+    int x = LEFT;
+    for (int k = 0; k < n; k++, x += 190) {
+        svg_print(p->to, "<path class=\"p %s\" d=\"M%d %dh22\"/>\n", curves[k].class, x, y - 4);
+        svg_open_text(p->to, "text", 100LL * (x + 28), 100LL * y);
+        svg_print(p->to, "%s</text>\n", curves[k].text);
+    }
+}
+
+/* A limit across the panel, by its name. */
+static void limit(const panel *p, double mib, const char *name)
+{
+    const long long y = svg_at(&p->y, mib) / 10;
+    svg_print(p->to, "<path class=\"p p-limit\" d=\"M%d %lld.%lldh%d\"/>\n", LEFT, y / 10,
+              y % 10, PLOT_W);
+    svg_open_text(p->to, "axis", 100 * (LEFT + PLOT_W - 6), 10 * y - 500);
+    svg_print(p->to, "%s, %.4g MiB</text>\n", name, mib);
+}
+
+/* Fitness, and bytes with the budget, over generations. */
+static void evolve_plot_draw(const evolve *e, svg *to)
+{
+    panel p = {.e = e, .to = to, .top = TOP};
+    const size_t last = e->n_rows > 0 ? (size_t)e->rows[e->n_rows - 1].generation : 1;
+    const bool own = e->opts.candidate_bytes > 0;
+    const double mib =
+        (double)(own ? e->opts.candidate_bytes : e->opts.job.budget_bytes) / 1048576.0;
+    svg_open(to, WIDTH, TOP + 2 * HEIGHT + GAP + FOOT, false);
+    svg_print(to, "<style>\n"
+                  ".paper{fill:#fff}.text,.axis,.mark{fill:#1b1f24}.axis{text-anchor:end}"
+                  ".mark{text-anchor:middle}\n"
+                  ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}"
+                  ".p{fill:none;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}\n");
+    svg_print(to, ".p-best{stroke:#d6311f}.p-mean{stroke:#3d85c6}.p-acc{stroke:#4aa564}"
+                  ".p-limit{stroke:#6d757e;stroke-dasharray:7 4}\n"
+                  "@media (prefers-color-scheme:dark){.paper{fill:#14181d}"
+                  ".text,.axis,.mark{fill:#e4e8ec}.p-best{stroke:#ff6a57}}\n</style>\n");
+    svg_paper(to);
+    p.x = svg_axis_of(0.0, last > 0 ? (double)last : 1.0, false, LEFT, PLOT_W);
+    p.x.whole = true;
+    p.y = axis_of(&p, fitness_curves, 3, (double)INFINITY, -(double)INFINITY);
+    frame(&p, "fitness and accuracy, over generations");
+    for (int k = 2; k >= 0; k--)
+        line(&p, &fitness_curves[k]);
+    legend(&p, fitness_curves, 3);
+    p.top += HEIGHT + GAP;
+    p.y = axis_of(&p, byte_curves, 3, 0.0, mib * 1.08);
+    frame(&p, "bytes, MiB: predicted peaks of members' training steps, and all together");
+    limit(&p, mib, own ? "limit of a member" : "budget of the population");
+    for (int k = 2; k >= 0; k--)
+        line(&p, &byte_curves[k]);
+    legend(&p, byte_curves, 3);
+    svg_print(to, "</svg>\n");
+}
+
+/* ---- evolve report ----------------------------------------------------------------------- */
 
 static void cell(svg *to, const char *text)
 {
@@ -31,14 +202,6 @@ static void cell(svg *to, const char *text)
 static void real(svg *to, const cli_column *column, double value)
 {
     cell(to, isfinite(value) ? cli_column_text(column, value).text : "none");
-}
-
-static void share(svg *to, double value)
-{
-    if (isfinite(value))
-        svg_print(to, "<td>%.2f %%</td>", 100.0 * value);
-    else
-        svg_print(to, "<td>none</td>");
 }
 
 static void line_of(svg *to, const char *name, const char *value)
@@ -59,59 +222,6 @@ static void tested(svg *to, const char *name, const evolve_test *t)
     line_of(to, name, text);
 }
 
-static void summary(const evolve *e, svg *to)
-{
-    const evolve_row total = evolve_total(e);
-    char text[200];
-    svg_print(to, "<table>\n");
-    snprintf(text, sizeof text, "%zu of %" PRId64 " members, seed %" PRId64, e->n_rows,
-             e->opts.population, e->opts.job.seed);
-    line_of(to, "generations", text);
-    if (e->has_best) {
-        snprintf(text, sizeof text, "member %" PRIu64 ", fitness %.5g, accuracy %.2f %%",
-                 e->best.id, e->best.fitness, 100.0 * e->best.accuracy);
-        line_of(to, "best (validation)", text);
-    }
-    tested(to, "test accuracy of the best", &e->test);
-    tested(to, "trained again from scratch", &e->retrained);
-    snprintf(text, sizeof text, "%s of %s bytes", cli_digits(total.population_bytes).text,
-             cli_digits(e->opts.job.budget_bytes).text);
-    line_of(to, "memory, at most", text);
-    snprintf(text, sizeof text, "%s, not as predicted: %s", cli_digits(total.compared).text,
-             cli_digits(total.differ).text);
-    line_of(to, "members measured", text);
-    snprintf(text, sizeof text, "%s priced, %s did not fit", cli_digits(total.mutants).text,
-             cli_digits(total.refused).text);
-    line_of(to, "mutants", text);
-    svg_print(to, "</table>\n");
-}
-
-static void member_row(const evolve *e, svg *to, const evolve_member *m,
-                       const cli_column *fitness, const cli_column *loss)
-{
-    svg_print(to, "<tr%s><td>%" PRIu64 "</td><td>%" PRIu64 "</td>",
-              e->has_best && m->id == e->best.id ? " class=\"first\"" : "", m->id, m->born);
-    if (m->parents[0] == 0)
-        svg_print(to, "<td>none</td>");
-    else if (m->parents[1] == 0)
-        svg_print(to, "<td>%" PRIu64 "</td>", m->parents[0]);
-    else
-        svg_print(to, "<td>%" PRIu64 ", %" PRIu64 "</td>", m->parents[0], m->parents[1]);
-    real(to, fitness, m->fitness);
-    if (e->n_objectives > 1)
-        svg_print(to, "<td>%" PRIu64 "</td>", m->rank);
-    share(to, m->accuracy);
-    real(to, loss, m->loss);
-    svg_print(to, "<td>%" PRIu64 "</td><td>%s</td>", m->vertices,
-              cli_digits(m->parameters).text);
-    svg_print(to, "<td>%s</td>", cli_digits(m->predicted_bytes).text);
-    svg_print(to, "<td>%s</td>",
-              m->measured_bytes > 0 ? cli_digits(m->measured_bytes).text : "not run");
-    svg_print(to, "<td>%s</td>", cli_digits(m->operations).text);
-    cell(to, m->invalid ? m->why : "");
-    svg_print(to, "</tr>\n");
-}
-
 static void members(const evolve *e, svg *to)
 {
     cli_column fitness = {0}, loss = {0};
@@ -128,8 +238,36 @@ static void members(const evolve *e, svg *to)
     svg_print(to, "<th>accuracy</th><th>loss</th><th>vertices</th><th>parameters</th>"
                   "<th>bytes predicted</th><th>measured</th><th>operations of a step</th>"
                   "<th></th></tr>\n");
-    for (size_t i = 0; i < e->n_members; i++)
-        member_row(e, to, &e->members[i], &fitness, &loss);
+    for (size_t i = 0; i < e->n_members; i++) {
+        svg_print(to, "<tr%s><td>%" PRIu64 "</td><td>%" PRIu64 "</td>",
+                  e->has_best && e->members[i].id == e->best.id ? " class=\"first\"" : "",
+                  e->members[i].id, e->members[i].born);
+        if (e->members[i].parents[0] == 0)
+            svg_print(to, "<td>none</td>");
+        else if (e->members[i].parents[1] == 0)
+            svg_print(to, "<td>%" PRIu64 "</td>", e->members[i].parents[0]);
+        else
+            svg_print(to, "<td>%" PRIu64 ", %" PRIu64 "</td>", e->members[i].parents[0],
+                      e->members[i].parents[1]);
+        real(to, &fitness, e->members[i].fitness);
+        if (e->n_objectives > 1)
+            svg_print(to, "<td>%" PRIu64 "</td>", e->members[i].rank);
+        if (isfinite(e->members[i].accuracy))
+            svg_print(to, "<td>%.2f %%</td>", 100.0 * e->members[i].accuracy);
+        else
+            svg_print(to, "<td>none</td>");
+        real(to, &loss, e->members[i].loss);
+        svg_print(to, "<td>%" PRIu64 "</td><td>%s</td>", e->members[i].vertices,
+                  cli_digits(e->members[i].parameters).text);
+        svg_print(to, "<td>%s</td>", cli_digits(e->members[i].predicted_bytes).text);
+        svg_print(to, "<td>%s</td>",
+                  e->members[i].measured_bytes > 0
+                      ? cli_digits(e->members[i].measured_bytes).text
+                      : "not run");
+        svg_print(to, "<td>%s</td>", cli_digits(e->members[i].operations).text);
+        cell(to, e->members[i].invalid ? e->members[i].why : "");
+        svg_print(to, "</tr>\n");
+    }
     svg_print(to, "</table>\n");
 }
 
@@ -159,8 +297,42 @@ static sw_status genome(const evolve *e, svg *to)
 sw_status evolve_report_save(const evolve *e)
 {
     svg to = {.status = SW_OK};
-    head(e, &to);
-    summary(e, &to);
+    svg_print(&to, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+                   "<title>Architectures for ");
+    svg_escaped(&to, e->opts.job.data);
+    svg_print(&to, "</title>\n"
+                   "<style>\nbody{font:14px sans-serif;margin:16px;background:#fff;"
+                   "color:#1b1f24}svg{max-width:100%%;height:auto}"
+                   "table{border-collapse:collapse;margin:16px 0}\n"
+                   "th,td{padding:3px 10px;text-align:right;border-bottom:1px solid #8a929b}"
+                   "tr.first td{font-weight:bold}pre{overflow-x:auto}\n"
+                   "@media (prefers-color-scheme:dark){body{background:#14181d;"
+                   "color:#e4e8ec}}\n</style>\n</head>\n<body>\n<h1>Architectures for ");
+    svg_escaped(&to, e->opts.job.data);
+    svg_print(&to, "</h1>\n");
+    const evolve_row total = evolve_total(e);
+    char text[200];
+    svg_print(&to, "<table>\n");
+    snprintf(text, sizeof text, "%zu of %" PRId64 " members, seed %" PRId64, e->n_rows,
+             e->opts.population, e->opts.job.seed);
+    line_of(&to, "generations", text);
+    if (e->has_best) {
+        snprintf(text, sizeof text, "member %" PRIu64 ", fitness %.5g, accuracy %.2f %%",
+                 e->best.id, e->best.fitness, 100.0 * e->best.accuracy);
+        line_of(&to, "best (validation)", text);
+    }
+    tested(&to, "test accuracy of the best", &e->test);
+    tested(&to, "trained again from scratch", &e->retrained);
+    snprintf(text, sizeof text, "%s of %s bytes", cli_digits(total.population_bytes).text,
+             cli_digits(e->opts.job.budget_bytes).text);
+    line_of(&to, "memory, at most", text);
+    snprintf(text, sizeof text, "%s, not as predicted: %s", cli_digits(total.compared).text,
+             cli_digits(total.differ).text);
+    line_of(&to, "members measured", text);
+    snprintf(text, sizeof text, "%s priced, %s did not fit", cli_digits(total.mutants).text,
+             cli_digits(total.refused).text);
+    line_of(&to, "mutants", text);
+    svg_print(&to, "</table>\n");
     evolve_plot_draw(e, &to);
     members(e, &to);
     sw_status status = genome(e, &to);
@@ -171,4 +343,285 @@ sw_status evolve_report_save(const evolve *e)
         status = svg_save(&to, evolve_path(e, "report.html"));
     svg_free(&to);
     return status;
+}
+
+/* ---- evolve history ---------------------------------------------------------------------- */
+
+/* Lines of the folder that are read again: generations.jsonl, which is written here, and
+ * history.jsonl, which is the library's. */
+
+/* ---- numbers by name --------------------------------------------------------------------- */
+
+/* A number of an object: one of both. null is NAN. */
+typedef struct {
+    const char *name;
+    double *real;
+    uint64_t *count;
+} number;
+
+/* The value after `key`, where it is one of n numbers; others are passed over. */
+static sw_status take_number(sw_json_in *in, const char *key, const number *numbers, size_t n)
+{
+    size_t i = 0;
+    sw_json_number x;
+    int c;
+    while (i < n && strcmp(numbers[i].name, key) != 0)
+        i++;
+    SW_TRY(sw_json_peek(in, &c));
+    if (i == n || c == 'n')
+        return sw_json_skip(in);
+    SW_TRY(sw_json_get_number(in, &x));
+    if (numbers[i].real != NULL)
+        *numbers[i].real = x.real;
+    else
+        *numbers[i].count = x.magnitude;
+    return SW_OK;
+}
+
+/* ---- whole files ------------------------------------------------------------------------- */
+
+/* Called with each whole line; half a line of a process that was killed is no line. A line that
+ * cannot be read is passed over: SW_FORMAT leaves everything as it was. */
+typedef sw_status take_line(evolve *e, sw_json_in *in, uint64_t generation);
+
+static sw_status each_line(evolve *e, const char *text, size_t n, const char *path,
+                           take_line *take, uint64_t generation)
+{
+    for (size_t at = 0, line = 1; at < n; line++) {
+        const char *end = memchr(text + at, '\n', n - at);
+        if (end == NULL)
+            break;
+        sw_json_in in = sw_json_in_text(text + at, (size_t)(end - text) - at, path);
+        in.line = line;
+        const sw_status status = take(e, &in, generation);
+        if (status != SW_OK && status != SW_FORMAT)
+            return status;
+        if (status == SW_FORMAT)
+            cli_note("a damaged line is passed over: %s", sw_last_error());
+        at = (size_t)(end - text) + 1;
+    }
+    return SW_OK;
+}
+
+/* A file that is not there has no lines. */
+static sw_status read_lines(evolve *e, const char *path, take_line *take, uint64_t generation)
+{
+    char *text;
+    size_t n;
+    if (!sw_file_there(path))
+        return SW_OK;
+    SW_TRY(swi_text_load(&text, &n, path, "a file of lines", SIZE_MAX / 2));
+    const sw_status status = each_line(e, text, n, path, take, generation);
+    sw_text_free(text, n);
+    return status;
+}
+
+/* ---- generations.jsonl ------------------------------------------------------------------- */
+
+enum { ROW_NUMBERS = 17 };
+static void row_numbers(evolve_row *r, number *to)
+{
+    const number all[ROW_NUMBERS] = {{"generation", NULL, &r->generation},
+                                     {"best", &r->best, NULL},
+                                     {"mean", &r->mean, NULL},
+                                     {"accuracy", &r->accuracy, NULL},
+                                     {"mean_accuracy", &r->mean_accuracy, NULL},
+                                     {"best_id", NULL, &r->best_id},
+                                     {"parameters", NULL, &r->parameters},
+                                     {"best_bytes", NULL, &r->best_bytes},
+                                     {"largest_bytes", NULL, &r->largest_bytes},
+                                     {"population_bytes", NULL, &r->population_bytes},
+                                     {"mutants", NULL, &r->mutants},
+                                     {"refused", NULL, &r->refused},
+                                     {"invalid", NULL, &r->invalid},
+                                     {"compared", NULL, &r->compared},
+                                     {"differ", NULL, &r->differ},
+                                     {"steps", NULL, &r->steps},
+                                     {"ns", NULL, &r->ns}};
+    memcpy(to, all, sizeof all);
+}
+
+void evolve_row_put(sw_json *json, const evolve_row *row)
+{
+    evolve_row copy = *row;
+    number numbers[ROW_NUMBERS];
+    row_numbers(&copy, numbers);
+    for (int i = 0; i < ROW_NUMBERS; i++)
+        if (numbers[i].real != NULL)
+            sw_json_put_f64(json, numbers[i].name, *numbers[i].real);
+        else
+            sw_json_put_known(json, numbers[i].name, i == 0 || !evolve_row_lost(row),
+                              *numbers[i].count);
+}
+
+static sw_status keep_row(evolve *e, const evolve_row *row)
+{
+    if (e->n_rows == e->cap_rows) {
+        void *block = e->rows;
+        const size_t more = e->cap_rows > 0 ? 2 * e->cap_rows : 64;
+        SW_TRY(sw_heap_resize(&block, SW_HEAP_RECORDS, e->cap_rows * sizeof *e->rows,
+                              more * sizeof *e->rows));
+        e->rows = block;
+        e->cap_rows = more;
+    }
+    e->rows[e->n_rows++] = *row;
+    return SW_OK;
+}
+
+static sw_status write_row(sw_file *file, const evolve_row *row)
+{
+    char text[640];
+    sw_json json;
+    sw_json_fixed(&json, text, sizeof text, NULL, NULL);
+    sw_json_begin(&json, '{');
+    evolve_row_put(&json, row);
+    sw_json_end(&json);
+    sw_json_line(&json);
+    SW_TRY(json.status);
+    return sw_file_write(file, text, json.used);
+}
+
+sw_status evolve_row_add(evolve *e, const evolve_row *row)
+{
+    sw_file *file;
+    uint64_t bytes;
+    SW_TRY(keep_row(e, row));
+    SW_TRY(sw_file_open(&file, evolve_path(e, "generations.jsonl"), SW_FILE_KEEP));
+    sw_status status = sw_file_size(file, &bytes);
+    if (status == SW_OK)
+        status = sw_file_seek(file, bytes);
+    if (status == SW_OK)
+        status = write_row(file, row);
+    const sw_status closed = sw_file_close(file);
+    return status == SW_OK ? closed : status;
+}
+
+static sw_status write_rows(void *context, sw_file *file)
+{
+    const evolve *e = context;
+    for (size_t i = 0; i < e->n_rows; i++)
+        SW_TRY(write_row(file, &e->rows[i]));
+    return SW_OK;
+}
+
+static sw_status take_row_number(sw_json_in *in, const char *key, void *row)
+{
+    number numbers[ROW_NUMBERS];
+    row_numbers(row, numbers);
+    return take_number(in, key, numbers, ROW_NUMBERS);
+}
+
+static const evolve_row lost = {.best = (double)NAN,
+                                .mean = (double)NAN,
+                                .accuracy = (double)NAN,
+                                .mean_accuracy = (double)NAN};
+
+/* The last line of a generation is the one that counts. */
+static sw_status take_row(evolve *e, sw_json_in *in, uint64_t generation)
+{
+    evolve_row row = lost;
+    row.generation = generation;
+    SW_TRY(sw_json_get_object(in, take_row_number, &row));
+    if (row.generation < generation)
+        e->rows[row.generation] = row;
+    return SW_OK;
+}
+
+sw_status evolve_rows_read(evolve *e, uint64_t generation)
+{
+    const char *path = evolve_path(e, "generations.jsonl");
+    size_t n = 0;
+    for (evolve_row row = lost; row.generation < generation; row.generation++)
+        SW_TRY(keep_row(e, &row));
+    SW_TRY(read_lines(e, path, take_row, generation));
+    for (size_t i = 0; i < e->n_rows; i++)
+        n += evolve_row_lost(&e->rows[i]);
+    if (n > 0)
+        cli_note("%s: %zu of %zu lines are lost", path, n, e->n_rows);
+    return e->n_rows > 0 || sw_file_there(path) ? sw_file_replace(path, write_rows, e) : SW_OK;
+}
+
+evolve_row evolve_total(const evolve *e)
+{
+    evolve_row total = {.steps = 0};
+    for (size_t i = 0; i < e->n_rows; i++) {
+        const evolve_row *r = &e->rows[i];
+        total.compared += r->compared;
+        total.differ += r->differ;
+        total.ns += r->ns;
+        total.mutants = r->mutants > total.mutants ? r->mutants : total.mutants;
+        total.refused = r->refused > total.refused ? r->refused : total.refused;
+        total.steps = r->steps > total.steps ? r->steps : total.steps;
+        if (r->population_bytes > total.population_bytes)
+            total.population_bytes = r->population_bytes;
+    }
+    return total;
+}
+
+/* ---- history.jsonl ----------------------------------------------------------------------- */
+
+typedef struct {
+    evolve_member member;
+    uint64_t generation;
+} history_line;
+
+static sw_status take_birth(sw_json_in *in, const char *key, void *member)
+{
+    evolve_member *m = member;
+    const number numbers[] = {{"generation", NULL, &m->born}};
+    return take_number(in, key, numbers, 1);
+}
+
+static sw_status take_member_field(sw_json_in *in, const char *key, void *context)
+{
+    history_line *l = context;
+    evolve_member *m = &l->member;
+    const number numbers[] = {{"generation", NULL, &l->generation},
+                              {"id", NULL, &m->id},
+                              {"vertices", NULL, &m->vertices},
+                              {"parameters", NULL, &m->parameters},
+                              {"operations", NULL, &m->operations},
+                              {"peak_bytes", NULL, &m->predicted_bytes},
+                              {"measured_bytes", NULL, &m->measured_bytes},
+                              {"steps", NULL, &m->steps},
+                              {"rank", NULL, &m->rank},
+                              {"ns_per_sample", NULL, &m->ns_per_sample},
+                              {"loss", &m->loss, NULL},
+                              {"accuracy", &m->accuracy, NULL},
+                              {"train_accuracy", &m->train_accuracy, NULL},
+                              {"fitness", &m->fitness, NULL}};
+    int c;
+    if (strcmp(key, "parents") == 0) {
+        SW_TRY(sw_json_expect(in, '['));
+        SW_TRY(sw_json_get_count(in, &m->parents[0]));
+        SW_TRY(sw_json_expect(in, ','));
+        SW_TRY(sw_json_get_count(in, &m->parents[1]));
+        return sw_json_expect(in, ']');
+    }
+    if (strcmp(key, "born") == 0)
+        return sw_json_get_object(in, take_birth, m);
+    SW_TRY(sw_json_peek(in, &c));
+    if (strcmp(key, "why") == 0 && c == '"') {
+        m->invalid = true;
+        return sw_json_get_text(in, m->why, sizeof m->why);
+    }
+    return take_number(in, key, numbers, sizeof numbers / sizeof *numbers);
+}
+
+static sw_status take_member(evolve *e, sw_json_in *in, uint64_t generation)
+{
+    history_line l = {.member = {.fitness = (double)NAN,
+                                 .accuracy = (double)NAN,
+                                 .loss = (double)NAN,
+                                 .train_accuracy = (double)NAN}};
+    SW_TRY(sw_json_get_object(in, take_member_field, &l));
+    if (l.generation == generation && e->n_members < (size_t)e->opts.population)
+        e->members[e->n_members++] = l.member;
+    return SW_OK;
+}
+
+sw_status evolve_members_read(evolve *e, uint64_t generation)
+{
+    e->n_members = 0;
+    return read_lines(e, evolve_path(e, "history.jsonl"), take_member, generation);
 }

@@ -1,8 +1,347 @@
 /* The population: what it is made from, generation after generation, and what is kept of each.
  */
 #include "tools/evolve/evolve.h"
+#include "tools/evolve/trial.h"
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+/* ---- evolve test ------------------------------------------------------------------------- */
+
+/* The best net on the test part, and training it from scratch: in the budget of the run, which
+ * the population has left by then. */
+
+typedef sw_status trial_body(evolve *e, trial *t);
+
+static sw_status with_trial(evolve *e, trial_body *body)
+{
+    sw_exec *exec;
+    trial t = {0};
+    SW_TRY(evolve_exec(e, &exec));
+    sw_status status =
+        trial_open(&t, exec, e->budget, e->genome, &e->net, (uint64_t)e->opts.job.seed);
+    if (status == SW_OK)
+        status = body(e, &t);
+    trial_close(&t);
+    sw_exec_destroy(exec);
+    return status;
+}
+
+static sw_status test(evolve *e, trial *t, evolve_test *out)
+{
+    SW_TRY(trial_test(t, e->job.test.set, &out->right, &out->rows));
+    out->there = true;
+    return SW_OK;
+}
+
+static sw_status load_and_test(evolve *e, trial *t)
+{
+    SW_TRY(sw_model_load(t->model, evolve_path(e, "best.safetensors")));
+    return test(e, t, &e->test);
+}
+
+sw_status evolve_test_best(evolve *e)
+{
+    return with_trial(e, load_and_test);
+}
+
+/* ---- from scratch ------------------------------------------------------------------------ */
+
+typedef struct {
+    const evolve *e;
+    int64_t epoch;
+} training;
+
+static void say(void *user, int64_t batch, int64_t batches)
+{
+    const training *t = user;
+    if (!t->e->opts.quiet)
+        cli_progress("training again: epoch %" PRId64 " of %" PRId64 ", batch %" PRId64
+                     " of %" PRId64,
+                     t->epoch + 1, t->e->opts.retrain, batch, batches);
+}
+
+static sw_status train(evolve *e, trial *t)
+{
+    training now = {.e = e};
+    for (; now.epoch < e->opts.retrain && !cli_interrupted(); now.epoch++)
+        SW_TRY(trial_epoch(t, e->job.train.set, (uint64_t)now.epoch, say, &now));
+    cli_progress("%s", "");
+    if (cli_interrupted())
+        return SW_OK;
+    SW_TRY(test(e, t, &e->retrained));
+    SW_TRY(job_note(&e->job, t->model));
+    return cli_saved(sw_model_save(t->model, evolve_path(e, "retrained.safetensors")));
+}
+
+sw_status evolve_retrain(evolve *e)
+{
+    return with_trial(e, train);
+}
+
+/* ---- evolve files ------------------------------------------------------------------------ */
+
+/* The folder of a run: what the library keeps there, and what people read. */
+
+const char *evolve_path(const evolve *e, const char *name)
+{
+    static char paths[4][EVOLVE_PATH];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, EVOLVE_PATH, "%s/%s", e->opts.out, name);
+    return path;
+}
+
+/* ---- the folder -------------------------------------------------------------------------- */
+
+static int check_run(const evolve *e)
+{
+    const bool there = sw_file_taken(evolve_path(e, "generation.json")) || /* the library's */
+                       sw_file_taken(evolve_path(e, "generation.json.1"));
+    if (e->opts.resume || !there)
+        return CLI_GO;
+    return cli_error(CLI_USAGE,
+                     "--out %s: a run is there already. --resume goes on with it; to begin a "
+                     "new one remove the folder, or name another",
+                     e->opts.out);
+}
+
+int evolve_files_check(const evolve *e)
+{
+    const int status = job_folder_check("--out", e->opts.out);
+    return status == CLI_GO ? check_run(e) : status;
+}
+
+/* Makes the folder, and holds it. */
+static int evolve_files_open(evolve *e)
+{
+    const int made = job_folder_make("--out", e->opts.out, &e->made);
+    if (made != CLI_GO)
+        return made;
+    const sw_status status = cli_saved(sw_file_hold(&e->held, evolve_path(e, "run")));
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+}
+
+void evolve_files_close(evolve *e)
+{
+    sw_file_let_go(e->held);
+    e->held = NULL;
+    job_folder_leave(e->opts.out, e->made);
+}
+
+/* ---- the best ---------------------------------------------------------------------------- */
+
+sw_status evolve_save_best(evolve *e)
+{
+    if (!e->has_best)
+        return SW_OK;
+    /* Its state is asked for first: what fails there leaves the files that were there. */
+    sw_net *net;
+    SW_TRY(sw_net_copy(&net, e->evolution, UINT32_MAX));
+    sw_status status = job_note(&e->job, sw_net_model(net));
+    if (status == SW_OK)
+        status =
+            cli_saved(sw_model_save(sw_net_model(net), evolve_path(e, "best.safetensors")));
+    sw_net_destroy(net);
+    SW_TRY(status);
+    SW_TRY(cli_saved(sw_genome_save(e->genome, evolve_path(e, "best.json"))));
+    return evolve_graph_save(e->genome, evolve_path(e, "best.dot"));
+}
+
+/* ---- evolve progress --------------------------------------------------------------------- */
+
+/* Messages of a run while it goes on, and at its end. */
+
+/* ---- on the way -------------------------------------------------------------------------- */
+
+static bool is_silent(const evolve *e)
+{
+    return e->opts.quiet || e->opts.json;
+}
+
+static void evolve_say_head(const evolve *e)
+{
+    const evolve_opts *o = &e->opts;
+    if (is_silent(e))
+        return;
+    printf("%s: %s samples for training, %s for validation; %s of %" PRId64
+           " members, seed %" PRId64 "\n\n",
+           o->job.data, cli_digits((uint64_t)e->train.n).text,
+           cli_digits((uint64_t)e->validation.n).text, cli_bytes(o->job.budget_bytes).text,
+           o->population, o->job.seed);
+    printf("%5s %9s %9s %8s %10s %10s %10s %7s %7s\n", "gen", "best", "mean", "accuracy",
+           "parameters", "best MiB", "most MiB", "refused", "seconds");
+    cli_flush();
+}
+
+/* A fitness, "none" where there is none. The first one of the run says what suits all of them:
+ * four decimals, none where they are large (bytes, say), an exponent where they are small. */
+static cli_text number(const evolve *e, double x)
+{
+    cli_text t = {"none"};
+    const double first = e->n_rows > 0 && e->n_fitness > 0 ? fabs(e->rows[0].best) : 1.0;
+    const char *format = first > 1e9 || (first > 0.0 && first < 0.01) ? "%.2e"
+                         : first >= 1000.0                            ? "%.0f"
+                                                                      : "%.4f";
+    if (isfinite(x))
+        snprintf(t.text, sizeof t.text, format, x);
+    return t;
+}
+
+static cli_text percent(double x)
+{
+    cli_text t = {"none"};
+    if (isfinite(x))
+        snprintf(t.text, sizeof t.text, "%.2f %%", 100.0 * x);
+    return t;
+}
+
+static void evolve_say_row(const evolve *e, const evolve_row *r)
+{
+    if (is_silent(e))
+        return;
+    cli_progress("%s", "");
+    if (evolve_row_lost(r)) {
+        printf("%5" PRIu64 " its line of generations.jsonl is lost\n", r->generation);
+        return;
+    }
+    printf("%5" PRIu64 " %9s %9s %8s %10s %10s %10s %7" PRIu64 " %7.1f\n", r->generation,
+           number(e, r->best).text, number(e, r->mean).text, percent(r->accuracy).text,
+           cli_digits(r->parameters).text, sw_text_mib(r->best_bytes).text,
+           sw_text_mib(r->largest_bytes).text, r->refused, (double)r->ns / 1e9);
+    cli_flush();
+}
+
+static void evolve_say_progress(const evolve *e)
+{
+    const sw_evolve_progress *p = &e->progress;
+    if (e->opts.quiet || p->all == 0)
+        return;
+    cli_progress("generation %" PRIu64 ": %.0f %% trained, %s steps so far", p->generation,
+                 100.0 * (double)p->done / (double)p->all, cli_digits(p->steps).text);
+}
+
+/* ---- at the end, as JSON ----------------------------------------------------------------- */
+
+static void put_best(sw_json *json, const evolve *e)
+{
+    const evolve_member *b = &e->best;
+    if (!e->has_best) {
+        sw_json_put_null(json, "best");
+        return;
+    }
+    sw_json_open(json, "best", '{');
+    sw_json_put_u64(json, "id", b->id);
+    sw_json_put_u64(json, "born", b->born);
+    sw_json_put_f64(json, "fitness", b->fitness);
+    sw_json_put_f64(json, "accuracy", b->accuracy);
+    sw_json_put_f64(json, "loss", b->loss);
+    sw_json_put_u64(json, "parameters", b->parameters);
+    sw_json_put_u64(json, "vertices", b->vertices);
+    sw_json_put_u64(json, "predicted_bytes", b->predicted_bytes);
+    sw_json_put_known(json, "measured_bytes", b->measured_bytes > 0, b->measured_bytes);
+    sw_json_put_u64(json, "operations", b->operations);
+    sw_json_end(json);
+}
+
+static double share_of(const evolve_test *t)
+{
+    return t->there ? (double)t->right / (double)t->rows : 0.0;
+}
+
+static int print_json(const evolve *e, int status)
+{
+    const evolve_opts *o = &e->opts;
+    const evolve_row total = evolve_total(e);
+    sw_json json;
+    result_json_begin(&json);
+    sw_json_put_string(&json, "data", o->job.data);
+    sw_json_put_string(&json, "out", o->out);
+    sw_json_put_u64(&json, "generations", e->done);
+    sw_json_put_i64(&json, "population", o->population);
+    sw_json_put_i64(&json, "samples", o->samples);
+    sw_json_put_i64(&json, "seed", o->job.seed);
+    sw_json_put_i64(&json, "threads", o->job.threads);
+    sw_json_put_bool(&json, "resumed", e->resumed);
+    sw_json_put_bool(&json, "timed_out", e->timed_out);
+    sw_json_put_u64(&json, "budget_bytes", o->job.budget_bytes);
+    sw_json_put_u64(&json, "peak_bytes", total.population_bytes);
+    put_best(&json, e);
+    sw_json_put_known_f64(&json, "test_accuracy", e->test.there, share_of(&e->test));
+    sw_json_put_known(&json, "test_rows", e->test.there, (uint64_t)e->test.rows);
+    sw_json_put_known_f64(&json, "retrained_accuracy", e->retrained.there,
+                          share_of(&e->retrained));
+    sw_json_put_u64(&json, "steps", total.steps);
+    sw_json_put_u64(&json, "mutants", total.mutants);
+    sw_json_put_u64(&json, "refused", total.refused);
+    sw_json_put_u64(&json, "compared", total.compared);
+    sw_json_put_u64(&json, "differ", total.differ);
+    sw_json_put_u64(&json, "longest_gap_ns", e->progress.longest_gap_ns);
+    sw_json_put_u64(&json, "wall_ns", e->wall_ns);
+    sw_json_open(&json, "history", '[');
+    for (size_t i = 0; i < e->n_rows; i++) {
+        sw_json_begin(&json, '{');
+        evolve_row_put(&json, &e->rows[i]);
+        sw_json_end(&json);
+    }
+    sw_json_end(&json);
+    return result_json_end(&json, status);
+}
+
+/* ---- at the end, as text ----------------------------------------------------------------- */
+
+static void print_test(const char *name, const evolve_test *t)
+{
+    if (t->there)
+        printf("%-8s accuracy %.2f %% (%s of %s)\n", name, 100.0 * share_of(t),
+               cli_digits((uint64_t)t->right).text, cli_digits((uint64_t)t->rows).text);
+}
+
+static void print_best(const evolve *e)
+{
+    const evolve_member *b = &e->best;
+    if (!e->has_best) {
+        printf("best     none: no generation was complete\n");
+        return;
+    }
+    printf("best     member %" PRIu64 ", born in generation %" PRIu64
+           ": fitness %s, accuracy %s\n",
+           b->id, b->born, number(e, b->fitness).text, percent(b->accuracy).text);
+    printf("         %" PRIu64
+           " vertices, %s parameters; a training step takes %s, %s operations\n",
+           b->vertices, cli_digits(b->parameters).text, result_both(b->predicted_bytes).text,
+           cli_digits(b->operations).text);
+    print_test("test", &e->test);
+    print_test("again", &e->retrained);
+}
+
+int evolve_print(evolve *e, int status)
+{
+    const evolve_row total = evolve_total(e);
+    if (e->opts.json)
+        return print_json(e, status);
+    printf("%s", e->opts.quiet ? "" : "\n");
+    print_best(e);
+    printf("memory   at most %s of %s\n", result_both(total.population_bytes).text,
+           cli_bytes(e->opts.job.budget_bytes).text);
+    if (total.differ > 0)
+        printf("         %s of %s members took other bytes than predicted\n",
+               cli_digits(total.differ).text, cli_digits(total.compared).text);
+    else if (total.compared > 0)
+        printf("         %s members took the bytes that were predicted\n",
+               cli_digits(total.compared).text);
+    printf("search   %s generations, %s steps in %.1f s; %s mutants priced, %s did not fit\n",
+           cli_digits(e->done).text, cli_digits(total.steps).text, (double)total.ns / 1e9,
+           cli_digits(total.mutants).text, cli_digits(total.refused).text);
+    printf("         longest pause between two batches %s\n",
+           cli_ns(e->progress.longest_gap_ns).text);
+    if (e->has_best)
+        printf("files    best.json, best.safetensors, best.dot, report.html in %s\n",
+               e->opts.out);
+    return cli_finish(status);
+}
+
+/* ---- evolve run -------------------------------------------------------------------------- */
 
 /* ---- data -------------------------------------------------------------------------------- */
 
@@ -220,28 +559,6 @@ static evolve_row row_of(const evolve *e)
     return row;
 }
 
-/* All members of a generation that has its fitness. */
-static sw_status take_generation(evolve *e)
-{
-    const uint32_t n = sw_evolution_count(e->evolution);
-    e->n_members = 0;
-    for (uint32_t i = 0; i < n && i < (uint32_t)e->opts.population; i++) {
-        sw_candidate c = SW_OPTS(sw_candidate);
-        SW_TRY(sw_evolution_member(e->evolution, i, &c));
-        evolve_member *m = &e->members[e->n_members++];
-        *m = member_of(&c);
-    }
-    sw_evolution_memory memory = SW_OPTS(sw_evolution_memory);
-    SW_TRY(sw_evolution_used(e->evolution, &memory));
-    evolve_row row = row_of(e);
-    row.population_bytes = memory.peak_bytes;
-    SW_TRY(evolve_row_add(e, &row));
-    e->done = row.generation + 1;
-    e->generation_began_ns += row.ns; /* breeding the next one is part of it */
-    evolve_say_row(e, &row);
-    return SW_OK;
-}
-
 sw_status evolve_find_best(evolve *e)
 {
     sw_candidate c = SW_OPTS(sw_candidate);
@@ -259,20 +576,6 @@ sw_status evolve_find_best(evolve *e)
 
 /* ---- the loop ---------------------------------------------------------------------------- */
 
-static sw_status tell_first(evolve *e)
-{
-    e->done = e->progress.generation;
-    if (e->resumed)
-        SW_TRY(evolve_rows_read(e, e->done));
-    if (e->resumed && !e->opts.quiet)
-        cli_note("goes on with generation %llu, from %s", (unsigned long long)e->done,
-                 e->opts.out);
-    evolve_say_head(e);
-    for (size_t i = 0; i < e->n_rows; i++)
-        evolve_say_row(e, &e->rows[i]);
-    return SW_OK;
-}
-
 /* A generation counts once the next one is there: then the folder has it. */
 sw_status evolve_loop(evolve *e)
 {
@@ -283,8 +586,17 @@ sw_status evolve_loop(evolve *e)
     while (!told || e->done < e->generations) {
         e->progress = SW_OPTS(sw_evolve_progress);
         SW_TRY(sw_evolution_advance(e->evolution, &e->progress));
-        if (!told)
-            SW_TRY(tell_first(e));
+        if (!told) {
+            e->done = e->progress.generation;
+            if (e->resumed)
+                SW_TRY(evolve_rows_read(e, e->done));
+            if (e->resumed && !e->opts.quiet)
+                cli_note("goes on with generation %llu, from %s", (unsigned long long)e->done,
+                         e->opts.out);
+            evolve_say_head(e);
+            for (size_t i = 0; i < e->n_rows; i++)
+                evolve_say_row(e, &e->rows[i]);
+        }
         told = true;
         if (e->done >= e->generations)
             break; /* a run that was complete */
@@ -292,8 +604,25 @@ sw_status evolve_loop(evolve *e)
             break;
         if (e->progress.what == SW_EVOLVE_TRAINED)
             evolve_say_progress(e);
-        if (e->progress.what == SW_EVOLVE_EVALUATED)
-            SW_TRY(take_generation(e));
+        if (e->progress.what == SW_EVOLVE_EVALUATED) {
+            /* All members of a generation that has its fitness. */
+            const uint32_t n = sw_evolution_count(e->evolution);
+            e->n_members = 0;
+            for (uint32_t i = 0; i < n && i < (uint32_t)e->opts.population; i++) {
+                sw_candidate c = SW_OPTS(sw_candidate);
+                SW_TRY(sw_evolution_member(e->evolution, i, &c));
+                evolve_member *m = &e->members[e->n_members++];
+                *m = member_of(&c);
+            }
+            sw_evolution_memory memory = SW_OPTS(sw_evolution_memory);
+            SW_TRY(sw_evolution_used(e->evolution, &memory));
+            evolve_row row = row_of(e);
+            row.population_bytes = memory.peak_bytes;
+            SW_TRY(evolve_row_add(e, &row));
+            e->done = row.generation + 1;
+            e->generation_began_ns += row.ns; /* breeding the next one is part of it */
+            evolve_say_row(e, &row);
+        }
         if (e->progress.what == SW_EVOLVE_GENERATION && stop(e))
             break;
     }

@@ -96,21 +96,6 @@ static void take_pieces(tensor_diff *d, const char *dtype, uint64_t index,
     }
 }
 
-static sw_status compare_bytes(const comparing *c, const swi_tensors_entry *a,
-                               const swi_tensors_entry *b, tensor_diff *d)
-{
-    const uint64_t all = a->end - a->begin;
-    const size_t width = width_of(a->dtype);
-    d->elements = all / width;
-    for (uint64_t at = 0; at < all; at += PIECE) {
-        const size_t n = all - at < PIECE ? (size_t)(all - at) : PIECE;
-        SW_TRY(swi_tensors_read_part(c->a->file, a, at, c->block, n));
-        SW_TRY(swi_tensors_read_part(c->b->file, b, at, c->block + PIECE, n));
-        take_pieces(d, a->dtype, at / width, c->block, c->block + PIECE, n);
-    }
-    return SW_OK;
-}
-
 static bool same_type(const swi_tensors_entry *a, const swi_tensors_entry *b)
 {
     return strcmp(a->dtype, b->dtype) == 0 && a->rank == b->rank &&
@@ -126,8 +111,17 @@ static sw_status compare_all(comparing *c)
         if (b == NULL)
             continue;
         d.types_differ = !same_type(a, b);
-        if (!d.types_differ)
-            SW_TRY(compare_bytes(c, a, b, &d));
+        if (!d.types_differ) {
+            const uint64_t all = a->end - a->begin;
+            const size_t width = width_of(a->dtype);
+            d.elements = all / width;
+            for (uint64_t at = 0; at < all; at += PIECE) {
+                const size_t n = all - at < PIECE ? (size_t)(all - at) : PIECE;
+                SW_TRY(swi_tensors_read_part(c->a->file, a, at, c->block, n));
+                SW_TRY(swi_tensors_read_part(c->b->file, b, at, c->block + PIECE, n));
+                take_pieces(&d, a->dtype, at / width, c->block, c->block + PIECE, n);
+            }
+        }
         if ((d.types_differ || d.differing > 0) && c->n_differ++ == 0) {
             c->first = d;
             c->at[0] = a;
@@ -143,40 +137,6 @@ static const char *shown(char *to, const char *name)
 {
     sw_utf8_clean(to, NAME_BYTES, name);
     return to;
-}
-
-static void say_tensor(const comparing *c)
-{
-    char name[NAME_BYTES], a[INFO_TYPE_TEXT], b[INFO_TYPE_TEXT];
-    const tensor_diff *d = &c->first;
-    shown(name, c->at[0]->name);
-    if (d->types_differ)
-        printf("'%s' is %s and %s\n", name, info_type(a, c->at[0]), info_type(b, c->at[1]));
-    else
-        printf("'%s' differs first at element %s: %s and %s; %s of %s elements differ, the "
-               "largest difference is %.9g\n",
-               name, cli_digits(d->first).text, d->a, d->b, cli_digits(d->differing).text,
-               cli_digits(d->elements).text, d->largest);
-    if (c->n_differ > 1)
-        printf("%s more tensor%s differ%s\n", cli_digits(c->n_differ - 1).text,
-               c->n_differ == 2 ? "" : "s", c->n_differ == 2 ? "s" : "");
-}
-
-static void put_tensor(const comparing *c)
-{
-    const tensor_diff *d = &c->first;
-    char a[INFO_TYPE_TEXT], b[INFO_TYPE_TEXT];
-    sw_json_open(c->j, "first", '{');
-    sw_json_put_string(c->j, "name", c->at[0]->name);
-    sw_json_put_string(c->j, "a_type", info_type(a, c->at[0]));
-    sw_json_put_string(c->j, "b_type", info_type(b, c->at[1]));
-    sw_json_put_known(c->j, "element", !d->types_differ, d->first);
-    sw_json_put_string(c->j, "a", d->types_differ ? NULL : d->a);
-    sw_json_put_string(c->j, "b", d->types_differ ? NULL : d->b);
-    sw_json_put_known(c->j, "elements", !d->types_differ, d->elements);
-    sw_json_put_known(c->j, "differing", !d->types_differ, d->differing);
-    sw_json_put_known_f64(c->j, "largest", !d->types_differ, d->largest);
-    sw_json_end(c->j);
 }
 
 /* Tensors of `one` that the other does not have; how many. */
@@ -203,30 +163,6 @@ static uint64_t only_in(const comparing *c, const info_file *one, const info_fil
     return n;
 }
 
-/* When a checkpoint was saved, and by what. */
-static bool makes_no_difference(const char *key)
-{
-    return strcmp(key, SWI_OWN_PREFIX "created") == 0 ||
-           strcmp(key, SWI_OWN_PREFIX "command") == 0;
-}
-
-static void say_note(const comparing *c, const char *key, const char *a, const char *b)
-{
-    char name[NAME_BYTES], one[NAME_BYTES], two[NAME_BYTES];
-    if (c->json) {
-        sw_json_begin(c->j, '{');
-        sw_json_put_string(c->j, "key", key);
-        sw_json_put_string(c->j, "a", a);
-        sw_json_put_string(c->j, "b", b);
-        sw_json_end(c->j);
-    } else if (a != NULL && b != NULL)
-        printf("metadata %s: '%s' and '%s'\n", shown(name, key), shown(one, a), shown(two, b));
-    else
-        printf("metadata %s: '%s' is in %s only\n", shown(name, key),
-               shown(one, a != NULL ? a : b),
-               swi_tensors_path(a != NULL ? c->a->file : c->b->file));
-}
-
 /* How many make a difference. */
 static uint64_t compare_notes(const comparing *c)
 {
@@ -242,8 +178,25 @@ static uint64_t compare_notes(const comparing *c)
             if (info_is_check(note.key) || said ||
                 (other != NULL && strcmp(note.text, other) == 0))
                 continue;
-            n += !makes_no_difference(note.key);
-            say_note(c, note.key, side == 0 ? note.text : other, side == 0 ? other : note.text);
+            /* When a checkpoint was saved, and by what. */
+            n += !(strcmp(note.key, SWI_OWN_PREFIX "created") == 0 ||
+                   strcmp(note.key, SWI_OWN_PREFIX "command") == 0);
+            const char *a = side == 0 ? note.text : other;
+            const char *b = side == 0 ? other : note.text;
+            char name[NAME_BYTES], one[NAME_BYTES], two[NAME_BYTES];
+            if (c->json) {
+                sw_json_begin(c->j, '{');
+                sw_json_put_string(c->j, "key", note.key);
+                sw_json_put_string(c->j, "a", a);
+                sw_json_put_string(c->j, "b", b);
+                sw_json_end(c->j);
+            } else if (a != NULL && b != NULL)
+                printf("metadata %s: '%s' and '%s'\n", shown(name, note.key), shown(one, a),
+                       shown(two, b));
+            else
+                printf("metadata %s: '%s' is in %s only\n", shown(name, note.key),
+                       shown(one, a != NULL ? a : b),
+                       swi_tensors_path(a != NULL ? c->a->file : c->b->file));
         }
     }
     if (c->json)
@@ -261,10 +214,35 @@ static int say_all(comparing *c)
         if (c->n_differ == 0)
             sw_json_put_null(c->j, "first");
     }
-    if (c->n_differ > 0 && c->json)
-        put_tensor(c);
-    else if (c->n_differ > 0)
-        say_tensor(c);
+    if (c->n_differ > 0 && c->json) {
+        const tensor_diff *d = &c->first;
+        char a[INFO_TYPE_TEXT], b[INFO_TYPE_TEXT];
+        sw_json_open(c->j, "first", '{');
+        sw_json_put_string(c->j, "name", c->at[0]->name);
+        sw_json_put_string(c->j, "a_type", info_type(a, c->at[0]));
+        sw_json_put_string(c->j, "b_type", info_type(b, c->at[1]));
+        sw_json_put_known(c->j, "element", !d->types_differ, d->first);
+        sw_json_put_string(c->j, "a", d->types_differ ? NULL : d->a);
+        sw_json_put_string(c->j, "b", d->types_differ ? NULL : d->b);
+        sw_json_put_known(c->j, "elements", !d->types_differ, d->elements);
+        sw_json_put_known(c->j, "differing", !d->types_differ, d->differing);
+        sw_json_put_known_f64(c->j, "largest", !d->types_differ, d->largest);
+        sw_json_end(c->j);
+    } else if (c->n_differ > 0) {
+        char name[NAME_BYTES], a[INFO_TYPE_TEXT], b[INFO_TYPE_TEXT];
+        const tensor_diff *d = &c->first;
+        shown(name, c->at[0]->name);
+        if (d->types_differ)
+            printf("'%s' is %s and %s\n", name, info_type(a, c->at[0]), info_type(b, c->at[1]));
+        else
+            printf("'%s' differs first at element %s: %s and %s; %s of %s elements differ, the "
+                   "largest difference is %.9g\n",
+                   name, cli_digits(d->first).text, d->a, d->b, cli_digits(d->differing).text,
+                   cli_digits(d->elements).text, d->largest);
+        if (c->n_differ > 1)
+            printf("%s more tensor%s differ%s\n", cli_digits(c->n_differ - 1).text,
+                   c->n_differ == 2 ? "" : "s", c->n_differ == 2 ? "s" : "");
+    }
     uint64_t n = c->n_differ;
     n += only_in(c, c->a, c->b, "only_a");
     n += only_in(c, c->b, c->a, "only_b");

@@ -36,8 +36,13 @@ static void note_text(found *f, const char *key, const char *text)
         found_note(f, key, "%s", text);
 }
 
-static void note_report(found *f, const report *r, bool snapshot)
+static sw_status look_profile(found *f, bool snapshot)
 {
+    report *r;
+    f->kind = snapshot ? "memory_snapshot" : "profile";
+    f->says = snapshot ? "a memory snapshot of PyTorch" : "a profile of a run";
+    f->advice = "stepwell report FILE shows it, also as a page: --html OUT";
+    SW_TRY(report_open(&r, f->path, NULL));
     const report_gate_peak peak = report_highest(r);
     note_text(f, "model", r->model);
     note_text(f, "device", r->device);
@@ -58,16 +63,6 @@ static void note_report(found *f, const report *r, bool snapshot)
                    peak.bytes);
     if (!snapshot && *peak.in != '\0')
         found_note(f, "peak_program", "%s", peak.in + strlen(" in "));
-}
-
-static sw_status look_profile(found *f, bool snapshot)
-{
-    report *r;
-    f->kind = snapshot ? "memory_snapshot" : "profile";
-    f->says = snapshot ? "a memory snapshot of PyTorch" : "a profile of a run";
-    f->advice = "stepwell report FILE shows it, also as a page: --html OUT";
-    SW_TRY(report_open(&r, f->path, NULL));
-    note_report(f, r, snapshot);
     if (r->damaged_line > 0)
         sw_utf8_clean(f->damage, sizeof f->damage, r->damaged_why);
     report_free(r);

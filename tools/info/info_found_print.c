@@ -23,30 +23,6 @@ void found_print(const found *f)
     }
 }
 
-static void put_found(sw_json *j, const found *f)
-{
-    sw_json_begin(j, '{');
-    sw_json_put_string(j, "file", f->path);
-    sw_json_put_string(j, "kind", f->kind);
-    sw_json_put_string(j, "says", f->says);
-    sw_json_put_u64(j, "bytes", f->bytes);
-    /* Else nothing of it is held against checksums. */
-    sw_json_put_known_bool(j, "whole", f->whole, true);
-    sw_json_put_string(j, "damage", f->damage[0] != '\0' ? f->damage : NULL);
-    sw_json_open(j, "notes", '[');
-    for (int i = 0; i < f->n_notes; i++) {
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "key", f->note[i].key);
-        sw_json_put_string(j, "text", f->note[i].text);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-    sw_json_open(j, "tensors", '['); /* of files of parameters alone */
-    sw_json_end(j);
-    sw_json_put_string(j, "advice", f->advice);
-    sw_json_end(j);
-}
-
 static sw_status out(sw_json *j)
 {
     sw_json_line(j);
@@ -61,7 +37,26 @@ sw_status found_json(const found *f)
 {
     sw_json j;
     sw_json_growing(&j, SW_HEAP_FILES);
-    put_found(&j, f);
+    sw_json_begin(&j, '{');
+    sw_json_put_string(&j, "file", f->path);
+    sw_json_put_string(&j, "kind", f->kind);
+    sw_json_put_string(&j, "says", f->says);
+    sw_json_put_u64(&j, "bytes", f->bytes);
+    /* Else nothing of it is held against checksums. */
+    sw_json_put_known_bool(&j, "whole", f->whole, true);
+    sw_json_put_string(&j, "damage", f->damage[0] != '\0' ? f->damage : NULL);
+    sw_json_open(&j, "notes", '[');
+    for (int i = 0; i < f->n_notes; i++) {
+        sw_json_begin(&j, '{');
+        sw_json_put_string(&j, "key", f->note[i].key);
+        sw_json_put_string(&j, "text", f->note[i].text);
+        sw_json_end(&j);
+    }
+    sw_json_end(&j);
+    sw_json_open(&j, "tensors", '['); /* of files of parameters alone */
+    sw_json_end(&j);
+    sw_json_put_string(&j, "advice", f->advice);
+    sw_json_end(&j);
     return out(&j);
 }
 
@@ -139,29 +134,6 @@ static void print_folder(const folder *d)
         printf("  and %s more\n", cli_digits(d->unknown + d->more).text);
 }
 
-static sw_status folder_json(const folder *d)
-{
-    sw_json j;
-    sw_json_growing(&j, SW_HEAP_FILES);
-    sw_json_begin(&j, '{');
-    sw_json_put_string(&j, "file", d->path);
-    sw_json_put_string(&j, "kind", "directory");
-    sw_json_open(&j, "files", '[');
-    for (uint32_t i = 0; i < d->n; i++) {
-        if (d->file[i].kind == NULL)
-            continue;
-        sw_json_begin(&j, '{');
-        sw_json_put_string(&j, "name", d->file[i].name);
-        sw_json_put_string(&j, "kind", d->file[i].kind);
-        sw_json_put_u64(&j, "bytes", d->file[i].bytes);
-        sw_json_end(&j);
-    }
-    sw_json_end(&j);
-    sw_json_put_u64(&j, "others", d->unknown + d->more);
-    sw_json_end(&j);
-    return out(&j);
-}
-
 static void look_at_all(folder *d)
 {
     for (uint32_t i = 0; i < d->n; i++) {
@@ -189,9 +161,27 @@ int found_folder(const char *path, bool json)
                              "%s: is a directory, and no file in it is one that info knows: "
                              "name a file",
                              path);
-        else if (json)
-            status = folder_json(&d);
-        else
+        else if (json) {
+            sw_json j;
+            sw_json_growing(&j, SW_HEAP_FILES);
+            sw_json_begin(&j, '{');
+            sw_json_put_string(&j, "file", d.path);
+            sw_json_put_string(&j, "kind", "directory");
+            sw_json_open(&j, "files", '[');
+            for (uint32_t i = 0; i < d.n; i++) {
+                if (d.file[i].kind == NULL)
+                    continue;
+                sw_json_begin(&j, '{');
+                sw_json_put_string(&j, "name", d.file[i].name);
+                sw_json_put_string(&j, "kind", d.file[i].kind);
+                sw_json_put_u64(&j, "bytes", d.file[i].bytes);
+                sw_json_end(&j);
+            }
+            sw_json_end(&j);
+            sw_json_put_u64(&j, "others", d.unknown + d.more);
+            sw_json_end(&j);
+            status = out(&j);
+        } else
             print_folder(&d);
     }
     sw_heap_free(d.file, SW_HEAP_FILES, d.cap * sizeof *d.file);

@@ -21,64 +21,6 @@ static void put_models(sw_json *j, const char *key, const swi_run_model *models,
     sw_json_end(j);
 }
 
-static void put_run(sw_json *j, const swi_run_summary *run)
-{
-    sw_json_put_u64(j, "step", run->step);
-    sw_json_put_u64(j, "seed", run->seed);
-    sw_json_put_string(j, "isa", run->isa);
-    sw_json_put_string(j, "device", run->device);
-    put_models(j, "models", run->models, run->n_models, false);
-    put_models(j, "groups", run->groups, run->n_groups, true);
-    sw_json_open(j, "loaders", '[');
-    for (uint32_t i = 0; i < run->n_loaders; i++) {
-        const swi_run_loader *l = &run->loaders[i];
-        sw_json_begin(j, '{');
-        sw_json_put_u64(j, "epoch", l->epoch);
-        sw_json_put_u64(j, "batch_index", l->batch_index);
-        sw_json_put_u64(j, "batch_rows", l->batch_rows);
-        sw_json_put_u64(j, "samples", l->samples);
-        sw_json_put_string(j, "seed", l->seed);
-        sw_json_put_bool(j, "shuffle", l->shuffle);
-        sw_json_put_bool(j, "drop_last", l->drop_last);
-        sw_json_put_string(j, "data", l->data);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
-
-static void put_notes(sw_json *j, const info_file *info)
-{
-    swi_tensors_note note;
-    sw_json_open(j, "metadata", '{');
-    for (uint32_t i = 0; swi_tensors_note_at(info->file, i, &note); i++)
-        if (!info_is_check(note.key))
-            sw_json_put_string(j, note.key, note.text);
-    sw_json_end(j);
-}
-
-static void put_tensors(sw_json *j, const info_file *info)
-{
-    const bool sums = swi_tensors_has_checksums(info->file);
-    sw_json_open(j, "tensors", '[');
-    for (uint32_t i = 0; i < swi_tensors_count(info->file); i++) {
-        const swi_tensors_entry *entry = swi_tensors_at(info->file, i);
-        char digits[20];
-        snprintf(digits, sizeof digits, "%016" PRIx64, entry->checksum);
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "name", entry->name);
-        sw_json_put_string(j, "group", info_group_name(info_group_of(entry->name)));
-        sw_json_put_string(j, "type", entry->dtype);
-        sw_json_open(j, "shape", '[');
-        for (int k = 0; k < entry->rank && k < SW_MAX_RANK; k++)
-            sw_json_i64(j, entry->dim[k]);
-        sw_json_end(j);
-        sw_json_put_u64(j, "bytes", entry->end - entry->begin);
-        sw_json_put_string(j, "checksum", sums ? digits : NULL);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
-
 static void put_generation(void *context, const char *path, uint64_t step, const char *damage)
 {
     sw_json *j = context;
@@ -102,10 +44,54 @@ static void put_all(sw_json *j, const info_file *info, const char *path)
     sw_json_put_known_bool(j, "whole", checked, info->n_damaged == 0);
     sw_json_put_u64(j, "damaged_tensors", info->n_damaged);
     sw_json_put_string(j, "damage", info->n_damaged > 0 ? info->damage : NULL);
-    if (info->n_damaged == 0 && swi_tensors_is_checkpoint(info->file))
-        put_run(j, &info->run);
-    put_notes(j, info);
-    put_tensors(j, info);
+    if (info->n_damaged == 0 && swi_tensors_is_checkpoint(info->file)) {
+        sw_json_put_u64(j, "step", info->run.step);
+        sw_json_put_u64(j, "seed", info->run.seed);
+        sw_json_put_string(j, "isa", info->run.isa);
+        sw_json_put_string(j, "device", info->run.device);
+        put_models(j, "models", info->run.models, info->run.n_models, false);
+        put_models(j, "groups", info->run.groups, info->run.n_groups, true);
+        sw_json_open(j, "loaders", '[');
+        for (uint32_t i = 0; i < info->run.n_loaders; i++) {
+            const swi_run_loader *l = &info->run.loaders[i];
+            sw_json_begin(j, '{');
+            sw_json_put_u64(j, "epoch", l->epoch);
+            sw_json_put_u64(j, "batch_index", l->batch_index);
+            sw_json_put_u64(j, "batch_rows", l->batch_rows);
+            sw_json_put_u64(j, "samples", l->samples);
+            sw_json_put_string(j, "seed", l->seed);
+            sw_json_put_bool(j, "shuffle", l->shuffle);
+            sw_json_put_bool(j, "drop_last", l->drop_last);
+            sw_json_put_string(j, "data", l->data);
+            sw_json_end(j);
+        }
+        sw_json_end(j);
+    }
+    swi_tensors_note note;
+    sw_json_open(j, "metadata", '{');
+    for (uint32_t i = 0; swi_tensors_note_at(info->file, i, &note); i++)
+        if (!info_is_check(note.key))
+            sw_json_put_string(j, note.key, note.text);
+    sw_json_end(j);
+    const bool sums = swi_tensors_has_checksums(info->file);
+    sw_json_open(j, "tensors", '[');
+    for (uint32_t m = 0; m < swi_tensors_count(info->file); m++) {
+        const swi_tensors_entry *entry = swi_tensors_at(info->file, m);
+        char digits[20];
+        snprintf(digits, sizeof digits, "%016" PRIx64, entry->checksum);
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "name", entry->name);
+        sw_json_put_string(j, "group", info_group_name(info_group_of(entry->name)));
+        sw_json_put_string(j, "type", entry->dtype);
+        sw_json_open(j, "shape", '[');
+        for (int k = 0; k < entry->rank && k < SW_MAX_RANK; k++)
+            sw_json_i64(j, entry->dim[k]);
+        sw_json_end(j);
+        sw_json_put_u64(j, "bytes", entry->end - entry->begin);
+        sw_json_put_string(j, "checksum", sums ? digits : NULL);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
     sw_json_open(j, "generations", '[');
     info_generations(path, put_generation, j);
     sw_json_end(j);

@@ -14,47 +14,6 @@ static const char *shown(char *to, const char *name)
     return to;
 }
 
-static void print_run(const swi_run_summary *run)
-{
-    printf("  step %s, seed %" PRIu64 ", %s, %s\n", cli_digits(run->step).text, run->seed,
-           run->isa, run->device);
-    for (uint32_t i = 0; i < run->n_models; i++)
-        printf("  model %s, layout %s, %s member%s\n", run->models[i].name,
-               run->models[i].layout, cli_digits(run->models[i].members).text,
-               run->models[i].members == 1 ? "" : "s");
-    for (uint32_t i = 0; i < run->n_groups; i++) {
-        const swi_run_model *group = &run->groups[i];
-        printf("  group %s, layout %s, %s member%s", group->name, group->layout,
-               cli_digits(group->members).text, group->members == 1 ? "" : "s");
-        if (group->state_bytes > 0)
-            printf(", %s bytes of state each", cli_digits(group->state_bytes).text);
-        puts("");
-    }
-    for (uint32_t i = 0; i < run->n_loaders; i++) {
-        const swi_run_loader *l = &run->loaders[i];
-        printf("  loader %u: epoch %s, %s batches of %s rows taken\n", i,
-               cli_digits(l->epoch).text, cli_digits(l->batch_index).text,
-               cli_digits(l->batch_rows).text);
-        printf("    %s samples, seed %s%s%s, data %s\n", cli_digits(l->samples).text, l->seed,
-               l->shuffle ? ", shuffled" : "", l->drop_last ? ", last batch dropped" : "",
-               l->data);
-    }
-}
-
-static void print_notes(const info_file *info)
-{
-    swi_tensors_note note;
-    for (uint32_t i = 0; swi_tensors_note_at(info->file, i, &note); i++)
-        if (!info_is_check(note.key)) {
-            char key[NAME_BYTES], lines[400], text[400];
-            snprintf(lines, sizeof lines, "%s", note.text);
-            for (char *c = strchr(lines, '\n'); c != NULL; c = strchr(c, '\n'))
-                *c = ' ';
-            sw_utf8_clean(text, sizeof text, lines);
-            printf("  %s: %s\n", shown(key, note.key), text);
-        }
-}
-
 static int widest(const info_file *info)
 {
     size_t width = 0;
@@ -92,19 +51,6 @@ static void print_group(const info_file *info, info_group group, int width)
     }
 }
 
-static void print_whole(const info_file *info)
-{
-    const uint32_t n = swi_tensors_count(info->file);
-    if (info->n_damaged > 0)
-        printf("damaged: %u of %u tensors; the first: %s\n", info->n_damaged, n, info->damage);
-    else if (!swi_tensors_has_checksums(info->file))
-        puts("no checksums: whether it is whole is not known");
-    else if (!swi_checksum_there())
-        puts("its checksums were not looked at: built without libxxhash");
-    else
-        printf("whole: all %u tensors and the header match their checksums\n", n);
-}
-
 void info_print(const info_file *info, const char *path)
 {
     static const char *const what[][2] = {{"checkpoint", "a checkpoint"},
@@ -117,13 +63,53 @@ void info_print(const info_file *info, const char *path)
             kind = what[i][1];
     printf("%s: %s%s%s, %s bytes\n", path, kind, version != NULL ? ", version " : "",
            version != NULL ? version : "", cli_digits(swi_tensors_file_bytes(info->file)).text);
-    if (info->n_damaged == 0 && swi_tensors_is_checkpoint(info->file))
-        print_run(&info->run);
-    print_notes(info);
+    if (info->n_damaged == 0 && swi_tensors_is_checkpoint(info->file)) {
+        printf("  step %s, seed %" PRIu64 ", %s, %s\n", cli_digits(info->run.step).text,
+               info->run.seed, info->run.isa, info->run.device);
+        for (uint32_t k = 0; k < info->run.n_models; k++)
+            printf("  model %s, layout %s, %s member%s\n", info->run.models[k].name,
+                   info->run.models[k].layout, cli_digits(info->run.models[k].members).text,
+                   info->run.models[k].members == 1 ? "" : "s");
+        for (uint32_t k = 0; k < info->run.n_groups; k++) {
+            const swi_run_model *group = &info->run.groups[k];
+            printf("  group %s, layout %s, %s member%s", group->name, group->layout,
+                   cli_digits(group->members).text, group->members == 1 ? "" : "s");
+            if (group->state_bytes > 0)
+                printf(", %s bytes of state each", cli_digits(group->state_bytes).text);
+            puts("");
+        }
+        for (uint32_t k = 0; k < info->run.n_loaders; k++) {
+            const swi_run_loader *l = &info->run.loaders[k];
+            printf("  loader %u: epoch %s, %s batches of %s rows taken\n", k,
+                   cli_digits(l->epoch).text, cli_digits(l->batch_index).text,
+                   cli_digits(l->batch_rows).text);
+            printf("    %s samples, seed %s%s%s, data %s\n", cli_digits(l->samples).text,
+                   l->seed, l->shuffle ? ", shuffled" : "",
+                   l->drop_last ? ", last batch dropped" : "", l->data);
+        }
+    }
+    swi_tensors_note note;
+    for (uint32_t j = 0; swi_tensors_note_at(info->file, j, &note); j++)
+        if (!info_is_check(note.key)) {
+            char key[NAME_BYTES], lines[400], text[400];
+            snprintf(lines, sizeof lines, "%s", note.text);
+            for (char *c = strchr(lines, '\n'); c != NULL; c = strchr(c, '\n'))
+                *c = ' ';
+            sw_utf8_clean(text, sizeof text, lines);
+            printf("  %s: %s\n", shown(key, note.key), text);
+        }
     const int width = widest(info);
     for (int group = 0; group < INFO_GROUPS; group++)
         print_group(info, (info_group)group, width);
-    print_whole(info);
+    const uint32_t n = swi_tensors_count(info->file);
+    if (info->n_damaged > 0)
+        printf("damaged: %u of %u tensors; the first: %s\n", info->n_damaged, n, info->damage);
+    else if (!swi_tensors_has_checksums(info->file))
+        puts("no checksums: whether it is whole is not known");
+    else if (!swi_checksum_there())
+        puts("its checksums were not looked at: built without libxxhash");
+    else
+        printf("whole: all %u tensors and the header match their checksums\n", n);
     info_print_generations(path);
 }
 

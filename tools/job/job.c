@@ -3,16 +3,11 @@
 #include "alloc/base/size.h"
 #include "tools/job/job.h"
 #include "tools/job/optimizer.h"
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-static sw_array batch_of(const sw_array *field, int64_t batch)
-{
-    sw_array a = {.dtype = field->dtype, .shape = {.rank = field->shape.rank + 1}};
-    a.shape.dim[0] = batch;
-    for (int i = 0; i < field->shape.rank; i++)
-        a.shape.dim[i + 1] = field->shape.dim[i];
-    return a;
-}
+/* ---- job --------------------------------------------------------------------------------- */
 
 int64_t job_slot_rows(const job_data *data, int64_t batch)
 {
@@ -89,8 +84,14 @@ void job_set_batch(job *j, int64_t batch)
         const bool learns = i < JOB_EVAL && j->opts->method != JOB_MEZO;
         *p = (job_program){.name = names[i], .mode = learns ? SW_TRAIN : SW_EVAL};
         p->batch = batch_of_program(j, (job_which)i);
-        for (int k = 0; k < data->info.n_fields; k++)
-            p->inputs[k] = batch_of(&data->info.field[k], p->batch);
+        for (int k = 0; k < data->info.n_fields; k++) {
+            sw_array a = {.dtype = data->info.field[k].dtype,
+                          .shape = {.rank = data->info.field[k].shape.rank + 1}};
+            a.shape.dim[0] = p->batch;
+            for (int m = 0; m < data->info.field[k].shape.rank; m++)
+                a.shape.dim[m + 1] = data->info.field[k].shape.dim[m];
+            p->inputs[k] = a;
+        }
         p->plan.size = sizeof p->plan;
     }
     const size_t ring = ring_bytes(&j->test, j->batch);
@@ -159,30 +160,6 @@ tool_net_opts job_net_opts(const job *j)
 /* In the order of sw_nvtx_level. */
 const char *const job_nvtx_words[] = {"phases", "layers", "ops", "off", NULL};
 
-static sw_nvtx_level nvtx_level(const char *word)
-{
-    int i = 0;
-    while (word != NULL && strcmp(word, job_nvtx_words[i]) != 0)
-        i++;
-    return (sw_nvtx_level)i;
-}
-
-/* Before all plans, so that the budget has its copy in it. */
-static sw_status make_checkpoint(job *j)
-{
-    const job_opts *o = j->opts;
-    if (o->checkpoint != NULL && !o->checkpoint_pauses)
-        SW_TRY(sw_model_bytes(j->net.model, &j->checkpoint_bytes));
-    if (j->saves) {
-        j->saving.models = &j->net.model;
-        j->saving.n_models = 1;
-        return cli_saved(sw_checkpoint_create(&j->checkpoint, j->exec, &j->saving));
-    }
-    return j->checkpoint_bytes > 0
-               ? swi_snapshot_create(&j->copy, swi_target_of(j->exec), j->checkpoint_bytes)
-               : SW_OK;
-}
-
 sw_status job_make(job *j)
 {
     const job_opts *o = j->opts;
@@ -197,22 +174,26 @@ sw_status job_make(job *j)
     exec.max_programs = j->keep_programs;
     exec.isa = o->isa;
     exec.shares = o->shares;
-    exec.nvtx = nvtx_level(o->nvtx);
+    int i = 0;
+    while (o->nvtx != NULL && strcmp(o->nvtx, job_nvtx_words[i]) != 0)
+        i++;
+    exec.nvtx = (sw_nvtx_level)i;
     SW_TRY(sw_exec_create(&j->exec, &exec));
     const tool_net_opts net = job_net_opts(j);
     SW_TRY(tool_net_create(&j->net, &net));
     if (o->method == JOB_ES)
         SW_TRY(sw_es_create(&j->es, j->net.optimizer, &j->es_opts));
-    return make_checkpoint(j);
-}
-
-/* Without a plan the arena is the bump, and everything that a run ever made lives at its end.
- */
-static void use_bump(sw_plan_info *plan)
-{
-    plan->arena_bytes = plan->immediate_bytes;
-    plan->total_bytes = plan->model_bytes + plan->arena_bytes + plan->data_bytes;
-    plan->peak_bytes = plan->model_bytes + plan->slot_bytes + plan->immediate_bytes;
+    /* Before all plans, so that the budget has its copy in it. */
+    if (o->checkpoint != NULL && !o->checkpoint_pauses)
+        SW_TRY(sw_model_bytes(j->net.model, &j->checkpoint_bytes));
+    if (j->saves) {
+        j->saving.models = &j->net.model;
+        j->saving.n_models = 1;
+        return cli_saved(sw_checkpoint_create(&j->checkpoint, j->exec, &j->saving));
+    }
+    return j->checkpoint_bytes > 0
+               ? swi_snapshot_create(&j->copy, swi_target_of(j->exec), j->checkpoint_bytes)
+               : SW_OK;
 }
 
 /* "batch 512: ", where several batches are planned and one of them is refused. */
@@ -248,8 +229,14 @@ sw_status job_plan(job *j, job_which which)
     job_program *p = &j->program[which];
     const sw_run_args args = job_args(j, which, p->inputs, 0);
     SW_TRY(sw_plan(j->exec, &args, &p->plan));
-    if (j->opts->immediate)
-        use_bump(&p->plan);
+    if (j->opts->immediate) {
+        /* Without a plan the arena is the bump, and everything that a run ever made lives at
+         * its end.
+         */
+        p->plan.arena_bytes = p->plan.immediate_bytes;
+        p->plan.total_bytes = p->plan.model_bytes + p->plan.arena_bytes + p->plan.data_bytes;
+        p->plan.peak_bytes = p->plan.model_bytes + p->plan.slot_bytes + p->plan.immediate_bytes;
+    }
     p->plan.total_bytes += job_counted_checkpoint_bytes(j);
     return SW_OK;
 }
@@ -300,27 +287,6 @@ int job_open(job *j)
     return status == CLI_GO ? plan_programs(j) : status;
 }
 
-/* Witnesses give each storage pages of its own, three times at most, copies of model and batch
- * among them. */
-static size_t witness_bytes(const sw_plan_info *plan)
-{
-    return 3 * (plan->immediate_bytes + plan->model_bytes + plan->slot_bytes);
-}
-
-/* Model, arena and data lie on the card, which may have models of others already. */
-static int check_card(const job *j, const sw_device_info *d)
-{
-    char limit[200];
-    (void)sw_message(limit, sizeof limit, "%s (%s) has %zu bytes, of which are free", d->name,
-                     d->card, d->total_bytes);
-    for (int i = 0; i < JOB_PROGRAMS; i++) {
-        const sw_plan_info *p = &j->program[i].plan;
-        if (j->program[i].batch > 0 && p->total_bytes > d->free_bytes)
-            return no_fit(j, p, limit, d->free_bytes);
-    }
-    return CLI_GO;
-}
-
 int job_check_machine(job *j, bool witness)
 {
     sw_device_info device = SW_OPTS(sw_device_info);
@@ -336,13 +302,27 @@ int job_check_machine(job *j, bool witness)
             return cli_error(CLI_NO_FIT,
                              "does not fit: the data sets take %zu bytes, this machine has %zu",
                              sets, there);
-        return check_card(j, &device);
+        /* Model, arena and data lie on the card, which may have models of others already. */
+        {
+            char limit[200];
+            (void)sw_message(limit, sizeof limit, "%s (%s) has %zu bytes, of which are free",
+                             device.name, device.card, device.total_bytes);
+            for (int i = 0; i < JOB_PROGRAMS; i++) {
+                const sw_plan_info *p = &j->program[i].plan;
+                if (j->program[i].batch > 0 && p->total_bytes > device.free_bytes)
+                    return no_fit(j, p, limit, device.free_bytes);
+            }
+            return CLI_GO;
+        }
     }
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         const sw_plan_info *p = &j->program[i].plan;
         if (j->program[i].batch == 0)
             continue;
-        const size_t more = sets + (witness ? witness_bytes(p) : 0);
+        /* Witnesses give each storage pages of its own, three times at most, copies of model
+         * and batch among them. */
+        const size_t more =
+            sets + (witness ? 3 * (p->immediate_bytes + p->model_bytes + p->slot_bytes) : 0);
         if (p->total_bytes > there)
             return no_fit(j, p, "this machine has", there);
         if (more > there - p->total_bytes)
@@ -370,4 +350,338 @@ void job_close(job *j)
     sw_budget_destroy(j->budget);
     j->exec = NULL;
     j->budget = NULL;
+}
+
+/* ---- optimizer --------------------------------------------------------------------------- */
+
+/* The name_list of optimizers and schedules: which there are is the library's list; here is
+ * what a command line adds to it. */
+
+#define NAMES 32
+#define LIST 400
+
+typedef struct {
+    const char *text[NAMES + 1];
+    int n;
+    bool made;
+    char list[LIST]; /* all of them, with commas */
+} name_list;
+
+static void add(name_list *to, const char *name)
+{
+    const size_t used = strlen(to->list);
+    if (to->n == NAMES)
+        return;
+    to->text[to->n++] = name;
+    snprintf(to->list + used, sizeof to->list - used, "%s%s", used > 0 ? ", " : "", name);
+}
+
+/* ---- optimizers -------------------------------------------------------------------------- */
+
+/* Rates for small nets, found by trying on the built-in digits; of a kind that is not here the
+ * library's. */
+static const struct {
+    const char *name;
+    double lr;
+    bool has_momentum, nesterov;
+    double momentum; /* where none is given */
+} known[] = {{"sgd", 0.1, false, false, 0.0},       {"momentum", 0.02, true, false, 0.9},
+             {"nesterov", 0.02, true, true, 0.9},   {"adam", 0.005, false, false, 0.0},
+             {"adamw", 0.005, false, false, 0.0},   {"rmsprop", 0.002, true, false, 0.0},
+             {"adagrad", 0.03, false, false, 0.0},  {"lion", 0.002, false, false, 0.0},
+             {"adafactor", 0.05, false, false, 0.0}};
+enum { N_KNOWN = sizeof known / sizeof *known };
+
+static int index_of(const char *name)
+{
+    int i = 0;
+    while (i < N_KNOWN && strcmp(known[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static const name_list *optimizers(void)
+{
+    static name_list all;
+    const char *kind;
+    for (size_t i = 0; !all.made && (kind = sw_optimizer_kind(i)) != NULL; i++) {
+        add(&all, kind);
+        if (strcmp(kind, "sgd") == 0) {
+            add(&all, "momentum");
+            add(&all, "nesterov");
+        }
+    }
+    all.made = true;
+    return &all;
+}
+
+const char *const *tool_optimizer_words(void)
+{
+    return optimizers()->text;
+}
+
+const char *tool_optimizer_rates(void)
+{
+    static char text[LIST];
+    size_t used = 0;
+    for (int i = 0; i < N_KNOWN && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %g", i > 0 ? ", " : "",
+                                 known[i].name, known[i].lr);
+    const name_list *all = optimizers();
+    for (int i = 0; i < all->n && used < sizeof text; i++)
+        if (index_of(all->text[i]) == N_KNOWN)
+            used += (size_t)snprintf(text + used, sizeof text - used, ", %s the library's",
+                                     all->text[i]);
+    return text;
+}
+
+/* The rate where none is given; 0: the library's. */
+static double tool_optimizer_lr(const char *name)
+{
+    const int i = index_of(name);
+    return i < N_KNOWN ? known[i].lr : 0.0;
+}
+
+/* Whether it has a momentum; `usual` (or NULL) receives what it is where none is given. */
+static bool tool_optimizer_has_momentum(const char *name, double *usual)
+{
+    const int i = index_of(name);
+    if (usual != NULL)
+        *usual = i < N_KNOWN ? known[i].momentum : 0.0;
+    return i < N_KNOWN && known[i].has_momentum;
+}
+
+void tool_optimizer_set(sw_optimizer_opts *o, const char *name, double momentum)
+{
+    const int i = index_of(name);
+    const bool sgd = strcmp(name, "momentum") == 0 || strcmp(name, "nesterov") == 0;
+    o->kind = sgd ? "sgd" : name;
+    o->momentum = i < N_KNOWN && known[i].has_momentum ? (float)momentum : 0.0f;
+    o->nesterov = i < N_KNOWN && known[i].nesterov;
+}
+
+/* ---- schedules --------------------------------------------------------------------------- */
+
+unsigned tool_schedule_takes(const char *name)
+{
+    const bool cuts = strcmp(name, "step") == 0 || strcmp(name, "exponential") == 0;
+    const bool constant = strcmp(name, "constant") == 0;
+    return (cuts ? TOOL_LR_CUTS : 0u) | (constant ? 0u : TOOL_LR_FLOOR) |
+           (constant || cuts ? 0u : TOOL_LR_TOTAL);
+}
+
+static const name_list *schedules(void)
+{
+    static name_list all;
+    for (size_t i = 0; !all.made && sw_schedule_kind(i) != NULL; i++)
+        add(&all, sw_schedule_kind(i));
+    all.made = true;
+    return &all;
+}
+
+const char *const *tool_schedule_words(void)
+{
+    return schedules()->text;
+}
+
+const char *tool_schedule_list(void)
+{
+    return schedules()->list;
+}
+
+const char *tool_schedule_takers(unsigned what)
+{
+    static char text[LIST];
+    const name_list *all = schedules();
+    size_t used = 0;
+    for (int i = 0; i < all->n && used < sizeof text; i++)
+        if ((tool_schedule_takes(all->text[i]) & what) != 0)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s",
+                                     used > 0 ? " or " : "", all->text[i]);
+    return text;
+}
+
+/* ---- job opts ---------------------------------------------------------------------------- */
+
+/* The options that `train` and `plan` share. */
+
+static const char *const update_words[] = {"release", "after", NULL};
+static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
+static const char *const header_words[] = {"auto", "yes", "no", NULL};
+
+static const char *optimizer_help(void)
+{
+    static char text[600];
+    snprintf(text, sizeof text, "%s (default: the model's own, mostly adam)",
+             optimizers()->list);
+    return text;
+}
+
+static const char *rate_help(void)
+{
+    static char text[600];
+    snprintf(text, sizeof text, "learning rate (default %s)", tool_optimizer_rates());
+    return text;
+}
+
+int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
+{
+    o->lr = o->momentum = o->test_share = -1.0; /* not given */
+    o->split_seed = o->epochs = -1;
+    const cli_option options[] = {
+#define JOB_ROW(field, name, value, kind, ...) {name, value, kind, &o->field, __VA_ARGS__},
+#include "tools/job/job_options.def"
+    };
+    const int count = (int)(sizeof options / sizeof *options);
+    memcpy(table + n, options, sizeof *options);
+    n = tool_settings_options(&o->settings, table, n + 1); /* after --model */
+    memcpy(table + n, options + 1, sizeof options - sizeof *options);
+    return n + count - 1;
+}
+
+/* An option that another one leaves without effect is a mistake better said than passed over.
+ */
+static int no_effect(const char *option, const char *without)
+{
+    return cli_error(CLI_USAGE, "%s has no effect without %s", option, without);
+}
+
+/* Options that were not given get their defaults here, after it was seen that they were not. */
+static int derive_options(job_opts *o)
+{
+    const char *usual = o->kind->optimizer != NULL ? o->kind->optimizer : "adam";
+    const int status = tool_settings_complete(o->kind, &o->settings);
+    if (status != CLI_GO)
+        return status;
+    if (o->optimizer == NULL)
+        o->optimizer = usual;
+    double usual_momentum;
+    const bool heavy = tool_optimizer_has_momentum(o->optimizer, &usual_momentum);
+    if (o->lr < 0.0 && o->method == JOB_MEZO)
+        o->lr = JOB_MEZO_RATE;
+    if (o->lr < 0.0)
+        o->lr = o->kind->lr > 0.0f && strcmp(o->optimizer, usual) == 0
+                    ? (double)o->kind->lr
+                    : tool_optimizer_lr(o->optimizer);
+    if (o->synthetic_n > 0 && strcmp(o->data, "synthetic") != 0)
+        return no_effect("--synthetic-n", "--data synthetic");
+    if (o->momentum >= 0.0 && !heavy)
+        return no_effect("--momentum", "--optimizer momentum, nesterov or rmsprop");
+    if (o->momentum >= 1.0)
+        return cli_error(CLI_USAGE, "--momentum must be at least 0 and below 1 (got %g)",
+                         o->momentum);
+    if (o->batch.at[0] == 0)
+        o->batch = (cli_list){{128}, 1};
+    if (o->synthetic_n == 0)
+        o->synthetic_n = o->kind->synthetic_n > 0 ? o->kind->synthetic_n : 10000;
+    if (o->momentum < 0.0)
+        o->momentum = usual_momentum;
+    return CLI_GO;
+}
+
+/* Options that need all gradients at once cannot have them released: the message names them,
+ * nothing is settled in silence. Without --update the others decide. */
+static int when_to_update(job_opts *o)
+{
+    const bool asked = o->update != NULL && strcmp(o->update, "release") == 0;
+    const bool all = o->clip > 0.0 || o->keep_gradients || o->accumulate > 1;
+    if (asked && o->clip > 0.0)
+        return cli_error(CLI_USAGE,
+                         "--update release and --clip exclude each other: the global norm is "
+                         "known only when all gradients are");
+    if (asked && o->keep_gradients)
+        return cli_error(CLI_USAGE,
+                         "--update release and --keep-gradients exclude each other: a "
+                         "released gradient does not outlive its update");
+    if (asked && o->accumulate > 1)
+        return cli_error(CLI_USAGE,
+                         "--update release and --accumulate exclude each other: an update "
+                         "needs the gradients of all %lld micro-batches",
+                         (long long)o->accumulate);
+    if (o->update == NULL)
+        o->update = all ? "after" : "release";
+    o->release = strcmp(o->update, "release") == 0;
+    return CLI_GO;
+}
+
+bool job_on_device(const job_opts *o)
+{
+    return strcmp(o->device, "cpu") != 0;
+}
+
+/* "cuda", "cuda:3" */
+static bool is_card(const char *name)
+{
+    const char *number = name + strlen("cuda:");
+    if (strcmp(name, "cuda") == 0)
+        return true;
+    return strncmp(name, "cuda:", strlen("cuda:")) == 0 && *number != '\0' &&
+           strlen(number) <= 4 && strspn(number, "0123456789") == strlen(number);
+}
+
+/* Options of devices alone, and of the CPU alone. */
+static int check_device(const job_opts *o)
+{
+    if (strcmp(o->device, "sim") == 0)
+        return cli_error(CLI_NO_DEVICE, "--device sim is not built yet: cpu and cuda are");
+    if (job_on_device(o) && !is_card(o->device))
+        return cli_error(CLI_USAGE, "--device %s is unknown: cpu, cuda and cuda:N are known",
+                         o->device);
+    if (!job_on_device(o))
+        return CLI_GO;
+    const bool idle = o->threads > 1 && !job_decodes(o);
+    if (idle || o->isa != NULL)
+        return cli_error(CLI_USAGE, "%s has no effect with --device %s",
+                         idle ? "--threads" : "--isa", o->device);
+    if (o->exec.no_graphs && (o->exec.sync_ops || o->immediate))
+        return cli_error(CLI_USAGE, "--no-graphs has no effect with %s, which replays nothing",
+                         o->exec.sync_ops ? "--sync-ops" : "--immediate");
+    if (o->exec.op_clocks && !o->exec.sync_ops)
+        return cli_error(CLI_USAGE,
+                         "--op-clocks with --device %s needs --sync-ops: without it the clock "
+                         "measures launches only",
+                         o->device);
+    return CLI_GO;
+}
+
+int job_check(job_opts *o)
+{
+    o->kind = tool_model_find(o->model);
+    if (o->epochs == 0)
+        return cli_error(CLI_USAGE, "--epochs must be at least 1 (got 0): 'stepwell plan' says "
+                                    "what memory a run takes, without a step");
+    int status = check_device(o);
+    if (status == CLI_GO)
+        status = job_file_check(o);
+    if (status == CLI_GO)
+        status = job_normal_check(o);
+    if (status == CLI_GO)
+        status = job_augment_check(o);
+    if (status == CLI_GO)
+        status = when_to_update(o);
+    return status == CLI_GO ? derive_options(o) : status;
+}
+
+/* ---- params name ------------------------------------------------------------------------- */
+
+/* Names of files of parameters: what is written is safetensors, whatever the name says. */
+
+/* Ends of names that other programs read as something else. */
+static const char *const others[] = {".ckpt",   ".gguf", ".ggml", ".h5",   ".hdf5",
+                                     ".keras",  ".npy",  ".npz",  ".onnx", ".pb",
+                                     ".pickle", ".pkl",  ".pt",   ".pth",  ".tflite"};
+
+int job_check_params_name(const char *option, const char *path)
+{
+    const size_t n = path != NULL ? strlen(path) : 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const size_t end = strlen(others[i]);
+        if (n >= end && strcasecmp(path + n - end, others[i]) == 0)
+            return cli_error(
+                CLI_USAGE,
+                "%s writes safetensors files, no '%s' (got '%s'): give a name that "
+                "ends in .safetensors, which Python and others read and convert",
+                option, others[i], path);
+    }
+    return CLI_GO;
 }

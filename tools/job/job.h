@@ -61,9 +61,6 @@ int job_check(job_opts *opts);
 int job_file_check(const job_opts *opts);
 /* Are the data images that --threads decode, whatever the device? */
 bool job_decodes(const job_opts *opts);
-/* The reader that a path of data suggests, by the files of a folder or the end of a file's
- * name; NULL: none. */
-const char *job_suggest_reader(const char *path);
 /* Refuse a --data without a reader, `known` lists them; and a folder that is another reader's:
  * CLI_GO where it is not. */
 int job_refuse_source(const char *source, const char *known);
@@ -176,12 +173,11 @@ int job_validation_check(double share);
 SW_MUST_USE sw_status job_file_load(job *j, bool test, bool shapes_only);
 /* Do both parts go together? */
 SW_MUST_USE sw_status job_file_agree(const job *j);
-/* How pixels become numbers, in job_normal.c: the option's words; what --normalise, the file of
+/* How pixels become numbers, in job_data.c: the option's words; what --normalise, the file of
  * parameters or the training images say. With `shapes_only` these are not looked at, since no
  * plan depends on them. CLI_GO or an exit status. */
 #define JOB_NORMAL_KEY "normalise" /* of the parameters' note */
 int job_normal_check(const job_opts *opts);
-int job_normalise(job *j, bool shapes_only);
 /* Note beside the model's parameters what they are trained on, and how pixels become numbers.
  */
 SW_MUST_USE sw_status job_note(const job *j, sw_model *model);

@@ -9,12 +9,7 @@
 /* NULL-terminated, for an option's words. */
 const char *const *tool_optimizer_words(void);
 /* "sgd, momentum, ...": all of them; "sgd 0.1, ...": their rates without --lr. */
-const char *tool_optimizer_list(void);
 const char *tool_optimizer_rates(void);
-/* The rate where none is given; 0: the library's. */
-double tool_optimizer_lr(const char *name);
-/* Whether it has a momentum; `usual` (or NULL) receives what it is where none is given. */
-bool tool_optimizer_has_momentum(const char *name, double *usual);
 /* Kind, momentum and nesterov. */
 void tool_optimizer_set(sw_optimizer_opts *opts, const char *name, double momentum);
 

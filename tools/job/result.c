@@ -1,6 +1,12 @@
 /* Phases and totals in JSON and for people. */
+#include "profiler/record/utf8.h"
+#include "tools/job/breakdown_put.h"
 #include "tools/job/result.h"
+#include "tools/job/summary.h"
+#include <inttypes.h>
 #include <string.h>
+
+/* ---- result ------------------------------------------------------------------------------ */
 
 void result_json_begin(sw_json *json)
 {
@@ -89,36 +95,6 @@ void result_print_device(const char *label, const sw_exec *exec)
     cli_wrap(stdout, (int)strlen(label), (int)strlen(label), text);
 }
 
-/* Values that backward recomputes without being asked to, since they are cheap. */
-static void put_rebuilt(sw_json *json, const sw_plan_info *plan)
-{
-    sw_json_open(json, "rebuilt", '{');
-    sw_json_put_u64(json, "ops", plan->n_rebuilt);
-    sw_json_put_u64(json, "cost", plan->rebuild_cost);
-    sw_json_put_u64(json, "of_cost", plan->cost);
-    sw_json_end(json);
-}
-
-static void put_repeats(sw_json *json, const sw_plan_info *plan)
-{
-    if (!sw_json_open_known(json, "recompute", plan->method[0] != '\0'))
-        return;
-    sw_json_put_u64(json, "ops", plan->n_ops - plan->n_repeats);
-    sw_json_put_u64(json, "released", plan->n_released);
-    sw_json_put_u64(json, "repeats", plan->n_repeats);
-    sw_json_put_u64(json, "operations", plan->operations);
-    sw_json_put_u64(json, "repeat_operations", plan->repeat_operations);
-    sw_json_put_u64(json, "cost", plan->cost);
-    sw_json_put_u64(json, "repeat_cost", plan->repeat_cost);
-    sw_json_put_u64(json, "budget_cost", plan->budget_cost);
-    sw_json_put_u64(json, "chunk_rows", (uint64_t)plan->chunk_rows);
-    sw_json_put_known(json, "least_repeat_cost", plan->least_repeat_cost != UINT64_MAX,
-                      plan->least_repeat_cost);
-    sw_json_put_string(json, "method", plan->method);
-    sw_json_put_u64(json, "plain_arena_bytes", plan->plain_arena_bytes);
-    sw_json_end(json);
-}
-
 void result_put_totals(sw_json *json, const job *j, const sw_plan_info *plan)
 {
     sw_json_put_u64(json, "model_bytes", plan->model_bytes);
@@ -130,8 +106,28 @@ void result_put_totals(sw_json *json, const job *j, const sw_plan_info *plan)
     sw_json_put_u64(json, "program_host_bytes", plan->program_host_bytes);
     sw_json_put_known(json, "launches", plan->launches > 0, plan->launches);
     sw_json_put_u64(json, "rebuilt_ops", plan->n_rebuilt);
-    put_rebuilt(json, plan);
-    put_repeats(json, plan);
+    /* Values that backward recomputes without being asked to, since they are cheap. */
+    sw_json_open(json, "rebuilt", '{');
+    sw_json_put_u64(json, "ops", plan->n_rebuilt);
+    sw_json_put_u64(json, "cost", plan->rebuild_cost);
+    sw_json_put_u64(json, "of_cost", plan->cost);
+    sw_json_end(json);
+    if (sw_json_open_known(json, "recompute", plan->method[0] != '\0')) {
+        sw_json_put_u64(json, "ops", plan->n_ops - plan->n_repeats);
+        sw_json_put_u64(json, "released", plan->n_released);
+        sw_json_put_u64(json, "repeats", plan->n_repeats);
+        sw_json_put_u64(json, "operations", plan->operations);
+        sw_json_put_u64(json, "repeat_operations", plan->repeat_operations);
+        sw_json_put_u64(json, "cost", plan->cost);
+        sw_json_put_u64(json, "repeat_cost", plan->repeat_cost);
+        sw_json_put_u64(json, "budget_cost", plan->budget_cost);
+        sw_json_put_u64(json, "chunk_rows", (uint64_t)plan->chunk_rows);
+        sw_json_put_known(json, "least_repeat_cost", plan->least_repeat_cost != UINT64_MAX,
+                          plan->least_repeat_cost);
+        sw_json_put_string(json, "method", plan->method);
+        sw_json_put_u64(json, "plain_arena_bytes", plan->plain_arena_bytes);
+        sw_json_end(json);
+    }
 }
 
 /* Per cent of what a step takes without what the budget adds. */
@@ -227,4 +223,233 @@ void result_print_copy(const char *label, const job *j)
     const size_t bytes = job_counted_checkpoint_bytes(j);
     if (bytes > 0)
         printf("%s%s of the model, for checkpoints\n", label, result_both(bytes).text);
+}
+
+/* ---- summary ----------------------------------------------------------------------------- */
+
+/* The layers of a job's model, as sw_plan_layers shows them. */
+
+#define NAME_COLUMNS 19
+#define SHAPE_COLUMNS 19
+
+typedef struct {
+    sw_json *json; /* NULL: text */
+    uint64_t parameters, operations, backward_operations;
+    size_t saved_bytes;
+    int n;
+} summary;
+
+/* "1.23 M": thousands, as sizes of arithmetic are written. */
+static cli_text count_of(uint64_t n)
+{
+    static const char units[] = " kMGTPE";
+    cli_text t;
+    double x = (double)n;
+    int i = 0;
+    while (x >= 999.5 && units[i + 1] != '\0') {
+        x /= 1000.0;
+        i++;
+    }
+    if (i == 0)
+        snprintf(t.text, sizeof t.text, "%" PRIu64, n);
+    else
+        snprintf(t.text, sizeof t.text, "%.3g %c", x, units[i]);
+    return t;
+}
+
+static cli_text shape_of(const sw_plan_layer *l)
+{
+    cli_text t = {"-"};
+    size_t used = 0;
+    for (int i = 0; i < l->shape.rank && used < sizeof t.text; i++)
+        used += (size_t)snprintf(t.text + used, sizeof t.text - used, "%s%" PRId64,
+                                 i > 0 ? " x " : "", l->shape.dim[i]);
+    if (l->op[0] != '\0' && l->shape.rank == 0)
+        snprintf(t.text, sizeof t.text, "number");
+    return t;
+}
+
+static void print_line(const char *name, const char *shape, uint64_t parameters, size_t saved,
+                       uint64_t operations, uint64_t backward)
+{
+    const int left = cli_fitted(stdout, name, strlen(name), NAME_COLUMNS);
+    printf("%*s %-*s %11s %10s %8s %8s\n", left, "", SHAPE_COLUMNS, shape,
+           cli_digits(parameters).text, cli_bytes(saved).text, count_of(operations).text,
+           count_of(backward).text);
+}
+
+static void take(void *to, const sw_plan_layer *l)
+{
+    summary *s = to;
+    char name[256];
+    s->parameters += l->parameters;
+    s->operations += l->operations;
+    s->backward_operations += l->backward_operations;
+    s->saved_bytes += l->saved_bytes;
+    s->n++;
+    if (s->json != NULL) {
+        sw_json_begin(s->json, '{');
+        sw_json_put_string(s->json, "layer", l->name);
+        sw_json_put_string(s->json, "op", l->op[0] != '\0' ? l->op : NULL);
+        sw_json_open(s->json, "output", '[');
+        for (int i = 0; i < l->shape.rank; i++)
+            sw_json_i64(s->json, l->shape.dim[i]);
+        sw_json_end(s->json);
+        sw_json_put_u64(s->json, "parameters", l->parameters);
+        sw_json_put_u64(s->json, "parameter_bytes", l->parameter_bytes);
+        sw_json_put_u64(s->json, "saved_bytes", l->saved_bytes);
+        sw_json_put_u64(s->json, "operations", l->operations);
+        sw_json_put_u64(s->json, "backward_operations", l->backward_operations);
+        sw_json_end(s->json);
+        return;
+    }
+    sw_utf8_clean(name, sizeof name, l->name[0] != '\0' ? l->name : "(no layer)");
+    print_line(name, shape_of(l).text, l->parameters, l->saved_bytes, l->operations,
+               l->backward_operations);
+}
+
+static sw_status visit(job *j, summary *s)
+{
+    const job_program *main = job_main(j);
+    const sw_run_args args = job_args(j, (job_which)(main - j->program), main->inputs, 0);
+    return sw_plan_layers(j->exec, &args, take, s);
+}
+
+sw_status summary_print(job *j)
+{
+    summary s = {.json = NULL};
+    const bool colour = cli_colour(stdout);
+    printf("%s%-*s %-*s %11s %10s %8s %8s%s\n", colour ? "\033[1m" : "", NAME_COLUMNS, "layer",
+           SHAPE_COLUMNS, "output", "parameters", "saved", "forward", "backward",
+           colour ? "\033[0m" : "");
+    SW_TRY(visit(j, &s));
+    print_line("all", "", s.parameters, s.saved_bytes, s.operations, s.backward_operations);
+    cli_wrap(stdout, 0, 0,
+             "forward and backward: operations of a step; a multiplication and an addition are "
+             "two");
+    return SW_OK;
+}
+
+void summary_put(sw_json *json, job *j)
+{
+    summary s = {.json = json};
+    sw_json_open(json, "summary", '[');
+    const sw_status status = visit(j, &s);
+    if (status != SW_OK && json->status == SW_OK)
+        json->status = status;
+    sw_json_end(json);
+}
+
+/* ---- breakdown put ----------------------------------------------------------------------- */
+
+/* Roles and layers in JSON and for people. */
+
+void share_list_add(void *to, const sw_share *share)
+{
+    share_list *list = to;
+    if (list->status == SW_OK && list->n == list->cap) {
+        const size_t cap = list->cap == 0 ? 32 : 2 * list->cap;
+        list->status = sw_heap_resize(&list->at, SW_HEAP_FILES, list->cap * sizeof *list->at,
+                                      cap * sizeof *list->at);
+        if (list->status == SW_OK) {
+            list->cap = cap;
+        }
+    }
+    if (list->status != SW_OK)
+        return;
+    share_line *line = &list->at[list->n++];
+    *line = (share_line){.kind = share->kind,
+                         .at_peak_bytes = share->at_peak_bytes,
+                         .peak_bytes = share->peak_bytes};
+    snprintf(line->name, sizeof line->name, "%s", share->name);
+}
+
+void share_list_free(share_list *list)
+{
+    sw_heap_free(list->at, SW_HEAP_FILES, list->cap * sizeof *list->at);
+    *list = (share_list){0};
+}
+
+static sw_status of_plan(job *j, job_which which, share_list *to)
+{
+    const sw_run_args args = job_args(j, which, j->program[which].inputs, 0);
+    SW_TRY(sw_plan_shares(j->exec, &args, share_list_add, to));
+    return to->status;
+}
+
+static const share_line *named(const share_list *list, const share_line *like)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->at[i].kind == like->kind && strcmp(list->at[i].name, like->name) == 0)
+            return &list->at[i];
+    return NULL;
+}
+
+static void put_bytes(sw_json *json, const char *key, const share_line *line)
+{
+    sw_json_open(json, key, '{');
+    sw_json_put_u64(json, "at_peak_bytes", line != NULL ? line->at_peak_bytes : 0);
+    sw_json_put_u64(json, "peak_bytes", line != NULL ? line->peak_bytes : 0);
+    sw_json_end(json);
+}
+
+static void put_line(sw_json *json, const char *name, const share_line *said,
+                     const share_line *seen, const share_list *measured)
+{
+    sw_json_begin(json, '{');
+    sw_json_put_string(json, "name", name);
+    put_bytes(json, "predicted", said);
+    if (measured != NULL && measured->n == 0)
+        sw_json_put_null(json, "measured");
+    else if (measured != NULL)
+        put_bytes(json, "measured", seen);
+    sw_json_end(json);
+}
+
+/* The planned shares, and after them those that were measured and not planned. */
+static void put_kind(sw_json *json, sw_share_kind kind, const share_list *said,
+                     const share_list *measured)
+{
+    sw_json_open(json, kind == SW_SHARE_ROLE ? "roles" : "layers", '[');
+    for (size_t i = 0; i < said->n; i++)
+        if (said->at[i].kind == kind)
+            put_line(json, said->at[i].name, &said->at[i],
+                     measured != NULL ? named(measured, &said->at[i]) : NULL, measured);
+    for (size_t i = 0; measured != NULL && i < measured->n; i++)
+        if (measured->at[i].kind == kind && named(said, &measured->at[i]) == NULL)
+            put_line(json, measured->at[i].name, NULL, &measured->at[i], measured);
+    sw_json_end(json);
+}
+
+void breakdown_put_measured(sw_json *json, job *j, job_which which, const share_list *measured)
+{
+    share_list said = {0};
+    const sw_status status = of_plan(j, which, &said);
+    if (status != SW_OK && json->status == SW_OK)
+        json->status = status;
+    put_kind(json, SW_SHARE_ROLE, &said, measured);
+    put_kind(json, SW_SHARE_LAYER, &said, measured);
+    share_list_free(&said);
+}
+
+void breakdown_put(sw_json *json, job *j, job_which which)
+{
+    breakdown_put_measured(json, j, which, NULL);
+}
+
+sw_status breakdown_print(job *j, job_which which)
+{
+    share_list said = {0};
+    const sw_status status = of_plan(j, which, &said);
+    const bool colour = cli_colour(stdout);
+    if (status == SW_OK)
+        printf("%s%-15s %16s %16s%s\n", colour ? "\033[1m" : "", "role", "at the peak",
+               "at its own peak", colour ? "\033[0m" : "");
+    for (size_t i = 0; status == SW_OK && i < said.n; i++)
+        if (said.at[i].kind == SW_SHARE_ROLE)
+            printf("%-15s %16s %16s\n", said.at[i].name,
+                   cli_digits(said.at[i].at_peak_bytes).text,
+                   cli_digits(said.at[i].peak_bytes).text);
+    share_list_free(&said);
+    return status;
 }

@@ -33,18 +33,6 @@ void job_identity_add(job_identity *to, const char *name, const char *format, ..
         to->used += (size_t)all;
 }
 
-/* As many digits as it takes to read the number back. */
-static void add_real(job_identity *to, const char *name, double x)
-{
-    char text[40];
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtod(text, NULL) == x)
-            break;
-    }
-    job_identity_add(to, name, "%s", text);
-}
-
 static void add_option(job_identity *to, const cli_option *o)
 {
     const char *word;
@@ -59,7 +47,15 @@ static void add_option(job_identity *to, const cli_option *o)
         job_identity_add(to, o->name, "%" PRId64, *(const int64_t *)o->to);
         break;
     case CLI_REAL:
-        add_real(to, o->name, *(const double *)o->to);
+        /* As many digits as it takes to read the number back. */
+        const double x = *(const double *)o->to;
+        char text[40];
+        for (int digits = 6; digits <= 17; digits++) {
+            snprintf(text, sizeof text, "%.*g", digits, x);
+            if (strtod(text, NULL) == x)
+                break;
+        }
+        job_identity_add(to, o->name, "%s", text);
         break;
     case CLI_WORD:
     case CLI_OPTIONAL:
@@ -201,9 +197,19 @@ sw_status job_state_put(sw_checkpoint *to, const job_saved *what, const job_iden
     return sw_checkpoint_put(to, what->command, text, n);
 }
 
-static int get(const job_saved *what, const job_identity *identity, const char *path,
-               const char *at, size_t n, void *state)
+int job_state_get(sw_checkpoint *from, const job_saved *what, const job_identity *identity,
+                  const char *path, void *state)
 {
+    const void *text;
+    size_t n;
+    const sw_status status = sw_checkpoint_get(from, what->command, &text, &n);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    if (text == NULL)
+        return cli_error(
+            CLI_USAGE, "--resume %s: `stepwell %s` did not save it, or an earlier version did",
+            path, what->command);
+    const char *at = text;
     const char *end = at + n;
     if (n < sizeof FORMAT || memcmp(at, FORMAT, sizeof FORMAT - 1) != 0)
         return cli_error(CLI_DAMAGED,
@@ -225,21 +231,6 @@ static int get(const job_saved *what, const job_identity *identity, const char *
                ? CLI_GO
                : cli_error(CLI_DAMAGED, "%s: what `stepwell %s` put into it is cut or damaged",
                            path, what->command);
-}
-
-int job_state_get(sw_checkpoint *from, const job_saved *what, const job_identity *identity,
-                  const char *path, void *state)
-{
-    const void *text;
-    size_t n;
-    const sw_status status = sw_checkpoint_get(from, what->command, &text, &n);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
-    if (text == NULL)
-        return cli_error(
-            CLI_USAGE, "--resume %s: `stepwell %s` did not save it, or an earlier version did",
-            path, what->command);
-    return get(what, identity, path, text, n, state);
 }
 
 /* ---- options ----------------------------------------------------------------------------- */

@@ -93,14 +93,6 @@ static sw_value attend(sw_ctx *ctx, const gpt_net *net, const gpt_block *b, sw_v
     return sw_add(ctx, x, y);
 }
 
-/* x + the two layers after the normed x */
-static sw_value think(sw_ctx *ctx, const gpt_net *net, const gpt_block *b, sw_value x)
-{
-    sw_value y = sw_apply_linear(ctx, b->up, sw_apply_layer_norm(ctx, b->norm2, x));
-    y = sw_apply_linear(ctx, b->down, sw_gelu(ctx, y));
-    return sw_add(ctx, x, sw_dropout(ctx, y, net->shape.dropout));
-}
-
 sw_value gpt_net_features(sw_ctx *ctx, const gpt_net *net, sw_value ids)
 {
     const int64_t width = net->shape.width;
@@ -113,7 +105,11 @@ sw_value gpt_net_features(sw_ctx *ctx, const gpt_net *net, sw_value ids)
         snprintf(name, sizeof name, "block%lld", (long long)(i + 1));
         sw_scope_begin(ctx, name);
         x = attend(ctx, net, &net->block[i], x, sequence);
-        x = think(ctx, net, &net->block[i], x);
+        /* x + the two layers after the normed x */
+        sw_value y = sw_apply_linear(ctx, net->block[i].up,
+                                     sw_apply_layer_norm(ctx, net->block[i].norm2, x));
+        y = sw_apply_linear(ctx, net->block[i].down, sw_gelu(ctx, y));
+        x = sw_add(ctx, x, sw_dropout(ctx, y, net->shape.dropout));
         sw_scope_end(ctx);
     }
     return sw_apply_layer_norm(ctx, net->norm, x);

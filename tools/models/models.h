@@ -1,6 +1,6 @@
 /* The models that `stepwell` trains by name, on top of the public header. Each has a file here
- * and one line in the table of table.c; `train`, `plan` and `bench` ask the table and know none
- * of them. */
+ * and one line in the table of settings.c; `train`, `plan` and `bench` ask the table and know
+ * none of them. */
 #ifndef STEPWELL_MODELS_H
 #define STEPWELL_MODELS_H
 
@@ -203,7 +203,6 @@ SW_MUST_USE sw_status tool_net_own(tool_net *net, size_t bytes);
 int64_t tool_field_elements(const tool_net_opts *opts, int field);
 /* The activation that the settings name. */
 sw_value tool_activate(sw_ctx *ctx, const tool_net *net, sw_value x);
-const char *const *tool_activation_words(void);
 
 /* The channels that --width-factor makes of these, by EfficientNet's rounding: to multiples of
  * 8, at least 8, not more than a tenth down. */

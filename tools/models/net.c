@@ -183,23 +183,6 @@ static const char *task_name(tool_task task)
     return task == TOOL_CLASSIFY ? "classes" : task == TOOL_REGRESS ? "numbers" : "sequences";
 }
 
-static sw_status accepts_augment(const tool_net_opts *o)
-{
-    const sw_shape *s = &o->data.field[0].shape;
-    if (o->augment.flip == 0.0f && o->augment.crop == 0)
-        return SW_OK;
-    if (!tool_has_pixels(&o->data) || s->rank != 3 || o->model->forward == NULL)
-        SW_FAIL(SW_INVALID,
-                "%s: --augment is for images (channels, height, width), and %s has "
-                "none",
-                o->model->name, o->data.name);
-    if (o->augment.crop >= s->dim[1] || o->augment.crop >= s->dim[2])
-        SW_FAIL(SW_INVALID,
-                "%s: --augment crop must be below the side of images, %lld x %lld (got %d)",
-                o->model->name, (long long)s->dim[1], (long long)s->dim[2], o->augment.crop);
-    return SW_OK;
-}
-
 /* Can a model, with settings of its own, learn what these data have? */
 static bool takes_data(const tool_model *model, const tool_net_opts *like)
 {
@@ -255,17 +238,19 @@ sw_status tool_net_accepts(const tool_net_opts *o)
     if (o->settings.dropout >= 1.0)
         SW_FAIL(SW_INVALID, "%s: --dropout must be below 1 (got %g)", o->model->name,
                 o->settings.dropout);
-    return accepts_augment(o);
-}
-
-static void scale_pixels(tool_net *net, const tool_pixels *p)
-{
-    net->channels = p->n > 0 ? p->n : 1;
-    net->scale[0] = 1.0f / 255.0f;
-    for (int i = 0; i < p->n; i++) {
-        net->scale[i] = 1.0f / (255.0f * p->deviation[i]);
-        net->shift[i] = -p->mean[i] / p->deviation[i];
-    }
+    const sw_shape *s = &o->data.field[0].shape;
+    if (o->augment.flip == 0.0f && o->augment.crop == 0)
+        return SW_OK;
+    if (!tool_has_pixels(&o->data) || s->rank != 3 || o->model->forward == NULL)
+        SW_FAIL(SW_INVALID,
+                "%s: --augment is for images (channels, height, width), and %s has "
+                "none",
+                o->model->name, o->data.name);
+    if (o->augment.crop >= s->dim[1] || o->augment.crop >= s->dim[2])
+        SW_FAIL(SW_INVALID,
+                "%s: --augment crop must be below the side of images, %lld x %lld (got %d)",
+                o->model->name, (long long)s->dim[1], (long long)s->dim[2], o->augment.crop);
+    return SW_OK;
 }
 
 static sw_status declare(tool_net *net, const tool_net_opts *o)
@@ -275,8 +260,14 @@ static sw_status declare(tool_net *net, const tool_net_opts *o)
     net->task = tool_task_of(&o->data);
     net->settings = o->settings;
     net->augment = o->augment;
-    if (tool_has_pixels(&o->data))
-        scale_pixels(net, &o->pixels);
+    if (tool_has_pixels(&o->data)) {
+        net->channels = o->pixels.n > 0 ? o->pixels.n : 1;
+        net->scale[0] = 1.0f / 255.0f;
+        for (int i = 0; i < o->pixels.n; i++) {
+            net->scale[i] = 1.0f / (255.0f * o->pixels.deviation[i]);
+            net->shift[i] = -o->pixels.mean[i] / o->pixels.deviation[i];
+        }
+    }
     SW_TRY(o->model->declare(net, o));
     if (o->clip > 0.0f) {
         net->clip = sw_knob_new(net->model, "clip", o->clip);

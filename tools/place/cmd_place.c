@@ -28,24 +28,6 @@ typedef struct {
 
 /* ---- for people -------------------------------------------------------------------------- */
 
-static void print_height(FILE *to, const place_answer *a)
-{
-    const sw_placement_result *r = &a->result;
-    fprintf(to, "height       %s\n", result_both(r->height).text);
-    if (r->height == r->lower_bound)
-        fputs("             the optimum: the lower bound is reached\n", to);
-    else if (a->optimal)
-        fprintf(to,
-                "             the optimum: proved that nothing is lower, %.3f %% over\n"
-                "             the lower bound\n",
-                place_gap_percent(a));
-    else
-        fprintf(to, "             %.3f %% over the lower bound; not proved to be the optimum\n",
-                place_gap_percent(a));
-    if (!a->optimal && r->proved > r->lower_bound)
-        fprintf(to, "proved       nothing is below %s\n", result_both(r->proved).text);
-}
-
 /* To standard error where standard output has the rows. */
 static void print_answer(const place_run *run)
 {
@@ -62,7 +44,19 @@ static void print_answer(const place_run *run)
     if (o->capacity > 0)
         fprintf(to, "capacity     %s\n", result_both(o->capacity).text);
     fprintf(to, "lower bound  %s\n", result_both(r->lower_bound).text);
-    print_height(to, a);
+    fprintf(to, "height       %s\n", result_both(r->height).text);
+    if (r->height == r->lower_bound)
+        fputs("             the optimum: the lower bound is reached\n", to);
+    else if (a->optimal)
+        fprintf(to,
+                "             the optimum: proved that nothing is lower, %.3f %% over\n"
+                "             the lower bound\n",
+                place_gap_percent(a));
+    else
+        fprintf(to, "             %.3f %% over the lower bound; not proved to be the optimum\n",
+                place_gap_percent(a));
+    if (!a->optimal && r->proved > r->lower_bound)
+        fprintf(to, "proved       nothing is below %s\n", result_both(r->proved).text);
     fprintf(to, "found by     %s; %s order%s, %s search node%s\n",
             r->method != NULL ? r->method : "nothing to do",
             cli_digits((uint64_t)r->n_orders).text, r->n_orders == 1 ? "" : "s",
@@ -78,11 +72,6 @@ static void print_answer(const place_run *run)
     if (run->written)
         fprintf(to, ", written %s", cli_ns(run->write_ns).text);
     fputc('\n', to);
-}
-
-static const char *why_ended(const place_answer *a)
-{
-    return a->interrupted ? "was interrupted" : a->timed_out ? "met the time limit" : "ended";
 }
 
 /* One line for an answer that is above the capacity. */
@@ -106,7 +95,11 @@ static int refuse(const place_run *run)
     return cli_error(status,
                      "%s: not proved: no placement within %zu bytes was found, the search "
                      "%s after %s nodes; the lowest has %zu, and none is below %zu",
-                     file, capacity, why_ended(a), cli_digits(r->nodes).text, r->height,
+                     file, capacity,
+                     a->interrupted ? "was interrupted"
+                     : a->timed_out ? "met the time limit"
+                                    : "ended",
+                     cli_digits(r->nodes).text, r->height,
                      r->proved > r->lower_bound ? r->proved : r->lower_bound);
 }
 

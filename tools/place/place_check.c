@@ -37,12 +37,6 @@ static void set_init(live_set *set, uint64_t *words, size_t n)
     } while (n > 1);
 }
 
-static void set_add(live_set *set, uint32_t x)
-{
-    for (int level = 0; level < set->n_levels; level++, x >>= 6)
-        set->word[level][x >> 6] |= UINT64_C(1) << (x & 63);
-}
-
 static void set_remove(live_set *set, uint32_t x)
 {
     for (int level = 0; level < set->n_levels; level++, x >>= 6) {
@@ -107,18 +101,6 @@ static sw_status check_apart(const sweep *s, uint32_t lower, uint32_t upper)
             (size_t)a + 2, (size_t)b + 2, above->offset);
 }
 
-static sw_status enter(sweep *s, uint32_t buffer)
-{
-    const uint32_t rank = s->rank[buffer];
-    const uint32_t below = set_near(&s->live, rank, 0), above = set_near(&s->live, rank, 1);
-    if (below != NONE)
-        SW_TRY(check_apart(s, below, rank));
-    if (above != NONE)
-        SW_TRY(check_apart(s, rank, above));
-    set_add(&s->live, rank);
-    return SW_OK;
-}
-
 static sw_status run(sweep *s, place_checked *out)
 {
     const place_csv *csv = s->csv;
@@ -131,15 +113,27 @@ static sw_status run(sweep *s, place_checked *out)
             set_remove(&s->live, s->rank[s->ends[ended]]);
             sum -= csv->items[s->ends[ended]].bytes;
         }
-        SW_TRY(enter(s, buffer));
+        const uint32_t rank = s->rank[buffer];
+        const uint32_t below = set_near(&s->live, rank, 0), above = set_near(&s->live, rank, 1);
+        if (below != NONE)
+            SW_TRY(check_apart(s, below, rank));
+        if (above != NONE)
+            SW_TRY(check_apart(s, rank, above));
+        uint32_t x = rank;
+        for (int level = 0; level < s->live.n_levels; level++, x >>= 6)
+            s->live.word[level][x >> 6] |= UINT64_C(1) << (x & 63);
+
         sum += csv->items[buffer].bytes;
         out->lower_bound = sum > out->lower_bound ? sum : out->lower_bound;
     }
     return SW_OK;
 }
 
-static sw_status check_each(const place_csv *csv, place_checked *out)
+sw_status place_check(const place_csv *csv, place_checked *out)
 {
+    *out = (place_checked){0, 0};
+    if (csv->n == 0)
+        return SW_OK;
     for (size_t i = 0; i < csv->n; i++) {
         size_t end;
         if (!sw_size_add(csv->items[i].offset, csv->items[i].bytes, &end))
@@ -152,15 +146,7 @@ static sw_status check_each(const place_csv *csv, place_checked *out)
                     (unsigned long long)(i + 2), csv->items[i].offset, align);
         out->height = end > out->height ? end : out->height;
     }
-    return SW_OK;
-}
 
-sw_status place_check(const place_csv *csv, place_checked *out)
-{
-    *out = (place_checked){0, 0};
-    if (csv->n == 0)
-        return SW_OK;
-    SW_TRY(check_each(csv, out));
     const size_t n = csv->n, words = set_words(n);
     const size_t bytes = (n + words) * sizeof(uint64_t) + 4 * n * sizeof(uint32_t);
     void *block;

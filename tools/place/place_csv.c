@@ -1,15 +1,17 @@
 /* See place_csv.h. One pass over the text: fields are read where they stand and nothing is
  * copied but numbers. */
-#include "alloc/base/message.h"
-#include "tools/place/place_csv.h"
 #include "alloc/base/mem.h"
+#include "alloc/base/message.h"
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
+#include "tools/place/place_csv.h"
 #include "tools/place/place_sort.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/* ---- place csv --------------------------------------------------------------------------- */
 
 static const char *const names[PLACE_COLUMNS] = {"id",   "lower",     "upper",
                                                  "size", "alignment", "offset"};
@@ -160,20 +162,6 @@ static int column_of(const place_csv *csv, int role)
     return column;
 }
 
-/* Sums that the solver cannot hold are reported here, where the line is known. */
-static sw_status check_alignments(reader *r, uint64_t align)
-{
-    uint64_t sum;
-    r->aligned = r->aligned || align > 1;
-    const bool much = __builtin_add_overflow(r->aligns, align, &r->aligns) ||
-                      __builtin_add_overflow(r->aligns, r->sum, &sum) ||
-                      sum > SW_PLACEMENT_ALIGNED_MOST;
-    if (r->aligned && much)
-        return damaged(r, column_of(r->csv, PLACE_ALIGNMENT),
-                       "the sizes and alignments up to here sum to 2^62 or more");
-    return SW_OK;
-}
-
 /* Checks the numbers of a row against each other. */
 static sw_status check_row(reader *r, const uint64_t *value)
 {
@@ -190,7 +178,17 @@ static sw_status check_row(reader *r, const uint64_t *value)
                        "the sizes up to here sum to more than 64 bits");
     if (value[PLACE_ALIGNMENT] == 0)
         return damaged(r, column_of(csv, PLACE_ALIGNMENT), "an alignment of 0");
-    return check_alignments(r, value[PLACE_ALIGNMENT]);
+    /* Sums that the solver cannot hold are reported here, where the line is known. */
+    const uint64_t align = value[PLACE_ALIGNMENT];
+    uint64_t sum;
+    r->aligned = r->aligned || align > 1;
+    const bool much = __builtin_add_overflow(r->aligns, align, &r->aligns) ||
+                      __builtin_add_overflow(r->aligns, r->sum, &sum) ||
+                      sum > SW_PLACEMENT_ALIGNED_MOST;
+    if (r->aligned && much)
+        return damaged(r, column_of(r->csv, PLACE_ALIGNMENT),
+                       "the sizes and alignments up to here sum to 2^62 or more");
+    return SW_OK;
 }
 
 static sw_status read_row(reader *r)
@@ -302,7 +300,7 @@ static sw_status read_header(reader *r)
 /* ---- times ------------------------------------------------------------------------------- */
 
 /* The solver's times: 0 for the earliest of the file, 1 for the next, ... */
-sw_status place_csv_rank(place_csv *csv)
+static sw_status place_csv_rank(place_csv *csv)
 {
     const size_t n = 2 * csv->n, bytes = 2 * n * sizeof(uint32_t);
     void *block;
@@ -344,32 +342,24 @@ static sw_status read_text(place_csv *csv, sw_file *file)
     return SW_OK;
 }
 
-static size_t count_lines(const place_csv *csv)
-{
-    const char *p = csv->text, *end = p + csv->text_bytes;
-    size_t n = 0;
-    for (; p < end; n++)
-        p = (const char *)memchr(p, '\n', (size_t)(end - p) + 1) + 1;
-    return n;
-}
-
-static sw_status take_rows(place_csv *csv)
-{
-    void *block;
-    csv->capacity = count_lines(csv); /* with the header: one more than rows */
-    if (csv->capacity > INT32_MAX)
-        SW_FAIL(SW_NOMEM, "%zu lines are too many", csv->capacity);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, csv->capacity * sizeof *csv->items));
-    csv->items = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * csv->capacity * sizeof *csv->times));
-    csv->times = block;
-    return SW_OK;
-}
-
 static sw_status read_body(reader *r)
 {
     place_csv *csv = r->csv;
-    SW_TRY(take_rows(csv));
+    {
+        void *block;
+        /* with the header: one more than rows */
+        const char *p = csv->text, *end = p + csv->text_bytes;
+        size_t n = 0;
+        for (; p < end; n++)
+            p = (const char *)memchr(p, '\n', (size_t)(end - p) + 1) + 1;
+        csv->capacity = n;
+        if (csv->capacity > INT32_MAX)
+            SW_FAIL(SW_NOMEM, "%zu lines are too many", csv->capacity);
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, csv->capacity * sizeof *csv->items));
+        csv->items = block;
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * csv->capacity * sizeof *csv->times));
+        csv->times = block;
+    }
     void *block;
     for (r->n_ids = 16; r->n_ids < csv->capacity + csv->capacity / 2; r->n_ids *= 2) {
     }
@@ -410,4 +400,52 @@ void place_csv_free(place_csv *csv)
     sw_heap_free(csv->items, SW_HEAP_FILES, csv->capacity * sizeof *csv->items);
     sw_heap_free(csv->times, SW_HEAP_FILES, 2 * csv->capacity * sizeof *csv->times);
     *csv = (place_csv){0};
+}
+
+/* ---- place sort -------------------------------------------------------------------------- */
+
+/* Counting sort digit by digit, lowest first; digits that all keys share are left out. */
+
+#define DIGIT 11
+#define DIGITS ((64 + DIGIT - 1) / DIGIT)
+#define VALUES (1u << DIGIT)
+
+static uint32_t digit_of(uint64_t key, int digit)
+{
+    return (uint32_t)(key >> (digit * DIGIT)) & (VALUES - 1);
+}
+
+static void pass(uint32_t *to, const uint32_t *from, const uint64_t *key, size_t n, int digit)
+{
+    size_t start[VALUES] = {0};
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        start[digit_of(key[i], digit)]++;
+    for (uint32_t v = 0; v < VALUES; v++) {
+        const size_t count = start[v];
+        start[v] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < n; i++)
+        to[start[digit_of(key[from[i]], digit)]++] = from[i];
+}
+
+void place_sort(uint32_t *order, uint32_t *scratch, const uint64_t *key, size_t n)
+{
+    uint64_t differ = 0; /* bits in which some key is not like the first */
+    for (size_t i = 0; i < n; i++) {
+        order[i] = (uint32_t)i;
+        differ |= key[i] ^ key[0];
+    }
+    uint32_t *from = order, *to = scratch;
+    for (int digit = 0; digit < DIGITS; digit++) {
+        if (digit_of(differ, digit) == 0)
+            continue;
+        pass(to, from, key, n, digit);
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != order)
+        memcpy(order, from, n * sizeof *order);
 }

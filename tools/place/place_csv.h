@@ -28,9 +28,6 @@ typedef struct {
  * nothing is left to free. */
 SW_MUST_USE sw_status place_csv_read(place_csv *csv, const char *path);
 
-/* The items' times, which are the ranks of `times`. SW_NOMEM when scratch could not be had. */
-SW_MUST_USE sw_status place_csv_rank(place_csv *csv);
-
 /* Write the same rows in the same order with the offsets of the items in a last column, or in
  * the file's own `offset` column where it has one. A regular file is replaced when the new one
  * is whole, and keeps its mode; "-" is standard output. */

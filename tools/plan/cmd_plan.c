@@ -1,10 +1,286 @@
 /* stepwell plan: the peaks of a training job, known before a byte of it exists. */
 #include "profiler/record/utf8.h"
-#include "tools/plan/plan.h"
 #include "tools/job/breakdown_put.h"
 #include "tools/job/summary.h"
+#include "tools/plan/plan.h"
 #include "tools/train/train.h"
 #include <string.h>
+
+/* ---- plan methods ------------------------------------------------------------------------ */
+
+/* stepwell plan --method: what the same job takes by backprop, by zeroth order (mezo) and by
+ * evolution strategies (es), side by side.
+ *
+ * backprop  the job as it is planned without the option
+ * mezo      runs of inference; the update is made in the parameters, which are all of the
+ * model: it has no optimizer, and what it is made from is a seed and a number es        runs of
+ * inference under noise, where a batch is the evaluations of a slice; the update is a program
+ * of its own in the same step arena. A generation has 12 bytes for each of its evaluations */
+
+static const char *const names[] = {"backprop", "mezo", "es"}; /* in the order of job_method */
+enum { METHODS = sizeof names / sizeof *names };
+
+typedef struct {
+    job_method method;
+    bool fits;
+    int64_t batch; /* rows of a run; 0: none fits */
+    int64_t asked;
+    sw_plan_info run;    /* of a full batch */
+    sw_plan_info update; /* es alone: of the program that updates */
+    uint64_t population;
+    size_t es_bytes, total_bytes;
+    plan_fit fit; /* with --fit */
+} row;
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static int method_of(const char *name, size_t n)
+{
+    int i = 0;
+    while (i < METHODS && (strlen(names[i]) != n || strncmp(names[i], name, n) != 0))
+        i++;
+    return i;
+}
+
+/* "backprop,es" */
+static int read_methods(plan_opts *o)
+{
+    const char *at = o->methods != NULL ? o->methods : names[JOB_BACKPROP];
+    for (;; at++) {
+        const size_t n = strcspn(at, ",");
+        const int method = method_of(at, n);
+        if (method == METHODS)
+            return cli_error(CLI_USAGE,
+                             "--method must be backprop, mezo or es, or several with commas "
+                             "(got '%.*s')",
+                             (int)n, at);
+        for (int i = 0; i < o->n_methods; i++)
+            if (o->method[i] == (job_method)method)
+                return cli_error(CLI_USAGE, "--method has %s twice", names[method]);
+        o->method[o->n_methods++] = (job_method)method;
+        at += n;
+        if (*at == '\0')
+            return CLI_GO;
+    }
+}
+
+/* Whether it asks for more than what backprop takes. */
+static bool plan_compares(const plan_opts *o)
+{
+    return o->n_methods > 1 || o->method[0] != JOB_BACKPROP;
+}
+
+static bool asks_for(const plan_opts *o, job_method method)
+{
+    bool there = false;
+    for (int i = 0; i < o->n_methods; i++)
+        there |= o->method[i] == method;
+    return there;
+}
+
+/* Options of backprop alone. */
+static const char *of_backprop(const plan_opts *o)
+{
+    const job_opts *j = &o->job;
+    return j->batch.n > 1          ? "--batch with several numbers"
+           : o->svg != NULL        ? "--svg"
+           : o->summary            ? "--summary"
+           : j->immediate          ? "--immediate"
+           : j->accumulate > 1     ? "--accumulate"
+           : j->keep_gradients     ? "--keep-gradients"
+           : j->checkpoint != NULL ? "--checkpoint"
+                                   : NULL;
+}
+
+/* Read --method: CLI_GO, or CLI_USAGE. */
+static int plan_methods_check(plan_opts *o)
+{
+    const int status = read_methods(o);
+    if (status != CLI_GO)
+        return status;
+    const char *alone = o->population > 0 ? "--population" : o->slice > 0 ? "--slice" : NULL;
+    if (alone != NULL && !asks_for(o, JOB_ES))
+        return cli_error(CLI_USAGE, "%s has no effect without --method es", alone);
+    if (o->slice % 2 != 0 || o->population % 2 != 0)
+        return cli_error(CLI_USAGE,
+                         "%s must be even: evaluations come in antithetic pairs (got %lld)",
+                         o->slice % 2 != 0 ? "--slice" : "--population",
+                         (long long)(o->slice % 2 != 0 ? o->slice : o->population));
+    if (o->population > 0 && o->slice > o->population)
+        return cli_error(CLI_USAGE, "--slice must be at most --population %lld (got %lld)",
+                         (long long)o->population, (long long)o->slice);
+    if (plan_compares(o) && of_backprop(o) != NULL)
+        return cli_error(CLI_USAGE, "--method %s and %s exclude each other", o->methods,
+                         of_backprop(o));
+    return CLI_GO;
+}
+
+/* ---- one method -------------------------------------------------------------------------- */
+
+sw_es_opts plan_es_opts(const plan_opts *o, int64_t batch)
+{
+    const int64_t slice = o->slice > 0 ? o->slice : batch;
+    const int64_t all = o->population > slice ? o->population : slice;
+    return SW_OPTS(sw_es_opts, .directions = (uint32_t)(all / 2),
+                   .slice = (uint32_t)(slice / 2), .seed = (uint64_t)o->job.seed);
+}
+
+int64_t plan_es_unit(const plan_opts *o)
+{
+    return o->slice > 0 ? o->slice : 2;
+}
+
+/* Figures of what was planned; the programs of the job are those of its batch. */
+static sw_status fill(row *r, job *j)
+{
+    r->batch = job_batch(j);
+    r->asked = j->batch;
+    r->run = job_main(j)->plan;
+    r->total_bytes = job_total_bytes(j);
+    if (r->method != JOB_ES)
+        return SW_OK;
+    r->update = SW_OPTS(sw_plan_info);
+    SW_TRY(sw_es_plan(j->es, j->exec, &r->update));
+    r->es_bytes = sw_es_bytes(j->es);
+    r->population = (uint64_t)j->es_opts.directions * 2;
+    if (r->update.total_bytes > r->total_bytes)
+        r->total_bytes = r->update.total_bytes;
+    r->total_bytes += r->es_bytes;
+    return SW_OK;
+}
+
+static int check_batch(const plan_opts *o, job_method method, int64_t batch)
+{
+    const int64_t unit = plan_es_unit(o);
+    if (method != JOB_ES)
+        return CLI_GO;
+    if (batch % unit != 0)
+        return cli_error(CLI_USAGE,
+                         "--method es: --batch must be a multiple of %lld, the evaluations of "
+                         "a %s (got %lld)",
+                         (long long)unit, o->slice > 0 ? "slice" : "pair", (long long)batch);
+    if (o->slice == 0 && o->population > 0 && batch > o->population)
+        return cli_error(CLI_USAGE,
+                         "--method es: --batch must be at most --population %lld, or --slice "
+                         "must say how many evaluations share it (got %lld)",
+                         (long long)o->population, (long long)batch);
+    return CLI_GO;
+}
+
+/* With no model, exec or budget left. A method that does not fit is a row too. */
+static int plan_row(const plan_opts *o, job *j, row *r)
+{
+    job_opts opts = o->job;
+    const int64_t samples = j->train.n; /* a search changes it */
+    opts.method = r->method;
+    j->opts = &opts;
+    int status = CLI_GO;
+    if (o->fit_bytes > 0) {
+        status = plan_fit_find(o, j, &r->fit);
+    } else {
+        j->batch = opts.batch.at[0];
+        j->es_opts = plan_es_opts(o, j->batch);
+        status = check_batch(o, r->method, j->batch);
+        if (status == CLI_GO)
+            status = job_open(j);
+    }
+    const sw_status filled = status == CLI_GO ? fill(r, j) : SW_OK;
+    job_close(j);
+    j->opts = &o->job;
+    j->train.n = samples;
+    r->fits = status == CLI_GO;
+    return filled == SW_OK ? status : cli_library_error(filled, false);
+}
+
+/* ---- telling ----------------------------------------------------------------------------- */
+
+/* 78 columns. */
+static void print_row(const row *r)
+{
+    printf("%-9s", names[r->method]);
+    if (!r->fits) {
+        printf(" does not fit\n");
+        return;
+    }
+    printf(" %9s %11s %11s %11s %11s %11s\n", cli_digits((uint64_t)r->batch).text,
+           sw_text_mib(r->run.model_bytes).text, sw_text_mib(r->run.arena_bytes).text,
+           sw_text_mib(r->run.data_bytes).text, sw_text_mib(r->run.peak_bytes).text,
+           sw_text_mib(r->total_bytes).text);
+}
+
+int plan_methods(const plan_opts *o, job *j)
+{
+    row rows[METHODS] = {{.fits = false}};
+    int status = CLI_GO, fit = 0;
+    for (int i = 0; i < o->n_methods && (status == CLI_GO || status == CLI_NO_FIT); i++) {
+        rows[i].method = o->method[i];
+        status = plan_row(o, j, &rows[i]);
+        fit += rows[i].fits;
+    }
+    if (status != CLI_GO && (status != CLI_NO_FIT || fit == 0))
+        return status;
+    if (!o->json) {
+        char name[1024], text[1400];
+        sw_utf8_clean(name, sizeof name, j->train.info.name);
+        snprintf(text, sizeof text, "%s on %s, %s%s%s; bytes in MiB", o->job.model, name,
+                 o->job.optimizer,
+                 o->fit_bytes > 0 ? ": the largest batches with a total within " : "",
+                 o->fit_bytes > 0 ? cli_bytes(o->fit_bytes).text : "");
+        cli_wrap(stdout, 0, 0, text);
+        printf("\n%-9s %9s %11s %11s %11s %11s %11s\n", "method", "batch", "model", "arena",
+               "data", "peak", "total");
+        for (int m = 0; m < o->n_methods; m++)
+            print_row(&rows[m]);
+        for (int m = 0; m < o->n_methods && !o->quiet; m++) {
+            const row *r = &rows[m];
+            if (r->method != JOB_ES || !r->fits)
+                continue;
+            snprintf(
+                text, sizeof text,
+                "\nes: a batch is %s evaluations of %s, %s sample%s each; fitness and order "
+                "take %s; the update has an arena of %s.",
+                cli_digits((uint64_t)(o->slice > 0 ? o->slice : r->batch)).text,
+                cli_digits(r->population).text,
+                cli_digits((uint64_t)(o->slice > 0 ? r->batch / o->slice : 1)).text,
+                o->slice > 0 && r->batch > o->slice ? "s" : "", cli_bytes(r->es_bytes).text,
+                cli_bytes(r->update.arena_bytes).text);
+            cli_wrap(stdout, 0, 0, text);
+        }
+        return cli_finish(CLI_DONE);
+    }
+    sw_json out;
+    result_json_begin(&out);
+    sw_json_put_string(&out, "model", o->job.model);
+    sw_json_put_string(&out, "device", o->job.device);
+    sw_json_put_string(&out, "optimizer", o->job.optimizer);
+    sw_json_put_i64(&out, "training_samples", j->train.n);
+    sw_json_open(&out, "methods", '[');
+    for (int k = 0; k < o->n_methods; k++) {
+        const bool es = rows[k].method == JOB_ES;
+        sw_json_begin(&out, '{');
+        sw_json_put_string(&out, "method", names[rows[k].method]);
+        sw_json_put_bool(&out, "fits", rows[k].fits);
+        if (rows[k].fits) {
+            result_put_batch(&out, rows[k].batch, rows[k].asked);
+            sw_json_put_u64(&out, "predicted_peak_bytes", rows[k].run.peak_bytes);
+            result_put_phases(&out, "predicted", rows[k].run.phase);
+            sw_json_put_u64(&out, "model_bytes", rows[k].run.model_bytes);
+            sw_json_put_u64(&out, "arena_bytes", rows[k].run.arena_bytes);
+            sw_json_put_u64(&out, "data_bytes", rows[k].run.data_bytes);
+            sw_json_put_known(&out, "population", es, rows[k].population);
+            sw_json_put_known(&out, "es_bytes", es, rows[k].es_bytes);
+            sw_json_put_known(&out, "update_arena_bytes", es, rows[k].update.arena_bytes);
+            sw_json_put_u64(&out, "total_bytes", rows[k].total_bytes);
+            if (o->fit_bytes > 0)
+                plan_fit_put(&out, o, &rows[k].fit);
+        }
+        sw_json_end(&out);
+    }
+    sw_json_end(&out);
+    return result_json_end(&out, CLI_DONE);
+}
+
+/* ---- cmd plan ---------------------------------------------------------------------------- */
 
 static uint64_t plan_ns(const job *j)
 {
@@ -13,21 +289,6 @@ static uint64_t plan_ns(const job *j)
         if (j->program[i].batch > 0)
             ns += j->program[i].plan.trace_ns + j->program[i].plan.plan_ns;
     return ns;
-}
-
-static void put_program(sw_json *json, job *j, const job_program *p)
-{
-    sw_json_begin(json, '{');
-    sw_json_put_string(json, "name", p->name);
-    sw_json_put_i64(json, "batch", p->batch);
-    result_put_predicted(json, j, p);
-    sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
-    sw_json_put_u64(json, "immediate_bytes", p->plan.immediate_bytes);
-    result_put_totals(json, j, &p->plan);
-    sw_json_put_u64(json, "padding_bytes", p->plan.padding_bytes);
-    sw_json_put_string(json, "peak_op", p->plan.peak_op);
-    breakdown_put(json, j, (job_which)(p - j->program));
-    sw_json_end(json);
 }
 
 /* The members of one plan; the object is open. */
@@ -46,8 +307,19 @@ static void put_plan(sw_json *json, job *j, int64_t samples)
     result_put_device(json, j->exec);
     sw_json_open(json, "programs", '[');
     for (int i = 0; i < JOB_PROGRAMS; i++)
-        if (j->program[i].batch > 0)
-            put_program(json, j, &j->program[i]);
+        if (j->program[i].batch > 0) {
+            sw_json_begin(json, '{');
+            sw_json_put_string(json, "name", j->program[i].name);
+            sw_json_put_i64(json, "batch", j->program[i].batch);
+            result_put_predicted(json, j, &j->program[i]);
+            sw_json_put_u64(json, "predicted_peak_bytes", j->program[i].plan.peak_bytes);
+            sw_json_put_u64(json, "immediate_bytes", j->program[i].plan.immediate_bytes);
+            result_put_totals(json, j, &j->program[i].plan);
+            sw_json_put_u64(json, "padding_bytes", j->program[i].plan.padding_bytes);
+            sw_json_put_string(json, "peak_op", j->program[i].plan.peak_op);
+            breakdown_put(json, j, (job_which)(&j->program[i] - j->program));
+            sw_json_end(json);
+        }
     sw_json_end(json);
 }
 
@@ -105,42 +377,16 @@ static sw_status print_plan(job *j, bool quiet, bool summary)
 
 /* ---- several batches --------------------------------------------------------------------- */
 
-static void print_heads(bool immediate)
-{
-    printf("%10s", "batch");
-    for (int i = 0; i < SW_PHASES && !immediate; i++)
-        printf(" %10s", sw_phase_name((sw_phase)i));
-    printf("%s %10s\n", immediate ? "       peak" : "", "total");
-}
-
-/* Peaks of one batch: 76 columns. */
-static void print_peaks(const job *j)
-{
-    const sw_plan_info *p = &job_main(j)->plan;
-    printf("%10s", cli_digits((uint64_t)job_batch(j)).text);
-    for (int i = 0; i < SW_PHASES && !j->opts->immediate; i++)
-        printf(" %10s", sw_text_mib(p->phase[i].peak_bytes).text);
-    if (j->opts->immediate)
-        printf(" %10s", sw_text_mib(p->peak_bytes).text);
-    printf(" %10s\n", sw_text_mib(p->total_bytes).text);
-}
-
 static void print_title(const job *j)
 {
     char name[1024];
     sw_utf8_clean(name, sizeof name, j->train.info.name);
     printf("%s on %s, %s: peaks of the %s and total_bytes, in MiB\n\n", j->opts->model, name,
            j->opts->optimizer, j->opts->immediate ? "step" : "phases");
-    print_heads(j->opts->immediate);
-}
-
-/* Of which row more samples were asked for than there are. */
-static void print_asked(const job *j, const cli_list *batches)
-{
-    for (int i = 0; i < batches->n; i++)
-        if (batches->at[i] > j->train.n)
-            printf("batch %s: the data have no more samples for training\n",
-                   result_batch(j->train.n, batches->at[i]).text);
+    printf("%10s", "batch");
+    for (int i = 0; i < SW_PHASES && !j->opts->immediate; i++)
+        printf(" %10s", sw_phase_name((sw_phase)i));
+    printf("%s %10s\n", j->opts->immediate ? "       peak" : "", "total");
 }
 
 /* Each batch has an exec and a model of its own: what one reserves must not count for the next.
@@ -161,14 +407,25 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
         } else if (status == CLI_GO) {
             if (i == 0)
                 print_title(j);
-            print_peaks(j);
+            /* Peaks of one batch: 76 columns. */
+            const sw_plan_info *p = &job_main(j)->plan;
+            printf("%10s", cli_digits((uint64_t)job_batch(j)).text);
+            for (int m = 0; m < SW_PHASES && !j->opts->immediate; m++)
+                printf(" %10s", sw_text_mib(p->phase[m].peak_bytes).text);
+            if (j->opts->immediate)
+                printf(" %10s", sw_text_mib(p->peak_bytes).text);
+            printf(" %10s\n", sw_text_mib(p->total_bytes).text);
             ns += plan_ns(j);
         }
         job_close(j);
     }
     if (status == CLI_GO && json == NULL && !o->quiet) {
         putchar('\n');
-        print_asked(j, batches);
+        /* Of which row more samples were asked for than there are. */
+        for (int k = 0; k < batches->n; k++)
+            if (batches->at[k] > j->train.n)
+                printf("batch %s: the data have no more samples for training\n",
+                       result_batch(j->train.n, batches->at[k]).text);
         printf("planned in %s\n", cli_ns(ns).text);
     }
     return status;

@@ -47,12 +47,8 @@ int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out);
 void plan_fit_put(sw_json *json, const plan_opts *opts, const plan_fit *fit);
 void plan_fit_print(const plan_opts *opts, const plan_fit *fit);
 
-/* ---- plan_methods.c ---------------------------------------------------------------------- */
+/* ---- methods side by side ---------------------------------------------------------------- */
 
-/* Read --method: CLI_GO, or CLI_USAGE. */
-int plan_methods_check(plan_opts *opts);
-/* Whether it asks for more than what backprop takes. */
-bool plan_compares(const plan_opts *opts);
 /* A row for each method, on standard output. The exit status. */
 int plan_methods(const plan_opts *opts, job *j);
 /* With es: what batches are multiples of; the strategy whose runs have such a batch, in pairs.

@@ -45,34 +45,6 @@ static long long y_of(const drawing *d, size_t address)
 
 /* ---- frame ------------------------------------------------------------------------------- */
 
-static void head(drawing *d, const job *j)
-{
-    const sw_plan_info *p = &job_main(j)->plan;
-    svg_open(&d->to, WIDTH, HEIGHT, true);
-    svg_print(&d->to, "<style>\n"
-                      ".paper{fill:#fff}.text,.axis,.mark{fill:#1b1f24}.axis{text-anchor:end}"
-                      ".mark{text-anchor:middle}.big{fill:#1b1f24;font-size:17px}\n"
-                      ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}"
-                      ".name{fill:#14181c;font-size:11px;pointer-events:none}\n"
-                      "rect.s{stroke:#23282e;stroke-width:0.7}rect.thin{stroke-width:0.2}"
-                      "rect.s:hover{stroke-width:2.5}\n");
-    for (int i = 0; i < N_ROLES; i++)
-        svg_print(&d->to, ".%s{fill:%s}%s", palette[i].role, palette[i].colour,
-                  i + 1 == N_ROLES ? "\n" : "");
-    svg_print(&d->to, "@media (prefers-color-scheme:dark){.paper{fill:#14181d}"
-                      ".text,.axis,.mark,.big{fill:#e4e8ec}}\n</style>\n");
-    svg_paper(&d->to);
-    svg_open_text(&d->to, "big", 100 * LEFT, 2600);
-    svg_print(&d->to, "%s, batch %lld, %s: one training step</text>\n", j->opts->model,
-              (long long)job_main(j)->batch, j->opts->optimizer);
-    svg_open_text(&d->to, "text", 100 * LEFT, 4800);
-    svg_print(&d->to, "step arena %s, lower bound %s bytes, %u ops; peak at ",
-              result_both(p->arena_bytes).text, cli_digits(p->lower_bound_bytes).text,
-              p->n_ops);
-    svg_escaped(&d->to, p->peak_op);
-    svg_print(&d->to, "</text>\n");
-}
-
 /* Addresses on the left: quarters of the arena. */
 static void addresses(drawing *d)
 {
@@ -82,22 +54,6 @@ static void addresses(drawing *d)
         svg_open_text(&d->to, "axis", 100 * (LEFT - 6), y_of(d, at) + 400);
         svg_print(&d->to, "%s</text>\n", cli_bytes(at).text);
     }
-}
-
-/* Positions below: at most sixteen, and the place after the last op. */
-static void positions(drawing *d)
-{
-    const uint32_t apart = d->n_ops / 16 + 1;
-    const long long y = 100 * (TOP + PLOT_H + 18);
-    for (uint32_t i = 0; i + apart / 2 < d->n_ops; i += apart) {
-        svg_open_text(&d->to, "mark", (x_of(d, i) + x_of(d, i + 1)) / 2, y);
-        svg_print(&d->to, "%u</text>\n", i);
-    }
-    svg_open_text(&d->to, "mark", (x_of(d, d->n_ops) + x_of(d, d->n_ops + 1ull)) / 2, y);
-    svg_print(&d->to, "end</text>\n");
-    svg_open_text(&d->to, "text", 100 * LEFT, y + 2000);
-    svg_print(&d->to,
-              "op, in the order of the step; upward: address in the step arena</text>\n");
 }
 
 static void legend(drawing *d)
@@ -153,27 +109,6 @@ static int role_index(const char *role)
     return i;
 }
 
-static void title(drawing *d, const sw_plan_storage *s)
-{
-    svg_print(&d->to, "<title>");
-    svg_escaped(&d->to, s->name);
-    svg_print(&d->to, "\n%s, %s bytes (%s of them padding) at offset %s\n", s->role,
-              cli_digits(s->bytes + s->padding).text, cli_digits(s->padding).text,
-              cli_digits(s->offset).text);
-    svg_print(&d->to, "born at op %u", s->birth);
-    if (s->op != NULL) {
-        svg_print(&d->to, " (");
-        svg_escaped(&d->to, s->op);
-        svg_print(&d->to, ")");
-    }
-    if (s->death >= d->n_ops)
-        svg_print(&d->to, ", read out at the end");
-    else
-        svg_print(&d->to, ", dies at op %u", s->death);
-    svg_print(&d->to, "%s</title>",
-              s->alias != UINT32_MAX ? "; takes the place of its input" : "");
-}
-
 static void see_cover(void *to, const sw_plan_storage *s)
 {
     drawing *d = to;
@@ -208,7 +143,23 @@ static void see_storage(void *to, const sw_plan_storage *s)
     svg_length(&d->to, "width", w);
     svg_length(&d->to, "height", h);
     svg_print(&d->to, ">");
-    title(d, s);
+    svg_print(&d->to, "<title>");
+    svg_escaped(&d->to, s->name);
+    svg_print(&d->to, "\n%s, %s bytes (%s of them padding) at offset %s\n", s->role,
+              cli_digits(s->bytes + s->padding).text, cli_digits(s->padding).text,
+              cli_digits(s->offset).text);
+    svg_print(&d->to, "born at op %u", s->birth);
+    if (s->op != NULL) {
+        svg_print(&d->to, " (");
+        svg_escaped(&d->to, s->op);
+        svg_print(&d->to, ")");
+    }
+    if (s->death >= d->n_ops)
+        svg_print(&d->to, ", read out at the end");
+    else
+        svg_print(&d->to, ", dies at op %u", s->death);
+    svg_print(&d->to, "%s</title>",
+              s->alias != UINT32_MAX ? "; takes the place of its input" : "");
     svg_print(&d->to, "</rect>\n");
     if (!d->covered[s->id] && h >= 1300 && w >= name_width(s->name) + 800) {
         svg_open_text(&d->to, "name", x + 400, y + h / 2 + 400);
@@ -227,11 +178,45 @@ static sw_status draw(drawing *d, job *j)
     const sw_plan_visitor all =
         SW_OPTS(sw_plan_visitor, .to = d, .op = see_op, .storage = see_storage);
     SW_TRY(sw_plan_visit(j->exec, &args, &covers));
-    head(d, j);
+    const sw_plan_info *p = &job_main(j)->plan;
+    svg_open(&d->to, WIDTH, HEIGHT, true);
+    svg_print(&d->to, "<style>\n"
+                      ".paper{fill:#fff}.text,.axis,.mark{fill:#1b1f24}.axis{text-anchor:end}"
+                      ".mark{text-anchor:middle}.big{fill:#1b1f24;font-size:17px}\n"
+                      ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}"
+                      ".name{fill:#14181c;font-size:11px;pointer-events:none}\n"
+                      "rect.s{stroke:#23282e;stroke-width:0.7}rect.thin{stroke-width:0.2}"
+                      "rect.s:hover{stroke-width:2.5}\n");
+    for (int i = 0; i < N_ROLES; i++)
+        svg_print(&d->to, ".%s{fill:%s}%s", palette[i].role, palette[i].colour,
+                  i + 1 == N_ROLES ? "\n" : "");
+    svg_print(&d->to, "@media (prefers-color-scheme:dark){.paper{fill:#14181d}"
+                      ".text,.axis,.mark,.big{fill:#e4e8ec}}\n</style>\n");
+    svg_paper(&d->to);
+    svg_open_text(&d->to, "big", 100 * LEFT, 2600);
+    svg_print(&d->to, "%s, batch %lld, %s: one training step</text>\n", j->opts->model,
+              (long long)job_main(j)->batch, j->opts->optimizer);
+    svg_open_text(&d->to, "text", 100 * LEFT, 4800);
+    svg_print(&d->to, "step arena %s, lower bound %s bytes, %u ops; peak at ",
+              result_both(p->arena_bytes).text, cli_digits(p->lower_bound_bytes).text,
+              p->n_ops);
+    svg_escaped(&d->to, p->peak_op);
+    svg_print(&d->to, "</text>\n");
     addresses(d);
     SW_TRY(sw_plan_visit(j->exec, &args, &all));
     close_band(d, d->n_ops);
-    positions(d);
+    /* Positions below: at most sixteen, and the place after the last op. */
+    const uint32_t apart = d->n_ops / 16 + 1;
+    const long long y = 100 * (TOP + PLOT_H + 18);
+    for (uint32_t i = 0; i + apart / 2 < d->n_ops; i += apart) {
+        svg_open_text(&d->to, "mark", (x_of(d, i) + x_of(d, i + 1)) / 2, y);
+        svg_print(&d->to, "%u</text>\n", i);
+    }
+    svg_open_text(&d->to, "mark", (x_of(d, d->n_ops) + x_of(d, d->n_ops + 1ull)) / 2, y);
+    svg_print(&d->to, "end</text>\n");
+    svg_open_text(&d->to, "text", 100 * LEFT, y + 2000);
+    svg_print(&d->to,
+              "op, in the order of the step; upward: address in the step arena</text>\n");
     legend(d);
     svg_print(&d->to, "</svg>\n");
     return d->to.status;

@@ -3,24 +3,232 @@
  * is refused before the first step. */
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
+#include "tools/job/optimizer.h"
 #include "tools/population/population.h"
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* ---- the run ----------------------------------------------------------------------------- */
+static int pop_word(const char *const *words, const char *word);
+static int pop_parse(pop *p, int argc, char **argv);
 
-static void count_steps(pop *p)
+/* ---- pop hypers -------------------------------------------------------------------------- */
+
+/* The kind of each hyper-parameter: a knob of the member, or a part of its config. */
+
+static const char *const knobs[] = {"lr",    "momentum",     "beta1",
+                                    "beta2", "weight_decay", "dropout"};
+enum { N_KNOBS = sizeof knobs / sizeof *knobs };
+
+static bool is_knob(const char *name)
 {
-    const pop_opts *o = &p->opts;
-    const uint64_t n = (uint64_t)p->job.train.n, batch = (uint64_t)o->job.batch.at[0];
-    const uint64_t epochs = (uint64_t)(o->epochs > 0 ? o->epochs : 1);
-    const uint64_t by_epochs = (n + batch - 1) / batch * epochs;
-    uint64_t steps = o->steps > 0 ? (uint64_t)o->steps : by_epochs;
-    if (o->steps > 0 && o->epochs > 0 && by_epochs < steps)
-        steps = by_epochs;
-    p->steps_to_do = (double)steps;
+    for (int i = 0; i < N_KNOBS; i++)
+        if (strcmp(name, knobs[i]) == 0)
+            return true;
+    return false;
 }
+
+/* "hidden" is -1, "hidden2" 1; -2: neither. */
+static int hidden_layer(const char *name)
+{
+    char *end;
+    if (strncmp(name, "hidden", 6) != 0)
+        return -2;
+    if (name[6] == '\0')
+        return -1;
+    const long n = strtol(name + 6, &end, 10);
+    return *end == '\0' && n >= 1 && n <= CLI_LIST_MAX ? (int)n - 1 : -2;
+}
+
+static int check_width(const pop *p, const pop_hyper *h)
+{
+    const cli_list *hidden = &p->opts.job.settings.hidden;
+    if (hidden->n == 0)
+        return cli_error(CLI_USAGE, "%s: --model %s has no hidden widths to explore", h->name,
+                         p->opts.job.model);
+    if (h->layer >= hidden->n)
+        return cli_error(CLI_USAGE, "%s: --hidden has %d widths", h->name, hidden->n);
+    return CLI_GO;
+}
+
+/* Of what is declared: bounds that the thing itself has. */
+static int check_bounds(pop *p, const pop_hyper *h, const sw_hyper *is)
+{
+    double low = is->low, high = is->high;
+    for (int i = 0; is->kind == SW_CHOICE && i < is->n_choices; i++) {
+        low = i == 0 || is->choices[i] < low ? is->choices[i] : low;
+        high = i == 0 || is->choices[i] > high ? is->choices[i] : high;
+    }
+    const bool whole = h->kind != POP_KNOB;
+    const bool below_one =
+        !whole && strcmp(h->name, "lr") != 0 && strcmp(h->name, "weight_decay") != 0;
+    if (whole && is->kind != SW_INTEGER && is->kind != SW_CHOICE)
+        return cli_error(CLI_USAGE, "%s must be int:LOW..HIGH or choice:A,B,C", h->name);
+    for (int i = 0; whole && is->kind == SW_CHOICE && i < is->n_choices; i++)
+        if (is->choices[i] != floor(is->choices[i]))
+            return cli_error(CLI_USAGE, "%s: choices must be whole numbers (got %g)", h->name,
+                             is->choices[i]);
+    if (low < (whole ? 1.0 : 0.0) || (below_one && high >= 1.0) ||
+        high > (whole ? 1 << 24 : (double)FLT_MAX))
+        return cli_error(CLI_USAGE, "%s must be %s (got %g to %g)", h->name,
+                         whole       ? "1 to 16777216"
+                         : below_one ? "at least 0 and below 1"
+                                     : "at least 0, and as a float holds",
+                         low, high);
+    if (h->kind == POP_BATCH)
+        p->largest_batch = (int64_t)high;
+    return CLI_GO;
+}
+
+/* Words are choices of a program that knows what they mean. */
+static int check_words(const sw_hyper *is)
+{
+    if (is->kind == SW_CHOICE && is->labels != NULL)
+        return cli_error(CLI_USAGE, "%s: choices must be numbers (got '%s')", is->name,
+                         is->labels[0]);
+    return CLI_GO;
+}
+
+static int read_one(pop *p, const sw_hyper *is)
+{
+    pop_hyper *h = &p->hyper[p->n_hypers];
+    snprintf(h->name, sizeof h->name, "%s", is->name);
+    h->layer = hidden_layer(is->name);
+    if (is_knob(is->name))
+        h->kind = POP_KNOB;
+    else if (strcmp(is->name, "batch") == 0)
+        h->kind = POP_BATCH;
+    else if (h->layer >= -1)
+        h->kind = POP_WIDTH;
+    else
+        return cli_error(
+            CLI_USAGE,
+            "%s: there is no such hyper-parameter; there are lr, momentum, beta1, "
+            "beta2, weight_decay, dropout, batch, hidden and hidden1, hidden2, ...",
+            is->name);
+    if (h->kind == POP_WIDTH) {
+        const int status = check_width(p, h);
+        if (status != CLI_GO)
+            return status;
+    }
+    if (strcmp(h->name, "dropout") == 0 && p->opts.job.kind->takes[TOOL_DROPOUT] == NULL)
+        return cli_error(CLI_USAGE, "dropout: --model %s has none", p->opts.job.model);
+    p->n_hypers++;
+    const int words = check_words(is);
+    return words == CLI_GO ? check_bounds(p, h, is) : words;
+}
+
+/* pop_hypers.c: which hyper-parameter is what. CLI_GO, or CLI_USAGE with a line that names it.
+ */
+static int pop_hypers_read(pop *p)
+{
+    if (p->opts.n_hypers == 0)
+        return cli_error(CLI_USAGE, "nothing to explore: give at least one NAME=RANGE, as "
+                                    "lr=log:0.0001..0.1");
+    sw_status status = sw_space_create(&p->space);
+    for (int i = 0; i < p->opts.n_hypers && status == SW_OK; i++)
+        status = sw_space_parse(p->space, p->opts.hyper[i]);
+    if (status == SW_INVALID)
+        return cli_error(CLI_USAGE, "%s", sw_last_error());
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    for (int i = 0; i < p->opts.n_hypers; i++) {
+        sw_hyper is = SW_OPTS(sw_hyper);
+        status = sw_space_at(p->space, i, &is);
+        if (status != SW_OK)
+            return cli_library_error(status, false);
+        const int read = read_one(p, &is);
+        if (read != CLI_GO)
+            return read;
+    }
+    /* All widths and those of one layer would both decide that one. */
+    const pop_hyper *all = NULL, *one = NULL;
+    for (int j = 0; j < p->n_hypers; j++) {
+        const pop_hyper *h = &p->hyper[j];
+        if (h->kind == POP_WIDTH)
+            *(h->layer < 0 ? &all : &one) = h;
+    }
+    if (all != NULL && one != NULL)
+        return cli_error(CLI_USAGE, "%s and %s exclude each other", all->name, one->name);
+    return CLI_GO;
+}
+
+static sw_knob find_knob(const pop_shape *shape, const char *name)
+{
+    return strcmp(name, "dropout") == 0 ? sw_knob_find(shape->net.model, name)
+                                        : sw_optimizer_knob(shape->net.optimizer, 0, name);
+}
+
+int pop_knobs_check(const pop *p, const pop_shape *shape)
+{
+    for (int i = 0; i < p->n_hypers; i++) {
+        const char *name = p->hyper[i].name;
+        if (p->hyper[i].kind != POP_KNOB || find_knob(shape, name).index != UINT32_MAX)
+            continue;
+        if (strcmp(name, "dropout") == 0)
+            return cli_error(CLI_USAGE, "dropout: that of --model %s is fixed",
+                             p->opts.job.model);
+        return cli_error(CLI_USAGE, "%s: --optimizer %s has none", name, p->opts.job.optimizer);
+    }
+    return CLI_GO;
+}
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+sw_status pop_values(const pop *p, int member, double *values)
+{
+    for (int i = 0; i < p->n_hypers; i++)
+        SW_TRY(sw_pbt_value(p->pbt, member, i, &values[i]));
+    return SW_OK;
+}
+
+pop_config pop_config_of(const pop *p, const double *values)
+{
+    pop_config config = {.batch = p->opts.job.batch.at[0],
+                         .hidden = p->opts.job.settings.hidden};
+    for (int i = 0; i < p->n_hypers; i++) {
+        const pop_hyper *h = &p->hyper[i];
+        if (h->kind == POP_BATCH)
+            config.batch = (int64_t)values[i];
+        for (int k = 0; h->kind == POP_WIDTH && k < config.hidden.n; k++)
+            if (h->layer < 0 || h->layer == k)
+                config.hidden.at[k] = (int64_t)values[i];
+    }
+    return config;
+}
+
+bool pop_changes_config(const pop *p)
+{
+    for (int i = 0; i < p->n_hypers; i++)
+        if (p->hyper[i].kind != POP_KNOB)
+            return true;
+    return false;
+}
+
+sw_status pop_set_rate(pop *p, int k, float rate)
+{
+    const pop_member *m = &p->members[k];
+    return sw_member_knob_set(m->member, sw_optimizer_lr(p->shapes[m->shape]->net.optimizer, 0),
+                              rate);
+}
+
+sw_status pop_set_knobs(pop *p, int k, const double *values)
+{
+    pop_member *m = &p->members[k];
+    const pop_shape *shape = p->shapes[m->shape];
+    for (int i = 0; i < p->n_hypers; i++) {
+        if (p->hyper[i].kind == POP_KNOB)
+            SW_TRY(sw_member_knob_set(m->member, find_knob(shape, p->hyper[i].name),
+                                      (float)values[i]));
+    }
+    return SW_OK;
+}
+
+/* ---- cmd pbt ----------------------------------------------------------------------------- */
+
+/* ---- the run ----------------------------------------------------------------------------- */
 
 static int check_metric(pop *p)
 {
@@ -75,15 +283,6 @@ static int split(pop *p)
     return status;
 }
 
-static void say_parts(const pop *p)
-{
-    if (!p->independent && !p->opts.quiet)
-        cli_note("%s samples for training, %s of %s for validation, %s for the test at the end",
-                 cli_digits((uint64_t)p->job.train.n).text,
-                 cli_digits((uint64_t)p->validation.n).text,
-                 cli_digits((uint64_t)p->drawn).text, cli_digits((uint64_t)p->job.test.n).text);
-}
-
 static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
 {
     const pop_opts *o = &p->opts;
@@ -103,13 +302,6 @@ static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
         .user = (pop *)(uintptr_t)p, .without = without);
 }
 
-static void say_refused(pop *p, int k, const pop_config *asked, const pop_config *config)
-{
-    p->refused++;
-    cli_note("member %d: %s does not fit the budget; it begins with %s", k,
-             pop_config_text(asked).text, pop_config_text(config).text);
-}
-
 /* A first draw that does not fit is drawn again. */
 static sw_status first_values(pop *p, int k)
 {
@@ -124,8 +316,11 @@ static sw_status first_values(pop *p, int k)
             asked = config;
         SW_TRY(pop_fit(p, &config, &changed, &fits));
         if (fits && !changed) {
-            if (draw > 1)
-                say_refused(p, k, &asked, &config);
+            if (draw > 1) {
+                p->refused++;
+                cli_note("member %d: %s does not fit the budget; it begins with %s", k,
+                         pop_config_text(&asked).text, pop_config_text(&config).text);
+            }
             return pop_shape_of(p, &config, &p->members[k].shape);
         }
         if (draw > DRAWS)
@@ -198,7 +393,14 @@ static int prepare(pop *p)
         status = split(p);
     if (status != CLI_GO)
         return status;
-    count_steps(p);
+    const pop_opts *o = &p->opts;
+    const uint64_t n = (uint64_t)p->job.train.n, batch = (uint64_t)o->job.batch.at[0];
+    const uint64_t epochs = (uint64_t)(o->epochs > 0 ? o->epochs : 1);
+    const uint64_t by_epochs = (n + batch - 1) / batch * epochs;
+    uint64_t steps = o->steps > 0 ? (uint64_t)o->steps : by_epochs;
+    if (o->steps > 0 && o->epochs > 0 && by_epochs < steps)
+        steps = by_epochs;
+    p->steps_to_do = (double)steps;
     p->best_loss = HUGE_VAL;
     status = p->independent ? pop_train_plan(p) : CLI_GO;
     if (status == CLI_GO)
@@ -239,7 +441,11 @@ static int prepare(pop *p)
         made = pop_metrics_open(p);
     if (made == SW_OK)
         made = pop_profile_open(p);
-    say_parts(p);
+    if (!p->independent && !p->opts.quiet)
+        cli_note("%s samples for training, %s of %s for validation, %s for the test at the end",
+                 cli_digits((uint64_t)p->job.train.n).text,
+                 cli_digits((uint64_t)p->validation.n).text,
+                 cli_digits((uint64_t)p->drawn).text, cli_digits((uint64_t)p->job.test.n).text);
     return made == SW_OK ? CLI_GO : cli_library_error(made, false);
 }
 
@@ -368,4 +574,159 @@ int tool_pbt(int argc, char **argv)
         return pop_go(&p);
     close_all(&p);
     return status;
+}
+
+/* ---- pop opts ---------------------------------------------------------------------------- */
+
+/* The command line of `stepwell pbt`. */
+
+const char *const pop_metric_words[] = {"accuracy", "loss", NULL};
+const char *const pop_exploit_words[] = {"truncation", "tournament", "t-test", NULL};
+const char *const pop_explore_words[] = {"perturb", NULL};
+const char *const pop_too_large_words[] = {"refuse", "batch", NULL};
+
+static const char notes[] =
+    "Each NAME=RANGE is a hyper-parameter that is explored: NAME=uniform:LOW..HIGH, "
+    "NAME=log:LOW..HIGH (the logarithm is uniform), NAME=int:LOW..HIGH, or NAME=choice:A,B,C. "
+    "NAME is lr, momentum, beta1, beta2, weight_decay or dropout, which change without a new "
+    "plan; or batch, hidden (the widths of all hidden layers of mlp) or hidden1, hidden2, ... "
+    "(of one), which make another shape: it is planned, and must fit, before it is taken. A "
+    "width that changes keeps what the net computes where it grows, and the most useful units "
+    "where it shrinks.\n"
+    "Members are scored with the validation part, a share of the training part that none is "
+    "trained with. The test part is for the best member alone, at the end.\n"
+    "Values always stay within their ranges. The same command gives the same bits for every "
+    "number of threads and every --memory-budget.\n"
+    "With --memory-budget all members fit or wait: those that wait take turns in a slot of "
+    "each "
+    "thread, and lie outside of the budget in between. The needs of each member are known "
+    "before the first step; what does not fit is refused there.\n"
+    "Example: stepwell pbt --data idx:mnist --model mlp --hidden 64 --optimizer momentum "
+    "--members 10 --epochs 2 lr=log:0.001..1 momentum=uniform:0..0.99 hidden=int:16..256\n"
+    "With --json standard output has one object: model, data, members, steps (of a member), "
+    "turns, exploits, refused (explored shapes that did not fit), seed, threads, train_rows, "
+    "validation_rows, metric, best (member, score, loss, accuracy, values), test_loss, "
+    "test_accuracy, test_rows (of the best member at the end, null where the run was "
+    "interrupted), population (for each member its score, loss, accuracy, step, exploits, "
+    "shape, bytes, values, ended, failed), shapes (batch, that runs, and batch_asked where "
+    "there are fewer samples, hidden, member_bytes, arena_bytes, "
+    "batch_bytes, members), memory (budget_bytes, predicted_peak_bytes, measured_peak_bytes, "
+    "lane_bytes, resident_bytes, paused_peak_bytes), wall_ns, train_ns, validation_ns, "
+    "test_ns, exploit_ns. Each score, loss and accuracy that "
+    "is not of the test is of the validation part.\n"
+    "With --prove it has: model, data, shapes, shapes_refused, largest and first_refused "
+    "(batch, hidden, bytes), too_large, threads, arena_bytes, batch_bytes, member_bytes, "
+    "explore_bytes, budget_bytes.\n"
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
+    "the memory, 5 no such device, 130 interrupted. Ctrl-C stops after the current steps; with "
+    "--checkpoint, --resume continues from there.";
+
+static int pop_word(const char *const *words, const char *word)
+{
+    int i = 0;
+    while (words[i] != NULL && strcmp(words[i], word) != 0)
+        i++;
+    return i;
+}
+
+static int check_factors(pop_opts *o)
+{
+    char *end;
+    o->factor[0] = strtod(o->factors, &end);
+    o->factor[1] = *end == ',' ? strtod(end + 1, &end) : 0.0;
+    if (*end != '\0' || !(o->factor[0] > 0.0) || !(o->factor[1] > 0.0) ||
+        !isfinite(o->factor[0]) || !isfinite(o->factor[1]))
+        return cli_error(CLI_USAGE,
+                         "--factors must be two numbers above 0, as 1.2,0.8 (got '%s')",
+                         o->factors);
+    return CLI_GO;
+}
+
+static int check_shares(pop_opts *o)
+{
+    if (o->quantile > 0.5)
+        return cli_error(CLI_USAGE, "--quantile must be 0 to 0.5 (got %g)", o->quantile);
+    if ((o->replaced >= 0.0) != (o->donors >= 0.0))
+        return cli_error(CLI_USAGE, "--replaced and --donors must be given together");
+    if (o->replaced >= 0.0 &&
+        (!(o->replaced > 0.0) || !(o->donors > 0.0) || o->replaced + o->donors > 1.0))
+        return cli_error(CLI_USAGE,
+                         "--replaced and --donors must be above 0 and together at most 1 (got "
+                         "%g and %g)",
+                         o->replaced, o->donors);
+    if (o->resample > 1.0)
+        return cli_error(CLI_USAGE, "--resample must be 0 to 1 (got %g)", o->resample);
+    return CLI_GO;
+}
+
+/* Options of a job that a population has no use for. */
+static int check_job(const pop_opts *o)
+{
+    const char *no = cli_given("--immediate --accumulate --keep-gradients --checkpoint-pauses");
+    if (no != NULL)
+        return cli_error(CLI_USAGE, "%s is not supported for populations", no);
+    const int split = job_validation_check(o->validation_share);
+    if (split != CLI_GO)
+        return split;
+    if (o->resume != NULL && job_resume_path(o->resume, o->job.checkpoint) == NULL)
+        return cli_error(CLI_USAGE,
+                         "--resume must have a FILE, or --checkpoint FILE beside it");
+    if (o->resume != NULL && strchr(o->resume, '=') != NULL && !sw_file_there(o->resume))
+        return cli_error(CLI_USAGE,
+                         "--resume takes '%s' as its FILE: give --resume=FILE, or --resume in "
+                         "front of another option",
+                         o->resume);
+    return CLI_GO;
+}
+
+static int pop_table(pop_opts *o, cli_option *table)
+{
+    const cli_option options[] = {
+#define POP_OPTION(type, field, name, value, kind, ...)                                        \
+    {name, value, kind, &o->field, __VA_ARGS__},
+#include "tools/population/pop_options.def"
+    };
+    o->stop_score = (double)NAN;
+    o->replaced = o->donors = -1.0;
+    o->epochs = -1;
+    const int n = job_options(&o->job, table, 0, true);
+    memcpy(table + n, options, sizeof options);
+    return n + (int)(sizeof options / sizeof *options);
+}
+
+/* pop_opts.c: CLI_GO or an exit status. */
+static int pop_parse(pop *p, int argc, char **argv)
+{
+    static cli_option table[POP_OPTIONS_MAX];
+    pop_opts *o = &p->opts;
+    const cli_command command = {
+        .name = "pbt",
+        .usage = "[options] NAME=RANGE ...",
+        .about = "Train a population of models that learn from each other how to train "
+                 "(population based training).",
+        .options = table,
+        .n_options = pop_table(o, table),
+        .operand = o->hyper,
+        .max_operands = POP_HYPERS,
+        .notes = notes};
+    int status = cli_parse(&command, argc, argv);
+    if (status != CLI_GO)
+        return status;
+    p->options = table;
+    p->n_options = command.n_options;
+    cli_command_line(p->command, sizeof p->command, argc, argv);
+    while (o->n_hypers < POP_HYPERS && o->hyper[o->n_hypers] != NULL)
+        o->n_hypers++;
+    o->job.epochs = o->epochs;
+    o->job.steps = o->steps;
+    o->job.knobs = true;
+    status = job_check(&o->job);
+    if (status == CLI_GO)
+        status = check_factors(o);
+    if (status == CLI_GO)
+        status = check_shares(o);
+    if (status == CLI_GO)
+        status = check_job(o);
+    p->job.opts = &o->job;
+    return status == CLI_GO ? pop_hypers_read(p) : status;
 }

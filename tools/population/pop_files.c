@@ -1,10 +1,19 @@
 /* --metrics: a line for each member and turn. --save-params: of the best member, or of all. */
+#include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "profiler/record/json.h"
 #include "tools/population/population.h"
+#include "tools/report/file_same.h"
 #include "tools/train/train.h"
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- pop files --------------------------------------------------------------------------- */
 
 /* ---- metrics ----------------------------------------------------------------------------- */
 
@@ -165,4 +174,614 @@ sw_status pop_save_params(pop *p)
         SW_TRY(pop_save_member(p, k, save));
     }
     return SW_OK;
+}
+
+/* ---- pop names --------------------------------------------------------------------------- */
+
+/* The files that `stepwell pbt` is to write: their names, and whether they can be written, are
+ * checked before anything runs. */
+
+static int check_words(const pop_opts *o)
+{
+    const char *save = o->save;
+    const int rows = train_rows_check(o->metrics);
+    if (rows != CLI_GO)
+        return rows;
+    if (o->plot != NULL && !cli_ends_with(o->plot, ".svg") && !cli_ends_with(o->plot, ".html"))
+        return cli_error(CLI_USAGE, "--plot must be FILE.svg or FILE.html (got '%s')", o->plot);
+    if (save == NULL)
+        return CLI_GO;
+    if (strcmp(save, "-") == 0)
+        return cli_error(CLI_USAGE, "--save-params must be a file, not standard output");
+    const char *number = strchr(save, '%');
+    if (number != NULL && (number[1] != 'd' || strchr(number + 1, '%') != NULL))
+        return cli_error(CLI_USAGE,
+                         "--save-params: the only %% must be that of %%d, the member's number "
+                         "(got '%s')",
+                         save);
+    return CLI_GO;
+}
+
+static int refuse(const char *option, const char *path, const char *other)
+{
+    return cli_error(CLI_USAGE, "%s %s, the same file as %s", option, path, other);
+}
+
+/* Of one file: not the data, and none of a checkpoint's. */
+static int check_one(const pop_opts *o, const char *option, const char *path)
+{
+    char name[FILE_PATH_BYTES];
+    for (int i = 0; job_file_name(&o->job, i, name, sizeof name); i++)
+        if (file_same(path, name))
+            return refuse(option, path, name);
+    const int64_t keep = o->keep > 0 ? o->keep : 2;
+    for (int64_t i = -1; o->job.checkpoint != NULL && i < keep; i++) {
+        const bool named =
+            i < 0 ? snprintf(name, sizeof name, "%s.lock", o->job.checkpoint) < (int)sizeof name
+                  : sw_generation_name(name, sizeof name, o->job.checkpoint, (int)i);
+        if (named && file_same(path, name))
+            return refuse(option, path, "--checkpoint");
+    }
+    if (o->resume != NULL && *o->resume != '\0' && file_same(path, o->resume))
+        return refuse(option, path, "--resume");
+    if (o->replay != NULL && file_same(path, o->replay))
+        return refuse(option, path, "--replay");
+    return CLI_GO;
+}
+
+/* A file beside `path`, or itself where it is a device, can be written. */
+static int check_writable(const char *option, const char *path)
+{
+    char folder[FILE_PATH_BYTES];
+    struct stat st;
+    if (path == NULL || strlen(path) >= sizeof folder)
+        return CLI_GO;
+    memcpy(folder, path, strlen(path) + 1);
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        slash[slash == folder] = '\0';
+    const bool there = stat(path, &st) == 0;
+    if (there && S_ISDIR(st.st_mode))
+        errno = EISDIR;
+    else if (access(there && !S_ISREG(st.st_mode) ? path
+                    : slash != NULL               ? folder
+                                                  : ".",
+                    W_OK) == 0)
+        return CLI_GO;
+    return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
+}
+
+/* FILE of --save-params, or what it is for member 0. */
+static const char *first_params(const char *save, char *to, size_t bytes)
+{
+    const char *number = save != NULL ? strstr(save, "%d") : NULL;
+    if (number == NULL)
+        return save;
+    snprintf(to, bytes, "%.*s0%s", (int)(number - save), save, number + 2);
+    return to;
+}
+
+int pop_files_check(const pop *p)
+{
+    const pop_opts *o = &p->opts;
+    char first[FILE_PATH_BYTES];
+    int status = check_words(o);
+    if (status == CLI_GO)
+        status = job_check_params_name("--save-params", o->save);
+    const struct {
+        const char *option, *path;
+    } files[] = {{"--metrics", o->metrics},
+                 {"--plot", o->plot},
+                 {"--profile", o->profile},
+                 {"--save-params", first_params(o->save, first, sizeof first)}};
+    const int n = sizeof files / sizeof *files;
+    for (int i = 0; i < n && status == CLI_GO; i++) {
+        if (files[i].path != NULL)
+            status = check_one(o, files[i].option, files[i].path);
+        for (int k = 0; k < i && status == CLI_GO; k++)
+            if (file_same(files[i].path, files[k].path))
+                status = refuse(files[i].option, files[i].path, files[k].option);
+    }
+    for (int i = 0; i < n && status == CLI_GO; i++)
+        status = check_writable(files[i].option, files[i].path);
+    if (status == CLI_GO)
+        status = check_writable("--checkpoint", o->job.checkpoint);
+    if (status == CLI_GO)
+        status = job_folder_check("--log-dir", o->logs);
+    return status == CLI_GO ? job_folder_check("--pause-to", o->pause_to) : status;
+}
+
+/* ---- pop history ------------------------------------------------------------------------- */
+
+/* The members' turns so far, for --plot. A member has at most pop_history_most turns: once it
+ * has more, every second one is dropped, and of those that come every second is kept, then
+ * every fourth, and so on; the last one always is. So what is kept is a function of the turns
+ * alone, whether the run was interrupted or not. */
+
+#define MEMBER_TURNS 4096
+#define ALL_TURNS 262144 /* of large populations */
+
+/* rows of a member */
+static uint32_t pop_history_most(const pop *p)
+{
+    const uint32_t share = ALL_TURNS / (uint32_t)p->n_members;
+    return share > MEMBER_TURNS ? MEMBER_TURNS : share < 4 ? 4 : share;
+}
+
+/* A row: step, score, donor (-1: none), the donor's step and score, then the values that the
+ * member had in the steps up to here. */
+static size_t pop_history_width(const pop *p)
+{
+    return POP_ROW_VALUES + (size_t)p->n_hypers;
+}
+
+const double *pop_history_row(const pop *p, int member, uint32_t i)
+{
+    return p->history[member].rows + i * pop_history_width(p);
+}
+
+sw_status pop_history_open(pop *p)
+{
+    const pop_opts *o = &p->opts;
+    if (o->replay != NULL || (o->plot == NULL && o->job.checkpoint == NULL))
+        return SW_OK;
+    SW_TRY(
+        sw_heap_alloc(&p->history, SW_HEAP_RECORDS, (size_t)p->n_members * sizeof *p->history));
+    return SW_OK;
+}
+
+void pop_history_clear(pop *p)
+{
+    for (int k = 0; k < p->n_members && p->history != NULL; k++) {
+        pop_history *h = &p->history[k];
+        sw_heap_free(h->rows, SW_HEAP_RECORDS, h->cap * pop_history_width(p) * sizeof *h->rows);
+        *h = (pop_history){.n = 0};
+    }
+}
+
+void pop_history_close(pop *p)
+{
+    pop_history_clear(p);
+    if (p->history != NULL)
+        sw_heap_free(p->history, SW_HEAP_RECORDS, (size_t)p->n_members * sizeof *p->history);
+    p->history = NULL;
+}
+
+/* ---- turns ------------------------------------------------------------------------------- */
+
+static sw_status reserve(const pop *p, pop_history *h, uint32_t n)
+{
+    const size_t row = pop_history_width(p) * sizeof *h->rows;
+    uint32_t cap = h->cap > 0 ? h->cap : 16;
+    while (cap < n)
+        cap *= 2;
+    if (cap == h->cap)
+        return SW_OK;
+    SW_TRY(sw_heap_resize(&h->rows, SW_HEAP_RECORDS, h->cap * row, cap * row));
+    h->cap = cap;
+    return SW_OK;
+}
+
+sw_status pop_history_turn(pop *p, int member)
+{
+    const pop_member *m = &p->members[member];
+    const bool scored = !m->failed && !m->diverged && fabs(m->score.score) < DBL_MAX;
+    double *row;
+    if (p->history == NULL)
+        return SW_OK;
+    pop_history *h = &p->history[member];
+    /* Row i is of turn i x apart; after those stands the last turn, until the next one
+     * comes. */
+    double **out = &row;
+    if (h->apart == 0)
+        h->apart = 1;
+    if (h->n > 0 && (h->turns - 1) % h->apart != 0)
+        h->n--;
+    if (h->n >= pop_history_most(p)) {
+        /* Of rows 0, 1, 2, ... those with an even number stay. */
+        const size_t width = pop_history_width(p);
+        const uint32_t n = h->n;
+        h->apart *= 2;
+        h->n = 0;
+        for (uint32_t i = 0; i < n; i += 2, h->n++)
+            memmove(h->rows + h->n * width, h->rows + i * width, width * sizeof *h->rows);
+    }
+    SW_TRY(reserve(p, h, h->n + 1));
+    *out = h->rows + h->n * pop_history_width(p);
+
+    row[POP_ROW_STEP] = (double)m->steps;
+    row[POP_ROW_SCORE] = scored ? m->score.score : (double)NAN;
+    row[POP_ROW_DONOR] = -1.0;
+    row[POP_ROW_DONOR_STEP] = row[POP_ROW_DONOR_SCORE] = 0.0;
+    SW_TRY(pop_values(p, member, row + POP_ROW_VALUES));
+    h->n++;
+    h->turns++;
+    return SW_OK;
+}
+
+void pop_history_copied(pop *p, int member, int donor, double step, double score)
+{
+    if (p->history == NULL || p->history[member].n == 0)
+        return;
+    double *row = p->history[member].rows + (p->history[member].n - 1) * pop_history_width(p);
+    row[POP_ROW_DONOR] = donor;
+    row[POP_ROW_DONOR_STEP] = step;
+    row[POP_ROW_DONOR_SCORE] = fabs(score) < DBL_MAX ? score : (double)NAN;
+}
+
+/* ---- in a checkpoint --------------------------------------------------------------------- */
+
+typedef struct {
+    uint64_t turns;
+    uint32_t n, apart;
+} saved_history;
+
+static size_t pop_history_bytes(const pop *p)
+{
+    size_t n = 0;
+    for (int k = 0; k < p->n_members && p->history != NULL; k++)
+        n += sizeof(saved_history) +
+             p->history[k].n * pop_history_width(p) * sizeof *p->history[k].rows;
+    return n;
+}
+
+/* Whether the head of a member's rows says what this program would have written. */
+static bool is_sound(const pop *p, const saved_history *s, size_t left)
+{
+    const size_t row = pop_history_width(p) * sizeof(double);
+    return s->n <= pop_history_most(p) + 1 && s->n <= s->turns && s->n <= left / row &&
+           (s->n == 0 || (s->apart > 0 && (s->apart & (s->apart - 1)) == 0));
+}
+
+static sw_status pop_history_restore(pop *p, const unsigned char *at, size_t n,
+                                     const char *path)
+{
+    for (int k = 0; k < p->n_members && p->history != NULL && n > 0; k++) {
+        pop_history *h = &p->history[k];
+        saved_history s = {0, 0, 0};
+        if (n >= sizeof s)
+            memcpy(&s, at, sizeof s);
+        if (n < sizeof s || !is_sound(p, &s, n - sizeof s))
+            SW_FAIL(SW_FORMAT, "%s: the turns of member %d are damaged", path, k);
+        const size_t rows = s.n * pop_history_width(p) * sizeof *h->rows;
+        at += sizeof s;
+        if (s.n > 0) {
+            SW_TRY(reserve(p, h, s.n));
+            memcpy(h->rows, at, rows);
+        }
+        h->n = s.n;
+        h->turns = s.turns;
+        h->apart = s.apart;
+        at += rows;
+        n -= sizeof s + rows;
+    }
+    return SW_OK;
+}
+
+/* ---- pop save ---------------------------------------------------------------------------- */
+
+/* --checkpoint and --resume of a population: what was decided, where every member is and all
+ * that it is, in the checkpoint that exists, as bytes of the program's own. */
+
+/* ---- the options that decide ------------------------------------------------------------- */
+
+static sw_status identify(const pop *p, job_identity *to)
+{
+    const pop_opts *o = &p->opts;
+    uint64_t train_hash, test_hash;
+    SW_TRY(sw_dataset_hash(p->job.train.set, &train_hash));
+    SW_TRY(sw_dataset_hash(p->job.test.set, &test_hash));
+    job_identify(to, &o->job, p->options, p->n_options);
+    job_identity_add(to, "--data", "%" PRIx64 " and %" PRIx64 " (hashes of the samples)",
+                     train_hash, test_hash);
+    job_identity_add(to, "--normalise", "%s", p->job.normal.text);
+    job_identity_add(to, "--batch", "%" PRId64, o->job.batch.at[0]);
+    job_identity_add(to, "steps in all (--steps, --epochs)", "%.17g", p->steps_to_do);
+    job_identity_add(to, "--metric", "%s", p->by_loss ? "loss" : "accuracy");
+    if (p->independent) {
+        job_identity_add(to, "--lr-every", "%" PRIu64, p->schedule.every);
+        return SW_OK;
+    }
+    job_identity_add(to, "--validation-samples", "%" PRId64, p->validation.n);
+    job_identity_add(to, "the number of hyper-parameters", "%d", p->n_hypers);
+    for (int i = 0; i < p->n_hypers; i++)
+        job_identity_add(to, p->hyper[i].name, "%s",
+                         o->hyper[i] + strlen(p->hyper[i].name) + 1);
+    return SW_OK;
+}
+
+/* ---- where the run is -------------------------------------------------------------------- */
+
+typedef struct {
+    uint64_t turn, exploits, refused, member_steps, metrics_bytes, pbt_bytes, history_bytes;
+    uint64_t predicted_peak, measured_peak;
+} saved_run;
+
+static const job_field fields[] = {
+    JOB_FIELD(JOB_U64, saved_run, turn),          JOB_FIELD(JOB_U64, saved_run, exploits),
+    JOB_FIELD(JOB_U64, saved_run, refused),       JOB_FIELD(JOB_U64, saved_run, member_steps),
+    JOB_FIELD(JOB_U64, saved_run, metrics_bytes), JOB_FIELD(JOB_U64, saved_run, pbt_bytes),
+    JOB_FIELD(JOB_U64, saved_run, history_bytes), JOB_FIELD(JOB_U64, saved_run, predicted_peak),
+    JOB_FIELD(JOB_U64, saved_run, measured_peak)};
+
+static job_saved saved_of(const pop *p)
+{
+    return (job_saved){.command = p->independent ? "train" : "pbt",
+                       .fields = fields,
+                       .n_fields = sizeof fields / sizeof *fields};
+}
+
+/* ---- members ----------------------------------------------------------------------------- */
+
+typedef struct {
+    pop_config config, waiting_config, kept_config;
+    pop_score score;
+    double mark, best_loss;
+    int64_t waited;
+    uint64_t steps, target, state_bytes, kept_bytes;
+    uint8_t there, kept, resized, ended, failed, diverged, reserved[2];
+    char why[200];
+} saved_member;
+
+static size_t blob_bytes(const pop *p, size_t pbt_bytes)
+{
+    size_t n = sizeof(sw_packing) + pbt_bytes + pop_history_bytes(p);
+    for (int k = 0; k < p->n_members; k++) {
+        const pop_member *m = &p->members[k];
+        n += sizeof(saved_member);
+        if (m->member.of != NULL || m->waiting.there)
+            n += pop_state_bytes(p, k);
+        n += m->kept.there ? m->kept.n : 0;
+    }
+    return n;
+}
+
+static sw_status put_member(pop *p, int k, unsigned char **at)
+{
+    const pop_member *m = &p->members[k];
+    saved_member s;
+    memset(&s, 0, sizeof s); /* padding goes into the file too */
+    s.there = m->member.of != NULL || m->waiting.there;
+    s.config = p->shapes[m->shape]->config;
+    s.waiting_config =
+        p->shapes[m->member.of == NULL && m->waiting.there ? m->waiting.shape : m->shape]
+            ->config;
+    s.kept = m->kept.there;
+    if (s.kept)
+        s.kept_config = p->shapes[m->kept.shape]->config;
+    s.score = m->score;
+    s.mark = m->mark;
+    s.best_loss = m->best_loss;
+    s.waited = m->waited;
+    s.steps = m->steps;
+    s.target = m->target;
+    s.state_bytes = s.there ? pop_state_bytes(p, k) : 0;
+    s.kept_bytes = s.kept ? m->kept.n : 0;
+    s.resized = m->member.of == NULL && m->resized;
+    s.ended = m->ended;
+    s.failed = m->failed;
+    s.diverged = m->diverged;
+    memcpy(s.why, m->why, sizeof s.why);
+    memcpy(*at, &s, sizeof s);
+    *at += sizeof s;
+    if (s.there)
+        SW_TRY(pop_state_of(p, k, *at));
+    *at += s.state_bytes;
+    if (s.kept)
+        SW_TRY(pop_state_read(p, &m->kept, *at));
+    *at += s.kept_bytes;
+    return SW_OK;
+}
+
+/* The packing, the decisions, the turns and all members. */
+static sw_status fill_blob(pop *p, unsigned char *at, const void *pbt, size_t pbt_bytes)
+{
+    memcpy(at, &p->memory.most_of, sizeof(sw_packing));
+    at += sizeof(sw_packing);
+    memcpy(at, pbt, pbt_bytes);
+    at += pbt_bytes;
+    unsigned char *to = at;
+    for (int k = 0; k < p->n_members && p->history != NULL; k++) {
+        const pop_history *h = &p->history[k];
+        const saved_history s = {h->turns, h->n, h->apart};
+        const size_t rows = h->n * pop_history_width(p) * sizeof *h->rows;
+        memcpy(to, &s, sizeof s);
+        to += sizeof s;
+        if (rows > 0)
+            memcpy(to, h->rows, rows);
+        to += rows;
+    }
+    at += pop_history_bytes(p);
+    for (int k = 0; k < p->n_members; k++)
+        SW_TRY(put_member(p, k, &at));
+    return SW_OK;
+}
+
+static sw_status put_state(pop *p, size_t pbt_bytes)
+{
+    static job_identity identity; /* large */
+    const job_saved what = saved_of(p);
+    const saved_run run = {.turn = p->turn,
+                           .exploits = p->exploits,
+                           .refused = p->refused,
+                           .member_steps = p->member_steps,
+                           .metrics_bytes = p->metrics_bytes,
+                           .pbt_bytes = pbt_bytes,
+                           .history_bytes = pop_history_bytes(p),
+                           .predicted_peak = p->memory.predicted_peak,
+                           .measured_peak = p->memory.measured_peak};
+    SW_TRY(identify(p, &identity));
+    return job_state_put(p->checkpoint, &what, &identity, &run);
+}
+
+/* The log of exploits, from which those of members can be rebuilt, is never older than the
+ * checkpoint that says how long it is. */
+static sw_status sync_log(const pop *p)
+{
+    char path[600];
+    sw_file *file;
+    if (p->opts.logs == NULL)
+        return SW_OK;
+    snprintf(path, sizeof path, "%s/pbt_global.txt", p->opts.logs);
+    if (!sw_file_there(path))
+        return SW_OK;
+    SW_TRY(sw_file_open(&file, path, SW_FILE_KEEP));
+    const sw_status synced = sw_file_sync(file), closed = sw_file_close(file);
+    return synced != SW_OK ? synced : closed;
+}
+
+sw_status pop_save_now(pop *p)
+{
+    void *pbt, *blob;
+    size_t pbt_bytes;
+    if (p->checkpoint == NULL || p->opts.job.checkpoint == NULL)
+        return SW_OK;
+    if (p->metrics != NULL)
+        SW_TRY(sw_file_sync(p->metrics));
+    SW_TRY(sync_log(p));
+    SW_TRY(sw_pbt_save(p->pbt, &pbt, &pbt_bytes));
+    const size_t n = blob_bytes(p, pbt_bytes);
+    sw_status status = sw_heap_alloc(&blob, SW_HEAP_FILES, n);
+    if (status == SW_OK) {
+        status = fill_blob(p, blob, pbt, pbt_bytes);
+        if (status == SW_OK)
+            status = sw_checkpoint_put(p->checkpoint, "population", blob, n);
+        sw_heap_free(blob, SW_HEAP_FILES, n);
+    }
+    if (status == SW_OK)
+        status = put_state(p, pbt_bytes);
+    sw_pbt_free(pbt, pbt_bytes);
+    SW_TRY(status);
+    p->due = job_due_after(&p->opts.every, p->turn);
+    return cli_saved(sw_checkpoint_save(p->checkpoint, p->turn));
+}
+
+sw_status pop_save_due(pop *p)
+{
+    const bool due = p->checkpoint != NULL && job_is_due(&p->due, p->turn);
+    return p->checkpoint != NULL && (due | cli_save_asked()) ? pop_save_now(p) : SW_OK;
+}
+
+sw_status pop_save_open(pop *p)
+{
+    const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = p->opts.job.checkpoint,
+                                            .command = p->command, .keep = (int)p->opts.keep);
+    if (p->opts.job.checkpoint == NULL && p->opts.resume == NULL)
+        return SW_OK;
+    p->due = job_due_after(&p->opts.every, 0);
+    return cli_saved(sw_checkpoint_create(&p->checkpoint, p->job.exec, &opts));
+}
+
+/* ---- going on ---------------------------------------------------------------------------- */
+
+/* Configurations as the space can have them. */
+static bool is_config(const pop *p, const pop_config *config)
+{
+    bool is = config->hidden.n == p->opts.job.settings.hidden.n && config->batch >= 1 &&
+              config->batch <= JOB_BATCH_MAX;
+    for (int i = 0; is && i < config->hidden.n; i++)
+        is = config->hidden.at[i] >= 1 && config->hidden.at[i] <= 1 << 24;
+    return is;
+}
+
+static sw_status get_state(pop *p, pop_state *s, const pop_config *config,
+                           const unsigned char *at, size_t n)
+{
+    int shape;
+    SW_TRY(pop_shape_of(p, config, &shape));
+    return pop_state_put(p, s, at, n, shape);
+}
+
+static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *left,
+                            const char *path)
+{
+    pop_member *m = &p->members[k];
+    saved_member s;
+    if (*left < sizeof s)
+        SW_FAIL(SW_FORMAT, "%s: the population is cut at member %d", path, k);
+    memcpy(&s, *at, sizeof s);
+    *at += sizeof s;
+    *left -= sizeof s;
+    if (s.state_bytes > *left || s.kept_bytes > *left - s.state_bytes)
+        SW_FAIL(SW_FORMAT, "%s: the state of member %d is cut", path, k);
+    if (!is_config(p, &s.config) || !is_config(p, &s.waiting_config) ||
+        (s.kept && !is_config(p, &s.kept_config)))
+        SW_FAIL(SW_FORMAT, "%s: the shape of member %d is damaged", path, k);
+    SW_TRY(pop_shape_of(p, &s.config, &m->shape));
+    m->score = s.score;
+    m->mark = s.mark;
+    m->best_loss = s.best_loss;
+    p->best_loss = s.best_loss < p->best_loss ? s.best_loss : p->best_loss;
+    m->waited = s.waited;
+    m->steps = s.steps;
+    m->target = s.target;
+    m->resized = s.resized;
+    m->ended = s.ended;
+    m->failed = s.failed;
+    m->diverged = s.diverged;
+    memcpy(m->why, s.why, sizeof m->why);
+    m->why[sizeof m->why - 1] = '\0';
+    if (s.there)
+        SW_TRY(get_state(p, &m->waiting, &s.waiting_config, *at, s.state_bytes));
+    if (s.kept)
+        SW_TRY(get_state(p, &m->kept, &s.kept_config, *at + s.state_bytes, s.kept_bytes));
+    *at += s.state_bytes + s.kept_bytes;
+    *left -= s.state_bytes + s.kept_bytes;
+    return SW_OK;
+}
+
+static sw_status read_blob(pop *p, const saved_run *run, const unsigned char *at, size_t n,
+                           const char *path)
+{
+    size_t left = n - sizeof(sw_packing);
+    if (at == NULL || n < sizeof(sw_packing) || run->pbt_bytes > left ||
+        run->history_bytes > left - run->pbt_bytes)
+        SW_FAIL(SW_FORMAT, "%s: the population is damaged", path);
+    memcpy(&p->memory.most_of, at, sizeof(sw_packing));
+    at += sizeof(sw_packing);
+    SW_TRY(sw_pbt_restore(p->pbt, at, run->pbt_bytes));
+    at += run->pbt_bytes;
+    SW_TRY(pop_history_restore(p, at, run->history_bytes, path));
+    at += run->history_bytes;
+    left -= run->pbt_bytes + run->history_bytes;
+    for (int k = 0; k < p->n_members; k++)
+        SW_TRY(get_member(p, k, &at, &left, path));
+    p->turn = run->turn;
+    p->exploits = run->exploits;
+    p->refused = run->refused;
+    p->member_steps = run->member_steps;
+    p->metrics_bytes = run->metrics_bytes;
+    p->memory.predicted_peak = run->predicted_peak;
+    p->memory.measured_peak = run->measured_peak;
+    p->due = job_due_after(&p->opts.every, p->turn);
+    return SW_OK;
+}
+
+int pop_resume(pop *p)
+{
+    static job_identity identity; /* large */
+    const job_saved what = saved_of(p);
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
+    saved_run run;
+    const void *blob;
+    size_t n;
+    int code = job_resume_find(p->checkpoint, p->opts.resume, p->opts.job.checkpoint,
+                               p->opts.quiet, &found);
+    if (code != CLI_GO || !found.found)
+        return code;
+    sw_status status = identify(p, &identity);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    code = job_state_get(p->checkpoint, &what, &identity, found.path, &run);
+    if (code != CLI_GO)
+        return code;
+    status = sw_checkpoint_get(p->checkpoint, "population", &blob, &n);
+    if (status == SW_OK)
+        status = read_blob(p, &run, blob, n, found.path);
+    if (status != SW_OK)
+        return status == SW_INVALID ? cli_error(CLI_USAGE, "--resume: %s", sw_last_error())
+                                    : cli_library_error(status, true);
+    p->resumed = true;
+    cli_note("going on at turn %" PRIu64 " of %s", p->turn, found.path);
+    return CLI_GO;
 }

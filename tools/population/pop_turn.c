@@ -1,11 +1,16 @@
 /* Turns: members run to the time that the decisions name, are scored, report, and copy each
  * other. At the end the best one is tested. */
 #include "alloc/base/mem.h"
+#include "profiler/record/json.h"
+#include "tools/job/result.h"
 #include "tools/population/population.h"
+#include "tools/train/train.h"
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+/* ---- pop turn ---------------------------------------------------------------------------- */
 
 #define LAST_STEPS 8   /* whose mean loss is noted */
 #define SLICE_NS 300e6 /* a call of the library takes about so long: Ctrl-C waits for one */
@@ -151,7 +156,7 @@ static sw_status set_rates(pop *p, const int *members, int n)
     return SW_OK;
 }
 
-sw_status pop_advance(pop *p, const int *members, int n)
+static sw_status pop_advance(pop *p, const int *members, int n)
 {
     calls c;
     uint64_t slice = 1;
@@ -240,16 +245,6 @@ static double whole(const job_data *data, double share)
     return round(share * n) / n;
 }
 
-static void judge(const pop *p, pop_member *m)
-{
-    pop_score *s = &m->score;
-    const double worst = p->minimize ? DBL_MAX : -DBL_MAX;
-    s->step = m->steps;
-    s->score = p->by_loss ? s->loss : s->accuracy;
-    if (m->diverged || m->failed || !isfinite(s->loss))
-        s->score = worst;
-}
-
 /* Losses and accuracies over a part. */
 static sw_status measure(pop *p, const int *members, int n, pop_part part)
 {
@@ -270,11 +265,19 @@ static sw_status measure(pop *p, const int *members, int n, pop_part part)
     return status;
 }
 
-sw_status pop_score_all(pop *p, const int *members, int n)
+/* Scores, by the validation part. */
+static sw_status pop_score_all(pop *p, const int *members, int n)
 {
     const sw_status status = measure(p, members, n, POP_VALIDATION);
-    for (int i = 0; i < n; i++)
-        judge(p, &p->members[members[i]]);
+    for (int i = 0; i < n; i++) {
+        pop_member *m = &p->members[members[i]];
+        pop_score *s = &m->score;
+        const double worst = p->minimize ? DBL_MAX : -DBL_MAX;
+        s->step = m->steps;
+        s->score = p->by_loss ? s->loss : s->accuracy;
+        if (m->diverged || m->failed || !isfinite(s->loss))
+            s->score = worst;
+    }
     return status;
 }
 
@@ -351,22 +354,6 @@ static void take_form(const pop *p, const pop_config *config, double *values)
     }
 }
 
-/* The cost of another shape, before it is taken. */
-static sw_status say_change(pop *p, int member, const pop_config *before,
-                            const pop_config *config)
-{
-    size_t was[2], is[2];
-    if (p->opts.quiet || memcmp(before, config, sizeof *config) == 0)
-        return SW_OK;
-    SW_TRY(pop_config_bytes(p, before, &was[0], &was[1]));
-    SW_TRY(pop_config_bytes(p, config, &is[0], &is[1]));
-    cli_note("member %d: %s becomes %s: a member takes %zu bytes (%zu), its step and batch %zu "
-             "(%zu)",
-             member, pop_config_text(before).text, pop_config_text(config).text, is[0], was[0],
-             is[1], was[1]);
-    return SW_OK;
-}
-
 /* An explored shape that does not fit: the donor's stays, or the batch is halved. A value
  * outside of the space (a batch that is no choice, say) gives way to the donor's too. */
 sw_status pop_explored(int member, const double *donors, double *values, int n, void *user)
@@ -378,8 +365,20 @@ sw_status pop_explored(int member, const double *donors, double *values, int n, 
     if (!pop_changes_config(p))
         return SW_OK;
     SW_TRY(pop_fit(p, &config, &changed, &fits));
-    if (fits && !changed)
-        return say_change(p, member, &before, &config);
+    if (fits && !changed) {
+        /* The cost of another shape, before it is taken. */
+        size_t was[2], is[2];
+        if (p->opts.quiet || memcmp(&before, &config, sizeof *&config) == 0)
+            return SW_OK;
+        SW_TRY(pop_config_bytes(p, &before, &was[0], &was[1]));
+        SW_TRY(pop_config_bytes(p, &config, &is[0], &is[1]));
+        cli_note(
+            "member %d: %s becomes %s: a member takes %zu bytes (%zu), its step and batch %zu "
+            "(%zu)",
+            member, pop_config_text(&before).text, pop_config_text(&config).text, is[0], was[0],
+            is[1], was[1]);
+        return SW_OK;
+    }
     p->refused++;
     if (fits)
         take_form(p, &config, values);
@@ -538,4 +537,259 @@ sw_status pop_run(pop *p)
     }
     sw_heap_free(block, SW_HEAP_RECORDS, bytes);
     return status;
+}
+
+/* ---- pop train --------------------------------------------------------------------------- */
+
+/* stepwell train --members N: members that train side by side and learn nothing from each
+ * other. The population of `stepwell pbt` without exploits: a turn is a validation. */
+
+/* Options of train that say something about one model. */
+static int check(void)
+{
+    const char *no =
+        cli_given("--profile --heap-profile --load-params --witness --process --checks "
+                  "--immediate --accumulate --keep-gradients --checkpoint-pauses");
+    return no != NULL ? cli_error(CLI_USAGE, "%s is not supported with --members", no) : CLI_GO;
+}
+
+static void take_options(pop *p, const train_opts *o)
+{
+    pop_opts *to = &p->opts;
+    *to = (pop_opts){.job = o->job,
+                     .members = o->members,
+                     .steps = o->job.steps,
+                     .epochs = o->job.epochs,
+                     .stop_score = (double)NAN,
+                     .quantile = 0.0,
+                     .replaced = -1.0,
+                     .donors = -1.0,
+                     .resample = 0.0,
+                     .factor = {1.0, 1.0},
+                     .exploit = "truncation",
+                     .explore = "perturb",
+                     .too_large = "refuse",
+                     .synch = true,
+                     .metric = "loss",
+                     .same_data = o->same_data,
+                     .metrics = o->metrics,
+                     .save = o->save,
+                     .every = o->every,
+                     .keep = o->keep,
+                     .resume = o->resume,
+                     .json = o->json,
+                     .quiet = o->quiet};
+    p->independent = true;
+    p->best_path = o->best;
+    p->patience = o->patience;
+    p->min_delta = o->min_delta;
+    p->job.opts = &to->job;
+}
+
+/* The rate is the one number that a space needs; it has one choice. */
+static sw_status make_space(pop *p)
+{
+    static char text[64];
+    const double rate = p->opts.job.lr;
+    snprintf(text, sizeof text, "lr=choice:%.17g", rate);
+    p->opts.hyper[0] = text;
+    p->opts.n_hypers = 1;
+    const sw_hyper lr =
+        SW_OPTS(sw_hyper, .name = "lr", .kind = SW_CHOICE, .choices = &rate, .n_choices = 1);
+    SW_TRY(sw_space_create(&p->space));
+    snprintf(p->hyper[0].name, sizeof p->hyper[0].name, "lr");
+    p->n_hypers = 1;
+    return sw_space_add(p->space, &lr);
+}
+
+/* Once the data are there. */
+int pop_train_plan(pop *p)
+{
+    const job_opts *o = &p->opts.job;
+    const uint64_t n = (uint64_t)p->job.train.n, batch = (uint64_t)o->batch.at[0];
+    const uint64_t epoch = (n + batch - 1) / batch, all = (uint64_t)p->steps_to_do;
+    if ((uint64_t)o->warmup >= all)
+        return cli_error(CLI_USAGE,
+                         "--warmup must be below the %llu steps of this run (got %lld)",
+                         (unsigned long long)all, (long long)o->warmup);
+    p->opts.interval = p->validate_every > 0 ? p->validate_every : (int64_t)epoch;
+    p->schedule = SW_OPTS(sw_schedule, .kind = o->schedule, .base = (float)o->lr,
+                          .warmup_steps = (uint64_t)o->warmup, .total_steps = all,
+                          .every = o->lr_every > 0 ? (uint64_t)o->lr_every : (all + 2) / 3,
+                          .gamma = (float)o->lr_gamma, .floor = (float)o->lr_floor);
+    p->scheduled = strcmp(o->schedule, "constant") != 0;
+    return CLI_GO;
+}
+
+int pop_train(const train *t)
+{
+    static pop p; /* large */
+    const train_opts *o = &t->opts;
+    int status = check();
+    if (status != CLI_GO)
+        return status;
+    take_options(&p, o);
+    p.validate_every = o->validate_every;
+    p.options = t->options;
+    p.n_options = t->n_options;
+    snprintf(p.command, sizeof p.command, "%s", t->command);
+    const sw_status made = make_space(&p);
+    if (made != SW_OK)
+        return cli_library_error(made, false);
+    return pop_go(&p);
+}
+
+/* ---- pop replay -------------------------------------------------------------------------- */
+
+/* --replay: one member along the schedule of a policy file. The file is a lineage: the first
+ * line has who began, each further one who went on from there, from which step on and with
+ * which values; so the seeds are known too, and the bits are those of the population's member.
+ */
+
+static sw_status values_to(pop *p, const double *values)
+{
+    for (int i = 0; i < p->n_hypers; i++)
+        SW_TRY(sw_pbt_value_set(p->pbt, 0, i, values[i]));
+    return SW_OK;
+}
+
+static sw_status along(pop *p, int n)
+{
+    double values[POP_HYPERS], next, time;
+    const int first = 0;
+    for (int k = 0; k < n && !cli_interrupted(); k++) {
+        int who;
+        SW_TRY(sw_policy_change(p->opts.replay, p->space, k, &who, &time, values));
+        /* The member goes on as `who`, with other values. */
+        pop_member *m = &p->members[0];
+        const pop_config config = pop_config_of(p, values);
+        int shape;
+        /* A schedule is kept as it is: what does not fit is no other shape. */
+        pop_config its = config;
+        bool changed, fits;
+        SW_TRY(pop_fit(p, &its, &changed, &fits));
+        if (!fits || changed)
+            SW_FAIL(SW_NOMEM, "--replay %s: %s does not fit --memory-budget %zu",
+                    p->opts.replay, pop_config_text(&config).text, p->opts.job.budget_bytes);
+
+        SW_TRY(pop_pause(p, 0)); /* nothing is there before the first */
+        SW_TRY(values_to(p, values));
+        SW_TRY(pop_shape_of(p, &config, &shape));
+        m->resized = m->waiting.there && m->waiting.shape != shape;
+        m->shape = shape;
+        m->seed = (uint64_t)p->opts.job.seed + (uint64_t)who;
+        SW_TRY(pop_bring(p, 0));
+        next = p->steps_to_do;
+        if (k + 1 < n)
+            SW_TRY(sw_policy_change(p->opts.replay, p->space, k + 1, NULL, &next, NULL));
+        if (!p->opts.quiet)
+            cli_note("step %.0f: the values of member %d", time, who);
+        p->members[0].target = (uint64_t)(next < p->steps_to_do ? next : p->steps_to_do);
+        SW_TRY(pop_advance(p, &first, 1));
+        pop_shapes_sweep(p);
+    }
+    return cli_interrupted() ? SW_OK : pop_score_all(p, &first, 1);
+}
+
+int pop_replay(pop *p)
+{
+    int n;
+    sw_status status = sw_policy_changes(p->opts.replay, p->space, &n);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    const pop_memory *m = &p->memory;
+    p->memory.packing = SW_OPTS(sw_packing, .threads = m->threads,
+                                .lane_bytes = (size_t)m->threads * (m->arena + m->batch),
+                                .resident = 1, .resident_bytes = m->member);
+    p->memory.most_of = p->memory.packing;
+    p->memory.predicted_peak = pop_least(p);
+    const uint64_t start = cli_clock_ns();
+    status = along(p, n);
+    if (status == SW_OK)
+        status = pop_test_best(p);
+    p->wall_ns = cli_clock_ns() - start;
+    if (status == SW_OK)
+        status = pop_measure(p);
+    if (status == SW_OK && !cli_interrupted())
+        status = pop_save_params(p);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    return pop_print(p, cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
+}
+
+/* ---- pop proof --------------------------------------------------------------------------- */
+
+/* --prove: what planning every shape that the ranges can reach has found. */
+
+static void put_config(sw_json *json, const pop *p, const char *key, const pop_config *config,
+                       size_t bytes)
+{
+    sw_json_open(json, key, '{');
+    result_put_batch(json, job_slot_rows(&p->job.train, config->batch), config->batch);
+    sw_json_open(json, "hidden", '[');
+    for (int i = 0; i < config->hidden.n; i++)
+        sw_json_i64(json, config->hidden.at[i]);
+    sw_json_end(json);
+    sw_json_put_u64(json, "bytes", bytes);
+    sw_json_end(json);
+}
+
+int pop_say_proof(const pop *p)
+{
+    sw_json json;
+    if (!p->opts.json) {
+        const pop_memory *m = &p->memory;
+        const size_t budget = p->opts.job.budget_bytes;
+        printf("%lld shape%s can be reached; the largest%s is %s: %s alone (a step %s, a batch "
+               "%s, "
+               "a member %s)\n",
+               (long long)m->n_configs, m->n_configs > 1 ? "s" : "",
+               m->n_refused > 0 ? " that fits" : "", pop_config_text(&m->largest).text,
+               cli_bytes(m->largest_bytes).text, cli_bytes(m->arena).text,
+               cli_bytes(m->batch).text, cli_bytes(m->member).text);
+        if (budget > 0)
+            printf("with %d thread%s no explore takes more than %s of the %s bytes of the "
+                   "budget; what is left is for members that stay\n",
+                   m->threads, m->threads > 1 ? "s" : "", cli_digits(pop_least(p)).text,
+                   cli_digits(budget).text);
+        if (m->n_refused > 0)
+            printf(
+                "%lld shape%s not fit, the first %s: %s bytes alone. An explore that asks for "
+                "one is %s\n",
+                (long long)m->n_refused, m->n_refused > 1 ? "s do" : " does",
+                pop_config_text(&m->first_refused).text,
+                cli_digits(m->first_refused_bytes).text,
+                (strcmp(p->opts.too_large, "batch") == 0) ? "given half the batch until it fits"
+                                                          : "refused: the donor's shape stays");
+        return cli_finish(CLI_DONE);
+    }
+    sw_json_growing(&json, SW_HEAP_RECORDS);
+    {
+        const pop_memory *m = &p->memory;
+        sw_json_begin(&json, '{');
+        sw_json_put_string(&json, "model", p->opts.job.model);
+        sw_json_put_string(&json, "data", p->opts.job.data);
+        sw_json_put_i64(&json, "shapes", m->n_configs);
+        sw_json_put_i64(&json, "shapes_refused", m->n_refused);
+        put_config(&json, p, "largest", &m->largest, m->largest_bytes);
+        if (m->n_refused > 0)
+            put_config(&json, p, "first_refused", &m->first_refused, m->first_refused_bytes);
+        else
+            sw_json_put_null(&json, "first_refused");
+        sw_json_put_string(&json, "too_large", p->opts.too_large);
+        sw_json_put_i64(&json, "threads", m->threads);
+        sw_json_put_u64(&json, "arena_bytes", m->arena);
+        sw_json_put_u64(&json, "batch_bytes", m->batch);
+        sw_json_put_u64(&json, "member_bytes", m->member);
+        sw_json_put_u64(&json, "explore_bytes", pop_least(p));
+        sw_json_put_known(&json, "budget_bytes", p->opts.job.budget_bytes > 0,
+                          p->opts.job.budget_bytes);
+        sw_json_end(&json);
+        sw_json_line(&json);
+    }
+    if (json.status == SW_OK)
+        fwrite(json.bytes, 1, json.used, stdout);
+    const sw_status written = json.status;
+    sw_json_free(&json);
+    return written == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(written, false);
 }

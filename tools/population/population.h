@@ -191,17 +191,11 @@ typedef struct {
     sw_status *ended;
 } pop;
 
-/* pop_opts.c: CLI_GO or an exit status. */
-int pop_parse(pop *p, int argc, char **argv);
 extern const char *const pop_metric_words[];
 extern const char *const pop_exploit_words[];
 extern const char *const pop_explore_words[];
 extern const char *const pop_too_large_words[];
-int pop_word(const char *const *words, const char *word);
 
-/* pop_hypers.c: which hyper-parameter is what. CLI_GO, or CLI_USAGE with a line that names it.
- */
-int pop_hypers_read(pop *p);
 /* Whether the optimizer has every knob. CLI_GO, or CLI_USAGE with a line that names it. */
 int pop_knobs_check(const pop *p, const pop_shape *shape);
 /* The config that values ask for. */
@@ -213,7 +207,6 @@ SW_MUST_USE sw_status pop_set_knobs(pop *p, int member, const double *values);
 SW_MUST_USE sw_status pop_set_rate(pop *p, int member, float rate);
 SW_MUST_USE sw_status pop_values(const pop *p, int member, double *values);
 
-/* pop_shapes.c */
 /* The shape of a config, declared and planned in the exec of the job, found where it is there.
  */
 SW_MUST_USE sw_status pop_shape_of(pop *p, const pop_config *config, int *out);
@@ -225,7 +218,7 @@ bool pop_same_config(const pop_config *a, const pop_config *b);
 /* "batch 128, hidden 64,24" */
 cli_text pop_config_text(const pop_config *config);
 
-/* pop_states.c: members in and out of the budget. */
+/* Members in and out of the budget. */
 SW_MUST_USE sw_status pop_bring(pop *p, int member); /* in */
 SW_MUST_USE sw_status pop_pause(pop *p, int member); /* out */
 SW_MUST_USE sw_status pop_keep(pop *p, int member);  /* a copy for who may copy it */
@@ -264,19 +257,15 @@ SW_MUST_USE sw_status pop_fit(pop *p, pop_config *config, bool *changed, bool *f
 sw_status pop_explored(int member, const double *donors, double *values, int n, void *user);
 /* pop_turn.c: all turns; interrupted: SW_OK, and cli_interrupted(). */
 SW_MUST_USE sw_status pop_run(pop *p);
-SW_MUST_USE sw_status pop_advance(pop *p, const int *members, int n);
-/* Scores, by the validation part. */
-SW_MUST_USE sw_status pop_score_all(pop *p, const int *members, int n);
 /* The test part judges the best member, once all turns are over; nothing follows from it. */
 SW_MUST_USE sw_status pop_test_best(pop *p);
 
-/* pop_save.c */
 SW_MUST_USE sw_status pop_save_open(pop *p);
 int pop_resume(pop *p); /* CLI_GO or an exit status */
 SW_MUST_USE sw_status pop_save_due(pop *p);
 SW_MUST_USE sw_status pop_save_now(pop *p);
 
-/* pop_names.c: the files that are to be written. CLI_GO or an exit status. */
+/* The files that are to be written. CLI_GO or an exit status. */
 int pop_files_check(const pop *p);
 
 /* pop_files.c: --metrics and --save-params. */
@@ -287,13 +276,13 @@ SW_MUST_USE sw_status pop_save_params(pop *p);
 /* Of one member; %d in the path is its number. */
 SW_MUST_USE sw_status pop_save_member(pop *p, int member, const char *path);
 
-/* pop_profile.c: --profile. Each turn has a record of each member as it was when it reported,
+/* --profile. Each turn has a record of each member as it was when it reported,
  * and one of what all of it takes. Closing returns the exit status. */
 SW_MUST_USE sw_status pop_profile_open(pop *p);
 SW_MUST_USE sw_status pop_profile_turn(pop *p);
 int pop_profile_close(pop *p, int status);
 
-/* pop_history.c: what members did in their turns. All but _open do nothing where it is not
+/* History: what members did in their turns. All but _open do nothing where it is not
  * kept. */
 SW_MUST_USE sw_status pop_history_open(pop *p);
 void pop_history_clear(pop *p);
@@ -302,41 +291,26 @@ void pop_history_close(pop *p);
 SW_MUST_USE sw_status pop_history_turn(pop *p, int member);
 /* After its last turn it copied a donor, as that was then. */
 void pop_history_copied(pop *p, int member, int donor, double step, double score);
-uint32_t pop_history_most(const pop *p); /* rows of a member */
-size_t pop_history_width(const pop *p);  /* doubles of a row */
 const double *pop_history_row(const pop *p, int member, uint32_t i);
-size_t pop_history_bytes(const pop *p);
-void pop_history_save(const pop *p, unsigned char *to);
-SW_MUST_USE sw_status pop_history_restore(pop *p, const unsigned char *at, size_t n,
-                                          const char *path);
 
-/* pop_plot.c: --plot. */
+/* --plot. */
 SW_MUST_USE sw_status pop_plot_save(pop *p);
-/* Appends the picture to `to`; alone: as a file of its own. */
-void pop_plot_draw(const pop *p, svg *to, bool alone);
-/* pop_page.c: the picture and tables as HTML. */
-void pop_page_draw(const pop *p, svg *to);
 
 /* pop_result.c */
 /* "validation accuracy"; "loss" where the test part gives the scores. */
 const char *pop_metric_name(const pop *p);
-/* "test accuracy 0.96"; empty where there was no test. */
-cli_text pop_test_text(const pop *p);
-/* The worst possible score stands for none: NaN. */
-double pop_told(double score);
 /* One line without its end: what memory was predicted to take and took. */
-void pop_memory_line(const pop *p, bool paused, char *to, size_t bytes);
 int pop_best(const pop *p); /* by score; -1: none has one */
 int pop_print(pop *p, int status);
 
 /* cmd_pbt.c: from the options to the exit status. */
 int pop_go(pop *p);
-/* pop_train.c: steps, schedule and turns, once the data are there. */
+/* Steps, schedule and turns, once the data are there. */
 int pop_train_plan(pop *p);
-/* pop_proof.c: what pop_open found. Returns the exit status. */
+/* --prove: what pop_open found. Returns the exit status. */
 int pop_say_proof(const pop *p);
 
-/* pop_replay.c: --replay, and what --without was worth. */
+/* --replay, and what --without was worth. */
 int pop_replay(pop *p);
 
 #endif

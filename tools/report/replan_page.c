@@ -31,54 +31,12 @@ static sw_status add_range(page *p, uint64_t address, uint64_t bytes)
     return bytes > 0 ? address_space_add(&p->space, address, bytes) : SW_OK;
 }
 
-/* Segments that there ever were; of a profile, which has none, what lives in what is shown. */
-static sw_status find_space(page *p)
-{
-    const snapshot_trace *t = &p->r->trace;
-    for (uint32_t i = 0; p->r->replayed && i < p->r->start.n_segments; i++)
-        SW_TRY(add_range(p, p->r->start.segments[i].address, p->r->start.segments[i].bytes));
-    for (uint32_t i = 0; i < t->n_events; i++)
-        if (t->events[i].action == TRACE_SEGMENT_ALLOC ||
-            t->events[i].action == TRACE_SEGMENT_MAP)
-            SW_TRY(add_range(p, t->events[i].address, t->events[i].bytes));
-    for (uint32_t i = 0; i < p->n; i++) {
-        const trace_life *x = &p->r->lives.all[p->lives[i].life];
-        SW_TRY(add_range(p, x->address, x->bytes));
-    }
-    address_space_close_up(&p->space);
-    for (uint32_t i = 0; i < p->space.n; i++) {
-        const address_range *x = &p->space.ranges[i];
-        const uint64_t end = x->offset + (x->to - x->from);
-        p->recorded = end > p->recorded ? end : p->recorded;
-    }
-    return SW_OK;
-}
-
 static int by_area(const void *a, const void *b)
 {
     const shown *x = a, *y = b;
     if (x->area != y->area)
         return x->area < y->area ? 1 : -1;
     return (x->life > y->life) - (x->life < y->life);
-}
-
-/* The largest, by bytes and time. */
-static void find_lives(page *p)
-{
-    const trace_lives *l = &p->r->lives;
-    for (uint32_t i = 0; i < l->n; i++) {
-        const trace_life *x = &l->all[i];
-        const uint32_t from = x->born > p->from ? x->born : p->from,
-                       to = x->dead < p->until ? x->dead : p->until;
-        if (from < to)
-            p->lives[p->n++] = (shown){(x->bytes >> 8) * (to - from), i};
-    }
-    if (p->n > 0)
-        qsort(p->lives, p->n, sizeof *p->lives, by_area);
-    if (p->n > MOST) {
-        p->left_out = p->n - MOST;
-        p->n = MOST;
-    }
 }
 
 /* ---- panels ------------------------------------------------------------------------------ */
@@ -155,29 +113,6 @@ static void panel(const page *p, bool planned, const char *title)
     svg_print(p->to, "</svg>\n");
 }
 
-static void draw(page *p)
-{
-    char title[200];
-    const uint64_t reserved = p->step ? p->r->step_reserved : p->r->reserved;
-    if (p->r->replayed)
-        snprintf(title, sizeof title, "PyTorch's addresses: %s bytes reserved",
-                 cli_digits(reserved).text);
-    else
-        snprintf(title, sizeof title, "PyTorch's addresses: %s bytes are used at some time",
-                 cli_digits(p->recorded).text);
-    panel(p, false, title);
-    snprintf(title, sizeof title, "planned: %s bytes", cli_digits(p->planned).text);
-    panel(p, true, title);
-    svg_print(
-        p->to,
-        "<p>%s: %s events, from left to right. A rectangle is an allocation; its colour is "
-        "who asked for it, and its text says who.",
-        p->step ? "One steady step" : "The whole trace", cli_digits(p->until - p->from).text);
-    if (p->left_out > 0)
-        svg_print(p->to, " The %s smallest are left out.", cli_digits(p->left_out).text);
-    svg_print(p->to, "</p>\n");
-}
-
 /* ---- the page ---------------------------------------------------------------------------- */
 
 void replan_page_begin(svg *to, const char *file)
@@ -230,11 +165,64 @@ static sw_status add(page *p)
     p->from = p->step ? r->period.from : 0;
     p->until = p->step ? r->period.to : r->lives.n_positions;
     p->planned = p->step ? r->step.height : r->whole.height;
-    find_lives(p);
-    SW_TRY(find_space(p));
-    p->high = p->recorded > p->planned ? p->recorded : p->planned;
+    /* The largest, by bytes and time. */
+    const trace_lives *l = &p->r->lives;
+    for (uint32_t i = 0; i < l->n; i++) {
+        const trace_life *x = &l->all[i];
+        const uint32_t from = x->born > p->from ? x->born : p->from,
+                       to = x->dead < p->until ? x->dead : p->until;
+        if (from < to)
+            p->lives[p->n++] = (shown){(x->bytes >> 8) * (to - from), i};
+    }
     if (p->n > 0)
-        draw(p);
+        qsort(p->lives, p->n, sizeof *p->lives, by_area);
+    if (p->n > MOST) {
+        p->left_out = p->n - MOST;
+        p->n = MOST;
+    }
+    /* Segments that there ever were; of a profile, which has none, what lives in what is
+     * shown. */
+    const snapshot_trace *t = &p->r->trace;
+    for (uint32_t j = 0; p->r->replayed && j < p->r->start.n_segments; j++)
+        SW_TRY(add_range(p, p->r->start.segments[j].address, p->r->start.segments[j].bytes));
+    for (uint32_t j = 0; j < t->n_events; j++)
+        if (t->events[j].action == TRACE_SEGMENT_ALLOC ||
+            t->events[j].action == TRACE_SEGMENT_MAP)
+            SW_TRY(add_range(p, t->events[j].address, t->events[j].bytes));
+    for (uint32_t j = 0; j < p->n; j++) {
+        const trace_life *x = &p->r->lives.all[p->lives[j].life];
+        SW_TRY(add_range(p, x->address, x->bytes));
+    }
+    address_space_close_up(&p->space);
+    for (uint32_t j = 0; j < p->space.n; j++) {
+        const address_range *x = &p->space.ranges[j];
+        const uint64_t end = x->offset + (x->to - x->from);
+        p->recorded = end > p->recorded ? end : p->recorded;
+    }
+
+    p->high = p->recorded > p->planned ? p->recorded : p->planned;
+    if (p->n > 0) {
+        char title[200];
+        const uint64_t reserved = p->step ? p->r->step_reserved : p->r->reserved;
+        if (p->r->replayed)
+            snprintf(title, sizeof title, "PyTorch's addresses: %s bytes reserved",
+                     cli_digits(reserved).text);
+        else
+            snprintf(title, sizeof title, "PyTorch's addresses: %s bytes are used at some time",
+                     cli_digits(p->recorded).text);
+        panel(p, false, title);
+        snprintf(title, sizeof title, "planned: %s bytes", cli_digits(p->planned).text);
+        panel(p, true, title);
+        svg_print(
+            p->to,
+            "<p>%s: %s events, from left to right. A rectangle is an allocation; its colour is "
+            "who asked for it, and its text says who.",
+            p->step ? "One steady step" : "The whole trace",
+            cli_digits(p->until - p->from).text);
+        if (p->left_out > 0)
+            svg_print(p->to, " The %s smallest are left out.", cli_digits(p->left_out).text);
+        svg_print(p->to, "</p>\n");
+    }
     return p->to->status;
 }
 

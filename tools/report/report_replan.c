@@ -332,21 +332,6 @@ static sw_status add_rank(run *r, const replan *of)
     return SW_OK;
 }
 
-static void print_ranks(const run *of, const sw_writer *to)
-{
-    sw_writer_print(to, "%16s %16s %-9s %-15s %5s  file, device\n", "reserved", "requested",
-                    "phase", "most of it", "");
-    for (uint32_t i = 0; i < of->n_ranks; i++) {
-        const rank *x = &of->ranks[i];
-        const double share = x->most > 0 ? (double)x->role.bytes / (double)x->most : 0.0;
-        sw_writer_print(to, "%16s %16s %-9s %-15s %3.0f %%  %s, %lld%s\n",
-                        cli_digits(x->reserved).text, cli_digits(x->most).text,
-                        x->phase != NULL ? x->phase : "-", x->name[0] != '\0' ? x->name : "-",
-                        100.0 * share, x->file, (long long)x->device,
-                        x->oom ? ": out of memory" : "");
-    }
-}
-
 static sw_status put_ranks(run *of)
 {
     sw_json *j = &of->report;
@@ -384,8 +369,19 @@ int report_ranks(const report_replan_asked *asked, const char *const *files, int
         qsort(r.ranks, r.n_ranks, sizeof *r.ranks, by_size);
     if (read && asked->json)
         status = put_ranks(&r);
-    else if (read)
-        print_ranks(&r, asked->style->to);
+    else if (read) {
+        sw_writer_print(asked->style->to, "%16s %16s %-9s %-15s %5s  file, device\n",
+                        "reserved", "requested", "phase", "most of it", "");
+        for (uint32_t j = 0; j < r.n_ranks; j++) {
+            const rank *x = &r.ranks[j];
+            const double share = x->most > 0 ? (double)x->role.bytes / (double)x->most : 0.0;
+            sw_writer_print(asked->style->to, "%16s %16s %-9s %-15s %3.0f %%  %s, %lld%s\n",
+                            cli_digits(x->reserved).text, cli_digits(x->most).text,
+                            x->phase != NULL ? x->phase : "-",
+                            x->name[0] != '\0' ? x->name : "-", 100.0 * share, x->file,
+                            (long long)x->device, x->oom ? ": out of memory" : "");
+        }
+    }
     const int code = status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, !read);
     free_run(&r);
     return code;

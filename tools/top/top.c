@@ -133,28 +133,6 @@ static void close_file(top *t)
     t->any = false;
 }
 
-/* In the place of the one that is open, which stays where this fails. */
-static sw_status open_file(top *t)
-{
-    const char *path = t->source.path;
-    struct stat file;
-    report *fresh;
-    profile_lines lines;
-    if (stat(path, &file) == 0 && !S_ISREG(file.st_mode))
-        SW_FAIL(SW_FORMAT, "%s: not a regular file; a profile that is watched must be one",
-                path);
-    SW_TRY(report_begin(&fresh, &lines, path));
-    if (!top_source_fits(path)) {
-        report_free(fresh);
-        profile_lines_close(&lines);
-        SW_FAIL(SW_FORMAT, "%s: not a stepwell profile", path);
-    }
-    close_file(t);
-    t->report = fresh;
-    t->lines = lines;
-    return SW_OK;
-}
-
 /* Another run may have emptied the file and begun anew, or have the name now. */
 static sw_status is_another(top *t, bool *another)
 {
@@ -185,8 +163,25 @@ static sw_status follow(top *t)
     bool another = true;
     if (t->report != NULL)
         SW_TRY(is_another(t, &another));
-    if (another)
-        SW_TRY(open_file(t));
+    if (another) {
+        /* In the place of the one that is open, which stays where this fails. */
+        const char *path = t->source.path;
+        struct stat file;
+        report *fresh;
+        profile_lines lines;
+        if (stat(path, &file) == 0 && !S_ISREG(file.st_mode))
+            SW_FAIL(SW_FORMAT, "%s: not a regular file; a profile that is watched must be one",
+                    path);
+        SW_TRY(report_begin(&fresh, &lines, path));
+        if (!top_source_fits(path)) {
+            report_free(fresh);
+            profile_lines_close(&lines);
+            SW_FAIL(SW_FORMAT, "%s: not a stepwell profile", path);
+        }
+        close_file(t);
+        t->report = fresh;
+        t->lines = lines;
+    }
     SW_TRY(sw_file_size(t->lines.file, &t->size));
     SW_TRY(report_more(t->report, &t->lines, &watch));
     if (t->n_head == 0 && t->lines.line > 0)
@@ -303,25 +298,6 @@ static void print_pace(const pace *x)
     printf("median step %s", cli_ns(x->time.median).text);
 }
 
-static void print_line(top *t)
-{
-    const report_seen *seen;
-    const report_plan *plan = highest(t, &seen);
-    const pace x = measure(t);
-    print_step(t, ", ");
-    if (x.steps > 0) {
-        print_pace(&x);
-        printf(", ");
-    }
-    if (plan != NULL)
-        printf("peak %s in %s, ", cli_bytes(profile_peak(seen->phase)).text,
-               report_program_name(plan).text);
-    if (t->process > 0)
-        printf("process %s, ", cli_bytes(t->process).text);
-    print_condition(t);
-    cli_flush();
-}
-
 /* A curve over the whole run. A value that is not finite is drawn as the highest of all. */
 static void print_curve(const char *name, const double *at, size_t n, const char *last)
 {
@@ -362,24 +338,6 @@ static void print_curves(const report *r)
     print_curve("peak", peak, r->moves.n_bins, cli_bytes((size_t)r->moves.high).text);
 }
 
-static void print_totals(const top *t, const report_plan *plan)
-{
-    const report *r = t->report;
-    printf("model %s   arena %s   data %s   total %s\n", cli_bytes(plan->model).text,
-           cli_bytes(plan->arena).text, cli_bytes(plan->data).text,
-           cli_bytes(plan->total).text);
-    if (r->budget_bytes > 0)
-        printf("budget %s, of which %.0f %% are taken\n", cli_bytes(r->budget_bytes).text,
-               100.0 * (double)plan->total / (double)r->budget_bytes);
-    if (t->process > 0)
-        printf("process %s resident   ", cli_bytes(t->process).text);
-    printf("host heap %s", cli_bytes(t->host).text);
-    if (r->warm_runs > 0)
-        printf("   %s allocation%s after warm-up", cli_digits(r->allocations).text,
-               r->allocations == 1 ? "" : "s");
-    printf("\n\n");
-}
-
 static void print_picture(top *t)
 {
     const report_seen *seen;
@@ -404,7 +362,19 @@ static void print_picture(top *t)
     if (plan != NULL) {
         report_print_predicted(&style, r, plan);
         putchar('\n');
-        print_totals(t, plan);
+        printf("model %s   arena %s   data %s   total %s\n", cli_bytes(plan->model).text,
+               cli_bytes(plan->arena).text, cli_bytes(plan->data).text,
+               cli_bytes(plan->total).text);
+        if (r->budget_bytes > 0)
+            printf("budget %s, of which %.0f %% are taken\n", cli_bytes(r->budget_bytes).text,
+                   100.0 * (double)plan->total / (double)r->budget_bytes);
+        if (t->process > 0)
+            printf("process %s resident   ", cli_bytes(t->process).text);
+        printf("host heap %s", cli_bytes(t->host).text);
+        if (r->warm_runs > 0)
+            printf("   %s allocation%s after warm-up", cli_digits(r->allocations).text,
+                   r->allocations == 1 ? "" : "s");
+        printf("\n\n");
         print_curves(r);
     }
     char name[256];
@@ -504,8 +474,23 @@ static sw_status go_round(top *t, int *code)
         else if (drawn) {
             fputs("\033[H\033[J", stdout);
             print_picture(t);
-        } else
-            print_line(t);
+        } else {
+            const report_seen *seen;
+            const report_plan *plan = highest(t, &seen);
+            const pace x = measure(t);
+            print_step(t, ", ");
+            if (x.steps > 0) {
+                print_pace(&x);
+                printf(", ");
+            }
+            if (plan != NULL)
+                printf("peak %s in %s, ", cli_bytes(profile_peak(seen->phase)).text,
+                       report_program_name(plan).text);
+            if (t->process > 0)
+                printf("process %s, ", cli_bytes(t->process).text);
+            print_condition(t);
+            cli_flush();
+        }
         const bool over = t->condition == ENDED || t->condition == DIED;
         if (t->once || ferror(stdout) || (over && (!t->wait || t->source.pid > 0)))
             return SW_OK;
@@ -518,49 +503,43 @@ static sw_status go_round(top *t, int *code)
 
 /* ---- what is watched --------------------------------------------------------------------- */
 
-static int refuse(const char *pid, top_found found)
-{
-    if (found == TOP_NO_PROC)
-        return cli_error(CLI_DAMAGED,
-                         "the system shows no processes here (/proc); give the "
-                         "profile's FILE instead of %s",
-                         pid);
-    if (found == TOP_NO_SUCH)
-        return cli_error(CLI_DAMAGED, "there is no process %s; a file of that name is ./%s",
-                         pid, pid);
-    if (found == TOP_FORBIDDEN)
-        return cli_error(
-            CLI_DAMAGED,
-            "process %s belongs to another user; give the profile's FILE, or run as that user",
-            pid);
-    return cli_error(CLI_DAMAGED,
-                     "process %s writes no profile; start it with stepwell train "
-                     "--profile FILE (with --wait, one that comes later is "
-                     "waited for)",
-                     pid);
-}
-
-/* A process opens its profile when its plans are made: it gets a moment, or with --wait all the
- * time it takes. */
-static int find_process(top *t, long pid)
-{
-    const uint64_t end = cli_clock_ns() + WAIT_NS / 2;
-    for (;;) {
-        const top_found found = top_source_process(&t->source, pid);
-        if (found == TOP_FOUND)
-            return CLI_GO;
-        if (found != TOP_NO_PROFILE || (!t->wait && cli_clock_ns() >= end))
-            return refuse(t->operand, found);
-        if (!rest(cli_clock_ns() + 20000000))
-            return CLI_INTERRUPTED;
-    }
-}
-
 static int find(top *t)
 {
     const char *operand = t->operand;
-    if (!t->file && operand[strspn(operand, "0123456789")] == '\0' && strlen(operand) < 10)
-        return find_process(t, strtol(operand, NULL, 10));
+    if (!t->file && operand[strspn(operand, "0123456789")] == '\0' && strlen(operand) < 10) {
+        /* A process opens its profile when its plans are made: it gets a moment, or with
+         * --wait all the time it takes. */
+        const long pid = strtol(operand, NULL, 10);
+        const uint64_t end = cli_clock_ns() + WAIT_NS / 2;
+        for (;;) {
+            const top_found found = top_source_process(&t->source, pid);
+            if (found == TOP_FOUND)
+                return CLI_GO;
+            if (found != TOP_NO_PROFILE || (!t->wait && cli_clock_ns() >= end)) {
+                if (found == TOP_NO_PROC)
+                    return cli_error(CLI_DAMAGED,
+                                     "the system shows no processes here (/proc); give the "
+                                     "profile's FILE instead of %s",
+                                     t->operand);
+                if (found == TOP_NO_SUCH)
+                    return cli_error(CLI_DAMAGED,
+                                     "there is no process %s; a file of that name is ./%s",
+                                     t->operand, t->operand);
+                if (found == TOP_FORBIDDEN)
+                    return cli_error(CLI_DAMAGED,
+                                     "process %s belongs to another user; give the profile's "
+                                     "FILE, or run as that user",
+                                     t->operand);
+                return cli_error(CLI_DAMAGED,
+                                 "process %s writes no profile; start it with stepwell train "
+                                 "--profile FILE (with --wait, one that comes later is "
+                                 "waited for)",
+                                 t->operand);
+            }
+            if (!rest(cli_clock_ns() + 20000000))
+                return CLI_INTERRUPTED;
+        }
+    }
     if (strlen(operand) >= TOP_PATH)
         return cli_error(CLI_DAMAGED, "%.40s...: the name is too long", operand);
     snprintf(t->source.path, TOP_PATH, "%s", operand);

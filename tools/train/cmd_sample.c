@@ -7,10 +7,137 @@
  * threads. */
 #include "alloc/base/mem.h"
 #include "kernels/rng.h"
+#include "runtime/data/vocabulary.h"
 #include "tools/job/job.h"
-#include "tools/train/sample_tokens.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+/* How tokens write what a text has. */
+typedef enum {
+    SAMPLE_PLAIN,      /* as it is */
+    SAMPLE_BYTE_LEVEL, /* GPT-2's: a character for each byte, U+0120 for a blank */
+    SAMPLE_PIECES      /* SentencePiece's: U+2581 for a blank */
+} sample_style;
+
+typedef struct {
+    swi_vocabulary vocabulary;
+    const char **token; /* n, in the order of their ids */
+    sample_style style;
+} sample_tokens;
+
+/* ---- sample tokens ----------------------------------------------------------------------- */
+
+/* Ids and texts by a vocabulary. A text becomes ids by the longest token at each place. That is
+ * one of the ways to write it in tokens, and not always the way of the tokenizer that made the
+ * training's ids: who needs that gives the ids. */
+
+static const char blank_byte[] = "\xc4\xa0", blank_piece[] = "\xe2\x96\x81";
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static sw_status sample_tokens_open(sample_tokens *t, const char *path)
+{
+    SW_TRY(swi_vocabulary_read(&t->vocabulary, path, 0));
+    SW_TRY(sw_heap_alloc(&t->token, SW_HEAP_FILES, (size_t)t->vocabulary.n * sizeof *t->token));
+    const char *at = t->vocabulary.text;
+    for (int64_t i = 0; i < t->vocabulary.n; i++, at += strlen(at) + 1) {
+        t->token[i] = at;
+        if (begins(at, blank_byte))
+            t->style = SAMPLE_BYTE_LEVEL;
+        else if (begins(at, blank_piece) && t->style == SAMPLE_PLAIN)
+            t->style = SAMPLE_PIECES;
+    }
+    return SW_OK;
+}
+
+/* ---- bytes as characters ----------------------------------------------------------------- */
+
+/* GPT-2's tokens write these bytes as the character of that number, and all others as
+ * characters from 256 on. */
+static bool is_itself(int byte)
+{
+    return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+}
+
+static int character_of(int byte)
+{
+    int others = 0;
+    if (is_itself(byte))
+        return byte;
+    for (int i = 0; i < byte; i++)
+        others += !is_itself(i);
+    return 256 + others;
+}
+
+/* -1 where no byte is written so. */
+static int byte_of(int character)
+{
+    for (int i = 0; i < 256; i++)
+        if (character_of(i) == character)
+            return i;
+    return -1;
+}
+
+/* How a byte of a text stands in tokens; ended by a zero. */
+static void write_byte(sample_style style, int byte, char to[4])
+{
+    const int c = style == SAMPLE_BYTE_LEVEL ? character_of(byte) : 0;
+    if (style == SAMPLE_PIECES && byte == ' ')
+        memcpy(to, blank_piece, sizeof blank_piece);
+    else if (c < 0x80)
+        snprintf(to, 4, "%c", byte);
+    else
+        snprintf(to, 4, "%c%c", 0xc0 | c >> 6, 0x80 | (c & 0x3f));
+}
+
+/* ---- from texts -------------------------------------------------------------------------- */
+
+/* How many bytes of `text` the token is the writing of; 0: it does not go on so. */
+static size_t matches(sample_style style, const char *text, const char *token)
+{
+    size_t n = 0;
+    while (*token != '\0' && text[n] != '\0') {
+        char as[4];
+        write_byte(style, (unsigned char)text[n], as);
+        if (!begins(token, as))
+            return 0;
+        token += strlen(as);
+        n++;
+    }
+    return *token == '\0' ? n : 0;
+}
+
+/* Call `take` with the ids of a text: at each place the longest token that the text goes on
+ * with. SW_INVALID where there is none. */
+static sw_status sample_tokens_encode(const sample_tokens *t, const char *text,
+                                      void (*take)(void *context, int id), void *context)
+{
+    for (const char *at = text; *at != '\0';) {
+        size_t longest = 0;
+        int id = 0;
+        for (int64_t i = 0; i < t->vocabulary.n; i++) {
+            const size_t n = matches(t->style, at, t->token[i]);
+            if (n > longest) {
+                longest = n;
+                id = (int)i;
+            }
+        }
+        if (longest == 0)
+            SW_FAIL(SW_INVALID, "no token of the vocabulary begins as byte %zu of the prompt",
+                    (size_t)(at - text) + 1);
+        take(context, id);
+        at += longest;
+    }
+    return SW_OK;
+}
+
+/* ---- to texts ---------------------------------------------------------------------------- */
+
+/* ---- cmd sample -------------------------------------------------------------------------- */
 
 enum { BYTES = 256 }; /* ids that stand for a byte; of a text no others are drawn */
 
@@ -79,22 +206,6 @@ static void rise(sampler *s, const float *scores, int32_t i)
     s->best[at] = i;
 }
 
-/* Shares 1 of those that may be drawn, and 0 of the others. */
-static void choose(sampler *s, const float *scores)
-{
-    const int64_t k = s->opts->top_k;
-    s->n_best = 0;
-    for (int32_t i = 0; i < s->ids; i++) {
-        s->share[i] = k == 0 ? 1.0 : 0.0;
-        if (k > 0 && s->n_best < k)
-            rise(s, scores, i);
-        else if (k > 0 && above(scores, i, s->best[0]))
-            sink(s, scores, i);
-    }
-    for (int64_t i = 0; i < s->n_best; i++)
-        s->share[s->best[i]] = 1.0;
-}
-
 /* An id by its scores; `u` in [0, 1). -1 where they are no numbers. */
 static int draw(sampler *s, const float *scores, double u)
 {
@@ -105,7 +216,18 @@ static int draw(sampler *s, const float *scores, double u)
         best = scores[i] > scores[best] ? i : best;
     if (o->temperature == 0.0)
         return scores[best] == scores[best] ? best : -1;
-    choose(s, scores);
+    /* Shares 1 of those that may be drawn, and 0 of the others. */
+    const int64_t k = s->opts->top_k;
+    s->n_best = 0;
+    for (int32_t j = 0; j < s->ids; j++) {
+        s->share[j] = k == 0 ? 1.0 : 0.0;
+        if (k > 0 && s->n_best < k)
+            rise(s, scores, j);
+        else if (k > 0 && above(scores, j, s->best[0]))
+            sink(s, scores, j);
+    }
+    for (int64_t j = 0; j < s->n_best; j++)
+        s->share[s->best[j]] = 1.0;
     for (int i = 0; i < s->ids; i++) {
         const double less = ((double)scores[i] - (double)scores[best]) / o->temperature;
         s->share[i] = s->share[i] > 0.0 ? exp(less) : 0.0;
@@ -182,8 +304,14 @@ static void take(void *sampler_, int id)
     append(sampler_, id);
 }
 
-static int take_prompt(sampler *s)
+static int prepare(sampler *s)
 {
+    sw_status status = open_model(s);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    status = cli_saved(sw_model_load(s->model, s->opts->load));
+    if (status != SW_OK)
+        return cli_library_error(status, true);
     const sample_opts *o = s->opts;
     for (int i = 0; i < o->prompt_ids.n; i++)
         append(s, (int)o->prompt_ids.at[i]);
@@ -200,25 +328,34 @@ static int take_prompt(sampler *s)
     return cli_error(CLI_USAGE, "--prompt: %s: --prompt-ids gives ids", sw_last_error());
 }
 
-static int prepare(sampler *s)
-{
-    sw_status status = open_model(s);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
-    status = cli_saved(sw_model_load(s->model, s->opts->load));
-    if (status != SW_OK)
-        return cli_library_error(status, true);
-    return take_prompt(s);
-}
-
 /* An id, as it is written: a byte, the token's text, or a number. */
 static void put_id(sampler *s, int id)
 {
     if (!s->by_token)
         putchar(id);
-    else if (s->tokens.token != NULL)
-        sample_tokens_write(&s->tokens, id, stdout);
-    else
+    else if (s->tokens.token != NULL) {
+        /* The text of an id; nothing of one that has none. */
+        FILE *to = stdout;
+        const char *at = id < s->tokens.vocabulary.n ? s->tokens.token[id] : "";
+        while (*at != '\0') {
+            int c = (unsigned char)*at, n = 1;
+            if ((c & 0xe0) == 0xc0 && (at[1] & 0xc0) == 0x80) {
+                c = (c & 0x1f) << 6 | (at[1] & 0x3f);
+                n = 2;
+            }
+            const bool character = s->tokens.style == SAMPLE_BYTE_LEVEL && (c < 0x80 || n == 2);
+            const int byte = character ? byte_of(c) : -1;
+            if (byte >= 0) {
+                putc(byte, to);
+                at += n;
+            } else if (s->tokens.style == SAMPLE_PIECES && begins(at, blank_piece)) {
+                putc(' ', to);
+                at += strlen(blank_piece);
+            } else {
+                putc(*at++, to);
+            }
+        }
+    } else
         printf("%s%d", s->begun ? " " : "", id);
     s->begun = true;
 }
@@ -245,21 +382,6 @@ static int write_text(sampler *s)
         cli_note("%lld %s in %.2f s: %.0f per second", (long long)n,
                  s->by_token ? "tokens" : "bytes", seconds, (double)n / seconds);
     return status;
-}
-
-static void close_all(sampler *s)
-{
-    sw_model_destroy(s->model);
-    sw_exec_destroy(s->exec);
-    sample_tokens_close(&s->tokens);
-    if (s->share != NULL)
-        sw_heap_free(s->share, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->share);
-    if (s->best != NULL)
-        sw_heap_free(s->best, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->best);
-    if (s->window != NULL)
-        sw_heap_free(s->window, SW_HEAP_RECORDS, (size_t)s->shape.context * sizeof *s->window);
-    if (s->net != NULL)
-        sw_heap_free(s->net, SW_HEAP_RECORDS, gpt_net_bytes(s->shape.layers));
 }
 
 /* ---- options ----------------------------------------------------------------------------- */
@@ -443,6 +565,21 @@ int tool_sample(int argc, char **argv)
             put_id(&s, (int)opts.prompt_ids.at[i]);
         status = write_text(&s);
     }
-    close_all(&s);
+    sw_model_destroy(s.model);
+    sw_exec_destroy(s.exec);
+    /* all zero is fine */
+    if (s.tokens.token != NULL)
+        sw_heap_free(s.tokens.token, SW_HEAP_FILES,
+                     (size_t)s.tokens.vocabulary.n * sizeof *s.tokens.token);
+    swi_vocabulary_free(&s.tokens.vocabulary);
+    s.tokens.token = NULL;
+    if (s.share != NULL)
+        sw_heap_free(s.share, SW_HEAP_RECORDS, (size_t)s.ids * sizeof *s.share);
+    if (s.best != NULL)
+        sw_heap_free(s.best, SW_HEAP_RECORDS, (size_t)s.ids * sizeof *s.best);
+    if (s.window != NULL)
+        sw_heap_free(s.window, SW_HEAP_RECORDS, (size_t)s.shape.context * sizeof *s.window);
+    if (s.net != NULL)
+        sw_heap_free(s.net, SW_HEAP_RECORDS, gpt_net_bytes(s.shape.layers));
     return status;
 }

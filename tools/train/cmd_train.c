@@ -6,9 +6,194 @@
  * nothing else can be, or to say what did not fit the memory. Then the loop only runs. */
 #include "profiler/record/prof_heap.h"
 #include "runtime/observe/observe.h"
+#include "tools/job/optimizer.h"
 #include "tools/job/summary.h"
+#include "tools/plan/plan.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
+#include <string.h>
+
+static void train_record_refusal(train *t);
+
+/* ---- train opts -------------------------------------------------------------------------- */
+
+/* The command line of `stepwell train`. */
+
+static const char notes[] =
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
+    "the memory, 5 no such device, 130 interrupted. Ctrl-C stops after the current step, a "
+    "second one at once. No file is touched before the first step, except that a run that does "
+    "not fit the memory leaves a profile that says why. If a file of metrics or best "
+    "parameters cannot be written, training continues, and the run fails at its end. Witnesses "
+    "are not part of --memory-budget: while they watch a program they take up to "
+    "three times its immediate_bytes and model_bytes (stepwell plan --json) on top.\n"
+    "With --json standard output has one object when training ran to its end or was "
+    "interrupted, and nothing when it was refused or failed. Its keys: model, device, data, "
+    "batch (that runs), batch_asked (where the data have fewer samples than that), steps "
+    "(updates), epochs, seed, threads, method, optimizer and update (null with "
+    "mezo "
+    "and lozo), eps, zo_rank, zo_window, record and record_bytes (null where they say "
+    "nothing), "
+    "replayed (the file, or null), keep_gradients, "
+    "accumulate, augment (null without), final_loss, epoch_loss and epoch_accuracy (averages "
+    "over the steps of the "
+    "last "
+    "epoch; null where they are not known), diverged, skipped (updates; of mezo and lozo steps "
+    "whose losses "
+    "were not finite); validation_loss and, where classes "
+    "are learned, "
+    "test_accuracy, of the last parameters, null when they were not validated; validations, "
+    "best_step, best_validation_loss, best_accuracy, stopped_early; resumed_from_step (null: "
+    "the run began), checkpoint (null without --checkpoint: path, every_steps or every_ns, "
+    "copy_bytes, saved and failed, counts of this process, and of the last save last_step, "
+    "file_bytes, last_copy_ns, last_write_ns); predicted and measured, "
+    "for "
+    "each phase its peak_bytes and end_bytes, measured_by, predicted_peak_bytes, "
+    "measured_peak_bytes, model_bytes, arena_bytes, data_bytes, checkpoint_bytes (of the copy, "
+    "0 where none is counted), total_bytes, "
+    "lower_bound_bytes, launches (of each step on a device; null on the CPU), rebuilt_ops, "
+    "recompute, roles, layers, allocations_after_warmup, "
+    "min_step_ns, median_step_ns, p99_step_ns, max_step_ns, wall_ns, device_memory (of a card: "
+    "what its driver says and what is ours; null for the CPU), programs.\n"
+    "With --summary there is summary too, a list of layers: layer, op, output, parameters, "
+    "parameter_bytes, saved_bytes, operations (of the forward part), backward_operations (all "
+    "else).\n"
+    "With --process there are process (null where the system does not say) and limit_unknown "
+    "(why a limit of the control groups could not be read; null: all were).\n"
+    "With --find-lr there is find_lr too: from, to, steps, stopped_early, suggested (null: the "
+    "loss never fell; else steepest), steepest (the rate where the smoothed loss falls "
+    "fastest), "
+    "tenth_of_lowest (of the rate with the lowest), lowest_rate, lowest_loss and points (rate, "
+    "loss, smoothed).\n"
+    "On a device a step's figures are read when the next one has begun. A figure that is "
+    "measured there "
+    "is "
+    "of the first run of each program, which goes op by op: later ones are replays of it.\n"
+    "A row of --metrics has kind (train, validation, or epoch: averages over the steps of the "
+    "epoch), step, epoch (from 1), loss, accuracy "
+    "(of classes), rate (of a step) and ms (none of an epoch), and is in the file as soon as "
+    "it "
+    "is known. On a "
+    "device the last step before a validation has no ms: it began before the step before it "
+    "was over. A file for TensorBoard has the same as scalars, and beside them the bytes "
+    "of each "
+    "step: the peak of each phase and of the step, and what lives at its end.";
+
+static const char *const method_words[] = {"backprop", "mezo", "lozo", NULL};
+
+static const char *schedule_help(void)
+{
+    static char text[500];
+    snprintf(text, sizeof text, "of the learning rate: %s", tool_schedule_list());
+    return text;
+}
+
+static int train_table(train_opts *o, cli_option *table)
+{
+    job_opts *j = &o->job;
+    const cli_option options[] = {
+#define TRAIN_ROW(field, name, value, kind, ...) {name, value, kind, &o->field, __VA_ARGS__},
+#include "tools/train/train_options.def"
+    };
+    j->lr_gamma = j->lr_floor = o->min_delta = o->eps = -1.0; /* not given */
+    o->lr_from = o->lr_to = -1.0;
+    const int n = job_options(j, table, 0, true);
+    memcpy(table + n, options, sizeof options);
+    return n + (int)(sizeof options / sizeof *options);
+}
+
+static bool is_stream(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+/* Options of training alone: its files and its schedule. */
+static int check(train_opts *o)
+{
+    job_opts *j = &o->job;
+    const unsigned takes = tool_schedule_takes(j->schedule);
+    if (o->witness && j->immediate)
+        return cli_error(CLI_USAGE,
+                         "--witness and --immediate exclude each other: without a plan there "
+                         "is nothing to witness");
+    if (o->witness && job_on_device(j))
+        return cli_error(CLI_USAGE,
+                         "--witness and --device %s exclude each other: witnesses look at "
+                         "bytes that only the CPU's programs touch",
+                         j->device);
+    if (is_stream(o->profile) || is_stream(o->save) || is_stream(o->best) ||
+        is_stream(o->heap_profile))
+        return cli_error(CLI_USAGE, "%s must be a file: standard output has the result",
+                         is_stream(o->profile) ? "--profile"
+                         : is_stream(o->save)  ? "--save-params"
+                         : is_stream(o->best)  ? "--save-best"
+                                               : "--heap-profile");
+    int named = job_check_params_name("--save-params", o->save);
+    if (named == CLI_GO)
+        named = job_check_params_name("--save-best", o->best);
+    if (named != CLI_GO)
+        return named;
+    const int find = train_find_check(o);
+    if (find != CLI_GO)
+        return find;
+    const int zeroth = train_zeroth_check(o);
+    if (zeroth != CLI_GO)
+        return zeroth;
+    const int metrics = train_metrics_check(o->metrics);
+    if (metrics != CLI_GO)
+        return metrics;
+    const int checkpoint = train_checkpoint_check(o);
+    if (checkpoint != CLI_GO)
+        return checkpoint;
+    if (o->summary && o->members > 0)
+        return cli_error(CLI_USAGE, "--summary and --members exclude each other: stepwell plan "
+                                    "--summary shows the layers of one");
+    o->min_delta = o->min_delta < 0.0 ? 0.0 : o->min_delta;
+    if (j->exec.op_clocks && j->immediate)
+        return cli_error(CLI_USAGE, "--op-clocks has no effect with --immediate");
+    if ((takes & TOOL_LR_CUTS) == 0 && (j->lr_every > 0 || j->lr_gamma >= 0.0))
+        return cli_error(CLI_USAGE, "%s has no effect without --schedule %s",
+                         j->lr_every > 0 ? "--lr-every" : "--lr-gamma",
+                         tool_schedule_takers(TOOL_LR_CUTS));
+    if ((takes & TOOL_LR_FLOOR) == 0 && j->lr_floor >= 0.0)
+        return cli_error(CLI_USAGE, "--lr-floor has no effect with --schedule %s", j->schedule);
+    if (j->lr_floor > 0.0 && j->lr >= 0.0 && j->lr_floor > j->lr)
+        return cli_error(CLI_USAGE, "--lr-floor %g is above --lr %g", j->lr_floor, j->lr);
+    j->lr_floor = j->lr_floor < 0.0 ? 0.0 : j->lr_floor;
+    if (j->lr_gamma < 0.0)
+        j->lr_gamma = 0.1;
+    return CLI_GO;
+}
+
+/* Options: CLI_GO or an exit status. Sets opts, command and the batch. */
+static int train_parse(train *t, int argc, char **argv)
+{
+    static cli_option table[TRAIN_OPTIONS_MAX];
+    const cli_command command = {
+        .name = "train",
+        .usage = "[options]",
+        .about =
+            "Train a network from planned memory and say what every phase of a step needed.",
+        .options = table,
+        .n_options = train_table(&t->opts, table),
+        .notes = notes,
+    };
+    const int parsed = cli_parse(&command, argc, argv);
+    if (parsed != CLI_GO)
+        return parsed;
+    t->opts.job.shares = t->opts.json;
+    t->job.opts = &t->opts.job;
+    t->job.batch = t->opts.job.batch.at[0];
+    t->options = table;
+    t->n_options = command.n_options;
+    cli_command_line(t->command, sizeof t->command, argc, argv);
+    int status = check(&t->opts);
+    if (status == CLI_GO)
+        status = job_check(&t->opts.job);
+    return status == CLI_GO ? train_check_files(&t->opts) : status;
+}
+
+/* ---- cmd train --------------------------------------------------------------------------- */
 
 /* ---- before and after -------------------------------------------------------------------- */
 
@@ -60,19 +245,16 @@ static sw_status make_ready(train *t)
     return sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed);
 }
 
-static sw_profile_opts profile_opts(const train *t)
+/* The profile of --profile, without an exec. */
+static sw_status train_create_profile(train *t)
 {
-    return SW_OPTS(sw_profile_opts, .path = t->opts.profile, .model = t->opts.job.model,
-                   .device = t->opts.job.device, .batch = job_batch(&t->job),
-                   .seed = (uint64_t)t->opts.job.seed, .command = t->command,
-                   .data = t->opts.job.data, .events = t->opts.profile_events,
-                   .every = (uint64_t)t->opts.profile_every, .steps = t->total_steps,
-                   .budget_bytes = t->opts.job.budget_bytes, .normalise = t->job.normal.text);
-}
-
-sw_status train_create_profile(train *t)
-{
-    const sw_profile_opts opts = profile_opts(t);
+    const sw_profile_opts opts =
+        SW_OPTS(sw_profile_opts, .path = t->opts.profile, .model = t->opts.job.model,
+                .device = t->opts.job.device, .batch = job_batch(&t->job),
+                .seed = (uint64_t)t->opts.job.seed, .command = t->command,
+                .data = t->opts.job.data, .events = t->opts.profile_events,
+                .every = (uint64_t)t->opts.profile_every, .steps = t->total_steps,
+                .budget_bytes = t->opts.job.budget_bytes, .normalise = t->job.normal.text);
     return sw_profile_create(&t->profile, &opts);
 }
 
@@ -144,33 +326,6 @@ static int prepare(train *t)
     return opened == SW_OK ? CLI_GO : cli_library_error(opened, false);
 }
 
-/* Too many gradients in a row that are no numbers (SW_INVALID) leave the model as it was before
- * them: what was trained until then is saved all the same. */
-static int end_of_failed(train *t, sw_status trained)
-{
-    const int status = cli_library_error(trained, t->opts.replay != NULL);
-    if (trained == SW_INVALID && t->opts.save != NULL && t->now.step > 0 &&
-        cli_saved(sw_model_save(t->job.net.model, t->opts.save)) == SW_OK)
-        cli_note("the parameters of step %" PRIu64 " are in %s", t->now.step, t->opts.save);
-    return status;
-}
-
-/* The best parameters that are lost fail the run, be it by a fault before the checkpoint
- * that it went on from. It is said here unless it was said when it happened. Rows of --metrics
- * that a run before lost were said when this one went on. */
-static void say_lost(train *t)
-{
-    int failed = CLI_DONE;
-    if (t->opts.best != NULL && t->now.best_lost)
-        failed = t->best_told ? CLI_FAILED
-                              : cli_error(CLI_FAILED,
-                                          "the best parameters, those of step %" PRIu64
-                                          ", could not be saved in %s",
-                                          t->now.best_step, t->opts.best);
-    if (t->trouble == CLI_DONE)
-        t->trouble = failed;
-}
-
 /* Before the first step; in JSON it stands with the result. */
 static int show_summary(train *t)
 {
@@ -195,8 +350,15 @@ static int train_and_report(train *t)
     sw_checkpoint_destroy(t->job.checkpoint); /* it syncs the metrics */
     t->job.checkpoint = NULL;
     train_metrics_close(t);
-    if (trained != SW_OK)
-        return end_of_failed(t, trained);
+    if (trained != SW_OK) {
+        /* Too many gradients in a row that are no numbers (SW_INVALID) leave the model as it
+         * was before them: what was trained until then is saved all the same. */
+        const int status = cli_library_error(trained, t->opts.replay != NULL);
+        if (trained == SW_INVALID && t->opts.save != NULL && t->now.step > 0 &&
+            cli_saved(sw_model_save(t->job.net.model, t->opts.save)) == SW_OK)
+            cli_note("the parameters of step %" PRIu64 " are in %s", t->now.step, t->opts.save);
+        return status;
+    }
     if (t->zo != NULL)
         t->skipped = sw_zo_not_finite(t->zo);
     const sw_status counted =
@@ -236,7 +398,18 @@ static int train_and_report(train *t)
         cli_note("stopped at step %" PRIu64 ": no validation has been better for %" PRId64
                  " in a row",
                  t->now.step, t->now.waited);
-    say_lost(t);
+    /* The best parameters that are lost fail the run, be it by a fault before the checkpoint
+     * that it went on from. It is said here unless it was said when it happened. Rows of
+     * --metrics that a run before lost were said when this one went on. */
+    int failed = CLI_DONE;
+    if (t->opts.best != NULL && t->now.best_lost)
+        failed = t->best_told ? CLI_FAILED
+                              : cli_error(CLI_FAILED,
+                                          "the best parameters, those of step %" PRIu64
+                                          ", could not be saved in %s",
+                                          t->now.best_step, t->opts.best);
+    if (t->trouble == CLI_DONE)
+        t->trouble = failed;
     int status = cli_interrupted() && !t->saving.lost ? CLI_INTERRUPTED : t->trouble;
     if (status == CLI_DONE)
         status = train_check_witness(t);
@@ -290,4 +463,72 @@ int tool_train(int argc, char **argv)
     else if (status == CLI_NO_FIT)
         train_record_refusal(&t);
     return close_all(&t, status);
+}
+
+/* ---- train refused ----------------------------------------------------------------------- */
+
+/* A training that was refused for memory before its first step, with --profile: the file has
+ * who would have held what, and the largest batch that fits, as far as a moment's search tells.
+ * The refusal has been printed; nothing here prints, and what fails here changes nothing. */
+
+#define SEARCHED_OPS 1000 /* a search plans some fifty batches: two seconds for so many ops */
+
+/* The plans once more, now with a profile: the library writes the one that it refuses. */
+static bool refused_again(train *t)
+{
+    for (int i = 0; i < JOB_PROGRAMS; i++)
+        if (t->job.program[i].batch > 0) {
+            const sw_status status = job_plan(&t->job, (job_which)i);
+            if (status != SW_OK)
+                return status == SW_NOMEM;
+        }
+    return false;
+}
+
+/* Whatever else did not fit: the machine, the loaders beside the plans, or before there were
+ * plans at all. */
+static void record_other(train *t, const char *message)
+{
+    const job *j = &t->job;
+    size_t limit = t->opts.job.budget_bytes;
+    const bool budget = limit > 0 && job_total_bytes(j) > limit;
+    const job_program *p = job_main(j);
+    if (!budget)
+        limit = machine_memory("", &t->job.machine) == SW_OK ? j->machine.bytes : 0;
+    if (j->exec != NULL && p->plan.total_bytes > 0) {
+        const sw_run_args args = job_args(&t->job, (job_which)(p - j->program), p->inputs, 0);
+        swi_profile_refused(j->exec, &args, budget ? "budget" : "machine", limit, message);
+        return;
+    }
+    const sw_prof_denied denied = {.program = SW_PROF_NONE,
+                                   .batch = job_batch(j),
+                                   .run = "train",
+                                   .limited_by = "memory",
+                                   .message = message};
+    sw_prof_denied_record(t->profile, &denied);
+}
+
+/* After a refusal for memory before the first step; see train_refused.c. */
+static void train_record_refusal(train *t)
+{
+    if (t->opts.profile == NULL || t->profile != NULL)
+        return;
+    if (train_create_profile(t) != SW_OK)
+        return;
+    const bool again = t->job.exec != NULL &&
+                       sw_exec_set_profile(t->job.exec, t->profile) == SW_OK &&
+                       refused_again(t);
+    if (!again)
+        record_other(t, cli_last_line());
+    const size_t budget = t->opts.job.budget_bytes;
+    if (t->job.exec != NULL && budget > 0 && job_main(&t->job)->plan.n_ops <= SEARCHED_OPS) {
+        job_opts opts = t->opts.job;
+        opts.budget_bytes = 0; /* without one nothing is run again: what then fits does */
+        job look = {
+            .opts = &opts, .batch = t->job.batch, .train = t->job.train, .test = t->job.test};
+        plan_found found;
+        if (plan_fit_search(&look, budget, &found) == SW_OK)
+            sw_prof_fits_record(t->profile, found.batch, found.total_bytes, budget);
+        job_close(&look);
+    }
 }

@@ -145,8 +145,6 @@ typedef struct {
     int trouble; /* CLI_DONE, or how a file that could not be written fails the run */
 } train;
 
-/* Options: CLI_GO or an exit status. Sets opts, command and the batch. */
-int train_parse(train *t, int argc, char **argv);
 /* CLI_GO, or CLI_USAGE when a file that is written is another that is written or read. */
 int train_check_files(const train_opts *opts);
 /* The same for `path`, which is written as `option` says, against the files of --data and
@@ -162,7 +160,7 @@ int train_check_file(const char *option, const char *path, bool replaced);
 int train_check_regular(const char *option, const char *path);
 /* Whether what is trained has classes, and so an accuracy. */
 bool train_has_classes(const train *t);
-/* With --members: all of it (tools/population/pop_train.c). The exit status. */
+/* With --members: all of it (tools/population/pop_turn.c). The exit status. */
 int pop_train(const train *t);
 /* All epochs, as far as they go. */
 SW_MUST_USE sw_status train_all(train *t);
@@ -174,16 +172,10 @@ SW_MUST_USE sw_status train_catch_up(train *t);
 int train_zeroth_check(train_opts *opts);
 /* The trainer, once the model is there. */
 SW_MUST_USE sw_status train_zeroth_open(train *t);
-/* In the place of sw_run for a batch of training. */
-SW_MUST_USE sw_status train_zeroth_step(train *t, const sw_run_args *args);
 /* --record, where it was asked for and a step was made. */
 SW_MUST_USE sw_status train_zeroth_save(train *t);
 /* --replay, in the place of train_all. */
 SW_MUST_USE sw_status train_replay(train *t);
-/* The rates of all steps. */
-sw_schedule train_schedule(const train *t);
-/* One validation, and what is said of it. */
-SW_MUST_USE sw_status train_validate(train *t);
 
 /* --checkpoint and --resume. CLI_GO, or CLI_USAGE. */
 int train_checkpoint_check(const train_opts *opts);
@@ -243,10 +235,6 @@ SW_MUST_USE sw_status train_keep_profile(const char *path, uint64_t step, char *
 
 /* CLI_FAILED, with a message, when a witness disagrees with the plan. */
 int train_check_witness(const train *t);
-/* The profile of --profile, without an exec. */
-SW_MUST_USE sw_status train_create_profile(train *t);
-/* After a refusal for memory before the first step; see train_refused.c. */
-void train_record_refusal(train *t);
 /* With --process: read the process into t->process and the profile, or say why it could not be.
  */
 void train_read_process(train *t);

@@ -1,38 +1,207 @@
 /* The loop of `stepwell train`: micro-batches, steps, validations, epochs. A step is an update;
  * with --accumulate it takes several micro-batches, the last of an epoch fewer. On a device the
  * metrics of a run are read when the next one has begun, and a step is reported then. */
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- train events ------------------------------------------------------------------------ */
+
+/* --metrics DIR/events.out.tfevents.NAME: rows as events of TensorBoard. An event of a step has
+ * its bytes too: of each phase that ran the peak, and what lives at the end of the last one.
+ *
+ * A run that goes on writes the same events again, which are as long as they were: TensorBoard,
+ * which may have read further than the checkpoint, goes on reading where a record begins. */
+
+bool train_events_is(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    return strncmp(name, SW_TFEVENTS_NAME, sizeof SW_TFEVENTS_NAME - 1) == 0;
+}
+
+static double wall_s(void)
+{
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void train_events_head(train *t)
+{
+    sw_tfevents_init(&t->events);
+    sw_tfevents_version(&t->events, wall_s());
+}
+
+void train_events_row(train *t, const train_row *row)
+{
+    static const struct {
+        const char *loss, *accuracy, *ms;
+    } tags[] = {[TRAIN_LINE_STEP] = {"loss/train", "accuracy/train", "time/step_ms"},
+                [TRAIN_LINE_VALIDATION] = {"loss/validation", "accuracy/validation",
+                                           "time/validation_ms"},
+                [TRAIN_LINE_EPOCH] = {"loss/epoch", "accuracy/epoch", "time/epoch_ms"}};
+    sw_tfevents *e = &t->events;
+    sw_tfevents_begin(e, wall_s(), row->step);
+    sw_tfevents_scalar(e, tags[row->kind].loss, row->score.loss);
+    if (train_has_classes(t))
+        sw_tfevents_scalar(e, tags[row->kind].accuracy,
+                           (double)row->score.right / (double)row->score.rows);
+    if (row->kind == TRAIN_LINE_STEP)
+        sw_tfevents_scalar(e, "rate", row->rate);
+    if (row->ns > 0)
+        sw_tfevents_scalar(e, tags[row->kind].ms, (double)row->ns * 1e-6);
+    if (row->bytes != NULL) {
+        size_t live = 0;
+        for (int i = 0; i < SW_PHASES; i++) {
+            char tag[64];
+            if (row->bytes->phase[i].peak_bytes == 0)
+                continue;
+            live = row->bytes->phase[i].end_bytes;
+            snprintf(tag, sizeof tag, "memory/%s_peak_bytes", sw_phase_name((sw_phase)i));
+            sw_tfevents_scalar(e, tag, (double)row->bytes->phase[i].peak_bytes);
+        }
+        sw_tfevents_scalar(e, "memory/live_bytes", (double)live);
+        sw_tfevents_scalar(e, "memory/peak_bytes", (double)row->bytes->peak_bytes);
+    }
+    sw_tfevents_end(e);
+}
+
+/* From record to record: their lengths have checks. */
+sw_status train_events_end(sw_file *file, uint64_t bytes, uint64_t *end)
+{
+    sw_tfevents e;
+    uint64_t at = 0;
+    sw_tfevents_init(&e);
+    while (at < bytes) {
+        unsigned char front[SW_TFEVENTS_FRONT];
+        size_t got;
+        SW_TRY(sw_file_seek(file, at));
+        SW_TRY(sw_file_read(file, front, sizeof front, &got));
+        const uint64_t n = got == sizeof front ? sw_tfevents_length(&e, front) : 0;
+        if (n == 0 || n > bytes - at)
+            break;
+        at += n;
+    }
+    *end = at;
+    return SW_OK;
+}
+
+/* ---- train process ----------------------------------------------------------------------- */
+
+/* `stepwell train --process`: the memory of the process, after the last step and before
+ * anything is given back, against what the plans say will have been touched. */
+
+/* Pages of the step arena that a storage of some plan lies in. */
+typedef struct {
+    unsigned char *marked; /* n flags */
+    size_t n, page;
+} pages;
+
+static void mark(void *to, const sw_plan_storage *s)
+{
+    pages *p = to;
+    if (s->input || s->bytes == 0)
+        return;
+    const size_t last = (s->offset + s->bytes - 1) / p->page;
+    for (size_t i = s->offset / p->page; i <= last && i < p->n; i++)
+        p->marked[i] = 1;
+}
+
+static sw_status mark_programs(train *t, pages *p)
+{
+    const sw_plan_visitor visitor = SW_OPTS(sw_plan_visitor, .to = p, .storage = mark);
+    for (int i = 0; i < JOB_PROGRAMS; i++) {
+        if (t->measured[i].runs == 0)
+            continue;
+        const sw_run_args args =
+            job_args(&t->job, (job_which)i, t->job.program[i].inputs, t->now.step);
+        SW_TRY(sw_plan_visit(t->job.exec, &args, &visitor));
+    }
+    return SW_OK;
+}
+
+/* The highest step arena of what has run. */
+static size_t height(const train *t)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < JOB_PROGRAMS; i++)
+        if (t->measured[i].runs > 0 && t->job.program[i].plan.arena_bytes > bytes)
+            bytes = t->job.program[i].plan.arena_bytes;
+    return bytes;
+}
+
+/* Whole pages that the runs so far must have touched. A bump has no holes; a plan may have some
+ * that are larger than a page. */
+static sw_status predict_step(train *t, size_t *bytes)
+{
+    pages p = {.page = sw_page_bytes()};
+    p.n = (height(t) + p.page - 1) / p.page;
+    *bytes = p.n * p.page;
+    if (t->opts.job.immediate || p.n == 0)
+        return SW_OK;
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, p.n));
+    p.marked = block;
+    const sw_status status = mark_programs(t, &p);
+    size_t n = 0;
+    for (size_t i = 0; i < p.n; i++)
+        n += p.marked[i];
+    *bytes = n * p.page;
+    sw_heap_free(block, SW_HEAP_PROFILE, p.n);
+    return status;
+}
+
+static size_t whole_pages(size_t bytes)
+{
+    size_t rounded = bytes;
+    (void)sw_size_align(bytes, sw_page_bytes(), &rounded);
+    return rounded;
+}
+
+static sw_status read_process(train *t, sw_process *process)
+{
+    size_t step = 0;
+    SW_TRY(predict_step(t, &step));
+    SW_TRY(sw_process_read(process));
+    sw_process_predict(process, "step", step);
+    sw_process_predict(process, t->opts.job.model,
+                       whole_pages(job_main(&t->job)->plan.model_bytes));
+    sw_process_predict(process, "loader",
+                       whole_pages(sw_loader_bytes(t->train_loader)) +
+                           whole_pages(sw_loader_bytes(t->test_loader)));
+    return SW_OK;
+}
+
+void train_read_process(train *t)
+{
+    void *block = NULL;
+    if (!t->opts.process)
+        return;
+    sw_status status = sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *t->process);
+    if (status == SW_OK)
+        status = read_process(t, block);
+    if (status != SW_OK) {
+        cli_note("the memory of the process could not be read: %s", sw_last_error());
+        sw_heap_free(block, SW_HEAP_PROFILE, sizeof *t->process);
+        return;
+    }
+    t->process = block;
+    if (t->profile != NULL)
+        sw_prof_process_record(t->profile, t->process);
+}
+
+void train_free_process(train *t)
+{
+    sw_heap_free(t->process, SW_HEAP_PROFILE, sizeof *t->process);
+}
+
+/* ---- train loop -------------------------------------------------------------------------- */
 
 /* ---- one run ----------------------------------------------------------------------------- */
-
-static void keep_highest(train_measured *m, const sw_run_info *info)
-{
-    for (int i = 0; i < SW_PHASES; i++) {
-        if (info->phase[i].peak_bytes > m->phase[i].peak_bytes)
-            m->phase[i].peak_bytes = info->phase[i].peak_bytes;
-        m->phase[i].end_bytes = info->phase[i].end_bytes;
-    }
-    if (info->peak_bytes > m->peak_bytes)
-        m->peak_bytes = info->peak_bytes;
-    if (info->bump_bytes > m->bump_bytes)
-        m->bump_bytes = info->bump_bytes;
-}
-
-/* A replay on a device is as the first run was. */
-static void add_bytes(train_bytes *to, const sw_run_info *info, const train_measured *m)
-{
-    const sw_phase_info *phase = info->replayed ? m->phase : info->phase;
-    const size_t peak = info->replayed ? m->peak_bytes : info->peak_bytes;
-    for (int i = 0; i < SW_PHASES; i++) {
-        if (phase[i].peak_bytes > to->phase[i].peak_bytes)
-            to->phase[i].peak_bytes = phase[i].peak_bytes;
-        to->phase[i].end_bytes = phase[i].end_bytes;
-    }
-    if (peak > to->peak_bytes)
-        to->peak_bytes = peak;
-}
 
 /* By roles and layers a program's runs are all alike. */
 static sw_status keep_shares(train *t, train_measured *m)
@@ -49,9 +218,42 @@ static void look_at_loss(train *t, double loss, uint64_t step)
         t->now.diverged = step;
 }
 
-/* Weighted by its rows, so that a smaller batch counts as what it is. */
-static sw_status add_metrics(train *t, int ago, const train_flight *f)
+/* Read the results of the run of `ago` runs ago. A replay on a device is as planned. */
+static sw_status read_run(train *t, int ago, const train_flight *f)
 {
+    sw_run_info info = SW_OPTS(sw_run_info);
+    SW_TRY(sw_run_past(t->job.exec, ago, &info));
+    if (!info.replayed) {
+        train_measured *m = &t->measured[f->which];
+        for (int i = 0; i < SW_PHASES; i++) {
+            if (info.phase[i].peak_bytes > m->phase[i].peak_bytes)
+                m->phase[i].peak_bytes = info.phase[i].peak_bytes;
+            m->phase[i].end_bytes = info.phase[i].end_bytes;
+        }
+        if (info.peak_bytes > m->peak_bytes)
+            m->peak_bytes = info.peak_bytes;
+        if (info.bump_bytes > m->bump_bytes)
+            m->bump_bytes = info.bump_bytes;
+    }
+    t->warm_runs += info.warm != 0;
+    if (info.warm != 0)
+        t->allocations += info.allocations;
+    if (f->step != NULL) {
+        /* A replay on a device is as the first run was. */
+        const train_measured *m = &t->measured[f->which];
+        const sw_phase_info *phase = info.replayed ? m->phase : info.phase;
+        const size_t peak = info.replayed ? m->peak_bytes : info.peak_bytes;
+        for (int i = 0; i < SW_PHASES; i++) {
+            if (phase[i].peak_bytes > f->step->bytes.phase[i].peak_bytes)
+                f->step->bytes.phase[i].peak_bytes = phase[i].peak_bytes;
+            f->step->bytes.phase[i].end_bytes = phase[i].end_bytes;
+        }
+        if (peak > f->step->bytes.peak_bytes)
+            f->step->bytes.peak_bytes = peak;
+    }
+    if (f->step != NULL)
+        f->step->warm &= !f->first && (info.warm != 0 || t->opts.job.immediate);
+    /* Weighted by its rows, so that a smaller batch counts as what it is. */
     double loss, accuracy = 0.0;
     train_score *to = f->score;
     SW_TRY(sw_metric_past(t->job.exec, ago, "loss", &loss));
@@ -64,23 +266,6 @@ static sw_status add_metrics(train *t, int ago, const train_flight *f)
     to->right += llround(accuracy * (double)f->rows); /* a share of rows: whole again */
     to->rows += f->rows;
     return SW_OK;
-}
-
-/* Read the results of the run of `ago` runs ago. A replay on a device is as planned. */
-static sw_status read_run(train *t, int ago, const train_flight *f)
-{
-    sw_run_info info = SW_OPTS(sw_run_info);
-    SW_TRY(sw_run_past(t->job.exec, ago, &info));
-    if (!info.replayed)
-        keep_highest(&t->measured[f->which], &info);
-    t->warm_runs += info.warm != 0;
-    if (info.warm != 0)
-        t->allocations += info.allocations;
-    if (f->step != NULL)
-        add_bytes(&f->step->bytes, &info, &t->measured[f->which]);
-    if (f->step != NULL)
-        f->step->warm &= !f->first && (info.warm != 0 || t->opts.job.immediate);
-    return add_metrics(t, ago, f);
 }
 
 /* Read the last run, if it was not. */
@@ -108,7 +293,8 @@ static sw_status run_zeroth(train *t, const sw_run_args *args, const train_fligh
         SW_TRY(keep_shares(t, m));
         m->runs++;
     }
-    SW_TRY(train_zeroth_step(t, args));
+    /* In the place of sw_run for a batch of training. */
+    SW_TRY(sw_zo_step(t->zo, t->job.exec, args, "loss", NULL));
     m->runs += 2;
     SW_TRY(read_run(t, 3, f));
     return read_run(t, 1, f);
@@ -153,24 +339,6 @@ static job_which select_job(const train *t, job_which full, const sw_array *inpu
 
 /* ---- validation -------------------------------------------------------------------------- */
 
-/* All of the test set; rows is less where that was interrupted. */
-static sw_status evaluate(train *t, train_score *out)
-{
-    *out = (train_score){0};
-    SW_TRY(sw_loader_epoch(t->test_loader, 0));
-    while (!cli_interrupted()) {
-        const sw_array *inputs;
-        int n_inputs;
-        SW_TRY(sw_loader_next(t->test_loader, &inputs, &n_inputs));
-        if (n_inputs == 0)
-            break;
-        SW_TRY(run(t, select_job(t, JOB_EVAL, inputs), inputs, 0, out, NULL));
-        if (!t->opts.quiet)
-            cli_progress("testing  %" PRId64 "/%" PRId64, out->rows, t->job.test.n);
-    }
-    return land(t);
-}
-
 /* A failure costs the file, not the training, which may have gone on for days: it is reported
  * now, once, and fails the run at its end unless a later save succeeds. */
 static void save_best(train *t)
@@ -196,31 +364,6 @@ static void save_best_again(train *t)
         save_best(t);
 }
 
-/* The best parameters so far are in their file before training goes on. */
-static void keep_best(train *t)
-{
-    t->now.best = t->now.test;
-    t->now.best_step = t->now.step;
-    save_best(t);
-}
-
-/* Better by less than --min-delta is kept, and still counts as no improvement. */
-static void judge(train *t)
-{
-    const double loss = t->now.test.loss;
-    const bool first = t->now.best_step == 0;
-    if (isfinite(loss) && (first || loss < t->now.best.loss))
-        keep_best(t);
-    if (isfinite(loss) && (t->now.validations == 1 || !isfinite(t->now.mark) ||
-                           loss < t->now.mark - t->opts.min_delta)) {
-        t->now.mark = loss;
-        t->now.waited = 0;
-    } else {
-        t->now.waited++;
-    }
-    t->now.stopped = t->opts.patience > 0 && t->now.waited >= t->opts.patience;
-}
-
 static void say_validation(const train *t)
 {
     cli_progress("%s", "");
@@ -244,14 +387,44 @@ static sw_status validate(train *t)
 {
     train_score score;
     const uint64_t start = cli_clock_ns();
-    SW_TRY(evaluate(t, &score));
+    /* All of the test set; rows is less where that was interrupted. */
+    train_score *out = &score;
+    *out = (train_score){0};
+    SW_TRY(sw_loader_epoch(t->test_loader, 0));
+    while (!cli_interrupted()) {
+        const sw_array *inputs;
+        int n_inputs;
+        SW_TRY(sw_loader_next(t->test_loader, &inputs, &n_inputs));
+        if (n_inputs == 0)
+            break;
+        SW_TRY(run(t, select_job(t, JOB_EVAL, inputs), inputs, 0, out, NULL));
+        if (!t->opts.quiet)
+            cli_progress("testing  %" PRId64 "/%" PRId64, out->rows, t->job.test.n);
+    }
+    SW_TRY(land(t));
     if (score.rows < t->job.test.n)
         return SW_OK; /* interrupted: no result rather than part of one */
     t->now.test = score;
     t->now.evaluated = true;
     t->now.validations++;
     look_at_loss(t, score.loss, t->now.step);
-    judge(t);
+    /* Better by less than --min-delta is kept, and still counts as no improvement. */
+    const double loss = t->now.test.loss;
+    const bool first = t->now.best_step == 0;
+    if (isfinite(loss) && (first || loss < t->now.best.loss)) {
+        /* The best parameters so far are in their file before training goes on. */
+        t->now.best = t->now.test;
+        t->now.best_step = t->now.step;
+        save_best(t);
+    }
+    if (isfinite(loss) && (t->now.validations == 1 || !isfinite(t->now.mark) ||
+                           loss < t->now.mark - t->opts.min_delta)) {
+        t->now.mark = loss;
+        t->now.waited = 0;
+    } else {
+        t->now.waited++;
+    }
+    t->now.stopped = t->opts.patience > 0 && t->now.waited >= t->opts.patience;
     const train_row row = {.kind = TRAIN_LINE_VALIDATION,
                            .step = t->now.step,
                            .epoch = t->now.epoch,
@@ -261,16 +434,10 @@ static sw_status validate(train *t)
     return SW_OK;
 }
 
-sw_status train_validate(train *t)
-{
-    SW_TRY(validate(t));
-    say_validation(t);
-    return SW_OK;
-}
-
 /* ---- training ---------------------------------------------------------------------------- */
 
-sw_schedule train_schedule(const train *t)
+/* The rates of all steps. */
+static sw_schedule train_schedule(const train *t)
 {
     return SW_OPTS(sw_schedule, .kind = t->opts.job.schedule, .base = (float)t->opts.job.lr,
                    .warmup_steps = (uint64_t)t->opts.job.warmup, .total_steps = t->total_steps,
@@ -412,17 +579,6 @@ static bool validation_is_due(const train *t)
            !t->now.evaluated;
 }
 
-static sw_status begin_epoch(train *t)
-{
-    t->now.epoch += t->now.step > 0;
-    t->now.evaluated = false;
-    t->now.batches_taken = 0;
-    t->now.epoch_sum = 0.0;
-    t->now.epoch_steps = 0;
-    t->now.epoch_right = t->now.epoch_rows = 0;
-    return sw_loader_epoch(t->train_loader, t->now.epoch);
-}
-
 train_score train_epoch_average(const train *t)
 {
     return (train_score){
@@ -444,38 +600,40 @@ static void tell_epoch(train *t)
     train_metrics_row(t, &row);
 }
 
-/* The rest of the epoch. A run that goes on may have been interrupted before a validation, or
- * in it. */
-static sw_status train_epoch(train *t)
-{
-    for (bool more = true; more;) {
-        if (validation_is_due(t)) {
-            SW_TRY(train_catch_up(t));
-            SW_TRY(validate(t));
-            say_validation(t);
-        }
-        if (!goes_on(t))
-            break;
-        SW_TRY(next_step(t, &more));
-        if (more)
-            SW_TRY(train_checkpoint_step(t));
-    }
-    SW_TRY(train_catch_up(t));
-    tell_epoch(t);
-    if (t->now.batches_taken >= t->batches)
-        t->now.epochs = t->now.epoch + 1;
-    return SW_OK;
-}
-
 sw_status train_all(train *t)
 {
     t->batches = sw_loader_batches(t->train_loader);
     save_best_again(t);
     while (t->inside || goes_on(t)) {
-        if (!t->inside)
-            SW_TRY(begin_epoch(t));
+        if (!t->inside) {
+            t->now.epoch += t->now.step > 0;
+            t->now.evaluated = false;
+            t->now.batches_taken = 0;
+            t->now.epoch_sum = 0.0;
+            t->now.epoch_steps = 0;
+            t->now.epoch_right = t->now.epoch_rows = 0;
+            SW_TRY(sw_loader_epoch(t->train_loader, t->now.epoch));
+        }
         t->inside = false;
-        SW_TRY(train_epoch(t));
+        /* The rest of the epoch. A run that goes on may have been interrupted before a
+         * validation, or in it. */
+        for (bool more = true; more;) {
+            if (validation_is_due(t)) {
+                SW_TRY(train_catch_up(t));
+                SW_TRY(validate(t));
+                say_validation(t);
+            }
+            if (!goes_on(t))
+                break;
+            SW_TRY(next_step(t, &more));
+            if (more)
+                SW_TRY(train_checkpoint_step(t));
+        }
+        SW_TRY(train_catch_up(t));
+        tell_epoch(t);
+        if (t->now.batches_taken >= t->batches)
+            t->now.epochs = t->now.epoch + 1;
+
         if (t->find != NULL)
             continue;
         if (!cli_interrupted() && !t->now.evaluated)
@@ -484,4 +642,95 @@ sw_status train_all(train *t)
     }
     save_best_again(t);
     return SW_OK;
+}
+
+/* ---- train zeroth ------------------------------------------------------------------------ */
+
+/* Training of zeroth order: `stepwell train --method mezo|lozo`, --record and --replay. The
+ * runs of a step are those of validation, so a training needs what inference needs. */
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+/* An option that was given, in words; NULL: it was not. */
+static int check_numbers(const train_opts *o)
+{
+    if (o->eps == 0.0)
+        return cli_error(CLI_USAGE, "--eps must be above 0 (got 0)");
+    if (o->record != NULL && strcmp(o->record, "-") == 0)
+        return cli_error(CLI_USAGE, "--record must be a file: standard output has the result");
+    return CLI_GO;
+}
+
+int train_zeroth_check(train_opts *o)
+{
+    const bool lozo = strcmp(o->method, "lozo") == 0;
+    const bool zeroth = lozo || strcmp(o->method, "mezo") == 0, replay = o->replay != NULL;
+    const char *other = zeroth ? cli_given(TRAIN_NOT_ZEROTH) : NULL;
+    if (other != NULL)
+        return cli_error(CLI_USAGE, "%s and --method %s exclude each other", other, o->method);
+    const int status = check_numbers(o);
+    if (status != CLI_GO)
+        return status;
+    o->job.method = zeroth || replay ? JOB_MEZO : JOB_BACKPROP;
+    o->eps = o->eps < 0.0 ? 0.001 : o->eps;
+    if (lozo && o->zo_rank == 0)
+        o->zo_rank = 2;
+    if (lozo && o->zo_window == 0)
+        o->zo_window = 50;
+    return CLI_GO;
+}
+
+/* ---- training ---------------------------------------------------------------------------- */
+
+sw_status train_zeroth_open(train *t)
+{
+    const train_opts *o = &t->opts;
+    if (o->job.method != JOB_MEZO || o->replay != NULL)
+        return SW_OK;
+    const sw_schedule schedule = train_schedule(t);
+    const sw_zo_opts opts = SW_OPTS(
+        sw_zo_opts, .kind = o->method, .eps = (float)o->eps, .lr = (float)o->job.lr,
+        .weight_decay = (float)o->job.weight_decay, .rank = (int)o->zo_rank,
+        .window = (uint32_t)o->zo_window, .schedule = &schedule, .seed = (uint64_t)o->job.seed,
+        .max_steps = o->record != NULL ? t->total_steps : 0);
+    return sw_zo_create(&t->zo, t->job.net.model, &opts);
+}
+
+sw_status train_zeroth_save(train *t)
+{
+    if (t->opts.record == NULL || t->now.step == 0)
+        return SW_OK;
+    SW_TRY(cli_saved(sw_zo_save(t->zo, t->opts.record)));
+    sw_file *file;
+    SW_TRY(sw_file_open(&file, t->opts.record, SW_FILE_READ));
+    const sw_status status = sw_file_size(file, &t->record_bytes);
+    sw_file_drop(file);
+    return status;
+}
+
+/* ---- replay ------------------------------------------------------------------------------ */
+
+static sw_status say_step(void *user, uint64_t step, uint64_t steps)
+{
+    train *t = user;
+    t->now.step = step;
+    if (!t->opts.quiet)
+        cli_progress("replay  step %" PRIu64 "/%" PRIu64, step, steps);
+    return cli_interrupted() ? SW_STOPPED : SW_OK;
+}
+
+sw_status train_replay(train *t)
+{
+    const sw_status status =
+        sw_zo_replay(t->job.net.model, t->job.exec, t->opts.replay, say_step, t);
+    t->total_steps = t->now.step;
+    if (status == SW_STOPPED && cli_interrupted())
+        return SW_OK;
+    SW_TRY(status);
+    /* One validation, and what is said of it. */
+    {
+        SW_TRY(validate(t));
+        say_validation(t);
+        return SW_OK;
+    }
 }

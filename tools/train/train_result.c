@@ -88,25 +88,6 @@ static void put_agreement(sw_json *json, uint32_t agreed, uint32_t faults, const
     sw_json_put_string(json, "first_fault", *first != '\0' ? first : NULL);
 }
 
-/* Over all programs: a witness agrees when it agrees on each. */
-static void put_witness(sw_json *json, const train *t)
-{
-    uint32_t agreed = SW_WITNESS_ALL, faults = 0;
-    const char *first = "";
-    for (int i = 0; i < JOB_PROGRAMS; i++) {
-        const sw_witness_info *w = &t->measured[i].witness;
-        if (!witnessed(&t->measured[i]))
-            continue;
-        agreed &= w->agreed;
-        faults += w->n_faults;
-        if (*first == '\0')
-            first = w->first_fault;
-    }
-    sw_json_open(json, "witness", '{');
-    put_agreement(json, agreed, faults, first);
-    sw_json_end(json);
-}
-
 static void put_program(sw_json *json, train *t, int i)
 {
     const job_program *p = &t->job.program[i];
@@ -134,8 +115,41 @@ static double accuracy(const train_score *score)
     return (double)score->right / (double)score->rows;
 }
 
-static void put_validation(sw_json *json, const train *t)
+static void put_run(sw_json *json, const train *t)
 {
+    const job_opts *o = &t->opts.job;
+    sw_json_put_string(json, "model", o->model);
+    sw_json_put_string(json, "device", o->device);
+    sw_json_put_string(json, "data", t->job.train.info.name);
+    sw_json_put_string(json, "normalise",
+                       *t->job.normal.text != '\0' ? t->job.normal.text : NULL);
+    sw_json_put_string(json, "augment", t->opts.job.augment);
+    result_put_batch(json, job_batch(&t->job), t->job.batch);
+    sw_json_put_u64(json, "steps", t->now.step);
+    sw_json_put_u64(json, "epochs", t->now.epochs);
+    sw_json_put_i64(json, "seed", o->seed);
+    sw_json_put_i64(json, "threads", o->threads);
+    const bool zeroth = t->zo != NULL, lozo = zeroth && strcmp(t->opts.method, "lozo") == 0;
+    const bool replay = t->opts.replay != NULL;
+    sw_json_put_string(json, "method", replay ? NULL : t->opts.method);
+    sw_json_put_string(json, "optimizer", o->method == JOB_MEZO ? NULL : o->optimizer);
+    sw_json_put_string(json, "update", o->method == JOB_MEZO ? NULL : o->update);
+    sw_json_put_known_f64(json, "eps", zeroth, t->opts.eps);
+    sw_json_put_known(json, "zo_rank", lozo, (uint64_t)t->opts.zo_rank);
+    sw_json_put_known(json, "zo_window", lozo, (uint64_t)t->opts.zo_window);
+    sw_json_put_string(json, "record", t->opts.record);
+    sw_json_put_known(json, "record_bytes", t->record_bytes > 0, t->record_bytes);
+    sw_json_put_string(json, "replayed", t->opts.replay);
+    sw_json_put_bool(json, "keep_gradients", o->keep_gradients || o->accumulate > 1);
+    sw_json_put_i64(json, "accumulate", o->accumulate);
+    sw_json_put_f64(json, "final_loss", t->now.step > 0 ? t->now.last_loss : (double)NAN);
+    const train_score average = train_epoch_average(t);
+    sw_json_put_known_f64(json, "epoch_loss", t->now.epoch_steps > 0, average.loss);
+    if (train_has_classes(t))
+        sw_json_put_known_f64(json, "epoch_accuracy", average.rows > 0,
+                              average.rows > 0 ? accuracy(&average) : 0.0);
+    sw_json_put_bool(json, "diverged", t->now.diverged > 0);
+    sw_json_put_u64(json, "skipped", t->skipped);
     const bool classes = train_has_classes(t), best = t->now.best_step > 0;
     if (classes)
         sw_json_put_known_f64(json, "test_accuracy", t->now.evaluated,
@@ -147,11 +161,8 @@ static void put_validation(sw_json *json, const train *t)
     if (classes)
         sw_json_put_known_f64(json, "best_accuracy", best, best ? accuracy(&t->now.best) : 0.0);
     sw_json_put_bool(json, "stopped_early", t->now.stopped);
-}
-
-/* A key is null where nothing is known under it: no save ended well, or none ended at all. */
-static void put_checkpoint(sw_json *json, const train *t)
-{
+    /* A key is null where nothing is known under it: no save ended well, or none ended at
+     * all. */
     const sw_checkpoint_info *ended = &t->saving.ended;
     const cli_every *every = &t->opts.every;
     sw_json_put_known(json, "resumed_from_step", t->saving.resumed_step > 0,
@@ -170,62 +181,6 @@ static void put_checkpoint(sw_json *json, const train *t)
                       ended->copy_ns);
     sw_json_put_known(json, "last_write_ns", ended->saved > 0, ended->write_ns);
     sw_json_end(json);
-}
-
-static void put_method(sw_json *json, const train *t)
-{
-    const job_opts *o = &t->opts.job;
-    const bool zeroth = t->zo != NULL, lozo = zeroth && strcmp(t->opts.method, "lozo") == 0;
-    const bool replay = t->opts.replay != NULL;
-    sw_json_put_string(json, "method", replay ? NULL : t->opts.method);
-    sw_json_put_string(json, "optimizer", o->method == JOB_MEZO ? NULL : o->optimizer);
-    sw_json_put_string(json, "update", o->method == JOB_MEZO ? NULL : o->update);
-    sw_json_put_known_f64(json, "eps", zeroth, t->opts.eps);
-    sw_json_put_known(json, "zo_rank", lozo, (uint64_t)t->opts.zo_rank);
-    sw_json_put_known(json, "zo_window", lozo, (uint64_t)t->opts.zo_window);
-    sw_json_put_string(json, "record", t->opts.record);
-    sw_json_put_known(json, "record_bytes", t->record_bytes > 0, t->record_bytes);
-    sw_json_put_string(json, "replayed", t->opts.replay);
-}
-
-static void put_run(sw_json *json, const train *t)
-{
-    const job_opts *o = &t->opts.job;
-    sw_json_put_string(json, "model", o->model);
-    sw_json_put_string(json, "device", o->device);
-    sw_json_put_string(json, "data", t->job.train.info.name);
-    sw_json_put_string(json, "normalise",
-                       *t->job.normal.text != '\0' ? t->job.normal.text : NULL);
-    sw_json_put_string(json, "augment", t->opts.job.augment);
-    result_put_batch(json, job_batch(&t->job), t->job.batch);
-    sw_json_put_u64(json, "steps", t->now.step);
-    sw_json_put_u64(json, "epochs", t->now.epochs);
-    sw_json_put_i64(json, "seed", o->seed);
-    sw_json_put_i64(json, "threads", o->threads);
-    put_method(json, t);
-    sw_json_put_bool(json, "keep_gradients", o->keep_gradients || o->accumulate > 1);
-    sw_json_put_i64(json, "accumulate", o->accumulate);
-    sw_json_put_f64(json, "final_loss", t->now.step > 0 ? t->now.last_loss : (double)NAN);
-    const train_score average = train_epoch_average(t);
-    sw_json_put_known_f64(json, "epoch_loss", t->now.epoch_steps > 0, average.loss);
-    if (train_has_classes(t))
-        sw_json_put_known_f64(json, "epoch_accuracy", average.rows > 0,
-                              average.rows > 0 ? accuracy(&average) : 0.0);
-    sw_json_put_bool(json, "diverged", t->now.diverged > 0);
-    sw_json_put_u64(json, "skipped", t->skipped);
-    put_validation(json, t);
-    put_checkpoint(json, t);
-}
-
-static void put_times(sw_json *json, train *t)
-{
-    const cli_summary s = cli_times_summary(&t->times);
-    sw_json_put_known(json, "allocations_after_warmup", t->warm_runs > 0, t->allocations);
-    sw_json_put_known(json, "min_step_ns", s.n > 0, s.min);
-    sw_json_put_known(json, "median_step_ns", s.n > 0, s.median);
-    sw_json_put_known(json, "p99_step_ns", s.n > 0, s.p99);
-    sw_json_put_known(json, "max_step_ns", s.n > 0, s.max);
-    sw_json_put_u64(json, "wall_ns", t->wall_ns);
 }
 
 /* Why it is not known how much memory the process may have; NULL: it is. */
@@ -252,14 +207,35 @@ static int print_json(train *t, int status)
         sw_json_put_u64(&json, "immediate_bytes", main->plan.immediate_bytes);
         sw_json_put_u64(&json, "bump_bytes", m->bump_bytes);
     }
-    put_times(&json, t);
+    const cli_summary s = cli_times_summary(&t->times);
+    sw_json_put_known(&json, "allocations_after_warmup", t->warm_runs > 0, t->allocations);
+    sw_json_put_known(&json, "min_step_ns", s.n > 0, s.min);
+    sw_json_put_known(&json, "median_step_ns", s.n > 0, s.median);
+    sw_json_put_known(&json, "p99_step_ns", s.n > 0, s.p99);
+    sw_json_put_known(&json, "max_step_ns", s.n > 0, s.max);
+    sw_json_put_u64(&json, "wall_ns", t->wall_ns);
     if (t->opts.summary)
         summary_put(&json, &t->job);
     if (t->find != NULL)
         train_find_put(&json, t->find);
     result_put_device(&json, t->job.exec);
-    if (t->opts.witness)
-        put_witness(&json, t);
+    if (t->opts.witness) {
+        /* Over all programs: a witness agrees when it agrees on each. */
+        uint32_t agreed = SW_WITNESS_ALL, faults = 0;
+        const char *first = "";
+        for (int i = 0; i < JOB_PROGRAMS; i++) {
+            const sw_witness_info *w = &t->measured[i].witness;
+            if (!witnessed(&t->measured[i]))
+                continue;
+            agreed &= w->agreed;
+            faults += w->n_faults;
+            if (*first == '\0')
+                first = w->first_fault;
+        }
+        sw_json_open(&json, "witness", '{');
+        put_agreement(&json, agreed, faults, first);
+        sw_json_end(&json);
+    }
     if (t->process != NULL) {
         sw_json_open(&json, "process", '{');
         sw_process_put(&json, t->process);
@@ -337,14 +313,6 @@ static void print_score(const train *t, const char *label, bool known, const tra
     putchar('\n');
 }
 
-static void print_pixels(const job_normal *normal)
-{
-    char text[1400];
-    snprintf(text, sizeof text, "%s from %s", normal->text, normal->from);
-    printf("pixels  ");
-    cli_wrap(stdout, 8, 8, text);
-}
-
 static void print_saved(const train *t)
 {
     const sw_checkpoint_info *ended = &t->saving.ended;
@@ -393,17 +361,6 @@ static void print_record(const train *t)
            t->now.step == 1 ? "" : "s", path, result_both((size_t)t->record_bytes).text);
 }
 
-static void print_losses(const train *t)
-{
-    const train_score average = train_epoch_average(t);
-    printf("loss    %s in the last step, %s on average over the last epoch\n",
-           train_loss(t->now.last_loss).text, train_loss(average.loss).text);
-    if (average.rows > 0)
-        printf("right   %.2f %% on average over the last epoch (%s of %s)\n",
-               100.0 * accuracy(&average), cli_digits((uint64_t)average.right).text,
-               cli_digits((uint64_t)average.rows).text);
-}
-
 static void print_text(train *t)
 {
     const job_opts *o = &t->opts.job;
@@ -421,8 +378,12 @@ static void print_text(train *t)
              result_batch(job_batch(&t->job), t->job.batch).text, each, method, o->seed,
              o->device, o->threads, o->threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
-    if (*t->job.normal.text != '\0')
-        print_pixels(&t->job.normal);
+    if (*t->job.normal.text != '\0') {
+        char text[1400];
+        snprintf(text, sizeof text, "%s from %s", t->job.normal.text, t->job.normal.from);
+        printf("pixels  ");
+        cli_wrap(stdout, 8, 8, text);
+    }
     if (o->augment != NULL)
         printf("augment %s, while training\n", o->augment);
     putchar('\n');
@@ -442,8 +403,15 @@ static void print_text(train *t)
                cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
     if (t->find != NULL)
         train_find_print(t->find);
-    else if (t->now.step > 0)
-        print_losses(t);
+    else if (t->now.step > 0) {
+        const train_score average = train_epoch_average(t);
+        printf("loss    %s in the last step, %s on average over the last epoch\n",
+               train_loss(t->now.last_loss).text, train_loss(average.loss).text);
+        if (average.rows > 0)
+            printf("right   %.2f %% on average over the last epoch (%s of %s)\n",
+                   100.0 * accuracy(&average), cli_digits((uint64_t)average.right).text,
+                   cli_digits((uint64_t)average.rows).text);
+    }
     if (t->skipped > 0)
         printf("skipped %s %s%s with %s that were not finite\n", cli_digits(t->skipped).text,
                t->zo != NULL ? "step" : "update", t->skipped == 1 ? "" : "s",
