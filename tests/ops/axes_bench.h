@@ -38,6 +38,7 @@ typedef struct {
 
 void bench_close(void *arg);
 void bench_open(bench *b, int threads, sw_shape shape);
+bench *bench_new(int threads, sw_shape shape); /* until it is closed, or the test ends */
 sw_status bench_run(bench *b, sw_step_fn *fn, const sw_array *inputs, int n_inputs,
                     sw_mode mode);
 const float *bench_output(bench *b, const char *name, int64_t n);

@@ -81,10 +81,9 @@ static void images_are_mirrored_with_that_probability(void)
 {
     static const float shares[] = {0.5f, 0.25f, 1.0f};
     for (int k = 0; k < N(shares); k++) {
-        static bench b;
-        bench_open(&b, 2, SW_SHAPE(1));
-        b.number = shares[k];
-        const float *y = run_bytes(&b, flip_bytes, BATCH, SW_TRAIN);
+        bench *const b = bench_new(2, SW_SHAPE(1));
+        b->number = shares[k];
+        const float *y = run_bytes(b, flip_bytes, BATCH, SW_TRAIN);
         int mirrored = 0, wrong = 0;
         for (int i = 0; i < BATCH; i++) {
             const bool is = is_mirrored(y + i * INNER);
@@ -95,7 +94,7 @@ static void images_are_mirrored_with_that_probability(void)
         CU_ASSERT_EQUAL(wrong, 0);
         SW_CHECK(fabs(mirrored - p * BATCH) <= 5.0 * sqrt(p * (1 - p) * BATCH), "%d of %d",
                  mirrored, BATCH);
-        bench_close(&b);
+        bench_close(b);
     }
 }
 
@@ -119,12 +118,11 @@ static void all_moves_are_as_probable(void)
 {
     enum { STEPS = 20 };
     const double mean = (double)BATCH * STEPS / MOVES;
-    static bench b;
     int count[MOVES] = {0}, wrong = 0;
-    bench_open(&b, 2, SW_SHAPE(1));
-    b.count = PAD;
+    bench *const b = bench_new(2, SW_SHAPE(1));
+    b->count = PAD;
     for (uint64_t i = 0; i < STEPS; i++)
-        wrong += count_moves(run_step(&b, crop_bytes, BATCH, SW_TRAIN, i), count);
+        wrong += count_moves(run_step(b, crop_bytes, BATCH, SW_TRAIN, i), count);
     CU_ASSERT_EQUAL(wrong, 0);
     double chi = 0;
     for (int k = 0; k < MOVES; k++)
@@ -146,45 +144,42 @@ static void the_ends_of_words_are_the_ends_of_moves(void)
 static void draws_belong_to_rows_and_calls(void)
 {
     enum { FEW = 37 };
-    static bench b;
     static float all[2][BATCH * INNER];
-    bench_open(&b, 2, SW_SHAPE(1));
-    const float *y = run_bytes(&b, both_twice, BATCH, SW_TRAIN);
+    bench *b = bench_new(2, SW_SHAPE(1));
+    const float *y = run_bytes(b, both_twice, BATCH, SW_TRAIN);
     memcpy(all[0], y, sizeof all[0]);
-    memcpy(all[1], bench_output(&b, "first", BATCH * INNER), sizeof all[1]);
+    memcpy(all[1], bench_output(b, "first", BATCH * INNER), sizeof all[1]);
     int equal = 0;
     for (int i = 0; i < BATCH; i++)
         equal += memcmp(&all[0][i * INNER], &all[1][i * INNER], INNER * sizeof(float)) == 0;
     /* 1 of 50 by chance: 2 mirrors, 25 moves. */
     SW_CHECK(fabs(equal - BATCH / 50.0) < 5.0 * sqrt(BATCH / 50.0), "%d of %d twice", equal,
              BATCH);
-    bench_close(&b);
-    bench_open(&b, 1, SW_SHAPE(1)); /* a smaller batch of a new exec: the same first rows */
-    y = run_bytes(&b, both_twice, FEW, SW_TRAIN);
+    bench_close(b);
+    b = bench_new(1, SW_SHAPE(1)); /* a smaller batch of a new exec: the same first rows */
+    y = run_bytes(b, both_twice, FEW, SW_TRAIN);
     CU_ASSERT_EQUAL(memcmp(y, all[0], FEW * INNER * sizeof(float)), 0);
 }
 
 static void evaluation_leaves_images_alone(void)
 {
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(1));
-    const float *y = run_bytes(&b, both_twice, 50, SW_EVAL);
+    bench *const b = bench_new(1, SW_SHAPE(1));
+    const float *y = run_bytes(b, both_twice, 50, SW_EVAL);
     for (int i = 0; i < 50; i++)
         CU_ASSERT(is_moved(y + i * INNER, 0, 0));
-    CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_random_flip), 0);
-    CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_random_crop), 0);
+    CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_random_flip), 0);
+    CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_random_crop), 0);
 }
 
 static void nothing_to_draw_is_no_op(void)
 {
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(1));
-    b.number = 0.0f;
-    b.count = 0;
-    (void)run_bytes(&b, flip_bytes, 3, SW_TRAIN);
-    CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_random_flip), 0);
-    (void)run_bytes(&b, crop_bytes, 3, SW_TRAIN);
-    CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_random_crop), 0);
+    bench *const b = bench_new(1, SW_SHAPE(1));
+    b->number = 0.0f;
+    b->count = 0;
+    (void)run_bytes(b, flip_bytes, 3, SW_TRAIN);
+    CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_random_flip), 0);
+    (void)run_bytes(b, crop_bytes, 3, SW_TRAIN);
+    CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_random_crop), 0);
 }
 
 static void augmentation_has_one_result_for_all_threads(void)
@@ -199,11 +194,10 @@ static void gradients_go_back_to_where_they_belong(void)
 {
     enum { n = 20 * 3 * 6 * 6 };
     float x[n], gradient[n];
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(20, 3, 6, 6));
-    OK(sw_param_read(b.p, x, sizeof x));
-    OK(bench_run(&b, both_of_floats, NULL, 0, SW_TRAIN)); /* of sum(y^2): 2 y, taken back */
-    OK(sw_param_gradient(b.p, gradient, sizeof gradient));
+    bench *const b = bench_new(1, SW_SHAPE(20, 3, 6, 6));
+    OK(sw_param_read(b->p, x, sizeof x));
+    OK(bench_run(b, both_of_floats, NULL, 0, SW_TRAIN)); /* of sum(y^2): 2 y, taken back */
+    OK(sw_param_gradient(b->p, gradient, sizeof gradient));
     int zeros = 0, wrong = 0;
     for (int i = 0; i < n; i++) {
         zeros += gradient[i] == 0.0f;
@@ -221,20 +215,19 @@ static void wrong_images_and_numbers_are_refused(void)
     const sw_array flat = {SW_U8, SW_SHAPE(2, INNER), numbered(2)};
     const int32_t ids[4] = {0};
     const sw_array whole = {SW_I32, SW_SHAPE(1, 1, 2, 2), ids};
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(1));
+    bench *const b = bench_new(1, SW_SHAPE(1));
     for (int i = 0; i < N(shares); i++) {
-        b.number = shares[i];
-        bench_refused(&b, flip_bytes, &in, 1, "random_flip: p must be");
-        CU_ASSERT_EQUAL(bench_run(&b, flip_bytes, &in, 1, SW_EVAL), SW_INVALID);
+        b->number = shares[i];
+        bench_refused(b, flip_bytes, &in, 1, "random_flip: p must be");
+        CU_ASSERT_EQUAL(bench_run(b, flip_bytes, &in, 1, SW_EVAL), SW_INVALID);
     }
     for (int i = 0; i < N(pads); i++) {
-        b.count = pads[i];
-        bench_refused(&b, crop_bytes, &in, 1, "random_crop: pad must be");
-        CU_ASSERT_EQUAL(bench_run(&b, crop_bytes, &in, 1, SW_EVAL), SW_INVALID);
+        b->count = pads[i];
+        bench_refused(b, crop_bytes, &in, 1, "random_crop: pad must be");
+        CU_ASSERT_EQUAL(bench_run(b, crop_bytes, &in, 1, SW_EVAL), SW_INVALID);
     }
-    bench_refused(&b, both_twice, &flat, 1, "must be images (batch, c, h, w)");
-    bench_refused(&b, both_twice, &whole, 1, "must be u8 or f32");
+    bench_refused(b, both_twice, &flat, 1, "must be images (batch, c, h, w)");
+    bench_refused(b, both_twice, &whole, 1, "must be u8 or f32");
 }
 
 static const sw_test tests[] = {

@@ -20,11 +20,10 @@ static void dropout_drops_that_share(void)
 {
     enum { n = 100 * 777 };
     static float x[n];
-    static bench b;
-    bench_open(&b, 2, SW_SHAPE(100, 777));
-    OK(sw_param_read(b.p, x, sizeof x));
-    OK(bench_run(&b, drop_step, NULL, 0, SW_TRAIN));
-    const float *first = bench_output(&b, "first", n), *second = bench_output(&b, "y", n);
+    bench *const b = bench_new(2, SW_SHAPE(100, 777));
+    OK(sw_param_read(b->p, x, sizeof x));
+    OK(bench_run(b, drop_step, NULL, 0, SW_TRAIN));
+    const float *first = bench_output(b, "first", n), *second = bench_output(b, "y", n);
     int dropped[2] = {0}, both = 0, wrong = 0;
     for (int i = 0; i < n; i++) {
         dropped[0] += first[i] == 0.0f;
@@ -44,22 +43,20 @@ static void dropout_drops_that_share(void)
 static void evaluation_drops_nothing(void)
 {
     float x[12];
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(3, 4));
-    OK(sw_param_read(b.p, x, sizeof x));
-    b.number = 0.5f;
-    OK(bench_run(&b, drop_only, NULL, 0, SW_EVAL));
-    CU_ASSERT_EQUAL(memcmp(bench_output(&b, "y", 12), x, sizeof x), 0);
-    CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_dropout), 0);
+    bench *const b = bench_new(1, SW_SHAPE(3, 4));
+    OK(sw_param_read(b->p, x, sizeof x));
+    b->number = 0.5f;
+    OK(bench_run(b, drop_only, NULL, 0, SW_EVAL));
+    CU_ASSERT_EQUAL(memcmp(bench_output(b, "y", 12), x, sizeof x), 0);
+    CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_dropout), 0);
 }
 
 static void dropout_of_everything_is_zero(void)
 {
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(3, 4));
-    b.number = 1.0f;
-    OK(bench_run(&b, drop_only, NULL, 0, SW_TRAIN));
-    const float *y = bench_output(&b, "y", 12);
+    bench *const b = bench_new(1, SW_SHAPE(3, 4));
+    b->number = 1.0f;
+    OK(bench_run(b, drop_only, NULL, 0, SW_TRAIN));
+    const float *y = bench_output(b, "y", 12);
     for (int i = 0; i < 12; i++)
         CU_ASSERT_EQUAL(y[i], 0.0f);
 }
@@ -68,12 +65,11 @@ static void dropout_refuses_other_shares(void)
 {
     static const float bad[] = {-0.1f, 1.5f, NAN};
     for (int i = 0; i < N(bad); i++) {
-        static bench b;
-        bench_open(&b, 1, SW_SHAPE(3, 4));
-        b.number = bad[i];
-        bench_refused(&b, drop_only, NULL, 0, "dropout: p must be");
-        CU_ASSERT_EQUAL(bench_run(&b, drop_only, NULL, 0, SW_EVAL), SW_INVALID);
-        bench_close(&b);
+        bench *const b = bench_new(1, SW_SHAPE(3, 4));
+        b->number = bad[i];
+        bench_refused(b, drop_only, NULL, 0, "dropout: p must be");
+        CU_ASSERT_EQUAL(bench_run(b, drop_only, NULL, 0, SW_EVAL), SW_INVALID);
+        bench_close(b);
     }
 }
 
@@ -101,11 +97,10 @@ static void rows_get_what_their_ids_got(void)
     const uint8_t ids[] = {4, 1, 4, 4};
     const sw_array in = {SW_U8, SW_SHAPE(2, 2), ids};
     float table[6 * 3], gradient[6 * 3];
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(6, 3));
-    OK(sw_param_read(b.p, table, sizeof table));
-    OK(bench_run(&b, embed_step, &in, 1, SW_TRAIN));
-    OK(sw_param_gradient(b.p, gradient, sizeof gradient));
+    bench *const b = bench_new(1, SW_SHAPE(6, 3));
+    OK(sw_param_read(b->p, table, sizeof table));
+    OK(bench_run(b, embed_step, &in, 1, SW_TRAIN));
+    OK(sw_param_gradient(b->p, gradient, sizeof gradient));
     for (int r = 0; r < 6; r++)
         for (int k = 0; k < 3; k++) {
             const float one = 2.0f * table[r * 3 + k];
@@ -120,13 +115,12 @@ static void foreign_ids_are_named(void)
     const sw_array in[] = {{SW_I32, SW_SHAPE(2, 3), high}, {SW_I32, SW_SHAPE(6), low}};
     const float floats[6] = {0};
     const sw_array wrong = {SW_F32, SW_SHAPE(6), floats};
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(6, 3));
-    bench_refused(&b, embed_step, &in[0], 1,
+    bench *const b = bench_new(1, SW_SHAPE(6, 3));
+    bench_refused(b, embed_step, &in[0], 1,
                   "embedding: id 6 at (1, 2) must be 0 or more and below the 6 rows");
-    bench_refused(&b, embed_step, &in[1], 1,
+    bench_refused(b, embed_step, &in[1], 1,
                   "embedding: id -7 at (1) must be 0 or more and below the 6 rows");
-    bench_refused(&b, embed_step, &wrong, 1, "embedding: ids must be u8, u16 or i32 (got f32)");
+    bench_refused(b, embed_step, &wrong, 1, "embedding: ids must be u8, u16 or i32 (got f32)");
 }
 
 static void no_ids_give_no_rows(void)
@@ -134,10 +128,9 @@ static void no_ids_give_no_rows(void)
     const uint8_t none = 0;
     const sw_array in = {SW_U8, SW_SHAPE(0), &none};
     float gradient[6 * 3];
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(6, 3));
-    OK(bench_run(&b, embed_step, &in, 1, SW_TRAIN));
-    OK(sw_param_gradient(b.p, gradient, sizeof gradient));
+    bench *const b = bench_new(1, SW_SHAPE(6, 3));
+    OK(bench_run(b, embed_step, &in, 1, SW_TRAIN));
+    OK(sw_param_gradient(b->p, gradient, sizeof gradient));
     for (int i = 0; i < 18; i++)
         CU_ASSERT_EQUAL(gradient[i], 0.0f);
 }
@@ -188,20 +181,19 @@ static void axes_count_from_both_ends(void)
     const sw_array in = {SW_F32, SW_SHAPE(2, 3, 2), cube};
     const float sum[] = {9, 12, 27, 30}, mean[] = {4.5f, 6.5f, 8.5f}, max[] = {8, 10, 12};
     const float bits[] = {5, 6, 11, 12}, all[] = {12};
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(1));
-    OK(bench_run(&b, reduce_step, &in, 1, SW_TRAIN));
-    CU_ASSERT_EQUAL(memcmp(bench_output(&b, "sum", 4), sum, sizeof sum), 0);
-    CU_ASSERT_EQUAL(memcmp(bench_output(&b, "mean", 3), mean, sizeof mean), 0);
-    CU_ASSERT_EQUAL(memcmp(bench_output(&b, "max", 3), max, sizeof max), 0);
-    CU_ASSERT_EQUAL(memcmp(bench_output(&b, "bits", 4), bits, sizeof bits), 0);
-    CU_ASSERT_EQUAL(memcmp(bench_output(&b, "all", 1), all, sizeof all), 0);
-    CU_ASSERT_EQUAL(memcmp(bench_output(&b, "every", 1), all, sizeof all), 0);
-    same_shape(&b, "sum", SW_SHAPE(2, 2));
-    same_shape(&b, "mean", SW_SHAPE(1, 3, 1));
-    same_shape(&b, "max", SW_SHAPE(3));
-    same_shape(&b, "all", SW_SHAPE(1, 1, 1));
-    same_shape(&b, "every", SW_SCALAR);
+    bench *const b = bench_new(1, SW_SHAPE(1));
+    OK(bench_run(b, reduce_step, &in, 1, SW_TRAIN));
+    CU_ASSERT_EQUAL(memcmp(bench_output(b, "sum", 4), sum, sizeof sum), 0);
+    CU_ASSERT_EQUAL(memcmp(bench_output(b, "mean", 3), mean, sizeof mean), 0);
+    CU_ASSERT_EQUAL(memcmp(bench_output(b, "max", 3), max, sizeof max), 0);
+    CU_ASSERT_EQUAL(memcmp(bench_output(b, "bits", 4), bits, sizeof bits), 0);
+    CU_ASSERT_EQUAL(memcmp(bench_output(b, "all", 1), all, sizeof all), 0);
+    CU_ASSERT_EQUAL(memcmp(bench_output(b, "every", 1), all, sizeof all), 0);
+    same_shape(b, "sum", SW_SHAPE(2, 2));
+    same_shape(b, "mean", SW_SHAPE(1, 3, 1));
+    same_shape(b, "max", SW_SHAPE(3));
+    same_shape(b, "all", SW_SHAPE(1, 1, 1));
+    same_shape(b, "every", SW_SCALAR);
 }
 
 GIVES(bad_axis, sw_mean_axes(c, sw_input(c, 0), (int[]){-4}, 1, 0))
@@ -212,12 +204,11 @@ static void wrong_axes_are_refused(void)
 {
     const sw_array in = {SW_F32, SW_SHAPE(2, 3, 2), cube},
                    none = {SW_F32, SW_SHAPE(2, 0), cube};
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(1));
-    bench_refused(&b, bad_axis, &in, 1, "mean: axis -4 of a tensor of rank 3");
-    bench_refused(&b, same_axis, &in, 1, "sum: axis -1 is named twice");
-    bench_refused(&b, bad_max, &in, 1, "max: the axes 0x8 must be those of a tensor of rank 3");
-    bench_refused(&b, reduce_step, &none, 1, "");
+    bench *const b = bench_new(1, SW_SHAPE(1));
+    bench_refused(b, bad_axis, &in, 1, "mean: axis -4 of a tensor of rank 3");
+    bench_refused(b, same_axis, &in, 1, "sum: axis -1 is named twice");
+    bench_refused(b, bad_max, &in, 1, "max: the axes 0x8 must be those of a tensor of rank 3");
+    bench_refused(b, reduce_step, &none, 1, "");
 }
 
 /* p is the input of a maximum along its rows. */
@@ -228,16 +219,15 @@ static void the_first_of_equals_wins_and_nan_before_all(void)
     const float x[] = {1, 7, 7, 2, -1, NAN, 3, NAN, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
     for (int axis = 0; axis < 2; axis++) {
         float turned[12], gradient[12];
-        static bench b;
-        bench_open(&b, 1, axis == 1 ? SW_SHAPE(3, 4) : SW_SHAPE(4, 3));
+        bench *const b = bench_new(1, axis == 1 ? SW_SHAPE(3, 4) : SW_SHAPE(4, 3));
         for (int i = 0; i < 12; i++)
             turned[axis == 1 ? i : i % 4 * 3 + i / 4] = x[i];
-        OK(sw_param_write(b.p, turned, sizeof turned));
-        b.count = axis;
-        OK(bench_run(&b, max_step, NULL, 0, SW_TRAIN));
-        const float *y = bench_output(&b, "y", 3);
+        OK(sw_param_write(b->p, turned, sizeof turned));
+        b->count = axis;
+        OK(bench_run(b, max_step, NULL, 0, SW_TRAIN));
+        const float *y = bench_output(b, "y", 3);
         CU_ASSERT(y[0] == 7.0f && isnan(y[1]) && y[2] == -INFINITY);
-        OK(sw_param_gradient(b.p, gradient, sizeof gradient));
+        OK(sw_param_gradient(b->p, gradient, sizeof gradient));
         for (int i = 0; i < 12; i++) {
             const float g = gradient[axis == 1 ? i : i % 4 * 3 + i / 4];
             if (i == 5)
@@ -245,7 +235,7 @@ static void the_first_of_equals_wins_and_nan_before_all(void)
             if (i != 5)
                 CU_ASSERT_EQUAL(g, i == 1 ? 14.0f : i == 8 ? -INFINITY : 0.0f);
         }
-        bench_close(&b);
+        bench_close(b);
     }
 }
 
@@ -253,16 +243,15 @@ static void the_first_of_equals_wins_and_nan_before_all(void)
 static void the_first_of_equals_wins_in_long_rows(void)
 {
     float x[2 * 50], gradient[2 * 50];
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(2, 50));
+    bench *const b = bench_new(1, SW_SHAPE(2, 50));
     for (int i = 0; i < N(x); i++)
         x[i] = (float)(i % 7);
     x[20] = x[35] = 9.0f; /* the later one is in an earlier lane */
     x[50 + 18] = x[50 + 33] = NAN;
-    OK(sw_param_write(b.p, x, sizeof x));
-    b.count = 1;
-    OK(bench_run(&b, max_step, NULL, 0, SW_TRAIN));
-    OK(sw_param_gradient(b.p, gradient, sizeof gradient));
+    OK(sw_param_write(b->p, x, sizeof x));
+    b->count = 1;
+    OK(bench_run(b, max_step, NULL, 0, SW_TRAIN));
+    OK(sw_param_gradient(b->p, gradient, sizeof gradient));
     for (int i = 0; i < N(x); i++)
         CU_ASSERT(i == 50 + 18 ? isnan(gradient[i]) : gradient[i] == (i == 20 ? 18.0f : 0.0f));
 }
@@ -274,11 +263,10 @@ static void a_maximum_keeps_as_few_bytes_as_its_places_need(void)
         size_t bytes;
     } all[] = {{1, 1}, {256, 1}, {257, 2}, {65536, 2}, {65537, 4}};
     for (int i = 0; i < N(all); i++) {
-        static bench b;
-        bench_open(&b, 1, SW_SHAPE(3, all[i].places));
-        b.count = 1;
-        OK(bench_run(&b, max_step, NULL, 0, SW_TRAIN));
-        const swi_trace *t = &b.exec->last->trace;
+        bench *const b = bench_new(1, SW_SHAPE(3, all[i].places));
+        b->count = 1;
+        OK(bench_run(b, max_step, NULL, 0, SW_TRAIN));
+        const swi_trace *t = &b->exec->last->trace;
         for (uint32_t k = 0; k < t->n_nodes; k++) {
             const swi_node *node = &t->nodes[k];
             if (node->op != SW_OP_max || node->grad >= 0)
@@ -286,8 +274,8 @@ static void a_maximum_keeps_as_few_bytes_as_its_places_need(void)
             const swi_value *v = &t->values[t->operands[node->first + node->n_in + 1]];
             CU_ASSERT_EQUAL(t->storages[v->storage].bytes, 3 * all[i].bytes);
         }
-        CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_max), 2);
-        bench_close(&b);
+        CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_max), 2);
+        bench_close(b);
     }
 }
 

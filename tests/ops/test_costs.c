@@ -538,19 +538,17 @@ static void counts_stay_at_the_most(void)
 }
 
 static const sw_test tests[] = {
-    {"every case of every op counts what loops count", every_case_counts_what_loops_count,
-     false},
-    {"what optimizers append counts too", optimizers_count_too, false},
-    {"elementwise ops cost far less than products", elementwise_ops_cost_far_less_than_products,
-     false},
-    {"a larger batch never costs less", a_larger_batch_never_costs_less, false},
-    {"what a check does not read costs nothing", what_a_check_does_not_read_costs_nothing,
-     false},
-    {"costs do not depend on the machine", costs_do_not_depend_on_the_machine, false},
+    {"every case of every op counts what loops count", every_case_counts_what_loops_count},
+    {"what optimizers append counts too", optimizers_count_too},
+    {"elementwise ops cost far less than products",
+     elementwise_ops_cost_far_less_than_products},
+    {"a larger batch never costs less", a_larger_batch_never_costs_less},
+    {"what a check does not read costs nothing", what_a_check_does_not_read_costs_nothing},
+    {"costs do not depend on the machine", costs_do_not_depend_on_the_machine},
     {"an op from outside counts one for each element",
-     an_op_from_outside_counts_one_for_each_element, false},
+     an_op_from_outside_counts_one_for_each_element},
     {"gradients of programs compiled before have the default",
-     gradients_of_older_programs_have_the_default, false},
-    {"counts stay at the most", counts_stay_at_the_most, false},
+     gradients_of_older_programs_have_the_default},
+    {"counts stay at the most", counts_stay_at_the_most},
 };
 SW_SUITE("costs", tests)

@@ -274,31 +274,20 @@ static void a_check_without_memory_says_so(void)
 
 static void bad_descriptors_are_refused(void)
 {
-    uint32_t id = 12345;
-    sw_op_desc d = outside_square;
-    d.name = "";
-    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
-    d = outside_square;
-    d.name = "outside.bad";
-    d.size = 0;
-    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
-    d = outside_square;
-    d.name = "outside.bad";
-    d.infer = NULL;
-    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
-    d = outside_square;
-    d.name = "outside.bad";
-    d.forward = NULL;
-    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
-    d = outside_square;
-    d.name = "outside.bad";
-    d.n_out = 0;
-    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
     const sw_grad_desc none = {.n_makes = 1, .n_operands = 1, .operands = {SW_DOUT(0)}};
-    d = outside_square;
-    d.name = "outside.bad";
-    d.grads = &none; /* no kernel */
-    CU_ASSERT_EQUAL(sw_op_register(&d, &id), SW_INVALID);
+    sw_op_desc bad[6];
+    uint32_t id = 12345;
+    for (int i = 0; i < 6; i++) {
+        bad[i] = outside_square;
+        bad[i].name = i == 0 ? "" : "outside.bad";
+    }
+    bad[1].size = 0;
+    bad[2].infer = NULL;
+    bad[3].forward = NULL;
+    bad[4].n_out = 0;
+    bad[5].grads = &none; /* no kernel */
+    for (int i = 0; i < 6; i++)
+        SW_CHECK(sw_op_register(&bad[i], &id) == SW_INVALID, "descriptor %d", i);
     CU_ASSERT_EQUAL(sw_op_register(NULL, &id), SW_INVALID);
     CU_ASSERT_EQUAL(id, 12345); /* untouched on failure */
     CU_ASSERT_PTR_NULL(sw_op_at(1000000));
@@ -306,17 +295,14 @@ static void bad_descriptors_are_refused(void)
 }
 
 static const sw_test tests[] = {
-    {"every op has cases and a double-precision forward", every_op_has_cases_and_a_reference,
-     false},
-    {"every case of every op passes", every_case_of_every_op_passes, false},
+    {"every op has cases and a double-precision forward", every_op_has_cases_and_a_reference},
+    {"every case of every op passes", every_case_of_every_op_passes},
     {"an op from outside passes like an inside one",
-     an_op_from_outside_passes_like_an_inside_one, false},
-    {"every planted fault is reported", every_planted_fault_is_reported, false},
-    {"a wrong gradient is reported once", a_wrong_gradient_is_told_once, false},
-    {"one output of two is enough, the other has no gradient", one_output_of_two_is_enough,
-     false},
-    {"a check that gets no memory says so and leaks nothing", a_check_without_memory_says_so,
-     false},
-    {"bad descriptors are refused and change nothing", bad_descriptors_are_refused, false},
+     an_op_from_outside_passes_like_an_inside_one},
+    {"every planted fault is reported", every_planted_fault_is_reported},
+    {"a wrong gradient is reported once", a_wrong_gradient_is_told_once},
+    {"one output of two is enough, the other has no gradient", one_output_of_two_is_enough},
+    {"a check that gets no memory says so and leaks nothing", a_check_without_memory_says_so},
+    {"bad descriptors are refused and change nothing", bad_descriptors_are_refused},
 };
 SW_SUITE("descriptors", tests)

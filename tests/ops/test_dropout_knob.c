@@ -201,10 +201,9 @@ static void what_is_no_rate_is_refused_by_name(void)
 }
 
 static const sw_test tests[] = {
-    {"a knob drops what a constant drops", a_knob_drops_what_a_constant_drops, false},
-    {"a rate of 0 keeps, and evaluation is plain", a_rate_of_0_keeps_and_evaluation_is_plain,
-     false},
-    {"rates change without a trace", rates_change_without_a_trace, false},
-    {"what is no rate is refused by name", what_is_no_rate_is_refused_by_name, false},
+    {"a knob drops what a constant drops", a_knob_drops_what_a_constant_drops},
+    {"a rate of 0 keeps, and evaluation is plain", a_rate_of_0_keeps_and_evaluation_is_plain},
+    {"rates change without a trace", rates_change_without_a_trace},
+    {"what is no rate is refused by name", what_is_no_rate_is_refused_by_name},
 };
 SW_SUITE("dropout knob", tests)

@@ -90,13 +90,12 @@ static void up_and_conv(sw_ctx *c, void *user)
 static void large_images_are_made_again(void)
 {
     static float x[2 * 4 * 8 * 8];
-    static bench b;
     const sw_array image = {SW_F32, SW_SHAPE(2, 4, 8, 8), x};
     int before = 0, behind = 0;
-    bench_open(&b, 1, SW_SHAPE(4, 4, 3, 3));
-    OK(bench_run(&b, up_and_conv, &image, 1, SW_TRAIN));
-    for (uint32_t i = 0; i < b.exec->last->trace.n_nodes; i++) {
-        const swi_node *node = &b.exec->last->trace.nodes[i];
+    bench *const b = bench_new(1, SW_SHAPE(4, 4, 3, 3));
+    OK(bench_run(b, up_and_conv, &image, 1, SW_TRAIN));
+    for (uint32_t i = 0; i < b->exec->last->trace.n_nodes; i++) {
+        const swi_node *node = &b->exec->last->trace.nodes[i];
         before += node->op == SW_OP_upsample && node->again == 0;
         behind += node->op == SW_OP_upsample && node->again == SWI_AGAIN_REBUILT;
     }
@@ -116,20 +115,19 @@ static void transpose_step(sw_ctx *c, void *user)
 
 static void transposed_convolution_refuses_by_name(void)
 {
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(2, 4, 3, 3));
+    bench *const b = bench_new(1, SW_SHAPE(2, 4, 3, 3));
     weight_shape = SW_SHAPE(4, 3, 3, 3);
     opts = SW_OPTS(sw_conv_transpose_opts, .output_pad = 1);
-    bench_refused(&b, transpose_step, NULL, 0, "(got output padding 1, stride 1)");
+    bench_refused(b, transpose_step, NULL, 0, "(got output padding 1, stride 1)");
     opts = SW_OPTS(sw_conv_transpose_opts, .groups = 3);
-    bench_refused(&b, transpose_step, NULL, 0, "(4, 3, 3, 3) with groups 3");
+    bench_refused(b, transpose_step, NULL, 0, "(4, 3, 3, 3) with groups 3");
     opts = SW_OPTS(sw_conv_transpose_opts, .pad = 3);
-    bench_refused(&b, transpose_step, NULL, 0, "padding 3 has no result");
+    bench_refused(b, transpose_step, NULL, 0, "padding 3 has no result");
     opts = SW_OPTS(sw_conv_transpose_opts, .stride = -1);
-    bench_refused(&b, transpose_step, NULL, 0, "stride -1");
+    bench_refused(b, transpose_step, NULL, 0, "stride -1");
     opts = SW_OPTS(sw_conv_transpose_opts);
     weight_shape = SW_SHAPE(5, 3, 3, 3);
-    bench_refused(&b, transpose_step, NULL, 0, "(got (2, 4, 3, 3) and (5, 3, 3, 3)");
+    bench_refused(b, transpose_step, NULL, 0, "(got (2, 4, 3, 3) and (5, 3, 3, 3)");
 }
 
 static void transposed_convolution_has_one_result_for_all_threads(void)
@@ -183,14 +181,13 @@ static void a_stack_is_slices(void)
 {
     for (int axis = -3; axis < 3; axis++) {
         static float p[16], g[16];
-        static bench b;
-        bench_open(&b, 1, SW_SHAPE(4, 4));
-        b.count = axis;
-        OK(bench_run(&b, stack_step, NULL, 0, SW_TRAIN));
-        OK(sw_param_read(b.p, p, sizeof p));
-        OK(sw_param_gradient(b.p, g, sizeof g));
+        bench *const b = bench_new(1, SW_SHAPE(4, 4));
+        b->count = axis;
+        OK(bench_run(b, stack_step, NULL, 0, SW_TRAIN));
+        OK(sw_param_read(b->p, p, sizeof p));
+        OK(sw_param_gradient(b->p, g, sizeof g));
         const int at = axis < 0 ? axis + 3 : axis;
-        const float *y = bench_output(&b, "y", 48);
+        const float *y = bench_output(b, "y", 48);
         int wrong = 0;
         for (int i = 0; i < 48; i++) {
             const int dim[3] = {i / (at == 0   ? 16
@@ -210,7 +207,7 @@ static void a_stack_is_slices(void)
         for (int i = 0; i < 16; i++) /* 2 p + 8 p + 2 p */
             wrong += fabsf(g[i] - 12.0f * p[i]) > 1e-5f * fabsf(p[i]);
         SW_CHECK(wrong == 0, "axis %d: %d wrong", axis, wrong);
-        bench_close(&b);
+        bench_close(b);
     }
 }
 
@@ -226,18 +223,17 @@ GIVES(stack_axis,
 
 static void stacks_refuse_by_name(void)
 {
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(4, 4));
-    b.count = 2;
-    bench_refused(&b, stack_other, NULL, 0, "value 0 is (4, 4), value 1 is (2, 4)");
-    b.count = 33;
-    bench_refused(&b, stack_other, NULL, 0, "the values must be 1 to 32 (got 33)");
-    b.count = 0;
-    bench_refused(&b, stack_other, NULL, 0, "(got 0)");
-    b.count = 3;
-    bench_refused(&b, stack_axis, NULL, 0, "stack: axis 3 must be a new one of a tensor of");
-    b.count = -4;
-    bench_refused(&b, stack_axis, NULL, 0, "stack: axis -4");
+    bench *const b = bench_new(1, SW_SHAPE(4, 4));
+    b->count = 2;
+    bench_refused(b, stack_other, NULL, 0, "value 0 is (4, 4), value 1 is (2, 4)");
+    b->count = 33;
+    bench_refused(b, stack_other, NULL, 0, "the values must be 1 to 32 (got 33)");
+    b->count = 0;
+    bench_refused(b, stack_other, NULL, 0, "(got 0)");
+    b->count = 3;
+    bench_refused(b, stack_axis, NULL, 0, "stack: axis 3 must be a new one of a tensor of");
+    b->count = -4;
+    bench_refused(b, stack_axis, NULL, 0, "stack: axis -4");
 }
 
 /* ---- argmax, cumsum, full ---------------------------------------------------------------- */
@@ -257,26 +253,25 @@ static void line_step(sw_ctx *c, void *user)
 static void the_first_wins_and_sums_are_float64(void)
 {
     static const float x[] = {1e8f, 1.0f, 1.0f, -1e8f, 1e8f, 3.0f, NAN, 2.0f, NAN, 7.0f};
-    static bench b;
     sw_array at, kept;
-    bench_open(&b, 1, SW_SHAPE(2, 5));
-    OK(sw_param_write(b.p, x, sizeof x));
-    b.count = -1;
-    OK(bench_run(&b, line_step, NULL, 0, SW_EVAL));
-    OK(sw_output_get(b.exec, "at", &at));
-    OK(sw_output_get(b.exec, "kept", &kept));
+    bench *const b = bench_new(1, SW_SHAPE(2, 5));
+    OK(sw_param_write(b->p, x, sizeof x));
+    b->count = -1;
+    OK(bench_run(b, line_step, NULL, 0, SW_EVAL));
+    OK(sw_output_get(b->exec, "at", &at));
+    OK(sw_output_get(b->exec, "kept", &kept));
     CU_ASSERT_EQUAL(at.dtype, SW_I32);
     CU_ASSERT(at.shape.rank == 1 && kept.shape.rank == 2 && kept.shape.dim[1] == 1);
     const int32_t *i = at.data;
     CU_ASSERT(i[0] == 0 && i[1] == 1);
     CU_ASSERT_EQUAL(memcmp(at.data, kept.data, 2 * sizeof *i), 0);
-    const float *sums = bench_output(&b, "sums", 10);
+    const float *sums = bench_output(b, "sums", 10);
     CU_ASSERT(sums[0] == 1e8f && sums[2] == 100000002.0f && sums[3] == 2.0f);
     CU_ASSERT(sums[5] == 3.0f && isnan(sums[6]) && isnan(sums[9]));
-    const float *rows = bench_output(&b, "rows", 4);
+    const float *rows = bench_output(b, "rows", 4);
     CU_ASSERT(rows[0] == 0.25f && rows[3] == 0.25f);
-    b.count = 2;
-    bench_refused(&b, line_step, NULL, 0, "argmax: axis 2 of a tensor of rank 2");
+    b->count = 2;
+    bench_refused(b, line_step, NULL, 0, "argmax: axis 2 of a tensor of rank 2");
 }
 
 TRAINS(largest_step, sw_global_max_pool(c, sw_use(c, b->p)))
@@ -287,20 +282,20 @@ static void the_largest_place_of_any_image_is_found(void)
     static float x[20 * 2 * 32 * 17], g[20 * 2 * 32 * 17];
     static const int64_t sides[][2] = {{15, 17}, {16, 16}, {32, 17}};
     for (int k = 0; k < N(sides); k++) {
-        static bench b;
         const int64_t places = sides[k][0] * sides[k][1], n = 40 * places;
         const size_t bytes = (size_t)n * sizeof *x;
         int wrong = 0;
-        bench_open(&b, 2, SW_SHAPE(20, 2, sides[k][0], sides[k][1]));
-        OK(sw_param_read(b.p, x, bytes));
-        OK(bench_run(&b, largest_step, NULL, 0, SW_TRAIN));
-        OK(sw_param_gradient(b.p, g, bytes));
-        const float *y = bench_output(&b, "y", 40);
+        bench *const b = bench_new(2, SW_SHAPE(20, 2, sides[k][0], sides[k][1]));
+        OK(sw_param_read(b->p, x, bytes));
+        OK(bench_run(b, largest_step, NULL, 0, SW_TRAIN));
+        OK(sw_param_gradient(b->p, g, bytes));
+        const float *y = bench_output(b, "y", 40);
         for (int64_t i = 0; i < n; i++) {
             const float most = y[i / places];
             wrong += x[i] > most || g[i] != (x[i] == most ? 2.0f * most : 0.0f);
         }
         SW_CHECK(wrong == 0, "%d places: %d are wrong", (int)places, wrong);
+        bench_close(b);
     }
 }
 
@@ -321,31 +316,29 @@ GIVES(bad_full, sw_full(c, SW_SHAPE(3, -1), 1.0f))
 
 static void a_full_tensor_broadcasts(void)
 {
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(1));
-    b.number = 2.0f;
-    OK(bench_run(&b, full_step, NULL, 0, SW_TRAIN));
-    const float *y = bench_output(&b, "y", 3);
+    bench *const b = bench_new(1, SW_SHAPE(1));
+    b->number = 2.0f;
+    OK(bench_run(b, full_step, NULL, 0, SW_TRAIN));
+    const float *y = bench_output(b, "y", 3);
     CU_ASSERT(y[0] == -3.0f && y[2] == -3.0f);
-    bench_refused(&b, bad_full, NULL, 0, "fill");
+    bench_refused(b, bad_full, NULL, 0, "fill");
 }
 
 static const sw_test tests[] = {
-    {"ranges of positions meet", ranges_of_positions_meet, false},
-    {"largest sizes do not overflow", largest_sizes_do_not_overflow, false},
-    {"resampling has one result for all threads", resampling_has_one_result_for_all_threads,
-     false},
-    {"resampling refuses by name", resampling_refuses_by_name, false},
-    {"large images are recomputed", large_images_are_made_again, false},
-    {"transposed convolution refuses by name", transposed_convolution_refuses_by_name, false},
+    {"ranges of positions meet", ranges_of_positions_meet},
+    {"largest sizes do not overflow", largest_sizes_do_not_overflow},
+    {"resampling has one result for all threads", resampling_has_one_result_for_all_threads},
+    {"resampling refuses by name", resampling_refuses_by_name},
+    {"large images are recomputed", large_images_are_made_again},
+    {"transposed convolution refuses by name", transposed_convolution_refuses_by_name},
     {"transposed convolution has one result for all threads",
-     transposed_convolution_has_one_result_for_all_threads, false},
-    {"the layer begins as PyTorch's", the_layer_begins_as_pytorchs, false},
-    {"a stack is slices", a_stack_is_slices, false},
-    {"stacks refuse by name", stacks_refuse_by_name, false},
-    {"the first wins and sums are float64", the_first_wins_and_sums_are_float64, false},
-    {"the largest place of any image is found", the_largest_place_of_any_image_is_found, false},
-    {"sums have one result for all threads", sums_have_one_result_for_all_threads, false},
-    {"a full tensor broadcasts", a_full_tensor_broadcasts, false},
+     transposed_convolution_has_one_result_for_all_threads},
+    {"the layer begins as PyTorch's", the_layer_begins_as_pytorchs},
+    {"a stack is slices", a_stack_is_slices},
+    {"stacks refuse by name", stacks_refuse_by_name},
+    {"the first wins and sums are float64", the_first_wins_and_sums_are_float64},
+    {"the largest place of any image is found", the_largest_place_of_any_image_is_found},
+    {"sums have one result for all threads", sums_have_one_result_for_all_threads},
+    {"a full tensor broadcasts", a_full_tensor_broadcasts},
 };
 SW_SUITE("images", tests)

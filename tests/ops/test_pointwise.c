@@ -416,15 +416,12 @@ static void bad_numbers_are_refused_by_name(void)
 }
 
 static const sw_test tests[] = {
-    {"formulas stay near float64", formulas_stay_near_float64, false},
-    {"the ends of ranges are what people expect", the_ends_of_ranges_are_what_people_expect,
-     false},
-    {"any number of threads gives the same bits", any_number_of_threads_gives_the_same_bits,
-     false},
-    {"slopes at bends are what the header says", slopes_at_bends_are_what_the_header_says,
-     false},
-    {"ignored rows do not count", ignored_rows_do_not_count, false},
-    {"each op keeps the least", each_op_keeps_the_least, false},
-    {"bad numbers are refused by name", bad_numbers_are_refused_by_name, false},
+    {"formulas stay near float64", formulas_stay_near_float64},
+    {"the ends of ranges are what people expect", the_ends_of_ranges_are_what_people_expect},
+    {"any number of threads gives the same bits", any_number_of_threads_gives_the_same_bits},
+    {"slopes at bends are what the header says", slopes_at_bends_are_what_the_header_says},
+    {"ignored rows do not count", ignored_rows_do_not_count},
+    {"each op keeps the least", each_op_keeps_the_least},
+    {"bad numbers are refused by name", bad_numbers_are_refused_by_name},
 };
 SW_SUITE("point", tests)

@@ -19,11 +19,10 @@ static void products_read_views_in_place(void)
 {
     enum { images = 4, rows = 33, heads = 3, width = 20 };
     static float p[images * rows * heads * width];
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(images, rows, heads, width));
-    OK(sw_param_read(b.p, p, sizeof p));
-    OK(bench_run(&b, heads_step, NULL, 0, SW_EVAL));
-    const float *y = bench_output(&b, "y", images * heads * rows * rows);
+    bench *const b = bench_new(1, SW_SHAPE(images, rows, heads, width));
+    OK(sw_param_read(b->p, p, sizeof p));
+    OK(bench_run(b, heads_step, NULL, 0, SW_EVAL));
+    const float *y = bench_output(b, "y", images * heads * rows * rows);
     double worst = 0.0;
     for (int n = 0; n < images; n++)
         for (int h = 0; h < heads; h++)
@@ -40,7 +39,7 @@ static void products_read_views_in_place(void)
                 }
     SW_CHECK(worst < 1e-4, "%g", worst);
     int forward_copies = 0;
-    const swi_trace *t = &b.exec->last->trace;
+    const swi_trace *t = &b->exec->last->trace;
     for (uint32_t i = 0; i < t->n_nodes; i++)
         forward_copies += t->nodes[i].op == SW_OP_copy && !t->nodes[i].is_backward;
     CU_ASSERT_EQUAL(forward_copies, 0);
@@ -77,24 +76,23 @@ static void rows_in_front_are_rows(void)
     for (int i = 0; i < N(x); i++)
         x[i] = (float)(i % 23) * 0.25f - 2.0f;
     const sw_array in[] = {{SW_F32, SW_SHAPE(6, 40, 100), x}, {SW_F32, SW_SHAPE(240, 100), x}};
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(100, 130));
-    OK(bench_run(&b, weight_step, &in[0], 1, SW_TRAIN));
-    memcpy(y, bench_output(&b, "y", N(y)), sizeof y);
-    OK(sw_param_gradient(b.p, g, sizeof g));
-    OK(sw_model_ready(b.model, b.exec, 5));
-    OK(bench_run(&b, weight_step, &in[1], 1, SW_TRAIN));
-    OK(sw_param_gradient(b.p, h, sizeof h));
-    CU_ASSERT_EQUAL(memcmp(y, bench_output(&b, "y", N(y)), sizeof y), 0);
+    bench *const b = bench_new(1, SW_SHAPE(100, 130));
+    OK(bench_run(b, weight_step, &in[0], 1, SW_TRAIN));
+    memcpy(y, bench_output(b, "y", N(y)), sizeof y);
+    OK(sw_param_gradient(b->p, g, sizeof g));
+    OK(sw_model_ready(b->model, b->exec, 5));
+    OK(bench_run(b, weight_step, &in[1], 1, SW_TRAIN));
+    OK(sw_param_gradient(b->p, h, sizeof h));
+    CU_ASSERT_EQUAL(memcmp(y, bench_output(b, "y", N(y)), sizeof y), 0);
     CU_ASSERT_EQUAL(memcmp(g, h, sizeof g), 0);
     static float turned[N(x)];
     for (int i = 0; i < N(x); i++) /* (40, 6, 100) */
         turned[(i / 100 % 40 * 6 + i / 4000) * 100 + i % 100] = x[i];
     const sw_array other = {SW_F32, SW_SHAPE(40, 6, 100), turned};
-    OK(sw_model_ready(b.model, b.exec, 5));
-    OK(bench_run(&b, turned_step, &other, 1, SW_TRAIN));
-    OK(sw_param_gradient(b.p, h, sizeof h));
-    CU_ASSERT_EQUAL(memcmp(y, bench_output(&b, "y", N(y)), sizeof y), 0);
+    OK(sw_model_ready(b->model, b->exec, 5));
+    OK(bench_run(b, turned_step, &other, 1, SW_TRAIN));
+    OK(sw_param_gradient(b->p, h, sizeof h));
+    CU_ASSERT_EQUAL(memcmp(y, bench_output(b, "y", N(y)), sizeof y), 0);
     double worst = 0.0, most = 0.0;
     for (int i = 0; i < N(g); i++) {
         worst = fmax(worst, fabs((double)g[i] - (double)h[i]));
@@ -108,11 +106,10 @@ static void products_of_nothing_are_zero(void)
     static const float x[4] = {0};
     const sw_array empty = {SW_F32, SW_SHAPE(0, 3, 2), x};
     float gradient[8];
-    static bench b;
-    bench_open(&b, 2, SW_SHAPE(2, 4));
-    OK(bench_run(&b, weight_step, &empty, 1, SW_TRAIN));
-    (void)bench_output(&b, "y", 0);
-    OK(sw_param_gradient(b.p, gradient, sizeof gradient));
+    bench *const b = bench_new(2, SW_SHAPE(2, 4));
+    OK(bench_run(b, weight_step, &empty, 1, SW_TRAIN));
+    (void)bench_output(b, "y", 0);
+    OK(sw_param_gradient(b->p, gradient, sizeof gradient));
     for (int i = 0; i < 8; i++)
         CU_ASSERT_EQUAL(gradient[i], 0.0f);
 }
@@ -121,14 +118,13 @@ static void products_that_do_not_fit_are_refused(void)
 {
     static const float x[24] = {0};
     const sw_array in[] = {{SW_F32, SW_SHAPE(4, 3), x}, {SW_F32, SW_SHAPE(2), x}};
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(2, 4));
-    bench_refused(&b, weight_step, &in[0], 1, "(got (4, 3) and (2, 4))");
-    bench_refused(&b, weight_step, &in[1], 1, "(got (2) and (2, 4))");
-    bench_close(&b);
+    bench *b = bench_new(1, SW_SHAPE(2, 4));
+    bench_refused(b, weight_step, &in[0], 1, "(got (4, 3) and (2, 4))");
+    bench_refused(b, weight_step, &in[1], 1, "(got (2) and (2, 4))");
+    bench_close(b);
     const sw_array fronts = {SW_F32, SW_SHAPE(3, 4, 2), x};
-    bench_open(&b, 1, SW_SHAPE(2, 2, 5));
-    bench_refused(&b, weight_step, &fronts, 1, "matmul");
+    b = bench_new(1, SW_SHAPE(2, 2, 5));
+    bench_refused(b, weight_step, &fronts, 1, "matmul");
 }
 
 /* ---- other orders, pieces ---------------------------------------------------------------- */
@@ -147,12 +143,11 @@ static void split_step(sw_ctx *c, void *user)
 static void pieces_are_views(void)
 {
     float x[2 * 7], gradient[2 * 7];
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(2, 7));
-    OK(sw_param_read(b.p, x, sizeof x));
-    OK(bench_run(&b, split_step, NULL, 0, SW_TRAIN));
-    const float *y = bench_output(&b, "y", 6);
-    OK(sw_param_gradient(b.p, gradient, sizeof gradient));
+    bench *const b = bench_new(1, SW_SHAPE(2, 7));
+    OK(sw_param_read(b->p, x, sizeof x));
+    OK(bench_run(b, split_step, NULL, 0, SW_TRAIN));
+    const float *y = bench_output(b, "y", 6);
+    OK(sw_param_gradient(b->p, gradient, sizeof gradient));
     for (int r = 0; r < 2; r++) {
         const float *row = x + r * 7;
         float last = 0.0f;
@@ -182,10 +177,9 @@ static void attend_step(sw_ctx *c, void *user)
 
 static void pieces_share_one_tensor_and_its_gradient(void)
 {
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(2, 9, 24));
-    OK(bench_run(&b, attend_step, NULL, 0, SW_TRAIN));
-    const swi_trace *t = &b.exec->last->trace;
+    bench *const b = bench_new(1, SW_SHAPE(2, 9, 24));
+    OK(bench_run(b, attend_step, NULL, 0, SW_TRAIN));
+    const swi_trace *t = &b->exec->last->trace;
     int wholes = 0, copies = 0;
     for (uint32_t i = 0; i < t->n_storages; i++)
         wholes += t->storages[i].segment == SWI_SEG_STEP &&
@@ -194,8 +188,8 @@ static void pieces_share_one_tensor_and_its_gradient(void)
         copies += t->nodes[i].op == SW_OP_copy && !t->nodes[i].is_backward;
     CU_ASSERT_EQUAL(wholes, 1);
     CU_ASSERT_EQUAL(copies, 0);
-    CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_slice_grad), 3);
-    bench_close(&b);
+    CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_slice_grad), 3);
+    bench_close(b);
     bench_same_for_all_threads(attend_step, NULL, 0, SW_SHAPE(2, 9, 24), 2 * 9 * 24,
                                2 * 4 * 9 * 2);
 }
@@ -218,16 +212,14 @@ static void reshape_step(sw_ctx *c, void *user)
 static void strided_tensors_change_shape(void)
 {
     float x[4 * 6 * 10], wanted[4 * 6 * 8];
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(4, 6, 10));
-    OK(sw_param_read(b.p, x, sizeof x));
+    bench *const b = bench_new(1, SW_SHAPE(4, 6, 10));
+    OK(sw_param_read(b->p, x, sizeof x));
     for (int i = 0; i < N(wanted); i++)
         wanted[i] = x[i / 8 * 10 + 1 + i % 8];
-    OK(bench_run(&b, reshape_step, NULL, 0, SW_EVAL));
+    OK(bench_run(b, reshape_step, NULL, 0, SW_EVAL));
     static const char *const names[] = {"v0", "v1", "v2", "copy"};
     for (int i = 0; i < N(names); i++)
-        CU_ASSERT_EQUAL(memcmp(bench_output(&b, names[i], N(wanted)), wanted, sizeof wanted),
-                        0);
+        CU_ASSERT_EQUAL(memcmp(bench_output(b, names[i], N(wanted)), wanted, sizeof wanted), 0);
 }
 
 static void few_pieces(sw_ctx *c, void *user)
@@ -251,15 +243,14 @@ GIVES(far_axis, sw_transpose(c, sw_use(c, b->p), 0, 2))
 
 static void wrong_orders_are_refused(void)
 {
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(2, 7));
-    bench_refused(&b, few_pieces, NULL, 0,
+    bench *const b = bench_new(1, SW_SHAPE(2, 7));
+    bench_refused(b, few_pieces, NULL, 0,
                   "split: axis -1 of rank 2 in pieces of 3, room for 2");
-    bench_refused(&b, no_pieces, NULL, 0, "split: axis 2 of rank 2 in pieces of 0");
-    bench_refused(&b, few_axes, NULL, 0, "permute: 1 axes for a tensor of rank 2");
-    bench_refused(&b, many_axes, NULL, 0, "permute: 9 axes for a tensor of rank 2");
-    bench_refused(&b, twice_the_axis, NULL, 0, "permute: axis 1 is named twice");
-    bench_refused(&b, far_axis, NULL, 0, "transpose: axes 0 and 2 of a tensor of rank 2");
+    bench_refused(b, no_pieces, NULL, 0, "split: axis 2 of rank 2 in pieces of 0");
+    bench_refused(b, few_axes, NULL, 0, "permute: 1 axes for a tensor of rank 2");
+    bench_refused(b, many_axes, NULL, 0, "permute: 9 axes for a tensor of rank 2");
+    bench_refused(b, twice_the_axis, NULL, 0, "permute: axis 1 is named twice");
+    bench_refused(b, far_axis, NULL, 0, "transpose: axes 0 and 2 of a tensor of rank 2");
 }
 
 static const sw_test tests[] = {

@@ -40,10 +40,12 @@ static void close_bench(void *arg)
     sw_exec_destroy(b->exec);
 }
 
-/* A model with one parameter p of two threes. */
-static void open_bench(bench *b)
+/* A model with one parameter p of two threes, and a step that `make` makes; closed after the
+ * test. */
+static bench *open_bench(sw_value (*make)(sw_ctx *ctx, bench *b))
 {
-    *b = (bench){0};
+    static bench one, *const b = &one;
+    *b = (bench){.make = make};
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&b->exec, NULL), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&b->model, "bench"), SW_OK);
     b->p = sw_param_new(b->model, "p", SW_F32, SW_SHAPE(2), "constant:3");
@@ -52,6 +54,7 @@ static void open_bench(bench *b)
     CU_ASSERT_EQUAL_FATAL(sw_optimizer_create(&b->opt, b->model, &opts), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_ready(b->model, b->exec, 1), SW_OK);
     sw_after(close_bench, b);
+    return b;
 }
 
 static sw_run_args args_of(bench *b)
@@ -241,28 +244,26 @@ static sw_status infer_any(const sw_type *in, int n_in, const void *attrs, sw_ty
 
 static void inferred_types_are_checked(void)
 {
-    static bench b; /* closed after the test */
-    open_bench(&b);
+    bench *const b = open_bench(by_op);
     sw_op_desc d = outside_square;
     d.infer = infer_any;
     d.n_cases = 0;
-    b.op = added(d, "outside.any type");
-    b.make = by_op;
+    b->op = added(d, "outside.any type");
     const sw_type good = {SW_F32, SW_PLAIN, {1, {2}}};
     inferred = good, inferred.shape.rank = 200;
-    refused(&b, SW_INVALID, "outside.any type", "must be 0 to 8 (got 200)");
+    refused(b, SW_INVALID, "outside.any type", "must be 0 to 8 (got 200)");
     inferred = good, inferred.shape.rank = -1;
-    refused(&b, SW_INVALID, "outside.any type", "must be 0 to 8 (got -1)");
+    refused(b, SW_INVALID, "outside.any type", "must be 0 to 8 (got -1)");
     inferred = good, inferred.dtype = (sw_dtype)9;
-    refused(&b, SW_INVALID, "outside.any type", "type of elements (got 9)");
+    refused(b, SW_INVALID, "outside.any type", "type of elements (got 9)");
     inferred = good, inferred.layout = SW_N16;
-    refused(&b, SW_INVALID, "outside.any type", "layout");
+    refused(b, SW_INVALID, "outside.any type", "layout");
     inferred = good, inferred.shape.dim[0] = -2;
-    refused(&b, SW_INVALID, "outside.any type", "(-2)");
+    refused(b, SW_INVALID, "outside.any type", "(-2)");
     inferred = (sw_type){SW_F32, SW_PLAIN, {2, {GIB, GIB}}};
-    refused(&b, SW_NOMEM, "outside.any type", "more elements than any memory");
+    refused(b, SW_NOMEM, "outside.any type", "more elements than any memory");
     inferred = (sw_type){SW_F32, SW_PLAIN, {3, {0, 1024 * GIB, 1024 * GIB}}};
-    refused(&b, SW_NOMEM, "outside.any type", "more elements than any memory");
+    refused(b, SW_NOMEM, "outside.any type", "more elements than any memory");
 }
 
 static sw_value huge_conv(sw_ctx *ctx, bench *b)
@@ -286,18 +287,17 @@ static sw_value huge_nothing(sw_ctx *ctx, bench *b)
 /* Small inputs, results past all memory. */
 static void too_large_results_are_refused(void)
 {
-    static bench b; /* closed after the test */
-    open_bench(&b);
+    bench *const b = open_bench(NULL);
     const sw_array images[] = {{SW_F32, SW_SHAPE(1 << 18, 1, 1, 1), NULL},
                                {SW_F32, SW_SHAPE(1, 1, 1, 1), NULL}};
-    b.inputs = images, b.n_inputs = 2, b.make = huge_conv;
-    refused(&b, SW_NOMEM, "conv2d", "(262144, 1, 2097153, 2097153)");
+    b->inputs = images, b->n_inputs = 2, b->make = huge_conv;
+    refused(b, SW_NOMEM, "conv2d", "(262144, 1, 2097153, 2097153)");
     const sw_array empty[] = {{SW_F32, SW_SHAPE(GIB, 0), NULL},
                               {SW_F32, SW_SHAPE(GIB, 0), NULL}};
-    b.inputs = empty, b.make = huge_linear;
-    refused(&b, SW_NOMEM, "linear", "(1073741824, 1073741824)");
-    b.make = huge_nothing;
-    refused(&b, SW_INVALID, "reshape", "cannot be (0, 1099511627776, 1099511627776)");
+    b->inputs = empty, b->make = huge_linear;
+    refused(b, SW_NOMEM, "linear", "(1073741824, 1073741824)");
+    b->make = huge_nothing;
+    refused(b, SW_INVALID, "reshape", "cannot be (0, 1099511627776, 1099511627776)");
 }
 
 static sw_conv_opts conv_opts;
@@ -311,24 +311,23 @@ static sw_value conv_with(sw_ctx *ctx, bench *b)
 /* (2, 6, 5, 5) and (4, 3, 3, 3) fit two groups, and a kernel of 5 places. */
 static void groups_that_do_not_fit_are_refused(void)
 {
-    static bench b; /* closed after the test */
-    open_bench(&b);
+    bench *const b = open_bench(NULL);
     const sw_array arrays[] = {{SW_F32, SW_SHAPE(2, 6, 5, 5), NULL},
                                {SW_F32, SW_SHAPE(4, 3, 3, 3), NULL}};
-    b.inputs = arrays, b.n_inputs = 2, b.make = conv_with;
+    b->inputs = arrays, b->n_inputs = 2, b->make = conv_with;
     conv_opts = SW_OPTS(sw_conv_opts, .groups = 3);
-    refused(&b, SW_INVALID, "conv2d", "(got (2, 6, 5, 5) and (4, 3, 3, 3) with groups 3)");
+    refused(b, SW_INVALID, "conv2d", "(got (2, 6, 5, 5) and (4, 3, 3, 3) with groups 3)");
     conv_opts.groups = -1;
-    refused(&b, SW_INVALID, "conv2d", "groups -1");
+    refused(b, SW_INVALID, "conv2d", "groups -1");
     conv_opts = SW_OPTS(sw_conv_opts, .groups = 2, .dilation = 3);
-    refused(&b, SW_INVALID, "conv2d", "dilation 3 is larger than input (2, 6, 5, 5)");
+    refused(b, SW_INVALID, "conv2d", "dilation 3 is larger than input (2, 6, 5, 5)");
     conv_opts.size = 0;
-    refused(&b, SW_INVALID, "conv2d", "set it to sizeof(sw_conv_opts)");
+    refused(b, SW_INVALID, "conv2d", "set it to sizeof(sw_conv_opts)");
     const sw_array odd[] = {{SW_F32, SW_SHAPE(2, 6, 5, 5), NULL},
                             {SW_F32, SW_SHAPE(5, 3, 3, 3), NULL}};
-    b.inputs = odd;
+    b->inputs = odd;
     conv_opts = SW_OPTS(sw_conv_opts, .groups = 2);
-    refused(&b, SW_INVALID, "conv2d", "(got 5 channels and 2 groups)");
+    refused(b, SW_INVALID, "conv2d", "(got 5 channels and 2 groups)");
 }
 
 static void layers_of_huge_sizes_are_refused(void)
@@ -388,31 +387,29 @@ static void view_as(bench *b, int64_t n, int64_t offset, int64_t stride, sw_stat
 
 static void views_stay_on_their_input(void)
 {
-    static bench b; /* closed after the test */
-    open_bench(&b);
+    bench *const b = open_bench(by_op);
     const sw_op_desc d = SW_OPTS(sw_op_desc, .n_in = 1, .n_out = 1, .infer = infer_view,
                                  .view = any_view, .no_gradient = 1);
-    b.op = added(d, "outside.any view");
-    b.make = by_op;
-    view_as(&b, 2, 0, 1, SW_OK);
+    b->op = added(d, "outside.any view");
+    view_as(b, 2, 0, 1, SW_OK);
     const float numbers[2] = {3, 4};
     sw_array got;
-    CU_ASSERT_EQUAL(sw_param_write(b.p, numbers, sizeof numbers), SW_OK);
-    view_as(&b, 2, 1, -1, SW_OK); /* backwards */
-    CU_ASSERT_EQUAL_FATAL(sw_output_get(b.exec, "x", &got), SW_OK);
+    CU_ASSERT_EQUAL(sw_param_write(b->p, numbers, sizeof numbers), SW_OK);
+    view_as(b, 2, 1, -1, SW_OK); /* backwards */
+    CU_ASSERT_EQUAL_FATAL(sw_output_get(b->exec, "x", &got), SW_OK);
     CU_ASSERT_EQUAL(((const float *)got.data)[0], 4.0f);
     CU_ASSERT_EQUAL(((const float *)got.data)[1], 3.0f);
-    view_as(&b, 5, 1, 0, SW_OK);  /* one element five times */
-    view_as(&b, 0, 99, 1, SW_OK); /* nothing lies nowhere */
-    view_as(&b, 3, 0, 1, SW_INVALID);
-    view_as(&b, 2, 1, 1, SW_INVALID);
-    view_as(&b, 2, 0, -1, SW_INVALID);
-    view_as(&b, 1, -1, 1, SW_INVALID);
-    view_as(&b, 1, INT64_MAX / 2, 1, SW_INVALID);
-    view_as(&b, 2, 0, INT64_MAX, SW_INVALID);
+    view_as(b, 5, 1, 0, SW_OK);  /* one element five times */
+    view_as(b, 0, 99, 1, SW_OK); /* nothing lies nowhere */
+    view_as(b, 3, 0, 1, SW_INVALID);
+    view_as(b, 2, 1, 1, SW_INVALID);
+    view_as(b, 2, 0, -1, SW_INVALID);
+    view_as(b, 1, -1, 1, SW_INVALID);
+    view_as(b, 1, INT64_MAX / 2, 1, SW_INVALID);
+    view_as(b, 2, 0, INT64_MAX, SW_INVALID);
     view_type = (sw_type){SW_U8, SW_PLAIN, {1, {2}}};
     view_offset = 0, view_stride = 1;
-    refused(&b, SW_INVALID, "outside.any view", "another size");
+    refused(b, SW_INVALID, "outside.any view", "another size");
 }
 
 /* ---- gradients --------------------------------------------------------------------------- */
@@ -436,15 +433,14 @@ static sw_value by_op_and_more(sw_ctx *ctx, bench *b)
 /* d(p p)/dp at 3 is 6, from a kernel that makes both halves, alone and after others. */
 static void one_value_for_two_inputs_gets_both_gradients(void)
 {
-    static bench b; /* closed after the test */
-    open_bench(&b);
-    b.op = added(outside_joint, "outside.joint of one");
-    b.train = 1;
-    b.make = by_op;
-    gradient_is(&b, 6.0f);
-    CU_ASSERT_EQUAL(sw_model_ready(b.model, b.exec, 1), SW_OK);
-    b.make = by_op_and_more;
-    gradient_is(&b, 22.0f);
+    bench *const b = open_bench(NULL);
+    b->op = added(outside_joint, "outside.joint of one");
+    b->train = 1;
+    b->make = by_op;
+    gradient_is(b, 6.0f);
+    CU_ASSERT_EQUAL(sw_model_ready(b->model, b->exec, 1), SW_OK);
+    b->make = by_op_and_more;
+    gradient_is(b, 22.0f);
 }
 
 static void wrong_rule(sw_ctx *ctx, const sw_rule *r)
@@ -454,31 +450,27 @@ static void wrong_rule(sw_ctx *ctx, const sw_rule *r)
 
 static void a_rule_gives_what_has_the_input_s_shape(void)
 {
-    static bench b; /* closed after the test */
-    open_bench(&b);
+    bench *const b = open_bench(by_op);
     sw_op_desc d = outside_square;
     d.grads = NULL, d.n_grads = 0, d.rule = wrong_rule;
-    b.op = added(d, "outside.wrong rule");
-    b.train = 1;
-    b.make = by_op;
-    refused(&b, SW_INVALID, "outside.wrong rule", "din[0] is f32 (), the input is f32 (2)");
+    b->op = added(d, "outside.wrong rule");
+    b->train = 1;
+    refused(b, SW_INVALID, "outside.wrong rule", "din[0] is f32 (), the input is f32 (2)");
 }
 
 /* Silence is no answer: an op without a gradient says so, unless it asks for silence. */
 static void an_op_without_a_gradient_says_so(void)
 {
-    static bench b; /* closed after the test */
-    open_bench(&b);
+    bench *const b = open_bench(by_op);
     sw_op_desc d = outside_square;
     d.grads = NULL, d.n_grads = 0;
-    b.op = added(d, "outside.no gradient");
-    CU_ASSERT_EQUAL(sw_op_at(b.op)->no_gradient, 0);
-    b.train = 1;
-    b.make = by_op;
-    refused(&b, SW_UNSUPPORTED, "outside.no gradient", "no gradient for its input 0");
-    b.train = 0;
-    const sw_run_args args = args_of(&b);
-    CU_ASSERT_EQUAL(sw_run(b.exec, &args), SW_OK);
+    b->op = added(d, "outside.no gradient");
+    CU_ASSERT_EQUAL(sw_op_at(b->op)->no_gradient, 0);
+    b->train = 1;
+    refused(b, SW_UNSUPPORTED, "outside.no gradient", "no gradient for its input 0");
+    b->train = 0;
+    const sw_run_args args = args_of(b);
+    CU_ASSERT_EQUAL(sw_run(b->exec, &args), SW_OK);
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
@@ -499,14 +491,12 @@ static bool is_of_optimizers(const char *op)
 static void what_optimizers_append_is_refused(void)
 {
     static const uint64_t attrs[64];
-    static bench b; /* closed after the test */
-    open_bench(&b);
-    b.make = by_op;
-    b.attrs = attrs;
+    bench *const b = open_bench(by_op);
+    b->attrs = attrs;
     unsigned n = 0;
-    for (b.op = 0; sw_op_at(b.op) != NULL; b.op++)
-        if (is_of_optimizers(sw_op_at(b.op)->name)) {
-            refused(&b, SW_INVALID, sw_op_at(b.op)->name, "only an optimizer");
+    for (b->op = 0; sw_op_at(b->op) != NULL; b->op++)
+        if (is_of_optimizers(sw_op_at(b->op)->name)) {
+            refused(b, SW_INVALID, sw_op_at(b->op)->name, "only an optimizer");
             n++;
         }
     CU_ASSERT(n >= 17);
@@ -514,12 +504,10 @@ static void what_optimizers_append_is_refused(void)
 
 static void missing_attributes_are_refused(void)
 {
-    static bench b; /* closed after the test */
-    open_bench(&b);
-    b.make = by_op;
-    for (b.op = 0; strcmp(sw_op_at(b.op)->name, "leaky_relu") != 0; b.op++)
+    bench *const b = open_bench(by_op);
+    for (b->op = 0; strcmp(sw_op_at(b->op)->name, "leaky_relu") != 0; b->op++)
         ;
-    refused(&b, SW_INVALID, "leaky_relu", "the attributes must not be NULL");
+    refused(b, SW_INVALID, "leaky_relu", "the attributes must not be NULL");
 }
 
 static sw_value linear_reserved(sw_ctx *ctx, bench *b)
@@ -536,31 +524,30 @@ static sw_value conv_reserved(sw_ctx *ctx, bench *b)
 
 static void reserved_words_of_layers_must_be_zero(void)
 {
-    static bench b; /* closed after the test */
-    open_bench(&b);
-    b.make = linear_reserved;
-    refused(&b, SW_INVALID, "sw_linear", "reserved");
-    b.make = conv_reserved;
-    refused(&b, SW_INVALID, "sw_conv2d", "reserved");
+    bench *const b = open_bench(NULL);
+    b->make = linear_reserved;
+    refused(b, SW_INVALID, "sw_linear", "reserved");
+    b->make = conv_reserved;
+    refused(b, SW_INVALID, "sw_conv2d", "reserved");
 }
 
 static const sw_test tests[] = {
-    {"counts, masks, phases and cases are checked", counts_and_masks_are_checked, false},
-    {"gradient kernels are checked", gradients_are_checked, false},
-    {"views have one input and no kernel", views_are_checked, false},
-    {"the ops inside pass as outside ones", inside_ops_pass_as_outside_ones, false},
-    {"a struct of another size is taken", a_struct_of_another_size_is_taken, false},
-    {"inferred types are checked", inferred_types_are_checked, false},
-    {"too large results are refused", too_large_results_are_refused, false},
-    {"groups that do not fit are refused", groups_that_do_not_fit_are_refused, false},
-    {"layers of huge sizes are refused", layers_of_huge_sizes_are_refused, false},
-    {"views stay on their input", views_stay_on_their_input, false},
+    {"counts, masks, phases and cases are checked", counts_and_masks_are_checked},
+    {"gradient kernels are checked", gradients_are_checked},
+    {"views have one input and no kernel", views_are_checked},
+    {"the ops inside pass as outside ones", inside_ops_pass_as_outside_ones},
+    {"a struct of another size is taken", a_struct_of_another_size_is_taken},
+    {"inferred types are checked", inferred_types_are_checked},
+    {"too large results are refused", too_large_results_are_refused},
+    {"groups that do not fit are refused", groups_that_do_not_fit_are_refused},
+    {"layers of huge sizes are refused", layers_of_huge_sizes_are_refused},
+    {"views stay on their input", views_stay_on_their_input},
     {"one value for two inputs gets both gradients",
-     one_value_for_two_inputs_gets_both_gradients, false},
-    {"a rule gives what has the input's shape", a_rule_gives_what_has_the_input_s_shape, false},
-    {"an op without a gradient says so", an_op_without_a_gradient_says_so, false},
-    {"what optimizers append is refused", what_optimizers_append_is_refused, false},
-    {"missing attributes are refused", missing_attributes_are_refused, false},
-    {"reserved words of layers must be zero", reserved_words_of_layers_must_be_zero, false},
+     one_value_for_two_inputs_gets_both_gradients},
+    {"a rule gives what has the input's shape", a_rule_gives_what_has_the_input_s_shape},
+    {"an op without a gradient says so", an_op_without_a_gradient_says_so},
+    {"what optimizers append is refused", what_optimizers_append_is_refused},
+    {"missing attributes are refused", missing_attributes_are_refused},
+    {"reserved words of layers must be zero", reserved_words_of_layers_must_be_zero},
 };
 SW_SUITE("refusals", tests)

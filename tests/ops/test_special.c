@@ -96,8 +96,8 @@ static void every_op_has_a_row_or_a_reason(void)
 }
 
 static const sw_test tests[] = {
-    {"every op has a row or a reason", every_op_has_a_row_or_a_reason, false},
+    {"every op has a row or a reason", every_op_has_a_row_or_a_reason},
     {"every instruction set answers as the table says",
-     every_instruction_set_answers_as_the_table_says, false},
+     every_instruction_set_answers_as_the_table_says},
 };
 SW_SUITE("special", tests)

@@ -98,6 +98,6 @@ static void ops_answer_as_their_references_do(void)
 }
 
 static const sw_test tests[] = {
-    {"ops answer as their references do", ops_answer_as_their_references_do, false},
+    {"ops answer as their references do", ops_answer_as_their_references_do},
 };
 SW_SUITE("special reference", tests)

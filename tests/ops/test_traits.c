@@ -114,10 +114,10 @@ static void duties_are_those_of_descriptors_that_can_do_them(void)
 }
 
 static const sw_test tests[] = {
-    {"ops have plain words", ops_have_plain_words, false},
-    {"no pass names an op", no_pass_names_an_op, false},
-    {"an op from outside has the default", an_op_from_outside_has_the_default, false},
+    {"ops have plain words", ops_have_plain_words},
+    {"no pass names an op", no_pass_names_an_op},
+    {"an op from outside has the default", an_op_from_outside_has_the_default},
     {"duties are those of descriptors that can do them",
-     duties_are_those_of_descriptors_that_can_do_them, false},
+     duties_are_those_of_descriptors_that_can_do_them},
 };
 SW_SUITE("traits", tests)

@@ -33,23 +33,22 @@ static void thirds_step(sw_ctx *c, void *user)
 static void thirds_of_one_tensor_are_read_and_written_in_place(void)
 {
     static float y[IMAGES * ROWS * WIDTH], g[3 * N(y)], h[3 * N(y)];
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(IMAGES, ROWS, 3 * WIDTH));
-    OK(bench_run(&b, thirds_step, NULL, 0, SW_TRAIN));
-    memcpy(y, bench_output(&b, "y", N(y)), sizeof y);
-    OK(sw_param_gradient(b.p, g, sizeof g));
-    const swi_trace *t = &b.exec->last->trace;
+    bench *b = bench_new(1, SW_SHAPE(IMAGES, ROWS, 3 * WIDTH));
+    OK(bench_run(b, thirds_step, NULL, 0, SW_TRAIN));
+    memcpy(y, bench_output(b, "y", N(y)), sizeof y);
+    OK(sw_param_gradient(b->p, g, sizeof g));
+    const swi_trace *t = &b->exec->last->trace;
     for (uint32_t i = 0; i < t->n_nodes; i++)
         CU_ASSERT(t->nodes[i].op != SW_OP_copy || t->nodes[i].is_backward);
-    CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_slice_grad), 0);
-    bench_close(&b);
+    CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_slice_grad), 0);
+    bench_close(b);
 
-    bench_open(&b, 1, SW_SHAPE(IMAGES, ROWS, 3 * WIDTH));
-    b.count = 1;
-    OK(bench_run(&b, thirds_step, NULL, 0, SW_TRAIN));
-    OK(sw_param_gradient(b.p, h, sizeof h));
-    CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_slice_grad), 3);
-    CU_ASSERT_EQUAL(memcmp(y, bench_output(&b, "y", N(y)), sizeof y), 0);
+    b = bench_new(1, SW_SHAPE(IMAGES, ROWS, 3 * WIDTH));
+    b->count = 1;
+    OK(bench_run(b, thirds_step, NULL, 0, SW_TRAIN));
+    OK(sw_param_gradient(b->p, h, sizeof h));
+    CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_slice_grad), 3);
+    CU_ASSERT_EQUAL(memcmp(y, bench_output(b, "y", N(y)), sizeof y), 0);
     CU_ASSERT_EQUAL(memcmp(g, h, sizeof g), 0);
 }
 
@@ -75,9 +74,8 @@ static void no_matrix_of_pairs_exists(void)
 {
     enum { rows = 1024 };
     const size_t one = (size_t)rows * 32 * sizeof(float);
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(1, rows, 3 * 32));
-    const sw_plan_info info = plan_of(&b, long_step, NULL, 0, SW_TRAIN);
+    bench *const b = bench_new(1, SW_SHAPE(1, rows, 3 * 32));
+    const sw_plan_info info = plan_of(b, long_step, NULL, 0, SW_TRAIN);
     SW_CHECK(info.arena_bytes < 9 * one, "%zu bytes, q has %zu", info.arena_bytes, one);
 }
 
@@ -99,13 +97,12 @@ static void shapes_that_do_not_fit_are_refused(void)
 {
     static const float k[2 * 6 * 4] = {0};
     const sw_array in = {SW_F32, SW_SHAPE(2, 6, 4), k};
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(2, 5, 8));
-    b.count = 3;
-    bench_refused(&b, wrong_heads_step, NULL, 0, "3 equal heads (got (2, 5, 8))");
-    b.count = 0;
-    bench_refused(&b, wrong_heads_step, NULL, 0, "attention: heads must be at least 1 (got 0)");
-    bench_refused(&b, other_keys_step, &in, 1, "(got (2, 5, 8), (2, 6, 4)");
+    bench *const b = bench_new(1, SW_SHAPE(2, 5, 8));
+    b->count = 3;
+    bench_refused(b, wrong_heads_step, NULL, 0, "3 equal heads (got (2, 5, 8))");
+    b->count = 0;
+    bench_refused(b, wrong_heads_step, NULL, 0, "attention: heads must be at least 1 (got 0)");
+    bench_refused(b, other_keys_step, &in, 1, "(got (2, 5, 8), (2, 6, 4)");
 }
 
 /* ---- linear_ce --------------------------------------------------------------------------- */
@@ -260,12 +257,11 @@ static void the_gradient_of_logits_takes_their_place(void)
     static const int32_t labels[60] = {0};
     const sw_array in[] = {{SW_F32, SW_SHAPE(60, 16), x}, {SW_I32, SW_SHAPE(60), labels}};
     for (int way = 0; way < 2; way++) {
-        static bench b;
-        bench_open(&b, 1, SW_SHAPE(16, 200));
-        b.count = way;
-        OK(bench_run(&b, logits_step, in, 2, SW_TRAIN));
-        CU_ASSERT_EQUAL(storages_of(&b, 60 * 200 * sizeof(float)), 1);
-        bench_close(&b);
+        bench *const b = bench_new(1, SW_SHAPE(16, 200));
+        b->count = way;
+        OK(bench_run(b, logits_step, in, 2, SW_TRAIN));
+        CU_ASSERT_EQUAL(storages_of(b, 60 * 200 * sizeof(float)), 1);
+        bench_close(b);
     }
 }
 
@@ -290,11 +286,10 @@ static void a_tied_table_has_one_gradient(void)
     for (int i = 0; i < N(ids); i++)
         ids[i] = (uint8_t)(i % 50);
     const sw_array in = {SW_U8, SW_SHAPE(40), ids};
-    static bench b;
-    bench_open(&b, 1, SW_SHAPE(50, 64));
-    OK(bench_run(&b, tied_step, &in, 1, SW_TRAIN));
-    CU_ASSERT_EQUAL(storages_of(&b, 50 * 64 * sizeof(float)), 1);
-    CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_copy), 0);
+    bench *const b = bench_new(1, SW_SHAPE(50, 64));
+    OK(bench_run(b, tied_step, &in, 1, SW_TRAIN));
+    CU_ASSERT_EQUAL(storages_of(b, 50 * 64 * sizeof(float)), 1);
+    CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_copy), 0);
 }
 
 /* ---- swiglu ------------------------------------------------------------------------------ */
@@ -313,35 +308,32 @@ static void halves_step(sw_ctx *c, void *user)
 static void halves_of_one_tensor_are_read_and_written_in_place(void)
 {
     static float y[90 * 70], g[2 * N(y)], h[2 * N(y)];
-    static bench b;
     for (int way = 0; way < 2; way++) {
-        bench_open(&b, 1 + way, SW_SHAPE(90, 140));
-        b.count = way;
-        OK(bench_run(&b, halves_step, NULL, 0, SW_TRAIN));
-        OK(sw_param_gradient(b.p, way == 0 ? g : h, sizeof g));
-        CU_ASSERT_EQUAL(bench_nodes(&b, SW_OP_slice_grad), 2 * way);
+        bench *const b = bench_new(1 + way, SW_SHAPE(90, 140));
+        b->count = way;
+        OK(bench_run(b, halves_step, NULL, 0, SW_TRAIN));
+        OK(sw_param_gradient(b->p, way == 0 ? g : h, sizeof g));
+        CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_slice_grad), 2 * way);
         if (way == 0)
-            memcpy(y, bench_output(&b, "y", N(y)), sizeof y);
-        CU_ASSERT_EQUAL(memcmp(y, bench_output(&b, "y", N(y)), sizeof y), 0);
-        bench_close(&b);
+            memcpy(y, bench_output(b, "y", N(y)), sizeof y);
+        CU_ASSERT_EQUAL(memcmp(y, bench_output(b, "y", N(y)), sizeof y), 0);
+        bench_close(b);
     }
     CU_ASSERT_EQUAL(memcmp(g, h, sizeof g), 0);
 }
 
 static const sw_test tests[] = {
     {"thirds of one tensor are read and written in place",
-     thirds_of_one_tensor_are_read_and_written_in_place, false},
-    {"attention has one result for all threads", attention_has_one_result_for_all_threads,
-     false},
-    {"no matrix of pairs exists", no_matrix_of_pairs_exists, false},
-    {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused, false},
-    {"every chunk has the bits of the two ops", every_chunk_has_the_bits_of_the_two_ops, false},
-    {"evaluation makes no gradients", evaluation_makes_no_gradients, false},
-    {"labels outside are named", labels_outside_are_named, false},
-    {"the gradient of logits takes their place", the_gradient_of_logits_takes_their_place,
-     false},
-    {"a tied table has one gradient", a_tied_table_has_one_gradient, false},
+     thirds_of_one_tensor_are_read_and_written_in_place},
+    {"attention has one result for all threads", attention_has_one_result_for_all_threads},
+    {"no matrix of pairs exists", no_matrix_of_pairs_exists},
+    {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused},
+    {"every chunk has the bits of the two ops", every_chunk_has_the_bits_of_the_two_ops},
+    {"evaluation makes no gradients", evaluation_makes_no_gradients},
+    {"labels outside are named", labels_outside_are_named},
+    {"the gradient of logits takes their place", the_gradient_of_logits_takes_their_place},
+    {"a tied table has one gradient", a_tied_table_has_one_gradient},
     {"halves of one tensor are read and written in place",
-     halves_of_one_tensor_are_read_and_written_in_place, false},
+     halves_of_one_tensor_are_read_and_written_in_place},
 };
 SW_SUITE("transformer", tests)

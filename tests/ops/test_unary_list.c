@@ -96,6 +96,6 @@ static void curves_are_near_their_references(void)
 }
 
 static const sw_test tests[] = {
-    {"curves are near their references", curves_are_near_their_references, false},
+    {"curves are near their references", curves_are_near_their_references},
 };
 SW_SUITE("curve list", tests)

@@ -340,12 +340,11 @@ static void batch_norm_leaves_out_what_is_not_wanted(void)
 }
 
 static const sw_test tests[] = {
-    {"one kernel serves each input alone", one_kernel_serves_each_input_alone, false},
-    {"gradients of others are left out", what_other_optimizers_own_is_not_wanted, false},
-    {"the fewest kept bytes decide", the_fewest_kept_bytes_decide, false},
-    {"the message names the input and the reason", the_message_names_the_input_and_the_reason,
-     false},
-    {"attention leaves out the rest", attention_leaves_out_what_is_not_wanted, false},
-    {"batch_norm leaves out the rest", batch_norm_leaves_out_what_is_not_wanted, false},
+    {"one kernel serves each input alone", one_kernel_serves_each_input_alone},
+    {"gradients of others are left out", what_other_optimizers_own_is_not_wanted},
+    {"the fewest kept bytes decide", the_fewest_kept_bytes_decide},
+    {"the message names the input and the reason", the_message_names_the_input_and_the_reason},
+    {"attention leaves out the rest", attention_leaves_out_what_is_not_wanted},
+    {"batch_norm leaves out the rest", batch_norm_leaves_out_what_is_not_wanted},
 };
 SW_SUITE("requested gradients", tests)
