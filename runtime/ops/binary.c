@@ -475,8 +475,7 @@ OP(binarize, 1, 0, 1, ATTRS(swi_number_attrs), .infer = binarize_infer,
 
 sw_value sw_binarize(sw_ctx *ctx, sw_value x, float threshold)
 {
-    const swi_number_attrs a = {threshold};
-    return sw_op_apply(ctx, SW_OP_binarize, &x, 1, &a);
+    return sw_op_apply(ctx, SW_OP_binarize, &x, 1, &(swi_number_attrs){threshold});
 }
 
 /* ---- max pooling: OR ----------------------------------------------------------------------
@@ -562,8 +561,8 @@ OP(binary_max_pool2d, 1, 0, 1, ATTRS(swi_pool_attrs), .infer = pool_infer,
 
 sw_value sw_binary_max_pool2d(sw_ctx *ctx, sw_value bits, int k, int stride)
 {
-    const swi_pool_attrs a = {k, k, stride, 0};
-    return sw_op_apply(ctx, SW_OP_binary_max_pool2d, &bits, 1, &a);
+    return sw_op_apply(ctx, SW_OP_binary_max_pool2d, &bits, 1,
+                       &(swi_pool_attrs){k, k, stride, 0});
 }
 
 /* ---- logit_scale: 5 / (mean |w| + 1e-5) of all of a weight --------------------------------

@@ -338,9 +338,8 @@ static sw_status with_defaults(int *stride, int *dilation, int *groups)
 sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, int stride,
                       int pad)
 {
-    const sw_value in[] = {x, weight, bias};
-    const swi_conv_attrs a = {stride, pad, 1, 1};
-    return sw_op_apply(ctx, SW_OP_conv2d, in, bias.id != 0 ? 3 : 2, &a);
+    return sw_op_apply(ctx, SW_OP_conv2d, (sw_value[]){x, weight, bias}, bias.id != 0 ? 3 : 2,
+                       &(swi_conv_attrs){stride, pad, 1, 1});
 }
 
 sw_value sw_conv2d_op_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,

@@ -6,12 +6,7 @@
 
 /* ---- copy: any strides to contiguous; adds when asked ------------------------------------ */
 
-static sw_status copy_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)n_in, (void)attrs;
-    out[0] = in[0];
-    return SW_OK;
-}
+TYPE(copy_infer, in[0])
 
 static sw_status copy_forward(const sw_launch *l)
 {
@@ -35,11 +30,7 @@ static sw_status copy_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static void copy_rule(sw_ctx *ctx, const sw_rule *r)
-{
-    (void)ctx;
-    r->din[0] = r->dout[0];
-}
+RULE(copy_rule, r->dout[0])
 
 static sw_status copy_reference(const sw_reference *r)
 {
@@ -58,12 +49,7 @@ OP(copy, 1, 0, 1, .rebuild = 1, .infer = copy_infer, .layout = swi_layout_keep, 
 
 /* ---- fill: a constant, padding lanes included -------------------------------------------- */
 
-static sw_status fill_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)in, (void)n_in;
-    out[0] = ((const swi_fill_attrs *)attrs)->type;
-    return SW_OK;
-}
+TYPE(fill_infer, ((const swi_fill_attrs *)attrs)->type)
 
 static sw_status fill_forward(const sw_launch *l)
 {
@@ -124,10 +110,7 @@ static sw_status to_n16_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static void to_n16_rule(sw_ctx *ctx, const sw_rule *r)
-{
-    r->din[0] = sw_op_apply(ctx, SW_OP_from_n16, r->dout, 1, NULL);
-}
+RULE(to_n16_rule, sw_op_apply(ctx, SW_OP_from_n16, r->dout, 1, NULL))
 
 static const sw_op_case layout_cases[] = {
     CASE("one", IN(F32(1, 2, 3, 3))),
@@ -157,10 +140,7 @@ static sw_status from_n16_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static void from_n16_rule(sw_ctx *ctx, const sw_rule *r)
-{
-    r->din[0] = sw_op_apply(ctx, SW_OP_to_n16, r->dout, 1, NULL);
-}
+RULE(from_n16_rule, sw_op_apply(ctx, SW_OP_to_n16, r->dout, 1, NULL))
 
 /* Its input cannot be given from outside (inputs are plain): it is checked after every conv op
  * and by the other direction's gradient. */

@@ -586,12 +586,7 @@ static uint64_t operations(const sw_kernel_info *info)
     return swi_count_add(products, others);
 }
 
-static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)n_in, (void)attrs;
-    out[0] = in[0];
-    return SW_OK;
-}
+TYPE(infer, in[0])
 
 OP(in_strips, 2, 16, 1, ATTRS(swi_strips_attrs), .infer = infer,
    .scratch_bytes = strips_scratch, .inplace = 1, .forward = forward, .operations = operations,

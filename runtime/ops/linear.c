@@ -159,8 +159,8 @@ OP(linear, 2, 3, 1, .infer = infer, .scratch_bytes = forward_bytes, .forward = f
 
 sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias)
 {
-    const sw_value in[] = {x, weight, bias};
-    return sw_op_apply(ctx, SW_OP_linear, in, bias.id != 0 ? 3 : 2, NULL);
+    return sw_op_apply(ctx, SW_OP_linear, (sw_value[]){x, weight, bias}, bias.id != 0 ? 3 : 2,
+                       NULL);
 }
 
 /* ==== matmul ============================================================================ */
@@ -379,6 +379,5 @@ OP(embedding, 2, 0, 1, .rebuild = 1, .infer = embedding_infer, .forward = embedd
 
 sw_value sw_embedding_op(sw_ctx *ctx, sw_value ids, sw_value table)
 {
-    const sw_value in[] = {ids, table};
-    return sw_op_apply(ctx, SW_OP_embedding, in, 2, NULL);
+    return sw_op_apply(ctx, SW_OP_embedding, (sw_value[]){ids, table}, 2, NULL);
 }

@@ -274,9 +274,9 @@ OP(linear_ce, 3, 4, 1, ATTRS(swi_linear_ce_attrs), .n_extra = 3, .infer = infer,
 
 static sw_value apply(sw_ctx *ctx, const sw_value *given, const swi_ce_attrs *ce)
 {
-    const sw_value in[] = {given[0], given[1], given[3], given[2]};
-    const swi_linear_ce_attrs a = {0, *ce, 0};
-    return sw_op_apply(ctx, SW_OP_linear_ce, in, given[2].id != 0 ? 4 : 3, &a);
+    return sw_op_apply(ctx, SW_OP_linear_ce,
+                       (sw_value[]){given[0], given[1], given[3], given[2]},
+                       given[2].id != 0 ? 4 : 3, &(swi_linear_ce_attrs){0, *ce, 0});
 }
 
 sw_value sw_linear_ce(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, sw_value labels)

@@ -281,17 +281,15 @@ OP(softmax_ce, 2, 0, 1, ATTRS(swi_ce_attrs), .n_extra = 1, .infer = ce_infer,
 
 sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels)
 {
-    const sw_value in[] = {logits, labels};
-    const swi_ce_attrs a = {0.0f, 0, 0};
-    return sw_op_apply(ctx, SW_OP_softmax_ce, in, 2, &a);
+    return sw_op_apply(ctx, SW_OP_softmax_ce, (sw_value[]){logits, labels}, 2,
+                       &(swi_ce_attrs){0.0f, 0, 0});
 }
 
 sw_value sw_softmax_ce_with(sw_ctx *ctx, sw_value logits, sw_value labels, float smoothing,
                             int32_t ignore)
 {
-    const sw_value in[] = {logits, labels};
-    const swi_ce_attrs a = {smoothing, 1, ignore};
-    return sw_op_apply(ctx, SW_OP_softmax_ce, in, 2, &a);
+    return sw_op_apply(ctx, SW_OP_softmax_ce, (sw_value[]){logits, labels}, 2,
+                       &(swi_ce_attrs){smoothing, 1, ignore});
 }
 
 /* ==== means of elements =================================================================== */
@@ -487,8 +485,7 @@ OP(bce, 1, 0, 1, ATTRS(swi_number_attrs), .infer = bce_infer, .forward = bce_for
 
 sw_value sw_bce(sw_ctx *ctx, sw_value logits, float target)
 {
-    const swi_number_attrs a = {target};
-    return sw_op_apply(ctx, SW_OP_bce, &logits, 1, &a);
+    return sw_op_apply(ctx, SW_OP_bce, &logits, 1, &(swi_number_attrs){target});
 }
 
 INFER(bce_with_infer, infer_elementwise_loss("bce_with", in, n_in, out))
@@ -676,9 +673,8 @@ DESCRIPTOR(l1, 0);
 
 sw_value sw_huber(sw_ctx *ctx, sw_value x, sw_value target, float delta)
 {
-    const sw_value in[] = {x, target};
-    const swi_number_attrs a = {delta};
-    return sw_op_apply(ctx, SW_OP_huber, in, 2, &a);
+    return sw_op_apply(ctx, SW_OP_huber, (sw_value[]){x, target}, 2,
+                       &(swi_number_attrs){delta});
 }
 
 /* ---- Kullback-Leibler divergence --------------------------------------------------------- */

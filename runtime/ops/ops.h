@@ -69,6 +69,22 @@
         return __VA_ARGS__;                                                                    \
     }
 
+/* The type of the result; the gradient of the first input; element i of a reference. */
+#define TYPE(name, ...) INFER(name, (out[0] = __VA_ARGS__, SW_OK))
+#define RULE(name, ...)                                                                        \
+    static void name(sw_ctx *ctx, const sw_rule *r)                                            \
+    {                                                                                          \
+        (void)ctx;                                                                             \
+        r->din[0] = __VA_ARGS__;                                                               \
+    }
+#define BY_ELEMENT(name, ...)                                                                  \
+    static sw_status name(const sw_reference *r)                                               \
+    {                                                                                          \
+        for (int64_t i = 0; i < swi_elements(&r->out_type[0].shape); i++)                      \
+            r->out[0][i] = __VA_ARGS__;                                                        \
+        return SW_OK;                                                                          \
+    }
+
 /* An op that only optimizers append: no gradients, no cases. */
 #define SWI_APPENDED(op, least, most, outputs, ...)                                            \
     OP(op, least, most, outputs, .forward = op##_forward, .operations = op##_operations,       \

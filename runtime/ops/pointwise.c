@@ -299,12 +299,7 @@ COUNT(abs_operations, swi_count_per_element(&info->in[0], 6))
 /* Two steps to the code, three to the masks, two on dy. */
 COUNT(abs_dx_operations, swi_count_per_element(&info->out[0], 7))
 
-static sw_status abs_reference(const sw_reference *r)
-{
-    for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++)
-        r->out[0][i] = fabs(r->in[0][i]);
-    return SW_OK;
-}
+BY_ELEMENT(abs_reference, fabs(r->in[0][i]))
 
 static sw_status clamp_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -351,8 +346,7 @@ CODED(clamp, sizeof(swi_range_attrs), set_dx, bits_dx_operations);
 
 sw_value sw_clamp(sw_ctx *ctx, sw_value x, float low, float high)
 {
-    const swi_range_attrs a = {low, high};
-    return sw_op_apply(ctx, SW_OP_clamp, &x, 1, &a);
+    return sw_op_apply(ctx, SW_OP_clamp, &x, 1, &(swi_range_attrs){low, high});
 }
 
 /* ==== pointwise ========================================================================= */
@@ -395,12 +389,7 @@ static void scale_rule(sw_ctx *ctx, const sw_rule *r)
                                swi_shape_of(ctx, r->in[1]));
 }
 
-static sw_status scale_reference(const sw_reference *r)
-{
-    for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++)
-        r->out[0][i] = r->in[0][i] * r->in[1][0];
-    return SW_OK;
-}
+BY_ELEMENT(scale_reference, r->in[0][i] * r->in[1][0])
 
 static const sw_op_case scale_cases[] = {
     CASE("matrix", IN(F32(3, 7), SCALAR)),
@@ -420,17 +409,9 @@ static sw_status scale_by_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static void scale_by_rule(sw_ctx *ctx, const sw_rule *r)
-{
-    r->din[0] = sw_scale_by(ctx, r->dout[0], param_of(r->attrs));
-}
+RULE(scale_by_rule, sw_scale_by(ctx, r->dout[0], param_of(r->attrs)))
 
-static sw_status scale_by_reference(const sw_reference *r)
-{
-    for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++)
-        r->out[0][i] = r->in[0][i] * (double)param_of(r->attrs);
-    return SW_OK;
-}
+BY_ELEMENT(scale_by_reference, r->in[0][i] * (double)param_of(r->attrs))
 
 static const swi_number_attrs scale_by_attrs = {-1.75f};
 static const sw_op_case scale_by_cases[] = {
@@ -759,12 +740,7 @@ static void where_rule(sw_ctx *ctx, const sw_rule *r)
     }
 }
 
-static sw_status where_reference(const sw_reference *r)
-{
-    for (int64_t i = 0; i < swi_elements(&r->out_type[0].shape); i++)
-        r->out[0][i] = operand_at(r, operand_at(r, 0, i) != 0.0 ? 1 : 2, i);
-    return SW_OK;
-}
+BY_ELEMENT(where_reference, operand_at(r, operand_at(r, 0, i) != 0.0 ? 1 : 2, i))
 
 #define MASK_FIRST .fill = {SW_FILL_LABELS}, .limit = 2
 static const sw_op_case where_cases[] = {

@@ -184,8 +184,8 @@ OP(avg_pool2d, 1, 0, 1, ATTRS(swi_pool_attrs), .infer = avg_infer, .layout = swi
 static sw_value pool(sw_ctx *ctx, uint32_t op, sw_value x, int64_t kh, int64_t kw, int stride,
                      int pad)
 {
-    const swi_pool_attrs a = {(int32_t)kh, (int32_t)kw, stride, pad};
-    return sw_op_apply(ctx, op, &x, 1, &a);
+    return sw_op_apply(ctx, op, &x, 1,
+                       &(swi_pool_attrs){(int32_t)kh, (int32_t)kw, stride, pad});
 }
 
 sw_value sw_max_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pad)
@@ -395,8 +395,8 @@ OP(upsample, 1, 0, 1, ATTRS(swi_upsample_attrs), .infer = upsample_infer,
 
 sw_value sw_upsample_to(sw_ctx *ctx, sw_value x, int64_t h, int64_t w, sw_upsample_mode mode)
 {
-    const swi_upsample_attrs a = {h, w, (int32_t)mode, 0};
-    return sw_op_apply(ctx, SW_OP_upsample, &x, 1, &a);
+    return sw_op_apply(ctx, SW_OP_upsample, &x, 1,
+                       &(swi_upsample_attrs){h, w, (int32_t)mode, 0});
 }
 
 sw_value sw_upsample(sw_ctx *ctx, sw_value x, int factor, sw_upsample_mode mode)

@@ -352,8 +352,8 @@ OP(cumsum, 1, 0, 1, ATTRS(swi_line_attrs), .infer = infer, .inplace = 1, .rebuil
 
 sw_value sw_cumsum(sw_ctx *ctx, sw_value x, int axis)
 {
-    const swi_line_attrs a = {axis < 0 ? axis + sw_rank(ctx, x) : axis};
-    return sw_op_apply(ctx, SW_OP_cumsum, &x, 1, &a);
+    return sw_op_apply(ctx, SW_OP_cumsum, &x, 1,
+                       &(swi_line_attrs){axis < 0 ? axis + sw_rank(ctx, x) : axis});
 }
 
 /* ==== softmax =========================================================================== */

@@ -250,8 +250,8 @@ static sw_value sum_over(sw_ctx *ctx, sw_value x, uint32_t axes, bool mean)
         sw_fail(ctx, SW_INVALID, "mean: the input must have elements");
         return (sw_value){0, 0};
     }
-    const swi_sum_attrs a = {.axes = axes, .scale = mean ? 1.0 / n : 1.0};
-    return sw_op_apply(ctx, SW_OP_sum, &x, 1, &a);
+    return sw_op_apply(ctx, SW_OP_sum, &x, 1,
+                       &(swi_sum_attrs){.axes = axes, .scale = mean ? 1.0 / n : 1.0});
 }
 
 sw_value sw_sum(sw_ctx *ctx, sw_value x, uint32_t axes)
@@ -435,10 +435,7 @@ static sw_status reshape_view(const sw_buffer *in, const void *attrs, const sw_t
     return SW_OK;
 }
 
-static void reshape_rule(sw_ctx *ctx, const sw_rule *r)
-{
-    r->din[0] = sw_reshape(ctx, r->dout[0], swi_shape_of(ctx, r->in[0]));
-}
+RULE(reshape_rule, sw_reshape(ctx, r->dout[0], swi_shape_of(ctx, r->in[0])))
 
 static sw_status same_reference(const sw_reference *r)
 {
@@ -650,12 +647,7 @@ OP(slice_grad, 1, 0, 1, ATTRS(swi_slice_grad_attrs), .infer = slice_grad_infer, 
 
 /* ---- detach ------------------------------------------------------------------------------ */
 
-static sw_status detach_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)n_in, (void)attrs;
-    out[0] = in[0];
-    return SW_OK;
-}
+TYPE(detach_infer, in[0])
 
 static sw_status detach_view(const sw_buffer *in, const void *attrs, const sw_type *out,
                              int64_t *strides, int64_t *offset)

@@ -50,12 +50,7 @@ SWI_APPENDED(sumsq, 1, 2, 1, .infer = sumsq_infer);
 
 /* ---- min(1, max / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ ---------------------- */
 
-static sw_status clip_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)in, (void)n_in, (void)attrs;
-    out[0] = (sw_type){SW_F32, SW_PLAIN, {0, {0}}};
-    return SW_OK;
-}
+TYPE(clip_infer, (sw_type){SW_F32, SW_PLAIN, {0, {0}}})
 
 static sw_status clip_scale_forward(const sw_launch *l)
 {
@@ -113,12 +108,7 @@ static bool makes_a_step(const sw_launch *l)
     return any && !bad;
 }
 
-static sw_status tick_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)n_in, (void)attrs;
-    out[0] = out[1] = in[0];
-    return SW_OK;
-}
+TYPE(tick_infer, out[1] = in[0])
 
 /* `counted` operations; the flags and the finite check are looked at. */
 static uint64_t tick_operations(const sw_kernel_info *info, uint64_t counted)
@@ -206,12 +196,7 @@ static bool update_is_off(const sw_launch *l)
     return nothing || bad;
 }
 
-static sw_status infer_none(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)n_in, (void)attrs;
-    out[0] = in[0];
-    return SW_OK;
-}
+TYPE(infer_none, in[0])
 
 /* ---- elementwise ------------------------------------------------------------------------- */
 
@@ -347,12 +332,7 @@ static sw_status finite_check_infer(const sw_type *in, int n_in, const void *att
     return SW_OK;
 }
 
-static sw_status counts_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
-{
-    (void)n_in, (void)attrs;
-    out[0] = in[0];
-    return SW_OK;
-}
+TYPE(counts_infer, in[0])
 
 /* ---- what no element of a product exceeds: in {a, b}, out {f64} --------------------------
  * Not a number or infinite where a factor is, since then the product is too: each element of a
