@@ -1,6 +1,6 @@
 /* Every function of one number of kernels/unary.def, by the words of its line: values and
  * slopes against its reference over a range, in every instruction set.
- * tools/bench/accuracy_list.c promises more, for those that have a row there. */
+ * tools/bench/accuracy_functions.c promises more, for those that have a row there. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include "tests/support/suite.h"
