@@ -1,5 +1,6 @@
-/* cuBLASLt in plain loops: float32, sums in the order of k. It refuses a product that it does
- * not know as the library refuses one without an algorithm. */
+/* cuBLASLt as blas.c uses it, in plain loops: float32, columns first, a bias, sums in the order
+ * of k. It refuses a product that it does not know as the library refuses one without an
+ * algorithm. */
 #include "internal.h"
 #include <math.h>
 #include <stdlib.h>
@@ -12,15 +13,13 @@ struct cublasLtContext {
 };
 struct swi_fake_matmul_desc {
     cublasComputeType_t compute;
-    int32_t pointer_mode, transposed[2], epilogue;
+    int32_t transposed[2], epilogue;
     const void *bias;
-    void *aux;
-    int64_t aux_ld, bias_stride, aux_stride;
 };
 struct swi_fake_layout {
     uint64_t rows, cols;
     int64_t ld, stride;
-    int32_t order, batch;
+    int32_t batch;
 };
 struct swi_fake_preference {
     uint64_t workspace;
@@ -33,7 +32,6 @@ typedef struct {
     const void *at[3];
     float *d;
     float alpha, beta;
-    const float *device_scale[2]; /* where the pointers are the device's */
     void *workspace;
     size_t workspace_bytes;
 } product;
@@ -129,13 +127,11 @@ static cublasStatus_t end(swi_fake_function function, void *it)
     return status_of(error);
 }
 
-const char *cublasLtGetStatusName(cublasStatus_t status)
+const char *cublasLtGetStatusString(cublasStatus_t status)
 {
-    (void)swi_fake_enter(SWI_FN_cublasLtGetStatusName);
+    (void)swi_fake_enter(SWI_FN_cublasLtGetStatusString);
     (void)swi_fake_leave(cudaSuccess);
     switch (status) {
-    case CUBLAS_STATUS_SUCCESS:
-        return "CUBLAS_STATUS_SUCCESS";
     case CUBLAS_STATUS_NOT_INITIALIZED:
         return "CUBLAS_STATUS_NOT_INITIALIZED";
     case CUBLAS_STATUS_ALLOC_FAILED:
@@ -147,13 +143,6 @@ const char *cublasLtGetStatusName(cublasStatus_t status)
     default:
         return "CUBLAS_STATUS_EXECUTION_FAILED";
     }
-}
-
-const char *cublasLtGetStatusString(cublasStatus_t status)
-{
-    (void)swi_fake_enter(SWI_FN_cublasLtGetStatusString);
-    (void)swi_fake_leave(cudaSuccess);
-    return cublasLtGetStatusName(status);
 }
 
 size_t cublasLtGetVersion(void)
@@ -180,7 +169,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *lightHandle)
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t lightHandle)
 {
-    (void)swi_fake_enter(SWI_FN_cudaPeekAtLastError);
+    (void)swi_fake_enter(SWI_FN_cublasLtGetVersion); /* the lock */
     swi_fake.used[lightHandle->card] -= SW_FAKE_BLAS_BYTES;
     (void)swi_fake_leave(cudaSuccess);
     return end(SWI_FN_cublasLtDestroy, lightHandle);
@@ -222,39 +211,13 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmulDesc,
                                               cublasLtMatmulDescAttributes_t attr,
                                               const void *buf, size_t sizeInBytes)
 {
-    void *field = NULL;
-    size_t bytes = 4;
-    switch (attr) {
-    case CUBLASLT_MATMUL_DESC_POINTER_MODE:
-        field = &matmulDesc->pointer_mode;
-        break;
-    case CUBLASLT_MATMUL_DESC_TRANSA:
-        field = &matmulDesc->transposed[0];
-        break;
-    case CUBLASLT_MATMUL_DESC_TRANSB:
-        field = &matmulDesc->transposed[1];
-        break;
-    case CUBLASLT_MATMUL_DESC_EPILOGUE:
-        field = &matmulDesc->epilogue;
-        break;
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-        field = &matmulDesc->bias, bytes = sizeof matmulDesc->bias;
-        break;
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
-        field = &matmulDesc->aux, bytes = sizeof matmulDesc->aux;
-        break;
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
-        field = &matmulDesc->aux_ld, bytes = 8;
-        break;
-    case CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE:
-        field = &matmulDesc->bias_stride, bytes = 8;
-        break;
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE:
-        field = &matmulDesc->aux_stride, bytes = 8;
-        break;
-    default:
-        break;
-    }
+    void *field = attr == CUBLASLT_MATMUL_DESC_TRANSA     ? (void *)&matmulDesc->transposed[0]
+                  : attr == CUBLASLT_MATMUL_DESC_TRANSB   ? (void *)&matmulDesc->transposed[1]
+                  : attr == CUBLASLT_MATMUL_DESC_EPILOGUE ? (void *)&matmulDesc->epilogue
+                  : attr == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? (void *)&matmulDesc->bias
+                                                              : NULL;
+    const size_t bytes =
+        attr == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? sizeof matmulDesc->bias : 4;
     return set(SWI_FN_cublasLtMatmulDescSetAttribute, field, bytes, buf, sizeInBytes);
 }
 
@@ -268,7 +231,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *matLayout, cud
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     *matLayout = layout;
-    **matLayout = (struct swi_fake_layout){rows, cols, ld, 0, CUBLASLT_ORDER_COL, 1};
+    **matLayout = (struct swi_fake_layout){rows, cols, ld, 0, 1};
     return status;
 }
 
@@ -281,30 +244,12 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t matLayout
                                                 cublasLtMatrixLayoutAttribute_t attr,
                                                 const void *buf, size_t sizeInBytes)
 {
-    void *field = NULL;
-    size_t bytes = 8;
-    switch (attr) {
-    case CUBLASLT_MATRIX_LAYOUT_ORDER:
-        field = &matLayout->order, bytes = 4;
-        break;
-    case CUBLASLT_MATRIX_LAYOUT_ROWS:
-        field = &matLayout->rows;
-        break;
-    case CUBLASLT_MATRIX_LAYOUT_COLS:
-        field = &matLayout->cols;
-        break;
-    case CUBLASLT_MATRIX_LAYOUT_LD:
-        field = &matLayout->ld;
-        break;
-    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
-        field = &matLayout->batch, bytes = 4;
-        break;
-    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
-        field = &matLayout->stride;
-        break;
-    default:
-        break;
-    }
+    const bool count = attr == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
+    void *field = count ? (void *)&matLayout->batch
+                  : attr == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET
+                      ? (void *)&matLayout->stride
+                      : NULL;
+    const size_t bytes = count ? 4 : 8;
     return set(SWI_FN_cublasLtMatrixLayoutSetAttribute, field, bytes, buf, sizeInBytes);
 }
 
@@ -356,8 +301,7 @@ static bool fits(const product *p)
 {
     const struct swi_fake_layout *l = p->layout;
     for (int i = 0; i < 4; i++) {
-        const uint64_t least = l[i].order == CUBLASLT_ORDER_COL ? l[i].rows : l[i].cols;
-        if (l[i].batch != l[0].batch || l[i].batch < 1 || l[i].ld < (int64_t)least ||
+        if (l[i].batch != l[0].batch || l[i].batch < 1 || l[i].ld < (int64_t)l[i].rows ||
             l[i].rows == 0 || l[i].cols == 0)
             return false;
     }
@@ -369,11 +313,7 @@ static bool fits(const product *p)
 static bool known(const product *p)
 {
     const int32_t e = p->desc.epilogue;
-    const bool epilogue = e == CUBLASLT_EPILOGUE_DEFAULT || e == CUBLASLT_EPILOGUE_RELU ||
-                          e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_RELU_BIAS ||
-                          e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS ||
-                          e == CUBLASLT_EPILOGUE_GELU_AUX ||
-                          e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    const bool epilogue = e == CUBLASLT_EPILOGUE_DEFAULT || e == CUBLASLT_EPILOGUE_BIAS;
     const cublasComputeType_t c = p->desc.compute;
     return epilogue && (c == CUBLAS_COMPUTE_32F || c == CUBLAS_COMPUTE_32F_PEDANTIC ||
                         c == CUBLAS_COMPUTE_32F_FAST_TF32);
@@ -446,10 +386,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
 
 static int64_t place(const struct swi_fake_layout *l, int64_t row, int64_t col)
 {
-    return l->order == CUBLASLT_ORDER_COL ? row + col * l->ld : row * l->ld + col;
+    return row + col * l->ld;
 }
 
-float swi_fake_tf32(float x)
+/* Which keeps ten bits after the point. */
+static float tf32(float x)
 {
     uint32_t bits;
     if (!isfinite(x))
@@ -462,21 +403,7 @@ float swi_fake_tf32(float x)
 
 static float factor(const product *p, float x)
 {
-    return p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? swi_fake_tf32(x) : x;
-}
-
-static float finish(const product *p, float x, int64_t row, int64_t col, int64_t batch)
-{
-    const int32_t e = p->desc.epilogue;
-    if ((e & CUBLASLT_EPILOGUE_BIAS) != 0)
-        x += ((const float *)p->desc.bias)[row + batch * p->desc.bias_stride];
-    if ((e & 128) != 0)
-        ((float *)p->desc.aux)[row + col * p->desc.aux_ld + batch * p->desc.aux_stride] = x;
-    if ((e & CUBLASLT_EPILOGUE_RELU) != 0)
-        return x > 0.0f ? x : 0.0f;
-    if ((e & CUBLASLT_EPILOGUE_GELU) != 0)
-        return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-    return x;
+    return p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? tf32(x) : x;
 }
 
 static void one_column(const product *p, float *sum, int64_t col, int64_t batch)
@@ -500,17 +427,15 @@ static void one_column(const product *p, float *sum, int64_t col, int64_t batch)
         float x = p->alpha * sum[r];
         if (p->beta != 0.0f)
             x += p->beta * c[place(&l[2], r, col)];
-        p->d[place(&l[3], r, col) + batch * l[3].stride] = finish(p, x, r, col, batch);
+        if (p->desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
+            x += ((const float *)p->desc.bias)[r];
+        p->d[place(&l[3], r, col) + batch * l[3].stride] = x;
     }
 }
 
 static cudaError_t run_product(swi_work *work)
 {
     product *p = work->body;
-    if (p->device_scale[0] != NULL)
-        p->alpha = *p->device_scale[0];
-    if (p->device_scale[1] != NULL)
-        p->beta = *p->device_scale[1];
     if (p->workspace_bytes > 0)
         memset(p->workspace, 0xff, p->workspace_bytes); /* NaNs: it is used */
     float *sum = swi_fake_reserve(outer(p, 0) * sizeof *sum);
@@ -544,11 +469,8 @@ static cublasStatus_t check(const product *p, const cublasLtMatmulAlgo_t *algo,
                                "ABCD"[i]);
             return CUBLAS_STATUS_INVALID_VALUE;
         }
-    const int32_t e = p->desc.epilogue;
-    if (((e & CUBLASLT_EPILOGUE_BIAS) != 0 &&
-         !swi_fake_there(p->desc.bias, outer(p, 0) * sizeof(float))) ||
-        ((e & 128) != 0 && (p->desc.aux_ld < (int64_t)outer(p, 0) ||
-                            !swi_fake_there(p->desc.aux, sizeof(float)))))
+    if (p->desc.epilogue == CUBLASLT_EPILOGUE_BIAS &&
+        !swi_fake_there(p->desc.bias, outer(p, 0) * sizeof(float)))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (algo == NULL)
         return CUBLAS_STATUS_SUCCESS;
@@ -568,8 +490,7 @@ static cublasStatus_t check(const product *p, const cublasLtMatmulAlgo_t *algo,
 static void note(const product *p, bool captured)
 {
     sw_fake_launch l = {.kernel = "cublasLtMatmul", .captured = captured};
-    const void *const at[] = {p->at[0],     p->at[1],    p->at[2],    p->d,
-                              p->desc.bias, p->desc.aux, p->workspace};
+    const void *const at[] = {p->at[0], p->at[1], p->at[2], p->d, p->desc.bias, p->workspace};
     for (size_t i = 0; i < sizeof at / sizeof *at; i++)
         if (swi_fake_in_window(at[i]))
             l.pointer[l.n++] = at[i];
@@ -610,13 +531,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
         describe(&p, computeDesc, Adesc, Bdesc, Cdesc, Ddesc);
         p.at[0] = A, p.at[1] = B, p.at[2] = C, p.d = D;
         p.workspace = workspace;
-        if (p.desc.pointer_mode == CUBLASLT_POINTER_MODE_HOST) {
-            p.alpha = *(const float *)alpha;
-            p.beta = *(const float *)beta;
-        } else {
-            p.device_scale[0] = alpha;
-            p.device_scale[1] = beta;
-        }
+        p.alpha = *(const float *)alpha;
+        p.beta = *(const float *)beta;
         status = put(&p, algo, stream, workspaceSizeInBytes);
     }
     (void)swi_fake_leave(cudaSuccess);

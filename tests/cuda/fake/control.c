@@ -192,14 +192,6 @@ cudaError_t swi_fake_leave(cudaError_t error)
     return error;
 }
 
-cudaError_t cudaPeekAtLastError(void)
-{
-    (void)swi_fake_enter(SWI_FN_cudaPeekAtLastError);
-    const cudaError_t error = swi_fake.broken != cudaSuccess ? swi_fake.broken : last_error;
-    (void)swi_fake_leave(cudaSuccess);
-    return error;
-}
-
 cudaError_t cudaGetLastError(void)
 {
     (void)swi_fake_enter(SWI_FN_cudaGetLastError);
@@ -233,16 +225,8 @@ cudaError_t cudaGetDeviceCount(int *count)
     return swi_fake_leave(error);
 }
 
-cudaError_t cudaGetDevice(int *device)
-{
-    const cudaError_t error = swi_fake_enter(SWI_FN_cudaGetDevice);
-    if (error == cudaSuccess)
-        *device = current;
-    return swi_fake_leave(error);
-}
-
 /* The context is made with the card's first use. */
-static cudaError_t use_card(int device, bool make_current)
+static cudaError_t use_card(int device)
 {
     if (device < 0 || device >= swi_fake.card.cards)
         return cudaErrorInvalidDevice;
@@ -252,8 +236,7 @@ static cudaError_t use_card(int device, bool make_current)
         swi_fake.context[device] = true;
         swi_fake.used[device] += SW_FAKE_CONTEXT_BYTES;
     }
-    if (make_current)
-        current = device;
+    current = device;
     return cudaSuccess;
 }
 
@@ -261,16 +244,7 @@ cudaError_t cudaSetDevice(int device)
 {
     cudaError_t error = swi_fake_enter(SWI_FN_cudaSetDevice);
     if (error == cudaSuccess)
-        error = use_card(device, true);
-    return swi_fake_leave(error);
-}
-
-cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int flags)
-{
-    (void)deviceFlags, (void)flags;
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaInitDevice);
-    if (error == cudaSuccess)
-        error = use_card(device, false);
+        error = use_card(device);
     return swi_fake_leave(error);
 }
 
@@ -345,7 +319,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 {
     cudaError_t error = swi_fake_enter(SWI_FN_cudaMemGetInfo);
     if (error == cudaSuccess)
-        error = use_card(current, true);
+        error = use_card(current);
     if (error == cudaSuccess) {
         *free = swi_fake_free_bytes();
         *total = swi_fake.card.total_bytes;

@@ -135,13 +135,3 @@ cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count_, cudaStream_t
         error = fill(devPtr, value, count_, stream);
     return swi_fake_leave(error);
 }
-
-cudaError_t cudaMemset(void *devPtr, int value, size_t count_)
-{
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaMemset);
-    if (error == cudaSuccess)
-        error = fill(devPtr, value, count_, cudaStreamLegacy);
-    if (error == cudaSuccess)
-        error = swi_fake.broken;
-    return swi_fake_leave(error);
-}

@@ -36,7 +36,6 @@ struct swi_capture {
 static swi_capture *captures;
 static cudaGraph_t graphs;
 static cudaGraphExec_t execs;
-static _Thread_local enum cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 
 /* ---- places ------------------------------------------------------------------------------ */
 
@@ -84,14 +83,9 @@ cudaError_t swi_capture_fails(cudaStream_t stream, cudaError_t error)
 cudaError_t swi_capture_allows(const char *function)
 {
     cudaError_t error = cudaSuccess;
-    if (thread_mode == cudaStreamCaptureModeRelaxed)
-        return error;
     for (swi_capture *c = captures; c != NULL; c = c->next) {
         const bool mine = pthread_equal(c->thread, pthread_self()) != 0;
-        if (c->mode != cudaStreamCaptureModeGlobal &&
-            !(mine && c->mode == cudaStreamCaptureModeThreadLocal))
-            continue;
-        if (!mine && thread_mode == cudaStreamCaptureModeThreadLocal)
+        if (!mine && c->mode != cudaStreamCaptureModeGlobal)
             continue;
         error = swi_capture_ends(c, cudaErrorStreamCaptureUnsupported);
         swi_fake_violation("%s between the begin and the end of a capture", function);
@@ -248,7 +242,7 @@ static cudaError_t end_capture(cudaStream_t stream, cudaGraph_t *out)
     swi_capture *c = stream->capture;
     if (c == NULL || c->origin != stream)
         return cudaErrorStreamCaptureUnmatched;
-    if (c->mode != cudaStreamCaptureModeRelaxed && !pthread_equal(c->thread, pthread_self()))
+    if (!pthread_equal(c->thread, pthread_self()))
         return cudaErrorStreamCaptureWrongThread;
     error = c->failed != cudaSuccess ? cudaErrorStreamCaptureInvalidated
             : joined(c)              ? cudaSuccess
@@ -291,17 +285,6 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
     return swi_fake_leave(error);
 }
 
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
-    const cudaError_t error = swi_fake_enter(SWI_FN_cudaThreadExchangeStreamCaptureMode);
-    if (error == cudaSuccess) {
-        const enum cudaStreamCaptureMode old = thread_mode;
-        thread_mode = *mode;
-        *mode = old;
-    }
-    return swi_fake_leave(error);
-}
-
 static cudaError_t known_graph(cudaGraph_t graph)
 {
     for (cudaGraph_t g = graphs; g != NULL; g = g->next)
@@ -330,19 +313,6 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
             nodes[i] = i < graph->n ? graph->nodes[i] : NULL;
     if (error == cudaSuccess)
         *numNodes = graph->n;
-    return swi_fake_leave(error);
-}
-
-cudaError_t cudaGraphNodeGetType(cudaGraphNode_t at, enum cudaGraphNodeType *pType)
-{
-    static const enum cudaGraphNodeType types[] = {
-        [SWI_KERNEL] = cudaGraphNodeTypeKernel, [SWI_COPY] = cudaGraphNodeTypeMemcpy,
-        [SWI_FILL] = cudaGraphNodeTypeMemset,   [SWI_MATMUL] = cudaGraphNodeTypeKernel,
-        [SWI_HOST] = cudaGraphNodeTypeHost,     [SWI_RECORD] = cudaGraphNodeTypeEventRecord,
-        [SWI_WAIT] = cudaGraphNodeTypeWaitEvent};
-    const cudaError_t error = swi_fake_enter(SWI_FN_cudaGraphNodeGetType);
-    if (error == cudaSuccess)
-        *pType = types[at->work->kind];
     return swi_fake_leave(error);
 }
 
@@ -488,5 +458,4 @@ void swi_graph_reset(void)
         graphs->refs = 1;
         graph_free(graphs);
     }
-    thread_mode = cudaStreamCaptureModeGlobal;
 }

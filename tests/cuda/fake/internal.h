@@ -74,7 +74,6 @@ typedef enum {
     SWI_COPY,
     SWI_FILL,
     SWI_MATMUL,
-    SWI_HOST,
     SWI_RECORD,
     SWI_WAIT,
     SWI_GRAPH
@@ -185,7 +184,6 @@ void *swi_item_new(size_t bytes, uint64_t *live);
 void swi_item_end(void *what);
 bool swi_item_there(const void *what); /* false is a violation */
 void swi_item_reset(void);
-float swi_fake_tf32(float x); /* which keeps ten bits after the point */
 
 #ifdef __cplusplus
 }

@@ -332,14 +332,6 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
     return swi_fake_leave(error);
 }
 
-cudaError_t cudaMallocHost(void **ptr, size_t size)
-{
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaMallocHost);
-    if (error == cudaSuccess)
-        error = take_pinned(ptr, size);
-    return swi_fake_leave(error);
-}
-
 cudaError_t cudaFreeHost(void *ptr)
 {
     cudaError_t error = swi_fake_enter(SWI_FN_cudaFreeHost);

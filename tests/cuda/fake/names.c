@@ -64,20 +64,6 @@ const char *cudaGetErrorString(cudaError_t error)
     return errors[find(error)].text;
 }
 
-CUresult cuGetErrorName(CUresult error, const char **pStr)
-{
-    (void)swi_fake_enter(SWI_FN_cuGetErrorName);
-    *pStr = errors[find((cudaError_t)error)].name;
-    return (CUresult)swi_fake_leave(cudaSuccess);
-}
-
-CUresult cuGetErrorString(CUresult error, const char **pStr)
-{
-    (void)swi_fake_enter(SWI_FN_cuGetErrorString);
-    *pStr = errors[find((cudaError_t)error)].text;
-    return (CUresult)swi_fake_leave(cudaSuccess);
-}
-
 #define D(function)                                                                            \
     {                                                                                          \
 #function, (void (*)(void))function                                                    \
@@ -86,8 +72,6 @@ static const struct {
     const char *name;
     void (*function)(void);
 } driver[] = {
-    D(cuGetErrorName),
-    D(cuGetErrorString),
     D(cuDeviceGet),
     D(cuDeviceGetName),
     D(cuDeviceGetAttribute),

@@ -346,16 +346,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
     return swi_fake_leave(error);
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags,
-                                         int priority)
-{
-    (void)priority;
-    const cudaError_t error = swi_fake_enter(SWI_FN_cudaStreamCreateWithPriority);
-    if (error == cudaSuccess)
-        *pStream = create(flags);
-    return swi_fake_leave(error);
-}
-
 /* Work that is still in the stream runs. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
@@ -411,31 +401,6 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
         error = swi_fake.broken != cudaSuccess ? swi_fake.broken
                 : stream->head != NULL         ? cudaErrorNotReady
                                                : cudaSuccess;
-    }
-    return swi_fake_leave(error);
-}
-
-static cudaError_t run_host(swi_work *work)
-{
-    cudaHostFn_t function;
-    void *argument;
-    memcpy(&function, work->body, sizeof function);
-    memcpy(&argument, (unsigned char *)work->body + sizeof function, sizeof argument);
-    function(argument);
-    return cudaSuccess;
-}
-
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
-{
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaLaunchHostFunc);
-    if (error == cudaSuccess)
-        error = swi_stream_of(&stream);
-    if (error == cudaSuccess) {
-        swi_work *work = swi_work_new(SWI_HOST, sizeof fn + sizeof userData);
-        memcpy(work->body, &fn, sizeof fn);
-        memcpy((unsigned char *)work->body + sizeof fn, &userData, sizeof userData);
-        work->run = run_host;
-        error = swi_stream_put(stream, work);
     }
     return swi_fake_leave(error);
 }
