@@ -56,7 +56,6 @@ static sw_status map(void *context, void *base, size_t from, size_t to)
     d->maps++;
     d->range[i].mapped_bytes = to;
     d->live_bytes += to - from;
-    sw_test_device_open(d, false);
     return SW_OK;
 }
 
@@ -68,28 +67,6 @@ static void release(void *context, void *base, size_t bytes)
     d->range[i].base = NULL;
     d->ranges--;
     sw_range_release(base, bytes);
-}
-
-void sw_test_device_open(sw_test_device *d, bool open)
-{
-    for (int i = 0; i < SW_TEST_RANGES && d->closed; i++)
-        if (d->range[i].base != NULL && d->range[i].mapped_bytes > 0)
-            (void)!sw_range_protect(d->range[i].base, 0, d->range[i].mapped_bytes,
-                                    open ? SW_RANGE_WRITE : SW_RANGE_NONE);
-}
-
-/* The pages of both belong to one range that is mapped: reserve() begins a page. */
-void sw_test_device_reach(sw_test_device *d, const void *at, size_t bytes, bool open)
-{
-    const size_t page = sw_page_bytes();
-    for (int i = 0; i < SW_TEST_RANGES && d->closed; i++) {
-        const uintptr_t base = (uintptr_t)d->range[i].base, from = (uintptr_t)at - base;
-        if (base == 0 || (uintptr_t)at < base || from >= d->range[i].mapped_bytes)
-            continue;
-        (void)!sw_range_protect(d->range[i].base, from / page * page,
-                                (from + bytes + page - 1) / page * page,
-                                open ? SW_RANGE_WRITE : SW_RANGE_NONE);
-    }
 }
 
 static sw_status take(void *context, void **out, size_t bytes)

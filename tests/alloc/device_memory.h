@@ -16,7 +16,6 @@ typedef struct {
     int maps;              /* of them, maps and blocks */
     int ranges;            /* reserved or taken now */
     size_t live_bytes;     /* with memory now */
-    bool closed;           /* what is mapped is out of reach of host code */
     struct {
         unsigned char *base;
         size_t mapped_bytes;
@@ -24,10 +23,6 @@ typedef struct {
 } sw_test_device;
 
 sw_device_memory sw_test_device_memory(sw_test_device *device);
-/* Let host code reach the memory of a closed device, or not: around copies. */
-void sw_test_device_open(sw_test_device *device, bool open);
-/* The same for the pages of [at, at + bytes) alone, where it is mapped memory of the device. */
-void sw_test_device_reach(sw_test_device *device, const void *at, size_t bytes, bool open);
 /* A store over it. The device outlives it. */
 SW_MUST_USE sw_status sw_test_device_store(sw_store **out, size_t bytes,
                                            sw_test_device *device);
