@@ -1,14 +1,310 @@
-/* stepwell report FILE: the options, and which printer gets the report. */
+/* stepwell report FILE: the options, and which printer gets the report; formats for other
+ * tools; two runs compared. */
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
+#include "profiler/inspect/report/parts.h"
+#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/sink.h"
+#include "profiler/inspect/timeline_read.h"
 #include "tools/cli/cli.h"
 #include "tools/report/file_same.h"
-#include "profiler/inspect/report/print.h"
-#include "tools/report/report_diff.h"
-#include "tools/report/report_end.h"
 #include "tools/report/report_export.h"
 #include "tools/report/report_population.h"
 #include "tools/report/report_replan.h"
 #include "tools/top/top.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- formats ----------------------------------------------------------------------------- */
+
+#define FORMATS 32
+
+const char *const *report_formats(void)
+{
+    static const char *names[FORMATS + 1] = {"text", "json"};
+    for (uint32_t i = 0; i + 2 < FORMATS && sw_sink_at(i) != NULL; i++)
+        names[i + 2] = sw_sink_at(i)->name;
+    return names;
+}
+
+/* A sink's, not the report's own. */
+static bool report_is_export(const char *format)
+{
+    return sw_sink_find(format) != NULL;
+}
+
+/* Print what there is; the exit status. */
+static int report_list_formats(void)
+{
+    static const char *const own[][2] = {{"text", "the report, for people"},
+                                         {"json", "the report, for scripts"}};
+    printf("Into the file that --out names, or on standard output:\n");
+    for (uint32_t i = 0; sw_sink_at(i) != NULL; i++) {
+        printf("  %-16s ", sw_sink_at(i)->name);
+        cli_wrap(stdout, 19, 19, sw_sink_at(i)->about);
+    }
+    printf("On standard output alone:\n");
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        printf("  %-16s %s\n", own[i][0], own[i][1]);
+    return cli_finish(CLI_DONE);
+}
+
+typedef struct {
+    const sw_timeline *timeline, *other; /* other: NULL, or to compare with */
+    const sw_sink *sink;
+    sw_sink_out *out;
+} export;
+
+/* Ctrl-C ends a long export between two pieces; the file that was there stays. */
+static sw_status write_piece(void *context, const void *bytes, size_t n)
+{
+    if (cli_interrupted())
+        SW_FAIL(SW_STOPPED, "interrupted");
+    return sw_file_write(context, bytes, n);
+}
+
+static sw_status write_all(void *context, sw_file *file)
+{
+    const export *x = context;
+    x->out->write = write_piece;
+    x->out->context = file;
+    const sw_status status = x->other != NULL ? x->sink->compare(x->timeline, x->other, x->out)
+                                              : x->sink->write(x->timeline, x->out);
+    const sw_status rest = sw_sink_flush(x->out);
+    return rest != SW_OK ? rest : status;
+}
+
+static sw_status write_timelines(const sw_timeline *t, const sw_timeline *other,
+                                 const sw_sink *sink, const char *path)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_sink_out)));
+    export x = {t, other, sink, block};
+    const sw_status status = cli_saved(sw_file_replace(path, write_all, &x));
+    sw_heap_free(block, SW_HEAP_PROFILE, sizeof(sw_sink_out));
+    return status;
+}
+
+/* The timeline of a file, and a note where runs of it are left out. */
+static sw_status open_timeline(sw_timeline **out, const sw_sink *sink, const char *file)
+{
+    const timeline_want want = {.max_events = sink->max_events};
+    SW_TRY(timeline_open(out, file, &want));
+    const sw_timeline *t = *out;
+    if (t->skipped_runs > 0)
+        cli_note("%s: %s of %s runs are left out of the middle, or have no plan in the file",
+                 file, cli_digits(t->skipped_runs).text,
+                 cli_digits(t->skipped_runs + t->n_runs).text);
+    return SW_OK;
+}
+
+int report_export(const char *file, const char *other, const char *format, const char *out)
+{
+    const sw_sink *sink = sw_sink_find(format);
+    const char *path = out != NULL ? out : "-";
+    sw_timeline *t = NULL, *with = NULL;
+    if (sink->binary && strcmp(path, "-") == 0 && cli_terminal(stdout))
+        return cli_error(CLI_USAGE, "%s is not text: name a file with --out", sink->name);
+    if (other != NULL && sink->compare == NULL)
+        return cli_error(CLI_USAGE, "--diff: the format %s is of one run", sink->name);
+    cli_catch_interrupt();
+    sw_status status = open_timeline(&t, sink, file);
+    if (status == SW_OK && other != NULL)
+        status = open_timeline(&with, sink, other);
+    const bool read = status == SW_OK;
+    if (read)
+        status = write_timelines(t, with, sink, path);
+    int code = CLI_DONE;
+    if (status == SW_OK && t->damaged != NULL)
+        code = cli_error(CLI_DAMAGED, "%s", t->damaged);
+    if (status == SW_OK && with != NULL && with->damaged != NULL)
+        code = cli_error(CLI_DAMAGED, "%s", with->damaged);
+    sw_timeline_free(with);
+    sw_timeline_free(t);
+    if (read && status != SW_OK && cli_interrupted())
+        return CLI_INTERRUPTED;
+    return status == SW_OK ? code : cli_library_error(status, !read);
+}
+
+/* ---- two runs ---------------------------------------------------------------------------- */
+
+/* The exit status that a report of `r` leaves with; `code`, or CLI_DAMAGED with the line that
+ * is damaged on standard error. */
+static int report_end(const report *r, int code)
+{
+    cli_flush();
+    if (r->damaged_line > 0)
+        code = cli_error(CLI_DAMAGED, "%s", r->damaged_why);
+    return cli_finish(code);
+}
+
+/* ---- gates ------------------------------------------------------------------------------- */
+
+/* The line of a group in which the newer run has most beyond the other. */
+static const compare_line *most_grown(const comparison *c, compare_group of)
+{
+    const compare_line *most = NULL;
+    for (size_t i = 0; i < c->n; i++) {
+        const compare_line *l = &c->lines[i];
+        if (l->of == of && compare_difference(c, l) > 0 &&
+            (most == NULL || compare_difference(c, l) > compare_difference(c, most)))
+            most = l;
+    }
+    return most;
+}
+
+static void name_grown(const comparison *c, report_gate *gate)
+{
+    static const struct {
+        compare_group of;
+        const char *word;
+    } kinds[] = {{COMPARE_ROLES, "role"}, {COMPARE_LAYERS, "layer"}};
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const compare_line *l = most_grown(c, kinds[i].of);
+        if (l != NULL)
+            used +=
+                (size_t)snprintf(gate->grew + used, sizeof gate->grew - used,
+                                 "%s%s %.80s (+%s bytes)", used > 0 ? ", " : "", kinds[i].word,
+                                 l->name, cli_digits((uint64_t)compare_difference(c, l)).text);
+    }
+}
+
+/* ---- both -------------------------------------------------------------------------------- */
+
+static int print_result(const comparison *c, bool json, const report_style *style,
+                        report_gate *gate)
+{
+    const bool asked = report_gate_asked(gate->limits);
+    name_grown(c, gate);
+    const report_tail more = {report_gate_more, gate};
+    if (!json) {
+        report_print_difference(c, style);
+    } else {
+        const sw_status status = report_difference_json(c, asked ? &more : NULL, style);
+        if (status != SW_OK)
+            return cli_library_error(status, false);
+    }
+    return report_gate_judge(gate, !json && !style->quiet);
+}
+
+/* Print what differs between the runs of two files, as text or JSON: bytes of the phases,
+ * totals, and what lives at the peaks by role, layer, maker and tensor, times. FILE is the run
+ * that limits judge, OTHER its base; differences are FILE - OTHER. The exit status; errors are
+ * printed. */
+static int report_diff(const char *file, const char *other, bool json,
+                       const report_style *style, const report_limits *limits)
+{
+    comparison c = {0};
+    report *r[2] = {NULL, NULL};
+    const char *const path[2] = {file, other};
+    int code;
+    sw_status status = SW_OK;
+    for (int i = 0; i < 2 && status == SW_OK; i++) {
+        status = report_open(&r[i], path[i], NULL);
+        if (status == SW_OK)
+            status = compare_run(&c.side[i], r[i]);
+    }
+    if (status == SW_OK)
+        status = compare(&c);
+    if (status == SW_OK) {
+        report_gate gate = {
+            .limits = limits, .run = report_highest(r[0]), .base = report_highest(r[1])};
+        code = print_result(&c, json, style, &gate);
+        code = report_end(r[1], report_end(r[0], code));
+    } else {
+        code = cli_library_error(status, true);
+    }
+    compare_free(&c);
+    report_free(r[0]);
+    report_free(r[1]);
+    return code;
+}
+
+/* A step that is not there: those beside it. */
+static int no_such_step(const report *r, const report_step *step)
+{
+    char near[96] = "there are no such runs";
+    if (step->below > 0 && step->above > 0)
+        snprintf(near, sizeof near, "the nearest are %" PRIu64 " and %" PRIu64, step->below,
+                 step->above);
+    else if (step->below + step->above > 0)
+        snprintf(near, sizeof near, "the nearest is %" PRIu64, step->below + step->above);
+    if (r->runs + r->evaluations == 0)
+        return cli_error(CLI_FAILED, "%s: there is no step in the file", r->path);
+    return cli_error(CLI_FAILED, "%s: no record of %s%sstep %" PRIu64 "; %s", r->path,
+                     step->run, *step->run != '\0' ? " " : "", step->step, near);
+}
+
+/* The same for two steps of one file; a limit judges its run. */
+static int report_steps(const char *file, report_steps_wanted *steps, bool json,
+                        const report_style *style, const report_limits *limits)
+{
+    comparison c = {.newer = 1};
+    report *r;
+    sw_status status = report_open(&r, file, steps);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    int code = CLI_GO;
+    for (int i = 0; i < 2 && status == SW_OK && code == CLI_GO; i++) {
+        if (steps->at[i].found)
+            status = compare_step(&c.side[i], r, &steps->at[i]);
+        else
+            code = r->damaged_line > 0 ? CLI_DAMAGED : no_such_step(r, &steps->at[i]);
+    }
+    if (status == SW_OK && code == CLI_GO)
+        status = compare(&c);
+    if (status != SW_OK && (status != SW_FORMAT || r->damaged_line == 0)) {
+        code = cli_library_error(status, true);
+    } else if (status == SW_OK && code == CLI_GO) {
+        report_gate gate = {.limits = limits, .run = report_highest(r)};
+        code = print_result(&c, json, style, &gate);
+    }
+    code = report_end(r, code);
+    compare_free(&c);
+    report_free(r);
+    return code;
+}
+
+/* "12", "train:12" or "eval:12"; what follows. */
+static const char *read_step(const char *text, report_step *step)
+{
+    static const char *const runs[] = {"train", "eval"};
+    *step = (report_step){.run = ""};
+    for (int i = 0; i < 2; i++) {
+        const size_t n = strlen(runs[i]);
+        if (strncmp(text, runs[i], n) == 0 && text[n] == ':') {
+            step->run = runs[i];
+            text += n + 1;
+        }
+    }
+    if (*text < '1' || *text > '9')
+        return NULL;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (step->step > (UINT64_MAX - 9) / 10)
+            return NULL;
+        step->step = step->step * 10 + (uint64_t)(*text - '0');
+    }
+    return text;
+}
+
+/* "A,B" into two steps: CLI_GO, or CLI_USAGE with a message. */
+static int report_read_steps(const char *text, report_steps_wanted *out)
+{
+    const char *rest = read_step(text, &out->at[0]);
+    if (rest != NULL && *rest == ',')
+        rest = read_step(rest + 1, &out->at[1]);
+    else
+        rest = NULL;
+    if (rest == NULL || *rest != '\0')
+        return cli_error(
+            CLI_USAGE, "--steps must be two steps such as 1,2 or 20,eval:20 (got '%s')", text);
+    return CLI_GO;
+}
+
+/* ---- one run ----------------------------------------------------------------------------- */
 
 #define FILES 1024
 
@@ -21,12 +317,9 @@ typedef struct {
     report_limits limits;
 } settings;
 
-int report_end(const report *r, int code)
+static bool is_text(const settings *s)
 {
-    cli_flush();
-    if (r->damaged_line > 0)
-        code = cli_error(CLI_DAMAGED, "%s", r->damaged_why);
-    return cli_finish(code);
+    return !s->json && strcmp(s->format, "text") == 0;
 }
 
 static sw_status print_all(report *r, const settings *s, const report_gate *gate)
@@ -59,19 +352,21 @@ static int report_file(const settings *s)
     const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
     status = print_all(r, s, report_gate_asked(&s->limits) ? &gate : NULL);
     if (status == SW_OK)
-        code = report_end(
-            r, report_gate_judge(&gate, (!s->json && strcmp(s->format, "text") == 0) &&
-                                            !s->style.quiet));
+        code = report_end(r, report_gate_judge(&gate, is_text(s) && !s->style.quiet));
     else
         code = cli_library_error(status, true);
     report_free(r);
     return code;
 }
 
+static bool is_csv(const settings *s)
+{
+    return s->by != NULL && strcmp(s->format, "csv") == 0;
+}
+
 static bool is_export(const settings *s)
 {
-    return s->html != NULL ||
-           (report_is_export(s->format) && !(s->by != NULL && strcmp(s->format, "csv") == 0));
+    return s->html != NULL || (report_is_export(s->format) && !is_csv(s));
 }
 
 /* Whether the options go together: CLI_GO, or CLI_USAGE with a message. */

@@ -6,10 +6,6 @@
 
 /* "text", "json" and the names of all sinks, NULL after the last. */
 const char *const *report_formats(void);
-/* A sink's, not the report's own. */
-bool report_is_export(const char *format);
-/* Print what there is; the exit status. */
-int report_list_formats(void);
 /* Write the timeline of `file`, or what it and `other` (NULL: none) have apart, to `out` (NULL
  * or
  * "-": standard output), whole or not at all. The exit status. */

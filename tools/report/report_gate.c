@@ -40,7 +40,7 @@ static bool over_max(const report_gate *g)
     return g->run.known && g->run.bytes > g->limits->max_peak;
 }
 
-bool report_limits_grown(const report_limits *l, uint64_t now, uint64_t base)
+static bool grown(const report_limits *l, uint64_t now, uint64_t base)
 {
     if (l->increase == NULL || now <= base)
         return false;
@@ -50,8 +50,7 @@ bool report_limits_grown(const report_limits *l, uint64_t now, uint64_t base)
 
 static bool over_base(const report_gate *g)
 {
-    return g->run.known && g->base.known &&
-           report_limits_grown(g->limits, g->run.bytes, g->base.bytes);
+    return g->run.known && g->base.known && grown(g->limits, g->run.bytes, g->base.bytes);
 }
 
 static bool unknown(const report_gate *g)
@@ -59,11 +58,16 @@ static bool unknown(const report_gate *g)
     return !g->run.known || (g->limits->increase != NULL && !g->base.known);
 }
 
+bool report_gate_failed(const report_gate *g)
+{
+    return over_max(g) || over_base(g) || unknown(g);
+}
+
 void report_gate_put(sw_json *j, const report_gate *g)
 {
     const report_limits *l = g->limits;
     sw_json_open(j, "gate", '{');
-    sw_json_put_bool(j, "failed", over_max(g) || over_base(g) || unknown(g));
+    sw_json_put_bool(j, "failed", report_gate_failed(g));
     sw_json_put_known(j, "peak_bytes", g->run.known, g->run.bytes);
     sw_json_put_bool(j, "measured", g->run.measured);
     if (l->max_peak != REPORT_NO_LIMIT) {
@@ -83,7 +87,7 @@ void report_gate_put(sw_json *j, const report_gate *g)
 
 static const char *how(const report_gate_peak *p)
 {
-    return p->measured ? "measured" : "predicted";
+    return p->what != NULL ? p->what : p->measured ? "measured peak" : "predicted peak";
 }
 
 static double percent(const report_gate *g)
@@ -91,6 +95,18 @@ static double percent(const report_gate *g)
     return g->base.bytes == 0
                ? 0.0
                : 100.0 * ((double)g->run.bytes - (double)g->base.bytes) / (double)g->base.bytes;
+}
+
+static void tell_all(const report_gate *g)
+{
+    const report_limits *l = g->limits;
+    if (l->max_peak != REPORT_NO_LIMIT)
+        printf("gate: the %s of %s bytes%s is within --max-peak %s\n", how(&g->run),
+               cli_digits(g->run.bytes).text, g->run.in, cli_digits(l->max_peak).text);
+    if (l->increase != NULL)
+        printf("gate: peak %s bytes, base %s (%+.2f%%): within --fail-on-increase %s\n",
+               cli_digits(g->run.bytes).text, cli_digits(g->base.bytes).text, percent(g),
+               l->increase);
 }
 
 void report_gate_more(sw_json *j, const void *gate)
@@ -110,30 +126,22 @@ int report_gate_judge(const report_gate *g, bool tell)
                          g->run.known ? g->base.path : g->run.path);
     if (over_max(g))
         (void)cli_error(
-            CLI_FAILED, "%s: the %s peak of %s bytes%s is above --max-peak %s by %s byte%s",
+            CLI_FAILED, "%s: the %s of %s bytes%s is above --max-peak %s by %s byte%s",
             g->run.path, how(&g->run), cli_digits(g->run.bytes).text, g->run.in,
             cli_digits(l->max_peak).text, cli_digits(g->run.bytes - l->max_peak).text,
             g->run.bytes - l->max_peak == 1 ? "" : "s");
     if (over_base(g))
-        (void)cli_error(
-            CLI_FAILED,
-            "%s: the %s peak of %s bytes%s is %s byte%s (%.2f%%) above the %s bytes of "
-            "%s, more than --fail-on-increase %s%s%s",
-            g->run.path, how(&g->run), cli_digits(g->run.bytes).text, g->run.in,
-            cli_digits(g->run.bytes - g->base.bytes).text,
-            g->run.bytes - g->base.bytes == 1 ? "" : "s", percent(g),
-            cli_digits(g->base.bytes).text, g->base.path, l->increase,
-            g->grew[0] != '\0' ? "; what grew most: " : "", g->grew);
+        (void)cli_error(CLI_FAILED,
+                        "%s: the %s of %s bytes%s is %s byte%s (%.2f%%) above the %s bytes of "
+                        "%s, more than --fail-on-increase %s%s%s",
+                        g->run.path, how(&g->run), cli_digits(g->run.bytes).text, g->run.in,
+                        cli_digits(g->run.bytes - g->base.bytes).text,
+                        g->run.bytes - g->base.bytes == 1 ? "" : "s", percent(g),
+                        cli_digits(g->base.bytes).text, g->base.path, l->increase,
+                        g->grew[0] != '\0' ? "; what grew most: " : "", g->grew);
     if (over_max(g) || over_base(g))
         return CLI_FAILED;
-    if (tell) {
-        if (l->max_peak != REPORT_NO_LIMIT)
-            printf("gate: the %s peak of %s bytes%s is within --max-peak %s\n", how(&g->run),
-                   cli_digits(g->run.bytes).text, g->run.in, cli_digits(l->max_peak).text);
-        if (l->increase != NULL)
-            printf("gate: peak %s bytes, base %s (%+.2f%%): within --fail-on-increase %s\n",
-                   cli_digits(g->run.bytes).text, cli_digits(g->base.bytes).text, percent(g),
-                   l->increase);
-    }
+    if (tell)
+        tell_all(g);
     return CLI_DONE;
 }

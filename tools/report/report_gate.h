@@ -24,8 +24,7 @@ typedef struct {
 /* Read `increase`: CLI_GO, or CLI_USAGE with a message. `base`: whether there is one. */
 int report_limits_read(report_limits *limits, bool base);
 bool report_gate_asked(const report_limits *limits);
-/* It grew by more than `increase`, where there is one. */
-bool report_limits_grown(const report_limits *limits, uint64_t now, uint64_t base);
+bool report_gate_failed(const report_gate *gate);
 /* "gate": {...} of the report's object. */
 void report_gate_put(sw_json *j, const report_gate *gate);
 /* The same as a report_tail. */

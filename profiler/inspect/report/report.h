@@ -211,6 +211,7 @@ const sw_tl_program *report_program(const report *r, const report_plan *plan);
 typedef struct {
     const char *path;
     bool known, measured;
+    const char *what; /* in messages; NULL: "measured peak" or "predicted peak" */
     uint64_t bytes;
     char
         in[120]; /* " in program 1 (eval, batch 2000)"; "": a run that has none here holds it */
