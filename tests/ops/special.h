@@ -41,11 +41,6 @@ typedef struct {
     int rows, wrong, stale;
 } special_count;
 
-/* Each row in turn; false where the table cannot be read. The row is valid during the call. */
-bool special_each(void (*visit)(const special_row *row, void *to), void *to);
-/* Run the row on the exec and hold it to the table. A check fails where it is not kept. */
-void special_hold(sw_exec *exec, const special_way *way, const special_row *row,
-                  special_count *count);
 /* All rows on an exec of their own. */
 special_count special_run(const special_way *way);
 

@@ -92,6 +92,14 @@ static void compare(const swi_trace *t, const char *where)
         compare_node(t, &t->nodes[i], where);
 }
 
+/* Each program of the exec. */
+static void compare_all(const sw_exec *exec, const char *where)
+{
+    for (uint32_t f = 0; f < exec->n_frames; f++)
+        if (exec->frames[f] != NULL)
+            compare(&exec->frames[f]->program->trace, where);
+}
+
 /* ---- every case of every op -------------------------------------------------------------- */
 
 static sw_exec *exec_of(const sw_exec_opts *opts)
@@ -213,9 +221,7 @@ static void plan_sigmas(sw_exec *exec)
     sw_after((void (*)(void *))sw_es_destroy, es);
     OK(sw_es_plan(es, exec, &info));
     CU_ASSERT_PTR_NOT_NULL_FATAL(exec->last_frame != NULL ? exec->last_frame : exec->frames[0]);
-    for (uint32_t f = 0; f < exec->n_frames; f++)
-        if (exec->frames[f] != NULL)
-            compare(&exec->frames[f]->program->trace, "snes");
+    compare_all(exec, "snes");
 }
 
 static void quiet(sw_ctx *c, void *user)
@@ -243,9 +249,7 @@ static void run_moves(sw_exec *exec, const char *kind)
     OK(sw_zo_create(&zo, n->model, &opts));
     OK(sw_zo_step(zo, exec, &args, "loss", NULL));
     sw_zo_destroy(zo);
-    for (uint32_t f = 0; f < exec->n_frames; f++)
-        if (exec->frames[f] != NULL)
-            compare(&exec->frames[f]->program->trace, kind);
+    compare_all(exec, kind);
 }
 
 /* Layers so large that swish goes in strips with what reads it. */
@@ -254,11 +258,6 @@ typedef struct {
     sw_optimizer *opt;
     sw_linear layers[3];
 } deep;
-
-static void drop_deep(void *arg)
-{
-    sw_model_destroy(((deep *)arg)->model);
-}
 
 static void deep_step(sw_ctx *c, void *user)
 {
@@ -285,14 +284,12 @@ static void plan_strips(sw_exec *exec, int check)
                 .inputs = in, .n_inputs = 2);
     sw_plan_info info = SW_OPTS(sw_plan_info);
     OK(sw_model_create(&n->model, "deep"));
-    sw_after(drop_deep, n);
+    sw_after((void (*)(void *))sw_model_destroy, n->model);
     for (int i = 0; i < 3; i++)
         n->layers[i] = sw_linear_new(n->model, names[i], widths[i], widths[i + 1]);
     OK(sw_optimizer_create(&n->opt, n->model, &opts));
     OK(sw_plan(exec, &args, &info));
-    for (uint32_t f = 0; f < exec->n_frames; f++)
-        if (exec->frames[f] != NULL)
-            compare(&exec->frames[f]->program->trace, "swish in strips");
+    compare_all(exec, "swish in strips");
 }
 
 static void optimizers_count_too(void)

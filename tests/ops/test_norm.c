@@ -176,28 +176,39 @@ static sw_value input_of(sw_ctx *c, const bench *b)
     return sw_scale_by(c, sw_use(c, b->x), 2.0f);
 }
 
-static sw_value by_layer(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    return sw_apply_layer_norm(c, b->layer, sw_reshape(c, input_of(c, b), SW_SHAPE(240, 49)));
-}
+#define NORMALISES(name, ...)                                                                  \
+    static sw_value name(sw_ctx *c, void *user)                                                \
+    {                                                                                          \
+        bench *b = user;                                                                       \
+        return __VA_ARGS__;                                                                    \
+    }
+NORMALISES(by_layer,
+           sw_apply_layer_norm(c, b->layer, sw_reshape(c, input_of(c, b), SW_SHAPE(240, 49))))
+NORMALISES(by_rms,
+           sw_apply_rms_norm(c, b->rms, sw_reshape(c, input_of(c, b), SW_SHAPE(240, 49))))
+NORMALISES(by_group, sw_apply_group_norm(c, b->group, input_of(c, b)))
+NORMALISES(by_batch, sw_apply_batch_norm2d(c, b->batch, input_of(c, b)))
 
-static sw_value by_rms(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    return sw_apply_rms_norm(c, b->rms, sw_reshape(c, input_of(c, b), SW_SHAPE(240, 49)));
-}
+/* x has 20 images of 12 channels of 49 places. */
+static const struct {
+    sw_value (*make)(sw_ctx *c, void *user);
+    int64_t floats; /* that are kept, besides x */
+    sw_shape y;
+} kinds[] = {{by_layer, 2 * 240, {2, {240, 49}}},
+             {by_rms, 240, {2, {240, 49}}},
+             {by_group, 2 * 20 * 3, {4, {20, 12, 7, 7}}},
+             {by_batch, 2 * 12, {4, {20, 12, 7, 7}}}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static sw_value by_group(sw_ctx *c, void *user)
+static void all_layers(bench *b, int kind)
 {
-    bench *b = user;
-    return sw_apply_group_norm(c, b->group, input_of(c, b));
-}
-
-static sw_value by_batch(sw_ctx *c, void *user)
-{
-    bench *b = user;
-    return sw_apply_batch_norm2d(c, b->batch, input_of(c, b));
+    b->make = kinds[kind].make;
+    b->x = sw_param_new(b->model, "x", SW_F32, SW_SHAPE(20, 12, 7, 7), "normal:1");
+    b->layer = sw_layer_norm_new(b->model, "layer", 49);
+    b->rms = sw_rms_norm_new(b->model, "rms", 49);
+    b->group = sw_group_norm_new(b->model, "group", 3, 12);
+    b->batch = sw_batch_norm2d_new(b->model, "batch", 12);
+    ready(b, "sgd");
 }
 
 static void add_saved(void *to, const sw_plan_storage *s)
@@ -206,61 +217,39 @@ static void add_saved(void *to, const sw_plan_storage *s)
         *(size_t *)to += s->bytes;
 }
 
-/* x has 20 images of 12 channels of 49 places. */
 static void input_and_statistics_are_kept(void)
 {
-    static const struct {
-        sw_value (*make)(sw_ctx *c, void *user);
-        int64_t floats; /* besides x */
-        sw_shape y;
-    } want[] = {{by_layer, 2 * 240, {2, {240, 49}}},
-                {by_rms, 240, {2, {240, 49}}},
-                {by_group, 2 * 20 * 3, {4, {20, 12, 7, 7}}},
-                {by_batch, 2 * 12, {4, {20, 12, 7, 7}}}};
-    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        static bench b[sizeof want / sizeof *want];
+    for (int i = 0; i < KINDS; i++) {
+        static bench b[KINDS];
         size_t kept = 0;
         const sw_plan_visitor visitor =
             SW_OPTS(sw_plan_visitor, .to = &kept, .storage = add_saved);
         open_bench(&b[i], 1);
-        b[i].make = want[i].make;
-        b[i].x = sw_param_new(b[i].model, "x", SW_F32, SW_SHAPE(20, 12, 7, 7), "normal:1");
-        b[i].layer = sw_layer_norm_new(b[i].model, "layer", 49);
-        b[i].rms = sw_rms_norm_new(b[i].model, "rms", 49);
-        b[i].group = sw_group_norm_new(b[i].model, "group", 3, 12);
-        b[i].batch = sw_batch_norm2d_new(b[i].model, "batch", 12);
-        ready(&b[i], "sgd");
-        const sw_array in = {SW_F32, want[i].y, NULL}; /* the product keeps it, and y is not */
+        all_layers(&b[i], i);
+        const sw_array in = {SW_F32, kinds[i].y, NULL}; /* the product keeps it, and y is not */
         const sw_run_args args = args_of(&b[i], kept_step, &in, 1, SW_TRAIN);
         OK(sw_plan_visit(b[i].exec, &args, &visitor));
-        SW_CHECK(kept == sizeof(float) * (size_t)(20 * 12 * 49 + want[i].floats),
-                 "%d: %zu bytes are kept, must be %d floats besides x", (int)i, kept,
-                 (int)want[i].floats);
+        SW_CHECK(kept == sizeof(float) * (size_t)(20 * 12 * 49 + kinds[i].floats),
+                 "%d: %zu bytes are kept, must be %d floats besides x", i, kept,
+                 (int)kinds[i].floats);
     }
 }
 
 /* ---- instruction sets -------------------------------------------------------------------- */
 
 /* x after a step in which its gradient comes through the op. */
-static bool step_with(const char *isa, sw_value (*make)(sw_ctx *c, void *user), sw_shape y,
-                      float *to, size_t bytes)
+static bool step_with(const char *isa, int kind, float *to, size_t bytes)
 {
     static float factors[20 * 12 * 49];
     static bench b;
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = isa);
-    const sw_array in = {SW_F32, y, factors};
+    const sw_array in = {SW_F32, kinds[kind].y, factors};
     open_bench(&b, 1);
     sw_exec_destroy(b.exec);
     b.exec = NULL;
     if (sw_exec_create(&b.exec, &opts) != SW_OK)
         return false; /* this machine does not have it */
-    b.make = make;
-    b.x = sw_param_new(b.model, "x", SW_F32, SW_SHAPE(20, 12, 7, 7), "normal:1");
-    b.layer = sw_layer_norm_new(b.model, "layer", 49);
-    b.rms = sw_rms_norm_new(b.model, "rms", 49);
-    b.group = sw_group_norm_new(b.model, "group", 3, 12);
-    b.batch = sw_batch_norm2d_new(b.model, "batch", 12);
-    ready(&b, "sgd");
+    all_layers(&b, kind);
     fill(factors, 20 * 12 * 49, 31, 0.0f, 100.0f);
     const sw_run_args args = args_of(&b, kept_step, &in, 1, SW_TRAIN);
     OK(sw_run(b.exec, &args));
@@ -271,20 +260,13 @@ static bool step_with(const char *isa, sw_value (*make)(sw_ctx *c, void *user), 
 
 static void instruction_sets_do_not_change_bits(void)
 {
-    static const struct {
-        sw_value (*make)(sw_ctx *c, void *user);
-        sw_shape y;
-    } kinds[] = {{by_layer, {2, {240, 49}}},
-                 {by_rms, {2, {240, 49}}},
-                 {by_group, {4, {20, 12, 7, 7}}},
-                 {by_batch, {4, {20, 12, 7, 7}}}};
     static float best[20 * 12 * 49], other[20 * 12 * 49];
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        CU_ASSERT(step_with(NULL, kinds[i].make, kinds[i].y, best, sizeof best));
-        CU_ASSERT(step_with("base", kinds[i].make, kinds[i].y, other, sizeof other));
-        SW_CHECK(memcmp(best, other, sizeof best) == 0, "%d: base differs", (int)i);
-        if (step_with("avx2", kinds[i].make, kinds[i].y, other, sizeof other))
-            SW_CHECK(memcmp(best, other, sizeof best) == 0, "%d: avx2 differs", (int)i);
+    for (int i = 0; i < KINDS; i++) {
+        CU_ASSERT(step_with(NULL, i, best, sizeof best));
+        CU_ASSERT(step_with("base", i, other, sizeof other));
+        SW_CHECK(memcmp(best, other, sizeof best) == 0, "%d: base differs", i);
+        if (step_with("avx2", i, other, sizeof other))
+            SW_CHECK(memcmp(best, other, sizeof best) == 0, "%d: avx2 differs", i);
     }
 }
 
