@@ -21,6 +21,13 @@ struct bench {
     int n_inputs, train;
 };
 
+#define MAKES(name, ...)                                                                       \
+    static sw_value name(sw_ctx *ctx, bench *b)                                                \
+    {                                                                                          \
+        (void)b;                                                                               \
+        return __VA_ARGS__;                                                                    \
+    }
+
 static void step(sw_ctx *ctx, void *user)
 {
     bench *b = user;
@@ -266,23 +273,10 @@ static void inferred_types_are_checked(void)
     refused(b, SW_NOMEM, "outside.any type", "more elements than any memory");
 }
 
-static sw_value huge_conv(sw_ctx *ctx, bench *b)
-{
-    (void)b;
-    return sw_conv2d_op(ctx, sw_input(ctx, 0), sw_input(ctx, 1), (sw_value){0, 0}, 1, 1 << 20);
-}
-
-static sw_value huge_linear(sw_ctx *ctx, bench *b)
-{
-    (void)b;
-    return sw_linear_op(ctx, sw_input(ctx, 0), sw_input(ctx, 1), (sw_value){0, 0});
-}
-
-static sw_value huge_nothing(sw_ctx *ctx, bench *b)
-{
-    (void)b;
-    return sw_reshape(ctx, sw_input(ctx, 0), SW_SHAPE(0, 1024 * GIB, 1024 * GIB));
-}
+MAKES(huge_conv,
+      sw_conv2d_op(ctx, sw_input(ctx, 0), sw_input(ctx, 1), (sw_value){0, 0}, 1, 1 << 20))
+MAKES(huge_linear, sw_linear_op(ctx, sw_input(ctx, 0), sw_input(ctx, 1), (sw_value){0, 0}))
+MAKES(huge_nothing, sw_reshape(ctx, sw_input(ctx, 0), SW_SHAPE(0, 1024 * GIB, 1024 * GIB)))
 
 /* Small inputs, results past all memory. */
 static void too_large_results_are_refused(void)
@@ -301,12 +295,8 @@ static void too_large_results_are_refused(void)
 }
 
 static sw_conv_opts conv_opts;
-static sw_value conv_with(sw_ctx *ctx, bench *b)
-{
-    (void)b;
-    return sw_conv2d_op_with(ctx, sw_input(ctx, 0), sw_input(ctx, 1), (sw_value){0, 0},
-                             &conv_opts);
-}
+MAKES(conv_with,
+      sw_conv2d_op_with(ctx, sw_input(ctx, 0), sw_input(ctx, 1), (sw_value){0, 0}, &conv_opts))
 
 /* (2, 6, 5, 5) and (4, 3, 3, 3) fit two groups, and a kernel of 5 places. */
 static void groups_that_do_not_fit_are_refused(void)
