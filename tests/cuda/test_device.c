@@ -1,10 +1,9 @@
 /* Opening the CUDA module and its cards: what is refused and in which words, what is counted,
  * and what is kept of a fault. Each opening is in a process of its own: a module stays open. */
 #include "runtime/device/device.h"
-#include "tests/cuda/modules/plain.h"
+#include "tests/cuda/fake_card.h"
 #include "tests/support/files.h"
 #include "tests/support/suite.h"
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,14 @@ typedef struct {
     char message[600];
 } opened;
 
+/* Two cards that are not there, in the process that calls it; it names their module. */
+static const sw_fake_api *fake_cards(bool cannot_map)
+{
+    return sw_fake_card_new(&(sw_fake_card){.cards = 2, .cannot_map = cannot_map}, 0);
+}
+
+#define FAKE "fake" /* stands for fake_cards */
+
 /* Open a card of the module, NULL: wherever one is found, in a child. */
 static opened open_it(const char *module, const char *name)
 {
@@ -34,7 +41,9 @@ static opened open_it(const char *module, const char *name)
     if (child == 0) {
         swi_device *device = NULL;
         opened mine = {SW_OK, ""};
-        if (module != NULL)
+        if (module != NULL && strcmp(module, FAKE) == 0)
+            fake_cards(false);
+        else if (module != NULL)
             setenv(VARIABLE, module, 1);
         else
             unsetenv(VARIABLE);
@@ -96,7 +105,7 @@ static void what_is_no_module_is_refused_in_one_line(void)
 /* Whatever its length: the system would map it all the same, and the process die. */
 static void a_file_that_is_cut_off_is_refused(void)
 {
-    const char *whole = bytes_of(REAL) > 0 ? REAL : MODULE("module_plain");
+    const char *whole = bytes_of(REAL) > 0 ? REAL : MODULE("module_refuses");
     const long n = bytes_of(whole);
     const long cuts[] = {0, 1, 63, 64, 1000, n / 4, n / 2, n - 4096, n - 1};
     char path[1024];
@@ -123,9 +132,9 @@ static void names_of_devices_are_checked(void)
     static const char *const bad[] = {"",       "tpu",     "cuda:",   "cuda:x",      "cuda:1x",
                                       "cuda 1", "cuda:-1", "cuda1.0", "cuda:123456", "CUDA"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        refused(MODULE("module_plain"), bad[i], SW_INVALID, "must be cpu, cuda or cuda:N");
-    CU_ASSERT_EQUAL(open_it(MODULE("module_plain"), "cuda:1").status, SW_OK);
-    refused(MODULE("module_plain"), "cuda:2", SW_DEVICE, "cuda:2");
+        refused(FAKE, bad[i], SW_INVALID, "must be cpu, cuda or cuda:N");
+    CU_ASSERT_EQUAL(open_it(FAKE, "cuda:1").status, SW_OK);
+    refused(FAKE, "cuda:2", SW_DEVICE, "cuda:2");
 }
 
 /* The module as nvcc made it, where there is a driver or none. */
@@ -142,15 +151,14 @@ static void the_real_module_says_what_is_missing(void)
 
 /* ---- cards ------------------------------------------------------------------------------- */
 
-/* Run body in a child with the plain module, and take its asserts over as one. */
-static void with_plain(void (*body)(void))
+/* Run body in a child with these cards, and take its asserts over as one. */
+static void with_cards(void (*body)(const sw_fake_api *f), bool cannot_map)
 {
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
-        setenv(VARIABLE, MODULE("module_plain"), 1);
         const unsigned before = CU_get_number_of_failures();
-        body();
+        body(fake_cards(cannot_map));
         fflush(stdout);
         _exit(CU_get_number_of_failures() == before ? 0 : 1);
     }
@@ -169,45 +177,43 @@ static swi_device *card(const char *name)
     _exit(1);
 }
 
-static plain_state *state_of_plain(void)
+/* Each card that is open has a stream of its own. */
+static int64_t opens(const sw_fake_api *f)
 {
-    void *library = dlopen(MODULE("module_plain"), RTLD_NOW | RTLD_NOLOAD);
-    void *symbol = library != NULL ? dlsym(library, "plain_module_state") : NULL;
-    plain_state *(*state)(void);
-    if (!SW_CHECK(symbol != NULL, "no state"))
-        _exit(1);
-    memcpy(&state, &symbol, sizeof state);
-    return state();
+    return (int64_t)f->calls("cudaStreamCreateWithFlags");
 }
 
-static void count_cards(void)
+static int64_t closes(const sw_fake_api *f)
+{
+    return (int64_t)f->calls("cudaStreamDestroy");
+}
+
+static void count_cards(const sw_fake_api *f)
 {
     swi_device *a = card("cuda"), *b = NULL, *c = NULL;
-    const plain_state *s = state_of_plain();
     CU_ASSERT_EQUAL(swi_device_open(&b, "cuda:0"), SW_OK);
     CU_ASSERT_PTR_EQUAL(a, b);
     CU_ASSERT_EQUAL(swi_device_open(&c, "cuda:1"), SW_OK);
     CU_ASSERT_PTR_NOT_EQUAL(a, c);
-    CU_ASSERT_EQUAL(c->info.minor, 1);
-    CU_ASSERT_EQUAL(s->opens, 2);
+    CU_ASSERT_STRING_EQUAL(c->info.name, "card that is not there 1");
+    CU_ASSERT_EQUAL(opens(f), 2);
     CU_ASSERT_PTR_EQUAL(swi_device_share(a), a);
     swi_device_close(a);
     swi_device_close(b);
-    CU_ASSERT_EQUAL(s->closes, 0);
+    CU_ASSERT_EQUAL(closes(f), 0);
     swi_device_close(a);
-    CU_ASSERT_EQUAL(s->closes, 1);
+    CU_ASSERT_EQUAL(closes(f), 1);
     CU_ASSERT_EQUAL(swi_device_open(&b, "cuda"), SW_OK);
-    CU_ASSERT_EQUAL(s->opens, 3);
+    CU_ASSERT_EQUAL(opens(f), 3);
     swi_device_close(b);
     swi_device_close(c);
     swi_device_close(NULL);
-    CU_ASSERT_EQUAL(s->closes, 3);
-    CU_ASSERT_EQUAL(s->queues, 0);
+    CU_ASSERT_EQUAL(closes(f), 3);
 }
 
 static void cards_are_opened_once_and_closed_behind_the_last_user(void)
 {
-    with_plain(count_cards);
+    with_cards(count_cards, false);
 }
 
 static void *open_and_close(void *failures)
@@ -221,36 +227,35 @@ static void *open_and_close(void *failures)
     return NULL;
 }
 
-static void open_from_threads(void)
+static void open_from_threads(const sw_fake_api *f)
 {
     pthread_t threads[6];
     int failures = 0;
     swi_device *held = card("cuda");
-    const plain_state *s = state_of_plain();
     for (int i = 0; i < 6; i++)
         pthread_create(&threads[i], NULL, open_and_close, &failures);
     for (int i = 0; i < 6; i++)
         pthread_join(threads[i], NULL);
     CU_ASSERT_EQUAL(failures, 0);
-    CU_ASSERT_EQUAL(s->opens, s->closes + 1); /* cuda is held */
+    CU_ASSERT_EQUAL(opens(f), closes(f) + 1); /* cuda is held */
     swi_device_close(held);
-    CU_ASSERT_EQUAL(s->opens, s->closes);
+    CU_ASSERT_EQUAL(opens(f), closes(f));
 }
 
 static void cards_are_counted_over_threads(void)
 {
-    with_plain(open_from_threads);
+    with_cards(open_from_threads, false);
 }
 
-static void look_up_entries(void)
+static void look_up_entries(const sw_fake_api *f)
 {
+    (void)f;
     swi_device *d = card("cuda");
     const sw_cuda_entry *forward = swi_device_entry(d, SW_OP_tanh, -1);
     CU_ASSERT(forward != NULL && strcmp(forward->op, "tanh") == 0 && forward->which == -1);
-    const sw_cuda_entry *grad = swi_device_entry(d, SW_OP_relu, 1);
-    CU_ASSERT(grad != NULL && strcmp(grad->op, "relu") == 0 && grad->which == 1);
-    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_relu, 0));
-    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_relu, -1));
+    const sw_cuda_entry *grad = swi_device_entry(d, SW_OP_linear, 1);
+    CU_ASSERT(grad != NULL && strcmp(grad->op, "linear") == 0 && grad->which == 1);
+    CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_tanh, 1)); /* it has one gradient */
     CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_tanh, -2));
     CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OP_tanh, SWI_DEVICE_KERNELS));
     CU_ASSERT_PTR_NULL(swi_device_entry(d, SW_OPS_INSIDE, -1));
@@ -260,66 +265,74 @@ static void look_up_entries(void)
 
 static void entries_are_found_by_op_and_kernel(void)
 {
-    with_plain(look_up_entries);
+    with_cards(look_up_entries, false);
 }
 
-static void look_up_pairs(void)
+static void look_up_pairs(const sw_fake_api *f)
 {
+    (void)f;
     swi_device *d = card("cuda");
-    const sw_cuda_fusion *fusion = swi_device_fusion(d, SW_OP_tanh, SW_OP_relu);
-    CU_ASSERT(fusion != NULL && strcmp(fusion->first, "tanh") == 0 &&
+    const sw_cuda_fusion *fusion = swi_device_fusion(d, SW_OP_linear, SW_OP_relu);
+    CU_ASSERT(fusion != NULL && strcmp(fusion->first, "linear") == 0 &&
               strcmp(fusion->then, "relu") == 0);
-    CU_ASSERT_PTR_NULL(swi_device_fusion(d, SW_OP_relu, SW_OP_tanh));
+    CU_ASSERT_PTR_NULL(swi_device_fusion(d, SW_OP_relu, SW_OP_linear));
     CU_ASSERT_PTR_NULL(swi_device_fusion(d, SW_OP_tanh, SW_OP_tanh));
     CU_ASSERT_PTR_NULL(swi_device_fusion(d, SW_OPS_INSIDE, SW_OP_relu));
-    CU_ASSERT_PTR_NULL(swi_device_fusion(d, SW_OP_tanh, UINT32_MAX));
+    CU_ASSERT_PTR_NULL(swi_device_fusion(d, SW_OP_linear, UINT32_MAX));
     swi_device_close(d);
 }
 
 static void fusions_are_found_by_both_ops(void)
 {
-    with_plain(look_up_pairs);
+    with_cards(look_up_pairs, false);
 }
 
-static void copy_bytes(void)
+static void copy_bytes(const sw_fake_api *f)
 {
     swi_device *d = card("cuda");
-    char there[8] = "........", back[8] = "";
-    plain_state *s = state_of_plain();
+    char back[8] = "";
+    void *block = NULL;
+    CU_ASSERT_EQUAL(d->memory.alloc(d->memory.context, &block, 8), SW_OK);
+    char *there = block;
+    const uint64_t syncs = f->calls("cudaDeviceSynchronize");
     CU_ASSERT_EQUAL(swi_device_write(d, there, "12345678", 8), SW_OK);
     CU_ASSERT_EQUAL(swi_device_copy(d, there, there + 4, 2), SW_OK);
     CU_ASSERT_EQUAL(swi_device_zero(d, there + 6, 1), SW_OK);
     CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_OK);
     CU_ASSERT(memcmp(back, "563456\0008", 8) == 0);
-    CU_ASSERT_EQUAL(s->syncs, 4); /* before each */
-    s->answer = SW_NOMEM;
+    CU_ASSERT_EQUAL(f->calls("cudaDeviceSynchronize"), syncs + 4); /* before each */
+    f->fail("cudaMemcpyAsync", 0, 2);
     CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_NOMEM);
     CU_ASSERT_EQUAL(swi_device_fault(d), SW_OK); /* is no fault */
     CU_ASSERT_EQUAL(d->memory.copy(d->memory.context, there + 1, there, 1), SW_OK);
-    CU_ASSERT_EQUAL(there[1], '5');
+    CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_OK);
+    CU_ASSERT_EQUAL(back[1], '5');
     CU_ASSERT_EQUAL(d->memory.granularity, 0); /* it maps nothing */
+    d->memory.free(d->memory.context, block);
     swi_device_close(d);
 }
 
 static void bytes_are_copied_behind_what_was_launched(void)
 {
-    with_plain(copy_bytes);
+    with_cards(copy_bytes, true);
 }
 
-static void fail_once(void)
+static void fail_once(const sw_fake_api *f)
 {
     swi_device *d = card("cuda"), *other = card("cuda:1");
-    char there[8] = "", back[8] = "kept";
-    void *block = &back;
-    state_of_plain()->answer = SW_DEVICE;
+    char back[8] = "kept", before[300];
+    void *there = NULL, *block = &back;
+    CU_ASSERT_EQUAL(d->memory.alloc(d->memory.context, &there, 8), SW_OK);
+    f->fail("cudaMemcpyAsync", 0, 1);
     CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_DEVICE);
-    CU_ASSERT_STRING_EQUAL(sw_last_error(), "planned: 8");
+    snprintf(before, sizeof before, "cuda:0 failed before: %s", sw_last_error());
+    CU_ASSERT_PTR_NOT_NULL(strstr(before, "cudaMemcpyAsync"));
     CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_DEVICE);
-    CU_ASSERT_STRING_EQUAL(sw_last_error(), "cuda:0 failed before: planned: 8");
+    CU_ASSERT_STRING_EQUAL(sw_last_error(), before);
     CU_ASSERT_EQUAL(sw_error_set(SW_DEVICE, __FILE__, __LINE__, "a later one"), SW_DEVICE);
     CU_ASSERT_EQUAL(swi_device_faulted(d, SW_DEVICE), SW_DEVICE);
     CU_ASSERT_EQUAL(swi_device_fault(d), SW_DEVICE);
-    CU_ASSERT_STRING_EQUAL(sw_last_error(), "cuda:0 failed before: planned: 8");
+    CU_ASSERT_STRING_EQUAL(sw_last_error(), before);
     CU_ASSERT_EQUAL(swi_device_write(d, there, back, 8), SW_DEVICE);
     CU_ASSERT_EQUAL(swi_device_copy(d, there, back, 8), SW_DEVICE);
     CU_ASSERT_EQUAL(swi_device_zero(d, there, 8), SW_DEVICE);
@@ -330,13 +343,14 @@ static void fail_once(void)
     CU_ASSERT_STRING_EQUAL(back, "kept");
     CU_ASSERT_EQUAL(swi_device_faulted(other, SW_NOMEM), SW_NOMEM);
     CU_ASSERT_EQUAL(swi_device_fault(other), SW_OK);
+    d->memory.free(d->memory.context, there);
     swi_device_close(d);
     swi_device_close(other);
 }
 
 static void the_first_fault_is_kept_and_answers_all_later_calls(void)
 {
-    with_plain(fail_once);
+    with_cards(fail_once, false);
 }
 
 static const sw_test tests[] = {
