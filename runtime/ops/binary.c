@@ -223,8 +223,7 @@ static uint64_t operations(const sw_kernel_info *info, bool is_conv)
 COUNT(linear_operations, operations(info, false))
 COUNT(conv_operations, operations(info, true))
 
-/* ---- checks -------------------------------------------------------------------------------
- */
+/* ---- checks ------------------------------------------------------------------------------ */
 
 /* The filter of evaluation e, one output: 1 or -1 for each bit, padding as 0 bits are. */
 static bool filter_bit(const sw_reference *r, int64_t evaluation, int64_t o, int64_t c,
@@ -374,8 +373,7 @@ OP(binary_conv2d, 2, 5, 1, ATTRS(swi_binary_attrs), .infer = conv_infer,
    .scratch_bytes = conv_scratch, .forward = conv_forward, .no_gradient = 1, .random = 1,
    .operations = conv_operations, .unread = conv_unread, CHECKS(conv_reference, conv_cases));
 
-/* ---- functions ----------------------------------------------------------------------------
- */
+/* ---- functions --------------------------------------------------------------------------- */
 
 static sw_value apply(sw_ctx *ctx, uint32_t op, sw_value x, sw_value logits, sw_value bias,
                       sw_binary_result what, int stride, int pad)
@@ -407,7 +405,7 @@ sw_value sw_binary_conv2d_op(sw_ctx *ctx, sw_value bits, sw_value logits, sw_val
     return apply(ctx, SW_OP_binary_conv2d, bits, logits, bias, what, stride, pad);
 }
 
-/* ==== binary bits ======================================================================= */
+/* ==== binary bits ========================================================================= */
 
 /* Ops around layers of bits: bits of numbers, pooling, the scale of logits. */
 
@@ -478,8 +476,7 @@ sw_value sw_binarize(sw_ctx *ctx, sw_value x, float threshold)
     return sw_op_apply(ctx, SW_OP_binarize, &x, 1, &(swi_number_attrs){threshold});
 }
 
-/* ---- max pooling: OR ----------------------------------------------------------------------
- */
+/* ---- max pooling: OR --------------------------------------------------------------------- */
 
 static sw_status pool_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -565,8 +562,7 @@ sw_value sw_binary_max_pool2d(sw_ctx *ctx, sw_value bits, int k, int stride)
                        &(swi_pool_attrs){k, k, stride, 0});
 }
 
-/* ---- logit_scale: 5 / (mean |w| + 1e-5) of all of a weight --------------------------------
- */
+/* ---- logit_scale: 5 / (mean |w| + 1e-5) of all of a weight ------------------------------- */
 
 static sw_status scale_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {

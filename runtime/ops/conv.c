@@ -53,9 +53,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-/* The convolution of an image with w, as kernels have it. */
-static sw_conv own_conv_geometry(const sw_type *image, const sw_shape *w,
-                                 const swi_conv_attrs *a)
+sw_conv swi_conv_geometry(const sw_type *image, const sw_shape *w, const swi_conv_attrs *a)
 {
     const sw_shape *x = &image->shape;
     return (sw_conv){.batch = x->dim[0],
@@ -146,15 +144,14 @@ static uint64_t channel_sums_operations(const sw_kernel_info *info)
     return swi_count_per_element(&info->in[0], 1);
 }
 
-/* ---- kernels of both, which are those of one convolution: of its result, dx and dw ---------
- */
+/* ---- kernels of both, which are those of one convolution: of its result, dx and dw ------- */
 
 typedef enum { CONV, CONV_DX, CONV_DW } part;
 
 static size_t part_bytes(const sw_kernel_info *info, part p, const sw_type *image,
                          const sw_type *w)
 {
-    const sw_conv s = own_conv_geometry(image, &w->shape, info->attrs);
+    const sw_conv s = swi_conv_geometry(image, &w->shape, info->attrs);
     if (swi_conv_misses(&s))
         return 0;
     return p == CONV      ? sw_dense(info->isa)->conv_bytes(&s, info->threads)
@@ -166,7 +163,7 @@ static size_t part_bytes(const sw_kernel_info *info, part p, const sw_type *imag
 static sw_status part_run(const sw_launch *l, part p, const sw_type *image, int from, int w)
 {
     const float *b = l->n_in > 2 ? swi_in(l, 2) : NULL;
-    const sw_conv s = own_conv_geometry(image, &l->in[w].type.shape, l->attrs);
+    const sw_conv s = swi_conv_geometry(image, &l->in[w].type.shape, l->attrs);
     if (swi_conv_misses(&s))
         return conv_fill(l, 0, b);
     (p == CONV ? sw_dense(l->isa)->conv
@@ -192,7 +189,7 @@ static sw_status dw_of_nothing(const sw_launch *l)
 /* in: the image and the result's gradient, in either order; out: dw [, db] */
 static sw_status dw_run(const sw_launch *l, int image)
 {
-    const sw_conv s = own_conv_geometry(&l->in[image].type, &l->out[0].type.shape, l->attrs);
+    const sw_conv s = swi_conv_geometry(&l->in[image].type, &l->out[0].type.shape, l->attrs);
     if (swi_conv_misses(&s))
         return dw_of_nothing(l);
     sw_dense(l->isa)->conv_dw(swi_out(l, 0), l->n_out > 1 ? swi_out(l, 1) : NULL,
@@ -206,7 +203,7 @@ static uint32_t unread_of(const sw_kernel_info *info, int grad, const sw_type *i
                           uint32_t operands)
 {
     const sw_type *w = grad < 0 ? &info->in[1] : grad == 0 ? &info->in[0] : &info->out[0];
-    const sw_conv s = own_conv_geometry(image, &w->shape, info->attrs);
+    const sw_conv s = swi_conv_geometry(image, &w->shape, info->attrs);
     return swi_conv_misses(&s) ? operands : 0;
 }
 
@@ -215,8 +212,7 @@ static uint64_t count_bias(const sw_kernel_info *info, uint64_t taps)
     return swi_count_add(taps, info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0);
 }
 
-/* ---- the convolution: gradients of x from {w, dy}, of w [and b] from {x, dy} ---------------
- */
+/* ---- the convolution: gradients of x from {w, dy}, of w [and b] from {x, dy} ------------- */
 
 COUNT(forward_operations, count_bias(info, conv_taps(&info->out[0], &info->in[1].shape)))
 SCRATCH(forward_bytes, part_bytes(info, CONV, &info->in[0], &info->in[1]))
@@ -363,8 +359,7 @@ sw_status swi_conv_opts(const sw_conv_opts *given, sw_conv_opts *out, const char
     return with_defaults(&out->stride, &out->dilation, &out->groups);
 }
 
-/* ---- the transposed convolution -----------------------------------------------------------
- */
+/* ---- the transposed convolution ---------------------------------------------------------- */
 
 /* y (batch, out, h', w') = transposed convolution of x (batch, in, h, w) with w (in, out /
  * groups, kh, kw), plus b (out): the gradient of the input of that convolution, whose result x

@@ -147,7 +147,7 @@ RULE(from_n16_rule, sw_op_apply(ctx, SW_OP_to_n16, r->dout, 1, NULL))
 OP(from_n16, 1, 0, 1, .rebuild = 1, .infer = from_n16_infer, .forward = from_n16_forward,
    .rule = from_n16_rule, .operations = swi_count_none, .reference = copy_reference);
 
-/* ==== calls ============================================================================= */
+/* ==== calls =============================================================================== */
 
 /* Public functions of ops that only apply them: their bodies, by the lines of ops.def. */
 
@@ -182,7 +182,7 @@ OP(from_n16, 1, 0, 1, .rebuild = 1, .infer = from_n16_infer, .forward = from_n16
 #include "runtime/ops.def"
 #undef SW_OP
 
-/* ==== neuron utility ==================================================================== */
+/* ==== neuron utility ====================================================================== */
 
 /* The utility of neurons: a view of x. Its backward passes the gradient on as it is, and
  * averages |mean over positions of x dx| of each channel into a state of a model. A step

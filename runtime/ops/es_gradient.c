@@ -91,8 +91,7 @@ static size_t scratch_bytes(const sw_kernel_info *info)
                                                info->in[WEIGHTS].shape.dim[0]);
 }
 
-/* ---- what is left to do to each element: in parts of a fixed size -------------------------
- */
+/* ---- what is left to do to each element: in parts of a fixed size ------------------------ */
 
 #define PART 16384
 
@@ -165,8 +164,7 @@ static sw_status forward(const sw_launch *l)
     return SW_OK;
 }
 
-/* ---- a bound ------------------------------------------------------------------------------
- */
+/* ---- a bound ----------------------------------------------------------------------------- */
 
 /* A bound of the numbers of a distribution: the normal ones come from words of 24 bits, and the
  * largest is sqrt(2 ln 2^24) = 5.77. */
@@ -220,8 +218,7 @@ uint64_t swi_es_gradient_bound_operations(const sw_kernel_info *info)
     return n;
 }
 
-/* ---- checks and costs ---------------------------------------------------------------------
- */
+/* ---- checks and costs -------------------------------------------------------------------- */
 
 /* sigma times the sum of the scores of a logit's bits. */
 static double score_of(const sw_reference *r, const operands *o, int64_t i)
@@ -293,8 +290,7 @@ static uint64_t operations(const sw_kernel_info *info)
                                                  (a->l1 != 0.0f || a->l2 != 0.0f ? 6 : 0)));
 }
 
-/* ---- cases --------------------------------------------------------------------------------
- */
+/* ---- cases ------------------------------------------------------------------------------- */
 
 #define MATRIX(a_name, a_kind, a_sides, outputs, inputs, a_taps, ...)                          \
     static const swi_es_gradient_attrs a_name = {.rows = {0, outputs},                         \
@@ -388,7 +384,7 @@ OP(es_gradient, 1, 4, 1, ATTRS(swi_es_gradient_attrs), .infer = infer,
    .scratch_bytes = scratch_bytes, .forward = forward, .no_gradient = 1, .random = 1,
    .operations = operations, CHECKS(reference, cases));
 
-/* ==== each ============================================================================== */
+/* ==== each ================================================================================ */
 
 /* An op that makes one number of a batch, for each of `evaluations` equal parts of the batch: y
  * (evaluations). Inputs are cut along axis 0. Only traces with noise make it, of losses and of

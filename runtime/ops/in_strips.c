@@ -9,7 +9,7 @@
 #include "runtime/ops/strip.h"
 #include <float.h>
 
-/* ==== strip costs ======================================================================= */
+/* ==== strip costs ========================================================================= */
 
 /* Facts of in_strips for the pass that makes it: which ops go in strips, of what size; and its
  * operations and scratch, from those of the ops inside. */

@@ -163,7 +163,7 @@ sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias)
                        NULL);
 }
 
-/* ==== matmul ============================================================================ */
+/* ==== matmul ============================================================================== */
 
 /* y (..., m, n) = a (..., m, k) b (..., k, n); the axes in front broadcast by NumPy's rule.
  *
@@ -277,7 +277,7 @@ OP(matmul, 2, 0, 1, .infer = matmul_infer, .strided_in = 3, .forward = matmul_fo
    .operations = matmul_forward_operations, GRADS(matmul_grads),
    CHECKS(matmul_reference, matmul_cases));
 
-/* ==== embedding ========================================================================= */
+/* ==== embedding =========================================================================== */
 
 /* y (n..., width) = rows of a table (vocabulary, width) by ids (n...) of U8, U16 or I32.
  *

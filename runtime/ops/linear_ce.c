@@ -291,7 +291,7 @@ sw_value sw_linear_ce_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bi
                  &(swi_ce_attrs){smoothing, 1, ignore});
 }
 
-/* ==== noise linear ce =================================================================== */
+/* ==== noise linear ce ===================================================================== */
 
 /* linear_ce with noise on weight and bias: the loss of each evaluation (evaluations), in {x
  * (rows, width), w (classes, width), labels (rows), sigma, [bias], [sigmas of the weight], [of
@@ -330,8 +330,7 @@ static sw_status noise_infer(const sw_type *in, int n_in, const void *attrs, sw_
     return SW_OK;
 }
 
-/* ---- chunks
- * ---------------------------------------------------------------------------------- */
+/* ---- chunks * ---------------------------------------------------------------------------- */
 
 /* Rows of whole evaluations in a chunk, or of a part of one. */
 static int64_t noise_chunk_rows(const swi_noise_ce_attrs *a, int64_t rows)
@@ -405,8 +404,7 @@ static size_t noise_forward_bytes(const sw_kernel_info *info)
            (size_t)(rows * classes) * sw_dtype_bytes(SW_F32);
 }
 
-/* ---- running
- * --------------------------------------------------------------------------------- */
+/* ---- running * --------------------------------------------------------------------------- */
 
 typedef struct {
     const sw_launch *l;
@@ -559,8 +557,7 @@ static sw_status noise_forward(const sw_launch *l)
     return SW_OK;
 }
 
-/* ---- checks
- * ---------------------------------------------------------------------------------- */
+/* ---- checks * ---------------------------------------------------------------------------- */
 
 static double logit(const sw_reference *r, int64_t row, int64_t o, const sw_noise_direction *d,
                     double scale)

@@ -7,7 +7,7 @@
 #include "runtime/ops/strip.h"
 #include <math.h>
 
-/* ==== softmax ce ======================================================================== */
+/* ==== softmax ce ========================================================================== */
 
 /* Softmax cross-entropy: a scalar, phase loss.
  *
@@ -538,7 +538,7 @@ OP(bce_with, 2, 0, 1, .infer = bce_with_infer, .forward = bce_with_forward,
    .operations = bce_operations, .phase = SW_LOSS, .has_phase = 1, GRADS(bce_with_grads),
    CHECKS(bce_with_reference, bce_with_cases));
 
-/* ==== losses elementwise ================================================================ */
+/* ==== losses elementwise ================================================================== */
 
 /* Losses of a tensor and a target: huber, l1, kl_div. Scalars, phase loss.
  *

@@ -280,22 +280,17 @@ static int64_t place(const sw_type *t, int64_t n, int64_t c, int64_t y, int64_t 
     return ((n * d[1] + c) * d[2] + y) * d[3] + x;
 }
 
-static sw_conv geometry(const swi_noise_attrs *a, const sw_type *in, const sw_type *out)
+static sw_conv geometry(const swi_noise_attrs *a, const sw_type *in)
 {
-    const int64_t *x = in->shape.dim, *y = out->shape.dim;
-    sw_conv s = {.batch = x[0], .in_c = x[1], .in_h = x[2], .in_w = x[3]};
-    s.out_c = y[1], s.out_h = y[2], s.out_w = y[3];
-    taps_of(a, &s.kernel_h, &s.kernel_w);
-    s.stride = a->conv.stride, s.pad = a->conv.pad;
-    s.groups = a->conv.groups, s.dilation = a->conv.dilation;
-    s.plain = out->layout == SW_PLAIN;
-    return s;
+    sw_shape w = {4, {channels_of(a), in->shape.dim[1] / a->conv.groups}};
+    taps_of(a, &w.dim[2], &w.dim[3]);
+    return swi_conv_geometry(in, &w, &a->conv);
 }
 
 /* Windows that miss the image: the noise of the bias is all there is. */
 static uint32_t unread(const sw_kernel_info *info, int grad)
 {
-    const sw_conv s = geometry(info->attrs, &info->in[X], &info->out[0]);
+    const sw_conv s = geometry(info->attrs, &info->in[X]);
     (void)grad;
     return swi_conv_misses(&s) ? 1u << X : 0;
 }
@@ -304,7 +299,7 @@ static sw_status conv_forward(const sw_launch *l)
 {
     const swi_noise_attrs *a = l->attrs;
     sw_noise_layer layer = noise_layer(l, SIGMA);
-    const sw_conv s = geometry(a, &l->in[X].type, &l->out[0].type);
+    const sw_conv s = geometry(a, &l->in[X].type);
     if (a->has_sigmas && a->weight.rows != 0)
         layer.weight_sigmas = swi_in(l, MORE);
     if (a->has_sigmas && a->bias.rows != 0)

@@ -430,7 +430,7 @@ sw_value sw_group_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bia
     return norm_apply(ctx, SW_OP_group_norm, x, weight, bias, &a);
 }
 
-/* ==== batch norm ======================================================================== */
+/* ==== batch norm ========================================================================== */
 
 /* Batch norm over the channels of (batch, c, ...).
  *
@@ -570,7 +570,7 @@ OP(batch_norm, 1, 3, 2, ATTRS(swi_norm_attrs), .rebuild = 1, .n_extra = 2, .infe
    .layout = swi_layout_first, .inplace = 1, .forward = batch_forward, .skips = 1,
    .operations = batch_operations, GRADS(batch_grads), CHECKS(batch_reference, batch_cases));
 
-/* ---- with an op of images before it or after it, channel by channel ---------------- */
+/* ---- with an op of images before it or after it, channel by channel ---------------------- */
 
 /* The gradient kernels of batch norm that make dx. */
 static bool batch_norm_makes_dx(int32_t grad)
@@ -625,8 +625,7 @@ static sw_status then_batch_norm_dx(const swi_fused_op *first, const swi_fused_o
     return norm_make_dx(l, n, sw_norm(l->isa)->batch_grad);
 }
 
-/* ---- running statistics: in {mean, var, stats of the batch}; out {mean, var} --------------
- */
+/* ---- running statistics: in {mean, var, stats of the batch}; out {mean, var} ------------- */
 
 static sw_status running_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -683,8 +682,7 @@ OP(batch_norm_running, 3, 0, 2, ATTRS(swi_norm_attrs), .infer = running_infer,
    .forward = running_forward, .no_gradient = 1, .operations = running_operations,
    CHECKS(running_reference, running_cases));
 
-/* ---- given statistics: in {x, mean, var, [weight, [bias]]} --------------------------------
- */
+/* ---- given statistics: in {x, mean, var, [weight, [bias]]} ------------------------------- */
 
 static sw_status fixed_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -797,7 +795,7 @@ sw_value sw_batch_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bia
     return out[0];
 }
 
-/* ==== fused ============================================================================= */
+/* ==== fused =============================================================================== */
 
 /* Which ops run as one, channel by channel: batch norm with the function of one number after
  * it, and the gradient of the one with that of the other. */

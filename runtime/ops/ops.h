@@ -36,7 +36,8 @@
 #define GRAD(makes, operands, function, ...)                                                   \
     {makes, operands, .kernel = function, .operations = __VA_ARGS__}
 #define MAKES(...) .n_makes = SWI_COUNT(((uint8_t[]){__VA_ARGS__})), .makes = {__VA_ARGS__}
-#define FROM(...) .n_operands = SWI_COUNT(((uint16_t[]){__VA_ARGS__})), .operands = {__VA_ARGS__}
+#define FROM(...)                                                                              \
+    .n_operands = SWI_COUNT(((uint16_t[]){__VA_ARGS__})), .operands = {__VA_ARGS__}
 
 #define CASE(label, ...) {.name = label, __VA_ARGS__}
 #define IN(...) MANY(SWI_COUNT(((sw_type[]){__VA_ARGS__})), __VA_ARGS__)
@@ -57,11 +58,11 @@
 #define I32(...) SWI_TYPE(SW_I32, SW_PLAIN, __VA_ARGS__)
 #define SCALAR {SW_F32, SW_PLAIN, {0, {0}}}
 
-/* Functions of one expression: of `l`, of `r`, of `info`, of `in`, `n_in`, `attrs` and `out`. */
-#define KERNEL(name, ...) static sw_status name(const sw_launch *l) { return __VA_ARGS__; }
-#define REFERENCE(name, ...) static sw_status name(const sw_reference *r) { return __VA_ARGS__; }
-#define COUNT(name, ...) static uint64_t name(const sw_kernel_info *info) { return __VA_ARGS__; }
-#define SCRATCH(name, ...) static size_t name(const sw_kernel_info *info) { return __VA_ARGS__; }
+/* Functions of one expression: of l, r, info, or in, n_in, attrs and out. */
+#define KERNEL(f, ...) static sw_status f(const sw_launch *l) { return __VA_ARGS__; }
+#define REFERENCE(f, ...) static sw_status f(const sw_reference *r) { return __VA_ARGS__; }
+#define COUNT(f, ...) static uint64_t f(const sw_kernel_info *info) { return __VA_ARGS__; }
+#define SCRATCH(f, ...) static size_t f(const sw_kernel_info *info) { return __VA_ARGS__; }
 #define INFER(name, ...)                                                                       \
     static sw_status name(const sw_type *in, int n_in, const void *attrs, sw_type *out)        \
     {                                                                                          \
@@ -103,6 +104,8 @@ static inline sw_ids swi_ids_of(const sw_buffer *b)
 sw_status swi_conv_opts(const sw_conv_opts *given, sw_conv_opts *out, const char *call);
 sw_status swi_conv_transpose_opts(const sw_conv_transpose_opts *given,
                                   sw_conv_transpose_opts *out, const char *call);
+/* The convolution of an image with w, as kernels have it. */
+sw_conv swi_conv_geometry(const sw_type *image, const sw_shape *w, const swi_conv_attrs *a);
 /* Does no window have a tap in the image? Kernels then read nothing of image, weights and the
  * other side, and take no scratch. */
 bool swi_conv_misses(const sw_conv *s);

@@ -61,8 +61,7 @@ static uint8_t *codes_of(const sw_launch *l)
     return l->n_out > 1 ? (uint8_t *)l->out[1].ptr : NULL;
 }
 
-/* ---- unary functions
- * ------------------------------------------------------------------------------ */
+/* ---- unary functions * ------------------------------------------------------------------- */
 
 /* The meaning of the words in a line of unary.def. */
 #define HAS_ONE 0
@@ -349,7 +348,7 @@ sw_value sw_clamp(sw_ctx *ctx, sw_value x, float low, float high)
     return sw_op_apply(ctx, SW_OP_clamp, &x, 1, &(swi_range_attrs){low, high});
 }
 
-/* ==== pointwise ========================================================================= */
+/* ==== pointwise =========================================================================== */
 
 /* Scaling and conversions: nothing is kept, unless a factor has a gradient. */
 
@@ -543,7 +542,7 @@ sw_value sw_to_f32_channels(sw_ctx *ctx, sw_value x, const float *scale, const f
     return sw_op_apply(ctx, SW_OP_to_f32, &x, 1, &a);
 }
 
-/* ==== arith ============================================================================= */
+/* ==== arith =============================================================================== */
 
 /* Sums, products, differences, quotients, and choices by a mask, all with broadcasting by
  * NumPy's rule.
@@ -636,8 +635,7 @@ static void div_rule(sw_ctx *ctx, const sw_rule *r)
     r->din[1] = sw_scale_by(ctx, swi_sum_to(ctx, sw_mul(ctx, share, quotient), &b), -1.0f);
 }
 
-/* ---- add, mul, sub, div: one operation for each element, as where none are counted --------
- */
+/* ---- add, mul, sub, div: one operation for each element, as where none are counted ------- */
 
 static sw_status binary_infer(const char *op, const sw_type *in, int n_in, sw_type *out)
 {
@@ -754,7 +752,7 @@ static const sw_op_case where_cases[] = {
 OP(where, 3, 0, 1, .rebuild = 1, .infer = where_infer, .strided_in = 7, .inplace = 6,
    .forward = where_forward, .rule = where_rule, CHECKS(where_reference, where_cases));
 
-/* ==== swiglu ============================================================================ */
+/* ==== swiglu ============================================================================== */
 
 /* y = swish(a) b, element by element (Shazeer 2020). With one input it has a and b side by side
  * in its last axis. Keeps the inputs; swish and its slope are recomputed in backward. */

@@ -231,7 +231,7 @@ sw_value sw_global_avg_pool(sw_ctx *ctx, sw_value x)
     return global(ctx, SW_OP_avg_pool2d, x);
 }
 
-/* ==== upsample ========================================================================== */
+/* ==== upsample ============================================================================ */
 
 /* Images (batch, c, h, w) of another size: by the nearest position, or bilinear with half-pixel
  * centres, as kernels/resample.h says; in one axis after the other,
@@ -416,7 +416,7 @@ sw_value sw_upsample(sw_ctx *ctx, sw_value x, int factor, sw_upsample_mode mode)
     return (sw_value){0, 0};
 }
 
-/* ==== channel scale ===================================================================== */
+/* ==== channel scale ======================================================================= */
 
 /* y = x * s: images (batch, c, h, w) by one number for each image and channel (batch, c, 1, 1),
  * the end of squeeze-and-excitation. y has the layout of x.

@@ -106,7 +106,7 @@ sw_value sw_rand(sw_ctx *ctx, const char *stream, sw_shape shape)
     return random_value(ctx, SW_OP_rand, stream, shape);
 }
 
-/* ==== dropout =========================================================================== */
+/* ==== dropout ============================================================================= */
 
 /* Dropout: keeps nothing. Forward and backward draw the same numbers from the same stream, so
  * that no mask exists; element i of the tensor has number i in both layouts. */
@@ -239,7 +239,7 @@ sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p)
     return swi_handle(ctx, id);
 }
 
-/* ==== augment =========================================================================== */
+/* ==== augment ============================================================================= */
 
 /* Augmentation of images (batch, c, h, w), bytes or floats: random_flip mirrors a share of
  * them, random_crop cuts each out of itself with rows and columns of zeros around it.

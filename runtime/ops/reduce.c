@@ -279,7 +279,7 @@ sw_value sw_argmax(sw_ctx *ctx, sw_value x, int axis, int keepdim)
     return sw_op_apply(ctx, SW_OP_argmax, &x, 1, &a);
 }
 
-/* ==== cumsum ============================================================================ */
+/* ==== cumsum ============================================================================== */
 
 /* y = cumulative sums of x along an axis: y[i] = x[0] + ... + x[i], one after the other in
  * float64, rounded to float32 each. Keeps nothing: dx[i] = dy[n - 1] + ... + dy[i], the same
@@ -356,7 +356,7 @@ sw_value sw_cumsum(sw_ctx *ctx, sw_value x, int axis)
                        &(swi_line_attrs){axis < 0 ? axis + sw_rank(ctx, x) : axis});
 }
 
-/* ==== softmax =========================================================================== */
+/* ==== softmax ============================================================================= */
 
 /* Over the last axis: softmax and its logarithm. Both keep their output. */
 

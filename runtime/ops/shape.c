@@ -346,7 +346,7 @@ static const sw_op_case expand_cases[] = {
 OP(expand, 1, 0, 1, ATTRS(swi_sum_attrs), .rebuild = 1, .infer = expand_infer, .strided_in = 1,
    .forward = expand_forward, .rule = expand_rule, CHECKS(expand_reference, expand_cases));
 
-/* ==== view ============================================================================== */
+/* ==== view ================================================================================ */
 
 /* Views: reshape, slice, detach. No bytes of their own. slice's gradient puts dy into zeros. */
 
@@ -664,7 +664,7 @@ static const sw_op_case detach_cases[] = {CASE("matrix", IN(F32(3, 4)))};
 OP(detach, 1, 0, 1, .infer = detach_infer, .layout = swi_layout_keep, .view = detach_view,
    .no_gradient = 1, CHECKS(same_reference, detach_cases));
 
-/* ==== permute =========================================================================== */
+/* ==== permute ============================================================================= */
 
 /* Axes in another order: permute, transpose; pieces along an axis: split. Views: ops that take
  * strides read them in place, for others the trace makes a counted copy. */

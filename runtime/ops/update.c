@@ -162,7 +162,7 @@ static uint64_t steps_tick_operations(const sw_kernel_info *info)
 SWI_APPENDED(adam_tick, 1, 4, 2, .infer = tick_infer, .attrs_bytes = sizeof(swi_tick_attrs));
 SWI_APPENDED(steps_tick, 1, 3, 2, .infer = tick_infer, .attrs_bytes = sizeof(swi_tick_attrs));
 
-/* ==== update steps ====================================================================== */
+/* ==== update steps ======================================================================== */
 
 /* Updates of one parameter: in {param, grad, lr, states..., [corrections], [scale], [flag],
  * [finite check]}, out {param, states...}; lr is a rate, or a rate and the knobs after it
@@ -311,7 +311,7 @@ OP(adafactor_update, 4, 9, 2, ATTRS(swi_update_attrs), .infer = infer_none,
    .scratch_bytes = adafactor_scratch, .forward = adafactor_forward,
    .operations = adafactor_operations, .no_gradient = 1);
 
-/* ==== finite ============================================================================ */
+/* ==== finite ============================================================================== */
 
 /* Is a loss, is a gradient finite? Ops that find out and count what was skipped because one was
  * not. A finite check is an f64 scalar, 0 where all is well: ops.h. */
@@ -436,8 +436,7 @@ COUNT(any_verdict_operations, (uint64_t)info->n_in)
 
 SWI_APPENDED(any_verdict, 1, SWI_FINITE_CHECKS, 1, .infer = finite_check_infer);
 
-/* ---- in {counts, finite check}, out {counts}: for the next update
- * ----------------------------- */
+/* ---- in {counts, finite check}, out {counts}: for the next update * ---------------------- */
 
 static sw_status note_verdict_forward(const sw_launch *l)
 {
@@ -455,9 +454,7 @@ static uint64_t note_verdict_operations(const sw_kernel_info *info)
 
 SWI_APPENDED(note_verdict, 2, 2, 1, .infer = counts_infer);
 
-/* ---- in {counts, finite check, [flags]}, out {counts}: an update, skipped or not
- * ---------------
- */
+/* ---- in {counts, finite check, [flags]}, out {counts}: an update, skipped or not * ------- */
 
 static sw_status count_skipped_forward(const sw_launch *l)
 {
@@ -489,7 +486,7 @@ static uint64_t count_skipped_operations(const sw_kernel_info *info)
 SWI_APPENDED(count_skipped, 2, 3, 1, .infer = counts_infer,
              .attrs_bytes = sizeof(swi_count_attrs));
 
-/* ==== snes update ======================================================================= */
+/* ==== snes update ========================================================================= */
 
 /* The sigmas of separable natural evolution strategies (Wierstra et al., "Natural evolution
  * strategies", JMLR 2014): sigma_j *= exp(rate / 2 sum over d of w_d (e_dj^2 - 1)), in place.
@@ -563,7 +560,7 @@ COUNT(operations,
 OP(snes_update, 3, 4, 1, ATTRS(swi_snes_attrs), .infer = infer, .forward = forward,
    .no_gradient = 1, .random = 1, .operations = operations);
 
-/* ==== noise move ======================================================================== */
+/* ==== noise move ========================================================================== */
 
 /* The steps of zeroth-order training: in {param, numbers}, out {param}, in its place. theta is
  * moved along its noise z (kernels/noise.h, direction 0; the step is the generation, the launch

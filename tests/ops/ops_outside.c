@@ -15,11 +15,12 @@
 
 #define OP(title, in, out, types, kernel, by, table)                                           \
     .size = sizeof(sw_op_desc), .name = title, .n_in = in, .n_out = out, .infer = types,       \
-    .forward = kernel, .reference = by, .cases = table, .n_cases = sizeof(table) / sizeof *(table)
+    .forward = kernel, .reference = by, .cases = table,                                        \
+    .n_cases = sizeof(table) / sizeof *(table)
 #define GRADS(table) .grads = table, .n_grads = sizeof(table) / sizeof *(table)
 
-/* Element i of the result, of the first gradient (x, then b where there is one, then dy), and of
- * the result in float64. */
+/* Element i of the result, of the first gradient (of x, then b where there is one, then dy), and
+ * of the result in float64. */
 #define FORWARD(name, ...)                                                                     \
     static sw_status name(const sw_launch *l)                                                  \
     {                                                                                          \
@@ -180,8 +181,7 @@ static const sw_op_case normalise_cases[] = {
 
 const sw_op_desc outside_normalise = {NORMALISE("outside.normalise", normalise), .inplace = 1};
 
-/* ---- pair: y0 = a + b, y1 = a b; the extra keeps -a for db
- * ---------------------------------------- */
+/* ---- pair: y0 = a + b, y1 = a b; the extra keeps -a for db * ----------------------------- */
 
 static sw_status pair_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {

@@ -99,7 +99,7 @@ static void every_op_has_a_row_or_a_reason(void)
     }
 }
 
-/* ---- ops that PyTorch need not have ----------------------------------------------------- */
+/* ---- ops that PyTorch need not have ------------------------------------------------------ */
 
 /* NaN, infinities, zeros and large numbers through ops that PyTorch need not have: each is held
  * to the float64 reference of its descriptor, where that has an answer. Rows of
