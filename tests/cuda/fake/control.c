@@ -240,13 +240,7 @@ static cudaError_t use_card(int device)
     return cudaSuccess;
 }
 
-cudaError_t cudaSetDevice(int device)
-{
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaSetDevice);
-    if (error == cudaSuccess)
-        error = use_card(device);
-    return swi_fake_leave(error);
-}
+SWI_CALL(cudaSetDevice, (int device), use_card(device))
 
 static cudaError_t attribute(int *value, int attr, int device)
 {
@@ -279,21 +273,11 @@ static cudaError_t attribute(int *value, int attr, int device)
     }
 }
 
-cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
-{
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaDeviceGetAttribute);
-    if (error == cudaSuccess)
-        error = attribute(value, (int)attr, device);
-    return swi_fake_leave(error);
-}
+SWI_CALL(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attr, int device),
+         attribute(value, (int)attr, device))
 
-CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
-{
-    cudaError_t error = swi_fake_enter(SWI_FN_cuDeviceGetAttribute);
-    if (error == cudaSuccess)
-        error = attribute(pi, (int)attrib, dev);
-    return (CUresult)swi_fake_leave(error);
-}
+SWI_CALL_AS(CUresult, cuDeviceGetAttribute, (int *pi, CUdevice_attribute attrib, CUdevice dev),
+            attribute(pi, (int)attrib, dev))
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {

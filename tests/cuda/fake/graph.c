@@ -175,13 +175,8 @@ static cudaError_t begin_capture(cudaStream_t stream, enum cudaStreamCaptureMode
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
-{
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaStreamBeginCapture);
-    if (error == cudaSuccess)
-        error = begin_capture(stream, mode);
-    return swi_fake_leave(error);
-}
+SWI_CALL(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode),
+         begin_capture(stream, mode))
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 

@@ -40,6 +40,16 @@ extern struct swi_fake_state {
 /* Every function begins with it and ends with swi_fake_leave, which gives back its error. */
 cudaError_t swi_fake_enter(swi_fake_function function);
 cudaError_t swi_fake_leave(cudaError_t error);
+/* A function that does nothing else. */
+#define SWI_CALL_AS(type, name, params, does)                                                  \
+    type name params                                                                           \
+    {                                                                                          \
+        cudaError_t error = swi_fake_enter(SWI_FN_##name);                                     \
+        if (error == cudaSuccess)                                                              \
+            error = does;                                                                      \
+        return (type)swi_fake_leave(error);                                                    \
+    }
+#define SWI_CALL(name, params, does) SWI_CALL_AS(cudaError_t, name, params, does)
 void swi_fake_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The result of work that ran well: an error where one was requested. */
 cudaError_t swi_fake_work_fault(void);
@@ -144,21 +154,9 @@ void swi_stream_forget(const swi_capture *capture);
 bool swi_stream_pending(const void *host, size_t bytes); /* touching these; NULL: any */
 /* Of this thread: what it unmaps is its own, and others may go on with theirs. */
 bool swi_stream_pending_here(void);
-/* The stream is empty, or the mark reached (NULL: it is): the card's error, if work failed. */
-cudaError_t swi_stream_empty(cudaStream_t stream);
-cudaError_t swi_stream_wait(const swi_mark *mark);
-/* Somebody looks whether this stream has got on (NULL: any). */
-void swi_stream_progress(cudaStream_t want);
 void swi_stream_live(sw_fake_live *out);
 void swi_stream_reset(void);
-swi_mark *swi_mark_new(cudaStream_t stream);
-void swi_mark_free(swi_mark *mark);
-void swi_event_free(cudaEvent_t event);
-void swi_event_live(sw_fake_live *out);
-void swi_event_reset(void);
 void swi_event_forget(const swi_capture *capture);
-/* The event's mark becomes `mark`, which is kept. */
-void swi_event_mark(cudaEvent_t event, swi_mark *mark);
 
 /* ---- graph.c ----------------------------------------------------------------------------- */
 

@@ -275,13 +275,7 @@ static cudaError_t take_block(void **out, size_t bytes)
     return cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void **devPtr, size_t size)
-{
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaMalloc);
-    if (error == cudaSuccess)
-        error = take_block(devPtr, size);
-    return swi_fake_leave(error);
-}
+SWI_CALL(cudaMalloc, (void **devPtr, size_t size), take_block(devPtr, size))
 
 /* Waits for the card, as CUDA does. */
 cudaError_t cudaFree(void *devPtr)
@@ -485,16 +479,12 @@ static cudaError_t map(unsigned char *at, size_t bytes, size_t offset, thing *ha
     return cudaSuccess;
 }
 
-CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
-                  CUmemGenericAllocationHandle handle, unsigned long long flags)
-{
-    cudaError_t error = swi_fake_enter(SWI_FN_cuMemMap);
-    if (error == cudaSuccess)
-        error = flags != 0
-                    ? cudaErrorInvalidValue
-                    : map((unsigned char *)(uintptr_t)ptr, size, offset, handle_of(handle));
-    return (CUresult)swi_fake_leave(error);
-}
+SWI_CALL_AS(CUresult, cuMemMap,
+            (CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+             unsigned long long flags),
+            (flags != 0
+                 ? cudaErrorInvalidValue
+                 : map((unsigned char *)(uintptr_t)ptr, size, offset, handle_of(handle))))
 
 /* Of whole pieces: the next one in [at, end), or NULL. */
 static thing *piece_in(const unsigned char *at, const unsigned char *end)

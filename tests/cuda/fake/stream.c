@@ -1,9 +1,12 @@
-/* Streams: queues of work, and when it runs. */
+/* Streams: queues of work, and when it runs. Events: marks in them. Copies and fills: a copy
+ * with pinned memory is work of its stream; one with other host memory waits for the stream, as
+ * in CUDA. */
 #include "internal.h"
 #include <stdlib.h>
 #include <string.h>
 
 static cudaStream_t streams; /* without the default one */
+static cudaEvent_t events;
 static struct CUstream_st legacy = {.tail = &legacy.head};
 static int steps; /* pieces of work that run now, one inside of another */
 
@@ -20,20 +23,23 @@ swi_work *swi_work_new(swi_work_kind kind, size_t body_bytes)
     return work;
 }
 
+static void mark_free(swi_mark *mark);
+static void event_free(cudaEvent_t event);
+
 void swi_work_free(swi_work *work)
 {
     if (--work->refs > 0)
         return;
     if (work->mark != NULL)
-        swi_mark_free(work->mark);
+        mark_free(work->mark);
     if (work->event != NULL)
-        swi_event_free(work->event);
+        event_free(work->event);
     if (work->graph != NULL)
         swi_graph_free(work->graph);
     free(work);
 }
 
-swi_mark *swi_mark_new(cudaStream_t stream)
+static swi_mark *mark_new(cudaStream_t stream)
 {
     swi_mark *mark = swi_fake_reserve(sizeof *mark);
     mark->refs = 1;
@@ -41,7 +47,7 @@ swi_mark *swi_mark_new(cudaStream_t stream)
     return mark;
 }
 
-void swi_mark_free(swi_mark *mark)
+static void mark_free(swi_mark *mark)
 {
     if (--mark->refs == 0)
         free(mark);
@@ -52,6 +58,50 @@ static void reach(swi_mark *mark)
     mark->done = true;
     mark->time_ns = swi_fake.clock_ns;
     mark->stream = NULL;
+}
+
+/* ---- events as they are kept ------------------------------------------------------------- */
+
+static void event_free(cudaEvent_t event)
+{
+    if (--event->refs > 0)
+        return;
+    cudaEvent_t *at = &events;
+    while (*at != event)
+        at = &(*at)->next;
+    *at = event->next;
+    if (event->mark != NULL)
+        mark_free(event->mark);
+    free(event->last.at);
+    free(event);
+}
+
+static void event_mark(cudaEvent_t event, swi_mark *mark)
+{
+    if (event->mark != NULL)
+        mark_free(event->mark);
+    event->mark = mark;
+}
+
+static void event_live(sw_fake_live *out)
+{
+    for (cudaEvent_t e = events; e != NULL; e = e->next)
+        out->events += !e->gone;
+}
+
+static void event_reset(void)
+{
+    while (events != NULL) {
+        events->refs = 1;
+        event_free(events);
+    }
+}
+
+void swi_event_forget(const swi_capture *capture)
+{
+    for (cudaEvent_t e = events; e != NULL; e = e->next)
+        if (e->where == capture)
+            e->where = NULL;
 }
 
 /* ---- running ----------------------------------------------------------------------------- */
@@ -101,9 +151,9 @@ cudaError_t swi_work_run(swi_work *work)
     } else if (work->event != NULL) {
         if (work->kind == SWI_WAIT)
             return wait_now(work->event);
-        swi_mark *mark = swi_mark_new(NULL);
+        swi_mark *mark = mark_new(NULL);
         reach(mark);
-        swi_event_mark(work->event, mark);
+        event_mark(work->event, mark);
     } else if (work->kind == SWI_RECORD) {
         reach(work->mark);
     } else if (work->run != NULL) {
@@ -201,7 +251,7 @@ static cudaError_t wait_now(cudaEvent_t event)
         return cudaSuccess;
     mark->refs++;
     run_until(mark, NULL);
-    swi_mark_free(mark);
+    mark_free(mark);
     return cudaSuccess;
 }
 
@@ -211,7 +261,7 @@ void swi_stream_drain(void)
 }
 
 /* A little, here and there. */
-void swi_stream_progress(cudaStream_t want)
+static void progress(cudaStream_t want)
 {
     if (swi_fake.seed == 0)
         return;
@@ -274,7 +324,7 @@ cudaError_t swi_stream_put(cudaStream_t stream, swi_work *work)
     } else if (swi_fake.seed == 0) {
         run_until(NULL, stream);
     } else if (swi_fake.seed > 1 && swi_fake_draw(8) == 0) {
-        swi_stream_progress(NULL);
+        progress(NULL);
     }
     return cudaSuccess;
 }
@@ -286,7 +336,7 @@ void swi_stream_live(sw_fake_live *out)
         for (const swi_work *w = s->head; w != NULL; w = w->next)
             out->pending++;
     }
-    swi_event_live(out);
+    event_live(out);
 }
 
 void swi_stream_reset(void)
@@ -295,7 +345,7 @@ void swi_stream_reset(void)
         throw_away(streams);
         stream_free(streams);
     }
-    swi_event_reset();
+    event_reset();
 }
 
 bool swi_stream_default(const struct CUstream_st *stream)
@@ -397,7 +447,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
         error = swi_capture_fails(stream, cudaErrorStreamCaptureUnsupported);
     if (error == cudaSuccess) {
         swi_fake.counts.queries++;
-        swi_stream_progress(stream);
+        progress(stream);
         error = swi_fake.broken != cudaSuccess ? swi_fake.broken
                 : stream->head != NULL         ? cudaErrorNotReady
                                                : cudaSuccess;
@@ -405,15 +455,289 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
     return swi_fake_leave(error);
 }
 
-/* ---- for events and copies --------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------ */
 
-cudaError_t swi_stream_wait(const swi_mark *mark)
+static cudaError_t known(cudaEvent_t event)
 {
-    return mark == NULL || mark->done ? swi_fake.broken : wait_for(mark, NULL);
+    for (cudaEvent_t e = events; e != NULL; e = e->next)
+        if (e == event && !e->gone)
+            return cudaSuccess;
+    swi_fake_violation("an event that is not there");
+    return cudaErrorInvalidResourceHandle;
 }
 
-cudaError_t swi_stream_empty(cudaStream_t stream)
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 {
+    const cudaError_t error = swi_fake_enter(SWI_FN_cudaEventCreateWithFlags);
+    if (error == cudaSuccess) {
+        cudaEvent_t e = swi_fake_reserve(sizeof *e);
+        e->flags = flags;
+        e->refs = 1;
+        e->next = events;
+        events = e;
+        *event = e;
+    }
+    return swi_fake_leave(error);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    const cudaError_t error = swi_fake_enter(SWI_FN_cudaEventDestroy);
+    const cudaError_t there = known(event);
+    if (there == cudaSuccess) {
+        event->gone = true;
+        event_free(event);
+    }
+    return swi_fake_leave(error != cudaSuccess ? error : there);
+}
+
+/* A node of a graph that records or waits for the event as it is when the graph runs. */
+static cudaError_t put_external(cudaStream_t stream, swi_work_kind kind, cudaEvent_t event)
+{
+    swi_work *work = swi_work_new(kind, 0);
+    work->event = event;
+    event->refs++;
+    return swi_capture_put(stream, work);
+}
+
+static cudaError_t record(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+{
+    cudaError_t error = known(event);
+    if (error == cudaSuccess)
+        error = swi_stream_of(&stream);
+    if (error != cudaSuccess)
+        return error;
+    swi_fake.counts.records++;
+    if (stream->capture != NULL && (flags & cudaEventRecordExternal) != 0)
+        return put_external(stream, SWI_RECORD, event);
+    if (stream->capture != NULL) {
+        swi_capture_record(stream, event);
+        return cudaSuccess;
+    }
+    event->captured = false;
+    event->where = NULL;
+    swi_work *work = swi_work_new(SWI_RECORD, 0);
+    work->cost_ns = 0;
+    work->mark = mark_new(stream);
+    work->mark->refs++;
+    event_mark(event, work->mark);
+    return swi_stream_put(stream, work);
+}
+
+SWI_CALL(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), record(event, stream, 0))
+
+SWI_CALL(cudaEventRecordWithFlags, (cudaEvent_t event, cudaStream_t stream, unsigned int flags),
+         record(event, stream, flags))
+
+static cudaError_t wait_event(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    cudaError_t error = known(event);
+    if (error == cudaSuccess)
+        error = swi_stream_of(&stream);
+    if (error != cudaSuccess)
+        return error;
+    swi_fake.counts.waits++;
+    if (stream->capture != NULL && (flags & cudaEventWaitExternal) != 0)
+        return put_external(stream, SWI_WAIT, event);
+    if (stream->capture != NULL || event->where != NULL)
+        return swi_capture_wait(stream, event);
+    if (event->captured)
+        return cudaErrorCapturedEvent;
+    if (event->mark == NULL || event->mark->done)
+        return cudaSuccess;
+    swi_work *work = swi_work_new(SWI_WAIT, 0);
+    work->cost_ns = 0;
+    work->mark = event->mark;
+    work->mark->refs++;
+    return swi_stream_put(stream, work);
+}
+
+SWI_CALL(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags),
+         wait_event(stream, event, flags))
+
+/* An event that the host may look at. */
+static cudaError_t outside(cudaEvent_t event)
+{
+    const cudaError_t error = known(event);
+    if (error != cudaSuccess || !event->captured)
+        return error;
+    return event->where != NULL ? swi_capture_ends(event->where, cudaErrorCapturedEvent)
+                                : cudaErrorCapturedEvent;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    cudaError_t error = swi_fake_enter(SWI_FN_cudaEventQuery);
+    if (error == cudaSuccess)
+        error = outside(event);
+    if (error == cudaSuccess) {
+        swi_fake.counts.queries++;
+        if (event->mark != NULL && !event->mark->done)
+            progress(event->mark->stream);
+        error = swi_fake.broken;
+        if (error == cudaSuccess && event->mark != NULL && !event->mark->done)
+            error = cudaErrorNotReady;
+    }
+    return swi_fake_leave(error);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    cudaError_t error = swi_fake_enter(SWI_FN_cudaEventSynchronize);
+    if (error == cudaSuccess)
+        error = outside(event);
+    if (error == cudaSuccess)
+        error = event->mark == NULL || event->mark->done ? swi_fake.broken
+                                                         : wait_for(event->mark, NULL);
+    return swi_fake_leave(error);
+}
+
+static cudaError_t between(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    cudaError_t error = outside(start);
+    if (error == cudaSuccess)
+        error = outside(end);
+    if (error != cudaSuccess)
+        return error;
+    if (((start->flags | end->flags) & cudaEventDisableTiming) != 0 || start->mark == NULL ||
+        end->mark == NULL)
+        return cudaErrorInvalidResourceHandle;
+    if (!start->mark->done || !end->mark->done)
+        return cudaErrorNotReady;
+    *ms = (float)(((double)end->mark->time_ns - (double)start->mark->time_ns) / 1e6);
+    return cudaSuccess;
+}
+
+SWI_CALL(cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end),
+         between(ms, start, end))
+
+/* ---- copies and fills -------------------------------------------------------------------- */
+
+typedef struct {
+    void *to;
+    const void *from;
+    size_t bytes;
+    int byte;
+} move;
+
+static cudaError_t run_copy(swi_work *work)
+{
+    const move *m = work->body;
+    memmove(m->to, m->from, m->bytes);
+    return cudaSuccess;
+}
+
+static cudaError_t run_fill(swi_work *work)
+{
+    const move *m = work->body;
+    memset(m->to, m->byte, m->bytes);
+    return cudaSuccess;
+}
+
+static cudaError_t good_device(const void *at, size_t bytes)
+{
+    if (swi_fake_there(at, bytes))
+        return cudaSuccess;
+    if (swi_fake_in_window(at))
+        swi_fake_violation("a copy or fill of %zu bytes outside of the memory of the card",
+                           bytes);
+    return cudaErrorInvalidValue;
+}
+
+static cudaError_t check(const move *m, enum cudaMemcpyKind kind)
+{
+    if (kind < cudaMemcpyHostToDevice || kind > cudaMemcpyDeviceToDevice)
+        return cudaErrorInvalidMemcpyDirection; /* the others: of no use here */
+    if ((kind == cudaMemcpyHostToDevice && swi_fake_in_window(m->from)) ||
+        (kind == cudaMemcpyDeviceToHost && swi_fake_in_window(m->to)))
+        return cudaErrorInvalidMemcpyDirection;
+    cudaError_t error = cudaSuccess;
+    if (kind != cudaMemcpyDeviceToHost)
+        error = good_device(m->to, m->bytes);
+    if (error == cudaSuccess && kind != cudaMemcpyHostToDevice)
+        error = good_device(m->from, m->bytes);
+    return error;
+}
+
+static void count(enum cudaMemcpyKind kind)
+{
+    swi_fake.counts.to_device += kind == cudaMemcpyHostToDevice;
+    swi_fake.counts.to_host += kind == cudaMemcpyDeviceToHost;
+    swi_fake.counts.on_device += kind == cudaMemcpyDeviceToDevice;
+}
+
+static cudaError_t put(cudaStream_t stream, const move *m, enum cudaMemcpyKind kind)
+{
+    cudaError_t error = swi_stream_of(&stream);
+    if (error != cudaSuccess || m->bytes == 0)
+        return error;
+    error = check(m, kind);
+    if (error != cudaSuccess)
+        return error;
+    count(kind);
+    void *host = kind == cudaMemcpyDeviceToHost ? m->to : (void *)(uintptr_t)m->from;
+    const bool pageable = kind != cudaMemcpyDeviceToDevice && !swi_fake_pinned(host, m->bytes);
+    swi_fake.counts.pageable += pageable;
+    if (pageable && stream->capture != NULL)
+        return swi_capture_fails(stream, cudaErrorStreamCaptureUnsupported);
+    /* Until it has run, what it writes is anything. */
+    if (kind == cudaMemcpyDeviceToHost && !pageable && swi_fake.seed != 0 &&
+        stream->capture == NULL && !swi_stream_pending(host, m->bytes))
+        memset(host, 0xff, m->bytes);
+    swi_work *work = swi_work_new(SWI_COPY, sizeof *m);
+    memcpy(work->body, m, sizeof *m);
+    work->run = run_copy;
+    work->cost_ns = 500 + m->bytes / 32;
+    if (kind != cudaMemcpyDeviceToDevice) {
+        work->host = host;
+        work->host_bytes = m->bytes;
+    }
+    error = swi_stream_put(stream, work);
+    if (error != cudaSuccess || !pageable)
+        return error;
+    swi_fake.counts.syncs++;
     run_until(NULL, stream);
     return swi_fake.broken;
 }
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count_, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    const move m = {dst, src, count_, 0};
+    cudaError_t error = swi_fake_enter(SWI_FN_cudaMemcpyAsync);
+    if (error == cudaSuccess)
+        error = put(stream, &m, kind);
+    return swi_fake_leave(error);
+}
+
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t count_, enum cudaMemcpyKind kind)
+{
+    const move m = {dst, src, count_, 0};
+    cudaError_t error = swi_fake_enter(SWI_FN_cudaMemcpy);
+    if (error == cudaSuccess) {
+        swi_fake.counts.syncs++;
+        error = put(cudaStreamLegacy, &m, kind);
+    }
+    if (error == cudaSuccess)
+        error = swi_fake.broken;
+    return swi_fake_leave(error);
+}
+
+static cudaError_t fill(void *at, int value, size_t bytes, cudaStream_t stream)
+{
+    cudaError_t error = swi_stream_of(&stream);
+    if (error == cudaSuccess && bytes > 0)
+        error = good_device(at, bytes);
+    if (error != cudaSuccess || bytes == 0)
+        return error;
+    const move m = {at, NULL, bytes, value};
+    swi_work *work = swi_work_new(SWI_FILL, sizeof m);
+    memcpy(work->body, &m, sizeof m);
+    work->run = run_fill;
+    work->cost_ns = 500 + bytes / 64;
+    swi_fake.counts.fills++;
+    return swi_stream_put(stream, work);
+}
+
+SWI_CALL(cudaMemsetAsync, (void *devPtr, int value, size_t count_, cudaStream_t stream),
+         fill(devPtr, value, count_, stream))
