@@ -20,8 +20,8 @@ import argparse, concurrent.futures, os, re, resource, shlex, subprocess, sys, t
 
 UNITS = {  # whose tests look at a header
     "device.h": ["rows", "losses", "arith"],
-    "each.h": ["arith", "copies"],
-    "axes.h": ["sum", "max"],
+    "elementwise.h": ["arith", "copies"],
+    "axes_shape.h": ["sum", "max"],
     "updates.h": ["optim", "adafactor"],
     "strided_index.h": ["arith", "copies", "sum"],
     "rows.h": ["rows", "norm", "batch_norm"],
@@ -30,7 +30,7 @@ UNITS = {  # whose tests look at a header
     "image.h": ["pool", "conv_depthwise"],
     "conv.h": ["conv", "conv_weights"],
     "tile.h": ["conv", "conv_weights"],
-    "ce.h": ["losses", "linear_ce"],
+    "cross_entropy.h": ["losses", "linear_ce"],
     "ids.h": ["embedding", "losses"],
     "unary_values.h": ["unary", "gemm"],
     "attention_tile.h": ["attention"],
