@@ -638,7 +638,7 @@ const swi_reader swi_reader_images = {.name = "images",
 
 /* Images one after the other, on several threads, with what one thread would tell.
  *
- * Images are taken by number, each by a thread that has nothing to do, with a hand_over of its
+ * Images are taken by number, each by a thread that has nothing to do, with a hand of its
  * own to read it. From the first that fails on none is begun; those before it were begun, and
  * are read to their end. So the reported failure is that of the first bad image, and its
  * message is carried to the caller's thread.

@@ -443,13 +443,13 @@ void eval_put_csv(eval_out *out, const evaluation *e)
 /* Rows on their way out. */
 typedef struct {
     eval_out *out;
-    int64_t n;   /* scores of a sample_row */
+    int64_t n;   /* scores of a sample */
     bool labels; /* rows have one */
     sw_json json;
     char room[1 << 12]; /* of the JSON writer */
 } writing_rows;
 
-/* One sample_row. */
+/* One sample. */
 typedef struct {
     int64_t number, label; /* label -1: it has none */
     int64_t best;
@@ -478,12 +478,12 @@ static int64_t best_of(const float *scores, int64_t n)
 static void text_head(const evaluation *e, writing_rows *w)
 {
     if (eval_has_classes(e) && w->labels)
-        eval_print(w->out, "%10s  %-16s  %-16s  %s\n", "sample_row", "label", "predicted",
+        eval_print(w->out, "%10s  %-16s  %-16s  %s\n", "row", "label", "predicted",
                    "probability");
     else if (eval_has_classes(e))
-        eval_print(w->out, "%10s  %-16s  %s\n", "sample_row", "predicted", "probability");
+        eval_print(w->out, "%10s  %-16s  %s\n", "row", "predicted", "probability");
     else
-        eval_print(w->out, "%10s  %s\n", "sample_row", "predicted");
+        eval_print(w->out, "%10s  %s\n", "row", "predicted");
 }
 
 static void text_row(const evaluation *e, writing_rows *w, const sample_row *r)
@@ -507,7 +507,7 @@ static void text_row(const evaluation *e, writing_rows *w, const sample_row *r)
 static void csv_head(const evaluation *e, writing_rows *w)
 {
     const bool classes = eval_has_classes(e), named = e->job.test.info.class_names != NULL;
-    eval_print(w->out, "sample_row");
+    eval_print(w->out, "row");
     if (classes)
         eval_print(w->out, "%s,predicted%s%s", w->labels ? ",label" : "",
                    named && w->labels ? ",label_name" : "", named ? ",predicted_name" : "");
@@ -579,7 +579,7 @@ static void json_row(const evaluation *e, writing_rows *w, const sample_row *r)
     const char *const *names = e->job.test.info.class_names;
     sw_json *json = &w->json;
     sw_json_begin(json, '{');
-    sw_json_put_i64(json, "sample_row", r->number);
+    sw_json_put_i64(json, "row", r->number);
     if (eval_has_classes(e)) {
         if (w->labels)
             sw_json_put_i64(json, "label", r->label);

@@ -354,7 +354,7 @@ void job_close(job *j)
 
 /* ---- optimizer --------------------------------------------------------------------------- */
 
-/* The name_list of optimizers and schedules: which there are is the library's list; here is
+/* The names of optimizers and schedules: which there are is the library's list; here is
  * what a command line adds to it. */
 
 #define NAMES 32

@@ -503,7 +503,7 @@ sw_status swi_recompute(swi_program *p, const swi_trace *base, const swi_order *
     ((uint64_t)4 << 20) /* of all schedules that are tried; measured: 30 ns each, so 0.13 s at \
                            most, and 0.3 ms for the 9,989 of mbconv */
 
-/* Facts of an rebuild_item: reads by ops of the backward part, SWI_NONE where there is none. */
+/* Facts of an item: reads by ops of the backward part, SWI_NONE where there is none. */
 typedef struct {
     uint32_t last_forward, first, last;
     bool gone;     /* not kept: recomputed */
@@ -519,7 +519,7 @@ typedef struct {
     uint64_t steps; /* that may still be tried */
 } session;
 
-/* Is rebuild_item i there before op t, or can it be made there? */
+/* Is item i there before op t, or can it be made there? */
 static bool there(const session *s, uint32_t i, uint32_t t, int depth)
 {
     const rebuild_item *x = &s->items[i];
@@ -548,7 +548,7 @@ static uint32_t first_reader(const session *s, const swi_rc_op *op)
     return first != SWI_NONE && first > before + 1 ? first : SWI_NONE;
 }
 
-/* Recompute rebuild_item i before op t, unless it is in memory. */
+/* Recompute item i before op t, unless it is in memory. */
 static sw_status make(session *s, uint32_t i, uint32_t t)
 {
     const rebuild_item *x = &s->items[i];
@@ -760,7 +760,7 @@ sw_status swi_rebuild(swi_trace *t, swi_order *order, bool inplace, size_t *with
 /* One run of a maker is one instance of each of its items; `last` is the step of its last read,
  * or of its making. */
 typedef struct {
-    uint32_t *now;  /* by schedule_item: its instance, NOT_YET before it is made */
+    uint32_t *now;  /* by item: its instance, NOT_YET before it is made */
     uint32_t *last; /* by instance */
     void *block;
     size_t bytes;
@@ -793,9 +793,8 @@ static sw_status find_reads_schedule(instances *in, const swi_rc_problem *p, swi
         for (uint32_t k = 0; k < op->n_reads; k++) {
             const uint32_t schedule_item = p->reads[op->reads + k];
             if (in->now[schedule_item] == NOT_YET)
-                SW_FAIL(SW_INVALID,
-                        "schedule: step %u, op %u, reads schedule_item %u before it is made", i,
-                        s->steps[i], schedule_item);
+                SW_FAIL(SW_INVALID, "schedule: step %u, op %u, reads item %u before it is made",
+                        i, s->steps[i], schedule_item);
             in->last[in->now[schedule_item]] = i;
         }
         for (uint32_t k = 0; k < op->n_makes; k++) {

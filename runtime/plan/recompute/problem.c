@@ -324,7 +324,7 @@ sw_status swi_rc_parts_of(swi_rc_parts *out, swi_trace *t, const swi_order *orde
     for (int64_t parts = fewest; parts <= most; parts = next_parts(parts, most), c++) {
         out->choices[c].parts = parts;
         SW_TRY(swi_chunk(t, exec, parts, &out->choices[c].rows));
-        /* Look at what the ops take_parts with choice c, which `t` has now. */
+        /* Look at what the ops take with choice c, which `t` has now. */
         for (uint32_t k = 0; k < out->n_ops; k++) {
             const swi_node *node = &t->nodes[order->nodes[out->ops[k]]];
             out->scratch[c * out->n_ops + k] = t->storages[node->scratch].rounded;

@@ -573,7 +573,7 @@ static sw_status align(swi_alignment *al, swi_align_info *info)
     SW_TRY(find_parts(al));
     SW_TRY(make_slots(al));
     align_unite(al);
-    /* New units of a later tie_ties may come to one vertex of an earlier one: then that is made
+    /* New units of a later tie may come to one vertex of an earlier one: then that is made
      * equal again. Units that are unequal in the end are cut. */
     const size_t n = al->opts->n_ties;
     bool unequal;
