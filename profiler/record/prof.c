@@ -827,42 +827,37 @@ static void prof_write_last(sw_profile *p)
     p->last_waits = false;
 }
 
-static void record_step(sw_profile *p, const sw_prof_step *x)
-{
-    if (p->file == NULL)
-        return;
-    if (strcmp(x->run, "eval") == 0)
-        p->evaluations++;
-    else if (x->micro == 0)
-        p->steps++;
-    if (x->peak_bytes > p->measured_peak_bytes)
-        p->measured_peak_bytes = x->peak_bytes;
-    if (x->sampled_out) {
-        /* The last step of a run has a record whatever --profile-every says; what it
-         * borrowed it has no more. */
-        if (strcmp(x->run, "train") == 0) {
-            p->last = *x;
-            p->last.op_ns = NULL;
-            p->last.events = NULL;
-            if (x->loss != NULL) {
-                p->last_loss = *x->loss;
-                p->last.loss = &p->last_loss;
-            }
-            p->last_waits = true;
-        }
-    } else if (swi_prof_writes(p)) {
-        if (strcmp(x->run, "train") != 0)
-            prof_write_last(p); /* the training that is evaluated ended there */
-        p->last_waits = false;
-        write_step(p, x, sw_clock_ns());
-        prof_done(p, sw_clock_ns()); /* events may have taken long */
-    }
-}
-
 void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
 {
     pthread_mutex_lock(&p->lock);
-    record_step(p, x);
+    if (p->file != NULL) {
+        if (strcmp(x->run, "eval") == 0)
+            p->evaluations++;
+        else if (x->micro == 0)
+            p->steps++;
+        if (x->peak_bytes > p->measured_peak_bytes)
+            p->measured_peak_bytes = x->peak_bytes;
+        if (x->sampled_out) {
+            /* The last step of a run has a record whatever --profile-every says; what it
+             * borrowed it has no more. */
+            if (strcmp(x->run, "train") == 0) {
+                p->last = *x;
+                p->last.op_ns = NULL;
+                p->last.events = NULL;
+                if (x->loss != NULL) {
+                    p->last_loss = *x->loss;
+                    p->last.loss = &p->last_loss;
+                }
+                p->last_waits = true;
+            }
+        } else if (swi_prof_writes(p)) {
+            if (strcmp(x->run, "train") != 0)
+                prof_write_last(p); /* the training that is evaluated ended there */
+            p->last_waits = false;
+            write_step(p, x, sw_clock_ns());
+            prof_done(p, sw_clock_ns()); /* events may have taken long */
+        }
+    }
     pthread_mutex_unlock(&p->lock);
 }
 

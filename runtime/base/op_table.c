@@ -88,38 +88,6 @@ static bool has_bits_above(uint32_t mask, int n)
     return n < 32 && mask >> n != 0;
 }
 
-static sw_status check_operands(const sw_op_desc *d, int g)
-{
-    const sw_grad_desc *grad = &d->grads[g];
-    const int most = (int)(sizeof grad->operands / sizeof *grad->operands);
-    if (grad->n_operands < 0 || grad->n_operands > most)
-        SW_FAIL(SW_INVALID, "op %s: grads[%d].n_operands must be 0 to %d (got %d)", d->name, g,
-                most, grad->n_operands);
-    for (int k = 0; k < grad->n_operands; k++) {
-        const uint32_t kind = SWI_OPERAND_KIND(grad->operands[k]);
-        const int i = (int)SWI_OPERAND_INDEX(grad->operands[k]);
-        const int n = kind == SW_IN(0)     ? d->max_in
-                      : kind == SW_OUT(0)  ? d->n_out + d->n_extra
-                      : kind == SW_DOUT(0) ? d->n_out
-                                           : -1;
-        if (n < 0)
-            SW_FAIL(SW_INVALID,
-                    "op %s: grads[%d].operands[%d] must be SW_IN, SW_OUT or SW_DOUT (got 0x%x)",
-                    d->name, g, k, grad->operands[k]);
-        if (i >= n)
-            SW_FAIL(SW_INVALID, "op %s: grads[%d].operands[%d] names %s(%d) of %d", d->name, g,
-                    k,
-                    kind == SW_IN(0)    ? "SW_IN"
-                    : kind == SW_OUT(0) ? "SW_OUT"
-                                        : "SW_DOUT",
-                    i, n);
-    }
-    if (has_bits_above(grad->inplace, grad->n_operands))
-        SW_FAIL(SW_INVALID, "op %s: grads[%d].inplace is 0x%x with %d operands", d->name, g,
-                grad->inplace, grad->n_operands);
-    return SW_OK;
-}
-
 static sw_status check_grads(const sw_op_desc *d)
 {
     if (d->n_grads < 0 || d->n_grads > 32 || (d->n_grads > 0 && d->grads == NULL))
@@ -151,7 +119,33 @@ static sw_status check_grads(const sw_op_desc *d)
             made |= 1u << grad->makes[k];
         }
 
-        SW_TRY(check_operands(d, g));
+        const int most = (int)(sizeof grad->operands / sizeof *grad->operands);
+        if (grad->n_operands < 0 || grad->n_operands > most)
+            SW_FAIL(SW_INVALID, "op %s: grads[%d].n_operands must be 0 to %d (got %d)", d->name,
+                    g, most, grad->n_operands);
+        for (int j = 0; j < grad->n_operands; j++) {
+            const uint32_t kind = SWI_OPERAND_KIND(grad->operands[j]);
+            const int i = (int)SWI_OPERAND_INDEX(grad->operands[j]);
+            const int n = kind == SW_IN(0)     ? d->max_in
+                          : kind == SW_OUT(0)  ? d->n_out + d->n_extra
+                          : kind == SW_DOUT(0) ? d->n_out
+                                               : -1;
+            if (n < 0)
+                SW_FAIL(
+                    SW_INVALID,
+                    "op %s: grads[%d].operands[%d] must be SW_IN, SW_OUT or SW_DOUT (got 0x%x)",
+                    d->name, g, j, grad->operands[j]);
+            if (i >= n)
+                SW_FAIL(SW_INVALID, "op %s: grads[%d].operands[%d] names %s(%d) of %d", d->name,
+                        g, j,
+                        kind == SW_IN(0)    ? "SW_IN"
+                        : kind == SW_OUT(0) ? "SW_OUT"
+                                            : "SW_DOUT",
+                        i, n);
+        }
+        if (has_bits_above(grad->inplace, grad->n_operands))
+            SW_FAIL(SW_INVALID, "op %s: grads[%d].inplace is 0x%x with %d operands", d->name, g,
+                    grad->inplace, grad->n_operands);
     }
     return SW_OK;
 }

@@ -778,16 +778,6 @@ static void ends(swi_walk *w, uint32_t k)
         walk_fix(w, k, d, "reaches the loss");
 }
 
-static void tie_linear_loss(swi_walk *w)
-{
-    walk_tie(w, 0, 1, 1, 1);
-    must_read_by(w, 1, 1);
-    walk_fix(w, 0, 0, "reaches the loss");
-    walk_fix(w, 1, 0, "reaches the loss");
-    for (uint32_t k = 2; k < w->node->n_in; k++)
-        ends(w, k);
-}
-
 /* All positions of a head are one unit; heads of another size compute something else. */
 static void join_heads(swi_walk *w, uint32_t k, int parts, uint32_t to)
 {
@@ -1060,7 +1050,12 @@ static void tie_node(swi_walk *w)
         tie_heads(w);
         break;
     case SWI_AXES_LINEAR_LOSS:
-        tie_linear_loss(w);
+        walk_tie(w, 0, 1, 1, 1);
+        must_read_by(w, 1, 1);
+        walk_fix(w, 0, 0, "reaches the loss");
+        walk_fix(w, 1, 0, "reaches the loss");
+        for (uint32_t k = 2; k < w->node->n_in; k++)
+            ends(w, k);
         break;
     case SWI_AXES_LOSS:
         for (uint32_t k = 0; k < w->node->n_in; k++)

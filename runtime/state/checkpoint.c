@@ -42,30 +42,6 @@ static void put_hex(sw_json *json, const char *key, uint64_t number)
     sw_json_put_string(json, key, digits);
 }
 
-static void put_loaders(sw_json *json, const sw_checkpoint *c)
-{
-    sw_json_open(json, "loaders", '[');
-    for (uint32_t i = 0; i < c->n_loaders; i++) {
-        const swi_loader_state *l = &c->positions[i];
-        sw_json_begin(json, '{');
-        sw_json_put_bool(json, "begun", l->begun);
-        sw_json_put_u64(json, "epoch", l->epoch);
-        sw_json_put_i64(json, "batch_index", l->batch);
-        sw_json_put_i64(json, "batch_rows", l->identity.batch);
-        sw_json_put_i64(json, "samples", l->identity.samples);
-        char digits[24];
-        snprintf(digits, sizeof digits, "%" PRIu64, l->identity.seed);
-        sw_json_put_string(json, "seed", digits);
-        sw_json_put_bool(json, "shuffle", l->identity.shuffle);
-        if (l->identity.keyed) /* what others do not know they would not do */
-            sw_json_put_bool(json, "keyed", true);
-        sw_json_put_bool(json, "drop_last", l->identity.drop_last);
-        put_hex(json, "data", l->identity.data);
-        sw_json_end(json);
-    }
-    sw_json_end(json);
-}
-
 sw_status swi_run_record_write(sw_checkpoint *c)
 {
     const swi_target *target = swi_target_of(c->exec);
@@ -109,7 +85,26 @@ sw_status swi_run_record_write(sw_checkpoint *c)
         }
         sw_json_end(&json);
     }
-    put_loaders(&json, c);
+    sw_json_open(&json, "loaders", '[');
+    for (uint32_t i = 0; i < c->n_loaders; i++) {
+        const swi_loader_state *l = &c->positions[i];
+        sw_json_begin(&json, '{');
+        sw_json_put_bool(&json, "begun", l->begun);
+        sw_json_put_u64(&json, "epoch", l->epoch);
+        sw_json_put_i64(&json, "batch_index", l->batch);
+        sw_json_put_i64(&json, "batch_rows", l->identity.batch);
+        sw_json_put_i64(&json, "samples", l->identity.samples);
+        char digits[24];
+        snprintf(digits, sizeof digits, "%" PRIu64, l->identity.seed);
+        sw_json_put_string(&json, "seed", digits);
+        sw_json_put_bool(&json, "shuffle", l->identity.shuffle);
+        if (l->identity.keyed) /* what others do not know they would not do */
+            sw_json_put_bool(&json, "keyed", true);
+        sw_json_put_bool(&json, "drop_last", l->identity.drop_last);
+        put_hex(&json, "data", l->identity.data);
+        sw_json_end(&json);
+    }
+    sw_json_end(&json);
     sw_json_end(&json);
     sw_status status = json.status;
     if (status == SW_OK && c->record_cap < json.used) {

@@ -41,19 +41,6 @@ static bool chosen(int i)
     return o.op == NULL || strcmp(o.op, accuracy_rows[i].name) == 0;
 }
 
-/* Pieces between which progress is shown and an interrupt heeded. */
-static void sweep(int i, const sw_par *par, accuracy_result *result)
-{
-    const accuracy_row *a = &accuracy_rows[i];
-    const uint64_t step = (uint64_t)o.step, count = accuracy_count(step), piece = 1 << 22;
-    accuracy_begin(result);
-    for (uint64_t at = 0; at < count && !cli_interrupted(); at += piece) {
-        cli_progress("%s%s: %.0f %%", a->name, a->slope ? ", slope" : "",
-                     100.0 * (double)at / (double)count);
-        accuracy_sweep(a, step, at, at + piece < count ? at + piece : count, par, result);
-    }
-}
-
 /* Errors are rounded up, so that none is below what was found. */
 static row judge(int i, const accuracy_result *found)
 {
@@ -88,7 +75,16 @@ static sw_status measure(bench *b)
         accuracy_result found;
         if (!chosen(i))
             continue;
-        sweep(i, swi_pool_par(pool), &found);
+        /* Pieces between which progress is shown and an interrupt heeded. */
+        const sw_par *par = swi_pool_par(pool);
+        const accuracy_row *a = &accuracy_rows[i];
+        const uint64_t step = (uint64_t)o.step, count = accuracy_count(step), piece = 1 << 22;
+        accuracy_begin(&found);
+        for (uint64_t at = 0; at < count && !cli_interrupted(); at += piece) {
+            cli_progress("%s%s: %.0f %%", a->name, a->slope ? ", slope" : "",
+                         100.0 * (double)at / (double)count);
+            accuracy_sweep(a, step, at, at + piece < count ? at + piece : count, par, &found);
+        }
         if (cli_interrupted())
             break;
         const row r = judge(i, &found);

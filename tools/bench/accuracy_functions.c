@@ -215,11 +215,6 @@ double accuracy_error(const accuracy_row *row, float x, float y, double r)
     return fabs(got - r) / ulp_of(floor < over ? floor : 0x1p127);
 }
 
-static int range_of(float x)
-{
-    return x < -10.0f ? 0 : x < -1.0f ? 1 : x < 0.0f ? 2 : x < 1.0f ? 3 : x < 10.0f ? 4 : 5;
-}
-
 typedef struct {
     const accuracy_row *row;
     uint64_t step, from, to;
@@ -280,7 +275,12 @@ static void judge(const accuracy_row *row, float x, float y, accuracy_result *re
     if (row->by == ACCURACY_UNARY && row->kind == SW_UNARY_hard_swish &&
         (row->slope ? fabsf(x) == 3.0f : isinf(x)))
         return;
-    const int range = range_of(x);
+    const int range = x < -10.0f  ? 0
+                      : x < -1.0f ? 1
+                      : x < 0.0f  ? 2
+                      : x < 1.0f  ? 3
+                      : x < 10.0f ? 4
+                                  : 5;
     const double p = (double)row->param,
                  v = fabs((double)x) < LEAST ? 0.0 * (double)x : (double)x;
     const double r = row->exact(v, p);
@@ -301,26 +301,6 @@ static bool same(float a, float b)
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-/* One block: the best instruction set is judged, the others are compared with it. */
-static void sweep_block(const job *j, uint64_t from, int n, accuracy_result *result)
-{
-    float x[BLOCK], y[BLOCK], other[BLOCK], ones[BLOCK];
-    for (int i = 0; i < n; i++) {
-        const uint32_t bits = (uint32_t)((from + (uint64_t)i) * j->step);
-        memcpy(&x[i], &bits, sizeof bits);
-        ones[i] = 1.0f;
-    }
-    const sw_isa best = sw_cpu_isa();
-    apply(j->row, best, y, x, ones, n);
-    for (int i = 0; i < n; i++)
-        judge(j->row, x[i], y[i], result);
-    for (int isa = 0; isa < (int)best; isa++) {
-        apply(j->row, (sw_isa)isa, other, x, ones, n);
-        for (int i = 0; i < n; i++)
-            result->apart += !same(y[i], other[i]);
-    }
-}
-
 static void sweep_part(void *arg, int part)
 {
     const job *j = arg;
@@ -330,7 +310,22 @@ static void sweep_part(void *arg, int part)
     const uint32_t word = swi_fp_enter();
     while (at < end) {
         const int here = end - at < BLOCK ? (int)(end - at) : BLOCK;
-        sweep_block(j, at, here, &j->parts[part]);
+        /* One block: the best instruction set is judged, the others are compared with it. */
+        float x[BLOCK], y[BLOCK], other[BLOCK], ones[BLOCK];
+        for (int i = 0; i < here; i++) {
+            const uint32_t bits = (uint32_t)((at + (uint64_t)i) * j->step);
+            memcpy(&x[i], &bits, sizeof bits);
+            ones[i] = 1.0f;
+        }
+        const sw_isa best = sw_cpu_isa();
+        apply(j->row, best, y, x, ones, here);
+        for (int i = 0; i < here; i++)
+            judge(j->row, x[i], y[i], &j->parts[part]);
+        for (int isa = 0; isa < (int)best; isa++) {
+            apply(j->row, (sw_isa)isa, other, x, ones, here);
+            for (int i = 0; i < here; i++)
+                j->parts[part].apart += !same(y[i], other[i]);
+        }
         at += (uint64_t)here;
     }
     swi_fp_leave(word);

@@ -299,29 +299,6 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The links of a chain: what was made before backward and is there at the peak, and as large as
- * the largest of that. */
-static void find_links(table *t, const swi_program *p)
-{
-    uint32_t n = 0;
-    size_t bytes = 0;
-    for (uint32_t k = 0; k < p->trace.n_storages; k++) {
-        const swi_storage *s = &p->trace.storages[k];
-        if (s->segment != SWI_SEG_STEP || s->alias != k || s->birth > p->peak_op ||
-            s->death < p->peak_op || s->rounded < bytes ||
-            p->ops[s->birth].phase >= SW_BACKWARD)
-            continue;
-        n = s->rounded > bytes ? 0 : n;
-        bytes = s->rounded;
-        if (n <= MOST_LAYERS)
-            t->link_operations[n++] = operations_of(p, k);
-    }
-    qsort(t->link_operations, n, sizeof *t->link_operations, compare);
-    t->program.links = n;
-    t->program.link_bytes = (int64_t)bytes;
-    t->program.link_operations = n > 0 ? (int64_t)t->link_operations[n - 1] : 0;
-}
-
 static double operations_percent(const table *t, uint64_t operations)
 {
     return bench_percent((double)operations, (double)t->plain.operations);
@@ -349,26 +326,6 @@ static double known_optimum(const table *t, size_t budget_bytes)
     return operations_percent(t, sum);
 }
 
-static sw_status sweep(table *t)
-{
-    program *to = &t->program;
-    const size_t least = (size_t)to->least_total_bytes, range = t->plain.total_bytes - least;
-    uint64_t before = 0;
-    for (int64_t i = 0; i < o.budgets && !cli_interrupted(); i++) {
-        sw_plan_info info;
-        bool fits;
-        const size_t less = range / (size_t)(o.budgets - 1) * (size_t)i;
-        SW_TRY(plan(t, i == o.budgets - 1 ? least : t->plain.total_bytes - less, &info, &fits));
-        const int64_t ns = (int64_t)(info.trace_ns + info.plan_ns);
-        to->budgets++;
-        to->fit += fits;
-        to->cost_falls += info.cost < before;
-        before = info.cost;
-        to->max_plan_ns = ns > to->max_plan_ns ? ns : to->max_plan_ns;
-    }
-    return SW_OK;
-}
-
 /* ---- times ------------------------------------------------------------------------------- */
 
 /* An op that runs again. */
@@ -384,16 +341,6 @@ typedef struct {
     uint32_t n, capacity;
 } timing;
 
-static void timing_free(timing *m)
-{
-    for (uint32_t i = 0; i < m->n; i++)
-        cli_times_free(&m->repeats[i].ns);
-    sw_heap_free(m->repeats, SW_HEAP_RECORDS, m->capacity * sizeof *m->repeats);
-    cli_times_free(&m->plain_ns);
-    cli_times_free(&m->ns);
-    cli_times_free(&m->pairs);
-}
-
 /* The node that `again` repeats: a program with repeats has the nodes of the other in front. */
 static uint32_t repeated_node(const swi_trace *t, const swi_node *again)
 {
@@ -406,70 +353,57 @@ static uint32_t repeated_node(const swi_trace *t, const swi_node *again)
     return SWI_NONE;
 }
 
-static sw_status match_repeats(timing *m, uint64_t steps)
-{
-    const swi_program *plain = m->plain->exec->last, *with = m->with->exec->last;
-    for (uint32_t i = 0; i < with->n_ops; i++) {
-        const swi_node *node = &with->trace.nodes[with->ops[i].node];
-        void *repeats = m->repeats;
-        if (!node->again)
-            continue;
-        const uint32_t of = repeated_node(&with->trace, node);
-        uint32_t k = 0;
-        while (k < plain->n_ops && plain->ops[k].node != of)
-            k++;
-        if (k == plain->n_ops)
-            SW_FAIL(SW_INVALID, "a repeat of an op that the plain program does not have");
-        SW_TRY(sw_heap_reserve(&repeats, SW_HEAP_RECORDS, &m->capacity, m->n + 1,
-                               sizeof *m->repeats));
-        m->repeats = repeats;
-        m->repeats[m->n].of = k;
-        SW_TRY(cli_times_init(&m->repeats[m->n++].ns, steps));
-    }
-    return SW_OK;
-}
-
-static sw_status step_both(timing *m)
-{
-    SW_TRY(step_deep(m->plain));
-    const sw_exec *plain = m->plain->exec;
-    for (uint32_t i = 0; i < m->n; i++)
-        cli_times_add(&m->repeats[i].ns, plain->op_ns[m->repeats[i].of]);
-    SW_TRY(step_deep(m->with));
-    const uint64_t plain_ns = plain->info.ns, ns = m->with->exec->info.ns;
-    cli_times_add(&m->plain_ns, plain_ns);
-    cli_times_add(&m->ns, ns);
-    cli_times_add(&m->pairs, (uint64_t)(1e6 * (double)ns / (double)plain_ns));
-    return SW_OK;
-}
-
-static void sum_up(timing *m, row *r)
-{
-    const cli_summary plain = cli_times_summary(&m->plain_ns), with = cli_times_summary(&m->ns);
-    r->plain_ns = (int64_t)plain.median;
-    r->plain_min_ns = (int64_t)plain.min;
-    r->measured_ns = (int64_t)with.median;
-    r->measured_min_ns = (int64_t)with.min;
-    r->predicted_ns = (double)plain.median;
-    for (uint32_t i = 0; i < m->n; i++)
-        r->predicted_ns += (double)cli_times_summary(&m->repeats[i].ns).median;
-    r->off_percent = bench_percent((double)with.median - r->predicted_ns, r->predicted_ns);
-    r->measured_paired_ratio = (double)cli_times_summary(&m->pairs).median / 1e6;
-}
-
 static sw_status measure_times(timing *m, uint64_t steps, row *r)
 {
     SW_TRY(cli_times_init(&m->plain_ns, steps));
     SW_TRY(cli_times_init(&m->ns, steps));
     SW_TRY(cli_times_init(&m->pairs, steps));
-    SW_TRY(match_repeats(m, steps));
+    {
+        const swi_program *plain = m->plain->exec->last, *with = m->with->exec->last;
+        for (uint32_t i = 0; i < with->n_ops; i++) {
+            const swi_node *node = &with->trace.nodes[with->ops[i].node];
+            void *repeats = m->repeats;
+            if (!node->again)
+                continue;
+            const uint32_t of = repeated_node(&with->trace, node);
+            uint32_t k = 0;
+            while (k < plain->n_ops && plain->ops[k].node != of)
+                k++;
+            if (k == plain->n_ops)
+                SW_FAIL(SW_INVALID, "a repeat of an op that the plain program does not have");
+            SW_TRY(sw_heap_reserve(&repeats, SW_HEAP_RECORDS, &m->capacity, m->n + 1,
+                                   sizeof *m->repeats));
+            m->repeats = repeats;
+            m->repeats[m->n].of = k;
+            SW_TRY(cli_times_init(&m->repeats[m->n++].ns, steps));
+        }
+    }
     for (uint64_t i = 0; i < steps && !cli_interrupted(); i++) {
         cli_progress("%s, keep %s: step %llu of %llu", r->subject, r->kept,
                      (unsigned long long)i + 1, (unsigned long long)steps);
-        SW_TRY(step_both(m));
+        SW_TRY(step_deep(m->plain));
+        const sw_exec *plain = m->plain->exec;
+        for (uint32_t j = 0; j < m->n; j++)
+            cli_times_add(&m->repeats[j].ns, plain->op_ns[m->repeats[j].of]);
+        SW_TRY(step_deep(m->with));
+        const uint64_t plain_ns = plain->info.ns, ns = m->with->exec->info.ns;
+        cli_times_add(&m->plain_ns, plain_ns);
+        cli_times_add(&m->ns, ns);
+        cli_times_add(&m->pairs, (uint64_t)(1e6 * (double)ns / (double)plain_ns));
     }
-    if (m->ns.n > 0)
-        sum_up(m, r);
+    if (m->ns.n > 0) {
+        const cli_summary plain = cli_times_summary(&m->plain_ns),
+                          with = cli_times_summary(&m->ns);
+        r->plain_ns = (int64_t)plain.median;
+        r->plain_min_ns = (int64_t)plain.min;
+        r->measured_ns = (int64_t)with.median;
+        r->measured_min_ns = (int64_t)with.min;
+        r->predicted_ns = (double)plain.median;
+        for (uint32_t k = 0; k < m->n; k++)
+            r->predicted_ns += (double)cli_times_summary(&m->repeats[k].ns).median;
+        r->off_percent = bench_percent((double)with.median - r->predicted_ns, r->predicted_ns);
+        r->measured_paired_ratio = (double)cli_times_summary(&m->pairs).median / 1e6;
+    }
     return SW_OK;
 }
 
@@ -516,7 +450,12 @@ static sw_status measure_row(const table *t, deep *plain, row *r)
     sw_status status = observe(t, &d, r);
     if (status == SW_OK && steps > 0)
         status = measure_times(&m, (uint64_t)steps, r);
-    timing_free(&m);
+    for (uint32_t i = 0; i < m.n; i++)
+        cli_times_free(&m.repeats[i].ns);
+    sw_heap_free(m.repeats, SW_HEAP_RECORDS, m.capacity * sizeof *m.repeats);
+    cli_times_free(&m.plain_ns);
+    cli_times_free(&m.ns);
+    cli_times_free(&m.pairs);
     destroy(&d);
     return status;
 }
@@ -549,35 +488,50 @@ static sw_status measure_with(table *t, deep *plain)
         SW_TRY(step_deep(plain));
     const sw_run_args args = args_of(plain);
     SW_TRY(sw_plan_shares(plain->exec, &args, take_saved, t));
-    if (!is(&t->of, "lenet5"))
-        find_links(t, plain->exec->last);
-    SW_TRY(sweep(t));
+    if (!is(&t->of, "lenet5")) {
+        /* The links of a chain: what was made before backward and is there at the peak, and
+         * as large as the largest of that. */
+        uint32_t n = 0;
+        size_t bytes = 0;
+        for (uint32_t k = 0; k < plain->exec->last->trace.n_storages; k++) {
+            const swi_storage *s = &plain->exec->last->trace.storages[k];
+            if (s->segment != SWI_SEG_STEP || s->alias != k ||
+                s->birth > plain->exec->last->peak_op ||
+                s->death < plain->exec->last->peak_op || s->rounded < bytes ||
+                plain->exec->last->ops[s->birth].phase >= SW_BACKWARD)
+                continue;
+            n = s->rounded > bytes ? 0 : n;
+            bytes = s->rounded;
+            if (n <= MOST_LAYERS)
+                t->link_operations[n++] = operations_of(plain->exec->last, k);
+        }
+        qsort(t->link_operations, n, sizeof *t->link_operations, compare);
+        t->program.links = n;
+        t->program.link_bytes = (int64_t)bytes;
+        t->program.link_operations = n > 0 ? (int64_t)t->link_operations[n - 1] : 0;
+    }
+    program *to = &t->program;
+    const size_t least = (size_t)to->least_total_bytes, range = t->plain.total_bytes - least;
+    uint64_t before = 0;
+    for (int64_t j = 0; j < o.budgets && !cli_interrupted(); j++) {
+        sw_plan_info info;
+        bool fits;
+        const size_t less = range / (size_t)(o.budgets - 1) * (size_t)j;
+        SW_TRY(plan(t, j == o.budgets - 1 ? least : t->plain.total_bytes - less, &info, &fits));
+        const int64_t ns = (int64_t)(info.trace_ns + info.plan_ns);
+        to->budgets++;
+        to->fit += fits;
+        to->cost_falls += info.cost < before;
+        before = info.cost;
+        to->max_plan_ns = ns > to->max_plan_ns ? ns : to->max_plan_ns;
+    }
+
     bench_rows(t->out, "subjects", program_fields, &t->program, 1);
     for (int i = 0; i < ROWS && !cli_interrupted(); i++) {
         begin_row(t, keeps[i], &t->rows[i]);
         SW_TRY(measure_row(t, plain, &t->rows[i]));
     }
     return SW_OK;
-}
-
-static sw_status measure_subject(table *t)
-{
-    sw_plan_info lowest;
-    deep plain;
-    bool fits;
-    SW_TRY(plan(t, SIZE_MAX, &t->plain, &fits));
-    SW_TRY(plan(t, 1, &lowest, &fits));
-    t->program = (program){.subject = t->of.kind,
-                           .layers = t->of.layers,
-                           .width = t->of.width,
-                           .batch = t->of.batch,
-                           .plain_total_bytes = (int64_t)t->plain.total_bytes,
-                           .least_total_bytes = (int64_t)lowest.total_bytes,
-                           .operations = (int64_t)t->plain.operations};
-    SW_TRY(create(&plain, &t->of, SIZE_MAX, (int)t->out->threads));
-    const sw_status status = measure_with(t, &plain);
-    destroy(&plain);
-    return status;
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
@@ -587,8 +541,25 @@ static sw_status measure(bench *b)
     static table tables[SUBJECTS];
     for (int i = 0; i < SUBJECTS && !cli_interrupted(); i++) {
         tables[i] = (table){.out = b, .of = sizes_of(kinds[i])};
-        if (strcmp(o.subject, "all") == 0 || strcmp(o.subject, kinds[i]) == 0)
-            SW_TRY(measure_subject(&tables[i]));
+        if (strcmp(o.subject, "all") == 0 || strcmp(o.subject, kinds[i]) == 0) {
+            sw_plan_info lowest;
+            deep plain;
+            bool fits;
+            SW_TRY(plan(&tables[i], SIZE_MAX, &tables[i].plain, &fits));
+            SW_TRY(plan(&tables[i], 1, &lowest, &fits));
+            tables[i].program =
+                (program){.subject = tables[i].of.kind,
+                          .layers = tables[i].of.layers,
+                          .width = tables[i].of.width,
+                          .batch = tables[i].of.batch,
+                          .plain_total_bytes = (int64_t)tables[i].plain.total_bytes,
+                          .least_total_bytes = (int64_t)lowest.total_bytes,
+                          .operations = (int64_t)tables[i].plain.operations};
+            SW_TRY(create(&plain, &tables[i].of, SIZE_MAX, (int)tables[i].out->threads));
+            const sw_status status = measure_with(&tables[i], &plain);
+            destroy(&plain);
+            SW_TRY(status);
+        }
     }
     bench_note(
         b,

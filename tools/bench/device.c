@@ -126,23 +126,6 @@ static sw_status open_card(card *c)
     return SW_OK;
 }
 
-static void close_card(card *c)
-{
-    if (c->device == NULL)
-        return;
-    const sw_cuda_api *api = c->device->api;
-    for (int i = 0; i < 4; i++)
-        if (c->block[i] != NULL)
-            api->free(c->device->card, c->block[i]);
-    if (c->end != NULL)
-        api->event_destroy(c->end);
-    if (c->begin != NULL)
-        api->event_destroy(c->begin);
-    if (c->has_queue)
-        api->queue_destroy(c->device->card, &c->queue);
-    swi_device_close(c->device);
-}
-
 /* clang-format off */
 #define KERNEL_ROW(X, t) \
     X(t, WORD, kernel, "card", 16) \
@@ -187,7 +170,19 @@ static sw_status measure_card(bench *b)
     sw_status status = open_card(&c);
     if (status == SW_OK)
         status = measure_kernels(b, &c);
-    close_card(&c);
+    if (c.device != NULL) {
+        const sw_cuda_api *api = c.device->api;
+        for (int i = 0; i < 4; i++)
+            if (c.block[i] != NULL)
+                api->free(c.device->card, c.block[i]);
+        if (c.end != NULL)
+            api->event_destroy(c.end);
+        if (c.begin != NULL)
+            api->event_destroy(c.begin);
+        if (c.has_queue)
+            api->queue_destroy(c.device->card, &c.queue);
+        swi_device_close(c.device);
+    }
     return status;
 }
 
@@ -248,29 +243,6 @@ static sw_status measure_steps(bench_subject *s, cli_times *times, row *out)
     return SW_OK;
 }
 
-static sw_status measure_net(bench *b, const bench_case *c)
-{
-    bench_subject subject = {0};
-    cli_times times = {0};
-    const int64_t batch = c->batch / o.share > 0 ? c->batch / o.share : 1;
-    const sw_exec_opts exec = {.size = sizeof exec,
-                               .device = o.device,
-                               .threads = (int)b->threads,
-                               .tf32 = o.tf32,
-                               .no_graphs = o.no_graphs};
-    row r = {.network = c->name, .batch = batch, .card_bytes = BENCH_NONE};
-    sw_status status = cli_times_init(&times, (uint64_t)o.steps);
-    if (status == SW_OK)
-        status = bench_subject_make(&subject, c, batch, &exec);
-    if (status == SW_OK)
-        status = measure_steps(&subject, &times, &r);
-    if (status == SW_OK)
-        bench_rows(b, "networks", fields, &r, 1);
-    bench_subject_destroy(&subject);
-    cli_times_free(&times);
-    return status;
-}
-
 /* ---- the command ------------------------------------------------------------------------- */
 
 static bool asked(const char *name)
@@ -294,7 +266,25 @@ static sw_status measure(bench *b)
             continue;
         if (!b->quiet)
             cli_progress("%s", c->name);
-        SW_TRY(measure_net(b, c));
+        bench_subject subject = {0};
+        cli_times times = {0};
+        const int64_t batch = c->batch / o.share > 0 ? c->batch / o.share : 1;
+        const sw_exec_opts exec = {.size = sizeof exec,
+                                   .device = o.device,
+                                   .threads = (int)b->threads,
+                                   .tf32 = o.tf32,
+                                   .no_graphs = o.no_graphs};
+        row r = {.network = c->name, .batch = batch, .card_bytes = BENCH_NONE};
+        sw_status status = cli_times_init(&times, (uint64_t)o.steps);
+        if (status == SW_OK)
+            status = bench_subject_make(&subject, c, batch, &exec);
+        if (status == SW_OK)
+            status = measure_steps(&subject, &times, &r);
+        if (status == SW_OK)
+            bench_rows(b, "networks", fields, &r, 1);
+        bench_subject_destroy(&subject);
+        cli_times_free(&times);
+        SW_TRY(status);
     }
     return SW_OK;
 }

@@ -120,21 +120,6 @@ static float share_of(float share, int64_t channels)
     return share < 0.0f ? -share / (float)channels : share;
 }
 
-static sw_status make_es(subject *s)
-{
-    const es_mode *m = s->mode;
-    const sw_es_opts opts = {.size = sizeof opts,
-                             .noise = m->noise,
-                             .distribution = m->distribution,
-                             .in_share = share_of(m->in_share, s->layer->in),
-                             .out_share = share_of(m->out_share, s->layer->out),
-                             .directions = (uint32_t)(m->pairs ? o.batch / 2 : o.batch),
-                             .repeats = m->pairs ? 2 : 1,
-                             .no_antithetic = m->pairs ? 0 : 1,
-                             .seed = 7};
-    return sw_es_create(&s->es, s->sgd, &opts);
-}
-
 static sw_status make_subject(table *t, const es_mode *mode)
 {
     subject *s = &t->subjects[t->n++];
@@ -152,35 +137,20 @@ static sw_status make_subject(table *t, const es_mode *mode)
     else
         s->linear = sw_linear_new(s->model, "linear", l->in, l->out);
     SW_TRY(sw_optimizer_create(&s->sgd, s->model, &sgd));
-    if (mode->noise != NULL)
-        SW_TRY(make_es(s));
-    return sw_model_ready(s->model, t->exec, 1);
-}
-
-/* Base and loop always; then the modes that were asked for. */
-static sw_status make(table *t)
-{
-    const es_layer *l = t->layer;
-    const int64_t rows = o.batch;
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = t->threads};
-    const sw_shape images = SW_SHAPE(rows, l->in, l->side, l->side);
-    void *p;
-    SW_TRY(sw_exec_create(&t->exec, &exec));
-    t->input = (sw_array){SW_F32, l->kernel > 0 ? images : SW_SHAPE(rows, l->in), NULL};
-    SW_TRY(bench_batch_make(&t->input, 1, 0));
-    t->row = t->input;
-    t->row.shape.dim[0] = 1;
-    SW_TRY(sw_heap_alloc(&p, SW_HEAP_RECORDS, (size_t)rows * sizeof *t->fitness));
-    t->fitness = p;
-    for (int64_t i = 0; i < rows; i++)
-        t->fitness[i] = (float)(i * 7919 % 1009);
-    for (int i = 0; i < MODES; i++) {
-        const bool asked = i <= NAIVE || strcmp(o.modes, "all") == 0 ||
-                           modes[i].ours == (strcmp(o.modes, "ours") == 0);
-        if (asked && (modes[i].of & (l->kernel > 0 ? CONV : DENSE)) != 0)
-            SW_TRY(make_subject(t, &modes[i]));
+    if (mode->noise != NULL) {
+        const es_mode *m = s->mode;
+        const sw_es_opts opts = {.size = sizeof opts,
+                                 .noise = m->noise,
+                                 .distribution = m->distribution,
+                                 .in_share = share_of(m->in_share, s->layer->in),
+                                 .out_share = share_of(m->out_share, s->layer->out),
+                                 .directions = (uint32_t)(m->pairs ? o.batch / 2 : o.batch),
+                                 .repeats = m->pairs ? 2 : 1,
+                                 .no_antithetic = m->pairs ? 0 : 1,
+                                 .seed = 7};
+        SW_TRY(sw_es_create(&s->es, s->sgd, &opts));
     }
-    return SW_OK;
+    return sw_model_ready(s->model, t->exec, 1);
 }
 
 static void end(table *t)
@@ -243,43 +213,6 @@ static sw_status run_update(table *t, subject *s, uint64_t *ns, uint64_t *estima
 static bool has_update(const subject *s)
 {
     return s->es != NULL && !o.forward;
-}
-
-static sw_status run_round(table *t, int64_t round)
-{
-    for (int turn = 0; turn < t->n && !cli_interrupted(); turn++) {
-        subject *s = &t->subjects[(round + turn) % t->n];
-        uint64_t ns, estimate;
-        if (s->taken_ns / 1000000000u >= (uint64_t)o.seconds)
-            continue;
-        const uint64_t start = cli_clock_ns();
-        SW_TRY(run_layer(t, s, &ns));
-        cli_times_add(&s->layer_ns, ns);
-        if (has_update(s)) {
-            SW_TRY(run_update(t, s, &ns, &estimate));
-            cli_times_add(&s->update_ns, ns);
-            cli_times_add(&s->estimate_ns, estimate);
-        }
-        s->taken_ns += cli_clock_ns() - start;
-    }
-    return SW_OK;
-}
-
-/* Once each, untimed; what then took the seconds has one run that counts. */
-static sw_status warm_up(table *t)
-{
-    for (int i = 0; i < t->n && !cli_interrupted(); i++) {
-        subject *s = &t->subjects[i];
-        const uint64_t start = cli_clock_ns();
-        uint64_t ns, estimate;
-        SW_TRY(run_layer(t, s, &ns));
-        if (has_update(s))
-            SW_TRY(run_update(t, s, &ns, &estimate));
-        s->taken_ns = cli_clock_ns() - start;
-        if (s->taken_ns / 1000000000u >= (uint64_t)o.seconds)
-            s->taken_ns = 0;
-    }
-    return SW_OK;
 }
 
 /* ---- the table --------------------------------------------------------------------------- */
@@ -383,10 +316,58 @@ static bool is_asked(int at)
 
 static sw_status measure_layer(bench *b, table *t)
 {
-    SW_TRY(make(t));
-    SW_TRY(warm_up(t));
-    for (int64_t round = 0; round < o.runs && !cli_interrupted(); round++)
-        SW_TRY(run_round(t, round));
+    /* Base and loop always; then the modes that were asked for. */
+    const es_layer *l = t->layer;
+    const int64_t rows = o.batch;
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = t->threads};
+    const sw_shape images = SW_SHAPE(rows, l->in, l->side, l->side);
+    void *p;
+    SW_TRY(sw_exec_create(&t->exec, &exec));
+    t->input = (sw_array){SW_F32, l->kernel > 0 ? images : SW_SHAPE(rows, l->in), NULL};
+    SW_TRY(bench_batch_make(&t->input, 1, 0));
+    t->row = t->input;
+    t->row.shape.dim[0] = 1;
+    SW_TRY(sw_heap_alloc(&p, SW_HEAP_RECORDS, (size_t)rows * sizeof *t->fitness));
+    t->fitness = p;
+    for (int64_t i = 0; i < rows; i++)
+        t->fitness[i] = (float)(i * 7919 % 1009);
+    for (int i = 0; i < MODES; i++) {
+        const bool asked = i <= NAIVE || strcmp(o.modes, "all") == 0 ||
+                           modes[i].ours == (strcmp(o.modes, "ours") == 0);
+        if (asked && (modes[i].of & (l->kernel > 0 ? CONV : DENSE)) != 0)
+            SW_TRY(make_subject(t, &modes[i]));
+    }
+
+    /* Once each, untimed; what then took the seconds has one run that counts. */
+    for (int i = 0; i < t->n && !cli_interrupted(); i++) {
+        subject *s = &t->subjects[i];
+        const uint64_t start = cli_clock_ns();
+        uint64_t ns, estimate;
+        SW_TRY(run_layer(t, s, &ns));
+        if (has_update(s))
+            SW_TRY(run_update(t, s, &ns, &estimate));
+        s->taken_ns = cli_clock_ns() - start;
+        if (s->taken_ns / 1000000000u >= (uint64_t)o.seconds)
+            s->taken_ns = 0;
+    }
+
+    for (int64_t round = 0; round < o.runs && !cli_interrupted(); round++) {
+        for (int turn = 0; turn < t->n && !cli_interrupted(); turn++) {
+            subject *s = &t->subjects[(round + turn) % t->n];
+            uint64_t ns, estimate;
+            if (s->taken_ns / 1000000000u >= (uint64_t)o.seconds)
+                continue;
+            const uint64_t start = cli_clock_ns();
+            SW_TRY(run_layer(t, s, &ns));
+            cli_times_add(&s->layer_ns, ns);
+            if (has_update(s)) {
+                SW_TRY(run_update(t, s, &ns, &estimate));
+                cli_times_add(&s->update_ns, ns);
+                cli_times_add(&s->estimate_ns, estimate);
+            }
+            s->taken_ns += cli_clock_ns() - start;
+        }
+    }
     return report(b, t);
 }
 

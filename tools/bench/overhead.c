@@ -67,16 +67,6 @@ static inline void opaque(void *p)
     __asm__ volatile("" : : "r"(p) : "memory");
 }
 
-static sw_status live_and_die(sw_arena *arena)
-{
-    for (uint32_t k = 0; k < PER_LOOP / 2; k++) {
-        const size_t offset = (size_t)(k % 64) * 4096;
-        SW_TRY(sw_arena_place(arena, offset, 4096, k));
-        sw_arena_release(arena, offset, 4096, k);
-    }
-    return SW_OK;
-}
-
 static sw_status loop(void *context, int i)
 {
     static const sw_nvtx_name name = {NULL, "pair"};
@@ -84,8 +74,15 @@ static sw_status loop(void *context, int i)
     alone *a = context;
     sw_record_log *log = a->log;
     log->n = 0;
-    if (i >= UNWATCHED)
-        return live_and_die(a->arena[i]);
+    if (i >= UNWATCHED) {
+        sw_arena *arena = a->arena[i];
+        for (uint32_t k = 0; k < PER_LOOP / 2; k++) {
+            const size_t offset = (size_t)(k % 64) * 4096;
+            SW_TRY(sw_arena_place(arena, offset, 4096, k));
+            sw_arena_release(arena, offset, 4096, k);
+        }
+        return SW_OK;
+    }
     for (uint32_t k = 0; k < PER_LOOP; k++) {
         opaque(log);
         if (i == PUT)
@@ -133,32 +130,6 @@ static sw_status open_alone(alone *a)
     X(t, TIMES, times, "", 0) \
     X(t, REAL, each_ns, "each, ns", 10)
 /* clang-format on */
-
-/* Each: above the loop that it is compared with, by medians, for one event, pair of edges or
- * range. */
-static sw_status measure_loops(bench *b)
-{
-    BENCH_ROW(row, fields, LOOP_ROW);
-    alone a = {0};
-    bench_variant v[LOOPS];
-    row rows[LOOPS];
-    for (int i = 0; i < LOOPS; i++)
-        v[i].name = loops[i];
-    sw_status status = open_alone(&a);
-    if (status == SW_OK)
-        status = bench_take_turns(v, LOOPS, o.rounds, loop, &a);
-    for (int i = UNWATCHED; i < LOOPS; i++)
-        sw_arena_destroy(a.arena[i]);
-    sw_record_log_free(a.log);
-    for (int i = 0; status == SW_OK && i < LOOPS; i++) {
-        const int base = i >= UNWATCHED ? UNWATCHED : CONTROL;
-        const double above = (double)v[i].times.median - (double)v[base].times.median;
-        rows[i] = (row){v[i].name, v[i].times, i != base ? above / PER_LOOP : (double)NAN};
-    }
-    if (status == SW_OK)
-        bench_rows(b, "loops", fields, rows, LOOPS);
-    return status;
-}
 
 /* ---- events to the file ------------------------------------------------------------------ */
 
@@ -229,29 +200,6 @@ static sw_status dump_to(bench *b, const char *folder, const sw_prof_step *step)
     if (status == SW_OK)
         bench_rows(b, "dump", fields, &r, 1);
     return status == SW_OK ? removed : status;
-}
-
-static sw_status measure_dump(bench *b)
-{
-    void *log;
-    char folder[900];
-    const size_t n = (size_t)o.events;
-    SW_TRY(sw_heap_alloc(&log, SW_HEAP_PROFILE, n * sizeof(sw_record)));
-    fill(log, n);
-    const sw_prof_log events = {.log = log, .n = n};
-    const sw_prof_step step = {.trace = SW_PROF_NONE,
-                               .step = 1,
-                               .run = "train",
-                               .mode = "planned",
-                               .measured_by = "arena",
-                               .events = &events};
-    sw_status status = make_folder(folder, sizeof folder);
-    if (status == SW_OK)
-        status = dump_to(b, folder, &step);
-    if (folder[0] != '\0')
-        (void)rmdir(folder);
-    sw_heap_free(log, SW_HEAP_PROFILE, n * sizeof(sw_record));
-    return status;
 }
 
 /* ---- steps ------------------------------------------------------------------------------- */
@@ -400,22 +348,6 @@ static sw_status open_saving(saving *s, const bench *b)
     return sw_checkpoint_save(s->checkpoint, s->subject.step);
 }
 
-static void close_saving(saving *s)
-{
-    sw_checkpoint_destroy(s->checkpoint);
-    bench_subject_destroy(&s->subject);
-    for (int i = 0; i < 2 && s->folder[0] != '\0'; i++) {
-        char path[1200];
-        snprintf(path, sizeof path, "%s%s", s->path, i == 0 ? "" : ".1");
-        if (sw_file_taken(path) && sw_file_remove(path) != SW_OK)
-            cli_note("%s", sw_last_error());
-    }
-    if (s->folder[0] != '\0')
-        (void)rmdir(s->folder);
-    cli_times_free(&s->with);
-    cli_times_free(&s->without);
-}
-
 /* Take a checkpoint, unless one is being written: *taken says so. */
 static sw_status save(saving *s, bool *taken)
 {
@@ -483,31 +415,6 @@ static sw_status run_for(saving *s, bool saves)
     X(t, TIME, p99_bound_ns, "p99 bound", 0) /* the larger of 1.5 medians plus the copy, and the p99 without */
 /* clang-format on */
 
-static void report_saving(bench *b, saving *s)
-{
-    BENCH_ROW(row, fields, CHECKPOINT_ROW);
-    const cli_summary with = cli_times_summary(&s->with),
-                      without = cli_times_summary(&s->without);
-    const double bound = 1.5 * (double)without.median + (double)s->copy_ns,
-                 p99 = (double)without.p99;
-    const row r = {.model = o.model,
-                   .file_system = file_system(s->folder),
-                   .batch = s->subject.batch,
-                   .copy_bytes = (int64_t)sw_checkpoint_bytes(s->checkpoint),
-                   .saves = (int64_t)s->saves,
-                   .busy = (int64_t)s->busy,
-                   .copy_ns = (int64_t)s->copy_ns,
-                   .write_ns = (int64_t)s->write_ns,
-                   .plain_step_ns = s->least_ns[0],
-                   .saving_step_ns = s->least_ns[1],
-                   .cost_percent =
-                       bench_percent(s->least_ns[1] - s->least_ns[0], s->least_ns[0]),
-                   .step_with_save = with,
-                   .step_without = without,
-                   .p99_bound_ns = bound > p99 ? bound : p99};
-    bench_rows(b, "checkpoint", fields, &r, 1);
-}
-
 static sw_status measure_saving(bench *b)
 {
     saving s = {.saves = 0};
@@ -517,9 +424,41 @@ static sw_status measure_saving(bench *b)
             cli_progress("run %lld of %lld", (long long)run + 1, (long long)(2 * o.pairs));
         status = run_for(&s, (run / 2 + run) % 2 == 1);
     }
-    if (status == SW_OK)
-        report_saving(b, &s);
-    close_saving(&s);
+    if (status == SW_OK) {
+        BENCH_ROW(row, fields, CHECKPOINT_ROW);
+        const cli_summary with = cli_times_summary(&s.with),
+                          without = cli_times_summary(&s.without);
+        const double bound = 1.5 * (double)without.median + (double)s.copy_ns,
+                     p99 = (double)without.p99;
+        const row r = {.model = o.model,
+                       .file_system = file_system(s.folder),
+                       .batch = s.subject.batch,
+                       .copy_bytes = (int64_t)sw_checkpoint_bytes(s.checkpoint),
+                       .saves = (int64_t)s.saves,
+                       .busy = (int64_t)s.busy,
+                       .copy_ns = (int64_t)s.copy_ns,
+                       .write_ns = (int64_t)s.write_ns,
+                       .plain_step_ns = s.least_ns[0],
+                       .saving_step_ns = s.least_ns[1],
+                       .cost_percent =
+                           bench_percent(s.least_ns[1] - s.least_ns[0], s.least_ns[0]),
+                       .step_with_save = with,
+                       .step_without = without,
+                       .p99_bound_ns = bound > p99 ? bound : p99};
+        bench_rows(b, "checkpoint", fields, &r, 1);
+    }
+    sw_checkpoint_destroy(s.checkpoint);
+    bench_subject_destroy(&s.subject);
+    for (int i = 0; i < 2 && s.folder[0] != '\0'; i++) {
+        char path[1200];
+        snprintf(path, sizeof path, "%s%s", s.path, i == 0 ? "" : ".1");
+        if (sw_file_taken(path) && sw_file_remove(path) != SW_OK)
+            cli_note("%s", sw_last_error());
+    }
+    if (s.folder[0] != '\0')
+        (void)rmdir(s.folder);
+    cli_times_free(&s.with);
+    cli_times_free(&s.without);
     return status;
 }
 
@@ -533,8 +472,50 @@ static bool asked(const char *what)
 static sw_status measure(bench *b)
 {
     if (asked("events")) {
-        SW_TRY(measure_loops(b));
-        SW_TRY(measure_dump(b));
+        /* Each: above the loop that it is compared with, by medians, for one event, pair of
+         * edges or range. */
+        {
+            BENCH_ROW(row, fields, LOOP_ROW);
+            alone a = {0};
+            bench_variant v[LOOPS];
+            row rows[LOOPS];
+            for (int i = 0; i < LOOPS; i++)
+                v[i].name = loops[i];
+            sw_status status = open_alone(&a);
+            if (status == SW_OK)
+                status = bench_take_turns(v, LOOPS, o.rounds, loop, &a);
+            for (int i = UNWATCHED; i < LOOPS; i++)
+                sw_arena_destroy(a.arena[i]);
+            sw_record_log_free(a.log);
+            for (int i = 0; status == SW_OK && i < LOOPS; i++) {
+                const int base = i >= UNWATCHED ? UNWATCHED : CONTROL;
+                const double above = (double)v[i].times.median - (double)v[base].times.median;
+                rows[i] =
+                    (row){v[i].name, v[i].times, i != base ? above / PER_LOOP : (double)NAN};
+            }
+            if (status == SW_OK)
+                bench_rows(b, "loops", fields, rows, LOOPS);
+            SW_TRY(status);
+        }
+        void *log;
+        char folder[900];
+        const size_t n = (size_t)o.events;
+        SW_TRY(sw_heap_alloc(&log, SW_HEAP_PROFILE, n * sizeof(sw_record)));
+        fill(log, n);
+        const sw_prof_log events = {.log = log, .n = n};
+        const sw_prof_step step = {.trace = SW_PROF_NONE,
+                                   .step = 1,
+                                   .run = "train",
+                                   .mode = "planned",
+                                   .measured_by = "arena",
+                                   .events = &events};
+        sw_status status = make_folder(folder, sizeof folder);
+        if (status == SW_OK)
+            status = dump_to(b, folder, &step);
+        if (folder[0] != '\0')
+            (void)rmdir(folder);
+        sw_heap_free(log, SW_HEAP_PROFILE, n * sizeof(sw_record));
+        SW_TRY(status);
     }
     if (asked("steps"))
         SW_TRY(measure_recordings(b));

@@ -55,38 +55,6 @@ static sw_status random(place_csv *csv, size_t n)
     return SW_OK;
 }
 
-/* The rows of `from` with time reversed; `to` has as many, and keeps sizes and alignments. */
-static void reverse_time(place_csv *to, const place_csv *from)
-{
-    uint64_t last = 0;
-    uint32_t last_rank = 0;
-    for (size_t i = 0; i < from->n; i++) {
-        last = from->times[2 * i + 1] > last ? from->times[2 * i + 1] : last;
-        last_rank = from->items[i].upper > last_rank ? from->items[i].upper : last_rank;
-    }
-    for (size_t i = 0; i < from->n; i++) {
-        to->items[i].lower = last_rank - from->items[i].upper;
-        to->items[i].upper = last_rank - from->items[i].lower;
-        to->times[2 * i] = last - from->times[2 * i + 1];
-        to->times[2 * i + 1] = last - from->times[2 * i];
-    }
-}
-
-static void shuffle(place_csv *csv, uint64_t seed)
-{
-    for (size_t i = csv->n; i > 1; i--) {
-        const size_t j = dice(&seed, i);
-        const sw_placement_item item = csv->items[i - 1];
-        csv->items[i - 1] = csv->items[j];
-        csv->items[j] = item;
-        for (size_t k = 0; k < 2; k++) {
-            const uint64_t time = csv->times[2 * (i - 1) + k];
-            csv->times[2 * (i - 1) + k] = csv->times[2 * j + k];
-            csv->times[2 * j + k] = time;
-        }
-    }
-}
-
 /* ---- ways -------------------------------------------------------------------------------- */
 
 #define FILES_MAX 64
@@ -150,10 +118,36 @@ static sw_status solve(subject *s, int way, uint64_t round)
     const bool seeded = way >= SEEDED;
     memcpy(work->items, s->csv.items, s->csv.n * sizeof *work->items);
     memcpy(work->times, s->csv.times, 2 * s->csv.n * sizeof *work->times);
-    if (way % SEEDED == REVERSED)
-        reverse_time(work, &s->csv);
-    if (way % SEEDED == SHUFFLED)
-        shuffle(work, round);
+    if (way % SEEDED == REVERSED) {
+        /* The rows of `from` with time reversed; `to` has as many, and keeps sizes and
+         * alignments. */
+        uint64_t last = 0;
+        uint32_t last_rank = 0;
+        for (size_t i = 0; i < s->csv.n; i++) {
+            last = s->csv.times[2 * i + 1] > last ? s->csv.times[2 * i + 1] : last;
+            last_rank = s->csv.items[i].upper > last_rank ? s->csv.items[i].upper : last_rank;
+        }
+        for (size_t i = 0; i < s->csv.n; i++) {
+            work->items[i].lower = last_rank - s->csv.items[i].upper;
+            work->items[i].upper = last_rank - s->csv.items[i].lower;
+            work->times[2 * i] = last - s->csv.times[2 * i + 1];
+            work->times[2 * i + 1] = last - s->csv.times[2 * i];
+        }
+    }
+    if (way % SEEDED == SHUFFLED) {
+        uint64_t seed = round;
+        for (size_t i = work->n; i > 1; i--) {
+            const size_t j = dice(&seed, i);
+            const sw_placement_item item = work->items[i - 1];
+            work->items[i - 1] = work->items[j];
+            work->items[j] = item;
+            for (size_t k = 0; k < 2; k++) {
+                const uint64_t time = work->times[2 * (i - 1) + k];
+                work->times[2 * (i - 1) + k] = work->times[2 * j + k];
+                work->times[2 * j + k] = time;
+            }
+        }
+    }
     const place_request request = {.capacity = o.capacity,
                                    .nodes = (uint64_t)(o.nodes > 0 ? o.nodes : PLACE_NODES),
                                    .seed = seeded ? round + 1 : 0,

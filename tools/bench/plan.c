@@ -161,32 +161,6 @@ static sw_status judge(proof *p, row *to)
     return SW_OK;
 }
 
-static sw_status prove_kind(const bench *b, proof *p, row *k)
-{
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = (int)b->threads};
-    const sw_plan_visitor visitor = {.size = sizeof visitor, .to = p, .storage = take_storage};
-    tool_net_opts net_opts;
-    sw_exec *exec = NULL;
-    tool_net net = {0};
-    SW_TRY(tool_net_digits(&net_opts, k->model));
-    tool_optimizer_set(&net_opts.optimizer, k->optimizer, 0.9);
-    net_opts.optimizer.release = k->release;
-    SW_TRY(sw_exec_create(&exec, &exec_opts));
-    sw_status status = tool_net_create(&net, &net_opts);
-    for (int64_t batch = 1; status == SW_OK && batch <= o.largest && !cli_interrupted();
-         batch++) {
-        sw_array inputs[2];
-        const sw_run_args args = args_of(&net, inputs, batch);
-        p->n = p->height = 0;
-        status = sw_plan_visit(exec, &args, &visitor);
-        if (status == SW_OK)
-            status = judge(p, k);
-    }
-    tool_net_destroy(&net);
-    sw_exec_destroy(exec);
-    return status;
-}
-
 static sw_status prove(bench *b)
 {
     static proof p;
@@ -204,7 +178,29 @@ static sw_status prove(bench *b)
         kinds[i] = (row){.model = models[i / (2 * N_OPTIMIZERS)],
                          .optimizer = optimizers[i / 2 % N_OPTIMIZERS],
                          .release = i % 2 != 0};
-        SW_TRY(prove_kind(b, &p, &kinds[i]));
+        const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = (int)b->threads};
+        const sw_plan_visitor visitor = {
+            .size = sizeof visitor, .to = &p, .storage = take_storage};
+        tool_net_opts net_opts;
+        sw_exec *exec = NULL;
+        tool_net net = {0};
+        SW_TRY(tool_net_digits(&net_opts, kinds[i].model));
+        tool_optimizer_set(&net_opts.optimizer, kinds[i].optimizer, 0.9);
+        net_opts.optimizer.release = kinds[i].release;
+        SW_TRY(sw_exec_create(&exec, &exec_opts));
+        sw_status status = tool_net_create(&net, &net_opts);
+        for (int64_t batch = 1; status == SW_OK && batch <= o.largest && !cli_interrupted();
+             batch++) {
+            sw_array inputs[2];
+            const sw_run_args args = args_of(&net, inputs, batch);
+            p.n = p.height = 0;
+            status = sw_plan_visit(exec, &args, &visitor);
+            if (status == SW_OK)
+                status = judge(&p, &kinds[i]);
+        }
+        tool_net_destroy(&net);
+        sw_exec_destroy(exec);
+        SW_TRY(status);
         add(&all, &kinds[i]);
         bench_rows(b, "kinds", fields, &kinds[i], 1);
     }

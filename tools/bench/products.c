@@ -41,24 +41,6 @@ static void call(const products *b, int side)
 
 enum { BLOCK_NS = 2000000, BLOCK_CALLS = 64, WARM_BELOW_NS = 20000000 };
 
-/* Calls for two milliseconds, at least one; short ones after one that wakes the threads. */
-static void run_block(products *b, int side)
-{
-    uint64_t before = cli_clock_ns(), all = 0;
-    const cli_times *seen = &b->times[side];
-    if (seen->n == 0 || seen->min < WARM_BELOW_NS) {
-        call(b, side);
-        before = cli_clock_ns();
-    }
-    for (int i = 0; i < BLOCK_CALLS && all < BLOCK_NS; i++) {
-        call(b, side);
-        const uint64_t now = cli_clock_ns();
-        cli_times_add(&b->times[side], now - before);
-        all += now - before;
-        before = now;
-    }
-}
-
 /* Both results are rounded sums of k products of numbers below 1. */
 static sw_status compare(const bench_operands *operands, const char *which)
 {
@@ -129,7 +111,21 @@ static sw_status run_rounds(products *b, row *r, int sides)
         cli_times_add(&b->peak, bench_peaks_flops(&b->peaks, b->isa, swi_pool_par(b->pool)));
         for (int turn = 0; turn < sides; turn++) {
             const int side = (int)((round + turn) % sides);
-            run_block(b, side);
+            /* Calls for two milliseconds, at least one; short ones after one that wakes the
+             * threads. */
+            uint64_t before = cli_clock_ns(), all = 0;
+            const cli_times *seen = &b->times[side];
+            if (seen->n == 0 || seen->min < WARM_BELOW_NS) {
+                call(b, side);
+                before = cli_clock_ns();
+            }
+            for (int i = 0; i < BLOCK_CALLS && all < BLOCK_NS; i++) {
+                call(b, side);
+                const uint64_t now = cli_clock_ns();
+                cli_times_add(&b->times[side], now - before);
+                all += now - before;
+                before = now;
+            }
             if (side == THEIRS)
                 bench_library_rest();
         }

@@ -86,28 +86,6 @@ static uint64_t least_of(controls *c, void (*body)(void *arg, int part))
     return least > 0 ? least : 1;
 }
 
-/* Both of about `ns`; the second over `bytes`. */
-static sw_status make_controls(controls *c, const sw_par *par, size_t bytes, uint64_t ns)
-{
-    enum { TURNS = 1000000 };
-    const size_t threads = (size_t)par->n_threads, unit = threads * LINE * sizeof(float);
-    *c = (controls){.par = par, .turns = TURNS};
-    const double of_turns = (double)least_of(c, chain);
-    c->turns = (uint64_t)(TURNS * (double)ns / of_turns) + 1;
-    c->bytes = (bytes + unit - 1) / unit * unit;
-    c->block_bytes = c->bytes + SW_ALIGN;
-    SW_TRY(sw_heap_alloc(&c->block, SW_HEAP_DATASETS, c->block_bytes));
-    c->x = (float *)(((uintptr_t)c->block + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN);
-    c->share = (int64_t)(c->bytes / sizeof(float) / threads);
-    for (int64_t i = 0; i < c->share * (int64_t)threads; i++) /* pages of zeros may be one */
-        c->x[i] = (float)(i % LINE);
-    c->lines = c->share / LINE; /* all of it once; of what fits into a cache more often */
-    while (least_of(c, walk) < ns / 4)
-        c->lines *= 2;
-    c->lines = (int64_t)((double)c->lines * (double)ns / (double)least_of(c, walk)) + 1;
-    return SW_OK;
-}
-
 /* ---- steps ------------------------------------------------------------------------------- */
 
 enum { STEP, CONTROL, MEMORY, KINDS };
@@ -141,7 +119,26 @@ static sw_status ready_controls(run *r)
     const uint64_t ns = cli_times_summary(&steps).median;
     cli_times_free(&steps);
     SW_TRY(status);
-    return make_controls(&r->of, swi_pool_par(r->subject->exec->pool), bytes, ns);
+    /* Both of about `ns`; the second over `bytes`. */
+    controls *c = &r->of;
+    const sw_par *par = swi_pool_par(r->subject->exec->pool);
+    enum { TURNS = 1000000 };
+    const size_t threads = (size_t)par->n_threads, unit = threads * LINE * sizeof(float);
+    *c = (controls){.par = par, .turns = TURNS};
+    const double of_turns = (double)least_of(c, chain);
+    c->turns = (uint64_t)(TURNS * (double)ns / of_turns) + 1;
+    c->bytes = (bytes + unit - 1) / unit * unit;
+    c->block_bytes = c->bytes + SW_ALIGN;
+    SW_TRY(sw_heap_alloc(&c->block, SW_HEAP_DATASETS, c->block_bytes));
+    c->x = (float *)(((uintptr_t)c->block + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN);
+    c->share = (int64_t)(c->bytes / sizeof(float) / threads);
+    for (int64_t j = 0; j < c->share * (int64_t)threads; j++) /* pages of zeros may be one */
+        c->x[j] = (float)(j % LINE);
+    c->lines = c->share / LINE; /* all of it once; of what fits into a cache more often */
+    while (least_of(c, walk) < ns / 4)
+        c->lines *= 2;
+    c->lines = (int64_t)((double)c->lines * (double)ns / (double)least_of(c, walk)) + 1;
+    return SW_OK;
 }
 
 /* Arithmetic comes after each step. Reads and writes come as often as steps since the last
@@ -251,20 +248,6 @@ static int linear(const swi_node *node, const sw_kernel_info *info, bench_produc
     return 1;
 }
 
-static int linear_loss(const swi_node *node, const sw_kernel_info *info, bench_product *p)
-{
-    if (node->grad >= 0)
-        return 0; /* forward makes the gradients */
-    const int64_t n = info->in[1].shape.dim[0], k = info->in[1].shape.dim[1],
-                  m = sw_type_elements(&info->in[0]) / k;
-    int found = 0;
-    p[found++] = bench_product_of_layer(BENCH_FORWARD, m, n, k);
-    for (uint32_t out = 1; out <= 2; out++) /* after the loss: dx, dw */
-        if (!swi_is_null(node, out))
-            p[found++] = bench_product_of_layer(out == 1 ? BENCH_INPUT : BENCH_WEIGHT, m, n, k);
-    return found;
-}
-
 static int tiles(const swi_trace *trace, const swi_node *node, const sw_kernel_info *info,
                  bench_product *p)
 {
@@ -362,7 +345,17 @@ static int products_of(const swi_trace *trace, const swi_node *node,
     case SWI_AXES_LINEAR:
         return linear(node, &info, products);
     case SWI_AXES_LINEAR_LOSS:
-        return linear_loss(node, &info, products);
+        if (node->grad >= 0)
+            return 0; /* forward makes the gradients */
+        const int64_t n = info.in[1].shape.dim[0], k = info.in[1].shape.dim[1],
+                      m = sw_type_elements(&info.in[0]) / k;
+        int found = 0;
+        products[found++] = bench_product_of_layer(BENCH_FORWARD, m, n, k);
+        for (uint32_t out = 1; out <= 2; out++) /* after the loss: dx, dw */
+            if (!swi_is_null(node, out))
+                products[found++] =
+                    bench_product_of_layer(out == 1 ? BENCH_INPUT : BENCH_WEIGHT, m, n, k);
+        return found;
     case SWI_AXES_MATMUL:
         return matmul(node, &info, products);
     case SWI_AXES_CONV:
@@ -666,35 +659,31 @@ static void put_rows(bench *out, ops *b)
     X(t, NS, with_library_ns, "its ops with the library's products", 0)
 /* clang-format on */
 
-static void report_ops(bench *out, ops *b)
-{
-    BENCH_ROW(step_facts, facts, OPS_FACTS);
-    const step_facts f = {.model = o.of.name,
-                          .about = o.of.about,
-                          .isa = sw_isa_name(b->subject.exec->target.isa),
-                          .batch = b->subject.batch,
-                          .with_library_ns = o.blas != NULL
-                                                 ? b->rows[b->n_rows - 1].min_ns -
-                                                       b->rows[b->n_rows - 1].products_ns +
-                                                       b->rows[b->n_rows - 1].library_ns
-                                                 : BENCH_NONE,
-                          .step = cli_times_summary(&b->steps)};
-    bench_facts(out, facts, &f);
-    bench_peaks_put(out, &b->peaks);
-    put_rows(out, b);
-    if (o.blas == NULL)
-        bench_note(out,
-                   "\nno --library: what the products would take elsewhere is not known\n");
-}
-
 static sw_status speed_ops(bench *out, const sw_exec_opts *given)
 {
     ops b = {.n_rows = 0};
     sw_exec_opts exec = *given;
     exec.threads = o.of.members > 0 ? 1 : given->threads; /* as a lane has */
     const sw_status status = measure_ops(out, &b, &exec);
-    if (status == SW_OK)
-        report_ops(out, &b);
+    if (status == SW_OK) {
+        BENCH_ROW(step_facts, facts, OPS_FACTS);
+        const step_facts f = {.model = o.of.name,
+                              .about = o.of.about,
+                              .isa = sw_isa_name(b.subject.exec->target.isa),
+                              .batch = b.subject.batch,
+                              .with_library_ns = o.blas != NULL
+                                                     ? b.rows[b.n_rows - 1].min_ns -
+                                                           b.rows[b.n_rows - 1].products_ns +
+                                                           b.rows[b.n_rows - 1].library_ns
+                                                     : BENCH_NONE,
+                              .step = cli_times_summary(&b.steps)};
+        bench_facts(out, facts, &f);
+        bench_peaks_put(out, &b.peaks);
+        put_rows(out, &b);
+        if (o.blas == NULL)
+            bench_note(out,
+                       "\nno --library: what the products would take elsewhere is not known\n");
+    }
     bench_subject_destroy(&b.subject);
     swi_pool_destroy(b.pool);
     cli_times_free(&b.steps);

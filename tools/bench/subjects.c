@@ -188,33 +188,6 @@ static sw_step_fn *step_of(const bench_case *c)
     return c->plain ? plain_step : tool_net_step;
 }
 
-static sw_status make_members(bench_subject *s)
-{
-    void *block;
-    const int64_t n = s->of.members;
-    const sw_members_opts opts = {.size = sizeof opts,
-                                  .shape = s->net.model,
-                                  .fn = step_of(&s->of),
-                                  .user = &s->net,
-                                  .threads = 1};
-    SW_TRY(sw_members_create(&s->group, s->exec, &opts));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)n * sizeof *s->members));
-    s->members = block;
-    for (int64_t i = 0; i < n; i++)
-        SW_TRY(sw_member_new(&s->members[i], s->group, (uint64_t)i));
-    return SW_OK;
-}
-
-static sw_status make_es(bench_subject *s)
-{
-    const sw_es_opts opts = {.size = sizeof opts,
-                             .noise = "low-rank",
-                             .directions = (uint32_t)(s->batch / 2),
-                             .repeats = 2,
-                             .seed = 7};
-    return sw_es_create(&s->es, s->net.optimizer, &opts);
-}
-
 sw_status bench_subject_make(bench_subject *s, const bench_case *which, int64_t batch,
                              const sw_exec_opts *exec)
 {
@@ -224,11 +197,30 @@ sw_status bench_subject_make(bench_subject *s, const bench_case *which, int64_t 
     SW_TRY(sw_exec_create(&s->exec, exec));
     SW_TRY(tool_net_create(&s->net, &net));
     SW_TRY(open_data(s, &net.data));
-    if (s->of.es)
-        SW_TRY(make_es(s)); /* its sigma is part of the model's layout */
-    if (s->of.members > 0)
-        SW_TRY(make_members(s));
-    else
+    if (s->of.es) {
+        const sw_es_opts opts = {.size = sizeof opts,
+                                 .noise = "low-rank",
+                                 .directions = (uint32_t)(s->batch / 2),
+                                 .repeats = 2,
+                                 .seed = 7};
+        SW_TRY(sw_es_create(&s->es, s->net.optimizer, &opts));
+    }
+    /* its sigma is part of the model's layout */
+    if (s->of.members > 0) {
+        void *block;
+        const int64_t n = s->of.members;
+        const sw_members_opts opts = {.size = sizeof opts,
+                                      .shape = s->net.model,
+                                      .fn = step_of(&s->of),
+                                      .user = &s->net,
+                                      .threads = 1};
+        SW_TRY(sw_members_create(&s->group, s->exec, &opts));
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)n * sizeof *s->members));
+        s->members = block;
+        for (int64_t i = 0; i < n; i++)
+            SW_TRY(sw_member_new(&s->members[i], s->group, (uint64_t)i));
+
+    } else
         SW_TRY(sw_model_ready(s->net.model, s->exec, 1));
     for (int i = 0; i < 2; i++)
         SW_TRY(bench_subject_step(s));

@@ -111,36 +111,6 @@ static const char *end_name(sw_placement_end end)
     return names[end];
 }
 
-static int put_answer(const place_run *run, int status)
-{
-    const place_answer *a = &run->answer;
-    const sw_placement_result *r = &a->result;
-    sw_json json;
-    result_json_begin(&json);
-    sw_json_put_u64(&json, "buffers", run->csv.n);
-    sw_json_put_u64(&json, "lower_bound", r->lower_bound);
-    sw_json_put_u64(&json, "height", r->height);
-    sw_json_put_known(&json, "capacity", run->opts->capacity > 0, run->opts->capacity);
-    sw_json_put_bool(&json, "solved", a->holds);
-    sw_json_put_bool(&json, "optimal", a->optimal);
-    sw_json_put_u64(&json, "proved", r->proved);
-    sw_json_put_string(&json, "end", end_name(a->result.end));
-    sw_json_put_f64(&json, "gap_percent", place_gap_percent(a));
-    sw_json_put_string(&json, "method", r->method);
-    sw_json_put_u64(&json, "nodes", r->nodes);
-    sw_json_put_i64(&json, "orders", r->n_orders);
-    sw_json_put_bool(&json, "timed_out", a->timed_out);
-    sw_json_put_bool(&json, "interrupted", a->interrupted);
-    sw_json_put_bool(&json, "hurried", r->hurried);
-    sw_json_put_bool(&json, "written", run->written);
-    sw_json_put_u64(&json, "ns", run->total_ns);
-    sw_json_put_u64(&json, "read_ns", run->read_ns);
-    sw_json_put_u64(&json, "solve_ns", a->solve_ns);
-    sw_json_put_u64(&json, "check_ns", a->check_ns);
-    sw_json_put_u64(&json, "write_ns", run->write_ns);
-    return result_json_end(&json, status);
-}
-
 /* ---- the run ----------------------------------------------------------------------------- */
 
 static int read_problem(place_run *run)
@@ -193,8 +163,33 @@ static int show(const place_run *run)
         status = refuse(run);
     else if (status == CLI_INTERRUPTED && !a->optimal)
         cli_note("interrupted: this is the lowest that was found until then");
-    if (o->json)
-        return put_answer(run, status);
+    if (o->json) {
+        const sw_placement_result *r = &a->result;
+        sw_json json;
+        result_json_begin(&json);
+        sw_json_put_u64(&json, "buffers", run->csv.n);
+        sw_json_put_u64(&json, "lower_bound", r->lower_bound);
+        sw_json_put_u64(&json, "height", r->height);
+        sw_json_put_known(&json, "capacity", run->opts->capacity > 0, run->opts->capacity);
+        sw_json_put_bool(&json, "solved", a->holds);
+        sw_json_put_bool(&json, "optimal", a->optimal);
+        sw_json_put_u64(&json, "proved", r->proved);
+        sw_json_put_string(&json, "end", end_name(a->result.end));
+        sw_json_put_f64(&json, "gap_percent", place_gap_percent(a));
+        sw_json_put_string(&json, "method", r->method);
+        sw_json_put_u64(&json, "nodes", r->nodes);
+        sw_json_put_i64(&json, "orders", r->n_orders);
+        sw_json_put_bool(&json, "timed_out", a->timed_out);
+        sw_json_put_bool(&json, "interrupted", a->interrupted);
+        sw_json_put_bool(&json, "hurried", r->hurried);
+        sw_json_put_bool(&json, "written", run->written);
+        sw_json_put_u64(&json, "ns", run->total_ns);
+        sw_json_put_u64(&json, "read_ns", run->read_ns);
+        sw_json_put_u64(&json, "solve_ns", a->solve_ns);
+        sw_json_put_u64(&json, "check_ns", a->check_ns);
+        sw_json_put_u64(&json, "write_ns", run->write_ns);
+        return result_json_end(&json, status);
+    }
     if (a->holds)
         print_answer(run);
     return cli_finish(status);

@@ -478,40 +478,6 @@ static sw_status begin_again(pop *p, uint64_t without)
     return pop_metrics_open(p);
 }
 
-/* The run as it is, then once more without exploit N: its files, and what is printed, are those
- * of the second. */
-static int compare(pop *p)
-{
-    const uint64_t without = (uint64_t)p->opts.without;
-    sw_status ran = pop_run(p);
-    const int best = pop_best(p);
-    const double with = best >= 0 ? p->members[best].score.score : (double)NAN;
-    const uint64_t exploits = p->exploits;
-    if (ran == SW_OK && !cli_interrupted() && without > exploits)
-        return cli_error(CLI_USAGE, "--without %" PRIu64 ": the run has %" PRIu64 " exploits",
-                         without, exploits);
-    if (ran == SW_OK && !cli_interrupted())
-        ran = begin_again(p, without);
-    if (ran == SW_OK && !cli_interrupted())
-        ran = pop_run(p);
-    p->wall_ns = cli_clock_ns() - p->start_ns;
-    cli_progress("%s", "");
-    if (ran != SW_OK)
-        return cli_library_error(ran, false);
-    if (cli_interrupted())
-        return cli_error(CLI_INTERRUPTED, "interrupted: both runs must end to be compared");
-    const int best_without = pop_best(p);
-    if (best < 0 || best_without < 0)
-        return cli_error(CLI_FAILED,
-                         "no member of the run with%s exploit %" PRIu64 " has a score",
-                         best < 0 ? "" : "out", without);
-    const double score = p->members[best_without].score.score;
-    cli_note("exploit %" PRIu64 " was worth %.5g: the best %s is %.5g with it and %.5g without",
-             without, p->minimize ? score - with : with - score, pop_metric_name(p), with,
-             score);
-    return end_of(p, SW_OK);
-}
-
 static int run(pop *p)
 {
     if (p->opts.prove)
@@ -519,8 +485,40 @@ static int run(pop *p)
     if (p->opts.replay != NULL)
         return pop_replay(p);
     p->start_ns = cli_clock_ns();
-    if (p->opts.without > 0)
-        return compare(p);
+    if (p->opts.without > 0) {
+        /* The run as it is, then once more without exploit N: its files, and what is
+         * printed, are those of the second. */
+        const uint64_t without = (uint64_t)p->opts.without;
+        sw_status ran = pop_run(p);
+        const int best = pop_best(p);
+        const double with = best >= 0 ? p->members[best].score.score : (double)NAN;
+        const uint64_t exploits = p->exploits;
+        if (ran == SW_OK && !cli_interrupted() && without > exploits)
+            return cli_error(CLI_USAGE,
+                             "--without %" PRIu64 ": the run has %" PRIu64 " exploits", without,
+                             exploits);
+        if (ran == SW_OK && !cli_interrupted())
+            ran = begin_again(p, without);
+        if (ran == SW_OK && !cli_interrupted())
+            ran = pop_run(p);
+        p->wall_ns = cli_clock_ns() - p->start_ns;
+        cli_progress("%s", "");
+        if (ran != SW_OK)
+            return cli_library_error(ran, false);
+        if (cli_interrupted())
+            return cli_error(CLI_INTERRUPTED, "interrupted: both runs must end to be compared");
+        const int best_without = pop_best(p);
+        if (best < 0 || best_without < 0)
+            return cli_error(CLI_FAILED,
+                             "no member of the run with%s exploit %" PRIu64 " has a score",
+                             best < 0 ? "" : "out", without);
+        const double score = p->members[best_without].score.score;
+        cli_note("exploit %" PRIu64
+                 " was worth %.5g: the best %s is %.5g with it and %.5g without",
+                 without, p->minimize ? score - with : with - score, pop_metric_name(p), with,
+                 score);
+        return end_of(p, SW_OK);
+    }
     const sw_status ran = pop_run(p);
     p->wall_ns = cli_clock_ns() - p->start_ns;
     cli_progress("%s", "");

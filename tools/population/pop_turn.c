@@ -553,39 +553,6 @@ static int check(void)
     return no != NULL ? cli_error(CLI_USAGE, "%s is not supported with --members", no) : CLI_GO;
 }
 
-static void take_options(pop *p, const train_opts *o)
-{
-    pop_opts *to = &p->opts;
-    *to = (pop_opts){.job = o->job,
-                     .members = o->members,
-                     .steps = o->job.steps,
-                     .epochs = o->job.epochs,
-                     .stop_score = (double)NAN,
-                     .quantile = 0.0,
-                     .replaced = -1.0,
-                     .donors = -1.0,
-                     .resample = 0.0,
-                     .factor = {1.0, 1.0},
-                     .exploit = "truncation",
-                     .explore = "perturb",
-                     .too_large = "refuse",
-                     .synch = true,
-                     .metric = "loss",
-                     .same_data = o->same_data,
-                     .metrics = o->metrics,
-                     .save = o->save,
-                     .every = o->every,
-                     .keep = o->keep,
-                     .resume = o->resume,
-                     .json = o->json,
-                     .quiet = o->quiet};
-    p->independent = true;
-    p->best_path = o->best;
-    p->patience = o->patience;
-    p->min_delta = o->min_delta;
-    p->job.opts = &to->job;
-}
-
 /* The rate is the one number that a space needs; it has one choice. */
 static sw_status make_space(pop *p)
 {
@@ -628,7 +595,35 @@ int pop_train(const train *t)
     int status = check();
     if (status != CLI_GO)
         return status;
-    take_options(&p, o);
+    pop_opts *to = &p.opts;
+    *to = (pop_opts){.job = o->job,
+                     .members = o->members,
+                     .steps = o->job.steps,
+                     .epochs = o->job.epochs,
+                     .stop_score = (double)NAN,
+                     .quantile = 0.0,
+                     .replaced = -1.0,
+                     .donors = -1.0,
+                     .resample = 0.0,
+                     .factor = {1.0, 1.0},
+                     .exploit = "truncation",
+                     .explore = "perturb",
+                     .too_large = "refuse",
+                     .synch = true,
+                     .metric = "loss",
+                     .same_data = o->same_data,
+                     .metrics = o->metrics,
+                     .save = o->save,
+                     .every = o->every,
+                     .keep = o->keep,
+                     .resume = o->resume,
+                     .json = o->json,
+                     .quiet = o->quiet};
+    p.independent = true;
+    p.best_path = o->best;
+    p.patience = o->patience;
+    p.min_delta = o->min_delta;
+    p.job.opts = &to->job;
     p.validate_every = o->validate_every;
     p.options = t->options;
     p.n_options = t->n_options;

@@ -103,18 +103,6 @@ static bool shape_of(shape *s, const sw_cuda_queue *queue, const sw_cuda_product
 
 /* ---- what is kept of a shape ------------------------------------------------------------- */
 
-static void drop(record *r)
-{
-    if (r->product != NULL)
-        (void)cublasLtMatmulDescDestroy(r->product);
-    if (r->a != NULL)
-        (void)cublasLtMatrixLayoutDestroy(r->a);
-    if (r->b != NULL)
-        (void)cublasLtMatrixLayoutDestroy(r->b);
-    if (r->c != NULL)
-        (void)cublasLtMatrixLayoutDestroy(r->c);
-}
-
 static record *known(const blas *b, const shape *s)
 {
     for (int i = 0; i < b->n; i++)
@@ -325,8 +313,16 @@ void sw_cuda_blas_destroy(void *blas_)
     blas *b = blas_;
     if (b == NULL)
         return;
-    for (int i = 0; i < b->n; i++)
-        drop(&b->records[i]);
+    for (int i = 0; i < b->n; i++) {
+        if (b->records[i].product != NULL)
+            (void)cublasLtMatmulDescDestroy(b->records[i].product);
+        if (b->records[i].a != NULL)
+            (void)cublasLtMatrixLayoutDestroy(b->records[i].a);
+        if (b->records[i].b != NULL)
+            (void)cublasLtMatrixLayoutDestroy(b->records[i].b);
+        if (b->records[i].c != NULL)
+            (void)cublasLtMatrixLayoutDestroy(b->records[i].c);
+    }
     if (b->cap > 0)
         sw_cuda_its_host.free(b->records, (size_t)b->cap * sizeof(record));
     (void)cublasLtDestroy(b->handle);

@@ -213,17 +213,6 @@ static void use_quietly(sw_cuda_device *device)
     (void)cudaGetLastError();
 }
 
-static void sync_quietly(sw_cuda_device *device)
-{
-    use_quietly(device);
-    const bool free = pthread_mutex_lock(&device->capture_lock) == 0;
-    if (free) {
-        (void)cudaDeviceSynchronize();
-        pthread_mutex_unlock(&device->capture_lock);
-    }
-    (void)cudaGetLastError();
-}
-
 static sw_status card_sync(sw_cuda_device *device)
 {
     SW_TRY(card_use(device));
@@ -354,7 +343,13 @@ static sw_status range_map(sw_cuda_device *device, void *base, size_t from, size
 
 static void range_release(sw_cuda_device *device, void *base, size_t bytes)
 {
-    sync_quietly(device);
+    use_quietly(device);
+    const bool free = pthread_mutex_lock(&device->capture_lock) == 0;
+    if (free) {
+        (void)cudaDeviceSynchronize();
+        pthread_mutex_unlock(&device->capture_lock);
+    }
+    (void)cudaGetLastError();
     pthread_mutex_lock(&device->ranges_lock);
     reserved **at = &device->ranges;
     while (*at != NULL && (*at)->base != base)
@@ -698,18 +693,6 @@ static sw_status check_count(int ordinal, int driver, int runtime)
     return SW_OK;
 }
 
-static sw_status check_capability(int ordinal, int *major, int *minor)
-{
-    CALL(cudaDeviceGetAttribute, (major, cudaDevAttrComputeCapabilityMajor, ordinal), "cuda:%d",
-         ordinal);
-    CALL(cudaDeviceGetAttribute, (minor, cudaDevAttrComputeCapabilityMinor, ordinal), "cuda:%d",
-         ordinal);
-    if (*major * 10 + *minor < 75)
-        REFUSE(SW_DEVICE, "cuda:%d has compute capability %d.%d: 7.5 and up are supported",
-               ordinal, *major, *minor);
-    return SW_OK;
-}
-
 static sw_status read_info(sw_cuda_device *device)
 {
     sw_cuda_info *info = &device->info;
@@ -740,7 +723,16 @@ static sw_status open_card(sw_cuda_device *device)
     sw_cuda_info *info = &device->info;
     SW_TRY(check_driver(&info->driver, &info->runtime));
     SW_TRY(check_count(device->ordinal, info->driver, info->runtime));
-    SW_TRY(check_capability(device->ordinal, &info->major, &info->minor));
+    CALL(cudaDeviceGetAttribute,
+         (&info->major, cudaDevAttrComputeCapabilityMajor, device->ordinal), "cuda:%d",
+         device->ordinal);
+    CALL(cudaDeviceGetAttribute,
+         (&info->minor, cudaDevAttrComputeCapabilityMinor, device->ordinal), "cuda:%d",
+         device->ordinal);
+    if (info->major * 10 + info->minor < 75)
+        REFUSE(SW_DEVICE, "cuda:%d has compute capability %d.%d: 7.5 and up are supported",
+               device->ordinal, info->major, info->minor);
+
     SW_TRY(card_use(device));
     SW_TRY(find_driver(&device->driver));
     SW_TRY(read_info(device));

@@ -57,36 +57,6 @@ typedef struct {
 
 /* ---- the graph of an op ------------------------------------------------------------------ */
 
-static sw_status prepare(cuts *c)
-{
-    const swi_rc_problem *p = c->p;
-    size_t n_edges = (size_t)p->n_ops + p->n_items;
-    for (uint32_t t = 0; t < p->n_ops; t++)
-        n_edges += p->ops[t].n_makes > 0 ? p->ops[t].n_reads : 0;
-    const size_t nodes = 2 + (size_t)p->n_ops + p->n_items;
-    const size_t edge_bytes = 2 * n_edges * sizeof(edge);
-    const size_t over_bytes = p->n_ops * sizeof(int64_t);
-    const size_t words = 2 * (size_t)p->n_items + p->n_ops + 6 * nodes;
-    c->block_bytes = edge_bytes + over_bytes + words * sizeof(uint32_t) + p->n_items;
-    SW_TRY(sw_heap_alloc(&c->block, SW_HEAP_PROGRAMS, c->block_bytes));
-    c->edges = c->block;
-    c->over = (int64_t *)(c->edges + 2 * n_edges);
-    c->last_read = (uint32_t *)(c->over + p->n_ops);
-    c->item_node = c->last_read + p->n_items;
-    c->op_node = c->item_node + p->n_items;
-    c->op_of = c->op_node + p->n_ops;
-    c->head = c->op_of + nodes;
-    c->level = c->head + nodes;
-    c->at = c->level + nodes;
-    c->queue = c->at + nodes;
-    c->path = c->queue + nodes;
-    c->unpaid = (bool *)(c->path + nodes);
-    for (uint32_t t = 0; t < p->n_ops; t++)
-        for (uint32_t k = 0; k < p->ops[t].n_reads; k++)
-            c->last_read[p->reads[p->ops[t].reads + k]] = t;
-    return SW_OK;
-}
-
 static uint32_t new_node(cuts *c, uint32_t op)
 {
     c->head[c->n_nodes] = NONE;
@@ -352,7 +322,32 @@ static void look_at_all(cuts *c)
 sw_status swi_rc_bound(const swi_rc_problem *problem, size_t capacity, uint64_t *least)
 {
     cuts c = {.p = problem, .capacity = capacity < INT64_MAX / 4 ? capacity : INT64_MAX / 4};
-    SW_TRY(prepare(&c));
+    const swi_rc_problem *p = c.p;
+    size_t n_edges = (size_t)p->n_ops + p->n_items;
+    for (uint32_t t = 0; t < p->n_ops; t++)
+        n_edges += p->ops[t].n_makes > 0 ? p->ops[t].n_reads : 0;
+    const size_t nodes = 2 + (size_t)p->n_ops + p->n_items;
+    const size_t edge_bytes = 2 * n_edges * sizeof(edge);
+    const size_t over_bytes = p->n_ops * sizeof(int64_t);
+    const size_t words = 2 * (size_t)p->n_items + p->n_ops + 6 * nodes;
+    c.block_bytes = edge_bytes + over_bytes + words * sizeof(uint32_t) + p->n_items;
+    SW_TRY(sw_heap_alloc(&c.block, SW_HEAP_PROGRAMS, c.block_bytes));
+    c.edges = c.block;
+    c.over = (int64_t *)(c.edges + 2 * n_edges);
+    c.last_read = (uint32_t *)(c.over + p->n_ops);
+    c.item_node = c.last_read + p->n_items;
+    c.op_node = c.item_node + p->n_items;
+    c.op_of = c.op_node + p->n_ops;
+    c.head = c.op_of + nodes;
+    c.level = c.head + nodes;
+    c.at = c.level + nodes;
+    c.queue = c.at + nodes;
+    c.path = c.queue + nodes;
+    c.unpaid = (bool *)(c.path + nodes);
+    for (uint32_t t = 0; t < p->n_ops; t++)
+        for (uint32_t k = 0; k < p->ops[t].n_reads; k++)
+            c.last_read[p->reads[p->ops[t].reads + k]] = t;
+
     if (problem->n_ops > 0)
         look_at_all(&c);
     sw_heap_free(c.block, SW_HEAP_PROGRAMS, c.block_bytes);

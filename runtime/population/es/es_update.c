@@ -191,41 +191,6 @@ void swi_es_update(sw_ctx *ctx, void *user)
 /* ---- figures
  * --------------------------------------------------------------------------------- */
 
-/* Figures of the fitness that is known; NaN and infinities become the worst. */
-static void es_look(sw_es *es, sw_es_info *info)
-{
-    const size_t n = swi_es_evaluations(es);
-    float low = INFINITY, high = -INFINITY;
-    double sum = 0.0, squares = 0.0;
-    memset(info, 0, sizeof *info);
-    info->size = sizeof *info;
-    info->generation = es->mode.generation;
-    info->evaluations = n;
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(es->fitness[i])) {
-            info->not_finite++;
-            continue;
-        }
-        low = fminf(low, es->fitness[i]);
-        high = fmaxf(high, es->fitness[i]);
-        sum += (double)es->fitness[i];
-    }
-    const bool any = info->not_finite < n;
-    const float worst = !any ? 0.0f : es->maximise ? low : high;
-    info->worst = (double)worst;
-    info->best = !any ? 0.0 : (double)(es->maximise ? high : low);
-    info->mean = any ? sum / (double)(n - info->not_finite) : 0.0;
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(es->fitness[i])) {
-            es->fitness[i] = worst;
-            continue;
-        }
-        const double d = (double)es->fitness[i] - info->mean;
-        squares += d * d;
-    }
-    info->deviation = any ? sqrt(squares / (double)(n - info->not_finite)) : 0.0;
-}
-
 /* ---- order
  * ----------------------------------------------------------------------------------- */
 
@@ -454,7 +419,37 @@ sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
                         .uses = SW_CALL_ONE(es),
                         .keeps = {{kept, 2}}};
         SW_TRY(check_told(es));
-        es_look(es, &es->info);
+        /* Figures of the fitness that is known; NaN and infinities become the worst. */
+        const size_t n = swi_es_evaluations(es);
+        float low = INFINITY, high = -INFINITY;
+        double sum = 0.0, squares = 0.0;
+        memset(&es->info, 0, sizeof *&es->info);
+        es->info.size = sizeof *&es->info;
+        es->info.generation = es->mode.generation;
+        es->info.evaluations = n;
+        for (size_t i = 0; i < n; i++) {
+            if (!isfinite(es->fitness[i])) {
+                es->info.not_finite++;
+                continue;
+            }
+            low = fminf(low, es->fitness[i]);
+            high = fmaxf(high, es->fitness[i]);
+            sum += (double)es->fitness[i];
+        }
+        const bool any = es->info.not_finite < n;
+        const float worst = !any ? 0.0f : es->maximise ? low : high;
+        es->info.worst = (double)worst;
+        es->info.best = !any ? 0.0 : (double)(es->maximise ? high : low);
+        es->info.mean = any ? sum / (double)(n - es->info.not_finite) : 0.0;
+        for (size_t i = 0; i < n; i++) {
+            if (!isfinite(es->fitness[i])) {
+                es->fitness[i] = worst;
+                continue;
+            }
+            const double d = (double)es->fitness[i] - es->info.mean;
+            squares += d * d;
+        }
+        es->info.deviation = any ? sqrt(squares / (double)(n - es->info.not_finite)) : 0.0;
         SW_TRY(sw_call_begin(&call, SW_FRAME));
         const sw_status status = sw_call_end(&call, es_weigh(es, sigma));
         if (status != SW_OK)

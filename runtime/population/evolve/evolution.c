@@ -437,40 +437,6 @@ static sw_status populate_smallest(sw_evolution *e)
 
 enum { MOST_MEMBERS = 4096, DEFAULT_VALIDATION = 2000 };
 
-/* Samples and a label each; the same shapes of both. */
-static sw_status check_data(sw_evolution *e, const char *call)
-{
-    sw_dataset_info t = SW_OPTS(sw_dataset_info), v = SW_OPTS(sw_dataset_info);
-    SW_TRY(sw_handle_check(e->opts.train, SW_HANDLE_DATASET, call));
-    SW_TRY(sw_handle_check(e->opts.validation, SW_HANDLE_DATASET, call));
-    sw_dataset_describe(e->opts.train, &t);
-    sw_dataset_describe(e->opts.validation, &v);
-    const sw_shape *x = &t.field[0].shape, *y = &v.field[0].shape;
-    bool same = t.n_fields == v.n_fields && t.n_classes == v.n_classes && x->rank == y->rank &&
-                t.field[0].dtype == v.field[0].dtype;
-    for (int d = 0; same && d < x->rank; d++)
-        same = x->dim[d] == y->dim[d];
-    if (!same)
-        SW_FAIL(SW_INVALID, "%s: train and validation must have the same fields and classes",
-                call);
-    if (t.n_fields != 2 || t.n_classes < 2 || (x->rank != 1 && x->rank != 3) ||
-        t.field[1].shape.rank != 0)
-        SW_FAIL(SW_INVALID,
-                "%s: samples must be vectors or images of channels, height and width, with one "
-                "label of at least two classes each",
-                call);
-    e->task = SW_OPTS(sw_task, .channels = x->dim[0], .height = x->rank == 3 ? x->dim[1] : 0,
-                      .width = x->rank == 3 ? x->dim[2] : 0, .classes = t.n_classes);
-    e->n_train = t.n;
-    if (e->opts.validation_samples > (uint64_t)v.n)
-        SW_FAIL(SW_INVALID, "%s: validation_samples must be at most %lld (got %llu)", call,
-                (long long)v.n, (unsigned long long)e->opts.validation_samples);
-    if (e->opts.validation_samples == 0)
-        e->opts.validation_samples =
-            (uint64_t)(v.n < DEFAULT_VALIDATION ? v.n : DEFAULT_VALIDATION);
-    return SW_OK;
-}
-
 /* *to: n elements of `from` in a block of our own. */
 static sw_status keep(const void **to, const void *from, size_t bytes)
 {
@@ -545,7 +511,36 @@ static sw_status opts_keep(sw_evolution *e, const sw_evolution_opts *given, cons
 {
     const void *block;
     sw_evolution_opts *o = &e->opts;
-    SW_TRY(check_data(e, call));
+    /* Samples and a label each; the same shapes of both. */
+    sw_dataset_info t = SW_OPTS(sw_dataset_info), v = SW_OPTS(sw_dataset_info);
+    SW_TRY(sw_handle_check(e->opts.train, SW_HANDLE_DATASET, call));
+    SW_TRY(sw_handle_check(e->opts.validation, SW_HANDLE_DATASET, call));
+    sw_dataset_describe(e->opts.train, &t);
+    sw_dataset_describe(e->opts.validation, &v);
+    const sw_shape *x = &t.field[0].shape, *y = &v.field[0].shape;
+    bool same = t.n_fields == v.n_fields && t.n_classes == v.n_classes && x->rank == y->rank &&
+                t.field[0].dtype == v.field[0].dtype;
+    for (int d = 0; same && d < x->rank; d++)
+        same = x->dim[d] == y->dim[d];
+    if (!same)
+        SW_FAIL(SW_INVALID, "%s: train and validation must have the same fields and classes",
+                call);
+    if (t.n_fields != 2 || t.n_classes < 2 || (x->rank != 1 && x->rank != 3) ||
+        t.field[1].shape.rank != 0)
+        SW_FAIL(SW_INVALID,
+                "%s: samples must be vectors or images of channels, height and width, with one "
+                "label of at least two classes each",
+                call);
+    e->task = SW_OPTS(sw_task, .channels = x->dim[0], .height = x->rank == 3 ? x->dim[1] : 0,
+                      .width = x->rank == 3 ? x->dim[2] : 0, .classes = t.n_classes);
+    e->n_train = t.n;
+    if (e->opts.validation_samples > (uint64_t)v.n)
+        SW_FAIL(SW_INVALID, "%s: validation_samples must be at most %lld (got %llu)", call,
+                (long long)v.n, (unsigned long long)e->opts.validation_samples);
+    if (e->opts.validation_samples == 0)
+        e->opts.validation_samples =
+            (uint64_t)(v.n < DEFAULT_VALIDATION ? v.n : DEFAULT_VALIDATION);
+
     SW_TRY(swi_fitness_read(&e->fitness, given->fitness, given->n_fitness, call));
     SW_TRY(keep(&block, given->mutations, given->n_mutations * sizeof *given->mutations));
     o->mutations = block;
@@ -741,39 +736,6 @@ void sw_evolution_destroy(sw_evolution *e)
 
 /* ---- going on ---------------------------------------------------------------------------- */
 
-/* First weights, and the files of generation 0. */
-static sw_status start(sw_evolution *e)
-{
-    if (e->opts.dir != NULL)
-        SW_TRY(swi_states_open(e));
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        swi_one *one = &e->members[i];
-        void *scratch = NULL;
-        unsigned char *to = NULL;
-        const size_t bytes = one->need.member;
-        if (one->rest.there) /* it goes on */
-            continue;
-        if (e->opts.dir != NULL)
-            SW_TRY(swi_charged_take(e, &scratch, bytes, &e->scratch_bytes));
-        sw_status status = swi_rest_begin(e, one, scratch, &to);
-        if (status == SW_OK)
-            status = swi_net_begin(one->net, to, swi_member_seed(e, one->id));
-        if (status == SW_OK)
-            status = swi_rest_end(e, one, to, 0);
-        swi_charged_give(e, scratch, bytes, &e->scratch_bytes);
-        SW_TRY(status);
-    }
-    if (e->opts.dir != NULL)
-        SW_TRY(swi_evolution_log_begin(e));
-    e->drop_old |= !e->resumed; /* another run's */
-    if (e->opts.dir != NULL && !e->resumed)
-        SW_TRY(swi_generation_write(e));
-    else if (e->opts.dir != NULL)
-        swi_states_sweep(e); /* what a process left that was ended */
-    e->phase = SWI_PHASE_TRAIN;
-    return swi_evolution_place(e);
-}
-
 static sw_status train(sw_evolution *e, sw_evolve_what *what)
 {
     bool ended;
@@ -807,8 +769,37 @@ SW_FRAME_OWN static sw_status go_on(sw_evolution *e, sw_evolve_what *what)
     *what = SW_EVOLVE_STOPPED;
     if (e->opts.stop != NULL && e->opts.stop(e->opts.stop_user) != 0)
         return SW_OK;
-    if (e->phase == SWI_PHASE_NEW)
-        SW_TRY(start(e));
+    if (e->phase == SWI_PHASE_NEW) {
+        /* First weights, and the files of generation 0. */
+        if (e->opts.dir != NULL)
+            SW_TRY(swi_states_open(e));
+        for (uint32_t i = 0; i < e->opts.population; i++) {
+            swi_one *one = &e->members[i];
+            void *scratch = NULL;
+            unsigned char *to = NULL;
+            const size_t bytes = one->need.member;
+            if (one->rest.there) /* it goes on */
+                continue;
+            if (e->opts.dir != NULL)
+                SW_TRY(swi_charged_take(e, &scratch, bytes, &e->scratch_bytes));
+            sw_status status = swi_rest_begin(e, one, scratch, &to);
+            if (status == SW_OK)
+                status = swi_net_begin(one->net, to, swi_member_seed(e, one->id));
+            if (status == SW_OK)
+                status = swi_rest_end(e, one, to, 0);
+            swi_charged_give(e, scratch, bytes, &e->scratch_bytes);
+            SW_TRY(status);
+        }
+        if (e->opts.dir != NULL)
+            SW_TRY(swi_evolution_log_begin(e));
+        e->drop_old |= !e->resumed; /* another run's */
+        if (e->opts.dir != NULL && !e->resumed)
+            SW_TRY(swi_generation_write(e));
+        else if (e->opts.dir != NULL)
+            swi_states_sweep(e); /* what a process left that was ended */
+        e->phase = SWI_PHASE_TRAIN;
+        SW_TRY(swi_evolution_place(e));
+    }
     if (e->phase == SWI_PHASE_TRAIN)
         return train(e, what);
     return breed(e, what);
