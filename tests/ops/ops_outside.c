@@ -19,8 +19,8 @@
     .n_cases = sizeof(table) / sizeof *(table)
 #define GRADS(table) .grads = table, .n_grads = sizeof(table) / sizeof *(table)
 
-/* Element i of the result, of the first gradient (of x, then b where there is one, then dy), and
- * of the result in float64. */
+/* Element i of the result, of the first gradient (of x, then b where there is one, then dy),
+ * and of the result in float64. */
 #define FORWARD(name, ...)                                                                     \
     static sw_status name(const sw_launch *l)                                                  \
     {                                                                                          \
