@@ -9,6 +9,7 @@
  * Kernels of one position are products of planes: four positions are read at once. Sums run
  * over channels, then taps, from the bias on, whatever the tile. */
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/tile.h"
 #include "kernels/taps.h"
 
@@ -320,12 +321,62 @@ static sw_status run(conv_job *j, const sw_cuda_queue *queue)
     return launch<tile_64>(j, wide, queue);
 }
 
+/* ---- as products by a library ------------------------------------------------------------ */
+
+#define LEAST_POSITIONS 32 /* of a plane */
+
+/* Kernels of one position are a product of matrices for each image and group. The library's
+ * tiles (runtime/device/cuda/blas.c) lie in one image, so it leaves small planes to the kernel
+ * above, and products with a bias, one number for each row. */
+static bool is_product(const sw_cuda_conv &c, bool bias, const sw_cuda_queue *queue)
+{
+    return !bias && queue->blas != nullptr && c.kernel_h == 1 && c.kernel_w == 1 &&
+           c.stride == 1 && c.pad == 0 && c.in_h * c.in_w >= LEAST_POSITIONS;
+}
+
+/* Results of all images and groups: steps of w and of the images that it is multiplied with. */
+static sw_cuda_product over_images(sw_cuda_product g, const sw_cuda_conv &c, int64_t channels)
+{
+    const int64_t plane = (int64_t)c.in_h * c.in_w;
+    g.p.n_results = 2;
+    g.p.result[0] = c.batch, g.p.result[1] = c.groups;
+    g.p.result_a[1] = (int64_t)c.out_c * c.in_c;
+    g.p.result_b[0] = c.groups * channels * plane, g.p.result_b[1] = channels * plane;
+    return g;
+}
+static sw_cuda_product product_of(const sw_cuda_conv &c, bool backward)
+{
+    const int64_t plane = (int64_t)c.in_h * c.in_w;
+    return backward
+               ? over_images(sw_cuda_product_of(c.in_c, plane, c.out_c, 1, c.in_c, plane, 1), c,
+                             c.out_c)
+               : over_images(sw_cuda_product_of(c.out_c, plane, c.in_c, c.in_c, 1, plane, 1), c,
+                             c.in_c);
+}
+
+static size_t product_bytes(const sw_cuda_conv &c, bool backward, bool add,
+                            const sw_cuda_queue *queue)
+{
+    sw_cuda_product g = product_of(c, backward);
+    g.p.accumulate = add;
+    return sw_cuda_product_bytes(&g, queue);
+}
+
+static sw_status product(const conv_job &j, const sw_cuda_conv &c, bool backward,
+                         const sw_launch *l, const sw_cuda_queue *queue)
+{
+    sw_cuda_product g = product_of(c, backward);
+    g.p.c = j.y, g.p.a = j.w, g.p.b = j.x;
+    g.p.accumulate = j.add != 0;
+    return sw_cuda_product_run("conv2d", &g, l->scratch, l->scratch_bytes, queue);
+}
+
 /* Room for a library, where one makes it. */
 static size_t scratch(const sw_cuda_conv &c, bool bias, bool backward, uint32_t add,
                       const sw_cuda_queue *queue)
 {
-    return !sw_cuda_depthwise_is(c) && !bias && sw_cuda_conv_is_product(c, queue)
-               ? sw_cuda_conv_product_bytes(c, backward, add != 0, queue)
+    return !sw_cuda_depthwise_is(c) && is_product(c, bias, queue)
+               ? product_bytes(c, backward, add != 0, queue)
                : 0;
 }
 extern "C" size_t sw_cuda_conv2d_y_scratch(const sw_kernel_info *info,
@@ -343,6 +394,8 @@ extern "C" size_t sw_cuda_conv2d_dx_scratch(const sw_kernel_info *info,
                    info->accumulate & 1u, queue);
 }
 
+/* ---- entries ----------------------------------------------------------------------------- */
+
 /* in: x, w, [bias] */
 extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
@@ -359,8 +412,8 @@ extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_qu
     j.add = sw_cuda_adds(l, 0);
     if (sw_cuda_depthwise_is(c))
         return sw_cuda_depthwise(j.y, j.x, j.w, j.bias, c, j.add, queue);
-    if (j.bias == nullptr && sw_cuda_conv_is_product(c, queue))
-        return sw_cuda_conv_product(j.y, j.x, j.w, c, false, j.add != 0, l, queue);
+    if (is_product(c, j.bias != nullptr, queue))
+        return product(j, c, false, l, queue);
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.in_c, j.out_c = c.out_c;
     j.in_h = c.in_h, j.in_w = c.in_w, j.out_h = c.out_h, j.out_w = c.out_w;
     j.kernel_h = c.kernel_h, j.kernel_w = c.kernel_w;
@@ -386,8 +439,8 @@ extern "C" sw_status sw_cuda_conv2d_grad0(const sw_launch *l, const sw_cuda_queu
     j.add = sw_cuda_adds(l, 0);
     if (sw_cuda_depthwise_is(c))
         return sw_cuda_depthwise_dx(j.y, j.x, j.w, c, j.add, queue);
-    if (sw_cuda_conv_is_product(c, queue))
-        return sw_cuda_conv_product(j.y, j.x, j.w, c, true, j.add != 0, l, queue);
+    if (is_product(c, false, queue))
+        return product(j, c, true, l, queue);
     j.w += taps - 1;
     j.batch = c.batch, j.groups = c.groups, j.in_c = c.out_c, j.out_c = c.in_c;
     j.in_h = c.out_h, j.in_w = c.out_w, j.out_h = c.in_h, j.out_w = c.in_w;

@@ -120,14 +120,4 @@ sw_status sw_cuda_depthwise_dw(float *dw, const float *x, const float *dy,
                                const sw_cuda_conv &c, unsigned parts, int add,
                                const sw_cuda_queue *queue);
 
-/* ---- by the library for products, where the queue has it (conv_product.cu) --------------- */
-
-bool sw_cuda_conv_is_product(const sw_cuda_conv &c, const sw_cuda_queue *queue);
-/* Of y, or backward of dx. */
-size_t sw_cuda_conv_product_bytes(const sw_cuda_conv &c, bool backward, bool add,
-                                  const sw_cuda_queue *queue);
-sw_status sw_cuda_conv_product(float *to, const float *from, const float *w,
-                               const sw_cuda_conv &c, bool backward, bool add,
-                               const sw_launch *l, const sw_cuda_queue *queue);
-
 #endif

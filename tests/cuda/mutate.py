@@ -36,11 +36,11 @@ UNITS = {  # whose tests look at a header
     "attention_tile.h": ["attention"],
 }
 OPS = {  # of units without entries of their own
-    "conv_depthwise": ["conv2d"], "conv_product": ["conv2d"], "gemm": ["linear", "matmul"],
+    "conv_depthwise": ["conv2d"], "gemm": ["linear", "matmul"],
 }
 SUITES = {  # that look at a unit besides "entries"
     "gemm": ["gemm", "pairs", "library: "], "linear": ["gemm", "pairs", "library: "], "linear_ce": ["gemm", "library: "],
-    "conv": ["conv"], "conv_product": ["conv"], "conv_weights": ["conv"], "conv_depthwise": ["conv"], "pool": ["conv"],
+    "conv": ["conv"], "conv_weights": ["conv"], "conv_depthwise": ["conv"], "pool": ["conv"],
     "attention": ["attention: "], "embedding": ["ids"], "losses": ["ids", "updates"],
     "optim": ["updates"], "sum": ["updates"], "adafactor": ["updates"], "max": ["updates"],
     "random": ["updates"], "tile_update": ["updates"],
