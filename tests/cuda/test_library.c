@@ -1,6 +1,6 @@
-/* Who makes matrix products where a queue has a library for them: it is asked first, about what
- * is launched later, and own kernels make what it leaves. Under the emulator: the library is
- * planted here. */
+/* Who makes matrix products, and convolutions that are some, where a queue has a library for
+ * them: it is asked first, about what is launched later, and own kernels make what it leaves.
+ * Under the emulator: the library is planted here. */
 #include "kernels/attrs.h"
 #include "kernels/rng.h"
 #include "kernels/cuda/gemm.h"
@@ -252,7 +252,156 @@ static void too_large_a_product_is_refused(void)
     }
 }
 
+/* ---- convolutions ------------------------------------------------------------------------ */
+
+static struct {
+    int asked, made;
+    bool makes;
+} conv;
+
+static size_t conv_wants(const sw_cuda_queue *queue, const sw_cuda_product *g)
+{
+    (void)queue, (void)g;
+    conv.asked++;
+    return 640;
+}
+
+/* Plainly. */
+static sw_status conv_makes(const sw_cuda_queue *queue, const sw_cuda_product *g, void *scratch,
+                            size_t bytes)
+{
+    const sw_products *p = &g->p;
+    const int64_t n[] = {p->n_results > 0 ? p->result[0] : 1,
+                         p->n_results > 1 ? p->result[1] : 1};
+    (void)queue;
+    CU_ASSERT(scratch != NULL && bytes >= 640 && p->n_sums == 0 && p->n_results <= 2);
+    if (!conv.makes)
+        return SW_UNSUPPORTED;
+    conv.made++;
+    for (int64_t r = 0; r < n[0] * n[1]; r++) {
+        const int64_t i = r / n[1], j = r % n[1];
+        const float *a = p->a + i * p->result_a[0] + (n[1] > 1 ? j * p->result_a[1] : 0);
+        const float *b = p->b + i * p->result_b[0] + (n[1] > 1 ? j * p->result_b[1] : 0);
+        for (int64_t e = 0; e < p->m * p->n; e++) {
+            float *c = p->c + r * p->m * p->n + e;
+            float sum = p->accumulate ? *c : 0.0f;
+            for (int64_t k = 0; k < p->k; k++)
+                sum += a[e / p->n * p->a_row + k * p->a_col] *
+                       b[k * p->b_row + e % p->n * p->b_col];
+            *c = sum;
+        }
+    }
+    return SW_OK;
+}
+
+static sw_buffer conv_numbers(const sw_type *type, uint32_t stream)
+{
+    sw_buffer b = sw_entry_buffer(type, 0);
+    sw_rng_normal(b.ptr, 0, sw_type_elements(type), 1, 2, stream, 0);
+    return b;
+}
+
+/* The entry with these inputs; the output begins with the same numbers each time. */
+static sw_buffer conv_launched(int which, const sw_buffer *in, int n_in, const sw_type *out,
+                               const swi_conv_attrs *attrs, uint32_t add,
+                               const sw_cuda_queue *queue)
+{
+    const sw_cuda_entry *entry = sw_side_entry("conv2d", which);
+    sw_type types[3];
+    const sw_buffer to = conv_numbers(out, 9);
+    for (int i = 0; i < n_in; i++)
+        types[i] = in[i].type;
+    const sw_kernel_info info = {types, out, n_in, 1, attrs, 1, SW_ISA_BASE, add};
+    const size_t bytes = entry->scratch_bytes(&info, queue);
+    const sw_launch l = SW_OPTS(sw_launch, .in = in, .n_in = n_in, .out = &to, .n_out = 1,
+                                .scratch = sw_entry_block(bytes, 0), .scratch_bytes = bytes,
+                                .attrs = attrs, .accumulate = add);
+    CU_ASSERT_EQUAL(entry->kernel(&l, queue), SW_OK);
+    return to;
+}
+
+/* Kernels of one place are products, but for those with a bias or of small planes, and but for
+ * the gradient of their weights; depthwise is own kernels'. The numbers are the same, whoever
+ * makes them. */
+static void kernels_of_one_place_are_products(void)
+{
+    static const sw_cuda_blas blas = {conv_wants, conv_makes};
+    static const swi_conv_attrs whole = {1, 0, 1, 1}, halves = {1, 0, 1, 2}, all = {1, 1, 1, 4},
+                                strided = {2, 0, 1, 1};
+    static const sw_type x = F32(3, 4, 5, 8), y = F32(3, 6, 5, 8), half = F32(3, 6, 3, 4);
+    static const sw_type small_x = F32(3, 4, 5, 6), small_y = F32(3, 6, 5, 6), bias = F32(6);
+    static const sw_type one = F32(6, 4, 1, 1), two = F32(6, 2, 1, 1), deep = F32(4, 1, 3, 3);
+    enum { Y = SW_CUDA_FORWARD, DX = 0, DW = 2 };
+    static const struct {
+        const sw_type *x, *w, *y;
+        const swi_conv_attrs *attrs;
+        int which, n_in, products;
+        uint32_t add;
+    } cases[] = {{&x, &one, &y, &whole, Y, 2, 1, 0},
+                 {&x, &one, &y, &whole, Y, 3, 0, 0},
+                 {&x, &one, &y, &whole, DX, 2, 1, 0},
+                 {&x, &one, &y, &whole, DX, 2, 1, 1},
+                 {&x, &one, &y, &whole, DW, 2, 0, 0},
+                 {&x, &two, &y, &halves, Y, 2, 1, 0},
+                 {&x, &two, &y, &halves, DX, 2, 1, 0},
+                 {&x, &two, &y, &halves, DX, 2, 1, 1},
+                 {&x, &one, &half, &strided, Y, 2, 0, 0},
+                 {&small_x, &one, &small_y, &whole, Y, 2, 0, 0},
+                 {&small_x, &one, &small_y, &whole, DX, 2, 0, 0},
+                 {&x, &deep, &x, &all, Y, 2, 0, 0},
+                 {&x, &deep, &x, &all, DX, 2, 0, 0},
+                 {&x, &deep, &x, &all, DW, 2, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const sw_buffer of[] = {conv_numbers(cases[i].x, 1), conv_numbers(cases[i].w, 2),
+                                conv_numbers(cases[i].y, 4), conv_numbers(&bias, 3)};
+        const int which = cases[i].which;
+        const sw_buffer in[] = {of[which == DX], of[which == Y ? 1 : 2], of[3]};
+        const sw_type *out = which == Y ? cases[i].y : which == DX ? cases[i].x : cases[i].w;
+        sw_buffer got[3];
+        for (int k = 0; k < 3; k++) { /* no library, one that leaves it, one that makes it */
+            sw_cuda_queue queue = *sw_side_queue();
+            queue.blas = k > 0 ? (void *)(uintptr_t)&blas : queue.blas;
+            conv.asked = conv.made = 0;
+            conv.makes = k == 2;
+            got[k] = conv_launched(which, in, cases[i].n_in, out, cases[i].attrs, cases[i].add,
+                                   &queue);
+            SW_CHECK(conv.asked == (k > 0 ? cases[i].products : 0) &&
+                         conv.made == (k == 2 ? cases[i].products : 0),
+                     "case %d: asked for %d products, made %d", (int)i, conv.asked, conv.made);
+            for (int64_t e = 0; e < sw_type_elements(out); e++) {
+                const float a = ((const float *)got[k].ptr)[e],
+                            b = ((const float *)got[0].ptr)[e];
+                if (!SW_CHECK(fabsf(a - b) < 1e-5f, "case %d, %d: %g for %g", (int)i, (int)e,
+                              (double)a, (double)b))
+                    break;
+            }
+        }
+        sw_entry_free();
+    }
+}
+
+/* Nothing after the last term of a sum is a term: an infinite weight is not multiplied by zeros
+ * there. */
+static void infinite_weights_make_infinite_sums(void)
+{
+    static const swi_conv_attrs attrs = {1, 0, 1, 1};
+    const sw_type x = F32(1, 3, 5, 5), w = F32(2, 3, 1, 1), y = F32(1, 2, 5, 5);
+    const sw_buffer in[] = {conv_numbers(&x, 1), conv_numbers(&w, 2)};
+    float *at = in[0].ptr, *weights = in[1].ptr;
+    for (int i = 0; i < 75; i++)
+        at[i] = fabsf(at[i]) + 1.0f;
+    weights[0] = INFINITY;
+    const sw_buffer out = conv_launched(SW_CUDA_FORWARD, in, 2, &y, &attrs, 0, sw_side_queue());
+    for (int i = 0; i < 50; i++) {
+        const float got = ((const float *)out.ptr)[i];
+        SW_CHECK(i < 25 ? got == INFINITY : isfinite(got), "%d: %g", i, (double)got);
+    }
+    sw_entry_free();
+}
+
 static const sw_test tests[] = {
+    {"conv: infinite weights make infinite sums", infinite_weights_make_infinite_sums},
+    {"conv: kernels of one place are products", kernels_of_one_place_are_products},
     {"a library is asked first", a_library_is_asked_first},
     {"a library hears of the bias", a_library_hears_of_the_bias},
     {"a pair is never the library's", a_fusion_is_never_the_librarys},
@@ -261,4 +410,4 @@ static const sw_test tests[] = {
     {"less scratch gives the same product", less_scratch_gives_the_same_product},
     {"too large a product is refused", too_large_a_product_is_refused},
 };
-SW_SUITE("gemm by a library", tests)
+SW_SUITE("by a library", tests)
