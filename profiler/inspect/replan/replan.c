@@ -409,7 +409,7 @@ static uint64_t span(const trace_lives *l)
     return high > low ? high - low : 0;
 }
 
-/* ---- the replan_replay ------------------------------------------------------------------- */
+/* ---- the replay -------------------------------------------------------------------------- */
 
 static void find_oom(replan *r)
 {
