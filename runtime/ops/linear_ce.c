@@ -93,20 +93,23 @@ typedef struct {
     void *product;
 } pass;
 
-static void make_logits(const pass *p, int64_t first, int64_t rows)
+/* Rows of x from `first` on by the weight. */
+static void logits_of(const sw_launch *l, float *logits, int64_t first, int64_t rows,
+                      const float *bias, void *scratch)
 {
-    const sw_gemm g = {.c = p->logits,
-                       .a = swi_in(p->l, X) + first * p->width,
-                       .a_row = p->width,
+    const int64_t *w = l->in[W].type.shape.dim;
+    const sw_gemm g = {.c = logits,
+                       .a = swi_in(l, X) + first * w[1],
+                       .a_row = w[1],
                        .a_col = 1,
-                       .b = swi_in(p->l, W),
+                       .b = swi_in(l, W),
                        .b_row = 1,
-                       .b_col = p->width,
-                       .bias = p->l->n_in > BIAS ? swi_in(p->l, BIAS) : NULL,
+                       .b_col = w[1],
+                       .bias = bias,
                        .m = rows,
-                       .n = p->classes,
-                       .k = p->width};
-    sw_dense(p->l->isa)->gemm(&g, p->product, p->l->par);
+                       .n = w[0],
+                       .k = w[1]};
+    sw_dense(l->isa)->gemm(&g, scratch, l->par);
 }
 
 /* From the logits' gradient, which stands in their place. */
@@ -183,7 +186,7 @@ static sw_status forward(const sw_launch *l)
                           .attrs = &a->ce,
                           .isa = l->isa,
                           .par = l->par};
-        make_logits(&p, first, rows);
+        logits_of(l, p.logits, first, rows, l->n_in > BIAS ? swi_in(l, BIAS) : NULL, p.product);
         if (!wanted) {
             sum = swi_ce_add(&c, sum, p.lse, p.sums);
             continue;
@@ -300,12 +303,12 @@ sw_value sw_linear_ce_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bi
  * Goes over chunks of rows, as linear_ce does: whole evaluations of one repeat, or a part of
  * one. No chunk shows in the bits: a loss adds up row after row, in float64. */
 
-enum { NOISE_X, NOISE_W, NOISE_LABELS, SIGMA, MORE };
+enum { SIGMA = BIAS, MORE };
 
 static sw_status noise_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     const swi_noise_ce_attrs *a = attrs;
-    const sw_shape *x = &in[NOISE_X].shape, *w = &in[NOISE_W].shape;
+    const sw_shape *x = &in[X].shape, *w = &in[W].shape;
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("noise_linear_ce", in, 2));
     if (x->rank != 2 || w->rank != 2 || x->dim[1] != w->dim[1] || n_in < MORE + a->has_bias)
@@ -323,7 +326,7 @@ static sw_status noise_infer(const sw_type *in, int n_in, const void *attrs, sw_
                 "noise_linear_ce: noise must be that of a weight %s (got %lld x %lld)",
                 swi_shape_text(w, t), (long long)noise->rows, (long long)noise->cols);
     const sw_shape logits = {2, {x->dim[0], w->dim[0]}};
-    SW_TRY(swi_labels_infer("noise_linear_ce", &logits, &in[NOISE_LABELS]));
+    SW_TRY(swi_labels_infer("noise_linear_ce", &logits, &in[LABELS]));
     SW_TRY(swi_ce_attrs_infer("noise_linear_ce", &a->ce));
     SW_TRY(swi_noise_infer("noise_linear_ce", &a->noise, x->dim[0], &in[SIGMA]));
     out[0] = (sw_type){SW_F32, SW_PLAIN, {1, {a->noise.repeats * a->noise.directions}}};
@@ -369,17 +372,17 @@ static size_t noise_bytes(const sw_kernel_info *info, int64_t rows)
     const swi_noise_ce_attrs *a = info->attrs;
     if (!has_noise(a) || drops(a) || sw_op_noise_linear.scratch_bytes == NULL)
         return 0;
-    const int64_t each = swi_noise_rows_each(&a->noise, info->in[NOISE_X].shape.dim[0]);
+    const int64_t each = swi_noise_rows_each(&a->noise, info->in[X].shape.dim[0]);
     const swi_noise_attrs part = chunk_attrs(a, rows, each);
-    sw_type in[4], out = info->in[NOISE_X];
+    sw_type in[4], out = info->in[X];
     int n = 0;
-    in[n] = info->in[NOISE_X];
+    in[n] = info->in[X];
     in[n++].shape.dim[0] = rows;
     in[n++] = info->in[SIGMA];
     for (int i = MORE + a->has_bias; i < info->n_in; i++)
         in[n++] = info->in[i];
     out.shape.dim[0] = rows;
-    out.shape.dim[1] = info->in[NOISE_W].shape.dim[0];
+    out.shape.dim[1] = info->in[W].shape.dim[0];
     sw_kernel_info asked = *info;
     asked.in = in;
     asked.out = &out;
@@ -394,9 +397,8 @@ static size_t noise_bytes(const sw_kernel_info *info, int64_t rows)
 static size_t noise_forward_bytes(const sw_kernel_info *info)
 {
     const swi_noise_ce_attrs *a = info->attrs;
-    const int64_t width = info->in[NOISE_X].shape.dim[1],
-                  classes = info->in[NOISE_W].shape.dim[0];
-    const int64_t rows = noise_chunk_rows(a, info->in[NOISE_X].shape.dim[0]);
+    const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
+    const int64_t rows = noise_chunk_rows(a, info->in[X].shape.dim[0]);
     const size_t product =
         sw_size_round(sw_dense(info->isa)->gemm_bytes(rows, classes, width, false));
     const size_t noise = noise_bytes(info, rows);
@@ -413,23 +415,6 @@ typedef struct {
     float *logits, *lse;
     double *sums, loss; /* of the evaluation so far */
 } noise_pass;
-
-static void noise_make_logits(const noise_pass *p, int64_t first, int64_t rows)
-{
-    const swi_noise_ce_attrs *a = p->l->attrs;
-    const sw_gemm g = {.c = p->logits,
-                       .a = swi_in(p->l, NOISE_X) + first * p->width,
-                       .a_row = p->width,
-                       .a_col = 1,
-                       .b = swi_in(p->l, NOISE_W),
-                       .b_row = 1,
-                       .b_col = p->width,
-                       .bias = a->has_bias && !drops(a) ? swi_in(p->l, MORE) : NULL,
-                       .m = rows,
-                       .n = p->classes,
-                       .k = p->width};
-    sw_dense(p->l->isa)->gemm(&g, p->l->scratch, p->l->par);
-}
 
 typedef struct {
     const noise_pass *p;
@@ -462,7 +447,7 @@ static sw_status add_noise(const noise_pass *p, int64_t first, int64_t rows)
     const int64_t evaluation = first / p->each;
     const swi_noise_attrs part = chunk_attrs(a, rows, p->each);
     float sigma = sw_noise_sign(&a->noise, evaluation) * *swi_in(l, SIGMA);
-    sw_buffer in[4], out = {.ptr = p->logits, .type = l->in[NOISE_X].type};
+    sw_buffer in[4], out = {.ptr = p->logits, .type = l->in[X].type};
     int n = 0;
     if (!has_noise(a))
         return SW_OK;
@@ -471,8 +456,8 @@ static sw_status add_noise(const noise_pass *p, int64_t first, int64_t rows)
         l->par->run(l->par, drop_row, &j, (int)rows);
         return SW_OK;
     }
-    in[n] = l->in[NOISE_X];
-    in[n].ptr = (float *)l->in[NOISE_X].ptr + first * p->width;
+    in[n] = l->in[X];
+    in[n].ptr = (float *)l->in[X].ptr + first * p->width;
     in[n++].type.shape.dim[0] = rows;
     in[n] = l->in[SIGMA];
     in[n++].ptr = &sigma;
@@ -502,7 +487,7 @@ static void add_losses(noise_pass *p, int64_t first, int64_t rows)
         const int64_t left = (evaluation + 1) * p->each - row;
         const int64_t n = left < rows - done ? left : rows - done;
         const swi_ce c = {.logits = p->logits + done * p->classes,
-                          .labels = &l->in[NOISE_LABELS],
+                          .labels = &l->in[LABELS],
                           .first = row,
                           .rows = n,
                           .cols = p->classes,
@@ -511,7 +496,7 @@ static void add_losses(noise_pass *p, int64_t first, int64_t rows)
                           .par = l->par};
         p->loss = swi_ce_add(&c, row % p->each == 0 ? 0.0 : p->loss, p->lse, p->sums);
         if (n == left) {
-            sw_buffer labels = l->in[NOISE_LABELS];
+            sw_buffer labels = l->in[LABELS];
             labels.ptr = (char *)labels.ptr +
                          (size_t)(evaluation * p->each) * sw_dtype_bytes(labels.type.dtype);
             labels.type.shape.dim[0] = p->each;
@@ -537,12 +522,12 @@ static int64_t next_rows(const noise_pass *p, int64_t first, int64_t most)
 static sw_status noise_forward(const sw_launch *l)
 {
     const swi_noise_ce_attrs *a = l->attrs;
-    const int64_t rows = l->in[NOISE_X].type.shape.dim[0], most = noise_chunk_rows(a, rows);
+    const int64_t rows = l->in[X].type.shape.dim[0], most = noise_chunk_rows(a, rows);
     noise_pass p = {.l = l,
-                    .width = l->in[NOISE_X].type.shape.dim[1],
-                    .classes = l->in[NOISE_W].type.shape.dim[0],
+                    .width = l->in[X].type.shape.dim[1],
+                    .classes = l->in[W].type.shape.dim[0],
                     .each = swi_noise_rows_each(&a->noise, rows)};
-    SW_TRY(swi_check_labels("noise_linear_ce", &l->in[NOISE_LABELS], &a->ce, rows, p.classes));
+    SW_TRY(swi_check_labels("noise_linear_ce", &l->in[LABELS], &a->ce, rows, p.classes));
     const size_t ce = sw_size_round(swi_ce_bytes(&a->ce, most));
     const size_t logits = (size_t)(most * p.classes) * sw_dtype_bytes(SW_F32);
     p.shared_bytes = l->scratch_bytes - ce - logits;
@@ -550,7 +535,8 @@ static sw_status noise_forward(const sw_launch *l)
     p.lse = swi_ce_scratch(&a->ce, most, (char *)l->scratch + p.shared_bytes, &p.sums);
     for (int64_t first = 0, n; first < rows; first += n) {
         n = next_rows(&p, first, most);
-        noise_make_logits(&p, first, n);
+        logits_of(l, p.logits, first, n, a->has_bias && !drops(a) ? swi_in(l, MORE) : NULL,
+                  l->scratch);
         SW_TRY(add_noise(&p, first, n));
         add_losses(&p, first, n);
     }
@@ -563,15 +549,15 @@ static double logit(const sw_reference *r, int64_t row, int64_t o, const sw_nois
                     double scale)
 {
     const swi_noise_ce_attrs *a = r->attrs;
-    const int64_t width = r->in_type[NOISE_X].shape.dim[1];
+    const int64_t width = r->in_type[X].shape.dim[1];
     double sum = a->has_bias ? r->in[MORE][o] : 0.0, noise = 0.0;
     const int sigmas = MORE + a->has_bias;
     for (int64_t j = 0; j < width; j++) {
-        sum += r->in[NOISE_X][row * width + j] * r->in[NOISE_W][o * width + j];
+        sum += r->in[X][row * width + j] * r->in[W][o * width + j];
         if (a->noise.weight.rows != 0)
-            noise += r->in[NOISE_X][row * width + j] *
+            noise += r->in[X][row * width + j] *
                      (double)sw_noise_element(&a->noise.weight, d, o, j,
-                                              (float)r->in[NOISE_W][o * width + j]) *
+                                              (float)r->in[W][o * width + j]) *
                      (a->noise.has_sigmas ? r->in[sigmas][o * width + j] : 1.0);
     }
     if (a->noise.bias.rows != 0)
@@ -585,8 +571,7 @@ enum { MOST_CLASSES = 64 }; /* of the cases */
 static sw_status noise_reference(const sw_reference *r)
 {
     const swi_noise_ce_attrs *a = r->attrs;
-    const int64_t rows = r->in_type[NOISE_X].shape.dim[0],
-                  classes = r->in_type[NOISE_W].shape.dim[0];
+    const int64_t rows = r->in_type[X].shape.dim[0], classes = r->in_type[W].shape.dim[0];
     const int64_t each = swi_noise_rows_each(&a->noise, rows);
     double logits[MOST_CLASSES];
     if (classes > MOST_CLASSES)
@@ -601,8 +586,7 @@ static sw_status noise_reference(const sw_reference *r)
         for (int64_t row = e * each; row < (e + 1) * each; row++) {
             for (int64_t o = 0; o < classes; o++)
                 logits[o] = logit(r, row, o, &d, scale);
-            loss +=
-                swi_ce_reference(&a->ce, logits, &r->in[NOISE_LABELS][row], 1, classes, &all);
+            loss += swi_ce_reference(&a->ce, logits, &r->in[LABELS][row], 1, classes, &all);
         }
         r->out[0][e] = all > 0.0 ? loss / all : 0.0;
     }
@@ -612,15 +596,13 @@ static sw_status noise_reference(const sw_reference *r)
 static uint64_t noise_operations(const sw_kernel_info *info)
 {
     const swi_noise_ce_attrs *a = info->attrs;
-    const uint64_t rows = (uint64_t)info->in[NOISE_X].shape.dim[0];
-    const uint64_t width = (uint64_t)info->in[NOISE_X].shape.dim[1];
+    const uint64_t rows = (uint64_t)info->in[X].shape.dim[0];
+    const uint64_t width = (uint64_t)info->in[X].shape.dim[1];
     const sw_type logits = {
-        SW_F32,
-        SW_PLAIN,
-        {2, {info->in[NOISE_X].shape.dim[0], info->in[NOISE_W].shape.dim[0]}}};
+        SW_F32, SW_PLAIN, {2, {info->in[X].shape.dim[0], info->in[W].shape.dim[0]}}};
     return swi_count_add(
-        swi_count_mul(2 * rows, swi_count_mul(width, (uint64_t)info->in[NOISE_W].shape.dim[0])),
-        swi_ce_operations(&a->ce, &logits, &info->in[NOISE_LABELS]));
+        swi_count_mul(2 * rows, swi_count_mul(width, (uint64_t)info->in[W].shape.dim[0])),
+        swi_ce_operations(&a->ce, &logits, &info->in[LABELS]));
 }
 
 #define LOW_RANK(outputs, inputs)                                                              \
