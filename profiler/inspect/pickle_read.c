@@ -164,14 +164,6 @@ static sw_status pop_mark(machine *m, uint32_t *height)
 
 /* ---- opcodes ----------------------------------------------------------------------------- */
 
-static sw_status do_mark(machine *m)
-{
-    SW_TRY(sw_heap_reserve(&m->marks, SW_HEAP_FILES, &m->cap_marks, m->n_marks + 1,
-                           sizeof *m->marks));
-    m->marks[m->n_marks++] = m->n_stack;
-    return SW_OK;
-}
-
 /* Eight bytes of a double, the highest first. */
 static sw_status do_real(machine *m)
 {
@@ -200,31 +192,6 @@ static sw_status do_long(machine *m)
     return push(m, value_int((int64_t)x));
 }
 
-static sw_status do_int(machine *m)
-{
-    uint64_t x;
-    SW_TRY(byte_reader_number(m->in, m->op->bytes, &x));
-    return push(m, value_int(m->op->bytes == 4 ? (int32_t)(uint32_t)x : (int64_t)x));
-}
-
-static sw_status do_text(machine *m)
-{
-    uint64_t n;
-    value v;
-    SW_TRY(byte_reader_number(m->in, m->op->bytes, &n));
-    SW_TRY(byte_reader_take(m->in, n));
-    SW_TRY(value_text_new(m->tree, &v, m->in->text, (size_t)n));
-    return push(m, v);
-}
-
-static sw_status do_new(machine *m)
-{
-    value v;
-    SW_TRY(m->op->action == NEW_DICT ? value_dict_new(m->tree, &v)
-                                     : value_list_new(m->tree, &v));
-    return push(m, v);
-}
-
 /* The values from `height` on go to the container under them. */
 static sw_status add_from(machine *m, uint32_t height, uint32_t each)
 {
@@ -239,32 +206,6 @@ static sw_status add_from(machine *m, uint32_t height, uint32_t each)
     return n > 0 ? value_add(m->tree, m->stack[height - 1], m->stack + height, n) : SW_OK;
 }
 
-static sw_status do_add(machine *m)
-{
-    uint32_t height = 0;
-    if (m->op->action == ADD_ONE) {
-        SW_TRY(need(m, m->op->bytes + 1u));
-        height = m->n_stack - m->op->bytes;
-    } else {
-        SW_TRY(pop_mark(m, &height));
-    }
-    return add_from(m, height, m->op->bytes);
-}
-
-/* The values from `height` on become one. */
-static sw_status gather(machine *m, uint32_t height, bool dict)
-{
-    value v;
-    const uint32_t n = m->n_stack - height;
-    if (dict && n % 2 != 0)
-        return damaged(m, "%s: a key without its value", m->op->name);
-    SW_TRY(dict ? value_dict_new(m->tree, &v) : value_list_new(m->tree, &v));
-    if (n > 0)
-        SW_TRY(value_add(m->tree, v, m->stack + height, n));
-    m->n_stack = height;
-    return push(m, v);
-}
-
 static sw_status do_gather(machine *m)
 {
     uint32_t height = 0;
@@ -274,7 +215,17 @@ static sw_status do_gather(machine *m)
     } else {
         SW_TRY(pop_mark(m, &height));
     }
-    return gather(m, height, m->op->action == DICT_MARKED);
+    /* The values from `height` on become one. */
+    const bool dict = m->op->action == DICT_MARKED;
+    value v;
+    const uint32_t n = m->n_stack - height;
+    if (dict && n % 2 != 0)
+        return damaged(m, "%s: a key without its value", m->op->name);
+    SW_TRY(dict ? value_dict_new(m->tree, &v) : value_list_new(m->tree, &v));
+    if (n > 0)
+        SW_TRY(value_add(m->tree, v, m->stack + height, n));
+    m->n_stack = height;
+    return push(m, v);
 }
 
 static sw_status do_put(machine *m)
@@ -295,16 +246,6 @@ static sw_status do_put(machine *m)
     return SW_OK;
 }
 
-static sw_status do_get(machine *m)
-{
-    uint64_t i;
-    SW_TRY(byte_reader_number(m->in, m->op->bytes, &i));
-    if (i >= m->n_memo || m->memo[i] == 0)
-        return damaged(m, "%s of number %llu, which nothing has", m->op->name,
-                       (unsigned long long)i);
-    return push(m, m->memo[i]);
-}
-
 static sw_status do_pop(machine *m)
 {
     uint32_t height = 0;
@@ -317,24 +258,6 @@ static sw_status do_pop(machine *m)
     if (m->op->action == DUP)
         return push(m, m->stack[m->n_stack - 1]);
     m->n_stack--;
-    return SW_OK;
-}
-
-static sw_status do_start(machine *m)
-{
-    uint64_t x;
-    SW_TRY(byte_reader_number(m->in, m->op->bytes, &x));
-    if (m->op->action == START && (x < 2 || x > 5))
-        return damaged(m, "pickle protocol %llu; 2 to 5 are read", (unsigned long long)x);
-    return SW_OK;
-}
-
-static sw_status do_stop(machine *m)
-{
-    if (m->n_stack != 1 || m->n_marks != 0)
-        return damaged(m, "STOP must find one value and no mark (got %u values and %u marks)",
-                       m->n_stack, m->n_marks);
-    m->stopped = true;
     return SW_OK;
 }
 
@@ -358,12 +281,27 @@ static sw_status do_opcode(machine *m, int byte)
     case NOT_DATA:
         return refuse(m, byte);
     case START:
-    case FRAME:
-        return do_start(m);
-    case STOP:
-        return do_stop(m);
-    case MARK:
-        return do_mark(m);
+    case FRAME: {
+        uint64_t x;
+        SW_TRY(byte_reader_number(m->in, m->op->bytes, &x));
+        if (m->op->action == START && (x < 2 || x > 5))
+            return damaged(m, "pickle protocol %llu; 2 to 5 are read", (unsigned long long)x);
+        return SW_OK;
+    }
+    case STOP: {
+        if (m->n_stack != 1 || m->n_marks != 0)
+            return damaged(m,
+                           "STOP must find one value and no mark (got %u values and %u marks)",
+                           m->n_stack, m->n_marks);
+        m->stopped = true;
+        return SW_OK;
+    }
+    case MARK: {
+        SW_TRY(sw_heap_reserve(&m->marks, SW_HEAP_FILES, &m->cap_marks, m->n_marks + 1,
+                               sizeof *m->marks));
+        m->marks[m->n_marks++] = m->n_stack;
+        return SW_OK;
+    }
     case POP:
     case POP_MARK:
     case DUP:
@@ -371,19 +309,37 @@ static sw_status do_opcode(machine *m, int byte)
     case SPECIAL:
         return push(m, byte == 'N' ? value_null() : value_bool(byte == 0x88));
     case INT:
-        return do_int(m);
+        uint64_t x;
+        SW_TRY(byte_reader_number(m->in, m->op->bytes, &x));
+        return push(m, value_int(m->op->bytes == 4 ? (int32_t)(uint32_t)x : (int64_t)x));
     case LONG:
         return do_long(m);
     case REAL:
         return do_real(m);
-    case TEXT:
-        return do_text(m);
+    case TEXT: {
+        uint64_t n;
+        value v;
+        SW_TRY(byte_reader_number(m->in, m->op->bytes, &n));
+        SW_TRY(byte_reader_take(m->in, n));
+        SW_TRY(value_text_new(m->tree, &v, m->in->text, (size_t)n));
+        return push(m, v);
+    }
     case NEW_LIST:
     case NEW_DICT:
-        return do_new(m);
+        value v;
+        SW_TRY(m->op->action == NEW_DICT ? value_dict_new(m->tree, &v)
+                                         : value_list_new(m->tree, &v));
+        return push(m, v);
     case ADD_ONE:
     case ADD_MARKED:
-        return do_add(m);
+        uint32_t height = 0;
+        if (m->op->action == ADD_ONE) {
+            SW_TRY(need(m, m->op->bytes + 1u));
+            height = m->n_stack - m->op->bytes;
+        } else {
+            SW_TRY(pop_mark(m, &height));
+        }
+        return add_from(m, height, m->op->bytes);
     case LIST_MARKED:
     case DICT_MARKED:
     case TUPLE:
@@ -391,7 +347,12 @@ static sw_status do_opcode(machine *m, int byte)
     case PUT:
         return do_put(m);
     case GET:
-        return do_get(m);
+        uint64_t i;
+        SW_TRY(byte_reader_number(m->in, m->op->bytes, &i));
+        if (i >= m->n_memo || m->memo[i] == 0)
+            return damaged(m, "%s of number %llu, which nothing has", m->op->name,
+                           (unsigned long long)i);
+        return push(m, m->memo[i]);
     }
     return SW_OK;
 }

@@ -72,30 +72,6 @@ sw_status profile_lines_head(profile_lines *l, char *to, size_t bytes, size_t *n
     return sw_file_seek(l->file, here);
 }
 
-/* More bytes after the unfinished line. */
-static sw_status fill(profile_lines *l)
-{
-    SW_ASSERT(l->begin <= l->end && l->end <= l->capacity);
-    if (l->begin > 0) {
-        memmove(l->buffer, l->buffer + l->begin, l->end - l->begin);
-        l->end -= l->begin;
-        l->begin = 0;
-    }
-    if (l->end == l->capacity) {
-        if (l->capacity >= LONGEST_BYTES)
-            SW_FAIL(SW_FORMAT, "%s: line %llu is longer than %zu bytes", sw_file_path(l->file),
-                    (unsigned long long)l->line + 1, LONGEST_BYTES);
-        SW_TRY(sw_heap_resize(&l->buffer, SW_HEAP_FILES, l->capacity, l->capacity * 2));
-        l->capacity *= 2;
-    }
-    size_t got;
-    const size_t wanted = l->capacity - l->end;
-    SW_TRY(sw_file_read(l->file, l->buffer + l->end, wanted, &got));
-    l->end += got;
-    l->at_end = got < wanted;
-    return SW_OK;
-}
-
 sw_status profile_lines_next(profile_lines *l, profile_line *line)
 {
     size_t searched = 0;
@@ -106,7 +82,27 @@ sw_status profile_lines_next(profile_lines *l, profile_line *line)
             have > searched ? memchr(from + searched, '\n', have - searched) : NULL;
         if (newline == NULL && !l->at_end) {
             searched = have;
-            SW_TRY(fill(l));
+            /* More bytes after the unfinished line. */
+            SW_ASSERT(l->begin <= l->end && l->end <= l->capacity);
+            if (l->begin > 0) {
+                memmove(l->buffer, l->buffer + l->begin, l->end - l->begin);
+                l->end -= l->begin;
+                l->begin = 0;
+            }
+            if (l->end == l->capacity) {
+                if (l->capacity >= LONGEST_BYTES)
+                    SW_FAIL(SW_FORMAT, "%s: line %llu is longer than %zu bytes",
+                            sw_file_path(l->file), (unsigned long long)l->line + 1,
+                            LONGEST_BYTES);
+                SW_TRY(sw_heap_resize(&l->buffer, SW_HEAP_FILES, l->capacity, l->capacity * 2));
+                l->capacity *= 2;
+            }
+            size_t got;
+            const size_t wanted = l->capacity - l->end;
+            SW_TRY(sw_file_read(l->file, l->buffer + l->end, wanted, &got));
+            l->end += got;
+            l->at_end = got < wanted;
+
             continue;
         }
         line->whole = newline != NULL;
@@ -326,22 +322,6 @@ static sw_status take_value(sw_timeline *t, const profile_position *p, value o,
     return u32_of(p, o, "death", program->n_ops, &v->death);
 }
 
-/* Models and inputs count their offsets apart: here each follows the one before, so that no two
- * share addresses. */
-static void lay_out(sw_tl_program *program)
-{
-    uint64_t base[SW_SEGMENTS] = {0}, end[SW_SEGMENTS] = {0};
-    for (uint32_t i = 0; i < program->n_values; i++) {
-        sw_tensor *v = &program->values[i];
-        if (v->segment == SW_SEGMENT_STEP)
-            continue;
-        if (base[v->segment] + v->offset < end[v->segment])
-            base[v->segment] = end[v->segment];
-        v->offset += base[v->segment];
-        end[v->segment] = v->offset + v->bytes + v->padding;
-    }
-}
-
 static sw_status take_ops(sw_timeline *t, const profile_position *p, sw_tl_program *program)
 {
     const value ops = value_at(p->record, "ops");
@@ -445,7 +425,18 @@ static sw_status take_program(sw_timeline *t, const profile_position *p, bool im
         SW_TRY(take_value(t, p, value_item(values, i), program, &program->values[i]));
         program->n_values++;
     }
-    lay_out(program);
+    /* Models and inputs count their offsets apart: here each follows the one before, so that
+     * no two share addresses. */
+    uint64_t base[SW_SEGMENTS] = {0}, end[SW_SEGMENTS] = {0};
+    for (uint32_t j = 0; j < program->n_values; j++) {
+        sw_tensor *v = &program->values[j];
+        if (v->segment == SW_SEGMENT_STEP)
+            continue;
+        if (base[v->segment] + v->offset < end[v->segment])
+            base[v->segment] = end[v->segment];
+        v->offset += base[v->segment];
+        end[v->segment] = v->offset + v->bytes + v->padding;
+    }
     return timeline_assign_layers(t, program);
 }
 

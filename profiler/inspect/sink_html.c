@@ -70,16 +70,6 @@ typedef struct {
     bool ascends;
 } survey;
 
-static uint64_t common_factor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static survey look(const swi_column *c)
 {
     survey s = {.ascends = true};
@@ -90,8 +80,16 @@ static survey look(const swi_column *c)
             s.first = x;
         if (x > s.max)
             s.max = x;
-        if (s.factor != 1)
-            s.factor = common_factor(s.factor, x);
+        if (s.factor != 1) {
+            uint64_t a = s.factor;
+            uint64_t b = x;
+            while (b != 0) {
+                const uint64_t rest = a % b;
+                a = b;
+                b = rest;
+            }
+            s.factor = a;
+        }
         if (x < last)
             s.ascends = false;
         else if (x - last > s.max_step)
@@ -255,58 +253,10 @@ static void put_column(page *w, sw_sink_out *out, const char *group, const char 
     swi_html_column(out, id, &(swi_column){get, w, n});
 }
 
-static void put_programs(page *w, sw_sink_out *out, int which)
-{
-    for (uint32_t k = 0; k < w->t->n_programs; k++) {
-        char group[40];
-        snprintf(group, sizeof group, "t%d.p%u", which, k);
-        w->p = &w->t->programs[k];
-        for (size_t c = 0; c < sizeof op_columns / sizeof *op_columns; c++)
-            put_column(w, out, group, op_columns[c].name, op_columns[c].get, w->p->n_ops);
-        for (size_t c = 0; c < sizeof value_columns / sizeof *value_columns; c++)
-            put_column(w, out, group, value_columns[c].name, value_columns[c].get,
-                       w->p->n_values);
-    }
-}
-
 /* The clocks of ops of run `r`, `t%d.r%zu.op_ns`. */
 static uint64_t op_clock(void *context, size_t i)
 {
     return ((const sw_tl_run *)context)->op_ns[i];
-}
-
-static void put_op_clocks(page *w, sw_sink_out *out, int which)
-{
-    size_t clocks = 0, seen = 0;
-    for (size_t i = 0; i < w->t->n_runs; i++)
-        if (has_clocks(&w->t->runs[i]))
-            clocks += w->t->programs[w->t->runs[i].program].n_ops;
-    w->clocked_every = clocks / MAX_OP_CLOCKS + 1;
-    for (size_t i = 0; i < w->t->n_runs; i++) {
-        sw_tl_run *r = &w->t->runs[i];
-        if (!has_clocks(r) || seen++ % w->clocked_every != 0)
-            continue;
-        char id[64];
-        snprintf(id, sizeof id, "t%d.r%zu.op_ns", which, i);
-        swi_html_column(out, id, &(swi_column){op_clock, r, w->t->programs[r->program].n_ops});
-    }
-}
-
-static void put_runs(page *w, sw_sink_out *out, int which)
-{
-    char group[40];
-    snprintf(group, sizeof group, "t%d.run", which);
-    for (size_t c = 0; c < sizeof run_columns / sizeof *run_columns; c++)
-        put_column(w, out, group, run_columns[c].name, run_columns[c].get, w->t->n_runs);
-    snprintf(group, sizeof group, "t%d.run.loss", which);
-    swi_html_doubles(out, group, run_loss, w, w->t->n_runs);
-    for (w->phase = 0; w->phase < SW_PROF_PHASES; w->phase++) {
-        snprintf(group, sizeof group, "t%d.run.%s", which, sw_prof_phase_name(w->phase));
-        for (size_t c = 0; c < sizeof phase_columns / sizeof *phase_columns; c++)
-            put_column(w, out, group, phase_columns[c].name, phase_columns[c].get,
-                       w->t->n_runs);
-    }
-    put_op_clocks(w, out, which);
 }
 
 /* JSON that stands in a script element: "<" comes only in strings, where it may be escaped. */
@@ -323,32 +273,6 @@ static sw_status escape(void *context, const char *bytes, size_t n)
         n -= plain + (at != NULL);
     }
     return out->status;
-}
-
-static void put_program_words(sw_json *j, const sw_tl_program *p)
-{
-    sw_json_begin(j, '{');
-    sw_json_put_u64(j, "exec", p->key >> 32);
-    sw_json_put_u64(j, "number", p->key & INT32_MAX); /* the top bit tells traces from plans */
-    sw_json_put_bool(j, "immediate", p->immediate);
-    sw_json_put_string(j, "run", p->run);
-    sw_json_put_i64(j, "batch", p->batch);
-    sw_json_put_u64(j, "model_bytes", p->model_bytes);
-    sw_json_put_u64(j, "arena_bytes", p->arena_bytes);
-    sw_json_put_u64(j, "data_bytes", p->data_bytes);
-    sw_json_put_u64(j, "total_bytes", p->total_bytes);
-    sw_json_put_u64(j, "lower_bound_bytes", p->lower_bound_bytes);
-    sw_json_put_u64(j, "peak_bytes", p->peak_bytes);
-    sw_json_put_u64(j, "peak_op", p->peak_op);
-    sw_json_open(j, "phases", '[');
-    for (int i = 0; i < SW_PROF_PHASES; i++) {
-        sw_json_begin(j, '{');
-        sw_json_put_u64(j, "peak_bytes", p->phase[i].peak_bytes);
-        sw_json_put_u64(j, "end_bytes", p->phase[i].end_bytes);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-    sw_json_end(j);
 }
 
 static void put_words(page *w, sw_json *j)
@@ -373,8 +297,32 @@ static void put_words(page *w, sw_json *j)
     const sw_tl_program *best = sw_timeline_peak(t);
     sw_json_put_i64(j, "main", best == NULL ? -1 : (int64_t)(best - t->programs));
     sw_json_open(j, "programs", '[');
-    for (uint32_t k = 0; k < t->n_programs; k++)
-        put_program_words(j, &t->programs[k]);
+    for (uint32_t k = 0; k < t->n_programs; k++) {
+        sw_json_begin(j, '{');
+        sw_json_put_u64(j, "exec", t->programs[k].key >> 32);
+        sw_json_put_u64(j, "number",
+                        t->programs[k].key &
+                            INT32_MAX); /* the top bit tells traces from plans */
+        sw_json_put_bool(j, "immediate", t->programs[k].immediate);
+        sw_json_put_string(j, "run", t->programs[k].run);
+        sw_json_put_i64(j, "batch", t->programs[k].batch);
+        sw_json_put_u64(j, "model_bytes", t->programs[k].model_bytes);
+        sw_json_put_u64(j, "arena_bytes", t->programs[k].arena_bytes);
+        sw_json_put_u64(j, "data_bytes", t->programs[k].data_bytes);
+        sw_json_put_u64(j, "total_bytes", t->programs[k].total_bytes);
+        sw_json_put_u64(j, "lower_bound_bytes", t->programs[k].lower_bound_bytes);
+        sw_json_put_u64(j, "peak_bytes", t->programs[k].peak_bytes);
+        sw_json_put_u64(j, "peak_op", t->programs[k].peak_op);
+        sw_json_open(j, "phases", '[');
+        for (int i = 0; i < SW_PROF_PHASES; i++) {
+            sw_json_begin(j, '{');
+            sw_json_put_u64(j, "peak_bytes", t->programs[k].phase[i].peak_bytes);
+            sw_json_put_u64(j, "end_bytes", t->programs[k].phase[i].end_bytes);
+            sw_json_end(j);
+        }
+        sw_json_end(j);
+        sw_json_end(j);
+    }
     sw_json_end(j);
     sw_json_open(j, "strings", '[');
     for (uint32_t i = 0; i < w->strings.n; i++)
@@ -386,8 +334,44 @@ static void put_words(page *w, sw_json *j)
 static sw_status put_timeline(const sw_timeline *t, sw_sink_out *out, int which)
 {
     page w = {.t = t};
-    put_programs(&w, out, which);
-    put_runs(&w, out, which);
+    for (uint32_t k = 0; k < w.t->n_programs; k++) {
+        char group[40];
+        snprintf(group, sizeof group, "t%d.p%u", which, k);
+        w.p = &w.t->programs[k];
+        for (size_t c = 0; c < sizeof op_columns / sizeof *op_columns; c++)
+            put_column(&w, out, group, op_columns[c].name, op_columns[c].get, w.p->n_ops);
+        for (size_t c = 0; c < sizeof value_columns / sizeof *value_columns; c++)
+            put_column(&w, out, group, value_columns[c].name, value_columns[c].get,
+                       w.p->n_values);
+    }
+    {
+        char group[40];
+        snprintf(group, sizeof group, "t%d.run", which);
+        for (size_t c = 0; c < sizeof run_columns / sizeof *run_columns; c++)
+            put_column(&w, out, group, run_columns[c].name, run_columns[c].get, w.t->n_runs);
+        snprintf(group, sizeof group, "t%d.run.loss", which);
+        swi_html_doubles(out, group, run_loss, &w, w.t->n_runs);
+        for (w.phase = 0; w.phase < SW_PROF_PHASES; w.phase++) {
+            snprintf(group, sizeof group, "t%d.run.%s", which, sw_prof_phase_name(w.phase));
+            for (size_t c = 0; c < sizeof phase_columns / sizeof *phase_columns; c++)
+                put_column(&w, out, group, phase_columns[c].name, phase_columns[c].get,
+                           w.t->n_runs);
+        }
+        size_t clocks = 0, seen = 0;
+        for (size_t i = 0; i < w.t->n_runs; i++)
+            if (has_clocks(&w.t->runs[i]))
+                clocks += w.t->programs[w.t->runs[i].program].n_ops;
+        w.clocked_every = clocks / MAX_OP_CLOCKS + 1;
+        for (size_t i = 0; i < w.t->n_runs; i++) {
+            sw_tl_run *r = &w.t->runs[i];
+            if (!has_clocks(r) || seen++ % w.clocked_every != 0)
+                continue;
+            char id[64];
+            snprintf(id, sizeof id, "t%d.r%zu.op_ns", which, i);
+            swi_html_column(out, id,
+                            &(swi_column){op_clock, r, w.t->programs[r->program].n_ops});
+        }
+    }
     sw_sink_print(out, "<script type=\"application/json\" id=\"t%d\">", which);
     char buffer[4096];
     sw_json j;

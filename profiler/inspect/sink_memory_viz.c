@@ -185,21 +185,6 @@ static void put_frame(writer *w, const char *kind, uint64_t line, const char *te
     sw_pickle_end(&t->pickle);
 }
 
-/* Scopes from the inside. */
-static void put_layers(writer *w, const char *layer)
-{
-    uint64_t depth = 0;
-    for (const char *c = layer; *c != '\0'; c++)
-        depth += *c == '/';
-    for (size_t end = strlen(layer); end > 0;) {
-        size_t begin = end;
-        while (begin > 0 && layer[begin - 1] != '/')
-            begin--;
-        put_frame(w, "layer", depth--, layer + begin, end - begin);
-        end = begin > 0 ? begin - 1 : 0;
-    }
-}
-
 static void put_frames(writer *w, const sw_tl_program *p, uint32_t index)
 {
     tree *t = &w->tree;
@@ -212,7 +197,17 @@ static void put_frames(writer *w, const sw_tl_program *p, uint32_t index)
     put_frame(w, "tensor", v->id, v->name, strlen(v->name));
     if (v->op[0] != '\0')
         put_frame(w, "op", v->birth, v->op, strlen(v->op));
-    put_layers(w, v->layer);
+    /* Scopes from the inside. */
+    uint64_t depth = 0;
+    for (const char *c = v->layer; *c != '\0'; c++)
+        depth += *c == '/';
+    for (size_t end = strlen(v->layer); end > 0;) {
+        size_t begin = end;
+        while (begin > 0 && v->layer[begin - 1] != '/')
+            begin--;
+        put_frame(w, "layer", depth--, v->layer + begin, end - begin);
+        end = begin > 0 ? begin - 1 : 0;
+    }
     put_frame(w, "role", 0, v->role, strlen(v->role));
     if (v->phase[0] != '\0')
         put_frame(w, "phase", 0, v->phase, strlen(v->phase));
@@ -255,13 +250,6 @@ static void put_event(writer *w, const sw_tl_event *e, const char *action, const
     sw_pickle_end(&w->tree.pickle);
 }
 
-static void put_free(writer *w, const sw_tl_event *e, allocation *at, uint64_t size)
-{
-    put_event(w, e, "free_requested", at, size, at->holder - 1);
-    put_event(w, e, "free_completed", at, size, at->holder - 1);
-    at->holder = 0;
-}
-
 /* The owner of the bytes of `index`. */
 static uint32_t root_of(const sw_tl_program *p, uint32_t index)
 {
@@ -280,8 +268,11 @@ static void take_value(writer *w, const sw_tl_event *e)
     const bool lived = at->holder != 0;
     if (size == 0 || (e->kind == SW_TL_ALLOC) == lived)
         return;
-    if (lived)
-        put_free(w, e, at, size);
+    if (lived) {
+        put_event(w, e, "free_requested", at, size, at->holder - 1);
+        put_event(w, e, "free_completed", at, size, at->holder - 1);
+        at->holder = 0;
+    }
     if (e->kind != SW_TL_FREE) {
         put_event(w, e, "alloc", at, size, e->index);
         at->holder = e->index + 1;
@@ -308,27 +299,6 @@ static sw_status take(void *context, const sw_tl_event *e)
         take_value(w, e);
     }
     return w->tree.out->status;
-}
-
-static sw_status put_trace(writer *w)
-{
-    tree *t = &w->tree;
-    tree_text(t, "device_traces");
-    sw_pickle_begin(&t->pickle, '[');
-    sw_pickle_begin(&t->pickle, '[');
-    for (int s = 0; s < SW_SEGMENTS; s++)
-        if (w->segments[s].size > 0) {
-            begin_event(w, "segment_alloc", w->segments[s].address, w->segments[s].size, 0);
-            tree_put_text(t, "category", "unknown");
-            tree_text(t, "frames");
-            sw_pickle_begin(&t->pickle, '[');
-            sw_pickle_end(&t->pickle);
-            sw_pickle_end(&t->pickle);
-        }
-    SW_TRY(sw_timeline_walk(w->timeline, take, w));
-    sw_pickle_end(&t->pickle);
-    sw_pickle_end(&t->pickle);
-    return t->out->status;
 }
 
 /* ---- segments ---------------------------------------------------------------------------- */
@@ -430,8 +400,28 @@ static sw_status put_segment(writer *w, const segment *s, const survivor *of, si
     return t->out->status;
 }
 
-static sw_status put_segments(writer *w)
+/* ---- the whole --------------------------------------------------------------------------- */
+
+static sw_status write_tree(writer *w)
 {
+    tree *t = &w->tree;
+    sw_pickle_begin(&t->pickle, '{');
+    tree_text(t, "device_traces");
+    sw_pickle_begin(&t->pickle, '[');
+    sw_pickle_begin(&t->pickle, '[');
+    for (int s = 0; s < SW_SEGMENTS; s++)
+        if (w->segments[s].size > 0) {
+            begin_event(w, "segment_alloc", w->segments[s].address, w->segments[s].size, 0);
+            tree_put_text(t, "category", "unknown");
+            tree_text(t, "frames");
+            sw_pickle_begin(&t->pickle, '[');
+            sw_pickle_end(&t->pickle);
+            sw_pickle_end(&t->pickle);
+        }
+    SW_TRY(sw_timeline_walk(w->timeline, take, w));
+    sw_pickle_end(&t->pickle);
+    sw_pickle_end(&t->pickle);
+    SW_TRY(t->out->status);
     void *of;
     const size_t n = survivors(w, NULL);
     SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n * sizeof(survivor)));
@@ -445,44 +435,7 @@ static sw_status put_segments(writer *w)
             status = put_segment(w, &w->segments[s], of, n);
     sw_pickle_end(&w->tree.pickle);
     sw_heap_free(of, SW_HEAP_PROFILE, n * sizeof(survivor));
-    return status;
-}
-
-/* ---- the whole --------------------------------------------------------------------------- */
-
-/* Where everything lies. Several models, and several inputs, each count from 0: they are set
- * one after another. */
-static void set_allocations(writer *w)
-{
-    const sw_timeline *t = w->timeline;
-    for (int s = 0; s < SW_SEGMENTS; s++)
-        w->segments[s].address = (uint64_t)(s + 1) << 40;
-    for (uint32_t i = 0; i < t->n_programs; i++) {
-        const sw_tl_program *p = &t->programs[i];
-        uint64_t next[SW_SEGMENTS] = {0};
-        for (uint32_t k = 0; k < p->n_values; k++) {
-            const sw_tensor *v = &p->values[k];
-            segment *s = &w->segments[v->segment];
-            const uint64_t offset =
-                v->segment == SW_SEGMENT_STEP ? v->offset : next[v->segment];
-            w->allocations[w->first[i] + k].address = s->address + offset;
-            if (v->alias != SW_TL_NONE)
-                continue;
-            const uint64_t end = offset + v->bytes + v->padding;
-            next[v->segment] = end;
-            s->size = end > s->size ? end : s->size;
-        }
-        if (p->arena_bytes > w->segments[SW_SEGMENT_STEP].size)
-            w->segments[SW_SEGMENT_STEP].size = p->arena_bytes;
-    }
-}
-
-static sw_status write_tree(writer *w)
-{
-    tree *t = &w->tree;
-    sw_pickle_begin(&t->pickle, '{');
-    SW_TRY(put_trace(w));
-    SW_TRY(put_segments(w));
+    SW_TRY(status);
     tree_text(t, "allocator_settings");
     sw_pickle_begin(&t->pickle, '{');
     tree_put_text(t, "tool", w->timeline->tool);
@@ -504,7 +457,28 @@ static sw_status make_allocations(writer *w)
     }
     SW_TRY(sw_heap_alloc(&w->allocations, SW_HEAP_PROFILE,
                          w->n_allocations * sizeof *w->allocations));
-    set_allocations(w);
+    /* Where everything lies. Several models, and several inputs, each count from 0: they are
+     * set one after another. */
+    for (int s = 0; s < SW_SEGMENTS; s++)
+        w->segments[s].address = (uint64_t)(s + 1) << 40;
+    for (uint32_t j = 0; j < t->n_programs; j++) {
+        const sw_tl_program *p = &t->programs[j];
+        uint64_t next[SW_SEGMENTS] = {0};
+        for (uint32_t k = 0; k < p->n_values; k++) {
+            const sw_tensor *v = &p->values[k];
+            segment *s = &w->segments[v->segment];
+            const uint64_t offset =
+                v->segment == SW_SEGMENT_STEP ? v->offset : next[v->segment];
+            w->allocations[w->first[j] + k].address = s->address + offset;
+            if (v->alias != SW_TL_NONE)
+                continue;
+            const uint64_t end = offset + v->bytes + v->padding;
+            next[v->segment] = end;
+            s->size = end > s->size ? end : s->size;
+        }
+        if (p->arena_bytes > w->segments[SW_SEGMENT_STEP].size)
+            w->segments[SW_SEGMENT_STEP].size = p->arena_bytes;
+    }
     return SW_OK;
 }
 

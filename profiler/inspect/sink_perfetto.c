@@ -62,15 +62,6 @@ static void put_u64(message *m, unsigned field, uint64_t x)
     put_varint(m, x);
 }
 
-static void put_f64(message *m, unsigned field, double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    put_varint(m, field << 3 | FIXED64);
-    for (int i = 0; i < 8; i++)
-        m->bytes[m->n++] = (unsigned char)(bits >> 8 * i);
-}
-
 /* A literal of ours. */
 static void put_word(message *m, unsigned field, const char *word)
 {
@@ -117,14 +108,6 @@ typedef struct {
     int pending;         /* 1: growth, -1: deaths, 0: none */
 } role_bytes;
 
-static void roles_init(role_bytes *r, const sw_timeline *t)
-{
-    *r = (role_bytes){0};
-    r->n = sw_timeline_roles(t, r->name, ROLES);
-    if (r->n == ROLES)
-        r->name[ROLES - 1] = "others";
-}
-
 static uint32_t find_role(const role_bytes *r, const sw_tl_event *e)
 {
     const sw_tensor *v = &e->program->values[e->index];
@@ -137,18 +120,6 @@ static uint32_t find_role(const role_bytes *r, const sw_tl_event *e)
 static int moves(const sw_tl_event *e)
 {
     return e->kind == SW_TL_ALLOC ? 1 : e->kind == SW_TL_FREE ? -1 : 0;
-}
-
-/* Whether what is pending must be written before `e`, which has the walk's next event. */
-static bool roles_due(const role_bytes *r, const sw_tl_event *e)
-{
-    return r->pending != 0 && (e->ns != r->ns || moves(e) == -r->pending);
-}
-
-static void roles_written(role_bytes *r)
-{
-    r->pending = 0;
-    r->changed = 0;
 }
 
 /* Takes an event of any kind. */
@@ -199,36 +170,6 @@ static void put_packet(sw_sink_out *out, unsigned field, const message *inner, u
         sw_sink_bytes(out, inner->tail, inner->n_tail);
 }
 
-static void put_tracks(sw_sink_out *out, const sw_timeline *t, const role_bytes *roles)
-{
-    message process = {.n = 0}, thread = {.n = 0}, counter = {.n = 0}, track = {.n = 0};
-    put_u64(&process, PROCESS_PID, 1);
-    put_tail(&process, PROCESS_NAME, t->model[0] != '\0' ? t->model : t->tool);
-    put_u64(&track, TRACK_UUID, UUID_PROCESS);
-    put_message(&track, TRACK_PROCESS, &process);
-    put_packet(out, PACKET_TRACK, &track, 0);
-
-    put_u64(&thread, THREAD_PID, 1);
-    put_u64(&thread, THREAD_TID, 1);
-    put_tail(&thread, THREAD_NAME, "steps");
-    track = (message){.n = 0};
-    put_u64(&track, TRACK_UUID, UUID_STEPS);
-    put_u64(&track, TRACK_PARENT, UUID_PROCESS);
-    put_message(&track, TRACK_THREAD, &thread);
-    put_packet(out, PACKET_TRACK, &track, 0);
-
-    put_u64(&counter, COUNTER_UNIT, UNIT_SIZE_BYTES);
-    put_word(&counter, COUNTER_SHARED_AXIS, "live");
-    for (uint32_t i = 0; i <= roles->n; i++) { /* the last is all of them */
-        track = (message){.n = 0};
-        put_u64(&track, TRACK_UUID, i < roles->n ? UUID_ROLES + i : UUID_LIVE);
-        put_u64(&track, TRACK_PARENT, UUID_PROCESS);
-        put_message(&track, TRACK_COUNTER, &counter);
-        put_tail(&track, TRACK_NAME, i < roles->n ? roles->name[i] : "live bytes");
-        put_packet(out, PACKET_TRACK, &track, 0);
-    }
-}
-
 static void put_counter(writer *w, uint64_t uuid, uint64_t bytes)
 {
     message event = {.n = 0};
@@ -244,7 +185,8 @@ static void put_counters(writer *w)
     for (uint32_t i = 0; i < w->roles.n; i++)
         if ((w->roles.changed >> i & 1) != 0)
             put_counter(w, UUID_ROLES + i, w->roles.bytes[i]);
-    roles_written(&w->roles);
+    w->roles.pending = 0;
+    w->roles.changed = 0;
 }
 
 /* ---- slices ------------------------------------------------------------------------------ */
@@ -274,51 +216,78 @@ static void annotate_step(message *event, const sw_tl_event *e)
     if (!e->run->has_loss)
         return;
     put_word(&loss, ANNOTATION_NAME, "loss");
-    put_f64(&loss, ANNOTATION_DOUBLE, e->run->loss);
+    const unsigned int field = ANNOTATION_DOUBLE;
+    double x = e->run->loss;
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    put_varint(&loss, field << 3 | FIXED64);
+    for (int i = 0; i < 8; i++)
+        loss.bytes[loss.n++] = (unsigned char)(bits >> 8 * i);
     put_message(event, EVENT_ANNOTATION, &loss);
-}
-
-static void put_begin(writer *w, const sw_tl_event *e)
-{
-    message event = {.n = 0};
-    put_u64(&event, EVENT_TYPE, SLICE_BEGIN);
-    put_u64(&event, EVENT_TRACK, UUID_STEPS);
-    put_word(&event, EVENT_CATEGORY, slice_category(e->kind));
-    if (e->kind == SW_TL_STEP_BEGIN)
-        annotate_step(&event, e);
-    else if (e->kind == SW_TL_PHASE_BEGIN)
-        annotate_u64(&event, "peak_bytes", e->run->phase[e->index].peak_bytes);
-    annotate_u64(&event, "live_bytes", e->live);
-    put_tail(&event, EVENT_NAME, e->name);
-    put_packet(w->out, PACKET_EVENT, &event, e->ns);
-}
-
-static void put_end(writer *w, const sw_tl_event *e)
-{
-    message event = {.n = 0};
-    put_u64(&event, EVENT_TYPE, SLICE_END);
-    put_u64(&event, EVENT_TRACK, UUID_STEPS);
-    put_packet(w->out, PACKET_EVENT, &event, e->ns);
 }
 
 static sw_status take(void *context, const sw_tl_event *e)
 {
     writer *w = context;
-    if (roles_due(&w->roles, e))
+    /* Whether what is pending must be written before `e`, which has the walk's next event. */
+    if (w->roles.pending != 0 && (e->ns != w->roles.ns || moves(e) == -w->roles.pending))
         put_counters(w);
     roles_take(&w->roles, e);
-    if (e->kind <= SW_TL_OP_BEGIN)
-        put_begin(w, e);
-    else if (e->kind >= SW_TL_OP_END)
-        put_end(w, e);
+    if (e->kind <= SW_TL_OP_BEGIN) {
+        message event = {.n = 0};
+        put_u64(&event, EVENT_TYPE, SLICE_BEGIN);
+        put_u64(&event, EVENT_TRACK, UUID_STEPS);
+        put_word(&event, EVENT_CATEGORY, slice_category(e->kind));
+        if (e->kind == SW_TL_STEP_BEGIN)
+            annotate_step(&event, e);
+        else if (e->kind == SW_TL_PHASE_BEGIN)
+            annotate_u64(&event, "peak_bytes", e->run->phase[e->index].peak_bytes);
+        annotate_u64(&event, "live_bytes", e->live);
+        put_tail(&event, EVENT_NAME, e->name);
+        put_packet(w->out, PACKET_EVENT, &event, e->ns);
+    } else if (e->kind >= SW_TL_OP_END) {
+        message event = {.n = 0};
+        put_u64(&event, EVENT_TYPE, SLICE_END);
+        put_u64(&event, EVENT_TRACK, UUID_STEPS);
+        put_packet(w->out, PACKET_EVENT, &event, e->ns);
+    }
     return w->out->status;
 }
 
 static sw_status write_perfetto(const sw_timeline *t, sw_sink_out *out)
 {
     writer w = {.out = out};
-    roles_init(&w.roles, t);
-    put_tracks(out, t, &w.roles);
+    role_bytes *r = &w.roles;
+    *r = (role_bytes){0};
+    r->n = sw_timeline_roles(t, r->name, ROLES);
+    if (r->n == ROLES)
+        r->name[ROLES - 1] = "others";
+    message process = {.n = 0}, thread = {.n = 0}, counter = {.n = 0}, track = {.n = 0};
+    put_u64(&process, PROCESS_PID, 1);
+    put_tail(&process, PROCESS_NAME, t->model[0] != '\0' ? t->model : t->tool);
+    put_u64(&track, TRACK_UUID, UUID_PROCESS);
+    put_message(&track, TRACK_PROCESS, &process);
+    put_packet(out, PACKET_TRACK, &track, 0);
+
+    put_u64(&thread, THREAD_PID, 1);
+    put_u64(&thread, THREAD_TID, 1);
+    put_tail(&thread, THREAD_NAME, "steps");
+    track = (message){.n = 0};
+    put_u64(&track, TRACK_UUID, UUID_STEPS);
+    put_u64(&track, TRACK_PARENT, UUID_PROCESS);
+    put_message(&track, TRACK_THREAD, &thread);
+    put_packet(out, PACKET_TRACK, &track, 0);
+
+    put_u64(&counter, COUNTER_UNIT, UNIT_SIZE_BYTES);
+    put_word(&counter, COUNTER_SHARED_AXIS, "live");
+    for (uint32_t i = 0; i <= w.roles.n; i++) { /* the last is all of them */
+        track = (message){.n = 0};
+        put_u64(&track, TRACK_UUID, i < w.roles.n ? UUID_ROLES + i : UUID_LIVE);
+        put_u64(&track, TRACK_PARENT, UUID_PROCESS);
+        put_message(&track, TRACK_COUNTER, &counter);
+        put_tail(&track, TRACK_NAME, i < w.roles.n ? w.roles.name[i] : "live bytes");
+        put_packet(out, PACKET_TRACK, &track, 0);
+    }
     SW_TRY(sw_timeline_walk(t, take, &w));
     if (w.roles.pending != 0)
         put_counters(&w);

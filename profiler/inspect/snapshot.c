@@ -37,30 +37,6 @@ static void take_path(frame *f, const char *file, size_t n)
     f->file = f->path;
 }
 
-/* The frames of PyTorch's profiler have all in their name: "nn.Module: Linear_0", "<built-in
- * method relu of type object at 0x7f..>", "train.py(40): step". */
-static void split_name(frame *f)
-{
-    const char *text = f->name, *behind = strstr(text, "): ");
-    const char *open = behind != NULL ? behind : text;
-    while (open > text && *open != '(')
-        open--;
-    if (begins(text, "nn.Module: ")) {
-        f->module = true;
-        f->name = text + strlen("nn.Module: ");
-    } else if (begins(text, "<built-in method ") || begins(text, "<built-in function ")) {
-        f->builtin = true;
-        f->name = strchr(strchr(text, ' ') + 1, ' ') + 1;
-    } else if (open > text) {
-        take_path(f, text, (size_t)(open - text));
-        f->line = 0;
-        for (const char *c = open + 1; *c >= '0' && *c <= '9' && f->line < 100000000; c++)
-            f->line = f->line * 10 + (*c - '0');
-        f->name = behind + 3;
-    }
-    f->n_name = (int)(f->builtin ? strcspn(f->name, " >") : strlen(f->name));
-}
-
 static bool frame_at(value frames, uint64_t i, frame *out)
 {
     const value f = value_item(frames, i);
@@ -72,17 +48,32 @@ static bool frame_at(value frames, uint64_t i, frame *out)
         return false;
     out->n_name = (int)strnlen(out->name, INT32_MAX);
     take_path(out, file, strlen(file));
-    if (strcmp(file, "none") == 0)
-        split_name(out);
+    if (strcmp(file, "none") == 0) {
+        /* The frames of PyTorch's profiler have all in their name: "nn.Module: Linear_0",
+         * "<built-in method relu of type object at 0x7f..>", "train.py(40): step". */
+        const char *text = out->name, *behind = strstr(text, "): ");
+        const char *open = behind != NULL ? behind : text;
+        while (open > text && *open != '(')
+            open--;
+        if (begins(text, "nn.Module: ")) {
+            out->module = true;
+            out->name = text + strlen("nn.Module: ");
+        } else if (begins(text, "<built-in method ") || begins(text, "<built-in function ")) {
+            out->builtin = true;
+            out->name = strchr(strchr(text, ' ') + 1, ' ') + 1;
+        } else if (open > text) {
+            take_path(out, text, (size_t)(open - text));
+            out->line = 0;
+            for (const char *c = open + 1; *c >= '0' && *c <= '9' && out->line < 100000000; c++)
+                out->line = out->line * 10 + (*c - '0');
+            out->name = behind + 3;
+        }
+        out->n_name = (int)(out->builtin ? strcspn(out->name, " >") : strlen(out->name));
+    }
     return true;
 }
 
 /* ---- frames of our own export ------------------------------------------------------------ */
-
-static bool is_ours(const frame *f)
-{
-    return strcmp(f->file, "tensor") == 0;
-}
 
 /* One scope more around `layer`, of NAME_BYTES; what does not fit stays out. */
 static void put_scope(char *layer, const char *scope)
@@ -130,19 +121,14 @@ static bool is_python(const frame *f)
            (n > 3 && strcmp(f->file + n - 3, ".py") == 0);
 }
 
-static bool is_pytorch(const frame *f)
-{
-    return begins(f->file, "torch/") || has(f->file, "packages/torch/") ||
-           has(f->file, "pytorch/torch/");
-}
-
 typedef enum { OF_OTHERS, OF_LIBRARY, OF_USER } owner;
 
 /* The owner of the function: PyTorch's and Python's own are those of others. */
 static owner owner_of(const frame *f)
 {
     const bool library = has(f->file, "-packages/");
-    if (!is_python(f) || f->module || f->builtin || is_pytorch(f) ||
+    if (!is_python(f) || f->module || f->builtin || begins(f->file, "torch/") ||
+        has(f->file, "packages/torch/") || has(f->file, "pytorch/torch/") ||
         begins(f->file, "<frozen") ||
         (!library && (has(f->file, "/lib/python") || has(f->file, "/Lib/"))))
         return OF_OTHERS;
@@ -314,7 +300,7 @@ sw_status snapshot_frames_read(sw_timeline *t, value frames, snapshot_frames *ou
     *out = (snapshot_frames){"", "", "", -1, 0};
     if (value_count(frames) == 0)
         return SW_OK;
-    if (frame_at(frames, 0, &f) && is_ours(&f))
+    if (frame_at(frames, 0, &f) && strcmp(f.file, "tensor") == 0)
         return read_ours(t, frames, out);
     for (uint64_t i = 0; i < value_count(frames); i++)
         if (frame_at(frames, i, &f))
@@ -351,32 +337,6 @@ typedef struct {
 } reader;
 
 /* ---- values ------------------------------------------------------------------------------ */
-
-static sw_status find_space(reader *r)
-{
-    const snapshot_trace *t = &r->trace;
-    for (uint32_t i = 0; i < t->n_segments && t->cuda; i++)
-        SW_TRY(address_space_add(&r->space, t->segments[i].address, t->segments[i].bytes));
-    for (uint32_t i = 0; i < t->n_events; i++)
-        if (t->events[i].action != TRACE_OOM && t->events[i].action != TRACE_FREE_REQUESTED)
-            SW_TRY(address_space_add(&r->space, t->events[i].address, t->events[i].bytes));
-    for (uint32_t i = 0; i < r->lives.n; i++)
-        SW_TRY(address_space_add(&r->space, r->lives.all[i].address, r->lives.all[i].bytes));
-    address_space_close_up(&r->space);
-    return SW_OK;
-}
-
-/* Texts of the trace become the timeline's. */
-static sw_status keep_texts(reader *r)
-{
-    for (uint32_t i = 0; i < r->trace.n_stacks; i++) {
-        trace_stack *s = &r->trace.stacks[i];
-        SW_TRY(sw_timeline_string(r->t, &s->name, s->name));
-        SW_TRY(sw_timeline_string(r->t, &s->op, s->op));
-        SW_TRY(sw_timeline_string(r->t, &s->layer, s->layer));
-    }
-    return SW_OK;
-}
 
 static sw_status take_life(reader *r, uint32_t i, bool own)
 {
@@ -439,27 +399,6 @@ static void take_ops(reader *r, sw_tl_run *run, uint64_t *op_ns)
 
 /* ---- the program ------------------------------------------------------------------------- */
 
-/* The peak of all, and of each phase where the frames tell them. */
-static sw_status find_peaks(sw_tl_program *p, bool phases)
-{
-    uint64_t *curve;
-    SW_TRY(sw_heap_alloc(&curve, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t)));
-    sw_timeline_curve(p, NULL, NULL, curve);
-    for (uint32_t i = 0; i < p->n_ops; i++) {
-        sw_prof_phase *phase = &p->phase[p->ops[i].phase];
-        if (curve[i] > p->peak_bytes) {
-            p->peak_bytes = curve[i];
-            p->peak_op = i;
-        }
-        if (phases && curve[i] > phase->peak_bytes)
-            phase->peak_bytes = curve[i];
-        if (phases)
-            phase->end_bytes = curve[i];
-    }
-    sw_heap_free(curve, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t));
-    return SW_OK;
-}
-
 static sw_status add_program(reader *r, bool own)
 {
     uint64_t *ns;
@@ -488,7 +427,23 @@ static sw_status add_program(reader *r, bool own)
     take_ops(r, run, ns);
     for (uint32_t i = 0; i < r->lives.n; i++)
         SW_TRY(take_life(r, i, own));
-    SW_TRY(find_peaks(r->p, phases));
+    /* The peak of all, and of each phase where the frames tell them. */
+    uint64_t *curve;
+    SW_TRY(sw_heap_alloc(&curve, SW_HEAP_PROFILE, r->p->n_ops * sizeof(uint64_t)));
+    sw_timeline_curve(r->p, NULL, NULL, curve);
+    for (uint32_t j = 0; j < r->p->n_ops; j++) {
+        sw_prof_phase *phase = &r->p->phase[r->p->ops[j].phase];
+        if (curve[j] > r->p->peak_bytes) {
+            r->p->peak_bytes = curve[j];
+            r->p->peak_op = j;
+        }
+        if (phases && curve[j] > phase->peak_bytes)
+            phase->peak_bytes = curve[j];
+        if (phases)
+            phase->end_bytes = curve[j];
+    }
+    sw_heap_free(curve, SW_HEAP_PROFILE, r->p->n_ops * sizeof(uint64_t));
+
     r->p->lower_bound_bytes = r->p->peak_bytes;
     SW_TRY(sw_timeline_alloc(r->t, &steps, (size_t)r->roles.n_steps + 1, sizeof *steps));
     if (r->roles.n_steps > 0)
@@ -500,17 +455,6 @@ static sw_status add_program(reader *r, bool own)
     run->peak_bytes = r->p->peak_bytes;
     memcpy(run->phase, r->p->phase, sizeof run->phase);
     return sw_timeline_finish(r->t);
-}
-
-static sw_status replay(reader *r, const snapshot_file *f, int64_t device)
-{
-    SW_TRY(snapshot_trace_read(&r->trace, f, device));
-    SW_TRY(keep_texts(r));
-    SW_TRY(trace_start_find(&r->start, &r->trace));
-    SW_TRY(trace_lives_find(&r->lives, &r->trace, &r->start));
-    SW_TRY(trace_roles_find(&r->roles, &r->trace, &r->lives));
-    SW_TRY(find_space(r));
-    return add_program(r, f->own);
 }
 
 /* ---- devices ----------------------------------------------------------------------------- */
@@ -568,7 +512,29 @@ static sw_status take_snapshot(reader *r, const snapshot_file *f)
     r->t->tool = "pytorch";
     if (r->t->model[0] == '\0')
         r->t->model = "PyTorch snapshot";
-    return replay(r, f, device);
+    SW_TRY(snapshot_trace_read(&r->trace, f, device));
+    /* Texts of the trace become the timeline's. */
+    for (uint32_t i = 0; i < r->trace.n_stacks; i++) {
+        trace_stack *s = &r->trace.stacks[i];
+        SW_TRY(sw_timeline_string(r->t, &s->name, s->name));
+        SW_TRY(sw_timeline_string(r->t, &s->op, s->op));
+        SW_TRY(sw_timeline_string(r->t, &s->layer, s->layer));
+    }
+
+    SW_TRY(trace_start_find(&r->start, &r->trace));
+    SW_TRY(trace_lives_find(&r->lives, &r->trace, &r->start));
+    SW_TRY(trace_roles_find(&r->roles, &r->trace, &r->lives));
+    const snapshot_trace *t = &r->trace;
+    for (uint32_t j = 0; j < t->n_segments && t->cuda; j++)
+        SW_TRY(address_space_add(&r->space, t->segments[j].address, t->segments[j].bytes));
+    for (uint32_t j = 0; j < t->n_events; j++)
+        if (t->events[j].action != TRACE_OOM && t->events[j].action != TRACE_FREE_REQUESTED)
+            SW_TRY(address_space_add(&r->space, t->events[j].address, t->events[j].bytes));
+    for (uint32_t j = 0; j < r->lives.n; j++)
+        SW_TRY(address_space_add(&r->space, r->lives.all[j].address, r->lives.all[j].bytes));
+    address_space_close_up(&r->space);
+
+    return add_program(r, f->own);
 }
 
 sw_status snapshot_read(sw_timeline *t)
@@ -639,8 +605,16 @@ static bool is_device(const snapshot_file *f)
     return false;
 }
 
-static sw_status take_top(snapshot_file *f, value top)
+static sw_status read_tree(snapshot_file *f)
 {
+    byte_reader *in = &f->tree->in;
+    value_tree *tree = &f->tree->tree;
+    value top = 0;
+    int first;
+    SW_TRY(byte_reader_bytes(in, &f->bytes));
+    SW_TRY(value_tree_open(tree, f->path, f->bytes));
+    SW_TRY(byte_reader_peek(in, &first));
+    SW_TRY(first == 0x80 ? pickle_read(tree, in, &top) : json_tree_read(tree, in, &top));
     const bool list = value_kind_of(top) == VALUE_LIST; /* of segments: memory_snapshot() */
     f->segments = list ? top : value_at(top, "segments");
     f->traces = value_at(top, "device_traces");
@@ -654,19 +628,6 @@ static sw_status take_top(snapshot_file *f, value top)
     /* Those of the profiler have no settings; its last device is the CPU. */
     f->device = list || f->settings != 0 || is_device(f);
     return SW_OK;
-}
-
-static sw_status read_tree(snapshot_file *f)
-{
-    byte_reader *in = &f->tree->in;
-    value_tree *tree = &f->tree->tree;
-    value top = 0;
-    int first;
-    SW_TRY(byte_reader_bytes(in, &f->bytes));
-    SW_TRY(value_tree_open(tree, f->path, f->bytes));
-    SW_TRY(byte_reader_peek(in, &first));
-    SW_TRY(first == 0x80 ? pickle_read(tree, in, &top) : json_tree_read(tree, in, &top));
-    return take_top(f, top);
 }
 
 sw_status snapshot_file_open(snapshot_file *f, const char *path)

@@ -23,27 +23,22 @@ static uint32_t *slot_of(const swi_strings *s, const char *text)
     }
 }
 
-/* Twice the places; all strings move. */
-static sw_status widen(swi_strings *s)
-{
-    const uint32_t n = s->n_slots == 0 ? 1024 : s->n_slots * 2;
-    if (n < s->n_slots)
-        SW_FAIL(SW_NOMEM, "%u strings are too many", s->n);
-    void *room = NULL;
-    SW_TRY(sw_heap_alloc(&room, SW_HEAP_PROFILE, n * sizeof *s->slots));
-    memset(room, 0, n * sizeof *s->slots);
-    sw_heap_free(s->slots, SW_HEAP_PROFILE, s->n_slots * sizeof *s->slots);
-    s->slots = room;
-    s->n_slots = n;
-    for (uint32_t i = 0; i < s->n; i++)
-        *slot_of(s, s->list[i]) = i + 1;
-    return SW_OK;
-}
-
 static sw_status enter(swi_strings *s, const char *text, uint32_t *number)
 {
-    if (s->n >= s->n_slots / 2)
-        SW_TRY(widen(s));
+    if (s->n >= s->n_slots / 2) {
+        /* Twice the places; all strings move. */
+        const uint32_t n = s->n_slots == 0 ? 1024 : s->n_slots * 2;
+        if (n < s->n_slots)
+            SW_FAIL(SW_NOMEM, "%u strings are too many", s->n);
+        void *room = NULL;
+        SW_TRY(sw_heap_alloc(&room, SW_HEAP_PROFILE, n * sizeof *s->slots));
+        memset(room, 0, n * sizeof *s->slots);
+        sw_heap_free(s->slots, SW_HEAP_PROFILE, s->n_slots * sizeof *s->slots);
+        s->slots = room;
+        s->n_slots = n;
+        for (uint32_t i = 0; i < s->n; i++)
+            *slot_of(s, s->list[i]) = i + 1;
+    }
     uint32_t *slot = slot_of(s, text);
     if (*slot == 0) {
         void *list = s->list;

@@ -42,18 +42,6 @@ static sw_status find(layers *x, const char *path, layer **out)
     return SW_OK;
 }
 
-static sw_status collect(layers *x, const sw_tl_program *p)
-{
-    layer *found;
-    for (uint32_t i = 0; i < p->n_ops && x->n <= LAYERS_MAX; i++) {
-        SW_TRY(find(x, p->ops[i].layer, &found));
-        found->forward |= p->ops[i].phase == FORWARD;
-    }
-    for (uint32_t i = 0; i < p->n_values && x->n <= LAYERS_MAX; i++)
-        SW_TRY(find(x, p->values[i].layer, &found));
-    return SW_OK;
-}
-
 /* Bytes of the path of a scope of that name in another one, 0: there is none. */
 static size_t scope_in(const char *path, const char *name)
 {
@@ -118,7 +106,14 @@ static sw_status move(layers *x, const char **path)
 
 static sw_status assign(sw_timeline *t, sw_tl_program *p, layers *x)
 {
-    SW_TRY(collect(x, p));
+    layer *found;
+    for (uint32_t i = 0; i < p->n_ops && x->n <= LAYERS_MAX; i++) {
+        SW_TRY(find(x, p->ops[i].layer, &found));
+        found->forward |= p->ops[i].phase == FORWARD;
+    }
+    for (uint32_t i = 0; i < p->n_values && x->n <= LAYERS_MAX; i++)
+        SW_TRY(find(x, p->values[i].layer, &found));
+
     if (x->n > LAYERS_MAX)
         return SW_OK;
     uint32_t homes = 0;
@@ -327,48 +322,9 @@ sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out)
 
 #define WRONG(...) SW_FAIL(SW_FORMAT, __VA_ARGS__)
 
-static sw_status check_value(const sw_timeline *t, const sw_tl_program *p, const sw_tensor *v)
-{
-    uint64_t end;
-    if (v->birth > v->death || v->death > p->n_ops || (unsigned)v->segment >= SW_SEGMENTS)
-        WRONG("%s: value %u (%s) lives from op %u to %u of %u", t->path, v->id, v->name,
-              v->birth, v->death, p->n_ops);
-    if (__builtin_add_overflow(v->bytes, v->padding, &end) ||
-        __builtin_add_overflow(end, v->offset, &end) || end > LARGEST_ADDRESS)
-        WRONG("%s: value %u (%s) ends past %llu bytes", t->path, v->id, v->name,
-              (unsigned long long)LARGEST_ADDRESS);
-    return SW_OK;
-}
-
 static int rank(const sw_tensor *v)
 {
     return v->segment == SW_SEGMENT_MODEL ? 0 : v->segment == SW_SEGMENT_INPUT ? 1 : 2;
-}
-
-/* Model, inputs, then by birth; stable. Counting: places 0 and 1 are model and inputs. */
-static sw_status order_values(sw_timeline *t, sw_tl_program *p)
-{
-    const size_t places = (size_t)p->n_ops + 4;
-    sw_tensor *to;
-    uint32_t *first;
-    SW_TRY(sw_timeline_alloc(t, &to, p->n_values, sizeof *p->values));
-    SW_TRY(sw_heap_alloc(&first, SW_HEAP_PROFILE, places * sizeof(uint32_t)));
-    for (uint32_t i = 0; i < p->n_values; i++) {
-        const sw_tensor *v = &p->values[i];
-        first[(rank(v) < 2 ? (size_t)rank(v) : (size_t)v->birth + 2) + 1]++;
-    }
-    p->n_model = first[1];
-    p->n_input = first[2];
-    for (size_t i = 1; i < places; i++)
-        first[i] += first[i - 1];
-    for (uint32_t i = 0; i < p->n_values; i++) {
-        const sw_tensor *v = &p->values[i];
-        to[first[rank(v) < 2 ? (size_t)rank(v) : (size_t)v->birth + 2]++] = *v;
-    }
-    SW_ASSERT(first[places - 2] == p->n_values && p->n_model + p->n_input <= p->n_values);
-    p->values = to;
-    sw_heap_free(first, SW_HEAP_PROFILE, places * sizeof(uint32_t));
-    return SW_OK;
 }
 
 static uint32_t sort_key(const sw_tl_program *p, uint32_t i, bool death)
@@ -438,9 +394,39 @@ sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p)
     for (uint32_t i = 0; i < p->n_ops; i++)
         if (p->ops[i].phase >= SW_PROF_PHASES)
             WRONG("%s: op %u (%s) is in no phase", t->path, i, p->ops[i].name);
-    for (uint32_t i = 0; i < p->n_values; i++)
-        SW_TRY(check_value(t, p, &p->values[i]));
-    SW_TRY(order_values(t, p));
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        uint64_t end;
+        if (p->values[i].birth > p->values[i].death || p->values[i].death > p->n_ops ||
+            (unsigned)p->values[i].segment >= SW_SEGMENTS)
+            WRONG("%s: value %u (%s) lives from op %u to %u of %u", t->path, p->values[i].id,
+                  p->values[i].name, p->values[i].birth, p->values[i].death, p->n_ops);
+        if (__builtin_add_overflow(p->values[i].bytes, p->values[i].padding, &end) ||
+            __builtin_add_overflow(end, p->values[i].offset, &end) || end > LARGEST_ADDRESS)
+            WRONG("%s: value %u (%s) ends past %llu bytes", t->path, p->values[i].id,
+                  p->values[i].name, (unsigned long long)LARGEST_ADDRESS);
+    }
+    /* Model, inputs, then by birth; stable. Counting: places 0 and 1 are model and inputs. */
+    const size_t places = (size_t)p->n_ops + 4;
+    sw_tensor *to;
+    uint32_t *first;
+    SW_TRY(sw_timeline_alloc(t, &to, p->n_values, sizeof *p->values));
+    SW_TRY(sw_heap_alloc(&first, SW_HEAP_PROFILE, places * sizeof(uint32_t)));
+    for (uint32_t j = 0; j < p->n_values; j++) {
+        const sw_tensor *v = &p->values[j];
+        first[(rank(v) < 2 ? (size_t)rank(v) : (size_t)v->birth + 2) + 1]++;
+    }
+    p->n_model = first[1];
+    p->n_input = first[2];
+    for (size_t j = 1; j < places; j++)
+        first[j] += first[j - 1];
+    for (uint32_t j = 0; j < p->n_values; j++) {
+        const sw_tensor *v = &p->values[j];
+        to[first[rank(v) < 2 ? (size_t)rank(v) : (size_t)v->birth + 2]++] = *v;
+    }
+    SW_ASSERT(first[places - 2] == p->n_values && p->n_model + p->n_input <= p->n_values);
+    p->values = to;
+    sw_heap_free(first, SW_HEAP_PROFILE, places * sizeof(uint32_t));
+
     SW_TRY(sorted(t, p, true, &p->by_death));
     SW_TRY(sorted(t, p, false, &p->by_id));
     for (uint32_t i = 0; i < p->n_values; i++) {
@@ -460,11 +446,6 @@ sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p)
     return p->peak_bytes == 0 ? find_peak(p) : SW_OK;
 }
 
-static uint64_t clock_of(const sw_record *e)
-{
-    return (uint64_t)e->bytes << 32 | e->offset;
-}
-
 static sw_status finish_run(sw_timeline *t, sw_tl_run *run, uint64_t *now)
 {
     if (run->program >= t->n_programs)
@@ -478,7 +459,7 @@ static sw_status finish_run(sw_timeline *t, sw_tl_run *run, uint64_t *now)
             WRONG("%s: event %zu of step %llu is none", t->path, i,
                   (unsigned long long)run->step);
         if (i == 0 && e->kind == SW_RECORD_RUN)
-            run->at_ns = clock_of(e);
+            run->at_ns = (uint64_t)e->bytes << 32 | e->offset;
     }
     if (run->clock == SW_TL_UNTIMED && run->n_log == 0)
         run->ns = (uint64_t)p->n_ops * 1000;

@@ -111,19 +111,6 @@ static sw_status take_events(reader *r, const profile_position *p)
     return SW_OK;
 }
 
-static sw_status keep_log(reader *r, sw_tl_run *run)
-{
-    sw_record *log;
-    if (r->n_log == 0)
-        return SW_OK;
-    SW_TRY(sw_timeline_alloc(r->t, &log, r->n_log, sizeof *r->log));
-    memcpy(log, r->log, r->n_log * sizeof *r->log);
-    run->log = log;
-    run->n_log = r->n_log;
-    run->dropped = r->dropped;
-    return SW_OK;
-}
-
 static sw_status take_op_clocks(reader *r, const profile_position *p, const profile_step *s,
                                 sw_tl_run *run)
 {
@@ -160,7 +147,15 @@ static sw_status take_run(reader *r, const profile_position *p)
                        .peak_bytes = s.peak};
     memcpy(run->phase, s.phase, sizeof run->phase);
     SW_TRY(take_op_clocks(r, p, &s, run));
-    return keep_log(r, run);
+    sw_record *log;
+    if (r->n_log == 0)
+        return SW_OK;
+    SW_TRY(sw_timeline_alloc(r->t, &log, r->n_log, sizeof *r->log));
+    memcpy(log, r->log, r->n_log * sizeof *r->log);
+    run->log = log;
+    run->n_log = r->n_log;
+    run->dropped = r->dropped;
+    return SW_OK;
 }
 
 /* ---- the file ---------------------------------------------------------------------------- */

@@ -58,24 +58,21 @@ static void state_value(walk *w, sw_tl_kind kind, uint32_t index)
     w->event.address = w->event.bytes = 0;
 }
 
-/* Values that come and go in turn leave holes without end: at least half are holes here. */
-static void close_holes(walk *w)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < w->n_live; i++)
-        if (w->live[i] != SW_TL_NONE) {
-            w->live[n++] = w->live[i];
-            w->position[w->live[i]] = n;
-        }
-    w->n_live = n;
-}
-
 static void give_birth(walk *w, uint32_t index)
 {
     if (w->position[index] != 0)
         return; /* born twice without a death: a log that lost something */
-    if (w->n_live == 2 * (size_t)w->capacity)
-        close_holes(w);
+    if (w->n_live == 2 * (size_t)w->capacity) {
+        /* Values that come and go in turn leave holes without end: at least half are holes
+         * here. */
+        size_t n = 0;
+        for (size_t i = 0; i < w->n_live; i++)
+            if (w->live[i] != SW_TL_NONE) {
+                w->live[n++] = w->live[i];
+                w->position[w->live[i]] = n;
+            }
+        w->n_live = n;
+    }
     w->live[w->n_live++] = index;
     w->position[index] = w->n_live;
     state_value(w, SW_TL_ALLOC, index);
@@ -91,12 +88,6 @@ static void kill(walk *w, uint32_t index)
     while (w->n_live > 0 && w->live[w->n_live - 1] == SW_TL_NONE)
         w->n_live--;
     state_value(w, SW_TL_FREE, index);
-}
-
-static void kill_all(walk *w)
-{
-    while (w->n_live > 0)
-        kill(w, w->live[w->n_live - 1]);
 }
 
 /* ---- slices ------------------------------------------------------------------------------ */
@@ -344,7 +335,8 @@ static void walk_run(walk *w, const sw_timeline *t, const sw_tl_run *run)
         walk_program(w, run);
     advance(w, run->at_ns + run->ns);
     leave_phase(w);
-    kill_all(w);
+    while (w->n_live > 0)
+        kill(w, w->live[w->n_live - 1]);
     SW_ASSERT(w->status != SW_OK || (w->n_live == 0 && w->op == SW_TL_NONE));
     emit(w, SW_TL_STEP_END, SW_TL_NONE, name);
 }

@@ -317,11 +317,6 @@ typedef struct {
     report_limits limits;
 } settings;
 
-static bool is_text(const settings *s)
-{
-    return !s->json && strcmp(s->format, "text") == 0;
-}
-
 static sw_status print_all(report *r, const settings *s, const report_gate *gate)
 {
     report_live live = {0};
@@ -352,21 +347,19 @@ static int report_file(const settings *s)
     const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
     status = print_all(r, s, report_gate_asked(&s->limits) ? &gate : NULL);
     if (status == SW_OK)
-        code = report_end(r, report_gate_judge(&gate, is_text(s) && !s->style.quiet));
+        code = report_end(
+            r, report_gate_judge(&gate, (!s->json && strcmp(s->format, "text") == 0) &&
+                                            !s->style.quiet));
     else
         code = cli_library_error(status, true);
     report_free(r);
     return code;
 }
 
-static bool is_csv(const settings *s)
-{
-    return s->by != NULL && strcmp(s->format, "csv") == 0;
-}
-
 static bool is_export(const settings *s)
 {
-    return s->html != NULL || (report_is_export(s->format) && !is_csv(s));
+    return s->html != NULL ||
+           (report_is_export(s->format) && !(s->by != NULL && strcmp(s->format, "csv") == 0));
 }
 
 /* Whether the options go together: CLI_GO, or CLI_USAGE with a message. */

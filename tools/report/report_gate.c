@@ -97,18 +97,6 @@ static double percent(const report_gate *g)
                : 100.0 * ((double)g->run.bytes - (double)g->base.bytes) / (double)g->base.bytes;
 }
 
-static void tell_all(const report_gate *g)
-{
-    const report_limits *l = g->limits;
-    if (l->max_peak != REPORT_NO_LIMIT)
-        printf("gate: the %s of %s bytes%s is within --max-peak %s\n", how(&g->run),
-               cli_digits(g->run.bytes).text, g->run.in, cli_digits(l->max_peak).text);
-    if (l->increase != NULL)
-        printf("gate: peak %s bytes, base %s (%+.2f%%): within --fail-on-increase %s\n",
-               cli_digits(g->run.bytes).text, cli_digits(g->base.bytes).text, percent(g),
-               l->increase);
-}
-
 void report_gate_more(sw_json *j, const void *gate)
 {
     report_gate_put(j, gate);
@@ -141,7 +129,14 @@ int report_gate_judge(const report_gate *g, bool tell)
                         g->grew[0] != '\0' ? "; what grew most: " : "", g->grew);
     if (over_max(g) || over_base(g))
         return CLI_FAILED;
-    if (tell)
-        tell_all(g);
+    if (tell) {
+        if (l->max_peak != REPORT_NO_LIMIT)
+            printf("gate: the %s of %s bytes%s is within --max-peak %s\n", how(&g->run),
+                   cli_digits(g->run.bytes).text, g->run.in, cli_digits(l->max_peak).text);
+        if (l->increase != NULL)
+            printf("gate: peak %s bytes, base %s (%+.2f%%): within --fail-on-increase %s\n",
+                   cli_digits(g->run.bytes).text, cli_digits(g->base.bytes).text, percent(g),
+                   l->increase);
+    }
     return CLI_DONE;
 }

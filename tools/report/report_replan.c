@@ -38,54 +38,12 @@ static sw_status add_range(page *p, uint64_t address, uint64_t bytes)
     return bytes > 0 ? address_space_add(&p->space, address, bytes) : SW_OK;
 }
 
-/* Segments that there ever were; of a profile, which has none, what lives in what is shown. */
-static sw_status find_space(page *p)
-{
-    const snapshot_trace *t = &p->r->trace;
-    for (uint32_t i = 0; p->r->replayed && i < p->r->start.n_segments; i++)
-        SW_TRY(add_range(p, p->r->start.segments[i].address, p->r->start.segments[i].bytes));
-    for (uint32_t i = 0; i < t->n_events; i++)
-        if (t->events[i].action == TRACE_SEGMENT_ALLOC ||
-            t->events[i].action == TRACE_SEGMENT_MAP)
-            SW_TRY(add_range(p, t->events[i].address, t->events[i].bytes));
-    for (uint32_t i = 0; i < p->n; i++) {
-        const trace_life *x = &p->r->lives.all[p->lives[i].life];
-        SW_TRY(add_range(p, x->address, x->bytes));
-    }
-    address_space_close_up(&p->space);
-    for (uint32_t i = 0; i < p->space.n; i++) {
-        const address_range *x = &p->space.ranges[i];
-        const uint64_t end = x->offset + (x->to - x->from);
-        p->recorded = end > p->recorded ? end : p->recorded;
-    }
-    return SW_OK;
-}
-
 static int by_area(const void *a, const void *b)
 {
     const shown *x = a, *y = b;
     if (x->area != y->area)
         return x->area < y->area ? 1 : -1;
     return (x->life > y->life) - (x->life < y->life);
-}
-
-/* The largest, by bytes and time. */
-static void find_lives(page *p)
-{
-    const trace_lives *l = &p->r->lives;
-    for (uint32_t i = 0; i < l->n; i++) {
-        const trace_life *x = &l->all[i];
-        const uint32_t from = x->born > p->from ? x->born : p->from,
-                       to = x->dead < p->until ? x->dead : p->until;
-        if (from < to)
-            p->lives[p->n++] = (shown){(x->bytes >> 8) * (to - from), i};
-    }
-    if (p->n > 0)
-        qsort(p->lives, p->n, sizeof *p->lives, by_area);
-    if (p->n > MOST) {
-        p->left_out = p->n - MOST;
-        p->n = MOST;
-    }
 }
 
 /* ---- panels ------------------------------------------------------------------------------ */
@@ -162,54 +120,7 @@ static void panel(const page *p, bool planned, const char *title)
     svg_print(p->to, "</svg>\n");
 }
 
-static void draw(page *p)
-{
-    char title[200];
-    const uint64_t reserved = p->step ? p->r->step_reserved : p->r->reserved;
-    if (p->r->replayed)
-        snprintf(title, sizeof title, "PyTorch's addresses: %s bytes reserved",
-                 cli_digits(reserved).text);
-    else
-        snprintf(title, sizeof title, "PyTorch's addresses: %s bytes are used at some time",
-                 cli_digits(p->recorded).text);
-    panel(p, false, title);
-    snprintf(title, sizeof title, "planned: %s bytes", cli_digits(p->planned).text);
-    panel(p, true, title);
-    svg_print(
-        p->to,
-        "<p>%s: %s events, from left to right. A rectangle is an allocation; its colour is "
-        "who asked for it, and its text says who.",
-        p->step ? "One steady step" : "The whole trace", cli_digits(p->until - p->from).text);
-    if (p->left_out > 0)
-        svg_print(p->to, " The %s smallest are left out.", cli_digits(p->left_out).text);
-    svg_print(p->to, "</p>\n");
-}
-
 /* ---- the page ---------------------------------------------------------------------------- */
-
-static void replan_page_begin(svg *to, const char *file)
-{
-    svg_print(to,
-              "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>");
-    svg_escaped(to, file);
-    svg_print(to,
-              ", planned again</title>\n<style>\n"
-              "body{font-family:sans-serif;max-width:1220px;margin:24px auto;padding:0 12px;"
-              "background:#fff;color:#1b1f24}\npre{overflow-x:auto}svg{max-width:100%%;"
-              "height:auto}\n.axis{text-anchor:end}.axis,.big{fill:#1b1f24}"
-              ".big{font-size:15px}\n");
-    svg_print(to, ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}\n"
-                  "rect.s{stroke:#23282e;stroke-width:0.25}rect.s:hover{stroke-width:2}\n"
-                  "@media (prefers-color-scheme:dark){body{background:#14181d;color:#e4e8ec}"
-                  ".axis,.big{fill:#e4e8ec}}\n</style>\n</head>\n<body>\n<h1>");
-    svg_escaped(to, file);
-    svg_print(to, "</h1>\n");
-}
-
-static void replan_page_end(svg *to)
-{
-    svg_print(to, "</body>\n</html>\n");
-}
 
 static void put_text(void *context, const char *bytes, size_t n)
 {
@@ -237,27 +148,65 @@ static sw_status add(page *p)
     p->from = p->step ? r->period.from : 0;
     p->until = p->step ? r->period.to : r->lives.n_positions;
     p->planned = p->step ? r->step.height : r->whole.height;
-    find_lives(p);
-    SW_TRY(find_space(p));
-    p->high = p->recorded > p->planned ? p->recorded : p->planned;
+    /* The largest, by bytes and time. */
+    const trace_lives *l = &p->r->lives;
+    for (uint32_t i = 0; i < l->n; i++) {
+        const trace_life *x = &l->all[i];
+        const uint32_t from = x->born > p->from ? x->born : p->from,
+                       to = x->dead < p->until ? x->dead : p->until;
+        if (from < to)
+            p->lives[p->n++] = (shown){(x->bytes >> 8) * (to - from), i};
+    }
     if (p->n > 0)
-        draw(p);
-    return p->to->status;
-}
+        qsort(p->lives, p->n, sizeof *p->lives, by_area);
+    if (p->n > MOST) {
+        p->left_out = p->n - MOST;
+        p->n = MOST;
+    }
+    /* Segments that there ever were; of a profile, which has none, what lives in what is
+     * shown. */
+    const snapshot_trace *t = &p->r->trace;
+    for (uint32_t j = 0; p->r->replayed && j < p->r->start.n_segments; j++)
+        SW_TRY(add_range(p, p->r->start.segments[j].address, p->r->start.segments[j].bytes));
+    for (uint32_t j = 0; j < t->n_events; j++)
+        if (t->events[j].action == TRACE_SEGMENT_ALLOC ||
+            t->events[j].action == TRACE_SEGMENT_MAP)
+            SW_TRY(add_range(p, t->events[j].address, t->events[j].bytes));
+    for (uint32_t j = 0; j < p->n; j++) {
+        const trace_life *x = &p->r->lives.all[p->lives[j].life];
+        SW_TRY(add_range(p, x->address, x->bytes));
+    }
+    address_space_close_up(&p->space);
+    for (uint32_t j = 0; j < p->space.n; j++) {
+        const address_range *x = &p->space.ranges[j];
+        const uint64_t end = x->offset + (x->to - x->from);
+        p->recorded = end > p->recorded ? end : p->recorded;
+    }
 
-static sw_status replan_page_add(svg *to, const replan *r)
-{
-    const sw_writer text = {.put = put_text, .context = to};
-    const report_style style = {.ascii = true, .to = &text};
-    page p = {.to = to, .r = r};
-    svg_print(to, "<pre>");
-    replan_print_text(r, &style);
-    svg_print(to, "</pre>\n");
-    SW_TRY(sw_heap_alloc(&p.lives, SW_HEAP_PROFILE, r->lives.n * sizeof *p.lives));
-    const sw_status status = add(&p);
-    address_space_free(&p.space);
-    sw_heap_free(p.lives, SW_HEAP_PROFILE, r->lives.n * sizeof *p.lives);
-    return status;
+    p->high = p->recorded > p->planned ? p->recorded : p->planned;
+    if (p->n > 0) {
+        char title[200];
+        const uint64_t reserved = p->step ? p->r->step_reserved : p->r->reserved;
+        if (p->r->replayed)
+            snprintf(title, sizeof title, "PyTorch's addresses: %s bytes reserved",
+                     cli_digits(reserved).text);
+        else
+            snprintf(title, sizeof title, "PyTorch's addresses: %s bytes are used at some time",
+                     cli_digits(p->recorded).text);
+        panel(p, false, title);
+        snprintf(title, sizeof title, "planned: %s bytes", cli_digits(p->planned).text);
+        panel(p, true, title);
+        svg_print(
+            p->to,
+            "<p>%s: %s events, from left to right. A rectangle is an allocation; its colour is "
+            "who asked for it, and its text says who.",
+            p->step ? "One steady step" : "The whole trace",
+            cli_digits(p->until - p->from).text);
+        if (p->left_out > 0)
+            svg_print(p->to, " The %s smallest are left out.", cli_digits(p->left_out).text);
+        svg_print(p->to, "</p>\n");
+    }
+    return p->to->status;
 }
 
 /* ---- devices ----------------------------------------------------------------------------- */
@@ -384,8 +333,19 @@ static sw_status add_base(run *r, const replan *of)
 static sw_status say(run *r, const replan *of)
 {
     replan_add(&r->sums, of);
-    if (r->asked->html != NULL)
-        SW_TRY(replan_page_add(&r->page, of));
+    if (r->asked->html != NULL) {
+        const sw_writer text = {.put = put_text, .context = &r->page};
+        const report_style style = {.ascii = true, .to = &text};
+        page p = {.to = &r->page, .r = of};
+        svg_print(&r->page, "<pre>");
+        replan_print_text(of, &style);
+        svg_print(&r->page, "</pre>\n");
+        SW_TRY(sw_heap_alloc(&p.lives, SW_HEAP_PROFILE, of->lives.n * sizeof *p.lives));
+        const sw_status status = add(&p);
+        address_space_free(&p.space);
+        sw_heap_free(p.lives, SW_HEAP_PROFILE, of->lives.n * sizeof *p.lives);
+        SW_TRY(status);
+    }
     if (r->asked->json) {
         sw_json_begin(&r->report, '{');
         replan_put_json(&r->report, of);
@@ -462,26 +422,6 @@ static sw_status plan_base(run *r)
 
 /* ---- limits ------------------------------------------------------------------------------ */
 
-/* Of the loss the increase alone is limited. */
-static void make_gates(run *r)
-{
-    const report_limits *l = r->asked->limits;
-    const char *file = r->asked->file, *base = r->asked->base;
-    r->no_max = *l;
-    r->no_max.max_peak = REPORT_NO_LIMIT;
-    r->bound = (report_gate){
-        .limits = l,
-        .run = {.path = file, .known = true, .what = "least", .bytes = r->sums.bound},
-        .base = {.path = base, .known = base != NULL, .bytes = r->base.bound}};
-    r->loss =
-        (report_gate){.limits = &r->no_max,
-                      .run = {.path = file,
-                              .known = true,
-                              .what = "loss (reserved above the least)",
-                              .bytes = r->sums.loss},
-                      .base = {.path = base, .known = base != NULL, .bytes = r->base.loss}};
-}
-
 static void put_gate(run *r)
 {
     const bool base = r->asked->base != NULL;
@@ -510,14 +450,47 @@ static sw_status run_all(run *r)
     cli_catch_interrupt(); /* before that nothing is lost */
     begin_json(&r->report, r->asked->file);
     begin_json(&r->offsets, r->asked->file);
-    if (r->asked->html != NULL)
-        replan_page_begin(&r->page, r->asked->file);
+    if (r->asked->html != NULL) {
+        svg_print(
+            &r->page,
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>");
+        svg_escaped(&r->page, r->asked->file);
+        svg_print(
+            &r->page,
+            ", planned again</title>\n<style>\n"
+            "body{font-family:sans-serif;max-width:1220px;margin:24px auto;padding:0 12px;"
+            "background:#fff;color:#1b1f24}\npre{overflow-x:auto}svg{max-width:100%%;"
+            "height:auto}\n.axis{text-anchor:end}.axis,.big{fill:#1b1f24}"
+            ".big{font-size:15px}\n");
+        svg_print(&r->page,
+                  ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}\n"
+                  "rect.s{stroke:#23282e;stroke-width:0.25}rect.s:hover{stroke-width:2}\n"
+                  "@media (prefers-color-scheme:dark){body{background:#14181d;color:#e4e8ec}"
+                  ".axis,.big{fill:#e4e8ec}}\n</style>\n</head>\n<body>\n<h1>");
+        svg_escaped(&r->page, r->asked->file);
+        svg_print(&r->page, "</h1>\n");
+    }
     SW_TRY(plan_devices(r, say));
     if (r->asked->base != NULL && !cli_interrupted())
         SW_TRY(plan_base(r));
     r->read = true;
     sw_json_end(&r->report);
-    make_gates(r);
+    /* Of the loss the increase alone is limited. */
+    const report_limits *l = r->asked->limits;
+    const char *file = r->asked->file, *base = r->asked->base;
+    r->no_max = *l;
+    r->no_max.max_peak = REPORT_NO_LIMIT;
+    r->bound = (report_gate){
+        .limits = l,
+        .run = {.path = file, .known = true, .what = "least", .bytes = r->sums.bound},
+        .base = {.path = base, .known = base != NULL, .bytes = r->base.bound}};
+    r->loss =
+        (report_gate){.limits = &r->no_max,
+                      .run = {.path = file,
+                              .known = true,
+                              .what = "loss (reserved above the least)",
+                              .bytes = r->sums.loss},
+                      .base = {.path = base, .known = base != NULL, .bytes = r->base.loss}};
     put_gate(r);
     sw_json_end(&r->report);
     sw_json_line(&r->report);
@@ -526,7 +499,7 @@ static sw_status run_all(run *r)
     if (r->asked->json)
         fwrite(r->report.bytes, 1, r->report.used, stdout);
     if (r->asked->html != NULL) {
-        replan_page_end(&r->page);
+        svg_print(&r->page, "</body>\n</html>\n");
         SW_TRY(r->page.status);
         SW_TRY(svg_save(&r->page, r->asked->html));
     }

@@ -149,16 +149,6 @@ static void row(const void *context, size_t i, table_cell *c)
         (table_cell){.text = values_note(v, i), .shown = *v->note != '\0' ? NULL : "the same"};
 }
 
-/* A row for each member; `v` has the room for a row's text. */
-static table population_pair_table(population_pair_view *v)
-{
-    return (table){.columns = columns,
-                   .n_columns = (int)(sizeof columns / sizeof *columns),
-                   .n = v->n,
-                   .row = row,
-                   .context = v};
-}
-
 /* How many members that both turns have changed their shape, and their values. */
 static void population_pair_counts(population_pair_view *v, uint32_t *shapes, uint32_t *values)
 {
@@ -254,22 +244,6 @@ static void put_side(sw_json *j, const char *key, const population_pair *x, int 
     sw_json_end(j);
 }
 
-static void put_totals(sw_json *j, const population_pair *x)
-{
-    total sums[TOTALS];
-    totals_of(x, sums);
-    sw_json_open(j, "totals", '[');
-    for (int k = 0; k < TOTALS; k++) {
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "name", sums[k].name);
-        sw_json_put_u64(j, "a", sums[k].bytes[0]);
-        sw_json_put_u64(j, "b", sums[k].bytes[1]);
-        sw_json_put_i64(j, "difference", total_difference(x, &sums[k]));
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
-
 static void put_values(sw_json *j, const population_pair_view *v)
 {
     static const char *const keys[] = {"a", "b"};
@@ -300,7 +274,18 @@ static sw_status print_json(population_pair_view *v, const table *t, const repor
     put_side(&j, "a", v->pair, 0);
     put_side(&j, "b", v->pair, 1);
     sw_json_put_string(&j, "newer", v->pair->newer == 1 ? "b" : "a");
-    put_totals(&j, v->pair);
+    total sums[TOTALS];
+    totals_of(v->pair, sums);
+    sw_json_open(&j, "totals", '[');
+    for (int k = 0; k < TOTALS; k++) {
+        sw_json_begin(&j, '{');
+        sw_json_put_string(&j, "name", sums[k].name);
+        sw_json_put_u64(&j, "a", sums[k].bytes[0]);
+        sw_json_put_u64(&j, "b", sums[k].bytes[1]);
+        sw_json_put_i64(&j, "difference", total_difference(v->pair, &sums[k]));
+        sw_json_end(&j);
+    }
+    sw_json_end(&j);
     sw_json_put_u64(&j, "changed_shape", shapes);
     sw_json_put_u64(&j, "changed_values", values);
     sw_json_put_known(&j, "copies", v->pair->origin != NULL, v->pair->copies);
@@ -317,7 +302,12 @@ sw_status population_compare(const population_pair *pair, population_format form
     population_pair_view v = {.pair = pair};
     for (int s = 0; s < 2; s++)
         v.n = pair->turn[s]->n > v.n ? pair->turn[s]->n : v.n;
-    const table t = population_pair_table(&v);
+    /* A row for each member; `v` has the room for a row's text. */
+    const table t = (table){.columns = columns,
+                            .n_columns = (int)(sizeof columns / sizeof *columns),
+                            .n = v.n,
+                            .row = row,
+                            .context = &v};
     if (format == POPULATION_JSON)
         return print_json(&v, &t, more, style);
     if (format == POPULATION_CSV)

@@ -40,19 +40,6 @@ void population_head_text(const population *p, const report_style *style)
                       p->cut_members);
 }
 
-static void population_print_parts(const population_shape *s, const report_style *style)
-{
-    sw_writer_print(style->to, "  %-24s %-18s %15s\n", "layer", "role", "bytes");
-    for (uint32_t i = 0; i < s->parts.n; i++) {
-        const population_part *x = &s->parts.at[i];
-        sw_writer_print(style->to, "  ");
-        const char *layer = *x->layer != '\0' ? x->layer : "(no layer)";
-        int left = sw_writer_fitted(style->to, layer, strlen(layer), 24);
-        sw_writer_print(style->to, "%*s %-18s %15s\n", left, "", x->role,
-                        sw_text_digits(x->bytes).text);
-    }
-}
-
 void population_print_step(const population_step *s, const sw_tl_program *p,
                            const report_style *style)
 {
@@ -95,7 +82,15 @@ static void print_shapes(const population_view *v)
     sw_writer_print(v->style->to, "\n");
     sw_writer_say(v->style->to, 0, 2, "A member of %s%s", s->name,
                   v->n_shapes > 1 ? ", whose step is the highest" : "");
-    population_print_parts(s, v->style);
+    sw_writer_print(v->style->to, "  %-24s %-18s %15s\n", "layer", "role", "bytes");
+    for (uint32_t j = 0; j < s->parts.n; j++) {
+        const population_part *x = &s->parts.at[j];
+        sw_writer_print(v->style->to, "  ");
+        const char *layer = *x->layer != '\0' ? x->layer : "(no layer)";
+        int left = sw_writer_fitted(v->style->to, layer, strlen(layer), 24);
+        sw_writer_print(v->style->to, "%*s %-18s %15s\n", left, "", x->role,
+                        sw_text_digits(x->bytes).text);
+    }
     if (population_program(v, s) != NULL)
         population_print_step(&v->step[highest], population_program(v, s), v->style);
 }
@@ -245,60 +240,51 @@ void population_put_step(sw_json *j, const population_step *s, const sw_tl_progr
     sw_json_end(j);
 }
 
-static void put_shapes(sw_json *j, const population_view *v)
-{
-    sw_json_open(j, "shapes", '[');
-    for (uint32_t i = 0; i < v->n_shapes; i++) {
-        const population_shape *s = &v->p->shapes[v->shape[i]];
-        const sw_tl_program *p = population_program(v, s);
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "shape", s->name);
-        sw_json_put_u64(j, "members", population_members_of(v, v->shape[i]));
-        sw_json_put_u64(j, "member_bytes", s->member_bytes);
-        sw_json_put_u64(j, "batch_bytes", s->batch_bytes);
-        population_put_parts(j, "parts", &s->parts);
-        population_put_step(j, &v->step[i], p);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
-
-static void put_turn(sw_json *j, const population_view *v)
-{
-    const population_turn *t = v->turn;
-    sw_json_put_u64(j, "turn", t->turn);
-    sw_json_put_u64(j, "step", t->step);
-    sw_json_put_u64(j, "lanes", t->lanes);
-    sw_json_put_u64(j, "step_arena_bytes", t->step_bytes);
-    sw_json_put_u64(j, "batch_bytes", t->batch_bytes);
-    sw_json_put_u64(j, "range_bytes", t->range_bytes);
-    sw_json_put_u64(j, "live_bytes", t->live_bytes);
-    sw_json_put_u64(j, "measured_bytes", population_measured(t));
-    sw_json_put_u64(j, "predicted_bytes", t->predicted_bytes);
-    sw_json_put_u64(j, "outside_bytes", t->outside_bytes);
-    const table members = population_member_table(v), budget = population_budget_table(v);
-    table_put(j, "members", &members);
-    sw_json_open(j, "values", '[');
-    for (uint32_t i = 0; i < t->n; i++) {
-        sw_json_begin(j, '{');
-        sw_json_put_u64(j, "member", t->at[i].member);
-        population_put_values(j, "values", v->p, population_values(v->p, t, i));
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-    table_put(j, "budget", &budget);
-    sw_json_put_u64(j, "sum_bytes", v->rows.sum);
-}
-
 sw_status population_print_json(const population_view *v)
 {
     sw_json j;
     sw_json_growing(&j, SW_HEAP_PROFILE);
     sw_json_begin(&j, '{');
     population_put_head(&j, v->p);
-    if (v->turn != NULL)
-        put_turn(&j, v);
-    put_shapes(&j, v);
+    if (v->turn != NULL) {
+        const population_turn *t = v->turn;
+        sw_json_put_u64(&j, "turn", t->turn);
+        sw_json_put_u64(&j, "step", t->step);
+        sw_json_put_u64(&j, "lanes", t->lanes);
+        sw_json_put_u64(&j, "step_arena_bytes", t->step_bytes);
+        sw_json_put_u64(&j, "batch_bytes", t->batch_bytes);
+        sw_json_put_u64(&j, "range_bytes", t->range_bytes);
+        sw_json_put_u64(&j, "live_bytes", t->live_bytes);
+        sw_json_put_u64(&j, "measured_bytes", population_measured(t));
+        sw_json_put_u64(&j, "predicted_bytes", t->predicted_bytes);
+        sw_json_put_u64(&j, "outside_bytes", t->outside_bytes);
+        const table members = population_member_table(v), budget = population_budget_table(v);
+        table_put(&j, "members", &members);
+        sw_json_open(&j, "values", '[');
+        for (uint32_t i = 0; i < t->n; i++) {
+            sw_json_begin(&j, '{');
+            sw_json_put_u64(&j, "member", t->at[i].member);
+            population_put_values(&j, "values", v->p, population_values(v->p, t, i));
+            sw_json_end(&j);
+        }
+        sw_json_end(&j);
+        table_put(&j, "budget", &budget);
+        sw_json_put_u64(&j, "sum_bytes", v->rows.sum);
+    }
+    sw_json_open(&j, "shapes", '[');
+    for (uint32_t i = 0; i < v->n_shapes; i++) {
+        const population_shape *s = &v->p->shapes[v->shape[i]];
+        const sw_tl_program *p = population_program(v, s);
+        sw_json_begin(&j, '{');
+        sw_json_put_string(&j, "shape", s->name);
+        sw_json_put_u64(&j, "members", population_members_of(v, v->shape[i]));
+        sw_json_put_u64(&j, "member_bytes", s->member_bytes);
+        sw_json_put_u64(&j, "batch_bytes", s->batch_bytes);
+        population_put_parts(&j, "parts", &s->parts);
+        population_put_step(&j, &v->step[i], p);
+        sw_json_end(&j);
+    }
+    sw_json_end(&j);
     population_put_end(&j, v->p, v->more);
     sw_json_end(&j);
     return report_print_object(&j, v->style);
@@ -440,26 +426,6 @@ static void put_turns(page *g)
 
 /* ---- shapes ------------------------------------------------------------------------------ */
 
-static void population_html_put_shapes(page *g)
-{
-    text(g, "<h2>Bytes of a member, by shape, layer and role</h2>\n<div class=\"scroll\">"
-            "<table id=\"shapes\">\n<tr><th>shape</th><th>layer</th><th>role</th><th>bytes</th>"
-            "</tr>\n");
-    for (uint32_t i = 0; i < g->p->n_shapes; i++) {
-        const population_shape *s = &g->p->shapes[i];
-        for (uint32_t k = 0; k < s->parts.n; k++) {
-            text(g, "<tr><td>");
-            escaped(g, s->name);
-            text(g, "</td><td>");
-            escaped(g, s->parts.at[k].layer);
-            text(g, "</td><td>");
-            escaped(g, s->parts.at[k].role);
-            print(g, "</td><td>%" PRIu64 "</td></tr>\n", s->parts.at[k].bytes);
-        }
-    }
-    text(g, "</table></div>\n");
-}
-
 sw_status population_html(population *p,
                           sw_status (*write)(void *context, const char *bytes, size_t n),
                           void *context)
@@ -468,7 +434,23 @@ sw_status population_html(population *p,
     put_head(&g);
     put_members(&g);
     put_turns(&g);
-    population_html_put_shapes(&g);
+    text(&g,
+         "<h2>Bytes of a member, by shape, layer and role</h2>\n<div class=\"scroll\">"
+         "<table id=\"shapes\">\n<tr><th>shape</th><th>layer</th><th>role</th><th>bytes</th>"
+         "</tr>\n");
+    for (uint32_t i = 0; i < g.p->n_shapes; i++) {
+        const population_shape *s = &g.p->shapes[i];
+        for (uint32_t k = 0; k < s->parts.n; k++) {
+            text(&g, "<tr><td>");
+            escaped(&g, s->name);
+            text(&g, "</td><td>");
+            escaped(&g, s->parts.at[k].layer);
+            text(&g, "</td><td>");
+            escaped(&g, s->parts.at[k].role);
+            print(&g, "</td><td>%" PRIu64 "</td></tr>\n", s->parts.at[k].bytes);
+        }
+    }
+    text(&g, "</table></div>\n");
     text(&g, "</body></html>\n");
     return g.status;
 }

@@ -69,33 +69,6 @@ static sw_status take_tensor(population_reader *r, const profile_position *at, v
     return population_add(&s->parts, layer, role, bytes);
 }
 
-/* The program of the shape with the largest step arena. */
-static sw_status find_highest(population_reader *r, const profile_position *at,
-                              population_shape *s)
-{
-    const value list = value_at(at->record, "programs");
-    const sw_timeline *t = r->p->timeline;
-    uint64_t exec, most = 0;
-    SW_TRY(profile_get_in(at, at->record, "exec", UINT32_MAX, 0, &exec));
-    if (!value_is_list(list))
-        return profile_wrong(at, "programs", "a list of numbers");
-    for (uint64_t i = 0; i < value_count(list); i++) {
-        uint64_t id;
-        uint32_t k = t->n_programs;
-        if (!value_whole(value_item(list, i), &id))
-            return profile_wrong(at, "programs", "a list of numbers");
-        while (k > 0 && t->programs[k - 1].key != (exec << 32 | id))
-            k--;
-        if (k == 0)
-            return profile_damaged(at, "a shape has a program without a plan");
-        if (s->highest == SW_TL_NONE || t->programs[k - 1].arena_bytes > most) {
-            s->highest = k - 1;
-            most = t->programs[k - 1].arena_bytes;
-        }
-    }
-    return SW_OK;
-}
-
 static sw_status fill_shape(population_reader *r, const profile_position *at,
                             population_shape *s)
 {
@@ -113,22 +86,27 @@ static sw_status fill_shape(population_reader *r, const profile_position *at,
         SW_TRY(take_tensor(r, at, value_item(values, i), s, &sum));
     if (sum != s->member_bytes)
         return profile_damaged(at, "the tensors of a member do not add up to member_bytes");
-    return find_highest(r, at, s);
-}
-
-static sw_status population_take_shape(population_reader *r, const profile_position *at)
-{
-    population *p = r->p;
-    void *list = p->shapes;
-    population_shape s = {.highest = SW_TL_NONE};
-    SW_TRY(grow(&list, &p->cap_shapes, p->n_shapes + 1, sizeof s));
-    p->shapes = list;
-    const sw_status status = fill_shape(r, at, &s);
-    if (status != SW_OK) {
-        population_parts_free(&s.parts);
-        return status;
+    /* The program of the shape with the largest step arena. */
+    const value list = value_at(at->record, "programs");
+    const sw_timeline *t = r->p->timeline;
+    uint64_t exec, most = 0;
+    SW_TRY(profile_get_in(at, at->record, "exec", UINT32_MAX, 0, &exec));
+    if (!value_is_list(list))
+        return profile_wrong(at, "programs", "a list of numbers");
+    for (uint64_t j = 0; j < value_count(list); j++) {
+        uint64_t id;
+        uint32_t k = t->n_programs;
+        if (!value_whole(value_item(list, j), &id))
+            return profile_wrong(at, "programs", "a list of numbers");
+        while (k > 0 && t->programs[k - 1].key != (exec << 32 | id))
+            k--;
+        if (k == 0)
+            return profile_damaged(at, "a shape has a program without a plan");
+        if (s->highest == SW_TL_NONE || t->programs[k - 1].arena_bytes > most) {
+            s->highest = k - 1;
+            most = t->programs[k - 1].arena_bytes;
+        }
     }
-    p->shapes[p->n_shapes++] = s;
     return SW_OK;
 }
 
@@ -194,28 +172,6 @@ static sw_status open_turn(population_reader *r, const profile_position *at)
     r->open.turn = turn;
     r->open.line = r->opened ? r->open.line : at->line;
     r->opened = true;
-    return SW_OK;
-}
-
-static sw_status population_take_member(population_reader *r, const profile_position *at)
-{
-    population_turn *t = &r->open;
-    void *list = t->at, *values = t->values;
-    population_member m = {0};
-    SW_TRY(open_turn(r, at));
-    SW_TRY(take_names(r, at));
-    SW_TRY(fill_member(r, at, &m));
-    const uint32_t n = r->p->n_names;
-    if (n > 0 && (uint64_t)(t->n + 1) * n >= UINT32_MAX)
-        return profile_wrong(at, "member", "in range");
-    SW_TRY(grow(&list, &t->cap, t->n + 1, sizeof m));
-    t->at = list;
-    SW_TRY(grow(&values, &t->cap_values, (t->n + 1) * n, sizeof *t->values));
-    t->values = values;
-    for (uint32_t i = 0; i < n; i++)
-        SW_TRY(real_of(at, value_at(at->record, "values"), r->p->names[i],
-                       &t->values[(size_t)t->n * n + i]));
-    t->at[t->n++] = m;
     return SW_OK;
 }
 
@@ -314,34 +270,7 @@ static sw_status keep_turn(population_reader *r)
     return SW_OK;
 }
 
-static sw_status population_take_turn(population_reader *r, const profile_position *at)
-{
-    population *p = r->p;
-    SW_TRY(open_turn(r, at));
-    SW_TRY(fill_turn(r, at, &r->open));
-    const uint64_t turn = r->open.turn, bytes = population_measured(&r->open);
-    SW_TRY(follow_copies(r));
-    SW_TRY(keep_turn(r));
-    p->first_turn = p->seen_turns++ == 0 ? turn : p->first_turn;
-    p->last_turn = turn;
-    if (bytes > p->peak_bytes) {
-        p->peak_bytes = bytes;
-        p->peak_turn = turn;
-    }
-    return SW_OK;
-}
-
 /* ---- the file ---------------------------------------------------------------------------- */
-
-static sw_status take_header(population_reader *r, const profile_position *at)
-{
-    population *p = r->p;
-    SW_TRY(profile_take_header(p->timeline, at));
-    SW_TRY(profile_get_in(at, at->record, "members", UINT32_MAX - 1, 0, &p->members));
-    SW_TRY(profile_get_u64(at, at->record, "budget_bytes", 0, &p->budget_bytes));
-    SW_TRY(profile_get_u64(at, at->record, "planned_steps", 0, &p->planned_steps));
-    return p->members > 0 ? SW_OK : profile_damaged(at, "not the profile of a population");
-}
 
 static sw_status take_end(population *p, const profile_position *at)
 {
@@ -356,20 +285,69 @@ static sw_status take_end(population *p, const profile_position *at)
 
 static sw_status take(population_reader *r, const profile_position *at)
 {
-    if (at->line == 1)
-        return take_header(r, at);
+    if (at->line == 1) {
+        population *p = r->p;
+        SW_TRY(profile_take_header(p->timeline, at));
+        SW_TRY(profile_get_in(at, at->record, "members", UINT32_MAX - 1, 0, &p->members));
+        SW_TRY(profile_get_u64(at, at->record, "budget_bytes", 0, &p->budget_bytes));
+        SW_TRY(profile_get_u64(at, at->record, "planned_steps", 0, &p->planned_steps));
+        return p->members > 0 ? SW_OK : profile_damaged(at, "not the profile of a population");
+    }
     if (strcmp(at->type, "header") == 0)
         return profile_damaged(at, "a second header");
     if (r->p->ended)
         return profile_damaged(at, "a record after the end");
     if (strcmp(at->type, "plan") == 0)
         return profile_take_program(r->p->timeline, at, false);
-    if (strcmp(at->type, "shape") == 0)
-        return population_take_shape(r, at);
-    if (strcmp(at->type, "member") == 0)
-        return population_take_member(r, at);
-    if (strcmp(at->type, "turn") == 0)
-        return population_take_turn(r, at);
+    if (strcmp(at->type, "shape") == 0) {
+        population *p = r->p;
+        void *list = p->shapes;
+        population_shape s = {.highest = SW_TL_NONE};
+        SW_TRY(grow(&list, &p->cap_shapes, p->n_shapes + 1, sizeof s));
+        p->shapes = list;
+        const sw_status status = fill_shape(r, at, &s);
+        if (status != SW_OK) {
+            population_parts_free(&s.parts);
+            return status;
+        }
+        p->shapes[p->n_shapes++] = s;
+        return SW_OK;
+    }
+    if (strcmp(at->type, "member") == 0) {
+        population_turn *t = &r->open;
+        void *list = t->at, *values = t->values;
+        population_member m = {0};
+        SW_TRY(open_turn(r, at));
+        SW_TRY(take_names(r, at));
+        SW_TRY(fill_member(r, at, &m));
+        const uint32_t n = r->p->n_names;
+        if (n > 0 && (uint64_t)(t->n + 1) * n >= UINT32_MAX)
+            return profile_wrong(at, "member", "in range");
+        SW_TRY(grow(&list, &t->cap, t->n + 1, sizeof m));
+        t->at = list;
+        SW_TRY(grow(&values, &t->cap_values, (t->n + 1) * n, sizeof *t->values));
+        t->values = values;
+        for (uint32_t i = 0; i < n; i++)
+            SW_TRY(real_of(at, value_at(at->record, "values"), r->p->names[i],
+                           &t->values[(size_t)t->n * n + i]));
+        t->at[t->n++] = m;
+        return SW_OK;
+    }
+    if (strcmp(at->type, "turn") == 0) {
+        population *p = r->p;
+        SW_TRY(open_turn(r, at));
+        SW_TRY(fill_turn(r, at, &r->open));
+        const uint64_t turn = r->open.turn, bytes = population_measured(&r->open);
+        SW_TRY(follow_copies(r));
+        SW_TRY(keep_turn(r));
+        p->first_turn = p->seen_turns++ == 0 ? turn : p->first_turn;
+        p->last_turn = turn;
+        if (bytes > p->peak_bytes) {
+            p->peak_bytes = bytes;
+            p->peak_turn = turn;
+        }
+        return SW_OK;
+    }
     return strcmp(at->type, "end") == 0 ? take_end(r->p, at) : SW_OK;
 }
 

@@ -148,31 +148,26 @@ static sw_status add_lane(population_rows *x, int64_t lane, const population_sha
     return add_row(x, (population_row){"batch", lane, NULL, "", "input", batch});
 }
 
-static sw_status add_lanes(population_rows *x, population *p, const population_turn *t)
-{
-    const population_shape *s = highest_shape(p, t);
-    population_step step = {.peak = 0};
-    sw_status status = SW_OK;
-    if (s != NULL)
-        SW_TRY(population_step_of(&step, p, &p->timeline->programs[s->highest]));
-    for (uint64_t i = 0; i < t->lanes && status == SW_OK; i++) {
-        const bool last = i + 1 == t->lanes; /* it has what cannot be shared out evenly */
-        const uint64_t steps = t->step_bytes / t->lanes, batches = t->batch_bytes / t->lanes;
-        status =
-            add_lane(x, (int64_t)i, s, &step, steps + (last ? t->step_bytes % t->lanes : 0),
-                     batches + (last ? t->batch_bytes % t->lanes : 0));
-    }
-    population_parts_free(&step.holders);
-    return status;
-}
-
 static sw_status attribute(population_rows *x, population *p, const population_turn *t)
 {
     for (uint32_t i = 0; i < t->n; i++)
         SW_TRY(add_member(x, p, &t->at[i]));
     SW_TRY(add_row(
         x, (population_row){"free", -1, NULL, "", "range", t->range_bytes - t->live_bytes}));
-    return add_lanes(x, p, t);
+    const population_shape *s = highest_shape(p, t);
+    population_step step = {.peak = 0};
+    sw_status status = SW_OK;
+    if (s != NULL)
+        SW_TRY(population_step_of(&step, p, &p->timeline->programs[s->highest]));
+    for (uint64_t j = 0; j < t->lanes && status == SW_OK; j++) {
+        const bool last = j + 1 == t->lanes; /* it has what cannot be shared out evenly */
+        const uint64_t steps = t->step_bytes / t->lanes, batches = t->batch_bytes / t->lanes;
+        status =
+            add_lane(x, (int64_t)j, s, &step, steps + (last ? t->step_bytes % t->lanes : 0),
+                     batches + (last ? t->batch_bytes % t->lanes : 0));
+    }
+    population_parts_free(&step.holders);
+    return status;
 }
 
 /* Every byte of the turn's budget, in the order member by member, free ranges, lane by lane. A
@@ -221,63 +216,6 @@ static void row(const void *context, size_t i, table_cell *c)
     *c++ = (table_cell){.n = x->bytes};
 }
 
-static void print_text(const view *v, const table *t)
-{
-    const population_member *m = v->member;
-    const sw_writer *to = v->style->to;
-    population_head_text(v->p, v->style);
-    sw_writer_print(to, "\n");
-    sw_writer_say(to, 0, 2, "Member %" PRIu32 " in turn %" PRIu64 ", step %" PRIu64 ": %s, %s",
-                  m->member, v->turn->turn, m->step, v->shape->name, m->place);
-    if (m->donor >= 0)
-        sw_writer_say(to, 2, 4, "a copy of member %" PRId64 " since this turn began", m->donor);
-    if (!isnan(m->score))
-        sw_writer_print(to, "  score %.5g, loss %.5g\n", m->score, m->loss);
-    for (uint32_t i = 0; i < v->p->n_names; i++)
-        sw_writer_say(to, 2, 4, "%s %.6g", v->p->names[i],
-                      population_values(v->p, v->turn, m->member)[i]);
-    sw_writer_print(to, "  %s of the budget", table_bytes(m->range_bytes, v->style).text);
-    sw_writer_print(to, "; outside of it %s that wait",
-                    table_bytes(m->waiting_bytes, v->style).text);
-    sw_writer_print(to, " and %s kept\n\n", table_bytes(m->kept_bytes, v->style).text);
-    table_print(t, t->n, v->style);
-    sw_writer_print(to, "  together %s\n", table_bytes(v->shape->member_bytes, v->style).text);
-    if (v->program != NULL) {
-        sw_writer_print(to, "\n");
-        population_print_step(&v->step, v->program, v->style);
-    }
-}
-
-static sw_status print_json(const view *v)
-{
-    const population_member *m = v->member;
-    sw_json j;
-    sw_json_growing(&j, SW_HEAP_PROFILE);
-    sw_json_begin(&j, '{');
-    population_put_head(&j, v->p);
-    sw_json_put_u64(&j, "turn", v->turn->turn);
-    sw_json_put_u64(&j, "member", m->member);
-    sw_json_put_u64(&j, "step", m->step);
-    sw_json_put_u64(&j, "member_seed", m->seed);
-    sw_json_put_string(&j, "shape", v->shape->name);
-    sw_json_put_string(&j, "place", m->place);
-    sw_json_put_string(&j, "member_status", m->status);
-    sw_json_put_known_f64(&j, "score", !isnan(m->score), m->score);
-    sw_json_put_known_f64(&j, "loss", !isnan(m->loss), m->loss);
-    sw_json_put_known_f64(&j, "train_loss", !isnan(m->train_loss), m->train_loss);
-    sw_json_put_known(&j, "donor", m->donor >= 0, (uint64_t)m->donor);
-    population_put_values(&j, "values", v->p, population_values(v->p, v->turn, m->member));
-    sw_json_put_u64(&j, "member_bytes", v->shape->member_bytes);
-    sw_json_put_u64(&j, "range_bytes", m->range_bytes);
-    sw_json_put_u64(&j, "waiting_bytes", m->waiting_bytes);
-    sw_json_put_u64(&j, "kept_bytes", m->kept_bytes);
-    population_put_parts(&j, "parts", &v->shape->parts);
-    population_put_step(&j, &v->step, v->program);
-    population_put_end(&j, v->p, v->more);
-    sw_json_end(&j);
-    return report_print_object(&j, v->style);
-}
-
 static sw_status population_print_member(population *p, uint32_t member,
                                          population_format format, const report_tail *more,
                                          const report_style *style)
@@ -300,12 +238,63 @@ static sw_status population_print_member(population *p, uint32_t member,
                      .row = row,
                      .context = &v};
     sw_status status = SW_OK;
-    if (format == POPULATION_JSON)
-        status = print_json(&v);
-    else if (format == POPULATION_CSV)
+    if (format == POPULATION_JSON) {
+        const population_member *m = v.member;
+        sw_json j;
+        sw_json_growing(&j, SW_HEAP_PROFILE);
+        sw_json_begin(&j, '{');
+        population_put_head(&j, v.p);
+        sw_json_put_u64(&j, "turn", v.turn->turn);
+        sw_json_put_u64(&j, "member", m->member);
+        sw_json_put_u64(&j, "step", m->step);
+        sw_json_put_u64(&j, "member_seed", m->seed);
+        sw_json_put_string(&j, "shape", v.shape->name);
+        sw_json_put_string(&j, "place", m->place);
+        sw_json_put_string(&j, "member_status", m->status);
+        sw_json_put_known_f64(&j, "score", !isnan(m->score), m->score);
+        sw_json_put_known_f64(&j, "loss", !isnan(m->loss), m->loss);
+        sw_json_put_known_f64(&j, "train_loss", !isnan(m->train_loss), m->train_loss);
+        sw_json_put_known(&j, "donor", m->donor >= 0, (uint64_t)m->donor);
+        population_put_values(&j, "values", v.p, population_values(v.p, v.turn, m->member));
+        sw_json_put_u64(&j, "member_bytes", v.shape->member_bytes);
+        sw_json_put_u64(&j, "range_bytes", m->range_bytes);
+        sw_json_put_u64(&j, "waiting_bytes", m->waiting_bytes);
+        sw_json_put_u64(&j, "kept_bytes", m->kept_bytes);
+        population_put_parts(&j, "parts", &v.shape->parts);
+        population_put_step(&j, &v.step, v.program);
+        population_put_end(&j, v.p, v.more);
+        sw_json_end(&j);
+        status = report_print_object(&j, v.style);
+    } else if (format == POPULATION_CSV)
         table_print_csv(style, &t);
-    else
-        print_text(&v, &t);
+    else {
+        const population_member *m = v.member;
+        const sw_writer *to = v.style->to;
+        population_head_text(v.p, v.style);
+        sw_writer_print(to, "\n");
+        sw_writer_say(to, 0, 2,
+                      "Member %" PRIu32 " in turn %" PRIu64 ", step %" PRIu64 ": %s, %s",
+                      m->member, v.turn->turn, m->step, v.shape->name, m->place);
+        if (m->donor >= 0)
+            sw_writer_say(to, 2, 4, "a copy of member %" PRId64 " since this turn began",
+                          m->donor);
+        if (!isnan(m->score))
+            sw_writer_print(to, "  score %.5g, loss %.5g\n", m->score, m->loss);
+        for (uint32_t i = 0; i < v.p->n_names; i++)
+            sw_writer_say(to, 2, 4, "%s %.6g", v.p->names[i],
+                          population_values(v.p, v.turn, m->member)[i]);
+        sw_writer_print(to, "  %s of the budget", table_bytes(m->range_bytes, v.style).text);
+        sw_writer_print(to, "; outside of it %s that wait",
+                        table_bytes(m->waiting_bytes, v.style).text);
+        sw_writer_print(to, " and %s kept\n\n", table_bytes(m->kept_bytes, v.style).text);
+        table_print(&t, t.n, v.style);
+        sw_writer_print(to, "  together %s\n",
+                        table_bytes(v.shape->member_bytes, v.style).text);
+        if (v.program != NULL) {
+            sw_writer_print(to, "\n");
+            population_print_step(&v.step, v.program, v.style);
+        }
+    }
     population_parts_free(&v.step.holders);
     return status;
 }
@@ -452,13 +441,6 @@ static sw_status make_view(population_view *v)
     return v->turn != NULL ? population_attribute(&v->rows, p, v->turn) : SW_OK;
 }
 
-static void free_view(population_view *v)
-{
-    for (uint32_t i = 0; i < v->n_shapes; i++)
-        population_parts_free(&v->step[i].holders);
-    population_rows_free(&v->rows);
-}
-
 /* ---- all --------------------------------------------------------------------------------- */
 
 static sw_status print_all(const population_view *v, population_format format)
@@ -483,6 +465,8 @@ sw_status population_print(population *p, int64_t member, population_format form
     sw_status status = make_view(&v);
     if (status == SW_OK)
         status = print_all(&v, format);
-    free_view(&v);
+    for (uint32_t i = 0; i < v.n_shapes; i++)
+        population_parts_free(&v.step[i].holders);
+    population_rows_free(&v.rows);
     return status;
 }

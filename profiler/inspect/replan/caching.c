@@ -73,23 +73,6 @@ static bool is_less(const block *a, uint64_t bytes, uint64_t address)
     return a->bytes != bytes ? a->bytes < bytes : a->address < address;
 }
 
-/* Those below (bytes, address) to the left. Depths are logarithms of the number. */
-static void split(block *b, uint32_t root, uint64_t bytes, uint64_t address, uint32_t *left,
-                  uint32_t *right)
-{
-    while (root != NONE)
-        if (is_less(&b[root], bytes, address)) {
-            *left = root;
-            left = &b[root].right;
-            root = b[root].right;
-        } else {
-            *right = root;
-            right = &b[root].left;
-            root = b[root].left;
-        }
-    *left = *right = NONE;
-}
-
 static uint32_t join(block *b, uint32_t left, uint32_t right)
 {
     uint32_t root = NONE, *at = &root;
@@ -115,7 +98,21 @@ static void blocks_keep(caching_allocator *a, uint32_t i)
     new->priority = (uint32_t)(a->random >> 32);
     while (*at != NONE && b[*at].priority > new->priority)
         at = is_less(&b[*at], new->bytes, new->address) ? &b[*at].right : &b[*at].left;
-    split(b, *at, new->bytes, new->address, &new->left, &new->right);
+    /* Those below (bytes, address) to the left. Depths are logarithms of the number. */
+    uint32_t root = *at;
+    uint32_t *left = &new->left;
+    uint32_t *right = &new->right;
+    while (root != NONE)
+        if (is_less(&b[root], new->bytes, new->address)) {
+            *left = root;
+            left = &b[root].right;
+            root = b[root].right;
+        } else {
+            *right = root;
+            right = &b[root].left;
+            root = b[root].left;
+        }
+    *left = *right = NONE;
     *at = i;
     new->kept = true;
 }
@@ -175,24 +172,6 @@ static void put(caching_allocator *a, uint32_t i)
     a->used_table++;
 }
 
-/* Entries after it move up, so that no search ends too early. */
-static void forget(caching_allocator *a, uint64_t address)
-{
-    uint32_t hole = place_of(a, address), i = hole;
-    for (;;) {
-        i = (i + 1) & (a->n_table - 1);
-        if (a->table[i] == 0)
-            break;
-        const uint32_t home = hash(a, a->blocks[a->table[i] - 1].address);
-        if (((i - home) & (a->n_table - 1)) < ((i - hole) & (a->n_table - 1)))
-            continue;
-        a->table[hole] = a->table[i];
-        hole = i;
-    }
-    a->table[hole] = 0;
-    a->used_table--;
-}
-
 static sw_status grow_table(caching_allocator *a)
 {
     const uint32_t old = a->n_table;
@@ -250,7 +229,20 @@ static void blocks_drop(caching_allocator *a, uint32_t i)
 {
     block *b = &a->blocks[i];
     blocks_take_out(a, i);
-    forget(a, b->address);
+    /* Entries after it move up, so that no search ends too early. */
+    uint32_t hole = place_of(a, b->address), j = hole;
+    for (;;) {
+        j = (j + 1) & (a->n_table - 1);
+        if (a->table[j] == 0)
+            break;
+        const uint32_t home = hash(a, a->blocks[a->table[j] - 1].address);
+        if (((j - home) & (a->n_table - 1)) < ((j - hole) & (a->n_table - 1)))
+            continue;
+        a->table[hole] = a->table[j];
+        hole = j;
+    }
+    a->table[hole] = 0;
+    a->used_table--;
     if (b->prev != NONE)
         a->blocks[b->prev].next = b->next;
     if (b->next != NONE)

@@ -145,37 +145,6 @@ typedef struct {
 
 /* ---- before the trace -------------------------------------------------------------------- */
 
-/* The gap after a block of unknown end, up to the next one or the segment's end, is a rest of
- * it where it is too small for a free block; of a larger gap, a part may be. */
-static sw_status place_block(replay *r, const trace_segment *in, const trace_block *b,
-                             const trace_block *next)
-{
-    const uint64_t end = in->address + in->bytes, from = b->address + b->bytes;
-    const uint64_t limit = next != NULL && next->address < end ? next->address : end;
-    const bool sure = b->kept || in->small || in->expandable;
-    const uint64_t behind = sure || limit <= from ? 0 : limit - from;
-    const caching_settings *set = &r->t->settings;
-    const uint64_t most =
-        b->bytes < set->max_split_bytes ? CACHING_SMALL_BYTES : set->max_rounding_bytes;
-    const bool rest = behind <= most;
-    SW_TRY(caching_place(r->a, in->address, b->address, b->bytes + (rest ? behind : 0),
-                         b->requested, b->stack));
-    if (!rest) {
-        SW_TRY(number_map_set(&r->unsure, b->address, (uint32_t)(most >> 9)));
-        r->rests += most >> 9 << 9;
-    }
-    return b->pending ? caching_free_requested(r->a, b->address) : SW_OK;
-}
-
-static sw_status place_blocks(replay *r, const trace_start *s, const trace_segment *in,
-                              uint32_t *at)
-{
-    for (; *at < s->n_blocks && s->blocks[*at].address < in->address + in->bytes; (*at)++)
-        SW_TRY(place_block(r, in, &s->blocks[*at],
-                           *at + 1 < s->n_blocks ? &s->blocks[*at + 1] : NULL));
-    return SW_OK;
-}
-
 static sw_status begin(replay *r, const trace_start *s)
 {
     uint32_t at = 0;
@@ -188,7 +157,32 @@ static sw_status begin(replay *r, const trace_start *s)
             break;
         SW_TRY(in->expandable ? caching_segment_map(r->a, of, in->address, in->bytes)
                               : caching_segment_alloc(r->a, of, in->address, in->bytes));
-        SW_TRY(place_blocks(r, s, in, &at));
+        for (; at < s->n_blocks && s->blocks[at].address < in->address + in->bytes; (at)++) {
+            /* The gap after a block of unknown end, up to the next one or the segment's end,
+             * is a rest of it where it is too small for a free block; of a larger gap, a
+             * part may be. */
+            const trace_block *next = at + 1 < s->n_blocks ? &s->blocks[at + 1] : NULL;
+            const uint64_t end = in->address + in->bytes,
+                           from = s->blocks[at].address + s->blocks[at].bytes;
+            const uint64_t limit = next != NULL && next->address < end ? next->address : end;
+            const bool sure = s->blocks[at].kept || in->small || in->expandable;
+            const uint64_t behind = sure || limit <= from ? 0 : limit - from;
+            const caching_settings *set = &r->t->settings;
+            const uint64_t most = s->blocks[at].bytes < set->max_split_bytes
+                                      ? CACHING_SMALL_BYTES
+                                      : set->max_rounding_bytes;
+            const bool rest = behind <= most;
+            SW_TRY(caching_place(r->a, in->address, s->blocks[at].address,
+                                 s->blocks[at].bytes + (rest ? behind : 0),
+                                 s->blocks[at].requested, s->blocks[at].stack));
+            if (!rest) {
+                SW_TRY(
+                    number_map_set(&r->unsure, s->blocks[at].address, (uint32_t)(most >> 9)));
+                r->rests += most >> 9 << 9;
+            }
+            SW_TRY(s->blocks[at].pending ? caching_free_requested(r->a, s->blocks[at].address)
+                                         : SW_OK);
+        }
     }
     if (at < s->n_blocks)
         SW_FAIL(SW_FORMAT, "%llu bytes were live before the trace, and in no segment",
@@ -238,45 +232,36 @@ static sw_status elsewhere(const trace_event *e, uint64_t address)
             (unsigned long long)address);
 }
 
-static sw_status take_alloc(replay *r, trace_event *e)
-{
-    uint64_t pool, address;
-    if (!caching_pool_at(r->a, e->address, &pool))
-        SW_FAIL(SW_FORMAT, "%llu bytes at an address where no free block begins",
-                (unsigned long long)e->bytes);
-    SW_TRY(caching_find(r->a, e->stream, pool, e->bytes, &address));
-    if (address != e->address && !is_from_device(r, e, address))
-        return elsewhere(e, address);
-    SW_TRY(caching_take(r->a, e->address, e->bytes, e->stack));
-    e->pool = pool;
-    r->proof->n_checked++;
-    set_latest(r, e, pool, caching_round(&r->t->settings, e->bytes));
-    return SW_OK;
-}
-
-static sw_status take_free(replay *r, const trace_event *e, uint32_t i)
-{
-    const bool at_once =
-        i > 0 && e[-1].action == TRACE_FREE_REQUESTED && e[-1].address == e->address;
-    r->late |= !at_once && caching_is_pending(r->a, e->address);
-    r->freed = true;
-    SW_TRY(caching_free(r->a, e->address));
-    const uint32_t unsure = r->rests > 0 ? number_map_at(&r->unsure, e->address) : 0;
-    if (unsure == 0 || unsure == NUMBER_MAP_NONE)
-        return SW_OK;
-    r->rests -= (uint64_t)unsure << 9;
-    return number_map_set(&r->unsure, e->address, NUMBER_MAP_NONE);
-}
-
 static sw_status take(replay *r, trace_event *e, uint32_t i)
 {
     switch ((trace_action)e->action) {
-    case TRACE_ALLOC:
-        return take_alloc(r, e);
+    case TRACE_ALLOC: {
+        uint64_t pool, address;
+        if (!caching_pool_at(r->a, e->address, &pool))
+            SW_FAIL(SW_FORMAT, "%llu bytes at an address where no free block begins",
+                    (unsigned long long)e->bytes);
+        SW_TRY(caching_find(r->a, e->stream, pool, e->bytes, &address));
+        if (address != e->address && !is_from_device(r, e, address))
+            return elsewhere(e, address);
+        SW_TRY(caching_take(r->a, e->address, e->bytes, e->stack));
+        e->pool = pool;
+        r->proof->n_checked++;
+        set_latest(r, e, pool, caching_round(&r->t->settings, e->bytes));
+        return SW_OK;
+    }
     case TRACE_FREE_REQUESTED:
         return caching_free_requested(r->a, e->address);
     case TRACE_FREE_COMPLETED:
-        return take_free(r, e, i);
+        const bool at_once =
+            i > 0 && e[-1].action == TRACE_FREE_REQUESTED && e[-1].address == e->address;
+        r->late |= !at_once && caching_is_pending(r->a, e->address);
+        r->freed = true;
+        SW_TRY(caching_free(r->a, e->address));
+        const uint32_t unsure = r->rests > 0 ? number_map_at(&r->unsure, e->address) : 0;
+        if (unsure == 0 || unsure == NUMBER_MAP_NONE)
+            return SW_OK;
+        r->rests -= (uint64_t)unsure << 9;
+        return number_map_set(&r->unsure, e->address, NUMBER_MAP_NONE);
     case TRACE_SEGMENT_ALLOC:
         return caching_segment_alloc(r->a, lane_of(e), e->address, e->bytes);
     case TRACE_SEGMENT_FREE:
@@ -397,32 +382,7 @@ static uint32_t request_behind(const snapshot_trace *t, uint32_t i)
     return i;
 }
 
-/* A CPU's addresses have no segments. */
-static uint64_t span(const trace_lives *l)
-{
-    uint64_t low = UINT64_MAX, high = 0;
-    for (uint32_t i = 0; i < l->n; i++) {
-        const trace_life *x = &l->all[i];
-        low = x->address < low ? x->address : low;
-        high = x->address + x->bytes > high ? x->address + x->bytes : high;
-    }
-    return high > low ? high - low : 0;
-}
-
 /* ---- the replay -------------------------------------------------------------------------- */
-
-static void find_oom(replan *r)
-{
-    for (uint32_t i = r->trace.n_events; i-- > 0 && !r->oom.there;) {
-        const trace_event *e = &r->trace.events[i];
-        if (e->action != TRACE_OOM)
-            continue;
-        r->oom = (replan_oom){
-            .there = true, .event = i, .asked = e->bytes, .device_free = e->address};
-        uint32_t ignored;
-        (void)trace_start_most(&r->start, &r->trace, i, &ignored, &r->oom.reserved);
-    }
-}
 
 static int by_loss(const void *a, const void *b)
 {
@@ -455,7 +415,15 @@ static sw_status replay_with(replan *r, uint64_t *lost)
     uint32_t n = 0, at;
     r->reserved = trace_start_most(&r->start, &r->trace, r->trace.n_events, &at, NULL);
     r->reserved_event = at != TRACE_NONE ? request_behind(&r->trace, at) : TRACE_NONE;
-    find_oom(r);
+    for (uint32_t i = r->trace.n_events; i-- > 0 && !r->oom.there;) {
+        const trace_event *e = &r->trace.events[i];
+        if (e->action != TRACE_OOM)
+            continue;
+        r->oom = (replan_oom){
+            .there = true, .event = i, .asked = e->bytes, .device_free = e->address};
+        uint32_t ignored;
+        (void)trace_start_most(&r->start, &r->trace, i, &ignored, &r->oom.reserved);
+    }
     /* The state before the trace is seen after its first event. */
     const replay_moment peak = {.event = at != TRACE_NONE ? r->reserved_event : 0,
                                 .lost_of = lost};
@@ -473,16 +441,6 @@ static sw_status replay_with(replan *r, uint64_t *lost)
         r->oom.moment = moments[oom_first ? 0 : 1];
     r->replayed = true;
     return r->at_reserved.known ? find_losers(r, lost) : SW_OK;
-}
-
-static sw_status replan_replay(replan *r)
-{
-    void *lost;
-    const size_t bytes = r->trace.n_stacks * sizeof(uint64_t);
-    SW_TRY(sw_heap_alloc(&lost, SW_HEAP_PROFILE, bytes));
-    const sw_status status = replay_with(r, lost);
-    sw_heap_free(lost, SW_HEAP_PROFILE, bytes);
-    return status;
 }
 
 /* ---- plans ------------------------------------------------------------------------------- */
@@ -556,20 +514,6 @@ static void find_roles(replan *r)
         }
 }
 
-static sw_status find_all_holders(replan *r)
-{
-    find_roles(r);
-    SW_TRY(find_holders(r, r->whole.position, r->holders, &r->n_holders));
-    for (uint32_t i = 0; i < r->n_holders; i++) {
-        lives_choice choice = all_of(&r->lives);
-        choice.left_out = r->holders[i].stack;
-        choice.left_role = r->holders[i].role;
-        SW_TRY(trace_lives_bound(&r->lives, &choice, &r->holders[i].without));
-    }
-    return r->oom.there ? find_holders(r, r->oom.event + 1, r->oom.holders, &r->oom.n_holders)
-                        : SW_OK;
-}
-
 typedef struct {
     bool (*stop)(void *context);
     void *context;
@@ -622,25 +566,6 @@ static sw_status place_step(replan *r, const asked *a)
     return SW_OK;
 }
 
-/* The plan of the whole trace comes last: its offsets stay. */
-static sw_status place_all(replan *r, const asked *a)
-{
-    lives_choice choice = all_of(&r->lives);
-    SW_TRY(trace_period_find(&r->period, &r->trace, &r->lives, &r->roles));
-    r->steady = r->period.steps > 1;
-    if (r->steady)
-        SW_TRY(place_step(r, a));
-    if (r->oom.there)
-        SW_TRY(place_oom(r, a));
-    for (uint32_t i = 1; i < r->lives.n_arenas; i++)
-        r->streams |= r->lives.arenas[i].stream != r->lives.arenas[0].stream;
-    choice.merged = true;
-    if (r->streams)
-        SW_TRY(trace_lives_place(&r->lives, &choice, a->stop, a->context, &r->merged));
-    choice.merged = false;
-    return trace_lives_place(&r->lives, &choice, a->stop, a->context, &r->whole);
-}
-
 sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *context),
                       void *context)
 {
@@ -653,13 +578,43 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
                 "torch.cuda.memory._record_memory_history()",
                 r->trace.path, (long long)r->trace.device);
     SW_TRY(trace_start_find(&r->start, &r->trace));
-    if (r->trace.cuda)
-        SW_TRY(replan_replay(r));
+    if (r->trace.cuda) {
+        void *lost;
+        const size_t bytes = r->trace.n_stacks * sizeof(uint64_t);
+        SW_TRY(sw_heap_alloc(&lost, SW_HEAP_PROFILE, bytes));
+        const sw_status status = replay_with(r, lost);
+        sw_heap_free(lost, SW_HEAP_PROFILE, bytes);
+        SW_TRY(status);
+    }
     SW_TRY(trace_lives_find(&r->lives, &r->trace, &r->start));
     SW_TRY(trace_roles_find(&r->roles, &r->trace, &r->lives));
-    if (!r->trace.cuda)
-        r->reserved = span(&r->lives);
-    SW_TRY(place_all(r, &a));
+    if (!r->trace.cuda) {
+        /* A CPU's addresses have no segments. */
+        uint64_t low = UINT64_MAX, high = 0;
+        for (uint32_t i = 0; i < r->lives.n; i++) {
+            const trace_life *x = &r->lives.all[i];
+            low = x->address < low ? x->address : low;
+            high = x->address + x->bytes > high ? x->address + x->bytes : high;
+        }
+        r->reserved = high > low ? high - low : 0;
+    }
+    /* The plan of the whole trace comes last: its offsets stay. */
+    {
+        lives_choice choice = all_of(&r->lives);
+        SW_TRY(trace_period_find(&r->period, &r->trace, &r->lives, &r->roles));
+        r->steady = r->period.steps > 1;
+        if (r->steady)
+            SW_TRY(place_step(r, &a));
+        if (r->oom.there)
+            SW_TRY(place_oom(r, &a));
+        for (uint32_t i = 1; i < r->lives.n_arenas; i++)
+            r->streams |= r->lives.arenas[i].stream != r->lives.arenas[0].stream;
+        choice.merged = true;
+        if (r->streams)
+            SW_TRY(trace_lives_place(&r->lives, &choice, a.stop, a.context, &r->merged));
+        choice.merged = false;
+        SW_TRY(trace_lives_place(&r->lives, &choice, a.stop, a.context, &r->whole));
+    }
     /* A reserve that had grown before the trace cannot be compared with a simulation of it. */
     if (r->replayed && !r->trace.settings.expandable && r->reserved_event != TRACE_NONE) {
         const sw_status status = expandable_reserved(&r->trace, &r->lives, &r->expandable);
@@ -670,7 +625,16 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
     }
     SW_TRY(replan_help_find(r->help, &r->n_help, &r->trace, &r->lives, &r->roles, r->reserved,
                             r->expandable));
-    return find_all_holders(r);
+    find_roles(r);
+    SW_TRY(find_holders(r, r->whole.position, r->holders, &r->n_holders));
+    for (uint32_t i = 0; i < r->n_holders; i++) {
+        lives_choice choice = all_of(&r->lives);
+        choice.left_out = r->holders[i].stack;
+        choice.left_role = r->holders[i].role;
+        SW_TRY(trace_lives_bound(&r->lives, &choice, &r->holders[i].without));
+    }
+    return r->oom.there ? find_holders(r, r->oom.event + 1, r->oom.holders, &r->oom.n_holders)
+                        : SW_OK;
 }
 
 void replan_free(replan *r)

@@ -112,57 +112,6 @@ static sw_status write_again(search *s, const trace_life *x, uint32_t from, uint
     return number_map_set(&s->written, key, i);
 }
 
-/* Forward that follows an update, or that the trace begins in. */
-static sw_status cut_gradient(search *s, const trace_life *x)
-{
-    const uint32_t end = x->dead < s->r->n_positions ? x->dead : s->r->n_positions;
-    const bool zeroed =
-        x->dead < s->l->n_positions &&
-        (s->t->stacks[s->t->events[x->dead - 1].stack].facts & FRAMES_ZERO_GRAD) != 0;
-    for (uint32_t from = x->born, to; from < end && s->looks > 0; from = to) {
-        to = s->ends[s->r->region[from]] < end ? s->ends[s->r->region[from]] : end;
-        s->looks--;
-        const bool updated = from > 0 && s->r->region[from] != s->r->region[from - 1] &&
-                             s->r->kind[from - 1] == RUN_UPDATE;
-        if (s->r->kind[from] != RUN_FORWARD ||
-            !(updated || (from == 0 && zeroed && to == x->dead)))
-            continue;
-        if (to < end)
-            SW_TRY(write_again(s, x, to, &to));
-        drop(s, x, from, to);
-    }
-    return SW_OK;
-}
-
-static sw_status try_zero_grad(search *s)
-{
-    s->looks = 1000 * (uint64_t)s->l->n; /* a file may have as many sizes as tensors */
-    for (uint32_t i = 0; i < s->r->n_positions; i++)
-        s->ends[s->r->region[i]] = i + 1;
-    for (uint32_t i = 0; i < s->l->n; i++)
-        if (s->l->all[i].rule == RULE_GRADIENT)
-            SW_TRY(cut_gradient(s, &s->l->all[i]));
-    return SW_OK;
-}
-
-/* Of each update all temporaries but the largest. */
-static void try_foreach(search *s)
-{
-    const trace_life *largest = NULL;
-    for (uint32_t i = s->l->n_before; i < s->l->n; i++) {
-        const trace_life *x = &s->l->all[i];
-        if (x->rule != RULE_TEMPORARY || s->r->kind[x->born] != RUN_UPDATE ||
-            (s->t->stacks[x->stack].facts & FRAMES_FOREACH) == 0)
-            continue;
-        if (largest == NULL || s->r->region[x->born] != s->r->region[largest->born]) {
-            largest = x;
-            continue;
-        }
-        drop_all(s, x->bytes > largest->bytes ? largest : x);
-        largest = x->bytes > largest->bytes ? x : largest;
-    }
-}
-
 /* ---- what is composed by hand ------------------------------------------------------------ */
 
 /* FUSED: one kernel does it all. HIDDEN: a Python function's, which shows no operator. */
@@ -239,26 +188,6 @@ static uint64_t hash(uint64_t key, const char *text, size_t n)
     return key;
 }
 
-/* The innermost function that has such a name, else the innermost. */
-static scope scope_of(const char *layer, const pattern *p)
-{
-    scope found = {0};
-    const char *caller = layer;
-    for (const char *at = layer, *next; *at != '\0'; caller = at, at = next) {
-        const size_t n = strcspn(at, "/"), file = strcspn(at, ":"), name = strcspn(at, " ") + 1;
-        next = at + n + (at[n] == '/');
-        if (file >= n || name >= n)
-            continue;
-        const bool named = is_named(at + name, n - name, p), inner = *next == '\0';
-        if (!(named && (p->outer || inner)) && !(inner && !found.named))
-            continue;
-        found = (scope){hash(1, caller, (size_t)(at - caller)),
-                        strtoul(at + file + 1, NULL, 10), named};
-        found.key = hash(hash(found.key, at, file), at + name, n - name) | 1;
-    }
-    return found;
-}
-
 static bool is_saved(const trace_life *x)
 {
     return x->rule == RULE_SAVED || x->rule == RULE_ACTIVATION;
@@ -301,30 +230,6 @@ static bool alike(uint64_t a, uint64_t b)
     return a == b || a == b / 2 || a / 2 == b;
 }
 
-/* Attention, whatever its name: a softmax of scores, which products come before and after.
- * Lives of the scores' size between these go. */
-static void close_scores(search *s, uint32_t from, uint32_t to, uint32_t product)
-{
-    uint64_t bytes = 0;
-    uint32_t at = to, first = to, last;
-    for (uint32_t i = from; i < to; i++)
-        if ((flag_at(s, i) & (SOFTMAX | EXP)) != 0 && may_go(s, i) &&
-            s->l->all[i].bytes > bytes)
-            bytes = s->l->all[at = i].bytes;
-    for (uint32_t i = from; i < at && first == to; i++)
-        first = (flag_at(s, i) & product) != 0 && alike(s->l->all[i].bytes, bytes) ? i : to;
-    for (last = at; last < to && (flag_at(s, last) & product) == 0;)
-        last++;
-    /* Copies of what goes in come before the result. */
-    while (last + 1 < to && flag_at(s, last + 1) == flag_at(s, last) &&
-           line_at(s, last + 1) == line_at(s, last))
-        last++;
-    for (uint32_t i = first; i < last && last < to; i++)
-        if ((i > at ? is_saved(&s->l->all[i]) : may_go(s, i)) &&
-            alike(s->l->all[i].bytes, bytes))
-            drop_all(s, &s->l->all[i]);
-}
-
 /* Whether the input lives on: nothing of its size is freed in forward after it. */
 static bool keeps_input(const search *s, uint32_t life)
 {
@@ -341,22 +246,6 @@ static bool keeps_input(const search *s, uint32_t life)
     return kept;
 }
 
-static void close_parts(search *s, const pattern *p, uint32_t from, uint32_t to)
-{
-    for (uint32_t i = from; i < to; i++) {
-        uint32_t k = i + 1;
-        if ((flag_at(s, i) & p->part) == 0 || !is_saved(&s->l->all[i]) ||
-            !(p->keeps || keeps_input(s, i)))
-            continue;
-        const uint32_t end = to - i < NEAR ? to : i + NEAR;
-        while (k < end && ((flag_at(s, k) & p->whole) == 0 || !is_saved(&s->l->all[k]) ||
-                           s->l->all[k].bytes != s->l->all[i].bytes))
-            k++;
-        if (k < end)
-            drop_all(s, &s->l->all[i]);
-    }
-}
-
 static void close_call(search *s, const pattern *p, uint32_t from, uint32_t to, bool named)
 {
     uint32_t flags = 0, mean = to;
@@ -364,11 +253,42 @@ static void close_call(search *s, const pattern *p, uint32_t from, uint32_t to, 
         flags |= flag_at(s, i);
         mean = (flag_at(s, i) & MEAN) != 0 ? i : mean;
     }
-    if (p->outer)
-        close_scores(s, from, to, named ? PRODUCT | HIDDEN : PRODUCT);
-    else if (!named && p->whole != 0)
-        close_parts(s, p, from, to);
-    else if ((flags & FUSED) == 0 && named)
+    if (p->outer) {
+        /* Attention, whatever its name: a softmax of scores, which products come before and
+         * after. Lives of the scores' size between these go. */
+        const uint32_t product = named ? PRODUCT | HIDDEN : PRODUCT;
+        uint64_t bytes = 0;
+        uint32_t at = to, first = to, last;
+        for (uint32_t m = from; m < to; m++)
+            if ((flag_at(s, m) & (SOFTMAX | EXP)) != 0 && may_go(s, m) &&
+                s->l->all[m].bytes > bytes)
+                bytes = s->l->all[at = m].bytes;
+        for (uint32_t m = from; m < at && first == to; m++)
+            first = (flag_at(s, m) & product) != 0 && alike(s->l->all[m].bytes, bytes) ? m : to;
+        for (last = at; last < to && (flag_at(s, last) & product) == 0;)
+            last++;
+        /* Copies of what goes in come before the result. */
+        while (last + 1 < to && flag_at(s, last + 1) == flag_at(s, last) &&
+               line_at(s, last + 1) == line_at(s, last))
+            last++;
+        for (uint32_t m = first; m < last && last < to; m++)
+            if ((m > at ? is_saved(&s->l->all[m]) : may_go(s, m)) &&
+                alike(s->l->all[m].bytes, bytes))
+                drop_all(s, &s->l->all[m]);
+    } else if (!named && p->whole != 0) {
+        for (uint32_t j = from; j < to; j++) {
+            uint32_t k = j + 1;
+            if ((flag_at(s, j) & p->part) == 0 || !is_saved(&s->l->all[j]) ||
+                !(p->keeps || keeps_input(s, j)))
+                continue;
+            const uint32_t end = to - j < NEAR ? to : j + NEAR;
+            while (k < end && ((flag_at(s, k) & p->whole) == 0 || !is_saved(&s->l->all[k]) ||
+                               s->l->all[k].bytes != s->l->all[j].bytes))
+                k++;
+            if (k < end)
+                drop_all(s, &s->l->all[j]);
+        }
+    } else if ((flags & FUSED) == 0 && named)
         close_named(s, p, from, to);
     else if ((flags & (FUSED | PRODUCT)) == 0 && mean < to && (flags & p->part) != 0)
         close_named(s, p, mean, to);
@@ -378,8 +298,26 @@ static void try_pattern(search *s, const pattern *p)
 {
     scope of = {0};
     uint32_t from = s->l->n_before;
-    for (uint32_t i = 0; i < s->t->n_stacks; i++)
-        s->scopes[i] = scope_of(s->t->stacks[i].layer, p);
+    for (uint32_t i = 0; i < s->t->n_stacks; i++) {
+        /* The innermost function that has such a name, else the innermost. */
+        const char *layer = s->t->stacks[i].layer;
+        scope found = {0};
+        const char *caller = layer;
+        for (const char *at = layer, *next; *at != '\0'; caller = at, at = next) {
+            const size_t n = strcspn(at, "/"), file = strcspn(at, ":"),
+                         name = strcspn(at, " ") + 1;
+            next = at + n + (at[n] == '/');
+            if (file >= n || name >= n)
+                continue;
+            const bool named = is_named(at + name, n - name, p), inner = *next == '\0';
+            if (!(named && (p->outer || inner)) && !(inner && !found.named))
+                continue;
+            found = (scope){hash(1, caller, (size_t)(at - caller)),
+                            strtoul(at + file + 1, NULL, 10), named};
+            found.key = hash(hash(found.key, at, file), at + name, n - name) | 1;
+        }
+        s->scopes[i] = found;
+    }
     for (uint32_t i = from; i <= s->l->n; i++) {
         scope is = {0};
         if (i < s->l->n && s->r->phase[s->l->all[i].born] == RUN_FORWARD)
@@ -409,30 +347,6 @@ static void drop_loss_backward(search *s, uint32_t i, uint64_t logits)
             drop_all(s, &l->all[k]);
 }
 
-/* One kernel keeps one copy of the logits: of what a loss makes, the largest that is kept. */
-static void try_loss(search *s)
-{
-    const trace_lives *l = s->l;
-    uint32_t to;
-    for (uint32_t i = l->n_before; i < l->n; i = to) {
-        const trace_life *largest = NULL;
-        for (to = i; to < l->n && s->r->phase[l->all[to].born] == RUN_LOSS; to++) {
-            const trace_life *x = &l->all[to];
-            if (x->rule == RULE_SAVED && (largest == NULL || x->bytes > largest->bytes))
-                largest = x;
-        }
-        if (largest == NULL) {
-            to += to == i;
-            continue;
-        }
-        for (uint32_t k = i; k < to; k++)
-            if (&l->all[k] != largest &&
-                (l->all[k].rule == RULE_SAVED || l->all[k].rule == RULE_TEMPORARY))
-                drop_all(s, &l->all[k]);
-        drop_loss_backward(s, to, largest->bytes);
-    }
-}
-
 /* ---- all of it --------------------------------------------------------------------------- */
 
 static int by_gain(const void *a, const void *b)
@@ -450,16 +364,74 @@ static sw_status try_all(search *s, replan_help *found, uint32_t *n, uint64_t re
     s->now = (replan_help){.stack = TRACE_NONE};
     for (uint32_t i = 0; i <= s->l->n_positions; i++)
         s->peak = s->live[i] > s->peak ? s->live[i] : s->peak;
-    SW_TRY(try_zero_grad(s));
+    s->looks = 1000 * (uint64_t)s->l->n; /* a file may have as many sizes as tensors */
+    for (uint32_t j = 0; j < s->r->n_positions; j++)
+        s->ends[s->r->region[j]] = j + 1;
+    for (uint32_t j = 0; j < s->l->n; j++)
+        if (s->l->all[j].rule == RULE_GRADIENT) {
+            /* Forward that follows an update, or that the trace begins in. */
+            const uint32_t end =
+                s->l->all[j].dead < s->r->n_positions ? s->l->all[j].dead : s->r->n_positions;
+            const bool zeroed = s->l->all[j].dead < s->l->n_positions &&
+                                (s->t->stacks[s->t->events[s->l->all[j].dead - 1].stack].facts &
+                                 FRAMES_ZERO_GRAD) != 0;
+            for (uint32_t from = s->l->all[j].born, to; from < end && s->looks > 0; from = to) {
+                to = s->ends[s->r->region[from]] < end ? s->ends[s->r->region[from]] : end;
+                s->looks--;
+                const bool updated = from > 0 && s->r->region[from] != s->r->region[from - 1] &&
+                                     s->r->kind[from - 1] == RUN_UPDATE;
+                if (s->r->kind[from] != RUN_FORWARD ||
+                    !(updated || (from == 0 && zeroed && to == s->l->all[j].dead)))
+                    continue;
+                if (to < end)
+                    SW_TRY(write_again(s, &s->l->all[j], to, &to));
+                drop(s, &s->l->all[j], from, to);
+            }
+        }
     s->now.n = s->looks > 0 ? s->now.n : 0; /* the rest is not cut */
     judge(s, HELP_ZERO_GRAD, found, n);
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
         try_pattern(s, &patterns[p]);
         judge(s, patterns[p].change, found, n);
     }
-    try_loss(s);
+    /* One kernel keeps one copy of the logits: of what a loss makes, the largest that is
+     * kept. */
+    {
+        const trace_lives *l = s->l;
+        uint32_t to;
+        for (uint32_t m = l->n_before; m < l->n; m = to) {
+            const trace_life *largest = NULL;
+            for (to = m; to < l->n && s->r->phase[l->all[to].born] == RUN_LOSS; to++) {
+                const trace_life *x = &l->all[to];
+                if (x->rule == RULE_SAVED && (largest == NULL || x->bytes > largest->bytes))
+                    largest = x;
+            }
+            if (largest == NULL) {
+                to += to == m;
+                continue;
+            }
+            for (uint32_t k = m; k < to; k++)
+                if (&l->all[k] != largest &&
+                    (l->all[k].rule == RULE_SAVED || l->all[k].rule == RULE_TEMPORARY))
+                    drop_all(s, &l->all[k]);
+            drop_loss_backward(s, to, largest->bytes);
+        }
+    }
     judge(s, HELP_LOSS, found, n);
-    try_foreach(s);
+    /* Of each update all temporaries but the largest. */
+    const trace_life *largest = NULL;
+    for (uint32_t k = s->l->n_before; k < s->l->n; k++) {
+        const trace_life *x = &s->l->all[k];
+        if (x->rule != RULE_TEMPORARY || s->r->kind[x->born] != RUN_UPDATE ||
+            (s->t->stacks[x->stack].facts & FRAMES_FOREACH) == 0)
+            continue;
+        if (largest == NULL || s->r->region[x->born] != s->r->region[largest->born]) {
+            largest = x;
+            continue;
+        }
+        drop_all(s, x->bytes > largest->bytes ? largest : x);
+        largest = x->bytes > largest->bytes ? x : largest;
+    }
     judge(s, HELP_FOREACH, found, n);
     if (expandable > 0 && expandable < reserved && reserved - expandable > reserved / WORTH)
         found[(*n)++] = (replan_help){

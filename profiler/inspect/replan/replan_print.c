@@ -86,39 +86,19 @@ static void print_census(const replay_census *c, const report_style *style)
     some_row(style, "free memory for the other class of sizes", c->other_sizes, c->reserved);
 }
 
-static void print_proof(const replan *r, const report_style *style)
+static void print_reserved(const replan *r, const report_style *style)
 {
-    const replay_proof *p = &r->proof;
-    const snapshot_trace *t = &r->trace;
-    if (p->from != TRACE_NONE)
-        sw_writer_say(style->to, 2, 4, "From event %s on the causes are unknown: %s.",
-                      sw_text_digits(t->events[p->from].number).text, p->why);
-    else if (p->n_checked > 0)
-        sw_writer_say(style->to, 2, 4,
-                      "Proof: %s request%s, and each lies where the allocator's rules put it.",
-                      sw_text_digits(p->n_checked).text, plural(p->n_checked));
-    if (r->at_reserved.known && r->at_reserved.census.unsure > 0)
-        sw_writer_say(
-            style->to, 2, 4,
-            "At most %s bytes of the free blocks are rests too: of blocks from before "
-            "the trace, whose ends nothing in it shows.",
-            sw_text_digits(r->at_reserved.census.unsure).text);
-}
-
-static void print_losers(const replan *r, const report_style *style)
-{
-    for (uint32_t i = 0; i < r->n_losers; i++) {
-        const replan_loser *x = &r->losers[i];
-        if (i == 0)
-            sw_writer_say(style->to, 2, 4, "Most is lost to rounding and rests by:");
-        sw_writer_print(style->to, "  %16s  ", sw_text_digits(x->bytes).text);
-        print_stack(&r->trace.stacks[x->stack], 20, style);
+    if (!r->replayed) {
         sw_writer_print(style->to, "\n");
+        row(style, "span of all addresses (no segments are known)", r->reserved, r->reserved);
+        return;
     }
-}
-
-static void print_when(const replan *r, const report_style *style)
-{
+    report_headline(style, r->trace.n_events > 0 ? "Reserved by PyTorch, at the peak"
+                                                 : "Reserved by PyTorch, at the end");
+    sw_writer_print(style->to, "  %-46s %19s %10s\n", "", "bytes", "share");
+    row(style, "reserved", r->reserved, r->reserved);
+    if (r->at_reserved.known)
+        print_census(&r->at_reserved.census, style);
     const snapshot_trace *t = &r->trace;
     if (t->n_events == 0) {
         sw_writer_say(style->to, 2, 4,
@@ -133,24 +113,28 @@ static void print_when(const replan *r, const report_style *style)
     } else if (r->reserved > 0) {
         sw_writer_say(style->to, 2, 4, "It had grown to that before the trace.");
     }
-}
-
-static void print_reserved(const replan *r, const report_style *style)
-{
-    if (!r->replayed) {
+    for (uint32_t i = 0; i < r->n_losers; i++) {
+        const replan_loser *x = &r->losers[i];
+        if (i == 0)
+            sw_writer_say(style->to, 2, 4, "Most is lost to rounding and rests by:");
+        sw_writer_print(style->to, "  %16s  ", sw_text_digits(x->bytes).text);
+        print_stack(&r->trace.stacks[x->stack], 20, style);
         sw_writer_print(style->to, "\n");
-        row(style, "span of all addresses (no segments are known)", r->reserved, r->reserved);
-        return;
     }
-    report_headline(style, r->trace.n_events > 0 ? "Reserved by PyTorch, at the peak"
-                                                 : "Reserved by PyTorch, at the end");
-    sw_writer_print(style->to, "  %-46s %19s %10s\n", "", "bytes", "share");
-    row(style, "reserved", r->reserved, r->reserved);
-    if (r->at_reserved.known)
-        print_census(&r->at_reserved.census, style);
-    print_when(r, style);
-    print_losers(r, style);
-    print_proof(r, style);
+    const replay_proof *p = &r->proof;
+    if (p->from != TRACE_NONE)
+        sw_writer_say(style->to, 2, 4, "From event %s on the causes are unknown: %s.",
+                      sw_text_digits(t->events[p->from].number).text, p->why);
+    else if (p->n_checked > 0)
+        sw_writer_say(style->to, 2, 4,
+                      "Proof: %s request%s, and each lies where the allocator's rules put it.",
+                      sw_text_digits(p->n_checked).text, plural(p->n_checked));
+    if (r->at_reserved.known && r->at_reserved.census.unsure > 0)
+        sw_writer_say(
+            style->to, 2, 4,
+            "At most %s bytes of the free blocks are rests too: of blocks from before "
+            "the trace, whose ends nothing in it shows.",
+            sw_text_digits(r->at_reserved.census.unsure).text);
     if (!r->trace.said_settings)
         sw_writer_say(
             style->to, 2, 4,
@@ -172,70 +156,6 @@ static void print_height(const char *name, const lives_height *h, const report_s
                  percent(h->height - h->bound, h->bound));
     sw_writer_print(style->to, "  %-22s %9s %15s %15s %13s\n", name, sw_text_digits(h->n).text,
                     sw_text_digits(h->bound).text, sw_text_digits(h->height).text, planned);
-}
-
-/* The steps, in a sentence. */
-static void say_steps(const replan *r, const report_style *style)
-{
-    const trace_period *p = &r->period;
-    const char *what = p->passes ? "pass (forward and backward)" : "training step";
-    const uint64_t first =
-        p->first > 0 && p->steps > 0 ? r->trace.events[p->first - 1].number : 0;
-    if (p->steps < 2)
-        sw_writer_say(style->to, 2, 4,
-                      p->steps == 1 ? "One %s is in the trace: the figures are those of the "
-                                      "whole trace."
-                      : p->by_frames
-                          ? "No %s is in the trace: the figures are those of the whole trace."
-                          : "No steady step was found: the requests do not repeat three times, "
-                            "up to the same bytes.",
-                      what);
-    else
-        sw_writer_say(style->to, 2, 4,
-                      "From event %s on %s %s %s; %s bytes live through all of %s.",
-                      sw_text_digits(first).text, sw_text_digits(p->steps).text,
-                      p->passes      ? "passes (forward and backward)"
-                      : p->by_frames ? "training steps"
-                                     : "steps",
-                      p->by_frames ? "are in the trace" : "are alike",
-                      sw_text_digits(r->step_kept).text, p->by_frames ? "the last" : "a step");
-}
-
-static void print_steps(const replan *r, const report_style *style)
-{
-    if (r->trace.n_events == 0)
-        return;
-    say_steps(r, style);
-    if (!r->steady)
-        return;
-    const uint64_t before = r->before_requested, most = r->step.most;
-    if (before > most)
-        sw_writer_say(style->to, 2, 4,
-                      "Before that step up to %s bytes lived: the warm-up costs %s more.",
-                      sw_text_digits(before).text, sw_text_digits(before - most).text);
-    else
-        sw_writer_say(style->to, 2, 4,
-                      "Before it no more lived than in it: the warm-up costs nothing.");
-    if (r->replayed)
-        sw_writer_say(
-            style->to, 2, 4,
-            "PyTorch had reserved %s bytes by the end of the step: %.2f times the plan.",
-            sw_text_digits(r->step_reserved).text,
-            r->step.height > 0 ? (double)r->step_reserved / (double)r->step.height : 0.0);
-}
-
-/* The roles that live at the peak, and the rules that say so. */
-static void print_roles(const replan *r, const report_style *style)
-{
-    if (r->n_roles == 0)
-        return;
-    report_headline(style, "Live at the peak, with the rule that says so");
-    for (uint32_t i = 0; i < r->n_roles; i++) {
-        const replan_role *x = &r->at_peak[i];
-        sw_writer_print(style->to, "  %-15.15s %16s %6.1f %%%6s  %s\n", x->role,
-                        sw_text_digits(x->bytes).text, percent(x->bytes, r->whole.most),
-                        sw_text_digits(x->n).text, trace_rule_text(x->rule));
-    }
 }
 
 static void print_plans(const replan *r, const report_style *style)
@@ -260,7 +180,47 @@ static void print_plans(const replan *r, const report_style *style)
             style->to, 2, 4,
             "\"At least\" is the largest sum of requested bytes that live at one time: "
             "no allocator needs less.");
-    print_steps(r, style);
+    if (r->trace.n_events == 0)
+        return;
+    /* The steps, in a sentence. */
+    const trace_period *p = &r->period;
+    const char *what = p->passes ? "pass (forward and backward)" : "training step";
+    const uint64_t first =
+        p->first > 0 && p->steps > 0 ? r->trace.events[p->first - 1].number : 0;
+    if (p->steps < 2)
+        sw_writer_say(style->to, 2, 4,
+                      p->steps == 1 ? "One %s is in the trace: the figures are those of the "
+                                      "whole trace."
+                      : p->by_frames
+                          ? "No %s is in the trace: the figures are those of the whole trace."
+                          : "No steady step was found: the requests do not repeat three times, "
+                            "up to the same bytes.",
+                      what);
+    else
+        sw_writer_say(style->to, 2, 4,
+                      "From event %s on %s %s %s; %s bytes live through all of %s.",
+                      sw_text_digits(first).text, sw_text_digits(p->steps).text,
+                      p->passes      ? "passes (forward and backward)"
+                      : p->by_frames ? "training steps"
+                                     : "steps",
+                      p->by_frames ? "are in the trace" : "are alike",
+                      sw_text_digits(r->step_kept).text, p->by_frames ? "the last" : "a step");
+    if (!r->steady)
+        return;
+    const uint64_t before = r->before_requested, most = r->step.most;
+    if (before > most)
+        sw_writer_say(style->to, 2, 4,
+                      "Before that step up to %s bytes lived: the warm-up costs %s more.",
+                      sw_text_digits(before).text, sw_text_digits(before - most).text);
+    else
+        sw_writer_say(style->to, 2, 4,
+                      "Before it no more lived than in it: the warm-up costs nothing.");
+    if (r->replayed)
+        sw_writer_say(
+            style->to, 2, 4,
+            "PyTorch had reserved %s bytes by the end of the step: %.2f times the plan.",
+            sw_text_digits(r->step_reserved).text,
+            r->step.height > 0 ? (double)r->step_reserved / (double)r->step.height : 0.0);
 }
 
 /* A name on a line of its own: it is what most people look for. */
@@ -302,26 +262,6 @@ static void print_what_if(const replan *r, const report_style *style)
             sw_text_digits(r->expandable).text);
 }
 
-static void print_oom_verdict(const replan *r, const report_style *style)
-{
-    const replan_oom *o = &r->oom;
-    sw_writer_say(style->to, 2, 4,
-                  "This request %s in a planned arena: all requests up to it take %s bytes "
-                  "(at least %s), and there were %s.",
-                  o->fits ? "fits" : "does not fit", sw_text_digits(o->with.height).text,
-                  sw_text_digits(o->with.most).text,
-                  sw_text_digits(o->reserved + o->device_free).text);
-    if (o->fits || o->n_holders == 0)
-        return;
-    sw_writer_say(style->to, 2, 4, "Most was held by:");
-    sw_writer_print(style->to, "  %19s %10s\n", "bytes", "requests");
-    for (uint32_t i = 0; i < o->n_holders; i++) {
-        sw_writer_print(style->to, "  %19s %10s\n", sw_text_digits(o->holders[i].bytes).text,
-                        sw_text_digits(o->holders[i].n).text);
-        print_who(r, &o->holders[i], style);
-    }
-}
-
 static void print_oom(const replan *r, const report_style *style)
 {
     const replan_oom *o = &r->oom;
@@ -339,42 +279,20 @@ static void print_oom(const replan *r, const report_style *style)
     sw_writer_print(style->to, "  %-46s %19s\n", "asked for", sw_text_digits(o->asked).text);
     sw_writer_print(style->to, "  %-46s %19s\n", "free on the device",
                     sw_text_digits(o->device_free).text);
-    print_oom_verdict(r, style);
-}
-
-static void print_summary(const replan *r, const report_style *style)
-{
-    if (r->lives.n == 0)
-        sw_writer_say(style->to, 0, 2, "No allocation is in it.");
-    else if (r->replayed)
-        sw_writer_say(style->to, 0, 2,
-                      "PyTorch reserved %s. At least %s are needed, and a plan takes %s.",
-                      sw_text_bytes(r->reserved).text, sw_text_bytes(r->whole.most).text,
-                      sw_text_bytes(r->whole.height).text);
-    else
-        sw_writer_say(style->to, 0, 2, "At least %s are needed, and a plan takes %s.",
-                      sw_text_bytes(r->whole.most).text, sw_text_bytes(r->whole.height).text);
-}
-
-/* Right below the headline. */
-static void print_help(const replan *r, const report_style *style)
-{
-    if (r->trace.n_events == 0)
+    sw_writer_say(style->to, 2, 4,
+                  "This request %s in a planned arena: all requests up to it take %s bytes "
+                  "(at least %s), and there were %s.",
+                  o->fits ? "fits" : "does not fit", sw_text_digits(o->with.height).text,
+                  sw_text_digits(o->with.most).text,
+                  sw_text_digits(o->reserved + o->device_free).text);
+    if (o->fits || o->n_holders == 0)
         return;
-    report_headline(style, r->n_help > 0 ? "Changes that help (each tried on this trace alone)"
-                                         : "Nothing found that would help.");
-    for (uint32_t i = 0; i < r->n_help; i++) {
-        const replan_help *h = &r->help[i];
-        char where[1200] = "";
-        const bool none = h->stack != TRACE_NONE && is_nameless(&r->trace.stacks[h->stack]);
-        if (h->stack != TRACE_NONE)
-            snprintf(where, sizeof where, " (%s tensor%s of %s bytes, first %s%s)",
-                     sw_text_digits(h->n).text, plural(h->n), sw_text_digits(h->held).text,
-                     none ? "" : "by ", none ? nameless : replan_who(&r->trace, h->stack));
-        sw_writer_print(style->to, "  -%16s  ", sw_text_digits(h->bytes).text);
-        char text[1500];
-        snprintf(text, sizeof text, "%s%s", replan_changes[h->change].text, where);
-        sw_writer_wrap(style->to, 21, 21, text);
+    sw_writer_say(style->to, 2, 4, "Most was held by:");
+    sw_writer_print(style->to, "  %19s %10s\n", "bytes", "requests");
+    for (uint32_t i = 0; i < o->n_holders; i++) {
+        sw_writer_print(style->to, "  %19s %10s\n", sw_text_digits(o->holders[i].bytes).text,
+                        sw_text_digits(o->holders[i].n).text);
+        print_who(r, &o->holders[i], style);
     }
 }
 
@@ -390,14 +308,50 @@ void replan_print_text(const replan *r, const report_style *style)
                   us > 0 ? sw_text_ns((uint64_t)us * 1000).text : "",
                   sw_text_digits(r->lives.n).text, plural(r->lives.n),
                   sw_text_digits(r->lives.n_before).text);
-    print_summary(r, style);
-    print_help(r, style);
+    if (r->lives.n == 0)
+        sw_writer_say(style->to, 0, 2, "No allocation is in it.");
+    else if (r->replayed)
+        sw_writer_say(style->to, 0, 2,
+                      "PyTorch reserved %s. At least %s are needed, and a plan takes %s.",
+                      sw_text_bytes(r->reserved).text, sw_text_bytes(r->whole.most).text,
+                      sw_text_bytes(r->whole.height).text);
+    else
+        sw_writer_say(style->to, 0, 2, "At least %s are needed, and a plan takes %s.",
+                      sw_text_bytes(r->whole.most).text, sw_text_bytes(r->whole.height).text);
+    /* Right below the headline. */
+    if (r->trace.n_events != 0) {
+        report_headline(style, r->n_help > 0
+                                   ? "Changes that help (each tried on this trace alone)"
+                                   : "Nothing found that would help.");
+        for (uint32_t i = 0; i < r->n_help; i++) {
+            const replan_help *h = &r->help[i];
+            char where[1200] = "";
+            const bool none = h->stack != TRACE_NONE && is_nameless(&r->trace.stacks[h->stack]);
+            if (h->stack != TRACE_NONE)
+                snprintf(where, sizeof where, " (%s tensor%s of %s bytes, first %s%s)",
+                         sw_text_digits(h->n).text, plural(h->n), sw_text_digits(h->held).text,
+                         none ? "" : "by ", none ? nameless : replan_who(&r->trace, h->stack));
+            sw_writer_print(style->to, "  -%16s  ", sw_text_digits(h->bytes).text);
+            char text[1500];
+            snprintf(text, sizeof text, "%s%s", replan_changes[h->change].text, where);
+            sw_writer_wrap(style->to, 21, 21, text);
+        }
+    }
     if (r->oom.there)
         print_oom(r, style);
     print_reserved(r, style);
     if (r->lives.n > 0)
         print_plans(r, style);
-    print_roles(r, style);
+    /* The roles that live at the peak, and the rules that say so. */
+    if (r->n_roles != 0) {
+        report_headline(style, "Live at the peak, with the rule that says so");
+        for (uint32_t i = 0; i < r->n_roles; i++) {
+            const replan_role *x = &r->at_peak[i];
+            sw_writer_print(style->to, "  %-15.15s %16s %6.1f %%%6s  %s\n", x->role,
+                            sw_text_digits(x->bytes).text, percent(x->bytes, r->whole.most),
+                            sw_text_digits(x->n).text, trace_rule_text(x->rule));
+        }
+    }
     report_print_steps(style, r->roles.steps, r->roles.n_steps, r->roles.passes);
     print_what_if(r, style);
     if (!style->quiet)
@@ -496,64 +450,6 @@ static void put_holders(sw_json *j, const snapshot_trace *t, const replan_holder
     sw_json_end(j);
 }
 
-static void put_roles(sw_json *j, const replan *r)
-{
-    sw_json_open(j, "roles", '[');
-    for (uint32_t i = 0; i < r->n_roles; i++) {
-        const replan_role *x = &r->at_peak[i];
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "role", x->role);
-        sw_json_put_string(j, "rule", trace_rule_text(x->rule));
-        sw_json_put_u64(j, "bytes", x->bytes);
-        sw_json_put_u64(j, "allocations", x->n);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
-
-static void put_help(sw_json *j, const replan *r)
-{
-    sw_json_open(j, "help", '[');
-    for (uint32_t i = 0; i < r->n_help; i++) {
-        const replan_help *h = &r->help[i];
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "change", replan_changes[h->change].name);
-        sw_json_put_string(j, "text", replan_changes[h->change].text);
-        sw_json_put_u64(j, "bytes", h->bytes);
-        sw_json_put_u64(j, "held_bytes", h->held);
-        sw_json_put_u64(j, "allocations", h->n);
-        sw_json_put_string(j, "first",
-                           h->stack != TRACE_NONE ? replan_who(&r->trace, h->stack) : NULL);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
-
-/* All that frames show. */
-static void put_steps(sw_json *j, const replan *r)
-{
-    sw_json_put_string(j, "steps_are",
-                       !r->period.by_frames ? "repeated requests"
-                       : r->period.passes   ? "passes"
-                                            : "optimizer steps");
-    sw_json_put_u64(j, "steps", r->period.steps);
-    report_put_steps(j, r->roles.steps, r->roles.n_steps);
-}
-
-static void put_losers(sw_json *j, const replan *r)
-{
-    sw_json_open(j, "losers", '[');
-    for (uint32_t i = 0; i < r->n_losers; i++) {
-        const trace_stack *s = &r->trace.stacks[r->losers[i].stack];
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "op", s->op);
-        sw_json_put_string(j, "layer", s->layer);
-        sw_json_put_u64(j, "bytes", r->losers[i].bytes);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
-
 static void put_oom(sw_json *j, const replan *r)
 {
     const replan_oom *o = &r->oom;
@@ -588,34 +484,54 @@ void replan_put_json(sw_json *j, const replan *r)
     put_height(j, "whole", true, &r->whole);
     put_height(j, "one_arena", r->streams, &r->merged);
     put_step(j, r);
-    put_steps(j, r);
-    put_roles(j, r);
-    put_help(j, r);
+    /* All that frames show. */
+    sw_json_put_string(j, "steps_are",
+                       !r->period.by_frames ? "repeated requests"
+                       : r->period.passes   ? "passes"
+                                            : "optimizer steps");
+    sw_json_put_u64(j, "steps", r->period.steps);
+    report_put_steps(j, r->roles.steps, r->roles.n_steps);
+    sw_json_open(j, "roles", '[');
+    for (uint32_t i = 0; i < r->n_roles; i++) {
+        const replan_role *x = &r->at_peak[i];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "role", x->role);
+        sw_json_put_string(j, "rule", trace_rule_text(x->rule));
+        sw_json_put_u64(j, "bytes", x->bytes);
+        sw_json_put_u64(j, "allocations", x->n);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_open(j, "help", '[');
+    for (uint32_t k = 0; k < r->n_help; k++) {
+        const replan_help *h = &r->help[k];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "change", replan_changes[h->change].name);
+        sw_json_put_string(j, "text", replan_changes[h->change].text);
+        sw_json_put_u64(j, "bytes", h->bytes);
+        sw_json_put_u64(j, "held_bytes", h->held);
+        sw_json_put_u64(j, "allocations", h->n);
+        sw_json_put_string(j, "first",
+                           h->stack != TRACE_NONE ? replan_who(&r->trace, h->stack) : NULL);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
     sw_json_put_known(j, "expandable_bytes", r->expandable > 0, r->expandable);
     put_holders(j, t, r->holders, r->n_holders, true);
-    put_losers(j, r);
+    sw_json_open(j, "losers", '[');
+    for (uint32_t i = 0; i < r->n_losers; i++) {
+        const trace_stack *s = &r->trace.stacks[r->losers[i].stack];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "op", s->op);
+        sw_json_put_string(j, "layer", s->layer);
+        sw_json_put_u64(j, "bytes", r->losers[i].bytes);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
     put_oom(j, r);
 }
 
 /* ---- offsets ----------------------------------------------------------------------------- */
-
-static void put_arenas(sw_json *j, const replan *r)
-{
-    sw_json_open(j, "arenas", '[');
-    for (uint32_t i = 0; i < r->lives.n_arenas; i++) {
-        const trace_arena *a = &r->lives.arenas[i];
-        sw_json_begin(j, '{');
-        sw_json_put_u64(j, "stream", a->stream);
-        sw_json_open(j, "pool", '[');
-        sw_json_u64(j, a->pool >> 32);
-        sw_json_u64(j, a->pool & UINT32_MAX);
-        sw_json_end(j);
-        sw_json_put_u64(j, "bytes", a->height);
-        sw_json_put_known(j, "step_bytes", r->steady, a->step_height);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
 
 static void put_number(sw_json *j, bool known, uint64_t x)
 {
@@ -630,7 +546,20 @@ void replan_put_offsets(sw_json *j, const replan *r)
     const trace_lives *l = &r->lives;
     sw_json_put_i64(j, "device", r->trace.device);
     sw_json_put_u64(j, "align", l->align);
-    put_arenas(j, r);
+    sw_json_open(j, "arenas", '[');
+    for (uint32_t i = 0; i < r->lives.n_arenas; i++) {
+        const trace_arena *a = &r->lives.arenas[i];
+        sw_json_begin(j, '{');
+        sw_json_put_u64(j, "stream", a->stream);
+        sw_json_open(j, "pool", '[');
+        sw_json_u64(j, a->pool >> 32);
+        sw_json_u64(j, a->pool & UINT32_MAX);
+        sw_json_end(j);
+        sw_json_put_u64(j, "bytes", a->height);
+        sw_json_put_known(j, "step_bytes", r->steady, a->step_height);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
     put_step(j, r);
     sw_json_open(j, "columns", '[');
     static const char *const columns[] = {"arena", "offset",    "bytes",

@@ -161,18 +161,6 @@ static sw_status take_event(reader *r, value event, uint64_t number)
     return SW_OK;
 }
 
-static sw_status take_events(reader *r, value trace)
-{
-    const uint64_t n = value_count(trace);
-    if (n > SNAPSHOT_MOST)
-        SW_FAIL(SW_UNSUPPORTED, "%s: more than %u events", r->f->path, SNAPSHOT_MOST);
-    SW_TRY(sw_heap_alloc(&r->t->events, SW_HEAP_PROFILE, n * sizeof(trace_event)));
-    r->t->cap_events = (uint32_t)n;
-    for (uint64_t i = 0; i < n; i++)
-        SW_TRY(take_event(r, value_item(trace, i), i));
-    return SW_OK;
-}
-
 /* ---- segments ---------------------------------------------------------------------------- */
 
 static sw_status take_block(reader *r, value o, uint64_t number, uint64_t address)
@@ -217,69 +205,7 @@ static sw_status take_blocks(reader *r, value blocks, uint64_t number, const tra
     return SW_OK;
 }
 
-static sw_status take_segment(reader *r, value segment, uint64_t number)
-{
-    snapshot_trace *t = r->t;
-    int64_t address, bytes;
-    const value blocks = value_at(segment, "blocks"), kind = value_at(segment, "segment_type");
-    SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "address",
-                           SNAPSHOT_LAST_ADDRESS, &address));
-    SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "total_size",
-                           SNAPSHOT_LARGEST(r->f), &bytes));
-    const uint64_t pool = pool_of(value_at(segment, "segment_pool_id"));
-    trace_segment s = {.address = (uint64_t)address,
-                       .bytes = (uint64_t)bytes,
-                       .stream = (uint64_t)value_number(value_at(segment, "stream")),
-                       .pool = pool == TRACE_NO_POOL ? 0 : pool,
-                       .first = t->n_blocks,
-                       .small = kind != 0 && value_text(kind) != NULL &&
-                                strcmp(value_text(kind), "small") == 0,
-                       .expandable = value_is_true(value_at(segment, "is_expandable"))};
-    SW_TRY(take_blocks(r, blocks, number, &s));
-    s.n = t->n_blocks - s.first;
-    SW_TRY(sw_heap_reserve(&t->segments, SW_HEAP_PROFILE, &t->cap_segments, t->n_segments + 1,
-                           sizeof *t->segments));
-    t->segments[t->n_segments++] = s;
-    return SW_OK;
-}
-
-static sw_status take_segments(reader *r)
-{
-    for (uint64_t i = 0; i < value_count(r->f->segments); i++) {
-        const value segment = value_item(r->f->segments, i);
-        int64_t device;
-        SW_TRY(snapshot_number(r->f->path, segment, "segment", i, "device",
-                               SNAPSHOT_DEVICES - 1, &device));
-        if (device == r->t->device)
-            SW_TRY(take_segment(r, segment, i));
-    }
-    return SW_OK;
-}
-
 /* ---- settings ---------------------------------------------------------------------------- */
-
-static uint64_t whole_or(value dict, const char *key, uint64_t otherwise)
-{
-    uint64_t x;
-    return value_whole(value_at(dict, key), &x) ? x : otherwise;
-}
-
-/* {"1": 8, "2": 8, ...} by MiB. */
-static void take_divisions(caching_settings *s, value divisions)
-{
-    for (uint64_t i = 0; i < value_count(divisions) && value_is_dict(divisions); i++) {
-        uint64_t mib = 0, by;
-        const char *key = value_key(divisions, i);
-        for (const char *c = key != NULL ? key : ""; *c >= '0' && *c <= '9' && mib < 1 << 20;
-             c++)
-            mib = mib * 10 + (uint64_t)(*c - '0');
-        if (mib == 0 || !value_whole(value_member(divisions, i), &by) || by > 64)
-            continue;
-        const int at = 63 - __builtin_clzll(mib);
-        if (at < CACHING_DIVISIONS)
-            s->divisions[at] = (uint8_t)by;
-    }
-}
 
 /* "large_segment_size_mb:40,max_split_size_mb:512": the number after that key, in bytes. */
 static uint64_t mib_or(const char *text, const char *key, uint64_t otherwise)
@@ -295,13 +221,6 @@ static uint64_t mib_or(const char *text, const char *key, uint64_t otherwise)
     return mib > 0 ? mib << 20 : otherwise;
 }
 
-/* The members do not have all: the text has what the environment said. */
-static void take_text(caching_settings *s, const char *text)
-{
-    s->max_rounding_bytes = mib_or(text, "max_non_split_rounding_mb", s->max_rounding_bytes);
-    s->large_page_bytes = mib_or(text, "large_segment_size_mb", s->large_page_bytes);
-}
-
 static void take_settings(reader *r)
 {
     snapshot_trace *t = r->t;
@@ -311,21 +230,32 @@ static void take_settings(reader *r)
     if (!t->said_settings)
         return;
     t->settings.expandable = value_is_true(value_at(all, "expandable_segments"));
-    t->settings.max_split_bytes = whole_or(all, "max_split_size", UINT64_MAX);
+    uint64_t x;
+    t->settings.max_split_bytes =
+        value_whole(value_at(all, "max_split_size"), &x) ? x : UINT64_MAX;
     if (t->settings.max_split_bytes == 0 || t->settings.max_split_bytes > INT64_MAX)
         t->settings.max_split_bytes = UINT64_MAX;
     t->settings.unlocked = value_is_true(value_at(all, "release_lock_on_cudamalloc"));
-    take_divisions(&t->settings, value_at(all, "roundup_power2_divisions"));
-    take_text(&t->settings, value_text(value_at(all, "PYTORCH_CUDA_ALLOC_CONF")));
-}
-
-/* Files of PyTorch 2.0 to 2.2 do not say the settings; events and segments say one of them. */
-static void guess_expandable(snapshot_trace *t)
-{
-    for (uint32_t i = 0; i < t->n_segments; i++)
-        t->settings.expandable |= t->segments[i].expandable;
-    for (uint32_t i = 0; i < t->n_events; i++)
-        t->settings.expandable |= t->events[i].action == TRACE_SEGMENT_MAP;
+    /* {"1": 8, "2": 8, ...} by MiB. */
+    const value divisions = value_at(all, "roundup_power2_divisions");
+    for (uint64_t i = 0; i < value_count(divisions) && value_is_dict(divisions); i++) {
+        uint64_t mib = 0, by;
+        const char *key = value_key(divisions, i);
+        for (const char *c = key != NULL ? key : ""; *c >= '0' && *c <= '9' && mib < 1 << 20;
+             c++)
+            mib = mib * 10 + (uint64_t)(*c - '0');
+        if (mib == 0 || !value_whole(value_member(divisions, i), &by) || by > 64)
+            continue;
+        const int at = 63 - __builtin_clzll(mib);
+        if (at < CACHING_DIVISIONS)
+            t->settings.divisions[at] = (uint8_t)by;
+    }
+    /* The members do not have all: the text has what the environment said. */
+    const char *text = value_text(value_at(all, "PYTORCH_CUDA_ALLOC_CONF"));
+    t->settings.max_rounding_bytes =
+        mib_or(text, "max_non_split_rounding_mb", t->settings.max_rounding_bytes);
+    t->settings.large_page_bytes =
+        mib_or(text, "large_segment_size_mb", t->settings.large_page_bytes);
 }
 
 /* ---- all of it --------------------------------------------------------------------------- */
@@ -357,10 +287,54 @@ static sw_status read_all(reader *r)
     SW_TRY(sw_timeline_new(&r->t->texts));
     SW_TRY(add_stack(r, &none, &first));
     take_settings(r);
-    SW_TRY(take_events(r, value_item(r->f->traces, (uint64_t)r->t->device)));
-    SW_TRY(take_segments(r));
-    if (!r->t->said_settings)
-        guess_expandable(r->t);
+    const value trace = value_item(r->f->traces, (uint64_t)r->t->device);
+    const uint64_t n = value_count(trace);
+    if (n > SNAPSHOT_MOST)
+        SW_FAIL(SW_UNSUPPORTED, "%s: more than %u events", r->f->path, SNAPSHOT_MOST);
+    SW_TRY(sw_heap_alloc(&r->t->events, SW_HEAP_PROFILE, n * sizeof(trace_event)));
+    r->t->cap_events = (uint32_t)n;
+    for (uint64_t i = 0; i < n; i++)
+        SW_TRY(take_event(r, value_item(trace, i), i));
+
+    for (uint64_t j = 0; j < value_count(r->f->segments); j++) {
+        const value segment = value_item(r->f->segments, j);
+        int64_t device;
+        SW_TRY(snapshot_number(r->f->path, segment, "segment", j, "device",
+                               SNAPSHOT_DEVICES - 1, &device));
+        if (device == r->t->device) {
+            snapshot_trace *t = r->t;
+            int64_t address, bytes;
+            const value blocks = value_at(segment, "blocks"),
+                        kind = value_at(segment, "segment_type");
+            SW_TRY(snapshot_number(r->f->path, segment, "segment", j, "address",
+                                   SNAPSHOT_LAST_ADDRESS, &address));
+            SW_TRY(snapshot_number(r->f->path, segment, "segment", j, "total_size",
+                                   SNAPSHOT_LARGEST(r->f), &bytes));
+            const uint64_t pool = pool_of(value_at(segment, "segment_pool_id"));
+            trace_segment s = {.address = (uint64_t)address,
+                               .bytes = (uint64_t)bytes,
+                               .stream = (uint64_t)value_number(value_at(segment, "stream")),
+                               .pool = pool == TRACE_NO_POOL ? 0 : pool,
+                               .first = t->n_blocks,
+                               .small = kind != 0 && value_text(kind) != NULL &&
+                                        strcmp(value_text(kind), "small") == 0,
+                               .expandable = value_is_true(value_at(segment, "is_expandable"))};
+            SW_TRY(take_blocks(r, blocks, j, &s));
+            s.n = t->n_blocks - s.first;
+            SW_TRY(sw_heap_reserve(&t->segments, SW_HEAP_PROFILE, &t->cap_segments,
+                                   t->n_segments + 1, sizeof *t->segments));
+            t->segments[t->n_segments++] = s;
+        }
+    }
+
+    if (!r->t->said_settings) {
+        /* Files of PyTorch 2.0 to 2.2 do not say the settings; events and segments say one
+         * of them. */
+        for (uint32_t i = 0; i < r->t->n_segments; i++)
+            r->t->settings.expandable |= r->t->segments[i].expandable;
+        for (uint32_t i = 0; i < r->t->n_events; i++)
+            r->t->settings.expandable |= r->t->events[i].action == TRACE_SEGMENT_MAP;
+    }
     return SW_OK;
 }
 
@@ -434,35 +408,6 @@ static void lost(search *f, const trace_event *e, const char *why)
         snprintf(f->s->why, sizeof f->s->why, "the memory of event %u %s", e->number, why);
 }
 
-static sw_status undo_alloc(search *f, trace_event *e)
-{
-    const uint32_t i = number_map_at(&f->at, e->address);
-    if (i == NUMBER_MAP_NONE || f->s->segments[i].bytes != e->bytes) {
-        lost(f, e, "is neither freed later nor there at the end");
-        return SW_OK;
-    }
-    trace_segment *segment = &f->s->segments[i];
-    if (e->pool == TRACE_NO_POOL)
-        e->pool = segment->pool;
-    segment->bytes = 0;
-    return number_map_set(&f->at, e->address, NUMBER_MAP_NONE);
-}
-
-static sw_status undo_free(search *f, trace_event *e)
-{
-    if (e->pool == TRACE_NO_POOL)
-        e->pool = 0;
-    if (number_map_at(&f->at, e->address) != NUMBER_MAP_NONE) {
-        lost(f, e, "is there later without an event that made it");
-        return SW_OK;
-    }
-    return add_segment(f, &(trace_segment){.address = e->address,
-                                           .bytes = e->bytes,
-                                           .stream = e->stream,
-                                           .pool = e->pool,
-                                           .small = e->bytes == SMALL_SEGMENT});
-}
-
 /* The expandable range that has it. */
 static trace_segment *range_around(search *f, uint64_t address, uint64_t bytes)
 {
@@ -491,11 +436,6 @@ static sw_status undo_map(search *f, trace_event *e)
     return above.bytes > 0 ? add_segment(f, &above) : SW_OK;
 }
 
-static bool touch(const trace_segment *a, uint64_t address, uint64_t bytes)
-{
-    return a->address + a->bytes == address || address + bytes == a->address;
-}
-
 /* Ranges that it joins become one. */
 static sw_status undo_unmap(search *f, trace_event *e)
 {
@@ -508,7 +448,7 @@ static sw_status undo_unmap(search *f, trace_event *e)
     for (uint32_t i = 0; i < f->s->n_segments; i++) {
         trace_segment *x = &f->s->segments[i];
         if (!x->expandable || x->bytes == 0 || x->stream != e->stream ||
-            !touch(x, made.address, made.bytes))
+            !(x->address + x->bytes == made.address || made.address + made.bytes == x->address))
             continue;
         made.address = x->address < made.address ? x->address : made.address;
         made.bytes += x->bytes;
@@ -527,9 +467,28 @@ static sw_status undo(search *f, trace_event *e)
         lost(f, e, "is one of more than 4,096 ranges of expandable segments");
     switch (e->action) {
     case TRACE_SEGMENT_ALLOC:
-        return undo_alloc(f, e);
+        const uint32_t i = number_map_at(&f->at, e->address);
+        if (i == NUMBER_MAP_NONE || f->s->segments[i].bytes != e->bytes) {
+            lost(f, e, "is neither freed later nor there at the end");
+            return SW_OK;
+        }
+        trace_segment *segment = &f->s->segments[i];
+        if (e->pool == TRACE_NO_POOL)
+            e->pool = segment->pool;
+        segment->bytes = 0;
+        return number_map_set(&f->at, e->address, NUMBER_MAP_NONE);
     case TRACE_SEGMENT_FREE:
-        return undo_free(f, e);
+        if (e->pool == TRACE_NO_POOL)
+            e->pool = 0;
+        if (number_map_at(&f->at, e->address) != NUMBER_MAP_NONE) {
+            lost(f, e, "is there later without an event that made it");
+            return SW_OK;
+        }
+        return add_segment(f, &(trace_segment){.address = e->address,
+                                               .bytes = e->bytes,
+                                               .stream = e->stream,
+                                               .pool = e->pool,
+                                               .small = e->bytes == SMALL_SEGMENT});
     case TRACE_SEGMENT_MAP:
         return f->n_ranges > MOST_RANGES ? SW_OK : undo_map(f, e);
     case TRACE_SEGMENT_UNMAP:
@@ -572,9 +531,9 @@ static sw_status add_block(trace_start *s, trace_block b)
     return SW_OK;
 }
 
-/* Frees without an alloc: what live says is 1 after an alloc, 2 after a request to free. */
-static sw_status find_freed(trace_start *s, const snapshot_trace *t, number_map *live)
+static sw_status find_blocks(trace_start *s, const snapshot_trace *t, number_map *live)
 {
+    /* Frees without an alloc: what live says is 1 after an alloc, 2 after a request to free. */
     for (uint32_t i = 0; i < t->n_events; i++) {
         const trace_event *e = &t->events[i];
         if (e->action == TRACE_ALLOC)
@@ -594,11 +553,7 @@ static sw_status find_freed(trace_start *s, const snapshot_trace *t, number_map 
                                               .pending = is != 2}));
         SW_TRY(number_map_set(live, e->address, 0));
     }
-    return SW_OK;
-}
 
-static sw_status find_kept(trace_start *s, const snapshot_trace *t, const number_map *live)
-{
     for (uint32_t i = 0; i < t->n_blocks; i++) {
         trace_block b = t->blocks[i];
         const uint32_t is = number_map_at(live, b.address);
@@ -608,23 +563,21 @@ static sw_status find_kept(trace_start *s, const snapshot_trace *t, const number
         if (b.active && is != 1)
             SW_TRY(add_block(s, b));
     }
-    return SW_OK;
-}
 
-/* Requests lie where free blocks begin. So the lowest of those above a block, while it lives,
- * lies where it ends: nothing else is between them. Where memory is mapped piece by piece, and
- * in segments of small blocks, there are no rests. */
-static sw_status find_ends(trace_start *s, const snapshot_trace *t)
-{
+    if (s->n_blocks > 0)
+        qsort(s->blocks, s->n_blocks, sizeof *s->blocks, trace_by_address);
+    /* Requests lie where free blocks begin. So the lowest of those above a block, while it
+     * lives, lies where it ends: nothing else is between them. Where memory is mapped piece
+     * by piece, and in segments of small blocks, there are no rests. */
     uint64_t *end;
     const size_t bytes = s->n_blocks * sizeof(uint64_t);
     SW_TRY(sw_heap_alloc(&end, SW_HEAP_PROFILE, bytes));
-    for (uint32_t i = 0; i < t->n_events && s->n_blocks > 0; i++) {
-        const trace_event *e = &t->events[i];
+    for (uint32_t j = 0; j < t->n_events && s->n_blocks > 0; j++) {
+        const trace_event *e = &t->events[j];
         const uint32_t below =
             trace_below(s->blocks, s->n_blocks, sizeof *s->blocks, e->address);
         const trace_block *b = &s->blocks[below > 0 ? below - 1 : 0];
-        if (e->action != TRACE_ALLOC || below == 0 || b->freed < i || b->address == e->address)
+        if (e->action != TRACE_ALLOC || below == 0 || b->freed < j || b->address == e->address)
             continue;
         uint64_t *of = &end[b - s->blocks];
         *of = *of == 0 || e->address < *of ? e->address : *of;
@@ -643,16 +596,7 @@ static sw_status find_ends(trace_start *s, const snapshot_trace *t)
         b->kept = true;
     }
     sw_heap_free(end, SW_HEAP_PROFILE, bytes);
-    return SW_OK;
-}
 
-static sw_status find_blocks(trace_start *s, const snapshot_trace *t, number_map *live)
-{
-    SW_TRY(find_freed(s, t, live));
-    SW_TRY(find_kept(s, t, live));
-    if (s->n_blocks > 0)
-        qsort(s->blocks, s->n_blocks, sizeof *s->blocks, trace_by_address);
-    SW_TRY(find_ends(s, t));
     for (uint32_t i = 0; i < s->n_blocks; i++)
         s->requested += s->blocks[i].requested;
     return SW_OK;
@@ -721,15 +665,6 @@ typedef struct {
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Not who asks: the first step may go other ways through the code. */
-static uint64_t key_of(const trace_event *e)
-{
-    const uint64_t pool = e->pool == TRACE_NO_POOL ? 0 : e->pool;
-    uint64_t key = e->bytes * UINT64_C(0x9e3779b97f4a7c15) ^ e->stream;
-    key = (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15) ^ pool;
-    return (key ^ key >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
-}
-
 /* Of what lived at the event's address. */
 static sw_status end_request(trace_period_search *s, number_map *living, const trace_event *e,
                              uint32_t i)
@@ -759,7 +694,11 @@ static sw_status take_requests(trace_period_search *s, number_map *living)
             SW_TRY(end_request(s, living, e, i));
         if (!begins)
             continue;
-        s->keys[s->n] = key_of(e);
+        /* Not who asks: the first step may go other ways through the code. */
+        const uint64_t pool = e->pool == TRACE_NO_POOL ? 0 : e->pool;
+        uint64_t key = e->bytes * UINT64_C(0x9e3779b97f4a7c15) ^ e->stream;
+        key = (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15) ^ pool;
+        s->keys[s->n] = (key ^ key >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
         s->of[s->n++] = (request){i + 1, s->l->n_positions, 0};
         SW_TRY(number_map_set(living, e->address, s->n - 1));
     }
@@ -768,9 +707,10 @@ static sw_status take_requests(trace_period_search *s, number_map *living)
 
 /* ---- periods ----------------------------------------------------------------------------- */
 
-/* Of the first n requests, read from their end. */
-static void find_agreement(trace_period_search *s, uint32_t n)
+static void look(trace_period_search *s, uint32_t n, uint32_t *run, uint32_t *period,
+                 uint32_t *end)
 {
+    /* Of the first n requests, read from their end. */
     uint32_t left = 0, right = 0;
     const uint64_t *k = s->keys + (n - 1);
     for (uint32_t p = 1; p < n; p++) {
@@ -785,12 +725,6 @@ static void find_agreement(trace_period_search *s, uint32_t n)
             right = p + z;
         }
     }
-}
-
-static void look(trace_period_search *s, uint32_t n, uint32_t *run, uint32_t *period,
-                 uint32_t *end)
-{
-    find_agreement(s, n);
     for (uint32_t p = SHORTEST; p <= n / LEAST; p++) {
         const uint32_t length = s->agree[p] + p;
         if (s->agree[p] < (LEAST - 1) * p || length <= *run)

@@ -54,23 +54,6 @@ static const trace_segment *segment_of(const trace_segment *segments, uint32_t n
     return s != NULL && address - s->address < s->bytes ? s : NULL;
 }
 
-static sw_status take_before(trace_lives *l, number_map *living, const trace_start *start)
-{
-    for (uint32_t i = 0; i < start->n_blocks; i++) {
-        const trace_block *b = &start->blocks[i];
-        const trace_segment *in = segment_of(start->segments, start->n_segments, b->address);
-        if (b->requested > 0)
-            SW_TRY(add_life(l, living, in != NULL ? in->stream : 0, in != NULL ? in->pool : 0,
-                            (trace_life){.bytes = b->requested,
-                                         .address = b->address,
-                                         .stack = b->stack,
-                                         .note = b->note,
-                                         .role = b->role}));
-    }
-    l->n_before = l->n;
-    return SW_OK;
-}
-
 /* In a profile of a CPU the next event, for what is written in place. */
 static bool comes_again(const snapshot_trace *t, uint32_t i)
 {
@@ -106,7 +89,19 @@ static sw_status take_event(trace_lives *l, number_map *living, const snapshot_t
 static sw_status find(trace_lives *l, const snapshot_trace *t, const trace_start *start,
                       number_map *living)
 {
-    SW_TRY(take_before(l, living, start));
+    for (uint32_t i = 0; i < start->n_blocks; i++) {
+        const trace_block *b = &start->blocks[i];
+        const trace_segment *in = segment_of(start->segments, start->n_segments, b->address);
+        if (b->requested > 0)
+            SW_TRY(add_life(l, living, in != NULL ? in->stream : 0, in != NULL ? in->pool : 0,
+                            (trace_life){.bytes = b->requested,
+                                         .address = b->address,
+                                         .stack = b->stack,
+                                         .note = b->note,
+                                         .role = b->role}));
+    }
+    l->n_before = l->n;
+
     for (uint32_t i = 0; i < t->n_events; i++)
         SW_TRY(take_event(l, living, t, i));
     return SW_OK;
@@ -190,34 +185,6 @@ static uint32_t find_deaths(const trace_lives *l, const lives_choice *of, sweep 
     return n;
 }
 
-/* The chosen lives are in order of birth. */
-static void find_most(const trace_lives *l, const lives_choice *of, sweep *s, lives_height *out)
-{
-    uint64_t total = 0;
-    uint32_t next = 0, from, to;
-    for (uint32_t p = of->from; p < of->to; p++) {
-        for (uint32_t i = s->head[p - of->from]; i > 0; i = s->next[i - 1]) {
-            s->live[s->lead[l->all[i - 1].arena]] -= l->all[i - 1].bytes;
-            total -= l->all[i - 1].bytes;
-        }
-        for (; next < l->n; next++) {
-            const trace_life *x = &l->all[next];
-            const uint32_t a = s->lead[x->arena];
-            if (!chosen(x, of, &from, &to))
-                continue;
-            if (from > p)
-                break;
-            s->live[a] += x->bytes;
-            s->most[a] = s->live[a] > s->most[a] ? s->live[a] : s->most[a];
-            total += x->bytes;
-        }
-        if (total > out->most) {
-            out->most = total;
-            out->position = p;
-        }
-    }
-}
-
 /* most_of: of each arena, where it leads; NULL: not written. */
 static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_height *out,
                             uint64_t *most_of)
@@ -236,7 +203,30 @@ static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_
     s.next = s.head + positions;
     find_leaders(l, of, s.lead);
     out->n = find_deaths(l, of, &s);
-    find_most(l, of, &s, out);
+    /* The chosen lives are in order of birth. */
+    uint64_t total = 0;
+    uint32_t next = 0, from, to;
+    for (uint32_t p = of->from; p < of->to; p++) {
+        for (uint32_t i = s.head[p - of->from]; i > 0; i = s.next[i - 1]) {
+            s.live[s.lead[l->all[i - 1].arena]] -= l->all[i - 1].bytes;
+            total -= l->all[i - 1].bytes;
+        }
+        for (; next < l->n; next++) {
+            const trace_life *x = &l->all[next];
+            const uint32_t a = s.lead[x->arena];
+            if (!chosen(x, of, &from, &to))
+                continue;
+            if (from > p)
+                break;
+            s.live[a] += x->bytes;
+            s.most[a] = s.live[a] > s.most[a] ? s.live[a] : s.most[a];
+            total += x->bytes;
+        }
+        if (total > out->most) {
+            out->most = total;
+            out->position = p;
+        }
+    }
     for (uint32_t a = 0; a < l->n_arenas; a++) {
         out->bound += s.most[a];
         if (most_of != NULL)
@@ -365,23 +355,6 @@ typedef struct {
 
 /* ---- phases ------------------------------------------------------------------------------ */
 
-/* Python's stacks are empty in autograd's thread, where others name backward or an update;
- * where frees have none at all, they say nothing. C++ would show a backward pass. In a profile
- * frees have the frames of who made it, and what is written in place by no one has none. */
-static void find_frames(search *s)
-{
-    bool native = false, training = false;
-    for (uint32_t i = 0; i < s->t->n_events; i++) {
-        const trace_event *e = &s->t->events[i];
-        const trace_stack *by = &s->t->stacks[e->stack];
-        native |= (by->facts & (FRAMES_NATIVE | FRAMES_ENGINE)) != 0;
-        training |= by->phase >= 3;
-        s->frees |= s->t->cuda && e->action == TRACE_FREE_COMPLETED && e->stack > 0;
-    }
-    s->empty = training && !native && s->t->cuda;
-    s->r->known = training || native;
-}
-
 static int phase_of_event(const search *s, const trace_event *e)
 {
     if (!trace_moves(e) || (e->action != TRACE_ALLOC && !s->frees))
@@ -414,14 +387,6 @@ static void find_phases(search *s)
 
 /* ---- steps ------------------------------------------------------------------------------- */
 
-static sw_status add_step(trace_roles *r, uint32_t from, uint32_t to)
-{
-    SW_TRY(sw_heap_reserve(&r->steps, SW_HEAP_PROFILE, &r->cap_steps, r->n_steps + 1,
-                           sizeof *r->steps));
-    r->steps[r->n_steps++] = (sw_tl_step){.from = from, .to = to};
-    return SW_OK;
-}
-
 /* After each update that forward and backward came before; `ends`: 4 for updates, 3 for
  * passes.
  */
@@ -435,42 +400,15 @@ static sw_status cut_steps(search *s, uint8_t ends)
         const bool last = i + 1 == s->r->n_positions || s->r->kind[i + 1] != s->r->kind[i];
         if (!last || s->r->kind[i] != ends)
             continue;
-        if (backward)
-            SW_TRY(add_step(s->r, from, i + 1));
+        if (backward) {
+            SW_TRY(sw_heap_reserve(&s->r->steps, SW_HEAP_PROFILE, &s->r->cap_steps,
+                                   s->r->n_steps + 1, sizeof *s->r->steps));
+            s->r->steps[s->r->n_steps++] = (sw_tl_step){.from = from, .to = (i + 1)};
+        }
         from = i + 1;
         forward = backward = false;
     }
     return SW_OK;
-}
-
-static sw_status measure_steps(search *s)
-{
-    uint64_t *live;
-    SW_TRY(trace_lives_curve(s->l, &live));
-    for (uint32_t k = 0; k < s->r->n_steps; k++) {
-        sw_tl_step *x = &s->r->steps[k];
-        x->first = s->t->events[x->from > 0 ? x->from - 1 : 0].number;
-        x->last = s->t->events[x->to - 2].number;
-        for (uint32_t i = x->from; i < x->to; i++) {
-            const int phase = s->r->phase[i];
-            if (phase < 0)
-                continue;
-            x->peak[phase] = live[i] > x->peak[phase] ? live[i] : x->peak[phase];
-            x->end[phase] = live[i];
-        }
-    }
-    trace_lives_curve_free(s->l, live);
-    return SW_OK;
-}
-
-static sw_status find_steps(search *s)
-{
-    SW_TRY(cut_steps(s, 4));
-    if (s->r->n_steps == 0) {
-        SW_TRY(cut_steps(s, 3));
-        s->r->passes = s->r->n_steps > 0;
-    }
-    return measure_steps(s);
 }
 
 /* ---- what is made in the trace ----------------------------------------------------------- */
@@ -551,23 +489,6 @@ typedef struct {
     counter freed;                    /* by the backward pass that made them */
     bool inputs;
 } size_class;
-
-static void count_life(const search *s, const trace_life *x, size_class *c)
-{
-    const uint32_t region = s->r->region[x->born];
-    const trace_rule said = said_before(s, x);
-    c->inputs |= x->born > 0 && x->rule == RULE_INPUT;
-    if (x->born == 0 && x->dead == s->l->n_positions)
-        (*(said == RULE_NONE        ? &c->before
-           : said == RULE_PARAMETER ? &c->parameters
-                                    : &c->others))++;
-    else if (x->born > 0 && (x->rule == RULE_STATE || s->r->kind[x->born] == RUN_BACKWARD))
-        count(x->rule == RULE_STATE                             ? &c->states
-              : x->rule == RULE_GRADIENT                        ? &c->gradients
-              : (facts_of_death(s, x) & FRAMES_ACCUMULATE) != 0 ? &c->added
-                                                                : &c->freed,
-              region);
-}
 
 /* How many there are of parameters, gradients and states, in this order; the rest is none.
  * copies: where no gradient is seen to be kept, how many tensors there are for a parameter, its
@@ -653,8 +574,22 @@ static uint32_t count_size(const search *s, const sized *of, uint32_t from, size
 {
     uint32_t i = from;
     *c = (size_class){0};
-    for (; i < s->l->n && of[i].bytes == of[from].bytes; i++)
-        count_life(s, &s->l->all[of[i].life], c);
+    for (; i < s->l->n && of[i].bytes == of[from].bytes; i++) {
+        const trace_life *x = &s->l->all[of[i].life];
+        const uint32_t region = s->r->region[x->born];
+        const trace_rule said = said_before(s, x);
+        c->inputs |= x->born > 0 && x->rule == RULE_INPUT;
+        if (x->born == 0 && x->dead == s->l->n_positions)
+            (*(said == RULE_NONE        ? &c->before
+               : said == RULE_PARAMETER ? &c->parameters
+                                        : &c->others))++;
+        else if (x->born > 0 && (x->rule == RULE_STATE || s->r->kind[x->born] == RUN_BACKWARD))
+            count(x->rule == RULE_STATE                             ? &c->states
+                  : x->rule == RULE_GRADIENT                        ? &c->gradients
+                  : (facts_of_death(s, x) & FRAMES_ACCUMULATE) != 0 ? &c->added
+                                                                    : &c->freed,
+                  region);
+    }
     return i;
 }
 
@@ -678,15 +613,43 @@ static uint32_t find_copies(const search *s, const sized *of)
     return best;
 }
 
-/* Tensors that forward made outside of modules and keeps, with two states each, are trained. */
-static void judge_sizes(search *s, const sized *of)
+/* ---- all of it --------------------------------------------------------------------------- */
+
+static sw_status find_all_roles(search *s)
 {
+    sized *of;
+    const uint32_t n = s->l->n;
+    SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n * sizeof(sized)));
+    /* Python's stacks are empty in autograd's thread, where others name backward or an
+     * update; where frees have none at all, they say nothing. C++ would show a backward
+     * pass. In a profile frees have the frames of who made it, and what is written in place
+     * by no one has none. */
+    bool native = false, training = false;
+    for (uint32_t i = 0; i < s->t->n_events; i++) {
+        const trace_event *e = &s->t->events[i];
+        const trace_stack *by = &s->t->stacks[e->stack];
+        native |= (by->facts & (FRAMES_NATIVE | FRAMES_ENGINE)) != 0;
+        training |= by->phase >= 3;
+        s->frees |= s->t->cuda && e->action == TRACE_FREE_COMPLETED && e->stack > 0;
+    }
+    s->empty = training && !native && s->t->cuda;
+    s->r->known = training || native;
+    find_phases(s);
+    for (uint32_t i = 0; i < n; i++) {
+        of[i] = (sized){s->l->all[i].bytes, i};
+        if (s->l->all[i].born > 0)
+            s->l->all[i].rule = (uint8_t)rule_of_made(s, &s->l->all[i]);
+    }
+    if (n > 0)
+        qsort(of, n, sizeof *of, by_size);
+    /* Tensors that forward made outside of modules and keeps, with two states each, are
+     * trained. */
     const uint32_t copies = find_copies(s, of);
     size_class c;
-    for (uint32_t i = 0, from = 0; i < s->l->n; from = i) {
-        i = count_size(s, of, from, &c);
+    for (uint32_t m = 0, from = 0; m < s->l->n; from = m) {
+        m = count_size(s, of, from, &c);
         shares left = share_out(&c, copies);
-        for (uint32_t k = from, states = c.states.most; k < i; k++) {
+        for (uint32_t k = from, states = c.states.most; k < m; k++) {
             trace_life *x = &s->l->all[of[k].life];
             const bool kept = x->dead == s->l->n_positions;
             if (x->born == 0)
@@ -697,32 +660,33 @@ static void judge_sizes(search *s, const sized *of)
             }
         }
     }
-}
-
-/* ---- all of it --------------------------------------------------------------------------- */
-
-static sw_status find_all_roles(search *s)
-{
-    sized *of;
-    const uint32_t n = s->l->n;
-    SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n * sizeof(sized)));
-    find_frames(s);
-    find_phases(s);
-    for (uint32_t i = 0; i < n; i++) {
-        of[i] = (sized){s->l->all[i].bytes, i};
-        if (s->l->all[i].born > 0)
-            s->l->all[i].rule = (uint8_t)rule_of_made(s, &s->l->all[i]);
-    }
-    if (n > 0)
-        qsort(of, n, sizeof *of, by_size);
-    judge_sizes(s, of);
     sw_heap_free(of, SW_HEAP_PROFILE, n * sizeof(sized));
     for (uint32_t i = 0; i < n; i++) {
         trace_life *x = &s->l->all[i];
         x->rule = x->role != NULL ? RULE_FILE : x->rule;
         x->role = x->role != NULL ? x->role : rules[x->rule].role;
     }
-    return find_steps(s);
+    SW_TRY(cut_steps(s, 4));
+    if (s->r->n_steps == 0) {
+        SW_TRY(cut_steps(s, 3));
+        s->r->passes = s->r->n_steps > 0;
+    }
+    uint64_t *live;
+    SW_TRY(trace_lives_curve(s->l, &live));
+    for (uint32_t k = 0; k < s->r->n_steps; k++) {
+        sw_tl_step *x = &s->r->steps[k];
+        x->first = s->t->events[x->from > 0 ? x->from - 1 : 0].number;
+        x->last = s->t->events[x->to - 2].number;
+        for (uint32_t j = x->from; j < x->to; j++) {
+            const int phase = s->r->phase[j];
+            if (phase < 0)
+                continue;
+            x->peak[phase] = live[j] > x->peak[phase] ? live[j] : x->peak[phase];
+            x->end[phase] = live[j];
+        }
+    }
+    trace_lives_curve_free(s->l, live);
+    return SW_OK;
 }
 
 static size_t bytes_of(const trace_roles *r)

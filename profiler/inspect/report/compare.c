@@ -155,16 +155,6 @@ static sw_status drop_lines(sw_timeline *t, const char **text)
     return strcmp(without, *text) == 0 ? SW_OK : sw_timeline_string(t, text, without);
 }
 
-static sw_status match_functions(report *r, const sw_tl_program *p)
-{
-    for (uint32_t i = 0; i < p->n_values && !sw_timeline_is_ours(r->timeline); i++) {
-        SW_TRY(drop_lines(r->timeline, &p->values[i].name));
-        SW_TRY(drop_lines(r->timeline, &p->values[i].layer));
-        SW_TRY(drop_lines(r->timeline, &p->values[i].op));
-    }
-    return SW_OK;
-}
-
 sw_status compare_run(compare_side *s, report *r)
 {
     s->r = r;
@@ -180,7 +170,13 @@ sw_status compare_run(compare_side *s, report *r)
     if (s->peak == 0) /* other tools have no phases */
         s->peak = s->plan->peak;
     s->timed = report_medians(r, s->ns);
-    SW_TRY(match_functions(r, report_program(r, s->plan)));
+    const sw_tl_program *p = report_program(r, s->plan);
+    for (uint32_t i = 0; i < p->n_values && !sw_timeline_is_ours(r->timeline); i++) {
+        SW_TRY(drop_lines(r->timeline, &p->values[i].name));
+        SW_TRY(drop_lines(r->timeline, &p->values[i].layer));
+        SW_TRY(drop_lines(r->timeline, &p->values[i].op));
+    }
+
     return make_parts(s);
 }
 
@@ -254,17 +250,6 @@ static sw_status add_line(comparison *c, compare_line l)
     SW_TRY(sw_heap_reserve(&c->lines, SW_HEAP_PROFILE, &c->cap, c->n + 1, sizeof *c->lines));
     c->lines[c->n++] = l;
     return SW_OK;
-}
-
-static void sum_changes(comparison *c)
-{
-    for (uint32_t i = 0; i < c->n; i++) {
-        const int64_t change = compare_difference(c, &c->lines[i]);
-        if (change > 0)
-            c->grown[c->lines[i].of] += (uint64_t)change;
-        else
-            c->shrunk[c->lines[i].of] += 0 - (uint64_t)change;
-    }
 }
 
 static sw_status add(comparison *c, compare_group of, const char *name, uint64_t a, uint64_t b)
@@ -381,7 +366,13 @@ sw_status compare(comparison *c)
     for (int i = 0; i <= SW_PROF_PHASES && a->timed && b->timed; i++)
         SW_TRY(add(c, COMPARE_TIMES, i < SW_PROF_PHASES ? sw_prof_phase_name(i) : "step in all",
                    a->ns[i], b->ns[i]));
-    sum_changes(c);
+    for (uint32_t j = 0; j < c->n; j++) {
+        const int64_t change = compare_difference(c, &c->lines[j]);
+        if (change > 0)
+            c->grown[c->lines[j].of] += (uint64_t)change;
+        else
+            c->shrunk[c->lines[j].of] += 0 - (uint64_t)change;
+    }
     return SW_OK;
 }
 
@@ -640,21 +631,6 @@ static void put_known(sw_json *j, const char *key, bool unknown, int64_t x)
         sw_json_put_i64(j, key, x);
 }
 
-/* There are shares where there is a whole. */
-static void put_line(sw_json *j, const comparison *c, const compare_line *l)
-{
-    double of = 0.0;
-    sw_json_open(j, l->name, '{');
-    put_known(j, "a", l->unknown[0], (int64_t)l->a);
-    put_known(j, "b", l->unknown[1], (int64_t)l->b);
-    put_known(j, "difference", compare_is_unknown(l), compare_difference(c, l));
-    if (compare_is_sum(l->of) && (compare_share(c, l, &of) || compare_peaks(c) != 0))
-        sw_json_put_f64(j, "share", of);
-    if (l->of == COMPARE_TENSORS)
-        sw_json_put_string(j, "why", l->why);
-    sw_json_end(j);
-}
-
 sw_status report_difference_json(const comparison *c, const report_tail *more,
                                  const report_style *style)
 {
@@ -676,8 +652,21 @@ sw_status report_difference_json(const comparison *c, const report_tail *more,
             continue;
         sw_json_open(&j, keys[g] != NULL ? keys[g] : steps ? "ns" : "median_ns", '{');
         for (size_t i = 0; i < c->n; i++)
-            if ((int)c->lines[i].of == g)
-                put_line(&j, c, &c->lines[i]);
+            if ((int)c->lines[i].of == g) {
+                /* There are shares where there is a whole. */
+                double of = 0.0;
+                sw_json_open(&j, c->lines[i].name, '{');
+                put_known(&j, "a", c->lines[i].unknown[0], (int64_t)c->lines[i].a);
+                put_known(&j, "b", c->lines[i].unknown[1], (int64_t)c->lines[i].b);
+                put_known(&j, "difference", compare_is_unknown(&c->lines[i]),
+                          compare_difference(c, &c->lines[i]));
+                if (compare_is_sum(c->lines[i].of) &&
+                    (compare_share(c, &c->lines[i], &of) || compare_peaks(c) != 0))
+                    sw_json_put_f64(&j, "share", of);
+                if (c->lines[i].of == COMPARE_TENSORS)
+                    sw_json_put_string(&j, "why", c->lines[i].why);
+                sw_json_end(&j);
+            }
         sw_json_end(&j);
     }
     if (more != NULL)

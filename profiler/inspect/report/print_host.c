@@ -40,12 +40,6 @@ static void print_series(const report_host *h, int i, const report_style *style)
                     curve[0] != '\0' ? "  " : "", curve);
 }
 
-static bool of_series(const report_line *line, int series)
-{
-    return series >= REPORT_OF_HEAP && series < REPORT_OF_OTHER &&
-           strcmp(line->heap, report_series_name(series)) == 0;
-}
-
 /* The line of that purpose that has gained the most, of those that grow; NULL: none, as where
  * the blocks are from before the profile. */
 static const report_line *worst_line(const report_host *h, int series)
@@ -54,7 +48,8 @@ static const report_line *worst_line(const report_host *h, int series)
     for (size_t i = 0; i < h->n_lines; i++) {
         const report_line *l = &h->lines[i];
         const uint64_t gained = l->growth.gained + l->growth.weak_gained;
-        if (of_series(l, series) && report_line_grows(h, l) &&
+        if (series >= REPORT_OF_HEAP && series < REPORT_OF_OTHER &&
+            strcmp(l->heap, report_series_name(series)) == 0 && report_line_grows(h, l) &&
             (worst == NULL || gained > worst->growth.gained + worst->growth.weak_gained))
             worst = l;
     }
@@ -78,15 +73,6 @@ static uint64_t first_step(const report_growth *g)
     return g->times >= 2 ? g->from : g->weak_from;
 }
 
-static void print_growing(const report_host *h, int i, const report_style *style)
-{
-    const report_growth *g = &h->series[i].growth;
-    const bool line = worst_line(h, i) != NULL;
-    sw_writer_say(style->to, 2, 4, "%s grows by %s per step since step %" PRIu64 ", %s%s",
-                  report_series_name(i), table_bytes(report_per_step(g), style).text,
-                  first_step(g), line ? "taken at " : "", site_of(h, i));
-}
-
 static void report_print_growth(const report *r, const report_style *style)
 {
     const report_host *h = r->host;
@@ -100,26 +86,18 @@ static void report_print_growth(const report *r, const report_style *style)
     for (int i = 0; i < REPORT_SERIES; i++)
         if (report_grows(h, i)) {
             any = true;
-            print_growing(h, i, style);
+            const report_growth *g = &h->series[i].growth;
+            const bool line = worst_line(h, i) != NULL;
+            sw_writer_say(style->to, 2, 4,
+                          "%s grows by %s per step since step %" PRIu64 ", %s%s",
+                          report_series_name(i), table_bytes(report_per_step(g), style).text,
+                          first_step(g), line ? "taken at " : "", site_of(h, i));
         }
     if (!any)
         sw_writer_print(style->to, "  nothing grew\n");
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
-
-static void put_row(sw_json *j, const report_host *h, int i)
-{
-    const report_growth *g = &h->series[i].growth;
-    sw_json_begin(j, '{');
-    sw_json_put_string(j, "purpose", report_series_name(i));
-    sw_json_put_string(j, "place", site_of(h, i));
-    sw_json_put_u64(j, "bytes_per_step", report_per_step(g));
-    sw_json_put_u64(j, "first_step", first_step(g));
-    sw_json_put_u64(j, "bytes", g->times >= 2 ? g->gained : g->weak_gained);
-    sw_json_put_u64(j, "times", g->times >= 2 ? g->times : g->weak_times);
-    sw_json_end(j);
-}
 
 static void report_put_growth(sw_json *j, const report *r)
 {
@@ -146,8 +124,17 @@ static void report_put_growth(sw_json *j, const report *r)
     sw_json_put_bool(j, "grew", any);
     sw_json_open(j, "rows", '[');
     for (int i = 0; i < REPORT_SERIES; i++)
-        if (report_grows(h, i))
-            put_row(j, h, i);
+        if (report_grows(h, i)) {
+            const report_growth *g = &h->series[i].growth;
+            sw_json_begin(j, '{');
+            sw_json_put_string(j, "purpose", report_series_name(i));
+            sw_json_put_string(j, "place", site_of(h, i));
+            sw_json_put_u64(j, "bytes_per_step", report_per_step(g));
+            sw_json_put_u64(j, "first_step", first_step(g));
+            sw_json_put_u64(j, "bytes", g->times >= 2 ? g->gained : g->weak_gained);
+            sw_json_put_u64(j, "times", g->times >= 2 ? g->times : g->weak_times);
+            sw_json_end(j);
+        }
     sw_json_end(j);
     sw_json_end(j);
 }
@@ -174,52 +161,6 @@ static void find_held(held *h, const report_denied *d)
     h->layers = shares_of(h->layer, d->layer, d->n_layers);
 }
 
-static void print_held(const report_denied *d, const report_style *style)
-{
-    if (d->live == 0)
-        return;
-    held h;
-    find_held(&h, d);
-    sw_writer_say(style->to, 2, 4, "%s %s:", table_bytes(d->live, style).text,
-                  d->step > 0 ? "were held" : "would be live at the peak");
-    report_print_breakdown(h.roles, h.layers, d->live, style);
-    sw_writer_print(style->to, "  %-33s %-15s %15s\n", "largest", "role", "bytes");
-    for (size_t i = 0; i < d->n_holders; i++) {
-        sw_writer_print(style->to, "  ");
-        const int left =
-            sw_writer_fitted(style->to, d->holder[i].name, strlen(d->holder[i].name), 33);
-        sw_writer_print(style->to, "%*s %-15s %15s\n", left, "", d->role_of[i],
-                        table_cell_bytes(d->holder[i].bytes, 16).text);
-    }
-}
-
-/* The figures that must shrink, or would fit. */
-static void print_way_out(const report_denied *d, const report_style *style)
-{
-    const uint64_t there = d->limit;
-    if (d->needed > 0) {
-        sw_writer_say(style->to, 2, 4,
-                      "the least that would do: %s (model %s, arena %s, data %s%s%s)",
-                      table_bytes(d->needed, style).text, table_bytes(d->model, style).text,
-                      table_bytes(d->arena, style).text, table_bytes(d->data, style).text,
-                      d->others > 0 ? ", others " : "",
-                      d->others > 0 ? table_bytes(d->others, style).text : "");
-        if (there > 0 && d->needed > there)
-            sw_writer_say(style->to, 2, 4,
-                          "%s too many: a smaller batch shrinks arena and data, a smaller "
-                          "network the model",
-                          table_bytes(d->needed - there, style).text);
-    }
-    if (d->fits_batch > 0)
-        sw_writer_say(style->to, 2, 4,
-                      "batch %" PRId64
-                      " is the largest that fits without recomputation: it needs "
-                      "%s",
-                      d->fits_batch, table_bytes(d->fits_bytes, style).text);
-    else if (d->fits_batch == 0)
-        sw_writer_say(style->to, 2, 4, "no batch fits");
-}
-
 void report_print_denied(const report *r, const report_style *style)
 {
     const report_denied *d = r->host != NULL ? r->host->denied : NULL;
@@ -244,8 +185,44 @@ void report_print_denied(const report *r, const report_style *style)
                       d->limited_by[0] == 'm' ? "this" : "the", d->limited_by,
                       table_bytes(d->limit, style).text, d->used > 0 ? ", taken before: " : "",
                       d->used > 0 ? table_bytes(d->used, style).text : "");
-    print_way_out(d, style);
-    print_held(d, style);
+    /* The figures that must shrink, or would fit. */
+    const uint64_t there = d->limit;
+    if (d->needed > 0) {
+        sw_writer_say(style->to, 2, 4,
+                      "the least that would do: %s (model %s, arena %s, data %s%s%s)",
+                      table_bytes(d->needed, style).text, table_bytes(d->model, style).text,
+                      table_bytes(d->arena, style).text, table_bytes(d->data, style).text,
+                      d->others > 0 ? ", others " : "",
+                      d->others > 0 ? table_bytes(d->others, style).text : "");
+        if (there > 0 && d->needed > there)
+            sw_writer_say(style->to, 2, 4,
+                          "%s too many: a smaller batch shrinks arena and data, a smaller "
+                          "network the model",
+                          table_bytes(d->needed - there, style).text);
+    }
+    if (d->fits_batch > 0)
+        sw_writer_say(style->to, 2, 4,
+                      "batch %" PRId64
+                      " is the largest that fits without recomputation: it needs "
+                      "%s",
+                      d->fits_batch, table_bytes(d->fits_bytes, style).text);
+    else if (d->fits_batch == 0)
+        sw_writer_say(style->to, 2, 4, "no batch fits");
+    if (d->live != 0) {
+        held h;
+        find_held(&h, d);
+        sw_writer_say(style->to, 2, 4, "%s %s:", table_bytes(d->live, style).text,
+                      d->step > 0 ? "were held" : "would be live at the peak");
+        report_print_breakdown(h.roles, h.layers, d->live, style);
+        sw_writer_print(style->to, "  %-33s %-15s %15s\n", "largest", "role", "bytes");
+        for (size_t i = 0; i < d->n_holders; i++) {
+            sw_writer_print(style->to, "  ");
+            const int left =
+                sw_writer_fitted(style->to, d->holder[i].name, strlen(d->holder[i].name), 33);
+            sw_writer_print(style->to, "%*s %-15s %15s\n", left, "", d->role_of[i],
+                            table_cell_bytes(d->holder[i].bytes, 16).text);
+        }
+    }
     if (d->n > 1)
         sw_writer_say(style->to, 2, 4, "%s requests were denied; this is the last",
                       sw_text_digits(d->n).text);
@@ -254,8 +231,11 @@ void report_print_denied(const report *r, const report_style *style)
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-static void put_figures(sw_json *j, const report_denied *d)
+static void report_put_denied(sw_json *j, const report *r)
 {
+    const report_denied *d = r->host != NULL ? r->host->denied : NULL;
+    if (!sw_json_open_known(j, "denied", d != NULL))
+        return;
     sw_json_put_u64(j, "times", d->n);
     sw_json_put_u64(j, "step", d->step);
     report_put_text(j, "run", d->run);
@@ -276,14 +256,6 @@ static void put_figures(sw_json *j, const report_denied *d)
     sw_json_put_known(j, "largest_batch", d->fits_batch >= 0, (uint64_t)d->fits_batch);
     sw_json_put_known(j, "largest_batch_bytes", d->fits_bytes > 0, d->fits_bytes);
     sw_json_put_u64(j, "live_bytes", d->live);
-}
-
-static void report_put_denied(sw_json *j, const report *r)
-{
-    const report_denied *d = r->host != NULL ? r->host->denied : NULL;
-    if (!sw_json_open_known(j, "denied", d != NULL))
-        return;
-    put_figures(j, d);
     held h;
     find_held(&h, d);
     report_put_breakdown(j, "by_role", h.roles);
@@ -348,12 +320,6 @@ static void print_device(const report_style *style, const report_device *d)
     line(style, 2, "pinned on the host", (int64_t)d->pinned, "");
 }
 
-static void report_print_devices(const report_style *style, const report *r)
-{
-    for (size_t i = 0; r->host != NULL && i < r->host->n_devices; i++)
-        print_device(style, &r->host->device[i]);
-}
-
 /* ---- JSON -------------------------------------------------------------------------------- */
 
 static void put_device(sw_json *j, const report_device *d)
@@ -384,14 +350,6 @@ static void put_device(sw_json *j, const report_device *d)
     sw_json_end(j);
 }
 
-static void report_put_devices(sw_json *j, const report *r)
-{
-    sw_json_open(j, "devices", '[');
-    for (size_t i = 0; r->host != NULL && i < r->host->n_devices; i++)
-        put_device(j, &r->host->device[i]);
-    sw_json_end(j);
-}
-
 /* ---- where the bytes are ----------------------------------------------------------------- */
 
 typedef struct {
@@ -404,23 +362,6 @@ typedef struct {
     const sw_tl_program *p;
     uint64_t total, tensors, holes;
 } waterfall;
-
-static void add_process(waterfall *w, const sw_process *p)
-{
-    w->told = w->known = true;
-    w->process = p->resident_bytes;
-    for (size_t i = 0; i < p->n; i++) {
-        const sw_process_line *l = &p->line[i];
-        uint64_t *to = l->kind == SW_PROCESS_ARENA   ? &w->arenas
-                       : l->kind == SW_PROCESS_STACK ? &w->stacks
-                       : l->kind == SW_PROCESS_HEAP  ? &w->heap
-                       : l->kind == SW_PROCESS_REST  ? &w->rest
-                                                     : &w->system;
-        *to += l->resident_bytes;
-        if (l->kind == SW_PROCESS_ARENA)
-            w->reserved += l->mapped_bytes;
-    }
-}
 
 /* From steps: the process and the heap; arenas as far as they were promised. */
 static void add_steps(waterfall *w, const report *r, uint64_t total)
@@ -452,9 +393,22 @@ static bool make(waterfall *w, const report *r)
     w->tensors = live - x->padding_bytes - x->lanes_bytes;
     w->holes = x->arena_bytes - live;
     w->elsewhere = r->host->n_devices > 0;
-    if (r->process != NULL)
-        add_process(w, r->process);
-    else
+    if (r->process != NULL) {
+        const sw_process *p = r->process;
+        w->told = w->known = true;
+        w->process = p->resident_bytes;
+        for (size_t i = 0; i < p->n; i++) {
+            const sw_process_line *l = &p->line[i];
+            uint64_t *to = l->kind == SW_PROCESS_ARENA   ? &w->arenas
+                           : l->kind == SW_PROCESS_STACK ? &w->stacks
+                           : l->kind == SW_PROCESS_HEAP  ? &w->heap
+                           : l->kind == SW_PROCESS_REST  ? &w->rest
+                                                         : &w->system;
+            *to += l->resident_bytes;
+            if (l->kind == SW_PROCESS_ARENA)
+                w->reserved += l->mapped_bytes;
+        }
+    } else
         add_steps(w, r, w->total);
     return true;
 }
@@ -541,18 +495,6 @@ static const char *bold(const sw_writer *to, bool on)
     return to->colour ? on ? "\033[1m" : "\033[0m" : "";
 }
 
-static void print_name(const sw_writer *to, const sw_process_line *l)
-{
-    char text[SW_PROCESS_NAME + 16], clean[SW_PROCESS_NAME + 16];
-    if (l->n > 1)
-        snprintf(text, sizeof text, "%s (%u)", l->name, l->n);
-    else
-        snprintf(text, sizeof text, "%s", l->name);
-    sw_utf8_clean(clean, sizeof clean, text);
-    const int left = sw_writer_fitted(to, clean, strlen(clean), 26);
-    sw_writer_print(to, "%*s", left, "");
-}
-
 /* The system may put a huge page where only a part of it was touched. */
 static const char *difference(const sw_process_line *l)
 {
@@ -563,16 +505,6 @@ static const char *difference(const sw_process_line *l)
                                                                           : "differs";
 }
 
-static void print_line(const sw_writer *to, const sw_process_line *l)
-{
-    sw_writer_print(to, "  %-7s ", sw_process_kind_name(l->kind));
-    print_name(to, l);
-    sw_writer_print(to, "%16s", sw_text_digits(l->resident_bytes).text);
-    if (l->predicted)
-        sw_writer_print(to, "%16s  %s", sw_text_digits(l->predicted_bytes).text, difference(l));
-    sw_writer_text(to, "\n");
-}
-
 void process_print(const sw_writer *to, const sw_process *p, const char *title)
 {
     const sw_process_own own = sw_process_arenas(p);
@@ -581,8 +513,22 @@ void process_print(const sw_writer *to, const sw_process *p, const char *title)
     sw_writer_print(to, "  %-7s %-26s%16s%16s\n", "kind", "whose", "resident", "predicted");
     for (size_t i = 0; i < p->n; i++) {
         if (p->line[i].resident_bytes > 0 || p->line[i].predicted ||
-            p->line[i].kind == SW_PROCESS_REST)
-            print_line(to, &p->line[i]);
+            p->line[i].kind == SW_PROCESS_REST) {
+            sw_writer_print(to, "  %-7s ", sw_process_kind_name(p->line[i].kind));
+            char text[SW_PROCESS_NAME + 16], clean[SW_PROCESS_NAME + 16];
+            if (p->line[i].n > 1)
+                snprintf(text, sizeof text, "%s (%u)", p->line[i].name, p->line[i].n);
+            else
+                snprintf(text, sizeof text, "%s", p->line[i].name);
+            sw_utf8_clean(clean, sizeof clean, text);
+            const int left = sw_writer_fitted(to, clean, strlen(clean), 26);
+            sw_writer_print(to, "%*s", left, "");
+            sw_writer_print(to, "%16s", sw_text_digits(p->line[i].resident_bytes).text);
+            if (p->line[i].predicted)
+                sw_writer_print(to, "%16s  %s", sw_text_digits(p->line[i].predicted_bytes).text,
+                                difference(&p->line[i]));
+            sw_writer_text(to, "\n");
+        }
         huge += p->line[i].huge_bytes;
     }
     sw_writer_print(to, "  %-34s%16s\n", "all lines: the process",
@@ -639,7 +585,8 @@ void report_print_host(const report *r, const report_style *style)
     report_print_growth(r, style);
     report_print_waterfall(r, style);
     print_heap(r, style);
-    report_print_devices(style, r);
+    for (size_t i = 0; r->host != NULL && i < r->host->n_devices; i++)
+        print_device(style, &r->host->device[i]);
 }
 
 static void put_heap(sw_json *j, const report *r)
@@ -673,5 +620,8 @@ void report_put_host(sw_json *j, const report *r)
     report_put_growth(j, r);
     report_put_waterfall(j, r);
     put_heap(j, r);
-    report_put_devices(j, r);
+    sw_json_open(j, "devices", '[');
+    for (size_t i = 0; r->host != NULL && i < r->host->n_devices; i++)
+        put_device(j, &r->host->device[i]);
+    sw_json_end(j);
 }

@@ -46,33 +46,6 @@ void report_put_damaged(sw_json *j, const report *r)
     sw_json_end(j);
 }
 
-static void put_run(sw_json *j, const report *r)
-{
-    sw_json_put_string(j, "file", r->path);
-    sw_json_put_string(j, "tool", r->timeline->tool);
-    report_put_text(j, "model", r->model);
-    report_put_text(j, "device", r->device);
-    report_put_text(j, "data", r->data);
-    report_put_text(j, "normalise", r->normalise);
-    report_put_batch(j, r->timeline->batch);
-    sw_json_put_known(j, "seed", !r->timeline->no_seed, r->timeline->seed);
-    report_put_text(j, "created", r->created);
-    report_put_text(j, "command", r->command);
-    sw_json_put_u64(j, "steps", r->n_steps);
-    sw_json_put_u64(j, "training_runs", r->runs);
-    sw_json_put_known(j, "all_steps", r->all_steps > 0, r->all_steps); /* recorded or not */
-    sw_json_put_u64(j, "part", 1); /* a profile is one file */
-    sw_json_put_u64(j, "evaluations", r->evaluations);
-    sw_json_put_bool(j, "finished", report_finished(r));
-    report_put_text(j, "status", r->status);
-    report_put_text(j, "error", r->error);
-    sw_json_put_bool(j, "cut", r->cut);
-    sw_json_put_bool(j, "goes_on", false);
-    sw_json_put_u64(j, "dropped_events", r->dropped);
-    report_put_damaged(j, r);
-    sw_json_put_known(j, "wall_ns", r->ended, r->wall_ns);
-}
-
 static void put_plan(sw_json *j, const report_plan *x, const sw_tl_program *p)
 {
     sw_json_put_u64(j, "program", x->key & (UINT32_MAX >> 1));
@@ -118,29 +91,6 @@ static void put_main(sw_json *j, const report_plan *x)
     sw_json_put_known(j, "program_host_bytes", x->host > 0, x->host);
 }
 
-/* Whether each measured run of each program was as planned; null when none was measured. */
-static void put_equal(sw_json *j, const report *r)
-{
-    bool equal = true, any = false;
-    for (size_t i = 0; i < r->n_plans; i++)
-        for (int k = 0; k < r->plans[i].n_seen && !r->plans[i].immediate; k++) {
-            any = true;
-            equal &= r->plans[i].seen[k].equal == r->plans[i].seen[k].runs;
-        }
-    sw_json_put_known_bool(j, "equal", any, equal);
-}
-
-static void put_witnesses(sw_json *j, const report *r)
-{
-    sw_json_open(j, "witnesses", '{');
-    for (int i = 0; i < 4; i++)
-        sw_json_put_known_bool(j, report_witnesses[i], r->witness_results[i] >= 0,
-                               r->witness_results[i] == 1);
-    sw_json_end(j);
-    sw_json_put_u64(j, "faults", r->faults);
-    report_put_text(j, "first_fault", r->first_fault);
-}
-
 static void put_live(sw_json *j, const report_plan *plan, const report_live *live)
 {
     sw_json_open(j, "peak", '{');
@@ -170,20 +120,6 @@ static void put_live(sw_json *j, const report_plan *plan, const report_live *liv
     }
     sw_json_end(j);
     sw_json_end(j);
-}
-
-/* Means over the warm runs of that program; empty without op clocks. */
-static void put_slowest(sw_json *j, const report_live *live)
-{
-    sw_json_open(j, "slowest_ops", '[');
-    for (size_t i = 0; i < live->n_slowest; i++) {
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "op", live->slowest[i].name);
-        sw_json_put_u64(j, "mean_ns", live->slowest[i].ns);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-    sw_json_put_u64(j, "ops_mean_ns", live->ops_ns);
 }
 
 static void put_rest(sw_json *j, report *r)
@@ -252,14 +188,59 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
     sw_json j;
     sw_json_growing(&j, SW_HEAP_PROFILE);
     sw_json_begin(&j, '{');
-    put_run(&j, r);
+    sw_json_put_string(&j, "file", r->path);
+    sw_json_put_string(&j, "tool", r->timeline->tool);
+    report_put_text(&j, "model", r->model);
+    report_put_text(&j, "device", r->device);
+    report_put_text(&j, "data", r->data);
+    report_put_text(&j, "normalise", r->normalise);
+    report_put_batch(&j, r->timeline->batch);
+    sw_json_put_known(&j, "seed", !r->timeline->no_seed, r->timeline->seed);
+    report_put_text(&j, "created", r->created);
+    report_put_text(&j, "command", r->command);
+    sw_json_put_u64(&j, "steps", r->n_steps);
+    sw_json_put_u64(&j, "training_runs", r->runs);
+    sw_json_put_known(&j, "all_steps", r->all_steps > 0, r->all_steps); /* recorded or not */
+    sw_json_put_u64(&j, "part", 1); /* a profile is one file */
+    sw_json_put_u64(&j, "evaluations", r->evaluations);
+    sw_json_put_bool(&j, "finished", report_finished(r));
+    report_put_text(&j, "status", r->status);
+    report_put_text(&j, "error", r->error);
+    sw_json_put_bool(&j, "cut", r->cut);
+    sw_json_put_bool(&j, "goes_on", false);
+    sw_json_put_u64(&j, "dropped_events", r->dropped);
+    report_put_damaged(&j, r);
+    sw_json_put_known(&j, "wall_ns", r->ended, r->wall_ns);
     if (peak != NULL) {
         put_main(&j, peak);
         put_live(&j, peak, live);
-        put_slowest(&j, live);
+        /* Means over the warm runs of that program; empty without op clocks. */
+        sw_json_open(&j, "slowest_ops", '[');
+        for (size_t i = 0; i < live->n_slowest; i++) {
+            sw_json_begin(&j, '{');
+            sw_json_put_string(&j, "op", live->slowest[i].name);
+            sw_json_put_u64(&j, "mean_ns", live->slowest[i].ns);
+            sw_json_end(&j);
+        }
+        sw_json_end(&j);
+        sw_json_put_u64(&j, "ops_mean_ns", live->ops_ns);
     }
-    put_equal(&j, r);
-    put_witnesses(&j, r);
+    /* Whether each measured run of each program was as planned; null when none was
+     * measured. */
+    bool equal = true, any = false;
+    for (size_t i = 0; i < r->n_plans; i++)
+        for (int k = 0; k < r->plans[i].n_seen && !r->plans[i].immediate; k++) {
+            any = true;
+            equal &= r->plans[i].seen[k].equal == r->plans[i].seen[k].runs;
+        }
+    sw_json_put_known_bool(&j, "equal", any, equal);
+    sw_json_open(&j, "witnesses", '{');
+    for (int m = 0; m < 4; m++)
+        sw_json_put_known_bool(&j, report_witnesses[m], r->witness_results[m] >= 0,
+                               r->witness_results[m] == 1);
+    sw_json_end(&j);
+    sw_json_put_u64(&j, "faults", r->faults);
+    report_put_text(&j, "first_fault", r->first_fault);
     put_rest(&j, r);
     if (sw_json_open_known(&j, "process", r->process != NULL)) {
         sw_process_put(&j, r->process);

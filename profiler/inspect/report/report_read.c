@@ -35,24 +35,18 @@ static void report_copy_header(report *r)
     sw_utf8_clean(r->command, sizeof r->command, t->command);
 }
 
-static sw_status reserve_plan(report *r)
-{
-    if (r->n_plans < r->cap_plans)
-        return SW_OK;
-    if (r->cap_plans >= PLANS_MAX)
-        SW_FAIL(SW_FORMAT, "%s: more programs than the %zu that a report can hold", r->path,
-                PLANS_MAX);
-    const size_t cap = r->cap_plans == 0 ? 16 : r->cap_plans * 2;
-    SW_TRY(sw_heap_resize(&r->plans, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans,
-                          cap * sizeof *r->plans));
-    r->cap_plans = cap;
-    return SW_OK;
-}
-
 static sw_status report_add_plan(report *r, uint32_t program)
 {
     const sw_tl_program *p = &r->timeline->programs[program];
-    SW_TRY(reserve_plan(r));
+    if (!(r->n_plans < r->cap_plans)) {
+        if (r->cap_plans >= PLANS_MAX)
+            SW_FAIL(SW_FORMAT, "%s: more programs than the %zu that a report can hold", r->path,
+                    PLANS_MAX);
+        const size_t cap = r->cap_plans == 0 ? 16 : r->cap_plans * 2;
+        SW_TRY(sw_heap_resize(&r->plans, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans,
+                              cap * sizeof *r->plans));
+        r->cap_plans = cap;
+    }
     report_plan *x = &r->plans[r->n_plans++];
     *x = (report_plan){.key = p->key,
                        .immediate = p->immediate,
@@ -299,30 +293,6 @@ static sw_status take_request(const profile_position *p, report_denied *d)
     return profile_get_u64(p, o, "live_bytes", 0, &d->live);
 }
 
-/* Into what is there already: `fits` belongs to the denied record before it. */
-static sw_status report_take_denied(report_host *h, const profile_position *p)
-{
-    void *block = h->denied;
-    const bool fits = strcmp(value_text(value_at(p->record, "type")), "fits") == 0;
-    if (fits && h->denied == NULL)
-        return profile_wrong(p, "type", "a record after a denied one");
-    if (fits) {
-        SW_TRY(profile_get_batch(p, &h->denied->fits_batch));
-        return profile_get_u64(p, p->record, "needed_bytes", 0, &h->denied->fits_bytes);
-    }
-    if (block == NULL)
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *h->denied));
-    report_denied *d = h->denied = block;
-    const uint64_t n = d->n + 1;
-    *d = (report_denied){.n = n, .fits_batch = -1};
-    SW_TRY(take_request(p, d));
-    SW_TRY(take_shares(p, "by_role", "(no role)", d->role, sizeof d->role / sizeof *d->role,
-                       &d->n_roles));
-    SW_TRY(
-        take_shares(p, "by_layer", REPORT_NO_LAYER, d->layer, SW_DENIED_SHARES, &d->n_layers));
-    return take_holders(p, d);
-}
-
 /* ---- cards ------------------------------------------------------------------------------- */
 
 static sw_status take_arena(const profile_position *p, value arenas, const char *name,
@@ -360,21 +330,6 @@ static sw_status fill(const profile_position *p, report_device *d)
     return SW_OK;
 }
 
-/* The latest of a card counts; what is more than there is room for is passed over. */
-static sw_status report_take_device(report_host *h, const profile_position *p)
-{
-    report_device d = {0};
-    size_t i = 0;
-    SW_TRY(fill(p, &d));
-    while (i < h->n_devices && strcmp(h->device[i].name, d.name) != 0)
-        i++;
-    if (i == REPORT_DEVICES)
-        return SW_OK;
-    h->device[i] = d;
-    h->n_devices += i == h->n_devices;
-    return SW_OK;
-}
-
 /* ---- the host ---------------------------------------------------------------------------- */
 
 void report_free_host(report_host *h)
@@ -404,22 +359,6 @@ static sw_status take_purpose(report_host *h, const profile_position *p, value o
     return SW_OK;
 }
 
-static sw_status take_heap(report_host *h, const profile_position *p)
-{
-    const value purposes = value_at(p->record, "purposes"),
-                other = value_at(p->record, "other");
-    if (!value_is_list(purposes) || value_count(purposes) > SW_HEAP_KINDS)
-        return profile_wrong(p, "purposes", "a list of purposes");
-    if (!value_is_dict(other))
-        return profile_wrong(p, "other", "an object");
-    SW_TRY(profile_get_text(p, p->record, "backend", h->backend, sizeof h->backend));
-    SW_TRY(profile_get_u64(p, p->record, "kept_bytes", 0, &h->kept));
-    h->n_purposes = 0;
-    for (size_t i = 0; i < value_count(purposes); i++)
-        SW_TRY(take_purpose(h, p, value_item(purposes, i), NULL));
-    return take_purpose(h, p, other, "others");
-}
-
 static sw_status report_take_host(report *r, const profile_position *p)
 {
     const char *type = p->type;
@@ -427,12 +366,57 @@ static sw_status report_take_host(report *r, const profile_position *p)
         SW_TRY(sw_heap_alloc(&r->host, SW_HEAP_PROFILE, sizeof *r->host));
     if (strcmp(type, "step") == 0)
         return report_take_growth(r->host, p);
-    if (strcmp(type, "heap") == 0)
-        return take_heap(r->host, p);
-    if (strcmp(type, "denied") == 0 || strcmp(type, "fits") == 0)
-        return report_take_denied(r->host, p);
-    if (strcmp(type, "device") == 0)
-        return report_take_device(r->host, p);
+    if (strcmp(type, "heap") == 0) {
+        report_host *h = r->host;
+        const value purposes = value_at(p->record, "purposes"),
+                    other = value_at(p->record, "other");
+        if (!value_is_list(purposes) || value_count(purposes) > SW_HEAP_KINDS)
+            return profile_wrong(p, "purposes", "a list of purposes");
+        if (!value_is_dict(other))
+            return profile_wrong(p, "other", "an object");
+        SW_TRY(profile_get_text(p, p->record, "backend", h->backend, sizeof h->backend));
+        SW_TRY(profile_get_u64(p, p->record, "kept_bytes", 0, &h->kept));
+        h->n_purposes = 0;
+        for (size_t i = 0; i < value_count(purposes); i++)
+            SW_TRY(take_purpose(h, p, value_item(purposes, i), NULL));
+        return take_purpose(h, p, other, "others");
+    }
+    if (strcmp(type, "denied") == 0 || strcmp(type, "fits") == 0) {
+        /* Into what is there already: `fits` belongs to the denied record before it. */
+        void *block = r->host->denied;
+        const bool fits = strcmp(value_text(value_at(p->record, "type")), "fits") == 0;
+        if (fits && r->host->denied == NULL)
+            return profile_wrong(p, "type", "a record after a denied one");
+        if (fits) {
+            SW_TRY(profile_get_batch(p, &r->host->denied->fits_batch));
+            return profile_get_u64(p, p->record, "needed_bytes", 0,
+                                   &r->host->denied->fits_bytes);
+        }
+        if (block == NULL)
+            SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->host->denied));
+        report_denied *d = r->host->denied = block;
+        const uint64_t n = d->n + 1;
+        *d = (report_denied){.n = n, .fits_batch = -1};
+        SW_TRY(take_request(p, d));
+        SW_TRY(take_shares(p, "by_role", "(no role)", d->role, sizeof d->role / sizeof *d->role,
+                           &d->n_roles));
+        SW_TRY(take_shares(p, "by_layer", REPORT_NO_LAYER, d->layer, SW_DENIED_SHARES,
+                           &d->n_layers));
+        return take_holders(p, d);
+    }
+    if (strcmp(type, "device") == 0) {
+        /* The latest of a card counts; what is more than there is room for is passed over. */
+        report_device d = {0};
+        size_t i = 0;
+        SW_TRY(fill(p, &d));
+        while (i < r->host->n_devices && strcmp(r->host->device[i].name, d.name) != 0)
+            i++;
+        if (i == REPORT_DEVICES)
+            return SW_OK;
+        r->host->device[i] = d;
+        r->host->n_devices += i == r->host->n_devices;
+        return SW_OK;
+    }
     return SW_OK;
 }
 
@@ -487,20 +471,6 @@ static sw_status process_fill(const profile_position *p, sw_process *x)
         return profile_wrong(p, "resident_bytes", "the sum of the lines");
     x->resident_bytes = (size_t)resident;
     return SW_OK;
-}
-
-/* A record of the type "process" into r->process; the latest one counts. */
-static sw_status report_take_process(report *r, const profile_position *p)
-{
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->process));
-    const sw_status status = process_fill(p, block);
-    if (status == SW_OK)
-        sw_heap_free(r->process, SW_HEAP_PROFILE, sizeof *r->process);
-    else
-        sw_heap_free(block, SW_HEAP_PROFILE, sizeof *r->process);
-    r->process = status == SW_OK ? block : r->process;
-    return status;
 }
 
 /* ---- records ----------------------------------------------------------------------------- */
@@ -592,33 +562,6 @@ static void keep_times(report *r, const report_row *row, uint64_t ns)
     r->times[r->n_times++][SW_PROF_PHASES] = ns;
 }
 
-static void keep_peak(report *r, const report_row *row)
-{
-    report_moves *m = &r->moves;
-    const int at = report_peak_phase(row->phase);
-    const uint64_t peak = row->phase[at].peak_bytes;
-    if (m->runs[at]++ == 0)
-        m->first[at] = row->step;
-    if (row->index == 0 || peak < m->low) {
-        m->low = peak;
-        m->low_step = row->step;
-    }
-    if (row->index == 0 || peak > m->high) {
-        m->high = peak;
-        m->high_step = row->step;
-    }
-    m->stride += m->stride == 0;
-    if (row->index / m->stride == REPORT_BINS) {
-        for (size_t k = 0; k < REPORT_BINS / 2; k++)
-            m->bin[k] = m->bin[2 * k] > m->bin[2 * k + 1] ? m->bin[2 * k] : m->bin[2 * k + 1];
-        memset(m->bin + REPORT_BINS / 2, 0, sizeof m->bin / 2);
-        m->stride *= 2;
-    }
-    const size_t k = (size_t)(row->index / m->stride);
-    m->n_bins = k + 1;
-    m->bin[k] = peak > m->bin[k] ? peak : m->bin[k];
-}
-
 static void keep_host(report *r, const profile_step *s)
 {
     r->host_max = s->host > r->host_max ? s->host : r->host_max;
@@ -629,13 +572,6 @@ static void keep_host(report *r, const profile_step *s)
     r->has_process = true;
     r->process_last = s->process;
     r->process_max = s->process > r->process_max ? s->process : r->process_max;
-}
-
-/* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is
- * missing every run but the first counts as warm. */
-static bool is_warm(const profile_step *s, const report_row *row)
-{
-    return s->witnesses == 0 && (s->says_warm ? s->warm : row->index > 0);
 }
 
 /* With op clocks: one number for each op of the program, the same count in all its runs. */
@@ -654,19 +590,6 @@ static sw_status take_op_clocks(const report *r, report_plan *plan, const profil
         plan->op_ns[i] += profile_clock(s, i);
     plan->op_runs++;
     return SW_OK;
-}
-
-static void keep_allocations(report *r, const profile_step *s, const report_row *row,
-                             bool train)
-{
-    r->warm_runs++;
-    if (s->calls > 0 && r->allocating++ == 0)
-        r->allocating_step = s->step;
-    r->allocations += s->calls;
-    if (train) {
-        keep_times(r, row, s->ns);
-        r->warm++;
-    }
 }
 
 const char *const report_witnesses[4] = {"access", "extent", "death", "need"};
@@ -738,7 +661,9 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
     const report_row row = row_of(&s, r->runs);
     const uint32_t program = profile_count_step(r->timeline, &s);
     report_plan *plan = program != SW_TL_NONE ? &r->plans[program] : NULL;
-    const bool warm = is_warm(&s, &row);
+    /* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is
+     * missing every run but the first counts as warm. */
+    const bool warm = s.witnesses == 0 && (s.says_warm ? s.warm : row.index > 0);
     if (plan != NULL && warm)
         SW_TRY(take_op_clocks(r, plan, p, &s));
 
@@ -756,8 +681,16 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
         plan->runs++;
     keep_wanted(r, &s, plan);
     const bool train = strcmp(s.run, "eval") != 0;
-    if (warm)
-        keep_allocations(r, &s, &row, train);
+    if (warm) {
+        r->warm_runs++;
+        if (s.calls > 0 && r->allocating++ == 0)
+            r->allocating_step = s.step;
+        r->allocations += s.calls;
+        if (train) {
+            keep_times(r, &row, s.ns);
+            r->warm++;
+        }
+    }
     if (watch != NULL)
         SW_TRY(watch->step(watch->context, &s, &row, train));
     r->immediate += immediate;
@@ -768,20 +701,34 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
     r->n_steps += s.micro == 0 || s.step != r->last_train;
     r->last_train = s.step;
     keep_row(r, &row);
-    keep_peak(r, &row);
+    report_moves *m = &r->moves;
+    const int at = report_peak_phase(row.phase);
+    const uint64_t peak = row.phase[at].peak_bytes;
+    if (m->runs[at]++ == 0)
+        m->first[at] = row.step;
+    if (row.index == 0 || peak < m->low) {
+        m->low = peak;
+        m->low_step = row.step;
+    }
+    if (row.index == 0 || peak > m->high) {
+        m->high = peak;
+        m->high_step = row.step;
+    }
+    m->stride += m->stride == 0;
+    if (row.index / m->stride == REPORT_BINS) {
+        for (size_t k = 0; k < REPORT_BINS / 2; k++)
+            m->bin[k] = m->bin[2 * k] > m->bin[2 * k + 1] ? m->bin[2 * k] : m->bin[2 * k + 1];
+        memset(m->bin + REPORT_BINS / 2, 0, sizeof m->bin / 2);
+        m->stride *= 2;
+    }
+    const size_t k = (size_t)(row.index / m->stride);
+    m->n_bins = k + 1;
+    m->bin[k] = peak > m->bin[k] ? peak : m->bin[k];
     r->runs++;
     return SW_OK;
 }
 
 /* ---- header, end, and the file ----------------------------------------------------------- */
-
-static sw_status take_header(report *r, const profile_position *p)
-{
-    SW_TRY(profile_take_header(r->timeline, p));
-    report_copy_header(r);
-    SW_TRY(profile_get_u64(p, p->record, "planned_steps", 0, &r->planned_steps));
-    return profile_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
-}
 
 static sw_status take_end(report *r, const profile_position *p)
 {
@@ -795,24 +742,18 @@ static sw_status take_end(report *r, const profile_position *p)
     return SW_OK;
 }
 
-/* Each line of a log says what the whole log lacks. */
-static sw_status take_events(report *r, const profile_position *p)
-{
-    uint64_t part, dropped;
-    SW_TRY(profile_get_u64(p, p->record, "part", 0, &part));
-    SW_TRY(profile_get_u64(p, p->record, "dropped", 0, &dropped));
-    r->dropped += part == 0 ? dropped : 0;
-    return SW_OK;
-}
-
 static sw_status take(report *r, const profile_position *p, const report_watch *watch)
 {
     const value type = value_at(p->record, "type");
     const char *name = value_is_text(type) ? value_text(type) : NULL;
     if (name == NULL)
         return profile_wrong(p, "type", "a string");
-    if (p->line == 1)
-        return take_header(r, p);
+    if (p->line == 1) {
+        SW_TRY(profile_take_header(r->timeline, p));
+        report_copy_header(r);
+        SW_TRY(profile_get_u64(p, p->record, "planned_steps", 0, &r->planned_steps));
+        return profile_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
+    }
     if (strcmp(name, "header") == 0)
         return profile_damaged(p, "a second header");
     if (r->ended)
@@ -824,10 +765,26 @@ static sw_status take(report *r, const profile_position *p, const report_watch *
         return take_plan(r, p, true);
     if (strcmp(name, "step") == 0)
         return take_step(r, p, watch);
-    if (strcmp(name, "process") == 0)
-        return report_take_process(r, p);
-    if (strcmp(name, "events") == 0)
-        return take_events(r, p);
+    if (strcmp(name, "process") == 0) {
+        /* A record of the type "process" into r->process; the latest one counts. */
+        void *block;
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->process));
+        const sw_status status = process_fill(p, block);
+        if (status == SW_OK)
+            sw_heap_free(r->process, SW_HEAP_PROFILE, sizeof *r->process);
+        else
+            sw_heap_free(block, SW_HEAP_PROFILE, sizeof *r->process);
+        r->process = status == SW_OK ? block : r->process;
+        return status;
+    }
+    if (strcmp(name, "events") == 0) {
+        /* Each line of a log says what the whole log lacks. */
+        uint64_t part, dropped;
+        SW_TRY(profile_get_u64(p, p->record, "part", 0, &part));
+        SW_TRY(profile_get_u64(p, p->record, "dropped", 0, &dropped));
+        r->dropped += part == 0 ? dropped : 0;
+        return SW_OK;
+    }
     return strcmp(name, "end") == 0 ? take_end(r, p) : SW_OK;
 }
 

@@ -201,16 +201,6 @@ static void keep_largest(report_live *live, report_same same)
     live->n_largest += live->n_largest < REPORT_LARGEST;
 }
 
-static void find_largest(report_live *live, const sw_tensor **of, size_t n)
-{
-    qsort(of, n, sizeof *of, by_what);
-    for (size_t i = 0, to; i < n; i = to) {
-        for (to = i + 1; to < n && compare_what(of[i], of[to]) == 0;)
-            to++;
-        keep_largest(live, (report_same){of[i], to - i});
-    }
-}
-
 static void keep_slowest(report_live *live, const report_op *op)
 {
     size_t k = live->n_slowest;
@@ -260,7 +250,12 @@ sw_status report_find_live(const report *r, const report_plan *plan, report_live
         live->padding += v->padding;
         at_peak[n++] = v;
     }
-    find_largest(live, at_peak, n);
+    qsort(at_peak, n, sizeof *at_peak, by_what);
+    for (size_t j = 0, to; j < n; j = to) {
+        for (to = j + 1; to < n && compare_what(at_peak[j], at_peak[to]) == 0;)
+            to++;
+        keep_largest(live, (report_same){at_peak[j], to - j});
+    }
     SW_TRY(shares_by(r->timeline, p, PARTS_ROLE, &live->role, &live->n_roles));
     SW_TRY(shares_by(r->timeline, p, PARTS_LAYER, &live->layer, &live->n_layers));
     for (size_t i = 0; i < plan->n_ops && i < p->n_ops && plan->op_runs > 0; i++) {

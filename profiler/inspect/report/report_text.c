@@ -140,14 +140,9 @@ static sw_text bytes_text(const report_style *style, uint64_t bytes)
     return table_bytes(bytes, style);
 }
 
-static int fitted(const report_style *style, const char *text, int width)
-{
-    return sw_writer_fitted(style->to, text, strlen(text), width);
-}
-
 static void column(const report_style *style, const char *text, int width)
 {
-    const int left = fitted(style, text, width);
+    const int left = sw_writer_fitted(style->to, text, strlen(text), width);
     sw_writer_print(style->to, "%*s", left, "");
 }
 
@@ -267,16 +262,6 @@ static void print_moves(const report_style *style, const report *r)
                     bars_spark(m->bin, m->n_bins, m->low, m->high, style->ascii).text);
 }
 
-static void print_step(const report_style *style, const report_row *row, bool several)
-{
-    char text[48];
-    if (several)
-        snprintf(text, sizeof text, "%" PRIu64 ":%" PRIu64, row->step, row->micro + 1);
-    else
-        snprintf(text, sizeof text, "%" PRIu64, row->step);
-    sw_writer_print(style->to, "%9s ", text);
-}
-
 static void print_steps(const report_style *style, const report *r)
 {
     const report_row *rows[REPORT_ROWS];
@@ -301,7 +286,13 @@ static void print_steps(const report_style *style, const report *r)
         sw_writer_print(style->to, style->exact ? "%13s" : "%14s", sw_prof_phase_name(i));
     sw_writer_text(style->to, "\n");
     for (size_t k = 0; k < n; k++) {
-        print_step(style, rows[k], several);
+        const report_row *row = rows[k];
+        char text[48];
+        if (several)
+            snprintf(text, sizeof text, "%" PRIu64 ":%" PRIu64, row->step, row->micro + 1);
+        else
+            snprintf(text, sizeof text, "%" PRIu64, row->step);
+        sw_writer_print(style->to, "%9s ", text);
         if (style->exact)
             print_exact(style, rows[k]);
         else
@@ -311,28 +302,6 @@ static void print_steps(const report_style *style, const report *r)
 }
 
 /* ---- predicted against measured ---------------------------------------------------------- */
-
-static bool same(const sw_prof_phase *a, const sw_prof_phase *b)
-{
-    return a->peak_bytes == b->peak_bytes && a->end_bytes == b->end_bytes;
-}
-
-static void print_difference(const report_style *style, const sw_prof_phase *plan,
-                             const sw_prof_phase *seen)
-{
-    const bool peak = plan->peak_bytes != seen->peak_bytes;
-    const uint64_t p = peak ? plan->peak_bytes : plan->end_bytes,
-                   m = peak ? seen->peak_bytes : seen->end_bytes;
-    char text[64];
-    snprintf(text, sizeof text, "%s %c%s", peak ? "peak" : "end", m > p ? '+' : '-',
-             sw_text_digits(m > p ? m - p : p - m).text);
-    if (same(plan, seen))
-        sw_writer_print(style->to, "  equal\n");
-    else if (strlen(text) <= 11) /* what the table leaves of 80 columns */
-        sw_writer_print(style->to, "  %s\n", text);
-    else
-        sw_writer_print(style->to, "\n%*s\n", SW_WRITER_COLUMNS, text);
-}
 
 static const char *runs(uint64_t n)
 {
@@ -363,35 +332,21 @@ static void print_compared(const report_style *style, const report_plan *plan,
                         sw_text_digits(s->phase[i].peak_bytes).text,
                         sw_text_digits(plan->phase[i].end_bytes).text,
                         sw_text_digits(s->phase[i].end_bytes).text);
-        print_difference(style, &plan->phase[i], &s->phase[i]);
+        const bool peak = plan->phase[i].peak_bytes != s->phase[i].peak_bytes;
+        const uint64_t p = peak ? plan->phase[i].peak_bytes : plan->phase[i].end_bytes,
+                       m = peak ? s->phase[i].peak_bytes : s->phase[i].end_bytes;
+        char text[64];
+        snprintf(text, sizeof text, "%s %c%s", peak ? "peak" : "end", m > p ? '+' : '-',
+                 sw_text_digits(m > p ? m - p : p - m).text);
+        if (plan->phase[i].peak_bytes == s->phase[i].peak_bytes &&
+            plan->phase[i].end_bytes == s->phase[i].end_bytes)
+            sw_writer_print(style->to, "  equal\n");
+        else if (strlen(text) <= 11) /* what the table leaves of 80 columns */
+            sw_writer_print(style->to, "  %s\n", text);
+        else
+            sw_writer_print(style->to, "\n%*s\n", SW_WRITER_COLUMNS, text);
     }
     print_witness_results(style, s);
-}
-
-/* Other programs, a line each; those that differ are never left out. */
-static void print_others(const report_style *style, const report *r, const report_plan *main)
-{
-    uint64_t shown = 0, silent = 0;
-    for (size_t i = 0; i < r->n_plans; i++) {
-        const report_plan *x = &r->plans[i];
-        bool equal = true;
-        for (int k = 0; k < x->n_seen; k++)
-            equal &= x->seen[k].equal == x->seen[k].runs;
-        if (x == main || x->n_seen == 0 || (equal && shown == 4 && ++silent > 0))
-            continue;
-        shown++;
-        sw_writer_say(style->to, 2, 2, "%s: %s peak %s", report_program_name(x).text,
-                      x->immediate ? "measured" : "predicted", bytes_text(style, x->peak).text);
-        for (int k = 0; k < x->n_seen && !x->immediate; k++) {
-            if (x->seen[k].equal != x->seen[k].runs)
-                print_compared(style, x, &x->seen[k]);
-            else
-                print_witness_results(style, &x->seen[k]);
-        }
-    }
-    if (silent > 0)
-        sw_writer_print(style->to, "  %s more programs: all runs equal to the byte\n",
-                        sw_text_digits(silent).text);
 }
 
 static void print_witnesses(const report_style *style, const report *r)
@@ -429,21 +384,6 @@ static void print_recorded(const report_style *style, const report_plan *plan)
                             sw_text_digits(plan->phase[i].end_bytes).text);
 }
 
-/* Of immediate runs: there is no plan to compare with. */
-static void print_measured(const report_style *style, const report_seen *s)
-{
-    sw_writer_print(style->to, "  %-9s%16s%16s\n", "phase", "peak", "end");
-    for (int i = 0; i < N; i++)
-        sw_writer_print(style->to, "  %-9s%16s%16s\n", sw_prof_phase_name(i),
-                        sw_text_digits(s->phase[i].peak_bytes).text,
-                        sw_text_digits(s->phase[i].end_bytes).text);
-    sw_writer_say(style->to, 2, 2, "measured by %s in %s %s%s", s->by,
-                  sw_text_digits(s->runs).text, runs(s->runs),
-                  s->runs == 1          ? ""
-                  : s->equal == s->runs ? ": all alike"
-                                        : ": some differ from the first");
-}
-
 static void print_main_plan(const report_style *style, const report_plan *main,
                             const report_seen *best)
 {
@@ -476,12 +416,44 @@ void report_print_predicted(const report_style *style, const report *r, const re
     } else {
         sw_writer_say(style->to, 0, 2, "%sMeasured bytes%s, %s", on(style), off(style),
                       report_program_name(main).text);
-        if (best != NULL)
-            print_measured(style, best);
+        if (best != NULL) {
+            /* Of immediate runs: there is no plan to compare with. */
+            sw_writer_print(style->to, "  %-9s%16s%16s\n", "phase", "peak", "end");
+            for (int i = 0; i < N; i++)
+                sw_writer_print(style->to, "  %-9s%16s%16s\n", sw_prof_phase_name(i),
+                                sw_text_digits(best->phase[i].peak_bytes).text,
+                                sw_text_digits(best->phase[i].end_bytes).text);
+            sw_writer_say(style->to, 2, 2, "measured by %s in %s %s%s", best->by,
+                          sw_text_digits(best->runs).text, runs(best->runs),
+                          best->runs == 1             ? ""
+                          : best->equal == best->runs ? ": all alike"
+                                                      : ": some differ from the first");
+        }
     }
     if (r->witnessed > 0)
         print_witnesses(style, r);
-    print_others(style, r, main);
+    /* Other programs, a line each; those that differ are never left out. */
+    uint64_t shown = 0, silent = 0;
+    for (size_t i = 0; i < r->n_plans; i++) {
+        const report_plan *x = &r->plans[i];
+        bool equal = true;
+        for (int k = 0; k < x->n_seen; k++)
+            equal &= x->seen[k].equal == x->seen[k].runs;
+        if (x == main || x->n_seen == 0 || (equal && shown == 4 && ++silent > 0))
+            continue;
+        shown++;
+        sw_writer_say(style->to, 2, 2, "%s: %s peak %s", report_program_name(x).text,
+                      x->immediate ? "measured" : "predicted", bytes_text(style, x->peak).text);
+        for (int k = 0; k < x->n_seen && !x->immediate; k++) {
+            if (x->seen[k].equal != x->seen[k].runs)
+                print_compared(style, x, &x->seen[k]);
+            else
+                print_witness_results(style, &x->seen[k]);
+        }
+    }
+    if (silent > 0)
+        sw_writer_print(style->to, "  %s more programs: all runs equal to the byte\n",
+                        sw_text_digits(silent).text);
 }
 
 /* ---- what is live at the peak ------------------------------------------------------------ */
@@ -529,21 +501,6 @@ static void print_equal(const report_style *style, const report_live *live)
     }
 }
 
-static void print_largest(const report_style *style, const report_live *live)
-{
-    sw_writer_print(style->to, "  %-24s %-15s %12s  %s\n", "largest tensors", "role", "bytes",
-                    "made by");
-    for (size_t i = 0; i < live->n_largest; i++) {
-        const sw_tensor *v = live->largest[i].first;
-        sw_writer_print(style->to, "  ");
-        column(style, v->name, 24);
-        sw_writer_text(style->to, " ");
-        column(style, v->role, 15);
-        sw_writer_print(style->to, "%13s  ", table_cell_bytes(v->bytes + v->padding, 13).text);
-        sw_writer_wrap(style->to, MADE_BY, MADE_BY + 1, v->op[0] != '\0' ? v->op : "-");
-    }
-}
-
 static void print_live(const report_style *style, const report *r, const report_plan *plan,
                        const report_live *live)
 {
@@ -569,9 +526,20 @@ static void print_live(const report_style *style, const report *r, const report_
     print_curve(style, live);
     report_print_breakdown((report_breakdown){live->role, live->n_roles},
                            (report_breakdown){live->layer, live->n_layers}, live->bytes, style);
-    if (sw_timeline_is_ours(r->timeline))
-        print_largest(style, live);
-    else
+    if (sw_timeline_is_ours(r->timeline)) {
+        sw_writer_print(style->to, "  %-24s %-15s %12s  %s\n", "largest tensors", "role",
+                        "bytes", "made by");
+        for (size_t i = 0; i < live->n_largest; i++) {
+            const sw_tensor *v = live->largest[i].first;
+            sw_writer_print(style->to, "  ");
+            column(style, v->name, 24);
+            sw_writer_text(style->to, " ");
+            column(style, v->role, 15);
+            sw_writer_print(style->to, "%13s  ",
+                            table_cell_bytes(v->bytes + v->padding, 13).text);
+            sw_writer_wrap(style->to, MADE_BY, MADE_BY + 1, v->op[0] != '\0' ? v->op : "-");
+        }
+    } else
         print_equal(style, live);
     report_print_steps(style, r->timeline->steps, r->timeline->n_steps, r->timeline->passes);
     if (!plan->immediate)
@@ -611,28 +579,6 @@ static void print_times(const report_style *style, report *r)
         sw_writer_print(style->to, "  %s\n", text[1]);
 }
 
-/* With op clocks. The clocks themselves take time: shares say more than sums. */
-static void print_slowest(const report_style *style, const report_plan *plan,
-                          const report_live *live)
-{
-    if (live->n_slowest == 0)
-        return;
-    sw_writer_text(style->to, "\n");
-    sw_writer_say(style->to, 0, 2,
-                  "%sSlowest ops%s of %s warm %s of %s, on average:", on(style), off(style),
-                  sw_text_digits(plan->op_runs).text, runs(plan->op_runs),
-                  report_program_name(plan).text);
-    const bool long_ops = live->slowest[0].ns >= 10000000; /* one unit for all */
-    for (size_t i = 0; i < live->n_slowest; i++) {
-        const report_op *op = &live->slowest[i];
-        sw_writer_print(style->to, "  ");
-        column(style, op->name, 57);
-        sw_writer_print(style->to, "%9.*f %s%6.1f%%\n", long_ops ? 3 : 2,
-                        (double)op->ns / (long_ops ? 1e6 : 1e3), long_ops ? "ms" : "us",
-                        live->ops_ns > 0 ? 100.0 * (double)op->ns / (double)live->ops_ns : 0.0);
-    }
-}
-
 static void print_process(const report_style *style, const report *r, const report_plan *plan)
 {
     char where[80] = "";
@@ -668,14 +614,6 @@ static void print_process(const report_style *style, const report *r, const repo
                       bytes_text(style, r->host_max).text, rest);
 }
 
-/* Why is said above where a request was denied. */
-static void print_failure(const report_style *style, const report *r)
-{
-    const bool said = r->host != NULL && r->host->denied != NULL;
-    sw_writer_say(style->to, 0, 2, "note: the run ended as '%s'%s%s", r->status,
-                  said || r->error[0] == '\0' ? "" : ": ", said ? "" : r->error);
-}
-
 static void print_notes(const report_style *style, const report *r)
 {
     if (style->quiet)
@@ -694,8 +632,12 @@ static void print_notes(const report_style *style, const report *r)
     if (!r->ended)
         sw_writer_print(
             style->to, "note: there is no end record: the run did not finish, or still runs\n");
-    else if (!report_finished(r))
-        print_failure(style, r);
+    else if (!report_finished(r)) {
+        /* Why is said above where a request was denied. */
+        const bool said = r->host != NULL && r->host->denied != NULL;
+        sw_writer_say(style->to, 0, 2, "note: the run ended as '%s'%s%s", r->status,
+                      said || r->error[0] == '\0' ? "" : ": ", said ? "" : r->error);
+    }
     if (r->immediate > 0)
         sw_writer_say(style->to, 0, 2,
                       "note: %s %s in immediate mode follow%s no plan: nothing was predicted",
@@ -719,8 +661,26 @@ void report_print_text(report *r, const report_live *live, const report_style *s
         print_live(style, r, plan, live);
     }
     print_times(style, r);
-    if (plan != NULL)
-        print_slowest(style, plan, live);
+    if (plan != NULL) {
+        /* With op clocks. The clocks themselves take time: shares say more than sums. */
+        if (live->n_slowest != 0) {
+            sw_writer_text(style->to, "\n");
+            sw_writer_say(style->to, 0, 2,
+                          "%sSlowest ops%s of %s warm %s of %s, on average:", on(style),
+                          off(style), sw_text_digits(plan->op_runs).text, runs(plan->op_runs),
+                          report_program_name(plan).text);
+            const bool long_ops = live->slowest[0].ns >= 10000000; /* one unit for all */
+            for (size_t i = 0; i < live->n_slowest; i++) {
+                const report_op *op = &live->slowest[i];
+                sw_writer_print(style->to, "  ");
+                column(style, op->name, 57);
+                sw_writer_print(style->to, "%9.*f %s%6.1f%%\n", long_ops ? 3 : 2,
+                                (double)op->ns / (long_ops ? 1e6 : 1e3), long_ops ? "ms" : "us",
+                                live->ops_ns > 0 ? 100.0 * (double)op->ns / (double)live->ops_ns
+                                                 : 0.0);
+            }
+        }
+    }
     if (sw_timeline_is_ours(r->timeline))
         print_process(style, r, plan);
     report_print_host(r, style);

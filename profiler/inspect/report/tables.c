@@ -187,20 +187,6 @@ static void print_right(const report_style *style, const char *text, int width, 
     *owed = 0;
 }
 
-static void print_head(const layout *l, int k, int *owed)
-{
-    const table_column *c = &l->t->columns[k];
-    char text[64];
-    bool scaled = false;
-    for (int i = 0; i < l->t->n_columns; i++)
-        scaled |= l->t->columns[i].kind == TABLE_SCALED;
-    snprintf(text, sizeof text, k == 0 && scaled ? "%s, %s" : "%s", c->head, l->unit.name);
-    if (is_left(c->kind))
-        print_left(l->style, text, 0, l->width[k], owed);
-    else
-        print_right(l->style, text, l->width[k], owed);
-}
-
 static void print_cell(const layout *l, int k, const table_cell *x, int *owed)
 {
     const table_column *c = &l->t->columns[k];
@@ -217,25 +203,6 @@ static void print_cell(const layout *l, int k, const table_cell *x, int *owed)
                owed);
 }
 
-/* Row 0 is that of the heads. */
-static void print_row(const layout *l, size_t i)
-{
-    table_cell cells[TABLE_COLUMNS];
-    int owed = 1;
-    if (i > 0)
-        fill_row(l->t, i - 1, cells);
-    for (int k = 0; k < l->to; k++) {
-        if (l->width[k] == 0 || (k > 0 && k < l->from))
-            continue;
-        owed++;
-        if (i == 0)
-            print_head(l, k, &owed);
-        else
-            print_cell(l, k, &cells[k], &owed);
-    }
-    sw_writer_text(l->style->to, "\n");
-}
-
 void table_print(const table *t, size_t n, const report_style *style)
 {
     layout l = {.t = t, .style = style, .from = 1};
@@ -248,8 +215,33 @@ void table_print(const table *t, size_t n, const report_style *style)
                 break;
             used += more;
         }
-        for (size_t i = 0; i <= n && used > 2 + l.width[0]; i++)
-            print_row(&l, i);
+        for (size_t i = 0; i <= n && used > 2 + l.width[0]; i++) {
+            /* Row 0 is that of the heads. */
+            table_cell cells[TABLE_COLUMNS];
+            int owed = 1;
+            if (i > 0)
+                fill_row(l.t, i - 1, cells);
+            for (int k = 0; k < l.to; k++) {
+                if (l.width[k] == 0 || (k > 0 && k < l.from))
+                    continue;
+                owed++;
+                if (i == 0) {
+                    const table_column *c = &l.t->columns[k];
+                    char text[64];
+                    bool scaled = false;
+                    for (int j = 0; j < l.t->n_columns; j++)
+                        scaled |= l.t->columns[j].kind == TABLE_SCALED;
+                    snprintf(text, sizeof text, k == 0 && scaled ? "%s, %s" : "%s", c->head,
+                             l.unit.name);
+                    if (is_left(c->kind))
+                        print_left(l.style, text, 0, l.width[k], &owed);
+                    else
+                        print_right(l.style, text, l.width[k], &owed);
+                } else
+                    print_cell(&l, k, &cells[k], &owed);
+            }
+            sw_writer_text(l.style->to, "\n");
+        }
         l.from = l.to;
     }
 }
@@ -314,23 +306,6 @@ void table_print_csv(const report_style *style, const table *t)
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-static void put_cell(sw_json *j, const table_column *c, const table_cell *x)
-{
-    if (c->kind == TABLE_BAR)
-        return;
-    sw_json_key(j, c->key);
-    if (c->kind == TABLE_NAME || c->kind == TABLE_TEXT)
-        sw_json_string(j, x->text);
-    else if (x->none)
-        sw_json_null(j);
-    else if (c->kind == TABLE_SHARE || c->kind == TABLE_REAL)
-        sw_json_f64(j, x->share);
-    else if (c->kind == TABLE_CHANGE)
-        sw_json_i64(j, (int64_t)x->share);
-    else
-        sw_json_u64(j, x->n);
-}
-
 void table_put(sw_json *j, const char *key, const table *t)
 {
     sw_json_open(j, key, '[');
@@ -338,8 +313,21 @@ void table_put(sw_json *j, const char *key, const table *t)
         table_cell cells[TABLE_COLUMNS];
         fill_row(t, i, cells);
         sw_json_begin(j, '{');
-        for (int k = 0; k < t->n_columns; k++)
-            put_cell(j, &t->columns[k], &cells[k]);
+        for (int k = 0; k < t->n_columns; k++) {
+            if (t->columns[k].kind != TABLE_BAR) {
+                sw_json_key(j, t->columns[k].key);
+                if (t->columns[k].kind == TABLE_NAME || t->columns[k].kind == TABLE_TEXT)
+                    sw_json_string(j, cells[k].text);
+                else if (cells[k].none)
+                    sw_json_null(j);
+                else if (t->columns[k].kind == TABLE_SHARE || t->columns[k].kind == TABLE_REAL)
+                    sw_json_f64(j, cells[k].share);
+                else if (t->columns[k].kind == TABLE_CHANGE)
+                    sw_json_i64(j, (int64_t)cells[k].share);
+                else
+                    sw_json_u64(j, cells[k].n);
+            }
+        }
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -500,42 +488,6 @@ static void op_row(const void *context, size_t i, table_cell *c)
     *c = (table_cell){.text = op->layer};
 }
 
-/* Most live bytes first, then as they run: a merge sort of positions. */
-static void sort_ops(const view *v, uint32_t *at, uint32_t *scratch, size_t n)
-{
-    for (size_t width = 1; width < n; width *= 2) {
-        for (size_t from = 0; from < n; from += 2 * width) {
-            size_t l = from, r = from + width < n ? from + width : n;
-            const size_t middle = r, end = from + 2 * width < n ? from + 2 * width : n;
-            for (size_t k = from; k < end; k++) {
-                const bool left =
-                    l < middle && (r == end || v->curve[at[l]] >= v->curve[at[r]]);
-                scratch[k] = at[left ? l++ : r++];
-            }
-        }
-        memcpy(at, scratch, n * sizeof *at);
-    }
-}
-
-static sw_status order_ops(view *v)
-{
-    sw_timeline *t = v->r->timeline;
-    uint32_t *scratch;
-    const size_t n = v->p->n_ops;
-    SW_TRY(sw_timeline_alloc(t, &v->order, n + 1, sizeof(uint32_t)));
-    SW_TRY(sw_timeline_alloc(t, &scratch, n + 1, sizeof(uint32_t)));
-    SW_TRY(sw_timeline_alloc(t, &v->born, n + 1, sizeof(uint64_t)));
-    for (uint32_t i = 0; i < n; i++)
-        v->order[i] = i;
-    sort_ops(v, v->order, scratch, n);
-    for (uint32_t i = 0; i < v->p->n_values; i++) {
-        const sw_tensor *x = &v->p->values[i];
-        if (x->alias == SW_TL_NONE && x->segment == SW_SEGMENT_STEP && x->birth < n)
-            v->born[x->birth] += x->bytes + x->padding;
-    }
-    return SW_OK;
-}
-
 /* ---- phases ------------------------------------------------------------------------------ */
 
 static const table_column phase_columns[] = {
@@ -569,17 +521,6 @@ static void phase_row(const void *context, size_t i, table_cell *c)
     *c = (table_cell){.n = v->phase_op[i], .none = !there};
 }
 
-static void find_phase_ops(view *v)
-{
-    for (int i = 0; i < SW_PROF_PHASES; i++)
-        v->phase_op[i] = SW_TL_NONE;
-    for (uint32_t i = 0; i < v->p->n_ops; i++) {
-        uint32_t *best = &v->phase_op[v->p->ops[i].phase];
-        if (*best == SW_TL_NONE || v->curve[i] > v->curve[*best])
-            *best = i;
-    }
-}
-
 /* ---- all four ---------------------------------------------------------------------------- */
 
 #define TABLE(columns, n, row)                                                                 \
@@ -595,9 +536,40 @@ static sw_status make_view(view *v, int by, table *out)
     SW_TRY(parts_order(&v->parts, t, v->order, &v->n_groups));
     SW_TRY(sw_timeline_alloc(t, &v->curve, (size_t)v->p->n_ops + 1, sizeof(uint64_t)));
     sw_timeline_curve(v->p, NULL, NULL, v->curve);
-    if (by == 2)
-        SW_TRY(order_ops(v));
-    find_phase_ops(v);
+    if (by == 2) {
+        uint32_t *scratch;
+        const size_t n = v->p->n_ops;
+        SW_TRY(sw_timeline_alloc(t, &v->order, n + 1, sizeof(uint32_t)));
+        SW_TRY(sw_timeline_alloc(t, &scratch, n + 1, sizeof(uint32_t)));
+        SW_TRY(sw_timeline_alloc(t, &v->born, n + 1, sizeof(uint64_t)));
+        for (uint32_t i = 0; i < n; i++)
+            v->order[i] = i;
+        /* Most live bytes first, then as they run: a merge sort of positions. */
+        for (size_t width = 1; width < n; width *= 2) {
+            for (size_t from = 0; from < n; from += 2 * width) {
+                size_t l = from, r = from + width < n ? from + width : n;
+                const size_t middle = r, end = from + 2 * width < n ? from + 2 * width : n;
+                for (size_t k = from; k < end; k++) {
+                    const bool left = l < middle && (r == end || v->curve[v->order[l]] >=
+                                                                     v->curve[v->order[r]]);
+                    scratch[k] = v->order[left ? l++ : r++];
+                }
+            }
+            memcpy(v->order, scratch, n * sizeof *v->order);
+        }
+        for (uint32_t i = 0; i < v->p->n_values; i++) {
+            const sw_tensor *x = &v->p->values[i];
+            if (x->alias == SW_TL_NONE && x->segment == SW_SEGMENT_STEP && x->birth < n)
+                v->born[x->birth] += x->bytes + x->padding;
+        }
+    }
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        v->phase_op[i] = SW_TL_NONE;
+    for (uint32_t i = 0; i < v->p->n_ops; i++) {
+        uint32_t *best = &v->phase_op[v->p->ops[i].phase];
+        if (*best == SW_TL_NONE || v->curve[i] > v->curve[*best])
+            *best = i;
+    }
     const table tables[] = {TABLE(layer_columns, v->n_groups + 1, layer_row),
                             TABLE(role_columns, v->n_groups + 1, role_row),
                             TABLE(op_columns, v->p->n_ops, op_row),
@@ -641,31 +613,6 @@ static void print_text(const view *v, const char *word, const table *t,
         sw_writer_wrap(style->to, 0, 2, note);
 }
 
-static sw_status print_json(const view *v, const char *word, const table *t,
-                            const report_style *style, const report_tail *more)
-{
-    const report_seen *seen = report_best_seen(v->plan);
-    sw_json j;
-    sw_json_growing(&j, SW_HEAP_PROFILE);
-    sw_json_begin(&j, '{');
-    sw_json_put_string(&j, "file", v->r->path);
-    sw_json_put_string(&j, "tool", v->r->timeline->tool);
-    sw_json_put_string(&j, "by", word);
-    sw_json_put_string(&j, "program", report_program_name(v->plan).text);
-    sw_json_put_u64(&j, "at_peak_bytes", v->parts.at[0].at_peak);
-    sw_json_put_known(&j, "measured_peak_bytes", seen != NULL,
-                      seen != NULL ? seen->phase[report_peak_phase(seen->phase)].peak_bytes
-                                   : 0);
-    sw_json_put_string(&j, "peak_op", op_name(v, v->p->peak_op));
-    sw_json_put_u64(&j, "peak_position", v->p->peak_op);
-    table_put(&j, "rows", t);
-    report_put_damaged(&j, v->r);
-    if (more != NULL)
-        more->put(&j, more->context);
-    sw_json_end(&j);
-    return report_print_object(&j, style);
-}
-
 sw_status report_print_by(const report *r, const char *word, by_format format,
                           const report_style *style, const report_tail *more)
 {
@@ -679,9 +626,28 @@ sw_status report_print_by(const report *r, const char *word, by_format format,
                 r->damaged_line > 0 ? r->damaged_why : "the file has no program");
     v.p = report_program(r, v.plan);
     sw_status status = make_view(&v, by, &t);
-    if (status == SW_OK && format == BY_JSON)
-        status = print_json(&v, word, &t, style, more);
-    else if (status == SW_OK && format == BY_CSV)
+    if (status == SW_OK && format == BY_JSON) {
+        const report_seen *seen = report_best_seen(v.plan);
+        sw_json j;
+        sw_json_growing(&j, SW_HEAP_PROFILE);
+        sw_json_begin(&j, '{');
+        sw_json_put_string(&j, "file", v.r->path);
+        sw_json_put_string(&j, "tool", v.r->timeline->tool);
+        sw_json_put_string(&j, "by", word);
+        sw_json_put_string(&j, "program", report_program_name(v.plan).text);
+        sw_json_put_u64(&j, "at_peak_bytes", v.parts.at[0].at_peak);
+        sw_json_put_known(&j, "measured_peak_bytes", seen != NULL,
+                          seen != NULL ? seen->phase[report_peak_phase(seen->phase)].peak_bytes
+                                       : 0);
+        sw_json_put_string(&j, "peak_op", op_name(&v, v.p->peak_op));
+        sw_json_put_u64(&j, "peak_position", v.p->peak_op);
+        table_put(&j, "rows", &t);
+        report_put_damaged(&j, v.r);
+        if (more != NULL)
+            more->put(&j, more->context);
+        sw_json_end(&j);
+        status = report_print_object(&j, style);
+    } else if (status == SW_OK && format == BY_CSV)
         table_print_csv(style, &t);
     else if (status == SW_OK)
         print_text(&v, word, &t, style);
