@@ -293,57 +293,42 @@ static uint64_t operations(const sw_kernel_info *info)
 /* ---- cases ------------------------------------------------------------------------------- */
 
 #define MATRIX(a_name, a_kind, a_sides, outputs, inputs, a_taps, ...)                          \
-    static const swi_es_gradient_attrs a_name = {.rows = {0, outputs},                         \
-                                                 .spec = {.kind = a_kind,                      \
-                                                          .sides = a_sides,                    \
-                                                          .rank = 2,                           \
-                                                          .rows = outputs,                     \
-                                                          .cols = (inputs) * (a_taps),         \
-                                                          .keep_rows = (outputs)-2,            \
-                                                          .keep_cols = (inputs)-3,             \
-                                                          .taps = a_taps,                      \
-                                                          .stream = 23},                       \
-                                                 .shape = {2, {outputs, (inputs) * (a_taps)}}, \
-                                                 __VA_ARGS__}
-#define BOTH (SW_NOISE_IN | SW_NOISE_OUT)
+    static const swi_es_gradient_attrs a_name = {                                              \
+        .rows = {0, outputs},                                                                  \
+        .spec = SPEC(a_kind, a_sides, 2, outputs, inputs, a_taps, 2, 3, 23),                   \
+        .shape = {2, {outputs, (inputs) * (a_taps)}},                                          \
+        __VA_ARGS__}
 MATRIX(low_rank, SW_NOISE_LOW_RANK, 0, 19, 37, 1, .l1 = 0.0f);
 MATRIX(wide, SW_NOISE_LOW_RANK, 0, 26, 70, 1, .l1 = 0.0f);
 MATRIX(iid, SW_NOISE_IID, 0, 7, 37, 1, .l1 = 0.0f);
 MATRIX(permuted_in, SW_NOISE_PERMUTED, SW_NOISE_IN, 9, 20, 1, .l1 = 0.0f);
 MATRIX(permuted_out, SW_NOISE_PERMUTED, SW_NOISE_OUT, 20, 9, 1, .l1 = 0.0f);
-MATRIX(permuted, SW_NOISE_PERMUTED, BOTH, 17, 9, 1, .l1 = 0.0f);
+MATRIX(permuted, SW_NOISE_PERMUTED, BOTH_SIDES, 17, 9, 1, .l1 = 0.0f);
 MATRIX(flip_in, SW_NOISE_SIGN_FLIP, SW_NOISE_IN, 9, 20, 1, .l1 = 0.0f);
 MATRIX(flip_out, SW_NOISE_SIGN_FLIP, SW_NOISE_OUT, 20, 9, 1, .l1 = 0.0f);
-MATRIX(flip, SW_NOISE_SIGN_FLIP, BOTH, 18, 33, 1, .l1 = 0.0f);
-MATRIX(sparse, SW_NOISE_SPARSE, BOTH, 13, 15, 1, .l1 = 0.0f);
+MATRIX(flip, SW_NOISE_SIGN_FLIP, BOTH_SIDES, 18, 33, 1, .l1 = 0.0f);
+MATRIX(sparse, SW_NOISE_SPARSE, BOTH_SIDES, 13, 15, 1, .l1 = 0.0f);
 MATRIX(dropout, SW_NOISE_DROPOUT, 0, 13, 15, 1, .l1 = 0.0f);
 MATRIX(decay, SW_NOISE_LOW_RANK, 0, 13, 15, 1, .l1 = 0.25f, .l2 = 0.5f);
 MATRIX(sigmas, SW_NOISE_IID, 0, 13, 15, 1, .l2 = 0.5f, .has_sigmas = 1);
 #define IMAGE(a_name, a_kind)                                                                  \
-    static const swi_es_gradient_attrs a_name = {.rows = {0, 6},                               \
-                                                 .spec = {.kind = a_kind,                      \
-                                                          .sides = BOTH,                       \
-                                                          .rank = 1,                           \
-                                                          .rows = 6,                           \
-                                                          .cols = 45,                          \
-                                                          .keep_rows = 4,                      \
-                                                          .keep_cols = 3,                      \
-                                                          .taps = 9,                           \
-                                                          .stream = 24},                       \
-                                                 .shape = {4, {6, 5, 3, 3}}}
+    static const swi_es_gradient_attrs a_name = {                                              \
+        .rows = {0, 6},                                                                        \
+        .shape = {4, {6, 5, 3, 3}},                                                            \
+        .spec = SPEC(a_kind, BOTH_SIDES, 1, 6, 5, 9, 2, 2, 24)}
 IMAGE(image, SW_NOISE_LOW_RANK);
 IMAGE(image_permuted, SW_NOISE_PERMUTED);
 IMAGE(image_flip, SW_NOISE_SIGN_FLIP);
 IMAGE(image_sparse, SW_NOISE_SPARSE);
 #define VECTOR(a_name, a_distribution, ...)                                                    \
     static const swi_es_gradient_attrs a_name = {.rows = {0, 1},                               \
+                                                 .shape = {__VA_ARGS__},                       \
                                                  .spec = {.kind = SW_NOISE_IID,                \
                                                           .distribution = a_distribution,      \
                                                           .rows = 1,                           \
                                                           .cols = 41,                          \
                                                           .taps = 1,                           \
-                                                          .stream = 25},                       \
-                                                 .shape = {__VA_ARGS__}}
+                                                          .stream = 25}}
 VECTOR(vector, SW_NOISE_NORMAL, 1, {41});
 VECTOR(channels, SW_NOISE_RADEMACHER, 3, {41, 1, 1});
 VECTOR(bits, SW_NOISE_BITS, 1, {41});

@@ -81,19 +81,11 @@ static double bias_noise(const sw_reference *r, const evaluation *v, int64_t o)
                      (a->has_sigmas ? r->in[r->n_in - 1][o] : 1.0);
 }
 
-/* Noise of cases: matrices by the output channel, less than all positions of PERMUTED and
- * SPARSE, and vectors. */
-#define SPEC(a_kind, a_sides, outputs, inputs, a_taps, less_rows, less_cols, a_stream)         \
-    {                                                                                          \
-        .kind = a_kind, .sides = a_sides, .rank = 2, .rows = outputs,                          \
-        .cols = (inputs) * (a_taps), .keep_rows = (outputs) - (less_rows),                     \
-        .keep_cols = (inputs) - (less_cols), .taps = a_taps, .stream = a_stream                \
-    }
+/* Noise of a vector in cases. */
 #define VECTOR(n, s)                                                                           \
     {                                                                                          \
         .kind = SW_NOISE_IID, .rows = 1, .cols = n, .taps = 1, .stream = s                     \
     }
-#define BOTH_SIDES (SW_NOISE_IN | SW_NOISE_OUT)
 #define RUNS(n_repeats, n_directions, pairs)                                                   \
     .repeats = n_repeats, .directions = n_directions, .antithetic = pairs
 
@@ -173,7 +165,7 @@ static uint64_t linear_operations(const sw_kernel_info *info)
                       swi_count_per_element(&info->out[0], 1)));
 }
 
-#define WEIGHT(kind, sides, out, in) SPEC(kind, sides, out, in, 1, 2, 3, 17)
+#define WEIGHT(kind, sides, out, in) SPEC(kind, sides, 2, out, in, 1, 2, 3, 17)
 static const swi_noise_attrs linear_low_rank = {
     .weight = WEIGHT(SW_NOISE_LOW_RANK, 0, 9, 7), .bias = VECTOR(9, 18), RUNS(2, 5, 1)};
 static const swi_noise_attrs small = {.weight = WEIGHT(SW_NOISE_IID, 0, 3, 5), RUNS(1, 6, 0)};
@@ -355,7 +347,7 @@ static uint64_t conv_operations(const sw_kernel_info *info)
 
 #define CONV_NOISE(name, a_kind, out, in, a_groups, a_stride)                                  \
     static const swi_noise_attrs name = {                                                      \
-        .weight = SPEC(a_kind, BOTH_SIDES, out, in, 9, 1, 1, 23),                              \
+        .weight = SPEC(a_kind, BOTH_SIDES, 2, out, in, 9, 1, 1, 23),                           \
         .bias = VECTOR(out, 24),                                                               \
         RUNS(2, 3, 1),                                                                         \
         .kernel_h = 3,                                                                         \
@@ -456,8 +448,8 @@ static sw_status embedding_reference(const sw_reference *r)
 COUNT(embedding_operations, swi_count_per_element(&info->out[0], SWI_NORMAL + 4))
 
 #define EMBEDDING_NOISE(name, kind)                                                            \
-    static const swi_noise_attrs name = {.weight = SPEC(kind, BOTH_SIDES, 7, 20, 1, 2, 3, 19), \
-                                         RUNS(2, 3, 1)}
+    static const swi_noise_attrs name = {                                                      \
+        .weight = SPEC(kind, BOTH_SIDES, 2, 7, 20, 1, 2, 3, 19), RUNS(2, 3, 1)}
 EMBEDDING_NOISE(embedding_low_rank, SW_NOISE_LOW_RANK);
 EMBEDDING_NOISE(embedding_iid, SW_NOISE_IID);
 EMBEDDING_NOISE(embedding_permuted, SW_NOISE_PERMUTED);
@@ -776,7 +768,7 @@ COUNT(table_operations, swi_count_per_element(&info->out[0], SWI_NORMAL + 4))
 
 #define TABLE_NOISE(name, a_kind, sigmas)                                                      \
     static const swi_noise_table_attrs name = {                                                \
-        .noise = {.weight = SPEC(a_kind, BOTH_SIDES, 9, 6, 1, 1, 1, 41),                       \
+        .noise = {.weight = SPEC(a_kind, BOTH_SIDES, 2, 9, 6, 1, 1, 1, 41),                    \
                   RUNS(2, 3, 1),                                                               \
                   .has_sigmas = sigmas},                                                       \
         .shape = {3, {12, 4, 6}},                                                              \

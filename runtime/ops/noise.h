@@ -17,4 +17,14 @@ static inline int64_t swi_noise_rows_each(const swi_noise_attrs *a, int64_t rows
     return rows / (a->repeats * a->directions);
 }
 
+/* Noise of a matrix in cases; `less_rows` and `less_cols`: positions that PERMUTED and SPARSE
+ * leave out. */
+#define SPEC(a_kind, a_sides, a_rank, outputs, inputs, a_taps, less_rows, less_cols, a_stream) \
+    {                                                                                          \
+        .kind = a_kind, .sides = a_sides, .rank = a_rank, .rows = outputs,                     \
+        .cols = (inputs) * (a_taps), .keep_rows = (outputs) - (less_rows),                     \
+        .keep_cols = (inputs) - (less_cols), .taps = a_taps, .stream = a_stream                \
+    }
+#define BOTH_SIDES (SW_NOISE_IN | SW_NOISE_OUT)
+
 #endif
