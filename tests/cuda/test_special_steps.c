@@ -8,8 +8,7 @@ static void kernels_of_the_module_answer_as_the_table_says(void)
 {
     for (int immediate = 0; immediate <= (sw_tests_full() ? 1 : 0); immediate++) {
         const special_way way = {.device = "cuda", .immediate = immediate != 0};
-        sw_fake_card_api()->reset(NULL);
-        sw_fake_card_api()->lazy(0);
+        sw_fake_card_new(NULL, 0);
         const special_count n = special_run(&way);
         SW_CHECK(n.rows > 1000, "%d rows", n.rows);
         sw_note("cuda%s: %d rows, %d wrong, %d with a reason that is stale",

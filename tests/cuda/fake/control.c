@@ -247,18 +247,6 @@ static cudaError_t attribute(int *value, int attr, int device)
     if (device < 0 || device >= swi_fake.card.cards)
         return cudaErrorInvalidDevice;
     switch (attr) {
-    case cudaDevAttrMaxThreadsPerBlock:
-        *value = 1024;
-        return cudaSuccess;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-        *value = 49152;
-        return cudaSuccess;
-    case cudaDevAttrMultiProcessorCount:
-        *value = 132;
-        return cudaSuccess;
-    case cudaDevAttrUnifiedAddressing:
-        *value = 1;
-        return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
         *value = swi_fake.card.major;
         return cudaSuccess;

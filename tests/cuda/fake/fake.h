@@ -47,11 +47,10 @@ typedef struct {
     uint64_t queries;
     uint64_t launches; /* of kernels, outside of captures */
     uint64_t matmuls;  /* by cuBLASLt, outside of captures */
-    uint64_t to_device, to_host, on_device, fills;
-    uint64_t pageable; /* copies from or to host memory that is not pinned */
-    uint64_t records, waits;
+    uint64_t to_device, to_host, on_device;
+    uint64_t pageable;           /* copies from or to host memory that is not pinned */
     uint64_t captures, captured; /* begun; nodes */
-    uint64_t instantiated, uploads, graph_launches;
+    uint64_t instantiated, graph_launches;
     uint64_t kernels_run, matmuls_run; /* in the end, replayed ones too */
     uint64_t legacy;                   /* uses of the default stream */
     uint64_t violations;

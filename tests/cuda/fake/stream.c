@@ -507,7 +507,6 @@ static cudaError_t record(cudaEvent_t event, cudaStream_t stream, unsigned flags
         error = swi_stream_of(&stream);
     if (error != cudaSuccess)
         return error;
-    swi_fake.counts.records++;
     if (stream->capture != NULL && (flags & cudaEventRecordExternal) != 0)
         return put_external(stream, SWI_RECORD, event);
     if (stream->capture != NULL) {
@@ -536,7 +535,6 @@ static cudaError_t wait_event(cudaStream_t stream, cudaEvent_t event, unsigned f
         error = swi_stream_of(&stream);
     if (error != cudaSuccess)
         return error;
-    swi_fake.counts.waits++;
     if (stream->capture != NULL && (flags & cudaEventWaitExternal) != 0)
         return put_external(stream, SWI_WAIT, event);
     if (stream->capture != NULL || event->where != NULL)
@@ -735,7 +733,6 @@ static cudaError_t fill(void *at, int value, size_t bytes, cudaStream_t stream)
     memcpy(work->body, &m, sizeof m);
     work->run = run_fill;
     work->cost_ns = 500 + bytes / 64;
-    swi_fake.counts.fills++;
     return swi_stream_put(stream, work);
 }
 
