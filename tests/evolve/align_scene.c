@@ -2,17 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static void end_genome(void *genome)
-{
-    sw_genome_destroy(genome);
-}
-
 sw_genome *aligned_genome(int64_t channels, int64_t height)
 {
     sw_genome *g = NULL;
     const sw_task task = {sizeof task, channels, height, height, 10};
     OK(swi_genome_new(&g, &task));
-    sw_after(end_genome, g);
+    AFTER(sw_genome_destroy, g);
     return g;
 }
 

@@ -7,33 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void end_dataset(void *dataset)
-{
-    sw_dataset_destroy(dataset);
-}
-
-static void end_space(void *space)
-{
-    sw_search_space_destroy(space);
-}
-
-static void end_exec(void *exec)
-{
-    sw_exec_destroy(exec);
-}
-
-static void end_evolution(void *evolution)
-{
-    sw_evolution_destroy(evolution);
-}
-
 evo_data evo_digits(int64_t train, int64_t validation)
 {
     evo_data data = {NULL, NULL};
     OK(sw_dataset_synthetic(&data.train, train, 7));
-    sw_after(end_dataset, data.train);
+    AFTER(sw_dataset_destroy, data.train);
     OK(sw_dataset_synthetic(&data.validation, validation, 8));
-    sw_after(end_dataset, data.validation);
+    AFTER(sw_dataset_destroy, data.validation);
     return data;
 }
 
@@ -73,7 +53,7 @@ static sw_search_space *space_of(const char *text)
 {
     sw_search_space *space = NULL;
     OK(sw_search_space_parse(&space, text, strlen(text), "a space"));
-    sw_after(end_space, space);
+    AFTER(sw_search_space_destroy, space);
     return space;
 }
 
@@ -98,7 +78,7 @@ sw_exec *evo_exec(int threads, sw_budget *budget)
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget);
     sw_exec *exec = NULL;
     OK(sw_exec_create(&exec, &opts));
-    sw_after(end_exec, exec);
+    AFTER(sw_exec_destroy, exec);
     return exec;
 }
 
@@ -106,7 +86,7 @@ sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts)
 {
     sw_evolution *e = NULL;
     OK(sw_evolution_create(&e, exec, opts));
-    sw_after(end_evolution, e);
+    AFTER(sw_evolution_destroy, e);
     return e;
 }
 

@@ -6,16 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void end_budget(void *budget)
-{
-    sw_budget_destroy(budget);
-}
-
 static sw_budget *budget_of(size_t bytes)
 {
     sw_budget *budget = NULL;
     OK(sw_budget_create(&budget, bytes));
-    sw_after(end_budget, budget);
+    AFTER(sw_budget_destroy, budget);
     return budget;
 }
 

@@ -92,16 +92,6 @@ static void prices_with_utility_are_of_the_larger_step(void)
     CU_ASSERT(larger > 0);
 }
 
-static void end_dataset(void *dataset)
-{
-    sw_dataset_destroy(dataset);
-}
-
-static void end_feed(void *feed)
-{
-    sw_feed_destroy(feed);
-}
-
 /* Digits; or a table of 13 numbers and a class. */
 static sw_dataset *dataset_new(bool image)
 {
@@ -124,7 +114,7 @@ static sw_dataset *dataset_new(bool image)
         fclose(file);
         OK(sw_dataset_csv(&dataset, NULL, path, &opts));
     }
-    sw_after(end_dataset, dataset);
+    AFTER(sw_dataset_destroy, dataset);
     return dataset;
 }
 
@@ -149,7 +139,7 @@ static void batches_are_counted_as_feeds_count_them(void)
             sw_feed *feed = NULL;
             const sw_feed_opts opts = SW_OPTS(sw_feed_opts, .batch = g->batch);
             OK(sw_feed_create(&feed, dataset, &opts));
-            sw_after(end_feed, feed);
+            AFTER(sw_feed_destroy, feed);
             CU_ASSERT_EQUAL(price_of(g, exec, image ? SW_U8 : SW_F32).batch_bytes,
                             sw_feed_bytes(feed));
         }
@@ -273,17 +263,12 @@ static void a_price_disturbs_no_run(void)
 
 /* ---- budgets, misuse, failures ----------------------------------------------------------- */
 
-static void end_budget(void *budget)
-{
-    sw_budget_destroy(budget);
-}
-
 /* A price is what it is: no budget makes the plan smaller, and nothing is taken of it. */
 static void budgets_are_not_touched(void)
 {
     sw_budget *budget = NULL;
     OK(sw_budget_create(&budget, 1 << 16));
-    sw_after(end_budget, budget);
+    AFTER(sw_budget_destroy, budget);
     sw_exec *small = net_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();

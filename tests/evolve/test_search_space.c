@@ -10,16 +10,11 @@
 static const sw_task image = {sizeof image, 1, 28, 28, 10},
                      vector = {sizeof vector, 64, 0, 0, 10};
 
-static void drop_space(void *space)
-{
-    sw_search_space_destroy(space);
-}
-
 static sw_search_space *space_of(const char *text)
 {
     sw_search_space *s = NULL;
     if (OK(sw_search_space_parse(&s, text, strlen(text), "a space")))
-        sw_after(drop_space, s);
+        AFTER(sw_search_space_destroy, s);
     return s;
 }
 
@@ -36,7 +31,7 @@ static sw_search_space *default_space(void)
 {
     sw_search_space *s = NULL;
     if (OK(sw_search_space_default(&s, &image)))
-        sw_after(drop_space, s);
+        AFTER(sw_search_space_destroy, s);
     return s;
 }
 

@@ -1,21 +1,11 @@
 /* See pbt_help.h. */
 #include "tests/population/pbt_help.h"
 
-static void end_space(void *s)
-{
-    sw_space_destroy(s);
-}
-
-static void end_pbt(void *p)
-{
-    sw_pbt_destroy(p);
-}
-
 sw_space *help_space(const char *const *texts, int n)
 {
     sw_space *s = NULL;
     OK(sw_space_create(&s));
-    sw_after(end_space, s);
+    AFTER(sw_space_destroy, s);
     for (int i = 0; i < n; i++)
         OK(sw_space_parse(s, texts[i]));
     return s;
@@ -25,7 +15,7 @@ sw_pbt *help_pbt(const sw_pbt_opts *opts)
 {
     sw_pbt *p = NULL;
     OK(sw_pbt_create(&p, opts));
-    sw_after(end_pbt, p);
+    AFTER(sw_pbt_destroy, p);
     return p;
 }
 

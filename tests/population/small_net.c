@@ -41,23 +41,13 @@ small *small_new(int64_t hidden)
     return t;
 }
 
-static void end_data(void *data)
-{
-    sw_dataset_destroy(data);
-}
-
 sw_dataset *small_data(int64_t n)
 {
     sw_dataset *data = NULL;
     OK(sw_dataset_vectors(&data, n, SMALL_WIDTH, 5));
     CU_ASSERT_PTR_NOT_NULL_FATAL(data);
-    sw_after(end_data, data);
+    AFTER(sw_dataset_destroy, data);
     return data;
-}
-
-static void end_feed(void *feed)
-{
-    sw_feed_destroy(feed);
 }
 
 sw_feed *small_feed(const sw_dataset *data, int64_t rows, int drop_last)
@@ -67,18 +57,13 @@ sw_feed *small_feed(const sw_dataset *data, int64_t rows, int drop_last)
     sw_feed *feed = NULL;
     OK(sw_feed_create(&feed, data, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(feed);
-    sw_after(end_feed, feed);
+    AFTER(sw_feed_destroy, feed);
     return feed;
 }
 
 sw_exec *small_exec(int threads)
 {
     return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads));
-}
-
-static void end_group(void *group)
-{
-    sw_members_destroy(group);
 }
 
 sw_members *small_group(sw_exec *exec, const small *shape, const sw_members_opts *opts)
@@ -93,7 +78,7 @@ sw_members *small_group(sw_exec *exec, const small *shape, const sw_members_opts
     o.user = (void *)(uintptr_t)shape;
     OK(sw_members_create(&made, exec, &o));
     CU_ASSERT_PTR_NOT_NULL_FATAL(made);
-    sw_after(end_group, made);
+    AFTER(sw_members_destroy, made);
     return made;
 }
 

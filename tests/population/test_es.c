@@ -26,7 +26,7 @@ static sw_exec *exec_of(int threads, const char *isa, int immediate_seed)
     const sw_exec_opts o = SW_OPTS(sw_exec_opts, .threads = threads, .isa = isa,
                                    .seed = 5 + (uint64_t)immediate_seed, .checks = 1);
     OK(sw_exec_create(&exec, &o));
-    sw_after((void (*)(void *))sw_exec_destroy, exec);
+    AFTER(sw_exec_destroy, exec);
     return exec;
 }
 

@@ -207,11 +207,6 @@ static void step(scene *s, sw_dice *dice, uint64_t number)
 
 /* ---- the scene --------------------------------------------------------------------------- */
 
-static void end_budget(void *budget)
-{
-    sw_budget_destroy(budget);
-}
-
 static void look(scene *s, const sw_dataset *data)
 {
     for (int b = 0; b < BATCHES; b++) {
@@ -257,7 +252,7 @@ static void explores(int threads, int members, uint64_t steps, void **states, si
     scene s = {.threads = threads};
     /* As large as no run needs: the limit is checked at every step. */
     OK(sw_budget_create(&s.budget, (size_t)1 << 40));
-    sw_after(end_budget, s.budget);
+    AFTER(sw_budget_destroy, s.budget);
     s.exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .budget = s.budget));
     look(&s, small_data(100));
     decide(&s, members);

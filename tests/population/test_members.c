@@ -288,7 +288,7 @@ static void a_budget_counts_every_member(void)
     sw_member_end(g->member[0]);
     OK(sw_member_new(&g->member[0], g->all, 1));
     OK(sw_members_run(g->all, &args));
-    sw_after((void (*)(void *))(void (*)(void))sw_budget_destroy, budget);
+    AFTER(sw_budget_destroy, budget);
 }
 
 static sw_status whole_life(void *unused)

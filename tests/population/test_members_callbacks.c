@@ -37,16 +37,6 @@ static sw_status walk_step(sw_member_view *view, void *user)
     return SW_OK;
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
-static void end_group(void *group)
-{
-    sw_members_destroy(group);
-}
-
 typedef struct {
     sw_members *all;
     sw_member member[N];
@@ -57,13 +47,13 @@ static void scene_fill(scene *s, sw_exec *exec, plan *p)
 {
     sw_model *model = NULL;
     OK(sw_model_create(&model, "walk"));
-    sw_after(end_model, model);
+    AFTER(sw_model_destroy, model);
     p->knob = sw_knob_new(model, "gain", 2.0f);
     const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = model, .callback = walk_step,
                                          .user = p, .state_bytes = STATE);
     OK(sw_members_create(&s->all, exec, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(s->all);
-    sw_after(end_group, s->all);
+    AFTER(sw_members_destroy, s->all);
     small_members(s->member, N, s->all, 100);
     s->args = SW_OPTS(sw_members_args, .members = s->member, .n = N, .mode = SW_TRAIN,
                       .own_steps = 1, .steps = 3);

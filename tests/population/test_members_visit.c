@@ -111,7 +111,7 @@ static void callbacks_have_a_state(void)
     sw_model *model;
     sw_members *all;
     OK(sw_model_create(&model, "numbers"));
-    sw_after((void (*)(void *))sw_model_destroy, model);
+    AFTER(sw_model_destroy, model);
     for (size_t state = 0; state < 200; state += 50) {
         seen *s = seen_new();
         const sw_plan_visitor v = visitor(s);

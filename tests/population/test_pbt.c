@@ -8,16 +8,11 @@
 
 enum { MOST = 40, EVENTS = 4 * MOST };
 
-static void end_space(void *s)
-{
-    sw_space_destroy(s);
-}
-
 static sw_space *space_of_three(void)
 {
     sw_space *s = NULL;
     OK(sw_space_create(&s));
-    sw_after(end_space, s);
+    AFTER(sw_space_destroy, s);
     OK(sw_space_parse(s, "lr=log:1e-4..1"));
     OK(sw_space_parse(s, "width=int:4..40"));
     OK(sw_space_parse(s, "net.act=choice:relu,tanh,gelu"));

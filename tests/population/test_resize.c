@@ -417,18 +417,13 @@ static resize_net *ready(sw_exec *exec, const resize_spec *spec, uint64_t seed)
 
 /* ---- members ----------------------------------------------------------------------------- */
 
-static void end_members(void *members)
-{
-    sw_members_destroy(members);
-}
-
 static sw_members *group_of(sw_exec *exec, resize_net *n)
 {
     sw_members *all = NULL;
     const sw_members_opts opts =
         SW_OPTS(sw_members_opts, .shape = n->model, .fn = resize_step, .user = n);
     OK(sw_members_create(&all, exec, &opts));
-    sw_after(end_members, all);
+    AFTER(sw_members_destroy, all);
     return all;
 }
 

@@ -5,16 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-static void end_space(void *s)
-{
-    sw_space_destroy(s);
-}
-
 static sw_space *space_new(void)
 {
     sw_space *s = NULL;
     OK(sw_space_create(&s));
-    sw_after(end_space, s);
+    AFTER(sw_space_destroy, s);
     return s;
 }
 

@@ -21,15 +21,10 @@ static void tiny_step(sw_ctx *ctx, void *user)
     sw_metric(ctx, "loss", sw_mse(ctx, sw_apply_linear(ctx, t->f2, x), sw_input(ctx, 1)));
 }
 
-static void tiny_end(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static void tiny_make(tiny *t, sw_exec *exec, uint64_t seed)
 {
     OK(sw_model_create(&t->model, "tiny"));
-    sw_after(tiny_end, t->model);
+    AFTER(sw_model_destroy, t->model);
     t->f1 = sw_linear_new(t->model, "f1", 3, 5);
     t->f2 = sw_linear_new(t->model, "f2", 5, 2);
     OK(sw_model_ready(t->model, exec, seed));

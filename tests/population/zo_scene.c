@@ -13,17 +13,12 @@ net *zo_net(sw_exec *exec, bool image, uint64_t seed)
     return n;
 }
 
-static void end_zo(void *zo)
-{
-    sw_zo_destroy(zo);
-}
-
 sw_zo *zo_of(net *n, const sw_zo_opts *opts)
 {
     sw_zo *zo = NULL;
     OK(sw_zo_create(&zo, n->model, opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(zo);
-    sw_after(end_zo, zo);
+    AFTER(sw_zo_destroy, zo);
     return zo;
 }
 

@@ -21,6 +21,12 @@
                  sw_last_error());                                                             \
     } while (0)
 
+/* When the test ends, destroy(object): of the library, by the object's own type. */
+#define AFTER(destroy, object)                                                                 \
+    sw_after(                                                                                  \
+        ((void)sizeof((destroy)(object), 0), (void (*)(void *))(void (*)(void))(destroy)),     \
+        object)
+
 typedef struct {
     sw_model *model;
     bool image; /* conv, pool, conv, pool, linear; else linear, tanh, linear */
