@@ -721,23 +721,34 @@ static float sum_at(const rows *r, const choice *x, uint32_t l)
     return x->cost + r->inner[l - x->held] + (r->left != NULL ? r->left[l] : 0.0f);
 }
 
-/* In parts of a size that compilers turn into vectors. */
+/* In parts of a size that compilers turn into vectors; functions of their own, since `restrict`
+ * is of parameters. */
 #define PART 16
+
+static void add_part(float *restrict to, const float *restrict inner, float cost)
+{
+    for (int k = 0; k < PART; k++) {
+        const float sum = cost + inner[k];
+        to[k] = sum < to[k] ? sum : to[k];
+    }
+}
+static void add_parts(float *restrict to, const float *restrict inner,
+                      const float *restrict left, float cost)
+{
+    for (int k = 0; k < PART; k++) {
+        const float sum = cost + inner[k] + left[k];
+        to[k] = sum < to[k] ? sum : to[k];
+    }
+}
 
 /* The least of to[0 .. n) and the sums. */
 static void lower_row(float *to, const float *inner, const float *left, float cost, uint32_t n)
 {
     for (; n >= PART; n -= PART, to += PART, inner += PART) {
         if (left == NULL) {
-            for (int k = 0; k < PART; k++) {
-                const float sum = cost + inner[k];
-                to[k] = sum < to[k] ? sum : to[k];
-            }
+            add_part(to, inner, cost);
         } else {
-            for (int k = 0; k < PART; k++) {
-                const float sum = cost + inner[k] + left[k];
-                to[k] = sum < to[k] ? sum : to[k];
-            }
+            add_parts(to, inner, left, cost);
             left += PART;
         }
     }
