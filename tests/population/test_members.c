@@ -1,4 +1,5 @@
-/* Members: what they compute is what models compute that are trained alone. */
+/* Members: what they compute is what models compute that are trained alone, also with numbers
+ * of their own: momenta, betas, decays and dropout that differ and change. */
 #include "alloc/base/mem.h"
 #include "alloc/base/poison.h"
 #include "tests/runtime/nets.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 23, IN = 12, HIDDEN = 20, OUT = 5, ROWS = 16, STEPS = 6 };
+enum { N = 23, IN = 12, HIDDEN = 20, OUT = 5, ROWS = 16, STEPS = 8, NUMBERS = 5 };
 
 /* ---- a net with dropout, batch norm, a state and a knob of its own ----------------------- */
 
@@ -18,16 +19,23 @@ typedef struct {
     sw_param seen;
     sw_knob factor;
     sw_optimizer *opt;
+    bool knobs;                       /* numbers of its own: */
+    sw_knob dropout, number[NUMBERS]; /* of them UINT32_MAX: not there */
+    int calls;
 } tiny;
+
+static const char *const names[NUMBERS] = {"lr", "weight_decay", "momentum", "beta1", "beta2"};
 
 static void tiny_step(sw_ctx *ctx, void *user)
 {
     tiny *t = user;
+    t->calls++;
     const int64_t rows = sw_dim(ctx, sw_input(ctx, 0), 0);
     sw_value x = sw_apply_linear(ctx, t->f1, sw_input(ctx, 0));
     x = sw_reshape(ctx, x, SW_SHAPE(rows, HIDDEN, 1, 1));
     x = sw_flatten(ctx, sw_tanh(ctx, sw_apply_batch_norm2d(ctx, t->norm, x)));
-    x = sw_apply_linear(ctx, t->f2, sw_dropout(ctx, x, 0.25f));
+    x = t->knobs ? sw_dropout_knob(ctx, x, t->dropout) : sw_dropout(ctx, x, 0.25f);
+    x = sw_apply_linear(ctx, t->f2, x);
     const sw_value loss = sw_softmax_ce(ctx, x, sw_input(ctx, 1));
     sw_metric(ctx, "loss", loss);
     sw_metric(ctx, "accuracy", sw_accuracy(ctx, x, sw_input(ctx, 1)));
@@ -45,20 +53,42 @@ static void end_tiny(void *tiny_net)
     free(tiny_net);
 }
 
-static tiny *tiny_new(const char *kind)
+static sw_status tiny_fill(tiny *t, const char *kind, bool knobs)
 {
-    tiny *t = calloc(1, sizeof *t);
-    sw_after(end_tiny, t);
-    OK(sw_model_create(&t->model, "tiny"));
+    SW_TRY(sw_model_create(&t->model, "tiny"));
     t->f1 = sw_linear_new(t->model, "f1", IN, HIDDEN);
     t->norm = sw_batch_norm2d_new(t->model, "norm", HIDDEN);
     t->f2 = sw_linear_new(t->model, "f2", HIDDEN, OUT);
     t->seen = sw_state_new(t->model, "seen", SW_F32, SW_SHAPE(1));
     t->factor = sw_knob_new(t->model, "factor", 1.0f);
+    t->knobs = knobs;
+    if (knobs)
+        t->dropout = sw_knob_new(t->model, "dropout", 0.25f);
     const sw_optimizer_opts opts =
-        SW_OPTS(sw_optimizer_opts, .kind = kind, .lr = 0.02f, .max_skipped = 2);
-    OK(sw_optimizer_create(&t->opt, t->model, &opts));
+        SW_OPTS(sw_optimizer_opts, .kind = kind, .lr = 0.02f, .max_skipped = 2, .knobs = knobs);
+    SW_TRY(sw_optimizer_create(&t->opt, t->model, &opts));
+    for (int i = 0; knobs && i < NUMBERS; i++)
+        t->number[i] = sw_optimizer_knob(t->opt, 0, names[i]);
+    return SW_OK;
+}
+
+static tiny *tiny_new(const char *kind, bool knobs)
+{
+    tiny *t = calloc(1, sizeof *t);
+    sw_after(end_tiny, t);
+    OK(tiny_fill(t, kind, knobs));
     return t;
+}
+
+/* Of member k in a step: number i, and the rate of dropout. */
+static float number_at(int k, uint64_t step, int i)
+{
+    const float x = (float)((k * 5 + (int)step * 3 + i * 7) % 13) / 14.0f;
+    return i == 0 ? 0.05f * x : i == 1 ? 0.1f * x : x;
+}
+static float rate_at(int k, uint64_t step)
+{
+    return k == 0 ? 0.0f : (float)((k + (int)step) % 5) / 4.0f;
 }
 
 /* ---- data -------------------------------------------------------------------------------- */
@@ -95,12 +125,12 @@ static void end_group(void *g)
     free(g);
 }
 
-static group *group_new(int threads, const char *kind, sw_budget *budget)
+static group *group_new(int threads, const char *kind, sw_budget *budget, bool knobs)
 {
     group *g = calloc(1, sizeof *g);
     const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget);
     g->exec = net_exec(&exec);
-    g->shape = tiny_new(kind);
+    g->shape = tiny_new(kind, knobs);
     sw_after(end_group, g);
     const sw_members_opts opts =
         SW_OPTS(sw_members_opts, .shape = g->shape->model, .fn = tiny_step, .user = g->shape);
@@ -117,20 +147,26 @@ static sw_members_args args_of(const group *g, bool own, sw_mode mode, uint64_t 
 }
 
 /* A model that is trained alone on the data of member k; its metrics in the last step. */
-static tiny *alone(int k, bool own, const char *kind, float factor, double *loss)
+static tiny *alone(int k, bool own, const char *kind, bool knobs, double *loss)
 {
-    tiny *t = tiny_new(kind);
+    tiny *t = tiny_new(kind, knobs);
     const uint64_t seed = (uint64_t)(k % 7) + 1;
     sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .seed = seed));
     OK(sw_model_ready(t->model, exec, seed));
-    sw_knob_set(t->factor, factor);
+    sw_knob_set(t->factor, k % 2 == 0 ? 1.0f : 0.5f);
     for (uint64_t step = 0; step < STEPS; step++) {
+        if (knobs)
+            sw_knob_set(t->dropout, rate_at(k, step));
+        for (int i = 0; knobs && i < NUMBERS; i++)
+            if (t->number[i].index != UINT32_MAX)
+                sw_knob_set(t->number[i], number_at(k, step, i));
         const sw_run_args args = SW_OPTS(
             sw_run_args, .fn = tiny_step, .user = t, .models = &t->model, .n_models = 1,
             .inputs = arrays[own ? k : 0], .n_inputs = 2, .mode = SW_TRAIN, .step = step);
         OK(sw_run(exec, &args));
         OK(sw_metric_get(exec, "loss", loss));
     }
+    CU_ASSERT_EQUAL(t->calls, 1);
     return t;
 }
 
@@ -141,20 +177,34 @@ static bool is_model(sw_member member, const tiny *t)
     return sw_member_to_model(t->model, member) == SW_OK && net_same_bytes(t->model, bytes);
 }
 
-static void compare(int threads, bool own, const char *kind)
+static void turn(const group *g, int k, uint64_t step)
+{
+    OK(sw_member_knob_set(g->member[k], g->shape->dropout, rate_at(k, step)));
+    for (int i = 0; i < NUMBERS; i++)
+        if (g->shape->number[i].index != UINT32_MAX)
+            OK(sw_member_knob_set(g->member[k], g->shape->number[i], number_at(k, step, i)));
+}
+
+static void compare(int threads, bool own, const char *kind, bool knobs)
 {
     make_data(ROWS);
-    group *g = group_new(threads, kind, NULL);
+    group *g = group_new(threads, kind, NULL, knobs);
     double loss[N], its;
+    uint64_t calls = 0;
     for (int k = 0; k < N; k++)
         OK(sw_member_knob_set(g->member[k], g->shape->factor, k % 2 == 0 ? 1.0f : 0.5f));
     for (uint64_t step = 0; step < STEPS; step++) {
+        for (int k = 0; knobs && k < N; k++)
+            turn(g, k, step);
         const sw_members_args args = args_of(g, own, SW_TRAIN, step);
         OK(sw_members_run(g->all, &args));
+        calls = step == 1 ? sw_mem_calls() : calls;
     }
+    SW_CHECK(sw_mem_calls() == calls, "%s: a change took memory", kind);
+    SW_CHECK(g->shape->calls == 1, "%s: traced %d times", kind, g->shape->calls);
     OK(sw_members_metric(g->all, "loss", loss, N));
     for (int k = 0; k < N; k++) {
-        const tiny *t = alone(k, own, kind, k % 2 == 0 ? 1.0f : 0.5f, &its);
+        const tiny *t = alone(k, own, kind, knobs, &its);
         SW_CHECK(memcmp(&its, &loss[k], sizeof its) == 0, "%s, %d threads: loss of member %d",
                  kind, threads, k);
         SW_CHECK(is_model(g->member[k], t), "%s, %d threads: bytes of member %d", kind, threads,
@@ -162,24 +212,19 @@ static void compare(int threads, bool own, const char *kind)
     }
 }
 
-static void one_thread(void)
+static void members_are_models_that_train_alone(void)
 {
-    compare(1, false, "adam");
+    compare(1, false, "adam", false);
+    compare(2, true, "adam", false);
+    compare(3, true, "sgd", false);
+    compare(5, false, "adafactor", false);
 }
 
-static void two_threads_and_own_data(void)
+static void members_with_numbers_of_their_own_are_too(void)
 {
-    compare(2, true, "adam");
-}
-
-static void three_threads_and_sgd(void)
-{
-    compare(3, true, "sgd");
-}
-
-static void five_threads_and_adafactor(void)
-{
-    compare(5, false, "adafactor");
+    static const char *const kinds[] = {"sgd", "adam", "adamw", "rmsprop", "lion", "adafactor"};
+    for (int i = 0; i < 6; i++)
+        compare(i < 3 ? i + 1 : 2, false, kinds[i], true);
 }
 
 /* ---- what a group can do ----------------------------------------------------------------- */
@@ -187,7 +232,7 @@ static void five_threads_and_adafactor(void)
 static void steps_bring_no_allocation(void)
 {
     make_data(ROWS);
-    group *g = group_new(2, "adam", NULL);
+    group *g = group_new(2, "adam", NULL, false);
     sw_members_args args = args_of(g, true, SW_TRAIN, 0);
     for (int i = 0; i < 2; i++)
         OK(sw_members_run(g->all, &args));
@@ -200,7 +245,7 @@ static void steps_bring_no_allocation(void)
 static void evaluation_changes_no_member(void)
 {
     make_data(ROWS);
-    group *g = group_new(2, "adam", NULL);
+    group *g = group_new(2, "adam", NULL, false);
     float before[OUT], after[OUT];
     double loss[N];
     OK(sw_member_read(g->member[3], g->shape->f2.bias, before, sizeof before));
@@ -217,7 +262,7 @@ static void evaluation_changes_no_member(void)
 static void members_come_and_go(void)
 {
     make_data(ROWS);
-    group *g = group_new(2, "adam", NULL);
+    group *g = group_new(2, "adam", NULL, false);
     const sw_members_args args = args_of(g, true, SW_TRAIN, 0);
     OK(sw_members_run(g->all, &args));
     const sw_member gone = g->member[4];
@@ -241,7 +286,7 @@ static void members_come_and_go(void)
 static void a_member_that_fails_fails_alone(void)
 {
     make_data(ROWS);
-    group *g = group_new(2, "adam", NULL);
+    group *g = group_new(2, "adam", NULL, false);
     sw_status ended[N];
     double loss[N];
     labels[3][2] = OUT;
@@ -270,7 +315,7 @@ static void a_budget_counts_every_member(void)
     sw_budget *budget;
     make_data(ROWS);
     OK(sw_budget_create(&budget, (size_t)1 << 20));
-    group *g = group_new(2, "adam", budget);
+    group *g = group_new(2, "adam", budget, false);
     const size_t bytes = sw_members_bytes(g->all);
     CU_ASSERT_EQUAL(sw_budget_used(budget), N * bytes);
     const sw_members_args args = args_of(g, false, SW_TRAIN, 0);
@@ -301,16 +346,7 @@ static sw_status whole_life(void *unused)
     double loss;
     sw_status status = sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = 2));
     if (status == SW_OK)
-        status = sw_model_create(&t.model, "life");
-    if (status == SW_OK) {
-        t.f1 = sw_linear_new(t.model, "f1", IN, HIDDEN);
-        t.norm = sw_batch_norm2d_new(t.model, "norm", HIDDEN);
-        t.f2 = sw_linear_new(t.model, "f2", HIDDEN, OUT);
-        t.seen = sw_state_new(t.model, "seen", SW_F32, SW_SHAPE(1));
-        t.factor = sw_knob_new(t.model, "factor", 1.0f);
-        status =
-            sw_optimizer_create(&t.opt, t.model, &SW_OPTS(sw_optimizer_opts, .kind = "adam"));
-    }
+        status = tiny_fill(&t, "adam", false);
     const sw_members_opts opts =
         SW_OPTS(sw_members_opts, .shape = t.model, .fn = tiny_step, .user = &t);
     if (status == SW_OK)
@@ -344,7 +380,7 @@ static void every_allocation_can_fail(void)
 static void many_members_cost_their_ranges(void)
 {
     const int64_t many = sw_tests_full() ? 100000 : 5000;
-    group *g = group_new(1, "sgd", NULL);
+    group *g = group_new(1, "sgd", NULL, false);
     sw_heap_stats before, after;
     sw_heap_read(SW_HEAP_RECORDS, &before);
     sw_member one = {NULL, 0, 0};
@@ -359,8 +395,8 @@ static void many_members_cost_their_ranges(void)
 static void misuse_is_refused(void)
 {
     make_data(ROWS);
-    group *g = group_new(1, "adam", NULL);
-    tiny *other = tiny_new("adam");
+    group *g = group_new(1, "adam", NULL, false);
+    tiny *other = tiny_new("adam", false);
     sw_members *none;
     float x[OUT];
     sw_members_args args = args_of(g, true, SW_TRAIN, 0);
@@ -380,11 +416,51 @@ static void misuse_is_refused(void)
     sw_members_destroy(NULL);
 }
 
+static void what_cannot_be_names_the_knob(void)
+{
+    make_data(ROWS);
+    group *g = group_new(2, "adam", NULL, true);
+    float now = 0.0f;
+    const sw_members_args args = args_of(g, false, SW_TRAIN, 0);
+    OK(sw_members_run(g->all, &args));
+    REFUSED(sw_member_knob_set(g->member[2], g->shape->number[3], 1.0f), SW_INVALID,
+            "the beta1 of optimizer 0 (adam), group 0 cannot be 1: it must be at least 0 and "
+            "below 1");
+    REFUSED(sw_member_knob_set(g->member[2], g->shape->number[1], -1.0f), SW_INVALID,
+            "the weight decay of optimizer 0 (adam), group 0 cannot be -1");
+    REFUSED(sw_member_knob_set(g->member[2], g->shape->dropout, 1.5f), SW_INVALID,
+            "knob 'dropout' cannot be 1.5: it must be 0 to 1");
+    REFUSED(sw_member_knob_set(g->member[2], g->shape->dropout, NAN), SW_INVALID, "'dropout'");
+    OK(sw_member_knob_get(g->member[2], g->shape->number[3], &now));
+    CU_ASSERT_EQUAL(now, 0.9f);
+    OK(sw_member_knob_set(g->member[2], g->shape->dropout, 1.0f));
+    OK(sw_members_run(g->all, &args));
+}
+
+/* Before a step function has been traced nothing says what a knob of the program's is for. */
+static void a_value_from_before_is_looked_at(void)
+{
+    make_data(ROWS);
+    group *g = group_new(2, "sgd", NULL, true);
+    sw_status ended[N];
+    OK(sw_member_knob_set(g->member[4], g->shape->dropout, -3.0f));
+    const sw_members_args args = args_of(g, false, SW_TRAIN, 0);
+    for (int i = 0; i < 2; i++) {
+        OK(sw_members_run(g->all, &args));
+        CU_ASSERT(strstr(sw_last_note(), "knob 'dropout'") != NULL);
+        OK(sw_members_status(g->all, ended, N));
+        for (int k = 0; k < N; k++)
+            CU_ASSERT_EQUAL(ended[k], k == 4 ? SW_INVALID : SW_OK);
+    }
+    OK(sw_member_knob_set(g->member[4], g->shape->dropout, 0.5f));
+    OK(sw_members_run(g->all, &args));
+    OK(sw_members_status(g->all, ended, N));
+    CU_ASSERT_EQUAL(ended[4], SW_OK);
+}
+
 static const sw_test tests[] = {
-    {"a member is a model that is trained alone", one_thread},
-    {"so it is with two threads and data of its own", two_threads_and_own_data},
-    {"so it is with three threads and SGD", three_threads_and_sgd},
-    {"so it is with five threads and Adafactor", five_threads_and_adafactor},
+    {"members are models that are trained alone", members_are_models_that_train_alone},
+    {"so are those with numbers of their own", members_with_numbers_of_their_own_are_too},
     {"steps bring no allocation", steps_bring_no_allocation},
     {"evaluation changes no member", evaluation_changes_no_member},
     {"members come and go", members_come_and_go},
@@ -393,5 +469,7 @@ static const sw_test tests[] = {
     {"every allocation can fail", every_allocation_can_fail},
     {"many members cost their ranges", many_members_cost_their_ranges},
     {"misuse is refused", misuse_is_refused},
+    {"what cannot be names the knob", what_cannot_be_names_the_knob},
+    {"a value from before is looked at", a_value_from_before_is_looked_at},
 };
 SW_SUITE("members", tests)
