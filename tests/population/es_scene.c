@@ -1,16 +1,7 @@
 #include "tests/population/es_scene.h"
 #include "kernels/noise.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-static void end_scene(void *p)
-{
-    scene *s = p;
-    sw_es_destroy(s->es);
-    sw_model_destroy(s->model);
-    free(s);
-}
 
 static const sw_optimizer_opts sgd = {
     .size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 1.0f};
@@ -18,9 +9,9 @@ static const sw_optimizer_opts sgd = {
 scene *scene_new(const sw_es_opts *es, const sw_optimizer_opts *opt, int64_t large,
                  const char *init)
 {
-    scene *s = calloc(1, sizeof *s);
-    sw_after(end_scene, s);
+    scene *s = sw_block(sizeof *s);
     OK(sw_model_create(&s->model, "scene"));
+    AFTER(sw_model_destroy, s->model);
     s->param[MATRIX] = sw_param_new(s->model, "matrix", SW_F32, SW_SHAPE(13, 20), init);
     s->param[IMAGE] = sw_param_new(s->model, "image", SW_F32, SW_SHAPE(6, 5, 3, 3), init);
     s->param[VECTOR] = sw_param_new(s->model, "vector", SW_F32, SW_SHAPE(41), init);
@@ -29,6 +20,7 @@ scene *scene_new(const sw_es_opts *es, const sw_optimizer_opts *opt, int64_t lar
         s->param[LARGE] = sw_param_new(s->model, "large", SW_F32, SW_SHAPE(large, 300), init);
     OK(sw_optimizer_create(&s->opt, s->model, opt != NULL ? opt : &sgd));
     OK(sw_es_create(&s->es, s->opt, es));
+    AFTER(sw_es_destroy, s->es);
     return s;
 }
 
@@ -66,7 +58,7 @@ size_t scene_size(const scene *s, int p)
 
 float *scene_values(const scene *s, int p)
 {
-    float *x = malloc(4 * scene_size(s, p));
+    float *x = sw_block(4 * scene_size(s, p));
     OK(sw_param_read(s->param[p], x, 4 * scene_size(s, p)));
     return x;
 }
@@ -86,7 +78,7 @@ double *scene_sum(const scene *s, int p, const double *weights, const float *the
     const swi_noise_mode *m = &s->es->mode;
     const int64_t n = (int64_t)scene_size(s, p);
     const sw_noise_spec spec = scene_noise(s, p);
-    double *g = calloc((size_t)n, sizeof *g);
+    double *g = sw_block((size_t)n * sizeof *g);
     for (uint32_t k = 0; spec.rows != 0 && k < m->directions; k++) {
         const sw_noise_at at = {m->seed, (uint32_t)m->generation, k};
         sw_noise_direction d;
@@ -133,7 +125,7 @@ static double weight_of(const sw_es *es, uint32_t d)
 
 double scene_step(scene *s, sw_exec *exec)
 {
-    double worst = 0.0, *weights = calloc(s->es->mode.directions, sizeof *weights);
+    double worst = 0.0, *weights = sw_block(s->es->mode.directions * sizeof *weights);
     double *g[PARAMS];
     float *before[PARAMS];
     sw_es_info info = SW_OPTS(sw_es_info);
@@ -151,10 +143,6 @@ double scene_step(scene *s, sw_exec *exec)
     for (int p = 0; p < LARGE; p++) {
         float *after = scene_values(s, p);
         worst = fmax(worst, scene_distance(before[p], after, g[p], scene_size(s, p)));
-        free(after);
-        free(before[p]);
-        free(g[p]);
     }
-    free(weights);
     return worst;
 }

@@ -27,12 +27,13 @@ sw_es_opts scene_opts(const char *noise, uint32_t directions);
 /* Numbers of all evaluations, about `size`. */
 void scene_tell(sw_es *es, float size);
 
-/* Elements of a parameter; its values, freed by the caller. */
+/* Elements of a parameter; its values, freed when the test ends. */
 size_t scene_size(const scene *s, int p);
 float *scene_values(const scene *s, int p);
 /* Its noise; rows 0: none. */
 sw_noise_spec scene_noise(const scene *s, int p);
-/* g = sum over d of w_d E_d in float64, freed by the caller; zeros where there is no noise. */
+/* g = sum over d of w_d E_d in float64, freed when the test ends; zeros where there is no
+ * noise. */
 double *scene_sum(const scene *s, int p, const double *weights, const float *theta);
 /* How far the step of a parameter, of a rate of 1, is from its gradient: the Frobenius norm of
  * the difference over that of the gradient. */

@@ -132,13 +132,19 @@ bool small_is(sw_member member, sw_model *model)
 bool small_same(sw_member a, sw_member b)
 {
     const size_t bytes = sw_members_packed_bytes(a.of);
-    unsigned char *of_a = malloc(bytes), *of_b = malloc(bytes);
+    unsigned char *of_a = sw_block(bytes), *of_b = sw_block(bytes);
     bool same = bytes > 0 && bytes == sw_members_packed_bytes(b.of);
     OK(sw_member_pack(a, of_a, bytes));
     OK(sw_member_pack(b, of_b, bytes));
     /* The head of 64 bytes has the seed, which copies keep. */
     same = same && memcmp(of_a + 64, of_b + 64, bytes - 64) == 0;
-    free(of_a);
-    free(of_b);
     return same;
+}
+
+void small_progress(sw_member member, uint64_t steps, uint64_t batches)
+{
+    uint64_t has_steps = 0, has_batches = 0;
+    OK(sw_member_progress(member, &has_steps, &has_batches));
+    SW_CHECK(has_steps == steps && has_batches == batches, "%llu steps, %llu batches",
+             (unsigned long long)has_steps, (unsigned long long)has_batches);
 }

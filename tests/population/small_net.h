@@ -32,6 +32,8 @@ small *small_alone(int64_t hidden, const sw_dataset *data, int64_t rows, int dro
                    uint64_t seed, uint64_t stream, uint64_t steps, double *last, double *sum);
 /* Has the member the bytes of the model? The model has the member's afterwards. */
 bool small_is(sw_member member, sw_model *model);
+/* Check how far it is. */
+void small_progress(sw_member member, uint64_t steps, uint64_t batches);
 /* Have both members the same bytes? By way of a model of their shape. */
 bool small_same(sw_member a, sw_member b);
 

@@ -40,23 +40,15 @@ static void step(sw_ctx *c, void *user)
     sw_metric(c, "loss", sw_softmax_ce(c, y, sw_input(c, 1)));
 }
 
-static void end_net(void *p)
-{
-    bits_net *t = p;
-    sw_es_destroy(t->es);
-    sw_model_destroy(t->model);
-    free(t);
-}
-
 static const sw_optimizer_opts sgd = {
     .size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 1.0f};
 
 static bits_net *net_of(bool image, const sw_es_opts *es)
 {
-    bits_net *t = calloc(1, sizeof *t);
+    bits_net *t = sw_block(sizeof *t);
     t->image = image;
-    sw_after(end_net, t);
     OK(sw_model_create(&t->model, "bits"));
+    AFTER(sw_model_destroy, t->model);
     if (image) {
         t->c1 = sw_binary_conv2d_new(t->model, "c1", 2, CHANNELS, 3);
         t->c1.pad = 1;
@@ -67,6 +59,7 @@ static bits_net *net_of(bool image, const sw_es_opts *es)
     }
     OK(sw_optimizer_create(&t->opt, t->model, &sgd));
     OK(sw_es_create(&t->es, t->opt, es));
+    AFTER(sw_es_destroy, t->es);
     return t;
 }
 

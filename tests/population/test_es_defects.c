@@ -5,7 +5,6 @@
 #include "tests/support/files.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- estimates -----------------------------------------------------------------------------
@@ -35,10 +34,9 @@ static float *steps_by(const char *noise, sw_exec *exec, const float *weights)
     const sw_es_opts o = scene_opts(noise, 3);
     const bool drops = strcmp(noise, "dropout") == 0;
     scene *s = scene_new(&o, NULL, 0, drops ? "ones" : "zeros");
-    float *steps = malloc(4 * (13 * 20 + 6 * 5 * 9 + 41 + 7));
+    float *steps = sw_block(4 * (13 * 20 + 6 * 5 * 9 + 41 + 7));
     size_t at = 0;
     scene_update u;
-    sw_after(free, steps);
     OK(sw_model_ready(s->model, exec, 3));
     scene_update_fill(&u, s, weights, NULL);
     OK(sw_run(exec, &u.args));
@@ -46,7 +44,6 @@ static float *steps_by(const char *noise, sw_exec *exec, const float *weights)
         float *x = scene_values(s, p);
         for (size_t i = 0; i < scene_size(s, p); i++)
             steps[at++] = x[i] - (drops ? 1.0f : 0.0f);
-        free(x);
     }
     return steps;
 }
@@ -73,43 +70,32 @@ static void weights_count_once(void)
     }
 }
 
-typedef struct {
-    sw_model *model;
-    sw_optimizer *opt;
-    sw_es *es;
-} wide;
-
-static void end_wide(void *p)
-{
-    wide *n = p;
-    sw_es_destroy(n->es);
-    sw_model_destroy(n->model);
-}
-
 /* Positions are not numbers of 16 bits. */
 static void more_columns_than_16_bits_count_are_permuted(void)
 {
     enum { COLS = 70001, ROWS = 2, N = 3 };
-    static wide n;
+    sw_model *model = NULL;
+    sw_optimizer *opt = NULL;
+    sw_es *es = NULL;
     static float theta[ROWS * COLS];
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);
     sw_es_opts o = scene_opts("permuted-in", N);
     double off = 0.0, all = 0.0, high = 0.0;
     sw_noise_spec spec;
     sw_exec *exec = scene_exec(2, NULL, 0);
-    n = (wide){NULL, NULL, NULL};
     o.in_share = 0.5f;
     o.repeats = 1;
-    OK(sw_model_create(&n.model, "wide"));
-    sw_after(end_wide, &n);
-    const sw_param w = sw_param_new(n.model, "w", SW_F32, SW_SHAPE(ROWS, COLS), "zeros");
-    OK(sw_optimizer_create(&n.opt, n.model, &sgd));
-    OK(sw_es_create(&n.es, n.opt, &o));
+    OK(sw_model_create(&model, "wide"));
+    AFTER(sw_model_destroy, model);
+    const sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(ROWS, COLS), "zeros");
+    OK(sw_optimizer_create(&opt, model, &sgd));
+    OK(sw_es_create(&es, opt, &o));
+    AFTER(sw_es_destroy, es);
     for (uint32_t d = 0; d < N; d++)
-        OK(sw_es_tell(n.es, d, 0, 0.25f * N * (float)(d + 1))); /* weights 1, 2, 3 */
-    OK(sw_es_step(n.es, exec, NULL));
+        OK(sw_es_tell(es, d, 0, 0.25f * N * (float)(d + 1))); /* weights 1, 2, 3 */
+    OK(sw_es_step(es, exec, NULL));
     OK(sw_param_read(w, theta, sizeof theta));
-    swi_noise_spec(&spec, &n.es->mode.like, 0.5f, 0.0f, &n.model->entries[w.index].shape,
+    swi_noise_spec(&spec, &es->mode.like, 0.5f, 0.0f, &model->entries[w.index].shape,
                    swi_noise_stream("w"));
     CU_ASSERT_EQUAL(spec.keep_cols, 35001);
     for (uint32_t k = 0; k < N; k++) {
@@ -147,23 +133,16 @@ static void line_step(sw_ctx *ctx, void *user)
     sw_output(ctx, "y", sw_apply_linear(ctx, n->layer, sw_input(ctx, 0)));
 }
 
-static void end_line(void *p)
-{
-    line *n = p;
-    sw_es_destroy(n->es);
-    sw_model_destroy(n->model);
-    free(n);
-}
-
 static line *line_new(const sw_es_opts *o, sw_exec *exec)
 {
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);
-    line *n = calloc(1, sizeof *n);
-    sw_after(end_line, n);
+    line *n = sw_block(sizeof *n);
     OK(sw_model_create(&n->model, "line"));
+    AFTER(sw_model_destroy, n->model);
     n->layer = sw_linear_new(n->model, "layer", IN, OUT);
     OK(sw_optimizer_create(&n->opt, n->model, &sgd));
     OK(sw_es_create(&n->es, n->opt, o));
+    AFTER(sw_es_destroy, n->es);
     OK(sw_model_ready(n->model, exec, 3));
     return n;
 }

@@ -4,7 +4,6 @@
  * witnesses observe it. */
 #include "tests/runtime/nets.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const noises[] = {
@@ -29,7 +28,6 @@ typedef struct {
     sw_layer_norm before[BLOCKS], between[BLOCKS], last;
     sw_linear qkv[BLOCKS], out[BLOCKS], up[BLOCKS], down[BLOCKS];
     sw_array in[3];
-    void *data[3];
     int n_in;
 } subject;
 
@@ -143,28 +141,18 @@ static void declare(subject *s)
 
 /* ---- subjects ---------------------------------------------------------------------------- */
 
-static void end_subject(void *p)
-{
-    subject *s = p;
-    sw_es_destroy(s->es);
-    sw_model_destroy(s->model);
-    for (int i = 0; i < 3; i++)
-        free(s->data[i]);
-    free(s);
-}
-
 static void fill(subject *s, int i, uint64_t limit)
 {
     sw_dice dice = {17};
     const sw_type type = {s->in[i].dtype, SW_PLAIN, s->in[i].shape};
     const int64_t n = sw_type_elements(&type);
-    s->data[i] = calloc((size_t)n, 4);
+    void *data = sw_block((size_t)n * 4);
     for (int64_t k = 0; k < n; k++)
         if (type.dtype == SW_F32)
-            ((float *)s->data[i])[k] = (float)sw_dice_below(&dice, 2001) / 1000.0f - 1.0f;
+            ((float *)data)[k] = (float)sw_dice_below(&dice, 2001) / 1000.0f - 1.0f;
         else
-            ((int32_t *)s->data[i])[k] = (int32_t)sw_dice_below(&dice, limit);
-    s->in[i].data = s->data[i];
+            ((int32_t *)data)[k] = (int32_t)sw_dice_below(&dice, limit);
+    s->in[i].data = data;
 }
 
 static void make_inputs(subject *s, int64_t rows)
@@ -192,14 +180,14 @@ static subject *subject_new(subject_kind kind, const char *noise, uint32_t direc
     const bool parts = strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0;
     const sw_es_opts es = SW_OPTS(sw_es_opts, .noise = noise, .in_share = parts ? 0.5f : 0.0f,
                                   .directions = directions, .slice = slice, .seed = 3);
-    subject *s = calloc(1, sizeof *s);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-    sw_after(end_subject, s);
+    subject *s = sw_block(sizeof *s);
     s->kind = kind;
     OK(sw_model_create(&s->model, "net"));
+    AFTER(sw_model_destroy, s->model);
     declare(s);
     OK(sw_optimizer_create(&s->sgd, s->model, &sgd));
     OK(sw_es_create(&s->es, s->sgd, &es));
+    AFTER(sw_es_destroy, s->es);
     make_inputs(s, 2 * (int64_t)slice);
     return s;
 }

@@ -81,8 +81,6 @@ static bool is_same(const scene *a, const scene *b, int p)
 {
     float *x = scene_values(a, p), *y = scene_values(b, p);
     const bool same = memcmp(x, y, 4 * scene_size(a, p)) == 0;
-    free(x);
-    free(y);
     return same;
 }
 
@@ -151,13 +149,6 @@ static void tower_step(sw_ctx *ctx, void *user)
     sw_metric(ctx, "fitness", sw_mean(ctx, x, 0));
 }
 
-static void end_tower(void *p)
-{
-    tower *t = p;
-    sw_es_destroy(t->es);
-    sw_model_destroy(t->model);
-}
-
 /* Bytes of the plans of inference and of the update. */
 static void plans_of(tower *t, sw_exec *exec, int64_t width, uint32_t directions,
                      uint32_t slice, size_t *inference, size_t *update)
@@ -167,11 +158,12 @@ static void plans_of(tower *t, sw_exec *exec, int64_t width, uint32_t directions
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     char name[8] = "f0";
     OK(sw_model_create(&t->model, "tower"));
-    sw_after(end_tower, t);
+    AFTER(sw_model_destroy, t->model);
     for (int i = 0; i < LAYERS; i++, name[1]++)
         t->layer[i] = sw_linear_new(t->model, name, width, width);
     OK(sw_optimizer_create(&t->opt, t->model, &adam));
     OK(sw_es_create(&t->es, t->opt, &o));
+    AFTER(sw_es_destroy, t->es);
     const sw_array in = {SW_F32, SW_SHAPE((int64_t)sw_es_rows(t->es), width), NULL};
     const sw_run_args args =
         SW_OPTS(sw_run_args, .fn = tower_step, .user = t, .models = &t->model, .n_models = 1,
@@ -241,7 +233,7 @@ static void what_has_no_noise_stays(void)
 static float *sigmas_of(const scene *s, int p)
 {
     const swi_entry *e = &s->model->entries[s->es->mode.sigmas[s->param[p].index]];
-    float *x = malloc(e->bytes);
+    float *x = sw_block(e->bytes);
     memcpy(x, s->model->base + e->offset, e->bytes);
     return x;
 }
@@ -280,10 +272,6 @@ static double worst_sigma(scene *s, sw_exec *exec, double rate)
             worst = fmax(worst, fabs((double)sigma2[i] - want) / want);
             worst = fmax(worst, fabs((double)theta[p][i] - mean - (double)theta2[i]));
         }
-        free(theta[p]);
-        free(sigma[p]);
-        free(theta2);
-        free(sigma2);
     }
     return worst;
 }
@@ -351,7 +339,6 @@ static void what_is_not_finite_is_skipped_whole(void)
                 SW_CHECK(false, "%g: element %zu", (double)extremes[i], k);
                 break;
             }
-        free(x);
     }
 }
 

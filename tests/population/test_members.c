@@ -5,7 +5,6 @@
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { N = 23, IN = 12, HIDDEN = 20, OUT = 5, ROWS = 16, STEPS = 8, NUMBERS = 5 };
@@ -47,12 +46,6 @@ static void tiny_step(sw_ctx *ctx, void *user)
     sw_update(ctx, t->opt);
 }
 
-static void end_tiny(void *tiny_net)
-{
-    sw_model_destroy(((tiny *)tiny_net)->model);
-    free(tiny_net);
-}
-
 static sw_status tiny_fill(tiny *t, const char *kind, bool knobs)
 {
     SW_TRY(sw_model_create(&t->model, "tiny"));
@@ -74,9 +67,9 @@ static sw_status tiny_fill(tiny *t, const char *kind, bool knobs)
 
 static tiny *tiny_new(const char *kind, bool knobs)
 {
-    tiny *t = calloc(1, sizeof *t);
-    sw_after(end_tiny, t);
+    tiny *t = sw_block(sizeof *t);
     OK(tiny_fill(t, kind, knobs));
+    AFTER(sw_model_destroy, t->model);
     return t;
 }
 
@@ -119,22 +112,16 @@ typedef struct {
     sw_member member[N];
 } group;
 
-static void end_group(void *g)
-{
-    sw_members_destroy(((group *)g)->all);
-    free(g);
-}
-
 static group *group_new(int threads, const char *kind, sw_budget *budget, bool knobs)
 {
-    group *g = calloc(1, sizeof *g);
+    group *g = sw_block(sizeof *g);
     const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget);
     g->exec = net_exec(&exec);
     g->shape = tiny_new(kind, knobs);
-    sw_after(end_group, g);
     const sw_members_opts opts =
         SW_OPTS(sw_members_opts, .shape = g->shape->model, .fn = tiny_step, .user = g->shape);
     OK(sw_members_create(&g->all, g->exec, &opts));
+    AFTER(sw_members_destroy, g->all);
     for (int k = 0; k < N; k++)
         OK(sw_member_new(&g->member[k], g->all, (uint64_t)(k % 7) + 1));
     return g;

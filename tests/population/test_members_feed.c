@@ -38,14 +38,6 @@ static void train(sw_members *all, const sw_member *members, const sw_feed *feed
     }
 }
 
-static void check_progress(sw_member member, uint64_t steps, uint64_t batches)
-{
-    uint64_t has_steps = 0, has_batches = 0;
-    OK(sw_member_progress(member, &has_steps, &has_batches));
-    SW_CHECK(has_steps == steps && has_batches == batches, "%llu steps, %llu batches",
-             (unsigned long long)has_steps, (unsigned long long)has_batches);
-}
-
 static void compare(int threads, int drop_last, uint64_t dice_seed)
 {
     sw_dice dice = {dice_seed};
@@ -61,30 +53,15 @@ static void compare(int threads, int drop_last, uint64_t dice_seed)
         const small *t =
             small_alone(HIDDEN, data, BATCH, drop_last, 20 + k, 20 + k, STEPS, &last, &sum);
         SW_CHECK(small_is(member[k], t->model), "%d threads: member %d", threads, (int)k);
-        check_progress(member[k], STEPS, STEPS);
+        small_progress(member[k], STEPS, STEPS);
     }
 }
 
-static void one_thread(void)
+static void members_by_a_feed_are_models(void)
 {
-    compare(1, 0, 1);
-    compare(1, 1, 2);
-}
-
-static void two_threads(void)
-{
-    compare(2, 0, 3);
-    compare(2, 1, 4);
-}
-
-static void three_threads(void)
-{
-    compare(3, 0, 5);
-}
-
-static void five_threads(void)
-{
-    compare(5, 0, 6);
+    static const int cases[][2] = {{1, 0}, {1, 1}, {2, 0}, {2, 1}, {3, 0}, {5, 0}};
+    for (uint64_t i = 0; i < 6; i++)
+        compare(cases[i][0], cases[i][1], i + 1);
 }
 
 /* All have the batches of one stream, and dropout by their own seeds. */
@@ -180,7 +157,7 @@ static void evaluation_takes_the_batch_of_its_step(void)
         SW_CHECK(memcmp(&its, &loss[4], sizeof its) == 0, "%.9g and %.9g", its, loss[4]);
         CU_ASSERT(fabs(mean[4] - sum / 4.0) < 1e-12);
         for (int k = 0; k < N; k++)
-            check_progress(member[k], 3, 3);
+            small_progress(member[k], 3, 3);
     }
     sw_loader_destroy(loader);
     sw_feed_destroy(plain);
@@ -208,7 +185,7 @@ static void both_batches_have_the_same_metrics(void)
     small_members(member, N, all, 3);
     sw_members_args args = args_of(member, feed, 2);
     REFUSED(sw_members_run(all, &args), SW_INVALID, "the same metrics");
-    check_progress(member[0], 0, 0);
+    small_progress(member[0], 0, 0);
     args.feed = even;
     OK(sw_members_run(all, &args));
     sw_members_destroy(all);
@@ -233,14 +210,11 @@ static void misuse_is_refused(void)
     args.own_inputs = 1;
     REFUSED(sw_members_run(all, &args), SW_INVALID, "not both");
     for (int k = 0; k < N; k++)
-        check_progress(member[k], 0, 0);
+        small_progress(member[k], 0, 0);
 }
 
 static const sw_test tests[] = {
-    {"a member by a feed is a model by a keyed loader", one_thread},
-    {"so it is with two threads", two_threads},
-    {"so it is with three threads", three_threads},
-    {"so it is with five threads", five_threads},
+    {"a member by a feed is a model by a keyed loader", members_by_a_feed_are_models},
     {"same_data has one stream", same_data_has_one_stream},
     {"members stand at different batches", members_stand_at_different_batches},
     {"evaluation takes the batch of its step", evaluation_takes_the_batch_of_its_step},

@@ -1,7 +1,6 @@
 /* Several groups in one run, members of several threads, and what is refused without a change.
  */
 #include "tests/population/small_net.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { G = 3, N = 7, SAMPLES = 45, BATCH = 8 };
@@ -63,7 +62,7 @@ static void *all_bytes(const scene *s)
     size_t bytes = 0, at = 0;
     for (int g = 0; g < G; g++)
         bytes += N * sw_members_packed_bytes(s->group[g]);
-    unsigned char *all = malloc(bytes + sizeof bytes);
+    unsigned char *all = sw_block(bytes + sizeof bytes);
     for (int g = 0; g < G; g++)
         for (int k = 0; k < N; k++) {
             const size_t its = sw_members_packed_bytes(s->group[g]);
@@ -80,7 +79,6 @@ static void check_same(const scene *s, void *before)
     void *now = all_bytes(s);
     memcpy(&bytes, now, sizeof bytes);
     CU_ASSERT(memcmp(now, before, bytes + sizeof bytes) == 0);
-    free(now);
 }
 
 static void a_refused_run_changes_nothing(void)
@@ -108,7 +106,6 @@ static void a_refused_run_changes_nothing(void)
     s.args[2].n = 2; /* the last of the groups: the others were made ready */
     REFUSED(sw_members_run_all(s.group, s.args, G), SW_INVALID, "was ended");
     check_same(&s, before);
-    free(before);
     s.args[2].members = s.member[2];
     OK(sw_members_run_all(s.group, s.args, G)); /* none is marked as going on */
 }

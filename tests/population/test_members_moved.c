@@ -2,7 +2,6 @@
  * move between a save and the load after it. */
 #include "runtime/base/checksum.h"
 #include "tests/population/small_net.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { N = 3, ROWS = 8 };
@@ -10,25 +9,9 @@ enum { N = 3, ROWS = 8 };
 static unsigned char *packed(sw_member member)
 {
     const size_t bytes = sw_members_packed_bytes(member.of);
-    unsigned char *to = malloc(bytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(to);
-    sw_after(free, to);
+    unsigned char *to = sw_block(bytes);
     OK(sw_member_pack(member, to, bytes));
     return to;
-}
-
-static sw_members *named_group(sw_exec *exec, const char *name, int64_t hidden)
-{
-    small *t = small_new(hidden);
-    sw_model_destroy(t->model);
-    OK(sw_model_create(&t->model, name));
-    t->f1 = sw_linear_new(t->model, "f1", SMALL_WIDTH, hidden);
-    t->f2 = sw_linear_new(t->model, "f2", hidden, SMALL_WIDTH);
-    t->seen = sw_state_new(t->model, "seen", SW_F32, SW_SHAPE(1));
-    t->factor = sw_knob_new(t->model, "factor", 1.0f);
-    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.02f);
-    OK(sw_optimizer_create(&t->opt, t->model, &opts));
-    return small_group(exec, t, NULL);
 }
 
 static void train(sw_members *of, const sw_member *member, const sw_feed *feed)
@@ -46,7 +29,8 @@ static void ranges_among_each_other_are_kept(void)
     const sw_feed *feed = small_feed(small_data(20), ROWS, 0);
     for (int no_copy = 0; no_copy < 2; no_copy++) {
         sw_exec *exec = small_exec(2);
-        sw_members *of[2] = {named_group(exec, "narrow", 5), named_group(exec, "wide", 14)};
+        sw_members *of[2] = {small_group(exec, small_new(5), NULL),
+                             small_group(exec, small_new(14), NULL)};
         sw_member member[2][N], gone;
         unsigned char *was[2][N];
         sw_checkpoint *c = NULL;

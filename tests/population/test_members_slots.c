@@ -1,16 +1,7 @@
 /* Slots: members that come, go, are copied and kept elsewhere, against a plain model. */
 #include "alloc/base/mem.h"
 #include "tests/population/small_net.h"
-#include <stdlib.h>
 #include <string.h>
-
-static void check_progress(sw_member member, uint64_t steps, uint64_t batches)
-{
-    uint64_t has_steps = 0, has_batches = 0;
-    OK(sw_member_progress(member, &has_steps, &has_batches));
-    SW_CHECK(has_steps == steps && has_batches == batches, "%llu steps, %llu batches",
-             (unsigned long long)has_steps, (unsigned long long)has_batches);
-}
 
 /* ---- progress and packs ------------------------------------------------------------------ */
 
@@ -19,15 +10,15 @@ static void a_copy_takes_the_donors_progress(void)
     sw_members *all = small_group(small_exec(1), small_new(5), NULL);
     sw_member member[3];
     small_members(member, 3, all, 1);
-    check_progress(member[0], 0, 0);
+    small_progress(member[0], 0, 0);
     OK(sw_member_progress_set(member[0], 12, UINT64_MAX));
     OK(sw_member_copy(member[1], member[0]));
-    check_progress(member[1], 12, UINT64_MAX);
-    check_progress(member[2], 0, 0);
+    small_progress(member[1], 12, UINT64_MAX);
+    small_progress(member[2], 0, 0);
     OK(sw_member_progress(member[0], NULL, NULL));
     sw_member_end(member[0]);
     OK(sw_member_new(&member[0], all, 4)); /* of the same slot */
-    check_progress(member[0], 0, 0);
+    small_progress(member[0], 0, 0);
 }
 
 /* A member that moves to another group goes on there, with its seed and its data. */
@@ -44,21 +35,20 @@ static void a_packed_member_goes_on_elsewhere(void)
     small_members(a, 2, from, 30);
     small_members(b, 2, to, 90);
     const size_t bytes = sw_members_packed_bytes(from);
-    unsigned char *kept = malloc(bytes);
+    unsigned char *kept = sw_block(bytes);
     sw_members_args args = SW_OPTS(sw_members_args, .members = a, .n = 2, .feed = feed,
                                    .mode = SW_TRAIN, .own_steps = 1, .steps = 4);
     OK(sw_members_run(from, &args));
     OK(sw_member_pack(a[1], kept, bytes));
     OK(sw_member_unpack(b[0], kept, bytes));
-    free(kept);
     args.members = b;
     args.steps = STEPS - 4;
     OK(sw_members_run(to, &args));
     const small *t = small_alone(7, data, BATCH, 0, 31, 31, STEPS, &last, &sum);
     CU_ASSERT(small_is(b[0], t->model));
-    check_progress(b[0], STEPS, STEPS);
-    check_progress(b[1], STEPS - 4, STEPS - 4);
-    check_progress(a[1], 4, 4);
+    small_progress(b[0], STEPS, STEPS);
+    small_progress(b[1], STEPS - 4, STEPS - 4);
+    small_progress(a[1], 4, 4);
 }
 
 static sw_status fails(sw_member_view *view, void *user)
@@ -82,14 +72,13 @@ static void a_pack_keeps_the_damage(void)
     sw_members_args args = SW_OPTS(sw_members_args, .members = member, .n = 1);
     OK(sw_members_run(all, &args));
     const size_t bytes = sw_members_packed_bytes(all);
-    unsigned char *kept = malloc(bytes);
+    unsigned char *kept = sw_block(bytes);
     OK(sw_member_pack(member[0], kept, bytes));
     OK(sw_member_unpack(member[1], kept, bytes));
     args.members = &member[1];
     OK(sw_members_run(all, &args));
     OK(sw_members_status(all, ended, 1));
     CU_ASSERT_EQUAL(ended[0], SW_STALE);
-    free(kept);
     sw_members_destroy(all);
 }
 
@@ -107,7 +96,7 @@ static void packs_of_other_layouts_are_refused(void)
     OK(sw_member_new(&from, a, 1));
     OK(sw_member_new(&to, b, 2));
     const size_t bytes = sw_members_packed_bytes(a);
-    unsigned char *kept = calloc(1, sw_members_packed_bytes(b)), *before = calloc(1, bytes);
+    unsigned char *kept = sw_block(sw_members_packed_bytes(b)), *before = sw_block(bytes);
     OK(sw_member_pack(from, kept, bytes));
     REFUSED(sw_member_unpack(to, kept, bytes), SW_INVALID, "packed in");
     REFUSED(sw_member_unpack(to, kept, sw_members_packed_bytes(b)), SW_INVALID, "layout");
@@ -123,8 +112,6 @@ static void packs_of_other_layouts_are_refused(void)
     sw_member walker;
     OK(sw_member_new(&walker, c, 1));
     REFUSED(sw_member_copy(walker, from), SW_INVALID, "different layouts"); /* its state */
-    free(kept);
-    free(before);
     sw_members_destroy(c);
 }
 
@@ -150,7 +137,7 @@ static void check_plain(const schedule *s, const plain *p)
 {
     float mark = 0.0f;
     OK(sw_member_knob_get(p->member, s->knob, &mark));
-    check_progress(p->member, p->steps, 0);
+    small_progress(p->member, p->steps, 0);
     SW_CHECK(mark == p->mark, "mark %g, not %g", (double)mark, (double)p->mark);
 }
 
@@ -238,8 +225,8 @@ static void many_members(void)
 {
     const uint64_t many = sw_tests_full() ? 100000 : 20000;
     sw_members *all = small_group(small_exec(2), small_new(3), NULL);
-    sw_member *member = calloc(many, sizeof *member);
-    double *loss = calloc(many, sizeof *loss), last, sum;
+    sw_member *member = sw_block(many * sizeof *member);
+    double *loss = sw_block(many * sizeof *loss), last, sum;
     sw_heap_stats before, after;
     const sw_dataset *data = small_data(30);
     sw_heap_read(SW_HEAP_RECORDS, &before);
@@ -260,8 +247,6 @@ static void many_members(void)
     for (size_t k = 0; k < many; k += 2)
         sw_member_end(member[k]);
     CU_ASSERT_EQUAL(sw_members_count(all), many / 2);
-    free(member);
-    free(loss);
 }
 
 static const sw_test tests[] = {

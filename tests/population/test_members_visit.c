@@ -42,14 +42,6 @@ static void see_op(void *to, uint32_t position, const char *name, sw_phase phase
     s->ops++;
 }
 
-static seen *seen_new(void)
-{
-    seen *s = calloc(1, sizeof *s);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-    sw_after(free, s);
-    return s;
-}
-
 static sw_plan_visitor visitor(seen *s)
 {
     return SW_OPTS(sw_plan_visitor, .to = s, .op = see_op, .storage = see);
@@ -85,7 +77,7 @@ static void tensors_add_up_to_a_members_range(void)
     sw_exec *exec = small_exec(1);
     for (int64_t hidden = 1; hidden < 40; hidden += 3) {
         sw_members *all = small_group(exec, small_new(hidden), NULL);
-        seen *s = seen_new();
+        seen *s = sw_block(sizeof(seen));
         const sw_plan_visitor v = visitor(s);
         OK(sw_members_visit(all, &v));
         check_tiles(s, sw_members_bytes(all));
@@ -113,7 +105,7 @@ static void callbacks_have_a_state(void)
     OK(sw_model_create(&model, "numbers"));
     AFTER(sw_model_destroy, model);
     for (size_t state = 0; state < 200; state += 50) {
-        seen *s = seen_new();
+        seen *s = sw_block(sizeof(seen));
         const sw_plan_visitor v = visitor(s);
         const sw_members_opts opts =
             SW_OPTS(sw_members_opts, .shape = model, .callback = no_step, .state_bytes = state);
@@ -162,7 +154,7 @@ static void a_step_is_that_of_a_model_alone(void)
     scene g = scene_new(7, ROWS);
     small *alone = small_new(7);
     sw_exec *exec = small_exec(1);
-    seen *a = seen_new(), *b = seen_new();
+    seen *a = sw_block(sizeof(seen)), *b = sw_block(sizeof(seen));
     const sw_plan_visitor to_a = visitor(a), to_b = visitor(b);
     OK(sw_members_visit_step(g.all, &g.args, &to_a));
     sw_plan_info info = SW_OPTS(sw_plan_info);
@@ -191,7 +183,7 @@ static void a_step_is_that_of_a_model_alone(void)
 static void the_larger_batch_is_shown(void)
 {
     scene g = scene_new(7, 48); /* and 2 */
-    seen *s = seen_new();
+    seen *s = sw_block(sizeof(seen));
     const sw_plan_visitor v = visitor(s);
     sw_plan_info info = SW_OPTS(sw_plan_info);
     OK(sw_members_visit_step(g.all, &g.args, &v));
@@ -226,10 +218,8 @@ static void call_inside(void *to, const sw_plan_storage *x)
 {
     (void)x;
     scene *g = to;
-    sw_member member;
     CU_ASSERT_EQUAL(sw_members_run(g->all, &g->args), SW_BUSY);
     CU_ASSERT_EQUAL(sw_members_visit(g->all, &SW_OPTS(sw_plan_visitor)), SW_BUSY);
-    (void)member;
 }
 
 static void a_visitor_may_call_nothing(void)

@@ -391,31 +391,22 @@ static sw_pbt_opts random_opts(const sw_space *s, sw_dice *dice, int synch)
                    .has_stop_score = sw_dice_below(dice, 4) == 0, .stop_score = 8);
 }
 
-static void as_the_model(int synch)
+static void turns_are_those_of_the_model(void)
 {
-    sw_dice dice = {11};
     const sw_space *s = space_of_three();
-    int exploits = 0;
-    for (int k = 0; k < (sw_tests_full() ? 2000 : 300); k++) {
-        const sw_pbt_opts o = random_opts(s, &dice, synch);
-        exploits += schedule(&o, sw_dice_next(&dice), 150);
+    for (int synch = 0; synch < 2; synch++) {
+        sw_dice dice = {11};
+        int exploits = 0;
+        for (int k = 0; k < (sw_tests_full() ? 2000 : 300); k++) {
+            const sw_pbt_opts o = random_opts(s, &dice, synch);
+            exploits += schedule(&o, sw_dice_next(&dice), 150);
+        }
+        sw_note("%d exploits", exploits);
+        CU_ASSERT(exploits > 5000);
     }
-    sw_note("%d exploits", exploits);
-    CU_ASSERT(exploits > 5000);
-}
-
-static void asynchronous_turns(void)
-{
-    as_the_model(0);
-}
-
-static void synchronous_turns(void)
-{
-    as_the_model(1);
 }
 
 static const sw_test tests[] = {
-    {"asynchronous turns are those of the model", asynchronous_turns},
-    {"synchronous turns are those of the model", synchronous_turns},
+    {"asynchronous and synchronous turns are those of the model", turns_are_those_of_the_model},
 };
 SW_SUITE("population based training", tests)

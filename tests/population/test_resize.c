@@ -6,7 +6,6 @@
 #include "tests/population/resize_nets.h"
 #include "tests/support/heap_sweep.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const sw_resize_opts usual = {.size = sizeof usual, .seed = 77};
@@ -16,6 +15,13 @@ static sw_status resize(sw_exec *exec, resize_net *to, resize_net *from,
 {
     const sw_run_args a = resize_args(to, SW_TRAIN), b = resize_args(from, SW_TRAIN);
     return sw_model_resize(to->model, from->model, exec, &a, &b, opts);
+}
+
+static resize_net *ready(sw_exec *exec, const resize_spec *spec, uint64_t seed)
+{
+    resize_net *n = resize_net_for_test(spec);
+    OK(sw_model_ready(n->model, exec, seed));
+    return n;
 }
 
 /* ---- widened ----------------------------------------------------------------------------- */
@@ -66,10 +72,8 @@ static void compute_what_they_did(const char *isa)
     sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .isa = isa));
     for (int i = 0; i < PAIRS; i++) {
         bool same = false;
-        resize_net *from = resize_net_for_test(&pairs[i].narrow);
-        resize_net *to = resize_net_for_test(&pairs[i].wide);
-        OK(sw_model_ready(from->model, exec, 1));
-        OK(sw_model_ready(to->model, exec, 2));
+        resize_net *from = ready(exec, &pairs[i].narrow, 1);
+        resize_net *to = ready(exec, &pairs[i].wide, 2);
         resize_train(exec, from, 4);
         sw_knob_set(from->factor, 0.5f);
         resize_logits(exec, from, before);
@@ -97,12 +101,9 @@ static void narrowed_again_has_its_bits(void)
 {
     sw_exec *exec = net_exec(NULL);
     for (int i = 0; i < PAIRS; i++) {
-        resize_net *from = resize_net_for_test(&pairs[i].narrow);
-        resize_net *to = resize_net_for_test(&pairs[i].wide);
-        resize_net *back = resize_net_for_test(&pairs[i].narrow);
-        OK(sw_model_ready(from->model, exec, 1));
-        OK(sw_model_ready(to->model, exec, 2));
-        OK(sw_model_ready(back->model, exec, 3));
+        resize_net *from = ready(exec, &pairs[i].narrow, 1);
+        resize_net *to = ready(exec, &pairs[i].wide, 2);
+        resize_net *back = ready(exec, &pairs[i].narrow, 3);
         resize_train(exec, from, 4);
         OK(resize(exec, to, from, &usual));
         SW_CHECK(!net_same(back->model, from->model), "%s", pairs[i].name);
@@ -115,11 +116,11 @@ static void narrowed_again_has_its_bits(void)
 
 static float *values_of(resize_net *n, const char *name, size_t count)
 {
-    float *values = calloc(count + 1, sizeof *values);
+    float *values = sw_block(count * sizeof *values);
     uint32_t entry = 1;
     while (entry < n->model->n_entries && strcmp(n->model->entries[entry].name, name) != 0)
         entry++;
-    CU_ASSERT_FATAL(entry < n->model->n_entries && values != NULL);
+    CU_ASSERT_FATAL(entry < n->model->n_entries);
     const swi_entry *e = &n->model->entries[entry];
     CU_ASSERT_EQUAL_FATAL(e->bytes, count * sizeof *values);
     memcpy(values, n->model->base + e->offset, e->bytes);
@@ -164,9 +165,6 @@ static void map_layer(resize_net *from, int i, int64_t n_to, layer_map *m)
     }
     while (put < n_to)
         m->from[put++] = -1;
-    free(w);
-    free(b);
-    free(next);
 }
 
 /* Rows by `rows`, columns by `cols` (NULL: as they were). fresh: of a model of the new widths.
@@ -193,9 +191,6 @@ static bool tensor_is(resize_net *to, resize_net *from, resize_net *fresh, const
             expected = 0.0f;
         same &= memcmp(&expected, &is[i], sizeof expected) == 0;
     }
-    free(is);
-    free(was);
-    free(begins);
     return same;
 }
 
@@ -312,9 +307,7 @@ static void channels_go_with_their_places(void)
     const float utility[] = {3, 1, 5, 4, 1, 2};
     const resize_spec was = {RN_CONV, 0, {5, 6, 11}, NULL}, is = {RN_CONV, 0, {5, 4, 11}, NULL};
     sw_exec *exec = net_exec(NULL);
-    resize_net *from = resize_net_for_test(&was), *to = resize_net_for_test(&is);
-    OK(sw_model_ready(from->model, exec, 1));
-    OK(sw_model_ready(to->model, exec, 2));
+    resize_net *from = ready(exec, &was, 1), *to = ready(exec, &is, 2);
     resize_train(exec, from, 3);
     const sw_utility given = {
         .tensor = from->c[2].weight, .axis = 0, .n = 6, .values = utility};
@@ -335,9 +328,6 @@ static void channels_go_with_their_places(void)
         CU_ASSERT(memcmp(f + k * 9, e + stay[k] * 9, 9 * sizeof *e) == 0);
     }
     CU_ASSERT(memcmp(b, m, 5 * sizeof *b) == 0);
-    float *const all[] = {w, v, c, d, e, f, b, m};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
 }
 
 /* A unit of the stream has one column in each `up` and one row in each `down`. */
@@ -348,9 +338,7 @@ static void what_is_shared_goes_everywhere(void)
     const float utility[] = {3, 2, 2, 0.5f, 9, 1};
     static const int64_t stay[] = {0, 1, 2, 4, 5};
     sw_exec *exec = net_exec(NULL);
-    resize_net *from = resize_net_for_test(&was), *to = resize_net_for_test(&is);
-    OK(sw_model_ready(from->model, exec, 1));
-    OK(sw_model_ready(to->model, exec, 2));
+    resize_net *from = ready(exec, &was, 1), *to = ready(exec, &is, 2);
     resize_train(exec, from, 3);
     const sw_utility given = {
         .tensor = from->f[5].weight, .axis = 1, .n = 6, .values = utility};
@@ -366,14 +354,10 @@ static void what_is_shared_goes_everywhere(void)
         for (size_t k = 0; k < 5; k++)
             CU_ASSERT(memcmp(v + k * width[i], w + (size_t)stay[k] * width[i],
                              width[i] * sizeof *w) == 0);
-        free(w);
-        free(v);
     }
     float *w = values_of(from, "b.up.weight", 24), *v = values_of(to, "b.up.weight", 20);
     for (size_t k = 0; k < 20; k++)
         CU_ASSERT_EQUAL(v[k], w[k / 5 * 6 + (size_t)stay[k % 5]]);
-    free(w);
-    free(v);
 }
 
 /* New channels: weight 1, bias 0, mean 0, variance 1; old ones have their own. */
@@ -384,9 +368,7 @@ static void new_channels_of_batch_norm_begin(void)
     static const float begin[] = {1, 0, 0, 1};
     const resize_spec was = {RN_CONV, 0, {5, 6, 11}, NULL}, is = {RN_CONV, 0, {7, 6, 11}, NULL};
     sw_exec *exec = net_exec(NULL);
-    resize_net *from = resize_net_for_test(&was), *to = resize_net_for_test(&is);
-    OK(sw_model_ready(from->model, exec, 1));
-    OK(sw_model_ready(to->model, exec, 2));
+    resize_net *from = ready(exec, &was, 1), *to = ready(exec, &is, 2);
     resize_train(exec, from, 3);
     OK(resize(exec, to, from, &usual));
     for (int i = 0; i < 4; i++) {
@@ -394,8 +376,6 @@ static void new_channels_of_batch_norm_begin(void)
         CU_ASSERT(memcmp(v, w, 5 * sizeof *v) == 0);
         CU_ASSERT_NOT_EQUAL(v[0], begin[i]);
         CU_ASSERT(v[5] == begin[i] && v[6] == begin[i]);
-        free(w);
-        free(v);
     }
 }
 
@@ -406,13 +386,6 @@ static sw_status cost(sw_exec *exec, resize_net *to, resize_net *from, sw_resize
     const sw_run_args a = resize_args(to, SW_TRAIN), b = resize_args(from, SW_TRAIN);
     *out = SW_OPTS(sw_resize_info);
     return sw_model_resize_plan(to->model, from->model, exec, &a, &b, &usual, out);
-}
-
-static resize_net *ready(sw_exec *exec, const resize_spec *spec, uint64_t seed)
-{
-    resize_net *n = resize_net_for_test(spec);
-    OK(sw_model_ready(n->model, exec, seed));
-    return n;
 }
 
 /* ---- members ----------------------------------------------------------------------------- */
@@ -714,18 +687,12 @@ static void odd_step(sw_ctx *ctx, void *user)
     sw_metric(ctx, "ce", sw_softmax_ce(ctx, sw_apply_linear(ctx, n->g, x), sw_input(ctx, 1)));
 }
 
-static void end_odd(void *ends)
-{
-    sw_model_destroy(((odd_net *)ends)->model);
-    free(ends);
-}
-
 static odd_net *odd_new(odd_kind kind, bool more)
 {
-    odd_net *n = calloc(1, sizeof *n);
-    sw_after(end_odd, n);
+    odd_net *n = sw_block(sizeof *n);
     n->kind = kind;
     OK(sw_model_create(&n->model, "odd"));
+    AFTER(sw_model_destroy, n->model);
     const int64_t width = more && kind != ODD_CLASSES && kind != ODD_ROWS ? 12 : 8;
     n->f = sw_linear_new(n->model, "f", RN_IN, width);
     n->g = sw_linear_new(n->model, "g", width, RN_OUT + (more && kind == ODD_CLASSES));

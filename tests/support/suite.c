@@ -23,8 +23,8 @@ static bool line_open; /* the running test's name stands on an unfinished line *
 static struct {
     void (*after)(void *arg);
     void *arg;
-} afters[1024];
-static size_t n_afters;
+} *afters;
+static size_t n_afters, cap_afters;
 
 void sw_suite_register(sw_suite *suite)
 {
@@ -49,12 +49,21 @@ void sw_test_skip(const char *reason)
 
 void sw_after(void (*after)(void *arg), void *arg)
 {
-    if (n_afters == sizeof afters / sizeof *afters) {
-        fprintf(stderr, "suite: more than %zu calls of sw_after in one test\n", n_afters);
-        exit(1);
+    if (n_afters == cap_afters) {
+        cap_afters = cap_afters == 0 ? 64 : 2 * cap_afters;
+        afters = realloc(afters, cap_afters * sizeof *afters);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(afters);
     }
     afters[n_afters].after = after;
     afters[n_afters++].arg = arg;
+}
+
+void *sw_block(size_t bytes)
+{
+    void *block = calloc(1, bytes > 0 ? bytes : 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+    sw_after(free, block);
+    return block;
 }
 
 unsigned long long sw_number_of(const char *text)

@@ -73,8 +73,10 @@ bool sw_check(bool passed, const char *file, unsigned line, const char *conditio
               const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Call after(arg) when the running test has ended, also when a _FATAL assert left it. The last
- * one registered is called first; at most 256. */
+ * one registered is called first. */
 void sw_after(void (*after)(void *arg), void *arg);
+/* Zeros, freed when the running test has ended. */
+void *sw_block(size_t bytes);
 
 /* Full path of a file or folder of the data sets, or NULL where it is missing (then skip):
  * below $STEPWELL_DATA, else below shared/data beside the source tree. Valid until the next
