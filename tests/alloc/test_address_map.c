@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("claims")
+
 typedef struct {
     sw_address_kind kind;
     const char *label;
@@ -46,7 +48,7 @@ static sw_arena *arena_of(size_t bytes)
     return arena;
 }
 
-static void arenas_are_claimed_while_they_live(void)
+SW_TEST("arenas are claimed while they live")
 {
     enum { N = 5 };
     sw_arena *arenas[N];
@@ -88,7 +90,7 @@ static void stand(void *arg)
     (void)!read(s->go[0], &byte, 1);
 }
 
-static void a_stack_is_claimed_until_the_thread_is_joined(void)
+SW_TEST("a stack is claimed until its thread is joined")
 {
     stacked s = {0};
     sw_thread *thread;
@@ -134,7 +136,7 @@ static void come_and_go(void *arg)
 
 /* A reader sees each entry as it is or was: never more entries than there are, and only
  * heights that were asked for. */
-static void claims_come_and_go_while_somebody_looks(void)
+SW_TEST("claims come and go while somebody looks")
 {
     enum { N = 3 };
     sw_thread *threads[N];
@@ -157,7 +159,7 @@ static void claims_come_and_go_while_somebody_looks(void)
 }
 
 /* Of whatever size, a block lies in what its purpose claims, and in no other's. */
-static void blocks_lie_in_what_their_purpose_claims(void)
+SW_TEST("blocks lie in what their purpose claims")
 {
     static const size_t sizes[] = {1, 100, 5000, 70000, 3000000, 40000000};
     enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -195,7 +197,7 @@ static bool writable(unsigned char *at)
     return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void a_store_has_a_guard_at_both_ends(void)
+SW_TEST("a store has a guard at both ends")
 {
     sw_store *store;
     const size_t page = sw_page_bytes();
@@ -207,14 +209,3 @@ static void a_store_has_a_guard_at_both_ends(void)
     CU_ASSERT_FALSE(writable(store->base + 3 * page));
     sw_store_destroy(store);
 }
-
-static const sw_test tests[] = {
-    {"arenas are claimed while they live", arenas_are_claimed_while_they_live},
-    {"a stack is claimed until its thread is joined",
-     a_stack_is_claimed_until_the_thread_is_joined},
-    {"claims come and go while somebody looks", claims_come_and_go_while_somebody_looks},
-    {"blocks lie in what their purpose claims", blocks_lie_in_what_their_purpose_claims},
-    {"a store has a guard at both ends", a_store_has_a_guard_at_both_ends},
-};
-
-SW_SUITE("claims", tests)

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("places")
+
 static void end_places(void *unused)
 {
     (void)unused;
@@ -33,7 +35,7 @@ static bool place_at(const char *end, sw_alloc_site *out)
     return false;
 }
 
-static void a_block_stands_on_its_line(void)
+SW_TEST("a block stands on its line")
 {
     begin_places();
     void *block, *other;
@@ -53,7 +55,7 @@ static void a_block_stands_on_its_line(void)
     CU_ASSERT(place_at("mine", &p) && p.bytes == 0);
 }
 
-static void what_grows_moves_to_who_made_it_grow(void)
+SW_TEST("what grows moves to who made it grow")
 {
     begin_places();
     void *array = NULL;
@@ -70,7 +72,7 @@ static void what_grows_moves_to_who_made_it_grow(void)
 
 /* Blocks that were taken before belong to no site and may be freed at any time; a session
  * does not count those of the one before. */
-static void blocks_from_before_are_nobodys(void)
+SW_TEST("blocks from before are no one's")
 {
     void *before, *between;
     sw_alloc_site p;
@@ -86,7 +88,7 @@ static void blocks_from_before_are_nobodys(void)
 }
 
 /* A plain model beside it, over blocks that come and go by chance. */
-static void many_blocks_add_up(void)
+SW_TEST("many blocks add up")
 {
     enum { BLOCKS = 20000, PLACES = 5 };
     static const char *const names[PLACES] = {"a", "b", "c", "d", "e"};
@@ -135,7 +137,7 @@ static void *churn(void *arg)
     return NULL;
 }
 
-static void threads_share_the_notes(void)
+SW_TEST("threads share the notes")
 {
     static char names[4][8] = {"t0", "t1", "t2", "t3"};
     pthread_t thread[4];
@@ -151,7 +153,7 @@ static void threads_share_the_notes(void)
     }
 }
 
-static void a_refused_begin_changes_nothing(void)
+SW_TEST("a refused begin changes nothing")
 {
     sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_ONCE);
     CU_ASSERT_EQUAL(sw_sites_begin(), SW_NOMEM);
@@ -161,7 +163,7 @@ static void a_refused_begin_changes_nothing(void)
 
 /* Where the backend has purposes, bytes that a purpose asked for are in its figures; those of
  * the program's own malloc are in the others'. */
-static void the_backend_says_who_has_what(void)
+SW_TEST("the backend says who has what")
 {
     enum { OURS = 3 << 20, THEIRS = 5 << 20, SMALL = 64 << 10 };
     static sw_heap_report before, after;
@@ -194,7 +196,7 @@ static void the_backend_says_who_has_what(void)
 }
 
 /* Without the backend's profile the way out is named; the file is not made. */
-static void a_heap_profile_is_written_or_the_way_out_named(void)
+SW_TEST("a heap profile is written, or the way out is named")
 {
     const char *path = sw_temp_path("heap-profile");
     const sw_status ready = sw_heap_profile_ready();
@@ -210,16 +212,3 @@ static void a_heap_profile_is_written_or_the_way_out_named(void)
     CU_ASSERT_EQUAL(sw_heap_profile_write(path), SW_UNSUPPORTED);
     CU_ASSERT_NOT_EQUAL(access(path, R_OK), 0);
 }
-
-static const sw_test tests[] = {
-    {"a block stands on its line", a_block_stands_on_its_line},
-    {"what grows moves to who made it grow", what_grows_moves_to_who_made_it_grow},
-    {"blocks from before are no one's", blocks_from_before_are_nobodys},
-    {"many blocks add up", many_blocks_add_up},
-    {"threads share the notes", threads_share_the_notes},
-    {"a refused begin changes nothing", a_refused_begin_changes_nothing},
-    {"the backend says who has what", the_backend_says_who_has_what},
-    {"a heap profile is written, or the way out is named",
-     a_heap_profile_is_written_or_the_way_out_named},
-};
-SW_SUITE("places", tests)

@@ -8,6 +8,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("arena")
+
 static const char *const kinds[] = {"host", "device"};
 
 static size_t round_up(size_t bytes)
@@ -22,7 +24,7 @@ static unsigned char *pushed(sw_arena *arena, size_t bytes)
     return out;
 }
 
-static void pushes_are_aligned_apart_and_counted(void)
+SW_TEST("pushes are aligned, apart, writable and counted")
 {
     for (int k = 0; k < 2; k++) {
         sw_watch watch = {0};
@@ -51,7 +53,7 @@ static void pushes_are_aligned_apart_and_counted(void)
     }
 }
 
-static void rewind_gives_back_what_came_after_the_mark(void)
+SW_TEST("rewind gives back what came after the mark, stale marks are refused")
 {
     sw_watch watch = {0};
     sw_arena *arena = sw_watched_arena("host", NULL, &watch);
@@ -76,7 +78,7 @@ static void rewind_gives_back_what_came_after_the_mark(void)
     CU_ASSERT_EQUAL(watch.count[SW_EVENT_REWIND], 1);
 }
 
-static void reset_gives_everything_back_and_keeps_the_pages(void)
+SW_TEST("reset gives everything back, keeps the pages and calls nothing")
 {
     sw_watch watch = {0};
     sw_budget *budget = sw_test_budget(SW_TEST_ARENA_BYTES);
@@ -96,7 +98,7 @@ static void reset_gives_everything_back_and_keeps_the_pages(void)
     CU_ASSERT_EQUAL(sw_budget_used(budget), round_up(50000));
 }
 
-static void placed_ranges_are_counted(void)
+SW_TEST("placed ranges are counted")
 {
     sw_watch watch = {0};
     sw_arena *arena = sw_watched_arena("host", NULL, &watch);
@@ -112,7 +114,7 @@ static void placed_ranges_are_counted(void)
     CU_ASSERT_EQUAL(watch.live, 0);
 }
 
-static void ranges_outside_the_height_are_refused(void)
+SW_TEST("ranges outside the height are refused")
 {
     sw_watch watch = {0};
     sw_arena *arena = sw_watched_arena("host", NULL, &watch);
@@ -150,7 +152,7 @@ static figures figures_of(const sw_arena *a, const sw_budget *budget)
     return f;
 }
 
-static void denied_push_changes_nothing(void)
+SW_TEST("a denied push or growth says so once and changes nothing")
 {
     for (int k = 0; k < 2; k++) {
         sw_watch watch = {0};
@@ -182,7 +184,7 @@ static void denied_push_changes_nothing(void)
     }
 }
 
-static void a_refusing_store_gives_the_budget_back(void)
+SW_TEST("a refusing store gives the budget back")
 {
     for (int k = 0; k < 2; k++) {
         sw_watch watch = {0};
@@ -227,7 +229,7 @@ static sw_status create_arena(void *unused)
     return status;
 }
 
-static void every_site_can_fail(void)
+SW_TEST("every site of creation can fail and nothing leaks")
 {
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, create_arena, NULL), 5);
     sw_arena_destroy(NULL);
@@ -238,7 +240,7 @@ static void every_site_can_fail(void)
 int __asan_address_is_poisoned(void const volatile *address);
 #endif
 
-static void dead_bytes_are_poisoned(void)
+SW_TEST("dead bytes, padding and red zones are poisoned")
 {
 #if SW_POISON
     sw_watch watch = {0};
@@ -259,7 +261,7 @@ static void dead_bytes_are_poisoned(void)
 #endif
 }
 
-static void fresh_ranges_are_not_numbers_with_checks(void)
+SW_TEST("fresh ranges are no numbers in builds with checks")
 {
 #if SW_CHECKS >= 1
     sw_watch watch = {0};
@@ -271,20 +273,3 @@ static void fresh_ranges_are_not_numbers_with_checks(void)
     SW_SKIP("built with checks=0");
 #endif
 }
-
-static const sw_test tests[] = {
-    {"pushes are aligned, apart, writable and counted", pushes_are_aligned_apart_and_counted},
-    {"rewind gives back what came after the mark, stale marks are refused",
-     rewind_gives_back_what_came_after_the_mark},
-    {"reset gives everything back, keeps the pages and calls nothing",
-     reset_gives_everything_back_and_keeps_the_pages},
-    {"placed ranges are counted", placed_ranges_are_counted},
-    {"ranges outside the height are refused", ranges_outside_the_height_are_refused},
-    {"a denied push or growth says so once and changes nothing", denied_push_changes_nothing},
-    {"a refusing store gives the budget back", a_refusing_store_gives_the_budget_back},
-    {"every site of creation can fail and nothing leaks", every_site_can_fail},
-    {"dead bytes, padding and red zones are poisoned", dead_bytes_are_poisoned},
-    {"fresh ranges are no numbers in builds with checks",
-     fresh_ranges_are_not_numbers_with_checks},
-};
-SW_SUITE("arena", tests)

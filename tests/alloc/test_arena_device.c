@@ -8,6 +8,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("arena on a device")
+
 #define MIB ((size_t)1 << 20)
 
 #if SW_POISON
@@ -49,7 +51,7 @@ static bool is_untouched(const sw_arena *arena)
     return n > 0;
 }
 
-static void bytes_of_a_device_are_left_alone(void)
+SW_TEST("bytes of a device are neither filled nor poisoned")
 {
     for (size_t step = 0; step <= 4096; step += 4096) {
         static sw_test_device
@@ -76,7 +78,7 @@ static void bytes_of_a_device_are_left_alone(void)
     }
 }
 
-static void a_plan_grows_exactly_and_pushes_in_large_steps(void)
+SW_TEST("a plan grows exactly, and pushes in large steps")
 {
     static sw_test_device device;
     device = (sw_test_device){.step = 2 * MIB};
@@ -102,7 +104,7 @@ static void a_plan_grows_exactly_and_pushes_in_large_steps(void)
     CU_ASSERT(device.live_bytes >= 560 * MIB && device.live_bytes <= 564 * MIB);
 }
 
-static void a_step_that_does_not_fit_is_what_is_needed(void)
+SW_TEST("where a large step does not fit, what is needed is tried")
 {
     static sw_test_device device;
     device = (sw_test_device){.step = 2 * MIB, .capacity_bytes = 8 * MIB};
@@ -120,7 +122,7 @@ static void a_step_that_does_not_fit_is_what_is_needed(void)
     CU_ASSERT_EQUAL(device.live_bytes, 8 * MIB);
 }
 
-static void steps_stay_within_the_budget(void)
+SW_TEST("large steps stay within the budget")
 {
     static sw_test_device device;
     device = (sw_test_device){.step = 2 * MIB};
@@ -153,7 +155,7 @@ static void find(void *context, const sw_address_range *claim)
     f->last = *claim;
 }
 
-static void a_claim_says_whose_memory_it_is(void)
+SW_TEST("a claim says whose memory it is")
 {
     static sw_test_device device;
     device = (sw_test_device){.step = 2 * MIB};
@@ -169,14 +171,3 @@ static void a_claim_says_whose_memory_it_is(void)
     CU_ASSERT_EQUAL(f.last.committed_bytes, 4 * MIB);
     CU_ASSERT_EQUAL(f.last.base + f.last.bytes, 0); /* no addresses of the process */
 }
-
-static const sw_test tests[] = {
-    {"bytes of a device are neither filled nor poisoned", bytes_of_a_device_are_left_alone},
-    {"a plan grows exactly, and pushes in large steps",
-     a_plan_grows_exactly_and_pushes_in_large_steps},
-    {"where a large step does not fit, what is needed is tried",
-     a_step_that_does_not_fit_is_what_is_needed},
-    {"large steps stay within the budget", steps_stay_within_the_budget},
-    {"a claim says whose memory it is", a_claim_says_whose_memory_it_is},
-};
-SW_SUITE("arena on a device", tests)

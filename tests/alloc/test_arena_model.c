@@ -6,6 +6,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("arena model")
+
 #define MAX_RANGES 512
 #define BUDGET ((size_t)400 * 1024)
 
@@ -212,21 +214,14 @@ static void stream(const char *kind, uint64_t seed, int steps)
     CU_ASSERT(watch.count[SW_EVENT_PLACE] > 100 && watch.count[SW_EVENT_PUSH] > 100);
 }
 
-static void streams_agree_on_host(void)
+SW_TEST("ten thousand random commands agree with the model on host memory")
 {
     for (uint64_t seed = 1; seed <= (sw_tests_full() ? 20 : 1); seed++)
         stream("host", seed, 10000);
 }
 
-static void streams_agree_on_a_device(void)
+SW_TEST("ten thousand random commands agree with the model on a device")
 {
     for (uint64_t seed = 100; seed < (sw_tests_full() ? 120 : 101); seed++)
         stream("device", seed, 10000);
 }
-
-static const sw_test tests[] = {
-    {"ten thousand random commands agree with the model on host memory", streams_agree_on_host},
-    {"ten thousand random commands agree with the model on a device",
-     streams_agree_on_a_device},
-};
-SW_SUITE("arena model", tests)

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("asserts")
+
 /* How a child ends that does it. */
 static int status_of(void (*mistake)(void))
 {
@@ -46,7 +48,7 @@ static void release_twice(void)
     sw_arena_release(arena, 0, 64, 0);
 }
 
-static void a_mistake_stops_a_build_with_checks(void)
+SW_TEST("a mistake stops a build with checks")
 {
     CU_ASSERT_EQUAL(status_of(nothing), 0);
 #if SW_CHECKS >= 1
@@ -62,15 +64,9 @@ static void a_mistake_stops_a_build_with_checks(void)
 static int asked;
 
 /* Without checks a condition is not even computed. */
-static void conditions_cost_nothing_without_checks(void)
+SW_TEST("conditions cost nothing without checks")
 {
     asked = 0;
     SW_ASSERT(++asked > 0);
     CU_ASSERT_EQUAL(asked, SW_CHECKS >= 1 ? 1 : 0);
 }
-
-static const sw_test tests[] = {
-    {"a mistake stops a build with checks", a_mistake_stops_a_build_with_checks},
-    {"conditions cost nothing without checks", conditions_cost_nothing_without_checks},
-};
-SW_SUITE("asserts", tests)

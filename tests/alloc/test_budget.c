@@ -6,7 +6,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static void the_limit_is_exact_and_refusals_change_nothing(void)
+SW_TESTS("budget")
+
+SW_TEST("the limit is exact and refusals change nothing")
 {
     sw_budget *budget = sw_test_budget(1000);
     CU_ASSERT_EQUAL(sw_budget_limit(budget), 1000);
@@ -22,7 +24,7 @@ static void the_limit_is_exact_and_refusals_change_nothing(void)
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
 }
 
-static void no_budget_is_no_limit(void)
+SW_TEST("no budget is no limit")
 {
     CU_ASSERT_EQUAL(sw_budget_take(NULL, SIZE_MAX, "x"), SW_OK);
     sw_budget_give(NULL, SIZE_MAX);
@@ -59,7 +61,7 @@ static void *compete(void *arg)
     return NULL;
 }
 
-static void threads_never_hold_more_than_the_limit(void)
+SW_TEST("threads never hold more than the limit together")
 {
     pthread_t threads[4];
     worker workers[4];
@@ -84,7 +86,7 @@ static void threads_never_hold_more_than_the_limit(void)
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
 }
 
-static void arenas_share_one_budget(void)
+SW_TEST("arenas share one budget and promises hold")
 {
     sw_watch first_watch = {0}, second_watch = {0};
     sw_budget *budget = sw_test_budget(2048);
@@ -100,12 +102,3 @@ static void arenas_share_one_budget(void)
     sw_arena_reset(first);
     CU_ASSERT_EQUAL(sw_budget_used(budget), 2048); /* and stays promised */
 }
-
-static const sw_test tests[] = {
-    {"the limit is exact and refusals change nothing",
-     the_limit_is_exact_and_refusals_change_nothing},
-    {"no budget is no limit", no_budget_is_no_limit},
-    {"threads never hold more than the limit together", threads_never_hold_more_than_the_limit},
-    {"arenas share one budget and promises hold", arenas_share_one_budget},
-};
-SW_SUITE("budget", tests)

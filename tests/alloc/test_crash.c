@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+SW_TESTS("crash")
+
 static char folder[1024], path[1400];
 
 typedef struct {
@@ -71,7 +73,7 @@ static sw_crash *record(const char *name)
     return c;
 }
 
-static void a_crash_leaves_the_old_file_or_the_new_one(void)
+SW_TEST("a crash leaves the old file or the new one")
 {
     sw_crash *c = record("crash");
     const uint64_t states = sw_crash_states(c, -1, look, NULL);
@@ -84,7 +86,7 @@ static void a_crash_leaves_the_old_file_or_the_new_one(void)
 }
 
 /* Without one of its syncs, or without its rename, a save breaks its promise in some state. */
-static void no_sync_and_no_rename_can_be_left_out(void)
+SW_TEST("no sync and no rename can be left out")
 {
     sw_crash *c = record("left out");
     int kinds[SW_FILE_FOLDER_SYNCED + 1] = {0};
@@ -101,9 +103,3 @@ static void no_sync_and_no_rename_can_be_left_out(void)
     CU_ASSERT(kinds[SW_FILE_FOLDER_SYNCED] == 1 && kinds[SW_FILE_REMOVED] == 1);
     sw_crash_free(c);
 }
-
-static const sw_test tests[] = {
-    {"a crash leaves the old file or the new one", a_crash_leaves_the_old_file_or_the_new_one},
-    {"no sync and no rename can be left out", no_sync_and_no_rename_can_be_left_out},
-};
-SW_SUITE("crash", tests)

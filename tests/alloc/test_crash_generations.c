@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+SW_TESTS("crash, generations")
+
 enum { BYTES = 30000, PART = 700, KEEP = 3, LOG_OLD = 1500, LOG_NEW = 3000 };
 
 static char folder[1024], path[1400], log_path[1400];
@@ -184,12 +186,12 @@ static void run_log(const char *name)
     all_states_are_right(record_with_log(name), name);
 }
 
-static void every_generation_is_whole(void)
+SW_TEST("every generation is whole")
 {
     both_ways(run_generations, "generations");
 }
 
-static void the_log_is_never_older_than_the_file(void)
+SW_TEST("the log is never older than the file")
 {
     both_ways(run_log, "generations and a log");
 }
@@ -208,13 +210,13 @@ static void run_drop(const char *name)
     all_states_are_right(c, name);
 }
 
-static void a_damaged_file_never_replaces_a_generation(void)
+SW_TEST("a damaged file never replaces a generation")
 {
     both_ways(run_drop, "damaged");
 }
 
 /* The same save without drop_old does that, and it is seen. */
-static void a_damaged_file_that_is_kept_is_seen(void)
+SW_TEST("a damaged file that is kept is seen")
 {
     begin("kept damage");
     sw_file *file = NULL;
@@ -256,7 +258,7 @@ static void leave_each_out(sw_crash *c, const int expected[SW_FILE_FOLDER_SYNCED
     sw_crash_free(c);
 }
 
-static void no_call_can_be_left_out(void)
+SW_TEST("no call can be left out")
 {
     int expected[SW_FILE_FOLDER_SYNCED + 1] = {[SW_FILE_SYNCED] = 2,
                                                [SW_FILE_RENAMED] = 2,
@@ -291,7 +293,7 @@ static uint64_t wrong_states(sw_crash *c)
 }
 
 /* `before` after the rename: its two events, the log's bytes and their sync, come later. */
-static void the_log_cannot_be_synced_behind_the_rename(void)
+SW_TEST("the log cannot be synced after the rename")
 {
     sw_crash *c = record_with_log("late log");
     const int rename = last_of(c, SW_FILE_RENAMED), sync = last_of(c, SW_FILE_SYNCED);
@@ -303,7 +305,7 @@ static void the_log_cannot_be_synced_behind_the_rename(void)
 }
 
 /* A sync before the naming promises nothing. */
-static void the_file_is_named_before_it_is_synced(void)
+SW_TEST("the file is named before it is synced")
 {
     sw_crash *c = record("late name");
     const int named = last_of(c, SW_FILE_NAMED), sync = last_of(c, SW_FILE_SYNCED);
@@ -311,14 +313,3 @@ static void the_file_is_named_before_it_is_synced(void)
     sw_crash_move(c, named, sync);
     CU_ASSERT(wrong_states(c) > 0);
 }
-
-static const sw_test tests[] = {
-    {"every generation is whole", every_generation_is_whole},
-    {"the log is never older than the file", the_log_is_never_older_than_the_file},
-    {"a damaged file never replaces a generation", a_damaged_file_never_replaces_a_generation},
-    {"a damaged file that is kept is seen", a_damaged_file_that_is_kept_is_seen},
-    {"no call can be left out", no_call_can_be_left_out},
-    {"the log cannot be synced after the rename", the_log_cannot_be_synced_behind_the_rename},
-    {"the file is named before it is synced", the_file_is_named_before_it_is_synced},
-};
-SW_SUITE("crash, generations", tests)

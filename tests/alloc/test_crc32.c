@@ -3,10 +3,12 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("crc32")
+
 static sw_crc32_table zip, castagnoli;
 
 /* "123456789" is the check of every catalogue; the others are of RFC 3720, B.4. */
-static void known_answers(void)
+SW_TEST("known answers")
 {
     unsigned char bytes[32];
     sw_crc32_init(&zip, SW_CRC32_ZIP);
@@ -34,7 +36,7 @@ static uint32_t plain(uint32_t polynomial, const unsigned char *bytes, size_t n)
     return ~crc;
 }
 
-static void any_piece_and_any_cut(void)
+SW_TEST("any piece, in any two parts")
 {
     unsigned char bytes[96];
     sw_dice dice = {7};
@@ -53,9 +55,3 @@ static void any_piece_and_any_cut(void)
                                             bytes + from + cut, n - cut));
         }
 }
-
-static const sw_test tests[] = {
-    {"known answers", known_answers},
-    {"any piece, in any two parts", any_piece_and_any_cut},
-};
-SW_SUITE("crc32", tests)

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
+SW_TESTS("fault")
+
 static void all_off(void *unused)
 {
     (void)unused;
@@ -21,7 +23,7 @@ static unsigned pattern(sw_fault_kind kind, int calls)
     return bits;
 }
 
-static void once_fails_that_call_and_from_fails_the_rest(void)
+SW_TEST("once fails that call, from fails it and the rest")
 {
     sw_after(all_off, NULL);
     for (int kind = 0; kind < SW_FAULT_KINDS; kind++) {
@@ -42,7 +44,7 @@ static void once_fails_that_call_and_from_fails_the_rest(void)
     }
 }
 
-static void kinds_do_not_meet(void)
+SW_TEST("a plan for one kind leaves the others alone")
 {
     sw_after(all_off, NULL);
     sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_FROM);
@@ -51,7 +53,7 @@ static void kinds_do_not_meet(void)
     CU_ASSERT_EQUAL(pattern(SW_FAULT_FILE, 3), 7);
 }
 
-static void plans_are_read_from_text(void)
+SW_TEST("plans are read from text")
 {
     sw_after(all_off, NULL);
     CU_ASSERT_EQUAL(sw_fault_parse("memory:2"), SW_OK);
@@ -67,7 +69,7 @@ static void plans_are_read_from_text(void)
     CU_ASSERT_EQUAL(sw_fault_calls(SW_FAULT_MEMORY), 5);
 }
 
-static void bad_text_is_refused_and_changes_nothing(void)
+SW_TEST("bad text is refused, named, and changes no plan")
 {
     static const char *const bad[] = {"",
                                       "memory",
@@ -103,7 +105,7 @@ static void *fail_elsewhere(void *out)
     return NULL;
 }
 
-static void errors_belong_to_a_thread_and_stay_on_one_line(void)
+SW_TEST("errors belong to a thread and stay on one line")
 {
     pthread_t thread;
     bool apart = false;
@@ -123,7 +125,7 @@ static void errors_belong_to_a_thread_and_stay_on_one_line(void)
     CU_ASSERT(strlen(sw_last_error()) > 200 && strlen(sw_last_error()) < sizeof longer - 1);
 }
 
-static void every_status_and_kind_has_a_name(void)
+SW_TEST("every status and kind of failure has a name")
 {
     static const char *const names[] = {"ok",          "invalid", "nomem", "format", "io",
                                         "unsupported", "stale",   "busy",  "device", "stopped"};
@@ -135,16 +137,3 @@ static void every_status_and_kind_has_a_name(void)
     CU_ASSERT_STRING_EQUAL(sw_fault_kind_name(SW_FAULT_LOCK), "lock");
     CU_ASSERT_STRING_EQUAL(sw_fault_kind_name(SW_FAULT_KINDS), "?");
 }
-
-static const sw_test tests[] = {
-    {"once fails that call, from fails it and the rest",
-     once_fails_that_call_and_from_fails_the_rest},
-    {"a plan for one kind leaves the others alone", kinds_do_not_meet},
-    {"plans are read from text", plans_are_read_from_text},
-    {"bad text is refused, named, and changes no plan",
-     bad_text_is_refused_and_changes_nothing},
-    {"errors belong to a thread and stay on one line",
-     errors_belong_to_a_thread_and_stay_on_one_line},
-    {"every status and kind of failure has a name", every_status_and_kind_has_a_name},
-};
-SW_SUITE("fault", tests)

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("generations")
+
 static char folder[1024], path[1400];
 
 static void begin(const char *name)
@@ -117,13 +119,13 @@ static void run_moving(const char *name)
     CU_ASSERT_EQUAL(files(), 5);
 }
 
-static void older_generations_move_up(void)
+SW_TEST("older generations move up")
 {
     both_ways(run_moving, "moving");
 }
 
 /* A missing number takes what would have pushed out the oldest. */
-static void only_the_first_missing_number_is_filled(void)
+SW_TEST("only the first missing number is filled")
 {
     begin("missing");
     put(path, "d");
@@ -136,7 +138,7 @@ static void only_the_first_missing_number_is_filled(void)
     CU_ASSERT(save("g", 5, false) == SW_OK && stands("geca-"));
 }
 
-static void a_damaged_file_does_not_become_a_generation(void)
+SW_TEST("a damaged file does not become a generation")
 {
     begin("damaged");
     put(path, "?");
@@ -148,7 +150,7 @@ static void a_damaged_file_does_not_become_a_generation(void)
 
 /* A process that ended after the link left one file with two names: it is no generation more.
  */
-static void what_was_linked_already_is_not_kept_twice(void)
+SW_TEST("what was linked already is not kept twice")
 {
     begin("twice");
     put(path, "c");
@@ -157,7 +159,7 @@ static void what_was_linked_already_is_not_kept_twice(void)
     CU_ASSERT(save("d", 3, false) == SW_OK && stands("dcb--"));
 }
 
-static void a_generation_has_a_name(void)
+SW_TEST("a generation has a name")
 {
     char name[8];
     CU_ASSERT(sw_generation_name(name, sizeof name, "file", 0) && strcmp(name, "file") == 0);
@@ -177,7 +179,7 @@ static sw_status write_and_say(void *text, sw_file *file)
 }
 
 /* A folder at a number is found before the work of writing, and nothing moves. */
-static void a_folder_at_a_number_is_refused(void)
+SW_TEST("a folder at a number is refused")
 {
     char text[] = "d";
     begin("folder");
@@ -193,7 +195,7 @@ static void a_folder_at_a_number_is_refused(void)
 }
 
 /* The longest name has no generations, but can be replaced. */
-static void a_name_without_room_for_a_number_is_refused(void)
+SW_TEST("a name without room for a number is refused")
 {
     char name[256];
     memset(name, 'n', 255);
@@ -226,7 +228,7 @@ static void run_full(const char *name)
     CU_ASSERT(stands("cba--") && files() == 3);
 }
 
-static void a_save_that_cannot_be_written_moves_nothing(void)
+SW_TEST("a save that cannot be written moves nothing")
 {
     both_ways(run_full, "full");
 }
@@ -269,7 +271,7 @@ static void run_before(const char *name)
     CU_ASSERT(its.calls == 2 && files() == 3);
 }
 
-static void what_must_be_durable_before_is_called_before(void)
+SW_TEST("what must be durable before is called before")
 {
     both_ways(run_before, "before");
 }
@@ -287,7 +289,7 @@ static sw_status write_any(void *unused, sw_file *file)
     return sw_file_write(file, "x", 1);
 }
 
-static void a_device_has_no_generations(void)
+SW_TEST("a device has no generations")
 {
     int calls = 0;
     const sw_replace_opts opts = {write_any, count_call, &calls, 3, false};
@@ -297,7 +299,7 @@ static void a_device_has_no_generations(void)
 
 /* ---- what the note says ------------------------------------------------------------------ */
 
-static void a_network_file_system_is_noted(void)
+SW_TEST("a network file system is noted")
 {
     static const struct {
         uint32_t type;
@@ -320,7 +322,7 @@ static void a_network_file_system_is_noted(void)
 }
 
 /* Without hard links PATH is still there at every moment, so the old file cannot stay. */
-static void a_file_system_without_second_names_is_noted(void)
+SW_TEST("a file system without second names is noted")
 {
     begin("no links");
     put(path, "c");
@@ -402,7 +404,7 @@ static void run_sweep(const char *name)
     CU_ASSERT(from > once && memory > 0);
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     both_ways(run_sweep, "sweep");
 }
@@ -443,30 +445,7 @@ static void run_killed(const char *name)
     }
 }
 
-static void a_killed_save_leaves_whole_generations(void)
+SW_TEST("a killed save leaves whole generations")
 {
     both_ways(run_killed, "killed");
 }
-
-static const sw_test tests[] = {
-    {"older generations move up", older_generations_move_up},
-    {"only the first missing number is filled", only_the_first_missing_number_is_filled},
-    {"a damaged file does not become a generation",
-     a_damaged_file_does_not_become_a_generation},
-    {"what was linked already is not kept twice", what_was_linked_already_is_not_kept_twice},
-    {"a generation has a name", a_generation_has_a_name},
-    {"a folder at a number is refused", a_folder_at_a_number_is_refused},
-    {"a name without room for a number is refused",
-     a_name_without_room_for_a_number_is_refused},
-    {"a save that cannot be written moves nothing",
-     a_save_that_cannot_be_written_moves_nothing},
-    {"what must be durable before is called before",
-     what_must_be_durable_before_is_called_before},
-    {"a device has no generations", a_device_has_no_generations},
-    {"a network file system is noted", a_network_file_system_is_noted},
-    {"a file system without second names is noted",
-     a_file_system_without_second_names_is_noted},
-    {"every call can fail", every_call_can_fail},
-    {"a killed save leaves whole generations", a_killed_save_leaves_whole_generations},
-};
-SW_SUITE("generations", tests)

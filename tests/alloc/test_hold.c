@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("hold")
+
 static char path[1400], lock[1410];
 
 static void begin(const char *name)
@@ -50,7 +52,7 @@ static void is_busy(void)
     CU_ASSERT(sw_file_taken(lock));
 }
 
-static void a_name_is_held_once(void)
+SW_TEST("a name is held once")
 {
     sw_file *held = NULL;
     begin("held name");
@@ -86,7 +88,7 @@ static pid_t start_holder(void)
     return pid;
 }
 
-static void what_a_killed_process_held_is_taken_over(void)
+SW_TEST("what a killed process held is taken over")
 {
     sw_file *held = NULL;
     int status = 0;
@@ -103,7 +105,7 @@ static void what_a_killed_process_held_is_taken_over(void)
 }
 
 /* An exec ends the hold, as no file of ours goes through it. */
-static void an_exec_lets_go(void)
+SW_TEST("an exec lets go")
 {
     sw_file *held = NULL;
     int ends[2], status = 0;
@@ -130,7 +132,7 @@ static void an_exec_lets_go(void)
 
 /* Holders come and go, and at no moment are there two: a byte of shared memory would be lost.
  */
-static void many_processes_hold_one_name_in_turn(void)
+SW_TEST("many processes hold one name in turn")
 {
     enum { PROCESSES = 4 };
     const int times = sw_tests_full() ? 200 : 80;
@@ -169,7 +171,7 @@ static void many_processes_hold_one_name_in_turn(void)
 }
 
 /* A file that only has the name of a lock stays as it is. */
-static void other_files_of_the_name_stay(void)
+SW_TEST("other files of the name stay")
 {
     sw_file *held = NULL;
     begin("other locks");
@@ -187,7 +189,7 @@ static void other_files_of_the_name_stay(void)
 }
 
 /* A lock is not removed once its name has gone to another process. */
-static void only_its_own_lock_is_removed(void)
+SW_TEST("only its own lock is removed")
 {
     sw_file *held = NULL, *next = NULL;
     begin("own");
@@ -210,7 +212,7 @@ static sw_status hold_once(void *unused)
     return SW_OK;
 }
 
-static void every_call_of_holding_can_fail(void)
+SW_TEST("every call of holding can fail")
 {
     begin("hold sweep");
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_FILE, SW_IO, hold_once, NULL), 3); /* open, size, lock */
@@ -219,7 +221,7 @@ static void every_call_of_holding_can_fail(void)
 
 /* ---- cutting ----------------------------------------------------------------------------- */
 
-static void a_file_is_cut_and_goes_on_there(void)
+SW_TEST("a file is cut and goes on there")
 {
     sw_file *file = NULL;
     begin("file cut");
@@ -238,7 +240,7 @@ static void a_file_is_cut_and_goes_on_there(void)
     sw_file_drop(file);
 }
 
-static void a_pipe_cannot_be_cut(void)
+SW_TEST("a pipe cannot be cut")
 {
     sw_file *file = NULL;
     begin("cut pipe");
@@ -264,7 +266,7 @@ static sw_status cut_once(void *unused)
     return status;
 }
 
-static void cutting_can_fail(void)
+SW_TEST("cutting can fail")
 {
     begin("cut sweep");
     put(path, "0123456789");
@@ -272,7 +274,7 @@ static void cutting_can_fail(void)
 }
 
 /* Nothing is held, which is noted, and no lock file stays. */
-static void without_locks_it_is_noted(void)
+SW_TEST("without locks it is noted")
 {
     sw_file *held = (sw_file *)path; /* any recognisable address */
     begin("no locks");
@@ -286,18 +288,3 @@ static void without_locks_it_is_noted(void)
     CU_ASSERT_STRING_EQUAL(sw_last_note(), "");
     sw_file_let_go(held);
 }
-
-static const sw_test tests[] = {
-    {"a name is held once", a_name_is_held_once},
-    {"what a killed process held is taken over", what_a_killed_process_held_is_taken_over},
-    {"an exec lets go", an_exec_lets_go},
-    {"many processes hold one name in turn", many_processes_hold_one_name_in_turn},
-    {"other files of the name stay", other_files_of_the_name_stay},
-    {"only its own lock is removed", only_its_own_lock_is_removed},
-    {"every call of holding can fail", every_call_of_holding_can_fail},
-    {"without locks it is noted", without_locks_it_is_noted},
-    {"a file is cut and goes on there", a_file_is_cut_and_goes_on_there},
-    {"a pipe cannot be cut", a_pipe_cannot_be_cut},
-    {"cutting can fail", cutting_can_fail},
-};
-SW_SUITE("hold", tests)

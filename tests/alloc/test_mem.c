@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("mem")
+
 static void no_faults(void *unused)
 {
     (void)unused;
@@ -25,7 +27,7 @@ static bool is_zero(const void *block, size_t bytes)
     return true;
 }
 
-static void blocks_are_zeroed_aligned_and_counted(void)
+SW_TEST("blocks are zeroed, aligned and counted")
 {
     static const size_t sizes[] = {0, 1, 15, 16, 17, 4096, 100000, (size_t)5 << 20};
     for (int heap = 0; heap < SW_HEAP_KINDS; heap++)
@@ -53,7 +55,7 @@ static void blocks_are_zeroed_aligned_and_counted(void)
     sw_heap_free(NULL, SW_HEAP_RECORDS, 100);
 }
 
-static void a_reused_block_is_zero_again(void)
+SW_TEST("a reused block is zero again")
 {
     for (int round = 0; round < 50; round++) {
         void *block = NULL;
@@ -64,7 +66,7 @@ static void a_reused_block_is_zero_again(void)
     }
 }
 
-static void resize_keeps_what_fits_and_zeroes_the_rest(void)
+SW_TEST("resize keeps what fits and zeroes the rest")
 {
     void *block = NULL;
     CU_ASSERT_EQUAL_FATAL(sw_heap_resize(&block, SW_HEAP_FILES, 0, 10), SW_OK);
@@ -81,7 +83,7 @@ static void resize_keeps_what_fits_and_zeroes_the_rest(void)
     sw_heap_free(block, SW_HEAP_FILES, 4);
 }
 
-static void a_failure_leaves_block_and_counts_as_before(void)
+SW_TEST("a failure leaves block, output and counts as before")
 {
     void *block = NULL, *other = &block;
     sw_heap_stats before, after;
@@ -105,7 +107,7 @@ static void a_failure_leaves_block_and_counts_as_before(void)
     sw_heap_free(block, SW_HEAP_RECORDS, 100);
 }
 
-static void an_impossible_size_is_an_ordinary_answer(void)
+SW_TEST("an impossible size is an ordinary answer")
 {
     void *block = &block;
     CU_ASSERT_EQUAL(sw_heap_alloc(&block, SW_HEAP_DATASETS, SIZE_MAX / 2), SW_NOMEM);
@@ -126,7 +128,7 @@ static void *churn(void *unused)
     return NULL;
 }
 
-static void counts_are_right_with_several_threads(void)
+SW_TEST("counts are right with several threads")
 {
     pthread_t threads[4];
     sw_heap_stats before, after;
@@ -155,7 +157,7 @@ static bool writable(unsigned char *at)
     return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void ranges_are_reachable_only_where_committed(void)
+SW_TEST("ranges are reachable only where committed")
 {
     const size_t page = sw_page_bytes();
     void *base = NULL;
@@ -192,12 +194,12 @@ static sw_status use_everything(void *unused)
     return status;
 }
 
-static void every_call_of_the_table_can_fail(void)
+SW_TEST("every call of the table can fail")
 {
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, use_everything, NULL), 4);
 }
 
-static void calls_are_counted_in_both_directions(void)
+SW_TEST("calls are counted in both directions")
 {
     const uint64_t before = sw_mem_calls();
     CU_ASSERT_EQUAL(use_everything(NULL), SW_OK);
@@ -205,7 +207,7 @@ static void calls_are_counted_in_both_directions(void)
                     2 + 4 + 1); /* resize is an allocation and a free */
 }
 
-static void what_others_gave_is_counted(void)
+SW_TEST("what others gave is counted with its purpose")
 {
     char block[64];
     sw_heap_stats before, now;
@@ -224,7 +226,7 @@ static void what_others_gave_is_counted(void)
     CU_ASSERT_EQUAL(sw_mem_calls() - calls, 2); /* a step that takes one is seen to */
 }
 
-static void heaps_and_the_backend_have_names(void)
+SW_TEST("heaps and the backend have names")
 {
     for (int i = 0; i < SW_HEAP_KINDS; i++)
         for (int j = 0; j < i; j++)
@@ -234,19 +236,3 @@ static void heaps_and_the_backend_have_names(void)
               strncmp(sw_heap_backend(), "jemalloc ", 9) == 0);
     sw_note("heap backend: %s", sw_heap_backend());
 }
-
-static const sw_test tests[] = {
-    {"blocks are zeroed, aligned and counted", blocks_are_zeroed_aligned_and_counted},
-    {"a reused block is zero again", a_reused_block_is_zero_again},
-    {"resize keeps what fits and zeroes the rest", resize_keeps_what_fits_and_zeroes_the_rest},
-    {"a failure leaves block, output and counts as before",
-     a_failure_leaves_block_and_counts_as_before},
-    {"an impossible size is an ordinary answer", an_impossible_size_is_an_ordinary_answer},
-    {"counts are right with several threads", counts_are_right_with_several_threads},
-    {"ranges are reachable only where committed", ranges_are_reachable_only_where_committed},
-    {"every call of the table can fail", every_call_of_the_table_can_fail},
-    {"calls are counted in both directions", calls_are_counted_in_both_directions},
-    {"heaps and the backend have names", heaps_and_the_backend_have_names},
-    {"what others gave is counted with its purpose", what_others_gave_is_counted},
-};
-SW_SUITE("mem", tests)

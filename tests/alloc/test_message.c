@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("messages")
+
 #define SAYS(wanted, ...)                                                                      \
     do {                                                                                       \
         char text[200];                                                                        \
@@ -13,7 +15,7 @@
                  text, wanted);                                                                \
     } while (0)
 
-static void sizes_have_separators(void)
+SW_TEST("sizes have separators")
 {
     SAYS("0 and 999 and 1,000", "%zu and %zu and %zu", (size_t)0, (size_t)999, (size_t)1000);
     SAYS("18,446,744,073,709,551,615", "%zu", (size_t)UINT64_MAX);
@@ -29,7 +31,7 @@ static void sizes_have_separators(void)
     CU_ASSERT_STRING_EQUAL(sw_digits(digits, 1234567), "1,234,567");
 }
 
-static void all_else_is_as_snprintf_has_it(void)
+SW_TEST("all else is as snprintf has it")
 {
     char wanted[200];
     snprintf(wanted, sizeof wanted, "%d %5d %-5d| %i %ld %lld %x %#x %c %s %.2s %*s %.*s %5.1f",
@@ -43,7 +45,7 @@ static void all_else_is_as_snprintf_has_it(void)
 }
 
 /* Room for n bytes: the first n - 1 characters, the length of all, nothing past them. */
-static void what_has_no_room_is_cut(void)
+SW_TEST("what has no room is cut")
 {
     static const char whole[] = "needs 1,234,567 bytes; 42 are free: text";
     for (size_t room = 0; room <= sizeof whole + 1; room++) {
@@ -60,10 +62,3 @@ static void what_has_no_room_is_cut(void)
                  "room %zu: '%.*s'", room, (int)sizeof text, text);
     }
 }
-
-static const sw_test tests[] = {
-    {"sizes have separators", sizes_have_separators, false},
-    {"all else is as snprintf has it", all_else_is_as_snprintf_has_it, false},
-    {"what has no room is cut", what_has_no_room_is_cut, false},
-};
-SW_SUITE("messages", tests)

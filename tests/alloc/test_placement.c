@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("place")
+
 #define MAX_ITEMS 40000
 
 static sw_placement_item items[MAX_ITEMS];
@@ -60,7 +62,7 @@ static void random_items(sw_dice *dice, size_t n, uint32_t horizon, size_t large
     }
 }
 
-static void random_problems_are_solved_soundly(void)
+SW_TEST("random problems are solved soundly and near the bound")
 {
     sw_dice dice = {1};
     double worst = 0;
@@ -78,7 +80,7 @@ static void random_problems_are_solved_soundly(void)
     sw_note("%d random problems: worst height / lower bound %.3f", rounds, worst);
 }
 
-static void cut_rectangles_come_near_their_optimum(void)
+SW_TEST("rectangles cut into pieces come near their known optimum")
 {
     sw_dice dice = {7};
     const int rounds = sw_tests_full() ? 400 : 30;
@@ -102,7 +104,7 @@ static void cut_rectangles_come_near_their_optimum(void)
             sum / rounds, worst, optimal);
 }
 
-static void equal_input_gives_equal_output(void)
+SW_TEST("equal input gives equal output")
 {
     static sw_placement_item again[200];
     sw_dice dice = {3};
@@ -117,7 +119,7 @@ static void equal_input_gives_equal_output(void)
     CU_ASSERT_EQUAL(sw_placement_check(again, 200, first.height), SW_OK);
 }
 
-static void simple_shapes_reach_the_bound(void)
+SW_TEST("chains, stacks and nested lifetimes reach the lower bound")
 {
     sw_placement_result result = {.height = 5};
     CU_ASSERT_EQUAL(sw_placement_greedy(NULL, 0, NULL, &result), SW_OK);
@@ -134,7 +136,7 @@ static void simple_shapes_reach_the_bound(void)
     CU_ASSERT_EQUAL(nested.height, nested.lower_bound);
 }
 
-static void bad_items_are_named(void)
+SW_TEST("bad items are named")
 {
     const sw_placement_opts plan = {0};
     sw_placement_result result;
@@ -152,7 +154,7 @@ static void bad_items_are_named(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "overflow"));
 }
 
-static void the_checker_finds_planted_faults(void)
+SW_TEST("the checker finds planted overlaps")
 {
     sw_dice dice = {11};
     int planted = 0;
@@ -195,7 +197,7 @@ static sw_status solve_some(void *unused)
     return sw_placement_greedy(items, 30, NULL, &result);
 }
 
-static void its_scratch_can_fail(void)
+SW_TEST("its scratch memory can fail")
 {
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, solve_some, NULL), 1);
 }
@@ -215,7 +217,7 @@ static void published(const char *name, size_t count, double most)
     SW_CHECK(ratio <= most, "%s: %.4f", name, ratio);
 }
 
-static void hard_published_problems(void)
+SW_TEST("hard published problems are solved soundly")
 {
     published("minimalloc/A.1048576.csv", 154, 1.5);
     published("minimalloc/B.1048576.csv", 170, 1.5);
@@ -225,31 +227,13 @@ static void hard_published_problems(void)
     published("minimalloc/I.1048576.csv", 374, 1.5);
 }
 
-static void published_training_steps(void)
+SW_TEST("published training steps come within two percent")
 {
     published("placement-large/G_1.csv", 816, 1.01);
     published("placement-large/resnet50.csv", 1042, 1.02);
 }
 
-static void the_largest_published_problem(void)
+SW_TEST("the largest published problem comes within five percent", .full = true)
 {
     published("placement-large/S_1.csv", 28526, 1.05);
 }
-
-static const sw_test tests[] = {
-    {"random problems are solved soundly and near the bound",
-     random_problems_are_solved_soundly},
-    {"rectangles cut into pieces come near their known optimum",
-     cut_rectangles_come_near_their_optimum},
-    {"equal input gives equal output", equal_input_gives_equal_output},
-    {"chains, stacks and nested lifetimes reach the lower bound",
-     simple_shapes_reach_the_bound},
-    {"bad items are named", bad_items_are_named},
-    {"the checker finds planted overlaps", the_checker_finds_planted_faults},
-    {"its scratch memory can fail", its_scratch_can_fail},
-    {"hard published problems are solved soundly", hard_published_problems},
-    {"published training steps come within two percent", published_training_steps},
-    {"the largest published problem comes within five percent", the_largest_published_problem,
-     .full = true},
-};
-SW_SUITE("place", tests)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("placement alignment")
+
 #define MOST 6000
 
 static sw_placement_item items[MOST], again[MOST];
@@ -80,7 +82,7 @@ static void search(size_t n, size_t capacity, sw_search_end wanted)
 }
 
 /* Found at the optimum and proved absent below it; nothing is lower than the optimum. */
-static void tiny_problems_end_as_all_orders_say(void)
+SW_TEST("tiny problems end as all orders say")
 {
     sw_dice dice = {17};
     const int rounds = sw_tests_full() ? 20000 : 200;
@@ -117,7 +119,7 @@ static void tiny_problems_end_as_all_orders_say(void)
     CU_ASSERT(above > rounds / 10);
 }
 
-static void larger_problems_are_placed_soundly(void)
+SW_TEST("larger problems are placed soundly")
 {
     sw_dice dice = {18};
     const size_t sizes[] = {50, 200, 1000, MOST};
@@ -136,7 +138,7 @@ static void larger_problems_are_placed_soundly(void)
 }
 
 /* Bit for bit the same for problems with sizes that are multiples of their alignments. */
-static void alignments_that_all_sizes_have_change_nothing(void)
+SW_TEST("alignments that all sizes have change nothing")
 {
     sw_dice dice = {19};
     for (int round = 0; round < 40; round++) {
@@ -157,7 +159,7 @@ static void alignments_that_all_sizes_have_change_nothing(void)
     }
 }
 
-static void the_checker_names_what_is_not_aligned(void)
+SW_TEST("the checker names what is not aligned")
 {
     items[0] = (sw_placement_item){0, 2, 10, 0, 7};
     items[1] = (sw_placement_item){0, 2, 10, 14, 7};
@@ -168,7 +170,7 @@ static void the_checker_names_what_is_not_aligned(void)
         strstr(sw_last_error(), "buffer 1 is at 13, which is not a multiple of 7"));
 }
 
-static void sums_with_alignments_may_not_overflow(void)
+SW_TEST("sums with alignments may not overflow")
 {
     const sw_placement_opts opts = {0};
     sw_placement_result r;
@@ -182,13 +184,3 @@ static void sums_with_alignments_may_not_overflow(void)
     CU_ASSERT_EQUAL(r.height, SIZE_MAX / 16 + 10);
     CU_ASSERT_EQUAL(r.end, SW_PLACEMENT_OPTIMAL);
 }
-
-static const sw_test tests[] = {
-    {"tiny problems end as all orders say", tiny_problems_end_as_all_orders_say},
-    {"larger problems are placed soundly", larger_problems_are_placed_soundly},
-    {"alignments that all sizes have change nothing",
-     alignments_that_all_sizes_have_change_nothing},
-    {"the checker names what is not aligned", the_checker_names_what_is_not_aligned},
-    {"sums with alignments may not overflow", sums_with_alignments_may_not_overflow},
-};
-SW_SUITE("placement alignment", tests)

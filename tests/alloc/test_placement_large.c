@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+SW_TESTS("place-large")
+
 #define MAX_ITEMS 1000000
 
 static sw_placement_item items[MAX_ITEMS];
@@ -229,7 +231,7 @@ static size_t plain_load(size_t n)
     return peak;
 }
 
-static void small_problems(void)
+SW_TEST("small problems are solved soundly and near the bound")
 {
     sw_dice dice = {1};
     double worst = 0;
@@ -248,7 +250,7 @@ static void small_problems(void)
     sw_note("%d small problems: worst height / lower bound %.3f", rounds, worst);
 }
 
-static void the_checker_finds_planted_overlaps(void)
+SW_TEST("the checker finds planted overlaps")
 {
     sw_dice dice = {4};
     int planted = 0;
@@ -268,7 +270,7 @@ static void the_checker_finds_planted_overlaps(void)
     CU_ASSERT(planted > 50);
 }
 
-static void simple_shapes(void)
+SW_TEST("chains, stacks, nested and staggered lifetimes reach the bound")
 {
     sw_placement_result result = {.height = 5};
     CU_ASSERT_EQUAL(sw_placement_large(NULL, 0, 0, NULL, &result), SW_OK);
@@ -287,7 +289,7 @@ static void simple_shapes(void)
     CU_ASSERT_EQUAL(solved(50000, "staggered").height, 128);
 }
 
-static void rectangles(void)
+SW_TEST("rectangles cut into pieces come near their optimum")
 {
     sw_dice dice = {7};
     const size_t sizes[] = {200, 2000, 20000};
@@ -322,23 +324,23 @@ static void many(size_t n)
     CU_ASSERT(measured(n, "long random lifetimes") <= 1.005);
 }
 
-static void ten_thousand(void)
+SW_TEST("ten thousand buffers come near the bound")
 {
     many(10000);
 }
 
-static void a_hundred_thousand(void)
+SW_TEST("a hundred thousand buffers come near the bound", .full = true)
 {
     many(100000);
 }
 
-static void a_million(void)
+SW_TEST("a million buffers come near the bound", .full = true)
 {
     many(1000000);
 }
 
 /* As many sections as buffers, and one more of both than a power of two: the most memory. */
-static void memory_per_buffer(void)
+SW_TEST("no more than 200 bytes of memory per buffer")
 {
     const uint32_t n = 524289;
     sw_heap_stats before, after;
@@ -354,7 +356,7 @@ static void memory_per_buffer(void)
     sw_note("%.1f bytes of memory per buffer", each);
 }
 
-static void twice_is_the_same(void)
+SW_TEST("equal input gives equal output")
 {
     static sw_placement_item again[5000];
     sw_dice dice = {3};
@@ -385,7 +387,7 @@ static bool lose_patience(void *context)
 }
 
 /* Whenever it has to end, there is a whole placement, and it says when it had to hurry. */
-static void any_moment_leaves_a_placement(void)
+SW_TEST("any moment to end leaves a placement")
 {
     sw_dice dice = {28};
     bool hurried = true;
@@ -415,7 +417,7 @@ static void any_moment_leaves_a_placement(void)
     sw_note("%d moments to end at: heights %zu to %zu", moments, first, last);
 }
 
-static void ends_early(void)
+SW_TEST("limits end it early with a placement")
 {
     sw_dice dice = {8};
     int asked = 0;
@@ -458,7 +460,7 @@ static sw_status solve_some(void *unused)
     return sw_placement_large(items, 30, 0, NULL, &result);
 }
 
-static void memory_can_fail(void)
+SW_TEST("its two blocks of memory can fail")
 {
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, solve_some, NULL), 2);
 }
@@ -484,37 +486,17 @@ static void published(const char *name, size_t count, double most)
     SW_CHECK(ratio <= 1.01, "%s shuffled: %.5f", name, ratio);
 }
 
-static void a_small_trace(void)
+SW_TEST("a published trace reaches the bound")
 {
     published("placement-large/G_1.csv", 816, 1.0);
 }
 
-static void resnet50(void)
+SW_TEST("a published training step reaches the bound")
 {
     published("placement-large/resnet50.csv", 1042, 1.0);
 }
 
-static void the_largest_trace(void)
+SW_TEST("the largest published trace reaches the bound")
 {
     published("placement-large/S_1.csv", 28526, 1.001);
 }
-
-static const sw_test tests[] = {
-    /* memory first: the peak is that of the whole process */
-    {"no more than 200 bytes of memory per buffer", memory_per_buffer},
-    {"small problems are solved soundly and near the bound", small_problems},
-    {"the checker finds planted overlaps", the_checker_finds_planted_overlaps},
-    {"chains, stacks, nested and staggered lifetimes reach the bound", simple_shapes},
-    {"rectangles cut into pieces come near their optimum", rectangles},
-    {"ten thousand buffers come near the bound", ten_thousand},
-    {"a hundred thousand buffers come near the bound", a_hundred_thousand, .full = true},
-    {"a million buffers come near the bound", a_million, .full = true},
-    {"equal input gives equal output", twice_is_the_same},
-    {"limits end it early with a placement", ends_early},
-    {"any moment to end leaves a placement", any_moment_leaves_a_placement},
-    {"its two blocks of memory can fail", memory_can_fail},
-    {"a published trace reaches the bound", a_small_trace},
-    {"a published training step reaches the bound", resnet50},
-    {"the largest published trace reaches the bound", the_largest_trace},
-};
-SW_SUITE("place-large", tests)

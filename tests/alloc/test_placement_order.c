@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("placement order")
+
 #define MOST 6000
 
 static sw_placement_item items[MOST], again[MOST];
@@ -80,7 +82,7 @@ static void random_items(sw_dice *dice, size_t n, uint32_t horizon, size_t large
     }
 }
 
-static void random_rows_in_any_order_have_the_same_offsets(void)
+SW_TEST("random rows in any order have the same offsets")
 {
     sw_dice dice = {3};
     for (int round = 0; round < 40; round++) {
@@ -94,7 +96,7 @@ static void random_rows_in_any_order_have_the_same_offsets(void)
     same_in_any_order(&dice, n, 700, 4, "a full rectangle");
 }
 
-static void published_rows_in_any_order_have_the_same_offsets(void)
+SW_TEST("published rows in any order have the same offsets")
 {
     static const char *const names[] = {"minimalloc/A.1048576.csv", "minimalloc/B.1048576.csv",
                                         "minimalloc/C.1048576.csv", "minimalloc/E.1048576.csv",
@@ -111,7 +113,7 @@ static void published_rows_in_any_order_have_the_same_offsets(void)
     }
 }
 
-static void the_order_is_total_and_stable(void)
+SW_TEST("the order is total and stable")
 {
     static uint32_t order[MOST], scratch[MOST];
     sw_dice dice = {8};
@@ -144,7 +146,7 @@ static sw_status solve_again(void *arg)
     return sw_placement_solve(items, *(const size_t *)arg, &opts, &r);
 }
 
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     sw_dice dice = {13};
     size_t n = problem_cut(&dice, items, 200, 90, 900);
@@ -152,13 +154,3 @@ static void every_allocation_can_fail(void)
     const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, solve_again, &n);
     SW_CHECK(sites >= 5, "%llu", (unsigned long long)sites);
 }
-
-static const sw_test tests[] = {
-    {"random rows in any order have the same offsets",
-     random_rows_in_any_order_have_the_same_offsets},
-    {"published rows in any order have the same offsets",
-     published_rows_in_any_order_have_the_same_offsets},
-    {"the order is total and stable", the_order_is_total_and_stable},
-    {"every allocation can fail", every_allocation_can_fail},
-};
-SW_SUITE("placement order", tests)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("placement search")
+
 #define MOST 400
 
 static sw_placement_item items[MOST];
@@ -66,7 +68,7 @@ static void random_items(sw_dice *dice, size_t n, uint32_t horizon, size_t large
 }
 
 /* Found at the optimum, proved absent below it. */
-static void small_problems_are_solved_and_refused_as_all_orders_say(void)
+SW_TEST("small problems are solved and refused as all orders say")
 {
     sw_dice dice = {5};
     const int rounds = sw_tests_full() ? 4000 : 200;
@@ -85,7 +87,7 @@ static void small_problems_are_solved_and_refused_as_all_orders_say(void)
 }
 
 /* Where the largest sum that lives at one time cannot be reached, by no order at all. */
-static void bounds_that_cannot_be_reached_are_refused(void)
+SW_TEST("bounds that cannot be reached are refused")
 {
     static const sw_placement_item first[] = {
         {4, 6, 3, 0, 0}, {2, 3, 1, 0, 0},  {2, 6, 1, 0, 0}, {0, 3, 3, 0, 0},
@@ -118,7 +120,7 @@ static void bounds_that_cannot_be_reached_are_refused(void)
 }
 
 /* Above 64 buffers most strategies skip a part of what their decisions lead to. */
-static void what_is_skipped_is_no_proof(void)
+SW_TEST("what is skipped is no proof")
 {
     static const sw_placement_item part[] = {
         {4, 6, 3, 0, 0}, {2, 3, 1, 0, 0},  {2, 6, 1, 0, 0}, {0, 3, 3, 0, 0},
@@ -147,7 +149,7 @@ static void what_is_skipped_is_no_proof(void)
 }
 
 /* There is a placement, whatever the search says. */
-static void full_rectangles_are_never_refused(void)
+SW_TEST("full rectangles are never refused")
 {
     sw_dice dice = {9};
     const int rounds = sw_tests_full() ? 1500 : 80;
@@ -172,7 +174,7 @@ static bool stop_at_once(void *context)
     return true;
 }
 
-static void effort_and_requests_end_a_search(void)
+SW_TEST("effort and requests end a search")
 {
     sw_dice dice = {21};
     int asked = 0;
@@ -194,7 +196,7 @@ static void effort_and_requests_end_a_search(void)
     CU_ASSERT_EQUAL(sw_placement_search(items, SW_SEARCH_MOST + 1, &opts, &result), SW_INVALID);
 }
 
-static void equal_input_gives_equal_output(void)
+SW_TEST("equal input gives equal output")
 {
     static sw_placement_item again[MOST];
     sw_dice dice = {33};
@@ -211,7 +213,7 @@ static void equal_input_gives_equal_output(void)
 }
 
 /* The race is won by nodes, not by time; threads that cannot be had change nothing. */
-static void threads_do_not_change_the_answer(void)
+SW_TEST("threads do not change the answer")
 {
     static sw_placement_item again[MOST];
     static const unsigned threads[] = {1, 2, 3, 5, 64};
@@ -251,7 +253,7 @@ static sw_status search_again(void *arg)
     return sw_placement_search(items, *(const size_t *)arg, &opts, &result);
 }
 
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     sw_dice dice = {41};
     size_t n = problem_cut(&dice, items, 60, 50, 700);
@@ -273,7 +275,7 @@ static void published(const char *name, size_t count, uint64_t nodes)
 }
 
 /* Greedy orders need 1.17 to 1.41 times the capacity. */
-static void published_problems_are_placed(void)
+SW_TEST("published problems are placed")
 {
     published("minimalloc/A.1048576.csv", 154, 20000);
     published("minimalloc/B.1048576.csv", 170, 20000);
@@ -282,17 +284,3 @@ static void published_problems_are_placed(void)
     published("minimalloc/G.1048576.csv", 308, 20000);
     published("minimalloc/I.1048576.csv", 374, 20000);
 }
-
-static const sw_test tests[] = {
-    {"small problems are solved and refused as all orders say",
-     small_problems_are_solved_and_refused_as_all_orders_say},
-    {"bounds that cannot be reached are refused", bounds_that_cannot_be_reached_are_refused},
-    {"full rectangles are never refused", full_rectangles_are_never_refused},
-    {"what is skipped is no proof", what_is_skipped_is_no_proof},
-    {"effort and requests end a search", effort_and_requests_end_a_search},
-    {"equal input gives equal output", equal_input_gives_equal_output},
-    {"threads do not change the answer", threads_do_not_change_the_answer},
-    {"every allocation can fail", every_allocation_can_fail},
-    {"published problems are placed", published_problems_are_placed},
-};
-SW_SUITE("placement search", tests)

@@ -2,7 +2,9 @@
 #include "alloc/base/size.h"
 #include "tests/support/suite.h"
 
-static void products_and_sums_are_exact_or_refused(void)
+SW_TESTS("size")
+
+SW_TEST("products and sums are exact or refused and leave *out")
 {
     static const size_t edges[] = {0,
                                    1,
@@ -34,7 +36,7 @@ static void products_and_sums_are_exact_or_refused(void)
         }
 }
 
-static void rounding_up_stops_at_the_largest_multiple(void)
+SW_TEST("rounding up stops at the largest multiple")
 {
     size_t out = 7777;
     CU_ASSERT(sw_size_align(0, 64, &out) && out == 0);
@@ -49,7 +51,7 @@ static void rounding_up_stops_at_the_largest_multiple(void)
     CU_ASSERT_EQUAL(out, 7777);
 }
 
-static void elements_of_shapes(void)
+SW_TEST("the elements of a shape fit in bytes of any type or are refused")
 {
     int64_t out = 7777;
     const int64_t usual[] = {128, 6, 24, 24}, big[] = {INT64_MAX / 16, 1},
@@ -70,11 +72,3 @@ static void elements_of_shapes(void)
     CU_ASSERT(!sw_size_elements(negative_after_zero, 2, &out));
     CU_ASSERT_EQUAL(out, 7777);
 }
-
-static const sw_test tests[] = {
-    {"products and sums are exact or refused and leave *out",
-     products_and_sums_are_exact_or_refused},
-    {"rounding up stops at the largest multiple", rounding_up_stops_at_the_largest_multiple},
-    {"the elements of a shape fit in bytes of any type or are refused", elements_of_shapes},
-};
-SW_SUITE("size", tests)

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("store")
+
 #define MIB ((size_t)1 << 20)
 
 /* Devices of the tests below have scripts of their own. */
@@ -109,7 +111,7 @@ static void contract_of(const struct kind *kind)
     sw_store_destroy(store);
 }
 
-static void every_kind_keeps_the_contract(void)
+SW_TEST("every kind keeps the contract and leaks nothing")
 {
     const uint64_t blocks = sw_heap_blocks();
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -138,7 +140,7 @@ static sw_status create_and_commit(void *arg)
     return status;
 }
 
-static void every_site_of_every_kind_can_fail(void)
+SW_TEST("every site of every kind can fail, and a retry works")
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct kind kind = kinds[i];
@@ -147,7 +149,7 @@ static void every_site_of_every_kind_can_fail(void)
     }
 }
 
-static void impossible_reservations_are_refused(void)
+SW_TEST("impossible reservations are refused")
 {
     sw_store *store = (sw_store *)(void *)&store, *const before = store;
     const uint64_t blocks = sw_heap_blocks();
@@ -176,7 +178,7 @@ static sw_status commit_twice(sw_test_device *device, sw_store **out)
 
 /* Call k fails as no memory or as a broken device: the status is passed on, the store is as it
  * was, and the next try goes well. */
-static void each_call_of_a_device_can_fail(void)
+SW_TEST("each call of a device can fail, and a retry works")
 {
     static const sw_status how[] = {SW_NOMEM, SW_DEVICE};
     const uint64_t blocks = sw_heap_blocks();
@@ -205,7 +207,7 @@ static void each_call_of_a_device_can_fail(void)
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }
 
-static void a_device_gives_exactly_what_is_wanted_and_takes_it_back(void)
+SW_TEST("a device gives exactly what is requested, and takes it back")
 {
     sw_store *store = NULL;
     sw_test_device device = {.step = 2 * MIB};
@@ -230,13 +232,3 @@ static void a_device_gives_exactly_what_is_wanted_and_takes_it_back(void)
     CU_ASSERT_EQUAL(sw_store_device_create(&store, MIB, &(sw_device_memory){0}), SW_INVALID);
     CU_ASSERT_PTR_NULL(store);
 }
-
-static const sw_test tests[] = {
-    {"every kind keeps the contract and leaks nothing", every_kind_keeps_the_contract},
-    {"every site of every kind can fail, and a retry works", every_site_of_every_kind_can_fail},
-    {"impossible reservations are refused", impossible_reservations_are_refused},
-    {"each call of a device can fail, and a retry works", each_call_of_a_device_can_fail},
-    {"a device gives exactly what is requested, and takes it back",
-     a_device_gives_exactly_what_is_wanted_and_takes_it_back},
-};
-SW_SUITE("store", tests)

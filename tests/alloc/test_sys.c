@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("sys")
+
 static void no_faults(void *unused)
 {
     (void)unused;
@@ -37,7 +39,7 @@ static sw_status read_file(const char *path, void *to, size_t bytes, size_t *got
     return status;
 }
 
-static void what_was_written_is_read_back(void)
+SW_TEST("what was written is read back")
 {
     const char *path = sw_temp_path("round trip");
     char text[64];
@@ -62,7 +64,7 @@ static void what_was_written_is_read_back(void)
     CU_ASSERT(read_file(path, text, sizeof text, &got) == SW_OK && got == 1);
 }
 
-static void messages_name_the_path_and_the_reason(void)
+SW_TEST("messages name the path and the reason; outputs stay")
 {
     sw_file *file = (sw_file *)(void *)&file, *const before = file;
     const char *missing = sw_temp_path("no such file"), *folder = sw_temp_path("");
@@ -82,7 +84,7 @@ static void messages_name_the_path_and_the_reason(void)
 }
 
 /* A name may go to another file while the first one is open. */
-static void a_file_is_known_again_under_its_name(void)
+SW_TEST("a file is known again under its name")
 {
     const char *path = sw_temp_path("known"), *moved = sw_temp_path("known before");
     sw_file *file;
@@ -108,7 +110,7 @@ static bool take_name(void *context, const char *name)
     return ++f->seen < f->most;
 }
 
-static void a_folder_is_gone_through(void)
+SW_TEST("a folder is gone through")
 {
     folder_names all = {.most = 9}, one = {.most = 1};
     char folder[1024], path[1100];
@@ -129,7 +131,7 @@ static void a_folder_is_gone_through(void)
     no_faults(NULL);
 }
 
-static void a_full_disk_is_reported(void)
+SW_TEST("a full disk is reported")
 {
     sw_file *file;
     if (access("/dev/full", W_OK) != 0)
@@ -175,7 +177,7 @@ static sw_status every_file_call(void *unused)
 }
 
 /* A name that cannot be looked at does not count as free. */
-static void a_name_is_taken_free_or_unknown(void)
+SW_TEST("a name is taken, free or unknown")
 {
     bool taken = false;
     CU_ASSERT_EQUAL(symlink("leads nowhere", sw_temp_path("dangling")), 0);
@@ -190,13 +192,13 @@ static void a_name_is_taken_free_or_unknown(void)
     CU_ASSERT(unseen == SW_IO && !taken);
 }
 
-static void every_file_call_can_fail(void)
+SW_TEST("every file call can fail, names a path and leaks nothing")
 {
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_FILE, SW_IO, every_file_call, NULL), 10);
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, every_file_call, NULL), 2);
 }
 
-static void a_close_that_fails_still_closes(void)
+SW_TEST("a close that fails still closes")
 {
     sw_file *file;
     sw_after(no_faults, NULL);
@@ -227,7 +229,7 @@ static void write_slowly(void *arg)
     close(fd);
 }
 
-static void short_reads_are_joined(void)
+SW_TEST("short reads are joined until the end")
 {
     const char *path = sw_temp_path("pipe");
     char text[100];
@@ -251,7 +253,7 @@ static void short_reads_are_joined(void)
     CU_ASSERT_EQUAL(sw_file_close(file), SW_OK);
 }
 
-static void a_dash_is_standard_output(void)
+SW_TEST("a dash is standard output, which stays open")
 {
     const char *path = sw_temp_path("stdout");
     char text[32] = {0};
@@ -274,7 +276,7 @@ static void a_dash_is_standard_output(void)
                     SW_IO); /* no such file: only writing knows it */
 }
 
-static void a_dash_that_takes_nothing_is_named(void)
+SW_TEST("a dash that takes nothing is named")
 {
     const int kept = dup(STDOUT_FILENO), full = open("/dev/full", O_WRONLY);
     if (full < 0) {
@@ -305,7 +307,7 @@ static sw_status start_and_join(void *arg)
     return SW_OK;
 }
 
-static void threads_start_join_and_fail(void)
+SW_TEST("threads start, join and fail")
 {
     int runs = 0;
     CU_ASSERT_EQUAL(start_and_join(&runs), SW_OK);
@@ -325,7 +327,7 @@ static sw_status open_library(void *unused)
     return symbol != NULL ? SW_OK : SW_INVALID;
 }
 
-static void libraries_open_and_fail_by_name(void)
+SW_TEST("libraries open, and fail by name")
 {
     void *library = NULL, *symbol = &library;
     CU_ASSERT_EQUAL(sw_library_open(&library, "libno-such-thing.so.9"), SW_UNSUPPORTED);
@@ -339,7 +341,7 @@ static void libraries_open_and_fail_by_name(void)
 }
 
 /* Of the library or program that an address is in, links resolved. */
-static void the_file_of_code_is_found(void)
+SW_TEST("the file of code is found")
 {
     char path[4096] = "?", small[2] = "?", own[4096] = "";
     CU_ASSERT_EQUAL(sw_library_path((const void *)(uintptr_t)sw_clock_ns, path, sizeof path),
@@ -356,7 +358,7 @@ static void the_file_of_code_is_found(void)
     CU_ASSERT_EQUAL(sw_library_path(NULL, path, sizeof path), SW_IO);
 }
 
-static void the_clock_goes_forward(void)
+SW_TEST("the clock goes forward")
 {
     const uint64_t before = sw_clock_ns();
     usleep(2000);
@@ -364,23 +366,3 @@ static void the_clock_goes_forward(void)
     CU_ASSERT(after - before >= 2000000);
     CU_ASSERT(after - before < 60000000000u);
 }
-
-static const sw_test tests[] = {
-    {"what was written is read back", what_was_written_is_read_back},
-    {"messages name the path and the reason; outputs stay",
-     messages_name_the_path_and_the_reason},
-    {"a file is known again under its name", a_file_is_known_again_under_its_name},
-    {"a folder is gone through", a_folder_is_gone_through},
-    {"a full disk is reported", a_full_disk_is_reported},
-    {"a name is taken, free or unknown", a_name_is_taken_free_or_unknown},
-    {"every file call can fail, names a path and leaks nothing", every_file_call_can_fail},
-    {"a close that fails still closes", a_close_that_fails_still_closes},
-    {"short reads are joined until the end", short_reads_are_joined},
-    {"a dash is standard output, which stays open", a_dash_is_standard_output},
-    {"a dash that takes nothing is named", a_dash_that_takes_nothing_is_named},
-    {"threads start, join and fail", threads_start_join_and_fail},
-    {"libraries open, and fail by name", libraries_open_and_fail_by_name},
-    {"the file of code is found", the_file_of_code_is_found},
-    {"the clock goes forward", the_clock_goes_forward},
-};
-SW_SUITE("sys", tests)

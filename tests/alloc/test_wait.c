@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("waiting")
+
 static atomic_int answer, questions;
 
 static int asked(void)
@@ -57,7 +59,7 @@ static void stopped(sw_status status, const char *path)
              "%s", sw_last_error());
 }
 
-static void an_open_without_a_reader_ends(void)
+SW_TEST("an open without a reader ends")
 {
     const char *path = pipe_of("open");
     sw_file *file = NULL;
@@ -67,7 +69,7 @@ static void an_open_without_a_reader_ends(void)
     sw_thread_join(thread);
 }
 
-static void a_read_without_a_writer_ends(void)
+SW_TEST("a read without a writer ends")
 {
     const char *path = pipe_of("read");
     char text[4];
@@ -81,7 +83,7 @@ static void a_read_without_a_writer_ends(void)
     sw_thread_join(thread);
 }
 
-static void a_write_that_nobody_takes_ends(void)
+SW_TEST("a write that no one takes ends")
 {
     static const char block[1 << 20];
     const char *path = pipe_of("write");
@@ -105,7 +107,7 @@ static void take_slowly(void *arg)
 }
 
 /* A reader that is there gets all, although the end was asked for. */
-static void what_is_taken_is_written_to_the_end(void)
+SW_TEST("what is taken is written to the end")
 {
     static const char block[1 << 20];
     const char *path = pipe_of("slow");
@@ -128,7 +130,7 @@ static void what_is_taken_is_written_to_the_end(void)
 }
 
 /* Regular files are read and written whole, whatever was asked. */
-static void regular_files_know_no_interrupt(void)
+SW_TEST("regular files know no interrupt")
 {
     char text[4] = "";
     size_t got = 0;
@@ -148,7 +150,7 @@ static void regular_files_know_no_interrupt(void)
 
 /* ---- the clock --------------------------------------------------------------------------- */
 
-static void our_clock_never_goes_back(void)
+SW_TEST("our clock never goes back")
 {
     uint64_t before = sw_clock_ns();
     for (int i = 0; i < 100; i++) {
@@ -161,13 +163,3 @@ static void our_clock_never_goes_back(void)
     CU_ASSERT(sw_clock_ns() == before);
     sw_fault_clock(0);
 }
-
-static const sw_test tests[] = {
-    {"an open without a reader ends", an_open_without_a_reader_ends},
-    {"a read without a writer ends", a_read_without_a_writer_ends},
-    {"a write that no one takes ends", a_write_that_nobody_takes_ends},
-    {"what is taken is written to the end", what_is_taken_is_written_to_the_end},
-    {"regular files know no interrupt", regular_files_know_no_interrupt},
-    {"our clock never goes back", our_clock_never_goes_back},
-};
-SW_SUITE("waiting", tests)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("arrays")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 #define ROWS 37
 
@@ -79,7 +81,7 @@ static double element(const swi_field *field, size_t sample, size_t i)
     }
 }
 
-static void every_type_has_its_numbers(void)
+SW_TEST("every type has its numbers")
 {
     static const sw_dtype becomes[] = {SW_F32, SW_F32, SW_U8,  SW_U8,  SW_U8, SW_U16,
                                        SW_U16, SW_I32, SW_I32, SW_I32, SW_I32};
@@ -110,7 +112,7 @@ static void every_type_has_its_numbers(void)
 }
 
 /* True is anything but 0, and becomes 1. */
-static void true_is_one(void)
+SW_TEST("true is one")
 {
     static const unsigned char odd[] = {0, 1, 2, 255};
     const sw_samples x = {.data = odd, .type = SW_NUMBER_BOOL};
@@ -141,7 +143,7 @@ static void fill_records(void)
 }
 
 /* An array of structs is used where it lies; what lies side by side has the same sum. */
-static void structs_are_used_where_they_lie(void)
+SW_TEST("structs are used where they lie")
 {
     static float x[ROWS][4];
     static int32_t y[ROWS];
@@ -169,7 +171,7 @@ static void structs_are_used_where_they_lie(void)
 }
 
 /* Strides inside of a sample, and backwards: copied in the order of the axes. */
-static void other_orders_are_copied(void)
+SW_TEST("other orders are copied")
 {
     static uint8_t image[5][4][6][3]; /* n, rows, columns, channels */
     unsigned char *flat = &image[0][0][0][0];
@@ -206,7 +208,7 @@ static void other_orders_are_copied(void)
 
 /* ---- classes and ids --------------------------------------------------------------------- */
 
-static void classes_are_counted_and_narrowed(void)
+SW_TEST("classes are counted and narrowed")
 {
     static float x[4];
     int64_t y[4] = {0, 2, 1, 0};
@@ -230,7 +232,7 @@ static void classes_are_counted_and_narrowed(void)
     }
 }
 
-static void names_of_classes_are_copied(void)
+SW_TEST("names of classes are copied")
 {
     static const unsigned char y[3] = {1, 0, 1}, x[3] = {0};
     char cat[] = "cat", dog[] = "dog";
@@ -286,7 +288,7 @@ static void same_batches(const sw_dataset *a, const sw_dataset *b, bool shuffle,
     sw_loader_destroy(l[1]);
 }
 
-static void orders_hashes_and_parts_are_those_of_files(void)
+SW_TEST("orders, hashes and parts are those of files")
 {
     const sw_dataset *file = digits_by_file();
     const sw_dataset_info info = data_info(file);
@@ -312,7 +314,7 @@ static void orders_hashes_and_parts_are_those_of_files(void)
 }
 
 /* Samples that lie apart go through loaders, feeds and splits like others. */
-static void samples_that_lie_apart_give_the_same_batches(void)
+SW_TEST("samples that lie apart give the same batches")
 {
     static unsigned char room[100][900];
     const sw_dataset *file = digits_by_file();
@@ -345,7 +347,7 @@ static void samples_that_lie_apart_give_the_same_batches(void)
 }
 
 /* Windows of tokens are those that a text of the same bytes has, whatever a token's width. */
-static void tokens_are_windows(void)
+SW_TEST("tokens are windows")
 {
     enum { N = 1000, CONTEXT = 13 };
     static unsigned char text[N];
@@ -417,7 +419,7 @@ static void tokens_are_windows(void)
 
 /* A loader goes on when the data set is destroyed, and the memory is the caller's again with
  * the loader. */
-static void loaders_outlive_the_data_set(void)
+SW_TEST("loaders outlive the data set")
 {
     fill_records();
     const sw_samples x = {
@@ -452,7 +454,7 @@ static void refused(int64_t n, const sw_samples *fields, int n_fields,
     CHECK_NO_LEAK(then);
 }
 
-static void arguments_are_checked(void)
+SW_TEST("arguments are checked")
 {
     static float x[12];
     static const unsigned char y[4] = {0, 1, 2, 0};
@@ -509,7 +511,7 @@ static void arguments_are_checked(void)
 }
 
 /* An error names its sample, wherever it lies and whatever becomes of it. */
-static void numbers_are_checked(void)
+SW_TEST("numbers are checked")
 {
     static float x[ROWS][4];
     static double d[ROWS];
@@ -572,25 +574,7 @@ static sw_status make_and_drop(void *unused)
     return SW_OK;
 }
 
-static void failures_leave_nothing(void)
+SW_TEST("failures leave nothing")
 {
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, make_and_drop, NULL) >= 5);
 }
-
-static const sw_test tests[] = {
-    {"every type has its numbers", every_type_has_its_numbers},
-    {"true is one", true_is_one},
-    {"structs are used where they lie", structs_are_used_where_they_lie},
-    {"other orders are copied", other_orders_are_copied},
-    {"classes are counted and narrowed", classes_are_counted_and_narrowed},
-    {"names of classes are copied", names_of_classes_are_copied},
-    {"orders, hashes and parts are those of files", orders_hashes_and_parts_are_those_of_files},
-    {"samples that lie apart give the same batches",
-     samples_that_lie_apart_give_the_same_batches},
-    {"tokens are windows", tokens_are_windows},
-    {"loaders outlive the data set", loaders_outlive_the_data_set},
-    {"arguments are checked", arguments_are_checked},
-    {"numbers are checked", numbers_are_checked},
-    {"failures leave nothing", failures_leave_nothing},
-};
-SW_SUITE("arrays", tests)

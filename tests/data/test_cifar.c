@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("cifar")
+
 #define RECORD 3073
 #define META "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n"
 
@@ -73,7 +75,7 @@ static void check(data_read *read, int first, int n)
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-static void official_batches_are_read_in_order(void)
+SW_TEST("official batches are read in order")
 {
     dir_new();
     put_official(19); /* more than are read at once */
@@ -82,7 +84,7 @@ static void official_batches_are_read_in_order(void)
     check(read_test, 1000, 3);
 }
 
-static void small_selections_are_read(void)
+SW_TEST("small selections are read")
 {
     dir_new();
     dir_put("data_batch_mini.bin", records(7, 40));
@@ -98,7 +100,7 @@ static void small_selections_are_read(void)
 #endif
 }
 
-static void one_missing_batch_is_named(void)
+SW_TEST("one missing batch is named")
 {
     char name[32];
     for (int i = 1; i <= 5; i++) {
@@ -116,7 +118,7 @@ static sw_status read_nowhere(sw_dataset *part[2])
     return sw_dataset_cifar(&part[0], sw_temp_path("nowhere at all"), "train", NULL);
 }
 
-static void missing_files_are_named(void)
+SW_TEST("missing files are named")
 {
     dir_new();
     data_refused(read_train, SW_IO, "data_batch_1.bin", "data_batch_mini.bin");
@@ -127,14 +129,14 @@ static void missing_files_are_named(void)
     data_refused(read_nowhere, SW_IO, "nowhere at all", "No such file");
 }
 
-static void what_may_not_be_read_is_named(void)
+SW_TEST("what may not be read is named")
 {
     dir_new();
     dir_put("test_batch.bin", records(0, 1));
     data_refused_unreadable(read_test, dir_file("test_batch.bin"));
 }
 
-static void cut_records_are_refused(void)
+SW_TEST("cut records are refused")
 {
     static const size_t cuts[] = {1, 3072, 3074, 6000, 6145, 6147};
     bytes whole = records(0, 3);
@@ -155,7 +157,7 @@ static void cut_records_are_refused(void)
     bytes_free(&whole);
 }
 
-static void wild_labels_are_refused(void)
+SW_TEST("wild labels are refused")
 {
     static const int wild[] = {10, 128, 255};
     dir_new();
@@ -170,7 +172,7 @@ static void wild_labels_are_refused(void)
     }
 }
 
-static void class_names_are_read(void)
+SW_TEST("class names are read")
 {
     sw_dataset *part[2];
     dir_new();
@@ -196,7 +198,7 @@ static void class_names_are_read(void)
     data_refused(read_train, SW_IO, "batches.meta.txt", "Is a directory");
 }
 
-static void shapes_take_no_samples(void)
+SW_TEST("shapes take no samples")
 {
     sw_dataset *part[2];
     sw_loader *loader = NULL;
@@ -212,7 +214,7 @@ static void shapes_take_no_samples(void)
     failed_as(sw_loader_create(&loader, part[0], &opts), SW_INVALID, "shapes alone");
 }
 
-static void memory_stays_within_the_file(void)
+SW_TEST("memory stays within the file")
 {
     dir_new();
     dir_put("data_batch_mini.bin", records(0, 1000));
@@ -223,7 +225,7 @@ static void memory_stays_within_the_file(void)
     CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (files > 262144 ? files : 262144));
 }
 
-static void bad_arguments_are_refused(void)
+SW_TEST("bad arguments are refused")
 {
     sw_dataset *dataset = NULL;
     failed_as(sw_dataset_cifar(&dataset, "", "train", NULL), SW_INVALID,
@@ -232,7 +234,7 @@ static void bad_arguments_are_refused(void)
     CU_ASSERT_PTR_NULL(dataset);
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     dir_new();
     put_official(2);
@@ -241,7 +243,7 @@ static void every_call_can_fail(void)
     check(read_train, 0, 10);
 }
 
-static void damage_is_refused_or_harmless(void)
+SW_TEST("damage is refused or harmless")
 {
     dir_new();
     bytes sound = records(0, 3);
@@ -265,7 +267,7 @@ static sw_status read_real(sw_dataset *part[2])
     return sw_dataset_cifar(&part[0], real_dir, "train", NULL);
 }
 
-static void real_images_are_read(void)
+SW_TEST("real images are read")
 {
     const char *real = sw_data_path("cifar10-mini");
     static const unsigned char first[10] = {6, 9, 9, 4, 1, 1, 2, 7, 8, 3}; /* as published */
@@ -282,23 +284,3 @@ static void real_images_are_read(void)
     sw_dataset_destroy(part[1]);
 }
 #endif
-
-static const sw_test tests[] = {
-    {"official batches are read in order", official_batches_are_read_in_order},
-    {"small selections are read", small_selections_are_read},
-    {"one missing batch is named", one_missing_batch_is_named},
-    {"missing files are named", missing_files_are_named},
-    {"what may not be read is named", what_may_not_be_read_is_named},
-    {"cut records are refused", cut_records_are_refused},
-    {"wild labels are refused", wild_labels_are_refused},
-    {"class names are read", class_names_are_read},
-    {"shapes take no samples", shapes_take_no_samples},
-    {"memory stays within the file", memory_stays_within_the_file},
-    {"bad arguments are refused", bad_arguments_are_refused},
-    {"every call can fail", every_call_can_fail},
-    {"damage is refused or harmless", damage_is_refused_or_harmless},
-#if SW_HAVE_ZLIB
-    {"real images are read", real_images_are_read},
-#endif
-};
-SW_SUITE("cifar", tests)

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("confusion")
+
 enum { CLASSES = 3, ROWS = 6 };
 
 /* Predictions 0, 0, 2, 2, 0 (of equals the first), 1 (a NaN). */
@@ -25,7 +27,7 @@ static void count_all(uint64_t *counts)
     }
 }
 
-static void rows_are_counted_by_label_and_prediction(void)
+SW_TEST("rows are counted by label and prediction")
 {
     static const uint64_t by_hand[CLASSES * CLASSES] = {1, 0, 0, 1, 1, 0, 1, 0, 2};
     static const int32_t wide[ROWS] = {0, 1, 2, 2, 2, 1};
@@ -42,7 +44,7 @@ static void rows_are_counted_by_label_and_prediction(void)
         CU_ASSERT_EQUAL(counts[i], 3 * by_hand[i]);
 }
 
-static void classes_have_scores(void)
+SW_TEST("classes have scores")
 {
     uint64_t counts[CLASSES * CLASSES] = {0};
     sw_class_score s = SW_OPTS(sw_class_score);
@@ -61,7 +63,7 @@ static void classes_have_scores(void)
 
 /* A class without samples that is predicted counts as 0; one that never occurs does not count.
  */
-static void what_does_not_occur_has_no_score(void)
+SW_TEST("what does not occur has no score")
 {
     const uint64_t counts[9] = {0, 2, 0, 0, 0, 0, 0, 0, 0};
     const uint64_t none[4] = {0};
@@ -76,7 +78,7 @@ static void what_does_not_occur_has_no_score(void)
     CU_ASSERT(s.support == 0 && isnan(s.precision) && isnan(s.f1));
 }
 
-static void what_cannot_be_counted_changes_nothing(void)
+SW_TEST("what cannot be counted changes nothing")
 {
     static const uint8_t bad[2] = {0, 3};
     uint64_t counts[CLASSES * CLASSES] = {0};
@@ -99,12 +101,3 @@ static void what_cannot_be_counted_changes_nothing(void)
     for (int i = 0; i < CLASSES * CLASSES; i++)
         CU_ASSERT_EQUAL(counts[i], 0);
 }
-
-static const sw_test tests[] = {
-    {"rows are counted by label and prediction", rows_are_counted_by_label_and_prediction,
-     false},
-    {"classes have scores", classes_have_scores, false},
-    {"what does not occur has no score", what_does_not_occur_has_no_score, false},
-    {"what cannot be counted changes nothing", what_cannot_be_counted_changes_nothing, false},
-};
-SW_SUITE("confusion", tests)

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("csv")
+
 static char path[512], test_path[512];
 static sw_csv_opts opts; /* of the running test */
 
@@ -72,7 +74,7 @@ static void check(const char *what, int n, int columns, const float *x, const ch
 
 static const float small[6] = {1.5f, -2.0f, 0.25f, 3e4f, 5.0f, 6.0f};
 
-static void one_table_in_many_spellings(void)
+SW_TEST("one table in many spellings")
 {
     static const char *const texts[] = {
         "1.5,-2,0\n.25,3e4,1\n5,6,0\n",
@@ -95,7 +97,7 @@ static void one_table_in_many_spellings(void)
     }
 }
 
-static void the_label_column_is_chosen(void)
+SW_TEST("the label column is chosen")
 {
     static const char *const labels[] = {"kind", "1", "-3", "1e0"};
     for (int i = 0; i < 4; i++) {
@@ -144,7 +146,7 @@ static void check_classes(const char *const *names, int n, const char *labels)
         CU_ASSERT_EQUAL(labels_of(part[0])[i], labels[i] - '0');
 }
 
-static void classes_are_the_sorted_labels(void)
+SW_TEST("classes are the sorted labels")
 {
     static const char *const words[] = {"Ox", "a cow, brown", "cat"};
     static const char *const numbers[] = {"-10", "-9", "2", "10"};
@@ -155,7 +157,7 @@ static void classes_are_the_sorted_labels(void)
 }
 
 /* 300 classes do not fit a byte. */
-static void many_classes_take_four_bytes(void)
+SW_TEST("many classes take four bytes")
 {
     sw_dataset *part[2];
     char *text = malloc(300 * 16), *to = text;
@@ -171,7 +173,7 @@ static void many_classes_take_four_bytes(void)
     CU_ASSERT_STRING_EQUAL(info.class_names[299], "299");
 }
 
-static void damage_is_refused_by_its_place(void)
+SW_TEST("damage is refused by its place")
 {
     static const struct {
         const char *text, *reason;
@@ -222,7 +224,7 @@ static void damage_is_refused_by_its_place(void)
     data_refused(read_whole, SW_FORMAT, path, "line 1, column 1: 'a' must be a number with");
 }
 
-static void what_cannot_be_opened_is_named(void)
+SW_TEST("what cannot be opened is named")
 {
     put_text("1,0\n");
     (void)unlink(path);
@@ -239,7 +241,7 @@ static void what_cannot_be_opened_is_named(void)
 }
 
 /* One line of 16 MiB and one of little less; as many classes as may be and one more. */
-static void limits_are_said(void)
+SW_TEST("limits are said")
 {
     const size_t most = (size_t)17 << 20;
     char *text = malloc(most);
@@ -296,7 +298,7 @@ static void check_parts(sw_dataset *const part[2], int n, int n_test, char *is_t
     CU_ASSERT_EQUAL(seen, n);
 }
 
-static void a_share_is_for_testing(void)
+SW_TEST("a share is for testing")
 {
     static const struct {
         int n, test;
@@ -321,7 +323,7 @@ static void a_share_is_for_testing(void)
     data_refused(read_split, SW_FORMAT, path, "one sample cannot be split");
 }
 
-static void a_second_file_is_for_testing(void)
+SW_TEST("a second file is for testing")
 {
     sw_dataset *part[2];
     put_text("x,k\n1,b\n2,c\n3,a\n");
@@ -347,7 +349,7 @@ static void a_second_file_is_for_testing(void)
     data_refused(read_split, SW_FORMAT, test_path, "out of range");
 }
 
-static void features_are_standardised_by_the_training_part(void)
+SW_TEST("features are standardised by the training part")
 {
     sw_dataset *plain[2], *moved[2];
     put_numbered(200);
@@ -375,7 +377,7 @@ static void features_are_standardised_by_the_training_part(void)
         CU_ASSERT_EQUAL(features_of(plain[0])[2 * i], 0.0f); /* one value: not divided by 0 */
 }
 
-static void shapes_take_no_samples(void)
+SW_TEST("shapes take no samples")
 {
     sw_dataset *part[2];
     put_numbered(100);
@@ -408,7 +410,7 @@ static bool enter_decimal_comma(void)
     return setlocale(LC_NUMERIC, "comma") != NULL;
 }
 
-static void a_locale_with_a_decimal_comma_changes_nothing(void)
+SW_TEST("a locale with a decimal comma changes nothing")
 {
     if (!enter_decimal_comma())
         SW_SKIP("no locale with a decimal comma is installed");
@@ -418,7 +420,7 @@ static void a_locale_with_a_decimal_comma_changes_nothing(void)
     (void)setlocale(LC_ALL, "C");
 }
 
-static void bad_arguments_are_refused(void)
+SW_TEST("bad arguments are refused")
 {
     sw_dataset *part[2] = {NULL, NULL};
     put_text("1,0\n2,1\n");
@@ -442,7 +444,7 @@ static void bad_arguments_are_refused(void)
 }
 
 /* The data set has its numbers, the reader a constant. */
-static void memory_stays_within_the_data(void)
+SW_TEST("memory stays within the data")
 {
     sw_dataset *part[2];
     put_numbered(100000);
@@ -457,7 +459,7 @@ static void memory_stays_within_the_data(void)
 static const char sample[] =
     "w,h,\"a kind\"\n1.5,-2,cat\n.25,3e4,dog\r\n\n5,\"6\",cat\n7,8,ox\n";
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     put_text(sample);
     data_sweep(read_split, 14, 4);
@@ -466,7 +468,7 @@ static void every_call_can_fail(void)
 }
 
 /* The rest of a cut file is a smaller table, or refused. */
-static void every_cut_is_a_smaller_table_or_refused(void)
+SW_TEST("every cut is a smaller table or refused")
 {
     put_text(sample);
     for (size_t n = 0; n < sizeof sample; n++) {
@@ -482,7 +484,7 @@ static void every_cut_is_a_smaller_table_or_refused(void)
     }
 }
 
-static void damage_is_refused_or_harmless(void)
+SW_TEST("damage is refused or harmless")
 {
     bytes sound = {NULL, 0};
     put_text(sample);
@@ -491,7 +493,7 @@ static void damage_is_refused_or_harmless(void)
     bytes_free(&sound);
 }
 
-static void compressed_files_are_read_by_either_name(void)
+SW_TEST("compressed files are read by either name")
 {
     static char plain[512];
     put_text("1.5,-2,0\n.25,3e4,1\n5,6,0\n");
@@ -513,7 +515,7 @@ static void compressed_files_are_read_by_either_name(void)
     bytes_free(&packed);
 }
 
-static void real_tables_are_read(void)
+SW_TEST("real tables are read")
 {
     static const char *const species[] = {"setosa", "versicolor", "virginica"};
     sw_dataset *part[2];
@@ -539,28 +541,3 @@ static void real_tables_are_read(void)
         sum += (double)features_of(part[0])[i];
     CU_ASSERT_EQUAL(sum, 561718.0); /* as scikit-learn has it */
 }
-
-static const sw_test tests[] = {
-    {"one table in many spellings", one_table_in_many_spellings},
-    {"the label column is chosen", the_label_column_is_chosen},
-    {"classes are the sorted labels", classes_are_the_sorted_labels},
-    {"many classes take four bytes", many_classes_take_four_bytes},
-    {"damage is refused by its place", damage_is_refused_by_its_place},
-    {"what cannot be opened is named", what_cannot_be_opened_is_named},
-    {"limits are said", limits_are_said},
-    {"a share is for testing", a_share_is_for_testing},
-    {"a second file is for testing", a_second_file_is_for_testing},
-    {"features are standardised by the training part",
-     features_are_standardised_by_the_training_part},
-    {"shapes take no samples", shapes_take_no_samples},
-    {"a locale with a decimal comma changes nothing",
-     a_locale_with_a_decimal_comma_changes_nothing},
-    {"bad arguments are refused", bad_arguments_are_refused},
-    {"memory stays within the data", memory_stays_within_the_data},
-    {"every call can fail", every_call_can_fail},
-    {"every cut is a smaller table or refused", every_cut_is_a_smaller_table_or_refused},
-    {"damage is refused or harmless", damage_is_refused_or_harmless},
-    {"compressed files are read by either name", compressed_files_are_read_by_either_name},
-    {"real tables are read", real_tables_are_read},
-};
-SW_SUITE("csv", tests)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("dataset_hash")
+
 static void drop_set(void *set)
 {
     sw_dataset_destroy(set);
@@ -70,7 +72,7 @@ static sw_dataset *text_of(size_t n, int64_t context)
 }
 
 /* In a text too: both fields share its memory, and its windows may begin at any place. */
-static void every_byte_of_every_field_counts(void)
+SW_TEST("every byte of every field counts")
 {
     sw_dataset *digits, *vectors;
     NEEDS_CHECKSUMS();
@@ -86,7 +88,7 @@ static void every_byte_of_every_field_counts(void)
 }
 
 /* 11 windows of 8 tokens that begin at one of 8 places, and the token after them. */
-static void bytes_that_no_window_reaches_do_not_count(void)
+SW_TEST("bytes that no window reaches do not count")
 {
     NEEDS_CHECKSUMS();
     CU_ASSERT_EQUAL(bytes_that_count(text_of(100, 8)), 96);
@@ -118,7 +120,7 @@ static sw_dataset *zeros_of(const form *f)
     return set;
 }
 
-static void types_shapes_and_numbers_count(void)
+SW_TEST("types, shapes and numbers count")
 {
     static const form forms[] = {
         {6, 10, 1, 1, {{SW_U8, {1, {4}}}}},
@@ -145,7 +147,7 @@ static void types_shapes_and_numbers_count(void)
     }
 }
 
-static void samples_in_another_order_are_others(void)
+SW_TEST("samples in another order are others")
 {
     sw_dataset *set;
     NEEDS_CHECKSUMS();
@@ -190,7 +192,7 @@ static void put_images(bool compressed, int last)
     dir_put("train-labels-idx1-ubyte", l);
 }
 
-static void plain_and_compressed_files_have_one_hash(void)
+SW_TEST("plain and compressed files have one hash")
 {
     NEEDS_CHECKSUMS();
     put_images(false, 7);
@@ -208,7 +210,7 @@ static void plain_and_compressed_files_have_one_hash(void)
 #endif
 }
 
-static void shapes_alone_have_no_hash(void)
+SW_TEST("shapes alone have no hash")
 {
     const sw_idx_opts opts = SW_OPTS(sw_idx_opts, .shapes_only = 1);
     uint64_t hash = 5;
@@ -220,7 +222,7 @@ static void shapes_alone_have_no_hash(void)
     CU_ASSERT_EQUAL(hash, 5);
 }
 
-static void a_library_without_checksums_says_so(void)
+SW_TEST("a library without checksums says so")
 {
     uint64_t hash = 5;
     sw_dataset *set = NULL;
@@ -234,14 +236,3 @@ static void a_library_without_checksums_says_so(void)
     failed_as(sw_dataset_hash(set, &hash), SW_UNSUPPORTED, "without libxxhash");
     CU_ASSERT_EQUAL(hash, 5);
 }
-
-static const sw_test tests[] = {
-    {"every byte of every field counts", every_byte_of_every_field_counts},
-    {"bytes that no window reaches do not count", bytes_that_no_window_reaches_do_not_count},
-    {"types, shapes and numbers count", types_shapes_and_numbers_count},
-    {"samples in another order are others", samples_in_another_order_are_others},
-    {"plain and compressed files have one hash", plain_and_compressed_files_have_one_hash},
-    {"shapes alone have no hash", shapes_alone_have_no_hash},
-    {"a library without checksums says so", a_library_without_checksums_says_so},
-};
-SW_SUITE("dataset_hash", tests)

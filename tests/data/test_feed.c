@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("feed")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 
 static void end_dataset(void *dataset)
@@ -60,7 +62,7 @@ static bool read_order(const sw_feed *f, int64_t n, uint64_t stream, uint64_t ep
     return wrong == 0;
 }
 
-static void every_epoch_has_every_sample_once(void)
+SW_TEST("every epoch has every sample once")
 {
     static const int64_t sizes[] = {1,  2,  3,   4,   5,   7,    8,    9,    15,    16,   17,
                                     31, 33, 100, 127, 128, 1000, 1024, 4097, 60000, 65536};
@@ -104,7 +106,7 @@ static void check_chi(double chi, double freedom, int n, const char *what)
 
 /* Each sample at each position equally often. A table of permutations has equal sums of rows
  * and columns: (n - 1)^2 degrees of freedom, of a sum that is n / (n - 1) times as large. */
-static void positions_are_uniform(void)
+SW_TEST("positions are uniform")
 {
     enum { STREAMS = 20000, MOST = 131 };
     static const int sizes[] = {2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 37, 65, 128, MOST};
@@ -126,7 +128,7 @@ static void positions_are_uniform(void)
 }
 
 /* Of a few samples, each of all orders is equally likely. */
-static void small_orders_are_uniform(void)
+SW_TEST("small orders are uniform")
 {
     const uint64_t streams = sw_tests_full() ? 60000 : 15000;
     for (int n = 2; n <= 5; n++) {
@@ -151,7 +153,7 @@ static void small_orders_are_uniform(void)
     }
 }
 
-static void without_shuffle_samples_come_as_stored(void)
+SW_TEST("without shuffle samples come as stored")
 {
     const sw_feed *f = feed_of(vectors(11, 1), 4, 0, 0);
     for (int64_t i = 0; i < 11; i++) {
@@ -211,7 +213,7 @@ static void compare_all(const sw_dataset *d)
     compare_with_loader(d, 1000, 0, 1); /* one batch, of fewer */
 }
 
-static void batches_are_those_of_a_keyed_loader(void)
+SW_TEST("batches are those of a keyed loader")
 {
     sw_dataset *images = NULL;
     OK(sw_dataset_synthetic(&images, 103, 2));
@@ -222,7 +224,7 @@ static void batches_are_those_of_a_keyed_loader(void)
 }
 
 /* Windows of a text begin elsewhere in each epoch of its training part. */
-static void so_are_windows_of_a_text(void)
+SW_TEST("windows of a text are those of a keyed loader")
 {
     char text[3000];
     for (size_t i = 0; i < sizeof text; i++)
@@ -242,7 +244,7 @@ static void so_are_windows_of_a_text(void)
     compare_with_loader(part[1], 4, 1, 1);
 }
 
-static void a_dataset_lives_as_long_as_its_feeds(void)
+SW_TEST("a dataset lives as long as its feeds")
 {
     sw_dataset *d = NULL;
     sw_feed *f = NULL;
@@ -325,7 +327,7 @@ static sw_status save_and_load(const run *r, const sw_dataset *d, const int of[2
     return status;
 }
 
-static void a_checkpoint_tells_keyed_loaders_from_others(void)
+SW_TEST("a checkpoint tells keyed loaders from others")
 {
     static run r; /* destroyed after the test */
     const sw_dataset *d = vectors(21, 3);
@@ -357,7 +359,7 @@ static void refuse(const sw_dataset *d, int64_t batch, int drop_last, const char
     CU_ASSERT_PTR_NULL(f);
 }
 
-static void what_cannot_be_is_refused(void)
+SW_TEST("what cannot be is refused")
 {
     const sw_dataset *d = vectors(9, 3);
     const sw_feed *f = feed_of(d, 4, 1, 0);
@@ -382,23 +384,8 @@ static sw_status feed_life(void *dataset)
     return status;
 }
 
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     sw_dataset *d = vectors(9, 3);
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, feed_life, d) >= 1);
 }
-
-static const sw_test tests[] = {
-    {"every epoch has every sample once", every_epoch_has_every_sample_once},
-    {"positions are uniform", positions_are_uniform},
-    {"small orders are uniform", small_orders_are_uniform},
-    {"without shuffle samples come as stored", without_shuffle_samples_come_as_stored},
-    {"batches are those of a keyed loader", batches_are_those_of_a_keyed_loader},
-    {"windows of a text are those of a keyed loader", so_are_windows_of_a_text},
-    {"a dataset lives as long as its feeds", a_dataset_lives_as_long_as_its_feeds},
-    {"a checkpoint tells keyed loaders from others",
-     a_checkpoint_tells_keyed_loaders_from_others},
-    {"what cannot be is refused", what_cannot_be_is_refused},
-    {"every allocation can fail", every_allocation_can_fail},
-};
-SW_SUITE("feed", tests)

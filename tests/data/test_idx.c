@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+SW_TESTS("idx")
+
 #define IMAGES "train-images-idx3-ubyte"
 #define LABELS "train-labels-idx1-ubyte"
 
@@ -67,7 +69,7 @@ static void read_small(void)
     sw_dataset_destroy(dataset);
 }
 
-static void plain_files_are_read(void)
+SW_TEST("plain files are read")
 {
     new_dir();
     dir_put(IMAGES, good_images());
@@ -77,7 +79,7 @@ static void plain_files_are_read(void)
     CHECK_NO_LEAK(before);
 }
 
-static void the_plain_name_comes_first(void)
+SW_TEST("the plain name comes first")
 {
     new_dir();
     dir_put(IMAGES, good_images());
@@ -87,7 +89,7 @@ static void the_plain_name_comes_first(void)
     read_small();
 }
 
-static void missing_files_are_named(void)
+SW_TEST("missing files are named")
 {
     new_dir();
     refused(SW_IO, IMAGES, "No such file");
@@ -99,7 +101,7 @@ static void missing_files_are_named(void)
     refused(SW_IO, IMAGES, "Is a directory");
 }
 
-static void bad_arguments_are_refused(void)
+SW_TEST("bad arguments are refused")
 {
     sw_dataset *dataset = NULL;
     failed_as(sw_dataset_idx(&dataset, "", "train"), SW_INVALID, "dir must not be NULL");
@@ -108,7 +110,7 @@ static void bad_arguments_are_refused(void)
 }
 
 /* Both files cut after every byte, then with a byte too many. */
-static void cut_and_long_files_are_refused(void)
+SW_TEST("cut and long files are refused")
 {
     new_dir();
     dir_put(LABELS, good_labels());
@@ -135,7 +137,7 @@ static void cut_and_long_files_are_refused(void)
     refused(SW_FORMAT, LABELS, "after the 12");
 }
 
-static void wrong_magic_is_refused(void)
+SW_TEST("a wrong magic number is refused")
 {
     new_dir();
     dir_put(LABELS, good_labels());
@@ -152,7 +154,7 @@ static void wrong_magic_is_refused(void)
     refused(SW_FORMAT, LABELS, "must be 0x00000801: bytes in 1 sizes (got 0x00000803)");
 }
 
-static void hostile_sizes_take_no_memory(void)
+SW_TEST("hostile sizes take no memory")
 {
     static const uint32_t dims[][3] = {{0xffffffff, 0xffffffff, 0xffffffff},
                                        {0x80000000, 0x80000000, 4},
@@ -184,7 +186,7 @@ static void hostile_sizes_take_no_memory(void)
     }
 }
 
-static void counts_must_agree(void)
+SW_TEST("images and labels have one count")
 {
     static const uint32_t eleven = 11;
     new_dir();
@@ -193,7 +195,7 @@ static void counts_must_agree(void)
     refused(SW_FORMAT, LABELS, "11 labels for the 12 images");
 }
 
-static void wild_labels_are_refused(void)
+SW_TEST("wild labels are refused")
 {
     static const unsigned char wild[] = {11, 47, 128, 255};
     new_dir();
@@ -210,7 +212,7 @@ static void wild_labels_are_refused(void)
 }
 
 /* Letters and the like have more than ten classes. */
-static void more_classes_without_a_gap_are_accepted(void)
+SW_TEST("more classes without a gap are accepted")
 {
     static unsigned char labels[256], images[256];
     static const uint32_t dims[3] = {256, 1, 1};
@@ -236,7 +238,7 @@ static void more_classes_without_a_gap_are_accepted(void)
 
 /* ---- gzip -------------------------------------------------------------------------------- */
 
-static void compressed_files_are_read(void)
+SW_TEST("compressed files are read, or refused by name")
 {
     new_dir();
     dir_put(IMAGES ".gz", zipped(good_images()));
@@ -259,7 +261,7 @@ static void compressed_files_are_read(void)
 
 #if SW_HAVE_ZLIB
 
-static void cut_and_damaged_gzip_is_refused(void)
+SW_TEST("cut and damaged gzip is refused")
 {
     new_dir();
     dir_put(LABELS ".gz", zipped(good_labels()));
@@ -288,7 +290,7 @@ static void cut_and_damaged_gzip_is_refused(void)
 }
 
 /* The stream is whole; the IDX inside is not. */
-static void damage_inside_gzip_is_refused(void)
+SW_TEST("damage inside gzip is refused")
 {
     static const uint32_t many[3] = {60000, 28, 28};
     new_dir();
@@ -337,7 +339,7 @@ static void memory_stays_within_the_file(bool compressed)
     CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (files > 262144 ? files : 262144));
 }
 
-static void plain_memory(void)
+SW_TEST("memory stays within the file")
 {
     memory_stays_within_the_file(false);
 }
@@ -348,7 +350,7 @@ static void sweep_all(void)
     read_small();
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     new_dir();
     dir_put(IMAGES, good_images());
@@ -358,12 +360,12 @@ static void every_call_can_fail(void)
 
 #if SW_HAVE_ZLIB
 
-static void compressed_memory(void)
+SW_TEST("memory stays within the inflated file")
 {
     memory_stays_within_the_file(true);
 }
 
-static void every_call_on_gzip_can_fail(void)
+SW_TEST("every call on gzip can fail")
 {
     new_dir();
     dir_put(IMAGES ".gz", zipped(good_images()));
@@ -373,7 +375,7 @@ static void every_call_on_gzip_can_fail(void)
 
 /* ---- real files -------------------------------------------------------------------------- */
 
-static void mnist_is_read_to_the_last_pixel(void)
+SW_TEST("mnist is read to the last pixel")
 {
     static const int counts[10] = {980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009};
     const char *mnist = sw_data_path("mnist");
@@ -402,7 +404,7 @@ static void mnist_is_read_to_the_last_pixel(void)
     sw_dataset_destroy(dataset);
 }
 
-static void its_relatives_are_read(void)
+SW_TEST("its relatives are read")
 {
     const char *fashion = sw_data_path("fashion-mnist-mini");
     if (fashion == NULL)
@@ -416,28 +418,3 @@ static void its_relatives_are_read(void)
 }
 
 #endif
-
-static const sw_test tests[] = {
-    {"plain files are read", plain_files_are_read},
-    {"the plain name comes first", the_plain_name_comes_first},
-    {"missing files are named", missing_files_are_named},
-    {"bad arguments are refused", bad_arguments_are_refused},
-    {"cut and long files are refused", cut_and_long_files_are_refused},
-    {"a wrong magic number is refused", wrong_magic_is_refused},
-    {"hostile sizes take no memory", hostile_sizes_take_no_memory},
-    {"images and labels have one count", counts_must_agree},
-    {"wild labels are refused", wild_labels_are_refused},
-    {"more classes without a gap are accepted", more_classes_without_a_gap_are_accepted},
-    {"compressed files are read, or refused by name", compressed_files_are_read},
-    {"memory stays within the file", plain_memory},
-    {"every call can fail", every_call_can_fail},
-#if SW_HAVE_ZLIB
-    {"cut and damaged gzip is refused", cut_and_damaged_gzip_is_refused},
-    {"damage inside gzip is refused", damage_inside_gzip_is_refused},
-    {"memory stays within the inflated file", compressed_memory},
-    {"every call on gzip can fail", every_call_on_gzip_can_fail},
-    {"mnist is read to the last pixel", mnist_is_read_to_the_last_pixel},
-    {"its relatives are read", its_relatives_are_read},
-#endif
-};
-SW_SUITE("idx", tests)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("images")
+
 static const unsigned char *image_of(const sw_dataset_info *info, int64_t i)
 {
     const sw_shape *s = &info->field[0].shape;
@@ -36,7 +38,7 @@ static png_image gray(unsigned seed)
     return (png_image){.w = 5, .h = 4, .depth = 8, .type = PNG_GRAY, .seed = seed};
 }
 
-static void folders_become_classes_in_the_order_of_their_names(void)
+SW_TEST("folders become classes in the order of their names")
 {
     static const char *const paths[] = {"b/2.png", "b/10.png", "a b/x.PNG",     "a/z/y.png",
                                         "a/1.png", "Z/0.png",  "a b/more/a.png"};
@@ -69,7 +71,7 @@ static void folders_become_classes_in_the_order_of_their_names(void)
     }
 }
 
-static void every_kind_of_png_is_read(void)
+SW_TEST("every kind of PNG is read")
 {
     static const struct {
         int type, depths[6];
@@ -98,7 +100,7 @@ static void every_kind_of_png_is_read(void)
             }
 }
 
-static void channels_are_what_is_asked_for(void)
+SW_TEST("channels are what is asked for")
 {
     const png_image colours = {.w = 5, .h = 4, .depth = 8, .type = PNG_COLOUR};
     const png_image one = gray(3);
@@ -130,7 +132,7 @@ static void channels_are_what_is_asked_for(void)
 
 /* Of a side that is 2 times `side`, bilinear with antialiasing is 1/8, 3/8, 3/8, 1/8 where
  * nothing is cut off. */
-static void the_middle_is_cut_out_and_resized(void)
+SW_TEST("the middle is cut out and resized")
 {
     const png_image wide = {.w = 17, .h = 8, .depth = 8, .type = PNG_GRAY};
     sw_dataset *part[2];
@@ -176,7 +178,7 @@ static void range_of(const png_image *p, unsigned char range[2])
 }
 
 /* Weights sum to 1: no result is outside of what the image has, and one pixel gives itself. */
-static void resized_pixels_stay_within_the_images(void)
+SW_TEST("resized pixels stay within the image's")
 {
     static const int sides[] = {1, 3, 8, 100};
     static const uint32_t sizes[][2] = {{1, 1}, {1, 50}, {300, 2}, {63, 64}};
@@ -201,7 +203,7 @@ static void resized_pixels_stay_within_the_images(void)
         }
 }
 
-static void folders_for_testing_are_taken(void)
+SW_TEST("folders for testing are taken")
 {
     static const char *const names[] = {"test", "val"}; /* val goes before test */
     sw_dataset *part[2];
@@ -234,7 +236,7 @@ static void folders_for_testing_are_taken(void)
 }
 
 /* Without folders for it a share is for testing, which seed and share alone choose. */
-static void a_share_is_for_testing(void)
+SW_TEST("a share is for testing")
 {
     static const struct {
         double share;
@@ -291,7 +293,7 @@ static int count_looks(void *user, int64_t done, int64_t all)
     return looks++ == stop_at;
 }
 
-static void progress_is_told_and_may_end_it(void)
+SW_TEST("progress is reported and may end it")
 {
     sw_dataset *part[2];
     IMAGES_BEGIN();
@@ -320,7 +322,7 @@ static void progress_is_told_and_may_end_it(void)
 }
 
 /* More than 256 classes have labels of 32 bits. */
-static void many_classes_have_wide_labels(void)
+SW_TEST("many classes have wide labels")
 {
     sw_dataset *part[2];
     IMAGES_BEGIN();
@@ -337,7 +339,7 @@ static void many_classes_have_wide_labels(void)
 }
 
 /* JPEG is near what went in, and the same whether progressive or not. */
-static void jpeg_is_read(void)
+SW_TEST("JPEG is read")
 {
     sw_dataset *part[2];
     IMAGES_BEGIN();
@@ -361,18 +363,3 @@ static void jpeg_is_read(void)
     }
     SW_CHECK(most < 12, "up to %d away", most);
 }
-
-static const sw_test tests[] = {
-    {"folders become classes in the order of their names",
-     folders_become_classes_in_the_order_of_their_names},
-    {"every kind of PNG is read", every_kind_of_png_is_read},
-    {"channels are what is asked for", channels_are_what_is_asked_for},
-    {"the middle is cut out and resized", the_middle_is_cut_out_and_resized},
-    {"resized pixels stay within the image's", resized_pixels_stay_within_the_images},
-    {"folders for testing are taken", folders_for_testing_are_taken},
-    {"a share is for testing", a_share_is_for_testing},
-    {"progress is reported and may end it", progress_is_told_and_may_end_it},
-    {"many classes have wide labels", many_classes_have_wide_labels},
-    {"JPEG is read", jpeg_is_read},
-};
-SW_SUITE("images", tests)

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("images refused")
+
 static const png_image small = {.w = 5, .h = 4, .depth = 8, .type = PNG_COLOUR};
 
 static void put_text(const char *path, const char *text)
@@ -22,7 +24,7 @@ static void put_text(const char *path, const char *text)
     dir_put(path, b);
 }
 
-static void without_a_library_it_says_so(void)
+SW_TEST("without a library it says so")
 {
     images_begin();
     if (SW_HAVE_PNG)
@@ -32,7 +34,7 @@ static void without_a_library_it_says_so(void)
                  "this build reads no PNG (libpng is off)");
 }
 
-static void without_libjpeg_it_says_so(void)
+SW_TEST("without libjpeg it says so")
 {
     images_begin();
     if (SW_HAVE_JPEG)
@@ -42,7 +44,7 @@ static void without_libjpeg_it_says_so(void)
                  "this build reads no JPEG (libjpeg is off)");
 }
 
-static void wrong_folders_are_refused(void)
+SW_TEST("wrong folders are refused")
 {
     images_begin();
     data_refused(images_read_one, SW_FORMAT, dir_name(), "a folder for each class is needed");
@@ -67,7 +69,7 @@ static sw_status read_nowhere(sw_dataset *part[2])
     return sw_dataset_images(&part[0], NULL, sw_temp_path("no such folder"), &image_opts);
 }
 
-static void wrong_calls_are_refused(void)
+SW_TEST("wrong calls are refused")
 {
     sw_dataset *train = NULL;
     images_begin();
@@ -89,7 +91,7 @@ static void wrong_calls_are_refused(void)
 
 static const png_image crossed = {.w = 5, .h = 4, .depth = 4, .interlaced = 1};
 
-static void what_is_no_image_is_named(void)
+SW_TEST("what is no image is named")
 {
     images_begin();
     put_png("a/1.png", small);
@@ -107,14 +109,14 @@ static void what_is_no_image_is_named(void)
     data_refused(images_read_both, SW_FORMAT, dir_name(), "one image cannot be split");
 }
 
-static void an_unreadable_folder_is_named(void)
+SW_TEST("an unreadable folder is named")
 {
     images_begin();
     data_refused_unreadable(images_read_one, dir_name());
 }
 
 /* The width of the head, as large as can be said, with a sum that is right. */
-static void bombs_are_refused_before_memory_is_taken(void)
+SW_TEST("bombs are refused before memory is taken")
 {
     static const struct {
         uint32_t w, h;
@@ -157,7 +159,7 @@ static int change_it(void *user, int64_t done, int64_t all)
     return 0;
 }
 
-static void an_image_that_changes_meanwhile_is_named(void)
+SW_TEST("an image that changes meanwhile is named")
 {
     png_image others[] = {{.w = 50, .h = 40, .depth = 8, .type = PNG_COLOUR}, {.w = 0}};
     const sw_status statuses[] = {SW_FORMAT, SW_IO};
@@ -171,7 +173,7 @@ static void an_image_that_changes_meanwhile_is_named(void)
     }
 }
 
-static void a_limit_of_memory_is_kept(void)
+SW_TEST("a limit of memory is kept")
 {
     images_begin();
     put_png("a/1.png", small);
@@ -189,7 +191,7 @@ static void a_limit_of_memory_is_kept(void)
 
 /* Memory of batches counts too: slots, one where it is small, and numbers; a batch is never
  * larger than its part. The bytes in the message are enough, and no fewer are. */
-static void a_limit_of_memory_counts_batches(void)
+SW_TEST("a limit of memory counts batches")
 {
     static const struct {
         uint32_t w;
@@ -223,7 +225,7 @@ static void a_limit_of_memory_counts_batches(void)
 }
 
 /* Row by row: 12 MB of pixels pass through less than one. */
-static void a_large_image_is_never_whole_in_memory(void)
+SW_TEST("a large image is never whole in memory")
 {
     sw_dataset *part[2];
     images_begin();
@@ -236,7 +238,7 @@ static void a_large_image_is_never_whole_in_memory(void)
              before);
 }
 
-static void every_failure_is_told(void)
+SW_TEST("every failure is reported")
 {
     images_begin();
     put_png("train/a/1.png", small);
@@ -250,7 +252,7 @@ static void every_failure_is_told(void)
     data_sweep(images_read_both, 40, 15);
 }
 
-static void every_cut_png_is_refused(void)
+SW_TEST("every cut PNG is refused")
 {
     const png_image kinds[] = {small, crossed};
     for (int k = 0; k < 2; k++) {
@@ -266,7 +268,7 @@ static void every_cut_png_is_refused(void)
 }
 
 /* Sums are checked: one wrong bit is an error, or changes nothing that is seen. */
-static void every_flipped_bit_of_a_png_is_harmless(void)
+SW_TEST("every flipped bit of a PNG is harmless")
 {
     const png_image kinds[] = {small, crossed};
     for (int k = 0; k < 2; k++) {
@@ -300,7 +302,7 @@ static void every_flipped_bit_of_a_png_is_harmless(void)
     }
 }
 
-static void damaged_png_is_refused_by_name(void)
+SW_TEST("damaged PNG is refused by name")
 {
     images_begin();
     put_png("a/1.png", (png_image){.w = 9, .h = 9, .depth = 4, .type = PNG_PALETTE});
@@ -316,7 +318,7 @@ static void damaged_png_is_refused_by_name(void)
 static const jpeg_image colours = {20, 14, 3, 70, 0, 0, 1};
 static const jpeg_image passes = {20, 14, 3, 70, 1, 0, 1};
 
-static void every_cut_jpeg_is_refused(void)
+SW_TEST("every cut JPEG is refused")
 {
     const jpeg_image kinds[] = {colours, passes};
     for (int k = 0; k < 2; k++) {
@@ -331,7 +333,7 @@ static void every_cut_jpeg_is_refused(void)
     }
 }
 
-static void damaged_jpeg_is_refused_or_read(void)
+SW_TEST("damaged JPEG is refused or read")
 {
     const jpeg_image kinds[] = {colours, passes};
     for (int k = 0; k < 2; k++) {
@@ -344,7 +346,7 @@ static void damaged_jpeg_is_refused_or_read(void)
     }
 }
 
-static void jpeg_of_other_colours_is_refused(void)
+SW_TEST("JPEG of other colours is refused")
 {
     images_begin();
     put_jpeg("a/1.jpg", (jpeg_image){8, 8, 4, 90, 0, 0, 1});
@@ -352,7 +354,7 @@ static void jpeg_of_other_colours_is_refused(void)
 }
 
 /* Each scan is a pass over the image, for a few bytes of the file. */
-static void too_many_scans_are_refused(void)
+SW_TEST("too many scans are refused")
 {
     sw_dataset *part[2];
     images_begin();
@@ -363,30 +365,3 @@ static void too_many_scans_are_refused(void)
 }
 
 #endif
-
-static const sw_test tests[] = {
-    {"without a library it says so", without_a_library_it_says_so},
-    {"without libjpeg it says so", without_libjpeg_it_says_so},
-    {"wrong folders are refused", wrong_folders_are_refused},
-    {"wrong calls are refused", wrong_calls_are_refused},
-#if SW_HAVE_PNG
-    {"a large image is never whole in memory", a_large_image_is_never_whole_in_memory},
-    {"what is no image is named", what_is_no_image_is_named},
-    {"an unreadable folder is named", an_unreadable_folder_is_named},
-    {"bombs are refused before memory is taken", bombs_are_refused_before_memory_is_taken},
-    {"an image that changes meanwhile is named", an_image_that_changes_meanwhile_is_named},
-    {"a limit of memory is kept", a_limit_of_memory_is_kept},
-    {"a limit of memory counts batches", a_limit_of_memory_counts_batches},
-    {"every failure is reported", every_failure_is_told},
-    {"every cut PNG is refused", every_cut_png_is_refused},
-    {"every flipped bit of a PNG is harmless", every_flipped_bit_of_a_png_is_harmless},
-    {"damaged PNG is refused by name", damaged_png_is_refused_by_name},
-#endif
-#if SW_HAVE_JPEG
-    {"every cut JPEG is refused", every_cut_jpeg_is_refused},
-    {"damaged JPEG is refused or read", damaged_jpeg_is_refused_or_read},
-    {"JPEG of other colours is refused", jpeg_of_other_colours_is_refused},
-    {"too many scans are refused", too_many_scans_are_refused},
-#endif
-};
-SW_SUITE("images refused", tests)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("images on threads")
+
 #define BEGIN()                                                                                \
     do {                                                                                       \
         IMAGES_BEGIN();                                                                        \
@@ -81,7 +83,7 @@ static void check_same(const char *what)
     }
 }
 
-static void the_bytes_are_the_same(void)
+SW_TEST("the bytes are the same")
 {
     BEGIN();
     put_some("a", 9);
@@ -98,7 +100,7 @@ static void the_bytes_are_the_same(void)
 }
 
 /* The bad one in front takes longer to fail than those after it, or less long. */
-static void the_first_bad_image_is_told(void)
+SW_TEST("the first bad image is reported")
 {
     static const int bad[] = {2, 3, 5, 6};
     BEGIN();
@@ -129,7 +131,7 @@ static uint64_t calls_of(sw_fault_kind kind, sw_status expected)
 }
 
 /* But for those that threads have begun meanwhile. */
-static void none_is_begun_behind_a_bad_image(void)
+SW_TEST("none is begun after a bad image")
 {
     BEGIN();
     put_some("a", 60);
@@ -170,7 +172,7 @@ static void watch(int64_t stop_at)
     image_opts.user = &told;
 }
 
-static void progress_is_told_by_one_thread_in_order(void)
+SW_TEST("progress is reported by one thread, in order")
 {
     BEGIN();
     put_some("a", 12);
@@ -192,7 +194,7 @@ static void progress_is_told_by_one_thread_in_order(void)
     }
 }
 
-static void progress_ends_at_the_first_bad_image(void)
+SW_TEST("progress ends at the first bad image")
 {
     BEGIN();
     put_some("a", 12);
@@ -212,7 +214,7 @@ static void progress_ends_at_the_first_bad_image(void)
 
 /* ---- threads and failures ---------------------------------------------------------------- */
 
-static void threads_are_as_many_as_help(void)
+SW_TEST("threads are as many as help")
 {
     const uint64_t others = (uint64_t)sw_thread_processors() - 1;
     BEGIN();
@@ -236,7 +238,7 @@ static void threads_are_as_many_as_help(void)
                  "threads must be 0 to 256 (got 257)");
 }
 
-static void threads_that_cannot_be_started_are_told(void)
+SW_TEST("threads that cannot be started are reported")
 {
     BEGIN();
     if (sw_thread_processors() < 2)
@@ -255,7 +257,7 @@ static void threads_that_cannot_be_started_are_told(void)
 
 /* The calls of a reading do not depend on which thread reads what: a plan of failures means the
  * same each time. */
-static void calls_are_as_many_each_time(void)
+SW_TEST("calls are as many each time")
 {
     static const sw_fault_kind kinds[] = {SW_FAULT_MEMORY, SW_FAULT_FILE};
     BEGIN();
@@ -280,7 +282,7 @@ static void calls_are_as_many_each_time(void)
     }
 }
 
-static void every_failure_is_told(void)
+SW_TEST("every failure is reported")
 {
     BEGIN();
     put_some("train/a", 4);
@@ -288,16 +290,3 @@ static void every_failure_is_told(void)
     image_opts.threads = 3;
     data_sweep(images_read_both, 60, 20);
 }
-
-static const sw_test tests[] = {
-    {"the bytes are the same", the_bytes_are_the_same},
-    {"the first bad image is reported", the_first_bad_image_is_told},
-    {"none is begun after a bad image", none_is_begun_behind_a_bad_image},
-    {"progress is reported by one thread, in order", progress_is_told_by_one_thread_in_order},
-    {"progress ends at the first bad image", progress_ends_at_the_first_bad_image},
-    {"threads are as many as help", threads_are_as_many_as_help},
-    {"threads that cannot be started are reported", threads_that_cannot_be_started_are_told},
-    {"calls are as many each time", calls_are_as_many_each_time},
-    {"every failure is reported", every_failure_is_told},
-};
-SW_SUITE("images on threads", tests)

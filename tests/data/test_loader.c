@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+SW_TESTS("loader")
+
 static void destroy_dataset(void *dataset)
 {
     sw_dataset_destroy(dataset);
@@ -77,7 +79,7 @@ static void check_epoch(sw_loader *l, const sw_dataset *dataset, const uint32_t 
     CU_ASSERT_EQUAL(next(l, &inputs), 0);
 }
 
-static void batches_come_in_order(void)
+SW_TEST("batches come in order")
 {
     const sw_dataset *dataset = digits(103);
     for (int i = 0; i < 16; i++) {
@@ -94,7 +96,7 @@ static void batches_come_in_order(void)
     }
 }
 
-static void shuffling_depends_on_seed_and_epoch_alone(void)
+SW_TEST("shuffling depends on seed and epoch alone")
 {
     const sw_dataset *dataset = digits(103);
     uint32_t order[103], other[103];
@@ -118,7 +120,7 @@ static void shuffling_depends_on_seed_and_epoch_alone(void)
     }
 }
 
-static void a_batch_larger_than_the_data_is_one_batch(void)
+SW_TEST("a batch larger than the data is one batch")
 {
     const sw_dataset *dataset = digits(7);
     for (int i = 0; i < 4; i++) {
@@ -144,7 +146,7 @@ static void wait_a_little(void)
 }
 
 /* While the caller holds a batch the filler may run ahead, and a new epoch may begin. */
-static void a_batch_stays_until_the_next_call(void)
+SW_TEST("a batch stays until the next call")
 {
     const sw_dataset *dataset = digits(40);
     for (int slots = 1; slots <= 4; slots++)
@@ -168,7 +170,7 @@ static void a_batch_stays_until_the_next_call(void)
         }
 }
 
-static void an_epoch_can_begin_and_end_anywhere(void)
+SW_TEST("an epoch can begin and end anywhere")
 {
     const sw_dataset *dataset = digits(103);
     uint32_t order[103];
@@ -227,7 +229,7 @@ static sw_loader_opts kind_of_loader(int i)
                             .drop_last = i >> 2 & 1};
 }
 
-static void a_seek_goes_on_at_any_batch(void)
+SW_TEST("a seek goes on at any batch")
 {
     const sw_dataset *dataset = digits(103);
     for (int i = 0; i < 32; i++) {
@@ -243,7 +245,7 @@ static void a_seek_goes_on_at_any_batch(void)
 }
 
 /* A batch that the caller holds, and what was filled ahead of it, do not matter. */
-static void seeks_follow_each_other_in_any_order(void)
+SW_TEST("seeks follow each other in any order")
 {
     const sw_dataset *dataset = digits(103);
     for (int i = 0; i < 32; i++) {
@@ -267,7 +269,7 @@ static void seeks_follow_each_other_in_any_order(void)
 }
 
 /* Batches that the thread has filled ahead were not given to the caller. */
-static void a_position_is_what_the_caller_has_had(void)
+SW_TEST("a position is what the caller has had")
 {
     const sw_dataset *dataset = digits(103);
     const sw_loader_opts opts = {.batch = 10, .slots = 8};
@@ -288,7 +290,7 @@ static void a_position_is_what_the_caller_has_had(void)
     sw_loader_destroy(l);
 }
 
-static void a_seek_past_the_epoch_changes_nothing(void)
+SW_TEST("a seek past the epoch changes nothing")
 {
     const sw_dataset *dataset = digits(103);
     for (int i = 0; i < 8; i++) {
@@ -307,7 +309,7 @@ static void a_seek_past_the_epoch_changes_nothing(void)
 
 /* A seek to the end of a long epoch fills what comes after it and nothing before it:
  * memory that no batch was copied to is still zero. */
-static void a_seek_replays_nothing(void)
+SW_TEST("a seek replays nothing")
 {
     const sw_dataset *dataset = digits(1000);
     const sw_array *inputs;
@@ -330,7 +332,7 @@ static void a_seek_replays_nothing(void)
     sw_loader_destroy(l);
 }
 
-static void destroying_at_any_moment_is_fine(void)
+SW_TEST("destroying at any moment is fine")
 {
     const sw_dataset *dataset = digits(64);
     const heap_watch before = heap_now();
@@ -347,7 +349,7 @@ static void destroying_at_any_moment_is_fine(void)
     CHECK_NO_LEAK(before);
 }
 
-static void bytes_are_those_of_all_slots(void)
+SW_TEST("bytes are those of all slots")
 {
     const sw_dataset *dataset = digits(10);
     for (int64_t batch = 1; batch < 200; batch += 33) {
@@ -371,7 +373,7 @@ static void bytes_are_those_of_all_slots(void)
     }
 }
 
-static void a_budget_one_byte_short_refuses(void)
+SW_TEST("a budget one byte short refuses")
 {
     const sw_dataset *dataset = digits(10);
     const heap_watch before = heap_now();
@@ -400,7 +402,7 @@ static void a_budget_one_byte_short_refuses(void)
 }
 
 /* Neither the heap nor the system is asked for anything once the loader is made. */
-static void epochs_allocate_nothing(void)
+SW_TEST("epochs allocate nothing")
 {
     const sw_dataset *dataset = digits(103);
     for (int i = 0; i < 2; i++) {
@@ -420,7 +422,7 @@ static void epochs_allocate_nothing(void)
     }
 }
 
-static void loaders_share_a_data_set(void)
+SW_TEST("loaders share a data set")
 {
     const sw_dataset *dataset = digits(103);
     sw_loader *a = loader(dataset, (sw_loader_opts){.batch = 10, .shuffle = 1, .seed = 1});
@@ -441,7 +443,7 @@ static void loaders_share_a_data_set(void)
     sw_loader_destroy(b);
 }
 
-static void misuse_is_refused(void)
+SW_TEST("misuse is refused")
 {
     const sw_dataset *dataset = digits(10);
     const heap_watch before = heap_now();
@@ -470,7 +472,7 @@ static void misuse_is_refused(void)
 }
 
 /* No header had so few options: none is dropped silently. */
-static void short_options_are_refused(void)
+SW_TEST("short options are refused")
 {
     const sw_dataset *dataset = digits(10);
     sw_loader *l = NULL;
@@ -495,7 +497,7 @@ static uint64_t sweep(const sw_dataset *dataset, sw_fault_kind kind, sw_budget *
     return sites.failed;
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     const sw_dataset *dataset = digits(10);
     sw_budget *budget = NULL;
@@ -509,7 +511,7 @@ static void every_call_can_fail(void)
 
 /* Where the caller fills, one slot is there, taken and counted, whatever `slots` says; where a
  * thread fills, all of them. 4,096 samples of 64 bytes are 256 KiB. */
-static void without_a_thread_there_is_one_slot(void)
+SW_TEST("without a thread there is one slot")
 {
     static const struct {
         int64_t batch;
@@ -544,7 +546,7 @@ static void without_a_thread_there_is_one_slot(void)
 }
 
 /* An image has 784 bytes and its label 1, each field rounded to 64: 333 are the most. */
-static void small_batches_need_no_thread(void)
+SW_TEST("small batches need no thread")
 {
     static const struct {
         int64_t batch;
@@ -563,27 +565,3 @@ static void small_batches_need_no_thread(void)
     }
     sw_budget_free(budget);
 }
-
-static const sw_test tests[] = {
-    {"batches come in order", batches_come_in_order},
-    {"small batches need no thread", small_batches_need_no_thread},
-    {"without a thread there is one slot", without_a_thread_there_is_one_slot},
-    {"shuffling depends on seed and epoch alone", shuffling_depends_on_seed_and_epoch_alone},
-    {"a batch larger than the data is one batch", a_batch_larger_than_the_data_is_one_batch},
-    {"a batch stays until the next call", a_batch_stays_until_the_next_call},
-    {"an epoch can begin and end anywhere", an_epoch_can_begin_and_end_anywhere},
-    {"a seek goes on at any batch", a_seek_goes_on_at_any_batch},
-    {"seeks follow each other in any order", seeks_follow_each_other_in_any_order},
-    {"a position is what the caller has had", a_position_is_what_the_caller_has_had},
-    {"a seek past the epoch changes nothing", a_seek_past_the_epoch_changes_nothing},
-    {"a seek replays nothing", a_seek_replays_nothing},
-    {"destroying at any moment is fine", destroying_at_any_moment_is_fine},
-    {"bytes are those of all slots", bytes_are_those_of_all_slots},
-    {"a budget one byte short refuses", a_budget_one_byte_short_refuses},
-    {"epochs allocate nothing", epochs_allocate_nothing},
-    {"loaders share a data set", loaders_share_a_data_set},
-    {"misuse is refused", misuse_is_refused},
-    {"short options are refused", short_options_are_refused},
-    {"every call can fail", every_call_can_fail},
-};
-SW_SUITE("loader", tests)

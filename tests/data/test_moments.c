@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("moments")
+
 #define RECORD 3073
 
 static void drop_set(void *set)
@@ -28,7 +30,7 @@ static sw_dataset *colours(const unsigned char *v, int n)
     return set;
 }
 
-static void channels_have_moments_of_their_own(void)
+SW_TEST("channels have moments of their own")
 {
     static const unsigned char v[3] = {51, 102, 0};
     float mean[4], deviation[4];
@@ -41,7 +43,7 @@ static void channels_have_moments_of_their_own(void)
     CU_ASSERT(mean[0] == 0.2f && deviation[0] == 0.3055f); /* sqrt(0.4/3 - 0.04) */
 }
 
-static void what_has_no_moments_is_refused(void)
+SW_TEST("what has no moments is refused")
 {
     static const unsigned char v[3] = {1, 2, 3};
     float mean[4], deviation[4];
@@ -64,7 +66,7 @@ static void what_has_no_moments_is_refused(void)
         failed_as(sw_dataset_moments(shapes, 0, 3, mean, deviation), SW_INVALID, "shapes"));
 }
 
-static void mnist_has_the_numbers_that_are_published(void)
+SW_TEST("MNIST has the numbers that are published")
 {
     if (!SW_HAVE_ZLIB)
         SW_SKIP("built without zlib");
@@ -111,7 +113,7 @@ static const char *noted(const char *key)
     return text;
 }
 
-static void notes_come_back_from_the_file(void)
+SW_TEST("notes come back from the file")
 {
     static const char odd[] = "a \"quoted\" \\ tab\tand \xc3\xbc\nline";
     char short_text[4];
@@ -136,7 +138,7 @@ static void notes_come_back_from_the_file(void)
     CU_ASSERT_STRING_EQUAL(noted("k\"y"), "1");
 }
 
-static void notes_that_cannot_be_are_refused(void)
+SW_TEST("notes that cannot be are refused")
 {
     char text[300], key[3] = "k0";
     small_model();
@@ -163,12 +165,3 @@ static void notes_that_cannot_be_are_refused(void)
     sw_file_put(dir_file("m"), "{}", 2);
     CU_ASSERT(failed_as(sw_params_note(dir_file("m"), "a", text, 300), SW_FORMAT, "m"));
 }
-
-static const sw_test tests[] = {
-    {"channels have moments of their own", channels_have_moments_of_their_own},
-    {"what has no moments is refused", what_has_no_moments_is_refused},
-    {"MNIST has the numbers that are published", mnist_has_the_numbers_that_are_published},
-    {"notes come back from the file", notes_come_back_from_the_file},
-    {"notes that cannot be are refused", notes_that_cannot_be_are_refused},
-};
-SW_SUITE("moments", tests)

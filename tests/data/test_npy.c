@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("npy")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 #define N 12
 
@@ -87,7 +89,7 @@ static void numbers(size_t t, unsigned char *to, int n)
     }
 }
 
-static void every_type_is_read(void)
+SW_TEST("every type is read")
 {
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (int as_target = 0; as_target < 2; as_target++) {
@@ -113,7 +115,7 @@ static void every_type_is_read(void)
         }
 }
 
-static void headers_of_all_versions_are_read(void)
+SW_TEST("headers of all versions are read")
 {
     static const char *const dictionaries[] = {
         "{'descr': '<f4', 'fortran_order': False, 'shape': (12, 2), }          \n",
@@ -132,7 +134,7 @@ static void headers_of_all_versions_are_read(void)
 }
 
 /* (n, rows, columns, channels) in C and Fortran order, and the shapes that images have. */
-static void layouts_become_those_of_images(void)
+SW_TEST("layouts become those of images")
 {
     enum { ROWS = 5, COLS = 6 };
     static unsigned char c_order[N * ROWS * COLS * 3], f_order[sizeof c_order];
@@ -178,7 +180,7 @@ static void layouts_become_those_of_images(void)
     }
 }
 
-static void targets_say_what_is_learned(void)
+SW_TEST("targets say what is learned")
 {
     static const float y[N * 2] = {1.5f};
     static const int16_t ids[N * 2] = {1, 299, 3};
@@ -203,7 +205,7 @@ static void targets_say_what_is_learned(void)
 
 /* ---- parts ------------------------------------------------------------------------------- */
 
-static void parts_are_those_of_a_table(void)
+SW_TEST("parts are those of a table")
 {
     sw_dataset *npy[2], *csv[2] = {NULL, NULL};
     char line[60];
@@ -238,7 +240,7 @@ static void parts_are_those_of_a_table(void)
     data_refused(read_parts, SW_INVALID, "sw_dataset_npy", "below 1 (got 1.5)");
 }
 
-static void shapes_take_no_samples(void)
+SW_TEST("shapes take no samples")
 {
     sw_dataset *part[2];
     new_scene();
@@ -249,7 +251,7 @@ static void shapes_take_no_samples(void)
 }
 
 /* Numbers go through a window: a reader holds what the data set has, and a constant. */
-static void nothing_is_held_twice(void)
+SW_TEST("nothing is held twice")
 {
     enum { MANY = 200000 };
     static double x[MANY];
@@ -279,7 +281,7 @@ static void bad_header(const char *dictionary, const char *reason)
 #define F "'fortran_order': False"
 #define S "'shape': (12, 2)"
 
-static void headers_are_read_strictly(void)
+SW_TEST("headers are read strictly")
 {
     bad_header("", "a dictionary was expected");
     bad_header("{", "an entry 'key': value");
@@ -316,7 +318,7 @@ static void headers_are_read_strictly(void)
     bad_header("{'descr': __import__('os')," F "," S "}", "descr must be a short text");
 }
 
-static void what_is_no_array_is_refused(void)
+SW_TEST("what is no array is refused")
 {
     static const struct {
         const char *head;
@@ -346,7 +348,7 @@ static void what_is_no_array_is_refused(void)
     data_refused(read_parts, SW_IO, "none.npy", "No such file");
 }
 
-static void numbers_are_checked(void)
+SW_TEST("numbers are checked")
 {
     float x[2 * N] = {0};
     int8_t y[N] = {0};
@@ -380,7 +382,7 @@ static void numbers_are_checked(void)
 }
 
 /* Every file that is shorter, and every byte changed: an answer of one line. */
-static void nothing_in_a_file_does_harm(void)
+SW_TEST("nothing in a file does harm")
 {
     sw_dataset *part[2];
     int refused = 0;
@@ -409,25 +411,9 @@ static void nothing_in_a_file_does_harm(void)
     CU_ASSERT(data_read_both(read_parts, part));
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     new_scene();
     data_sweep(read_parts, 10, 10);
     data_refused_unreadable(read_parts, dir_file("x.npy"));
 }
-
-static const sw_test tests[] = {
-    {"every type is read", every_type_is_read},
-    {"headers of all versions are read", headers_of_all_versions_are_read},
-    {"layouts become those of images", layouts_become_those_of_images},
-    {"targets say what is learned", targets_say_what_is_learned},
-    {"parts are those of a table", parts_are_those_of_a_table},
-    {"shapes take no samples", shapes_take_no_samples},
-    {"nothing is held twice", nothing_is_held_twice},
-    {"headers are read strictly", headers_are_read_strictly},
-    {"what is no array is refused", what_is_no_array_is_refused},
-    {"numbers are checked", numbers_are_checked},
-    {"nothing in a file does harm", nothing_in_a_file_does_harm},
-    {"every call can fail", every_call_can_fail},
-};
-SW_SUITE("npy", tests)

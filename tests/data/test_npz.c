@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("npz")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 #define N 12
 
@@ -65,7 +67,7 @@ static float first_number(const sw_dataset *d)
     return x;
 }
 
-static void every_way_to_write_one_is_read(void)
+SW_TEST("every way to write one is read")
 {
     sw_dataset *plain[2], *part[2];
     static const zip_kind kinds[] = {ZIP_WIDE, ZIP_COMMENT, ZIP_DEFLATED};
@@ -86,7 +88,7 @@ static void every_way_to_write_one_is_read(void)
     }
 }
 
-static void arrays_are_found_by_their_names(void)
+SW_TEST("arrays are found by their names")
 {
     static const char *const names[][4] = {
         {"x_train", "y_train", "x_test", "y_test"},
@@ -136,7 +138,7 @@ static void arrays_are_found_by_their_names(void)
                  "npz:FILE:INPUTS,TARGETS; there are: one, two");
 }
 
-static void what_is_no_archive_is_refused(void)
+SW_TEST("what is no archive is refused")
 {
     static const char *const names[] = {"m/data.pkl", "archive/data.pkl"};
     dir_new();
@@ -174,7 +176,7 @@ static void refused_with(zip_kind kind, size_t at, const char *to, size_t n, sw_
     data_refused(read_parts, status, "a.npz", reason);
 }
 
-static void lists_are_held_against_the_file(void)
+SW_TEST("lists are held against the file")
 {
     new_scene(ZIP_STORED);
     bytes b = file_get(path);
@@ -204,7 +206,7 @@ static void lists_are_held_against_the_file(void)
                  "a place past its end");
 }
 
-static void what_unpacks_to_too_much_is_refused(void)
+SW_TEST("what unpacks to too much is refused")
 {
     sw_dataset *part[2];
     if (!SW_HAVE_ZLIB)
@@ -228,7 +230,7 @@ static bool is_an_answer(sw_status status)
 }
 
 /* Every archive that is shorter, and every byte changed. */
-static void no_byte_does_harm(void)
+SW_TEST("no byte does harm")
 {
     for (int kind = ZIP_STORED; kind <= ZIP_WIDE; kind++) {
         sw_dataset *part[2];
@@ -251,7 +253,7 @@ static void no_byte_does_harm(void)
     }
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     new_scene(SW_HAVE_ZLIB ? ZIP_DEFLATED : ZIP_STORED);
     data_sweep(read_parts, 12, 10);
@@ -270,7 +272,7 @@ static void is(const char *name, const char *what)
                  name, said != NULL ? said : "nothing", what);
 }
 
-static void files_say_what_they_are(void)
+SW_TEST("files say what they are")
 {
     static const struct {
         const char *name, *head;
@@ -303,15 +305,3 @@ static void files_say_what_they_are(void)
     dir_put("train.bin", b);
     is(".", "is a folder of tokens: give tokens:");
 }
-
-static const sw_test tests[] = {
-    {"every way to write one is read", every_way_to_write_one_is_read},
-    {"arrays are found by their names", arrays_are_found_by_their_names},
-    {"what is no archive is refused", what_is_no_archive_is_refused},
-    {"lists are held against the file", lists_are_held_against_the_file},
-    {"what unpacks to too much is refused", what_unpacks_to_too_much_is_refused},
-    {"no byte does harm", no_byte_does_harm},
-    {"every call can fail", every_call_can_fail},
-    {"files say what they are", files_say_what_they_are},
-};
-SW_SUITE("npz", tests)

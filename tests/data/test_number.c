@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("number")
+
 /* The float's bits as strtof has them, or refused where that is infinite. */
 static bool agrees(const char *text)
 {
@@ -19,7 +21,7 @@ static bool agrees(const char *text)
                     "%s: %a, must be %a", text, (double)got, (double)wanted);
 }
 
-static void spellings_are_read(void)
+SW_TEST("spellings are read")
 {
     static const char *const texts[] = {"0",
                                         "-0",
@@ -59,7 +61,7 @@ static void spellings_are_read(void)
         agrees(texts[i]);
 }
 
-static void what_is_no_number_is_refused(void)
+SW_TEST("what is no number is refused")
 {
     static const char *const texts[] = {
         "",   "-",   "+",   ".",    "-.", "e5", "1e",  "1e+", "1 2",  "1,5", "1.2.3", "0x10",
@@ -75,7 +77,7 @@ static void what_is_no_number_is_refused(void)
     CU_ASSERT_EQUAL(swi_decimal_read("12x", 2, &d), SWI_NUMBER); /* no further than told */
 }
 
-static void random_numbers_round_to_the_nearest(void)
+SW_TEST("random numbers round to the nearest")
 {
     sw_dice dice = {.state = 11};
     const int n = sw_tests_full() ? 3000000 : 100000;
@@ -94,7 +96,7 @@ static void random_numbers_round_to_the_nearest(void)
 }
 
 /* Exactly between two floats, and as little as one digit beside. */
-static void ties_go_to_even(void)
+SW_TEST("ties go to even")
 {
     sw_dice dice = {.state = 12};
     for (int i = 0; i < (sw_tests_full() ? 100000 : 3000); i++) {
@@ -119,7 +121,7 @@ static void ties_go_to_even(void)
     }
 }
 
-static void whole_numbers_are_known(void)
+SW_TEST("whole numbers are known")
 {
     static const struct {
         const char *text, *whole; /* NULL: none */
@@ -147,12 +149,3 @@ static void whole_numbers_are_known(void)
                  "%s: '%s'", cases[i].text, whole);
     }
 }
-
-static const sw_test tests[] = {
-    {"spellings are read", spellings_are_read},
-    {"what is no number is refused", what_is_no_number_is_refused},
-    {"random numbers round to the nearest", random_numbers_round_to_the_nearest},
-    {"ties go to even", ties_go_to_even},
-    {"whole numbers are known", whole_numbers_are_known},
-};
-SW_SUITE("number", tests)

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("safetensors")
+
 /* ---- models ------------------------------------------------------------------------------ */
 
 static sw_exec *the_exec;
@@ -129,7 +131,7 @@ static bytes file_of(const char *header, size_t n)
     return b;
 }
 
-static void saving_and_loading_gives_the_same_bits(void)
+SW_TEST("saving and loading gives the same bits")
 {
     sw_model *from = mixed_model(1), *to = mixed_model(2);
     const char *path = path_of("same");
@@ -148,7 +150,7 @@ static void saving_and_loading_gives_the_same_bits(void)
     bytes_free(&before);
 }
 
-static void the_file_is_what_the_format_says(void)
+SW_TEST("the file is what the format says")
 {
     static const char tensors[] =
         "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
@@ -193,7 +195,7 @@ static void the_file_is_what_the_format_says(void)
 }
 
 /* Wider types come first, so that each tensor is aligned to its type. */
-static void all_types_are_saved_aligned(void)
+SW_TEST("all types are saved aligned")
 {
     static const sw_dtype types[] = {SW_U8, SW_BF16, SW_I32, SW_F64, SW_F32, SW_U8};
     sw_model *models[2];
@@ -229,7 +231,7 @@ static void all_types_are_saved_aligned(void)
     bytes_free(&file);
 }
 
-static void names_are_escaped(void)
+SW_TEST("names are escaped, or refused")
 {
     sw_model *models[2];
     for (int m = 0; m < 2; m++) {
@@ -256,7 +258,7 @@ static void names_are_escaped(void)
 }
 
 /* Another order, spaces, escapes, metadata: what other writers may do. */
-static void foreign_files_are_read(void)
+SW_TEST("files of other writers are read")
 {
     static const char *const headers[] = {
         "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
@@ -303,7 +305,7 @@ static void refused(sw_model *model, const bytes *file, const char *reason)
 #define A_IS(dtype, shape, offsets)                                                            \
     "{" B ",\"a\":{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 
-static void differences_are_named(void)
+SW_TEST("differences are named")
 {
     static const struct {
         const char *header;
@@ -350,7 +352,7 @@ static void differences_are_named(void)
     }
 }
 
-static void damaged_headers_are_refused(void)
+SW_TEST("damaged headers are refused")
 {
     static const char *const cases[][2] = {
         {"", "'{' was expected"},
@@ -394,7 +396,7 @@ static void damaged_headers_are_refused(void)
     }
 }
 
-static void cut_files_are_refused_at_every_byte(void)
+SW_TEST("cut files are refused at every byte")
 {
     sw_model *model = small_model(3);
     SW_CHECK(sw_model_save(model, path_of("whole")) == SW_OK, "%s", sw_last_error());
@@ -410,7 +412,7 @@ static void cut_files_are_refused_at_every_byte(void)
 }
 
 /* A file of another program is called by its kind, with the way to the right one. */
-static void files_of_other_programs_are_named(void)
+SW_TEST("files of other programs are named")
 {
     static const struct {
         const char *first, *says;
@@ -448,7 +450,7 @@ static void files_of_other_programs_are_named(void)
 }
 
 /* A length that promises much is held against the file before any memory is taken. */
-static void hostile_lengths_take_no_memory(void)
+SW_TEST("hostile lengths take no memory")
 {
     sw_model *model = small_model(3);
     sw_heap_stats before, after;
@@ -470,7 +472,7 @@ static void hostile_lengths_take_no_memory(void)
 
 /* Whatever one byte of the file becomes: with checksums it is refused, and without, in the
  * header, refused or loaded as a whole. */
-static void flipped_bytes_do_no_harm(void)
+SW_TEST("flipped bytes do no harm")
 {
     sw_model *model = small_model(3);
     SW_CHECK(sw_model_save(model, path_of("flip")) == SW_OK, "%s", sw_last_error());
@@ -500,7 +502,7 @@ static void flipped_bytes_do_no_harm(void)
     bytes_free(&before);
 }
 
-static void models_that_are_not_ready_or_damaged(void)
+SW_TEST("models that are not ready, damaged or busy")
 {
     sw_model *model = empty_model(), *whole = small_model(1);
     sw_param_new(model, "a", SW_F32, SW_SHAPE(2), "zeros");
@@ -523,7 +525,7 @@ static void models_that_are_not_ready_or_damaged(void)
 
 /* ---- failures on the way ----------------------------------------------------------------- */
 
-static void a_folder_is_not_replaced(void)
+SW_TEST("a folder is not replaced")
 {
     sw_model *model = small_model(1);
     const char *path = path_of("folder");
@@ -535,7 +537,7 @@ static void a_folder_is_not_replaced(void)
 }
 
 /* A target that is not a regular file is written, not replaced. */
-static void a_link_stays_a_link(void)
+SW_TEST("a link stays a link")
 {
     sw_model *model = small_model(1);
     struct stat now;
@@ -595,7 +597,7 @@ static uint64_t sweep_load(sw_fault_kind kind, sw_status expected)
     return sites.failed;
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     const uint64_t files = sweep_save(SW_FAULT_FILE, SW_IO),
                    memory = sweep_save(SW_FAULT_MEMORY, SW_NOMEM);
@@ -606,7 +608,7 @@ static void every_call_can_fail(void)
 }
 
 /* When even the removal fails, the message says what is left. */
-static void what_stays_behind_is_named(void)
+SW_TEST("what is left is named")
 {
     sw_model *model = small_model(1);
     const char *path = path_of("after");
@@ -628,7 +630,7 @@ static void what_stays_behind_is_named(void)
 }
 
 /* A link that stands where a save would write first is not followed, and not in its way. */
-static void other_files_stay(void)
+SW_TEST("other files stay")
 {
     sw_model *model = small_model(1);
     const char *path = path_of("beside");
@@ -649,25 +651,3 @@ static void other_files_stay(void)
     bytes_free(&kept);
     CU_ASSERT_EQUAL(unlink(sw_temp_path("beside.00000000000000ab.tmp")), 0);
 }
-
-static const sw_test tests[] = {
-    {"other files stay", other_files_stay},
-    {"saving and loading gives the same bits", saving_and_loading_gives_the_same_bits},
-    {"the file is what the format says", the_file_is_what_the_format_says},
-    {"all types are saved aligned", all_types_are_saved_aligned},
-    {"names are escaped, or refused", names_are_escaped},
-    {"files of other writers are read", foreign_files_are_read},
-    {"differences are named", differences_are_named},
-    {"damaged headers are refused", damaged_headers_are_refused},
-    {"cut files are refused at every byte", cut_files_are_refused_at_every_byte},
-    {"files of other programs are named", files_of_other_programs_are_named, false},
-    {"files of other programs are named", files_of_other_programs_are_named},
-    {"hostile lengths take no memory", hostile_lengths_take_no_memory},
-    {"flipped bytes do no harm", flipped_bytes_do_no_harm},
-    {"models that are not ready, damaged or busy", models_that_are_not_ready_or_damaged},
-    {"a folder is not replaced", a_folder_is_not_replaced},
-    {"a link stays a link", a_link_stays_a_link},
-    {"every call can fail", every_call_can_fail},
-    {"what is left is named", what_stays_behind_is_named},
-};
-SW_SUITE("safetensors", tests)

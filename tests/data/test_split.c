@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("split")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 
 static void drop_set(void *set)
@@ -43,7 +45,7 @@ static bool same_sample(const sw_dataset *a, int64_t i, const sw_dataset *b, int
 }
 
 /* By merging: each sample of the whole is the next one of the first part or of the second. */
-static void every_sample_is_in_one_part_in_its_order(void)
+SW_TEST("every sample is in one part, in its order")
 {
     static const int64_t sizes[][2] = {{2, 1}, {10, 1}, {10, 9}, {301, 30}, {1000, 100}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -74,7 +76,7 @@ static uint64_t hash_of(const sw_dataset *set)
     return hash;
 }
 
-static void the_seed_alone_chooses(void)
+SW_TEST("the seed alone chooses")
 {
     if (!SW_HAVE_XXHASH)
         SW_SKIP("built without libxxhash");
@@ -89,7 +91,7 @@ static void the_seed_alone_chooses(void)
 }
 
 /* Of sorted samples both parts have all classes: 40 of 400, one of ten each. */
-static void sorted_samples_are_mixed(void)
+SW_TEST("sorted samples are mixed")
 {
     unsigned char labels[400], pixels[400];
     for (uint32_t i = 0; i < 400; i++) {
@@ -112,7 +114,7 @@ static void sorted_samples_are_mixed(void)
 }
 
 /* Fields of a text share their bytes; those of a part do not. Names of classes go along. */
-static void texts_and_names_are_split_too(void)
+SW_TEST("texts and names are split too")
 {
     char text[1000];
     for (int i = 0; i < 1000; i++)
@@ -145,7 +147,7 @@ static void texts_and_names_are_split_too(void)
     CU_ASSERT_EQUAL(part[1]->n_classes, 3);
 }
 
-static void what_cannot_be_split_is_refused(void)
+SW_TEST("what cannot be split is refused")
 {
     sw_dataset *whole = digits(5), *untouched = whole, *a = untouched, *b = untouched;
     static const int64_t bad[] = {-1, 0, 5, 6};
@@ -166,17 +168,7 @@ static sw_status split_and_drop(void *whole)
     return SW_OK;
 }
 
-static void failures_leave_nothing(void)
+SW_TEST("failures leave nothing")
 {
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, split_and_drop, digits(6)) >= 4);
 }
-
-static const sw_test tests[] = {
-    {"every sample is in one part, in its order", every_sample_is_in_one_part_in_its_order},
-    {"the seed alone chooses", the_seed_alone_chooses},
-    {"sorted samples are mixed", sorted_samples_are_mixed},
-    {"texts and names are split too", texts_and_names_are_split_too},
-    {"what cannot be split is refused", what_cannot_be_split_is_refused},
-    {"failures leave nothing", failures_leave_nothing},
-};
-SW_SUITE("split", tests)

@@ -3,6 +3,8 @@
 #include "tests/support/heap_sweep.h"
 #include <string.h>
 
+SW_TESTS("synthetic")
+
 static void destroy(void *dataset)
 {
     sw_dataset_destroy(dataset);
@@ -27,7 +29,7 @@ static uint64_t hash(const sw_dataset_info *info)
     return h;
 }
 
-static void the_fields_are_images_and_labels(void)
+SW_TEST("the fields are images and labels")
 {
     sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(digits(25, 7), &info);
@@ -43,7 +45,7 @@ static void the_fields_are_images_and_labels(void)
 
 /* The number was taken from this program built with gcc and with clang, -O0 and -O2, and is
  * what every other build must give. */
-static void the_bytes_are_the_same_everywhere(void)
+SW_TEST("the bytes are the same everywhere")
 {
     sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(digits(1000, 1), &info);
@@ -51,7 +53,7 @@ static void the_bytes_are_the_same_everywhere(void)
              (unsigned long long)hash(&info));
 }
 
-static void a_sample_depends_on_seed_and_index_alone(void)
+SW_TEST("a sample depends on seed and index alone")
 {
     sw_dataset_info few = SW_OPTS(sw_dataset_info), many = SW_OPTS(sw_dataset_info),
                     other = SW_OPTS(sw_dataset_info);
@@ -64,7 +66,7 @@ static void a_sample_depends_on_seed_and_index_alone(void)
     CU_ASSERT_NOT_EQUAL(memcmp(few.field[1].data, other.field[1].data, 37), 0);
 }
 
-static void every_ten_labels_have_every_class(void)
+SW_TEST("every ten labels have every class")
 {
     sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(digits(1003, 3), &info);
@@ -82,7 +84,7 @@ static void every_ten_labels_have_every_class(void)
 
 /* The class whose mean image over 2,000 digits is nearest, for 1,000 digits of another seed:
  * far better than chance (0.1), and short of perfect, so there is something left to learn. */
-static void the_digits_can_be_told_apart(void)
+SW_TEST("the digits can be distinguished")
 {
     sw_dataset_info train = SW_OPTS(sw_dataset_info), test = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(digits(2000, 1), &train);
@@ -115,7 +117,7 @@ static void the_digits_can_be_told_apart(void)
     CU_ASSERT(right > 700 && right < 990);
 }
 
-static void bad_counts_are_refused(void)
+SW_TEST("bad counts are refused")
 {
     const heap_watch before = heap_now();
     sw_dataset *dataset = NULL;
@@ -127,7 +129,7 @@ static void bad_counts_are_refused(void)
     CHECK_NO_LEAK(before);
 }
 
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     sw_sites sites = {SW_FAULT_MEMORY, .exact = true};
     while (sw_sites_next(&sites)) {
@@ -138,14 +140,3 @@ static void every_allocation_can_fail(void)
     }
     CU_ASSERT_EQUAL(sites.failed, 4);
 }
-
-static const sw_test tests[] = {
-    {"the fields are images and labels", the_fields_are_images_and_labels},
-    {"the bytes are the same everywhere", the_bytes_are_the_same_everywhere},
-    {"a sample depends on seed and index alone", a_sample_depends_on_seed_and_index_alone},
-    {"every ten labels have every class", every_ten_labels_have_every_class},
-    {"the digits can be distinguished", the_digits_can_be_told_apart},
-    {"bad counts are refused", bad_counts_are_refused},
-    {"every allocation can fail", every_allocation_can_fail},
-};
-SW_SUITE("synthetic", tests)

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("text")
+
 static char path[512];
 static sw_text_opts opts;
 static bytes content;
@@ -43,7 +45,7 @@ static sw_status read_whole(sw_dataset *part[2])
     return sw_dataset_text(&part[0], NULL, path, &opts);
 }
 
-static void the_last_tenth_is_for_validation(void)
+SW_TEST("the last tenth is for validation")
 {
     sw_dataset *part[2];
     put_bytes(1009, 10); /* 908.1 are nine tenths */
@@ -61,7 +63,7 @@ static void the_last_tenth_is_for_validation(void)
 }
 
 /* Wherever the first window begins, each fits with the token after it, and no more would. */
-static void windows_fit_wherever_they_begin(void)
+SW_TEST("windows fit wherever they begin")
 {
     for (int64_t context = 1; context < 9; context++)
         for (size_t n = (size_t)context + 1; n < 60; n++) {
@@ -77,7 +79,7 @@ static void windows_fit_wherever_they_begin(void)
         }
 }
 
-static void short_texts_are_refused(void)
+SW_TEST("short texts are refused")
 {
     put_bytes(0, 4);
     data_refused(read_parts, SW_FORMAT, path, "empty");
@@ -96,7 +98,7 @@ static void short_texts_are_refused(void)
     failed_as(sw_dataset_text(&part[0], NULL, "", NULL), SW_INVALID, "must not be NULL");
 }
 
-static void what_cannot_be_opened_is_named(void)
+SW_TEST("what cannot be opened is named")
 {
     put_bytes(1000, 4);
     (void)unlink(path);
@@ -108,7 +110,7 @@ static void what_cannot_be_opened_is_named(void)
     data_refused_unreadable(read_parts, path);
 }
 
-static void shapes_take_no_samples(void)
+SW_TEST("shapes take no samples")
 {
     sw_dataset *part[2], *full[2];
     put_bytes(5000, 0);
@@ -123,7 +125,7 @@ static void shapes_take_no_samples(void)
     }
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     put_bytes(1000, 4);
     data_sweep(read_parts, 6, 3);
@@ -177,7 +179,7 @@ static void check_epoch(sw_loader *l, const sw_dataset *dataset, uint64_t epoch,
     *begin = first;
 }
 
-static void borders_move_with_the_epoch(void)
+SW_TEST("borders move with the epoch")
 {
     sw_dataset *part[2];
     uint32_t order[200];
@@ -209,7 +211,7 @@ static void borders_move_with_the_epoch(void)
     CU_ASSERT_EQUAL(places, CONTEXT); /* each of them in 40 epochs */
 }
 
-static void without_shuffling_windows_stay(void)
+SW_TEST("without shuffling windows stay")
 {
     sw_dataset *part[2];
     int64_t begin = -1;
@@ -233,7 +235,7 @@ static void without_shuffling_windows_stay(void)
 }
 
 /* Fields of several bytes per element go through a loader as they are. */
-static void features_go_through_a_loader(void)
+SW_TEST("features go through a loader")
 {
     static const char text[] = "1,2,a\n3,4,b\n5,6,a\n7,8,c\n9,10,b\n";
     sw_dataset *dataset = NULL;
@@ -263,16 +265,3 @@ static void features_go_through_a_loader(void)
     }
     sw_dataset_destroy(dataset);
 }
-
-static const sw_test tests[] = {
-    {"the last tenth is for validation", the_last_tenth_is_for_validation},
-    {"windows fit wherever they begin", windows_fit_wherever_they_begin},
-    {"short texts are refused", short_texts_are_refused},
-    {"what cannot be opened is named", what_cannot_be_opened_is_named},
-    {"shapes take no samples", shapes_take_no_samples},
-    {"every call can fail", every_call_can_fail},
-    {"borders move with the epoch", borders_move_with_the_epoch},
-    {"without shuffling windows stay", without_shuffling_windows_stay},
-    {"features go through a loader", features_go_through_a_loader},
-};
-SW_SUITE("text", tests)

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+SW_TESTS("tokens")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 #define N 1009
 #define CONTEXT 10
@@ -57,7 +59,7 @@ static sw_status read_whole(sw_dataset *part[2])
     return sw_dataset_tokens(&part[0], NULL, path, &opts);
 }
 
-static void ids_are_those_of_the_file(void)
+SW_TEST("ids are those of the file")
 {
     for (int bits = 16; bits <= 32; bits += 16) {
         sw_dataset *part[2];
@@ -81,7 +83,7 @@ static void ids_are_those_of_the_file(void)
 }
 
 /* The same ids in a text, of 16 and of 32 bits give the same batches in every epoch. */
-static void batches_are_those_of_a_text(void)
+SW_TEST("batches are those of a text")
 {
     sw_dataset *set[3] = {NULL};
     sw_loader *l[3];
@@ -125,7 +127,7 @@ static void batches_are_those_of_a_text(void)
 }
 
 /* Every byte that a batch may read counts, the last one's place too. */
-static void the_hash_sees_every_token(void)
+SW_TEST("the hash sees every token")
 {
     uint64_t hash[3] = {0};
     if (!SW_HAVE_XXHASH)
@@ -144,7 +146,7 @@ static void the_hash_sees_every_token(void)
     CU_ASSERT_EQUAL(hash[0], hash[2]); /* no window reads the last one */
 }
 
-static void folders_have_both_parts(void)
+SW_TEST("folders have both parts")
 {
     sw_dataset *part[2];
     dir_new();
@@ -170,7 +172,7 @@ static void folders_have_both_parts(void)
     CU_ASSERT(data_read_both(read_whole, part)); /* without validation train.bin is enough */
 }
 
-static void vocabularies_are_held_against_ids(void)
+SW_TEST("vocabularies are held against ids")
 {
     sw_dataset *part[2];
     char lines[4 * 300 + 1] = "", json[16 * 300] = "{ ";
@@ -205,7 +207,7 @@ static void vocabularies_are_held_against_ids(void)
     CU_ASSERT_EQUAL(data_info(part[0]).n_classes, 299);
 }
 
-static void tokens_may_be_any_text(void)
+SW_TEST("tokens may be any text")
 {
     static const char json[] = "{\"\\u0120the\":0,\"\\\"\\\\\\/\\b\\f\\n\\r\\t\":1,\"\\ud83d"
                                "\\ude00\":2,\"\\u00e9\\u20ac\":3,\"\\u0000x\":4,\"\":5}";
@@ -224,7 +226,7 @@ static void tokens_may_be_any_text(void)
     CU_ASSERT_STRING_EQUAL(data_info(part[0]).class_names[1], "b c");
 }
 
-static void damaged_vocabularies_are_refused(void)
+SW_TEST("damaged vocabularies are refused")
 {
     static const struct {
         const char *text, *reason;
@@ -265,7 +267,7 @@ static void damaged_vocabularies_are_refused(void)
     data_refused(read_parts, SW_IO, vocabulary, "No such file");
 }
 
-static void what_is_no_row_of_ids_is_refused(void)
+SW_TEST("what is no row of ids is refused")
 {
     static const unsigned char numpy[64] = "\x93NUMPY\1",
                                llm_c[2048] = {0x98, 0x77, 0x34, 0x01, 1};
@@ -298,7 +300,7 @@ static void what_is_no_row_of_ids_is_refused(void)
     data_refused_unreadable(read_parts, path);
 }
 
-static void shapes_take_no_tokens(void)
+SW_TEST("shapes take no tokens")
 {
     sw_dataset *part[2], *full[2];
     new_scene();
@@ -313,7 +315,7 @@ static void shapes_take_no_tokens(void)
     }
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     new_scene();
     put_vocabulary("{\"a\":0,\"b\":1,\"c\":2}", 19);
@@ -326,17 +328,3 @@ static void every_call_can_fail(void)
     new_scene();
     data_damage(read_parts, path, content, 100);
 }
-
-static const sw_test tests[] = {
-    {"ids are those of the file", ids_are_those_of_the_file},
-    {"batches are those of a text", batches_are_those_of_a_text},
-    {"the hash sees every token", the_hash_sees_every_token},
-    {"folders have both parts", folders_have_both_parts},
-    {"vocabularies are held against ids", vocabularies_are_held_against_ids},
-    {"tokens may be any text", tokens_may_be_any_text},
-    {"damaged vocabularies are refused", damaged_vocabularies_are_refused},
-    {"what is no row of ids is refused", what_is_no_row_of_ids_is_refused},
-    {"shapes take no tokens", shapes_take_no_tokens},
-    {"every call can fail", every_call_can_fail},
-};
-SW_SUITE("tokens", tests)

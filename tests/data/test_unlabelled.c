@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("unlabelled")
+
 static char path[1100], test_path[1100];
 static sw_csv_opts csv;
 static sw_npy_opts npy;
@@ -56,7 +58,7 @@ static void check_alone(sw_dataset *const part[2], int64_t n, int64_t each)
     CU_ASSERT_EQUAL(part[0]->field[0].sample_bytes, (size_t)each);
 }
 
-static void a_table_of_features_alone_is_read(void)
+SW_TEST("a table of features alone is read")
 {
     static const char *const texts[] = {"1,2\n3,4\n5,6\n", "a,b\n1,2\n3,4\n5,6\n"};
     sw_dataset *part[2];
@@ -82,7 +84,7 @@ static void a_table_of_features_alone_is_read(void)
     check_alone(part, 2, 4);
 }
 
-static void a_table_with_labels_has_them_all_the_same(void)
+SW_TEST("a table with labels has them all the same")
 {
     sw_dataset *part[2];
     begin();
@@ -93,7 +95,7 @@ static void a_table_with_labels_has_them_all_the_same(void)
     CU_ASSERT_EQUAL(data_info(part[0]).n + data_info(part[1]).n, 3);
 }
 
-static void a_test_part_may_be_without_labels(void)
+SW_TEST("a test part may be without labels")
 {
     static const char train[] = "a,kind,b\n1,cat,2\n3,dog,4\n5,cat,6\n";
     sw_dataset *part[2];
@@ -123,7 +125,7 @@ static void a_test_part_may_be_without_labels(void)
     data_refused(read_csv, SW_FORMAT, "y.csv", "line 2: must have 2 fields");
 }
 
-static void counts_are_said(void)
+SW_TEST("counts are said")
 {
     begin();
     csv.unlabelled = 4;
@@ -157,7 +159,7 @@ static bytes classes(int n)
     return npy_make("|u1", false, shape, y, (size_t)n);
 }
 
-static void an_array_alone_is_read(void)
+SW_TEST("an array alone is read")
 {
     sw_dataset *part[2];
     begin();
@@ -173,7 +175,7 @@ static void an_array_alone_is_read(void)
     data_refused(read_npy, SW_INVALID, "sw_dataset_npy", "unlabelled must be 0 or 1");
 }
 
-static void an_array_may_be_for_testing(void)
+SW_TEST("an array may be for testing")
 {
     sw_dataset *part[2];
     begin();
@@ -190,7 +192,7 @@ static void an_array_may_be_for_testing(void)
     CU_ASSERT_EQUAL(data_info(part[1]).n, 3);
 }
 
-static void arrays_of_archives_are_read_alone(void)
+SW_TEST("arrays of archives are read alone")
 {
     sw_dataset *part[2];
     begin();
@@ -210,7 +212,7 @@ static void arrays_of_archives_are_read_alone(void)
     data_refused(read_npz, SW_INVALID, "two.npz", "two arrays must be named");
 }
 
-static void images_beside_each_other_have_no_class(void)
+SW_TEST("images beside each other have no class")
 {
     const png_image image = {.w = 5, .h = 4, .depth = 8, .type = PNG_GRAY, .seed = 1};
     sw_dataset *part[2];
@@ -232,7 +234,7 @@ static void images_beside_each_other_have_no_class(void)
     data_refused(read_images, SW_INVALID, "sw_dataset_images", "unlabelled must be 0 or 1");
 }
 
-static void folders_of_images_have_classes_all_the_same(void)
+SW_TEST("folders of images have classes all the same")
 {
     const png_image image = {.w = 5, .h = 4, .depth = 8, .type = PNG_GRAY, .seed = 1};
     sw_dataset *part[2];
@@ -245,17 +247,3 @@ static void folders_of_images_have_classes_all_the_same(void)
     CU_ASSERT_EQUAL(data_info(part[0]).n_fields, 2);
     CU_ASSERT_EQUAL(data_info(part[0]).n_classes, 2);
 }
-
-static const sw_test tests[] = {
-    {"a table of features alone is read", a_table_of_features_alone_is_read},
-    {"a table with labels has them all the same", a_table_with_labels_has_them_all_the_same},
-    {"a test part may be without labels", a_test_part_may_be_without_labels},
-    {"counts are said", counts_are_said},
-    {"an array alone is read", an_array_alone_is_read},
-    {"an array may be for testing", an_array_may_be_for_testing},
-    {"arrays of archives are read alone", arrays_of_archives_are_read_alone},
-    {"images beside each other have no class", images_beside_each_other_have_no_class},
-    {"folders of images have classes all the same",
-     folders_of_images_have_classes_all_the_same},
-};
-SW_SUITE("unlabelled", tests)

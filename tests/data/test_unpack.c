@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("unpacking")
+
 #define IMAGES "train-images-idx3-ubyte.gz"
 #define LABELS "train-labels-idx1-ubyte.gz"
 
@@ -60,7 +62,7 @@ static sw_status read_cifar(sw_dataset *part[2])
 /* ---- IDX --------------------------------------------------------------------------------- */
 
 /* The header says the size: nothing after it is looked at, and no memory is taken. */
-static void a_size_over_the_limit_is_said_before_it_is_taken(void)
+SW_TEST("a size over the limit is said before it is taken")
 {
     if (!SW_HAVE_ZLIB)
         SW_SKIP("built without zlib");
@@ -79,7 +81,7 @@ static void a_size_over_the_limit_is_said_before_it_is_taken(void)
 }
 
 /* A file that has more than its header says is damaged, not large. */
-static void a_header_that_lies_is_damage(void)
+SW_TEST("a header that lies is damage")
 {
     if (!SW_HAVE_ZLIB)
         SW_SKIP("built without zlib");
@@ -91,7 +93,7 @@ static void a_header_that_lies_is_damage(void)
 }
 
 /* sw_dataset_describe gives the shapes of files although their images are not even there. */
-static void shapes_are_read_without_the_data(void)
+SW_TEST("shapes are read without the data")
 {
     if (!SW_HAVE_ZLIB)
         SW_SKIP("built without zlib");
@@ -127,7 +129,7 @@ static void put_text(const char *line, int lines)
 }
 
 /* Reading stops where the limit is passed; what is as long as the limit is read. */
-static void the_bound_is_held_while_inflating(void)
+SW_TEST("the bound is held while inflating")
 {
     if (!SW_HAVE_ZLIB)
         SW_SKIP("built without zlib");
@@ -152,7 +154,7 @@ static void the_bound_is_held_while_inflating(void)
 }
 
 /* A plain file is as large as it looks. */
-static void plain_files_have_no_bound(void)
+SW_TEST("plain files have no bound")
 {
     sw_dataset *part[2];
     bytes text = {NULL, 0};
@@ -164,13 +166,3 @@ static void plain_files_have_no_bound(void)
     limit = 10;
     CU_ASSERT(data_read_both(read_text, part));
 }
-
-static const sw_test tests[] = {
-    {"a size over the limit is said before it is taken",
-     a_size_over_the_limit_is_said_before_it_is_taken},
-    {"a header that lies is damage", a_header_that_lies_is_damage},
-    {"shapes are read without the data", shapes_are_read_without_the_data},
-    {"the bound is held while inflating", the_bound_is_held_while_inflating},
-    {"plain files have no bound", plain_files_have_no_bound},
-};
-SW_SUITE("unpacking", tests)

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("events")
+
 enum { FIELDS = 5, MOST_EVENTS = 1 << 16, MOST_IDS = 1 << 15 };
 
 /* ---- a run of the file ------------------------------------------------------------------- */
@@ -228,7 +230,7 @@ static void train(const char *path, const char *words)
     "--synthetic-n 20 --batch 10 "
 #define GPT "--steps 2 --model gpt --layers 2 --width 32 --heads 2 --context 16 --batch 8 "
 
-static void logs_of_models_are_their_plans_and_steps(void)
+SW_TEST("logs of models are their plans and steps")
 {
     static const char *const words[] = {LENET,
                                         LENET "--immediate",
@@ -259,7 +261,7 @@ static void logs_of_models_are_their_plans_and_steps(void)
     CU_ASSERT(reuses > 0);
 }
 
-static void steps_that_are_left_out_are_counted(void)
+SW_TEST("steps that are left out are counted, and the last is there")
 {
     bool cut;
     const char *path = sw_temp_path("every.jsonl");
@@ -399,7 +401,7 @@ static void run_scoped(const char *path, int immediate, uint32_t event_room)
 
 /* An outer scope keeps its peak although an inner one came and went in between: worked out by
  * hand from the sizes alone. */
-static void peaks_of_outer_scopes_survive_inner_ones(void)
+SW_TEST("peaks of outer scopes survive inner ones")
 {
     const int64_t narrow = ROWS * NARROW * 4, wide = ROWS * WIDE * 4;
     for (int immediate = 0; immediate < 2; immediate++) {
@@ -426,7 +428,7 @@ static void peaks_of_outer_scopes_survive_inner_ones(void)
 }
 
 /* It is whole from the front, and what it has no room for is counted. */
-static void a_full_log_says_what_it_lost(void)
+SW_TEST("a full log says what it lost")
 {
     enum { ROOM = 9 };
     bool cut;
@@ -453,7 +455,7 @@ static void a_full_log_says_what_it_lost(void)
 
 /* Such a run is not counted, so there is nothing to log; with checks everything is
  * counted. */
-static void a_run_that_counts_nothing_has_no_events(void)
+SW_TEST("a run that counts nothing has no events")
 {
     sw_profile *profile = NULL;
     sw_exec *exec = NULL;
@@ -467,7 +469,7 @@ static void a_run_that_counts_nothing_has_no_events(void)
     CU_ASSERT_EQUAL(sw_profile_destroy(profile), SW_OK);
 }
 
-static void parts_are_no_longer_made(void)
+SW_TEST("parts are no longer made")
 {
     scopes_run r = {0};
     size_t least = 1;
@@ -492,7 +494,7 @@ static void branching(sw_ctx *ctx, void *user)
     sw_metric(ctx, "sum", sw_sum(ctx, x, 1));
 }
 
-static void each_way_of_an_immediate_run_is_recorded_once(void)
+SW_TEST("each way of an immediate run is recorded once")
 {
     enum { WAYS = 70 }; /* more than an exec remembers */
     static float x[8];
@@ -527,16 +529,3 @@ static void each_way_of_an_immediate_run_is_recorded_once(void)
         CU_ASSERT_EQUAL(number_of(traces[i], "n_ops"), i + 2);
     json_decref(all);
 }
-
-static const sw_test tests[] = {
-    {"logs of models are their plans and steps", logs_of_models_are_their_plans_and_steps},
-    {"steps that are left out are counted, and the last is there",
-     steps_that_are_left_out_are_counted},
-    {"a full log says what it lost", a_full_log_says_what_it_lost},
-    {"peaks of outer scopes survive inner ones", peaks_of_outer_scopes_survive_inner_ones},
-    {"a run that counts nothing has no events", a_run_that_counts_nothing_has_no_events},
-    {"parts are no longer made", parts_are_no_longer_made},
-    {"each way of an immediate run is recorded once",
-     each_way_of_an_immediate_run_is_recorded_once},
-};
-SW_SUITE("events", tests)

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+SW_TESTS("heap records")
+
 enum { ROWS = 12, COLS = 9, HIDDEN = 20 };
 
 /* A hidden layer and squares; everything that a test may want to leak into. */
@@ -123,7 +125,7 @@ static int64_t place_bytes(const json_t *step, const char *heap, const char *fil
 /* ---- growth ------------------------------------------------------------------------------ */
 
 /* One set of data more before each step from the fifth on, and none given back. */
-static void a_leak_is_named_by_purpose_and_line_at_once(void)
+SW_TEST("a leak is named by purpose and line at once")
 {
     enum { LEAKS = 4 };
     rig *r = open_rig("leak.jsonl", 0);
@@ -153,7 +155,7 @@ static void a_leak_is_named_by_purpose_and_line_at_once(void)
 }
 
 /* Model memory is no heap block: it is counted by what arenas are for. */
-static void arenas_are_counted_by_their_use(void)
+SW_TEST("arenas are counted by their use")
 {
     rig *r = open_rig("arenas.jsonl", 0);
     sw_model *other;
@@ -184,7 +186,7 @@ static void sleep_ms(long ms)
 
 /* Memory that the program takes by malloc is not ours; it is shown beside the system's
  * figure. */
-static void malloc_is_told_apart(void)
+SW_TEST("malloc is listed apart")
 {
     enum { BYTES = 300000, N = 4 };
     size_t there;
@@ -216,7 +218,7 @@ static void malloc_is_told_apart(void)
 
 /* The members are there in the first record and where something changed: in a clean run never
  * again. Looked for as text, since a long run does not fit memory as objects. */
-static void a_clean_run_writes_them_once(void)
+SW_TEST("a clean run writes them once")
 {
     static char line[1 << 16];
     const uint64_t n = sw_tests_full() ? 100000 : 2000;
@@ -241,7 +243,7 @@ static void a_clean_run_writes_them_once(void)
 
 /* ---- the backend ------------------------------------------------------------------------- */
 
-static void the_end_says_what_the_backend_has(void)
+SW_TEST("the end says what the backend has")
 {
     rig *r = open_rig("backend.jsonl", 0);
     steps(r, 2);
@@ -303,7 +305,7 @@ static json_t *plan_of(rig *r, sw_step_fn *fn, void *user, const sw_array *x,
 }
 
 /* 5 x 7 floats are 140 bytes: 192 with 52 of padding. Two live at the peak, x is an input. */
-static void alignment_is_as_worked_out_by_hand(void)
+SW_TEST("alignment is as worked out by hand")
 {
     rig *r = open_rig("padding.jsonl", 0);
     const sw_array x = {SW_F32, SW_SHAPE(5, 7), r->values};
@@ -319,7 +321,7 @@ static void alignment_is_as_worked_out_by_hand(void)
 
 /* Input in blocks (16 x 1 x 6 x 6) and result (16 x 2 x 4 x 4) live while the convolution runs:
  * of each a sixteenth holds no image, and both are multiples of 64. */
-static void empty_lanes_are_as_worked_out_by_hand(void)
+SW_TEST("empty lanes are as worked out by hand")
 {
     static float images[IMAGES * SIDE * SIDE];
     rig *r = open_rig("lanes.jsonl", 0);
@@ -368,7 +370,7 @@ static void check_denied(const json_t *d)
 }
 
 /* One byte less than the least that would do. */
-static void a_plan_over_its_budget_says_who_holds_it(void)
+SW_TEST("a plan over its budget says who holds it")
 {
     sw_plan_info info = SW_OPTS(sw_plan_info);
     rig *r = open_rig("free.jsonl", 0);
@@ -403,7 +405,7 @@ static void a_plan_over_its_budget_says_who_holds_it(void)
 }
 
 /* In immediate mode nothing is planned: the push that is too much is named. */
-static void a_denied_push_is_named(void)
+SW_TEST("a denied push is named")
 {
     enum { BUDGET = 8192 };
     rig *r = open_rig("push.jsonl", BUDGET);
@@ -425,7 +427,7 @@ static void a_denied_push_is_named(void)
 
 /* A model that finds no room is refused before its run has made anything: nothing of the runs
  * before it is reported. */
-static void a_denied_model_is_no_tensor_of_runs_before(void)
+SW_TEST("a denied model is no tensor of runs before")
 {
     enum { LARGE = 512 };
     rig *r = open_rig("model.jsonl", 1 << 20);
@@ -482,24 +484,8 @@ static void check_refusals(int immediate)
     CU_ASSERT(sites.failed > 10 && sites.failed < 299);
 }
 
-static void every_refusal_leaves_a_record(void)
+SW_TEST("every refusal leaves a record")
 {
     check_refusals(0);
     check_refusals(1);
 }
-
-static const sw_test tests[] = {
-    {"a leak is named by purpose and line at once",
-     a_leak_is_named_by_purpose_and_line_at_once},
-    {"arenas are counted by their use", arenas_are_counted_by_their_use},
-    {"malloc is listed apart", malloc_is_told_apart},
-    {"a clean run writes them once", a_clean_run_writes_them_once},
-    {"the end says what the backend has", the_end_says_what_the_backend_has},
-    {"alignment is as worked out by hand", alignment_is_as_worked_out_by_hand},
-    {"empty lanes are as worked out by hand", empty_lanes_are_as_worked_out_by_hand},
-    {"a plan over its budget says who holds it", a_plan_over_its_budget_says_who_holds_it},
-    {"a denied push is named", a_denied_push_is_named},
-    {"a denied model is no tensor of runs before", a_denied_model_is_no_tensor_of_runs_before},
-    {"every refusal leaves a record", every_refusal_leaves_a_record},
-};
-SW_SUITE("heap records", tests)

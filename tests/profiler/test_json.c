@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("json")
+
 /* All that a writer can say, once. */
 static void write_everything(sw_json *j)
 {
@@ -42,7 +44,7 @@ static const char everything[] = "{\"text\":\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u007f
                                  "\"f64\":0.1,\"yes\":true,\"no\":false,"
                                  "\"null\":null,\"list\":[[],{},0,-7,\"x\"]}\n";
 
-static void commas_and_escapes(void)
+SW_TEST("commas, escapes and numbers")
 {
     char buffer[1024];
     sw_json j;
@@ -68,7 +70,7 @@ static sw_status pour(void *context, const char *bytes, size_t n)
     return SW_OK;
 }
 
-static void any_buffer_gives_the_same_bytes(void)
+SW_TEST("a buffer of any size gives the same bytes")
 {
     for (size_t capacity = 1; capacity <= sizeof everything; capacity++) {
         char buffer[sizeof everything];
@@ -83,7 +85,7 @@ static void any_buffer_gives_the_same_bytes(void)
     }
 }
 
-static void a_full_buffer_or_a_failing_drain_stops_the_writer(void)
+SW_TEST("a full buffer or a failing drain stops the writer")
 {
     for (size_t capacity = 1; capacity < sizeof everything - 1; capacity++) {
         char buffer[sizeof everything];
@@ -120,13 +122,13 @@ static sw_status grow_everything(void *arg)
     return status;
 }
 
-static void a_growing_buffer_survives_every_refusal(void)
+SW_TEST("a growing buffer survives every refusal")
 {
     const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, grow_everything, NULL);
     CU_ASSERT(sites >= 3);
 }
 
-static void misuse_is_an_error(void)
+SW_TEST("brackets and keys out of place are errors")
 {
     char buffer[256];
     sw_json j;
@@ -177,7 +179,7 @@ static void check_double(double x)
     SW_CHECK(j.status == SW_OK && memcmp(&back, &x, sizeof x) == 0, "%a became %s", x, buffer);
 }
 
-static void doubles_come_back_bit_for_bit(void)
+SW_TEST("doubles come back bit for bit, others are null")
 {
     static const double edges[] = {0.0,     -0.0,   1.0,
                                    -1.0,    0.1,    1e300,
@@ -212,7 +214,7 @@ static void put_locale_back(void *arg)
     setlocale(LC_ALL, "C");
 }
 
-static void a_decimal_comma_stays_out(void)
+SW_TEST("a decimal comma stays out")
 {
     static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE",
                                          "ru_RU.UTF-8"};
@@ -239,7 +241,7 @@ static void random_text(sw_dice *dice, char *to, size_t max)
     to[n] = '\0';
 }
 
-static void any_bytes_become_valid_utf8(void)
+SW_TEST("any bytes become valid UTF-8")
 {
     char text[64];
     const int step = sw_tests_full() ? 1 : 13; /* odd: each b comes with some a */
@@ -329,7 +331,7 @@ static value random_value(sw_dice *dice, sw_json *j, int depth, value_tree *t)
     return out;
 }
 
-static void random_values_read_back_equal(void)
+SW_TEST("random values read back equal")
 {
     static value_tree tree;
     sw_dice dice = {13};
@@ -349,7 +351,7 @@ static void random_values_read_back_equal(void)
 }
 
 /* Line breaks and blanks are where they were asked for, and nothing else changes. */
-static void breaks_and_blanks_are_layout(void)
+SW_TEST("breaks and blanks are layout")
 {
     static const char wants[] =
         "{\n \"a\": [1, 2],\n \"b\": [\n  {\"x\": 0.1, \"y\": []},\n  7\n ]\n}\n";
@@ -383,7 +385,7 @@ static void breaks_and_blanks_are_layout(void)
 }
 
 /* Floats have the fewest digits that tell them apart, and come back bit for bit. */
-static void floats_come_back_bit_for_bit(void)
+SW_TEST("floats come back bit for bit")
 {
     sw_dice dice = {29};
     for (int i = 0; i < 20000; i++) {
@@ -410,19 +412,3 @@ static void floats_come_back_bit_for_bit(void)
     sw_json_f32(&j, 0.001f);
     CU_ASSERT(j.used == 5 && memcmp(text, "0.001", 5) == 0);
 }
-
-static const sw_test tests[] = {
-    {"breaks and blanks are layout", breaks_and_blanks_are_layout},
-    {"floats come back bit for bit", floats_come_back_bit_for_bit},
-    {"commas, escapes and numbers", commas_and_escapes},
-    {"a buffer of any size gives the same bytes", any_buffer_gives_the_same_bytes},
-    {"a full buffer or a failing drain stops the writer",
-     a_full_buffer_or_a_failing_drain_stops_the_writer},
-    {"a growing buffer survives every refusal", a_growing_buffer_survives_every_refusal},
-    {"brackets and keys out of place are errors", misuse_is_an_error},
-    {"doubles come back bit for bit, others are null", doubles_come_back_bit_for_bit},
-    {"a decimal comma stays out", a_decimal_comma_stays_out},
-    {"any bytes become valid UTF-8", any_bytes_become_valid_utf8},
-    {"random values read back equal", random_values_read_back_equal},
-};
-SW_SUITE("json", tests)

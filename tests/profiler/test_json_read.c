@@ -8,6 +8,8 @@
 #include <locale.h>
 #include <string.h>
 
+SW_TESTS("json_read")
+
 /* ---- one text ---------------------------------------------------------------------------- */
 
 /* Where a text comes in pieces of some bytes, as a file does. */
@@ -130,7 +132,7 @@ static const struct {
     {TEXT("\xef\xbb\xbf{}"), "byte 0: a value was expected"}, /* a byte order mark */
 };
 
-static void json_is_what_its_grammar_says(void)
+SW_TEST("JSON is what its grammar says")
 {
     open_tree();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -146,7 +148,7 @@ static void json_is_what_its_grammar_says(void)
     value_tree_close(&tree);
 }
 
-static void numbers_and_texts_arrive(void)
+SW_TEST("numbers and texts arrive")
 {
     static const char text[] =
         "{\"a\":9223372036854775808,\"b\":-3,\"c\":2.5,\"d\":3e2,\"e\":true,\"f\":null,"
@@ -170,7 +172,7 @@ static void numbers_and_texts_arrive(void)
 }
 
 /* Line and column, where a text has lines. */
-static void messages_name_line_and_column(void)
+SW_TEST("messages name line and column")
 {
     static const char text[] = "{\n  \"a\": 1,\n  \"b\" 2\n}";
     json_buffer room = {0};
@@ -186,7 +188,7 @@ static void messages_name_line_and_column(void)
 
 /* ---- harm -------------------------------------------------------------------------------- */
 
-static void brackets_are_bounded(void)
+SW_TEST("brackets are bounded")
 {
     static char deep[1 << 20];
     value out;
@@ -210,7 +212,7 @@ static void put_locale_back(void *arg)
 }
 
 /* A program with a decimal comma reads what others wrote. */
-static void fractions_have_a_point_in_every_locale(void)
+SW_TEST("fractions have a point in every locale")
 {
     static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};
     static const char text[] = "[0.001, -2.5e3, 7, 1E2]";
@@ -230,7 +232,7 @@ static void fractions_have_a_point_in_every_locale(void)
     }
 }
 
-static void long_numbers_and_strings_are_bounded(void)
+SW_TEST("long numbers and strings are bounded")
 {
     static char text[1 << 20];
     value out;
@@ -270,7 +272,7 @@ static uint64_t visit(value v)
 
 /* Each cut, and each change of a byte: taken whole or refused by its place; in pieces it is the
  * same. */
-static void damaged_texts_are_refused_or_whole(void)
+SW_TEST("damaged texts are refused or whole")
 {
     static const char whole[] =
         " {\"type\":\"step\",\"loss\":-1.25e-3,\"list\":[0,12,true,null,"
@@ -324,19 +326,7 @@ static sw_status build_once(void *arg)
     return status;
 }
 
-static void every_refusal_of_memory_is_told(void)
+SW_TEST("every refusal of memory is reported")
 {
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, build_once, NULL) > 3);
 }
-
-static const sw_test tests[] = {
-    {"JSON is what its grammar says", json_is_what_its_grammar_says},
-    {"numbers and texts arrive", numbers_and_texts_arrive},
-    {"messages name line and column", messages_name_line_and_column},
-    {"brackets are bounded", brackets_are_bounded},
-    {"fractions have a point in every locale", fractions_have_a_point_in_every_locale},
-    {"long numbers and strings are bounded", long_numbers_and_strings_are_bounded},
-    {"damaged texts are refused or whole", damaged_texts_are_refused_or_whole},
-    {"every refusal of memory is reported", every_refusal_of_memory_is_told},
-};
-SW_SUITE("json_read", tests)

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("nvtx")
+
 #define NEEDS_NVTX                                                                             \
     do {                                                                                       \
         if (!nvtx_recorder_is_built())                                                         \
@@ -87,21 +89,21 @@ static void check_runs(bool image, bool immediate, sw_nvtx_level level)
                     level == SW_NVTX_LAYERS || level == SW_NVTX_OPS);
 }
 
-static void planned_ops(void)
+SW_TEST("planned runs, op by op")
 {
     NEEDS_NVTX;
     check_runs(false, false, SW_NVTX_OPS);
     check_runs(true, false, SW_NVTX_OPS);
 }
 
-static void immediate_ops(void)
+SW_TEST("immediate runs, op by op")
 {
     NEEDS_NVTX;
     check_runs(false, true, SW_NVTX_OPS);
     check_runs(true, true, SW_NVTX_OPS);
 }
 
-static void fewer_ranges(void)
+SW_TEST("fewer ranges where fewer were asked for")
 {
     NEEDS_NVTX;
     size_t ranges[4];
@@ -119,7 +121,7 @@ static void fewer_ranges(void)
 }
 
 /* Phases come in their order, each once, and begin with what the one before ended with. */
-static void phases_in_order(void)
+SW_TEST("phases come in order with the profiler's bytes")
 {
     NEEDS_NVTX;
     nvtx_recorder_clear();
@@ -157,7 +159,7 @@ static uint64_t top_sample(const heard *list, size_t n, const char *counter)
 }
 
 /* The counters' highest samples are the peaks that the exec's own shares have. */
-static void counters_are_the_shares(void)
+SW_TEST("counters are the shares")
 {
     NEEDS_NVTX;
     if (!nvtx_recorder_has_extensions())
@@ -185,7 +187,7 @@ static void counters_are_the_shares(void)
 
 /* The bytes that an immediate run has at its end, role by role: also of what became a metric or
  * an output after its birth. */
-static void immediate_roles_follow(void)
+SW_TEST("immediate roles follow what becomes of tensors")
 {
     NEEDS_NVTX;
     if (!nvtx_recorder_has_extensions())
@@ -234,7 +236,7 @@ static void nothing_is_told(sw_exec_opts opts)
     CU_ASSERT_EQUAL(before, after);
 }
 
-static void off_is_silent(void)
+SW_TEST("off is silent")
 {
     nothing_is_told(SW_OPTS(sw_exec_opts, .nvtx = SW_NVTX_OFF));
     if (SW_POISON == 0) /* there phases are always counted */
@@ -245,7 +247,7 @@ static void off_is_silent(void)
 }
 
 /* Without the headers nothing is reported, and nothing costs memory. */
-static void without_nvtx(void)
+SW_TEST("without NVTX nothing is reported")
 {
     if (nvtx_recorder_is_built())
         SW_SKIP("built with NVTX");
@@ -268,7 +270,7 @@ static void without_nvtx(void)
 /* ---- names ------------------------------------------------------------------------------- */
 
 /* A warm run takes no memory, registers no text and makes no counter. */
-static void warm_runs_know_all_names(void)
+SW_TEST("warm runs know all names")
 {
     NEEDS_NVTX;
     for (int immediate = 0; immediate < 2; immediate++) {
@@ -292,7 +294,7 @@ static void warm_runs_know_all_names(void)
     }
 }
 
-static void names_of_memory(void)
+SW_TEST("names of memory are short and printable")
 {
     char to[SW_NVTX_MEMORY_NAME + 1];
     const char *fifty = "block1/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/conv.out";
@@ -304,7 +306,7 @@ static void names_of_memory(void)
     CU_ASSERT(strncmp(to, "..", 2) == 0 && strcmp(to + 2, fifty + strlen(fifty) - 47) == 0);
 }
 
-static void the_domain_has_names(void)
+SW_TEST("the domain and its categories have names")
 {
     NEEDS_NVTX;
     sw_exec_destroy(exec_of(SW_NVTX_PHASES));
@@ -320,7 +322,7 @@ static void the_domain_has_names(void)
 /* ---- several execs ----------------------------------------------------------------------- */
 
 /* Heaps begin and end with what they stand for, in any order, and each exec has its own. */
-static void heaps_come_and_go(void)
+SW_TEST("heaps come and go in any order")
 {
     NEEDS_NVTX;
     if (!nvtx_recorder_has_extensions())
@@ -374,7 +376,7 @@ static void *work(void *arg)
 }
 
 /* Ranges belong to threads: two execs at once do not get in each other's way. */
-static void two_threads(void)
+SW_TEST("two threads")
 {
     NEEDS_NVTX;
     worker w[2];
@@ -407,7 +409,7 @@ static void wrong_step(sw_ctx *c, void *user)
 }
 
 /* A run that fails in the middle closes what it opened, and the next one begins clean. */
-static void failed_runs_close_their_ranges(void)
+SW_TEST("failed runs close their ranges")
 {
     NEEDS_NVTX;
     static told_run told;
@@ -471,7 +473,7 @@ static sw_status live_a_little(void)
     return status;
 }
 
-static void every_refusal_leaves_nothing(void)
+SW_TEST("every refusal leaves nothing")
 {
     NEEDS_NVTX;
     nvtx_recorder_clear();
@@ -486,22 +488,3 @@ static void every_refusal_leaves_nothing(void)
     CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, NULL),
                     nvtx_count(list, n, HEARD_UNHEAP, NULL));
 }
-
-static const sw_test tests[] = {
-    {"planned runs, op by op", planned_ops},
-    {"immediate runs, op by op", immediate_ops},
-    {"fewer ranges where fewer were asked for", fewer_ranges},
-    {"phases come in order with the profiler's bytes", phases_in_order},
-    {"counters are the shares", counters_are_the_shares},
-    {"immediate roles follow what becomes of tensors", immediate_roles_follow},
-    {"off is silent", off_is_silent},
-    {"without NVTX nothing is reported", without_nvtx},
-    {"warm runs know all names", warm_runs_know_all_names},
-    {"names of memory are short and printable", names_of_memory},
-    {"the domain and its categories have names", the_domain_has_names},
-    {"heaps come and go in any order", heaps_come_and_go},
-    {"two threads", two_threads},
-    {"failed runs close their ranges", failed_runs_close_their_ranges},
-    {"every refusal leaves nothing", every_refusal_leaves_nothing},
-};
-SW_SUITE("nvtx", tests)

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("nvtx tool")
+
 static char module_env[1200], records_env[1200], tool_env[64];
 static const char *model = "lenet5";
 
@@ -110,7 +112,7 @@ static void drop(void *json)
 }
 
 /* Three steps and the evaluation after them, with a released update and data converted. */
-static void training_equals_its_profile(void)
+SW_TEST("training equals its profile")
 {
     NEEDS_NVTX;
     static sw_outcome out;
@@ -150,7 +152,7 @@ static size_t ranges_in(const heard *list, size_t n, uint32_t category)
     return count;
 }
 
-static void levels_of_the_command_line(void)
+SW_TEST("levels of the command line")
 {
     NEEDS_NVTX;
     static sw_outcome out;
@@ -171,7 +173,7 @@ static void levels_of_the_command_line(void)
     CU_ASSERT(records(&n) == NULL && n == 0); /* it was not even loaded */
 }
 
-static void immediate_training(void)
+SW_TEST("immediate training")
 {
     NEEDS_NVTX;
     static sw_outcome out;
@@ -185,7 +187,7 @@ static void immediate_training(void)
 }
 
 /* A tool that takes ranges alone still has every figure, as payloads of ranges and marks. */
-static void a_tool_without_extensions(void)
+SW_TEST("a tool without extensions")
 {
     NEEDS_NVTX;
     static sw_outcome out;
@@ -199,7 +201,7 @@ static void a_tool_without_extensions(void)
     CU_ASSERT(nvtx_count(list, n, HEARD_MARK, "peak") >= 3);
 }
 
-static void a_tool_for_memory_alone(void)
+SW_TEST("a tool for memory alone")
 {
     NEEDS_NVTX;
     if (!nvtx_recorder_has_extensions())
@@ -227,7 +229,7 @@ static int begun(const heard *list, size_t n, const char *name)
 
 /* A program's first run reports its ops, and its capture reports them again; a replay is a
  * step. A tool that takes memory gets each op of each run, and nothing is captured. */
-static void training_on_a_device(void)
+SW_TEST("training on a device")
 {
     static sw_outcome out;
     static char module[1200];
@@ -276,7 +278,7 @@ static void same_result(const sw_outcome *out)
 
 /* A path that leads nowhere, a file that is no library, a tool that says no, and none: nothing
  * is printed, and the training is the same. */
-static void no_tool_is_silent(void)
+SW_TEST("no tool is silent")
 {
     static sw_outcome out;
     const char *const more[] = {"--nvtx", "ops", NULL};
@@ -292,14 +294,3 @@ static void no_tool_is_silent(void)
     train(&out, NULL, "all", more);
     same_result(&out);
 }
-
-static const sw_test tests[] = {
-    {"training equals its profile", training_equals_its_profile},
-    {"levels of the command line", levels_of_the_command_line},
-    {"immediate training", immediate_training},
-    {"a tool without extensions", a_tool_without_extensions},
-    {"a tool for memory alone", a_tool_for_memory_alone},
-    {"training on a device", training_on_a_device},
-    {"no tool is silent", no_tool_is_silent},
-};
-SW_SUITE("nvtx tool", tests)

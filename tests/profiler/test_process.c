@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+SW_TESTS("process")
+
 #if SW_POISON || defined __SANITIZE_THREAD__
 #define SANITIZED 1
 #elif defined __has_feature
@@ -75,7 +77,7 @@ static sw_status read_plain(sw_process *p, size_t heap_bytes)
     return sw_process_sum(p, kept("plain.txt"), NULL, ranges, 4, heap_bytes);
 }
 
-static void each_mapping_has_its_line(void)
+SW_TEST("each mapping has its line, and they add up")
 {
     sw_process p;
     CU_ASSERT_EQUAL_FATAL(read_plain(&p, 4 * MIB), SW_OK);
@@ -101,7 +103,7 @@ static void each_mapping_has_its_line(void)
 }
 
 /* Memory that the heap did not report as mapped has no owner. */
-static void what_nobody_claims_is_unexplained(void)
+SW_TEST("what no one claims is unexplained")
 {
     sw_process p;
     CU_ASSERT_EQUAL_FATAL(read_plain(&p, 4 * MIB - 64 * KIB - 1), SW_OK);
@@ -122,7 +124,7 @@ static void what_nobody_claims_is_unexplained(void)
     CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
 }
 
-static void huge_pages_are_counted(void)
+SW_TEST("huge pages are counted")
 {
     sw_process p;
     sw_process_range step = {0x7f1000000000, 0x40000000, SW_PROCESS_ARENA, "step", 6 * MIB};
@@ -137,7 +139,7 @@ static void huge_pages_are_counted(void)
 }
 
 /* Blanks in paths, deleted files, memory files, names that an allocator gave. */
-static void odd_names_are_read(void)
+SW_TEST("odd names are read")
 {
     sw_process p;
     CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("odd.txt"), NULL, NULL, 0, 0), SW_OK);
@@ -175,7 +177,7 @@ static sw_status read_text(const char *bytes, size_t n, sw_process *p)
 
 /* Every beginning of a text is refused, by the number of the line where it ends, unless it
  * ends with a mapping. (In the first mapping the number of figures is not known yet.) */
-static void a_cut_text_is_refused(void)
+SW_TEST("a cut text is refused by its line")
 {
     static const char ending[] = "VmFlags: ";
     sw_process p;
@@ -208,7 +210,7 @@ static void a_cut_text_is_refused(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "line 1: there is no mapping"));
 }
 
-static void damage_names_the_line(void)
+SW_TEST("damage names the line")
 {
     static const struct {
         const char *from, *to, *says;
@@ -239,7 +241,7 @@ static void damage_names_the_line(void)
     }
 }
 
-static void a_missing_text_is_named(void)
+SW_TEST("a text that is not there is named")
 {
     sw_process p;
     CU_ASSERT_EQUAL(sw_process_sum(&p, "/nowhere/smaps", NULL, NULL, 0, 0), SW_IO);
@@ -247,7 +249,7 @@ static void a_missing_text_is_named(void)
 }
 
 /* More names than there are lines: each kind has one for the others, and nothing is lost. */
-static void many_arenas_share_lines(void)
+SW_TEST("many arenas share lines, and nothing is lost")
 {
     enum { ARENAS = 300 };
     static sw_process_range ranges[ARENAS];
@@ -292,7 +294,7 @@ static bool readable(void)
 
 #define HALF (3 * MIB)
 
-static void an_arena_is_resident_where_it_was_touched(void)
+SW_TEST("an arena is resident where it was touched")
 {
     sw_process p;
     if (!readable())
@@ -315,7 +317,7 @@ static void an_arena_is_resident_where_it_was_touched(void)
 
 /* A huge page stands for all its addresses, however few were touched; where the system gives
  * none, a page for each. */
-static void huge_pages_of_an_arena_are_told(void)
+SW_TEST("huge pages of an arena are reported")
 {
     sw_process p;
     if (!readable())
@@ -338,7 +340,7 @@ static void huge_pages_of_an_arena_are_told(void)
 
 /* Many blocks of a purpose, and a mapping beside them without an owner: each has its own
  * line. */
-static void a_planted_mapping_is_unexplained(void)
+SW_TEST("a planted mapping is unexplained, to the byte")
 {
     enum { BLOCKS = 50 };
     sw_process before, after;
@@ -388,7 +390,7 @@ static void sleep_with_a_stack(void *arg)
         ;
 }
 
-static void a_thread_has_its_stack(void)
+SW_TEST("a thread has its stack")
 {
     sw_process p;
     sw_thread *thread;
@@ -421,7 +423,7 @@ static sw_status read_once(void *arg)
     return sw_process_read(arg);
 }
 
-static void failures_leave_nothing(void)
+SW_TEST("failures leave nothing")
 {
     sw_process p;
     if (!readable())
@@ -434,21 +436,3 @@ static void failures_leave_nothing(void)
     CU_ASSERT(sites.failed > 3 && sites.k - sites.failed > 1);
     CU_ASSERT_EQUAL(sw_process_read(&p), SW_OK);
 }
-
-static const sw_test tests[] = {
-    {"each mapping has its line, and they add up", each_mapping_has_its_line},
-    {"what no one claims is unexplained", what_nobody_claims_is_unexplained},
-    {"huge pages are counted", huge_pages_are_counted},
-    {"odd names are read", odd_names_are_read},
-    {"a cut text is refused by its line", a_cut_text_is_refused},
-    {"damage names the line", damage_names_the_line},
-    {"a text that is not there is named", a_missing_text_is_named},
-    {"many arenas share lines, and nothing is lost", many_arenas_share_lines},
-    {"an arena is resident where it was touched", an_arena_is_resident_where_it_was_touched},
-    {"huge pages of an arena are reported", huge_pages_of_an_arena_are_told},
-    {"a planted mapping is unexplained, to the byte", a_planted_mapping_is_unexplained},
-    {"a thread has its stack", a_thread_has_its_stack},
-    {"failures leave nothing", failures_leave_nothing},
-};
-
-SW_SUITE("process", tests)

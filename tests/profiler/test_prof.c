@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+SW_TESTS("profile")
+
 static sw_profile *begin(const char *path)
 {
     const sw_prof_header header = {.path = path,
@@ -125,7 +127,7 @@ static bool text_is(const json_t *record, const char *key, const char *wanted)
     return is != NULL && strcmp(is, wanted) == 0;
 }
 
-static void records_read_back_as_they_were(void)
+SW_TEST("records read back as they were")
 {
     const char *path = sw_temp_path("whole.jsonl");
     sw_profile *p = begin(path);
@@ -190,7 +192,7 @@ static void records_read_back_as_they_were(void)
 }
 
 /* Larger than the buffer: it goes out in pieces and is one line all the same. */
-static void a_plan_of_any_size_is_one_line(void)
+SW_TEST("a plan of any size is one line")
 {
     const char *path = sw_temp_path("large.jsonl");
     sw_profile *p = begin(path);
@@ -205,7 +207,7 @@ static void a_plan_of_any_size_is_one_line(void)
 
 /* The process ends without a word, as by a kill: what was written is whole lines, without an
  * end. */
-static void a_killed_run_leaves_a_readable_file(void)
+SW_TEST("a killed run leaves a readable file")
 {
     const char *path = sw_temp_path("killed.jsonl");
     const pid_t child = fork();
@@ -230,7 +232,7 @@ static void a_killed_run_leaves_a_readable_file(void)
     json_decref(all);
 }
 
-static void the_system_is_asked_ten_times_a_second_at_most(void)
+SW_TEST("the system is asked ten times a second at most")
 {
     if (!system_tells_of_processes())
         SW_SKIP("/proc is not mounted");
@@ -254,7 +256,7 @@ static void the_system_is_asked_ten_times_a_second_at_most(void)
     json_decref(all);
 }
 
-static void two_execs_are_told_apart(void)
+SW_TEST("two execs are distinguished")
 {
     const char *path = sw_temp_path("owners.jsonl");
     sw_profile *p = begin(path);
@@ -289,7 +291,7 @@ static void record_from_a_thread(void *arg)
     }
 }
 
-static void threads_do_not_mix_their_records(void)
+SW_TEST("threads do not mix their records")
 {
     const char *path = sw_temp_path("threads.jsonl");
     recorder r[4];
@@ -313,7 +315,7 @@ static void threads_do_not_mix_their_records(void)
 /* ---- when it is written ------------------------------------------------------------------ */
 
 /* At each record, all those that are 100 ms old stand in the file. */
-static void no_record_waits_longer_than_100_ms(void)
+SW_TEST("no record waits longer than 100 ms")
 {
     const char *path = sw_temp_path("pace.jsonl");
     uint64_t at[64];
@@ -345,7 +347,7 @@ static size_t lines_soon(const char *path, size_t wanted)
 
 /* A burst, then nothing: after a short pause, after a long one in which the profile's thread
  * went to sleep, and again. */
-static void nor_where_no_step_follows(void)
+SW_TEST("nor where no step follows")
 {
     const char *path = sw_temp_path("idle.jsonl");
     sw_profile *p = begin(path);
@@ -362,7 +364,7 @@ static void nor_where_no_step_follows(void)
 }
 
 /* A system without another thread says so, and the file that was there stays. */
-static void without_its_thread_there_is_no_profile(void)
+SW_TEST("without its thread there is no profile")
 {
     const char *path = sw_temp_path("kept.jsonl");
     sw_profile *p = begin(path);
@@ -377,7 +379,7 @@ static void without_its_thread_there_is_no_profile(void)
     CU_ASSERT_EQUAL(file_bytes(path), bytes);
 }
 
-static void quick_steps_share_a_write(void)
+SW_TEST("quick steps share a write")
 {
     const char *path = sw_temp_path("shared.jsonl");
     sw_profile *p = begin(path);
@@ -391,7 +393,7 @@ static void quick_steps_share_a_write(void)
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
 }
 
-static void a_plan_is_written_at_once(void)
+SW_TEST("a plan is written at once")
 {
     const char *path = sw_temp_path("plan.jsonl");
     sw_profile *p = begin(path);
@@ -401,7 +403,7 @@ static void a_plan_is_written_at_once(void)
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
 }
 
-static void a_step_record_calls_no_heap(void)
+SW_TEST("a step record calls no heap")
 {
     static uint64_t op_ns[3000]; /* more than the buffer holds */
     const char *path = sw_temp_path("calls.jsonl");
@@ -428,7 +430,7 @@ static void a_step_record_calls_no_heap(void)
 
 /* ---- without a file, and with one that fails --------------------------------------------- */
 
-static void without_a_path_nothing_is_opened_or_started(void)
+SW_TEST("without a path nothing is opened or started")
 {
     const uint64_t threads = sw_fault_calls(SW_FAULT_THREAD);
     const uint64_t files_before = sw_fault_calls(SW_FAULT_FILE);
@@ -451,7 +453,7 @@ static void without_a_path_nothing_is_opened_or_started(void)
     CU_ASSERT_EQUAL(sw_prof_destroy(NULL), SW_OK);
 }
 
-static void a_failed_write_stays(void)
+SW_TEST("a failed write stays")
 {
     const char *path = sw_temp_path("fails.jsonl");
     sw_profile *p = begin(path);
@@ -482,7 +484,7 @@ static sw_status whole_life(void *arg)
     return closed;
 }
 
-static void every_refusal_is_told_and_leaks_nothing(void)
+SW_TEST("every refusal is reported and leaks nothing")
 {
     char path[1024];
     snprintf(path, sizeof path, "%s", sw_temp_path("sweep.jsonl"));
@@ -493,7 +495,7 @@ static void every_refusal_is_told_and_leaks_nothing(void)
     CU_ASSERT(files >= 8 && blocks >= 2);
 }
 
-static void places_that_take_no_file(void)
+SW_TEST("places that take no file")
 {
     sw_profile *p = NULL;
     const sw_prof_header nowhere = {.path = sw_temp_path("missing/x.jsonl")};
@@ -503,25 +505,3 @@ static void places_that_take_no_file(void)
         CU_ASSERT_EQUAL(sw_prof_create(&p, &full), SW_IO);
     CU_ASSERT_PTR_NULL(p);
 }
-
-static const sw_test tests[] = {
-    {"records read back as they were", records_read_back_as_they_were},
-    {"a plan of any size is one line", a_plan_of_any_size_is_one_line},
-    {"a killed run leaves a readable file", a_killed_run_leaves_a_readable_file},
-    {"the system is asked ten times a second at most",
-     the_system_is_asked_ten_times_a_second_at_most},
-    {"two execs are distinguished", two_execs_are_told_apart},
-    {"threads do not mix their records", threads_do_not_mix_their_records},
-    {"no record waits longer than 100 ms", no_record_waits_longer_than_100_ms},
-    {"nor where no step follows", nor_where_no_step_follows},
-    {"quick steps share a write", quick_steps_share_a_write},
-    {"a plan is written at once", a_plan_is_written_at_once},
-    {"a step record calls no heap", a_step_record_calls_no_heap},
-    {"without a path nothing is opened or started",
-     without_a_path_nothing_is_opened_or_started},
-    {"a failed write stays", a_failed_write_stays},
-    {"every refusal is reported and leaks nothing", every_refusal_is_told_and_leaks_nothing},
-    {"without its thread there is no profile", without_its_thread_there_is_no_profile},
-    {"places that take no file", places_that_take_no_file},
-};
-SW_SUITE("profile", tests)

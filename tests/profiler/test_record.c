@@ -8,6 +8,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("event log")
+
 enum { HEIGHT = 1 << 19, SLOTS = 24, MARKS = 8 };
 
 typedef struct {
@@ -62,7 +64,7 @@ static void check_event(const sw_record *is, sw_record_kind kind, uint32_t offse
              is->id, is->phase);
 }
 
-static void events_are_16_bytes_and_say_what_was_stated(void)
+SW_TEST("events are 16 bytes and say what was stated")
 {
     CU_ASSERT_EQUAL(sizeof(sw_record), 16);
     bench *b = open_bench(64);
@@ -99,7 +101,7 @@ static void events_are_16_bytes_and_say_what_was_stated(void)
 }
 
 /* Clocks count from the log's zero, in 64 bits. */
-static void edges_carry_their_clock(void)
+SW_TEST("edges carry their clock")
 {
     bench *b = open_bench(4);
     const uint64_t far = 1000 + ((uint64_t)5 << 32) + 17;
@@ -116,7 +118,7 @@ static void edges_carry_their_clock(void)
     CU_ASSERT_EQUAL(e[3].kind, SW_RECORD_END);
 }
 
-static void a_full_log_counts_what_it_drops(void)
+SW_TEST("a full log counts what it drops")
 {
     bench *b = open_bench(5);
     begin(b, 0);
@@ -131,7 +133,7 @@ static void a_full_log_counts_what_it_drops(void)
     CU_ASSERT(b->log->n == 2 && b->log->dropped == 0);
 }
 
-static void its_room_is_taken_once(void)
+SW_TEST("its room is taken once")
 {
     bench *b = open_bench(1000);
     const uint64_t calls = sw_mem_calls();
@@ -228,7 +230,7 @@ static bool replay_agrees(const bench *b, size_t base_bytes)
     return same;
 }
 
-static void a_replay_has_the_figures_of_the_watch(void)
+SW_TEST("a replay has the figures of the watch")
 {
     const uint64_t streams = sw_tests_full() ? 1000000 : 100000;
     bench *b = open_bench(256);
@@ -253,7 +255,7 @@ static void a_replay_has_the_figures_of_the_watch(void)
 }
 
 /* A change in a log shows: the comparison above can fail. */
-static void a_log_that_lost_an_event_replays_otherwise(void)
+SW_TEST("a log that lost an event replays otherwise")
 {
     bench *b = open_bench(256);
     begin(b, 0);
@@ -269,14 +271,3 @@ static void a_log_that_lost_an_event_replays_otherwise(void)
         b->log->ring[i] = was;
     }
 }
-
-static const sw_test tests[] = {
-    {"events are 16 bytes and say what was stated",
-     events_are_16_bytes_and_say_what_was_stated},
-    {"edges carry their clock", edges_carry_their_clock},
-    {"a full log counts what it drops", a_full_log_counts_what_it_drops},
-    {"its room is taken once", its_room_is_taken_once},
-    {"a replay has the figures of the watch", a_replay_has_the_figures_of_the_watch},
-    {"a log that lost an event replays otherwise", a_log_that_lost_an_event_replays_otherwise},
-};
-SW_SUITE("event log", tests)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("profile of a run")
+
 typedef struct {
     sw_exec *exec;
     sw_profile *profile;
@@ -148,7 +150,7 @@ static bool is(const json_t *record, const char *key, const char *wanted)
 }
 
 /* Planned ahead for evaluation, which runs last: its plan is recorded when it runs. */
-static void plans_add_up_and_steps_equal_them(void)
+SW_TEST("plans add up and steps equal them")
 {
     const char *path = sw_temp_path("run.jsonl");
     fixture *f = open_fixture(path, 0);
@@ -188,7 +190,7 @@ static void plans_add_up_and_steps_equal_them(void)
     json_decref(all);
 }
 
-static void op_clocks_and_immediate_runs(void)
+SW_TEST("op clocks and immediate runs")
 {
     const char *path = sw_temp_path("clocks.jsonl");
     fixture *f = open_fixture(path, 1);
@@ -214,7 +216,7 @@ static void op_clocks_and_immediate_runs(void)
 }
 
 /* One after another, each at the place in memory that the one before left. */
-static void execs_that_follow_each_other_are_told_apart(void)
+SW_TEST("execs that follow each other are distinguished")
 {
     const char *path = sw_temp_path("execs.jsonl");
     fixture *f = open_fixture(path, 0);
@@ -240,7 +242,7 @@ static void execs_that_follow_each_other_are_told_apart(void)
 }
 
 /* Where a run was not watched, the record has the planned figures and says so. */
-static void without_phases_the_plan_is_recorded(void)
+SW_TEST("without phases the plan is recorded")
 {
     const char *path = sw_temp_path("bare.jsonl");
     fixture *f = open_fixture(path, 0);
@@ -267,7 +269,7 @@ static void without_phases_the_plan_is_recorded(void)
     json_decref(all);
 }
 
-static void witnesses_are_recorded_behind_their_plan(void)
+SW_TEST("witnesses are recorded after their plan")
 {
     const char *path = sw_temp_path("witness.jsonl");
     fixture *f = open_fixture(path, 0);
@@ -296,7 +298,7 @@ static void witnesses_are_recorded_behind_their_plan(void)
 
 /* Recording is no part of a step that can fail: the run goes on, and the profile tells it at
  * the end. */
-static void a_full_disk_does_not_stop_training(void)
+SW_TEST("a full disk does not stop training")
 {
     const char *path = sw_temp_path("full.jsonl");
     fixture *f = open_fixture(path, 0);
@@ -314,7 +316,7 @@ static void a_full_disk_does_not_stop_training(void)
               strstr(sw_last_error(), "statm") != NULL);
 }
 
-static void a_recorded_step_calls_no_heap(void)
+SW_TEST("a recorded step calls no heap")
 {
     fixture *f = open_fixture(sw_temp_path("steady.jsonl"), 1);
     run(f, SW_TRAIN, 0, 0);
@@ -325,7 +327,7 @@ static void a_recorded_step_calls_no_heap(void)
     finish(f);
 }
 
-static void bad_options_are_refused(void)
+SW_TEST("bad options are refused")
 {
     sw_profile *p = NULL;
     const sw_profile_opts none = {0};
@@ -333,16 +335,3 @@ static void bad_options_are_refused(void)
     CU_ASSERT_EQUAL(sw_profile_destroy(NULL), SW_OK);
     CU_ASSERT_PTR_NULL(p);
 }
-
-static const sw_test tests[] = {
-    {"plans add up and steps equal them", plans_add_up_and_steps_equal_them},
-    {"op clocks and immediate runs", op_clocks_and_immediate_runs},
-    {"execs that follow each other are distinguished",
-     execs_that_follow_each_other_are_told_apart},
-    {"without phases the plan is recorded", without_phases_the_plan_is_recorded},
-    {"witnesses are recorded after their plan", witnesses_are_recorded_behind_their_plan},
-    {"a full disk does not stop training", a_full_disk_does_not_stop_training},
-    {"a recorded step calls no heap", a_recorded_step_calls_no_heap},
-    {"bad options are refused", bad_options_are_refused},
-};
-SW_SUITE("profile of a run", tests)

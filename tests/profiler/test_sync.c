@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("profile sync")
+
 static sw_profile *begin(const char *path)
 {
     sw_profile *p = NULL;
@@ -68,7 +70,7 @@ static void check_calls(sw_profile *p, uint64_t files)
     CU_ASSERT_EQUAL(sw_prof_sync(p), SW_OK);
 }
 
-static void file_and_folder_are_synced(void)
+SW_TEST("file and folder are synced")
 {
     const char *path = sw_temp_path("synced.jsonl");
     sw_profile *p = begin(path);
@@ -83,7 +85,7 @@ static void file_and_folder_are_synced(void)
 }
 
 /* Each sync reports a record that could not be written, as each flush does. */
-static void a_record_that_was_lost_is_told(void)
+SW_TEST("a record that was lost is reported")
 {
     sw_status status;
     sw_profile *p = begin(sw_temp_path("lost.jsonl"));
@@ -96,7 +98,7 @@ static void a_record_that_was_lost_is_told(void)
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_IO);
 }
 
-static void a_profile_without_a_file_has_nothing_to_sync(void)
+SW_TEST("a profile without a file has nothing to sync")
 {
     sw_status status;
     sw_profile *p = begin(NULL);
@@ -105,7 +107,7 @@ static void a_profile_without_a_file_has_nothing_to_sync(void)
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
 }
 
-static void a_sync_calls_no_heap(void)
+SW_TEST("a sync calls no heap")
 {
     sw_profile *p = begin(sw_temp_path("sync-heap.jsonl"));
     const uint64_t calls = sw_mem_calls();
@@ -118,7 +120,7 @@ static void a_sync_calls_no_heap(void)
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
 }
 
-static void quick_steps_with_events_share_a_write(void)
+SW_TEST("quick steps with events share a write")
 {
     enum { EVENTS = 20 };
     static const sw_record log[EVENTS];
@@ -165,7 +167,7 @@ static void sync_on(void *arg)
     } while (atomic_load(m->recording) > 0);
 }
 
-static void threads_record_and_sync_at_once(void)
+SW_TEST("threads record and sync at once")
 {
     const char *path = sw_temp_path("at-once.jsonl");
     member all[RECORDERS + SYNCERS];
@@ -188,14 +190,3 @@ static void threads_record_and_sync_at_once(void)
     CU_ASSERT(syncs >= SYNCERS && failed == 0);
     CU_ASSERT_EQUAL(steps_in(path), (size_t)RECORDERS * STEPS);
 }
-
-static const sw_test tests[] = {
-    {"file and folder are synced", file_and_folder_are_synced},
-    {"a record that was lost is reported", a_record_that_was_lost_is_told},
-    {"a profile without a file has nothing to sync",
-     a_profile_without_a_file_has_nothing_to_sync},
-    {"a sync calls no heap", a_sync_calls_no_heap},
-    {"quick steps with events share a write", quick_steps_with_events_share_a_write},
-    {"threads record and sync at once", threads_record_and_sync_at_once},
-};
-SW_SUITE("profile sync", tests)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("timeline")
+
 #define VALUES 4096
 
 typedef struct {
@@ -62,7 +64,7 @@ static sw_status look(void *context, const sw_tl_event *e)
     return c->wrong ? SW_INVALID : SW_OK;
 }
 
-static void walks_nest_and_balance(void)
+SW_TEST("walks nest and balance")
 {
     uint64_t events = 0, reuses = 0, runs = 0;
     for (uint32_t seed = 0; seed < (sw_tests_full() ? 20000 : 500); seed++) {
@@ -116,7 +118,7 @@ static sw_status look_at_order(void *context, const sw_tl_event *e)
     return SW_OK;
 }
 
-static void a_step_ends_in_reverse_order(void)
+SW_TEST("a step ends in the reverse order of births")
 {
     uint64_t checked = 0;
     for (uint64_t seed = 0; seed < 200; seed++) {
@@ -135,7 +137,7 @@ static bool is_saved(void *context, const sw_tensor *v)
     return strcmp(v->role, context) == 0;
 }
 
-static void curves_are_sums_over_lives(void)
+SW_TEST("curves are sums over lives")
 {
     static char role[] = "saved";
     for (uint64_t seed = 0; seed < 100; seed++) {
@@ -158,7 +160,7 @@ static void curves_are_sums_over_lives(void)
     }
 }
 
-static void numbers_and_strings_are_found_again(void)
+SW_TEST("numbers and strings are found again")
 {
     sw_timeline *t = sw_make_timeline(7, &(sw_made_timeline){1, 1, 40, 300, false, true});
     const sw_tl_program *p = sw_timeline_peak(t);
@@ -253,7 +255,7 @@ static sw_timeline *two_values(sw_tl_program **p, sw_tl_run **run)
     return t;
 }
 
-static void damage_is_refused(void)
+SW_TEST("damage is refused")
 {
     static const fault faults[] = {
         {"lives from", plant_life},       {"ends past", plant_size},
@@ -273,7 +275,7 @@ static void damage_is_refused(void)
 }
 
 /* A log may say that two values live and die in turn, as often as it likes. */
-static void values_come_back_without_end(void)
+SW_TEST("values come back without end")
 {
     enum { TURNS = 5000 };
     static sw_record log[2 + 4 * TURNS];
@@ -299,13 +301,3 @@ static void values_come_back_without_end(void)
     CU_ASSERT_EQUAL(c.live, 0);
     sw_timeline_free(t);
 }
-
-static const sw_test tests[] = {
-    {"walks nest and balance", walks_nest_and_balance},
-    {"a step ends in the reverse order of births", a_step_ends_in_reverse_order},
-    {"curves are sums over lives", curves_are_sums_over_lives},
-    {"numbers and strings are found again", numbers_and_strings_are_found_again},
-    {"damage is refused", damage_is_refused},
-    {"values come back without end", values_come_back_without_end},
-};
-SW_SUITE("timeline", tests)

@@ -5,6 +5,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("watch")
+
 static sw_arena *watched(sw_watch *watch, size_t height)
 {
     sw_store *store = NULL;
@@ -17,7 +19,7 @@ static sw_arena *watched(sw_watch *watch, size_t height)
     return arena;
 }
 
-static void phases_have_peaks_and_ends(void)
+SW_TEST("phases have peaks and ends")
 {
     sw_watch w = {0};
     sw_arena *arena = watched(&w, 4096);
@@ -46,7 +48,7 @@ static void phases_have_peaks_and_ends(void)
     sw_arena_destroy(arena);
 }
 
-static void the_bump_is_watched_too(void)
+SW_TEST("the bump is watched too")
 {
     sw_watch w = {0};
     sw_arena *arena = watched(&w, 64);
@@ -67,7 +69,7 @@ static void the_bump_is_watched_too(void)
 }
 
 /* Random events and phases, against a second account kept in plain arrays. */
-static void random_streams_agree_with_a_plain_account(void)
+SW_TEST("random streams agree with a plain account")
 {
     for (uint32_t seed = 1; seed <= 200; seed++) {
         sw_watch w = {0};
@@ -105,10 +107,3 @@ static void random_streams_agree_with_a_plain_account(void)
         sw_arena_destroy(arena);
     }
 }
-
-static const sw_test tests[] = {
-    {"phases have peaks and ends", phases_have_peaks_and_ends},
-    {"the bump is watched too", the_bump_is_watched_too},
-    {"random streams agree with a plain account", random_streams_agree_with_a_plain_account},
-};
-SW_SUITE("watch", tests)

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("accumulate")
+
 #define IN 37
 #define HIDDEN 53
 #define OUT 11
@@ -94,7 +96,7 @@ static void step_small(sw_exec *exec, mean_net *n, double *loss)
     }
 }
 
-static void micro_batches_are_one_large_batch(void)
+SW_TEST("micro-batches are one large batch")
 {
     fill_data();
     for (size_t k = 0; sw_optimizer_kind(k) != NULL; k++) {
@@ -130,7 +132,7 @@ static void micro_batches_are_one_large_batch(void)
 
 /* The plan of a micro-batch is that of a small batch: no byte of its arena is larger than
  * without accumulation, and the model is larger by the gradients and their flags. */
-static void memory_is_that_of_a_small_batch(void)
+SW_TEST("memory is that of a small batch")
 {
     fill_data();
     sw_exec *exec = net_exec(NULL);
@@ -169,9 +171,3 @@ static void memory_is_that_of_a_small_batch(void)
     CU_ASSERT_EQUAL(info.peak_bytes, last.peak_bytes);
     CU_ASSERT_EQUAL(info.allocations, 0);
 }
-
-static const sw_test tests[] = {
-    {"micro-batches are one large batch", micro_batches_are_one_large_batch, false},
-    {"memory is that of a small batch", memory_is_that_of_a_small_batch, false},
-};
-SW_SUITE("accumulate", tests)

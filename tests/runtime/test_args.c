@@ -4,12 +4,14 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("arguments")
+
 static void nothing(sw_ctx *c, void *user)
 {
     (void)c, (void)user;
 }
 
-static void bad_run_arguments(void)
+SW_TEST("bad run arguments are refused by name")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -70,7 +72,7 @@ static void bad_run_arguments(void)
     OK(sw_run(exec, &empty));
 }
 
-static void bad_exec_options(void)
+SW_TEST("bad exec options are refused; short ones are filled with zeros")
 {
     static const struct {
         sw_exec_opts opts;
@@ -106,7 +108,7 @@ static void end_model(void *model)
     sw_model_destroy(model);
 }
 
-static void declarations_keep_their_first_error(void)
+SW_TEST("declarations keep their first error")
 {
     static const struct {
         const char *name, *init;
@@ -143,7 +145,7 @@ static void declarations_keep_their_first_error(void)
 }
 
 /* The declarations of the second of two models, and the words that report the difference. */
-static void layouts_that_differ_say_where(void)
+SW_TEST("layouts that differ say where")
 {
     static const struct {
         const char *name, *knob;
@@ -181,7 +183,7 @@ static void layouts_that_differ_say_where(void)
     }
 }
 
-static void layouts_are_fixed_once(void)
+SW_TEST("layouts are fixed once, copied and looked up by name")
 {
     sw_exec *exec = net_exec(NULL);
     net *a = net_new(false, NULL), *b = net_new(false, NULL), *c = net_new(true, NULL);
@@ -221,7 +223,7 @@ static void layouts_are_fixed_once(void)
     CU_ASSERT_EQUAL(late.index, 0);
 }
 
-static void initialisers_have_their_moments(void)
+SW_TEST("initialisers have their moments")
 {
     static const struct {
         const char *init;
@@ -282,7 +284,7 @@ static void take(sw_exec *exec, const char *name, float *to)
     memcpy(to, a.data, 256 * sizeof *to);
 }
 
-static void random_streams_have_names_and_counters(void)
+SW_TEST("random streams have names and counters")
 {
     sw_exec *exec = net_exec(NULL);
     const sw_exec_opts other_seed = SW_OPTS(sw_exec_opts, .seed = 12);
@@ -332,7 +334,7 @@ static void look(sw_ctx *c, void *user)
     CU_ASSERT_EQUAL(sw_item(c, x, &items[2]), SW_INVALID); /* not a scalar: sticks */
 }
 
-static void items_are_for_immediate_mode(void)
+SW_TEST("items are for immediate mode, and errors stick")
 {
     static const float x[2] = {1, 4};
     const sw_array in = {SW_F32, SW_SHAPE(2), x};
@@ -358,7 +360,7 @@ static void phased(sw_ctx *c, void *user)
     sw_output(c, "z", sw_sigmoid(c, y));
 }
 
-static void phases_can_be_set(void)
+SW_TEST("phases can be set")
 {
     static const uint8_t x[64] = {1};
     const sw_array in = {SW_U8, SW_SHAPE(64), x};
@@ -376,16 +378,3 @@ static void phases_can_be_set(void)
         CU_ASSERT_EQUAL(plan.phase[SW_BACKWARD].peak_bytes, 0);
     }
 }
-
-static const sw_test tests[] = {
-    {"bad run arguments are refused by name", bad_run_arguments, false},
-    {"bad exec options are refused; short ones are filled with zeros", bad_exec_options, false},
-    {"declarations keep their first error", declarations_keep_their_first_error, false},
-    {"layouts that differ say where", layouts_that_differ_say_where, false},
-    {"layouts are fixed once, copied and looked up by name", layouts_are_fixed_once, false},
-    {"initialisers have their moments", initialisers_have_their_moments, false},
-    {"random streams have names and counters", random_streams_have_names_and_counters, false},
-    {"items are for immediate mode, and errors stick", items_are_for_immediate_mode, false},
-    {"phases can be set", phases_can_be_set, false},
-};
-SW_SUITE("arguments", tests)

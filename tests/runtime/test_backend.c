@@ -7,6 +7,8 @@
 #include "tests/runtime/nets.h"
 #include <string.h>
 
+SW_TESTS("backends")
+
 /* ---- a third backend: counts, and has the CPU do it ----------------------------------------
  */
 
@@ -215,7 +217,7 @@ static bool same_bytes(const sw_model *a, const sw_model *b)
     return memcmp(x, y, a->bytes) == 0;
 }
 
-static void a_third_table_runs_programs(void)
+SW_TEST("a third table runs programs, with memory that host code does not touch")
 {
     sw_exec *exec = exec_on_third(), *cpu = net_exec(NULL);
     net *n = net_new(false, NULL), *same = net_new(false, NULL);
@@ -254,7 +256,7 @@ static void a_third_table_runs_programs(void)
 }
 
 /* Kernels are chosen by op and type; what is missing is named by both. */
-static void a_missing_kernel_is_named_by_op_and_type(void)
+SW_TEST("a missing kernel is named by op and type")
 {
     sw_exec *exec = exec_on_third();
     sw_after(drop_exec, exec);
@@ -276,7 +278,7 @@ static void a_missing_kernel_is_named_by_op_and_type(void)
     CU_ASSERT_EQUAL(kernel.scratch_bytes, 77);
 }
 
-static void a_collective_is_the_tables_or_none(void)
+SW_TEST("a collective is the table's, or there is none")
 {
     sw_exec *exec = exec_on_third();
     sw_after(drop_exec, exec);
@@ -289,13 +291,3 @@ static void a_collective_is_the_tables_or_none(void)
     OK(swi_exec_collective(exec, "all_reduce", x, SW_F32, 3));
     CU_ASSERT_EQUAL(seen.collectives, 1);
 }
-
-static const sw_test tests[] = {
-    {"a third table runs programs, with memory that host code does not touch",
-     a_third_table_runs_programs, false},
-    {"a missing kernel is named by op and type", a_missing_kernel_is_named_by_op_and_type,
-     false},
-    {"a collective is the table's, or there is none", a_collective_is_the_tables_or_none,
-     false},
-};
-SW_SUITE("backends", tests)

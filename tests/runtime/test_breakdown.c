@@ -5,6 +5,8 @@
 #include "tests/support/seen_breakdown.h"
 #include <string.h>
 
+SW_TESTS("shares")
+
 static sw_exec *keeping(int threads, int no_inplace)
 {
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads, .seed = 11,
@@ -128,7 +130,7 @@ static void check_sums(const sw_seen_breakdown *seen, size_t peak)
                  seen->at[i].name);
 }
 
-static void shares_add_up_to_the_peak(void)
+SW_TEST("shares add up to the peak")
 {
     static const int batches[] = {1, 7, 33};
     static const sw_optimizer_opts optimizers[] = {
@@ -168,7 +170,7 @@ static void compare(sw_exec *exec, const sw_run_args *args, const char *what)
 
 /* Batches, a last and smaller one, training and evaluation, planned and immediate, in turns on
  * one exec. */
-static void runs_have_the_shares_of_their_plans(void)
+SW_TEST("runs have the shares of their plans")
 {
     static const char *const kinds[] = {"sgd", "adam", "adamw"};
     static const int rows[] = {32, 5, 1};
@@ -208,7 +210,7 @@ static void scoped_step(sw_ctx *ctx, void *user)
 }
 
 /* By hand: what a layer and a role hold of a small network. */
-static void shares_have_names_and_bytes(void)
+SW_TEST("shares have names and bytes")
 {
     const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .momentum = 0.5f);
     sw_exec *exec = keeping(1, 0);
@@ -243,7 +245,7 @@ static void shares_have_names_and_bytes(void)
 
 /* Forward meets the layers in their order, backward against it; a line is found either way, and
  * each name has one. */
-static void layers_are_found_from_both_sides(void)
+SW_TEST("layers are found from both sides")
 {
     swi_breakdown x = {0};
     char name[16];
@@ -283,7 +285,7 @@ static void ask_again(void *to, const sw_share *share)
     a->inside = sw_last_shares(a->exec, sw_see_share, NULL);
 }
 
-static void what_was_not_measured_is_refused(void)
+SW_TEST("what was not measured is refused")
 {
     sw_seen_breakdown seen = {.n = 0};
     sw_exec *plain = net_exec(NULL), *exec = keeping(1, 0);
@@ -311,7 +313,7 @@ static void what_was_not_measured_is_refused(void)
 }
 
 /* Noting takes its room in the first run of a program; later steps take none. */
-static void noting_calls_no_heap_after_warm_up(void)
+SW_TEST("noting calls no heap after warm-up")
 {
     sw_exec *exec = keeping(1, 0);
     net *n = net_new(true, NULL);
@@ -345,7 +347,7 @@ static sw_status ask_all(void *arg)
     return sw_last_shares(a->exec, sw_see_share, &seen);
 }
 
-static void memory_may_fail(void)
+SW_TEST("memory may fail anywhere")
 {
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, 4);
@@ -353,14 +355,3 @@ static void memory_may_fail(void)
     OK(sw_run(a.exec, &a.args)); /* what stays is there */
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, ask_all, &a) >= 2);
 }
-
-static const sw_test tests[] = {
-    {"shares add up to the peak", shares_add_up_to_the_peak},
-    {"runs have the shares of their plans", runs_have_the_shares_of_their_plans},
-    {"shares have names and bytes", shares_have_names_and_bytes},
-    {"layers are found from both sides", layers_are_found_from_both_sides},
-    {"what was not measured is refused", what_was_not_measured_is_refused},
-    {"noting calls no heap after warm-up", noting_calls_no_heap_after_warm_up},
-    {"memory may fail anywhere", memory_may_fail},
-};
-SW_SUITE("shares", tests)

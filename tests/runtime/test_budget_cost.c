@@ -7,6 +7,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("budget_cost")
+
 enum { DEEP = 12, ROWS = 512, WIDTH = 160, CLASSES = 500 };
 
 typedef struct {
@@ -116,7 +118,7 @@ static bool are_the_largest(const sw_plan_info *plan, const sw_plan_info *plain,
            charged(plan) + scratch_of(parts - 1) - scratch_of(parts) > bytes;
 }
 
-static void parts_are_as_large_as_fit(void)
+SW_TEST("parts are as large as fit, and what they cost is said")
 {
     head h;
     sw_array inputs[2];
@@ -189,7 +191,7 @@ static void begin_deep(deep *d)
 }
 
 /* Layers of which hardly one result fits: ten times the step, and no plan does with less. */
-static void the_least_budget_costs_what_is_proved(void)
+SW_TEST("the least budget of a deep net costs what is proved")
 {
     deep d;
     sw_plan_info plan;
@@ -205,10 +207,3 @@ static void the_least_budget_costs_what_is_proved(void)
     CU_ASSERT(plan.n_repeats > 6 * DEEP_LAYERS);
     CU_ASSERT((double)plan.repeat_cost <= 1.2 * (double)plan.least_repeat_cost);
 }
-
-static const sw_test tests[] = {
-    {"the least budget of a deep net costs what is proved",
-     the_least_budget_costs_what_is_proved, false},
-    {"parts are as large as fit, and what they cost is said", parts_are_as_large_as_fit, false},
-};
-SW_SUITE("budget_cost", tests)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("least budgets")
+
 #define LOADERS 3
 
 /* All that exists before the plan in question, drawn once and built for several budgets. */
@@ -208,7 +210,7 @@ static void end_samples(void *set)
     sw_dataset_destroy(set);
 }
 
-static void what_is_named_is_enough_and_least(void)
+SW_TEST("what a refusal names is enough, and one byte less is not")
 {
     OK(sw_dataset_vectors(&samples, 60, 8, 1));
     sw_after(end_samples, samples);
@@ -232,7 +234,7 @@ static void end_budget(void *budget)
 }
 
 /* One loader that two execs read, and one that goes: no one says data_bytes. */
-static void loaders_count_in_totals_by_themselves(void)
+SW_TEST("loaders of a budget count in totals by themselves")
 {
     sw_budget *budget;
     sw_loader *kept, *gone;
@@ -267,11 +269,3 @@ static void loaders_count_in_totals_by_themselves(void)
     }
     CU_ASSERT_EQUAL(sw_budget_slots(budget), one);
 }
-
-static const sw_test tests[] = {
-    {"what a refusal names is enough, and one byte less is not",
-     what_is_named_is_enough_and_least, false},
-    {"loaders of a budget count in totals by themselves", loaders_count_in_totals_by_themselves,
-     false},
-};
-SW_SUITE("least budgets", tests)

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("checkpoint")
+
 #define NEEDS_CHECKSUMS()                                                                      \
     do {                                                                                       \
         if (!swi_checksum_there())                                                             \
@@ -45,7 +47,7 @@ static void goes_on_as(const saved_opts *saved, const saved_opts *other, const c
     SW_CHECK(saved_run_same(whole, second), "%s: the models differ 5 steps later", what);
 }
 
-static void a_run_goes_on_with_the_same_bits(void)
+SW_TEST("a run goes on with the same bits")
 {
     NEEDS_CHECKSUMS();
     goes_on_as(&plain, &plain, "the same");
@@ -56,7 +58,7 @@ static void a_run_goes_on_with_the_same_bits(void)
     goes_on_as(&plain, &(saved_opts){.exec = {.no_rebuild = 1, .no_inplace = 1}}, "passes off");
 }
 
-static void every_optimizer_goes_on(void)
+SW_TEST("every optimizer goes on")
 {
     NEEDS_CHECKSUMS();
     for (size_t i = 0; sw_optimizer_kind(i) != NULL; i++) {
@@ -66,7 +68,7 @@ static void every_optimizer_goes_on(void)
 }
 
 /* Saved between the micro-batches of a step: gradients that wait for their update are kept. */
-static void kept_gradients_go_on(void)
+SW_TEST("kept gradients go on")
 {
     NEEDS_CHECKSUMS();
     saved_run *whole = saved_run_new(NULL), *first = saved_run_new(NULL);
@@ -93,7 +95,7 @@ static void kept_gradients_go_on(void)
 }
 
 /* Steps that are trained while a save is written are not in it. */
-static void a_save_is_of_the_step_at_which_it_was_taken(void)
+SW_TEST("a save is of the step at which it was taken")
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL), *then = saved_run_new(NULL);
@@ -116,7 +118,7 @@ static void a_save_is_of_the_step_at_which_it_was_taken(void)
 
 enum { MEMBERS = 5 };
 
-static void models_of_one_name_are_stacked(void)
+SW_TEST("models of one name are stacked")
 {
     NEEDS_CHECKSUMS();
     saved_run *runs[MEMBERS + 1], *others[MEMBERS + 1];
@@ -200,7 +202,7 @@ static void refused_for(const saved_opts *opts, const char *part)
     CU_ASSERT(saved_run_same(run, same));
 }
 
-static void another_run_is_refused_by_name(void)
+SW_TEST("another run is refused by name")
 {
     NEEDS_CHECKSUMS();
     save_plain();
@@ -214,7 +216,7 @@ static void another_run_is_refused_by_name(void)
     refused_for(&(saved_opts){.exec = {.seed = 4}}, "the seed of random ops was 3");
 }
 
-static void misuse_is_refused(void)
+SW_TEST("misuse is refused")
 {
     NEEDS_CHECKSUMS();
     save_plain();
@@ -260,7 +262,7 @@ static void misuse_is_refused(void)
 }
 
 /* One process saves to a file, and one checkpoint of it. */
-static void one_saves_to_a_path(void)
+SW_TEST("one saves to a path")
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
@@ -286,7 +288,7 @@ static void one_saves_to_a_path(void)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static void the_copy_is_in_the_budget(void)
+SW_TEST("the copy is in the budget")
 {
     NEEDS_CHECKSUMS();
     sw_budget *budget;
@@ -318,7 +320,7 @@ static void the_copy_is_in_the_budget(void)
 }
 
 /* Without a copy the file has the same bytes. */
-static void a_save_without_a_copy_is_the_same_file(void)
+SW_TEST("a save without a copy is the same file")
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL), *one = saved_run_new(NULL),
@@ -369,7 +371,7 @@ static void sweep(sw_fault_kind kind, const sw_checkpoint_opts *opts, const char
     CU_ASSERT(sites.failed > 3);
 }
 
-static void every_call_of_a_save_can_fail(void)
+SW_TEST("every call of a save can fail")
 {
     NEEDS_CHECKSUMS();
     sweep(SW_FAULT_FILE, NULL, "files");
@@ -378,7 +380,7 @@ static void every_call_of_a_save_can_fail(void)
 }
 
 /* Loading fails at any call and changes nothing; then it works. */
-static void every_call_of_a_load_can_fail(void)
+SW_TEST("every call of a load can fail")
 {
     NEEDS_CHECKSUMS();
     save_plain();
@@ -411,7 +413,7 @@ static sw_status refuse(void *user)
 }
 
 /* The call before the rename may refuse; the checkpoint before stays. */
-static void what_must_be_synced_first_may_fail_the_save(void)
+SW_TEST("what must be synced first may fail the save")
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
@@ -447,7 +449,7 @@ static void flip(const char *path, long at)
 
 /* The newest whole one is found, and a save after that does not put the damaged one in its
  * place. */
-static void a_damaged_generation_is_passed_over_and_named(void)
+SW_TEST("a damaged generation is passed over and named")
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
@@ -484,7 +486,7 @@ static void a_damaged_generation_is_passed_over_and_named(void)
 
 /* ---- while a save is written ------------------------------------------------------------- */
 
-static void a_save_that_is_being_written_is_waited_for(void)
+SW_TEST("a save that is being written is waited for")
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(&(saved_opts){.width = sw_tests_full() ? 3000 : 1000});
@@ -522,7 +524,7 @@ static sw_status make(sw_checkpoint **out, saved_run *run, const char *path,
 }
 
 /* A save could only write through it, and no whole file would stand there meanwhile. */
-static void a_path_that_is_no_regular_file_is_refused(void)
+SW_TEST("a path that is no regular file is refused")
 {
     NEEDS_CHECKSUMS();
     char path[1000], longest[600];
@@ -547,7 +549,7 @@ static void a_path_that_is_no_regular_file_is_refused(void)
     REFUSED(make(&c, run, longest, &run->model, 1), SW_INVALID, "at most 507 bytes (got 508)");
 }
 
-static void models_that_cannot_be_saved_are_refused(void)
+SW_TEST("models that cannot be saved are refused")
 {
     NEEDS_CHECKSUMS();
     saved_run *a = saved_run_new(&(saved_opts){.name = "a"});
@@ -568,7 +570,7 @@ static void models_that_cannot_be_saved_are_refused(void)
 }
 
 /* It is said before the training, not at each save. */
-static void more_tensors_than_a_file_has_are_refused(void)
+SW_TEST("more tensors than a file has are refused")
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
@@ -592,7 +594,7 @@ static void more_tensors_than_a_file_has_are_refused(void)
 
 /* Bytes of any file name may stand in a command line, and it may be cut inside of a character.
  */
-static void any_command_can_be_saved(void)
+SW_TEST("any command can be saved")
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
@@ -609,7 +611,7 @@ static void any_command_can_be_saved(void)
     }
 }
 
-static void the_bytes_of_a_file_are_those_of_all_of_it(void)
+SW_TEST("the bytes of a file are those of all of it")
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
@@ -624,7 +626,7 @@ static void the_bytes_of_a_file_are_those_of_all_of_it(void)
 }
 
 /* Several models of one name are several models. */
-static void members_alone_stand_under_their_name(void)
+SW_TEST("members alone stand under their name")
 {
     NEEDS_CHECKSUMS();
     saved_run *one = saved_run_new(NULL), *two = saved_run_new(NULL);
@@ -640,7 +642,7 @@ static void members_alone_stand_under_their_name(void)
 }
 
 /* The copy for a save is of one moment: loading in between does not mix two into a file. */
-static void loading_gives_up_what_was_taken(void)
+SW_TEST("loading gives up what was taken")
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
@@ -665,7 +667,7 @@ static void loading_gives_up_what_was_taken(void)
     CU_ASSERT_EQUAL(found.step, 5);
 }
 
-static void a_model_that_was_destroyed_is_named(void)
+SW_TEST("a model that was destroyed is named")
 {
     NEEDS_CHECKSUMS();
     if (SW_SANITIZED)
@@ -759,7 +761,7 @@ static void one_goes_on(void)
     random_life_end(&second);
 }
 
-static void random_networks_go_on(void)
+SW_TEST("random networks go on")
 {
     NEEDS_CHECKSUMS();
     planned = net_exec(&SW_OPTS(sw_exec_opts, .seed = 5));
@@ -768,34 +770,3 @@ static void random_networks_go_on(void)
     others[2] = net_exec(&SW_OPTS(sw_exec_opts, .seed = 5, .no_inplace = 1, .no_rebuild = 1));
     seed_each(60, 2000, one_goes_on);
 }
-
-static const sw_test tests[] = {
-    {"a run goes on with the same bits", a_run_goes_on_with_the_same_bits},
-    {"every optimizer goes on", every_optimizer_goes_on},
-    {"kept gradients go on", kept_gradients_go_on},
-    {"a save is of the step at which it was taken",
-     a_save_is_of_the_step_at_which_it_was_taken},
-    {"models of one name are stacked", models_of_one_name_are_stacked},
-    {"another run is refused by name", another_run_is_refused_by_name},
-    {"misuse is refused", misuse_is_refused},
-    {"one saves to a path", one_saves_to_a_path},
-    {"the copy is in the budget", the_copy_is_in_the_budget},
-    {"a save without a copy is the same file", a_save_without_a_copy_is_the_same_file},
-    {"every call of a save can fail", every_call_of_a_save_can_fail},
-    {"every call of a load can fail", every_call_of_a_load_can_fail},
-    {"what must be synced first may fail the save",
-     what_must_be_synced_first_may_fail_the_save},
-    {"a damaged generation is passed over and named",
-     a_damaged_generation_is_passed_over_and_named},
-    {"a save that is being written is waited for", a_save_that_is_being_written_is_waited_for},
-    {"a path that is no regular file is refused", a_path_that_is_no_regular_file_is_refused},
-    {"models that cannot be saved are refused", models_that_cannot_be_saved_are_refused},
-    {"more tensors than a file has are refused", more_tensors_than_a_file_has_are_refused},
-    {"any command can be saved", any_command_can_be_saved},
-    {"the bytes of a file are those of all of it", the_bytes_of_a_file_are_those_of_all_of_it},
-    {"members alone stand under their name", members_alone_stand_under_their_name},
-    {"loading gives up what was taken", loading_gives_up_what_was_taken},
-    {"a model that was destroyed is named", a_model_that_was_destroyed_is_named},
-    {"random networks go on", random_networks_go_on},
-};
-SW_SUITE("checkpoint", tests)

@@ -5,6 +5,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("chunk")
+
 #define ROWS 512
 #define WIDTH 16
 #define MOST_CLASSES 700
@@ -85,7 +87,7 @@ static void live(const sw_exec_opts *opts, int64_t classes, int64_t rows, outcom
 }
 
 /* All logits at once would be 1.4 MB; a few parts take a fraction, and no bit changes. */
-static void parts_lower_the_arena(void)
+SW_TEST("parts lower the arena")
 {
     static outcome whole, parts;
     const sw_exec_opts never = SW_OPTS(sw_exec_opts, .seed = 1, .no_chunks = 1);
@@ -104,7 +106,7 @@ static void parts_lower_the_arena(void)
 }
 
 /* As few parts as do: one more halving would gain nothing, one less would cost bytes. */
-static void parts_are_as_large_as_they_may_be(void)
+SW_TEST("parts are as large as they may be")
 {
     static outcome o;
     const sw_exec_opts usual = SW_OPTS(sw_exec_opts, .seed = 1);
@@ -122,7 +124,7 @@ static void parts_are_as_large_as_they_may_be(void)
     CU_ASSERT_EQUAL(o.plan.chunk_rows, 0);
 }
 
-static void witnesses_agree(void)
+SW_TEST("witnesses agree")
 {
     head h;
     sw_array inputs[2];
@@ -138,10 +140,3 @@ static void witnesses_agree(void)
     SW_CHECK(seen.agreed == SW_WITNESS_ALL, "%s", seen.first_fault);
     OK(sw_run(exec, &args));
 }
-
-static const sw_test tests[] = {
-    {"parts lower the arena", parts_lower_the_arena, false},
-    {"parts are as large as they may be", parts_are_as_large_as_they_may_be, false},
-    {"witnesses agree", witnesses_agree, false},
-};
-SW_SUITE("chunk", tests)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("constants")
+
 static const float table[] = {1.0f, -2.0f, 3.0f, 0.5f, 0.25f, -8.0f};
 static const int32_t ids[] = {2, 0, 1, 2};
 static const uint8_t mask[] = {1, 0, 1, 1};
@@ -67,7 +69,7 @@ static consts *ready_consts(sw_exec *exec)
 }
 
 /* The gradient of the weight is what was read. */
-static void steps_read_what_was_declared(void)
+SW_TEST("steps read what was declared")
 {
     static const float want[] = {0.25f, -8.0f, 0.0f, 0.0f, 3.0f, 0.5f, 0.25f, -8.0f};
     sw_exec *exec = net_exec(NULL);
@@ -91,7 +93,7 @@ static void steps_read_what_was_declared(void)
 }
 
 /* They lie in the model's arena, and no step has bytes for them. */
-static void a_constant_is_part_of_the_model(void)
+SW_TEST("a constant is part of the model")
 {
     static float large[4096];
     const sw_array values = {SW_F32, SW_SHAPE(4096), large};
@@ -112,7 +114,7 @@ static void a_constant_is_part_of_the_model(void)
     sw_model_destroy(more.model);
 }
 
-static void a_constant_is_not_written(void)
+SW_TEST("a constant is not written")
 {
     sw_exec *exec = net_exec(NULL);
     consts *k = ready_consts(exec);
@@ -125,7 +127,7 @@ static void a_constant_is_not_written(void)
     CU_ASSERT_EQUAL(sw_param_count(k->model), 1); /* and not saved */
 }
 
-static void bad_constants_are_errors_of_the_declarations(void)
+SW_TEST("bad constants are errors of the declarations")
 {
     static const struct {
         const char *name;
@@ -149,7 +151,7 @@ static void bad_constants_are_errors_of_the_declarations(void)
 }
 
 /* Each member has them, as each model has. */
-static void members_have_their_constants(void)
+SW_TEST("members have their constants")
 {
     sw_exec *exec = net_exec(NULL);
     consts k = {.assigns = false};
@@ -176,7 +178,7 @@ static void members_have_their_constants(void)
     sw_members_destroy(group);
 }
 
-static void every_allocation_may_fail(void)
+SW_TEST("every allocation may fail")
 {
     sw_exec *exec = net_exec(NULL);
     sw_sites sites = {SW_FAULT_MEMORY, .exact = true};
@@ -188,14 +190,3 @@ static void every_allocation_may_fail(void)
     }
     CU_ASSERT(sites.failed > 5 && sites.failed < 200);
 }
-
-static const sw_test tests[] = {
-    {"steps read what was declared", steps_read_what_was_declared, false},
-    {"a constant is part of the model", a_constant_is_part_of_the_model, false},
-    {"a constant is not written", a_constant_is_not_written, false},
-    {"bad constants are errors of the declarations",
-     bad_constants_are_errors_of_the_declarations, false},
-    {"members have their constants", members_have_their_constants, false},
-    {"every allocation may fail", every_allocation_may_fail, false},
-};
-SW_SUITE("constants", tests)

@@ -5,6 +5,8 @@
 #include "tests/support/heap_sweep.h"
 #include <string.h>
 
+SW_TESTS("memory failures")
+
 /* One whole life: exec, model, optimizer, two runs, a plan, an evaluation. */
 typedef struct {
     sw_exec *exec;
@@ -69,26 +71,26 @@ static void sweep(bool image, bool immediate, sw_fault_mode mode)
     CU_ASSERT(sites.k > 20 && sites.k <= 2000);
 }
 
-static void planned_mlp(void)
+SW_TEST("every allocation of a planned mlp fails once")
 {
     sweep(false, false, SW_FAULT_ONCE);
 }
-static void planned_mlp_for_good(void)
+SW_TEST("... and from there on")
 {
     sweep(false, false, SW_FAULT_FROM);
 }
-static void immediate_mlp(void)
+SW_TEST("... of an immediate mlp")
 {
     sweep(false, true, SW_FAULT_ONCE);
 }
-static void planned_images(void)
+SW_TEST("... of convolutions")
 {
     sweep(true, false, SW_FAULT_ONCE);
 }
 
 /* The same exec and model after a refusal: what the k-th failure left does not disturb a
  * retry. */
-static void a_refused_run_can_be_tried_again(void)
+SW_TEST("a refused run can be tried again")
 {
     life whole = {.exec = NULL};
     OK(live(&whole, false, false));
@@ -109,12 +111,3 @@ static void a_refused_run_can_be_tried_again(void)
     }
     CU_ASSERT(sites.k <= 500);
 }
-
-static const sw_test tests[] = {
-    {"every allocation of a planned mlp fails once", planned_mlp, false},
-    {"... and from there on", planned_mlp_for_good, false},
-    {"... of an immediate mlp", immediate_mlp, false},
-    {"... of convolutions", planned_images, false},
-    {"a refused run can be tried again", a_refused_run_can_be_tried_again, false},
-};
-SW_SUITE("memory failures", tests)

@@ -3,6 +3,8 @@
 #include "runtime/exec/run_internal.h"
 #include "tests/runtime/nets.h"
 
+SW_TESTS("frames")
+
 static uint64_t add(uint64_t sum, const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;
@@ -25,7 +27,7 @@ static uint64_t sum_of(const swi_program *p)
     return add(sum, t->storages, t->n_storages * sizeof *t->storages);
 }
 
-static void a_run_writes_nothing_into_its_program(void)
+SW_TEST("a run writes nothing into its program")
 {
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = 2, .shares = 1);
     sw_exec *exec = net_exec(&opts);
@@ -47,7 +49,7 @@ static void a_run_writes_nothing_into_its_program(void)
 }
 
 /* Two execs, one program: each has a frame of its own. */
-static void two_execs_run_one_program(void)
+SW_TEST("two execs run one program")
 {
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = 1);
     sw_exec *exec[2] = {net_exec(&opts), net_exec(&opts)};
@@ -86,9 +88,3 @@ static void two_execs_run_one_program(void)
     CU_ASSERT_EQUAL(sum_of(p), planned);
     swi_frame_free(frame);
 }
-
-static const sw_test tests[] = {
-    {"a run writes nothing into its program", a_run_writes_nothing_into_its_program, false},
-    {"two execs run one program", two_execs_run_one_program, false},
-};
-SW_SUITE("frames", tests)

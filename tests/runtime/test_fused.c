@@ -4,6 +4,8 @@
 #include "tests/runtime/nets.h"
 #include <string.h>
 
+SW_TESTS("fused")
+
 enum { MOST = 17, CHANNELS = 3, SIDE = 9, STEPS = 4 };
 
 typedef struct {
@@ -134,7 +136,7 @@ static void fill(void)
 }
 
 /* In both layouts, with lanes that hold no image, alone and with threads. */
-static void pairs_have_the_bits_of_their_ops(void)
+SW_TEST("pairs have the bits of their ops")
 {
     static const int rows[] = {MOST, 16, 5};
     fill();
@@ -150,8 +152,3 @@ static void pairs_have_the_bits_of_their_ops(void)
                      rows[r], threads);
         }
 }
-
-static const sw_test tests[] = {
-    {"pairs have the bits of their ops", pairs_have_the_bits_of_their_ops, false},
-};
-SW_SUITE("fused", tests)

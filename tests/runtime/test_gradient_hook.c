@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("hooks")
+
 typedef struct {
     net *n;
     sw_gradient_fn *fn;
@@ -59,7 +61,7 @@ static const sw_update_time times[] = {SW_UPDATE_AFTER, SW_UPDATE_RELEASE};
 
 /* Half a gradient at a rate is a gradient at half the rate, bit for bit: planned, immediate,
  * updated after backward and in it. */
-static void a_hook_is_between_gradient_and_update(void)
+SW_TEST("a hook is between a gradient and its update")
 {
     for (int image = 0; image < 2; image++)
         for (int t = 0; t < 2; t++)
@@ -102,7 +104,7 @@ static size_t arena_of(sw_exec *exec, hooked *h, const batch *b)
 
 /* A released update stays released: with a hook a plan needs at most one gradient more, far
  * less than with updates after backward. */
-static void released_updates_stay_released(void)
+SW_TEST("released updates stay released")
 {
     sw_exec *exec = net_exec(NULL);
     const batch b = net_batch(false, 0, 2);
@@ -126,7 +128,7 @@ static void one_run_is(hooked *h, sw_status wanted, const char *part)
     REFUSED(sw_run(exec, &args), wanted, part);
 }
 
-static void what_cannot_be_is_refused(void)
+SW_TEST("what cannot be is refused")
 {
     hooked shape = {.n = net_with(false, 0.1f, SW_UPDATE_RELEASE), .fn = scaled, .wrong = 1};
     one_run_is(&shape, SW_INVALID, "gradient hook: what it returns for");
@@ -139,7 +141,7 @@ static void what_cannot_be_is_refused(void)
 }
 
 /* Clipping looks at what the hook made: a gradient that is 0 everywhere has the norm 0. */
-static void clipping_sees_what_a_hook_made(void)
+SW_TEST("clipping sees what a hook made")
 {
     sw_exec *exec = net_exec(NULL);
     const batch b = net_batch(false, 0, 8);
@@ -274,7 +276,7 @@ static void is_near(sw_param param, const double *now, double before_share, floa
 }
 
 /* Plain images (a batch of 4) and blocks of sixteen (a batch of 32), two runs: the average. */
-static void utilities_are_what_their_definition_says(void)
+SW_TEST("utilities are what their definition says")
 {
     static const int64_t rows[] = {4, 32};
     for (int r = 0; r < 2; r++)
@@ -301,7 +303,7 @@ static void utilities_are_what_their_definition_says(void)
 }
 
 /* It is an identity: parameters have the bits that they have without it. */
-static void utilities_change_no_bit(void)
+SW_TEST("utilities change no bit")
 {
     sw_exec *exec = net_exec(NULL);
     const batch b = net_batch(false, 0, 32);
@@ -327,13 +329,3 @@ static void utilities_change_no_bit(void)
     for (int i = 0; i < 5; i++)
         CU_ASSERT(u[i] > 0 && none[i] == 0);
 }
-
-static const sw_test tests[] = {
-    {"a hook is between a gradient and its update", a_hook_is_between_gradient_and_update},
-    {"released updates stay released", released_updates_stay_released},
-    {"what cannot be is refused", what_cannot_be_is_refused},
-    {"clipping sees what a hook made", clipping_sees_what_a_hook_made},
-    {"utilities are what their definition says", utilities_are_what_their_definition_says},
-    {"utilities change no bit", utilities_change_no_bit},
-};
-SW_SUITE("hooks", tests)

@@ -2,6 +2,8 @@
  * immediate mode. Losses are linear, the rate is 1: a parameter moves by minus its gradient. */
 #include "tests/runtime/nets.h"
 
+SW_TESTS("gradients that meet")
+
 #define N 3
 
 typedef struct {
@@ -86,15 +88,9 @@ static void moves(sw_step_fn *step, const float *ps, const float *qs)
     }
 }
 
-static void shared_gradients_are_added_to_apart(void)
+SW_TEST("gradients that two parameters share are added to apart")
 {
     moves(a_sum_first, (const float[]){1.0f, 1.0f}, (const float[]){1.0f, 0.0f});
     moves(a_sum_later, (const float[]){1.0f, 1.0f}, (const float[]){1.0f, 0.0f});
     moves(a_sum_twice, (const float[]){1.0f, 2.0f}, (const float[]){1.0f, 1.0f});
 }
-
-static const sw_test tests[] = {
-    {"gradients that two parameters share are added to apart",
-     shared_gradients_are_added_to_apart, false},
-};
-SW_SUITE("gradients that meet", tests)

@@ -3,6 +3,8 @@
 #include "tests/runtime/nets.h"
 #include <string.h>
 
+SW_TESTS("guards")
+
 typedef enum {
     HONEST,
     PAST,
@@ -119,7 +121,7 @@ static sw_status run(mischief what, bool checks, bool immediate)
     return SW_OK;
 }
 
-static void checks_find_what_a_kernel_must_not_do(void)
+SW_TEST("checks find what a kernel must not do")
 {
     static const struct {
         mischief what;
@@ -142,7 +144,7 @@ static void checks_find_what_a_kernel_must_not_do(void)
     OK(run(HONEST, false, false));
 }
 
-static void a_failure_has_a_status_and_a_reason(void)
+SW_TEST("a failure has a status and a reason")
 {
     if (!is_registered())
         return;
@@ -162,7 +164,7 @@ static void a_failure_has_a_status_and_a_reason(void)
         }
 }
 
-static void an_op_without_cases_is_not_checked(void)
+SW_TEST("an op without cases is not checked")
 {
     uint32_t n_checks = 5, n_failures = 5;
     if (!is_registered())
@@ -172,7 +174,7 @@ static void an_op_without_cases_is_not_checked(void)
 }
 
 /* Whole nets under guards: the same bits, in both modes. */
-static void guards_change_no_bit(void)
+SW_TEST("guards change no bit")
 {
     for (int image = 0; image < 2; image++)
         for (int immediate = 0; immediate < 2; immediate++) {
@@ -190,11 +192,3 @@ static void guards_change_no_bit(void)
             CU_ASSERT(net_same(n[0]->model, n[1]->model));
         }
 }
-
-static const sw_test tests[] = {
-    {"checks find what a kernel must not do", checks_find_what_a_kernel_must_not_do, false},
-    {"a failure has a status and a reason", a_failure_has_a_status_and_a_reason, false},
-    {"an op without cases is not checked", an_op_without_cases_is_not_checked, false},
-    {"guards change no bit", guards_change_no_bit, false},
-};
-SW_SUITE("guards", tests)

@@ -3,6 +3,8 @@
 #include "tests/runtime/nets.h"
 #include <string.h>
 
+SW_TESTS("kept")
+
 #define N 18 /* parameters: more than the flags of one line of 64 bytes */
 #define ALL ((1u << N) - 1)
 #define ODD (0x2aaaau & ALL)
@@ -100,7 +102,7 @@ static const sw_optimizer_opts kinds[] = {
 
 /* Runs that update what they differentiate: keeping, releasing and neither give the same bits,
  * also where the loss depends on other parameters than it did before. */
-static void keeping_changes_no_update(void)
+SW_TEST("keeping and releasing change no update")
 {
     static const unsigned masks[] = {ALL, ODD, 1u, 1u << 17, ALL};
     for (size_t k = 0; k < N_KINDS; k++)
@@ -132,7 +134,7 @@ static void keeping_changes_no_update(void)
 
 /* An update after an update has nothing to do: no byte of the model changes, the moments and
  * the count of steps included. */
-static void an_update_of_nothing_changes_nothing(void)
+SW_TEST("an update of nothing changes nothing")
 {
     for (size_t k = 0; k < N_KINDS; k++)
         for (int way = 0; way < 4; way++) {
@@ -154,7 +156,7 @@ static void an_update_of_nothing_changes_nothing(void)
 }
 
 /* A sum begins anew for each parameter after the update that used it. */
-static void accumulation_begins_anew_for_each_parameter(void)
+SW_TEST("accumulation begins anew for each parameter")
 {
     for (int immediate = 0; immediate < 2; immediate++) {
         sw_exec *exec = net_exec(NULL);
@@ -186,7 +188,7 @@ static void accumulation_begins_anew_for_each_parameter(void)
 }
 
 /* The norm is that of the gradients that are there. */
-static void clipping_sees_live_gradients_alone(void)
+SW_TEST("clipping sees live gradients alone")
 {
     for (int immediate = 0; immediate < 2; immediate++) {
         sw_exec *exec = net_exec(NULL);
@@ -207,7 +209,7 @@ static void clipping_sees_live_gradients_alone(void)
     }
 }
 
-static void frozen_all_there_is_nothing_to_update(void)
+SW_TEST("with all frozen there is nothing to update")
 {
     sw_exec *exec = net_exec(NULL);
     many m;
@@ -224,7 +226,7 @@ static void frozen_all_there_is_nothing_to_update(void)
 
 /* The witnesses watch the bytes that the plan counts, whether all is there to update or a part.
  */
-static void witnesses_agree(void)
+SW_TEST("the witnesses agree about kept gradients")
 {
     for (size_t k = 0; k < N_KINDS; k++)
         for (int clip = 0; clip < 2; clip++) {
@@ -246,15 +248,3 @@ static void witnesses_agree(void)
             }
         }
 }
-
-static const sw_test tests[] = {
-    {"keeping and releasing change no update", keeping_changes_no_update, false},
-    {"an update of nothing changes nothing", an_update_of_nothing_changes_nothing, false},
-    {"accumulation begins anew for each parameter", accumulation_begins_anew_for_each_parameter,
-     false},
-    {"clipping sees live gradients alone", clipping_sees_live_gradients_alone, false},
-    {"with all frozen there is nothing to update", frozen_all_there_is_nothing_to_update,
-     false},
-    {"the witnesses agree about kept gradients", witnesses_agree, false},
-};
-SW_SUITE("kept", tests)

@@ -4,9 +4,11 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("knobs")
+
 static const float no_numbers[] = {NAN, INFINITY, -INFINITY};
 
-static void a_bad_rate_is_refused_until_it_is_set_again(void)
+SW_TEST("a rate that cannot be is refused by name until it is set again")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -32,7 +34,7 @@ static void a_bad_rate_is_refused_until_it_is_set_again(void)
     OK(sw_run(exec, &a));
 }
 
-static void other_knobs_may_be_negative_and_must_be_finite(void)
+SW_TEST("other knobs may be negative and must be finite")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -54,7 +56,7 @@ static void other_knobs_may_be_negative_and_must_be_finite(void)
     OK(sw_run(exec, &a));
 }
 
-static void the_bound_of_a_norm_is_not_negative(void)
+SW_TEST("the bound of a norm is not negative")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -71,7 +73,7 @@ static void the_bound_of_a_norm_is_not_negative(void)
     OK(sw_run(exec, &a));
 }
 
-static void a_copy_brings_good_knobs(void)
+SW_TEST("a copy brings knobs that can be")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL), *m = net_new(false, NULL);
@@ -86,7 +88,7 @@ static void a_copy_brings_good_knobs(void)
     OK(sw_run(exec, &a));
 }
 
-static void declarations_must_be_finite(void)
+SW_TEST("knobs are declared with finite values")
 {
     for (size_t i = 0; i < sizeof no_numbers / sizeof *no_numbers; i++) {
         sw_model *m;
@@ -99,7 +101,7 @@ static void declarations_must_be_finite(void)
 }
 
 /* Every number of an optimizer's options, by its place in the struct. */
-static void optimizers_take_no_such_number(void)
+SW_TEST("optimizers take no number that cannot be")
 {
     static const struct {
         const char *kind, *name;
@@ -131,7 +133,7 @@ static void optimizers_take_no_such_number(void)
         }
 }
 
-static void schedules_give_rates_alone(void)
+SW_TEST("schedules give rates alone")
 {
     const float bad[] = {NAN, INFINITY, -INFINITY, -1.0f};
     float rate = 7.0f;
@@ -157,7 +159,7 @@ static void dropout_step(sw_ctx *ctx, void *user)
     (void)sw_dropout(ctx, sw_rand(ctx, "x", SW_SHAPE(4)), *(const float *)user);
 }
 
-static void dropout_takes_shares_alone(void)
+SW_TEST("dropout takes shares alone")
 {
     sw_exec *exec = net_exec(NULL);
     float bad[] = {NAN, INFINITY, -INFINITY, -0.1f, 1.1f};
@@ -181,7 +183,7 @@ static sw_status run_until_refused(sw_exec *exec, const sw_run_args *a)
     return SW_OK;
 }
 
-static void advice_fits_the_case(void)
+SW_TEST("the advice after skipped updates fits the case")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -219,18 +221,3 @@ static void advice_fits_the_case(void)
     OK(sw_param_write(last, weight, n_last * sizeof(float)));
     REFUSED(run_until_refused(exec, &a), SW_INVALID, "a smaller rate");
 }
-
-static const sw_test tests[] = {
-    {"a rate that cannot be is refused by name until it is set again",
-     a_bad_rate_is_refused_until_it_is_set_again},
-    {"other knobs may be negative and must be finite",
-     other_knobs_may_be_negative_and_must_be_finite},
-    {"the bound of a norm is not negative", the_bound_of_a_norm_is_not_negative},
-    {"a copy brings knobs that can be", a_copy_brings_good_knobs},
-    {"knobs are declared with finite values", declarations_must_be_finite},
-    {"optimizers take no number that cannot be", optimizers_take_no_such_number},
-    {"schedules give rates alone", schedules_give_rates_alone},
-    {"dropout takes shares alone", dropout_takes_shares_alone},
-    {"the advice after skipped updates fits the case", advice_fits_the_case},
-};
-SW_SUITE("knobs", tests)

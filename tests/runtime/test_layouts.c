@@ -4,6 +4,8 @@
 #include "tests/runtime/nets.h"
 #include <string.h>
 
+SW_TESTS("layouts")
+
 static sw_layout layout_for(int64_t images)
 {
     const sw_type image = {SW_F32, SW_PLAIN, {4, {images, 3, 8, 8}}};
@@ -11,7 +13,7 @@ static sw_layout layout_for(int64_t images)
 }
 
 /* Blocks hold at most a quarter more images than there are. */
-static void blocks_are_taken_where_little_is_wasted(void)
+SW_TEST("blocks are taken where little is wasted")
 {
     for (int64_t images = 1; images <= 200; images++) {
         const double held = 16.0 * (double)((images + 15) / 16);
@@ -22,7 +24,7 @@ static void blocks_are_taken_where_little_is_wasted(void)
     CU_ASSERT_EQUAL(swi_layout_image(&row, 1, NULL), SW_PLAIN); /* infer will refuse it */
 }
 
-static void outputs_have_the_layout_of_the_image(void)
+SW_TEST("outputs have the layout of the image")
 {
     static const sw_layout layouts[] = {SW_PLAIN, SW_N16};
     const swi_conv_attrs conv = {1, 1, 1, 1};
@@ -56,7 +58,7 @@ static size_t step_arena(net *n, sw_exec *exec, int images, uint32_t *n_ops)
 
 /* Where images are plain, each further image costs the same and nothing is converted; a batch
  * in blocks needs the room of whole blocks. */
-static void small_batches_do_not_pay_for_sixteen(void)
+SW_TEST("small batches do not pay for sixteen")
 {
     uint32_t plain_ops, ops;
     sw_exec *exec = net_exec(NULL);
@@ -76,7 +78,7 @@ static void small_batches_do_not_pay_for_sixteen(void)
 }
 
 /* One image gives the same answer alone and among others, in whichever layout. */
-static void an_image_is_judged_alike_in_both_layouts(void)
+SW_TEST("an image is judged alike in both layouts")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(true, NULL);
@@ -95,11 +97,3 @@ static void an_image_is_judged_alike_in_both_layouts(void)
                                    1e-5);
     }
 }
-
-static const sw_test tests[] = {
-    {"blocks are taken where little is wasted", blocks_are_taken_where_little_is_wasted},
-    {"outputs have the layout of the image", outputs_have_the_layout_of_the_image},
-    {"small batches do not pay for sixteen", small_batches_do_not_pay_for_sixteen},
-    {"an image is judged alike in both layouts", an_image_is_judged_alike_in_both_layouts},
-};
-SW_SUITE("layouts", tests)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("misuse")
+
 typedef struct {
     sw_exec *exec;
     sw_model *model;
@@ -82,7 +84,7 @@ static void name_nothing(sw_ctx *c, void *user)
     }
 }
 
-static void numbers_that_name_nothing_are_refused(void)
+SW_TEST("numbers that name nothing are refused")
 {
     sw_exec *exec = net_exec(NULL);
     for (int k = 0; k < 7; k++)
@@ -99,7 +101,7 @@ static void numbers_that_name_nothing_are_refused(void)
 
 /* ---- gone -------------------------------------------------------------------------------- */
 
-static void what_is_gone_is_refused(void)
+SW_TEST("what is gone is refused by name")
 {
     if (SW_SANITIZED)
         SW_SKIP("a sanitizer finds it");
@@ -153,7 +155,7 @@ static void what_is_gone_is_refused(void)
 }
 
 /* The memory of an object is the last that is used again; then it has another generation. */
-static void memory_is_used_again_last(void)
+SW_TEST("the memory of what is gone is used again last")
 {
     if (SW_SANITIZED)
         SW_SKIP("a sanitizer finds it");
@@ -201,7 +203,7 @@ static void destroy_one(sw_ctx *c, void *user)
     }
 }
 
-static void nothing_is_destroyed_in_a_step_function(void)
+SW_TEST("nothing is destroyed in a step function")
 {
     things t = make_things();
     for (int what = 0; what < 4; what++)
@@ -232,7 +234,7 @@ static void keep_ctx(sw_ctx *c, void *user)
     kept = c;
 }
 
-static void a_ctx_ends_with_its_step_function(void)
+SW_TEST("a ctx ends with its step function")
 {
     sw_exec *exec = net_exec(NULL);
     const sw_run_args a = SW_OPTS(sw_run_args, .fn = keep_ctx);
@@ -265,7 +267,7 @@ __attribute__((noinline)) static sw_status run_deeper(sw_exec *exec, const sw_ru
     return room[0] == 1 ? status : SW_IO; /* used after the call: the frame stays */
 }
 
-static void a_step_function_may_be_left(void)
+SW_TEST("a step function may be left by longjmp")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -302,7 +304,7 @@ __attribute__((noinline)) static sw_status set_deeper(sw_es *es)
     return room[0] == 0 ? status : SW_IO;
 }
 
-static void the_noise_of_a_run_that_was_left(void)
+SW_TEST("the noise of a run that longjmp left is free")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -351,7 +353,7 @@ static void call_again(sw_ctx *ctx, void *user)
         pthread_join(thread, NULL);
 }
 
-static void another_thread_is_another(void)
+SW_TEST("another thread is said of another thread alone")
 {
     callers c = {.exec = net_exec(NULL)};
     const sw_run_args a = SW_OPTS(sw_run_args, .fn = call_again, .user = &c);
@@ -364,7 +366,7 @@ static void another_thread_is_another(void)
     SW_CHECK(strstr(c.foreign_text, "another thread") != NULL, "%s", c.foreign_text);
 }
 
-static void late_declarations_change_nothing(void)
+SW_TEST("declarations after the layout change nothing")
 {
     things t = make_things();
     size_t before, after;
@@ -388,16 +390,3 @@ static void late_declarations_change_nothing(void)
     sw_exec_destroy(t.exec);
     sw_budget_destroy(t.budget);
 }
-
-static const sw_test tests[] = {
-    {"numbers that name nothing are refused", numbers_that_name_nothing_are_refused},
-    {"what is gone is refused by name", what_is_gone_is_refused},
-    {"the memory of what is gone is used again last", memory_is_used_again_last},
-    {"nothing is destroyed in a step function", nothing_is_destroyed_in_a_step_function},
-    {"a ctx ends with its step function", a_ctx_ends_with_its_step_function},
-    {"a step function may be left by longjmp", a_step_function_may_be_left},
-    {"the noise of a run that longjmp left is free", the_noise_of_a_run_that_was_left},
-    {"another thread is said of another thread alone", another_thread_is_another},
-    {"declarations after the layout change nothing", late_declarations_change_nothing},
-};
-SW_SUITE("misuse", tests)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("model labels")
+
 #define BATCH 8
 
 typedef struct {
@@ -126,7 +128,7 @@ static void check_has(const char *text, const char *const *parts, size_t n, bool
     check_has(text, (const char *const[]){__VA_ARGS__},                                        \
               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), false)
 
-static void two_models_are_told_apart(void)
+SW_TEST("two models are distinguished")
 {
     static listing l;
     const char *text = shown(net_exec(NULL), pair_of("teacher", "student"), &l);
@@ -138,7 +140,7 @@ static void two_models_are_told_apart(void)
     HAS_NOT(text, "[fc1]", "[fc1 ", "[block/up]", "[block/up ", "[fc1.weight.grad]");
 }
 
-static void one_model_has_no_name_in_front(void)
+SW_TEST("one model has no name in front")
 {
     static listing l;
     const char *text = shown(net_exec(NULL), pair_of("teacher", NULL), &l);
@@ -147,7 +149,7 @@ static void one_model_has_no_name_in_front(void)
     HAS_NOT(text, "teacher");
 }
 
-static void models_of_one_name_have_numbers(void)
+SW_TEST("models of one name have numbers")
 {
     static listing l;
     const char *text = shown(net_exec(NULL), pair_of("net", "net"), &l);
@@ -158,7 +160,7 @@ static void models_of_one_name_have_numbers(void)
 
 /* ---- out of memory, and profiles --------------------------------------------------------- */
 
-static void a_refusal_names_the_model(void)
+SW_TEST("a refusal names the model")
 {
     pair *p = pair_of("teacher", "student");
     const sw_run_args args = args_of(p);
@@ -177,7 +179,7 @@ static void end_profile(void *arg)
     OK(sw_profile_destroy(arg));
 }
 
-static void a_profile_has_the_names(void)
+SW_TEST("a profile has the names")
 {
     static char text[200000];
     pair *p = pair_of("teacher", "student");
@@ -201,12 +203,3 @@ static void a_profile_has_the_names(void)
         "\"teacher/optimizer0.powers\"", "\"side/student/fc1 linear\"");
     HAS_NOT(text, "\"fc1.weight\"");
 }
-
-static const sw_test tests[] = {
-    {"two models are distinguished", two_models_are_told_apart, false},
-    {"one model has no name in front", one_model_has_no_name_in_front, false},
-    {"models of one name have numbers", models_of_one_name_have_numbers, false},
-    {"a refusal names the model", a_refusal_names_the_model, false},
-    {"a profile has the names", a_profile_has_the_names, false},
-};
-SW_SUITE("model labels", tests)

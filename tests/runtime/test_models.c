@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+SW_TESTS("models")
+
 static void end_model(void *model)
 {
     sw_model_destroy(model);
@@ -22,7 +24,7 @@ static sw_model *new_model(void)
 /* ---- names ------------------------------------------------------------------------------- */
 
 /* Names that the library keeps in a model are not taken from its user. */
-static void any_name_can_be_declared(void)
+SW_TEST("any name can be declared")
 {
     static const char *const names[] = {
         "knobs", "w", "w.m", "w.v", "w.grad", "optimizer0.powers", "optimizer0.kept"};
@@ -48,7 +50,7 @@ static void any_name_can_be_declared(void)
     }
 }
 
-static void what_the_library_keeps_cannot_be_reached(void)
+SW_TEST("what the library keeps cannot be reached by name or number")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, &SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1));
@@ -70,7 +72,7 @@ static void step_that_uses(sw_ctx *c, void *user)
     (void)sw_use(c, *(const sw_param *)user);
 }
 
-static void step_functions_cannot_use_it_either(void)
+SW_TEST("step functions cannot use it either")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -83,7 +85,7 @@ static void step_functions_cannot_use_it_either(void)
     OK(sw_run(exec, &args));
 }
 
-static void states_are_found_by_name_too(void)
+SW_TEST("states are found by name too")
 {
     sw_model *m = new_model();
     const sw_param s = sw_state_new(m, "h", SW_F32, SW_SHAPE(2));
@@ -94,7 +96,7 @@ static void states_are_found_by_name_too(void)
     CU_ASSERT_EQUAL(sw_param_count(m), 1);
 }
 
-static void knob_names_are_checked(void)
+SW_TEST("knob names are unique and fit")
 {
     char too_long[64];
     memset(too_long, 'k', 48);
@@ -122,7 +124,7 @@ static void knob_names_are_checked(void)
 
 /* ---- initialisers ------------------------------------------------------------------------ */
 
-static void initialisers_that_do_not_fit_are_refused(void)
+SW_TEST("initialisers that do not fit are refused")
 {
     /* 77 bytes of a number that ends in e-70: cut, it would be another number. */
     static const char text[] =
@@ -148,7 +150,7 @@ static void put_locale_back(void *arg)
 }
 
 /* The program's locale has no part in numbers: the bits are those of the C locale. */
-static void a_decimal_comma_changes_no_initialiser(void)
+SW_TEST("a decimal comma changes no initialiser")
 {
     static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE",
                                          "ru_RU.UTF-8"};
@@ -181,7 +183,7 @@ static void step_that_draws(sw_ctx *c, void *user)
 }
 
 /* Names that were cut would share their numbers. */
-static void stream_names_that_do_not_fit_are_refused(void)
+SW_TEST("stream names that do not fit are refused")
 {
     static char name[300];
     sw_exec *exec = net_exec(NULL);
@@ -197,7 +199,7 @@ static void stream_names_that_do_not_fit_are_refused(void)
 
 /* ---- one thread at a time ---------------------------------------------------------------- */
 
-static void a_model_in_use_is_left_alone(void)
+SW_TEST("a model in use is left alone")
 {
     sw_exec *exec = net_exec(NULL);
     const sw_optimizer_opts keep =
@@ -242,7 +244,7 @@ static void a_model_in_use_is_left_alone(void)
 /* ---- copies and files -------------------------------------------------------------------- */
 
 /* No knobs, no optimizer: there is nothing to copy but the parameter. */
-static void a_model_without_knobs_is_copied(void)
+SW_TEST("a model without knobs is copied")
 {
     sw_exec *exec = net_exec(NULL);
     sw_model *m[2];
@@ -258,7 +260,7 @@ static void a_model_without_knobs_is_copied(void)
 
 /* A damaged model is whole again after a load: what the file does not hold is as it was when
  * the model was made ready. An undamaged model keeps it. */
-static void loading_restores_a_damaged_model(void)
+SW_TEST("loading restores a damaged model")
 {
     sw_exec *exec = net_exec(NULL);
     const sw_optimizer_opts adam =
@@ -301,7 +303,7 @@ static void loading_restores_a_damaged_model(void)
     CU_ASSERT(d->damaged);
 }
 
-static void saving_over_a_file_keeps_its_mode(void)
+SW_TEST("saving over a file keeps its mode")
 {
     sw_exec *exec = net_exec(NULL);
     sw_model *m = new_model();
@@ -340,7 +342,7 @@ static sw_status declare_many(void *arg)
     return status;
 }
 
-static void many_names_are_found(void)
+SW_TEST("many names are found")
 {
     sw_model *m = new_model();
     char name[32];
@@ -364,23 +366,3 @@ static void many_names_are_found(void)
     shared_exec = exec;
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, declare_many, NULL) >= 10);
 }
-
-static const sw_test tests[] = {
-    {"any name can be declared", any_name_can_be_declared, false},
-    {"what the library keeps cannot be reached by name or number",
-     what_the_library_keeps_cannot_be_reached, false},
-    {"step functions cannot use it either", step_functions_cannot_use_it_either, false},
-    {"states are found by name too", states_are_found_by_name_too, false},
-    {"knob names are unique and fit", knob_names_are_checked, false},
-    {"initialisers that do not fit are refused", initialisers_that_do_not_fit_are_refused,
-     false},
-    {"a decimal comma changes no initialiser", a_decimal_comma_changes_no_initialiser, false},
-    {"stream names that do not fit are refused", stream_names_that_do_not_fit_are_refused,
-     false},
-    {"a model in use is left alone", a_model_in_use_is_left_alone, false},
-    {"a model without knobs is copied", a_model_without_knobs_is_copied, false},
-    {"loading restores a damaged model", loading_restores_a_damaged_model, false},
-    {"many names are found", many_names_are_found, false},
-    {"saving over a file keeps its mode", saving_over_a_file_keeps_its_mode, false},
-};
-SW_SUITE("models", tests)

@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("optimizer kinds")
+
 #define STEPS 4
 
-static void the_list_has_every_kind_once(void)
+SW_TEST("the list has every kind once")
 {
     static const char *const first[] = {"sgd",     "adam", "adamw",    "rmsprop",
                                         "adagrad", "lion", "adafactor"};
@@ -43,7 +45,7 @@ static bool moved(const on_net *n, const void *before)
     return !net_same_bytes(n->model, before);
 }
 
-static void one_set_of_bits(void)
+SW_TEST("one set of bits for threads, immediate runs, release and after")
 {
     sw_exec *one = net_exec(NULL), *many[6];
     for (int way = 0; way < 6; way++)
@@ -85,7 +87,7 @@ static void one_set_of_bits(void)
 }
 
 /* A copy goes on as the original does: moments, sums and counters are part of it. */
-static void copies_go_on_alike(void)
+SW_TEST("copies go on alike")
 {
     sw_exec *exec = net_exec(NULL);
     for (size_t k = 0; k < ON_KINDS; k++) {
@@ -107,7 +109,7 @@ static void copies_go_on_alike(void)
 }
 
 /* The witnesses watch what the updates touch, also where nothing is to be done. */
-static void witnesses_agree(void)
+SW_TEST("the witnesses agree")
 {
     sw_exec *exec = net_exec(NULL);
     for (size_t k = 0; k < ON_KINDS; k++)
@@ -239,7 +241,7 @@ static void compare_adafactor(sw_shape shape, int n, int rows, int cols,
     }
 }
 
-static void adafactor_is_that_of_plain_c(void)
+SW_TEST("adafactor is that of plain C")
 {
     static const sw_optimizer_opts opts[] = {
         {.size = sizeof *opts, .kind = "adafactor"},
@@ -263,7 +265,7 @@ static void adafactor_is_that_of_plain_c(void)
 }
 
 /* Of a matrix its rows and columns are kept, nothing else. */
-static void adafactor_keeps_rows_and_columns(void)
+SW_TEST("adafactor keeps rows and columns")
 {
     sw_exec *exec = net_exec(NULL);
     on_net n;
@@ -290,7 +292,7 @@ static void adafactor_keeps_rows_and_columns(void)
 
 /* A state that does not begin with zeros begins so again: made ready, and loaded after damage.
  */
-static void sums_begin_where_they_are_told_to(void)
+SW_TEST("sums begin where they are ordered to")
 {
     sw_exec *exec = net_exec(NULL);
     on_net n;
@@ -315,14 +317,3 @@ static void sums_begin_where_they_are_told_to(void)
     }
     unlink(path);
 }
-
-static const sw_test tests[] = {
-    {"the list has every kind once", the_list_has_every_kind_once, false},
-    {"one set of bits for threads, immediate runs, release and after", one_set_of_bits, false},
-    {"copies go on alike", copies_go_on_alike, false},
-    {"the witnesses agree", witnesses_agree, false},
-    {"adafactor is that of plain C", adafactor_is_that_of_plain_c, false},
-    {"adafactor keeps rows and columns", adafactor_keeps_rows_and_columns, false},
-    {"sums begin where they are ordered to", sums_begin_where_they_are_told_to, false},
-};
-SW_SUITE("optimizer kinds", tests)

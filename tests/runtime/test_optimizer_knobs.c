@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("optimizer knobs")
+
 /* ---- the bits of constants --------------------------------------------------------------- */
 
 static const swi_entry *entry_named(const sw_model *m, const char *name)
@@ -51,7 +53,7 @@ static void compare_ways(sw_optimizer_opts opts, const char *what, int clip)
     sw_exec_destroy(exec);
 }
 
-static void constants_have_the_same_bits(void)
+SW_TEST("constants have the same bits")
 {
     for (int k = 0; k < ON_KINDS; k++) {
         sw_optimizer_opts opts = on_opts[k];
@@ -68,7 +70,7 @@ static void constants_have_the_same_bits(void)
 }
 
 /* Each group counts for itself; with the same betas that is one count. */
-static void groups_have_the_same_bits(void)
+SW_TEST("groups have the same bits")
 {
     static const char *const kinds[] = {"adam", "adamw", "sgd", "lion", "rmsprop"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -277,7 +279,7 @@ static void compare_schedule(const sw_optimizer_opts *opts)
     }
 }
 
-static void a_schedule_is_that_of_plain_loops(void)
+SW_TEST("a schedule is that of plain loops")
 {
     static const sw_optimizer_opts opts[] = {
         {.size = sizeof *opts, .kind = "sgd"},
@@ -293,7 +295,7 @@ static void a_schedule_is_that_of_plain_loops(void)
 }
 
 /* Its rate alone depends on the parameter; the decay is straight on it. */
-static void the_decay_of_adafactor_is_read(void)
+SW_TEST("the decay of adafactor is read")
 {
     sw_exec *exec = net_exec(NULL);
     float w[2][EACH];
@@ -318,7 +320,7 @@ static void the_decay_of_adafactor_is_read(void)
 
 /* ---- what is refused --------------------------------------------------------------------- */
 
-static void what_cannot_be_is_refused_by_name(void)
+SW_TEST("what cannot be is refused by name")
 {
     static const struct {
         const char *kind, *name, *says;
@@ -370,7 +372,7 @@ static void what_cannot_be_is_refused_by_name(void)
     }
 }
 
-static void knobs_that_are_not_there(void)
+SW_TEST("knobs that are not there")
 {
     static const struct {
         const char *kind, *has;
@@ -436,19 +438,8 @@ static sw_status life(void *unused)
     return status;
 }
 
-static void every_allocation_may_fail(void)
+SW_TEST("every allocation may fail")
 {
     const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, life, NULL);
     CU_ASSERT(sites >= 3);
 }
-
-static const sw_test tests[] = {
-    {"constants have the same bits", constants_have_the_same_bits, false},
-    {"groups have the same bits", groups_have_the_same_bits, false},
-    {"a schedule is that of plain loops", a_schedule_is_that_of_plain_loops, false},
-    {"the decay of adafactor is read", the_decay_of_adafactor_is_read, false},
-    {"what cannot be is refused by name", what_cannot_be_is_refused_by_name, false},
-    {"knobs that are not there", knobs_that_are_not_there, false},
-    {"every allocation may fail", every_allocation_may_fail, false},
-};
-SW_SUITE("optimizer knobs", tests)

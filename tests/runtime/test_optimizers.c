@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("optimizers")
+
 #define N 21 /* elements of the parameter: a vector and a tail */
 #define STEPS 5
 
@@ -218,7 +220,7 @@ static const sw_optimizer_opts all_opts[] = {
      .beta2 = 0.75f},
 };
 
-static void updates_are_those_of_plain_c(void)
+SW_TEST("updates are those of plain C, clipped and not")
 {
     for (size_t i = 0; i < sizeof all_opts / sizeof *all_opts; i++) {
         compare(&all_opts[i], false);
@@ -226,7 +228,7 @@ static void updates_are_those_of_plain_c(void)
     }
 }
 
-static void defaults_and_rates(void)
+SW_TEST("rates have defaults by kind")
 {
     linear_loss l;
     sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
@@ -238,7 +240,7 @@ static void defaults_and_rates(void)
 }
 
 /* Two groups: the second has its own rate and decays. */
-static void groups_have_their_own_rate_and_decay(void)
+SW_TEST("groups have their own rate and decay")
 {
     sw_exec *exec = net_exec(NULL);
     linear_loss l;
@@ -291,7 +293,7 @@ static void apply(sw_ctx *c, void *user)
     sw_update(c, n->opt);
 }
 
-static void accumulated_micro_batches_are_one_large_batch(void)
+SW_TEST("accumulated micro-batches are one large batch")
 {
     const sw_optimizer_opts keep =
         SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f, .keep_gradients = 1);
@@ -343,7 +345,7 @@ static void accumulated_micro_batches_are_one_large_batch(void)
 }
 
 /* Kept gradients are the last run's alone when each run updates: cleared by the update. */
-static void an_update_clears_kept_gradients(void)
+SW_TEST("an update clears kept gradients, which stay readable")
 {
     const sw_optimizer_opts keep =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f, .keep_gradients = 1);
@@ -366,7 +368,7 @@ static void an_update_clears_kept_gradients(void)
 
 /* ---- what is refused --------------------------------------------------------------------- */
 
-static void bad_options_are_refused(void)
+SW_TEST("bad options are refused")
 {
     static const struct {
         sw_optimizer_opts opts;
@@ -419,7 +421,7 @@ static void bad_options_are_refused(void)
             "'w' has two optimizers"); /* it is kept */
 }
 
-static void bad_groups_are_refused(void)
+SW_TEST("bad groups are refused")
 {
     sw_model *model;
     OK(sw_model_create(&model, "m"));
@@ -457,7 +459,7 @@ static void bad_groups_are_refused(void)
 }
 
 /* It is refused where it is made, and the model is as before. */
-static void an_optimizer_that_owns_nothing_is_refused(void)
+SW_TEST("an optimizer that owns nothing is refused")
 {
     const sw_optimizer_opts all = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     const sw_param_group empty = {.n_params = 0};
@@ -481,18 +483,3 @@ static void an_optimizer_that_owns_nothing_is_refused(void)
     OK(sw_optimizer_create(&o, model, &all)); /* it owns what no one does */
     (void)w;
 }
-
-static const sw_test tests[] = {
-    {"updates are those of plain C, clipped and not", updates_are_those_of_plain_c, false},
-    {"rates have defaults by kind", defaults_and_rates, false},
-    {"groups have their own rate and decay", groups_have_their_own_rate_and_decay, false},
-    {"accumulated micro-batches are one large batch",
-     accumulated_micro_batches_are_one_large_batch, false},
-    {"an update clears kept gradients, which stay readable", an_update_clears_kept_gradients,
-     false},
-    {"bad options are refused", bad_options_are_refused, false},
-    {"bad groups are refused", bad_groups_are_refused, false},
-    {"an optimizer that owns nothing is refused", an_optimizer_that_owns_nothing_is_refused,
-     false},
-};
-SW_SUITE("optimizers", tests)

@@ -4,6 +4,8 @@
 #include "tests/support/heap_sweep.h"
 #include <string.h>
 
+SW_TESTS("plan layers")
+
 enum { LAYERS = 16 };
 
 typedef struct {
@@ -73,7 +75,7 @@ static bool is(const sw_plan_layer *l, sw_shape shape, uint64_t parameters)
            l->parameters == parameters && l->parameter_bytes == parameters * 4;
 }
 
-static void layers_have_what_the_net_says(void)
+SW_TEST("layers have what the net says")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -92,7 +94,7 @@ static void layers_have_what_the_net_says(void)
 }
 
 /* In training and in evaluation, which keeps nothing. */
-static void sums_are_those_of_the_plan(void)
+SW_TEST("sums are those of the plan")
 {
     for (int image = 0; image < 2; image++)
         for (int eval = 0; eval < 2; eval++) {
@@ -141,7 +143,7 @@ static sw_status show_layers(void *arg)
     return sw_plan_layers(s->exec, s->args, nothing, NULL);
 }
 
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(true, NULL);
@@ -151,10 +153,3 @@ static void every_allocation_can_fail(void)
     OK(show_layers(&s)); /* planned from here on */
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, show_layers, &s) >= 2);
 }
-
-static const sw_test tests[] = {
-    {"layers have what the net says", layers_have_what_the_net_says, false},
-    {"sums are those of the plan", sums_are_those_of_the_plan, false},
-    {"every allocation can fail", every_allocation_can_fail, false},
-};
-SW_SUITE("plan layers", tests)

@@ -4,6 +4,8 @@
 #include "tests/runtime/nets.h"
 #include <string.h>
 
+SW_TESTS("plan_visit")
+
 #define MOST 400
 typedef struct {
     sw_exec *exec;
@@ -89,7 +91,7 @@ static size_t peak_of(const listing *l)
     return most;
 }
 
-static void a_visit_shows_the_plan(void)
+SW_TEST("a visit shows the plan")
 {
     for (int image = 0; image < 2; image++) {
         sw_exec *exec = net_exec(NULL);
@@ -110,7 +112,7 @@ static void a_visit_shows_the_plan(void)
     }
 }
 
-static void a_visit_reserves_nothing_and_refuses_nonsense(void)
+SW_TEST("a visit reserves nothing and refuses nonsense")
 {
     sw_budget *budget;
     OK(sw_budget_create(&budget, 1));
@@ -131,7 +133,7 @@ static void a_visit_reserves_nothing_and_refuses_nonsense(void)
 
 /* One less and it would not be so: 51 images leave 13 of 64 lanes empty, which is more than a
  * quarter of them. */
-static void large_batches_have_one_layout(void)
+SW_TEST("large batches have one layout")
 {
     int64_t last_plain = 0;
     for (int64_t images = 1; images < 200000; images++) {
@@ -142,11 +144,3 @@ static void large_batches_have_one_layout(void)
     CU_ASSERT_EQUAL(last_plain, 51);
     CU_ASSERT(last_plain < SWI_ONE_LAYOUT_FROM);
 }
-
-static const sw_test tests[] = {
-    {"a visit shows the plan", a_visit_shows_the_plan},
-    {"a visit reserves nothing and refuses nonsense",
-     a_visit_reserves_nothing_and_refuses_nonsense},
-    {"large batches have one layout", large_batches_have_one_layout},
-};
-SW_SUITE("plan_visit", tests)

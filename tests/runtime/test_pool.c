@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
+SW_TESTS("threads: pool")
+
 enum { MOST = 600 };
 
 typedef struct {
@@ -66,7 +68,7 @@ static void regions(int threads, int sharers, int rounds)
     swi_pool_destroy(pool);
 }
 
-static void each_part_runs_once(void)
+SW_TEST("each part runs once")
 {
     const int rounds = sw_tests_full() ? 20000 : 700;
     for (int threads = 1; threads <= 9; threads += 2)
@@ -76,7 +78,7 @@ static void each_part_runs_once(void)
 }
 
 /* Pools end whatever their workers do: they begin, spin, sleep, or were just woken. */
-static void pools_end_at_any_time(void)
+SW_TEST("pools end at any time")
 {
     static region r;
     for (int i = 0; i < 40; i++) {
@@ -93,9 +95,3 @@ static void pools_end_at_any_time(void)
         swi_pool_destroy(pool);
     }
 }
-
-static const sw_test tests[] = {
-    {"each part runs once", each_part_runs_once, false},
-    {"pools end at any time", pools_end_at_any_time, false},
-};
-SW_SUITE("threads: pool", tests)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("bytes of programs")
+
 static size_t heap_of_programs(void)
 {
     sw_heap_stats stats;
@@ -45,7 +47,7 @@ static sw_status live_once(sw_exec *exec, int width, bool elsewhere)
 }
 
 /* Models of a shape each and models of one shape; what lived before stays. */
-static void programs_of_destroyed_models_go(void)
+SW_TEST("programs of destroyed models go")
 {
     sw_exec *exec = net_exec(NULL);
     net *kept = net_new(false, NULL);
@@ -68,7 +70,7 @@ static void programs_of_destroyed_models_go(void)
 }
 
 /* The last run's figures can be asked for, also after its model's end. */
-static void the_last_program_stays(void)
+SW_TEST("... but that of the last run stays")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL), *other = net_new(true, NULL);
@@ -150,7 +152,7 @@ static size_t bytes_of_deep(int layers, int checks)
     return plan.program_host_bytes;
 }
 
-static void a_net_of_1000_layers_has_8_megabytes_of_records(void)
+SW_TEST("a net of 1,000 layers has at most 8 MB of records")
 {
     const size_t bytes = bytes_of_deep(LAYERS, 0);
     SW_CHECK(bytes <= 8000000, "%zu bytes", bytes);
@@ -158,7 +160,7 @@ static void a_net_of_1000_layers_has_8_megabytes_of_records(void)
 }
 
 /* A packed trace is there again, bit for bit, where it is asked for. */
-static void a_packed_trace_is_what_was_traced(void)
+SW_TEST("a packed trace is what was traced")
 {
     sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .checks = 1));
     tower = (deep){.layers = 0};
@@ -184,12 +186,3 @@ static void a_packed_trace_is_what_was_traced(void)
     tower.layers--;
     REFUSED(sw_plan(exec, &args, &plan), SW_INVALID, "is not pure");
 }
-
-static const sw_test tests[] = {
-    {"programs of destroyed models go", programs_of_destroyed_models_go, false},
-    {"... but that of the last run stays", the_last_program_stays, false},
-    {"a net of 1,000 layers has at most 8 MB of records",
-     a_net_of_1000_layers_has_8_megabytes_of_records, false},
-    {"a packed trace is what was traced", a_packed_trace_is_what_was_traced, false},
-};
-SW_SUITE("bytes of programs", tests)

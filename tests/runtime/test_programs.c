@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("programs")
+
 static sw_run_info last_run(sw_exec *exec)
 {
     sw_run_info info = SW_OPTS(sw_run_info);
@@ -13,7 +15,7 @@ static sw_run_info last_run(sw_exec *exec)
     return info;
 }
 
-static void a_key_is_traced_once(void)
+SW_TEST("a key is traced once, and warm runs allocate nothing")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -45,7 +47,7 @@ static void a_key_is_traced_once(void)
     CU_ASSERT_EQUAL(n->times_called, 4);
 }
 
-static void setting_a_knob_never_plans_again(void)
+SW_TEST("setting a knob never plans again")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -65,7 +67,7 @@ static void setting_a_knob_never_plans_again(void)
     CU_ASSERT_EQUAL(sw_optimizer_lr(n->opt, 1).index, UINT32_MAX);
 }
 
-static void members_of_a_shape_share_one_program(void)
+SW_TEST("members of a shape share one program")
 {
     sw_exec *exec = net_exec(NULL);
     const batch b = net_batch(false, 0, 16);
@@ -95,7 +97,7 @@ static void end_model(void *model)
     sw_model_destroy(model);
 }
 
-static void models_of_other_layouts_share_no_program(void)
+SW_TEST("models of other layouts share no program")
 {
     static const int64_t sizes[2][4] = {{16, 16, 16, 32}, {16, 32, 16, 16}};
     sw_exec *exec = net_exec(NULL);
@@ -136,7 +138,7 @@ static void reshaped(sw_ctx *c, void *user)
     sw_output(c, "z", sw_randn(c, "z", s));
 }
 
-static void traces_are_compared_by_what_they_mean(void)
+SW_TEST("traces are compared by what they mean")
 {
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .checks = 1);
     sw_exec *exec = net_exec(&opts);
@@ -158,7 +160,7 @@ static void traces_are_compared_by_what_they_mean(void)
     CU_ASSERT_EQUAL(exec->n_frames, 1);
 }
 
-static void the_cache_is_bounded_and_forgets_the_oldest(void)
+SW_TEST("the cache is bounded and forgets the least recently used")
 {
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .max_programs = 3);
     sw_exec *exec = net_exec(&opts);
@@ -196,7 +198,7 @@ static void the_cache_is_bounded_and_forgets_the_oldest(void)
 
 /* The last, smaller batch trains, evaluation has a program, and all share one arena as high as
  * the highest. */
-static void partial_batches_and_evaluation_have_programs_of_their_own(void)
+SW_TEST("partial batches and evaluation have programs of their own")
 {
     sw_exec *exec = net_exec(NULL);
     for (int image = 0; image < 2; image++) {
@@ -248,7 +250,7 @@ static void impure(sw_ctx *c, void *user)
     sw_output(c, "y", x);
 }
 
-static void checks_name_the_first_op_that_differs(void)
+SW_TEST("with checks a trace that differs names the first op")
 {
     static const float x[3] = {1, 2, 3};
     const sw_array in = {SW_F32, SW_SHAPE(3), x};
@@ -282,7 +284,7 @@ static void checks_name_the_first_op_that_differs(void)
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-static void a_plan_needs_no_data_and_is_what_runs(void)
+SW_TEST("a plan needs no data and is what runs, to the byte")
 {
     for (int image = 0; image < 2; image++) {
         sw_exec *exec = net_exec(NULL);
@@ -327,7 +329,7 @@ static void a_plan_needs_no_data_and_is_what_runs(void)
     }
 }
 
-static void a_budget_is_refused_before_anything_runs(void)
+SW_TEST("a budget that is too small is refused before anything runs")
 {
     net *n = net_new(true, NULL);
     const batch b = net_batch(true, 0, 20);
@@ -368,7 +370,7 @@ static void a_budget_is_refused_before_anything_runs(void)
     }
 }
 
-static void a_plan_after_a_run_leaves_what_the_run_left(void)
+SW_TEST("a plan after a run leaves what the run left")
 {
     for (int now = 0; now < 2; now++) {
         sw_exec *exec = net_exec(NULL);
@@ -393,7 +395,7 @@ static void a_plan_after_a_run_leaves_what_the_run_left(void)
 }
 
 /* The only key is forgotten by a plan; what ran last can still be asked. */
-static void an_evicted_program_keeps_its_last_figures(void)
+SW_TEST("an evicted program keeps its last figures")
 {
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .max_programs = 1);
     sw_exec *exec = net_exec(&opts);
@@ -428,7 +430,7 @@ static sw_budget *budget_of(size_t bytes)
 }
 
 /* A plan that does not fit takes nothing, so that something smaller still fits. */
-static void a_refused_plan_gives_back_what_it_took(void)
+SW_TEST("a refused plan gives back what it took")
 {
     const batch images = net_batch(true, 0, NET_BATCH), rows = net_batch(false, 0, 2);
     const sw_run_args like = net_args(net_new(true, NULL), &images);
@@ -447,7 +449,7 @@ static void a_refused_plan_gives_back_what_it_took(void)
     OK(sw_run(exec, &little));
 }
 
-static void immediate_mode_is_planned_as_high_as_its_bump(void)
+SW_TEST("immediate mode is planned as high as its bump")
 {
     const batch b = net_batch(true, 0, 20);
     const sw_run_args like = net_args(net_new(true, NULL), &b);
@@ -476,7 +478,7 @@ static void sum_input(sw_ctx *c, void *user)
     sw_output(c, "x", sw_sum(c, sw_input(c, 0), 0));
 }
 
-static void models_and_inputs_can_hold_the_peak(void)
+SW_TEST("models and inputs can hold the peak")
 {
     sw_model *model;
     OK(sw_model_create(&model, "m"));
@@ -492,31 +494,3 @@ static void models_and_inputs_can_hold_the_peak(void)
     const char *wanted = "table (parameter) 20,032 bytes, input0 (input) 12,032 bytes, ";
     SW_CHECK(strncmp(plan.holders, wanted, strlen(wanted)) == 0, "%s", plan.holders);
 }
-
-static const sw_test tests[] = {
-    {"models of other layouts share no program", models_of_other_layouts_share_no_program,
-     false},
-    {"an evicted program keeps its last figures", an_evicted_program_keeps_its_last_figures,
-     false},
-    {"a refused plan gives back what it took", a_refused_plan_gives_back_what_it_took, false},
-    {"immediate mode is planned as high as its bump",
-     immediate_mode_is_planned_as_high_as_its_bump, false},
-    {"models and inputs can hold the peak", models_and_inputs_can_hold_the_peak, false},
-    {"a key is traced once, and warm runs allocate nothing", a_key_is_traced_once, false},
-    {"setting a knob never plans again", setting_a_knob_never_plans_again, false},
-    {"members of a shape share one program", members_of_a_shape_share_one_program, false},
-    {"traces are compared by what they mean", traces_are_compared_by_what_they_mean, false},
-    {"the cache is bounded and forgets the least recently used",
-     the_cache_is_bounded_and_forgets_the_oldest, false},
-    {"partial batches and evaluation have programs of their own",
-     partial_batches_and_evaluation_have_programs_of_their_own, false},
-    {"with checks a trace that differs names the first op",
-     checks_name_the_first_op_that_differs, false},
-    {"a plan needs no data and is what runs, to the byte",
-     a_plan_needs_no_data_and_is_what_runs, false},
-    {"a budget that is too small is refused before anything runs",
-     a_budget_is_refused_before_anything_runs, false},
-    {"a plan after a run leaves what the run left", a_plan_after_a_run_leaves_what_the_run_left,
-     false},
-};
-SW_SUITE("programs", tests)

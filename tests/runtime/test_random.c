@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("random networks")
+
 #define RUNS 3
 
 /* ---- what a life leaves ------------------------------------------------------------------ */
@@ -135,7 +137,7 @@ static void count_kinds(void)
 }
 
 /* A kind of op that no network has would not be tested. */
-static void every_kind_of_op_comes_up(void)
+SW_TEST("every kind of op comes up")
 {
     memset(n_kinds, 0, sizeof n_kinds);
     seed_each(600, 600, count_kinds);
@@ -186,7 +188,7 @@ static void all_ways(void)
                    ways[i].name, "other bits than planned");
 }
 
-static void every_way_gives_the_same_bits(void)
+SW_TEST("every way to run gives the same bits, as planned")
 {
     for (size_t i = 0; i < WAYS; i++)
         execs[i] = net_exec(&ways[i].opts);
@@ -226,7 +228,7 @@ static void witnessed(void)
     witnessed_by(SW_WITNESS_NEED);
 }
 
-static void witnesses_agree(void)
+SW_TEST("all witnesses agree")
 {
     execs[0] = net_exec(&ways[0].opts);
     seed_each(8, 1000, witnessed);
@@ -251,7 +253,7 @@ static void rebuilt(void)
     random_life_end(&life);
 }
 
-static void rebuilt_bits_are_the_forward_bits(void)
+SW_TEST("rebuilt bits are the forward bits")
 {
     n_rebuilt = 0;
     execs[0] = net_exec(&ways[0].opts);
@@ -282,7 +284,7 @@ static void planned_afresh(void)
     sw_exec_destroy(exec);
 }
 
-static void plans_do_not_depend_on_those_before(void)
+SW_TEST("plans do not depend on those before")
 {
     execs[0] = net_exec(&ways[0].opts);
     seed_each(100, 5000, planned_afresh);
@@ -341,19 +343,9 @@ static void refused(void)
         (void)fail_at(sw_dice_below(&dice, calls));
 }
 
-static void a_refused_run_changes_nothing(void)
+SW_TEST("a refused run changes nothing")
 {
     sw_after(stop_faults, NULL);
     execs[0] = net_exec(&ways[0].opts);
     seed_each(15, 1000, refused);
 }
-
-static const sw_test tests[] = {
-    {"every kind of op comes up", every_kind_of_op_comes_up, false},
-    {"every way to run gives the same bits, as planned", every_way_gives_the_same_bits, false},
-    {"plans do not depend on those before", plans_do_not_depend_on_those_before, false},
-    {"all witnesses agree", witnesses_agree, false},
-    {"rebuilt bits are the forward bits", rebuilt_bits_are_the_forward_bits, false},
-    {"a refused run changes nothing", a_refused_run_changes_nothing, false},
-};
-SW_SUITE("random networks", tests)

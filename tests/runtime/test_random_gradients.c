@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("random gradients")
+
 #define MOST_VALUES 2000
 #define SEED 5
 #define STEP 1e-6 /* of the differences: small, so that few numbers cross a kink */
@@ -279,7 +281,7 @@ static void differences(void)
     random_life_end(&life);
 }
 
-static void gradients_are_those_of_the_losses(void)
+SW_TEST("gradients are those of the losses")
 {
     make_execs();
     seed_each(60, 3000, differences);
@@ -318,15 +320,8 @@ static void twins(void)
 }
 
 /* Copies of what is used twice, sums and products turned round: other nodes, other order. */
-static void another_way_to_write_it_has_the_same_gradients(void)
+SW_TEST("another way to write it has the same gradients")
 {
     make_execs();
     seed_each(60, 3000, twins);
 }
-
-static const sw_test tests[] = {
-    {"gradients are those of the losses", gradients_are_those_of_the_losses, false},
-    {"another way to write it has the same gradients",
-     another_way_to_write_it_has_the_same_gradients, false},
-};
-SW_SUITE("random gradients", tests)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("rebuild")
+
 #define ROWS 24
 #define WIDTH 40
 #define LAYERS 4
@@ -142,7 +144,7 @@ static figures live(shape s)
 
 /* Swish keeps its input, so the next layer's own input goes: one tensor for each layer instead
  * of two. The last layer's input lives on the border anyway, but is not rebuilt for that. */
-static void a_layers_input_is_rebuilt(void)
+SW_TEST("a layer's input is rebuilt")
 {
     const figures f = live(PLAIN);
     CU_ASSERT_EQUAL(f.kept_without, (2 * LAYERS + 1) * TENSOR);
@@ -153,7 +155,7 @@ static void a_layers_input_is_rebuilt(void)
 
 /* A norm keeps its input and statistics: both its result and that of swish after it go. Of the
  * last layer one stays: recomputed at the peak, it would raise that. */
-static void chains_are_rebuilt(void)
+SW_TEST("chains are rebuilt")
 {
     const figures f = live(NORMED);
     CU_ASSERT_EQUAL(f.kept_without, (3 * LAYERS + 1) * TENSOR);
@@ -162,7 +164,7 @@ static void chains_are_rebuilt(void)
 }
 
 /* Everything hangs on the layer's product alone; of the last layer one result stays. */
-static void branches_are_rebuilt(void)
+SW_TEST("branches are rebuilt")
 {
     const figures f = live(SHARED);
     CU_ASSERT(f.kept_without >= 4 * LAYERS * TENSOR);
@@ -170,7 +172,7 @@ static void branches_are_rebuilt(void)
 }
 
 /* Outputs leave the run and are there anyway. */
-static void outputs_are_not_rebuilt(void)
+SW_TEST("outputs are not rebuilt")
 {
     const figures f = live(SHOWN);
     CU_ASSERT_EQUAL(f.rebuilt, LAYERS - 1);
@@ -183,7 +185,7 @@ static const shape shapes[] = {PLAIN, NORMED, SHARED, SHOWN};
 
 /* The witnesses see what the plan says. The death witness leaves before backward: a tensor for
  * each layer, the prediction, the loss, and what stays of the last layer. */
-static void witnesses_agree(void)
+SW_TEST("witnesses agree")
 {
     const size_t layers = (LAYERS + 1) * TENSOR + sizeof(float);
     const size_t saved[] = {layers, layers + TENSOR, layers + TENSOR, layers + TENSOR};
@@ -208,7 +210,7 @@ static void witnesses_agree(void)
 }
 
 /* Every byte that is recomputed is the forward part's; one that is not is reported. */
-static void rebuilt_bits_are_the_forward_bits(void)
+SW_TEST("rebuilt bits are the forward bits")
 {
     static const uint32_t results[] = {LAYERS, 2 * LAYERS - 1, 3 * LAYERS - 1, LAYERS - 1};
     for (size_t i = 0; i < SHAPES; i++) {
@@ -270,7 +272,7 @@ static size_t gpt_saved(void)
 }
 
 /* Norms, gelu, dropout and sums are recomputed in every block. */
-static void a_transformer_is_rebuilt_to_the_bit(void)
+SW_TEST("a transformer is rebuilt to the bit")
 {
     static const uint8_t ids[GPT_ROWS * GPT_CONTEXT] = {7, 1, 30, 2, 2, 19, 0, 11, 5};
     const sw_array in = {SW_U8, SW_SHAPE(GPT_ROWS, GPT_CONTEXT), ids};
@@ -304,7 +306,7 @@ static void a_transformer_is_rebuilt_to_the_bit(void)
 }
 
 /* Without a backward part nothing is recomputed. */
-static void evaluation_rebuilds_nothing(void)
+SW_TEST("evaluation rebuilds nothing")
 {
     chain n;
     sw_array inputs[2];
@@ -318,15 +320,3 @@ static void evaluation_rebuilds_nothing(void)
     OK(sw_plan(exec, &args, &plan));
     CU_ASSERT_EQUAL(plan.n_rebuilt, 0);
 }
-
-static const sw_test tests[] = {
-    {"a layer's input is rebuilt", a_layers_input_is_rebuilt, false},
-    {"chains are rebuilt", chains_are_rebuilt, false},
-    {"branches are rebuilt", branches_are_rebuilt, false},
-    {"outputs are not rebuilt", outputs_are_not_rebuilt, false},
-    {"witnesses agree", witnesses_agree, false},
-    {"rebuilt bits are the forward bits", rebuilt_bits_are_the_forward_bits, false},
-    {"a transformer is rebuilt to the bit", a_transformer_is_rebuilt_to_the_bit, false},
-    {"evaluation rebuilds nothing", evaluation_rebuilds_nothing, false},
-};
-SW_SUITE("rebuild", tests)

@@ -5,6 +5,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("rebuild peak")
+
 static const sw_exec_opts with = {.size = sizeof with, .seed = 3};
 static const sw_exec_opts without = {.size = sizeof without, .seed = 3, .no_rebuild = 1};
 
@@ -52,7 +54,7 @@ static void random_arena_is_no_larger(void)
     random_life_end(&life);
 }
 
-static void random_arenas_are_no_larger(void)
+SW_TEST("random arenas are no larger")
 {
     n_lower = n_rebuilt = 0;
     seed_each(60, 5000, random_arena_is_no_larger);
@@ -109,7 +111,7 @@ static void blocks_begin(blocks *n)
 }
 
 /* Of three tensors of the hidden width two are kept. */
-static void swiglu_keeps_its_inputs_alone(void)
+SW_TEST("swiglu keeps its inputs alone")
 {
     static float data[ROWS * WIDTH];
     static blocks n;
@@ -138,7 +140,7 @@ static void swiglu_keeps_its_inputs_alone(void)
 
 /* Under a budget each rebuild is a choice: the least that would do is no more than without the
  * pass, and it does. */
-static void the_least_budget_is_no_larger(void)
+SW_TEST("the least budget is no larger")
 {
     for (int kind = 0; kind < RC_KINDS; kind += sw_tests_full() ? 1 : 3) {
         const char *name = rc_name((rc_kind)kind);
@@ -158,7 +160,7 @@ static void the_least_budget_is_no_larger(void)
 }
 
 /* Repeats of what is rebuilt without a budget are no repeats of the budget. */
-static void figures_add_up(void)
+SW_TEST("figures add up")
 {
     rc_net n;
     sw_plan_info free, least, plan;
@@ -182,11 +184,3 @@ static void figures_add_up(void)
     CU_ASSERT(some > 2);
     rc_end(&n);
 }
-
-static const sw_test tests[] = {
-    {"random arenas are no larger", random_arenas_are_no_larger, false},
-    {"swiglu keeps its inputs alone", swiglu_keeps_its_inputs_alone, false},
-    {"the least budget is no larger", the_least_budget_is_no_larger, false},
-    {"figures add up", figures_add_up, false},
-};
-SW_SUITE("rebuild peak", tests)

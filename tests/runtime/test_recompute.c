@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("recompute")
+
 #define RUNS 3
 #define BUDGETS (sw_tests_full() ? 12 : 2)
 /* Between them the tests of plans see every kind; in full each sees all. */
@@ -226,14 +228,14 @@ static void sweep(rc_kind kind)
             most);
 }
 
-static void budgets_change_no_bit(void)
+SW_TEST("budgets change no bit")
 {
     for (int k = 0; k < RC_KINDS; k++)
         sweep((rc_kind)k);
 }
 
 /* Threads and no in-place: the same promise. */
-static void nor_do_they_with_threads_or_out_of_place(void)
+SW_TEST("... with threads or out of place")
 {
     static const sw_exec_opts ways[] = {
         {.size = sizeof(sw_exec_opts), .seed = 11, .threads = 3},
@@ -290,7 +292,7 @@ static void costs(rc_kind kind)
     rc_end(&n);
 }
 
-static void less_memory_never_costs_less(void)
+SW_TEST("less memory never costs less")
 {
     for (int k = FIRST_KIND(2); k < RC_KINDS; k += NEXT_KIND)
         costs((rc_kind)k);
@@ -306,7 +308,7 @@ static size_t needed(void)
     return (size_t)sw_number_of(at + strlen("does not fit: "));
 }
 
-static void a_refusal_names_what_would_do(void)
+SW_TEST("a refusal names what would do")
 {
     for (int k = FIRST_KIND(0); k < RC_KINDS; k += NEXT_KIND) {
         rc_net n;
@@ -328,7 +330,7 @@ static void a_refusal_names_what_would_do(void)
 }
 
 /* Another model takes the room; when it goes, the same exec plans again. */
-static void a_refusal_lasts_as_long_as_the_room_is_taken(void)
+SW_TEST("a refusal lasts as long as the room is taken")
 {
     rc_net n, other;
     place p;
@@ -361,7 +363,7 @@ static void a_refusal_lasts_as_long_as_the_room_is_taken(void)
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-static void without_recompute_what_is_over_is_refused(void)
+SW_TEST("without recomputation what is over is refused")
 {
     const sw_exec_opts never = SW_OPTS(sw_exec_opts, .seed = 11, .no_recompute = 1);
     for (int k = FIRST_KIND(1); k < RC_KINDS; k += NEXT_KIND) {
@@ -380,7 +382,7 @@ static void without_recompute_what_is_over_is_refused(void)
     }
 }
 
-static void checks_see_through_repeats(void)
+SW_TEST("checks see through repeats")
 {
     const sw_exec_opts checked = SW_OPTS(sw_exec_opts, .seed = 11, .checks = 1);
     const range r = range_of(RC_MLP);
@@ -408,7 +410,7 @@ static void checks_see_through_repeats(void)
 }
 
 /* Members of one shape share a program, repeats and all. */
-static void equal_traces_share_one_program(void)
+SW_TEST("equal traces share one program")
 {
     rc_net n[3];
     place p;
@@ -439,7 +441,7 @@ static void equal_traces_share_one_program(void)
 }
 
 /* Two execs in one budget: the first takes what it likes, the second finds what that left. */
-static void two_execs_share_one_budget(void)
+SW_TEST("two execs share one budget")
 {
     rc_net n[2];
     sw_exec *exec[2];
@@ -471,7 +473,7 @@ static void two_execs_share_one_budget(void)
     sw_budget_destroy(budget);
 }
 
-static void training_and_evaluation_share_an_exec(void)
+SW_TEST("training and evaluation share an exec")
 {
     rc_net n;
     place p;
@@ -496,7 +498,7 @@ static void training_and_evaluation_share_an_exec(void)
     leave_place(&p);
 }
 
-static void immediate_mode_repeats_nothing(void)
+SW_TEST("immediate mode repeats nothing")
 {
     rc_net n;
     place p;
@@ -631,7 +633,7 @@ static void *narrow_life(size_t bytes, sw_plan_info *plan, int *in_forward)
     return left;
 }
 
-static void a_repeat_may_read_what_was_repeated(void)
+SW_TEST("a repeat may read what was repeated")
 {
     sw_plan_info plain, plan;
     int in_forward = 0;
@@ -685,7 +687,7 @@ static sizes sizes_of(rc_kind kind)
 
 /* Immediate mode has no plan to keep to, and asks for more: what it was refused, a planned run
  * is not. */
-static void a_plan_for_immediate_mode_is_not_kept(void)
+SW_TEST("a plan for immediate mode is not kept")
 {
     rc_net n;
     sw_budget *budget;
@@ -711,7 +713,7 @@ static void a_plan_for_immediate_mode_is_not_kept(void)
 }
 
 /* A plan that took no room yet is planned anew when others took that room. */
-static void a_plan_gives_way_to_what_others_took(void)
+SW_TEST("a plan gives way to what others took")
 {
     rc_net n;
     sw_model *other;
@@ -743,7 +745,7 @@ static void a_plan_gives_way_to_what_others_took(void)
 }
 
 /* An equal trace that has more room does not share the plan of one that had little. */
-static void a_slow_plan_is_not_shared(void)
+SW_TEST("a slow plan is not shared")
 {
     rc_net n[2];
     sw_budget *budget;
@@ -812,7 +814,7 @@ static sw_status deep_begin(deep *d)
 
 /* Planning takes memory by the ops and by a table that is bounded. Time is noted: it depends on
  * the machine. */
-static void long_programs_are_planned_in_little_memory(void)
+SW_TEST("long programs are planned in little memory")
 {
     static deep d;
     size_t most = 0, arena = 0;
@@ -845,26 +847,3 @@ static void long_programs_are_planned_in_little_memory(void)
     }
     sw_model_destroy(d.model);
 }
-
-static const sw_test tests[] = {
-    {"budgets change no bit", budgets_change_no_bit, false},
-    {"... with threads or out of place", nor_do_they_with_threads_or_out_of_place, false},
-    {"less memory never costs less", less_memory_never_costs_less, false},
-    {"a refusal names what would do", a_refusal_names_what_would_do, false},
-    {"a refusal lasts as long as the room is taken",
-     a_refusal_lasts_as_long_as_the_room_is_taken, false},
-    {"without recomputation what is over is refused", without_recompute_what_is_over_is_refused,
-     false},
-    {"checks see through repeats", checks_see_through_repeats, false},
-    {"equal traces share one program", equal_traces_share_one_program, false},
-    {"two execs share one budget", two_execs_share_one_budget, false},
-    {"training and evaluation share an exec", training_and_evaluation_share_an_exec, false},
-    {"immediate mode repeats nothing", immediate_mode_repeats_nothing, false},
-    {"a repeat may read what was repeated", a_repeat_may_read_what_was_repeated, false},
-    {"a plan for immediate mode is not kept", a_plan_for_immediate_mode_is_not_kept, false},
-    {"a plan gives way to what others took", a_plan_gives_way_to_what_others_took, false},
-    {"a slow plan is not shared", a_slow_plan_is_not_shared, false},
-    {"long programs are planned in little memory", long_programs_are_planned_in_little_memory,
-     false},
-};
-SW_SUITE("recompute", tests)

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("recompute at the edges")
+
 #define RUNS 3
 #define BUDGETS 12
 
@@ -136,7 +138,7 @@ static void within_budgets(void)
     seeds_with_repeats += repeats;
 }
 
-static void random_networks_keep_to_budgets(void)
+SW_TEST("random networks keep to budgets")
 {
     seeds_with_repeats = 0;
     seed_each(8, 400, within_budgets);
@@ -186,7 +188,7 @@ static size_t least_of(rc_kind kind, int layers, uint32_t *repeats)
     return plan.total_bytes;
 }
 
-static void every_allocation_of_planning_fails_once(void)
+SW_TEST("every allocation of planning fails once")
 {
     uint32_t repeats;
     const rc_kind kind = RC_RESIDUAL;
@@ -245,7 +247,7 @@ static void check_apart(const listing *l, size_t arena_bytes)
     CU_ASSERT_EQUAL(highest, arena_bytes);
 }
 
-static void plans_show_their_repeats(void)
+SW_TEST("plans show their repeats")
 {
     static listing l;
     const int layers = sw_tests_full() ? 10 : 6;
@@ -304,7 +306,7 @@ static int lines_with(const char *path, const char *part)
 }
 
 /* The plan's record has the repeats as ops of their own, and a clock for each op. */
-static void profiles_have_the_repeats(void)
+SW_TEST("profiles have the repeats")
 {
     const char *path = sw_temp_path("repeats.jsonl");
     uint32_t repeats;
@@ -333,11 +335,3 @@ static void profiles_have_the_repeats(void)
     CU_ASSERT_EQUAL(lines_with(path, " (recomputed, budget)\""), 1);
     CU_ASSERT_EQUAL(lines_with(path, "\"op_ns\""), RUNS);
 }
-
-static const sw_test tests[] = {
-    {"random networks keep to budgets", random_networks_keep_to_budgets, false},
-    {"every allocation of planning fails once", every_allocation_of_planning_fails_once, false},
-    {"plans show their repeats", plans_show_their_repeats, false},
-    {"profiles have the repeats", profiles_have_the_repeats, false},
-};
-SW_SUITE("recompute at the edges", tests)

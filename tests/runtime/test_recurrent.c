@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("recurrent")
+
 enum { BATCH = 3, IN = 5, HIDDEN = 7, MOST = 70 };
 
 /* How the layer is applied. */
@@ -227,7 +229,7 @@ static void compare(sw_exec *exec, bool is_gru, bool has_state, int seq)
 }
 
 /* Around the numbers that one concat takes; states from zeros and from inputs. */
-static void a_sequence_is_its_steps_and_a_cell_its_ops(void)
+SW_TEST("a sequence is its steps, and a cell its ops")
 {
     static const int lengths[] = {1, 2, 31, 32, 33, 64, 70};
     sw_exec *exec = net_exec(NULL);
@@ -237,7 +239,7 @@ static void a_sequence_is_its_steps_and_a_cell_its_ops(void)
 }
 
 /* Immediate mode makes the same bits. */
-static void immediate_runs_have_the_same_bits(void)
+SW_TEST("immediate runs have the same bits")
 {
     static results planned, immediate;
     sw_exec *exec = net_exec(NULL);
@@ -309,7 +311,7 @@ static size_t planned(bool is_gru, way how, int seq, int no_rebuild, uint32_t *n
  * state up to this step, for this one their gradient too (3 (T - 1) + 3), the gradients of h
  * after and before (2), the states before the steps (T - 1), and gradients of weight and bias
  * (3 H H + 3 H). */
-static void the_peak_is_known_by_hand(void)
+SW_TEST("the peak is known by hand")
 {
     const size_t state = ROWS * UNITS;
     for (int seq = 3; seq <= 20; seq += seq < 6 ? 1 : 7) {
@@ -329,7 +331,7 @@ static void the_peak_is_known_by_hand(void)
 }
 
 /* A step more: gates, h and c; sums, h. */
-static void a_loop_over_steps_takes_what_a_step_keeps(void)
+SW_TEST("a loop over steps takes what a step keeps")
 {
     const size_t state = 4 * ROWS * UNITS;
     for (int seq = 3; seq <= 12; seq += 3) {
@@ -347,7 +349,7 @@ static void a_loop_over_steps_takes_what_a_step_keeps(void)
 
 /* ---- declarations, refusals -------------------------------------------------------------- */
 
-static void parameters_are_those_of_pytorch(void)
+SW_TEST("parameters are those of PyTorch")
 {
     static const char *const parts[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
     sw_exec *exec = net_exec(NULL);
@@ -420,7 +422,7 @@ static void refused_step(sw_ctx *c, void *user)
         (void)sw_apply_lstm_step(c, bad, zero, &r->h, &r->c);
 }
 
-static void what_cannot_be_is_refused_with_its_shapes(void)
+SW_TEST("what cannot be is refused with its shapes")
 {
     sw_exec *exec = net_exec(NULL);
     refusal r = {.u = net_of(false)};
@@ -432,16 +434,3 @@ static void what_cannot_be_is_refused_with_its_shapes(void)
         CU_ASSERT(r.h.id == 0 && r.c.id == 0);
     }
 }
-
-static const sw_test tests[] = {
-    {"a sequence is its steps, and a cell its ops", a_sequence_is_its_steps_and_a_cell_its_ops,
-     false},
-    {"immediate runs have the same bits", immediate_runs_have_the_same_bits, false},
-    {"the peak is known by hand", the_peak_is_known_by_hand, false},
-    {"a loop over steps takes what a step keeps", a_loop_over_steps_takes_what_a_step_keeps,
-     false},
-    {"parameters are those of PyTorch", parameters_are_those_of_pytorch, false},
-    {"what cannot be is refused with its shapes", what_cannot_be_is_refused_with_its_shapes,
-     false},
-};
-SW_SUITE("recurrent", tests)

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <string.h>
 
+SW_TESTS("runs")
+
 static const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .lr = 0.01f};
 static const sw_optimizer_opts release = {
     .size = sizeof release, .kind = "adam", .lr = 0.01f, .release = 1};
@@ -46,25 +48,25 @@ static void compare_ways(bool image, bool clip)
             CU_ASSERT_EQUAL(memcmp(wanted, got, sizeof got), 0);
         }
 }
-static void every_way_gives_the_same_bits_mlp(void)
+SW_TEST("threads, immediate mode and in-place results change no bits: mlp")
 {
     compare_ways(false, false);
 }
-static void every_way_gives_the_same_bits_mlp_clipped(void)
+SW_TEST("... mlp, clipped")
 {
     compare_ways(false, true);
 }
-static void every_way_gives_the_same_bits_lenet(void)
+SW_TEST("... convolutions")
 {
     compare_ways(true, false);
 }
-static void every_way_gives_the_same_bits_lenet_clipped(void)
+SW_TEST("... convolutions, clipped")
 {
     compare_ways(true, true);
 }
 
 /* Bits are promised for one instruction set; between two the same net differs by rounding. */
-static void older_instruction_sets_train_too(void)
+SW_TEST("older instruction sets train too, with the same bits for every number of threads")
 {
     static const char *const names[] = {"base", "avx2", "avx512"};
     float best[33 * NET_CLASSES], one[33 * NET_CLASSES], three[33 * NET_CLASSES];
@@ -88,7 +90,7 @@ static void older_instruction_sets_train_too(void)
     }
 }
 
-static void released_updates_change_no_bits_and_save_bytes(void)
+SW_TEST("released updates change no bits and end gradients early")
 {
     for (int image = 0; image < 2; image++) {
         float wanted[33 * NET_CLASSES], got[33 * NET_CLASSES];
@@ -117,7 +119,7 @@ static void clipped_release(sw_ctx *c, void *user)
     sw_update(c, n->opt);
 }
 
-static void release_excludes_what_needs_all_gradients(void)
+SW_TEST("release excludes what needs all gradients at once")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, &release);
@@ -152,7 +154,7 @@ static void leave_nothing(sw_ctx *c, void *user)
     sw_metric(c, "mean", sw_mean(c, sw_input(c, 0), 0));
 }
 
-static void outputs_last_until_the_next_run(void)
+SW_TEST("outputs last until the next run")
 {
     static const float x[6] = {1, 2, 3, 4, 5, 6};
     const sw_array in = {SW_F32, SW_SHAPE(2, 3), x};
@@ -230,7 +232,7 @@ static float value_of(sw_param param)
     return x[0];
 }
 
-static void several_models_and_optimizers_in_one_step(void)
+SW_TEST("several models and optimizers in one step function")
 {
     static const float ones[2] = {1, 1};
     static pair p;
@@ -270,7 +272,7 @@ static void several_models_and_optimizers_in_one_step(void)
     CU_ASSERT_EQUAL(value_of(p.v), v);
 }
 
-static void frozen_parameters_stay_and_cost_no_gradient(void)
+SW_TEST("frozen parameters stay, cost no gradient and keep the layout")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(true, NULL);
@@ -335,7 +337,7 @@ static void failing_step(sw_ctx *c, void *user)
         sw_output(c, "late", sw_op_apply(c, f->op, &x, 1, NULL));
 }
 
-static void failed_runs_before_and_after_an_update(void)
+SW_TEST("a run that fails before an update changes nothing, after it damages the model")
 {
     static uint32_t op;
     const sw_op_desc desc = SW_OPTS(sw_op_desc, .name = "test.sometimes", .n_in = 1, .n_out = 1,
@@ -379,7 +381,7 @@ static void failed_runs_before_and_after_an_update(void)
     }
 }
 
-static void labels_out_of_range_fail_the_run(void)
+SW_TEST("labels out of range fail the run")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -420,7 +422,7 @@ static void meddled(sw_ctx *c, void *user)
     }
 }
 
-static void execs_and_models_belong_to_one_thread_at_a_time(void)
+SW_TEST("execs and models belong to one thread at a time")
 {
     sw_exec *exec = net_exec(NULL), *second = net_exec(NULL);
     net *n = net_new(false, NULL), *m = net_new(false, NULL);
@@ -444,7 +446,7 @@ static void only_forward(sw_ctx *c, void *user)
 }
 
 /* Its first values are by the exec's seed, and the first run says so, no other. */
-static void a_model_that_a_run_makes_ready_is_told(void)
+SW_TEST("a model that a run makes ready is reported, once")
 {
     static const float ones[2] = {1, 1};
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 77);
@@ -477,30 +479,3 @@ static void a_model_that_a_run_makes_ready_is_told(void)
         sw_model_destroy(same);
     }
 }
-
-static const sw_test tests[] = {
-    {"threads, immediate mode and in-place results change no bits: mlp",
-     every_way_gives_the_same_bits_mlp, false},
-    {"... mlp, clipped", every_way_gives_the_same_bits_mlp_clipped, false},
-    {"... convolutions", every_way_gives_the_same_bits_lenet, false},
-    {"... convolutions, clipped", every_way_gives_the_same_bits_lenet_clipped, false},
-    {"older instruction sets train too, with the same bits for every number of threads",
-     older_instruction_sets_train_too, false},
-    {"released updates change no bits and end gradients early",
-     released_updates_change_no_bits_and_save_bytes, false},
-    {"release excludes what needs all gradients at once",
-     release_excludes_what_needs_all_gradients, false},
-    {"outputs last until the next run", outputs_last_until_the_next_run, false},
-    {"several models and optimizers in one step function",
-     several_models_and_optimizers_in_one_step, false},
-    {"frozen parameters stay, cost no gradient and keep the layout",
-     frozen_parameters_stay_and_cost_no_gradient, false},
-    {"a run that fails before an update changes nothing, after it damages the model",
-     failed_runs_before_and_after_an_update, false},
-    {"labels out of range fail the run", labels_out_of_range_fail_the_run, false},
-    {"execs and models belong to one thread at a time",
-     execs_and_models_belong_to_one_thread_at_a_time, false},
-    {"a model that a run makes ready is reported, once", a_model_that_a_run_makes_ready_is_told,
-     false},
-};
-SW_SUITE("runs", tests)

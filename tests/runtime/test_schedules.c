@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+SW_TESTS("schedules")
+
 static float at(const sw_schedule *s, uint64_t step)
 {
     float x = NAN;
@@ -11,7 +13,7 @@ static float at(const sw_schedule *s, uint64_t step)
     return x;
 }
 
-static void schedules(void)
+SW_TEST("constant, step, cosine with warm-up")
 {
     const sw_schedule constant = SW_OPTS(sw_schedule, .kind = "constant", .base = 0.3f);
     CU_ASSERT_EQUAL(at(&constant, 0), 0.3f);
@@ -57,7 +59,7 @@ static void schedules(void)
 }
 
 /* A rate far along is a formula, not a walk: as many as would take hours to walk. */
-static void late_steps_cost_no_more(void)
+SW_TEST("late steps cost no more")
 {
     const sw_schedule steps = SW_OPTS(sw_schedule, .kind = "step", .base = 1.0f, .every = 1,
                                       .gamma = 0.9999999f, .floor = 0.125f);
@@ -67,7 +69,7 @@ static void late_steps_cost_no_more(void)
 }
 
 /* Each kind has a warm-up in front and goes on after it as without. */
-static void every_kind_has_a_warm_up(void)
+SW_TEST("every kind has a warm-up")
 {
     size_t n = 0;
     for (const char *kind; (kind = sw_schedule_kind(n)) != NULL; n++) {
@@ -91,7 +93,7 @@ static void every_kind_has_a_warm_up(void)
     CU_ASSERT_PTR_NULL(sw_schedule_kind(SIZE_MAX));
 }
 
-static void lines_powers_and_cycles(void)
+SW_TEST("lines, powers and cycles")
 {
     sw_schedule s = SW_OPTS(sw_schedule, .kind = "linear", .base = 1.0f, .warmup_steps = 5,
                             .total_steps = 25, .floor = 0.2f);
@@ -123,11 +125,3 @@ static void lines_powers_and_cycles(void)
     REFUSED(sw_schedule_at(&s, 0, &x), SW_INVALID, "exponential: `gamma`");
     CU_ASSERT_EQUAL(x, 7.0f);
 }
-
-static const sw_test tests[] = {
-    {"constant, step, cosine with warm-up", schedules, false},
-    {"every kind has a warm-up", every_kind_has_a_warm_up, false},
-    {"lines, powers and cycles", lines_powers_and_cycles, false},
-    {"late steps cost no more", late_steps_cost_no_more, false},
-};
-SW_SUITE("schedules", tests)

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("skipped")
+
 typedef enum { GOOD, BAD_GRADIENT, BAD_LOSS } kind;
 #define BAD 3 /* the parameter with a gradient that is not finite */
 
@@ -60,7 +62,7 @@ static bool same_but_counts(const on_net *n, const unsigned char *before)
 
 /* Updates that wait until after backward are skipped as a whole: the model is as if the run had
  * never been, and the next run does what it would have done. */
-static void an_update_is_skipped_as_a_whole(void)
+SW_TEST("an update is skipped as a whole")
 {
     sw_exec *exec = net_exec(NULL);
     for (size_t k = 0; k < ON_KINDS; k++)
@@ -95,7 +97,7 @@ static void an_update_is_skipped_as_a_whole(void)
 }
 
 /* Released updates are skipped each for itself; of a loss that is not finite all of them. */
-static void released_updates_are_skipped_one_by_one(void)
+SW_TEST("released updates are skipped one by one")
 {
     sw_exec *exec = net_exec(NULL);
     for (size_t k = 0; k < ON_KINDS; k++)
@@ -129,7 +131,7 @@ static void released_updates_are_skipped_one_by_one(void)
         }
 }
 
-static void too_many_in_a_row_are_told(void)
+SW_TEST("too many in a row are reported")
 {
     for (int way = 0; way < 6; way++) {
         const bool immediate = way & 1;
@@ -168,7 +170,7 @@ static void too_many_in_a_row_are_told(void)
     }
 }
 
-static void ten_are_the_default_and_any_number_can_be_had(void)
+SW_TEST("ten are the default, any number can be had")
 {
     sw_exec *exec = net_exec(NULL);
     on_net ten, never;
@@ -188,7 +190,7 @@ static void ten_are_the_default_and_any_number_can_be_had(void)
 }
 
 /* Without the check numbers go where they go: what the tests above see is the check. */
-static void nothing_is_skipped_without_the_check(void)
+SW_TEST("nothing is skipped without the check")
 {
     sw_exec *exec = net_exec(NULL);
     on_net n;
@@ -205,7 +207,7 @@ static void nothing_is_skipped_without_the_check(void)
 }
 
 /* A micro-batch that is not finite spoils the update that it was for, and no later one. */
-static void a_bad_micro_batch_spoils_one_update(void)
+SW_TEST("a bad micro-batch spoils one update")
 {
     for (int way = 0; way < 4; way++) {
         const bool immediate = way & 1;
@@ -262,7 +264,7 @@ static void end_model(void *model)
 }
 
 /* An optimizer skips by its own gradients: the other goes on. */
-static void optimizers_and_groups_of_finite_checks(void)
+SW_TEST("optimizers have their own verdicts, of many parameters")
 {
     static many m;
     memset(&m, 0, sizeof m);
@@ -323,7 +325,7 @@ static void product_step(sw_ctx *c, void *user)
 }
 
 /* Where the factors cannot make it infinite they alone are read; large ones decide nothing. */
-static void products_are_judged_by_their_factors(void)
+SW_TEST("products are judged by their factors")
 {
     static const struct {
         float x, t;  /* of the first row */
@@ -376,17 +378,3 @@ static void products_are_judged_by_their_factors(void)
             SW_CHECK(info.n_faults == 0, "case %zu: %s", i, info.first_fault);
         }
 }
-
-static const sw_test tests[] = {
-    {"products are judged by their factors", products_are_judged_by_their_factors, false},
-    {"an update is skipped as a whole", an_update_is_skipped_as_a_whole, false},
-    {"released updates are skipped one by one", released_updates_are_skipped_one_by_one, false},
-    {"too many in a row are reported", too_many_in_a_row_are_told, false},
-    {"ten are the default, any number can be had",
-     ten_are_the_default_and_any_number_can_be_had, false},
-    {"nothing is skipped without the check", nothing_is_skipped_without_the_check, false},
-    {"a bad micro-batch spoils one update", a_bad_micro_batch_spoils_one_update, false},
-    {"optimizers have their own verdicts, of many parameters",
-     optimizers_and_groups_of_finite_checks, false},
-};
-SW_SUITE("skipped", tests)

@@ -4,13 +4,15 @@
 #include "tests/runtime/nets.h"
 #include <string.h>
 
+SW_TESTS("slips")
+
 static void end_model(void *model)
 {
     sw_model_destroy(model);
 }
 
 /* Numbers that strtod reads and no one means: hexadecimal, blanks, words. */
-static void numbers_of_initialisers_are_decimal(void)
+SW_TEST("numbers of initialisers are decimal")
 {
     static const char *const bad[] = {
         "constant:0x10", "constant:-0X1p3", "constant: 1",  "constant:nan", "constant:inf",
@@ -38,7 +40,7 @@ static void phased(sw_ctx *c, void *user)
     sw_output(c, "z", sw_tanh(c, sw_to_f32(c, sw_input(c, 0), 1.0f, 0.0f)));
 }
 
-static void a_phase_that_is_none_is_refused(void)
+SW_TEST("an unknown phase is refused")
 {
     static const uint8_t x[4] = {1};
     static const int phases[] = {99, 5, -1, SW_STEP};
@@ -75,7 +77,7 @@ static void go_back(sw_ctx *c, void *user)
 }
 
 /* Durations are 0 then, never below 0, which would be 584 years. */
-static void a_clock_that_runs_backward_does_no_harm(void)
+SW_TEST("a clock that runs backward does no harm")
 {
     static const uint8_t x[4] = {1};
     const sw_array in = {SW_U8, SW_SHAPE(4), x};
@@ -97,10 +99,3 @@ static void a_clock_that_runs_backward_does_no_harm(void)
                      (unsigned long long)info.phase[p].ns);
     }
 }
-
-static const sw_test tests[] = {
-    {"numbers of initialisers are decimal", numbers_of_initialisers_are_decimal},
-    {"an unknown phase is refused", a_phase_that_is_none_is_refused},
-    {"a clock that runs backward does no harm", a_clock_that_runs_backward_does_no_harm},
-};
-SW_SUITE("slips", tests)

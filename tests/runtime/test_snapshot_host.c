@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+SW_TESTS("snapshots in host memory")
+
 enum { ROOM = 100000 }; /* 1563 lines of 64: 100032 */
 
 static void end_snapshot(void *snapshot)
@@ -55,7 +57,7 @@ static void take(swi_snapshot *s, const sw_model *model)
     OK(swi_snapshot_end(s));
 }
 
-static void later_runs_change_nothing_in_it(void)
+SW_TEST("later runs change nothing in it")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
@@ -73,7 +75,7 @@ static void later_runs_change_nothing_in_it(void)
 }
 
 /* All of it at once, before there is memory: the copy itself is never refused. */
-static void a_budget_is_charged_before_there_is_memory(void)
+SW_TEST("a budget is charged before there is memory")
 {
     sw_budget *budget = new_budget(2 * 100032);
     const swi_target target = host(budget);
@@ -91,7 +93,7 @@ static void a_budget_is_charged_before_there_is_memory(void)
 }
 
 /* No copy waits for pages. */
-static void room_has_its_pages(void)
+SW_TEST("room has its pages")
 {
     const swi_target target = host(NULL);
     const size_t page = sw_page_bytes(), pages = 64;
@@ -106,7 +108,7 @@ static void room_has_its_pages(void)
     swi_snapshot_destroy(s);
 }
 
-static void a_refusal_has_the_numbers(void)
+SW_TEST("a refusal has the numbers")
 {
     sw_budget *budget = new_budget(99968);
     const swi_target target = host(budget);
@@ -124,7 +126,7 @@ static void a_refusal_has_the_numbers(void)
     swi_snapshot_destroy(NULL);
 }
 
-static void room_that_fails_is_asked_for_again_or_given_back(void)
+SW_TEST("room that fails is asked for again, or given back")
 {
     sw_budget *budget = new_budget((size_t)1 << 20);
     const swi_target target = host(budget);
@@ -155,7 +157,7 @@ static sw_status make_and_end(void *target)
     return status;
 }
 
-static void each_allocation_may_fail(void)
+SW_TEST("each allocation may fail")
 {
     sw_budget *budget = new_budget((size_t)1 << 20);
     swi_target target = host(budget);
@@ -197,7 +199,7 @@ static void leave(swi_device *device)
     shares--;
 }
 
-static void a_backend_that_copies_at_once_does_it_by_its_table(void)
+SW_TEST("a backend that copies at once does it by its table")
 {
     static const float numbers[3] = {1.0f, 2.0f, 3.0f};
     swi_backend third = swi_backend_cpu;
@@ -227,16 +229,3 @@ static void a_backend_that_copies_at_once_does_it_by_its_table(void)
     swi_snapshot_destroy(s);
     CU_ASSERT_EQUAL(shares, 0);
 }
-
-static const sw_test tests[] = {
-    {"later runs change nothing in it", later_runs_change_nothing_in_it},
-    {"a budget is charged before there is memory", a_budget_is_charged_before_there_is_memory},
-    {"room has its pages", room_has_its_pages},
-    {"a refusal has the numbers", a_refusal_has_the_numbers},
-    {"room that fails is asked for again, or given back",
-     room_that_fails_is_asked_for_again_or_given_back},
-    {"each allocation may fail", each_allocation_may_fail},
-    {"a backend that copies at once does it by its table",
-     a_backend_that_copies_at_once_does_it_by_its_table},
-};
-SW_SUITE("snapshots in host memory", tests)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("strips")
+
 enum { ROWS = 1030, IN = 37, WIDTH = 1027, INNER = 260, STEPS = 2 };
 
 typedef sw_value function(sw_ctx *ctx, sw_value x);
@@ -150,7 +152,7 @@ static void same_bits(const char *isa, size_t rule, function *f, int threads)
     CU_ASSERT(plan[0].operations < plan[1].operations + plan[1].operations / 50);
 }
 
-static void strips_do_not_show_in_the_bits(void)
+SW_TEST("strips do not show in the bits")
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     const int most = (int)sw_cpu_isa();
@@ -161,7 +163,7 @@ static void strips_do_not_show_in_the_bits(void)
         same_bits(isas[most], 1, functions[0], 3);
 }
 
-static void witnesses_agree(void)
+SW_TEST("witnesses agree")
 {
     for (size_t rule = sw_tests_full() ? 0 : 1; rule < 2; rule++) {
         tower n;
@@ -179,7 +181,7 @@ static void witnesses_agree(void)
 }
 
 /* A result that is read elsewhere, or is an output, stays whole. */
-static void what_others_read_stays_whole(void)
+SW_TEST("what others read stays whole")
 {
     for (int s = OUTPUT; s <= TWICE; s++) {
         tower n[2];
@@ -201,7 +203,7 @@ static void what_others_read_stays_whole(void)
 
 /* Inputs that make gradients NaN or infinite, or so large that this is not known beforehand: in
  * strips and whole, the same updates are skipped and counted. */
-static void what_is_not_finite_is_skipped_whole(void)
+SW_TEST("what is not finite is skipped whole")
 {
     static const float extremes[] = {NAN, 1e30f, 3e15f, INFINITY, 1e19f};
     for (size_t i = 0; i < (sw_tests_full() ? sizeof extremes / sizeof *extremes : 2); i++) {
@@ -233,7 +235,7 @@ static void end_budget(void *budget)
 }
 
 /* Bytes for strips are enough; with less, ops run again, until nothing fits: the same bits. */
-static void budgets_are_held(void)
+SW_TEST("budgets are held")
 {
     sw_plan_info free_plan, plan;
     tower n, m;
@@ -265,7 +267,7 @@ static void budgets_are_held(void)
 
 /* Each allocation on the way to a plan fails once: the status says so, and the next plan is the
  * one that was asked for. */
-static void a_refused_allocation_is_an_answer(void)
+SW_TEST("a refused allocation is an answer")
 {
     sw_plan_info right = SW_OPTS(sw_plan_info);
     sw_sites sites = {SW_FAULT_MEMORY, .every = sw_tests_full() ? 1 : 5, .keeps = true};
@@ -284,13 +286,3 @@ static void a_refused_allocation_is_an_answer(void)
     }
     CU_ASSERT(sites.failed > (sw_tests_full() ? 20 : 5));
 }
-
-static const sw_test tests[] = {
-    {"strips do not show in the bits", strips_do_not_show_in_the_bits, false},
-    {"witnesses agree", witnesses_agree, false},
-    {"what others read stays whole", what_others_read_stays_whole, false},
-    {"what is not finite is skipped whole", what_is_not_finite_is_skipped_whole, false},
-    {"budgets are held", budgets_are_held, false},
-    {"a refused allocation is an answer", a_refused_allocation_is_an_answer, false},
-};
-SW_SUITE("strips", tests)

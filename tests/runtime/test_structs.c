@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("structs")
+
 typedef struct {
     sw_exec *exec;
     net *n;
@@ -417,7 +419,7 @@ static void try_size(scene *s, size_t c, size_t size)
              "%s of %zu bytes: something was written after it", swi_struct_name(which), size);
 }
 
-static void every_size_of_every_struct(void)
+SW_TEST("every size of every struct is accepted or refused, none is cut")
 {
     scene s;
     scene_new(&s);
@@ -432,7 +434,7 @@ static void every_size_of_every_struct(void)
 }
 
 /* The way that ended in a crash: nine bytes are half of a pointer. */
-static void cut_pointers_are_refused(void)
+SW_TEST("a size that cuts a pointer, or is a pointer's, is refused with the way out")
 {
     scene s;
     scene_new(&s);
@@ -503,7 +505,7 @@ static const char *const listed[][2] = {
 };
 
 /* So that a member that somebody appends cannot be forgotten, be it in the padding. */
-static void list_is_the_headers(void)
+SW_TEST("structs.def has every struct of the header with its last member")
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/runtime/installed/stepwell.h", sw_build_root());
@@ -524,12 +526,3 @@ static void list_is_the_headers(void)
     CU_ASSERT_EQUAL(found, SWI_STRUCTS + 5);
     free(text);
 }
-
-static const sw_test tests[] = {
-    {"every size of every struct is accepted or refused, none is cut",
-     every_size_of_every_struct},
-    {"a size that cuts a pointer, or is a pointer's, is refused with the way out",
-     cut_pointers_are_refused},
-    {"structs.def has every struct of the header with its last member", list_is_the_headers},
-};
-SW_SUITE("structs", tests)

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+SW_TESTS("threads")
+
 /* ---- forks ------------------------------------------------------------------------------- */
 
 static void nothing(sw_ctx *c, void *user)
@@ -83,7 +85,7 @@ static off_t bytes_of(const char *path)
     return stat(path, &st) == 0 ? st.st_size : -1;
 }
 
-static void a_child_hangs_in_nothing(void)
+SW_TEST("a child hangs in nothing, and the parent goes on")
 {
     const char *path = sw_temp_path("forked.jsonl");
     const sw_profile_opts profile = SW_OPTS(sw_profile_opts, .path = path);
@@ -133,7 +135,7 @@ static void fork_inside(sw_ctx *c, void *user)
     *(int *)user = child == 0 ? -1 : child;
 }
 
-static void a_fork_in_a_step_function_harms_nobody(void)
+SW_TEST("a fork in a step function harms no one")
 {
     sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2));
     int child = 0, status;
@@ -186,7 +188,7 @@ static void short_nap(void)
     nanosleep(&(struct timespec){0, 3000000}, NULL); /* the workers fall asleep */
 }
 
-static void warm_steps_bring_no_page(void)
+SW_TEST("warm steps bring no page to workers")
 {
     if (SW_SANITIZED)
         SW_SKIP("a sanitizer has pages of its own");
@@ -257,7 +259,7 @@ static void go_deep(void *arg)
     d->after = own_faults();
 }
 
-static void stacks_are_touched_when_threads_start(void)
+SW_TEST("stacks are touched when threads start")
 {
     if (SW_SANITIZED)
         SW_SKIP("a sanitizer has stacks of its own");
@@ -268,11 +270,3 @@ static void stacks_are_touched_when_threads_start(void)
     CU_ASSERT(d.before >= 0);
     SW_CHECK(d.after - d.before <= 1, "%ld page faults", d.after - d.before);
 }
-
-static const sw_test tests[] = {
-    {"a child hangs in nothing, and the parent goes on", a_child_hangs_in_nothing},
-    {"a fork in a step function harms no one", a_fork_in_a_step_function_harms_nobody},
-    {"warm steps bring no page to workers", warm_steps_bring_no_page},
-    {"stacks are touched when threads start", stacks_are_touched_when_threads_start},
-};
-SW_SUITE("threads", tests)

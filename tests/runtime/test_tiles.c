@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("tiles")
+
 enum { ROWS = 37, IN = 515, WIDTH = 523, OUT = 11 };
 
 /* TWICE: the second layer's weight has two contributions to its gradient. */
@@ -118,7 +120,7 @@ static void same_bits(const char *isa, size_t rule, int threads)
     CU_ASSERT_EQUAL(plan[0].operations, plan[1].operations);
 }
 
-static void tiles_do_not_show_in_the_bits(void)
+SW_TEST("tiles do not show in the bits")
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     const size_t step = sw_tests_full() ? 1 : 3; /* quick: each rule on one of them */
@@ -129,7 +131,7 @@ static void tiles_do_not_show_in_the_bits(void)
 }
 
 /* No storage of the step arena is as large as a weight. */
-static void no_whole_gradient_exists(void)
+SW_TEST("no whole gradient exists")
 {
     const sw_optimizer_opts rule = released(0);
     tower n;
@@ -147,7 +149,7 @@ static void no_whole_gradient_exists(void)
     CU_ASSERT(plan.arena_bytes < IN * WIDTH * 4);
 }
 
-static void witnesses_agree(void)
+SW_TEST("witnesses agree")
 {
     for (size_t rule = 0; rule < sizeof rules / sizeof *rules; rule += 2) {
         const sw_optimizer_opts opts = released(rule);
@@ -169,7 +171,7 @@ static void end_budget(void *budget)
 
 /* A budget that only a plan with tiles can hold, with updates that no one asked to release; and
  * less, until nothing fits: the same bits always. */
-static void a_budget_is_held_with_tiles(void)
+SW_TEST("a budget is held with tiles")
 {
     sw_plan_info free_plan, plan;
     tower n, m;
@@ -200,7 +202,7 @@ static void a_budget_is_held_with_tiles(void)
 
 /* Inputs that make the first layer's gradient NaN or infinite, or so large that this is not
  * known beforehand: with tiles and without, the same updates are skipped and counted. */
-static void what_is_not_finite_is_skipped_whole(void)
+SW_TEST("what is not finite is skipped whole")
 {
     static const float extremes[] = {NAN, INFINITY, 1e30f, 1e19f};
     for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++) {
@@ -230,7 +232,7 @@ static void what_is_not_finite_is_skipped_whole(void)
 }
 
 /* Two contributions need the whole gradient; an update after backward needs it too. */
-static void what_is_added_to_stays_whole(void)
+SW_TEST("what is added to stays whole")
 {
     const sw_optimizer_opts rule = released(3);
     sw_plan_info plan;
@@ -261,7 +263,7 @@ static void bare_step(sw_ctx *ctx, void *user)
     sw_update(ctx, n->optimizer);
 }
 
-static void the_last_gradient_goes_in_tiles_too(void)
+SW_TEST("the last gradient goes in tiles too")
 {
     static bare n[2];
     for (size_t rule = 0; rule < 3; rule++) {
@@ -294,7 +296,7 @@ static void the_last_gradient_goes_in_tiles_too(void)
 
 /* Each allocation on the way to a plan fails once: the status says so, and the next plan is the
  * one that was asked for. */
-static void a_refused_allocation_is_an_answer(void)
+SW_TEST("a refused allocation is an answer")
 {
     const sw_optimizer_opts rule = released(1);
     sw_sites sites = {SW_FAULT_MEMORY, .every = sw_tests_full() ? 1 : 4, .keeps = true};
@@ -311,15 +313,3 @@ static void a_refused_allocation_is_an_answer(void)
     }
     CU_ASSERT(sites.failed > (sw_tests_full() ? 20 : 5));
 }
-
-static const sw_test tests[] = {
-    {"tiles do not show in the bits", tiles_do_not_show_in_the_bits, false},
-    {"no whole gradient exists", no_whole_gradient_exists, false},
-    {"witnesses agree", witnesses_agree, false},
-    {"a budget is held with tiles", a_budget_is_held_with_tiles, false},
-    {"what is not finite is skipped whole", what_is_not_finite_is_skipped_whole, false},
-    {"what is added to stays whole", what_is_added_to_stays_whole, false},
-    {"the last gradient goes in tiles too", the_last_gradient_goes_in_tiles_too, false},
-    {"a refused allocation is an answer", a_refused_allocation_is_an_answer, false},
-};
-SW_SUITE("tiles", tests)

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("traces")
+
 /* Run a step function once over one F32 input (2, 3) and a model with a parameter and a state.
  */
 typedef struct {
@@ -73,7 +75,7 @@ static void two_backwards(sw_ctx *c, void *user)
     sw_update(c, x->opt);
 }
 
-static void a_backward_of_an_overwritten_version_names_op_and_parameter(void)
+SW_TEST("a backward that needs an overwritten version names op and parameter")
 {
     begin();
     OK(sw_model_ready(b.model, b.exec, 1));
@@ -102,7 +104,7 @@ static void read_old_before_assign(sw_ctx *c, void *user)
     sw_output(c, "new", sw_use(c, x->state));
 }
 
-static void states_have_versions(void)
+SW_TEST("states have versions; what is assigned survives the run")
 {
     for (int now = 0; now < 2; now++) {
         begin();
@@ -140,7 +142,7 @@ static void assign_buffer(sw_ctx *c, void *user)
     sw_assign(c, ((bench *)user)->buffer, sw_input(c, 0));
 }
 
-static void only_states_and_buffers_are_assigned(void)
+SW_TEST("only states and buffers are assigned, with their shape")
 {
     begin();
     REFUSED(run(assign_parameter), SW_INVALID, "'layer.w' is a parameter");
@@ -171,7 +173,7 @@ static void fail_inside(sw_ctx *c, void *user)
     x->calls++;
 }
 
-static void the_first_error_sticks_with_its_scope(void)
+SW_TEST("the first error sticks, with its scope")
 {
     begin();
     for (int now = 0; now < 2; now++) {
@@ -218,7 +220,7 @@ static void scope_of_two_parts(sw_ctx *c, void *user)
     sw_fail(c, SW_STOPPED, "outside of all");
 }
 
-static void step_functions_can_fail_and_must_close_scopes(void)
+SW_TEST("step functions can fail and must close scopes")
 {
     begin();
     REFUSED(run(fail_own), SW_STOPPED, "enough of this");
@@ -264,7 +266,7 @@ static void use_wrong_axis(sw_ctx *c, void *user)
     (void)sw_dim(c, sw_input(c, 0), -3);
 }
 
-static void bad_handles_are_refused(void)
+SW_TEST("stale, foreign and empty handles are refused")
 {
     begin();
     OK(run(keep_handle));
@@ -299,7 +301,7 @@ ONE_OP(bad_mse, sw_mse(c, x, sw_slice(c, x, 0, 0, 1)))
 ONE_OP(bad_convert, sw_to_f32(c, x, 1, 0))
 ONE_OP(bad_concat, sw_concat(c, (sw_value[]){x, sw_slice(c, x, 1, 0, 2)}, 2, 0))
 
-static void shape_errors_name_the_op(void)
+SW_TEST("shape errors name the op")
 {
     static const struct {
         sw_step_fn *fn;
@@ -370,7 +372,7 @@ static void metric_of_tensor(sw_ctx *c, void *user)
     sw_metric(c, "rows", sw_input(c, 0));
 }
 
-static void backward_and_updates_are_checked(void)
+SW_TEST("losses, owners, updates and metrics are checked")
 {
     begin();
     REFUSED(run(backward_of_tensor), SW_INVALID, "must be an f32 scalar");
@@ -401,7 +403,7 @@ static void sums(sw_ctx *c, void *user)
     sw_update(c, x->opt);
 }
 
-static void gradients_of_views_and_repeated_uses_add_up(void)
+SW_TEST("gradients of views and repeated uses add up")
 {
     /* d/dw: the input + 1; row 1 also: the column sums of the input (5, 7, 9), and the knob, 3.
      */
@@ -437,7 +439,7 @@ static void shared(sw_ctx *c, void *user)
     sw_update(c, x->opt);
 }
 
-static void a_gradient_of_two_values_is_copied_before_it_grows(void)
+SW_TEST("a gradient that two values share is copied before it is added to")
 {
     for (int way = 0; way < 4; way++) {
         sw_exec *exec = net_exec(NULL);
@@ -460,23 +462,3 @@ static void a_gradient_of_two_values_is_copied_before_it_grows(void)
         end_bench(NULL);
     }
 }
-
-static const sw_test tests[] = {
-    {"a backward that needs an overwritten version names op and parameter",
-     a_backward_of_an_overwritten_version_names_op_and_parameter, false},
-    {"states have versions; what is assigned survives the run", states_have_versions, false},
-    {"only states and buffers are assigned, with their shape",
-     only_states_and_buffers_are_assigned, false},
-    {"the first error sticks, with its scope", the_first_error_sticks_with_its_scope, false},
-    {"step functions can fail and must close scopes",
-     step_functions_can_fail_and_must_close_scopes, false},
-    {"stale, foreign and empty handles are refused", bad_handles_are_refused, false},
-    {"shape errors name the op", shape_errors_name_the_op, false},
-    {"losses, owners, updates and metrics are checked", backward_and_updates_are_checked,
-     false},
-    {"a gradient that two values share is copied before it is added to",
-     a_gradient_of_two_values_is_copied_before_it_grows, false},
-    {"gradients of views and repeated uses add up", gradients_of_views_and_repeated_uses_add_up,
-     false},
-};
-SW_SUITE("traces", tests)

@@ -3,6 +3,8 @@
 #include "tests/runtime/optimizer_nets.h"
 #include <string.h>
 
+SW_TESTS("update time")
+
 static bool names(const char *part)
 {
     return SW_CHECK(strstr(sw_last_error(), part) != NULL, "'%s' is not in '%s'", part,
@@ -27,7 +29,7 @@ static sw_status start_mixed(on_net *n, const sw_optimizer_opts *kind, int first
     return sw_optimizer_create(&n->opt, n->model, &opts);
 }
 
-static void a_mix_gives_the_same_bits(void)
+SW_TEST("a mix gives the same bits")
 {
     sw_exec *exec = net_exec(NULL);
     for (size_t k = 0; k < ON_KINDS; k++)
@@ -64,7 +66,7 @@ static size_t peak_of(int first, int second)
 }
 
 /* Each released group ends its gradients earlier. */
-static void a_mix_holds_what_is_not_released(void)
+SW_TEST("a mix holds what is not released")
 {
     const size_t after = peak_of(SW_UPDATE_AFTER, SW_UPDATE_AFTER),
                  small = peak_of(SW_UPDATE_RELEASE, SW_UPDATE_AFTER),
@@ -74,7 +76,7 @@ static void a_mix_holds_what_is_not_released(void)
              small, large, both);
 }
 
-static void a_mix_is_said_group_by_group(void)
+SW_TEST("a mix is said group by group")
 {
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     on_net n;
@@ -88,7 +90,7 @@ static void a_mix_is_said_group_by_group(void)
 }
 
 /* Gradients that are ended one by one cannot be clipped together, accumulated or kept. */
-static void what_needs_all_gradients_is_refused(void)
+SW_TEST("what needs all gradients is refused")
 {
     for (int immediate = 0; immediate < 2; immediate++) {
         sw_optimizer_opts opts =
@@ -122,7 +124,7 @@ static void what_needs_all_gradients_is_refused(void)
     }
 }
 
-static void a_parameter_without_an_owner_is_named(void)
+SW_TEST("a parameter without an owner is named")
 {
     for (int immediate = 0; immediate < 2; immediate++) {
         sw_exec *exec = net_exec(NULL);
@@ -146,7 +148,7 @@ static void end_budget(void *budget)
 
 /* An update that must come after stays there although a budget would like it earlier; one
  * without that word may be released for it, and has the same bits then. */
-static void budgets_release_what_nobody_holds_back(void)
+SW_TEST("budgets release what no one holds back")
 {
     for (size_t k = 0; k < ON_KINDS; k++) {
         sw_optimizer_opts opts = on_opts[k];
@@ -187,13 +189,3 @@ static void budgets_release_what_nobody_holds_back(void)
             return;
     }
 }
-
-static const sw_test tests[] = {
-    {"a mix gives the same bits", a_mix_gives_the_same_bits, false},
-    {"a mix holds what is not released", a_mix_holds_what_is_not_released, false},
-    {"a mix is said group by group", a_mix_is_said_group_by_group, false},
-    {"what needs all gradients is refused", what_needs_all_gradients_is_refused, false},
-    {"a parameter without an owner is named", a_parameter_without_an_owner_is_named, false},
-    {"budgets release what no one holds back", budgets_release_what_nobody_holds_back, false},
-};
-SW_SUITE("update time", tests)

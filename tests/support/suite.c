@@ -1,4 +1,4 @@
-/* The runner of suite.h: registers the tables with CUnit, listens to its events, prints and
+/* The runner of suite.h: registers the tests with CUnit, listens to its events, prints and
  * counts. */
 #include "tests/support/suite.h"
 #include <ftw.h>
@@ -30,6 +30,15 @@ void sw_suite_register(sw_suite *suite)
 {
     *last_suite = suite;
     last_suite = &suite->next;
+}
+
+void sw_test_register(sw_suite *suite, sw_test_here *test)
+{
+    sw_test_here **at = &suite->first;
+    while (*at != NULL && (*at)->line < test->line)
+        at = &(*at)->next;
+    test->next = *at;
+    *at = test;
 }
 
 void sw_suite_needs(const char *(*missing)(void))
@@ -185,28 +194,36 @@ static void test_ends(const CU_pTest test, const CU_pSuite suite,
     fflush(stdout);
 }
 
-/* Every table becomes a CUnit suite of the tests that run now. False when CUnit refused. */
+static unsigned n_chosen; /* tests with the part, in all shards */
+
+/* False when CUnit refused. */
+static bool choose(CU_pSuite cu, const sw_test *test, const char *part)
+{
+    char title[512];
+    snprintf(title, sizeof title, "%s: %s", cu->pName, test->name);
+    if ((part != NULL && strstr(title, part) == NULL) ||
+        n_chosen++ % n_shards + 1 != this_shard)
+        return true;
+    if (test->full && !full_run) {
+        n_left_for_full++;
+        return true;
+    }
+    return CU_add_test(cu, test->name, test->run) != NULL;
+}
+
+/* Every file's suite becomes one of CUnit, of the tests that run now. */
 static bool register_all(const char *part)
 {
-    unsigned n = 0; /* of them, in all shards */
     for (const sw_suite *suite = first_suite; suite != NULL; suite = suite->next) {
         CU_pSuite cu = CU_add_suite(suite->name, NULL, NULL);
         if (cu == NULL)
             return false;
-        for (size_t i = 0; i < suite->n; i++) {
-            const sw_test *test = &suite->tests[i];
-            char title[512];
-            snprintf(title, sizeof title, "%s: %s", suite->name, test->name);
-            if ((part != NULL && strstr(title, part) == NULL) ||
-                n++ % n_shards + 1 != this_shard)
-                continue;
-            if (test->full && !full_run) {
-                n_left_for_full++;
-                continue;
-            }
-            if (CU_add_test(cu, test->name, test->run) == NULL)
+        for (size_t i = 0; i < suite->n; i++)
+            if (!choose(cu, &suite->tests[i], part))
                 return false;
-        }
+        for (const sw_test_here *here = suite->first; here != NULL; here = here->next)
+            if (!choose(cu, &here->test, part))
+                return false;
     }
     return true;
 }

@@ -1,12 +1,13 @@
-/* The test frame: tables of tests over CUnit, and a main() that CUnit lacks - it fails when an
+/* The test frame: suites of tests over CUnit, and a main() that CUnit lacks - it fails when an
  * assert failed, shows skips and ends with one line of totals.
  *
- *     static void denied_push_changes_nothing(void) { CU_ASSERT_EQUAL(...); }
- *     static const sw_test tests[] = {
- *         {"a denied push changes nothing", denied_push_changes_nothing},
- *         {"every site fails once", sweep, .full = true},
- *     };
- *     SW_SUITE("arena", tests)
+ *     SW_TESTS("arena")
+ *
+ *     SW_TEST("a denied push changes nothing")
+ *     {
+ *         CU_ASSERT_EQUAL(...);
+ *     }
+ *     SW_TEST("every site fails once", .full = true) ...
  *
  * All files of one executable are linked with support/suite.c; suites register themselves. Run
  * it as test_alloc [quick|full|gpu] [PART] [K/N]      PART: only tests whose "suite: name"
@@ -28,18 +29,47 @@ typedef struct {
     bool full; /* only where `full` was asked for */
 } sw_test;
 
+typedef struct sw_test_here {
+    sw_test test;
+    int line; /* tests run in the order of their file */
+    struct sw_test_here *next;
+} sw_test_here;
+
 typedef struct sw_suite {
     const char *name;
     const sw_test *tests;
     size_t n;
     struct sw_suite *next;
+    sw_test_here *first; /* those of SW_TEST */
 } sw_suite;
 
 void sw_suite_register(sw_suite *suite);
+void sw_test_register(sw_suite *suite, sw_test_here *test);
 
-/* One per file. */
+/* The file's suite: once, before its tests. */
+#define SW_TESTS(title)                                                                        \
+    static sw_suite sw_suite_here = {.name = title};                                           \
+    __attribute__((constructor)) static void sw_suite_enter(void)                              \
+    {                                                                                          \
+        sw_suite_register(&sw_suite_here);                                                     \
+    }
+
+/* A test: its promise, as a sentence, then members of sw_test; its body follows. */
+#define SW_TEST(...) SW_TEST_ON(__LINE__, __VA_ARGS__)
+#define SW_TEST_ON(at, ...) SW_TEST_AT(at, __VA_ARGS__)
+#define SW_TEST_AT(at, ...)                                                                    \
+    static void sw_test_##at(void);                                                            \
+    __attribute__((constructor)) static void sw_test_enter_##at(void)                          \
+    {                                                                                          \
+        static sw_test_here here = {{.run = sw_test_##at, .name = __VA_ARGS__}, at, NULL};     \
+        sw_test_register(&sw_suite_here, &here);                                               \
+    }                                                                                          \
+    static void sw_test_##at(void)
+
+/* The same with a table of tests. */
 #define SW_SUITE(title, table)                                                                 \
-    static sw_suite sw_suite_here = {title, table, sizeof(table) / sizeof *(table), NULL};     \
+    static sw_suite sw_suite_here = {title, table, sizeof(table) / sizeof *(table), NULL,      \
+                                     NULL};                                                    \
     __attribute__((constructor)) static void sw_suite_enter(void)                              \
     {                                                                                          \
         sw_suite_register(&sw_suite_here);                                                     \
