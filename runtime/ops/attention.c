@@ -11,18 +11,6 @@
 
 /* ---- shapes ------------------------------------------------------------------------------ */
 
-static sw_status whole_heads(const sw_shape *s, int64_t pieces, int64_t heads)
-{
-    char text[SWI_SHAPE_TEXT];
-    if (s->rank != 3 || s->dim[1] < 1 || s->dim[2] < 1 || s->dim[2] % (pieces * heads) != 0)
-        SW_FAIL(SW_INVALID,
-                "attention: a shape must be (batch, rows, width), with rows and a width of "
-                "%lld equal heads%s (got %s)",
-                (long long)heads, pieces > 1 ? " of each of q, k and v" : "",
-                swi_shape_text(s, text));
-    return SW_OK;
-}
-
 static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     const swi_attention_attrs *a = attrs;
@@ -37,8 +25,18 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
         SW_FAIL(SW_INVALID, "attention: heads must be at least 1 (got %d)", a->heads);
     if (!(fabsf(a->scale) <= 3.4e38f))
         SW_FAIL(SW_INVALID, "attention: scale must be finite (got %g)", (double)a->scale);
-    for (int i = 0; i < n_in; i++)
-        SW_TRY(whole_heads(&in[i].shape, n_in == 1 ? 3 : 1, a->heads));
+    for (int i = 0; i < n_in; i++) {
+        const int64_t pieces = n_in == 1 ? 3 : 1;
+        const int64_t heads = a->heads;
+        char text[SWI_SHAPE_TEXT];
+        if (in[i].shape.rank != 3 || in[i].shape.dim[1] < 1 || in[i].shape.dim[2] < 1 ||
+            in[i].shape.dim[2] % (pieces * heads) != 0)
+            SW_FAIL(SW_INVALID,
+                    "attention: a shape must be (batch, rows, width), with rows and a width of "
+                    "%lld equal heads%s (got %s)",
+                    (long long)heads, pieces > 1 ? " of each of q, k and v" : "",
+                    swi_shape_text(&in[i].shape, text));
+    }
     if (q->dim[0] != k->dim[0] || q->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] ||
         q->dim[2] != k->dim[2])
         SW_FAIL(SW_INVALID,

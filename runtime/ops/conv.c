@@ -172,26 +172,22 @@ static sw_status part_run(const sw_launch *l, part p, const sw_type *image, int 
     return SW_OK;
 }
 
-/* Of windows that miss the image the bias alone has a gradient. */
-static sw_status dw_of_nothing(const sw_launch *l)
-{
-    sw_launch sums = *l;
-    SW_TRY(conv_fill(l, 0, NULL));
-    if (l->n_out < 2)
-        return SW_OK;
-    sums.in = l->in + 1;
-    sums.out = l->out + 1;
-    sums.n_in = sums.n_out = 1;
-    sums.accumulate = l->accumulate >> 1;
-    return channel_sums(&sums);
-}
-
 /* in: the image and the result's gradient, in either order; out: dw [, db] */
 static sw_status dw_run(const sw_launch *l, int image)
 {
     const sw_conv s = swi_conv_geometry(&l->in[image].type, &l->out[0].type.shape, l->attrs);
-    if (swi_conv_misses(&s))
-        return dw_of_nothing(l);
+    if (swi_conv_misses(&s)) {
+        /* Of windows that miss the image the bias alone has a gradient. */
+        sw_launch sums = *l;
+        SW_TRY(conv_fill(l, 0, NULL));
+        if (l->n_out < 2)
+            return SW_OK;
+        sums.in = l->in + 1;
+        sums.out = l->out + 1;
+        sums.n_in = sums.n_out = 1;
+        sums.accumulate = l->accumulate >> 1;
+        return channel_sums(&sums);
+    }
     sw_dense(l->isa)->conv_dw(swi_out(l, 0), l->n_out > 1 ? swi_out(l, 1) : NULL,
                               swi_in(l, image), swi_in(l, 1 - image), &s, swi_adds(l, 0),
                               l->n_out > 1 && swi_adds(l, 1), l->scratch, l->par);

@@ -166,18 +166,13 @@ static sw_status forward(const sw_launch *l)
 
 /* ---- a bound ----------------------------------------------------------------------------- */
 
-/* A bound of the numbers of a distribution: the normal ones come from words of 24 bits, and the
- * largest is sqrt(2 ln 2^24) = 5.77. */
-static double largest_number(const sw_noise_spec *s)
-{
-    return s->distribution == SW_NOISE_NORMAL ? 5.8
-           : s->distribution == SW_NOISE_BITS ? 4.0
-                                              : 1.0;
-}
-
 static double largest_noise(const sw_noise_spec *s, float sigma)
 {
-    const double one = largest_number(s);
+    /* A bound of the numbers of a distribution: the normal ones come from words of 24 bits,
+     * and the largest is sqrt(2 ln 2^24) = 5.77. */
+    const double one = s->distribution == SW_NOISE_NORMAL ? 5.8
+                       : s->distribution == SW_NOISE_BITS ? 4.0
+                                                          : 1.0;
     switch (s->kind) {
     case SW_NOISE_LOW_RANK:
         return one * one * (double)s->rank;
@@ -220,24 +215,6 @@ uint64_t swi_es_gradient_bound_operations(const sw_kernel_info *info)
 
 /* ---- checks and costs -------------------------------------------------------------------- */
 
-/* sigma times the sum of the scores of a logit's bits. */
-static double score_of(const sw_reference *r, const operands *o, int64_t i)
-{
-    const swi_es_gradient_attrs *a = r->attrs;
-    const int64_t row = i / a->spec.cols, col = i % a->spec.cols;
-    const uint16_t below =
-        sw_binary_below((float)r->in[o->theta][i], (float)r->in[o->scale][0]);
-    const double p = (double)below / 65536.0;
-    double sum = 0.0;
-    for (int64_t k = 0; k < r->in_type[WEIGHTS].shape.dim[0]; k++) {
-        const sw_noise_at at = {r->seed, r->step, r->run + (uint32_t)k};
-        const double bit = sw_binary_bit(&a->spec, &at, row, col, below, false);
-        const double other = sw_binary_bit(&a->spec, &at, row, col, below, true);
-        sum += r->in[WEIGHTS][k] * (a->antithetic ? fmax(p, 1.0 - p) * (bit - other) : bit - p);
-    }
-    return r->in[o->sigma][0] * sum;
-}
-
 /* As the definition has it, in float64. */
 static sw_status reference(const sw_reference *r)
 {
@@ -246,8 +223,22 @@ static sw_status reference(const sw_reference *r)
     const int64_t n = r->in_type[WEIGHTS].shape.dim[0], cols = a->spec.cols;
     const float sigma = o.sigma != NONE ? (float)r->in[o.sigma][0] : 0.0f;
     double *g = r->out[0];
-    for (int64_t i = 0; i < a->spec.rows * cols && of_bits(a); i++)
-        g[i] = score_of(r, &o, i);
+    for (int64_t i = 0; i < a->spec.rows * cols && of_bits(a); i++) {
+        /* sigma times the sum of the scores of a logit's bits. */
+        const int64_t row = i / a->spec.cols, col = i % a->spec.cols;
+        const uint16_t below =
+            sw_binary_below((float)r->in[o.theta][i], (float)r->in[o.scale][0]);
+        const double p = (double)below / 65536.0;
+        double sum = 0.0;
+        for (int64_t k = 0; k < r->in_type[WEIGHTS].shape.dim[0]; k++) {
+            const sw_noise_at at = {r->seed, r->step, r->run + (uint32_t)k};
+            const double bit = sw_binary_bit(&a->spec, &at, row, col, below, false);
+            const double other = sw_binary_bit(&a->spec, &at, row, col, below, true);
+            sum += r->in[WEIGHTS][k] *
+                   (a->antithetic ? fmax(p, 1.0 - p) * (bit - other) : bit - p);
+        }
+        g[i] = r->in[o.sigma][0] * sum;
+    }
     for (int64_t k = 0; k < n && !of_bits(a); k++) {
         const sw_noise_at at = {r->seed, r->step, r->run + (uint32_t)k};
         sw_noise_direction d;

@@ -112,22 +112,6 @@ static void logits_of(const sw_launch *l, float *logits, int64_t first, int64_t 
     sw_dense(l->isa)->gemm(&g, scratch, l->par);
 }
 
-/* From the logits' gradient, which stands in their place. */
-static void make_dx(const pass *p, float *dx, int64_t first, int64_t rows)
-{
-    const sw_gemm g = {.c = dx + first * p->width,
-                       .a = p->logits,
-                       .a_row = p->classes,
-                       .a_col = 1,
-                       .b = swi_in(p->l, W),
-                       .b_row = p->width,
-                       .b_col = 1,
-                       .m = rows,
-                       .n = p->width,
-                       .k = p->classes};
-    sw_dense(p->l->isa)->gemm(&g, p->product, p->l->par);
-}
-
 static void add_dw(const pass *p, float *dw, int64_t first, int64_t rows)
 {
     const sw_gemm g = {.c = dw,
@@ -142,19 +126,6 @@ static void add_dw(const pass *p, float *dw, int64_t first, int64_t rows)
                        .k = rows,
                        .accumulate = first > 0};
     sw_dense(p->l->isa)->gemm(&g, p->product, p->l->par);
-}
-
-/* Those that somebody reads; without a bias db has no elements. */
-static void make_gradients(const pass *p, int64_t first, int64_t rows)
-{
-    float *dx = swi_out(p->l, DX), *dw = swi_out(p->l, DW), *db = swi_out(p->l, DB);
-    if (dx != NULL)
-        make_dx(p, dx, first, rows);
-    if (dw != NULL)
-        add_dw(p, dw, first, rows);
-    if (db != NULL && p->l->n_in > BIAS)
-        sw_dense(p->l->isa)->column_sums(db, p->logits, rows, p->classes, p->classes, first > 0,
-                                         p->l->par);
 }
 
 static sw_status forward(const sw_launch *l)
@@ -192,7 +163,27 @@ static sw_status forward(const sw_launch *l)
             continue;
         }
         sum = swi_ce_both(&c, sum, p.logits, p.lse, p.at_label, p.sums, p.factor);
-        make_gradients(&p, first, rows);
+        /* Those that somebody reads; without a bias db has no elements. */
+        float *dx = swi_out(p.l, DX), *dw = swi_out(p.l, DW), *db = swi_out(p.l, DB);
+        if (dx != NULL) {
+            /* From the logits' gradient, which stands in their place. */
+            const sw_gemm g = {.c = dx + first * p.width,
+                               .a = p.logits,
+                               .a_row = p.classes,
+                               .a_col = 1,
+                               .b = swi_in(p.l, W),
+                               .b_row = p.width,
+                               .b_col = 1,
+                               .m = rows,
+                               .n = p.width,
+                               .k = p.classes};
+            sw_dense(p.l->isa)->gemm(&g, p.product, p.l->par);
+        }
+        if (dw != NULL)
+            add_dw(&p, dw, first, rows);
+        if (db != NULL && p.l->n_in > BIAS)
+            sw_dense(p.l->isa)->column_sums(db, p.logits, rows, p.classes, p.classes, first > 0,
+                                            p.l->par);
     }
     swi_out(l, LOSS)[0] = n > 0 ? (float)(sum / (double)n) : 0.0f;
     return SW_OK;
@@ -545,27 +536,6 @@ static sw_status noise_forward(const sw_launch *l)
 
 /* ---- checks * ---------------------------------------------------------------------------- */
 
-static double logit(const sw_reference *r, int64_t row, int64_t o, const sw_noise_direction *d,
-                    double scale)
-{
-    const swi_noise_ce_attrs *a = r->attrs;
-    const int64_t width = r->in_type[X].shape.dim[1];
-    double sum = a->has_bias ? r->in[MORE][o] : 0.0, noise = 0.0;
-    const int sigmas = MORE + a->has_bias;
-    for (int64_t j = 0; j < width; j++) {
-        sum += r->in[X][row * width + j] * r->in[W][o * width + j];
-        if (a->noise.weight.rows != 0)
-            noise += r->in[X][row * width + j] *
-                     (double)sw_noise_element(&a->noise.weight, d, o, j,
-                                              (float)r->in[W][o * width + j]) *
-                     (a->noise.has_sigmas ? r->in[sigmas][o * width + j] : 1.0);
-    }
-    if (a->noise.bias.rows != 0)
-        noise += (double)sw_noise_number(&a->noise.bias, SW_NOISE_ELEMENTS, &d->at, o) *
-                 (a->noise.has_sigmas ? r->in[r->n_in - 1][o] : 1.0);
-    return sum + scale * noise;
-}
-
 enum { MOST_CLASSES = 64 }; /* of the cases */
 
 static sw_status noise_reference(const sw_reference *r)
@@ -584,8 +554,24 @@ static sw_status noise_reference(const sw_reference *r)
         sw_noise_direction d;
         sw_noise_prepare(&d, &a->noise.weight, &at, (float)r->in[SIGMA][0]);
         for (int64_t row = e * each; row < (e + 1) * each; row++) {
-            for (int64_t o = 0; o < classes; o++)
-                logits[o] = logit(r, row, o, &d, scale);
+            for (int64_t o = 0; o < classes; o++) {
+                const int64_t width = r->in_type[X].shape.dim[1];
+                double sum = a->has_bias ? r->in[MORE][o] : 0.0, noise = 0.0;
+                const int sigmas = MORE + a->has_bias;
+                for (int64_t j = 0; j < width; j++) {
+                    sum += r->in[X][row * width + j] * r->in[W][o * width + j];
+                    if (a->noise.weight.rows != 0)
+                        noise += r->in[X][row * width + j] *
+                                 (double)sw_noise_element(&a->noise.weight, &d, o, j,
+                                                          (float)r->in[W][o * width + j]) *
+                                 (a->noise.has_sigmas ? r->in[sigmas][o * width + j] : 1.0);
+                }
+                if (a->noise.bias.rows != 0)
+                    noise +=
+                        (double)sw_noise_number(&a->noise.bias, SW_NOISE_ELEMENTS, &d.at, o) *
+                        (a->noise.has_sigmas ? r->in[r->n_in - 1][o] : 1.0);
+                logits[o] = sum + scale * noise;
+            }
             loss += swi_ce_reference(&a->ce, logits, &r->in[LABELS][row], 1, classes, &all);
         }
         r->out[0][e] = all > 0.0 ? loss / all : 0.0;

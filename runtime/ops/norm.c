@@ -572,12 +572,6 @@ OP(batch_norm, 1, 3, 2, ATTRS(swi_norm_attrs), .rebuild = 1, .n_extra = 2, .infe
 
 /* ---- with an op of images before it or after it, channel by channel ---------------------- */
 
-/* The gradient kernels of batch norm that make dx. */
-static bool batch_norm_makes_dx(int32_t grad)
-{
-    return grad >= 0 && batch_grads[grad].kernel == batch_dx;
-}
-
 static sw_buffer piece_of(const sw_buffer *b, int64_t at, int64_t n)
 {
     return (sw_buffer){
@@ -836,8 +830,9 @@ uint8_t swi_fused(swi_fused_kind first, swi_fused_kind then, int *in)
         *in = 0;
         return NORM_THEN;
     }
-    if (then.op == SW_OP_batch_norm && first.grad >= 0 && batch_norm_makes_dx(then.grad) &&
-        is_unary(first.op)) {
+    /* The gradient kernels of batch norm that make dx. */
+    if (then.op == SW_OP_batch_norm && first.grad >= 0 && then.grad >= 0 &&
+        batch_grads[then.grad].kernel == batch_dx && is_unary(first.op)) {
         *in = 3;
         return THEN_NORM_DX;
     }

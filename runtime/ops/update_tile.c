@@ -53,11 +53,6 @@ static const sw_grad_desc *maker(const swi_tile_attrs *a)
     return &swi_op(a->make_op)->grads[a->make_grad];
 }
 
-static uint64_t make_operations(const swi_tile_attrs *a, const sw_kernel_info *info)
-{
-    return a->make_grad < 0 ? swi_op(a->make_op)->operations(info) : maker(a)->operations(info);
-}
-
 static size_t make_scratch(const swi_tile_attrs *a, const sw_kernel_info *info)
 {
     size_t (*const bytes)(const sw_kernel_info *) =
@@ -100,24 +95,6 @@ static void ask_maker(part_info *p, const sw_kernel_info *info, int64_t rows)
                                .isa = info->isa};
 }
 
-static void ask_update(part_info *p, const sw_kernel_info *info)
-{
-    const swi_tile_attrs *a = info->attrs;
-    const int first = sw_tile_first_of_update(a);
-    p->info = *info;
-    p->info.in = p->in;
-    p->info.n_in = 0;
-    p->info.n_out -= a->has_check;
-    p->info.attrs = a->attrs;
-    for (int i = first; i < info->n_in; i++) {
-        p->in[p->info.n_in++] = info->in[i];
-        if (i == first)
-            p->in[p->info.n_in++] = info->out[0];
-    }
-    if (a->has_check)
-        p->in[p->info.n_in++] = info->out[p->info.n_out];
-}
-
 /* Of the check: a look at the operands instead of the gradient (is_surely_finite), or at what
  * a bound says of them. */
 static uint64_t check_operations(const sw_kernel_info *info, const sw_kernel_info *maker_info)
@@ -135,9 +112,22 @@ void swi_tile_operations(const sw_kernel_info *info, uint64_t *making, uint64_t 
     const swi_tile_attrs *a = info->attrs;
     part_info p;
     ask_maker(&p, info, info->out[0].shape.dim[0]);
-    *making = make_operations(a, &p.info);
+    *making = a->make_grad < 0 ? swi_op(a->make_op)->operations(&p.info)
+                               : maker(a)->operations(&p.info);
     const uint64_t check = check_operations(info, &p.info);
-    ask_update(&p, info);
+    const int first = sw_tile_first_of_update(a);
+    p.info = *info;
+    p.info.in = p.in;
+    p.info.n_in = 0;
+    p.info.n_out -= a->has_check;
+    p.info.attrs = a->attrs;
+    for (int i = first; i < info->n_in; i++) {
+        p.in[p.info.n_in++] = info->in[i];
+        if (i == first)
+            p.in[p.info.n_in++] = info->out[0];
+    }
+    if (a->has_check)
+        p.in[p.info.n_in++] = info->out[p.info.n_out];
     *updating = swi_count_add(swi_op(a->update_op)->operations(&p.info), check);
 }
 
@@ -221,23 +211,19 @@ static bool lie_apart(const sw_launch *l)
     return param->type.shape.rank == 2 && param->stride[0] != param->type.shape.dim[1];
 }
 
-static sw_status update_apart(const sw_launch *l, const sw_buffer *gradient, int64_t first)
-{
-    const int64_t rows = gradient->type.shape.dim[0];
-    apart_job j = {.l = l, .gradient = gradient, .first = first, .status = {SW_OK}};
-    j.parts = rows < APART_PARTS ? rows : APART_PARTS;
-    l->par->run(l->par, apart_part, &j, (int)j.parts);
-    for (int i = 0; i < j.parts; i++)
-        SW_TRY(j.status[i]);
-    return SW_OK;
-}
-
 static sw_status update_rows(const sw_launch *l, const sw_buffer *gradient, int64_t first)
 {
     const swi_tile_attrs *a = l->attrs;
     sw_tile_part p;
-    if (lie_apart(l))
-        return update_apart(l, gradient, first);
+    if (lie_apart(l)) {
+        const int64_t rows = gradient->type.shape.dim[0];
+        apart_job j = {.l = l, .gradient = gradient, .first = first, .status = {SW_OK}};
+        j.parts = rows < APART_PARTS ? rows : APART_PARTS;
+        l->par->run(l->par, apart_part, &j, (int)j.parts);
+        for (int i = 0; i < j.parts; i++)
+            SW_TRY(j.status[i]);
+        return SW_OK;
+    }
     sw_tile_step(&p, l, gradient, first);
     return swi_op(a->update_op)->forward(&p.launch);
 }

@@ -292,9 +292,10 @@ static bool is_in_parts(const swi_trace *t, const swi_node *node)
            node->scratch != SWI_NONE && t->storages[node->scratch].rounded > 0;
 }
 
-static sw_status take_parts(swi_rc_parts *out, const swi_trace *t, const swi_order *order,
-                            int64_t fewest, int64_t most)
+sw_status swi_rc_parts_of(swi_rc_parts *out, swi_trace *t, const swi_order *order,
+                          const sw_exec *exec, int64_t fewest, int64_t most)
 {
+    *out = (swi_rc_parts){0};
     void *block;
     for (int64_t parts = fewest; parts <= most; parts = next_parts(parts, most))
         out->n++;
@@ -312,14 +313,7 @@ static sw_status take_parts(swi_rc_parts *out, const swi_trace *t, const swi_ord
         if (is_in_parts(t, &t->nodes[order->nodes[i]]))
             out->ops[n++] = i;
     SW_ASSERT(n == out->n_ops && out->n > 0);
-    return SW_OK;
-}
 
-sw_status swi_rc_parts_of(swi_rc_parts *out, swi_trace *t, const swi_order *order,
-                          const sw_exec *exec, int64_t fewest, int64_t most)
-{
-    *out = (swi_rc_parts){0};
-    SW_TRY(take_parts(out, t, order, fewest, most));
     uint32_t c = 0;
     for (int64_t parts = fewest; parts <= most; parts = next_parts(parts, most), c++) {
         out->choices[c].parts = parts;
