@@ -56,8 +56,8 @@ sw_status sw_call_end(sw_call *call, sw_status status);
 /* A status as a callback gave it. said: sw_error_count() before it was called. */
 sw_status sw_call_status(sw_status status, uint64_t said, const char *who);
 /* A function with this frame is called: calls on this thread with frames that are gone were
- * left by longjmp, or by an exception, out of a step function. All that they own is given back.
- */
+ * left by longjmp, or by an exception, out of a step function. All that they own is given
+ * back. */
 void sw_call_unwound(const void *frame);
 
 /* Whether `name` may use the object, which messages call `what`, for more than a look; whether

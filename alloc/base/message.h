@@ -1,6 +1,6 @@
 /* Texts for people: as snprintf, but what `%zu` prints has separators, 1,234,567. In this
- * project a size_t in a message is a number of bytes or of things, so all of them read alike.
- */
+ * project a size_t in a message is a number of bytes or of things, so all of them read
+ * alike. */
 #ifndef SW_MESSAGE_H
 #define SW_MESSAGE_H
 

@@ -81,8 +81,8 @@ uint64_t sw_random(void)
     return x ^ x >> 31;
 }
 
-/* 0 where the clock would be before its beginning: a machine may be up for less than the shift.
- */
+/* 0 where the clock would be before its beginning: a machine may be up for less than the
+ * shift. */
 static uint64_t shifted(uint64_t now, int64_t shift)
 {
     if (shift >= 0)

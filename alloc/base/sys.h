@@ -170,8 +170,8 @@ SW_MUST_USE sw_status sw_library_path(const void *address, char *out, size_t byt
 /* A random number of the system's; never fails. For names, not for secrets. */
 uint64_t sw_random(void);
 
-/* CLOCK_MONOTONIC in nanoseconds; never less than an answer before, whatever the system says.
- */
+/* CLOCK_MONOTONIC in nanoseconds; never less than an answer before, whatever the system
+ * says. */
 uint64_t sw_clock_ns(void);
 
 /* ---- wait -------------------------------------------------------------------------------- */

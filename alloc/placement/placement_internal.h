@@ -64,8 +64,8 @@ void swi_placement_order(const sw_placement_item *items, size_t n, size_t diviso
 
 /* ---- placement pressure ------------------------------------------------------------------ */
 
-/* The pressure of each section, as a tree: the larger child, and what was added to all below.
- */
+/* The pressure of each section, as a tree: the larger child, and what was added to all
+ * below. */
 
 typedef struct {
     size_t *node;   /* 2 * width; node[1] is the highest of all */

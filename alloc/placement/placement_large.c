@@ -35,8 +35,8 @@ typedef struct {
     uint32_t lo_min, lo_max, hi_min, hi_max, best;
 } box;
 
-/* A question to the tree: the highest rank within [from, to) that is alive at `at` (NONE: any).
- */
+/* A question to the tree: the highest rank within [from, to) that is alive at `at` (NONE:
+ * any). */
 typedef struct {
     uint32_t from, to, at, best;
 } query;
@@ -119,8 +119,7 @@ static void identity(const work *w, uint32_t *order)
         order[i] = i;
 }
 
-/* ---- time into sections -------------------------------------------------------------------
- */
+/* ---- time into sections ------------------------------------------------------------------ */
 
 /* A section begins at a start that follows an end. */
 static void find_sections(work *w)
@@ -164,8 +163,7 @@ static size_t find_loads(work *w)
     return peak;
 }
 
-/* ---- the unplaced buffers ------------------------------------------------------------------
- */
+/* ---- the unplaced buffers ---------------------------------------------------------------- */
 
 /* The bits of x, one free place after each. */
 static uint64_t spread(uint32_t x)
@@ -241,8 +239,7 @@ static void ask(const work *w, uint32_t k, query *q)
     }
 }
 
-/* ---- niches --------------------------------------------------------------------------------
- */
+/* ---- niches ------------------------------------------------------------------------------ */
 
 static bool lower_niche(const work *w, uint32_t a, uint32_t b)
 {
@@ -322,8 +319,7 @@ static void raise_floor(work *w, uint32_t s, size_t floor)
  * those that stand at one of its walls. */
 typedef enum { ANY, PRESSED, CORNER } choice;
 
-/* ---- one run -------------------------------------------------------------------------------
- */
+/* ---- one run ----------------------------------------------------------------------------- */
 
 /* The buffer for the niche, or NONE. */
 static uint32_t choose(const work *w, uint32_t niche, choice first)
@@ -466,8 +462,8 @@ static void rank(work *w, const style *how)
     sort_by_key(w, w->by_rank, false);
 }
 
-/* More weight where the last run failed: by 1.3, squared each time that it is the same place.
- */
+/* More weight where the last run failed: by 1.3, squared each time that it is the same
+ * place. */
 static void learn(work *w, uint32_t last_from, uint32_t last_to, float *grow)
 {
     const bool same = w->lost_from == last_from && w->lost_to == last_to;
@@ -477,8 +473,7 @@ static void learn(work *w, uint32_t last_from, uint32_t last_to, float *grow)
             w->weight[s] *= *grow;
 }
 
-/* ---- all runs ------------------------------------------------------------------------------
- */
+/* ---- all runs ---------------------------------------------------------------------------- */
 
 /* The styles in turn, then the best of them again and again with learnt weights. */
 static int try_all(work *w, size_t peak, size_t target)
@@ -518,8 +513,7 @@ static int try_all(work *w, size_t peak, size_t target)
     return n_runs;
 }
 
-/* ---- memory and the call -------------------------------------------------------------------
- */
+/* ---- memory and the call ----------------------------------------------------------------- */
 
 static uint32_t power_of_two(uint32_t at_least)
 {

@@ -502,8 +502,8 @@ static bool smallest_piece(const swi_search *s, const swi_decision *in, uint32_t
     return least != UINT32_MAX;
 }
 
-/* How early a buffer is tried: long and large ones first, after the first attempts with noise.
- */
+/* How early a buffer is tried: long and large ones first, after the first attempts with
+ * noise. */
 static double value_of(swi_search *s, uint32_t i)
 {
     const double span = (double)(s->end[i] - s->first[i]), bytes = (double)s->bytes[i];
@@ -598,8 +598,8 @@ static uint64_t credit(const swi_search *s, uint32_t n)
     return s->nodes + (left > LEAST_CREDIT ? left : LEAST_CREDIT);
 }
 
-/* Open a decision in the piece. False: it is known to hold no placement, or there is no room.
- */
+/* Open a decision in the piece. False: it is known to hold no placement, or there is no
+ * room. */
 static bool open_piece(swi_search *s, uint32_t from, uint32_t to)
 {
     const uint32_t section = select_corner(s, from, to).section;

@@ -110,8 +110,8 @@ uint64_t profile_clock(const profile_step *s, uint64_t op);
 uint32_t profile_program_of(const sw_timeline *t, const profile_step *s);
 /* The same, and what it says of the peak of the program and of the run is taken. */
 uint32_t profile_count_step(sw_timeline *t, const profile_step *s);
-/* Whether it says what a whole run took: a witness that was asked of something else does not.
- */
+/* Whether it says what a whole run took: a witness that was asked of something else does
+ * not. */
 bool profile_has_bytes(const profile_step *s);
 /* The highest of the phases. */
 uint64_t profile_peak(const sw_prof_phase *phase);

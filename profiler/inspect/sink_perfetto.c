@@ -96,9 +96,9 @@ static void put_message(message *m, unsigned field, const message *inner)
 
 #define ROLES 32
 
-/* Counters that a walk moves. Births of one instant are one change, deaths are another, so that
- * no peak is lost and no value is written twice: ask before each event, write when it says so.
- */
+/* Counters that a walk moves. Births of one instant are one change, deaths are another, so
+ * that no peak is lost and no value is written twice: ask before each event, write when it
+ * says so. */
 typedef struct {
     const char *name[ROLES]; /* sorted; past the room: "others", the last */
     uint64_t bytes[ROLES];

@@ -48,8 +48,8 @@ struct sw_json_text {
 SW_MUST_USE sw_status sw_json_get_string(sw_json_in *in, sw_json_text *out);
 /* A string of `bytes` at most with its zero, cut where it is longer. */
 SW_MUST_USE sw_status sw_json_get_text(sw_json_in *in, char *to, size_t bytes);
-/* An object: `member` is called after each key (cut to SW_JSON_KEY bytes) and reads the value.
- */
+/* An object: `member` is called after each key (cut to SW_JSON_KEY bytes) and reads the
+ * value. */
 #define SW_JSON_KEY 48
 typedef sw_status sw_json_member(sw_json_in *in, const char *key, void *context);
 SW_MUST_USE sw_status sw_json_get_object(sw_json_in *in, sw_json_member *member, void *context);

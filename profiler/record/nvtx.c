@@ -364,9 +364,9 @@ void sw_nvtx_table_free(sw_nvtx_table *t)
 
 /* ---- counters and creation --------------------------------------------------------------- */
 
-/* Counters are for good, execs are not: those that live at one time have different numbers, the
- * lowest that are free, and counters belong to numbers. An exec past the last number has none.
- */
+/* Counters are for good, execs are not: those that live at one time have different numbers,
+ * the lowest that are free, and counters belong to numbers. An exec past the last number has
+ * none. */
 #define NUMBERS 64u
 static uint64_t numbers; /* a bit each */
 static uint64_t counters[NUMBERS][COUNTERS];

@@ -32,8 +32,8 @@ sw_observer sw_watch_observer(sw_watch *watch);
 
 /* A run begins: its data phase holds `base_bytes` before the first op. */
 void sw_watch_begin(sw_watch *watch, size_t base_bytes);
-/* The phase of what follows. A phase may come back: its peak is the largest, its end the last.
- */
+/* The phase of what follows. A phase may come back: its peak is the largest, its end the
+ * last. */
 void sw_watch_phase(sw_watch *watch, int phase);
 void sw_watch_end(sw_watch *watch);
 

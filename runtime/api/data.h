@@ -8,8 +8,8 @@
  *     SW_TRY(sw_loader_next(loader, &args.inputs, &args.n_inputs));
  */
 
-/* Digits drawn by this program, 28 x 28 grey, 10 classes: the same bytes everywhere for a seed.
- */
+/* Digits drawn by this program, 28 x 28 grey, 10 classes: the same bytes everywhere for a
+ * seed. */
 SW_MUST_USE SW_API sw_status sw_dataset_synthetic(sw_dataset **out, int64_t n, uint64_t seed);
 /* Random numbers, normal, by Philox: field 0 (width) F32, field 1 the same, n_classes 0. For
  * what depends on sizes alone. */

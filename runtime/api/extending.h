@@ -163,11 +163,10 @@ SW_API sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, in
 /* All ops by position, inside ones first; NULL past the end. */
 SW_API const sw_op_desc *sw_op_at(uint32_t id);
 
-/* Run every test that a descriptor promises (forward against the reference, gradients against
- * differences along random directions, in place, saved bytes, accumulation, one value for
- * several inputs, threads) over its cases; SW_INVALID without any. `report` receives a line per
- * failure; NULL is fine.
- */
+/* Run every test that a descriptor promises (forward against the reference, gradients
+ * against differences along random directions, in place, saved bytes, accumulation, one
+ * value for several inputs, threads) over its cases; SW_INVALID without any. `report`
+ * receives a line per failure; NULL is fine. */
 SW_MUST_USE SW_API sw_status sw_op_check(uint32_t id,
                                          void (*report)(void *to, const char *line), void *to,
                                          uint32_t *n_checks, uint32_t *n_failures);

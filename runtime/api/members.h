@@ -57,10 +57,10 @@ typedef struct {
     size_t arena_bytes; /* the most that a plan of the group may take for steps; 0: no limit */
 } sw_members_opts;
 
-/* Uses the exec's threads, device and budget, which is charged for each member and for a step
- * arena for each thread; on a device for one step arena and its inputs, beside those of the
- * exec's own runs. A plan is not made smaller for it. Destroy it before shape and exec.
- */
+/* Uses the exec's threads, device and budget, which is charged for each member and for a
+ * step arena for each thread; on a device for one step arena and its inputs, beside those
+ * of the exec's own runs. A plan is not made smaller for it. Destroy it before shape and
+ * exec. */
 SW_MUST_USE SW_API sw_status sw_members_create(sw_members **out, sw_exec *exec,
                                                const sw_members_opts *opts);
 SW_API void sw_members_destroy(sw_members *members);
@@ -78,8 +78,7 @@ SW_API void sw_member_end(sw_member member);
  * shapes with one layout, on whatever device. */
 SW_MUST_USE SW_API sw_status sw_member_copy(sw_member to, sw_member from);
 /* All of it between a member and a model of the shape's layout that is ready, on whatever
- * device.
- */
+ * device. */
 SW_MUST_USE SW_API sw_status sw_member_to_model(sw_model *to, sw_member from);
 SW_MUST_USE SW_API sw_status sw_member_from_model(sw_member to, const sw_model *from);
 /* All elements of a parameter, buffer or state, which `param` names in the shape. */
@@ -206,10 +205,10 @@ SW_MUST_USE SW_API sw_status sw_member_unpack(sw_member member, const void *from
 
 /* ---- resizing: the same net with other widths -------------------------------------------- */
 
-/* How useful the positions of one axis of a tensor are, for narrowing: n finite numbers, n the
- * axis's length in `from`. The tensor is one of `from` (of the shape, for members). A unit that
- * has several positions on the axis has their sum. Of an axis that is not narrowed: not used.
- */
+/* How useful the positions of one axis of a tensor are, for narrowing: n finite numbers, n
+ * the axis's length in `from`. The tensor is one of `from` (of the shape, for members). A
+ * unit that has several positions on the axis has their sum. Of an axis that is not
+ * narrowed: not used. */
 typedef struct {
     sw_param tensor;
     int axis;

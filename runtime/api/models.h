@@ -69,8 +69,8 @@ SW_MUST_USE SW_API sw_status sw_model_bytes(sw_model *model, size_t *out);
 SW_API uint64_t sw_model_layout_hash(sw_model *model);
 
 /* Register a knob. `name` (1 to 47 bytes, unique among the model's knobs) is copied, `value`
- * must be finite; an error is kept as for sw_param_new, the handle then has index UINT32_MAX.
- */
+ * must be finite; an error is kept as for sw_param_new, the handle then has index
+ * UINT32_MAX. */
 SW_API sw_knob sw_knob_new(sw_model *model, const char *name, float value);
 /* The knob that was registered by that name; index UINT32_MAX when there is none. */
 SW_API sw_knob sw_knob_find(sw_model *model, const char *name);

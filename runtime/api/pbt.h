@@ -45,8 +45,8 @@ SW_API int sw_space_count(const sw_space *space);
 SW_API int sw_space_find(const sw_space *space, const char *name);
 /* Filled as sw_space_add was given it; pointers are valid until the space is destroyed. */
 SW_MUST_USE SW_API sw_status sw_space_at(const sw_space *space, int i, sw_hyper *out);
-/* A draw of number i: a function of (seed, i, draw) alone, with the same bits on every machine.
- */
+/* A draw of number i: a function of (seed, i, draw) alone, with the same bits on every
+ * machine. */
 SW_MUST_USE SW_API sw_status sw_space_draw(const sw_space *space, int i, uint64_t seed,
                                            uint64_t draw, double *out);
 /* Whether a value lies within what was declared; integers and choices exactly. */

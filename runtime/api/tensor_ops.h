@@ -206,11 +206,10 @@ SW_API sw_value sw_binary_max_pool2d(sw_ctx *ctx, sw_value bits, int k, int stri
  * squeeze-and-excitation ends: sw_mul without copies for images in blocks. Keeps both. */
 SW_API sw_value sw_channel_scale(sw_ctx *ctx, sw_value x, sw_value s);
 
-/* F32, each element `value`. It is filled in each run, in the step arena, where it is appended
- * (phase forward), and again in backward rather than kept. A scalar broadcasts and takes least:
- * sw_full(ctx, SW_SCALAR, 2). A tensor that is placed once is a constant of the model:
- * sw_constant_new.
- */
+/* F32, each element `value`. It is filled in each run, in the step arena, where it is
+ * appended (phase forward), and again in backward rather than kept. A scalar broadcasts and
+ * takes least: sw_full(ctx, SW_SCALAR, 2). A tensor that is placed once is a constant of the
+ * model: sw_constant_new. */
 SW_API sw_value sw_full(sw_ctx *ctx, sw_shape shape, float value);
 
 /* Views: no bytes of their own where strides can say it, else a counted copy. */

@@ -75,8 +75,8 @@ typedef struct {
     uint32_t id, generation;
 } sw_value;
 
-/* A parameter, buffer or state: lives until its model is destroyed. index 0: not a parameter.
- */
+/* A parameter, buffer or state: lives until its model is destroyed. index 0: not a
+ * parameter. */
 typedef struct {
     sw_model *model;
     uint32_t index;

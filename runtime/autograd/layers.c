@@ -264,8 +264,7 @@ sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids)
     return layer_end(ctx, sw_embedding_op(ctx, ids, sw_use(ctx, layer.weight)));
 }
 
-/* ---- layers of bits ------------------------------------------------------------------------
- */
+/* ---- layers of bits ---------------------------------------------------------------------- */
 
 /* Logits and bias of a layer; outputs: axis 0. */
 static void declare_bits(sw_model *model, const char *name, sw_shape shape, sw_param *logits,

@@ -44,8 +44,7 @@ enum {
     SWI_SEG_COUNT = SWI_SEG_MODEL + SWI_MAX_MODELS
 };
 
-/* ---- shapes and types ----------------------------------------------------------------------
- */
+/* ---- shapes and types -------------------------------------------------------------------- */
 
 /* Attributes are compared byte for byte: clear the struct, then copy the shape without what
  * lies past its rank. */
@@ -131,8 +130,7 @@ bool swi_op_is_private(uint32_t id);
 #define SWI_OPERAND_KIND(operand) (0xff00u & (uint32_t)(operand))
 #define SWI_OPERAND_INDEX(operand) (0x00ffu & (uint32_t)(operand))
 
-/* ---- initial values ------------------------------------------------------------------------
- */
+/* ---- initial values ---------------------------------------------------------------------- */
 
 /* Elements first to first + n - 1 of a tensor of that shape. */
 sw_status swi_init_values(float *to, int64_t first, int64_t n, const sw_shape *shape,
@@ -143,8 +141,7 @@ sw_status swi_init_check(const char *init);
 void swi_init_uniform(char *to, size_t bytes, double bound);
 void swi_init_constant(char *to, size_t bytes, double value); /* "constant:V" */
 
-/* ---- threads -------------------------------------------------------------------------------
- */
+/* ---- threads ----------------------------------------------------------------------------- */
 
 typedef struct sw_pool sw_pool;
 /* sharers: so many pools compute at the same time and share the processors. */

@@ -170,8 +170,8 @@ static void classes_sort(swi_classes *classes, bool numbers)
 
 /* ---- csv lines --------------------------------------------------------------------------- */
 
-/* Records of a CSV file, read through a window of fixed size; only the record at hand is kept.
- */
+/* Records of a CSV file, read through a window of fixed size; only the record at hand is
+ * kept. */
 
 #define WINDOW_BYTES 65536
 #define LONGEST ((size_t)16 << 20) /* bytes of one record: beyond is no table of numbers */
@@ -196,8 +196,8 @@ static sw_status refill(swi_csv *csv)
     return SW_OK;
 }
 
-/* The next character, END, or FAILED with the reason in *status. Every end of a line is '\n'.
- */
+/* The next character, END, or FAILED with the reason in *status. Every end of a line is
+ * '\n'. */
 static inline int next(swi_csv *csv, sw_status *status)
 {
     for (;;) {

@@ -111,8 +111,8 @@ typedef enum { SWI_NUMBER, SWI_NO_NUMBER, SWI_NOT_FINITE } swi_number_kind;
 swi_number_kind swi_decimal_read(const char *text, size_t n, swi_decimal *out);
 /* The nearest float, ties to even. False where it would be infinite. */
 bool swi_decimal_float(const swi_decimal *d, float *out);
-/* A whole number of at most 18 digits as text ("-12"), ended by a zero; false: it is not one.
- */
+/* A whole number of at most 18 digits as text ("-12"), ended by a zero; false: it is not
+ * one. */
 #define SWI_WHOLE_BYTES 20
 bool swi_decimal_whole(const swi_decimal *d, char *text);
 

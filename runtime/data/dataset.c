@@ -266,8 +266,8 @@ sw_status sw_dataset_split(sw_dataset **first, sw_dataset **second, const sw_dat
 
 /* ---- moments ----------------------------------------------------------------------------- */
 
-/* Mean and deviation of bytes. Sums are whole numbers, so the order of adding does not matter.
- */
+/* Mean and deviation of bytes. Sums are whole numbers, so the order of adding does not
+ * matter. */
 
 enum { PIECE = 1 << 16 }; /* bytes whose squares a uint32_t holds */
 
@@ -333,8 +333,8 @@ sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n, float 
 
 /* ---- vectors ----------------------------------------------------------------------------- */
 
-/* Random vectors: nothing can be learned from them but how much memory and time learning takes.
- */
+/* Random vectors: nothing can be learned from them but how much memory and time learning
+ * takes. */
 
 static void fill_vectors(swi_field *field, int64_t n, int64_t width, const char *name,
                          uint64_t seed)

@@ -33,8 +33,8 @@ typedef struct {
     sw_shape shape; /* axis 0 is the samples' */
 } swi_npy;
 
-/* Of a data set in two parts: arrays of inputs and targets; no test part where `given` says so.
- */
+/* Of a data set in two parts: arrays of inputs and targets; no test part where `given` says
+ * so. */
 enum { SWI_NPY_TRAIN, SWI_NPY_TEST, SWI_NPY_PARTS };
 typedef struct {
     const char *name; /* of the data set */

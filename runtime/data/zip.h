@@ -1,5 +1,5 @@
-/* Zip archives, as NumPy and others write them: their list of files, and one file as a stream.
- */
+/* Zip archives, as NumPy and others write them: their list of files, and one file as a
+ * stream. */
 #ifndef SW_DATA_ZIP_H
 #define SW_DATA_ZIP_H
 

@@ -40,8 +40,8 @@ SW_MUST_USE sw_status swi_device_open(swi_device **out, const char *name);
 swi_device *swi_device_share(swi_device *device);
 void swi_device_close(swi_device *device); /* NULL is fine */
 
-/* Memory of so many bytes, to be created and charged; 0: as much as a step arena may ever have.
- */
+/* Memory of so many bytes, to be created and charged; 0: as much as a step arena may ever
+ * have. */
 SW_MUST_USE sw_status swi_device_store(swi_device *device, sw_store **out, size_t bytes);
 
 /* Has the device a kernel of the op (grad -1: forward) for float32? */
@@ -70,8 +70,8 @@ SW_MUST_USE sw_status swi_device_zero(swi_device *device, void *to, size_t bytes
 
 /* The first fault that a call on the card reported is kept: from then on every call above
  * answers it. swi_device_fault: SW_OK, or SW_DEVICE with its message set again.
- * swi_device_faulted: keeps the thread's last error if `status` is SW_DEVICE; returns `status`.
- */
+ * swi_device_faulted: keeps the thread's last error if `status` is SW_DEVICE; returns
+ * `status`. */
 SW_MUST_USE sw_status swi_device_fault(swi_device *device);
 sw_status swi_device_faulted(swi_device *device, sw_status status);
 

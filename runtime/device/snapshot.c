@@ -32,8 +32,8 @@ struct swi_snapshot_ways {
 
 /* ---- snapshot card ----------------------------------------------------------------------- */
 
-/* Snapshots of a card: copies in the exec's stream to pinned memory, and an event after them.
- */
+/* Snapshots of a card: copies in the exec's stream to pinned memory, and an event after
+ * them. */
 
 static sw_status said(swi_snapshot *s, sw_status status)
 {

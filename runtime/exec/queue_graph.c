@@ -100,8 +100,8 @@ sw_status swi_queue_launch_op(swi_queue *q, const swi_frame *f, uint32_t i)
     return launched(q, make_op(f, i, &q->compute));
 }
 
-/* Segments begin where nothing is, aligned as they will be: operands lie in them as they will.
- */
+/* Segments begin where nothing is, aligned as they will be: operands lie in them as they
+ * will. */
 sw_status swi_queue_count_launches(const swi_queue *q, swi_frame *f, uint32_t *launches)
 {
     const swi_program *p = f->program;

@@ -1,5 +1,5 @@
-/* Traces: what a step function leaves while it runs (struct sw_ctx): nodes, values, storages.
- */
+/* Traces: what a step function leaves while it runs (struct sw_ctx): nodes, values,
+ * storages. */
 #ifndef SW_TRACE_H
 #define SW_TRACE_H
 
@@ -70,8 +70,8 @@ static inline bool swi_is_null(const swi_node *node, uint32_t out)
     return out < 32 && (node->null_out >> out & 1u) != 0;
 }
 
-/* Why a node runs what another has done already: so that a budget is held; since it is cheap.
- */
+/* Why a node runs what another has done already: so that a budget is held; since it is
+ * cheap. */
 enum { SWI_AGAIN_BUDGET = 1, SWI_AGAIN_REBUILT = 2 };
 
 typedef struct {

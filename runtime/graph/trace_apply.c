@@ -357,8 +357,8 @@ static int model_index(sw_ctx *ctx, const sw_model *model)
     return -1;
 }
 
-/* The storage of one entry of a model; segments make it the same for every member of a shape.
- */
+/* The storage of one entry of a model; segments make it the same for every member of a
+ * shape. */
 static uint32_t model_storage(sw_ctx *ctx, int m, sw_model *model, uint32_t entry)
 {
     const swi_entry *e = &model->entries[entry];
@@ -477,9 +477,9 @@ static sw_status note_assignment(sw_ctx *ctx, sw_param state, uint32_t target, u
     return SW_OK;
 }
 
-/* A new version: later sw_use gets `x`. The bytes are written at the end of the run, so that a
- * backward pass that comes later reads the old version, and a run that fails before leaves it.
- */
+/* A new version: later sw_use gets `x`. The bytes are written at the end of the run, so that
+ * a backward pass that comes later reads the old version, and a run that fails before leaves
+ * it. */
 void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
 {
     const swi_value *v = swi_value_at(ctx, x);
@@ -676,8 +676,8 @@ static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric
     }
 }
 
-/* With noise a metric may have a number for each evaluation: an output; its mean is the metric.
- */
+/* With noise a metric may have a number for each evaluation: an output; its mean is the
+ * metric. */
 static sw_value mean_of_evaluations(sw_ctx *ctx, const char *name, sw_value x)
 {
     const swi_value *v = swi_value_at(ctx, x);

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which values are parameters with noise -----------------------------------------------
- */
+/* ---- which values are parameters with noise ---------------------------------------------- */
 
 static const swi_entry *entry_of(const sw_ctx *ctx, uint32_t value)
 {
@@ -49,8 +48,7 @@ static sw_status refuse(sw_ctx *ctx, const char *op, const swi_entry *entry, con
                           op, entry->name, why));
 }
 
-/* ---- attributes ---------------------------------------------------------------------------
- */
+/* ---- attributes -------------------------------------------------------------------------- */
 
 static void begin_attrs(const sw_ctx *ctx, swi_noise_attrs *a)
 {
@@ -91,8 +89,7 @@ static sw_status add_noise(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_i
     return swi_apply(ctx, op, in, n_in, a, &into, 1u, "noise", y);
 }
 
-/* ---- layers -------------------------------------------------------------------------------
- */
+/* ---- layers ------------------------------------------------------------------------------ */
 
 /* y (1 + s sigma e) + b of a layer with dropped rows: y is the product without its bias. */
 static sw_status drop_rows(sw_ctx *ctx, const swi_noise_attrs *layer, uint32_t y, uint32_t bias,
@@ -317,8 +314,7 @@ static sw_status layer_of_bits(sw_ctx *ctx, uint32_t op, const uint32_t *in, int
     return swi_apply(ctx, op, more, n_in + 2, &a, NULL, 0, "noise", outs);
 }
 
-/* ---- losses -------------------------------------------------------------------------------
- */
+/* ---- losses ------------------------------------------------------------------------------ */
 
 /* Is it a batch, and not a number of its own? */
 static bool is_batch(const sw_ctx *ctx, uint32_t value)
@@ -357,8 +353,8 @@ static sw_status loss(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, co
     return swi_apply(ctx, SW_OP_each, in, n_in, &a, NULL, 0, NULL, outs);
 }
 
-/* The loss of each evaluation, without all logits at one time. in: x, weight, labels [, bias].
- */
+/* The loss of each evaluation, without all logits at one time. in: x, weight, labels [,
+ * bias]. */
 static sw_status linear_loss(sw_ctx *ctx, const uint32_t *in, int n_in, const void *attrs,
                              uint32_t *outs)
 {
@@ -380,8 +376,7 @@ static sw_status linear_loss(sw_ctx *ctx, const uint32_t *in, int n_in, const vo
     return swi_apply(ctx, SW_OP_noise_linear_ce, more, n, &a, NULL, 0, "noise", outs);
 }
 
-/* ---- all ops ------------------------------------------------------------------------------
- */
+/* ---- all ops ----------------------------------------------------------------------------- */
 
 static bool reduces_all(const sw_ctx *ctx, uint32_t value, const void *attrs)
 {

@@ -409,8 +409,7 @@ sw_value sw_binary_conv2d_op(sw_ctx *ctx, sw_value bits, sw_value logits, sw_val
 
 /* Ops around layers of bits: bits of numbers, pooling, the scale of logits. */
 
-/* ---- binarize: x (batch, c, positions...) -> bits x > value (batch, positions..., bytes) --
- */
+/* ---- binarize: x (batch, c, positions...) -> bits x > value (batch, positions..., bytes) - */
 
 static sw_status binarize_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {

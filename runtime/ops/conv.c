@@ -72,8 +72,8 @@ sw_conv swi_conv_geometry(const sw_type *image, const sw_shape *w, const swi_con
                      .plain = image->layout == SW_PLAIN};
 }
 
-/* Along one axis: the first window that begins at tap k no further than the image is the one.
- */
+/* Along one axis: the first window that begins at tap k no further than the image is the
+ * one. */
 static bool hits(int64_t in, int64_t out, int64_t kernel, const sw_conv *s)
 {
     for (int64_t k = 0; k < kernel; k++) {

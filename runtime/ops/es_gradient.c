@@ -153,8 +153,8 @@ static sw_status forward(const sw_launch *l)
                               .n_rows = rows_of(a, &l->out[0].type)};
     rest r = {a, sum.to, theta, o.sigmas != NONE ? swi_in(l, o.sigmas) : NULL,
               sw_type_elements(&l->out[0].type)};
-    /* The first and only contribution to its gradient: it writes, whatever l->accumulate says.
-     */
+    /* The first and only contribution to its gradient: it writes, whatever l->accumulate
+     * says. */
     if (of_bits(a))
         sum_scores(l, &o);
     else

@@ -227,8 +227,7 @@ void swi_strips_operations(const sw_kernel_info *info, uint64_t *products, uint6
         swi_count_add(*products, swi_op(a->body)->grads[a->body_grad].operations(&p.info));
 }
 
-/* ---- scratch: a strip of f(z); of UPDATE after it one of dx, and in its place the tiles --
- */
+/* ---- scratch: a strip of f(z); of UPDATE after it one of dx, and in its place the tiles -- */
 
 static size_t float_bytes(int64_t n)
 {

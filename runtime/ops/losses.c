@@ -1,5 +1,5 @@
-/* Losses (scalars, phase loss) and accuracy. mse and bce_with keep both inputs, bce its input.
- */
+/* Losses (scalars, phase loss) and accuracy. mse and bce_with keep both inputs, bce its
+ * input. */
 #include "kernels/dispatch.h"
 #include "kernels/scalar.h"
 #include "runtime/ops/ce.h"
@@ -201,8 +201,8 @@ static sw_status ce_infer(const sw_type *in, int n_in, const void *attrs, sw_typ
     return SW_OK;
 }
 
-/* The loss itself needs the logarithms too: they are scratch where backward does not keep them.
- */
+/* The loss itself needs the logarithms too: they are scratch where backward does not keep
+ * them. */
 SCRATCH(ce_bytes, swi_ce_bytes(info->attrs, info->in[0].shape.dim[0]))
 
 static swi_ce all_rows(const sw_launch *l)

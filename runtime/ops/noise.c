@@ -198,8 +198,8 @@ static const swi_noise_attrs with_sigmas = {.weight = WEIGHT(SW_NOISE_IID, 0, 6,
                                             .has_sigmas = 1};
 
 static const sw_op_case linear_cases[] = {
-    /* First: small, and of an infinite input low rank makes NaN where its terms have two signs.
-     */
+    /* First: small, and of an infinite input low rank makes NaN where its terms have two
+     * signs. */
     CASE("small", IN(F32(6, 5), SCALAR), FILL(NORMAL, UNIT), AT(small)),
     CASE("iid", IN(F32(12, 37), SCALAR), FILL(NORMAL, UNIT), AT(linear_iid)),
     CASE("low rank", IN(F32(10, 7), SCALAR), FILL(NORMAL, UNIT), AT(linear_low_rank)),

@@ -1,5 +1,5 @@
-/* Random tensors, by counter: nothing to store, the same numbers for every number of threads.
- */
+/* Random tensors, by counter: nothing to store, the same numbers for every number of
+ * threads. */
 #include "kernels/augment.h"
 #include "kernels/dispatch.h"
 #include "kernels/rng.h"
@@ -371,8 +371,8 @@ OP(random_crop, 1, 0, 1, ATTRS(swi_augment_attrs), .rebuild = 1, .infer = crop_i
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-/* In evaluation, and where nothing can change, x itself; what cannot be is refused there too.
- */
+/* In evaluation, and where nothing can change, x itself; what cannot be is refused there
+ * too. */
 static sw_value apply(sw_ctx *ctx, uint32_t op, sw_value x, swi_augment_attrs a)
 {
     char stream[SWI_STREAM_TEXT];

@@ -1,6 +1,6 @@
-/* The cells of recurrent nets, element by element between two products. Both keep their inputs
- * and nothing else: gates and the tanh of the state are recomputed in backward, in registers.
- */
+/* The cells of recurrent nets, element by element between two products. Both keep their
+ * inputs and nothing else: gates and the tanh of the state are recomputed in backward, in
+ * registers. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <math.h>

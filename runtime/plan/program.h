@@ -10,8 +10,7 @@
 #include "runtime/ops/fused.h"
 #include "runtime/plan/packed.h"
 
-/* ---- cost ----------------------------------------------------------------------------------
- */
+/* ---- cost -------------------------------------------------------------------------------- */
 
 /* The cost of one run of a node, by types and attributes alone: the same on every machine and
  * for every number of threads. Operations as sw_op_desc counts them, with those that add to

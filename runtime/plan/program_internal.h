@@ -8,8 +8,8 @@
 void swi_pass_own_finite_checks(swi_trace *t);
 /* Births, deaths and saved roles. read: n_values flags of scratch. */
 void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read);
-/* Bit k: output 0 may take the place of operand k where that dies; and is it of the right kind?
- */
+/* Bit k: output 0 may take the place of operand k where that dies; and is it of the right
+ * kind? */
 uint32_t swi_inplace_mask(const swi_node *node);
 bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k);
 /* Does s have a range of its own in the step arena? */

@@ -70,9 +70,8 @@ static void pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, ui
         }
     }
     if (any) {
-        /* Stable insertion by key; released nodes are few and move little more than their own
-         * number.
-         */
+        /* Stable insertion by key; released nodes are few and move little more than their
+         * own number. */
         for (uint32_t m = 1; m < n; m++) {
             const uint32_t node = order[m];
             const uint64_t k = key[m];

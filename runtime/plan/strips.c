@@ -269,8 +269,8 @@ static uint32_t write_operands_tiles(swi_trace *t, const swi_node *make, const s
     return n;
 }
 
-/* The node of the update becomes that of all; the bytes of the gradient become its workspace.
- */
+/* The node of the update becomes that of all; the bytes of the gradient become its
+ * workspace. */
 static sw_status join_tiles(swi_trace *t, const swi_node *make, const swi_node *check,
                             swi_node *update, const swi_row_range *range, const sw_exec *exec)
 {
@@ -441,8 +441,8 @@ static bool is_plain(const swi_node *node)
     return node->accumulate == 0 && node->null_out == 0;
 }
 
-/* The gradient kernel of the function at `f` for this gradient, if that is all that reads it.
- */
+/* The gradient kernel of the function at `f` for this gradient, if that is all that reads
+ * it. */
 static uint32_t slope_behind(const session *s, const swi_node *f, uint32_t at)
 {
     const swi_node *makes = node_at(s, at);

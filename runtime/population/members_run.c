@@ -176,8 +176,8 @@ sw_status swi_lanes_empty(swi_lanes *l)
     return SW_OK;
 }
 
-/* On a device members run in the arena of the planner, and its inputs are what a batch takes.
- */
+/* On a device members run in the arena of the planner, and its inputs are what a batch
+ * takes. */
 size_t swi_lanes_step_bytes(const swi_member_pool *member_pool)
 {
     size_t bytes = 0;

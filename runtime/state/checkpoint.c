@@ -123,8 +123,7 @@ sw_status swi_run_record_write(sw_checkpoint *c)
     return status;
 }
 
-/* ---- held against the run that goes on ----------------------------------------------------
- */
+/* ---- held against the run that goes on --------------------------------------------------- */
 
 static sw_status same(const char *path, uint32_t k, const char *what, uint64_t there,
                       uint64_t here)

@@ -139,8 +139,8 @@ static sw_status count_header(const writing *w, size_t *bytes)
 
 /* ---- data -------------------------------------------------------------------------------- */
 
-/* Give away the bytes of a tensor, wherever they lie, in order and in pieces of whole elements.
- */
+/* Give away the bytes of a tensor, wherever they lie, in order and in pieces of whole
+ * elements. */
 static sw_status tensor_pour(const swi_tensor *tensor, swi_take_piece *take, void *context)
 {
     if (tensor->at != NULL) {

@@ -70,8 +70,7 @@ uint64_t swi_tensors_file_bytes(const swi_tensors *file);
 
 /* Read all data once, in pieces of at most 1 MiB, and hold them against the checksums.
  * SW_FORMAT names the first damaged tensor and its range of bytes in the file. SW_OK without
- * checksums.
- */
+ * checksums. */
 SW_MUST_USE sw_status swi_tensors_verify(swi_tensors *file);
 /* The same of one tensor. */
 SW_MUST_USE sw_status swi_tensors_verify_one(swi_tensors *file, const swi_tensors_entry *entry);

@@ -317,8 +317,7 @@ void swi_check_say(swi_check *c, bool good, const char *what, const char *format
         c->report(c->to, line);
 }
 
-/* ---- what instruction sets share ----------------------------------------------------------
- */
+/* ---- what instruction sets share --------------------------------------------------------- */
 
 /* A forward or gradient check under the instruction set that runs: a case reports both once. */
 SW_PRINTF(4, 5)

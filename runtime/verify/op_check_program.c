@@ -18,8 +18,8 @@
 
 /* The step function around the op under test, built from public ops, and one run of it. */
 
-/* Inputs of the run: the operands that are no parameters, then the weights of the F32 outputs.
- */
+/* Inputs of the run: the operands that are no parameters, then the weights of the F32
+ * outputs. */
 static int input_of_operand(const swi_check *c, int i)
 {
     int n = 0;

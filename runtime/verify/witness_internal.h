@@ -10,8 +10,7 @@
 
 #define SWI_WITNESS_HEAP SW_HEAP_PROFILE
 
-/* ---- regions: every storage in pages of its own --------------------------------------------
- */
+/* ---- regions: every storage in pages of its own ------------------------------------------ */
 
 typedef enum {
     SWI_REGION_STEP,  /* a storage of the step arena */
@@ -87,8 +86,7 @@ bool swi_witness_planned(const swi_witness *w, uint32_t storage);
 /* The bytes leave the run: metrics and outputs. */
 bool swi_witness_is_result(const swi_witness *w, uint32_t root);
 
-/* ---- the trap: who touches which region ----------------------------------------------------
- */
+/* ---- the trap: who touches which region -------------------------------------------------- */
 
 typedef struct {
     uint32_t op, region;

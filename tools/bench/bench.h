@@ -136,8 +136,8 @@ typedef struct {
 } bench_variant;
 enum { BENCH_VARIANTS = 24 };
 /* Time step(context, i) of n variants, one after the other, `rounds` times or until
- * interrupted; each round begins with another, so that none always follows the same neighbour.
- */
+ * interrupted; each round begins with another, so that none always follows the same
+ * neighbour. */
 SW_MUST_USE sw_status bench_take_turns(bench_variant *variants, int n, int64_t rounds,
                                        sw_status (*step)(void *context, int i), void *context);
 void bench_put_variants(bench *b, const char *key, const bench_variant *variants, int n);

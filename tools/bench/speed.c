@@ -223,8 +223,7 @@ static void report(bench *b, run *r)
 
 enum { MOST_PRODUCTS = 3 };
 
-/* ---- the products of an op ----------------------------------------------------------------
- */
+/* ---- the products of an op --------------------------------------------------------------- */
 
 static bench_of_layer which_of(const swi_node *node)
 {
@@ -299,8 +298,8 @@ static int matmul(const swi_node *node, const sw_kernel_info *info, bench_produc
     return 1;
 }
 
-/* y (out, positions) = w (out, in) x (in, positions) of each image, or of sixteen in a block.
- */
+/* y (out, positions) = w (out, in) x (in, positions) of each image, or of sixteen in a
+ * block. */
 static int conv(const swi_trace *trace, const swi_node *node, const sw_kernel_info *info,
                 bench_product *p)
 {
@@ -540,8 +539,7 @@ static void rank(ops *b)
     finish(&b->rows[b->n_rows - 1], "all");
 }
 
-/* ---- time of ops ---------------------------------------------------------------------------
- */
+/* ---- time of ops ------------------------------------------------------------------------- */
 
 static sw_status run_steps(ops *b)
 {

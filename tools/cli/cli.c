@@ -463,8 +463,8 @@ int cli_parse(const cli_command *c, int argc, char **argv)
 static const char *const size_units[] = {"", "KiB", "MiB", "GiB", "TiB"};
 #define N_UNITS 5
 
-/* "1,234,567" without its separators, which messages write; false: they stand at wrong places.
- */
+/* "1,234,567" without its separators, which messages write; false: they stand at wrong
+ * places. */
 static bool without_separators(const char *text, char *to, size_t bytes)
 {
     size_t n = 0, group = 0;
@@ -565,10 +565,9 @@ int cli_refuse_bytes(const char *name, const char *also, const char *text)
 
 /* Work of main around that of a program: planned failures. */
 
-/* STEPWELL_FAULT=memory:17 fails one call, file:3+ all from one on; KIND:count shows how many
- * there are. A plan that no call reached says so. For the tests of failures; see
- * alloc/base/fault.h.
- */
+/* STEPWELL_FAULT=memory:17 fails one call, file:3+ all from one on; KIND:count shows how
+ * many there are. A plan that no call reached says so. For the tests of failures; see
+ * alloc/base/fault.h. */
 static int with_faults(const char *plan, int argc, char **argv,
                        int (*run)(int argc, char **argv))
 {

@@ -47,8 +47,8 @@ typedef struct {
     double value;
     char text[24];
 } svg_tick;
-/* Round numbers within the axis, about `about` of them (2 to 16), ascending. Returns how many.
- */
+/* Round numbers within the axis, about `about` of them (2 to 16), ascending. Returns how
+ * many. */
 int svg_ticks(const svg_axis *axis, int about, svg_tick *out);
 
 #endif

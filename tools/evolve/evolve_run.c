@@ -1,5 +1,5 @@
-/* The population: what it is made from, generation after generation, and what is kept of each.
- */
+/* The population: what it is made from, generation after generation, and what is kept of
+ * each. */
 #include "tools/evolve/evolve.h"
 #include "tools/evolve/trial.h"
 #include <inttypes.h>

@@ -15,8 +15,8 @@ typedef struct {
     int64_t batch;
 } trial;
 
-/* A net with first values, ready; exec and budget are borrowed. After a failure close it too.
- */
+/* A net with first values, ready; exec and budget are borrowed. After a failure close it
+ * too. */
 SW_MUST_USE sw_status trial_open(trial *t, sw_exec *exec, sw_budget *budget,
                                  const sw_genome *genome, const sw_net_opts *net,
                                  uint64_t seed);

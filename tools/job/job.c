@@ -53,9 +53,9 @@ int64_t job_batch(const job *j)
                : job_slot_rows(j->opts->method == JOB_NONE ? &j->test : &j->train, j->batch);
 }
 
-/* A generation takes its samples one by one, so that every slice is whole. With --accumulate a
- * full batch updates where it is the last of its step: as the last of so many, or of the epoch.
- */
+/* A generation takes its samples one by one, so that every slice is whole. With --accumulate
+ * a full batch updates where it is the last of its step: as the last of so many, or of the
+ * epoch. */
 static int64_t batch_of_program(const job *j, job_which which)
 {
     const job_data *data = which >= JOB_EVAL ? &j->test : &j->train;
@@ -231,8 +231,7 @@ sw_status job_plan(job *j, job_which which)
     SW_TRY(sw_plan(j->exec, &args, &p->plan));
     if (j->opts->immediate) {
         /* Without a plan the arena is the bump, and everything that a run ever made lives at
-         * its end.
-         */
+         * its end. */
         p->plan.arena_bytes = p->plan.immediate_bytes;
         p->plan.total_bytes = p->plan.model_bytes + p->plan.arena_bytes + p->plan.data_bytes;
         p->plan.peak_bytes = p->plan.model_bytes + p->plan.slot_bytes + p->plan.immediate_bytes;
@@ -539,8 +538,8 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
     return n + count - 1;
 }
 
-/* An option that another one leaves without effect is a mistake better said than passed over.
- */
+/* An option that another one leaves without effect is a mistake better said than passed
+ * over. */
 static int no_effect(const char *option, const char *without)
 {
     return cli_error(CLI_USAGE, "%s has no effect without %s", option, without);

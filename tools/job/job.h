@@ -178,8 +178,8 @@ SW_MUST_USE sw_status job_file_agree(const job *j);
  * plan depends on them. CLI_GO or an exit status. */
 #define JOB_NORMAL_KEY "normalise" /* of the parameters' note */
 int job_normal_check(const job_opts *opts);
-/* Note beside the model's parameters what they are trained on, and how pixels become numbers.
- */
+/* Note beside the model's parameters what they are trained on, and how pixels become
+ * numbers. */
 SW_MUST_USE sw_status job_note(const job *j, sw_model *model);
 /* Not known where the file is not there or has no such notes; SW_FORMAT where it is damaged. */
 SW_MUST_USE sw_status job_trained_read(job_trained *trained, const char *params);

@@ -1,5 +1,5 @@
-/* Data that are read from files: what `--data` can name, the options of its readers, loading.
- */
+/* Data that are read from files: what `--data` can name, the options of its readers,
+ * loading. */
 #include "alloc/base/sys.h"
 #include "profiler/record/utf8.h"
 #include "runtime/data/reader.h"
@@ -17,8 +17,7 @@
 
 /* ---- sources ----------------------------------------------------------------------------- */
 
-/* "synthetic, idx:DIR, ..."; with `about` what each is for; `last` stands before the last.
- */
+/* "synthetic, idx:DIR, ..."; with `about` what each is for; `last` stands before the last. */
 static const char *list_sources(char *text, size_t bytes, bool about, const char *last)
 {
     size_t used = (size_t)snprintf(text, bytes, "synthetic");

@@ -7,12 +7,12 @@
 
 /* One JSON object, collected first: standard output gets all of it or nothing. */
 void result_json_begin(sw_json *json);
-/* Closes the object, prints it and frees it. `status`, or that of the failure, with a message.
- */
+/* Closes the object, prints it and frees it. `status`, or that of the failure, with a
+ * message. */
 int result_json_end(sw_json *json, int status);
 
-/* "batch": the one that runs; "batch_asked" too, where the data have fewer samples than that.
- */
+/* "batch": the one that runs; "batch_asked" too, where the data have fewer samples than
+ * that. */
 void result_put_batch(sw_json *json, int64_t runs, int64_t asked);
 /* "128", "100 (128 asked)" */
 cli_text result_batch(int64_t runs, int64_t asked);

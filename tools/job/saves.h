@@ -52,8 +52,7 @@ SW_MUST_USE sw_status job_state_put(sw_checkpoint *to, const job_saved *what,
 int job_state_get(sw_checkpoint *from, const job_saved *what, const job_identity *identity,
                   const char *path, void *state);
 
-/* ---- --checkpoint, --checkpoint-every, --keep-checkpoints, --resume ------------------------
- */
+/* ---- --checkpoint, --checkpoint-every, --keep-checkpoints, --resume ---------------------- */
 
 /* The file that --resume names, or that of --checkpoint; NULL: neither. */
 const char *job_resume_path(const char *resume, const char *checkpoint);

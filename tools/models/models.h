@@ -167,8 +167,8 @@ SW_MUST_USE sw_status tool_net_accepts(const tool_net_opts *opts);
  * read such data. On failure nothing is left. */
 SW_MUST_USE sw_status tool_net_create(tool_net *net, const tool_net_opts *opts);
 void tool_net_destroy(tool_net *net);
-/* Options for a model with its defaults, the synthetic digits and Adam: what `bench` measures.
- */
+/* Options for a model with its defaults, the synthetic digits and Adam: what `bench`
+ * measures. */
 SW_MUST_USE sw_status tool_net_digits(tool_net_opts *opts, const char *model);
 
 /* Inputs: the fields of the data set. Metrics "loss", and "accuracy" where classes are learned.
@@ -209,8 +209,8 @@ sw_value tool_activate(sw_ctx *ctx, const tool_net *net, sw_value x);
 int64_t tool_widened(int64_t channels, const tool_settings *settings);
 
 /* A convolution without bias, as wide as its images, batch norm with the momentum of the
- * settings, and where it is `active` their activation, which counts as part of it in reports.
- */
+ * settings, and where it is `active` their activation, which counts as part of it in
+ * reports. */
 typedef struct {
     sw_conv2d conv;
     sw_batch_norm2d norm;

@@ -6,8 +6,8 @@
 #define MOST_FACTOR 64.0
 enum { LEAST_SIDE = 8, CONVS = 8 }; /* three times halved, and a place is left */
 
-/* Channels, and what follows: HALVE pools 2 x 2, KEEP keeps what a residual adds to, ADD adds.
- */
+/* Channels, and what follows: HALVE pools 2 x 2, KEEP keeps what a residual adds to, ADD
+ * adds. */
 enum { HALVE = 1, KEEP = 2, ADD = 4 };
 static const struct {
     const char *name;

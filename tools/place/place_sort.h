@@ -1,5 +1,5 @@
-/* Sorting for reader and checker of `stepwell place`: stable, by 64-bit keys, in linear time.
- */
+/* Sorting for reader and checker of `stepwell place`: stable, by 64-bit keys, in linear
+ * time. */
 #ifndef STEPWELL_PLACE_SORT_H
 #define STEPWELL_PLACE_SORT_H
 

@@ -389,8 +389,8 @@ static void print_title(const job *j)
     printf("%s %10s\n", j->opts->immediate ? "       peak" : "", "total");
 }
 
-/* Each batch has an exec and a model of its own: what one reserves must not count for the next.
- */
+/* Each batch has an exec and a model of its own: what one reserves must not count for the
+ * next. */
 static int plan_several(const plan_opts *o, job *j, sw_json *json)
 {
     const cli_list *batches = &o->job.batch;

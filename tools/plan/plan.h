@@ -51,8 +51,8 @@ void plan_fit_print(const plan_opts *opts, const plan_fit *fit);
 
 /* A row for each method, on standard output. The exit status. */
 int plan_methods(const plan_opts *opts, job *j);
-/* With es: what batches are multiples of; the strategy whose runs have such a batch, in pairs.
- */
+/* With es: what batches are multiples of; the strategy whose runs have such a batch, in
+ * pairs. */
 int64_t plan_es_unit(const plan_opts *opts);
 sw_es_opts plan_es_opts(const plan_opts *opts, int64_t batch);
 

@@ -66,8 +66,8 @@ static sw_status bisect(const plan_search *s, plan_found *found, end low, end hi
     return SW_OK;
 }
 
-/* From the largest batches down, structure by structure, until some bound is within the size.
- */
+/* From the largest batches down, structure by structure, until some bound is within the
+ * size. */
 static sw_status exclude_all(const plan_search *s, plan_found *found)
 {
     end low, high = {.batch = s->most + 1};

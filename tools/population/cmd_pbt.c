@@ -120,8 +120,8 @@ static int read_one(pop *p, const sw_hyper *is)
     return words == CLI_GO ? check_bounds(p, h, is) : words;
 }
 
-/* pop_hypers.c: which hyper-parameter is what. CLI_GO, or CLI_USAGE with a line that names it.
- */
+/* pop_hypers.c: which hyper-parameter is what. CLI_GO, or CLI_USAGE with a line that names
+ * it. */
 static int pop_hypers_read(pop *p)
 {
     if (p->opts.n_hypers == 0)

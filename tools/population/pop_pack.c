@@ -9,8 +9,7 @@
 /* ---- pop shapes -------------------------------------------------------------------------- */
 
 /* Shapes: a net, a group of members and a feed of each part for each config that some member
- * has.
- */
+ * has. */
 
 cli_text pop_config_text(const pop_config *f)
 {
@@ -404,8 +403,7 @@ sw_status pop_copy(pop *p, int target, int donor)
 
 #define MOST_CONFIGS 100000
 
-/* ---- configs -------------------------------------------------------------------------------
- */
+/* ---- configs ----------------------------------------------------------------------------- */
 
 typedef struct {
     size_t arena, batch, member;
@@ -642,8 +640,8 @@ static int look_into(pop *p, need *needs, int64_t n)
     return p->memory.n_refused == p->memory.n_configs ? refuse(p, needs) : CLI_GO;
 }
 
-/* Ranges under a budget are never higher than what lives at one time, so there always is one.
- */
+/* Ranges under a budget are never higher than what lives at one time, so there always is
+ * one. */
 static int open_exec(pop *p)
 {
     const size_t budget = p->opts.job.budget_bytes;

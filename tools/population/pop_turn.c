@@ -638,8 +638,8 @@ int pop_train(const train *t)
 
 /* --replay: one member along the schedule of a policy file. The file is a lineage: the first
  * line has who began, each further one who went on from there, from which step on and with
- * which values; so the seeds are known too, and the bits are those of the population's member.
- */
+ * which values; so the seeds are known too, and the bits are those of the population's
+ * member. */
 
 static sw_status values_to(pop *p, const double *values)
 {

@@ -207,8 +207,8 @@ SW_MUST_USE sw_status pop_set_knobs(pop *p, int member, const double *values);
 SW_MUST_USE sw_status pop_set_rate(pop *p, int member, float rate);
 SW_MUST_USE sw_status pop_values(const pop *p, int member, double *values);
 
-/* The shape of a config, declared and planned in the exec of the job, found where it is there.
- */
+/* The shape of a config, declared and planned in the exec of the job, found where it is
+ * there. */
 SW_MUST_USE sw_status pop_shape_of(pop *p, const pop_config *config, int *out);
 /* Shapes without members and kept states give back what they have. */
 void pop_shapes_sweep(pop *p);

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where a name leads: a file that is there, or a folder and the name in it that would be made.
- */
+/* Where a name leads: a file that is there, or a folder and the name in it that would be
+ * made. */
 typedef struct {
     bool known, there;
     dev_t device;

@@ -85,8 +85,8 @@ typedef struct {
     train_score test, best;
 } train_progress;
 
-/* A line of --metrics: of a step, of a validation, or the averages over the steps of an epoch.
- */
+/* A line of --metrics: of a step, of a validation, or the averages over the steps of an
+ * epoch. */
 typedef enum { TRAIN_LINE_STEP, TRAIN_LINE_VALIDATION, TRAIN_LINE_EPOCH } train_line;
 typedef struct {
     train_line kind;
@@ -235,8 +235,8 @@ SW_MUST_USE sw_status train_keep_profile(const char *path, uint64_t step, char *
 
 /* CLI_FAILED, with a message, when a witness disagrees with the plan. */
 int train_check_witness(const train *t);
-/* With --process: read the process into t->process and the profile, or say why it could not be.
- */
+/* With --process: read the process into t->process and the profile, or say why it could not
+ * be. */
 void train_read_process(train *t);
 void train_free_process(train *t);
 /* Of the steps of the epoch so far: the mean of their losses, and the samples that were right;

@@ -138,8 +138,8 @@ typedef struct {
 /* ---- output ------------------------------------------------------------------------------ */
 
 typedef enum { POPULATION_TEXT, POPULATION_JSON, POPULATION_CSV } population_format;
-/* member: -1, or the one that is shown alone. more: members after the others of JSON, or NULL.
- */
+/* member: -1, or the one that is shown alone. more: members after the others of JSON, or
+ * NULL. */
 SW_MUST_USE sw_status population_print(population *p, int64_t member, population_format format,
                                        const report_tail *more, const report_style *style);
 /* Member by member, what b has that a has not: turns of one file or two. `newer` 1: differences

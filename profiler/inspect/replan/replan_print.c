@@ -144,8 +144,8 @@ static void print_reserved(const replan *r, const report_style *style)
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-/* How far the plan is above the least, and whether no plan is lower: offsets have an alignment.
- */
+/* How far the plan is above the least, and whether no plan is lower: offsets have an
+ * alignment. */
 static void print_height(const char *name, const lives_height *h, const report_style *style)
 {
     char planned[40];

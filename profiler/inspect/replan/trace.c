@@ -681,10 +681,10 @@ static sw_status end_request(trace_period_search *s, number_map *living, const t
                : number_map_set(living, e->address, NUMBER_MAP_NONE);
 }
 
-/* From the events, not from the lives. In a profile of a CPU addresses make no difference then:
- * what is written in place looks like what got its place by chance. On a device a free counts
- * where the program asks for it: when other streams let it complete differs from step to step.
- */
+/* From the events, not from the lives. In a profile of a CPU addresses make no difference
+ * then: what is written in place looks like what got its place by chance. On a device a free
+ * counts where the program asks for it: when other streams let it complete differs from step
+ * to step. */
 static sw_status take_requests(trace_period_search *s, number_map *living)
 {
     for (uint32_t i = 0; i < s->t->n_events; i++) {

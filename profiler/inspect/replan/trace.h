@@ -105,9 +105,9 @@ typedef struct {
 /* Also gives segment events that do not say their pool that of the segment in the snapshot.
  * Free it too after a failure. */
 SW_MUST_USE sw_status trace_start_find(trace_start *s, snapshot_trace *t);
-/* The most that was reserved up to event `to`, and the index of the event that made it so, or
- * TRACE_NONE where it was so before the trace; what is reserved then, where `now` is not NULL.
- */
+/* The most that was reserved up to event `to`, and the index of the event that made it so,
+ * or TRACE_NONE where it was so before the trace; what is reserved then, where `now` is not
+ * NULL. */
 uint64_t trace_start_most(const trace_start *s, const snapshot_trace *t, uint32_t to,
                           uint32_t *where, uint64_t *now);
 void trace_start_free(trace_start *s);

@@ -151,8 +151,8 @@ static bool chosen(const trace_life *x, const lives_choice *of, uint32_t *from, 
     return *from < *to && (x->stack != of->left_out || strcmp(x->role, of->left_role) != 0);
 }
 
-/* By arena the first one that shares its room: itself, or with merged streams that of its pool.
- */
+/* By arena the first one that shares its room: itself, or with merged streams that of its
+ * pool. */
 static void find_leaders(const trace_lives *l, const lives_choice *of, uint32_t *lead)
 {
     for (uint32_t a = 0; a < l->n_arenas; a++) {
@@ -388,8 +388,7 @@ static void find_phases(search *s)
 /* ---- steps ------------------------------------------------------------------------------- */
 
 /* After each update that forward and backward came before; `ends`: 4 for updates, 3 for
- * passes.
- */
+ * passes. */
 static sw_status cut_steps(search *s, uint8_t ends)
 {
     uint32_t from = 0;
@@ -593,8 +592,8 @@ static uint32_t count_size(const search *s, const sized *of, uint32_t from, size
     return i;
 }
 
-/* The most common number, by bytes, of those sizes that backward makes one each of and frees.
- */
+/* The most common number, by bytes, of those sizes that backward makes one each of and
+ * frees. */
 static uint32_t find_copies(const search *s, const sized *of)
 {
     uint64_t bytes[9] = {0};

@@ -58,8 +58,7 @@ SW_MUST_USE sw_status parts_make(parts *out, sw_timeline *t, const sw_tl_program
                                  parts_by by);
 void parts_free(parts *parts);
 const parts_group *parts_find(const parts *parts, const char *path); /* NULL: none */
-/* Largest at the peak first, those of a scope after it; *n indices without the root.
- */
+/* Largest at the peak first, those of a scope after it; *n indices without the root. */
 SW_MUST_USE sw_status parts_order(const parts *parts, sw_timeline *t, uint32_t *out,
                                   uint32_t *n);
 

@@ -64,8 +64,8 @@ void report_put_host(sw_json *j, const report *r);
 /* For sections: an empty line and a headline in bold. */
 void report_headline(const report_style *style, const char *text);
 
-/* Bars and sparklines in a line of text: blocks of UTF-8 where the locale has them, else ASCII.
- */
+/* Bars and sparklines in a line of text: blocks of UTF-8 where the locale has them, else
+ * ASCII. */
 
 #define BARS_COLUMNS 76 /* at most */
 

@@ -230,8 +230,8 @@ report_gate_peak report_highest(const report *r);
 bool report_finished(const report *r);
 /* Rows of the table, in order; `rows` has room for REPORT_ROWS. */
 size_t report_rows(const report *r, const report_row **rows);
-/* Medians of the phases and of the whole run, in nanoseconds; false when no warm run was kept.
- */
+/* Medians of the phases and of the whole run, in nanoseconds; false when no warm run was
+ * kept. */
 bool report_medians(report *r, uint64_t *median);
 
 /* The host's memory in a report: what grew over steps, where the bytes of the process are, what

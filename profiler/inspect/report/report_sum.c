@@ -509,8 +509,8 @@ static sw_status group_for(parts *x, sw_timeline *t, const sw_tensor *v, parts_b
 
 /* ---- figures ----------------------------------------------------------------------------- */
 
-/* Of the values in `order`, sorted by birth or by death, those of one position after another.
- */
+/* Of the values in `order`, sorted by birth or by death, those of one position after
+ * another. */
 typedef struct {
     uint32_t *order, *first; /* first[i]: of position i; n_ops + 1 of them */
 } by_position;

@@ -155,8 +155,8 @@ sw_status sw_schedule_at(const sw_schedule *given, uint64_t step, float *out)
 /* The knobs of an optimizer: of each group its rate, and where the options ask for it the
  * numbers after it. */
 
-/* In the order in which they lie one after the other; `reads` and `has`: which kinds have it.
- */
+/* In the order in which they lie one after the other; `reads` and `has`: which kinds have
+ * it. */
 static const struct {
     const char *name, *what;
     int32_t reads;

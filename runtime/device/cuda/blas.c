@@ -111,9 +111,9 @@ static record *known(const blas *b, const shape *s)
     return NULL;
 }
 
-/* Zeros after the shape; NULL: the table is full. It grows while plans are made: the search for
- * a batch that fits plans hundreds of times, and each plan has to learn what a run would find.
- */
+/* Zeros after the shape; NULL: the table is full. It grows while plans are made: the search
+ * for a batch that fits plans hundreds of times, and each plan has to learn what a run would
+ * find. */
 static record *add(blas *b, const shape *s)
 {
     if (b->n == b->cap) {

@@ -13,8 +13,7 @@
 
 /* ---- es ---------------------------------------------------------------------------------- */
 
-/* ---- words of the options ------------------------------------------------------------------
- */
+/* ---- words of the options ---------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -84,8 +83,7 @@ static sw_status read_words(sw_es *es, const sw_es_opts *o)
     return SW_OK;
 }
 
-/* ---- numbers of the options -----------------------------------------------------------------
- */
+/* ---- numbers of the options -------------------------------------------------------------- */
 
 static sw_status read_share(float given, const char *what, float *out)
 {
@@ -156,8 +154,7 @@ static sw_status read_numbers(sw_es *es, const sw_es_opts *o)
     return SW_OK;
 }
 
-/* ---- what the model gets --------------------------------------------------------------------
- */
+/* ---- what the model gets ----------------------------------------------------------------- */
 
 /* snes: a sigma of each element, 1 at first. */
 static sw_status declare_sigmas(sw_es *es)

@@ -91,8 +91,8 @@ static sw_status estimate_one(sw_ctx *ctx, const estimate *s, uint32_t e,
     return swi_note_gradient(ctx, st->segment, e, g, s->finite_check, st->name);
 }
 
-/* The rate of the logarithms of sigmas; 0 given: by the number of elements of all parameters.
- */
+/* The rate of the logarithms of sigmas; 0 given: by the number of elements of all
+ * parameters. */
 static float rate_of(const sw_es *es)
 {
     const sw_model *model = es->mode.model;
@@ -231,8 +231,8 @@ static void sort(uint32_t *order, size_t n, const float *f)
 /* ---- shaping
  * --------------------------------------------------------------------------------- */
 
-/* value(i, n) for the evaluation of rank i, 0 the lowest; equal ones have the mean of theirs.
- */
+/* value(i, n) for the evaluation of rank i, 0 the lowest; equal ones have the mean of
+ * theirs. */
 static void by_rank(sw_es *es, double (*value)(const sw_es *es, size_t rank, size_t n))
 {
     const size_t n = swi_es_evaluations(es);

@@ -97,8 +97,8 @@ static void add_number(swi_zo_sum *sum, uint64_t x)
     swi_zo_sum_add(sum, bytes, sizeof bytes);
 }
 
-/* Of all parameters: names, shapes, which are frozen, elements. The model is ready and taken.
- */
+/* Of all parameters: names, shapes, which are frozen, elements. The model is ready and
+ * taken. */
 static sw_status zo_sum_model(const sw_model *model, uint64_t *out)
 {
     swi_zo_sum sum;

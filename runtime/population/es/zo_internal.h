@@ -42,8 +42,7 @@ typedef struct {
 sw_run_args swi_zo_move_args(const swi_zo_rule *rule, sw_model *const *model, swi_move move,
                              const sw_array *numbers);
 
-/* ---- sums ---------------------------------------------------------------------------------
- */
+/* ---- sums -------------------------------------------------------------------------------- */
 
 /* 64 bits of bytes that come piece by piece: four lanes of multiply and rotate, each step of
  * which can be undone, so that no change of one word goes unseen. Always there, on every
@@ -57,8 +56,7 @@ void swi_zo_sum_begin(swi_zo_sum *sum);
 void swi_zo_sum_add(swi_zo_sum *sum, const void *bytes, size_t n);
 uint64_t swi_zo_sum_end(const swi_zo_sum *sum);
 
-/* ---- records ------------------------------------------------------------------------------
- */
+/* ---- records ----------------------------------------------------------------------------- */
 
 typedef struct {
     swi_zo_rule rule;

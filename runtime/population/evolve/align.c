@@ -538,8 +538,7 @@ static sw_status apply(swi_alignment *al, swi_align_info *info)
     return status;
 }
 
-/* ---- all -----------------------------------------------------------------------------------
- */
+/* ---- all --------------------------------------------------------------------------------- */
 
 static sw_status check_vertex(const sw_genome *g, uint32_t vertex, const char *what, size_t k)
 {
@@ -650,8 +649,7 @@ static bool is_glued(const swi_alignment *al, uint32_t s)
     return (al->edge_flags[al->edge[s]] & SWI_EDGE_GLUED) != 0;
 }
 
-/* ---- groups of convolutions: cells end where they do --------------------------------------
- */
+/* ---- groups of convolutions: cells end where they do ------------------------------------- */
 
 /* A vertex's channels are cut in `groups`. New ones belong to the group before them. */
 static void cut_groups(swi_alignment *al, uint32_t vertex, int groups)

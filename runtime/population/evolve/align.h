@@ -87,8 +87,7 @@ void swi_scratch_end(swi_scratch *scratch);
     (((array) = swi_scratch_take(scratch, (size_t)(n), sizeof *(array))) != NULL ? SW_OK       \
                                                                                  : SW_NOMEM)
 
-/* ---- numbers of units: the solver ---------------------------------------------------------
- */
+/* ---- numbers of units: the solver -------------------------------------------------------- */
 
 typedef struct {
     uint32_t var;
@@ -126,13 +125,12 @@ typedef struct {
 } swi_solution;
 
 /* The values of least cost, up to 1e-9 of it; of equals the first in the order of variables,
- * each from its present value outwards, smaller first. `values` is touched where one is found.
- */
+ * each from its present value outwards, smaller first. `values` is touched where one is
+ * found. */
 sw_status swi_sizes_solve(swi_scratch *scratch, const swi_sizes *sizes, int64_t *values,
                           swi_solution *out);
 
-/* ---- units and cells ----------------------------------------------------------------------
- */
+/* ---- units and cells --------------------------------------------------------------------- */
 
 /* All outputs of a source (a sized vertex, or the input), each of them `each` elements. */
 typedef struct {

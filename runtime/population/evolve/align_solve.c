@@ -59,8 +59,7 @@ typedef struct {
  * it was as the bounds of its other variables let it; and what a row must differ, those of its
  * variables that have a vertex of their own pay for there. */
 
-/* ---- bounds of variables ------------------------------------------------------------------
- */
+/* ---- bounds of variables ----------------------------------------------------------------- */
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
@@ -147,8 +146,7 @@ static void bounds_of(const swi_bounds *b, uint32_t v, int64_t *from, int64_t *t
     }
 }
 
-/* ---- what variables cost by themselves ----------------------------------------------------
- */
+/* ---- what variables cost by themselves --------------------------------------------------- */
 
 /* In rows that they are alone in. */
 static double alone(const swi_bounds *b, uint32_t v, int64_t z)
@@ -175,8 +173,7 @@ static int64_t cheapest_alone(const swi_bounds *b, uint32_t v)
     return from;
 }
 
-/* ---- rows ----------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------- */
 
 static sw_status prepare_tails(swi_scratch *scratch, const swi_bounds *b, swi_row_state *r)
 {
@@ -274,8 +271,7 @@ static sw_status bounds_prepare(swi_scratch *scratch, swi_bounds *b)
     return SW_OK;
 }
 
-/* ---- costs --------------------------------------------------------------------------------
- */
+/* ---- costs ------------------------------------------------------------------------------- */
 
 static double difference(int64_t at, int64_t low, int64_t high)
 {
@@ -417,8 +413,7 @@ static void finish(search *s)
     memcpy(s->best, s->values, s->b.x->n_vars * sizeof *s->best);
 }
 
-/* ---- which values -------------------------------------------------------------------------
- */
+/* ---- which values ------------------------------------------------------------------------ */
 
 typedef struct {
     const search *s;
@@ -446,8 +441,7 @@ static int64_t cheapest(const range *r)
     return from;
 }
 
-/* ---- the search ----------------------------------------------------------------------------
- */
+/* ---- the search -------------------------------------------------------------------------- */
 
 /* All values that may be better than the best so far, from the middle outwards. */
 static void descend(search *s, uint32_t v)
@@ -763,8 +757,7 @@ static sw_status rows_vars(swi_rows *b, uint32_t *var)
     return SW_OK;
 }
 
-/* ---- rows of all ---------------------------------------------------------------------------
- */
+/* ---- rows of all ------------------------------------------------------------------------- */
 
 /* A wish of what has no size of its own decides the sizes of what it reads. */
 static void mark_wished(swi_alignment *al, uint32_t vertex)

@@ -241,8 +241,8 @@ void swi_evolution_note_peak(sw_evolution *e);
 
 /* ---- members that rest ------------------------------------------------------------------- */
 
-/* Where the bytes of a member that begins are to be written: a block that stays, or `scratch`.
- */
+/* Where the bytes of a member that begins are to be written: a block that stays, or
+ * `scratch`. */
 sw_status swi_rest_begin(sw_evolution *e, swi_one *one, unsigned char *scratch,
                          unsigned char **out);
 /* They are written: it rests from now on, as the member at the begin of that generation. */
@@ -260,8 +260,8 @@ sw_status swi_one_store(sw_evolution *e, swi_one *one, uint64_t generation);
  * it had when the generation ended. */
 sw_status swi_one_bytes(sw_evolution *e, const swi_one *one, unsigned char *scratch,
                         const unsigned char **out);
-/* Put aside a member that has begun its generation: its range ends, swi_one_load goes on there.
- */
+/* Put aside a member that has begun its generation: its range ends, swi_one_load goes on
+ * there. */
 sw_status swi_one_pause(sw_evolution *e, swi_one *one);
 /* Both files of the best's state are whole, or one is written again from the other; `why` says
  * what was wrong with it then. */

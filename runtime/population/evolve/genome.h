@@ -79,8 +79,7 @@ void swi_genome_free(sw_genome *g);
 sw_status swi_genome_insert(sw_genome *genome, uint32_t at, const swi_vertex *vertex);
 /* No vertex may read it. */
 void swi_genome_remove(sw_genome *genome, uint32_t i);
-/* All who read `from` read `to` instead; the caller sees to it that `to` is before them.
- */
+/* All who read `from` read `to` instead; the caller sees to it that `to` is before them. */
 void swi_genome_redirect(sw_genome *genome, uint32_t from, uint32_t to);
 /* Set what follows of each vertex. SW_INVALID says what does not fit; *bad (or NULL) is the
  * vertex. The results for it and for those after it are then undefined. */
@@ -115,8 +114,8 @@ bool swi_vertex_has_parameters(const swi_vertex *v);
 bool swi_vertex_is_invariant(const swi_vertex *v);
 /* How many it reads of its inputs: channels; of a flattened image elements. */
 int64_t swi_vertex_reads(const sw_genome *genome, const swi_vertex *v);
-/* Of a window: (kernel - 1) / 2 times the dilation where the kernel is odd, 0 where it is even.
- */
+/* Of a window: (kernel - 1) / 2 times the dilation where the kernel is odd, 0 where it is
+ * even. */
 int swi_vertex_pad(const swi_vertex *v);
 uint64_t swi_vertex_parameters(const sw_genome *genome, const swi_vertex *v);
 /* Who reads vertex i: at most `room` of them into `out`; how many there are. */

@@ -18,11 +18,11 @@ typedef struct {
 /* Write elements first to first + n - 1 of a tensor, which begin at `to`. */
 typedef void swi_write_fn(void *context, float *to, int64_t first, int64_t n);
 
-/* A tensor (rows, columns of a group, ky, kx) that takes over what descends from another one.
- * Row r was row map_rows[r] there. Its groups of rows read groups of inputs: column c of group
- * j is input j * cols + c, which was input map_cols[that]; where that was not read by the group
- * of the row's origin there is nothing to take over. Taps keep their distance from the middle.
- */
+/* A tensor (rows, columns of a group, ky, kx) that takes over what descends from another
+ * one. Row r was row map_rows[r] there. Its groups of rows read groups of inputs: column c
+ * of group j is input j * cols + c, which was input map_cols[that]; where that was not read
+ * by the group of the row's origin there is nothing to take over. Taps keep their distance
+ * from the middle. */
 typedef struct {
     float *to;
     const float *from;
@@ -50,8 +50,7 @@ typedef struct {
     swi_neighbours *runs;
 } swi_heir;
 
-/* ---- inherit_begin.c ----------------------------------------------------------------------
- */
+/* ---- inherit_begin.c --------------------------------------------------------------------- */
 
 static sw_status heir_check(const swi_heir *h);
 

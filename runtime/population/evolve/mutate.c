@@ -181,8 +181,8 @@ sw_status swi_add_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_chang
 
 /* ---- one less ---------------------------------------------------------------------------- */
 
-/* Input k of a join can go: someone else reads it, and where one input is left, the join too.
- */
+/* Input k of a join can go: someone else reads it, and where one input is left, the join
+ * too. */
 static bool can_cut(const sw_genome *g, uint32_t v, uint32_t k)
 {
     const swi_vertex *join = &g->vertices[v], *x = &g->vertices[join->in[k]];
@@ -588,8 +588,8 @@ sw_status swi_change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
 
 /* ---- rewire ------------------------------------------------------------------------------ */
 
-/* Rewiring: a vertex is passed by, what no vertex reads goes, what is read twice is read once.
- */
+/* Rewiring: a vertex is passed by, what no vertex reads goes, what is read twice is read
+ * once. */
 
 /* ---- dead ends --------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* Nets: the model and the step function of a genome. A net's layout is fixed when it is made.
- */
+/* Nets: the model and the step function of a genome. A net's layout is fixed when it is
+ * made. */
 #ifndef SW_NET_H
 #define SW_NET_H
 
@@ -26,8 +26,8 @@ struct sw_net {
     sw_knob clip, clip_norm; /* index UINT32_MAX: none */
 };
 
-/* As sw_net_create with options that are read; the genome is borrowed. `call` begins messages.
- */
+/* As sw_net_create with options that are read; the genome is borrowed. `call` begins
+ * messages. */
 sw_status swi_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts *opts,
                          const char *call);
 /* One of the library's own, whatever callback runs; NULL: nothing. */

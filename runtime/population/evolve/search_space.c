@@ -297,8 +297,8 @@ static sw_status space_put(swi_drawing *d, swi_vertex *v, uint32_t *at)
     return swi_genome_infer_from(g, *at, NULL);
 }
 
-/* Groups are the most that divide the inputs and what was drawn; the size is the next multiple.
- */
+/* Groups are the most that divide the inputs and what was drawn; the size is the next
+ * multiple. */
 static void draw_groups(swi_drawing *d, const swi_space_node *n, swi_vertex *v, int64_t inputs)
 {
     if (n->groups.low == SWI_SPACE_DEPTHWISE) {
