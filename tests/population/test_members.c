@@ -207,7 +207,7 @@ static void members_are_models_that_train_alone(void)
     compare(5, false, "adafactor", false);
 }
 
-static void members_with_numbers_of_their_own_are_too(void)
+static void members_with_own_numbers_are_too(void)
 {
     static const char *const kinds[] = {"sgd", "adam", "adamw", "rmsprop", "lion", "adafactor"};
     for (int i = 0; i < 6; i++)
@@ -447,7 +447,7 @@ static void a_value_from_before_is_looked_at(void)
 
 static const sw_test tests[] = {
     {"members are models that are trained alone", members_are_models_that_train_alone},
-    {"so are those with numbers of their own", members_with_numbers_of_their_own_are_too},
+    {"members with numbers of their own are models too", members_with_own_numbers_are_too},
     {"steps bring no allocation", steps_bring_no_allocation},
     {"evaluation changes no member", evaluation_changes_no_member},
     {"members come and go", members_come_and_go},
