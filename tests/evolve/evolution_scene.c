@@ -93,19 +93,24 @@ sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts)
 void evo_evaluate(sw_evolution *e, uint64_t generation)
 {
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
-    sw_status status = SW_OK;
-    while (status == SW_OK && !(p.generation == generation && p.what == SW_EVOLVE_EVALUATED))
-        status = sw_evolution_advance(e, &p);
-    OK(status);
+    while (!((p.generation == generation || generation == UINT64_MAX) &&
+             p.what == SW_EVOLVE_EVALUATED) &&
+           OK(sw_evolution_advance(e, &p)))
+        ;
 }
 
 void evo_run(sw_evolution *e, uint64_t generations)
 {
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
-    sw_status status = SW_OK;
-    while (status == SW_OK && p.generation < generations)
-        status = sw_evolution_advance(e, &p);
-    OK(status);
+    while (p.generation < generations && OK(sw_evolution_advance(e, &p)))
+        ;
+}
+
+sw_candidate evo_member(sw_evolution *e, uint32_t i)
+{
+    sw_candidate c = SW_OPTS(sw_candidate);
+    OK(sw_evolution_member(e, i, &c));
+    return c;
 }
 
 uint64_t evo_net_sum(const sw_net *made)
@@ -116,10 +121,9 @@ uint64_t evo_net_sum(const sw_net *made)
 
 static uint64_t sum_of_member(sw_evolution *e, uint32_t i, uint64_t sum)
 {
-    sw_candidate c = SW_OPTS(sw_candidate);
+    const sw_candidate c = evo_member(e, i);
     sw_genome_info info = SW_OPTS(sw_genome_info);
     sw_net *made = NULL;
-    OK(sw_evolution_member(e, i, &c));
     OK(sw_genome_describe(c.genome, &info));
     const uint64_t numbers[] = {c.id,    c.parents[0], c.parents[1],       c.born,
                                 c.steps, info.hash,    c.price->peak_bytes};
@@ -152,38 +156,35 @@ const char *evo_folder(void)
     return path;
 }
 
-char *evo_history(const char *dir)
-{
-    char path[1100];
-    (void)snprintf(path, sizeof path, "%s/history.jsonl", dir);
-    FILE *f = fopen(path, "rb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    char *text = NULL, *line = NULL;
-    size_t n = 0, cap = 0;
-    while (getline(&line, &cap, f) > 0) {
-        char *end = strstr(line, ",\"ns_per_sample\"");
-        CU_ASSERT_PTR_NOT_NULL_FATAL(end);
-        const size_t length = (size_t)(end - line);
-        text = realloc(text, n + length + 2);
-        memcpy(text + n, line, length);
-        n += length;
-        text[n++] = '\n';
-        text[n] = '\0';
-    }
-    free(line);
-    (void)fclose(f);
-    return text != NULL ? text : calloc(1, 1);
-}
-
-/* ---- files ------------------------------------------------------------------------------- */
-
 char *evo_read(const char *path, size_t *n)
 {
     char *bytes = sw_file_text(path, n);
     SW_CHECK(bytes != NULL, "%s", path);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    sw_after(free, bytes);
     return bytes;
 }
+
+char *evo_history(const char *dir)
+{
+    char path[1100];
+    size_t n;
+    (void)snprintf(path, sizeof path, "%s/history.jsonl", dir);
+    char *text = evo_read(path, &n), *to = text;
+    for (char *line = text, *next; *line != '\0'; line = next) {
+        char *end = strstr(line, ",\"ns_per_sample\"");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(end);
+        next = end + strcspn(end, "\n");
+        next += *next != '\0';
+        memmove(to, line, (size_t)(end - line));
+        to += end - line;
+        *to++ = '\n';
+    }
+    *to = '\0';
+    return text;
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
 
 typedef struct {
     evo_tree *tree; /* NULL: files are removed */
@@ -206,7 +207,7 @@ static bool take_file(void *context, const char *name)
         return remove(path) == 0;
     evo_tree *t = w->tree;
     CU_ASSERT_FATAL(t->n < EVO_FILES);
-    t->path[t->n] = strdup(path);
+    t->path[t->n] = strcpy(sw_block(strlen(path) + 1), path);
     t->bytes[t->n] = evo_read(path, &t->size[t->n]);
     t->n++;
     return true;
@@ -225,13 +226,4 @@ void evo_tree_put(const evo_tree *tree, const char *dir)
     OK(sw_folder_for_each(dir, take_file, &w));
     for (int i = 0; i < tree->n; i++)
         sw_file_put(tree->path[i], tree->bytes[i], tree->size[i]);
-}
-
-void evo_tree_free(evo_tree *tree)
-{
-    for (int i = 0; i < tree->n; i++) {
-        free(tree->path[i]);
-        free(tree->bytes[i]);
-    }
-    tree->n = 0;
 }

@@ -20,18 +20,20 @@ sw_exec *evo_exec(int threads, sw_budget *budget);
 sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts);
 /* Go on until generation `generations` begins. */
 void evo_run(sw_evolution *evolution, uint64_t generations);
-/* Go on until that generation is evaluated: what members are then depends on no clock. */
+/* Go on until that generation (UINT64_MAX: one) is evaluated: what members are then depends on
+ * no clock. */
 void evo_evaluate(sw_evolution *evolution, uint64_t generation);
+sw_candidate evo_member(sw_evolution *evolution, uint32_t i);
 /* A sum over genomes, numbers and weights of all members, without times. */
 uint64_t evo_sum(sw_evolution *evolution);
 /* Of genome and weights of one. */
 uint64_t evo_net_sum(const sw_net *made);
 /* A new folder, below the one of the process. */
 const char *evo_folder(void);
-/* The history of a folder without times, for free(). */
+/* The history of a folder without times, freed when the test ends. */
 char *evo_history(const char *dir);
 
-/* A whole file with a zero byte after it, for free(); a file of these bytes. */
+/* A whole file with a zero byte after it, freed when the test ends. */
 char *evo_read(const char *path, size_t *n);
 /* The files of a run's folder and its states, kept in memory. Files that are there now are
  * removed when these are put back. */
@@ -43,6 +45,5 @@ typedef struct {
 } evo_tree;
 void evo_tree_take(evo_tree *tree, const char *dir);
 void evo_tree_put(const evo_tree *tree, const char *dir);
-void evo_tree_free(evo_tree *tree);
 
 #endif

@@ -1,7 +1,6 @@
 /* See genome_texts.h. */
 #include "tests/evolve/genome_texts.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char genome_text[] =
@@ -39,17 +38,20 @@ const char genome_text[] =
     " ]\n"
     "}\n";
 
-void genome_drop(void *genome)
-{
-    sw_genome_destroy(genome);
-}
-
 sw_genome *genome_of(const char *text)
 {
     sw_genome *g = NULL;
     if (OK(sw_genome_parse(&g, text, strlen(text), "a text")))
-        sw_after(genome_drop, g);
+        AFTER(sw_genome_destroy, g);
     return g;
+}
+
+sw_search_space *genome_space(const sw_task *task)
+{
+    sw_search_space *space = NULL;
+    if (OK(sw_search_space_default(&space, task)))
+        AFTER(sw_search_space_destroy, space);
+    return space;
 }
 
 static void put(sw_genome *g, swi_vertex v, uint32_t a, uint32_t b)
@@ -68,7 +70,7 @@ sw_genome *genome_chain(uint32_t n)
     sw_genome *g = NULL;
     if (!OK(swi_genome_new(&g, &task)))
         return NULL;
-    sw_after(genome_drop, g);
+    AFTER(sw_genome_destroy, g);
     uint32_t before = 0; /* the last add, or the first convolution */
     while (g->n + 2 < n) {
         static const sw_vertex_kind kinds[] = {SW_VERTEX_CONV2D, SW_VERTEX_BATCH_NORM,
@@ -89,14 +91,12 @@ sw_genome *genome_chain(uint32_t n)
 
 const char *genome_print(const sw_genome *genome)
 {
-    char *text = NULL, *own;
+    char *text = NULL;
     size_t bytes = 0;
     if (!OK(sw_genome_print(genome, &text, &bytes)))
         return "";
-    own = malloc(bytes + 1);
-    if (own != NULL)
-        memcpy(own, text, bytes + 1);
+    char *own = sw_block(bytes + 1);
+    memcpy(own, text, bytes + 1);
     sw_text_free(text, bytes);
-    sw_after(free, own);
     return own;
 }

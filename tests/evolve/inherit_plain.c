@@ -5,17 +5,12 @@
 
 /* ---- children by hand -------------------------------------------------------------------- */
 
-static void end_genome(void *g)
-{
-    sw_genome_destroy(g);
-}
-
 sw_genome *scene_child(const sw_genome *a)
 {
     sw_genome *child = NULL;
     OK(sw_genome_copy(&child, a));
     CU_ASSERT_PTR_NOT_NULL_FATAL(child);
-    scene_later(end_genome, child);
+    scene_later(ENDS(sw_genome_destroy, child), child);
     OK(swi_genome_begin_lineage(child));
     return child;
 }
@@ -377,11 +372,6 @@ static void expect_number(const sw_net *to, const swi_entry *e, const sw_net *co
     }
 }
 
-static void end_net(void *of)
-{
-    sw_net_destroy(of);
-}
-
 unsigned char *scene_inherited(sw_exec *exec, const sw_net *to, const sw_net *a,
                                const unsigned char *a_bytes, const sw_net *b,
                                const unsigned char *b_bytes, uint64_t seed)
@@ -410,7 +400,7 @@ unsigned char *scene_inherited(sw_exec *exec, const sw_net *to, const sw_net *a,
         else
             memcpy(out + e->offset, begin->model->base + e->offset, e->bytes);
     }
-    end_net(begin);
+    sw_net_destroy(begin);
     return out;
 }
 

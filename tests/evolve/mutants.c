@@ -38,26 +38,6 @@ static int is_named(const sw_genome *g, uint32_t vertex, void *user)
     return strcmp(g->vertices[vertex].name, user) == 0;
 }
 
-/* Children live until the test ends: more than sw_after can hold. */
-static sw_genome *kept[4096];
-static int n_kept;
-
-static void drop_all(void *none)
-{
-    (void)none;
-    while (n_kept > 0)
-        sw_genome_destroy(kept[--n_kept]);
-}
-
-static sw_genome *keep(sw_genome *g)
-{
-    if (n_kept == 0)
-        sw_after(drop_all, NULL);
-    CU_ASSERT_FATAL(n_kept < (int)(sizeof kept / sizeof *kept));
-    kept[n_kept++] = g;
-    return g;
-}
-
 sw_genome *mutant_of(const sw_genome *parent, sw_mutation_kind kind, const char *vertex,
                      double low, double high, uint64_t seed, mutant_notes *notes)
 {
@@ -78,7 +58,8 @@ sw_genome *mutant_of(const sw_genome *parent, sw_mutation_kind kind, const char 
         *notes = (mutant_notes){.all_exact = true};
     if (!OK(sw_genome_mutate(&child, parent, &opts)))
         return NULL;
-    return keep(child);
+    AFTER(sw_genome_destroy, child);
+    return child;
 }
 
 const swi_vertex *mutant_vertex(const sw_genome *g, const char *name)

@@ -5,6 +5,18 @@
 #include "runtime/population/evolve/mutate.h"
 #include "tests/evolve/genome_texts.h"
 
+/* Lines of genomes: strings of vertices, as they stand in a text. */
+#define V(name, kind, in) "  {\"name\": \"" name "\", \"kind\": \"" kind "\", \"in\": [" in "]"
+#define END "},\n"
+#define LAST "}"
+#define CONV(name, in, size, more)                                                             \
+    V(name, "conv2d", "\"" in "\"") ", \"size\": " #size ", \"kernel\": 3" more END
+#define RELU(name, in) V(name, "activation", "\"" in "\"") ", \"activation\": \"relu\"" END
+/* Pool and logits of so many classes. */
+#define TAIL_OF(in, classes)                                                                   \
+    V("gap", "global_avg_pool", "\"" in "\"")                                                  \
+    END V("out", "linear", "\"gap\"") ", \"size\": " classes LAST
+
 /* A genome of these vertices, one a line as in a text, after "input"; input "[1, 8, 8]" and so
  * on. Destroyed when the test ends. */
 sw_genome *mutant_base(const char *input, const char *vertices);

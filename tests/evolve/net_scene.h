@@ -2,6 +2,7 @@
 #ifndef SW_TESTS_NET_SCENE_H
 #define SW_TESTS_NET_SCENE_H
 
+#include "runtime/population/evolve/align.h"
 #include "runtime/population/evolve/net.h"
 #include "tests/runtime/nets.h"
 
@@ -27,6 +28,18 @@ sw_genome *scene_lenet(void);
 sw_genome *scene_deep(int vertices);
 /* A valid genome with every kind of vertex among those it may have; sizes 1 to 12. */
 sw_genome *scene_random(sw_dice *dice);
+
+/* For alignment: each appends a vertex and returns its number. */
+uint32_t aligned_linear(sw_genome *g, uint32_t in, int64_t size);
+uint32_t aligned_conv(sw_genome *g, uint32_t in, int64_t size, int groups);
+uint32_t aligned_through(sw_genome *g, uint32_t in, sw_vertex_kind kind);
+uint32_t aligned_join(sw_genome *g, sw_vertex_kind kind, uint32_t a, uint32_t b);
+/* Completes the net from the vertex to 10 logits; then the genome is checked, and descends. */
+void aligned_end(sw_genome *g, uint32_t in);
+/* Equal in all that alignment may change, and in lineage. */
+bool aligned_same(const sw_genome *a, const sw_genome *b);
+/* Give one vertex a size. */
+sw_status aligned_resize(sw_genome *g, uint32_t vertex, int64_t size);
 
 sw_net *scene_net(const sw_genome *g, const sw_net_opts *opts);
 sw_exec *scene_exec(int threads);

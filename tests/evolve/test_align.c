@@ -1,5 +1,5 @@
 /* Sizes that fit together: known cases. */
-#include "tests/evolve/align_scene.h"
+#include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static bool is_list(const int32_t *numbers, uint32_t n, const int32_t *list)
 /* A chain: one vertex changes, and what the next one reads. */
 static void a_chain_changes_in_one_place(void)
 {
-    sw_genome *g = aligned_genome(3, 0);
+    sw_genome *g = scene_genome(3, 0, 0);
     const uint32_t a = aligned_linear(g, 0, 4);
     const uint32_t b = aligned_linear(g, aligned_through(g, a, SW_VERTEX_ACTIVATION), 2);
     aligned_end(g, b);
@@ -43,7 +43,7 @@ static void a_chain_changes_in_one_place(void)
 /* An add: both of its inputs change, and batch norms on the way. */
 static void an_add_takes_its_inputs_along(void)
 {
-    sw_genome *g = aligned_genome(3, 4);
+    sw_genome *g = scene_genome(3, 4, 4);
     const uint32_t a = aligned_conv(g, 0, 4, 1),
                    n = aligned_through(g, a, SW_VERTEX_BATCH_NORM);
     const uint32_t b = aligned_conv(g, n, 4, 1);
@@ -71,7 +71,7 @@ static void an_add_takes_its_inputs_along(void)
 /* A concat beside a vertex of its size: the part that was wished, and its place there. */
 static void parts_of_a_concat_keep_their_places(void)
 {
-    sw_genome *g = aligned_genome(3, 0);
+    sw_genome *g = scene_genome(3, 0, 0);
     const uint32_t a = aligned_linear(g, 0, 2), b = aligned_linear(g, 0, 3);
     const uint32_t c = aligned_join(g, SW_VERTEX_CONCAT, a, b), d = aligned_linear(g, 0, 5);
     aligned_end(g, aligned_join(g, SW_VERTEX_ADD, c, d));
@@ -86,7 +86,7 @@ static void parts_of_a_concat_keep_their_places(void)
 /* Elements of a flattened image come and go with their channel. */
 static void flattened_channels_go_whole(void)
 {
-    sw_genome *g = aligned_genome(1, 2);
+    sw_genome *g = scene_genome(1, 2, 2);
     const uint32_t a = aligned_conv(g, 0, 3, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
     const uint32_t b = aligned_linear(g, f, 12), sum = aligned_join(g, SW_VERTEX_ADD, f, b);
     aligned_end(g, sum);
@@ -108,7 +108,7 @@ static void flattened_channels_go_whole(void)
 /* Summands may come in any order, and through a vertex in between. */
 static void flattened_channels_tie_from_both_sides(void)
 {
-    sw_genome *g = aligned_genome(1, 2);
+    sw_genome *g = scene_genome(1, 2, 2);
     const uint32_t a = aligned_conv(g, 0, 1, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
     const uint32_t b = aligned_linear(g, f, 4), c = aligned_linear(g, f, 4);
     const uint32_t x = aligned_join(g, SW_VERTEX_ADD, b, f);
@@ -124,7 +124,7 @@ static void flattened_channels_tie_from_both_sides(void)
 static void a_channel_across_parts_has_no_new_one(void)
 {
     for (int between = 0; between < 2; between++) {
-        sw_genome *g = aligned_genome(1, 2);
+        sw_genome *g = scene_genome(1, 2, 2);
         const uint32_t a = aligned_conv(g, 0, 2, 1),
                        f = aligned_through(g, a, SW_VERTEX_FLATTEN);
         const uint32_t b = aligned_linear(g, f, 2), c = aligned_linear(g, f, 6);
@@ -155,7 +155,7 @@ static void a_channel_across_parts_has_no_new_one(void)
  * whichever costs less. */
 static void ties_make_outputs_one(void)
 {
-    sw_genome *g = aligned_genome(3, 0);
+    sw_genome *g = scene_genome(3, 0, 0);
     const uint32_t a = aligned_linear(g, 0, 4), b = aligned_linear(g, a, 5);
     aligned_end(g, b);
     const swi_tie tie = {a, b};
@@ -165,7 +165,7 @@ static void ties_make_outputs_one(void)
     ROWS(g, b, 0, 1, 2, 3);
     COLS(g, g->n - 1, 0, 1, 2, 3);
 
-    sw_genome *h = aligned_genome(3, 0);
+    sw_genome *h = scene_genome(3, 0, 0);
     const uint32_t c = aligned_linear(h, 0, 4), d = aligned_linear(h, c, 6);
     aligned_end(h, d);
     h->vertices[d].shield = SW_SHIELD_SIZE;
@@ -179,7 +179,7 @@ static void ties_make_outputs_one(void)
 /* A flattened image of 2 x 2 and a vector of 6: two whole channels, or one. */
 static void ties_of_flattened_images_take_whole_channels(void)
 {
-    sw_genome *g = aligned_genome(1, 2);
+    sw_genome *g = scene_genome(1, 2, 2);
     const uint32_t a = aligned_conv(g, 0, 1, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
     const uint32_t b = aligned_linear(g, f, 6);
     aligned_end(g, b);
@@ -195,7 +195,7 @@ static void ties_of_flattened_images_take_whole_channels(void)
 /* Groups of a grouped convolution stay equal, in what it reads and in what it gives. */
 static void groups_stay_equal(void)
 {
-    sw_genome *g = aligned_genome(3, 4);
+    sw_genome *g = scene_genome(3, 4, 4);
     const uint32_t a = aligned_conv(g, 0, 6, 1), b = aligned_conv(g, a, 4, 2);
     aligned_end(g, b);
     OK(aligned_resize(g, a, 8));
@@ -214,7 +214,7 @@ static void groups_stay_equal(void)
 /* Groups that lie across the parts of a concat: they are equal in sum. */
 static void groups_across_parts_stay_equal(void)
 {
-    sw_genome *g = aligned_genome(3, 4);
+    sw_genome *g = scene_genome(3, 4, 4);
     const uint32_t a = aligned_conv(g, 0, 2, 1), b = aligned_conv(g, 0, 4, 1);
     const uint32_t c = aligned_conv(g, aligned_join(g, SW_VERTEX_CONCAT, a, b), 4, 2);
     aligned_end(g, c);
@@ -230,7 +230,7 @@ static void groups_across_parts_stay_equal(void)
 /* Input, last vertex and shields stay; what hangs on them is refused and says so. */
 static void what_is_fixed_stays(void)
 {
-    sw_genome *g = aligned_genome(4, 0);
+    sw_genome *g = scene_genome(4, 0, 0);
     const uint32_t a = aligned_linear(g, 0, 4), sum = aligned_join(g, SW_VERTEX_ADD, 0, a);
     const uint32_t b = aligned_linear(g, sum, 5);
     aligned_end(g, b);
@@ -250,7 +250,7 @@ static void what_is_fixed_stays(void)
 /* A size out of reach comes as near as can be. */
 static void relaxed_wishes_come_as_near_as_they_can(void)
 {
-    sw_genome *g = aligned_genome(4, 0);
+    sw_genome *g = scene_genome(4, 0, 0);
     const uint32_t a = aligned_linear(g, 0, 4), b = aligned_linear(g, 0, 6);
     const uint32_t sum = aligned_join(g, SW_VERTEX_CONCAT, a, b);
     g->vertices[b].shield = SW_SHIELD_SIZE;
@@ -271,7 +271,7 @@ static void relaxed_wishes_come_as_near_as_they_can(void)
 /* Sizes that fit, of a vertex that would have more parameters than can be. */
 static void what_shapes_refuse_leaves_the_genome(void)
 {
-    sw_genome *g = aligned_genome(4000, 0), *before = NULL;
+    sw_genome *g = scene_genome(4000, 0, 0), *before = NULL;
     const uint32_t a = aligned_linear(g, 0, 4);
     aligned_end(g, a);
     OK(sw_genome_copy(&before, g));
@@ -288,7 +288,7 @@ static void what_shapes_refuse_leaves_the_genome(void)
 /* Invalid options are named. */
 static void options_are_checked(void)
 {
-    sw_genome *g = aligned_genome(3, 0);
+    sw_genome *g = scene_genome(3, 0, 0);
     aligned_end(g, aligned_linear(g, 0, 2));
     const float values[] = {1, (float)NAN};
     sw_neuron_utility utility = {.vertex = 1, .n = 2, .values = values};
@@ -327,7 +327,7 @@ static sw_status align_swept(void *arg)
 /* Whatever memory is refused, the genome is as it was. */
 static void refused_memory_leaves_the_genome(void)
 {
-    swept = aligned_genome(3, 4);
+    swept = scene_genome(3, 4, 4);
     const uint32_t a = aligned_conv(swept, 0, 6, 1), b = aligned_conv(swept, a, 4, 2);
     const uint32_t n = aligned_through(swept, b, SW_VERTEX_BATCH_NORM);
     aligned_end(swept, aligned_conv(swept, n, 5, 1));

@@ -1,6 +1,6 @@
 /* The solver of sizes against trying all values. */
 #include "runtime/population/evolve/align.h"
-#include "tests/evolve/align_scene.h"
+#include "tests/evolve/net_scene.h"
 #include <math.h>
 #include <string.h>
 

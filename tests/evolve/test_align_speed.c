@@ -1,6 +1,6 @@
 /* How long alignment takes, printed; and searches that end by themselves in nets as they are.
  */
-#include "tests/evolve/align_scene.h"
+#include "tests/evolve/net_scene.h"
 #include "alloc/base/sys.h"
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static int by_size(const void *a, const void *b)
 /* Convolutions and batch norms with residuals around every two; a stage's size doubles. */
 static sw_genome *residual_net(uint32_t n)
 {
-    sw_genome *g = aligned_genome(3, 8);
+    sw_genome *g = scene_genome(3, 8, 8);
     uint32_t x = aligned_conv(g, 0, 16, 1);
     for (int64_t size = 16; g->n < n; size = g->n % 40 < 8 ? size * 2 : size) {
         if (g->vertices[x].channels != size)
@@ -32,7 +32,7 @@ static sw_genome *residual_net(uint32_t n)
 /* Forks of four; their concat is added to their input. */
 static sw_genome *fork_net(uint32_t n, int64_t size)
 {
-    sw_genome *g = aligned_genome(3, 8);
+    sw_genome *g = scene_genome(3, 8, 8);
     uint32_t x = aligned_conv(g, 0, 4 * size, 1);
     while (g->n < n) {
         uint32_t part[4];
@@ -48,7 +48,7 @@ static sw_genome *fork_net(uint32_t n, int64_t size)
 
 static sw_genome *wide_net(uint32_t n, int64_t size)
 {
-    sw_genome *g = aligned_genome(size, 0);
+    sw_genome *g = scene_genome(size, 0, 0);
     uint32_t x = aligned_linear(g, 0, size);
     while (g->n < n)
         x = aligned_join(g, SW_VERTEX_ADD, x, aligned_linear(g, x, size));

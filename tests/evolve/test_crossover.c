@@ -1,5 +1,4 @@
 /* Crossover: segments, children, what is exchanged. */
-#include "tests/evolve/graph_lines.h"
 #include "tests/evolve/mutants.h"
 #include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
@@ -81,15 +80,13 @@ static void segments_are_all_there_are(void)
         all->vertices[i].shield = 0;
     uint32_t n = check_segments(all) + check_segments(genome_chain(30));
     const sw_task task = {sizeof task, 1, 28, 28, 10};
-    sw_search_space *space = NULL;
-    OK(sw_search_space_default(&space, &task));
+    sw_search_space *space = genome_space(&task);
     for (uint64_t seed = 0; seed < 40; seed++) {
         sw_genome *g = NULL;
         OK(sw_genome_draw(&g, space, &task, seed));
         n += check_segments(g);
         sw_genome_destroy(g);
     }
-    sw_search_space_destroy(space);
     CU_ASSERT(n > 500);
 }
 
@@ -125,10 +122,14 @@ static void shields_close_segments(void)
 
 static const sw_crossover_opts always = {.size = sizeof always, .vertices = 1, .deviation = 1};
 
-static void drop_both(sw_genome *a, sw_genome *b)
+static void cross(sw_genome **one, sw_genome **two, const sw_genome *a, const sw_genome *b,
+                  const sw_crossover_opts *opts)
 {
-    sw_genome_destroy(a);
-    sw_genome_destroy(b);
+    *one = *two = NULL;
+    OK(sw_genome_crossover(one, two, a, b, opts));
+    CU_ASSERT_FATAL(*one != NULL && *two != NULL);
+    AFTER(sw_genome_destroy, *one);
+    AFTER(sw_genome_destroy, *two);
 }
 
 /* One segment each: what was the other's stands between the same vertices, with columns for
@@ -148,7 +149,7 @@ static void segments_take_each_others_place(void)
     int exchanged = 0;
     for (opts.seed = 0; opts.seed < 20; opts.seed++) {
         sw_genome *one = NULL, *two = NULL;
-        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        cross(&one, &two, a, b, &opts);
         CU_ASSERT(mutant_is_sound(one, a, b));
         CU_ASSERT(mutant_is_sound(two, b, a));
         CU_ASSERT_EQUAL(one->n, a->n);
@@ -166,7 +167,6 @@ static void segments_take_each_others_place(void)
             for (uint32_t i = 0; i < 4; i++)
                 CU_ASSERT_EQUAL(v->cols[i], (int32_t)i);
         }
-        drop_both(one, two);
     }
     CU_ASSERT(exchanged > 0);
 }
@@ -207,19 +207,16 @@ static void children_of_random_pairs_are_sound(void)
     const uint64_t pairs = sw_tests_full() ? 5000 : 150;
     const sw_task task = {sizeof task, 1, 28, 28, 10};
     sw_genome *parents[PARENTS] = {NULL};
-    sw_search_space *space = NULL;
     uint64_t mixed = 0;
-    OK(sw_search_space_default(&space, &task));
+    sw_search_space *space = genome_space(&task);
     for (uint64_t i = 0; i < PARENTS; i++)
         OK(sw_genome_draw(&parents[i], space, &task, i));
-    sw_search_space_destroy(space);
     for (uint64_t i = 0; i < pairs; i++) {
         const sw_genome *a = parents[swi_draw_seed(i, 1) % PARENTS];
         const sw_genome *b = parents[swi_draw_seed(i, 2) % PARENTS];
         sw_crossover_opts opts = SW_OPTS(sw_crossover_opts, .vertices = 1, .seed = i);
         sw_genome *one = NULL, *two = NULL, *alone = NULL;
-        OK(sw_genome_crossover(&one, &two, a, b, &opts));
-        CU_ASSERT_FATAL(one != NULL && two != NULL);
+        cross(&one, &two, a, b, &opts);
         CU_ASSERT_FATAL(mutant_is_sound(one, a, b));
         CU_ASSERT_FATAL(mutant_is_sound(two, b, a));
         mixed += of_parent(one, 1) > 0;
@@ -227,7 +224,6 @@ static void children_of_random_pairs_are_sound(void)
         OK(sw_genome_crossover(&alone, NULL, a, b, &opts));
         CU_ASSERT_EQUAL(swi_genome_hash(alone), swi_genome_hash(one));
         sw_genome_destroy(alone);
-        drop_both(one, two);
     }
     for (int i = 0; i < PARENTS; i++)
         sw_genome_destroy(parents[i]);
@@ -268,11 +264,10 @@ static void children_of_relatives_are_sound(void)
         sw_genome *b = relative_of(a, i), *one = NULL, *two = NULL;
         const sw_crossover_opts opts =
             SW_OPTS(sw_crossover_opts, .vertices = 1, .deviation = 0.2, .seed = i);
-        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        cross(&one, &two, a, b, &opts);
         CU_ASSERT_FATAL(mutant_is_sound(one, a, b));
         CU_ASSERT_FATAL(mutant_is_sound(two, b, a));
         mixed += of_parent(one, 1) > 0;
-        drop_both(one, two);
         sw_genome_destroy(b);
         scene_sweep();
     }
@@ -302,7 +297,7 @@ static void utility_of_both_parents_counts(void)
     for (opts.seed = 0; opts.seed < 60; opts.seed++) {
         static const int32_t want[] = {0, 1, 2, 3, 6};
         sw_genome *one = NULL, *two = NULL;
-        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        cross(&one, &two, a, b, &opts);
         const swi_vertex *v = mutant_vertex(one, "w"), *out = mutant_vertex(two, "out");
         if (v != NULL && mutant_vertex(one, "c1") != NULL) {
             exchanged++;
@@ -313,7 +308,6 @@ static void utility_of_both_parents_counts(void)
                 CU_ASSERT_EQUAL(out->cols[i], want[i]);
             }
         }
-        drop_both(one, two);
     }
     CU_ASSERT(exchanged > 5);
 }
@@ -336,7 +330,7 @@ static void training_is_exchanged(void)
         const sw_crossover_opts opts = SW_OPTS(sw_crossover_opts, .optimizer = 0.25,
                                                .rate = 0.5, .batch = 0.75, .seed = seed);
         sw_genome *one = NULL, *two = NULL;
-        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        cross(&one, &two, a, b, &opts);
         const bool is_b = strcmp(one->optimizer, "sgd") == 0;
         CU_ASSERT_EQUAL(one->momentum, is_b ? 0.9f : 0);
         CU_ASSERT_EQUAL(one->clip, is_b ? 1 : 0);
@@ -347,7 +341,6 @@ static void training_is_exchanged(void)
         optimizer += is_b;
         rate += one->lr == b->lr;
         batches += one->batch == b->batch;
-        drop_both(one, two);
     }
     CU_ASSERT(optimizer > SEEDS / 4 - 90 && optimizer < SEEDS / 4 + 90);
     CU_ASSERT(rate > SEEDS / 2 - 100 && rate < SEEDS / 2 + 100);
@@ -366,12 +359,11 @@ static void updates_that_cannot_be_mixed_stay(void)
     for (uint64_t seed = 0; seed < 20; seed++) {
         const sw_crossover_opts opts = SW_OPTS(sw_crossover_opts, .optimizer = 1, .seed = seed);
         sw_genome *one = NULL, *two = NULL;
-        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        cross(&one, &two, a, b, &opts);
         CU_ASSERT(mutant_is_sound(one, a, b));
         CU_ASSERT(mutant_is_sound(two, b, a));
         CU_ASSERT_EQUAL(one->clip_norm, 0);
         CU_ASSERT_EQUAL(two->clip_norm, 1);
-        drop_both(one, two);
     }
 }
 

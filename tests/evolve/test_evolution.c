@@ -6,23 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static sw_candidate member_of(sw_evolution *e, uint32_t i)
-{
-    sw_candidate c = SW_OPTS(sw_candidate);
-    OK(sw_evolution_member(e, i, &c));
-    return c;
-}
-
-/* Go on until all of a generation are evaluated. */
-static void run_to_evaluation(sw_evolution *e)
-{
-    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
-    sw_status status = SW_OK;
-    while (status == SW_OK && p.what != SW_EVOLVE_EVALUATED)
-        status = sw_evolution_advance(e, &p);
-    OK(status);
-}
-
 /* ---- generations ------------------------------------------------------------------------- */
 
 /* Each member is trained with its share of samples, evaluated, and follows from parents of the
@@ -41,7 +24,7 @@ static void generations_follow_each_other(void)
         events[p.what]++;
         uint32_t old = 0;
         for (uint32_t i = 0; i < opts.population && p.what == SW_EVOLVE_EVALUATED; i++) {
-            const sw_candidate c = member_of(e, i);
+            const sw_candidate c = evo_member(e, i);
             const uint64_t each = opts.samples / (uint64_t)c.genome->batch;
             CU_ASSERT_EQUAL(p.done, p.all);
             CU_ASSERT(c.born <= p.generation && c.steps >= each && c.steps % each == 0);
@@ -87,7 +70,7 @@ static void the_best_is_named_by_accuracy_itself(void)
         while (p.generation < 2) {
             CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
             for (uint32_t i = 0; i < opts.population && p.what == SW_EVOLVE_EVALUATED; i++) {
-                const sw_candidate c = member_of(e, i);
+                const sw_candidate c = evo_member(e, i);
                 if (c.accuracy > accurate.accuracy ||
                     (c.accuracy == accurate.accuracy && c.fitness > accurate.fitness))
                     accurate = c;
@@ -117,10 +100,10 @@ static void numbers_are_those_of_the_net(void)
     const sw_array *inputs;
     int n;
     evo_run(e, 2);
-    run_to_evaluation(e);
+    evo_evaluate(e, UINT64_MAX);
     OK(sw_loader_create(&loader, data.validation, &loader_opts));
     for (uint32_t i = 0; i < opts.population; i++) {
-        const sw_candidate c = member_of(e, i);
+        const sw_candidate c = evo_member(e, i);
         sw_net *made = NULL;
         OK(sw_net_copy(&made, e, i));
         sw_model *model = sw_net_model(made);
@@ -213,10 +196,10 @@ static void fitness_decides(void)
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     for (uint64_t generation = 0; generation < 6; generation++) {
         evo_run(e, generation);
-        run_to_evaluation(e);
+        evo_evaluate(e, UINT64_MAX);
         double most = -INFINITY;
         for (uint32_t i = 0; i < opts.population; i++) {
-            const sw_candidate c = member_of(e, i);
+            const sw_candidate c = evo_member(e, i);
             CU_ASSERT_EQUAL(c.fitness, -2 * fabs((double)c.price->parameters - 700));
             most = c.fitness > most ? c.fitness : most;
         }
@@ -240,13 +223,13 @@ static void objectives_are_ranked(void)
     opts.n_fitness = 2;
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     evo_run(e, 1);
-    run_to_evaluation(e);
+    evo_evaluate(e, UINT64_MAX);
     uint32_t zero = 0;
     for (uint32_t i = 0; i < opts.population; i++) {
-        const sw_candidate c = member_of(e, i);
+        const sw_candidate c = evo_member(e, i);
         bool beaten = false;
         for (uint32_t k = 0; k < opts.population; k++) {
-            const sw_candidate o = member_of(e, k);
+            const sw_candidate o = evo_member(e, k);
             const bool as_good =
                 o.accuracy >= c.accuracy && o.price->peak_bytes <= c.price->peak_bytes;
             beaten |= as_good &&
@@ -293,22 +276,22 @@ static void infinite_losses_end_no_run(void)
     sw_evolution *e = evo_evolution(evo_exec(2, NULL), &opts);
     for (int i = 0; i < 5; i++)
         sw_genome_destroy(made[i]);
-    run_to_evaluation(e);
+    evo_evaluate(e, UINT64_MAX);
     for (uint32_t i = 0; i < 6; i++) {
-        const sw_candidate c = member_of(e, i);
+        const sw_candidate c = evo_member(e, i);
         CU_ASSERT_EQUAL(c.invalid, i < 5);
         CU_ASSERT(i == 5 || strstr(c.why, "loss of training became inf") != NULL);
     }
     evo_run(e, 1);
     uint32_t fresh = 0;
     for (uint32_t i = 0; i < 6; i++) {
-        const sw_candidate c = member_of(e, i);
+        const sw_candidate c = evo_member(e, i);
         CU_ASSERT(c.id == 6 || c.born == 1); /* no one invalid is kept */
         fresh += c.parents[0] > 0 && c.parents[0] < 6 && c.steps == 0;
     }
     evo_run(e, 4);
     CU_ASSERT(fresh > 0);
-    run_to_evaluation(e);
+    evo_evaluate(e, UINT64_MAX);
     sw_candidate best = SW_OPTS(sw_candidate);
     OK(sw_evolution_best(e, &best));
     CU_ASSERT_FALSE(best.invalid);
@@ -335,10 +318,10 @@ static void invalid_members_are_passed_over(void)
     for (uint64_t generation = 0; generation < 5; generation++) {
         evo_run(e, generation);
         for (uint32_t i = 0; i < 2 && generation > 0; i++)
-            CU_ASSERT_EQUAL(member_of(e, i).id % 2, 1); /* the elite */
-        run_to_evaluation(e);
+            CU_ASSERT_EQUAL(evo_member(e, i).id % 2, 1); /* the elite */
+        evo_evaluate(e, UINT64_MAX);
         for (uint32_t i = 0; i < opts.population; i++) {
-            const sw_candidate c = member_of(e, i);
+            const sw_candidate c = evo_member(e, i);
             CU_ASSERT_EQUAL(c.invalid, c.id % 2 == 0);
             CU_ASSERT_EQUAL(isnan(c.fitness) != 0, c.invalid);
             CU_ASSERT_EQUAL(c.why != NULL, c.invalid);
@@ -386,18 +369,18 @@ static void time_ends_training(void)
     opts.samples = 100000;
     opts.generation_ns = 1;
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
-    run_to_evaluation(e);
+    evo_evaluate(e, UINT64_MAX);
     for (uint32_t i = 0; i < opts.population; i++) {
-        const sw_candidate c = member_of(e, i);
+        const sw_candidate c = evo_member(e, i);
         CU_ASSERT(c.steps < 100 && isfinite(c.accuracy));
     }
     opts.generation_ns = 0;
     opts.step_ns = 1;
     opts.patience = 7;
     e = evo_evolution(evo_exec(1, NULL), &opts);
-    run_to_evaluation(e);
+    evo_evaluate(e, UINT64_MAX);
     for (uint32_t i = 0; i < opts.population; i++) {
-        const sw_candidate c = member_of(e, i);
+        const sw_candidate c = evo_member(e, i);
         CU_ASSERT(c.steps >= 7 && c.steps <= 7 + 20 && c.ns_per_sample > 0);
     }
 }

@@ -26,7 +26,6 @@ typedef struct {
     uint64_t sum, best; /* at its end: of all members, of the best net */
     char *history;      /* without times */
     sw_evolution *e;    /* that goes on */
-
 } scene;
 
 static uint64_t best_sum(sw_evolution *e)
@@ -42,8 +41,6 @@ static void end_scene(void *context)
 {
     scene *s = context;
     sw_evolution_destroy(s->e);
-    evo_tree_free(&s->tree);
-    free(s->history);
     *s = (scene){.sum = 0};
 }
 
@@ -95,7 +92,6 @@ static void ends_well(scene *s, const char *what)
     SW_CHECK(evo_sum(s->e) == s->sum && best_sum(s->e) == s->best &&
                  strcmp(history, s->history) == 0,
              "%s: the run is another one", what);
-    free(history);
 }
 
 static const char *name_of(const scene *s, int file)
@@ -140,15 +136,13 @@ static void damage_file(const scene *s, int file, damage how, size_t at)
 {
     const char *path = s->tree.path[file];
     const size_t n = s->tree.size[file];
-    char *bytes = malloc(n + 1);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    char *bytes = sw_block(n + 1);
     memcpy(bytes, s->tree.bytes[file], n);
     bytes[n] = '\n';
     bytes[at] = (char)(bytes[at] ^ (how == FLIPPED ? 1 << at % 7 : 0));
     sw_file_put(path, bytes, how == EMPTY ? 0 : how == CUT ? at : how == LONGER ? n + 1 : n);
     if (how == GONE)
         CU_ASSERT_EQUAL(remove(path), 0);
-    free(bytes);
 }
 
 /* Each file that a generation needs, damaged in each way: it is named, and the run ends as if
@@ -268,7 +262,6 @@ static void another_format_is_named(void)
                    (unsigned long long)swi_sum_of(text, n - 30, 0));
     memcpy(sum + 2, digits, 16);
     sw_file_put(path, text, n);
-    free(text);
     REFUSED(sw_evolution_resume(s->e, &found), SW_FORMAT, "stepwell evolution 1");
     CU_ASSERT_EQUAL(found, 7);
 }
@@ -307,7 +300,6 @@ static void a_damaged_history_ends_no_run(void)
             lines++;
         SW_CHECK(lines + 1 >= damages[i].lines && lines <= 6 * 4 && text[size - 1] == '\n',
                  "%s: %d lines", what, (int)lines);
-        free(text);
     }
 }
 

@@ -26,9 +26,7 @@ static outcome straight(const evo_data *data)
     opts.dir = dir;
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     evo_evaluate(e, GENERATIONS);
-    const outcome o = {evo_history(dir), evo_sum(e)};
-    sw_after(free, o.history);
-    return o;
+    return (outcome){evo_history(dir), evo_sum(e)};
 }
 
 /* One that is stopped after so many calls, thrown away and begun anew, again and again. */
@@ -59,7 +57,6 @@ static outcome interrupted(const evo_data *data, int calls)
             o = (outcome){evo_history(dir), evo_sum(e)};
         sw_evolution_destroy(e);
     }
-    sw_after(free, o.history);
     return o;
 }
 
@@ -130,11 +127,9 @@ static void failures_lose_nothing(void)
             CU_ASSERT_PTR_NOT_NULL_FATAL(o.history);
             SW_CHECK(strcmp(o.history, whole.history) == 0 && o.sum == whole.sum, "call %d",
                      (int)k);
-            free(o.history);
         }
         CU_ASSERT(k > 50);
     }
-    free(whole.history);
 }
 
 /* ---- what is there ------------------------------------------------------------------------
@@ -167,7 +162,6 @@ static void name_states(const char *dir, const char *file, uint64_t generation, 
             (void)sprintf(s->texts + used, " best-%d-%d.state  spare-%d-%d.state ", id, g, id,
                           g);
     }
-    free(text);
 }
 
 static bool is_named(void *context, const char *name)

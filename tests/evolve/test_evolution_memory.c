@@ -76,8 +76,7 @@ static void predictions_are_exact(void)
         CU_ASSERT_FATAL(used.peak_bytes <= limit && used.bytes == sw_budget_used(budget));
         rested = used.resting > rested ? used.resting : rested;
         for (uint32_t i = 0; i < opts.population && p.what == SW_EVOLVE_EVALUATED; i++) {
-            sw_candidate c = SW_OPTS(sw_candidate);
-            OK(sw_evolution_member(e, i, &c));
+            const sw_candidate c = evo_member(e, i);
             CU_ASSERT_EQUAL(c.measured_bytes, c.price->peak_bytes);
             CU_ASSERT(c.price->peak_bytes <= limit);
             sw_price price = SW_OPTS(sw_price);
@@ -140,8 +139,7 @@ static void predictions_are_budgets(void)
     for (uint64_t generation = 0; generation < 3; generation++) {
         evo_run(e, generation);
         for (uint32_t i = 0; i < sw_evolution_count(e); i++) {
-            sw_candidate c = SW_OPTS(sw_candidate);
-            OK(sw_evolution_member(e, i, &c));
+            const sw_candidate c = evo_member(e, i);
             OK(train_alone(c.genome, &data, c.price->peak_bytes));
             REFUSED(train_alone(c.genome, &data, c.price->peak_bytes - 64), SW_NOMEM, "");
         }
@@ -208,8 +206,7 @@ static void candidates_have_a_hard_limit(void)
         if (!OK(sw_evolution_advance(e, &p)))
             return;
         for (uint32_t i = 0; i < opts.population; i++) {
-            sw_candidate c = SW_OPTS(sw_candidate);
-            OK(sw_evolution_member(e, i, &c));
+            const sw_candidate c = evo_member(e, i);
             CU_ASSERT_FATAL(c.price->peak_bytes <= opts.candidate_bytes);
             largest = c.price->peak_bytes > largest ? c.price->peak_bytes : largest;
         }

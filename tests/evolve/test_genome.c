@@ -1,10 +1,10 @@
 /* Genomes as graphs: copies, edits, order, lineage, names; and what these cost. */
+#include "alloc/base/sys.h"
 #include "runtime/population/evolve/draws.h"
 #include "tests/evolve/genome_texts.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* A copy is the same genome, with its own lineage, and lives without the first one. */
 static void copies_stand_alone(void)
@@ -17,7 +17,7 @@ static void copies_stand_alone(void)
     OK(sw_genome_copy(&second, copy));
     sw_genome_destroy(copy);
     CU_ASSERT_FATAL(second != NULL);
-    sw_after(genome_drop, second);
+    AFTER(sw_genome_destroy, second);
     CU_ASSERT_EQUAL(swi_genome_hash(second), hash);
     CU_ASSERT_EQUAL(second->n_parents, 1);
     CU_ASSERT_EQUAL(second->parents[0], hash);
@@ -181,13 +181,6 @@ static void new_names_are_new(void)
     CU_ASSERT_STRING_EQUAL(name, "v1000000001");
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The work of a mutation beside its own, for 100 vertices: a copy with lineage, shapes and a
  * hash. A bound with room for a slow machine; the note says what it is. */
 static void a_child_costs_microseconds(void)
@@ -196,13 +189,13 @@ static void a_child_costs_microseconds(void)
     double least = 1;
     for (int round = 0; round < 200; round++) {
         sw_genome *child = NULL;
-        const double began = seconds();
+        const uint64_t began = sw_clock_ns();
         OK(sw_genome_copy(&child, g));
         OK(swi_genome_begin_lineage(child));
         OK(swi_genome_check(child, NULL));
         const uint64_t hash = swi_genome_hash(child);
         sw_genome_destroy(child);
-        const double took = seconds() - began;
+        const double took = (double)(sw_clock_ns() - began) * 1e-9;
         least = took < least ? took : least;
         CU_ASSERT_EQUAL(hash, swi_genome_hash(g));
     }

@@ -1,5 +1,4 @@
 /* Mutations one by one, against results that were worked out by hand. */
-#include "tests/evolve/graph_lines.h"
 #include "tests/evolve/mutants.h"
 #include "tests/support/heap_sweep.h"
 #include <math.h>
@@ -75,7 +74,7 @@ static void sizes_shrink_by_utility(void)
                 .n_utilities = 1, .record = mutant_note, .record_user = &notes);
     OK(sw_genome_mutate(&g, a, &opts));
     CU_ASSERT_FATAL(g != NULL);
-    sw_after(genome_drop, g);
+    AFTER(sw_genome_destroy, g);
     CU_ASSERT_EQUAL(notes.n, 2);
     CU_ASSERT(!notes.all_exact);
     CU_ASSERT_EQUAL(mutant_vertex(g, "c1")->size, 4);
@@ -405,7 +404,7 @@ static void growth_is_the_largest_that_fits(void)
         sw_genome *g = NULL;
         OK(grow(&g, a, 1, &b));
         CU_ASSERT_FATAL(g != NULL);
-        sw_after(genome_drop, g);
+        AFTER(sw_genome_destroy, g);
         double share = 0;
         while (share < 1 && grown_parameters(share + 1.0 / 4096) <= b.most)
             share += 1.0 / 4096;

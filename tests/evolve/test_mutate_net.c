@@ -12,7 +12,7 @@ static const sw_task tasks[] = {{sizeof tasks[0], 1, 14, 14, 10},
 
 static sw_genome *later(sw_genome *g)
 {
-    scene_later(genome_drop, g);
+    scene_later(ENDS(sw_genome_destroy, g), g);
     return g;
 }
 

@@ -1,12 +1,12 @@
 /* Mutations by the thousand, in chains: whatever is drawn, the result is a genome that trains.
  */
+#include "alloc/base/sys.h"
 #include "tests/evolve/mutants.h"
 #include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define KINDS SW_MUTATION_KINDS
 
@@ -72,18 +72,6 @@ static void check_child(sw_genome *child, const sw_genome *parent, const mutant_
 static const sw_task images = {sizeof images, 1, 28, 28, 10};
 static const sw_task vectors = {sizeof vectors, 20, 0, 0, 4};
 
-static bool same_text(const sw_genome *a, const sw_genome *b)
-{
-    char *x = NULL, *y = NULL;
-    size_t nx = 0, ny = 0;
-    OK(sw_genome_print(a, &x, &nx));
-    OK(sw_genome_print(b, &y, &ny));
-    const bool same = nx == ny && memcmp(x, y, nx) == 0;
-    sw_text_free(x, nx);
-    sw_text_free(y, ny);
-    return same;
-}
-
 /* Of a task's space, or (NULL) of any kinds of vertices. */
 static void draw_parent(sw_genome **out, const sw_search_space *space, const sw_task *task,
                         uint64_t seed)
@@ -101,10 +89,9 @@ static void draw_parent(sw_genome **out, const sw_search_space *space, const sw_
 static uint64_t walk_chains(const sw_task *task, uint64_t children, uint64_t counts[KINDS])
 {
     static utilities u;
-    sw_search_space *space = NULL;
     uint64_t records = 0;
     sw_genome *parent = NULL;
-    OK(sw_search_space_default(&space, task != NULL ? task : &images));
+    sw_search_space *space = genome_space(task != NULL ? task : &images);
     for (uint64_t i = 0; i < children; i++) {
         mutant_notes notes = {.n = 0};
         sw_genome *child = NULL, *again = NULL;
@@ -120,14 +107,13 @@ static uint64_t walk_chains(const sw_task *task, uint64_t children, uint64_t cou
         records += (uint64_t)notes.n;
         if (i % 16 == 0) {
             OK(mutate_once(&again, parent, i, space, &u, NULL));
-            CU_ASSERT(same_text(again, child));
+            CU_ASSERT_STRING_EQUAL(genome_print(again), genome_print(child));
             sw_genome_destroy(again);
         }
         sw_genome_destroy(parent);
         parent = child;
     }
     sw_genome_destroy(parent);
-    sw_search_space_destroy(space);
     return records;
 }
 
@@ -150,8 +136,7 @@ static void random_shields_hold(void)
 {
     static utilities u;
     const uint64_t n = sw_tests_full() ? 2000 : 300;
-    sw_search_space *space = NULL;
-    OK(sw_search_space_default(&space, &images));
+    sw_search_space *space = genome_space(&images);
     for (uint64_t i = 0; i < n; i++) {
         sw_genome *parent = NULL, *child = NULL;
         swi_draws d = swi_draws_of(i, 3);
@@ -168,7 +153,6 @@ static void random_shields_hold(void)
         sw_genome_destroy(child);
         sw_genome_destroy(parent);
     }
-    sw_search_space_destroy(space);
 }
 
 /* ---- a hard constraint ------------------------------------------------------------------- */
@@ -194,10 +178,9 @@ static int within(const sw_genome *g, void *user)
 static void what_does_not_fit_is_never_seen(void)
 {
     sw_mutation list[KINDS];
-    sw_search_space *space = NULL;
     uint64_t refused = 0;
     many(list);
-    OK(sw_search_space_default(&space, &images));
+    sw_search_space *space = genome_space(&images);
     for (uint64_t i = 0; i < (sw_tests_full() ? 2000u : 300u); i++) {
         sw_genome *parent = NULL, *child = NULL;
         OK(sw_genome_draw(&parent, space, &images, i % 50));
@@ -212,7 +195,6 @@ static void what_does_not_fit_is_never_seen(void)
         sw_genome_destroy(child);
         sw_genome_destroy(parent);
     }
-    sw_search_space_destroy(space);
     sw_note("%llu were refused", (unsigned long long)refused);
     CU_ASSERT(refused > 100);
 }
@@ -239,22 +221,13 @@ static sw_status mutate_scene(void *arg)
 
 static void no_memory_leaves_nothing(void)
 {
-    sw_search_space *space = NULL;
     uint64_t sites = 0;
-    OK(sw_search_space_default(&space, &images));
+    sw_search_space *space = genome_space(&images);
     scene s = {.parent = genome_of(genome_text), .space = space};
     for (s.seed = 0; s.seed < (sw_tests_full() ? 8u : 2u); s.seed++)
         sites += sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, mutate_scene, &s);
     sw_note("%llu sites", (unsigned long long)sites);
     CU_ASSERT(sites > 50);
-    sw_search_space_destroy(space);
-}
-
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
 static int by_size(const void *a, const void *b)
@@ -268,23 +241,21 @@ static void times_are_small(void)
 {
     enum { N = 1000 };
     static double mutate[N], cross[N];
-    sw_search_space *space = NULL;
     const sw_genome *a = genome_chain(20), *b = genome_chain(22);
     const sw_task task = {sizeof task, 3, 16, 16, 10};
-    OK(sw_search_space_default(&space, &task));
+    sw_search_space *space = genome_space(&task);
     for (uint64_t i = 0; i < N; i++) {
         sw_genome *child = NULL;
-        double from = now_us();
+        uint64_t from = sw_clock_ns();
         OK(sw_genome_mutate(&child, a, &SW_OPTS(sw_mutate_opts, .seed = i, .space = space)));
-        mutate[i] = now_us() - from;
+        mutate[i] = (double)(sw_clock_ns() - from) / 1e3;
         sw_genome_destroy(child);
-        from = now_us();
+        from = sw_clock_ns();
         OK(sw_genome_crossover(&child, NULL, a, b,
                                &SW_OPTS(sw_crossover_opts, .seed = i, .vertices = 1)));
-        cross[i] = now_us() - from;
+        cross[i] = (double)(sw_clock_ns() - from) / 1e3;
         sw_genome_destroy(child);
     }
-    sw_search_space_destroy(space);
     qsort(mutate, N, sizeof *mutate, by_size);
     qsort(cross, N, sizeof *cross, by_size);
     sw_note("20 vertices: mutation %.0f us (p99 %.0f), crossover of two %.0f us (p99 %.0f)",

@@ -13,11 +13,6 @@ static sw_price price_of(const sw_genome *g, sw_exec *exec, sw_dtype input)
     return price;
 }
 
-static void end_members(void *members)
-{
-    sw_members_destroy(members);
-}
-
 static sw_members *members_of(sw_exec *exec, sw_net *shape)
 {
     const sw_members_opts opts =
@@ -55,7 +50,7 @@ static void prices_are_those_of_members(void)
             CU_ASSERT_EQUAL(price.parameters, swi_genome_parameters(g));
             CU_ASSERT(fabs(price.operations_per_sample * (double)g->batch -
                            (double)price.operations) < 1e-9 * (double)price.operations);
-            end_members(members);
+            sw_members_destroy(members);
             scene_sweep();
         }
     }
@@ -86,7 +81,7 @@ static void prices_with_utility_are_of_the_larger_step(void)
         CU_ASSERT_EQUAL(price.arena_bytes, most);
         CU_ASSERT_EQUAL(price.model_bytes, sw_members_bytes(members));
         CU_ASSERT_EQUAL(price.operations, info[0].operations);
-        end_members(members);
+        sw_members_destroy(members);
         scene_sweep();
     }
     CU_ASSERT(larger > 0);

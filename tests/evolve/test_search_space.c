@@ -27,14 +27,6 @@ static sw_search_space *body_of(const char *body)
     return space_of(text);
 }
 
-static sw_search_space *default_space(void)
-{
-    sw_search_space *s = NULL;
-    if (OK(sw_search_space_default(&s, &image)))
-        AFTER(sw_search_space_destroy, s);
-    return s;
-}
-
 static bool same_again(const sw_genome *g)
 {
     char *text, *second;
@@ -55,7 +47,7 @@ static bool same_again(const sw_genome *g)
 
 static void draw_many(const sw_task *task, uint64_t from, int n)
 {
-    sw_search_space *s = default_space();
+    sw_search_space *s = genome_space(&image);
     uint64_t least = UINT64_MAX, most = 0, sum = 0, vertices = 0;
     int small = 0, large = 0;
     double macs = 0;
@@ -106,7 +98,7 @@ static void default_draws_are_valid(void)
 /* Each draw has a price, and trains. */
 static void draws_train(void)
 {
-    sw_search_space *s = default_space();
+    sw_search_space *s = genome_space(&image);
     for (uint64_t seed = 0; seed < (sw_tests_full() ? 200 : 30); seed++) {
         sw_genome *g = NULL;
         sw_price price = SW_OPTS(sw_price);
@@ -132,7 +124,7 @@ static void default_space_has_genomes_of_any_task(void)
         {sizeof image, 3, 32, 32, 100}, {sizeof image, 1, 1, 1, 2},
         {sizeof image, 2, 3, 40, 3},    {sizeof image, 1, 0, 0, 2},
         {sizeof image, 7, 5, 1, 1},     {sizeof image, 1, 64, 64, 10}};
-    sw_search_space *s = default_space();
+    sw_search_space *s = genome_space(&image);
     for (size_t t = 0; t < sizeof tasks / sizeof *tasks; t++)
         for (uint64_t seed = 0; seed < 100; seed++) {
             sw_genome *g = NULL;
@@ -148,7 +140,7 @@ static void default_space_has_genomes_of_any_task(void)
 /* Seeds differ in what they draw. */
 static void seeds_differ(void)
 {
-    sw_search_space *s = default_space();
+    sw_search_space *s = genome_space(&image);
     uint64_t hashes[200];
     int same = 0;
     for (int i = 0; i < 200; i++) {
@@ -485,7 +477,7 @@ static bool insert_once(const sw_search_space *s, sw_genome *g, bool identity, s
 /* Insertions leave a valid genome with the same shapes, or the genome as it was. */
 static void insertions_fit(void)
 {
-    sw_search_space *s = default_space();
+    sw_search_space *s = genome_space(&image);
     swi_draws d = swi_draws_of(21, 2);
     int done[2] = {0, 0};
     for (int round = 0; round < 150; round++) {

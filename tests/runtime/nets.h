@@ -21,11 +21,12 @@
                  sw_last_error());                                                             \
     } while (0)
 
-/* When the test ends, destroy(object): of the library, by the object's own type. */
-#define AFTER(destroy, object)                                                                 \
-    sw_after(                                                                                  \
-        ((void)sizeof((destroy)(object), 0), (void (*)(void *))(void (*)(void))(destroy)),     \
-        object)
+/* A function of the library that ends its object, for lists of things to end: of the object's
+ * own type. */
+#define ENDS(destroy, object)                                                                  \
+    ((void)sizeof((destroy)(object), 0), (void (*)(void *))(void (*)(void))(destroy))
+/* When the test ends, destroy(object). */
+#define AFTER(destroy, object) sw_after(ENDS(destroy, object), object)
 
 typedef struct {
     sw_model *model;

@@ -23,7 +23,7 @@ static bool line_open; /* the running test's name stands on an unfinished line *
 static struct {
     void (*after)(void *arg);
     void *arg;
-} *afters;
+} * afters;
 static size_t n_afters, cap_afters;
 
 void sw_suite_register(sw_suite *suite)
