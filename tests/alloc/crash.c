@@ -477,11 +477,8 @@ uint64_t sw_crash_states(const sw_crash *c, int left_out,
                                      bool done),
                          void *context)
 {
-    search s = {.crash = c,
-                .see = see,
-                .context = context,
-                .go_on = true,
-                .random = 88172645463325252u};
+    search s = SW_INIT(.crash = c, .see = see, .context = context, .go_on = true,
+                       .random = 88172645463325252u);
     opened o = {.n = 0};
     start(c, &s.disk);
     for (int i = 0; i <= c->n && s.go_on; i++) {

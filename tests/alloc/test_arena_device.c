@@ -26,11 +26,8 @@ static sw_arena *arena_on(sw_test_device *device, sw_budget *budget, sw_watch *w
     sw_store *store = NULL;
     sw_arena *arena = NULL;
     CU_ASSERT_EQUAL_FATAL(sw_test_device_store(&store, 1024 * MIB, device), SW_OK);
-    const sw_arena_opts opts = {.label = "device",
-                                .store = store,
-                                .budget = budget,
-                                .observer = sw_watch_by(watch),
-                                .use = SW_ARENA_STEP};
+    const sw_arena_opts opts = SW_INIT(.label = "device", .store = store, .budget = budget,
+                                       .observer = sw_watch_by(watch), .use = SW_ARENA_STEP);
     CU_ASSERT_EQUAL_FATAL(sw_arena_create(&arena, &opts), SW_OK);
     return arena;
 }

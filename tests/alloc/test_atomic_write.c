@@ -144,13 +144,9 @@ static pid_t start_holder(const char *path, int *to_end)
 
 static void what_dead_processes_left_is_swept_and_nothing_else(void)
 {
-    static const char *const others[] = {"x.0123.tmp",
-                                         "x.tmp",
-                                         "xx.00000000000000aa.tmp",
-                                         "x.00000000000000AA.tmp",
-                                         "x.00000000000000aa.tmpp",
-                                         "x.12-3.tmp",
-                                         "y.00000000000000aa.tmp"};
+    static const char *const others[] =
+        SW_INIT("x.0123.tmp", "x.tmp", "xx.00000000000000aa.tmp", "x.00000000000000AA.tmp",
+                "x.00000000000000aa.tmpp", "x.12-3.tmp", "y.00000000000000aa.tmp");
     const int n = (int)(sizeof others / sizeof *others);
     int to_end;
     begin("swept");

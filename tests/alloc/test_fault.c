@@ -71,23 +71,10 @@ SW_TEST("plans are read from text")
 
 SW_TEST("bad text is refused, named, and changes no plan")
 {
-    static const char *const bad[] = {"",
-                                      "memory",
-                                      "memory:",
-                                      "memory:x",
-                                      "memory:1x",
-                                      "memory:-1",
-                                      "memory:+1",
-                                      "memory: 1",
-                                      "Memory:1",
-                                      "memories:1",
-                                      "disk:1",
-                                      "memory:1++",
-                                      "memory:1 ",
-                                      "memory:18446744073709551616",
-                                      "memory:counts",
-                                      ":1",
-                                      "memory:count+"};
+    static const char *const bad[] =
+        SW_INIT("", "memory", "memory:", "memory:x", "memory:1x", "memory:-1", "memory:+1",
+                "memory: 1", "Memory:1", "memories:1", "disk:1", "memory:1++", "memory:1 ",
+                "memory:18446744073709551616", "memory:counts", ":1", "memory:count+");
     sw_after(all_off, NULL);
     sw_fault_plan(SW_FAULT_MEMORY, 1, SW_FAULT_ONCE);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -6,20 +6,9 @@ SW_TESTS("size")
 
 SW_TEST("products and sums are exact or refused and leave *out")
 {
-    static const size_t edges[] = {0,
-                                   1,
-                                   2,
-                                   3,
-                                   63,
-                                   64,
-                                   65,
-                                   (size_t)1 << 31,
-                                   ((size_t)1 << 32) - 1,
-                                   (size_t)1 << 32,
-                                   SIZE_MAX / 2,
-                                   SIZE_MAX / 2 + 1,
-                                   SIZE_MAX - 1,
-                                   SIZE_MAX};
+    static const size_t edges[] =
+        SW_INIT(0, 1, 2, 3, 63, 64, 65, (size_t)1 << 31, ((size_t)1 << 32) - 1, (size_t)1 << 32,
+                SIZE_MAX / 2, SIZE_MAX / 2 + 1, SIZE_MAX - 1, SIZE_MAX);
     const size_t n = sizeof edges / sizeof *edges;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++) {

@@ -178,18 +178,14 @@ SW_TEST("other orders are copied")
     int wrong = 0;
     for (size_t i = 0; i < sizeof image; i++)
         flat[i] = (unsigned char)(i * 31 + i / 7);
-    const sw_samples planes = {.data = image,
-                               .type = SW_NUMBER_U8,
-                               .shape = SW_SHAPE(3, 4, 6),
-                               .strides = {72, 1, 18, 3}};
+    const sw_samples planes = SW_INIT(.data = image, .type = SW_NUMBER_U8,
+                                      .shape = SW_SHAPE(3, 4, 6), .strides = {72, 1, 18, 3});
     const sw_samples turned = {.data = &image[4][3][5][2],
                                .type = SW_NUMBER_U8,
                                .shape = SW_SHAPE(4, 6, 3),
                                .strides = {-72, -18, -3, -1}};
-    const sw_samples reversed = {.data = image[4],
-                                 .type = SW_NUMBER_U8,
-                                 .shape = SW_SHAPE(4, 6, 3),
-                                 .strides = {-72, 18, 3, 1}};
+    const sw_samples reversed = SW_INIT(.data = image[4], .type = SW_NUMBER_U8,
+                                        .shape = SW_SHAPE(4, 6, 3), .strides = {-72, 18, 3, 1});
     const sw_dataset *d = make(5, &planes, 1, NULL), *e = make(5, &turned, 1, NULL),
                      *f = make(5, &reversed, 1, NULL);
     CU_ASSERT(data_info(d).bytes == sizeof image && data_info(e).bytes == sizeof image);

@@ -76,9 +76,8 @@ static const float small[6] = {1.5f, -2.0f, 0.25f, 3e4f, 5.0f, 6.0f};
 
 SW_TEST("one table in many spellings")
 {
-    static const char *const texts[] = {
-        "1.5,-2,0\n.25,3e4,1\n5,6,0\n",
-        "a,b,c\n1.5,-2,0\n.25,3e4,1\n5,6,0",
+    static const char *const texts[] = SW_INIT(
+        "1.5,-2,0\n.25,3e4,1\n5,6,0\n", "a,b,c\n1.5,-2,0\n.25,3e4,1\n5,6,0",
         "a;b;c\r\n1.5;-2;0\r\n.25;3e4;1\r\n5;6;0\r\n",
         "a\tb\tc\r1.5\t-2\t0\r.25\t3e4\t1\r5\t6\t0\r",
         "\xef\xbb\xbf"
@@ -88,9 +87,7 @@ SW_TEST("one table in many spellings")
         " \t \n1.5, -2, 0\n  .25,\t3e4,1  \n+5.,6.0e0,0.0",
         ",b,c\n1.5,-2,0\n.25,3e4,1\n5,6,0\n",
         "\"a\t\t\t\",b; c,d\n1.5,-2,0\n.25,3e4,1\n5,6,0\n",
-        "a;b, c;d\n1.5;-2;0\n.25;3e4;1\n5;6;0\n",
-        "1.5;-2;\"0\"\n.25;3e4;1\n5;6;0\n\r\n\r\n",
-    };
+        "a;b, c;d\n1.5;-2;0\n.25;3e4;1\n5;6;0\n", "1.5;-2;\"0\"\n.25;3e4;1\n5;6;0\n\r\n\r\n");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         put_text(texts[i]);
         check(texts[i], 3, 2, small, "010");

@@ -162,12 +162,9 @@ SW_TEST("hostile sizes take no memory")
                                        {0x10000, 0x10000, 1},
                                        {13, 4, 3},
                                        {11, 4, 3}};
-    static const char *const reasons[] = {"overflows",
-                                          "overflows",
-                                          "overflows",
-                                          "144 bytes are there",
-                                          "156 bytes, 144 bytes are there",
-                                          "after the 132"};
+    static const char *const reasons[] =
+        SW_INIT("overflows", "overflows", "overflows", "144 bytes are there",
+                "156 bytes, 144 bytes are there", "after the 132");
     new_dir();
     dir_put(LABELS, good_labels());
     sw_heap_stats before, after;

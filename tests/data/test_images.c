@@ -84,12 +84,9 @@ SW_TEST("every kind of PNG is read")
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int d = 0; kinds[k].depths[d] != 0; d++)
             for (int interlaced = 0; interlaced < 2; interlaced++) {
-                const png_image p = {.w = 19,
-                                     .h = 11,
-                                     .depth = kinds[k].depths[d],
-                                     .type = kinds[k].type,
-                                     .interlaced = interlaced,
-                                     .seed = (unsigned)d};
+                const png_image p = SW_INIT(.w = 19, .h = 11, .depth = kinds[k].depths[d],
+                                            .type = kinds[k].type, .interlaced = interlaced,
+                                            .seed = (unsigned)d);
                 sw_dataset *part[2];
                 put_png("one/image.png", p);
                 if (!data_read_both(images_read_one, part))

@@ -104,12 +104,9 @@ SW_TEST("shuffling depends on seed and epoch alone")
     sw_rng_shuffle(other, 103, 9, 1);
     CU_ASSERT_NOT_EQUAL(memcmp(order, other, sizeof order), 0);
     for (int i = 0; i < 16; i++) {
-        const sw_loader_opts opts = {.batch = 10,
-                                     .slots = i / 4,
-                                     .seed = 9,
-                                     .shuffle = 1,
-                                     .inline_fill = i & 1 ? 1 : -1,
-                                     .drop_last = i >> 1 & 1};
+        const sw_loader_opts opts =
+            SW_INIT(.batch = 10, .slots = i / 4, .seed = 9, .shuffle = 1,
+                    .inline_fill = i & 1 ? 1 : -1, .drop_last = i >> 1 & 1);
         sw_loader *l = loader(dataset, opts);
         for (uint64_t epoch = 5; epoch-- > 0;) {
             sw_rng_shuffle(order, 103, 9, epoch);
@@ -221,12 +218,9 @@ static void check_from(sw_loader *l, const sw_dataset *dataset, const sw_loader_
 
 static sw_loader_opts kind_of_loader(int i)
 {
-    return (sw_loader_opts){.batch = 10,
-                            .slots = i >> 3,
-                            .seed = 6,
-                            .inline_fill = i & 1 ? 1 : -1,
-                            .shuffle = i >> 1 & 1,
-                            .drop_last = i >> 2 & 1};
+    return (sw_loader_opts)SW_INIT(.batch = 10, .slots = i >> 3, .seed = 6,
+                                   .inline_fill = i & 1 ? 1 : -1, .shuffle = i >> 1 & 1,
+                                   .drop_last = i >> 2 & 1);
 }
 
 SW_TEST("a seek goes on at any batch")

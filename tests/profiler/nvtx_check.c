@@ -48,11 +48,9 @@ static void see_storage(void *to, const sw_plan_storage *s)
     }
     if (s->alias != UINT32_MAX)
         return;
-    told_tensor t = {.offset = s->offset,
-                     .bytes = s->bytes,
-                     .rounded = s->bytes + s->padding,
-                     .birth = s->birth,
-                     .death = s->death};
+    told_tensor t =
+        SW_INIT(.offset = s->offset, .bytes = s->bytes, .rounded = s->bytes + s->padding,
+                .birth = s->birth, .death = s->death);
     snprintf(t.role, sizeof t.role, "%s", s->role);
     snprintf(t.name, sizeof t.name, "%s", s->name);
     told_tensor_add(to, &t);

@@ -232,14 +232,10 @@ static void train(const char *path, const char *words)
 
 SW_TEST("logs of models are their plans and steps")
 {
-    static const char *const words[] = {LENET,
-                                        LENET "--immediate",
-                                        LENET "--accumulate 2",
-                                        LENET "--optimizer adamw --threads 2 --op-clocks",
-                                        MBCONV,
-                                        MBCONV "--immediate",
-                                        GPT,
-                                        GPT "--immediate"};
+    static const char *const words[] =
+        SW_INIT(LENET, LENET "--immediate", LENET "--accumulate 2",
+                LENET "--optimizer adamw --threads 2 --op-clocks", MBCONV, MBCONV "--immediate",
+                GPT, GPT "--immediate");
     char path[1024], text[1200], line[1400];
     snprintf(path, sizeof path, "%s", sw_temp_path("events.jsonl"));
     snprintf(text, sizeof text, "%s", sw_temp_path("events.txt"));

@@ -15,14 +15,9 @@ SW_TESTS("profile")
 
 static sw_profile *begin(const char *path)
 {
-    const sw_prof_header header = {.path = path,
-                                   .model = "tiny",
-                                   .device = "cpu",
-                                   .data = "synthetic",
-                                   .command = "test \"quoted\"",
-                                   .version = "1.2.3",
-                                   .batch = 16,
-                                   .seed = 42};
+    const sw_prof_header header =
+        SW_INIT(.path = path, .model = "tiny", .device = "cpu", .data = "synthetic",
+                .command = "test \"quoted\"", .version = "1.2.3", .batch = 16, .seed = 42);
     sw_profile *p = NULL;
     SW_CHECK(sw_prof_create(&p, &header) == SW_OK, "%s", sw_last_error());
     return p;
@@ -31,18 +26,10 @@ static sw_profile *begin(const char *path)
 static void step(sw_profile *p, uint32_t exec, uint64_t number)
 {
     const double loss = 1.0 / (double)number;
-    sw_prof_step s = {.exec = exec,
-                      .program = 3,
-                      .step = number,
-                      .run = "train",
-                      .mode = "planned",
-                      .measured_by = "arena",
-                      .loss = &loss,
-                      .peak_bytes = 1000 + number,
-                      .arena_bytes = 512,
-                      .model_bytes = 256,
-                      .ns = 77,
-                      .warm = number > 1};
+    sw_prof_step s =
+        SW_INIT(.exec = exec, .program = 3, .step = number, .run = "train", .mode = "planned",
+                .measured_by = "arena", .loss = &loss, .peak_bytes = 1000 + number,
+                .arena_bytes = 512, .model_bytes = 256, .ns = 77, .warm = number > 1);
     for (int i = 0; i < SW_PROF_PHASES; i++)
         s.phase[i] = (sw_prof_phase){1000 + (size_t)i, 900 + (size_t)i, 10 + (uint64_t)i};
     sw_prof_step_record(p, &s);
@@ -50,24 +37,12 @@ static void step(sw_profile *p, uint32_t exec, uint64_t number)
 
 static void plan(sw_profile *p, uint32_t exec, int n_values)
 {
-    const sw_prof_plan x = {
-        .exec = exec,
-        .program = 3,
-        .run = "train",
-        .batch = 16,
-        .model_bytes = 1,
-        .arena_bytes = 2,
-        .data_bytes = 3,
-        .slot_bytes = 4,
-        .total_bytes = 6,
-        .lower_bound_bytes = 2,
-        .padding_bytes = 5,
-        .immediate_bytes = 7,
-        .peak_bytes = 4321,
-        .n_ops = 2,
-        .peak_position = 1,
-        .peak_op = "b",
-        .phase = {{11, 12, 0}, {21, 22, 0}, {31, 32, 0}, {41, 42, 0}, {51, 52, 0}}};
+    const sw_prof_plan x =
+        SW_INIT(.exec = exec, .program = 3, .run = "train", .batch = 16, .model_bytes = 1,
+                .arena_bytes = 2, .data_bytes = 3, .slot_bytes = 4, .total_bytes = 6,
+                .lower_bound_bytes = 2, .padding_bytes = 5, .immediate_bytes = 7,
+                .peak_bytes = 4321, .n_ops = 2, .peak_position = 1, .peak_op = "b",
+                .phase = {{11, 12, 0}, {21, 22, 0}, {31, 32, 0}, {41, 42, 0}, {51, 52, 0}});
     sw_prof_plan_begin(p, &x);
     sw_prof_plan_op(p, "a");
     sw_prof_plan_op(p, "b");
@@ -78,19 +53,11 @@ static void plan(sw_profile *p, uint32_t exec, int n_values)
     for (int i = 0; i < n_values; i++) {
         char name[32];
         snprintf(name, sizeof name, "value%d", i);
-        const sw_tensor v = {.id = (uint32_t)i,
-                             .alias = i == 1 ? 0 : SW_PROF_NONE,
-                             .name = name,
-                             .layer = "l",
-                             .op = i == 0 ? NULL : "a",
-                             .role = "saved",
-                             .phase = "forward",
-                             .segment = SW_SEGMENT_STEP,
-                             .bytes = 60,
-                             .padding = 4,
-                             .offset = 64 * (size_t)i,
-                             .birth = 0,
-                             .death = 1};
+        const sw_tensor v =
+            SW_INIT(.id = (uint32_t)i, .alias = i == 1 ? 0 : SW_PROF_NONE, .name = name,
+                    .layer = "l", .op = i == 0 ? NULL : "a", .role = "saved",
+                    .phase = "forward", .segment = SW_SEGMENT_STEP, .bytes = 60, .padding = 4,
+                    .offset = 64 * (size_t)i, .birth = 0, .death = 1);
         sw_prof_plan_value(p, &v);
     }
     sw_prof_plan_end(p);
@@ -135,17 +102,10 @@ SW_TEST("records read back as they were")
     step(p, 0, 1);
     const char *const names[] = {"access", "need"};
     const int verdicts[] = {1, -1};
-    const sw_prof_witness witness = {.exec = 0,
-                                     .program = 3,
-                                     .step = 1,
-                                     .phase = {{5, 6, 0}},
-                                     .peak_bytes = 9000,
-                                     .measured_by = "access",
-                                     .names = names,
-                                     .witness_results = verdicts,
-                                     .n = 2,
-                                     .faults = 1,
-                                     .first_fault = "why"};
+    const sw_prof_witness witness =
+        SW_INIT(.exec = 0, .program = 3, .step = 1, .phase = {{5, 6, 0}}, .peak_bytes = 9000,
+                .measured_by = "access", .names = names, .witness_results = verdicts, .n = 2,
+                .faults = 1, .first_fault = "why");
     sw_prof_witness_record(p, &witness);
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
 
@@ -411,14 +371,9 @@ SW_TEST("a step record calls no heap")
     const uint64_t calls = sw_mem_calls();
     for (uint64_t i = 1; i <= 5000; i++)
         step(p, 0, i);
-    const sw_prof_step large = {.exec = 0,
-                                .program = 3,
-                                .step = 1,
-                                .run = "train",
-                                .mode = "planned",
-                                .measured_by = "arena",
-                                .op_ns = op_ns,
-                                .n_ops = 3000};
+    const sw_prof_step large =
+        SW_INIT(.exec = 0, .program = 3, .step = 1, .run = "train", .mode = "planned",
+                .measured_by = "arena", .op_ns = op_ns, .n_ops = 3000);
     for (uint64_t i = 0; i < 3000; i++)
         op_ns[i] = UINT64_MAX - i;
     for (int i = 0; i < 10; i++)
@@ -438,13 +393,9 @@ SW_TEST("without a path nothing is opened or started")
     plan(p, 0, 3);
     step(p, 0, 1);
     step(p, 0, 2);
-    const sw_prof_step eval = {.exec = 0,
-                               .program = 3,
-                               .step = 2,
-                               .run = "eval",
-                               .mode = "planned",
-                               .measured_by = "arena",
-                               .peak_bytes = 5000};
+    const sw_prof_step eval =
+        SW_INIT(.exec = 0, .program = 3, .step = 2, .run = "eval", .mode = "planned",
+                .measured_by = "arena", .peak_bytes = 5000);
     sw_prof_step_record(p, &eval);
     CU_ASSERT_EQUAL(sw_prof_flush(p), SW_OK);
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);

@@ -23,13 +23,9 @@ static sw_profile *begin(const char *path)
 
 static void step(sw_profile *p, uint32_t exec, uint64_t number)
 {
-    const sw_prof_step s = {.exec = exec,
-                            .trace = SW_PROF_NONE,
-                            .step = number,
-                            .run = "train",
-                            .mode = "planned",
-                            .measured_by = "arena",
-                            .peak_bytes = 1000};
+    const sw_prof_step s =
+        SW_INIT(.exec = exec, .trace = SW_PROF_NONE, .step = number, .run = "train",
+                .mode = "planned", .measured_by = "arena", .peak_bytes = 1000);
     sw_prof_step_record(p, &s);
 }
 
@@ -125,11 +121,8 @@ SW_TEST("quick steps with events share a write")
     enum { EVENTS = 20 };
     static const sw_record log[EVENTS];
     const sw_prof_log events = {.log = log, .n = EVENTS};
-    sw_prof_step s = {.trace = SW_PROF_NONE,
-                      .run = "train",
-                      .mode = "planned",
-                      .measured_by = "arena",
-                      .events = &events};
+    sw_prof_step s = SW_INIT(.trace = SW_PROF_NONE, .run = "train", .mode = "planned",
+                             .measured_by = "arena", .events = &events);
     sw_profile *p = begin(sw_temp_path("share.jsonl"));
     const uint64_t before = sw_fault_calls(SW_FAULT_FILE);
     for (s.step = 1; s.step <= 200; s.step++)

@@ -20,11 +20,8 @@ static int other_of_shape(maker *m, int x)
 
 static int elementwise_loss(maker *m, random_kind kind, int x, int y)
 {
-    return random_push(m, (random_op){.kind = kind,
-                                      .n_in = 2,
-                                      .in = {x, y},
-                                      .number = 0.25f,
-                                      .size = m->net->op[x].size});
+    return random_push(m, (random_op)SW_INIT(.kind = kind, .n_in = 2, .in = {x, y},
+                                             .number = 0.25f, .size = m->net->op[x].size));
 }
 
 /* A scalar made of x. */
@@ -49,21 +46,16 @@ static int term(maker *m, int x)
     case 2:
         return elementwise_loss(m, RANDOM_L1, x, other_of_shape(m, x));
     case 3:
-        return random_push(m, (random_op){.kind = RANDOM_BCE,
-                                          .n_in = 1,
-                                          .in = {x},
-                                          .number = 0.25f,
-                                          .size = m->net->op[x].size});
+        return random_push(m, (random_op)SW_INIT(.kind = RANDOM_BCE, .n_in = 1, .in = {x},
+                                                 .number = 0.25f, .size = m->net->op[x].size));
     case 4:
         return elementwise_loss(
             m, RANDOM_BCE_WITH, x,
             random_push(m, (random_op){.kind = RANDOM_RAND, .shape = s, .size = 1.0f}));
     case 5: {
-        const int square = random_push(m, (random_op){.kind = RANDOM_MUL,
-                                                      .n_in = 2,
-                                                      .in = {x, x},
-                                                      .shape = s,
-                                                      .size = m->net->op[x].size});
+        const int square =
+            random_push(m, (random_op)SW_INIT(.kind = RANDOM_MUL, .n_in = 2, .in = {x, x},
+                                              .shape = s, .size = m->net->op[x].size));
         return random_reduce(m, square, RANDOM_MEAN, 0);
     }
     default:

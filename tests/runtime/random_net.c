@@ -69,13 +69,10 @@ int random_pick(maker *m, int min_rank, int max_rank)
 
 int random_push_use(maker *m, int p)
 {
-    return random_push(m, (random_op){.kind = RANDOM_PARAM,
-                                      .shape = m->net->param[p].shape,
-                                      .what = p,
-                                      .deps = 1u << p,
-                                      .touches = 1u << p,
-                                      .of_model = true,
-                                      .size = 1.0f});
+    return random_push(m,
+                       (random_op)SW_INIT(.kind = RANDOM_PARAM, .shape = m->net->param[p].shape,
+                                          .what = p, .deps = 1u << p, .touches = 1u << p,
+                                          .of_model = true, .size = 1.0f));
 }
 
 int random_push_param(maker *m, sw_shape shape)

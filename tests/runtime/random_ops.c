@@ -17,11 +17,8 @@ static bool broadcast(const sw_shape *a, const sw_shape *b, sw_shape *out)
 
 static int push_slice(maker *m, int x, int axis, bool one)
 {
-    random_op op = {.kind = RANDOM_SLICE,
-                    .n_in = 1,
-                    .in = {x},
-                    .shape = m->net->op[x].shape,
-                    .size = m->net->op[x].size};
+    random_op op = SW_INIT(.kind = RANDOM_SLICE, .n_in = 1, .in = {x},
+                           .shape = m->net->op[x].shape, .size = m->net->op[x].size);
     const int64_t all = op.shape.dim[axis];
     op.n[0] = axis;
     op.n[1] = below(m, (int)all);
@@ -78,23 +75,18 @@ static int add_or_mul(maker *m)
                              : chance(m, 80) ? RANDOM_MUL
                                              : RANDOM_SUB;
     const bool turned = chance(m, 30);
-    return random_push(m, (random_op){.kind = kind,
-                                      .n_in = 2,
-                                      .in = {turned ? y : x, turned ? x : y},
-                                      .shape = shape,
-                                      .size = kind == RANDOM_MUL ? a * b : a + b});
+    return random_push(
+        m, (random_op)SW_INIT(.kind = kind, .n_in = 2, .in = {turned ? y : x, turned ? x : y},
+                              .shape = shape, .size = kind == RANDOM_MUL ? a * b : a + b));
 }
 
 static int pointwise_on(maker *m, int x)
 {
     const int curves = RANDOM_DROPOUT - RANDOM_RELU + 1, scales = 2;
     const int k = below(m, curves + scales);
-    random_op op = {.kind =
-                        (random_kind)(k < curves ? RANDOM_RELU + k : RANDOM_SCALE + k - curves),
-                    .n_in = 1,
-                    .in = {x},
-                    .shape = m->net->op[x].shape,
-                    .size = m->net->op[x].size};
+    random_op op =
+        SW_INIT(.kind = (random_kind)(k < curves ? RANDOM_RELU + k : RANDOM_SCALE + k - curves),
+                .n_in = 1, .in = {x}, .shape = m->net->op[x].shape, .size = m->net->op[x].size);
     if (op.kind == RANDOM_EXP && op.size > 2.0f)
         op.kind = RANDOM_SELU; /* it would be large */
     if (op.kind == RANDOM_EXP)
@@ -138,15 +130,12 @@ static int norm(maker *m)
         elements(&s) > s.dim[1] && m->net->n_norms < RANDOM_NORMS && chance(m, 60);
     const bool groups = whole || (s.rank > 2 && chance(m, 60));
     const int64_t size = groups ? s.dim[1] : s.dim[s.rank - 1];
-    random_op op = {.kind = whole           ? RANDOM_BATCH_NORM
-                            : groups        ? RANDOM_GROUP_NORM
-                            : chance(m, 50) ? RANDOM_LAYER_NORM
-                                            : RANDOM_RMS_NORM,
-                    .n_in = 1,
-                    .in = {x},
-                    .shape = s,
-                    .n = {size % 2 == 0 && chance(m, 50) ? 2 : 1},
-                    .size = 3.0f};
+    random_op op = SW_INIT(.kind = whole           ? RANDOM_BATCH_NORM
+                                   : groups        ? RANDOM_GROUP_NORM
+                                   : chance(m, 50) ? RANDOM_LAYER_NORM
+                                                   : RANDOM_RMS_NORM,
+                           .n_in = 1, .in = {x}, .shape = s,
+                           .n = {size % 2 == 0 && chance(m, 50) ? 2 : 1}, .size = 3.0f);
     const int w = chance(m, 70) ? random_push_param(m, SW_SHAPE(size)) : -1;
     if (w >= 0)
         op.in[op.n_in++] = w;
@@ -168,12 +157,8 @@ static int transpose(maker *m)
         return -1;
     const sw_shape s = m->net->op[x].shape;
     const int a = below(m, s.rank), b = below(m, s.rank);
-    random_op op = {.kind = RANDOM_TRANSPOSE,
-                    .n_in = 1,
-                    .in = {x},
-                    .shape = s,
-                    .n = {a, b},
-                    .size = m->net->op[x].size};
+    random_op op = SW_INIT(.kind = RANDOM_TRANSPOSE, .n_in = 1, .in = {x}, .shape = s,
+                           .n = {a, b}, .size = m->net->op[x].size);
     op.shape.dim[a] = s.dim[b];
     op.shape.dim[b] = s.dim[a];
     return random_push(m, op);
@@ -199,11 +184,9 @@ static int matmul(maker *m)
     const sw_shape to = SW_SHAPE(s.dim[0], m->net->op[y].shape.dim[1]);
     if (elements(&to) > MOST_ELEMENTS)
         return -1;
-    return random_push(m, (random_op){.kind = RANDOM_MATMUL,
-                                      .n_in = 2,
-                                      .in = {x, y},
-                                      .shape = to,
-                                      .size = strength * m->net->op[x].size});
+    return random_push(m,
+                       (random_op)SW_INIT(.kind = RANDOM_MATMUL, .n_in = 2, .in = {x, y},
+                                          .shape = to, .size = strength * m->net->op[x].size));
 }
 
 static int reshape(maker *m)
@@ -233,11 +216,8 @@ static int reshape(maker *m)
             to.dim[to.rank++] = s.dim[i] / k;
         }
     }
-    return random_push(m, (random_op){.kind = RANDOM_RESHAPE,
-                                      .n_in = 1,
-                                      .in = {x},
-                                      .shape = to,
-                                      .size = m->net->op[x].size});
+    return random_push(m, (random_op)SW_INIT(.kind = RANDOM_RESHAPE, .n_in = 1, .in = {x},
+                                             .shape = to, .size = m->net->op[x].size));
 }
 
 static int slice(maker *m)
@@ -251,11 +231,8 @@ static int concat(maker *m)
     const int x = random_pick(m, 1, 6);
     if (x < 0)
         return -1;
-    random_op op = {.kind = RANDOM_CONCAT,
-                    .n_in = 1,
-                    .in = {x},
-                    .shape = m->net->op[x].shape,
-                    .size = m->net->op[x].size};
+    random_op op = SW_INIT(.kind = RANDOM_CONCAT, .n_in = 1, .in = {x},
+                           .shape = m->net->op[x].shape, .size = m->net->op[x].size);
     const int axis = below(m, op.shape.rank), wanted = 2 + below(m, 2);
     op.n[0] = axis;
     for (int i = 0; i < 20 && op.n_in < wanted; i++) {
@@ -295,11 +272,9 @@ static int linear(maker *m)
         w = random_push_param(m, SW_SHAPE(1 + below(m, chance(m, 20) ? 40 : 10), s.dim[1]));
     if (w < 0)
         return -1;
-    random_op op = {.kind = RANDOM_LINEAR,
-                    .n_in = 2,
-                    .in = {x, w},
-                    .shape = SW_SHAPE(s.dim[0], m->net->op[w].shape.dim[0]),
-                    .size = 1.0f + strength * m->net->op[x].size};
+    random_op op = SW_INIT(.kind = RANDOM_LINEAR, .n_in = 2, .in = {x, w},
+                           .shape = SW_SHAPE(s.dim[0], m->net->op[w].shape.dim[0]),
+                           .size = 1.0f + strength * m->net->op[x].size);
     if (elements(&op.shape) > MOST_ELEMENTS)
         return -1;
     const int b = chance(m, 70) ? random_push_param(m, SW_SHAPE(op.shape.dim[1])) : -1;
@@ -321,13 +296,11 @@ static int conv(maker *m)
     const int w = random_push_param(m, SW_SHAPE(out, s.dim[1], k, k));
     if (w < 0)
         return -1;
-    random_op op = {.kind = RANDOM_CONV,
-                    .n_in = 2,
-                    .in = {x, w},
-                    .shape = SW_SHAPE(s.dim[0], out, (s.dim[2] + 2 * pad - k) / stride + 1,
-                                      (s.dim[3] + 2 * pad - k) / stride + 1),
-                    .n = {k, stride, pad},
-                    .size = 2.0f * m->net->op[x].size};
+    random_op op =
+        SW_INIT(.kind = RANDOM_CONV, .n_in = 2, .in = {x, w},
+                .shape = SW_SHAPE(s.dim[0], out, (s.dim[2] + 2 * pad - k) / stride + 1,
+                                  (s.dim[3] + 2 * pad - k) / stride + 1),
+                .n = {k, stride, pad}, .size = 2.0f * m->net->op[x].size);
     const int b = chance(m, 70) ? random_push_param(m, SW_SHAPE(out)) : -1;
     if (b >= 0)
         op.in[op.n_in++] = b;
@@ -340,11 +313,9 @@ static int pool(maker *m)
     if (x < 0)
         return -1;
     const sw_shape s = m->net->op[x].shape;
-    random_op op = {.kind = (random_kind)(RANDOM_MAX_POOL + below(m, 4)),
-                    .n_in = 1,
-                    .in = {x},
-                    .shape = SW_SHAPE(s.dim[0], s.dim[1], 1, 1),
-                    .size = m->net->op[x].size};
+    random_op op =
+        SW_INIT(.kind = (random_kind)(RANDOM_MAX_POOL + below(m, 4)), .n_in = 1, .in = {x},
+                .shape = SW_SHAPE(s.dim[0], s.dim[1], 1, 1), .size = m->net->op[x].size);
     const int64_t places = s.dim[2] * s.dim[3];
     if (op.kind == RANDOM_GLOBAL_MAX && (places == 1 || places > 255))
         op.kind = RANDOM_GLOBAL_AVG; /* the index of the winner says something, in a byte */
@@ -402,11 +373,9 @@ static int state(maker *m)
         return -1;
     r->state[r->n_states] =
         (random_param){.shape = r->op[x].shape, .model = below(m, r->n_models)};
-    return random_push(m, (random_op){.kind = RANDOM_STATE,
-                                      .shape = r->op[x].shape,
-                                      .what = r->n_states++,
-                                      .of_model = true,
-                                      .size = 5.0f});
+    return random_push(m, (random_op)SW_INIT(.kind = RANDOM_STATE, .shape = r->op[x].shape,
+                                             .what = r->n_states++, .of_model = true,
+                                             .size = 5.0f));
 }
 
 void random_make_step(maker *m)

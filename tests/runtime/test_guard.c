@@ -82,14 +82,10 @@ static void step(sw_ctx *c, void *user)
 
 static bool is_registered(void)
 {
-    static const sw_op_desc desc = {.size = sizeof desc,
-                                    .name = "planted_twice",
-                                    .n_in = 1,
-                                    .n_out = 1,
-                                    .infer = like_input,
-                                    .scratch_bytes = some_scratch,
-                                    .forward = twice,
-                                    .no_gradient = 1};
+    static const sw_op_desc desc =
+        SW_INIT(.size = sizeof desc, .name = "planted_twice", .n_in = 1, .n_out = 1,
+                .infer = like_input, .scratch_bytes = some_scratch, .forward = twice,
+                .no_gradient = 1);
     return op != 0 || SW_CHECK(sw_op_register(&desc, &op) == SW_OK, "%s", sw_last_error());
 }
 

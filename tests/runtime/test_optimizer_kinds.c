@@ -246,12 +246,8 @@ SW_TEST("adafactor is that of plain C")
     static const sw_optimizer_opts opts[] = {
         {.size = sizeof *opts, .kind = "adafactor"},
         {.size = sizeof *opts, .kind = "adafactor", .lr = 0.8f, .weight_decay = 0.1f},
-        {.size = sizeof *opts,
-         .kind = "adafactor",
-         .fixed_rate = 1,
-         .lr = 0.02f,
-         .clip_threshold = 0.3f,
-         .beta2_decay = 0.5f},
+        SW_INIT(.size = sizeof *opts, .kind = "adafactor", .fixed_rate = 1, .lr = 0.02f,
+                .clip_threshold = 0.3f, .beta2_decay = 0.5f),
         {.size = sizeof *opts, .kind = "adafactor", .least_scale = 2.0f, .epsilon = 0.1f},
     };
     for (size_t k = 0; k < sizeof opts / sizeof *opts; k++) {

@@ -104,16 +104,10 @@ static void refer(forward *f, const swi_node *node, const sw_op_desc *desc)
         out_type[i].layout = SW_PLAIN;
         out[i] = f->value[v] = numbers(elements_of(&out_type[i]));
     }
-    const sw_reference reference = {.in = in,
-                                    .in_type = in_type,
-                                    .n_in = (int)node->n_in,
-                                    .out = out,
-                                    .out_type = out_type,
-                                    .attrs = t->attrs + node->attrs,
-                                    .seed = SEED,
-                                    .stream = node->stream,
-                                    .step = (uint32_t)f->args->step,
-                                    .run = f->args->run};
+    const sw_reference reference =
+        SW_INIT(.in = in, .in_type = in_type, .n_in = (int)node->n_in, .out = out,
+                .out_type = out_type, .attrs = t->attrs + node->attrs, .seed = SEED,
+                .stream = node->stream, .step = (uint32_t)f->args->step, .run = f->args->run);
     seed_check(desc->reference != NULL, desc->name, "has no reference");
     if (desc->reference != NULL)
         (void)seed_well(desc->reference(&reference), desc->name);

@@ -387,15 +387,11 @@ typedef struct {
     sw_value h, c; /* as the call leaves them */
 } refusal;
 
-static const char *const refusals[] = {
-    "x must be (seq, batch, in) (got rank 2)",
-    "x must have 1 to 33554432 steps (got 0)",
+static const char *const refusals[] = SW_INIT(
+    "x must be (seq, batch, in) (got rank 2)", "x must have 1 to 33554432 steps (got 0)",
     "with 4 numbers for each of its 6 hidden units",
     "with 3 numbers for each of its 7 hidden units",
-    "the state must have an axis of hidden units",
-    "linear",
-    "reserved words must be zero",
-};
+    "the state must have an axis of hidden units", "linear", "reserved words must be zero");
 
 static void refused_step(sw_ctx *c, void *user)
 {

@@ -84,12 +84,8 @@ static const sw_optimizer_opts rules[] = {
 #define SW_OPTIMIZER_LIKE(kind_) SW_OPTIMIZER(kind_, 0, 0)
 #include "kernels/optimizers.def"
     {.size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 0.1f, .momentum = 0.9f},
-    {.size = sizeof(sw_optimizer_opts),
-     .kind = "sgd",
-     .lr = 0.1f,
-     .momentum = 0.9f,
-     .nesterov = 1,
-     .weight_decay = 0.01f},
+    SW_INIT(.size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 0.1f, .momentum = 0.9f,
+            .nesterov = 1, .weight_decay = 0.01f),
     {.size = sizeof(sw_optimizer_opts), .kind = "rmsprop", .momentum = 0.5f, .centered = 1},
 };
 

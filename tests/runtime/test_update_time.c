@@ -18,10 +18,8 @@ static sw_status start_mixed(on_net *n, const sw_optimizer_opts *kind, int first
     on_begin(n);
     const sw_param_group groups[] = {
         {.params = n->w, .n_params = 3, .update = first, .weight_decay = kind->weight_decay},
-        {.params = n->w + 3,
-         .n_params = ON_PARAMS - 3,
-         .update = second,
-         .weight_decay = kind->weight_decay}};
+        SW_INIT(.params = n->w + 3, .n_params = ON_PARAMS - 3, .update = second,
+                .weight_decay = kind->weight_decay)};
     sw_optimizer_opts opts = *kind;
     opts.groups = groups;
     opts.n_groups = 2;

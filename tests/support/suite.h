@@ -82,6 +82,12 @@ bool sw_tests_full(void);
  * them all, in one line; where `gpu` was asked for, it fails. For constructors. */
 void sw_suite_needs(const char *(*missing)(void));
 
+/* {...}: members or elements in full lines, where the layout would give each a line. */
+#define SW_INIT(...)                                                                           \
+    {                                                                                          \
+        __VA_ARGS__                                                                            \
+    }
+
 /* Leave the test: it is counted as skipped and the reason is printed. A test that has failed an
  * assert before stays failed. Only in the test function itself. */
 #define SW_SKIP(reason)                                                                        \
@@ -91,9 +97,9 @@ void sw_suite_needs(const char *(*missing)(void));
     } while (0)
 void sw_test_skip(const char *reason);
 
-/* A line under the running test: a measured number for the reader. */
 /* The whole number that a text begins with, with or without separators: "1,234,567 bytes". */
 unsigned long long sw_number_of(const char *text);
+/* A line under the running test: a measured number for the reader. */
 void sw_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* An assert that says more than its expression: numbers, case names, sw_last_error(). */
