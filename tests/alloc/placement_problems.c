@@ -2,6 +2,16 @@
 #include <stdio.h>
 #include <string.h>
 
+void problem_shuffle(sw_dice *dice, sw_placement_item *rows, size_t n)
+{
+    for (size_t i = n; i-- > 1;) {
+        const size_t j = sw_dice_below(dice, i + 1);
+        const sw_placement_item other = rows[i];
+        rows[i] = rows[j];
+        rows[j] = other;
+    }
+}
+
 size_t problem_cut(sw_dice *dice, sw_placement_item *items, size_t n, uint32_t time,
                    size_t units)
 {
@@ -22,13 +32,48 @@ size_t problem_cut(sw_dice *dice, sw_placement_item *items, size_t n, uint32_t t
             p->upper = cut->lower;
         }
     }
-    for (size_t i = count; i-- > 1;) {
-        const size_t j = sw_dice_below(dice, i + 1);
-        const sw_placement_item other = items[i];
-        items[i] = items[j];
-        items[j] = other;
-    }
+    problem_shuffle(dice, items, count);
     return count;
+}
+
+size_t problem_load(const sw_placement_item *items, size_t n)
+{
+    size_t peak = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t live = 0;
+        for (size_t j = 0; j < n; j++)
+            if (items[j].lower <= items[i].lower && items[i].lower < items[j].upper)
+                live += items[j].bytes;
+        peak = live > peak ? live : peak;
+    }
+    return peak;
+}
+
+size_t problem_least(sw_placement_item *items, size_t n, size_t n_placed, uint32_t placed,
+                     size_t height, size_t best)
+{
+    if (n_placed == n)
+        return height;
+    for (size_t i = 0; i < n && height < best; i++) {
+        if ((placed >> i & 1u) != 0)
+            continue;
+        size_t at = 0;
+        for (size_t j = 0; j < n; j++)
+            if ((placed >> j & 1u) != 0 && items[i].lower < items[j].upper &&
+                items[j].lower < items[i].upper && items[j].offset + items[j].bytes > at)
+                at = items[j].offset + items[j].bytes;
+        while (items[i].align > 1 && at % items[i].align != 0)
+            at++;
+        items[i].offset = at;
+        const size_t end = items[i].offset + items[i].bytes;
+        const size_t top = end > height ? end : height;
+        if (top < best) {
+            const size_t found =
+                problem_least(items, n, n_placed + 1, placed | 1u << i, top, best);
+            best = found < best ? found : best;
+        }
+    }
+    return best;
 }
 
 size_t problem_read(sw_placement_item *items, size_t most, const char *path)

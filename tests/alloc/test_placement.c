@@ -15,20 +15,6 @@ SW_TESTS("place")
 
 static sw_placement_item items[MAX_ITEMS];
 
-/* The largest sum that is live at one time, at every start: quadratic and plain. */
-static size_t plain_lower_bound(size_t n)
-{
-    size_t peak = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t live = 0;
-        for (size_t j = 0; j < n; j++)
-            if (items[j].lower <= items[i].lower && items[i].lower < items[j].upper)
-                live += items[j].bytes;
-        peak = live > peak ? live : peak;
-    }
-    return peak;
-}
-
 /* Solve the first n items and check everything that is promised. */
 static sw_placement_result solved(size_t n, const char *name)
 {
@@ -72,7 +58,7 @@ SW_TEST("random problems are solved soundly and near the bound")
         const uint32_t horizon = 1 + (uint32_t)sw_dice_below(&dice, 100);
         random_items(&dice, n, horizon, 1 + sw_dice_below(&dice, 500));
         const sw_placement_result result = solved(n, "random");
-        CU_ASSERT_EQUAL(result.lower_bound, plain_lower_bound(n));
+        CU_ASSERT_EQUAL(result.lower_bound, problem_load(items, n));
         const double ratio = (double)result.height / (double)result.lower_bound;
         worst = ratio > worst ? ratio : worst;
     }

@@ -12,40 +12,6 @@ SW_TESTS("placement alignment")
 
 static sw_placement_item items[MOST], again[MOST];
 
-static size_t up(size_t x, size_t align)
-{
-    while (align > 1 && x % align != 0)
-        x++;
-    return x;
-}
-
-/* The least height of all placements: of every order, each buffer as low as it may above those
- * before it that it shares time with. Any placement, buffers taken upwards, is no lower than
- * the order it is taken in. */
-static size_t least_height(size_t n, size_t n_placed, uint32_t placed, size_t height,
-                           size_t best)
-{
-    if (n_placed == n)
-        return height;
-    for (size_t i = 0; i < n && height < best; i++) {
-        if ((placed >> i & 1u) != 0)
-            continue;
-        size_t at = 0;
-        for (size_t j = 0; j < n; j++)
-            if ((placed >> j & 1u) != 0 && items[i].lower < items[j].upper &&
-                items[j].lower < items[i].upper && items[j].offset + items[j].bytes > at)
-                at = items[j].offset + items[j].bytes;
-        items[i].offset = up(at, items[i].align);
-        const size_t end = items[i].offset + items[i].bytes;
-        const size_t top = end > height ? end : height;
-        if (top < best) {
-            const size_t found = least_height(n, n_placed + 1, placed | 1u << i, top, best);
-            best = found < best ? found : best;
-        }
-    }
-    return best;
-}
-
 static void random_items(sw_dice *dice, size_t n, uint32_t horizon, size_t largest,
                          const size_t *aligns, size_t n_aligns, size_t unit)
 {
@@ -91,7 +57,7 @@ SW_TEST("tiny problems end as all orders say")
         const size_t n = 2 + sw_dice_below(&dice, 5), unit = 1 + sw_dice_below(&dice, 3);
         random_items(&dice, n, 3 + (uint32_t)sw_dice_below(&dice, 6), 9, aligns,
                      sizeof aligns / sizeof *aligns, unit);
-        const size_t optimum = least_height(n, 0, 0, 0, SIZE_MAX);
+        const size_t optimum = problem_least(items, n, 0, 0, 0, SIZE_MAX);
         search(n, optimum, SW_SEARCH_FOUND);
         if (optimum > 1)
             search(n, optimum - 1, SW_SEARCH_PROVED_NONE);

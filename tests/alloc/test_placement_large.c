@@ -206,30 +206,7 @@ static void turn_time(size_t n)
     }
 }
 
-static void shuffle(sw_dice *dice, size_t n)
-{
-    for (size_t i = n; i > 1; i--) {
-        const size_t j = sw_dice_below(dice, i);
-        const sw_placement_item kept = items[j];
-        items[j] = items[i - 1];
-        items[i - 1] = kept;
-    }
-}
-
 /* ---- tests ------------------------------------------------------------------------------- */
-
-static size_t plain_load(size_t n)
-{
-    size_t peak = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t live = 0;
-        for (size_t j = 0; j < n; j++)
-            if (items[j].lower <= items[i].lower && items[i].lower < items[j].upper)
-                live += items[j].bytes;
-        peak = live > peak ? live : peak;
-    }
-    return peak;
-}
 
 SW_TEST("small problems are solved soundly and near the bound")
 {
@@ -241,7 +218,7 @@ SW_TEST("small problems are solved soundly and near the bound")
         random_items(&dice, n, 1 + (uint32_t)sw_dice_below(&dice, 100),
                      1 + (uint32_t)sw_dice_below(&dice, 80));
         const sw_placement_result result = solved(n, "small");
-        CU_ASSERT_EQUAL(result.lower_bound, plain_load(n));
+        CU_ASSERT_EQUAL(result.lower_bound, problem_load(items, n));
         CU_ASSERT_EQUAL(sw_placement_check(items, n, result.height), SW_OK);
         const double ratio = (double)result.height / (double)result.lower_bound;
         worst = ratio > worst ? ratio : worst;
@@ -299,7 +276,7 @@ SW_TEST("rectangles cut into pieces come near their optimum")
         for (int round = 0; round < rounds; round++) {
             const size_t units = sizes[k] * 50;
             cut_rectangle(&dice, sizes[k], (uint32_t)sizes[k] * 4, units);
-            shuffle(&dice, sizes[k]);
+            problem_shuffle(&dice, items, sizes[k]);
             const sw_placement_result result = solved(sizes[k], "rectangle");
             CU_ASSERT_EQUAL(result.lower_bound, units);
             const double ratio = (double)result.height / (double)units;
@@ -316,7 +293,7 @@ static void many(size_t n)
 {
     sw_dice dice = {3};
     training_items(&dice, n);
-    shuffle(&dice, n);
+    problem_shuffle(&dice, items, n);
     CU_ASSERT(measured(n, "training steps") <= 1.001);
     random_items(&dice, n, (uint32_t)n, 1000);
     CU_ASSERT(measured(n, "short random lifetimes") <= 1.03);
@@ -481,7 +458,7 @@ static void published(const char *name, size_t count, double most)
     ratio = measured(n, "  backward");
     SW_CHECK(ratio <= 1.01, "%s backward: %.5f", name, ratio);
     turn_time(n);
-    shuffle(&dice, n);
+    problem_shuffle(&dice, items, n);
     ratio = measured(n, "  shuffled");
     SW_CHECK(ratio <= 1.01, "%s shuffled: %.5f", name, ratio);
 }

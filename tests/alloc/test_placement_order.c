@@ -14,16 +14,6 @@ SW_TESTS("placement order")
 
 static sw_placement_item items[MOST], again[MOST];
 
-static void shuffle(sw_dice *dice, sw_placement_item *rows, size_t n)
-{
-    for (size_t i = n; i-- > 1;) {
-        const size_t j = sw_dice_below(dice, i + 1);
-        const sw_placement_item other = rows[i];
-        rows[i] = rows[j];
-        rows[j] = other;
-    }
-}
-
 static int compare(size_t a, size_t b)
 {
     return a < b ? -1 : a > b;
@@ -56,7 +46,7 @@ static void same_in_any_order(sw_dice *dice, size_t n, size_t capacity, int roun
     qsort(items, n, sizeof *items, by_all);
     for (int round = 0; round < rounds; round++) {
         memcpy(again, items, n * sizeof *items);
-        shuffle(dice, again, n);
+        problem_shuffle(dice, again, n);
         for (size_t i = 0; i < n; i++)
             again[i].offset = 0;
         const sw_placement_result r = solved(again, n, capacity);

@@ -15,36 +15,6 @@ SW_TESTS("placement search")
 
 static sw_placement_item items[MOST];
 
-static bool share_time(const sw_placement_item *a, const sw_placement_item *b)
-{
-    return a->lower < b->upper && b->lower < a->upper;
-}
-
-/* The least height of all placements: of every order, each buffer on top of those before it
- * that it shares time with. No placement is lower than the best of these. */
-static size_t least_height(size_t n, size_t n_placed, uint32_t placed, size_t height,
-                           size_t best)
-{
-    if (n_placed == n)
-        return height;
-    for (size_t i = 0; i < n && height < best; i++) {
-        if ((placed >> i & 1u) != 0)
-            continue;
-        size_t at = 0;
-        for (size_t j = 0; j < n; j++)
-            if ((placed >> j & 1u) != 0 && share_time(&items[i], &items[j]) &&
-                items[j].offset + items[j].bytes > at)
-                at = items[j].offset + items[j].bytes;
-        items[i].offset = at;
-        const size_t top = at + items[i].bytes > height ? at + items[i].bytes : height;
-        if (top < best) {
-            const size_t found = least_height(n, n_placed + 1, placed | 1u << i, top, best);
-            best = found < best ? found : best;
-        }
-    }
-    return best;
-}
-
 static sw_search_result searched(size_t n, size_t capacity, uint64_t nodes)
 {
     const sw_placement_opts opts = {.capacity = capacity, .nodes = nodes};
@@ -75,7 +45,7 @@ SW_TEST("small problems are solved and refused as all orders say")
     for (int round = 0; round < rounds; round++) {
         const size_t n = 2 + sw_dice_below(&dice, 7);
         random_items(&dice, n, 4 + (uint32_t)sw_dice_below(&dice, 8), 3);
-        const size_t optimum = least_height(n, 0, 0, 0, SIZE_MAX);
+        const size_t optimum = problem_least(items, n, 0, 0, 0, SIZE_MAX);
         CU_ASSERT_EQUAL(searched(n, optimum, 100000).end, SW_SEARCH_FOUND);
         CU_ASSERT_EQUAL(searched(n, optimum - 1, 100000).end, SW_SEARCH_PROVED_NONE);
 
@@ -105,7 +75,8 @@ SW_TEST("bounds that cannot be reached are refused")
     for (size_t i = 0; i < 2; i++) {
         memcpy(items, cases[i].items, sizeof first);
         if (sw_tests_full()) /* takes seconds */
-            CU_ASSERT_EQUAL(least_height(n, 0, 0, 0, cases[i].bound + 1), cases[i].bound + 1);
+            CU_ASSERT_EQUAL(problem_least(items, n, 0, 0, 0, cases[i].bound + 1),
+                            cases[i].bound + 1);
         CU_ASSERT_EQUAL(searched(n, cases[i].bound, 100000).end, SW_SEARCH_PROVED_NONE);
         CU_ASSERT_EQUAL(searched(n, cases[i].bound + 1, 100000).end, SW_SEARCH_FOUND);
         sw_placement_result best;
