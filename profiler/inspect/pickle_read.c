@@ -308,10 +308,11 @@ static sw_status do_opcode(machine *m, int byte)
         return do_pop(m);
     case SPECIAL:
         return push(m, byte == 'N' ? value_null() : value_bool(byte == 0x88));
-    case INT:
+    case INT: {
         uint64_t x;
         SW_TRY(byte_reader_number(m->in, m->op->bytes, &x));
         return push(m, value_int(m->op->bytes == 4 ? (int32_t)(uint32_t)x : (int64_t)x));
+    }
     case LONG:
         return do_long(m);
     case REAL:
@@ -325,13 +326,14 @@ static sw_status do_opcode(machine *m, int byte)
         return push(m, v);
     }
     case NEW_LIST:
-    case NEW_DICT:
+    case NEW_DICT: {
         value v;
         SW_TRY(m->op->action == NEW_DICT ? value_dict_new(m->tree, &v)
                                          : value_list_new(m->tree, &v));
         return push(m, v);
+    }
     case ADD_ONE:
-    case ADD_MARKED:
+    case ADD_MARKED: {
         uint32_t height = 0;
         if (m->op->action == ADD_ONE) {
             SW_TRY(need(m, m->op->bytes + 1u));
@@ -340,19 +342,21 @@ static sw_status do_opcode(machine *m, int byte)
             SW_TRY(pop_mark(m, &height));
         }
         return add_from(m, height, m->op->bytes);
+    }
     case LIST_MARKED:
     case DICT_MARKED:
     case TUPLE:
         return do_gather(m);
     case PUT:
         return do_put(m);
-    case GET:
+    case GET: {
         uint64_t i;
         SW_TRY(byte_reader_number(m->in, m->op->bytes, &i));
         if (i >= m->n_memo || m->memo[i] == 0)
             return damaged(m, "%s of number %llu, which nothing has", m->op->name,
                            (unsigned long long)i);
         return push(m, m->memo[i]);
+    }
     }
     return SW_OK;
 }

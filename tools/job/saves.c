@@ -46,7 +46,7 @@ static void add_option(job_identity *to, const cli_option *o)
     case CLI_COUNT:
         job_identity_add(to, o->name, "%" PRId64, *(const int64_t *)o->to);
         break;
-    case CLI_REAL:
+    case CLI_REAL: {
         /* As many digits as it takes to read the number back. */
         const double x = *(const double *)o->to;
         char text[40];
@@ -57,6 +57,7 @@ static void add_option(job_identity *to, const cli_option *o)
         }
         job_identity_add(to, o->name, "%s", text);
         break;
+    }
     case CLI_WORD:
     case CLI_OPTIONAL:
         word = *(const char *const *)o->to;

@@ -251,7 +251,7 @@ static sw_status take(replay *r, trace_event *e, uint32_t i)
     }
     case TRACE_FREE_REQUESTED:
         return caching_free_requested(r->a, e->address);
-    case TRACE_FREE_COMPLETED:
+    case TRACE_FREE_COMPLETED: {
         const bool at_once =
             i > 0 && e[-1].action == TRACE_FREE_REQUESTED && e[-1].address == e->address;
         r->late |= !at_once && caching_is_pending(r->a, e->address);
@@ -262,6 +262,7 @@ static sw_status take(replay *r, trace_event *e, uint32_t i)
             return SW_OK;
         r->rests -= (uint64_t)unsure << 9;
         return number_map_set(&r->unsure, e->address, NUMBER_MAP_NONE);
+    }
     case TRACE_SEGMENT_ALLOC:
         return caching_segment_alloc(r->a, lane_of(e), e->address, e->bytes);
     case TRACE_SEGMENT_FREE:

@@ -466,7 +466,7 @@ static sw_status undo(search *f, trace_event *e)
     if (f->n_ranges > MOST_RANGES)
         lost(f, e, "is one of more than 4,096 ranges of expandable segments");
     switch (e->action) {
-    case TRACE_SEGMENT_ALLOC:
+    case TRACE_SEGMENT_ALLOC: {
         const uint32_t i = number_map_at(&f->at, e->address);
         if (i == NUMBER_MAP_NONE || f->s->segments[i].bytes != e->bytes) {
             lost(f, e, "is neither freed later nor there at the end");
@@ -477,6 +477,7 @@ static sw_status undo(search *f, trace_event *e)
             e->pool = segment->pool;
         segment->bytes = 0;
         return number_map_set(&f->at, e->address, NUMBER_MAP_NONE);
+    }
     case TRACE_SEGMENT_FREE:
         if (e->pool == TRACE_NO_POOL)
             e->pool = 0;

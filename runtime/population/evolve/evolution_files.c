@@ -619,20 +619,22 @@ static sw_status read_one_field(sw_json_in *in, const char *key, void *context)
         one->rank = (uint32_t)x[2];
         return SW_OK;
     }
-    case 9:
+    case 9: {
         uint64_t x[2];
         SW_TRY(get_counts(in, x, 2));
         one->rest.generation = x[0];
         one->rest.bytes = (size_t)x[1];
         return SW_OK;
+    }
     case 10:
         return get_hex(in, &one->rest.sum);
-    default:
+    default: {
         sw_json_text text = {.to = r->text, .cap = r->room};
         SW_TRY(sw_json_get_string(in, &text));
         if (r->at->genome != NULL)
             return sw_json_bad(in, "a second genome");
         return sw_genome_parse(&r->at->genome, r->text, text.length, r->path);
+    }
     }
 }
 

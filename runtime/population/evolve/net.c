@@ -641,7 +641,7 @@ static sw_value apply_plain(sw_ctx *ctx, const swi_vertex *v, const sw_value *in
         return sw_flatten(ctx, sw_global_max_pool(ctx, in[0]));
     case SW_VERTEX_GLOBAL_AVG_POOL:
         return sw_flatten(ctx, sw_global_avg_pool(ctx, in[0]));
-    case SW_VERTEX_ACTIVATION:
+    case SW_VERTEX_ACTIVATION: {
         /* Activation `i` of swi_activation_name. */
         const sw_value x = in[0];
         const char *name = swi_activation_name(v->activation);
@@ -652,15 +652,17 @@ static sw_value apply_plain(sw_ctx *ctx, const swi_vertex *v, const sw_value *in
                                           "nets cannot apply activation %d (%s)", v->activation,
                                           name != NULL ? name : "none"));
         return (sw_value){0, 0};
+    }
     case SW_VERTEX_DROPOUT:
         return sw_dropout(ctx, in[0], v->rate);
     case SW_VERTEX_FLATTEN:
         return sw_flatten(ctx, in[0]);
-    case SW_VERTEX_ADD:
+    case SW_VERTEX_ADD: {
         sw_value sum = in[0];
         for (uint32_t k = 1; k < v->n_in; k++)
             sum = sw_add(ctx, sum, in[k]);
         return sum;
+    }
     case SW_VERTEX_CONCAT:
         return sw_concat(ctx, in, (int)v->n_in, 1);
     default:

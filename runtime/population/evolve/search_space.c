@@ -414,7 +414,7 @@ static sw_status draw_shielded(swi_drawing *d, const swi_space_node *n, uint32_t
 static sw_status draw_kind(swi_drawing *d, const swi_space_node *n, uint32_t *at)
 {
     switch (n->kind) {
-    case SWI_SPACE_NODE_VERTEX:
+    case SWI_SPACE_NODE_VERTEX: {
         const sw_search_space *s = d->space;
         swi_vertex v = swi_vertex_of(n->vertex);
         const bool classes = n->size.low == SWI_SPACE_CLASSES;
@@ -436,11 +436,13 @@ static sw_status draw_kind(swi_drawing *d, const swi_space_node *n, uint32_t *at
         if (swi_vertex_is_sized(&v) || n->vertex == SW_VERTEX_FLATTEN)
             d->ended = classes;
         return space_put(d, &v, at);
-    case SWI_SPACE_NODE_CHAIN:
+    }
+    case SWI_SPACE_NODE_CHAIN: {
         uint32_t child = n->first;
         for (; child != 0; child = d->space->nodes[child].next)
             SW_TRY(space_draw_node(d, child, at));
         return SW_OK;
+    }
     case SWI_SPACE_NODE_REPEAT:
         return draw_repeat(d, n, at);
     case SWI_SPACE_NODE_FORK:

@@ -290,7 +290,7 @@ static sw_status read_member(sw_json_in *in, const char *key, void *context)
     if (which < SWI_SPACE_NODE_KINDS)
         h->node.kind = (swi_space_node_kind)which;
     switch (which) {
-    case VERTEX:
+    case VERTEX: {
         char word[24];
         SW_TRY(swi_read_word(in, "vertex", word, sizeof word));
         const int kind = swi_vertex_kind_find(word);
@@ -301,25 +301,28 @@ static sw_status read_member(sw_json_in *in, const char *key, void *context)
                                 kind == SW_VERTEX_ADD ? "\"residual\"" : "\"fork\"");
         h->node.vertex = (sw_vertex_kind)kind;
         return SW_OK;
+    }
     case CHAIN:
     case CHOICE:
         return swi_read_list(in, read_child, h);
-    case FORK:
+    case FORK: {
         /* Paths, or one node that is drawn more than once. */
         int c;
         SW_TRY(sw_json_peek(in, &c));
         h->node.many = c == '{';
         return h->node.many ? read_child(in, h) : swi_read_list(in, read_child, h);
+    }
     case REPEAT:
     case RESIDUAL:
     case NODE:
         return read_child(in, h);
     case IF:
         return read_condition(in, &h->node);
-    case USE:
+    case USE: {
         char name[SWI_VERTEX_NAME];
         SW_TRY(swi_read_word(in, "use", name, sizeof name));
         return find_part(in, h->r->space, name, &h->node.part);
+    }
     case ACTIVATION:
         return space_read_activations(in, &h->node.activations);
     case SHIELD:
@@ -330,7 +333,7 @@ static sw_status read_member(sw_json_in *in, const char *key, void *context)
         return space_read_node(in, h->r, &h->then_node);
     case ELSE:
         return space_read_node(in, h->r, &h->else_node);
-    default:
+    default: {
         swi_space_node *n = &h->node;
         switch (which) {
         case SIZE:
@@ -351,6 +354,7 @@ static sw_status read_member(sw_json_in *in, const char *key, void *context)
         default:
             return space_read_whole(in, h->r, "paths", 1, SWI_MAX_INPUTS, &n->times);
         }
+    }
     }
 }
 
@@ -516,11 +520,12 @@ static sw_status read_top(sw_json_in *in, const char *key, void *context)
         return space_read_node(in, r, &s->body);
     case HEAD:
         return space_read_node(in, r, &s->head);
-    case INSERT:
+    case INSERT: {
         /* A list of nodes, as a choice; 0 where it is empty. */
         half h = {.r = r, .node = {.kind = SWI_SPACE_NODE_CHOICE, .line = (uint32_t)in->line}};
         SW_TRY(swi_read_list(in, read_child, &h));
         return h.node.n_children > 0 ? add_node(in, r->space, &h, &s->insert) : SW_OK;
+    }
     case OPTIMIZERS:
         s->training.n_optimizers = 0;
         return swi_read_list(in, add_optimizer, s);
@@ -545,7 +550,7 @@ static sw_status read_top(sw_json_in *in, const char *key, void *context)
         s->training.batch_high = (int64_t)x.high;
         return SW_OK;
     }
-    default:
+    default: {
         uint32_t bits;
         SW_TRY(space_read_activations(in, &bits));
         s->training.n_activations = 0;
@@ -553,6 +558,7 @@ static sw_status read_top(sw_json_in *in, const char *key, void *context)
             if ((bits >> i & 1) != 0)
                 s->activations[s->training.n_activations++] = swi_activation_name(i);
         return SW_OK;
+    }
     }
 }
 
