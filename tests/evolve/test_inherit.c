@@ -361,6 +361,68 @@ static void failures_change_nothing(void)
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, inherit_one, &p) >= 1);
 }
 
+/* ---- at random: every bit of thousands of children is what the definition says ------------
+ */
+
+static void compare(sw_exec *exec, sw_dice *dice, int i)
+{
+    const sw_net_opts with = SW_OPTS(sw_net_opts, .utility = 1), without = SW_OPTS(sw_net_opts);
+    const sw_genome *a = scene_random(dice), *b = scene_random(dice);
+    const sw_net *na = scene_net(a, i % 3 ? &with : &without), *nb = scene_net(b, &with);
+    const unsigned char *xa = scene_random_bytes(na, dice), *xb = scene_random_bytes(nb, dice);
+    const sw_net *to = scene_net(scene_random_child(dice, a, b), i % 4 ? &with : &without);
+    unsigned char *bytes = scene_block(to->model->bytes);
+    const uint64_t seed = sw_dice_next(dice);
+    memset(bytes, 0xaa, to->model->bytes);
+    OK(swi_net_inherit(to, bytes, na, xa, nb, xb, seed));
+    const char *name =
+        scene_differs(to, bytes, scene_inherited(exec, to, na, xa, nb, xb, seed));
+    SW_CHECK(name == NULL, "child %d (%s): '%s' is not what it must be", i,
+             to->genome->optimizer, name != NULL ? name : "");
+    scene_sweep();
+}
+
+static void every_bit_is_what_the_definition_says(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_dice dice = {71};
+    const int n = sw_tests_full() ? 10000 : 400;
+    for (int i = 0; i < n; i++)
+        compare(exec, &dice, i);
+    sw_note("%d children", n);
+}
+
+/* New nets begin as models that are made ready do; and the public way, a net that is made
+ * ready, has the bytes that its definition says. */
+static void nets_begin_as_models_do(void)
+{
+    const sw_net_opts with = SW_OPTS(sw_net_opts, .utility = 1);
+    sw_exec *exec = scene_exec(1);
+    sw_dice dice = {72};
+    int changed = 0;
+    for (uint64_t i = 0; i < 350; i++) {
+        sw_genome *g = scene_random(&dice);
+        for (uint32_t k = 0; k < g->n; k++)
+            g->vertices[k].identity = sw_dice_below(&dice, 4) == 0;
+        sw_net *made = scene_net(g, &with);
+        unsigned char *bytes = scene_block(made->model->bytes);
+        memset(bytes, 0xaa, made->model->bytes);
+        if (i < 300) {
+            OK(swi_net_begin(made, bytes, i));
+        } else {
+            OK(sw_net_ready(made, exec, i));
+            memcpy(bytes, made->model->base, made->model->bytes);
+            OK(sw_model_ready(made->model, exec, i));
+            changed += memcmp(bytes, made->model->base, made->model->bytes) != 0;
+        }
+        const char *name =
+            scene_differs(made, bytes, scene_inherited(exec, made, NULL, NULL, NULL, NULL, i));
+        SW_CHECK(name == NULL, "net %d: '%s'", (int)i, name != NULL ? name : "");
+        scene_sweep();
+    }
+    CU_ASSERT_EQUAL(changed, 50); /* utilities at least */
+}
+
 /* ---- times ------------------------------------------------------------------------------- */
 
 static sw_genome *wide(int64_t size)
@@ -471,6 +533,8 @@ static const sw_test tests[] = {
     {"what is refused changes nothing", what_is_refused_changes_nothing},
     {"damaged lineage is refused", damaged_lineage_is_refused},
     {"failures change nothing", failures_change_nothing},
+    {"every bit is what the definition says", every_bit_is_what_the_definition_says},
+    {"nets begin as models do, also those that are made ready", nets_begin_as_models_do},
     {"bandwidth is near that of copies", bandwidth_is_near_that_of_copies},
     {"small states take little time", small_states_take_little_time},
 };

@@ -6,6 +6,10 @@
 
 const char *const es_net_names[ES_NETS] = {"mlp", "conv", "tokens", "vectors", "words"};
 
+const char *const es_noises[ES_NOISES] = {
+    "low-rank",  "iid",          "permuted",      "permuted-in", "permuted-out",
+    "sign-flip", "sign-flip-in", "sign-flip-out", "sparse",      "dropout"};
+
 enum {
     IN = 11,
     HIDDEN = 18,

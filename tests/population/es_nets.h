@@ -7,6 +7,9 @@
 
 typedef enum { ES_MLP, ES_CONV, ES_TOKENS, ES_VECTORS, ES_WORDS, ES_NETS } es_net_kind;
 extern const char *const es_net_names[ES_NETS];
+/* The words of sw_es_opts. */
+enum { ES_NOISES = 10 };
+extern const char *const es_noises[ES_NOISES];
 
 typedef struct {
     es_net_kind kind;

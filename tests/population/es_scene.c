@@ -30,10 +30,6 @@ sw_exec *scene_exec(int threads, const char *isa, int no_tiles)
                              .checks = 1));
 }
 
-const char *const scene_noises[NOISES] = {
-    "low-rank",  "iid",          "permuted",      "permuted-in", "permuted-out",
-    "sign-flip", "sign-flip-in", "sign-flip-out", "sparse",      "dropout"};
-
 sw_es_opts scene_opts(const char *noise, uint32_t directions)
 {
     const bool parts = strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0;

@@ -3,7 +3,7 @@
 #define SW_TESTS_ES_SCENE_H
 
 #include "runtime/population/es/es_internal.h"
-#include "tests/runtime/nets.h"
+#include "tests/population/es_nets.h"
 
 enum { MATRIX, IMAGE, VECTOR, CHANNELS, LARGE, PARAMS };
 typedef struct {
@@ -19,9 +19,6 @@ scene *scene_new(const sw_es_opts *es, const sw_optimizer_opts *opt, int64_t lar
                  const char *init);
 sw_exec *scene_exec(int threads, const char *isa, int no_tiles);
 
-/* The words of sw_es_opts. */
-enum { NOISES = 10 };
-extern const char *const scene_noises[NOISES];
 /* Raw numbers, sigma 0.25. */
 sw_es_opts scene_opts(const char *noise, uint32_t directions);
 /* Numbers of all evaluations, about `size`. */

@@ -6,11 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const noises[] = {
-    "low-rank",  "iid",          "permuted",      "permuted-in", "permuted-out",
-    "sign-flip", "sign-flip-in", "sign-flip-out", "sparse",      "dropout"};
-enum { NOISES = sizeof noises / sizeof *noises };
-
 static sw_es_opts opts_of(const char *noise, uint32_t directions, uint32_t repeats)
 {
     const bool low = strcmp(noise, "low-rank") == 0;
@@ -66,13 +61,13 @@ static void evaluations_are_nets(void)
 {
     sw_exec *exec = exec_of(2, NULL, 0);
     for (int kind = 0; kind < ES_NETS; kind++)
-        for (int n = 0; n < NOISES; n++) {
-            const sw_es_opts o = opts_of(noises[n], 5, 3);
+        for (int n = 0; n < ES_NOISES; n++) {
+            const sw_es_opts o = opts_of(es_noises[n], 5, 3);
             es_net *t = bare_net((es_net_kind)kind, &o, exec);
             es_net *alone = bare_net((es_net_kind)kind, &o, exec);
             OK(sw_model_ready(t->model, exec, 7));
             const double worst = worst_of(t, alone, exec, 1 + kind % 2);
-            SW_CHECK(worst < 2e-5, "%s, %s: %g", es_net_names[kind], noises[n], worst);
+            SW_CHECK(worst < 2e-5, "%s, %s: %g", es_net_names[kind], es_noises[n], worst);
         }
 }
 
@@ -107,17 +102,17 @@ static void generation(float *out, const char *noise, uint32_t slice, int thread
 
 static void slices_and_threads_change_no_bit(void)
 {
-    for (int n = 0; n < NOISES; n++) {
+    for (int n = 0; n < ES_NOISES; n++) {
         float whole[14], other[14];
-        generation(whole, noises[n], 7, 1, false);
+        generation(whole, es_noises[n], 7, 1, false);
         static const struct {
             uint32_t slice;
             int threads;
             bool immediate;
         } ways[] = {{7, 2, false}, {3, 1, false}, {1, 2, false}, {4, 2, true}};
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-            generation(other, noises[n], ways[w].slice, ways[w].threads, ways[w].immediate);
-            SW_CHECK(memcmp(whole, other, sizeof whole) == 0, "%s, slices of %u", noises[n],
+            generation(other, es_noises[n], ways[w].slice, ways[w].threads, ways[w].immediate);
+            SW_CHECK(memcmp(whole, other, sizeof whole) == 0, "%s, slices of %u", es_noises[n],
                      ways[w].slice);
         }
     }
@@ -126,14 +121,15 @@ static void slices_and_threads_change_no_bit(void)
 static void members_are_models(void)
 {
     sw_exec *exec = exec_of(1, NULL, 0);
-    for (int n = 0; n < NOISES; n++) {
-        const sw_es_opts o = opts_of(noises[n], 5, 3);
+    for (int n = 0; n < ES_NOISES; n++) {
+        const sw_es_opts o = opts_of(es_noises[n], 5, 3);
         es_net *t = bare_net(ES_CONV, &o, exec);
         es_net *by_hand = bare_net(ES_CONV, &o, exec), *member = bare_net(ES_CONV, &o, exec);
         for (uint32_t d = 0; d < 5; d += 2) {
             es_member_by_hand(t, by_hand, d, d == 2 ? -1.0f : 1.0f);
             OK(sw_es_member(t->es, d, d == 2 ? -1 : 1, member->model));
-            SW_CHECK(net_same(by_hand->model, member->model), "%s, direction %u", noises[n], d);
+            SW_CHECK(net_same(by_hand->model, member->model), "%s, direction %u", es_noises[n],
+                     d);
         }
         REFUSED(sw_es_member(t->es, 5, 1, member->model), SW_INVALID, "below 5");
         REFUSED(sw_es_member(t->es, 0, 0, member->model), SW_INVALID, "1 or -1");

@@ -1,6 +1,5 @@
 /* Defects that implementations of this have had: each is a promise here. */
 #include "kernels/noise.h"
-#include "tests/population/es_nets.h"
 #include "tests/population/es_scene.h"
 #include "tests/support/files.h"
 #include <math.h>
@@ -54,18 +53,18 @@ static void weights_count_once(void)
     static const float once[] = {0.5f, -1.25f, 3.0f}, more[] = {2.0f, -5.0f, 12.0f},
                        less[] = {-0.5f, 1.25f, -3.0f};
     sw_exec *exec = scene_exec(2, NULL, 0);
-    for (int k = 0; k < NOISES; k++) {
-        const float *a = steps_by(scene_noises[k], exec, once);
-        const float *b = steps_by(scene_noises[k], exec, more);
-        const float *c = steps_by(scene_noises[k], exec, less);
-        const bool drops = strcmp(scene_noises[k], "dropout") == 0;
+    for (int k = 0; k < ES_NOISES; k++) {
+        const float *a = steps_by(es_noises[k], exec, once);
+        const float *b = steps_by(es_noises[k], exec, more);
+        const float *c = steps_by(es_noises[k], exec, less);
+        const bool drops = strcmp(es_noises[k], "dropout") == 0;
         const float room = drops ? 1e-5f : 0.0f; /* there the weights begin at 1 */
         int wrong = 0, zeros = 0;
         for (int i = 0; i < 13 * 20 + 6 * 5 * 9 + 41 + 7; i++) {
             wrong += !(fabsf(b[i] - 4.0f * a[i]) <= room) || !(fabsf(c[i] + a[i]) <= room);
             zeros += a[i] == 0.0f;
         }
-        SW_CHECK(wrong == 0 && zeros < 300, "%s: %d are not, %d zeros", scene_noises[k], wrong,
+        SW_CHECK(wrong == 0 && zeros < 300, "%s: %d are not, %d zeros", es_noises[k], wrong,
                  zeros);
     }
 }
@@ -172,9 +171,9 @@ static void biases_and_signs_are_there(void)
     static const float signs[REPEATS] = {1.0f, 1.0f, -1.0f};
     sw_exec *exec = scene_exec(2, NULL, 0);
     float x[ROWS * IN], y[ROWS * OUT], plain[ROWS * OUT];
-    for (int k = 0; k < NOISES - 1; k++) /* dropout has none of its own in vectors */
+    for (int k = 0; k < ES_NOISES - 1; k++) /* dropout has none of its own in vectors */
         for (int with_x = 0; with_x < 2; with_x++) {
-            sw_es_opts o = scene_opts(scene_noises[k], N_DIRECTIONS);
+            sw_es_opts o = scene_opts(es_noises[k], N_DIRECTIONS);
             o.repeats = REPEATS;
             line *n = line_new(&o, exec);
             const sw_noise_spec bias = {.rows = 1,
@@ -197,7 +196,7 @@ static void biases_and_signs_are_there(void)
                     wrong += fabsf(added - signs[e / N_DIRECTIONS] * first) > 1e-5f;
                     wrong += !with_x && fabsf(first - b) > 1e-6f;
                 }
-            SW_CHECK(wrong == 0, "%s: %d", scene_noises[k], wrong);
+            SW_CHECK(wrong == 0, "%s: %d", es_noises[k], wrong);
         }
 }
 
@@ -209,8 +208,8 @@ static void generations_have_noise_of_their_own(void)
     float x[8 * IN], y[3][8 * OUT];
     for (int i = 0; i < 8 * IN; i++)
         x[i] = (float)(i % 7) - 3.0f;
-    for (int k = 0; k < NOISES; k++) {
-        sw_es_opts o = scene_opts(scene_noises[k], 4);
+    for (int k = 0; k < ES_NOISES; k++) {
+        sw_es_opts o = scene_opts(es_noises[k], 4);
         o.sigma = 1.0f; /* half of the neurons are dropped */
         line *n = line_new(&o, exec);
         run_line(n, exec, x, 8, 0, y[0]);
@@ -223,7 +222,7 @@ static void generations_have_noise_of_their_own(void)
         int same = 0;
         for (int i = 0; i < 8 * OUT; i++)
             same += y[0][i] == y[2][i];
-        SW_CHECK(same < 7 * OUT, "%s: %d are as before", scene_noises[k], same);
+        SW_CHECK(same < 7 * OUT, "%s: %d are as before", es_noises[k], same);
     }
 }
 
@@ -271,8 +270,8 @@ static void a_direction_needs_no_other(void)
     float x[4 * IN], y[4 * OUT], one[4 * OUT];
     for (int i = 0; i < 4 * IN; i++)
         x[i] = (float)(i % 5) - 2.0f;
-    for (int k = 0; k < NOISES - 1; k++) {
-        sw_es_opts o = scene_opts(scene_noises[k], 1u << 31);
+    for (int k = 0; k < ES_NOISES - 1; k++) {
+        sw_es_opts o = scene_opts(es_noises[k], 1u << 31);
         o.slice = 2;
         o.repeats = 1;
         line *n = line_new(&o, exec);
@@ -295,7 +294,7 @@ static void a_direction_needs_no_other(void)
             for (int i = 0; i < IN; i++)
                 sum += (double)x[IN + i] * (double)sw_noise_element(&spec, &d, j, i, 0.0f);
             const double got = (double)y[OUT + j] - (double)one[OUT + j];
-            SW_CHECK(fabs(got - 0.25 * sum) < 1e-5, "%s: %g, not %g", scene_noises[k], got,
+            SW_CHECK(fabs(got - 0.25 * sum) < 1e-5, "%s: %g, not %g", es_noises[k], got,
                      0.25 * sum);
         }
     }

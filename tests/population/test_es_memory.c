@@ -2,14 +2,9 @@
  * that of the same step function in SW_EVAL over the same rows, but for a little scratch of
  * each thread and 12 bytes for each evaluation, whatever the population; as planned, and as the
  * witnesses observe it. */
-#include "tests/runtime/nets.h"
+#include "tests/population/es_nets.h"
 #include <stdio.h>
 #include <string.h>
-
-static const char *const noises[] = {
-    "low-rank",  "iid",          "permuted",      "permuted-in", "permuted-out",
-    "sign-flip", "sign-flip-in", "sign-flip-out", "sparse",      "dropout"};
-enum { NOISES = sizeof noises / sizeof *noises };
 
 typedef enum { MLP, LENET, NORMED, GPT, GPT_FUSED, KINDS } subject_kind;
 static const char *const names[KINDS] = {"mlp", "lenet5", "batch norm", "gpt", "gpt linear_ce"};
@@ -244,9 +239,10 @@ static void nothing_of_the_noise_has_bytes(void)
     for (int threads = 1; threads <= 2; threads++) {
         sw_exec *exec = exec_of(threads);
         for (int kind = 0; kind < KINDS; kind++)
-            for (int n = 0; n < NOISES; n++)
-                check_bytes(exec, threads, subject_new((subject_kind)kind, noises[n], 256, 256),
-                            noises[n]);
+            for (int n = 0; n < ES_NOISES; n++)
+                check_bytes(exec, threads,
+                            subject_new((subject_kind)kind, es_noises[n], 256, 256),
+                            es_noises[n]);
     }
 }
 
@@ -256,7 +252,7 @@ static void populations_have_one_peak(void)
     for (int kind = 0; kind < KINDS; kind++) {
         size_t first = 0;
         for (int power = 10; power <= 20; power += sw_tests_full() ? 1 : 5) {
-            const char *noise = noises[(kind + power) % NOISES];
+            const char *noise = es_noises[(kind + power) % ES_NOISES];
             subject *s = subject_new((subject_kind)kind, noise, 1u << power, 64);
             const sw_plan_info with = plan_of(exec, s, true);
             const size_t evaluations = (size_t)2 << power;
@@ -303,9 +299,10 @@ static void witnesses_observe_what_was_planned(void)
     for (int threads = 1; threads <= 2; threads++) {
         sw_exec *exec = exec_of(threads);
         for (int kind = 0; kind < KINDS; kind++)
-            for (int n = 0; n < NOISES; n++)
+            for (int n = 0; n < ES_NOISES; n++)
                 if (sw_tests_full() || n % KINDS == (kind + threads) % KINDS)
-                    observe(exec, subject_new((subject_kind)kind, noises[n], 5, 3), noises[n]);
+                    observe(exec, subject_new((subject_kind)kind, es_noises[n], 5, 3),
+                            es_noises[n]);
     }
 }
 

@@ -72,9 +72,9 @@ static void tiles_do_not_show_in_the_bits(void)
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     for (int k = 0; k < RULES; k++)
-        same_bits(isas[k % ((int)sw_cpu_isa() + 1)], scene_noises[k % NOISES], &rules[k]);
-    for (int k = 0; k < NOISES; k += sw_tests_full() ? 1 : 2)
-        same_bits(isas[(k + 1) % ((int)sw_cpu_isa() + 1)], scene_noises[k], &rules[0]);
+        same_bits(isas[k % ((int)sw_cpu_isa() + 1)], es_noises[k % ES_NOISES], &rules[k]);
+    for (int k = 0; k < ES_NOISES; k += sw_tests_full() ? 1 : 2)
+        same_bits(isas[(k + 1) % ((int)sw_cpu_isa() + 1)], es_noises[k], &rules[0]);
 }
 
 static bool is_same(const scene *a, const scene *b, int p)
@@ -119,15 +119,15 @@ static void no_whole_gradient_exists(void)
 
 static void witnesses_agree(void)
 {
-    for (int k = 0; k < NOISES; k += 3) {
-        const sw_es_opts o = scene_opts(scene_noises[k], DIRECTIONS);
+    for (int k = 0; k < ES_NOISES; k += 3) {
+        const sw_es_opts o = scene_opts(es_noises[k], DIRECTIONS);
         scene *s = scene_new(&o, &rules[k % RULES], ROWS, "normal:1");
         sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2));
         sw_witness_info seen = SW_OPTS(sw_witness_info);
         scene_update u;
         scene_update_fill(&u, s, weights, NULL);
         OK(sw_witness(exec, &u.args, SW_WITNESS_ALL, &seen));
-        SW_CHECK(seen.agreed == SW_WITNESS_ALL, "%s: %s", scene_noises[k], seen.first_fault);
+        SW_CHECK(seen.agreed == SW_WITNESS_ALL, "%s: %s", es_noises[k], seen.first_fault);
     }
 }
 
@@ -389,9 +389,9 @@ static void the_estimate_is_the_explicit_sum(void)
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
-        for (int k = 0; k < NOISES; k++) {
-            const bool drops = strcmp(scene_noises[k], "dropout") == 0;
-            const sw_es_opts o = scene_opts(scene_noises[k], 40);
+        for (int k = 0; k < ES_NOISES; k++) {
+            const bool drops = strcmp(es_noises[k], "dropout") == 0;
+            const sw_es_opts o = scene_opts(es_noises[k], 40);
             sw_exec *exec = scene_exec(1 + (isa + k) % 2, isas[isa], 0);
             scene *s = scene_new(&o, NULL, 0, drops ? "normal:1" : "zeros");
             OK(sw_model_ready(s->model, exec, 3));
@@ -400,7 +400,7 @@ static void the_estimate_is_the_explicit_sum(void)
                     OK(sw_model_ready(s->model, exec, 3));
                 scene_tell(s->es, 1.0f);
                 const double worst = scene_step(s, exec);
-                SW_CHECK(worst < 1e-5, "%s, %s: %g", isas[isa], scene_noises[k], worst);
+                SW_CHECK(worst < 1e-5, "%s, %s: %g", isas[isa], es_noises[k], worst);
             }
         }
 }

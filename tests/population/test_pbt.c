@@ -1,23 +1,12 @@
 /* Population based training against a plain model of Ray Tune's scheduler, which shares no code
  * with it: each event of many random schedules. */
-#include "tests/runtime/nets.h"
+#include "tests/population/pbt_help.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+static const char *const three[] = {"lr=log:1e-4..1", "width=int:4..40",
+                                    "net.act=choice:relu,tanh,gelu"};
 enum { MOST = 40, EVENTS = 4 * MOST };
-
-static sw_space *space_of_three(void)
-{
-    sw_space *s = NULL;
-    OK(sw_space_create(&s));
-    AFTER(sw_space_destroy, s);
-    OK(sw_space_parse(s, "lr=log:1e-4..1"));
-    OK(sw_space_parse(s, "width=int:4..40"));
-    OK(sw_space_parse(s, "net.act=choice:relu,tanh,gelu"));
-    return s;
-}
 
 /* ---- the model --------------------------------------------------------------------------- */
 
@@ -393,7 +382,7 @@ static sw_pbt_opts random_opts(const sw_space *s, sw_dice *dice, int synch)
 
 static void turns_are_those_of_the_model(void)
 {
-    const sw_space *s = space_of_three();
+    const sw_space *s = help_space(three, 3);
     for (int synch = 0; synch < 2; synch++) {
         sw_dice dice = {11};
         int exploits = 0;

@@ -1,25 +1,7 @@
 /* Spaces of hyper-parameters: what is refused, what draws are. */
 #include "runtime/population/pbt_internal.h"
-#include "tests/runtime/nets.h"
+#include "tests/population/pbt_help.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <string.h>
-
-static sw_space *space_new(void)
-{
-    sw_space *s = NULL;
-    OK(sw_space_create(&s));
-    AFTER(sw_space_destroy, s);
-    return s;
-}
-
-static sw_space *space_of(const char *const *texts, int n)
-{
-    sw_space *s = space_new();
-    for (int i = 0; i < n; i++)
-        OK(sw_space_parse(s, texts[i]));
-    return s;
-}
 
 static const char *const four[] = {"lr=log:1e-5..1e-1", "optimizer.momentum=uniform:0..0.99",
                                    "width=int:8..64", "act=choice:relu,tanh,gelu"};
@@ -28,7 +10,7 @@ static const char *const four[] = {"lr=log:1e-5..1e-1", "optimizer.momentum=unif
 
 static void texts_give_spaces(void)
 {
-    sw_space *s = space_of(four, 4);
+    sw_space *s = help_space(four, 4);
     sw_hyper h = SW_OPTS(sw_hyper);
     CU_ASSERT_EQUAL(sw_space_count(s), 4);
     CU_ASSERT_EQUAL(sw_space_find(s, "optimizer.momentum"), 1);
@@ -98,7 +80,7 @@ static void texts_that_are_refused(void)
         {long_text, "at most 4,095 bytes"},
         {long_label, "label 0 must have 1 to 63 bytes"},
     };
-    sw_space *s = space_of(four, 4);
+    sw_space *s = help_space(four, 4);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         REFUSED(sw_space_parse(s, cases[i].text), SW_INVALID, cases[i].says);
         SW_CHECK(strchr(sw_last_error(), '\n') == NULL, "more than one line");
@@ -108,7 +90,7 @@ static void texts_that_are_refused(void)
 
 static void structs_that_are_refused(void)
 {
-    sw_space *s = space_new();
+    sw_space *s = help_space(NULL, 0);
     const double two[] = {1, 2}, bad[] = {1, (double)NAN};
     const char *const labels[] = {"a", NULL};
     sw_hyper h = SW_OPTS(sw_hyper, .name = "h", .high = 1);
@@ -137,7 +119,7 @@ static void structs_that_are_refused(void)
 static void draws_are_of_their_distributions(void)
 {
     enum { DRAWS = 20000 };
-    sw_space *s = space_of(four, 4);
+    sw_space *s = help_space(four, 4);
     double below[4] = {0, 0, 0, 0}, x, again;
     int ends[2] = {0, 0}, choice[3] = {0, 0, 0};
     for (uint64_t d = 0; d < DRAWS; d++) {
@@ -167,7 +149,7 @@ static void draws_are_of_their_distributions(void)
 
 static void what_is_within(void)
 {
-    sw_space *s = space_of(four, 4);
+    sw_space *s = help_space(four, 4);
     CU_ASSERT(sw_space_has(s, 0, 1e-5) && sw_space_has(s, 0, 1e-1));
     CU_ASSERT(!sw_space_has(s, 0, nextafter(1e-1, 1)) && !sw_space_has(s, 0, (double)NAN));
     CU_ASSERT(sw_space_has(s, 2, 9) && !sw_space_has(s, 2, 9.5) && !sw_space_has(s, 2, 65));
@@ -196,7 +178,7 @@ static void extreme_bounds(void)
     static const char *const texts[] = {"a=uniform:-1.7e308..1.7e308", "b=log:1e-320..1e308",
                                         "c=int:-9007199254740992..9007199254740992",
                                         "d=log:3..3", "e=choice:7"};
-    sw_space *s = space_of(texts, 5);
+    sw_space *s = help_space(texts, 5);
     for (uint64_t d = 0; d < 5000; d++)
         for (int i = 0; i < 5; i++) {
             double x = (double)NAN;

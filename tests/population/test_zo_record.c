@@ -30,6 +30,15 @@ static void tiny_make(tiny *t, sw_exec *exec, uint64_t seed)
     OK(sw_model_ready(t->model, exec, seed));
 }
 
+/* It ends with the test. */
+static sw_zo *tiny_zo(const tiny *t, const sw_zo_opts *opts)
+{
+    sw_zo *zo = NULL;
+    OK(sw_zo_create(&zo, t->model, opts));
+    AFTER(sw_zo_destroy, zo);
+    return zo;
+}
+
 static void tiny_steps(tiny *t, sw_exec *exec, sw_zo *zo, int n)
 {
     static const float x[4][3] = {{1, 0, 2}, {0, 1, -1}, {-1, 1, 0}, {2, -2, 1}};
@@ -71,15 +80,12 @@ static void ten_thousand_steps_are_40_kB(void)
 {
     sw_exec *exec = net_exec(NULL);
     tiny a, b;
-    char path[512];
-    snprintf(path, sizeof path, "%s", sw_temp_path("long.zo"));
+    const char *path = sw_temp_path("long.zo");
     tiny_make(&a, exec, 1);
     tiny_make(&b, exec, 1);
-    sw_zo *zo = NULL;
-    OK(sw_zo_create(&zo, a.model, &fast));
+    sw_zo *zo = tiny_zo(&a, &fast);
     tiny_steps(&a, exec, zo, 10000);
     OK(sw_zo_save(zo, path));
-    sw_zo_destroy(zo);
     sw_note("%zu bytes", sw_file_bytes(path));
     CU_ASSERT_EQUAL(sw_file_bytes(path), 40264);
     CU_ASSERT_FALSE(zo_same(a.model, b.model));
@@ -95,8 +101,7 @@ static void replays_have_the_same_bits(void)
                                 SW_OPTS(sw_zo_opts, .kind = "lozo", .schedule = &cosine,
                                         .weight_decay = 0.05f, .rank = 2, .window = 7,
                                         .seed = UINT64_MAX, .max_steps = 200)};
-    char path[512];
-    snprintf(path, sizeof path, "%s", sw_temp_path("kind.zo"));
+    const char *path = sw_temp_path("kind.zo");
     for (int i = 0; i < 4; i++) {
         const bool image = i / 2 != 0;
         sw_exec *exec = net_exec(NULL);
@@ -114,11 +119,9 @@ static void a_record_grows(void)
 {
     sw_exec *exec = net_exec(NULL);
     tiny a;
-    sw_zo *zo = NULL;
-    char path[512];
-    snprintf(path, sizeof path, "%s", sw_temp_path("grows.zo"));
+    const char *path = sw_temp_path("grows.zo");
     tiny_make(&a, exec, 1);
-    OK(sw_zo_create(&zo, a.model, &fast));
+    sw_zo *zo = tiny_zo(&a, &fast);
     for (int i = 0; i < 4; i++) {
         tiny b;
         OK(sw_zo_save(zo, path));
@@ -128,7 +131,6 @@ static void a_record_grows(void)
         CU_ASSERT(zo_same(a.model, b.model));
         tiny_steps(&a, exec, zo, 1);
     }
-    sw_zo_destroy(zo);
 }
 
 static sw_status stop_at_three(void *user, uint64_t step, uint64_t steps)
@@ -144,19 +146,16 @@ static void progress_can_end_a_replay(void)
 {
     sw_exec *exec = net_exec(NULL);
     tiny a, b, c;
-    sw_zo *zo = NULL;
     uint64_t last = 0;
-    char path[512];
-    snprintf(path, sizeof path, "%s", sw_temp_path("ends.zo"));
+    const char *path = sw_temp_path("ends.zo");
     tiny_make(&a, exec, 1);
     tiny_make(&b, exec, 1);
     tiny_make(&c, exec, 1);
-    OK(sw_zo_create(&zo, a.model, &fast));
+    sw_zo *zo = tiny_zo(&a, &fast);
     tiny_steps(&a, exec, zo, 3);
     OK(sw_model_copy(c.model, a.model));
     tiny_steps(&a, exec, zo, 2);
     OK(sw_zo_save(zo, path));
-    sw_zo_destroy(zo);
     REFUSED(sw_zo_replay(b.model, exec, path, stop_at_three, &last), SW_STOPPED, "enough");
     CU_ASSERT_EQUAL(last, 3);
     CU_ASSERT(zo_same(b.model, c.model));
@@ -169,15 +168,12 @@ static void another_start_is_refused(void)
 {
     sw_exec *exec = net_exec(NULL);
     tiny a, b;
-    sw_zo *zo = NULL;
-    char path[512];
-    snprintf(path, sizeof path, "%s", sw_temp_path("start.zo"));
+    const char *path = sw_temp_path("start.zo");
     tiny_make(&a, exec, 1);
     tiny_make(&b, exec, 2);
-    OK(sw_zo_create(&zo, a.model, &fast));
+    sw_zo *zo = tiny_zo(&a, &fast);
     tiny_steps(&a, exec, zo, 5);
     OK(sw_zo_save(zo, path));
-    sw_zo_destroy(zo);
     void *before = net_copy_bytes(b.model);
     REFUSED(sw_zo_replay(b.model, exec, path, NULL, NULL), SW_INVALID, "begins with");
     REFUSED(sw_zo_replay(a.model, exec, path, NULL, NULL), SW_INVALID, "begins with");
@@ -198,18 +194,15 @@ static void parameters_that_were_changed_are_found(void)
 {
     sw_exec *exec = net_exec(NULL);
     tiny a, b;
-    sw_zo *zo = NULL;
     const float zero[2] = {0};
-    char path[512];
-    snprintf(path, sizeof path, "%s", sw_temp_path("changed.zo"));
+    const char *path = sw_temp_path("changed.zo");
     tiny_make(&a, exec, 1);
     tiny_make(&b, exec, 1);
-    OK(sw_zo_create(&zo, a.model, &fast));
+    sw_zo *zo = tiny_zo(&a, &fast);
     tiny_steps(&a, exec, zo, 2);
     OK(sw_param_write(a.f2.bias, zero, sizeof zero));
     tiny_steps(&a, exec, zo, 2);
     OK(sw_zo_save(zo, path));
-    sw_zo_destroy(zo);
     REFUSED(sw_zo_replay(b.model, exec, path, NULL, NULL), SW_FORMAT, "do not lead");
     CU_ASSERT(b.model->damaged);
     REFUSED(sw_zo_replay(b.model, exec, path, NULL, NULL), SW_STALE, "damaged");
@@ -229,7 +222,6 @@ typedef struct {
 static void damage_make(damage *d)
 {
     tiny a;
-    sw_zo *zo = NULL;
     memset(d, 0, sizeof *d);
     d->exec = net_exec(NULL);
     snprintf(d->path, sizeof d->path, "%s", sw_temp_path("damaged.zo"));
@@ -239,10 +231,9 @@ static void damage_make(damage *d)
     opts.schedule = &cosine;
     tiny_make(&a, d->exec, 1);
     tiny_make(&d->t, d->exec, 1);
-    OK(sw_zo_create(&zo, a.model, &opts));
+    sw_zo *zo = tiny_zo(&a, &opts);
     tiny_steps(&a, d->exec, zo, STEPS);
     OK(sw_zo_save(zo, d->path));
-    sw_zo_destroy(zo);
     size_t n;
     char *text = sw_file_text(d->path, &n);
     CU_ASSERT_EQUAL_FATAL(n, RECORD);
@@ -253,14 +244,11 @@ static void damage_make(damage *d)
 /* The file as it is now. */
 static void now_refused(const damage *d, const char *what)
 {
-    void *before = malloc(d->t.model->bytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(before);
-    memcpy(before, d->t.model->base, d->t.model->bytes);
+    void *before = net_copy_bytes(d->t.model);
     const sw_status status = sw_zo_replay(d->t.model, d->exec, d->path, NULL, NULL);
     SW_CHECK(status == SW_FORMAT, "%s: %s: %s", what, sw_status_name(status), sw_last_error());
     SW_CHECK(strstr(sw_last_error(), d->path) != NULL, "%s", sw_last_error());
     CU_ASSERT(net_same_bytes(d->t.model, before) && !d->t.model->damaged);
-    free(before);
 }
 
 static void is_refused(const damage *d, const unsigned char *bytes, size_t n, const char *what)
@@ -371,7 +359,7 @@ static void every_file_call_can_fail(void)
     saving s;
     damage_make(&d);
     tiny_steps(&d.t, d.exec, NULL, 0);
-    OK(sw_zo_create(&s.zo, d.t.model, &fast));
+    s.zo = tiny_zo(&d.t, &fast);
     tiny_steps(&d.t, d.exec, s.zo, 2);
     snprintf(s.path, sizeof s.path, "%s", d.path);
     sw_sites sites = {SW_FAULT_FILE, .any = true};
@@ -387,7 +375,6 @@ static void every_file_call_can_fail(void)
     }
     CU_ASSERT_EQUAL(sw_file_bytes(s.path), 272);
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, save, &s) > 0);
-    sw_zo_destroy(s.zo);
 }
 
 static sw_status replay(void *arg)
@@ -410,16 +397,13 @@ static void records_are_refused_by_reason(void)
 {
     sw_exec *exec = net_exec(NULL);
     tiny t;
-    sw_zo *zo = NULL;
     sw_zo_opts opts = fast;
     tiny_make(&t, exec, 1);
-    OK(sw_zo_create(&zo, t.model, &fast));
+    sw_zo *zo = tiny_zo(&t, &fast);
     REFUSED(sw_zo_save(zo, sw_temp_path("no/such/folder")), SW_IO, "folder");
-    sw_zo_destroy(zo);
     opts.max_steps = 0;
-    OK(sw_zo_create(&zo, t.model, &opts));
+    zo = tiny_zo(&t, &opts);
     REFUSED(sw_zo_save(zo, sw_temp_path("none")), SW_INVALID, "max_steps");
-    sw_zo_destroy(zo);
 }
 
 static const sw_test tests[] = {
