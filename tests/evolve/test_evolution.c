@@ -487,16 +487,14 @@ static void gaps_are_short(void)
     sw_budget *budget = NULL;
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     OK(sw_search_space_default(&space, &task));
+    AFTER(sw_search_space_destroy, space);
     OK(sw_budget_create(&budget, 256 << 20));
-    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .threads = 2, .budget = budget);
-    sw_exec *exec = NULL;
-    sw_evolution *e = NULL;
-    OK(sw_exec_create(&exec, &exec_opts));
+    AFTER(sw_budget_destroy, budget);
     opts.space = space;
     opts.population = 20;
     opts.samples = 1280;
     opts.dir = evo_folder();
-    OK(sw_evolution_create(&e, exec, &opts));
+    sw_evolution *e = evo_evolution(evo_exec(2, budget), &opts);
     while (p.generation < 4) {
         const uint64_t begin = sw_clock_ns();
         CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
@@ -506,10 +504,6 @@ static void gaps_are_short(void)
                     (double)p.longest_gap_ns / 1e6, (int)p.mutants, (int)p.refused);
     }
     CU_ASSERT(p.longest_gap_ns < 2000000000u);
-    sw_evolution_destroy(e);
-    sw_exec_destroy(exec);
-    sw_budget_destroy(budget);
-    sw_search_space_destroy(space);
 }
 
 static const sw_test tests[] = {

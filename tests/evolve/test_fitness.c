@@ -139,23 +139,24 @@ static void several_objectives_are_ordered_by_rank(void)
 static void wrong_terms_are_refused(void)
 {
     swi_fitness_plan plan = {.n = 77};
-    sw_fitness t[2] = {{.kind = (sw_fitness_kind)8}};
-    REFUSED(swi_fitness_read(&plan, t, 1, "test"), SW_INVALID, "kind 8");
-    t[0] = (sw_fitness){.kind = SW_FITNESS_CUSTOM};
-    REFUSED(swi_fitness_read(&plan, t, 1, "test"), SW_INVALID, "fn");
-    t[0] = (sw_fitness){.average = 1};
-    REFUSED(swi_fitness_read(&plan, t, 1, "test"), SW_INVALID, "average");
-    t[0] = (sw_fitness){.factor = NAN};
-    REFUSED(swi_fitness_read(&plan, t, 1, "test"), SW_INVALID, "factor");
-    t[0] = (sw_fitness){.drop = 0.5};
-    REFUSED(swi_fitness_read(&plan, t, 1, "test"), SW_INVALID, "drop");
-    t[0] = (sw_fitness){.objective = 1};
-    REFUSED(swi_fitness_read(&plan, t, 1, "test"), SW_INVALID, "objective 0");
-    t[0] = (sw_fitness){.objective = 8};
-    REFUSED(swi_fitness_read(&plan, t, 1, "test"), SW_INVALID, "got 8");
-    t[0] = (sw_fitness){.kind = SW_FITNESS_TRAIN_ACCURACY, .drop = 0.25};
-    t[1] = (sw_fitness){.kind = SW_FITNESS_TRAIN_ACCURACY};
-    REFUSED(swi_fitness_read(&plan, t, 2, "test"), SW_INVALID, "drop");
+    static const struct {
+        sw_fitness t[2];
+        const char *part;
+    } cases[] = {
+        {{{.kind = (sw_fitness_kind)8}}, "kind 8"},
+        {{{.kind = SW_FITNESS_CUSTOM}}, "fn"},
+        {{{.average = 1}}, "average"},
+        {{{.factor = NAN}}, "factor"},
+        {{{.drop = 0.5}}, "drop"},
+        {{{.objective = 1}}, "objective 0"},
+        {{{.objective = 8}}, "got 8"},
+        {{{.kind = SW_FITNESS_TRAIN_ACCURACY, .drop = 0.25},
+          {.kind = SW_FITNESS_TRAIN_ACCURACY}},
+         "drop"},
+    };
+    for (uint32_t i = 0; i < 8; i++)
+        REFUSED(swi_fitness_read(&plan, cases[i].t, i < 7 ? 1 : 2, "test"), SW_INVALID,
+                cases[i].part);
     CU_ASSERT_EQUAL(plan.n, 77);
 }
 

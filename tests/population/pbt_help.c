@@ -83,6 +83,16 @@ void help_rounds(sw_pbt *p, int n, help_run *r, help_score *score, help_event *e
         ;
 }
 
+void help_note(const sw_pbt *p, const sw_pbt_event *e, void *list)
+{
+    help_list *l = list;
+    if (e->what != SW_PBT_EXPLOIT || l->n >= 200)
+        return;
+    for (int k = 0; k < 4; k++)
+        (void)!sw_pbt_value(p, e->member, k, &l->now[l->n][k]);
+    l->e[l->n++] = *e;
+}
+
 double help_random(const sw_pbt *p, int member, double time, void *user)
 {
     (void)p, (void)user;

@@ -27,6 +27,13 @@ typedef void help_event(const sw_pbt *pbt, const sw_pbt_event *event, void *user
 bool help_round(sw_pbt *pbt, help_run *run, help_score *score, help_event *each, void *user);
 void help_rounds(sw_pbt *pbt, int n, help_run *run, help_score *score, help_event *each,
                  void *user);
+/* The exploits of a run, and the values of their members after them. */
+typedef struct {
+    sw_pbt_event e[200];
+    double now[200][4];
+    int n;
+} help_list;
+void help_note(const sw_pbt *pbt, const sw_pbt_event *event, void *list);
 /* Random scores, a function of member and time. */
 double help_random(const sw_pbt *pbt, int member, double time, void *user);
 /* The member's index. */

@@ -62,7 +62,6 @@ static void options_that_cannot_be_are_named(void)
     o.directions = 1u << 31;
     o.repeats = 3;
     refused_opts(&o, "evaluations");
-    o = five();
 }
 
 static void creation_is_refused(void)
@@ -270,13 +269,6 @@ static void odd_step(sw_ctx *ctx, void *user)
         sw_metric(ctx, "ce", sw_mse(ctx, x, x));
 }
 
-static void end_odd(void *p)
-{
-    odd *t = p;
-    sw_es_destroy(t->es);
-    sw_model_destroy(t->model);
-}
-
 static sw_status run_odd(odd *t, int what)
 {
     static const float zeros[16];
@@ -294,10 +286,12 @@ static void uses_without_noise_name_op_and_parameter(void)
     sw_es_opts o = five();
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     OK(sw_model_create(&t.model, "odd"));
+    AFTER(sw_model_destroy, t.model);
     t.square = sw_param_new(t.model, "square", SW_F32, SW_SHAPE(4, 4), "ones");
     t.vector = sw_param_new(t.model, "vector", SW_F32, SW_SHAPE(4), "ones");
     OK(sw_optimizer_create(&t.opt, t.model, &sgd));
     OK(sw_es_create(&t.es, t.opt, &o));
+    AFTER(sw_es_destroy, t.es);
     REFUSED(run_odd(&t, OPERAND), SW_UNSUPPORTED, "relu reads the parameter 'vector'");
     REFUSED(run_odd(&t, MATRIX_PRODUCT), SW_UNSUPPORTED, "matmul reads the parameter 'square'");
     REFUSED(run_odd(&t, RESHAPED), SW_UNSUPPORTED, "'square' (4, 4) is used as (2, 8)");
@@ -313,7 +307,6 @@ static void uses_without_noise_name_op_and_parameter(void)
         SW_CHECK(t.inside[i] == SW_BUSY, "call %d: %s", i, sw_status_name(t.inside[i]));
     sw_param_freeze(t.vector, 1);
     OK(run_odd(&t, OPERAND));
-    end_odd(&t);
 }
 
 /* ---- failures of memory ------------------------------------------------------------------ */

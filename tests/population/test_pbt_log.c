@@ -49,22 +49,6 @@ static char *text_of(const char *dir, int member)
 
 /* ---- what lines say ---------------------------------------------------------------------- */
 
-typedef struct {
-    sw_pbt_event e[200];
-    double now[200][4];
-    int n;
-} list;
-
-static void note_exploit(const sw_pbt *p, const sw_pbt_event *e, void *user)
-{
-    list *l = user;
-    if (e->what != SW_PBT_EXPLOIT || l->n >= 200)
-        return;
-    for (int k = 0; k < 4; k++)
-        l->now[l->n][k] = help_value(p, e->member, k);
-    l->e[l->n++] = *e;
-}
-
 static bool are_values(const json_t *x, const double *v)
 {
     static const char *const words[] = {"relu", "tanh", "gelu"};
@@ -97,7 +81,7 @@ static void lines_are_the_exploits(void)
     sw_space *s = help_space(four, 4);
     for (int synch = 0; synch < 2; synch++) {
         const sw_pbt_opts o = opts_of(s, synch);
-        static list l;
+        static help_list l;
         char dir[900], *line, *rest;
         strcpy(dir, new_dir(synch ? "synch" : "async"));
         sw_pbt *p = help_pbt(&o);
@@ -108,7 +92,7 @@ static void lines_are_the_exploits(void)
         l.n = 0;
         OK(sw_pbt_log(p, dir));
         REFUSED(sw_pbt_log(p, dir), SW_INVALID, "there are logs already");
-        help_rounds(p, 30, &(help_run){0}, help_random, note_exploit, &l);
+        help_rounds(p, 30, &(help_run){0}, help_random, help_note, &l);
         char *text = text_of(dir, -1);
         int n = 0;
         for (line = strtok_r(text, "\n", &rest); line != NULL;

@@ -100,8 +100,7 @@ static void goes_on_as_it_was(void)
 
 static sw_status no_change(int member, const double *donors, double *values, int n, void *user)
 {
-    (void)donors;
-    (void)member, (void)values, (void)n, (void)user;
+    (void)donors, (void)member, (void)values, (void)n, (void)user;
     return SW_OK;
 }
 
@@ -240,31 +239,18 @@ static void every_allocation_and_file_call_fails_once(void)
 
 /* ---- without an exploit ------------------------------------------------------------------ */
 
-typedef struct {
-    sw_pbt_event e[64];
-    int n;
-} list;
-
-static void note_exploit(const sw_pbt *p, const sw_pbt_event *e, void *user)
-{
-    list *l = user;
-    (void)p;
-    if (e->what == SW_PBT_EXPLOIT && l->n < 64)
-        l->e[l->n++] = *e;
-}
-
 /* The same run up to there; then number k is missing, and its target keeps values and time. */
 static void one_is_left_out(void)
 {
     sw_space *s = help_space(three, 3);
     for (int synch = 0; synch < 2; synch++) {
         sw_pbt_opts o = opts_of(s, synch);
-        list with = {.n = 0}, without = {.n = 0};
-        help_rounds(help_pbt(&o), synch ? 10 : 40, &(help_run){0}, help_random, note_exploit,
+        help_list with = {.n = 0}, without = {.n = 0};
+        help_rounds(help_pbt(&o), synch ? 10 : 40, &(help_run){0}, help_random, help_note,
                     &with);
         o.without = 5;
         sw_pbt *p = help_pbt(&o);
-        help_rounds(p, synch ? 10 : 40, &(help_run){0}, help_random, note_exploit, &without);
+        help_rounds(p, synch ? 10 : 40, &(help_run){0}, help_random, help_note, &without);
         CU_ASSERT(with.n > 8 && without.n > 8);
         for (int i = 0; i < 4; i++)
             CU_ASSERT(with.e[i].member == without.e[i].member &&
