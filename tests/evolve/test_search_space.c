@@ -27,6 +27,16 @@ static sw_search_space *body_of(const char *body)
     return space_of(text);
 }
 
+/* It ends with the test. */
+static sw_genome *genome_drawn(const sw_search_space *s, const sw_task *task, uint64_t seed)
+{
+    sw_genome *g = NULL;
+    OK(sw_genome_draw(&g, s, task, seed));
+    CU_ASSERT_FATAL(g != NULL);
+    AFTER(sw_genome_destroy, g);
+    return g;
+}
+
 static bool same_again(const sw_genome *g)
 {
     char *text, *second;
@@ -127,13 +137,10 @@ static void default_space_has_genomes_of_any_task(void)
     sw_search_space *s = genome_space(&image);
     for (size_t t = 0; t < sizeof tasks / sizeof *tasks; t++)
         for (uint64_t seed = 0; seed < 100; seed++) {
-            sw_genome *g = NULL;
-            if (!OK(sw_genome_draw(&g, s, &tasks[t], seed)))
-                return;
+            sw_genome *g = genome_drawn(s, &tasks[t], seed);
             OK(swi_genome_check(g, NULL));
             CU_ASSERT_EQUAL(g->vertices[0].channels, tasks[t].channels);
             CU_ASSERT_EQUAL(g->vertices[g->n - 1].channels, tasks[t].classes);
-            sw_genome_destroy(g);
         }
 }
 
@@ -144,11 +151,8 @@ static void seeds_differ(void)
     uint64_t hashes[200];
     int same = 0;
     for (int i = 0; i < 200; i++) {
-        sw_genome *g = NULL;
-        OK(sw_genome_draw(&g, s, &image, (uint64_t)i));
-        CU_ASSERT_FATAL(g != NULL);
+        sw_genome *g = genome_drawn(s, &image, (uint64_t)i);
         hashes[i] = swi_genome_hash(g);
-        sw_genome_destroy(g);
         for (int k = 0; k < i; k++)
             same += hashes[k] == hashes[i];
     }
@@ -243,15 +247,12 @@ static void numbers_are_within_their_ranges(void)
                 "\"to\": 2}, \"shield\": [\"size\", \"kernel\"]}");
     int sizes[40] = {0}, kernels[8] = {0}, dilations[4] = {0};
     for (uint64_t seed = 0; seed < 300; seed++) {
-        sw_genome *g = NULL;
-        OK(sw_genome_draw(&g, s, &image, seed));
-        CU_ASSERT_FATAL(g != NULL);
+        sw_genome *g = genome_drawn(s, &image, seed);
         const swi_vertex *v = &g->vertices[1];
         CU_ASSERT_EQUAL(v->shield, SW_SHIELD_SIZE | SW_SHIELD_KERNEL);
         sizes[v->size]++;
         kernels[v->kernel]++;
         dilations[v->dilation]++;
-        sw_genome_destroy(g);
     }
     CU_ASSERT(sizes[8] > 30 && sizes[12] > 30 && sizes[16] > 30 && sizes[20] > 30);
     CU_ASSERT_EQUAL(sizes[8] + sizes[12] + sizes[16] + sizes[20], 300);
@@ -268,9 +269,7 @@ static void residuals_tie_sizes(void)
                 ", {\"vertex\": \"batch_norm\"}, {\"residual\": " CONV "}]}]}}, {\"vertex\": "
                 "\"conv2d\", \"size\": 9, \"kernel\": 1, \"groups\": [2, 4]}]}");
     for (uint64_t seed = 0; seed < 200; seed++) {
-        sw_genome *g = NULL;
-        if (!OK(sw_genome_draw(&g, s, &image, seed)))
-            return;
+        sw_genome *g = genome_drawn(s, &image, seed);
         const swi_vertex *v =
             g->vertices; /* 1 conv, 2 conv, 3 conv, 4 norm, 5 conv, 6 +, 7 | */
         const int64_t c = v[1].channels;
@@ -280,7 +279,6 @@ static void residuals_tie_sizes(void)
         CU_ASSERT_EQUAL(v[8].channels, c);
         CU_ASSERT_EQUAL(v[8].kind, SW_VERTEX_ADD);
         CU_ASSERT(c % v[9].groups == 0 && v[9].size % v[9].groups == 0 && v[9].size >= 9);
-        sw_genome_destroy(g);
     }
 }
 
@@ -482,13 +480,10 @@ static void insertions_fit(void)
     int done[2] = {0, 0};
     for (int round = 0; round < 150; round++) {
         const bool identity = round % 2 == 1;
-        sw_genome *g = NULL;
-        OK(sw_genome_draw(&g, s, round % 3 == 0 ? &vector : &image, (uint64_t)round));
-        CU_ASSERT_FATAL(g != NULL);
+        sw_genome *g = genome_drawn(s, round % 3 == 0 ? &vector : &image, (uint64_t)round);
         OK(swi_genome_begin_lineage(g));
         for (int i = 0; i < 8; i++)
             done[identity] += insert_once(s, g, identity, &d);
-        sw_genome_destroy(g);
     }
     sw_note("%d of 600 insertions were done, %d of 600 as the identity", done[0], done[1]);
     CU_ASSERT(done[0] > 500 && done[1] > 400);
@@ -551,15 +546,12 @@ static void training_is_drawn_as_it_is_said(void)
     CU_ASSERT_EQUAL(t->n_activations, 1);
     int sgd = 0, low = 0, batches[6] = {0};
     for (uint64_t seed = 0; seed < 300; seed++) {
-        sw_genome *g = NULL;
-        OK(sw_genome_draw(&g, s, &vector, seed));
-        CU_ASSERT_FATAL(g != NULL);
+        sw_genome *g = genome_drawn(s, &vector, seed);
         sgd += strcmp(g->optimizer, "sgd") == 0;
         CU_ASSERT(g->lr >= 0.00099f && g->lr < 0.101f);
         low += g->lr < 0.01f; /* half of a logarithmic range */
         CU_ASSERT_FATAL(g->batch >= 3 && g->batch <= 5);
         batches[g->batch]++;
-        sw_genome_destroy(g);
     }
     CU_ASSERT(sgd > 110 && sgd < 190);
     CU_ASSERT(low > 110 && low < 190);

@@ -210,23 +210,27 @@ static void wrong_selections_are_refused(void)
     const double f[] = {1, 2};
     uint32_t out[4] = {7, 7, 7, 7};
     size_t n = 99;
-    sw_selection how[2] = {{.kind = SW_SELECT_ELITE, .n = 3}};
-    REFUSED(sw_select(f, 2, how, 1, 0, out, NULL, &n), SW_INVALID, "best 3 of 2");
-    how[0] = (sw_selection){.kind = SW_SELECT_SUS};
-    REFUSED(sw_select(f, 2, how, 1, 0, out, NULL, &n), SW_INVALID, "n must be");
-    how[0] = (sw_selection){.kind = SW_SELECT_SUS, .n = 1, .p = 0.5};
-    REFUSED(sw_select(f, 2, how, 1, 0, out, NULL, &n), SW_INVALID, "tournaments");
-    how[0] = (sw_selection){.kind = SW_SELECT_TOURNAMENT, .n = 1, .p = 1.5};
-    REFUSED(sw_select(f, 2, how, 1, 0, out, NULL, &n), SW_INVALID, "1.5");
-    how[0] = (sw_selection){.kind = SW_SELECT_TOURNAMENT, .n = 1, .p = NAN};
-    REFUSED(sw_select(f, 2, how, 1, 0, out, NULL, &n), SW_INVALID, "above 0");
-    how[0] = (sw_selection){.kind = (sw_selection_kind)3, .n = 1};
-    REFUSED(sw_select(f, 2, how, 1, 0, out, NULL, &n), SW_INVALID, "kind 3");
-    how[0] = (sw_selection){.kind = SW_SELECT_ELITE, .n = 1, .keep = 1};
-    how[1] = (sw_selection){.kind = SW_SELECT_ELITE, .n = 1, .stage = 1};
-    REFUSED(sw_select(f, 2, how, 2, 0, out, NULL, &n), SW_INVALID, "keep");
-    how[0] = (sw_selection){.kind = SW_SELECT_ELITE, .n = 1, .stage = 2};
-    REFUSED(sw_select(f, 2, how, 2, 0, out, NULL, &n), SW_INVALID, "go back");
+    static const struct {
+        sw_selection how[2];
+        const char *part;
+    } cases[] = {
+        {{{.kind = SW_SELECT_ELITE, .n = 3}}, "best 3 of 2"},
+        {{{.kind = SW_SELECT_SUS}}, "n must be"},
+        {{{.kind = SW_SELECT_SUS, .n = 1, .p = 0.5}}, "tournaments"},
+        {{{.kind = SW_SELECT_TOURNAMENT, .n = 1, .p = 1.5}}, "1.5"},
+        {{{.kind = SW_SELECT_TOURNAMENT, .n = 1, .p = NAN}}, "above 0"},
+        {{{.kind = (sw_selection_kind)3, .n = 1}}, "kind 3"},
+        {{{.kind = SW_SELECT_ELITE, .n = 1, .keep = 1},
+          {.kind = SW_SELECT_ELITE, .n = 1, .stage = 1}},
+         "keep"},
+        {{{.kind = SW_SELECT_ELITE, .n = 1, .stage = 2},
+          {.kind = SW_SELECT_ELITE, .n = 1, .stage = 1}},
+         "go back"},
+    };
+    for (int i = 0; i < 8; i++)
+        REFUSED(sw_select(f, 2, cases[i].how, i < 6 ? 1 : 2, 0, out, NULL, &n), SW_INVALID,
+                cases[i].part);
+    const sw_selection *how = cases[7].how;
     REFUSED(sw_select(f, 0, how, 1, 0, out, NULL, &n), SW_INVALID, "got 0");
     CU_ASSERT(n == 99 && out[0] == 7);
 }
