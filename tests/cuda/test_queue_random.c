@@ -4,7 +4,7 @@
 #include "runtime/model/model_bytes.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
-#include "tests/runtime/random_seeds.h"
+#include "tests/runtime/random_net.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -96,7 +96,7 @@ bytes idx_make(int rank, const uint32_t *dims, const void *data, size_t n)
     return b;
 }
 
-static uint32_t crc32_of(const unsigned char *at, size_t n)
+uint32_t crc32_of(const unsigned char *at, size_t n)
 {
     uint32_t crc = 0xffffffffu;
     for (size_t i = 0; i < n; i++) {
@@ -107,10 +107,10 @@ static uint32_t crc32_of(const unsigned char *at, size_t n)
     return ~crc;
 }
 
-static void little(bytes *b, uint32_t value, int n)
+void bytes_le(bytes *b, uint64_t x, int n)
 {
-    for (int i = 0; i < n; i++, value >>= 8)
-        bytes_byte(b, (int)(value & 255));
+    for (int i = 0; i < n; i++)
+        bytes_byte(b, (int)(x >> 8 * i & 255));
 }
 
 bytes gzip_make(const void *from, size_t n)
@@ -122,13 +122,13 @@ bytes gzip_make(const void *from, size_t n)
     do {
         const size_t part = n - at < 65535 ? n - at : 65535;
         bytes_byte(&b, at + part == n); /* the last block; stored */
-        little(&b, (uint32_t)part, 2);
-        little(&b, ~(uint32_t)part, 2);
+        bytes_le(&b, (uint32_t)part, 2);
+        bytes_le(&b, ~(uint32_t)part, 2);
         bytes_put(&b, (const unsigned char *)from + at, part);
         at += part;
     } while (at < n);
-    little(&b, crc32_of(from, n), 4);
-    little(&b, (uint32_t)n, 4);
+    bytes_le(&b, crc32_of(from, n), 4);
+    bytes_le(&b, (uint32_t)n, 4);
     return b;
 }
 

@@ -16,8 +16,10 @@ typedef struct {
 
 void bytes_put(bytes *b, const void *from, size_t n);
 void bytes_byte(bytes *b, int value);
-void bytes_u32(bytes *b, uint32_t value); /* big endian */
+void bytes_u32(bytes *b, uint32_t value);   /* big endian */
+void bytes_le(bytes *b, uint64_t x, int n); /* n bytes, little endian */
 void bytes_free(bytes *b);
+uint32_t crc32_of(const unsigned char *at, size_t n); /* that of zip, bit by bit */
 
 bytes file_get(const char *path); /* n = 0, at = NULL when it is not there */
 bool file_is_there(const char *path);

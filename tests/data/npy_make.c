@@ -3,19 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_le(bytes *b, uint64_t x, int n)
-{
-    for (int i = 0; i < n; i++)
-        bytes_byte(b, (int)(x >> 8 * i & 255));
-}
-
 bytes npy_raw(int major, const char *dictionary, const void *data, size_t n)
 {
     bytes b = {0};
     bytes_put(&b, "\x93NUMPY", 6);
     bytes_byte(&b, major);
     bytes_byte(&b, 0);
-    put_le(&b, strlen(dictionary), major == 1 ? 2 : 4);
+    bytes_le(&b, strlen(dictionary), major == 1 ? 2 : 4);
     bytes_put(&b, dictionary, strlen(dictionary));
     bytes_put(&b, data, n);
     return b;
@@ -36,17 +30,6 @@ bytes npy_make(const char *descr, bool fortran, const char *shape, const void *d
 
 /* ---- archives ---------------------------------------------------------------------------- */
 
-static uint32_t crc_of(const unsigned char *at, size_t n)
-{
-    uint32_t crc = 0xffffffff;
-    for (size_t i = 0; i < n; i++) {
-        crc ^= at[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
-    }
-    return ~crc;
-}
-
 /* Deflate's stored blocks: a byte, the length, its complement, the bytes. */
 static bytes deflate_plainly(const bytes *from)
 {
@@ -55,8 +38,8 @@ static bytes deflate_plainly(const bytes *from)
     do {
         const size_t n = from->n - at < 1000 ? from->n - at : 1000;
         bytes_byte(&b, at + n == from->n);
-        put_le(&b, n, 2);
-        put_le(&b, ~n, 2);
+        bytes_le(&b, n, 2);
+        bytes_le(&b, ~n, 2);
         bytes_put(&b, from->at + at, n);
         at += n;
     } while (at < from->n);
@@ -67,36 +50,36 @@ static void put_entry(bytes *to, const zip_entry *f, const bytes *packed, zip_ki
                       bool list, uint64_t header)
 {
     const bool wide = kind == ZIP_WIDE;
-    put_le(to, list ? 0x02014b50 : 0x04034b50, 4);
+    bytes_le(to, list ? 0x02014b50 : 0x04034b50, 4);
     if (list)
-        put_le(to, 45, 2);
-    put_le(to, wide ? 45 : 20, 2);
-    put_le(to, 0, 2);
-    put_le(to, kind == ZIP_DEFLATED ? 8 : 0, 2);
-    put_le(to, 0x00210000, 4);
-    put_le(to, crc_of(f->content.at, f->content.n), 4);
-    put_le(to, wide ? 0xffffffff : packed->n, 4);
-    put_le(to, wide ? 0xffffffff : f->content.n, 4);
-    put_le(to, strlen(f->name), 2);
-    put_le(to, wide ? (list ? 34 : 20) : 0, 2);
+        bytes_le(to, 45, 2);
+    bytes_le(to, wide ? 45 : 20, 2);
+    bytes_le(to, 0, 2);
+    bytes_le(to, kind == ZIP_DEFLATED ? 8 : 0, 2);
+    bytes_le(to, 0x00210000, 4);
+    bytes_le(to, crc32_of(f->content.at, f->content.n), 4);
+    bytes_le(to, wide ? 0xffffffff : packed->n, 4);
+    bytes_le(to, wide ? 0xffffffff : f->content.n, 4);
+    bytes_le(to, strlen(f->name), 2);
+    bytes_le(to, wide ? (list ? 34 : 20) : 0, 2);
     if (list) {
-        put_le(to, 0, 8);
-        put_le(to, 0, 2);
-        put_le(to, wide ? 0xffffffff : header, 4);
+        bytes_le(to, 0, 8);
+        bytes_le(to, 0, 2);
+        bytes_le(to, wide ? 0xffffffff : header, 4);
     }
     bytes_put(to, f->name, strlen(f->name));
     if (wide) {
         if (list) { /* a field of somebody else's comes first */
-            put_le(to, 0x7777, 2);
-            put_le(to, 2, 2);
-            put_le(to, 0, 2);
+            bytes_le(to, 0x7777, 2);
+            bytes_le(to, 2, 2);
+            bytes_le(to, 0, 2);
         }
-        put_le(to, 1, 2);
-        put_le(to, list ? 24 : 16, 2);
-        put_le(to, f->content.n, 8);
-        put_le(to, packed->n, 8);
+        bytes_le(to, 1, 2);
+        bytes_le(to, list ? 24 : 16, 2);
+        bytes_le(to, f->content.n, 8);
+        bytes_le(to, packed->n, 8);
         if (list)
-            put_le(to, header, 8);
+            bytes_le(to, header, 8);
     }
 }
 
@@ -119,27 +102,27 @@ bytes zip_make(const zip_entry *files, int n, zip_kind kind)
     const bool wide = kind == ZIP_WIDE;
     bytes_put(&b, list.at, list.n);
     if (wide) {
-        put_le(&b, 0x06064b50, 4);
-        put_le(&b, 44, 8);
-        put_le(&b, 45, 2);
-        put_le(&b, 45, 2);
-        put_le(&b, 0, 8);
-        put_le(&b, (uint64_t)n, 8);
-        put_le(&b, (uint64_t)n, 8);
-        put_le(&b, list.n, 8);
-        put_le(&b, at, 8);
-        put_le(&b, 0x07064b50, 4);
-        put_le(&b, 0, 4);
-        put_le(&b, end, 8);
-        put_le(&b, 1, 4);
+        bytes_le(&b, 0x06064b50, 4);
+        bytes_le(&b, 44, 8);
+        bytes_le(&b, 45, 2);
+        bytes_le(&b, 45, 2);
+        bytes_le(&b, 0, 8);
+        bytes_le(&b, (uint64_t)n, 8);
+        bytes_le(&b, (uint64_t)n, 8);
+        bytes_le(&b, list.n, 8);
+        bytes_le(&b, at, 8);
+        bytes_le(&b, 0x07064b50, 4);
+        bytes_le(&b, 0, 4);
+        bytes_le(&b, end, 8);
+        bytes_le(&b, 1, 4);
     }
-    put_le(&b, 0x06054b50, 4);
-    put_le(&b, 0, 4);
-    put_le(&b, wide ? 0xffff : (uint64_t)n, 2);
-    put_le(&b, wide ? 0xffff : (uint64_t)n, 2);
-    put_le(&b, wide ? 0xffffffff : list.n, 4);
-    put_le(&b, wide ? 0xffffffff : at, 4);
-    put_le(&b, kind == ZIP_COMMENT ? sizeof comment - 1 : 0, 2);
+    bytes_le(&b, 0x06054b50, 4);
+    bytes_le(&b, 0, 4);
+    bytes_le(&b, wide ? 0xffff : (uint64_t)n, 2);
+    bytes_le(&b, wide ? 0xffff : (uint64_t)n, 2);
+    bytes_le(&b, wide ? 0xffffffff : list.n, 4);
+    bytes_le(&b, wide ? 0xffffffff : at, 4);
+    bytes_le(&b, kind == ZIP_COMMENT ? sizeof comment - 1 : 0, 2);
     if (kind == ZIP_COMMENT)
         bytes_put(&b, comment, sizeof comment - 1);
     bytes_free(&list);

@@ -132,14 +132,9 @@ SW_TEST("bombs are refused before memory is taken")
             b.at[16 + k] = (unsigned char)(heads[i].w >> (24 - 8 * k));
             b.at[20 + k] = (unsigned char)(heads[i].h >> (24 - 8 * k));
         }
-        uint32_t crc = 0xffffffffu;
-        for (int k = 12; k < 29; k++) {
-            crc ^= b.at[k];
-            for (int bit = 0; bit < 8; bit++)
-                crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-        }
+        const uint32_t crc = crc32_of(b.at + 12, 17);
         for (int k = 0; k < 4; k++)
-            b.at[29 + k] = (unsigned char)(~crc >> (24 - 8 * k));
+            b.at[29 + k] = (unsigned char)(crc >> (24 - 8 * k));
         folder_make("a");
         dir_put("a/1.png", b);
         data_refused(images_read_one, SW_FORMAT, "1.png", heads[i].reason);

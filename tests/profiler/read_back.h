@@ -10,7 +10,8 @@
 #include "tests/support/json.h"
 
 /* All whole lines as an array of objects; a last line without a newline is left out and *cut
- * says so. Asserts that each is an object. The caller gives it back with json_decref. */
+ * says so; NULL: that fails. Asserts that each is an object. The caller gives it back with
+ * json_decref. */
 json_t *read_back(const char *path, bool *cut);
 
 /* The records of one type, borrowed from `records`. */

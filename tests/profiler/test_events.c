@@ -259,10 +259,9 @@ SW_TEST("logs of models are their plans and steps")
 
 SW_TEST("steps that are left out are counted, and the last is there")
 {
-    bool cut;
     const char *path = sw_temp_path("every.jsonl");
     train(path, LENET "--profile-every 2");
-    json_t *all = read_back(path, &cut);
+    json_t *all = read_back(path, NULL);
     const json_t *steps[32], *events[32], *end;
     size_t trained = 0;
     const size_t n = records_of(all, "step", steps, 32);
@@ -401,10 +400,9 @@ SW_TEST("peaks of outer scopes survive inner ones")
 {
     const int64_t narrow = ROWS * NARROW * 4, wide = ROWS * WIDE * 4;
     for (int immediate = 0; immediate < 2; immediate++) {
-        bool cut;
         const char *path = sw_temp_path("scopes.jsonl");
         run_scoped(path, immediate, 0);
-        json_t *all = read_back(path, &cut);
+        json_t *all = read_back(path, NULL);
         const json_t *programs[4], *steps[4], *events[4];
         CU_ASSERT_EQUAL_FATAL(records_of(all, immediate ? "trace" : "plan", programs, 4), 1);
         CU_ASSERT_EQUAL(records_of(all, immediate ? "plan" : "trace", programs + 1, 3), 0);
@@ -510,9 +508,8 @@ SW_TEST("each way of an immediate run is recorded once")
             SW_CHECK(sw_run(exec, &args) == SW_OK, "%s", sw_last_error());
     sw_exec_destroy(exec);
     CU_ASSERT_EQUAL(sw_profile_destroy(profile), SW_OK);
-    bool cut;
     const json_t *traces[80], *steps[2 * WAYS];
-    json_t *all = read_back(path, &cut);
+    json_t *all = read_back(path, NULL);
     CU_ASSERT_EQUAL_FATAL(records_of(all, "trace", traces, 80), 64);
     CU_ASSERT_EQUAL_FATAL(records_of(all, "step", steps, 2 * WAYS), 2 * WAYS);
     for (int i = 0; i < 2 * WAYS; i++) {

@@ -162,8 +162,7 @@ SW_TEST("plans add up and steps equal them")
     run(f, SW_EVAL, 6, 0);
     finish(f);
 
-    bool cut;
-    json_t *all = read_back(path, &cut);
+    json_t *all = read_back(path, NULL);
     const json_t *plans[4], *steps[16];
     CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", plans, 4), 2);
     CU_ASSERT_EQUAL_FATAL(records_of(all, "step", steps, 16), 7);
@@ -197,8 +196,7 @@ SW_TEST("op clocks and immediate runs")
     run(f, SW_TRAIN, 0, 0);
     run(f, SW_TRAIN, 1, 1);
     finish(f);
-    bool cut;
-    json_t *all = read_back(path, &cut);
+    json_t *all = read_back(path, NULL);
     const json_t *plan, *steps[4];
     CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", &plan, 1), 1);
     CU_ASSERT_EQUAL_FATAL(records_of(all, "step", steps, 4), 2);
@@ -229,8 +227,7 @@ SW_TEST("execs that follow each other are distinguished")
         run(f, SW_TRAIN, (uint64_t)i, 0);
     }
     finish(f);
-    bool cut;
-    json_t *all = read_back(path, &cut);
+    json_t *all = read_back(path, NULL);
     const json_t *plans[70], *steps[70];
     CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", plans, 70), 70);
     CU_ASSERT_EQUAL_FATAL(records_of(all, "step", steps, 70), 70);
@@ -257,8 +254,7 @@ SW_TEST("without phases the plan is recorded")
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&f->exec, &opts), SW_OK);
     run(f, SW_TRAIN, 0, 0);
     finish(f);
-    bool cut;
-    json_t *all = read_back(path, &cut);
+    json_t *all = read_back(path, NULL);
     const json_t *plan, *step;
     CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", &plan, 1), 1);
     CU_ASSERT_EQUAL_FATAL(records_of(all, "step", &step, 1), 1);
@@ -279,8 +275,7 @@ SW_TEST("witnesses are recorded after their plan")
              "%s", sw_last_error());
     run(f, SW_TRAIN, 0, 0);
     finish(f);
-    bool cut;
-    json_t *all = read_back(path, &cut);
+    json_t *all = read_back(path, NULL);
     const json_t *plan, *steps[4];
     CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", &plan, 1), 1);
     CU_ASSERT_EQUAL_FATAL(records_of(all, "step", steps, 4), 2);

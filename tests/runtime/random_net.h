@@ -158,4 +158,14 @@ void random_life_end(random_life *life);
 /* Run number k: 0, 1, ... */
 sw_run_args random_life_args(random_life *life, uint64_t k);
 
+/* One test over many seeds of random networks. STEPWELL_SEED=n runs that seed alone. A seed
+ * that fails prints its description, and its first failure only. */
+extern random_net seed_net; /* of the seed under test */
+extern bool seed_failed;
+
+void seed_each(int quick, int full, void (*one)(void));
+void seed_check(bool passed, const char *what, const char *detail);
+bool seed_well(sw_status status, const char *what);
+void seed_sizes(const char *what, size_t measured, size_t wanted);
+
 #endif

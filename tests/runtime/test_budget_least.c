@@ -1,7 +1,7 @@
 /* The least budget that a refusal names: with it the same plan succeeds, with one byte less it
  * is refused again. Random programs beside others, who have taken models, arenas and slots of
  * the same budget before. */
-#include "tests/runtime/random_seeds.h"
+#include "tests/runtime/random_net.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "runtime/base/checksum.h"
-#include "tests/runtime/random_seeds.h"
+#include "tests/runtime/random_net.h"
 #include "tests/runtime/saved_runs.h"
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"

@@ -51,6 +51,16 @@ static things make_things(void)
     return t;
 }
 
+static void end_things(const things *t)
+{
+    sw_loader_destroy(t->loader);
+    sw_dataset_destroy(t->data);
+    sw_model_destroy(t->model);
+    OK(sw_profile_destroy(t->profile));
+    sw_exec_destroy(t->exec);
+    sw_budget_destroy(t->budget);
+}
+
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 /* Numbers and lists that name nothing, each in a step function; NULL for pointers is tested in
@@ -219,12 +229,7 @@ SW_TEST("nothing is destroyed in a step function")
     OK(sw_loader_epoch(t.loader, 0));
     OK(sw_profile_flush(t.profile));
     OK(sw_param_read(t.layer.bias, some, sizeof some));
-    sw_loader_destroy(t.loader);
-    sw_dataset_destroy(t.data);
-    sw_model_destroy(t.model);
-    OK(sw_profile_destroy(t.profile));
-    sw_exec_destroy(t.exec);
-    sw_budget_destroy(t.budget);
+    end_things(&t);
 }
 
 static sw_ctx *kept;
@@ -383,10 +388,5 @@ SW_TEST("declarations after the layout change nothing")
     CU_ASSERT_EQUAL(sw_param_find(t.model, "late").index, 0);
     OK(sw_run(t.exec, &a));
     OK(sw_model_ready(t.model, t.exec, 2));
-    sw_loader_destroy(t.loader);
-    sw_dataset_destroy(t.data);
-    sw_model_destroy(t.model);
-    OK(sw_profile_destroy(t.profile));
-    sw_exec_destroy(t.exec);
-    sw_budget_destroy(t.budget);
+    end_things(&t);
 }

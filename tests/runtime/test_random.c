@@ -2,7 +2,7 @@
  * every way to run it gives the same bits, and its gradients are those of its losses.
  */
 #include "alloc/base/fault.h"
-#include "tests/runtime/random_seeds.h"
+#include "tests/runtime/random_net.h"
 #include "tests/runtime/rebuilt_bits.h"
 #include "tests/support/seen_breakdown.h"
 #include <math.h>

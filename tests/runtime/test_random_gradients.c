@@ -1,7 +1,7 @@
 /* Gradients of random networks, two ways: against central differences of the program's forward
  * part in double precision, and against the same network written in another way. */
 #include "kernels/dispatch.h"
-#include "tests/runtime/random_seeds.h"
+#include "tests/runtime/random_net.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

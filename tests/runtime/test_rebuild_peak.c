@@ -1,6 +1,6 @@
 /* Rebuilding never makes an arena larger, and never the least that a budget needs. */
 #include "runtime/exec/exec.h"
-#include "tests/runtime/random_seeds.h"
+#include "tests/runtime/random_net.h"
 #include "tests/runtime/recompute_nets.h"
 #include "tests/support/suite.h"
 #include <string.h>

@@ -4,7 +4,7 @@
  * another budget than that at hand, and very long programs. */
 #include "alloc/arena/arena.h"
 #include "alloc/base/mem.h"
-#include "tests/runtime/random_seeds.h"
+#include "tests/runtime/random_net.h"
 #include "tests/runtime/recompute_nets.h"
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * shown of a plan with repeats. */
 #include "alloc/arena/arena.h"
 #include "alloc/base/mem.h"
-#include "tests/runtime/random_seeds.h"
+#include "tests/runtime/random_net.h"
 #include "tests/runtime/recompute_nets.h"
 #include "tests/support/seen_breakdown.h"
 #include "tests/support/heap_sweep.h"
