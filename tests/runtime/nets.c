@@ -3,11 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void end_exec(void *exec)
-{
-    sw_exec_destroy(exec);
-}
-
 static void end_net(void *arg)
 {
     net *n = arg;
@@ -21,7 +16,7 @@ sw_exec *net_exec(const sw_exec_opts *opts)
     sw_exec *exec = NULL;
     OK(sw_exec_create(&exec, opts != NULL ? opts : &usual));
     CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
-    sw_after(end_exec, exec);
+    AFTER(sw_exec_destroy, exec);
     return exec;
 }
 

@@ -42,16 +42,11 @@ static void mean_step(sw_ctx *c, void *user)
     sw_update(c, n->opt);
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static void start(mean_net *n, sw_exec *exec, const char *kind, bool keep)
 {
     memset(n, 0, sizeof *n);
     OK(sw_model_create(&n->model, "net"));
-    sw_after(end_model, n->model);
+    AFTER(sw_model_destroy, n->model);
     n->f1 = sw_linear_new(n->model, "f1", IN, HIDDEN);
     n->f2 = sw_linear_new(n->model, "f2", HIDDEN, HIDDEN);
     n->f3 = sw_linear_new(n->model, "f3", HIDDEN, OUT);

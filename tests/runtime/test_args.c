@@ -103,11 +103,6 @@ SW_TEST("bad exec options are refused; short ones are filled with zeros")
 
 /* ---- declarations ------------------------------------------------------------------------ */
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 SW_TEST("declarations keep their first error")
 {
     static const struct {
@@ -131,7 +126,7 @@ SW_TEST("declarations keep their first error")
         sw_model *m;
         size_t bytes;
         OK(sw_model_create(&m, "m"));
-        sw_after(end_model, m);
+        AFTER(sw_model_destroy, m);
         const sw_param first = sw_param_new(m, "first", SW_F32, SW_SHAPE(2), "ones");
         CU_ASSERT(first.index != 0);
         const sw_param p =
@@ -162,14 +157,14 @@ SW_TEST("layouts that differ say where")
     sw_exec *exec = net_exec(NULL);
     sw_model *a;
     OK(sw_model_create(&a, "a"));
-    sw_after(end_model, a);
+    AFTER(sw_model_destroy, a);
     (void)sw_param_new(a, "w", SW_F32, SW_SHAPE(3, 4), "ones");
     (void)sw_knob_new(a, "k", 1.0f);
     OK(sw_model_ready(a, exec, 1));
     for (size_t i = 0; i < sizeof second / sizeof *second; i++) {
         sw_model *b;
         OK(sw_model_create(&b, "b"));
-        sw_after(end_model, b);
+        AFTER(sw_model_destroy, b);
         (void)sw_param_new(b, second[i].name, SW_F32, SW_SHAPE(3, second[i].width), "ones");
         if (second[i].more)
             (void)sw_buffer_new(b, "b", SW_F32, SW_SHAPE(3), "ones");
@@ -242,7 +237,7 @@ SW_TEST("initialisers have their moments")
     sw_exec *exec = net_exec(NULL);
     sw_model *m;
     OK(sw_model_create(&m, "m"));
-    sw_after(end_model, m);
+    AFTER(sw_model_destroy, m);
     const size_t n = sizeof all / sizeof *all;
     for (size_t i = 0; i < n; i++) /* fan in and out: 8 * 5 * 5 = 200 */
         (void)sw_param_new(m, all[i].init, SW_F32, SW_SHAPE(8, 8, 5, 5), all[i].init);

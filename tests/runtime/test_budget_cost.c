@@ -38,11 +38,6 @@ static void step(sw_ctx *ctx, void *user)
     sw_update(ctx, h->optimizer);
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 /* All gradients are there at the end of backward, which is the peak: all rows at once are no
  * higher. With a budget updates are released. */
 static void begin(head *h, int layers, int64_t width, int64_t classes)
@@ -51,7 +46,7 @@ static void begin(head *h, int layers, int64_t width, int64_t classes)
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f, .release = layers == 0);
     *h = (head){.layers = layers, .width = width, .classes = classes};
     OK(sw_model_create(&h->model, "head"));
-    sw_after(end_model, h->model);
+    AFTER(sw_model_destroy, h->model);
     for (int k = 0; k == 0 || k < layers; k++) {
         char name[] = "fca";
         name[2] = (char)('a' + k);
@@ -266,7 +261,7 @@ static void begin_deep(deep *d)
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f, .release = 1);
     OK(sw_model_create(&d->model, "deep"));
-    sw_after(end_model, d->model);
+    AFTER(sw_model_destroy, d->model);
     for (int k = 0; k < DEEP_LAYERS; k++) {
         char name[] = "fcaa";
         name[2] = (char)('a' + k / 26);

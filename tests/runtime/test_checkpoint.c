@@ -316,7 +316,7 @@ SW_TEST("the copy is in the budget")
     sw_checkpoint_destroy(more);
     saved_checkpoint_end(c);
     CU_ASSERT_EQUAL(sw_budget_used(budget), before);
-    sw_after((void (*)(void *))(void (*)(void))sw_budget_destroy, budget);
+    AFTER(sw_budget_destroy, budget);
 }
 
 /* Without a copy the file has the same bytes. */

@@ -199,18 +199,13 @@ static void useful_step(sw_ctx *ctx, void *user)
     sw_update(ctx, n->opt);
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static useful *useful_new(int64_t rows, bool on, sw_update_time update)
 {
     static useful nets[8];
     static int next;
     useful *n = &nets[next++ % 8];
     OK(sw_model_create(&n->model, "useful"));
-    sw_after(end_model, n->model);
+    AFTER(sw_model_destroy, n->model);
     n->batch = rows;
     n->on = on;
     n->c1 = sw_conv2d_new(n->model, "c1", 1, 5, 3);

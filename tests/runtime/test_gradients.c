@@ -14,11 +14,6 @@ typedef struct {
 
 static const float ones[N] = {1.0f, 2.0f, 4.0f}, tens[N] = {10.0f, 20.0f, 40.0f};
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static sw_value dot(sw_ctx *c, sw_value a, sw_value b)
 {
     return sw_sum(c, sw_mul(c, a, b), 0);
@@ -66,7 +61,7 @@ static void moves(sw_step_fn *step, const float *ps, const float *qs)
     for (int immediate = 0; immediate < 2; immediate++) {
         meeting m = {0};
         OK(sw_model_create(&m.model, "m"));
-        sw_after(end_model, m.model);
+        AFTER(sw_model_destroy, m.model);
         m.p = sw_param_new(m.model, "p", SW_F32, SW_SHAPE(N), "zeros");
         m.q = sw_param_new(m.model, "q", SW_F32, SW_SHAPE(N), "zeros");
         const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);

@@ -41,17 +41,12 @@ static void many_step(sw_ctx *c, void *user)
         sw_update(c, m->opt);
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static void start(many *m, sw_exec *exec, const sw_optimizer_opts *opts)
 {
     memset(m, 0, sizeof *m);
     m->update = true;
     OK(sw_model_create(&m->model, "m"));
-    sw_after(end_model, m->model);
+    AFTER(sw_model_destroy, m->model);
     for (int i = 0; i < N; i++) {
         char name[8] = {'w', (char)('a' + i), 0};
         m->w[i] = sw_param_new(m->model, name, SW_F32, SW_SHAPE(3), "normal:1");

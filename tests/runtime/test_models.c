@@ -8,16 +8,11 @@
 
 SW_TESTS("models")
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static sw_model *new_model(void)
 {
     sw_model *m = NULL;
     OK(sw_model_create(&m, "m"));
-    sw_after(end_model, m);
+    AFTER(sw_model_destroy, m);
     return m;
 }
 

@@ -200,11 +200,6 @@ static void one_step(sw_ctx *c, void *user)
     sw_update(c, p->opt);
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static void compare_adafactor(sw_shape shape, int n, int rows, int cols,
                               const sw_optimizer_opts *opts)
 {
@@ -215,7 +210,7 @@ static void compare_adafactor(sw_shape shape, int n, int rows, int cols,
     one_param p = {0};
     sw_exec *exec = net_exec(NULL);
     OK(sw_model_create(&p.model, "m"));
-    sw_after(end_model, p.model);
+    AFTER(sw_model_destroy, p.model);
     p.w = sw_param_new(p.model, "w", SW_F32, shape, "normal:0.5");
     OK(sw_optimizer_create(&p.opt, p.model, opts));
     OK(sw_model_ready(p.model, exec, 5));

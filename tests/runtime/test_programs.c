@@ -92,11 +92,6 @@ static void use_third(sw_ctx *c, void *user)
     sw_output(c, "y", sw_add(c, sw_use(c, *third), sw_use(c, *third)));
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 SW_TEST("models of other layouts share no program")
 {
     static const int64_t sizes[2][4] = {{16, 16, 16, 32}, {16, 32, 16, 16}};
@@ -105,7 +100,7 @@ SW_TEST("models of other layouts share no program")
     for (int k = 0; k < 4; k++) {
         sw_model *model;
         OK(sw_model_create(&model, "m"));
-        sw_after(end_model, model);
+        AFTER(sw_model_destroy, model);
         for (int e = 0; e < 4; e++) {
             char name[8], init[16];
             snprintf(name, sizeof name, "p%d", e);
@@ -416,16 +411,11 @@ SW_TEST("an evicted program keeps its last figures")
     CU_ASSERT_EQUAL(exec->n_keys, 1);
 }
 
-static void end_budget(void *budget)
-{
-    sw_budget_destroy(budget);
-}
-
 static sw_budget *budget_of(size_t bytes)
 {
     sw_budget *budget = NULL;
     OK(sw_budget_create(&budget, bytes));
-    sw_after(end_budget, budget);
+    AFTER(sw_budget_destroy, budget);
     return budget;
 }
 
@@ -482,7 +472,7 @@ SW_TEST("models and inputs can hold the peak")
 {
     sw_model *model;
     OK(sw_model_create(&model, "m"));
-    sw_after(end_model, model);
+    AFTER(sw_model_destroy, model);
     const sw_param p = sw_param_new(model, "table", SW_F32, SW_SHAPE(5000), "zeros");
     static const float x[3000];
     const sw_array in = {SW_F32, SW_SHAPE(3000), x};

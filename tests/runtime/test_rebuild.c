@@ -54,17 +54,12 @@ static void step(sw_ctx *ctx, void *user)
     sw_update(ctx, n->optimizer);
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static void begin(chain *n, shape s)
 {
     char name[16];
     *n = (chain){.shape = s};
     OK(sw_model_create(&n->model, "net"));
-    sw_after(end_model, n->model);
+    AFTER(sw_model_destroy, n->model);
     for (int i = 0; i <= LAYERS; i++) {
         snprintf(name, sizeof name, "linear%d", i);
         n->linear[i] = sw_linear_new(n->model, name, WIDTH, WIDTH);
@@ -286,7 +281,7 @@ SW_TEST("a transformer is rebuilt to the bit")
     CU_ASSERT_PTR_NOT_NULL_FATAL(t.net);
     sw_after(free, t.net);
     OK(sw_model_create(&model, "gpt"));
-    sw_after(end_model, model);
+    AFTER(sw_model_destroy, model);
     gpt_net_declare(t.net, model, &of);
     OK(sw_optimizer_create(&t.optimizer, model, &sgd));
     OK(sw_model_ready(model, exec, 5));

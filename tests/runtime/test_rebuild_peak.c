@@ -87,16 +87,11 @@ static void blocks_step(sw_ctx *ctx, void *user)
     sw_update(ctx, n->opt);
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static void blocks_begin(blocks *n)
 {
     char name[16];
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&n->model, "blocks"), SW_OK);
-    sw_after(end_model, n->model);
+    AFTER(sw_model_destroy, n->model);
     for (int i = 0; i < BLOCKS; i++) {
         snprintf(name, sizeof name, "gate%d", i);
         n->gate[i] = sw_linear_new(n->model, name, WIDTH, HIDDEN);

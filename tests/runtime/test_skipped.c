@@ -258,11 +258,6 @@ static void many_step(sw_ctx *c, void *user)
     sw_update(c, m->opt[1]);
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 /* An optimizer skips by its own gradients: the other goes on. */
 SW_TEST("optimizers have their own verdicts, of many parameters")
 {
@@ -270,7 +265,7 @@ SW_TEST("optimizers have their own verdicts, of many parameters")
     memset(&m, 0, sizeof m);
     sw_exec *exec = net_exec(NULL);
     OK(sw_model_create(&m.model, "m"));
-    sw_after(end_model, m.model);
+    AFTER(sw_model_destroy, m.model);
     for (int i = 0; i < MANY; i++) {
         char name[8];
         snprintf(name, sizeof name, "w%d", i);
@@ -340,7 +335,7 @@ SW_TEST("products are judged by their factors")
             product p = {0};
             sw_exec *exec = net_exec(NULL);
             OK(sw_model_create(&p.model, "m"));
-            sw_after(end_model, p.model);
+            AFTER(sw_model_destroy, p.model);
             p.layer = (sw_linear){.weight = sw_param_new(p.model, "w", SW_F32,
                                                          SW_SHAPE(WIDE_OUT, WIDE_IN), "zeros")};
             OK(sw_optimizer_create(

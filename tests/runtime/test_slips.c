@@ -6,11 +6,6 @@
 
 SW_TESTS("slips")
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 /* Numbers that strtod reads and no one means: hexadecimal, blanks, words. */
 SW_TEST("numbers of initialisers are decimal")
 {
@@ -24,7 +19,7 @@ SW_TEST("numbers of initialisers are decimal")
         const char *init = is_bad ? bad[i] : good[i - sizeof bad / sizeof *bad];
         sw_model *m;
         OK(sw_model_create(&m, "m"));
-        sw_after(end_model, m);
+        AFTER(sw_model_destroy, m);
         const sw_param p = sw_param_new(m, "w", SW_F32, SW_SHAPE(2), init);
         SW_CHECK((p.index == 0) == is_bad, "%s", init);
         if (is_bad)

@@ -18,17 +18,12 @@ static void end_snapshot(void *snapshot)
     swi_snapshot_destroy(snapshot);
 }
 
-static void end_budget(void *budget)
-{
-    sw_budget_destroy(budget);
-}
-
 static sw_budget *new_budget(size_t bytes)
 {
     sw_budget *budget = NULL;
     OK(sw_budget_create(&budget, bytes));
     CU_ASSERT_PTR_NOT_NULL_FATAL(budget);
-    sw_after(end_budget, budget);
+    AFTER(sw_budget_destroy, budget);
     return budget;
 }
 

@@ -41,16 +41,11 @@ static void step(sw_ctx *ctx, void *user)
     sw_update(ctx, n->optimizer);
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static void begin(tower *n, shape s, function *f, sw_exec *exec, const sw_optimizer_opts *opts)
 {
     *n = (tower){.shape = s, .f = f};
     OK(sw_model_create(&n->model, "net"));
-    sw_after(end_model, n->model);
+    AFTER(sw_model_destroy, n->model);
     n->first = sw_linear_new(n->model, "first", IN, WIDTH);
     n->second = sw_linear_new(n->model, "second", WIDTH, INNER);
     if (s == TWICE)
@@ -229,11 +224,6 @@ SW_TEST("what is not finite is skipped whole")
     }
 }
 
-static void end_budget(void *budget)
-{
-    sw_budget_destroy(budget);
-}
-
 /* Bytes for strips are enough; with less, ops run again, until nothing fits: the same bits. */
 SW_TEST("budgets are held")
 {
@@ -247,7 +237,7 @@ SW_TEST("budgets are held")
     for (size_t off = 0; off < free_plan.arena_bytes; off += 700000) {
         sw_budget *budget;
         OK(sw_budget_create(&budget, free_plan.model_bytes + free_plan.arena_bytes - off));
-        sw_after(end_budget, budget);
+        AFTER(sw_budget_destroy, budget);
         sw_exec *tight = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .budget = budget));
         begin(&m, PLAIN, sw_swish, tight, &rules[0]);
         sw_array inputs[2];

@@ -34,16 +34,11 @@ static void step(sw_ctx *ctx, void *user)
     sw_update(ctx, n->optimizer);
 }
 
-static void end_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 static void begin(tower *n, shape s, sw_exec *exec, const sw_optimizer_opts *opts)
 {
     *n = (tower){.shape = s};
     OK(sw_model_create(&n->model, "net"));
-    sw_after(end_model, n->model);
+    AFTER(sw_model_destroy, n->model);
     n->first = sw_linear_new(n->model, "first", IN, WIDTH);
     n->second = sw_linear_new(n->model, "second", WIDTH, WIDTH);
     n->last = sw_linear_new(n->model, "last", WIDTH, OUT);
@@ -160,11 +155,6 @@ SW_TEST("witnesses agree")
     }
 }
 
-static void end_budget(void *budget)
-{
-    sw_budget_destroy(budget);
-}
-
 /* A budget that only a plan with tiles can hold, with updates that no one asked to release; and
  * less, until nothing fits: the same bits always. */
 SW_TEST("a budget is held with tiles")
@@ -181,7 +171,7 @@ SW_TEST("a budget is held with tiles")
     for (size_t off = 1 << 20; off < free_plan.arena_bytes; off += 40000) {
         sw_budget *budget;
         OK(sw_budget_create(&budget, free_plan.total_bytes - off));
-        sw_after(end_budget, budget);
+        AFTER(sw_budget_destroy, budget);
         sw_exec *tight = net_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
         begin(&m, PLAIN, tight, &rule);
         sw_array inputs[2];
@@ -271,7 +261,7 @@ SW_TEST("the last gradient goes in tiles too")
             sw_plan_info plan = SW_OPTS(sw_plan_info);
             sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .no_tiles = without));
             OK(sw_model_create(&b->model, "bare"));
-            sw_after(end_model, b->model);
+            AFTER(sw_model_destroy, b->model);
             b->first = sw_param_new(b->model, "first", SW_F32, SW_SHAPE(WIDTH, IN), "normal:1");
             b->second =
                 sw_param_new(b->model, "second", SW_F32, SW_SHAPE(OUT, WIDTH), "normal:1");

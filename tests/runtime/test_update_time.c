@@ -139,11 +139,6 @@ SW_TEST("a parameter without an owner is named")
     }
 }
 
-static void end_budget(void *budget)
-{
-    sw_budget_destroy(budget);
-}
-
 /* An update that must come after stays there although a budget would like it earlier; one
  * without that word may be released for it, and has the same bits then. */
 SW_TEST("budgets release what no one holds back")
@@ -163,7 +158,7 @@ SW_TEST("budgets release what no one holds back")
             on_start(&n[way], &opts);
             if (way > 0) {
                 OK(sw_budget_create(&budget, bytes));
-                sw_after(end_budget, budget);
+                AFTER(sw_budget_destroy, budget);
             }
             exec[way] = net_exec(&SW_OPTS(sw_exec_opts, .seed = 11, .budget = budget));
             const sw_run_args args = on_args(&n[way]);
