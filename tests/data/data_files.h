@@ -52,6 +52,8 @@ heap_watch heap_now(void);
                  (unsigned long long)now_.blocks, now_.bytes);                                 \
     } while (0)
 
+/* Fail the running test with the library's reason. */
+#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 /* A failure of `expected` with `part` in its one-line message. */
 bool failed_as(sw_status status, sw_status expected, const char *part);
 

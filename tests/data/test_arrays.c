@@ -10,7 +10,6 @@
 
 SW_TESTS("arrays")
 
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 #define ROWS 37
 
 static void drop_set(void *set)

@@ -12,8 +12,6 @@
 
 SW_TESTS("feed")
 
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
-
 static void end_dataset(void *dataset)
 {
     sw_dataset_destroy(dataset);

@@ -8,7 +8,6 @@
 
 SW_TESTS("npy")
 
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 #define N 12
 
 static char path[1100], test_path[1100];

@@ -9,7 +9,6 @@
 
 SW_TESTS("npz")
 
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 #define N 12
 
 static char path[1100], test_path[1100];

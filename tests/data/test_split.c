@@ -7,8 +7,6 @@
 
 SW_TESTS("split")
 
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
-
 static void drop_set(void *set)
 {
     sw_dataset_destroy(set);

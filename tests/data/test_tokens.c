@@ -8,7 +8,6 @@
 
 SW_TESTS("tokens")
 
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 #define N 1009
 #define CONTEXT 10
 
