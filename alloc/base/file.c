@@ -633,7 +633,7 @@ void sw_file_sweep(const char *path)
 /* A lock file of ours is empty: one that holds bytes is another thing of that name. */
 static sw_status is_ours(sw_file *file)
 {
-    uint64_t bytes;
+    uint64_t bytes = 0;
     SW_TRY(sw_file_size(file, &bytes));
     if (bytes > 0)
         SW_FAIL(SW_IO, "%s: has %llu bytes, so it is no lock", file->path,
