@@ -109,13 +109,14 @@ static void follow(replay *r, const sw_record *x)
     case SW_RECORD_RUN:
         begin_run(r);
         break;
-    case SW_RECORD_PHASE:
+    case SW_RECORD_PHASE: {
         const uint64_t now = sw_record_ns(x);
         leave(r, now);
         r->phase = x->id < SW_PROF_PHASES ? (int)x->id : -1;
         r->since = now;
         r->peak = r->live;
         break;
+    }
     case SW_RECORD_PLACE:
     case SW_RECORD_PUSH:
         r->live += bytes;
