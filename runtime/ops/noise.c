@@ -154,15 +154,15 @@ static sw_status linear_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static uint64_t linear_operations(const sw_kernel_info *info)
+/* Of a layer that is a product, with its noise drawn once for each direction. */
+static uint64_t product_operations(const sw_kernel_info *info)
 {
     const swi_noise_attrs *a = info->attrs;
     return swi_count_add(
         swi_count_mul((uint64_t)a->directions,
                       swi_count_mul(SWI_NORMAL, swi_count_mul((uint64_t)a->weight.rows,
                                                               (uint64_t)a->weight.cols))),
-        swi_count_mul(2 * (uint64_t)(a->weight.cols + 1),
-                      swi_count_per_element(&info->out[0], 1)));
+        swi_count_per_element(&info->out[0], 2 * (uint64_t)(a->weight.cols + 1)));
 }
 
 #define WEIGHT(kind, sides, out, in) SPEC(kind, sides, 2, out, in, 1, 2, 3, 17)
@@ -218,7 +218,7 @@ static const sw_op_case linear_cases[] = {
 
 OP(noise_linear, 2, 4, 1, ATTRS(swi_noise_attrs), .infer = linear_infer,
    .scratch_bytes = linear_scratch_bytes, .forward = linear_forward, .no_gradient = 1,
-   .random = 1, .operations = linear_operations, CHECKS(linear_reference, linear_cases));
+   .random = 1, .operations = product_operations, CHECKS(linear_reference, linear_cases));
 
 /* ---- noise conv2d ------------------------------------------------------------------------ */
 
@@ -335,16 +335,6 @@ static sw_status conv_reference(const sw_reference *r)
     return SW_OK;
 }
 
-static uint64_t conv_operations(const sw_kernel_info *info)
-{
-    const swi_noise_attrs *a = info->attrs;
-    return swi_count_add(
-        swi_count_mul((uint64_t)a->directions,
-                      swi_count_mul(SWI_NORMAL, swi_count_mul((uint64_t)a->weight.rows,
-                                                              (uint64_t)a->weight.cols))),
-        swi_count_per_element(&info->out[0], 2 * (uint64_t)(a->weight.cols + 1)));
-}
-
 #define CONV_NOISE(name, a_kind, out, in, a_groups, a_stride)                                  \
     static const swi_noise_attrs name = {                                                      \
         .weight = SPEC(a_kind, BOTH_SIDES, 2, out, in, 9, 1, 1, 23),                           \
@@ -379,7 +369,7 @@ static const sw_op_case conv_cases[] = {
 
 OP(noise_conv2d, 2, 4, 1, ATTRS(swi_noise_attrs), .infer = conv_infer,
    .layout = swi_layout_first, .image_in = 1, .forward = conv_forward, .no_gradient = 1,
-   .random = 1, .operations = conv_operations, .unread = unread,
+   .random = 1, .operations = product_operations, .unread = unread,
    CHECKS(conv_reference, conv_cases));
 
 /* ---- noise embedding --------------------------------------------------------------------- */

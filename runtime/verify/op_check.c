@@ -376,22 +376,6 @@ static void say_once(swi_check *c)
 
 /* ---- forward ----------------------------------------------------------------------------- */
 
-static double as_double(const void *from, sw_dtype dtype, int64_t i)
-{
-    switch (dtype) {
-    case SW_F64:
-        return ((const double *)from)[i];
-    case SW_I32:
-        return (double)((const int32_t *)from)[i];
-    case SW_U8:
-        return (double)((const uint8_t *)from)[i];
-    case SW_U16:
-        return (double)((const uint16_t *)from)[i];
-    default:
-        return (double)((const float *)from)[i];
-    }
-}
-
 static sw_status check_forward(swi_check *c, const swi_check_result *base)
 {
     double *out[SWI_CHECK_OUTPUTS];
@@ -413,7 +397,7 @@ static sw_status check_forward(swi_check *c, const swi_check_result *base)
         double largest = 0.0, worst = 0.0;
         int64_t at = 0;
         for (int64_t k = 0; k < c->out[i].n; k++) {
-            const double got = as_double(base->out[i], c->out[i].type.dtype, k);
+            const double got = element(base->out[i], c->out[i].type.dtype, k);
             double error = fabs(got - out[i][k]);
             if (!(error <= HUGE_VAL))
                 error = HUGE_VAL; /* a NaN is the worst of all */
@@ -428,8 +412,8 @@ static sw_status check_forward(swi_check *c, const swi_check_result *base)
         note_once(c, SWI_CHECK_FORWARD, worst <= (exact ? 0.0 : bound * largest),
                   "output %d, element %lld is %.9g, the reference says %.9g (largest %.3g, "
                   "bound %.1g)",
-                  i, (long long)at, as_double(base->out[i], c->out[i].type.dtype, at),
-                  out[i][at], largest, bound);
+                  i, (long long)at, element(base->out[i], c->out[i].type.dtype, at), out[i][at],
+                  largest, bound);
     }
     return SW_OK;
 }

@@ -780,7 +780,7 @@ static sw_status classify(const swi_rc_problem *p, uint32_t step, uint32_t op, u
 }
 
 /* Which steps read which instances; whether the steps can be at all. */
-static sw_status find_reads_schedule(instances *in, const swi_rc_problem *p, swi_rc_schedule *s)
+static sw_status find_step_reads(instances *in, const swi_rc_problem *p, swi_rc_schedule *s)
 {
     uint32_t first = 0, made = 0;
     s->cost = 0;
@@ -876,7 +876,7 @@ sw_status swi_rc_follow(const swi_rc_problem *p, swi_rc_schedule *s)
     in.now = in.block;
     in.last = in.now + p->n_items;
 
-    const sw_status status = find_reads_schedule(&in, p, s);
+    const sw_status status = find_step_reads(&in, p, s);
     if (status == SW_OK)
         find_peak(&in, p, s);
     sw_heap_free(in.block, SW_HEAP_PROGRAMS, in.bytes);

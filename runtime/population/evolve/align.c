@@ -348,7 +348,7 @@ static sw_status tie_unequal(swi_alignment *al, uint32_t a, uint32_t b)
 }
 
 /* *unequal: they were not equally long. */
-static sw_status tie_ties(swi_alignment *al, size_t k, bool *unequal)
+static sw_status tie_outputs(swi_alignment *al, size_t k, bool *unequal)
 {
     const uint32_t a = al->opts->ties[k].a, b = al->opts->ties[k].b;
     const uint64_t length_a = aligned_length(al, a), length_b = aligned_length(al, b);
@@ -578,12 +578,12 @@ static sw_status align(swi_alignment *al, swi_align_info *info)
     bool unequal;
     SW_TRY(SWI_TAKE(&al->scratch, al->tied, n));
     for (size_t j = 0; j < n; j++)
-        SW_TRY(tie_ties(al, j, &unequal));
+        SW_TRY(tie_outputs(al, j, &unequal));
     bool any = n > 1;
     for (size_t round = 0; round < n && any; round++) {
         any = false;
         for (size_t j = 0; j < n; j++) {
-            SW_TRY(tie_ties(al, j, &unequal));
+            SW_TRY(tie_outputs(al, j, &unequal));
             any = any || unequal;
         }
     }

@@ -575,7 +575,7 @@ sw_status sw_genome_draw(sw_genome **out, const sw_search_space *s, const sw_tas
 /* New vertices out of a space, between a vertex and those that read it. They are drawn into a
  * genome of their own with that vertex as its input, and moved when they fit. */
 
-#define ATTEMPTS_INSERT 12
+#define INSERT_ATTEMPTS 12
 
 /* ---- what begins as the identity --------------------------------------------------------- */
 
@@ -720,7 +720,7 @@ sw_status swi_space_insert(const sw_search_space *space, sw_genome *g, uint32_t 
         SW_FAIL(SW_UNSUPPORTED, "%s has no \"insert\"", space->path);
     if (swi_vertex_readers(g, behind, NULL, 0) == 0)
         SW_FAIL(SW_UNSUPPORTED, "vertex '%s': no vertex reads it", g->vertices[behind].name);
-    for (int i = 0; i < ATTEMPTS_INSERT && status == SW_INVALID; i++)
+    for (int i = 0; i < INSERT_ATTEMPTS && status == SW_INVALID; i++)
         status = try_once(space, g, behind, identity, draws, &put);
     if (status == SW_INVALID)
         SW_FAIL(SW_UNSUPPORTED, "nothing of %s fits after vertex '%s'", space->path,
