@@ -12,6 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("replace")
+
+/* A test that "all of it holds for named files" runs too. */
+#define ALONE(promise, test)                                                                   \
+    SW_TEST(promise)                                                                           \
+    {                                                                                          \
+        test();                                                                                \
+    }
+
 static char folder[1024];
 static const char *where = ""; /* after the folder's name */
 
@@ -93,6 +102,7 @@ static void a_name_that_comes_again_is_passed_over(void)
     sw_fault_random(0, 0);
     CU_ASSERT(has(at("x"), "new") && files() == 2);
 }
+ALONE("a name that comes again is passed over", a_name_that_comes_again_is_passed_over)
 
 /* The longest name that a file can have can be replaced too. */
 static void the_longest_names_can_be_replaced(void)
@@ -105,6 +115,7 @@ static void the_longest_names_can_be_replaced(void)
     SW_CHECK(replace(at(name), "new") == SW_OK, "%s", sw_last_error());
     CU_ASSERT(has(at(name), "new") && files() == 1);
 }
+ALONE("the longest names can be replaced", the_longest_names_can_be_replaced)
 
 static void a_name_without_a_folder_is_in_this_one(void)
 {
@@ -116,6 +127,7 @@ static void a_name_without_a_folder_is_in_this_one(void)
     CU_ASSERT(status == SW_OK && sw_last_note()[0] == '\0' && files() == 1);
     CU_ASSERT_EQUAL(chdir(here), 0);
 }
+ALONE("a name without a folder is in this one", a_name_without_a_folder_is_in_this_one)
 
 /* ---- what is left ----------------------------------------------------------------- */
 
@@ -170,6 +182,8 @@ static void what_dead_processes_left_is_swept_and_nothing_else(void)
     SW_CHECK(replace(at("x"), "newer") == SW_OK, "%s", sw_last_error());
     CU_ASSERT(has(at("x"), "newer") && files() == n + 3);
 }
+ALONE("what dead processes left is swept, and nothing else",
+      what_dead_processes_left_is_swept_and_nothing_else)
 
 /* Each sweeps what the others have created and not locked yet; none may lose its file. */
 static void many_processes_replace_one_file(void)
@@ -195,6 +209,7 @@ static void many_processes_replace_one_file(void)
     }
     CU_ASSERT(has(at("x"), "whole") && files() == 1);
 }
+ALONE("many processes replace one file", many_processes_replace_one_file)
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
@@ -223,7 +238,7 @@ static void fail_every_call(const char *name, uint64_t all_failing)
               noted == 2); /* noted: the folder's open and sync */
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     fail_every_call("faults", 7); /* look, open, mode, write, name, sync, rename */
     sw_fault_unnamed(false);
@@ -232,7 +247,7 @@ static void every_call_can_fail(void)
 }
 
 /* A note is of the last call alone. */
-static void a_note_goes_with_the_next_call(void)
+SW_TEST("a note goes with the next call")
 {
     begin("note");
     swi_note_set("%s", "of another time");
@@ -242,7 +257,7 @@ static void a_note_goes_with_the_next_call(void)
 /* ---- one writer -------------------------------------------------------------------------- */
 
 /* The second writer is refused before it has changed a byte; a device has no lock. */
-static void a_file_has_one_writer(void)
+SW_TEST("a file has one writer")
 {
     sw_file *first = NULL, *second = NULL;
     begin("one");
@@ -265,7 +280,7 @@ static void a_file_has_one_writer(void)
 
 /* The tests of names, sweeping and many processes again, as on a file system on which a new
  * file has its name from the start. */
-static void all_of_it_holds_for_named_files(void)
+SW_TEST("all of it holds for named files")
 {
     sw_fault_unnamed(false);
     where = " (named)";
@@ -288,7 +303,7 @@ static sw_status count_files(void *n, sw_file *file)
 
 /* While it is written, a new file stands in its folder only where the system has no other way.
  */
-static void a_new_file_has_no_name_while_it_is_written(void)
+SW_TEST("a new file has no name while it is written")
 {
     int n = -1;
     begin("unnamed");
@@ -302,7 +317,7 @@ static void a_new_file_has_no_name_while_it_is_written(void)
 
 /* The calls themselves: a name comes once, where it is free; closed without one a file is gone.
  */
-static void a_file_can_be_named_later(void)
+SW_TEST("a file can be named later")
 {
     sw_file *file = NULL;
     begin("later");
@@ -325,19 +340,3 @@ static void a_file_can_be_named_later(void)
              sw_last_error());
     sw_fault_unnamed(true);
 }
-
-static const sw_test tests[] = {
-    {"a name that comes again is passed over", a_name_that_comes_again_is_passed_over},
-    {"the longest names can be replaced", the_longest_names_can_be_replaced},
-    {"a name without a folder is in this one", a_name_without_a_folder_is_in_this_one},
-    {"what dead processes left is swept, and nothing else",
-     what_dead_processes_left_is_swept_and_nothing_else},
-    {"many processes replace one file", many_processes_replace_one_file},
-    {"a new file has no name while it is written", a_new_file_has_no_name_while_it_is_written},
-    {"a file can be named later", a_file_can_be_named_later},
-    {"all of it holds for named files", all_of_it_holds_for_named_files},
-    {"every call can fail", every_call_can_fail},
-    {"a note goes with the next call", a_note_goes_with_the_next_call},
-    {"a file has one writer", a_file_has_one_writer},
-};
-SW_SUITE("replace", tests)

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("callbacks")
+
 enum { N_ROWS = sizeof rows / sizeof *rows, SECONDS = 20 };
 
 /* The results that a child leaves. */
@@ -28,10 +30,8 @@ static result *shared;
 static void child(const scene *s, const row *r, int answer)
 {
     static fixture f;
-    f = (fixture){.row = r,
-                  .answer = answer,
-                  .type = s->type,
-                  .threads = strstr(s->name, "any thread") != NULL ? 2 : 1};
+    f = (fixture)SW_INIT(.row = r, .answer = answer, .type = s->type,
+                         .threads = strstr(s->name, "any thread") != NULL ? 2 : 1);
     alarm(SECONDS);
     shared->made = fixture_make(&f, s->needs | (r != NULL ? r->of : 0));
     if (!shared->made) {
@@ -121,7 +121,7 @@ static void check_pair(const scene *s, const row *r)
 
 /* All of them, or in quick mode those that destroy what the callback's call uses, a fifth of
  * those that concern it otherwise, and a share of the others, another one for each callback. */
-static void pairs_neither_crash_nor_hang(void)
+SW_TEST("pairs neither crash nor hang, and what is in use is refused")
 {
     size_t n = 0;
     for (size_t k = 0; k < n_scenes; k++)
@@ -214,7 +214,7 @@ static const row *row_of(const char *name)
     return NULL;
 }
 
-static void allowed_calls_work(void)
+SW_TEST("allowed calls work")
 {
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
         const scene *s = scene_of(allowed[i].scene);
@@ -229,7 +229,7 @@ static void allowed_calls_work(void)
 }
 
 /* A destroyed or used object is named in the message, with the call that uses it. */
-static void refusals_name_object_and_call(void)
+SW_TEST("refusals name object and call")
 {
     static const struct {
         const char *scene, *function, *says;
@@ -270,7 +270,7 @@ static void refusals_name_object_and_call(void)
 
 /* ---- what callbacks return --------------------------------------------------------------- */
 
-static void a_status_that_is_none_is_invalid(void)
+SW_TEST("an unknown status is invalid, with its number")
 {
     static const int wrong[] = {55, -1, SW_STOPPED + 1};
     for (size_t k = 0; k < n_scenes; k++)
@@ -292,7 +292,7 @@ static void failing_step(sw_ctx *ctx, void *user)
     sw_fail(ctx, (sw_status) * (const int *)user, "by the program");
 }
 
-static void a_step_function_fails_with_a_status(void)
+SW_TEST("a step function fails with a status")
 {
     static const int of[] = {SW_IO, 55, -1};
     sw_exec *exec = NULL;
@@ -310,7 +310,7 @@ static void a_step_function_fails_with_a_status(void)
     sw_exec_destroy(exec);
 }
 
-static void a_status_is_passed_on(void)
+SW_TEST("a status is passed on")
 {
     for (size_t k = 0; k < n_scenes; k++)
         for (int answer = SW_INVALID; answer <= SW_STOPPED && scenes[k].answers; answer++)
@@ -320,7 +320,7 @@ static void a_status_is_passed_on(void)
 }
 
 /* A call that is not in the list ends no other one. Builds with checks stop there. */
-static void a_call_ends_itself_alone(void)
+SW_TEST("a call ends itself alone")
 {
 #if SW_CHECKS >= 1
     SW_SKIP("the build has checks");
@@ -340,7 +340,7 @@ static void a_call_ends_itself_alone(void)
 /* ---- the list ---------------------------------------------------------------------------- */
 
 /* Each type of callback has a scene, or a reason why not. */
-static void every_callback_is_there(void)
+SW_TEST("every callback is there")
 {
     static const struct {
         const char *type, *why;
@@ -551,12 +551,10 @@ static int own_ends(fixture *f)
     return SW_OK;
 }
 
-static void the_library_ends_what_is_its_own(void)
+SW_TEST("the library ends what is its own")
 {
-    const scene s = {.name = "a step function that makes all",
-                     .type = "sw_step_fn",
-                     .needs = GENOME | NET | SPACE | EVOLUTION,
-                     .run = own_ends};
+    const scene s = SW_INIT(.name = "a step function that makes all", .type = "sw_step_fn",
+                            .needs = GENOME | NET | SPACE | EVOLUTION, .run = own_ends);
     if (run(&s, NULL, SW_OK))
         SW_CHECK(shared->outer == SW_OK, "%d: %s", shared->outer, shared->outer_text);
 }
@@ -586,30 +584,13 @@ static int save_net(fixture *f)
     return (int)status;
 }
 
-static void a_net_is_kept_with_its_model(void)
+SW_TEST("a net is kept with its model")
 {
-    const scene s = {.name = "before, of a net",
-                     .type = "sw_checkpoint_opts.before",
-                     .needs = NET,
-                     .run = save_net};
+    const scene s = SW_INIT(.name = "before, of a net", .type = "sw_checkpoint_opts.before",
+                            .needs = NET, .run = save_net);
     if (!run(&s, NULL, SW_OK))
         return;
     SW_CHECK(shared->outer == SW_OK, "%d: %s", shared->outer, shared->outer_text);
     SW_CHECK(strstr(shared->text, "sw_net_destroy: the model is in use by a save") != NULL,
              "%s", shared->text);
 }
-
-static const sw_test tests[] = {
-    {"the library ends what is its own", the_library_ends_what_is_its_own},
-    {"a net is kept with its model", a_net_is_kept_with_its_model},
-    {"every callback is there", every_callback_is_there},
-    {"allowed calls work", allowed_calls_work},
-    {"refusals name object and call", refusals_name_object_and_call},
-    {"pairs neither crash nor hang, and what is in use is refused",
-     pairs_neither_crash_nor_hang},
-    {"an unknown status is invalid, with its number", a_status_that_is_none_is_invalid},
-    {"a status is passed on", a_status_is_passed_on},
-    {"a call ends itself alone", a_call_ends_itself_alone},
-    {"a step function fails with a status", a_step_function_fails_with_a_status},
-};
-SW_SUITE("callbacks", tests)

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("null")
+
 enum { N_NULLS = sizeof nulls / sizeof *nulls };
 
 /* A child writes it: how far it came, and which calls were not refused. */
@@ -85,7 +87,7 @@ static void call_from(size_t from)
     _exit(0);
 }
 
-static void null_is_an_error_everywhere(void)
+SW_TEST("NULL for any pointer of any function is an error")
 {
     int how;
     seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -109,8 +111,3 @@ static void null_is_an_error_everywhere(void)
     sw_note("%d calls", N_NULLS);
     munmap(seen, sizeof *seen);
 }
-
-static const sw_test tests[] = {
-    {"NULL for any pointer of any function is an error", null_is_an_error_everywhere},
-};
-SW_SUITE("null", tests)

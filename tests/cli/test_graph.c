@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("graph")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 #define BEGIN                                                                                  \
     "{\n\"format\": \"stepwell genome 1\",\n\"name\": \"%s\",\n\"input\": [%s],\n"             \
@@ -98,7 +100,7 @@ static const char *drawn(const sw_genome *g)
     return to->bytes;
 }
 
-static void every_vertex_and_edge_is_there(void)
+SW_TEST("every vertex and edge is there")
 {
     sw_dice dice = {5};
     for (int i = 0; i < (sw_tests_full() ? 100 : 30); i++) {
@@ -124,7 +126,7 @@ static void every_vertex_and_edge_is_there(void)
     }
 }
 
-static void boxes_say_what_layers_are(void)
+SW_TEST("boxes say what layers are")
 {
     used = 0;
     add(BEGIN, "image", "3, 16, 16");
@@ -146,9 +148,3 @@ static void boxes_say_what_layers_are(void)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         SW_CHECK(strstr(picture, parts[i]) != NULL, "no '%s'", parts[i]);
 }
-
-static const sw_test tests[] = {
-    {"every vertex and edge is there", every_vertex_and_edge_is_there},
-    {"boxes say what layers are", boxes_say_what_layers_are},
-};
-SW_SUITE("graph", tests)

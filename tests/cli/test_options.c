@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("options")
+
 static struct {
     const char *resume, *word, *operand;
     cli_every every;
@@ -27,13 +29,10 @@ static int parse(const char *words)
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "as JSON", 0, 0, NULL},
         {"--fills-all-the-column", "N|Ns", CLI_EVERY, &o.every, NULL, "no room", 0, 0, NULL},
     };
-    const cli_command command = {.name = "demo",
-                                 .usage = "[options]",
-                                 .about = "Show what options do.",
-                                 .options = table,
-                                 .n_options = 5,
-                                 .operand = &o.operand,
-                                 .max_operands = operands};
+    const cli_command command =
+        SW_INIT(.name = "demo", .usage = "[options]", .about = "Show what options do.",
+                .options = table, .n_options = 5, .operand = &o.operand,
+                .max_operands = operands);
     int argc = 0;
     memset(&o, 0, sizeof o);
     snprintf(text, sizeof text, "demo %s", words);
@@ -56,7 +55,7 @@ static bool same(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-static void a_value_can_be_left_out(void)
+SW_TEST("a value can be left out")
 {
     static const struct {
         const char *words, *resume, *operand;
@@ -95,7 +94,7 @@ static void a_value_can_be_left_out(void)
                                                    "--resume alone"));
 }
 
-static void steps_and_times_are_read(void)
+SW_TEST("steps and times are read")
 {
     static const struct {
         const char *text;
@@ -126,37 +125,12 @@ static void steps_and_times_are_read(void)
     }
 }
 
-static void what_is_no_step_and_no_time_is_refused(void)
+SW_TEST("what is no step and no time is refused")
 {
-    static const char *const texts[] = {
-        "0",
-        "0s",
-        "0.0m",
-        "-1",
-        "+5",
-        "1.5",
-        "s",
-        "m",
-        "10M",
-        "10ms",
-        "10sm",
-        "1,0",
-        "0x10s",
-        "0x10",
-        "nans",
-        "infs",
-        "1e3",
-        ".s",
-        "5d",
-        "1e300h",
-        "100,",
-        "1s2",
-        "-3s",
-        "1..5s",
-        "0.0000000001s",
-        "9223372036854775808",
-        "600000000h",
-    };
+    static const char *const texts[] =
+        SW_INIT("0", "0s", "0.0m", "-1", "+5", "1.5", "s", "m", "10M", "10ms", "10sm", "1,0",
+                "0x10s", "0x10", "nans", "infs", "1e3", ".s", "5d", "1e300h", "100,", "1s2",
+                "-3s", "1..5s", "0.0000000001s", "9223372036854775808", "600000000h");
     operands = 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char words[64];
@@ -201,7 +175,7 @@ static const char *page_of(cli_page page)
     return text;
 }
 
-static void pages_say_that_the_value_may_be_left_out(void)
+SW_TEST("pages say that the value may be left out")
 {
     static const struct {
         cli_page page;
@@ -224,7 +198,7 @@ static void pages_say_that_the_value_may_be_left_out(void)
 }
 
 /* After --resume a name is completed, or an option where a dash begins it. */
-static void an_option_may_follow_in_bash(void)
+SW_TEST("an option may follow in bash")
 {
     char script[1024], line[3000];
     snprintf(script, sizeof script, "%s", sw_temp_path("completion"));
@@ -247,7 +221,7 @@ static void an_option_may_follow_in_bash(void)
 }
 
 /* As messages write them, so that a number of bytes can be taken from one. */
-static void sizes_may_have_separators(void)
+SW_TEST("sizes may have separators")
 {
     static const struct {
         const char *text;
@@ -308,7 +282,7 @@ static int parse_columns(const char *words)
 }
 
 /* "with" asks for an option or for one of its values, which may go on; "excludes" for none. */
-static void columns_say_what_goes_together(void)
+SW_TEST("columns say what goes together")
 {
     static const struct {
         const char *words, *says; /* NULL: it goes together */
@@ -342,22 +316,10 @@ static void columns_say_what_goes_together(void)
     CU_ASSERT_PTR_NULL(cli_given("--file --kind")); /* of the last command line alone */
 }
 
-static void a_command_line_is_cut_between_words(void)
+SW_TEST("a command line is cut between words")
 {
     char to[24];
     char *argv[] = {"pbt", "--members", "3", "--long-one", "x"};
     cli_command_line(to, sizeof to, 5, argv);
     CU_ASSERT_STRING_EQUAL(to, "stepwell pbt --members");
 }
-
-static const sw_test tests[] = {
-    {"columns say what goes together", columns_say_what_goes_together},
-    {"a command line is cut between words", a_command_line_is_cut_between_words},
-    {"sizes may have separators", sizes_may_have_separators, false},
-    {"a value can be left out", a_value_can_be_left_out},
-    {"steps and times are read", steps_and_times_are_read},
-    {"what is no step and no time is refused", what_is_no_step_and_no_time_is_refused},
-    {"pages say that the value may be left out", pages_say_that_the_value_may_be_left_out},
-    {"an option may follow in bash", an_option_may_follow_in_bash},
-};
-SW_SUITE("options", tests)

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("signals")
+
 static const int requests[] = {SIGINT, SIGTERM, SIGHUP};
 enum { REQUESTS = sizeof requests / sizeof *requests };
 
@@ -41,7 +43,7 @@ static void two(int first, int second)
         (void)raise(second);
 }
 
-static void the_first_request_sets_a_flag_and_any_second_ends(void)
+SW_TEST("the first request sets a flag, and any second ends")
 {
     for (int a = 0; a < REQUESTS; a++) {
         CU_ASSERT_EQUAL(in_child(two, requests[a], 0), 0);
@@ -66,7 +68,7 @@ static void with_ignored(int ignored, int other)
     _exit(100);
 }
 
-static void an_ignored_request_stays_ignored(void)
+SW_TEST("an ignored request stays ignored")
 {
     for (int a = 0; a < REQUESTS; a++)
         for (int b = 0; b < REQUESTS; b++)
@@ -88,7 +90,7 @@ static void two_at_once(int first, int second)
     (void)sigprocmask(SIG_UNBLOCK, &both, NULL);
 }
 
-static void two_at_once_end(void)
+SW_TEST("two at once end")
 {
     for (int a = 0; a < REQUESTS; a++)
         for (int b = 0; b < REQUESTS; b++)
@@ -121,23 +123,12 @@ static void asks_for_saves(int caught, int unused)
     NEED(cli_save_asked());
 }
 
-static void saves_are_asked_for_by_signal(void)
+SW_TEST("saves are asked for by signal")
 {
     CU_ASSERT_EQUAL(in_child(asks_for_saves, 1, 0), 0);
 }
 
-static void without_the_call_the_signal_ends_the_process(void)
+SW_TEST("without the call the signal ends the process")
 {
     CU_ASSERT_EQUAL(in_child(asks_for_saves, 0, 0), -SIGUSR1);
 }
-
-static const sw_test tests[] = {
-    {"the first request sets a flag, and any second ends",
-     the_first_request_sets_a_flag_and_any_second_ends},
-    {"an ignored request stays ignored", an_ignored_request_stays_ignored},
-    {"two at once end", two_at_once_end},
-    {"saves are asked for by signal", saves_are_asked_for_by_signal},
-    {"without the call the signal ends the process",
-     without_the_call_the_signal_ends_the_process},
-};
-SW_SUITE("signals", tests)

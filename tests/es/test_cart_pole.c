@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("cart-pole")
+
 /* Lagrange's equations of a cart of mass M and a rod of mass m and half length l on it, whose
  * moment of inertia about its middle is m l^2 / 3:
  *     (M + m) x'' + m l cos(a) a''         = F + m l sin(a) a'^2
@@ -28,7 +30,7 @@ static bool near(double x, double y)
     return fabs(x - y) <= 1e-12 * (1.0 + fabs(y));
 }
 
-static void a_step_is_that_of_the_equations_of_motion(void)
+SW_TEST("a step is that of the equations of motion")
 {
     sw_dice dice = {7};
     for (int i = 0; i < 20000; i++) {
@@ -50,7 +52,7 @@ static void a_step_is_that_of_the_equations_of_motion(void)
 }
 
 /* Pushed to one side for ever: nine or ten steps, as everybody's cart-pole. */
-static void an_episode_ends(void)
+SW_TEST("an episode ends, and stays as it ended")
 {
     for (int right = 0; right < 2; right++) {
         cart_pole c = {.over = false};
@@ -70,7 +72,7 @@ static void an_episode_ends(void)
 }
 
 /* By hand: against the fall, with some look at the turn. */
-static void a_balanced_pole_stays_for_500_steps(void)
+SW_TEST("a balanced pole stays for 500 steps")
 {
     int most = 0;
     for (uint64_t e = 0; e < 20; e++) {
@@ -88,7 +90,7 @@ static void a_balanced_pole_stays_for_500_steps(void)
     SW_CHECK(most == 20, "%d of 20 episodes came to 500 steps", most);
 }
 
-static void beginnings_are_uniform_and_of_their_seed(void)
+SW_TEST("beginnings are uniform and of their seed")
 {
     enum { N = 20000 };
     double mean[4] = {0}, square[4] = {0}, cross = 0.0;
@@ -116,7 +118,7 @@ static void beginnings_are_uniform_and_of_their_seed(void)
     CU_ASSERT(far.place != first.place);
 }
 
-static void many_act_as_each_does(void)
+SW_TEST("many act as each does alone")
 {
     enum { N = 33 };
     cart_pole all[N], one[N];
@@ -141,12 +143,3 @@ static void many_act_as_each_does(void)
     for (int i = 0; i < N; i++)
         CU_ASSERT(all[i].steps == one[i].steps && all[i].angle == one[i].angle);
 }
-
-static const sw_test tests[] = {
-    {"a step is that of the equations of motion", a_step_is_that_of_the_equations_of_motion},
-    {"an episode ends, and stays as it ended", an_episode_ends},
-    {"a balanced pole stays for 500 steps", a_balanced_pole_stays_for_500_steps},
-    {"beginnings are uniform and of their seed", beginnings_are_uniform_and_of_their_seed},
-    {"many act as each does alone", many_act_as_each_does},
-};
-SW_SUITE("cart-pole", tests)

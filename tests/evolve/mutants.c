@@ -44,12 +44,8 @@ sw_genome *mutant_of(const sw_genome *parent, sw_mutation_kind kind, const char 
     char name[SWI_VERTEX_NAME] = "";
     if (vertex != NULL)
         snprintf(name, sizeof name, "%s", vertex);
-    const sw_mutation one = {.kind = kind,
-                             .probability = 1,
-                             .low = low,
-                             .high = high,
-                             .filter = vertex != NULL ? is_named : NULL,
-                             .user = name};
+    const sw_mutation one = SW_INIT(.kind = kind, .probability = 1, .low = low, .high = high,
+                                    .filter = vertex != NULL ? is_named : NULL, .user = name);
     const sw_mutate_opts opts =
         SW_OPTS(sw_mutate_opts, .mutations = &one, .n_mutations = 1, .seed = seed,
                 .record = notes != NULL ? mutant_note : NULL, .record_user = notes);

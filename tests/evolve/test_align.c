@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("align")
+
 /* Numbers of rows or columns, which end with -2. */
 static bool is_list(const int32_t *numbers, uint32_t n, const int32_t *list)
 {
@@ -20,7 +22,7 @@ static bool is_list(const int32_t *numbers, uint32_t n, const int32_t *list)
                       (const int32_t[]){__VA_ARGS__, -2}))
 
 /* A chain: one vertex changes, and what the next one reads. */
-static void a_chain_changes_in_one_place(void)
+SW_TEST("a chain changes in one place")
 {
     sw_genome *g = scene_genome(3, 0, 0);
     const uint32_t a = aligned_linear(g, 0, 4);
@@ -41,7 +43,7 @@ static void a_chain_changes_in_one_place(void)
 }
 
 /* An add: both of its inputs change, and batch norms on the way. */
-static void an_add_takes_its_inputs_along(void)
+SW_TEST("an add takes its inputs along")
 {
     sw_genome *g = scene_genome(3, 4, 4);
     const uint32_t a = aligned_conv(g, 0, 4, 1),
@@ -69,7 +71,7 @@ static void an_add_takes_its_inputs_along(void)
 }
 
 /* A concat beside a vertex of its size: the part that was wished, and its place there. */
-static void parts_of_a_concat_keep_their_places(void)
+SW_TEST("parts of a concat keep their places")
 {
     sw_genome *g = scene_genome(3, 0, 0);
     const uint32_t a = aligned_linear(g, 0, 2), b = aligned_linear(g, 0, 3);
@@ -84,7 +86,7 @@ static void parts_of_a_concat_keep_their_places(void)
 }
 
 /* Elements of a flattened image come and go with their channel. */
-static void flattened_channels_go_whole(void)
+SW_TEST("flattened channels come and go whole")
 {
     sw_genome *g = scene_genome(1, 2, 2);
     const uint32_t a = aligned_conv(g, 0, 3, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
@@ -106,7 +108,7 @@ static void flattened_channels_go_whole(void)
 }
 
 /* Summands may come in any order, and through a vertex in between. */
-static void flattened_channels_tie_from_both_sides(void)
+SW_TEST("flattened channels tie from both sides")
 {
     sw_genome *g = scene_genome(1, 2, 2);
     const uint32_t a = aligned_conv(g, 0, 1, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
@@ -121,7 +123,7 @@ static void flattened_channels_tie_from_both_sides(void)
 
 /* Where a channel lies across two parts of a concat, a new one would lie after it here, and
  * inside of it there: there are no new ones, but it may be wide. */
-static void a_channel_across_parts_has_no_new_one(void)
+SW_TEST("a channel across parts of a concat has no new one after it")
 {
     for (int between = 0; between < 2; between++) {
         sw_genome *g = scene_genome(1, 2, 2);
@@ -153,7 +155,7 @@ static void a_channel_across_parts_has_no_new_one(void)
 
 /* Two vertices that become one: the shorter one gets new outputs, or the longer one loses some,
  * whichever costs less. */
-static void ties_make_outputs_one(void)
+SW_TEST("ties make outputs one")
 {
     sw_genome *g = scene_genome(3, 0, 0);
     const uint32_t a = aligned_linear(g, 0, 4), b = aligned_linear(g, a, 5);
@@ -177,7 +179,7 @@ static void ties_make_outputs_one(void)
 }
 
 /* A flattened image of 2 x 2 and a vector of 6: two whole channels, or one. */
-static void ties_of_flattened_images_take_whole_channels(void)
+SW_TEST("ties of flattened images take whole channels")
 {
     sw_genome *g = scene_genome(1, 2, 2);
     const uint32_t a = aligned_conv(g, 0, 1, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
@@ -193,7 +195,7 @@ static void ties_of_flattened_images_take_whole_channels(void)
 }
 
 /* Groups of a grouped convolution stay equal, in what it reads and in what it gives. */
-static void groups_stay_equal(void)
+SW_TEST("groups of convolutions stay equal")
 {
     sw_genome *g = scene_genome(3, 4, 4);
     const uint32_t a = aligned_conv(g, 0, 6, 1), b = aligned_conv(g, a, 4, 2);
@@ -212,7 +214,7 @@ static void groups_stay_equal(void)
 }
 
 /* Groups that lie across the parts of a concat: they are equal in sum. */
-static void groups_across_parts_stay_equal(void)
+SW_TEST("groups across parts of a concat stay equal")
 {
     sw_genome *g = scene_genome(3, 4, 4);
     const uint32_t a = aligned_conv(g, 0, 2, 1), b = aligned_conv(g, 0, 4, 1);
@@ -228,7 +230,7 @@ static void groups_across_parts_stay_equal(void)
 }
 
 /* Input, last vertex and shields stay; what hangs on them is refused and says so. */
-static void what_is_fixed_stays(void)
+SW_TEST("what is fixed stays")
 {
     sw_genome *g = scene_genome(4, 0, 0);
     const uint32_t a = aligned_linear(g, 0, 4), sum = aligned_join(g, SW_VERTEX_ADD, 0, a);
@@ -248,7 +250,7 @@ static void what_is_fixed_stays(void)
 }
 
 /* A size out of reach comes as near as can be. */
-static void relaxed_wishes_come_as_near_as_they_can(void)
+SW_TEST("relaxed wishes come as near as they can")
 {
     sw_genome *g = scene_genome(4, 0, 0);
     const uint32_t a = aligned_linear(g, 0, 4), b = aligned_linear(g, 0, 6);
@@ -269,7 +271,7 @@ static void relaxed_wishes_come_as_near_as_they_can(void)
 }
 
 /* Sizes that fit, of a vertex that would have more parameters than can be. */
-static void what_shapes_refuse_leaves_the_genome(void)
+SW_TEST("what shapes refuse leaves the genome as it was")
 {
     sw_genome *g = scene_genome(4000, 0, 0), *before = NULL;
     const uint32_t a = aligned_linear(g, 0, 4);
@@ -286,7 +288,7 @@ static void what_shapes_refuse_leaves_the_genome(void)
 }
 
 /* Invalid options are named. */
-static void options_are_checked(void)
+SW_TEST("options are checked")
 {
     sw_genome *g = scene_genome(3, 0, 0);
     aligned_end(g, aligned_linear(g, 0, 2));
@@ -325,7 +327,7 @@ static sw_status align_swept(void *arg)
 }
 
 /* Whatever memory is refused, the genome is as it was. */
-static void refused_memory_leaves_the_genome(void)
+SW_TEST("refused memory leaves the genome as it was")
 {
     swept = scene_genome(3, 4, 4);
     const uint32_t a = aligned_conv(swept, 0, 6, 1), b = aligned_conv(swept, a, 4, 2);
@@ -336,24 +338,3 @@ static void refused_memory_leaves_the_genome(void)
     CU_ASSERT(sites > 10);
     sw_genome_destroy(swept_before);
 }
-
-static const sw_test tests[] = {
-    {"a chain changes in one place", a_chain_changes_in_one_place},
-    {"an add takes its inputs along", an_add_takes_its_inputs_along},
-    {"parts of a concat keep their places", parts_of_a_concat_keep_their_places},
-    {"flattened channels come and go whole", flattened_channels_go_whole},
-    {"flattened channels tie from both sides", flattened_channels_tie_from_both_sides},
-    {"a channel across parts of a concat has no new one after it",
-     a_channel_across_parts_has_no_new_one},
-    {"ties make outputs one", ties_make_outputs_one},
-    {"ties of flattened images take whole channels",
-     ties_of_flattened_images_take_whole_channels},
-    {"groups of convolutions stay equal", groups_stay_equal},
-    {"groups across parts of a concat stay equal", groups_across_parts_stay_equal},
-    {"what is fixed stays", what_is_fixed_stays},
-    {"relaxed wishes come as near as they can", relaxed_wishes_come_as_near_as_they_can},
-    {"what shapes refuse leaves the genome as it was", what_shapes_refuse_leaves_the_genome},
-    {"options are checked", options_are_checked},
-    {"refused memory leaves the genome as it was", refused_memory_leaves_the_genome},
-};
-SW_SUITE("align", tests)

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("align_random")
+
 #define VERTICES 24
 #define ELEMENTS 512
 #define CELLS 4
@@ -255,7 +257,7 @@ static sw_status random_align(sw_dice *dice, sw_genome *g, bool ties, swi_tie *t
 
 /* Whatever is wished and tied in whatever genome: it is refused and nothing has changed, or all
  * that was tied is still tied, by the same neurons. */
-static void what_is_tied_stays_tied(void)
+SW_TEST("what is tied stays tied")
 {
     sw_dice dice = {5};
     const int n = sw_tests_full() ? 30000 : 1500;
@@ -291,7 +293,7 @@ static void what_is_tied_stays_tied(void)
 /* Searches in larger genomes with larger sizes end by themselves, soon: with wishes of sized
  * vertices, or one of any. All but 1 of 1,000: whether several wishes can hold in concats of
  * twenty parts may take longer. */
-static void searches_end_soon(void)
+SW_TEST("searches end soon")
 {
     sw_dice dice = {47};
     const int n = sw_tests_full() ? 20000 : 1000;
@@ -532,7 +534,7 @@ static double cost_of(const sw_genome *g, const sw_genome *old, const swi_wish *
 }
 
 /* Sizes are those of least cost, and refused where there are none. */
-static void sizes_are_the_best_of_all(void)
+SW_TEST("sizes are the best of all")
 {
     sw_dice dice = {23};
     const int n = sw_tests_full() ? 20000 : 1200;
@@ -593,7 +595,7 @@ static int count_misplaced(const sw_genome *g, const sw_genome *old, const plain
 }
 
 /* Of each cell the units stay that are worth the most in sum, of equals those in front. */
-static void those_with_the_most_utility_stay(void)
+SW_TEST("those with the most utility stay")
 {
     sw_dice dice = {31};
     int done = 0, wrong = 0;
@@ -630,11 +632,3 @@ static void those_with_the_most_utility_stay(void)
     CU_ASSERT(done > 300);
     sw_note("%d aligned", done);
 }
-
-static const sw_test tests[] = {
-    {"what is tied stays tied", what_is_tied_stays_tied},
-    {"searches end soon", searches_end_soon},
-    {"sizes are the best of all", sizes_are_the_best_of_all},
-    {"those with the most utility stay", those_with_the_most_utility_stay},
-};
-SW_SUITE("align_random", tests)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <stdlib.h>
 
+SW_TESTS("align_solve")
+
 #define MOST 6 /* values of a variable are 0 to this */
 #define VARS 4
 #define ROWS 7
@@ -123,7 +125,7 @@ static double try_all(const problem *p, int64_t *best)
 }
 
 /* The optimum, or that there is none; of equals the first one outwards. */
-static void the_solver_finds_the_best(void)
+SW_TEST("the solver finds the best sizes")
 {
     sw_dice dice = {11};
     const int n = sw_tests_full() ? 50000 : 4000;
@@ -155,7 +157,7 @@ static void the_solver_finds_the_best(void)
 }
 
 /* A branch of 8 parts beside a vertex of all of them: it grows by much, evenly. */
-static void many_parts_share_what_is_wished(void)
+SW_TEST("many parts share what is wished")
 {
     swi_var vars[9];
     swi_row rows[10];
@@ -266,7 +268,7 @@ static void time_net(sw_genome *g, const char *name, const sw_neuron_utility *ut
             g->n, us[n / 2], us[0], us[n * 99 / 100], (double)nodes / n);
 }
 
-static void alignment_of_one_wish_is_short(void)
+SW_TEST("alignment of one wish is short")
 {
     static float values[1000];
     sw_neuron_utility utilities[60];
@@ -300,7 +302,7 @@ static void grow_all(sw_genome *g, const char *name, int percent)
             (double)(sw_clock_ns() - begin) / 1e3, (unsigned long long)info.nodes);
 }
 
-static void all_wishes_at_once_are_short_too(void)
+SW_TEST("all wishes at once are short too")
 {
     const int shares[] = {3, 7, 20, -20};
     for (int k = 0; k < 4; k++) {
@@ -309,11 +311,3 @@ static void all_wishes_at_once_are_short_too(void)
         grow_all(fork_net(100, 37), "uneven forks in residuals", shares[k]);
     }
 }
-
-static const sw_test tests[] = {
-    {"the solver finds the best sizes", the_solver_finds_the_best},
-    {"many parts share what is wished", many_parts_share_what_is_wished},
-    {"alignment of one wish is short", alignment_of_one_wish_is_short},
-    {"all wishes at once are short too", all_wishes_at_once_are_short_too},
-};
-SW_SUITE("align_solve", tests)

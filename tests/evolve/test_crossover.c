@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("crossover")
+
 #define TAIL(in) TAIL_OF(in, "10")
 
 /* ---- segments ---------------------------------------------------------------------------- */
@@ -73,7 +75,7 @@ static uint32_t check_segments(const sw_genome *g)
 }
 
 /* All pairs of vertices, by the definition: of genomes by hand and of many drawn ones. */
-static void segments_are_all_there_are(void)
+SW_TEST("segments are all there are")
 {
     sw_genome *all = genome_of(genome_text);
     for (uint32_t i = 0; i < all->n; i++)
@@ -91,7 +93,7 @@ static void segments_are_all_there_are(void)
 }
 
 /* A chain of n vertices has n (n - 1) / 2 pairs; shields close what is around them. */
-static void shields_close_segments(void)
+SW_TEST("shields close segments")
 {
     static const struct {
         const char *shield;
@@ -134,7 +136,7 @@ static void cross(sw_genome **one, sw_genome **two, const sw_genome *a, const sw
 
 /* One segment each: what was the other's stands between the same vertices, with columns for
  * what it reads there. */
-static void segments_take_each_others_place(void)
+SW_TEST("segments take each other's place")
 {
     const sw_genome *a = mutant_base(
         "[1, 8, 8]",
@@ -173,7 +175,7 @@ static void segments_take_each_others_place(void)
 
 /* Both borders of a segment at once: what the second one adds to the segment, which an add ties
  * to what is before it, comes to the first one's other side too. */
-static void borders_are_aligned_together(void)
+SW_TEST("borders are aligned together")
 {
     sw_genome *g = mutant_base(
         "[1, 8, 8]", CONV("c1", "input", 8, "") CONV("adapter", "c1", 12, "")
@@ -201,7 +203,7 @@ static uint32_t of_parent(const sw_genome *g, int parent)
 }
 
 /* Thousands of random pairs: valid children, which descend right, and mix both parents. */
-static void children_of_random_pairs_are_sound(void)
+SW_TEST("children of random pairs are sound")
 {
     enum { PARENTS = 24 };
     const uint64_t pairs = sw_tests_full() ? 5000 : 150;
@@ -254,7 +256,7 @@ static sw_genome *relative_of(const sw_genome *a, uint64_t seed)
 
 /* The same of genomes with groups, flattened images and joins of all kinds: any one and what
  * became of it. */
-static void children_of_relatives_are_sound(void)
+SW_TEST("children of relatives are sound")
 {
     const uint64_t pairs = sw_tests_full() ? 3000 : 150;
     uint64_t mixed = 0;
@@ -279,7 +281,7 @@ static void children_of_relatives_are_sound(void)
 /* Output i of the segment that comes in takes the place of output i of the one that goes. Of 4
  * and 8 there are 5 then, which costs least; of those that only one has the most useful stays:
  * its row where it comes in, its column where it goes. */
-static void utility_of_both_parents_counts(void)
+SW_TEST("utility of both parents counts")
 {
     static const float of_m[] = {1, 1, 1, 1}, of_w[] = {0, 0, 0, 0, 0.1f, 0.2f, 1, 0.3f};
     const sw_genome *a =
@@ -315,7 +317,7 @@ static void utility_of_both_parents_counts(void)
 /* ---- training ---------------------------------------------------------------------------- */
 
 /* Optimizer with all that belongs to it, rate and batch are exchanged, each by its chance. */
-static void training_is_exchanged(void)
+SW_TEST("training is exchanged")
 {
     enum { SEEDS = 2000 };
     sw_genome *a = genome_chain(8), *b = genome_chain(9);
@@ -348,7 +350,7 @@ static void training_is_exchanged(void)
 }
 
 /* clip_norm cannot come to a vertex that releases its update by its own word. */
-static void updates_that_cannot_be_mixed_stay(void)
+SW_TEST("updates that cannot be mixed stay")
 {
     sw_genome *a = genome_chain(8), *b = genome_chain(8);
     a->vertices[1].update = SW_UPDATE_RELEASE;
@@ -369,7 +371,7 @@ static void updates_that_cannot_be_mixed_stay(void)
 
 /* ---- control ----------------------------------------------------------------------------- */
 
-static void other_tasks_are_refused(void)
+SW_TEST("other tasks are refused")
 {
     sw_genome *a = genome_chain(8), *out = NULL;
     const sw_genome *b = genome_of(genome_text);
@@ -401,7 +403,7 @@ static sw_status cross_once(void *arg)
     return status;
 }
 
-static void no_memory_leaves_nothing(void)
+SW_TEST("no memory leaves nothing")
 {
     crossing c = {genome_chain(14), genome_chain(10), 0};
     uint64_t sites = 0;
@@ -411,18 +413,3 @@ static void no_memory_leaves_nothing(void)
     sw_note("%llu sites", (unsigned long long)sites);
     CU_ASSERT(sites > 60);
 }
-
-static const sw_test tests[] = {
-    {"segments are all there are", segments_are_all_there_are},
-    {"shields close segments", shields_close_segments},
-    {"segments take each other's place", segments_take_each_others_place},
-    {"borders are aligned together", borders_are_aligned_together},
-    {"children of random pairs are sound", children_of_random_pairs_are_sound},
-    {"children of relatives are sound", children_of_relatives_are_sound},
-    {"utility of both parents counts", utility_of_both_parents_counts},
-    {"training is exchanged", training_is_exchanged},
-    {"updates that cannot be mixed stay", updates_that_cannot_be_mixed_stay},
-    {"other tasks are refused", other_tasks_are_refused},
-    {"no memory leaves nothing", no_memory_leaves_nothing},
-};
-SW_SUITE("crossover", tests)

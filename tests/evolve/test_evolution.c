@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("evolution")
+
 /* ---- generations ------------------------------------------------------------------------- */
 
 /* Each member is trained with its share of samples, evaluated, and follows from parents of the
  * generation before; those that are kept go on. */
-static void generations_follow_each_other(void)
+SW_TEST("generations follow each other")
 {
     const evo_data data = evo_digits(256, 64);
     const sw_evolution_opts opts = evo_opts(&data);
@@ -51,7 +53,7 @@ static void generations_follow_each_other(void)
 /* Selection rounds accuracy to two digits by default; whom sw_evolution_best names had the
  * highest one of all members of all generations, and of equals the highest fitness. Where terms
  * are given fitness alone says it. */
-static void the_best_is_named_by_accuracy_itself(void)
+SW_TEST("the best is named by accuracy itself")
 {
     const evo_data data = evo_digits(64, 400);
     const sw_fitness plain = {.kind = SW_FITNESS_LOSS};
@@ -89,7 +91,7 @@ static void the_best_is_named_by_accuracy_itself(void)
 }
 
 /* A member's numbers are those of a plain run of its net over the samples. */
-static void numbers_are_those_of_the_net(void)
+SW_TEST("numbers are those of the net")
 {
     const evo_data data = evo_digits(256, 64);
     const sw_evolution_opts opts = evo_opts(&data);
@@ -142,7 +144,7 @@ static uint64_t sum_of_run(const sw_evolution_opts *opts, int threads, size_t bu
 }
 
 /* Threads, files, rests and budgets that refuse no one change no bit; another seed does. */
-static void bits_depend_on_the_options_alone(void)
+SW_TEST("bits depend on the options alone")
 {
     const evo_data data = evo_digits(256, 64);
     sw_evolution_opts opts = evo_opts(&data);
@@ -178,7 +180,7 @@ static double by_parameters(const sw_candidate *c, void *user)
 }
 
 /* Selection follows the fitness: with elite alone the fittest goes on for ever. */
-static void fitness_decides(void)
+SW_TEST("fitness decides")
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
@@ -213,7 +215,7 @@ static void fitness_decides(void)
 }
 
 /* With two objectives no one of rank 0 is beaten in both. */
-static void objectives_are_ranked(void)
+SW_TEST("objectives are ranked")
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
@@ -254,7 +256,7 @@ static sw_value bad_loss(sw_ctx *ctx, sw_value logits, sw_value labels, void *us
 
 /* Members with a loss of their own that becomes infinite are invalid, with the reason; the
  * others go on, and those that descend from the first ones begin with weights of their own. */
-static void infinite_losses_end_no_run(void)
+SW_TEST("infinite losses end no run")
 {
     static const sw_task task = {
         .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
@@ -305,7 +307,7 @@ static double always_nan(const sw_candidate *c, void *user)
 
 /* A fitness that is no number makes a member invalid: it is not chosen where another is, and
  * what comes of it begins anew. The run goes on. */
-static void invalid_members_are_passed_over(void)
+SW_TEST("invalid members are passed over")
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
@@ -339,7 +341,7 @@ static int asked(void *user)
 }
 
 /* A stop is reported at once and loses nothing; the run that goes on ends as one without it. */
-static void stops_are_told(void)
+SW_TEST("stops are reported, and lose nothing")
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
@@ -362,7 +364,7 @@ static void stops_are_told(void)
 
 /* Time that is over ends the training of a generation, or of a member that is slow so many
  * steps in a row; all are evaluated all the same. */
-static void time_ends_training(void)
+SW_TEST("time ends training")
 {
     const evo_data data = evo_digits(256, 32);
     sw_evolution_opts opts = evo_opts(&data);
@@ -387,7 +389,7 @@ static void time_ends_training(void)
 
 /* ---- refusals ---------------------------------------------------------------------------- */
 
-static void wrong_options_are_refused(void)
+SW_TEST("wrong options are refused")
 {
     const evo_data data = evo_digits(64, 32), other = {data.train, NULL};
     sw_dataset *vectors = NULL;
@@ -458,7 +460,7 @@ static sw_status short_run(void *arg)
 
 /* Each allocation of a run of two generations fails once: the answer is SW_NOMEM, or the run
  * could do without it (plans that are looked for in less memory), and no block is left. */
-static void no_memory_is_an_answer(void)
+SW_TEST("no memory is an answer", .full = true)
 {
     const evo_data data = evo_digits(64, 16);
     sw_evolution_opts opts = evo_opts(&data);
@@ -477,7 +479,7 @@ static void no_memory_is_an_answer(void)
 
 /* Twenty nets of the default space, with files and a budget: selection, mutation, plans,
  * weights and files of a whole generation lie between two batches. */
-static void gaps_are_short(void)
+SW_TEST("gaps are short", .full = true)
 {
     static const sw_task task = {
         .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
@@ -505,20 +507,3 @@ static void gaps_are_short(void)
     }
     CU_ASSERT(p.longest_gap_ns < 2000000000u);
 }
-
-static const sw_test tests[] = {
-    {"generations follow each other", generations_follow_each_other},
-    {"numbers are those of the net", numbers_are_those_of_the_net},
-    {"bits depend on the options alone", bits_depend_on_the_options_alone},
-    {"the best is named by accuracy itself", the_best_is_named_by_accuracy_itself},
-    {"fitness decides", fitness_decides},
-    {"objectives are ranked", objectives_are_ranked},
-    {"invalid members are passed over", invalid_members_are_passed_over},
-    {"infinite losses end no run", infinite_losses_end_no_run},
-    {"stops are reported, and lose nothing", stops_are_told},
-    {"time ends training", time_ends_training},
-    {"wrong options are refused", wrong_options_are_refused},
-    {"gaps are short", gaps_are_short, .full = true},
-    {"no memory is an answer", no_memory_is_an_answer, .full = true},
-};
-SW_SUITE("evolution", tests)

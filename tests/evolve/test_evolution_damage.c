@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+SW_TESTS("evolution damage")
+
 enum {
     BEFORE = 2,
     END = 3,   /* generations that are complete when the damage comes; the last */
@@ -147,7 +149,7 @@ static void damage_file(const scene *s, int file, damage how, size_t at)
 
 /* Each file that a generation needs, damaged in each way: it is named, and the run ends as if
  * nothing had happened. No one looks at what only the generation before needs. */
-static void each_file_may_be_damaged(void)
+SW_TEST("each file may be damaged")
 {
     scene *s = new_scene();
     int newest = 0, best = 0, older = 0;
@@ -175,7 +177,7 @@ static void each_file_may_be_damaged(void)
 }
 
 /* Every byte counts: of the file of a generation, of a state, of both copies of the best's. */
-static void each_byte_may_be_damaged(void)
+SW_TEST("each byte may be damaged")
 {
     scene *s = new_scene();
     size_t looked = 0;
@@ -202,7 +204,7 @@ static void each_byte_may_be_damaged(void)
 
 /* A run that went on from the generation before has two whole ones again: the damaged file does
  * not take the place of that one. */
-static void damage_may_come_again(void)
+SW_TEST("damage may come again")
 {
     scene *s = new_scene();
     char newest[1100];
@@ -222,7 +224,7 @@ static void damage_may_come_again(void)
 }
 
 /* Both are named, and the evolution can begin anew. */
-static void two_damaged_generations_are_refused(void)
+SW_TEST("two damaged generations are refused")
 {
     scene *s = new_scene();
     int found = 7;
@@ -244,7 +246,7 @@ static void two_damaged_generations_are_refused(void)
 }
 
 /* The folder of an earlier version is refused by name: its sum left out a byte more. */
-static void another_format_is_named(void)
+SW_TEST("another format is named")
 {
     scene *s = new_scene();
     char path[1100], digits[24];
@@ -269,7 +271,7 @@ static void another_format_is_named(void)
 /* ---- the history ------------------------------------------------------------------------- */
 
 /* No run needs it to go on: what is lost of it is said, what is not is there after it. */
-static void a_damaged_history_ends_no_run(void)
+SW_TEST("a damaged history ends no run")
 {
     scene *s = new_scene();
     int file = 0;
@@ -302,13 +304,3 @@ static void a_damaged_history_ends_no_run(void)
                  "%s: %d lines", what, (int)lines);
     }
 }
-
-static const sw_test tests[] = {
-    {"each file may be damaged", each_file_may_be_damaged},
-    {"each byte may be damaged", each_byte_may_be_damaged},
-    {"damage may come again", damage_may_come_again},
-    {"two damaged generations are refused", two_damaged_generations_are_refused},
-    {"another format is named", another_format_is_named},
-    {"a damaged history ends no run", a_damaged_history_ends_no_run},
-};
-SW_SUITE("evolution damage", tests)

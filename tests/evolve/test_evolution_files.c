@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("evolution files")
+
 enum { GENERATIONS = 3 };
 
 static int count_down(void *user)
@@ -60,7 +62,7 @@ static outcome interrupted(const evo_data *data, int calls)
     return o;
 }
 
-static void resuming_is_never_having_stopped(void)
+SW_TEST("resuming is never having stopped")
 {
     const evo_data data = evo_digits(256, 64);
     const outcome whole = straight(&data);
@@ -111,7 +113,7 @@ static outcome run_with_failure(sw_evolution_opts opts, sw_exec *exec, uint64_t 
 
 /* Whichever call of the file system fails, alone or with all after it: a run that is begun
  * anew ends as if none had. */
-static void failures_lose_nothing(void)
+SW_TEST("a failure of the file system loses nothing")
 {
     const evo_data data = evo_digits(64, 16);
     const sw_evolution_opts opts = evo_opts(&data);
@@ -200,7 +202,7 @@ static void two_generations_are_there(const char *dir, uint64_t generation)
 }
 
 /* Runs that are ended anywhere leave nothing that the next one does not take away. */
-static void two_generations_are_kept(void)
+SW_TEST("two generations are kept, and nothing else")
 {
     const evo_data data = evo_digits(64, 16);
     sw_exec *exec = evo_exec(1, NULL);
@@ -245,7 +247,7 @@ static const char *short_run(const evo_data *data, sw_exec *exec, sw_evolution_o
 }
 
 /* Another option is another run, and is named. */
-static void other_options_are_named(void)
+SW_TEST("other options are named")
 {
     const evo_data data = evo_digits(64, 16), more = evo_digits(80, 16);
     const sw_selection all = {.kind = SW_SELECT_SUS, .n = 6};
@@ -287,11 +289,3 @@ static void other_options_are_named(void)
     CU_ASSERT_EQUAL(found, 0);
     sw_evolution_destroy(e);
 }
-
-static const sw_test tests[] = {
-    {"a failure of the file system loses nothing", failures_lose_nothing},
-    {"two generations are kept, and nothing else", two_generations_are_kept},
-    {"other options are named", other_options_are_named},
-    {"resuming is never having stopped", resuming_is_never_having_stopped},
-};
-SW_SUITE("evolution files", tests)

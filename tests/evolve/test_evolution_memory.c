@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("evolution memory")
+
 static sw_budget *budget_of(size_t bytes)
 {
     sw_budget *budget = NULL;
@@ -25,7 +27,7 @@ static size_t least_of(const sw_evolution_opts *opts, int threads)
 }
 
 /* With the least budget a run goes on to the end; with 64 bytes less there is none. */
-static void least_budget_is_enough(void)
+SW_TEST("the least budget is enough, and less is refused")
 {
     const evo_data data = evo_digits(128, 32);
     for (int files = 0; files < 2; files++)
@@ -54,7 +56,7 @@ static void least_budget_is_enough(void)
 
 /* Members rest and take turns, children are refused, and no one is ever denied memory; what was
  * measured is what was predicted, to the byte, for all of them. */
-static void predictions_are_exact(void)
+SW_TEST("predictions are exact, and no one is denied memory")
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
@@ -130,7 +132,7 @@ static sw_status train_alone(const sw_genome *genome, const evo_data *data, size
 }
 
 /* The predicted bytes are enough for the member alone, and 64 less are not. */
-static void predictions_are_budgets(void)
+SW_TEST("a prediction is the least budget of a member alone")
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
@@ -148,7 +150,7 @@ static void predictions_are_budgets(void)
 
 /* Children that have no room beside their parents' generation, which all fits, are made when it
  * rests; they are those that a run with all the room has. */
-static void residents_make_room_for_children(void)
+SW_TEST("residents make room for children")
 {
     const evo_data data = evo_digits(128, 32);
     const sw_mutation grow = {.kind = SW_MUTATE_GROW, .probability = 1, .high = 1.5};
@@ -185,7 +187,7 @@ static void residents_make_room_for_children(void)
 }
 
 /* A member's peak is below candidate_bytes, whatever mutations would like, growth too. */
-static void candidates_have_a_hard_limit(void)
+SW_TEST("candidates have a hard limit")
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
@@ -217,7 +219,7 @@ static void candidates_have_a_hard_limit(void)
 }
 
 /* An evolution gives back everything that it took. */
-static void everything_is_given_back(void)
+SW_TEST("everything is given back")
 {
     const evo_data data = evo_digits(128, 32);
     for (int files = 0; files < 2; files++) {
@@ -270,7 +272,7 @@ static footprint most_until(sw_evolution *e, uint64_t generations, uint64_t from
 }
 
 /* Where all genomes are one, generations leave nothing: not a block, not a byte. */
-static void generations_leave_nothing_behind(void)
+SW_TEST("generations leave nothing")
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
@@ -295,7 +297,7 @@ static void generations_leave_nothing_behind(void)
 }
 
 /* With mutations, of genomes that are limited, memory stays where it was too. */
-static void memory_is_flat(void)
+SW_TEST("memory is flat over generations")
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
@@ -311,15 +313,3 @@ static void memory_is_flat(void)
     SW_CHECK(late.heap <= 2 * early.heap, "%zu then %zu", early.heap, late.heap);
     CU_ASSERT(late.bytes <= 4 << 20);
 }
-
-static const sw_test tests[] = {
-    {"the least budget is enough, and less is refused", least_budget_is_enough},
-    {"predictions are exact, and no one is denied memory", predictions_are_exact},
-    {"a prediction is the least budget of a member alone", predictions_are_budgets},
-    {"residents make room for children", residents_make_room_for_children},
-    {"candidates have a hard limit", candidates_have_a_hard_limit},
-    {"everything is given back", everything_is_given_back},
-    {"generations leave nothing", generations_leave_nothing_behind},
-    {"memory is flat over generations", memory_is_flat},
-};
-SW_SUITE("evolution memory", tests)

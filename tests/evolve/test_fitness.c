@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-static const sw_price price = {.size = sizeof price,
-                               .parameters = 50000,
-                               .peak_bytes = 1 << 20,
-                               .operations = 6400,
-                               .operations_per_sample = 100};
+SW_TESTS("fitness")
+
+static const sw_price price =
+    SW_INIT(.size = sizeof price, .parameters = 50000, .peak_bytes = 1 << 20,
+            .operations = 6400, .operations_per_sample = 100);
 
 static sw_candidate member(void)
 {
@@ -25,7 +25,7 @@ static double of(const swi_fitness_plan *plan, const sw_candidate *c, swi_fitnes
 }
 
 /* Accuracy to two digits, and at most a thousandth for being small. */
-static void default_fitness_prefers_the_small_of_equals(void)
+SW_TEST("the default prefers the small one of equals")
 {
     swi_fitness_plan plan;
     swi_fitness_averages a;
@@ -47,7 +47,7 @@ static double twice_of(const sw_candidate *c, void *user)
 }
 
 /* Every kind is its number, smaller ones are fitter where that is said. */
-static void each_kind_is_its_number(void)
+SW_TEST("each kind is its number")
 {
     double two = 2;
     static const double expected[SW_FITNESS_KINDS] = {0.9276, 0.75,       -0.25, -1234,
@@ -69,7 +69,7 @@ static void each_kind_is_its_number(void)
 }
 
 /* (1 - average) now + average before, from the first generation on. */
-static void terms_are_averaged_over_generations(void)
+SW_TEST("terms are averaged over generations")
 {
     const sw_fitness term = {.kind = SW_FITNESS_ACCURACY, .average = 0.25};
     swi_fitness_plan plan;
@@ -86,7 +86,7 @@ static void terms_are_averaged_over_generations(void)
 }
 
 /* NaN and infinities make a member invalid, and leave its averages. */
-static void what_is_no_number_is_invalid(void)
+SW_TEST("what is no number makes a member invalid")
 {
     const sw_fitness terms[] = {{.kind = SW_FITNESS_PARAMETERS, .average = 0.5},
                                 {.kind = SW_FITNESS_LOSS, .objective = 1, .average = 0.5}};
@@ -114,7 +114,7 @@ static void what_is_no_number_is_invalid(void)
 }
 
 /* Rank first, then distance; invalid ones are NaN. */
-static void several_objectives_are_ordered_by_rank(void)
+SW_TEST("several objectives are ordered by rank")
 {
     const sw_fitness terms[] = {{.kind = SW_FITNESS_ACCURACY},
                                 {.kind = SW_FITNESS_PARAMETERS, .objective = 1}};
@@ -136,7 +136,7 @@ static void several_objectives_are_ordered_by_rank(void)
     CU_ASSERT(order[0] == 1 && order[2] == 9 && isnan(order[3]));
 }
 
-static void wrong_terms_are_refused(void)
+SW_TEST("wrong terms are refused")
 {
     swi_fitness_plan plan = {.n = 77};
     static const struct {
@@ -159,14 +159,3 @@ static void wrong_terms_are_refused(void)
                 cases[i].part);
     CU_ASSERT_EQUAL(plan.n, 77);
 }
-
-static const sw_test tests[] = {
-    {"the default prefers the small one of equals",
-     default_fitness_prefers_the_small_of_equals},
-    {"each kind is its number", each_kind_is_its_number},
-    {"terms are averaged over generations", terms_are_averaged_over_generations},
-    {"what is no number makes a member invalid", what_is_no_number_is_invalid},
-    {"several objectives are ordered by rank", several_objectives_are_ordered_by_rank},
-    {"wrong terms are refused", wrong_terms_are_refused},
-};
-SW_SUITE("fitness", tests)

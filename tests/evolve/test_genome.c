@@ -10,8 +10,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+SW_TESTS("genome")
+
 /* A copy is the same genome, with its own lineage, and lives without the first one. */
-static void copies_stand_alone(void)
+SW_TEST("copies stand alone")
 {
     sw_genome *g = genome_of(genome_text), *copy = NULL, *second = NULL;
     const uint64_t hash = swi_genome_hash(g);
@@ -47,7 +49,7 @@ static void copies_stand_alone(void)
 }
 
 /* Lineage taken from a genome with another one takes the place of that, whatever sizes were. */
-static void lineage_begins_anew(void)
+SW_TEST("lineage begins anew")
 {
     sw_genome *g = genome_chain(20);
     OK(swi_genome_begin_lineage(g));
@@ -101,7 +103,7 @@ static bool same_edges(const edges *e, const sw_genome *g, const char *gone)
 }
 
 /* Insertions and removals at any place leave all other edges as they are, by name. */
-static void edits_keep_the_other_edges(void)
+SW_TEST("edits keep the other edges")
 {
     swi_draws d = swi_draws_of(3, 9);
     sw_genome *g = genome_chain(30);
@@ -130,7 +132,7 @@ static void edits_keep_the_other_edges(void)
 }
 
 /* Who reads a vertex: counted once each, cut at the room. */
-static void readers_are_counted_once(void)
+SW_TEST("readers are counted once")
 {
     sw_genome *g = genome_of(genome_text);
     uint32_t out[4] = {99, 99, 99, 99};
@@ -147,7 +149,7 @@ static void readers_are_counted_once(void)
 }
 
 /* Who reads a vertex that is not before it is no genome, and so there is no cycle. */
-static void cycles_are_refused(void)
+SW_TEST("cycles are refused")
 {
     sw_genome *g = genome_chain(20);
     g->vertices[3].in[0] = 7;
@@ -159,7 +161,7 @@ static void cycles_are_refused(void)
 }
 
 /* New names are above all of their kind, and taken from the text alone. */
-static void new_names_are_new(void)
+SW_TEST("new names are new")
 {
     sw_genome *g = genome_chain(10);
     char name[SWI_VERTEX_NAME], again[SWI_VERTEX_NAME];
@@ -187,7 +189,7 @@ static void new_names_are_new(void)
 
 /* The work of a mutation beside its own, for 100 vertices: a copy with lineage, shapes and a
  * hash. A bound with room for a slow machine; the note says what it is. */
-static void a_child_costs_microseconds(void)
+SW_TEST("a child costs microseconds")
 {
     sw_genome *g = genome_chain(100);
     double least = 1;
@@ -208,7 +210,7 @@ static void a_child_costs_microseconds(void)
 }
 
 /* A printed genome reads back as the same genome, and prints as the same bytes. */
-static void print_is_a_fixed_point(void)
+SW_TEST("print is a fixed point")
 {
     sw_genome *g = genome_of(genome_text);
     const char *text = genome_print(g);
@@ -219,7 +221,7 @@ static void print_is_a_fixed_point(void)
 }
 
 /* Shapes and numbers of parameters, computed by hand. */
-static void shapes_are_those_of_the_layers(void)
+SW_TEST("shapes and parameters are those of the layers")
 {
     static const struct {
         const char *name;
@@ -264,7 +266,7 @@ static void shapes_are_those_of_the_layers(void)
 }
 
 /* Any float comes back bit for bit. */
-static void floats_read_back_bit_for_bit(void)
+SW_TEST("floats read back bit for bit")
 {
     sw_genome *g = genome_of(genome_text);
     swi_draws d = swi_draws_of(5, 1);
@@ -288,7 +290,7 @@ static void floats_read_back_bit_for_bit(void)
 }
 
 /* The hash is of everything but the genome's own name. */
-static void hashes_tell_genomes_apart(void)
+SW_TEST("hashes tell genomes apart, but not by their name")
 {
     static const char *const changes[][2] = {
         {"\"size\": 16", "\"size\": 20"},
@@ -333,7 +335,7 @@ static void hashes_tell_genomes_apart(void)
 }
 
 /* A file is the text; what is damaged on disk is refused by its name. */
-static void files_are_saved_and_loaded(void)
+SW_TEST("files are saved and loaded")
 {
     static const char path[] = "test_genome.json", gone[] = "test_genome_gone.json";
     sw_genome *g = genome_of(genome_text), *again = NULL;
@@ -375,24 +377,7 @@ static sw_status parse_and_print(void *arg)
 }
 
 /* Where memory ends, the text is refused with SW_NOMEM and nothing is kept. */
-static void reading_survives_failing_allocations(void)
+SW_TEST("reading survives failing allocations")
 {
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, parse_and_print, NULL) > 10);
 }
-
-static const sw_test tests[] = {
-    {"copies stand alone", copies_stand_alone},
-    {"lineage begins anew", lineage_begins_anew},
-    {"edits keep the other edges", edits_keep_the_other_edges},
-    {"readers are counted once", readers_are_counted_once},
-    {"cycles are refused", cycles_are_refused},
-    {"new names are new", new_names_are_new},
-    {"a child costs microseconds", a_child_costs_microseconds},
-    {"print is a fixed point", print_is_a_fixed_point},
-    {"shapes and parameters are those of the layers", shapes_are_those_of_the_layers},
-    {"floats read back bit for bit", floats_read_back_bit_for_bit},
-    {"hashes tell genomes apart, but not by their name", hashes_tell_genomes_apart},
-    {"files are saved and loaded", files_are_saved_and_loaded},
-    {"reading survives failing allocations", reading_survives_failing_allocations},
-};
-SW_SUITE("genome", tests)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("bad genome")
+
 /* genome_text with the first `from` after `after` replaced. */
 static const char *changed(const char *behind, const char *from, const char *to)
 {
@@ -28,7 +30,7 @@ static void refused(const char *behind, const char *from, const char *to, const 
 }
 
 /* Each line that is damaged, unknown, missing or cannot be is named, with the reason. */
-static void damaged_texts_are_refused_by_line(void)
+SW_TEST("damaged texts are refused by line")
 {
     static const char *const bad[][4] = {
         /* after, what, becomes, message */
@@ -114,7 +116,7 @@ static void damaged_texts_are_refused_by_line(void)
 }
 
 /* Only a vector gives logits. */
-static void the_last_vertex_is_a_vector(void)
+SW_TEST("the last vertex is a vector")
 {
     static const char text[] =
         "{\"format\": \"stepwell genome 1\", \"input\": [1, 8, 8],\n\"optimizer\": {\"kind\": "
@@ -144,7 +146,7 @@ static void the_last_vertex_is_a_vector(void)
 
 /* Updates after backward make a bound of all gradients' norm possible; a vertex of its own
  * update is then named. */
-static void clip_norm_needs_updates_behind_backward(void)
+SW_TEST("clip_norm needs updates after backward")
 {
     static char text[4096];
     snprintf(text, sizeof text, "%s",
@@ -161,7 +163,7 @@ static void clip_norm_needs_updates_behind_backward(void)
 }
 
 /* As many as the kernel of the pool takes. */
-static void a_global_max_pool_takes_255_places(void)
+SW_TEST("a global max pool takes 255 places")
 {
     static const char text[] =
         "{\"format\": \"stepwell genome 1\", \"input\": [2, 15, %d], \"optimizer\": {\"kind\": "
@@ -178,7 +180,7 @@ static void a_global_max_pool_takes_255_places(void)
 }
 
 /* Batch norm has at least two numbers of each channel to compute statistics of. */
-static void batch_norm_needs_two_numbers(void)
+SW_TEST("batch norm needs two numbers")
 {
     static const char text[] =
         "{\"format\": \"stepwell genome 1\", \"input\": [3, 1, %d], \"optimizer\": {\"kind\": "
@@ -200,7 +202,7 @@ static void batch_norm_needs_two_numbers(void)
 }
 
 /* Sizes with products that pass 64 bits, or a memory, are refused and not computed. */
-static void large_products_are_refused(void)
+SW_TEST("large products are refused")
 {
     static const char head[] = "{\"format\": \"stepwell genome 1\", \"optimizer\": {\"kind\": "
                                "\"sgd\", \"lr\": 0.1}, \"batch\": 1, \"loss\": {\"kind\": "
@@ -225,7 +227,7 @@ static void large_products_are_refused(void)
 }
 
 /* A text of too many vertices ends at the first one too many. */
-static void too_many_vertices_are_refused(void)
+SW_TEST("too many vertices are refused")
 {
     static char text[400000];
     size_t n = (size_t)snprintf(text, sizeof text,
@@ -254,7 +256,7 @@ static void parse_any(const char *text, size_t n, int *good)
 }
 
 /* Every truncation, and damage of all kinds, is read or refused; nothing is left. */
-static void damage_never_crashes(void)
+SW_TEST("damage never crashes")
 {
     const size_t bytes = strlen(genome_text);
     const uint64_t blocks = sw_heap_blocks();
@@ -279,7 +281,7 @@ static void damage_never_crashes(void)
 }
 
 /* Callers' arguments that are not genomes are refused. */
-static void misuse_is_refused(void)
+SW_TEST("misuse is refused")
 {
     sw_genome *g = genome_of(genome_text);
     sw_vertex v = SW_OPTS(sw_vertex);
@@ -294,7 +296,7 @@ static void misuse_is_refused(void)
 }
 
 /* Pools that a genome may have are pools that the op takes: the same bounds, one by one. */
-static void pools_are_those_of_the_op(void)
+SW_TEST("pools are those of the op")
 {
     for (int kind = SW_VERTEX_MAX_POOL; kind <= SW_VERTEX_AVG_POOL; kind++)
         for (int kernel = 1; kernel <= 20; kernel++)
@@ -324,17 +326,3 @@ static void pools_are_those_of_the_op(void)
                     sw_genome_destroy(g);
                 }
 }
-
-static const sw_test tests[] = {
-    {"damaged texts are refused by line", damaged_texts_are_refused_by_line},
-    {"the last vertex is a vector", the_last_vertex_is_a_vector},
-    {"clip_norm needs updates after backward", clip_norm_needs_updates_behind_backward},
-    {"a global max pool takes 255 places", a_global_max_pool_takes_255_places},
-    {"batch norm needs two numbers", batch_norm_needs_two_numbers},
-    {"large products are refused", large_products_are_refused},
-    {"too many vertices are refused", too_many_vertices_are_refused},
-    {"damage never crashes", damage_never_crashes},
-    {"misuse is refused", misuse_is_refused},
-    {"pools are those of the op", pools_are_those_of_the_op},
-};
-SW_SUITE("bad genome", tests)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("inheritance")
+
 /* ---- functions are preserved ------------------------------------------------------------- */
 
 static void train(sw_exec *exec, sw_net *made, const scene_batch *b, int steps)
@@ -45,7 +47,7 @@ static double change(sw_exec *exec, const sw_genome *parent, const sw_genome *ch
 }
 
 /* Every sized vertex of a chain in turn. */
-static void widening_preserves_the_function(void)
+SW_TEST("widening preserves the function")
 {
     sw_exec *exec = scene_exec(1);
     double most = 0;
@@ -62,7 +64,7 @@ static void widening_preserves_the_function(void)
     sw_note("logits change by at most %.1e", most);
 }
 
-static void widening_residuals_preserves_the_function(void)
+SW_TEST("widening residuals preserves the function")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *deep = scene_deep(30);
@@ -75,7 +77,7 @@ static void widening_residuals_preserves_the_function(void)
     SW_CHECK(d <= 1e-6, "%g", d);
 }
 
-static void larger_kernels_preserve_the_function(void)
+SW_TEST("larger kernels preserve the function")
 {
     sw_exec *exec = scene_exec(1);
     for (int more = 2; more <= 4; more += 2) {
@@ -90,7 +92,7 @@ static void larger_kernels_preserve_the_function(void)
     }
 }
 
-static void inserted_identities_preserve_the_function(void)
+SW_TEST("inserted identities preserve the function")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *lenet = scene_lenet();
@@ -108,7 +110,7 @@ static void inserted_identities_preserve_the_function(void)
 }
 
 /* All of it at once, generation upon generation. */
-static void generations_preserve_the_function(void)
+SW_TEST("generations preserve the function")
 {
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {9};
@@ -135,7 +137,7 @@ static void generations_preserve_the_function(void)
 }
 
 /* Shrunk by what was added, a net has its bits again. */
-static void narrowing_takes_back_what_widening_added(void)
+SW_TEST("narrowing takes back what widening added")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *lenet = scene_lenet();
@@ -160,7 +162,7 @@ static void narrowing_takes_back_what_widening_added(void)
 /* ---- optimizers -------------------------------------------------------------------------- */
 
 /* A child that is its parent trains on as the parent would have, bit for bit. */
-static void training_goes_on(void)
+SW_TEST("training goes on")
 {
     static const char *const kinds[] = {"sgd",     "adam", "adamw",    "rmsprop",
                                         "adagrad", "lion", "adafactor"};
@@ -182,7 +184,7 @@ static void training_goes_on(void)
 }
 
 /* Another kind begins anew; with momentum added, what was kept before stays. */
-static void state_of_another_kind_begins(void)
+SW_TEST("state of another kind begins")
 {
     sw_exec *exec = scene_exec(1);
     sw_genome *g = scene_lenet();
@@ -215,7 +217,7 @@ static void state_of_another_kind_begins(void)
 }
 
 /* Rates and bounds are those of the child's genome. */
-static void knobs_are_the_childs(void)
+SW_TEST("knobs are the child's")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();
@@ -236,7 +238,7 @@ static void knobs_are_the_childs(void)
 
 /* ---- two parents ------------------------------------------------------------------------- */
 
-static void two_parents_give_each_its_part(void)
+SW_TEST("two parents give each its part")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();
@@ -266,7 +268,7 @@ static void two_parents_give_each_its_part(void)
 
 /* ---- utilities --------------------------------------------------------------------------- */
 
-static void utilities_follow_their_neurons(void)
+SW_TEST("utilities follow their neurons")
 {
     const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
@@ -291,7 +293,7 @@ static void utilities_follow_their_neurons(void)
 
 /* ---- what is refused --------------------------------------------------------------------- */
 
-static void what_is_refused_changes_nothing(void)
+SW_TEST("what is refused changes nothing")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();
@@ -317,7 +319,7 @@ static void what_is_refused_changes_nothing(void)
 }
 
 /* Lineage that is not what the parents' nets are is refused by the vertex. */
-static void damaged_lineage_is_refused(void)
+SW_TEST("damaged lineage is refused")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();
@@ -353,7 +355,7 @@ static sw_status inherit_one(void *arg)
     return sw_net_inherit(p->to, p->from, NULL, 3);
 }
 
-static void failures_change_nothing(void)
+SW_TEST("failures change nothing")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();
@@ -382,7 +384,7 @@ static void compare(sw_exec *exec, sw_dice *dice, int i)
     scene_sweep();
 }
 
-static void every_bit_is_what_the_definition_says(void)
+SW_TEST("every bit is what the definition says")
 {
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {71};
@@ -394,7 +396,7 @@ static void every_bit_is_what_the_definition_says(void)
 
 /* New nets begin as models that are made ready do; and the public way, a net that is made
  * ready, has the bytes that its definition says. */
-static void nets_begin_as_models_do(void)
+SW_TEST("nets begin as models do, also those that are made ready")
 {
     const sw_net_opts with = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
@@ -469,7 +471,7 @@ static double least_ns(sw_net *to, const sw_net *from, unsigned char *room)
     return (double)least;
 }
 
-static void bandwidth_is_near_that_of_copies(void)
+SW_TEST("bandwidth is near that of copies")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = wide(1200);
@@ -490,7 +492,7 @@ static void bandwidth_is_near_that_of_copies(void)
     }
 }
 
-static void small_states_take_little_time(void)
+SW_TEST("small states take little time")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();
@@ -517,25 +519,3 @@ static void small_states_take_little_time(void)
             (double)ns[100] / 1e3, (double)ns[198] / 1e3);
     CU_ASSERT(ns[100] < 20000000);
 }
-
-static const sw_test tests[] = {
-    {"widening preserves the function", widening_preserves_the_function},
-    {"widening residuals preserves the function", widening_residuals_preserves_the_function},
-    {"larger kernels preserve the function", larger_kernels_preserve_the_function},
-    {"inserted identities preserve the function", inserted_identities_preserve_the_function},
-    {"generations preserve the function", generations_preserve_the_function},
-    {"narrowing takes back what widening added", narrowing_takes_back_what_widening_added},
-    {"training goes on", training_goes_on},
-    {"state of another kind begins", state_of_another_kind_begins},
-    {"knobs are the child's", knobs_are_the_childs},
-    {"two parents give each its part", two_parents_give_each_its_part},
-    {"utilities follow their neurons", utilities_follow_their_neurons},
-    {"what is refused changes nothing", what_is_refused_changes_nothing},
-    {"damaged lineage is refused", damaged_lineage_is_refused},
-    {"failures change nothing", failures_change_nothing},
-    {"every bit is what the definition says", every_bit_is_what_the_definition_says},
-    {"nets begin as models do, also those that are made ready", nets_begin_as_models_do},
-    {"bandwidth is near that of copies", bandwidth_is_near_that_of_copies},
-    {"small states take little time", small_states_take_little_time},
-};
-SW_SUITE("inheritance", tests)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("mutate")
+
 #define TAIL(in) TAIL_OF(in, "3")
 
 static const char chain[] =
@@ -45,7 +47,7 @@ static void said(const mutant_notes *notes, const char *text, int exact)
 /* ---- sizes ------------------------------------------------------------------------------- */
 
 /* New outputs are after those that were there, and readers have columns for them. */
-static void sizes_grow_at_the_end(void)
+SW_TEST("sizes grow at the end")
 {
     mutant_notes notes;
     const sw_genome *a = base(chain);
@@ -60,7 +62,7 @@ static void sizes_grow_at_the_end(void)
 }
 
 /* Of those that go utility decides; their order stays. */
-static void sizes_shrink_by_utility(void)
+SW_TEST("sizes shrink by utility")
 {
     const sw_genome *a = base(chain);
     static const float of_c2[] = {0.5f, 0.1f, 0.9f, 0.2f};
@@ -83,7 +85,7 @@ static void sizes_shrink_by_utility(void)
 }
 
 /* Added vertices have one size; no vertex becomes empty, and logits stay. */
-static void sizes_stay_aligned(void)
+SW_TEST("sizes stay aligned")
 {
     mutant_notes notes;
     const sw_genome *a = base(residual);
@@ -101,7 +103,7 @@ static void sizes_stay_aligned(void)
 /* ---- vertices ---------------------------------------------------------------------------- */
 
 /* The vertex after begins as the identity, and has no parent. */
-static void vertices_are_put_in_between(void)
+SW_TEST("vertices are put in between")
 {
     const sw_genome *a = base(residual);
     for (uint64_t seed = 0; seed < 40; seed++) {
@@ -122,7 +124,7 @@ static void vertices_are_put_in_between(void)
 }
 
 /* A layer is passed by: what it gave is tied to what it read. */
-static void layers_are_removed(void)
+SW_TEST("layers are removed")
 {
     mutant_notes notes;
     const sw_genome *a = base(chain);
@@ -150,7 +152,7 @@ static void layers_are_removed(void)
 }
 
 /* Of a join one input goes on; what made the others goes with it. */
-static void joins_are_removed_with_dead_ends(void)
+SW_TEST("joins are removed with dead ends")
 {
     int with_branch = 0, without = 0;
     const sw_genome *a = base(residual);
@@ -183,7 +185,7 @@ static void joins_are_removed_with_dead_ends(void)
 }
 
 /* Elements of a flattened image that becomes larger are where they were, spread over it. */
-static void flattened_images_keep_their_columns(void)
+SW_TEST("flattened images keep their columns")
 {
     mutant_notes notes;
     const sw_genome *a = base(flattened);
@@ -209,7 +211,7 @@ static void flattened_images_keep_their_columns(void)
 /* ---- edges ------------------------------------------------------------------------------- */
 
 /* By an add, or a concat with new columns: half of the time each. */
-static void edges_are_added(void)
+SW_TEST("edges are added")
 {
     int adds = 0, concats = 0;
     const sw_genome *a = base(chain);
@@ -235,7 +237,7 @@ static void edges_are_added(void)
 }
 
 /* A join that is there already reads one more. */
-static void joins_are_extended(void)
+SW_TEST("joins are extended")
 {
     int extended = 0;
     const sw_genome *a = base(fork), *b = base(residual);
@@ -250,7 +252,7 @@ static void joins_are_extended(void)
 }
 
 /* An add that is left with one input goes; a concat's readers lose the columns. */
-static void edges_are_removed(void)
+SW_TEST("edges are removed")
 {
     mutant_notes notes;
     const sw_genome *a = base(residual);
@@ -274,7 +276,7 @@ static void edges_are_removed(void)
 
 /* ---- kernels and kinds ------------------------------------------------------------------- */
 
-static void kernels_change_in_steps_of_two(void)
+SW_TEST("kernels change in steps of two")
 {
     int seen[16] = {0};
     mutant_notes notes;
@@ -296,7 +298,7 @@ static void kernels_change_in_steps_of_two(void)
     CU_ASSERT_EQUAL(notes.n, 0);
 }
 
-static void kinds_are_exchanged(void)
+SW_TEST("kinds are exchanged")
 {
     mutant_notes notes;
     const sw_genome *a = base(flattened);
@@ -322,7 +324,7 @@ static void kinds_are_exchanged(void)
 
 /* ---- training ---------------------------------------------------------------------------- */
 
-static void training_changes_within_its_bounds(void)
+SW_TEST("training changes within its bounds")
 {
     mutant_notes notes;
     sw_genome *g = base(chain), *a = g;
@@ -349,7 +351,7 @@ static void training_changes_within_its_bounds(void)
     }
 }
 
-static void batches_are_multiples_of_eight(void)
+SW_TEST("batches are multiples of eight")
 {
     mutant_notes notes;
     sw_genome *g = base(chain);
@@ -395,7 +397,7 @@ static uint64_t grown_parameters(double share)
 }
 
 /* The share is the largest that fits, up to a 256th of the range, for any bound. */
-static void growth_is_the_largest_that_fits(void)
+SW_TEST("growth is the largest that fits")
 {
     const sw_genome *a =
         base(CONV("c1", "input", 64, "") RELU("r1", "c1") CONV("c2", "r1", 32, "") TAIL("c2"));
@@ -435,7 +437,7 @@ static int refuse(const sw_genome *g, void *user)
 }
 
 /* A mutation that does not fit is undone, and not noted; a failure of `fits` is the call's. */
-static void nothing_that_does_not_fit_stays(void)
+SW_TEST("nothing that does not fit stays")
 {
     int answer = 0;
     mutant_notes notes = {.n = 0};
@@ -459,7 +461,7 @@ static void nothing_that_does_not_fit_stays(void)
 }
 
 /* Bounds of vertices and parameters hold at every single change. */
-static void bounds_of_mutations_hold(void)
+SW_TEST("bounds of mutations hold")
 {
     const sw_genome *a = base(residual);
     const sw_mutation less = {
@@ -484,7 +486,7 @@ static void bounds_of_mutations_hold(void)
 }
 
 /* The formula, worked out with other numbers than the code's. */
-static void probabilities_follow_utility(void)
+SW_TEST("probabilities follow utility")
 {
     static const double us[] = {0, 0.01, 0.25, 0.5, 1, 4};
     for (int i = 0; i < 6; i++) {
@@ -501,7 +503,7 @@ static void probabilities_follow_utility(void)
 }
 
 /* Over many seeds each vertex is changed as often as its probability says. */
-static void vertices_are_chosen_by_their_probability(void)
+SW_TEST("vertices are chosen by their probability")
 {
     enum { SEEDS = 4000 };
     const sw_genome *a = base(residual);
@@ -518,11 +520,8 @@ static void vertices_are_chosen_by_their_probability(void)
         mean += (double)values[i][0] / 3;
     }
     for (int w = SW_WEIGH_NOTHING; w <= SW_WEIGH_LOW; w++) {
-        const sw_mutation one = {.kind = SW_MUTATE_KERNEL,
-                                 .weigh = (sw_weigh)w,
-                                 .probability = 0.2,
-                                 .low = 2,
-                                 .high = 2};
+        const sw_mutation one = SW_INIT(.kind = SW_MUTATE_KERNEL, .weigh = (sw_weigh)w,
+                                        .probability = 0.2, .low = 2, .high = 2);
         int changed[3] = {0};
         for (uint64_t seed = 0; seed < SEEDS; seed++) {
             sw_genome *g = NULL;
@@ -544,7 +543,7 @@ static void vertices_are_chosen_by_their_probability(void)
 }
 
 /* The default list makes one or two changes of a genome of 12 vertices. */
-static void default_mutations_are_few(void)
+SW_TEST("the default mutations are few")
 {
     enum { SEEDS = 1000 };
     const sw_genome *g = genome_chain(12);
@@ -564,7 +563,7 @@ static void default_mutations_are_few(void)
     CU_ASSERT(notes.n > SEEDS && notes.n < 3 * SEEDS);
 }
 
-static void refusals_name_the_mutation(void)
+SW_TEST("refusals name the mutation")
 {
     sw_genome *a = base(chain), *g = NULL;
     static const struct {
@@ -601,28 +600,3 @@ static void refusals_name_the_mutation(void)
     CU_ASSERT_STRING_EQUAL(sw_mutation_kind_name(SW_MUTATE_GROW), "grow");
     CU_ASSERT_PTR_NULL(sw_mutation_kind_name((sw_mutation_kind)SW_MUTATION_KINDS));
 }
-
-static const sw_test tests[] = {
-    {"sizes grow at the end", sizes_grow_at_the_end},
-    {"sizes shrink by utility", sizes_shrink_by_utility},
-    {"sizes stay aligned", sizes_stay_aligned},
-    {"vertices are put in between", vertices_are_put_in_between},
-    {"layers are removed", layers_are_removed},
-    {"joins are removed with dead ends", joins_are_removed_with_dead_ends},
-    {"flattened images keep their columns", flattened_images_keep_their_columns},
-    {"edges are added", edges_are_added},
-    {"joins are extended", joins_are_extended},
-    {"edges are removed", edges_are_removed},
-    {"kernels change in steps of two", kernels_change_in_steps_of_two},
-    {"kinds are exchanged", kinds_are_exchanged},
-    {"training changes within its bounds", training_changes_within_its_bounds},
-    {"batches are multiples of eight", batches_are_multiples_of_eight},
-    {"growth is the largest that fits", growth_is_the_largest_that_fits},
-    {"nothing that does not fit stays", nothing_that_does_not_fit_stays},
-    {"bounds of mutations hold", bounds_of_mutations_hold},
-    {"probabilities follow utility", probabilities_follow_utility},
-    {"vertices are chosen by their probability", vertices_are_chosen_by_their_probability},
-    {"the default mutations are few", default_mutations_are_few},
-    {"refusals name the mutation", refusals_name_the_mutation},
-};
-SW_SUITE("mutate", tests)

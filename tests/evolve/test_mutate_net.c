@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("mutate nets")
+
 #define ROWS 5
 
 static const sw_task tasks[] = {{sizeof tasks[0], 1, 14, 14, 10},
@@ -116,7 +118,7 @@ static void compare(sw_exec *exec, const sw_search_space *space, int source, uin
 }
 
 /* Over thousands of children. */
-static void exact_changes_compute_the_same(void)
+SW_TEST("exact changes compute the same")
 {
     sw_exec *exec = net_exec(NULL);
     const uint64_t n = sw_tests_full() ? 4000 : 100;
@@ -208,7 +210,7 @@ static uint64_t train_line(sw_exec *exec, const sw_search_space *space, int sour
 }
 
 /* All of them, however far from a drawn genome. */
-static void random_children_train(void)
+SW_TEST("random children train")
 {
     sw_exec *exec = net_exec(NULL);
     const uint64_t lines = sw_tests_full() ? 135 : 1;
@@ -224,7 +226,7 @@ static void random_children_train(void)
 }
 
 /* The same of children of two parents, and of a mutant of such a child. */
-static void crossed_children_train(void)
+SW_TEST("crossed children train")
 {
     sw_exec *exec = net_exec(NULL);
     sw_search_space *space = space_of(0);
@@ -248,10 +250,3 @@ static void crossed_children_train(void)
     }
     sw_search_space_destroy(space);
 }
-
-static const sw_test tests[] = {
-    {"exact changes compute the same", exact_changes_compute_the_same},
-    {"random children train", random_children_train},
-    {"crossed children train", crossed_children_train},
-};
-SW_SUITE("mutate nets", tests)

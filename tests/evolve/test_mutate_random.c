@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("mutate random")
+
 #define KINDS SW_MUTATION_KINDS
 
 /* All kinds, often enough that each child has some. */
@@ -117,7 +119,7 @@ static uint64_t walk_chains(const sw_task *task, uint64_t children, uint64_t cou
     return records;
 }
 
-static void random_children_are_sound(void)
+SW_TEST("random children are sound")
 {
     uint64_t counts[KINDS] = {0};
     const uint64_t n = sw_tests_full() ? 10000 : 1000;
@@ -132,7 +134,7 @@ static void random_children_are_sound(void)
 }
 
 /* Shields of any kind hold, whatever is drawn. */
-static void random_shields_hold(void)
+SW_TEST("random shields hold")
 {
     static utilities u;
     const uint64_t n = sw_tests_full() ? 2000 : 300;
@@ -175,7 +177,7 @@ static int within(const sw_genome *g, void *user)
 }
 
 /* No child is above the bound, and a genome is asked about once. */
-static void what_does_not_fit_is_never_seen(void)
+SW_TEST("what does not fit is never seen")
 {
     sw_mutation list[KINDS];
     uint64_t refused = 0;
@@ -219,7 +221,7 @@ static sw_status mutate_scene(void *arg)
     return status;
 }
 
-static void no_memory_leaves_nothing(void)
+SW_TEST("no memory leaves nothing")
 {
     uint64_t sites = 0;
     sw_search_space *space = genome_space(&images);
@@ -237,7 +239,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* The median of single mutations by the default list, and of crossovers. */
-static void times_are_small(void)
+SW_TEST("times are small")
 {
     enum { N = 1000 };
     static double mutate[N], cross[N];
@@ -262,12 +264,3 @@ static void times_are_small(void)
             mutate[N / 2], mutate[N * 99 / 100], cross[N / 2], cross[N * 99 / 100]);
     CU_ASSERT(mutate[N / 2] < 20000);
 }
-
-static const sw_test tests[] = {
-    {"random children are sound", random_children_are_sound},
-    {"random shields hold", random_shields_hold},
-    {"what does not fit is never seen", what_does_not_fit_is_never_seen},
-    {"no memory leaves nothing", no_memory_leaves_nothing},
-    {"times are small", times_are_small},
-};
-SW_SUITE("mutate random", tests)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("nets")
+
 /* ---- what they compute ------------------------------------------------------------------- */
 
 /* Statistics that are not 0 and 1, so that a norm does something. */
@@ -44,7 +46,7 @@ static double compare(sw_exec *exec, const sw_genome *g, sw_dtype dtype, sw_dice
     return distance(logits, scene_logits(made, &b), b.rows * 10);
 }
 
-static void nets_compute_what_the_genome_says(void)
+SW_TEST("nets compute what the genome says")
 {
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {11};
@@ -58,7 +60,7 @@ static void nets_compute_what_the_genome_says(void)
     sw_note("largest distance from a float64 interpreter: %.1e of the largest logit", most);
 }
 
-static void every_activation_is_its_own(void)
+SW_TEST("every activation is its own")
 {
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {5};
@@ -75,7 +77,7 @@ static void every_activation_is_its_own(void)
     CU_ASSERT_EQUAL(n, 12);
 }
 
-static void bytes_are_scaled_by_channel(void)
+SW_TEST("bytes are scaled by channel")
 {
     const sw_net_opts opts = SW_OPTS(sw_net_opts, .scale = {0.5f, 0.25f, 0.125f},
                                      .shift = {-1, 2, 0}, .n_scales = 3);
@@ -118,7 +120,7 @@ static sw_value scale_gradient(sw_ctx *ctx, sw_param param, sw_value gradient, v
     return sw_scale_by(ctx, gradient, notes->by);
 }
 
-static void every_parameter_has_a_gradient(void)
+SW_TEST("every parameter has a gradient")
 {
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {21};
@@ -144,7 +146,7 @@ static void every_parameter_has_a_gradient(void)
     }
 }
 
-static void losses_fall(void)
+SW_TEST("losses fall")
 {
     sw_exec *exec = scene_exec(1);
     for (int k = 0; k < 4; k++) {
@@ -165,7 +167,7 @@ static void losses_fall(void)
 }
 
 /* Updates released during backward, or after it, or some of each: the same bits. */
-static void times_of_updates_change_no_bit(void)
+SW_TEST("times of updates change no bit")
 {
     sw_exec *exec = scene_exec(1);
     unsigned char *bytes[3];
@@ -190,7 +192,7 @@ static void times_of_updates_change_no_bit(void)
 }
 
 /* The bound holds for each gradient by itself: what goes beyond is scaled by the norm. */
-static void clip_bounds_each_gradient(void)
+SW_TEST("clip bounds each gradient")
 {
     sw_exec *exec = scene_exec(1);
     float weight[2][70], bias[2][10];
@@ -242,7 +244,7 @@ static sw_value twice(sw_ctx *ctx, sw_value logits, sw_value labels, void *user)
     return sw_scale_by(ctx, sw_softmax_ce(ctx, logits, labels), 2);
 }
 
-static void genomes_bring_their_loss(void)
+SW_TEST("genomes bring their loss")
 {
     int calls = 0;
     const sw_named_loss losses[] = {{.name = "twice", .fn = twice, .user = &calls}};
@@ -264,7 +266,7 @@ static void genomes_bring_their_loss(void)
 
 /* ---- utility ----------------------------------------------------------------------------- */
 
-static void utilities_are_averaged_in_variant_1(void)
+SW_TEST("utilities are averaged in variant 1")
 {
     const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
@@ -290,7 +292,7 @@ static void utilities_are_averaged_in_variant_1(void)
 }
 
 /* Bits of training do not depend on whether utilities are averaged. */
-static void utilities_change_no_parameter(void)
+SW_TEST("utilities change no parameter")
 {
     const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
@@ -305,7 +307,7 @@ static void utilities_change_no_parameter(void)
 
 /* ---- what is refused --------------------------------------------------------------------- */
 
-static void misuse_is_refused(void)
+SW_TEST("misuse is refused")
 {
     sw_genome *g = scene_lenet();
     sw_net *made = NULL;
@@ -337,7 +339,7 @@ static void misuse_is_refused(void)
     sw_net_destroy(NULL);
 }
 
-static void wrong_inputs_are_refused_by_their_shape(void)
+SW_TEST("wrong inputs are refused by their shape")
 {
     sw_exec *exec = scene_exec(1);
     sw_genome *g = scene_lenet();
@@ -352,7 +354,7 @@ static void wrong_inputs_are_refused_by_their_shape(void)
     OK(sw_run(exec, &args));
 }
 
-static void a_net_keeps_a_genome_of_its_own(void)
+SW_TEST("a net keeps a genome of its own")
 {
     sw_exec *exec = scene_exec(1);
     sw_genome *g = scene_lenet(), *copy = NULL;
@@ -376,7 +378,7 @@ static sw_status make_one(void *genome)
     return SW_OK;
 }
 
-static void making_survives_every_failure(void)
+SW_TEST("making survives every failure")
 {
     sw_genome *g = scene_lenet();
     g->clip = 1;
@@ -384,21 +386,3 @@ static void making_survives_every_failure(void)
     const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, make_one, g);
     CU_ASSERT(sites > 8);
 }
-
-static const sw_test tests[] = {
-    {"nets compute what the genome says", nets_compute_what_the_genome_says},
-    {"every activation is its own", every_activation_is_its_own},
-    {"bytes are scaled by channel", bytes_are_scaled_by_channel},
-    {"every parameter has a gradient", every_parameter_has_a_gradient},
-    {"losses fall", losses_fall},
-    {"times of updates change no bit", times_of_updates_change_no_bit},
-    {"clip bounds each gradient", clip_bounds_each_gradient},
-    {"genomes bring their loss", genomes_bring_their_loss},
-    {"utilities are averaged in variant 1", utilities_are_averaged_in_variant_1},
-    {"utilities change no parameter", utilities_change_no_parameter},
-    {"misuse is refused", misuse_is_refused},
-    {"wrong inputs are refused by their shape", wrong_inputs_are_refused_by_their_shape},
-    {"a net keeps a genome of its own", a_net_keeps_a_genome_of_its_own},
-    {"making survives every failure", making_survives_every_failure},
-};
-SW_SUITE("nets", tests)

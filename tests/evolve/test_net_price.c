@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("net prices")
+
 static sw_price price_of(const sw_genome *g, sw_exec *exec, sw_dtype input)
 {
     sw_price price = SW_OPTS(sw_price);
@@ -25,7 +27,7 @@ static sw_members *members_of(sw_exec *exec, sw_net *shape)
 /* ---- to the byte ------------------------------------------------------------------------- */
 
 /* Whatever the threads of the exec are: a member has one. */
-static void prices_are_those_of_members(void)
+SW_TEST("prices are those of members")
 {
     sw_dice dice = {31};
     for (int threads = 1; threads <= 2; threads++) {
@@ -57,7 +59,7 @@ static void prices_are_those_of_members(void)
 }
 
 /* The step that also averages utilities is among them. */
-static void prices_with_utility_are_of_the_larger_step(void)
+SW_TEST("prices with utility are of the larger step")
 {
     const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
@@ -124,7 +126,7 @@ static sw_genome *genome_for(bool image)
 }
 
 /* Bytes of images, numbers of vectors. */
-static void batches_are_counted_as_feeds_count_them(void)
+SW_TEST("batches are counted as feeds count them")
 {
     sw_exec *exec = scene_exec(1);
     for (int image = 0; image < 2; image++) {
@@ -142,7 +144,7 @@ static void batches_are_counted_as_feeds_count_them(void)
 }
 
 /* A run measures bytes that lived; the price has the arena's height, which may have holes. */
-static void runs_measure_what_was_priced(void)
+SW_TEST("runs measure what was priced")
 {
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {41};
@@ -181,7 +183,7 @@ static size_t heap_bytes(void)
 }
 
 /* 2,000 genomes, each another one, leave nothing; a thousand a second and more. */
-static void pricing_leaves_nothing(void)
+SW_TEST("pricing leaves nothing")
 {
     sw_exec *exec = scene_exec(1);
     sw_genome *g = scene_lenet();
@@ -222,7 +224,7 @@ static uint64_t time_of(sw_exec *exec, const sw_genome *g, uint64_t *plan_ns)
     return least;
 }
 
-static void times_of_prices(void)
+SW_TEST("times of prices")
 {
     sw_exec *exec = scene_exec(1);
     static const int vertices[] = {20, 100};
@@ -237,7 +239,7 @@ static void times_of_prices(void)
 }
 
 /* Programs, metrics and outputs of the exec's runs stay as they are. */
-static void a_price_disturbs_no_run(void)
+SW_TEST("a price disturbs no run")
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();
@@ -259,7 +261,7 @@ static void a_price_disturbs_no_run(void)
 /* ---- budgets, misuse, failures ----------------------------------------------------------- */
 
 /* A price is what it is: no budget makes the plan smaller, and nothing is taken of it. */
-static void budgets_are_not_touched(void)
+SW_TEST("budgets are not touched")
 {
     sw_budget *budget = NULL;
     OK(sw_budget_create(&budget, 1 << 16));
@@ -272,7 +274,7 @@ static void budgets_are_not_touched(void)
     CU_ASSERT(b.peak_bytes > 1 << 16);
 }
 
-static void misuse_is_refused(void)
+SW_TEST("misuse is refused")
 {
     sw_exec *exec = scene_exec(1);
     sw_genome *g = scene_lenet();
@@ -295,7 +297,7 @@ static sw_status price_one(void *arg)
     return sw_genome_price(p->g, p->exec, NULL, SW_U8, &price);
 }
 
-static void every_failure_leaves_nothing(void)
+SW_TEST("every failure leaves nothing")
 {
     sw_genome *g = scene_genome(7, 0, 0);
     scene_linear(g, "fc", 0, 10);
@@ -304,17 +306,3 @@ static void every_failure_leaves_nothing(void)
     OK(price_one(&p)); /* what the exec keeps from its first trace on */
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, price_one, &p) > 20);
 }
-
-static const sw_test tests[] = {
-    {"prices are those of members", prices_are_those_of_members},
-    {"prices with utility are of the larger step", prices_with_utility_are_of_the_larger_step},
-    {"batches are counted as feeds count them", batches_are_counted_as_feeds_count_them},
-    {"runs measure what was priced", runs_measure_what_was_priced},
-    {"pricing leaves nothing", pricing_leaves_nothing},
-    {"times of prices", times_of_prices},
-    {"a price disturbs no run", a_price_disturbs_no_run},
-    {"budgets are not touched", budgets_are_not_touched},
-    {"misuse is refused", misuse_is_refused},
-    {"every failure leaves nothing", every_failure_leaves_nothing},
-};
-SW_SUITE("net prices", tests)

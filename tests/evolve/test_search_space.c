@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("search space")
+
 static const sw_task image = {sizeof image, 1, 28, 28, 10},
                      vector = {sizeof vector, 64, 0, 0, 10};
 
@@ -99,14 +101,14 @@ static void draw_many(const sw_task *task, uint64_t from, int n)
 
 /* Every draw is a valid genome of the task; the same seed gives the same one; texts read back
  * as they are. */
-static void default_draws_are_valid(void)
+SW_TEST("draws of the default space are valid, and come again")
 {
     draw_many(&image, 0, sw_tests_full() ? 10000 : 1500);
     draw_many(&vector, 7000000, sw_tests_full() ? 10000 : 1500);
 }
 
 /* Each draw has a price, and trains. */
-static void draws_train(void)
+SW_TEST("draws train")
 {
     sw_search_space *s = genome_space(&image);
     for (uint64_t seed = 0; seed < (sw_tests_full() ? 200 : 30); seed++) {
@@ -128,7 +130,7 @@ static void draws_train(void)
 }
 
 /* Tasks of other sizes have genomes too: one pixel, long images, one element, two classes. */
-static void default_space_has_genomes_of_any_task(void)
+SW_TEST("the default space has genomes of any task")
 {
     static const sw_task tasks[] = {
         {sizeof image, 3, 32, 32, 100}, {sizeof image, 1, 1, 1, 2},
@@ -145,7 +147,7 @@ static void default_space_has_genomes_of_any_task(void)
 }
 
 /* Seeds differ in what they draw. */
-static void seeds_differ(void)
+SW_TEST("seeds differ")
 {
     sw_search_space *s = genome_space(&image);
     uint64_t hashes[200];
@@ -182,7 +184,7 @@ static const char *letters(const sw_search_space *s, const sw_task *task, uint64
 #define CONV "{\"vertex\": \"conv2d\", \"size\": {\"from\": 8, \"to\": 12}, \"kernel\": [3, 5]}"
 
 /* Each node gives what it says: chain, repeat, fork, residual, choice, if, use, shields. */
-static void every_node_draws_what_it_says(void)
+SW_TEST("every node draws what it says")
 {
     static const struct {
         const char *body;
@@ -239,7 +241,7 @@ static void every_node_draws_what_it_says(void)
 }
 
 /* Numbers are drawn from all of their range or list, and from nothing else. */
-static void numbers_are_within_their_ranges(void)
+SW_TEST("numbers are within their ranges")
 {
     sw_search_space *s =
         body_of("{\"vertex\": \"conv2d\", \"size\": {\"from\": 8, \"to\": 21, "
@@ -262,7 +264,7 @@ static void numbers_are_within_their_ranges(void)
 
 /* The body of a residual gets the channels of what it is added to: over norms, forks and inner
  * residuals; groups divide. */
-static void residuals_tie_sizes(void)
+SW_TEST("residuals tie sizes")
 {
     sw_search_space *s =
         body_of("{\"chain\": [" CONV ", {\"residual\": {\"fork\": [" CONV ", {\"chain\": [" CONV
@@ -283,7 +285,7 @@ static void residuals_tie_sizes(void)
 }
 
 /* A space that no draw can meet is refused, by node and reason. */
-static void impossible_draws_name_the_node(void)
+SW_TEST("impossible draws name the node")
 {
     static const struct {
         const char *body, *why;
@@ -315,7 +317,7 @@ static void impossible_draws_name_the_node(void)
 /* ---- refusals ---------------------------------------------------------------------------- */
 
 /* Each damage is refused by its line. */
-static void damaged_spaces_are_refused_by_line(void)
+SW_TEST("damaged spaces are refused by line")
 {
     static const struct {
         const char *text, *why;
@@ -376,7 +378,7 @@ static void damaged_spaces_are_refused_by_line(void)
 }
 
 /* Trees that are too deep, and parts that grow without end, end. */
-static void large_trees_end(void)
+SW_TEST("large trees end")
 {
     char text[8000];
     size_t n = (size_t)snprintf(text, sizeof text,
@@ -400,7 +402,7 @@ static void large_trees_end(void)
 }
 
 /* Any damage to the text of the default space is read or refused, and leaves nothing. */
-static void damage_never_crashes(void)
+SW_TEST("damage never crashes")
 {
     const size_t bytes = strlen(swi_space_default_text);
     const uint64_t blocks = sw_heap_blocks();
@@ -473,7 +475,7 @@ static bool insert_once(const sw_search_space *s, sw_genome *g, bool identity, s
 }
 
 /* Insertions leave a valid genome with the same shapes, or the genome as it was. */
-static void insertions_fit(void)
+SW_TEST("insertions fit")
 {
     sw_search_space *s = genome_space(&image);
     swi_draws d = swi_draws_of(21, 2);
@@ -490,7 +492,7 @@ static void insertions_fit(void)
 }
 
 /* As the identity an activation stands only where it was applied already. */
-static void an_activation_is_inserted_where_it_changes_nothing(void)
+SW_TEST("an activation is inserted where it changes nothing")
 {
     sw_search_space *s =
         space_of("{\"format\": \"stepwell search space 1\", \"body\": {\"chain\": "
@@ -526,13 +528,13 @@ static sw_status draw_and_insert(void *arg)
     return status;
 }
 
-static void draws_survive_failing_allocations(void)
+SW_TEST("draws survive failing allocations")
 {
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, draw_and_insert, NULL) > 10);
 }
 
 /* The text is kept as it was read; what a space says of training is what is drawn. */
-static void training_is_drawn_as_it_is_said(void)
+SW_TEST("training is drawn as it is said")
 {
     static const char text[] =
         "{\"format\": \"stepwell search space 1\", \"body\": {\"chain\": []},"
@@ -574,7 +576,7 @@ static char *guide_block(char *guide, int k)
 }
 
 /* The texts that the guide shows are read, and its genome is printed as it stands there. */
-static void examples_of_the_guide_are_read(void)
+SW_TEST("examples of the guide are read")
 {
     char *guide[2];
     for (int k = 0; k < 2; k++) {
@@ -594,24 +596,3 @@ static void examples_of_the_guide_are_read(void)
         sw_genome_destroy(g);
     }
 }
-
-static const sw_test tests[] = {
-    {"examples of the guide are read", examples_of_the_guide_are_read},
-    {"draws of the default space are valid, and come again", default_draws_are_valid},
-    {"draws train", draws_train},
-    {"the default space has genomes of any task", default_space_has_genomes_of_any_task},
-    {"seeds differ", seeds_differ},
-    {"every node draws what it says", every_node_draws_what_it_says},
-    {"numbers are within their ranges", numbers_are_within_their_ranges},
-    {"residuals tie sizes", residuals_tie_sizes},
-    {"impossible draws name the node", impossible_draws_name_the_node},
-    {"damaged spaces are refused by line", damaged_spaces_are_refused_by_line},
-    {"large trees end", large_trees_end},
-    {"damage never crashes", damage_never_crashes},
-    {"insertions fit", insertions_fit},
-    {"an activation is inserted where it changes nothing",
-     an_activation_is_inserted_where_it_changes_nothing},
-    {"draws survive failing allocations", draws_survive_failing_allocations},
-    {"training is drawn as it is said", training_is_drawn_as_it_is_said},
-};
-SW_SUITE("search space", tests)

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("select")
+
 enum { MOST = 64 };
 
 /* Deviations from what is expected, squared and weighed: of so many counts. */
@@ -23,7 +25,7 @@ static double chi_square(const double *counts, const double *expected, int n)
 /* ---- elite ------------------------------------------------------------------------------- */
 
 /* NaN is the worst, equals keep their order, infinities are the ends. */
-static void elite_is_in_order(void)
+SW_TEST("elite is in order, with NaN after")
 {
     const double f[] = {1, NAN, 3, 1, -INFINITY, INFINITY, 3};
     const uint32_t best[] = {5, 2, 6, 0, 3, 4, 1};
@@ -42,7 +44,7 @@ static void elite_is_in_order(void)
 /* ---- stochastic universal sampling ------------------------------------------------------- */
 
 /* Each is chosen as often as expected, rounded up or down, whatever the seed. */
-static void sus_is_even(void)
+SW_TEST("universal sampling selects each as often as expected, rounded")
 {
     sw_dice dice = {3};
     for (int round = 0; round < 2000; round++) {
@@ -73,7 +75,7 @@ static void sus_is_even(void)
 }
 
 /* Over many seeds the mean is what is expected. */
-static void sus_has_the_expected_mean(void)
+SW_TEST("universal sampling has the expected mean")
 {
     const double f[] = {0.3, 1.1, 0.25, 2};
     const sw_selection how = {.kind = SW_SELECT_SUS, .n = 3};
@@ -91,7 +93,7 @@ static void sus_has_the_expected_mean(void)
 }
 
 /* Equal fitness, zero, below zero, too large to be added: none of it is special. */
-static void sus_takes_what_comes(void)
+SW_TEST("universal sampling takes equal, negative, infinite and no numbers")
 {
     const double same[] = {-2, -2, -2, -2}, none[] = {NAN, NAN, NAN}, zero[] = {0, NAN, 0};
     const double large[] = {1.7e308, 1.7e308, -1.7e308}, inf[] = {INFINITY, 4, -INFINITY};
@@ -118,7 +120,7 @@ static void sus_takes_what_comes(void)
 
 /* With as many contestants as members each contest is a shuffled copy of all, so that the one
  * of rank i wins with p (1 - p)^i and the last one with what remains. */
-static void tournaments_have_the_documented_distribution(void)
+SW_TEST("tournaments have the documented distribution")
 {
     enum { N = 5, CONTESTS = 40000 };
     const double f[N] = {0.1, 0.9, NAN, 0.5, 0.7};
@@ -146,7 +148,7 @@ static void tournaments_have_the_documented_distribution(void)
 
 /* Contestants are dealt: over whole decks each plays as often as any other, so with p 1 and two
  * contestants no one wins more than once a deck... and the worst of an even deck never does. */
-static void contestants_are_dealt(void)
+SW_TEST("contestants are dealt from shuffled copies")
 {
     enum { N = 8, CONTESTS = 4000 };
     double f[N], count[N] = {0};
@@ -176,7 +178,7 @@ static void contestants_are_dealt(void)
 /* ---- stages ------------------------------------------------------------------------------ */
 
 /* Side by side, one after the other; then from what was selected. */
-static void stages_follow_each_other(void)
+SW_TEST("stages follow each other, and are deterministic")
 {
     const double f[] = {5, 1, 4, 2, 3, 0};
     const sw_selection how[] = {
@@ -205,7 +207,7 @@ static void stages_follow_each_other(void)
 }
 
 /* Options that cannot hold are named, and nothing is written. */
-static void wrong_selections_are_refused(void)
+SW_TEST("wrong selections are refused")
 {
     const double f[] = {1, 2};
     uint32_t out[4] = {7, 7, 7, 7};
@@ -245,7 +247,7 @@ static sw_status select_once(void *arg)
     return sw_select(f, 3, &how, 1, 9, out, NULL, &n);
 }
 
-static void no_memory_is_an_answer(void)
+SW_TEST("selection without memory is an answer")
 {
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, select_once, NULL) > 0);
 }
@@ -307,7 +309,7 @@ static double distance(const double *x, const uint32_t *rank, size_t n, size_t m
     return sum;
 }
 
-static void ranks_are_those_of_the_definition(void)
+SW_TEST("ranks and distances are those of the definition")
 {
     sw_dice dice = {8};
     for (int round = 0; round < 1500; round++) {
@@ -338,7 +340,7 @@ static void ranks_are_those_of_the_definition(void)
 }
 
 /* With one objective the rank is the place among different values; crowding may be NULL. */
-static void one_objective_is_an_order(void)
+SW_TEST("one objective is an order")
 {
     const double x[] = {2, 7, 7, -INFINITY, INFINITY};
     const uint32_t expected[] = {2, 1, 1, 3, 0};
@@ -350,7 +352,7 @@ static void one_objective_is_an_order(void)
 }
 
 /* A draw is a function of seed, stream and number; streams and seeds differ. */
-static void draws_are_functions_of_three_numbers(void)
+SW_TEST("a draw is a function of seed, stream and number")
 {
     swi_draws a = swi_draws_of(7, 1), b = swi_draws_of(7, 1), c = swi_draws_of(7, 2);
     swi_draws d = swi_draws_of(8, 1);
@@ -365,7 +367,7 @@ static void draws_are_functions_of_three_numbers(void)
 }
 
 /* Numbers are spread evenly over where they may be. */
-static void draws_are_uniform(void)
+SW_TEST("draws are uniform")
 {
     swi_draws d = swi_draws_of(3, 5);
     int count[10] = {0}, happened = 0;
@@ -379,21 +381,3 @@ static void draws_are_uniform(void)
         CU_ASSERT(count[k] > 9600 && count[k] < 10400);
     CU_ASSERT(happened > 24500 && happened < 25500);
 }
-
-static const sw_test tests[] = {
-    {"elite is in order, with NaN after", elite_is_in_order},
-    {"universal sampling selects each as often as expected, rounded", sus_is_even},
-    {"universal sampling has the expected mean", sus_has_the_expected_mean},
-    {"universal sampling takes equal, negative, infinite and no numbers", sus_takes_what_comes},
-    {"tournaments have the documented distribution",
-     tournaments_have_the_documented_distribution},
-    {"contestants are dealt from shuffled copies", contestants_are_dealt},
-    {"stages follow each other, and are deterministic", stages_follow_each_other},
-    {"wrong selections are refused", wrong_selections_are_refused},
-    {"selection without memory is an answer", no_memory_is_an_answer},
-    {"ranks and distances are those of the definition", ranks_are_those_of_the_definition},
-    {"one objective is an order", one_objective_is_an_order},
-    {"a draw is a function of seed, stream and number", draws_are_functions_of_three_numbers},
-    {"draws are uniform", draws_are_uniform},
-};
-SW_SUITE("select", tests)

@@ -10,6 +10,8 @@
 #include <string.h>
 #include "tests/support/json.h"
 
+SW_TESTS("html")
+
 /* ---- a page in memory -------------------------------------------------------------------- */
 
 typedef struct {
@@ -191,7 +193,7 @@ static void compare_numbers(const page *p, const sw_timeline *t, int which)
     }
 }
 
-static void numbers_come_back(void)
+SW_TEST("numbers come back")
 {
     static page p;
     sw_after(drop, &p);
@@ -211,7 +213,7 @@ static void numbers_come_back(void)
 
 /* Sizes of terabytes, times of years, a loss that is no number; a common factor,
  * differences. */
-static void wide_numbers_come_back(void)
+SW_TEST("wide numbers come back")
 {
     const sw_made_timeline how = {1, 3, 5, 40, false, false};
     static page p;
@@ -237,7 +239,7 @@ static void wide_numbers_come_back(void)
 
 /* A number that all have in common is taken out, ascending ones become differences: what is
  * written of births is one byte each. */
-static void lists_are_as_narrow_as_they_may_be(void)
+SW_TEST("lists are as narrow as they may be")
 {
     const sw_made_timeline how = {1, 0, 3000, 3000, false, false};
     sw_timeline *t = sw_make_timeline(3, &how);
@@ -312,7 +314,7 @@ static void compare_names(const page *p, const sw_timeline *t, const json_t *str
     }
 }
 
-static void words_come_back(void)
+SW_TEST("words come back")
 {
     static page p;
     sw_after(drop, &p);
@@ -338,7 +340,7 @@ static void words_come_back(void)
 
 /* A name may be the end of a script: each element ends once, and what follows "<" is the page's
  * own. */
-static void names_end_no_element(void)
+SW_TEST("names end no element")
 {
     const sw_made_timeline how = {1, 1, 200, 400, false, true};
     sw_timeline *t = sw_make_timeline(11, &how);
@@ -370,7 +372,7 @@ static void names_end_no_element(void)
 
 /* ---- promises of the page ---------------------------------------------------------------- */
 
-static void it_asks_for_nothing(void)
+SW_TEST("it asks for nothing")
 {
     const sw_made_timeline how = {1, 1, 3, 3, false, false};
     sw_timeline *t = sw_make_timeline(1, &how);
@@ -389,7 +391,7 @@ static void it_asks_for_nothing(void)
     sw_timeline_free(t);
 }
 
-static void the_same_run_is_the_same_page(void)
+SW_TEST("the same run is the same page")
 {
     const sw_made_timeline how = {2, 6, 60, 90, true, true};
     static page p[2];
@@ -406,7 +408,7 @@ static void the_same_run_is_the_same_page(void)
 }
 
 /* Of more clocks than are kept, every k-th run has its own, and the page says so. */
-static void clocks_are_thinned(void)
+SW_TEST("clocks are sampled_out")
 {
     sw_timeline *t = NULL;
     static page p;
@@ -438,7 +440,7 @@ static void clocks_are_thinned(void)
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
-static void every_failed_write_is_told(void)
+SW_TEST("every failed write is reported")
 {
     const sw_made_timeline how = {2, 4, 2000, 3000, false, true};
     sw_timeline *t = sw_make_timeline(2, &how);
@@ -470,7 +472,7 @@ static sw_status write_once(void *context)
     return write_to(&s->p, s->t, NULL);
 }
 
-static void every_refused_block_is_told(void)
+SW_TEST("every refused block is reported")
 {
     const sw_made_timeline how = {1, 1, 1000, 2000, false, false};
     static sweep s;
@@ -479,17 +481,3 @@ static void every_refused_block_is_told(void)
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, write_once, &s) > 3);
     sw_timeline_free(s.t);
 }
-
-static const sw_test tests[] = {
-    {"numbers come back", numbers_come_back},
-    {"wide numbers come back", wide_numbers_come_back},
-    {"lists are as narrow as they may be", lists_are_as_narrow_as_they_may_be},
-    {"words come back", words_come_back},
-    {"names end no element", names_end_no_element},
-    {"it asks for nothing", it_asks_for_nothing},
-    {"the same run is the same page", the_same_run_is_the_same_page},
-    {"clocks are sampled_out", clocks_are_thinned},
-    {"every failed write is reported", every_failed_write_is_told},
-    {"every refused block is reported", every_refused_block_is_told},
-};
-SW_SUITE("html", tests)

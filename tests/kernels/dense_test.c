@@ -3,6 +3,8 @@
  * and twice. */
 #include "tests/kernels/dense_support.h"
 
+SW_TESTS("dense")
+
 /* ---- gemm -------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -66,7 +68,7 @@ static void gemm_case(int isa, gemm_size z, int mode)
     give_all();
 }
 
-static void products_are_right_for_all_strides(void)
+SW_TEST("products are right for all strides")
 {
     static const gemm_size sizes[] = {{1, 1, 1},    {1, 10, 84},   {7, 3, 5},   {12, 16, 9},
                                       {13, 17, 0},  {16, 64, 33},  {5, 65, 40}, {33, 50, 7},
@@ -77,7 +79,7 @@ static void products_are_right_for_all_strides(void)
                 gemm_case(isa, sizes[i], mode);
 }
 
-static void large_products_have_the_same_bits_on_any_threads(void)
+SW_TEST("large products have the same bits on any threads")
 {
     static const gemm_size sizes[] = {
         {128, 120, 256}, {120, 256, 128}, {257, 10, 300}, {3, 700, 301}};
@@ -89,7 +91,7 @@ static void large_products_have_the_same_bits_on_any_threads(void)
 
 /* Each element alone gives the bits it has in the whole product: the tile it falls in does not
  * matter. */
-static void an_element_does_not_depend_on_its_tile(void)
+SW_TEST("an element does not depend on its tile")
 {
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
         const sw_dense_kernels *k = sw_dense((sw_isa)isa);
@@ -335,7 +337,7 @@ static void conv_case(sw_conv s)
         }
 }
 
-static void convolutions_are_right(void)
+SW_TEST("convolutions and their gradients are right")
 {
     static const int64_t batches[] = {1, 7, 16, 33};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
@@ -354,14 +356,14 @@ static void convolutions_are_right(void)
     conv_case(conv_of(2, 2, 10, 11, 9, 4, 3, 3, 2, 1, 1)); /* places that no window reaches */
 }
 
-static void groups_and_dilation_are_right(void)
+SW_TEST("groups and dilation are right")
 {
     static const int64_t batches[] = {1, 17, 33};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
         each_grouped_conv(conv_case, batches[i]);
 }
 
-static void large_convolutions_have_the_same_bits_on_any_threads(void)
+SW_TEST("large convolutions have the same bits on any threads")
 {
     conv_case(conv_of(40, 6, 12, 12, 16, 5, 5, 1, 0, 1, 1));
     conv_case(conv_of(130, 1, 14, 14, 6, 5, 5, 1, 2, 1, 1));
@@ -373,22 +375,9 @@ static void large_convolutions_have_the_same_bits_on_any_threads(void)
 }
 
 /* Sums of many images go in chunks, at most sixteen of them, the last perhaps empty. */
-static void chunks_of_images_cover_the_batch(void)
+SW_TEST("chunks of images cover the batch")
 {
     static const int64_t batches[] = {31, 48, 65, 529, 640};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
         conv_case(conv_of(batches[i], 1, 4, 4, 2, 3, 3, 1, 0, 1, 1));
 }
-
-static const sw_test tests[] = {
-    {"products are right for all strides", products_are_right_for_all_strides},
-    {"large products have the same bits on any threads",
-     large_products_have_the_same_bits_on_any_threads},
-    {"an element does not depend on its tile", an_element_does_not_depend_on_its_tile},
-    {"convolutions and their gradients are right", convolutions_are_right},
-    {"groups and dilation are right", groups_and_dilation_are_right},
-    {"large convolutions have the same bits on any threads",
-     large_convolutions_have_the_same_bits_on_any_threads},
-    {"chunks of images cover the batch", chunks_of_images_cover_the_batch},
-};
-SW_SUITE("dense", tests)

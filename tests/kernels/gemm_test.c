@@ -1,6 +1,8 @@
 /* Matrix products: packed operands, cuts along k, threads, small ones; and sums of columns. */
 #include "tests/kernels/dense_support.h"
 
+SW_TESTS("gemm")
+
 typedef struct {
     int64_t m, n, k;
 } size3;
@@ -93,7 +95,7 @@ static void a_product(size3 z, int mode)
     }
 }
 
-static void an_element_is_one_chain(void)
+SW_TEST("an element is one chain")
 {
     for (int mode = 0; mode < 8; mode++) {
         for (size_t i = 0; i < sizeof large / sizeof *large; i++)
@@ -105,7 +107,7 @@ static void an_element_is_one_chain(void)
 
 /* The weight gradient's product over all rows at once, and over pieces one after the other:
  * pieces of whole blocks, and any others. */
-static void rows_may_be_cut_anywhere(void)
+SW_TEST("rows may be cut anywhere")
 {
     static const int64_t cuts[] = {SW_GEMM_BLOCK, 2 * SW_GEMM_BLOCK, 64, 100};
     const size3 z = {150, 90, 3 * SW_GEMM_BLOCK + 33};
@@ -135,7 +137,7 @@ static void rows_may_be_cut_anywhere(void)
 }
 
 /* Rows of C made by themselves: what a range of the columns of A gives. */
-static void ranges_of_rows_have_the_bits_of_the_whole(void)
+SW_TEST("ranges of rows have the bits of the whole")
 {
     const size3 z = {200, 140, 310};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
@@ -158,7 +160,7 @@ static void ranges_of_rows_have_the_bits_of_the_whole(void)
 }
 
 /* And never more for less: what is cut into pieces has one scratch for all of them. */
-static void scratch_is_small_whatever_the_weight(void)
+SW_TEST("scratch is small whatever the weight")
 {
     const sw_dense_kernels *d = sw_dense(SW_ISA_BASE);
     for (int64_t m = 1; m <= 1 << 20; m *= 4)
@@ -174,7 +176,7 @@ static void scratch_is_small_whatever_the_weight(void)
 
 /* Column by column, row after row, in single precision; rows further apart than they are long.
  */
-static void sums_of_columns_go_row_after_row(void)
+SW_TEST("sums of columns go row after row")
 {
     static const int64_t sizes[][2] = {{1, 1}, {0, 5}, {7, 3}, {4, 64}, {33, 70}, {300, 1000}};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
@@ -196,13 +198,3 @@ static void sums_of_columns_go_row_after_row(void)
                 give_all();
             }
 }
-
-static const sw_test tests[] = {
-    {"an element is one chain", an_element_is_one_chain, false},
-    {"rows may be cut anywhere", rows_may_be_cut_anywhere, false},
-    {"ranges of rows have the bits of the whole", ranges_of_rows_have_the_bits_of_the_whole,
-     false},
-    {"scratch is small whatever the weight", scratch_is_small_whatever_the_weight, false},
-    {"sums of columns go row after row", sums_of_columns_go_row_after_row, false},
-};
-SW_SUITE("gemm", tests)

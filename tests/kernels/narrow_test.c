@@ -3,6 +3,8 @@
 #include "kernels/scalar.h"
 #include "tests/kernels/dense_support.h"
 
+SW_TESTS("narrow rows")
+
 enum { MOST = 17 }; /* columns; the last of them are no narrow rows */
 
 static float lse_of(const float *x, int64_t cols)
@@ -72,7 +74,7 @@ static void narrow_gradient(int isa, int64_t rows, int64_t cols, bool add, bool 
     give_all();
 }
 
-static void rows_do_not_depend_on_their_neighbours(void)
+SW_TEST("rows do not depend on their neighbours")
 {
     static const int64_t rows[] = {1, 3, 4, 15, 16, 17, 31, 128, 2000};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
@@ -84,8 +86,3 @@ static void rows_do_not_depend_on_their_neighbours(void)
                     narrow_gradient(isa, rows[i], cols, (mode & 1) != 0, (mode & 2) != 0);
             }
 }
-
-static const sw_test tests[] = {
-    {"rows do not depend on their neighbours", rows_do_not_depend_on_their_neighbours, false},
-};
-SW_SUITE("narrow rows", tests)

@@ -3,6 +3,8 @@
  */
 #include "tests/kernels/dense_support.h"
 
+SW_TESTS("plain")
+
 static sw_conv shape_of(int64_t batch, int64_t in_c, int64_t h, int64_t w, int64_t out_c,
                         int64_t kh, int64_t kw, int64_t stride, int64_t pad)
 {
@@ -216,7 +218,7 @@ static void conv_case(sw_conv s)
         }
 }
 
-static void convolutions_are_right(void)
+SW_TEST("plain convolutions and their gradients are right")
 {
     static const int64_t batches[] = {1, 3, 7, 17};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
@@ -243,7 +245,7 @@ static void plain_case(sw_conv s)
     conv_case(s);
 }
 
-static void groups_and_dilation_are_right(void)
+SW_TEST("groups and dilation of plain images are right")
 {
     each_grouped_conv(plain_case, 1);
     each_grouped_conv(plain_case, 5);
@@ -253,7 +255,7 @@ static void groups_and_dilation_are_right(void)
 }
 
 /* Rows that end anywhere in a vector, or in the second. */
-static void any_width_is_right(void)
+SW_TEST("any width is right")
 {
     for (int64_t w = 1; w <= 37; w += w < 18 ? 1 : 6) {
         conv_case(shape_of(2, 2, 6, w, 6, 3, 3, 1, 1));
@@ -263,7 +265,7 @@ static void any_width_is_right(void)
     }
 }
 
-static void large_convolutions_have_the_same_bits_on_any_threads(void)
+SW_TEST("large plain convolutions have the same bits on any threads")
 {
     conv_case(shape_of(3, 6, 12, 12, 16, 5, 5, 1, 0));
     conv_case(shape_of(1, 4, 33, 50, 10, 3, 3, 1, 1));
@@ -273,7 +275,7 @@ static void large_convolutions_have_the_same_bits_on_any_threads(void)
 }
 
 /* Weights that are not finite reach only what they meet inside the image. */
-static void places_outside_are_left_out(void)
+SW_TEST("places outside the image are left out")
 {
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
         const sw_dense_kernels *k = sw_dense((sw_isa)isa);
@@ -402,7 +404,7 @@ static void pool_case(sw_conv s)
         }
 }
 
-static void pools_are_right(void)
+SW_TEST("plain pools and their gradients are right")
 {
     for (int64_t w = 2; w <= 40; w += w < 9 ? 1 : 3) {
         pool_case(shape_of(3, 2, 6, w, 2, 2, 2, 2, 0));
@@ -417,14 +419,3 @@ static void pools_are_right(void)
     pool_case(shape_of(2, 2, 15, 17, 2, 15, 17, 1, 0)); /* 255 places */
     pool_case(shape_of(8, 6, 24, 66, 6, 2, 2, 2, 0));   /* enough work for threads */
 }
-
-static const sw_test tests[] = {
-    {"plain convolutions and their gradients are right", convolutions_are_right},
-    {"groups and dilation of plain images are right", groups_and_dilation_are_right},
-    {"any width is right", any_width_is_right},
-    {"large plain convolutions have the same bits on any threads",
-     large_convolutions_have_the_same_bits_on_any_threads},
-    {"places outside the image are left out", places_outside_are_left_out},
-    {"plain pools and their gradients are right", pools_are_right},
-};
-SW_SUITE("plain", tests)

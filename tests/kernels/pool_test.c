@@ -1,6 +1,8 @@
 /* Pooling and layouts against plain loops, on every instruction set of this machine. */
 #include "tests/kernels/dense_support.h"
 
+SW_TESTS("pool")
+
 static sw_conv pool_of(int64_t batch, int64_t c, int64_t h, int64_t w, int64_t kh, int64_t kw,
                        int64_t stride, int64_t pad)
 {
@@ -141,7 +143,7 @@ static void pool_case(sw_conv s)
         }
 }
 
-static void pools_are_right(void)
+SW_TEST("pools and their gradients are right")
 {
     pool_case(pool_of(33, 3, 8, 6, 2, 2, 2, 0));
     pool_case(pool_of(7, 2, 9, 7, 2, 2, 2, 0));  /* a row and a column that no window covers */
@@ -184,7 +186,7 @@ static void layout_case(int isa, int64_t batch, int64_t inner, bool adding, cons
     give_all();
 }
 
-static void layouts_are_exact(void)
+SW_TEST("layouts move every number exactly")
 {
     static const int64_t batches[] = {1, 7, 16, 33, 130}, inners[] = {1, 15, 16, 50, 784};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
@@ -194,9 +196,3 @@ static void layouts_are_exact(void)
                     layout_case(isa, batches[b], inners[i], (mode & 1) != 0,
                                 (mode & 2) != 0 ? &reversed : &one_thread);
 }
-
-static const sw_test tests[] = {
-    {"pools and their gradients are right", pools_are_right},
-    {"layouts move every number exactly", layouts_are_exact},
-};
-SW_SUITE("pool", tests)

@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("accuracy")
+
 enum { STEP = 8209 };
 
-static void errors_stay_below_what_is_promised(void)
+SW_TEST("errors of functions of one number stay below what is promised")
 {
     const uint64_t step = sw_tests_full() ? 257 : STEP;
     for (int i = 0; i < n_accuracy_rows; i++) {
@@ -31,7 +33,7 @@ static void errors_stay_below_what_is_promised(void)
 }
 
 /* The error itself: what is half an ulp away, lost, infinite or NaN. */
-static void errors_are_seen(void)
+SW_TEST("errors are seen")
 {
     const accuracy_row plain = {.name = "planted"};
     const accuracy_row crosses = {.name = "planted", .from = -2, .to = -1, .floor = 0.25f};
@@ -50,7 +52,7 @@ static void errors_are_seen(void)
     CU_ASSERT(accuracy_error(&crosses, -3.0f, 0x1p-24f, 0.0) > 1e6);
 }
 
-static void ends_of_ranges_are_limits(void)
+SW_TEST("ends of ranges are limits")
 {
     const float inf = HUGE_VALF, most = 3.402823466e38f;
     CU_ASSERT(fabsf(sw_log_value(2.5e38f) - 88.414524f) < 1e-5f);
@@ -105,7 +107,7 @@ static bool read_line(char *line, char cell[10][200])
     return n == 10 && (strcmp(cell[1], "value") == 0 || strcmp(cell[1], "slope") == 0);
 }
 
-static void the_table_of_the_readme_is_that_of_the_code(void)
+SW_TEST("the table of the README is that of the code")
 {
     char path[4096], line[1024], cell[10][200];
     int n = 0;
@@ -130,13 +132,3 @@ static void the_table_of_the_readme_is_that_of_the_code(void)
     fclose(file);
     SW_CHECK(n == n_accuracy_rows, "%d rows of %d", n, n_accuracy_rows);
 }
-
-static const sw_test tests[] = {
-    {"errors are seen", errors_are_seen},
-    {"errors of functions of one number stay below what is promised",
-     errors_stay_below_what_is_promised},
-    {"ends of ranges are limits", ends_of_ranges_are_limits},
-    {"the table of the README is that of the code",
-     the_table_of_the_readme_is_that_of_the_code},
-};
-SW_SUITE("accuracy", tests)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("binary")
+
 enum { MOST = 1 << 16 };
 
 /* As many threads as it says, in turns from the last part to the first. */
@@ -31,7 +33,7 @@ static bool bit_of(const uint64_t *words, int64_t row, int64_t per, int64_t i)
 /* ---- packing and pooling ------------------------------------------------------------------
  */
 
-static void packing_and_or_are_those_of_plain_loops(void)
+SW_TEST("packing and OR are those of plain loops")
 {
     static float x[MOST];
     static uint64_t bits[MOST], pooled[MOST];
@@ -41,15 +43,9 @@ static void packing_and_or_are_those_of_plain_loops(void)
         const int64_t c = 1 + (int64_t)sw_dice_below(&dice, 140), words = sw_binary_words(c);
         const int64_t h = 2 + (int64_t)sw_dice_below(&dice, 5), w = 2 + round % 4;
         const int64_t positions = h * w;
-        const sw_binary_shape s = {.batch = batch,
-                                   .in_h = h,
-                                   .in_w = w,
-                                   .out_h = h - 1,
-                                   .out_w = w - 1,
-                                   .channels = c,
-                                   .kernel_h = 2,
-                                   .kernel_w = 2,
-                                   .stride = 1};
+        const sw_binary_shape s =
+            SW_INIT(.batch = batch, .in_h = h, .in_w = w, .out_h = h - 1, .out_w = w - 1,
+                    .channels = c, .kernel_h = 2, .kernel_w = 2, .stride = 1);
         fill(x, batch * c * positions, &dice);
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
             int wrong = 0;
@@ -126,11 +122,9 @@ static void make(made *m, int round, sw_dice *dice)
         x_bits[i] = sw_dice_next(dice) & (rest >= 64 ? UINT64_MAX : ((uint64_t)1 << rest) - 1);
     }
     if (noise) {
-        m->a.weight = (sw_noise_spec){.kind = SW_NOISE_BITS_OF_LOGITS,
-                                      .rows = s->outputs,
-                                      .cols = s->channels * m->taps,
-                                      .taps = (int32_t)m->taps,
-                                      .stream = 5};
+        m->a.weight = (sw_noise_spec)SW_INIT(.kind = SW_NOISE_BITS_OF_LOGITS,
+                                             .rows = s->outputs, .cols = s->channels * m->taps,
+                                             .taps = (int32_t)m->taps, .stream = 5);
         m->a.bias = (sw_noise_spec){
             .kind = SW_NOISE_IID, .rows = 1, .cols = s->outputs, .taps = 1, .stream = 6};
     }
@@ -196,7 +190,7 @@ static void run(made *m, sw_isa isa, const sw_par *par, float *to, uint64_t *bit
     k->layer(&m->l, scratch, par);
 }
 
-static void layers_are_those_of_loops_over_bits(void)
+SW_TEST("layers are those of loops over bits")
 {
     sw_dice dice = {23};
     const int rounds = sw_tests_full() ? 300 : 30;
@@ -236,7 +230,7 @@ static void layers_are_those_of_loops_over_bits(void)
 }
 
 /* Filters that were drawn before give what is drawn in place. */
-static void stored_filters_are_those_of_draws(void)
+SW_TEST("stored filters are those of draws")
 {
     static uint64_t stored[MOST];
     sw_dice dice = {5};
@@ -265,7 +259,7 @@ enum { N = 4096 };
 
 /* Over many directions, of both signs: each bit's share is P, pairs are as far apart as they
  * can be, and neither elements nor directions know of each other. */
-static void draws_have_their_probability(void)
+SW_TEST("draws have their probability")
 {
     const sw_noise_spec s = {
         .kind = SW_NOISE_BITS_OF_LOGITS, .rows = 2, .cols = 6, .taps = 3, .stream = 9};
@@ -320,18 +314,15 @@ static double score(const sw_binary_sum *g, int64_t row, int64_t col)
     return (double)g->sigma * sum;
 }
 
-static void the_estimate_is_the_sum_of_scores(void)
+SW_TEST("the estimate is the sum of scores")
 {
     static float weights[300], got[3][MOST], start[MOST];
     sw_dice dice = {31};
     for (int round = 0; round < 12; round++) {
         const int32_t taps = round % 3 == 0 ? 9 : 1;
         const int64_t channels = 1 + (int64_t)sw_dice_below(&dice, round % 4 == 1 ? 400 : 100);
-        const sw_noise_spec s = {.kind = SW_NOISE_BITS_OF_LOGITS,
-                                 .rows = 12,
-                                 .cols = channels * taps,
-                                 .taps = taps,
-                                 .stream = 9};
+        const sw_noise_spec s = SW_INIT(.kind = SW_NOISE_BITS_OF_LOGITS, .rows = 12,
+                                        .cols = channels * taps, .taps = taps, .stream = 9);
         fill(logits, 12 * s.cols, &dice);
         fill(weights, 300, &dice);
         fill(start, 12 * s.cols, &dice);
@@ -341,20 +332,12 @@ static void the_estimate_is_the_sum_of_scores(void)
             memcpy(got[isa], start, sizeof start);
             for (int64_t row = 0; row < 12; row += 5) { /* cut in three */
                 const sw_par *par = isa == 1 ? &three : &one;
-                const sw_binary_sum g = {.spec = &s,
-                                         .seed = 4,
-                                         .generation = 5,
-                                         .first = 6,
-                                         .n = 300,
-                                         .weights = weights,
-                                         .logits = logits + row * s.cols,
-                                         .to = got[isa] + row * s.cols,
-                                         .scale = 3.0f,
-                                         .sigma = 0.5f,
-                                         .antithetic = round % 2 == 0,
-                                         .accumulate = round % 5 == 0,
-                                         .first_row = row,
-                                         .n_rows = row + 5 <= 12 ? 5 : 12 - row};
+                const sw_binary_sum g =
+                    SW_INIT(.spec = &s, .seed = 4, .generation = 5, .first = 6, .n = 300,
+                            .weights = weights, .logits = logits + row * s.cols,
+                            .to = got[isa] + row * s.cols, .scale = 3.0f, .sigma = 0.5f,
+                            .antithetic = round % 2 == 0, .accumulate = round % 5 == 0,
+                            .first_row = row, .n_rows = row + 5 <= 12 ? 5 : 12 - row);
                 CU_ASSERT_FATAL(sw_binary((sw_isa)isa)->gradient_bytes(&s, par->n_threads) <=
                                 sizeof scratch);
                 sw_binary((sw_isa)isa)->gradient(&g, scratch, par);
@@ -373,7 +356,7 @@ static void the_estimate_is_the_sum_of_scores(void)
 }
 
 /* A member without noise has the bits of its direction. */
-static void a_member_has_the_bits_of_its_direction(void)
+SW_TEST("a member has the bits of its direction")
 {
     const sw_noise_spec s = {
         .kind = SW_NOISE_BITS_OF_LOGITS, .rows = 8, .cols = 90, .taps = 9, .stream = 9};
@@ -395,14 +378,3 @@ static void a_member_has_the_bits_of_its_direction(void)
         CU_ASSERT_EQUAL(wrong, 0);
     }
 }
-
-static const sw_test tests[] = {
-    {"packing and OR are those of plain loops", packing_and_or_are_those_of_plain_loops},
-    {"layers are those of loops over bits", layers_are_those_of_loops_over_bits},
-    {"stored filters are those of draws", stored_filters_are_those_of_draws},
-    {"draws have their probability", draws_have_their_probability},
-    {"the estimate is the sum of scores", the_estimate_is_the_sum_of_scores},
-    {"a member has the bits of its direction", a_member_has_the_bits_of_its_direction},
-};
-
-SW_SUITE("binary", tests)

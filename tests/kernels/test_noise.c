@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("noise")
+
 /* Random123's known answers for Philox 4x32 with 10 rounds. */
-static void philox_has_its_published_words(void)
+SW_TEST("Philox has its published words")
 {
     static const uint32_t rows[3][10] = {
         {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
@@ -25,14 +27,9 @@ static void philox_has_its_published_words(void)
 
 static sw_noise_spec spec_of(sw_noise_distribution distribution, uint32_t window)
 {
-    return (sw_noise_spec){.kind = SW_NOISE_IID,
-                           .distribution = distribution,
-                           .rank = 1,
-                           .rows = 1,
-                           .cols = 1,
-                           .taps = 1,
-                           .stream = 77,
-                           .window = window};
+    return (sw_noise_spec)SW_INIT(.kind = SW_NOISE_IID, .distribution = distribution, .rank = 1,
+                                  .rows = 1, .cols = 1, .taps = 1, .stream = 77,
+                                  .window = window);
 }
 
 /* Numbers [first, first + n) of both sides, and what stands after them. */
@@ -51,7 +48,7 @@ static bool same_numbers(const sw_noise_kernels *k, const sw_noise_spec *s, sw_n
     return got[n] == 1234.5f;
 }
 
-static void fill_has_the_bits_of_the_definition(void)
+SW_TEST("fill has the bits of the definition")
 {
     sw_dice dice = {19};
     const int rounds = sw_tests_full() ? 2000 : 200;
@@ -73,10 +70,3 @@ static void fill_has_the_bits_of_the_definition(void)
                      sw_isa_name((sw_isa)isa), d, wrong);
         }
 }
-
-static const sw_test tests[] = {
-    {"Philox has its published words", philox_has_its_published_words},
-    {"fill has the bits of the definition", fill_has_the_bits_of_the_definition},
-};
-
-SW_SUITE("noise", tests)

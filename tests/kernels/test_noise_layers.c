@@ -2,6 +2,8 @@
  * of noise, every instruction set, the same bits for other threads and other slices. */
 #include "tests/kernels/dense_support.h"
 
+SW_TESTS("noise layers")
+
 typedef struct {
     const char *name;
     sw_noise_kind kind;
@@ -32,15 +34,11 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static sw_noise_spec spec_of(const noise_case *c)
 {
-    return (sw_noise_spec){.kind = (int32_t)c->kind,
-                           .sides = c->sides,
-                           .rank = c->rank,
-                           .rows = c->rows,
-                           .cols = c->cols * c->taps,
-                           .keep_rows = c->rows - c->less_rows,
-                           .keep_cols = c->cols - c->less_cols,
-                           .taps = c->taps,
-                           .stream = 31};
+    return (sw_noise_spec)SW_INIT(.kind = (int32_t)c->kind, .sides = c->sides, .rank = c->rank,
+                                  .rows = c->rows, .cols = c->cols * c->taps,
+                                  .keep_rows = c->rows - c->less_rows,
+                                  .keep_cols = c->cols - c->less_cols, .taps = c->taps,
+                                  .stream = 31);
 }
 
 static double element(const sw_noise_spec *s, uint32_t direction, float sigma, int64_t row,
@@ -82,7 +80,7 @@ static void sum_elements(const sw_noise_spec *s, int64_t first, int64_t size, co
         }
 }
 
-static void the_estimate_is_the_weighted_sum(void)
+SW_TEST("the estimate is the weighted sum")
 {
     for (int i = 0; i < KINDS; i++)
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
@@ -120,7 +118,7 @@ static void the_estimate_is_the_weighted_sum(void)
 }
 
 /* Large enough that threads draw its tiles together. */
-static void a_large_estimate_is_the_sum_too(void)
+SW_TEST("a large estimate is the sum too")
 {
     enum { ROWS = 530, COLS = 1100, N = 300 };
     const sw_noise_spec s = {.rank = 1, .rows = ROWS, .cols = COLS, .taps = 1, .stream = 8};
@@ -148,7 +146,7 @@ static void a_large_estimate_is_the_sum_too(void)
     }
 }
 
-static void elements_have_the_bits_of_the_definition(void)
+SW_TEST("elements have the bits of the definition")
 {
     for (int i = 0; i < KINDS; i++)
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
@@ -280,7 +278,7 @@ static void check_linear(int isa, const noise_case *c, const batch_case *b)
     give_all();
 }
 
-static void linear_adds_each_rows_own_noise(void)
+SW_TEST("linear adds each row's own noise")
 {
     for (int i = 0; i < KINDS; i++)
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
@@ -290,7 +288,7 @@ static void linear_adds_each_rows_own_noise(void)
 }
 
 /* Factors that do not fit on a stack, rows that do not fit in scratch. */
-static void large_layers_are_cut(void)
+SW_TEST("large layers are cut")
 {
     static const noise_case large[] = {
         {"rank 2, long", SW_NOISE_LOW_RANK, 0, 2, 8, 13000, 1, 0, 0},
@@ -303,7 +301,7 @@ static void large_layers_are_cut(void)
             check_linear(isa, &large[i], &b);
 }
 
-static void embedding_adds_rows_of_noise(void)
+SW_TEST("embedding adds rows of noise")
 {
     enum { N = 24 };
     static const uint8_t id[N] = {1, 5, 0, 3, 5, 5, 2, 1, 4, 0, 5, 1, 2, 3, 3, 0, 4, 4, 1, 2};
@@ -449,14 +447,14 @@ static void check_layouts(int isa, const conv_case *c)
     give_all();
 }
 
-static void layouts_have_the_same_bits(void)
+SW_TEST("layouts of images have the same bits")
 {
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
         for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
             check_layouts(isa, &convs[i]);
 }
 
-static void convolution_adds_each_images_own_noise(void)
+SW_TEST("convolution adds each image's own noise")
 {
     for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
@@ -525,7 +523,7 @@ static void check_affine(int isa, const affine_case *c, bool blocks)
     give_all();
 }
 
-static void gains_and_shifts_have_noise(void)
+SW_TEST("gains and shifts have noise")
 {
     static const affine_case cases[] = {
         {1, 37, 1, true, true, false, false, false},
@@ -540,17 +538,3 @@ static void gains_and_shifts_have_noise(void)
             for (int blocks = 0; blocks < (cases[i].middle == 1 ? 2 : 1); blocks++)
                 check_affine(isa, &cases[i], blocks != 0);
 }
-
-static const sw_test tests[] = {
-    {"the estimate is the weighted sum", the_estimate_is_the_weighted_sum},
-    {"a large estimate is the sum too", a_large_estimate_is_the_sum_too},
-    {"elements have the bits of the definition", elements_have_the_bits_of_the_definition},
-    {"linear adds each row's own noise", linear_adds_each_rows_own_noise},
-    {"large layers are cut", large_layers_are_cut},
-    {"convolution adds each image's own noise", convolution_adds_each_images_own_noise},
-    {"layouts of images have the same bits", layouts_have_the_same_bits},
-    {"gains and shifts have noise", gains_and_shifts_have_noise},
-    {"embedding adds rows of noise", embedding_adds_rows_of_noise},
-};
-
-SW_SUITE("noise layers", tests)

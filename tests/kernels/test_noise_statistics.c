@@ -7,11 +7,13 @@
 #include <pthread.h>
 #include <string.h>
 
+SW_TESTS("noise statistics")
+
 /* ---- normal numbers ------------------------------------------------------------------------
  */
 
 /* Radius and angle against their formulas in float64. */
-static void numbers_are_near_their_formulas(void)
+SW_TEST("numbers are near their formulas")
 {
     const uint64_t step = sw_tests_full() ? 509 : 65537;
     double radius = 0.0, angle = 0.0;
@@ -121,12 +123,12 @@ static void check_normal(uint32_t directions)
     check_sample(&half[0], (double)directions * CHUNK);
 }
 
-static void ten_million_numbers_are_normal(void)
+SW_TEST("ten million numbers are normal")
 {
     check_normal(1221);
 }
 
-static void a_thousand_million_numbers_are_normal(void)
+SW_TEST("10^9 numbers are normal", .full = true)
 {
     check_normal(122071);
 }
@@ -253,18 +255,8 @@ static void check_kind(const kind_case *c, int n)
              parameters.sum / n);
 }
 
-static void every_kind_has_mean_0_variance_1_and_no_correlation(void)
+SW_TEST("every kind has mean 0, variance 1 and no correlation")
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         check_kind(&kinds[i], sw_tests_full() ? 20000 : 1500);
 }
-
-static const sw_test tests[] = {
-    {"numbers are near their formulas", numbers_are_near_their_formulas, false},
-    {"ten million numbers are normal", ten_million_numbers_are_normal, false},
-    {"10^9 numbers are normal", a_thousand_million_numbers_are_normal, true},
-    {"every kind has mean 0, variance 1 and no correlation",
-     every_kind_has_mean_0_variance_1_and_no_correlation, false},
-};
-
-SW_SUITE("noise statistics", tests)

@@ -4,11 +4,13 @@
 #include "kernels/strided.h"
 #include "tests/kernels/dense_support.h"
 
+SW_TESTS("rows")
+
 static const int64_t widths[] = {1,  2,  3,   7,   15,  16,  17,  33,  63,  64,
                                  65, 80, 255, 256, 257, 300, 511, 513, 1000};
 
 /* Beyond its maximum a row's exponentials would be infinite; a NaN shows wherever it is. */
-static void maxima_lie_anywhere(void)
+SW_TEST("maxima lie anywhere")
 {
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
@@ -85,7 +87,7 @@ static void one_pass(int isa, int64_t rows, int64_t cols, int width)
     give_all();
 }
 
-static void loss_and_gradient_in_one_pass(void)
+SW_TEST("loss and gradient in one pass")
 {
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
@@ -94,7 +96,7 @@ static void loss_and_gradient_in_one_pass(void)
 }
 
 /* The gradient is added to what is there, the label's element once like the others. */
-static void gradients_are_added(void)
+SW_TEST("gradients are added")
 {
     const float x[3] = {0.0f, 1.0f, -1.0f}, lse = 1.5f;
     const int32_t label = 1;
@@ -112,7 +114,7 @@ static void gradients_are_added(void)
 /* ---- strided ----------------------------------------------------------------------------- */
 
 /* Sums over any of three axes: in float64, from the first element to the last. */
-static void sums_over_axes(void)
+SW_TEST("sums over axes")
 {
     static const int64_t dims[][3] = {
         {3, 4, 1}, {2, 5, 16}, {4, 3, 37}, {1, 7, 15}, {5, 1, 33}};
@@ -147,7 +149,7 @@ static void sums_over_axes(void)
 }
 
 /* Rows side by side and rows with gaps have the same sums and products. */
-static void rows_with_and_without_gaps(void)
+SW_TEST("rows with and without gaps")
 {
     enum { ROWS = 5, COLS = 37 };
     const float *a = numbers(2 * ROWS * COLS, 3), *b = numbers(COLS, 4);
@@ -168,13 +170,3 @@ static void rows_with_and_without_gaps(void)
     SW_CHECK(wrong == 0, "%d wrong", wrong);
     give_all();
 }
-
-static const sw_test tests[] = {
-    {"maxima lie anywhere", maxima_lie_anywhere, false},
-    {"loss and gradient in one pass", loss_and_gradient_in_one_pass, false},
-    {"gradients are added", gradients_are_added, false},
-    {"sums over axes", sums_over_axes, false},
-    {"rows with and without gaps", rows_with_and_without_gaps, false},
-};
-
-SW_SUITE("rows", tests)

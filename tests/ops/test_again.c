@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("again")
+
 #define PAGE "runtime/ops/SAVED.md"
 
 /* Units (sixteenths of a nanosecond) for each four bytes of the result: cheap is what takes a
@@ -119,7 +121,7 @@ static bool is_true(const char *again, const sw_op_desc *d, const seen *s)
     return strcmp(again, "in backward") == 0 && strcmp(d->name, "slice_grad") == 0;
 }
 
-static void what_is_cheap_is_made_again_or_the_page_says_why_not(void)
+SW_TEST("what is cheap is recomputed, or the page says why not")
 {
     static contract_page page;
     static char text[1 << 16];
@@ -150,7 +152,7 @@ static void what_is_cheap_is_made_again_or_the_page_says_why_not(void)
 }
 
 /* False words are reported. */
-static void false_words_are_found(void)
+SW_TEST("false words are found")
 {
     static const struct {
         const char *op, *word;
@@ -166,10 +168,3 @@ static void false_words_are_found(void)
                          rows[i].word);
             }
 }
-
-static const sw_test tests[] = {
-    {"what is cheap is recomputed, or the page says why not",
-     what_is_cheap_is_made_again_or_the_page_says_why_not},
-    {"false words are found", false_words_are_found},
-};
-SW_SUITE("again", tests)

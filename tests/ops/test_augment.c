@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("augment")
+
 enum {
     BATCH = 4000,
     H = 5,
@@ -77,7 +79,7 @@ static bool is_mirrored(const float *y)
     return true;
 }
 
-static void images_are_mirrored_with_that_probability(void)
+SW_TEST("images are mirrored with that probability")
 {
     static const float shares[] = {0.5f, 0.25f, 1.0f};
     for (int k = 0; k < N(shares); k++) {
@@ -114,7 +116,7 @@ static int count_moves(const float *y, int count[])
 }
 
 /* Chi square of the 25 moves: 24 degrees of freedom, 51.2 at 0.999. */
-static void all_moves_are_as_probable(void)
+SW_TEST("all moves are as probable")
 {
     enum { STEPS = 20 };
     const double mean = (double)BATCH * STEPS / MOVES;
@@ -131,7 +133,7 @@ static void all_moves_are_as_probable(void)
 }
 
 /* Ends of what a word can be. */
-static void the_ends_of_words_are_the_ends_of_moves(void)
+SW_TEST("the ends of words are the ends of moves")
 {
     static const int32_t pads[] = {0, 1, 2, 4, 1 << 20, INT32_MAX};
     for (int i = 0; i < N(pads); i++) {
@@ -141,7 +143,7 @@ static void the_ends_of_words_are_the_ends_of_moves(void)
     CU_ASSERT_EQUAL(sw_shift_of(0x80000000u, 4), 0);
 }
 
-static void draws_belong_to_rows_and_calls(void)
+SW_TEST("draws belong to rows and calls")
 {
     enum { FEW = 37 };
     static float all[2][BATCH * INNER];
@@ -161,7 +163,7 @@ static void draws_belong_to_rows_and_calls(void)
     CU_ASSERT_EQUAL(memcmp(y, all[0], FEW * INNER * sizeof(float)), 0);
 }
 
-static void evaluation_leaves_images_alone(void)
+SW_TEST("evaluation leaves images alone")
 {
     bench *const b = bench_new(1, SW_SHAPE(1));
     const float *y = run_bytes(b, both_twice, 50, SW_EVAL);
@@ -171,7 +173,7 @@ static void evaluation_leaves_images_alone(void)
     CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_random_crop), 0);
 }
 
-static void nothing_to_draw_is_no_op(void)
+SW_TEST("nothing to draw is no op")
 {
     bench *const b = bench_new(1, SW_SHAPE(1));
     b->number = 0.0f;
@@ -182,7 +184,7 @@ static void nothing_to_draw_is_no_op(void)
     CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_random_crop), 0);
 }
 
-static void augmentation_has_one_result_for_all_threads(void)
+SW_TEST("augmentation has one result for all threads")
 {
     const sw_shape s = SW_SHAPE(100, 3, 21, 13);
     bench_same_for_all_threads(both_of_floats, NULL, 0, s, 100 * 3 * 21 * 13,
@@ -190,7 +192,7 @@ static void augmentation_has_one_result_for_all_threads(void)
 }
 
 /* The gradient of sum(y w) in x is w moved back: zero where what was there has left. */
-static void gradients_go_back_to_where_they_belong(void)
+SW_TEST("gradients go back to where they belong")
 {
     enum { n = 20 * 3 * 6 * 6 };
     float x[n], gradient[n];
@@ -207,7 +209,7 @@ static void gradients_go_back_to_where_they_belong(void)
     CU_ASSERT(zeros > 0 && zeros < n / 2);
 }
 
-static void wrong_images_and_numbers_are_refused(void)
+SW_TEST("wrong images and numbers are refused")
 {
     static const float shares[] = {-0.1f, 1.5f, NAN};
     static const int pads[] = {-1, H, W, 1 << 30};
@@ -229,17 +231,3 @@ static void wrong_images_and_numbers_are_refused(void)
     bench_refused(b, both_twice, &flat, 1, "must be images (batch, c, h, w)");
     bench_refused(b, both_twice, &whole, 1, "must be u8 or f32");
 }
-
-static const sw_test tests[] = {
-    {"images are mirrored with that probability", images_are_mirrored_with_that_probability},
-    {"all moves are as probable", all_moves_are_as_probable},
-    {"the ends of words are the ends of moves", the_ends_of_words_are_the_ends_of_moves},
-    {"draws belong to rows and calls", draws_belong_to_rows_and_calls},
-    {"evaluation leaves images alone", evaluation_leaves_images_alone},
-    {"nothing to draw is no op", nothing_to_draw_is_no_op},
-    {"augmentation has one result for all threads",
-     augmentation_has_one_result_for_all_threads},
-    {"gradients go back to where they belong", gradients_go_back_to_where_they_belong},
-    {"wrong images and numbers are refused", wrong_images_and_numbers_are_refused},
-};
-SW_SUITE("augment", tests)

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("axes")
+
 /* ---- dropout ----------------------------------------------------------------------------- */
 
 static void drop_step(sw_ctx *c, void *user)
@@ -16,7 +18,7 @@ static void drop_step(sw_ctx *c, void *user)
 
 GIVES(drop_only, sw_dropout(c, sw_use(c, b->p), b->number))
 
-static void dropout_drops_that_share(void)
+SW_TEST("dropout drops that share, each call its own")
 {
     enum { n = 100 * 777 };
     static float x[n];
@@ -40,7 +42,7 @@ static void dropout_drops_that_share(void)
              n);
 }
 
-static void evaluation_drops_nothing(void)
+SW_TEST("evaluation drops nothing")
 {
     float x[12];
     bench *const b = bench_new(1, SW_SHAPE(3, 4));
@@ -51,7 +53,7 @@ static void evaluation_drops_nothing(void)
     CU_ASSERT_EQUAL(bench_nodes(b, SW_OP_dropout), 0);
 }
 
-static void dropout_of_everything_is_zero(void)
+SW_TEST("dropout of everything is zero")
 {
     bench *const b = bench_new(1, SW_SHAPE(3, 4));
     b->number = 1.0f;
@@ -61,7 +63,7 @@ static void dropout_of_everything_is_zero(void)
         CU_ASSERT_EQUAL(y[i], 0.0f);
 }
 
-static void dropout_refuses_other_shares(void)
+SW_TEST("dropout refuses other shares")
 {
     static const float bad[] = {-0.1f, 1.5f, NAN};
     for (int i = 0; i < N(bad); i++) {
@@ -73,7 +75,7 @@ static void dropout_refuses_other_shares(void)
     }
 }
 
-static void dropout_has_one_result_for_all_threads(void)
+SW_TEST("dropout has one result for all threads")
 {
     bench_same_for_all_threads(drop_step, NULL, 0, SW_SHAPE(100, 777), 77700, 77700);
 }
@@ -82,7 +84,7 @@ static void dropout_has_one_result_for_all_threads(void)
 
 TRAINS(embed_step, sw_embedding_op(c, sw_input(c, 0), sw_use(c, b->p)))
 
-static void repeated_ids_add_in_one_order(void)
+SW_TEST("repeated ids add in one order")
 {
     static int32_t ids[700];
     for (int i = 0; i < N(ids); i++)
@@ -92,7 +94,7 @@ static void repeated_ids_add_in_one_order(void)
 }
 
 /* Rows of ids that no one has are zero; the others are the sum of what came. */
-static void rows_get_what_their_ids_got(void)
+SW_TEST("rows get what their ids got")
 {
     const uint8_t ids[] = {4, 1, 4, 4};
     const sw_array in = {SW_U8, SW_SHAPE(2, 2), ids};
@@ -109,7 +111,7 @@ static void rows_get_what_their_ids_got(void)
         }
 }
 
-static void foreign_ids_are_named(void)
+SW_TEST("foreign ids are named with their place")
 {
     const int32_t high[] = {0, 1, 2, 3, 4, 6}, low[] = {0, -7, 2, 3, 4, 5};
     const sw_array in[] = {{SW_I32, SW_SHAPE(2, 3), high}, {SW_I32, SW_SHAPE(6), low}};
@@ -123,7 +125,7 @@ static void foreign_ids_are_named(void)
     bench_refused(b, embed_step, &wrong, 1, "embedding: ids must be u8, u16 or i32 (got f32)");
 }
 
-static void no_ids_give_no_rows(void)
+SW_TEST("no ids give no rows")
 {
     const uint8_t none = 0;
     const sw_array in = {SW_U8, SW_SHAPE(0), &none};
@@ -144,7 +146,7 @@ static void tied_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_matmul(c, x, sw_transpose(c, sw_use(c, b->p), 0, 1)));
 }
 
-static void a_tied_weight_gets_both_gradients(void)
+SW_TEST("a tied weight gets both gradients")
 {
     static int32_t ids[60];
     for (int i = 0; i < N(ids); i++)
@@ -176,7 +178,7 @@ static void same_shape(bench *b, const char *name, sw_shape shape)
     CU_ASSERT(swi_same_shape(&a.shape, &shape));
 }
 
-static void axes_count_from_both_ends(void)
+SW_TEST("axes count from both ends")
 {
     const sw_array in = {SW_F32, SW_SHAPE(2, 3, 2), cube};
     const float sum[] = {9, 12, 27, 30}, mean[] = {4.5f, 6.5f, 8.5f}, max[] = {8, 10, 12};
@@ -200,7 +202,7 @@ GIVES(bad_axis, sw_mean_axes(c, sw_input(c, 0), (int[]){-4}, 1, 0))
 GIVES(same_axis, sw_sum_axes(c, sw_input(c, 0), (int[]){2, -1}, 2, 0))
 GIVES(bad_max, sw_max(c, sw_input(c, 0), 8u))
 
-static void wrong_axes_are_refused(void)
+SW_TEST("wrong axes are refused")
 {
     const sw_array in = {SW_F32, SW_SHAPE(2, 3, 2), cube},
                    none = {SW_F32, SW_SHAPE(2, 0), cube};
@@ -214,7 +216,7 @@ static void wrong_axes_are_refused(void)
 /* p is the input of a maximum along its rows. */
 TRAINS(max_step, sw_max_axes(c, sw_use(c, b->p), &b->count, 1, 0))
 
-static void the_first_of_equals_wins_and_nan_before_all(void)
+SW_TEST("the first of equals wins, and NaN before all")
 {
     const float x[] = {1, 7, 7, 2, -1, NAN, 3, NAN, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
     for (int axis = 0; axis < 2; axis++) {
@@ -240,7 +242,7 @@ static void the_first_of_equals_wins_and_nan_before_all(void)
 }
 
 /* Rows long enough to be done in lanes. */
-static void the_first_of_equals_wins_in_long_rows(void)
+SW_TEST("the first of equals wins in long rows")
 {
     float x[2 * 50], gradient[2 * 50];
     bench *const b = bench_new(1, SW_SHAPE(2, 50));
@@ -256,7 +258,7 @@ static void the_first_of_equals_wins_in_long_rows(void)
         CU_ASSERT(i == 50 + 18 ? isnan(gradient[i]) : gradient[i] == (i == 20 ? 18.0f : 0.0f));
 }
 
-static void a_maximum_keeps_as_few_bytes_as_its_places_need(void)
+SW_TEST("a maximum keeps as few bytes as its places need")
 {
     static const struct {
         int64_t places;
@@ -279,29 +281,7 @@ static void a_maximum_keeps_as_few_bytes_as_its_places_need(void)
     }
 }
 
-static void maxima_have_one_result_for_all_threads(void)
+SW_TEST("maxima have one result for all threads")
 {
     bench_same_for_all_threads(max_step, NULL, 0, SW_SHAPE(300, 500), 150000, 500);
 }
-
-static const sw_test tests[] = {
-    {"dropout drops that share, each call its own", dropout_drops_that_share},
-    {"evaluation drops nothing", evaluation_drops_nothing},
-    {"dropout of everything is zero", dropout_of_everything_is_zero},
-    {"dropout refuses other shares", dropout_refuses_other_shares},
-    {"dropout has one result for all threads", dropout_has_one_result_for_all_threads},
-    {"repeated ids add in one order", repeated_ids_add_in_one_order},
-    {"rows get what their ids got", rows_get_what_their_ids_got},
-    {"foreign ids are named with their place", foreign_ids_are_named},
-    {"no ids give no rows", no_ids_give_no_rows},
-    {"a tied weight gets both gradients", a_tied_weight_gets_both_gradients},
-    {"axes count from both ends", axes_count_from_both_ends},
-    {"wrong axes are refused", wrong_axes_are_refused},
-    {"the first of equals wins, and NaN before all",
-     the_first_of_equals_wins_and_nan_before_all},
-    {"the first of equals wins in long rows", the_first_of_equals_wins_in_long_rows},
-    {"a maximum keeps as few bytes as its places need",
-     a_maximum_keeps_as_few_bytes_as_its_places_need},
-    {"maxima have one result for all threads", maxima_have_one_result_for_all_threads},
-};
-SW_SUITE("axes", tests)

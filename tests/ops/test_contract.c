@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("contract")
+
 #define PAGE "runtime/ops/SAVED.md"
 
 typedef struct {
@@ -121,14 +123,10 @@ static void compare_use(swi_check *c, const contract_row *row, uint32_t flags, u
         fault(to, "%s: %s\n", where, sw_last_error());
         return;
     }
-    const contract_use use = {.in = s.type,
-                              .out = s.type + CONTRACT_OUT,
-                              .n_in = s.n_in,
-                              .n_out = s.n_out,
-                              .attrs = c->spec->attrs,
-                              .name = row->op,
-                              .held = held,
-                              .alone = only == 1 || (c->n_wanted == 1 && c->in[0].wanted)};
+    const contract_use use =
+        SW_INIT(.in = s.type, .out = s.type + CONTRACT_OUT, .n_in = s.n_in, .n_out = s.n_out,
+                .attrs = c->spec->attrs, .name = row->op, .held = held,
+                .alone = only == 1 || (c->n_wanted == 1 && c->in[0].wanted));
     if (!contract_choose(row, &use, &terms, why, sizeof why)) {
         fault(to, "%s: %s\n", where, why);
         return;
@@ -343,7 +341,7 @@ static void write_missing_rows(void)
     }
 }
 
-static void the_page_is_true(void)
+SW_TEST("the page of what ops keep is true, to the byte")
 {
     static contract_page page;
     if (getenv("STEPWELL_WRITE_PAGES") != NULL)
@@ -380,7 +378,7 @@ static void check_planted(const char *text, const planted *p)
              "'%s' in place of %s: %d faults:\n%s", p->row, p->op, found.n, found.first);
 }
 
-static void planted_rows_are_found(void)
+SW_TEST("planted rows are found")
 {
     static const planted rows[] = {
         {"swish", "| swish | out0 | 4 | yes | 8 |\n", "gradient 0 names in0"},
@@ -413,9 +411,3 @@ static void planted_rows_are_found(void)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check_planted(text, &rows[i]);
 }
-
-static const sw_test tests[] = {
-    {"the page of what ops keep is true, to the byte", the_page_is_true},
-    {"planted rows are found", planted_rows_are_found},
-};
-SW_SUITE("contract", tests)

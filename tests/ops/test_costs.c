@@ -7,6 +7,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("costs")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 
 /* ---- a node ------------------------------------------------------------------------------ */
@@ -139,7 +141,7 @@ static void compare_case(swi_check *c, int index)
     swi_check_end(c);
 }
 
-static void every_case_counts_what_loops_count(void)
+SW_TEST("every case of every op counts what loops count")
 {
     static swi_check c;
     memset(&c, 0, sizeof c);
@@ -292,7 +294,7 @@ static void plan_strips(sw_exec *exec, int check)
     compare_all(exec, "swish in strips");
 }
 
-static void optimizers_count_too(void)
+SW_TEST("what optimizers append counts too")
 {
     static const sw_optimizer_opts opts[] = {
 #define SW_OPTIMIZER(kind_, states, operations) {.size = sizeof *opts, .kind = #kind_},
@@ -351,7 +353,7 @@ static uint64_t most_of(const swi_program *p, const char *name)
 
 static const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
 
-static void elementwise_ops_cost_far_less_than_products(void)
+SW_TEST("elementwise ops cost far less than products")
 {
     static net n[3];
     static const int64_t widths[] = {128, 512, 2048};
@@ -381,7 +383,7 @@ static bool is_part_of_a_check(const swi_node *node)
     return node->op == SW_OP_product_bound || node->op == SW_OP_finite;
 }
 
-static void a_larger_batch_never_costs_less(void)
+SW_TEST("a larger batch never costs less")
 {
     static net n[40];
     sw_exec *exec = exec_of(NULL);
@@ -405,7 +407,7 @@ static void a_larger_batch_never_costs_less(void)
 /* A gradient of 512 x 512: its factors have fewer elements for 16 rows, and are read; for 4,096
  * rows they have more, and the gradient is read. An operand that is not read costs a launch and
  * no more. */
-static void what_a_check_does_not_read_costs_nothing(void)
+SW_TEST("what a check does not read costs nothing")
 {
     static net n[2];
     const uint64_t launch = 80 * SWI_COST_PER_NS, scan = 1000 * SWI_COST_PER_NS;
@@ -418,7 +420,7 @@ static void what_a_check_does_not_read_costs_nothing(void)
     CU_ASSERT(most_of(many, "finite") > scan);
 }
 
-static void costs_do_not_depend_on_the_machine(void)
+SW_TEST("costs do not depend on the machine")
 {
     static net n[2];
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = "base", .threads = 3);
@@ -474,7 +476,7 @@ static uint64_t endless(const sw_kernel_info *info)
     return UINT64_MAX;
 }
 
-static void an_op_from_outside_counts_one_for_each_element(void)
+SW_TEST("an op from outside counts one for each element")
 {
     uint64_t n[2];
     sw_op_desc d = outside_square;
@@ -514,7 +516,7 @@ typedef struct {
     uint64_t reserved[2];
 } older_grad;
 
-static void gradients_of_older_programs_have_the_default(void)
+SW_TEST("gradients of programs compiled before have the default")
 {
     if (sizeof(void *) != sizeof(uint64_t))
         SW_SKIP("pointers are smaller than a reserved word");
@@ -523,7 +525,7 @@ static void gradients_of_older_programs_have_the_default(void)
     CU_ASSERT_EQUAL(offsetof(older_grad, reserved[1]), offsetof(sw_grad_desc, applies));
 }
 
-static void counts_stay_at_the_most(void)
+SW_TEST("counts stay at the most")
 {
     const sw_type wide = {SW_F32, SW_PLAIN, {2, {1 << 30, 1 << 30}}};
     CU_ASSERT_EQUAL(swi_count_add(UINT64_MAX - 1, 1), UINT64_MAX);
@@ -533,19 +535,3 @@ static void counts_stay_at_the_most(void)
     CU_ASSERT_EQUAL(swi_count_per_element(&wide, 15), (uint64_t)15 << 60);
     CU_ASSERT_EQUAL(swi_count_per_element(&wide, 16), UINT64_MAX);
 }
-
-static const sw_test tests[] = {
-    {"every case of every op counts what loops count", every_case_counts_what_loops_count},
-    {"what optimizers append counts too", optimizers_count_too},
-    {"elementwise ops cost far less than products",
-     elementwise_ops_cost_far_less_than_products},
-    {"a larger batch never costs less", a_larger_batch_never_costs_less},
-    {"what a check does not read costs nothing", what_a_check_does_not_read_costs_nothing},
-    {"costs do not depend on the machine", costs_do_not_depend_on_the_machine},
-    {"an op from outside counts one for each element",
-     an_op_from_outside_counts_one_for_each_element},
-    {"gradients of programs compiled before have the default",
-     gradients_of_older_programs_have_the_default},
-    {"counts stay at the most", counts_stay_at_the_most},
-};
-SW_SUITE("costs", tests)

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("descriptors")
+
 typedef struct {
     char first[512], all[8192];
 } lines;
@@ -22,7 +24,7 @@ static void keep(void *to, const char *line)
     snprintf(l->all + used, sizeof l->all - used, "%s\n", line);
 }
 
-static void every_case_of_every_op_passes(void)
+SW_TEST("every case of every op passes")
 {
     unsigned n_ops = 0, n_cases = 0, n_all = 0;
     for (uint32_t id = 0; sw_op_at(id) != NULL; id++) {
@@ -63,7 +65,7 @@ static bool is_usable(const char *name)
     return strstr(name, "_update") == NULL && strncmp(name, "planted.", 8) != 0;
 }
 
-static void every_op_has_cases_and_a_reference(void)
+SW_TEST("every op has cases and a double-precision forward")
 {
     for (uint32_t id = 0; sw_op_at(id) != NULL; id++) {
         const sw_op_desc *d = sw_op_at(id);
@@ -91,7 +93,7 @@ static void check_outside(const sw_op_desc *desc)
     CU_ASSERT(n_checks > 20);
 }
 
-static void an_op_from_outside_passes_like_an_inside_one(void)
+SW_TEST("an op from outside passes like an inside one")
 {
     check_outside(&outside_square);
     check_outside(&outside_normalise);
@@ -130,7 +132,7 @@ static const struct {
     {&planted_skips, ": gradient alone: the gradient of input 1"},
 };
 
-static void every_planted_fault_is_reported(void)
+SW_TEST("every planted fault is reported")
 {
     for (size_t i = 0; i < sizeof planted / sizeof *planted; i++) {
         lines report = {{0}, {0}};
@@ -156,7 +158,7 @@ static int lines_with(const char *text, const char *part)
 
 /* Every direction, input and instruction set shows a wrong gradient: a case has one line of it,
  * which names all sets that this machine has. */
-static void a_wrong_gradient_is_told_once(void)
+SW_TEST("a wrong gradient is reported once")
 {
     static const char *const sets[] = {"with base, ", "with avx2 and base, ",
                                        "with avx512, avx2 and base, "};
@@ -196,7 +198,7 @@ static void use_half(sw_ctx *c, void *user)
     sw_accumulate(c, h->opt);
 }
 
-static void one_output_of_two_is_enough(void)
+SW_TEST("one output of two is enough, the other has no gradient")
 {
     sw_op_desc desc = outside_fusion;
     desc.name = "outside.pair again";
@@ -245,7 +247,7 @@ static void stop_faults(void *arg)
 }
 
 /* Not fitting the memory is no verdict about an op. */
-static void a_check_without_memory_says_so(void)
+SW_TEST("a check that gets no memory says so and leaks nothing")
 {
     static uint32_t id;
     sw_op_desc desc = outside_normalise;
@@ -272,7 +274,7 @@ static void a_check_without_memory_says_so(void)
     CU_ASSERT(n_refused > 10);
 }
 
-static void bad_descriptors_are_refused(void)
+SW_TEST("bad descriptors are refused and change nothing")
 {
     const sw_grad_desc none = {.n_makes = 1, .n_operands = 1, .operands = {SW_DOUT(0)}};
     sw_op_desc bad[6];
@@ -293,16 +295,3 @@ static void bad_descriptors_are_refused(void)
     CU_ASSERT_PTR_NULL(sw_op_at(1000000));
     CU_ASSERT_EQUAL(sw_op_check(1000000, NULL, NULL, NULL, NULL), SW_INVALID);
 }
-
-static const sw_test tests[] = {
-    {"every op has cases and a double-precision forward", every_op_has_cases_and_a_reference},
-    {"every case of every op passes", every_case_of_every_op_passes},
-    {"an op from outside passes like an inside one",
-     an_op_from_outside_passes_like_an_inside_one},
-    {"every planted fault is reported", every_planted_fault_is_reported},
-    {"a wrong gradient is reported once", a_wrong_gradient_is_told_once},
-    {"one output of two is enough, the other has no gradient", one_output_of_two_is_enough},
-    {"a check that gets no memory says so and leaks nothing", a_check_without_memory_says_so},
-    {"bad descriptors are refused and change nothing", bad_descriptors_are_refused},
-};
-SW_SUITE("descriptors", tests)

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("dropout knob")
+
 enum { IMAGES = 19, CHANNELS = 3, SIDE = 7, ALL = IMAGES * CHANNELS * SIDE * SIDE };
 
 typedef struct {
@@ -91,7 +93,7 @@ static void same_output(const net *a, const net *b, const char *name, float rate
              "output %s, rate %g", name, (double)rate);
 }
 
-static void a_knob_drops_what_a_constant_drops(void)
+SW_TEST("a knob drops what a constant drops")
 {
     static const float rates[] = {0x1p-20f, 0.1f, 0.25f, 0.5f, 0.9f, 0.99999994f, 1.0f};
     static float at[2][ALL];
@@ -118,7 +120,7 @@ static void a_knob_drops_what_a_constant_drops(void)
         }
 }
 
-static void a_rate_of_0_keeps_and_evaluation_is_plain(void)
+SW_TEST("a rate of 0 keeps, and evaluation is plain")
 {
     static float x[ALL];
     static net n;
@@ -134,7 +136,7 @@ static void a_rate_of_0_keeps_and_evaluation_is_plain(void)
     CU_ASSERT_EQUAL(memcmp(x, output(&n, "a", ALL), sizeof x), 0);
 }
 
-static void rates_change_without_a_trace(void)
+SW_TEST("rates change without a trace")
 {
     static float x[ALL];
     static net n;
@@ -172,7 +174,7 @@ static void refused(net *n, const char *words)
     }
 }
 
-static void what_is_no_rate_is_refused_by_name(void)
+SW_TEST("what is no rate is refused by name")
 {
     static const float bad[] = {-0.1f, 1.0000001f, NAN, INFINITY};
     static const char words[] = "knob 'rate', the rate of dropout, must be 0 to 1 (got ";
@@ -199,11 +201,3 @@ static void what_is_no_rate_is_refused_by_name(void)
     refused(&n, "the knob must be one of this model");
     close_net(&n);
 }
-
-static const sw_test tests[] = {
-    {"a knob drops what a constant drops", a_knob_drops_what_a_constant_drops},
-    {"a rate of 0 keeps, and evaluation is plain", a_rate_of_0_keeps_and_evaluation_is_plain},
-    {"rates change without a trace", rates_change_without_a_trace},
-    {"what is no rate is refused by name", what_is_no_rate_is_refused_by_name},
-};
-SW_SUITE("dropout knob", tests)

@@ -6,10 +6,12 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("images")
+
 /* ---- images of another size -------------------------------------------------------------- */
 
 /* Positions by whole numbers are those of the formula, and ranges are where they change. */
-static void ranges_of_positions_meet(void)
+SW_TEST("ranges of positions meet")
 {
     for (int linear = 0; linear < 2; linear++)
         for (int64_t in = 1; in < 30; in++)
@@ -31,7 +33,7 @@ static void ranges_of_positions_meet(void)
             }
 }
 
-static void largest_sizes_do_not_overflow(void)
+SW_TEST("largest sizes do not overflow")
 {
     const int64_t most = SW_RESAMPLE_MOST;
     for (int linear = 0; linear < 2; linear++) {
@@ -48,7 +50,7 @@ TRAINS(up_step, sw_upsample_to(c,
                                            2, SW_NEAREST),
                                37, 33, SW_BILINEAR))
 
-static void resampling_has_one_result_for_all_threads(void)
+SW_TEST("resampling has one result for all threads")
 {
     const int64_t y = 20 * 5 * 37 * 33;
     bench_same_for_all_threads(up_step, NULL, 0, SW_SHAPE(20, 5, 13, 11), 20 * 5 * 13 * 11, y);
@@ -60,7 +62,7 @@ GIVES(up_rows, sw_upsample(c, sw_use(c, b->p), b->count, SW_NEAREST))
 GIVES(up_mode, sw_upsample(c, sw_use(c, b->p), 2, (sw_upsample_mode)b->count))
 GIVES(up_to, sw_upsample_to(c, sw_use(c, b->p), b->count, 4, SW_BILINEAR))
 
-static void resampling_refuses_by_name(void)
+SW_TEST("resampling refuses by name")
 {
     static bench b, image;
     bench_open(&b, 1, SW_SHAPE(3, 4));
@@ -87,7 +89,7 @@ static void up_and_conv(sw_ctx *c, void *user)
     bench_train(c, b, sw_global_avg_pool(c, y));
 }
 
-static void large_images_are_made_again(void)
+SW_TEST("large images are recomputed")
 {
     static float x[2 * 4 * 8 * 8];
     const sw_array image = {SW_F32, SW_SHAPE(2, 4, 8, 8), x};
@@ -113,7 +115,7 @@ static void transpose_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_conv_transpose2d_op(c, sw_use(c, b->p), w, (sw_value){0, 0}, &opts));
 }
 
-static void transposed_convolution_refuses_by_name(void)
+SW_TEST("transposed convolution refuses by name")
 {
     bench *const b = bench_new(1, SW_SHAPE(2, 4, 3, 3));
     weight_shape = SW_SHAPE(4, 3, 3, 3);
@@ -130,7 +132,7 @@ static void transposed_convolution_refuses_by_name(void)
     bench_refused(b, transpose_step, NULL, 0, "(got (2, 4, 3, 3) and (5, 3, 3, 3)");
 }
 
-static void transposed_convolution_has_one_result_for_all_threads(void)
+SW_TEST("transposed convolution has one result for all threads")
 {
     weight_shape = SW_SHAPE(6, 8, 4, 4);
     opts = SW_OPTS(sw_conv_transpose_opts, .stride = 2, .pad = 1);
@@ -141,7 +143,7 @@ static void transposed_convolution_has_one_result_for_all_threads(void)
 }
 
 /* A layer has the names, shapes and bounds of PyTorch's. */
-static void the_layer_begins_as_pytorchs(void)
+SW_TEST("the layer begins as PyTorch's")
 {
     static float w[6 * 4 * 9], bias[8];
     sw_exec *exec;
@@ -177,7 +179,7 @@ static void stack_step(sw_ctx *c, void *user)
 }
 
 /* Slice i along the new axis is value i, and slice i of the gradient is of y y 2 y. */
-static void a_stack_is_slices(void)
+SW_TEST("a stack is slices")
 {
     for (int axis = -3; axis < 3; axis++) {
         static float p[16], g[16];
@@ -221,7 +223,7 @@ static void stack_other(sw_ctx *c, void *user)
 GIVES(stack_axis,
       sw_stack(c, &(sw_value){sw_use(c, b->p).id, sw_use(c, b->p).generation}, 1, b->count))
 
-static void stacks_refuse_by_name(void)
+SW_TEST("stacks refuse by name")
 {
     bench *const b = bench_new(1, SW_SHAPE(4, 4));
     b->count = 2;
@@ -250,7 +252,7 @@ static void line_step(sw_ctx *c, void *user)
               sw_embedding_op(c, sw_argmax(c, x, 1, 0), sw_full(c, SW_SHAPE(5, 2), 0.25f)));
 }
 
-static void the_first_wins_and_sums_are_float64(void)
+SW_TEST("the first wins and sums are float64")
 {
     static const float x[] = {1e8f, 1.0f, 1.0f, -1e8f, 1e8f, 3.0f, NAN, 2.0f, NAN, 7.0f};
     sw_array at, kept;
@@ -277,7 +279,7 @@ static void the_first_wins_and_sums_are_float64(void)
 TRAINS(largest_step, sw_global_max_pool(c, sw_use(c, b->p)))
 
 /* An image of any size: a byte says which place won of at most 255, two of more. */
-static void the_largest_place_of_any_image_is_found(void)
+SW_TEST("the largest place of any image is found")
 {
     static float x[20 * 2 * 32 * 17], g[20 * 2 * 32 * 17];
     static const int64_t sides[][2] = {{15, 17}, {16, 16}, {32, 17}};
@@ -302,7 +304,7 @@ static void the_largest_place_of_any_image_is_found(void)
 TRAINS(sum_step, sw_cumsum(c, sw_use(c, b->p), b->count))
 GIVES(sum_axis, sw_cumsum(c, sw_use(c, b->p), b->count))
 
-static void sums_have_one_result_for_all_threads(void)
+SW_TEST("sums have one result for all threads")
 {
     bench_same_for_all_threads(sum_step, NULL, 0, SW_SHAPE(300, 211), 300 * 211, 300 * 211);
     static bench b;
@@ -314,7 +316,7 @@ static void sums_have_one_result_for_all_threads(void)
 GIVES(full_step, sw_mul(c, sw_full(c, SW_SHAPE(3, 1), -1.5f), sw_full(c, SW_SCALAR, b->number)))
 GIVES(bad_full, sw_full(c, SW_SHAPE(3, -1), 1.0f))
 
-static void a_full_tensor_broadcasts(void)
+SW_TEST("a full tensor broadcasts")
 {
     bench *const b = bench_new(1, SW_SHAPE(1));
     b->number = 2.0f;
@@ -323,22 +325,3 @@ static void a_full_tensor_broadcasts(void)
     CU_ASSERT(y[0] == -3.0f && y[2] == -3.0f);
     bench_refused(b, bad_full, NULL, 0, "fill");
 }
-
-static const sw_test tests[] = {
-    {"ranges of positions meet", ranges_of_positions_meet},
-    {"largest sizes do not overflow", largest_sizes_do_not_overflow},
-    {"resampling has one result for all threads", resampling_has_one_result_for_all_threads},
-    {"resampling refuses by name", resampling_refuses_by_name},
-    {"large images are recomputed", large_images_are_made_again},
-    {"transposed convolution refuses by name", transposed_convolution_refuses_by_name},
-    {"transposed convolution has one result for all threads",
-     transposed_convolution_has_one_result_for_all_threads},
-    {"the layer begins as PyTorch's", the_layer_begins_as_pytorchs},
-    {"a stack is slices", a_stack_is_slices},
-    {"stacks refuse by name", stacks_refuse_by_name},
-    {"the first wins and sums are float64", the_first_wins_and_sums_are_float64},
-    {"the largest place of any image is found", the_largest_place_of_any_image_is_found},
-    {"sums have one result for all threads", sums_have_one_result_for_all_threads},
-    {"a full tensor broadcasts", a_full_tensor_broadcasts},
-};
-SW_SUITE("images", tests)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("named once")
+
 /* Ops with operands that many refuse, and labels and ids that their kernels refuse. */
 typedef struct {
     uint32_t op;
@@ -60,7 +62,7 @@ static void check(sw_exec *exec, job *j, bool fails)
         }
 }
 
-static void every_op_says_its_name_once(void)
+SW_TEST("every op says its name once")
 {
     static float x[64];
     static unsigned char zeros[4096];
@@ -90,7 +92,7 @@ static void every_op_says_its_name_once(void)
     sw_exec_destroy(exec);
 }
 
-static void kernels_say_it_once(void)
+SW_TEST("kernels say it once")
 {
     static const float x[12];
     static const int32_t labels[] = {0, 99};
@@ -111,9 +113,3 @@ static void kernels_say_it_once(void)
         check(exec, &jobs[i], true);
     sw_exec_destroy(exec);
 }
-
-static const sw_test tests[] = {
-    {"every op says its name once", every_op_says_its_name_once},
-    {"kernels say it once", kernels_say_it_once},
-};
-SW_SUITE("named once", tests)

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("norm")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 
 typedef struct {
@@ -107,7 +109,7 @@ static void check_running(bench *b, const double *mean, const double *var)
     }
 }
 
-static void training_moves_running_statistics(void)
+SW_TEST("training moves running statistics by the rule")
 {
     static float x[BATCH * CHANNELS * INNER];
     static bench b;
@@ -128,7 +130,7 @@ static void training_moves_running_statistics(void)
     }
 }
 
-static void evaluation_uses_them_and_leaves_them(void)
+SW_TEST("evaluation uses them and leaves them")
 {
     static float x[BATCH * CHANNELS * INNER];
     static const float mean[] = {1, -2, 3}, var[] = {4, 0.25f, 1}, weight[] = {1, 2, -1},
@@ -217,7 +219,7 @@ static void add_saved(void *to, const sw_plan_storage *s)
         *(size_t *)to += s->bytes;
 }
 
-static void input_and_statistics_are_kept(void)
+SW_TEST("input and statistics are kept, nothing else")
 {
     for (int i = 0; i < KINDS; i++) {
         static bench b[KINDS];
@@ -258,7 +260,7 @@ static bool step_with(const char *isa, int kind, float *to, size_t bytes)
     return true;
 }
 
-static void instruction_sets_do_not_change_bits(void)
+SW_TEST("instruction sets do not change bits")
 {
     static float best[20 * 12 * 49], other[20 * 12 * 49];
     for (int i = 0; i < KINDS; i++) {
@@ -284,7 +286,7 @@ static void far_step(sw_ctx *c, void *user)
 
 /* The mean is 10,000 times as large as the deviation: a variance from E[x x] - E[x]^2 in
  * float32 would be noise. */
-static void a_large_mean_costs_nothing(void)
+SW_TEST("a large mean costs nothing")
 {
     enum { COLS = 3000 };
     static float x[2 * COLS];
@@ -314,7 +316,7 @@ static void a_large_mean_costs_nothing(void)
 }
 
 /* The variance of equal numbers is exactly 0, and they are their mean. */
-static void equal_numbers_give_zero(void)
+SW_TEST("equal numbers give zero")
 {
     static float x[2 * 3000];
     static bench b;
@@ -388,7 +390,7 @@ static size_t train_net(int threads, int64_t batch, float *to, size_t room)
     return used;
 }
 
-static void threads_do_not_change_bits(void)
+SW_TEST("threads do not change bits")
 {
     enum { ROOM = 40000 };
     static float one[ROOM], other[ROOM];
@@ -438,16 +440,13 @@ static void bad_step(sw_ctx *c, void *user)
     sw_output(c, "y", y);
 }
 
-static void wrong_uses_are_refused(void)
+SW_TEST("wrong uses are refused")
 {
-    static const char *const words[] = {"in each channel for a variance (got (1, 3)",
-                                        "(got 3 channels and 2 groups)",
-                                        "a bias needs a weight",
-                                        "input 1 must be (",
-                                        "epsilon must be finite and at least 0 (got -1)",
-                                        "momentum must be 0 to 1 (got 1.5)",
-                                        "reserved words must be zero",
-                                        "only states and buffers"};
+    static const char *const words[] = SW_INIT(
+        "in each channel for a variance (got (1, 3)", "(got 3 channels and 2 groups)",
+        "a bias needs a weight", "input 1 must be (",
+        "epsilon must be finite and at least 0 (got -1)", "momentum must be 0 to 1 (got 1.5)",
+        "reserved words must be zero", "only states and buffers");
     static bench b;
     const sw_array in = {SW_F32, SW_SHAPE(2, 3, 1, 2), NULL};
     open_bench(&b, 1);
@@ -462,15 +461,3 @@ static void wrong_uses_are_refused(void)
                  "no '%s' of %d: %s", words[bad], bad, sw_last_error());
     }
 }
-
-static const sw_test tests[] = {
-    {"training moves running statistics by the rule", training_moves_running_statistics},
-    {"evaluation uses them and leaves them", evaluation_uses_them_and_leaves_them},
-    {"input and statistics are kept, nothing else", input_and_statistics_are_kept},
-    {"a large mean costs nothing", a_large_mean_costs_nothing},
-    {"equal numbers give zero", equal_numbers_give_zero},
-    {"instruction sets do not change bits", instruction_sets_do_not_change_bits},
-    {"threads do not change bits", threads_do_not_change_bits},
-    {"wrong uses are refused", wrong_uses_are_refused},
-};
-SW_SUITE("norm", tests)

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("point")
+
 /* ---- scalar formulas --------------------------------------------------------------------- */
 
 #define FLOAT(name, ...)                                                                       \
@@ -98,7 +100,7 @@ static double worst_error(size_t i, int n, float *at)
     return worst;
 }
 
-static void formulas_stay_near_float64(void)
+SW_TEST("formulas stay near float64")
 {
     for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
         float at = 0.0f;
@@ -109,7 +111,7 @@ static void formulas_stay_near_float64(void)
     }
 }
 
-static void the_ends_of_ranges_are_what_people_expect(void)
+SW_TEST("the ends of ranges are what people expect")
 {
     const float inf = HUGE_VALF;
     CU_ASSERT_EQUAL(sw_exp_value(-inf), 0.0f);
@@ -233,7 +235,7 @@ static void draw(size_t op)
 }
 
 /* Executions with 1 to 4 threads in random order, twice each. */
-static void any_number_of_threads_gives_the_same_bits(void)
+SW_TEST("any number of threads gives the same bits")
 {
     static result first, r;
     sw_dice dice = {5};
@@ -266,7 +268,7 @@ static size_t named(const char *name)
 }
 
 /* abs has the slope 0 at 0, clamp 1 at its bounds. */
-static void slopes_at_bends_are_what_the_header_says(void)
+SW_TEST("slopes at bends are what the header says")
 {
     static result r;
     use u = {.op = named("abs")};
@@ -290,7 +292,7 @@ static void slopes_at_bends_are_what_the_header_says(void)
 
 /* Rows of the ignored label give zeros whatever they hold; where all are ignored, the loss is
  * 0 too. Smoothing 0 without such rows is the loss without options. */
-static void ignored_rows_do_not_count(void)
+SW_TEST("ignored rows do not count")
 {
     static result r, plain;
     use u = {.op = named("ce_both")};
@@ -349,7 +351,7 @@ static const sw_op_desc *desc_of(const char *name)
     return NULL;
 }
 
-static void each_op_keeps_the_least(void)
+SW_TEST("each op keeps the least")
 {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const sw_grad_desc *g = &desc_of(kept[i].name)->grads[0];
@@ -388,7 +390,7 @@ BAD(bad_smoothing, sw_softmax_ce_with(c, sw_reshape(c, sw_input(c, 0), SW_SHAPE(
                                       sw_input(c, 1), 1.5f, -100))
 BAD(bad_pair, sw_l1(c, sw_input(c, 0), sw_reshape(c, sw_input(c, 0), SW_SHAPE(2, 7))))
 
-static void bad_numbers_are_refused_by_name(void)
+SW_TEST("bad numbers are refused by name")
 {
     static const struct {
         sw_step_fn *fn;
@@ -414,14 +416,3 @@ static void bad_numbers_are_refused_by_name(void)
                  cases[i].says);
     }
 }
-
-static const sw_test tests[] = {
-    {"formulas stay near float64", formulas_stay_near_float64},
-    {"the ends of ranges are what people expect", the_ends_of_ranges_are_what_people_expect},
-    {"any number of threads gives the same bits", any_number_of_threads_gives_the_same_bits},
-    {"slopes at bends are what the header says", slopes_at_bends_are_what_the_header_says},
-    {"ignored rows do not count", ignored_rows_do_not_count},
-    {"each op keeps the least", each_op_keeps_the_least},
-    {"bad numbers are refused by name", bad_numbers_are_refused_by_name},
-};
-SW_SUITE("point", tests)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("products")
+
 /* ---- products ---------------------------------------------------------------------------- */
 
 /* Heads: p (4, 33, 3, 20) -> q k^T over (4, 3, 33, 20) without a copy. */
@@ -15,7 +17,7 @@ static void heads_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_matmul(c, q, sw_transpose(c, q, -1, -2)));
 }
 
-static void products_read_views_in_place(void)
+SW_TEST("products read views in place")
 {
     enum { images = 4, rows = 33, heads = 3, width = 20 };
     static float p[images * rows * heads * width];
@@ -45,7 +47,7 @@ static void products_read_views_in_place(void)
     CU_ASSERT_EQUAL(forward_copies, 0);
 }
 
-static void heads_have_one_result_for_all_threads(void)
+SW_TEST("heads have one result for all threads")
 {
     bench_same_for_all_threads(heads_step, NULL, 0, SW_SHAPE(4, 33, 3, 20), 4 * 33 * 3 * 20,
                                4 * 3 * 33 * 33);
@@ -54,7 +56,7 @@ static void heads_have_one_result_for_all_threads(void)
 /* One weight for many matrices, and one matrix alone: tiles of one product. */
 TRAINS(weight_step, sw_matmul(c, sw_input(c, 0), sw_use(c, b->p)))
 
-static void one_weight_has_one_result_for_all_threads(void)
+SW_TEST("one weight has one result for all threads")
 {
     static float x[6 * 40 * 100];
     for (int i = 0; i < N(x); i++)
@@ -70,7 +72,7 @@ TRAINS(turned_step,
        sw_matmul(c, sw_permute(c, sw_input(c, 0), (int[]){1, 0, 2}, 3), sw_use(c, b->p)))
 
 /* Axes in front that are one long matrix: the same bits as that matrix. */
-static void rows_in_front_are_rows(void)
+SW_TEST("rows in front are rows")
 {
     static float x[6 * 40 * 100], y[240 * 130], g[13000], h[13000];
     for (int i = 0; i < N(x); i++)
@@ -101,7 +103,7 @@ static void rows_in_front_are_rows(void)
     SW_CHECK(worst < 1e-5 * most, "%g of %g", worst, most);
 }
 
-static void products_of_nothing_are_zero(void)
+SW_TEST("products of nothing are zero")
 {
     static const float x[4] = {0};
     const sw_array empty = {SW_F32, SW_SHAPE(0, 3, 2), x};
@@ -114,7 +116,7 @@ static void products_of_nothing_are_zero(void)
         CU_ASSERT_EQUAL(gradient[i], 0.0f);
 }
 
-static void products_that_do_not_fit_are_refused(void)
+SW_TEST("products that do not fit are refused")
 {
     static const float x[24] = {0};
     const sw_array in[] = {{SW_F32, SW_SHAPE(4, 3), x}, {SW_F32, SW_SHAPE(2), x}};
@@ -140,7 +142,7 @@ static void split_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_add(c, y, part[2]));
 }
 
-static void pieces_are_views(void)
+SW_TEST("pieces are views")
 {
     float x[2 * 7], gradient[2 * 7];
     bench *const b = bench_new(1, SW_SHAPE(2, 7));
@@ -175,7 +177,7 @@ static void attend_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_matmul(c, scores, part[2]));
 }
 
-static void pieces_share_one_tensor_and_its_gradient(void)
+SW_TEST("pieces share one tensor and its gradient")
 {
     bench *const b = bench_new(1, SW_SHAPE(2, 9, 24));
     OK(bench_run(b, attend_step, NULL, 0, SW_TRAIN));
@@ -209,7 +211,7 @@ static void reshape_step(sw_ctx *c, void *user)
     sw_output(c, "copy", sw_reshape(c, x, SW_SHAPE(4, 48)));
 }
 
-static void strided_tensors_change_shape(void)
+SW_TEST("strided tensors change shape")
 {
     float x[4 * 6 * 10], wanted[4 * 6 * 8];
     bench *const b = bench_new(1, SW_SHAPE(4, 6, 10));
@@ -241,7 +243,7 @@ GIVES(many_axes, sw_permute(c, sw_use(c, b->p), (int[9]){0}, 9))
 GIVES(twice_the_axis, sw_permute(c, sw_use(c, b->p), (int[]){1, -1}, 2))
 GIVES(far_axis, sw_transpose(c, sw_use(c, b->p), 0, 2))
 
-static void wrong_orders_are_refused(void)
+SW_TEST("wrong orders are refused")
 {
     bench *const b = bench_new(1, SW_SHAPE(2, 7));
     bench_refused(b, few_pieces, NULL, 0,
@@ -252,17 +254,3 @@ static void wrong_orders_are_refused(void)
     bench_refused(b, twice_the_axis, NULL, 0, "permute: axis 1 is named twice");
     bench_refused(b, far_axis, NULL, 0, "transpose: axes 0 and 2 of a tensor of rank 2");
 }
-
-static const sw_test tests[] = {
-    {"products read views in place", products_read_views_in_place},
-    {"heads have one result for all threads", heads_have_one_result_for_all_threads},
-    {"one weight has one result for all threads", one_weight_has_one_result_for_all_threads},
-    {"rows in front are rows", rows_in_front_are_rows},
-    {"products of nothing are zero", products_of_nothing_are_zero},
-    {"products that do not fit are refused", products_that_do_not_fit_are_refused},
-    {"pieces are views", pieces_are_views},
-    {"pieces share one tensor and its gradient", pieces_share_one_tensor_and_its_gradient},
-    {"strided tensors change shape", strided_tensors_change_shape},
-    {"wrong orders are refused", wrong_orders_are_refused},
-};
-SW_SUITE("products", tests)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("refusals")
+
 #define GIB (INT64_C(1) << 30)
 
 /* One step function that asks a function of the test for its loss. */
@@ -140,7 +142,7 @@ static sw_status whole_view(const sw_buffer *in, const void *attrs, const sw_typ
     return SW_OK;
 }
 
-static void counts_and_masks_are_checked(void)
+SW_TEST("counts, masks, phases and cases are checked")
 {
     begin(&outside_square);
     bad.n_in = 17, no_good("n_in");
@@ -161,7 +163,7 @@ static void counts_and_masks_are_checked(void)
     bad.attrs_bytes = 8, no_good("cases[0].attrs");
 }
 
-static void gradients_are_checked(void)
+SW_TEST("gradient kernels are checked")
 {
     begin(&outside_square);
     bad_grad.makes[0] = 200, no_good("grads[0].makes[0]");
@@ -180,7 +182,7 @@ static void gradients_are_checked(void)
     bad.grads = NULL, no_good("n_grads");
 }
 
-static void views_are_checked(void)
+SW_TEST("views have one input and no kernel")
 {
     begin(&outside_square);
     bad.view = whole_view, no_good("view");
@@ -194,7 +196,7 @@ static void views_are_checked(void)
 }
 
 /* The ops inside are held to the rules of those outside. */
-static void inside_ops_pass_as_outside_ones(void)
+SW_TEST("the ops inside pass as outside ones")
 {
     static char names[64][48];
     const uint32_t n = 39;
@@ -208,7 +210,7 @@ static void inside_ops_pass_as_outside_ones(void)
 }
 
 /* Sizes of other headers, in descriptors and in what is filled. */
-static void a_struct_of_another_size_is_taken(void)
+SW_TEST("a struct of another size is taken")
 {
     struct {
         sw_op_desc known;
@@ -249,7 +251,7 @@ static sw_status infer_any(const sw_type *in, int n_in, const void *attrs, sw_ty
     return SW_OK;
 }
 
-static void inferred_types_are_checked(void)
+SW_TEST("inferred types are checked")
 {
     bench *const b = open_bench(by_op);
     sw_op_desc d = outside_square;
@@ -279,7 +281,7 @@ MAKES(huge_linear, sw_linear_op(ctx, sw_input(ctx, 0), sw_input(ctx, 1), (sw_val
 MAKES(huge_nothing, sw_reshape(ctx, sw_input(ctx, 0), SW_SHAPE(0, 1024 * GIB, 1024 * GIB)))
 
 /* Small inputs, results past all memory. */
-static void too_large_results_are_refused(void)
+SW_TEST("too large results are refused")
 {
     bench *const b = open_bench(NULL);
     const sw_array images[] = {{SW_F32, SW_SHAPE(1 << 18, 1, 1, 1), NULL},
@@ -299,7 +301,7 @@ MAKES(conv_with,
       sw_conv2d_op_with(ctx, sw_input(ctx, 0), sw_input(ctx, 1), (sw_value){0, 0}, &conv_opts))
 
 /* (2, 6, 5, 5) and (4, 3, 3, 3) fit two groups, and a kernel of 5 places. */
-static void groups_that_do_not_fit_are_refused(void)
+SW_TEST("groups that do not fit are refused")
 {
     bench *const b = open_bench(NULL);
     const sw_array arrays[] = {{SW_F32, SW_SHAPE(2, 6, 5, 5), NULL},
@@ -320,7 +322,7 @@ static void groups_that_do_not_fit_are_refused(void)
     refused(b, SW_INVALID, "conv2d", "(got 5 channels and 2 groups)");
 }
 
-static void layers_of_huge_sizes_are_refused(void)
+SW_TEST("layers of huge sizes are refused")
 {
     sw_exec *exec;
     sw_model *model;
@@ -375,7 +377,7 @@ static void view_as(bench *b, int64_t n, int64_t offset, int64_t stride, sw_stat
     SW_CHECK(sw_run(b->exec, &args) == SW_OK, "%s", sw_last_error());
 }
 
-static void views_stay_on_their_input(void)
+SW_TEST("views stay on their input")
 {
     bench *const b = open_bench(by_op);
     const sw_op_desc d = SW_OPTS(sw_op_desc, .n_in = 1, .n_out = 1, .infer = infer_view,
@@ -421,7 +423,7 @@ static sw_value by_op_and_more(sw_ctx *ctx, bench *b)
 }
 
 /* d(p p)/dp at 3 is 6, from a kernel that makes both halves, alone and after others. */
-static void one_value_for_two_inputs_gets_both_gradients(void)
+SW_TEST("one value for two inputs gets both gradients")
 {
     bench *const b = open_bench(NULL);
     b->op = added(outside_joint, "outside.joint of one");
@@ -438,7 +440,7 @@ static void wrong_rule(sw_ctx *ctx, const sw_rule *r)
     r->din[0] = sw_sum(ctx, r->dout[0], 0);
 }
 
-static void a_rule_gives_what_has_the_input_s_shape(void)
+SW_TEST("a rule gives what has the input's shape")
 {
     bench *const b = open_bench(by_op);
     sw_op_desc d = outside_square;
@@ -449,7 +451,7 @@ static void a_rule_gives_what_has_the_input_s_shape(void)
 }
 
 /* Silence is no answer: an op without a gradient says so, unless it asks for silence. */
-static void an_op_without_a_gradient_says_so(void)
+SW_TEST("an op without a gradient says so")
 {
     bench *const b = open_bench(by_op);
     sw_op_desc d = outside_square;
@@ -478,7 +480,7 @@ static bool is_of_optimizers(const char *op)
     return strstr(op, "_update") != NULL;
 }
 
-static void what_optimizers_append_is_refused(void)
+SW_TEST("what optimizers append is refused")
 {
     static const uint64_t attrs[64];
     bench *const b = open_bench(by_op);
@@ -492,7 +494,7 @@ static void what_optimizers_append_is_refused(void)
     CU_ASSERT(n >= 17);
 }
 
-static void missing_attributes_are_refused(void)
+SW_TEST("missing attributes are refused")
 {
     bench *const b = open_bench(by_op);
     for (b->op = 0; strcmp(sw_op_at(b->op)->name, "leaky_relu") != 0; b->op++)
@@ -512,7 +514,7 @@ static sw_value conv_reserved(sw_ctx *ctx, bench *b)
     return sw_apply_conv2d(ctx, layer, sw_use(ctx, b->p));
 }
 
-static void reserved_words_of_layers_must_be_zero(void)
+SW_TEST("reserved words of layers must be zero")
 {
     bench *const b = open_bench(NULL);
     b->make = linear_reserved;
@@ -520,24 +522,3 @@ static void reserved_words_of_layers_must_be_zero(void)
     b->make = conv_reserved;
     refused(b, SW_INVALID, "sw_conv2d", "reserved");
 }
-
-static const sw_test tests[] = {
-    {"counts, masks, phases and cases are checked", counts_and_masks_are_checked},
-    {"gradient kernels are checked", gradients_are_checked},
-    {"views have one input and no kernel", views_are_checked},
-    {"the ops inside pass as outside ones", inside_ops_pass_as_outside_ones},
-    {"a struct of another size is taken", a_struct_of_another_size_is_taken},
-    {"inferred types are checked", inferred_types_are_checked},
-    {"too large results are refused", too_large_results_are_refused},
-    {"groups that do not fit are refused", groups_that_do_not_fit_are_refused},
-    {"layers of huge sizes are refused", layers_of_huge_sizes_are_refused},
-    {"views stay on their input", views_stay_on_their_input},
-    {"one value for two inputs gets both gradients",
-     one_value_for_two_inputs_gets_both_gradients},
-    {"a rule gives what has the input's shape", a_rule_gives_what_has_the_input_s_shape},
-    {"an op without a gradient says so", an_op_without_a_gradient_says_so},
-    {"what optimizers append is refused", what_optimizers_append_is_refused},
-    {"missing attributes are refused", missing_attributes_are_refused},
-    {"reserved words of layers must be zero", reserved_words_of_layers_must_be_zero},
-};
-SW_SUITE("refusals", tests)

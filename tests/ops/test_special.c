@@ -9,7 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-static void every_instruction_set_answers_as_the_table_says(void)
+SW_TESTS("special")
+
+SW_TEST("every instruction set answers as the table says")
 {
     static const char *const names[] = {"base", "avx2", "avx512"};
     for (int i = 0; i <= (int)sw_cpu_isa(); i++)
@@ -83,7 +85,7 @@ static bool is_update(uint32_t id)
     return strstr(sw_op_at(id)->name, "_update") != NULL;
 }
 
-static void every_op_has_a_row_or_a_reason(void)
+SW_TEST("every op has a row or a reason")
 {
     op_set set = {{false}};
     const special_way way = {.op = note_op, .to = &set};
@@ -177,7 +179,7 @@ static bool is_judged(const sw_op_desc *d)
     return d->reference != NULL && d->n_cases > 0 && d->view == NULL;
 }
 
-static void ops_answer_as_their_references_do(void)
+SW_TEST("ops answer as their references do")
 {
     int n = 0;
     for (uint32_t id = 0; id < SW_OPS_INSIDE; id++) {
@@ -192,11 +194,3 @@ static void ops_answer_as_their_references_do(void)
     CU_ASSERT(n > 30);
     sw_note("%d ops", n);
 }
-
-static const sw_test tests[] = {
-    {"every op has a row or a reason", every_op_has_a_row_or_a_reason},
-    {"every instruction set answers as the table says",
-     every_instruction_set_answers_as_the_table_says},
-    {"ops answer as their references do", ops_answer_as_their_references_do},
-};
-SW_SUITE("special", tests)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("traits")
+
 /* Does the text name an op by its number? */
 static bool names_an_op(const char *line)
 {
@@ -40,7 +42,7 @@ static int look_at_folder(const char *folder)
     return lines;
 }
 
-static void no_pass_names_an_op(void)
+SW_TEST("no pass names an op")
 {
     CU_ASSERT(names_an_op("if (node->op == SW_OP_finite)"));
     CU_ASSERT(look_at_folder("runtime/plan") > 1000);
@@ -57,7 +59,7 @@ static bool is_function(const char *word, size_t n)
 }
 
 /* Reports call an op by the name of its function, or by words without underscores. */
-static void ops_have_plain_words(void)
+SW_TEST("ops have plain words")
 {
     for (uint32_t id = 0; id < SW_OPS_INSIDE; id++)
         for (int gradient = 0; gradient < 2; gradient++) {
@@ -80,7 +82,7 @@ static void ops_have_plain_words(void)
     CU_ASSERT_STRING_EQUAL(swi_op_words(SW_OP_linear, false, text), "linear");
 }
 
-static void an_op_from_outside_has_the_default(void)
+SW_TEST("an op from outside has the default")
 {
     sw_op_desc d = outside_joint;
     uint32_t id = 0;
@@ -92,7 +94,7 @@ static void an_op_from_outside_has_the_default(void)
 }
 
 /* Of the duties that decide what a pass does with an operand. */
-static void duties_are_those_of_descriptors_that_can_do_them(void)
+SW_TEST("duties are those of descriptors that can do them")
 {
     int updates = 0;
     for (uint32_t id = 0; id < SW_OPS_INSIDE; id++) {
@@ -112,12 +114,3 @@ static void duties_are_those_of_descriptors_that_can_do_them(void)
     CU_ASSERT(updates > 4);
     CU_ASSERT_STRING_EQUAL(swi_op(swi_op_with(SWI_DUTY_TILED))->name, "tile_update");
 }
-
-static const sw_test tests[] = {
-    {"ops have plain words", ops_have_plain_words},
-    {"no pass names an op", no_pass_names_an_op},
-    {"an op from outside has the default", an_op_from_outside_has_the_default},
-    {"duties are those of descriptors that can do them",
-     duties_are_those_of_descriptors_that_can_do_them},
-};
-SW_SUITE("traits", tests)

@@ -4,6 +4,8 @@
 #include "tests/ops/axes_bench.h"
 #include <string.h>
 
+SW_TESTS("transformer")
+
 static sw_plan_info plan_of(bench *b, sw_step_fn *fn, const sw_array *inputs, int n_inputs,
                             sw_mode mode)
 {
@@ -30,7 +32,7 @@ static void thirds_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_attention(c, part[0], part[1], part[2], HEADS, 1, 0.0f));
 }
 
-static void thirds_of_one_tensor_are_read_and_written_in_place(void)
+SW_TEST("thirds of one tensor are read and written in place")
 {
     static float y[IMAGES * ROWS * WIDTH], g[3 * N(y)], h[3 * N(y)];
     bench *b = bench_new(1, SW_SHAPE(IMAGES, ROWS, 3 * WIDTH));
@@ -52,7 +54,7 @@ static void thirds_of_one_tensor_are_read_and_written_in_place(void)
     CU_ASSERT_EQUAL(memcmp(g, h, sizeof g), 0);
 }
 
-static void attention_has_one_result_for_all_threads(void)
+SW_TEST("attention has one result for all threads")
 {
     bench_same_for_all_threads(thirds_step, NULL, 0, SW_SHAPE(IMAGES, ROWS, 3 * WIDTH),
                                (int64_t)IMAGES * ROWS * 3 * WIDTH,
@@ -70,7 +72,7 @@ static void long_step(sw_ctx *c, void *user)
 
 /* q, k and v (their gradient takes their place), y, dy, what makes them, and less than one more
  * for scratch and the rows' numbers. Half of a (rows, rows) matrix would be 8 times q. */
-static void no_matrix_of_pairs_exists(void)
+SW_TEST("no matrix of pairs exists")
 {
     enum { rows = 1024 };
     const size_t one = (size_t)rows * 32 * sizeof(float);
@@ -93,7 +95,7 @@ static void other_keys_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_attention(c, x, k, x, 2, 0, 0.0f));
 }
 
-static void shapes_that_do_not_fit_are_refused(void)
+SW_TEST("shapes that do not fit are refused")
 {
     static const float k[2 * 6 * 4] = {0};
     const sw_array in = {SW_F32, SW_SHAPE(2, 6, 4), k};
@@ -178,17 +180,15 @@ static void ce_run(ce_use *u, int threads, const char *isa, int immediate, ce_re
     bench_close(b);
 }
 
-static void every_chunk_has_the_bits_of_the_two_ops(void)
+SW_TEST("every chunk has the bits of the two ops")
 {
     static const int64_t chunks[] = {0, 1, 7, 64, 128, 299, 300, 1000};
     static const char *const isas[] = {NULL, "avx2", "base"};
     static ce_use u;
     static ce_result whole, here;
     for (int way = 0; way < 6; way++) {
-        u = (ce_use){.chunk = -1,
-                     .smoothing = way % 3 == 1 ? 0.1f : 0.0f,
-                     .ignores = way % 3 == 2,
-                     .bias = way >= 3};
+        u = (ce_use)SW_INIT(.chunk = -1, .smoothing = way % 3 == 1 ? 0.1f : 0.0f,
+                            .ignores = way % 3 == 2, .bias = way >= 3);
         const char *isa = isas[way % 3];
         if (isa != NULL && sw_cpu_isa() < (way % 3 == 1 ? SW_ISA_AVX2 : SW_ISA_BASE))
             continue;
@@ -203,7 +203,7 @@ static void every_chunk_has_the_bits_of_the_two_ops(void)
 }
 
 /* In evaluation logits alone: no gradient is made. */
-static void evaluation_makes_no_gradients(void)
+SW_TEST("evaluation makes no gradients")
 {
     static ce_use u;
     u = (ce_use){.chunk = 10, .bias = true};
@@ -212,7 +212,7 @@ static void evaluation_makes_no_gradients(void)
     SW_CHECK(bytes < (size_t)TOKENS * FEATURES * sizeof(float), "%zu bytes", bytes);
 }
 
-static void labels_outside_are_named(void)
+SW_TEST("labels outside are named")
 {
     static ce_use u;
     static bench *const b = &u.bench;
@@ -251,7 +251,7 @@ static void logits_step(sw_ctx *c, void *user)
     sw_accumulate(c, b->opt);
 }
 
-static void the_gradient_of_logits_takes_their_place(void)
+SW_TEST("the gradient of logits takes their place")
 {
     static const float x[60 * 16] = {0};
     static const int32_t labels[60] = {0};
@@ -280,7 +280,7 @@ static void tied_step(sw_ctx *c, void *user)
 
 /* Both gradients of a tied table are one storage: what the loss made, scaled in its place, to
  * which the embedding adds. */
-static void a_tied_table_has_one_gradient(void)
+SW_TEST("a tied table has one gradient")
 {
     static uint8_t ids[40];
     for (int i = 0; i < N(ids); i++)
@@ -305,7 +305,7 @@ static void halves_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_swiglu(c, part[0], part[1]));
 }
 
-static void halves_of_one_tensor_are_read_and_written_in_place(void)
+SW_TEST("halves of one tensor are read and written in place")
 {
     static float y[90 * 70], g[2 * N(y)], h[2 * N(y)];
     for (int way = 0; way < 2; way++) {
@@ -321,19 +321,3 @@ static void halves_of_one_tensor_are_read_and_written_in_place(void)
     }
     CU_ASSERT_EQUAL(memcmp(g, h, sizeof g), 0);
 }
-
-static const sw_test tests[] = {
-    {"thirds of one tensor are read and written in place",
-     thirds_of_one_tensor_are_read_and_written_in_place},
-    {"attention has one result for all threads", attention_has_one_result_for_all_threads},
-    {"no matrix of pairs exists", no_matrix_of_pairs_exists},
-    {"shapes that do not fit are refused", shapes_that_do_not_fit_are_refused},
-    {"every chunk has the bits of the two ops", every_chunk_has_the_bits_of_the_two_ops},
-    {"evaluation makes no gradients", evaluation_makes_no_gradients},
-    {"labels outside are named", labels_outside_are_named},
-    {"the gradient of logits takes their place", the_gradient_of_logits_takes_their_place},
-    {"a tied table has one gradient", a_tied_table_has_one_gradient},
-    {"halves of one tensor are read and written in place",
-     halves_of_one_tensor_are_read_and_written_in_place},
-};
-SW_SUITE("transformer", tests)

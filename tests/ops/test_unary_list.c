@@ -6,6 +6,8 @@
 #include "tests/support/suite.h"
 #include <math.h>
 
+SW_TESTS("curve list")
+
 #define POINTS 4000
 #define DRAWS_ANY false
 #define DRAWS_AWAY false
@@ -44,12 +46,9 @@ static double reference_at(const unary *c, double at)
     const swi_number_attrs attrs = {c->number};
     double out = 0.0, *const to = &out;
     const double *const in = &at;
-    const sw_reference r = {.in = &in,
-                            .in_type = &one,
-                            .n_in = 1,
-                            .out = &to,
-                            .out_type = &one,
-                            .attrs = c->desc->attrs_bytes > 0 ? &attrs : NULL};
+    const sw_reference r =
+        SW_INIT(.in = &in, .in_type = &one, .n_in = 1, .out = &to, .out_type = &one,
+                .attrs = c->desc->attrs_bytes > 0 ? &attrs : NULL);
     CU_ASSERT_EQUAL(c->desc->reference(&r), SW_OK);
     return out;
 }
@@ -87,15 +86,10 @@ static void hold(const unary *c, sw_isa isa)
              c->desc->name, values, slopes);
 }
 
-static void curves_are_near_their_references(void)
+SW_TEST("curves are near their references")
 {
     for (size_t i = 0; i < sizeof unary_ops / sizeof *unary_ops; i++)
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
             hold(&unary_ops[i], (sw_isa)isa);
     sw_note("%d functions", SW_UNARY_COUNT);
 }
-
-static const sw_test tests[] = {
-    {"curves are near their references", curves_are_near_their_references},
-};
-SW_SUITE("curve list", tests)

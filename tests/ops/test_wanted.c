@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("requested gradients")
+
 #define ELEMENTS 1024
 #define TENSOR (ELEMENTS * sizeof(float))
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
@@ -181,7 +183,7 @@ static void serves_any(const sw_op_desc *desc, const char *name, bool leaves_out
     }
 }
 
-static void one_kernel_serves_each_input_alone(void)
+SW_TEST("one kernel serves each input alone")
 {
     sw_op_desc joint = outside_skips;
     joint.skips = 0;
@@ -190,7 +192,7 @@ static void one_kernel_serves_each_input_alone(void)
 }
 
 /* Not frozen, but of an optimizer that backward is not asked for. */
-static void what_other_optimizers_own_is_not_wanted(void)
+SW_TEST("gradients of others are left out")
 {
     static bench b; /* closed after the test */
     static gradients all, some;
@@ -219,7 +221,7 @@ static sw_status all_but_b(const sw_launch *l)
     return SW_OK;
 }
 
-static void the_fewest_kept_bytes_decide(void)
+SW_TEST("the fewest kept bytes decide")
 {
     static const sw_grad_desc grads[] = {
         {.n_makes = 1,
@@ -227,11 +229,8 @@ static void the_fewest_kept_bytes_decide(void)
          .n_operands = 3,
          .operands = {SW_IN(0), SW_IN(1), SW_DOUT(0)},
          .kernel = all_but_b},
-        {.n_makes = 2,
-         .makes = {0, 1},
-         .n_operands = 2,
-         .operands = {SW_IN(0), SW_DOUT(0)},
-         .kernel = all_but_b},
+        SW_INIT(.n_makes = 2, .makes = {0, 1}, .n_operands = 2,
+                .operands = {SW_IN(0), SW_DOUT(0)}, .kernel = all_but_b),
     };
     static bench b; /* closed after the test */
     static gradients some;
@@ -255,7 +254,7 @@ static int never(const void *attrs)
     return 0;
 }
 
-static void the_message_names_the_input_and_the_reason(void)
+SW_TEST("the message names the input and the reason")
 {
     static const sw_grad_desc none[] = {{.n_makes = 1,
                                          .makes = {1},
@@ -325,26 +324,16 @@ static void check_inside(uint32_t op, int n_in, const sw_shape *shapes, const vo
     }
 }
 
-static void attention_leaves_out_what_is_not_wanted(void)
+SW_TEST("attention leaves out the rest")
 {
     static const sw_shape shapes[] = {{3, {1, 13, 8}}, {3, {1, 13, 8}}, {3, {1, 13, 8}}};
     static const swi_attention_attrs attrs = {2, 1, 0.0f};
     check_inside(SW_OP_attention, 3, shapes, &attrs);
 }
 
-static void batch_norm_leaves_out_what_is_not_wanted(void)
+SW_TEST("batch_norm leaves out the rest")
 {
     static const sw_shape shapes[] = {{4, {3, 5, 4, 4}}, {1, {5}}, {1, {5}}};
     static const swi_norm_attrs attrs = {.epsilon = 1e-5f};
     check_inside(SW_OP_batch_norm, 3, shapes, &attrs);
 }
-
-static const sw_test tests[] = {
-    {"one kernel serves each input alone", one_kernel_serves_each_input_alone},
-    {"gradients of others are left out", what_other_optimizers_own_is_not_wanted},
-    {"the fewest kept bytes decide", the_fewest_kept_bytes_decide},
-    {"the message names the input and the reason", the_message_names_the_input_and_the_reason},
-    {"attention leaves out the rest", attention_leaves_out_what_is_not_wanted},
-    {"batch_norm leaves out the rest", batch_norm_leaves_out_what_is_not_wanted},
-};
-SW_SUITE("requested gradients", tests)

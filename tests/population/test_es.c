@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("es")
+
 static sw_es_opts opts_of(const char *noise, uint32_t directions, uint32_t repeats)
 {
     const bool low = strcmp(noise, "low-rank") == 0;
@@ -57,7 +59,7 @@ static es_net *bare_net(es_net_kind kind, const sw_es_opts *o, sw_exec *exec)
     return t;
 }
 
-static void evaluations_are_nets(void)
+SW_TEST("each evaluation is the net with parameters of its own")
 {
     sw_exec *exec = exec_of(2, NULL, 0);
     for (int kind = 0; kind < ES_NETS; kind++)
@@ -100,7 +102,7 @@ static void generation(float *out, const char *noise, uint32_t slice, int thread
     memcpy(out, t->es->fitness, 14 * sizeof *out);
 }
 
-static void slices_and_threads_change_no_bit(void)
+SW_TEST("slices, threads and immediate mode change no bit")
 {
     for (int n = 0; n < ES_NOISES; n++) {
         float whole[14], other[14];
@@ -118,7 +120,7 @@ static void slices_and_threads_change_no_bit(void)
     }
 }
 
-static void members_are_models(void)
+SW_TEST("a member is a model")
 {
     sw_exec *exec = exec_of(1, NULL, 0);
     for (int n = 0; n < ES_NOISES; n++) {
@@ -174,7 +176,7 @@ static double learn(const char *strategy, const char *noise, const sw_optimizer_
     return loss;
 }
 
-static void every_strategy_learns(void)
+SW_TEST("every strategy learns")
 {
     static const struct {
         const char *strategy, *noise;
@@ -198,11 +200,3 @@ static void every_strategy_learns(void)
         SW_CHECK(after < 0.8 * before, "%s: %g to %g", ways[w].strategy, before, after);
     }
 }
-
-static const sw_test tests[] = {
-    {"a member is a model", members_are_models},
-    {"every strategy learns", every_strategy_learns},
-    {"each evaluation is the net with parameters of its own", evaluations_are_nets},
-    {"slices, threads and immediate mode change no bit", slices_and_threads_change_no_bit},
-};
-SW_SUITE("es", tests)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("nets of bits")
+
 enum { IN = 70, HIDDEN = 33, SIDE = 6, CHANNELS = 9, CLASSES = 3 };
 
 typedef struct {
@@ -134,7 +136,7 @@ static void member_by_hand(const bits_net *t, bits_net *to, uint32_t direction, 
     }
 }
 
-static void evaluations_are_nets_with_their_own_bits(void)
+SW_TEST("evaluations are nets with their own bits")
 {
     for (int image = 0; image < 2; image++) {
         const sw_es_opts o = opts_of(6, 3, 0);
@@ -194,7 +196,7 @@ static void *trained(bool image, int threads, const char *isa, uint32_t slice, i
 }
 
 /* Bits, then: the model's, for any number of threads, any instruction set, any slices. */
-static void a_generation_has_one_result(void)
+SW_TEST("a generation has one result")
 {
     static const struct {
         int threads;
@@ -218,7 +220,7 @@ static void a_generation_has_one_result(void)
 
 /* The step of logits, with sgd and a rate of 1, is the mean of u (bit - P), or of mirrored
  * pairs; sigma is no factor. */
-static void the_step_is_the_mean_score(void)
+SW_TEST("the step is the mean score")
 {
     for (int pairs = 0; pairs < 2; pairs++) {
         sw_es_opts o = opts_of(40, pairs ? 2 : 1, 0);
@@ -259,7 +261,7 @@ static void the_step_is_the_mean_score(void)
 }
 
 /* Over generations a net of bits learns what it is shown, and without noise keeps it. */
-static void a_net_of_bits_learns(void)
+SW_TEST("a net of bits learns")
 {
     sw_es_opts o = opts_of(48, 2, 0);
     o.shaping = "ranks";
@@ -284,7 +286,7 @@ static void a_net_of_bits_learns(void)
     SW_CHECK(last < 0.7 * first, "the loss went from %.3f to %.3f", first, last);
 }
 
-static void what_cannot_be_is_said_by_name(void)
+SW_TEST("what cannot be is said by name")
 {
     sw_es_opts o = opts_of(4, 2, 0);
     sw_exec *exec = exec_of(1, NULL);
@@ -305,7 +307,7 @@ static void what_cannot_be_is_said_by_name(void)
 
 /* Nothing of a population has bytes: the arena of a slice is the same for any number of
  * directions after it, and scratch is that of eight filters for each thread. */
-static void noise_has_no_bytes(void)
+SW_TEST("noise has no bytes")
 {
     size_t seen = 0;
     for (uint32_t directions = 8; directions <= 1u << 20; directions *= 16) {
@@ -323,14 +325,3 @@ static void noise_has_no_bytes(void)
         seen = info.arena_bytes;
     }
 }
-
-static const sw_test tests[] = {
-    {"evaluations are nets with their own bits", evaluations_are_nets_with_their_own_bits},
-    {"a generation has one result", a_generation_has_one_result},
-    {"the step is the mean score", the_step_is_the_mean_score},
-    {"a net of bits learns", a_net_of_bits_learns},
-    {"what cannot be is said by name", what_cannot_be_is_said_by_name},
-    {"noise has no bytes", noise_has_no_bytes},
-};
-
-SW_SUITE("nets of bits", tests)

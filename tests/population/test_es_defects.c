@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("es defects")
+
 /* ---- estimates -----------------------------------------------------------------------------
  */
 
 /* An odd number of repeats leaves the middle one positive, and the estimate has the shapes of
  * the parameters. */
-static void repeats_of_any_number_make_estimates(void)
+SW_TEST("repeats of any number make estimates")
 {
     sw_exec *exec = scene_exec(2, NULL, 0);
     for (uint32_t repeats = 1; repeats <= 5; repeats++)
@@ -48,7 +50,7 @@ static float *steps_by(const char *noise, sw_exec *exec, const float *weights)
 }
 
 /* A weight counts once: powers of two times it are that times the estimate, bit for bit. */
-static void weights_count_once(void)
+SW_TEST("weights count once")
 {
     static const float once[] = {0.5f, -1.25f, 3.0f}, more[] = {2.0f, -5.0f, 12.0f},
                        less[] = {-0.5f, 1.25f, -3.0f};
@@ -70,7 +72,7 @@ static void weights_count_once(void)
 }
 
 /* Positions are not numbers of 16 bits. */
-static void more_columns_than_16_bits_count_are_permuted(void)
+SW_TEST("more columns than 16 bits count are permuted")
 {
     enum { COLS = 70001, ROWS = 2, N = 3 };
     sw_model *model = NULL;
@@ -165,7 +167,7 @@ static void run_line(line *n, sw_exec *exec, const float *x, int64_t rows, int64
 
 /* Biases have noise of each direction, of the sign of the evaluation, beside any noise of the
  * weight; all of what the noise adds has that sign. */
-static void biases_and_signs_are_there(void)
+SW_TEST("biases and signs are there")
 {
     enum { ROWS = N_DIRECTIONS * REPEATS };
     static const float signs[REPEATS] = {1.0f, 1.0f, -1.0f};
@@ -176,11 +178,9 @@ static void biases_and_signs_are_there(void)
             sw_es_opts o = scene_opts(es_noises[k], N_DIRECTIONS);
             o.repeats = REPEATS;
             line *n = line_new(&o, exec);
-            const sw_noise_spec bias = {.rows = 1,
-                                        .cols = OUT,
-                                        .taps = 1,
-                                        .kind = SW_NOISE_IID,
-                                        .stream = swi_noise_stream("layer.bias")};
+            const sw_noise_spec bias =
+                SW_INIT(.rows = 1, .cols = OUT, .taps = 1, .kind = SW_NOISE_IID,
+                        .stream = swi_noise_stream("layer.bias"));
             for (int i = 0; i < ROWS * IN; i++)
                 x[i] = with_x ? (float)(i % IN) - 3.5f : 0.0f;
             run_line(n, exec, x, ROWS, -1, plain);
@@ -202,7 +202,7 @@ static void biases_and_signs_are_there(void)
 
 /* The noise is another one in each generation without anybody's asking, and the same one when a
  * generation is run again. */
-static void generations_have_noise_of_their_own(void)
+SW_TEST("generations have noise of their own")
 {
     sw_exec *exec = scene_exec(1, NULL, 0);
     float x[8 * IN], y[3][8 * OUT];
@@ -242,7 +242,7 @@ static void drawn(sw_exec *exec, float *z)
     memcpy(z, out.data, 64 * 4);
 }
 
-static void nothing_else_changes(void)
+SW_TEST("nothing else changes")
 {
     sw_exec *exec = scene_exec(1, NULL, 0);
     float x[8 * IN] = {1.0f}, y[8 * OUT], before[64], after[64];
@@ -263,7 +263,7 @@ static void nothing_else_changes(void)
 }
 
 /* A direction is made without those before it: the last of two billion is one of any. */
-static void a_direction_needs_no_other(void)
+SW_TEST("a direction needs no other")
 {
     sw_exec *exec = scene_exec(2, NULL, 0);
     const uint32_t last = (1u << 31) - 1;
@@ -285,11 +285,9 @@ static void a_direction_needs_no_other(void)
         sw_noise_prepare(&d, &spec, &at, 0.25f);
         run_line(n, exec, x, 2, -1, one);
         for (int j = 0; j < OUT; j++) {
-            const sw_noise_spec bias = {.rows = 1,
-                                        .cols = OUT,
-                                        .taps = 1,
-                                        .kind = SW_NOISE_IID,
-                                        .stream = swi_noise_stream("layer.bias")};
+            const sw_noise_spec bias =
+                SW_INIT(.rows = 1, .cols = OUT, .taps = 1, .kind = SW_NOISE_IID,
+                        .stream = swi_noise_stream("layer.bias"));
             double sum = (double)sw_noise_number(&bias, SW_NOISE_ELEMENTS, &at, j);
             for (int i = 0; i < IN; i++)
                 sum += (double)x[IN + i] * (double)sw_noise_element(&spec, &d, j, i, 0.0f);
@@ -299,15 +297,3 @@ static void a_direction_needs_no_other(void)
         }
     }
 }
-
-static const sw_test tests[] = {
-    {"repeats of any number make estimates", repeats_of_any_number_make_estimates},
-    {"weights count once", weights_count_once},
-    {"more columns than 16 bits count are permuted",
-     more_columns_than_16_bits_count_are_permuted},
-    {"biases and signs are there", biases_and_signs_are_there},
-    {"generations have noise of their own", generations_have_noise_of_their_own},
-    {"nothing else changes", nothing_else_changes},
-    {"a direction needs no other", a_direction_needs_no_other},
-};
-SW_SUITE("es defects", tests)

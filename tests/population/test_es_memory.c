@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("es memory")
+
 typedef enum { MLP, LENET, NORMED, GPT, GPT_FUSED, KINDS } subject_kind;
 static const char *const names[KINDS] = {"mlp", "lenet5", "batch norm", "gpt", "gpt linear_ce"};
 
@@ -234,7 +236,7 @@ static void check_bytes(sw_exec *exec, int threads, subject *s, const char *nois
     CU_ASSERT_EQUAL(with.model_bytes, without.model_bytes);
 }
 
-static void nothing_of_the_noise_has_bytes(void)
+SW_TEST("nothing of the noise has bytes")
 {
     for (int threads = 1; threads <= 2; threads++) {
         sw_exec *exec = exec_of(threads);
@@ -246,7 +248,7 @@ static void nothing_of_the_noise_has_bytes(void)
     }
 }
 
-static void populations_have_one_peak(void)
+SW_TEST("populations of every size have one peak")
 {
     sw_exec *exec = exec_of(2);
     for (int kind = 0; kind < KINDS; kind++) {
@@ -294,7 +296,7 @@ static void observe(sw_exec *exec, subject *s, const char *noise)
 }
 
 /* Each net with each noise; in quick mode each of both is there. */
-static void witnesses_observe_what_was_planned(void)
+SW_TEST("witnesses observe what was planned")
 {
     for (int threads = 1; threads <= 2; threads++) {
         sw_exec *exec = exec_of(threads);
@@ -305,10 +307,3 @@ static void witnesses_observe_what_was_planned(void)
                             es_noises[n]);
     }
 }
-
-static const sw_test tests[] = {
-    {"nothing of the noise has bytes", nothing_of_the_noise_has_bytes},
-    {"populations of every size have one peak", populations_have_one_peak},
-    {"witnesses observe what was planned", witnesses_observe_what_was_planned},
-};
-SW_SUITE("es memory", tests)

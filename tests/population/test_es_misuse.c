@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("es misuse")
+
 static sw_es_opts five(void)
 {
     return SW_OPTS(sw_es_opts, .sigma = 0.1f, .directions = 5, .slice = 2, .seed = 9);
@@ -27,7 +29,7 @@ static void refused_opts(const sw_es_opts *o, const char *part)
         &(sw_es_opts){.size = sizeof(sw_es_opts), .directions = 5, .slice = 2, __VA_ARGS__},   \
         part)
 
-static void options_that_cannot_be_are_named(void)
+SW_TEST("options that cannot be are named")
 {
     WITH("strategy 'cma'", .strategy = "cma");
     WITH("noise 'white'", .noise = "white");
@@ -64,7 +66,7 @@ static void options_that_cannot_be_are_named(void)
     refused_opts(&o, "evaluations");
 }
 
-static void creation_is_refused(void)
+SW_TEST("creation is refused")
 {
     const sw_es_opts o = five();
     es_net *t = es_net_new(ES_MLP, NULL, NULL);
@@ -118,7 +120,7 @@ static void refuse_all(sw_es *es, scene *s)
     sw_es_destroy(es);
 }
 
-static void handles_that_are_none_are_refused(void)
+SW_TEST("invalid handles are refused")
 {
     const sw_es_opts o = five();
     scene s = scene_of(&o);
@@ -137,7 +139,7 @@ static void handles_that_are_none_are_refused(void)
 
 /* ---- ask, tell, evaluate, step ----------------------------------------------------------- */
 
-static void numbers_out_of_range_are_refused(void)
+SW_TEST("numbers out of range are refused")
 {
     const sw_es_opts o = five();
     scene s = scene_of(&o);
@@ -156,7 +158,7 @@ static void numbers_out_of_range_are_refused(void)
     REFUSED(sw_es_step(es, s.exec, NULL), SW_INVALID, "10 of 10 evaluations");
 }
 
-static void what_was_not_told_is_named(void)
+SW_TEST("missing evaluations are named")
 {
     const sw_es_opts o = five();
     scene s = scene_of(&o);
@@ -179,7 +181,7 @@ static void what_was_not_told_is_named(void)
     REFUSED(sw_es_step(es, s.exec, &info), SW_INVALID, "10 of 10");
 }
 
-static void evaluations_that_cannot_be_are_refused(void)
+SW_TEST("evaluations that cannot be are refused")
 {
     const sw_es_opts o = five();
     scene s = scene_of(&o);
@@ -202,7 +204,7 @@ static void evaluations_that_cannot_be_are_refused(void)
     REFUSED(sw_es_step(es, s.exec, NULL), SW_INVALID, "6 of 10");
 }
 
-static void a_sigma_that_cannot_be_is_refused(void)
+SW_TEST("a sigma that cannot be is refused")
 {
     static const float bad[] = {0.0f, -0.1f};
     const sw_es_opts o = five();
@@ -280,7 +282,7 @@ static sw_status run_odd(odd *t, int what)
     return sw_run(t->exec, &args);
 }
 
-static void uses_without_noise_name_op_and_parameter(void)
+SW_TEST("uses without noise name op and parameter")
 {
     odd t = {.exec = net_exec(NULL)};
     sw_es_opts o = five();
@@ -349,7 +351,7 @@ static void end_life(life *l)
 }
 
 /* Some calls may fail (fewer addresses are reserved): then the numbers are the same. */
-static void memory_may_fail_anywhere(void)
+SW_TEST("memory may fail anywhere, and from anywhere on")
 {
     static unsigned char wanted[4096];
     es_batch b = es_batch_new(ES_VECTORS, 4, 3);
@@ -371,7 +373,7 @@ static void memory_may_fail_anywhere(void)
 }
 
 /* Reported numbers stay for another try, and the step is that of one that did not fail. */
-static void a_step_that_fails_can_be_tried_again(void)
+SW_TEST("a step that fails can be tried again")
 {
     static unsigned char wanted[1 << 14];
     bool reached = true;
@@ -407,17 +409,3 @@ static void a_step_that_fails_can_be_tried_again(void)
     }
     CU_ASSERT(!reached);
 }
-
-static const sw_test tests[] = {
-    {"options that cannot be are named", options_that_cannot_be_are_named},
-    {"creation is refused", creation_is_refused},
-    {"invalid handles are refused", handles_that_are_none_are_refused},
-    {"numbers out of range are refused", numbers_out_of_range_are_refused},
-    {"missing evaluations are named", what_was_not_told_is_named},
-    {"evaluations that cannot be are refused", evaluations_that_cannot_be_are_refused},
-    {"a sigma that cannot be is refused", a_sigma_that_cannot_be_is_refused},
-    {"uses without noise name op and parameter", uses_without_noise_name_op_and_parameter},
-    {"memory may fail anywhere, and from anywhere on", memory_may_fail_anywhere},
-    {"a step that fails can be tried again", a_step_that_fails_can_be_tried_again},
-};
-SW_SUITE("es misuse", tests)

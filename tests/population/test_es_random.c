@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("es random")
+
 /* ---- random nets: layers of all kinds with views between them, parameters that several
  * layers share, that are frozen, or that belong to another optimizer or model ---- */
 
@@ -570,7 +572,7 @@ static uint64_t last_net(uint64_t quick)
     return sw_tests_full() ? 20 * quick : quick;
 }
 
-static void evaluations_are_nets(void)
+SW_TEST("each evaluation is the net with parameters of its own")
 {
     sw_exec *exec = exec_of(2);
     for (uint64_t seed = 1; seed <= last_net(60); seed++) {
@@ -584,7 +586,7 @@ static void evaluations_are_nets(void)
     }
 }
 
-static void witnesses_agree(void)
+SW_TEST("witnesses agree with the plans of random nets")
 {
     sw_exec *exec = exec_of(2);
     for (uint64_t seed = 200; seed < 200 + last_net(15); seed++) {
@@ -690,7 +692,7 @@ static bool generation(outcome *to, uint64_t seed, const way *w)
     return runs;
 }
 
-static void ways_change_no_bit(void)
+SW_TEST("slices, threads, modes and order change no bit")
 {
     static const way ways[] = {{0, 2, false, SW_EVAL, true},
                                {1, 1, false, SW_TRAIN, false},
@@ -751,7 +753,7 @@ static void reach(rn_net *t, sw_exec *exec, uint64_t seed, const char *what)
     rn_batch_free(&b);
 }
 
-static void spoilt_inputs_stay_in_their_evaluation(void)
+SW_TEST("inputs that are no numbers stay in their evaluation")
 {
     sw_exec *exec = exec_of(2);
     for (uint64_t seed = 300; seed < 300 + last_net(20); seed++) {
@@ -764,7 +766,7 @@ static void spoilt_inputs_stay_in_their_evaluation(void)
 }
 
 /* A parameter that is no number makes those evaluations none that it makes none alone. */
-static void spoilt_parameters_do_what_they_do(void)
+SW_TEST("parameters that are no numbers do what they do alone")
 {
     const float nan_number = NAN;
     sw_exec *exec = exec_of(2);
@@ -779,13 +781,3 @@ static void spoilt_parameters_do_what_they_do(void)
         rn_end(alone);
     }
 }
-
-static const sw_test tests[] = {
-    {"each evaluation is the net with parameters of its own", evaluations_are_nets},
-    {"witnesses agree with the plans of random nets", witnesses_agree},
-    {"slices, threads, modes and order change no bit", ways_change_no_bit},
-    {"inputs that are no numbers stay in their evaluation",
-     spoilt_inputs_stay_in_their_evaluation},
-    {"parameters that are no numbers do what they do alone", spoilt_parameters_do_what_they_do},
-};
-SW_SUITE("es random", tests)

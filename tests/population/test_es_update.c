@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("es update")
+
 enum { ROWS = 900, DIRECTIONS = 6 }; /* so many rows are past what a kernel draws in parts */
 
 static const float weights[DIRECTIONS] = {0.5f, -1.0f, 0.25f, 2.0f, -0.125f, 0.0f};
@@ -68,7 +70,7 @@ static void same_bits(const char *isa, const char *noise, const sw_optimizer_opt
     CU_ASSERT(plan[2].arena_bytes < plan[3].arena_bytes);
 }
 
-static void tiles_do_not_show_in_the_bits(void)
+SW_TEST("tiles, threads and times of updates do not show in the bits")
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     for (int k = 0; k < RULES; k++)
@@ -85,7 +87,7 @@ static bool is_same(const scene *a, const scene *b, int p)
 }
 
 /* An optimizer that keeps its gradients has them all at once, and the same steps. */
-static void kept_gradients_make_the_same_steps(void)
+SW_TEST("kept gradients make the same steps")
 {
     sw_optimizer_opts keep = rules[1];
     sw_plan_info plan;
@@ -100,7 +102,7 @@ static void kept_gradients_make_the_same_steps(void)
 /* ---- bytes ---------------------------------------------------------------------------------
  */
 
-static void no_whole_gradient_exists(void)
+SW_TEST("no whole gradient exists")
 {
     const sw_es_opts o = scene_opts("low-rank", DIRECTIONS);
     scene *s = scene_new(&o, NULL, ROWS, "zeros");
@@ -117,7 +119,7 @@ static void no_whole_gradient_exists(void)
     SW_CHECK(largest < ROWS * 300 * 4 / 2, "%zu bytes", largest);
 }
 
-static void witnesses_agree(void)
+SW_TEST("witnesses agree")
 {
     for (int k = 0; k < ES_NOISES; k += 3) {
         const sw_es_opts o = scene_opts(es_noises[k], DIRECTIONS);
@@ -174,7 +176,7 @@ static void plans_of(tower *t, sw_exec *exec, int64_t width, uint32_t directions
     *update = plan.arena_bytes;
 }
 
-static void an_update_takes_no_more_than_inference(void)
+SW_TEST("an update takes no more than inference")
 {
     static const int64_t widths[] = {64, 256, 512, 1024, 2048};
     static tower t[2][5][3];
@@ -203,7 +205,7 @@ static void an_update_takes_no_more_than_inference(void)
 /* ---- what stays ----------------------------------------------------------------------------
  */
 
-static void what_has_no_noise_stays(void)
+SW_TEST("what has no noise stays as it is")
 {
     const sw_es_opts dropout = scene_opts("dropout", DIRECTIONS);
     const sw_es_opts low = scene_opts("low-rank", DIRECTIONS);
@@ -276,7 +278,7 @@ static double worst_sigma(scene *s, sw_exec *exec, double rate)
     return worst;
 }
 
-static void sigmas_learn(void)
+SW_TEST("sigmas of each element learn")
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     const double n = 13 * 20 + 6 * 5 * 9 + 41 + 7 + ROWS * 300;
@@ -308,7 +310,7 @@ static void sigmas_learn(void)
 
 /* Weights that are not finite, or so large that it is not known beforehand whether a sum is:
  * with tiles and without, the same updates are skipped, and counted. */
-static void what_is_not_finite_is_skipped_whole(void)
+SW_TEST("what is not finite is skipped whole")
 {
     static const float extremes[] = {NAN, INFINITY, 3e38f, 1e37f, 1e30f};
     for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++) {
@@ -347,7 +349,7 @@ static void what_is_not_finite_is_skipped_whole(void)
 
 /* Each allocation on the way to a plan fails once: the status says so, and the next plan is the
  * one that was asked for. */
-static void a_refused_allocation_is_an_answer(void)
+SW_TEST("a refused allocation is an answer")
 {
     sw_sites sites = {SW_FAULT_MEMORY, .every = sw_tests_full() ? 1 : 3, .keeps = true};
     while (sw_sites_next(&sites)) {
@@ -366,7 +368,7 @@ static void a_refused_allocation_is_an_answer(void)
     CU_ASSERT(sites.failed > 5);
 }
 
-static void what_cannot_be_updated_says_so(void)
+SW_TEST("what cannot be updated says so")
 {
     const sw_es_opts o = scene_opts("low-rank", DIRECTIONS);
     sw_exec *exec = scene_exec(1, NULL, 0);
@@ -385,7 +387,7 @@ static void what_cannot_be_updated_says_so(void)
 }
 
 /* Where parameters begin at 0 the step is the estimate itself, to the last bit of it. */
-static void the_estimate_is_the_explicit_sum(void)
+SW_TEST("the estimate is the explicit sum")
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
@@ -405,7 +407,7 @@ static void the_estimate_is_the_explicit_sum(void)
         }
 }
 
-static void decay_is_added(void)
+SW_TEST("l1 and l2 are added")
 {
     sw_es_opts o = scene_opts("low-rank", 30);
     o.l1 = 0.5f;
@@ -419,7 +421,7 @@ static void decay_is_added(void)
 }
 
 /* 2^14 evaluations, antithetic pairs of 2^13 directions, rank 1. */
-static void many_members_are_summed_well(void)
+SW_TEST("2^14 members are summed well")
 {
     const sw_es_opts o = scene_opts("low-rank", 1 << 13);
     sw_exec *exec = scene_exec(2, NULL, 0);
@@ -430,21 +432,3 @@ static void many_members_are_summed_well(void)
     SW_CHECK(worst < 1e-5, "%g", worst);
     sw_note("%.1e from the float64 sum", worst);
 }
-
-static const sw_test tests[] = {
-    {"tiles, threads and times of updates do not show in the bits",
-     tiles_do_not_show_in_the_bits},
-    {"kept gradients make the same steps", kept_gradients_make_the_same_steps},
-    {"no whole gradient exists", no_whole_gradient_exists},
-    {"witnesses agree", witnesses_agree},
-    {"an update takes no more than inference", an_update_takes_no_more_than_inference},
-    {"what has no noise stays as it is", what_has_no_noise_stays},
-    {"sigmas of each element learn", sigmas_learn},
-    {"what is not finite is skipped whole", what_is_not_finite_is_skipped_whole},
-    {"a refused allocation is an answer", a_refused_allocation_is_an_answer},
-    {"what cannot be updated says so", what_cannot_be_updated_says_so},
-    {"the estimate is the explicit sum", the_estimate_is_the_explicit_sum},
-    {"l1 and l2 are added", decay_is_added},
-    {"2^14 members are summed well", many_members_are_summed_well},
-};
-SW_SUITE("es update", tests)

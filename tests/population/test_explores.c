@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("explores")
+
 enum { N = 6, WIDTHS = 24, BATCHES = 4, MOST_THREADS = 3 };
 static const int64_t batch_of[BATCHES] = {4, 8, 13, 32};
 
@@ -278,7 +280,7 @@ static void explores(int threads, int members, uint64_t steps, void **states, si
     CU_ASSERT(s.failed == 0 && s.resized > steps / 2 && s.refused > 0 && s.waited > steps);
 }
 
-static void explores_take_what_was_predicted(void)
+SW_TEST("explores of widths and batches take what was predicted")
 {
     const uint64_t steps = sw_tests_full() ? 10000 : 400;
     void *a[N] = {NULL}, *b[N] = {NULL};
@@ -292,9 +294,3 @@ static void explores_take_what_was_predicted(void)
         free(b[k]);
     }
 }
-
-static const sw_test tests[] = {
-    {"explores of widths and batches take what was predicted",
-     explores_take_what_was_predicted},
-};
-SW_SUITE("explores", tests)

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("members")
+
 enum { N = 23, IN = 12, HIDDEN = 20, OUT = 5, ROWS = 16, STEPS = 8, NUMBERS = 5 };
 
 /* ---- a net with dropout, batch norm, a state and a knob of its own ----------------------- */
@@ -199,7 +201,7 @@ static void compare(int threads, bool own, const char *kind, bool knobs)
     }
 }
 
-static void members_are_models_that_train_alone(void)
+SW_TEST("members are models that are trained alone")
 {
     compare(1, false, "adam", false);
     compare(2, true, "adam", false);
@@ -207,7 +209,7 @@ static void members_are_models_that_train_alone(void)
     compare(5, false, "adafactor", false);
 }
 
-static void members_with_own_numbers_are_too(void)
+SW_TEST("members with numbers of their own are models too")
 {
     static const char *const kinds[] = {"sgd", "adam", "adamw", "rmsprop", "lion", "adafactor"};
     for (int i = 0; i < 6; i++)
@@ -216,7 +218,7 @@ static void members_with_own_numbers_are_too(void)
 
 /* ---- what a group can do ----------------------------------------------------------------- */
 
-static void steps_bring_no_allocation(void)
+SW_TEST("steps bring no allocation")
 {
     make_data(ROWS);
     group *g = group_new(2, "adam", NULL, false);
@@ -229,7 +231,7 @@ static void steps_bring_no_allocation(void)
     CU_ASSERT_EQUAL(sw_mem_calls(), calls);
 }
 
-static void evaluation_changes_no_member(void)
+SW_TEST("evaluation changes no member")
 {
     make_data(ROWS);
     group *g = group_new(2, "adam", NULL, false);
@@ -246,7 +248,7 @@ static void evaluation_changes_no_member(void)
     REFUSED(sw_members_metric(g->all, "loss", loss, N - 1), SW_INVALID, "23 members");
 }
 
-static void members_come_and_go(void)
+SW_TEST("members come and go")
 {
     make_data(ROWS);
     group *g = group_new(2, "adam", NULL, false);
@@ -270,7 +272,7 @@ static void members_come_and_go(void)
 }
 
 /* Member 3 has a label past the last class, member 9 a NaN in its input. The others train. */
-static void a_member_that_fails_fails_alone(void)
+SW_TEST("a member that fails fails alone")
 {
     make_data(ROWS);
     group *g = group_new(2, "adam", NULL, false);
@@ -297,7 +299,7 @@ static void a_member_that_fails_fails_alone(void)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static void a_budget_counts_every_member(void)
+SW_TEST("a budget counts every member")
 {
     sw_budget *budget;
     make_data(ROWS);
@@ -352,7 +354,7 @@ static sw_status whole_life(void *unused)
     return status;
 }
 
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     make_data(ROWS);
     OK(whole_life(NULL));
@@ -364,7 +366,7 @@ static void every_allocation_can_fail(void)
 }
 
 /* A member costs its range and a record. */
-static void many_members_cost_their_ranges(void)
+SW_TEST("many members cost their ranges")
 {
     const int64_t many = sw_tests_full() ? 100000 : 5000;
     group *g = group_new(1, "sgd", NULL, false);
@@ -379,7 +381,7 @@ static void many_members_cost_their_ranges(void)
     CU_ASSERT(each < 2048.0);
 }
 
-static void misuse_is_refused(void)
+SW_TEST("misuse is refused")
 {
     make_data(ROWS);
     group *g = group_new(1, "adam", NULL, false);
@@ -403,7 +405,7 @@ static void misuse_is_refused(void)
     sw_members_destroy(NULL);
 }
 
-static void what_cannot_be_names_the_knob(void)
+SW_TEST("what cannot be names the knob")
 {
     make_data(ROWS);
     group *g = group_new(2, "adam", NULL, true);
@@ -425,7 +427,7 @@ static void what_cannot_be_names_the_knob(void)
 }
 
 /* Before a step function has been traced nothing says what a knob of the program's is for. */
-static void a_value_from_before_is_looked_at(void)
+SW_TEST("a value from before is looked at")
 {
     make_data(ROWS);
     group *g = group_new(2, "sgd", NULL, true);
@@ -444,19 +446,3 @@ static void a_value_from_before_is_looked_at(void)
     OK(sw_members_status(g->all, ended, N));
     CU_ASSERT_EQUAL(ended[4], SW_OK);
 }
-
-static const sw_test tests[] = {
-    {"members are models that are trained alone", members_are_models_that_train_alone},
-    {"members with numbers of their own are models too", members_with_own_numbers_are_too},
-    {"steps bring no allocation", steps_bring_no_allocation},
-    {"evaluation changes no member", evaluation_changes_no_member},
-    {"members come and go", members_come_and_go},
-    {"a member that fails fails alone", a_member_that_fails_fails_alone},
-    {"a budget counts every member", a_budget_counts_every_member},
-    {"every allocation can fail", every_allocation_can_fail},
-    {"many members cost their ranges", many_members_cost_their_ranges},
-    {"misuse is refused", misuse_is_refused},
-    {"what cannot be names the knob", what_cannot_be_names_the_knob},
-    {"a value from before is looked at", a_value_from_before_is_looked_at},
-};
-SW_SUITE("members", tests)

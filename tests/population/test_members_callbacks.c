@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("members by callbacks")
+
 enum { N = 13, STATE = 40 };
 
 /* A walk of the state, by seed, knob and step. */
@@ -68,7 +70,7 @@ static void check_state(const scene *s, int k, const unsigned char *state)
     SW_CHECK(memcmp(packed + bytes - 64, state, STATE) == 0, "state of member %d", k);
 }
 
-static void a_callback_sees_state_knobs_seed_and_step(void)
+SW_TEST("a callback sees state, knobs, seed and step")
 {
     for (int threads = 1; threads <= 3; threads++) {
         plan p = {.fails_at = UINT64_MAX};
@@ -103,7 +105,7 @@ static void a_callback_sees_state_knobs_seed_and_step(void)
     }
 }
 
-static void a_step_of_all_is_the_callers(void)
+SW_TEST("a step of all is the caller's")
 {
     plan p = {.fails_at = UINT64_MAX};
     scene s;
@@ -117,7 +119,7 @@ static void a_step_of_all_is_the_callers(void)
     check_state(&s, 0, state);
 }
 
-static void a_failure_is_the_members_own(void)
+SW_TEST("a failure is the member's own")
 {
     plan p = {.fails_at = 4, .who = 103};
     scene s;
@@ -151,7 +153,7 @@ static void a_failure_is_the_members_own(void)
     CU_ASSERT_EQUAL(ended[3], SW_OK);
 }
 
-static void a_call_that_failed_in_it_is_told(void)
+SW_TEST("a call that failed in it is reported")
 {
     plan p = {.fails_at = 0, .who = 100, .with_call = 1};
     scene s;
@@ -160,7 +162,7 @@ static void a_call_that_failed_in_it_is_told(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_note(), "sw_member_read: the parameter must be"));
 }
 
-static void misuse_is_refused(void)
+SW_TEST("misuse is refused")
 {
     plan p = {.fails_at = UINT64_MAX};
     scene s;
@@ -182,12 +184,3 @@ static void misuse_is_refused(void)
     REFUSED(sw_members_run(s.all, &s.args), SW_INVALID, "no inputs and no feed");
     CU_ASSERT_PTR_NULL(none);
 }
-
-static const sw_test tests[] = {
-    {"a callback sees state, knobs, seed and step", a_callback_sees_state_knobs_seed_and_step},
-    {"a step of all is the caller's", a_step_of_all_is_the_callers},
-    {"a failure is the member's own", a_failure_is_the_members_own},
-    {"a call that failed in it is reported", a_call_that_failed_in_it_is_told},
-    {"misuse is refused", misuse_is_refused},
-};
-SW_SUITE("members by callbacks", tests)

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("members by feeds")
+
 enum { N = 11, SAMPLES = 45, BATCH = 8, STEPS = 17, HIDDEN = 9 };
 
 static sw_members_args args_of(const sw_member *members, const sw_feed *feed, uint32_t steps)
@@ -57,7 +59,7 @@ static void compare(int threads, int drop_last, uint64_t dice_seed)
     }
 }
 
-static void members_by_a_feed_are_models(void)
+SW_TEST("a member by a feed is a model by a keyed loader")
 {
     static const int cases[][2] = {{1, 0}, {1, 1}, {2, 0}, {2, 1}, {3, 0}, {5, 0}};
     for (uint64_t i = 0; i < 6; i++)
@@ -65,7 +67,7 @@ static void members_by_a_feed_are_models(void)
 }
 
 /* All have the batches of one stream, and dropout by their own seeds. */
-static void same_data_has_one_stream(void)
+SW_TEST("same_data has one stream")
 {
     sw_dice dice = {9};
     const sw_dataset *data = small_data(SAMPLES);
@@ -86,7 +88,7 @@ static void same_data_has_one_stream(void)
 
 /* In one call some are at the last batch of an epoch, which is smaller, and others are not. The
  * metric is that of the last step and the mean that of all. */
-static void members_stand_at_different_batches(void)
+SW_TEST("members stand at different batches")
 {
     const sw_dataset *data = small_data(SAMPLES);
     const sw_feed *feed = small_feed(data, BATCH, 0);
@@ -114,7 +116,7 @@ static void members_stand_at_different_batches(void)
 }
 
 /* Batch `step` and those after it, of the member's own stream, whatever it has made. */
-static void evaluation_takes_the_batch_of_its_step(void)
+SW_TEST("evaluation takes the batch of its step")
 {
     const sw_dataset *data = small_data(SAMPLES);
     const sw_feed_opts opts = SW_OPTS(sw_feed_opts, .batch = BATCH);
@@ -171,7 +173,7 @@ static void uneven_step(sw_ctx *ctx, void *user)
         sw_metric(ctx, "last", sw_mse(ctx, sw_input(ctx, 0), sw_input(ctx, 1)));
 }
 
-static void both_batches_have_the_same_metrics(void)
+SW_TEST("both batches have the same metrics")
 {
     small *shape = small_new(HIDDEN);
     const sw_members_opts opts =
@@ -191,7 +193,7 @@ static void both_batches_have_the_same_metrics(void)
     sw_members_destroy(all);
 }
 
-static void misuse_is_refused(void)
+SW_TEST("misuse is refused")
 {
     const sw_dataset *data = small_data(SAMPLES);
     const sw_feed *feed = small_feed(data, BATCH, 0);
@@ -212,13 +214,3 @@ static void misuse_is_refused(void)
     for (int k = 0; k < N; k++)
         small_progress(member[k], 0, 0);
 }
-
-static const sw_test tests[] = {
-    {"a member by a feed is a model by a keyed loader", members_by_a_feed_are_models},
-    {"same_data has one stream", same_data_has_one_stream},
-    {"members stand at different batches", members_stand_at_different_batches},
-    {"evaluation takes the batch of its step", evaluation_takes_the_batch_of_its_step},
-    {"both batches have the same metrics", both_batches_have_the_same_metrics},
-    {"misuse is refused", misuse_is_refused},
-};
-SW_SUITE("members by feeds", tests)

@@ -3,6 +3,8 @@
 #include "tests/population/small_net.h"
 #include <string.h>
 
+SW_TESTS("groups of members")
+
 enum { G = 3, N = 7, SAMPLES = 45, BATCH = 8 };
 
 /* Groups of different widths, on one exec. */
@@ -27,7 +29,7 @@ static void scene_fill(scene *s, int threads, const sw_dataset *data)
     }
 }
 
-static void runs_of_several_groups_are_those_of_each(void)
+SW_TEST("runs of several groups are those of each")
 {
     const sw_dataset *data = small_data(SAMPLES);
     for (int threads = 1; threads <= 5; threads += 1 + (threads == 3)) {
@@ -81,7 +83,7 @@ static void check_same(const scene *s, void *before)
     CU_ASSERT(memcmp(now, before, bytes + sizeof bytes) == 0);
 }
 
-static void a_refused_run_changes_nothing(void)
+SW_TEST("a refused run changes nothing")
 {
     const sw_dataset *data = small_data(SAMPLES);
     scene s, other;
@@ -110,7 +112,7 @@ static void a_refused_run_changes_nothing(void)
     OK(sw_members_run_all(s.group, s.args, G)); /* none is marked as going on */
 }
 
-static void an_exec_is_not_destroyed_before_its_groups(void)
+SW_TEST("an exec is not destroyed before its groups")
 {
     sw_exec *exec = NULL;
     small *shape = small_new(5);
@@ -232,7 +234,7 @@ static void compare_attention(int of_exec, int of_member)
     sw_exec_destroy(alone);
 }
 
-static void a_member_of_several_threads_has_the_same_bits(void)
+SW_TEST("a member of several threads has the same bits")
 {
     static const int cases[][2] = {{4, 2}, {4, 4}, {3, 2}, {4, 3}, {5, 2}, {4, 1}, {7, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -241,7 +243,7 @@ static void a_member_of_several_threads_has_the_same_bits(void)
     }
 }
 
-static void too_many_threads_are_refused(void)
+SW_TEST("too many threads are refused")
 {
     const small *shape = small_new(5);
     sw_members *none = NULL;
@@ -253,13 +255,3 @@ static void too_many_threads_are_refused(void)
     }
     CU_ASSERT_PTR_NULL(none);
 }
-
-static const sw_test tests[] = {
-    {"runs of several groups are those of each", runs_of_several_groups_are_those_of_each},
-    {"a refused run changes nothing", a_refused_run_changes_nothing},
-    {"an exec is not destroyed before its groups", an_exec_is_not_destroyed_before_its_groups},
-    {"a member of several threads has the same bits",
-     a_member_of_several_threads_has_the_same_bits},
-    {"too many threads are refused", too_many_threads_are_refused},
-};
-SW_SUITE("groups of members", tests)

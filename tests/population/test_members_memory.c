@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+SW_TESTS("memory of members")
+
 enum { N = 9, BATCH = 16 };
 
 /* ---- plans ------------------------------------------------------------------------------- */
@@ -80,7 +82,7 @@ static size_t least_named(void)
 }
 
 /* Every limit down to the least: the same bits, and never more bytes than it. */
-static void a_plan_within_a_limit_has_the_same_bits(void)
+SW_TEST("a plan within a limit has the same bits")
 {
     sw_dataset *data = NULL;
     OK(sw_dataset_vectors(&data, 150, WIDE, 3));
@@ -123,7 +125,7 @@ static void a_plan_within_a_limit_has_the_same_bits(void)
 }
 
 /* A plan needs no data, and a run after it takes nothing more of the budget. */
-static void a_plan_takes_the_memory_of_a_run(void)
+SW_TEST("a plan takes the memory of a run")
 {
     sw_budget *budget = NULL;
     OK(sw_budget_create(&budget, (size_t)4 << 20));
@@ -173,7 +175,7 @@ static long page_faults(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_minflt : -1;
 }
 
-static void steps_bring_no_allocation_and_no_page_fault(void)
+SW_TEST("steps bring no allocation and no page fault")
 {
     enum { CALLS = 1000, WARM = 30 };
     sw_exec *exec = small_exec(2);
@@ -264,7 +266,7 @@ static void sweep(life *l)
     OK(run_life(l));
 }
 
-static void every_allocation_of_a_run_can_fail(void)
+SW_TEST("every allocation of a run can fail")
 {
     life l = {.exec = small_exec(2),
               .shape = small_new(5),
@@ -272,21 +274,9 @@ static void every_allocation_of_a_run_can_fail(void)
     sweep(&l);
 }
 
-static void every_allocation_of_a_plan_can_fail(void)
+SW_TEST("every allocation of a plan can fail")
 {
-    life l = {.exec = small_exec(2),
-              .shape = small_new(5),
-              .feed = small_feed(small_data(30), BATCH, 0),
-              .plan = true};
+    life l = SW_INIT(.exec = small_exec(2), .shape = small_new(5),
+                     .feed = small_feed(small_data(30), BATCH, 0), .plan = true);
     sweep(&l);
 }
-
-static const sw_test tests[] = {
-    {"a plan within a limit has the same bits", a_plan_within_a_limit_has_the_same_bits},
-    {"a plan takes the memory of a run", a_plan_takes_the_memory_of_a_run},
-    {"steps bring no allocation and no page fault",
-     steps_bring_no_allocation_and_no_page_fault},
-    {"every allocation of a run can fail", every_allocation_of_a_run_can_fail},
-    {"every allocation of a plan can fail", every_allocation_of_a_plan_can_fail},
-};
-SW_SUITE("memory of members", tests)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("members in checkpoints")
+
 #define NEEDS_CHECKSUMS()                                                                      \
     do {                                                                                       \
         if (!swi_checksum_there())                                                             \
@@ -179,7 +181,7 @@ static sw_status load(run *r)
 /* ---- going on ---------------------------------------------------------------------------- */
 
 /* Saved in the middle, while it goes on; loaded by a run of other seeds and slots. */
-static void a_run_goes_on_as_if_it_had_never_stopped(void)
+SW_TEST("a run goes on as if it had never stopped")
 {
     NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
@@ -212,7 +214,7 @@ static void a_run_goes_on_as_if_it_had_never_stopped(void)
 }
 
 /* The copy is of the moment that it was taken at. */
-static void a_take_is_a_copy(void)
+SW_TEST("a take is a copy")
 {
     NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
@@ -237,7 +239,7 @@ static void a_take_is_a_copy(void)
     REFUSED(sw_checkpoint_save(a->checkpoint, 4), SW_INVALID, "was ended");
 }
 
-static void all_that_is_saved_may_be_members(void)
+SW_TEST("all that is saved may be members")
 {
     NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
@@ -271,7 +273,7 @@ static const swi_tensors_entry *entry(swi_tensors *file, const char *name, int r
 }
 
 /* Member k is row k of each tensor. */
-static void tensors_are_stacked(void)
+SW_TEST("tensors are stacked")
 {
     NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
@@ -331,7 +333,7 @@ static void refuse(const sw_feed *feed, run_opts opts, const char *part)
     CU_ASSERT(has_bytes(b, then, n));
 }
 
-static void other_runs_are_refused_by_name(void)
+SW_TEST("other runs are refused by name")
 {
     NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
@@ -346,7 +348,7 @@ static void other_runs_are_refused_by_name(void)
 }
 
 /* The same name, and another width: the tensors tell. */
-static void other_layouts_are_refused_by_name(void)
+SW_TEST("other layouts are refused by name")
 {
     NEEDS_CHECKSUMS();
     (void)begin_test();
@@ -380,7 +382,7 @@ static void other_layouts_are_refused_by_name(void)
     }
 }
 
-static void lists_that_cannot_be_kept_are_refused(void)
+SW_TEST("lists that cannot be kept are refused")
 {
     NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
@@ -415,7 +417,7 @@ static sw_status saves_itself(sw_member_view *view, void *user)
     return SW_OK;
 }
 
-static void callbacks_save_nothing(void)
+SW_TEST("callbacks save nothing")
 {
     NEEDS_CHECKSUMS();
     (void)begin_test();
@@ -445,7 +447,7 @@ static void callbacks_save_nothing(void)
 
 /* ---- damage ------------------------------------------------------------------------------ */
 
-static void every_flipped_bit_is_refused(void)
+SW_TEST("every flipped bit is refused")
 {
     NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
@@ -490,7 +492,7 @@ static sw_status saved_life(void *arg)
     return status;
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     NEEDS_CHECKSUMS();
     run *a = run_new(begin_test(), &(run_opts){.seed = 5});
@@ -563,7 +565,7 @@ static costs save_many(size_t n)
     return cost;
 }
 
-static void many_members_are_saved_in_linear_time(void)
+SW_TEST("many members are saved in linear time")
 {
     NEEDS_CHECKSUMS();
     (void)begin_test();
@@ -575,18 +577,3 @@ static void many_members_are_saved_in_linear_time(void)
     CU_ASSERT(many.heap < 4096.0);
     CU_ASSERT(many.take < 100.0 && many.write < 100.0 && many.load < 100.0); /* 10 s of all */
 }
-
-static const sw_test tests[] = {
-    {"a run goes on as if it had never stopped", a_run_goes_on_as_if_it_had_never_stopped},
-    {"a take is a copy", a_take_is_a_copy},
-    {"all that is saved may be members", all_that_is_saved_may_be_members},
-    {"tensors are stacked", tensors_are_stacked},
-    {"other runs are refused by name", other_runs_are_refused_by_name},
-    {"other layouts are refused by name", other_layouts_are_refused_by_name},
-    {"lists that cannot be kept are refused", lists_that_cannot_be_kept_are_refused},
-    {"callbacks save nothing", callbacks_save_nothing},
-    {"every flipped bit is refused", every_flipped_bit_is_refused},
-    {"every call can fail", every_call_can_fail},
-    {"many members are saved in linear time", many_members_are_saved_in_linear_time},
-};
-SW_SUITE("members in checkpoints", tests)

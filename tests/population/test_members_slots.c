@@ -4,9 +4,11 @@
 #include "tests/population/small_net.h"
 #include <string.h>
 
+SW_TESTS("slots of members")
+
 /* ---- progress and packs ------------------------------------------------------------------ */
 
-static void a_copy_takes_the_donors_progress(void)
+SW_TEST("a copy takes the donor's progress")
 {
     sw_members *all = small_group(small_exec(1), small_new(5), NULL);
     sw_member member[3];
@@ -23,7 +25,7 @@ static void a_copy_takes_the_donors_progress(void)
 }
 
 /* A member that moves to another group goes on there, with its seed and its data. */
-static void a_packed_member_goes_on_elsewhere(void)
+SW_TEST("a packed member goes on elsewhere")
 {
     enum { BATCH = 8, STEPS = 9 };
     const sw_dataset *data = small_data(30);
@@ -60,7 +62,7 @@ static sw_status fails(sw_member_view *view, void *user)
 }
 
 /* A pack of a member that failed is of one that failed. */
-static void a_pack_keeps_the_damage(void)
+SW_TEST("a pack keeps the damage")
 {
     small *shape = small_new(5);
     const sw_members_opts opts =
@@ -83,7 +85,7 @@ static void a_pack_keeps_the_damage(void)
     sw_members_destroy(all);
 }
 
-static void packs_of_other_layouts_are_refused(void)
+SW_TEST("packs of other layouts are refused")
 {
     sw_exec *exec = small_exec(1);
     sw_members *a = small_group(exec, small_new(5), NULL), *b;
@@ -184,7 +186,7 @@ static void copy(schedule *s, plain *to, const plain *from)
     to->steps = from->steps;
 }
 
-static void members_come_and_go_in_any_order(void)
+SW_TEST("members come and go in any order")
 {
     static schedule s;
     sw_dice dice = {4};
@@ -241,7 +243,7 @@ static void train(sw_members *of, const sw_member *member, const sw_feed *feed)
     OK(sw_members_run(of, &args));
 }
 
-static void ranges_among_each_other_are_kept(void)
+SW_TEST("ranges that lie among each other are kept")
 {
     if (!swi_checksum_there())
         SW_SKIP("built without libxxhash");
@@ -286,7 +288,7 @@ static void ranges_among_each_other_are_kept(void)
 
 /* ---- many of them ------------------------------------------------------------------------ */
 
-static void many_members(void)
+SW_TEST("a hundred thousand members, or twenty")
 {
     const uint64_t many = sw_tests_full() ? 100000 : 20000;
     sw_members *all = small_group(small_exec(2), small_new(3), NULL);
@@ -313,14 +315,3 @@ static void many_members(void)
         sw_member_end(member[k]);
     CU_ASSERT_EQUAL(sw_members_count(all), many / 2);
 }
-
-static const sw_test tests[] = {
-    {"a copy takes the donor's progress", a_copy_takes_the_donors_progress},
-    {"a packed member goes on elsewhere", a_packed_member_goes_on_elsewhere},
-    {"a pack keeps the damage", a_pack_keeps_the_damage},
-    {"packs of other layouts are refused", packs_of_other_layouts_are_refused},
-    {"members come and go in any order", members_come_and_go_in_any_order},
-    {"a hundred thousand members, or twenty", many_members},
-    {"ranges that lie among each other are kept", ranges_among_each_other_are_kept},
-};
-SW_SUITE("slots of members", tests)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("members visited")
+
 /* ---- what a visitor saw ------------------------------------------------------------------ */
 
 enum { MOST = 512 };
@@ -72,7 +74,7 @@ static void check_tiles(const seen *s, size_t bytes)
 
 /* ---- ranges ------------------------------------------------------------------------------ */
 
-static void tensors_add_up_to_a_members_range(void)
+SW_TEST("tensors add up to a member's range")
 {
     sw_exec *exec = small_exec(1);
     for (int64_t hidden = 1; hidden < 40; hidden += 3) {
@@ -98,7 +100,7 @@ static sw_status no_step(sw_member_view *view, void *user)
 }
 
 /* A callback's own memory is a state; a member without anything is padding. */
-static void callbacks_have_a_state(void)
+SW_TEST("what a callback has of its own is a state")
 {
     sw_model *model;
     sw_members *all;
@@ -148,7 +150,7 @@ static void add_share(void *to, const sw_share *x)
     s->n++;
 }
 
-static void a_step_is_that_of_a_model_alone(void)
+SW_TEST("a step is that of a model alone")
 {
     enum { ROWS = 10 }; /* 50 samples: all batches are full */
     scene g = scene_new(7, ROWS);
@@ -180,7 +182,7 @@ static void a_step_is_that_of_a_model_alone(void)
 }
 
 /* The last batch of an epoch is smaller; what is shown is what the lane must hold. */
-static void the_larger_batch_is_shown(void)
+SW_TEST("the larger batch is shown")
 {
     scene g = scene_new(7, 48); /* and 2 */
     seen *s = sw_block(sizeof(seen));
@@ -195,7 +197,7 @@ static void the_larger_batch_is_shown(void)
     CU_ASSERT_EQUAL(top, info.arena_bytes);
 }
 
-static void lanes_have_arenas_and_batches(void)
+SW_TEST("lanes have arenas and batches")
 {
     scene g = scene_new(7, 10);
     sw_members_memory used = SW_OPTS(sw_members_memory);
@@ -222,7 +224,7 @@ static void call_inside(void *to, const sw_plan_storage *x)
     CU_ASSERT_EQUAL(sw_members_visit(g->all, &SW_OPTS(sw_plan_visitor)), SW_BUSY);
 }
 
-static void a_visitor_may_call_nothing(void)
+SW_TEST("a visitor may call nothing")
 {
     scene g = scene_new(3, 10);
     sw_member member;
@@ -246,7 +248,7 @@ static size_t count(const char *text, const char *part)
 }
 
 /* Plans are written once each, and numbers of programs do not meet those of a run. */
-static void a_profile_has_plans_and_shapes(void)
+SW_TEST("a profile has plans and shapes")
 {
     scene g = scene_new(7, 48), h = scene_new(9, 50);
     sw_profile *profile;
@@ -295,7 +297,7 @@ static sw_status visit_all(void *arg)
 }
 
 /* A group that has no program yet: whatever fails, the group works afterwards. */
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     scene base = scene_new(5, 10);
     small *shape = small_new(5);
@@ -314,7 +316,7 @@ static void every_allocation_can_fail(void)
     CU_ASSERT(sites.k > 20);
 }
 
-static void visiting_again_takes_nothing(void)
+SW_TEST("visiting again takes nothing")
 {
     scene g = scene_new(5, 10);
     OK(visit_all(&g));
@@ -322,16 +324,3 @@ static void visiting_again_takes_nothing(void)
     OK(visit_all(&g));
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }
-
-static const sw_test tests[] = {
-    {"tensors add up to a member's range", tensors_add_up_to_a_members_range},
-    {"what a callback has of its own is a state", callbacks_have_a_state},
-    {"a step is that of a model alone", a_step_is_that_of_a_model_alone},
-    {"the larger batch is shown", the_larger_batch_is_shown},
-    {"lanes have arenas and batches", lanes_have_arenas_and_batches},
-    {"a visitor may call nothing", a_visitor_may_call_nothing},
-    {"a profile has plans and shapes", a_profile_has_plans_and_shapes},
-    {"every allocation can fail", every_allocation_can_fail},
-    {"visiting again takes nothing", visiting_again_takes_nothing},
-};
-SW_SUITE("members visited", tests)

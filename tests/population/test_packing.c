@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("packing")
+
 #define OK(call) CU_ASSERT_EQUAL_FATAL((call), SW_OK)
 #define REFUSED(call, status, text)                                                            \
     CU_ASSERT_EQUAL((call), status);                                                           \
@@ -73,7 +75,7 @@ static size_t sum_of(const sw_pack_shape *shapes, size_t n, const size_t *reside
 }
 
 /* Small sizes are whole granules, so that the packing is exact. */
-static void small_cases_are_exact(void)
+SW_TEST("small cases are exact")
 {
     sw_dice dice = {5};
     int fits = 0, waits = 0, fewer = 0;
@@ -108,7 +110,7 @@ static void small_cases_are_exact(void)
 }
 
 /* Sizes that are no multiples of anything: within members x budget / 2^20 of the bound. */
-static void large_cases_are_near_their_bound(void)
+SW_TEST("large cases are near their bound")
 {
     sw_dice dice = {6};
     double worst = 1.0;
@@ -133,7 +135,7 @@ static void large_cases_are_near_their_bound(void)
     CU_ASSERT(worst >= 0.95);
 }
 
-static void what_does_not_fit_has_a_number(void)
+SW_TEST("what does not fit has a number")
 {
     const sw_pack_shape shapes[2] = {
         {.member_bytes = 640, .arena_bytes = 6400, .batch_bytes = 64, .members = 3},
@@ -153,7 +155,7 @@ static void what_does_not_fit_has_a_number(void)
     REFUSED(sw_pack(&vast, 1, 100, 256, resident, &out), SW_NOMEM, "do not fit");
 }
 
-static void vary_members(void)
+SW_TEST("one shape, any number of members")
 {
     for (size_t members = 1; members <= 100000; members *= 10) {
         const sw_pack_shape shape = {
@@ -175,16 +177,7 @@ static sw_status pack_once(void *context)
     return sw_pack(shapes, 2, 6400, 2, resident, &out);
 }
 
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, pack_once, NULL) >= 3);
 }
-
-static const sw_test tests[] = {
-    {"small cases are exact", small_cases_are_exact},
-    {"large cases are near their bound", large_cases_are_near_their_bound},
-    {"what does not fit has a number", what_does_not_fit_has_a_number},
-    {"one shape, any number of members", vary_members},
-    {"every allocation can fail", every_allocation_can_fail},
-};
-SW_SUITE("packing", tests)

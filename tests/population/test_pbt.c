@@ -4,6 +4,8 @@
 #include "tests/support/heap_sweep.h"
 #include <stdlib.h>
 
+SW_TESTS("population based training")
+
 static const char *const three[] = {"lr=log:1e-4..1", "width=int:4..40",
                                     "net.act=choice:relu,tanh,gelu"};
 enum { MOST = 40, EVENTS = 4 * MOST };
@@ -380,7 +382,7 @@ static sw_pbt_opts random_opts(const sw_space *s, sw_dice *dice, int synch)
                    .has_stop_score = sw_dice_below(dice, 4) == 0, .stop_score = 8);
 }
 
-static void turns_are_those_of_the_model(void)
+SW_TEST("asynchronous and synchronous turns are those of the model")
 {
     const sw_space *s = help_space(three, 3);
     for (int synch = 0; synch < 2; synch++) {
@@ -394,8 +396,3 @@ static void turns_are_those_of_the_model(void)
         CU_ASSERT(exploits > 5000);
     }
 }
-
-static const sw_test tests[] = {
-    {"asynchronous and synchronous turns are those of the model", turns_are_those_of_the_model},
-};
-SW_SUITE("population based training", tests)

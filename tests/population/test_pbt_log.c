@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("pbt log")
+
 static const char *const four[] = {"opt.lr=log:1e-4..1", "act=choice:relu,tanh,gelu",
                                    "net.width=int:4..40", "opt.momentum=uniform:0..0.9"};
 enum { N = 6 };
@@ -76,7 +78,7 @@ static void check_line(const char *line, const sw_pbt_event *e, const double *no
 }
 
 /* The global log has each exploit; a policy, walked back, is the chain of its donors. */
-static void lines_are_the_exploits(void)
+SW_TEST("lines are the exploits, and a policy is a lineage")
 {
     sw_space *s = help_space(four, 4);
     for (int synch = 0; synch < 2; synch++) {
@@ -138,7 +140,7 @@ static void same_logs(const char *a, const char *b)
 
 /* Saved at round 12, ten rounds more that are forgotten, restored: before and after
  * sw_pbt_log, in the same object and in a new one. */
-static void restored_logs(void)
+SW_TEST("a restored run has the logs of one that never stopped")
 {
     sw_space *s = help_space(four, 4);
     for (int way = 0; way < 6; way++) {
@@ -187,7 +189,7 @@ static void report_and_refuse(sw_pbt *p)
 
 /* Lost lines and changed bits of the logs cannot come back: it is said, and the files stay as
  * they are. Bytes after the saved length go. */
-static void logs_that_are_damaged(void)
+SW_TEST("logs that are damaged are refused")
 {
     sw_space *s = help_space(four, 4);
     const sw_pbt_opts o = opts_of(s, 1);
@@ -238,7 +240,7 @@ static void logs_that_are_damaged(void)
 }
 
 /* A process that is killed at any moment leaves whole lines. */
-static void killed(void)
+SW_TEST("a killed process leaves whole lines")
 {
     sw_space *s = help_space(four, 4);
     const sw_pbt_opts o = opts_of(s, 1);
@@ -273,7 +275,7 @@ static void killed(void)
 
 /* ---- refused ----------------------------------------------------------------------------- */
 
-static void folders_that_are_refused(void)
+SW_TEST("folders that cannot be are refused")
 {
     static char far[1000];
     sw_space *s = help_space(four, 4);
@@ -299,7 +301,7 @@ static void folders_that_are_refused(void)
 #define FIRST "[2,2,0,0," V "," V "]\n"
 #define OTHER(values) FIRST "[1,2,20,10," V "," values "]\n"
 
-static void policies_that_are_refused(void)
+SW_TEST("damaged policies are refused by file and line")
 {
     static const struct {
         const char *text, *says;
@@ -341,7 +343,7 @@ static void policies_that_are_refused(void)
 }
 
 /* Any one byte of a good file changed: read, or refused by file and line. */
-static void flipped_bytes(void)
+SW_TEST("flipped bytes of a policy do no harm")
 {
     static const char good[] = OTHER(V);
     sw_space *s = help_space(four, 4);
@@ -357,14 +359,3 @@ static void flipped_bytes(void)
                  "%s", sw_last_error());
     }
 }
-
-static const sw_test tests[] = {
-    {"lines are the exploits, and a policy is a lineage", lines_are_the_exploits},
-    {"a restored run has the logs of one that never stopped", restored_logs},
-    {"logs that are damaged are refused", logs_that_are_damaged},
-    {"a killed process leaves whole lines", killed},
-    {"folders that cannot be are refused", folders_that_are_refused},
-    {"damaged policies are refused by file and line", policies_that_are_refused},
-    {"flipped bytes of a policy do no harm", flipped_bytes},
-};
-SW_SUITE("pbt log", tests)

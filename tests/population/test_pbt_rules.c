@@ -1,6 +1,8 @@
 /* One promise each: explore, quantiles, tournaments, stop rules and members that leave. */
 #include "tests/population/pbt_help.h"
 
+SW_TESTS("pbt rules")
+
 static const char *const five[] = {"lr=log:1e-5..1e-1", "optimizer.momentum=uniform:-0.5..0.99",
                                    "width=int:1..64", "act=choice:relu,tanh,gelu,elu",
                                    "batch=choice:16,32,64"};
@@ -21,7 +23,7 @@ static void inside(const sw_pbt *p, const sw_pbt_event *e, void *space)
     }
 }
 
-static void bounds_hold(void)
+SW_TEST("bounds hold over a million explores, or a fifth")
 {
     sw_space *s = help_space(five, 5);
     help_run r = {0};
@@ -67,7 +69,7 @@ static void see_neighbour(const sw_pbt *p, const sw_pbt_event *e, void *user)
     m->down += to == low && from > 0;
 }
 
-static void choices_take_a_neighbour(void)
+SW_TEST("choices take a neighbour, which the ends bound")
 {
     sw_space *s = help_space(five, 5);
     sw_pbt_opts o = base_opts(s, 8);
@@ -93,7 +95,7 @@ static void see_draw(const sw_pbt *p, const sw_pbt_event *e, void *user)
 }
 
 /* With probability 1 all are new draws, of the declared distribution; with 0 none is. */
-static void resample_always_or_never(void)
+SW_TEST("resampling is always or never")
 {
     sw_space *s = help_space(five, 5);
     for (int always = 0; always < 2; always++) {
@@ -112,7 +114,7 @@ static void resample_always_or_never(void)
     }
 }
 
-static void resample_alone(void)
+SW_TEST("a choice can be explored by draws alone")
 {
     const double values[] = {1, 2, 3, 4, 5, 6, 7, 8};
     sw_space *s = help_space(NULL, 0);
@@ -133,7 +135,7 @@ static void resample_alone(void)
     CU_ASSERT(far > 140); /* five eighths */
 }
 
-static void integers_lose_their_fraction(void)
+SW_TEST("integers lose their fraction and keep their bounds")
 {
     const char *const one[] = {"n=int:-20..20"};
     sw_space *s = help_space(one, 1);
@@ -170,7 +172,7 @@ static sw_status custom(int member, const double *donors, double *values, int n,
 }
 
 /* A value that it leaves outside of its range is refused by name, and can be tried again. */
-static void custom_explore(void)
+SW_TEST("the explore function has the last word within the bounds")
 {
     sw_space *s = help_space(five, 5);
     sw_pbt_opts o = base_opts(s, 4);
@@ -202,7 +204,7 @@ static int exploits_of(sw_pbt_opts o, int rounds)
     return r.exploits;
 }
 
-static void quantiles_at_their_ends(void)
+SW_TEST("quantiles at their ends")
 {
     sw_space *s = help_space(five, 5);
     const struct {
@@ -229,7 +231,7 @@ static void see_shares(const sw_pbt *p, const sw_pbt_event *e, void *seen)
 }
 
 /* 7 of 10 are replaced by the 3 others, each as often. */
-static void shares_of_their_own(void)
+SW_TEST("7 of 10 are replaced by 3")
 {
     sw_space *s = help_space(five, 5);
     for (int synch = 0; synch < 2; synch++) {
@@ -255,7 +257,7 @@ static double with_gaps(const sw_pbt *p, int member, double time, void *user)
 }
 
 /* Without a score a member is in no quantile; of equal scores the first index is the worst. */
-static void no_score_and_equal_scores(void)
+SW_TEST("no score and equal scores")
 {
     sw_space *s = help_space(five, 5);
     sw_pbt_opts o = base_opts(s, 8);
@@ -286,7 +288,7 @@ static void better_by_index(const sw_pbt *p, const sw_pbt_event *e, void *user)
         SW_CHECK(e->donor_score > e->score, "%d copies %d", e->member, e->donor);
 }
 
-static void tournament(void)
+SW_TEST("a tournament copies the better one")
 {
     sw_space *s = help_space(five, 5);
     for (int synch = 0; synch < 2; synch++) {
@@ -317,7 +319,7 @@ static void never_of_the_lower(const sw_pbt *p, const sw_pbt_event *e, void *use
 
 /* Two groups that are far apart are distinguished, two equal ones hardly ever; never at the
  * first turn. */
-static void t_test(void)
+SW_TEST("the t-test copies who is surely better")
 {
     sw_space *s = help_space(five, 5);
     for (int far = 0; far < 2; far++) {
@@ -343,7 +345,7 @@ static double rises(const sw_pbt *p, int member, double time, void *user)
     return time * (member + 1);
 }
 
-static void stop_rules(void)
+SW_TEST("members end by time and by score")
 {
     sw_space *s = help_space(five, 5);
     sw_pbt_opts o = base_opts(s, 4);
@@ -373,7 +375,7 @@ static void stop_rules(void)
 
 /* Members crash, finish and stop at random, at random moments: the others go on, and each goes
  * on until its own end. */
-static void nothing_stalls(void)
+SW_TEST("members that end in any order never stall the others")
 {
     sw_space *s = help_space(five, 5);
     sw_dice dice = {5};
@@ -446,7 +448,7 @@ static uint64_t sum_of(const sw_pbt_opts *o, int room, uint64_t seed)
 }
 
 /* How many run side by side, and who reports first, decides nothing. */
-static void order_of_reports(void)
+SW_TEST("the order of reports decides nothing")
 {
     sw_space *s = help_space(five, 5);
     for (int k = 0; k < 6; k++) {
@@ -460,7 +462,7 @@ static void order_of_reports(void)
     }
 }
 
-static void out_of_place(void)
+SW_TEST("calls out of place are refused")
 {
     sw_space *s = help_space(five, 5);
     sw_pbt_opts o = base_opts(s, 3);
@@ -486,7 +488,7 @@ static void out_of_place(void)
     REFUSED(sw_pbt_report(p, who[0], 1, 1), SW_INVALID, "above 10");
 }
 
-static void options_that_are_refused(void)
+SW_TEST("options that cannot be are refused by name")
 {
     sw_space *s = help_space(five, 5), *empty = help_space(NULL, 0);
     sw_pbt *p = NULL;
@@ -523,23 +525,3 @@ static void options_that_are_refused(void)
     REFUSED(sw_pbt_create(&p, &o), SW_INVALID, "at most 1 together");
     CU_ASSERT_PTR_NULL(p);
 }
-
-static const sw_test tests[] = {
-    {"bounds hold over a million explores, or a fifth", bounds_hold},
-    {"choices take a neighbour, which the ends bound", choices_take_a_neighbour},
-    {"resampling is always or never", resample_always_or_never},
-    {"a choice can be explored by draws alone", resample_alone},
-    {"integers lose their fraction and keep their bounds", integers_lose_their_fraction},
-    {"the explore function has the last word within the bounds", custom_explore},
-    {"quantiles at their ends", quantiles_at_their_ends},
-    {"7 of 10 are replaced by 3", shares_of_their_own},
-    {"no score and equal scores", no_score_and_equal_scores},
-    {"a tournament copies the better one", tournament},
-    {"the t-test copies who is surely better", t_test},
-    {"members end by time and by score", stop_rules},
-    {"members that end in any order never stall the others", nothing_stalls},
-    {"the order of reports decides nothing", order_of_reports},
-    {"calls out of place are refused", out_of_place},
-    {"options that cannot be are refused by name", options_that_are_refused},
-};
-SW_SUITE("pbt rules", tests)

@@ -5,6 +5,8 @@
 #include "tests/support/heap_sweep.h"
 #include <stdlib.h>
 
+SW_TESTS("pbt save")
+
 static const char *const three[] = {"lr=log:1e-4..1", "net.width=int:4..40",
                                     "net.act=choice:relu,tanh,gelu"};
 
@@ -70,7 +72,7 @@ static void restore_at(sw_pbt_opts *o, int rounds, int at, int part, uint64_t su
     sw_pbt_destroy(q);
 }
 
-static void goes_on_as_it_was(void)
+SW_TEST("a saved population goes on with the same decisions")
 {
     sw_space *s = help_space(three, 3);
     sw_dice dice = {2};
@@ -104,7 +106,7 @@ static sw_status no_change(int member, const double *donors, double *values, int
     return SW_OK;
 }
 
-static void other_options(void)
+SW_TEST("other options are refused by name")
 {
     static const char *const other[] = {"lr=log:1e-4..2", "net.width=int:4..40",
                                         "net.act=choice:relu,tanh,gelu"};
@@ -142,7 +144,7 @@ static void other_options(void)
 }
 
 /* Cut anywhere, or with any byte changed: refused, or a state in which nothing can go wrong. */
-static void damaged_bytes(void)
+SW_TEST("damaged bytes do no harm")
 {
     sw_space *s = help_space(three, 3);
     sw_dice dice = {4};
@@ -223,7 +225,7 @@ static void fill_handles(const sw_pbt_opts *o)
         sw_pbt_destroy(kept[i]);
 }
 
-static void every_allocation_and_file_call_fails_once(void)
+SW_TEST("every allocation and every call of a file fails once")
 {
     sw_space *s = help_space(three, 3);
     sweep w = {.o = opts_of(s, 1)};
@@ -240,7 +242,7 @@ static void every_allocation_and_file_call_fails_once(void)
 /* ---- without an exploit ------------------------------------------------------------------ */
 
 /* The same run up to there; then number k is missing, and its target keeps values and time. */
-static void one_is_left_out(void)
+SW_TEST("one exploit is left out")
 {
     sw_space *s = help_space(three, 3);
     for (int synch = 0; synch < 2; synch++) {
@@ -261,13 +263,3 @@ static void one_is_left_out(void)
                       with.e[5].donor == without.e[4].donor);
     }
 }
-
-static const sw_test tests[] = {
-    {"a saved population goes on with the same decisions", goes_on_as_it_was},
-    {"other options are refused by name", other_options},
-    {"damaged bytes do no harm", damaged_bytes},
-    {"every allocation and every call of a file fails once",
-     every_allocation_and_file_call_fails_once},
-    {"one exploit is left out", one_is_left_out},
-};
-SW_SUITE("pbt save", tests)

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("resize")
+
 static const sw_resize_opts usual = {.size = sizeof usual, .seed = 77};
 
 static sw_status resize(sw_exec *exec, resize_net *to, resize_net *from,
@@ -90,14 +92,14 @@ static void compute_what_they_did(const char *isa)
     }
 }
 
-static void widened_nets_compute_what_they_did(void)
+SW_TEST("widened nets compute what they did, and train on")
 {
     for (sw_isa isa = SW_ISA_BASE; isa <= sw_cpu_isa(); isa++)
         compute_what_they_did(sw_isa_name(isa));
 }
 
 /* All bytes of the model: parameters, optimizer state, buffers, gradients, knobs. */
-static void narrowed_again_has_its_bits(void)
+SW_TEST("what was widened has its bits when it is narrowed")
 {
     sw_exec *exec = net_exec(NULL);
     for (int i = 0; i < PAIRS; i++) {
@@ -236,7 +238,7 @@ static void random_chain(sw_exec *exec, sw_dice *dice)
     resize_net_end(fresh);
 }
 
-static void random_chains_agree_with_a_plain_check(void)
+SW_TEST("random chains agree with a plain check")
 {
     sw_dice dice = {20};
     sw_exec *exec = net_exec(NULL);
@@ -289,7 +291,7 @@ static void random_widening(sw_exec *exec, sw_dice *dice)
     resize_net_end(to);
 }
 
-static void random_nets_compute_what_they_did(void)
+SW_TEST("random nets compute what they did, whatever the batch")
 {
     sw_dice dice = {31};
     sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2));
@@ -301,7 +303,7 @@ static void random_nets_compute_what_they_did(void)
 
 /* Channels 1 and 4 of six go: the linear after flatten loses their blocks of 9 columns, the
  * conv in front its rows, the depthwise one its own. */
-static void channels_go_with_their_places(void)
+SW_TEST("channels go with their places in a flattened axis")
 {
     static const int64_t stay[] = {0, 2, 3, 5};
     const float utility[] = {3, 1, 5, 4, 1, 2};
@@ -331,7 +333,7 @@ static void channels_go_with_their_places(void)
 }
 
 /* A unit of the stream has one column in each `up` and one row in each `down`. */
-static void what_is_shared_goes_everywhere(void)
+SW_TEST("what is shared by a residual goes everywhere")
 {
     const resize_spec was = {RN_RESIDUAL, 0, {6, 3, 4}, NULL},
                       is = {RN_RESIDUAL, 0, {5, 3, 4}, NULL};
@@ -361,7 +363,7 @@ static void what_is_shared_goes_everywhere(void)
 }
 
 /* New channels: weight 1, bias 0, mean 0, variance 1; old ones have their own. */
-static void new_channels_of_batch_norm_begin(void)
+SW_TEST("new channels of a batch norm begin")
 {
     static const char *const names[] = {"bn.weight", "bn.bias", "bn.running_mean",
                                         "bn.running_var"};
@@ -414,7 +416,7 @@ static sw_member member_of(sw_members *all, uint64_t seed)
 }
 
 /* A member that moves from one group to the other is the model that does. */
-static void members_are_resized_as_models(void)
+SW_TEST("members are resized as models are")
 {
     sw_exec *exec = net_exec(NULL);
     resize_net *small = ready(exec, &narrow, 1), *large = ready(exec, &wide, 2);
@@ -444,7 +446,7 @@ static void members_are_resized_as_models(void)
 }
 
 /* Of one shape too: all of it is taken over. */
-static void equal_widths_are_a_copy(void)
+SW_TEST("equal widths are a copy")
 {
     sw_exec *exec = net_exec(NULL);
     resize_net *from = ready(exec, &wide, 1), *to = ready(exec, &wide, 2);
@@ -456,7 +458,7 @@ static void equal_widths_are_a_copy(void)
     CU_ASSERT(info.exact == 1 && info.added == 0 && info.dropped == 0);
 }
 
-static void members_cost_what_their_plans_say(void)
+SW_TEST("members cost what their plans say")
 {
     sw_exec *exec = net_exec(NULL);
     resize_net *small = ready(exec, &narrow, 1), *large = ready(exec, &wide, 2);
@@ -482,7 +484,7 @@ static void members_cost_what_their_plans_say(void)
     CU_ASSERT_EQUAL(of_models.to_arena_bytes, info.from_arena_bytes);
 }
 
-static void members_that_failed_or_ended_are_refused(void)
+SW_TEST("members that failed or ended are refused")
 {
     sw_exec *exec = net_exec(NULL);
     resize_net *small = ready(exec, &narrow, 1), *large = ready(exec, &wide, 2);
@@ -513,7 +515,7 @@ static const float *entry_of(resize_net *n, const char *name)
 
 /* f0.weight is (24, 49) and becomes (23, 49); f1.weight (16, 24) becomes (16, 23). Unit 5 goes:
  * its numbers are nowhere, the others' where they belong. */
-static void states_go_with_their_units(void)
+SW_TEST("states of optimizers go with their units")
 {
     static const char *const kinds[] = {"adam", "adafactor", "rmsprop", "adagrad", "lion"};
     static const char *const of_rows[] = {"m", "rows", "v", "sum", "m"};
@@ -566,7 +568,7 @@ static void refuse_pair(sw_exec *exec, const resize_spec *was, const resize_spec
     REFUSED(cost(exec, to, from, &info), status, part);
 }
 
-static void other_nets_are_refused(void)
+SW_TEST("other nets are refused by the name of what differs")
 {
     sw_exec *exec = net_exec(NULL);
     const resize_spec three = {RN_CHAIN, 3, {24, 16, 8}, NULL},
@@ -607,7 +609,7 @@ static void other_nets_are_refused(void)
     REFUSED(sw_model_resize(b->model, a->model, exec, &x, &y, &usual), SW_INVALID, "shape");
 }
 
-static void bad_utilities_are_refused(void)
+SW_TEST("bad utilities are refused")
 {
     sw_exec *exec = net_exec(NULL);
     resize_net *from = ready(exec, &wide, 1), *to = ready(exec, &narrow, 2);
@@ -708,7 +710,7 @@ static odd_net *odd_new(odd_kind kind, bool more)
     return n;
 }
 
-static void axes_that_cannot_be_resized_are_named(void)
+SW_TEST("axes that cannot be resized are named")
 {
     static const struct {
         sw_status status;
@@ -739,7 +741,7 @@ static void axes_that_cannot_be_resized_are_named(void)
 }
 
 /* A width that no table of positions could have, planned without memory. */
-static void too_many_positions_are_refused(void)
+SW_TEST("too many positions are refused")
 {
     const resize_spec huge = {RN_CHAIN, 1, {(int64_t)1 << 33}, "sgd"},
                       small = {RN_CHAIN, 1, {8}, "sgd"};
@@ -790,7 +792,7 @@ static sw_status resize_member(void *arg)
     return status;
 }
 
-static void failures_change_nothing(void)
+SW_TEST("failures change nothing")
 {
     sw_exec *exec = net_exec(NULL);
     scene s = {.exec = exec};
@@ -811,25 +813,3 @@ static void failures_change_nothing(void)
     sw_note("%llu sites, members",
             (unsigned long long)sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, resize_member, &s));
 }
-
-static const sw_test tests[] = {
-    {"widened nets compute what they did, and train on", widened_nets_compute_what_they_did},
-    {"what was widened has its bits when it is narrowed", narrowed_again_has_its_bits},
-    {"random chains agree with a plain check", random_chains_agree_with_a_plain_check},
-    {"random nets compute what they did, whatever the batch",
-     random_nets_compute_what_they_did},
-    {"channels go with their places in a flattened axis", channels_go_with_their_places},
-    {"what is shared by a residual goes everywhere", what_is_shared_goes_everywhere},
-    {"new channels of a batch norm begin", new_channels_of_batch_norm_begin},
-    {"members are resized as models are", members_are_resized_as_models},
-    {"equal widths are a copy", equal_widths_are_a_copy},
-    {"members cost what their plans say", members_cost_what_their_plans_say},
-    {"members that failed or ended are refused", members_that_failed_or_ended_are_refused},
-    {"states of optimizers go with their units", states_go_with_their_units},
-    {"other nets are refused by the name of what differs", other_nets_are_refused},
-    {"bad utilities are refused", bad_utilities_are_refused},
-    {"axes that cannot be resized are named", axes_that_cannot_be_resized_are_named},
-    {"too many positions are refused", too_many_positions_are_refused},
-    {"failures change nothing", failures_change_nothing},
-};
-SW_SUITE("resize", tests)

@@ -3,12 +3,14 @@
 #include "tests/population/pbt_help.h"
 #include "tests/support/heap_sweep.h"
 
+SW_TESTS("space")
+
 static const char *const four[] = {"lr=log:1e-5..1e-1", "optimizer.momentum=uniform:0..0.99",
                                    "width=int:8..64", "act=choice:relu,tanh,gelu"};
 
 /* ---- what texts say ---------------------------------------------------------------------- */
 
-static void texts_give_spaces(void)
+SW_TEST("texts give spaces")
 {
     sw_space *s = help_space(four, 4);
     sw_hyper h = SW_OPTS(sw_hyper);
@@ -32,7 +34,7 @@ static void texts_give_spaces(void)
 }
 
 /* Each is refused with one line that names what is wrong, and the space stays. */
-static void texts_that_are_refused(void)
+SW_TEST("texts that cannot be are refused in one line")
 {
     static char long_name[64], long_text[5000], long_label[100];
     memset(long_name, 'n', 48);
@@ -88,7 +90,7 @@ static void texts_that_are_refused(void)
     }
 }
 
-static void structs_that_are_refused(void)
+SW_TEST("structs that cannot be are refused by name")
 {
     sw_space *s = help_space(NULL, 0);
     const double two[] = {1, 2}, bad[] = {1, (double)NAN};
@@ -116,7 +118,7 @@ static void structs_that_are_refused(void)
 /* ---- draws ------------------------------------------------------------------------------- */
 
 /* Within what was declared; each kind spread as it says; the same numbers twice. */
-static void draws_are_of_their_distributions(void)
+SW_TEST("draws are of their distributions")
 {
     enum { DRAWS = 20000 };
     sw_space *s = help_space(four, 4);
@@ -147,7 +149,7 @@ static void draws_are_of_their_distributions(void)
     CU_ASSERT(x != again);
 }
 
-static void what_is_within(void)
+SW_TEST("what is within is what was declared")
 {
     sw_space *s = help_space(four, 4);
     CU_ASSERT(sw_space_has(s, 0, 1e-5) && sw_space_has(s, 0, 1e-1));
@@ -158,7 +160,7 @@ static void what_is_within(void)
 }
 
 /* Ours against libm's, which is right within a unit of the last place. */
-static void exp_and_log_are_right(void)
+SW_TEST("exp and log are right to two units")
 {
     sw_dice dice = {3};
     for (int i = 0; i < 200000; i++) {
@@ -173,7 +175,7 @@ static void exp_and_log_are_right(void)
 }
 
 /* Bounds that are far apart, and those that are one number. */
-static void extreme_bounds(void)
+SW_TEST("extreme bounds hold")
 {
     static const char *const texts[] = {"a=uniform:-1.7e308..1.7e308", "b=log:1e-320..1e308",
                                         "c=int:-9007199254740992..9007199254740992",
@@ -200,7 +202,7 @@ static sw_status build(void *unused)
     return status;
 }
 
-static void every_allocation_fails_once(void)
+SW_TEST("every allocation fails once")
 {
     sw_space *kept[70];
     for (int i = 0; i < 70; i++) /* handles wait before their memory is used again */
@@ -209,15 +211,3 @@ static void every_allocation_fails_once(void)
         sw_space_destroy(kept[i]);
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, build, NULL) >= 8);
 }
-
-static const sw_test tests[] = {
-    {"texts give spaces", texts_give_spaces},
-    {"texts that cannot be are refused in one line", texts_that_are_refused},
-    {"structs that cannot be are refused by name", structs_that_are_refused},
-    {"draws are of their distributions", draws_are_of_their_distributions},
-    {"what is within is what was declared", what_is_within},
-    {"exp and log are right to two units", exp_and_log_are_right},
-    {"extreme bounds hold", extreme_bounds},
-    {"every allocation fails once", every_allocation_fails_once},
-};
-SW_SUITE("space", tests)

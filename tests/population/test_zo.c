@@ -5,18 +5,15 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("zeroth order")
+
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 static const sw_zo_opts mezo = {
     .size = sizeof(sw_zo_opts), .kind = "mezo", .eps = 0.002f, .lr = 0.01f, .seed = 5};
-static const sw_zo_opts lozo = {.size = sizeof(sw_zo_opts),
-                                .kind = "lozo",
-                                .eps = 0.004f,
-                                .lr = 0.02f,
-                                .weight_decay = 0.1f,
-                                .rank = 3,
-                                .window = 2,
-                                .seed = 99};
+static const sw_zo_opts lozo =
+    SW_INIT(.size = sizeof(sw_zo_opts), .kind = "lozo", .eps = 0.004f, .lr = 0.02f,
+            .weight_decay = 0.1f, .rank = 3, .window = 2, .seed = 99);
 
 static void as_in_plain_code(const char *isa, bool image, const sw_zo_opts *opts, bool freeze)
 {
@@ -45,7 +42,7 @@ static void as_in_plain_code(const char *isa, bool image, const sw_zo_opts *opts
     sw_exec_destroy(exec);
 }
 
-static void a_step_is_its_formula(void)
+SW_TEST("a step is its formula, bit by bit")
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     for (size_t i = 0; i < 3; i++) {
@@ -56,7 +53,7 @@ static void a_step_is_its_formula(void)
     }
 }
 
-static void the_rate_is_the_schedules(void)
+SW_TEST("the rate is the schedule's")
 {
     const sw_schedule schedule = SW_OPTS(sw_schedule, .kind = "linear", .base = 0.05f,
                                          .warmup_steps = 2, .total_steps = 6);
@@ -76,7 +73,7 @@ static void the_rate_is_the_schedules(void)
 }
 
 /* By threads, immediate or planned, and alone or after another trainer's programs. */
-static void the_same_bits_for_any_way_to_run(void)
+SW_TEST("the same bits for any way to run")
 {
     const batch data = net_batch(true, 0, 20);
     sw_exec *exec = net_exec(NULL);
@@ -105,7 +102,7 @@ static void dropped(sw_ctx *ctx, void *user)
     sw_metric(ctx, "loss", sw_softmax_ce(ctx, logits, sw_input(ctx, 1)));
 }
 
-static void runs_of_a_step_draw_the_same(void)
+SW_TEST("both runs of a step draw the same numbers")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = zo_net(exec, false, 3);
@@ -125,7 +122,7 @@ static void runs_of_a_step_draw_the_same(void)
     }
 }
 
-static void it_learns(void)
+SW_TEST("the loss falls")
 {
     sw_exec *exec = net_exec(NULL);
     const batch data = net_batch(false, 0, 32);
@@ -142,7 +139,7 @@ static void it_learns(void)
     }
 }
 
-static void a_loss_that_is_not_finite_counts(void)
+SW_TEST("a loss that is not finite counts, and moves nothing")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = zo_net(exec, false, 3);
@@ -163,7 +160,7 @@ static void a_loss_that_is_not_finite_counts(void)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static void a_step_takes_what_inference_takes(void)
+SW_TEST("the peak of a step is that of inference")
 {
     for (int image = 0; image < 2; image++) {
         sw_exec *exec = net_exec(NULL);
@@ -197,7 +194,7 @@ static void a_step_takes_what_inference_takes(void)
 
 /* The runs of a step, and its moves, one by one: what lives at the peak is what was planned,
  * and a move touches its parameter and its numbers and has nothing else. */
-static void witnesses_see_nothing_more(void)
+SW_TEST("witnesses see no byte more")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = zo_net(exec, true, 3);
@@ -230,7 +227,7 @@ static void witnesses_see_nothing_more(void)
 
 /* A budget that inference just fits is enough; one byte less is refused before anything moves.
  */
-static void it_fits_the_budget_of_inference(void)
+SW_TEST("it fits the least budget of inference")
 {
     const batch data = net_batch(true, 0, 32);
     sw_exec *exec = net_exec(NULL);
@@ -261,7 +258,7 @@ static void it_fits_the_budget_of_inference(void)
     }
 }
 
-static void steps_allocate_nothing(void)
+SW_TEST("warm steps allocate nothing")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = zo_net(exec, true, 3);
@@ -299,13 +296,9 @@ static sw_status fails_forward(const sw_launch *l)
 static uint32_t fails_op(void)
 {
     static uint32_t id;
-    static const sw_op_desc desc = {.size = sizeof desc,
-                                    .name = "zo_fails",
-                                    .n_in = 1,
-                                    .n_out = 1,
-                                    .infer = fails_infer,
-                                    .forward = fails_forward,
-                                    .no_gradient = 1};
+    static const sw_op_desc desc =
+        SW_INIT(.size = sizeof desc, .name = "zo_fails", .n_in = 1, .n_out = 1,
+                .infer = fails_infer, .forward = fails_forward, .no_gradient = 1);
     if (id == 0)
         OK(sw_op_register(&desc, &id));
     return id;
@@ -321,7 +314,7 @@ static void failing_step(sw_ctx *ctx, void *user)
 }
 
 /* The run that fails is the first or the second one, of the first or the third step. */
-static void a_step_that_fails_says_so(void)
+SW_TEST("a step that fails midway says so")
 {
     sw_exec *exec = net_exec(NULL);
     const batch data = net_batch(false, 0, 8);
@@ -353,7 +346,7 @@ static void a_step_that_fails_says_so(void)
     }
 }
 
-static void bad_labels_leave_a_damaged_model(void)
+SW_TEST("bad labels leave a damaged model")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = zo_net(exec, false, 3);
@@ -416,7 +409,7 @@ static sw_status live(void *arg)
     return status;
 }
 
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     batch data = net_batch(false, 0, 4);
     const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, live, &data);
@@ -434,7 +427,7 @@ static void refused_opts(net *n, sw_zo_opts opts, const char *part)
     CU_ASSERT_PTR_NULL(zo);
 }
 
-static void options_are_refused_by_name(void)
+SW_TEST("options are refused by name")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = zo_net(exec, false, 3);
@@ -452,7 +445,7 @@ static void options_are_refused_by_name(void)
     refused_opts(n, (sw_zo_opts){.schedule = &bad}, "cosine");
 }
 
-static void steps_are_refused_before_anything_moves(void)
+SW_TEST("steps are refused before anything moves")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = zo_net(exec, false, 3), *other = zo_net(exec, false, 4);
@@ -487,7 +480,7 @@ static void steps_are_refused_before_anything_moves(void)
 }
 
 /* In immediate mode it is seen once it has happened. */
-static void an_immediate_update_is_refused(void)
+SW_TEST("an immediate update is refused")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = zo_net(exec, false, 3);
@@ -497,23 +490,3 @@ static void an_immediate_update_is_refused(void)
     REFUSED(sw_zo_step(zo_of(n, &mezo), exec, &args, "loss", NULL), SW_INVALID, "sw_update");
     CU_ASSERT(n->model->damaged);
 }
-
-static const sw_test tests[] = {
-    {"a step is its formula, bit by bit", a_step_is_its_formula},
-    {"the rate is the schedule's", the_rate_is_the_schedules},
-    {"the same bits for any way to run", the_same_bits_for_any_way_to_run},
-    {"both runs of a step draw the same numbers", runs_of_a_step_draw_the_same},
-    {"the loss falls", it_learns},
-    {"a loss that is not finite counts, and moves nothing", a_loss_that_is_not_finite_counts},
-    {"the peak of a step is that of inference", a_step_takes_what_inference_takes},
-    {"witnesses see no byte more", witnesses_see_nothing_more},
-    {"it fits the least budget of inference", it_fits_the_budget_of_inference},
-    {"warm steps allocate nothing", steps_allocate_nothing},
-    {"a step that fails midway says so", a_step_that_fails_says_so},
-    {"bad labels leave a damaged model", bad_labels_leave_a_damaged_model},
-    {"every allocation can fail", every_allocation_can_fail},
-    {"options are refused by name", options_are_refused_by_name},
-    {"steps are refused before anything moves", steps_are_refused_before_anything_moves},
-    {"an immediate update is refused", an_immediate_update_is_refused},
-};
-SW_SUITE("zeroth order", tests)

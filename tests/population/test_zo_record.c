@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+SW_TESTS("zeroth order records")
+
 /* ---- a net of a few numbers -------------------------------------------------------------- */
 
 typedef struct {
@@ -76,7 +78,7 @@ static void replayed_everywhere(const sw_model *end, const char *path, bool imag
 
 /* ---- replays ----------------------------------------------------------------------------- */
 
-static void ten_thousand_steps_are_40_kB(void)
+SW_TEST("10,000 steps are 40 kB, and come again")
 {
     sw_exec *exec = net_exec(NULL);
     tiny a, b;
@@ -93,7 +95,7 @@ static void ten_thousand_steps_are_40_kB(void)
     CU_ASSERT(zo_same(a.model, b.model));
 }
 
-static void replays_have_the_same_bits(void)
+SW_TEST("replays have the same bits")
 {
     const sw_schedule cosine =
         SW_OPTS(sw_schedule, .kind = "cosine", .base = 0.01f, .total_steps = 90);
@@ -115,7 +117,7 @@ static void replays_have_the_same_bits(void)
 }
 
 /* A record may be saved at any step, and again later. */
-static void a_record_grows(void)
+SW_TEST("a record grows")
 {
     sw_exec *exec = net_exec(NULL);
     tiny a;
@@ -142,7 +144,7 @@ static sw_status stop_at_three(void *user, uint64_t step, uint64_t steps)
     return step == 3 ? sw_error_set(SW_STOPPED, __FILE__, __LINE__, "enough") : SW_OK;
 }
 
-static void progress_can_end_a_replay(void)
+SW_TEST("progress can end a replay")
 {
     sw_exec *exec = net_exec(NULL);
     tiny a, b, c;
@@ -164,7 +166,7 @@ static void progress_can_end_a_replay(void)
 
 /* ---- other models ------------------------------------------------------------------------ */
 
-static void another_start_is_refused(void)
+SW_TEST("another start is refused")
 {
     sw_exec *exec = net_exec(NULL);
     tiny a, b;
@@ -190,7 +192,7 @@ static void another_start_is_refused(void)
     sw_model_destroy(raw);
 }
 
-static void parameters_that_were_changed_are_found(void)
+SW_TEST("parameters that were changed are found")
 {
     sw_exec *exec = net_exec(NULL);
     tiny a, b;
@@ -257,7 +259,7 @@ static void is_refused(const damage *d, const unsigned char *bytes, size_t n, co
     now_refused(d, what);
 }
 
-static void damaged_files_are_refused(void)
+SW_TEST("damaged and cut files are refused")
 {
     damage d;
     damage_make(&d);
@@ -281,7 +283,7 @@ static void seal(unsigned char *bytes)
 }
 
 /* With a sum that is right: options that no trainer has, and bytes that mean nothing. */
-static void forged_files_are_refused(void)
+SW_TEST("forged files are refused")
 {
     static const struct {
         const char *what;
@@ -323,7 +325,7 @@ static void forged_files_are_refused(void)
     REFUSED(sw_zo_replay(d.t.model, d.exec, d.path, NULL, NULL), SW_FORMAT, "do not lead");
 }
 
-static void foreign_files_are_refused(void)
+SW_TEST("foreign files are refused")
 {
     damage d;
     unsigned char other[600];
@@ -353,7 +355,7 @@ static sw_status save(void *arg)
 }
 
 /* A save that fails leaves the file that was there. */
-static void every_file_call_can_fail(void)
+SW_TEST("every file call of a save can fail")
 {
     damage d;
     saving s;
@@ -384,7 +386,7 @@ static sw_status replay(void *arg)
     return sw_zo_replay(d->t.model, d->exec, d->path, NULL, NULL);
 }
 
-static void reading_can_fail(void)
+SW_TEST("reading can fail")
 {
     damage d;
     damage_make(&d);
@@ -393,7 +395,7 @@ static void reading_can_fail(void)
     CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_OK, replay, &d) > 4);
 }
 
-static void records_are_refused_by_reason(void)
+SW_TEST("records are refused by reason")
 {
     sw_exec *exec = net_exec(NULL);
     tiny t;
@@ -405,19 +407,3 @@ static void records_are_refused_by_reason(void)
     zo = tiny_zo(&t, &opts);
     REFUSED(sw_zo_save(zo, sw_temp_path("none")), SW_INVALID, "max_steps");
 }
-
-static const sw_test tests[] = {
-    {"10,000 steps are 40 kB, and come again", ten_thousand_steps_are_40_kB},
-    {"replays have the same bits", replays_have_the_same_bits},
-    {"a record grows", a_record_grows},
-    {"progress can end a replay", progress_can_end_a_replay},
-    {"another start is refused", another_start_is_refused},
-    {"parameters that were changed are found", parameters_that_were_changed_are_found},
-    {"damaged and cut files are refused", damaged_files_are_refused},
-    {"forged files are refused", forged_files_are_refused},
-    {"foreign files are refused", foreign_files_are_refused},
-    {"every file call of a save can fail", every_file_call_can_fail},
-    {"reading can fail", reading_can_fail},
-    {"records are refused by reason", records_are_refused_by_reason},
-};
-SW_SUITE("zeroth order records", tests)

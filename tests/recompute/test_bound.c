@@ -4,6 +4,8 @@
 #include "tests/support/heap_sweep.h"
 #include <time.h>
 
+SW_TESTS("bound")
+
 static problem one;
 
 static uint64_t bound_of(const problem *in, size_t capacity)
@@ -13,7 +15,7 @@ static uint64_t bound_of(const problem *in, size_t capacity)
     return least;
 }
 
-static void of_n_layers_what_has_no_room_runs_again(void)
+SW_TEST("of n layers what has no room runs again")
 {
     for (int paired = 0; paired < 2; paired++)
         for (uint32_t n = 2; n <= 40; n++) {
@@ -29,7 +31,7 @@ static void of_n_layers_what_has_no_room_runs_again(void)
         }
 }
 
-static void what_the_program_needs_is_enough(void)
+SW_TEST("where the program fits the bound is nothing, and it rises as room falls")
 {
     for (uint64_t seed = 1; seed <= 200; seed++) {
         sw_dice dice = {seed};
@@ -48,7 +50,7 @@ static void what_the_program_needs_is_enough(void)
     }
 }
 
-static void items_that_cannot_run_again_are_held(void)
+SW_TEST("items that cannot be recomputed are held")
 {
     problem_chain(&one, 8, false);
     one.ops[2].until = one.ops[5].until = 0;
@@ -63,17 +65,8 @@ static sw_status bound_once(void *arg)
     return swi_rc_bound(&in->p, 5 * PROBLEM_UNIT, &least);
 }
 
-static void every_allocation_may_fail(void)
+SW_TEST("every allocation may fail")
 {
     problem_chain(&one, 12, true);
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, bound_once, &one) > 0);
 }
-
-static const sw_test tests[] = {
-    {"of n layers what has no room runs again", of_n_layers_what_has_no_room_runs_again},
-    {"where the program fits the bound is nothing, and it rises as room falls",
-     what_the_program_needs_is_enough},
-    {"items that cannot be recomputed are held", items_that_cannot_run_again_are_held},
-    {"every allocation may fail", every_allocation_may_fail},
-};
-SW_SUITE("bound", tests)

@@ -3,6 +3,8 @@
 #include "tests/recompute/recompute_problems.h"
 #include "tests/support/heap_sweep.h"
 
+SW_TESTS("chain")
+
 static problem one;
 
 static swi_rc_family family_of(const problem *in)
@@ -92,7 +94,7 @@ static void tell(const char *name, const tally *sum)
         sum->least > 0 ? sum->paid / sum->least : 1.0);
 }
 
-static void equal_chains_cost_the_least(void)
+SW_TEST("equal chains cost the least there is")
 {
     for (int paired = 0; paired < 2; paired++) {
         tally sum = {0};
@@ -105,7 +107,7 @@ static void equal_chains_cost_the_least(void)
     }
 }
 
-static void residual_blocks_cost_little_more(void)
+SW_TEST("residual blocks cost little more than the least")
 {
     tally sum = {0};
     for (uint32_t n = 1; n <= 4; n++) {
@@ -119,7 +121,7 @@ static void residual_blocks_cost_little_more(void)
 /* Gradients that read anything: far from a chain. Its schedules are still what they say, the
  * first is the program itself, and none does with less than the least; where the program fits
  * they cost nothing. */
-static void of_any_program_schedules_are_sound(void)
+SW_TEST("of any program schedules are sound")
 {
     tally sum = {0};
     for (uint64_t seed = 1; seed <= (sw_tests_full() ? 2000u : 40u); seed++) {
@@ -135,7 +137,7 @@ static void of_any_program_schedules_are_sound(void)
 }
 
 /* Results that are dropped and recomputed: never dearer for any capacity, and often cheaper. */
-static void what_is_held_and_not_used_goes(void)
+SW_TEST("what is held and not used goes where that is cheaper")
 {
     uint32_t cheaper = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -167,14 +169,14 @@ static sw_status chain_once(void *arg)
     return status;
 }
 
-static void every_allocation_may_fail(void)
+SW_TEST("every allocation may fail")
 {
     problem_chain(&one, 8, true);
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, chain_once, &one) > 0);
 }
 
 /* A third of the room; with 120 layers the levels are coarse. */
-static void long_chains_cost_little_more(void)
+SW_TEST("long chains cost little more than what has no room")
 {
     static const uint32_t lengths[] = {60, 120};
     for (int k = 0; k < (sw_tests_full() ? 2 : 1); k++) {
@@ -189,13 +191,3 @@ static void long_chains_cost_little_more(void)
         swi_rc_family_free(&family);
     }
 }
-
-static const sw_test tests[] = {
-    {"equal chains cost the least there is", equal_chains_cost_the_least},
-    {"long chains cost little more than what has no room", long_chains_cost_little_more},
-    {"residual blocks cost little more than the least", residual_blocks_cost_little_more},
-    {"of any program schedules are sound", of_any_program_schedules_are_sound},
-    {"what is held and not used goes where that is cheaper", what_is_held_and_not_used_goes},
-    {"every allocation may fail", every_allocation_may_fail},
-};
-SW_SUITE("chain", tests)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+SW_TESTS("exact")
+
 #define NODES 400000
 
 static problem one;
@@ -63,7 +65,7 @@ static bool compare(const problem *in, size_t capacity, uint64_t work, const cha
     return brute != BRUTE_GAVE_UP;
 }
 
-static void small_problems_as_by_trying_all(void)
+SW_TEST("small problems come out as by trying all schedules")
 {
     const uint64_t n = sw_tests_full() ? 3000 : 50;
     const uint64_t work = sw_tests_full() ? 100000 : 4000;
@@ -127,17 +129,17 @@ static void chains(bool paired)
     }
 }
 
-static void chains_as_by_dynamic_programming(void)
+SW_TEST("equal chains come out as by dynamic programming")
 {
     chains(false);
 }
 
-static void paired_chains_as_by_dynamic_programming(void)
+SW_TEST("equal chains of pairs come out as by dynamic programming")
 {
     chains(true);
 }
 
-static void without_nodes_a_bound_is_left(void)
+SW_TEST("where the nodes run out a bound is left")
 {
     problem_chain(&one, 10, false);
     answer whole = solved(&one, 3 * PROBLEM_UNIT, NODES);
@@ -152,7 +154,7 @@ static void without_nodes_a_bound_is_left(void)
     swi_rc_free(&whole.schedule);
 }
 
-static void more_than_64_items_are_refused(void)
+SW_TEST("more than 64 items are refused")
 {
     swi_rc_schedule schedule = {0};
     bool found = true;
@@ -163,7 +165,7 @@ static void more_than_64_items_are_refused(void)
     CU_ASSERT(nodes == 10 && found && least == 5 && schedule.steps == NULL);
 }
 
-static void equal_problems_give_equal_schedules(void)
+SW_TEST("equal problems give equal schedules")
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         sw_dice dice = {seed + 7000};
@@ -197,7 +199,7 @@ static sw_status search_once(void *arg)
     return status;
 }
 
-static void every_allocation_may_fail(void)
+SW_TEST("every allocation may fail")
 {
     problem_chain(&one, 12, false);
     const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, search_once, &one);
@@ -212,7 +214,7 @@ static double seconds(void)
 }
 
 /* No promise but a measurement: how far the search reaches. */
-static void how_far_it_reaches(void)
+SW_TEST("larger problems are solved or bounded", .full = true)
 {
     for (uint32_t items = 10; items <= 25; items += 5) {
         unsigned found = 0, all = 0;
@@ -239,16 +241,3 @@ static void how_far_it_reaches(void)
         CU_ASSERT(found > 0);
     }
 }
-
-static const sw_test tests[] = {
-    {"small problems come out as by trying all schedules", small_problems_as_by_trying_all},
-    {"equal chains come out as by dynamic programming", chains_as_by_dynamic_programming},
-    {"equal chains of pairs come out as by dynamic programming",
-     paired_chains_as_by_dynamic_programming},
-    {"where the nodes run out a bound is left", without_nodes_a_bound_is_left},
-    {"more than 64 items are refused", more_than_64_items_are_refused},
-    {"equal problems give equal schedules", equal_problems_give_equal_schedules},
-    {"every allocation may fail", every_allocation_may_fail},
-    {"larger problems are solved or bounded", how_far_it_reaches, .full = true},
-};
-SW_SUITE("exact", tests)

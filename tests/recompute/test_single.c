@@ -3,6 +3,8 @@
 #include "tests/recompute/recompute_problems.h"
 #include "tests/support/heap_sweep.h"
 
+SW_TESTS("single")
+
 static problem one;
 
 static uint64_t single_of(const problem *in, size_t capacity)
@@ -46,7 +48,7 @@ static void compare(const problem *in, unsigned seed, tally *sum)
     swi_rc_free(&plain);
 }
 
-static void never_above_the_cheapest(void)
+SW_TEST("never above the cheapest")
 {
     tally sum = {0};
     for (unsigned seed = 1; seed <= (sw_tests_full() ? 4000u : 120u); seed++) {
@@ -65,7 +67,7 @@ static void never_above_the_cheapest(void)
 }
 
 /* The schedule that comes with it is one, and within the capacity costs no less. */
-static void its_way_is_a_schedule(void)
+SW_TEST("its way is a schedule")
 {
     unsigned all = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -88,7 +90,7 @@ static void its_way_is_a_schedule(void)
 }
 
 /* One result can be held over each backward op: more than n - 2 layers run again. */
-static void chains_with_room_for_two_run_often(void)
+SW_TEST("chains with room for two run often")
 {
     for (uint32_t n = 3; n <= 12; n++) {
         problem_chain(&one, n, false);
@@ -110,16 +112,8 @@ static sw_status single_once(void *arg)
     return status;
 }
 
-static void every_allocation_may_fail(void)
+SW_TEST("every allocation may fail")
 {
     problem_chain(&one, 12, false);
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, single_once, &one) > 0);
 }
-
-static const sw_test tests[] = {
-    {"never above the cheapest", never_above_the_cheapest},
-    {"its way is a schedule", its_way_is_a_schedule},
-    {"chains with room for two run often", chains_with_room_for_two_run_often},
-    {"every allocation may fail", every_allocation_may_fail},
-};
-SW_SUITE("single", tests)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("by")
+
 static const json_t *rows_by(const char *file, const char *by)
 {
     return json_object_get(object_of(call_words("%s --json --by %s", file, by)), "rows");
@@ -26,7 +28,7 @@ static const json_t *row(const json_t *rows, const char *key, const char *name)
     return NULL;
 }
 
-static void layers_are_a_tree(void)
+SW_TEST("layers are a tree")
 {
     static const struct {
         const char *path;
@@ -57,7 +59,7 @@ static void layers_are_a_tree(void)
 }
 
 /* Each figure of an outer scope covers those of the scopes in it, in a real run. */
-static void outer_scopes_cover_inner_ones(void)
+SW_TEST("outer scopes cover inner ones")
 {
     const json_t *rows = rows_by(golden("scopes.jsonl"), "layer");
     static const char *const sums[] = {"at_peak_bytes",   "parameters_bytes",
@@ -76,7 +78,7 @@ static void outer_scopes_cover_inner_ones(void)
 }
 
 /* By role nothing is without a name, and all of it is there. */
-static void every_byte_has_a_role(void)
+SW_TEST("every byte has a role")
 {
     const json_t *rows = rows_by(golden("scopes.jsonl"), "role");
     long long sum = 0;
@@ -93,7 +95,7 @@ static void every_byte_has_a_role(void)
     CU_ASSERT_EQUAL(number_of(row(rows, "role", "(all)"), "tensors"), 9);
 }
 
-static void ops_and_phases_have_their_peaks(void)
+SW_TEST("ops and phases have their peaks")
 {
     static const long long live[] = {1280, 960, 960, 896, 832, 576, 576},
                            at[] = {1, 4, 5, 3, 2, 0, 6};
@@ -113,7 +115,7 @@ static void ops_and_phases_have_their_peaks(void)
     }
 }
 
-static void text_and_csv_have_the_same_figures(void)
+SW_TEST("text and csv have the same figures")
 {
     static const char *const by[] = {"layer", "role", "op", "phase"};
     char name[64];
@@ -133,7 +135,7 @@ static void text_and_csv_have_the_same_figures(void)
                           "saved,448,0.350000,448,2,block/conv2/conv2d\n"));
 }
 
-static void what_does_not_go_together_is_refused(void)
+SW_TEST("what does not go together is refused")
 {
     CU_ASSERT_EQUAL(call_words("x --by kind")->status, 2);
     CU_ASSERT_EQUAL(call_words("x --by role --diff y")->status, 2);
@@ -141,13 +143,3 @@ static void what_does_not_go_together_is_refused(void)
     CU_ASSERT_EQUAL(call_words("x --format perfetto --max-peak 1")->status, 2);
     CU_ASSERT_EQUAL(call_words("x --by role --out y")->status, 2);
 }
-
-static const sw_test tests[] = {
-    {"layers are a tree", layers_are_a_tree},
-    {"outer scopes cover inner ones", outer_scopes_cover_inner_ones},
-    {"every byte has a role", every_byte_has_a_role},
-    {"ops and phases have their peaks", ops_and_phases_have_their_peaks},
-    {"text and csv have the same figures", text_and_csv_have_the_same_figures},
-    {"what does not go together is refused", what_does_not_go_together_is_refused},
-};
-SW_SUITE("by", tests)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("compare")
+
 static const char *const sums[] = {"roles", "layers", "ops", "tensors"};
 
 /* In each group: what lines have of it adds up to the peaks, and shares to one. Differences are
@@ -43,7 +45,7 @@ static void check_sums(const json_t *o, long long a, long long b)
     }
 }
 
-static void every_tensor_says_why(void)
+SW_TEST("every tensor says why")
 {
     static const struct {
         const char *name;
@@ -70,7 +72,7 @@ static void every_tensor_says_why(void)
                1216);
 }
 
-static void the_same_program_is_said_to_be_equal(void)
+SW_TEST("the same program is said to be equal")
 {
     const printed *p = call_words("%s --steps 1,3", golden("scopes.jsonl"));
     CU_ASSERT(p->status == 0 && has(p->out, "\nequal, the same program: ") &&
@@ -84,7 +86,7 @@ static void the_same_program_is_said_to_be_equal(void)
 }
 
 /* Bytes measured beyond the plan are a line, and the sum is exact. */
-static void what_no_tensor_explains_is_a_line(void)
+SW_TEST("what no tensor explains is a line")
 {
     const json_t *o = object_of(call_words("%s --steps 1,4 --json", golden("scopes.jsonl")));
     check_sums(o, 1216, 1280);
@@ -95,7 +97,7 @@ static void what_no_tensor_explains_is_a_line(void)
     CU_ASSERT_FALSE(has(p->out, "equal, the same program"));
 }
 
-static void the_text_of_steps_adds_up(void)
+SW_TEST("the text of steps adds up")
 {
     setenv("LC_ALL", "C", 1);
     const printed *p = call_words("%s --steps 1,2 --bytes", golden("scopes.jsonl"));
@@ -108,7 +110,7 @@ static void the_text_of_steps_adds_up(void)
 }
 
 /* A snapshot of PyTorch tells nothing of model and data: no row makes them 0. */
-static void what_a_snapshot_does_not_tell_has_no_row(void)
+SW_TEST("what a snapshot does not tell has no row")
 {
     char path[1024];
     snprintf(path, sizeof path, "%s", sw_temp_path("small.pickle"));
@@ -122,7 +124,7 @@ static void what_a_snapshot_does_not_tell_has_no_row(void)
 }
 
 /* A snapshot without frames: its phases are not known, and no 0. */
-static void phases_that_nobody_told_are_unknown(void)
+SW_TEST("phases that no one told are unknown")
 {
     /* {"segments": [], "device_traces": [[an allocation of 1,024 bytes, and its end]]} */
     static const char pickle[] =
@@ -164,7 +166,7 @@ static void phases_that_nobody_told_are_unknown(void)
     CU_ASSERT_EQUAL(number_in(o, "totals", "peak", "b"), 1024);
 }
 
-static void a_step_that_is_not_there_is_named(void)
+SW_TEST("a step that is not there is named")
 {
     const printed *p = call_words("%s --steps 1,9", golden("scopes.jsonl"));
     CU_ASSERT(p->status == 1 && has(p->err, "no record of step 9; the nearest is 4"));
@@ -194,7 +196,7 @@ static int lines(const char *text)
     return n;
 }
 
-static void a_peak_above_the_limit_fails(void)
+SW_TEST("a peak above the limit fails")
 {
     static const struct {
         const char *limit;
@@ -226,14 +228,14 @@ static void a_peak_above_the_limit_fails(void)
 }
 
 /* The highest that any run measured counts: 1,088 in step 4. */
-static void the_highest_measured_peak_is_judged(void)
+SW_TEST("the highest measured peak is judged")
 {
     CU_ASSERT_EQUAL(call_words("%s --max-peak 1088", golden("differs.jsonl"))->status, 0);
     CU_ASSERT_EQUAL(call_words("%s --max-peak 1087", golden("differs.jsonl"))->status, 1);
 }
 
 /* Runs that were not watched have the figures of their plan, and are not called measured. */
-static void what_nobody_looked_at_is_predicted(void)
+SW_TEST("what no one looked at is predicted")
 {
     static char text[65536];
     char path[1024];
@@ -252,7 +254,7 @@ static void what_nobody_looked_at_is_predicted(void)
 }
 
 /* differs.jsonl has 1,088 bytes, small.jsonl 1,024: 6.25 % more. */
-static void an_increase_over_the_base_fails(void)
+SW_TEST("an increase over the base fails")
 {
     static const struct {
         const char *limit;
@@ -286,7 +288,7 @@ static void an_increase_over_the_base_fails(void)
 }
 
 /* The line names what has grown most: the files differ in one tensor. */
-static void the_line_names_what_grew(void)
+SW_TEST("the line names what grew")
 {
     static char text[65536], changed[65536];
     slurp(golden("small.jsonl"), text, sizeof text);
@@ -319,7 +321,7 @@ static void the_line_names_what_grew(void)
 }
 
 /* Damage goes before a gate, and a file with no peak cannot pass one. */
-static void what_cannot_be_judged_does_not_pass(void)
+SW_TEST("what cannot be judged does not pass")
 {
     static char text[65536];
     slurp(golden("small.jsonl"), text, sizeof text);
@@ -338,20 +340,3 @@ static void what_cannot_be_judged_does_not_pass(void)
     CU_ASSERT_EQUAL(call_words("%s --max-peak 1GiB", path)->status, 3);
     CU_ASSERT_EQUAL(call_words("%s --diff %s", path, golden("small.jsonl"))->status, 3);
 }
-
-static const sw_test tests[] = {
-    {"every tensor says why", every_tensor_says_why},
-    {"the same program is said to be equal", the_same_program_is_said_to_be_equal},
-    {"what no tensor explains is a line", what_no_tensor_explains_is_a_line},
-    {"the text of steps adds up", the_text_of_steps_adds_up},
-    {"what a snapshot does not tell has no row", what_a_snapshot_does_not_tell_has_no_row},
-    {"phases that no one told are unknown", phases_that_nobody_told_are_unknown},
-    {"a step that is not there is named", a_step_that_is_not_there_is_named},
-    {"a peak above the limit fails", a_peak_above_the_limit_fails},
-    {"the highest measured peak is judged", the_highest_measured_peak_is_judged},
-    {"what no one looked at is predicted", what_nobody_looked_at_is_predicted},
-    {"an increase over the base fails", an_increase_over_the_base_fails},
-    {"the line names what grew", the_line_names_what_grew},
-    {"what cannot be judged does not pass", what_cannot_be_judged_does_not_pass},
-};
-SW_SUITE("compare", tests)

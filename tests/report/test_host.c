@@ -10,6 +10,8 @@
 
 #include "tests/support/json.h"
 
+SW_TESTS("report host")
+
 /* ---- profiles ---------------------------------------------------------------------------- */
 
 typedef struct {
@@ -151,7 +153,7 @@ static script *settled(void)
 /* ---- growth ------------------------------------------------------------------------------ */
 
 /* Epochs with a smaller last batch, and evaluations, plan when they come first. */
-static void a_clean_run_says_nothing(void)
+SW_TEST("a clean run says nothing")
 {
     script *s = settled();
     const int epochs = sw_tests_full() ? 1000 : 20;
@@ -167,7 +169,7 @@ static void a_clean_run_says_nothing(void)
     CU_ASSERT(!grew(s));
 }
 
-static void a_leak_is_named_at_its_second_step(void)
+SW_TEST("a leak is named at its second step")
 {
     for (uint64_t n = 1; n <= 4; n++) {
         script *s = settled();
@@ -190,7 +192,7 @@ static void a_leak_is_named_at_its_second_step(void)
 }
 
 /* One more set of data, or two at different times, or what has come and gone. */
-static void what_is_taken_once_is_no_leak(void)
+SW_TEST("what is taken once is no leak")
 {
     script *s = settled();
     leak(s, 1000);
@@ -213,7 +215,7 @@ static void what_is_taken_once_is_no_leak(void)
     CU_ASSERT(!grew(s));
 }
 
-static void what_has_stopped_is_no_leak(void)
+SW_TEST("what has stopped is no leak")
 {
     script *s = settled();
     for (int i = 0; i < 10; i++) {
@@ -225,7 +227,7 @@ static void what_has_stopped_is_no_leak(void)
 }
 
 /* Each epoch something is left over: the fourth time it is reported. */
-static void a_leak_of_each_epoch_is_told_in_the_end(void)
+SW_TEST("a leak of each epoch is reported in the end")
 {
     for (int epochs = 3; epochs <= 4; epochs++) {
         script *s = settled();
@@ -243,7 +245,7 @@ static void a_leak_of_each_epoch_is_told_in_the_end(void)
 
 /* Each step plans anew and keeps the plan: growth, though each has a reason. A few that do are
  * none. */
-static void plans_without_end_are_growth(void)
+SW_TEST("plans without end are growth")
 {
     for (int n = 8; n <= 40; n += 32) {
         script *s = settled();
@@ -256,7 +258,7 @@ static void plans_without_end_are_growth(void)
 }
 
 /* No run in immediate mode is called warm. */
-static void immediate_runs_are_looked_at_too(void)
+SW_TEST("immediate runs are looked at too")
 {
     for (int leaks = 0; leaks < 2; leaks++) {
         script *s = begin();
@@ -271,7 +273,7 @@ static void immediate_runs_are_looked_at_too(void)
 }
 
 /* The process's own malloc wavers by what its caches hold; a leak goes on and on. */
-static void malloc_may_waver(void)
+SW_TEST("malloc may waver")
 {
     sw_dice dice = {3};
     for (int leaks = 0; leaks < 2; leaks++) {
@@ -292,7 +294,7 @@ static void malloc_may_waver(void)
 }
 
 /* Pages come in as they are touched first, and then no more. No growth is reported twice. */
-static void the_process_levels_off_or_grows(void)
+SW_TEST("the process levels off or grows")
 {
     static const struct {
         const char *what;
@@ -338,7 +340,7 @@ static void write_plan(FILE *f)
     fputs("}}\n", f);
 }
 
-static void the_waterfall_adds_up(void)
+SW_TEST("the waterfall adds up")
 {
     script *s = begin();
     write_plan(s->file);
@@ -359,7 +361,7 @@ static void the_waterfall_adds_up(void)
         number(w, "heap_bytes") + number(w, "arenas_bytes") + number(w, "rest_bytes"), 100000);
 }
 
-static void a_record_of_the_process_is_told_apart(void)
+SW_TEST("a record of the process is listed apart")
 {
     script *s = begin();
     write_plan(s->file);
@@ -404,7 +406,7 @@ static json_t *denied_with(const char *from, const char *to)
     return json_object_get(finish(s), "denied");
 }
 
-static void what_was_denied_is_passed_on(void)
+SW_TEST("what was denied is passed on")
 {
     const json_t *d = denied_with("no room", "no room");
     CU_ASSERT_FATAL(json_is_object(d));
@@ -420,7 +422,7 @@ static void what_was_denied_is_passed_on(void)
 }
 
 /* Of more layers than there are lines the last one has the rest; what is in none has a name. */
-static void layers_of_a_refusal_add_up(void)
+SW_TEST("layers of a refusal add up")
 {
     static const char layers[] =
         "{\"\":9,\"b\":8,\"c\":7,\"d\":6,\"e\":5,\"f\":5,\"g\":4,\"h\":4,\"i\":3,"
@@ -457,7 +459,7 @@ static void put_device(FILE *f, const char *at, const char *name, unsigned free_
 }
 
 /* The lines of a card are all of it, whatever other programs do meanwhile. */
-static void the_memory_of_a_card_adds_up(void)
+SW_TEST("the memory of a card adds up")
 {
     static const struct {
         unsigned free_bytes;
@@ -499,7 +501,7 @@ static void the_memory_of_a_card_adds_up(void)
 #define ZERO(phase) "\"" phase "\":{\"peak_bytes\":0,\"end_bytes\":0}"
 
 /* A wrong member is named, wherever it is in the record, and its record is left out. */
-static void damage_is_named(void)
+SW_TEST("damage is named")
 {
     static const struct {
         const char *line, *says;
@@ -537,22 +539,3 @@ static void damage_is_named(void)
     }
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }
-
-static const sw_test tests[] = {
-    {"a clean run says nothing", a_clean_run_says_nothing},
-    {"a leak is named at its second step", a_leak_is_named_at_its_second_step},
-    {"what is taken once is no leak", what_is_taken_once_is_no_leak},
-    {"what has stopped is no leak", what_has_stopped_is_no_leak},
-    {"a leak of each epoch is reported in the end", a_leak_of_each_epoch_is_told_in_the_end},
-    {"plans without end are growth", plans_without_end_are_growth},
-    {"immediate runs are looked at too", immediate_runs_are_looked_at_too},
-    {"malloc may waver", malloc_may_waver},
-    {"the process levels off or grows", the_process_levels_off_or_grows},
-    {"the waterfall adds up", the_waterfall_adds_up},
-    {"a record of the process is listed apart", a_record_of_the_process_is_told_apart},
-    {"what was denied is passed on", what_was_denied_is_passed_on},
-    {"layers of a refusal add up", layers_of_a_refusal_add_up},
-    {"damage is named", damage_is_named},
-    {"the memory of a card adds up", the_memory_of_a_card_adds_up},
-};
-SW_SUITE("report host", tests)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+SW_TESTS("machine")
+
 static void put_below(const char *root, const char *path, const char *text)
 {
     char whole[2048];
@@ -30,7 +32,7 @@ static size_t memory_of(const char *root)
 }
 
 /* The least of the groups above a process counts, and the machine where none has a limit. */
-static void the_memory_is_what_the_groups_leave(void)
+SW_TEST("the memory is what the groups leave")
 {
     char root[1024];
     snprintf(root, sizeof root, "%s", sw_temp_path("machine"));
@@ -60,7 +62,7 @@ static sw_status ask_machine(void *root)
 
 /* Each file operation fails in turn: the limit that was not read is unknown, by the name of its
  * file, and the others count. */
-static void a_limit_that_cannot_be_read_is_unknown(void)
+SW_TEST("a limit that cannot be read is unknown")
 {
     char root[1024];
     snprintf(root, sizeof root, "%s", sw_temp_path("unread"));
@@ -93,7 +95,7 @@ static void a_limit_that_cannot_be_read_is_unknown(void)
 }
 
 /* A path that is not a file, as the system itself refuses it. */
-static void a_limit_that_is_a_folder_is_unknown(void)
+SW_TEST("a limit that is a folder is unknown")
 {
     char root[1024];
     machine m;
@@ -105,10 +107,3 @@ static void a_limit_that_is_a_folder_is_unknown(void)
     CU_ASSERT(machine_memory(root, &m) == SW_OK && m.bytes == 50000000);
     CU_ASSERT(strstr(m.limit_unknown, "/a/memory.max: Is a directory") != NULL);
 }
-
-static const sw_test tests[] = {
-    {"the memory is what the groups leave", the_memory_is_what_the_groups_leave},
-    {"a limit that cannot be read is unknown", a_limit_that_cannot_be_read_is_unknown},
-    {"a limit that is a folder is unknown", a_limit_that_is_a_folder_is_unknown},
-};
-SW_SUITE("machine", tests)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("population")
+
 enum { MEMBERS = 4, TURNS = 3, FILE_BYTES = 1 << 17 };
 
 static const char *file_of(const char *name, const char *text, size_t n)
@@ -42,7 +44,7 @@ static long long sum_of(const json_t *rows, const char *kind, long long number)
 
 /* ---- sums -------------------------------------------------------------------------------- */
 
-static void every_byte_has_an_owner(void)
+SW_TEST("every byte has an owner")
 {
     const json_t *o = object_of(call_words("%s --json", golden("population.jsonl")));
     const json_t *rows = json_object_get(o, "budget"), *members = json_object_get(o, "members");
@@ -69,7 +71,7 @@ static void every_byte_has_an_owner(void)
     CU_ASSERT(number_of(o, "predicted_bytes") <= number_of(o, "budget_bytes"));
 }
 
-static void csv_has_the_rows_of_json(void)
+SW_TEST("CSV has the rows of JSON")
 {
     char text[65536];
     const long long measured = number_of(
@@ -84,7 +86,7 @@ static void csv_has_the_rows_of_json(void)
     CU_ASSERT_EQUAL(sum, measured);
 }
 
-static void a_member_is_shown_by_layer_and_role(void)
+SW_TEST("a member is shown by layer and role")
 {
     for (int k = 0; k < MEMBERS; k++) {
         const json_t *o =
@@ -140,7 +142,7 @@ static void check_pair(const json_t *o, int sign)
     CU_ASSERT_EQUAL(ranges, number_of(total(o, "members"), "difference"));
 }
 
-static void turns_are_compared(void)
+SW_TEST("two turns are compared member by member")
 {
     const char *path = golden("population.jsonl");
     const json_t *o = object_of(call_words("%s --turns 1,3 --json", path));
@@ -164,14 +166,11 @@ static void turns_are_compared(void)
 
 /* ---- text and pages ---------------------------------------------------------------------- */
 
-static void text_has_eighty_columns(void)
+SW_TEST("text has eighty columns")
 {
-    static const char *const words[] = {"",
-                                        "--bytes",
-                                        "--member 2",
-                                        "--member 2 --bytes",
-                                        "--turns 1,3",
-                                        "--turns 1,3 --bytes"};
+    static const char *const words[] =
+        SW_INIT("", "--bytes", "--member 2", "--member 2 --bytes", "--turns 1,3",
+                "--turns 1,3 --bytes");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const printed *p = call_words("%s %s", golden("population.jsonl"), words[i]);
         SW_CHECK(p->status == 0 && p->err[0] == '\0', "%s: %d, %s", words[i], p->status,
@@ -180,7 +179,7 @@ static void text_has_eighty_columns(void)
     }
 }
 
-static void a_page_has_members_and_turns(void)
+SW_TEST("a page has members and turns, and no markup of the file")
 {
     static char page[1 << 17];
     char text[FILE_BYTES], *at, out[1024];
@@ -200,24 +199,13 @@ static void a_page_has_members_and_turns(void)
 
 /* ---- what does not go together ----------------------------------------------------------- */
 
-static void other_options_are_refused(void)
+SW_TEST("what is of one run is refused")
 {
-    static const char *const words[] = {"--by layer",
-                                        "--steps 1,2",
-                                        "--max-peak 1MiB --html o",
-                                        "--format perfetto",
-                                        "--turns 1",
-                                        "--turns 0,1",
-                                        "--turns 1,2x",
-                                        "--turns 1,2 --member 1",
-                                        "--member x",
-                                        "--json --html o",
-                                        "--out o",
-                                        "--json --format csv",
-                                        "--member 4",
-                                        "--member 99999999999",
-                                        "--member 1 --html o",
-                                        "--format csv --out o"};
+    static const char *const words[] =
+        SW_INIT("--by layer", "--steps 1,2", "--max-peak 1MiB --html o", "--format perfetto",
+                "--turns 1", "--turns 0,1", "--turns 1,2x", "--turns 1,2 --member 1",
+                "--member x", "--json --html o", "--out o", "--json --format csv", "--member 4",
+                "--member 99999999999", "--member 1 --html o", "--format csv --out o");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const printed *p = call_words("%s %s", golden("population.jsonl"), words[i]);
         SW_CHECK(p->status == 2 && p->out[0] == '\0' && strchr(p->err, '\n') != NULL &&
@@ -234,7 +222,7 @@ static void other_options_are_refused(void)
 }
 
 /* The peak is the most that was measured in any turn. */
-static void limits_judge_the_measured_peak(void)
+SW_TEST("limits judge the measured peak")
 {
     const char *path = golden("population.jsonl");
     CU_ASSERT_EQUAL(call_words("%s --max-peak 3072", path)->status, 0);
@@ -249,7 +237,7 @@ static void limits_judge_the_measured_peak(void)
 }
 
 /* The reader of runs passes over what it does not know. */
-static void a_reader_of_runs_takes_the_plans(void)
+SW_TEST("a reader of runs takes the plans")
 {
     sw_timeline *t;
     CU_ASSERT_EQUAL_FATAL(timeline_open(&t, golden("population.jsonl"), NULL), SW_OK);
@@ -261,7 +249,7 @@ static void a_reader_of_runs_takes_the_plans(void)
 /* ---- damage ------------------------------------------------------------------------------ */
 
 /* A file that ends anywhere is read to the last turn that is whole. */
-static void a_cut_file_has_the_turns_before(void)
+SW_TEST("a cut file has the turns before")
 {
     char *text = golden_text();
     const size_t n = strlen(text), by = sw_tests_full() ? 7 : 211;
@@ -300,7 +288,7 @@ static size_t damage(char *to, const char *text, const char *type, const char *k
     return before + 1 + strlen(at);
 }
 
-static void damaged_sums_are_found(void)
+SW_TEST("damaged sums are found")
 {
     static const struct {
         const char *type, *key;
@@ -356,25 +344,9 @@ static sw_status all_of_it(void *path)
     return status;
 }
 
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     char path[1024];
     snprintf(path, sizeof path, "%s", golden("population.jsonl"));
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, all_of_it, path) > 20);
 }
-
-static const sw_test tests[] = {
-    {"every byte has an owner", every_byte_has_an_owner},
-    {"CSV has the rows of JSON", csv_has_the_rows_of_json},
-    {"a member is shown by layer and role", a_member_is_shown_by_layer_and_role},
-    {"two turns are compared member by member", turns_are_compared},
-    {"text has eighty columns", text_has_eighty_columns},
-    {"a page has members and turns, and no markup of the file", a_page_has_members_and_turns},
-    {"what is of one run is refused", other_options_are_refused},
-    {"limits judge the measured peak", limits_judge_the_measured_peak},
-    {"a reader of runs takes the plans", a_reader_of_runs_takes_the_plans},
-    {"a cut file has the turns before", a_cut_file_has_the_turns_before},
-    {"damaged sums are found", damaged_sums_are_found},
-    {"every allocation can fail", every_allocation_can_fail},
-};
-SW_SUITE("population", tests)

@@ -16,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void usage_is_checked(void)
+SW_TESTS("report")
+
+SW_TEST("usage is checked, what is not built fails by name")
 {
     CU_ASSERT_EQUAL(call(NULL, NULL, NULL)->status, 2);
     CU_ASSERT_EQUAL(call("x", "--diff", "y")->status, 3);
@@ -64,7 +66,7 @@ static void usage_is_checked(void)
               p->err[0] == '\0');
 }
 
-static void nowhere_to_write_is_refused(void)
+SW_TEST("nowhere to write is refused")
 {
     sw_dataset_describe(NULL, NULL); /* has no status to answer with: nothing happens */
     sw_exec *exec;
@@ -88,7 +90,7 @@ static bool is_one_line(const char *text, const char *path)
 
 /* ---- known numbers ----------------------------------------------------------------------- */
 
-static void text_is_as_worked_out_by_hand(void)
+SW_TEST("the text is as worked out by hand")
 {
     setenv("LC_ALL", "C.UTF-8", 1);
     compare_text("small-utf8.txt", "%s", golden("small.jsonl"));
@@ -123,7 +125,7 @@ static json_t *summary(const char *path)
     return o != NULL ? o : json_loads("{}");
 }
 
-static void json_has_the_same_numbers(void)
+SW_TEST("json has the same numbers")
 {
     json_t *o = summary(golden("small.jsonl"));
     CU_ASSERT_EQUAL(number(o, "steps", NULL, NULL), 20);
@@ -169,7 +171,7 @@ static void json_has_the_same_numbers(void)
 
 /* Every prefix of the file: damaged while the header is not whole, else a report of what is
  * there. */
-static void a_cut_file_is_used_as_far_as_it_goes(void)
+SW_TEST("a cut file is used as far as it goes")
 {
     static char text[32768];
     char path[1024];
@@ -215,7 +217,7 @@ static const printed *with_change(int line, const char *from, const char *to)
 }
 
 /* A log that had no room for events says so once. */
-static void what_logs_lost_is_told(void)
+SW_TEST("what logs lost is reported")
 {
     static const char lost[] =
         "{\"type\":\"events\",\"program\":0,\"step\":1,\"part\":0,\"dropped\":1200,"
@@ -231,7 +233,7 @@ static void what_logs_lost_is_told(void)
 }
 
 /* A file may have only some of the steps: the gate judges the figures of all of them. */
-static void some_of_the_steps_are_judged_as_all(void)
+SW_TEST("some of the steps are judged as all")
 {
     const printed *p = with_change(26, "\"steps\":20", "\"steps\":50");
     CU_ASSERT(has(p->out, "20 training steps (of 50 in all)"));
@@ -242,7 +244,7 @@ static void some_of_the_steps_are_judged_as_all(void)
 }
 
 /* Also one that no run can have: more at the end of a phase than at its peak. */
-static void no_number_is_too_wide(void)
+SW_TEST("no number is too wide")
 {
     const printed *p = with_change(4, "\"end_bytes\":", "\"end_bytes\":999999999999");
     CU_ASSERT(p->status == 0 && has(p->out, "Step by step: TiB"));
@@ -264,7 +266,7 @@ static void check_damaged(const char *says)
     json_decref(o);
 }
 
-static void damage_names_file_and_line(void)
+SW_TEST("damage names file and line")
 {
     static const struct {
         int line;
@@ -310,7 +312,7 @@ static void damage_names_file_and_line(void)
 }
 
 /* The same lines as in the file, and what follows from them. */
-static void the_process_is_passed_on(void)
+SW_TEST("the process is passed on")
 {
     json_t *o = summary(golden("process.jsonl"));
     const json_t *p = json_object_get(o, "process"), *lines = json_object_get(p, "lines");
@@ -331,7 +333,7 @@ static void the_process_is_passed_on(void)
 }
 
 /* Lines that do not add up were not written by us. */
-static void a_damaged_process_is_refused(void)
+SW_TEST("a damaged process is refused")
 {
     static const struct {
         const char *from, *to, *says;
@@ -355,7 +357,7 @@ static void a_damaged_process_is_refused(void)
 }
 
 /* How a run ended: a file from before there was a status came to its end. */
-static void only_a_run_that_is_done_is_finished(void)
+SW_TEST("only a run that is done is finished")
 {
     static const struct {
         const char *end, *status, *says;
@@ -384,7 +386,7 @@ static void only_a_run_that_is_done_is_finished(void)
 }
 
 /* One line cannot make the reader take what the machine has. */
-static void a_line_has_bounds(void)
+SW_TEST("a line has bounds")
 {
     static const char head[] = "{\"type\":\"header\",\"format\":\"stepwell-profile\","
                                "\"version\":1}\n{\"type\":\"x\",\"a\":[";
@@ -414,7 +416,7 @@ static void a_line_has_bounds(void)
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }
 
-static void missing_and_foreign_files(void)
+SW_TEST("missing and foreign files")
 {
     const printed *p = call(sw_temp_path("nothing.jsonl"), NULL, NULL);
     CU_ASSERT(p->status == 3 && is_one_line(p->err, "nothing.jsonl"));
@@ -434,16 +436,12 @@ static void check_harmless(const printed *p)
 }
 
 /* The same for tables, steps and differences, which look at all of a plan. */
-static void changed_plans_never_do_harm(void)
+SW_TEST("changed plans never do harm")
 {
     static char text[65536], changed[65536];
-    static const char *const asked[] = {"--by layer",
-                                        "--by role",
-                                        "--by op --bytes",
-                                        "--by phase",
-                                        "--by layer --format csv",
-                                        "--steps 1,2",
-                                        "--steps 1,4 --json"};
+    static const char *const asked[] =
+        SW_INIT("--by layer", "--by role", "--by op --bytes", "--by phase",
+                "--by layer --format csv", "--steps 1,2", "--steps 1,4 --json");
     char path[1024], base[1024];
     snprintf(path, sizeof path, "%s", sw_temp_path("fuzz.jsonl"));
     snprintf(base, sizeof base, "%s", golden("scopes.jsonl"));
@@ -470,7 +468,7 @@ static void changed_plans_never_do_harm(void)
 }
 
 /* Any bytes give a report or one line and status 3. */
-static void changed_bytes_never_do_harm(void)
+SW_TEST("changed bytes never do harm")
 {
     static char text[32768], changed[32768];
     char path[1024];
@@ -499,7 +497,7 @@ static sw_status report_once(void *words)
     return p->status == 0 ? SW_OK : SW_IO;
 }
 
-static void every_refusal_is_told(void)
+SW_TEST("every refusal is reported")
 {
     char path[1024], words[4000];
     snprintf(path, sizeof path, "%s", golden("scopes.jsonl"));
@@ -562,7 +560,7 @@ static void check_rows(const json_t *rows, uint64_t n)
              (unsigned long long)n, (long long)narrowest, (long long)widest);
 }
 
-static void long_runs_show_their_ends_and_an_even_sample(void)
+SW_TEST("long runs show their ends and an even sample")
 {
     static const uint64_t lengths[] = {0,   1,   2,    3,    4,    5,    6,    7,
                                        11,  12,  13,   14,   40,   63,   64,   65,
@@ -587,7 +585,7 @@ static void long_runs_show_their_ends_and_an_even_sample(void)
 }
 
 /* Reading takes no more memory for a run that is ten times as long. */
-static void memory_does_not_grow_with_the_run(void)
+SW_TEST("memory does not grow with the run")
 {
     size_t peak[2];
     char path[1024];
@@ -603,14 +601,14 @@ static void memory_does_not_grow_with_the_run(void)
     CU_ASSERT_EQUAL(peak[0], peak[1]);
 }
 
-static void a_seed_of_64_bits_is_exact(void)
+SW_TEST("a seed of 64 bits is exact")
 {
     const printed *p = with_change(1, "\"seed\":42", "\"seed\":18446744073709551615");
     CU_ASSERT(p->status == 0 && has(p->out, "batch 16, seed 18446744073709551615,"));
 }
 
 /* A terminal must not obey what stands in a file. */
-static void names_cannot_command_the_terminal(void)
+SW_TEST("names cannot command the terminal")
 {
     const printed *p = with_change(1, "\"tiny\"", "\"\\u001b[31m\\u0007\\u009bx\"");
     CU_ASSERT_EQUAL(p->status, 0);
@@ -618,29 +616,3 @@ static void names_cannot_command_the_terminal(void)
               !has(p->out, "\xc2\x9b"));
     CU_ASSERT(has(p->out, "?[31m???x on cpu"));
 }
-
-static const sw_test tests[] = {
-    {"usage is checked, what is not built fails by name", usage_is_checked},
-    {"nowhere to write is refused", nowhere_to_write_is_refused},
-    {"the text is as worked out by hand", text_is_as_worked_out_by_hand},
-    {"json has the same numbers", json_has_the_same_numbers},
-    {"a cut file is used as far as it goes", a_cut_file_is_used_as_far_as_it_goes},
-    {"some of the steps are judged as all", some_of_the_steps_are_judged_as_all},
-    {"what logs lost is reported", what_logs_lost_is_told},
-    {"no number is too wide", no_number_is_too_wide},
-    {"damage names file and line", damage_names_file_and_line},
-    {"the process is passed on", the_process_is_passed_on},
-    {"a damaged process is refused", a_damaged_process_is_refused},
-    {"only a run that is done is finished", only_a_run_that_is_done_is_finished},
-    {"missing and foreign files", missing_and_foreign_files},
-    {"changed bytes never do harm", changed_bytes_never_do_harm},
-    {"changed plans never do harm", changed_plans_never_do_harm},
-    {"every refusal is reported", every_refusal_is_told},
-    {"long runs show their ends and an even sample",
-     long_runs_show_their_ends_and_an_even_sample},
-    {"memory does not grow with the run", memory_does_not_grow_with_the_run},
-    {"a line has bounds", a_line_has_bounds},
-    {"a seed of 64 bits is exact", a_seed_of_64_bits_is_exact},
-    {"names cannot command the terminal", names_cannot_command_the_terminal},
-};
-SW_SUITE("report", tests)

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("timeline_read")
+
 static char *slurp(const char *path, size_t *n)
 {
     static char text[1 << 19];
@@ -30,7 +32,7 @@ static const char *golden(void)
     return path;
 }
 
-static void a_profile_becomes_programs_and_runs(void)
+SW_TEST("a profile becomes programs and runs")
 {
     sw_timeline *t = NULL;
     CU_ASSERT_EQUAL_FATAL(timeline_open(&t, golden(), NULL), SW_OK);
@@ -66,7 +68,7 @@ static void a_profile_becomes_programs_and_runs(void)
 
 /* The tensors that the model of golden/scopes.jsonl holds for "conv1", and its update, belong
  * to the conv1 that is called in "block", for every reader of the timeline. */
-static void a_model_stands_in_the_scopes_of_its_layers(void)
+SW_TEST("a model stands in the scopes of its layers")
 {
     char path[1024];
     sw_timeline *t = NULL;
@@ -127,7 +129,7 @@ static sw_status note(void *context, const sw_tl_event *e)
     return SW_OK;
 }
 
-static void a_log_is_walked_as_it_was_written(void)
+SW_TEST("a log is walked as it was written")
 {
     const char *path = sw_temp_path("recorded.jsonl");
     sw_timeline *t = NULL;
@@ -162,7 +164,7 @@ static sw_status open_once(void *arg)
     return SW_OK;
 }
 
-static void every_refusal_is_told(void)
+SW_TEST("every refusal is reported")
 {
     char path[1024];
     snprintf(path, sizeof path, "%s", sw_temp_path("refused.jsonl"));
@@ -175,7 +177,7 @@ static void every_refusal_is_told(void)
 }
 
 /* The whole lines before a cut are there, and a changed byte is refused or harmless. */
-static void damage_is_refused_or_harmless(void)
+SW_TEST("damage is refused or harmless")
 {
     const char *path = sw_temp_path("damaged.jsonl");
     uint64_t refused = 0, walked = 0;
@@ -210,7 +212,7 @@ static void damage_is_refused_or_harmless(void)
     CU_ASSERT(refused > 100 && walked > 100);
 }
 
-static void a_format_is_written_whole_or_not_at_all(void)
+SW_TEST("a format is written whole or not at all")
 {
     char out[1024];
     size_t n;
@@ -236,7 +238,7 @@ static void a_format_is_written_whole_or_not_at_all(void)
 }
 
 /* The runs before the damage go out, and the line is named. */
-static void what_precedes_damage_goes_out(void)
+SW_TEST("what precedes damage goes out")
 {
     static char text[65536];
     char in[1024], out[1024];
@@ -263,7 +265,7 @@ static void what_precedes_damage_goes_out(void)
              "%zu of %zu bytes", n, whole);
 }
 
-static void two_runs_go_where_there_is_room_for_two(void)
+SW_TEST("two runs go where there is room for two")
 {
     char out[1024];
     size_t n;
@@ -278,21 +280,8 @@ static void two_runs_go_where_there_is_room_for_two(void)
 }
 
 /* Messages have the name that was given, not that of the file beside it. */
-static void a_folder_that_is_not_there_is_named(void)
+SW_TEST("a folder that is not there is named")
 {
     CU_ASSERT_EQUAL(report_export(golden(), NULL, "csv", sw_temp_path("missing/x.csv")), 1);
     SW_CHECK(strstr(cli_last_line(), "missing/x.csv: ") != NULL, "%s", cli_last_line());
 }
-
-static const sw_test tests[] = {
-    {"a profile becomes programs and runs", a_profile_becomes_programs_and_runs},
-    {"a model stands in the scopes of its layers", a_model_stands_in_the_scopes_of_its_layers},
-    {"a log is walked as it was written", a_log_is_walked_as_it_was_written},
-    {"every refusal is reported", every_refusal_is_told},
-    {"damage is refused or harmless", damage_is_refused_or_harmless},
-    {"a format is written whole or not at all", a_format_is_written_whole_or_not_at_all},
-    {"what precedes damage goes out", what_precedes_damage_goes_out},
-    {"a folder that is not there is named", a_folder_that_is_not_there_is_named},
-    {"two runs go where there is room for two", two_runs_go_where_there_is_room_for_two},
-};
-SW_SUITE("timeline_read", tests)

@@ -4,6 +4,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("denormals")
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -71,7 +73,7 @@ static int not_zero(sw_exec *exec, const char *name)
     return n;
 }
 
-static void denormals_are_zero_in_every_thread_of_a_run(void)
+SW_TEST("denormals are zero in every thread of a run")
 {
     for (int threads = 1; threads <= 4; threads++) {
         sw_exec *exec = exec_of(threads);
@@ -86,7 +88,7 @@ static void denormals_are_zero_in_every_thread_of_a_run(void)
 
 /* Whatever it is; a run that fails puts it back too, and the bits are those of the usual mode.
  */
-static void the_callers_mode_is_put_back(void)
+SW_TEST("the caller's mode is put back")
 {
     static const uint32_t modes[] = {0x1f80u, 0x7f80u,           0x3f80u,
                                      0x9fc0u, 0x1f80u | 0x8000u, 0x1f80u | 0x0040u};
@@ -116,19 +118,9 @@ static void the_callers_mode_is_put_back(void)
             CU_ASSERT_EQUAL(memcmp(first, y.data, sizeof first), 0);
         }
 }
-
-static const sw_test tests[] = {
-    {"denormals are zero in every thread of a run", denormals_are_zero_in_every_thread_of_a_run,
-     false},
-    {"the caller's mode is put back", the_callers_mode_is_put_back, false},
-};
 #else
-static void other_processors_keep_denormals(void)
+SW_TEST("denormals are zero in every thread of a run")
 {
     SW_SKIP("denormals are flushed on x86-64 alone");
 }
-static const sw_test tests[] = {
-    {"denormals are zero in every thread of a run", other_processors_keep_denormals, false},
-};
 #endif
-SW_SUITE("denormals", tests)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("real")
+
 /* Trains with these words; the profile's path. NULL: it did not work. */
 static const char *train(const char *words)
 {
@@ -68,7 +70,7 @@ static const char *gpt_words(const char *more)
 #define MLP "--model mlp --hidden 20,12 --batch 8 --synthetic-n 64 --steps 4 "
 #define LENET "--model lenet5 --batch 8 --synthetic-n 64 --steps 4 "
 
-static void planned_runs_read_back(void)
+SW_TEST("planned runs read back")
 {
     check_profile(MLP);
     check_profile(MLP "--accumulate 2 --keep-gradients");
@@ -78,24 +80,17 @@ static void planned_runs_read_back(void)
     check_profile(gpt_words("--op-clocks --update after"));
 }
 
-static void runs_with_their_events_read_back(void)
+SW_TEST("runs with their events read back")
 {
     check_profile(MLP "--profile-events");
     check_profile(LENET "--profile-events --accumulate 2");
     check_profile(gpt_words("--profile-events"));
 }
 
-static void runs_op_by_op_read_back(void)
+SW_TEST("runs op by op read back")
 {
     check_profile(MLP "--immediate --profile-events");
     check_profile(LENET "--immediate --profile-events --keep-gradients");
     check_profile(gpt_words("--immediate --profile-events"));
     check_profile(LENET "--immediate");
 }
-
-static const sw_test tests[] = {
-    {"planned runs read back", planned_runs_read_back},
-    {"runs with their events read back", runs_with_their_events_read_back},
-    {"runs op by op read back", runs_op_by_op_read_back},
-};
-SW_SUITE("real", tests)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+SW_TESTS("sinks")
+
 /* ---- a run that was worked out by hand --------------------------------------------------- */
 
 /* A parameter of 100 (28 padding), an input of 64; forward makes h (200, 56) in block/fc and y
@@ -45,19 +47,14 @@ static sw_timeline *by_hand(void)
     p->n_values = 5;
     p->peak_bytes = 512;
     p->peak_op = 1;
-    *run = (sw_tl_run){.step = 7,
-                       .has_loss = true,
-                       .loss = 0.25,
-                       .at_ns = 1000,
-                       .ns = 3501,
-                       .clock = SW_TL_OPS,
-                       .op_ns = op_ns,
-                       .peak_bytes = 512};
+    *run =
+        (sw_tl_run)SW_INIT(.step = 7, .has_loss = true, .loss = 0.25, .at_ns = 1000, .ns = 3501,
+                           .clock = SW_TL_OPS, .op_ns = op_ns, .peak_bytes = 512);
     CU_ASSERT_EQUAL_FATAL(sw_timeline_finish(t), SW_OK);
     return t;
 }
 
-static void the_hand_made_run_reads_as_it_was_made(void)
+SW_TEST("the hand-made run reads as it was made")
 {
     sw_timeline *t = by_hand();
     written file;
@@ -77,7 +74,7 @@ static void the_hand_made_run_reads_as_it_was_made(void)
 
 /* A tensor "saved" of role "saved" in x, and another one in a scope "saved" of x: one path of
  * names, two kinds of them. */
-static void names_may_be_alike(void)
+SW_TEST("scopes, roles and tensors may be named alike")
 {
     sw_timeline *t = by_hand();
     sw_tl_program *p = &t->programs[0];
@@ -92,7 +89,7 @@ static void names_may_be_alike(void)
 
 /* ---- drawn timelines --------------------------------------------------------------------- */
 
-static void drawn_timelines_read_back(void)
+SW_TEST("drawn timelines read back")
 {
     for (uint32_t seed = 0; seed < (sw_tests_full() ? 5000u : 150u); seed++) {
         const sw_made_timeline how = {1 + seed % 3,   1 + seed % 5,  1 + seed % 60,
@@ -114,7 +111,7 @@ static sw_timeline *make_large(void)
     return sw_make_timeline(11, &(sw_made_timeline){2, 40, 60, 120, true, true});
 }
 
-static void every_format_writes_the_same_twice(void)
+SW_TEST("every format writes the same twice")
 {
     for (uint32_t i = 0; sw_sink_at(i) != NULL; i++) {
         const char *name = sw_sink_at(i)->name;
@@ -132,7 +129,7 @@ static void every_format_writes_the_same_twice(void)
     CU_ASSERT_PTR_NULL(sw_sink_find("no such format"));
 }
 
-static void every_write_that_fails_is_said_and_is_the_last(void)
+SW_TEST("every write that fails is said and is the last")
 {
     sw_timeline *t = make_large();
     for (uint32_t i = 0; sw_sink_at(i) != NULL; i++) {
@@ -166,7 +163,7 @@ static sw_status write_job(void *arg)
     return status;
 }
 
-static void every_refused_block_is_said(void)
+SW_TEST("every refused block is said")
 {
     sw_timeline *t = sw_make_timeline(3, &(sw_made_timeline){2, 3, 30, 60, true, false});
     for (uint32_t i = 0; sw_sink_at(i) != NULL; i++) {
@@ -177,7 +174,7 @@ static void every_refused_block_is_said(void)
 }
 
 /* A file in which nothing ran, and one of nothing: a valid file or a clear refusal. */
-static void empty_timelines_are_written_or_refused(void)
+SW_TEST("empty timelines are written or refused")
 {
     for (int programs = 0; programs < 2; programs++)
         for (uint32_t i = 0; sw_sink_at(i) != NULL; i++) {
@@ -214,7 +211,7 @@ static sw_status count_event(void *context, const sw_tl_event *e)
     return SW_OK;
 }
 
-static void large_files_stream(void)
+SW_TEST("large files stream")
 {
     static const char *const formats[] = {"perfetto", "csv", "memory-viz"};
     static sw_sink_out buffer;
@@ -242,16 +239,3 @@ static void large_files_stream(void)
     }
     sw_timeline_free(t);
 }
-
-static const sw_test tests[] = {
-    {"the hand-made run reads as it was made", the_hand_made_run_reads_as_it_was_made},
-    {"drawn timelines read back", drawn_timelines_read_back},
-    {"scopes, roles and tensors may be named alike", names_may_be_alike},
-    {"every format writes the same twice", every_format_writes_the_same_twice},
-    {"every write that fails is said and is the last",
-     every_write_that_fails_is_said_and_is_the_last},
-    {"every refused block is said", every_refused_block_is_said},
-    {"empty timelines are written or refused", empty_timelines_are_written_or_refused},
-    {"large files stream", large_files_stream},
-};
-SW_SUITE("sinks", tests)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("frames")
+
 typedef struct {
     const char *frames; /* file|line|name, from the inside out, one after another by ';' */
     const char *op, *layer;
@@ -71,7 +73,7 @@ static void as_json(const char *frames, char *to, size_t room)
     strcat(to, "]");
 }
 
-static void frames_tell_op_layer_and_phase(void)
+SW_TEST("frames tell op, layer and phase")
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char json[4096];
@@ -92,7 +94,7 @@ static void frames_tell_op_layer_and_phase(void)
 }
 
 /* Names of any length and frames of any shape: cut, never torn. */
-static void long_and_odd_frames_are_cut(void)
+SW_TEST("long and odd frames are cut")
 {
     static char json[200000];
     tree_file f;
@@ -118,9 +120,3 @@ static void long_and_odd_frames_are_cut(void)
     sw_timeline_free(t);
     tree_close(&f);
 }
-
-static const sw_test tests[] = {
-    {"frames tell op, layer and phase", frames_tell_op_layer_and_phase},
-    {"long and odd frames are cut", long_and_odd_frames_are_cut},
-};
-SW_SUITE("frames", tests)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("help")
+
 static const replan_help *help_of(const replan *r, replan_change change)
 {
     for (uint32_t i = 0; i < r->n_help; i++)
@@ -39,7 +41,7 @@ static const struct {
     {"an optimizer for all at once", HELP_FOREACH, {BASE, .foreach = true}, {BASE}},
 };
 
-static void each_change_gains_what_it_gains(void)
+SW_TEST("each change gains what it gains")
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int native = 0; native < 2; native++) {
@@ -63,7 +65,7 @@ static void each_change_gains_what_it_gains(void)
 
 /* Functions that are named after something, or have its operators, and are something else; the
  * last two are what they look like. */
-static void what_looks_alike_gains_nothing(void)
+SW_TEST("what looks alike gains nothing")
 {
     static const replan_change changes[] = {HELP_ATTENTION, HELP_SOFTMAX, HELP_ACTIVATION,
                                             HELP_NORM};
@@ -86,7 +88,7 @@ static void what_looks_alike_gains_nothing(void)
 }
 
 /* Gradients of a hundred sizes, through thirty steps: more to look at than the search may. */
-static void a_search_that_ends_early_claims_nothing(void)
+SW_TEST("a search that ends early claims nothing")
 {
     replan r;
     plan_made(&r, &(made_run){.steps = 30, .layers = 100, .native = true, .keeps_zero = true});
@@ -98,7 +100,7 @@ static void a_search_that_ends_early_claims_nothing(void)
 }
 
 /* A module's forward that attends, and one that has a softmax between no products. */
-static void attention_without_a_name(void)
+SW_TEST("attention without a name")
 {
     replan r, fused;
     plan_made(&r, &(made_run){BASE, .native = true, .nameless = true, .scores = 1});
@@ -112,7 +114,7 @@ static void attention_without_a_name(void)
 
 /* Set to zero and kept, they live through all forward passes but the first; gradients that are
  * summed over several passes do so too, and must. */
-static void gradients_that_are_kept(void)
+SW_TEST("gradients that are kept")
 {
     replan r, early;
     plan_made(&r, &(made_run){BASE, .native = true, .keeps_zero = true});
@@ -127,7 +129,7 @@ static void gradients_that_are_kept(void)
 }
 
 /* The largest first, at most five, and where nothing helps the report says so. */
-static void the_largest_come_first(void)
+SW_TEST("the largest come first")
 {
     replan r;
     plan_made(&r, &(made_run){BASE, .native = true, .late_zero = true, .softmax = 3, .silu = 2,
@@ -149,7 +151,7 @@ static void the_largest_come_first(void)
 }
 
 /* Segments with holes that no request fits in; without holes nothing is gained. */
-static void expandable_segments_fill_holes(void)
+SW_TEST("expandable segments fill holes")
 {
     for (int holes = 0; holes < 2; holes++) {
         plain_allocator p;
@@ -174,7 +176,7 @@ static void expandable_segments_fill_holes(void)
 
 /* No simulation of the recording can be compared with memory that was reserved before it and is
  * empty in it. */
-static void what_had_grown_before_is_not_compared(void)
+SW_TEST("what had grown before is not compared")
 {
     plain_allocator p;
     replan r;
@@ -195,15 +197,3 @@ static void what_had_grown_before_is_not_compared(void)
     replan_free(&r);
     plain_end(&p);
 }
-
-static const sw_test tests[] = {
-    {"each change gains what it gains", each_change_gains_what_it_gains},
-    {"what looks alike gains nothing", what_looks_alike_gains_nothing},
-    {"a search that ends early claims nothing", a_search_that_ends_early_claims_nothing},
-    {"attention without a name", attention_without_a_name},
-    {"gradients that are kept", gradients_that_are_kept},
-    {"the largest come first", the_largest_come_first},
-    {"expandable segments fill holes", expandable_segments_fill_holes},
-    {"what had grown before is not compared", what_had_grown_before_is_not_compared},
-};
-SW_SUITE("help", tests)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("period")
+
 #define MIB ((uint64_t)1 << 20)
 #define STEPS 6
 
@@ -29,7 +31,7 @@ static void let_go(json *j, int address, int bytes)
 
 /* Of a CPU. In every other step the third tensor gets the place of the first by chance, as if
  * the first were written in place. */
-static void addresses_of_a_cpu_make_no_difference(void)
+SW_TEST("addresses of a CPU make no difference")
 {
     static json j;
     replan r;
@@ -58,7 +60,7 @@ static void addresses_of_a_cpu_make_no_difference(void)
 }
 
 /* Another stream lets go of what it read some requests later, in each step at another time. */
-static void frees_of_other_streams_make_no_difference(void)
+SW_TEST("frees of other streams make no difference")
 {
     plain_allocator p;
     replan r;
@@ -83,7 +85,7 @@ static void frees_of_other_streams_make_no_difference(void)
 }
 
 /* Requests that differ in size by chance: no steps. */
-static void what_does_not_repeat_has_no_step(void)
+SW_TEST("what does not repeat has no step")
 {
     plain_allocator p;
     replan r;
@@ -95,10 +97,3 @@ static void what_does_not_repeat_has_no_step(void)
     replan_free(&r);
     plain_end(&p);
 }
-
-static const sw_test tests[] = {
-    {"addresses of a CPU make no difference", addresses_of_a_cpu_make_no_difference},
-    {"frees of other streams make no difference", frees_of_other_streams_make_no_difference},
-    {"what does not repeat has no step", what_does_not_repeat_has_no_step},
-};
-SW_SUITE("period", tests)

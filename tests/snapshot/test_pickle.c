@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("pickle")
+
 /* ---- writing ----------------------------------------------------------------------------- */
 
 static const uint64_t numbers[] = {0,     1,     255,        256,        65535,
@@ -59,7 +61,7 @@ static void write_all(sink_bytes *s)
     CU_ASSERT_EQUAL(sw_sink_flush(&s->out), SW_OK);
 }
 
-static void what_is_written_is_read(void)
+SW_TEST("what is written is read")
 {
     sink_bytes s;
     tree_file f;
@@ -181,7 +183,7 @@ static void check_case(const file_case *c, size_t i, tree_reader *read)
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }
 
-static void each_opcode_is_data_or_refused(void)
+SW_TEST("each opcode is data or refused")
 {
     for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++)
         check_case(&pickles[i], i, pickle_read);
@@ -208,7 +210,7 @@ static const file_case jsons[] = {
     PICKLE("-", "byte 1: a digit was expected"),
 };
 
-static void json_is_read_or_refused_by_byte(void)
+SW_TEST("JSON is read or refused by byte")
 {
     char deep[200];
     tree_file f;
@@ -227,7 +229,7 @@ static void json_is_read_or_refused_by_byte(void)
 }
 
 /* Numbers as they are at the edges of what a word holds. */
-static void numbers_keep_their_sign(void)
+SW_TEST("numbers keep their sign")
 {
     static const char bytes[] = "\x80\x02(J\xff\xff\xff\xff"               /* -1 */
                                 "\x8a\1\x80"                               /* -128 */
@@ -250,7 +252,7 @@ static void numbers_keep_their_sign(void)
 
 /* ---- harm -------------------------------------------------------------------------------- */
 
-static void cut_anywhere_it_is_refused(void)
+SW_TEST("cut anywhere, it is refused")
 {
     sink_bytes s;
     tree_file f;
@@ -266,7 +268,7 @@ static void cut_anywhere_it_is_refused(void)
 }
 
 /* A byte of ten opcodes cannot ask for more than they may take. */
-static void any_bytes_end_in_a_tree_or_an_error(void)
+SW_TEST("any bytes end in a tree or an error")
 {
     static const char common[] =
         "\x80\x02}]()N\x88K\1M\1\1q\0q\1h\0h\1aeusdtl012\x85\x86\x87\x94.X";
@@ -293,13 +295,3 @@ static void any_bytes_end_in_a_tree_or_an_error(void)
     }
     CU_ASSERT(read > 0);
 }
-
-static const sw_test tests[] = {
-    {"what is written is read", what_is_written_is_read},
-    {"each opcode is data or refused", each_opcode_is_data_or_refused},
-    {"JSON is read or refused by byte", json_is_read_or_refused_by_byte},
-    {"numbers keep their sign", numbers_keep_their_sign},
-    {"cut anywhere, it is refused", cut_anywhere_it_is_refused},
-    {"any bytes end in a tree or an error", any_bytes_end_in_a_tree_or_an_error},
-};
-SW_SUITE("pickle", tests)

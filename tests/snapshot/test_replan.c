@@ -13,6 +13,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+SW_TESTS("replan")
+
 #define MIB ((uint64_t)1 << 20)
 
 /* ---- a training -------------------------------------------------------------------------- */
@@ -25,7 +27,7 @@ static uint64_t activations(const plain_training *t)
     return bytes;
 }
 
-static void a_training_has_known_answers(void)
+SW_TEST("a training has known answers")
 {
     const plain_training t = {8, 6, 3, 3 * MIB, 2 * MIB, 30 * MIB};
     plain_allocator p;
@@ -63,7 +65,7 @@ static void a_training_has_known_answers(void)
 }
 
 /* Offsets hold: nothing that lives at one time overlaps. */
-static void offsets_do_not_overlap(void)
+SW_TEST("offsets do not overlap")
 {
     const plain_training t = {12, 5, 4, 5 * MIB, MIB, 0};
     plain_allocator p;
@@ -92,7 +94,7 @@ static void offsets_do_not_overlap(void)
 
 /* Blocks of 30 and 10 MiB by turns on a device of 400 MiB; the small ones stay, so that 60 MiB
  * find no place though 260 MiB are free. */
-static void what_did_not_fit_is_planned(void)
+SW_TEST("what did not fit is planned")
 {
     plain_allocator p;
     replan r;
@@ -120,7 +122,7 @@ static void what_did_not_fit_is_planned(void)
 }
 
 /* Two streams, one after the other in time: an arena for both needs half. */
-static void streams_may_be_merged(void)
+SW_TEST("streams may be merged, private pools not")
 {
     plain_allocator p;
     replan r;
@@ -184,7 +186,7 @@ static sw_status plan_again(void *path)
     return plan_file(path);
 }
 
-static void memory_may_be_refused(void)
+SW_TEST("memory may be refused anywhere")
 {
     char path[1024];
     snprintf(path, sizeof path, "%s", small_file());
@@ -194,7 +196,7 @@ static void memory_may_be_refused(void)
 
 /* Cut at any byte, and any byte another: refused with a message or planned, and nothing stays.
  */
-static void damaged_files_do_no_harm(void)
+SW_TEST("damaged files do no harm")
 {
     char path[1024];
     snprintf(path, sizeof path, "%s", small_file());
@@ -212,7 +214,7 @@ static void damaged_files_do_no_harm(void)
 
 /* Compressed it is the same; cut or with a byte that is another one it is refused, or still a
  * snapshot; memory and files may fail. */
-static void compressed_files_are_read_as_they_are(void)
+SW_TEST("compressed files are read as they are")
 {
     char path[1024], packed[1040];
     snprintf(path, sizeof path, "%s", small_file());
@@ -250,7 +252,7 @@ static void compressed_files_are_read_as_they_are(void)
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-static void the_command_says_it(void)
+SW_TEST("the command says it")
 {
     char words[4096], file[1000], more[1000], page[1000], plan[1000];
     snprintf(file, sizeof file, "%s", small_file());
@@ -281,7 +283,7 @@ static void the_command_says_it(void)
 }
 
 /* Several files are one table, the largest first; a file that is not a snapshot is named. */
-static void several_files_are_one_table(void)
+SW_TEST("several files are one table")
 {
     char less[1000], more[1000], words[4096];
     const plain_training t = {3, 4, 2, 3 * MIB, MIB, 0}, u = {3, 4, 2, 9 * MIB, MIB, 0};
@@ -311,7 +313,7 @@ static void several_files_are_one_table(void)
               replan_said("_dump_snapshot"));
 }
 
-static void what_means_nothing_is_refused(void)
+SW_TEST("what means nothing is refused")
 {
     static const struct {
         const char *words;
@@ -350,7 +352,7 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void long_traces_are_planned(void)
+SW_TEST("long traces are planned")
 {
     static const struct {
         plain_training t;
@@ -378,18 +380,3 @@ static void long_traces_are_planned(void)
         plain_end(&p);
     }
 }
-
-static const sw_test tests[] = {
-    {"a training has known answers", a_training_has_known_answers},
-    {"offsets do not overlap", offsets_do_not_overlap},
-    {"what did not fit is planned", what_did_not_fit_is_planned},
-    {"streams may be merged, private pools not", streams_may_be_merged},
-    {"memory may be refused anywhere", memory_may_be_refused},
-    {"damaged files do no harm", damaged_files_do_no_harm},
-    {"compressed files are read as they are", compressed_files_are_read_as_they_are},
-    {"the command says it", the_command_says_it},
-    {"several files are one table", several_files_are_one_table},
-    {"what means nothing is refused", what_means_nothing_is_refused},
-    {"long traces are planned", long_traces_are_planned},
-};
-SW_SUITE("replan", tests)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("replan guide")
+
 #define MIB ((uint64_t)1 << 20)
 #define STEPS 4
 #define RUN "- run: "
@@ -73,7 +75,7 @@ static void write_run(const char *name, uint64_t weight, int pinned, uint64_t hu
     plain_end(&p);
 }
 
-static void the_gate_opens_where_nothing_grew(void)
+SW_TEST("the guide's gate opens where nothing grew")
 {
     static workflow w;
     read_guide(&w);
@@ -84,7 +86,7 @@ static void the_gate_opens_where_nothing_grew(void)
     CU_ASSERT_EQUAL(run_steps(&w), -1);
 }
 
-static void the_gate_closes_where_something_grew(void)
+SW_TEST("the guide's gate closes where something grew")
 {
     static workflow w;
     read_guide(&w);
@@ -104,7 +106,7 @@ static void the_gate_closes_where_something_grew(void)
 }
 
 /* A run that fails and has all else, with members of all parts. */
-static void the_guide_has_all_members(void)
+SW_TEST("the guide has all members")
 {
     char file[1000], words[3200], plan[1000];
     const plain_training t = {3, 4, 2, 3 * MIB, MIB, 0};
@@ -130,10 +132,3 @@ static void the_guide_has_all_members(void)
                  sw_temp_path("said.txt"), plan, sw_source_root()),
         0);
 }
-
-static const sw_test tests[] = {
-    {"the guide has all members", the_guide_has_all_members},
-    {"the guide's gate opens where nothing grew", the_gate_opens_where_nothing_grew},
-    {"the guide's gate closes where something grew", the_gate_closes_where_something_grew},
-};
-SW_SUITE("replan guide", tests)

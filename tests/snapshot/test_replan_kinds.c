@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("replan kinds")
+
 #define MIB ((uint64_t)1 << 20)
 #define SETTINGS "\"allocator_settings\":{\"expandable_segments\":false}"
 
@@ -40,7 +42,7 @@ static int ask(const char *path, const char *words)
 
 /* ---- devices ----------------------------------------------------------------------------- */
 
-static void each_device_is_reported(void)
+SW_TEST("each device is reported")
 {
     char path[1000];
     snprintf(path, sizeof path, "%s",
@@ -58,7 +60,7 @@ static void each_device_is_reported(void)
 }
 
 /* An unknown kind is null in a table of several, as in the replan of one. */
-static void what_no_frame_says_is_null(void)
+SW_TEST("what no frame says is null")
 {
     char one[1000], words[2200];
     snprintf(
@@ -70,7 +72,7 @@ static void what_no_frame_says_is_null(void)
 }
 
 /* Also a compressed one, and whoever reads it. */
-static void an_empty_file_is_said_to_be_empty(void)
+SW_TEST("an empty file is said to be empty")
 {
     static const unsigned char packed[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3,
                                            3,    0,    0, 0, 0, 0, 0, 0, 0, 0};
@@ -82,7 +84,7 @@ static void an_empty_file_is_said_to_be_empty(void)
     }
 }
 
-static void a_device_without_events_is_reported_beside_one_with(void)
+SW_TEST("a device without events is reported beside one with")
 {
     const char *path =
         file_of("quiet.json", FILE_OF(SEGMENT(0) "," SEGMENT(2), TRACE ",[],[]"));
@@ -94,7 +96,7 @@ static void a_device_without_events_is_reported_beside_one_with(void)
 
 /* ---- without a history ------------------------------------------------------------------- */
 
-static void without_a_history_the_end_is_reported(void)
+SW_TEST("without a history the end is reported")
 {
     replan r;
     replanned_json(&r, FILE_OF(SEGMENT(0), "[]"));
@@ -110,7 +112,7 @@ static void without_a_history_the_end_is_reported(void)
     replan_free(&r);
 }
 
-static void segments_alone_are_reported(void)
+SW_TEST("segments alone are reported")
 {
     replan r;
     replanned_json(&r, FILE_OF("", "[" EVENT("segment_alloc", "20971520") "," EVENT(
@@ -124,7 +126,7 @@ static void segments_alone_are_reported(void)
     replan_free(&r);
 }
 
-static void what_says_nothing_is_refused(void)
+SW_TEST("what says nothing is refused")
 {
     CU_ASSERT_EQUAL(ask(file_of("e.json", FILE_OF("", "[]")), "--replan"), 3);
     CU_ASSERT(replan_said("there are no segments and no events in it"));
@@ -133,7 +135,7 @@ static void what_says_nothing_is_refused(void)
 
 /* ---- numbers and texts ------------------------------------------------------------------- */
 
-static void numbers_that_cannot_be_are_named(void)
+SW_TEST("numbers that cannot be are named")
 {
     static const struct {
         const char *json, *error;
@@ -160,7 +162,7 @@ static void numbers_that_cannot_be_are_named(void)
 }
 
 /* Names that a terminal, a page or JSON would take for something else, and of any length. */
-static void names_do_no_harm(void)
+SW_TEST("names do no harm")
 {
     static const char *const names[] = {"\xff\xfe\x80z", "a\\u001b[31m\\u0007",
                                         "</pre><script>", "a\\\"b\\nc", ""};
@@ -199,7 +201,7 @@ static void names_do_no_harm(void)
 /* ---- streams ----------------------------------------------------------------------------- */
 
 /* Each has an arena of its own; there is an end to them. */
-static void streams_have_arenas_up_to_4096(void)
+SW_TEST("streams have arenas, up to 4,096")
 {
     static const uint32_t counts[] = {1, 300, 4097};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
@@ -225,7 +227,7 @@ static void streams_have_arenas_up_to_4096(void)
 
 /* ---- files in its way -------------------------------------------------------------------- */
 
-static void files_that_cannot_be_written_are_named(void)
+SW_TEST("files that cannot be written are named")
 {
     char path[1000], words[2100], folder[1000];
     snprintf(path, sizeof path, "%s", file_of("one.json", FILE_OF(SEGMENT(0), TRACE)));
@@ -243,7 +245,7 @@ static void files_that_cannot_be_written_are_named(void)
         1);
 }
 
-static void what_is_compared_is_alike(void)
+SW_TEST("what is compared is alike")
 {
     char one[1000], two[1000], profile[1000], words[3000];
     snprintf(one, sizeof one, "%s", file_of("one.json", FILE_OF(SEGMENT(0), TRACE)));
@@ -266,7 +268,7 @@ static void what_is_compared_is_alike(void)
 }
 
 /* Addresses of a CPU differ from run to run: how far they lie apart is no loss. */
-static void addresses_of_a_cpu_are_no_loss(void)
+SW_TEST("addresses of a CPU are no loss")
 {
     char near[1000], far[1000], words[2000];
 #define CPU(address)                                                                           \
@@ -292,7 +294,7 @@ static bool at_once(void *context)
     return true;
 }
 
-static void a_plan_that_is_stopped_is_whole(void)
+SW_TEST("a plan that is stopped is whole")
 {
     const plain_training t = {30, 5, 4, 5 * MIB, MIB, 0};
     plain_allocator p;
@@ -315,22 +317,3 @@ static void a_plan_that_is_stopped_is_whole(void)
     replan_free(&r);
     plain_end(&p);
 }
-
-static const sw_test tests[] = {
-    {"each device is reported", each_device_is_reported},
-    {"what no frame says is null", what_no_frame_says_is_null},
-    {"an empty file is said to be empty", an_empty_file_is_said_to_be_empty},
-    {"a device without events is reported beside one with",
-     a_device_without_events_is_reported_beside_one_with},
-    {"without a history the end is reported", without_a_history_the_end_is_reported},
-    {"segments alone are reported", segments_alone_are_reported},
-    {"what says nothing is refused", what_says_nothing_is_refused},
-    {"numbers that cannot be are named", numbers_that_cannot_be_are_named},
-    {"names do no harm", names_do_no_harm},
-    {"streams have arenas, up to 4,096", streams_have_arenas_up_to_4096},
-    {"files that cannot be written are named", files_that_cannot_be_written_are_named},
-    {"what is compared is alike", what_is_compared_is_alike},
-    {"addresses of a CPU are no loss", addresses_of_a_cpu_are_no_loss},
-    {"a plan that is stopped is whole", a_plan_that_is_stopped_is_whole},
-};
-SW_SUITE("replan kinds", tests)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("replan text")
+
 #define MIB ((uint64_t)1 << 20)
 
 /* Words of the text, whatever its lines. */
@@ -38,7 +40,7 @@ static char *text_of(plain_allocator *p, const char *name)
 
 /* 8 weights and as many moments of 3 MiB, 8 activations of 2 MiB and a little, a gradient; a
  * warm-up that takes 30 MiB more. */
-static void a_training_is_told(void)
+SW_TEST("a training is described")
 {
     const plain_training t = {8, 6, 3, 3 * MIB, 2 * MIB, 30 * MIB};
     plain_allocator p;
@@ -60,7 +62,7 @@ static void a_training_is_told(void)
 }
 
 /* The gap between the least and the plan is printed. */
-static void the_gap_is_told(void)
+SW_TEST("the gap is reported")
 {
     plain_allocator p;
     plain_start(&p, 7);
@@ -75,7 +77,7 @@ static void the_gap_is_told(void)
 }
 
 /* Of a long name the file and the function are cut, never the line; columns have room. */
-static void lines_stay_in_names_that_are_cut(void)
+SW_TEST("lines stay in names that are cut")
 {
     static const char *const stacks[] = {
         "",
@@ -97,7 +99,7 @@ static void lines_stay_in_names_that_are_cut(void)
 }
 
 /* Of what was made before the recording a change names no code; rules by size say so. */
-static void what_was_made_before_is_told(void)
+SW_TEST("what was made before is reported")
 {
     static made_training m;
     const made_run run = {.steps = 3, .layers = 6, .late_zero = true};
@@ -111,7 +113,7 @@ static void what_was_made_before_is_told(void)
     plain_end(&m.p);
 }
 
-static void a_request_that_would_have_fitted_is_told(void)
+SW_TEST("a request that would have fitted is reported")
 {
     plain_allocator p;
     uint64_t large[8];
@@ -135,7 +137,7 @@ static void a_request_that_would_have_fitted_is_told(void)
     free(text);
 }
 
-static void a_request_that_does_not_fit_names_the_holders(void)
+SW_TEST("a request that does not fit names the holders")
 {
     plain_allocator p;
     plain_start(&p, 3);
@@ -151,14 +153,3 @@ static void a_request_that_does_not_fit_names_the_holders(void)
               "(forward) 31,457,280 1 activation: net.py:2 layer2 (forward)");
     free(text);
 }
-
-static const sw_test tests[] = {
-    {"a training is described", a_training_is_told},
-    {"the gap is reported", the_gap_is_told},
-    {"lines stay in names that are cut", lines_stay_in_names_that_are_cut},
-    {"what was made before is reported", what_was_made_before_is_told},
-    {"a request that would have fitted is reported", a_request_that_would_have_fitted_is_told},
-    {"a request that does not fit names the holders",
-     a_request_that_does_not_fit_names_the_holders},
-};
-SW_SUITE("replan text", tests)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("replay")
+
 #define MIB ((uint64_t)1 << 20)
 
 /* ---- programs ---------------------------------------------------------------------------- */
@@ -169,7 +171,7 @@ static const struct {
     {"segments are collected", false, false, false, 0, UINT64_MAX, 0, .collects = true},
 };
 
-static void every_place_follows(void)
+SW_TEST("every place follows from the rules")
 {
     seen = sure = ended = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
@@ -199,7 +201,7 @@ static void every_place_follows(void)
 
 /* One request took a segment of its own where the rules have a block for it: all is known up to
  * there alone. */
-static void what_does_not_follow_is_named(void)
+SW_TEST("what does not follow is named")
 {
     plain_allocator p;
     read_trace r;
@@ -224,7 +226,7 @@ static void what_does_not_follow_is_named(void)
 
 /* A device of 60 MiB is full, and 20 MiB of it are waited for. They become free where the
  * allocator makes room for the next 20 MiB, which go to a segment of their own all the same. */
-static void what_waited_is_no_place_yet(void)
+SW_TEST("what waited is no place yet")
 {
     plain_allocator p;
     read_trace r;
@@ -248,7 +250,7 @@ static void what_waited_is_no_place_yet(void)
 
 /* The same with expandable segments: once the device is asked again the request goes where the
  * segment has its first hole, though a block that became free meanwhile fits better. */
-static void what_waited_may_be_in_front_of_a_hole(void)
+SW_TEST("what waited may be before a hole")
 {
     plain_allocator p;
     read_trace r;
@@ -269,11 +271,3 @@ static void what_waited_may_be_in_front_of_a_hole(void)
     close_trace(&r);
     plain_end(&p);
 }
-
-static const sw_test tests[] = {
-    {"every place follows from the rules", every_place_follows},
-    {"what does not follow is named", what_does_not_follow_is_named},
-    {"what waited is no place yet", what_waited_is_no_place_yet},
-    {"what waited may be before a hole", what_waited_may_be_in_front_of_a_hole},
-};
-SW_SUITE("replay", tests)

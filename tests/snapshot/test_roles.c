@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("roles")
+
 static made_training m;
 
 static const char *const names[] = {"parameter", "optimizer_state", "gradient", "saved",
@@ -71,17 +73,9 @@ static const struct {
      2,
      false},
     {"composed by hand",
-     {.steps = 3,
-      .layers = 5,
-      .native = true,
-      .softmax = 2,
-      .silu = 2,
-      .norm = 3,
-      .scores = 2,
-      .logits = 2},
-     0,
-     3,
-     false},
+     SW_INIT(.steps = 3, .layers = 5, .native = true, .softmax = 2, .silu = 2, .norm = 3,
+             .scores = 2, .logits = 2),
+     0, 3, false},
     {"foreach", {.steps = 3, .layers = 9, .native = true, .foreach = true}, 0, 3, false},
     {"without an optimizer",
      {.steps = 3, .layers = 7, .native = true, .no_update = true},
@@ -95,7 +89,7 @@ static const struct {
      true},
 };
 
-static void every_tensor_has_its_role(void)
+SW_TEST("every tensor has its role")
 {
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         replan r;
@@ -121,16 +115,13 @@ static void every_tensor_has_its_role(void)
 }
 
 /* Layers repeat, and are no steps: of one training step, and of a model that answers. */
-static void layers_are_no_steps(void)
+SW_TEST("layers are no steps")
 {
     for (int answers = 0; answers < 2; answers++)
         for (int native = 0; native < 2; native++) {
             replan r;
-            const made_run run = {.steps = 1,
-                                  .layers = 40,
-                                  .native = native == 1,
-                                  .no_backward = answers == 1,
-                                  .silu = 2};
+            const made_run run = SW_INIT(.steps = 1, .layers = 40, .native = native == 1,
+                                         .no_backward = answers == 1, .silu = 2);
             made_train(&m, &run);
             CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&m.p, "layers.pickle", 0)), SW_OK);
             SW_CHECK(r.period.steps == (answers ? 0 : 1) && !r.steady,
@@ -148,7 +139,7 @@ static void layers_are_no_steps(void)
 }
 
 /* The report of a snapshot has the roles too. */
-static void the_timeline_has_the_roles(void)
+SW_TEST("the timeline has the roles")
 {
     const made_run run = {.steps = 2, .layers = 7, .native = true};
     sw_timeline *t;
@@ -176,7 +167,7 @@ static void the_timeline_has_the_roles(void)
 
 /* A report and a replan have one peak of each phase, though frees begin phases: the batch goes
  * right after the loss. */
-static void a_phase_has_one_peak(void)
+SW_TEST("a phase has one peak")
 {
     for (int late = 0; late < 2; late++) {
         const made_run run = {
@@ -202,7 +193,7 @@ static void a_phase_has_one_peak(void)
 }
 
 /* The same frames with two roles are two holders: here the file says the roles. */
-static void holders_have_one_role(void)
+SW_TEST("holders have one role")
 {
 #define BLOCK(size, role)                                                                      \
     "{\"size\":" size ",\"requested_size\":" size ",\"state\":\"active_allocated\","           \
@@ -231,7 +222,7 @@ static void holders_have_one_role(void)
 }
 
 /* Before and after a change: lines of the same functions, though the edit moved them. */
-static void a_difference_is_by_role_and_function(void)
+SW_TEST("a difference is by role and function")
 {
     static const char *const says[] = {
         "\"saved\":{\"a\":89128960,\"b\":115343360,",
@@ -251,13 +242,3 @@ static void a_difference_is_by_role_and_function(void)
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         SW_CHECK(replan_said(says[i]), "not said: %s", says[i]);
 }
-
-static const sw_test tests[] = {
-    {"every tensor has its role", every_tensor_has_its_role},
-    {"layers are no steps", layers_are_no_steps},
-    {"a difference is by role and function", a_difference_is_by_role_and_function},
-    {"the timeline has the roles", the_timeline_has_the_roles},
-    {"a phase has one peak", a_phase_has_one_peak},
-    {"holders have one role", holders_have_one_role},
-};
-SW_SUITE("roles", tests)

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+SW_TESTS("snapshot")
+
 /* ---- a run of our own -------------------------------------------------------------------- */
 
 /* Two inputs and two models that each begin at offset 0; names that viewers would hide. */
@@ -228,7 +230,7 @@ static uint64_t check_round(const sw_timeline *run, const char *path)
     return got.peak;
 }
 
-static void drawn_runs_are_read_as_they_were(void)
+SW_TEST("drawn runs are read as they were")
 {
     const uint64_t seeds = sw_tests_full() ? 2000 : 60;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
@@ -240,7 +242,7 @@ static void drawn_runs_are_read_as_they_were(void)
     }
 }
 
-static void what_we_write_we_read(void)
+SW_TEST("what we write we read")
 {
     sw_timeline *run = make_run(), *t;
     CU_ASSERT_EQUAL(check_round(run, write_run(run, "run.pickle")), RUN_PEAK);
@@ -314,7 +316,7 @@ static void check_life(const sw_tensor *v, uint64_t bytes, uint32_t birth, uint3
 }
 
 /* Positions: in front, alloc 4000, free 1000, alloc 2048, free 2048. */
-static void a_run_of_another_tool_has_known_answers(void)
+SW_TEST("a run of another tool has known answers")
 {
     sw_timeline *t;
     const char *path = put_file("other.json", other, sizeof other - 1);
@@ -376,7 +378,7 @@ static const harm_case harms[] = {
      "ends past"},
 };
 
-static void what_is_no_snapshot_is_refused_by_place(void)
+SW_TEST("what is no snapshot is refused by place")
 {
     for (size_t i = 0; i < sizeof harms / sizeof *harms; i++) {
         sw_timeline *t;
@@ -392,7 +394,7 @@ static void what_is_no_snapshot_is_refused_by_place(void)
 }
 
 /* A thousand times the same segment of a thousand times the same block: a few kilobytes. */
-static void what_is_shared_is_not_counted_without_end(void)
+SW_TEST("what is shared is not counted without end")
 {
     sink_bytes s;
     sw_pickle p;
@@ -441,7 +443,7 @@ static void what_is_shared_is_not_counted_without_end(void)
 }
 
 /* Whatever byte is another one, the answer is a timeline or an error, and nothing is left. */
-static void a_changed_byte_does_no_harm(void)
+SW_TEST("a changed byte does no harm")
 {
     sw_timeline *run = make_run(), *t;
     sw_dice dice = {.state = 5};
@@ -491,7 +493,7 @@ static sw_status write_and_drop(void *run)
     return status == SW_OK ? flushed : status;
 }
 
-static void each_failure_is_told_and_leaves_nothing(void)
+SW_TEST("each failure is reported and leaves nothing")
 {
     sw_timeline *run = make_run();
     char path[1024];
@@ -525,7 +527,7 @@ static uint64_t micros(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-static void many_events_are_written_and_read(void)
+SW_TEST("many events are written and read")
 {
     const uint32_t n = sw_tests_full() ? 1000000 : 40000;
     sw_timeline *run = make_long_run(n), *t;
@@ -550,15 +552,3 @@ static void many_events_are_written_and_read(void)
     CU_ASSERT(p->n_ops > n / 2);
     sw_timeline_free(t);
 }
-
-static const sw_test tests[] = {
-    {"what we write we read", what_we_write_we_read},
-    {"drawn runs are read as they were", drawn_runs_are_read_as_they_were},
-    {"a run of another tool has known answers", a_run_of_another_tool_has_known_answers},
-    {"what is no snapshot is refused by place", what_is_no_snapshot_is_refused_by_place},
-    {"what is shared is not counted without end", what_is_shared_is_not_counted_without_end},
-    {"a changed byte does no harm", a_changed_byte_does_no_harm},
-    {"each failure is reported and leaves nothing", each_failure_is_told_and_leaves_nothing},
-    {"many events are written and read", many_events_are_written_and_read},
-};
-SW_SUITE("snapshot", tests)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("versions")
+
 #define MIB ((uint64_t)1 << 20)
 #define FRAMES(name) "\"frames\":[{\"filename\":\"net.py\",\"line\":1,\"name\":\"" name "\"}]"
 
@@ -27,7 +29,7 @@ static const char of_2_0[] =
                            "\"device_traces\":[[{\"action\":\"alloc\",\"addr\":1049600,"
                            "\"size\":300,\"stream\":0," FRAMES("made") "}]]}";
 
-static void files_of_2_0_are_read(void)
+SW_TEST("files of PyTorch 2.0 are read")
 {
     replan r;
     sw_timeline *t;
@@ -84,7 +86,7 @@ static const char of_2_12[] =
                                                    "\"roundup_power2_divisions\":{\"1\":0,"
                                                    "\"2\":4,\"4\":8,\"32768\":2}}}";
 
-static void pools_and_settings_are_read_and_notes_are_not(void)
+SW_TEST("pools and settings are read, and notes are not")
 {
     replan r;
     replanned_json(&r, of_2_12);
@@ -106,7 +108,7 @@ static void pools_and_settings_are_read_and_notes_are_not(void)
 
 /* Both names that the state of a block has had, and a large block that stays whole: 60 MiB are
  * taken for 40 where the environment's text lets them be 64 MiB larger. */
-static void states_and_whole_blocks_have_their_names(void)
+SW_TEST("states and whole blocks have their names")
 {
     static const char *const states[] = {"active_pending_free", "active_awaiting_free"};
     for (int i = 0; i < 2; i++) {
@@ -140,11 +142,3 @@ static void states_and_whole_blocks_have_their_names(void)
         replan_free(&r);
     }
 }
-
-static const sw_test tests[] = {
-    {"files of PyTorch 2.0 are read", files_of_2_0_are_read},
-    {"pools and settings are read, and notes are not",
-     pools_and_settings_are_read_and_notes_are_not},
-    {"states and whole blocks have their names", states_and_whole_blocks_have_their_names},
-};
-SW_SUITE("versions", tests)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("damage")
+
 #define FILE_BYTES ((size_t)65536)
 #define SECTOR ((size_t)512)
 #define SECTORS (FILE_BYTES / SECTOR)
@@ -90,7 +92,7 @@ static size_t step(size_t quick)
     return sw_tests_full() ? 1 : quick;
 }
 
-static void every_flipped_bit_is_noticed(void)
+SW_TEST("every flipped bit is noticed")
 {
     NEED_CHECKSUMS;
     begin();
@@ -101,7 +103,7 @@ static void every_flipped_bit_is_noticed(void)
     little_memory();
 }
 
-static void every_cut_is_noticed(void)
+SW_TEST("every cut is noticed")
 {
     NEED_CHECKSUMS;
     begin();
@@ -128,7 +130,7 @@ static void with_sectors(const char *what, size_t k, size_t a, const unsigned ch
     put_back(b * SECTOR, SECTOR);
 }
 
-static void every_lost_or_doubled_sector_is_noticed(void)
+SW_TEST("every lost or doubled sector is noticed")
 {
     static const unsigned char zeros[SECTOR];
     NEED_CHECKSUMS;
@@ -142,7 +144,7 @@ static void every_lost_or_doubled_sector_is_noticed(void)
     little_memory();
 }
 
-static void every_two_exchanged_sectors_are_noticed(void)
+SW_TEST("every two exchanged sectors are noticed")
 {
     NEED_CHECKSUMS;
     size_t n = 0;
@@ -160,7 +162,7 @@ static void every_two_exchanged_sectors_are_noticed(void)
 }
 
 /* The same of a file of parameters, by the call that programs use. */
-static void a_model_takes_nothing_of_a_damaged_file(void)
+SW_TEST("a model takes nothing of a damaged file")
 {
     NEED_CHECKSUMS;
     sw_model *model = chance_model("m", 3);
@@ -178,12 +180,3 @@ static void a_model_takes_nothing_of_a_damaged_file(void)
     CHECK_OK(sw_model_load(model, path));
     bytes_free(&before);
 }
-
-static const sw_test tests[] = {
-    {"every flipped bit is noticed", every_flipped_bit_is_noticed},
-    {"every cut is noticed", every_cut_is_noticed},
-    {"every lost or doubled sector is noticed", every_lost_or_doubled_sector_is_noticed},
-    {"every two exchanged sectors are noticed", every_two_exchanged_sectors_are_noticed},
-    {"a model takes nothing of a damaged file", a_model_takes_nothing_of_a_damaged_file},
-};
-SW_SUITE("damage", tests)

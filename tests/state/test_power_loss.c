@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("power loss")
+
 enum {
     ROWS = 3,
     INPUTS = 12,
@@ -377,7 +379,7 @@ static const struct {
 
 enum { WAYS = sizeof ways / sizeof *ways };
 
-static void whatever_is_left_the_run_goes_on(void)
+SW_TEST("whatever is left, the run goes on")
 {
     NEED_CHECKSUMS;
     for (int i = 0; i < WAYS;
@@ -430,7 +432,7 @@ static void leave_each_out(int i)
 
 /* Without one of its syncs, renames, links or namings a save breaks its promise in some state.
  */
-static void no_call_can_be_left_out(void)
+SW_TEST("no call can be left out")
 {
     NEED_CHECKSUMS;
     for (int i = 0; i < (sw_tests_full() ? WAYS : 1); i++)
@@ -439,7 +441,7 @@ static void no_call_can_be_left_out(void)
 
 /* The log is synced after the save instead of inside of it: a checkpoint is there with a log
  * that is too short. */
-static void the_log_cannot_be_synced_late(void)
+SW_TEST("the log cannot be synced late")
 {
     NEED_CHECKSUMS;
     sw_crash *crash = record("late log", (way){.no_copy = true, .log_late = true});
@@ -448,10 +450,3 @@ static void the_log_cannot_be_synced_late(void)
              its.why);
     sw_crash_free(crash);
 }
-
-static const sw_test tests[] = {
-    {"whatever is left, the run goes on", whatever_is_left_the_run_goes_on},
-    {"no call can be left out", no_call_can_be_left_out},
-    {"the log cannot be synced late", the_log_cannot_be_synced_late},
-};
-SW_SUITE("power loss", tests)

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("checks of the reader")
+
 static const char *path_of(const char *name)
 {
     static char path[600];
@@ -37,7 +39,7 @@ static sw_status open_bytes(const bytes *file)
 #define ONE(name, dtype, shape, offsets)                                                       \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
-static void places_and_shapes_are_checked_one_by_one(void)
+SW_TEST("places and shapes are checked one by one")
 {
     static const struct {
         const char *header;
@@ -83,7 +85,7 @@ static void places_and_shapes_are_checked_one_by_one(void)
 #define D16 "0" D15
 
 /* The header's own checksum is 16 plain digits. */
-static void the_headers_digits_are_plain(void)
+SW_TEST("the header's digits are plain")
 {
     NEED_CHECKSUMS;
     static const char *const values[] = {
@@ -130,7 +132,7 @@ static void with_digits(int n, const char *behind, bool upper, const char *part)
     bytes_free(&file);
 }
 
-static void a_tensors_digits_are_plain(void)
+SW_TEST("a tensor's digits are plain")
 {
     NEED_CHECKSUMS;
     with_digits(16, "", false, NULL);
@@ -141,7 +143,7 @@ static void a_tensors_digits_are_plain(void)
 }
 
 /* Each tensor has its own: two that were exchanged are both damaged. */
-static void checksums_belong_to_their_tensor(void)
+SW_TEST("checksums belong to their tensor")
 {
     NEED_CHECKSUMS;
     static const char key[] = "\"stepwell.checksums\":\"";
@@ -161,7 +163,7 @@ static void checksums_belong_to_their_tensor(void)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-static void a_part_is_inside_of_its_tensor(void)
+SW_TEST("a part is inside of its tensor")
 {
     NEED_CHECKSUMS;
     unsigned char to[8];
@@ -182,7 +184,7 @@ static void a_part_is_inside_of_its_tensor(void)
 }
 
 /* Damage that came after the opening: each way to read looks for itself. */
-static void every_way_to_read_looks_at_the_checksum(void)
+SW_TEST("every way to read looks at the checksum")
 {
     NEED_CHECKSUMS;
     unsigned char to[12];
@@ -210,18 +212,14 @@ static void every_way_to_read_looks_at_the_checksum(void)
 
 /* Nine dims, which no model can have: the ninth is not held against what lies after the
  * eighth. */
-static void nine_dims_fit_nothing(void)
+SW_TEST("nine dims fit nothing")
 {
     bytes file;
     swi_tensors *open;
     unsigned char to[2] = {0};
-    swi_tensor tensor = {.name = "b",
-                         .dtype = SW_U8,
-                         .shape = SW_SHAPE(1, 1, 1, 1, 1, 1, 1, 1),
-                         .part_bytes = 1,
-                         .n_parts = 2,
-                         .at = to,
-                         .stride = 1};
+    swi_tensor tensor =
+        SW_INIT(.name = "b", .dtype = SW_U8, .shape = SW_SHAPE(1, 1, 1, 1, 1, 1, 1, 1),
+                .part_bytes = 1, .n_parts = 2, .at = to, .stride = 1);
     const swi_tensor_list list = {.at = &tensor, .n = 1};
     put_header(&file,
                "{" ONE("a", "U8", "[1]", "[0,1]") "," ONE("b", "U8", "[2,1,1,1,1,1,1,1,1]",
@@ -236,7 +234,7 @@ static void nine_dims_fit_nothing(void)
 }
 
 /* A pipe that waits for a writer is not a file. */
-static void a_pipe_is_refused(void)
+SW_TEST("a pipe is refused")
 {
     int ends[2];
     char path[64];
@@ -323,7 +321,7 @@ static sw_status load_record(const scene *s, const char *from, const char *to)
     return find_and_load(s, path_of("record"));
 }
 
-static void each_difference_of_the_record_is_named(void)
+SW_TEST("each difference of the record is named")
 {
     NEED_CHECKSUMS;
     static const struct {
@@ -363,7 +361,7 @@ static swi_tensor *of_list(swi_tensor_list *list, const char *name)
 }
 
 /* The record fits, and the tensors do not. */
-static void tensors_that_do_not_fit_are_named(void)
+SW_TEST("tensors that do not fit are named")
 {
     NEED_CHECKSUMS;
     scene *s = new_scene();
@@ -391,7 +389,7 @@ static void tensors_that_do_not_fit_are_named(void)
     }
 }
 
-static void parameters_alone_are_no_checkpoint(void)
+SW_TEST("parameters alone are no checkpoint")
 {
     NEED_CHECKSUMS;
     scene *s = new_scene();
@@ -400,7 +398,7 @@ static void parameters_alone_are_no_checkpoint(void)
               "it has parameters alone, and is no checkpoint");
 }
 
-static void a_model_that_is_not_ready_takes_nothing(void)
+SW_TEST("a model that is not ready takes nothing")
 {
     NEED_CHECKSUMS;
     scene *s = new_scene();
@@ -416,19 +414,3 @@ static void a_model_that_is_not_ready_takes_nothing(void)
     sw_checkpoint_destroy(c);
     sw_model_destroy(bare);
 }
-
-static const sw_test tests[] = {
-    {"places and shapes are checked one by one", places_and_shapes_are_checked_one_by_one},
-    {"the header's digits are plain", the_headers_digits_are_plain},
-    {"a tensor's digits are plain", a_tensors_digits_are_plain},
-    {"checksums belong to their tensor", checksums_belong_to_their_tensor},
-    {"a part is inside of its tensor", a_part_is_inside_of_its_tensor},
-    {"every way to read looks at the checksum", every_way_to_read_looks_at_the_checksum},
-    {"nine dims fit nothing", nine_dims_fit_nothing},
-    {"a pipe is refused", a_pipe_is_refused},
-    {"each difference of the record is named", each_difference_of_the_record_is_named},
-    {"tensors that do not fit are named", tensors_that_do_not_fit_are_named},
-    {"parameters alone are no checkpoint", parameters_alone_are_no_checkpoint},
-    {"a model that is not ready takes nothing", a_model_that_is_not_ready_takes_nothing},
-};
-SW_SUITE("checks of the reader", tests)

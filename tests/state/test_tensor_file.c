@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("tensor file")
+
 static const char *path_of(const char *name)
 {
     static char path[600];
@@ -17,7 +19,7 @@ static const char *path_of(const char *name)
 /* ---- checksums --------------------------------------------------------------------------- */
 
 /* As the specification of XXH3 has it, whatever the pieces and the state's address. */
-static void checksums_are_those_of_xxh3(void)
+SW_TEST("checksums are those of XXH3")
 {
     NEED_CHECKSUMS;
     static unsigned char data[5000];
@@ -73,7 +75,7 @@ static sw_model *typed_model(void)
     return model;
 }
 
-static void all_types_and_bytes_come_back(void)
+SW_TEST("all types and bytes come back")
 {
     NEED_CHECKSUMS;
     sw_model *model = typed_model();
@@ -94,14 +96,9 @@ static void all_types_and_bytes_come_back(void)
     CU_ASSERT_STRING_EQUAL(swi_tensors_text(file, "stepwell.command"), "a \"test\"");
     CU_ASSERT_STRING_EQUAL(swi_tensors_text(file, "format"), "pt");
     CU_ASSERT_PTR_NULL(swi_tensors_text(file, "stepwell.comman"));
-    static const char *const order[] = {"f64",
-                                        "i32",
-                                        "f32",
-                                        "bf16",
-                                        "u8",
-                                        SWI_TENSORS_RUN,
-                                        "stepwell.blob/x",
-                                        "stepwell.blob/none"};
+    static const char *const order[] =
+        SW_INIT("f64", "i32", "f32", "bf16", "u8", SWI_TENSORS_RUN, "stepwell.blob/x",
+                "stepwell.blob/none");
     for (uint32_t i = 0; i < 8; i++)
         CU_ASSERT_STRING_EQUAL(swi_tensors_at(file, i)->name, order[i]);
     for (uint32_t i = 1; i < model->n_entries; i++)
@@ -116,7 +113,7 @@ static void all_types_and_bytes_come_back(void)
 }
 
 /* Models of one layout are one tensor, with their number before its shape. */
-static void models_are_stacked(void)
+SW_TEST("models are stacked")
 {
     sw_model *from[3], *to[3], *one = chance_model("one", 9);
     swi_tensor_list out = {0}, in = {0}, single = {0};
@@ -156,7 +153,7 @@ static void models_are_stacked(void)
 }
 
 /* A model takes its part of a checkpoint: bare names of one, MODEL/NAME of several. */
-static void a_model_loads_from_a_checkpoint(void)
+SW_TEST("a model loads from a checkpoint")
 {
     NEED_CHECKSUMS;
     sw_model *a = chance_model("a", 1), *b = chance_model("b", 2),
@@ -189,7 +186,7 @@ static void a_model_loads_from_a_checkpoint(void)
     swi_list_free(&list);
 }
 
-static void the_run_is_read(void)
+SW_TEST("the run is read")
 {
     NEED_CHECKSUMS;
     swi_tensors *file;
@@ -205,13 +202,9 @@ static void the_run_is_read(void)
               !run.loaders[0].drop_last);
     swi_run_summary_free(&run);
     swi_tensors_close(file);
-    static const char *const bad[] = {"",
-                                      "[]",
-                                      "{\"models\":{}}",
-                                      "{\"step\":-1}",
-                                      "{} x",
-                                      "{\"models\":[{\"name\":5}]}",
-                                      "{\"new\":[1}"};
+    static const char *const bad[] =
+        SW_INIT("", "[]", "{\"models\":{}}", "{\"step\":-1}", "{} x",
+                "{\"models\":[{\"name\":5}]}", "{\"new\":[1}");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         swi_tensor_list list = {0};
         const uint64_t blocks = sw_heap_blocks();
@@ -227,7 +220,7 @@ static void the_run_is_read(void)
 
 /* ---- what is refused --------------------------------------------------------------------- */
 
-static void lists_refuse_what_a_file_cannot_hold(void)
+SW_TEST("lists refuse what a file cannot hold")
 {
     sw_model *model = chance_model("m", 1), *again = chance_model("m", 2);
     swi_tensor_list list = {0};
@@ -252,7 +245,7 @@ static void lists_refuse_what_a_file_cannot_hold(void)
 
 /* Parts that lie apart, and in any order, are one tensor of the file, and go back to where they
  * are. */
-static void parts_may_lie_in_any_order(void)
+SW_TEST("parts may lie in any order")
 {
     enum { PARTS = 5, ROOM = 8 * 20100 };
     static const size_t sizes[] = {1, 20, 3000, 8192, 8193, 20000};
@@ -293,7 +286,7 @@ static void parts_may_lie_in_any_order(void)
     }
 }
 
-static void notes_that_are_ours_are_refused(void)
+SW_TEST("notes that are ours are refused")
 {
     swi_tensor_list list = {0};
     static const swi_tensors_note bad[][2] = {{{"format", "x"}, {"a", "b"}},
@@ -319,7 +312,7 @@ static void refused_when_sealed(const char *from, const char *to, const char *pa
     bytes_free(&file);
 }
 
-static void marks_and_checksums_come_together(void)
+SW_TEST("marks and checksums come together")
 {
     NEED_CHECKSUMS;
     refused_when_sealed("\"stepwell.run\"", "\"steqwell.run\"",
@@ -337,7 +330,7 @@ static void marks_and_checksums_come_together(void)
 }
 
 /* A digit that says the same in upper case is damage too. */
-static void digits_are_compared_as_bytes(void)
+SW_TEST("digits are compared as bytes")
 {
     NEED_CHECKSUMS;
     static const char *const keys[] = {"\"stepwell.header\":\"", "\"stepwell.checksums\":\""};
@@ -360,7 +353,7 @@ static void digits_are_compared_as_bytes(void)
     }
 }
 
-static void another_version_is_unsupported(void)
+SW_TEST("another version is unsupported")
 {
     NEED_CHECKSUMS;
     write_checkpoint(path_of("version"), chance_model("m", 1), 65536);
@@ -374,7 +367,7 @@ static void another_version_is_unsupported(void)
 
 /* Loading takes the file's bytes once, and a little: here and of a checkpoint. The file is
  * larger than what other tests of this program take. */
-static void loading_takes_the_file_once(void)
+SW_TEST("loading takes the file once")
 {
     enum { ROWS = 4096, COLUMNS = 768 };
     sw_exec *exec = NULL;
@@ -403,7 +396,7 @@ static void loading_takes_the_file_once(void)
 
 /* More tensors or notes than a file may have: a clear answer, and no more memory than bounds
  * say. */
-static void hostile_headers_are_bounded(void)
+SW_TEST("hostile headers are bounded")
 {
     for (int notes = 0; notes < 2; notes++) {
         bytes text = {NULL, 0}, file = {NULL, 0};
@@ -486,7 +479,7 @@ static sw_status load_it(void *arg)
     return status;
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     NEED_CHECKSUMS;
     sw_model *model = chance_model("m", 1);
@@ -516,7 +509,7 @@ static void every_call_can_fail(void)
 
 /* ---- without libxxhash ------------------------------------------------------------------- */
 
-static void without_checksums_files_of_parameters_load_and_say_so(void)
+SW_TEST("without checksums files of parameters load, and say so")
 {
     if (SW_HAVE_XXHASH)
         SW_SKIP("built with libxxhash");
@@ -549,7 +542,7 @@ static void without_checksums_files_of_parameters_load_and_say_so(void)
 }
 
 /* NumPy's archives hold data: what is saved as one would not be loaded again. */
-static void a_name_of_another_format_is_unsupported(void)
+SW_TEST("a name of another format is unsupported")
 {
     sw_model *model = chance_model("m", 3);
     static const char *const names[] = {"model.npz", "model.NPZ", "model.Npz"};
@@ -562,7 +555,7 @@ static void a_name_of_another_format_is_unsupported(void)
 }
 
 /* Loading looks at the bytes alone. */
-static void a_file_loads_whatever_its_name(void)
+SW_TEST("a file loads whatever its name")
 {
     sw_model *model = chance_model("m", 3);
     char from[1200];
@@ -579,26 +572,3 @@ static void a_file_loads_whatever_its_name(void)
     CU_ASSERT_EQUAL(fclose(zip), 0);
     failed_as(sw_model_load(model, path), SW_FORMAT, "a zip file");
 }
-
-static const sw_test tests[] = {
-    {"checksums are those of XXH3", checksums_are_those_of_xxh3},
-    {"all types and bytes come back", all_types_and_bytes_come_back},
-    {"models are stacked", models_are_stacked},
-    {"a model loads from a checkpoint", a_model_loads_from_a_checkpoint},
-    {"the run is read", the_run_is_read},
-    {"lists refuse what a file cannot hold", lists_refuse_what_a_file_cannot_hold},
-    {"parts may lie in any order", parts_may_lie_in_any_order},
-    {"notes that are ours are refused", notes_that_are_ours_are_refused},
-    {"marks and checksums come together", marks_and_checksums_come_together},
-    {"a name of another format is unsupported", a_name_of_another_format_is_unsupported},
-    {"a file loads whatever its name", a_file_loads_whatever_its_name},
-    {"digits are compared as bytes", digits_are_compared_as_bytes},
-    {"another version is unsupported", another_version_is_unsupported},
-    {"every call can fail", every_call_can_fail},
-    {"without checksums files of parameters load, and say so",
-     without_checksums_files_of_parameters_load_and_say_so},
-    /* These two raise the peak of the heap, which others look at, and come last. */
-    {"loading takes the file once", loading_takes_the_file_once},
-    {"hostile headers are bounded", hostile_headers_are_bounded},
-};
-SW_SUITE("tensor file", tests)

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+SW_TESTS("style")
+
 /* ---- reading the tree -------------------------------------------------------------------- */
 
 typedef void visit(const char *path, char *text); /* relative path */
@@ -84,12 +86,12 @@ static void visit_calls(const char *path, char *text)
     style_check_calls(path, text, fail, NULL);
 }
 
-static void calls_stand_in_their_tables(void)
+SW_TEST("system calls stand in their tables")
 {
     CU_ASSERT(walk("", visit_calls) > 30);
 }
 
-static void planted_calls_are_found(void)
+SW_TEST("planted calls outside their tables are found")
 {
     static const struct {
         const char *path, *text;
@@ -131,7 +133,7 @@ static void visit_backends(const char *path, char *text)
 }
 
 /* A difference between devices is a function or a property of their table. */
-static void which_device_it_is_the_backends_know(void)
+SW_TEST("which device it is the backends know")
 {
     static const struct {
         const char *path, *text;
@@ -165,7 +167,7 @@ static void visit_words(const char *path, char *text)
     style_check_words(path, text, fail, NULL);
 }
 
-static void no_path_of_a_machine_and_no_note_to_oneself(void)
+SW_TEST("no file has a path of a machine or a note to oneself")
 {
     int found = 0;
     style_check_words("planted",
@@ -226,7 +228,7 @@ static void visit_layout(const char *path, char *text)
     n_layout++;
 }
 
-static void the_layout_is_clang_formats(void)
+SW_TEST("the layout is clang-format's")
 {
     if (system(FORMAT " --version 2>/dev/null | grep -q '" FORMAT_VERSION "'") != 0)
         SW_SKIP("clang-format 14 is not installed");
@@ -275,27 +277,14 @@ static const struct {
                       {"tests/api/callbacks.c", "tools/docs/populations.md"},
                       {"tests/api/architectures.c", "tools/docs/architectures.md"}};
 #define SHOWN (sizeof shown_programs / sizeof *shown_programs)
-static const char *const documents[] = {"README.md",
-                                        "ARCHITECTURE.md",
-                                        "tools/bench/TRIED.md",
-                                        "tools/docs/README.md",
-                                        "tools/docs/training.md",
-                                        "tools/docs/budgets.md",
-                                        "tools/docs/populations.md",
-                                        "tools/docs/evolution.md",
-                                        "tools/docs/checkpoints.md",
-                                        "tools/docs/evaluation.md",
-                                        "tools/docs/genomes.md",
-                                        "tools/docs/replan.md",
-                                        "tools/docs/architectures.md",
-                                        "tools/docs/memory.md",
-                                        "tools/docs/formats.md",
-                                        "tools/docs/gpu.md",
-                                        "tools/docs/programs.md",
-                                        "tools/docs/ops.md",
-                                        "tools/docs/packages.md",
-                                        "tools/docs/python.md",
-                                        "tools/packages/README.md"};
+static const char *const documents[] =
+    SW_INIT("README.md", "ARCHITECTURE.md", "tools/bench/TRIED.md", "tools/docs/README.md",
+            "tools/docs/training.md", "tools/docs/budgets.md", "tools/docs/populations.md",
+            "tools/docs/evolution.md", "tools/docs/checkpoints.md", "tools/docs/evaluation.md",
+            "tools/docs/genomes.md", "tools/docs/replan.md", "tools/docs/architectures.md",
+            "tools/docs/memory.md", "tools/docs/formats.md", "tools/docs/gpu.md",
+            "tools/docs/programs.md", "tools/docs/ops.md", "tools/docs/packages.md",
+            "tools/docs/python.md", "tools/packages/README.md");
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
 #define DOCUMENTS (sizeof documents / sizeof *documents)
 
@@ -324,7 +313,7 @@ static char *source(const char *name)
     return text;
 }
 
-static void documents_show_programs_that_are_built(void)
+SW_TEST("documents show programs as they are built")
 {
     static const char begin[] = "\n```c\n", end[] = "\n```\n";
     bool found[SHOWN] = {false};
@@ -362,7 +351,7 @@ static bool leads_to_a_file(const char *document, const char *link)
     return access(path, R_OK) == 0;
 }
 
-static void links_of_documents_lead_to_files(void)
+SW_TEST("links of documents lead to files")
 {
     int n = 0;
     for (size_t d = 0; d < DOCUMENTS; d++)
@@ -377,7 +366,7 @@ static void links_of_documents_lead_to_files(void)
     CU_ASSERT(!leads_to_a_file("README.md", "training.md)"));
 }
 
-static void the_readme_is_short(void)
+SW_TEST("the README is short")
 {
     int n = 0;
     for (const char *at = source("README.md"); at != NULL && *at != '\0'; at++)
@@ -385,7 +374,7 @@ static void the_readme_is_short(void)
     SW_CHECK(n > 0 && n <= 120, "README.md has %d lines of at most 120", n);
 }
 
-static void rows_of_measured_figures_are_short(void)
+SW_TEST("rows of measured figures are short")
 {
     int line = 1;
     for (const char *at = source("tools/bench/MEASURED.md"); at != NULL && *at != '\0';
@@ -406,7 +395,7 @@ static bool is_declared(const char *header, const char *name, size_t n)
     return false;
 }
 
-static void names_in_documents_are_declared(void)
+SW_TEST("names in documents are declared")
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/runtime/installed/stepwell.h", sw_build_root());
@@ -432,7 +421,7 @@ static void note_report(void *to, const char *path, int line, const char *what)
     n_reported++;
 }
 
-static void a_program_that_is_shown_otherwise_is_found(void)
+SW_TEST("a program that is shown otherwise is found")
 {
     static const char program[] = "/* one */\nint a;\nint b;\n";
     n_reported = 0;
@@ -443,19 +432,3 @@ static void a_program_that_is_shown_otherwise_is_found(void)
     CU_ASSERT(is_shown("p.c", program, "/* one */\nint c;\nint b;\n", 24, note_report));
     CU_ASSERT_EQUAL(n_reported, 2);
 }
-
-static const sw_test tests[] = {
-    {"planted calls outside their tables are found", planted_calls_are_found},
-    {"system calls stand in their tables", calls_stand_in_their_tables},
-    {"which device it is the backends know", which_device_it_is_the_backends_know, false},
-    {"no file has a path of a machine or a note to oneself",
-     no_path_of_a_machine_and_no_note_to_oneself},
-    {"the layout is clang-format's", the_layout_is_clang_formats},
-    {"documents show programs as they are built", documents_show_programs_that_are_built},
-    {"names in documents are declared", names_in_documents_are_declared},
-    {"links of documents lead to files", links_of_documents_lead_to_files},
-    {"the README is short", the_readme_is_short},
-    {"rows of measured figures are short", rows_of_measured_figures_are_short},
-    {"a program that is shown otherwise is found", a_program_that_is_shown_otherwise_is_found},
-};
-SW_SUITE("style", tests)

@@ -39,14 +39,9 @@ static void *take(sw_timeline *t, size_t n, size_t size)
 /* "net/block1/conv", with what formats must escape in every fourth. */
 static const char *layer_name(sw_timeline *t, bool odd)
 {
-    static const char *const strange[] = {"a \"quoted\" one",
-                                          "semi;colon and blank",
-                                          "</script><b>",
-                                          "comma,and\\slash",
-                                          "gr\xc3\xbc\xc3\x9f\x65 \xe2\x82\xac",
-                                          "percent%s%n",
-                                          "new\nline\ttab",
-                                          "{brace: [1]}"};
+    static const char *const strange[] = SW_INIT(
+        "a \"quoted\" one", "semi;colon and blank", "</script><b>", "comma,and\\slash",
+        "gr\xc3\xbc\xc3\x9f\x65 \xe2\x82\xac", "percent%s%n", "new\nline\ttab", "{brace: [1]}");
     char text[300];
     if (odd && draw(4) == 0)
         snprintf(text, sizeof text, "net/%s", strange[draw(8)]);

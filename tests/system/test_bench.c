@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("bench")
+
 #define LIBRARY SW_BUILD_ROOT "/tests/system/blas_peer.so"
 
 static sw_outcome outcome;
@@ -108,7 +110,7 @@ static void check_strips(const json_t *root)
              with_products);
 }
 
-static void ops_add_up(void)
+SW_TEST("bench speed: ops add up and are ranked")
 {
     if (sw_tests_full()) { /* each measures the machine's peaks, and takes seconds */
         check_ops(object_of("bench speed --json --ops --model gpt --batch 1 --steps 2"), false);
@@ -131,8 +133,3 @@ static void ops_add_up(void)
                  strstr(outcome.out, "no --library") != NULL,
              "status %d: %s%s", outcome.status, outcome.out, outcome.err);
 }
-
-static const sw_test tests[] = {
-    {"bench speed: ops add up and are ranked", ops_add_up},
-};
-SW_SUITE("bench", tests)

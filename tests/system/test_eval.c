@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("predictions")
+
 #define NET "--model mlp --hidden 24 --synthetic-n 600 "
 #define SAMPLES 120 /* a fifth */
 enum { CLASSES = 10 };
@@ -62,7 +64,7 @@ static void count_rows(const char *csv, double *counts, double *off, int *rows)
     }
 }
 
-static void confusion_is_that_of_the_rows(void)
+SW_TEST("confusion is that of the rows")
 {
     double counts[CLASSES * CLASSES] = {0}, off;
     int rows, mistakes = 0;
@@ -110,7 +112,7 @@ static char *whole(const char *path, size_t *n)
 }
 
 /* The numbers of every format are those of the array. */
-static void formats_have_the_same_numbers(void)
+SW_TEST("formats have the same numbers")
 {
     char file[1100];
     size_t n;
@@ -151,9 +153,3 @@ static void formats_have_the_same_numbers(void)
         }
     }
 }
-
-static const sw_test tests[] = {
-    {"confusion is that of the rows", confusion_is_that_of_the_rows, false},
-    {"formats have the same numbers", formats_have_the_same_numbers, false},
-};
-SW_SUITE("predictions", tests)

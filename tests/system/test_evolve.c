@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("architectures")
+
 #define PAGE_BEGINS "<!doctype html>\n<html lang=\"en\">"
 
 static const char space[] =
@@ -55,7 +57,7 @@ static const json_t *parsed(const char *text)
 
 /* Selection rounds accuracy; whom the program names, in each generation and in all, does not.
  */
-static void the_best_is_named_by_accuracy_itself(void)
+SW_TEST("the best is named by accuracy itself")
 {
     int rounded = 0;
     new_folder("named");
@@ -94,7 +96,7 @@ static void the_best_is_named_by_accuracy_itself(void)
 }
 
 /* The table of generations and that of the page. */
-static void columns_have_one_number_of_decimals(void)
+SW_TEST("columns have one number of decimals")
 {
     new_folder("columns");
     const sw_outcome *o = going_run("evolve --synthetic-n 100 --space @/S --population 6 "
@@ -107,9 +109,3 @@ static void columns_have_one_number_of_decimals(void)
     for (int i = 0; i < 2; i++)
         CU_ASSERT_EQUAL(population_column(page, "<th>born</th>", "<tr", "<td>", of_page[i]), 6);
 }
-
-static const sw_test tests[] = {
-    {"the best is named by accuracy itself", the_best_is_named_by_accuracy_itself},
-    {"columns have one number of decimals", columns_have_one_number_of_decimals},
-};
-SW_SUITE("architectures", tests)

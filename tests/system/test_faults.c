@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("faults")
+
 #define SAMPLE 4 /* sites of a kind that quick mode tries */
 #define MAX_SITES 5000
 
@@ -234,7 +236,7 @@ static void make_idx(void)
         (void)sw_shell("gunzip '%s/t10k-images-idx3-ubyte.gz'", folder);
 }
 
-static void every_site_fails_cleanly(void)
+SW_TEST("every site of twenty training steps fails cleanly")
 {
     make_idx();
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
@@ -270,8 +272,3 @@ static void every_site_fails_cleanly(void)
         CU_ASSERT_EQUAL(s.absorbed[THREAD], 0);
     }
 }
-
-static const sw_test tests[] = {
-    {"every site of twenty training steps fails cleanly", every_site_fails_cleanly},
-};
-SW_SUITE("faults", tests)

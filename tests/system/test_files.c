@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+SW_TESTS("files")
+
 static char folder[1000];
 
 /* A path in an empty folder of this test. Valid until the eighth next call. */
@@ -77,7 +79,7 @@ static bool send_when_caught(pid_t pid, int caught, int sent)
     return false;
 }
 
-static void a_signal_before_the_first_step_touches_no_file(void)
+SW_TEST("a signal before the first step touches no file")
 {
     static sw_outcome outcome;
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -118,7 +120,7 @@ static bool wait_for_bytes(const char *name, size_t bytes)
 
 /* Ctrl-C, a terminal that goes and a killed process leave whole lines of metrics and the best
  * parameters so far; but for the last the parameters are saved too, and there is a result. */
-static void a_run_that_is_ended_keeps_its_metrics(void)
+SW_TEST("a run that is ended keeps its metrics")
 {
     static sw_outcome outcome;
     static const int signals[] = {SIGINT, SIGHUP, SIGKILL};
@@ -152,7 +154,7 @@ static void a_run_that_is_ended_keeps_its_metrics(void)
 }
 
 /* Killed at any moment: what the file of events has reads as whole records to its end. */
-static void a_run_that_is_killed_keeps_its_events(void)
+SW_TEST("a run that is killed keeps its events")
 {
     static sw_outcome outcome;
     new_folder("events");
@@ -177,7 +179,7 @@ static void a_run_that_is_killed_keeps_its_events(void)
 }
 
 /* nohup and job control ask for that. */
-static void an_ignored_signal_stays_ignored(void)
+SW_TEST("an ignored signal stays ignored")
 {
     static sw_outcome outcome;
     static const struct {
@@ -199,12 +201,3 @@ static void an_ignored_signal_stays_ignored(void)
                  outcome.status, outcome.signal, outcome.err);
     }
 }
-
-static const sw_test tests[] = {
-    {"a run that is ended keeps its metrics", a_run_that_is_ended_keeps_its_metrics},
-    {"a run that is killed keeps its events", a_run_that_is_killed_keeps_its_events},
-    {"a signal before the first step touches no file",
-     a_signal_before_the_first_step_touches_no_file},
-    {"an ignored signal stays ignored", an_ignored_signal_stays_ignored},
-};
-SW_SUITE("files", tests)

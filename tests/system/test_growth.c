@@ -9,6 +9,8 @@
 
 #include "tests/support/json.h"
 
+SW_TESTS("growth")
+
 static sw_outcome outcome;
 
 static json_t *report_of(const char *path)
@@ -69,7 +71,7 @@ static const json_t *row_of(const json_t *growth, const char *purpose)
 }
 
 /* Warm-up, last partial batches and evaluation plan programs: none of that is growth. */
-static void nothing_grows_in_a_clean_run(void)
+SW_TEST("nothing grows in a clean run")
 {
     const char *path = sw_temp_path("steady.jsonl");
     json_t *growth = steady(path, sw_tests_full() ? "1000" : "100", NULL);
@@ -80,7 +82,7 @@ static void nothing_grows_in_a_clean_run(void)
 
 /* The warm-up takes an epoch of 16 batches and a step. A leak after step 18 is in the record of
  * step 19, and by step 20 it is growth. */
-static void a_leak_of_data_is_named_within_two_steps(void)
+SW_TEST("a leak of data is named within two steps")
 {
     const char *path = sw_temp_path("leak.jsonl");
     json_t *growth = steady(path, "3", "data");
@@ -96,7 +98,7 @@ static void a_leak_of_data_is_named_within_two_steps(void)
 }
 
 /* Memory that the library did not take is named so; by which means, where the heap can tell. */
-static void a_leak_outside_is_named_so(void)
+SW_TEST("a leak outside is named so")
 {
     static const struct {
         const char *plant, *purpose, *place;
@@ -122,17 +124,17 @@ static void a_leak_outside_is_named_so(void)
 
 #else
 
-static void nothing_grows_in_a_clean_run(void)
+SW_TEST("nothing grows in a clean run")
 {
     SW_SKIP("sanitizers have a heap of their own");
 }
 
-static void a_leak_of_data_is_named_within_two_steps(void)
+SW_TEST("a leak of data is named within two steps")
 {
     SW_SKIP("sanitizers have a heap of their own");
 }
 
-static void a_leak_outside_is_named_so(void)
+SW_TEST("a leak outside is named so")
 {
     SW_SKIP("sanitizers have a heap of their own");
 }
@@ -140,7 +142,7 @@ static void a_leak_outside_is_named_so(void)
 #endif
 
 /* The program itself: epochs, loaders, validations, and hundreds of last partial batches. */
-static void nothing_grows_over_100000_steps(void)
+SW_TEST("nothing grows over 100,000 steps")
 {
     const char *n = sw_tests_full() ? "100000" : "3000";
     char words[1400], path[512];
@@ -161,7 +163,7 @@ static void nothing_grows_over_100000_steps(void)
 /* ---- denied ------------------------------------------------------------------------------ */
 
 /* The largest batch that it names is accepted, and one more is not. */
-static void a_refusal_names_who_held_it_and_what_fits(void)
+SW_TEST("a refusal names who held it and what fits")
 {
     static const char job[] = "train --model lenet5 --quiet --synthetic-n 200 --steps 1 "
                               "--no-recompute --memory-budget 1MiB";
@@ -194,7 +196,7 @@ static void a_refusal_names_who_held_it_and_what_fits(void)
 
 /* ---- the heap's own profile -------------------------------------------------------------- */
 
-static void the_heap_profile_is_written_on_request(void)
+SW_TEST("the heap profile is written on request")
 {
     static const char job[] =
         "train --model mlp --quiet --synthetic-n 200 --steps 1 --batch 16";
@@ -218,13 +220,3 @@ static void the_heap_profile_is_written_on_request(void)
     CU_ASSERT(bytes != NULL && n > 100 && strncmp(bytes, "heap_v2/", 8) == 0);
     free(bytes);
 }
-
-static const sw_test tests[] = {
-    {"nothing grows in a clean run", nothing_grows_in_a_clean_run},
-    {"nothing grows over 100,000 steps", nothing_grows_over_100000_steps},
-    {"a leak of data is named within two steps", a_leak_of_data_is_named_within_two_steps},
-    {"a leak outside is named so", a_leak_outside_is_named_so},
-    {"a refusal names who held it and what fits", a_refusal_names_who_held_it_and_what_fits},
-    {"the heap profile is written on request", the_heap_profile_is_written_on_request},
-};
-SW_SUITE("growth", tests)

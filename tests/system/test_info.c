@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+SW_TESTS("info")
+
 static sw_outcome outcome;
 
 static int run(const char *format, const char *a, const char *b)
@@ -129,36 +131,28 @@ static void flip(const char *path, size_t from_end)
 
 /* ---- one file ---------------------------------------------------------------------------- */
 
-static void a_checkpoint_is_described(void)
+SW_TEST("a checkpoint is described")
 {
     NEED_CHECKSUMS;
-    static const char *const parts[] = {
-        ": a checkpoint, version 1, ",
-        "step 7, seed 5, avx512, cpu",
+    static const char *const parts[] = SW_INIT(
+        ": a checkpoint, version 1, ", "step 7, seed 5, avx512, cpu",
         "model lenet5, layout 0123456789abcdef, 1 member\n",
         "group mlp, layout 00000000000000ab, 100,000 members, 24 bytes of state each\n",
         "loader 0: epoch 1, 2 batches of 64 rows taken\n    1,200 samples, seed 9, shuffled, "
         "data "
         "fedcba9876543210",
-        "stepwell.command: stepwell train",
-        "stepwell.created: 2026-01-02T03:04:05Z",
-        "parameters and buffers: 2 tensors, 36 B",
-        "optimizer: 2 tensors, 20 B",
-        "states: 1 tensor, 4 B",
-        "gradients: 1 tensor",
-        "knobs: 1 tensor",
-        "members: 2 tensors, 11 B",
-        "blobs: 1 tensor, 3 B",
-        "run: 1 tensor",
-        "F32 (6)",
-        "whole: all 11 tensors and the header match their checksums"};
+        "stepwell.command: stepwell train", "stepwell.created: 2026-01-02T03:04:05Z",
+        "parameters and buffers: 2 tensors, 36 B", "optimizer: 2 tensors, 20 B",
+        "states: 1 tensor, 4 B", "gradients: 1 tensor", "knobs: 1 tensor",
+        "members: 2 tensors, 11 B", "blobs: 1 tensor, 3 B", "run: 1 tensor", "F32 (6)",
+        "whole: all 11 tensors and the header match their checksums");
     CU_ASSERT_EQUAL(run("info %s", write_scene("c", &usual, true), ""), 0);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         (void)says(parts[i]);
     CU_ASSERT_STRING_EQUAL(outcome.err, "");
 }
 
-static void its_json_says_the_same(void)
+SW_TEST("its JSON says the same")
 {
     NEED_CHECKSUMS;
     CU_ASSERT_EQUAL(run("info --json %s", write_scene("c", &usual, true), ""), 0);
@@ -185,7 +179,7 @@ static void its_json_says_the_same(void)
         "stepwell train");
 }
 
-static void parameters_are_described(void)
+SW_TEST("parameters are described")
 {
     NEED_CHECKSUMS;
     CU_ASSERT_EQUAL(run("info %s", write_scene("p", &usual, false), ""), 0);
@@ -204,7 +198,7 @@ static const char *write_foreign(void)
     return path;
 }
 
-static void files_of_other_programs_are_described(void)
+SW_TEST("files of other programs are described")
 {
     const char *path = write_foreign();
     CU_ASSERT_EQUAL(run("info %s", path, ""), 0);
@@ -215,7 +209,7 @@ static void files_of_other_programs_are_described(void)
     CU_ASSERT(json_is_null(json_object_get(as_json(), "whole")));
 }
 
-static void damage_is_named(void)
+SW_TEST("damage is named")
 {
     NEED_CHECKSUMS;
     const char *path = write_scene("d", &usual, true);
@@ -244,7 +238,7 @@ static void damage_is_named(void)
     free(bytes);
 }
 
-static void what_is_no_such_file_is_refused(void)
+SW_TEST("what is no such file is refused")
 {
     (void)mkdir(path_of("folder"), 0700);
     (void)mkfifo(path_of("pipe"), 0600);
@@ -265,7 +259,7 @@ static void what_is_no_such_file_is_refused(void)
     CU_ASSERT_EQUAL(run("info %s --dif %s", "a", "b"), 2);
 }
 
-static void generations_have_a_line_each(void)
+SW_TEST("generations have a line each")
 {
     NEED_CHECKSUMS;
     scene older = usual;
@@ -292,7 +286,7 @@ static void generations_have_a_line_each(void)
 
 /* ---- two files --------------------------------------------------------------------------- */
 
-static void the_same_is_the_same(void)
+SW_TEST("the same is the same")
 {
     scene later = usual;
     later.created = "2027-01-01T00:00:00Z";
@@ -306,7 +300,7 @@ static void the_same_is_the_same(void)
     CU_ASSERT(json_is_true(json_object_get(as_json(), "same")));
 }
 
-static void the_first_difference_is_named(void)
+SW_TEST("the first difference is named")
 {
     scene other = usual;
     other.weight[2] = 3.5f;
@@ -330,7 +324,7 @@ static void the_first_difference_is_named(void)
     (void)says("'w' is in ");
 }
 
-static void differences_need_whole_files(void)
+SW_TEST("differences need whole files")
 {
     const char *a = write_scene("a", &usual, false), *b = write_scene("b", &usual, false);
     (void)run("info %s --diff %s", a, path_of("missing"));
@@ -343,17 +337,3 @@ static void differences_need_whole_files(void)
     is_damaged("is damaged");
     CU_ASSERT_STRING_EQUAL(outcome.out, "");
 }
-
-static const sw_test tests[] = {
-    {"a checkpoint is described", a_checkpoint_is_described},
-    {"its JSON says the same", its_json_says_the_same},
-    {"parameters are described", parameters_are_described},
-    {"files of other programs are described", files_of_other_programs_are_described},
-    {"damage is named", damage_is_named},
-    {"what is no such file is refused", what_is_no_such_file_is_refused},
-    {"generations have a line each", generations_have_a_line_each},
-    {"the same is the same", the_same_is_the_same},
-    {"the first difference is named", the_first_difference_is_named},
-    {"differences need whole files", differences_need_whole_files},
-};
-SW_SUITE("info", tests)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("learning")
+
 #define MLP "--model mlp --hidden 16 --synthetic-n 150 "
 
 static sw_outcome outcome;
@@ -77,7 +79,7 @@ static lines read_csv(const char *path)
 
 /* Both formats have a line for each step and each validation, with the same numbers, and cost
  * no bit of the parameters. */
-static void metrics_have_each_step_and_each_validation(void)
+SW_TEST("metrics have each step and each validation")
 {
     char words[2400], csv[1100], json[1100];
     snprintf(csv, sizeof csv, "%s.csv", sw_temp_path("metrics"));
@@ -119,7 +121,7 @@ static void metrics_have_each_step_and_each_validation(void)
 /* ---- the Swish experiment ---------------------------------------------------------------- */
 
 /* The page has the peaks that plan says. */
-static void the_swish_page_has_the_planned_peaks(void)
+SW_TEST("the Swish page has the planned peaks")
 {
     size_t n;
     char page[1024], row[200];
@@ -154,9 +156,3 @@ static void the_swish_page_has_the_planned_peaks(void)
     CU_ASSERT(strstr(text, "PyTorch was not installed") != NULL);
     free(text);
 }
-
-static const sw_test tests[] = {
-    {"metrics have each step and each validation", metrics_have_each_step_and_each_validation},
-    {"the Swish page has the planned peaks", the_swish_page_has_the_planned_peaks},
-};
-SW_SUITE("learning", tests)

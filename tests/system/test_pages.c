@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("pages")
+
 static const char *const commands[] = {"train",   "pbt",    "evolve", "plan",  "eval",
                                        "predict", "report", "bench",  "place", "sample",
                                        "info",    "top",    "help"};
@@ -78,7 +80,7 @@ static bool bash_has(const char *text, const char *command, const char *name)
     return false;
 }
 
-static void every_option_is_in_page_and_completions(void)
+SW_TEST("every option of a help is in its page and completions")
 {
     for (size_t i = 0; i < N_COMMANDS; i++) {
         const char *help = printed_of("%s --help", commands[i]);
@@ -94,7 +96,7 @@ static void every_option_is_in_page_and_completions(void)
 }
 
 /* An option that is in another page only, or in none, is missed. */
-static void a_missing_option_is_found(void)
+SW_TEST("a missing option is found")
 {
     static const char help[] = "usage\n\n  --batch N   rows\n  --prompt TEXT   text\n";
     CU_ASSERT_EQUAL(missing(help, printed("help --man train"), "train", man_has, false), 1);
@@ -103,7 +105,7 @@ static void a_missing_option_is_found(void)
 }
 
 /* Options in the user guide: `--name` at the beginning of inline code. Each is in some help. */
-static void options_of_the_guide_exist(void)
+SW_TEST("options of the guide exist")
 {
     static const char *const guide[] = {"README",        "training",  "budgets",  "memory",
                                         "formats",       "gpu",       "programs", "ops",
@@ -138,7 +140,7 @@ static void options_of_the_guide_exist(void)
 }
 
 /* The pictures of the README, each drawn by a command that stands there too. */
-static void pictures_of_the_readme_are_current(void)
+SW_TEST("pictures of the README are current")
 {
     char path[1200], line[2000];
     size_t n, n_shown, n_drawn;
@@ -179,7 +181,7 @@ static bool is_here(const char *tool)
     return sw_shell("command -v %s >/dev/null 2>&1", tool) == 0;
 }
 
-static void the_pages_are_sound_roff(void)
+SW_TEST("the pages are sound roff")
 {
     if (!is_here("groff"))
         SW_SKIP("groff is not installed");
@@ -200,7 +202,7 @@ static void the_pages_are_sound_roff(void)
                         0);
 }
 
-static void words_are_completed_in_bash(void)
+SW_TEST("words are completed in bash")
 {
     static const struct {
         const char *words, *answer;
@@ -227,14 +229,3 @@ static void words_are_completed_in_bash(void)
                           script, asked[i].answer, script, asked[i].words) == 0,
                  "%s: not '%s'", asked[i].words, asked[i].answer);
 }
-
-static const sw_test tests[] = {
-    {"every option of a help is in its page and completions",
-     every_option_is_in_page_and_completions},
-    {"a missing option is found", a_missing_option_is_found},
-    {"options of the guide exist", options_of_the_guide_exist},
-    {"pictures of the README are current", pictures_of_the_readme_are_current},
-    {"the pages are sound roff", the_pages_are_sound_roff},
-    {"words are completed in bash", words_are_completed_in_bash},
-};
-SW_SUITE("pages", tests)

@@ -10,10 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("pbt")
+
 #define KNOBS " lr=log:0.01..1 momentum=uniform:0..0.95"
 
 /* A name that is there for a moment stays where the process is killed in that moment. */
-static void the_file_of_members_that_wait_has_no_name(void)
+SW_TEST("the file of members that wait has no name")
 {
     char seen[4096];
     going_new_folder("unnamed");
@@ -64,7 +66,7 @@ static const sw_outcome *run_tables(const char *more)
 
 /* One row after the other gets the other class: of the rows that are for validation all members
  * know nothing but by their scores. */
-static void no_member_is_trained_with_the_validation_part(void)
+SW_TEST("no member is trained with the validation part")
 {
     enum { N = 20 };
     static const char words[] = "--quantile 0 --validation-share 0.3 --steps 4 --interval 4";
@@ -88,7 +90,7 @@ static void no_member_is_trained_with_the_validation_part(void)
 
 /* Rows of the parts below and above the batch: what is planned is what is taken, and is enough.
  */
-static void all_parts_are_planned(void)
+SW_TEST("all parts are planned")
 {
     static const struct {
         int train, test;
@@ -128,7 +130,7 @@ static void all_parts_are_planned(void)
 }
 
 /* Numbers of a column have one number of decimals, on the terminal and on the page. */
-static void columns_have_one_number_of_decimals(void)
+SW_TEST("columns have one number of decimals")
 {
     going_new_folder("columns");
     const sw_outcome *o =
@@ -147,12 +149,3 @@ static void columns_have_one_number_of_decimals(void)
         CU_ASSERT_EQUAL(population_column(page, "<th>member</th>", "<tr", "<td>", column), 8);
     free(page);
 }
-
-static const sw_test tests[] = {
-    {"columns have one number of decimals", columns_have_one_number_of_decimals},
-    {"the file of members that wait has no name", the_file_of_members_that_wait_has_no_name},
-    {"no member is trained with the validation part",
-     no_member_is_trained_with_the_validation_part},
-    {"all parts are planned", all_parts_are_planned},
-};
-SW_SUITE("pbt", tests)

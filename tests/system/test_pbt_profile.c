@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("pbt profile")
+
 static sw_outcome outcome;
 
 static void drop(void *x)
@@ -106,7 +108,7 @@ static unsigned draw(unsigned *state, unsigned n)
 
 /* Random populations: batches and widths among what is explored, with and without a budget,
  * members that wait, states that are kept. */
-static void every_byte_of_populations_adds_up(void)
+SW_TEST("every byte of random populations adds up")
 {
     static const char *const budgets[] = {"", "--memory-budget 400KiB",
                                           "--memory-budget 600KiB", "--memory-budget 1MiB"};
@@ -141,7 +143,7 @@ static void every_byte_of_populations_adds_up(void)
 }
 
 /* Scores, values and shapes are what they are without it. */
-static void a_profile_changes_no_number(void)
+SW_TEST("a profile changes no number")
 {
     static const char words[] =
         "pbt --model mlp --hidden 8 --quiet --json --synthetic-n 200 --members 5 --steps 24 "
@@ -154,7 +156,7 @@ static void a_profile_changes_no_number(void)
 }
 
 /* Wherever it is killed, the file is read to the last turn that is whole. */
-static void a_killed_run_leaves_a_file(void)
+SW_TEST("a killed run leaves a file that is read")
 {
     char path[1024], words[2000];
     int read = 0, some = 0;
@@ -203,7 +205,7 @@ static void run_interrupted(const char *words, const char *path, const char *oth
 }
 
 /* The profile of the run before is kept beside it. */
-static void a_run_that_goes_on_keeps_the_profile_before(void)
+SW_TEST("a run that goes on keeps the profile before")
 {
     if (!SW_HAVE_XXHASH)
         SW_SKIP("built without libxxhash, which checkpoints need");
@@ -226,7 +228,7 @@ static void a_run_that_goes_on_keeps_the_profile_before(void)
     CU_ASSERT_EQUAL(number(after, "first_turn"), last + 1);
 }
 
-static void what_has_no_profile_is_refused(void)
+SW_TEST("what has no profile is refused")
 {
     static const char *const words[] = {"--prove", "--replay none", "--without 1"};
     char line[2000];
@@ -241,13 +243,3 @@ static void what_has_no_profile_is_refused(void)
                 NULL);
     CU_ASSERT(program_failed_cleanly(&outcome, 1));
 }
-
-static const sw_test tests[] = {
-    {"every byte of random populations adds up", every_byte_of_populations_adds_up},
-    {"a profile changes no number", a_profile_changes_no_number},
-    {"a killed run leaves a file that is read", a_killed_run_leaves_a_file},
-    {"a run that goes on keeps the profile before",
-     a_run_that_goes_on_keeps_the_profile_before},
-    {"what has no profile is refused", what_has_no_profile_is_refused},
-};
-SW_SUITE("pbt profile", tests)

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("pbt refused")
+
 #define LR " lr=log:0.01..1"
 
 /* Cut at many places and with bytes changed: refused as damaged, or the generation before is
  * used; never a crash. */
-static void damaged_checkpoints_are_refused(void)
+SW_TEST("damaged checkpoints are refused")
 {
     sw_dice dice = {.state = 11};
     size_t n;
@@ -39,7 +41,7 @@ static void damaged_checkpoints_are_refused(void)
 
 /* A log that is not as it was is refused before any file is changed, with the way out, which is
  * one; with the log as it was the run goes on. */
-static void damaged_logs_are_refused(void)
+SW_TEST("damaged logs are refused")
 {
     static const char words[] = "--optimizer momentum" LR, log[] = "L/pbt_global.txt";
     size_t n;
@@ -72,7 +74,7 @@ static void damaged_logs_are_refused(void)
 }
 
 /* A policy that is cut, or of another space. */
-static void damaged_policies_are_refused(void)
+SW_TEST("damaged policies are refused")
 {
     size_t n;
     (void)population_run("--optimizer momentum --synch" LR, "");
@@ -106,10 +108,3 @@ static void damaged_policies_are_refused(void)
                  strstr(o->err, "hidden 900 does not fit --memory-budget 300,000") != NULL,
              "status %d: %s", o->status, o->err);
 }
-
-static const sw_test tests[] = {
-    {"damaged checkpoints are refused", damaged_checkpoints_are_refused},
-    {"damaged logs are refused", damaged_logs_are_refused},
-    {"damaged policies are refused", damaged_policies_are_refused},
-};
-SW_SUITE("pbt refused", tests)

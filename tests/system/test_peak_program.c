@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("peak program")
+
 #define IN 100
 #define OUT 33
 static const linear_scene trains_small = {.rows = 50, .in = IN, .out = OUT, .eval_rows = 2000},
@@ -204,7 +206,7 @@ static void check_formats(const char *path, int64_t peak)
     CU_ASSERT(file_has(path_of("page.html"), "\"seed\":null,"));
 }
 
-static void all_outputs_mean_the_evaluation(void)
+SW_TEST("all outputs mean the evaluation")
 {
     int64_t peak;
     const char *path = high_profile("high.jsonl", &peak);
@@ -248,7 +250,7 @@ static void run_both(scene *s, const linear_scene *first, const linear_scene *se
         scene_linear(s, second, 2);
 }
 
-static void text_and_gate_agree(void)
+SW_TEST("text and gate agree")
 {
     static const linear_scene eval_large = {.in = IN, .out = OUT, .eval_rows = 2000},
                               steps = {.rows = 50, .in = IN, .out = OUT};
@@ -296,7 +298,7 @@ static void text_and_gate_agree(void)
 }
 
 /* The peak of a run without a record of its trace is said, and no program is named for it. */
-static void a_run_that_is_not_in_the_file_is_told(void)
+SW_TEST("a run that is not in the file is reported")
 {
     const char *path = path_of("unknown.jsonl");
     scene *s = scene_open(path, (sw_profile_opts){.every = 1000});
@@ -317,7 +319,7 @@ static void a_run_that_is_not_in_the_file_is_told(void)
 }
 
 /* The file of a run that was killed: cut after each line, and within the next one. */
-static void a_cut_profile_means_what_it_has(void)
+SW_TEST("a cut profile means what it has")
 {
     int64_t peak;
     const char *path = high_profile("whole.jsonl", &peak), *cut = path_of("cut.jsonl");
@@ -340,12 +342,3 @@ static void a_cut_profile_means_what_it_has(void)
     free(bytes);
     CU_ASSERT_TRUE(evaluated);
 }
-
-static const sw_test tests[] = {
-    {"all outputs mean the evaluation", all_outputs_mean_the_evaluation},
-    {"text and gate agree", text_and_gate_agree},
-    {"a run that is not in the file is reported", a_run_that_is_not_in_the_file_is_told},
-    {"a cut profile means what it has", a_cut_profile_means_what_it_has},
-};
-
-SW_SUITE("peak program", tests)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include "tests/support/json.h"
 
+SW_TESTS("peaks")
+
 static sw_outcome outcome;
 
 static void drop_json(void *object)
@@ -92,17 +94,15 @@ static void check_table(const char *profile, const char *by, long long peak)
 }
 
 /* Planned and immediate, released and kept gradients, and with what does not fit rebuilt. */
-static void every_byte_of_every_model_has_role_and_layer(void)
+SW_TEST("every byte of every model has role and layer")
 {
-    static const char *const runs[] = {
-        "--model mlp --batch 32 --synthetic-n 99",
-        "--model lenet5 --batch 32 --synthetic-n 99",
+    static const char *const runs[] = SW_INIT(
+        "--model mlp --batch 32 --synthetic-n 99", "--model lenet5 --batch 32 --synthetic-n 99",
         "--model lenet5 --batch 32 --immediate --synthetic-n 99",
         "--model lenet5 --batch 16 --optimizer momentum --keep-gradients --synthetic-n 99",
         "--model mlp --batch 8 --accumulate 3 --synthetic-n 99",
         "--model swishnet --width 64 --layers 4 --batch 32 --synthetic-n 64",
-        "--model swishnet --width 64 --layers 4 --batch 32 --synthetic-n 64 --immediate",
-    };
+        "--model swishnet --width 64 --layers 4 --batch 32 --synthetic-n 64 --immediate");
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         char profile[1024];
         snprintf(profile, sizeof profile, "%s", sw_temp_path("roles"));
@@ -126,7 +126,7 @@ static long long planned(const char *options)
 
 /* The last batch of an epoch is smaller, and an evaluation is another program: each peaks as
  * `plan` says for its batch, and the lines add up to the difference. */
-static void two_steps_differ_as_their_plans_do(void)
+SW_TEST("two steps differ as their plans do")
 {
     char profile[1024];
     snprintf(profile, sizeof profile, "%s", sw_temp_path("steps"));
@@ -147,7 +147,7 @@ static void two_steps_differ_as_their_plans_do(void)
     check_sums(diff, part, eval);
 }
 
-static void immediate_steps_are_compared_too(void)
+SW_TEST("immediate steps are compared too")
 {
     char profile[1024];
     snprintf(profile, sizeof profile, "%s", sw_temp_path("immediate"));
@@ -162,7 +162,7 @@ static void immediate_steps_are_compared_too(void)
 }
 
 /* A layer more of width 64 has 64 * 64 + 64 parameters, and keeps its output of 32 * 64. */
-static void one_layer_more_is_the_whole_difference(void)
+SW_TEST("one layer more is the whole difference")
 {
     static const char options[] = "train --json --quiet --model swishnet --width 64 --batch 32 "
                                   "--synthetic-n 64 --steps 2 --layers";
@@ -196,7 +196,7 @@ static void one_layer_more_is_the_whole_difference(void)
 }
 
 /* Limits in bytes around what `train` measured. */
-static void limits_are_those_of_the_peak_that_was_measured(void)
+SW_TEST("limits are those of the peak that was measured")
 {
     char profile[1024], words[2000];
     snprintf(profile, sizeof profile, "%s", sw_temp_path("limit"));
@@ -211,14 +211,3 @@ static void limits_are_those_of_the_peak_that_was_measured(void)
                  outcome.err);
     }
 }
-
-static const sw_test tests[] = {
-    {"every byte of every model has role and layer",
-     every_byte_of_every_model_has_role_and_layer},
-    {"two steps differ as their plans do", two_steps_differ_as_their_plans_do},
-    {"immediate steps are compared too", immediate_steps_are_compared_too},
-    {"one layer more is the whole difference", one_layer_more_is_the_whole_difference},
-    {"limits are those of the peak that was measured",
-     limits_are_those_of_the_peak_that_was_measured},
-};
-SW_SUITE("peaks", tests)

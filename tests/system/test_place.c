@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("place")
+
 static sw_outcome outcome;
 
 static const char *at(const char *name)
@@ -138,7 +140,7 @@ static void check_written(const char *input, const char *output)
     "a b,2,6,20\n"                                                                             \
     "7,4,9,10\n"
 
-static void a_placement_holds_and_keeps_the_rows(void)
+SW_TEST("a placement holds and keeps the rows")
 {
     put("small.csv", SMALL);
     place_to(at("small.csv"), "--json", "out.csv");
@@ -156,7 +158,7 @@ static void a_placement_holds_and_keeps_the_rows(void)
     CU_ASSERT_STRING_EQUAL(outcome.out, "30\n");
 }
 
-static void random_problems_are_placed_soundly(void)
+SW_TEST("random problems are placed soundly")
 {
     sw_dice dice = {5};
     const int rounds = sw_tests_full() ? 200 : 12;
@@ -180,7 +182,7 @@ static void random_problems_are_placed_soundly(void)
 }
 
 /* Offsets are multiples of what each row asks for, and the check knows them. */
-static void alignments_hold(void)
+SW_TEST("alignments hold")
 {
     static const unsigned long long asked[] = {64, 1, 48, 7};
     size_t n = 0;
@@ -211,7 +213,7 @@ static void alignments_hold(void)
     "id,lower,upper,size\n"                                                                    \
     "a,3,5,1\nb,0,3,3\nc,5,7,3\nd,2,4,1\ne,2,5,2\nf,4,6,3\ng,1,2,3\n"
 
-static void a_capacity_is_met_or_refused(void)
+SW_TEST("a capacity is met or refused")
 {
     put("tight.csv", TIGHT);
     put("kept.csv", "as it was");
@@ -240,7 +242,7 @@ static void a_capacity_is_met_or_refused(void)
 }
 
 /* The signal comes while the file is read from a pipe: the search ends at once. */
-static void an_interrupt_writes_the_best_so_far(void)
+SW_TEST("an interrupt writes the best so far")
 {
     static const char text[] = SMALL;
     const size_t half = 40, rest = sizeof text - 1 - half;
@@ -264,7 +266,7 @@ static void an_interrupt_writes_the_best_so_far(void)
 }
 
 /* The limit is over before the file is read: a whole placement all the same, and it says so. */
-static void a_limit_that_is_over_leaves_a_placement(void)
+SW_TEST("a limit that is over leaves a placement")
 {
     const size_t n = 20000;
     (void)mkdir(sw_temp_path("place"), 0700);
@@ -286,7 +288,7 @@ static void a_limit_that_is_over_leaves_a_placement(void)
 
 /* ---- the problems that others use -------------------------------------------------------- */
 
-static void known_problems_are_placed_soundly(void)
+SW_TEST("known problems are placed soundly")
 {
     static const char *const files[] = {
         "minimalloc/A.1048576.csv", "minimalloc/B.1048576.csv",     "minimalloc/C.1048576.csv",
@@ -304,14 +306,3 @@ static void known_problems_are_placed_soundly(void)
         check_written(input, at("out.csv"));
     }
 }
-
-static const sw_test tests[] = {
-    {"a placement holds and keeps the rows", a_placement_holds_and_keeps_the_rows},
-    {"random problems are placed soundly", random_problems_are_placed_soundly},
-    {"alignments hold", alignments_hold},
-    {"a capacity is met or refused", a_capacity_is_met_or_refused},
-    {"an interrupt writes the best so far", an_interrupt_writes_the_best_so_far},
-    {"a limit that is over leaves a placement", a_limit_that_is_over_leaves_a_placement},
-    {"known problems are placed soundly", known_problems_are_placed_soundly},
-};
-SW_SUITE("place", tests)

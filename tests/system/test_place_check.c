@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("place check")
+
 #define MAX 400
 
 static uint64_t times[2 * MAX];
@@ -29,7 +31,7 @@ static place_csv random_problem(sw_dice *dice, size_t n, uint64_t scale)
     return (place_csv){.n = n, .items = items, .times = times};
 }
 
-static void sorting_is_stable_and_whole(void)
+SW_TEST("sorting is stable and whole")
 {
     static uint64_t key[5000];
     static uint32_t order[5000], scratch[5000];
@@ -66,7 +68,7 @@ static uint64_t plain_lower_bound(size_t n)
     return most;
 }
 
-static void sound_placements_pass_with_their_figures(void)
+SW_TEST("sound placements pass with their figures")
 {
     sw_dice dice = {1};
     for (int round = 0; round < 300; round++) {
@@ -82,7 +84,7 @@ static void sound_placements_pass_with_their_figures(void)
 }
 
 /* One offset is changed a little or much: both checkers say the same, and it is often wrong. */
-static void spoilt_placements_are_found(void)
+SW_TEST("spoilt placements are found")
 {
     sw_dice dice = {2};
     int found = 0, rounds = sw_tests_full() ? 20000 : 3000;
@@ -104,7 +106,7 @@ static void spoilt_placements_are_found(void)
     CU_ASSERT(found > rounds / 4);
 }
 
-static void ends_past_64_bits_and_false_alignments_are_found(void)
+SW_TEST("ends past 64 bits and false alignments are found")
 {
     sw_dice dice = {4};
     place_checked checked;
@@ -121,7 +123,7 @@ static void ends_past_64_bits_and_false_alignments_are_found(void)
 }
 
 /* More buffers than a quadratic check could look at, all live at once, then one moved. */
-static void many_live_buffers_are_checked_quickly(void)
+SW_TEST("many live buffers are checked quickly")
 {
     const size_t n = 300000;
     sw_placement_item *many = calloc(n, sizeof *many);
@@ -160,7 +162,7 @@ static const char *write_rows(size_t n, size_t twice)
     return path;
 }
 
-static void reading_keeps_times_and_gives_ranks(void)
+SW_TEST("reading keeps times and gives ranks")
 {
     place_csv csv;
     const size_t n = 20000;
@@ -177,7 +179,7 @@ static void reading_keeps_times_and_gives_ranks(void)
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }
 
-static void an_id_of_thousands_of_lines_before_is_found(void)
+SW_TEST("an id of thousands of lines before is found")
 {
     place_csv csv;
     const uint64_t blocks = sw_heap_blocks();
@@ -187,16 +189,3 @@ static void an_id_of_thousands_of_lines_before_is_found(void)
              "%s", sw_last_error());
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }
-
-static const sw_test tests[] = {
-    {"sorting is stable and whole", sorting_is_stable_and_whole},
-    {"sound placements pass with their figures", sound_placements_pass_with_their_figures},
-    {"spoilt placements are found", spoilt_placements_are_found},
-    {"ends past 64 bits and false alignments are found",
-     ends_past_64_bits_and_false_alignments_are_found},
-    {"many live buffers are checked quickly", many_live_buffers_are_checked_quickly},
-    {"reading keeps times and gives ranks", reading_keeps_times_and_gives_ranks},
-    {"an id of thousands of lines before is found",
-     an_id_of_thousands_of_lines_before_is_found},
-};
-SW_SUITE("place check", tests)

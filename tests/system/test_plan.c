@@ -9,6 +9,8 @@
 #include <string.h>
 #include "tests/support/json.h"
 
+SW_TESTS("plan")
+
 static sw_outcome outcome;
 
 /* ---- the search, against all batches ----------------------------------------------------- */
@@ -57,7 +59,7 @@ static int64_t largest_of_all(const figures *f, int64_t most, size_t fit_bytes)
     return 0;
 }
 
-static void the_search_finds_the_largest_of_all(void)
+SW_TEST("the search finds the largest of all")
 {
     static figures f;
     sw_dice dice = {11};
@@ -102,7 +104,7 @@ static plan_search search_in(figures *f)
 }
 
 /* A bound that falls between batches of one form is not believed. */
-static void a_bound_that_does_not_grow_proves_nothing(void)
+SW_TEST("a bound that does not grow proves nothing")
 {
     static figures f;
     const plan_search s = search_in(&f);
@@ -115,7 +117,7 @@ static void a_bound_that_does_not_grow_proves_nothing(void)
 }
 
 /* Another form begins anew: each is excluded by its own bounds. */
-static void each_form_is_excluded_by_itself(void)
+SW_TEST("each form is excluded by itself")
 {
     static figures f;
     const plan_search s = search_in(&f);
@@ -130,17 +132,13 @@ static void each_form_is_excluded_by_itself(void)
     CU_ASSERT(found.n_bounds < 40);
 }
 
-static void a_failed_search_leaves_its_result(void)
+SW_TEST("a failed search leaves its result")
 {
     static figures f;
     sw_dice dice = {5};
     draw_figures(&f, &dice, 20);
-    const plan_search s = {.fit_bytes = 300,
-                           .most = RANDOM_MOST,
-                           .grows_from = 20,
-                           .bound = bound_of,
-                           .total = total_of,
-                           .context = &f};
+    const plan_search s = SW_INIT(.fit_bytes = 300, .most = RANDOM_MOST, .grows_from = 20,
+                                  .bound = bound_of, .total = total_of, .context = &f);
     plan_found found = {.batch = -5};
     f.fails_at = RANDOM_MOST;
     CU_ASSERT_EQUAL(plan_search_run(&s, &found), SW_NOMEM);
@@ -187,7 +185,7 @@ static void in_units(char *to, size_t room, long long bytes)
     snprintf(to, room, "%.2f", (double)bytes / 1048576.0);
 }
 
-static void the_table_has_the_peaks_of_each_phase(void)
+SW_TEST("the table has the peaks of each phase")
 {
     static const char *const phases[] = {"data", "forward", "loss", "backward", "step"};
     const json_t *plans = json_object_get(object_of("plan --json --batch 1,32,128"), "plans");
@@ -282,7 +280,7 @@ static void check_fit(const char *model, const long long *needs, long long fit_b
 }
 
 /* Sizes at the edge of each step, where one byte more or less decides, and some between. */
-static void the_answer_is_the_largest_of_all_batches(void)
+SW_TEST("the answer is the largest of all batches")
 {
     static const char *const models[] = {
         "--model mlp --hidden 4 --optimizer sgd", "--optimizer sgd",
@@ -307,7 +305,7 @@ static void the_answer_is_the_largest_of_all_batches(void)
 }
 
 /* The bound that excludes larger batches: model, data and the most that lives at one time. */
-static void what_lives_at_one_time_grows_with_the_batch(void)
+SW_TEST("what lives at one time grows with the batch")
 {
     static const char *const models[] = {"", "--isa base --clip 1",
                                          "--model mlp --update after",
@@ -417,7 +415,7 @@ static int count(const char *text, const char *part)
     return n;
 }
 
-static void the_picture_shows_every_storage_in_its_place(void)
+SW_TEST("the picture shows every storage in its place")
 {
     static const char *const words[] = {"", "--model mlp --update after --batch 5",
                                         "--optimizer sgd --batch 17", "--fit 5MiB",
@@ -451,17 +449,3 @@ static void the_picture_shows_every_storage_in_its_place(void)
     }
     CU_ASSERT(n_names > 10);
 }
-
-static const sw_test tests[] = {
-    {"the search finds the largest of all", the_search_finds_the_largest_of_all},
-    {"a bound that does not grow proves nothing", a_bound_that_does_not_grow_proves_nothing},
-    {"each form is excluded by itself", each_form_is_excluded_by_itself, false},
-    {"a failed search leaves its result", a_failed_search_leaves_its_result},
-    {"the table has the peaks of each phase", the_table_has_the_peaks_of_each_phase},
-    {"the answer is the largest of all batches", the_answer_is_the_largest_of_all_batches},
-    {"what lives at one time grows with the batch",
-     what_lives_at_one_time_grows_with_the_batch},
-    {"the picture shows every storage in its place",
-     the_picture_shows_every_storage_in_its_place},
-};
-SW_SUITE("plan", tests)

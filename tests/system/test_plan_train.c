@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+SW_TESTS("plan and train")
+
 #define ROWS 1000 /* in full */
 #define QUICK_ROWS 24
 
@@ -155,11 +157,8 @@ static void make_data(void)
     snprintf(path, sizeof path, "%s/pictures", folder);
     CU_ASSERT_EQUAL_FATAL(mkdir(path, 0700), 0);
     for (unsigned i = 0; i < 24; i++) {
-        const png_image p = {.w = 30 + i % 2 * 2,
-                             .h = 30 + i % 5,
-                             .depth = 8,
-                             .type = i % 3 == 0 ? PNG_GRAY : PNG_COLOUR,
-                             .seed = i};
+        const png_image p = SW_INIT(.w = 30 + i % 2 * 2, .h = 30 + i % 5, .depth = 8,
+                                    .type = i % 3 == 0 ? PNG_GRAY : PNG_COLOUR, .seed = i);
         const size_t n = png_make(file, sizeof file, &p);
         snprintf(path, sizeof path, "%s/pictures/%s", folder, i % 2 == 0 ? "cat" : "dog");
         (void)mkdir(path, 0700);
@@ -243,7 +242,7 @@ static void compare(const char *words)
     json_decref(train);
 }
 
-static void plan_plans_what_train_runs(void)
+SW_TEST("plan plans what train runs")
 {
     char words[2500], checkpoint[1000];
     int done = 0, clamped = 0, refused = 0;
@@ -277,8 +276,3 @@ static void plan_plans_what_train_runs(void)
             clamped, refused);
     CU_ASSERT(done > rows / 2 && clamped > rows / 20);
 }
-
-static const sw_test tests[] = {
-    {"plan plans what train runs", plan_plans_what_train_runs, false},
-};
-SW_SUITE("plan and train", tests)

@@ -11,6 +11,8 @@
 
 #include "tests/support/json.h"
 
+SW_TESTS("process")
+
 static sw_outcome outcome;
 
 static bool readable(void)
@@ -74,7 +76,7 @@ static const char *const runs[] = {
     "--process --model mlp --synthetic-n 300 --batch 50 --steps 3 --witness",
 };
 
-static void what_is_resident_is_what_was_predicted(void)
+SW_TEST("what is resident is what was predicted, and the rest has names")
 {
     if (!readable())
         SW_SKIP("no /proc/self/smaps");
@@ -95,7 +97,7 @@ static void what_is_resident_is_what_was_predicted(void)
 }
 
 /* The profile has the same record, and without the option nothing is read or written. */
-static void the_profile_has_it_too(void)
+SW_TEST("the profile has it too")
 {
     char words[1400], path[1024];
     if (!readable())
@@ -123,7 +125,7 @@ static void the_profile_has_it_too(void)
 }
 
 /* In a namespace with an empty /proc. */
-static void without_proc_it_says_so(void)
+SW_TEST("without /proc it says so")
 {
     char line[2400];
     if (!HAVE_STEADY)
@@ -174,7 +176,7 @@ static double off_by(const char *words, int small, int large)
 
 /* The same images in both processes, so that nothing differs but the batch. The kernel counts
  * pages in batches, for each thread and core: what it says is a little off now and then. */
-static void two_batches_differ_as_predicted(void)
+SW_TEST("from outside two batches differ as predicted")
 {
     static const struct {
         const char *words;
@@ -195,13 +197,3 @@ static void two_batches_differ_as_predicted(void)
                  100.0 * off);
     }
 }
-
-static const sw_test tests[] = {
-    {"what is resident is what was predicted, and the rest has names",
-     what_is_resident_is_what_was_predicted},
-    {"the profile has it too", the_profile_has_it_too},
-    {"without /proc it says so", without_proc_it_says_so},
-    {"from outside two batches differ as predicted", two_batches_differ_as_predicted},
-};
-
-SW_SUITE("process", tests)

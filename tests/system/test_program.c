@@ -9,7 +9,9 @@
 #include <unistd.h>
 #include "tests/support/json.h"
 
-static void a_small_budget_is_refused_before_training(void)
+SW_TESTS("program")
+
+SW_TEST("a small budget is refused before training, with numbers and the holder")
 {
     static sw_outcome outcome;
     static const char *const budgets[] = {"1KiB", "100KiB", "600KiB", "800KiB"};
@@ -51,7 +53,7 @@ static long long planned_total(const char *out)
 
 /* Where updates wait for the end of backward: without recomputation it is the planned total,
  * with it what a refusal says. */
-static void the_least_budget_is_what_is_said(void)
+SW_TEST("the least budget that works is the one that is said")
 {
     static sw_outcome outcome;
     char words[1000];
@@ -134,13 +136,13 @@ static void interrupt(int number)
     SW_CHECK(outcome.status == 0, "report: status %d: %s", outcome.status, outcome.err);
 }
 
-static void an_interrupt_leaves_a_valid_profile(void)
+SW_TEST("an interrupt ends with 130 and a valid profile")
 {
     interrupt(SIGINT);
     interrupt(SIGTERM);
 }
 
-static void a_killed_run_leaves_readable_lines(void)
+SW_TEST("a killed run leaves readable lines")
 {
     static sw_outcome outcome;
     char words[2500], profile[1024];
@@ -172,7 +174,7 @@ static void a_killed_run_leaves_readable_lines(void)
     SW_CHECK(outcome.status == 0, "report: status %d: %s", outcome.status, outcome.err);
 }
 
-static void a_full_disk_fails_with_one_line(void)
+SW_TEST("a full disk fails with one line")
 {
     static sw_outcome outcome;
     if (access("/dev/full", W_OK) != 0)
@@ -189,17 +191,12 @@ static void a_full_disk_fails_with_one_line(void)
     CU_ASSERT_EQUAL(status, 1);
 }
 
-static void unknown_words_are_wrong_usage(void)
+SW_TEST("unknown words are wrong usage")
 {
-    static const char *const wrong[] = {"trian",
-                                        "train --modle mlp",
-                                        "train --batch -1",
-                                        "train --batch x",
-                                        "train --model gpt9",
-                                        "train --memory-budget 5XB",
-                                        "train --checkpoint-every 3",
-                                        "train --steps",
-                                        ""};
+    static const char *const wrong[] =
+        SW_INIT("trian", "train --modle mlp", "train --batch -1", "train --batch x",
+                "train --model gpt9", "train --memory-budget 5XB", "train --checkpoint-every 3",
+                "train --steps", "");
     static sw_outcome outcome;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         program_run(&outcome, wrong[i], NULL);
@@ -212,14 +209,3 @@ static void unknown_words_are_wrong_usage(void)
     program_run(&outcome, "train --steps 1", "STEPWELL_FAULT=nonsense");
     CU_ASSERT_EQUAL(outcome.status, 2);
 }
-
-static const sw_test tests[] = {
-    {"a small budget is refused before training, with numbers and the holder",
-     a_small_budget_is_refused_before_training},
-    {"the least budget that works is the one that is said", the_least_budget_is_what_is_said},
-    {"an interrupt ends with 130 and a valid profile", an_interrupt_leaves_a_valid_profile},
-    {"a killed run leaves readable lines", a_killed_run_leaves_readable_lines},
-    {"a full disk fails with one line", a_full_disk_fails_with_one_line},
-    {"unknown words are wrong usage", unknown_words_are_wrong_usage},
-};
-SW_SUITE("program", tests)

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("questions")
+
 /* ---- 1 and 2: at the peak, by layer ------------------------------------------------------ */
 
-static void what_is_live_at_the_peak(void)
+SW_TEST("1 what is live at the peak")
 {
     const json_t *r = report_of(net_profile("live.jsonl", NET));
     check_text(r, "peak.op", "join concat");
@@ -39,7 +41,7 @@ static void what_is_live_at_the_peak(void)
 }
 
 /* The tree of scopes, the largest first, with what lives of each at the peak and ever. */
-static void which_layer_costs_what(void)
+SW_TEST("2 which layer costs what")
 {
     CU_ASSERT_EQUAL(ask("report --json --by layer %s", net_profile("layers.jsonl", NET)), 0);
     const json_t *rows = at(answer(), "rows");
@@ -77,7 +79,7 @@ static void which_layer_costs_what(void)
 /* Weight and bias; the optimizer's two of each and no more than four numbers of its own; kept
  * gradients, and while backward makes them the weight's and the bias's once more beside what
  * arrives from above: as large as the layer's result. */
-static void which_role_holds_what(void)
+SW_TEST("3 which role holds what")
 {
     const linear_scene layer = {.rows = 24, .in = 100, .out = 33};
     const int64_t parameter = (int64_t)(floats(layer.in * layer.out) + floats(layer.out));
@@ -134,7 +136,7 @@ static void check_phases(const json_t *phases, const phases_scene *wanted)
     }
 }
 
-static void which_phase_peaks_and_whether_it_moves(void)
+SW_TEST("4 which phase peaks, and whether it moves")
 {
     const char *path = phases_profile("moves.jsonl");
     const json_t *r = report_of(path), *rows = at(r, "rows");
@@ -155,7 +157,7 @@ static void which_phase_peaks_and_whether_it_moves(void)
     SW_CHECK(strstr(asked.out, moves) != NULL, "%s", asked.out);
 }
 
-static void was_the_prediction_right(void)
+SW_TEST("16 was the prediction right")
 {
     const json_t *r = report_of(phases_profile("predicted.jsonl"));
     check_phases(at(r, "predicted"), &other);
@@ -174,7 +176,7 @@ static void was_the_prediction_right(void)
 /* ---- 5: one step and another ------------------------------------------------------------- */
 
 /* Step 2 has a layer more: its tensor, and its part of the joined one. */
-static void why_step_2_uses_more_than_step_1(void)
+SW_TEST("5 why step 2 uses more than step 1")
 {
     static const char *const groups[] = {"roles", "layers", "ops", "tensors"};
     const char *path = path_of("steps.jsonl");
@@ -200,7 +202,7 @@ static void why_step_2_uses_more_than_step_1(void)
 /* ---- 12 and 13: two runs ----------------------------------------------------------------- */
 
 /* They differ by the layer `head`: it has a tensor of its own, and a part of the joined one. */
-static void what_changed_between_two_runs(void)
+SW_TEST("12 what changed between two runs")
 {
     const char *a = net_profile("with.jsonl", NET), *b = net_profile("without.jsonl", NET - 1);
     CU_ASSERT_EQUAL(ask("report --json %s --diff %s", a, b), 0);
@@ -231,7 +233,7 @@ static void what_changed_between_two_runs(void)
     }
 }
 
-static void a_peak_that_grew_fails_the_build(void)
+SW_TEST("13 a peak that grew fails the build")
 {
     const char *a = net_profile("now.jsonl", NET), *b = net_profile("base.jsonl", NET - 1);
     const size_t now = layers_peak(net, NET), base = layers_peak(net, NET - 1);
@@ -247,16 +249,3 @@ static void a_peak_that_grew_fails_the_build(void)
     SW_CHECK(sw_count_lines(asked.err) == 1, "%s", asked.err);
     CU_ASSERT_EQUAL(ask("report --quiet %s --diff %s --fail-on-increase 0%%", b, a), 0);
 }
-
-static const sw_test tests[] = {
-    {"1 what is live at the peak", what_is_live_at_the_peak},
-    {"2 which layer costs what", which_layer_costs_what},
-    {"3 which role holds what", which_role_holds_what},
-    {"4 which phase peaks, and whether it moves", which_phase_peaks_and_whether_it_moves},
-    {"5 why step 2 uses more than step 1", why_step_2_uses_more_than_step_1},
-    {"12 what changed between two runs", what_changed_between_two_runs},
-    {"13 a peak that grew fails the build", a_peak_that_grew_fails_the_build},
-    {"16 was the prediction right", was_the_prediction_right},
-};
-
-SW_SUITE("questions", tests)

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+SW_TESTS("questions")
+
 /* ---- 6: growth --------------------------------------------------------------------------- */
 
 #define LEAK_BYTES 4096
@@ -31,7 +33,7 @@ static void give_back(void *unused)
 }
 
 /* Two steps leak 4 KiB each, the second one is the last: the report names purpose and line. */
-static void what_grows_is_named_within_two_steps(void)
+SW_TEST("6 what grows is named within two steps")
 {
     const char *path = path_of("leak.jsonl");
     char place[64] = "";
@@ -58,7 +60,7 @@ static void what_grows_is_named_within_two_steps(void)
              place);
 }
 
-static void nothing_grows_in_a_clean_run(void)
+SW_TEST("6 nothing grows in a clean run")
 {
     const char *path = path_of("clean.jsonl");
     const int steps = sw_tests_full() ? 100000 : 3000;
@@ -129,7 +131,7 @@ static int64_t largest_that_trains(void)
     return batch;
 }
 
-static void the_largest_batch_fits_and_no_other(void)
+SW_TEST("7 the largest batch fits, and no other")
 {
     CU_ASSERT_EQUAL(ask("plan --json " FIT " --fit %lld", (long long)FIT_BYTES), 0);
     const json_t *r = answer();
@@ -139,7 +141,7 @@ static void the_largest_batch_fits_and_no_other(void)
     CU_ASSERT_EQUAL(batch, largest_that_trains());
 }
 
-static void who_held_what_when_it_did_not_fit(void)
+SW_TEST("11 who held what when it did not fit")
 {
     const int64_t trains = largest_that_trains(), batch = trains + 1;
     const char *path = path_of("denied.jsonl");
@@ -208,7 +210,7 @@ static void reserved_and_used(int64_t batch)
 }
 
 /* Also on both sides of 256 KiB a slot, from where on loaders have three. */
-static void what_is_reserved_and_what_is_used(void)
+SW_TEST("8 what is reserved and what is used")
 {
     if (access("/proc/self/smaps", R_OK) != 0)
         SW_SKIP("the system does not say what a process is made of");
@@ -235,7 +237,7 @@ static const json_t *process_of(const char *name)
 
 /* Memory that the library did not take is counted separately, to the page; a mapped file
  * has its name. */
-static void what_is_outside_is_named(void)
+SW_TEST("10 what is outside is named")
 {
     if (access("/proc/self/smaps", R_OK) != 0)
         SW_SKIP("the system does not say what a process is made of");
@@ -276,7 +278,7 @@ static void what_is_outside_is_named(void)
 
 /* Of the net each tensor is rounded up by its own; of the other scene the arena is one unit
  * higher than what lives, whatever plan there is. */
-static void alignment_and_holes_have_lines(void)
+SW_TEST("9 alignment and holes have lines")
 {
     int64_t rounded = 0, all = 0;
     for (int i = 0; i < NET; i++) {
@@ -317,7 +319,7 @@ static size_t lines_with(const char *path, const char *what)
 }
 
 /* Of one step in a hundred there is a record, while the peak is that of all steps. */
-static void it_may_stay_on(void)
+SW_TEST("14 it may stay on")
 {
     char peak[64];
     const char *path = path_of("every.jsonl");
@@ -385,7 +387,7 @@ static unsigned char *page_of(const char *profile, const char *page, size_t *n)
 
 /* Every byte in one file, nothing that is asked of a network, and a long run costs little more
  * than a short one. tests/html opens such a page in a browser. */
-static void the_page_opens_offline(void)
+SW_TEST("15 the page opens offline")
 {
     size_t small, large, n;
     const char *page =
@@ -419,18 +421,3 @@ static void the_page_opens_offline(void)
     sw_note("%d steps with their events: a page of %zu KiB, of 2 steps %zu KiB", steps,
             large >> 10, small >> 10);
 }
-
-static const sw_test tests[] = {
-    {"6 what grows is named within two steps", what_grows_is_named_within_two_steps},
-    {"6 nothing grows in a clean run", nothing_grows_in_a_clean_run},
-    {"7 the largest batch fits, and no other", the_largest_batch_fits_and_no_other},
-#if HAVE_STEADY
-    {"8 what is reserved and what is used", what_is_reserved_and_what_is_used},
-    {"10 what is outside is named", what_is_outside_is_named},
-#endif
-    {"9 alignment and holes have lines", alignment_and_holes_have_lines},
-    {"11 who held what when it did not fit", who_held_what_when_it_did_not_fit},
-    {"14 it may stay on", it_may_stay_on},
-    {"15 the page opens offline", the_page_opens_offline},
-};
-SW_SUITE("questions", tests)

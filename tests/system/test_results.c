@@ -7,6 +7,8 @@
 #include <string.h>
 #include "tests/support/json.h"
 
+SW_TESTS("results")
+
 static sw_outcome outcome;
 
 static void let_go(void *json)
@@ -95,32 +97,16 @@ static void has_shares(const json_t *object, const char *of, bool measured)
     }
 }
 
-static void train_has_its_keys(void)
+SW_TEST("train prints the keys of the interface")
 {
     static const char *const strings[] = {"model",     "device",      "data",
                                           "optimizer", "measured_by", NULL};
-    static const char *const numbers[] = {"batch",
-                                          "steps",
-                                          "epochs",
-                                          "seed",
-                                          "threads",
-                                          "final_loss",
-                                          "test_accuracy",
-                                          "predicted_peak_bytes",
-                                          "measured_peak_bytes",
-                                          "model_bytes",
-                                          "arena_bytes",
-                                          "data_bytes",
-                                          "checkpoint_bytes",
-                                          "total_bytes",
-                                          "lower_bound_bytes",
-                                          "allocations_after_warmup",
-                                          "min_step_ns",
-                                          "median_step_ns",
-                                          "p99_step_ns",
-                                          "max_step_ns",
-                                          "wall_ns",
-                                          NULL};
+    static const char *const numbers[] =
+        SW_INIT("batch", "steps", "epochs", "seed", "threads", "final_loss", "test_accuracy",
+                "predicted_peak_bytes", "measured_peak_bytes", "model_bytes", "arena_bytes",
+                "data_bytes", "checkpoint_bytes", "total_bytes", "lower_bound_bytes",
+                "allocations_after_warmup", "min_step_ns", "median_step_ns", "p99_step_ns",
+                "max_step_ns", "wall_ns", NULL);
     const json_t *root = object_of("train --json --synthetic-n 100 --batch 16 --steps 9 "
                                    "--epochs 2 --seed 3 --threads 2 --optimizer momentum");
     has_strings(root, "train", strings);
@@ -150,7 +136,7 @@ static void train_has_its_keys(void)
 }
 
 /* Each member is null where nothing is known under it. */
-static void a_run_with_checkpoints_has_their_keys(void)
+SW_TEST("a run with checkpoints has their keys")
 {
     static const char *const numbers[] = {"every_steps",  "copy_bytes",    "saved",
                                           "failed",       "last_step",     "file_bytes",
@@ -186,14 +172,12 @@ static void a_run_with_checkpoints_has_their_keys(void)
               number(saves, "every_ns") == 600e9 && number(saves, "copy_bytes") == 0);
 }
 
-static void plan_has_its_keys(void)
+SW_TEST("plan prints the keys of the interface")
 {
     static const char *const strings[] = {"model", "device", NULL};
-    static const char *const numbers[] = {
-        "batch",       "predicted_peak_bytes", "model_bytes",
-        "arena_bytes", "data_bytes",           "total_bytes",
-        "plan_ns",     "lower_bound_bytes",    "checkpoint_bytes",
-        NULL};
+    static const char *const numbers[] =
+        SW_INIT("batch", "predicted_peak_bytes", "model_bytes", "arena_bytes", "data_bytes",
+                "total_bytes", "plan_ns", "lower_bound_bytes", "checkpoint_bytes", NULL);
     const json_t *one = object_of("plan --json --synthetic-n 100 --batch 16");
     has_strings(one, "plan", strings);
     has_numbers(one, "plan", numbers);
@@ -268,7 +252,7 @@ static void check_witnessed(const char *words)
     json_decref(trained);
 }
 
-static void the_plan_is_what_witnesses_observe(void)
+SW_TEST("what is planned is what the witnesses observe")
 {
     static const char *const optimizers[] = {"sgd", "momentum", "nesterov", "adam", "adamw"};
     static const char *const extra[] = {"", "--update after", "--clip 1 --weight-decay 0.01"};
@@ -294,7 +278,7 @@ static void the_plan_is_what_witnesses_observe(void)
 /* Without a witness the arena's births and deaths are what is measured, with batches that are
  * not full and evaluation among them; immediate mode has the bump, a budget makes ops run
  * again. A program that did not run has nothing. */
-static void every_mode_has_its_shares(void)
+SW_TEST("every mode has its roles and layers")
 {
     static const char *const words[] = {
         "--synthetic-n 70 --batch 32 --optimizer adamw --threads 2",
@@ -320,12 +304,3 @@ static void every_mode_has_its_shares(void)
     CU_ASSERT(json_is_null(json_object_get(line_of_it, "measured")));
     has_shares(object_of("plan --json --immediate --batch 9"), "plan", false);
 }
-
-static const sw_test tests[] = {
-    {"train prints the keys of the interface", train_has_its_keys},
-    {"a run with checkpoints has their keys", a_run_with_checkpoints_has_their_keys},
-    {"plan prints the keys of the interface", plan_has_its_keys},
-    {"what is planned is what the witnesses observe", the_plan_is_what_witnesses_observe},
-    {"every mode has its roles and layers", every_mode_has_its_shares},
-};
-SW_SUITE("results", tests)

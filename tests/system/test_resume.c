@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+SW_TESTS("resume")
+
 #define FILES "--save-params @/P --save-best @/B --metrics @/M.jsonl "
 #define EACH "--checkpoint-every 1 --keep-checkpoints 1000 "
 
@@ -170,7 +172,7 @@ static void put_text(void)
     going_put("text", text);
 }
 
-static void every_model_goes_on(void)
+SW_TEST("every model goes on")
 {
     static const run_case cases[] = {
         {LENET, "", "--threads 3"},
@@ -195,7 +197,7 @@ static void check_text_case(const run_case *c)
     going_free(&whole);
 }
 
-static void a_language_model_goes_on(void)
+SW_TEST("a language model goes on")
 {
     static const run_case cases[] = {{GPT, "--threads 2", ""},
                                      {GPT "--optimizer adafactor", "", "--immediate"},
@@ -208,7 +210,7 @@ static void a_language_model_goes_on(void)
 
 #define SMALL "--model mlp --hidden 12 --synthetic-n 60 --batch 16 --epochs 2 "
 
-static void every_optimizer_goes_on(void)
+SW_TEST("every optimizer goes on")
 {
     static const char *const more[] = {"", "--weight-decay 0.01 --clip 0.1 --momentum 0.5",
                                        "--accumulate 3 --keep-gradients"};
@@ -226,7 +228,7 @@ static void every_optimizer_goes_on(void)
         }
 }
 
-static void every_schedule_goes_on(void)
+SW_TEST("every schedule goes on")
 {
     static const run_case cases[] = {
         {SMALL "--schedule one_cycle --warmup 3", "", ""},
@@ -241,7 +243,7 @@ static void every_schedule_goes_on(void)
 }
 
 /* Steps of several micro-batches, the last of an epoch smaller; gradients that stay. */
-static void accumulated_steps_go_on(void)
+SW_TEST("accumulated steps go on")
 {
     static const run_case cases[] = {
         {"--model mlp --hidden 12 --synthetic-n 100 --batch 9 --accumulate 3 --epochs 3", "",
@@ -254,7 +256,7 @@ static void accumulated_steps_go_on(void)
 }
 
 /* Under a budget that has ops run again, and from there without it, and back. */
-static void another_budget_goes_on(void)
+SW_TEST("another budget goes on")
 {
     const run_case wide = {SWISH "--no-recompute", "", ""};
     char tight[100];
@@ -285,7 +287,7 @@ static void another_budget_goes_on(void)
 
 /* ---- validation -------------------------------------------------------------------------- */
 
-static void validations_go_on(void)
+SW_TEST("validations go on")
 {
     static const run_case cases[] = {
         {SMALL "--validate-every 3 --epochs 3", "", ""},
@@ -302,7 +304,7 @@ static void validations_go_on(void)
 
 /* Losses and gradients that are no finite numbers: the record, the count of skipped updates and
  * the step that they began at. */
-static void what_is_not_finite_goes_on(void)
+SW_TEST("what is not finite goes on")
 {
     static const run_case cases[] = {
         {SMALL "--optimizer sgd --lr 1e30 --max-skipped 0", "", ""},
@@ -317,7 +319,7 @@ static void what_is_not_finite_goes_on(void)
 }
 
 /* The limit counts across an interruption: a run that ends for it ends at the same step. */
-static void a_limit_of_skipped_updates_goes_on(void)
+SW_TEST("a limit of skipped updates goes on")
 {
     static const char words[] = SMALL "--optimizer sgd --lr 1e30 --max-skipped 4 --epochs 9";
     char name[40];
@@ -362,7 +364,7 @@ static void put_data(void)
     put_text();
 }
 
-static void every_source_goes_on(void)
+SW_TEST("every source goes on")
 {
     static const run_case cases[] = {
         {"--model mlp --hidden 8 --data csv:@/table.csv --standardise --batch 13 --epochs 2",
@@ -387,7 +389,7 @@ static void every_source_goes_on(void)
 /* ---- saves beside the training ----------------------------------------------------------- */
 
 /* A file that a thread writes while training goes on has the state after its step. */
-static void checkpoints_without_a_pause_go_on(void)
+SW_TEST("checkpoints without a pause go on")
 {
     static const run_case cases[] = {
         {LENET "--epochs 6", "", "--threads 2"},
@@ -441,7 +443,7 @@ static void interrupted_anywhere(const char *words, int sent, int times)
     going_free(&whole);
 }
 
-static void interrupted_at_any_moment(void)
+SW_TEST("interrupted at any moment")
 {
     static const char *const words[] = {
         "--model mlp --hidden 64 --synthetic-n 4000 --batch 50 --epochs 1 --validate-every 2",
@@ -460,7 +462,7 @@ static void interrupted_at_any_moment(void)
 /* ---- more epochs ------------------------------------------------------------------------- */
 
 /* A schedule that does not go by the number of steps lets a run become longer. */
-static void more_epochs_are_one_long_run(void)
+SW_TEST("more epochs are one long run")
 {
     static const char *const schedules[] = {"--schedule constant --warmup 2",
                                             "--schedule step --lr-every 4",
@@ -492,7 +494,7 @@ static void more_epochs_are_one_long_run(void)
     }
 }
 
-static void more_epochs_are_refused_where_the_schedule_counts(void)
+SW_TEST("more epochs are refused where the schedule counts")
 {
     static const char *const schedules[] = {"cosine", "linear", "one_cycle"};
     for (int i = 0; i < 3; i++) {
@@ -510,22 +512,3 @@ static void more_epochs_are_refused_where_the_schedule_counts(void)
                  "%s: status %d: %s", schedules[i], o->status, o->err);
     }
 }
-
-static const sw_test tests[] = {
-    {"every model goes on", every_model_goes_on},
-    {"a language model goes on", a_language_model_goes_on},
-    {"every optimizer goes on", every_optimizer_goes_on},
-    {"every schedule goes on", every_schedule_goes_on},
-    {"accumulated steps go on", accumulated_steps_go_on},
-    {"another budget goes on", another_budget_goes_on},
-    {"validations go on", validations_go_on},
-    {"what is not finite goes on", what_is_not_finite_goes_on},
-    {"a limit of skipped updates goes on", a_limit_of_skipped_updates_goes_on},
-    {"every source goes on", every_source_goes_on},
-    {"checkpoints without a pause go on", checkpoints_without_a_pause_go_on},
-    {"interrupted at any moment", interrupted_at_any_moment},
-    {"more epochs are one long run", more_epochs_are_one_long_run},
-    {"more epochs are refused where the schedule counts",
-     more_epochs_are_refused_where_the_schedule_counts},
-};
-SW_SUITE("resume", tests)

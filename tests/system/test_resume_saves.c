@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+SW_TESTS("resume saves")
+
 #define NET "--model mlp --hidden 200 --synthetic-n 300 --batch 20 --schedule constant "
 #define LONG NET "--epochs 100000000 "
 
@@ -69,7 +71,7 @@ static bool signal_waits(pid_t pid)
 }
 
 /* The second one does not wait for the step and the save that the first one waits for. */
-static void a_second_request_ends_at_once(void)
+SW_TEST("a second request ends at once")
 {
     if (access("/proc/self/status", R_OK) != 0)
         SW_SKIP("the system does not tell which signals wait");
@@ -87,7 +89,7 @@ static void a_second_request_ends_at_once(void)
              outcome.status, outcome.signal);
 }
 
-static void a_signal_saves_at_once(void)
+SW_TEST("a signal saves at once")
 {
     going_new_folder("now");
     const pid_t pid = going_start("train --quiet " LONG "--checkpoint @/C --metrics @/M.jsonl");
@@ -125,7 +127,7 @@ static pid_t start_limited(const char *words, unsigned kib)
 }
 
 /* It goes on, what was saved before stays, and a later save works and is said. */
-static void a_full_disk_costs_a_save_and_not_the_training(void)
+SW_TEST("a full disk costs a save and not the training")
 {
     going_new_folder("full");
     const sw_outcome *o = going_run("train --quiet " NET "--steps 5 --checkpoint @/C "
@@ -149,7 +151,7 @@ static void a_full_disk_costs_a_save_and_not_the_training(void)
              "status %d, step %g: %s", outcome.status, later, outcome.err);
 }
 
-static void the_result_says_what_was_saved(void)
+SW_TEST("the result says what was saved")
 {
     going_new_folder("result");
     const sw_outcome *o = going_run("train --quiet " NET "--checkpoint @/C");
@@ -168,7 +170,7 @@ static void the_result_says_what_was_saved(void)
 }
 
 /* By the library: a checkpoint that no `train` saved. */
-static void a_checkpoint_of_another_program_is_refused(void)
+SW_TEST("a checkpoint of another program is refused")
 {
     going_new_folder("program");
     sw_exec *exec = NULL;
@@ -192,13 +194,3 @@ static void a_checkpoint_of_another_program_is_refused(void)
                  strstr(o->err, "`stepwell train` did not save it") != NULL,
              "status %d: %s", o->status, o->err);
 }
-
-static const sw_test tests[] = {
-    {"a second request ends at once", a_second_request_ends_at_once},
-    {"a signal saves at once", a_signal_saves_at_once},
-    {"a full disk costs a save and not the training",
-     a_full_disk_costs_a_save_and_not_the_training},
-    {"the result says what was saved", the_result_says_what_was_saved},
-    {"a checkpoint of another program is refused", a_checkpoint_of_another_program_is_refused},
-};
-SW_SUITE("resume saves", tests)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("steady")
+
 #if HAVE_STEADY
 
 static const char *steady_path(void)
@@ -40,7 +42,7 @@ static bool run_steady(counts *c, const char *n, const char *plant)
     return said;
 }
 
-static void planted_heap_calls_are_seen(void)
+SW_TEST("planted calls of the heap are seen")
 {
     counts c;
     if (!run_steady(&c, "20", "heap"))
@@ -49,7 +51,7 @@ static void planted_heap_calls_are_seen(void)
              c.heap_calls); /* one each way, a step and more */
 }
 
-static void steps_make_no_heap_call(void)
+SW_TEST("steps make no call of the heap, loaders and profile included")
 {
     counts c;
     if (!run_steady(&c, steps(), NULL))
@@ -95,7 +97,7 @@ static long traced_calls(const char *n, const char *plant, char *first, size_t r
     return marks == 2 ? calls : -1;
 }
 
-static void steps_ask_the_system_for_nothing(void)
+SW_TEST("steps ask the system for no memory")
 {
     char first[256];
     const long planted = traced_calls("20", "system", first, sizeof first);
@@ -109,26 +111,19 @@ static void steps_ask_the_system_for_nothing(void)
 
 #else
 
-static void planted_heap_calls_are_seen(void)
+SW_TEST("planted calls of the heap are seen")
 {
     SW_SKIP("sanitizers have a heap of their own");
 }
 
-static void steps_make_no_heap_call(void)
+SW_TEST("steps make no call of the heap, loaders and profile included")
 {
     SW_SKIP("sanitizers have a heap of their own");
 }
 
-static void steps_ask_the_system_for_nothing(void)
+SW_TEST("steps ask the system for no memory")
 {
     SW_SKIP("sanitizers have a heap of their own");
 }
 
 #endif
-
-static const sw_test tests[] = {
-    {"planted calls of the heap are seen", planted_heap_calls_are_seen},
-    {"steps make no call of the heap, loaders and profile included", steps_make_no_heap_call},
-    {"steps ask the system for no memory", steps_ask_the_system_for_nothing},
-};
-SW_SUITE("steady", tests)

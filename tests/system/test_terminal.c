@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+SW_TESTS("terminal")
+
 #define SMALL "train --model mlp --hidden 16 --synthetic-n 400 --batch 16 --epochs 3 "
 #define WIPE "\r\033[K"
 
@@ -28,7 +30,7 @@ static const char *on_terminal(const char *words, const char *term, const char *
     return shown;
 }
 
-static void progress_is_drawn_on_a_terminal(void)
+SW_TEST("progress is drawn on a terminal, and wiped")
 {
     const char *text = on_terminal(SMALL, "xterm", "", 100, 0);
     if (text == NULL)
@@ -46,7 +48,7 @@ static void progress_is_drawn_on_a_terminal(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(last, "accuracy")); /* the result, on lines of its own */
 }
 
-static void progress_fits_the_terminal(void)
+SW_TEST("progress fits the width of the terminal")
 {
     const char *text = on_terminal(SMALL, "xterm", "", 20, 0);
     if (text == NULL)
@@ -64,7 +66,7 @@ static void progress_fits_the_terminal(void)
 
 /* Only the result, and nothing that moves, where lines cannot be wiped or are switched
  * off. */
-static void nothing_moves_elsewhere(void)
+SW_TEST("nothing moves in files, on dumb terminals or with --quiet")
 {
     static sw_outcome outcome;
     const char *text = on_terminal(SMALL, "dumb", "", 100, 0);
@@ -83,7 +85,7 @@ static void nothing_moves_elsewhere(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "accuracy"));
 }
 
-static void colours_are_for_terminals_that_want_them(void)
+SW_TEST("colours are for terminals that want them")
 {
     static sw_outcome outcome;
     static const struct {
@@ -139,7 +141,7 @@ static bool wait_for(pid_t pid, int state)
 
 /* The first one asks for an end after the running step, which is a long one here; the second,
  * of whatever kind, does not wait for it. */
-static void a_second_interrupt_ends_at_once(void)
+SW_TEST("a second Ctrl-C ends at once")
 {
     static sw_outcome outcome;
     static const int pairs[][2] = {{SIGINT, SIGINT}, {SIGINT, SIGTERM}, {SIGHUP, SIGINT}};
@@ -164,12 +166,3 @@ static void a_second_interrupt_ends_at_once(void)
                  outcome.status, outcome.signal, outcome.err);
     }
 }
-
-static const sw_test tests[] = {
-    {"progress is drawn on a terminal, and wiped", progress_is_drawn_on_a_terminal},
-    {"progress fits the width of the terminal", progress_fits_the_terminal},
-    {"nothing moves in files, on dumb terminals or with --quiet", nothing_moves_elsewhere},
-    {"colours are for terminals that want them", colours_are_for_terminals_that_want_them},
-    {"a second Ctrl-C ends at once", a_second_interrupt_ends_at_once},
-};
-SW_SUITE("terminal", tests)

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+SW_TESTS("top")
+
 /* ---- watching ---------------------------------------------------------------------------- */
 
 static sw_outcome outcome;
@@ -85,7 +87,7 @@ static void check_figures(const char *json, unsigned k, unsigned allocations)
         strstr(json, "\"backward\":{\"peak_bytes\":4096,\"end_bytes\":2048}"));
 }
 
-static void a_growing_file_is_followed(void)
+SW_TEST("a growing file is followed, record by record")
 {
     const char *path = path_of("grows.jsonl");
     FILE *f = open_profile(path, "w");
@@ -122,7 +124,7 @@ static void a_growing_file_is_followed(void)
 }
 
 /* Records of a clock that went back: no pace beyond measure. */
-static void a_clock_that_went_back_does_no_harm(void)
+SW_TEST("a clock that went back does no harm")
 {
     const char *path = path_of("back.jsonl");
     char text[2000] = "", words[3000];
@@ -171,7 +173,7 @@ static void put_eval(FILE *f, bool plan)
 
 /* The program with the peak so far is shown with its name: training, then an evaluation, which
  * stays also while lower steps follow. */
-static void the_highest_program_stays(void)
+SW_TEST("the highest program stays")
 {
     static const char shown[] = "\"program\":\"program 1 (eval, batch 64)\"";
     const char *path = path_of("highest.jsonl");
@@ -200,7 +202,7 @@ static void the_highest_program_stays(void)
 }
 
 /* Emptied and written anew in the same place, and under the same name. */
-static void another_run_begins_from_nothing(void)
+SW_TEST("another run begins from nothing")
 {
     const char *path = path_of("anew.jsonl");
     FILE *f = open_profile(path, "w");
@@ -235,7 +237,7 @@ static void another_run_begins_from_nothing(void)
 }
 
 /* The part that was there before is read too, in bounded memory. */
-static void a_long_file_takes_no_more_memory(void)
+SW_TEST("a long file takes no more memory")
 {
     const char *path = path_of("long.jsonl");
     char words[1100];
@@ -259,7 +261,7 @@ static void a_long_file_takes_no_more_memory(void)
 }
 
 /* A run of which nothing was warm, and which failed: no figure is made up, and it says why. */
-static void a_failed_run_says_why(void)
+SW_TEST("a failed run says why")
 {
     const char *path = path_of("failed.jsonl");
     char words[1100];
@@ -280,7 +282,7 @@ static void a_failed_run_says_why(void)
              outcome.out);
 }
 
-static void what_differs_from_the_plan_is_shown(void)
+SW_TEST("what differs from the plan is shown")
 {
     const char *path = path_of("differs.jsonl");
     char words[1100];
@@ -318,7 +320,7 @@ static void what_differs_from_the_plan_is_shown(void)
 }
 
 /* Runs that count nothing have the figures of their plan. */
-static void what_nobody_measured_is_not_as_planned(void)
+SW_TEST("what no one measured is not as planned")
 {
     char words[1100], text[2000] = "";
     const char *path = path_of("uncounted.jsonl");
@@ -343,7 +345,7 @@ static void what_nobody_measured_is_not_as_planned(void)
 
 /* On a terminal each picture is drawn over the last, in colour unless NO_COLOR asks for none. A
  * terminal that is dumb has lines. */
-static void a_terminal_has_pictures(void)
+SW_TEST("a terminal has pictures")
 {
     static const char *const utf8[] = {"TERM=xterm", "NO_COLOR=", "LC_ALL=C.UTF-8", NULL};
     static const char *const plain[] = {"TERM=xterm", "NO_COLOR=1", "LC_ALL=C", NULL};
@@ -391,7 +393,7 @@ static pid_t train(const char *tag, const char *path)
 
 /* Found by its number; killed, it leaves no
  * end record, and top says so and ends. */
-static void a_training_is_watched_until_it_is_killed(void)
+SW_TEST("a training is watched until it is killed")
 {
     char number[32];
     const char *path = path_of("killed.jsonl");
@@ -441,7 +443,7 @@ static void refuse(const char *words, int status, const char *says)
 }
 
 /* The same from `report`. */
-static void report_can_watch_too(void)
+SW_TEST("report can watch too")
 {
     const char *path = path_of("live.jsonl");
     char words[1200];
@@ -464,7 +466,7 @@ static void report_can_watch_too(void)
     refuse(words, 2, "--live shows what is there now");
 }
 
-static void a_training_that_ends_is_told(void)
+SW_TEST("a training that ends is reported")
 {
     const char *path = path_of("ends.jsonl");
     const pid_t training = train("ends", path);
@@ -479,7 +481,7 @@ static void a_training_that_ends_is_told(void)
     CU_ASSERT(outcome.status == 130 && outcome.err[0] == '\0');
 }
 
-static void what_cannot_be_watched_is_refused(void)
+SW_TEST("what cannot be watched is refused")
 {
     char words[1200];
     refuse("top", 2, "PID or FILE must be given");
@@ -507,7 +509,7 @@ static void what_cannot_be_watched_is_refused(void)
 
 /* Processes of other users are not ours to look at; as the superuser the test becomes another.
  */
-static void a_process_of_another_user_is_told_apart(void)
+SW_TEST("a process of another user is distinguished")
 {
     char number[32];
     int status = 0, says[2];
@@ -536,21 +538,3 @@ static void a_process_of_another_user_is_told_apart(void)
     SW_CHECK(WEXITSTATUS(status) == 3 && strstr(text, "belongs to another user") != NULL,
              "status %d: %s", WEXITSTATUS(status), text);
 }
-
-static const sw_test tests[] = {
-    {"a clock that went back does no harm", a_clock_that_went_back_does_no_harm},
-    {"a growing file is followed, record by record", a_growing_file_is_followed},
-    {"the highest program stays", the_highest_program_stays},
-    {"another run begins from nothing", another_run_begins_from_nothing},
-    {"a long file takes no more memory", a_long_file_takes_no_more_memory},
-    {"a failed run says why", a_failed_run_says_why},
-    {"what differs from the plan is shown", what_differs_from_the_plan_is_shown},
-    {"what no one measured is not as planned", what_nobody_measured_is_not_as_planned},
-    {"a terminal has pictures", a_terminal_has_pictures},
-    {"a training is watched until it is killed", a_training_is_watched_until_it_is_killed},
-    {"report can watch too", report_can_watch_too},
-    {"a training that ends is reported", a_training_that_ends_is_told},
-    {"what cannot be watched is refused", what_cannot_be_watched_is_refused},
-    {"a process of another user is distinguished", a_process_of_another_user_is_told_apart},
-};
-SW_SUITE("top", tests)

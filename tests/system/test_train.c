@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("train")
+
 static sw_outcome outcome;
 
 /* The hash of the parameters that training by `words` saves. The JSON is in outcome.out. */
@@ -38,7 +40,7 @@ static void learns_by(const char *optimizer)
     learns(words);
 }
 
-static void training_learns(void)
+SW_TEST("training learns, with every optimizer")
 {
     for (size_t i = 0; sw_optimizer_kind(i) != NULL; i++)
         learns_by(sw_optimizer_kind(i));
@@ -48,7 +50,7 @@ static void training_learns(void)
 }
 
 /* Real digits, where the data set is. */
-static void lenet5_learns_mnist(void)
+SW_TEST("LeNet5 learns MNIST", .full = true)
 {
     char words[1200];
     const char *folder = sw_data_path("mnist");
@@ -65,7 +67,7 @@ static void lenet5_learns_mnist(void)
 
 /* Ten label files that differ by a turn of all labels: each image is right under exactly one of
  * them, so the shares of ten runs add up to one. The last batch of four is smaller. */
-static void every_image_is_right_once(void)
+SW_TEST("an image is right under one of ten labels")
 {
     enum { IMAGES = 80, TESTS = IMAGES / 2 };
     idx_set set;
@@ -131,7 +133,7 @@ static double least_step(const char *words, double before)
 }
 
 /* They leave the bits and still do something. */
-static void options_that_leave_the_bits_do_their_work(void)
+SW_TEST("options that leave the bits do their work")
 {
     (void)train(SMALL "--update after");
     const double peak = program_number(outcome.out, "predicted_peak_bytes");
@@ -168,11 +170,3 @@ static void options_that_leave_the_bits_do_their_work(void)
     SW_CHECK(plain > 0 && checked > 1.4 * plain, "%g ns a step, %g ns with --checks", plain,
              checked);
 }
-
-static const sw_test tests[] = {
-    {"training learns, with every optimizer", training_learns},
-    {"LeNet5 learns MNIST", lenet5_learns_mnist, .full = true},
-    {"an image is right under one of ten labels", every_image_is_right_once},
-    {"options that leave the bits do their work", options_that_leave_the_bits_do_their_work},
-};
-SW_SUITE("train", tests)

@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+SW_TESTS("waiting")
+
 #define SMALL "--quiet --synthetic-n 64 --batch 32 --steps 2 "
 
 static char folder[900];
@@ -125,18 +127,13 @@ static void train_for_the_rest(void)
     SW_CHECK(out.status == 0, "%s", out.err);
 }
 
-static void a_signal_ends_what_opens_a_pipe(void)
+SW_TEST("a signal ends what opens a pipe")
 {
-    static const char *const lines[] = {
-        "train " SMALL "--profile @/pipe",
-        "train " SMALL "--save-params @/pipe",
-        "train " SMALL "--save-best @/pipe",
-        "train " SMALL "--metrics @/pipe.csv",
-        "report @/profile --format perfetto --out @/pipe",
-        "report @/in1 --format perfetto",
-        "place @/in2",
-        "place @/problem.csv --out @/pipe",
-    };
+    static const char *const lines[] = SW_INIT(
+        "train " SMALL "--profile @/pipe", "train " SMALL "--save-params @/pipe",
+        "train " SMALL "--save-best @/pipe", "train " SMALL "--metrics @/pipe.csv",
+        "report @/profile --format perfetto --out @/pipe", "report @/in1 --format perfetto",
+        "place @/in2", "place @/problem.csv --out @/pipe");
     new_folder("opening");
     train_for_the_rest();
     CU_ASSERT_FATAL(mkfifo(at("pipe"), 0600) == 0 && mkfifo(at("pipe.csv"), 0600) == 0);
@@ -159,17 +156,14 @@ static int stopped_reader(const char *path, bool full)
     return fd;
 }
 
-static void a_signal_ends_what_writes_to_a_full_pipe(void)
+SW_TEST("a signal ends what writes to a full pipe")
 {
-    static const char *const lines[] = {
+    static const char *const lines[] = SW_INIT(
         "train --quiet --synthetic-n 64 --batch 32 --steps 100000000 --profile @/pipe",
         "train --quiet --synthetic-n 64 --batch 32 --steps 100000000 --metrics @/pipe.csv",
-        "train " SMALL "--save-params @/pipe",
-        "train " SMALL "--json > @/full",
-        "train " SMALL "> @/full",
-        "train --synthetic-n 64 --batch 32 --steps 2 2> @/full",
-        "report @/profile --format perfetto --out - > @/full",
-    };
+        "train " SMALL "--save-params @/pipe", "train " SMALL "--json > @/full",
+        "train " SMALL "> @/full", "train --synthetic-n 64 --batch 32 --steps 2 2> @/full",
+        "report @/profile --format perfetto --out - > @/full");
     new_folder("full-pipe");
     train_for_the_rest();
     const int readers[] = {stopped_reader(at("pipe"), true),
@@ -181,7 +175,7 @@ static void a_signal_ends_what_writes_to_a_full_pipe(void)
 }
 
 /* Text to a reader that has stopped. */
-static void a_signal_ends_sampling(void)
+SW_TEST("a signal ends sampling")
 {
 #define GPT "--layers 1 --heads 1 --width 8 --context 8 "
     static sw_outcome out;
@@ -205,7 +199,7 @@ static void a_signal_ends_sampling(void)
 
 /* Killed again and again while it starts, trains and saves, once every few steps: the
  * parameters that are there are whole, and the first run that is left alone sweeps up. */
-static void a_run_that_is_killed_leaves_whole_parameters(void)
+SW_TEST("a run that is killed leaves whole parameters")
 {
     static sw_outcome out;
     char words[3000];
@@ -233,12 +227,3 @@ static void a_run_that_is_killed_leaves_whole_parameters(void)
     CU_ASSERT_EQUAL(sw_shell("ls '%s' | grep -q tmp", folder), 1);
     sw_note("%d kills, %d times there were parameters", (int)killed, saved);
 }
-
-static const sw_test tests[] = {
-    {"a signal ends what opens a pipe", a_signal_ends_what_opens_a_pipe},
-    {"a signal ends what writes to a full pipe", a_signal_ends_what_writes_to_a_full_pipe},
-    {"a signal ends sampling", a_signal_ends_sampling},
-    {"a run that is killed leaves whole parameters",
-     a_run_that_is_killed_leaves_whole_parameters},
-};
-SW_SUITE("waiting", tests)

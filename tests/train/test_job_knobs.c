@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("job knobs")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 
 enum { BATCH = 20, PIXELS = 28 * 28, STEPS = 4, MOST = 200000 };
@@ -35,11 +37,9 @@ static void begin(scene *s, const char *words, bool knobs)
     snprintf(to, sizeof text[0], "--batch 20 --synthetic-n 100 %s", words);
     for (char *word = strtok(to, " "); word != NULL; word = strtok(NULL, " "))
         argv[argc++] = word;
-    const cli_command command = {.name = "job",
-                                 .usage = "[options]",
-                                 .about = "a job",
-                                 .options = table,
-                                 .n_options = job_options(&s->opts, table, 0, false)};
+    const cli_command command =
+        SW_INIT(.name = "job", .usage = "[options]", .about = "a job", .options = table,
+                .n_options = job_options(&s->opts, table, 0, false));
     CU_ASSERT_EQUAL_FATAL(cli_parse(&command, argc, argv), CLI_GO);
     CU_ASSERT_EQUAL_FATAL(job_check(&s->opts), CLI_GO);
     s->opts.knobs = knobs;
@@ -83,7 +83,7 @@ static size_t parameters(const scene *s, float *to)
     return n;
 }
 
-static void knobs_have_the_bits_of_constants(void)
+SW_TEST("knobs have the bits of constants")
 {
     static const char *const jobs[] = {
         "--model mlp --hidden 24,16 --dropout 0.25 --optimizer momentum",
@@ -106,7 +106,7 @@ static void knobs_have_the_bits_of_constants(void)
     }
 }
 
-static void a_job_without_knobs_has_none(void)
+SW_TEST("a job without knobs has none")
 {
     static scene s;
     begin(&s, "--model mlp --hidden 24 --dropout 0.25 --optimizer momentum", false);
@@ -115,7 +115,7 @@ static void a_job_without_knobs_has_none(void)
 }
 
 /* No new plan: the numbers of a warm job change what it learns, and take no memory. */
-static void numbers_of_a_job_change_while_it_runs(void)
+SW_TEST("numbers of a job change while it runs")
 {
     static scene s[2];
     static float numbers[2][MOST];
@@ -139,10 +139,3 @@ static void numbers_of_a_job_change_while_it_runs(void)
     CU_ASSERT_EQUAL(parameters(&s[1], numbers[1]), n);
     CU_ASSERT(memcmp(numbers[0], numbers[1], n * sizeof(float)) != 0);
 }
-
-static const sw_test tests[] = {
-    {"knobs have the bits of constants", knobs_have_the_bits_of_constants, false},
-    {"a job without knobs has none", a_job_without_knobs_has_none, false},
-    {"numbers of a job change while it runs", numbers_of_a_job_change_while_it_runs, false},
-};
-SW_SUITE("job knobs", tests)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("saves")
+
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 
 typedef struct {
@@ -79,7 +81,7 @@ static const job_identity *identity_of(double rate, const char *word, int64_t co
     return &identity;
 }
 
-static void what_decides_is_written_as_it_stands(void)
+SW_TEST("what decides is written as it stands")
 {
     const job_identity *i = identity_of(0.1, NULL, -3);
     CU_ASSERT(!i->full);
@@ -91,7 +93,7 @@ static void what_decides_is_written_as_it_stands(void)
         strstr(identity_of(1.0 / 3, "a", 1)->text, "--lr\t0.3333333333333333\n"));
 }
 
-static void the_state_comes_back_to_the_bit(void)
+SW_TEST("the state comes back to the bit")
 {
     static const double losses[] = {0.1, -0.0, (double)INFINITY, (double)NAN, 5e-324};
     sw_checkpoint *c = a_checkpoint();
@@ -115,7 +117,7 @@ static void refused(sw_checkpoint *c, const job_identity *i, int status, const c
              "and not '%s': %s", says, cli_last_line());
 }
 
-static void another_run_is_refused_by_name(void)
+SW_TEST("another run is refused by name")
 {
     sw_checkpoint *c = a_checkpoint();
     job_identity more;
@@ -140,7 +142,7 @@ static void another_run_is_refused_by_name(void)
 }
 
 /* Cut anywhere; with a field that is no number; and what train wrote before. */
-static void damage_is_refused(void)
+SW_TEST("damage is refused")
 {
     sw_checkpoint *c = a_checkpoint();
     const job_identity *i = identity_of(0.1, "a", 1);
@@ -172,7 +174,7 @@ static void damage_is_refused(void)
     refused(c, i, CLI_DAMAGED, "another version");
 }
 
-static void saves_are_due_by_steps_or_by_time(void)
+SW_TEST("saves are due by steps or by time")
 {
     const cli_every steps = {.steps = 5}, time = {.ns = 3600000000000u}, none = {0, 0};
     job_due due = job_due_after(&steps, 7);
@@ -183,12 +185,3 @@ static void saves_are_due_by_steps_or_by_time(void)
     CU_ASSERT(job_is_due(&due, 0));
     CU_ASSERT_EQUAL(job_every_ns(&none), 600000000000u);
 }
-
-static const sw_test tests[] = {
-    {"what decides is written as it stands", what_decides_is_written_as_it_stands},
-    {"the state comes back to the bit", the_state_comes_back_to_the_bit},
-    {"another run is refused by name", another_run_is_refused_by_name},
-    {"damage is refused", damage_is_refused},
-    {"saves are due by steps or by time", saves_are_due_by_steps_or_by_time},
-};
-SW_SUITE("saves", tests)

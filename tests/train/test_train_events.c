@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+SW_TESTS("train events")
+
 static char path[1024];
 static train t;
 
@@ -30,12 +32,10 @@ static void rows(uint64_t from, uint64_t to)
         train_bytes bytes = {.peak_bytes = 1000 + step};
         bytes.phase[SW_FORWARD] = (sw_phase_info){.peak_bytes = 500, .end_bytes = 400};
         bytes.phase[SW_BACKWARD] = (sw_phase_info){.peak_bytes = 1000 + step, .end_bytes = 300};
-        const train_row row = {.kind = step % 50 == 0 ? TRAIN_LINE_VALIDATION : TRAIN_LINE_STEP,
-                               .step = step,
-                               .score = {.loss = 1.0 / (double)step, .rows = 8, .right = 4},
-                               .rate = 0.5,
-                               .ns = 1000000 * step,
-                               .bytes = step % 50 == 0 ? NULL : &bytes};
+        const train_row row =
+            SW_INIT(.kind = step % 50 == 0 ? TRAIN_LINE_VALIDATION : TRAIN_LINE_STEP,
+                    .step = step, .score = {.loss = 1.0 / (double)step, .rows = 8, .right = 4},
+                    .rate = 0.5, .ns = 1000000 * step, .bytes = step % 50 == 0 ? NULL : &bytes);
         train_metrics_row(&t, &row);
     }
 }
@@ -84,7 +84,7 @@ static double find(const char *tag, uint64_t step)
     return -1.0;
 }
 
-static void a_row_is_an_event(void)
+SW_TEST("a row is an event")
 {
     begin_run("events.out.tfevents.rows");
     CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
@@ -119,7 +119,7 @@ static bool same_but_time(const tfevents_scalar *a, size_t n)
 
 /* Interrupted after each of some rows, in a record or between two: the file of a run that goes
  * on has the records of one that did not end, each at its place. */
-static void a_run_that_goes_on_has_every_event_once(void)
+SW_TEST("a run that goes on has every event once")
 {
     static tfevents_scalar whole[MOST];
     begin_run("events.out.tfevents.whole");
@@ -157,7 +157,7 @@ static void refused(uint64_t bytes, const char *says)
     CU_ASSERT_EQUAL(position(), 0);
 }
 
-static void another_file_is_refused_as_it_is(void)
+SW_TEST("another file is refused as it is")
 {
     uint64_t ends[6] = {0};
     begin_run("events.out.tfevents.other");
@@ -187,7 +187,7 @@ static void another_file_is_refused_as_it_is(void)
 }
 
 /* Cut at every byte of its last records: events go on after the last whole one. */
-static void a_shorter_file_goes_on_after_its_last_record(void)
+SW_TEST("a shorter file goes on after its last record")
 {
     uint64_t ends[6] = {0};
     begin_run("events.out.tfevents.short");
@@ -209,7 +209,7 @@ static void a_shorter_file_goes_on_after_its_last_record(void)
     refused(all, "it is another file");
 }
 
-static void every_call_can_fail(void)
+SW_TEST("every call can fail")
 {
     for (int i = 0; i < 4; i++) {
         sw_sites sites = {i % 2 == 0 ? SW_FAULT_FILE : SW_FAULT_MEMORY,
@@ -234,7 +234,7 @@ static void every_call_can_fail(void)
 }
 
 /* The disk is full: whole records stay, and the run fails at its end. */
-static void a_lost_event_is_told(void)
+SW_TEST("a lost event is reported")
 {
     begin_run("events.out.tfevents.lost");
     CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
@@ -250,7 +250,7 @@ static void a_lost_event_is_told(void)
 }
 
 /* A row is one call of the system, and no block of memory. */
-static void a_row_takes_no_memory(void)
+SW_TEST("a row takes no memory")
 {
     begin_run("events.out.tfevents.quiet");
     CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
@@ -264,23 +264,10 @@ static void a_row_takes_no_memory(void)
     sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
 }
 
-static void names_decide(void)
+SW_TEST("names decide")
 {
     CU_ASSERT(train_events_is("events.out.tfevents") &&
               train_events_is("a/b/events.out.tfevents.x.csv"));
     CU_ASSERT(!train_events_is("events.out.tfevents/m.csv") && !train_events_is("") &&
               !train_events_is("my.events.out.tfevents") && !train_events_is("-"));
 }
-
-static const sw_test tests[] = {
-    {"a row is an event", a_row_is_an_event},
-    {"a run that goes on has every event once", a_run_that_goes_on_has_every_event_once},
-    {"another file is refused as it is", another_file_is_refused_as_it_is},
-    {"a shorter file goes on after its last record",
-     a_shorter_file_goes_on_after_its_last_record},
-    {"every call can fail", every_call_can_fail},
-    {"a lost event is reported", a_lost_event_is_told},
-    {"a row takes no memory", a_row_takes_no_memory},
-    {"names decide", names_decide},
-};
-SW_SUITE("train events", tests)

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+SW_TESTS("train files")
+
 static char path[1024];
 static train t;
 
@@ -78,7 +80,7 @@ static int64_t size_of(const char *name)
 
 /* ---- metrics ----------------------------------------------------------------------------- */
 
-static void a_position_is_behind_every_row(void)
+SW_TEST("a position is after every row")
 {
     static const char *const names[] = {"told.csv", "told.jsonl"};
     for (int i = 0; i < 2; i++) {
@@ -103,7 +105,7 @@ static void a_position_is_behind_every_row(void)
 }
 
 /* Interrupted after each row, with rows after the checkpoint that are written again. */
-static void a_run_that_goes_on_leaves_the_file_of_one_that_did_not_end(void)
+SW_TEST("a run that goes on leaves the file of one that did not end")
 {
     static const char *const names[][2] = {{"whole.csv", "parts.csv"},
                                            {"whole.jsonl", "parts.jsonl"}};
@@ -147,7 +149,7 @@ static void refused(uint64_t bytes, const char *says)
     CU_ASSERT_EQUAL(position(), -1);
 }
 
-static void a_file_that_is_another_is_refused_as_it_is(void)
+SW_TEST("a file that is another is refused as it is")
 {
     static const char text[] = "{\"step\":1}\n{\"step\":2}\n{\"st";
     const size_t n = sizeof text - 1;
@@ -167,7 +169,7 @@ static void a_file_that_is_another_is_refused_as_it_is(void)
 
 /* Cut at every byte: rows go on after the last whole one, and it is said that some are missing.
  */
-static void a_shorter_file_goes_on_after_its_last_whole_row(void)
+SW_TEST("a shorter file goes on after its last whole row")
 {
     static const char *const names[] = {"short.csv", "short.jsonl"};
     for (int i = 0; i < 2; i++) {
@@ -203,7 +205,7 @@ static void a_shorter_file_goes_on_after_its_last_whole_row(void)
     CU_ASSERT_EQUAL(t.trouble, CLI_DONE);
 }
 
-static void what_is_no_regular_file_is_refused(void)
+SW_TEST("what is no regular file is refused")
 {
     begin_run("pipe.csv");
     CU_ASSERT_EQUAL_FATAL(mkfifo(path, 0600), 0);
@@ -222,7 +224,7 @@ static void what_is_no_regular_file_is_refused(void)
 }
 
 /* A link leads to the file that goes on. */
-static void a_link_to_a_file_is_followed(void)
+SW_TEST("a link to a file is followed")
 {
     char target[1024];
     begin_run("link.csv");
@@ -234,7 +236,7 @@ static void a_link_to_a_file_is_followed(void)
     CU_ASSERT_STRING_EQUAL(text_of(target), "a\nb\n");
 }
 
-static void a_file_that_is_not_there_begins(void)
+SW_TEST("a file that is not there begins")
 {
     begin_run("new.csv");
     CU_ASSERT_EQUAL_FATAL(train_metrics_go_on(&t, 500), SW_OK);
@@ -247,7 +249,7 @@ static void a_file_that_is_not_there_begins(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(text_of(path), "\nvalidation,9,"));
 }
 
-static void a_file_that_another_writes_is_refused(void)
+SW_TEST("a file that another writes is refused")
 {
     sw_file *other;
     begin_run("busy.csv");
@@ -261,7 +263,7 @@ static void a_file_that_another_writes_is_refused(void)
 
 /* Each call fails alone and from there on: the file is as it was, or it is cut, and a second
  * try goes on. */
-static void every_call_of_going_on_can_fail(void)
+SW_TEST("every call of going on can fail")
 {
     for (int i = 0; i < 4; i++) {
         sw_sites sites = {i % 2 == 0 ? SW_FAULT_FILE : SW_FAULT_MEMORY,
@@ -286,7 +288,7 @@ static void every_call_of_going_on_can_fail(void)
 
 /* A row that cannot be written is reported once; the file stays open for who syncs it, and the
  * position stays after the last whole row. */
-static void a_lost_row_ends_the_metrics_and_not_the_run(void)
+SW_TEST("a lost row ends the metrics and not the run")
 {
     begin_run("lost.csv");
     CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
@@ -313,7 +315,7 @@ static void a_lost_row_ends_the_metrics_and_not_the_run(void)
 }
 
 /* The file each time, and its folder until that worked. */
-static void rows_are_synced(void)
+SW_TEST("rows are synced")
 {
     begin_run("synced.csv");
     CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
@@ -340,7 +342,7 @@ static void sync_often(void *failed)
         *(int *)failed += train_metrics_sync(&t) != SW_OK;
 }
 
-static void a_thread_syncs_while_rows_are_written(void)
+SW_TEST("a thread syncs while rows are written")
 {
     sw_thread *thread;
     int failed = 0;
@@ -357,7 +359,7 @@ static void a_thread_syncs_while_rows_are_written(void)
 
 /* ---- the profile of the run before ------------------------------------------------------- */
 
-static void the_profile_before_is_kept(void)
+SW_TEST("the profile before is kept")
 {
     char kept[1100], expected[1100], part[1100];
     snprintf(path, sizeof path, "%s", sw_temp_path("profile.jsonl"));
@@ -386,7 +388,7 @@ static void the_profile_before_is_kept(void)
     CU_ASSERT_STRING_EQUAL(kept, "");
 }
 
-static void what_is_no_profile_stays(void)
+SW_TEST("what is no profile stays")
 {
     char kept[1100];
     sw_file *other;
@@ -407,7 +409,7 @@ static void what_is_no_profile_stays(void)
 }
 
 /* A failed call leaves the profile under its name, and nothing else. */
-static void every_call_of_keeping_can_fail(void)
+SW_TEST("every call of keeping can fail")
 {
     for (int i = 0; i < 4; i++) {
         sw_sites sites = {i % 2 == 0 ? SW_FAULT_FILE : SW_FAULT_MEMORY,
@@ -426,25 +428,3 @@ static void every_call_of_keeping_can_fail(void)
         CU_ASSERT(sites.k > (sites.kind == SW_FAULT_FILE ? 3 : 1));
     }
 }
-
-static const sw_test tests[] = {
-    {"a position is after every row", a_position_is_behind_every_row},
-    {"a run that goes on leaves the file of one that did not end",
-     a_run_that_goes_on_leaves_the_file_of_one_that_did_not_end},
-    {"a file that is another is refused as it is", a_file_that_is_another_is_refused_as_it_is},
-    {"a shorter file goes on after its last whole row",
-     a_shorter_file_goes_on_after_its_last_whole_row},
-    {"what is no regular file is refused", what_is_no_regular_file_is_refused},
-    {"a link to a file is followed", a_link_to_a_file_is_followed},
-    {"a file that is not there begins", a_file_that_is_not_there_begins},
-    {"a file that another writes is refused", a_file_that_another_writes_is_refused},
-    {"every call of going on can fail", every_call_of_going_on_can_fail},
-    {"a lost row ends the metrics and not the run",
-     a_lost_row_ends_the_metrics_and_not_the_run},
-    {"rows are synced", rows_are_synced},
-    {"a thread syncs while rows are written", a_thread_syncs_while_rows_are_written},
-    {"the profile before is kept", the_profile_before_is_kept},
-    {"what is no profile stays", what_is_no_profile_stays},
-    {"every call of keeping can fail", every_call_of_keeping_can_fail},
-};
-SW_SUITE("train files", tests)

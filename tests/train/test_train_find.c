@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("sweeps and averages")
+
 static train_find *sweep(uint64_t steps, double from, double to)
 {
     train_opts opts = {.lr_from = from, .lr_to = to};
@@ -52,7 +54,7 @@ static double ends(double x, uint64_t i)
     return i == 30 ? (double)NAN : bend(x, i);
 }
 
-static void the_steepest_descent_is_found(void)
+SW_TEST("the steepest descent is found")
 {
     train_find *f = sweep(100, 1e-7, 10.0);
     feed(f, bend);
@@ -71,7 +73,7 @@ static void the_steepest_descent_is_found(void)
     train_find_destroy(NULL);
 }
 
-static void what_does_not_fall_is_not_suggested(void)
+SW_TEST("what does not fall is not suggested")
 {
     static double (*const curves[])(double, uint64_t) = {flat, rising};
     for (int i = 0; i < 2; i++) {
@@ -84,18 +86,10 @@ static void what_does_not_fall_is_not_suggested(void)
     }
 }
 
-static void a_sweep_ends_at_the_first_loss_that_is_no_number(void)
+SW_TEST("a sweep ends at the first loss that is no number")
 {
     train_find *f = sweep(100, 1e-7, 10.0);
     feed(f, ends);
     CU_ASSERT(f->over && f->n == 30);
     train_find_destroy(f);
 }
-
-static const sw_test tests[] = {
-    {"the steepest descent is found", the_steepest_descent_is_found, false},
-    {"what does not fall is not suggested", what_does_not_fall_is_not_suggested, false},
-    {"a sweep ends at the first loss that is no number",
-     a_sweep_ends_at_the_first_loss_that_is_no_number, false},
-};
-SW_SUITE("sweeps and averages", tests)

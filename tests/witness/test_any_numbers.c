@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("any numbers")
+
 enum { ROWS = 20, WIDTH = 6 };
 
 typedef struct {
@@ -38,7 +40,7 @@ static void step(sw_ctx *ctx, void *user)
     sw_update(ctx, c->optimizer);
 }
 
-static void whatever_a_mask_chooses(void)
+SW_TEST("whatever a mask chooses and whichever labels count")
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
@@ -76,8 +78,3 @@ static void whatever_a_mask_chooses(void)
         c = (chooser){.exec = NULL};
     }
 }
-
-static const sw_test tests[] = {
-    {"whatever a mask chooses and whichever labels count", whatever_a_mask_chooses, false},
-};
-SW_SUITE("any numbers", tests)

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+SW_TESTS("witness")
+
 static void describe(const fixture_opts *o, char *to, size_t bytes)
 {
     static const char *const nets[] = {"mlp", "lenet5", "small", "probes"};
@@ -69,25 +71,23 @@ static void sweep(net_kind net)
                 /* Quick: each batch, optimizer and pass, not each combination. */
                 if (!sw_tests_full() && (o != b % 3 || plain != (int)(b % 2)))
                     continue;
-                agree(&(fixture_opts){.net = net,
-                                      .batch = batches[b],
-                                      .optimizer = optimizers[o],
-                                      .threads = 1,
-                                      .no_inplace = plain});
+                agree(&(fixture_opts)SW_INIT(.net = net, .batch = batches[b],
+                                             .optimizer = optimizers[o], .threads = 1,
+                                             .no_inplace = plain));
             }
 }
 
-static void mlp_agrees(void)
+SW_TEST("mlp agrees with its plan")
 {
     sweep(NET_MLP);
 }
 
-static void lenet5_agrees(void)
+SW_TEST("lenet5 agrees with its plan")
 {
     sweep(NET_LENET5);
 }
 
-static void other_optimizers_agree(void)
+SW_TEST("other optimizers agree with their plans")
 {
     static const char *const optimizers[] = {"nesterov", "adamw", "clip", "kept", "release"};
     for (size_t o = 0; o < sizeof optimizers / sizeof *optimizers; o++)
@@ -96,34 +96,32 @@ static void other_optimizers_agree(void)
                 .net = (net_kind)net, .batch = 5, .optimizer = optimizers[o], .threads = 1});
 }
 
-static void threads_agree(void)
+SW_TEST("several threads agree with the plan")
 {
     for (int threads = 2; threads <= 4; threads += sw_tests_full() ? 1 : 2)
         agree(&(fixture_opts){
             .net = NET_LENET5, .batch = 40, .optimizer = "adam", .threads = threads});
 }
 
-static void instruction_sets_agree(void)
+SW_TEST("every instruction set agrees with its plan", .full = true)
 {
     static const char *const names[] = {"base", "avx2", "avx512"};
     for (int i = 0; i <= (int)sw_cpu_isa() && i < 3; i++)
         for (int64_t batch = 3; batch <= 130; batch += 127)
             for (int net = NET_MLP; net <= NET_LENET5; net++)
-                agree(&(fixture_opts){.net = (net_kind)net,
-                                      .batch = batch,
-                                      .optimizer = "momentum",
-                                      .threads = 2,
-                                      .isa = names[i]});
+                agree(&(fixture_opts)SW_INIT(.net = (net_kind)net, .batch = batch,
+                                             .optimizer = "momentum", .threads = 2,
+                                             .isa = names[i]));
 }
 
-static void large_batches_agree(void)
+SW_TEST("batches of 1000 agree with their plans", .full = true)
 {
     agree(&(fixture_opts){.net = NET_MLP, .batch = 1000, .optimizer = "adam", .threads = 1});
     agree(&(fixture_opts){.net = NET_LENET5, .batch = 1000, .optimizer = "adam", .threads = 2});
 }
 
 /* Steps after a witnessing are as if there had been none. */
-static void steps_go_on_as_before(void)
+SW_TEST("steps go on as before")
 {
     const fixture_opts opts = {.net = NET_SMALL, .batch = 7, .optimizer = "adam"};
     fixture *a = fixture_create(&opts), *b = fixture_create(&opts);
@@ -139,7 +137,7 @@ static void steps_go_on_as_before(void)
 }
 
 /* A step that fails, fails under a witness too; the state is as before and the next works. */
-static void failing_steps_change_nothing(void)
+SW_TEST("failing steps change nothing")
 {
     fixture *f =
         fixture_create(&(fixture_opts){.net = NET_SMALL, .batch = 7, .optimizer = "sgd"});
@@ -159,7 +157,7 @@ static void failing_steps_change_nothing(void)
     }
 }
 
-static void bad_arguments_are_named(void)
+SW_TEST("bad arguments are named")
 {
     fixture *f =
         fixture_create(&(fixture_opts){.net = NET_SMALL, .batch = 2, .optimizer = "sgd"});
@@ -175,7 +173,7 @@ static void bad_arguments_are_named(void)
 /* ---- the operating system's view --------------------------------------------------------- */
 
 /* After a run the arena's pages in memory are those that the plan covers, and no others. */
-static void resident_pages_are_the_planned_ones(void)
+SW_TEST("resident pages are the planned ones")
 {
     fixture *f =
         fixture_create(&(fixture_opts){.net = NET_MLP, .batch = 64, .optimizer = "sgd"});
@@ -221,7 +219,7 @@ static void work(void *arg)
 
 /* Others may train meanwhile; a second access witness is asked to wait, and nothing else
  * happens. */
-static void one_access_witness_at_a_time(void)
+SW_TEST("one access witness at a time")
 {
     static const uint32_t which[] = {SW_WITNESS_ALL, SW_WITNESS_ACCESS, 0};
     worker workers[3] = {{0}};
@@ -252,7 +250,7 @@ static sw_status witness_once(void *arg)
     return sw_witness(f->exec, &f->args, SW_WITNESS_ALL, &seen);
 }
 
-static void memory_may_fail(void)
+SW_TEST("memory may fail anywhere")
 {
     fixture *f =
         fixture_create(&(fixture_opts){.net = NET_SMALL, .batch = 7, .optimizer = "sgd"});
@@ -264,19 +262,3 @@ static void memory_may_fail(void)
     CU_ASSERT(fixture_is_kept(f));
     CU_ASSERT_EQUAL(sw_run(f->exec, &f->args), SW_OK);
 }
-
-static const sw_test tests[] = {
-    {"mlp agrees with its plan", mlp_agrees},
-    {"lenet5 agrees with its plan", lenet5_agrees},
-    {"other optimizers agree with their plans", other_optimizers_agree},
-    {"several threads agree with the plan", threads_agree},
-    {"every instruction set agrees with its plan", instruction_sets_agree, .full = true},
-    {"batches of 1000 agree with their plans", large_batches_agree, .full = true},
-    {"resident pages are the planned ones", resident_pages_are_the_planned_ones},
-    {"steps go on as before", steps_go_on_as_before},
-    {"failing steps change nothing", failing_steps_change_nothing},
-    {"bad arguments are named", bad_arguments_are_named},
-    {"one access witness at a time", one_access_witness_at_a_time},
-    {"memory may fail anywhere", memory_may_fail},
-};
-SW_SUITE("witness", tests)

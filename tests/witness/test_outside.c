@@ -4,6 +4,8 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("outside")
+
 typedef struct {
     int64_t batch, in, out, h, w;
     int kernel, stride, pad, groups, dilation, output_pad;
@@ -102,7 +104,7 @@ static sw_status make(misser *m, const char *isa, int threads)
 }
 
 /* In quick mode each case with one instruction set, the next case with the next one. */
-static void whatever_windows_miss(void)
+SW_TEST("windows that miss the image")
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     static misser m;
@@ -192,7 +194,7 @@ static sw_status make_searcher(searcher *s, const char *noise, uint32_t rows, bo
     return sw_model_ready(s->model, s->exec, 1);
 }
 
-static void windows_of_a_strategy(void)
+SW_TEST("windows that miss, of a strategy")
 {
     static const char *const noises[] = {"low-rank",  "iid",    "permuted",
                                          "sign-flip", "sparse", "dropout"};
@@ -265,7 +267,7 @@ static void claim_step(sw_ctx *ctx, void *user)
     sw_metric(ctx, "y", sw_mean(ctx, sw_op_apply(ctx, claim_op, in, 2, &claimed), 0));
 }
 
-static void what_an_op_says_is_what_it_does(void)
+SW_TEST("what an op says that it leaves unread is what it does")
 {
     static const char *const faults[2][2] = {{"its planned death is", NULL},
                                              {NULL, "is touched after its death"}};
@@ -294,11 +296,3 @@ static void what_an_op_says_is_what_it_does(void)
         end_misser(&m);
     }
 }
-
-static const sw_test tests[] = {
-    {"windows that miss, of a strategy", windows_of_a_strategy, false},
-    {"what an op says that it leaves unread is what it does", what_an_op_says_is_what_it_does,
-     false},
-    {"windows that miss the image", whatever_windows_miss, false},
-};
-SW_SUITE("outside", tests)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+SW_TESTS("planted")
+
 static const fixture_opts probes = {
     .net = NET_PROBES, .batch = 7, .optimizer = "sgd", .threads = 1};
 
@@ -371,22 +373,22 @@ static const planted kernels[] = {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)                                  \
     report(&table[i])
 
-static void wrong_lifetimes_are_reported(void)
+SW_TEST("wrong lifetimes are reported")
 {
     REPORT(lifetimes);
 }
 
-static void wrong_sizes_and_places_are_reported(void)
+SW_TEST("wrong sizes and places are reported")
 {
     REPORT(places);
 }
 
-static void wrong_lists_and_figures_are_reported(void)
+SW_TEST("wrong lists and figures are reported")
 {
     REPORT(lists);
 }
 
-static void misbehaving_kernels_are_reported(void)
+SW_TEST("misbehaving kernels are reported")
 {
     REPORT(kernels);
 }
@@ -407,7 +409,7 @@ static void hoarding_step(sw_ctx *ctx, void *user)
 }
 
 /* A save policy that names what its gradient does not read holds memory for nothing. */
-static void hoarding_is_reported(void)
+SW_TEST("a save policy that is too large is reported")
 {
     fixture *f =
         fixture_create(&(fixture_opts){.net = NET_SMALL, .batch = 7, .optimizer = "sgd"});
@@ -435,7 +437,7 @@ static void open_page(int signal_number, siginfo_t *info, void *context)
 
 /* A fault outside of the regions goes to whoever had the signal before, and the handler comes
  * back. */
-static void faults_elsewhere_are_passed_on(void)
+SW_TEST("faults elsewhere are passed on")
 {
     fixture *f = fixture_create(&probes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
@@ -457,13 +459,3 @@ static void faults_elsewhere_are_passed_on(void)
     CU_ASSERT(now.sa_sigaction == open_page);
     (void)munmap(closed_page, 4096);
 }
-
-static const sw_test tests[] = {
-    {"wrong lifetimes are reported", wrong_lifetimes_are_reported},
-    {"wrong sizes and places are reported", wrong_sizes_and_places_are_reported},
-    {"wrong lists and figures are reported", wrong_lists_and_figures_are_reported},
-    {"misbehaving kernels are reported", misbehaving_kernels_are_reported},
-    {"a save policy that is too large is reported", hoarding_is_reported},
-    {"faults elsewhere are passed on", faults_elsewhere_are_passed_on},
-};
-SW_SUITE("planted", tests)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("rich")
+
 typedef struct {
     sw_exec *exec;
     sw_model *models[2];
@@ -134,7 +136,7 @@ static void agree(rich *r, sw_mode mode)
     }
 }
 
-static void rich_steps_agree(void)
+SW_TEST("rich steps agree with their plans")
 {
     for (int64_t batch = 1; batch <= 33; batch += 16)
         for (int no_inplace = 0; no_inplace < 2; no_inplace++) {
@@ -148,7 +150,7 @@ static void rich_steps_agree(void)
 }
 
 /* Outputs of the run before are gone, and say so; those of the next run are there. */
-static void outputs_of_the_last_run_are_stale(void)
+SW_TEST("outputs of the last run are stale afterwards")
 {
     rich *r = create(3, 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(r);
@@ -164,7 +166,7 @@ static void outputs_of_the_last_run_are_stale(void)
 }
 
 /* Models that are not ready are made so, as a run does. */
-static void models_are_made_ready(void)
+SW_TEST("models are made ready")
 {
     rich *r = create(3, 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(r);
@@ -179,7 +181,7 @@ static void nothing(sw_ctx *ctx, void *user)
     (void)ctx, (void)user;
 }
 
-static void empty_steps_agree(void)
+SW_TEST("empty steps agree")
 {
     rich *r = create(1, 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(r);
@@ -191,11 +193,3 @@ static void empty_steps_agree(void)
     r->args.fn = nothing;
     agree(r, SW_TRAIN);
 }
-
-static const sw_test tests[] = {
-    {"rich steps agree with their plans", rich_steps_agree},
-    {"outputs of the last run are stale afterwards", outputs_of_the_last_run_are_stale},
-    {"empty steps agree", empty_steps_agree},
-    {"models are made ready", models_are_made_ready},
-};
-SW_SUITE("rich", tests)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("scratch")
+
 enum { MAX_PARAMS = 3 };
 
 typedef enum {
@@ -211,7 +213,7 @@ static void sweep(op_kind op, int quick, int full)
 }
 
 /* A language model's contexts, one after the other. */
-static void attention_of_each_context(void)
+SW_TEST("attention of each context uses what it plans")
 {
     const int64_t most = sw_tests_full() ? 300 : 140;
     for (int64_t rows = 1; rows <= most; rows += sw_tests_full() ? 1 : 3)
@@ -219,21 +221,14 @@ static void attention_of_each_context(void)
             .op = SIDE_BY_SIDE, .n = {2, rows, 0, 2, 16}, .causal = 1, .threads = 1});
 }
 
-static void attention_of_any_shape(void)
+SW_TEST("attention of any shape uses what it plans")
 {
     sweep(ATTENTION, 30, 1500);
     sweep(SIDE_BY_SIDE, 20, 500);
 }
 
-static void other_ops_of_any_shape(void)
+SW_TEST("other ops of any shape use what they plan")
 {
     for (op_kind op = LINEAR; op < N_OPS; op++)
         sweep(op, 12, 400);
 }
-
-static const sw_test tests[] = {
-    {"attention of each context uses what it plans", attention_of_each_context},
-    {"attention of any shape uses what it plans", attention_of_any_shape},
-    {"other ops of any shape use what they plan", other_ops_of_any_shape},
-};
-SW_SUITE("scratch", tests)

@@ -9,6 +9,8 @@
 #include "tests/witness/probe.h"
 #include <string.h>
 
+SW_TESTS("witness shares")
+
 static sw_seen_breakdown seen_by(fixture *f)
 {
     sw_seen_breakdown seen = {.n = 0};
@@ -60,22 +62,22 @@ static void sweep(net_kind net)
         }
 }
 
-static void mlp_agrees(void)
+SW_TEST("mlp agrees by role and by layer")
 {
     sweep(NET_MLP);
 }
 
-static void lenet5_agrees(void)
+SW_TEST("lenet5 agrees by role and by layer")
 {
     sweep(NET_LENET5);
 }
 
-static void padded_storages_agree(void)
+SW_TEST("storages with padding agree by role and by layer")
 {
     sweep(NET_SMALL);
 }
 
-static void workspaces_agree(void)
+SW_TEST("workspaces agree by role and by layer")
 {
     probe_does = PROBE_HONEST;
     sweep(NET_PROBES);
@@ -257,18 +259,15 @@ static void report(const planted *x)
     SW_CHECK(x->role == NULL || differs(&seen, &said, SW_SHARE_ROLE, x->role), "%s", x->name);
     SW_CHECK(x->layer == NULL || differs(&seen, &said, SW_SHARE_LAYER, x->layer), "%s",
              x->name);
-    swi_witness again = {.exec = f->exec,
-                         .program = p,
-                         .frame = frame,
-                         .args = &f->args,
-                         .breakdown = f->exec->witness_breakdown};
+    swi_witness again = SW_INIT(.exec = f->exec, .program = p, .frame = frame, .args = &f->args,
+                                .breakdown = f->exec->witness_breakdown);
     CU_ASSERT_EQUAL(swi_witness_compare_breakdowns(&again), SW_OK);
     check_fault(x, &again.info, &seen, &said);
     if (sw_tests_full())
         sw_note("%s: %s", x->name, again.info.first_fault);
 }
 
-static void wrong_roles_and_layers_are_reported(void)
+SW_TEST("wrong roles and layers are reported")
 {
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         report(&faults[i]);
@@ -286,7 +285,7 @@ static swi_breakdown_line *line(swi_frame *p, uint32_t from, const char *name)
 }
 
 /* Storages are right, the sums are not: the witness has nothing else to say. */
-static void wrong_sums_are_reported(void)
+SW_TEST("wrong sums are reported")
 {
     static const char *const says[] = {"role 'saved'", "role 'parameter'", "layer 'fc2'",
                                        "layer 'fc3'", "layer 'fc9'"};
@@ -318,13 +317,3 @@ static void wrong_sums_are_reported(void)
         SW_CHECK(info.n_faults == (i < 3 ? 1u : 2u), "%s: %u faults", says[i], info.n_faults);
     }
 }
-
-static const sw_test tests[] = {
-    {"mlp agrees by role and by layer", mlp_agrees},
-    {"lenet5 agrees by role and by layer", lenet5_agrees},
-    {"storages with padding agree by role and by layer", padded_storages_agree},
-    {"workspaces agree by role and by layer", workspaces_agree},
-    {"wrong roles and layers are reported", wrong_roles_and_layers_are_reported},
-    {"wrong sums are reported", wrong_sums_are_reported},
-};
-SW_SUITE("witness shares", tests)
