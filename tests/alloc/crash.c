@@ -86,12 +86,12 @@ static void listen(void *context, const sw_file_event *event)
 static bool keep_first(void *context, const char *name)
 {
     sw_crash *c = context;
-    char path[1400];
     uint64_t bytes = 0;
     size_t got = 0;
     sw_file *file = NULL;
-    snprintf(path, sizeof path, "%s/%s", c->folder, name);
-    CU_ASSERT_FATAL(c->n_first < NAMES && sw_file_open(&file, path, SW_FILE_READ) == SW_OK);
+    CU_ASSERT_FATAL(c->n_first < NAMES &&
+                    sw_file_open(&file, sw_textf("%s/%s", c->folder, name), SW_FILE_READ) ==
+                        SW_OK);
     CU_ASSERT_FATAL(sw_file_size(file, &bytes) == SW_OK);
     unsigned char *to = malloc(bytes + 1);
     CU_ASSERT_FATAL(sw_file_read(file, to, bytes, &got) == SW_OK && got == bytes);

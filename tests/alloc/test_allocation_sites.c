@@ -39,12 +39,11 @@ SW_TEST("a block stands on its line")
 {
     begin_places();
     void *block, *other;
-    char line[16], name[96];
     sw_alloc_site p;
-    snprintf(line, sizeof line, "%d", __LINE__ + 1);
+    const char *line = sw_textf("%d", __LINE__ + 1);
     CU_ASSERT_EQUAL_FATAL(sw_heap_alloc(&block, SW_HEAP_FILES, 1000), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_heap_alloc_at(&other, SW_HEAP_DATASETS, 7, "mine"), SW_OK);
-    snprintf(name, sizeof name, "tests/alloc/test_allocation_sites.c:%s", line);
+    const char *name = sw_textf("tests/alloc/test_allocation_sites.c:%s", line);
     CU_ASSERT(place_at(name, &p) && p.heap == SW_HEAP_FILES && p.bytes == 1000 &&
               p.blocks == 1);
     CU_ASSERT_STRING_EQUAL(p.at, name); /* from the root, whatever the build folder is */

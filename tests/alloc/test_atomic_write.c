@@ -27,9 +27,7 @@ static const char *where = ""; /* after the folder's name */
 /* A folder of the test's own, empty, so that what is left is seen. */
 static void begin(const char *name)
 {
-    char full[64];
-    snprintf(full, sizeof full, "%s%s", name, where);
-    snprintf(folder, sizeof folder, "%s", sw_temp_path(full));
+    snprintf(folder, sizeof folder, "%s", sw_temp_path(sw_textf("%s%s", name, where)));
     CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
 }
 
@@ -79,9 +77,7 @@ static sw_status write_text(void *text, sw_file *file)
 
 static sw_status replace(const char *path, const char *text)
 {
-    char copy[64];
-    snprintf(copy, sizeof copy, "%s", text);
-    return sw_file_replace(path, write_text, copy);
+    return sw_file_replace(path, write_text, sw_textf("%s", text));
 }
 
 /* ---- names ------------------------------------------------------------------------------- */

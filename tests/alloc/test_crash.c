@@ -54,7 +54,6 @@ static bool look(void *unused, const sw_crash_file *files, int n, bool done)
 /* A recorded save over an older file, beside what a dead process left. */
 static sw_crash *record(const char *name)
 {
-    char left[1500];
     sw_file *file;
     its = (save){.old = 0};
     memset(its.before, 'b', sizeof its.before);
@@ -63,8 +62,8 @@ static sw_crash *record(const char *name)
     CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
     snprintf(path, sizeof path, "%s/saved", folder);
     CU_ASSERT_EQUAL_FATAL(sw_file_replace(path, write_before, NULL), SW_OK);
-    snprintf(left, sizeof left, "%s.00000000000000ff.tmp", path);
-    CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, left, SW_FILE_CREATE), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        sw_file_open(&file, sw_textf("%s.00000000000000ff.tmp", path), SW_FILE_CREATE), SW_OK);
     sw_file_drop(file);
     sw_crash *c = sw_crash_begin(folder);
     const sw_status status = sw_file_replace(path, write_parts, NULL);

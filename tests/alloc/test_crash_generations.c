@@ -155,9 +155,8 @@ static sw_crash *record_with_log(const char *name)
 /* Each test runs in both ways, in folders of their own. */
 static void both_ways(void (*run)(const char *name), const char *name)
 {
-    char other[64];
     run(name);
-    snprintf(other, sizeof other, "%s, named", name);
+    const char *other = sw_textf("%s, named", name);
     sw_fault_unnamed(false);
     run(other);
     sw_fault_unnamed(true);

@@ -18,9 +18,7 @@ static char folder[1024], path[1400];
 
 static void begin(const char *name)
 {
-    char own[64];
-    snprintf(own, sizeof own, "generations, %s", name);
-    snprintf(folder, sizeof folder, "%s", sw_temp_path(own));
+    snprintf(folder, sizeof folder, "%s", sw_temp_path(sw_textf("generations, %s", name)));
     CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
     snprintf(path, sizeof path, "%s/x", folder);
 }
@@ -84,8 +82,7 @@ static sw_status write_letter(void *text, sw_file *file)
 
 static sw_status save(const char *text, int keep, bool drop_old)
 {
-    char copy[16];
-    snprintf(copy, sizeof copy, "%s", text);
+    char *copy = sw_textf("%s", text);
     return sw_file_replace_with(
         path, &(sw_replace_opts){
                   .write = write_letter, .context = copy, .keep = keep, .drop_old = drop_old});
@@ -93,9 +90,8 @@ static sw_status save(const char *text, int keep, bool drop_old)
 
 static void both_ways(void (*run)(const char *name), const char *name)
 {
-    char other[64];
     run(name);
-    snprintf(other, sizeof other, "%s, named", name);
+    const char *other = sw_textf("%s, named", name);
     sw_fault_unnamed(false);
     run(other);
     sw_fault_unnamed(true);

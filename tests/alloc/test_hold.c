@@ -138,8 +138,7 @@ SW_TEST("many processes hold one name in turn")
     const int times = sw_tests_full() ? 200 : 80;
     pid_t pid[PROCESSES];
     begin("in turn");
-    char count[1420];
-    snprintf(count, sizeof count, "%s.count", path);
+    const char *count = sw_textf("%s.count", path);
     put(count, "");
     fflush(stdout);
     for (int i = 0; i < PROCESSES; i++) {

@@ -275,8 +275,7 @@ SW_TEST("an unknown status is invalid, with its number")
     static const int wrong[] = {55, -1, SW_STOPPED + 1};
     for (size_t k = 0; k < n_scenes; k++)
         for (size_t i = 0; i < 3 && scenes[k].answers; i++) {
-            char number[16];
-            snprintf(number, sizeof number, "(got %d)", wrong[i]);
+            const char *number = sw_textf("(got %d)", wrong[i]);
             if (!run(&scenes[k], NULL, wrong[i]))
                 continue;
             SW_CHECK(shared->outer == SW_INVALID &&

@@ -107,17 +107,14 @@ SW_TEST("every vertex and edge is there")
         const sw_genome *g = random_graph(&dice, 1 + (int)sw_dice_below(&dice, 200));
         const char *picture = drawn(g);
         sw_genome_info info = SW_OPTS(sw_genome_info);
-        char part[200];
         int lost = 0;
         OK(sw_genome_describe(g, &info));
         for (uint32_t v = 0; v < info.n_vertices; v++) {
             sw_vertex is = SW_OPTS(sw_vertex);
             OK(sw_genome_vertex(g, v, &is));
-            snprintf(part, sizeof part, "label=\"%s\\n", is.name);
-            lost += count(picture, part) != 1;
+            lost += count(picture, sw_textf("label=\"%s\\n", is.name)) != 1;
             for (int k = 0; k < is.n_inputs; k++) {
-                snprintf(part, sizeof part, "  v%u -> v%u\n", is.inputs[k], v);
-                lost += count(picture, part) < 1;
+                lost += count(picture, sw_textf("  v%u -> v%u\n", is.inputs[k], v)) < 1;
             }
         }
         SW_CHECK(lost == 0, "%d vertices or edges are not there", lost);

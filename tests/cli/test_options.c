@@ -116,8 +116,7 @@ SW_TEST("steps and times are read")
     CU_ASSERT_EQUAL(parse(""), CLI_GO);
     CU_ASSERT(o.every.steps == 0 && o.every.ns == 600000000000u); /* the default, 10m */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char words[64];
-        snprintf(words, sizeof words, "--every %s", cases[i].text);
+        const char *words = sw_textf("--every %s", cases[i].text);
         SW_CHECK(parse(words) == CLI_GO && o.every.steps == cases[i].steps &&
                      o.every.ns == cases[i].ns,
                  "%s: %llu steps, %llu ns: %s", words, (unsigned long long)o.every.steps,
@@ -133,8 +132,7 @@ SW_TEST("what is no step and no time is refused")
                 "-3s", "1..5s", "0.0000000001s", "9223372036854775808", "600000000h");
     operands = 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char words[64];
-        snprintf(words, sizeof words, "--every=%s", texts[i]);
+        const char *words = sw_textf("--every=%s", texts[i]);
         const int status = parse(words);
         SW_CHECK(status == CLI_USAGE && strstr(cli_last_line(), "above 0 (got '") != NULL &&
                      strstr(cli_last_line(), texts[i]) != NULL,
@@ -153,8 +151,7 @@ SW_TEST("what is no step and no time is refused")
 static const char *page_of(cli_page page)
 {
     static char text[8192];
-    char path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("page"));
+    const char *path = sw_temp_path("page");
     fflush(stdout);
     const int kept = dup(STDOUT_FILENO),
               file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -200,8 +197,7 @@ SW_TEST("pages say that the value may be left out")
 /* After --resume a name is completed, or an option where a dash begins it. */
 SW_TEST("an option may follow in bash")
 {
-    char script[1024], line[3000];
-    snprintf(script, sizeof script, "%s", sw_temp_path("completion"));
+    const char *script = sw_temp_path("completion");
     if (system("bash -c 'type compgen' >/dev/null 2>&1") != 0)
         SW_SKIP("there is no bash");
     const char *const lines = page_of(CLI_PAGE_BASH);
@@ -214,10 +210,8 @@ SW_TEST("an option may follow in bash")
             ";;\nesac\n",
             at);
     fclose(f);
-    snprintf(line, sizeof line, "test \"$(bash '%s' --j)\" = --json", script);
-    CU_ASSERT_EQUAL(system(line), 0);
-    snprintf(line, sizeof line, "test \"$(bash '%s' '')\" = 'a file'", script);
-    CU_ASSERT_EQUAL(system(line), 0);
+    CU_ASSERT_EQUAL(system(sw_textf("test \"$(bash '%s' --j)\" = --json", script)), 0);
+    CU_ASSERT_EQUAL(system(sw_textf("test \"$(bash '%s' '')\" = 'a file'", script)), 0);
 }
 
 /* As messages write them, so that a number of bytes can be taken from one. */

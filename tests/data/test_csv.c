@@ -19,9 +19,7 @@ static sw_csv_opts opts; /* of the running test */
 static void put_text(const char *text)
 {
     static int n;
-    char name[32];
-    snprintf(name, sizeof name, "table%d.csv", n++);
-    snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    snprintf(path, sizeof path, "%s", sw_temp_path(sw_textf("table%d.csv", n++)));
     sw_file_put(path, text, strlen(text));
     opts = SW_OPTS(sw_csv_opts);
 }
@@ -395,16 +393,14 @@ static bool enter_decimal_comma(void)
 {
     static const char numbers[] = "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \"\"\n"
                                   "grouping -1\nEND LC_NUMERIC\n";
-    char command[2400], source[1000];
     if (setlocale(LC_ALL, "de_DE.UTF-8") != NULL)
         return true;
-    snprintf(source, sizeof source, "%s", sw_temp_path("comma.txt"));
+    const char *source = sw_temp_path("comma.txt");
     sw_file_put(source, numbers, sizeof numbers - 1);
-    snprintf(command, sizeof command,
-             "localedef -c -i '%s' -f ANSI_X3.4-1968 '%s/comma' >/dev/null 2>&1", source,
-             sw_temp_path(""));
     /* Its status says that other parts are missing. */
-    if (system(command) == -1 || setenv("LOCPATH", sw_temp_path(""), 1) != 0)
+    if (system(sw_textf("localedef -c -i '%s' -f ANSI_X3.4-1968 '%s/comma' >/dev/null 2>&1",
+                        source, sw_temp_path(""))) == -1 ||
+        setenv("LOCPATH", sw_temp_path(""), 1) != 0)
         return false;
     return setlocale(LC_NUMERIC, "comma") != NULL;
 }

@@ -60,9 +60,7 @@ static void write_page(page *p, const sw_timeline *t, const sw_timeline *other)
 /* From the "<" of the element with that id to its end; NULL: there is none. */
 static const char *element(const page *p, const char *id)
 {
-    char mark[120];
-    snprintf(mark, sizeof mark, " id=\"%s\"", id);
-    const char *at = strstr(p->bytes, mark);
+    const char *at = strstr(p->bytes, sw_textf(" id=\"%s\"", id));
     while (at != NULL && *at != '<')
         at--;
     return at;
@@ -70,8 +68,7 @@ static const char *element(const page *p, const char *id)
 
 static uint64_t attribute(const char *at, const char *name, uint64_t otherwise)
 {
-    char mark[40];
-    snprintf(mark, sizeof mark, " data-%s=\"", name);
+    const char *mark = sw_textf(" data-%s=\"", name);
     const char *end = strchr(at, '>'), *found = strstr(at, mark);
     return found == NULL || found > end ? otherwise : strtoull(found + strlen(mark), NULL, 10);
 }
@@ -131,9 +128,8 @@ static double *column(const page *p, const char *id, size_t *n)
 
 static double *column_of(const page *p, const char *group, const char *name, size_t wanted)
 {
-    char id[100];
     size_t n = 0;
-    snprintf(id, sizeof id, "%s.%s", group, name);
+    const char *id = sw_textf("%s.%s", group, name);
     double *out = column(p, id, &n);
     SW_CHECK(n == wanted, "%s: %zu", id, n);
     return out;
@@ -292,10 +288,9 @@ static const char *string_at(const json_t *strings, const double *list, size_t i
 
 static void compare_names(const page *p, const sw_timeline *t, const json_t *strings)
 {
-    char group[40];
     for (uint32_t k = 0; k < t->n_programs; k++) {
         const sw_tl_program *g = &t->programs[k];
-        snprintf(group, sizeof group, "t0.p%u", k);
+        const char *group = sw_textf("t0.p%u", k);
         double *name = column_of(p, group, "name", g->n_values);
         double *layer = column_of(p, group, "layer", g->n_values);
         double *role = column_of(p, group, "role", g->n_values);

@@ -109,10 +109,9 @@ static bool read_line(char *line, char cell[10][200])
 
 SW_TEST("the table of the README is that of the code")
 {
-    char path[4096], line[1024], cell[10][200];
+    char line[1024], cell[10][200];
     int n = 0;
-    snprintf(path, sizeof path, "%s/kernels/README.md", sw_source_root());
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(sw_textf("%s/kernels/README.md", sw_source_root()), "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     while (fgets(line, sizeof line, file) != NULL) {
         if (!read_line(line, cell))

@@ -160,8 +160,7 @@ static bool special_each(void (*visit)(const special_row *row, void *to), void *
 {
     static char line[LINE];
     static special_row row;
-    char path[4096];
-    snprintf(path, sizeof path, "%s/" PAGE, sw_source_root());
+    const char *path = sw_textf("%s/" PAGE, sw_source_root());
     FILE *file = fopen(path, "r");
     if (!SW_CHECK(file != NULL, "%s cannot be opened", path))
         return false;
@@ -437,13 +436,12 @@ typedef struct {
 static sw_status declare(use *u, result_kind result, const char *kind)
 {
     const special_row *row = u->row;
-    char name[16];
     SW_TRY(sw_model_create(&u->model, "special"));
     for (int i = 0; i < row->n_in; i++) {
         const bool param = row->in[i].kind == 'f' || (result == UPDATED && i == 0);
-        snprintf(name, sizeof name, "x%d", i);
         if (param)
-            u->param[i] = sw_param_new(u->model, name, SW_F32, shape_of(&row->in[i]), "zeros");
+            u->param[i] = sw_param_new(u->model, sw_textf("x%d", i), SW_F32,
+                                       shape_of(&row->in[i]), "zeros");
     }
     if (strncmp(row->name, "batch_norm", 10) == 0) {
         const sw_shape channels = SW_SHAPE(row->in[0].shape.dim[1]);

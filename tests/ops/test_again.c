@@ -125,10 +125,8 @@ SW_TEST("what is cheap is recomputed, or the page says why not")
 {
     static contract_page page;
     static char text[1 << 16];
-    char path[1024];
     int marked = 0;
-    snprintf(path, sizeof path, "%s/" PAGE, sw_source_root());
-    FILE *file = fopen(path, "rb");
+    FILE *file = fopen(sw_textf("%s/" PAGE, sw_source_root()), "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);

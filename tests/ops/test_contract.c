@@ -114,11 +114,11 @@ static void compare_use(swi_check *c, const contract_row *row, uint32_t flags, u
                         faults *to)
 {
     const bool held = (flags & SWI_CHECK_HELD) != 0;
-    char why[200], a[200], b[200], where[120];
+    char why[200], a[200], b[200];
     contract_terms terms;
     seen s;
-    snprintf(where, sizeof where, PAGE ":%d: %s, case %s%s%s", row->line, row->op,
-             c->spec->name, held ? ", output kept" : "", only == 1 ? ", in0 alone" : "");
+    const char *where = sw_textf(PAGE ":%d: %s, case %s%s%s", row->line, row->op, c->spec->name,
+                                 held ? ", output kept" : "", only == 1 ? ", in0 alone" : "");
     if (look(c, flags, only, &s) != SW_OK) {
         fault(to, "%s: %s\n", where, sw_last_error());
         return;
@@ -201,14 +201,13 @@ static const char *propose(swi_check *c, char *to, size_t room)
  * shows it. */
 static void compare_names(const sw_op_desc *d, const contract_row *row, faults *to)
 {
-    char name[16];
     for (int g = 0; g < d->n_grads; g++)
         for (int k = 0; k < d->grads[g].n_operands; k++) {
             const uint32_t kind = SWI_OPERAND_KIND(d->grads[g].operands[k]);
             if (kind == SW_DOUT(0))
                 continue;
-            snprintf(name, sizeof name, "%s%u", kind == SW_IN(0) ? "in" : "out",
-                     SWI_OPERAND_INDEX(d->grads[g].operands[k]));
+            const char *name = sw_textf("%s%u", kind == SW_IN(0) ? "in" : "out",
+                                        SWI_OPERAND_INDEX(d->grads[g].operands[k]));
             if (strstr(row->keeps, name) == NULL)
                 fault(to, PAGE ":%d: %s: gradient %d names %s\n", row->line, row->op, g, name);
         }
@@ -289,9 +288,7 @@ static faults compare(const contract_page *page, const char *only)
 static const char *page_text(void)
 {
     static char text[PAGE_BYTES];
-    char path[1024];
-    snprintf(path, sizeof path, "%s/" PAGE, sw_source_root());
-    FILE *file = fopen(path, "rb");
+    FILE *file = fopen(sw_textf("%s/" PAGE, sw_source_root()), "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     const size_t n = fread(text, 1, sizeof text - 1, file);
     fclose(file);
@@ -312,13 +309,12 @@ static void write_row(uint32_t id, const char *text, int line)
 {
     static swi_check c;
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1);
-    char path[1024], row[600];
+    char row[600];
     c = (swi_check){.id = id, .desc = sw_op_at(id)};
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&c.plain, &opts), SW_OK);
     propose(&c, row, sizeof row);
     sw_exec_destroy(c.plain);
-    snprintf(path, sizeof path, "%s/" PAGE, sw_source_root());
-    FILE *file = fopen(path, "wb");
+    FILE *file = fopen(sw_textf("%s/" PAGE, sw_source_root()), "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     const char *rest = behind_line(text, line);
     fprintf(file, "%.*s%s\n%s", (int)(rest - text), text, row, rest);
@@ -365,9 +361,7 @@ static void check_planted(const char *text, const planted *p)
 {
     static contract_page page;
     static char other[PAGE_BYTES + 512];
-    char begin[64];
-    snprintf(begin, sizeof begin, "\n| %s |", p->op);
-    const char *at = strstr(text, begin);
+    const char *at = strstr(text, sw_textf("\n| %s |", p->op));
     CU_ASSERT_PTR_NOT_NULL_FATAL(at);
     const char *rest = strchr(at + 1, '\n');
     CU_ASSERT_FATAL(rest != NULL && strlen(text) + 400 < sizeof other);

@@ -31,11 +31,9 @@ static void apply(sw_ctx *ctx, void *user)
 /* A name that stands twice in a row: "softmax_ce: softmax_ce: ". */
 static bool says_twice(const char *text, const char *name)
 {
-    char twice[200], words[100];
-    snprintf(words, sizeof words, "%s", name);
+    char *words = sw_textf("%s", name);
     for (int k = 0; k < 2; k++) {
-        snprintf(twice, sizeof twice, "%s: %s: ", words, name);
-        if (strstr(text, twice) != NULL)
+        if (strstr(text, sw_textf("%s: %s: ", words, name)) != NULL)
             return true;
         for (char *c = words; *c != '\0'; c++) /* as reports show it */
             *c = *c == '_' ? ' ' : *c;

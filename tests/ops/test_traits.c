@@ -17,10 +17,9 @@ static bool names_an_op(const char *line)
 
 static int look_at_file(const char *folder, const char *name)
 {
-    char path[2048], line[1024];
+    char line[1024];
     int lines = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(sw_textf("%s/%s", folder, name), "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     for (; fgets(line, sizeof line, file) != NULL; lines++)
         SW_CHECK(!names_an_op(line), "%s names an op: %s", name, line);
@@ -30,9 +29,8 @@ static int look_at_file(const char *folder, const char *name)
 
 static int look_at_folder(const char *folder)
 {
-    char path[1024];
     int lines = 0;
-    snprintf(path, sizeof path, "%s/%s", sw_source_root(), folder);
+    const char *path = sw_textf("%s/%s", sw_source_root(), folder);
     DIR *dir = opendir(path);
     CU_ASSERT_PTR_NOT_NULL_FATAL(dir);
     for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir))

@@ -364,7 +364,6 @@ static void step_ends(listener *l)
 /* The figures of a phase for tools without counters. */
 static void marked(listener *l, const heard *x)
 {
-    char name[64];
     if (l->told == NULL || !SW_CHECK(x->category == SW_NVTX_IN_MEMORY, "mark %s", x->name))
         return;
     if (strcmp(x->name, "peak") == 0) {
@@ -372,8 +371,7 @@ static void marked(listener *l, const heard *x)
         return;
     }
     for (int i = 0; i < SW_PHASES; i++) {
-        snprintf(name, sizeof name, "%s peak", sw_phase_name((sw_phase)i));
-        if (strcmp(x->name, name) != 0)
+        if (strcmp(x->name, sw_textf("%s peak", sw_phase_name((sw_phase)i))) != 0)
             continue;
         l->ran[i] = x->bytes > l->ran[i] ? x->bytes : l->ran[i];
         return;

@@ -236,9 +236,8 @@ SW_TEST("logs of models are their plans and steps")
         SW_INIT(LENET, LENET "--immediate", LENET "--accumulate 2",
                 LENET "--optimizer adamw --threads 2 --op-clocks", MBCONV, MBCONV "--immediate",
                 GPT, GPT "--immediate");
-    char path[1024], text[1200], line[1400];
-    snprintf(path, sizeof path, "%s", sw_temp_path("events.jsonl"));
-    snprintf(text, sizeof text, "%s", sw_temp_path("events.txt"));
+    const char *path = sw_temp_path("events.jsonl");
+    const char *text = sw_temp_path("events.txt");
     FILE *f = fopen(text, "w");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     for (int i = 0; i < 600; i++)
@@ -247,9 +246,7 @@ SW_TEST("logs of models are their plans and steps")
     uint64_t reuses = 0;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const bool gpt = strstr(words[i], "gpt") != NULL;
-        snprintf(line, sizeof line, "%s%s%s", words[i], gpt ? " --data text:" : "",
-                 gpt ? text : "");
-        train(path, line);
+        train(path, sw_textf("%s%s%s", words[i], gpt ? " --data text:" : "", gpt ? text : ""));
         uint64_t some;
         SW_CHECK(check_file(path, &some) >= 3, "%s", words[i]);
         reuses += some;

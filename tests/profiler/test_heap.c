@@ -466,9 +466,8 @@ static void check_refusals(int immediate)
     sw_sites sites = {SW_FAULT_MEMORY, .any = true, .keeps = true};
     while (sw_sites_next(&sites)) {
         rig *r = open_rig("fault.jsonl", 0);
-        char message[512];
         const sw_status status = SW_AT_SITE(&sites, one_step(r, immediate));
-        snprintf(message, sizeof message, "%s", sw_last_error());
+        const char *message = sw_textf("%s", sw_last_error());
         size_t n;
         json_t *all = closed(r, "denied", found, 128, &n);
         SW_CHECK(n == (status == SW_NOMEM), "call %d: %zu records, %s", (int)sites.k, n,

@@ -18,8 +18,7 @@ static const char *model = "lenet5";
 /* `stepwell train` with a tool (NULL: the module) that takes `what`. */
 static void train(sw_outcome *out, const char *tool, const char *what, const char *const *more)
 {
-    char program[1100];
-    snprintf(program, sizeof program, "%s/tools/stepwell", sw_build_root());
+    const char *program = sw_textf("%s/tools/stepwell", sw_build_root());
     snprintf(module_env, sizeof module_env, "NVTX_INJECTION64_PATH=%s%s",
              tool != NULL ? tool : sw_build_root(),
              tool != NULL ? "" : "/tests/profiler/libnvtx_module.so");

@@ -32,9 +32,7 @@ SW_TESTS("process")
 
 static const char *kept(const char *name)
 {
-    static char path[1024];
-    snprintf(path, sizeof path, "%s/tests/profiler/smaps/%s", sw_source_root(), name);
-    return path;
+    return sw_textf("%s/tests/profiler/smaps/%s", sw_source_root(), name);
 }
 
 static const sw_process_line *line(const sw_process *p, sw_process_kind kind, const char *name)
@@ -195,8 +193,7 @@ SW_TEST("a cut text is refused by its line")
         while (begin > 0 && text[begin - 1] != '\n')
             begin--;
         const bool whole = text[cut - 1] == '\n' && memcmp(text + begin, ending, 9) == 0;
-        char wanted[40];
-        snprintf(wanted, sizeof wanted, ": line %d: ", at_line);
+        const char *wanted = sw_textf(": line %d: ", at_line);
         const sw_status status = read_text(text, cut, &p);
         bad += status != (whole ? SW_OK : SW_FORMAT) ||
                (!whole && strstr(sw_last_error(), wanted) == NULL);

@@ -51,13 +51,12 @@ static void plan(sw_profile *p, uint32_t exec, int n_values)
     sw_prof_plan_layer(p, "");
     sw_prof_plan_values(p, (const uint32_t[]){1, 0}, "14", 2);
     for (int i = 0; i < n_values; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "value%d", i);
         const sw_tensor v =
-            SW_INIT(.id = (uint32_t)i, .alias = i == 1 ? 0 : SW_PROF_NONE, .name = name,
-                    .layer = "l", .op = i == 0 ? NULL : "a", .role = "saved",
-                    .phase = "forward", .segment = SW_SEGMENT_STEP, .bytes = 60, .padding = 4,
-                    .offset = 64 * (size_t)i, .birth = 0, .death = 1);
+            SW_INIT(.id = (uint32_t)i, .alias = i == 1 ? 0 : SW_PROF_NONE,
+                    .name = sw_textf("value%d", i), .layer = "l", .op = i == 0 ? NULL : "a",
+                    .role = "saved", .phase = "forward", .segment = SW_SEGMENT_STEP,
+                    .bytes = 60, .padding = 4, .offset = 64 * (size_t)i, .birth = 0,
+                    .death = 1);
         sw_prof_plan_value(p, &v);
     }
     sw_prof_plan_end(p);
@@ -433,8 +432,7 @@ static sw_status whole_life(void *arg)
 
 SW_TEST("every refusal is reported and leaks nothing")
 {
-    char path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("sweep.jsonl"));
+    char *path = sw_temp_path("sweep.jsonl");
     const uint64_t files = sw_sweep(SW_FAULT_FILE, SW_IO, whole_life, path);
     const uint64_t blocks = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, whole_life, path);
     sw_note("%llu file operations and %llu allocations failed in turn",

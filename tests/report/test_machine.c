@@ -10,10 +10,9 @@
 
 SW_TESTS("machine")
 
-static void put_below(const char *root, const char *path, const char *text)
+static void put_below(char *root, const char *path, const char *text)
 {
-    char whole[2048];
-    snprintf(whole, sizeof whole, "%s%s", root, path);
+    char *whole = sw_textf("%s%s", root, path);
     for (char *c = whole + strlen(root) + 1; *c != '\0'; c++)
         if (*c == '/') {
             *c = '\0';
@@ -23,7 +22,7 @@ static void put_below(const char *root, const char *path, const char *text)
     sw_file_put(whole, text, strlen(text));
 }
 
-static size_t memory_of(const char *root)
+static size_t memory_of(char *root)
 {
     machine m;
     CU_ASSERT_EQUAL(machine_memory(root, &m), SW_OK);
@@ -34,8 +33,7 @@ static size_t memory_of(const char *root)
 /* The least of the groups above a process counts, and the machine where none has a limit. */
 SW_TEST("the memory is what the groups leave")
 {
-    char root[1024];
-    snprintf(root, sizeof root, "%s", sw_temp_path("machine"));
+    char *root = sw_temp_path("machine");
     (void)mkdir(root, 0700);
     const size_t whole = memory_of(root);
     CU_ASSERT(whole > (size_t)64 << 20);
@@ -64,8 +62,7 @@ static sw_status ask_machine(void *root)
  * file, and the others count. */
 SW_TEST("a limit that cannot be read is unknown")
 {
-    char root[1024];
-    snprintf(root, sizeof root, "%s", sw_temp_path("unread"));
+    char *root = sw_temp_path("unread");
     (void)mkdir(root, 0700);
     const size_t whole = memory_of(root);
     put_below(root, "/proc/self/cgroup", "0::/a\n");
@@ -97,9 +94,8 @@ SW_TEST("a limit that cannot be read is unknown")
 /* A path that is not a file, as the system itself refuses it. */
 SW_TEST("a limit that is a folder is unknown")
 {
-    char root[1024];
     machine m;
-    snprintf(root, sizeof root, "%s", sw_temp_path("limit-folder"));
+    char *root = sw_temp_path("limit-folder");
     (void)mkdir(root, 0700);
     put_below(root, "/proc/self/cgroup", "0::/a\n");
     put_below(root, "/sys/fs/cgroup/a/memory.max/x", "");

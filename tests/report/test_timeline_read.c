@@ -27,9 +27,7 @@ static char *slurp(const char *path, size_t *n)
 
 static const char *golden(void)
 {
-    static char path[1024];
-    snprintf(path, sizeof path, "%s/tests/report/golden/small.jsonl", sw_source_root());
-    return path;
+    return sw_textf("%s/tests/report/golden/small.jsonl", sw_source_root());
 }
 
 SW_TEST("a profile becomes programs and runs")
@@ -70,11 +68,12 @@ SW_TEST("a profile becomes programs and runs")
  * to the conv1 that is called in "block", for every reader of the timeline. */
 SW_TEST("a model stands in the scopes of its layers")
 {
-    char path[1024];
     sw_timeline *t = NULL;
     uint32_t held = 0;
-    snprintf(path, sizeof path, "%s/tests/report/golden/scopes.jsonl", sw_source_root());
-    CU_ASSERT_EQUAL_FATAL(timeline_open(&t, path, NULL), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        timeline_open(&t, sw_textf("%s/tests/report/golden/scopes.jsonl", sw_source_root()),
+                      NULL),
+        SW_OK);
     const sw_tl_program *p = &t->programs[0];
     for (uint32_t i = 0; i < p->n_values; i++) {
         CU_ASSERT_STRING_NOT_EQUAL(p->values[i].layer, "conv1");
@@ -166,8 +165,7 @@ static sw_status open_once(void *arg)
 
 SW_TEST("every refusal is reported")
 {
-    char path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("refused.jsonl"));
+    char *path = sw_temp_path("refused.jsonl");
     sw_file_put(path, recorded, sizeof recorded - 1);
     const uint64_t files = sw_sweep(SW_FAULT_FILE, SW_IO, open_once, path),
                    memory = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, open_once, path);
@@ -214,9 +212,8 @@ SW_TEST("damage is refused or harmless")
 
 SW_TEST("a format is written whole or not at all")
 {
-    char out[1024];
     size_t n;
-    snprintf(out, sizeof out, "%s", sw_temp_path("events.csv"));
+    const char *out = sw_temp_path("events.csv");
     sw_file_put(out, "old\n", 4);
     for (uint64_t site = 0;; site++) {
         sw_fault_plan(SW_FAULT_FILE, site, SW_FAULT_ONCE);
@@ -241,10 +238,9 @@ SW_TEST("a format is written whole or not at all")
 SW_TEST("what precedes damage goes out")
 {
     static char text[65536];
-    char in[1024], out[1024];
     size_t n, bytes;
-    snprintf(in, sizeof in, "%s", sw_temp_path("damaged.jsonl"));
-    snprintf(out, sizeof out, "%s", sw_temp_path("damaged.csv"));
+    const char *in = sw_temp_path("damaged.jsonl");
+    const char *out = sw_temp_path("damaged.csv");
     const char *sound = slurp(golden(), &bytes);
     CU_ASSERT_FATAL(bytes < sizeof text);
     memcpy(text, sound, bytes);
@@ -267,9 +263,8 @@ SW_TEST("what precedes damage goes out")
 
 SW_TEST("two runs go where there is room for two")
 {
-    char out[1024];
     size_t n;
-    snprintf(out, sizeof out, "%s", sw_temp_path("two.html"));
+    const char *out = sw_temp_path("two.html");
     CU_ASSERT_EQUAL(report_export(golden(), golden(), "html", out), 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(slurp(out, &n), " id=\"t1\">"));
     CU_ASSERT_EQUAL(report_export(golden(), NULL, "html", out), 0);

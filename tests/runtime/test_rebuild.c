@@ -56,16 +56,13 @@ static void step(sw_ctx *ctx, void *user)
 
 static void begin(chain *n, shape s)
 {
-    char name[16];
     *n = (chain){.shape = s};
     OK(sw_model_create(&n->model, "net"));
     AFTER(sw_model_destroy, n->model);
     for (int i = 0; i <= LAYERS; i++) {
-        snprintf(name, sizeof name, "linear%d", i);
-        n->linear[i] = sw_linear_new(n->model, name, WIDTH, WIDTH);
-        snprintf(name, sizeof name, "norm%d", i);
+        n->linear[i] = sw_linear_new(n->model, sw_textf("linear%d", i), WIDTH, WIDTH);
         if (i < LAYERS && s == NORMED)
-            n->norm[i] = sw_layer_norm_new(n->model, name, WIDTH);
+            n->norm[i] = sw_layer_norm_new(n->model, sw_textf("norm%d", i), WIDTH);
     }
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1, .lr = 0.1f, .release = 1);

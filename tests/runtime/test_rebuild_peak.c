@@ -89,16 +89,12 @@ static void blocks_step(sw_ctx *ctx, void *user)
 
 static void blocks_begin(blocks *n)
 {
-    char name[16];
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&n->model, "blocks"), SW_OK);
     AFTER(sw_model_destroy, n->model);
     for (int i = 0; i < BLOCKS; i++) {
-        snprintf(name, sizeof name, "gate%d", i);
-        n->gate[i] = sw_linear_new(n->model, name, WIDTH, HIDDEN);
-        snprintf(name, sizeof name, "up%d", i);
-        n->up[i] = sw_linear_new(n->model, name, WIDTH, HIDDEN);
-        snprintf(name, sizeof name, "down%d", i);
-        n->down[i] = sw_linear_new(n->model, name, HIDDEN, WIDTH);
+        n->gate[i] = sw_linear_new(n->model, sw_textf("gate%d", i), WIDTH, HIDDEN);
+        n->up[i] = sw_linear_new(n->model, sw_textf("up%d", i), WIDTH, HIDDEN);
+        n->down[i] = sw_linear_new(n->model, sw_textf("down%d", i), HIDDEN, WIDTH);
     }
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1, .release = 1);

@@ -110,9 +110,7 @@ static void put_settings(sw_pickle *k, const plain_allocator *p)
     sw_pickle_string(k, "roundup_power2_divisions");
     sw_pickle_begin(k, '{');
     for (int i = 0; i < 16; i++) {
-        char mib[16];
-        snprintf(mib, sizeof mib, "%d", 1 << i);
-        put_number(k, mib, (uint64_t)p->divisions);
+        put_number(k, sw_textf("%d", 1 << i), (uint64_t)p->divisions);
     }
     sw_pickle_end(k);
     sw_pickle_end(k);

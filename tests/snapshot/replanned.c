@@ -91,9 +91,8 @@ void plain_train(plain_allocator *p, const plain_training *t)
 
 int replan_command(const char *words)
 {
-    char said[1024];
-    snprintf(said, sizeof said, "%s", sw_temp_path("said.txt"));
-    return sw_shell("'%s/tools/stepwell' report %s > '%s' 2>&1", sw_build_root(), words, said);
+    return sw_shell("'%s/tools/stepwell' report %s > '%s' 2>&1", sw_build_root(), words,
+                    sw_temp_path("said.txt"));
 }
 
 bool replan_said(const char *pattern)

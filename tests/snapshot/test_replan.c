@@ -137,9 +137,8 @@ SW_TEST("streams may be merged, private pools not")
     CU_ASSERT_EQUAL(r.whole.height, 250 * MIB);
     CU_ASSERT_EQUAL(r.merged.height, 150 * MIB);
     CU_ASSERT_EQUAL(r.whole.most, 100 * MIB); /* one after the other */
-    char words[1200];
-    snprintf(words, sizeof words, "'%s' --replan --max-peak 100MiB", r.trace.path);
-    CU_ASSERT_EQUAL(replan_command(words), 0);
+    CU_ASSERT_EQUAL(replan_command(sw_textf("'%s' --replan --max-peak 100MiB", r.trace.path)),
+                    0);
     CU_ASSERT_EQUAL(r.at_reserved.census.other_pools + r.at_reserved.census.other_streams,
                     200 * MIB);
     replan_free(&r);
@@ -188,8 +187,7 @@ static sw_status plan_again(void *path)
 
 SW_TEST("memory may be refused anywhere")
 {
-    char path[1024];
-    snprintf(path, sizeof path, "%s", small_file());
+    char *path = sw_textf("%s", small_file());
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, plan_again, path) > 20);
     CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_IO, plan_again, path) > 2);
 }
@@ -198,8 +196,7 @@ SW_TEST("memory may be refused anywhere")
  */
 SW_TEST("damaged files do no harm")
 {
-    char path[1024];
-    snprintf(path, sizeof path, "%s", small_file());
+    const char *path = sw_textf("%s", small_file());
     const size_t step = sw_tests_full() ? 1 : 61;
     const uint64_t blocks = sw_heap_blocks();
     sw_damage d = {path, .cuts = step, .bytes = step};
@@ -216,9 +213,8 @@ SW_TEST("damaged files do no harm")
  * snapshot; memory and files may fail. */
 SW_TEST("compressed files are read as they are")
 {
-    char path[1024], packed[1040];
-    snprintf(path, sizeof path, "%s", small_file());
-    snprintf(packed, sizeof packed, "%s.gz", path);
+    const char *path = sw_textf("%s", small_file());
+    char *packed = sw_textf("%s.gz", path);
     CU_ASSERT_EQUAL_FATAL(sw_shell("gzip -9 -c '%s' > '%s'", path, packed), 0);
 #if SW_HAVE_ZLIB
     replan plain, r;
@@ -241,9 +237,7 @@ SW_TEST("compressed files are read as they are")
                      sw_heap_blocks() == blocks,
                  "%s: %s", d.what, sw_status_name(status));
     }
-    char words[1200];
-    snprintf(words, sizeof words, "'%s'", packed);
-    CU_ASSERT(replan_command(words) == 0 && replan_said("by role"));
+    CU_ASSERT(replan_command(sw_textf("'%s'", packed)) == 0 && replan_said("by role"));
 #else
     CU_ASSERT_EQUAL(plan_file(packed), SW_UNSUPPORTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "zlib is off"));
@@ -254,61 +248,59 @@ SW_TEST("compressed files are read as they are")
 
 SW_TEST("the command says it")
 {
-    char words[4096], file[1000], more[1000], page[1000], plan[1000];
-    snprintf(file, sizeof file, "%s", small_file());
-    snprintf(page, sizeof page, "%s", sw_temp_path("page.html"));
-    snprintf(plan, sizeof plan, "%s", sw_temp_path("plan.json"));
-    snprintf(words, sizeof words, "'%s' --replan --html '%s' --out '%s'", file, page, plan);
-    CU_ASSERT_EQUAL(replan_command(words), 0);
+    const char *file = sw_textf("%s", small_file());
+    const char *page = sw_temp_path("page.html");
+    const char *plan = sw_temp_path("plan.json");
+    CU_ASSERT_EQUAL(
+        replan_command(sw_textf("'%s' --replan --html '%s' --out '%s'", file, page, plan)), 0);
     CU_ASSERT(replan_said("Out of memory") && replan_said("Reserved by PyTorch") &&
               replan_said("a steady step"));
     CU_ASSERT_EQUAL(sw_shell("test $(grep -c '<svg' '%s') = 2", page), 0);
     CU_ASSERT_EQUAL(sw_shell("grep -q step_offset '%s'", plan), 0);
-    snprintf(words, sizeof words, "'%s' --replan --json --device 0", file);
-    CU_ASSERT(replan_command(words) == 0 && replan_said("^{.*\"oom\":{.*}$"));
-    snprintf(words, sizeof words, "'%s' --replan --max-peak 1MiB", file);
-    CU_ASSERT(replan_command(words) == 1 && replan_said("is above --max-peak 1,048,576"));
+    CU_ASSERT(replan_command(sw_textf("'%s' --replan --json --device 0", file)) == 0 &&
+              replan_said("^{.*\"oom\":{.*}$"));
+    CU_ASSERT(replan_command(sw_textf("'%s' --replan --max-peak 1MiB", file)) == 1 &&
+              replan_said("is above --max-peak 1,048,576"));
     const plain_training t = {3, 4, 2, 4 * MIB, MIB, 0};
     plain_allocator p;
     plain_start(&p, 7);
     plain_train(&p, &t);
-    snprintf(more, sizeof more, "%s", plain_write(&p, "more.pickle", 0));
+    const char *more = sw_textf("%s", plain_write(&p, "more.pickle", 0));
     plain_end(&p);
-    snprintf(words, sizeof words, "'%s' --replan --diff '%s' --fail-on-increase 5%%", more,
-             file);
-    CU_ASSERT(replan_command(words) == 1 && replan_said("more than --fail-on-increase"));
-    snprintf(words, sizeof words, "'%s' --replan --diff '%s' --fail-on-increase 0%%", file,
-             file);
-    CU_ASSERT_EQUAL(replan_command(words), 0);
+    CU_ASSERT(replan_command(sw_textf("'%s' --replan --diff '%s' --fail-on-increase 5%%", more,
+                                      file)) == 1 &&
+              replan_said("more than --fail-on-increase"));
+    CU_ASSERT_EQUAL(replan_command(sw_textf("'%s' --replan --diff '%s' --fail-on-increase 0%%",
+                                            file, file)),
+                    0);
 }
 
 /* Several files are one table, the largest first; a file that is not a snapshot is named. */
 SW_TEST("several files are one table")
 {
-    char less[1000], more[1000], words[4096];
     const plain_training t = {3, 4, 2, 3 * MIB, MIB, 0}, u = {3, 4, 2, 9 * MIB, MIB, 0};
     plain_allocator p;
     plain_start(&p, 7);
     plain_train(&p, &t);
-    snprintf(less, sizeof less, "%s", plain_write(&p, "less.pickle", 0));
+    const char *less = sw_textf("%s", plain_write(&p, "less.pickle", 0));
     plain_end(&p);
     plain_start(&p, 7);
     plain_train(&p, &u);
-    snprintf(more, sizeof more, "%s", plain_write(&p, "more.pickle", 0));
+    const char *more = sw_textf("%s", plain_write(&p, "more.pickle", 0));
     plain_end(&p);
-    snprintf(words, sizeof words, "'%s' '%s' --json", less, more);
-    CU_ASSERT(replan_command(words) == 0 && replan_said("^{.*more.pickle.*less.pickle.*}$") &&
+    CU_ASSERT(replan_command(sw_textf("'%s' '%s' --json", less, more)) == 0 &&
+              replan_said("^{.*more.pickle.*less.pickle.*}$") &&
               replan_said("\"reserved_bytes\":[1-9]") && replan_said("\"role\":\"activation"));
-    snprintf(words, sizeof words, "'%s' '%s'", less, more);
-    CU_ASSERT(replan_command(words) == 0 && replan_said("reserved .* file, device"));
+    CU_ASSERT(replan_command(sw_textf("'%s' '%s'", less, more)) == 0 &&
+              replan_said("reserved .* file, device"));
     CU_ASSERT_EQUAL(sw_shell("sed -n 2p '%s' | grep -q more.pickle", sw_temp_path("said.txt")),
                     0);
-    snprintf(words, sizeof words, "'%s' '%s' --by layer", less, more);
-    CU_ASSERT(replan_command(words) == 2 && replan_said("several files are one table"));
-    snprintf(words, sizeof words, "'%s' '%s' --replan", less, more);
-    CU_ASSERT(replan_command(words) == 2 && replan_said("got --replan, which takes one file"));
-    snprintf(words, sizeof words, "'%s' /nowhere/x.pickle", less);
-    CU_ASSERT(replan_command(words) != 0 && replan_said("/nowhere/x.pickle"));
+    CU_ASSERT(replan_command(sw_textf("'%s' '%s' --by layer", less, more)) == 2 &&
+              replan_said("several files are one table"));
+    CU_ASSERT(replan_command(sw_textf("'%s' '%s' --replan", less, more)) == 2 &&
+              replan_said("got --replan, which takes one file"));
+    CU_ASSERT(replan_command(sw_textf("'%s' /nowhere/x.pickle", less)) != 0 &&
+              replan_said("/nowhere/x.pickle"));
     CU_ASSERT(replan_command("") == 2 && replan_said("_record_memory_history()") &&
               replan_said("_dump_snapshot"));
 }
@@ -328,8 +320,8 @@ SW_TEST("what means nothing is refused")
         {"--replan --html /nowhere/page.html", 1, "/nowhere/page.html"},
         {"--device 0", 2, "--device is for --replan"},
     };
-    char file[1000], words[2048];
-    snprintf(file, sizeof file, "%s", small_file());
+    char words[2048];
+    const char *file = sw_textf("%s", small_file());
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         snprintf(words, sizeof words, "'%s' %s", file, refused[i].words);
         const int status = replan_command(words);

@@ -22,11 +22,10 @@ typedef struct {
 /* The steps after the guide's head "In a workflow", up to the next head. */
 static void read_guide(workflow *w)
 {
-    char line[1000], path[1100];
+    char line[1000];
     bool in = false;
     w->n = 0;
-    snprintf(path, sizeof path, "%s/tools/docs/replan.md", sw_source_root());
-    FILE *f = fopen(path, "r");
+    FILE *f = fopen(sw_textf("%s/tools/docs/replan.md", sw_source_root()), "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     while (fgets(line, sizeof line, f) != NULL) {
         const char *at = strstr(line, RUN);
@@ -44,8 +43,7 @@ static void read_guide(workflow *w)
 /* The index of the first step that fails in the folder of the files, -1 where none does. */
 static int run_steps(const workflow *w)
 {
-    char folder[1000];
-    snprintf(folder, sizeof folder, "%s", sw_temp_path("."));
+    const char *folder = sw_temp_path(".");
     for (int i = 0; i < w->n; i++) {
         const char *script = put_file("step.sh", w->run[i], strlen(w->run[i]));
         if (sw_shell("cd '%s' && PATH='%s/tools':\"$PATH\" sh -e '%s' > said.txt 2>&1", folder,
@@ -108,20 +106,19 @@ SW_TEST("the guide's gate closes where something grew")
 /* A run that fails and has all else, with members of all parts. */
 SW_TEST("the guide has all members")
 {
-    char file[1000], words[3200], plan[1000];
     const plain_training t = {3, 4, 2, 3 * MIB, MIB, 0};
     plain_allocator p;
     plain_start(&p, 7);
     p.capacity = 60 * MIB;
     plain_train(&p, &t);
     (void)plain_malloc(&p, 64, 100 * MIB, 1);
-    snprintf(file, sizeof file, "%s", plain_write(&p, "all.pickle", 0));
+    const char *file = sw_textf("%s", plain_write(&p, "all.pickle", 0));
     plain_end(&p);
-    snprintf(plan, sizeof plan, "%s", sw_temp_path("all.plan"));
-    snprintf(words, sizeof words,
-             "'%s' --replan --json --out '%s' --diff '%s' --fail-on-increase 0%%", file, plan,
-             file);
-    CU_ASSERT_EQUAL(replan_command(words), 0);
+    const char *plan = sw_temp_path("all.plan");
+    CU_ASSERT_EQUAL(replan_command(sw_textf(
+                        "'%s' --replan --json --out '%s' --diff '%s' --fail-on-increase 0%%",
+                        file, plan, file)),
+                    0);
     CU_ASSERT(replan_said("\"oom\":{") && replan_said("\"step\":{") &&
               replan_said("\"gate\":{"));
     CU_ASSERT_EQUAL(

@@ -35,18 +35,15 @@ static const char *file_of(const char *name, const char *json)
 /* Runs it on that file, with these words. */
 static int ask(const char *path, const char *words)
 {
-    char all[6000];
-    snprintf(all, sizeof all, "'%s' %s", path, words);
-    return replan_command(all);
+    return replan_command(sw_textf("'%s' %s", path, words));
 }
 
 /* ---- devices ----------------------------------------------------------------------------- */
 
 SW_TEST("each device is reported")
 {
-    char path[1000];
-    snprintf(path, sizeof path, "%s",
-             file_of("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE)));
+    const char *path = sw_textf(
+        "%s", file_of("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE)));
     CU_ASSERT_EQUAL(ask(path, "--replan"), 0);
     CU_ASSERT(replan_said("device 0: 2 events") && replan_said("device 1: 2 events"));
     CU_ASSERT_EQUAL(ask(path, "--replan --device 1"), 0);
@@ -62,12 +59,11 @@ SW_TEST("each device is reported")
 /* An unknown kind is null in a table of several, as in the replan of one. */
 SW_TEST("what no frame says is null")
 {
-    char one[1000], words[2200];
+    char one[1000];
     snprintf(
         one, sizeof one, "%s",
         file_of("one.json", FILE_OF(SEGMENT(0), "[" EVENT("segment_alloc", "20971520") "]")));
-    snprintf(words, sizeof words, "'%s' --json", one);
-    CU_ASSERT_EQUAL(ask(one, words), 0);
+    CU_ASSERT_EQUAL(ask(one, sw_textf("'%s' --json", one)), 0);
     CU_ASSERT(replan_said("\"phase\":null") && !replan_said("\"-\""));
 }
 
@@ -182,10 +178,9 @@ SW_TEST("names do no harm")
         n += (size_t)snprintf(json + n, sizeof json - n, "\"}]}");
     }
     n += (size_t)snprintf(json + n, sizeof json - n, "]]}");
-    char words[2100], page[1000], plan[1000];
-    snprintf(page, sizeof page, "%s", sw_temp_path("names.html"));
-    snprintf(plan, sizeof plan, "%s", sw_temp_path("names.plan"));
-    snprintf(words, sizeof words, "--replan --html '%s' --out '%s'", page, plan);
+    const char *page = sw_temp_path("names.html");
+    const char *plan = sw_temp_path("names.plan");
+    const char *words = sw_textf("--replan --html '%s' --out '%s'", page, plan);
     const char *path = put_file("names.json", json, n);
     CU_ASSERT_EQUAL(ask(path, words), 0);
     CU_ASSERT_EQUAL(sw_shell("LC_ALL=C grep -q '[^[:print:]]' '%s'", sw_temp_path("said.txt")),
@@ -229,17 +224,15 @@ SW_TEST("streams have arenas, up to 4,096")
 
 SW_TEST("files that cannot be written are named")
 {
-    char path[1000], words[2100], folder[1000];
-    snprintf(path, sizeof path, "%s", file_of("one.json", FILE_OF(SEGMENT(0), TRACE)));
+    const char *path = sw_textf("%s", file_of("one.json", FILE_OF(SEGMENT(0), TRACE)));
     CU_ASSERT(ask(path, "--replan --out -") == 2 && replan_said("must be files (got -)"));
     CU_ASSERT(ask(path, "--replan --html -") == 2);
     CU_ASSERT(ask(path, "--replan --out /dev/full") == 1 && replan_said("/dev/full"));
-    snprintf(folder, sizeof folder, "%s", sw_temp_path("folder"));
+    const char *folder = sw_temp_path("folder");
     CU_ASSERT_EQUAL(sw_shell("mkdir -p '%s'", folder), 0);
-    snprintf(words, sizeof words, "--replan --out '%s'", folder);
-    CU_ASSERT(ask(path, words) == 1 && replan_said("folder"));
-    snprintf(words, sizeof words, "--replan --out '%s/a' --html '%s/a'", folder, folder);
-    CU_ASSERT(ask(path, words) == 2 && replan_said("name one file"));
+    CU_ASSERT(ask(path, sw_textf("--replan --out '%s'", folder)) == 1 && replan_said("folder"));
+    CU_ASSERT(ask(path, sw_textf("--replan --out '%s/a' --html '%s/a'", folder, folder)) == 2 &&
+              replan_said("name one file"));
     CU_ASSERT_EQUAL(
         sw_shell("'%s/tools/stepwell' report '%s' --replan > /dev/full", sw_build_root(), path),
         1);
@@ -247,19 +240,17 @@ SW_TEST("files that cannot be written are named")
 
 SW_TEST("what is compared is alike")
 {
-    char one[1000], two[1000], profile[1000], words[3000];
-    snprintf(one, sizeof one, "%s", file_of("one.json", FILE_OF(SEGMENT(0), TRACE)));
-    snprintf(two, sizeof two, "%s",
-             file_of("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE)));
-    snprintf(profile, sizeof profile, "%s",
-             file_of("cpu.json", "{\"segments\":[],\"device_traces\":[[{\"action\":\"alloc\","
-                                 "\"addr\":4096,\"size\":5242780}]]}"));
-    snprintf(words, sizeof words, "--replan --diff '%s' --fail-on-increase 2%%", two);
+    const char *one = sw_textf("%s", file_of("one.json", FILE_OF(SEGMENT(0), TRACE)));
+    const char *two = sw_textf(
+        "%s", file_of("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE)));
+    const char *profile = sw_textf(
+        "%s", file_of("cpu.json", "{\"segments\":[],\"device_traces\":[[{\"action\":\"alloc\","
+                                  "\"addr\":4096,\"size\":5242780}]]}"));
+    const char *words = sw_textf("--replan --diff '%s' --fail-on-increase 2%%", two);
     CU_ASSERT(ask(one, words) == 1 && replan_said("must have the same devices"));
-    snprintf(words, sizeof words, "--replan --device 0 --diff '%s' --fail-on-increase 2%%",
-             two);
+    words = sw_textf("--replan --device 0 --diff '%s' --fail-on-increase 2%%", two);
     CU_ASSERT_EQUAL(ask(one, words), 0);
-    snprintf(words, sizeof words, "--replan --diff '%s' --fail-on-increase 2%%", profile);
+    words = sw_textf("--replan --diff '%s' --fail-on-increase 2%%", profile);
     CU_ASSERT(ask(one, words) == 1 && replan_said("must be of one kind"));
     CU_ASSERT_EQUAL(ask(profile, words), 0);
     CU_ASSERT_EQUAL(ask(put_file("run.jsonl", "{\"type\":\"header\"}\n{}\n", 21), "--replan"),
@@ -270,19 +261,16 @@ SW_TEST("what is compared is alike")
 /* Addresses of a CPU differ from run to run: how far they lie apart is no loss. */
 SW_TEST("addresses of a CPU are no loss")
 {
-    char near[1000], far[1000], words[2000];
+    char near[1000];
 #define CPU(address)                                                                           \
     "{\"segments\":[],\"device_traces\":[[{\"action\":\"alloc\",\"addr\":4096,\"size\":1000}," \
     "{\"action\":\"alloc\",\"addr\":" address ",\"size\":1000}]]}"
     snprintf(near, sizeof near, "%s", file_of("near.json", CPU("8192")));
-    snprintf(far, sizeof far, "%s", file_of("far.json", CPU("819200000")));
-    snprintf(words, sizeof words, "--replan --diff '%s' --fail-on-increase 0%%", near);
-    CU_ASSERT_EQUAL(ask(far, words), 0);
+    const char *far = sw_textf("%s", file_of("far.json", CPU("819200000")));
+    CU_ASSERT_EQUAL(ask(far, sw_textf("--replan --diff '%s' --fail-on-increase 0%%", near)), 0);
     /* Nor does a page draw what lies between them. */
-    char page[1000];
-    snprintf(page, sizeof page, "%s", sw_temp_path("far.html"));
-    snprintf(words, sizeof words, "--replan --html '%s'", page);
-    CU_ASSERT_EQUAL(ask(far, words), 0);
+    const char *page = sw_temp_path("far.html");
+    CU_ASSERT_EQUAL(ask(far, sw_textf("--replan --html '%s'", page)), 0);
     CU_ASSERT_EQUAL(sw_shell("grep -q '2,000 bytes are used at some time' '%s'", page), 0);
 }
 

@@ -155,13 +155,10 @@ SW_TEST("the timeline has the roles")
     CU_ASSERT(t->n_steps == 2 && !t->passes && t->steps[0].peak[4] > 0 &&
               t->steps[1].first == t->steps[0].last + 1);
     sw_timeline_free(t);
-    char words[1200];
-    snprintf(words, sizeof words, "'%s'", sw_temp_path("line.pickle"));
-    CU_ASSERT(replan_command(words) == 0 && replan_said("Phases of each step") &&
-              replan_said("6 x\\|7 x\\|2 x"));
-    snprintf(words, sizeof words, "'%s' --json", sw_temp_path("line.pickle"));
-    CU_ASSERT(replan_command(words) == 0 && replan_said("\"step_phases\":.{\"from\":0,") &&
-              replan_said("\"count\":"));
+    CU_ASSERT(replan_command(sw_textf("'%s'", sw_temp_path("line.pickle"))) == 0 &&
+              replan_said("Phases of each step") && replan_said("6 x\\|7 x\\|2 x"));
+    CU_ASSERT(replan_command(sw_textf("'%s' --json", sw_temp_path("line.pickle"))) == 0 &&
+              replan_said("\"step_phases\":.{\"from\":0,") && replan_said("\"count\":"));
     plain_end(&m.p);
 }
 
@@ -228,7 +225,7 @@ SW_TEST("a difference is by role and function")
         "\"saved\":{\"a\":89128960,\"b\":115343360,",
         "\"train.py main/net.py forward/parts.py silu\":{\"a\":26214400,\"b\":52428800,",
         "\"train.py main/net.py forward\":{\"a\":62914560,\"b\":62914560,"};
-    char before[1000], after[1000], words[2400];
+    char before[1000], after[1000];
     for (int moved = 0; moved < 2; moved++) {
         const made_run run = {
             .steps = 2, .layers = 5, .native = true, .silu = 2 - moved, .lines = moved * 100};
@@ -237,8 +234,7 @@ SW_TEST("a difference is by role and function")
                  plain_write(&m.p, moved ? "after.pickle" : "before.pickle", 0));
         plain_end(&m.p);
     }
-    snprintf(words, sizeof words, "'%s' --diff '%s' --json", after, before);
-    CU_ASSERT_EQUAL(replan_command(words), 0);
+    CU_ASSERT_EQUAL(replan_command(sw_textf("'%s' --diff '%s' --json", after, before)), 0);
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         SW_CHECK(replan_said(says[i]), "not said: %s", says[i]);
 }

@@ -13,9 +13,7 @@ SW_TESTS("checks of the reader")
 
 static const char *path_of(const char *name)
 {
-    static char path[600];
-    snprintf(path, sizeof path, "%s", sw_temp_path(name));
-    return path;
+    return sw_textf("%s", sw_temp_path(name));
 }
 
 static void put_header(bytes *file, const char *header, size_t n_data)

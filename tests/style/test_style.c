@@ -31,8 +31,7 @@ static bool is_c(const char *name)
 
 static int walk(const char *folder, visit *each)
 {
-    char full[1024], path[768];
-    snprintf(full, sizeof full, "%s/%s", sw_source_root(), folder);
+    const char *full = sw_textf("%s/%s", sw_source_root(), folder);
     DIR *dir = opendir(full);
     if (dir == NULL)
         return 0;
@@ -43,9 +42,9 @@ static int walk(const char *folder, visit *each)
         if (hidden || (*folder == '\0' && strncmp(entry->d_name, "build", 5) == 0) ||
             strcmp(entry->d_name, "__pycache__") == 0)
             continue;
-        snprintf(path, sizeof path, "%s%s%s", folder, *folder != '\0' ? "/" : "",
-                 entry->d_name);
-        snprintf(full, sizeof full, "%s/%s", sw_source_root(), path);
+        const char *path =
+            sw_textf("%s%s%s", folder, *folder != '\0' ? "/" : "", entry->d_name);
+        full = sw_textf("%s/%s", sw_source_root(), path);
         if (lstat(full, &st) != 0)
             continue;
         if (S_ISDIR(st.st_mode))
@@ -195,8 +194,7 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 static void read_last_ok(const char *stamp)
 {
     struct stat st, rules;
-    char path[1024];
-    snprintf(path, sizeof path, "%s/.clang-format", sw_source_root());
+    const char *path = sw_textf("%s/.clang-format", sw_source_root());
     last_ok = (struct timespec){0, 0};
     if (!sw_tests_full() && stat(stamp, &st) == 0 && stat(path, &rules) == 0 &&
         is_before(&rules.st_ctim, &st.st_mtim))
@@ -214,15 +212,14 @@ static void leave_ok(const char *stamp, const struct timespec *began)
 static void visit_layout(const char *path, char *text)
 {
     (void)text;
-    char full[1024];
     struct stat st;
     if (!is_c(path) && !ends(path, ".cu"))
         return;
     n_all++;
-    snprintf(full, sizeof full, "%s%s%s", *path == '/' ? "" : sw_source_root(),
-             *path == '/' ? "" : "/", path);
-    if (stat(full, &st) == 0 && is_before(&st.st_mtim, &last_ok) &&
-        is_before(&st.st_ctim, &last_ok))
+    if (stat(sw_textf("%s%s%s", *path == '/' ? "" : sw_source_root(), *path == '/' ? "" : "/",
+                      path),
+             &st) == 0 &&
+        is_before(&st.st_mtim, &last_ok) && is_before(&st.st_ctim, &last_ok))
         return;
     CU_ASSERT(fwrite(path, 1, strlen(path) + 1, layout_list) == strlen(path) + 1);
     n_layout++;
@@ -232,28 +229,28 @@ SW_TEST("the layout is clang-format's")
 {
     if (system(FORMAT " --version 2>/dev/null | grep -q '" FORMAT_VERSION "'") != 0)
         SW_SKIP("clang-format 14 is not installed");
-    char list[1024], command[4096], path[1024], stamp[1024];
+    char path[1024];
     const char *planted = sw_temp_path("planted.c"); /* must be found too */
     bool found = false, good = true;
     struct timespec began;
     FILE *file = fopen(planted, "w");
     CU_ASSERT_FATAL(file != NULL && fputs("int  x ;\n", file) >= 0 && fclose(file) == 0);
-    snprintf(list, sizeof list, "%s", sw_temp_path("layout"));
+    const char *list = sw_temp_path("layout");
     layout_list = fopen(list, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(layout_list);
     n_layout = n_all = 0;
-    snprintf(stamp, sizeof stamp, "%s/tests/style/layout.ok", sw_build_root());
+    const char *stamp = sw_textf("%s/tests/style/layout.ok", sw_build_root());
     clock_gettime(CLOCK_REALTIME_COARSE, &began);
     read_last_ok(stamp);
     walk("", visit_layout);
     visit_layout(planted, NULL);
     CU_ASSERT(fclose(layout_list) == 0);
     CU_ASSERT(n_all > 100 && n_layout > 0);
-    snprintf(command, sizeof command,
-             "cd '%s' && xargs -0 " FORMAT " --dry-run --Werror < '%s' 2>&1 | "
-             "sed -n 's/:[0-9]*:[0-9]*: error:.*//p' | sort -u",
-             sw_source_root(), list);
-    FILE *output = popen(command, "r");
+    FILE *output =
+        popen(sw_textf("cd '%s' && xargs -0 " FORMAT " --dry-run --Werror < '%s' 2>&1 | "
+                       "sed -n 's/:[0-9]*:[0-9]*: error:.*//p' | sort -u",
+                       sw_source_root(), list),
+              "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(output);
     while (fgets(path, sizeof path, output) != NULL) {
         path[strcspn(path, "\n")] = '\0';
@@ -305,9 +302,7 @@ static bool is_shown(const char *path, const char *program, const char *shown, s
 
 static char *source(const char *name)
 {
-    char full[1024];
-    snprintf(full, sizeof full, "%s/%s", sw_source_root(), name);
-    char *text = sw_file_text(full, NULL);
+    char *text = sw_file_text(sw_textf("%s/%s", sw_source_root(), name), NULL);
     sw_after(free, text);
     SW_CHECK(text != NULL, "%s cannot be read", name);
     return text;
@@ -340,15 +335,14 @@ SW_TEST("documents show programs as they are built")
 /* The text after "](" up to ')', as a path from the folder of the document. */
 static bool leads_to_a_file(const char *document, const char *link)
 {
-    char path[2048];
     const char *slash = strrchr(document, '/');
     const int n = (int)strcspn(link, ")#");
     if (strncmp(link, "http", 4) == 0)
         return true;
-    snprintf(path, sizeof path, "%s/%.*s/%.*s", sw_source_root(),
-             slash != NULL ? (int)(slash - document) : 1, slash != NULL ? document : ".", n,
-             link);
-    return access(path, R_OK) == 0;
+    return access(sw_textf("%s/%.*s/%.*s", sw_source_root(),
+                           slash != NULL ? (int)(slash - document) : 1,
+                           slash != NULL ? document : ".", n, link),
+                  R_OK) == 0;
 }
 
 SW_TEST("links of documents lead to files")
@@ -397,9 +391,8 @@ static bool is_declared(const char *header, const char *name, size_t n)
 
 SW_TEST("names in documents are declared")
 {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/runtime/installed/stepwell.h", sw_build_root());
-    char *header = sw_file_text(path, NULL);
+    char *header =
+        sw_file_text(sw_textf("%s/runtime/installed/stepwell.h", sw_build_root()), NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(header);
     sw_after(free, header);
     int n = 0;

@@ -16,9 +16,7 @@
 
 static void output_path(char *path, size_t room, const char *tag, const char *which)
 {
-    char name[64];
-    snprintf(name, sizeof name, "%s.%s", tag, which);
-    snprintf(path, room, "%s", sw_temp_path(name));
+    snprintf(path, room, "%s", sw_temp_path(sw_textf("%s.%s", tag, which)));
 }
 
 /* The environment with `more` in it, "NAME=value" each; the strings stay the caller's. */

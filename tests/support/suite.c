@@ -3,6 +3,7 @@
 #include "tests/support/suite.h"
 #include <ftw.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,31 @@ void *sw_block(size_t bytes)
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
     sw_after(free, block);
     return block;
+}
+
+/* The texts of the running test; a thread may add one. */
+typedef struct kept_text {
+    struct kept_text *next;
+    char bytes[];
+} kept_text;
+static _Atomic(kept_text *) texts;
+
+char *sw_textf(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    const int n = vsnprintf(NULL, 0, format, list);
+    va_end(list);
+    kept_text *t = malloc(sizeof *t + (size_t)n + 1);
+    if (t == NULL)
+        abort();
+    va_start(list, format);
+    vsnprintf(t->bytes, (size_t)n + 1, format, list);
+    va_end(list);
+    t->next = texts;
+    while (!atomic_compare_exchange_weak(&texts, &t->next, t))
+        ;
+    return t->bytes;
 }
 
 unsigned long long sw_number_of(const char *text)
@@ -175,6 +201,10 @@ static void test_ends(const CU_pTest test, const CU_pSuite suite,
         n_afters--;
         afters[n_afters].after(afters[n_afters].arg);
     }
+    for (kept_text *t = atomic_exchange(&texts, NULL), *next; t != NULL; t = next) {
+        next = t->next;
+        free(t);
+    }
     if (failures != NULL) {
         n_failed++;
         finish_test("FAILED");
@@ -199,9 +229,7 @@ static unsigned n_chosen; /* tests with the part, in all shards */
 /* False when CUnit refused. */
 static bool choose(CU_pSuite cu, const sw_test *test, const char *part)
 {
-    char title[512];
-    snprintf(title, sizeof title, "%s: %s", cu->pName, test->name);
-    if ((part != NULL && strstr(title, part) == NULL) ||
+    if ((part != NULL && strstr(sw_textf("%s: %s", cu->pName, test->name), part) == NULL) ||
         n_chosen++ % n_shards + 1 != this_shard)
         return true;
     if (test->full && !full_run) {
@@ -269,10 +297,8 @@ static void remove_temp(void)
     temp_folder[0] = '\0';
 }
 
-const char *sw_temp_path(const char *name)
+char *sw_temp_path(const char *name)
 {
-    static char paths[16][1024];
-    static unsigned next;
     if (temp_folder[0] == '\0') {
         const char *base = getenv("TMPDIR");
         snprintf(temp_folder, sizeof temp_folder, "%s/stepwell-test-XXXXXX",
@@ -282,9 +308,7 @@ const char *sw_temp_path(const char *name)
             exit(1);
         }
     }
-    char *path = paths[next++ % 16];
-    snprintf(path, sizeof paths[0], "%s%s%s", temp_folder, *name != '\0' ? "/" : "", name);
-    return path;
+    return sw_textf("%s%s%s", temp_folder, *name != '\0' ? "/" : "", name);
 }
 
 /* ---- numbers and main -------------------------------------------------------------------- */

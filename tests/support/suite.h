@@ -113,6 +113,8 @@ bool sw_check(bool passed, const char *file, unsigned line, const char *conditio
 void sw_after(void (*after)(void *arg), void *arg);
 /* Zeros, freed when the running test has ended. */
 void *sw_block(size_t bytes);
+/* A text as printf writes it. Valid until the running test has ended. */
+char *sw_textf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Full path of a file or folder of the data sets, or NULL where it is missing (then skip):
  * below $STEPWELL_DATA, else below shared/data beside the source tree. Valid until the next
@@ -123,9 +125,9 @@ const char *sw_data_path(const char *name);
 const char *sw_source_root(void);
 const char *sw_build_root(void);
 
-/* A path in a folder that is made for this process and removed with all in it at the end. Valid
- * until the sixteenth next call. "" is the folder itself. */
-const char *sw_temp_path(const char *name);
+/* A path in a folder that is made for this process and removed with all in it at the end: a
+ * sw_textf. "" is the folder itself. */
+char *sw_temp_path(const char *name);
 
 /* Reproducible numbers for tests (splitmix64). */
 typedef struct {

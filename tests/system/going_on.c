@@ -114,9 +114,7 @@ static void keep_members(going_end *end, const char *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "\"%s\":", members[i]);
-        const char *at = strstr(out, key);
+        const char *at = strstr(out, sw_textf("\"%s\":", members[i]));
         if (at != NULL)
             n += (size_t)snprintf(end->result + n, sizeof end->result - n, "%.*s ",
                                   (int)strcspn(at, ",}"), at);

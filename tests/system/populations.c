@@ -54,7 +54,6 @@ static size_t put_file(char *to, size_t room, const char *name, bool *missing)
 char *population_read(const sw_outcome *out)
 {
     enum { ROOM = 1 << 16 };
-    char name[40];
     bool missing = false;
     const char *from = strstr(out->out, "\"train_rows\":"); /* the test too, then all members */
     const char *to = strstr(out->out, "\"shapes\":");
@@ -64,10 +63,8 @@ char *population_read(const sw_outcome *out)
     size_t n = put_file(text, ROOM, "M.csv", &missing);
     n += put_file(text + n, ROOM - n, "L/pbt_global.txt", &missing);
     for (int k = 0; k < POPULATION; k++) {
-        snprintf(name, sizeof name, "P%d", k);
-        n += put_file(text + n, ROOM - n, name, &missing);
-        snprintf(name, sizeof name, "L/pbt_policy_%d.txt", k);
-        n += put_file(text + n, ROOM - n, name, &missing);
+        n += put_file(text + n, ROOM - n, sw_textf("P%d", k), &missing);
+        n += put_file(text + n, ROOM - n, sw_textf("L/pbt_policy_%d.txt", k), &missing);
     }
     (void)snprintf(text + n, ROOM - n, "%.*s", (int)(to - from), from);
     if (!missing)

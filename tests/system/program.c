@@ -17,9 +17,7 @@
 
 const char *program_path(void)
 {
-    static char path[1024];
-    snprintf(path, sizeof path, "%s/tools/stepwell", sw_build_root());
-    return path;
+    return sw_textf("%s/tools/stepwell", sw_build_root());
 }
 
 /* The program and the words, split in a copy of its own. */
@@ -65,9 +63,7 @@ bool program_failed_cleanly(const sw_outcome *out, int status)
 
 const char *program_params(void)
 {
-    static char path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("params"));
-    return path;
+    return sw_textf("%s", sw_temp_path("params"));
 }
 
 float *program_numbers(const char *path, size_t *n)
@@ -100,11 +96,10 @@ uint64_t program_tensors(const char *path)
 
 uint64_t program_train(sw_outcome *out, const char *words)
 {
-    char line[3000];
     (void)unlink(program_params());
-    snprintf(line, sizeof line, "train --json --quiet --save-params %s %s", program_params(),
-             words);
-    program_run(out, line, NULL);
+    program_run(out,
+                sw_textf("train --json --quiet --save-params %s %s", program_params(), words),
+                NULL);
     const uint64_t hash = program_tensors(program_params());
     SW_CHECK(out->status == 0 && hash != 0, "%s: status %d: %s", words, out->status, out->err);
     return hash;
@@ -112,8 +107,8 @@ uint64_t program_train(sw_outcome *out, const char *words)
 
 double program_number(const char *json, const char *name)
 {
-    char key[64], *end;
-    snprintf(key, sizeof key, "\"%s\":", name);
+    char *end;
+    const char *key = sw_textf("\"%s\":", name);
     const char *at = strstr(json, key);
     if (at == NULL)
         return (double)NAN;
@@ -230,10 +225,9 @@ void idx_free(idx_set *set)
 
 void idx_write(const idx_set *set, const char *folder)
 {
-    char path[1024];
     (void)mkdir(folder, 0700);
     for (int i = 0; i < IDX_FILES; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, idx_name(i));
+        const char *path = sw_textf("%s/%s", folder, idx_name(i));
         if (set->file[i].bytes == NULL)
             (void)unlink(path);
         else

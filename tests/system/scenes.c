@@ -58,8 +58,7 @@ static void phases_step(sw_ctx *ctx, void *user)
 {
     const phases_scene *s = user;
     for (int i = 0; i < SW_PHASES; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "sum%d", i);
+        const char *name = sw_textf("sum%d", i);
         sw_set_phase(ctx, (sw_phase)i);
         sw_metric(ctx, name, sw_sum(ctx, sw_randn(ctx, "x", SW_SHAPE(s->n[i])), 0));
     }
@@ -118,8 +117,7 @@ static void holes_step(sw_ctx *ctx, void *user)
     sw_value x[HOLES_TENSORS];
     int born = 0;
     for (const char *c = order; *c != '\0'; c++) {
-        char name[16];
-        snprintf(name, sizeof name, "sum%c", *c);
+        const char *name = sw_textf("sum%c", *c);
         if (*c == 'n') {
             x[born] = sw_randn(ctx, "x", SW_SHAPE(births[born] * s->unit));
             born++;

@@ -18,9 +18,7 @@ static sw_outcome outcome;
 
 static void run(const char *format, const char *a, const char *b)
 {
-    char words[4000];
-    snprintf(words, sizeof words, format, a, b);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf(format, a, b), NULL);
 }
 
 static void worked(const char *what)
@@ -114,11 +112,10 @@ static char *whole(const char *path, size_t *n)
 /* The numbers of every format are those of the array. */
 SW_TEST("formats have the same numbers")
 {
-    char file[1100];
     size_t n;
     const char *path = trained(NET "--steps 3 --batch 50");
-    snprintf(file, sizeof file, "%s --quiet --out %s", NET, path_of("rows.npy"));
-    run("predict --load-params %s %s", path, file);
+    run("predict --load-params %s %s", path,
+        sw_textf("%s --quiet --out %s", NET, path_of("rows.npy")));
     worked("npy");
     const char *npy = whole(path_of("rows.npy"), &n);
     CU_ASSERT_EQUAL_FATAL(n, 128 + SAMPLES * CLASSES * 4);
@@ -127,9 +124,8 @@ SW_TEST("formats have the same numbers")
     CU_ASSERT_EQUAL(npy[127], '\n');
     static const char *const words[] = {"csv", "json", "jsonl"};
     for (int i = 0; i < 3; i++) {
-        char options[300];
-        snprintf(options, sizeof options, NET "--quiet --threads 2 --batch 33 --format %s",
-                 words[i]);
+        const char *options =
+            sw_textf(NET "--quiet --threads 2 --batch 33 --format %s", words[i]);
         run("predict --load-params %s %s", path, options);
         worked(options);
         const char *at = i == 0 ? strchr(outcome.out, '\n') : outcome.out;

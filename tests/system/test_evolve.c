@@ -63,15 +63,14 @@ SW_TEST("the best is named by accuracy itself")
     new_folder("named");
     for (int seed = 1; seed <= 4; seed++) {
         double of_all = -1.0, most[2] = {-1.0, -1.0}, fittest[2] = {-1.0, -1.0}, its[2] = {0};
-        char words[300];
-        snprintf(words, sizeof words,
-                 "evolve --quiet --json --synthetic-n 2000 --space @/S --population 16 "
-                 "--samples 16 --generations 2 --seed %d --out @/R%d",
-                 seed, seed);
-        const json_t *result = parsed(good(words, "")->out);
-        char name[40];
-        snprintf(name, sizeof name, "R%d/history.jsonl", seed);
-        char *line = text_of(going_at(name));
+        const json_t *result = parsed(
+            good(
+                sw_textf("evolve --quiet --json --synthetic-n 2000 --space @/S --population 16 "
+                         "--samples 16 --generations 2 --seed %d --out @/R%d",
+                         seed, seed),
+                "")
+                ->out);
+        char *line = text_of(going_at(sw_textf("R%d/history.jsonl", seed)));
         for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
             *end = '\0';
             const json_t *member = parsed(line);

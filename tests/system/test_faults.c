@@ -45,14 +45,12 @@ typedef struct {
 
 static void empty_folder(const char *folder)
 {
-    char path[2048];
     DIR *dir = opendir(folder);
     if (dir == NULL)
         return;
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
         if (entry->d_name[0] != '.') {
-            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-            (void)unlink(path);
+            (void)unlink(sw_textf("%s/%s", folder, entry->d_name));
         }
     closedir(dir);
 }
@@ -68,14 +66,12 @@ static bool folder_is_tidy(const sweep *s, bool may_keep, bool any_step, char *f
     if (dir == NULL)
         return false;
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        char path[2048];
         size_t n = 0;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             strcmp(entry->d_name, "profile") == 0 ||
             (may_keep && strncmp(entry->d_name, "params.", 7) == 0))
             continue;
-        snprintf(path, sizeof path, "%s/%s", s->folder, entry->d_name);
-        unsigned char *bytes = file_read(path, &n);
+        unsigned char *bytes = file_read(sw_textf("%s/%s", s->folder, entry->d_name), &n);
         if (strcmp(entry->d_name, "params") != 0 || bytes == NULL || n != s->params_bytes ||
             (!any_step && memcmp(bytes, s->params, n) != 0)) {
             tidy = false;
@@ -132,10 +128,8 @@ static int status_of(const sweep *s, int kind, const char *error)
 /* Whether the folder has the parameters of a run without failures. */
 static bool saved_all(const sweep *s)
 {
-    char path[2048];
     size_t n;
-    snprintf(path, sizeof path, "%s/params", s->folder);
-    unsigned char *bytes = file_read(path, &n);
+    unsigned char *bytes = file_read(sw_textf("%s/params", s->folder), &n);
     const bool same = bytes != NULL && n == s->params_bytes && memcmp(bytes, s->params, n) == 0;
     free(bytes);
     return same;
@@ -146,9 +140,9 @@ static bool saved_all(const sweep *s)
 static void run_site(sweep *s, int kind, uint64_t k, const char *mode)
 {
     static sw_outcome outcome;
-    char plan[96], left[256];
-    snprintf(plan, sizeof plan, "STEPWELL_FAULT=%s:%llu%s", kinds[kind], (unsigned long long)k,
-             mode);
+    char left[256];
+    const char *plan =
+        sw_textf("STEPWELL_FAULT=%s:%llu%s", kinds[kind], (unsigned long long)k, mode);
     empty_folder(s->folder);
     program_run(&outcome, s->words, plan);
     const int status = status_of(s, kind, outcome.err);
@@ -180,7 +174,6 @@ static bool count_sites(sweep *s)
 {
     static sw_outcome outcome;
     unsigned long long n[4];
-    char path[2048];
     program_run(&outcome, s->words, "STEPWELL_FAULT=memory:count");
     const char *line = strstr(outcome.err, "fault sites:");
     const bool counted =
@@ -188,8 +181,7 @@ static bool count_sites(sweep *s)
         sscanf(line, "fault sites: memory %llu file %llu thread %llu library %llu", &n[0],
                &n[1], &n[2], &n[3]) == 4;
     SW_CHECK(counted, "%s: status %d: %s", s->job->name, outcome.status, outcome.err);
-    snprintf(path, sizeof path, "%s/params", s->folder);
-    s->params = file_read(path, &s->params_bytes);
+    s->params = file_read(sw_textf("%s/params", s->folder), &s->params_bytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(s->params);
     sw_after(free, s->params);
     for (int i = 0; i < 4; i++)
@@ -204,11 +196,11 @@ static void prepare(sweep *s, const job *j)
     snprintf(s->folder, sizeof s->folder, "%s", sw_temp_path(j->name));
     (void)mkdir(s->folder, 0700);
     const char *data = strcmp(j->name, "lenet5") == 0 ? idx_options : "";
-    char name[32], line[8192];
+    char name[32];
     static sw_outcome outcome;
     snprintf(name, sizeof name, "%s-loaded", j->name);
     snprintf(s->loaded, sizeof s->loaded, "%s", sw_temp_path(name));
-    snprintf(line, sizeof line, "%s %s --save-params %s", j->options, data, s->loaded);
+    const char *line = sw_textf("%s %s --save-params %s", j->options, data, s->loaded);
     program_run(&outcome, line, NULL);
     SW_CHECK(outcome.status == 0, "%s: %s", line, outcome.err);
     snprintf(s->words, sizeof s->words,
@@ -229,9 +221,7 @@ static void make_idx(void)
     if (sw_shell("gzip -kf '%s/t10k-images-idx3-ubyte' && rm '%s/t10k-images-idx3-ubyte'",
                  folder, folder) != 0)
         return;
-    char words[2000];
-    snprintf(words, sizeof words, "plan --json --batch 16 %s", idx_options);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf("plan --json --batch 16 %s", idx_options), NULL);
     if (outcome.status != 0)
         (void)sw_shell("gunzip '%s/t10k-images-idx3-ubyte.gz'", folder);
 }

@@ -54,10 +54,9 @@ static bool exists(const char *name)
 /* A mask of signals that the system reports for a process ("SigCgt"); 0 when it does not. */
 static unsigned long long signals_of(pid_t pid, const char *which)
 {
-    char path[64], line[256];
+    char line[256];
     unsigned long long mask = 0;
-    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(sw_textf("/proc/%ld/status", (long)pid), "r");
     while (file != NULL && fgets(line, sizeof line, file) != NULL)
         if (strncmp(line, which, strlen(which)) == 0)
             (void)sscanf(line + strlen(which) + 1, "%llx", &mask);
@@ -88,13 +87,13 @@ SW_TEST("a signal before the first step touches no file")
         SW_SKIP("the system does not tell which signals a process catches");
     new_folder("early");
     for (int i = 0; i < 3; i++) {
-        char words[4000];
         put("best", "parameters");
         put("profile", "old");
-        snprintf(words, sizeof words,
-                 "train --quiet --json --synthetic-n 20000 --save-params %s --profile %s",
-                 at("best"), at("profile"));
-        const pid_t pid = program_start("early", words, NULL);
+        const pid_t pid = program_start(
+            "early",
+            sw_textf("train --quiet --json --synthetic-n 20000 --save-params %s --profile %s",
+                     at("best"), at("profile")),
+            NULL);
         CU_ASSERT(send_when_caught(pid, signals[i], signals[i]));
         sw_process_wait(&outcome, pid, "early", 60);
         SW_CHECK(program_failed_cleanly(&outcome, 130) &&
@@ -128,14 +127,14 @@ SW_TEST("a run that is ended keeps its metrics")
     new_folder("ended");
     for (int i = 0; i < 3; i++) {
         const bool killed = signals[i] == SIGKILL;
-        char words[4000];
         size_t n;
         (void)unlink(at("m.csv"));
-        snprintf(words, sizeof words,
-                 "train --json --synthetic-n 64 --batch 32 --epochs 100000000 --metrics %s "
-                 "--save-best %s --save-params %s",
-                 at("m.csv"), at("best"), at("last"));
-        const pid_t pid = program_start("ended", words, NULL);
+        const pid_t pid = program_start(
+            "ended",
+            sw_textf("train --json --synthetic-n 64 --batch 32 --epochs 100000000 --metrics %s "
+                     "--save-best %s --save-params %s",
+                     at("m.csv"), at("best"), at("last")),
+            NULL);
         CU_ASSERT(wait_for_bytes("m.csv", 2000));
         CU_ASSERT_EQUAL(kill(pid, signals[i]), 0);
         sw_process_wait(&outcome, pid, "ended", 60);
@@ -159,12 +158,13 @@ SW_TEST("a run that is killed keeps its events")
     static sw_outcome outcome;
     new_folder("events");
     for (int i = 0; i < 3; i++) {
-        char words[2000];
         size_t n;
-        snprintf(words, sizeof words,
-                 "train --quiet --synthetic-n 64 --batch 32 --epochs 100000000 --metrics %s",
-                 at("events.out.tfevents.k"));
-        const pid_t pid = program_start("events", words, NULL);
+        const pid_t pid = program_start(
+            "events",
+            sw_textf(
+                "train --quiet --synthetic-n 64 --batch 32 --epochs 100000000 --metrics %s",
+                at("events.out.tfevents.k")),
+            NULL);
         CU_ASSERT(wait_for_bytes("events.out.tfevents.k", 3000));
         CU_ASSERT_EQUAL(kill(pid, SIGKILL), 0);
         sw_process_wait(&outcome, pid, "events", 60);
@@ -189,10 +189,9 @@ SW_TEST("an ignored signal stays ignored")
     if (access("/proc/self/status", R_OK) != 0)
         SW_SKIP("the system does not tell which signals a process catches");
     for (int i = 0; i < 2; i++) {
-        char line[2000];
-        snprintf(line, sizeof line,
-                 "trap '' %s; exec '%s' train --quiet --synthetic-n 20000 --steps 1",
-                 ignored[i].name, program_path());
+        const char *line =
+            sw_textf("trap '' %s; exec '%s' train --quiet --synthetic-n 20000 --steps 1",
+                     ignored[i].name, program_path());
         const char *const argv[] = {"sh", "-c", line, NULL};
         const pid_t pid = sw_process_start("ignored", argv, NULL);
         CU_ASSERT(send_when_caught(pid, SIGTERM, ignored[i].signal));

@@ -15,9 +15,7 @@ static sw_outcome outcome;
 
 static json_t *report_of(const char *path)
 {
-    char words[1200];
-    snprintf(words, sizeof words, "report --json %s", path);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf("report --json %s", path), NULL);
     json_t *o = json_loads(outcome.out);
     SW_CHECK(outcome.status == 0 && json_is_object(o), "status %d: %s", outcome.status,
              outcome.err);
@@ -27,9 +25,7 @@ static json_t *report_of(const char *path)
 
 static bool text_report_has(const char *path, const char *text)
 {
-    char words[1200];
-    snprintf(words, sizeof words, "report %s", path);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf("report %s", path), NULL);
     return outcome.status == 0 && strstr(outcome.out, text) != NULL;
 }
 
@@ -51,8 +47,7 @@ static const char *text(const json_t *o, const char *key)
 /* Its report's member "growth". The steps after the warm-up are `n`. */
 static json_t *steady(const char *path, const char *n, const char *plant)
 {
-    char program[1024];
-    snprintf(program, sizeof program, "%s/tests/system/steady", sw_build_root());
+    const char *program = sw_textf("%s/tests/system/steady", sw_build_root());
     const char *const argv[] = {program, n, path, plant, NULL};
     sw_process_run(&outcome, argv, NULL, 900);
     SW_CHECK(outcome.status == 0, "status %d: %s", outcome.status, outcome.err);
@@ -145,13 +140,13 @@ SW_TEST("a leak outside is named so")
 SW_TEST("nothing grows over 100,000 steps")
 {
     const char *n = sw_tests_full() ? "100000" : "3000";
-    char words[1400], path[512];
-    snprintf(path, sizeof path, "%s", sw_temp_path("long.jsonl"));
-    snprintf(words, sizeof words,
-             "train --model mlp --hidden 16 --synthetic-n 3210 --batch 32 --steps %s "
-             "--epochs 1000000 --quiet --profile %s",
-             n, path);
-    program_run(&outcome, words, NULL);
+    const char *path = sw_temp_path("long.jsonl");
+    program_run(
+        &outcome,
+        sw_textf("train --model mlp --hidden 16 --synthetic-n 3210 --batch 32 --steps %s "
+                 "--epochs 1000000 --quiet --profile %s",
+                 n, path),
+        NULL);
     CU_ASSERT_EQUAL_FATAL(outcome.status, 0);
     json_t *all = report_of(path), *growth = json_object_get(all, "growth");
     SW_CHECK(json_is_false(json_object_get(growth, "grew")), "%s", outcome.out);
@@ -167,9 +162,8 @@ SW_TEST("a refusal names who held it and what fits")
 {
     static const char job[] = "train --model lenet5 --quiet --synthetic-n 200 --steps 1 "
                               "--no-recompute --memory-budget 1MiB";
-    char words[1400], path[512];
-    snprintf(path, sizeof path, "%s", sw_temp_path("denied.jsonl"));
-    snprintf(words, sizeof words, "%s --batch 128 --profile %s", job, path);
+    const char *path = sw_temp_path("denied.jsonl");
+    const char *words = sw_textf("%s --batch 128 --profile %s", job, path);
     program_run(&outcome, words, NULL);
     CU_ASSERT(program_failed_cleanly(&outcome, 4));
     json_t *all = report_of(path);
@@ -184,7 +178,7 @@ SW_TEST("a refusal names who held it and what fits")
     const json_int_t fits = number(d, "largest_batch");
     CU_ASSERT(fits > 0 && number(d, "largest_batch_bytes") <= 1 << 20);
     for (int more = 0; more < 2; more++) {
-        snprintf(words, sizeof words, "%s --batch %lld", job, (long long)fits + more);
+        words = sw_textf("%s --batch %lld", job, (long long)fits + more);
         program_run(&outcome, words, NULL);
         SW_CHECK(outcome.status == (more == 0 ? 0 : 4), "%s: status %d: %s", words,
                  outcome.status, outcome.err);
@@ -200,9 +194,8 @@ SW_TEST("the heap profile is written on request")
 {
     static const char job[] =
         "train --model mlp --quiet --synthetic-n 200 --steps 1 --batch 16";
-    char words[1400];
     const char *path = sw_temp_path("heap-profile");
-    snprintf(words, sizeof words, "%s --heap-profile %s", job, path);
+    const char *words = sw_textf("%s --heap-profile %s", job, path);
     program_run(&outcome, words, "MALLOC_CONF=prof:false");
     CU_ASSERT(program_failed_cleanly(&outcome, 1));
     CU_ASSERT(strstr(outcome.err, "--heap-profile") != NULL);

@@ -15,9 +15,7 @@ static sw_outcome outcome;
 
 static int run(const char *format, const char *a, const char *b)
 {
-    char words[3000];
-    snprintf(words, sizeof words, format, a, b);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf(format, a, b), NULL);
     return outcome.status;
 }
 
@@ -88,18 +86,17 @@ static const char *write_scene(const char *name, const scene *s, bool checkpoint
     const swi_tensors_note notes[] = {{"stepwell.checkpoint", "1"},
                                       {"stepwell.command", "stepwell train"},
                                       {"stepwell.created", s->created}};
-    char text[700];
     swi_tensor_list list = {0};
     sw_file *file;
-    snprintf(text, sizeof text,
-             "{\"version\":1,\"step\":%d,\"seed\":5,\"isa\":\"avx512\",\"device\":\"cpu\","
-             "\"models\":[{\"name\":\"lenet5\",\"layout\":\"0123456789abcdef\",\"members\":1}],"
-             "\"groups\":[{\"name\":\"mlp\",\"layout\":\"00000000000000ab\","
-             "\"members\":100000,\"state_bytes\":24}],"
-             "\"loaders\":[{\"epoch\":1,\"batch_index\":2,\"batch_rows\":64,\"samples\":1200,"
-             "\"seed\":\"9\",\"shuffle\":true,\"drop_last\":false,\"data\":"
-             "\"fedcba9876543210\"}]}",
-             s->step);
+    const char *text = sw_textf(
+        "{\"version\":1,\"step\":%d,\"seed\":5,\"isa\":\"avx512\",\"device\":\"cpu\","
+        "\"models\":[{\"name\":\"lenet5\",\"layout\":\"0123456789abcdef\",\"members\":1}],"
+        "\"groups\":[{\"name\":\"mlp\",\"layout\":\"00000000000000ab\","
+        "\"members\":100000,\"state_bytes\":24}],"
+        "\"loaders\":[{\"epoch\":1,\"batch_index\":2,\"batch_rows\":64,\"samples\":1200,"
+        "\"seed\":\"9\",\"shuffle\":true,\"drop_last\":false,\"data\":"
+        "\"fedcba9876543210\"}]}",
+        s->step);
     add(&list, "fc.weight", SW_F32, s->weight, sizeof s->weight);
     add(&list, s->name, SW_F32, bias, sizeof bias);
     if (checkpoint)

@@ -81,13 +81,14 @@ static lines read_csv(const char *path)
  * no bit of the parameters. */
 SW_TEST("metrics have each step and each validation")
 {
-    char words[2400], csv[1100], json[1100];
-    snprintf(csv, sizeof csv, "%s.csv", sw_temp_path("metrics"));
-    snprintf(json, sizeof json, "%s.jsonl", sw_temp_path("metrics"));
+    const char *csv = sw_textf("%s.csv", sw_temp_path("metrics"));
+    const char *json = sw_textf("%s.jsonl", sw_temp_path("metrics"));
     const uint64_t plain = program_train(&outcome, MLP "--epochs 4 --batch 50");
-    snprintf(words, sizeof words, MLP "--epochs 4 --batch 50 --validate-every 2 --metrics %s",
-             csv);
-    CU_ASSERT_EQUAL(program_train(&outcome, words), plain);
+    CU_ASSERT_EQUAL(
+        program_train(
+            &outcome,
+            sw_textf(MLP "--epochs 4 --batch 50 --validate-every 2 --metrics %s", csv)),
+        plain);
     const lines found = read_csv(csv);
     CU_ASSERT_EQUAL(found.trains, 12);
     CU_ASSERT_EQUAL(found.validations, 8); /* after 2 3 4 6 8 9 10 12 */
@@ -95,9 +96,11 @@ SW_TEST("metrics have each step and each validation")
     CU_ASSERT_EQUAL(number("validations"), 8);
     CU_ASSERT(fabs(found.last_loss - number("final_loss")) < 1e-6);
     CU_ASSERT(fabs(found.first_rate - 0.005) < 1e-8 && found.last_rate < 1e-3);
-    snprintf(words, sizeof words, MLP "--epochs 4 --batch 50 --validate-every 2 --metrics %s",
-             json);
-    CU_ASSERT_EQUAL(program_train(&outcome, words), plain);
+    CU_ASSERT_EQUAL(
+        program_train(
+            &outcome,
+            sw_textf(MLP "--epochs 4 --batch 50 --validate-every 2 --metrics %s", json)),
+        plain);
     size_t n;
     double sum = 0.0;
     int count = 0;
@@ -124,10 +127,9 @@ SW_TEST("metrics have each step and each validation")
 SW_TEST("the Swish page has the planned peaks")
 {
     size_t n;
-    char page[1024], row[200];
     if (sw_shell("python3 -c pass") != 0)
         SW_SKIP("no python3");
-    snprintf(page, sizeof page, "%s", sw_temp_path("swish"));
+    const char *page = sw_temp_path("swish");
     CU_ASSERT_EQUAL(sw_shell("python3 '%s/tools/bench/swish.py' '%s' --batches 16,256 --width "
                              "192 --layers 3 --rounds 2 --python false --out '%s'",
                              sw_source_root(), program_path(), page),
@@ -148,8 +150,8 @@ SW_TEST("the Swish page has the planned peaks")
                  "--synthetic-n 256 --threads 2 %s",
                  rows[i].words);
         run(words);
-        snprintf(row, sizeof row, "| stepwell, %s | %.1f |", rows[i].name,
-                 number("predicted_peak_bytes") / 1048576.0);
+        const char *row = sw_textf("| stepwell, %s | %.1f |", rows[i].name,
+                                   number("predicted_peak_bytes") / 1048576.0);
         SW_CHECK(strstr(second, row) != NULL, "no '%s' in %s", row, text);
     }
     CU_ASSERT(strstr(text, "| stepwell, kept | 1 |") != NULL);

@@ -26,9 +26,7 @@ static char *printed(const char *words)
 
 static char *printed_of(const char *format, const char *name)
 {
-    char words[100];
-    snprintf(words, sizeof words, format, name);
-    return printed(words);
+    return printed(sw_textf(format, name));
 }
 
 /* The options of a help: lines "  --name ...". Calls `has` for each; returns how many it does
@@ -38,9 +36,8 @@ static int missing(const char *help, const char *text, const char *command, has_
                    bool report)
 {
     int n = 0, bad = 0;
-    char name[64];
     for (const char *at = strstr(help, "\n  --"); at != NULL; at = strstr(at + 1, "\n  --")) {
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 3, " \n"), at + 3);
+        const char *name = sw_textf("%.*s", (int)strcspn(at + 3, " \n"), at + 3);
         const bool there = has(text, command, name);
         n++;
         bad += !there;
@@ -68,9 +65,8 @@ static bool man_has(const char *text, const char *command, const char *name)
 /* Between "'train') " and the end of its part. */
 static bool bash_has(const char *text, const char *command, const char *name)
 {
-    char word[80];
-    snprintf(word, sizeof word, "'%s')\n", command);
-    const char *from = strstr(text, word), *to = from != NULL ? strstr(from, "esac\n") : NULL;
+    const char *from = strstr(text, sw_textf("'%s')\n", command)),
+               *to = from != NULL ? strstr(from, "esac\n") : NULL;
     for (const char *at = from; at != NULL && (at = strstr(at, name)) != NULL && at < to;
          at++) {
         const char last = at[strlen(name)];
@@ -119,9 +115,8 @@ SW_TEST("options of the guide exist")
                                  printed_of("%s --help", commands[i]));
     CU_ASSERT_FATAL(used < sizeof all);
     for (size_t i = 0; i < sizeof guide / sizeof *guide; i++) {
-        char path[1200];
-        snprintf(path, sizeof path, "%s/tools/docs/%s.md", sw_source_root(), guide[i]);
-        char *text = (char *)file_read(path, &n);
+        char *text =
+            (char *)file_read(sw_textf("%s/tools/docs/%s.md", sw_source_root(), guide[i]), &n);
         CU_ASSERT_PTR_NOT_NULL_FATAL(text);
         for (const char *at = strstr(text, "`--"); at != NULL;
              at = strstr(at + 1, "`--"), seen++) {
@@ -142,10 +137,9 @@ SW_TEST("options of the guide exist")
 /* The pictures of the README, each drawn by a command that stands there too. */
 SW_TEST("pictures of the README are current")
 {
-    char path[1200], line[2000];
     size_t n, n_shown, n_drawn;
     int shown = 0, drawn = 0;
-    snprintf(path, sizeof path, "%s/README.md", sw_source_root());
+    const char *path = sw_textf("%s/README.md", sw_source_root());
     char *text = (char *)file_read(path, &n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
     sw_after(free, text);
@@ -157,12 +151,12 @@ SW_TEST("pictures of the README are current")
         if (file == NULL || file > at + strcspn(at, "`\n"))
             continue;
         const int name = (int)strcspn(++file, "`\n");
-        snprintf(path, sizeof path, "%s/%.*s", sw_source_root(), name, file);
+        path = sw_textf("%s/%.*s", sw_source_root(), name, file);
         char *kept = (char *)file_read(path, &n_shown);
         CU_ASSERT_PTR_NOT_NULL_FATAL(kept);
         sw_after(free, kept);
-        snprintf(path, sizeof path, "%s", sw_temp_path("picture.svg"));
-        snprintf(line, sizeof line, "%.*s%s", (int)(file - at) - 9, at + 9, path);
+        path = sw_temp_path("picture.svg");
+        const char *line = sw_textf("%.*s%s", (int)(file - at) - 9, at + 9, path);
         program_run(&outcome, line, NULL);
         SW_CHECK(outcome.status == 0, "%s: %s", line, outcome.err);
         char *now = (char *)file_read(path, &n_drawn);

@@ -80,9 +80,7 @@ SW_TEST("damaged policies are refused")
     (void)population_run("--optimizer momentum --synch" LR, "");
     unsigned char *whole = NULL;
     for (int k = 0; k < POPULATION && whole == NULL; k++) { /* one with two lines at least */
-        char name[40];
-        snprintf(name, sizeof name, "L/pbt_policy_%d.txt", k);
-        whole = file_read(going_at(name), &n);
+        whole = file_read(going_at(sw_textf("L/pbt_policy_%d.txt", k)), &n);
         if (whole != NULL && memchr(whole, '\n', n - 1) == NULL) {
             free(whole);
             whole = NULL;

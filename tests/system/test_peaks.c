@@ -104,8 +104,7 @@ SW_TEST("every byte of every model has role and layer")
         "--model swishnet --width 64 --layers 4 --batch 32 --synthetic-n 64",
         "--model swishnet --width 64 --layers 4 --batch 32 --synthetic-n 64 --immediate");
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        char profile[1024];
-        snprintf(profile, sizeof profile, "%s", sw_temp_path("roles"));
+        const char *profile = sw_temp_path("roles");
         const json_t *train =
             object_of("train --json --quiet --steps 3 %s --profile %s", runs[i], profile);
         const long long peak = number_of(train, "measured_peak_bytes");
@@ -128,8 +127,7 @@ static long long planned(const char *options)
  * `plan` says for its batch, and the lines add up to the difference. */
 SW_TEST("two steps differ as their plans do")
 {
-    char profile[1024];
-    snprintf(profile, sizeof profile, "%s", sw_temp_path("steps"));
+    const char *profile = sw_temp_path("steps");
     const long long whole = planned("--model mlp --batch 48"),
                     part = planned("--model mlp --batch 4");
     (void)object_of("train --json --quiet --model mlp --synthetic-n 100 --batch 48 --epochs 1 "
@@ -149,8 +147,7 @@ SW_TEST("two steps differ as their plans do")
 
 SW_TEST("immediate steps are compared too")
 {
-    char profile[1024];
-    snprintf(profile, sizeof profile, "%s", sw_temp_path("immediate"));
+    const char *profile = sw_temp_path("immediate");
     (void)object_of("train --json --quiet --model mlp --synthetic-n 100 --batch 48 --epochs 1 "
                     "--immediate --profile %s",
                     profile);
@@ -166,9 +163,8 @@ SW_TEST("one layer more is the whole difference")
 {
     static const char options[] = "train --json --quiet --model swishnet --width 64 --batch 32 "
                                   "--synthetic-n 64 --steps 2 --layers";
-    char few[1024], more[1024];
-    snprintf(few, sizeof few, "%s", sw_temp_path("few"));
-    snprintf(more, sizeof more, "%s", sw_temp_path("more"));
+    const char *few = sw_temp_path("few");
+    const char *more = sw_temp_path("more");
     (void)object_of("%s 3 --profile %s", options, few);
     (void)object_of("%s 4 --profile %s", options, more);
     const json_t *diff = object_of("report --json %s --diff %s", more, few);
@@ -183,29 +179,27 @@ SW_TEST("one layer more is the whole difference")
     CU_ASSERT(json_is_true(json_object_get(json_object_get(diff, "a"), "equal")) &&
               json_is_true(json_object_get(json_object_get(diff, "b"), "equal")));
 
-    char words[4000];
-    snprintf(words, sizeof words, "report --quiet %s --diff %s --fail-on-increase 2%%", more,
-             few);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome,
+                sw_textf("report --quiet %s --diff %s --fail-on-increase 2%%", more, few),
+                NULL);
     CU_ASSERT(outcome.status == 1 && strstr(outcome.err, "layer fc4 (+") != NULL &&
               strchr(outcome.err, '\n') == strrchr(outcome.err, '\n'));
-    snprintf(words, sizeof words, "report --quiet %s --diff %s --fail-on-increase 0%%", few,
-             more);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome,
+                sw_textf("report --quiet %s --diff %s --fail-on-increase 0%%", few, more),
+                NULL);
     CU_ASSERT(outcome.status == 0 && outcome.err[0] == '\0');
 }
 
 /* Limits in bytes around what `train` measured. */
 SW_TEST("limits are those of the peak that was measured")
 {
-    char profile[1024], words[2000];
-    snprintf(profile, sizeof profile, "%s", sw_temp_path("limit"));
+    const char *profile = sw_temp_path("limit");
     const json_t *train = object_of("train --json --quiet --model mlp --steps 2 --batch 32 "
                                     "--profile %s",
                                     profile);
     const long long peak = number_of(train, "measured_peak_bytes");
     for (int below = 0; below < 2; below++) {
-        snprintf(words, sizeof words, "report %s --max-peak %lld", profile, peak - below);
+        const char *words = sw_textf("report %s --max-peak %lld", profile, peak - below);
         program_run(&outcome, words, NULL);
         SW_CHECK(outcome.status == below, "%s: status %d, %s", words, outcome.status,
                  outcome.err);

@@ -42,24 +42,18 @@ static bool has_text(const char *name, const char *text)
 /* Run `place INPUT` with more words. */
 static void place(const char *input, const char *words)
 {
-    char line[4000];
-    snprintf(line, sizeof line, "place %s %s", input, words);
-    program_run(&outcome, line, NULL);
+    program_run(&outcome, sw_textf("place %s %s", input, words), NULL);
 }
 
 static void place_to(const char *input, const char *words, const char *output)
 {
-    char line[3000];
     (void)unlink(at(output));
-    snprintf(line, sizeof line, "%s --out %s", words, at(output));
-    place(input, line);
+    place(input, sw_textf("%s --out %s", words, at(output)));
 }
 
 static bool is_true(const char *key)
 {
-    char text[64];
-    snprintf(text, sizeof text, "\"%s\":true", key);
-    return strstr(outcome.out, text) != NULL;
+    return strstr(outcome.out, sw_textf("\"%s\":true", key)) != NULL;
 }
 
 /* ---- a written placement ----------------------------------------------------------------- */
@@ -217,15 +211,12 @@ SW_TEST("a capacity is met or refused")
 {
     put("tight.csv", TIGHT);
     put("kept.csv", "as it was");
-    char words[1500];
-    snprintf(words, sizeof words, "--capacity 5 --out %s", at("kept.csv"));
-    place(at("tight.csv"), words);
+    place(at("tight.csv"), sw_textf("--capacity 5 --out %s", at("kept.csv")));
     SW_CHECK(program_failed_cleanly(&outcome, 4) &&
                  strstr(outcome.err, " proved: no placement within 5 bytes") != NULL,
              "status %d: %s%s", outcome.status, outcome.out, outcome.err);
     CU_ASSERT(has_text("kept.csv", "as it was"));
-    snprintf(words, sizeof words, "--capacity 6 --json --out %s", at("kept.csv"));
-    place(at("tight.csv"), words);
+    place(at("tight.csv"), sw_textf("--capacity 6 --json --out %s", at("kept.csv")));
     const bool proved = strstr(outcome.out, "\"end\":\"no_fit\"") != NULL;
     SW_CHECK(outcome.status == 4 && !is_true("solved") && !is_true("written") &&
                  program_number(outcome.out, "height") > 6 &&
@@ -246,13 +237,12 @@ SW_TEST("an interrupt writes the best so far")
 {
     static const char text[] = SMALL;
     const size_t half = 40, rest = sizeof text - 1 - half;
-    char line[3000];
     put("small.csv", text);
     (void)unlink(at("pipe"));
     (void)unlink(at("out.csv"));
     CU_ASSERT_FATAL(mkfifo(at("pipe"), 0600) == 0);
-    snprintf(line, sizeof line, "place %s --json --out %s", at("pipe"), at("out.csv"));
-    const pid_t pid = program_start("place", line, NULL);
+    const pid_t pid = program_start(
+        "place", sw_textf("place %s --json --out %s", at("pipe"), at("out.csv")), NULL);
     const int fd = open(at("pipe"), O_WRONLY); /* waits for the reader, which heeds signals */
     CU_ASSERT(fd >= 0 && write(fd, text, half) == (ssize_t)half);
     CU_ASSERT(kill(pid, SIGINT) == 0);
@@ -296,11 +286,10 @@ SW_TEST("known problems are placed soundly")
         "placement-large/G_1.csv",  "placement-large/resnet50.csv", "placement-large/S_1.csv"};
     (void)mkdir(sw_temp_path("place"), 0700);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char input[2000];
         const char *found = sw_data_path(files[i]);
         if (found == NULL)
             SW_SKIP("the placement problems are not here");
-        snprintf(input, sizeof input, "%s", found);
+        const char *input = sw_textf("%s", found);
         place_to(input, sw_tests_full() ? "--json --time-limit 5" : "--json --time-limit 0.2",
                  "out.csv");
         check_written(input, at("out.csv"));

@@ -253,10 +253,9 @@ static long long largest_below(const long long *needs, long long fit_bytes)
 
 static void check_fit(const char *model, const long long *needs, long long fit_bytes)
 {
-    char words[300];
     const long long best = largest_below(needs, fit_bytes);
-    snprintf(words, sizeof words, "plan --json --synthetic-n 1000 %s --no-recompute --fit %lld",
-             model, fit_bytes);
+    const char *words = sw_textf("plan --json --synthetic-n 1000 %s --no-recompute --fit %lld",
+                                 model, fit_bytes);
     if (best == 0) {
         program_run(&outcome, words, NULL);
         SW_CHECK(program_failed_cleanly(&outcome, 4), "%s: status %d", words, outcome.status);
@@ -340,9 +339,8 @@ SW_TEST("what lives at one time grows with the batch")
 
 static char *drawn(const char *words, const char *name)
 {
-    char line[1500], path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path(name));
-    snprintf(line, sizeof line, "plan --json %s --svg %s", words, path);
+    const char *path = sw_temp_path(name);
+    const char *line = sw_textf("plan --json %s --svg %s", words, path);
     program_run(&outcome, line, NULL);
     SW_CHECK(outcome.status == 0, "%s: status %d: %s", line, outcome.status, outcome.err);
     char *text = text_of(path);

@@ -120,33 +120,28 @@ static void draw(sw_dice *dice, char *to, size_t room)
 static void put_csv(const char *name, int lines)
 {
     static char text[8192];
-    char path[1000];
     size_t n = (size_t)snprintf(text, sizeof text, "a,b,c,kind\n");
     for (int i = 0; i < lines; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%d,%d.5,%d,k%d\n", i, i * i % 17, -i,
                               i % 3);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    CU_ASSERT_FATAL(file_write(path, text, n));
+    CU_ASSERT_FATAL(file_write(sw_textf("%s/%s", folder, name), text, n));
 }
 
 static void put_text(const char *name, size_t n)
 {
     static char text[4096];
-    char path[1000];
     for (size_t i = 0; i < n; i++)
         text[i] = (char)("the quick brown fox "[i * 7 % 20]);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    CU_ASSERT_FATAL(file_write(path, text, n));
+    CU_ASSERT_FATAL(file_write(sw_textf("%s/%s", folder, name), text, n));
 }
 
 static void make_data(void)
 {
     static unsigned char file[16384];
-    char path[1200];
     idx_set set;
     snprintf(folder, sizeof folder, "%s", sw_temp_path("both"));
     CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
-    snprintf(path, sizeof path, "%s/idx", folder);
+    const char *path = sw_textf("%s/idx", folder);
     idx_make(&set, 50);
     idx_write(&set, path);
     idx_free(&set);
@@ -154,16 +149,15 @@ static void make_data(void)
     put_csv("few.csv", 11);
     put_text("text", 1500);
     put_text("short", 90);
-    snprintf(path, sizeof path, "%s/pictures", folder);
+    path = sw_textf("%s/pictures", folder);
     CU_ASSERT_EQUAL_FATAL(mkdir(path, 0700), 0);
     for (unsigned i = 0; i < 24; i++) {
         const png_image p = SW_INIT(.w = 30 + i % 2 * 2, .h = 30 + i % 5, .depth = 8,
                                     .type = i % 3 == 0 ? PNG_GRAY : PNG_COLOUR, .seed = i);
         const size_t n = png_make(file, sizeof file, &p);
-        snprintf(path, sizeof path, "%s/pictures/%s", folder, i % 2 == 0 ? "cat" : "dog");
+        path = sw_textf("%s/pictures/%s", folder, i % 2 == 0 ? "cat" : "dog");
         (void)mkdir(path, 0700);
-        snprintf(path, sizeof path, "%s/pictures/%s/%u.png", folder, i % 2 == 0 ? "cat" : "dog",
-                 i);
+        path = sw_textf("%s/pictures/%s/%u.png", folder, i % 2 == 0 ? "cat" : "dog", i);
         CU_ASSERT_FATAL(n > 0 && file_write(path, file, n));
     }
 }
@@ -177,11 +171,9 @@ static void run_both(const char *words)
     static const char *const tags[] = {"plan", "train"}, *const begins[] = {
                                                              "plan --json",
                                                              "train --json --quiet"};
-    char line[3000];
     pid_t pid[2];
     for (int i = 0; i < 2; i++) {
-        snprintf(line, sizeof line, "%s %s", begins[i], words);
-        pid[i] = program_start(tags[i], line, NULL);
+        pid[i] = program_start(tags[i], sw_textf("%s %s", begins[i], words), NULL);
     }
     for (int i = 0; i < 2; i++)
         sw_process_wait(&outcome[i], pid[i], tags[i], 60);
@@ -244,12 +236,12 @@ static void compare(const char *words)
 
 SW_TEST("plan plans what train runs")
 {
-    char words[2500], checkpoint[1000];
+    char words[2500];
     int done = 0, clamped = 0, refused = 0;
     const int rows = sw_tests_full() ? ROWS : QUICK_ROWS;
     sw_dice dice = {7};
     make_data();
-    snprintf(checkpoint, sizeof checkpoint, "%s/C", folder);
+    const char *checkpoint = sw_textf("%s/C", folder);
     for (int i = 0; i < rows; i++) {
         draw(&dice, words, sizeof words);
         if (!SW_HAVE_PNG && strstr(words, "images:") != NULL)

@@ -22,9 +22,7 @@ static bool readable(void)
 
 static json_t *run(const char *words)
 {
-    char line[1024];
-    snprintf(line, sizeof line, "train --json --quiet %s", words);
-    program_run(&outcome, line, NULL);
+    program_run(&outcome, sw_textf("train --json --quiet %s", words), NULL);
     json_t *o = json_loads(outcome.out);
     SW_CHECK(outcome.status == 0 && json_is_object(o), "%s: status %d: %s%s", words,
              outcome.status, outcome.err, sw_last_error());
@@ -99,15 +97,12 @@ SW_TEST("what is resident is what was predicted, and the rest has names")
 /* The profile has the same record, and without the option nothing is read or written. */
 SW_TEST("the profile has it too")
 {
-    char words[1400], path[1024];
     if (!readable())
         SW_SKIP("no /proc/self/smaps");
-    snprintf(path, sizeof path, "%s", sw_temp_path("process.jsonl"));
-    snprintf(words, sizeof words,
-             "--process --profile %s --model mlp --synthetic-n 100 --batch 50 --steps 2", path);
-    json_t *trained = run(words);
-    snprintf(words, sizeof words, "report --json %s", path);
-    program_run(&outcome, words, NULL);
+    const char *path = sw_temp_path("process.jsonl");
+    json_t *trained = run(sw_textf(
+        "--process --profile %s --model mlp --synthetic-n 100 --batch 50 --steps 2", path));
+    program_run(&outcome, sw_textf("report --json %s", path), NULL);
     json_t *reported = json_loads(outcome.out);
     CU_ASSERT(outcome.status == 0 && json_is_object(reported));
     CU_ASSERT(json_is_object(json_object_get(trained, "process")));
@@ -115,8 +110,7 @@ SW_TEST("the profile has it too")
         json_equal(json_object_get(trained, "process"), json_object_get(reported, "process")));
     json_decref(reported);
     json_decref(trained);
-    snprintf(words, sizeof words, "report %s", path);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf("report %s", path), NULL);
     CU_ASSERT(outcome.status == 0 &&
               strstr(outcome.out, "Resident bytes of the process") != NULL);
     trained = run("--model mlp --synthetic-n 100 --batch 50 --steps 2");
@@ -127,16 +121,15 @@ SW_TEST("the profile has it too")
 /* In a namespace with an empty /proc. */
 SW_TEST("without /proc it says so")
 {
-    char line[2400];
     if (!HAVE_STEADY)
         SW_SKIP("sanitizers read /proc themselves");
     static const char empty[] = "mount -t tmpfs none /proc";
     if (sw_shell("unshare -rm sh -c '%s' 2>/dev/null", empty) != 0)
         SW_SKIP("no namespace with an empty /proc to be had");
-    snprintf(line, sizeof line,
-             "%s && exec %s train --process --json --quiet --model mlp --synthetic-n 100 "
-             "--batch 50 --steps 2",
-             empty, program_path());
+    const char *line =
+        sw_textf("%s && exec %s train --process --json --quiet --model mlp --synthetic-n 100 "
+                 "--batch 50 --steps 2",
+                 empty, program_path());
     const char *const argv[] = {"unshare", "-rm", "sh", "-c", line, NULL};
     sw_process_run(&outcome, argv, NULL, 60);
     CU_ASSERT_EQUAL(outcome.status, 0);
@@ -155,9 +148,7 @@ typedef struct {
 
 static figures train_outside(const char *words, int batch)
 {
-    char line[400];
-    snprintf(line, sizeof line, "%s --batch %d", words, batch);
-    json_t *o = run(line);
+    json_t *o = run(sw_textf("%s --batch %d", words, batch));
     const figures f = {(double)outcome.peak_bytes, (double)number(o, "total_bytes")};
     json_decref(o);
     return f;

@@ -15,14 +15,14 @@ SW_TEST("a small budget is refused before training, with numbers and the holder"
 {
     static sw_outcome outcome;
     static const char *const budgets[] = {"1KiB", "100KiB", "600KiB", "800KiB"};
-    char words[2000];
     const char *profile = sw_temp_path("refused-profile");
     for (size_t i = 0; i < 4; i += sw_tests_full() ? 1 : 3) {
-        snprintf(words, sizeof words,
-                 "train --quiet --synthetic-n 64 --batch 16 --steps 3 --memory-budget %s "
-                 "--profile %s",
-                 budgets[i], profile);
-        program_run(&outcome, words, NULL);
+        program_run(
+            &outcome,
+            sw_textf("train --quiet --synthetic-n 64 --batch 16 --steps 3 --memory-budget %s "
+                     "--profile %s",
+                     budgets[i], profile),
+            NULL);
         SW_CHECK(program_failed_cleanly(&outcome, 4), "%s: status %d: %s%s", budgets[i],
                  outcome.status, outcome.out, outcome.err);
         SW_CHECK(strpbrk(outcome.err, "0123456789") != NULL &&
@@ -56,7 +56,6 @@ static long long planned_total(const char *out)
 SW_TEST("the least budget that works is the one that is said")
 {
     static sw_outcome outcome;
-    char words[1000];
     long long total[2];
     program_run(&outcome, SMALL_MODEL, NULL);
     total[0] = planned_total(outcome.out);
@@ -67,9 +66,10 @@ SW_TEST("the least budget that works is the one that is said")
     CU_ASSERT_FATAL(total[0] > total[1] && total[1] > 1000);
     for (int again = 0; again < 2; again++)
         for (int less = 0; less < 2; less++) {
-            snprintf(words, sizeof words, SMALL "%lld%s", total[again] - less,
-                     again ? "" : " --no-recompute");
-            program_run(&outcome, words, NULL);
+            program_run(
+                &outcome,
+                sw_textf(SMALL "%lld%s", total[again] - less, again ? "" : " --no-recompute"),
+                NULL);
             SW_CHECK(outcome.status == (less ? 4 : 0), "%lld bytes: status %d: %s",
                      total[again] - less, outcome.status, outcome.err);
             if (again && !less)
@@ -110,11 +110,9 @@ static void pause_ms(long ms)
 static void interrupt(int number)
 {
     static sw_outcome outcome;
-    char words[2500], profile[1024];
-    snprintf(profile, sizeof profile, "%s", sw_temp_path("interrupted"));
-    snprintf(words, sizeof words,
-             "train --quiet --batch 32 --synthetic-n 1000 --epochs 100000 --profile %s",
-             profile);
+    const char *profile = sw_temp_path("interrupted");
+    const char *words = sw_textf(
+        "train --quiet --batch 32 --synthetic-n 1000 --epochs 100000 --profile %s", profile);
     (void)remove(profile); /* of the run before: a step in it would not be this run's */
     const pid_t pid = program_start("interrupted", words, NULL);
     size_t n = 0;
@@ -131,7 +129,7 @@ static void interrupt(int number)
     SW_CHECK(outcome.status == 130, "status %d, signal %d: %s", outcome.status, outcome.signal,
              outcome.err);
     CU_ASSERT(check_profile(profile) > 0);
-    snprintf(words, sizeof words, "report %s", profile);
+    words = sw_textf("report %s", profile);
     program_run(&outcome, words, NULL);
     SW_CHECK(outcome.status == 0, "report: status %d: %s", outcome.status, outcome.err);
 }
@@ -145,12 +143,12 @@ SW_TEST("an interrupt ends with 130 and a valid profile")
 SW_TEST("a killed run leaves readable lines")
 {
     static sw_outcome outcome;
-    char words[2500], profile[1024];
-    snprintf(profile, sizeof profile, "%s", sw_temp_path("killed"));
-    snprintf(words, sizeof words,
-             "train --quiet --batch 32 --synthetic-n 1000 --epochs 100000 --profile %s",
-             profile);
-    const pid_t pid = program_start("killed", words, NULL);
+    const char *profile = sw_temp_path("killed");
+    const pid_t pid = program_start(
+        "killed",
+        sw_textf("train --quiet --batch 32 --synthetic-n 1000 --epochs 100000 --profile %s",
+                 profile),
+        NULL);
     pause_ms(400);
     kill(pid, SIGKILL);
     sw_process_wait(&outcome, pid, "killed", 30);
@@ -169,8 +167,7 @@ SW_TEST("a killed run leaves readable lines")
     }
     free(text);
     CU_ASSERT(lines > 2);
-    snprintf(words, sizeof words, "report %s", profile);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf("report %s", profile), NULL);
     SW_CHECK(outcome.status == 0, "report: status %d: %s", outcome.status, outcome.err);
 }
 

@@ -141,14 +141,14 @@ SW_TEST("a run with checkpoints has their keys")
     static const char *const numbers[] = {"every_steps",  "copy_bytes",    "saved",
                                           "failed",       "last_step",     "file_bytes",
                                           "last_copy_ns", "last_write_ns", NULL};
-    char words[1200], path[1024];
     if (!SW_HAVE_XXHASH)
         SW_SKIP("built without libxxhash, which checkpoints need");
-    snprintf(path, sizeof path, "%s", sw_temp_path("checkpoint"));
-    snprintf(words, sizeof words,
-             "train --json --synthetic-n 100 --batch 20 --checkpoint %s --checkpoint-every 2",
-             path);
-    const json_t *root = object_of(words), *saves = json_object_get(root, "checkpoint");
+    const char *path = sw_temp_path("checkpoint");
+    const json_t
+        *root = object_of(sw_textf(
+            "train --json --synthetic-n 100 --batch 20 --checkpoint %s --checkpoint-every 2",
+            path)),
+        *saves = json_object_get(root, "checkpoint");
     const char *const said = json_string_value(json_object_get(saves, "path"));
     has_numbers(saves, "checkpoint", numbers);
     CU_ASSERT(said != NULL && strcmp(said, path) == 0);
@@ -160,11 +160,10 @@ SW_TEST("a run with checkpoints has their keys")
     CU_ASSERT_EQUAL(number(root, "total_bytes"),
                     number(root, "model_bytes") + number(root, "arena_bytes") +
                         number(root, "data_bytes") + number(root, "checkpoint_bytes"));
-    snprintf(words, sizeof words,
-             "train --json --synthetic-n 100 --batch 20 --resume --checkpoint %s "
-             "--checkpoint-pauses",
-             path);
-    root = object_of(words);
+    root =
+        object_of(sw_textf("train --json --synthetic-n 100 --batch 20 --resume --checkpoint %s "
+                           "--checkpoint-pauses",
+                           path));
     saves = json_object_get(root, "checkpoint");
     CU_ASSERT_EQUAL(number(root, "resumed_from_step"), 5);
     CU_ASSERT(json_is_null(json_object_get(saves, "every_steps")) &&
@@ -219,11 +218,9 @@ static bool same(const json_t *a, const char *a_key, const json_t *b, const char
 /* Program by program: what `plan` says, what `train` planned, what the witnesses saw. */
 static void check_witnessed(const char *words)
 {
-    char line[400];
-    snprintf(line, sizeof line, "plan --json %s", words);
-    json_t *planned = load_object(line);
-    snprintf(line, sizeof line, "train --json --quiet --witness --epochs 1 %s", words);
-    json_t *trained = load_object(line);
+    json_t *planned = load_object(sw_textf("plan --json %s", words));
+    json_t *trained =
+        load_object(sw_textf("train --json --quiet --witness --epochs 1 %s", words));
     const json_t *plan = json_object_get(planned, "programs");
     const json_t *train = json_object_get(trained, "programs");
     SW_CHECK(json_array_size(plan) > 1 && json_array_size(plan) == json_array_size(train),
@@ -258,18 +255,16 @@ SW_TEST("what is planned is what the witnesses observe")
     static const char *const extra[] = {"", "--update after", "--clip 1 --weight-decay 0.01"};
     static const int batches[] = {16, 100, 33, 5, 1};
     const bool full = sw_tests_full();
-    char words[300];
     for (int o = 0; o < 5; o++)
         for (int b = 0; b < 5; b++)
             for (int e = 0; e < 3; e++) {
                 /* Of all 75, quick mode takes each optimizer once with another batch. */
                 if (!full && (b != o || e != o % 3))
                     continue;
-                snprintf(words, sizeof words,
-                         "--model mlp --hidden 12 --synthetic-n 100 --batch %d --optimizer %s "
-                         "%s",
-                         batches[b], optimizers[o], extra[e]);
-                check_witnessed(words);
+                check_witnessed(sw_textf(
+                    "--model mlp --hidden 12 --synthetic-n 100 --batch %d --optimizer %s "
+                    "%s",
+                    batches[b], optimizers[o], extra[e]));
             }
     check_witnessed("--synthetic-n 90 --batch 32 --optimizer adam");
     check_witnessed("--synthetic-n 70 --batch 70 --optimizer nesterov --clip 1");
@@ -286,10 +281,8 @@ SW_TEST("every mode has its roles and layers")
         "--model mlp --hidden 9,8,7 --synthetic-n 40 --batch 7 --optimizer sgd --update after",
         "--synthetic-n 20 --batch 20 --immediate --optimizer momentum --clip 1",
         "--synthetic-n 128 --batch 64 --isa base --memory-budget 3000KiB --witness"};
-    char line[300];
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        snprintf(line, sizeof line, "train --json --quiet --epochs 2 %s", words[i]);
-        json_t *root = load_object(line);
+        json_t *root = load_object(sw_textf("train --json --quiet --epochs 2 %s", words[i]));
         const json_t *programs = json_object_get(root, "programs");
         has_shares(root, words[i], true);
         for (size_t k = 0; k < json_array_size(programs); k++)

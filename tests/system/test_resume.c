@@ -53,11 +53,10 @@ static void leave_files(const going_end *whole, double step, bool over)
 /* Go on from each generation of C, by the words of `then`; returns how many steps there are. */
 static int go_on_from_each(const run_case *c, const going_end *whole, const char *then)
 {
-    char name[40], what[1200];
     bool seen[1000] = {false};
     int steps = 0;
     for (int k = 0; k < 1000; k++) {
-        snprintf(name, sizeof name, k == 0 ? "C" : "C.%d", k);
+        const char *name = sw_textf(k == 0 ? "C" : "C.%d", k);
         if (!going_exists(name))
             break;
         going_copy(name, "R");
@@ -65,8 +64,8 @@ static int go_on_from_each(const run_case *c, const going_end *whole, const char
         leave_files(whole, step, k == 0);
         const sw_outcome *o =
             going_run("train --json --quiet " FILES "--resume @/R %s %s", c->words, then);
-        snprintf(what, sizeof what, "%s | %s, then %s, from step %g", c->words, c->first, then,
-                 step);
+        const char *what =
+            sw_textf("%s | %s, then %s, from step %g", c->words, c->first, then, step);
         failed(o, what);
         SW_CHECK(step > 0 && program_number(o->out, "resumed_from_step") == step, "%s", what);
         going_end end = going_read(o->out);
@@ -214,15 +213,14 @@ SW_TEST("every optimizer goes on")
 {
     static const char *const more[] = {"", "--weight-decay 0.01 --clip 0.1 --momentum 0.5",
                                        "--accumulate 3 --keep-gradients"};
-    char words[400];
     for (size_t i = 0; sw_optimizer_kind(i) != NULL; i++)
         for (int k = 0; k < (sw_tests_full() ? 3 : 1); k++) {
             const char *kind = sw_optimizer_kind(i);
             const bool takes = strcmp(kind, "momentum") == 0 || strcmp(kind, "nesterov") == 0 ||
                                strcmp(kind, "rmsprop") == 0;
-            snprintf(words, sizeof words, SMALL "--optimizer %s %.*s", kind,
-                     k == 1 && !takes ? (int)strlen("--weight-decay 0.01 --clip 0.1") : 99,
-                     more[k]);
+            const char *words = sw_textf(
+                SMALL "--optimizer %s %.*s", kind,
+                k == 1 && !takes ? (int)strlen("--weight-decay 0.01 --clip 0.1") : 99, more[k]);
             const run_case c = {words, "", "--threads 2"};
             check_case(&c);
         }
@@ -259,7 +257,6 @@ SW_TEST("accumulated steps go on")
 SW_TEST("another budget goes on")
 {
     const run_case wide = {SWISH "--no-recompute", "", ""};
-    char tight[100];
     const sw_outcome *o = going_run("plan --json " SWISH_NET);
     const double total = program_number(o->out, "total_bytes");
     const double least =
@@ -276,7 +273,7 @@ SW_TEST("another budget goes on")
         again = strstr(o->out, "\"recompute\":{") != NULL;
     }
     SW_CHECK(again, "no budget between %.0f and %.0f has ops run again", least, total);
-    snprintf(tight, sizeof tight, "--threads 2 --memory-budget %.0f", bytes);
+    const char *tight = sw_textf("--threads 2 --memory-budget %.0f", bytes);
     const run_case to = {SWISH, "", tight}, from = {SWISH, tight, ""};
     check_case(&to);
     /* The copy of a checkpoint is part of the budget, so this one has none. */

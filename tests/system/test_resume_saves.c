@@ -58,10 +58,9 @@ static void ended(pid_t pid, int sent)
 /* Whether a signal was sent that the process has not seen yet. */
 static bool signal_waits(pid_t pid)
 {
-    char path[64], line[256];
+    char line[256];
     unsigned long long mask = 0;
-    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(sw_textf("/proc/%ld/status", (long)pid), "r");
     while (file != NULL && fgets(line, sizeof line, file) != NULL)
         if (strncmp(line, "ShdPnd:", 7) == 0)
             (void)sscanf(line + 7, "%llx", &mask);
@@ -117,11 +116,10 @@ SW_TEST("a signal saves at once")
 /* The program with no room for a file above `bytes`, as a full disk has none. */
 static pid_t start_limited(const char *words, unsigned kib)
 {
-    char line[6000];
-    snprintf(line, sizeof line,
-             "trap '' XFSZ; ulimit -S -f %u; exec '%s' %s --checkpoint '%s' "
-             "--metrics '%s'",
-             kib * 2, program_path(), words, going_at("C"), going_at("M.jsonl"));
+    const char *line =
+        sw_textf("trap '' XFSZ; ulimit -S -f %u; exec '%s' %s --checkpoint '%s' "
+                 "--metrics '%s'",
+                 kib * 2, program_path(), words, going_at("C"), going_at("M.jsonl"));
     const char *const argv[] = {"sh", "-c", line, NULL};
     return sw_process_start("going", argv, NULL);
 }

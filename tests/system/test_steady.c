@@ -13,9 +13,7 @@ SW_TESTS("steady")
 
 static const char *steady_path(void)
 {
-    static char path[1024];
-    snprintf(path, sizeof path, "%s/tests/system/steady", sw_build_root());
-    return path;
+    return sw_textf("%s/tests/system/steady", sw_build_root());
 }
 
 static const char *steps(void)
@@ -65,8 +63,8 @@ SW_TEST("steps make no call of the heap, loaders and profile included")
 static long traced_calls(const char *n, const char *plant, char *first, size_t room)
 {
     static sw_outcome outcome;
-    char trace[1024], line[1024];
-    snprintf(trace, sizeof trace, "%s", sw_temp_path("trace"));
+    char line[1024];
+    const char *trace = sw_temp_path("trace");
     const char *const argv[] = {"strace",
                                 "-f",
                                 "-qq",

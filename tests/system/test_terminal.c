@@ -19,9 +19,8 @@ static char shown[1 << 16];
 static const char *on_terminal(const char *words, const char *term, const char *no_color,
                                int columns, int status)
 {
-    char terms[64], colors[64];
-    snprintf(terms, sizeof terms, "TERM=%s", term);
-    snprintf(colors, sizeof colors, "NO_COLOR=%s", no_color);
+    const char *terms = sw_textf("TERM=%s", term);
+    const char *colors = sw_textf("NO_COLOR=%s", no_color);
     const char *const env[] = {terms, colors, NULL};
     const int got = program_on_terminal(shown, sizeof shown, words, env, columns);
     if (got < 0 && errno != 0)
@@ -115,10 +114,9 @@ SW_TEST("colours are for terminals that want them")
 /* Whether the process has a handler for SIGINT; -1 when it cannot be seen. */
 static int handles_interrupt(pid_t pid)
 {
-    char path[64], line[256];
+    char line[256];
     int found = -1;
-    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(sw_textf("/proc/%ld/status", (long)pid), "r");
     while (file != NULL && found < 0 && fgets(line, sizeof line, file) != NULL)
         if (strncmp(line, "SigCgt:", 7) == 0)
             found = (int)(strtoull(line + 7, NULL, 16) >> (SIGINT - 1) & 1u);

@@ -22,9 +22,7 @@ static sw_outcome outcome;
 static const char *last_line(const char *tag)
 {
     static char text[1 << 20];
-    char name[64];
-    snprintf(name, sizeof name, "%s.out", tag);
-    FILE *f = fopen(sw_temp_path(name), "r");
+    FILE *f = fopen(sw_temp_path(sw_textf("%s.out", tag)), "r");
     size_t n = f != NULL ? fread(text, 1, sizeof text - 1, f) : 0;
     if (f != NULL)
         fclose(f);
@@ -49,9 +47,8 @@ static const char *line_with(const char *tag, const char *what)
 
 static pid_t watch(const char *tag, const char *what, const char *options)
 {
-    char words[3000];
-    snprintf(words, sizeof words, "top %s --interval 0.05 %s", what, options);
-    const pid_t pid = program_start(tag, words, "LC_ALL=C");
+    const pid_t pid =
+        program_start(tag, sw_textf("top %s --interval 0.05 %s", what, options), "LC_ALL=C");
     sw_after(watched_end, (void *)(intptr_t)pid);
     return pid;
 }
@@ -127,7 +124,7 @@ SW_TEST("a growing file is followed, record by record")
 SW_TEST("a clock that went back does no harm")
 {
     const char *path = path_of("back.jsonl");
-    char text[2000] = "", words[3000];
+    char text[2000] = "";
     FILE *f = open_profile(path, "w"), *memory = fmemopen(text, sizeof text, "w");
     put_header(f, "a");
     put_plan(f);
@@ -140,8 +137,7 @@ SW_TEST("a clock that went back does no harm")
     fputs(text, f);
     put_end(f, "done");
     fclose(f);
-    snprintf(words, sizeof words, "top %s --json --once", path);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf("top %s --json --once", path), NULL);
     CU_ASSERT_EQUAL(outcome.status, 0);
     check_number(outcome.out, "window_steps", 2);
     check_number(outcome.out, "window_ns", STEP_NS + 11000);
@@ -240,7 +236,6 @@ SW_TEST("another run begins from nothing")
 SW_TEST("a long file takes no more memory")
 {
     const char *path = path_of("long.jsonl");
-    char words[1100];
     FILE *f = open_profile(path, "w");
     const unsigned last = 20000; /* 13 MB */
     put_header(f, "a");
@@ -248,8 +243,7 @@ SW_TEST("a long file takes no more memory")
     for (unsigned k = 1; k <= last; k++)
         put_step(f, k, k % 2500 == 1 ? 1 : 0, 0);
     fclose(f);
-    snprintf(words, sizeof words, "top %s --once --json", path);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf("top %s --once --json", path), NULL);
     CU_ASSERT_EQUAL(outcome.status, 0);
     check_number(outcome.out, "step", last);
     check_number(outcome.out, "allocations_after_warmup", last / 2500 - 1);
@@ -264,20 +258,17 @@ SW_TEST("a long file takes no more memory")
 SW_TEST("a failed run says why")
 {
     const char *path = path_of("failed.jsonl");
-    char words[1100];
     FILE *f = open_profile(path, "w");
     put_header(f, "a");
     put_plan(f);
     put_step(f, 1, 5, 0);
     fputs("{\"type\":\"end\",\"status\":\"failed\",\"error\":\"no room\",\"wall_ns\":9}\n", f);
     fclose(f);
-    snprintf(words, sizeof words, "top %s --once", path);
-    program_run(&outcome, words, "LC_ALL=C");
+    program_run(&outcome, sw_textf("top %s --once", path), "LC_ALL=C");
     SW_CHECK(strstr(outcome.out, ": failed: no room\n") != NULL &&
                  strstr(outcome.out, "warm-up") == NULL,
              "%s", outcome.out);
-    snprintf(words, sizeof words, "top %s --once --json", path);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf("top %s --once --json", path), NULL);
     SW_CHECK(strstr(outcome.out, "\"allocations_after_warmup\":null") != NULL, "%s",
              outcome.out);
 }
@@ -285,15 +276,13 @@ SW_TEST("a failed run says why")
 SW_TEST("what differs from the plan is shown")
 {
     const char *path = path_of("differs.jsonl");
-    char words[1100];
     FILE *f = open_profile(path, "w");
     put_header(f, "a");
     put_plan(f);
     for (unsigned k = 1; k <= 48; k++)
         put_step(f, k, 0, k == 48 ? 2048 : 0);
     fclose(f);
-    snprintf(words, sizeof words, "top %s --once", path);
-    program_run(&outcome, words, "LC_ALL=C");
+    program_run(&outcome, sw_textf("top %s --once", path), "LC_ALL=C");
     CU_ASSERT_EQUAL(outcome.status, 0);
     const char *text = outcome.out;
     CU_ASSERT_PTR_NOT_NULL(strstr(text,
@@ -322,7 +311,7 @@ SW_TEST("what differs from the plan is shown")
 /* Runs that count nothing have the figures of their plan. */
 SW_TEST("what no one measured is not as planned")
 {
-    char words[1100], text[2000] = "";
+    char text[2000] = "";
     const char *path = path_of("uncounted.jsonl");
     FILE *f = open_profile(path, "w"), *memory = fmemopen(text, sizeof text, "w");
     put_header(f, "a");
@@ -333,12 +322,10 @@ SW_TEST("what no one measured is not as planned")
     CU_ASSERT_PTR_NOT_NULL_FATAL(by);
     fprintf(f, "%.*s\"plan\"%s", (int)(by - text), text, by + strlen("\"arena\""));
     fclose(f);
-    snprintf(words, sizeof words, "top %s --once", path);
-    program_run(&outcome, words, "LC_ALL=C");
+    program_run(&outcome, sw_textf("top %s --once", path), "LC_ALL=C");
     CU_ASSERT_EQUAL(outcome.status, 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "\n  measured by plan in 1 run: "));
-    snprintf(words, sizeof words, "top %s --once --json", path);
-    program_run(&outcome, words, NULL);
+    program_run(&outcome, sw_textf("top %s --once --json", path), NULL);
     CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "\"measured\":null,\"measured_by\":\"plan\""));
     CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "\"measured_peak_bytes\":null"));
 }
@@ -351,7 +338,6 @@ SW_TEST("a terminal has pictures")
     static const char *const plain[] = {"TERM=xterm", "NO_COLOR=1", "LC_ALL=C", NULL};
     static const char *const dumb[] = {"TERM=dumb", "NO_COLOR=", "LC_ALL=C", NULL};
     static char shown[1 << 16];
-    char words[1200];
     const char *path = path_of("drawn.jsonl");
     FILE *f = open_profile(path, "w");
     put_header(f, "a");
@@ -359,7 +345,7 @@ SW_TEST("a terminal has pictures")
     for (unsigned k = 1; k <= 5; k++)
         put_step(f, k, 0, 0);
     fclose(f); /* no process writes it: top ends at once */
-    snprintf(words, sizeof words, "top %s", path);
+    const char *words = sw_textf("top %s", path);
     const int status = program_on_terminal(shown, sizeof shown, words, utf8, 80);
     if (status < 0 && errno != 0)
         SW_SKIP("no terminal can be made here");
@@ -381,12 +367,12 @@ SW_TEST("a terminal has pictures")
 
 static pid_t train(const char *tag, const char *path)
 {
-    char words[1400];
-    snprintf(words, sizeof words,
-             "train --quiet --model mlp --hidden 16 --synthetic-n 4000 --batch 16 --epochs "
-             "100000 --memory-budget 8MiB --profile %s",
-             path);
-    const pid_t pid = program_start(tag, words, NULL);
+    const pid_t pid = program_start(
+        tag,
+        sw_textf("train --quiet --model mlp --hidden 16 --synthetic-n 4000 --batch 16 --epochs "
+                 "100000 --memory-budget 8MiB --profile %s",
+                 path),
+        NULL);
     sw_after(watched_end, (void *)(intptr_t)pid);
     return pid;
 }
@@ -395,13 +381,11 @@ static pid_t train(const char *tag, const char *path)
  * end record, and top says so and ends. */
 SW_TEST("a training is watched until it is killed")
 {
-    char number[32];
     const char *path = path_of("killed.jsonl");
     if (access("/proc/self/fd", R_OK) != 0)
         SW_SKIP("the system shows no processes");
     const pid_t training = train("killed", path);
-    snprintf(number, sizeof number, "%ld", (long)training);
-    const pid_t by_number = watch("number", number, "--json --wait");
+    const pid_t by_number = watch("number", sw_textf("%ld", (long)training), "--json --wait");
     const char *line = line_with("number", "\"condition\":\"running\"");
     CU_ASSERT_PTR_NOT_NULL(strstr(line, path));
     CU_ASSERT_EQUAL(program_number(line, "process"), (double)training);
@@ -446,14 +430,12 @@ static void refuse(const char *words, int status, const char *says)
 SW_TEST("report can watch too")
 {
     const char *path = path_of("live.jsonl");
-    char words[1200];
     FILE *f = open_profile(path, "w");
     put_header(f, "a");
     put_plan(f);
     put_step(f, 1, 0, 0);
     fflush(f);
-    snprintf(words, sizeof words, "report %s --live --json", path);
-    const pid_t pid = program_start("live", words, NULL);
+    const pid_t pid = program_start("live", sw_textf("report %s --live --json", path), NULL);
     sw_after(watched_end, (void *)(intptr_t)pid);
     line_with("live", "\"step\":1,");
     put_step(f, 2, 0, 0);
@@ -462,8 +444,8 @@ SW_TEST("report can watch too")
     sw_process_wait(&outcome, pid, "live", 20);
     CU_ASSERT(outcome.status == 0 && outcome.err[0] == '\0');
     check_figures(last_line("live"), 2, 0);
-    snprintf(words, sizeof words, "report %s --live --diff %s", path, path);
-    refuse(words, 2, "--live shows what is there now");
+    refuse(sw_textf("report %s --live --diff %s", path, path), 2,
+           "--live shows what is there now");
 }
 
 SW_TEST("a training that ends is reported")
@@ -483,41 +465,35 @@ SW_TEST("a training that ends is reported")
 
 SW_TEST("what cannot be watched is refused")
 {
-    char words[1200];
     refuse("top", 2, "PID or FILE must be given");
     refuse("top x --interval 0", 2, "--interval");
     refuse("top x --interval 1e30", 2, "--interval");
     refuse("top 999999999", 3,
            "there is no process 999999999; a file of that name is ./999999999");
-    snprintf(words, sizeof words, "top %ld", (long)getpid());
-    refuse(words, 3, "writes no profile; start it with stepwell train --profile FILE");
-    snprintf(words, sizeof words, "top %s", sw_temp_path("nothing"));
-    refuse(words, 3, "nothing: No such file");
-    snprintf(words, sizeof words, "top %s", sw_temp_path(""));
-    refuse(words, 3, "not a regular file");
+    refuse(sw_textf("top %ld", (long)getpid()), 3,
+           "writes no profile; start it with stepwell train --profile FILE");
+    refuse(sw_textf("top %s", sw_temp_path("nothing")), 3, "nothing: No such file");
+    refuse(sw_textf("top %s", sw_temp_path("")), 3, "not a regular file");
     refuse("top /dev/null", 3, "not a regular file");
     CU_ASSERT(file_write(sw_temp_path("foreign"), "{\"type\":\"other\"}\n", 17));
-    snprintf(words, sizeof words, "top %s", sw_temp_path("foreign"));
-    refuse(words, 3, "foreign: not a stepwell profile");
+    refuse(sw_textf("top %s", sw_temp_path("foreign")), 3, "foreign: not a stepwell profile");
     FILE *f = open_profile(sw_temp_path("damaged"), "w");
     put_header(f, "a");
     fputs("{\"type\":7}\n", f);
     fclose(f);
-    snprintf(words, sizeof words, "top %s", sw_temp_path("damaged"));
-    refuse(words, 3, "damaged: line 2: ");
+    refuse(sw_textf("top %s", sw_temp_path("damaged")), 3, "damaged: line 2: ");
 }
 
 /* Processes of other users are not ours to look at; as the superuser the test becomes another.
  */
 SW_TEST("a process of another user is distinguished")
 {
-    char number[32];
     int status = 0, says[2];
     char text[1024] = "";
     if (access("/proc/self/fd", R_OK) != 0 || geteuid() != 0)
         SW_SKIP("only the superuser can become another");
     CU_ASSERT_EQUAL_FATAL(pipe(says), 0);
-    snprintf(number, sizeof number, "%ld", (long)getpid());
+    char *number = sw_textf("%ld", (long)getpid());
     fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0) {

@@ -33,11 +33,9 @@ static void learns(const char *words)
 
 static void learns_by(const char *optimizer)
 {
-    char words[200];
-    snprintf(words, sizeof words,
-             "--model mlp --hidden 32 --synthetic-n 1000 --batch 50 --epochs 6 --optimizer %s",
-             optimizer);
-    learns(words);
+    learns(sw_textf(
+        "--model mlp --hidden 32 --synthetic-n 1000 --batch 50 --epochs 6 --optimizer %s",
+        optimizer));
 }
 
 SW_TEST("training learns, with every optimizer")
@@ -52,12 +50,10 @@ SW_TEST("training learns, with every optimizer")
 /* Real digits, where the data set is. */
 SW_TEST("LeNet5 learns MNIST", .full = true)
 {
-    char words[1200];
     const char *folder = sw_data_path("mnist");
     if (folder == NULL)
         SW_SKIP("no data set mnist");
-    snprintf(words, sizeof words, "--data idx:%s --batch 128 --epochs 1 --threads 2", folder);
-    (void)train(words);
+    (void)train(sw_textf("--data idx:%s --batch 128 --epochs 1 --threads 2", folder));
     if (strstr(outcome.err, "zlib is off") != NULL)
         SW_SKIP("built without zlib");
     const double accuracy = program_number(outcome.out, "test_accuracy");
@@ -71,14 +67,13 @@ SW_TEST("an image is right under one of ten labels")
 {
     enum { IMAGES = 80, TESTS = IMAGES / 2 };
     idx_set set;
-    char words[1200], folder[1024];
     double right = 0.0;
-    snprintf(folder, sizeof folder, "%s", sw_temp_path("turned"));
+    const char *folder = sw_temp_path("turned");
     idx_make(&set, IMAGES);
     for (int i = 0; i < IMAGES; i++)
         set.file[TRAIN_LABELS].bytes[8 + i] = (unsigned char)(i % 10);
-    snprintf(words, sizeof words,
-             "--model mlp --hidden 16 --data idx:%s --batch 12 --steps 3 --epochs 5", folder);
+    const char *words = sw_textf(
+        "--model mlp --hidden 16 --data idx:%s --batch 12 --steps 3 --epochs 5", folder);
     for (int turn = 0; turn < 10; turn++) {
         for (int i = 0; i < TESTS; i++)
             set.file[TEST_LABELS].bytes[8 + i] = (unsigned char)((i * 7 + turn) % 10);
@@ -100,11 +95,9 @@ SW_TEST("an image is right under one of ten labels")
 /* Whether a profile of a run by `words` has times of single ops. */
 static bool times_ops(const char *words)
 {
-    char line[3000], path[1024];
     size_t n;
-    snprintf(path, sizeof path, "%s", sw_temp_path("profile"));
-    snprintf(line, sizeof line, "%s--profile %s", words, path);
-    (void)train(line);
+    const char *path = sw_temp_path("profile");
+    (void)train(sw_textf("%s--profile %s", words, path));
     char *text = (char *)file_read(path, &n);
     CU_ASSERT(text != NULL && strstr(text, "\"type\":\"step\"") != NULL);
     const bool found = text != NULL && strstr(text, "\"op_ns\":[") != NULL;
@@ -115,11 +108,9 @@ static bool times_ops(const char *words)
 /* Calls of a kind that the fault counters saw; -1 when they did not say. */
 static long calls(const char *words, const char *kind)
 {
-    char line[400], plan[64], mark[32];
-    snprintf(line, sizeof line, "train --json --quiet %s", words);
-    snprintf(plan, sizeof plan, "STEPWELL_FAULT=%s:count", kind);
-    program_run(&outcome, line, plan);
-    snprintf(mark, sizeof mark, " %s ", kind);
+    const char *line = sw_textf("train --json --quiet %s", words);
+    program_run(&outcome, line, sw_textf("STEPWELL_FAULT=%s:count", kind));
+    const char *mark = sw_textf(" %s ", kind);
     const char *at = strstr(outcome.err, "fault sites:");
     at = at != NULL ? strstr(at, mark) : NULL;
     return at != NULL ? strtol(at + strlen(mark), NULL, 10) : -1;

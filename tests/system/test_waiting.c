@@ -55,9 +55,8 @@ static void nap(long ms)
 /* The state of a process, 'S' where it waits, and the processor time that it took. */
 static char state_of(pid_t pid, unsigned long *ticks)
 {
-    char path[64], text[1024] = "";
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    FILE *file = fopen(path, "r");
+    char text[1024] = "";
+    FILE *file = fopen(sw_textf("/proc/%ld/stat", (long)pid), "r");
     const size_t n = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
     text[n] = '\0';
     if (file != NULL)
@@ -95,23 +94,20 @@ static void end_by_signal(const char *const *lines, int n)
     static sw_outcome out;
     static const int signals[] = {SIGTERM, SIGINT};
     pid_t pid[16];
-    char tag[16];
     CU_ASSERT_FATAL(n <= 16);
     for (int i = 0; i < n; i++) {
-        char words[6000], all[8000];
+        char words[6000];
         expand(words, sizeof words, lines[i]);
-        snprintf(all, sizeof all, "exec '%s' %s", program_path(), words);
+        const char *all = sw_textf("exec '%s' %s", program_path(), words);
         const char *const argv[] = {"sh", "-c", all, NULL};
-        snprintf(tag, sizeof tag, "waiting%d", i);
-        pid[i] = sw_process_start(tag, argv, NULL);
+        pid[i] = sw_process_start(sw_textf("waiting%d", i), argv, NULL);
     }
     for (int i = 0; i < n; i++)
         SW_CHECK(waits(pid[i]), "%s: it does not wait", lines[i]);
     for (int i = 0; i < n; i++)
         (void)kill(pid[i], signals[i % 2]);
     for (int i = 0; i < n; i++) {
-        snprintf(tag, sizeof tag, "waiting%d", i);
-        sw_process_wait(&out, pid[i], tag, 10);
+        sw_process_wait(&out, pid[i], sw_textf("waiting%d", i), 10);
         SW_CHECK(out.status == 130 && !out.timed_out, "%s, signal %d: status %d, signal %d: %s",
                  lines[i], signals[i % 2], out.status, out.signal, out.err);
     }

@@ -110,12 +110,11 @@ SW_TEST("a run that goes on leaves the file of one that did not end")
     static const char *const names[][2] = {{"whole.csv", "parts.csv"},
                                            {"whole.jsonl", "parts.jsonl"}};
     for (int i = 0; i < 2; i++) {
-        char whole[8192];
         begin_run(names[i][0]);
         CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
         rows(1, 12);
         train_metrics_close(&t);
-        snprintf(whole, sizeof whole, "%s", text_of(path));
+        const char *whole = sw_textf("%s", text_of(path));
         begin_run(names[i][1]);
         for (uint64_t saved = 0; saved <= 12; saved++) {
             CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
@@ -173,7 +172,7 @@ SW_TEST("a shorter file goes on after its last whole row")
 {
     static const char *const names[] = {"short.csv", "short.jsonl"};
     for (int i = 0; i < 2; i++) {
-        char whole[2048], said[200];
+        char whole[2048];
         begin_run(names[i]);
         CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
         rows(1, 9);
@@ -186,11 +185,12 @@ SW_TEST("a shorter file goes on after its last whole row")
                 end--;
             sw_file_put(path, whole, cut);
             CU_ASSERT_EQUAL_FATAL(train_metrics_go_on(&t, n), SW_OK);
-            snprintf(said, sizeof said,
-                     "rows are missing: it has %zu bytes, and the checkpoint goes on at %zu; "
-                     "rows go on after its last whole one, at %zu",
-                     cut, n, end);
-            SW_CHECK(strstr(cli_last_line(), said) != NULL, "%zu: %s", cut, cli_last_line());
+            SW_CHECK(
+                strstr(cli_last_line(), sw_textf("rows are missing: it has %zu bytes, and the "
+                                                 "checkpoint goes on at %zu; "
+                                                 "rows go on after its last whole one, at %zu",
+                                                 cut, n, end)) != NULL,
+                "%zu: %s", cut, cli_last_line());
             rows(12, 12);
             CU_ASSERT_EQUAL(position(), size_of(path));
             train_metrics_close(&t);
@@ -226,9 +226,8 @@ SW_TEST("what is no regular file is refused")
 /* A link leads to the file that goes on. */
 SW_TEST("a link to a file is followed")
 {
-    char target[1024];
     begin_run("link.csv");
-    snprintf(target, sizeof target, "%s", sw_temp_path("target.csv"));
+    const char *target = sw_temp_path("target.csv");
     sw_file_put(target, "a\nb\nc\n", 6);
     CU_ASSERT_EQUAL_FATAL(symlink(target, path), 0);
     CU_ASSERT_EQUAL(train_metrics_go_on(&t, 4), SW_OK);
@@ -361,9 +360,9 @@ SW_TEST("a thread syncs while rows are written")
 
 SW_TEST("the profile before is kept")
 {
-    char kept[1100], expected[1100], part[1100];
+    char kept[1100];
     snprintf(path, sizeof path, "%s", sw_temp_path("profile.jsonl"));
-    snprintf(part, sizeof part, "%s.1", path);
+    const char *part = sw_textf("%s.1", path);
     memset(kept, 'x', sizeof kept);
     CU_ASSERT_EQUAL(train_keep_profile(path, 7, kept, sizeof kept), SW_OK);
     CU_ASSERT_STRING_EQUAL(kept, ""); /* there is none */
@@ -372,17 +371,15 @@ SW_TEST("the profile before is kept")
         const char text[2] = {(char)('0' + i), '\0'};
         sw_file_put(path, text, 1);
         CU_ASSERT_EQUAL(train_keep_profile(path, 7, kept, sizeof kept), SW_OK);
-        snprintf(expected, sizeof expected, i == 1 ? "%s.before-7" : "%s.before-7.%d", path, i);
-        CU_ASSERT_STRING_EQUAL(kept, expected);
+        CU_ASSERT_STRING_EQUAL(kept,
+                               sw_textf(i == 1 ? "%s.before-7" : "%s.before-7.%d", path, i));
         CU_ASSERT_STRING_EQUAL(text_of(kept), text);
         CU_ASSERT_FALSE(there(path));
     }
     sw_file_put(path, "8", 1);
     CU_ASSERT_EQUAL(train_keep_profile(path, 8, kept, sizeof kept), SW_OK);
-    snprintf(expected, sizeof expected, "%s.before-8", path);
-    CU_ASSERT_STRING_EQUAL(kept, expected);
-    snprintf(expected, sizeof expected, "%s.before-7", path);
-    CU_ASSERT_STRING_EQUAL(text_of(expected), "1");
+    CU_ASSERT_STRING_EQUAL(kept, sw_textf("%s.before-8", path));
+    CU_ASSERT_STRING_EQUAL(text_of(sw_textf("%s.before-7", path)), "1");
     CU_ASSERT_STRING_EQUAL(text_of(part), "part");
     CU_ASSERT_EQUAL(train_keep_profile(NULL, 8, kept, sizeof kept), SW_OK);
     CU_ASSERT_STRING_EQUAL(kept, "");

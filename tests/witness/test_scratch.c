@@ -152,11 +152,11 @@ static void check(const scratch_case *c)
 {
     static net t;
     sw_witness_info seen = SW_OPTS(sw_witness_info);
-    char name[160];
-    snprintf(name, sizeof name, "%s %d %d %d %d %d %d%s, frozen %u, %d threads, %s, %s",
-             op_names[c->op], (int)c->n[0], (int)c->n[1], (int)c->n[2], (int)c->n[3],
-             (int)c->n[4], (int)c->n[5], c->causal ? " causal" : "", c->frozen, c->threads,
-             c->isa != NULL ? c->isa : "best", c->optimizer != NULL ? c->optimizer : "sgd");
+    const char *name =
+        sw_textf("%s %d %d %d %d %d %d%s, frozen %u, %d threads, %s, %s", op_names[c->op],
+                 (int)c->n[0], (int)c->n[1], (int)c->n[2], (int)c->n[3], (int)c->n[4],
+                 (int)c->n[5], c->causal ? " causal" : "", c->frozen, c->threads,
+                 c->isa != NULL ? c->isa : "best", c->optimizer != NULL ? c->optimizer : "sgd");
     sw_status status = prepare(&t, c);
     if (status == SW_OK)
         status = sw_witness(t.exec, &t.args, SW_WITNESS_EXTENT, &seen);
