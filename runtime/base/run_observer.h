@@ -1,8 +1,8 @@
-/* Who listens to runs: profile, breakdown and NVTX register, and what runs names none of them.
+/* Who listens to runs: profile, breakdown and NVTX. What runs names none of them.
  *
  * Each function may be NULL. Only what takes room before anything runs may fail: `attach`,
  * `prepare`, `push` and `op`. Observing itself cannot. An observer that is not asked for
- * returns at once; the runtime calls all of them in the order of their registration. */
+ * returns at once; the runtime calls all of them in the order of the list. */
 #ifndef SW_RUN_RUN_OBSERVER_H
 #define SW_RUN_RUN_OBSERVER_H
 
@@ -38,23 +38,18 @@ typedef struct {
     void (*end)(sw_exec *exec, const sw_run_args *args, bool went_well);
 } swi_observer;
 
-/* `observers` (n, at most SWI_OBSERVERS) are kept. */
-#define SWI_OBSERVERS 8
-void swi_observers_register(const swi_observer *const *observers, int n);
+/* The observers in their order, then NULL; library.c has the list. */
+extern const swi_observer *const swi_observers[];
 
-sw_status swi_observe_attach(sw_exec *exec, const sw_exec_opts *opts);
-void swi_observe_close(sw_exec *exec);
-void swi_observe_release(sw_exec *exec);
-void swi_observe_model(sw_exec *exec, sw_model *model);
-void swi_observe_begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns);
-void swi_observe_plan(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame);
-sw_status swi_observe_prepare(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame);
-sw_status swi_observe_push(sw_ctx *ctx, uint32_t storage, uint32_t node);
-sw_status swi_observe_op(sw_ctx *ctx, uint32_t node);
-void swi_observe_role(sw_ctx *ctx, uint32_t storage, uint32_t role);
-/* Reports a refusal and returns `status`; nothing for any other status. */
-sw_status swi_observe_denied(sw_exec *exec, const sw_run_args *args, bool running,
-                             sw_status status);
-void swi_observe_end(sw_exec *exec, const sw_run_args *args, bool went_well);
+/* Calls this function of each observer that has it. */
+#define SWI_TELL(function, ...)                                                                \
+    for (const swi_observer *const *o_ = swi_observers; *o_ != NULL; o_++)                     \
+        if ((*o_)->function != NULL)                                                           \
+    (*o_)->function(__VA_ARGS__)
+/* The same where it may fail: the caller returns the first status that is not SW_OK. */
+#define SWI_ASK(function, ...)                                                                 \
+    for (const swi_observer *const *o_ = swi_observers; *o_ != NULL; o_++)                     \
+        if ((*o_)->function != NULL)                                                           \
+            SW_TRY((*o_)->function(__VA_ARGS__))
 
 #endif

@@ -131,70 +131,7 @@ sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const s
                         limit, info.peak_op, info.holders);
 }
 
-/* ---- history ----------------------------------------------------------------------------- */
-
-/* The metrics and figures of the last runs, and how callers ask for them. */
-
-/* ---- the ring ---------------------------------------------------------------------------- */
-
-sw_status swi_history_reserve(swi_history *history, uint32_t n)
-{
-    SW_ASSERT((history->metrics == NULL) == (history->cap == 0));
-    if (n <= history->cap)
-        return SW_OK;
-    void *block;
-    const size_t row = n * sizeof *history->metrics;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, SWI_HISTORY * row));
-    swi_history_metric *metrics = block;
-    for (int i = 0; i < SWI_HISTORY; i++) {
-        swi_history_run *run = &history->run[i];
-        SW_ASSERT(run->n <= history->cap);
-        if (run->n > 0)
-            memcpy(metrics + (size_t)i * n, run->metrics, run->n * sizeof *metrics);
-        run->metrics = metrics + (size_t)i * n;
-    }
-    sw_heap_free(history->metrics, SW_HEAP_PROGRAMS,
-                 SWI_HISTORY * history->cap * sizeof *history->metrics);
-    history->metrics = metrics;
-    history->cap = n;
-    return SW_OK;
-}
-
-swi_history_run *swi_history_begin(swi_history *history)
-{
-    swi_history_run *run = &history->run[history->n++ % SWI_HISTORY];
-    SW_ASSERT(history->n > 0); /* runs are counted from 1, and never back */
-    run->there = run->waits = false;
-    run->n = 0;
-    memset(&run->info, 0, sizeof run->info);
-    run->info.size = sizeof run->info;
-    return run;
-}
-
-void swi_history_name(swi_history_run *run, const swi_trace *t)
-{
-    run->n = t->n_metrics;
-    SW_ASSERT(run->n == 0 || run->metrics != NULL);
-    for (uint32_t i = 0; i < t->n_metrics; i++)
-        memcpy(run->metrics[i].name, t->metrics[i].name, sizeof run->metrics[i].name);
-}
-
-swi_history_run *swi_history_at(swi_history *history, int ago)
-{
-    if (ago < 0 || ago >= SWI_HISTORY || (uint64_t)ago >= history->n)
-        return NULL;
-    return &history->run[(history->n - 1 - (uint64_t)ago) % SWI_HISTORY];
-}
-
-const double *swi_history_metric_of(const swi_history_run *run, const char *name)
-{
-    for (uint32_t i = 0; run != NULL && i < run->n; i++)
-        if (strcmp(run->metrics[i].name, name) == 0)
-            return &run->metrics[i].value;
-    return NULL;
-}
-
-/* ---- public ------------------------------------------------------------------------------ */
+/* ---- what callers ask of the last runs --------------------------------------------------- */
 
 /* The run of `ago` runs ago, over. */
 static sw_status find(sw_exec *exec, int ago, const char *call, swi_history_run **out)
@@ -323,7 +260,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
         sw_store_destroy(store);
         return status;
     }
-    SW_TRY(swi_observe_attach(e, o));
+    SWI_ASK(attach, e, o);
     SW_TRY(e->backend->open(e, o));
     return swi_pool_create(&e->pool, e->target.threads, 1);
 }
@@ -432,7 +369,7 @@ void swi_exec_free(sw_exec *exec)
 {
     if (exec == NULL)
         return;
-    swi_observe_close(exec);
+    SWI_TELL(close, exec);
     exec->backend->close(exec); /* first: what it launched uses all the rest */
     for (uint32_t i = 0; i < exec->n_keys; i++)
         free_key(&exec->keys[i]);
@@ -453,7 +390,7 @@ void swi_exec_free(sw_exec *exec)
     swi_trace_free(&exec->immediate_trace);
     swi_ctx_free(&exec->ctx);
     swi_pool_destroy(exec->pool);
-    swi_observe_release(exec);
+    SWI_TELL(release, exec);
     sw_arena_destroy(exec->arena);
     swi_device_close(exec->target.device);
     sw_handle_give(exec, SW_HANDLE_EXEC, sizeof *exec);

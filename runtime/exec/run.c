@@ -17,6 +17,65 @@
 
 static sw_status run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated);
 
+/* ---- metrics and figures of the last runs ------------------------------------------------ */
+
+sw_status swi_history_reserve(swi_history *history, uint32_t n)
+{
+    SW_ASSERT((history->metrics == NULL) == (history->cap == 0));
+    if (n <= history->cap)
+        return SW_OK;
+    void *block;
+    const size_t row = n * sizeof *history->metrics;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, SWI_HISTORY * row));
+    swi_history_metric *metrics = block;
+    for (int i = 0; i < SWI_HISTORY; i++) {
+        swi_history_run *run = &history->run[i];
+        SW_ASSERT(run->n <= history->cap);
+        if (run->n > 0)
+            memcpy(metrics + (size_t)i * n, run->metrics, run->n * sizeof *metrics);
+        run->metrics = metrics + (size_t)i * n;
+    }
+    sw_heap_free(history->metrics, SW_HEAP_PROGRAMS,
+                 SWI_HISTORY * history->cap * sizeof *history->metrics);
+    history->metrics = metrics;
+    history->cap = n;
+    return SW_OK;
+}
+
+swi_history_run *swi_history_begin(swi_history *history)
+{
+    swi_history_run *run = &history->run[history->n++ % SWI_HISTORY];
+    SW_ASSERT(history->n > 0); /* runs are counted from 1, and never back */
+    run->there = run->waits = false;
+    run->n = 0;
+    memset(&run->info, 0, sizeof run->info);
+    run->info.size = sizeof run->info;
+    return run;
+}
+
+void swi_history_name(swi_history_run *run, const swi_trace *t)
+{
+    run->n = t->n_metrics;
+    SW_ASSERT(run->n == 0 || run->metrics != NULL);
+    for (uint32_t i = 0; i < t->n_metrics; i++)
+        memcpy(run->metrics[i].name, t->metrics[i].name, sizeof run->metrics[i].name);
+}
+
+swi_history_run *swi_history_at(swi_history *history, int ago)
+{
+    if (ago < 0 || ago >= SWI_HISTORY || (uint64_t)ago >= history->n)
+        return NULL;
+    return &history->run[(history->n - 1 - (uint64_t)ago) % SWI_HISTORY];
+}
+
+const double *swi_history_metric_of(const swi_history_run *run, const char *name)
+{
+    for (uint32_t i = 0; run != NULL && i < run->n; i++)
+        if (strcmp(run->metrics[i].name, name) == 0)
+            return &run->metrics[i].value;
+    return NULL;
+}
+
 /* ---- look -------------------------------------------------------------------------------- */
 
 /* Plans that are looked at once and not kept. */
@@ -43,8 +102,6 @@ sw_status swi_exec_look(sw_exec *exec, const sw_run_args *args, int threads, sw_
         swi_ctx_free(&exec->ctx);
     return status;
 }
-
-/* ---- run --------------------------------------------------------------------------------- */
 
 /* ---- arguments --------------------------------------------------------------------------- */
 
@@ -348,10 +405,10 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
                    ? swi_does_not_fit(exec, args, p, fits)
                    : fits;
     *fresh |= !f->ran;
-    swi_observe_plan(exec, args, f);
+    SWI_TELL(plan, exec, args, f);
     SW_TRY(exec->op_clocks ? reserve_op_clocks(exec, p->n_ops) : SW_OK);
     SW_TRY(swi_history_reserve(&exec->history, p->trace.n_metrics));
-    SW_TRY(swi_observe_prepare(exec, args, f));
+    SWI_ASK(prepare, exec, args, f);
     sw_arena_reset(exec->arena);
     exec->reset_pending = true;
     swi_exec_set_last(exec, f);
@@ -401,6 +458,17 @@ static sw_status failed(const sw_run_args *args, sw_status status, bool updated)
                         "%s (after an update: the models of this run must be restored)", text);
 }
 
+/* Reports a refusal and returns `status`; nothing for any other status. */
+static sw_status denied(sw_exec *exec, const sw_run_args *args, bool running, sw_status status)
+{
+    char message[512];
+    if (status != SW_NOMEM)
+        return status;
+    snprintf(message, sizeof message, "%s", sw_last_error());
+    SWI_TELL(denied, exec, args, running);
+    return sw_error_set(status, __FILE__, __LINE__, "%s", message);
+}
+
 /* Begin, run and count; what the run left is in the ring. */
 static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
 {
@@ -409,7 +477,7 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     bool updated = false, fresh = false;
     memset(&exec->info, 0, sizeof exec->info);
     exec->info.size = sizeof exec->info;
-    swi_observe_begin(exec, args, start);
+    SWI_TELL(begin, exec, args, start);
     exec->attempt = NULL;
     exec->push_refused = false;
     sw_status status = swi_device_fault(exec->target.device);
@@ -428,7 +496,7 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     history->info = exec->info;
     history->there = status == SW_OK;
     if (status != SW_OK) {
-        status = swi_observe_denied(exec, args, true, failed(args, status, updated));
+        status = denied(exec, args, true, failed(args, status, updated));
         swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
         exec->last_immediate = false;
     }
@@ -441,7 +509,7 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
         sw_arena_reset(exec->arena);
         exec->reset_pending = false;
     }
-    swi_observe_end(exec, args, status == SW_OK);
+    SWI_TELL(end, exec, args, status == SW_OK);
     return status == SW_OK ? exec->backend->skipped(exec, args) : status;
 }
 
@@ -482,8 +550,7 @@ sw_status swi_run_prepare(sw_exec *exec, const sw_run_args *given, swi_look *loo
     SW_TRY(swi_read_args(&args, given, true, call));
     SW_TRY(swi_enter(exec, &args, SW_FRAME));
     exec->attempt = NULL;
-    const sw_status status =
-        swi_observe_denied(exec, &args, false, prepare(exec, &args, look, context));
+    const sw_status status = denied(exec, &args, false, prepare(exec, &args, look, context));
     swi_leave(exec, &args);
     return status;
 }
@@ -550,7 +617,7 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
     SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
     SW_TRY(swi_enter(exec, &args, SW_FRAME));
     exec->attempt = NULL;
-    const sw_status status = swi_observe_denied(exec, &args, false, plan(exec, &args, out));
+    const sw_status status = denied(exec, &args, false, plan(exec, &args, out));
     swi_leave(exec, &args);
     return status;
 }
@@ -804,14 +871,15 @@ static sw_status push_storages(sw_ctx *ctx, const swi_node *node)
             continue;
         void *at;
         ctx->exec->watch.push_id = ctx->done_storages;
-        SW_TRY(swi_observe_push(ctx, ctx->done_storages, (uint32_t)(node - t->nodes)));
+        SWI_ASK(push, ctx, ctx->done_storages, (uint32_t)(node - t->nodes));
         const sw_status pushed = sw_arena_push(ctx->exec->arena, &at, s->bytes, "immediate");
         ctx->exec->push_refused = pushed != SW_OK;
         SW_TRY(pushed);
         s->offset = (size_t)((unsigned char *)at - sw_arena_base(ctx->exec->arena));
         s->birth = ctx->done_ops;
     }
-    return swi_observe_op(ctx, (uint32_t)(node - t->nodes));
+    SWI_ASK(op, ctx, (uint32_t)(node - t->nodes));
+    return SW_OK;
 }
 
 static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
@@ -904,7 +972,7 @@ static sw_status run_immediate(sw_exec *exec, const sw_run_args *args, bool *upd
         exec->info.model_bytes += args->models[i]->bytes;
     for (int i = 0; i < args->n_inputs; i++)
         slot += ctx->trace.storages[i].rounded;
-    SW_TRY(swi_observe_prepare(exec, args, NULL));
+    SWI_ASK(prepare, exec, args, NULL);
     sw_watch_begin(&exec->watch, exec->info.model_bytes + slot);
     const uint32_t fp = exec->fp = swi_fp_enter();
     args->fn(ctx, args->user);

@@ -237,7 +237,7 @@ uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role)
 
 void swi_set_role(sw_ctx *ctx, uint32_t storage, swi_role role)
 {
-    swi_observe_role(ctx, storage, role);
+    SWI_TELL(role, ctx, storage, role);
     ctx->trace.storages[storage].role = role;
 }
 

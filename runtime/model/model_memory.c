@@ -115,7 +115,7 @@ sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
     model->base = sw_arena_base(model->arena);
     if (model->device->backend->host_memory)
         sw_unpoison(model->base, model->bytes);
-    swi_observe_model(exec, model);
+    SWI_TELL(model, exec, model);
     const sw_status status = initialise(model, seed);
     if (status != SW_OK) {
         model->damaged |= model->ready; /* half of it begins anew */

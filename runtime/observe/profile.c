@@ -373,42 +373,6 @@ static void begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns)
         sw_record_begin(r->log, args->step + 1, start_ns);
 }
 
-static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program, uint32_t trace)
-{
-    const sw_run_info *info = &exec->info;
-    const bool planned = !exec->last_immediate;
-    const bool clocked = planned && exec->op_clocks;
-    const bool counted = /* else no one looked: as planned */
-        !planned || (!exec->no_phases && !exec->info.replayed);
-    const sw_record_log *log = exec->watch.log;
-    const sw_prof_log events = {.log = log != NULL ? log->ring : NULL,
-                                .n = log != NULL ? log->n : 0,
-                                .dropped = log != NULL ? log->dropped : 0};
-    sw_prof_step record = {
-        .exec = exec->rec.number,
-        .program = program,
-        .trace = trace,
-        .step = args->step + 1,
-        .micro = args->run,
-        .at_ns = exec->rec.start_ns,
-        .sampled_out = exec->rec.sampled_out,
-        .run = swi_run_name(args),
-        .mode = planned ? "planned" : "immediate",
-        .measured_by = counted ? "arena" : "plan",
-        .loss = swi_history_metric_of(swi_history_at(&exec->history, 0), "loss"),
-        .peak_bytes = counted ? info->peak_bytes : exec->last->info.peak_bytes,
-        .arena_bytes = info->arena_bytes,
-        .model_bytes = info->model_bytes,
-        .allocations = info->allocations,
-        .ns = info->ns,
-        .warm = info->warm != 0,
-        .op_ns = clocked ? exec->op_ns : NULL,
-        .n_ops = clocked ? exec->last->n_ops : 0,
-        .events = log != NULL ? &events : NULL};
-    copy_phases(record.phase, counted || info->replayed ? info->phase : exec->last->info.phase);
-    sw_prof_step_record(exec->rec.profile, &record);
-}
-
 /* A program that sw_plan traced ahead is not fresh when it runs first: its plan is recorded
  * here. */
 static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
@@ -427,7 +391,38 @@ static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
         const uint32_t program = planned ? exec->last->id : SW_PROF_NONE;
         const uint32_t trace =
             planned || exec->rec.sampled_out ? SW_PROF_NONE : profile_trace(exec, args);
-        write_step(exec, args, program, trace);
+        const sw_run_info *info = &exec->info;
+        const bool clocked = planned && exec->op_clocks;
+        const bool counted = /* else no one looked: as planned */
+            !planned || (!exec->no_phases && !exec->info.replayed);
+        const sw_record_log *log = exec->watch.log;
+        const sw_prof_log events = {.log = log != NULL ? log->ring : NULL,
+                                    .n = log != NULL ? log->n : 0,
+                                    .dropped = log != NULL ? log->dropped : 0};
+        sw_prof_step record = {
+            .exec = exec->rec.number,
+            .program = program,
+            .trace = trace,
+            .step = args->step + 1,
+            .micro = args->run,
+            .at_ns = exec->rec.start_ns,
+            .sampled_out = exec->rec.sampled_out,
+            .run = swi_run_name(args),
+            .mode = planned ? "planned" : "immediate",
+            .measured_by = counted ? "arena" : "plan",
+            .loss = swi_history_metric_of(swi_history_at(&exec->history, 0), "loss"),
+            .peak_bytes = counted ? info->peak_bytes : exec->last->info.peak_bytes,
+            .arena_bytes = info->arena_bytes,
+            .model_bytes = info->model_bytes,
+            .allocations = info->allocations,
+            .ns = info->ns,
+            .warm = info->warm != 0,
+            .op_ns = clocked ? exec->op_ns : NULL,
+            .n_ops = clocked ? exec->last->n_ops : 0,
+            .events = log != NULL ? &events : NULL};
+        copy_phases(record.phase,
+                    counted || info->replayed ? info->phase : exec->last->info.phase);
+        sw_prof_step_record(exec->rec.profile, &record);
     }
     exec->watch.log = NULL;
 }

@@ -384,49 +384,45 @@ static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, s
     return SW_OK;
 }
 
-/* Strided input: runs of its axes and of the result's that hold the same elements, where each
- * run of the input is one walk. Axes of length 1 may be anywhere. */
-static sw_status reshape_strides(const sw_buffer *in, const sw_shape *to, int64_t *strides)
-{
-    const sw_shape *from = &in->type.shape;
-    int i = 0, k = 0;
-    while (i < from->rank || k < to->rank) {
-        int i_end = i, k_end = k;
-        int64_t n_from = i < from->rank ? from->dim[i_end++] : 1;
-        int64_t n_to = k < to->rank ? to->dim[k_end++] : 1;
-        while (n_from != n_to) {
-            if (n_from < n_to)
-                n_from *= from->dim[i_end++];
-            else
-                n_to *= to->dim[k_end++];
-        }
-        int64_t step = 1, walked = 0; /* the next axis outwards has this stride; 0: any */
-        for (int m = i_end - 1; m >= i; m--) {
-            if (from->dim[m] == 1)
-                continue;
-            if (walked != 0 && in->stride[m] != walked)
-                return SW_UNSUPPORTED;
-            if (walked == 0)
-                step = in->stride[m];
-            walked = in->stride[m] * from->dim[m];
-        }
-        for (int m = k_end - 1; m >= k; m--) {
-            strides[m] = step;
-            step *= to->dim[m];
-        }
-        i = i_end;
-        k = k_end;
-    }
-    return SW_OK;
-}
-
 static sw_status reshape_view(const sw_buffer *in, const void *attrs, const sw_type *out,
                               int64_t *strides, int64_t *offset)
 {
     (void)attrs;
     *offset = 0;
-    if (!swi_is_contiguous(in) && swi_elements(&out->shape) > 0)
-        return reshape_strides(in, &out->shape, strides);
+    if (!swi_is_contiguous(in) && swi_elements(&out->shape) > 0) {
+        /* Strided input: runs of its axes and of the result's that hold the same elements,
+         * where each run of the input is one walk. Axes of length 1 may be anywhere. */
+        const sw_shape *from = &in->type.shape;
+        int i = 0, k = 0;
+        while (i < from->rank || k < out->shape.rank) {
+            int i_end = i, k_end = k;
+            int64_t n_from = i < from->rank ? from->dim[i_end++] : 1;
+            int64_t n_to = k < out->shape.rank ? out->shape.dim[k_end++] : 1;
+            while (n_from != n_to) {
+                if (n_from < n_to)
+                    n_from *= from->dim[i_end++];
+                else
+                    n_to *= out->shape.dim[k_end++];
+            }
+            int64_t step = 1, walked = 0; /* the next axis outwards has this stride; 0: any */
+            for (int m = i_end - 1; m >= i; m--) {
+                if (from->dim[m] == 1)
+                    continue;
+                if (walked != 0 && in->stride[m] != walked)
+                    return SW_UNSUPPORTED;
+                if (walked == 0)
+                    step = in->stride[m];
+                walked = in->stride[m] * from->dim[m];
+            }
+            for (int m = k_end - 1; m >= k; m--) {
+                strides[m] = step;
+                step *= out->shape.dim[m];
+            }
+            i = i_end;
+            k = k_end;
+        }
+        return SW_OK;
+    }
     int64_t step = 1;
     for (int i = out->shape.rank - 1; i >= 0; i--) {
         strides[i] = step;

@@ -549,7 +549,7 @@ static bool is_factor(float x)
     return isfinite(x) && x >= 0.0f;
 }
 
-static sw_status check_numbers(const sw_optimizer_opts *o, const swi_optimizer_kind *kind)
+sw_status swi_check_optimizer(const sw_optimizer_opts *o, const swi_optimizer_kind *kind)
 {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const char *at = (const char *)o + numbers[i].offset;
@@ -587,12 +587,7 @@ static sw_status check_numbers(const sw_optimizer_opts *o, const swi_optimizer_k
                 "optimizer %s: max_skipped and no_check exclude each other: what is not "
                 "checked is not skipped",
                 o->kind);
-    return SW_OK;
-}
 
-sw_status swi_check_optimizer(const sw_optimizer_opts *o, const swi_optimizer_kind *kind)
-{
-    SW_TRY(check_numbers(o, kind));
     if (o->n_groups > SWI_MAX_GROUPS)
         SW_FAIL(SW_INVALID, "optimizer %s: must have at most %d groups (got %zu)", o->kind,
                 SWI_MAX_GROUPS, o->n_groups);
