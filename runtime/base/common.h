@@ -130,6 +130,14 @@ bool swi_op_is_private(uint32_t id);
 #define SWI_OPERAND_KIND(operand) (0xff00u & (uint32_t)(operand))
 #define SWI_OPERAND_INDEX(operand) (0x00ffu & (uint32_t)(operand))
 
+/* The name of an op in what people read: of one that a step function applies the name of its
+ * function, sw_<op>, else plain words: "linear", "input repacked for SIMD", "update by adam".
+ * The text is `to`, or lives as long as the op; `gradient`: what it makes is one. */
+#define SWI_WORDS_BYTES 64
+const char *swi_op_words(uint32_t op, bool gradient, char to[SWI_WORDS_BYTES]);
+/* One word for names of what it makes: "repacked". */
+const char *swi_op_word(uint32_t op);
+
 /* ---- initial values ---------------------------------------------------------------------- */
 
 /* Elements first to first + n - 1 of a tensor of that shape. */

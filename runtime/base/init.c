@@ -1,9 +1,9 @@
 /* Initialisers, by Philox: the same numbers on every machine for (seed, name). */
 #include "alloc/base/mem.h"
 #include "kernels/rng.h"
-#include "runtime/base/alive.h"
-#include "runtime/base/common.h"
 #include "runtime/base/owner.h"
+#include "runtime/base/run_observer.h"
+#include "runtime/base/common.h"
 #include "runtime/base/structs.h"
 #include <locale.h>
 #include <math.h>
@@ -323,3 +323,8 @@ void swi_struct_write(swi_struct which, void *out, const void *from)
     memcpy(out, from, size < bytes ? size : bytes);
     memcpy(out, &size, sizeof size);
 }
+
+/* ---- run observers ----------------------------------------------------------------------- */
+
+static const swi_observer *const none[] = {NULL};
+const swi_observer *const *swi_observers = none;

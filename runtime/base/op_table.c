@@ -2,9 +2,6 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/error.h"
 #include "runtime/base/common.h"
-#include "runtime/base/op_ids.h"
-#include "runtime/base/op_traits.h"
-#include "runtime/base/op_words.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
@@ -240,8 +237,6 @@ sw_status swi_op_register(const sw_op_desc *desc, uint32_t *id)
 }
 
 /* ---- op words ---------------------------------------------------------------------------- */
-
-/* See op_words.h. */
 
 /* Of ops inside: words after the layer, "%s" is input or gradient, and one word for what it
  * makes. Others have their name, with blanks: "noise_linear" is "noise linear". */

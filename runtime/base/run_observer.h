@@ -1,4 +1,4 @@
-/* Who listens to runs: profile, breakdown and NVTX. What runs names none of them.
+/* Who listens to runs: profile, breakdown and NVTX. The code of runs names none of them.
  *
  * Each function may be NULL. Only what takes room before anything runs may fail: `attach`,
  * `prepare`, `push` and `op`. Observing itself cannot. An observer that is not asked for
@@ -38,8 +38,8 @@ typedef struct {
     void (*end)(sw_exec *exec, const sw_run_args *args, bool went_well);
 } swi_observer;
 
-/* The observers in their order, then NULL; library.c has the list. */
-extern const swi_observer *const swi_observers[];
+/* The observers in their order, then NULL; library.c sets it. */
+extern const swi_observer *const *swi_observers;
 
 /* Calls this function of each observer that has it. */
 #define SWI_TELL(function, ...)                                                                \

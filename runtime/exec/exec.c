@@ -12,7 +12,7 @@
 #include "kernels/dispatch.h"
 #include "runtime/base/structs.h"
 #include "runtime/exec/backend.h"
-#include "runtime/exec/history.h"
+#include "runtime/exec/exec.h"
 #include "runtime/exec/run_internal.h"
 #include <stdio.h>
 #include <string.h>

@@ -5,11 +5,65 @@
 
 #include "alloc/arena/arena.h"
 #include "alloc/base/handle.h"
+#include "kernels/launch.h"
 #include "profiler/record/watch.h"
 #include "runtime/base/run_observer.h"
-#include "runtime/exec/guard.h"
-#include "runtime/exec/history.h"
 #include "runtime/plan/frame.h"
+#include "runtime/stepwell.h"
+#include <stdbool.h>
+
+/* ---- guard ------------------------------------------------------------------------------- */
+
+/* Checks of what a kernel does, while it runs: execs with checks, and debug builds. */
+
+typedef struct swi_guard swi_guard;
+
+SW_MUST_USE sw_status swi_guard_create(swi_guard **out);
+void swi_guard_destroy(swi_guard *guard);
+struct swi_program;
+/* Room for all ops of a program, so that its runs ask for none. */
+SW_MUST_USE sw_status swi_guard_reserve(swi_guard *guard, const struct swi_program *program);
+/* Run a kernel with its outputs and scratch between bands, in a room of the guard's own; what
+ * it wrote is then copied to where it belongs. SW_INVALID names the operand and the byte where
+ * it wrote before or past an output or its scratch, into an input, or left a whole output
+ * unwritten: then nothing is copied. */
+SW_MUST_USE sw_status swi_guarded(swi_guard *guard, sw_kernel *kernel, const sw_launch *launch);
+
+/* ---- history ----------------------------------------------------------------------------- */
+
+/* Results of the last runs of an exec: their metrics, and what they measured. On a device a run
+ * may still go on when sw_run returns: then these wait to be read. */
+
+#define SWI_HISTORY 4
+
+typedef struct {
+    char name[48];
+    double value;
+} swi_history_metric;
+
+typedef struct {
+    bool there; /* it went well */
+    bool waits; /* on a device: values and times are not read yet */
+    uint32_t n;
+    swi_history_metric *metrics;
+    sw_run_info info;
+} swi_history_run;
+
+typedef struct {
+    swi_history_run run[SWI_HISTORY]; /* run k of the exec is at k % SWI_HISTORY */
+    swi_history_metric *metrics;      /* of all, `cap` for each */
+    uint32_t cap;
+    uint64_t n; /* runs that began */
+} swi_history;
+
+/* Room for n metrics in all of them, so that later runs take no memory. */
+sw_status swi_history_reserve(swi_history *history, uint32_t n);
+/* A run begins: nothing of it is there yet. */
+swi_history_run *swi_history_begin(swi_history *history);
+/* That of `ago` runs ago; NULL: there was none. */
+swi_history_run *swi_history_at(swi_history *history, int ago);
+/* The value of a metric of this run; NULL: it has no such metric. */
+const double *swi_history_metric_of(const swi_history_run *run, const char *name);
 
 /* Begin and end a trace of `args` in exec->ctx; the step function runs in between. */
 sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate);

@@ -6,12 +6,11 @@
  * both was never written. An input in the place of an output moves with it. An input that lies
  * half in an output cannot, and strided outputs have bytes of others between theirs: those ops
  * run where they are, and only their inputs are compared. */
-#include "runtime/exec/guard.h"
+#include "runtime/exec/exec.h"
 #include "alloc/base/error.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
-#include "runtime/exec/exec.h"
-#include "runtime/graph/trace_internal.h"
+#include "runtime/graph/trace.h"
 #include <pthread.h>
 #include <string.h>
 

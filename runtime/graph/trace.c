@@ -6,7 +6,6 @@
 #include "runtime/base/common.h"
 #include "runtime/base/run_observer.h"
 #include "runtime/graph/trace.h"
-#include "runtime/graph/trace_internal.h"
 #include <stdio.h>
 #include <string.h>
 

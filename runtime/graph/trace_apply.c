@@ -2,8 +2,8 @@
  * do, the types of its results, views without a kernel. */
 #include "alloc/base/error.h"
 #include "runtime/base/common.h"
-#include "runtime/graph/trace_internal.h"
-#include "runtime/model/model_label.h"
+#include "runtime/graph/trace.h"
+#include "runtime/model/model.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * bytes. */
 #include "alloc/base/error.h"
 #include "kernels/noise.h"
-#include "runtime/graph/trace_internal.h"
+#include "runtime/graph/trace.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -10,8 +10,6 @@
 #include "profiler/record/utf8.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model.h"
-#include "runtime/model/model_bytes.h"
-#include "runtime/model/model_label.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -125,8 +123,6 @@ sw_status swi_model_copy_bytes(sw_model *to, const sw_model *from)
 }
 
 /* ---- model label ------------------------------------------------------------------------- */
-
-/* See model_label.h. */
 
 void swi_path_of(char *name)
 {

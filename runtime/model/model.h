@@ -4,9 +4,8 @@
 
 #include "alloc/arena/arena.h"
 #include "alloc/base/handle.h"
-#include "runtime/base/alive.h"
-#include "runtime/base/common.h"
 #include "runtime/base/owner.h"
+#include "runtime/base/common.h"
 #include "runtime/base/target.h"
 
 #define SWI_MAX_STATE 3 /* tensors that an optimizer keeps for a parameter */
@@ -83,8 +82,8 @@ struct sw_optimizer {
     double skipped_before; /* the run that uses the model now */
 };
 
-/* The use of a knob, and so the values that it can have (knob.c): FACTOR is a momentum or a
- * beta, SHARE the rate of dropout. */
+/* The use of a knob, and so the values that it can have (model_memory.c): FACTOR is a momentum
+ * or a beta, SHARE the rate of dropout. */
 typedef enum {
     SWI_KNOB_NUMBER,
     SWI_KNOB_RATE,
@@ -117,7 +116,8 @@ struct sw_model {
     uint32_t n_by_name;
     swi_knob *knobs;
     uint32_t n_knobs, cap_knobs;
-    uint32_t n_refused; /* knobs that were set to what cannot be: runs are refused (knob.c) */
+    uint32_t n_refused; /* knobs that were set to what cannot be: runs are refused
+                           (model_memory.c) */
     uint32_t knob_entry;
     sw_optimizer **optimizers;
     uint32_t n_optimizers, cap_optimizers;
@@ -130,7 +130,7 @@ struct sw_model {
     uint64_t layout_hash, frozen_hash;
     sw_arena *arena;
     swi_device *device;  /* that the arena is memory of; the CPU before it has one */
-    unsigned char *base; /* of the arena; NULL before ready. Host code goes by model_bytes.h */
+    unsigned char *base; /* of the arena; NULL before ready. Host code goes by "bytes" below */
     uint64_t knob_version, knob_uploaded; /* on a device: runs upload the block where they
                                              differ */
     void *nvtx_heap;                      /* its memory as a tool knows it; NULL: it does not */
@@ -195,5 +195,54 @@ sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format
 
 /* Zeros, or what its initialiser says, into an entry of a model with memory. */
 sw_status swi_init_entry(sw_model *model, const swi_entry *entry, uint64_t seed);
+
+/* ---- names in texts for people ----------------------------------------------------------- */
+
+/* Names of models and their tensors in what people read of a run: reports, profiles, plans,
+ * errors. In a run of one model they have their own names; of several, their model's name comes
+ * first, so that two "fc1.weight" can be distinguished. */
+
+#define SWI_LABEL_BYTES 80                      /* of a label, with its end */
+#define SWI_SHOWN_BYTES (SWI_LABEL_BYTES + 112) /* of a tensor's name after it */
+
+/* "" where `args` is NULL or has one model; else "teacher/", and "net#1/", "net#2/" of models
+ * that share a name. Dots nest, as in scopes. */
+const char *swi_model_label(const sw_run_args *args, const sw_model *model,
+                            char to[SWI_LABEL_BYTES]);
+/* The name of a tensor of a model: "fc1.weight", "teacher/fc1.weight". */
+const char *swi_entry_shown(const sw_run_args *args, const sw_model *model, const char *name,
+                            char to[SWI_SHOWN_BYTES]);
+/* The layer that it belongs to: "conv1.weight" and "conv1.weight.momentum" to "conv1";
+ * "block1.up.bias" to "block1/up", or "teacher/block1/up". */
+const char *swi_entry_layer(const sw_run_args *args, const sw_model *model, const char *name,
+                            char to[SWI_SHOWN_BYTES]);
+
+/* The path of scopes that a name is: "block1.up" is in "block1/up". In place. */
+void swi_path_of(char *name);
+
+/* ---- bytes ------------------------------------------------------------------------------- */
+
+/* The bytes of a model, wherever they lie. Of a model in host memory they are passed as they
+ * are; a device's go through a block of host memory of at most SWI_PIECE_BYTES, piece by piece
+ * from the front, and after all that was launched on the card. The model is ready and the
+ * caller has taken it; ranges are inside of it. */
+
+#define SWI_PIECE_BYTES ((size_t)4 << 20) /* whole elements, and blocks of random numbers */
+
+sw_status swi_model_read(const sw_model *model, void *to, size_t offset, size_t bytes);
+sw_status swi_model_write(sw_model *model, size_t offset, const void *from, size_t bytes);
+sw_status swi_model_zero(sw_model *model, size_t offset, size_t bytes);
+/* Of models with one layout. A card that fails in the middle of it leaves `to` damaged. */
+sw_status swi_model_copy_bytes(sw_model *to, const sw_model *from);
+
+/* `n` bytes, which begin `at` bytes after the first one. */
+typedef sw_status swi_take_piece(void *context, const void *bytes, size_t at, size_t n);
+typedef sw_status swi_make_piece(void *context, void *bytes, size_t at, size_t n);
+/* Give the bytes away, or have them made. A failure ends it; what was made before stays, and
+ * the model is damaged where pieces of it were. */
+sw_status swi_model_pour(const sw_model *model, size_t offset, size_t bytes,
+                         swi_take_piece *take, void *context);
+sw_status swi_model_fill(sw_model *model, size_t offset, size_t bytes, swi_make_piece *make,
+                         void *context);
 
 #endif

@@ -1,8 +1,7 @@
 /* A program by layers, for a summary of the model: what each makes, has and keeps. */
 #include "runtime/base/structs.h"
 #include "runtime/exec/run_internal.h"
-#include "runtime/model/model_label.h"
-#include "runtime/observe/breakdown.h"
+#include "runtime/model/model.h"
 #include "runtime/observe/observe.h"
 #include <stdio.h>
 #include <string.h>

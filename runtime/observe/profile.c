@@ -9,10 +9,8 @@
 #include "runtime/device/device.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
-#include "runtime/model/model_label.h"
-#include "runtime/observe/breakdown.h"
+#include "runtime/model/model.h"
 #include "runtime/observe/observe.h"
-#include "runtime/observe/observers.h"
 #include "runtime/plan/program_internal.h"
 #include <stdio.h>
 #include <string.h>

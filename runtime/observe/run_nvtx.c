@@ -7,7 +7,6 @@
 #include "profiler/record/nvtx_run.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/observe/observe.h"
-#include "runtime/observe/observers.h"
 #include <string.h>
 
 static sw_status attach(sw_exec *exec, const sw_exec_opts *o)

@@ -6,7 +6,7 @@
  * makes such a node; its tests cover it. */
 #include "alloc/base/size.h"
 #include "kernels/dispatch.h"
-#include "runtime/ops/strip.h"
+#include "runtime/ops/tile.h"
 #include <float.h>
 
 /* ==== strip costs ========================================================================= */

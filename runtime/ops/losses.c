@@ -4,7 +4,7 @@
 #include "kernels/scalar.h"
 #include "runtime/ops/ce.h"
 #include "runtime/ops/ops.h"
-#include "runtime/ops/strip.h"
+#include "runtime/ops/tile.h"
 #include <math.h>
 
 /* ==== softmax ce ========================================================================== */

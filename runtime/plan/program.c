@@ -8,7 +8,6 @@
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "runtime/plan/frame.h"
-#include "runtime/plan/packed.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/program_internal.h"
 #include <string.h>

@@ -5,10 +5,25 @@
 #ifndef SW_PROGRAM_H
 #define SW_PROGRAM_H
 
+#include "alloc/base/base.h"
 #include "profiler/record/watch.h"
 #include "runtime/graph/trace.h"
 #include "runtime/ops/fused.h"
-#include "runtime/plan/packed.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- packed ------------------------------------------------------------------------------ */
+
+/* A trace as its differences from another one, without loss. */
+
+struct swi_trace;
+
+/* {0}: none. */
+typedef struct {
+    uint32_t *words;
+    size_t n;
+    uint32_t count[9]; /* elements of each array */
+} swi_packed;
 
 /* ---- cost -------------------------------------------------------------------------------- */
 
@@ -49,7 +64,7 @@ typedef struct {
                                  launches nothing */
 } swi_run_op;
 
-/* Bytes by role and by layer: runtime/observe/breakdown.h. */
+/* Bytes by role and by layer: runtime/observe/observe.h. */
 typedef struct {
     char name[SWI_MAX_SCOPE]; /* role or layer */
     size_t base;              /* there from the beginning to the end: models and inputs */

@@ -1,14 +1,13 @@
 /* Names and figures of a plan: what each phase peaks at, who holds it. */
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
-#include "runtime/base/op_words.h"
+#include "runtime/base/op_traits.h"
 #include "runtime/base/structs.h"
-#include "runtime/model/model_label.h"
+#include "runtime/model/model.h"
 #include "runtime/ops/ops.h"
-#include "runtime/ops/strip.h"
+#include "runtime/ops/tile.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/program_internal.h"
-#include "runtime/plan/tiles.h"
 #include <stdio.h>
 #include <string.h>
 

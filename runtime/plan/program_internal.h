@@ -2,6 +2,7 @@
 #ifndef SW_PROGRAM_INTERNAL_H
 #define SW_PROGRAM_INTERNAL_H
 
+#include "runtime/ops/tile.h"
 #include "runtime/plan/program.h"
 
 /* Updates that may be released wait for the finite check on their own gradient alone. */
@@ -37,5 +38,31 @@ sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *r
 void swi_program_list_lifetimes(swi_program *p);
 /* `to` is empty before, and as large as it must be; freed by the caller also on failure. */
 sw_status swi_trace_copy(swi_trace *to, const swi_trace *from);
+
+/* ---- strips ------------------------------------------------------------------------------ */
+
+/* Functions of one number and what reads their results, strip by strip: the pass. */
+
+/* Is there anything that swi_pass_strips would change? */
+bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec);
+
+/* The pass, after all others: where the result of a function is large and is read by a
+ * product, by a loss, or by the update of a weight, one node takes the place of these and of
+ * the function's gradient, and no more than a strip of the result exists. The same bits. Where
+ * it is worth it is for the caller to see, by the arena. */
+SW_MUST_USE sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec);
+
+/* Count what of such a node is tiled and what is rebuilt. */
+void swi_strips_count(const swi_trace *t, const swi_node *node, sw_plan_info *info);
+
+/* ---- tiles ------------------------------------------------------------------------------- */
+
+/* Weights updated tile by tile: the pass. */
+
+/* The pass, after the release pass: where a gradient is read by nothing but an update that
+ * goes element by element, and the kernel can make it in rows, one node takes the place of
+ * both, and no more than a tile of the gradient exists. The same bits: a row does not depend on
+ * others. Small gradients stay whole. */
+SW_MUST_USE sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec);
 
 #endif

@@ -6,8 +6,6 @@
 #include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/plan/recompute/pass.h"
-#include "runtime/plan/strips.h"
-#include "runtime/plan/tiles.h"
 #include <string.h>
 
 /* ---- program order ----------------------------------------------------------------------- */

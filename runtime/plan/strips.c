@@ -1,15 +1,14 @@
-/* The pass that lets functions of one number go strip by strip with what reads them: strips.h.
+/* The pass that lets functions of one number go strip by strip with what reads them:
+ * program_internal.h.
  *
  * A group is a function f of a matrix z, the reader of f(z), and in backward the gradient
  * kernel of f; for an update also what makes the input gradient that this one reads, and the
  * bound of the update's check. All of them move down to the last, so each must be apart from
  * what stands between and is not of the group. */
 #include "alloc/base/size.h"
-#include "runtime/graph/trace_internal.h"
+#include "runtime/graph/trace.h"
 #include "runtime/ops/ops.h"
 #include "runtime/plan/program_internal.h"
-#include "runtime/plan/strips.h"
-#include "runtime/plan/tiles.h"
 #include <string.h>
 
 /* ---- chunks ------------------------------------------------------------------------------ */

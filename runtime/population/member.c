@@ -4,7 +4,7 @@
 #include "alloc/base/size.h"
 #include "runtime/base/owner.h"
 #include "runtime/device/device.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "runtime/population/member_pool.h"
 #include "runtime/population/members_internal.h"
 #include "runtime/state/checkpoint_stack.h"

@@ -3,8 +3,8 @@
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "runtime/device/device.h"
-#include "runtime/model/model_label.h"
-#include "runtime/observe/breakdown.h"
+#include "runtime/model/model.h"
+#include "runtime/observe/observe.h"
 #include "runtime/population/members_internal.h"
 #include <string.h>
 

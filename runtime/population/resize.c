@@ -2,7 +2,7 @@
 #include "alloc/base/size.h"
 #include "runtime/base/structs.h"
 #include "runtime/device/device.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "runtime/population/members_internal.h"
 #include "runtime/population/resize_internal.h"
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef SW_TENSOR_INTERNAL_H
 #define SW_TENSOR_INTERNAL_H
 
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "runtime/state/name_table.h"
 #include "runtime/state/tensor_file.h"
 #include "runtime/state/tensor_header.h"

@@ -5,8 +5,7 @@
 #include "alloc/base/sys.h"
 #include "runtime/base/structs.h"
 #include "runtime/exec/run_internal.h"
-#include "runtime/model/model_label.h"
-#include "runtime/observe/breakdown.h"
+#include "runtime/model/model.h"
 #include "runtime/observe/observe.h"
 #include "runtime/verify/witness_internal.h"
 #include <stdarg.h>

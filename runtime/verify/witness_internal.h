@@ -103,15 +103,6 @@ typedef struct {
     uint32_t op;
 } swi_access_recorder;
 
-/* Close all regions and take over SIGSEGV. SW_UNSUPPORTED where faults do not say whether they
- * are writes, SW_BUSY while another thread has a trap. end() gives the signal back; the regions
- * stay as closed as they are. */
-sw_status swi_access_recorder_begin(swi_access_recorder *recorder, const swi_regions *regions,
-                                    const swi_program *program);
-sw_status swi_access_recorder_next(swi_access_recorder *recorder, uint32_t op);
-void swi_access_recorder_end(void);
-void swi_access_recorder_free(swi_access_recorder *recorder);
-
 /* ---- the witnesses: SW_OK when the witnessing worked ------------------------------------- */
 
 /* The access witness's record of one storage. */

@@ -3,7 +3,7 @@
  * it. */
 #include "alloc/base/sys.h"
 #include "runtime/device/device.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
 #include <math.h>

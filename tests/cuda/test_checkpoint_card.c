@@ -1,7 +1,7 @@
 /* Checkpoints of a run on a card, over the card that is not there: what is saved while further
  * steps are begun, who waits, several execs on one model, and what a fault leaves. */
 #include "runtime/base/checksum.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/saved_runs.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Members on the card that is not there (fake/): what they compute is what models compute that
  * are trained alone on it, however many there are, and wherever their ranges lie. */
 #include "runtime/exec/queue_internal.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "tests/cuda/members_card.h"
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "alloc/base/mem.h"
 #include "runtime/observe/observe.h"
 #include "runtime/device/device.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "runtime/exec/run_internal.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"

@@ -2,7 +2,7 @@
  * what is captured, copied, waited for and taken; faults. */
 #include "alloc/base/mem.h"
 #include "runtime/exec/queue_internal.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Random networks on a card that puts everything off: whether a step is replayed, launched op
  * by op or immediate, late or in step, its bits are the same; and refused memory is an answer.
  */
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
 #include "tests/runtime/random_net.h"

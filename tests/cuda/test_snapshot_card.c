@@ -2,7 +2,7 @@
  * on after them, who waits, and what a fault leaves. */
 #include "runtime/device/snapshot.h"
 #include "runtime/exec/exec.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
 #include <pthread.h>

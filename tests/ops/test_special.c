@@ -1,5 +1,5 @@
 /* NaN, infinities, huge numbers, zeros and kinks through every op: PyTorch's answers. */
-#include "runtime/base/op_words.h"
+#include "runtime/base/common.h"
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include "runtime/verify/op_check.h"

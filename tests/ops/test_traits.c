@@ -1,5 +1,5 @@
 /* Properties of an op that passes ask for stand in its line of ops.def: no pass names an op. */
-#include "runtime/base/op_words.h"
+#include "runtime/base/common.h"
 #include "runtime/ops/ops.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"

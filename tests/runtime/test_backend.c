@@ -3,7 +3,7 @@
 #include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/device/device.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "tests/runtime/nets.h"
 #include <string.h>
 

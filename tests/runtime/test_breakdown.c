@@ -1,5 +1,5 @@
 /* The bytes of a step by role and by layer: as planned, by hand and as runs have them. */
-#include "runtime/observe/breakdown.h"
+#include "runtime/observe/observe.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/seen_breakdown.h"

@@ -3,7 +3,7 @@
 #include "alloc/base/sys.h"
 #include "runtime/device/snapshot.h"
 #include "runtime/exec/run_internal.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
 #include <string.h>

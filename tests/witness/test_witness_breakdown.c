@@ -2,7 +2,7 @@
  * planned and what a run counted; where a plan is wrong in one storage, the message names
  * the role or layer with other bytes. */
 #include "alloc/base/message.h"
-#include "runtime/observe/breakdown.h"
+#include "runtime/observe/observe.h"
 #include "runtime/verify/witness_internal.h"
 #include "tests/support/seen_breakdown.h"
 #include "tests/witness/fixture.h"

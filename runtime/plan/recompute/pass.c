@@ -8,7 +8,7 @@
  * means a slower plan. */
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
-#include "runtime/graph/trace_internal.h"
+#include "runtime/graph/trace.h"
 #include "runtime/plan/recompute/pass.h"
 #include "runtime/plan/recompute/recompute.h"
 #include <stdint.h>

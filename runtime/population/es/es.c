@@ -5,7 +5,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/noise.h"
 #include "runtime/base/structs.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "runtime/population/es/es_internal.h"
 #include <math.h>
 #include <stdio.h>

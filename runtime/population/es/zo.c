@@ -6,7 +6,7 @@
 #include "kernels/noise.h"
 #include "runtime/base/structs.h"
 #include "runtime/graph/trace.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "runtime/model/noise_mode.h"
 #include "runtime/population/es/zo_internal.h"
 #include <math.h>

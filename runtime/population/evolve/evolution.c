@@ -2,7 +2,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "runtime/base/owner.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "runtime/population/evolve/evolution.h"
 #include "runtime/population/evolve/search_space.h"
 #include "runtime/population/member_pool.h"

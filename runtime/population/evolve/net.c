@@ -6,7 +6,7 @@
 #include "runtime/base/owner.h"
 #include "runtime/device/device.h"
 #include "runtime/exec/run_internal.h"
-#include "runtime/model/model_bytes.h"
+#include "runtime/model/model.h"
 #include "runtime/ops/ops.h"
 #include "runtime/population/evolve/net.h"
 #include <limits.h>
