@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- member bytes ------------------------------------------------------------------------ */
-
 /* The bytes of members, wherever they lie. On a device host code has the knobs in memory of its
  * own: they are uploaded before a run that comes after a change, and of whoever reads or
  * copies the range. */
@@ -187,22 +185,21 @@ void sw_member_end(sw_member member)
 
 sw_status sw_member_copy(sw_member to, sw_member from)
 {
-    static const char call[] = "sw_member_copy";
     char why[SWI_DIFFERENCE_TEXT];
-    SW_TRY(swi_member_check(to, call));
-    SW_TRY(swi_member_check(from, call));
+    SW_TRY(swi_member_check(to, __func__));
+    SW_TRY(swi_member_check(from, __func__));
     if (to.of->shape->layout_hash != from.of->shape->layout_hash)
-        SW_FAIL(SW_INVALID, "%s: %s and %s have different layouts: %s", call,
+        SW_FAIL(SW_INVALID, "%s: %s and %s have different layouts: %s", __func__,
                 to.of->shape->name, from.of->shape->name,
                 swi_layout_difference(to.of->shape, from.of->shape, why));
     if (to.of->opts.state_bytes != from.of->opts.state_bytes)
         SW_FAIL(SW_INVALID,
                 "%s: %s and %s have different layouts: the first has %zu bytes of its own and "
                 "the second %zu",
-                call, to.of->shape->name, from.of->shape->name, to.of->opts.state_bytes,
+                __func__, to.of->shape->name, from.of->shape->name, to.of->opts.state_bytes,
                 from.of->opts.state_bytes);
     if (from.of->slots[from.index].damaged)
-        SW_FAIL(SW_STALE, "%s: the member to copy from failed after an update", call);
+        SW_FAIL(SW_STALE, "%s: the member to copy from failed after an update", __func__);
     if (to.of != from.of || to.index != from.index)
         SW_TRY(member_copy_range(to.of, to.index, from.of, from.index));
     swi_slot_record *slot = &to.of->slots[to.index];
@@ -242,11 +239,10 @@ static sw_status give_to_model(sw_model *to, const sw_members *m, uint32_t index
 
 sw_status sw_member_to_model(sw_model *to, sw_member from)
 {
-    static const char call[] = "sw_member_to_model";
-    SW_TRY(swi_member_look(from, call));
-    SW_TRY(check_model(from.of, to, call));
+    SW_TRY(swi_member_look(from, __func__));
+    SW_TRY(check_model(from.of, to, __func__));
     if (from.of->slots[from.index].damaged)
-        SW_FAIL(SW_STALE, "%s: the member failed after an update", call);
+        SW_FAIL(SW_STALE, "%s: the member failed after an update", __func__);
     SW_TRY(swi_model_take(to));
     const sw_status status = give_to_model(to, from.of, from.index);
     swi_model_give(to);
@@ -273,9 +269,8 @@ static sw_status take_from_model(sw_members *m, uint32_t index, const sw_model *
 
 sw_status sw_member_from_model(sw_member to, const sw_model *from)
 {
-    static const char call[] = "sw_member_from_model";
-    SW_TRY(swi_member_check(to, call));
-    SW_TRY(check_model(to.of, from, call));
+    SW_TRY(swi_member_check(to, __func__));
+    SW_TRY(check_model(to.of, from, __func__));
     if (from->damaged)
         SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
                 from->name);
@@ -349,10 +344,9 @@ sw_status swi_member_knobs_check(const sw_members *m, uint32_t index)
 
 sw_status sw_member_knob_set(sw_member member, sw_knob knob, float value)
 {
-    static const char call[] = "sw_member_knob_set";
     float *at = NULL;
-    SW_TRY(knob_at(member, knob, call, &at));
-    SW_TRY(check_knob(member.of->shape, knob.index, value, call));
+    SW_TRY(knob_at(member, knob, __func__, &at));
+    SW_TRY(check_knob(member.of->shape, knob.index, value, __func__));
     *at = value;
     member.of->slots[member.index].knobs_changed = true;
     return SW_OK;
@@ -777,16 +771,15 @@ static sw_status keep(kept **out, sw_members *m, const sw_member *list, size_t n
 sw_status sw_checkpoint_members(sw_checkpoint *c, sw_members *m, const sw_member *list,
                                 size_t n)
 {
-    static const char call[] = "sw_checkpoint_members";
     kept *l = NULL;
-    SW_TRY(sw_handle_check(c, SW_HANDLE_CHECKPOINT, call));
-    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(sw_handle_check(c, SW_HANDLE_CHECKPOINT, __func__));
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
     if (!swi_members_on_host(m))
         SW_FAIL(SW_UNSUPPORTED,
                 "%s: members of %s lie in the memory of a device: pack them (sw_member_pack) "
                 "and keep the bytes (sw_checkpoint_put)",
-                call, m->shape->name);
-    SW_TRY(swi_members_check_list(m, list, n, call));
+                __func__, m->shape->name);
+    SW_TRY(swi_members_check_list(m, list, n, __func__));
     SW_TRY(keep(&l, m, list, n));
     const swi_stack_source source = {.exec = m->exec,
                                      .shape = &m->shape,
@@ -801,7 +794,7 @@ sw_status sw_checkpoint_members(sw_checkpoint *c, sw_members *m, const sw_member
                                      .read = read_records,
                                      .write = write_records,
                                      .end = end_checkpoint};
-    const sw_status status = swi_checkpoint_stack(c, &source, call);
+    const sw_status status = swi_checkpoint_stack(c, &source, __func__);
     if (status != SW_OK)
         end_checkpoint(l);
     return status;

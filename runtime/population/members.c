@@ -8,8 +8,6 @@
 #include "runtime/population/members_internal.h"
 #include <string.h>
 
-/* ---- members ----------------------------------------------------------------------------- */
-
 #define NO_SLOT UINT32_MAX
 
 sw_status swi_member_check(sw_member member, const char *call)
@@ -152,26 +150,25 @@ static sw_status check_device(const swi_device *device, const sw_members_opts *o
 
 sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_opts *given)
 {
-    static const char call[] = "sw_members_create";
     sw_members_opts opts;
     void *block;
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_opts, &opts, given, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_opts, &opts, given, __func__));
     const int threads = swi_target_of(exec)->threads;
-    SW_TRY(sw_handle_check(opts.shape, SW_HANDLE_MODEL, call));
+    SW_TRY(sw_handle_check(opts.shape, SW_HANDLE_MODEL, __func__));
     if ((opts.fn == NULL) == (opts.callback == NULL))
-        SW_FAIL(SW_INVALID, "%s: give a step function or a callback, one of them", call);
+        SW_FAIL(SW_INVALID, "%s: give a step function or a callback, one of them", __func__);
     if (opts.state_bytes > 0 && opts.callback == NULL)
-        SW_FAIL(SW_INVALID, "%s: state_bytes (got %zu) are of callbacks alone", call,
+        SW_FAIL(SW_INVALID, "%s: state_bytes (got %zu) are of callbacks alone", __func__,
                 opts.state_bytes);
     if (opts.threads == 0)
         opts.threads = 1;
-    SW_TRY(check_device(swi_target_of(exec)->device, &opts, call));
+    SW_TRY(check_device(swi_target_of(exec)->device, &opts, __func__));
     if (opts.threads < 1 || opts.threads > threads)
         SW_FAIL(SW_INVALID, "%s: threads must be 1 to %d, as many as the exec has (got %d)",
-                call, threads, opts.threads);
+                __func__, threads, opts.threads);
 
     SW_TRY(sw_handle_take(&block, SW_HANDLE_MEMBERS, sizeof(sw_members)));
     sw_members *m = block;
@@ -188,18 +185,16 @@ sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_op
 
 void sw_members_destroy(sw_members *m)
 {
-    static const char call[] = "sw_members_destroy";
-    if (sw_handle_ends(m, SW_HANDLE_MEMBERS, call))
+    if (sw_handle_ends(m, SW_HANDLE_MEMBERS, __func__))
         swi_members_free(m);
 }
 
 sw_status sw_members_used(const sw_members *m, sw_members_memory *out)
 {
-    static const char call[] = "sw_members_used";
-    SW_TRY(sw_handle_look(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(sw_handle_look(m, SW_HANDLE_MEMBERS, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_memory, out->size, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_memory, out->size, __func__));
     const sw_members_memory used = {.size = out->size,
                                     .lanes = m->lanes->n,
                                     .lane_bytes = swi_lanes_bytes(m->member_pool),
@@ -494,11 +489,10 @@ sw_status swi_members_prepare(sw_members *m, const sw_members_args *given, const
 
 sw_status sw_members_plan(sw_members *m, const sw_members_args *given, size_t *out)
 {
-    static const char call[] = "sw_members_plan";
     const sw_run_args none = {.n_models = 0};
-    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
     m->n_last = 0;
-    SW_TRY(read_args(m, given, false, call));
+    SW_TRY(read_args(m, given, false, __func__));
     SW_TRY(swi_enter(m->exec, &none, SW_FRAME));
     const sw_status status = prepare(m);
     swi_leave(m->exec, &none);
@@ -549,12 +543,11 @@ static sw_status members_find(sw_members *m, const sw_members_args *given, const
 
 sw_status sw_members_look(sw_members *m, const sw_members_args *given, sw_plan_info *out)
 {
-    static const char call[] = "sw_members_look";
-    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, call));
-    SW_TRY(members_find(m, given, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, __func__));
+    SW_TRY(members_find(m, given, __func__));
     sw_plan_info info = members_larger(m, NULL)->program->info;
     info.model_bytes = m->stride;
     info.data_bytes = data_bytes(m);
@@ -645,11 +638,10 @@ static sw_status read_visitor(sw_plan_visitor *out, const sw_plan_visitor *given
 
 sw_status sw_members_visit(sw_members *m, const sw_plan_visitor *visitor)
 {
-    static const char call[] = "sw_members_visit";
     sw_plan_visitor v;
-    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
-    SW_TRY(read_visitor(&v, visitor, call));
-    SW_TRY(open_group(m, call));
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
+    SW_TRY(read_visitor(&v, visitor, __func__));
+    SW_TRY(open_group(m, __func__));
     if (v.storage != NULL)
         visit_range(m, show_tensor, &v);
     swi_leave(m->exec, &no_models);
@@ -659,12 +651,11 @@ sw_status sw_members_visit(sw_members *m, const sw_plan_visitor *visitor)
 sw_status sw_members_visit_step(sw_members *m, const sw_members_args *args,
                                 const sw_plan_visitor *visitor)
 {
-    static const char call[] = "sw_members_visit_step";
     sw_plan_visitor v;
-    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
-    SW_TRY(read_visitor(&v, visitor, call));
-    SW_TRY(open_group(m, call));
-    const sw_status status = members_find(m, args, call);
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
+    SW_TRY(read_visitor(&v, visitor, __func__));
+    SW_TRY(open_group(m, __func__));
+    const sw_status status = members_find(m, args, __func__);
     if (status == SW_OK)
         swi_plan_show(members_larger(m, NULL)->program, &v);
     swi_leave(m->exec, &no_models);
@@ -686,12 +677,11 @@ static sw_status show_shares(sw_members *m, const sw_members_args *given,
 sw_status sw_members_shares(sw_members *m, const sw_members_args *args,
                             sw_share_visitor *visitor, void *to)
 {
-    static const char call[] = "sw_members_shares";
-    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
     if (visitor == NULL)
-        SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", call);
-    SW_TRY(open_group(m, call));
-    const sw_status status = show_shares(m, args, visitor, to, call);
+        SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", __func__);
+    SW_TRY(open_group(m, __func__));
+    const sw_status status = show_shares(m, args, visitor, to, __func__);
     swi_leave(m->exec, &no_models);
     return status;
 }
@@ -779,20 +769,19 @@ static sw_status write_shape(sw_members *m, const sw_members_args *args, size_t 
 sw_status sw_members_profile(sw_members *m, const sw_members_args *args, size_t n,
                              sw_profile *profile, const char *name, uint32_t *shape)
 {
-    static const char call[] = "sw_members_profile";
-    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
-    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, call));
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, __func__));
+    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, __func__));
     SW_TRY(sw_prof_check_fork(profile));
     if (n > MOST_RUNS || (n > 0 && args == NULL))
-        SW_FAIL(SW_INVALID, "%s: args must be given, for at most %d runs (got %zu)", call,
+        SW_FAIL(SW_INVALID, "%s: args must be given, for at most %d runs (got %zu)", __func__,
                 MOST_RUNS, n);
     if (n > 0)
-        SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_args, args->size, call));
+        SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_args, args->size, __func__));
     for (size_t i = 1; i < n; i++)
         if (args_at(args, i)->size != args->size)
-            SW_FAIL(SW_INVALID, "%s: all sizes must be that of the first, %zu (got %zu)", call,
-                    args->size, args_at(args, i)->size);
-    SW_TRY(open_group(m, call));
+            SW_FAIL(SW_INVALID, "%s: all sizes must be that of the first, %zu (got %zu)",
+                    __func__, args->size, args_at(args, i)->size);
+    SW_TRY(open_group(m, __func__));
     const sw_status status = write_shape(m, args, n, profile, name, shape);
     swi_leave(m->exec, &no_models);
     return status;

@@ -624,10 +624,9 @@ static sw_status find_metric(const sw_members *m, const char *name, const char *
 
 sw_status sw_members_metric(sw_members *m, const char *name, double *out, size_t n)
 {
-    static const char call[] = "sw_members_metric";
     uint32_t i;
-    SW_TRY(check_last(m, out, n, call));
-    SW_TRY(find_metric(m, name, call, &i));
+    SW_TRY(check_last(m, out, n, __func__));
+    SW_TRY(find_metric(m, name, __func__, &i));
     for (size_t k = 0; k < n; k++)
         out[k] = (double)m->metrics[i * n + k];
     return SW_OK;
@@ -635,10 +634,9 @@ sw_status sw_members_metric(sw_members *m, const char *name, double *out, size_t
 
 sw_status sw_members_mean(sw_members *m, const char *name, double *out, size_t n)
 {
-    static const char call[] = "sw_members_mean";
     uint32_t i;
-    SW_TRY(check_last(m, out, n, call));
-    SW_TRY(find_metric(m, name, call, &i));
+    SW_TRY(check_last(m, out, n, __func__));
+    SW_TRY(find_metric(m, name, __func__, &i));
     for (size_t k = 0; k < n; k++)
         out[k] = m->ended[k] == SW_OK ? m->sums[i * n + k] / (double)m->made[k] : (double)NAN;
     return SW_OK;

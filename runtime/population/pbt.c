@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- pbt explore ------------------------------------------------------------------------- */
-
 /* Random numbers of decisions, and the values that follow an exploit. */
 
 /* The random numbers of a member's decision depend on the seed, on its index, on how many
@@ -72,8 +70,6 @@ static sw_status call_custom(sw_pbt *p, uint32_t member, const double *from)
                     member, p->fresh[k], p->space->hypers[k].is.name);
     return SW_OK;
 }
-
-/* ---- pbt --------------------------------------------------------------------------------- */
 
 /* ---- options ----------------------------------------------------------------------------- */
 
@@ -197,12 +193,11 @@ static void end(sw_pbt *p)
 
 sw_status sw_pbt_create(sw_pbt **out, const sw_pbt_opts *given)
 {
-    static const char call[] = "sw_pbt_create";
     sw_pbt_opts o;
     void *block;
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_pbt_opts, &o, given, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_pbt_opts, &o, given, __func__));
     SW_TRY(check_opts(&o));
     SW_TRY(sw_handle_take(&block, SW_HANDLE_PBT, sizeof(sw_pbt)));
     const sw_status status = make(block, &o);
@@ -215,8 +210,7 @@ sw_status sw_pbt_create(sw_pbt **out, const sw_pbt_opts *given)
 
 void sw_pbt_destroy(sw_pbt *p)
 {
-    static const char call[] = "sw_pbt_destroy";
-    if (sw_handle_ends(p, SW_HANDLE_PBT, call))
+    if (sw_handle_ends(p, SW_HANDLE_PBT, __func__))
         end(p);
 }
 
@@ -249,20 +243,18 @@ static sw_status check_hyper(const sw_pbt *p, int member, int hyper, const char 
 
 sw_status sw_pbt_value(const sw_pbt *p, int member, int hyper, double *out)
 {
-    static const char call[] = "sw_pbt_value";
-    SW_TRY(check_hyper(p, member, hyper, call));
+    SW_TRY(check_hyper(p, member, hyper, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
     *out = swi_pbt_values(p, (uint64_t)member)[hyper];
     return SW_OK;
 }
 
 sw_status sw_pbt_value_set(sw_pbt *p, int member, int hyper, double value)
 {
-    static const char call[] = "sw_pbt_value_set";
-    SW_TRY(check_hyper(p, member, hyper, call));
+    SW_TRY(check_hyper(p, member, hyper, __func__));
     if (!swi_hyper_has(&p->space->hypers[hyper].is, value))
-        SW_FAIL(SW_INVALID, "%s: %.17g is outside of what '%s' may be", call, value,
+        SW_FAIL(SW_INVALID, "%s: %.17g is outside of what '%s' may be", __func__, value,
                 p->space->hypers[hyper].is.name);
     swi_pbt_values(p, (uint64_t)member)[hyper] = value;
     return SW_OK;
@@ -270,11 +262,10 @@ sw_status sw_pbt_value_set(sw_pbt *p, int member, int hyper, double value)
 
 sw_status sw_pbt_describe(const sw_pbt *p, int member, sw_pbt_member *out)
 {
-    static const char call[] = "sw_pbt_describe";
-    SW_TRY(pbt_member_check(p, member, call));
+    SW_TRY(pbt_member_check(p, member, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_pbt_member, out->size, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_pbt_member, out->size, __func__));
     const swi_pbt_one *m = &p->one[member];
     const sw_pbt_member is =
         SW_OPTS(sw_pbt_member, .time = m->time, .score = swi_pbt_sign(p, m->seen),
@@ -757,20 +748,19 @@ static double pbt_until(const sw_pbt *p, const swi_pbt_one *m)
 
 sw_status sw_pbt_report(sw_pbt *p, int member, double time, double score)
 {
-    static const char call[] = "sw_pbt_report";
-    SW_TRY(pbt_member_check(p, member, call));
+    SW_TRY(pbt_member_check(p, member, __func__));
     swi_pbt_one *m = &p->one[member];
     if (m->ended || m->leaving)
-        SW_FAIL(SW_INVALID, "%s: member %d has ended", call, member);
+        SW_FAIL(SW_INVALID, "%s: member %d has ended", __func__, member);
     if (p->s.deciding)
         SW_FAIL(SW_INVALID, "%s: ask sw_pbt_next_event first until it answers SW_PBT_NONE",
-                call);
+                __func__);
     if (m->due || m->ready)
         SW_FAIL(SW_INVALID, "%s: the report before of member %d still waits for other members",
-                call, member);
+                __func__, member);
     if (!(time > m->time) || isinf(time))
         SW_FAIL(SW_INVALID, "%s: the time of member %d must be above %.17g and finite (got %g)",
-                call, member, m->time, time);
+                __func__, member, m->time, time);
     m->due = 1;
     m->due_time = time;
     m->due_score = swi_pbt_sign(p, score);
@@ -784,11 +774,10 @@ sw_status sw_pbt_report(sw_pbt *p, int member, double time, double score)
 
 sw_status sw_pbt_leave(sw_pbt *p, int member)
 {
-    static const char call[] = "sw_pbt_leave";
-    SW_TRY(pbt_member_check(p, member, call));
+    SW_TRY(pbt_member_check(p, member, __func__));
     swi_pbt_one *m = &p->one[member];
     if (m->ended || m->leaving)
-        SW_FAIL(SW_INVALID, "%s: member %d has ended", call, member);
+        SW_FAIL(SW_INVALID, "%s: member %d has ended", __func__, member);
     p->s.began = 1;
     if (p->opts.synch) { /* what it has in the queue is passed over */
         pbt_end_member(p, (uint32_t)member);
@@ -839,17 +828,16 @@ static bool find_least(const sw_pbt *p, stand *least)
 
 sw_status sw_pbt_next(sw_pbt *p, int *members, int room, int *n, double *until)
 {
-    static const char call[] = "sw_pbt_next";
     stand least = {0, 0, 0};
     int count = 0;
-    SW_TRY(swi_pbt_check(p, call));
+    SW_TRY(swi_pbt_check(p, __func__));
     if (members == NULL || n == NULL || until == NULL || room < 1)
         SW_FAIL(SW_INVALID,
-                "%s: members, n and until must not be NULL, room at least 1 (got %d)", call,
+                "%s: members, n and until must not be NULL, room at least 1 (got %d)", __func__,
                 room);
     if (p->s.deciding || pbt_is_due(p))
         SW_FAIL(SW_INVALID, "%s: ask sw_pbt_next_event first until it answers SW_PBT_NONE",
-                call);
+                __func__);
     SW_TRY(swi_pbt_log_begin(p));
     if (!find_least(p, &least)) {
         *n = 0;
@@ -932,12 +920,11 @@ static void take_waiting(sw_pbt *p, sw_pbt_event *e)
 
 sw_status sw_pbt_next_event(sw_pbt *p, sw_pbt_event *out)
 {
-    static const char call[] = "sw_pbt_next_event";
     sw_pbt_event e = SW_OPTS(sw_pbt_event, .what = SW_PBT_NONE, .member = -1, .donor = -1);
-    SW_TRY(swi_pbt_check(p, call));
+    SW_TRY(swi_pbt_check(p, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_pbt_event, out->size, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_pbt_event, out->size, __func__));
     SW_TRY(swi_pbt_log_begin(p));
     while (e.what == SW_PBT_NONE) {
         if (p->s.n_events > 0)

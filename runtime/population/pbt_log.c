@@ -203,20 +203,19 @@ void swi_pbt_log_end(sw_pbt *p)
 
 sw_status sw_pbt_log(sw_pbt *p, const char *dir)
 {
-    static const char call[] = "sw_pbt_log";
     char path[SWI_LOG_PATH];
     void *block;
-    SW_TRY(swi_pbt_check(p, call));
+    SW_TRY(swi_pbt_check(p, __func__));
     if (dir == NULL) {
         swi_pbt_log_end(p);
         p->s.logged = 0;
         return SW_OK;
     }
     if (p->log != NULL)
-        SW_FAIL(SW_INVALID, "%s: there are logs already, in %s", call, p->log);
+        SW_FAIL(SW_INVALID, "%s: there are logs already, in %s", __func__, p->log);
     const size_t n = strnlen(dir, DIR_BYTES);
     if (n == 0 || n == DIR_BYTES)
-        SW_FAIL(SW_INVALID, "%s: the folder's name must have 1 to %d bytes", call,
+        SW_FAIL(SW_INVALID, "%s: the folder's name must have 1 to %d bytes", __func__,
                 DIR_BYTES - 1);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, n + 1));
     p->log = memcpy(block, dir, n);
@@ -507,11 +506,10 @@ static size_t all_bytes(const sw_pbt *p)
 
 sw_status sw_pbt_save(const sw_pbt *p, void **bytes, size_t *n)
 {
-    static const char call[] = "sw_pbt_save";
     void *block;
-    SW_TRY(swi_pbt_check(p, call));
+    SW_TRY(swi_pbt_check(p, __func__));
     if (bytes == NULL || n == NULL)
-        SW_FAIL(SW_INVALID, "%s: bytes and n must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: bytes and n must not be NULL", __func__);
     const size_t all = all_bytes(p);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, all));
     char *to = block;
@@ -647,10 +645,9 @@ static sw_status take(sw_pbt *t, const char *from)
 /* Into a block of its own first. */
 sw_status sw_pbt_restore(sw_pbt *p, const void *bytes, size_t n)
 {
-    static const char call[] = "sw_pbt_restore";
-    SW_TRY(swi_pbt_check(p, call));
+    SW_TRY(swi_pbt_check(p, __func__));
     if (bytes == NULL)
-        SW_FAIL(SW_INVALID, "%s: bytes must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: bytes must not be NULL", __func__);
     SW_TRY(check_front(p, bytes, n));
     sw_pbt t = *p;
     SW_TRY(sw_heap_alloc(&t.block, SW_HEAP_RECORDS, t.block_bytes));

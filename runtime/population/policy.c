@@ -123,14 +123,13 @@ sw_status sw_policy_changes(const char *path, const sw_space *space, int *n)
 sw_status sw_policy_change(const char *path, const sw_space *space, int k, int *member,
                            double *time, double *values)
 {
-    static const char call[] = "sw_policy_change";
     uint64_t count;
-    SW_TRY(check(path, space, path, call));
+    SW_TRY(check(path, space, path, __func__));
     if (k < 0)
-        SW_FAIL(SW_INVALID, "%s: the change must be 0 or more (got %d)", call, k);
+        SW_FAIL(SW_INVALID, "%s: the change must be 0 or more (got %d)", __func__, k);
     SW_TRY(read_policy(path, space, (uint64_t)k, &count, member, time, values));
     if (count <= (uint64_t)k)
-        SW_FAIL(SW_INVALID, "%s: %s has %llu changes (got %d)", call, path,
+        SW_FAIL(SW_INVALID, "%s: %s has %llu changes (got %d)", __func__, path,
                 (unsigned long long)count, k);
     return SW_OK;
 }

@@ -181,8 +181,6 @@ static sw_status fix_borders(swi_axes *x)
     return SW_OK;
 }
 
-/* ---- classes of positions ---------------------------------------------------------------- */
-
 /* ---- resize bytes ------------------------------------------------------------------------ */
 
 /* The bytes of a net of other widths, from those that it had. */
@@ -582,13 +580,12 @@ sw_status sw_model_resize(sw_model *to, const sw_model *from, sw_exec *exec,
                           const sw_run_args *args_to, const sw_run_args *args_from,
                           const sw_resize_opts *given)
 {
-    static const char call[] = "sw_model_resize";
     sw_run_args args[2];
     sw_resize_opts opts;
     swi_resize r = {0};
     uint32_t which;
-    SW_TRY(read_opts(&opts, given, call));
-    SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, call));
+    SW_TRY(read_opts(&opts, given, __func__));
+    SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, __func__));
     sw_status status = trace_both(&r, exec, args);
     if (status == SW_OK)
         status = swi_model_take(to);
@@ -608,14 +605,13 @@ sw_status sw_model_resize_plan(sw_model *to, sw_model *from, sw_exec *exec,
                                const sw_run_args *args_to, const sw_run_args *args_from,
                                const sw_resize_opts *given, sw_resize_info *out)
 {
-    static const char call[] = "sw_model_resize_plan";
     sw_run_args args[2];
     sw_resize_opts opts;
     swi_resize r = {0};
     uint32_t which;
-    SW_TRY(check_info(out, call));
-    SW_TRY(read_opts(&opts, given, call));
-    SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, call));
+    SW_TRY(check_info(out, __func__));
+    SW_TRY(read_opts(&opts, given, __func__));
+    SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, __func__));
     sw_status status = trace_both(&r, exec, args);
     if (status == SW_OK)
         status = resize_match(&r, to, from, which, NULL, &opts);
@@ -692,17 +688,16 @@ static sw_status fill_member(swi_resize *r, sw_member to, sw_member from,
 sw_status sw_member_resize(sw_member to, sw_member from, const sw_members_args *args,
                            const sw_resize_opts *given)
 {
-    static const char call[] = "sw_member_resize";
     sw_resize_opts opts;
     swi_resize r = {0};
-    SW_TRY(swi_member_check(to, call));
-    SW_TRY(swi_member_check(from, call));
-    SW_TRY(read_opts(&opts, given, call));
+    SW_TRY(swi_member_check(to, __func__));
+    SW_TRY(swi_member_check(from, __func__));
+    SW_TRY(read_opts(&opts, given, __func__));
     if (to.of == from.of && to.index == from.index)
-        SW_FAIL(SW_INVALID, "%s: the two members must be different ones", call);
+        SW_FAIL(SW_INVALID, "%s: the two members must be different ones", __func__);
     if (from.of->slots[from.index].damaged)
-        SW_FAIL(SW_STALE, "%s: the member to take over failed after an update", call);
-    sw_status status = trace_shapes(&r, to.of, from.of, args, call, SW_FRAME);
+        SW_FAIL(SW_STALE, "%s: the member to take over failed after an update", __func__);
+    sw_status status = trace_shapes(&r, to.of, from.of, args, __func__, SW_FRAME);
     if (status == SW_OK)
         status = fill_member(&r, to, from, &opts);
     resize_end(&r);
@@ -712,14 +707,13 @@ sw_status sw_member_resize(sw_member to, sw_member from, const sw_members_args *
 sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_members_args *args,
                                  const sw_resize_opts *given, sw_resize_info *out)
 {
-    static const char call[] = "sw_members_resize_plan";
     sw_resize_opts opts;
     swi_resize r = {0};
-    SW_TRY(sw_handle_check(to, SW_HANDLE_MEMBERS, call));
-    SW_TRY(sw_handle_check(from, SW_HANDLE_MEMBERS, call));
-    SW_TRY(check_info(out, call));
-    SW_TRY(read_opts(&opts, given, call));
-    sw_status status = trace_shapes(&r, to, from, args, call, SW_FRAME);
+    SW_TRY(sw_handle_check(to, SW_HANDLE_MEMBERS, __func__));
+    SW_TRY(sw_handle_check(from, SW_HANDLE_MEMBERS, __func__));
+    SW_TRY(check_info(out, __func__));
+    SW_TRY(read_opts(&opts, given, __func__));
+    sw_status status = trace_shapes(&r, to, from, args, __func__, SW_FRAME);
     if (status == SW_OK)
         status = resize_match(&r, to->shape, from->shape, 0, NULL, &opts);
     if (status == SW_OK)
@@ -731,8 +725,6 @@ sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_memb
 /* ---- resize groups ----------------------------------------------------------------------- */
 
 /* Tensors that have resized axes, and groups: units that lie in them in the same way. */
-
-/* ---- tensors --------------------------------------------------------------------------- */
 
 /* ---- groups ------------------------------------------------------------------------------ */
 

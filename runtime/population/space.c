@@ -9,8 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- space ------------------------------------------------------------------------------- */
-
 #define EXACT 0x1p53 /* whole numbers up to this are exact */
 
 /* ---- checks ------------------------------------------------------------------------------ */
@@ -125,10 +123,9 @@ void sw_space_destroy(sw_space *s)
 
 sw_status sw_space_add(sw_space *s, const sw_hyper *given)
 {
-    static const char call[] = "sw_space_add";
     sw_hyper h;
-    SW_TRY(sw_handle_check(s, SW_HANDLE_SPACE, call));
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_hyper, &h, given, call));
+    SW_TRY(sw_handle_check(s, SW_HANDLE_SPACE, __func__));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_hyper, &h, given, __func__));
     {
         if (h.name == NULL)
             SW_FAIL(SW_INVALID, "sw_space_add: the name must not be NULL");
@@ -221,11 +218,10 @@ static sw_status check_at(const sw_space *s, int i, const char *call)
 
 sw_status sw_space_at(const sw_space *s, int i, sw_hyper *out)
 {
-    static const char call[] = "sw_space_at";
-    SW_TRY(check_at(s, i, call));
+    SW_TRY(check_at(s, i, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_hyper, out->size, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_hyper, out->size, __func__));
     swi_struct_write(SWI_STRUCT_sw_hyper, out, &s->hypers[i].is);
     return SW_OK;
 }
@@ -274,11 +270,10 @@ bool swi_hyper_has(const sw_hyper *h, double value)
 
 sw_status sw_space_draw(const sw_space *s, int i, uint64_t seed, uint64_t draw, double *out)
 {
-    static const char call[] = "sw_space_draw";
     uint32_t w[4];
-    SW_TRY(check_at(s, i, call));
+    SW_TRY(check_at(s, i, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
     sw_rng_words(w, seed, (uint32_t)draw, sw_rng_stream("sw_space_draw"), (uint32_t)i,
                  (uint32_t)(draw >> 32));
     *out = swi_hyper_pick(&s->hypers[i].is, swi_unit53(w[0], w[1]));
@@ -400,11 +395,10 @@ static sw_status parse(sw_space *s, parts *p, const char *given)
 
 sw_status sw_space_parse(sw_space *s, const char *text)
 {
-    static const char call[] = "sw_space_parse";
     void *block;
-    SW_TRY(sw_handle_check(s, SW_HANDLE_SPACE, call));
+    SW_TRY(sw_handle_check(s, SW_HANDLE_SPACE, __func__));
     if (text == NULL)
-        SW_FAIL(SW_INVALID, "%s: the text must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: the text must not be NULL", __func__);
     if (strnlen(text, MOST_TEXT + 1) > MOST_TEXT)
         SW_FAIL(SW_INVALID, "'%.40s...': the text must have at most %d bytes", text, MOST_TEXT);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(parts)));

@@ -11,10 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- es ---------------------------------------------------------------------------------- */
-
-/* ---- words of the options ---------------------------------------------------------------- */
-
 static const struct {
     const char *name;
     int32_t kind, sides;
@@ -232,8 +228,7 @@ sw_status sw_es_create(sw_es **out, sw_optimizer *optimizer, const sw_es_opts *g
 
 void sw_es_destroy(sw_es *es)
 {
-    static const char call[] = "sw_es_destroy";
-    if (!sw_handle_ends(es, SW_HANDLE_ES, call))
+    if (!sw_handle_ends(es, SW_HANDLE_ES, __func__))
         return;
     sw_heap_free(es->fitness, SW_HEAP_RECORDS, es->fitness != NULL ? es->bytes : 0);
     sw_budget_give(es->budget, es->bytes);

@@ -9,8 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- es update --------------------------------------------------------------------------- */
-
 /* Shared by the parameters of one update. */
 typedef struct {
     const sw_es *es;

@@ -223,8 +223,6 @@ static sw_status zo_run_move(const swi_zo_rule *rule, sw_model *model, sw_exec *
     return swi_run_seeded(exec, &args, rule->seed);
 }
 
-/* ---- zo ---------------------------------------------------------------------------------- */
-
 /* ---- options ----------------------------------------------------------------------------- */
 
 static sw_status range(float x, float least, bool above, const char *call, const char *what)
@@ -329,8 +327,7 @@ sw_status sw_zo_create(sw_zo **out, sw_model *model, const sw_zo_opts *given)
 
 void sw_zo_destroy(sw_zo *zo)
 {
-    static const char call[] = "sw_zo_destroy";
-    if (!sw_handle_ends(zo, SW_HANDLE_ZO, call))
+    if (!sw_handle_ends(zo, SW_HANDLE_ZO, __func__))
         return;
     sw_heap_free(zo->slopes, SW_HEAP_RECORDS, slopes_bytes(zo->room));
     sw_handle_give(zo, SW_HANDLE_ZO, sizeof *zo);
@@ -484,11 +481,10 @@ static sw_status damaged(sw_zo *zo, sw_status status)
 sw_status sw_zo_step(sw_zo *zo, sw_exec *exec, const sw_run_args *given, const char *loss,
                      double *out)
 {
-    static const char call[] = "sw_zo_step";
     sw_run_args args;
-    SW_TRY(sw_handle_check(zo, SW_HANDLE_ZO, call));
-    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
-    SW_TRY(swi_read_args(&args, given, true, call));
+    SW_TRY(sw_handle_check(zo, SW_HANDLE_ZO, __func__));
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
+    SW_TRY(swi_read_args(&args, given, true, __func__));
     SW_TRY(check_step(zo, &args, loss));
     SW_TRY(prepare(zo, exec, &args, loss));
     sw_status status = move(zo, exec, zo->rule.eps);
@@ -825,13 +821,13 @@ static sw_status check_end(sw_model *model, const swi_zo_record *r, const char *
 sw_status sw_zo_replay(sw_model *model, sw_exec *exec, const char *path,
                        sw_zo_progress_fn *progress, void *user)
 {
-    static const char call[] = "sw_zo_replay";
     swi_zo_record r;
-    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, call));
-    SW_TRY(sw_call_may_end(model, "model", call)); /* nor go on from the middle of another */
-    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, __func__));
+    /* Nor go on from the middle of another. */
+    SW_TRY(sw_call_may_end(model, "model", __func__));
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
     if (path == NULL)
-        SW_FAIL(SW_INVALID, "%s: path must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: path must not be NULL", __func__);
     {
         sw_file *file;
         memset(&r, 0, sizeof *&r);

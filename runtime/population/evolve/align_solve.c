@@ -530,8 +530,6 @@ sw_status swi_sizes_solve(swi_scratch *scratch, const swi_sizes *x, int64_t *val
 
 /* Which units stay, and for each source where its new outputs come from. */
 
-/* ---- utility ----------------------------------------------------------------------------- */
-
 /* ---- who stays --------------------------------------------------------------------------- */
 
 typedef struct {

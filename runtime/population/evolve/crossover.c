@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- crossover exchange ------------------------------------------------------------------ */
-
 /* One segment in the place of another, between two adapters: layers that make of what is in
  * front what the segment read, and of what it gives what those after read. Adapters fit by
  * their sizes; then those are tied to what they read, sizes are aligned, and the adapters are
@@ -296,22 +294,21 @@ static void give(sw_genome **out, sw_genome *child, sw_status status)
 sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **out_b, const sw_genome *a,
                               const sw_genome *b, const sw_crossover_opts *given)
 {
-    static const char call[] = "sw_genome_crossover";
     sw_genome *children[2] = {NULL, NULL};
     crossing x = {.of = {a, b}};
-    SW_TRY(sw_handle_check(a, SW_HANDLE_GENOME, call));
-    SW_TRY(sw_handle_check(b, SW_HANDLE_GENOME, call));
+    SW_TRY(sw_handle_check(a, SW_HANDLE_GENOME, __func__));
+    SW_TRY(sw_handle_check(b, SW_HANDLE_GENOME, __func__));
     if (out_a == NULL && out_b == NULL)
-        SW_FAIL(SW_INVALID, "%s: out_a and out_b must not both be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: out_a and out_b must not both be NULL", __func__);
     sw_crossover_opts *o = &x.opts;
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_crossover_opts, o, given, call));
-    SW_TRY(check_share(o->vertices, "vertices", call));
-    SW_TRY(check_share(o->optimizer, "optimizer", call));
-    SW_TRY(check_share(o->rate, "rate", call));
-    SW_TRY(check_share(o->batch, "batch", call));
-    SW_TRY(check_share(o->deviation, "deviation", call));
-    SW_TRY(swi_utility_check(x.of[0], o->utilities_a, o->n_utilities_a, call));
-    SW_TRY(swi_utility_check(x.of[1], o->utilities_b, o->n_utilities_b, call));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_crossover_opts, o, given, __func__));
+    SW_TRY(check_share(o->vertices, "vertices", __func__));
+    SW_TRY(check_share(o->optimizer, "optimizer", __func__));
+    SW_TRY(check_share(o->rate, "rate", __func__));
+    SW_TRY(check_share(o->batch, "batch", __func__));
+    SW_TRY(check_share(o->deviation, "deviation", __func__));
+    SW_TRY(swi_utility_check(x.of[0], o->utilities_a, o->n_utilities_a, __func__));
+    SW_TRY(swi_utility_check(x.of[1], o->utilities_b, o->n_utilities_b, __func__));
     if (o->vertices == 0 && o->optimizer == 0 && o->rate == 0 && o->batch == 0) {
         o->vertices = 0.5;
         o->optimizer = o->rate = o->batch = 0.25;
@@ -320,7 +317,7 @@ sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **out_b, const sw_gen
     x.utility[0] = (swi_parent_utility){o->utilities_a, o->n_utilities_a};
     x.utility[1] = (swi_parent_utility){o->utilities_b, o->n_utilities_b};
 
-    SW_TRY(check_task(a, b, call));
+    SW_TRY(check_task(a, b, __func__));
     x.draws = swi_draws_of(x.opts.seed, STREAM);
     const sw_status status = cross(&x, children);
     for (int which = 0; which < 2; which++) {

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- evolution memory -------------------------------------------------------------------- */
-
 /* The budget of an evolution: what is accepted, who stays, and what is given back.
  *
  * With files every member may rest, so what must fit is one lane, the largest arena + the
@@ -208,12 +206,11 @@ static sw_status check_position(const sw_evolution *e, uint32_t i, const char *c
 
 sw_status sw_evolution_member(sw_evolution *e, uint32_t i, sw_candidate *out)
 {
-    static const char call[] = "sw_evolution_member";
-    SW_TRY(check_out(e, out, call));
+    SW_TRY(check_out(e, out, __func__));
     if (i == UINT32_MAX)
-        SW_FAIL(SW_INVALID, "%s: the position must be below %u (got %u)", call,
+        SW_FAIL(SW_INVALID, "%s: the position must be below %u (got %u)", __func__,
                 e->opts.population, i);
-    SW_TRY(check_position(e, i, call));
+    SW_TRY(check_position(e, i, __func__));
     const sw_candidate view = swi_one_view(&e->members[i]);
     swi_struct_write(SWI_STRUCT_sw_candidate, out, &view);
     return SW_OK;
@@ -221,9 +218,8 @@ sw_status sw_evolution_member(sw_evolution *e, uint32_t i, sw_candidate *out)
 
 sw_status sw_evolution_best(sw_evolution *e, sw_candidate *out)
 {
-    static const char call[] = "sw_evolution_best";
-    SW_TRY(check_out(e, out, call));
-    SW_TRY(check_position(e, UINT32_MAX, call));
+    SW_TRY(check_out(e, out, __func__));
+    SW_TRY(check_position(e, UINT32_MAX, __func__));
     const sw_candidate view = swi_one_view(&e->best);
     swi_struct_write(SWI_STRUCT_sw_candidate, out, &view);
     return SW_OK;
@@ -257,12 +253,11 @@ static sw_status fill(sw_evolution *e, const swi_one *one, sw_net *net)
 
 sw_status sw_net_copy(sw_net **out, sw_evolution *e, uint32_t i)
 {
-    static const char call[] = "sw_net_copy";
     sw_net *net;
-    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
+    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(check_position(e, i, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(check_position(e, i, __func__));
     const swi_one *one = i == UINT32_MAX ? &e->best : &e->members[i];
     SW_TRY(sw_net_create(&net, one->genome, &e->net_opts));
     const sw_status status = fill(e, one, net);
@@ -278,11 +273,10 @@ sw_status sw_net_copy(sw_net **out, sw_evolution *e, uint32_t i)
 
 sw_status sw_evolution_used(const sw_evolution *e, sw_evolution_memory *out)
 {
-    static const char call[] = "sw_evolution_used";
-    SW_TRY(sw_handle_look(e, SW_HANDLE_EVOLUTION, call));
+    SW_TRY(sw_handle_look(e, SW_HANDLE_EVOLUTION, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_memory, out->size, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_memory, out->size, __func__));
     const swi_member_pool *member_pool = e->exec->member_pool;
     const size_t now = evolution_bytes(e);
     sw_evolution_memory used = {.size = out->size,
@@ -581,8 +575,6 @@ static void opts_free(sw_evolution *e)
         sw_heap_free((void *)(uintptr_t)o->dir, SW_HEAP_RECORDS, strlen(o->dir) + 1);
 }
 
-/* ---- evolution --------------------------------------------------------------------------- */
-
 /* ---- made and ended ---------------------------------------------------------------------- */
 
 static sw_status array(void *to, size_t n, size_t bytes)
@@ -683,32 +675,32 @@ static void end(sw_evolution *e)
 
 sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolution_opts *given)
 {
-    static const char call[] = "sw_evolution_create";
     sw_evolution_opts opts;
     void *block;
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_evolution_opts, &opts, given, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_evolution_opts, &opts, given, __func__));
     if (opts.population > MOST_MEMBERS)
-        SW_FAIL(SW_INVALID, "%s: population must be at most %d (got %u)", call, MOST_MEMBERS,
-                opts.population);
+        SW_FAIL(SW_INVALID, "%s: population must be at most %d (got %u)", __func__,
+                MOST_MEMBERS, opts.population);
     if (isnan(opts.mutate) || opts.mutate > 1 || isnan(opts.crossover) || opts.crossover > 1)
         SW_FAIL(SW_INVALID,
                 "%s: mutate (got %g) and crossover (got %g) must be probabilities, or below 0",
-                call, opts.mutate, opts.crossover);
+                __func__, opts.mutate, opts.crossover);
     if (opts.dir != NULL &&
         (opts.dir[0] == '\0' || strlen(opts.dir) > SWI_EVOLUTION_PATH - 100))
-        SW_FAIL(SW_INVALID, "%s: dir must have 1 to %d bytes", call, SWI_EVOLUTION_PATH - 100);
+        SW_FAIL(SW_INVALID, "%s: dir must have 1 to %d bytes", __func__,
+                SWI_EVOLUTION_PATH - 100);
     if ((opts.first == NULL) != (opts.n_first == 0) ||
         (opts.mutations == NULL) != (opts.n_mutations == 0) ||
         (opts.selections == NULL) != (opts.n_selections == 0) ||
         (opts.fitness == NULL) != (opts.n_fitness == 0))
-        SW_FAIL(SW_INVALID, "%s: each list must be given together with its number", call);
+        SW_FAIL(SW_INVALID, "%s: each list must be given together with its number", __func__);
 
     if (!swi_target_of(exec)->device->backend->host_memory)
         SW_FAIL(SW_UNSUPPORTED, "%s: architectures evolve on the CPU; give an exec of it",
-                call);
+                __func__);
     SW_TRY(sw_handle_take(&block, SW_HANDLE_EVOLUTION, sizeof(sw_evolution)));
     sw_evolution *e = block;
     e->exec = exec;
@@ -718,7 +710,7 @@ sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolut
     e->opts.selections = NULL;
     e->opts.fitness = NULL;
     e->opts.dir = NULL;
-    const sw_status status = make(e, &opts, call);
+    const sw_status status = make(e, &opts, __func__);
     if (status != SW_OK) {
         end(e);
         return status;
@@ -729,8 +721,7 @@ sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolut
 
 void sw_evolution_destroy(sw_evolution *e)
 {
-    static const char call[] = "sw_evolution_destroy";
-    if (sw_handle_ends(e, SW_HANDLE_EVOLUTION, call))
+    if (sw_handle_ends(e, SW_HANDLE_EVOLUTION, __func__))
         end(e);
 }
 
@@ -807,19 +798,18 @@ SW_FRAME_OWN static sw_status go_on(sw_evolution *e, sw_evolve_what *what)
 
 sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)
 {
-    static const char call[] = "sw_evolution_advance";
     sw_evolve_what what;
-    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
+    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolve_progress, out->size, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolve_progress, out->size, __func__));
     if (e->broken)
         SW_FAIL(SW_STALE,
                 "%s: an earlier call failed: destroy it, and go on with sw_evolution_resume",
-                call);
+                __func__);
     const void *const kept[] = {e->exec, e->space};
     sw_call of = {
-        .name = call, .uses = SW_CALL_ONE(e), .keeps = {{kept, 2}, SW_CALL_ONE(e->shown)}};
+        .name = __func__, .uses = SW_CALL_ONE(e), .keeps = {{kept, 2}, SW_CALL_ONE(e->shown)}};
     SW_TRY(sw_call_begin(&of, SW_FRAME));
     const sw_status status = sw_call_end(&of, go_on(e, &what));
     if (status != SW_OK) {

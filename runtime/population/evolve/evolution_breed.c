@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- grow -------------------------------------------------------------------------------- */
-
 /* The largest growth that fits: all sizes by one share, found by bisection. */
 
 #define STEPS 10 /* of bisection: a 1024th of the range */

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- evolution rest ---------------------------------------------------------------------- */
-
 /* Members at rest: the bytes of a range in a file of DIR/members, or in a block that the budget
  * pays for. A file is named after the member and the generation that began with this state, and
  * begins with a line that says what it is; those of two generations are kept. The best's state

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- genome ------------------------------------------------------------------------------ */
-
 #define BYTES(n) ((size_t)(n) * sizeof(int32_t))
 
 /* ---- blocks ------------------------------------------------------------------------------ */
@@ -101,11 +99,10 @@ static sw_status copy_vertices(sw_genome *to, const sw_genome *from)
 
 sw_status sw_genome_copy(sw_genome **out, const sw_genome *from)
 {
-    static const char call[] = "sw_genome_copy";
     void *block;
-    SW_TRY(sw_handle_check(from, SW_HANDLE_GENOME, call));
+    SW_TRY(sw_handle_check(from, SW_HANDLE_GENOME, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
     SW_TRY(sw_handle_take(&block, SW_HANDLE_GENOME, sizeof(sw_genome)));
     sw_genome *g = block;
     const sw_handle handle = g->handle;
@@ -579,11 +576,10 @@ uint64_t swi_genome_hash(const sw_genome *g)
 
 sw_status sw_genome_describe(const sw_genome *g, sw_genome_info *out)
 {
-    static const char call[] = "sw_genome_describe";
-    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, call));
+    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_genome_info, out->size, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_genome_info, out->size, __func__));
     const swi_vertex *input = &g->vertices[0], *last = &g->vertices[g->n - 1];
     sw_genome_info info = SW_OPTS(
         sw_genome_info, .name = g->name, .n_vertices = g->n, .channels = input->channels,
@@ -599,13 +595,12 @@ sw_status sw_genome_describe(const sw_genome *g, sw_genome_info *out)
 
 sw_status sw_genome_vertex(const sw_genome *g, uint32_t i, sw_vertex *out)
 {
-    static const char call[] = "sw_genome_vertex";
-    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, call));
+    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_vertex, out->size, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_vertex, out->size, __func__));
     if (i >= g->n)
-        SW_FAIL(SW_INVALID, "%s: the genome has %u vertices (got %u)", call, g->n, i);
+        SW_FAIL(SW_INVALID, "%s: the genome has %u vertices (got %u)", __func__, g->n, i);
     const swi_vertex *v = &g->vertices[i];
     const bool conv = v->kind == SW_VERTEX_CONV2D, window = swi_vertex_has_window(v);
     const sw_vertex vertex = SW_OPTS(

@@ -9,8 +9,6 @@
 
 static sw_status read_f32(sw_json_in *in, const char *field, float *out);
 
-/* ---- genome json ------------------------------------------------------------------------- */
-
 /* ---- texts ------------------------------------------------------------------------------- */
 
 void sw_text_free(char *text, size_t bytes)
@@ -192,11 +190,10 @@ static sw_status take_text(sw_json *j, char **text, size_t *bytes)
 
 sw_status sw_genome_print(const sw_genome *g, char **text, size_t *bytes)
 {
-    static const char call[] = "sw_genome_print";
     sw_json j;
-    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, call));
+    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
     if (text == NULL || bytes == NULL)
-        SW_FAIL(SW_INVALID, "%s: text and bytes must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: text and bytes must not be NULL", __func__);
     sw_json_growing(&j, SW_HEAP_RECORDS);
     print_genome(&j, g);
     const sw_status status = take_text(&j, text, bytes);
@@ -219,11 +216,10 @@ static sw_status write_text(void *context, sw_file *file)
 
 sw_status sw_genome_save(const sw_genome *g, const char *path)
 {
-    static const char call[] = "sw_genome_save";
     whole w;
-    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, call));
+    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
     if (path == NULL)
-        SW_FAIL(SW_INVALID, "%s: path must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: path must not be NULL", __func__);
     SW_TRY(sw_genome_print(g, &w.text, &w.bytes));
     const sw_status status = sw_file_replace(path, write_text, &w);
     sw_text_free(w.text, w.bytes);
@@ -577,11 +573,10 @@ static sw_status read_all(sw_json_in *in, reader *r)
 
 sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes, const char *path)
 {
-    static const char call[] = "sw_genome_parse";
     const sw_task task = SW_OPTS(sw_task, .channels = 1);
     void *block;
     if (out == NULL || text == NULL || path == NULL)
-        SW_FAIL(SW_INVALID, "%s: out, text and path must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: out, text and path must not be NULL", __func__);
     if (bytes > SWI_TEXT_MAX)
         SW_FAIL(SW_FORMAT, "%s: a genome has at most %zu bytes (got %zu)", path, SWI_TEXT_MAX,
                 bytes);
@@ -602,11 +597,10 @@ sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes, const
 
 sw_status sw_genome_load(sw_genome **out, const char *path)
 {
-    static const char call[] = "sw_genome_load";
     char *text;
     size_t bytes;
     if (out == NULL || path == NULL)
-        SW_FAIL(SW_INVALID, "%s: out and path must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: out and path must not be NULL", __func__);
     SW_TRY(swi_text_load(&text, &bytes, path, "a genome", SWI_TEXT_MAX));
     const sw_status status = sw_genome_parse(out, text, bytes, path);
     sw_text_free(text, bytes);

@@ -452,8 +452,6 @@ static void carry_tensor(const swi_carry *m)
     }
 }
 
-/* ---- inherit ----------------------------------------------------------------------------- */
-
 /* ---- what descends from what ------------------------------------------------------------- */
 
 /* The vertex that v was; NULL: it is of no parent. */

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- mutate edge ------------------------------------------------------------------------- */
-
 /* Edges: what reads more than it did, and what reads less. */
 
 static bool reads(const swi_vertex *v, uint32_t x)
@@ -591,8 +589,6 @@ sw_status swi_change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
 /* Rewiring: a vertex is passed by, what no vertex reads goes, what is read twice is read
  * once. */
 
-/* ---- dead ends --------------------------------------------------------------------------- */
-
 /* ---- adds -------------------------------------------------------------------------------- */
 
 static bool drop_doubles(swi_vertex *v, uint32_t x)
@@ -1010,27 +1006,26 @@ static sw_status mutate(sw_genome **genome, const sw_genome *parent, const sw_mu
 sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
                            const sw_mutate_opts *given)
 {
-    static const char call[] = "sw_genome_mutate";
     sw_mutate_opts opts;
     sw_genome *child;
-    SW_TRY(sw_handle_check(parent, SW_HANDLE_GENOME, call));
+    SW_TRY(sw_handle_check(parent, SW_HANDLE_GENOME, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_mutate_opts, &opts, given, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_mutate_opts, &opts, given, __func__));
     if (opts.mutations == NULL && opts.n_mutations > 0)
-        SW_FAIL(SW_INVALID, "%s: mutations must not be NULL where there are %zu", call,
+        SW_FAIL(SW_INVALID, "%s: mutations must not be NULL where there are %zu", __func__,
                 opts.n_mutations);
     for (size_t i = 0; i < opts.n_mutations; i++)
-        SW_TRY(check_one(&opts.mutations[i], i, call));
+        SW_TRY(check_one(&opts.mutations[i], i, __func__));
 
-    SW_TRY(swi_utility_check(parent, opts.utilities, opts.n_utilities, call));
+    SW_TRY(swi_utility_check(parent, opts.utilities, opts.n_utilities, __func__));
     if (opts.space != NULL)
-        SW_TRY(sw_handle_check(opts.space, SW_HANDLE_SEARCH_SPACE, call));
+        SW_TRY(sw_handle_check(opts.space, SW_HANDLE_SEARCH_SPACE, __func__));
     if (opts.max_vertices > SWI_MAX_VERTICES)
-        SW_FAIL(SW_INVALID, "%s: max_vertices must be at most %d (got %u)", call,
+        SW_FAIL(SW_INVALID, "%s: max_vertices must be at most %d (got %u)", __func__,
                 SWI_MAX_VERTICES, opts.max_vertices);
     if (opts.max_size < 0 || opts.max_size > SWI_MAX_UNITS)
-        SW_FAIL(SW_INVALID, "%s: max_size must be 0 to %d (got %lld)", call, SWI_MAX_UNITS,
+        SW_FAIL(SW_INVALID, "%s: max_size must be 0 to %d (got %lld)", __func__, SWI_MAX_UNITS,
                 (long long)opts.max_size);
     opts.max_vertices = opts.max_vertices != 0 ? opts.max_vertices : MOST_VERTICES;
     opts.max_size = opts.max_size != 0 ? opts.max_size : MOST_SIZE;

@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- net inherit ------------------------------------------------------------------------- */
-
 /* sw_net_inherit: models of nets, wherever they lie. */
 
 /* The bytes of a model in host memory: its own, or a copy of a device's. */
@@ -107,13 +105,12 @@ static void give(sw_net *const nets[3], int n)
 
 sw_status sw_net_inherit(sw_net *to, const sw_net *a, const sw_net *b, uint64_t seed)
 {
-    static const char call[] = "sw_net_inherit";
     int n;
-    SW_TRY(check_net(to, false, "the net that inherits", call));
-    SW_TRY(check_net(a, true, "a", call));
-    SW_TRY(b != NULL ? check_net(b, true, "b", call) : SW_OK);
+    SW_TRY(check_net(to, false, "the net that inherits", __func__));
+    SW_TRY(check_net(a, true, "a", __func__));
+    SW_TRY(b != NULL ? check_net(b, true, "b", __func__) : SW_OK);
     if (to == a || to == b)
-        SW_FAIL(SW_INVALID, "%s: a net cannot be its own parent", call);
+        SW_FAIL(SW_INVALID, "%s: a net cannot be its own parent", __func__);
     sw_net *const nets[3] = {to, (sw_net *)(uintptr_t)a, (sw_net *)(uintptr_t)b};
     sw_status status = take(nets, &n);
     if (status == SW_OK)
@@ -374,14 +371,13 @@ sw_status swi_net_create(sw_net **out, const sw_genome *genome, const sw_net_opt
 
 sw_status sw_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts *opts)
 {
-    static const char call[] = "sw_net_create";
     sw_genome *own;
     sw_net *net;
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(sw_handle_check(genome, SW_HANDLE_GENOME, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(sw_handle_check(genome, SW_HANDLE_GENOME, __func__));
     SW_TRY(sw_genome_copy(&own, genome));
-    const sw_status status = swi_net_create(&net, own, opts, call);
+    const sw_status status = swi_net_create(&net, own, opts, __func__);
     if (status != SW_OK) {
         swi_genome_free(own);
         return status;
@@ -393,15 +389,14 @@ sw_status sw_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts
 
 void sw_net_destroy(sw_net *net)
 {
-    static const char call[] = "sw_net_destroy";
-    if (!sw_handle_ends(net, SW_HANDLE_NET, call) ||
-        sw_call_may_end(net->model, "model", call) != SW_OK)
+    if (!sw_handle_ends(net, SW_HANDLE_NET, __func__) ||
+        sw_call_may_end(net->model, "model", __func__) != SW_OK)
         return;
     if (swi_owner_take(&net->model->busy))
         swi_genome_net_free(net);
     else
-        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: model %s is in use by %s", call,
-                           net->model->name, swi_owner_text(&net->model->busy));
+        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: model %s is in use by %s",
+                           __func__, net->model->name, swi_owner_text(&net->model->busy));
 }
 
 sw_model *sw_net_model(sw_net *net)
@@ -502,17 +497,16 @@ static sw_status price_net(sw_net *net, sw_exec *exec, sw_dtype input, sw_price 
 sw_status sw_genome_price(const sw_genome *genome, sw_exec *exec, const sw_net_opts *opts,
                           sw_dtype input, sw_price *out)
 {
-    static const char call[] = "sw_genome_price";
     const uint64_t start = sw_clock_ns();
     sw_net *net;
-    SW_TRY(sw_handle_check(genome, SW_HANDLE_GENOME, call));
-    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
+    SW_TRY(sw_handle_check(genome, SW_HANDLE_GENOME, __func__));
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
     if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_price, out->size, call));
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_price, out->size, __func__));
     if (input != SW_U8 && input != SW_F32)
-        SW_FAIL(SW_INVALID, "%s: input must be SW_U8 or SW_F32 (got %d)", call, (int)input);
-    SW_TRY(swi_net_create(&net, genome, opts, call));
+        SW_FAIL(SW_INVALID, "%s: input must be SW_U8 or SW_F32 (got %d)", __func__, (int)input);
+    SW_TRY(swi_net_create(&net, genome, opts, __func__));
     sw_price price = SW_OPTS(sw_price);
     const sw_status status = price_net(net, exec, input, &price);
     swi_genome_net_free(net);

@@ -47,10 +47,9 @@ static sw_status fill(sw_search_space *s, const char *text, size_t bytes, const 
 sw_status sw_search_space_parse(sw_search_space **out, const char *text, size_t bytes,
                                 const char *path)
 {
-    static const char call[] = "sw_search_space_parse";
     void *block;
     if (out == NULL || text == NULL || path == NULL)
-        SW_FAIL(SW_INVALID, "%s: out, text and path must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: out, text and path must not be NULL", __func__);
     if (bytes > SWI_TEXT_MAX)
         SW_FAIL(SW_FORMAT, "%s: a search space has at most %zu bytes (got %zu)", path,
                 SWI_TEXT_MAX, bytes);
@@ -66,11 +65,10 @@ sw_status sw_search_space_parse(sw_search_space **out, const char *text, size_t 
 
 sw_status sw_search_space_load(sw_search_space **out, const char *path)
 {
-    static const char call[] = "sw_search_space_load";
     char *text;
     size_t bytes;
     if (out == NULL || path == NULL)
-        SW_FAIL(SW_INVALID, "%s: out and path must not be NULL", call);
+        SW_FAIL(SW_INVALID, "%s: out and path must not be NULL", __func__);
     SW_TRY(swi_text_load(&text, &bytes, path, "a search space", SWI_TEXT_MAX));
     const sw_status status = sw_search_space_parse(out, text, bytes, path);
     sw_text_free(text, bytes);
@@ -175,11 +173,10 @@ LINE("}");
 
 sw_status sw_search_space_default(sw_search_space **out, const sw_task *given)
 {
-    static const char call[] = "sw_search_space_default";
     sw_task task;
     if (out == NULL || given == NULL)
-        SW_FAIL(SW_INVALID, "%s: out and task must not be NULL", call);
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_task, &task, given, call));
+        SW_FAIL(SW_INVALID, "%s: out and task must not be NULL", __func__);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_task, &task, given, __func__));
     return sw_search_space_parse(out, swi_space_default_text, sizeof swi_space_default_text - 1,
                                  "the default space");
 }
@@ -542,12 +539,11 @@ static sw_status attempt(const sw_search_space *s, const sw_task *task, uint64_t
 sw_status sw_genome_draw(sw_genome **out, const sw_search_space *s, const sw_task *given,
                          uint64_t seed)
 {
-    static const char call[] = "sw_genome_draw";
     sw_task task;
-    SW_TRY(sw_handle_check(s, SW_HANDLE_SEARCH_SPACE, call));
+    SW_TRY(sw_handle_check(s, SW_HANDLE_SEARCH_SPACE, __func__));
     if (out == NULL || given == NULL)
-        SW_FAIL(SW_INVALID, "%s: task and out must not be NULL", call);
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_task, &task, given, call));
+        SW_FAIL(SW_INVALID, "%s: task and out must not be NULL", __func__);
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_task, &task, given, __func__));
     const bool vector = task.height == 0 && task.width == 0;
     if (task.channels < 1 || task.channels > SWI_MAX_UNITS || task.classes < 1 ||
         task.classes > SWI_MAX_UNITS ||
@@ -556,7 +552,7 @@ sw_status sw_genome_draw(sw_genome **out, const sw_search_space *s, const sw_tas
         SW_FAIL(SW_INVALID,
                 "%s: a task must have channels, classes, height and width of 1 to %d; height "
                 "and width may be 0 (got %lld, %lld, %lld and %lld)",
-                call, SWI_MAX_UNITS, (long long)task.channels, (long long)task.classes,
+                __func__, SWI_MAX_UNITS, (long long)task.channels, (long long)task.classes,
                 (long long)task.height, (long long)task.width);
 
     sw_status status = SW_INVALID;
@@ -566,7 +562,7 @@ sw_status sw_genome_draw(sw_genome **out, const sw_search_space *s, const sw_tas
         return status;
     char why[400];
     snprintf(why, sizeof why, "%s", sw_last_error());
-    SW_FAIL(SW_INVALID, "%s: none of %d draws was a genome of the task; the last: %s", call,
+    SW_FAIL(SW_INVALID, "%s: none of %d draws was a genome of the task; the last: %s", __func__,
             ATTEMPTS, why);
 }
 

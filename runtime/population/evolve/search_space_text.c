@@ -9,8 +9,6 @@ typedef struct {
     uint32_t seen, depth; /* fields of the text; objects that are open */
 } swi_space_reader;
 
-/* ---- search_space_number.c ---- */
-
 /* ---- search_space_node.c ---- */
 
 static sw_status space_read_node(sw_json_in *in, swi_space_reader *r, uint32_t *out);

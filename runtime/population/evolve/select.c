@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- pareto ------------------------------------------------------------------------------ */
-
 /* Pareto ranks and crowding distances: fast non-dominated sorting (Deb, Pratap, Agarwal,
  * Meyarivan 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II"). */
 
@@ -713,7 +711,6 @@ static void select_all(stage *s, const sw_selection *all, size_t n_all, uint64_t
 sw_status sw_select(const double *fitness, size_t n, const sw_selection *selections,
                     size_t n_selections, uint64_t seed, uint32_t *out, int *kept, size_t *n_out)
 {
-    static const char call[] = "sw_select";
     uint32_t most = 0;
     void *block;
     if (fitness == NULL || n == 0 || n > MOST_SELECTED || selections == NULL ||
@@ -721,8 +718,8 @@ sw_status sw_select(const double *fitness, size_t n, const sw_selection *selecti
         SW_FAIL(SW_INVALID,
                 "%s: fitness (1 to %d of them, got %zu), selections (at least one, got %zu), "
                 "out and n_out must be given",
-                call, MOST_SELECTED, n, n_selections);
-    SW_TRY(check(n, selections, n_selections, call, &most));
+                __func__, MOST_SELECTED, n, n_selections);
+    SW_TRY(check(n, selections, n_selections, __func__, &most));
     const size_t each = sizeof(entry) + sizeof(double) + 3 * sizeof(uint32_t);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, most * each));
     stage s = {.fitness = fitness, .n = (uint32_t)n, .entries = block};
