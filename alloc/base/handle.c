@@ -176,7 +176,7 @@ static void add_newest(sw_handle *h, sw_handle_kind kind)
     sw_fork_lock_give(&handles_lock);
 }
 
-sw_status sw_handle_take_at(void **out, sw_handle_kind kind, size_t bytes, const char *place)
+sw_status sw_handle_take_at(void *out, sw_handle_kind kind, size_t bytes, const char *place)
 {
     SW_ASSERT((unsigned)kind < SW_HANDLE_KINDS && bytes >= sizeof(sw_handle));
     void *block;
@@ -193,7 +193,7 @@ sw_status sw_handle_take_at(void **out, sw_handle_kind kind, size_t bytes, const
     }
     h->next = NULL;
     __atomic_store_n(&h->mark, SW_HANDLE_LIVE + kind, __ATOMIC_RELAXED);
-    *out = h;
+    memcpy(out, &h, sizeof h); /* pointers of all types have one form */
     return SW_OK;
 }
 

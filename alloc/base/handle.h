@@ -112,8 +112,9 @@ typedef struct sw_handle {
 
 /* As sw_heap_alloc and sw_heap_free; `bytes` is the same for all of a kind. The first member is
  * filled. Who gives it back has given back all that it owns: what remains is made zero. */
-#define sw_handle_take(out, kind, bytes) sw_handle_take_at(out, kind, bytes, SW_SITE)
-SW_MUST_USE sw_status sw_handle_take_at(void **out, sw_handle_kind kind, size_t bytes,
+#define sw_handle_take(out, kind, bytes)                                                       \
+    sw_handle_take_at(SW_POINTER(out), kind, bytes, SW_SITE)
+SW_MUST_USE sw_status sw_handle_take_at(void *out, sw_handle_kind kind, size_t bytes,
                                         const char *place);
 void sw_handle_give(void *object, sw_handle_kind kind, size_t bytes);
 /* For callers it is gone from here on; its memory is used by others, who give it back. */

@@ -45,15 +45,13 @@ static size_t knobs_at(const sw_members *m)
 
 sw_status swi_member_knob_room(sw_members *m)
 {
-    void *copies = m->knob_copies;
     if (swi_members_on_host(m) || m->n_first_knobs == 0)
         return SW_OK;
     if (m->n_slots >= UINT32_MAX / m->n_first_knobs - 1)
         SW_FAIL(SW_NOMEM, "members: %u of them with %u knobs are too many", m->n_slots,
                 m->n_first_knobs);
-    SW_TRY(sw_heap_reserve(&copies, SW_HEAP_RECORDS, &m->cap_knob_copies,
+    SW_TRY(sw_heap_reserve(&m->knob_copies, SW_HEAP_RECORDS, &m->cap_knob_copies,
                            (m->n_slots + 1) * m->n_first_knobs, sizeof *m->knob_copies));
-    m->knob_copies = copies;
     return SW_OK;
 }
 
@@ -486,9 +484,8 @@ static void end(swi_member_pool *c)
 
 static sw_status make(swi_member_pool **out, sw_exec *exec)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_member_pool)));
-    swi_member_pool *c = block;
+    swi_member_pool *c;
+    SW_TRY(sw_heap_alloc(&c, SW_HEAP_RECORDS, sizeof(swi_member_pool)));
     *c = (swi_member_pool){.exec = exec};
     const sw_status status = swi_member_pool_arena(&c->ranges, exec, "members", SW_ARENA_MODEL);
     if (status != SW_OK) {
@@ -626,14 +623,13 @@ static sw_status move_all(swi_member_pool *c, const range *list, size_t n)
 /* All that live move down, in their order, until there is no hole. */
 static sw_status close_holes(swi_member_pool *c)
 {
-    void *block;
+    range *list;
     const size_t n = list_ranges(c, NULL);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (n + 1) * sizeof(range)));
-    range *list = block;
+    SW_TRY(sw_heap_alloc(&list, SW_HEAP_RECORDS, (n + 1) * sizeof(range)));
     list_ranges(c, list);
     qsort(list, n, sizeof *list, by_offset);
     const sw_status status = move_all(c, list, n);
-    sw_heap_free(block, SW_HEAP_RECORDS, (n + 1) * sizeof(range));
+    sw_heap_free(list, SW_HEAP_RECORDS, (n + 1) * sizeof(range));
     forget_free_ranges(c);
     return status;
 }
@@ -749,12 +745,11 @@ static void end_checkpoint(void *owner)
 static sw_status keep(kept **out, sw_members *m, const sw_member *list, size_t n)
 {
     size_t bytes;
-    void *block;
+    kept *l;
     if (n > UINT32_MAX / 8 || !sw_size_mul(n, sizeof(size_t) + 2 * sizeof(uint32_t), &bytes) ||
         !sw_size_add(bytes, sizeof(kept), &bytes))
         SW_FAIL(SW_INVALID, "sw_checkpoint_members: %zu members are too many", n);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    kept *l = block;
+    SW_TRY(sw_heap_alloc(&l, SW_HEAP_RECORDS, bytes));
     l->of = m;
     l->bytes = bytes;
     l->n = (uint32_t)n;

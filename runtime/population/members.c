@@ -35,11 +35,9 @@ static sw_status pick_slot(sw_members *m, uint32_t *out)
         m->first_free = m->slots[*out].next_free;
         return SW_OK;
     }
-    void *slots = m->slots;
     SW_TRY(swi_member_knob_room(m));
-    SW_TRY(sw_heap_reserve(&slots, SW_HEAP_RECORDS, &m->cap_slots, m->n_slots + 1,
+    SW_TRY(sw_heap_reserve(&m->slots, SW_HEAP_RECORDS, &m->cap_slots, m->n_slots + 1,
                            sizeof *m->slots));
-    m->slots = slots;
     *out = m->n_slots++;
     m->slots[*out] = (swi_slot_record){.offset = SWI_NO_RANGE};
     return SW_OK;
@@ -79,7 +77,6 @@ void swi_slot_give(sw_members *m, uint32_t index)
 
 static sw_status make(sw_members *m)
 {
-    void *block;
     m->first_free = NO_SLOT;
     size_t state;
     SW_TRY(sw_model_bytes(m->shape, &m->model_bytes));
@@ -92,16 +89,14 @@ static sw_status make(sw_members *m)
 
     SW_TRY(swi_member_pool_join(m, m->exec));
     SW_TRY(swi_lanes_take(&m->lanes, m->member_pool, m->opts.threads));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, m->shape->n_knobs * sizeof *m->first_knobs));
-    m->first_knobs = block;
+    SW_TRY(sw_heap_alloc(&m->first_knobs, SW_HEAP_RECORDS,
+                         m->shape->n_knobs * sizeof *m->first_knobs));
     m->n_first_knobs = m->shape->n_knobs;
     for (uint32_t i = 0; i < m->n_first_knobs; i++)
         m->first_knobs[i] = m->shape->knobs[i].value;
-    if (swi_members_on_host(m))
-        return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->knobs));
-    m->knobs = block;
-    return SW_OK;
+    return swi_members_on_host(m)
+               ? SW_OK
+               : sw_heap_alloc(&m->knobs, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->knobs);
 }
 
 static void free_program(const sw_members *m, swi_group_program *p)
@@ -151,7 +146,7 @@ static sw_status check_device(const swi_device *device, const sw_members_opts *o
 sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_opts *given)
 {
     sw_members_opts opts;
-    void *block;
+    sw_members *m;
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
@@ -170,8 +165,7 @@ sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_op
         SW_FAIL(SW_INVALID, "%s: threads must be 1 to %d, as many as the exec has (got %d)",
                 __func__, threads, opts.threads);
 
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_MEMBERS, sizeof(sw_members)));
-    sw_members *m = block;
+    SW_TRY(sw_handle_take(&m, SW_HANDLE_MEMBERS, sizeof(sw_members)));
     m->exec = exec;
     m->shape = opts.shape;
     m->opts = opts;
@@ -215,8 +209,6 @@ size_t sw_members_bytes(const sw_members *m)
 {
     return sw_handle_look(m, SW_HANDLE_MEMBERS, "sw_members_bytes") == SW_OK ? m->stride : 0;
 }
-
-/* ---- members prepare --------------------------------------------------------------------- */
 
 /* Before a run of members: its arguments, the programs of the shape, the memory. */
 
@@ -299,11 +291,9 @@ static sw_status read_args(sw_members *m, const sw_members_args *given, bool wit
 
 static sw_status make_frames(const sw_members *m, swi_group_program *p)
 {
-    void *block;
     if (!swi_members_on_host(m)) /* they run in the planner's frame */
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, (size_t)m->lanes->n * sizeof(void *)));
-    p->frame = block;
+    SW_TRY(sw_heap_alloc(&p->frame, SW_HEAP_PROGRAMS, (size_t)m->lanes->n * sizeof(void *)));
     for (int i = 0; i < m->lanes->n; i++)
         SW_TRY(swi_frame_create(&p->frame[i], p->planned->program));
     return SW_OK;
@@ -317,10 +307,8 @@ static sw_status keep_program(sw_members *m, swi_frame *planned, uint32_t *out)
             *out = i;
             return SW_OK;
         }
-    void *programs = m->programs;
-    SW_TRY(sw_heap_reserve(&programs, SW_HEAP_PROGRAMS, &m->cap_programs, m->n_programs + 1,
+    SW_TRY(sw_heap_reserve(&m->programs, SW_HEAP_PROGRAMS, &m->cap_programs, m->n_programs + 1,
                            sizeof *m->programs));
-    m->programs = programs;
     swi_group_program p = {.planned = planned};
     const sw_status status = make_frames(m, &p);
     if (status != SW_OK) {
@@ -439,22 +427,17 @@ static sw_status room_for_results(sw_members *m)
 {
     const size_t n = m->run.args.n;
     const uint32_t n_metrics = swi_members_n_metrics(m);
-    void *metrics = m->metrics, *sums = m->sums, *made = m->made, *ended = m->ended;
     const size_t all = n * (n_metrics > 0 ? n_metrics : 1);
     if (n > UINT32_MAX / 64 || all > UINT32_MAX / 2)
         SW_FAIL(SW_NOMEM, "%zu members are too many for one run", n);
-    SW_TRY(sw_heap_reserve(&metrics, SW_HEAP_RECORDS, &m->cap_metrics, (uint32_t)all,
+    SW_TRY(sw_heap_reserve(&m->metrics, SW_HEAP_RECORDS, &m->cap_metrics, (uint32_t)all,
                            sizeof *m->metrics));
-    m->metrics = metrics;
+    SW_TRY(sw_heap_reserve(&m->sums, SW_HEAP_RECORDS, &m->cap_sums, (uint32_t)all,
+                           sizeof *m->sums));
     SW_TRY(
-        sw_heap_reserve(&sums, SW_HEAP_RECORDS, &m->cap_sums, (uint32_t)all, sizeof *m->sums));
-    m->sums = sums;
-    SW_TRY(sw_heap_reserve(&made, SW_HEAP_RECORDS, &m->cap_made, (uint32_t)n, sizeof *m->made));
-    m->made = made;
-    SW_TRY(
-        sw_heap_reserve(&ended, SW_HEAP_RECORDS, &m->cap_ended, (uint32_t)n, sizeof *m->ended));
-    m->ended = ended;
-    return SW_OK;
+        sw_heap_reserve(&m->made, SW_HEAP_RECORDS, &m->cap_made, (uint32_t)n, sizeof *m->made));
+    return sw_heap_reserve(&m->ended, SW_HEAP_RECORDS, &m->cap_ended, (uint32_t)n,
+                           sizeof *m->ended);
 }
 
 static sw_status prepare(sw_members *m)
@@ -555,8 +538,6 @@ sw_status sw_members_look(sw_members *m, const sw_members_args *given, sw_plan_i
     swi_struct_write(SWI_STRUCT_sw_plan_info, out, &info);
     return SW_OK;
 }
-
-/* ---- members visit ----------------------------------------------------------------------- */
 
 /* The owners of the bytes of members: tensors of a range, plans of steps; for callers and for
  * profiles. */

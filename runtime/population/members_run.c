@@ -57,7 +57,6 @@ static sw_status make_lane(const swi_lanes *l, swi_lane *lane)
 
 static sw_status make(swi_lanes *l)
 {
-    void *block;
     const swi_target *target = swi_target_of(l->exec);
     sw_exec_opts opts = target->opts;
     opts.device = NULL;
@@ -70,8 +69,7 @@ static sw_status make(swi_lanes *l)
     opts.no_phases = opts.no_phases != 0 || !lanes_on_host(l);
     opts.max_programs = 1 << 20; /* of every shape */
     SW_TRY(swi_exec_create_on(&l->planner, &opts, l->exec->backend, target->device));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)l->n * sizeof *l->lane));
-    l->lane = block;
+    SW_TRY(sw_heap_alloc(&l->lane, SW_HEAP_RECORDS, (size_t)l->n * sizeof *l->lane));
     for (int i = 0; i < l->n; i++)
         SW_TRY(make_lane(l, &l->lane[i]));
     return SW_OK;
@@ -92,16 +90,16 @@ static void end(swi_lanes *l)
 sw_status swi_lanes_take(swi_lanes **out, swi_member_pool *member_pool, int threads)
 {
     const int all = swi_target_of(member_pool->exec)->threads;
-    void *block;
-    for (swi_lanes *l = member_pool->lanes; l != NULL; l = l->next)
-        if (l->threads == threads) {
-            l->users++;
-            *out = l;
-            return SW_OK;
-        }
+    swi_lanes *l = member_pool->lanes;
+    while (l != NULL && l->threads != threads)
+        l = l->next;
+    if (l != NULL) {
+        l->users++;
+        *out = l;
+        return SW_OK;
+    }
     SW_ASSERT(threads >= 1 && threads <= all);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_lanes)));
-    swi_lanes *l = block;
+    SW_TRY(sw_heap_alloc(&l, SW_HEAP_RECORDS, sizeof(swi_lanes)));
     *l = (swi_lanes){
         .exec = member_pool->exec, .threads = threads, .users = 1, .n = all / threads};
     l->active = l->n;
@@ -206,8 +204,6 @@ size_t swi_lanes_bytes(const swi_member_pool *member_pool)
 {
     return swi_lanes_step_bytes(member_pool) + swi_lanes_batch_bytes(member_pool);
 }
-
-/* ---- members run ------------------------------------------------------------------------- */
 
 enum { CHUNKS = 8 }; /* for each lane, so that one that is slow has fewer */
 
@@ -648,8 +644,6 @@ sw_status sw_members_status(sw_members *m, sw_status *out, size_t n)
     memcpy(out, m->ended, n * sizeof *out);
     return SW_OK;
 }
-
-/* ---- members stream ---------------------------------------------------------------------- */
 
 /* One run of many members on a device: one after the other in the stream of an exec of their
  * own. A member is a binding of the program that was captured for the shape: its range stands

@@ -65,10 +65,8 @@ static sw_status split(packer *p, uint32_t shape, size_t room, size_t granule)
     left = left < room / one ? left : room / one;
     for (; left > 0; count *= 2) {
         const size_t take = count < left ? count : left;
-        void *parts = p->parts;
-        SW_TRY(sw_heap_reserve(&parts, SW_HEAP_RECORDS, &p->cap_parts, p->n_parts + 1,
+        SW_TRY(sw_heap_reserve(&p->parts, SW_HEAP_RECORDS, &p->cap_parts, p->n_parts + 1,
                                sizeof *p->parts));
-        p->parts = parts;
         p->parts[p->n_parts++] = (part){shape, take, (take * one)};
 
         left -= take;

@@ -194,17 +194,17 @@ static void end(sw_pbt *p)
 sw_status sw_pbt_create(sw_pbt **out, const sw_pbt_opts *given)
 {
     sw_pbt_opts o;
-    void *block;
+    sw_pbt *p;
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_pbt_opts, &o, given, __func__));
     SW_TRY(check_opts(&o));
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_PBT, sizeof(sw_pbt)));
-    const sw_status status = make(block, &o);
+    SW_TRY(sw_handle_take(&p, SW_HANDLE_PBT, sizeof(sw_pbt)));
+    const sw_status status = make(p, &o);
     if (status != SW_OK)
-        end(block);
+        end(p);
     else
-        *out = block;
+        *out = p;
     return status;
 }
 
@@ -273,8 +273,6 @@ sw_status sw_pbt_describe(const sw_pbt *p, int member, sw_pbt_member *out)
     swi_struct_write(SWI_STRUCT_sw_pbt_member, out, &is);
     return SW_OK;
 }
-
-/* ---- pbt order --------------------------------------------------------------------------- */
 
 /* The virtual order of asynchronous turns, and the ranking of members by their scores.
  *
@@ -457,8 +455,6 @@ static bool pbt_better(const sw_pbt *p, uint32_t other, uint32_t member)
     return p->opts.exploit == SW_T_TEST ? welch(p, other, member)
                                         : p->one[other].score > p->one[member].score;
 }
-
-/* ---- pbt turn ---------------------------------------------------------------------------- */
 
 /* Turns: reports are taken in order, quantiles are formed, and who is replaced by whom is
  * decided, as Ray Tune's PopulationBasedTraining does it. Nothing here can fail: an exploit is
@@ -729,8 +725,6 @@ static bool pbt_is_due(const sw_pbt *p)
                (p->s.n_go_on > 0 && p->s.n_ready == p->s.n_go_on);
     return p->s.n_heap > 0 && (p->one[p->heap[0]].due || p->one[p->heap[0]].leaving);
 }
-
-/* ---- pbt event --------------------------------------------------------------------------- */
 
 /* The schedule as callers see it: reports in, who runs next and events out. */
 

@@ -408,8 +408,6 @@ static sw_status pbt_log_restore(sw_pbt *p)
     return status;
 }
 
-/* ---- pbt save ---------------------------------------------------------------------------- */
-
 /* All that decisions depend on as bytes, and back. The options come first, so that a run with
  * others is refused by name; after them is the state, in the order of the machine. Bytes that
  * come back are checked before anything changes: no bytes can make a decision reach outside of
@@ -506,13 +504,12 @@ static size_t all_bytes(const sw_pbt *p)
 
 sw_status sw_pbt_save(const sw_pbt *p, void **bytes, size_t *n)
 {
-    void *block;
     SW_TRY(swi_pbt_check(p, __func__));
     if (bytes == NULL || n == NULL)
         SW_FAIL(SW_INVALID, "%s: bytes and n must not be NULL", __func__);
     const size_t all = all_bytes(p);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, all));
-    char *to = block;
+    SW_TRY(sw_heap_alloc(bytes, SW_HEAP_RECORDS, all));
+    char *to = *bytes;
     const head h = head_of(p, all);
     memcpy(to, &h, sizeof h);
     to += sizeof h;
@@ -523,7 +520,6 @@ sw_status sw_pbt_save(const sw_pbt *p, void **bytes, size_t *n)
     memcpy(to, &p->s, sizeof p->s);
     memcpy(to + sizeof p->s, p->waiting, sizeof p->waiting);
     memcpy(to + sizeof p->s + sizeof p->waiting, p->block, p->block_bytes);
-    *bytes = block;
     *n = all;
     return SW_OK;
 }

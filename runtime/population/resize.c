@@ -9,8 +9,6 @@
 
 static sw_status axes_group(swi_axes *x);
 
-/* ---- resize axes ------------------------------------------------------------------------- */
-
 /* Axes, units and groups: which positions of which tensors are added or dropped together. */
 
 /* ---- union and find ---------------------------------------------------------------------- */
@@ -54,12 +52,10 @@ void swi_position_join(swi_axes *x, int side, uint32_t a, uint32_t b)
 
 static sw_status words(uint32_t **out, size_t n, bool none)
 {
-    void *block;
     size_t bytes;
     if (!sw_size_mul(n + 1, sizeof **out, &bytes))
         SW_FAIL(SW_NOMEM, "%zu axes are too many", n);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    *out = block;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_PROGRAMS, bytes));
     for (size_t i = 0; i < n; i++)
         (*out)[i] = none ? SWI_NONE : (uint32_t)i;
     return SW_OK;
@@ -72,9 +68,7 @@ static void free_words(uint32_t *p, size_t n)
 
 static sw_status flags(unsigned char **out, size_t n)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, n + 1));
-    *out = block;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_PROGRAMS, n + 1));
     return SW_OK;
 }
 
@@ -149,10 +143,8 @@ static void tie_tensors(swi_axes *x, int side)
 
 sw_status swi_axis_fix(swi_axes *x, uint32_t axis, const char *what, const char *who)
 {
-    void *fixed = x->fixed;
-    SW_TRY(sw_heap_reserve(&fixed, SW_HEAP_PROGRAMS, &x->cap_fixed, x->n_fixed + 1,
+    SW_TRY(sw_heap_reserve(&x->fixed, SW_HEAP_PROGRAMS, &x->cap_fixed, x->n_fixed + 1,
                            sizeof *x->fixed));
-    x->fixed = fixed;
     x->fixed[x->n_fixed++] = (swi_fixed){axis, what, who};
     return SW_OK;
 }
@@ -181,11 +173,7 @@ static sw_status fix_borders(swi_axes *x)
     return SW_OK;
 }
 
-/* ---- resize bytes ------------------------------------------------------------------------ */
-
 /* The bytes of a net of other widths, from those that it had. */
-
-/* ---- two models of one net --------------------------------------------------------------- */
 
 static sw_status compare_models(const sw_model *to, const sw_model *from)
 {
@@ -722,8 +710,6 @@ sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_memb
     return status;
 }
 
-/* ---- resize groups ----------------------------------------------------------------------- */
-
 /* Tensors that have resized axes, and groups: units that lie in them in the same way. */
 
 /* ---- groups ------------------------------------------------------------------------------ */
@@ -740,17 +726,13 @@ static sw_status add_unit(swi_axes *x, int side, uint64_t like, uint32_t unit)
     while (g < x->n_groups && x->groups[g].like != like)
         g++;
     if (g == x->n_groups) {
-        void *groups = x->groups;
-        SW_TRY(sw_heap_reserve(&groups, SW_HEAP_PROGRAMS, &x->cap_groups, g + 1,
+        SW_TRY(sw_heap_reserve(&x->groups, SW_HEAP_PROGRAMS, &x->cap_groups, g + 1,
                                sizeof *x->groups));
-        x->groups = groups;
         x->groups[x->n_groups++] = (swi_group){.like = like};
     }
     swi_group *to = &x->groups[g];
-    void *units = to->unit[side];
-    SW_TRY(sw_heap_reserve(&units, SW_HEAP_PROGRAMS, &to->cap[side], to->n[side] + 1,
+    SW_TRY(sw_heap_reserve(&to->unit[side], SW_HEAP_PROGRAMS, &to->cap[side], to->n[side] + 1,
                            sizeof *to->unit[side]));
-    to->unit[side] = units;
     to->unit[side][to->n[side]++] = unit;
     return SW_OK;
 }
@@ -777,11 +759,10 @@ static sw_status find_groups(swi_axes *x, int side)
         uint64_t mark;
         uint32_t count, pad;
     } of_class;
-    void *block;
+    uint64_t *mark;
     const size_t n = x->n_classes[side] + (size_t)1;
     sw_status status = SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, n * sizeof(of_class)));
-    uint64_t *mark = block;
+    SW_TRY(sw_heap_alloc(&mark, SW_HEAP_PROGRAMS, n * sizeof(of_class)));
     uint32_t *count = (uint32_t *)(void *)(mark + n);
     mark_classes(x, side, mark, count);
     for (uint32_t i = 0; i < x->n_sized; i++) {
@@ -791,7 +772,7 @@ static sw_status find_groups(swi_axes *x, int side)
             if (count[its[p]]++ == 0)
                 status = add_unit(x, side, mark[its[p]], its[p]);
     }
-    sw_heap_free(block, SW_HEAP_PROGRAMS, n * sizeof(of_class));
+    sw_heap_free(mark, SW_HEAP_PROGRAMS, n * sizeof(of_class));
     return status;
 }
 
@@ -809,11 +790,9 @@ static sw_status axes_group(swi_axes *x)
                (x->sized[i].entry != entry || x->sized[i].dim != (int)(a % SW_MAX_RANK)))
             i++;
         if (i == x->n_sized) {
-            void *sized = x->sized;
             const swi_net_value *v = &x->net[SWI_FROM]->values[a / SW_MAX_RANK];
-            SW_TRY(sw_heap_reserve(&sized, SW_HEAP_PROGRAMS, &x->cap_sized, x->n_sized + 1,
+            SW_TRY(sw_heap_reserve(&x->sized, SW_HEAP_PROGRAMS, &x->cap_sized, x->n_sized + 1,
                                    sizeof *x->sized));
-            x->sized = sized;
             x->sized[x->n_sized++] =
                 (swi_sized){.entry = v->entry, .axis = a, .dim = (int)(a % SW_MAX_RANK)};
         }

@@ -65,8 +65,6 @@ static void walk_refuse(swi_walk *w, uint32_t k, int d, const char *what);
 static void walk_tie_front(swi_walk *w, uint32_t a, uint32_t b, int n);
 static void walk_fix(swi_walk *w, uint32_t k, int d, const char *what);
 
-/* ---- resize match ------------------------------------------------------------------------ */
-
 static const sw_shape *shape_of(const swi_axes *x, int side, const swi_sized *sized)
 {
     return &x->model[side]->entries[sized->entry].shape;
@@ -132,11 +130,10 @@ static sw_status check_utilities(const swi_axes *x, const sw_resize_opts *opts)
 static sw_status axes_utility(const swi_axes *x, const unsigned char *bytes,
                               const sw_resize_opts *opts, double *out)
 {
-    void *block;
+    double *read;
     const size_t n = x->n_classes[SWI_FROM];
     SW_TRY(check_utilities(x, opts));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, (n + 1) * sizeof *out));
-    double *read = block;
+    SW_TRY(sw_heap_alloc(&read, SW_HEAP_PROGRAMS, (n + 1) * sizeof *out));
     for (size_t i = 0; i < n; i++)
         out[i] = 0.0;
     for (uint32_t i = 0; i < x->n_sized; i++)
@@ -147,7 +144,7 @@ static sw_status axes_utility(const swi_axes *x, const unsigned char *bytes,
         if (isnan(out[i]))
             out[i] = 0.0;
     }
-    sw_heap_free(block, SW_HEAP_PROGRAMS, (n + 1) * sizeof *out);
+    sw_heap_free(read, SW_HEAP_PROGRAMS, (n + 1) * sizeof *out);
     /* The caller's in the place of the default. */
     for (int pass = 0; pass < 2; pass++)
         for (size_t k = 0; k < opts->n_utilities; k++) {
@@ -245,9 +242,7 @@ static sw_status map_axis(swi_axes *x, swi_sized *sized, uint32_t *first, uint32
     const int64_t n_to = shape_of(x, SWI_TO, sized)->dim[sized->dim];
     const uint32_t *was = x->joined[SWI_FROM] + x->at[SWI_FROM][sized->axis];
     const uint32_t *is = x->joined[SWI_TO] + x->at[SWI_TO][sized->axis];
-    void *map;
-    SW_TRY(sw_heap_alloc(&map, SW_HEAP_PROGRAMS, (size_t)n_to * sizeof(int64_t)));
-    sized->map = map;
+    SW_TRY(sw_heap_alloc(&sized->map, SW_HEAP_PROGRAMS, (size_t)n_to * sizeof(int64_t)));
     sized->n_map = (size_t)n_to;
     for (uint32_t c = 0; c < x->n_classes[SWI_FROM]; c++)
         first[c] = SWI_NONE;
@@ -271,15 +266,14 @@ static sw_status map_axis(swi_axes *x, swi_sized *sized, uint32_t *first, uint32
 
 static sw_status map_axes(swi_axes *x)
 {
-    void *block;
+    uint32_t *first;
     const size_t n = x->n_classes[SWI_FROM] + (size_t)1, positions = x->n_at[SWI_FROM];
     const size_t bytes = (n + positions) * sizeof(uint32_t);
     sw_status status = SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    uint32_t *first = block;
+    SW_TRY(sw_heap_alloc(&first, SW_HEAP_PROGRAMS, bytes));
     for (uint32_t i = 0; status == SW_OK && i < x->n_sized; i++)
         status = map_axis(x, &x->sized[i], first, first + n);
-    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    sw_heap_free(first, SW_HEAP_PROGRAMS, bytes);
     return status;
 }
 
@@ -339,10 +333,8 @@ static void set_source(const reader *r, uint32_t value, swi_net_value *to)
 static sw_status new_value(reader *r, uint32_t value, bool is_result)
 {
     swi_net *net = r->net;
-    void *values = net->values;
-    SW_TRY(sw_heap_reserve(&values, SW_HEAP_PROGRAMS, &net->cap_values, net->n_values + 1,
+    SW_TRY(sw_heap_reserve(&net->values, SW_HEAP_PROGRAMS, &net->cap_values, net->n_values + 1,
                            sizeof *net->values));
-    net->values = values;
     swi_net_value *to = &net->values[net->n_values];
     swi_set_shape(&to->shape, &r->trace->values[value].type.shape);
     set_source(r, value, to);
@@ -357,7 +349,6 @@ static sw_status add_node(reader *r, const swi_node *node)
     swi_net *net = r->net;
     const void *given = swi_node_attrs(r->trace, node);
     const uint32_t bytes = given != NULL ? (uint32_t)swi_op(node->op)->attrs_bytes : 0;
-    void *nodes = net->nodes, *attrs = net->attrs;
     const swi_net_node new_node = {.op = node->op,
                                    .n_in = node->n_in,
                                    .n_out = node->n_out,
@@ -365,22 +356,18 @@ static sw_status add_node(reader *r, const swi_node *node)
                                    .attrs = net->n_attrs};
     const uint32_t n = node->n_in + node->n_out;
     const uint32_t *operand = r->trace->operands + node->first;
-    void *operands = net->operands;
-    SW_TRY(sw_heap_reserve(&operands, SW_HEAP_PROGRAMS, &net->cap_operands, net->n_operands + n,
-                           sizeof *net->operands));
-    net->operands = operands;
+    SW_TRY(sw_heap_reserve(&net->operands, SW_HEAP_PROGRAMS, &net->cap_operands,
+                           net->n_operands + n, sizeof *net->operands));
     for (uint32_t k = 0; k < n; k++) {
         if (r->number[operand[k]] == SWI_NONE)
             SW_TRY(new_value(r, operand[k], k >= node->n_in));
         net->operands[net->n_operands++] = r->number[operand[k]];
     }
 
-    SW_TRY(sw_heap_reserve(&nodes, SW_HEAP_PROGRAMS, &net->cap_nodes, net->n_nodes + 1,
+    SW_TRY(sw_heap_reserve(&net->nodes, SW_HEAP_PROGRAMS, &net->cap_nodes, net->n_nodes + 1,
                            sizeof *net->nodes));
-    net->nodes = nodes;
-    SW_TRY(sw_heap_reserve(&attrs, SW_HEAP_PROGRAMS, &net->cap_attrs, net->n_attrs + bytes + 16,
-                           1));
-    net->attrs = attrs;
+    SW_TRY(sw_heap_reserve(&net->attrs, SW_HEAP_PROGRAMS, &net->cap_attrs,
+                           net->n_attrs + bytes + 16, 1));
     if (bytes > 0)
         memcpy(net->attrs + net->n_attrs, given, bytes);
     net->n_attrs += (bytes + 15) & ~15u;
@@ -425,10 +412,8 @@ static sw_status read_nodes(reader *r)
 static sw_status read_outputs(reader *r)
 {
     swi_net *net = r->net;
-    void *outputs = NULL;
-    SW_TRY(sw_heap_reserve(&outputs, SW_HEAP_PROGRAMS, &net->cap_outputs,
+    SW_TRY(sw_heap_reserve(&net->outputs, SW_HEAP_PROGRAMS, &net->cap_outputs,
                            r->trace->n_outputs + 1, sizeof *net->outputs));
-    net->outputs = outputs;
     for (uint32_t i = 0; i < r->trace->n_outputs; i++) {
         const uint32_t number = r->number[r->trace->outputs[i].value];
         if (number != SWI_NONE)
@@ -439,15 +424,14 @@ static sw_status read_outputs(reader *r)
 
 static sw_status read_trace(swi_net *net, const swi_trace *trace)
 {
-    void *numbers;
+    reader r = {.trace = trace, .net = net};
     const size_t bytes = ((size_t)trace->n_values + 1) * sizeof(uint32_t);
-    SW_TRY(sw_heap_alloc(&numbers, SW_HEAP_PROGRAMS, bytes));
-    memset(numbers, 0xff, bytes); /* SWI_NONE */
-    reader r = {.trace = trace, .net = net, .number = numbers};
+    SW_TRY(sw_heap_alloc(&r.number, SW_HEAP_PROGRAMS, bytes));
+    memset(r.number, 0xff, bytes); /* SWI_NONE */
     sw_status status = read_nodes(&r);
     if (status == SW_OK)
         status = read_outputs(&r);
-    sw_heap_free(numbers, SW_HEAP_PROGRAMS, bytes);
+    sw_heap_free(r.number, SW_HEAP_PROGRAMS, bytes);
     return status;
 }
 

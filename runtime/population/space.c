@@ -97,11 +97,9 @@ static sw_status copy_record(swi_hyper *out, const sw_hyper *h)
 
 sw_status sw_space_create(sw_space **out)
 {
-    void *block;
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_space_create: out must not be NULL");
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_SPACE, sizeof(sw_space)));
-    *out = block;
+    SW_TRY(sw_handle_take(out, SW_HANDLE_SPACE, sizeof(sw_space)));
     return SW_OK;
 }
 
@@ -167,9 +165,7 @@ sw_status sw_space_add(sw_space *s, const sw_hyper *given)
     if (s->n == SWI_HYPERS)
         SW_FAIL(SW_INVALID, "'%s': a space has at most %d hyper-parameters", h.name,
                 SWI_HYPERS);
-    void *block = s->hypers;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->hypers));
-    s->hypers = block;
+    SW_TRY(sw_heap_reserve(&s->hypers, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->hypers));
     SW_TRY(copy_record(&s->hypers[s->n], &h));
     s->n++;
     return SW_OK;
@@ -406,8 +402,6 @@ sw_status sw_space_parse(sw_space *s, const char *text)
     sw_heap_free(block, SW_HEAP_RECORDS, sizeof(parts));
     return status;
 }
-
-/* ---- values json ------------------------------------------------------------------------- */
 
 /* Values of a space as nested JSON objects, written and read: "optimizer.lr" is lr in an object
  * optimizer. Choices that have labels are their labels. */

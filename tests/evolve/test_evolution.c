@@ -387,8 +387,6 @@ SW_TEST("time ends training")
     }
 }
 
-/* ---- refusals ---------------------------------------------------------------------------- */
-
 SW_TEST("wrong options are refused")
 {
     const evo_data data = evo_digits(64, 32), other = {data.train, NULL};
@@ -474,8 +472,6 @@ SW_TEST("no memory is an answer", .full = true)
         (void)SW_AT_SITE(&sites, short_run(&opts));
     CU_ASSERT(sites.failed > sites.k / 2);
 }
-
-/* ---- gaps -------------------------------------------------------------------------------- */
 
 /* Twenty nets of the default space, with files and a budget: selection, mutation, plans,
  * weights and files of a whole generation lie between two batches. */

@@ -268,8 +268,6 @@ SW_TEST("another format is named")
     CU_ASSERT_EQUAL(found, 7);
 }
 
-/* ---- the history ------------------------------------------------------------------------- */
-
 /* No run needs it to go on: what is lost of it is said, what is not is there after it. */
 SW_TEST("a damaged history ends no run")
 {

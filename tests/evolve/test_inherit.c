@@ -236,8 +236,6 @@ SW_TEST("knobs are the child's")
         CU_ASSERT(block[i] == c->model->knobs[i].value);
 }
 
-/* ---- two parents ------------------------------------------------------------------------- */
-
 SW_TEST("two parents give each its part")
 {
     sw_exec *exec = scene_exec(1);
@@ -265,8 +263,6 @@ SW_TEST("two parents give each its part")
     REFUSED(sw_net_inherit(c, b, a, 7), SW_INVALID, "a must be");
     REFUSED(sw_net_inherit(c, a, a, 7), SW_INVALID, "b must be");
 }
-
-/* ---- utilities --------------------------------------------------------------------------- */
 
 SW_TEST("utilities follow their neurons")
 {

@@ -22,8 +22,6 @@ static double chi_square(const double *counts, const double *expected, int n)
     return sum;
 }
 
-/* ---- elite ------------------------------------------------------------------------------- */
-
 /* NaN is the worst, equals keep their order, infinities are the ends. */
 SW_TEST("elite is in order, with NaN after")
 {

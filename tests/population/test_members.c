@@ -86,8 +86,6 @@ static float rate_at(int k, uint64_t step)
     return k == 0 ? 0.0f : (float)((k + (int)step) % 5) / 4.0f;
 }
 
-/* ---- data -------------------------------------------------------------------------------- */
-
 static float numbers[N][ROWS * IN];
 static unsigned char labels[N][ROWS];
 static sw_array arrays[N][2];

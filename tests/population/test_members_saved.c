@@ -445,8 +445,6 @@ SW_TEST("callbacks save nothing")
     sw_exec_destroy(exec);
 }
 
-/* ---- damage ------------------------------------------------------------------------------ */
-
 SW_TEST("every flipped bit is refused")
 {
     NEEDS_CHECKSUMS();

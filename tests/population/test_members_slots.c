@@ -286,8 +286,6 @@ SW_TEST("ranges that lie among each other are kept")
     }
 }
 
-/* ---- many of them ------------------------------------------------------------------------ */
-
 SW_TEST("a hundred thousand members, or twenty")
 {
     const uint64_t many = sw_tests_full() ? 100000 : 20000;

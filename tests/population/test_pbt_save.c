@@ -239,8 +239,6 @@ SW_TEST("every allocation and every call of a file fails once")
     CU_ASSERT(memory > 30 && files > 60);
 }
 
-/* ---- without an exploit ------------------------------------------------------------------ */
-
 /* The same run up to there; then number k is missing, and its target keeps values and time. */
 SW_TEST("one exploit is left out")
 {

@@ -156,12 +156,10 @@ static sw_status read_numbers(sw_es *es, const sw_es_opts *o)
 static sw_status declare_sigmas(sw_es *es)
 {
     sw_model *model = es->mode.model;
-    void *p;
     es->n_sigmas = model->n_entries;
-    SW_TRY(sw_heap_alloc(&p, SW_HEAP_RECORDS, es->n_sigmas * sizeof *es->sigmas));
-    es->sigmas = p;
-    es->mode.sigmas = p;
-    memset(p, 0, es->n_sigmas * sizeof *es->sigmas);
+    SW_TRY(sw_heap_alloc(&es->sigmas, SW_HEAP_RECORDS, es->n_sigmas * sizeof *es->sigmas));
+    es->mode.sigmas = es->sigmas;
+    memset(es->sigmas, 0, es->n_sigmas * sizeof *es->sigmas);
     for (uint32_t e = 1; e < es->n_sigmas; e++) {
         const swi_entry *entry = &model->entries[e];
         char name[SWI_MAX_NAME + 17];
@@ -204,10 +202,9 @@ sw_status sw_es_create(sw_es **out, sw_optimizer *optimizer, const sw_es_opts *g
     if (out == NULL || given == NULL)
         SW_FAIL(SW_INVALID, "sw_es_create: out and opts must not be NULL");
     sw_es_opts o;
-    void *p;
+    sw_es *es;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_es_opts, &o, given, "sw_es_create"));
-    SW_TRY(sw_handle_take(&p, SW_HANDLE_ES, sizeof(sw_es)));
-    sw_es *es = p;
+    SW_TRY(sw_handle_take(&es, SW_HANDLE_ES, sizeof(sw_es)));
     es->mode.uid = __atomic_add_fetch(&next_uid, 1, __ATOMIC_RELAXED);
     es->mode.model = optimizer->model;
     es->mode.optimizer = optimizer->index;
@@ -254,19 +251,17 @@ static sw_status es_reserve(sw_es *es, sw_exec *exec)
         return SW_OK;
     const size_t bytes = sw_es_bytes(es), n = swi_es_evaluations(es);
     sw_budget *budget = exec != NULL ? exec->target.budget : NULL;
-    void *p;
     if (budget != NULL)
         SW_TRY(sw_budget_take(budget, bytes, "evolution strategy"));
-    const sw_status status = sw_heap_alloc(&p, SW_HEAP_RECORDS, bytes);
+    const sw_status status = sw_heap_alloc(&es->fitness, SW_HEAP_RECORDS, bytes);
     if (status != SW_OK) {
         sw_budget_give(budget, bytes);
         return status;
     }
-    memset(p, 0, bytes);
+    memset(es->fitness, 0, bytes);
     es->bytes = bytes;
-    es->fitness = p;
-    es->order = (uint32_t *)p + n;
-    es->weights = (float *)p + 2 * n;
+    es->order = (uint32_t *)es->fitness + n;
+    es->weights = (float *)es->fitness + 2 * n;
     es->budget = budget;
     sw_budget_share(budget);
     return SW_OK;
@@ -464,18 +459,17 @@ static sw_status perturb(member *m, uint32_t e, const sw_noise_at *at)
         const int64_t rows = m->spec.rows, cols = m->spec.cols;
         const size_t logits = sw_size_round(entry->bytes);
         const size_t bytes = logits + (size_t)rows * sizeof(double);
-        void *block;
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-        float *theta = block;
+        float *theta;
+        SW_TRY(sw_heap_alloc(&theta, SW_HEAP_RECORDS, bytes));
         sw_status status = swi_model_read(m->to, theta, entry->offset, entry->bytes);
         if (status == SW_OK) {
-            double *sums = (double *)(void *)((char *)block + logits);
+            double *sums = (double *)(void *)((char *)theta + logits);
             const float scale = scale_of(theta, rows, cols, sums);
             sw_binary(sw_cpu_isa())
                 ->member(theta, &m->spec, at, scale, m->sign < 0.0f, 0, rows);
             status = swi_model_write(m->to, entry->offset, theta, entry->bytes);
         }
-        sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+        sw_heap_free(theta, SW_HEAP_RECORDS, bytes);
         return status;
     }
     for (int64_t first = 0; m->spec.rows != 0 && first < n; first += PIECE)

@@ -495,8 +495,6 @@ sw_status sw_zo_step(sw_zo *zo, sw_exec *exec, const sw_run_args *given, const c
     return status == SW_OK ? SW_OK : damaged(zo, status);
 }
 
-/* ---- zo record --------------------------------------------------------------------------- */
-
 /* Records of zeroth-order training: a head of 256 bytes, one f32 for each step, a sum of all
  * that. Numbers are little-endian.
  *
@@ -700,7 +698,6 @@ static sw_status read_all(swi_zo_record *r, sw_file *file)
 static sw_status read_open(swi_zo_record *r, sw_file *file)
 {
     uint64_t bytes;
-    void *block;
     if (sw_file_waits(file))
         SW_FAIL(SW_INVALID, "%s: a record must be a regular file", sw_file_path(file));
     SW_TRY(sw_file_size(file, &bytes));
@@ -739,8 +736,7 @@ static sw_status read_open(swi_zo_record *r, sw_file *file)
                 (unsigned long long)bytes, (unsigned long long)(HEAD + SUM + r->steps * NUMBER),
                 (unsigned long long)r->steps);
     SW_TRY(sw_file_seek(file, 0));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)r->steps * NUMBER));
-    r->slopes = block;
+    SW_TRY(sw_heap_alloc(&r->slopes, SW_HEAP_RECORDS, (size_t)r->steps * NUMBER));
     const sw_status status = read_all(r, file);
     if (status != SW_OK)
         zo_record_free(r);

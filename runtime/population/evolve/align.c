@@ -6,8 +6,6 @@
 
 static sw_status align_cells(swi_alignment *al);
 
-/* ---- align units ------------------------------------------------------------------------- */
-
 /* Outputs of vertices as slots of their sources, and which slots are one unit.
  *
  * Edges, between a slot and the next one, are classes too: whether two slots of one unit are
@@ -35,8 +33,6 @@ void swi_class_join(uint32_t *classes, uint32_t a, uint32_t b)
     b = swi_class_find(classes, b);
     classes[a > b ? a : b] = a < b ? a : b;
 }
-
-/* ---- which vertices, and what their outputs are ------------------------------------------ */
 
 static sw_status find_parts(swi_alignment *al)
 {
@@ -363,8 +359,6 @@ static sw_status tie_outputs(swi_alignment *al, size_t k, bool *unequal)
     return SW_OK;
 }
 
-/* ---- align ------------------------------------------------------------------------------- */
-
 #define BYTES(n) ((size_t)(n) * sizeof(int32_t))
 
 /* ---- lineage of one vertex --------------------------------------------------------------- */
@@ -372,12 +366,10 @@ static sw_status tie_outputs(swi_alignment *al, size_t k, bool *unequal)
 /* Of no vertex before: of none now. */
 static sw_status compose(int32_t **out, const int32_t *old, const int32_t *map, size_t n)
 {
-    void *block;
     *out = NULL;
     if (old == NULL)
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, BYTES(n)));
-    *out = block;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_RECORDS, BYTES(n)));
     for (size_t i = 0; i < n; i++)
         (*out)[i] = map[i] < 0 ? SWI_NEW : old[map[i]];
     return SW_OK;
@@ -635,8 +627,6 @@ sw_status swi_align(sw_genome *genome, const swi_align_opts *opts, swi_align_inf
     return status;
 }
 
-/* ---- align cells ------------------------------------------------------------------------- */
-
 /* Units that go together. A cell is a maximal row of units, one after the other in all sources
  * that they are in, with the same number of slots each. Whatever number of units it has, those
  * sources keep fitting: some units go everywhere, or new ones come after the last one
@@ -648,8 +638,6 @@ static bool is_glued(const swi_alignment *al, uint32_t s)
 {
     return (al->edge_flags[al->edge[s]] & SWI_EDGE_GLUED) != 0;
 }
-
-/* ---- groups of convolutions: cells end where they do ------------------------------------- */
 
 /* A vertex's channels are cut in `groups`. New ones belong to the group before them. */
 static void cut_groups(swi_alignment *al, uint32_t vertex, int groups)

@@ -53,8 +53,6 @@ typedef struct {
     double sum, largest, tail;
 } swi_cost;
 
-/* ---- align bound ------------------------------------------------------------------------- */
-
 /* The least cost of sizes, where some variables have no value yet. Each row is as near to what
  * it was as the bounds of its other variables let it; and what a row must differ, those of its
  * variables that have a vertex of their own pay for there. */
@@ -526,8 +524,6 @@ sw_status swi_sizes_solve(swi_scratch *scratch, const swi_sizes *x, int64_t *val
     return SW_OK;
 }
 
-/* ---- align keep -------------------------------------------------------------------------- */
-
 /* Which units stay, and for each source where its new outputs come from. */
 
 /* ---- who stays --------------------------------------------------------------------------- */
@@ -651,8 +647,6 @@ sw_status swi_align_keep(swi_alignment *al)
                 al->vertices[al->parts[al->vertices[i].first_part + p].source].changed;
     return SW_OK;
 }
-
-/* ---- align rows -------------------------------------------------------------------------- */
 
 /* Conditions on numbers of units: sizes of vertices, wishes, and groups of convolutions that
  * stay equal; and the cost of other sizes. */
@@ -820,8 +814,6 @@ static sw_status rows_make(swi_rows *b, const swi_grouped *x, uint32_t n_grouped
 
     return add_grouped(b, x, n_grouped);
 }
-
-/* ---- align sizes ------------------------------------------------------------------------- */
 
 /* Numbers of units of all cells. Only variables that hang together with a wish or a tie are
  * solved for; the others stay. Wishes that cannot hold come as near as they can. */
@@ -1031,13 +1023,12 @@ struct swi_scratch_block {
 
 static sw_status add_block(swi_scratch *scratch, size_t n, size_t element)
 {
-    void *fresh;
+    swi_scratch_block *block;
     if (n > (SIZE_MAX / 2) / element)
         SW_FAIL(SW_NOMEM, "%zu elements of %zu bytes have no room", n, element);
     const size_t bytes = HEADER + UNIT + n * element;
     const size_t all = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-    SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_RECORDS, all));
-    swi_scratch_block *block = fresh;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, all));
     *block = (swi_scratch_block){scratch->blocks, all, HEADER};
     scratch->blocks = block;
     return SW_OK;

@@ -96,8 +96,6 @@ static sw_status segment_exchange(swi_child *c, const sw_genome *from, const swi
     return swi_pass_over(g, first, out->entry);
 }
 
-/* ---- crossover --------------------------------------------------------------------------- */
-
 #define TRIES 16
 #define STREAM 0x63726f7373u /* of draws */
 #define DEVIATION 0.1
@@ -373,11 +371,9 @@ static sw_status add(swi_segments *s, const walk *w, const sw_genome *g, uint32_
                      uint32_t exit, uint32_t n)
 {
     const double depth = w->depth[g->n - 1];
-    void *block = s->list;
     if (!entry_is_free(w, g, entry, exit))
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->list));
-    s->list = block;
+    SW_TRY(sw_heap_reserve(&s->list, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->list));
     s->list[s->n++] = (swi_segment){.entry = entry,
                                     .exit = exit,
                                     .n = n,

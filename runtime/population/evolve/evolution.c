@@ -153,7 +153,7 @@ void swi_evolution_use_lanes(const sw_evolution *e, int lanes)
 sw_status swi_evolution_pack(sw_evolution *e)
 {
     const size_t bytes = e->opts.population * (sizeof(sw_pack_shape) + sizeof(size_t));
-    void *block;
+    sw_pack_shape *shapes;
     if (e->budget == NULL || e->opts.dir == NULL) {
         /* As many lanes as there is room for. */
         const swi_candidate_need most = most_of_members(e);
@@ -167,11 +167,10 @@ sw_status swi_evolution_pack(sw_evolution *e)
             e->members[i].resident = true;
         return SW_OK;
     }
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    sw_pack_shape *shapes = block;
+    SW_TRY(sw_heap_alloc(&shapes, SW_HEAP_RECORDS, bytes));
     const sw_status status =
         pack_into(e, shapes, (size_t *)(void *)(shapes + e->opts.population));
-    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    sw_heap_free(shapes, SW_HEAP_RECORDS, bytes);
     return status;
 }
 
@@ -432,16 +431,17 @@ static sw_status populate_smallest(sw_evolution *e)
 enum { MOST_MEMBERS = 4096, DEFAULT_VALIDATION = 2000 };
 
 /* *to: n elements of `from` in a block of our own. */
-static sw_status keep(const void **to, const void *from, size_t bytes)
+static sw_status keep_at(void *to, const void *from, size_t bytes)
 {
-    void *block;
-    *to = NULL;
-    if (bytes == 0)
-        return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    *to = memcpy(block, from, bytes);
+    void *block = NULL;
+    if (bytes > 0) {
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
+        memcpy(block, from, bytes);
+    }
+    memcpy(to, &block, sizeof block);
     return SW_OK;
 }
+#define keep(to, from, bytes) keep_at(SW_POINTER(to), from, bytes)
 
 /* The best two go on, the others win tournaments of two. */
 static sw_status default_selections(sw_evolution_opts *o)
@@ -450,12 +450,9 @@ static sw_status default_selections(sw_evolution_opts *o)
     sw_selection both[2] = {
         {.kind = SW_SELECT_ELITE, .n = elite, .keep = 1},
         {.kind = SW_SELECT_TOURNAMENT, .n = o->population - elite, .contestants = 2, .p = 1}};
-    const void *block;
     const size_t from = elite == 0;
-    SW_TRY(keep(&block, both + from, (2 - from) * sizeof *both));
-    o->selections = block;
     o->n_selections = 2 - from;
-    return SW_OK;
+    return keep(&o->selections, both + from, (2 - from) * sizeof *both);
 }
 
 /* Selections refuse now what they would refuse later. */
@@ -463,23 +460,20 @@ static sw_status try_selections(const sw_evolution_opts *o)
 {
     const size_t n = o->population, bytes = n * (sizeof(double) + sizeof(uint32_t));
     size_t n_out;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    double *fitness = block;
+    double *fitness;
+    SW_TRY(sw_heap_alloc(&fitness, SW_HEAP_RECORDS, bytes));
     const sw_status status = sw_select(fitness, n, o->selections, o->n_selections, 0,
                                        (uint32_t *)(void *)(fitness + n), NULL, &n_out);
-    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    sw_heap_free(fitness, SW_HEAP_RECORDS, bytes);
     return status;
 }
 
 static sw_status keep_first(sw_evolution *e, const sw_genome *const *first)
 {
     sw_genome **list;
-    void *block;
     if (e->opts.n_first == 0)
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, e->opts.n_first * sizeof *list));
-    list = block;
+    SW_TRY(sw_heap_alloc(&list, SW_HEAP_RECORDS, e->opts.n_first * sizeof *list));
     e->opts.first = (const sw_genome *const *)list;
     for (size_t i = 0; i < e->opts.n_first; i++) {
         sw_genome_info is = SW_OPTS(sw_genome_info);
@@ -503,7 +497,6 @@ static sw_status keep_first(sw_evolution *e, const sw_genome *const *first)
 /* Lists of the caller's, one by one: what was kept before a failure is freed by end(). */
 static sw_status opts_keep(sw_evolution *e, const sw_evolution_opts *given, const char *call)
 {
-    const void *block;
     sw_evolution_opts *o = &e->opts;
     /* Samples and a label each; the same shapes of both. */
     sw_dataset_info t = SW_OPTS(sw_dataset_info), v = SW_OPTS(sw_dataset_info);
@@ -536,10 +529,8 @@ static sw_status opts_keep(sw_evolution *e, const sw_evolution_opts *given, cons
             (uint64_t)(v.n < DEFAULT_VALIDATION ? v.n : DEFAULT_VALIDATION);
 
     SW_TRY(swi_fitness_read(&e->fitness, given->fitness, given->n_fitness, call));
-    SW_TRY(keep(&block, given->mutations, given->n_mutations * sizeof *given->mutations));
-    o->mutations = block;
-    SW_TRY(keep(&block, given->selections, given->n_selections * sizeof *given->selections));
-    o->selections = block;
+    SW_TRY(keep(&o->mutations, given->mutations, o->n_mutations * sizeof *o->mutations));
+    SW_TRY(keep(&o->selections, given->selections, o->n_selections * sizeof *o->selections));
     if (given->n_selections == 0)
         SW_TRY(default_selections(o));
     /* The last stage selects as many as there are. */
@@ -554,8 +545,7 @@ static sw_status opts_keep(sw_evolution *e, const sw_evolution_opts *given, cons
                 call, o->population, (unsigned long long)sum);
 
     SW_TRY(try_selections(o));
-    SW_TRY(keep(&block, given->dir, given->dir != NULL ? strlen(given->dir) + 1 : 0));
-    o->dir = block;
+    SW_TRY(keep(&o->dir, given->dir, given->dir != NULL ? strlen(given->dir) + 1 : 0));
     return keep_first(e, given->first);
 }
 
@@ -577,13 +567,14 @@ static void opts_free(sw_evolution *e)
 
 /* ---- made and ended ---------------------------------------------------------------------- */
 
-static sw_status array(void *to, size_t n, size_t bytes)
-{
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n * bytes));
-    memcpy(to, &block, sizeof block);
-    return SW_OK;
-}
+/* The arrays of an evolution: take(pointer, elements) for each. */
+#define ARRAYS(e, n, take)                                                                     \
+    take((e)->members, n) take((e)->children, n) take((e)->wave, n) take((e)->waved, n)        \
+        take((e)->call_groups, n) take((e)->call_args, n) take((e)->call_of, n)                \
+            take((e)->making.chosen, n) take((e)->making.kept, n)                              \
+                take((e)->states[0].all, (n) + 2) take((e)->states[1].all, (n) + 2)
+#define TAKE(x, n) SW_TRY(sw_heap_alloc(&(x), SW_HEAP_RECORDS, (n) * sizeof *(x)));
+#define GIVE(x, n) sw_heap_free(x, SW_HEAP_RECORDS, (n) * sizeof *(x));
 
 static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const char *call)
 {
@@ -614,17 +605,7 @@ static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const cha
     e->lanes = swi_target_of(e->exec)->threads;
     e->next_id = 1;
     const size_t n = e->opts.population;
-    SW_TRY(array(&e->members, n, sizeof *e->members));
-    SW_TRY(array(&e->children, n, sizeof *e->children));
-    SW_TRY(array(&e->wave, n, sizeof *e->wave));
-    SW_TRY(array(&e->waved, n, sizeof *e->waved));
-    SW_TRY(array(&e->call_groups, n, sizeof *e->call_groups));
-    SW_TRY(array(&e->call_args, n, sizeof *e->call_args));
-    SW_TRY(array(&e->call_of, n, sizeof *e->call_of));
-    SW_TRY(array(&e->making.chosen, n, sizeof *e->making.chosen));
-    SW_TRY(array(&e->making.kept, n, sizeof *e->making.kept));
-    for (int i = 0; i < 2; i++)
-        SW_TRY(array(&e->states[i].all, n + 2, sizeof *e->states[i].all));
+    ARRAYS(e, n, TAKE)
     for (size_t i = 0; i < n; i++) {
         swi_one_begin(&e->members[i]);
         swi_one_begin(&e->children[i]);
@@ -654,17 +635,7 @@ static void end(sw_evolution *e)
     for (size_t i = 0; i < n && e->children != NULL; i++)
         swi_one_free(e, &e->children[i]);
     swi_one_free(e, &e->best);
-    sw_heap_free(e->members, SW_HEAP_RECORDS, n * sizeof *e->members);
-    sw_heap_free(e->children, SW_HEAP_RECORDS, n * sizeof *e->children);
-    sw_heap_free(e->wave, SW_HEAP_RECORDS, n * sizeof *e->wave);
-    sw_heap_free(e->waved, SW_HEAP_RECORDS, n * sizeof *e->waved);
-    sw_heap_free(e->call_groups, SW_HEAP_RECORDS, n * sizeof *e->call_groups);
-    sw_heap_free(e->call_args, SW_HEAP_RECORDS, n * sizeof *e->call_args);
-    sw_heap_free(e->call_of, SW_HEAP_RECORDS, n * sizeof *e->call_of);
-    sw_heap_free(e->making.chosen, SW_HEAP_RECORDS, n * sizeof *e->making.chosen);
-    sw_heap_free(e->making.kept, SW_HEAP_RECORDS, n * sizeof *e->making.kept);
-    for (int i = 0; i < 2; i++)
-        sw_heap_free(e->states[i].all, SW_HEAP_RECORDS, (n + 2) * sizeof *e->states[i].all);
+    ARRAYS(e, n, GIVE)
     swi_evolution_use_lanes(e, INT_MAX); /* where others have members there */
     swi_feeds_free(e);
     swi_search_space_free(e->own_space);
@@ -676,7 +647,7 @@ static void end(sw_evolution *e)
 sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolution_opts *given)
 {
     sw_evolution_opts opts;
-    void *block;
+    sw_evolution *e;
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
@@ -701,8 +672,7 @@ sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolut
     if (!swi_target_of(exec)->device->backend->host_memory)
         SW_FAIL(SW_UNSUPPORTED, "%s: architectures evolve on the CPU; give an exec of it",
                 __func__);
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_EVOLUTION, sizeof(sw_evolution)));
-    sw_evolution *e = block;
+    SW_TRY(sw_handle_take(&e, SW_HANDLE_EVOLUTION, sizeof(sw_evolution)));
     e->exec = exec;
     e->opts = opts;
     e->opts.first = NULL; /* the caller's lists: ours take their place one by one */

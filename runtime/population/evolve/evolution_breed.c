@@ -22,10 +22,9 @@ typedef struct {
 static sw_status wish_all(swi_child *c, double share, uint32_t *n)
 {
     const sw_genome *g = c->before;
-    void *block = c->wishes;
     *n = 0;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &c->wishes_cap, g->n, sizeof *c->wishes));
-    c->wishes = block;
+    SW_TRY(
+        sw_heap_reserve(&c->wishes, SW_HEAP_RECORDS, &c->wishes_cap, g->n, sizeof *c->wishes));
     for (uint32_t v = 0; v < g->n; v++) {
         const int64_t size = g->vertices[v].size;
         const int64_t to = swi_can_size(g, v) ? swi_size_by(c, size, share) : size;
@@ -120,8 +119,6 @@ sw_status swi_grow(swi_child *c, const sw_mutation *m, uint32_t vertex, swi_chan
     return status;
 }
 
-/* ---- evolution candidate ----------------------------------------------------------------- */
-
 /* A candidate of an evolution: its net, its group, its feeds, and what it takes, which is known
  * from plans before it has a byte of tensor memory. */
 
@@ -130,16 +127,14 @@ sw_status swi_grow(swi_child *c, const sw_mutation *m, uint32_t vertex, swi_chan
 static sw_status feed_get(sw_evolution *e, const sw_dataset *dataset, int64_t batch,
                           const sw_feed **out)
 {
-    void *feeds = e->feeds;
     const bool train = dataset == e->opts.train;
     for (uint32_t i = 0; i < e->n_feeds; i++)
         if (e->feeds[i].dataset == dataset && e->feeds[i].batch == batch) {
             *out = e->feeds[i].feed;
             return SW_OK;
         }
-    SW_TRY(sw_heap_reserve(&feeds, SW_HEAP_RECORDS, &e->cap_feeds, e->n_feeds + 1,
+    SW_TRY(sw_heap_reserve(&e->feeds, SW_HEAP_RECORDS, &e->cap_feeds, e->n_feeds + 1,
                            sizeof *e->feeds));
-    e->feeds = feeds;
     const sw_feed_opts opts =
         SW_OPTS(sw_feed_opts, .batch = batch, .shuffle = train, .drop_last = train);
     swi_kept_feed kept = {.dataset = dataset, .batch = batch};
@@ -315,8 +310,6 @@ uint64_t swi_member_seed(const sw_evolution *e, uint64_t id)
     return swi_draw_seed(e->opts.seed ^ 0x6d656d62u /* "memb" */, id);
 }
 
-/* ---- evolution breed --------------------------------------------------------------------- */
-
 enum {
     CROSSED_ATTEMPTS = 5, /* from there on mutants of one parent */
     SHRINK = 9,           /* only smaller */
@@ -374,22 +367,18 @@ static int may_be(const sw_genome *genome, void *user)
     return price(b->e, genome, &b->child->birth.limits, &may) == SW_OK ? may : -1;
 }
 
-/* ---- records ----------------------------------------------------------------------------- */
-
 /* A line that there is no memory for is an error of the attempt: ops_bytes says so. */
 static void note_op(const sw_mutation_record *record, void *user)
 {
     swi_one *child = ((swi_brood *)user)->child;
     const uint32_t n = (uint32_t)strlen(record->text);
-    void *ops = child->ops;
     if (child->ops_bytes == UINT32_MAX)
         return;
-    if (sw_heap_reserve(&ops, SW_HEAP_RECORDS, &child->ops_cap, child->ops_bytes + n + 1, 1) !=
-        SW_OK) {
+    if (sw_heap_reserve(&child->ops, SW_HEAP_RECORDS, &child->ops_cap, child->ops_bytes + n + 1,
+                        1) != SW_OK) {
         child->ops_bytes = UINT32_MAX;
         return;
     }
-    child->ops = ops;
     memcpy(child->ops + child->ops_bytes, record->text, n);
     child->ops[child->ops_bytes + n] = '\n';
     child->ops_bytes += n + 1;
@@ -401,13 +390,11 @@ static void note_op(const sw_mutation_record *record, void *user)
 static sw_status utilities_of(const sw_net *net, const unsigned char *bytes,
                               sw_neuron_utility **out, size_t *n)
 {
-    void *block;
     *out = NULL;
     *n = 0;
     if (bytes == NULL)
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, net->genome->n * sizeof **out));
-    *out = block;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_RECORDS, net->genome->n * sizeof **out));
     *n = swi_net_utilities(net, bytes, *out);
     return SW_OK;
 }
@@ -519,8 +506,6 @@ static sw_status try_attempt(swi_brood *b, uint32_t attempt, bool *accepted)
     return SW_OK;
 }
 
-/* ---- weights ----------------------------------------------------------------------------- */
-
 static sw_status breed_weights(swi_brood *b, unsigned char *to)
 {
     const swi_one *child = b->child;
@@ -539,8 +524,6 @@ static sw_status breed_weights(swi_brood *b, unsigned char *to)
     return swi_net_inherit(child->net, to, c->net, c->bytes, NULL, NULL, seed);
 }
 
-/* ---- evolution next ---------------------------------------------------------------------- */
-
 /* From one generation to the next: selection, children, and who goes on. */
 
 /* ---- children ---------------------------------------------------------------------------- */
@@ -551,14 +534,13 @@ sw_status swi_evolution_breed_begin(sw_evolution *e)
 {
     swi_making *m = &e->making;
     const uint64_t seed = swi_draw_seed(e->opts.seed ^ 0x73656c65u /* "sele" */, e->generation);
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, e->opts.population * sizeof(double)));
-    double *order = block;
+    double *order;
+    SW_TRY(sw_heap_alloc(&order, SW_HEAP_RECORDS, e->opts.population * sizeof(double)));
     for (uint32_t i = 0; i < e->opts.population; i++)
         order[i] = e->members[i].order;
     const sw_status status = sw_select(order, e->opts.population, e->opts.selections,
                                        e->opts.n_selections, seed, m->chosen, m->kept, &m->n);
-    sw_heap_free(block, SW_HEAP_RECORDS, e->opts.population * sizeof *order);
+    sw_heap_free(order, SW_HEAP_RECORDS, e->opts.population * sizeof *order);
     SW_ASSERT(status != SW_OK || m->n == e->opts.population);
     SW_TRY(status);
     /* A member goes on once, and not where its numbers are no numbers. */

@@ -515,9 +515,9 @@ sw_status swi_evolution_judge(sw_evolution *e)
 {
     const size_t n = e->opts.population;
     const size_t bytes = n * ((SWI_MAX_OBJECTIVES + 1) * sizeof(double) + sizeof(uint32_t));
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    double *objectives = block, *order = objectives + n * SWI_MAX_OBJECTIVES;
+    double *objectives;
+    SW_TRY(sw_heap_alloc(&objectives, SW_HEAP_RECORDS, bytes));
+    double *order = objectives + n * SWI_MAX_OBJECTIVES;
     uint32_t *ranks = (uint32_t *)(void *)(order + n);
     for (size_t i = 0; i < n; i++)
         memcpy(objectives + i * SWI_MAX_OBJECTIVES, e->members[i].objectives,
@@ -525,11 +525,9 @@ sw_status swi_evolution_judge(sw_evolution *e)
     const sw_status status = swi_fitness_order(&e->fitness, objectives, n, order, ranks);
     if (status == SW_OK)
         note_order(e, order, ranks);
-    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    sw_heap_free(objectives, SW_HEAP_RECORDS, bytes);
     return status == SW_OK ? swi_evolution_log_write(e) : status;
 }
-
-/* ---- evolution train --------------------------------------------------------------------- */
 
 /* Operations of a call for each lane, and of one member in it: some ten milliseconds and half a
  * one, at ten operations a nanosecond. A step that has more is a call by itself. */

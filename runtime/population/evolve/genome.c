@@ -20,12 +20,10 @@ static void free_lineage(swi_vertex *v)
 
 static sw_status copy_numbers(int32_t **out, const int32_t *from, uint32_t n)
 {
-    void *block;
     if (from == NULL)
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, BYTES(n)));
-    memcpy(block, from, BYTES(n));
-    *out = block;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_RECORDS, BYTES(n)));
+    memcpy(*out, from, BYTES(n));
     return SW_OK;
 }
 
@@ -64,9 +62,8 @@ void sw_genome_destroy(sw_genome *g)
 
 sw_status swi_genome_new(sw_genome **out, const sw_task *task)
 {
-    void *block;
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_GENOME, sizeof(sw_genome)));
-    sw_genome *g = block;
+    sw_genome *g;
+    SW_TRY(sw_handle_take(&g, SW_HANDLE_GENOME, sizeof(sw_genome)));
     snprintf(g->optimizer, sizeof g->optimizer, "adam");
     snprintf(g->loss, sizeof g->loss, "cross_entropy");
     g->lr = 0.001f;
@@ -87,11 +84,10 @@ sw_status swi_genome_new(sw_genome **out, const sw_task *task)
 
 static sw_status copy_vertices(sw_genome *to, const sw_genome *from)
 {
-    void *block = NULL;
     to->vertices = NULL;
     to->n = to->cap = 0;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &to->cap, from->n, sizeof *to->vertices));
-    to->vertices = block;
+    SW_TRY(sw_heap_reserve(&to->vertices, SW_HEAP_RECORDS, &to->cap, from->n,
+                           sizeof *to->vertices));
     for (; to->n < from->n; to->n++)
         SW_TRY(copy_vertex(&to->vertices[to->n], &from->vertices[to->n]));
     return SW_OK;
@@ -99,12 +95,11 @@ static sw_status copy_vertices(sw_genome *to, const sw_genome *from)
 
 sw_status sw_genome_copy(sw_genome **out, const sw_genome *from)
 {
-    void *block;
+    sw_genome *g;
     SW_TRY(sw_handle_check(from, SW_HANDLE_GENOME, __func__));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_GENOME, sizeof(sw_genome)));
-    sw_genome *g = block;
+    SW_TRY(sw_handle_take(&g, SW_HANDLE_GENOME, sizeof(sw_genome)));
     const sw_handle handle = g->handle;
     *g = *from;
     g->handle = handle;
@@ -134,14 +129,12 @@ sw_status swi_genome_insert(sw_genome *g, uint32_t at, const swi_vertex *vertex)
     if (g->n == SWI_MAX_VERTICES)
         SW_FAIL(SW_INVALID, "a genome must have at most %d vertices", SWI_MAX_VERTICES);
     SW_TRY(copy_vertex(&own, vertex));
-    void *block = g->vertices;
     const sw_status status =
-        sw_heap_reserve(&block, SW_HEAP_RECORDS, &g->cap, g->n + 1, sizeof *g->vertices);
+        sw_heap_reserve(&g->vertices, SW_HEAP_RECORDS, &g->cap, g->n + 1, sizeof *g->vertices);
     if (status != SW_OK) {
         free_lineage(&own);
         return status;
     }
-    g->vertices = block;
     if (at < g->n)
         renumber(g, at, 1);
     memmove(g->vertices + at + 1, g->vertices + at, (g->n - at) * sizeof *g->vertices);
@@ -171,10 +164,8 @@ void swi_genome_redirect(sw_genome *g, uint32_t from, uint32_t to)
 
 static sw_status count_up(int32_t **numbers, uint32_t *had, uint32_t n)
 {
-    void *block = *numbers;
-    if (*had != n || block == NULL) {
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_RECORDS, BYTES(*had), BYTES(n)));
-        *numbers = block;
+    if (*had != n || *numbers == NULL) {
+        SW_TRY(sw_heap_resize(numbers, SW_HEAP_RECORDS, BYTES(*had), BYTES(n)));
         *had = n;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -498,8 +489,6 @@ uint64_t swi_genome_parameters(const sw_genome *g)
     return n;
 }
 
-/* ---- genome look ------------------------------------------------------------------------- */
-
 /* Hashes of genomes, and what callers see of them. */
 
 /* ---- the hash ---------------------------------------------------------------------------- */
@@ -776,8 +765,6 @@ bool swi_activation_is_idempotent(int i)
 {
     return i >= 0 && i < N_ACTIVATIONS && activations[i].idempotent;
 }
-
-/* ---- genome check ------------------------------------------------------------------------ */
 
 /* The promises of a valid genome; names, hash, and the public view. */
 

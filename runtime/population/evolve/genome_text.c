@@ -22,23 +22,23 @@ static sw_status read_text(char **out, size_t *bytes, sw_file *file, const char 
 {
     uint64_t size;
     size_t got;
-    void *block;
+    char *text;
     if (sw_file_waits(file))
         SW_FAIL(SW_INVALID, "%s: %s must be a regular file", sw_file_path(file), is);
     SW_TRY(sw_file_size(file, &size));
     if (size > most)
         SW_FAIL(SW_FORMAT, "%s: %s has at most %zu bytes (got %llu)", sw_file_path(file), is,
                 most, (unsigned long long)size);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)size + 1));
-    sw_status status = sw_file_read(file, block, (size_t)size, &got);
+    SW_TRY(sw_heap_alloc(&text, SW_HEAP_RECORDS, (size_t)size + 1));
+    sw_status status = sw_file_read(file, text, (size_t)size, &got);
     if (status == SW_OK && got < size)
         status = sw_error_set(SW_FORMAT, __FILE__, __LINE__,
                               "%s: it became shorter while it was read", sw_file_path(file));
     if (status != SW_OK) {
-        sw_text_free(block, (size_t)size);
+        sw_text_free(text, (size_t)size);
         return status;
     }
-    *out = block;
+    *out = text;
     *bytes = (size_t)size;
     return SW_OK;
 }
@@ -225,8 +225,6 @@ sw_status sw_genome_save(const sw_genome *g, const char *path)
     sw_text_free(w.text, w.bytes);
     return status;
 }
-
-/* ---- genome read ------------------------------------------------------------------------- */
 
 /* Genomes out of text. Each line is checked as it is read, and lines together (shapes that do
  * not fit) after the last one. Both are refused by the line concerned. */
@@ -574,14 +572,13 @@ static sw_status read_all(sw_json_in *in, reader *r)
 sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes, const char *path)
 {
     const sw_task task = SW_OPTS(sw_task, .channels = 1);
-    void *block;
+    reader *r;
     if (out == NULL || text == NULL || path == NULL)
         SW_FAIL(SW_INVALID, "%s: out, text and path must not be NULL", __func__);
     if (bytes > SWI_TEXT_MAX)
         SW_FAIL(SW_FORMAT, "%s: a genome has at most %zu bytes (got %zu)", path, SWI_TEXT_MAX,
                 bytes);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(reader)));
-    reader *r = block;
+    SW_TRY(sw_heap_alloc(&r, SW_HEAP_RECORDS, sizeof(reader)));
     sw_status status = swi_genome_new(&r->genome, &task);
     if (status == SW_OK) {
         sw_json_in in = swi_read_begin(text, bytes, path);

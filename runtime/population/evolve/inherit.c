@@ -50,8 +50,6 @@ typedef struct {
     swi_neighbours *runs;
 } swi_heir;
 
-/* ---- inherit_begin.c --------------------------------------------------------------------- */
-
 static sw_status heir_check(const swi_heir *h);
 
 /* ---- inherit begin ----------------------------------------------------------------------- */
@@ -112,11 +110,11 @@ typedef struct {
 
 static sw_status make(moved *m, int64_t n)
 {
-    void *block;
+    *m = (moved){.n = (uint32_t)n};
     if (n > SWI_MAX_UNITS)
         SW_FAIL(SW_UNSUPPORTED, "%lld elements are more than a vertex may have", (long long)n);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)n * sizeof *m->map));
-    *m = (moved){.map = block, .n = (uint32_t)n, .own = true};
+    SW_TRY(sw_heap_alloc(&m->map, SW_HEAP_RECORDS, (size_t)n * sizeof *m->map));
+    m->own = true;
     return SW_OK;
 }
 
@@ -256,10 +254,9 @@ static sw_status check_last(const follow *f)
 sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cut,
                                uint32_t gone)
 {
-    void *block;
     const size_t bytes = now->n * sizeof(moved);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    follow f = {.now = now, .was = was, .of = block, .cut = cut, .gone = gone};
+    follow f = {.now = now, .was = was, .cut = cut, .gone = gone};
+    SW_TRY(sw_heap_alloc(&f.of, SW_HEAP_RECORDS, bytes));
     sw_status status = SW_OK;
     for (uint32_t i = 0; i < now->n && status == SW_OK; i++)
         status = follow_vertex(&f, i);
@@ -268,7 +265,7 @@ sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cu
     for (uint32_t i = 0; i < now->n; i++)
         if (f.of[i].own)
             sw_heap_free(f.of[i].map, SW_HEAP_RECORDS, f.of[i].n * sizeof *f.of[i].map);
-    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    sw_heap_free(f.of, SW_HEAP_RECORDS, bytes);
     return status;
 }
 
@@ -451,8 +448,6 @@ static void carry_tensor(const swi_carry *m)
         }
     }
 }
-
-/* ---- what descends from what ------------------------------------------------------------- */
 
 /* The vertex that v was; NULL: it is of no parent. */
 static const swi_vertex *origin(const swi_heir *h, const swi_vertex *v)

@@ -138,7 +138,7 @@ static sw_status join_by_add(swi_child *c, edge e)
 static sw_status join_by_concat(swi_child *c, edge e)
 {
     sw_genome *g = c->genome;
-    void *block;
+    int32_t *map;
     const int64_t had = swi_vertex_reads(g, &g->vertices[e.to]);
     const int64_t n = had + g->vertices[e.from].channels;
     if (n > SWI_MAX_UNITS)
@@ -150,12 +150,11 @@ static sw_status join_by_concat(swi_child *c, edge e)
     swi_vertex *to = &g->vertices[e.to + !e.extend];
     if (to->cols == NULL)
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)n * sizeof(int32_t)));
-    int32_t *map = block;
+    SW_TRY(sw_heap_alloc(&map, SW_HEAP_RECORDS, (size_t)n * sizeof(int32_t)));
     for (int64_t i = 0; i < n; i++)
         map[i] = i < had ? (int32_t)i : SWI_NEW;
     const sw_status status = swi_vertex_move_cols(to, map, (size_t)n);
-    sw_heap_free(block, SW_HEAP_RECORDS, (size_t)n * sizeof(int32_t));
+    sw_heap_free(map, SW_HEAP_RECORDS, (size_t)n * sizeof(int32_t));
     return status;
 }
 
@@ -397,11 +396,9 @@ bool swi_growth_is_exact(const sw_genome *now, const sw_genome *before)
 static sw_status draw_wishes(swi_child *c, const sw_mutation *m, uint32_t n, uint32_t *wishes)
 {
     double low, high;
-    void *block = c->wishes;
     swi_mutation_range(m, &low, &high);
     *wishes = 0;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &c->wishes_cap, n, sizeof *c->wishes));
-    c->wishes = block;
+    SW_TRY(sw_heap_reserve(&c->wishes, SW_HEAP_RECORDS, &c->wishes_cap, n, sizeof *c->wishes));
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t v = swi_genome_find(c->genome, c->names[i]);
         const int64_t size = c->genome->vertices[v].size;
@@ -442,11 +439,7 @@ static sw_status change_sizes(swi_child *c, const sw_mutation *m, uint32_t n)
     return SW_OK;
 }
 
-/* ---- mutate training --------------------------------------------------------------------- */
-
 /* Learning rate, optimizer and batch. The net computes what it did. */
-
-/* ---- rate -------------------------------------------------------------------------------- */
 
 sw_status swi_change_rate(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
 {
@@ -584,8 +577,6 @@ sw_status swi_change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
     return SW_OK;
 }
 
-/* ---- rewire ------------------------------------------------------------------------------ */
-
 /* Rewiring: a vertex is passed by, what no vertex reads goes, what is read twice is read
  * once. */
 
@@ -698,8 +689,6 @@ static sw_status bypass_concat(swi_child *c, uint32_t v, uint32_t k)
     SW_TRY(swi_positions_follow(c->genome, c->before, v, all & ~(1u << k)));
     return swi_pass_over(c->genome, v, x);
 }
-
-/* ---- mutate vertex ----------------------------------------------------------------------- */
 
 /* Vertices that are put in between others, and that go. */
 
@@ -885,8 +874,6 @@ const sw_mutation *sw_mutations_default(size_t *n)
         *n = sizeof defaults / sizeof *defaults;
     return defaults;
 }
-
-/* ---- checks ------------------------------------------------------------------------------ */
 
 static sw_status check_one(const sw_mutation *m, size_t i, const char *call)
 {

@@ -160,8 +160,6 @@ sw_status sw_net_ready(sw_net *net, sw_exec *exec, uint64_t seed)
     return status;
 }
 
-/* ---- net --------------------------------------------------------------------------------- */
-
 #define NO_KNOB UINT32_MAX
 
 /* ---- options ----------------------------------------------------------------------------- */
@@ -287,10 +285,9 @@ static sw_status declare_optimizer(sw_net *net)
     static const sw_update_time times[2] = {SW_UPDATE_RELEASE, SW_UPDATE_AFTER};
     sw_param_group groups[2] = {{.n_params = 0}};
     size_t n_groups = 0, n_params = 0;
-    void *block;
+    sw_param *params;
     const size_t bytes = 2 * (size_t)g->n * sizeof(sw_param);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    sw_param *params = block;
+    SW_TRY(sw_heap_alloc(&params, SW_HEAP_RECORDS, bytes));
     for (int k = 0; k < 2; k++) {
         const size_t n = params_of(net, times[k], params + n_params);
         if (n == 0)
@@ -305,7 +302,7 @@ static sw_status declare_optimizer(sw_net *net)
         SW_OPTS(sw_optimizer_opts, .kind = g->optimizer, .groups = groups, .n_groups = n_groups,
                 .lr = g->lr, .weight_decay = g->weight_decay, .momentum = g->momentum);
     const sw_status status = sw_optimizer_create(&net->optimizer, net->model, &opts);
-    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    sw_heap_free(params, SW_HEAP_RECORDS, bytes);
     return status;
 }
 
@@ -355,10 +352,9 @@ sw_status swi_net_create(sw_net **out, const sw_genome *genome, const sw_net_opt
                          const char *call)
 {
     sw_net_opts opts;
-    void *block;
+    sw_net *net;
     SW_TRY(read_opts(&opts, given, call));
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_NET, sizeof(sw_net)));
-    sw_net *net = block;
+    SW_TRY(sw_handle_take(&net, SW_HANDLE_NET, sizeof(sw_net)));
     net->genome = genome;
     net->opts = opts;
     const sw_status status = declare(net, call);
@@ -515,8 +511,6 @@ sw_status sw_genome_price(const sw_genome *genome, sw_exec *exec, const sw_net_o
     swi_struct_write(SWI_STRUCT_sw_price, out, &price);
     return SW_OK;
 }
-
-/* ---- net step ---------------------------------------------------------------------------- */
 
 /* The step function of nets: a genome, vertex by vertex, in ops. */
 

@@ -11,10 +11,8 @@ static sw_status space_draw_node(swi_drawing *d, uint32_t node, uint32_t *at);
 
 static sw_status keep(char **out, size_t *out_bytes, const char *from, size_t bytes)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes + 1));
-    memcpy(block, from, bytes);
-    *out = block;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_RECORDS, bytes + 1));
+    memcpy(*out, from, bytes);
     *out_bytes = bytes;
     return SW_OK;
 }
@@ -47,14 +45,13 @@ static sw_status fill(sw_search_space *s, const char *text, size_t bytes, const 
 sw_status sw_search_space_parse(sw_search_space **out, const char *text, size_t bytes,
                                 const char *path)
 {
-    void *block;
+    sw_search_space *s;
     if (out == NULL || text == NULL || path == NULL)
         SW_FAIL(SW_INVALID, "%s: out, text and path must not be NULL", __func__);
     if (bytes > SWI_TEXT_MAX)
         SW_FAIL(SW_FORMAT, "%s: a search space has at most %zu bytes (got %zu)", path,
                 SWI_TEXT_MAX, bytes);
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_SEARCH_SPACE, sizeof(sw_search_space)));
-    sw_search_space *s = block;
+    SW_TRY(sw_handle_take(&s, SW_HANDLE_SEARCH_SPACE, sizeof(sw_search_space)));
     const sw_status status = fill(s, text, bytes, path);
     if (status != SW_OK)
         swi_search_space_free(s);
@@ -85,8 +82,6 @@ const swi_space_training *swi_space_training_of(const sw_search_space *s)
 {
     return &s->training;
 }
-
-/* ---- search space default ---------------------------------------------------------------- */
 
 /* The search space that is there without a file: classifiers of images and of vectors, of some
  * 2,000 to 200,000 parameters on samples of 28 x 28. Images are halved early, so that one core
@@ -238,8 +233,6 @@ static sw_status space_tie(sw_genome *g, uint32_t v, uint32_t first, int64_t cha
     SW_TRY(swi_genome_infer_from(g, first, NULL));
     return g->vertices[v].channels == channels ? SW_OK : differ(&g->vertices[v], channels);
 }
-
-/* ---- search space draw node -------------------------------------------------------------- */
 
 /* Draws of nodes: vertices are put at the end of a genome. Its shapes are known all the while,
  * since conditions and ties ask for them. A node that does not fit ends the draw. */
@@ -565,8 +558,6 @@ sw_status sw_genome_draw(sw_genome **out, const sw_search_space *s, const sw_tas
     SW_FAIL(SW_INVALID, "%s: none of %d draws was a genome of the task; the last: %s", __func__,
             ATTEMPTS, why);
 }
-
-/* ---- search space insert ----------------------------------------------------------------- */
 
 /* New vertices out of a space, between a vertex and those that read it. They are drawn into a
  * genome of their own with that vertex as its input, and moved when they fit. */

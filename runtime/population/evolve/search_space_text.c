@@ -9,8 +9,6 @@ typedef struct {
     uint32_t seen, depth; /* fields of the text; objects that are open */
 } swi_space_reader;
 
-/* ---- search_space_node.c ---- */
-
 static sw_status space_read_node(sw_json_in *in, swi_space_reader *r, uint32_t *out);
 
 #define BIT(field) ((uint32_t)1 << (field))
@@ -51,10 +49,8 @@ static sw_status add_choice(sw_json_in *in, void *context)
     SW_TRY(read_one(in, x, &choice));
     if (x->out->n == SWI_SPACE_CHOICES)
         return swi_read_bad(in, "\"%s\" has at most %d choices", x->field, SWI_SPACE_CHOICES);
-    void *block = s->choices;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &s->choices_cap, s->n_choices + 1,
+    SW_TRY(sw_heap_reserve(&s->choices, SW_HEAP_RECORDS, &s->choices_cap, s->n_choices + 1,
                            sizeof *s->choices));
-    s->choices = block;
     s->choices[s->n_choices++] = choice;
     x->out->n++;
     return SW_OK;
@@ -128,8 +124,6 @@ static sw_status space_read_or_word(sw_json_in *in, swi_space_reader *r, const c
     return swi_read_choice(in, field, &word, 1, &which);
 }
 
-/* ---- search space node ------------------------------------------------------------------- */
-
 /* A node while it is read. */
 typedef struct {
     swi_space_reader *r;
@@ -199,18 +193,14 @@ static sw_status read_condition(sw_json_in *in, swi_space_node *n)
                         word);
 }
 
-/* ---- parts ------------------------------------------------------------------------------- */
-
 static sw_status find_part(const sw_json_in *in, sw_search_space *s, const char *name,
                            uint32_t *out)
 {
     for (*out = 0; *out < s->n_parts; ++*out)
         if (strcmp(s->parts[*out].name, name) == 0)
             return SW_OK;
-    void *block = s->parts;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &s->parts_cap, s->n_parts + 1,
+    SW_TRY(sw_heap_reserve(&s->parts, SW_HEAP_RECORDS, &s->parts_cap, s->n_parts + 1,
                            sizeof *s->parts));
-    s->parts = block;
     swi_space_part *part = &s->parts[s->n_parts++];
     snprintf(part->name, sizeof part->name, "%s", name);
     part->line = (uint32_t)in->line;
@@ -414,10 +404,9 @@ static sw_status add_node(const sw_json_in *in, sw_search_space *s, half *h, uin
 {
     if (s->n_nodes >= SWI_SPACE_NODES)
         return swi_read_bad(in, "a search space has at most %d nodes", SWI_SPACE_NODES);
-    void *block = s->nodes;
     const uint32_t at = s->n_nodes > 0 ? s->n_nodes : 1;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &s->nodes_cap, at + 1, sizeof *s->nodes));
-    s->nodes = block;
+    SW_TRY(
+        sw_heap_reserve(&s->nodes, SW_HEAP_RECORDS, &s->nodes_cap, at + 1, sizeof *s->nodes));
     if (h->node.kind == SWI_SPACE_NODE_IF) {
         /* Children of an "if" are then and else, in this order. */
         swi_space_node *n = &h->node;
@@ -454,8 +443,6 @@ static sw_status space_read_node(sw_json_in *in, swi_space_reader *r, uint32_t *
     return add_node(in, r->space, &h, out);
 }
 
-/* ---- what has nodes ---------------------------------------------------------------------- */
-
 static sw_status read_part(sw_json_in *in, const char *key, void *context)
 {
     swi_space_reader *r = context;
@@ -473,11 +460,7 @@ static sw_status read_part(sw_json_in *in, const char *key, void *context)
     return SW_OK;
 }
 
-/* ---- search space read ------------------------------------------------------------------- */
-
 /* Search spaces out of text: what stands beside the tree, and whether parts end. */
-
-/* ---- training ---------------------------------------------------------------------------- */
 
 static sw_status add_optimizer(sw_json_in *in, void *context)
 {

@@ -131,23 +131,20 @@ sw_status sw_pareto(const double *objectives, size_t n, size_t m, uint32_t *rank
 {
     enum { MOST_POINTS = 1 << 20, MOST_OBJECTIVES = 1024 };
     const size_t each = sizeof(entry_pareto) + 2 * sizeof(uint32_t);
-    void *block;
+    front_sort f = {.objectives = objectives, .n = n, .m = m, .rank = rank};
     if (objectives == NULL || rank == NULL || n == 0 || n > MOST_POINTS || m == 0 ||
         m > MOST_OBJECTIVES)
         SW_FAIL(SW_INVALID,
                 "sw_pareto: objectives (of 1 to %d points, got %zu; 1 to %d each, got %zu) and "
                 "rank must be given",
                 MOST_POINTS, n, MOST_OBJECTIVES, m);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n * each));
-    front_sort f = {.objectives = objectives, .n = n, .m = m, .rank = rank, .sorted = block};
+    SW_TRY(sw_heap_alloc(&f.sorted, SW_HEAP_RECORDS, n * each));
     f.dominators = (uint32_t *)(f.sorted + n);
     f.front = f.dominators + n;
     sort_fronts(&f, crowding);
-    sw_heap_free(block, SW_HEAP_RECORDS, n * each);
+    sw_heap_free(f.sorted, SW_HEAP_RECORDS, n * each);
     return SW_OK;
 }
-
-/* ---- fitness ----------------------------------------------------------------------------- */
 
 /* Fitness: what a member's numbers are worth. */
 
@@ -185,8 +182,6 @@ static const sw_fitness default_terms[] = {
     {.kind = SW_FITNESS_ACCURACY, .map = two_digits},
     {.kind = SW_FITNESS_PARAMETERS, .map = smallness},
 };
-
-/* ---- reading ----------------------------------------------------------------------------- */
 
 sw_status swi_fitness_read(swi_fitness_plan *out, const sw_fitness *terms, size_t n,
                            const char *call)
@@ -361,12 +356,12 @@ sw_status swi_fitness_order(const swi_fitness_plan *p, const double *objectives,
                             double *out, uint32_t *ranks)
 {
     const size_t bytes = n * ((p->n_objectives + 1) * sizeof(double) + sizeof(place));
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    double *packed = block, *crowding = packed + n * p->n_objectives;
+    double *packed;
+    SW_TRY(sw_heap_alloc(&packed, SW_HEAP_RECORDS, bytes));
+    double *crowding = packed + n * p->n_objectives;
     const sw_status status =
         order(p, objectives, n, out, ranks, packed, crowding, (place *)(void *)(crowding + n));
-    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    sw_heap_free(packed, SW_HEAP_RECORDS, bytes);
     return status;
 }
 
@@ -405,15 +400,11 @@ sw_status swi_utilities_of(swi_utilities *u, const sw_genome *g,
     size_t values = 0;
     for (uint32_t i = 0; i < g->n; i++)
         values += swi_vertex_has_parameters(&g->vertices[i]) ? g->vertices[i].channels : 0;
-    void *block = u->list;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &u->cap, g->n, sizeof *u->list));
-    u->list = block;
-    block = u->values;
+    SW_TRY(sw_heap_reserve(&u->list, SW_HEAP_RECORDS, &u->cap, g->n, sizeof *u->list));
     if (values > UINT32_MAX / 2)
         SW_FAIL(SW_NOMEM, "utilities of %zu neurons are too many", values);
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &u->values_cap, (uint32_t)values,
+    SW_TRY(sw_heap_reserve(&u->values, SW_HEAP_RECORDS, &u->values_cap, (uint32_t)values,
                            sizeof *u->values));
-    u->values = block;
 
     for (uint32_t i = 0; i < g->n; i++) {
         const swi_vertex *v = &g->vertices[i];
@@ -558,8 +549,6 @@ static double weigh_all(stage *s)
         s->weights[i] = 1;
     return sum > 0 ? sum : s->n;
 }
-
-/* ---- tournaments ------------------------------------------------------------------------- */
 
 /* The next of a shuffled copy of the list, and then of another one. */
 static uint32_t deal(stage *s)
@@ -712,7 +701,7 @@ sw_status sw_select(const double *fitness, size_t n, const sw_selection *selecti
                     size_t n_selections, uint64_t seed, uint32_t *out, int *kept, size_t *n_out)
 {
     uint32_t most = 0;
-    void *block;
+    stage s = {.fitness = fitness, .n = (uint32_t)n};
     if (fitness == NULL || n == 0 || n > MOST_SELECTED || selections == NULL ||
         n_selections == 0 || out == NULL || n_out == NULL)
         SW_FAIL(SW_INVALID,
@@ -721,8 +710,7 @@ sw_status sw_select(const double *fitness, size_t n, const sw_selection *selecti
                 __func__, MOST_SELECTED, n, n_selections);
     SW_TRY(check(n, selections, n_selections, __func__, &most));
     const size_t each = sizeof(entry) + sizeof(double) + 3 * sizeof(uint32_t);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, most * each));
-    stage s = {.fitness = fitness, .n = (uint32_t)n, .entries = block};
+    SW_TRY(sw_heap_alloc(&s.entries, SW_HEAP_RECORDS, most * each));
     s.weights = (double *)(s.entries + most);
     s.list = (uint32_t *)(s.weights + most);
     s.to = s.list + most;
@@ -730,7 +718,7 @@ sw_status sw_select(const double *fitness, size_t n, const sw_selection *selecti
     for (uint32_t i = 0; i < s.n; i++)
         s.list[i] = i;
     select_all(&s, selections, n_selections, seed, out, kept, n_out);
-    sw_heap_free(block, SW_HEAP_RECORDS, most * each);
+    sw_heap_free(s.entries, SW_HEAP_RECORDS, most * each);
     return SW_OK;
 }
 
@@ -799,8 +787,6 @@ static weights weigh_choose(const swi_child *c, const bool *can)
     return w;
 }
 
-/* ---- the choice -------------------------------------------------------------------------- */
-
 sw_status swi_mutation_choose(swi_child *c, const sw_mutation *m, uint32_t *n)
 {
     bool can[SWI_MAX_VERTICES];
@@ -824,10 +810,8 @@ sw_status swi_mutation_choose(swi_child *c, const sw_mutation *m, uint32_t *n)
         const double p =
             has ? swi_weighed(m->probability, m->weigh, mean, w.most, w.mean) : m->probability;
         if (swi_draw_happens(&c->draws, p)) {
-            void *block = c->names;
-            SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &c->names_cap, *n + 1,
+            SW_TRY(sw_heap_reserve(&c->names, SW_HEAP_RECORDS, &c->names_cap, *n + 1,
                                    sizeof *c->names));
-            c->names = block;
             memcpy(c->names[(*n)++], c->genome->vertices[v].name, sizeof *c->names);
         }
     }
