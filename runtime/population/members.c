@@ -586,11 +586,10 @@ static void visit_range(const sw_members *m, tensor_fn *fn, void *to)
 static void show_tensor(void *to, const sw_tensor *x)
 {
     const sw_plan_visitor *v = to;
-    const sw_plan_storage storage =
-        SW_OPTS(sw_plan_storage, .id = x->id, .alias = x->alias, .name = x->name,
-                .layer = x->layer, .role = x->role, .phase = SW_DATA, .bytes = x->bytes,
-                .padding = x->padding, .offset = x->offset, .death = UINT32_MAX);
-    v->storage(v->to, &storage);
+    v->storage(v->to,
+               &SW_OPTS(sw_plan_storage, .id = x->id, .alias = x->alias, .name = x->name,
+                        .layer = x->layer, .role = x->role, .phase = SW_DATA, .bytes = x->bytes,
+                        .padding = x->padding, .offset = x->offset, .death = UINT32_MAX));
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */

@@ -75,9 +75,8 @@ sw_evolution_opts evo_opts(const evo_data *data)
 
 sw_exec *evo_exec(int threads, sw_budget *budget)
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget);
     sw_exec *exec = NULL;
-    OK(sw_exec_create(&exec, &opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget)));
     AFTER(sw_exec_destroy, exec);
     return exec;
 }

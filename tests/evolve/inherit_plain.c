@@ -379,8 +379,7 @@ unsigned char *scene_inherited(sw_exec *exec, const sw_net *to, const sw_net *a,
     const sw_net *const parents[2] = {a, b};
     const unsigned char *const bytes[2] = {a_bytes, b_bytes};
     sw_net *begin = NULL;
-    const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = to->opts.utility);
-    OK(sw_net_create(&begin, to->genome, &opts));
+    OK(sw_net_create(&begin, to->genome, &SW_OPTS(sw_net_opts, .utility = to->opts.utility)));
     CU_ASSERT_PTR_NOT_NULL_FATAL(begin);
     OK(sw_model_ready(sw_net_model(begin), exec, seed));
     const sw_model *model = to->model;

@@ -146,18 +146,13 @@ static bool reads_the_same(const sw_genome *g, const swi_vertex *v, const sw_gen
     return same;
 }
 
-static uint32_t read_by(const sw_genome *g, const swi_vertex *v)
-{
-    return swi_vertex_readers(g, (uint32_t)(v - g->vertices), NULL, 0);
-}
-
 /* Everyone who read `was` reads v, and no one else does. */
 static bool is_read_by_the_same(const sw_genome *g, const swi_vertex *v, const sw_genome *a,
                                 const swi_vertex *was)
 {
     uint32_t list[256];
     const uint32_t n = swi_vertex_readers(a, (uint32_t)(was - a->vertices), list, 256);
-    bool same = n == read_by(g, v);
+    bool same = n == swi_vertex_readers(g, (uint32_t)(v - g->vertices), NULL, 0);
     for (uint32_t i = 0; same && i < n; i++) {
         const swi_vertex *reader = mutant_vertex(g, a->vertices[list[i]].name);
         same = false;

@@ -59,16 +59,6 @@ static double activate(const char *name, double x)
     return 0;
 }
 
-static void linear(const sw_net *made, const swi_net_layer *l, const plain *x, plain *y)
-{
-    const float *w = values(made, l->weight), *b = values(made, l->bias);
-    for (int64_t r = 0; r < y->c; r++) {
-        y->x[r] = (double)b[r];
-        for (int64_t c = 0; c < x->c; c++)
-            y->x[r] += (double)w[r * x->c + c] * x->x[c];
-    }
-}
-
 static void conv2d(const sw_net *made, const swi_vertex *v, const swi_net_layer *l,
                    const plain *x, plain *y)
 {
@@ -156,9 +146,15 @@ static void apply(const sw_net *made, uint32_t i, plain *all)
     *y = room_of(v);
     const int64_t n = y->c * y->h * y->w;
     switch (v->kind) {
-    case SW_VERTEX_LINEAR:
-        linear(made, l, x, y);
+    case SW_VERTEX_LINEAR: {
+        const float *w = values(made, l->weight), *b = values(made, l->bias);
+        for (int64_t r = 0; r < y->c; r++) {
+            y->x[r] = (double)b[r];
+            for (int64_t c = 0; c < x->c; c++)
+                y->x[r] += (double)w[r * x->c + c] * x->x[c];
+        }
         break;
+    }
     case SW_VERTEX_CONV2D:
         conv2d(made, v, l, x, y);
         break;

@@ -47,10 +47,9 @@ void scene_later(void (*end)(void *), void *what)
 
 sw_genome *scene_genome(int64_t channels, int64_t height, int64_t width)
 {
-    const sw_task task =
-        SW_OPTS(sw_task, .channels = channels, .height = height, .width = width, .classes = 10);
     sw_genome *g = NULL;
-    OK(swi_genome_new(&g, &task));
+    OK(swi_genome_new(&g, &SW_OPTS(sw_task, .channels = channels, .height = height,
+                                   .width = width, .classes = 10)));
     CU_ASSERT_PTR_NOT_NULL_FATAL(g);
     scene_later(ENDS(sw_genome_destroy, g), g);
     return g;
@@ -160,25 +159,6 @@ static int64_t size_of(sw_dice *dice, int64_t multiple)
     return multiple * (1 + (int64_t)sw_dice_below(dice, (uint64_t)(12 / multiple)));
 }
 
-static void random_conv(sw_genome *g, sw_dice *dice, uint32_t in)
-{
-    const int64_t channels = g->vertices[in].channels;
-    swi_vertex *v = scene_conv(g, next_name(g), in, 1, 1 + 2 * (int)sw_dice_below(dice, 3));
-    if (sw_dice_below(dice, 5) == 0) {
-        v->groups = 0;
-        v->size = 0;
-    } else if (channels % 2 == 0 && sw_dice_below(dice, 3) == 0) {
-        v->groups = channels % 3 == 0 && sw_dice_below(dice, 2) == 0 ? 3 : 2;
-        v->size = size_of(dice, v->groups);
-    } else {
-        v->size = size_of(dice, 1);
-    }
-    if (sw_dice_below(dice, 4) == 0)
-        v->dilation = 2;
-    if (g->vertices[in].height > 4 && sw_dice_below(dice, 5) == 0)
-        v->stride = 2;
-}
-
 /* Two branches of what is there, joined. */
 static void random_fork(sw_genome *g, sw_dice *dice, uint32_t in)
 {
@@ -196,14 +176,6 @@ static void random_fork(sw_genome *g, sw_dice *dice, uint32_t in)
     v->in[v->n_in++] = b;
     if (!add && sw_dice_below(dice, 3) == 0)
         v->in[v->n_in++] = a;
-}
-
-static void random_window(sw_genome *g, sw_dice *dice, uint32_t in)
-{
-    swi_vertex *v = scene_add(
-        g, sw_dice_below(dice, 2) ? SW_VERTEX_MAX_POOL : SW_VERTEX_AVG_POOL, next_name(g), in);
-    v->kernel = 2 + (int)sw_dice_below(dice, 2);
-    v->stride = 1 + (int)sw_dice_below(dice, 2);
 }
 
 static void random_plain(sw_genome *g, sw_dice *dice, uint32_t in)
@@ -224,15 +196,34 @@ static void random_image_vertex(sw_genome *g, sw_dice *dice)
     const uint32_t x = g->n - 1;
     switch (sw_dice_below(dice, 6)) {
     case 0:
-    case 1:
-        random_conv(g, dice, x);
-        break;
+    case 1: {
+        const int64_t channels = g->vertices[x].channels;
+        swi_vertex *v = scene_conv(g, next_name(g), x, 1, 1 + 2 * (int)sw_dice_below(dice, 3));
+        if (sw_dice_below(dice, 5) == 0) {
+            v->groups = 0;
+            v->size = 0;
+        } else if (channels % 2 == 0 && sw_dice_below(dice, 3) == 0) {
+            v->groups = channels % 3 == 0 && sw_dice_below(dice, 2) == 0 ? 3 : 2;
+            v->size = size_of(dice, v->groups);
+        } else {
+            v->size = size_of(dice, 1);
+        }
+        if (sw_dice_below(dice, 4) == 0)
+            v->dilation = 2;
+        if (g->vertices[x].height > 4 && sw_dice_below(dice, 5) == 0)
+            v->stride = 2;
+    } break;
     case 2:
         scene_add(g, SW_VERTEX_BATCH_NORM, next_name(g), x);
         break;
     case 3:
-        if (g->vertices[x].height >= 4)
-            random_window(g, dice, x);
+        if (g->vertices[x].height >= 4) {
+            swi_vertex *v =
+                scene_add(g, sw_dice_below(dice, 2) ? SW_VERTEX_MAX_POOL : SW_VERTEX_AVG_POOL,
+                          next_name(g), x);
+            v->kernel = 2 + (int)sw_dice_below(dice, 2);
+            v->stride = 1 + (int)sw_dice_below(dice, 2);
+        }
         break;
     case 4:
         random_fork(g, dice, x);

@@ -99,8 +99,7 @@ static sw_genome *random_genome(sw_dice *dice, uint32_t n)
     return g;
 }
 
-/* ---- plain units --------------------------------------------------------------------------
- */
+/* ---- plain units ------------------------------------------------------------------------- */
 
 /* Labels of all outputs: equal ones are one unit. */
 static void relabel(elements *all, uint32_t n, int from, int to)
@@ -144,8 +143,7 @@ static int label_all(const sw_genome *g, elements *all)
     return n;
 }
 
-/* ---- what must hold after every alignment ------------------------------------------------
- */
+/* ---- what must hold after every alignment ------------------------------------------------ */
 
 /* For each output now, which one it was; -1: a new one. */
 static void map_all(const sw_genome *g, const sw_genome *old, elements *all)
@@ -227,8 +225,7 @@ static int count_untied(const sw_genome *g, const sw_genome *old, uint32_t a, ui
     return wrong;
 }
 
-/* ---- many of them --------------------------------------------------------------------------
- */
+/* ---- many of them ------------------------------------------------------------------------ */
 
 /* Wishes, ties, both; with and without relaxing. */
 static sw_status random_align(sw_dice *dice, sw_genome *g, bool ties, swi_tie *tie,
@@ -328,8 +325,7 @@ SW_TEST("searches end soon")
             (unsigned long long)most, stopped);
 }
 
-/* ---- plain cells ----------------------------------------------------------------------------
- */
+/* ---- plain cells ------------------------------------------------------------------------- */
 
 #define LABELS 256
 #define LEAST_MOST 8 /* of all sizes; of random genomes they are at most 12 */
@@ -366,27 +362,6 @@ static int count_runs(const sw_genome *g, const plain *p, int label)
     return n;
 }
 
-static void find_next(const sw_genome *g, plain *p)
-{
-    for (int k = 0; k < LABELS; k++)
-        p->next[k] = -2;
-    for (uint32_t i = 0; i < g->n; i++)
-        for (int e = 0, n; is_source(g, i) && e < p->at[i].n; e += n) {
-            const elements *x = &p->at[i];
-            n = run_of(x, e);
-            int *next = &p->next[x->at[e]];
-            const int behind =
-                e + n < x->n && run_of(x, e + n) == n && !p->cut[x->at[e]] ? x->at[e + n] : -1;
-            *next = *next == -2 || *next == behind ? behind : -1;
-        }
-    for (int k = 0; k < LABELS; k++) {
-        if (p->next[k] >= 0 && count_runs(g, p, k) != count_runs(g, p, p->next[k]))
-            p->next[k] = -1;
-        if (p->next[k] >= 0)
-            p->has_front[p->next[k]] = true;
-    }
-}
-
 static void cut(const sw_genome *g, plain *p, uint32_t vertex, int groups)
 {
     const int per_group = (int)g->vertices[vertex].channels / groups;
@@ -394,19 +369,6 @@ static void cut(const sw_genome *g, plain *p, uint32_t vertex, int groups)
         p->cut[p->at[vertex].at[e - 1]] = true;
         p->doubtful |= p->at[vertex].at[e - 1] == p->at[vertex].at[e];
     }
-}
-
-/* Units that occur twice in a row beside flattened images. */
-static void find_doubts(const sw_genome *g, plain *p)
-{
-    bool flat = false, twice = false;
-    for (uint32_t i = 0; i < g->n; i++) {
-        flat |= g->vertices[i].kind == SW_VERTEX_FLATTEN;
-        for (int e = 1; e < p->at[i].n; e++)
-            twice |=
-                g->vertices[i].kind == SW_VERTEX_CONCAT && p->at[i].at[e] == p->at[i].at[e - 1];
-    }
-    p->doubtful |= flat && twice;
 }
 
 static plain *plain_cells(const sw_genome *g)
@@ -426,8 +388,32 @@ static plain *plain_cells(const sw_genome *g)
             cut(g, p, v->in[0], v->groups);
         }
     }
-    find_doubts(g, p);
-    find_next(g, p);
+    /* Units that occur twice in a row beside flattened images. */
+    bool flat = false, twice = false;
+    for (uint32_t j = 0; j < g->n; j++) {
+        flat |= g->vertices[j].kind == SW_VERTEX_FLATTEN;
+        for (int e = 1; e < p->at[j].n; e++)
+            twice |=
+                g->vertices[j].kind == SW_VERTEX_CONCAT && p->at[j].at[e] == p->at[j].at[e - 1];
+    }
+    p->doubtful |= flat && twice;
+    for (int k = 0; k < LABELS; k++)
+        p->next[k] = -2;
+    for (uint32_t m = 0; m < g->n; m++)
+        for (int e = 0, n; is_source(g, m) && e < p->at[m].n; e += n) {
+            const elements *x = &p->at[m];
+            n = run_of(x, e);
+            int *next = &p->next[x->at[e]];
+            const int behind =
+                e + n < x->n && run_of(x, e + n) == n && !p->cut[x->at[e]] ? x->at[e + n] : -1;
+            *next = *next == -2 || *next == behind ? behind : -1;
+        }
+    for (int k = 0; k < LABELS; k++) {
+        if (p->next[k] >= 0 && count_runs(g, p, k) != count_runs(g, p, p->next[k]))
+            p->next[k] = -1;
+        if (p->next[k] >= 0)
+            p->has_front[p->next[k]] = true;
+    }
     for (int k = 0; k < LABELS; k++) {
         if (p->next[k] == -2 || p->has_front[k])
             continue;
@@ -438,8 +424,7 @@ static plain *plain_cells(const sw_genome *g)
     return p;
 }
 
-/* ---- the best sizes of all ------------------------------------------------------------------
- */
+/* ---- the best sizes of all --------------------------------------------------------------- */
 
 /* Outputs from e on to before `end`, of a vertex, with z units in each cell. */
 static int64_t count_outputs(const plain *p, uint32_t vertex, int e, int end, const int *z)
@@ -565,8 +550,7 @@ SW_TEST("sizes are the best of all")
             moved);
 }
 
-/* ---- who stays ------------------------------------------------------------------------------
- */
+/* ---- who stays --------------------------------------------------------------------------- */
 
 /* Whether output e of a source that it was is there. */
 static bool is_there(const swi_vertex *v, int e)

@@ -264,9 +264,8 @@ SW_TEST("children of relatives are sound")
     for (uint64_t i = 0; i < pairs; i++) {
         const sw_genome *a = scene_random(&dice);
         sw_genome *b = relative_of(a, i), *one = NULL, *two = NULL;
-        const sw_crossover_opts opts =
-            SW_OPTS(sw_crossover_opts, .vertices = 1, .deviation = 0.2, .seed = i);
-        cross(&one, &two, a, b, &opts);
+        cross(&one, &two, a, b,
+              &SW_OPTS(sw_crossover_opts, .vertices = 1, .deviation = 0.2, .seed = i));
         CU_ASSERT_FATAL(mutant_is_sound(one, a, b));
         CU_ASSERT_FATAL(mutant_is_sound(two, b, a));
         mixed += of_parent(one, 1) > 0;
@@ -359,9 +358,8 @@ SW_TEST("updates that cannot be mixed stay")
     OK(swi_genome_check(a, NULL));
     OK(swi_genome_check(b, NULL));
     for (uint64_t seed = 0; seed < 20; seed++) {
-        const sw_crossover_opts opts = SW_OPTS(sw_crossover_opts, .optimizer = 1, .seed = seed);
         sw_genome *one = NULL, *two = NULL;
-        cross(&one, &two, a, b, &opts);
+        cross(&one, &two, a, b, &SW_OPTS(sw_crossover_opts, .optimizer = 1, .seed = seed));
         CU_ASSERT(mutant_is_sound(one, a, b));
         CU_ASSERT(mutant_is_sound(two, b, a));
         CU_ASSERT_EQUAL(one->clip_norm, 0);

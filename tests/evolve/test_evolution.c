@@ -111,10 +111,9 @@ SW_TEST("numbers are those of the net")
         sw_model *model = sw_net_model(made);
         OK(sw_loader_epoch(loader, 0));
         OK(sw_loader_next(loader, &inputs, &n));
-        const sw_run_args args =
-            SW_OPTS(sw_run_args, .fn = sw_net_step, .user = made, .models = &model,
-                    .n_models = 1, .inputs = inputs, .n_inputs = n, .mode = SW_EVAL);
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec,
+                  &SW_OPTS(sw_run_args, .fn = sw_net_step, .user = made, .models = &model,
+                           .n_models = 1, .inputs = inputs, .n_inputs = n, .mode = SW_EVAL)));
         CU_ASSERT_DOUBLE_EQUAL(net_metric(exec, "accuracy"), c.accuracy, 1e-7);
         CU_ASSERT_DOUBLE_EQUAL(net_metric(exec, "loss"), c.loss, 1e-5);
         sw_net_destroy(made);
@@ -130,10 +129,9 @@ static uint64_t sum_of_run(const sw_evolution_opts *opts, int threads, size_t bu
     uint64_t sum;
     if (budget > 0)
         OK(sw_budget_create(&limit, budget));
-    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .threads = threads, .budget = limit);
     sw_exec *exec = NULL;
     sw_evolution *e = NULL;
-    OK(sw_exec_create(&exec, &exec_opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = threads, .budget = limit)));
     OK(sw_evolution_create(&e, exec, opts));
     evo_evaluate(e, 2);
     sum = evo_sum(e);
@@ -441,11 +439,10 @@ SW_TEST("wrong options are refused")
 static sw_status short_run(void *arg)
 {
     const sw_evolution_opts *opts = arg;
-    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts);
     sw_exec *exec;
     sw_evolution *e;
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
-    SW_TRY(sw_exec_create(&exec, &exec_opts));
+    SW_TRY(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts)));
     sw_status status = sw_evolution_create(&e, exec, opts);
     if (status == SW_OK) {
         while (status == SW_OK && p.generation < 2)

@@ -109,8 +109,7 @@ static sw_status train_alone(const sw_genome *genome, const evo_data *data, size
     sw_members *group = NULL;
     sw_member member;
     OK(sw_budget_create(&budget, bytes));
-    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .budget = budget);
-    OK(sw_exec_create(&exec, &exec_opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
     OK(sw_net_create(&made, genome, &net_opts));
     OK(sw_feed_create(&feed, data->train, &feed_opts));
     const sw_members_opts opts =
@@ -118,10 +117,9 @@ static sw_status train_alone(const sw_genome *genome, const evo_data *data, size
     OK(sw_members_create(&group, exec, &opts));
     sw_status status = sw_member_new(&member, group, 3);
     for (uint32_t step = 0; step < 4 && status == SW_OK; step++) {
-        const sw_members_args args =
-            SW_OPTS(sw_members_args, .members = &member, .n = 1, .mode = SW_TRAIN,
-                    .variant = step % 2, .feed = feed);
-        status = sw_members_run(group, &args);
+        status = sw_members_run(group,
+                                &SW_OPTS(sw_members_args, .members = &member, .n = 1,
+                                         .mode = SW_TRAIN, .variant = step % 2, .feed = feed));
     }
     sw_members_destroy(group);
     sw_feed_destroy(feed);

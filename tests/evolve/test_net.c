@@ -9,23 +9,6 @@ SW_TESTS("nets")
 
 /* ---- what they compute ------------------------------------------------------------------- */
 
-/* Statistics that are not 0 and 1, so that a norm does something. */
-static void stir_norms(sw_net *made, sw_dice *dice)
-{
-    for (uint32_t i = 0; i < made->genome->n; i++) {
-        const swi_net_layer *l = &made->layers[i];
-        const sw_param all[] = {l->mean, l->variance, l->weight, l->bias};
-        for (int k = 0; k < 4 && l->mean.index != 0; k++) {
-            float v[16];
-            const int64_t n = sw_param_shape(all[k]).dim[0];
-            for (int64_t j = 0; j < n && j < 16; j++)
-                v[j] = (float)(1 + sw_dice_below(dice, 8)) / 4;
-            if (n <= 16)
-                OK(sw_param_write(all[k], v, (size_t)n * 4));
-        }
-    }
-}
-
 static double distance(const float *a, const double *b, int64_t n)
 {
     double most = 0, scale = 1e-3;
@@ -40,7 +23,19 @@ static double compare(sw_exec *exec, const sw_genome *g, sw_dtype dtype, sw_dice
                       const sw_net_opts *opts)
 {
     sw_net *made = scene_ready(g, opts, exec, sw_dice_next(dice));
-    stir_norms(made, dice);
+    /* Statistics that are not 0 and 1, so that a norm does something. */
+    for (uint32_t i = 0; i < made->genome->n; i++) {
+        const swi_net_layer *l = &made->layers[i];
+        const sw_param all[] = {l->mean, l->variance, l->weight, l->bias};
+        for (int k = 0; k < 4 && l->mean.index != 0; k++) {
+            float v[16];
+            const int64_t n = sw_param_shape(all[k]).dim[0];
+            for (int64_t j = 0; j < n && j < 16; j++)
+                v[j] = (float)(1 + sw_dice_below(dice, 8)) / 4;
+            if (n <= 16)
+                OK(sw_param_write(all[k], v, (size_t)n * 4));
+        }
+    }
     const scene_batch b = scene_data(g, dtype, 3, sw_dice_next(dice));
     const float *logits = scene_run_logits(exec, made, &b);
     return distance(logits, scene_logits(made, &b), b.rows * 10);
@@ -126,10 +121,9 @@ SW_TEST("every parameter has a gradient")
     sw_dice dice = {21};
     for (int i = 0; i < 60; i++) {
         hook_notes notes = {0, 1};
-        const sw_net_opts opts =
-            SW_OPTS(sw_net_opts, .hook = scale_gradient, .hook_user = &notes);
         const sw_genome *g = scene_random(&dice);
-        sw_net *made = scene_ready(g, &opts, exec, 3);
+        sw_net *made = scene_ready(
+            g, &SW_OPTS(sw_net_opts, .hook = scale_gradient, .hook_user = &notes), exec, 3);
         const scene_batch b = scene_data(g, SW_F32, 4, 9);
         const sw_param bias = made->layers[g->n - 1].bias;
         float before[10], after[10];
@@ -198,15 +192,14 @@ SW_TEST("clip bounds each gradient")
     float weight[2][70], bias[2][10];
     for (int k = 0; k < 2; k++) {
         hook_notes notes = {0, 1};
-        const sw_net_opts opts =
-            SW_OPTS(sw_net_opts, .hook = scale_gradient, .hook_user = &notes);
         sw_genome *g = scene_genome(7, 0, 0);
         scene_linear(g, "fc", 0, 10);
         snprintf(g->optimizer, sizeof g->optimizer, "sgd");
         g->lr = 1;
         g->clip = k == 0 ? 0 : 0.01f;
         scene_check(g);
-        sw_net *made = scene_ready(g, &opts, exec, 1);
+        sw_net *made = scene_ready(
+            g, &SW_OPTS(sw_net_opts, .hook = scale_gradient, .hook_user = &notes), exec, 1);
         const swi_net_layer *l = &made->layers[1];
         float w[70], c[10];
         OK(sw_param_read(l->weight, w, sizeof w));
@@ -268,10 +261,9 @@ SW_TEST("genomes bring their loss")
 
 SW_TEST("utilities are averaged in variant 1")
 {
-    const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
     sw_genome *g = scene_lenet();
-    sw_net *made = scene_ready(g, &opts, exec, 1);
+    sw_net *made = scene_ready(g, &SW_OPTS(sw_net_opts, .utility = 1), exec, 1);
     const scene_batch b = scene_data(g, SW_U8, 16, 2);
     sw_neuron_utility u[16];
     CU_ASSERT_EQUAL(swi_net_utilities(made, made->model->base, u), 5);
@@ -371,9 +363,8 @@ SW_TEST("a net keeps a genome of its own")
 
 static sw_status make_one(void *genome)
 {
-    const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_net *made;
-    SW_TRY(sw_net_create(&made, genome, &opts));
+    SW_TRY(sw_net_create(&made, genome, &SW_OPTS(sw_net_opts, .utility = 1)));
     sw_net_destroy(made);
     return SW_OK;
 }

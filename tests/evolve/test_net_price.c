@@ -39,10 +39,9 @@ SW_TEST("prices are those of members")
             const sw_price price = price_of(g, exec, input);
             sw_members *members = members_of(exec, scene_net(g, NULL));
             const scene_batch b = scene_data(g, input, g->batch, 1);
-            const sw_members_args args =
-                SW_OPTS(sw_members_args, .inputs = b.in, .n_inputs = 2);
             sw_plan_info info = SW_OPTS(sw_plan_info);
-            OK(sw_members_look(members, &args, &info));
+            OK(sw_members_look(
+                members, &SW_OPTS(sw_members_args, .inputs = b.in, .n_inputs = 2), &info));
             CU_ASSERT_EQUAL(price.arena_bytes, info.arena_bytes);
             CU_ASSERT_EQUAL(price.model_bytes, info.model_bytes);
             CU_ASSERT_EQUAL(price.model_bytes, sw_members_bytes(members));
@@ -134,8 +133,7 @@ SW_TEST("batches are counted as feeds count them")
         sw_genome *g = genome_for(image != 0);
         for (g->batch = 1; g->batch < 100; g->batch += 7) {
             sw_feed *feed = NULL;
-            const sw_feed_opts opts = SW_OPTS(sw_feed_opts, .batch = g->batch);
-            OK(sw_feed_create(&feed, dataset, &opts));
+            OK(sw_feed_create(&feed, dataset, &SW_OPTS(sw_feed_opts, .batch = g->batch)));
             AFTER(sw_feed_destroy, feed);
             CU_ASSERT_EQUAL(price_of(g, exec, image ? SW_U8 : SW_F32).batch_bytes,
                             sw_feed_bytes(feed));

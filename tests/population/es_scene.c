@@ -107,26 +107,22 @@ void scene_update_fill(scene_update *u, scene *s, const float *weights, const fl
                       .mode = SW_TRAIN, .es = s->es, .es_slice = SWI_ES_UPDATE);
 }
 
-/* The weight of a direction as the header has it, of raw reported numbers. */
-static double weight_of(const sw_es *es, uint32_t d)
-{
-    const swi_noise_mode *m = &es->mode;
-    double w = 0.0;
-    for (uint32_t r = 0; r < m->repeats; r++) {
-        const double sign = m->antithetic && r >= (m->repeats + 1) / 2 ? -1.0 : 1.0;
-        w += sign * (double)es->fitness[(size_t)r * m->directions + d];
-    }
-    return w / (0.25 * (double)m->repeats * (double)m->directions);
-}
-
 double scene_step(scene *s, sw_exec *exec)
 {
     double worst = 0.0, *weights = sw_block(s->es->mode.directions * sizeof *weights);
     double *g[PARAMS];
     float *before[PARAMS];
     sw_es_info info = SW_OPTS(sw_es_info);
-    for (uint32_t d = 0; d < s->es->mode.directions; d++)
-        weights[d] = weight_of(s->es, d);
+    for (uint32_t d = 0; d < s->es->mode.directions; d++) {
+        /* The weight of a direction as the header has it, of raw reported numbers. */
+        const swi_noise_mode *m = &s->es->mode;
+        double w = 0.0;
+        for (uint32_t r = 0; r < m->repeats; r++) {
+            const double sign = m->antithetic && r >= (m->repeats + 1) / 2 ? -1.0 : 1.0;
+            w += sign * (double)s->es->fitness[(size_t)r * m->directions + d];
+        }
+        weights[d] = w / (0.25 * (double)m->repeats * (double)m->directions);
+    }
     for (int p = 0; p < LARGE; p++) {
         before[p] = scene_values(s, p);
         g[p] = scene_sum(s, p, weights, before[p]);

@@ -92,14 +92,13 @@ small *small_alone(int64_t hidden, const sw_dataset *data, int64_t rows, int dro
                    uint64_t seed, uint64_t stream, uint64_t steps, double *last, double *sum)
 {
     small *t = small_new(hidden);
-    const sw_loader_opts opts =
-        SW_OPTS(sw_loader_opts, .batch = rows, .seed = stream, .shuffle = 1,
-                .drop_last = drop_last, .keyed = 1, .inline_fill = 1);
     sw_exec *exec = NULL;
     sw_loader *loader = NULL;
     OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .seed = seed)));
     OK(sw_model_ready(t->model, exec, seed));
-    OK(sw_loader_create(&loader, data, &opts));
+    OK(sw_loader_create(&loader, data,
+                        &SW_OPTS(sw_loader_opts, .batch = rows, .seed = stream, .shuffle = 1,
+                                 .drop_last = drop_last, .keyed = 1, .inline_fill = 1)));
     *sum = *last = 0.0;
     for (uint64_t step = 0, epoch = 0; step < steps; step++) {
         const sw_array *in = NULL;
@@ -111,10 +110,9 @@ small *small_alone(int64_t hidden, const sw_dataset *data, int64_t rows, int dro
             OK(sw_loader_epoch(loader, ++epoch));
             OK(sw_loader_next(loader, &in, &n));
         }
-        const sw_run_args args =
-            SW_OPTS(sw_run_args, .fn = small_step, .user = t, .models = &t->model,
-                    .n_models = 1, .inputs = in, .n_inputs = n, .mode = SW_TRAIN, .step = step);
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = small_step, .user = t, .models = &t->model,
+                                 .n_models = 1, .inputs = in, .n_inputs = n, .mode = SW_TRAIN,
+                                 .step = step)));
         OK(sw_metric_get(exec, "loss", last));
         *sum += *last;
     }

@@ -20,9 +20,8 @@ static sw_es_opts opts_of(const char *noise, uint32_t directions, uint32_t repea
 static sw_exec *exec_of(int threads, const char *isa, int immediate_seed)
 {
     sw_exec *exec;
-    const sw_exec_opts o = SW_OPTS(sw_exec_opts, .threads = threads, .isa = isa,
-                                   .seed = 5 + (uint64_t)immediate_seed, .checks = 1);
-    OK(sw_exec_create(&exec, &o));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = threads, .isa = isa,
+                                      .seed = 5 + (uint64_t)immediate_seed, .checks = 1)));
     AFTER(sw_exec_destroy, exec);
     return exec;
 }
@@ -139,8 +138,7 @@ SW_TEST("a member is a model")
     }
 }
 
-/* ---- learning -------------------------------------------------------------------------------
- */
+/* ---- learning ---------------------------------------------------------------------------- */
 
 /* The loss of the net's batch after so many generations. */
 static double learn(const char *strategy, const char *noise, const sw_optimizer_opts *optimizer,

@@ -8,8 +8,7 @@
 
 SW_TESTS("es defects")
 
-/* ---- estimates -----------------------------------------------------------------------------
- */
+/* ---- estimates --------------------------------------------------------------------------- */
 
 /* An odd number of repeats leaves the middle one positive, and the estimate has the shapes of
  * the parameters. */
@@ -117,8 +116,7 @@ SW_TEST("more columns than 16 bits count are permuted")
     SW_CHECK(high > 0.45 * all && high < 0.6 * all, "%g of %g", high, all);
 }
 
-/* ---- forward -------------------------------------------------------------------------------
- */
+/* ---- forward ----------------------------------------------------------------------------- */
 
 enum { IN = 9, OUT = 6, N_DIRECTIONS = 4, REPEATS = 3 };
 typedef struct {
@@ -235,9 +233,8 @@ static void draw(sw_ctx *ctx, void *user)
 
 static void drawn(sw_exec *exec, float *z)
 {
-    const sw_run_args args = SW_OPTS(sw_run_args, .fn = draw, .step = 4);
     sw_array out;
-    OK(sw_run(exec, &args));
+    OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = draw, .step = 4)));
     OK(sw_output_get(exec, "z", &out));
     memcpy(z, out.data, 64 * 4);
 }

@@ -107,8 +107,20 @@ static void declare_gpt(subject *s)
     }
 }
 
-static void declare(subject *s)
+/* ---- subjects ---------------------------------------------------------------------------- */
+
+/* A net, a strategy over it, and a batch for one slice: (2, slice). */
+static subject *subject_new(subject_kind kind, const char *noise, uint32_t directions,
+                            uint32_t slice)
 {
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
+    const bool parts = strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0;
+    const sw_es_opts es = SW_OPTS(sw_es_opts, .noise = noise, .in_share = parts ? 0.5f : 0.0f,
+                                  .directions = directions, .slice = slice, .seed = 3);
+    subject *s = sw_block(sizeof *s);
+    s->kind = kind;
+    OK(sw_model_create(&s->model, "net"));
+    AFTER(sw_model_destroy, s->model);
     const sw_conv_opts padded = SW_OPTS(sw_conv_opts, .pad = 1);
     const sw_conv_opts strided = SW_OPTS(sw_conv_opts, .pad = 1, .stride = 2);
     switch (s->kind) {
@@ -134,26 +146,10 @@ static void declare(subject *s)
     default:
         declare_gpt(s);
     }
-}
-
-/* ---- subjects ---------------------------------------------------------------------------- */
-
-static void fill(subject *s, int i, uint64_t limit)
-{
-    sw_dice dice = {17};
-    const sw_type type = {s->in[i].dtype, SW_PLAIN, s->in[i].shape};
-    const int64_t n = sw_type_elements(&type);
-    void *data = sw_block((size_t)n * 4);
-    for (int64_t k = 0; k < n; k++)
-        if (type.dtype == SW_F32)
-            ((float *)data)[k] = (float)sw_dice_below(&dice, 2001) / 1000.0f - 1.0f;
-        else
-            ((int32_t *)data)[k] = (int32_t)sw_dice_below(&dice, limit);
-    s->in[i].data = data;
-}
-
-static void make_inputs(subject *s, int64_t rows)
-{
+    OK(sw_optimizer_create(&s->sgd, s->model, &sgd));
+    OK(sw_es_create(&s->es, s->sgd, &es));
+    AFTER(sw_es_destroy, s->es);
+    const int64_t rows = 2 * (int64_t)slice;
     const bool words = s->kind >= GPT;
     s->n_in = words ? 3 : 2;
     s->in[0] = (sw_array){SW_F32, SW_SHAPE(rows, 64), NULL};
@@ -165,27 +161,19 @@ static void make_inputs(subject *s, int64_t rows)
         s->in[0] = (sw_array){SW_I32, SW_SHAPE(rows, LENGTH), NULL};
     s->in[1] = (sw_array){SW_I32, words ? SW_SHAPE(rows, LENGTH) : SW_SHAPE(rows), NULL};
     s->in[2] = (sw_array){SW_I32, SW_SHAPE(rows, LENGTH), NULL};
-    for (int i = 0; i < s->n_in; i++)
-        fill(s, i, i == 2 ? LENGTH : 10);
-}
-
-/* A net, a strategy over it, and a batch for one slice: (2, slice). */
-static subject *subject_new(subject_kind kind, const char *noise, uint32_t directions,
-                            uint32_t slice)
-{
-    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
-    const bool parts = strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0;
-    const sw_es_opts es = SW_OPTS(sw_es_opts, .noise = noise, .in_share = parts ? 0.5f : 0.0f,
-                                  .directions = directions, .slice = slice, .seed = 3);
-    subject *s = sw_block(sizeof *s);
-    s->kind = kind;
-    OK(sw_model_create(&s->model, "net"));
-    AFTER(sw_model_destroy, s->model);
-    declare(s);
-    OK(sw_optimizer_create(&s->sgd, s->model, &sgd));
-    OK(sw_es_create(&s->es, s->sgd, &es));
-    AFTER(sw_es_destroy, s->es);
-    make_inputs(s, 2 * (int64_t)slice);
+    for (int i = 0; i < s->n_in; i++) {
+        const uint64_t limit = i == 2 ? LENGTH : 10;
+        sw_dice dice = {17};
+        const sw_type type = {s->in[i].dtype, SW_PLAIN, s->in[i].shape};
+        const int64_t n = sw_type_elements(&type);
+        void *data = sw_block((size_t)n * 4);
+        for (int64_t k = 0; k < n; k++)
+            if (type.dtype == SW_F32)
+                ((float *)data)[k] = (float)sw_dice_below(&dice, 2001) / 1000.0f - 1.0f;
+            else
+                ((int32_t *)data)[k] = (int32_t)sw_dice_below(&dice, limit);
+        s->in[i].data = data;
+    }
     return s;
 }
 

@@ -286,12 +286,11 @@ SW_TEST("uses without noise name op and parameter")
 {
     odd t = {.exec = net_exec(NULL)};
     sw_es_opts o = five();
-    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     OK(sw_model_create(&t.model, "odd"));
     AFTER(sw_model_destroy, t.model);
     t.square = sw_param_new(t.model, "square", SW_F32, SW_SHAPE(4, 4), "ones");
     t.vector = sw_param_new(t.model, "vector", SW_F32, SW_SHAPE(4), "ones");
-    OK(sw_optimizer_create(&t.opt, t.model, &sgd));
+    OK(sw_optimizer_create(&t.opt, t.model, &SW_OPTS(sw_optimizer_opts, .kind = "sgd")));
     OK(sw_es_create(&t.es, t.opt, &o));
     AFTER(sw_es_destroy, t.es);
     REFUSED(run_odd(&t, OPERAND), SW_UNSUPPORTED, "relu reads the parameter 'vector'");

@@ -116,14 +116,6 @@ static void linear(walk *k, int64_t out)
     k->c = out;
 }
 
-/* The same weight twice. */
-static void shared_linear(walk *k)
-{
-    note(k, "twice");
-    const sw_value w = param(k, SW_SHAPE(k->c, k->c), "normal:0.3");
-    DO(sw_linear_op(k->ctx, sw_tanh(k->ctx, sw_linear_op(k->ctx, k->x, w, none)), w, none));
-}
-
 static void activation(walk *k)
 {
     const int64_t which = below(k, 5);
@@ -172,67 +164,7 @@ static void norm(walk *k)
         DO(sw_layer_norm_op(k->ctx, k->x, w, b, 0.1f));
 }
 
-static void image_norm(walk *k)
-{
-    const bool by_batch = below(k, 2) != 0;
-    const bool halves = k->c % 2 == 0;
-    note(k, by_batch ? "batch norm" : "group norm");
-    const sw_value w = param(k, SW_SHAPE(k->c), "normal:1");
-    const sw_value b = param(k, SW_SHAPE(k->c), "normal:0.5");
-    if (by_batch) {
-        const sw_param mean = buffer(k, k->c, "normal:0.2"), var = buffer(k, k->c, "ones");
-        k->t->normed = true;
-        DO(sw_batch_norm_op(k->ctx, k->x, w, b, mean, var, 0.1f, 1e-3f));
-    } else {
-        k->t->grouped = true;
-        DO(sw_group_norm_op(k->ctx, k->x, w, b, halves ? 2 : 1, 0.1f));
-    }
-}
-
-static void conv(walk *k)
-{
-    const int kernel = (int)(1 + below(k, 3)), stride = (int)(1 + below(k, 2));
-    const int groups = k->c % 2 == 0 && below(k, 3) == 0 ? 2 : 1;
-    const int64_t out = groups * (1 + below(k, 3)) * 2;
-    const bool biased = below(k, 3) != 0;
-    const sw_conv_opts o =
-        SW_OPTS(sw_conv_opts, .stride = stride, .pad = kernel / 2, .groups = groups,
-                .dilation = kernel == 3 && k->h > 4 && below(k, 4) == 0 ? 2 : 1);
-    note(k, biased ? "conv" : "conv-");
-    const sw_value w = param(k, SW_SHAPE(out, k->c / groups, kernel, kernel), "normal:0.3");
-    const sw_value b = biased ? param(k, SW_SHAPE(out), "normal:0.3") : none;
-    DO(sw_conv2d_op_with(k->ctx, k->x, w, b, &o));
-    const int64_t reach = (kernel - 1) * o.dilation + 1;
-    k->h = (k->h + 2 * o.pad - reach) / stride + 1;
-    k->w = (k->w + 2 * o.pad - reach) / stride + 1;
-    k->c = out;
-}
-
-static void pool(walk *k)
-{
-    const bool most = below(k, 2) != 0;
-    note(k, "pool");
-    DO(most ? sw_max_pool2d(k->ctx, k->x, 2, 1, 0) : sw_avg_pool2d(k->ctx, k->x, 2, 1, 0));
-    k->h--;
-    k->w--;
-}
-
-static void attention(walk *k)
-{
-    const bool causal = below(k, 2) != 0;
-    note(k, "attention");
-    DO(sw_add(k->ctx, k->x, sw_attention(k->ctx, k->x, k->x, k->x, 2, causal, 0.0f)));
-}
-
 /* ---- views ------------------------------------------------------------------------------- */
-
-static void flatten(walk *k)
-{
-    note(k, "flatten");
-    DO(sw_flatten(k->ctx, k->x));
-    k->c = k->form == SEQUENCE ? k->h * k->w : k->form == IMAGE ? k->c * k->h * k->w : k->c;
-    k->form = VECTOR;
-}
 
 /* Halves of a vector change places; or sequences become vectors of more rows. */
 static void view(walk *k)
@@ -276,20 +208,56 @@ static void layer(walk *k)
         view(k);
     else if (k->form == VECTOR && which == 3)
         norm(k);
-    else if (k->form == VECTOR && which == 4)
-        shared_linear(k);
-    else if (k->form == VECTOR)
+    else if (k->form == VECTOR && which == 4) {
+        /* The same weight twice. */
+        note(k, "twice");
+        const sw_value w = param(k, SW_SHAPE(k->c, k->c), "normal:0.3");
+        DO(sw_linear_op(k->ctx, sw_tanh(k->ctx, sw_linear_op(k->ctx, k->x, w, none)), w, none));
+    } else if (k->form == VECTOR)
         linear(k, 2 + below(k, 9));
-    else if (k->form == SEQUENCE && which == 3)
-        attention(k);
-    else if (k->form == SEQUENCE)
+    else if (k->form == SEQUENCE && which == 3) {
+        const bool causal = below(k, 2) != 0;
+        note(k, "attention");
+        DO(sw_add(k->ctx, k->x, sw_attention(k->ctx, k->x, k->x, k->x, 2, causal, 0.0f)));
+    } else if (k->form == SEQUENCE)
         norm(k);
-    else if (which == 3 && k->h > 2 && k->w > 2)
-        pool(k);
-    else if (which == 4)
-        image_norm(k);
-    else
-        conv(k);
+    else if (which == 3 && k->h > 2 && k->w > 2) {
+        const bool most = below(k, 2) != 0;
+        note(k, "pool");
+        DO(most ? sw_max_pool2d(k->ctx, k->x, 2, 1, 0) : sw_avg_pool2d(k->ctx, k->x, 2, 1, 0));
+        k->h--;
+        k->w--;
+    } else if (which == 4) {
+        const bool by_batch = below(k, 2) != 0;
+        const bool halves = k->c % 2 == 0;
+        note(k, by_batch ? "batch norm" : "group norm");
+        const sw_value w = param(k, SW_SHAPE(k->c), "normal:1");
+        const sw_value b = param(k, SW_SHAPE(k->c), "normal:0.5");
+        if (by_batch) {
+            const sw_param mean = buffer(k, k->c, "normal:0.2"), var = buffer(k, k->c, "ones");
+            k->t->normed = true;
+            DO(sw_batch_norm_op(k->ctx, k->x, w, b, mean, var, 0.1f, 1e-3f));
+        } else {
+            k->t->grouped = true;
+            DO(sw_group_norm_op(k->ctx, k->x, w, b, halves ? 2 : 1, 0.1f));
+        }
+    } else {
+        const int kernel = (int)(1 + below(k, 3)), stride = (int)(1 + below(k, 2));
+        const int groups = k->c % 2 == 0 && below(k, 3) == 0 ? 2 : 1;
+        const int64_t out = groups * (1 + below(k, 3)) * 2;
+        const bool biased = below(k, 3) != 0;
+        const sw_conv_opts o =
+            SW_OPTS(sw_conv_opts, .stride = stride, .pad = kernel / 2, .groups = groups,
+                    .dilation = kernel == 3 && k->h > 4 && below(k, 4) == 0 ? 2 : 1);
+        note(k, biased ? "conv" : "conv-");
+        const sw_value w = param(k, SW_SHAPE(out, k->c / groups, kernel, kernel), "normal:0.3");
+        const sw_value b = biased ? param(k, SW_SHAPE(out), "normal:0.3") : none;
+        DO(sw_conv2d_op_with(k->ctx, k->x, w, b, &o));
+        const int64_t reach = (kernel - 1) * o.dilation + 1;
+        k->h = (k->h + 2 * o.pad - reach) / stride + 1;
+        k->w = (k->w + 2 * o.pad - reach) / stride + 1;
+        k->c = out;
+    }
 }
 
 static void begin(walk *k)
@@ -312,10 +280,17 @@ static void begin(walk *k)
     DO(sw_embedding_op(k->ctx, k->x, table));
 }
 
-static sw_value loss_of(walk *k)
+static sw_value go(walk *k)
 {
+    k->t->n_params = k->t->n_buffers = 0;
+    begin(k);
+    for (int64_t n = 2 + below(k, 5); n > 0; n--)
+        layer(k);
     const int64_t which = below(k, 5);
-    flatten(k);
+    note(k, "flatten");
+    DO(sw_flatten(k->ctx, k->x));
+    k->c = k->form == SEQUENCE ? k->h * k->w : k->form == IMAGE ? k->c * k->h * k->w : k->c;
+    k->form = VECTOR;
     if (which == 0) {
         note(k, "linear_ce");
         const sw_value w = param(k, SW_SHAPE(CLASSES, k->c), "normal:0.3");
@@ -334,15 +309,6 @@ static sw_value loss_of(walk *k)
         return sw_scale_by(k->ctx, sw_mean(k->ctx, sw_mul(k->ctx, k->x, k->x), 0), 0.5f);
     const sw_value ce = sw_softmax_ce(k->ctx, k->x, sw_input(k->ctx, 1));
     return sw_add(k->ctx, ce, sw_l1(k->ctx, k->x, target)); /* numbers of evaluations */
-}
-
-static sw_value go(walk *k)
-{
-    k->t->n_params = k->t->n_buffers = 0;
-    begin(k);
-    for (int64_t n = 2 + below(k, 5); n > 0; n--)
-        layer(k);
-    return loss_of(k);
 }
 
 static void rn_step(sw_ctx *ctx, void *user)
@@ -537,8 +503,8 @@ static float fitness_of(const sw_es *es, const sw_es_evaluation *of)
 
 enum { OBSERVERS = SW_WITNESS_ACCESS | SW_WITNESS_EXTENT | SW_WITNESS_DEATH };
 
-/* Each evaluation of a slice beside the net with parameters of its own; both may be no number.
- */
+/* Each evaluation of a slice beside the net with parameters of its own; both may be no
+ * number. */
 static void compare(rn_net *t, rn_net *alone, sw_exec *exec, int64_t each, uint32_t slice,
                     const char *what)
 {
@@ -643,18 +609,6 @@ static void copy_models(unsigned char to[2][MODEL_BYTES], const rn_net *t)
     }
 }
 
-static void evaluate_all(rn_net *t, sw_exec *exec, const way *w)
-{
-    for (uint32_t i = 0; i < sw_es_slices(t->es); i++) {
-        const uint32_t slice = w->backwards ? sw_es_slices(t->es) - 1 - i : i;
-        rn_batch b = slice_batch(t, slice);
-        sw_run_args args = rn_args(t, &b, w->mode);
-        args.immediate = w->immediate;
-        OK(sw_es_evaluate(t->es, exec, &args, slice, "loss"));
-        rn_batch_free(&b);
-    }
-}
-
 /* A generation and the step after it. False: batch norm in training, or group norm, whose sums
  * of images in blocks have another order, in a slice. */
 static bool generation(outcome *to, uint64_t seed, const way *w)
@@ -662,15 +616,21 @@ static bool generation(outcome *to, uint64_t seed, const way *w)
     static unsigned char before[2][MODEL_BYTES];
     sw_es_opts o = random_opts(seed);
     sw_exec *exec = NULL;
-    const sw_exec_opts with = SW_OPTS(sw_exec_opts, .threads = w->threads, .checks = 1);
     o.slice = w->slice != 0 && w->slice <= o.directions ? w->slice : o.slice;
-    OK(sw_exec_create(&exec, &with));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = w->threads, .checks = 1)));
     rn_net *t = ready_net(seed, &o, exec);
     const bool recut = t->es->mode.slice != t->es->mode.directions;
     const bool runs = (!t->normed || w->mode == SW_EVAL) && (!t->grouped || !recut);
     if (runs) {
         copy_models(before, t);
-        evaluate_all(t, exec, w);
+        for (uint32_t i = 0; i < sw_es_slices(t->es); i++) {
+            const uint32_t slice = w->backwards ? sw_es_slices(t->es) - 1 - i : i;
+            rn_batch b = slice_batch(t, slice);
+            sw_run_args args = rn_args(t, &b, w->mode);
+            args.immediate = w->immediate;
+            OK(sw_es_evaluate(t->es, exec, &args, slice, "loss"));
+            rn_batch_free(&b);
+        }
         copy_models(to->models, t);
         SW_CHECK(memcmp(before, to->models, sizeof before) == 0,
                  "net %llu (%s): an evaluation changed a model", (unsigned long long)seed,
@@ -717,17 +677,6 @@ SW_TEST("slices, threads, modes and order change no bit")
 
 /* ---- what is not a number ---------------------------------------------------------------- */
 
-/* Every other number of some rows of input 0. */
-static void spoil(const rn_batch *b, int64_t from, int64_t n, uint32_t bits)
-{
-    int64_t row = 1;
-    for (int i = 1; i < b->in[0].shape.rank; i++)
-        row *= b->in[0].shape.dim[i];
-    uint32_t *data = (uint32_t *)(uintptr_t)b->in[0].data;
-    for (int64_t k = from * row; k < (from + n) * row; k += 2)
-        data[k] = bits;
-}
-
 static void reach(rn_net *t, sw_exec *exec, uint64_t seed, const char *what)
 {
     static const uint32_t bad[] = {0x7fc00000u, 0x7f800000u, 0xff800000u, 0x7f7fffffu};
@@ -738,7 +687,15 @@ static void reach(rn_net *t, sw_exec *exec, uint64_t seed, const char *what)
     float clean[MOST];
     OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
     memcpy(clean, t->es->fitness, swi_es_evaluations(t->es) * sizeof *clean);
-    spoil(&b, (int64_t)victim * each, each, bad[seed % 4]);
+    /* Every other number of some rows of input 0. */
+    const int64_t from = (int64_t)victim * each;
+    const uint32_t bits = bad[seed % 4];
+    int64_t row = 1;
+    for (int i = 1; i < b.in[0].shape.rank; i++)
+        row *= b.in[0].shape.dim[i];
+    uint32_t *data = (uint32_t *)(uintptr_t)b.in[0].data;
+    for (int64_t k = from * row; k < (from + each) * row; k += 2)
+        data[k] = bits;
     OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
     for (size_t e = 0; e < evaluations; e++) {
         sw_es_evaluation of = SW_OPTS(sw_es_evaluation);

@@ -16,8 +16,7 @@ enum { ROWS = 900, DIRECTIONS = 6 }; /* so many rows are past what a kernel draw
 static const float weights[DIRECTIONS] = {0.5f, -1.0f, 0.25f, 2.0f, -0.125f, 0.0f};
 static const float squares[DIRECTIONS] = {0.1f, -0.1f, 0.2f, -0.05f, 0.0f, 0.3f};
 
-/* ---- bits ----------------------------------------------------------------------------------
- */
+/* ---- bits -------------------------------------------------------------------------------- */
 
 static const sw_optimizer_opts rules[] = {
 #define SW_OPTIMIZER(kind_, states, operations)                                                \
@@ -99,8 +98,7 @@ SW_TEST("kept gradients make the same steps")
         SW_CHECK(is_same(a, b, p), "parameter %d", p);
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------
- */
+/* ---- bytes ------------------------------------------------------------------------------- */
 
 SW_TEST("no whole gradient exists")
 {
@@ -156,14 +154,13 @@ static void plans_of(tower *t, sw_exec *exec, int64_t width, uint32_t directions
                      uint32_t slice, size_t *inference, size_t *update)
 {
     const sw_es_opts o = SW_OPTS(sw_es_opts, .directions = directions, .slice = slice);
-    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     char name[8] = "f0";
     OK(sw_model_create(&t->model, "tower"));
     AFTER(sw_model_destroy, t->model);
     for (int i = 0; i < LAYERS; i++, name[1]++)
         t->layer[i] = sw_linear_new(t->model, name, width, width);
-    OK(sw_optimizer_create(&t->opt, t->model, &adam));
+    OK(sw_optimizer_create(&t->opt, t->model, &SW_OPTS(sw_optimizer_opts, .kind = "adam")));
     OK(sw_es_create(&t->es, t->opt, &o));
     AFTER(sw_es_destroy, t->es);
     const sw_array in = {SW_F32, SW_SHAPE((int64_t)sw_es_rows(t->es), width), NULL};
@@ -202,8 +199,7 @@ SW_TEST("an update takes no more than inference")
     }
 }
 
-/* ---- what stays ----------------------------------------------------------------------------
- */
+/* ---- what stays -------------------------------------------------------------------------- */
 
 SW_TEST("what has no noise stays as it is")
 {
@@ -229,8 +225,7 @@ SW_TEST("what has no noise stays as it is")
     }
 }
 
-/* ---- sigmas of each element ----------------------------------------------------------------
- */
+/* ---- sigmas of each element -------------------------------------------------------------- */
 
 static float *sigmas_of(const scene *s, int p)
 {
@@ -305,8 +300,7 @@ SW_TEST("sigmas of each element learn")
     }
 }
 
-/* ---- what is not finite --------------------------------------------------------------------
- */
+/* ---- what is not finite ------------------------------------------------------------------ */
 
 /* Weights that are not finite, or so large that it is not known beforehand whether a sum is:
  * with tiles and without, the same updates are skipped, and counted. */
@@ -344,8 +338,7 @@ SW_TEST("what is not finite is skipped whole")
     }
 }
 
-/* ---- what fails ----------------------------------------------------------------------------
- */
+/* ---- what fails -------------------------------------------------------------------------- */
 
 /* Each allocation on the way to a plan fails once: the status says so, and the next plan is the
  * one that was asked for. */

@@ -108,34 +108,6 @@ static void in(scene *s, one *m)
     m->waiting = NULL;
 }
 
-/* The target goes on as the donor, with other values; both wait. */
-static void explore(scene *s, one *to, const one *donor, int width, int rows)
-{
-    const sw_resize_opts opts = SW_OPTS(sw_resize_opts, .seed = to->seed);
-    const sw_shape shape = SW_SHAPE(batch_of[rows], SMALL_WIDTH);
-    const sw_array inputs[2] = {{SW_F32, shape, NULL}, {SW_F32, shape, NULL}};
-    const sw_members_args args =
-        SW_OPTS(sw_members_args, .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN);
-    sw_member from = begin(s, donor->width, donor->seed);
-    ok(s, sw_member_unpack(from, donor->waiting, donor->bytes));
-    if (width == donor->width) {
-        out(s, to);
-        free(to->waiting);
-        to->member = from;
-        ok(s, sw_member_seed_set(from, to->seed));
-    } else {
-        sw_member wide = begin(s, width, to->seed);
-        ok(s, sw_member_resize(wide, from, &args, &opts));
-        end(s, &from, donor->width);
-        free(to->waiting);
-        to->member = wide;
-        s->resized++;
-    }
-    to->waiting = NULL;
-    to->width = width;
-    to->rows = rows;
-}
-
 /* ---- one step ---------------------------------------------------------------------------- */
 
 /* Who stays, by the packing of the sizes there are; lanes for the largest shape there can be,
@@ -172,19 +144,6 @@ static void run(scene *s, one *m)
     s->lane_batch = rows > s->lane_batch ? rows : s->lane_batch;
 }
 
-/* Each member makes a step; those that wait come in one after the other. */
-static void train(scene *s)
-{
-    for (int k = 0; k < N; k++) {
-        one *m = &s->member_of[k];
-        const bool waits = m->member.of == NULL;
-        in(s, m);
-        run(s, m);
-        if (waits)
-            out(s, m);
-    }
-}
-
 static void step(scene *s, sw_dice *dice, uint64_t number)
 {
     const int k = (int)sw_dice_below(dice, N);
@@ -197,55 +156,48 @@ static void step(scene *s, sw_dice *dice, uint64_t number)
         for (int i = 0; i < N; i++) /* the widest of both and what stays need the most */
             if (i == k || i == donor)
                 out(s, &s->member_of[i]);
-        explore(s, &s->member_of[k], &s->member_of[donor], width, rows);
+        /* The target goes on as the donor, with other values; both wait. */
+        const sw_resize_opts opts = SW_OPTS(sw_resize_opts, .seed = s->member_of[k].seed);
+        const sw_shape shape = SW_SHAPE(batch_of[rows], SMALL_WIDTH);
+        const sw_array inputs[2] = {{SW_F32, shape, NULL}, {SW_F32, shape, NULL}};
+        const sw_members_args args =
+            SW_OPTS(sw_members_args, .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN);
+        sw_member from = begin(s, s->member_of[donor].width, s->member_of[donor].seed);
+        ok(s, sw_member_unpack(from, s->member_of[donor].waiting, s->member_of[donor].bytes));
+        if (width == s->member_of[donor].width) {
+            out(s, &s->member_of[k]);
+            free(s->member_of[k].waiting);
+            s->member_of[k].member = from;
+            ok(s, sw_member_seed_set(from, s->member_of[k].seed));
+        } else {
+            sw_member wide = begin(s, width, s->member_of[k].seed);
+            ok(s, sw_member_resize(wide, from, &args, &opts));
+            end(s, &from, s->member_of[donor].width);
+            free(s->member_of[k].waiting);
+            s->member_of[k].member = wide;
+            s->resized++;
+        }
+        s->member_of[k].waiting = NULL;
+        s->member_of[k].width = width;
+        s->member_of[k].rows = rows;
         measured(s, number);
         out(s, &s->member_of[k]); /* lanes have one slot each, not this one */
     }
     arrange(s);
     measured(s, number);
-    train(s);
+    /* Each member makes a step; those that wait come in one after the other. */
+    for (int j = 0; j < N; j++) {
+        one *m = &s->member_of[j];
+        const bool waits = m->member.of == NULL;
+        in(s, m);
+        run(s, m);
+        if (waits)
+            out(s, m);
+    }
     measured(s, number);
 }
 
 /* ---- the scene --------------------------------------------------------------------------- */
-
-static void look(scene *s, const sw_dataset *data)
-{
-    for (int b = 0; b < BATCHES; b++) {
-        s->feed[b] = small_feed(data, batch_of[b], 0);
-        s->rows[b] = sw_feed_bytes(s->feed[b]);
-    }
-    for (int w = 0; w < WIDTHS; w++) {
-        s->group[w] = small_group(s->exec, small_new(w + 2), NULL);
-        s->member[w] = sw_members_bytes(s->group[w]);
-        for (int b = 0; b < BATCHES; b++) {
-            const sw_members_args args = args_of(s, b);
-            sw_plan_info info = SW_OPTS(sw_plan_info);
-            ok(s, sw_members_look(s->group[w], &args, &info));
-            s->arena[w][b] = info.arena_bytes;
-            s->rows[b] = info.data_bytes > s->rows[b] ? info.data_bytes : s->rows[b];
-        }
-    }
-}
-
-/* All shapes but the largest few fit; `members` members beside the lanes fit too. */
-static void decide(scene *s, int members)
-{
-    s->most = alone(s, WIDTHS - 1, BATCHES - 1) - 1;
-    for (int w = 0; w < WIDTHS; w++)
-        for (int b = 0; b < BATCHES; b++) {
-            if (alone(s, w, b) > s->most)
-                continue;
-            if (s->arena[w][b] > s->largest_arena)
-                s->largest_arena = s->arena[w][b];
-            if (s->rows[b] > s->largest_batch)
-                s->largest_batch = s->rows[b];
-            if (s->member[w] > s->largest_member)
-                s->largest_member = s->member[w];
-        }
-    s->limit = (size_t)s->threads * (s->largest_arena + s->largest_batch) +
-               (size_t)(s->threads + 1 + members) * s->largest_member;
-}
 
 /* `states` receives N states to free. */
 static void explores(int threads, int members, uint64_t steps, void **states, size_t *bytes)
@@ -256,8 +208,37 @@ static void explores(int threads, int members, uint64_t steps, void **states, si
     OK(sw_budget_create(&s.budget, (size_t)1 << 40));
     AFTER(sw_budget_destroy, s.budget);
     s.exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .budget = s.budget));
-    look(&s, small_data(100));
-    decide(&s, members);
+    const sw_dataset *data = small_data(100);
+    for (int b = 0; b < BATCHES; b++) {
+        s.feed[b] = small_feed(data, batch_of[b], 0);
+        s.rows[b] = sw_feed_bytes(s.feed[b]);
+    }
+    for (int w = 0; w < WIDTHS; w++) {
+        s.group[w] = small_group(s.exec, small_new(w + 2), NULL);
+        s.member[w] = sw_members_bytes(s.group[w]);
+        for (int b = 0; b < BATCHES; b++) {
+            const sw_members_args args = args_of(&s, b);
+            sw_plan_info info = SW_OPTS(sw_plan_info);
+            ok(&s, sw_members_look(s.group[w], &args, &info));
+            s.arena[w][b] = info.arena_bytes;
+            s.rows[b] = info.data_bytes > s.rows[b] ? info.data_bytes : s.rows[b];
+        }
+    }
+    /* All shapes but the largest few fit; `members` members beside the lanes fit too. */
+    s.most = alone(&s, WIDTHS - 1, BATCHES - 1) - 1;
+    for (int w = 0; w < WIDTHS; w++)
+        for (int b = 0; b < BATCHES; b++) {
+            if (alone(&s, w, b) > s.most)
+                continue;
+            if (s.arena[w][b] > s.largest_arena)
+                s.largest_arena = s.arena[w][b];
+            if (s.rows[b] > s.largest_batch)
+                s.largest_batch = s.rows[b];
+            if (s.member[w] > s.largest_member)
+                s.largest_member = s.member[w];
+        }
+    s.limit = (size_t)s.threads * (s.largest_arena + s.largest_batch) +
+              (size_t)(s.threads + 1 + members) * s.largest_member;
     for (int k = 0; k < N; k++) {
         one *m = &s.member_of[k];
         *m = (one){.width = 3 * k, .rows = k % BATCHES, .seed = 70 + (uint64_t)k};

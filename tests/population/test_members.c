@@ -115,8 +115,7 @@ typedef struct {
 static group *group_new(int threads, const char *kind, sw_budget *budget, bool knobs)
 {
     group *g = sw_block(sizeof *g);
-    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget);
-    g->exec = net_exec(&exec);
+    g->exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget));
     g->shape = tiny_new(kind, knobs);
     const sw_members_opts opts =
         SW_OPTS(sw_members_opts, .shape = g->shape->model, .fn = tiny_step, .user = g->shape);
@@ -164,14 +163,6 @@ static bool is_model(sw_member member, const tiny *t)
     return sw_member_to_model(t->model, member) == SW_OK && net_same_bytes(t->model, bytes);
 }
 
-static void turn(const group *g, int k, uint64_t step)
-{
-    OK(sw_member_knob_set(g->member[k], g->shape->dropout, rate_at(k, step)));
-    for (int i = 0; i < NUMBERS; i++)
-        if (g->shape->number[i].index != UINT32_MAX)
-            OK(sw_member_knob_set(g->member[k], g->shape->number[i], number_at(k, step, i)));
-}
-
 static void compare(int threads, bool own, const char *kind, bool knobs)
 {
     make_data(ROWS);
@@ -181,8 +172,13 @@ static void compare(int threads, bool own, const char *kind, bool knobs)
     for (int k = 0; k < N; k++)
         OK(sw_member_knob_set(g->member[k], g->shape->factor, k % 2 == 0 ? 1.0f : 0.5f));
     for (uint64_t step = 0; step < STEPS; step++) {
-        for (int k = 0; knobs && k < N; k++)
-            turn(g, k, step);
+        for (int k = 0; knobs && k < N; k++) {
+            OK(sw_member_knob_set(g->member[k], g->shape->dropout, rate_at(k, step)));
+            for (int i = 0; i < NUMBERS; i++)
+                if (g->shape->number[i].index != UINT32_MAX)
+                    OK(sw_member_knob_set(g->member[k], g->shape->number[i],
+                                          number_at(k, step, i)));
+        }
         const sw_members_args args = args_of(g, own, SW_TRAIN, step);
         OK(sw_members_run(g->all, &args));
         calls = step == 1 ? sw_mem_calls() : calls;

@@ -14,16 +14,6 @@ static sw_members_args args_of(const sw_member *members, const sw_feed *feed, ui
                    .own_steps = 1, .steps = steps);
 }
 
-static void shuffle(sw_dice *dice, sw_member *members)
-{
-    for (size_t i = N; i > 1; i--) {
-        const size_t k = sw_dice_below(dice, i);
-        const sw_member kept = members[i - 1];
-        members[i - 1] = members[k];
-        members[k] = kept;
-    }
-}
-
 /* STEPS steps of each member, the calls cut as the dice say, in any order of members. */
 static void train(sw_members *all, const sw_member *members, const sw_feed *feed,
                   sw_members_args args, sw_dice *dice)
@@ -35,7 +25,12 @@ static void train(sw_members *all, const sw_member *members, const sw_feed *feed
     for (uint32_t done = 0; done < STEPS; done += args.steps) {
         const uint32_t some = 1 + (uint32_t)sw_dice_below(dice, 7);
         args.steps = some < STEPS - done ? some : STEPS - done;
-        shuffle(dice, mixed);
+        for (size_t i = N; i > 1; i--) {
+            const size_t k = sw_dice_below(dice, i);
+            const sw_member kept = mixed[i - 1];
+            mixed[i - 1] = mixed[k];
+            mixed[k] = kept;
+        }
         OK(sw_members_run(all, &args));
     }
 }
@@ -119,9 +114,8 @@ SW_TEST("members stand at different batches")
 SW_TEST("evaluation takes the batch of its step")
 {
     const sw_dataset *data = small_data(SAMPLES);
-    const sw_feed_opts opts = SW_OPTS(sw_feed_opts, .batch = BATCH);
     sw_feed *plain = NULL;
-    OK(sw_feed_create(&plain, data, &opts));
+    OK(sw_feed_create(&plain, data, &SW_OPTS(sw_feed_opts, .batch = BATCH)));
     const sw_feed *feed = small_feed(data, BATCH, 0);
     small *shape = small_new(HIDDEN);
     sw_exec *exec = small_exec(2);
@@ -141,10 +135,9 @@ SW_TEST("evaluation takes the batch of its step")
         const sw_array *in;
         int n;
         OK(sw_loader_next(loader, &in, &n));
-        const sw_run_args one =
-            SW_OPTS(sw_run_args, .fn = small_step, .user = shape, .models = &shape->model,
-                    .n_models = 1, .inputs = in, .n_inputs = n, .mode = SW_EVAL, .step = step);
-        OK(sw_run(exec, &one));
+        OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = small_step, .user = shape,
+                                 .models = &shape->model, .n_models = 1, .inputs = in,
+                                 .n_inputs = n, .mode = SW_EVAL, .step = step)));
         OK(sw_metric_get(exec, "loss", &its));
         sum += its;
     }

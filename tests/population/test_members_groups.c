@@ -1,5 +1,5 @@
-/* Several groups in one run, members of several threads, and what is refused without a change.
- */
+/* Several groups in one run, members of several threads, and what is refused without a
+ * change. */
 #include "tests/population/small_net.h"
 #include <string.h>
 
@@ -125,10 +125,9 @@ SW_TEST("an exec is not destroyed before its groups")
     small_members(member, N, all, 1);
     sw_exec_destroy(exec);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "destroy them first"));
-    const sw_members_args args =
-        SW_OPTS(sw_members_args, .members = member, .n = N,
-                .feed = small_feed(small_data(SAMPLES), BATCH, 0), .mode = SW_TRAIN);
-    OK(sw_members_run(all, &args));
+    OK(sw_members_run(all, &SW_OPTS(sw_members_args, .members = member, .n = N,
+                                    .feed = small_feed(small_data(SAMPLES), BATCH, 0),
+                                    .mode = SW_TRAIN)));
     sw_members_destroy(all);
     sw_exec_destroy(exec);
 }
@@ -142,13 +141,12 @@ static void compare_threads(int of_exec, int of_member)
     const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     net *shape = net_new(true, &adam);
     const batch b = net_batch(true, 0, 20);
-    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .threads = of_exec);
     sw_members *all = NULL;
     sw_member member[IMAGES];
     const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = shape->model, .fn = net_step,
                                          .user = shape, .threads = of_member);
     sw_exec *exec = NULL;
-    OK(sw_exec_create(&exec, &exec_opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = of_exec)));
     OK(sw_members_create(&all, exec, &opts));
     small_members(member, IMAGES, all, 1);
     sw_members_args args = SW_OPTS(sw_members_args, .members = member, .n = IMAGES,
@@ -210,21 +208,18 @@ static void compare_attention(int of_exec, int of_member)
     attention_fill(&one);
     OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = of_exec)));
     OK(sw_exec_create(&alone, &SW_OPTS(sw_exec_opts, .seed = 3)));
-    const sw_members_opts opts =
-        SW_OPTS(sw_members_opts, .shape = shape.model, .fn = attention_step, .user = &shape,
-                .threads = of_member);
-    OK(sw_members_create(&all, exec, &opts));
+    OK(sw_members_create(&all, exec,
+                         &SW_OPTS(sw_members_opts, .shape = shape.model, .fn = attention_step,
+                                  .user = &shape, .threads = of_member)));
     OK(sw_member_new(&member, all, 3));
     OK(sw_model_ready(one.model, alone, 3));
     for (uint64_t step = 0; step < 3; step++) {
-        const sw_members_args args =
-            SW_OPTS(sw_members_args, .members = &member, .n = 1, .inputs = &in, .n_inputs = 1,
-                    .mode = SW_TRAIN, .step = step);
-        const sw_run_args its = SW_OPTS(sw_run_args, .fn = attention_step, .user = &one,
-                                        .models = &one.model, .n_models = 1, .inputs = &in,
-                                        .n_inputs = 1, .mode = SW_TRAIN, .step = step);
-        OK(sw_members_run(all, &args));
-        OK(sw_run(alone, &its));
+        OK(sw_members_run(all,
+                          &SW_OPTS(sw_members_args, .members = &member, .n = 1, .inputs = &in,
+                                   .n_inputs = 1, .mode = SW_TRAIN, .step = step)));
+        OK(sw_run(alone, &SW_OPTS(sw_run_args, .fn = attention_step, .user = &one,
+                                  .models = &one.model, .n_models = 1, .inputs = &in,
+                                  .n_inputs = 1, .mode = SW_TRAIN, .step = step)));
     }
     SW_CHECK(small_is(member, one.model), "%d of %d threads", of_member, of_exec);
     sw_members_destroy(all);

@@ -37,18 +37,6 @@ static void deep_step(sw_ctx *ctx, void *user)
     sw_update(ctx, t->opt);
 }
 
-static void deep_fill(deep *t)
-{
-    char name[8];
-    OK(sw_model_create(&t->model, "deep"));
-    for (int i = 0; i < DEPTH; i++) {
-        snprintf(name, sizeof name, "f%d", i);
-        t->layer[i] = sw_linear_new(t->model, name, WIDE, WIDE);
-    }
-    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
-    OK(sw_optimizer_create(&t->opt, t->model, &opts));
-}
-
 typedef struct {
     deep shape;
     sw_members *all;
@@ -58,7 +46,16 @@ typedef struct {
 
 static void scene_fill(scene *s, sw_exec *exec, const sw_feed *feed, size_t arena_bytes)
 {
-    deep_fill(&s->shape);
+    {
+        char name[8];
+        OK(sw_model_create(&s->shape.model, "deep"));
+        for (int i = 0; i < DEPTH; i++) {
+            snprintf(name, sizeof name, "f%d", i);
+            s->shape.layer[i] = sw_linear_new(s->shape.model, name, WIDE, WIDE);
+        }
+        const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
+        OK(sw_optimizer_create(&s->shape.opt, s->shape.model, &opts));
+    }
     const sw_members_opts opts =
         SW_OPTS(sw_members_opts, .shape = s->shape.model, .fn = deep_step, .user = &s->shape,
                 .arena_bytes = arena_bytes);
@@ -129,9 +126,8 @@ SW_TEST("a plan takes the memory of a run")
 {
     sw_budget *budget = NULL;
     OK(sw_budget_create(&budget, (size_t)4 << 20));
-    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .threads = 3, .budget = budget);
     sw_exec *exec = NULL;
-    OK(sw_exec_create(&exec, &exec_opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = 3, .budget = budget)));
     const small *shape = small_new(20);
     const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = shape->model,
                                          .fn = small_step, .user = (void *)(uintptr_t)shape);

@@ -435,8 +435,7 @@ SW_TEST("callbacks save nothing")
     OK(sw_checkpoint_create(&c, exec, &SW_OPTS(sw_checkpoint_opts, .path = path)));
     OK(sw_checkpoint_members(c, all, &member, 1));
     OK(sw_checkpoint_save(c, 1));
-    const sw_members_args args = SW_OPTS(sw_members_args, .members = &member, .n = 1);
-    OK(sw_members_run(all, &args));
+    OK(sw_members_run(all, &SW_OPTS(sw_members_args, .members = &member, .n = 1)));
     OK(sw_members_metric(all, "score", &score, 1));
     CU_ASSERT_EQUAL(score, 1.0);
     OK(sw_checkpoint_save(c, 2));
@@ -530,8 +529,7 @@ static costs save_many(size_t n)
     OK(sw_members_create(&all, exec, &opts));
     sw_member *member = sw_block(n * sizeof *member);
     small_members(member, n, all, 1);
-    const sw_checkpoint_opts saved = SW_OPTS(sw_checkpoint_opts, .path = path);
-    OK(sw_checkpoint_create(&c, exec, &saved));
+    OK(sw_checkpoint_create(&c, exec, &SW_OPTS(sw_checkpoint_opts, .path = path)));
     const size_t before = sw_budget_used(budget);
     OK(sw_checkpoint_members(c, all, member, n));
     CU_ASSERT_EQUAL(sw_checkpoint_bytes(c), n * sw_members_bytes(all));

@@ -222,8 +222,7 @@ SW_TEST("members come and go in any order")
     CU_ASSERT(highest < MOST); /* slots are used again */
 }
 
-/* ---- saved: ranges that lie among each other, and that move before the load ---------------
- */
+/* ---- saved: ranges that lie among each other, and that move before the load -------------- */
 
 enum { N = 3, ROWS = 8 };
 
@@ -237,10 +236,8 @@ static unsigned char *packed(sw_member member)
 
 static void train(sw_members *of, const sw_member *member, const sw_feed *feed)
 {
-    const sw_members_args args =
-        SW_OPTS(sw_members_args, .members = member, .n = N, .feed = feed, .mode = SW_TRAIN,
-                .own_steps = 1, .steps = 2);
-    OK(sw_members_run(of, &args));
+    OK(sw_members_run(of, &SW_OPTS(sw_members_args, .members = member, .n = N, .feed = feed,
+                                   .mode = SW_TRAIN, .own_steps = 1, .steps = 2)));
 }
 
 SW_TEST("ranges that lie among each other are kept")
@@ -296,10 +293,9 @@ SW_TEST("a hundred thousand members, or twenty")
     const sw_dataset *data = small_data(30);
     sw_heap_read(SW_HEAP_RECORDS, &before);
     small_members(member, many, all, 0);
-    const sw_members_args args =
-        SW_OPTS(sw_members_args, .members = member, .n = many, .feed = small_feed(data, 8, 0),
-                .mode = SW_TRAIN, .own_steps = 1, .steps = 2);
-    OK(sw_members_run(all, &args));
+    OK(sw_members_run(all, &SW_OPTS(sw_members_args, .members = member, .n = many,
+                                    .feed = small_feed(data, 8, 0), .mode = SW_TRAIN,
+                                    .own_steps = 1, .steps = 2)));
     sw_heap_read(SW_HEAP_RECORDS, &after);
     const double each = (double)(after.bytes - before.bytes) / (double)many;
     sw_note("%.0f bytes of records and results each, beside %zu", each, sw_members_bytes(all));

@@ -115,8 +115,7 @@ SW_TEST("what a callback has of its own is a state")
         OK(sw_members_visit(all, &v));
         check_tiles(s, sw_members_bytes(all));
         CU_ASSERT(s->n == 1 && s->bytes[0] == state && strcmp(s->role[0], "state") == 0);
-        const sw_members_args args = SW_OPTS(sw_members_args);
-        CU_ASSERT_EQUAL(sw_members_visit_step(all, &args, &v), SW_INVALID);
+        CU_ASSERT_EQUAL(sw_members_visit_step(all, &SW_OPTS(sw_members_args), &v), SW_INVALID);
         sw_members_destroy(all);
     }
 }
@@ -285,12 +284,11 @@ static sw_status visit_all(void *arg)
     const scene *g = arg;
     const sw_plan_visitor v = SW_OPTS(sw_plan_visitor);
     shares s = {0};
-    const sw_profile_opts opts = SW_OPTS(sw_profile_opts);
     sw_profile *profile;
     SW_TRY(sw_members_visit(g->all, &v));
     SW_TRY(sw_members_visit_step(g->all, &g->args, &v));
     SW_TRY(sw_members_shares(g->all, &g->args, add_share, &s));
-    SW_TRY(sw_profile_create(&profile, &opts));
+    SW_TRY(sw_profile_create(&profile, &SW_OPTS(sw_profile_opts)));
     const sw_status status = sw_members_profile(g->all, &g->args, 1, profile, "shape", NULL);
     const sw_status ended = sw_profile_destroy(profile);
     return status != SW_OK ? status : ended;

@@ -142,17 +142,6 @@ static int next_result(const model *md)
     return best >= 0 && (md->m[best].due || md->m[best].leaves) ? best : -1;
 }
 
-/* Synch: reports are looked at in the order they come. */
-static void synch_result(model *md, int i)
-{
-    one *m = &md->m[i];
-    m->due = false;
-    m->clock += m->due_time - m->time;
-    m->time = m->due_time;
-    if (!stops(md, i) && m->time >= md->o->burn_in && m->time - m->last >= md->o->interval)
-        m->ready = true;
-}
-
 /* False: some are still on their way. */
 static bool synch_turn(model *md)
 {
@@ -239,7 +228,13 @@ static bool step(model *md)
             first = i;
     if (first < 0)
         return synch_turn(md);
-    synch_result(md, first);
+    /* Synch: reports are looked at in the order they come. */
+    one *m = &md->m[first];
+    m->due = false;
+    m->clock += m->due_time - m->time;
+    m->time = m->due_time;
+    if (!stops(md, first) && m->time >= md->o->burn_in && m->time - m->last >= md->o->interval)
+        m->ready = true;
     return true;
 }
 
@@ -265,8 +260,8 @@ static const expected *next_expected(model *md, const sw_pbt_event *e)
     }
 }
 
-/* The events that are there, with those that should be. Returns how many exploits there were.
- */
+/* The events that are there, with those that should be. Returns how many exploits there
+ * were. */
 static int compare(model *md, sw_pbt *p, double values[][3])
 {
     int exploits = 0;
@@ -290,12 +285,6 @@ static int compare(model *md, sw_pbt *p, double values[][3])
 
 /* ---- random schedules -------------------------------------------------------------------- */
 
-static double random_score(sw_dice *dice)
-{
-    const uint64_t k = sw_dice_below(dice, 40);
-    return k == 0 ? (double)NAN : (double)(k % 13) - 4; /* ties are many */
-}
-
 /* Members report in any order, mostly at their turn; some before it; some leave. */
 static void report_some(model *md, sw_pbt *p, sw_dice *dice, int *who, int n, double until)
 {
@@ -314,35 +303,12 @@ static void report_some(model *md, sw_pbt *p, sw_dice *dice, int *who, int n, do
             continue;
         }
         m->due_time = sw_dice_below(dice, 6) == 0 ? m->time / 2 + until / 2 : until;
-        m->due_score = random_score(dice);
+        const uint64_t k = sw_dice_below(dice, 40);
+        m->due_score = k == 0 ? (double)NAN : (double)(k % 13) - 4; /* ties are many */
         m->due = true;
         m->came = came++;
         OK(sw_pbt_report(p, i, m->due_time, m->due_score));
     }
-}
-
-/* Whether next gives whom it should: who trained least, then the least time, then the nearest
- * turn, by index. */
-static void check_next(const model *md, const int *who, int n, int room, double until)
-{
-    const double stop = md->o->stop_time > 0 ? md->o->stop_time : (double)INFINITY;
-    double least[3] = {(double)INFINITY, (double)INFINITY, (double)INFINITY};
-    int count = 0;
-    for (int pass = 0; pass < 4; pass++)
-        for (int i = 0; i < md->o->members; i++) {
-            const one *m = &md->m[i];
-            const double u = fmin(stop, fmax(m->last + md->o->interval, md->o->burn_in));
-            const double is[3] = {m->clock, m->time, u};
-            bool equal = !m->ended && !m->due && !m->ready && !m->leaves;
-            for (int k = 0; k < pass; k++)
-                equal &= is[k] == least[k];
-            if (equal && pass < 3)
-                least[pass] = fmin(least[pass], is[pass]);
-            else if (equal && count < room)
-                SW_CHECK(count < n && who[count++] == i, "%d runs next", i);
-        }
-    SW_CHECK(count == n && (n == 0 || until == least[2]), "%d of %d run until %g, %g", n, count,
-             until, least[2]);
 }
 
 /* Until all have ended, or `rounds` are over. Returns the number of exploits. */
@@ -361,7 +327,26 @@ static int schedule(const sw_pbt_opts *o, uint64_t seed, int rounds)
     for (int round = 0; round < rounds && n > 0; round++) {
         const int room = 1 + (int)sw_dice_below(&dice, (uint64_t)o->members);
         OK(sw_pbt_next(p, who, room, &n, &until));
-        check_next(&md, who, n, room, until);
+        /* Whether next gives whom it should: who trained least, then the least time, then
+         * the nearest turn, by index. */
+        const double stop = md.o->stop_time > 0 ? md.o->stop_time : (double)INFINITY;
+        double least[3] = {(double)INFINITY, (double)INFINITY, (double)INFINITY};
+        int count = 0;
+        for (int pass = 0; pass < 4; pass++)
+            for (int j = 0; j < md.o->members; j++) {
+                const one *m = &md.m[j];
+                const double u = fmin(stop, fmax(m->last + md.o->interval, md.o->burn_in));
+                const double is[3] = {m->clock, m->time, u};
+                bool equal = !m->ended && !m->due && !m->ready && !m->leaves;
+                for (int k = 0; k < pass; k++)
+                    equal &= is[k] == least[k];
+                if (equal && pass < 3)
+                    least[pass] = fmin(least[pass], is[pass]);
+                else if (equal && count < room)
+                    SW_CHECK(count < n && who[count++] == j, "%d runs next", j);
+            }
+        SW_CHECK(count == n && (n == 0 || until == least[2]), "%d of %d run until %g, %g", n,
+                 count, until, least[2]);
         report_some(&md, p, &dice, who, n, until);
         exploits += compare(&md, p, values);
     }

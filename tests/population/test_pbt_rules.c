@@ -118,9 +118,8 @@ SW_TEST("a choice can be explored by draws alone")
 {
     const double values[] = {1, 2, 3, 4, 5, 6, 7, 8};
     sw_space *s = help_space(NULL, 0);
-    const sw_hyper h = SW_OPTS(sw_hyper, .name = "c", .kind = SW_CHOICE, .choices = values,
-                               .n_choices = 8, .resample = 1);
-    OK(sw_space_add(s, &h));
+    OK(sw_space_add(s, &SW_OPTS(sw_hyper, .name = "c", .kind = SW_CHOICE, .choices = values,
+                                .n_choices = 8, .resample = 1)));
     sw_pbt_opts o = base_opts(s, 4);
     o.synch = 1;
     o.resample_probability = -1;

@@ -134,43 +134,8 @@ typedef struct {
     int64_t from[64]; /* of each new position; -1: new */
 } layer_map;
 
-/* Plain: all pairs are compared, no sorting. */
-static void map_layer(resize_net *from, int i, int64_t n_to, layer_map *m)
-{
-    const int64_t n = from->spec.w[i], in = i > 0 ? from->spec.w[i - 1] : RN_IN,
-                  out = i + 1 < from->spec.n ? from->spec.w[i + 1] : RN_OUT;
-    char name[32];
-    double utility[64];
-    snprintf(name, sizeof name, "f%d.weight", i);
-    float *w = values_of(from, name, (size_t)(n * in));
-    snprintf(name, sizeof name, "f%d.bias", i);
-    float *b = values_of(from, name, (size_t)n);
-    snprintf(name, sizeof name, "f%d.weight", i + 1);
-    float *next = values_of(from, name, (size_t)(out * n));
-    for (int64_t u = 0; u < n; u++) {
-        double incoming = 0, outgoing = 0;
-        for (int64_t k = 0; k < in; k++)
-            incoming += (double)w[u * in + k] * (double)w[u * in + k];
-        incoming += (double)b[u] * (double)b[u];
-        for (int64_t k = 0; k < out; k++)
-            outgoing += (double)next[k * n + u] * (double)next[k * n + u];
-        utility[u] = sqrt(incoming) * sqrt(outgoing);
-    }
-    *m = (layer_map){.n_from = n, .n_to = n_to};
-    int64_t put = 0;
-    for (int64_t u = 0; u < n; u++) {
-        int64_t better = 0;
-        for (int64_t k = 0; k < n; k++)
-            better += utility[k] > utility[u] || (utility[k] == utility[u] && k < u);
-        if (better < n_to)
-            m->from[put++] = u;
-    }
-    while (put < n_to)
-        m->from[put++] = -1;
-}
-
-/* Rows by `rows`, columns by `cols` (NULL: as they were). fresh: of a model of the new widths.
- */
+/* Rows by `rows`, columns by `cols` (NULL: as they were). fresh: of a model of the new
+ * widths. */
 static bool tensor_is(resize_net *to, resize_net *from, resize_net *fresh, const char *name,
                       const layer_map *rows, const layer_map *cols, int64_t n_rows,
                       int64_t n_cols, bool state)
@@ -201,8 +166,41 @@ static bool layers_are(resize_net *to, resize_net *from, resize_net *fresh)
     static const char *const suffix[] = {"", ".m", ".v"};
     layer_map map[RN_LAYERS];
     bool same = true;
-    for (int i = 0; i < from->spec.n; i++)
-        map_layer(from, i, to->spec.w[i], &map[i]);
+    for (int i = 0; i < from->spec.n; i++) {
+        /* Plain: all pairs are compared, no sorting. */
+        const int64_t n_to = to->spec.w[i];
+        layer_map *m = &map[i];
+        const int64_t n = from->spec.w[i], in = i > 0 ? from->spec.w[i - 1] : RN_IN,
+                      out = i + 1 < from->spec.n ? from->spec.w[i + 1] : RN_OUT;
+        char name[32];
+        double utility[64];
+        snprintf(name, sizeof name, "f%d.weight", i);
+        float *w = values_of(from, name, (size_t)(n * in));
+        snprintf(name, sizeof name, "f%d.bias", i);
+        float *b = values_of(from, name, (size_t)n);
+        snprintf(name, sizeof name, "f%d.weight", i + 1);
+        float *next = values_of(from, name, (size_t)(out * n));
+        for (int64_t u = 0; u < n; u++) {
+            double incoming = 0, outgoing = 0;
+            for (int64_t k = 0; k < in; k++)
+                incoming += (double)w[u * in + k] * (double)w[u * in + k];
+            incoming += (double)b[u] * (double)b[u];
+            for (int64_t k = 0; k < out; k++)
+                outgoing += (double)next[k * n + u] * (double)next[k * n + u];
+            utility[u] = sqrt(incoming) * sqrt(outgoing);
+        }
+        *m = (layer_map){.n_from = n, .n_to = n_to};
+        int64_t put = 0;
+        for (int64_t u = 0; u < n; u++) {
+            int64_t better = 0;
+            for (int64_t k = 0; k < n; k++)
+                better += utility[k] > utility[u] || (utility[k] == utility[u] && k < u);
+            if (better < n_to)
+                m->from[put++] = u;
+        }
+        while (put < n_to)
+            m->from[put++] = -1;
+    }
     for (int i = 0; i <= from->spec.n; i++)
         for (int k = 0; k < 3; k++) {
             const layer_map *rows = i < from->spec.n ? &map[i] : NULL;

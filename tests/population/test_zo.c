@@ -17,9 +17,8 @@ static const sw_zo_opts lozo =
 
 static void as_in_plain_code(const char *isa, bool image, const sw_zo_opts *opts, bool freeze)
 {
-    const sw_exec_opts options = SW_OPTS(sw_exec_opts, .isa = isa, .threads = 2);
     sw_exec *exec = NULL;
-    if (sw_exec_create(&exec, &options) != SW_OK) {
+    if (sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .isa = isa, .threads = 2)) != SW_OK) {
         sw_note("%s: %s", isa, sw_last_error());
         return;
     }
@@ -80,9 +79,8 @@ SW_TEST("the same bits for any way to run")
     net *first = zo_net(exec, true, 3);
     (void)zo_train(zo_of(first, &mezo), exec, first, &data, 1);
     for (int way = 0; way < 4; way++) {
-        const sw_exec_opts opts =
-            SW_OPTS(sw_exec_opts, .seed = 11 + (uint64_t)way, .threads = 1 + way % 2);
-        sw_exec *other = net_exec(&opts);
+        sw_exec *other = net_exec(
+            &SW_OPTS(sw_exec_opts, .seed = 11 + (uint64_t)way, .threads = 1 + way % 2));
         net *n = zo_net(other, true, 3);
         sw_run_args args = zo_args(n, &data);
         sw_zo *zo = zo_of(n, &mezo);
@@ -225,8 +223,8 @@ SW_TEST("witnesses see no byte more")
         }
 }
 
-/* A budget that inference just fits is enough; one byte less is refused before anything moves.
- */
+/* A budget that inference just fits is enough; one byte less is refused before anything
+ * moves. */
 SW_TEST("it fits the least budget of inference")
 {
     const batch data = net_batch(true, 0, 32);
@@ -239,9 +237,8 @@ SW_TEST("it fits the least budget of inference")
     for (size_t less = 0; less < 2; less++) {
         sw_budget *budget = NULL;
         OK(sw_budget_create(&budget, least - less));
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
         sw_exec *small = NULL;
-        OK(sw_exec_create(&small, &opts));
+        OK(sw_exec_create(&small, &SW_OPTS(sw_exec_opts, .budget = budget)));
         net *m = net_new(true, &SW_OPTS(sw_optimizer_opts, .kind = "sgd"));
         const sw_run_args own = zo_args(m, &data);
         OK(sw_model_ready(m->model, small, 3));

@@ -227,10 +227,8 @@ static void damage_make(damage *d)
     memset(d, 0, sizeof *d);
     d->exec = net_exec(NULL);
     snprintf(d->path, sizeof d->path, "%s", sw_temp_path("damaged.zo"));
-    const sw_schedule cosine =
-        SW_OPTS(sw_schedule, .kind = "cosine", .base = 0.01f, .total_steps = 90);
     sw_zo_opts opts = fast;
-    opts.schedule = &cosine;
+    opts.schedule = &SW_OPTS(sw_schedule, .kind = "cosine", .base = 0.01f, .total_steps = 90);
     tiny_make(&a, d->exec, 1);
     tiny_make(&d->t, d->exec, 1);
     sw_zo *zo = tiny_zo(&a, &opts);

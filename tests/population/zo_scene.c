@@ -7,8 +7,7 @@
 
 net *zo_net(sw_exec *exec, bool image, uint64_t seed)
 {
-    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f);
-    net *n = net_new(image, &sgd);
+    net *n = net_new(image, &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f));
     OK(sw_model_ready(n->model, exec, seed));
     return n;
 }
@@ -108,8 +107,18 @@ static void plain_move(net *n, const sw_zo_opts *o, uint64_t step, float by)
     }
 }
 
-static void plain_descend(net *n, const sw_zo_opts *o, uint64_t step, float c, float lr)
+void zo_plain_step(net *n, sw_exec *exec, const batch *b, const sw_zo_opts *o, uint64_t step,
+                   float lr)
 {
+    const sw_run_args args = zo_args(n, b);
+    plain_move(n, o, step, o->eps);
+    OK(sw_run(exec, &args));
+    const double plus = net_metric(exec, "loss");
+    plain_move(n, o, step, -2.0f * o->eps);
+    OK(sw_run(exec, &args));
+    const double minus = net_metric(exec, "loss");
+    plain_move(n, o, step, o->eps);
+    const float c = (float)((plus - minus) / (2.0 * (double)o->eps));
     for (size_t k = 0; k < sw_param_count(n->model); k++) {
         plain p;
         const sw_param param = sw_param_at(n->model, k);
@@ -125,20 +134,6 @@ static void plain_descend(net *n, const sw_zo_opts *o, uint64_t step, float c, f
         }
         plain_end(&p, param);
     }
-}
-
-void zo_plain_step(net *n, sw_exec *exec, const batch *b, const sw_zo_opts *o, uint64_t step,
-                   float lr)
-{
-    const sw_run_args args = zo_args(n, b);
-    plain_move(n, o, step, o->eps);
-    OK(sw_run(exec, &args));
-    const double plus = net_metric(exec, "loss");
-    plain_move(n, o, step, -2.0f * o->eps);
-    OK(sw_run(exec, &args));
-    const double minus = net_metric(exec, "loss");
-    plain_move(n, o, step, o->eps);
-    plain_descend(n, o, step, (float)((plus - minus) / (2.0 * (double)o->eps)), lr);
 }
 
 bool zo_same(const sw_model *a, const sw_model *b)

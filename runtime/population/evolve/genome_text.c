@@ -571,7 +571,6 @@ static sw_status read_all(sw_json_in *in, reader *r)
 
 sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes, const char *path)
 {
-    const sw_task task = SW_OPTS(sw_task, .channels = 1);
     reader *r;
     if (out == NULL || text == NULL || path == NULL)
         SW_FAIL(SW_INVALID, "%s: out, text and path must not be NULL", __func__);
@@ -579,7 +578,7 @@ sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes, const
         SW_FAIL(SW_FORMAT, "%s: a genome has at most %zu bytes (got %zu)", path, SWI_TEXT_MAX,
                 bytes);
     SW_TRY(sw_heap_alloc(&r, SW_HEAP_RECORDS, sizeof(reader)));
-    sw_status status = swi_genome_new(&r->genome, &task);
+    sw_status status = swi_genome_new(&r->genome, &SW_OPTS(sw_task, .channels = 1));
     if (status == SW_OK) {
         sw_json_in in = swi_read_begin(text, bytes, path);
         status = read_all(&in, r);

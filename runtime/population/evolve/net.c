@@ -238,13 +238,11 @@ static void declare_vertex(sw_net *net, uint32_t i)
         layer->bias = l.bias;
     } else if (v->kind == SW_VERTEX_CONV2D) {
         {
-            const sw_conv_opts opts =
-                SW_OPTS(sw_conv_opts, .stride = v->stride, .pad = swi_vertex_pad(v),
-                        .groups = v->groups == 0 ? (int)v->channels : (int)v->groups,
-                        .dilation = v->dilation);
-            const sw_conv2d l =
-                sw_conv2d_new_with(net->model, v->name, swi_vertex_reads(net->genome, v),
-                                   v->channels, v->kernel, &opts);
+            const sw_conv2d l = sw_conv2d_new_with(
+                net->model, v->name, swi_vertex_reads(net->genome, v), v->channels, v->kernel,
+                &SW_OPTS(sw_conv_opts, .stride = v->stride, .pad = swi_vertex_pad(v),
+                         .groups = v->groups == 0 ? (int)v->channels : (int)v->groups,
+                         .dilation = v->dilation));
             layer->weight = l.weight;
             layer->bias = l.bias;
         }
