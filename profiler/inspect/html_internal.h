@@ -3,7 +3,7 @@
 #define SW_HTML_INTERNAL_H
 
 #include "profiler/inspect/sink.h"
-#include "profiler/inspect/strings.h"
+#include "profiler/inspect/maps.h"
 #include <stdbool.h>
 
 /* The page before its data and after them; made of html/ by html/pack.py. */

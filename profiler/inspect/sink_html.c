@@ -279,16 +279,7 @@ static void put_words(page *w, sw_json *j)
 {
     const sw_timeline *t = w->t;
     sw_json_begin(j, '{');
-    sw_json_put_string(j, "tool", t->tool);
-    sw_json_put_string(j, "path", t->path);
-    sw_json_put_string(j, "model", t->model);
-    sw_json_put_string(j, "device", t->device);
-    sw_json_put_string(j, "data", t->data);
-    sw_json_put_string(j, "created", t->created);
-    sw_json_put_string(j, "command", t->command);
-    sw_json_put_string(j, "ended", t->ended);
-    sw_json_put_string(j, "why", t->why);
-    sw_json_put_i64(j, "batch", t->batch);
+    SW_JSON_PUT(j, t, tool, path, model, device, data, created, command, ended, why, batch);
     char seed[24]; /* as text: the page's numbers have 53 bits */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
     sw_json_put_string(j, "seed", t->no_seed ? NULL : seed);
@@ -303,21 +294,12 @@ static void put_words(page *w, sw_json *j)
         sw_json_put_u64(j, "number",
                         t->programs[k].key &
                             INT32_MAX); /* the top bit tells traces from plans */
-        sw_json_put_bool(j, "immediate", t->programs[k].immediate);
-        sw_json_put_string(j, "run", t->programs[k].run);
-        sw_json_put_i64(j, "batch", t->programs[k].batch);
-        sw_json_put_u64(j, "model_bytes", t->programs[k].model_bytes);
-        sw_json_put_u64(j, "arena_bytes", t->programs[k].arena_bytes);
-        sw_json_put_u64(j, "data_bytes", t->programs[k].data_bytes);
-        sw_json_put_u64(j, "total_bytes", t->programs[k].total_bytes);
-        sw_json_put_u64(j, "lower_bound_bytes", t->programs[k].lower_bound_bytes);
-        sw_json_put_u64(j, "peak_bytes", t->programs[k].peak_bytes);
-        sw_json_put_u64(j, "peak_op", t->programs[k].peak_op);
+        SW_JSON_PUT(j, &t->programs[k], immediate, run, batch, model_bytes, arena_bytes,
+                    data_bytes, total_bytes, lower_bound_bytes, peak_bytes, peak_op);
         sw_json_open(j, "phases", '[');
         for (int i = 0; i < SW_PROF_PHASES; i++) {
             sw_json_begin(j, '{');
-            sw_json_put_u64(j, "peak_bytes", t->programs[k].phase[i].peak_bytes);
-            sw_json_put_u64(j, "end_bytes", t->programs[k].phase[i].end_bytes);
+            SW_JSON_PUT(j, &t->programs[k].phase[i], peak_bytes, end_bytes);
             sw_json_end(j);
         }
         sw_json_end(j);

@@ -70,6 +70,32 @@ void sw_json_put_f64(sw_json *json, const char *key, double x);
 void sw_json_put_f32(sw_json *json, const char *key, float x);
 void sw_json_put_bool(sw_json *json, const char *key, bool x);
 void sw_json_put_null(sw_json *json, const char *key);
+/* Members of *x by their names, at most 12 of them: SW_JSON_PUT(j, x, step, bytes) writes
+ * "step":...,"bytes":... as the functions above do. */
+#define SW_JSON_PUT(j, x, ...)                                                                 \
+    SW_JSON_CHOOSE(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)(j, x, __VA_ARGS__)
+#define SW_JSON_CHOOSE(a, b, c, d, e, f, g, h, i, k, l, m, n, ...) SW_JSON_PUT_##n
+#define SW_JSON_PUT_1(j, x, m)                                                                 \
+    _Generic((x)->m,                                                                           \
+        double: sw_json_put_f64,                                                               \
+        float: sw_json_put_f32,                                                                \
+        bool: sw_json_put_bool,                                                                \
+        char *: sw_json_put_string,                                                            \
+        const char *: sw_json_put_string,                                                      \
+        int: sw_json_put_i64,                                                                  \
+        int64_t: sw_json_put_i64,                                                              \
+        default: sw_json_put_u64)(j, #m, (x)->m)
+#define SW_JSON_PUT_2(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_1(j, x, __VA_ARGS__))
+#define SW_JSON_PUT_3(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_2(j, x, __VA_ARGS__))
+#define SW_JSON_PUT_4(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_3(j, x, __VA_ARGS__))
+#define SW_JSON_PUT_5(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_4(j, x, __VA_ARGS__))
+#define SW_JSON_PUT_6(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_5(j, x, __VA_ARGS__))
+#define SW_JSON_PUT_7(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_6(j, x, __VA_ARGS__))
+#define SW_JSON_PUT_8(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_7(j, x, __VA_ARGS__))
+#define SW_JSON_PUT_9(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_8(j, x, __VA_ARGS__))
+#define SW_JSON_PUT_10(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_9(j, x, __VA_ARGS__))
+#define SW_JSON_PUT_11(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_10(j, x, __VA_ARGS__))
+#define SW_JSON_PUT_12(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_11(j, x, __VA_ARGS__))
 /* The value where it is known, else null. */
 void sw_json_put_known(sw_json *json, const char *key, bool known, uint64_t x);
 void sw_json_put_known_f64(sw_json *json, const char *key, bool known, double x);

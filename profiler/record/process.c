@@ -740,9 +740,7 @@ void sw_process_put(sw_json *j, const sw_process *p)
         sw_json_put_string(j, "name", l->name);
         if (l->n > 0)
             sw_json_put_u64(j, "n", l->n);
-        sw_json_put_u64(j, "mapped_bytes", l->mapped_bytes);
-        sw_json_put_u64(j, "resident_bytes", l->resident_bytes);
-        sw_json_put_u64(j, "huge_bytes", l->huge_bytes);
+        SW_JSON_PUT(j, l, mapped_bytes, resident_bytes, huge_bytes);
         if (l->predicted)
             sw_json_put_u64(j, "predicted_bytes", l->predicted_bytes);
         sw_json_end(j);

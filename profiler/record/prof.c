@@ -63,17 +63,13 @@ static void put_record(sw_json *j, const void *device)
     /* The members of a JSON object but the type, `at` and the exec. */
     char capability[24];
     snprintf(capability, sizeof capability, "%d.%d", d->major, d->minor);
-    sw_json_put_string(j, "name", d->name);
-    sw_json_put_string(j, "card", d->card);
+    SW_JSON_PUT(j, d, name, card);
     sw_json_put_string(j, "capability", capability);
     put_version(j, "driver", d->driver);
     put_version(j, "runtime", d->runtime);
     sw_json_put_known(j, "cublas", d->blas != 0, (uint64_t)d->blas);
     sw_json_put_known(j, "cudnn", false, 0);
-    sw_json_put_bool(j, "maps", d->maps);
-    sw_json_put_u64(j, "total_bytes", d->total_bytes);
-    sw_json_put_u64(j, "open_bytes", d->open_bytes);
-    sw_json_put_u64(j, "free_bytes", d->free_bytes);
+    SW_JSON_PUT(j, d, maps, total_bytes, open_bytes, free_bytes);
     put_arenas(j, d);
     sw_json_put_i64(j, "unexplained_bytes", sw_prof_device_rest(d));
     sw_json_put_u64(j, "pinned_bytes", d->pinned_bytes);
@@ -99,9 +95,7 @@ uint32_t sw_prof_shape_begin(sw_profile *p, const sw_prof_shape *x)
     sw_json_begin(&p->json, '{');
     sw_json_put_string(&p->json, "type", "shape");
     sw_json_put_u64(&p->json, "shape", number);
-    sw_json_put_string(&p->json, "name", x->name);
-    sw_json_put_u64(&p->json, "member_bytes", x->member_bytes);
-    sw_json_put_u64(&p->json, "batch_bytes", x->batch_bytes);
+    SW_JSON_PUT(&p->json, x, name, member_bytes, batch_bytes);
     if (x->exec > 0)
         sw_json_put_u64(&p->json, "exec", x->exec);
     sw_json_open(&p->json, "programs", '[');
@@ -116,18 +110,8 @@ uint32_t sw_prof_shape_begin(sw_profile *p, const sw_prof_shape *x)
 static void put_member(sw_json *j, const void *member)
 {
     const sw_prof_member *x = member;
-    sw_json_put_u64(j, "turn", x->turn);
-    sw_json_put_u64(j, "member", x->member);
-    sw_json_put_u64(j, "shape", x->shape);
-    sw_json_put_u64(j, "step", x->step);
-    sw_json_put_u64(j, "seed", x->seed);
-    sw_json_put_string(j, "place", x->place);
-    sw_json_put_string(j, "status", x->status);
-    sw_json_put_u64(j, "range_bytes", x->range_bytes);
-    sw_json_put_u64(j, "waiting_bytes", x->waiting_bytes);
-    sw_json_put_u64(j, "kept_bytes", x->kept_bytes);
-    sw_json_put_f64(j, "score", x->score);
-    sw_json_put_f64(j, "loss", x->loss);
+    SW_JSON_PUT(j, x, turn, member, shape, step, seed, place, status, range_bytes,
+                waiting_bytes, kept_bytes, score, loss);
     sw_json_put_f64(j, "train_loss", x->train_loss);
     sw_json_put_known(j, "donor", x->donor >= 0, (uint64_t)x->donor);
     sw_json_open(j, "values", '{');
@@ -146,17 +130,10 @@ void sw_prof_member_record(sw_profile *p, const sw_prof_member *x)
 static void put_turn(sw_json *j, const void *turn)
 {
     const sw_prof_turn *x = turn;
-    sw_json_put_u64(j, "turn", x->turn);
-    sw_json_put_u64(j, "step", x->step);
-    sw_json_put_u64(j, "members", x->members);
-    sw_json_put_u64(j, "lanes", x->lanes);
-    sw_json_put_u64(j, "step_bytes", x->step_bytes);
-    sw_json_put_u64(j, "batch_bytes", x->batch_bytes);
-    sw_json_put_u64(j, "range_bytes", x->range_bytes);
-    sw_json_put_u64(j, "live_bytes", x->live_bytes);
+    SW_JSON_PUT(j, x, turn, step, members, lanes, step_bytes, batch_bytes, range_bytes,
+                live_bytes);
     sw_json_put_u64(j, "measured_bytes", x->step_bytes + x->batch_bytes + x->range_bytes);
-    sw_json_put_u64(j, "predicted_bytes", x->predicted_bytes);
-    sw_json_put_u64(j, "outside_bytes", x->outside_bytes);
+    SW_JSON_PUT(j, x, predicted_bytes, outside_bytes);
 }
 
 void sw_prof_turn_record(sw_profile *p, const sw_prof_turn *x)
@@ -305,8 +282,7 @@ static void prof_put_phases(sw_json *j, const sw_prof_phase *phase, bool clocked
     sw_json_open(j, "phases", '{');
     for (int i = 0; i < SW_PROF_PHASES; i++) {
         sw_json_open(j, sw_prof_phase_name(i), '{');
-        sw_json_put_u64(j, "peak_bytes", phase[i].peak_bytes);
-        sw_json_put_u64(j, "end_bytes", phase[i].end_bytes);
+        SW_JSON_PUT(j, &phase[i], peak_bytes, end_bytes);
         if (clocked)
             sw_json_put_u64(j, "ns", phase[i].ns);
         sw_json_end(j);
@@ -338,13 +314,10 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
     sw_json_put_string(j, "type", "header");
     sw_json_put_string(j, "format", "stepwell-profile");
     sw_json_put_u64(j, "version", 1);
-    sw_json_put_string(j, "model", h->model);
-    sw_json_put_string(j, "device", h->device);
-    sw_json_put_string(j, "data", h->data);
+    SW_JSON_PUT(j, h, model, device, data);
     if (h->normalise != NULL && *h->normalise != '\0')
         sw_json_put_string(j, "normalise", h->normalise);
-    sw_json_put_i64(j, "batch", h->batch);
-    sw_json_put_u64(j, "seed", h->seed);
+    SW_JSON_PUT(j, h, batch, seed);
     sw_json_put_string(j, "created", created);
     sw_json_put_string(j, "command", h->command);
     sw_json_put_string(j, "library", h->version);
@@ -494,20 +467,11 @@ void sw_prof_end_status(sw_profile *p, const char *status, const char *why)
 
 static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
 {
-    sw_json_put_u64(j, "model_bytes", x->model_bytes);
-    sw_json_put_u64(j, "arena_bytes", x->arena_bytes);
-    sw_json_put_u64(j, "data_bytes", x->data_bytes);
-    sw_json_put_u64(j, "slot_bytes", x->slot_bytes);
+    SW_JSON_PUT(j, x, model_bytes, arena_bytes, data_bytes, slot_bytes);
     if (x->trace)
         return;
-    sw_json_put_u64(j, "total_bytes", x->total_bytes);
-    sw_json_put_u64(j, "lower_bound_bytes", x->lower_bound_bytes);
-    sw_json_put_u64(j, "padding_bytes", x->padding_bytes);
-    sw_json_put_u64(j, "lanes_bytes", x->lanes_bytes);
-    sw_json_put_u64(j, "model_padding_bytes", x->model_padding_bytes);
-    sw_json_put_u64(j, "immediate_bytes", x->immediate_bytes);
-    sw_json_put_u64(j, "peak_bytes", x->peak_bytes);
-    sw_json_put_u64(j, "program_host_bytes", x->program_host_bytes);
+    SW_JSON_PUT(j, x, total_bytes, lower_bound_bytes, padding_bytes, lanes_bytes,
+                model_padding_bytes, immediate_bytes, peak_bytes, program_host_bytes);
 }
 
 void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
@@ -533,8 +497,7 @@ void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
         prof_put_phases(j, x->phase, false);
     sw_json_put_u64(j, "n_ops", x->n_ops);
     if (!x->trace) {
-        sw_json_put_u64(j, "peak_position", x->peak_position);
-        sw_json_put_string(j, "peak_op", x->peak_op);
+        SW_JSON_PUT(j, x, peak_position, peak_op);
     }
     sw_json_open(j, "ops", '[');
 }
@@ -584,18 +547,9 @@ void sw_prof_plan_value(sw_profile *p, const sw_tensor *v)
         return;
     sw_json *j = &p->json;
     sw_json_begin(j, '{');
-    sw_json_put_u64(j, "id", v->id);
-    sw_json_put_string(j, "name", v->name);
-    sw_json_put_string(j, "layer", v->layer);
-    sw_json_put_string(j, "op", v->op);
-    sw_json_put_string(j, "role", v->role);
-    sw_json_put_string(j, "phase", v->phase);
+    SW_JSON_PUT(j, v, id, name, layer, op, role, phase);
     sw_json_put_string(j, "segment", sw_segment_name(v->segment));
-    sw_json_put_u64(j, "bytes", v->bytes);
-    sw_json_put_u64(j, "padding", v->padding);
-    sw_json_put_u64(j, "offset", v->offset);
-    sw_json_put_u64(j, "birth", v->birth);
-    sw_json_put_u64(j, "death", v->death);
+    SW_JSON_PUT(j, v, bytes, padding, offset, birth, death);
     if (v->alias != SW_TENSOR_NONE)
         sw_json_put_u64(j, "alias", v->alias);
     sw_json_end(j);
@@ -674,11 +628,9 @@ sw_status sw_prof_destroy(sw_profile *p)
         sw_json_put_string(j, "type", "end");
         sw_json_put_string(j, "status", p->end_status[0] != '\0' ? p->end_status : "done");
         sw_json_put_string(j, "error", p->end_error[0] != '\0' ? p->end_error : NULL);
-        sw_json_put_u64(j, "steps", p->steps);
-        sw_json_put_u64(j, "evaluations", p->evaluations);
+        SW_JSON_PUT(j, p, steps, evaluations);
         sw_json_put_u64(j, "wall_ns", sw_clock_ns() - p->start);
-        sw_json_put_u64(j, "predicted_peak_bytes", p->predicted_peak_bytes);
-        sw_json_put_u64(j, "measured_peak_bytes", p->measured_peak_bytes);
+        SW_JSON_PUT(j, p, predicted_peak_bytes, measured_peak_bytes);
         sw_json_end(j);
         sw_json_line(j);
         (void)prof_stick(p, j->status);
@@ -796,18 +748,13 @@ static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
         sw_json_put_u64(j, "micro", x->micro);
     prof_put_program(j, x->exec, x->program, x->trace);
     sw_json_put_u64(j, "at_ns", x->at_ns > p->start ? x->at_ns - p->start : 0);
-    sw_json_put_string(j, "run", x->run);
-    sw_json_put_string(j, "mode", x->mode);
+    SW_JSON_PUT(j, x, run, mode);
     sw_json_put_known_f64(j, "loss", x->loss != NULL, x->loss != NULL ? *x->loss : 0.0);
     sw_json_put_string(j, "measured_by", x->measured_by);
     prof_put_phases(j, x->phase, true);
-    sw_json_put_u64(j, "peak_bytes", x->peak_bytes);
-    sw_json_put_u64(j, "arena_bytes", x->arena_bytes);
-    sw_json_put_u64(j, "model_bytes", x->model_bytes);
+    SW_JSON_PUT(j, x, peak_bytes, arena_bytes, model_bytes);
     put_host(p, now);
-    sw_json_put_u64(j, "allocations", x->allocations);
-    sw_json_put_u64(j, "ns", x->ns);
-    sw_json_put_bool(j, "warm", x->warm);
+    SW_JSON_PUT(j, x, allocations, ns, warm);
     if (x->op_ns != NULL) {
         sw_json_open(j, "op_ns", '[');
         for (uint32_t i = 0; i < x->n_ops; i++)

@@ -84,8 +84,7 @@ void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
             sw_json_begin(j, '{');
             sw_json_put_string(j, "at", site.at);
             sw_json_put_string(j, "heap", sw_heap_name(site.heap));
-            sw_json_put_u64(j, "bytes", site.bytes);
-            sw_json_put_u64(j, "blocks", site.blocks);
+            SW_JSON_PUT(j, &site, bytes, blocks);
             sw_json_end(j);
         }
         sw_json_end(j);
@@ -102,10 +101,7 @@ void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
 
 static void put_figures(sw_json *j, const sw_heap_figures *x)
 {
-    sw_json_put_u64(j, "allocated_bytes", x->allocated_bytes);
-    sw_json_put_u64(j, "active_bytes", x->active_bytes);
-    sw_json_put_u64(j, "resident_bytes", x->resident_bytes);
-    sw_json_put_u64(j, "mapped_bytes", x->mapped_bytes);
+    SW_JSON_PUT(j, x, allocated_bytes, active_bytes, resident_bytes, mapped_bytes);
 }
 
 static void put_report(sw_json *j, const void *report)
@@ -118,9 +114,7 @@ static void put_report(sw_json *j, const void *report)
         sw_heap_read((sw_heap)i, &stats);
         sw_json_begin(j, '{');
         sw_json_put_string(j, "name", sw_heap_name((sw_heap)i));
-        sw_json_put_u64(j, "bytes", stats.bytes);
-        sw_json_put_u64(j, "peak_bytes", stats.peak_bytes);
-        sw_json_put_u64(j, "blocks", stats.blocks);
+        SW_JSON_PUT(j, &stats, bytes, peak_bytes, blocks);
         put_figures(j, &r->purpose[i]);
         sw_json_end(j);
     }
@@ -201,21 +195,16 @@ static void put_denied(sw_json *j, const void *denied)
         sw_json_put_u64(j, "exec", d->exec);
     if (d->program != SW_PROF_NONE)
         sw_json_put_u64(j, "program", d->program);
-    sw_json_put_u64(j, "step", d->step);
-    sw_json_put_string(j, "run", d->run);
+    SW_JSON_PUT(j, d, step, run);
     sw_json_key(j, "batch");
     if (d->batch >= 0)
         sw_json_i64(j, d->batch);
     else
         sw_json_null(j);
-    sw_json_put_string(j, "limited_by", d->limited_by);
-    sw_json_put_string(j, "message", d->message);
-    sw_json_put_string(j, "label", d->label);
+    SW_JSON_PUT(j, d, limited_by, message, label);
     sw_json_put_known(j, "request_bytes", d->request_bytes > 0, d->request_bytes);
     sw_json_put_known(j, "limit_bytes", d->limit_bytes > 0, d->limit_bytes);
-    sw_json_put_u64(j, "used_bytes", d->used_bytes);
-    sw_json_put_string(j, "op", d->op);
-    sw_json_put_string(j, "phase", d->phase);
+    SW_JSON_PUT(j, d, used_bytes, op, phase);
     sw_json_put_known(j, "needed_bytes", d->needed_bytes > 0, d->needed_bytes);
     sw_json_put_known(j, "model_bytes", d->model_bytes > 0, d->model_bytes);
     sw_json_put_known(j, "arena_bytes", d->arena_bytes > 0, d->arena_bytes);
@@ -228,10 +217,7 @@ static void put_denied(sw_json *j, const void *denied)
     sw_json_open(j, "holders", '[');
     for (size_t i = 0; i < d->n_holders; i++) {
         sw_json_begin(j, '{');
-        sw_json_put_string(j, "name", d->holder[i].name);
-        sw_json_put_string(j, "role", d->holder[i].role);
-        sw_json_put_string(j, "layer", d->holder[i].layer);
-        sw_json_put_u64(j, "bytes", d->holder[i].bytes);
+        SW_JSON_PUT(j, &d->holder[i], name, role, layer, bytes);
         sw_json_end(j);
     }
     sw_json_end(j);

@@ -2,69 +2,42 @@
  * and joins them again. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/caching.h"
-#include "profiler/inspect/replan/number_map.h"
+#include "profiler/inspect/maps.h"
 #include "profiler/inspect/replan/replan.h"
 
-/* ---- numbers by numbers ------------------------------------------------------------------ */
+/* Blocks are in chains, one for each segment, by address; free ones also in a treap of their
+ * lane, by size and address. */
 
-struct number_map_slot {
-    uint64_t key;
-    uint32_t value, used;
+#define NONE UINT32_MAX
+
+typedef struct {
+    uint64_t address, bytes, requested, tag;
+    uint32_t prev, next;   /* of the segment, by address */
+    uint32_t left, right;  /* of the treap */
+    uint32_t priority;     /* parents have more */
+    uint32_t lane;         /* NONE: the slot is not used, and `next` is the next such */
+    uint8_t state;         /* caching_state */
+    bool expandable, kept; /* kept: in the treap */
+} block;
+
+typedef struct {
+    caching_lane key;
+    uint32_t root;
+    uint32_t fresh; /* the segment that was given for the next request; NONE */
+    uint32_t head;  /* of its expandable segment: the first block; NONE */
+    uint32_t tail;  /* the addresses after it, which have no memory */
+} lane;
+
+struct caching_allocator {
+    caching_settings settings;
+    block *blocks;
+    uint32_t n_blocks, cap_blocks, unused;
+    lane *lanes;
+    uint32_t n_lanes, cap_lanes;
+    number_map at;   /* blocks by their first address */
+    uint32_t place;  /* where the latest caching_place ended */
+    uint64_t random; /* for priorities: no file can choose them */
 };
-
-static struct number_map_slot *slot_of(const number_map *m, uint64_t key)
-{
-    uint32_t i = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (m->n_slots - 1);
-    while (m->slots[i].used != 0 && m->slots[i].key != key)
-        i = (i + 1) & (m->n_slots - 1);
-    return &m->slots[i];
-}
-
-uint32_t number_map_at(const number_map *m, uint64_t key)
-{
-    if (m->n_slots == 0)
-        return NUMBER_MAP_NONE;
-    const struct number_map_slot *s = slot_of(m, key);
-    return s->used != 0 ? s->value : NUMBER_MAP_NONE;
-}
-
-static sw_status grow(number_map *m)
-{
-    const number_map old = *m;
-    if (old.n_slots > UINT32_MAX / 4)
-        SW_FAIL(SW_UNSUPPORTED, "more than 2^30 addresses");
-    m->n_slots = old.n_slots > 0 ? 2 * old.n_slots : 256;
-    if (sw_heap_alloc(&m->slots, SW_HEAP_PROFILE, m->n_slots * sizeof *m->slots) != SW_OK) {
-        *m = old;
-        return SW_NOMEM;
-    }
-    m->used = 0;
-    for (uint32_t i = 0; i < old.n_slots; i++)
-        if (old.slots[i].used != 0 && old.slots[i].value != NUMBER_MAP_NONE) {
-            *slot_of(m, old.slots[i].key) = old.slots[i];
-            m->used++;
-        }
-    sw_heap_free(old.slots, SW_HEAP_PROFILE, old.n_slots * sizeof *old.slots);
-    return SW_OK;
-}
-
-sw_status number_map_set(number_map *m, uint64_t key, uint32_t to)
-{
-    if (m->used >= m->n_slots / 2)
-        SW_TRY(grow(m));
-    struct number_map_slot *s = slot_of(m, key);
-    m->used += s->used == 0;
-    *s = (struct number_map_slot){key, to, 1};
-    return SW_OK;
-}
-
-void number_map_free(number_map *m)
-{
-    sw_heap_free(m->slots, SW_HEAP_PROFILE, m->n_slots * sizeof *m->slots);
-    *m = (number_map){0};
-}
-
-/* ---- blocks ------------------------------------------------------------------------------ */
 
 /* ---- treap: free blocks of a lane -------------------------------------------------------- */
 
@@ -133,73 +106,21 @@ static void blocks_take_out(caching_allocator *a, uint32_t i)
     b[i].kept = false;
 }
 
-/* The smallest of at least so many bytes, of those the lowest. */
-uint32_t blocks_least(const caching_allocator *a, uint32_t root, uint64_t bytes)
-{
-    uint32_t found = NONE;
-    while (root != NONE) {
-        const bool less = is_less(&a->blocks[root], bytes, 0);
-        found = less ? found : root;
-        root = less ? a->blocks[root].right : a->blocks[root].left;
-    }
-    return found;
-}
-
-/* ---- table: blocks by their first address ------------------------------------------------ */
-
-static uint32_t hash(const caching_allocator *a, uint64_t address)
-{
-    return (uint32_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (a->n_table - 1);
-}
-
-/* The place of that address, or the free one where it would go. */
-static uint32_t place_of(const caching_allocator *a, uint64_t address)
-{
-    uint32_t i = hash(a, address);
-    while (a->table[i] != 0 && a->blocks[a->table[i] - 1].address != address)
-        i = (i + 1) & (a->n_table - 1);
-    return i;
-}
-
-uint32_t blocks_at(const caching_allocator *a, uint64_t address)
-{
-    return a->n_table == 0 ? NONE : a->table[place_of(a, address)] - 1;
-}
-
-static void put(caching_allocator *a, uint32_t i)
-{
-    a->table[place_of(a, a->blocks[i].address)] = i + 1;
-    a->used_table++;
-}
-
-static sw_status grow_table(caching_allocator *a)
-{
-    const uint32_t old = a->n_table;
-    uint32_t *slots = a->table;
-    if (a->used_table < old / 2)
-        return SW_OK;
-    const uint32_t n = old > 0 ? 2 * old : 1024;
-    SW_TRY(sw_heap_alloc(&a->table, SW_HEAP_PROFILE, n * sizeof *slots));
-    a->n_table = n;
-    a->used_table = 0;
-    for (uint32_t i = 0; i < old; i++)
-        if (slots[i] != 0)
-            put(a, slots[i] - 1);
-    sw_heap_free(slots, SW_HEAP_PROFILE, old * sizeof *slots);
-    return SW_OK;
-}
-
 /* ---- blocks ------------------------------------------------------------------------------ */
+
+static uint32_t blocks_at(const caching_allocator *a, uint64_t address)
+{
+    return number_map_at(&a->at, address);
+}
 
 /* Room for two more, so that what cuts a block needs no memory in the middle. */
 static sw_status blocks_reserve(caching_allocator *a)
 {
-    SW_TRY(grow_table(a));
+    SW_TRY(number_map_reserve(&a->at, 2));
     if (a->n_blocks > UINT32_MAX / 2)
         SW_FAIL(SW_UNSUPPORTED, "more than 2^31 blocks");
-    SW_TRY(sw_heap_reserve(&a->blocks, SW_HEAP_PROFILE, &a->cap_blocks, a->n_blocks + 2,
-                           sizeof(block)));
-    return SW_OK;
+    return sw_heap_reserve(&a->blocks, SW_HEAP_PROFILE, &a->cap_blocks, a->n_blocks + 2,
+                           sizeof(block));
 }
 
 /* A block of a lane, in no chain; blocks_reserve() was called. */
@@ -220,7 +141,7 @@ static uint32_t blocks_new(caching_allocator *a, uint32_t of, uint64_t address, 
                            .lane = of,
                            .state = (uint8_t)state,
                            .expandable = expandable};
-    put(a, i);
+    number_map_put(&a->at, address, i);
     return i;
 }
 
@@ -229,20 +150,7 @@ static void blocks_drop(caching_allocator *a, uint32_t i)
 {
     block *b = &a->blocks[i];
     blocks_take_out(a, i);
-    /* Entries after it move up, so that no search ends too early. */
-    uint32_t hole = place_of(a, b->address), j = hole;
-    for (;;) {
-        j = (j + 1) & (a->n_table - 1);
-        if (a->table[j] == 0)
-            break;
-        const uint32_t home = hash(a, a->blocks[a->table[j] - 1].address);
-        if (((j - home) & (a->n_table - 1)) < ((j - hole) & (a->n_table - 1)))
-            continue;
-        a->table[hole] = a->table[j];
-        hole = j;
-    }
-    a->table[hole] = 0;
-    a->used_table--;
+    number_map_put(&a->at, b->address, NUMBER_MAP_NONE);
     if (b->prev != NONE)
         a->blocks[b->prev].next = b->next;
     if (b->next != NONE)
@@ -269,6 +177,21 @@ static uint32_t blocks_cut(caching_allocator *a, uint32_t i, uint64_t bytes)
     lane *of = &a->lanes[b->lane];
     of->tail = of->tail == i ? rest : of->tail;
     return rest;
+}
+
+/* The part of free block i at `address`, in no treap; what is before and after it stays free.
+ */
+static uint32_t cut_out(caching_allocator *a, uint32_t i, uint64_t address, uint64_t bytes)
+{
+    blocks_take_out(a, i);
+    if (a->blocks[i].address < address) {
+        const uint32_t rest = blocks_cut(a, i, address - a->blocks[i].address);
+        blocks_keep(a, i);
+        i = rest;
+    }
+    if (a->blocks[i].bytes > bytes)
+        blocks_keep(a, blocks_cut(a, i, bytes));
+    return i;
 }
 
 /* Make one block of i and its neighbours of the same state; it is the lowest of them. */
@@ -301,7 +224,7 @@ static void blocks_set_free(caching_allocator *a, uint32_t i)
     blocks_keep(a, blocks_merge(a, i));
 }
 
-sw_status blocks_lane(caching_allocator *a, caching_lane key, uint32_t *out)
+static sw_status blocks_lane(caching_allocator *a, caching_lane key, uint32_t *out)
 {
     for (uint32_t i = 0; i < a->n_lanes; i++) {
         const caching_lane *k = &a->lanes[i].key;
@@ -320,7 +243,7 @@ sw_status blocks_lane(caching_allocator *a, caching_lane key, uint32_t *out)
 }
 
 /* The next larger one of the lane. */
-uint32_t blocks_next_larger(const caching_allocator *a, uint32_t i)
+static uint32_t blocks_next_larger(const caching_allocator *a, uint32_t i)
 {
     const block *b = &a->blocks[i];
     uint32_t found = NONE;
@@ -354,17 +277,6 @@ static int log2_of(uint64_t x)
     return 63 - __builtin_clzll(x);
 }
 
-/* Up to the next of 2^k, 2^k (1 + 1/d), 2^k (1 + 2/d)... */
-static uint64_t round_to_division(uint64_t bytes, uint64_t divisions)
-{
-    if ((bytes & (bytes - 1)) == 0)
-        return bytes;
-    const uint64_t floor = UINT64_C(1) << log2_of(bytes), step = floor >> log2_of(divisions);
-    if (step == 0)
-        return floor * 2;
-    return (bytes + step - 1) & ~(step - 1);
-}
-
 uint64_t caching_round(const caching_settings *s, uint64_t bytes)
 {
     if (bytes < ROUND)
@@ -372,8 +284,11 @@ uint64_t caching_round(const caching_settings *s, uint64_t bytes)
     int i = log2_of(bytes) - 20;
     i = i < 0 ? 0 : i >= CACHING_DIVISIONS ? CACHING_DIVISIONS - 1 : i;
     const uint64_t divisions = s->divisions[i];
-    if (divisions > 1 && bytes > ROUND * divisions)
-        return round_to_division(bytes, divisions);
+    if (divisions > 1 && bytes > ROUND * divisions) {
+        /* Up to the next of 2^k, 2^k (1 + 1/d), 2^k (1 + 2/d)... */
+        const uint64_t step = UINT64_C(1) << log2_of(bytes) >> log2_of(divisions);
+        return (bytes + step - 1) & ~(step - 1);
+    }
     return (bytes + ROUND - 1) / ROUND * ROUND;
 }
 
@@ -482,14 +397,7 @@ sw_status caching_segment_unmap(caching_allocator *a, uint64_t address, uint64_t
     if (i == NONE || bytes == 0 || !a->blocks[i].expandable)
         SW_FAIL(SW_FORMAT, "memory is unmapped that is not there, or is in use");
     SW_TRY(blocks_reserve(a));
-    blocks_take_out(a, i);
-    if (a->blocks[i].address < address) {
-        const uint32_t rest = blocks_cut(a, i, address - a->blocks[i].address);
-        blocks_keep(a, i);
-        i = rest;
-    }
-    if (a->blocks[i].bytes > bytes)
-        blocks_keep(a, blocks_cut(a, i, bytes));
+    i = cut_out(a, i, address, bytes);
     a->blocks[i].state = CACHING_UNMAPPED;
     (void)blocks_merge(a, i);
     return SW_OK;
@@ -531,9 +439,8 @@ sw_status caching_take(caching_allocator *a, uint64_t address, uint64_t requeste
     if (i == NONE || a->blocks[i].state != CACHING_FREE || a->blocks[i].bytes < bytes)
         SW_FAIL(SW_FORMAT, "%llu bytes where no free block is", (unsigned long long)requested);
     SW_TRY(blocks_reserve(a));
-    blocks_take_out(a, i);
-    if (is_split(a, &a->blocks[i], bytes))
-        blocks_keep(a, blocks_cut(a, i, bytes));
+    (void)cut_out(a, i, address,
+                  is_split(a, &a->blocks[i], bytes) ? bytes : a->blocks[i].bytes);
     make_active(a, i, requested, tag);
     return SW_OK;
 }
@@ -554,14 +461,7 @@ sw_status caching_place(caching_allocator *a, uint64_t segment, uint64_t address
         bytes > b->bytes - (address - b->address))
         SW_FAIL(SW_FORMAT, "a block of %llu bytes where no free one is",
                 (unsigned long long)bytes);
-    blocks_take_out(a, i);
-    if (a->blocks[i].address < address) {
-        const uint32_t rest = blocks_cut(a, i, address - a->blocks[i].address);
-        blocks_keep(a, i);
-        i = rest;
-    }
-    if (a->blocks[i].bytes > bytes)
-        blocks_keep(a, blocks_cut(a, i, bytes));
+    i = cut_out(a, i, address, bytes);
     make_active(a, i, requested, tag);
     a->place = i;
     return SW_OK;
@@ -602,20 +502,8 @@ void caching_destroy(caching_allocator *a)
         return;
     sw_heap_free(a->blocks, SW_HEAP_PROFILE, a->cap_blocks * sizeof(block));
     sw_heap_free(a->lanes, SW_HEAP_PROFILE, a->cap_lanes * sizeof(lane));
-    sw_heap_free(a->table, SW_HEAP_PROFILE, a->n_table * sizeof *a->table);
+    number_map_free(&a->at);
     sw_heap_free(a, SW_HEAP_PROFILE, sizeof *a);
-}
-
-caching_lane caching_lane_at(const caching_allocator *a, uint32_t i)
-{
-    return a->lanes[i].key;
-}
-
-/* In an expandable segment: between what is not mapped. */
-static bool is_whole(const caching_allocator *a, const block *b)
-{
-    return (b->prev == NONE || a->blocks[b->prev].state == CACHING_UNMAPPED) &&
-           (b->next == NONE || a->blocks[b->next].state == CACHING_UNMAPPED);
 }
 
 void caching_each(const caching_allocator *a,
@@ -628,12 +516,140 @@ void caching_each(const caching_allocator *a,
             const block *b = &a->blocks[i];
             if (b->state == CACHING_UNMAPPED)
                 continue;
-            const caching_block seen = {b->address,    b->bytes, b->requested,
-                                        b->tag,        b->lane,  (caching_state)b->state,
-                                        is_whole(a, b)};
+            /* In an expandable segment: between what is not mapped. */
+            const bool whole =
+                (b->prev == NONE || a->blocks[b->prev].state == CACHING_UNMAPPED) &&
+                (b->next == NONE || a->blocks[b->next].state == CACHING_UNMAPPED);
+            const caching_block seen = {b->address,
+                                        b->bytes,
+                                        b->requested,
+                                        b->tag,
+                                        a->lanes[b->lane].key,
+                                        (caching_state)b->state,
+                                        whole};
             visit(context, &seen);
         }
     }
+}
+
+/* ---- where requests go ------------------------------------------------------------------- */
+
+/* How large a block can become by mapping what follows. */
+static uint64_t expandable_bytes(const caching_allocator *a, uint32_t i)
+{
+    const block *b = &a->blocks[i];
+    const bool grows = b->next != NONE && a->blocks[b->next].state == CACHING_UNMAPPED;
+    return b->bytes + (grows ? a->blocks[b->next].bytes : 0);
+}
+
+/* The smallest free block of at least so many bytes, of those the lowest. */
+static uint32_t best_of(const caching_allocator *a, const lane *of, uint64_t bytes)
+{
+    const caching_settings *s = &a->settings;
+    uint32_t i = NONE;
+    for (uint32_t at = of->root; at != NONE;) {
+        const bool less = is_less(&a->blocks[at], bytes, 0);
+        i = less ? i : at;
+        at = less ? a->blocks[at].right : a->blocks[at].left;
+    }
+    if (i == NONE)
+        return NONE;
+    if (a->blocks[i].expandable && s->expandable) {
+        uint32_t next = blocks_next_larger(a, i);
+        while (a->blocks[i].expandable && next != NONE &&
+               expandable_bytes(a, next) < expandable_bytes(a, i)) {
+            i = next;
+            next = blocks_next_larger(a, i);
+        }
+    } else {
+        while (i != NONE && a->blocks[i].expandable)
+            i = blocks_next_larger(a, i);
+    }
+    if (i == NONE || (bytes < s->max_split_bytes && a->blocks[i].bytes >= s->max_split_bytes) ||
+        (bytes >= s->max_split_bytes && a->blocks[i].bytes >= bytes + s->max_rounding_bytes))
+        return NONE;
+    return i;
+}
+
+static bool has_room(const caching_allocator *a, uint32_t i, uint64_t bytes)
+{
+    uint64_t room = 0;
+    for (; i != NONE && room < bytes; i = a->blocks[i].next) {
+        if (a->blocks[i].state != CACHING_FREE && a->blocks[i].state != CACHING_UNMAPPED)
+            break;
+        room += a->blocks[i].bytes;
+    }
+    return room >= bytes;
+}
+
+/* A block that the search refuses for its size may still be where an expandable segment grows
+ * first: the free block before the lowest addresses without memory that have room. It is taken
+ * whole as it is, where it is large enough. */
+static uint32_t where_it_grows(const caching_allocator *a, const lane *of, uint64_t bytes)
+{
+    for (uint32_t i = of->head; i != NONE; i = a->blocks[i].next) {
+        if (a->blocks[i].state != CACHING_UNMAPPED)
+            continue;
+        const uint32_t prev = a->blocks[i].prev;
+        const uint32_t from = prev != NONE && a->blocks[prev].state == CACHING_FREE ? prev : i;
+        if (!has_room(a, from, bytes))
+            continue;
+        return a->blocks[from].state == CACHING_FREE && a->blocks[from].bytes >= bytes ? from
+                                                                                       : NONE;
+    }
+    return NONE;
+}
+
+sw_status caching_find(caching_allocator *a, uint64_t stream, uint64_t pool, uint64_t requested,
+                       uint64_t *out)
+{
+    uint32_t of;
+    const uint64_t bytes = caching_round(&a->settings, requested);
+    SW_TRY(blocks_lane(a, (caching_lane){stream, pool, bytes <= CACHING_SMALL_BYTES}, &of));
+    const lane *l = &a->lanes[of];
+    uint32_t i = best_of(a, l, bytes);
+    if (i == NONE && l->fresh != NONE && a->blocks[l->fresh].bytes >= bytes)
+        i = l->fresh;
+    if (i == NONE && a->settings.expandable && a->settings.max_split_bytes != UINT64_MAX)
+        i = where_it_grows(a, l, bytes);
+    *out = i == NONE ? 0 : a->blocks[i].address;
+    return SW_OK;
+}
+
+static uint32_t free_at(const caching_allocator *a, uint64_t address)
+{
+    const uint32_t i = blocks_at(a, address);
+    return i != NONE && a->blocks[i].state == CACHING_FREE ? i : NONE;
+}
+
+bool caching_is_new(const caching_allocator *a, uint64_t address, uint64_t stream,
+                    uint64_t requested, uint64_t mapped)
+{
+    const uint32_t i = free_at(a, address);
+    const uint64_t bytes = caching_round(&a->settings, requested);
+    const block *b = &a->blocks[i];
+    if (i == NONE || b->bytes < bytes)
+        return false;
+    const lane *of = &a->lanes[b->lane];
+    if (of->key.stream != stream || of->key.small != (bytes <= CACHING_SMALL_BYTES))
+        return false;
+    return of->fresh == i || (mapped != 0 && b->expandable && mapped - address < b->bytes) ||
+           (a->settings.expandable && where_it_grows(a, of, bytes) == i);
+}
+
+bool caching_is_pending(const caching_allocator *a, uint64_t address)
+{
+    const uint32_t i = blocks_at(a, address);
+    return i != NONE && a->blocks[i].state == CACHING_PENDING;
+}
+
+bool caching_pool_at(const caching_allocator *a, uint64_t address, uint64_t *out)
+{
+    const uint32_t i = free_at(a, address);
+    if (i == NONE)
+        return false;
+    *out = a->lanes[a->blocks[i].lane].key.pool;
+    return true;
 }
 
 /* ---- expandable segments ----------------------------------------------------------------- */
@@ -691,22 +707,18 @@ static sw_status let_go(run *r, const trace_event *e)
     return number_map_set(&r->living, e->address, NUMBER_MAP_NONE);
 }
 
-static sw_status take_event(run *r, const trace_event *e)
-{
-    if (e->action == TRACE_FREE_COMPLETED)
-        return let_go(r, e);
-    if (e->action != TRACE_ALLOC || e->bytes == 0)
-        return SW_OK;
-    SW_TRY(let_go(r, e)); /* its free was not recorded */
-    return take(r);
-}
-
 static sw_status take_all(run *r, const snapshot_trace *t)
 {
     while (r->next < r->l->n_before)
         SW_TRY(take(r));
-    for (uint32_t i = 0; i < t->n_events; i++)
-        SW_TRY(take_event(r, &t->events[i]));
+    for (uint32_t i = 0; i < t->n_events; i++) {
+        const trace_event *e = &t->events[i];
+        const bool made = e->action == TRACE_ALLOC && e->bytes > 0;
+        if (made || e->action == TRACE_FREE_COMPLETED)
+            SW_TRY(let_go(r, e)); /* of an allocation one whose free was not recorded */
+        if (made)
+            SW_TRY(take(r));
+    }
     return SW_OK;
 }
 

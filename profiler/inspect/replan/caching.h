@@ -15,7 +15,7 @@
 #ifndef STEPWELL_CACHING_H
 #define STEPWELL_CACHING_H
 
-#include "alloc/base/base.h"
+#include "profiler/inspect/maps.h"
 #include <stdbool.h>
 
 #define CACHING_SMALL_BYTES (UINT64_C(1) << 20) /* requests up to here are a class */
@@ -47,7 +47,7 @@ typedef struct {
     uint64_t address, bytes;
     uint64_t requested; /* ACTIVE, PENDING (freed, and waited for by other streams) */
     uint64_t tag;       /* the caller's, of the request */
-    uint32_t lane;
+    caching_lane of;
     caching_state state;
     bool whole; /* it is all of its segment */
 } caching_block;
@@ -88,53 +88,17 @@ SW_MUST_USE sw_status caching_free(caching_allocator *a, uint64_t address);
 
 /* ---- questions --------------------------------------------------------------------------- */
 
-caching_lane caching_lane_at(const caching_allocator *a, uint32_t i);
+/* Whether the free block at `address` is what a request to the device yields for that stream
+ * and size: the latest segment of its lane, a block with the memory that was mapped at `mapped`
+ * (0: none was), or one that an expandable segment need not grow for. */
+bool caching_is_new(const caching_allocator *a, uint64_t address, uint64_t stream,
+                    uint64_t requested, uint64_t mapped);
+/* Whether the block that begins there was freed and waits for other streams. */
+bool caching_is_pending(const caching_allocator *a, uint64_t address);
+/* The pool of the free block that begins there; false: none does. */
+bool caching_pool_at(const caching_allocator *a, uint64_t address, uint64_t *out);
 /* All blocks that have memory, segment by segment, in each by address. */
 void caching_each(const caching_allocator *a,
                   void (*visit)(void *context, const caching_block *block), void *context);
-
-/* The blocks of caching.c: chains, one for each segment, by address; free ones also
- * in a treap of their lane, by size and address; all in a table by their first address. */
-
-#define NONE UINT32_MAX
-
-typedef struct {
-    uint64_t address, bytes, requested, tag;
-    uint32_t prev, next;   /* of the segment, by address */
-    uint32_t left, right;  /* of the treap */
-    uint32_t priority;     /* parents have more */
-    uint32_t lane;         /* NONE: the slot is not used, and `next` is the next such */
-    uint8_t state;         /* caching_state */
-    bool expandable, kept; /* kept: in the treap */
-} block;
-
-typedef struct {
-    caching_lane key;
-    uint32_t root;
-    uint32_t fresh; /* the segment that was given for the next request; NONE */
-    uint32_t head;  /* of its expandable segment: the first block; NONE */
-    uint32_t tail;  /* the addresses after it, which have no memory */
-} lane;
-
-struct caching_allocator {
-    caching_settings settings;
-    block *blocks;
-    uint32_t n_blocks, cap_blocks, unused;
-    lane *lanes;
-    uint32_t n_lanes, cap_lanes;
-    uint32_t *table; /* by address: block + 1, or 0 */
-    uint32_t n_table, used_table;
-    uint32_t place;  /* where the latest caching_place ended */
-    uint64_t random; /* for priorities: no file can choose them */
-};
-
-/* The lane of that key, a new one where there is none yet. */
-SW_MUST_USE sw_status blocks_lane(caching_allocator *a, caching_lane key, uint32_t *out);
-/* The block that begins there, or NONE. */
-uint32_t blocks_at(const caching_allocator *a, uint64_t address);
-/* The smallest of a treap that has so many bytes, of those the lowest; the next one after a
- * block of it. NONE: there is none. */
-uint32_t blocks_least(const caching_allocator *a, uint32_t root, uint64_t bytes);
-uint32_t blocks_next_larger(const caching_allocator *a, uint32_t i);
 
 #endif

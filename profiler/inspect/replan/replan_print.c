@@ -418,8 +418,7 @@ static void put_step(sw_json *j, const replan *r)
     const trace_period *p = &r->period;
     if (!sw_json_open_known(j, "step", r->steady))
         return;
-    sw_json_put_u64(j, "steps", p->steps);
-    sw_json_put_u64(j, "requests", p->requests);
+    SW_JSON_PUT(j, p, steps, requests);
     put_event(j, "first", &r->trace, p->first > 0 ? p->first - 1 : 0);
     put_event(j, "from", &r->trace, p->from > 0 ? p->from - 1 : 0);
     put_event(j, "to", &r->trace, p->to - 2);
@@ -437,11 +436,9 @@ static void put_holders(sw_json *j, const snapshot_trace *t, const replan_holder
     for (uint32_t i = 0; i < n; i++) {
         const trace_stack *s = &t->stacks[of[i].stack];
         sw_json_begin(j, '{');
-        sw_json_put_string(j, "op", s->op);
-        sw_json_put_string(j, "layer", s->layer);
+        SW_JSON_PUT(j, s, op, layer);
         sw_json_put_string(j, "phase", s->phase >= 0 ? sw_prof_phase_name(s->phase) : NULL);
-        sw_json_put_string(j, "role", of[i].role);
-        sw_json_put_u64(j, "bytes", of[i].bytes);
+        SW_JSON_PUT(j, &of[i], role, bytes);
         sw_json_put_u64(j, "allocations", of[i].n);
         if (without)
             sw_json_put_u64(j, "without_bound_bytes", of[i].without.most);
@@ -522,8 +519,7 @@ void replan_put_json(sw_json *j, const replan *r)
     for (uint32_t i = 0; i < r->n_losers; i++) {
         const trace_stack *s = &r->trace.stacks[r->losers[i].stack];
         sw_json_begin(j, '{');
-        sw_json_put_string(j, "op", s->op);
-        sw_json_put_string(j, "layer", s->layer);
+        SW_JSON_PUT(j, s, op, layer);
         sw_json_put_u64(j, "bytes", r->losers[i].bytes);
         sw_json_end(j);
     }

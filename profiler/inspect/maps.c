@@ -1,0 +1,169 @@
+/* See maps.h. */
+#include "profiler/inspect/maps.h"
+#include "alloc/base/assert.h"
+#include "alloc/base/mem.h"
+#include <stdlib.h>
+
+/* ---- numbers by number ------------------------------------------------------------------- */
+
+struct number_map_slot {
+    uint64_t key;
+    uint32_t next; /* the number plus one; 0: the slot is free */
+};
+
+static uint32_t home_of(const number_map *m, uint64_t key)
+{
+    return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (m->n_slots - 1);
+}
+
+/* Where the key is, or would be. */
+static uint32_t slot_of(const number_map *m, uint64_t key)
+{
+    uint32_t i = home_of(m, key);
+    while (m->slots[i].next != 0 && m->slots[i].key != key)
+        i = (i + 1) & (m->n_slots - 1);
+    return i;
+}
+
+uint32_t number_map_at(const number_map *m, uint64_t key)
+{
+    return m->n_slots == 0 ? NUMBER_MAP_NONE : m->slots[slot_of(m, key)].next - 1;
+}
+
+sw_status number_map_reserve(number_map *m, uint32_t n)
+{
+    const number_map old = *m;
+    if ((uint64_t)old.used + n <= old.n_slots / 2)
+        return SW_OK;
+    if (old.n_slots > UINT32_MAX / 4)
+        SW_FAIL(SW_UNSUPPORTED, "more than 2^30 addresses");
+    number_map larger = {.n_slots = old.n_slots > 0 ? 2 * old.n_slots : 256, .used = old.used};
+    SW_TRY(sw_heap_alloc(&larger.slots, SW_HEAP_PROFILE, larger.n_slots * sizeof *m->slots));
+    for (uint32_t i = 0; i < old.n_slots; i++)
+        if (old.slots[i].next != 0)
+            larger.slots[slot_of(&larger, old.slots[i].key)] = old.slots[i];
+    number_map_free(m);
+    *m = larger;
+    return SW_OK;
+}
+
+void number_map_put(number_map *m, uint64_t key, uint32_t value)
+{
+    uint32_t hole = slot_of(m, key);
+    struct number_map_slot *s = m->slots;
+    SW_ASSERT(m->used < m->n_slots);
+    m->used += (value != NUMBER_MAP_NONE) - (s[hole].next != 0);
+    s[hole] = (struct number_map_slot){key, value + 1};
+    if (value != NUMBER_MAP_NONE)
+        return;
+    /* Slots after it move up, so that no search ends too early. */
+    const uint32_t mask = m->n_slots - 1;
+    for (uint32_t i = (hole + 1) & mask; s[i].next != 0; i = (i + 1) & mask)
+        if (((i - home_of(m, s[i].key)) & mask) >= ((i - hole) & mask)) {
+            s[hole] = s[i];
+            s[i].next = 0;
+            hole = i;
+        }
+}
+
+sw_status number_map_set(number_map *m, uint64_t key, uint32_t value)
+{
+    SW_TRY(number_map_reserve(m, 1));
+    number_map_put(m, key, value);
+    return SW_OK;
+}
+
+void number_map_free(number_map *m)
+{
+    sw_heap_free(m->slots, SW_HEAP_PROFILE, m->n_slots * sizeof *m->slots);
+    *m = (number_map){0};
+}
+
+/* ---- strings by number ------------------------------------------------------------------- */
+
+void swi_strings_free(swi_strings *s)
+{
+    sw_heap_free(s->list, SW_HEAP_PROFILE, s->cap * sizeof *s->list);
+    number_map_free(&s->numbers);
+    *s = (swi_strings){0};
+}
+
+static sw_status add_string(swi_strings *s, const char *text)
+{
+    SW_TRY(sw_heap_reserve(&s->list, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->list));
+    SW_TRY(number_map_set(&s->numbers, (uintptr_t)text, s->n));
+    s->list[s->n++] = text;
+    return SW_OK;
+}
+
+uint32_t swi_strings_number(swi_strings *s, const char *text)
+{
+    const uint32_t known = number_map_at(&s->numbers, (uintptr_t)text);
+    if (s->status == SW_OK && known == NUMBER_MAP_NONE)
+        s->status = add_string(s, text);
+    return s->status != SW_OK ? 0 : known != NUMBER_MAP_NONE ? known : s->n - 1;
+}
+
+/* ---- addresses --------------------------------------------------------------------------- */
+
+sw_status address_space_add(address_space *s, uint64_t from, uint64_t bytes)
+{
+    /* Blocks of one range come by the million: what the latest one covers says nothing new. */
+    if (bytes == 0 || (s->n > 0 && from >= s->ranges[s->n - 1].from &&
+                       from + bytes <= s->ranges[s->n - 1].to))
+        return SW_OK;
+    SW_TRY(sw_heap_reserve(&s->ranges, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->ranges));
+    s->ranges[s->n++] = (address_range){from, from + bytes, 0};
+    return SW_OK;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const address_range *x = a, *y = b;
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+void address_space_close_up(address_space *s)
+{
+    uint32_t n = 0;
+    uint64_t offset = 0;
+    if (s->n > 0)
+        qsort(s->ranges, s->n, sizeof *s->ranges, by_begin);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const address_range r = s->ranges[i];
+        if (n > 0 && r.from <= s->ranges[n - 1].to) {
+            if (r.to > s->ranges[n - 1].to)
+                s->ranges[n - 1].to = r.to;
+        } else {
+            s->ranges[n++] = r;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        s->ranges[i].offset = offset;
+        offset += s->ranges[i].to - s->ranges[i].from;
+    }
+    s->n = n;
+}
+
+uint64_t address_space_offset(const address_space *s, uint64_t address)
+{
+    uint32_t low = 0, high = s->n;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (s->ranges[middle].to <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == s->n || address < s->ranges[low].from)
+        return s->n > 0 ? s->ranges[s->n - 1].offset + s->ranges[s->n - 1].to -
+                              s->ranges[s->n - 1].from
+                        : 0;
+    return s->ranges[low].offset + (address - s->ranges[low].from);
+}
+
+void address_space_free(address_space *s)
+{
+    sw_heap_free(s->ranges, SW_HEAP_PROFILE, s->cap * sizeof *s->ranges);
+    *s = (address_space){0};
+}
