@@ -2,7 +2,6 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/profile_read.h"
-#include "profiler/inspect/timeline_layers.h"
 #include "profiler/record/utf8.h"
 #include <stdio.h>
 #include <string.h>
@@ -12,18 +11,14 @@
 #define FIRST_BYTES ((size_t)256 << 10)
 #define LONGEST_BYTES ((size_t)32 << 20) /* a plan of a hundred thousand values is shorter */
 
-static sw_status open_tree(profile_lines *l, const char *path)
-{
-    SW_TRY(sw_heap_alloc(&l->tree, SW_HEAP_FILES, sizeof *l->tree));
-    return value_tree_open_for(l->tree, path, PROFILE_RECORD_BYTES);
-}
-
 sw_status profile_lines_open(profile_lines *l, const char *path)
 {
     memset(l, 0, sizeof *l);
     SW_TRY(sw_heap_alloc(&l->buffer, SW_HEAP_FILES, FIRST_BYTES));
     l->capacity = FIRST_BYTES;
-    sw_status status = open_tree(l, path);
+    sw_status status = sw_heap_alloc(&l->tree, SW_HEAP_FILES, sizeof *l->tree);
+    if (status == SW_OK)
+        status = value_tree_open_for(l->tree, path, PROFILE_RECORD_BYTES);
     if (status == SW_OK)
         status = sw_file_open(&l->file, path, SW_FILE_READ);
     if (status == SW_OK) {
@@ -120,27 +115,6 @@ sw_status profile_lines_next(profile_lines *l, profile_line *line)
     }
 }
 
-/* The line as an object of JSON, valid until the next one is parsed; 0 where it is not one, and
- * sw_last_error() says why. SW_FORMAT: it takes more memory than a record may. */
-static sw_status profile_lines_parse(profile_lines *l, const char *text, size_t n, value *out)
-{
-    sw_json_in in = sw_json_in_text(text, n, l->tree->path);
-    value record;
-    in.line = l->tree->line = l->line;
-    in.strict = true;
-    *out = 0;
-    value_tree_reset(l->tree);
-    const sw_status status = json_tree_build(l->tree, &l->json, &in, &record);
-    if (status != SW_OK)
-        return status == SW_FORMAT && !l->tree->full ? SW_OK : status;
-    if (value_is_dict(record))
-        *out = record;
-    else
-        sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: line %llu: not a record",
-                     l->tree->path, (unsigned long long)l->line);
-    return SW_OK;
-}
-
 /* ---- members ----------------------------------------------------------------------------- */
 
 sw_status profile_damaged(const profile_position *p, const char *what)
@@ -169,6 +143,32 @@ sw_status profile_get_u64(const profile_position *p, value o, const char *key,
                : profile_wrong(p, key, "a whole number");
 }
 
+/* A member of a record: a uint64_t that is NEEDED, or `otherwise` where it is missing; or a
+ * TEXT (const char *), which becomes the timeline's. */
+typedef struct {
+    const char *key;
+    void *to;
+    uint64_t otherwise;
+} field;
+#define NEEDED (UINT64_MAX - 1)
+#define TEXT (UINT64_MAX - 2)
+
+/* In this order, up to one without a key; `t` is asked for texts alone. */
+static sw_status take_all(sw_timeline *t, const profile_position *p, value o, const field *f)
+{
+    const char *said;
+    for (; f->key != NULL; f++)
+        if (f->otherwise == TEXT) {
+            SW_TRY(profile_borrow_text(p, o, f->key, &said));
+            SW_TRY(sw_timeline_string(t, f->to, said));
+        } else {
+            SW_TRY(f->otherwise == NEEDED ? profile_need_u64(p, o, f->key, f->to)
+                                          : profile_get_u64(p, o, f->key, f->otherwise, f->to));
+        }
+    return SW_OK;
+}
+#define TAKE_ALL(t, p, o, ...) take_all(t, p, o, (const field[]){__VA_ARGS__, {NULL, NULL, 0}})
+
 /* The record's phases, SW_PROF_PHASES of them. */
 static sw_status profile_need_phases(const profile_position *p, sw_prof_phase *to)
 {
@@ -180,9 +180,8 @@ static sw_status profile_need_phases(const profile_position *p, sw_prof_phase *t
         uint64_t peak, end;
         if (!value_is_dict(x))
             return profile_wrong(p, sw_prof_phase_name(i), "a phase");
-        SW_TRY(profile_need_u64(p, x, "peak_bytes", &peak));
-        SW_TRY(profile_need_u64(p, x, "end_bytes", &end));
-        SW_TRY(profile_get_u64(p, x, "ns", 0, &to[i].ns));
+        SW_TRY(TAKE_ALL(NULL, p, x, {"peak_bytes", &peak, NEEDED}, {"end_bytes", &end, NEEDED},
+                        {"ns", &to[i].ns, 0}));
         to[i].peak_bytes = peak;
         to[i].end_bytes = end;
     }
@@ -238,14 +237,6 @@ sw_status profile_get_text(const profile_position *p, value o, const char *key, 
 
 /* ---- records ----------------------------------------------------------------------------- */
 
-static sw_status text_of(sw_timeline *t, const profile_position *p, value o, const char *key,
-                         const char **out)
-{
-    const char *text;
-    SW_TRY(profile_borrow_text(p, o, key, &text));
-    return sw_timeline_string(t, out, text);
-}
-
 static sw_status u32_of(const profile_position *p, value o, const char *key, uint32_t most,
                         uint32_t *out)
 {
@@ -281,14 +272,10 @@ sw_status profile_take_header(sw_timeline *t, const profile_position *p)
     if (version != 1)
         SW_FAIL(SW_FORMAT, "%s: profile version %llu; this program reads version 1", p->path,
                 (unsigned long long)version);
-    SW_TRY(text_of(t, p, p->record, "model", &t->model));
-    SW_TRY(text_of(t, p, p->record, "device", &t->device));
-    SW_TRY(text_of(t, p, p->record, "data", &t->data));
-    SW_TRY(text_of(t, p, p->record, "normalise", &t->normalise));
-    SW_TRY(text_of(t, p, p->record, "scores", &t->scores));
-    SW_TRY(text_of(t, p, p->record, "created", &t->created));
-    SW_TRY(text_of(t, p, p->record, "command", &t->command));
-    SW_TRY(profile_get_u64(p, p->record, "seed", 0, &t->seed));
+    SW_TRY(TAKE_ALL(t, p, p->record, {"model", &t->model, TEXT}, {"device", &t->device, TEXT},
+                    {"data", &t->data, TEXT}, {"normalise", &t->normalise, TEXT},
+                    {"scores", &t->scores, TEXT}, {"created", &t->created, TEXT},
+                    {"command", &t->command, TEXT}, {"seed", &t->seed, 0}));
     t->no_seed = t->seed == 0 && *t->command == '\0';
     SW_TRY(profile_get_batch(p, &t->batch));
     t->batch = t->batch > 0 ? t->batch : -1;
@@ -305,19 +292,15 @@ static sw_status take_value(sw_timeline *t, const profile_position *p, value o,
     SW_TRY(u32_of(p, o, "id", UINT32_MAX - 1, &v->id));
     SW_TRY(profile_get_in(p, o, "alias", UINT32_MAX, SW_TL_NONE, &alias));
     v->alias = (uint32_t)alias;
-    SW_TRY(text_of(t, p, o, "name", &v->name));
-    SW_TRY(text_of(t, p, o, "layer", &v->layer));
-    SW_TRY(text_of(t, p, o, "op", &v->op));
-    SW_TRY(text_of(t, p, o, "role", &v->role));
-    SW_TRY(text_of(t, p, o, "phase", &v->phase));
-    SW_TRY(text_of(t, p, o, "segment", &segment));
+    SW_TRY(TAKE_ALL(t, p, o, {"name", &v->name, TEXT}, {"layer", &v->layer, TEXT},
+                    {"op", &v->op, TEXT}, {"role", &v->role, TEXT}, {"phase", &v->phase, TEXT},
+                    {"segment", &segment, TEXT}));
     v->segment = SW_SEGMENT_STEP;
     for (int s = 0; s < SW_SEGMENTS; s++)
         if (strcmp(segment, sw_segment_name((sw_segment)s)) == 0)
             v->segment = (sw_segment)s;
-    SW_TRY(profile_need_u64(p, o, "bytes", &v->bytes));
-    SW_TRY(profile_need_u64(p, o, "padding", &v->padding));
-    SW_TRY(profile_get_u64(p, o, "offset", 0, &v->offset));
+    SW_TRY(TAKE_ALL(NULL, p, o, {"bytes", &v->bytes, NEEDED}, {"padding", &v->padding, NEEDED},
+                    {"offset", &v->offset, 0}));
     SW_TRY(u32_of(p, o, "birth", program->n_ops, &v->birth));
     return u32_of(p, o, "death", program->n_ops, &v->death);
 }
@@ -353,20 +336,14 @@ static sw_status take_ops(sw_timeline *t, const profile_position *p, sw_tl_progr
 
 static sw_status take_sums(const profile_position *p, sw_tl_program *program)
 {
-    const struct {
-        const char *key;
-        uint64_t *to;
-    } sums[] = {{"model_bytes", &program->model_bytes},
-                {"arena_bytes", &program->arena_bytes},
-                {"data_bytes", &program->data_bytes},
-                {"total_bytes", &program->total_bytes},
-                {"lower_bound_bytes", &program->lower_bound_bytes}};
+    const uint64_t planned = program->immediate ? 0 : NEEDED; /* nothing of a trace is */
     SW_TRY(profile_get_batch(p, &program->batch));
-    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) /* nothing of a trace is planned */
-        SW_TRY(program->immediate ? profile_get_u64(p, p->record, sums[i].key, 0, sums[i].to)
-                                  : profile_need_u64(p, p->record, sums[i].key, sums[i].to));
-    SW_TRY(
-        profile_get_u64(p, p->record, "program_host_bytes", 0, &program->program_host_bytes));
+    SW_TRY(TAKE_ALL(NULL, p, p->record, {"model_bytes", &program->model_bytes, planned},
+                    {"arena_bytes", &program->arena_bytes, planned},
+                    {"data_bytes", &program->data_bytes, planned},
+                    {"total_bytes", &program->total_bytes, planned},
+                    {"lower_bound_bytes", &program->lower_bound_bytes, planned},
+                    {"program_host_bytes", &program->program_host_bytes, 0}));
     if (program->immediate) {
         uint64_t slot;
         SW_TRY(profile_get_u64(p, p->record, "slot_bytes", 0, &slot));
@@ -390,10 +367,9 @@ static sw_status take_parts(const profile_position *p, sw_tl_program *x)
 {
     if (x->immediate || value_at(p->record, "lanes_bytes") == 0)
         return SW_OK;
-    SW_TRY(profile_get_u64(p, p->record, "model_padding_bytes", 0, &x->model_padding_bytes));
-    SW_TRY(profile_get_u64(p, p->record, "slot_bytes", 0, &x->slot_bytes));
-    SW_TRY(profile_get_u64(p, p->record, "padding_bytes", 0, &x->padding_bytes));
-    SW_TRY(profile_need_u64(p, p->record, "lanes_bytes", &x->lanes_bytes));
+    SW_TRY(TAKE_ALL(NULL, p, p->record, {"model_padding_bytes", &x->model_padding_bytes, 0},
+                    {"slot_bytes", &x->slot_bytes, 0}, {"padding_bytes", &x->padding_bytes, 0},
+                    {"lanes_bytes", &x->lanes_bytes, NEEDED}));
     const uint64_t live = x->peak_bytes - x->model_bytes - x->slot_bytes;
     if (x->peak_bytes < x->model_bytes || x->peak_bytes - x->model_bytes < x->slot_bytes ||
         live > x->arena_bytes || x->padding_bytes > live ||
@@ -412,7 +388,7 @@ static sw_status take_program(sw_timeline *t, const profile_position *p, bool im
     SW_TRY(profile_get_key(p, &program->key, &has));
     if (!has)
         return profile_wrong(p, immediate ? "trace" : "program", "a number");
-    SW_TRY(text_of(t, p, p->record, "run", &program->run));
+    SW_TRY(TAKE_ALL(t, p, p->record, {"run", &program->run, TEXT}));
     SW_TRY(take_sums(p, program));
     SW_TRY(take_parts(p, program));
     SW_TRY(take_ops(t, p, program));
@@ -472,23 +448,18 @@ sw_status profile_read_step(const profile_position *p, profile_step *s)
                         .witnesses = value_at(o, "witnesses"),
                         .clocks = value_at(o, "op_ns"),
                         .has_phases = value_at(o, "phases") != 0};
-    SW_TRY(profile_need_u64(p, o, "step", &s->step));
-    SW_TRY(profile_get_u64(p, o, "micro", 0, &s->micro));
+    SW_TRY(TAKE_ALL(NULL, p, o, {"step", &s->step, NEEDED}, {"micro", &s->micro, 0}));
     SW_TRY(profile_get_key(p, &s->key, &s->has));
     SW_TRY(profile_get_text(p, o, "measured_by", s->by, sizeof s->by));
     SW_TRY(profile_get_text(p, o, "run", s->run, sizeof s->run));
     SW_TRY(profile_get_text(p, o, "mode", s->mode, sizeof s->mode));
     if (s->has_phases)
         SW_TRY(profile_need_phases(p, s->phase));
-    SW_TRY(profile_get_u64(p, o, "peak_bytes", profile_peak(s->phase), &s->peak));
-    SW_TRY(profile_get_u64(p, o, "arena_bytes", 0, &s->arena));
-    SW_TRY(profile_get_u64(p, o, "model_bytes", 0, &s->model));
-    SW_TRY(profile_get_u64(p, o, "host_bytes", 0, &s->host));
-    SW_TRY(profile_get_u64(p, o, "process_bytes", UINT64_MAX, &s->process));
-    SW_TRY(profile_get_u64(p, o, "allocations", 0, &s->calls));
-    SW_TRY(profile_get_u64(p, o, "at_ns", SW_TL_AFTER, &s->at_ns));
-    SW_TRY(profile_get_u64(p, o, "ns", 0, &s->ns));
-    SW_TRY(profile_get_u64(p, o, "faults", 0, &s->faults));
+    SW_TRY(TAKE_ALL(NULL, p, o, {"peak_bytes", &s->peak, profile_peak(s->phase)},
+                    {"arena_bytes", &s->arena, 0}, {"model_bytes", &s->model, 0},
+                    {"host_bytes", &s->host, 0}, {"process_bytes", &s->process, UINT64_MAX},
+                    {"allocations", &s->calls, 0}, {"at_ns", &s->at_ns, SW_TL_AFTER},
+                    {"ns", &s->ns, 0}, {"faults", &s->faults, 0}));
     SW_TRY(profile_get_text(p, o, "first_fault", s->first_fault, sizeof s->first_fault));
     if (!value_is_dict(s->witnesses))
         s->witnesses = 0;
@@ -552,9 +523,8 @@ sw_status profile_read_end(const profile_position *p, profile_end *e, sw_timelin
     SW_TRY(profile_borrow_text(p, p->record, "error", &e->error));
     if (*e->status == '\0') /* written before there was a status */
         e->status = "done";
-    SW_TRY(profile_need_u64(p, p->record, "wall_ns", &e->wall_ns));
-    SW_TRY(profile_get_u64(p, p->record, "steps", 0, &e->steps));
-    SW_TRY(profile_get_u64(p, p->record, "measured_peak_bytes", 0, &peak));
+    SW_TRY(TAKE_ALL(NULL, p, p->record, {"wall_ns", &e->wall_ns, NEEDED},
+                    {"steps", &e->steps, 0}, {"measured_peak_bytes", &peak, 0}));
     if (peak > t->measured_bytes && (t->measured || !t->ran)) /* else: as planned */
         keep_higher(&t->measured, &t->measured_bytes, peak);
     return SW_OK;
@@ -565,13 +535,24 @@ sw_status profile_read_end(const profile_position *p, profile_end *e, sw_timelin
 sw_status profile_record(profile_lines *lines, const profile_line *line, profile_position *p,
                          bool *there)
 {
-    *p = (profile_position){.path = lines->tree->path, .line = lines->line};
-    SW_TRY(profile_lines_parse(lines, line->text, line->n, &p->record));
-    *there = p->record != 0;
+    value_tree *tree = lines->tree;
+    sw_json_in in = sw_json_in_text(line->text, line->n, tree->path);
+    *p = (profile_position){.path = tree->path, .line = lines->line};
+    in.line = tree->line = lines->line;
+    in.strict = true;
+    value_tree_reset(tree);
+    const sw_status status = json_tree_build(tree, &lines->json, &in, &p->record);
+    if (status != SW_OK && (status != SW_FORMAT || tree->full))
+        return status;
+    *there = status == SW_OK && value_is_dict(p->record);
     if (!*there && p->line == 1)
         SW_FAIL(SW_FORMAT, "%s: not a stepwell profile: line 1 is not a JSON record", p->path);
-    if (!*there) /* the message is that of parsing */
-        return line->whole ? SW_FORMAT : SW_OK;
+    if (!*there && status != SW_OK) /* the message is that of parsing */
+        return line->whole ? status : SW_OK;
+    if (!*there && line->whole)
+        return profile_damaged(p, "not a record");
+    if (!*there)
+        return SW_OK;
     p->type = value_text(value_at(p->record, "type"));
     return p->type != NULL ? SW_OK : profile_wrong(p, "type", "a string");
 }

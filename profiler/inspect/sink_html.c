@@ -1,13 +1,11 @@
 /* The report as one HTML page: html/README.md has the format of its data. */
 #include "alloc/base/mem.h"
-#include "profiler/inspect/html_internal.h"
+#include "profiler/inspect/maps.h"
 #include "profiler/inspect/sink_html.h"
 #include "profiler/record/json.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* ---- lists of numbers -------------------------------------------------------------------- */
 
 /* ---- base64 ------------------------------------------------------------------------------ */
 
@@ -64,6 +62,14 @@ static void open_column(sw_sink_out *out, const char *id, const char *type, size
 }
 
 /* ---- columns ----------------------------------------------------------------------------- */
+
+/* A list of numbers for the page. `get` is called for every i, twice: once to see which width
+ * they need. It must give the same both times. */
+typedef struct {
+    uint64_t (*get)(void *context, size_t i);
+    void *context;
+    size_t n;
+} swi_column;
 
 typedef struct {
     uint64_t first, max, max_step, factor;

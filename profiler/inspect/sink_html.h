@@ -10,4 +10,8 @@
 SW_MUST_USE sw_status sw_html_write(const sw_timeline *t, const sw_timeline *other,
                                     sw_sink_out *out);
 
+/* The page before its data and after them; made of html/ by html/pack.py. */
+extern const char swi_html_front[], swi_html_back[];
+extern const size_t swi_html_front_bytes, swi_html_back_bytes;
+
 #endif

@@ -3,7 +3,6 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "profiler/inspect/timeline.h"
-#include "profiler/inspect/timeline_layers.h"
 #include "profiler/record/record.h"
 #include "profiler/record/utf8.h"
 #include <stdio.h>

@@ -119,6 +119,12 @@ SW_MUST_USE sw_status sw_timeline_finish(sw_timeline *t);
 /* The same for one program, for readers that look at it before they go on. */
 SW_MUST_USE sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p);
 
+/* A model may name its layers without the scopes that they are called in: what it holds for
+ * "up", and the update of it, move to "block/up", where that is the only scope of the name and
+ * no op of the forward pass runs in an "up" without a scope. For a program whose ops and values
+ * are there. */
+SW_MUST_USE sw_status timeline_assign_layers(sw_timeline *t, sw_tl_program *program);
+
 /* ---- questions --------------------------------------------------------------------------- */
 
 /* Ours; what other tools wrote has no steps and no process. */

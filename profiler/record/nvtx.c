@@ -3,7 +3,6 @@
  * enough for these extensions. */
 #include "alloc/base/mem.h"
 #include "profiler/record/nvtx.h"
-#include "profiler/record/nvtx_run.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -35,9 +34,11 @@ static void start(void)
     SW_NVTX_CATEGORIES(NAME)
 #undef NAME
 }
+#endif
 
 bool sw_nvtx_attached(void)
 {
+#if SW_HAVE_NVTX
     int fresh = FRESH;
     if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == READY)
         return domain != NULL;
@@ -49,13 +50,22 @@ bool sw_nvtx_attached(void)
     while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != READY)
         sched_yield();
     return domain != NULL;
+#else
+    return false;
+#endif
 }
 
 static const void *sw_nvtx_register(const char *text)
 {
+#if SW_HAVE_NVTX
     return nvtxDomainRegisterStringA(domain, text);
+#else
+    (void)text;
+    return NULL;
+#endif
 }
 
+#if SW_HAVE_NVTX
 static nvtxEventAttributes_t event(sw_nvtx_category category, const sw_nvtx_name *name,
                                    uint64_t bytes)
 {
@@ -72,61 +82,46 @@ static nvtxEventAttributes_t event(sw_nvtx_category category, const sw_nvtx_name
     }
     return e;
 }
+#endif
 
 /* No one's domain is asked here: filling an event takes longer than not saying it. */
 void sw_nvtx_begin(sw_nvtx_category category, const sw_nvtx_name *name, uint64_t bytes)
 {
+#if SW_HAVE_NVTX
     if (domain == NULL)
         return;
     const nvtxEventAttributes_t e = event(category, name, bytes);
     (void)nvtxDomainRangePushEx(domain, &e);
+#else
+    (void)category, (void)name, (void)bytes;
+#endif
 }
 
 void sw_nvtx_end(void)
 {
+#if SW_HAVE_NVTX
     if (domain != NULL)
         (void)nvtxDomainRangePop(domain);
+#endif
 }
 
 void sw_nvtx_mark(sw_nvtx_category category, const sw_nvtx_name *name, uint64_t bytes)
 {
+#if SW_HAVE_NVTX
     if (domain == NULL)
         return;
     const nvtxEventAttributes_t e = event(category, name, bytes);
     nvtxDomainMarkEx(domain, &e);
-}
 #else
-bool sw_nvtx_attached(void)
-{
-    return false;
-}
-
-const void *sw_nvtx_register(const char *text)
-{
-    (void)text;
-    return NULL;
-}
-
-void sw_nvtx_begin(sw_nvtx_category category, const sw_nvtx_name *name, uint64_t bytes)
-{
     (void)category, (void)name, (void)bytes;
-}
-
-void sw_nvtx_end(void)
-{
-}
-
-void sw_nvtx_mark(sw_nvtx_category category, const sw_nvtx_name *name, uint64_t bytes)
-{
-    (void)category, (void)name, (void)bytes;
-}
 #endif
+}
 
 /* ---- counters ---------------------------------------------------------------------------- */
 
-#if SW_HAVE_NVTX_COUNTERS
 uint64_t sw_nvtx_counter(const char *name, const char *about)
 {
+#if SW_HAVE_NVTX_COUNTERS
     const nvtxSemanticsCounter_t bytes = {.header = {.structSize = sizeof bytes,
                                                      .semanticId = NVTX_SEMANTIC_ID_COUNTERS_V1,
                                                      .version = NVTX_COUNTER_SEMANTIC_VERSION},
@@ -144,30 +139,26 @@ uint64_t sw_nvtx_counter(const char *name, const char *about)
                                        .semantics = &bytes.header,
                                        .counterId = NVTX_COUNTER_ID_NONE};
     return nvtxCounterRegister(domain, &counter);
+#else
+    (void)name, (void)about;
+    return 0;
+#endif
 }
 
 static void sw_nvtx_sample(uint64_t counter, uint64_t bytes)
 {
+#if SW_HAVE_NVTX_COUNTERS
     nvtxCounterSampleInt64(domain, counter, (int64_t)bytes);
-}
 #else
-uint64_t sw_nvtx_counter(const char *name, const char *about)
-{
-    (void)name, (void)about;
-    return 0;
-}
-
-void sw_nvtx_sample(uint64_t counter, uint64_t bytes)
-{
     (void)counter, (void)bytes;
-}
 #endif
+}
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-#if SW_HAVE_NVTX_MEM
 void *sw_nvtx_heap(const char *name, const void *base, size_t bytes)
 {
+#if SW_HAVE_NVTX_MEM
     const nvtxMemVirtualRangeDesc_t range = {.size = bytes, .ptr = base};
     const nvtxMemHeapDesc_t heap = {.extCompatID = NVTX_EXT_COMPATID_MEM,
                                     .structSize = sizeof heap,
@@ -180,22 +171,35 @@ void *sw_nvtx_heap(const char *name, const void *base, size_t bytes)
                                     .message.ascii = name};
     nvtxMemHeapHandle_t handle = nvtxMemHeapRegister(domain, &heap);
     return handle != NVTX_MEM_HEAP_HANDLE_NO_TOOL ? (void *)handle : NULL;
+#else
+    (void)name, (void)base, (void)bytes;
+    return NULL;
+#endif
 }
 
 /* all its regions are gone */
 static void sw_nvtx_heap_reset(void *heap)
 {
+#if SW_HAVE_NVTX_MEM
     nvtxMemHeapReset(domain, heap);
+#else
+    (void)heap;
+#endif
 }
 
 void sw_nvtx_heap_end(void *heap)
 {
+#if SW_HAVE_NVTX_MEM
     if (heap != NULL)
         nvtxMemHeapUnregister(domain, heap);
+#else
+    (void)heap;
+#endif
 }
 
 void sw_nvtx_region(void *heap, const char *name, const void *at, size_t bytes)
 {
+#if SW_HAVE_NVTX_MEM
     const nvtxMemVirtualRangeDesc_t range = {.size = bytes, .ptr = at};
     const nvtxMemRegionsRegisterBatch_t regions = {.extCompatID = NVTX_EXT_COMPATID_MEM,
                                                    .structSize = sizeof regions,
@@ -216,10 +220,14 @@ void sw_nvtx_region(void *heap, const char *name, const void *at, size_t bytes)
                                              .regionElements = &label};
     nvtxMemRegionsRegister(domain, &regions);
     nvtxMemRegionsName(domain, &names);
+#else
+    (void)heap, (void)name, (void)at, (void)bytes;
+#endif
 }
 
 static void sw_nvtx_region_end(const void *at)
 {
+#if SW_HAVE_NVTX_MEM
     const nvtxMemRegionRef_t region = {.pointer = at};
     const nvtxMemRegionsUnregisterBatch_t regions = {.extCompatID = NVTX_EXT_COMPATID_MEM,
                                                      .structSize = sizeof regions,
@@ -229,38 +237,14 @@ static void sw_nvtx_region_end(const void *at)
                                                      .refElementSize = sizeof region,
                                                      .refElements = &region};
     nvtxMemRegionsUnregister(domain, &regions);
-}
 #else
-void *sw_nvtx_heap(const char *name, const void *base, size_t bytes)
-{
-    (void)name, (void)base, (void)bytes;
-    return NULL;
-}
-
-void sw_nvtx_heap_reset(void *heap)
-{
-    (void)heap;
-}
-
-void sw_nvtx_heap_end(void *heap)
-{
-    (void)heap;
-}
-
-void sw_nvtx_region(void *heap, const char *name, const void *at, size_t bytes)
-{
-    (void)heap, (void)name, (void)at, (void)bytes;
-}
-
-void sw_nvtx_region_end(const void *at)
-{
     (void)at;
-}
 #endif
+}
 
 /* ---- nvtx run ---------------------------------------------------------------------------- */
 
-/* The state of nvtx_run.h: which ranges are open, what lives by role, which names are
+/* The state of a run: which ranges are open, what lives by role, which names are
  * known. */
 
 /* Figures with one range, mark or counter each. */

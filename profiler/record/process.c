@@ -3,7 +3,6 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "profiler/record/process.h"
-#include "profiler/record/smaps.h"
 #include <errno.h>
 #include <link.h>
 #include <stdio.h>
@@ -153,6 +152,13 @@ sw_status sw_process_read(sw_process *out)
                         */
 #define READ_BYTES ((size_t)8 << 10)
 #define FIELD 32
+
+typedef struct {
+    uintptr_t start, end;
+    bool accessible;  /* readable, writable or executable */
+    const char *path; /* of the file, without " (deleted)"; "[stack]" and the like; "": none */
+    size_t resident_bytes, huge_bytes; /* huge: of it, in huge pages */
+} sw_mapping;
 
 typedef struct {
     void (*take)(void *context, const sw_mapping *mapping);

@@ -8,7 +8,6 @@
  * does a record have to wake it. */
 #include "alloc/base/assert.h"
 #include "profiler/record/process.h"
-#include "profiler/record/prof_device.h"
 #include "profiler/record/prof_internal.h"
 #include "profiler/record/record.h"
 #include <stdio.h>
@@ -18,67 +17,6 @@
 #include <unistd.h>
 
 static void prof_write_last(sw_profile *p);
-
-/* ---- prof device ------------------------------------------------------------------------- */
-
-/* Records of a card. */
-
-int64_t sw_prof_device_rest(const sw_prof_device *d)
-{
-    size_t ours = 0;
-    for (int i = 0; i < SW_ARENA_USES; i++)
-        ours += d->committed_bytes[i];
-    return (int64_t)d->open_bytes - (int64_t)d->free_bytes - (int64_t)ours;
-}
-
-/* "13.2" of 13020. */
-static void put_version(sw_json *j, const char *key, int version)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%d.%d", version / 1000, version % 1000 / 10);
-    sw_json_put_string(j, key, text);
-}
-
-static void put_arenas(sw_json *j, const sw_prof_device *d)
-{
-    static const char *const names[SW_ARENA_USES] = {"other", "step", "model", "data"};
-    sw_json_open(j, "arenas", '{');
-    for (int i = 0; i < SW_ARENA_USES; i++) {
-        if (i == SW_ARENA_OTHER && d->committed_bytes[i] + d->promised_bytes[i] == 0)
-            continue;
-        sw_json_open(j, names[i], '{');
-        sw_json_put_u64(j, "committed_bytes", d->committed_bytes[i]);
-        sw_json_put_u64(j, "promised_bytes", d->promised_bytes[i]);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
-
-static void put_record(sw_json *j, const void *device)
-{
-    const sw_prof_device *d = device;
-    sw_json_put_string(j, "at", d->when);
-    if (d->exec > 0)
-        sw_json_put_u64(j, "exec", d->exec);
-    /* The members of a JSON object but the type, `at` and the exec. */
-    char capability[24];
-    snprintf(capability, sizeof capability, "%d.%d", d->major, d->minor);
-    SW_JSON_PUT(j, d, name, card);
-    sw_json_put_string(j, "capability", capability);
-    put_version(j, "driver", d->driver);
-    put_version(j, "runtime", d->runtime);
-    sw_json_put_known(j, "cublas", d->blas != 0, (uint64_t)d->blas);
-    sw_json_put_known(j, "cudnn", false, 0);
-    SW_JSON_PUT(j, d, maps, total_bytes, open_bytes, free_bytes);
-    put_arenas(j, d);
-    sw_json_put_i64(j, "unexplained_bytes", sw_prof_device_rest(d));
-    sw_json_put_u64(j, "pinned_bytes", d->pinned_bytes);
-}
-
-void sw_prof_device_record(sw_profile *profile, const sw_prof_device *device)
-{
-    swi_prof_record(profile, "device", put_record, device);
-}
 
 /* ---- prof members ------------------------------------------------------------------------ */
 

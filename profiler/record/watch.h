@@ -5,7 +5,7 @@
 #define SW_WATCH_H
 
 #include "alloc/arena/observer.h"
-#include "profiler/record/nvtx_run.h"
+#include "profiler/record/nvtx.h"
 #include "profiler/record/record.h"
 
 /* A range that was born, or died. */

@@ -2,7 +2,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/error.h"
 #include "alloc/base/poison.h"
-#include "profiler/record/nvtx_run.h"
+#include "profiler/record/nvtx.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/device.h"

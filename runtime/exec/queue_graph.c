@@ -4,7 +4,7 @@
  * arena, the place of inputs, the models, and the seed, which members have of their own. The
  * least recently used goes where there are too many. */
 #include "alloc/base/assert.h"
-#include "profiler/record/nvtx_run.h"
+#include "profiler/record/nvtx.h"
 #include "runtime/exec/queue_internal.h"
 #include <stdio.h>
 #include <string.h>

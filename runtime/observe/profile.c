@@ -4,7 +4,7 @@
 #include "alloc/base/address_map.h"
 #include "alloc/base/size.h"
 #include "profiler/record/prof.h"
-#include "profiler/record/prof_device.h"
+#include "profiler/record/prof_heap.h"
 #include "runtime/base/structs.h"
 #include "runtime/device/device.h"
 #include "runtime/exec/backend.h"

@@ -4,7 +4,7 @@
  * Names of ops, tensors and layers for NVTX: those of a program once, when it runs first; those
  * of immediate mode node by node, from the same list of known names. */
 #include "alloc/base/size.h"
-#include "profiler/record/nvtx_run.h"
+#include "profiler/record/nvtx.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/observe/observe.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* A tool that is linked in: what it hears of planned and immediate runs, of several execs, of
  * runs that fail. */
 #include "alloc/base/poison.h"
-#include "profiler/record/nvtx_run.h"
+#include "profiler/record/nvtx.h"
 #include "tests/profiler/nvtx_check.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"

@@ -4,7 +4,6 @@
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "profiler/record/process.h"
-#include "profiler/record/smaps.h"
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"

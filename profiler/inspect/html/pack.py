@@ -27,7 +27,7 @@ def quoted(text):
 page, style, script = read(sys.argv[1]), read(sys.argv[2]), read(*sys.argv[3:])
 for mark, text in (("style-hash", policy(style)), ("script-hash", policy(script)), ("style", style), ("script", script)):
     page = page.replace(f"@@{mark}@@", text)
-print('#include "profiler/inspect/html_internal.h"\n')
+print('#include "profiler/inspect/sink_html.h"\n')
 front, back = page.split("@@data@@")
 for name, text in ("front", front), ("back", back):
     print(f"const char swi_html_{name}[] =\n    {quoted(text)};\nconst size_t swi_html_{name}_bytes = sizeof swi_html_{name} - 1;")
