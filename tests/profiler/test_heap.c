@@ -467,7 +467,7 @@ static void check_refusals(int immediate)
     while (sw_sites_next(&sites)) {
         rig *r = open_rig("fault.jsonl", 0);
         const sw_status status = SW_AT_SITE(&sites, one_step(r, immediate));
-        const char *message = sw_textf("%s", sw_last_error());
+        const char *message = sw_last_error();
         size_t n;
         json_t *all = closed(r, "denied", found, 128, &n);
         SW_CHECK(n == (status == SW_NOMEM), "call %d: %zu records, %s", (int)sites.k, n,

@@ -176,17 +176,17 @@ static const char *const *stacks_of(const made_run *run)
 
 static uint64_t make(made_training *m, int stack, uint64_t bytes, const char *role)
 {
-    const uint64_t address = plain_malloc(&m->p, 0, bytes, stack);
-    CU_ASSERT_FATAL(address != 0 && m->p.n_events <= MADE_EVENTS);
-    m->role[m->p.n_events - 1] = role;
+    const uint64_t address = plain_malloc(m->p, 0, bytes, stack);
+    CU_ASSERT_FATAL(address != 0 && m->p->n_events <= MADE_EVENTS);
+    m->role[m->p->n_events - 1] = role;
     return address;
 }
 
 static void let_go(made_training *m, int stack, uint64_t *address)
 {
-    m->p.frees = stack;
+    m->p->frees = stack;
     if (*address != 0)
-        plain_free(&m->p, *address, false);
+        plain_free(m->p, *address, false);
     *address = 0;
 }
 
@@ -358,8 +358,8 @@ void made_train(made_training *m, const made_run *run)
 {
     static training t;
     memset(m, 0, sizeof *m);
-    plain_start(&m->p, 3);
-    m->p.stacks = stacks_of(run);
+    m->p = plain_new(3);
+    m->p->stacks = stacks_of(run);
     t = (training){.m = m, .run = run};
     CU_ASSERT_FATAL(run->layers <= MOST);
     for (int i = 0; i < run->layers; i++)

@@ -43,7 +43,7 @@ enum {
 };
 
 typedef struct {
-    plain_allocator p;
+    plain_allocator *p;
     const char *role[MADE_EVENTS]; /* of what an event made */
 } made_training;
 
@@ -53,7 +53,6 @@ typedef struct {
 #define MADE_SCORES ((uint64_t)9 << 20) /* of attention */
 #define MADE_LOGITS ((uint64_t)40 << 20)
 
-/* plain_end(&m->p) gives it back. */
 void made_train(made_training *m, const made_run *run);
 
 #endif

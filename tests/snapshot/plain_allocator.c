@@ -24,18 +24,22 @@ uint64_t plain_random(plain_allocator *p, uint64_t below)
     return (p->random >> 33) % below;
 }
 
-void plain_start(plain_allocator *p, uint64_t seed)
+static void end(void *allocator)
 {
-    *p = (plain_allocator){
-        .capacity = UINT64_MAX, .random = seed, .next_address = (uint64_t)1 << 45};
-}
-
-void plain_end(plain_allocator *p)
-{
+    plain_allocator *p = allocator;
     free(p->blocks);
     free(p->segments);
     free(p->events);
     free(p->sums);
+}
+
+plain_allocator *plain_new(uint64_t seed)
+{
+    plain_allocator *p = sw_block(sizeof *p);
+    *p = (plain_allocator){
+        .capacity = UINT64_MAX, .random = seed, .next_address = (uint64_t)1 << 45};
+    sw_after(end, p);
+    return p;
 }
 
 /* ---- lists ------------------------------------------------------------------------------- */

@@ -56,8 +56,8 @@ typedef struct {
     int frees; /* who frees; 0: who made it */
 } plain_allocator;
 
-void plain_start(plain_allocator *p, uint64_t seed);
-void plain_end(plain_allocator *p);
+/* Goes when the test ends. */
+plain_allocator *plain_new(uint64_t seed);
 uint64_t plain_random(plain_allocator *p, uint64_t below);
 /* The address, or 0 where the device has no more: an oom event. frame: who asks. */
 uint64_t plain_malloc(plain_allocator *p, uint64_t stream, uint64_t bytes, int frame);

@@ -3,17 +3,18 @@
 #include "tests/snapshot/files.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-sw_status replanned_device(replan *r, const char *path, int64_t device)
+sw_status replanned(replan *r, const char *path)
 {
     snapshot_file f;
     snapshot_trace t = {0};
     *r = (replan){0};
     sw_status status = snapshot_file_open(&f, path);
     if (status == SW_OK)
-        status = snapshot_trace_read(&t, &f, device);
+        status = snapshot_trace_read(&t, &f, 0);
     snapshot_file_close(&f);
     if (status == SW_OK)
         status = replan_make(r, &t, NULL, NULL);
@@ -23,16 +24,24 @@ sw_status replanned_device(replan *r, const char *path, int64_t device)
     return status;
 }
 
-sw_status replanned(replan *r, const char *path)
+static void end(void *r)
 {
-    return replanned_device(r, path, 0);
+    replan_free(r);
 }
 
-void replanned_json(replan *r, const char *json)
+const replan *planned(const char *path)
 {
-    const sw_status status = replanned(r, put_file("made.json", json, strlen(json)));
+    replan *r = sw_block(sizeof *r);
+    const sw_status status = replanned(r, path);
     SW_CHECK(status == SW_OK, "%s", sw_last_error());
     CU_ASSERT_EQUAL_FATAL(status, SW_OK);
+    sw_after(end, r);
+    return r;
+}
+
+const replan *planned_json(const char *json)
+{
+    return planned(put_file("made.json", json, strlen(json)));
 }
 
 static void append(void *context, const char *bytes, size_t n)
@@ -40,7 +49,7 @@ static void append(void *context, const char *bytes, size_t n)
     sw_sink_bytes(&((sink_bytes *)context)->out, bytes, n);
 }
 
-char *replanned_text(const replan *r)
+const char *planned_text(const replan *r)
 {
     sink_bytes out;
     sink_open(&out);
@@ -60,6 +69,7 @@ char *replanned_text(const replan *r)
     append(&out, "", 1);
     sw_json_free(&j);
     CU_ASSERT_EQUAL(sw_sink_flush(&out.out), SW_OK);
+    sw_after(free, out.bytes);
     return out.bytes;
 }
 
@@ -89,8 +99,13 @@ void plain_train(plain_allocator *p, const plain_training *t)
     free(kept);
 }
 
-int replan_command(const char *words)
+int replan_command(const char *format, ...)
 {
+    char words[6000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
     return sw_shell("'%s/tools/stepwell' report %s > '%s' 2>&1", sw_build_root(), words,
                     sw_temp_path("said.txt"));
 }

@@ -5,13 +5,15 @@
 #include "profiler/inspect/replan/replan.h"
 #include "tests/snapshot/plain_allocator.h"
 
-/* A device of a file, planned again: replan_free gives it back; a failure leaves nothing. */
-sw_status replanned_device(replan *r, const char *path, int64_t device);
-sw_status replanned(replan *r, const char *path); /* device 0 */
-/* A file of this JSON, planned again; a failure fails the test. */
-void replanned_json(replan *r, const char *json);
-/* All of it, printed as text and JSON one after the other; free it. */
-char *replanned_text(const replan *r);
+/* The first device of a file, planned again: replan_free gives it back; a failure leaves
+ * nothing. */
+sw_status replanned(replan *r, const char *path);
+/* The same, of a file or of a file of this JSON; a failure ends the test. They go when it
+ * ends. */
+const replan *planned(const char *path);
+const replan *planned_json(const char *json);
+/* All of it, printed as text and JSON one after the other; goes when the test ends. */
+const char *planned_text(const replan *r);
 
 typedef struct {
     int layers, steps, frames;
@@ -24,7 +26,7 @@ typedef struct {
 void plain_train(plain_allocator *p, const plain_training *t);
 
 /* The status of `stepwell report` with these words; what it says is in said.txt. */
-int replan_command(const char *words);
+int replan_command(const char *format, ...) SW_PRINTF(1, 2);
 bool replan_said(const char *pattern);
 
 #endif

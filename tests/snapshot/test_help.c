@@ -16,14 +16,11 @@ static const replan_help *help_of(const replan *r, replan_change change)
     return NULL;
 }
 
-static void plan_made(replan *r, const made_run *run)
+static const replan *plan_made(const made_run *run)
 {
     static made_training m;
     made_train(&m, run);
-    const sw_status status = replanned(r, plain_write(&m.p, "help.pickle", 0));
-    SW_CHECK(status == SW_OK, "%s", sw_last_error());
-    CU_ASSERT_EQUAL_FATAL(status, SW_OK);
-    plain_end(&m.p);
+    return planned(plain_write(m.p, "help.pickle", 0));
 }
 
 #define BASE .steps = 3, .layers = 6
@@ -45,21 +42,18 @@ SW_TEST("each change gains what it gains")
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int native = 0; native < 2; native++) {
-            replan with, without;
             made_run run = cases[i].with, twin = cases[i].without;
             run.native = twin.native = native == 1;
-            plan_made(&with, &run);
-            plan_made(&without, &twin);
-            const replan_help *h = help_of(&with, cases[i].change);
-            SW_CHECK(h != NULL && h->bytes == with.whole.most - without.whole.most &&
+            const replan *with = plan_made(&run);
+            const replan *without = plan_made(&twin);
+            const replan_help *h = help_of(with, cases[i].change);
+            SW_CHECK(h != NULL && h->bytes == with->whole.most - without->whole.most &&
                          h->held >= h->bytes && h->n > 0,
                      "%s (%d): gains %llu, and must gain %llu", cases[i].name, native,
                      h != NULL ? (unsigned long long)h->bytes : 0,
-                     (unsigned long long)(with.whole.most - without.whole.most));
-            SW_CHECK(help_of(&without, cases[i].change) == NULL,
-                     "%s (%d): the twin is harmless", cases[i].name, native);
-            replan_free(&with);
-            replan_free(&without);
+                     (unsigned long long)(with->whole.most - without->whole.most));
+            SW_CHECK(help_of(without, cases[i].change) == NULL, "%s (%d): the twin is harmless",
+                     cases[i].name, native);
         }
 }
 
@@ -71,10 +65,9 @@ SW_TEST("what looks alike gains nothing")
                                             HELP_NORM};
     for (int like = LIKE_FUSED_ATTENTION; like <= LIKE_RMS; like++)
         for (int native = 0; native < 2; native++) {
-            replan r;
-            plan_made(&r, &(made_run){BASE, .native = native == 1, .like = like});
+            const replan *r = plan_made(&(made_run){BASE, .native = native == 1, .like = like});
             for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-                const replan_help *h = help_of(&r, changes[i]);
+                const replan_help *h = help_of(r, changes[i]);
                 const bool is =
                     native && ((like == LIKE_SILU && changes[i] == HELP_ACTIVATION) ||
                                (like == LIKE_RMS && changes[i] == HELP_NORM));
@@ -83,93 +76,77 @@ SW_TEST("what looks alike gains nothing")
                          replan_changes[changes[i]].name,
                          h != NULL ? (unsigned long long)h->held : 0);
             }
-            replan_free(&r);
         }
 }
 
 /* Gradients of a hundred sizes, through thirty steps: more to look at than the search may. */
 SW_TEST("a search that ends early claims nothing")
 {
-    replan r;
-    plan_made(&r, &(made_run){.steps = 30, .layers = 100, .native = true, .keeps_zero = true});
-    CU_ASSERT_PTR_NULL(help_of(&r, HELP_ZERO_GRAD));
-    replan_free(&r);
-    plan_made(&r, &(made_run){.steps = 4, .layers = 100, .native = true, .keeps_zero = true});
-    CU_ASSERT_PTR_NOT_NULL(help_of(&r, HELP_ZERO_GRAD));
-    replan_free(&r);
+    const replan *r =
+        plan_made(&(made_run){.steps = 30, .layers = 100, .native = true, .keeps_zero = true});
+    CU_ASSERT_PTR_NULL(help_of(r, HELP_ZERO_GRAD));
+    r = plan_made(&(made_run){.steps = 4, .layers = 100, .native = true, .keeps_zero = true});
+    CU_ASSERT_PTR_NOT_NULL(help_of(r, HELP_ZERO_GRAD));
 }
 
 /* A module's forward that attends, and one that has a softmax between no products. */
 SW_TEST("attention without a name")
 {
-    replan r, fused;
-    plan_made(&r, &(made_run){BASE, .native = true, .nameless = true, .scores = 1});
-    plan_made(&fused, &(made_run){BASE, .native = true, .nameless = true, .scores = -1});
-    const replan_help *h = help_of(&r, HELP_ATTENTION);
-    CU_ASSERT(h != NULL && h->bytes == r.whole.most - fused.whole.most);
-    CU_ASSERT_PTR_NULL(help_of(&fused, HELP_ATTENTION));
-    replan_free(&r);
-    replan_free(&fused);
+    const replan *r =
+        plan_made(&(made_run){BASE, .native = true, .nameless = true, .scores = 1});
+    const replan *fused =
+        plan_made(&(made_run){BASE, .native = true, .nameless = true, .scores = -1});
+    const replan_help *h = help_of(r, HELP_ATTENTION);
+    CU_ASSERT(h != NULL && h->bytes == r->whole.most - fused->whole.most);
+    CU_ASSERT_PTR_NULL(help_of(fused, HELP_ATTENTION));
 }
 
 /* Set to zero and kept, they live through all forward passes but the first; gradients that are
  * summed over several passes do so too, and must. */
 SW_TEST("gradients that are kept")
 {
-    replan r, early;
-    plan_made(&r, &(made_run){BASE, .native = true, .keeps_zero = true});
-    plan_made(&early, &(made_run){BASE, .native = true});
-    const replan_help *h = help_of(&r, HELP_ZERO_GRAD);
-    CU_ASSERT(h != NULL && h->bytes > 0 && h->bytes <= r.whole.most - early.whole.most);
-    replan_free(&r);
-    plan_made(&r, &(made_run){BASE, .native = true, .no_update = true, .keeps_zero = true});
-    CU_ASSERT_PTR_NULL(help_of(&r, HELP_ZERO_GRAD));
-    replan_free(&r);
-    replan_free(&early);
+    const replan *r = plan_made(&(made_run){BASE, .native = true, .keeps_zero = true});
+    const replan *early = plan_made(&(made_run){BASE, .native = true});
+    const replan_help *h = help_of(r, HELP_ZERO_GRAD);
+    CU_ASSERT(h != NULL && h->bytes > 0 && h->bytes <= r->whole.most - early->whole.most);
+    r = plan_made(&(made_run){BASE, .native = true, .no_update = true, .keeps_zero = true});
+    CU_ASSERT_PTR_NULL(help_of(r, HELP_ZERO_GRAD));
 }
 
 /* The largest first, at most five, and where nothing helps the report says so. */
 SW_TEST("the largest come first")
 {
-    replan r;
-    plan_made(&r, &(made_run){BASE, .native = true, .late_zero = true, .softmax = 3, .silu = 2,
+    const replan *r =
+        plan_made(&(made_run){BASE, .native = true, .late_zero = true, .softmax = 3, .silu = 2,
                               .norm = 3, .scores = 2, .logits = 3});
-    CU_ASSERT_EQUAL(r.n_help, REPLAN_HELPS);
-    for (uint32_t i = 1; i < r.n_help; i++)
-        CU_ASSERT(r.help[i].bytes <= r.help[i - 1].bytes);
-    char *text = replanned_text(&r);
+    CU_ASSERT_EQUAL(r->n_help, REPLAN_HELPS);
+    for (uint32_t i = 1; i < r->n_help; i++)
+        CU_ASSERT(r->help[i].bytes <= r->help[i - 1].bytes);
+    const char *text = planned_text(r);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "Changes that help (each tried on this trace alone)"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "fused attention"));
-    free(text);
-    replan_free(&r);
-    plan_made(&r, &(made_run){BASE, .native = true, .no_backward = true});
-    SW_CHECK(r.n_help == 0, "%s", replan_changes[r.help[0].change].name);
-    text = replanned_text(&r);
+    r = plan_made(&(made_run){BASE, .native = true, .no_backward = true});
+    SW_CHECK(r->n_help == 0, "%s", replan_changes[r->help[0].change].name);
+    text = planned_text(r);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "Nothing found that would help."));
-    free(text);
-    replan_free(&r);
 }
 
 /* Segments with holes that no request fits in; without holes nothing is gained. */
 SW_TEST("expandable segments fill holes")
 {
     for (int holes = 0; holes < 2; holes++) {
-        plain_allocator p;
-        replan r;
         uint64_t small[8];
-        plain_start(&p, 3);
+        plain_allocator *p = plain_new(3);
         for (int i = 0; i < 8; i++) {
-            const uint64_t large = plain_malloc(&p, 0, (uint64_t)30 << 20, 1);
-            plain_free(&p, large, false);
-            small[i] = holes ? plain_malloc(&p, 0, (uint64_t)12 << 20, 2) : 0;
+            const uint64_t large = plain_malloc(p, 0, (uint64_t)30 << 20, 1);
+            plain_free(p, large, false);
+            small[i] = holes ? plain_malloc(p, 0, (uint64_t)12 << 20, 2) : 0;
         }
-        (void)plain_malloc(&p, 0, (uint64_t)100 << 20, 3);
-        CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&p, "holes.pickle", 0)), SW_OK);
-        const replan_help *h = help_of(&r, HELP_EXPANDABLE);
-        CU_ASSERT((h != NULL) == (r.expandable * 257 < r.reserved * 256));
-        CU_ASSERT(holes == 0 || (h != NULL && h->bytes == r.reserved - r.expandable));
-        replan_free(&r);
-        plain_end(&p);
+        (void)plain_malloc(p, 0, (uint64_t)100 << 20, 3);
+        const replan *r = planned(plain_write(p, "holes.pickle", 0));
+        const replan_help *h = help_of(r, HELP_EXPANDABLE);
+        CU_ASSERT((h != NULL) == (r->expandable * 257 < r->reserved * 256));
+        CU_ASSERT(holes == 0 || (h != NULL && h->bytes == r->reserved - r->expandable));
         (void)small;
     }
 }
@@ -178,22 +155,17 @@ SW_TEST("expandable segments fill holes")
  * empty in it. */
 SW_TEST("what had grown before is not compared")
 {
-    plain_allocator p;
-    replan r;
     uint64_t large[8];
-    plain_start(&p, 3);
+    plain_allocator *p = plain_new(3);
     for (int i = 0; i < 8; i++)
-        large[i] = plain_malloc(&p, 0, (uint64_t)30 << 20, 1);
+        large[i] = plain_malloc(p, 0, (uint64_t)30 << 20, 1);
     for (int i = 0; i < 8; i++)
-        plain_free(&p, large[i], false);
-    const size_t first = p.n_events;
-    (void)plain_malloc(&p, 0, (uint64_t)25 << 20, 2);
-    CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&p, "grown.pickle", first)), SW_OK);
-    CU_ASSERT(r.reserved_event == TRACE_NONE && r.reserved == (uint64_t)240 << 20);
-    CU_ASSERT(help_of(&r, HELP_EXPANDABLE) == NULL && r.expandable == 0);
-    char *text = replanned_text(&r);
+        plain_free(p, large[i], false);
+    const size_t first = p->n_events;
+    (void)plain_malloc(p, 0, (uint64_t)25 << 20, 2);
+    const replan *r = planned(plain_write(p, "grown.pickle", first));
+    CU_ASSERT(r->reserved_event == TRACE_NONE && r->reserved == (uint64_t)240 << 20);
+    CU_ASSERT(help_of(r, HELP_EXPANDABLE) == NULL && r->expandable == 0);
+    const char *text = planned_text(r);
     CU_ASSERT_PTR_NULL(strstr(text, "expandable segments"));
-    free(text);
-    replan_free(&r);
-    plain_end(&p);
 }

@@ -34,7 +34,6 @@ static void let_go(json *j, int address, int bytes)
 SW_TEST("addresses of a CPU make no difference")
 {
     static json j;
-    replan r;
     j.n = (size_t)snprintf(j.text, sizeof j.text, "{\"segments\":[],\"device_traces\":[[");
     for (int step = 0; step < STEPS; step++) {
         const int third = step % 2 == 0 ? 4096 : 20480;
@@ -50,50 +49,41 @@ SW_TEST("addresses of a CPU make no difference")
         let_go(&j, 8192, 2000);
     }
     snprintf(j.text + j.n, sizeof j.text - j.n, "]]}");
-    replanned_json(&r, j.text);
-    CU_ASSERT(!r.trace.cuda);
-    CU_ASSERT_EQUAL(r.lives.n, 5 * STEPS - STEPS / 2); /* every other step has one less */
-    CU_ASSERT_EQUAL(r.period.steps, STEPS);
-    CU_ASSERT(r.period.requests == 4 || r.period.requests == 5);
-    CU_ASSERT_EQUAL(r.step.bound, 2000 + 1000 + 3000 + 500);
-    replan_free(&r);
+    const replan *r = planned_json(j.text);
+    CU_ASSERT(!r->trace.cuda);
+    CU_ASSERT_EQUAL(r->lives.n, 5 * STEPS - STEPS / 2); /* every other step has one less */
+    CU_ASSERT_EQUAL(r->period.steps, STEPS);
+    CU_ASSERT(r->period.requests == 4 || r->period.requests == 5);
+    CU_ASSERT_EQUAL(r->step.bound, 2000 + 1000 + 3000 + 500);
 }
 
 /* Another stream lets go of what it read some requests later, in each step at another time. */
 SW_TEST("frees of other streams make no difference")
 {
-    plain_allocator p;
-    replan r;
-    plain_start(&p, 4);
-    (void)plain_malloc(&p, 0, 50 * MIB, 1);
+    plain_allocator *p = plain_new(4);
+    (void)plain_malloc(p, 0, 50 * MIB, 1);
     for (uint64_t step = 0; step < STEPS; step++) {
-        const uint64_t waits = plain_malloc(&p, 0, 5 * MIB, 2);
-        plain_free(&p, waits, true);
+        const uint64_t waits = plain_malloc(p, 0, 5 * MIB, 2);
+        plain_free(p, waits, true);
         for (uint64_t i = 0; i < 8; i++) {
-            const uint64_t other = plain_malloc(&p, 0, (2 + i) * MIB, 3);
+            const uint64_t other = plain_malloc(p, 0, (2 + i) * MIB, 3);
             if (i == (3 * step + 1) % 8)
-                plain_finish(&p, waits);
-            plain_free(&p, other, false);
+                plain_finish(p, waits);
+            plain_free(p, other, false);
         }
     }
-    SW_CHECK(replanned(&r, plain_write(&p, "late.pickle", 0)) == SW_OK, "%s", sw_last_error());
-    CU_ASSERT(r.proof.from == TRACE_NONE);
-    CU_ASSERT_EQUAL(r.period.steps, STEPS);
-    CU_ASSERT_EQUAL(r.period.requests, 9);
-    replan_free(&r);
-    plain_end(&p);
+    const replan *r = planned(plain_write(p, "late.pickle", 0));
+    CU_ASSERT(r->proof.from == TRACE_NONE);
+    CU_ASSERT_EQUAL(r->period.steps, STEPS);
+    CU_ASSERT_EQUAL(r->period.requests, 9);
 }
 
 /* Requests that differ in size by chance: no steps. */
 SW_TEST("what does not repeat has no step")
 {
-    plain_allocator p;
-    replan r;
-    plain_start(&p, 6);
+    plain_allocator *p = plain_new(6);
     for (int i = 0; i < 60; i++)
-        plain_free(&p, plain_malloc(&p, 0, 1 + plain_random(&p, 4 * MIB), 1), false);
-    CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&p, "none.pickle", 0)), SW_OK);
-    CU_ASSERT(r.period.steps == 0 && r.step.n == 0);
-    replan_free(&r);
-    plain_end(&p);
+        plain_free(p, plain_malloc(p, 0, 1 + plain_random(p, 4 * MIB), 1), false);
+    const replan *r = planned(plain_write(p, "none.pickle", 0));
+    CU_ASSERT(r->period.steps == 0 && r->step.n == 0);
 }

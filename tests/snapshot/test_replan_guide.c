@@ -57,20 +57,18 @@ static int run_steps(const workflow *w)
 static void write_run(const char *name, uint64_t weight, int pinned, uint64_t huge)
 {
     const plain_training t = {6, 5, 3, weight, 2 * MIB, 0};
-    plain_allocator p;
-    plain_start(&p, 7);
-    plain_train(&p, &t);
+    plain_allocator *p = plain_new(7);
+    plain_train(p, &t);
     for (int i = 0; i < pinned; i++) {
-        const uint64_t both = plain_malloc(&p, 64, 40 * MIB, 1);
-        plain_free(&p, both, false);
-        (void)plain_malloc(&p, 64, 12 * MIB, 2);
-        plain_free(&p, plain_malloc(&p, 64, 100 * MIB, 3), false);
-        plain_empty_cache(&p);
+        const uint64_t both = plain_malloc(p, 64, 40 * MIB, 1);
+        plain_free(p, both, false);
+        (void)plain_malloc(p, 64, 12 * MIB, 2);
+        plain_free(p, plain_malloc(p, 64, 100 * MIB, 3), false);
+        plain_empty_cache(p);
     }
     if (huge > 0)
-        plain_free(&p, plain_malloc(&p, 0, huge, 4), false);
-    (void)plain_write(&p, name, 0);
-    plain_end(&p);
+        plain_free(p, plain_malloc(p, 0, huge, 4), false);
+    (void)plain_write(p, name, 0);
 }
 
 SW_TEST("the guide's gate opens where nothing grew")
@@ -107,13 +105,11 @@ SW_TEST("the guide's gate closes where something grew")
 SW_TEST("the guide has all members")
 {
     const plain_training t = {3, 4, 2, 3 * MIB, MIB, 0};
-    plain_allocator p;
-    plain_start(&p, 7);
-    p.capacity = 60 * MIB;
-    plain_train(&p, &t);
-    (void)plain_malloc(&p, 64, 100 * MIB, 1);
-    const char *file = sw_textf("%s", plain_write(&p, "all.pickle", 0));
-    plain_end(&p);
+    plain_allocator *p = plain_new(7);
+    p->capacity = 60 * MIB;
+    plain_train(p, &t);
+    (void)plain_malloc(p, 64, 100 * MIB, 1);
+    const char *file = plain_write(p, "all.pickle", 0);
     const char *plan = sw_temp_path("all.plan");
     CU_ASSERT_EQUAL(replan_command(sw_textf(
                         "'%s' --replan --json --out '%s' --diff '%s' --fail-on-increase 0%%",

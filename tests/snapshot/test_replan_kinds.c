@@ -94,32 +94,26 @@ SW_TEST("a device without events is reported beside one with")
 
 SW_TEST("without a history the end is reported")
 {
-    replan r;
-    replanned_json(&r, FILE_OF(SEGMENT(0), "[]"));
-    const replay_census *c = &r.at_reserved.census;
-    CU_ASSERT(r.at_reserved.known && c->reserved == 20 * MIB && c->requested == 5242780);
+    const replan *r = planned_json(FILE_OF(SEGMENT(0), "[]"));
+    const replay_census *c = &r->at_reserved.census;
+    CU_ASSERT(r->at_reserved.known && c->reserved == 20 * MIB && c->requested == 5242780);
     CU_ASSERT(c->rounding == 100 && c->split == 15 * MIB && c->other_sizes == 0);
-    CU_ASSERT(r.whole.bound == 5242780 && r.expandable == 0 && r.period.steps == 0);
-    char *text = replanned_text(&r);
+    CU_ASSERT(r->whole.bound == 5242780 && r->expandable == 0 && r->period.steps == 0);
+    const char *text = planned_text(r);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "_record_memory_history() records"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "at the end"));
     CU_ASSERT_PTR_NULL(strstr(text, "Proof"));
-    free(text);
-    replan_free(&r);
 }
 
 SW_TEST("segments alone are reported")
 {
-    replan r;
-    replanned_json(&r, FILE_OF("", "[" EVENT("segment_alloc", "20971520") "," EVENT(
-                                       "segment_free", "20971520") "]"));
-    CU_ASSERT(r.lives.n == 0 && r.reserved == 20 * MIB && r.proof.from == TRACE_NONE);
-    CU_ASSERT_EQUAL(r.at_reserved.census.cached, 20 * MIB);
-    char *text = replanned_text(&r);
+    const replan *r = planned_json(FILE_OF(
+        "", "[" EVENT("segment_alloc", "20971520") "," EVENT("segment_free", "20971520") "]"));
+    CU_ASSERT(r->lives.n == 0 && r->reserved == 20 * MIB && r->proof.from == TRACE_NONE);
+    CU_ASSERT_EQUAL(r->at_reserved.census.cached, 20 * MIB);
+    const char *text = planned_text(r);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "No allocation is in it."));
     CU_ASSERT_PTR_NULL(strstr(text, "what if not"));
-    free(text);
-    replan_free(&r);
 }
 
 SW_TEST("what says nothing is refused")
@@ -150,11 +144,10 @@ SW_TEST("numbers that cannot be are named")
         SW_CHECK(status == 3 && replan_said(of[i].error), "%s: %d", of[i].json, status);
     }
     /* The latest of two keys counts, as in Python. */
-    replan r;
-    replanned_json(&r, FILE_OF("", "[{\"action\":\"alloc\",\"addr\":1,\"size\":5,\"size\":7,"
-                                   "\"stream\":0}]"));
-    CU_ASSERT_EQUAL(r.whole.bound, 7);
-    replan_free(&r);
+    const replan *r =
+        planned_json(FILE_OF("", "[{\"action\":\"alloc\",\"addr\":1,\"size\":5,\"size\":7,"
+                                 "\"stream\":0}]"));
+    CU_ASSERT_EQUAL(r->whole.bound, 7);
 }
 
 /* Names that a terminal, a page or JSON would take for something else, and of any length. */
@@ -224,7 +217,7 @@ SW_TEST("streams have arenas, up to 4,096")
 
 SW_TEST("files that cannot be written are named")
 {
-    const char *path = sw_textf("%s", file_of("one.json", FILE_OF(SEGMENT(0), TRACE)));
+    const char *path = file_of("one.json", FILE_OF(SEGMENT(0), TRACE));
     CU_ASSERT(ask(path, "--replan --out -") == 2 && replan_said("must be files (got -)"));
     CU_ASSERT(ask(path, "--replan --html -") == 2);
     CU_ASSERT(ask(path, "--replan --out /dev/full") == 1 && replan_said("/dev/full"));
@@ -240,7 +233,7 @@ SW_TEST("files that cannot be written are named")
 
 SW_TEST("what is compared is alike")
 {
-    const char *one = sw_textf("%s", file_of("one.json", FILE_OF(SEGMENT(0), TRACE)));
+    const char *one = file_of("one.json", FILE_OF(SEGMENT(0), TRACE));
     const char *two = sw_textf(
         "%s", file_of("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE)));
     const char *profile = sw_textf(
@@ -266,7 +259,7 @@ SW_TEST("addresses of a CPU are no loss")
     "{\"segments\":[],\"device_traces\":[[{\"action\":\"alloc\",\"addr\":4096,\"size\":1000}," \
     "{\"action\":\"alloc\",\"addr\":" address ",\"size\":1000}]]}"
     snprintf(near, sizeof near, "%s", file_of("near.json", CPU("8192")));
-    const char *far = sw_textf("%s", file_of("far.json", CPU("819200000")));
+    const char *far = file_of("far.json", CPU("819200000"));
     CU_ASSERT_EQUAL(ask(far, sw_textf("--replan --diff '%s' --fail-on-increase 0%%", near)), 0);
     /* Nor does a page draw what lies between them. */
     const char *page = sw_temp_path("far.html");
@@ -285,14 +278,13 @@ static bool at_once(void *context)
 SW_TEST("a plan that is stopped is whole")
 {
     const plain_training t = {30, 5, 4, 5 * MIB, MIB, 0};
-    plain_allocator p;
     snapshot_file f;
     snapshot_trace trace;
     replan r;
     int asked = 0;
-    plain_start(&p, 9);
-    plain_train(&p, &t);
-    const char *path = plain_write(&p, "stopped.pickle", 0);
+    plain_allocator *p = plain_new(9);
+    plain_train(p, &t);
+    const char *path = plain_write(p, "stopped.pickle", 0);
     CU_ASSERT_EQUAL_FATAL(snapshot_file_open(&f, path), SW_OK);
     CU_ASSERT_EQUAL_FATAL(snapshot_trace_read(&trace, &f, 0), SW_OK);
     snapshot_file_close(&f);
@@ -303,5 +295,4 @@ SW_TEST("a plan that is stopped is whole")
         CU_ASSERT(x->offset + x->bytes <= r.lives.arenas[x->arena].height);
     }
     replan_free(&r);
-    plain_end(&p);
 }

@@ -176,22 +176,20 @@ SW_TEST("every place follows from the rules")
     seen = sure = ended = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (uint64_t seed = 1; seed <= (sw_tests_full() ? 20 : 1); seed++) {
-            plain_allocator p;
-            plain_start(&p, 1000 * k + seed);
-            p.keep_sums = true;
-            p.expandable = kinds[k].expandable;
-            p.say_pools = kinds[k].say_pools;
-            p.max_split = kinds[k].max_split;
-            p.capacity = kinds[k].capacity;
-            p.divisions = kinds[k].divisions;
-            p.user_pools = kinds[k].user_pools;
-            p.collects = kinds[k].collects;
-            p.old = kinds[k].old;
-            run_randomly(&p, 6000, kinds[k].pools);
-            check(&p, 0, kinds[k].name);
-            check(&p, 1 + plain_random(&p, 5000), kinds[k].name);
-            CU_ASSERT((p.collected > 0) == p.collects);
-            plain_end(&p);
+            plain_allocator *p = plain_new(1000 * k + seed);
+            p->keep_sums = true;
+            p->expandable = kinds[k].expandable;
+            p->say_pools = kinds[k].say_pools;
+            p->max_split = kinds[k].max_split;
+            p->capacity = kinds[k].capacity;
+            p->divisions = kinds[k].divisions;
+            p->user_pools = kinds[k].user_pools;
+            p->collects = kinds[k].collects;
+            p->old = kinds[k].old;
+            run_randomly(p, 6000, kinds[k].pools);
+            check(p, 0, kinds[k].name);
+            check(p, 1 + plain_random(p, 5000), kinds[k].name);
+            CU_ASSERT((p->collected > 0) == p->collects);
         }
     sw_note("%u moments, %u of them without a limit; %u cut traces end early", seen, sure,
             ended);
@@ -203,71 +201,63 @@ SW_TEST("every place follows from the rules")
  * there alone. */
 SW_TEST("what does not follow is named")
 {
-    plain_allocator p;
     read_trace r;
     replay_moment moments[2] = {{.event = 2}, {.event = 4}};
     replay_proof proof;
-    plain_start(&p, 5);
-    p.keep_sums = true;
-    (void)plain_malloc(&p, 0, 3 * MIB, 1);
-    (void)plain_malloc(&p, 0, 2 * MIB, 2);
-    p.pool = 9; /* which the events do not say */
-    (void)plain_malloc(&p, 0, 2 * MIB, 3);
-    for (size_t i = 0; i < p.n_segments; i++)
-        p.segments[i].pool = 0;
-    SW_CHECK(open_trace(&r, plain_write(&p, "moved.pickle", 0)) == SW_OK, "%s",
-             sw_last_error());
+    plain_allocator *p = plain_new(5);
+    p->keep_sums = true;
+    (void)plain_malloc(p, 0, 3 * MIB, 1);
+    (void)plain_malloc(p, 0, 2 * MIB, 2);
+    p->pool = 9; /* which the events do not say */
+    (void)plain_malloc(p, 0, 2 * MIB, 3);
+    for (size_t i = 0; i < p->n_segments; i++)
+        p->segments[i].pool = 0;
+    SW_CHECK(open_trace(&r, plain_write(p, "moved.pickle", 0)) == SW_OK, "%s", sw_last_error());
     CU_ASSERT_EQUAL_FATAL(replay_run(&r.trace, &r.start, moments, 2, &proof), SW_OK);
     CU_ASSERT(proof.from == 4 && proof.n_checked == 2 && moments[0].known && !moments[1].known);
     SW_CHECK(strstr(proof.why, "and the rules put them at 0x") != NULL, "%s", proof.why);
     close_trace(&r);
-    plain_end(&p);
 }
 
 /* A device of 60 MiB is full, and 20 MiB of it are waited for. They become free where the
  * allocator makes room for the next 20 MiB, which go to a segment of their own all the same. */
 SW_TEST("what waited is no place yet")
 {
-    plain_allocator p;
     read_trace r;
     replay_proof proof;
-    plain_start(&p, 5);
-    p.capacity = 60 * MIB;
-    plain_free(&p, plain_malloc(&p, 0, 40 * MIB, 1), false);
-    const uint64_t waits = plain_malloc(&p, 0, 20 * MIB, 2);
-    (void)plain_malloc(&p, 0, 20 * MIB, 3);
-    plain_free(&p, plain_malloc(&p, 64, 20 * MIB, 4), false);
-    plain_free(&p, waits, true);
-    CU_ASSERT(plain_malloc(&p, 0, 20 * MIB, 5) != waits);
-    CU_ASSERT_STRING_EQUAL(p.events[p.n_events - 4].action, "free_completed");
-    SW_CHECK(open_trace(&r, plain_write(&p, "waits.pickle", 0)) == SW_OK, "%s",
-             sw_last_error());
+    plain_allocator *p = plain_new(5);
+    p->capacity = 60 * MIB;
+    plain_free(p, plain_malloc(p, 0, 40 * MIB, 1), false);
+    const uint64_t waits = plain_malloc(p, 0, 20 * MIB, 2);
+    (void)plain_malloc(p, 0, 20 * MIB, 3);
+    plain_free(p, plain_malloc(p, 64, 20 * MIB, 4), false);
+    plain_free(p, waits, true);
+    CU_ASSERT(plain_malloc(p, 0, 20 * MIB, 5) != waits);
+    CU_ASSERT_STRING_EQUAL(p->events[p->n_events - 4].action, "free_completed");
+    SW_CHECK(open_trace(&r, plain_write(p, "waits.pickle", 0)) == SW_OK, "%s", sw_last_error());
     CU_ASSERT_EQUAL_FATAL(replay_run(&r.trace, &r.start, NULL, 0, &proof), SW_OK);
     SW_CHECK(proof.from == TRACE_NONE && proof.n_checked == 5, "%s", proof.why);
     close_trace(&r);
-    plain_end(&p);
 }
 
 /* The same with expandable segments: once the device is asked again the request goes where the
  * segment has its first hole, though a block that became free meanwhile fits better. */
 SW_TEST("what waited may be before a hole")
 {
-    plain_allocator p;
     read_trace r;
     replay_proof proof;
-    plain_start(&p, 5);
-    p.expandable = true;
-    p.capacity = 60 * MIB;
-    const uint64_t base = plain_malloc(&p, 0, 5 * MIB, 1);
-    const uint64_t before = plain_malloc(&p, 0, 35 * MIB, 2);
-    const uint64_t better = plain_malloc(&p, 0, 14 * MIB + MIB / 2, 3);
-    (void)plain_malloc(&p, 0, 5 * MIB + MIB / 2, 4);
-    plain_free(&p, before, true);
-    plain_free(&p, better, true);
-    CU_ASSERT_EQUAL(plain_malloc(&p, 0, 14 * MIB, 5), base + 5 * MIB);
-    SW_CHECK(open_trace(&r, plain_write(&p, "hole.pickle", 0)) == SW_OK, "%s", sw_last_error());
+    plain_allocator *p = plain_new(5);
+    p->expandable = true;
+    p->capacity = 60 * MIB;
+    const uint64_t base = plain_malloc(p, 0, 5 * MIB, 1);
+    const uint64_t before = plain_malloc(p, 0, 35 * MIB, 2);
+    const uint64_t better = plain_malloc(p, 0, 14 * MIB + MIB / 2, 3);
+    (void)plain_malloc(p, 0, 5 * MIB + MIB / 2, 4);
+    plain_free(p, before, true);
+    plain_free(p, better, true);
+    CU_ASSERT_EQUAL(plain_malloc(p, 0, 14 * MIB, 5), base + 5 * MIB);
+    SW_CHECK(open_trace(&r, plain_write(p, "hole.pickle", 0)) == SW_OK, "%s", sw_last_error());
     CU_ASSERT_EQUAL_FATAL(replay_run(&r.trace, &r.start, NULL, 0, &proof), SW_OK);
     SW_CHECK(proof.from == TRACE_NONE && proof.n_checked == 5, "%s", proof.why);
     close_trace(&r);
-    plain_end(&p);
 }

@@ -37,7 +37,7 @@ static void check_roles(const replan *r, size_t first, const char *what)
             continue;
         }
         size_t e = first;
-        while (e > 0 && (m.role[e - 1] == NULL || m.p.events[e - 1].address != x->address))
+        while (e > 0 && (m.role[e - 1] == NULL || m.p->events[e - 1].address != x->address))
             e--;
         CU_ASSERT_FATAL(e > 0);
         /* A trace that begins in a backward pass does not show which of what it frees it made.
@@ -92,25 +92,21 @@ static const struct {
 SW_TEST("every tensor has its role")
 {
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        replan r;
         made_train(&m, &runs[i].run);
-        const size_t first = m.p.n_events * (size_t)runs[i].cut / 4;
-        SW_CHECK(replanned(&r, plain_write(&m.p, "roles.pickle", first)) == SW_OK, "%s",
-                 sw_last_error());
-        check_roles(&r, first, runs[i].name);
-        SW_CHECK(r.period.steps == runs[i].steps && r.period.passes == runs[i].passes &&
-                     r.roles.n_steps == runs[i].steps,
-                 "%s: %u steps", runs[i].name, r.period.steps);
+        const size_t first = m.p->n_events * (size_t)runs[i].cut / 4;
+        const replan *r = planned(plain_write(m.p, "roles.pickle", first));
+        check_roles(r, first, runs[i].name);
+        SW_CHECK(r->period.steps == runs[i].steps && r->period.passes == runs[i].passes &&
+                     r->roles.n_steps == runs[i].steps,
+                 "%s: %u steps", runs[i].name, r->period.steps);
         uint64_t at_peak = 0;
-        for (uint32_t k = 0; k < r.n_roles; k++)
-            at_peak += r.at_peak[k].bytes;
-        CU_ASSERT_EQUAL(at_peak, r.whole.most);
-        for (uint32_t k = 0; k < r.roles.n_steps; k++)
-            SW_CHECK(r.roles.steps[k].peak[1] > 0 && r.roles.steps[k].peak[3] > 0 &&
-                         (runs[i].passes || r.roles.steps[k].peak[4] > 0),
+        for (uint32_t k = 0; k < r->n_roles; k++)
+            at_peak += r->at_peak[k].bytes;
+        CU_ASSERT_EQUAL(at_peak, r->whole.most);
+        for (uint32_t k = 0; k < r->roles.n_steps; k++)
+            SW_CHECK(r->roles.steps[k].peak[1] > 0 && r->roles.steps[k].peak[3] > 0 &&
+                         (runs[i].passes || r->roles.steps[k].peak[4] > 0),
                      "%s: step %u has no phases", runs[i].name, k + 1);
-        replan_free(&r);
-        plain_end(&m.p);
     }
 }
 
@@ -119,22 +115,18 @@ SW_TEST("layers are no steps")
 {
     for (int answers = 0; answers < 2; answers++)
         for (int native = 0; native < 2; native++) {
-            replan r;
             const made_run run = SW_INIT(.steps = 1, .layers = 40, .native = native == 1,
                                          .no_backward = answers == 1, .silu = 2);
             made_train(&m, &run);
-            CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&m.p, "layers.pickle", 0)), SW_OK);
-            SW_CHECK(r.period.steps == (answers ? 0 : 1) && !r.steady,
-                     "%d, %d: %u steps of %u requests", answers, native, r.period.steps,
-                     r.period.requests);
-            char *text = replanned_text(&r);
+            const replan *r = planned(plain_write(m.p, "layers.pickle", 0));
+            SW_CHECK(r->period.steps == (answers ? 0 : 1) && !r->steady,
+                     "%d, %d: %u steps of %u requests", answers, native, r->period.steps,
+                     r->period.requests);
+            const char *text = planned_text(r);
             CU_ASSERT_PTR_NOT_NULL(strstr(text, answers && native ? "No training step is in"
                                                 : answers         ? "No steady step was found"
                                                                   : "One training step is in"));
             CU_ASSERT_PTR_NULL(strstr(text, "times the plan"));
-            free(text);
-            replan_free(&r);
-            plain_end(&m.p);
         }
 }
 
@@ -144,7 +136,7 @@ SW_TEST("the timeline has the roles")
     const made_run run = {.steps = 2, .layers = 7, .native = true};
     sw_timeline *t;
     made_train(&m, &run);
-    CU_ASSERT_EQUAL_FATAL(read_snapshot(&t, plain_write(&m.p, "line.pickle", 0)), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(read_snapshot(&t, plain_write(m.p, "line.pickle", 0)), SW_OK);
     const sw_tl_program *p = &t->programs[0];
     uint64_t states = 0;
     for (uint32_t i = 0; i < p->n_values; i++)
@@ -159,7 +151,6 @@ SW_TEST("the timeline has the roles")
               replan_said("Phases of each step") && replan_said("6 x\\|7 x\\|2 x"));
     CU_ASSERT(replan_command(sw_textf("'%s' --json", sw_temp_path("line.pickle"))) == 0 &&
               replan_said("\"step_phases\":.{\"from\":0,") && replan_said("\"count\":"));
-    plain_end(&m.p);
 }
 
 /* A report and a replan have one peak of each phase, though frees begin phases: the batch goes
@@ -169,23 +160,20 @@ SW_TEST("a phase has one peak")
     for (int late = 0; late < 2; late++) {
         const made_run run = {
             .steps = 2, .layers = 7, .native = true, .late_input = late == 1, .logits = 2};
-        replan r;
         sw_timeline *t;
         made_train(&m, &run);
-        const char *path = plain_write(&m.p, "peaks.pickle", 0);
-        CU_ASSERT_EQUAL_FATAL(replanned(&r, path), SW_OK);
+        const char *path = plain_write(m.p, "peaks.pickle", 0);
+        const replan *r = planned(path);
         CU_ASSERT_EQUAL_FATAL(read_snapshot(&t, path), SW_OK);
-        CU_ASSERT_EQUAL_FATAL(r.roles.n_steps, 2);
+        CU_ASSERT_EQUAL_FATAL(r->roles.n_steps, 2);
         for (int k = 0; k < 5; k++) {
-            const uint64_t *a = r.roles.steps[0].peak, *b = r.roles.steps[1].peak,
+            const uint64_t *a = r->roles.steps[0].peak, *b = r->roles.steps[1].peak,
                            most = a[k] > b[k] ? a[k] : b[k],
                            says = t->programs[0].phase[k].peak_bytes;
             SW_CHECK(most == says, "late %d, phase %d: %llu and %llu", late, k,
                      (unsigned long long)most, (unsigned long long)says);
         }
         sw_timeline_free(t);
-        replan_free(&r);
-        plain_end(&m.p);
     }
 }
 
@@ -196,26 +184,23 @@ SW_TEST("holders have one role")
     "{\"size\":" size ",\"requested_size\":" size ",\"state\":\"active_allocated\","           \
     "\"category\":\"" role "\",\"frames\":[{\"filename\":\"net.py\",\"line\":3,"               \
     "\"name\":\"make\"}]}"
-    replan r;
-    replanned_json(
-        &r, "{\"segments\":[{\"device\":0,\"address\":1099511627776,"
-            "\"total_size\":20971520,\"stream\":0,\"segment_type\":\"large\","
-            "\"blocks\":[" BLOCK("4194304", "parameter") "," BLOCK(
-                "6291456",
-                "activation") "," BLOCK("10485760",
-                                        "parameter") "]}],"
-                                                     "\"device_traces\":[],\"allocator_"
-                                                     "settings\":{\"expandable_segments\":"
-                                                     "false}}");
-    CU_ASSERT_EQUAL_FATAL(r.n_holders, 2);
-    CU_ASSERT(strcmp(r.holders[0].role, "parameter") == 0 && r.holders[0].bytes == 14680064 &&
-              r.holders[0].n == 2 && r.holders[0].without.most == 6291456);
-    CU_ASSERT(strcmp(r.holders[1].role, "activation") == 0 && r.holders[1].bytes == 6291456 &&
-              r.holders[1].without.most == 14680064);
-    char *text = replanned_text(&r); /* no events: phases are not spoken of */
+    const replan *r = planned_json(
+        "{\"segments\":[{\"device\":0,\"address\":1099511627776,"
+        "\"total_size\":20971520,\"stream\":0,\"segment_type\":\"large\","
+        "\"blocks\":[" BLOCK("4194304", "parameter") "," BLOCK(
+            "6291456",
+            "activation") "," BLOCK("10485760",
+                                    "parameter") "]}],"
+                                                 "\"device_traces\":[],\"allocator_"
+                                                 "settings\":{\"expandable_segments\":"
+                                                 "false}}");
+    CU_ASSERT_EQUAL_FATAL(r->n_holders, 2);
+    CU_ASSERT(strcmp(r->holders[0].role, "parameter") == 0 && r->holders[0].bytes == 14680064 &&
+              r->holders[0].n == 2 && r->holders[0].without.most == 6291456);
+    CU_ASSERT(strcmp(r->holders[1].role, "activation") == 0 && r->holders[1].bytes == 6291456 &&
+              r->holders[1].without.most == 14680064);
+    const char *text = planned_text(r); /* no events: phases are not spoken of */
     CU_ASSERT(strstr(text, "(forward)") != NULL && strstr(text, "Phases follow") == NULL);
-    free(text);
-    replan_free(&r);
 }
 
 /* Before and after a change: lines of the same functions, though the edit moved them. */
@@ -231,8 +216,7 @@ SW_TEST("a difference is by role and function")
             .steps = 2, .layers = 5, .native = true, .silu = 2 - moved, .lines = moved * 100};
         made_train(&m, &run);
         snprintf(moved ? after : before, 1000, "%s",
-                 plain_write(&m.p, moved ? "after.pickle" : "before.pickle", 0));
-        plain_end(&m.p);
+                 plain_write(m.p, moved ? "after.pickle" : "before.pickle", 0));
     }
     CU_ASSERT_EQUAL(replan_command(sw_textf("'%s' --diff '%s' --json", after, before)), 0);
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)

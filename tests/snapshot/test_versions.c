@@ -31,20 +31,17 @@ static const char of_2_0[] =
 
 SW_TEST("files of PyTorch 2.0 are read")
 {
-    replan r;
     sw_timeline *t;
-    replanned_json(&r, of_2_0);
-    CU_ASSERT(r.trace.cuda && r.replayed && !r.trace.said_settings);
-    SW_CHECK(r.proof.from == TRACE_NONE && r.proof.n_checked == 1, "%s", r.proof.why);
-    CU_ASSERT_EQUAL(r.whole.bound, 1300);
-    CU_ASSERT(r.at_reserved.known && r.at_reserved.census.requested == 1300 &&
-              r.at_reserved.census.rounding == 24 + 212);
-    CU_ASSERT_EQUAL(r.holders[0].bytes, 1000);
-    CU_ASSERT_STRING_EQUAL(r.trace.stacks[r.holders[0].stack].op, "net.py:1 kept");
-    char *text = replanned_text(&r);
+    const replan *r = planned_json(of_2_0);
+    CU_ASSERT(r->trace.cuda && r->replayed && !r->trace.said_settings);
+    SW_CHECK(r->proof.from == TRACE_NONE && r->proof.n_checked == 1, "%s", r->proof.why);
+    CU_ASSERT_EQUAL(r->whole.bound, 1300);
+    CU_ASSERT(r->at_reserved.known && r->at_reserved.census.requested == 1300 &&
+              r->at_reserved.census.rounding == 24 + 212);
+    CU_ASSERT_EQUAL(r->holders[0].bytes, 1000);
+    CU_ASSERT_STRING_EQUAL(r->trace.stacks[r->holders[0].stack].op, "net.py:1 kept");
+    const char *text = planned_text(r);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "does not say the allocator's settings"));
-    free(text);
-    replan_free(&r);
     const char *path = put_file("of20.json", of_2_0, sizeof of_2_0 - 1);
     CU_ASSERT_EQUAL_FATAL(timeline_open(&t, path, NULL), SW_OK);
     CU_ASSERT_STRING_EQUAL(t->device, "cuda:0");
@@ -88,19 +85,17 @@ static const char of_2_12[] =
 
 SW_TEST("pools and settings are read, and notes are not")
 {
-    replan r;
-    replanned_json(&r, of_2_12);
-    const caching_settings *s = &r.trace.settings;
-    SW_CHECK(r.proof.from == TRACE_NONE && r.proof.n_checked == 2, "%s", r.proof.why);
-    CU_ASSERT_EQUAL(r.trace.n_events, 10);
-    CU_ASSERT_EQUAL(r.lives.n_arenas, 2);
-    CU_ASSERT_EQUAL(r.lives.arenas[0].pool, ((uint64_t)1 << 32) + 7);
-    CU_ASSERT_EQUAL(r.at_reserved.census.other_pools, 2 * MIB - 512);
+    const replan *r = planned_json(of_2_12);
+    const caching_settings *s = &r->trace.settings;
+    SW_CHECK(r->proof.from == TRACE_NONE && r->proof.n_checked == 2, "%s", r->proof.why);
+    CU_ASSERT_EQUAL(r->trace.n_events, 10);
+    CU_ASSERT_EQUAL(r->lives.n_arenas, 2);
+    CU_ASSERT_EQUAL(r->lives.arenas[0].pool, ((uint64_t)1 << 32) + 7);
+    CU_ASSERT_EQUAL(r->at_reserved.census.other_pools, 2 * MIB - 512);
     CU_ASSERT(s->unlocked && !s->expandable && s->max_split_bytes == UINT64_MAX);
     CU_ASSERT(s->max_rounding_bytes == 64 * MIB && s->large_page_bytes == 40 * MIB);
     CU_ASSERT(s->divisions[0] == 0 && s->divisions[1] == 4 && s->divisions[2] == 8 &&
               s->divisions[15] == 2);
-    replan_free(&r);
 }
 
 #undef EVENT
@@ -113,7 +108,6 @@ SW_TEST("states and whole blocks have their names")
     static const char *const states[] = {"active_pending_free", "active_awaiting_free"};
     for (int i = 0; i < 2; i++) {
         char json[2000];
-        replan r;
         snprintf(
             json, sizeof json,
             "{\"segments\":[{\"device\":0,\"address\":1048576,\"total_size\":62914560,"
@@ -134,11 +128,10 @@ SW_TEST("states and whole blocks have their names")
                                                              "\"max_non_split_rounding_mb:"
                                                              "64\"}}",
             states[i]);
-        replanned_json(&r, json);
-        SW_CHECK(r.proof.from == TRACE_NONE && r.proof.n_checked == 2, "%s", r.proof.why);
-        CU_ASSERT_EQUAL(r.whole.bound, 60 * MIB);
-        CU_ASSERT(r.expandable >= 60 * MIB); /* what-if, with blocks that the search refuses */
-        CU_ASSERT(r.trace.n_blocks == 1 && r.trace.blocks[0].pending);
-        replan_free(&r);
+        const replan *r = planned_json(json);
+        SW_CHECK(r->proof.from == TRACE_NONE && r->proof.n_checked == 2, "%s", r->proof.why);
+        CU_ASSERT_EQUAL(r->whole.bound, 60 * MIB);
+        CU_ASSERT(r->expandable >= 60 * MIB); /* what-if, with blocks that the search refuses */
+        CU_ASSERT(r->trace.n_blocks == 1 && r->trace.blocks[0].pending);
     }
 }
