@@ -257,7 +257,7 @@ SW_TEST("another format is named")
     CU_ASSERT_EQUAL(remove(path), 0);
     (void)snprintf(path, sizeof path, "%s/generation.json", s->dir);
     char *text = evo_read(path, &n);
-    char *format = strstr(text, "stepwell evolution 2"), *sum = strstr(text + n - 29, "0x");
+    char *format = strstr(text, "stepwell evolution 3"), *sum = strstr(text + n - 29, "0x");
     CU_ASSERT_FATAL(format != NULL && sum != NULL);
     format[19] = '1';
     (void)snprintf(digits, sizeof digits, "%016llx",

@@ -46,7 +46,7 @@ typedef struct {
 /* Its line was damaged or missing: nothing is known but its generation. */
 static inline bool evolve_row_lost(const evolve_row *row)
 {
-    return row->best_id == 0;
+    return row->best_id == UINT64_MAX;
 }
 
 /* A member of the last generation that was complete. */

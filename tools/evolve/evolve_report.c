@@ -1,6 +1,6 @@
 /* DIR/report.html: one file without a script. Pictures over generations, the last generation,
  * the best net as text. */
-#include "runtime/population/evolve/genome.h"
+#include "runtime/population/evolve/evolution.h"
 #include "tools/evolve/evolve.h"
 #include <inttypes.h>
 #include <math.h>
@@ -350,34 +350,6 @@ sw_status evolve_report_save(const evolve *e)
 /* Lines of the folder that are read again: generations.jsonl, which is written here, and
  * history.jsonl, which is the library's. */
 
-/* ---- numbers by name --------------------------------------------------------------------- */
-
-/* A number of an object: one of both. null is NAN. */
-typedef struct {
-    const char *name;
-    double *real;
-    uint64_t *count;
-} number;
-
-/* The value after `key`, where it is one of n numbers; others are passed over. */
-static sw_status take_number(sw_json_in *in, const char *key, const number *numbers, size_t n)
-{
-    size_t i = 0;
-    sw_json_number x;
-    int c;
-    while (i < n && strcmp(numbers[i].name, key) != 0)
-        i++;
-    SW_TRY(sw_json_peek(in, &c));
-    if (i == n || c == 'n')
-        return sw_json_skip(in);
-    SW_TRY(sw_json_get_number(in, &x));
-    if (numbers[i].real != NULL)
-        *numbers[i].real = x.real;
-    else
-        *numbers[i].count = x.magnitude;
-    return SW_OK;
-}
-
 /* ---- whole files ------------------------------------------------------------------------- */
 
 /* Called with each whole line; half a line of a process that was killed is no line. A line that
@@ -418,40 +390,29 @@ static sw_status read_lines(evolve *e, const char *path, take_line *take, uint64
 
 /* ---- generations.jsonl ------------------------------------------------------------------- */
 
-enum { ROW_NUMBERS = 17 };
-static void row_numbers(evolve_row *r, number *to)
-{
-    const number all[ROW_NUMBERS] = {{"generation", NULL, &r->generation},
-                                     {"best", &r->best, NULL},
-                                     {"mean", &r->mean, NULL},
-                                     {"accuracy", &r->accuracy, NULL},
-                                     {"mean_accuracy", &r->mean_accuracy, NULL},
-                                     {"best_id", NULL, &r->best_id},
-                                     {"parameters", NULL, &r->parameters},
-                                     {"best_bytes", NULL, &r->best_bytes},
-                                     {"largest_bytes", NULL, &r->largest_bytes},
-                                     {"population_bytes", NULL, &r->population_bytes},
-                                     {"mutants", NULL, &r->mutants},
-                                     {"refused", NULL, &r->refused},
-                                     {"invalid", NULL, &r->invalid},
-                                     {"compared", NULL, &r->compared},
-                                     {"differ", NULL, &r->differ},
-                                     {"steps", NULL, &r->steps},
-                                     {"ns", NULL, &r->ns}};
-    memcpy(to, all, sizeof all);
-}
+static const swi_datum row_fields[] = {
+    SWI_DATUM(generation, WHOLE, evolve_row, generation),
+    SWI_DATUM(best, REAL, evolve_row, best),
+    SWI_DATUM(mean, REAL, evolve_row, mean),
+    SWI_DATUM(accuracy, REAL, evolve_row, accuracy),
+    SWI_DATUM(mean_accuracy, REAL, evolve_row, mean_accuracy),
+    SWI_DATUM(best_id, WHOLE, evolve_row, best_id),
+    SWI_DATUM(parameters, WHOLE, evolve_row, parameters),
+    SWI_DATUM(best_bytes, WHOLE, evolve_row, best_bytes),
+    SWI_DATUM(largest_bytes, WHOLE, evolve_row, largest_bytes),
+    SWI_DATUM(population_bytes, WHOLE, evolve_row, population_bytes),
+    SWI_DATUM(mutants, WHOLE, evolve_row, mutants),
+    SWI_DATUM(refused, WHOLE, evolve_row, refused),
+    SWI_DATUM(invalid, WHOLE, evolve_row, invalid),
+    SWI_DATUM(compared, WHOLE, evolve_row, compared),
+    SWI_DATUM(differ, WHOLE, evolve_row, differ),
+    SWI_DATUM(steps, WHOLE, evolve_row, steps),
+    SWI_DATUM(ns, WHOLE, evolve_row, ns)};
+enum { ROW_FIELDS = sizeof row_fields / sizeof *row_fields };
 
 void evolve_row_put(sw_json *json, const evolve_row *row)
 {
-    evolve_row copy = *row;
-    number numbers[ROW_NUMBERS];
-    row_numbers(&copy, numbers);
-    for (int i = 0; i < ROW_NUMBERS; i++)
-        if (numbers[i].real != NULL)
-            sw_json_put_f64(json, numbers[i].name, *numbers[i].real);
-        else
-            sw_json_put_known(json, numbers[i].name, i == 0 || !evolve_row_lost(row),
-                              *numbers[i].count);
+    swi_data_put(json, row_fields, ROW_FIELDS, row);
 }
 
 static sw_status keep_row(evolve *e, const evolve_row *row)
@@ -504,24 +465,23 @@ static sw_status write_rows(void *context, sw_file *file)
     return SW_OK;
 }
 
-static sw_status take_row_number(sw_json_in *in, const char *key, void *row)
+/* Of it only its generation is known: numbers are null in its line. */
+static evolve_row lost_row(uint64_t generation)
 {
-    number numbers[ROW_NUMBERS];
-    row_numbers(row, numbers);
-    return take_number(in, key, numbers, ROW_NUMBERS);
+    evolve_row row;
+    memset(&row, 0xff, sizeof row); /* UINT64_MAX, and NaN */
+    row.generation = generation;
+    return row;
 }
-
-static const evolve_row lost = {.best = (double)NAN,
-                                .mean = (double)NAN,
-                                .accuracy = (double)NAN,
-                                .mean_accuracy = (double)NAN};
 
 /* The last line of a generation is the one that counts. */
 static sw_status take_row(evolve *e, sw_json_in *in, uint64_t generation)
 {
-    evolve_row row = lost;
-    row.generation = generation;
-    SW_TRY(sw_json_get_object(in, take_row_number, &row));
+    evolve_row row = lost_row(generation);
+    swi_data_in all = {.fields = row_fields, .n = ROW_FIELDS, .to = &row};
+    SW_TRY(sw_json_get_object(in, swi_datum_get, &all));
+    if (all.seen < ROW_FIELDS)
+        return sw_json_bad(in, "a field is missing");
     if (row.generation < generation)
         e->rows[row.generation] = row;
     return SW_OK;
@@ -531,7 +491,7 @@ sw_status evolve_rows_read(evolve *e, uint64_t generation)
 {
     const char *path = evolve_path(e, "generations.jsonl");
     size_t n = 0;
-    for (evolve_row row = lost; row.generation < generation; row.generation++)
+    for (evolve_row row = lost_row(0); row.generation < generation; row.generation++)
         SW_TRY(keep_row(e, &row));
     SW_TRY(read_lines(e, path, take_row, generation));
     for (size_t i = 0; i < e->n_rows; i++)
@@ -546,6 +506,8 @@ evolve_row evolve_total(const evolve *e)
     evolve_row total = {.steps = 0};
     for (size_t i = 0; i < e->n_rows; i++) {
         const evolve_row *r = &e->rows[i];
+        if (evolve_row_lost(r))
+            continue;
         total.compared += r->compared;
         total.differ += r->differ;
         total.ns += r->ns;
@@ -565,47 +527,36 @@ typedef struct {
     uint64_t generation;
 } history_line;
 
-static sw_status take_birth(sw_json_in *in, const char *key, void *member)
+static const swi_datum line_fields[] = {
+    SWI_DATUM(generation, WHOLE, history_line, generation),
+    SWI_DATUM(id, WHOLE, history_line, member.id),
+    SWI_DATA(parents, WHOLE, history_line, member.parents),
+    SWI_DATUM(vertices, WHOLE, history_line, member.vertices),
+    SWI_DATUM(parameters, WHOLE, history_line, member.parameters),
+    SWI_DATUM(operations, WHOLE, history_line, member.operations),
+    SWI_DATUM(peak_bytes, WHOLE, history_line, member.predicted_bytes),
+    SWI_DATUM(measured_bytes, WHOLE, history_line, member.measured_bytes),
+    SWI_DATUM(steps, WHOLE, history_line, member.steps),
+    SWI_DATUM(rank, WHOLE, history_line, member.rank),
+    SWI_DATUM(ns_per_sample, WHOLE, history_line, member.ns_per_sample),
+    SWI_DATUM(loss, REAL, history_line, member.loss),
+    SWI_DATUM(accuracy, REAL, history_line, member.accuracy),
+    SWI_DATUM(train_accuracy, REAL, history_line, member.train_accuracy),
+    SWI_DATUM(fitness, REAL, history_line, member.fitness)};
+static const swi_datum born_field = SWI_DATUM(generation, WHOLE, evolve_member, born);
+
+static sw_status take_other(sw_json_in *in, const char *key, void *member)
 {
     evolve_member *m = member;
-    const number numbers[] = {{"generation", NULL, &m->born}};
-    return take_number(in, key, numbers, 1);
-}
-
-static sw_status take_member_field(sw_json_in *in, const char *key, void *context)
-{
-    history_line *l = context;
-    evolve_member *m = &l->member;
-    const number numbers[] = {{"generation", NULL, &l->generation},
-                              {"id", NULL, &m->id},
-                              {"vertices", NULL, &m->vertices},
-                              {"parameters", NULL, &m->parameters},
-                              {"operations", NULL, &m->operations},
-                              {"peak_bytes", NULL, &m->predicted_bytes},
-                              {"measured_bytes", NULL, &m->measured_bytes},
-                              {"steps", NULL, &m->steps},
-                              {"rank", NULL, &m->rank},
-                              {"ns_per_sample", NULL, &m->ns_per_sample},
-                              {"loss", &m->loss, NULL},
-                              {"accuracy", &m->accuracy, NULL},
-                              {"train_accuracy", &m->train_accuracy, NULL},
-                              {"fitness", &m->fitness, NULL}};
     int c;
-    if (strcmp(key, "parents") == 0) {
-        SW_TRY(sw_json_expect(in, '['));
-        SW_TRY(sw_json_get_count(in, &m->parents[0]));
-        SW_TRY(sw_json_expect(in, ','));
-        SW_TRY(sw_json_get_count(in, &m->parents[1]));
-        return sw_json_expect(in, ']');
-    }
     if (strcmp(key, "born") == 0)
-        return sw_json_get_object(in, take_birth, m);
+        return sw_json_get_object(in, swi_datum_get,
+                                  &(swi_data_in){.fields = &born_field, .n = 1, .to = m});
     SW_TRY(sw_json_peek(in, &c));
-    if (strcmp(key, "why") == 0 && c == '"') {
-        m->invalid = true;
-        return sw_json_get_text(in, m->why, sizeof m->why);
-    }
-    return take_number(in, key, numbers, sizeof numbers / sizeof *numbers);
+    if (strcmp(key, "why") != 0 || c != '"')
+        return sw_json_skip(in);
+    m->invalid = true;
+    return sw_json_get_text(in, m->why, sizeof m->why);
 }
 
 static sw_status take_member(evolve *e, sw_json_in *in, uint64_t generation)
@@ -614,7 +565,12 @@ static sw_status take_member(evolve *e, sw_json_in *in, uint64_t generation)
                                  .accuracy = (double)NAN,
                                  .loss = (double)NAN,
                                  .train_accuracy = (double)NAN}};
-    SW_TRY(sw_json_get_object(in, take_member_field, &l));
+    SW_TRY(sw_json_get_object(in, swi_datum_get,
+                              &(swi_data_in){.fields = line_fields,
+                                             .n = sizeof line_fields / sizeof *line_fields,
+                                             .to = &l,
+                                             .other = take_other,
+                                             .context = &l.member}));
     if (l.generation == generation && e->n_members < (size_t)e->opts.population)
         e->members[e->n_members++] = l.member;
     return SW_OK;

@@ -70,9 +70,9 @@ typedef struct {
     swi_candidate_need most; /* the largest of each, of its generation and of the one before */
     size_t best;             /* without files: the state of the fittest so far */
     size_t room;             /* of the budget */
-    uint32_t population;
-    int files; /* members rest in files */
-} swi_limits;
+    size_t population;
+    size_t files; /* 1: members rest in files */
+} swi_limits;     /* sizes alone: a file has them as one list */
 
 typedef enum { SWI_BORN_FIRST, SWI_BORN_DRAWN, SWI_BORN_CHILD } swi_birth_kind;
 
@@ -88,9 +88,9 @@ typedef struct {
 
 typedef struct {
     bool there;
-    void *block; /* without files */
-    size_t bytes;
+    void *block;         /* without files */
     uint64_t generation; /* of its file: at its begin the member was this */
+    uint64_t bytes;
     uint64_t sum;
 } swi_rest;
 
@@ -327,7 +327,7 @@ sw_status swi_evolution_log_write(sw_evolution *e);
 
 /* Between the files of an evolution that write and read its folder. */
 
-#define SWI_GENERATION_FORMAT "stepwell evolution 2"
+#define SWI_GENERATION_FORMAT "stepwell evolution 3"
 #define SWI_STATE_HEAD "{\"format\":\"stepwell state 1\"," /* a state begins with */
 enum { SWI_GENERATIONS_KEPT = 2 }; /* generation.json, generation.json.1 */
 /* The text of such a file, which a zero follows, has this format and is what was written; else
@@ -335,5 +335,36 @@ enum { SWI_GENERATIONS_KEPT = 2 }; /* generation.json, generation.json.1 */
 sw_status swi_generation_check(const char *text, size_t n, const char *path);
 
 void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_EVOLUTION_PATH]);
+
+/* Numbers of a struct as fields of a JSON object: one table writes and reads them. A whole
+ * number that is UINT64_MAX is null, as NaN is; sums are "0x" and 16 digits. */
+typedef enum { SWI_DATUM_WHOLE, SWI_DATUM_HEX, SWI_DATUM_REAL, SWI_DATUM_YES } swi_datum_kind;
+typedef struct {
+    const char *name;
+    swi_datum_kind kind;
+    size_t at, bytes; /* in the struct; of a number: 1, 4 or 8 */
+    uint32_t many;    /* of a list; 0: a number alone */
+} swi_datum;
+#define SWI_DATUM(name, kind, type, member)                                                    \
+    {                                                                                          \
+#name, SWI_DATUM_##kind, offsetof(type, member), sizeof(((type *)0)->member), 0        \
+    }
+#define SWI_DATA(name, kind, type, member)                                                     \
+    {                                                                                          \
+#name, SWI_DATUM_##kind, offsetof(type, member), sizeof(((type *)0)->member[0]),       \
+            sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0])                       \
+    }
+void swi_data_put(sw_json *j, const swi_datum *fields, size_t n, const void *from);
+
+/* Of swi_datum_get, a sw_json_member: the table and where to read to. */
+typedef struct {
+    const swi_datum *fields;
+    uint32_t n;
+    void *to;
+    sw_json_member *other; /* of a key that the table has not; NULL: passed over */
+    void *context;         /* of `other` */
+    uint32_t seen;         /* fields of the table */
+} swi_data_in;
+sw_status swi_datum_get(sw_json_in *in, const char *key, void *context);
 
 #endif

@@ -19,163 +19,151 @@ void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_E
     (void)snprintf(path, SWI_EVOLUTION_PATH, "%s/%s", e->opts.dir, name);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------- */
+/* ---- fields ------------------------------------------------------------------------------ */
 
-static void put_hex(sw_json *j, const char *key, uint64_t x)
+static uint64_t whole_at(const void *at, size_t bytes)
+{
+    return bytes == 1   ? *(const uint8_t *)at
+           : bytes == 4 ? *(const uint32_t *)at
+                        : *(const uint64_t *)at;
+}
+
+static void put_value(sw_json *j, const swi_datum *f, const char *at)
 {
     char text[24];
-    (void)snprintf(text, sizeof text, "0x%016llx", (unsigned long long)x);
-    sw_json_put_string(j, key, text);
+    const uint64_t x = f->kind != SWI_DATUM_REAL ? whole_at(at, f->bytes) : 0;
+    if (f->kind == SWI_DATUM_REAL)
+        sw_json_f64(j, *(const double *)(const void *)at);
+    else if (f->kind == SWI_DATUM_YES)
+        sw_json_bool(j, x != 0);
+    else if (f->kind == SWI_DATUM_HEX) {
+        (void)snprintf(text, sizeof text, "0x%016llx", (unsigned long long)x);
+        sw_json_string(j, text);
+    } else if (x == UINT64_MAX)
+        sw_json_null(j);
+    else
+        sw_json_u64(j, x);
 }
 
-static sw_status get_hex(sw_json_in *in, uint64_t *out)
+void swi_data_put(sw_json *j, const swi_datum *fields, size_t n, const void *from)
 {
-    char text[24];
-    SW_TRY(sw_json_get_text(in, text, sizeof text));
-    if (strlen(text) != 18 || strncmp(text, "0x", 2) != 0 ||
-        strspn(text + 2, "0123456789abcdef") != 16)
-        return sw_json_bad(in, "16 hexadecimal digits after 0x must stand here");
-    *out = strtoull(text, NULL, 16);
-    return SW_OK;
+    for (const swi_datum *f = fields; f < fields + n; f++) {
+        const char *at = (const char *)from + f->at;
+        sw_json_key(j, f->name);
+        if (f->many > 0)
+            sw_json_begin(j, '[');
+        for (uint32_t k = 0; k < f->many || k == 0; k++)
+            put_value(j, f, at + k * f->bytes);
+        if (f->many > 0)
+            sw_json_end(j);
+    }
 }
 
-/* Numbers past 2^53, and sums: "0x..." */
-static sw_status get_count_or(sw_json_in *in, const char *field, uint64_t *out)
+static sw_status get_value(sw_json_in *in, const swi_datum *f, void *at)
 {
-    int64_t x;
-    SW_TRY(swi_read_whole(in, field, 0, INT64_MAX, &x));
-    *out = (uint64_t)x;
-    return SW_OK;
-}
-
-/* NaN is null. */
-static sw_status get_real(sw_json_in *in, double *out)
-{
-    sw_json_number x;
+    sw_json_number x = {.magnitude = UINT64_MAX, .real = (double)NAN};
     sw_json_word word;
+    char text[24], *end = text;
     int c;
     SW_TRY(sw_json_peek(in, &c));
-    if (c != 'n') {
+    if (f->kind == SWI_DATUM_HEX) {
+        SW_TRY(sw_json_get_text(in, text, sizeof text));
+        x.magnitude = strtoull(text, &end, 16);
+        if (end != text + 18)
+            return sw_json_bad(in, "16 hexadecimal digits after 0x must stand here");
+    } else if (f->kind == SWI_DATUM_YES || c == 'n') {
+        SW_TRY(sw_json_get_word(in, &word));
+        if ((word == SW_JSON_NULL) == (f->kind == SWI_DATUM_YES))
+            return sw_json_bad(in, "another word must stand here");
+        x.magnitude = f->kind == SWI_DATUM_YES ? word == SW_JSON_TRUE : UINT64_MAX;
+    } else {
         SW_TRY(sw_json_get_number(in, &x));
-        *out = x.real;
-        return SW_OK;
+        if (f->kind == SWI_DATUM_WHOLE && (x.minus || !x.whole))
+            return sw_json_bad(in, "a whole number must stand here");
     }
-    SW_TRY(sw_json_get_word(in, &word));
-    *out = (double)NAN;
-    return word == SW_JSON_NULL ? SW_OK : sw_json_bad(in, "a number or null must stand here");
+    if (f->kind == SWI_DATUM_REAL)
+        *(double *)at = x.real;
+    else if (f->bytes == 1)
+        *(uint8_t *)at = (uint8_t)x.magnitude;
+    else if (f->bytes == 4)
+        *(uint32_t *)at = (uint32_t)x.magnitude;
+    else
+        *(uint64_t *)at = x.magnitude;
+    return SW_OK;
 }
 
-static void put_counts(sw_json *j, const char *key, const uint64_t *x, size_t n)
+sw_status swi_datum_get(sw_json_in *in, const char *key, void *context)
 {
-    sw_json_open(j, key, '[');
-    for (size_t i = 0; i < n; i++)
-        sw_json_u64(j, x[i]);
-    sw_json_end(j);
-}
-
-static sw_status get_counts(sw_json_in *in, uint64_t *x, size_t n)
-{
-    SW_TRY(sw_json_expect(in, '['));
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0)
+    swi_data_in *r = context;
+    const swi_datum *f = r->fields;
+    while (f < r->fields + r->n && strcmp(f->name, key) != 0)
+        f++;
+    if (f == r->fields + r->n)
+        return r->other != NULL ? r->other(in, key, r->context) : sw_json_skip(in);
+    r->seen++;
+    if (f->many > 0)
+        SW_TRY(sw_json_expect(in, '['));
+    for (uint32_t k = 0; k < f->many || k == 0; k++) {
+        if (k > 0)
             SW_TRY(sw_json_expect(in, ','));
-        SW_TRY(sw_json_get_count(in, &x[i]));
+        SW_TRY(get_value(in, f, (char *)r->to + f->at + k * f->bytes));
     }
-    return sw_json_expect(in, ']');
+    return f->many > 0 ? sw_json_expect(in, ']') : SW_OK;
 }
 
-static void put_reals(sw_json *j, const char *key, const double *x, size_t n)
+/* All numbers of the table are there. */
+static sw_status get_object(sw_json_in *in, swi_data_in r)
 {
-    sw_json_open(j, key, '[');
-    for (size_t i = 0; i < n; i++)
-        sw_json_f64(j, x[i]);
-    sw_json_end(j);
+    SW_TRY(sw_json_get_object(in, swi_datum_get, &r));
+    return r.seen == r.n ? SW_OK : sw_json_bad(in, "a field is missing");
 }
-
-/* Exactly n numbers. */
-static sw_status get_reals(sw_json_in *in, double *x, size_t n)
-{
-    SW_TRY(sw_json_expect(in, '['));
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0)
-            SW_TRY(sw_json_expect(in, ','));
-        SW_TRY(get_real(in, &x[i]));
-    }
-    return sw_json_expect(in, ']');
-}
+#define COUNT_OF(table) (uint32_t)(sizeof(table) / sizeof *(table))
 
 /* ---- births ------------------------------------------------------------------------------ */
 
-enum { LIMITS = 7 };
 static const char *const births[] = {"first", "drawn", "child"};
+static const swi_datum birth_fields[] = {SWI_DATUM(generation, WHOLE, swi_birth, generation),
+                                         SWI_DATUM(index, WHOLE, swi_birth, index),
+                                         SWI_DATUM(attempt, WHOLE, swi_birth, attempt),
+                                         SWI_DATUM(fresh, YES, swi_birth, fresh),
+                                         {"limits", SWI_DATUM_WHOLE,
+                                          offsetof(swi_birth, limits), sizeof(size_t),
+                                          sizeof(swi_limits) / sizeof(size_t)}};
 
-static void birth_write(sw_json *j, const char *key, const swi_birth *b)
+/* Of a member as its generation begins. */
+static const swi_datum one_fields[] = {
+    SWI_DATUM(id, WHOLE, swi_one, id),
+    SWI_DATA(parents, WHOLE, swi_one, parents),
+    SWI_DATUM(steps, WHOLE, swi_one, steps),
+    SWI_DATA(averages, REAL, swi_one, averages.of),
+    SWI_DATA(objectives, REAL, swi_one, objectives),
+    SWI_DATUM(fitness, REAL, swi_one, fitness),
+    SWI_DATUM(loss, REAL, swi_one, loss),
+    SWI_DATUM(accuracy, REAL, swi_one, accuracy),
+    SWI_DATUM(train_accuracy, REAL, swi_one, train_accuracy),
+    SWI_DATUM(measured_bytes, WHOLE, swi_one, measured),
+    SWI_DATUM(ns_per_sample, WHOLE, swi_one, ns_per_sample),
+    SWI_DATUM(rank, WHOLE, swi_one, rank),
+    {"state", SWI_DATUM_WHOLE, offsetof(swi_one, rest.generation), sizeof(uint64_t), 2},
+    SWI_DATUM(sum, HEX, swi_one, rest.sum)};
+
+/* How a member was born; an object. */
+static void birth_write(sw_json *j, const swi_birth *b)
 {
-    const swi_limits *l = &b->limits;
-    const uint64_t limits[LIMITS] = {l->most.arena, l->most.batch, l->most.member,    l->best,
-                                     l->room,       l->population, (uint64_t)l->files};
-    sw_json_open(j, key, '{');
+    sw_json_open(j, "born", '{');
     sw_json_put_string(j, "how", births[b->how]);
-    sw_json_put_u64(j, "generation", b->generation);
-    sw_json_put_u64(j, "index", b->index);
-    sw_json_put_u64(j, "attempt", b->attempt);
-    sw_json_put_bool(j, "fresh", b->fresh);
-    put_counts(j, "limits", limits, LIMITS);
+    swi_data_put(j, birth_fields, COUNT_OF(birth_fields), b);
     sw_json_end(j);
 }
 
-typedef struct {
-    swi_birth *to;
-    uint32_t seen;
-} birth_reader;
-
-static sw_status read_limits(sw_json_in *in, swi_limits *l)
+static sw_status read_how(sw_json_in *in, const char *key, void *birth)
 {
-    uint64_t x[LIMITS];
-    SW_TRY(get_counts(in, x, LIMITS));
-    *l = (swi_limits){.most = {(size_t)x[0], (size_t)x[1], (size_t)x[2]},
-                      .best = (size_t)x[3],
-                      .room = (size_t)x[4],
-                      .population = (uint32_t)x[5],
-                      .files = x[6] != 0};
+    uint32_t how;
+    SW_TRY(swi_read_choice(in, key, births, 3, &how));
+    ((swi_birth *)birth)->how = (swi_birth_kind)how;
     return SW_OK;
 }
 
-static sw_status read_birth(sw_json_in *in, const char *key, void *context)
-{
-    static const char *const fields[] = {"how",     "generation", "index",
-                                         "attempt", "fresh",      "limits"};
-    birth_reader *r = context;
-    uint32_t which, how;
-    uint64_t x = 0;
-    SW_TRY(swi_read_field(in, key, fields, 6, "a birth", &r->seen, &which));
-    if (which == 0) {
-        SW_TRY(swi_read_choice(in, key, births, 3, &how));
-        r->to->how = (swi_birth_kind)how;
-        return SW_OK;
-    }
-    if (which == 4)
-        return swi_read_bool(in, key, &r->to->fresh);
-    if (which == 5)
-        return read_limits(in, &r->to->limits);
-    SW_TRY(get_count_or(in, key, &x));
-    if (which == 1)
-        r->to->generation = x;
-    else if (which == 2)
-        r->to->index = (uint32_t)x;
-    else
-        r->to->attempt = (uint32_t)x;
-    return SW_OK;
-}
-
-static sw_status birth_read(sw_json_in *in, swi_birth *out)
-{
-    birth_reader r = {.to = out};
-    SW_TRY(sw_json_get_object(in, read_birth, &r));
-    return r.seen == 63 ? SW_OK : sw_json_bad(in, "a field of the birth is missing");
-}
-
-/* How a member was born; an object. */
 static void ops_write(sw_json *j, const swi_one *one)
 {
     sw_json_open(j, "ops", '[');
@@ -214,11 +202,11 @@ sw_status swi_evolution_log_write(sw_evolution *e)
     for (uint32_t i = 0; i < e->opts.population; i++) {
         sw_json_begin(&j, '{');
         sw_json_put_u64(&j, "generation", e->generation);
-        sw_json_put_u64(&j, "id", e->members[i].id);
-        put_counts(&j, "parents", e->members[i].parents, 2);
-        birth_write(&j, "born", &e->members[i].birth);
+        swi_data_put(&j, one_fields, 2, &e->members[i]); /* id, parents */
+        birth_write(&j, &e->members[i].birth);
         ops_write(&j, &e->members[i]);
-        put_hex(&j, "genome", swi_genome_hash(e->members[i].genome));
+        const uint64_t hash = swi_genome_hash(e->members[i].genome);
+        swi_data_put(&j, &(swi_datum){"genome", SWI_DATUM_HEX, 0, sizeof hash, 0}, 1, &hash);
         sw_json_put_i64(&j, "batch", e->members[i].genome->batch);
         sw_json_put_u64(&j, "vertices", e->members[i].genome->n);
         sw_json_put_u64(&j, "parameters", e->members[i].price.parameters);
@@ -231,7 +219,10 @@ sw_status swi_evolution_log_write(sw_evolution *e)
         sw_json_put_f64(&j, "accuracy", e->members[i].accuracy);
         sw_json_put_f64(&j, "train_accuracy", e->members[i].train_accuracy);
         sw_json_put_f64(&j, "fitness", e->members[i].fitness);
-        put_reals(&j, "objectives", e->members[i].objectives, e->fitness.n_objectives);
+        sw_json_open(&j, "objectives", '[');
+        for (size_t k = 0; k < e->fitness.n_objectives; k++)
+            sw_json_f64(&j, e->members[i].objectives[k]);
+        sw_json_end(&j);
         sw_json_put_u64(&j, "rank", e->members[i].rank);
         sw_json_put_string(&j, "why", e->members[i].invalid ? e->members[i].why : NULL);
         sw_json_put_u64(&j, "ns_per_sample", e->members[i].ns_per_sample);
@@ -369,95 +360,88 @@ static void options_of(const sw_evolution *e, option list[OPTIONS])
     memcpy(list, all, sizeof all);
 }
 
-typedef struct {
-    option list[OPTIONS];
-    uint32_t seen;
-} options_reader;
-
-static sw_status read_option(sw_json_in *in, const char *key, void *context)
-{
-    options_reader *r = context;
-    const char *names[OPTIONS];
-    uint32_t which;
-    uint64_t x;
-    for (int i = 0; i < OPTIONS; i++)
-        names[i] = r->list[i].name;
-    SW_TRY(swi_read_field(in, key, names, OPTIONS, "the options", &r->seen, &which));
-    SW_TRY(get_hex(in, &x));
-    if (x != r->list[which].value)
-        SW_FAIL(SW_INVALID,
-                "sw_evolution_resume: the run of %s had another %s: give the options that it "
-                "was begun with",
-                in->path, key);
-    return SW_OK;
-}
-
 /* The options that must be equal where a run goes on. */
 static sw_status options_read(sw_json_in *in, const sw_evolution *e)
 {
-    options_reader r = {.seen = 0};
-    options_of(e, r.list);
-    SW_TRY(sw_json_get_object(in, read_option, &r));
-    return r.seen == (1u << OPTIONS) - 1 ? SW_OK
-                                         : sw_json_bad(in, "an option of the run is missing");
+    option list[OPTIONS];
+    swi_datum fields[OPTIONS];
+    uint64_t values[OPTIONS];
+    options_of(e, list);
+    for (uint32_t i = 0; i < OPTIONS; i++)
+        fields[i] =
+            (swi_datum){list[i].name, SWI_DATUM_HEX, i * sizeof *values, sizeof *values, 0};
+    SW_TRY(get_object(in, (swi_data_in){.fields = fields, .n = OPTIONS, .to = values}));
+    for (int i = 0; i < OPTIONS; i++)
+        if (values[i] != list[i].value)
+            SW_FAIL(SW_INVALID,
+                    "sw_evolution_resume: the run of %s had another %s: give the options that "
+                    "it was begun with",
+                    in->path, list[i].name);
+    return SW_OK;
 }
 
 /* ---- evolution files --------------------------------------------------------------------- */
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-static sw_status write_one(sw_json *j, const sw_evolution *e, const swi_one *one)
+static sw_status write_one(sw_json *j, const swi_one *one)
 {
-    const double numbers[] = {one->fitness, one->loss, one->accuracy, one->train_accuracy};
-    const uint64_t counts[] = {one->measured, one->ns_per_sample, one->rank};
-    const uint64_t state[] = {one->rest.generation, one->rest.bytes};
-    sw_json_begin(j, '{');
-    sw_json_put_u64(j, "id", one->id);
-    put_counts(j, "parents", one->parents, 2);
-    birth_write(j, "born", &one->birth);
-    ops_write(j, one);
-    sw_json_put_u64(j, "steps", one->begun ? one->begin_steps : one->steps);
-    put_reals(j, "averages", one->averages.of, e->fitness.n);
-    put_reals(j, "objectives", one->objectives, e->fitness.n_objectives);
-    put_reals(j, "numbers", numbers, 4);
-    put_counts(j, "counts", counts, 3);
-    put_counts(j, "state", state, 2);
-    put_hex(j, "sum", one->rest.sum);
+    swi_one was = *one;
     char *text;
     size_t bytes;
+    if (one->begun)
+        was.steps = one->begin_steps;
     SW_TRY(sw_genome_print(one->genome, &text, &bytes));
+    sw_json_begin(j, '{');
+    swi_data_put(j, one_fields, COUNT_OF(one_fields), &was);
+    birth_write(j, &one->birth);
+    ops_write(j, one);
     sw_json_put_string(j, "genome", text);
-    sw_text_free(text, bytes);
-
     sw_json_end(j);
+    sw_text_free(text, bytes);
     return SW_OK;
 }
 
+/* Of a run, in its file. */
+typedef struct {
+    uint64_t generation, next_id, history_bytes, steps, mutants, refused, sum;
+} counts;
+static const swi_datum count_fields[] = {SWI_DATUM(generation, WHOLE, counts, generation),
+                                         SWI_DATUM(next_id, WHOLE, counts, next_id),
+                                         SWI_DATUM(history_bytes, WHOLE, counts, history_bytes),
+                                         SWI_DATUM(steps, WHOLE, counts, steps),
+                                         SWI_DATUM(mutants, WHOLE, counts, mutants),
+                                         SWI_DATUM(refused, WHOLE, counts, refused),
+                                         SWI_DATUM(sum, HEX, counts, sum)};
+enum { COUNTS = COUNT_OF(count_fields) - 1 }; /* the sum is the last of the file */
+
 static sw_status write_all(sw_json *j, const sw_evolution *e)
 {
-    sw_json_begin(j, '{');
-    sw_json_put_string(j, "format", SWI_GENERATION_FORMAT);
+    const counts now = {.generation = e->generation,
+                        .next_id = e->next_id,
+                        .history_bytes = e->history_bytes,
+                        .steps = e->steps - e->early,
+                        .mutants = e->mutants,
+                        .refused = e->refused};
     option list[OPTIONS];
     options_of(e, list);
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "format", SWI_GENERATION_FORMAT);
     sw_json_open(j, "options", '{');
     for (int i = 0; i < OPTIONS; i++)
-        put_hex(j, list[i].name, list[i].value);
+        swi_data_put(j, &(swi_datum){list[i].name, SWI_DATUM_HEX, 0, sizeof list[i].value, 0},
+                     1, &list[i].value);
     sw_json_end(j);
-    sw_json_put_u64(j, "generation", e->generation);
-    sw_json_put_u64(j, "next_id", e->next_id);
-    sw_json_put_u64(j, "history_bytes", e->history_bytes);
-    sw_json_put_u64(j, "steps", e->steps - e->early);
-    sw_json_put_u64(j, "mutants", e->mutants);
-    sw_json_put_u64(j, "refused", e->refused);
+    swi_data_put(j, count_fields, COUNTS, &now);
     sw_json_open(j, "members", '[');
     for (uint32_t i = 0; i < e->opts.population; i++)
-        SW_TRY(write_one(j, e, &e->members[i]));
+        SW_TRY(write_one(j, &e->members[i]));
     sw_json_end(j);
     sw_json_open(j, "best", '[');
     if (e->has_best)
-        SW_TRY(write_one(j, e, &e->best));
+        SW_TRY(write_one(j, &e->best));
     sw_json_end(j);
-    put_hex(j, "sum", 0);
+    swi_data_put(j, count_fields + COUNTS, 1, &now);
     sw_json_end(j);
     sw_json_line(j);
     return j->status;
@@ -554,10 +538,10 @@ typedef struct {
     char *notes;            /* NOTES bytes: what was wrong and ended nothing */
     swi_one *members, best; /* of the run, as far as they were read */
     uint32_t n_members, n_best;
-    uint64_t generation, next_id, history_bytes, steps, mutants, refused, sum;
-    swi_one *at; /* that is read */
-    uint32_t seen, seen_one;
-    char *text; /* room for any string of the file */
+    counts now;
+    swi_one *at;                     /* that is read */
+    uint32_t sections, sections_one; /* that were read: of the file, of the member */
+    char *text;                      /* room for any string of the file */
     size_t room;
 } reader;
 
@@ -577,73 +561,33 @@ static sw_status read_op(sw_json_in *in, void *context)
     return SW_OK;
 }
 
-static sw_status read_one_field(sw_json_in *in, const char *key, void *context)
+static sw_status read_section_of_one(sw_json_in *in, const char *key, void *context)
 {
-    static const char *const fields[] = {"id",     "parents",  "born",       "ops",
-                                         "steps",  "averages", "objectives", "numbers",
-                                         "counts", "state",    "sum",        "genome"};
     reader *r = context;
     swi_one *one = r->at;
-    const swi_fitness_plan *p = &r->e->fitness;
-    uint32_t which;
-    SW_TRY(swi_read_field(in, key, fields, 12, "a member", &r->seen_one, &which));
-    switch (which) {
-    case 0:
-        return sw_json_get_count(in, &one->id);
-    case 1:
-        return get_counts(in, one->parents, 2);
-    case 2:
-        return birth_read(in, &one->birth);
-    case 3:
+    r->sections_one++;
+    if (strcmp(key, "born") == 0)
+        return sw_json_get_object(in, swi_datum_get,
+                                  &(swi_data_in){.fields = birth_fields,
+                                                 .n = COUNT_OF(birth_fields),
+                                                 .to = &one->birth,
+                                                 .other = read_how,
+                                                 .context = &one->birth});
+    if (strcmp(key, "ops") == 0)
         return swi_read_list(in, read_op, r);
-    case 4:
-        return sw_json_get_count(in, &one->steps);
-    case 5:
-        return get_reals(in, one->averages.of, p->n);
-    case 6:
-        return get_reals(in, one->objectives, p->n_objectives);
-    case 7: {
-        double x[4];
-        SW_TRY(get_reals(in, x, 4));
-        one->fitness = x[0];
-        one->loss = x[1];
-        one->accuracy = x[2];
-        one->train_accuracy = x[3];
-        return SW_OK;
-    }
-    case 8: {
-        uint64_t x[3];
-        SW_TRY(get_counts(in, x, 3));
-        one->measured = (size_t)x[0];
-        one->ns_per_sample = x[1];
-        one->rank = (uint32_t)x[2];
-        return SW_OK;
-    }
-    case 9: {
-        uint64_t x[2];
-        SW_TRY(get_counts(in, x, 2));
-        one->rest.generation = x[0];
-        one->rest.bytes = (size_t)x[1];
-        return SW_OK;
-    }
-    case 10:
-        return get_hex(in, &one->rest.sum);
-    default: {
-        sw_json_text text = {.to = r->text, .cap = r->room};
-        SW_TRY(sw_json_get_string(in, &text));
-        if (r->at->genome != NULL)
-            return sw_json_bad(in, "a second genome");
-        return sw_genome_parse(&r->at->genome, r->text, text.length, r->path);
-    }
-    }
+    sw_json_text text = {.to = r->text, .cap = r->room};
+    SW_TRY(sw_json_get_string(in, &text));
+    return one->genome != NULL ? sw_json_bad(in, "a second genome")
+                               : sw_genome_parse(&one->genome, r->text, text.length, r->path);
 }
 
 static sw_status read_one(sw_json_in *in, reader *r, swi_one *to)
 {
     r->at = to;
-    r->seen_one = 0;
-    SW_TRY(sw_json_get_object(in, read_one_field, r));
-    return r->seen_one == 0xfff ? SW_OK : sw_json_bad(in, "a field of the member is missing");
+    r->sections_one = 0;
+    SW_TRY(get_object(
+        in, (swi_data_in){one_fields, COUNT_OF(one_fields), to, read_section_of_one, r, 0}));
+    return r->sections_one == 3 ? SW_OK : sw_json_bad(in, "a field of the member is missing");
 }
 
 static sw_status read_member(sw_json_in *in, void *context)
@@ -662,37 +606,26 @@ static sw_status read_best(sw_json_in *in, void *context)
     return read_one(in, r, &r->best);
 }
 
-static sw_status read_field(sw_json_in *in, const char *key, void *context)
+static sw_status read_section(sw_json_in *in, const char *key, void *context)
 {
-    static const char *const fields[] = {"format",        "options", "generation", "next_id",
-                                         "history_bytes", "steps",   "mutants",    "refused",
-                                         "members",       "best",    "sum"};
     reader *r = context;
-    uint64_t *const counts[] = {&r->generation, &r->next_id, &r->history_bytes,
-                                &r->steps,      &r->mutants, &r->refused};
-    uint32_t which;
-    SW_TRY(swi_read_field(in, key, fields, 11, "a generation", &r->seen, &which));
-    if (which == 0) /* it was judged with the sum */
-        return sw_json_get_string(in, &(sw_json_text){.to = r->text, .cap = r->room});
-    if (which == 1)
+    r->sections++;
+    if (strcmp(key, "options") == 0)
         return options_read(in, r->e);
-    if (which == 8)
+    if (strcmp(key, "members") == 0)
         return swi_read_list(in, read_member, r);
-    if (which == 9)
+    if (strcmp(key, "best") == 0)
         return swi_read_list(in, read_best, r);
-    if (which == 10)
-        return get_hex(in, &r->sum);
-    return sw_json_get_count(in, counts[which - 2]);
+    return sw_json_skip(in); /* the format was judged with the sum */
 }
 
 static sw_status parse(reader *r)
 {
     sw_json_in in = swi_read_begin(r->file, r->n, r->path);
     SW_TRY(swi_generation_check(r->file, r->n, r->path));
-    SW_TRY(sw_json_get_object(&in, read_field, r));
-    if (r->seen != 0x7ff)
-        return sw_json_bad(&in, "a field of the generation is missing");
-    if (r->n_members != r->e->opts.population)
+    SW_TRY(get_object(
+        &in, (swi_data_in){count_fields, COUNT_OF(count_fields), &r->now, read_section, r, 0}));
+    if (r->sections != 4 || r->n_members != r->e->opts.population)
         return sw_json_bad(&in, "members are missing");
     return swi_read_end(&in);
 }
@@ -759,18 +692,18 @@ static sw_status restore(reader *r)
     char *text = NULL;
     size_t n = 0;
     bool there;
-    const unsigned long long had = r->history_bytes;
+    const unsigned long long had = r->now.history_bytes;
     swi_evolution_path(r->e, "history.jsonl", path);
     SW_TRY(sw_file_look(path, &there));
     if (there)
         SW_TRY(swi_text_load(&text, &n, path, "a history", SIZE_MAX / 2));
-    if (n < r->history_bytes) {
+    if (n < r->now.history_bytes) {
         (void)snprintf(why, sizeof why, "%s: has %zu of its %llu bytes: lines are lost", path,
                        n, had);
         note(r->e, r->notes, why);
-        r->history_bytes = n;
-        while (r->history_bytes > 0 && text[r->history_bytes - 1] != '\n')
-            r->history_bytes--;
+        r->now.history_bytes = n;
+        while (r->now.history_bytes > 0 && text[r->now.history_bytes - 1] != '\n')
+            r->now.history_bytes--;
     }
     sw_text_free(text, n);
 
@@ -791,12 +724,12 @@ static sw_status restore(reader *r)
     e->best.rest.there = r->n_best > 0;
     e->has_best = r->n_best > 0;
     swi_one_begin(&r->best);
-    e->generation = r->generation;
-    e->next_id = r->next_id;
-    e->history_bytes = r->history_bytes;
-    e->steps = r->steps;
-    e->mutants = r->mutants;
-    e->refused = r->refused;
+    e->generation = r->now.generation;
+    e->next_id = r->now.next_id;
+    e->history_bytes = r->now.history_bytes;
+    e->steps = r->now.steps;
+    e->mutants = r->now.mutants;
+    e->refused = r->now.refused;
     e->resumed = true;
     swi_feeds_sweep(e);
     return SW_OK;
