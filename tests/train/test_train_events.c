@@ -42,10 +42,7 @@ static void rows(uint64_t from, uint64_t to)
 
 static uint64_t position(void)
 {
-    bool open;
-    uint64_t bytes;
-    train_metrics_position(&t, &open, &bytes);
-    return open ? bytes : 0;
+    return t.metrics.file != NULL ? t.metrics.bytes : 0;
 }
 
 /* ---- the file ---------------------------------------------------------------------------- */
@@ -136,7 +133,7 @@ SW_TEST("a run that goes on has every event once")
         rows(1, saved);
         const uint64_t bytes = position();
         rows(saved + 1, saved + 3); /* and was killed */
-        CU_ASSERT_EQUAL(sw_file_write(t.metrics, "cut", saved % 4), SW_OK);
+        CU_ASSERT_EQUAL(sw_file_write(t.metrics.file, "cut", saved % 4), SW_OK);
         train_metrics_close(&t);
         memset(&t.events, 0, sizeof t.events); /* another process */
         CU_ASSERT_EQUAL_FATAL(train_metrics_go_on(&t, bytes), SW_OK);
@@ -266,8 +263,8 @@ SW_TEST("a row takes no memory")
 
 SW_TEST("names decide")
 {
-    CU_ASSERT(train_events_is("events.out.tfevents") &&
-              train_events_is("a/b/events.out.tfevents.x.csv"));
-    CU_ASSERT(!train_events_is("events.out.tfevents/m.csv") && !train_events_is("") &&
-              !train_events_is("my.events.out.tfevents") && !train_events_is("-"));
+    CU_ASSERT(job_metrics_events("events.out.tfevents") &&
+              job_metrics_events("a/b/events.out.tfevents.x.csv"));
+    CU_ASSERT(!job_metrics_events("events.out.tfevents/m.csv") && !job_metrics_events("") &&
+              !job_metrics_events("my.events.out.tfevents") && !job_metrics_events("-"));
 }

@@ -66,10 +66,7 @@ static void rows(uint64_t from, uint64_t to)
 /* The reported bytes; -1: there is no file. */
 static int64_t position(void)
 {
-    bool open;
-    uint64_t bytes;
-    train_metrics_position(&t, &open, &bytes);
-    return open ? (int64_t)bytes : -1;
+    return t.metrics.file != NULL ? (int64_t)t.metrics.bytes : -1;
 }
 
 static int64_t size_of(const char *name)
@@ -100,7 +97,7 @@ SW_TEST("a position is after every row")
     memset(&t, 0, sizeof t); /* without --metrics */
     CU_ASSERT_EQUAL(train_metrics_open(&t), SW_OK);
     CU_ASSERT_EQUAL(train_metrics_go_on(&t, 12), SW_OK);
-    CU_ASSERT_EQUAL(train_metrics_sync(&t), SW_OK);
+    CU_ASSERT_EQUAL(job_metrics_sync(&t.metrics), SW_OK);
     CU_ASSERT_EQUAL(position(), -1);
 }
 
@@ -299,7 +296,7 @@ SW_TEST("a lost row ends the metrics and not the run")
     CU_ASSERT_EQUAL(t.trouble, CLI_FAILED);
     rows(4, 5); /* no row without those before it */
     CU_ASSERT(position() == bytes && size_of(path) == bytes);
-    CU_ASSERT_EQUAL(train_metrics_sync(&t), SW_OK);
+    CU_ASSERT_EQUAL(job_metrics_sync(&t.metrics), SW_OK);
     train_metrics_close(&t);
     CU_ASSERT_EQUAL(t.trouble, CLI_FAILED);
     CU_ASSERT_EQUAL(t.now.rows_lost,
@@ -327,7 +324,7 @@ SW_TEST("rows are synced")
                  {UINT64_MAX, 1, SW_OK}};
     for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++) {
         sw_fault_plan(SW_FAULT_FILE, syncs[i].fails, SW_FAULT_ONCE);
-        const sw_status status = train_metrics_sync(&t);
+        const sw_status status = job_metrics_sync(&t.metrics);
         const uint64_t calls = sw_fault_calls(SW_FAULT_FILE);
         sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
         SW_CHECK(status == syncs[i].status && calls == syncs[i].calls,
@@ -338,7 +335,7 @@ SW_TEST("rows are synced")
 static void sync_often(void *failed)
 {
     for (int i = 0; i < 200; i++)
-        *(int *)failed += train_metrics_sync(&t) != SW_OK;
+        *(int *)failed += job_metrics_sync(&t.metrics) != SW_OK;
 }
 
 SW_TEST("a thread syncs while rows are written")
@@ -364,24 +361,24 @@ SW_TEST("the profile before is kept")
     snprintf(path, sizeof path, "%s", sw_temp_path("profile.jsonl"));
     const char *part = sw_textf("%s.1", path);
     memset(kept, 'x', sizeof kept);
-    CU_ASSERT_EQUAL(train_keep_profile(path, 7, kept, sizeof kept), SW_OK);
+    CU_ASSERT_EQUAL(job_keep_profile(path, 7, kept, sizeof kept), SW_OK);
     CU_ASSERT_STRING_EQUAL(kept, ""); /* there is none */
     sw_file_put(part, "part", 4);
     for (int i = 1; i < 5; i++) {
         const char text[2] = {(char)('0' + i), '\0'};
         sw_file_put(path, text, 1);
-        CU_ASSERT_EQUAL(train_keep_profile(path, 7, kept, sizeof kept), SW_OK);
+        CU_ASSERT_EQUAL(job_keep_profile(path, 7, kept, sizeof kept), SW_OK);
         CU_ASSERT_STRING_EQUAL(kept,
                                sw_textf(i == 1 ? "%s.before-7" : "%s.before-7.%d", path, i));
         CU_ASSERT_STRING_EQUAL(text_of(kept), text);
         CU_ASSERT_FALSE(there(path));
     }
     sw_file_put(path, "8", 1);
-    CU_ASSERT_EQUAL(train_keep_profile(path, 8, kept, sizeof kept), SW_OK);
+    CU_ASSERT_EQUAL(job_keep_profile(path, 8, kept, sizeof kept), SW_OK);
     CU_ASSERT_STRING_EQUAL(kept, sw_textf("%s.before-8", path));
     CU_ASSERT_STRING_EQUAL(text_of(sw_textf("%s.before-7", path)), "1");
     CU_ASSERT_STRING_EQUAL(text_of(part), "part");
-    CU_ASSERT_EQUAL(train_keep_profile(NULL, 8, kept, sizeof kept), SW_OK);
+    CU_ASSERT_EQUAL(job_keep_profile(NULL, 8, kept, sizeof kept), SW_OK);
     CU_ASSERT_STRING_EQUAL(kept, "");
 }
 
@@ -391,17 +388,17 @@ SW_TEST("what is no profile stays")
     sw_file *other;
     snprintf(path, sizeof path, "%s", sw_temp_path("pipe"));
     CU_ASSERT_EQUAL_FATAL(mkfifo(path, 0600), 0);
-    CU_ASSERT_EQUAL(train_keep_profile(path, 1, kept, sizeof kept), SW_OK);
+    CU_ASSERT_EQUAL(job_keep_profile(path, 1, kept, sizeof kept), SW_OK);
     CU_ASSERT(kept[0] == '\0' && there(path));
     snprintf(path, sizeof path, "%s", sw_temp_path("busy.jsonl"));
     sw_file_put(path, "busy", 4);
     CU_ASSERT_EQUAL_FATAL(sw_file_take(&other, path, false), SW_OK);
-    CU_ASSERT_EQUAL(train_keep_profile(path, 1, kept, sizeof kept), SW_BUSY);
+    CU_ASSERT_EQUAL(job_keep_profile(path, 1, kept, sizeof kept), SW_BUSY);
     CU_ASSERT(kept[0] == '\0' && there(path));
     sw_file_drop(other);
-    CU_ASSERT_EQUAL(train_keep_profile(path, 1, kept, strlen(path) + 9), SW_INVALID);
+    CU_ASSERT_EQUAL(job_keep_profile(path, 1, kept, strlen(path) + 9), SW_INVALID);
     CU_ASSERT(kept[0] == '\0' && there(path));
-    CU_ASSERT_EQUAL(train_keep_profile(path, 1, kept, strlen(path) + 10), SW_OK);
+    CU_ASSERT_EQUAL(job_keep_profile(path, 1, kept, strlen(path) + 10), SW_OK);
     CU_ASSERT(kept[0] != '\0' && !there(path));
 }
 
@@ -416,7 +413,7 @@ SW_TEST("every call of keeping can fail")
         while (sw_sites_next(&sites)) {
             sw_file_put(path, "old", 3);
             const sw_status status =
-                SW_AT_SITE(&sites, train_keep_profile(path, sites.k, kept, sizeof kept));
+                SW_AT_SITE(&sites, job_keep_profile(path, sites.k, kept, sizeof kept));
             CU_ASSERT_EQUAL(there(path), status != SW_OK);
             CU_ASSERT_EQUAL(kept[0] == '\0', status != SW_OK);
             CU_ASSERT_STRING_EQUAL(text_of(status == SW_OK ? kept : path), "old");

@@ -424,7 +424,7 @@ static int run(es_run *r)
     cli_progress("%s", "");
     if (ran == SW_OK)
         ran = es_save_last(r);
-    const sw_status closed = es_metrics_close(r);
+    const sw_status closed = job_metrics_close(&r->metrics);
     ran = ran == SW_OK ? closed : ran;
     if (ran == SW_OK && r->opts.save != NULL && r->generation > 0)
         ran = cli_saved(sw_model_save(r->job.net.model, r->opts.save));
@@ -438,7 +438,7 @@ static int run(es_run *r)
 static int close_all(es_run *r, int status)
 {
     sw_checkpoint_destroy(r->checkpoint);
-    sw_file_drop(r->metrics);
+    sw_file_drop(r->metrics.file);
     job_close(&r->job);
     es_batch_close(r);
     if (r->profile != NULL) {

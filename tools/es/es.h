@@ -9,6 +9,7 @@
 #include "alloc/base/sys.h"
 #include "kernels/bijection.h"
 #include "tools/es/cart_pole.h"
+#include "tools/job/outputs.h"
 #include "tools/job/saves.h"
 
 /* A field for each option of es_options.def, as it was given. */
@@ -50,8 +51,7 @@ typedef struct {
     int64_t sets;         /* of samples that a direction has: its antithetic pairs */
     sw_profile *profile;
     sw_checkpoint *checkpoint;
-    sw_file *metrics;
-    uint64_t metrics_bytes;
+    job_metrics metrics;
     uint64_t before_test; /* bytes of metrics before the last test's row */
     uint64_t saved_bytes; /* of the metrics that a run which goes on keeps */
 
@@ -115,7 +115,6 @@ int es_files_check(const es_opts *o);    /* options alone: CLI_GO or CLI_USAGE *
 int es_files_writable(const es_opts *o); /* CLI_GO or CLI_FAILED */
 SW_MUST_USE sw_status es_metrics_open(es_run *r);
 SW_MUST_USE sw_status es_metrics_row(es_run *r, bool test, double rate, uint64_t ns);
-SW_MUST_USE sw_status es_metrics_close(es_run *r);
 SW_MUST_USE sw_status es_profile_open(es_run *r);
 
 /* ---- the state of a run ------------------------------------------------------------------ */

@@ -1,10 +1,6 @@
 /* The files that `stepwell es` is to write: which files it may, --metrics, --profile. */
-#include "profiler/record/json.h"
 #include "tools/es/es.h"
-#include "tools/report/file_same.h"
-#include "tools/train/train.h"
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* ---- es save ----------------------------------------------------------------------------- */
@@ -36,11 +32,10 @@ static sw_status save(es_run *r)
 {
     static job_identity identity; /* large */
     const bool tested = r->test.there && r->tested == r->generation;
-    r->saved_bytes = tested ? r->before_test : r->metrics_bytes;
+    r->saved_bytes = tested ? r->before_test : r->metrics.bytes;
     identify(r, &identity);
     SW_TRY(job_state_put(r->checkpoint, &what, &identity, r));
-    if (r->metrics != NULL)
-        SW_TRY(sw_file_sync(r->metrics));
+    SW_TRY(job_metrics_sync(&r->metrics));
     SW_TRY(sw_checkpoint_save(r->checkpoint, r->generation));
     r->saved++;
     return SW_OK;
@@ -80,7 +75,7 @@ static int go_on(es_run *r, const char *path)
         return same;
     sw_status status = sw_checkpoint_load(r->checkpoint);
     r->resumed = r->generation;
-    r->metrics_bytes = r->saved_bytes;
+    r->metrics.bytes = r->saved_bytes;
     if (status == SW_OK)
         status = sw_es_generation_set(r->job.es, r->generation);
     if (status == SW_INVALID)
@@ -120,143 +115,67 @@ int es_resume(es_run *r)
 
 /* ---- es files ---------------------------------------------------------------------------- */
 
-typedef struct {
-    const char *option, *path;
-} named_file;
-
-static int check_pair(const named_file *a, const named_file *b)
-{
-    if (!file_same(a->path, b->path))
-        return CLI_GO;
-    return cli_error(CLI_USAGE, "%s %s, the same file as %s", a->option, a->path, b->option);
-}
-
-/* --save-params may replace what --load-params read, the last of the list. */
-static int check_names(const es_opts *o)
-{
-    const named_file files[] = {{"--profile", o->profile},
-                                {"--metrics", o->metrics},
-                                {"--checkpoint", o->checkpoint},
-                                {"--save-params", o->save},
-                                {"--load-params", o->load}};
-    const size_t n = sizeof files / sizeof *files;
-    int status = CLI_GO;
-    for (size_t i = 0; i < n && status == CLI_GO; i++) {
-        if (files[i].path != NULL && strcmp(files[i].path, "-") == 0)
-            return cli_error(CLI_USAGE, "%s must be a file: standard output has the result",
-                             files[i].option);
-        for (size_t k = i + 1; k < n && status == CLI_GO; k++)
-            if (i + 2 < n || k + 1 < n)
-                status = check_pair(&files[i], &files[k]);
-        if (status == CLI_GO && o->environment == NULL && o->job.data != NULL && i + 1 < n)
-            status = train_check_data(files[i].option, files[i].path, &o->job);
+#define FILES(o)                                                                               \
+    {"--profile", (o)->profile, JOB_IN_PLACE, .no_stream = true},                              \
+        {"--metrics", (o)->metrics, JOB_IN_PLACE, .no_stream = true},                          \
+        {"--save-params", (o)->save, JOB_BESIDE, .params = true, .no_stream = true},           \
+        {"--load-params", (o)->load, JOB_READ, .params = true, .no_stream = true},             \
+    {                                                                                          \
+        "--checkpoint", (o)->checkpoint, JOB_READ, .no_stream = true                           \
     }
-    return status;
-}
 
 int es_files_check(const es_opts *o)
 {
+    const job_output files[] = {FILES(o)};
     int status = job_saves_check(o->checkpoint, o->resume);
     if (status == CLI_GO)
         status = job_check_params_name("--save-params", o->save);
     if (status == CLI_GO)
-        status = train_rows_check(o->metrics);
-    return status == CLI_GO ? check_names(o) : status;
+        status = job_metrics_check(o->metrics, false);
+    return status == CLI_GO
+               ? job_outputs_check(files, sizeof files / sizeof *files,
+                                   o->environment == NULL && o->job.data != NULL ? &o->job
+                                                                                 : NULL,
+                                   o->checkpoint, o->resume, o->keep)
+               : status;
 }
 
 int es_files_writable(const es_opts *o)
 {
-    int status = train_check_file("--save-params", o->save, true);
-    if (status == CLI_GO)
-        status = train_check_regular("--checkpoint", o->checkpoint);
-    if (status == CLI_GO)
-        status = train_check_file("--checkpoint", o->checkpoint, true);
-    if (status == CLI_GO)
-        status = train_check_file("--profile", o->profile, false);
-    return status == CLI_GO ? train_check_file("--metrics", o->metrics, false) : status;
+    const job_output files[] = {FILES(o)};
+    return job_outputs_writable(files, sizeof files / sizeof *files, o->checkpoint);
 }
 
 /* ---- metrics ----------------------------------------------------------------------------- */
 
-#define LINE_BYTES 640
-static const char head[] = "kind,generation,mean,best,worst,deviation,not_finite,rate,loss,"
-                           "score,ms\n";
-
-static sw_status put(es_run *r, const char *text, size_t n)
-{
-    SW_TRY(sw_file_write(r->metrics, text, n));
-    r->metrics_bytes += n;
-    return SW_OK;
-}
-
 sw_status es_metrics_open(es_run *r)
 {
-    const char *path = r->opts.metrics;
-    if (path == NULL)
-        return SW_OK;
-    SW_TRY(r->resumed > 0 ? train_rows_go_on(&r->metrics, path, head, &r->metrics_bytes)
-                          : sw_file_take(&r->metrics, path, true));
-    return r->metrics_bytes == 0 && cli_ends_with(path, ".csv") ? put(r, head, sizeof head - 1)
-                                                                : SW_OK;
-}
-
-static size_t json_row(const es_run *r, bool test, double rate, uint64_t ns, char *text)
-{
-    const sw_es_info *g = &r->last;
-    const bool scored = !isnan(r->test.score);
-    sw_json json;
-    sw_json_fixed(&json, text, LINE_BYTES, NULL, NULL);
-    sw_json_begin(&json, '{');
-    sw_json_put_string(&json, "kind", test ? "test" : "generation");
-    sw_json_put_u64(&json, "generation", r->generation);
-    if (test) {
-        if (!r->on_environment)
-            sw_json_put_f64(&json, "loss", r->test.loss);
-        sw_json_put_known_f64(&json, r->on_environment ? "steps" : "accuracy", scored,
-                              r->test.score);
-    } else {
-        sw_json_put_f64(&json, "mean", g->mean);
-        sw_json_put_f64(&json, "best", g->best);
-        sw_json_put_f64(&json, "worst", g->worst);
-        sw_json_put_f64(&json, "deviation", g->deviation);
-        sw_json_put_u64(&json, "not_finite", g->not_finite);
-        sw_json_put_f64(&json, "rate", rate);
-    }
-    sw_json_put_f64(&json, "ms", (double)ns * 1e-6);
-    sw_json_end(&json);
-    sw_json_line(&json);
-    return json.used;
-}
-
-static int csv_row(const es_run *r, bool test, double rate, uint64_t ns, char *text)
-{
-    const sw_es_info *g = &r->last;
-    const double ms = (double)ns * 1e-6;
-    if (test)
-        return snprintf(text, LINE_BYTES, "test,%" PRIu64 ",,,,,,,%.9g,%.9g,%.6f\n",
-                        r->generation, r->test.loss, r->test.score, ms);
-    return snprintf(text, LINE_BYTES,
-                    "generation,%" PRIu64 ",%.9g,%.9g,%.9g,%.9g,%" PRIu64 ",%.9g,,,%.6f\n",
-                    r->generation, g->mean, g->best, g->worst, g->deviation, g->not_finite,
-                    rate, ms);
+    static const char head[] = "kind,generation,mean,best,worst,deviation,not_finite,rate,loss,"
+                               "score,ms\n";
+    return job_metrics_open(&r->metrics, r->opts.metrics, head, sizeof head - 1,
+                            r->resumed > 0);
 }
 
 sw_status es_metrics_row(es_run *r, bool test, double rate, uint64_t ns)
 {
-    char text[LINE_BYTES];
-    if (r->metrics == NULL)
-        return SW_OK;
-    const size_t n = cli_ends_with(r->opts.metrics, ".csv")
-                         ? (size_t)csv_row(r, test, rate, ns, text)
-                         : json_row(r, test, rate, ns, text);
-    return put(r, text, n);
-}
-
-sw_status es_metrics_close(es_run *r)
-{
-    sw_file *file = r->metrics;
-    r->metrics = NULL;
-    return file != NULL ? sw_file_close(file) : SW_OK;
+    const sw_es_info *g = &r->last;
+    const bool made = !test, env = r->on_environment;
+    const job_cell cells[] = {
+        {"kind", JOB_TEXT, true, .text = test ? "test" : "generation"},
+        {"generation", JOB_COUNT, true, .count = r->generation},
+        {made ? "mean" : NULL, JOB_REAL, made, .real = g->mean},
+        {made ? "best" : NULL, JOB_REAL, made, .real = g->best},
+        {made ? "worst" : NULL, JOB_REAL, made, .real = g->worst},
+        {made ? "deviation" : NULL, JOB_REAL, made, .real = g->deviation},
+        {made ? "not_finite" : NULL, JOB_COUNT, made, .count = g->not_finite},
+        {made ? "rate" : NULL, JOB_REAL, made, .real = rate},
+        {test && !env ? "loss" : NULL, JOB_REAL, test, .real = r->test.loss},
+        {made  ? NULL
+         : env ? "steps"
+               : "accuracy",
+         JOB_REAL, test, .real = r->test.score},
+        {"ms", JOB_MS, ns > 0, .real = (double)ns * 1e-6}};
+    return job_metrics_row(&r->metrics, cells, sizeof cells / sizeof *cells);
 }
 
 /* ---- profile ----------------------------------------------------------------------------- */

@@ -266,7 +266,7 @@ static sw_status es_test_now(es_run *r)
                         .score = scored ? sum / (double)n : (double)NAN,
                         .rows = n};
     r->tested = r->generation;
-    r->before_test = r->metrics_bytes;
+    r->before_test = r->metrics.bytes;
     const uint64_t ns = cli_clock_ns() - start;
     r->test_ns += ns;
     return es_metrics_row(r, true, 0.0, ns);

@@ -3,7 +3,7 @@
 #include "profiler/record/utf8.h"
 #include "tools/eval/eval.h"
 #include "tools/report/file_same.h"
-#include "tools/train/train.h"
+#include "tools/job/outputs.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -444,8 +444,9 @@ static int check(eval_opts *o, bool predicts)
         return status;
     if (file_same(o->out, o->load))
         return cli_error(CLI_USAGE, "--out %s, a file that is read", o->out);
-    const int data = train_check_data("--out", o->out, &o->job);
-    return data == CLI_GO ? train_check_file("--out", o->out, true) : data;
+    const job_output file = {"--out", o->out, JOB_BESIDE, false, false};
+    const int status_of = job_outputs_check(&file, 1, &o->job, NULL, NULL, 0);
+    return status_of == CLI_GO ? job_outputs_writable(&file, 1, NULL) : status_of;
 }
 
 /* The command line of either: CLI_GO or an exit status. Sets opts and batch. */

@@ -3,7 +3,7 @@
 #include "tools/job/breakdown_put.h"
 #include "tools/job/summary.h"
 #include "tools/plan/plan.h"
-#include "tools/train/train.h"
+#include "tools/job/outputs.h"
 #include <string.h>
 
 /* ---- plan methods ------------------------------------------------------------------------ */
@@ -496,8 +496,6 @@ static int check(plan_opts *o)
         return cli_error(CLI_USAGE, "--fit and --memory-budget exclude each other: --fit says "
                                     "what a budget of that size takes, with --no-recompute and "
                                     "without");
-    if (o->svg != NULL && strcmp(o->svg, "-") == 0)
-        return cli_error(CLI_USAGE, "--svg must be a file: standard output has the result");
     if (o->svg != NULL && o->job.batch.n > 1)
         return cli_error(CLI_USAGE, "--svg draws one plan: --batch gives %d numbers",
                          o->job.batch.n);
@@ -507,7 +505,8 @@ static int check(plan_opts *o)
     if (o->svg != NULL && o->job.immediate)
         return cli_error(CLI_USAGE, "--svg and --immediate exclude each other: without a plan "
                                     "there is nothing to draw");
-    return train_check_data("--svg", o->svg, &o->job);
+    const job_output file = {"--svg", o->svg, JOB_BESIDE, .no_stream = true};
+    return job_outputs_check(&file, 1, &o->job, NULL, NULL, 0);
 }
 
 int tool_plan(int argc, char **argv)

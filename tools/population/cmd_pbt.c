@@ -459,7 +459,7 @@ static int end_of(pop *p, sw_status ran)
         ran = pop_test_best(p);
     if (ran == SW_OK)
         ran = pop_plot_save(p);
-    const sw_status closed = pop_metrics_close(p);
+    const sw_status closed = job_metrics_close(&p->metrics);
     ran = ran == SW_OK ? closed : ran;
     if (ran != SW_OK)
         return cli_library_error(ran, false);
@@ -469,7 +469,7 @@ static int end_of(pop *p, sw_status ran)
 /* From the start again, without exploit N. */
 static sw_status begin_again(pop *p, uint64_t without)
 {
-    const sw_status closed = pop_metrics_close(p);
+    const sw_status closed = job_metrics_close(&p->metrics);
     end_members(p);
     pop_history_clear(p);
     p->turn = p->exploits = p->refused = p->member_steps = 0;
@@ -530,7 +530,7 @@ static void close_all(pop *p)
 {
     const size_t n = (size_t)p->n_members;
     sw_checkpoint_destroy(p->checkpoint);
-    sw_file_drop(p->metrics);
+    sw_file_drop(p->metrics.file);
     pop_history_close(p);
     end_members(p);
     pop_pause_close(p);

@@ -1,104 +1,45 @@
 /* --metrics: a line for each member and turn. --save-params: of the best member, or of all. */
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
-#include "profiler/record/json.h"
 #include "tools/population/population.h"
 #include "tools/report/file_same.h"
-#include "tools/train/train.h"
-#include <errno.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- pop files --------------------------------------------------------------------------- */
 
 /* ---- metrics ----------------------------------------------------------------------------- */
 
-static sw_status put(pop *p, const char *text, size_t n)
-{
-    SW_TRY(sw_file_write(p->metrics, text, n));
-    p->metrics_bytes += n;
-    return SW_OK;
-}
-
-static const char head[] = "member,step,score,train_loss,loss,accuracy"; /* then the values */
-
-static sw_status put_head(pop *p)
-{
-    char line[POP_HYPERS * 50 + 100];
-    size_t used = (size_t)snprintf(line, sizeof line, "%s", head);
-    for (int i = 0; i < p->n_hypers; i++)
-        used += (size_t)snprintf(line + used, sizeof line - used, ",%s", p->hyper[i].name);
-    used += (size_t)snprintf(line + used, sizeof line - used, "\n");
-    return put(p, line, used);
-}
-
 sw_status pop_metrics_open(pop *p)
 {
-    const char *path = p->opts.metrics;
-    if (path == NULL)
-        return SW_OK;
-    if (!p->resumed)
-        p->metrics_bytes = 0; /* also where it begins again */
-    SW_TRY(p->resumed ? train_rows_go_on(&p->metrics, path, head, &p->metrics_bytes)
-                      : sw_file_take(&p->metrics, path, true));
-    return p->metrics_bytes == 0 && cli_ends_with(path, ".csv") ? put_head(p) : SW_OK;
-}
-
-static sw_status csv_row(pop *p, int k, const double *values)
-{
-    const pop_score *s = &p->members[k].score;
-    char line[POP_HYPERS * 40 + 300];
-    size_t used = (size_t)snprintf(line, sizeof line, "%d,%llu,%.9g,%.9g,%.9g,%.9g", k,
-                                   (unsigned long long)s->step, s->score, s->train_loss,
-                                   s->loss, s->accuracy);
+    char head[POP_HYPERS * 50 + 100];
+    size_t used =
+        (size_t)snprintf(head, sizeof head, "member,step,score,train_loss,loss,accuracy");
     for (int i = 0; i < p->n_hypers; i++)
-        used += (size_t)snprintf(line + used, sizeof line - used, ",%.9g", values[i]);
-    used += (size_t)snprintf(line + used, sizeof line - used, "\n");
-    return put(p, line, used);
-}
-
-static sw_status json_row(pop *p, int k, const double *values)
-{
-    const pop_score *s = &p->members[k].score;
-    sw_json json;
-    sw_json_growing(&json, SW_HEAP_RECORDS);
-    sw_json_begin(&json, '{');
-    sw_json_put_i64(&json, "member", k);
-    sw_json_put_u64(&json, "step", s->step);
-    sw_json_put_f64(&json, "score", s->score);
-    sw_json_put_f64(&json, "train_loss", s->train_loss);
-    sw_json_put_f64(&json, "loss", s->loss);
-    sw_json_put_f64(&json, "accuracy", s->accuracy);
-    sw_json_open(&json, "values", '{');
-    for (int i = 0; i < p->n_hypers; i++)
-        sw_json_put_f64(&json, p->hyper[i].name, values[i]);
-    sw_json_end(&json);
-    sw_json_end(&json);
-    sw_json_line(&json);
-    const sw_status status = json.status != SW_OK ? json.status : put(p, json.bytes, json.used);
-    sw_json_free(&json);
-    return status;
+        used += (size_t)snprintf(head + used, sizeof head - used, ",%s", p->hyper[i].name);
+    used += (size_t)snprintf(head + used, sizeof head - used, "\n");
+    return job_metrics_open(&p->metrics, p->opts.metrics, head, used, p->resumed);
 }
 
 sw_status pop_metrics_row(pop *p, int k)
 {
+    const pop_score *s = &p->members[k].score;
     double values[POP_HYPERS];
-    if (p->metrics == NULL)
+    job_cell cells[7 + POP_HYPERS] = {{"member", JOB_COUNT, true, .count = (uint64_t)k},
+                                      {"step", JOB_COUNT, true, .count = s->step},
+                                      {"score", JOB_REAL, true, .real = s->score},
+                                      {"train_loss", JOB_REAL, true, .real = s->train_loss},
+                                      {"loss", JOB_REAL, true, .real = s->loss},
+                                      {"accuracy", JOB_REAL, true, .real = s->accuracy},
+                                      {"values", JOB_GROUP, true, .text = NULL}};
+    if (p->metrics.file == NULL)
         return SW_OK;
     SW_TRY(pop_values(p, k, values));
-    return cli_ends_with(p->opts.metrics, ".csv") ? csv_row(p, k, values)
-                                                  : json_row(p, k, values);
-}
-
-sw_status pop_metrics_close(pop *p)
-{
-    sw_file *file = p->metrics;
-    p->metrics = NULL;
-    return sw_file_close(file);
+    for (int i = 0; i < p->n_hypers; i++)
+        cells[7 + i] = (job_cell){p->hyper[i].name, JOB_REAL, true, .real = values[i]};
+    return job_metrics_row(&p->metrics, cells, 7 + p->n_hypers);
 }
 
 /* ---- parameters -------------------------------------------------------------------------- */
@@ -184,15 +125,13 @@ sw_status pop_save_params(pop *p)
 static int check_words(const pop_opts *o)
 {
     const char *save = o->save;
-    const int rows = train_rows_check(o->metrics);
+    const int rows = job_metrics_check(o->metrics, false);
     if (rows != CLI_GO)
         return rows;
     if (o->plot != NULL && !cli_ends_with(o->plot, ".svg") && !cli_ends_with(o->plot, ".html"))
         return cli_error(CLI_USAGE, "--plot must be FILE.svg or FILE.html (got '%s')", o->plot);
     if (save == NULL)
         return CLI_GO;
-    if (strcmp(save, "-") == 0)
-        return cli_error(CLI_USAGE, "--save-params must be a file, not standard output");
     const char *number = strchr(save, '%');
     if (number != NULL && (number[1] != 'd' || strchr(number + 1, '%') != NULL))
         return cli_error(CLI_USAGE,
@@ -200,55 +139,6 @@ static int check_words(const pop_opts *o)
                          "(got '%s')",
                          save);
     return CLI_GO;
-}
-
-static int refuse(const char *option, const char *path, const char *other)
-{
-    return cli_error(CLI_USAGE, "%s %s, the same file as %s", option, path, other);
-}
-
-/* Of one file: not the data, and none of a checkpoint's. */
-static int check_one(const pop_opts *o, const char *option, const char *path)
-{
-    char name[FILE_PATH_BYTES];
-    for (int i = 0; job_file_name(&o->job, i, name, sizeof name); i++)
-        if (file_same(path, name))
-            return refuse(option, path, name);
-    const int64_t keep = o->keep > 0 ? o->keep : 2;
-    for (int64_t i = -1; o->job.checkpoint != NULL && i < keep; i++) {
-        const bool named =
-            i < 0 ? snprintf(name, sizeof name, "%s.lock", o->job.checkpoint) < (int)sizeof name
-                  : sw_generation_name(name, sizeof name, o->job.checkpoint, (int)i);
-        if (named && file_same(path, name))
-            return refuse(option, path, "--checkpoint");
-    }
-    if (o->resume != NULL && *o->resume != '\0' && file_same(path, o->resume))
-        return refuse(option, path, "--resume");
-    if (o->replay != NULL && file_same(path, o->replay))
-        return refuse(option, path, "--replay");
-    return CLI_GO;
-}
-
-/* A file beside `path`, or itself where it is a device, can be written. */
-static int check_writable(const char *option, const char *path)
-{
-    char folder[FILE_PATH_BYTES];
-    struct stat st;
-    if (path == NULL || strlen(path) >= sizeof folder)
-        return CLI_GO;
-    memcpy(folder, path, strlen(path) + 1);
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL)
-        slash[slash == folder] = '\0';
-    const bool there = stat(path, &st) == 0;
-    if (there && S_ISDIR(st.st_mode))
-        errno = EISDIR;
-    else if (access(there && !S_ISREG(st.st_mode) ? path
-                    : slash != NULL               ? folder
-                                                  : ".",
-                    W_OK) == 0)
-        return CLI_GO;
-    return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
 }
 
 /* FILE of --save-params, or what it is for member 0. */
@@ -268,24 +158,17 @@ int pop_files_check(const pop *p)
     int status = check_words(o);
     if (status == CLI_GO)
         status = job_check_params_name("--save-params", o->save);
-    const struct {
-        const char *option, *path;
-    } files[] = {{"--metrics", o->metrics},
-                 {"--plot", o->plot},
-                 {"--profile", o->profile},
-                 {"--save-params", first_params(o->save, first, sizeof first)}};
-    const int n = sizeof files / sizeof *files;
-    for (int i = 0; i < n && status == CLI_GO; i++) {
-        if (files[i].path != NULL)
-            status = check_one(o, files[i].option, files[i].path);
-        for (int k = 0; k < i && status == CLI_GO; k++)
-            if (file_same(files[i].path, files[k].path))
-                status = refuse(files[i].option, files[i].path, files[k].option);
-    }
-    for (int i = 0; i < n && status == CLI_GO; i++)
-        status = check_writable(files[i].option, files[i].path);
+    const job_output files[] = {{"--metrics", o->metrics, JOB_BESIDE},
+                                {"--plot", o->plot, JOB_BESIDE},
+                                {"--profile", o->profile, JOB_BESIDE},
+                                {"--save-params", first_params(o->save, first, sizeof first),
+                                 JOB_BESIDE, .no_stream = true},
+                                {"--replay", o->replay, JOB_READ}};
+    const size_t n = sizeof files / sizeof *files;
     if (status == CLI_GO)
-        status = check_writable("--checkpoint", o->job.checkpoint);
+        status = job_outputs_check(files, n, &o->job, o->job.checkpoint, o->resume, o->keep);
+    if (status == CLI_GO)
+        status = job_outputs_writable(files, n, o->job.checkpoint);
     if (status == CLI_GO)
         status = job_folder_check("--log-dir", o->logs);
     return status == CLI_GO ? job_folder_check("--pause-to", o->pause_to) : status;
@@ -605,7 +488,7 @@ static sw_status put_state(pop *p, size_t pbt_bytes)
                            .exploits = p->exploits,
                            .refused = p->refused,
                            .member_steps = p->member_steps,
-                           .metrics_bytes = p->metrics_bytes,
+                           .metrics_bytes = p->metrics.bytes,
                            .pbt_bytes = pbt_bytes,
                            .history_bytes = pop_history_bytes(p),
                            .predicted_peak = p->memory.predicted_peak,
@@ -636,8 +519,7 @@ sw_status pop_save_now(pop *p)
     size_t pbt_bytes;
     if (p->checkpoint == NULL || p->opts.job.checkpoint == NULL)
         return SW_OK;
-    if (p->metrics != NULL)
-        SW_TRY(sw_file_sync(p->metrics));
+    SW_TRY(job_metrics_sync(&p->metrics));
     SW_TRY(sync_log(p));
     SW_TRY(sw_pbt_save(p->pbt, &pbt, &pbt_bytes));
     const size_t n = blob_bytes(p, pbt_bytes);
@@ -750,7 +632,7 @@ static sw_status read_blob(pop *p, const saved_run *run, const unsigned char *at
     p->exploits = run->exploits;
     p->refused = run->refused;
     p->member_steps = run->member_steps;
-    p->metrics_bytes = run->metrics_bytes;
+    p->metrics.bytes = run->metrics_bytes;
     p->memory.predicted_peak = run->predicted_peak;
     p->memory.measured_peak = run->measured_peak;
     p->due = job_due_after(&p->opts.every, p->turn);

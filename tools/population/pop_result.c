@@ -163,7 +163,7 @@ static sw_status keep_before(const pop *p)
     char kept[600];
     if (!p->resumed)
         return SW_OK;
-    SW_TRY(train_keep_profile(p->opts.profile, p->turn, kept, sizeof kept));
+    SW_TRY(job_keep_profile(p->opts.profile, p->turn, kept, sizeof kept));
     if (kept[0] != '\0')
         cli_note("the profile of the turns before is in %s", kept);
     return SW_OK;

@@ -7,6 +7,7 @@
 
 #include "alloc/base/sys.h"
 #include "tools/cli/svg.h"
+#include "tools/job/outputs.h"
 #include "tools/job/saves.h"
 
 #define POP_HYPERS 64
@@ -163,8 +164,7 @@ typedef struct {
     uint64_t start_ns, wall_ns, exploit_ns, train_ns, score_ns, test_ns;
     bool tested;
     pop_score test; /* of the best member, at the end */
-    sw_file *metrics;
-    uint64_t metrics_bytes;
+    job_metrics metrics;
     pop_history *history; /* of each member; NULL: not kept */
     sw_checkpoint *checkpoint;
     job_due due;
@@ -271,7 +271,6 @@ int pop_files_check(const pop *p);
 /* pop_files.c: --metrics and --save-params. */
 SW_MUST_USE sw_status pop_metrics_open(pop *p);
 SW_MUST_USE sw_status pop_metrics_row(pop *p, int member);
-SW_MUST_USE sw_status pop_metrics_close(pop *p);
 SW_MUST_USE sw_status pop_save_params(pop *p);
 /* Of one member; %d in the path is its number. */
 SW_MUST_USE sw_status pop_save_member(pop *p, int member, const char *path);

@@ -102,11 +102,6 @@ static int train_table(train_opts *o, cli_option *table)
     return n + (int)(sizeof options / sizeof *options);
 }
 
-static bool is_stream(const char *path)
-{
-    return path != NULL && strcmp(path, "-") == 0;
-}
-
 /* Options of training alone: its files and its schedule. */
 static int check(train_opts *o)
 {
@@ -121,13 +116,6 @@ static int check(train_opts *o)
                          "--witness and --device %s exclude each other: witnesses look at "
                          "bytes that only the CPU's programs touch",
                          j->device);
-    if (is_stream(o->profile) || is_stream(o->save) || is_stream(o->best) ||
-        is_stream(o->heap_profile))
-        return cli_error(CLI_USAGE, "%s must be a file: standard output has the result",
-                         is_stream(o->profile) ? "--profile"
-                         : is_stream(o->save)  ? "--save-params"
-                         : is_stream(o->best)  ? "--save-best"
-                                               : "--heap-profile");
     int named = job_check_params_name("--save-params", o->save);
     if (named == CLI_GO)
         named = job_check_params_name("--save-best", o->best);
@@ -139,7 +127,7 @@ static int check(train_opts *o)
     const int zeroth = train_zeroth_check(o);
     if (zeroth != CLI_GO)
         return zeroth;
-    const int metrics = train_metrics_check(o->metrics);
+    const int metrics = job_metrics_check(o->metrics, true);
     if (metrics != CLI_GO)
         return metrics;
     const int checkpoint = train_checkpoint_check(o);

@@ -5,6 +5,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/inspect/tfevents.h"
 #include "profiler/record/process.h"
+#include "tools/job/outputs.h"
 #include "tools/job/saves.h"
 #include "tools/job/breakdown_put.h"
 #include "tools/train/train_find.h"
@@ -136,28 +137,16 @@ typedef struct {
     train_flight flight; /* the last run, on a device */
     uint64_t told_ns;    /* when the last step was reported */
     train_saving saving;
-    sw_file *metrics;       /* NULL: not asked for */
-    sw_tfevents events;     /* the record that is made for it, where it is TensorBoard's */
-    uint64_t metrics_bytes; /* of whole rows, and the head */
-    bool metrics_lost;      /* a row could not be written in this run: it is given up */
-    bool metrics_named;     /* for who syncs: its folder was synced */
-    bool best_told;         /* the last save of the best parameters failed, and it was said */
-    int trouble; /* CLI_DONE, or how a file that could not be written fails the run */
+    job_metrics metrics; /* one that was given up stays at its last whole row */
+    sw_tfevents events;  /* the record that is made for it, where it is TensorBoard's */
+    bool metrics_lost;   /* a row could not be written in this run: it is given up */
+    bool best_told;      /* the last save of the best parameters failed, and it was said */
+    int trouble;         /* CLI_DONE, or how a file that could not be written fails the run */
 } train;
 
-/* CLI_GO, or CLI_USAGE when a file that is written is another that is written or read. */
+/* Of the files of the options, as job_outputs_check and job_outputs_writable. */
 int train_check_files(const train_opts *opts);
-/* The same for `path`, which is written as `option` says, against the files of --data and
- * --test-data, compressed or not. NULL is fine. */
-int train_check_data(const char *option, const char *path, const job_opts *opts);
-/* CLI_GO, or CLI_FAILED when a file that is to be written cannot be. */
 int train_check_writable(const train_opts *opts);
-/* The same for one; NULL is fine. A file that is `replaced` is written beside the old one
- * first, in the same folder. */
-int train_check_file(const char *option, const char *path, bool replaced);
-/* CLI_FAILED where it is there and no regular file: a pipe or a device keeps nothing that a run
- * could go on from. */
-int train_check_regular(const char *option, const char *path);
 /* Whether what is trained has classes, and so an accuracy. */
 bool train_has_classes(const train *t);
 /* With --members: all of it (tools/population/pop_turn.c). The exit status. */
@@ -194,44 +183,15 @@ SW_MUST_USE sw_status train_checkpoint_told(train *t, uint64_t step);
 /* The last one of the run. Says what failed, and fails the run. */
 void train_checkpoint_end(train *t);
 
-/* --metrics: CLI_GO, or CLI_USAGE for a name that says no format; NULL is fine. */
-int train_metrics_check(const char *path);
-int train_rows_check(const char *path); /* of commands that write no events for TensorBoard */
-/* TensorBoard's event files: whether a file of that name is one; */
-bool train_events_is(const char *path);
-/* the record that begins it, or one of a row, in t->events; */
+/* --metrics. The record that begins a file of TensorBoard's, or one of a row, in t->events. */
 void train_events_head(train *t);
 void train_events_row(train *t, const train_row *row);
-/* where the last of its whole records in the first `bytes` of a file ends. */
-SW_MUST_USE sw_status train_events_end(sw_file *file, uint64_t bytes, uint64_t *end);
 /* Nothing where it was not asked for. */
 SW_MUST_USE sw_status train_metrics_open(train *t);
-/* The same for a run that goes on from a checkpoint, at `bytes` of the file, by
- * train_rows_go_on. */
+/* The same for a run that goes on from a checkpoint, at `bytes` of the file. */
 SW_MUST_USE sw_status train_metrics_go_on(train *t, uint64_t bytes);
-/* --metrics of any command whose run goes on where a checkpoint found *bytes in the file, whose
- * first row is `head` where it ends in .csv: what it has after them is cut off, and rows go on
- * there. A shorter file goes on after its last whole row, with a note that rows are missing,
- * and a file that is not there begins, with a note: *bytes says where; 0: the head is to be
- * written. SW_FORMAT, and the file is as it was, where it is another file or no regular one;
- * SW_BUSY where another process writes it. */
-SW_MUST_USE sw_status train_rows_go_on(sw_file **out, const char *path, const char *head,
-                                       uint64_t *bytes);
-/* Where the file is open, and how much of it the rows that were reported until now take. One
- * that was given up stays at its last whole row. For the thread of the loop. */
-void train_metrics_position(const train *t, bool *there, uint64_t *bytes);
-/* Sync the rows. Another thread may call it while the loop writes, but one at a time, and it
- * must have returned before train_metrics_close: who closes waits for the save that goes on. */
-SW_MUST_USE sw_status train_metrics_sync(train *t);
 void train_metrics_row(train *t, const train_row *row);
 void train_metrics_close(train *t);
-
-/* Before a profile of a run that goes on from step `step`: the regular file at `path`, a
- * profile of the run before, is renamed to PATH.before-STEP, or to PATH.before-STEP.2 and so on
- * where that is taken. `kept` receives the new name, "" where nothing was renamed; SW_INVALID
- * where it has no room. SW_BUSY: another process writes it. PATH.1 stays. */
-SW_MUST_USE sw_status train_keep_profile(const char *path, uint64_t step, char *kept,
-                                         size_t bytes);
 
 /* CLI_FAILED, with a message, when a witness disagrees with the plan. */
 int train_check_witness(const train *t);

@@ -17,12 +17,6 @@
  * A run that goes on writes the same events again, which are as long as they were: TensorBoard,
  * which may have read further than the checkpoint, goes on reading where a record begins. */
 
-bool train_events_is(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
-    return strncmp(name, SW_TFEVENTS_NAME, sizeof SW_TFEVENTS_NAME - 1) == 0;
-}
-
 static double wall_s(void)
 {
     struct timespec now = {0};
@@ -68,26 +62,6 @@ void train_events_row(train *t, const train_row *row)
         sw_tfevents_scalar(e, "memory/peak_bytes", (double)row->bytes->peak_bytes);
     }
     sw_tfevents_end(e);
-}
-
-/* From record to record: their lengths have checks. */
-sw_status train_events_end(sw_file *file, uint64_t bytes, uint64_t *end)
-{
-    sw_tfevents e;
-    uint64_t at = 0;
-    sw_tfevents_init(&e);
-    while (at < bytes) {
-        unsigned char front[SW_TFEVENTS_FRONT];
-        size_t got;
-        SW_TRY(sw_file_seek(file, at));
-        SW_TRY(sw_file_read(file, front, sizeof front, &got));
-        const uint64_t n = got == sizeof front ? sw_tfevents_length(&e, front) : 0;
-        if (n == 0 || n > bytes - at)
-            break;
-        at += n;
-    }
-    *end = at;
-    return SW_OK;
 }
 
 /* ---- train process ----------------------------------------------------------------------- */
