@@ -108,6 +108,19 @@ const char *cli_last_line(void);
  * that cannot be opened counts as damaged: give `input` true there. */
 int cli_library_error(sw_status status, bool input);
 void cli_set_command(const char *name); /* for the prefix */
+/* Leave the function with an exit status that is not CLI_GO; with that of a library's error. */
+#define CLI_TRY(expr)                                                                          \
+    do {                                                                                       \
+        const int cli_status = (expr);                                                         \
+        if (cli_status != CLI_GO)                                                              \
+            return cli_status;                                                                 \
+    } while (0)
+#define CLI_LIBRARY(expr, input)                                                               \
+    do {                                                                                       \
+        const sw_status cli_status = (expr);                                                   \
+        if (cli_status != SW_OK)                                                               \
+            return cli_library_error(cli_status, input);                                       \
+    } while (0)
 /* The same line for what is worth knowing and no failure. */
 void cli_note(const char *format, ...) SW_PRINTF(1, 2);
 /* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one.

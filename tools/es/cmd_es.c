@@ -257,15 +257,11 @@ static int es_parse(es_run *r, int argc, char **argv)
         .options = table,
         .n_options = es_table(o, table),
         .notes = notes};
-    int status = cli_parse(&command, argc, argv);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(cli_parse(&command, argc, argv));
     cli_command_line(r->command, sizeof r->command, argc, argv);
     r->options = table;
     r->n_options = command.n_options;
-    status = check(r);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(check(r));
     o->job.method = JOB_ES;
     r->on_environment = o->environment != NULL;
     r->slice = o->slice / o->repeats;
@@ -357,8 +353,8 @@ static int load(es_run *r)
     r->opts.job.params = r->opts.load;
     r->job.quiet = r->opts.quiet;
     if (!r->on_environment) {
-        const int status = job_decodes(&r->opts.job) ? look_at_data(r) : CLI_GO;
-        return status == CLI_GO ? job_load(&r->job, false) : status;
+        CLI_TRY(job_decodes(&r->opts.job) ? look_at_data(r) : CLI_GO);
+        return job_load(&r->job, false);
     }
     es_episodes_describe(r);
     const tool_net_opts net = job_net_opts(&r->job);
@@ -387,33 +383,23 @@ static int prepare(es_run *r)
     cli_catch_interrupt();
     if (r->opts.checkpoint != NULL)
         cli_catch_save();
-    int status = es_files_writable(&r->opts);
-    if (status == CLI_GO)
-        status = load(r);
-    if (status == CLI_GO)
-        status = es_count(r);
-    if (status == CLI_GO)
-        status = job_open(&r->job);
-    if (status == CLI_GO)
-        status = job_check_machine(&r->job, r->opts.witness);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(es_files_writable(&r->opts));
+    CLI_TRY(load(r));
+    CLI_TRY(es_count(r));
+    CLI_TRY(job_open(&r->job));
+    CLI_TRY(job_check_machine(&r->job, r->opts.witness));
     sw_status made = make_ready(r);
     if (made != SW_OK)
         return cli_library_error(made, made == SW_FORMAT || made == SW_IO);
-    status = check_budget(r);
-    if (status == CLI_GO)
-        status = es_resume(r);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(check_budget(r));
+    CLI_TRY(es_resume(r));
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED,
                          "interrupted before the first generation: no file was "
                          "written");
-    made = es_profile_open(r);
-    if (made == SW_OK)
-        made = es_metrics_open(r);
-    return made == SW_OK ? CLI_GO : cli_library_error(made, false);
+    CLI_LIBRARY(es_profile_open(r), false);
+    CLI_LIBRARY(es_metrics_open(r), false);
+    return CLI_GO;
 }
 
 static int run(es_run *r)
@@ -457,10 +443,8 @@ static int close_all(es_run *r, int status)
 int tool_es(int argc, char **argv)
 {
     static es_run r; /* large */
-    int status = es_parse(&r, argc, argv);
-    if (status != CLI_GO)
-        return status;
-    status = prepare(&r);
+    CLI_TRY(es_parse(&r, argc, argv));
+    int status = prepare(&r);
     if (status == CLI_GO)
         status = run(&r);
     return close_all(&r, status);

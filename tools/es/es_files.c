@@ -70,9 +70,7 @@ static int go_on(es_run *r, const char *path)
 {
     static job_identity identity; /* large */
     identify(r, &identity);
-    const int same = job_state_get(r->checkpoint, &what, &identity, path, r);
-    if (same != CLI_GO)
-        return same;
+    CLI_TRY(job_state_get(r->checkpoint, &what, &identity, path, r));
     sw_status status = sw_checkpoint_load(r->checkpoint);
     r->resumed = r->generation;
     r->metrics.bytes = r->saved_bytes;
@@ -127,17 +125,12 @@ int es_resume(es_run *r)
 int es_files_check(const es_opts *o)
 {
     const job_output files[] = {FILES(o)};
-    int status = job_saves_check(o->checkpoint, o->resume);
-    if (status == CLI_GO)
-        status = job_check_params_name("--save-params", o->save);
-    if (status == CLI_GO)
-        status = job_metrics_check(o->metrics, false);
-    return status == CLI_GO
-               ? job_outputs_check(files, sizeof files / sizeof *files,
-                                   o->environment == NULL && o->job.data != NULL ? &o->job
-                                                                                 : NULL,
-                                   o->checkpoint, o->resume, o->keep)
-               : status;
+    CLI_TRY(job_saves_check(o->checkpoint, o->resume));
+    CLI_TRY(job_check_params_name("--save-params", o->save));
+    CLI_TRY(job_metrics_check(o->metrics, false));
+    return job_outputs_check(files, sizeof files / sizeof *files,
+                             o->environment == NULL && o->job.data != NULL ? &o->job : NULL,
+                             o->checkpoint, o->resume, o->keep);
 }
 
 int es_files_writable(const es_opts *o)

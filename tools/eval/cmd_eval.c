@@ -63,9 +63,7 @@ static int eval_open(evaluation *e, sw_step_fn *fn)
     if (status != SW_OK)
         return cli_library_error(status, true);
     e->job.limited[strcmp(e->opts.part, "train") != 0] = e->job.batch;
-    int code = job_load(&e->job, false);
-    if (code != CLI_GO)
-        return code;
+    CLI_TRY(job_load(&e->job, false));
     /* The part in question stands in `test`, for which JOB_NONE plans. */
     if (strcmp(e->opts.part, "train") == 0) {
         const job_data test = e->job.test;
@@ -78,13 +76,10 @@ static int eval_open(evaluation *e, sw_step_fn *fn)
         return cli_error(CLI_DAMAGED, "%s: there are no samples for --part %s",
                          e->job.test.info.name, e->opts.part);
     e->job.fn = fn;
-    code = job_open(&e->job);
-    if (code == CLI_GO)
-        code = job_check_machine(&e->job, false);
-    if (code != CLI_GO)
-        return code;
-    status = make_ready(e);
-    return status == SW_OK ? CLI_GO : cli_library_error(status, true);
+    CLI_TRY(job_open(&e->job));
+    CLI_TRY(job_check_machine(&e->job, false));
+    CLI_LIBRARY(make_ready(e), true);
+    return CLI_GO;
 }
 
 /* Everything before the first run: data, model, plan, parameters. CLI_GO or a status. */
@@ -224,10 +219,8 @@ static int evaluate(evaluation *e)
 int tool_eval(int argc, char **argv)
 {
     evaluation e = {.loader = NULL};
-    int status = eval_parse(&e, argc, argv, false);
-    if (status != CLI_GO)
-        return status;
-    status = eval_open(&e, tool_net_eval_step);
+    CLI_TRY(eval_parse(&e, argc, argv, false));
+    int status = eval_open(&e, tool_net_eval_step);
     if (status == CLI_GO)
         status = evaluate(&e);
     eval_close(&e);
@@ -249,15 +242,13 @@ static int predict(evaluation *e)
 int tool_predict(int argc, char **argv)
 {
     evaluation e = {.loader = NULL};
-    int status = eval_parse(&e, argc, argv, true);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(eval_parse(&e, argc, argv, true));
     if (e.opts.job.kind->forward == NULL)
         return cli_error(CLI_USAGE,
                          "predict has no rows of %s, which reads sequences: stepwell sample "
                          "writes text from its parameters, stepwell eval tells its loss",
                          e.opts.job.model);
-    status = eval_open(&e, tool_net_predict_step);
+    int status = eval_open(&e, tool_net_predict_step);
     if (status == CLI_GO)
         status = predict(&e);
     eval_close(&e);
@@ -439,14 +430,12 @@ static int check(eval_opts *o, bool predicts)
     if (o->load == NULL)
         return cli_error(CLI_USAGE, "--load-params FILE must be given: a file that train "
                                     "--save-params FILE or train --checkpoint FILE wrote");
-    const int status = check_format(o, predicts);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(check_format(o, predicts));
     if (file_same(o->out, o->load))
         return cli_error(CLI_USAGE, "--out %s, a file that is read", o->out);
     const job_output file = {"--out", o->out, JOB_BESIDE, false, false};
-    const int status_of = job_outputs_check(&file, 1, &o->job, NULL, NULL, 0);
-    return status_of == CLI_GO ? job_outputs_writable(&file, 1, NULL) : status_of;
+    CLI_TRY(job_outputs_check(&file, 1, &o->job, NULL, NULL, 0));
+    return job_outputs_writable(&file, 1, NULL);
 }
 
 /* The command line of either: CLI_GO or an exit status. Sets opts and batch. */

@@ -83,9 +83,7 @@ static int read_selector(reader *r, sw_selection *s)
         return refuse(r, "is no number of members");
     while (r->stop == ':') {
         const bool there = next(r, ":+,");
-        const int status = there ? read_selector_part(r, s) : refuse(r, "is empty");
-        if (status != CLI_GO)
-            return status;
+        CLI_TRY(there ? read_selector_part(r, s) : refuse(r, "is empty"));
     }
     return CLI_GO;
 }
@@ -105,9 +103,7 @@ static int evolve_read_selection(evolve *e)
             last = 0;
         stage += r.stop == ',';
         sw_selection *s = &e->selection[e->n_selection];
-        const int status = read_selector(&r, s);
-        if (status != CLI_GO)
-            return status;
+        CLI_TRY(read_selector(&r, s));
         s->stage = stage;
         last += s->n;
     }
@@ -174,9 +170,7 @@ static int read_term(reader *r, sw_fitness *f)
     f->kind = (sw_fitness_kind)kind;
     while (r->stop == ':') {
         const bool there = next(r, ":+,");
-        const int status = there ? read_fitness_part(r, f) : refuse(r, "is empty");
-        if (status != CLI_GO)
-            return status;
+        CLI_TRY(there ? read_fitness_part(r, f) : refuse(r, "is empty"));
     }
     return CLI_GO;
 }
@@ -192,9 +186,7 @@ static int evolve_read_fitness(evolve *e)
         if (e->n_fitness == EVOLVE_TERMS)
             return cli_error(CLI_USAGE, "--fitness: at most %d terms", EVOLVE_TERMS);
         objective += r.stop == ',';
-        const int status = read_term(&r, &e->fitness[e->n_fitness]);
-        if (status != CLI_GO)
-            return status;
+        CLI_TRY(read_term(&r, &e->fitness[e->n_fitness]));
         e->fitness[e->n_fitness].objective = objective;
     }
     e->n_objectives = (size_t)objective + 1;
@@ -256,9 +248,7 @@ static int evolve_read_mutations(evolve *e)
         if (equals != NULL)
             *equals = '\0';
         const int kind = mutation_named(r.word);
-        const int status = kind < 0 ? refuse(&r, all) : add_mutations(e, &r, kind, probability);
-        if (status != CLI_GO)
-            return status;
+        CLI_TRY(kind < 0 ? refuse(&r, all) : add_mutations(e, &r, kind, probability));
     }
     return CLI_GO;
 }
@@ -272,11 +262,9 @@ static int evolve_read_mutations(evolve *e)
 /* exit statuses */
 static int evolve_print_space(evolve *e)
 {
-    const sw_status status = e->opts.space != NULL
-                                 ? sw_search_space_load(&e->space, e->opts.space)
-                                 : sw_search_space_default(&e->space, &e->task);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(e->opts.space != NULL ? sw_search_space_load(&e->space, e->opts.space)
+                                      : sw_search_space_default(&e->space, &e->task),
+                true);
     const char *text = sw_search_space_text(e->space);
     const size_t n = strlen(text);
     fwrite(text, 1, n, stdout);
@@ -348,9 +336,7 @@ static int price(evolve *e, const sw_genome *genome)
     sw_price found = SW_OPTS(sw_price);
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     sw_status status = sw_genome_describe(genome, &info);
-    const int code = status == SW_OK ? check_genome(e, &info) : CLI_GO;
-    if (code != CLI_GO)
-        return code;
+    CLI_TRY(status == SW_OK ? check_genome(e, &info) : CLI_GO);
     if (status == SW_OK)
         status = evolve_exec(e, &e->exec);
     if (status == SW_OK)
@@ -394,9 +380,7 @@ static int price(evolve *e, const sw_genome *genome)
 static int evolve_price(evolve *e)
 {
     sw_genome *genome;
-    const sw_status status = sw_genome_load(&genome, e->opts.price);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(sw_genome_load(&genome, e->opts.price), true);
     const int code = price(e, genome);
     sw_genome_destroy(genome);
     return code;
@@ -553,16 +537,12 @@ static int check(evolve *e)
                          o->job.data);
     if (o->job.budget_bytes == 0)
         o->job.budget_bytes = EVOLVE_BUDGET;
-    int status = check_asked(o);
-    if (status == CLI_GO)
-        status = check_numbers(o);
-    if (status == CLI_GO)
-        status = evolve_read_selection(e);
-    if (status == CLI_GO)
-        status = evolve_read_fitness(e);
-    if (status == CLI_GO)
-        status = evolve_read_mutations(e);
-    return status == CLI_GO ? job_check(&o->job) : status;
+    CLI_TRY(check_asked(o));
+    CLI_TRY(check_numbers(o));
+    CLI_TRY(evolve_read_selection(e));
+    CLI_TRY(evolve_read_fitness(e));
+    CLI_TRY(evolve_read_mutations(e));
+    return job_check(&o->job);
 }
 
 /* CLI_GO or an exit status. */
@@ -577,10 +557,8 @@ static int evolve_parse(evolve *e, int argc, char **argv)
                                  .options = table,
                                  .n_options = table_of(o, table),
                                  .notes = notes};
-    int status = cli_parse(&command, argc, argv);
-    if (status != CLI_GO)
-        return status;
-    status = check(e);
+    CLI_TRY(cli_parse(&command, argc, argv));
+    int status = check(e);
     e->job.opts = &o->job;
     e->generations = o->generations > 0     ? (uint64_t)o->generations
                      : o->time_limit.ns > 0 ? UINT64_MAX
@@ -643,9 +621,7 @@ static sw_status finish(evolve *e)
 
 static int search(evolve *e)
 {
-    int status = evolve_open(e);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(evolve_open(e));
     sw_status ran = evolve_loop(e);
     e->wall_ns = cli_clock_ns() - e->began_ns;
     cli_progress("%s", "");
@@ -664,10 +640,8 @@ static int search(evolve *e)
 int tool_evolve(int argc, char **argv)
 {
     static evolve e; /* large */
-    int status = evolve_parse(&e, argc, argv);
-    if (status != CLI_GO)
-        return status;
-    status = prepare(&e);
+    CLI_TRY(evolve_parse(&e, argc, argv));
+    int status = prepare(&e);
     if (status == CLI_GO)
         status = e.opts.print_space     ? evolve_print_space(&e)
                  : e.opts.price != NULL ? evolve_price(&e)

@@ -108,8 +108,8 @@ static int check_run(const evolve *e)
 
 int evolve_files_check(const evolve *e)
 {
-    const int status = job_folder_check("--out", e->opts.out);
-    return status == CLI_GO ? check_run(e) : status;
+    CLI_TRY(job_folder_check("--out", e->opts.out));
+    return check_run(e);
 }
 
 /* Makes the folder, and holds it. */
@@ -118,8 +118,8 @@ static int evolve_files_open(evolve *e)
     const int made = job_folder_make("--out", e->opts.out, &e->made);
     if (made != CLI_GO)
         return made;
-    const sw_status status = cli_saved(sw_file_hold(&e->held, evolve_path(e, "run")));
-    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+    CLI_LIBRARY(cli_saved(sw_file_hold(&e->held, evolve_path(e, "run"))), false);
+    return CLI_GO;
 }
 
 void evolve_files_close(evolve *e)
@@ -362,9 +362,7 @@ static int check_machine(const evolve *e)
 {
     const size_t sets = 2 * e->job.train.info.bytes + e->job.test.info.bytes;
     machine m;
-    const sw_status status = machine_memory("", &m);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(machine_memory("", &m), false);
     const size_t there = m.bytes;
     if (sets <= there && e->opts.job.budget_bytes <= there - sets)
         return CLI_GO;
@@ -457,9 +455,7 @@ static int resume(evolve *e)
 
 int evolve_open(evolve *e)
 {
-    int code = check_machine(e);
-    if (code != CLI_GO)
-        return code;
+    CLI_TRY(check_machine(e));
     sw_status status =
         e->opts.space != NULL ? sw_search_space_load(&e->space, e->opts.space) : SW_OK;
     if (status == SW_OK)
@@ -467,11 +463,8 @@ int evolve_open(evolve *e)
     if (status != SW_OK)
         return status == SW_INVALID ? cli_error(CLI_USAGE, "%s", sw_last_error())
                                     : cli_library_error(status, true);
-    code = split(e);
-    if (code == CLI_GO)
-        code = evolve_files_open(e);
-    if (code != CLI_GO)
-        return code;
+    CLI_TRY(split(e));
+    CLI_TRY(evolve_files_open(e));
     status = make_population(e);
     if (status == SW_INVALID) /* a genome of other data, say */
         return cli_error(CLI_USAGE, "%s", sw_last_error());

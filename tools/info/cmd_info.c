@@ -172,19 +172,15 @@ static int show(const info_opts *o)
     struct stat st;
     if (stat(o->file, &st) == 0 && S_ISDIR(st.st_mode))
         return found_folder(o->file, o->json);
-    const sw_status looked = found_look(&f, o->file);
-    if (looked != SW_OK)
-        return cli_library_error(looked, true);
+    CLI_LIBRARY(found_look(&f, o->file), true);
     return f.kind != NULL ? show_found(o, &f) : show_tensors(o);
 }
 
 static int compare(const info_opts *o)
 {
     info_file a, b = {0};
-    sw_status status = info_open(&a, o->file);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
-    status = info_open(&b, o->diff);
+    CLI_LIBRARY(info_open(&a, o->file), true);
+    sw_status status = info_open(&b, o->diff);
     int end = CLI_DAMAGED;
     if (status != SW_OK)
         end = cli_library_error(status, true);
@@ -236,9 +232,7 @@ int tool_info(int argc, char **argv)
             "they differ, 3 where a file is damaged. When and by which command a checkpoint "
             "was saved is shown and makes no difference.",
     };
-    const int status = cli_parse(&command, argc, argv);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(cli_parse(&command, argc, argv));
     if (o.file == NULL)
         return cli_error(CLI_USAGE,
                          "FILE must be given: a checkpoint, or a file of parameters");

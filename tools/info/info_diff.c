@@ -262,11 +262,9 @@ int info_diff(const info_file *a, const info_file *b, bool json)
     sw_json j;
     comparing c = {.a = a, .b = b, .json = json, .j = &j};
     int end = CLI_FAILED;
-    sw_status status = sw_heap_alloc(&c.block, SW_HEAP_FILES, 2 * PIECE);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(sw_heap_alloc(&c.block, SW_HEAP_FILES, 2 * PIECE), false);
     sw_json_growing(&j, SW_HEAP_FILES);
-    status = compare_all(&c);
+    sw_status status = compare_all(&c);
     if (status == SW_OK) {
         end = say_all(&c);
         status = j.status;

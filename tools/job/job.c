@@ -276,14 +276,14 @@ static int plan_programs(job *j)
 
 int job_begin(job *j)
 {
-    const sw_status status = job_make(j);
-    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+    CLI_LIBRARY(job_make(j), false);
+    return CLI_GO;
 }
 
 int job_open(job *j)
 {
-    const int status = job_begin(j);
-    return status == CLI_GO ? plan_programs(j) : status;
+    CLI_TRY(job_begin(j));
+    return plan_programs(j);
 }
 
 int job_check_machine(job *j, bool witness)
@@ -549,9 +549,7 @@ static int no_effect(const char *option, const char *without)
 static int derive_options(job_opts *o)
 {
     const char *usual = o->kind->optimizer != NULL ? o->kind->optimizer : "adam";
-    const int status = tool_settings_complete(o->kind, &o->settings);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(tool_settings_complete(o->kind, &o->settings));
     if (o->optimizer == NULL)
         o->optimizer = usual;
     double usual_momentum;
@@ -649,16 +647,12 @@ int job_check(job_opts *o)
     if (o->epochs == 0)
         return cli_error(CLI_USAGE, "--epochs must be at least 1 (got 0): 'stepwell plan' says "
                                     "what memory a run takes, without a step");
-    int status = check_device(o);
-    if (status == CLI_GO)
-        status = job_file_check(o);
-    if (status == CLI_GO)
-        status = job_normal_check(o);
-    if (status == CLI_GO)
-        status = job_augment_check(o);
-    if (status == CLI_GO)
-        status = when_to_update(o);
-    return status == CLI_GO ? derive_options(o) : status;
+    CLI_TRY(check_device(o));
+    CLI_TRY(job_file_check(o));
+    CLI_TRY(job_normal_check(o));
+    CLI_TRY(job_augment_check(o));
+    CLI_TRY(when_to_update(o));
+    return derive_options(o);
 }
 
 /* ---- params name ------------------------------------------------------------------------- */

@@ -187,8 +187,8 @@ static int read_note(const job_opts *o, char *text)
     *text = '\0';
     if (o->params == NULL || stat(o->params, &st) != 0 || !S_ISREG(st.st_mode))
         return CLI_GO; /* loading says what is wrong */
-    const sw_status status = sw_params_note(o->params, JOB_NORMAL_KEY, text, JOB_NORMAL_BYTES);
-    return status == SW_OK ? CLI_GO : cli_library_error(status, true);
+    CLI_LIBRARY(sw_params_note(o->params, JOB_NORMAL_KEY, text, JOB_NORMAL_BYTES), true);
+    return CLI_GO;
 }
 
 static int from_images(job *j, bool shapes_only)
@@ -204,9 +204,7 @@ static int from_images(job *j, bool shapes_only)
         *p = (tool_pixels){n, {0}, {1, 1, 1, 1}};
         return CLI_GO;
     }
-    const sw_status status = sw_dataset_moments(j->train.set, 0, n, p->mean, p->deviation);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(sw_dataset_moments(j->train.set, 0, n, p->mean, p->deviation), true);
     p->n = n;
     write_pixels(p, j->normal.text);
     return CLI_GO;
@@ -238,13 +236,11 @@ static int job_normalise(job *j, bool shapes_only)
         return cli_error(CLI_USAGE, "--normalise has no effect on %s, which has no images",
                          j->train.info.name);
     }
-    int status = read_note(o, noted);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(read_note(o, noted));
     if (o->normalise == NULL && *noted != '\0')
         return from_text(j, noted, o->params, CLI_DAMAGED);
-    status = is_auto(o) ? from_images(j, shapes_only)
-                        : from_text(j, o->normalise, "--normalise", CLI_USAGE);
+    int status = is_auto(o) ? from_images(j, shapes_only)
+                            : from_text(j, o->normalise, "--normalise", CLI_USAGE);
     if (status == CLI_GO && *noted != '\0' && strcmp(noted, j->normal.text) != 0)
         cli_note("%s was trained with --normalise %s, and %s is used", o->params, noted,
                  j->normal.text);
@@ -314,16 +310,11 @@ int job_load(job *j, bool shapes_only)
                                           "written");
     describe(&j->train);
     describe(&j->test);
-    if (j->train.info.n_fields == 1) {
-        const int known = job_unlabelled(j);
-        if (known != CLI_GO)
-            return known;
-    }
-    status = job_file_agree(j);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
-    const int checked = check_model(j);
-    return checked == CLI_GO ? job_normalise(j, shapes_only) : checked;
+    if (j->train.info.n_fields == 1)
+        CLI_TRY(job_unlabelled(j));
+    CLI_LIBRARY(job_file_agree(j), true);
+    CLI_TRY(check_model(j));
+    return job_normalise(j, shapes_only);
 }
 
 int job_validation_check(double share)
@@ -353,8 +344,8 @@ int job_validation(const job *j, double share, job_data *train, job_data *valida
                          "--data %s has 1 sample for training, and must have 2: one of them is "
                          "for validation",
                          j->opts->data);
-    const sw_status status = job_split(j->train.set, n, train, validation);
-    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+    CLI_LIBRARY(job_split(j->train.set, n, train, validation), false);
+    return CLI_GO;
 }
 
 void job_unload(job *j)

@@ -159,10 +159,10 @@ int job_file_check(const job_opts *o)
                          strcmp(r->path, "DIR") == 0 ? "a folder" : "a file");
     if (r == NULL && o->data_limit > 0)
         return cli_error(CLI_USAGE, "--data-limit has no effect with --data synthetic");
-    int status = check_taken(o, r);
-    if (status == CLI_GO && r != NULL)
-        status = check_parts(o, r);
-    return status == CLI_GO ? job_check_folder(o->data) : status;
+    CLI_TRY(check_taken(o, r));
+    if (r != NULL)
+        CLI_TRY(check_parts(o, r));
+    return job_check_folder(o->data);
 }
 
 bool job_decodes(const job_opts *o)
@@ -474,9 +474,7 @@ int job_take_sequences(job_opts *o)
     job_trained t;
     if (kind == NULL || kind->takes[TOOL_VOCABULARY] == NULL)
         return CLI_GO;
-    const sw_status status = job_trained_read(&t, o->params);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(job_trained_read(&t, o->params), true);
     if (t.sequences && o->settings.context == 0)
         o->settings.context = t.sample.shape.dim[0];
     if (t.sequences && o->settings.vocabulary == 0)
@@ -521,9 +519,7 @@ static int refuse(const job *j)
 int job_unlabelled(job *j)
 {
     const job_trained *t = &j->trained;
-    const int status = refuse(j);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(refuse(j));
     j->test = j->train;
     j->test.info.n_classes = t->n_classes;
     j->test.info.class_names = t->named ? t->name : NULL;

@@ -203,9 +203,7 @@ int job_state_get(sw_checkpoint *from, const job_saved *what, const job_identity
 {
     const void *text;
     size_t n;
-    const sw_status status = sw_checkpoint_get(from, what->command, &text, &n);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(sw_checkpoint_get(from, what->command, &text, &n), true);
     if (text == NULL)
         return cli_error(
             CLI_USAGE, "--resume %s: `stepwell %s` did not save it, or an earlier version did",
@@ -218,9 +216,7 @@ int job_state_get(sw_checkpoint *from, const job_saved *what, const job_identity
                          "that one, or begin a new run",
                          path, what->command);
     at += sizeof FORMAT - 1;
-    const int same = compare(what, identity, path, &at, end);
-    if (same != CLI_GO)
-        return same;
+    CLI_TRY(compare(what, identity, path, &at, end));
     bool whole = at < end && *at++ == '\n';
     for (int i = 0; i < what->n_fields && whole; i++) {
         const line named = {.name = what->fields[i].name,
@@ -272,9 +268,7 @@ int job_saves_check(const char *path, const char *resume)
                          "--resume must have a FILE, or --checkpoint FILE beside it");
     if (path == NULL || (resume != NULL && names_one(from, path)))
         return CLI_GO;
-    const sw_status looked = any_generation(path, &any);
-    if (looked != SW_OK)
-        return cli_library_error(looked, false);
+    CLI_LIBRARY(any_generation(path, &any), false);
     if (!any)
         return CLI_GO;
     if (resume != NULL)
@@ -298,9 +292,7 @@ int job_resume_find(sw_checkpoint *c, const char *resume, const char *checkpoint
     if (resume == NULL)
         return CLI_GO;
     const bool own = checkpoint != NULL && names_one(path, checkpoint);
-    const sw_status status = sw_checkpoint_find(c, own ? NULL : path, found);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(sw_checkpoint_find(c, own ? NULL : path, found), true);
     if (found->found && found->skipped[0] != '\0')
         cli_note("a damaged checkpoint was passed over: %s", found->skipped);
     if (!found->found && !own)

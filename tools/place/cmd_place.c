@@ -115,9 +115,7 @@ static const char *end_name(sw_placement_end end)
 
 static int read_problem(place_run *run)
 {
-    const sw_status status = place_csv_read(&run->csv, run->opts->file);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(place_csv_read(&run->csv, run->opts->file), true);
     run->read_ns = cli_clock_ns() - run->start;
     return CLI_GO;
 }
@@ -146,9 +144,7 @@ static int write_answer(place_run *run)
     if (o->out == NULL || !run->answer.holds)
         return CLI_GO;
     const uint64_t start = cli_clock_ns();
-    const sw_status status = cli_saved(place_csv_write(&run->csv, o->out));
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(cli_saved(place_csv_write(&run->csv, o->out)), false);
     run->write_ns = cli_clock_ns() - start;
     run->written = true;
     return CLI_GO;
@@ -268,8 +264,7 @@ int tool_place(int argc, char **argv)
                  "none was found; the message says which, and no file is written. Ctrl-C "
                  "writes the best that was found, and the status is 130.",
     };
-    int status = cli_parse(&command, argc, argv);
-    if (status == CLI_GO)
-        status = check(&o);
-    return status == CLI_GO ? run_place(&o) : status;
+    CLI_TRY(cli_parse(&command, argc, argv));
+    CLI_TRY(check(&o));
+    return run_place(&o);
 }

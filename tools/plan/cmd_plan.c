@@ -95,9 +95,7 @@ static const char *of_backprop(const plan_opts *o)
 /* Read --method: CLI_GO, or CLI_USAGE. */
 static int plan_methods_check(plan_opts *o)
 {
-    const int status = read_methods(o);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(read_methods(o));
     const char *alone = o->population > 0 ? "--population" : o->slice > 0 ? "--slice" : NULL;
     if (alone != NULL && !asks_for(o, JOB_ES))
         return cli_error(CLI_USAGE, "%s has no effect without --method es", alone);
@@ -463,8 +461,8 @@ static int plan_all(const plan_opts *o, job *j)
     const bool several = o->job.batch.n > 1;
     int status;
     if (!o->json) {
-        status = several ? plan_several(o, j, NULL) : plan_one(o, j, NULL);
-        return status == CLI_GO ? cli_finish(CLI_DONE) : status;
+        CLI_TRY(several ? plan_several(o, j, NULL) : plan_one(o, j, NULL));
+        return cli_finish(CLI_DONE);
     }
     sw_json out;
     result_json_begin(&out);
@@ -486,9 +484,7 @@ static int plan_all(const plan_opts *o, job *j)
 /* Before job_check, which gives --batch its default. */
 static int check(plan_opts *o)
 {
-    const int methods = plan_methods_check(o);
-    if (methods != CLI_GO)
-        return methods;
+    CLI_TRY(plan_methods_check(o));
     if (o->fit_bytes > 0 && o->job.batch.n > 0)
         return cli_error(CLI_USAGE,
                          "--fit and --batch exclude each other: --fit finds the batch");
@@ -554,18 +550,14 @@ int tool_plan(int argc, char **argv)
         .notes = "With --json standard output has one object, or nothing when the plan was "
                  "refused.",
     };
-    int status = cli_parse(&command, argc, argv);
-    if (status == CLI_GO)
-        status = check(&o);
-    if (status == CLI_GO)
-        status = job_check(&o.job);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(cli_parse(&command, argc, argv));
+    CLI_TRY(check(&o));
+    CLI_TRY(job_check(&o.job));
     job j = {.opts = &o.job};
     for (int i = 0; i < o.job.batch.n && o.fit_bytes == 0; i++)
         if (o.job.batch.at[i] > j.limited[0])
             j.limited[0] = j.limited[1] = o.job.batch.at[i];
-    status = job_load(&j, true);
+    int status = job_load(&j, true);
     if (status == CLI_GO)
         status = plan_compares(&o) ? plan_methods(&o, &j) : plan_all(&o, &j);
     job_unload(&j);

@@ -181,9 +181,7 @@ static int no_batch(const task *t, const plan_fit *fit)
     size_t total;
     char budget[320] = "";
     const job_program *most = NULL;
-    const sw_status status = plan_job(t, 1, SIZE_MAX, &total);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(plan_job(t, 1, SIZE_MAX, &total), false);
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         const job_program *p = &t->job->program[i];
         if (p->batch > 0 && (most == NULL || p->plan.total_bytes > most->plan.total_bytes))
@@ -260,9 +258,7 @@ int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out)
         t.unit = plan_es_unit(opts);
         j->es_opts = plan_es_opts(opts, t.unit);
     }
-    const int status = job_begin(j);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(job_begin(j));
     sw_status searched = search(&t, &fit.found);
     fit.ns = cli_clock_ns() - start;
     if (searched == SW_OK)

@@ -108,16 +108,13 @@ static int read_one(pop *p, const sw_hyper *is)
             "%s: there is no such hyper-parameter; there are lr, momentum, beta1, "
             "beta2, weight_decay, dropout, batch, hidden and hidden1, hidden2, ...",
             is->name);
-    if (h->kind == POP_WIDTH) {
-        const int status = check_width(p, h);
-        if (status != CLI_GO)
-            return status;
-    }
+    if (h->kind == POP_WIDTH)
+        CLI_TRY(check_width(p, h));
     if (strcmp(h->name, "dropout") == 0 && p->opts.job.kind->takes[TOOL_DROPOUT] == NULL)
         return cli_error(CLI_USAGE, "dropout: --model %s has none", p->opts.job.model);
     p->n_hypers++;
-    const int words = check_words(is);
-    return words == CLI_GO ? check_bounds(p, h, is) : words;
+    CLI_TRY(check_words(is));
+    return check_bounds(p, h, is);
 }
 
 /* pop_hypers.c: which hyper-parameter is what. CLI_GO, or CLI_USAGE with a line that names
@@ -136,12 +133,8 @@ static int pop_hypers_read(pop *p)
         return cli_library_error(status, false);
     for (int i = 0; i < p->opts.n_hypers; i++) {
         sw_hyper is = SW_OPTS(sw_hyper);
-        status = sw_space_at(p->space, i, &is);
-        if (status != SW_OK)
-            return cli_library_error(status, false);
-        const int read = read_one(p, &is);
-        if (read != CLI_GO)
-            return read;
+        CLI_LIBRARY(sw_space_at(p->space, i, &is), false);
+        CLI_TRY(read_one(p, &is));
     }
     /* All widths and those of one layer would both decide that one. */
     const pop_hyper *all = NULL, *one = NULL;
@@ -254,9 +247,7 @@ static int thin(pop *p)
                          all, p->opts.validation_share, asked);
     if (n == all)
         return CLI_GO;
-    const sw_status status = job_split(p->validation.set, n, &rest, &part);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(job_split(p->validation.set, n, &rest, &part), false);
     sw_dataset_destroy(rest.set);
     sw_dataset_destroy(p->validation.set);
     p->validation = part;
@@ -269,9 +260,7 @@ static int split(pop *p)
     job_data learned;
     int status = CLI_GO;
     if (!p->independent) {
-        status = job_validation(&p->job, p->opts.validation_share, &learned, &p->validation);
-        if (status != CLI_GO)
-            return status;
+        CLI_TRY(job_validation(&p->job, p->opts.validation_share, &learned, &p->validation));
         sw_dataset_destroy(p->job.train.set);
         p->job.train = learned;
         p->drawn = p->validation.n;
@@ -408,29 +397,19 @@ static int prepare(pop *p)
     if (status != CLI_GO || p->opts.prove)
         return status;
     p->n_members = p->opts.replay != NULL ? 1 : (int)p->opts.members;
-    status = job_folder_make("--pause-to", p->opts.pause_to, &p->made_pauses);
-    if (status == CLI_GO)
-        status = job_folder_make("--log-dir", p->opts.logs, &p->made_logs);
-    if (status != CLI_GO)
-        return status;
-    sw_status made = room(p);
-    if (made == SW_OK && p->independent)
-        made = cli_times_init(&p->times, (uint64_t)p->steps_to_do);
-    if (made == SW_OK)
-        made = pop_pause_open(p);
-    if (made == SW_OK)
-        made = make_members(p, 0);
-    if (made == SW_OK)
-        made = pop_history_open(p);
-    if (made == SW_OK && p->opts.replay == NULL)
-        made = pop_save_open(p);
-    if (made != SW_OK)
-        return cli_library_error(made, false);
-    status = pop_resume(p);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(job_folder_make("--pause-to", p->opts.pause_to, &p->made_pauses));
+    CLI_TRY(job_folder_make("--log-dir", p->opts.logs, &p->made_logs));
+    CLI_LIBRARY(room(p), false);
+    if (p->independent)
+        CLI_LIBRARY(cli_times_init(&p->times, (uint64_t)p->steps_to_do), false);
+    CLI_LIBRARY(pop_pause_open(p), false);
+    CLI_LIBRARY(make_members(p, 0), false);
+    CLI_LIBRARY(pop_history_open(p), false);
+    if (p->opts.replay == NULL)
+        CLI_LIBRARY(pop_save_open(p), false);
+    CLI_TRY(pop_resume(p));
     /* Before the other files: where the log is not as it was, those stay as they are. */
-    made = p->opts.logs != NULL ? sw_pbt_log(p->pbt, p->opts.logs) : SW_OK;
+    sw_status made = p->opts.logs != NULL ? sw_pbt_log(p->pbt, p->opts.logs) : SW_OK;
     if (made == SW_FORMAT)
         return cli_error(
             CLI_DAMAGED,
@@ -663,9 +642,7 @@ static int check_job(const pop_opts *o)
     const char *no = cli_given("--immediate --accumulate --keep-gradients --checkpoint-pauses");
     if (no != NULL)
         return cli_error(CLI_USAGE, "%s is not supported for populations", no);
-    const int split = job_validation_check(o->validation_share);
-    if (split != CLI_GO)
-        return split;
+    CLI_TRY(job_validation_check(o->validation_share));
     if (o->resume != NULL && job_resume_path(o->resume, o->job.checkpoint) == NULL)
         return cli_error(CLI_USAGE,
                          "--resume must have a FILE, or --checkpoint FILE beside it");
@@ -707,9 +684,7 @@ static int pop_parse(pop *p, int argc, char **argv)
         .operand = o->hyper,
         .max_operands = POP_HYPERS,
         .notes = notes};
-    int status = cli_parse(&command, argc, argv);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(cli_parse(&command, argc, argv));
     p->options = table;
     p->n_options = command.n_options;
     cli_command_line(p->command, sizeof p->command, argc, argv);
@@ -718,7 +693,7 @@ static int pop_parse(pop *p, int argc, char **argv)
     o->job.epochs = o->epochs;
     o->job.steps = o->steps;
     o->job.knobs = true;
-    status = job_check(&o->job);
+    int status = job_check(&o->job);
     if (status == CLI_GO)
         status = check_factors(o);
     if (status == CLI_GO)

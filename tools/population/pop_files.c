@@ -125,9 +125,7 @@ sw_status pop_save_params(pop *p)
 static int check_words(const pop_opts *o)
 {
     const char *save = o->save;
-    const int rows = job_metrics_check(o->metrics, false);
-    if (rows != CLI_GO)
-        return rows;
+    CLI_TRY(job_metrics_check(o->metrics, false));
     if (o->plot != NULL && !cli_ends_with(o->plot, ".svg") && !cli_ends_with(o->plot, ".html"))
         return cli_error(CLI_USAGE, "--plot must be FILE.svg or FILE.html (got '%s')", o->plot);
     if (save == NULL)
@@ -651,13 +649,9 @@ int pop_resume(pop *p)
                                p->opts.quiet, &found);
     if (code != CLI_GO || !found.found)
         return code;
-    sw_status status = identify(p, &identity);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
-    code = job_state_get(p->checkpoint, &what, &identity, found.path, &run);
-    if (code != CLI_GO)
-        return code;
-    status = sw_checkpoint_get(p->checkpoint, "population", &blob, &n);
+    CLI_LIBRARY(identify(p, &identity), true);
+    CLI_TRY(job_state_get(p->checkpoint, &what, &identity, found.path, &run));
+    sw_status status = sw_checkpoint_get(p->checkpoint, "population", &blob, &n);
     if (status == SW_OK)
         status = read_blob(p, &run, blob, n, found.path);
     if (status != SW_OK)

@@ -645,10 +645,9 @@ static int look_into(pop *p, need *needs, int64_t n)
 static int open_exec(pop *p)
 {
     const size_t budget = p->opts.job.budget_bytes;
-    sw_status status = sw_budget_create(&p->job.budget, budget > 0 ? budget : SIZE_MAX / 2);
-    if (status == SW_OK)
-        status = make_exec(p, p->memory.threads, p->job.budget);
-    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+    CLI_LIBRARY(sw_budget_create(&p->job.budget, budget > 0 ? budget : SIZE_MAX / 2), false);
+    CLI_LIBRARY(make_exec(p, p->memory.threads, p->job.budget), false);
+    return CLI_GO;
 }
 
 int pop_open(pop *p)
@@ -661,9 +660,7 @@ int pop_open(pop *p)
             "the ranges reach %.0f shapes, and %d can be planned ahead: give fewer "
             "batches and widths, as choice:64,128,256",
             n, MOST_CONFIGS);
-    sw_status status = sw_heap_alloc(&needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need));
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(sw_heap_alloc(&needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need)), false);
     const int found = look_into(p, needs, (int64_t)n);
     sw_heap_free(needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need));
     return found == CLI_GO ? open_exec(p) : found;

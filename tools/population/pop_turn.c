@@ -592,9 +592,7 @@ int pop_train(const train *t)
 {
     static pop p; /* large */
     const train_opts *o = &t->opts;
-    int status = check();
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(check());
     pop_opts *to = &p.opts;
     *to = (pop_opts){.job = o->job,
                      .members = o->members,
@@ -628,9 +626,7 @@ int pop_train(const train *t)
     p.options = t->options;
     p.n_options = t->n_options;
     snprintf(p.command, sizeof p.command, "%s", t->command);
-    const sw_status made = make_space(&p);
-    if (made != SW_OK)
-        return cli_library_error(made, false);
+    CLI_LIBRARY(make_space(&p), false);
     return pop_go(&p);
 }
 
@@ -689,9 +685,7 @@ static sw_status along(pop *p, int n)
 int pop_replay(pop *p)
 {
     int n;
-    sw_status status = sw_policy_changes(p->opts.replay, p->space, &n);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(sw_policy_changes(p->opts.replay, p->space, &n), true);
     const pop_memory *m = &p->memory;
     p->memory.packing = SW_OPTS(sw_packing, .threads = m->threads,
                                 .lane_bytes = (size_t)m->threads * (m->arena + m->batch),
@@ -699,7 +693,7 @@ int pop_replay(pop *p)
     p->memory.most_of = p->memory.packing;
     p->memory.predicted_peak = pop_least(p);
     const uint64_t start = cli_clock_ns();
-    status = along(p, n);
+    sw_status status = along(p, n);
     if (status == SW_OK)
         status = pop_test_best(p);
     p->wall_ns = cli_clock_ns() - start;

@@ -306,12 +306,8 @@ static void take(void *sampler_, int id)
 
 static int prepare(sampler *s)
 {
-    sw_status status = open_model(s);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
-    status = cli_saved(sw_model_load(s->model, s->opts->load));
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    CLI_LIBRARY(open_model(s), false);
+    CLI_LIBRARY(cli_saved(sw_model_load(s->model, s->opts->load)), true);
     const sample_opts *o = s->opts;
     for (int i = 0; i < o->prompt_ids.n; i++)
         append(s, (int)o->prompt_ids.at[i]);
@@ -515,8 +511,8 @@ static int open_tokens(sampler *s)
 {
     if (s->opts->vocab == NULL)
         return CLI_GO;
-    const sw_status status = sample_tokens_open(&s->tokens, s->opts->vocab);
-    return status == SW_OK ? CLI_GO : cli_library_error(status, true);
+    CLI_LIBRARY(sample_tokens_open(&s->tokens, s->opts->vocab), true);
+    return CLI_GO;
 }
 
 /* Ids after the vocabulary's, or the training's, are those that --vocabulary made the model

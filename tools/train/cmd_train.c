@@ -116,23 +116,14 @@ static int check(train_opts *o)
                          "--witness and --device %s exclude each other: witnesses look at "
                          "bytes that only the CPU's programs touch",
                          j->device);
-    int named = job_check_params_name("--save-params", o->save);
-    if (named == CLI_GO)
-        named = job_check_params_name("--save-best", o->best);
-    if (named != CLI_GO)
-        return named;
-    const int find = train_find_check(o);
-    if (find != CLI_GO)
-        return find;
-    const int zeroth = train_zeroth_check(o);
-    if (zeroth != CLI_GO)
-        return zeroth;
+    CLI_TRY(job_check_params_name("--save-params", o->save));
+    CLI_TRY(job_check_params_name("--save-best", o->best));
+    CLI_TRY(train_find_check(o));
+    CLI_TRY(train_zeroth_check(o));
     const int metrics = job_metrics_check(o->metrics, true);
     if (metrics != CLI_GO)
         return metrics;
-    const int checkpoint = train_checkpoint_check(o);
-    if (checkpoint != CLI_GO)
-        return checkpoint;
+    CLI_TRY(train_checkpoint_check(o));
     if (o->summary && o->members > 0)
         return cli_error(CLI_USAGE, "--summary and --members exclude each other: stepwell plan "
                                     "--summary shows the layers of one");
@@ -166,19 +157,16 @@ static int train_parse(train *t, int argc, char **argv)
         .n_options = train_table(&t->opts, table),
         .notes = notes,
     };
-    const int parsed = cli_parse(&command, argc, argv);
-    if (parsed != CLI_GO)
-        return parsed;
+    CLI_TRY(cli_parse(&command, argc, argv));
     t->opts.job.shares = t->opts.json;
     t->job.opts = &t->opts.job;
     t->job.batch = t->opts.job.batch.at[0];
     t->options = table;
     t->n_options = command.n_options;
     cli_command_line(t->command, sizeof t->command, argc, argv);
-    int status = check(&t->opts);
-    if (status == CLI_GO)
-        status = job_check(&t->opts.job);
-    return status == CLI_GO ? train_check_files(&t->opts) : status;
+    CLI_TRY(check(&t->opts));
+    CLI_TRY(job_check(&t->opts.job));
+    return train_check_files(&t->opts);
 }
 
 /* ---- cmd train --------------------------------------------------------------------------- */
@@ -251,10 +239,9 @@ static int open_profile(train *t)
 {
     if (t->opts.profile == NULL)
         return CLI_GO;
-    sw_status status = train_create_profile(t);
-    if (status == SW_OK)
-        status = sw_exec_set_profile(t->job.exec, t->profile);
-    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+    CLI_LIBRARY(train_create_profile(t), false);
+    CLI_LIBRARY(sw_exec_set_profile(t->job.exec, t->profile), false);
+    return CLI_GO;
 }
 
 /* Settings that jemalloc needs when the program starts cannot be mended at its end. */
@@ -288,26 +275,15 @@ static int prepare(train *t)
         status = job_check_machine(&t->job, t->opts.witness);
     if (status != CLI_GO)
         return status;
-    const sw_status ready = make_ready(t);
-    if (ready != SW_OK)
-        return cli_library_error(ready, false);
-    if (t->opts.load != NULL) {
-        const sw_status loaded = cli_saved(sw_model_load(t->job.net.model, t->opts.load));
-        if (loaded != SW_OK)
-            return cli_library_error(loaded, true);
-    }
-    status = train_resume(t);
-    if (status != CLI_GO)
-        return status;
-    const sw_status zeroth = train_zeroth_open(t);
-    if (zeroth != SW_OK)
-        return cli_library_error(zeroth, false);
+    CLI_LIBRARY(make_ready(t), false);
+    if (t->opts.load != NULL)
+        CLI_LIBRARY(cli_saved(sw_model_load(t->job.net.model, t->opts.load)), true);
+    CLI_TRY(train_resume(t));
+    CLI_LIBRARY(train_zeroth_open(t), false);
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED, "interrupted before the first step: no file was "
                                           "written");
-    status = open_profile(t);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(open_profile(t));
     const bool has_rows = t->inside && t->now.has_metrics; /* of the run before */
     const sw_status opened =
         has_rows ? train_metrics_go_on(t, t->now.metrics_bytes) : train_metrics_open(t);
@@ -359,11 +335,8 @@ static int train_and_report(train *t)
         sw_prof_heap_record(t->profile);
     swi_profile_device(t->job.exec, true);
     train_read_process(t);
-    if (t->opts.heap_profile != NULL) {
-        const sw_status written = sw_heap_profile_write(t->opts.heap_profile);
-        if (written != SW_OK)
-            return cli_library_error(written, false);
-    }
+    if (t->opts.heap_profile != NULL)
+        CLI_LIBRARY(sw_heap_profile_write(t->opts.heap_profile), false);
     if (t->now.diverged > 0)
         cli_note("the loss is not a finite number any more since step %" PRIu64
                  ": a smaller %s "
@@ -438,9 +411,7 @@ static int close_all(train *t, int status)
 int tool_train(int argc, char **argv)
 {
     train t = {0};
-    const int parsed = train_parse(&t, argc, argv);
-    if (parsed != CLI_GO)
-        return parsed;
+    CLI_TRY(train_parse(&t, argc, argv));
     if (t.opts.members > 0)
         return pop_train(&t);
     int status = prepare(&t);

@@ -208,9 +208,7 @@ static int go_on_checkpoint(train *t, const sw_checkpoint_found *found)
 {
     static job_identity identity; /* large */
     identify(t, &identity);
-    const int status = job_state_get(t->job.checkpoint, &what, &identity, found->path, &t->now);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(job_state_get(t->job.checkpoint, &what, &identity, found->path, &t->now));
     if (t->now.step > t->total_steps)
         return cli_error(CLI_USAGE,
                          "--resume %s: it is after step %" PRIu64 ", and this run has %" PRIu64
@@ -246,9 +244,7 @@ static int keep_profile(const train *t)
     char kept[FILE_PATH_BYTES];
     if (t->opts.profile == NULL)
         return CLI_GO;
-    const sw_status status = job_keep_profile(t->opts.profile, t->now.step, kept, sizeof kept);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
+    CLI_LIBRARY(job_keep_profile(t->opts.profile, t->now.step, kept, sizeof kept), false);
     if (kept[0] != '\0')
         cli_note("the profile of the steps before is in %s", kept);
     return CLI_GO;

@@ -642,9 +642,7 @@ int train_zeroth_check(train_opts *o)
     const char *other = zeroth ? cli_given(TRAIN_NOT_ZEROTH) : NULL;
     if (other != NULL)
         return cli_error(CLI_USAGE, "%s and --method %s exclude each other", other, o->method);
-    const int status = check_numbers(o);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(check_numbers(o));
     o->job.method = zeroth || replay ? JOB_MEZO : JOB_BACKPROP;
     o->eps = o->eps < 0.0 ? 0.001 : o->eps;
     if (lozo && o->zo_rank == 0)
