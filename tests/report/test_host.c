@@ -99,12 +99,13 @@ static void free_json(void *o)
 /* The members that the report adds to its object, read back. */
 static json_t *members(const char *path)
 {
+    const report_style style = {.exact = true};
     report *r;
     sw_json j;
     CU_ASSERT_EQUAL_FATAL(report_read(&r, path, NULL), SW_OK);
     sw_json_growing(&j, SW_HEAP_PROFILE);
     sw_json_begin(&j, '{');
-    report_put_host(&j, r);
+    report_host_sections(&(document){&style, &j}, r);
     sw_json_end(&j);
     CU_ASSERT_EQUAL_FATAL(j.status, SW_OK);
     json_t *o = json_loadb(j.bytes, j.used);

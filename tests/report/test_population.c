@@ -1,7 +1,7 @@
 /* `stepwell report` of golden/population.jsonl: four members, two batches, three turns, under a
  * budget of 4096 bytes in which one member stays and the others take turns. */
 #include "tests/report/call.h"
-#include "profiler/inspect/population/population_report.h"
+#include "profiler/inspect/population/population.h"
 #include "profiler/inspect/timeline_read.h"
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"

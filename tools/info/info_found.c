@@ -2,7 +2,7 @@
  * programs are named, and not read. */
 #include "tools/info/info_found.h"
 #include "alloc/base/mem.h"
-#include "profiler/inspect/population/population_report.h"
+#include "profiler/inspect/population/population.h"
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/snapshot.h"
 #include "profiler/record/utf8.h"

@@ -1,7 +1,7 @@
 /* The report of a population: which turns are read, and what is made of them. */
 #include "tools/report/report_population.h"
 #include "alloc/base/sys.h"
-#include "profiler/inspect/population/population_report.h"
+#include "profiler/inspect/population/population.h"
 #include "tools/cli/cli.h"
 #include "tools/report/file_same.h"
 #include <inttypes.h>

@@ -1,13 +1,20 @@
 /* The profile of a population, record by record. */
 #include "alloc/base/mem.h"
-#include "profiler/inspect/population/population_view.h"
+#include "profiler/inspect/population/population.h"
+#include "profiler/inspect/profile_read.h"
 #include "profiler/record/utf8.h"
 #include <math.h>
 #include <string.h>
 
-/* ---- records ----------------------------------------------------------------------------- */
-
 #define MOST_LANES 65536
+
+typedef struct {
+    population *p;
+    const population_want *want;
+    population_turn open; /* the turn whose members come */
+    bool opened;
+    uint64_t good; /* lines that were taken */
+} population_reader;
 
 /* ---- small parts ------------------------------------------------------------------------- */
 
@@ -37,12 +44,6 @@ static sw_status real_of(const profile_position *at, value o, const char *key, d
     return x == 0 || value_is_null(x) || value_is_number(x)
                ? SW_OK
                : profile_wrong(at, key, "a number");
-}
-
-static sw_status grow(void **list, uint32_t *cap, uint32_t n, size_t size)
-{
-    SW_TRY(sw_heap_reserve(list, SW_HEAP_PROFILE, cap, n, size));
-    return SW_OK;
 }
 
 static bool add_up(uint64_t *sum, uint64_t more)
@@ -155,7 +156,11 @@ static sw_status fill_member(population_reader *r, const profile_position *at,
         return profile_wrong(at, "member", "the number of the next member");
     if (m->shape >= p->n_shapes)
         return profile_damaged(at, "a member has a shape that is not in the file");
-    if (m->range_bytes != (m->resident ? p->shapes[m->shape].member_bytes : 0))
+    const population_shape *s = &p->shapes[m->shape];
+    m->shape_name = s->name;
+    m->member_bytes = s->member_bytes;
+    memcpy(m->kind, s->kind, sizeof m->kind);
+    if (m->range_bytes != (m->resident ? m->member_bytes : 0))
         return profile_wrong(at, "range_bytes", "those of a member of its shape");
     return SW_OK;
 }
@@ -187,12 +192,12 @@ static void population_free_turn(population_turn *t)
 static sw_status fill_turn(const population_reader *r, const profile_position *at,
                            population_turn *t)
 {
-    uint64_t members, measured, sum = 0, live = 0;
+    uint64_t members, sum = 0, live = 0;
     const struct {
         const char *key;
         uint64_t *to;
     } all[] = {{"members", &members},
-               {"measured_bytes", &measured},
+               {"measured_bytes", &t->measured_bytes},
                {"step", &t->step},
                {"lanes", &t->lanes},
                {"step_bytes", &t->step_bytes},
@@ -210,8 +215,9 @@ static sw_status fill_turn(const population_reader *r, const profile_position *a
             return profile_wrong(at, "live_bytes", "in range");
     if (live != t->live_bytes || live > t->range_bytes)
         return profile_wrong(at, "live_bytes", "what the members of the turn have");
+    t->free_bytes = t->range_bytes - live;
     if (!add_up(&sum, t->step_bytes) || !add_up(&sum, t->batch_bytes) ||
-        !add_up(&sum, t->range_bytes) || sum != measured)
+        !add_up(&sum, t->range_bytes) || sum != t->measured_bytes)
         return profile_wrong(at, "measured_bytes", "the sum of its parts");
     if (t->lanes == 0 || t->lanes > MOST_LANES)
         return profile_wrong(at, "lanes", "in range");
@@ -254,14 +260,13 @@ static bool asked_for(const population_reader *r, uint64_t turn)
 static sw_status keep_turn(population_reader *r)
 {
     population *p = r->p;
-    void *list = p->turns;
     if (p->n_turns > 0 && !asked_for(r, p->turns[p->n_turns - 1].turn)) {
         const population_turn before = p->turns[p->n_turns - 1];
         p->turns[p->n_turns - 1] = r->open;
         r->open = before;
     } else {
-        SW_TRY(grow(&list, &p->cap_turns, p->n_turns + 1, sizeof *p->turns));
-        p->turns = list;
+        SW_TRY(sw_heap_reserve(&p->turns, SW_HEAP_PROFILE, &p->cap_turns, p->n_turns + 1,
+                               sizeof *p->turns));
         p->turns[p->n_turns++] = r->open;
         r->open = (population_turn){0};
     }
@@ -301,10 +306,9 @@ static sw_status take(population_reader *r, const profile_position *at)
         return profile_take_program(r->p->timeline, at, false);
     if (strcmp(at->type, "shape") == 0) {
         population *p = r->p;
-        void *list = p->shapes;
         population_shape s = {.highest = SW_TL_NONE};
-        SW_TRY(grow(&list, &p->cap_shapes, p->n_shapes + 1, sizeof s));
-        p->shapes = list;
+        SW_TRY(sw_heap_reserve(&p->shapes, SW_HEAP_PROFILE, &p->cap_shapes, p->n_shapes + 1,
+                               sizeof s));
         const sw_status status = fill_shape(r, at, &s);
         if (status != SW_OK) {
             population_parts_free(&s.parts);
@@ -315,7 +319,6 @@ static sw_status take(population_reader *r, const profile_position *at)
     }
     if (strcmp(at->type, "member") == 0) {
         population_turn *t = &r->open;
-        void *list = t->at, *values = t->values;
         population_member m = {0};
         SW_TRY(open_turn(r, at));
         SW_TRY(take_names(r, at));
@@ -323,10 +326,9 @@ static sw_status take(population_reader *r, const profile_position *at)
         const uint32_t n = r->p->n_names;
         if (n > 0 && (uint64_t)(t->n + 1) * n >= UINT32_MAX)
             return profile_wrong(at, "member", "in range");
-        SW_TRY(grow(&list, &t->cap, t->n + 1, sizeof m));
-        t->at = list;
-        SW_TRY(grow(&values, &t->cap_values, (t->n + 1) * n, sizeof *t->values));
-        t->values = values;
+        SW_TRY(sw_heap_reserve(&t->at, SW_HEAP_PROFILE, &t->cap, t->n + 1, sizeof m));
+        SW_TRY(sw_heap_reserve(&t->values, SW_HEAP_PROFILE, &t->cap_values, (t->n + 1) * n,
+                               sizeof *t->values));
         for (uint32_t i = 0; i < n; i++)
             SW_TRY(real_of(at, value_at(at->record, "values"), r->p->names[i],
                            &t->values[(size_t)t->n * n + i]));
@@ -337,7 +339,7 @@ static sw_status take(population_reader *r, const profile_position *at)
         population *p = r->p;
         SW_TRY(open_turn(r, at));
         SW_TRY(fill_turn(r, at, &r->open));
-        const uint64_t turn = r->open.turn, bytes = population_measured(&r->open);
+        const uint64_t turn = r->open.turn, bytes = r->open.measured_bytes;
         SW_TRY(follow_copies(r));
         SW_TRY(keep_turn(r));
         p->first_turn = p->seen_turns++ == 0 ? turn : p->first_turn;

@@ -217,7 +217,7 @@ static bool compare_is_same(const comparison *c)
 
 int64_t compare_difference(const comparison *c, const compare_line *l)
 {
-    return (int64_t)(c->newer == 0 ? l->a - l->b : l->b - l->a);
+    return (int64_t)(l->x[c->newer] - l->x[1 - c->newer]);
 }
 
 static int64_t compare_peaks(const comparison *c)
@@ -254,8 +254,7 @@ static sw_status add_line(comparison *c, compare_line l)
 
 static sw_status add(comparison *c, compare_group of, const char *name, uint64_t a, uint64_t b)
 {
-    return add_line(
-        c, (compare_line){.of = of, .name = name, .in_a = true, .in_b = true, .a = a, .b = b});
+    return add_line(c, (compare_line){of, name, {true, true}, {a, b}, NULL, {false, false}});
 }
 
 /* Why a tensor has other bytes at the one peak than at the other. */
@@ -286,16 +285,14 @@ static sw_status add_pairs(comparison *c, compare_group of)
     SW_TRY(parts_matches(&pairs, &n, a->r->timeline, &a->parts[of], &b->parts[of], beyond));
     for (size_t i = 0; i < n; i++) {
         const parts_match *p = &pairs[i];
-        const bool in_a = p->bytes[0] != 0, in_b = p->bytes[1] != 0;
-        if (!in_a && !in_b)
-            continue;
-        SW_TRY(add_line(c, (compare_line){.of = of,
-                                          .name = p->name,
-                                          .in_a = in_a,
-                                          .in_b = in_b,
-                                          .a = (uint64_t)p->bytes[0],
-                                          .b = (uint64_t)p->bytes[1],
-                                          .why = of == COMPARE_TENSORS ? why(p) : NULL}));
+        const bool in[2] = {p->bytes[0] != 0, p->bytes[1] != 0};
+        if (in[0] || in[1])
+            SW_TRY(add_line(c, (compare_line){of,
+                                              p->name,
+                                              {in[0], in[1]},
+                                              {(uint64_t)p->bytes[0], (uint64_t)p->bytes[1]},
+                                              of == COMPARE_TENSORS ? why(p) : NULL,
+                                              {false, false}}));
     }
     return SW_OK;
 }
@@ -311,24 +308,14 @@ static sw_status add_host(comparison *c)
         SW_TRY(add(c, COMPARE_HOST, sw_heap_name((sw_heap)i), a->heap[i], b->heap[i]));
     if (a->process != UINT64_MAX && b->process != UINT64_MAX)
         SW_TRY(add(c, COMPARE_HOST, "process resident", a->process, b->process));
-    return add_line(c, (compare_line){.of = COMPARE_HOST,
-                                      .name = "allocations",
-                                      .in_a = true,
-                                      .in_b = true,
-                                      .a = a->calls,
-                                      .b = b->calls,
-                                      .counts = true});
+    return add(c, COMPARE_HOST, "allocations", a->calls, b->calls);
 }
 
 /* A phase that another tool's frames do not tell is not one without bytes. */
 static sw_status add_phase(comparison *c, compare_group of, int phase, uint64_t a, uint64_t b)
 {
-    compare_line l = {.of = of,
-                      .name = sw_prof_phase_name(phase),
-                      .in_a = true,
-                      .in_b = true,
-                      .a = a,
-                      .b = b};
+    compare_line l = {
+        of, sw_prof_phase_name(phase), {true, true}, {a, b}, NULL, {false, false}};
     for (int s = 0; s < 2; s++)
         l.unknown[s] = !sw_timeline_is_ours(c->side[s].r->timeline) &&
                        c->side[s].phase[phase].peak_bytes == 0;
@@ -376,159 +363,136 @@ sw_status compare(comparison *c)
     return SW_OK;
 }
 
-/* ---- two runs side by side --------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------- */
 
 #define SHOWN 12 /* lines of a group in text: those that differ most, the rest in one */
 
-static const char total[] = "total"; /* the name of a group's sum, which has no share */
+/* The lines of a group that are shown, one of those that are not, and their sum. */
+typedef struct {
+    const comparison *c;
+    const compare_line *lines;
+    size_t n;
+    compare_line rest, sum;
+    sw_text text[4];
+} group_view;
 
-/* ---- text -------------------------------------------------------------------------------- */
-
-static sw_text figure(const compare_line *l, uint64_t x)
+/* Numbers may be below zero: what is not in the values. */
+static sw_text figure(const compare_line *l, uint64_t x, const char *plus)
 {
-    return l->counts                ? sw_text_digits(x)
-           : l->of == COMPARE_TIMES ? sw_text_ns(x)
-                                    : sw_text_digits(x);
-}
-
-/* Of numbers that may be below zero: what is not in the values. */
-static sw_text signed_value(const compare_line *l, int side)
-{
-    const uint64_t x = side == 0 ? l->a : l->b;
-    sw_text text = {"-"};
-    if (l->unknown[side])
-        snprintf(text.text, sizeof text.text, "unknown");
-    else if (!(side == 0 ? l->in_a : l->in_b))
-        return text;
-    else if ((int64_t)x < 0)
-        snprintf(text.text, sizeof text.text, "-%.30s", figure(l, 0 - x).text);
-    else
-        text = figure(l, x);
-    return text;
-}
-
-static sw_text difference(const comparison *c, const compare_line *l)
-{
-    const int64_t change = compare_difference(c, l);
-    sw_text text = {"equal"};
-    if (compare_is_unknown(l))
-        snprintf(text.text, sizeof text.text, "unknown");
-    else if (change != 0)
-        snprintf(text.text, sizeof text.text, "%c%.30s", change > 0 ? '+' : '-',
-                 figure(l, l->a > l->b ? l->a - l->b : l->b - l->a).text);
+    const uint64_t size = (int64_t)x < 0 ? 0 - x : x;
+    sw_text text;
+    snprintf(text.text, sizeof text.text, "%s%.30s",
+             (int64_t)x < 0 ? "-"
+             : x > 0        ? plus
+                            : "",
+             l->of == COMPARE_TIMES ? sw_text_ns(size).text : sw_text_digits(size).text);
     return text;
 }
 
 /* Of all that grew in its group, or of all that shrank; else the newer by the other. */
-static sw_text share(const comparison *c, const compare_line *l)
+static sw_text share_text(const comparison *c, const compare_line *l)
 {
     sw_text text = {""};
     double of;
-    const uint64_t newer = c->newer == 0 ? l->a : l->b, older = c->newer == 0 ? l->b : l->a;
-    if (l->name == total)
-        return text;
+    const uint64_t newer = l->x[c->newer], older = l->x[1 - c->newer];
     if (compare_share(c, l, &of))
-        snprintf(text.text, sizeof text.text, "%.1f%%", 100.0 * of);
-    else if (!compare_is_sum(l->of) && older > 0 && l->in_a && l->in_b &&
+        snprintf(text.text, sizeof text.text, "%6.1f%%", 100.0 * of);
+    else if (!compare_is_sum(l->of) && older > 0 && l->in[0] && l->in[1] &&
              !compare_is_unknown(l))
-        snprintf(text.text, sizeof text.text, "%.3f", (double)newer / (double)older);
+        snprintf(text.text, sizeof text.text, "%7.3f", (double)newer / (double)older);
     return text;
 }
 
+static void group_row(const void *context, size_t i, table_cell *c)
+{
+    group_view *v = (group_view *)(uintptr_t)context; /* has the room for the row's text */
+    const bool rest = i == v->n && v->rest.name != NULL,
+               all = i >= v->n && !rest; /* which has no share */
+    const compare_line *l = rest ? &v->rest : all ? &v->sum : &v->lines[i];
+    const int64_t change = compare_difference(v->c, l);
+    for (int s = 0; s < 2; s++)
+        v->text[s] = l->unknown[s] ? (sw_text){"unknown"}
+                     : l->in[s]    ? figure(l, l->x[s], "")
+                                   : (sw_text){"-"};
+    v->text[2] = compare_is_unknown(l) ? (sw_text){"unknown"}
+                 : change == 0         ? (sw_text){"equal"}
+                                       : figure(l, (uint64_t)change, "+");
+    v->text[3] = all ? (sw_text){""} : share_text(v->c, l);
+    c[0].text = *l->name != '\0' ? l->name : "(no name)";
+    for (int k = 0; k < 3; k++)
+        c[k + 1].shown = v->text[k].text;
+    c[4].text = l->of != COMPARE_TENSORS ? v->text[3].text : l->why != NULL ? l->why : "";
+}
+
 /* The widths of a group's columns: name, A, B, their difference, and what stands after. */
-static const int *widths(const comparison *c, compare_group of)
+static void set_columns(table_column *columns, const comparison *c, compare_group of)
 {
     static const int usual[] = {20, 15, 15, 17, 7}, exact[] = {20, 13, 13, 14, 14},
                      wide[] = {14, 15, 15, 16, 14};
+    static const char *const heads[COMPARE_GROUPS] = {
+        "peak in each phase", "live at its end", "in all",
+        "peak by role",       "peak by layer",   "peak by maker",
+        "peak by tensor",     "of the process",  "time (medians)"};
     const uint64_t a = c->side[0].peak, b = c->side[1].peak;
     const bool long_numbers = (a > b ? a : b) >= 10000000000u; /* 9,999,999,999 */
-    if (of != COMPARE_TENSORS)
-        return usual;
-    return long_numbers ? wide : exact;
-}
-
-static void print_line(const comparison *c, const compare_line *l, const report_style *style)
-{
-    const char *name = *l->name != '\0' ? l->name : "(no name)";
-    const int *w = widths(c, l->of);
-    const sw_text of = share(c, l);
-    const char *behind = l->of == COMPARE_TENSORS ? l->why : of.text;
-    sw_writer_print(style->to, "  ");
-    const int more = sw_writer_columns(style->to) - SW_WRITER_COLUMNS;
-    sw_writer_print(style->to, "%*s", sw_writer_scopes(style->to, name, w[0] + more), "");
-    sw_writer_print(style->to, " %*s %*s %*s", w[1], signed_value(l, 0).text, w[2],
-                    signed_value(l, 1).text, w[3], difference(c, l).text);
-    if (behind != NULL && *behind != '\0')
-        sw_writer_print(style->to, " %*.*s", l->of == COMPARE_TENSORS ? 1 : w[4], w[4], behind);
-    sw_writer_text(style->to, "\n");
-}
-
-static void print_head(const comparison *c, compare_group of, const report_style *style)
-{
-    static const char *const heads[COMPARE_GROUPS] = {
-        "peak in each phase",   "live at its end",       "in all",
-        "at the peak, by role", "at the peak, by layer", "at the peak, by maker",
-        "tensors at the peak",  "of the process",        "time (medians)"};
-    const int *w = widths(c, of);
-    const char *head = of == COMPARE_TIMES && c->side[0].step != NULL ? "time" : heads[of];
-    const int name = w[0] + 2 + sw_writer_columns(style->to) - SW_WRITER_COLUMNS;
-    sw_writer_print(style->to, "\n%-*.*s %*s %*s %*s", name, name, head, w[1], "A", w[2], "B",
-                    w[3], c->newer == 0 ? "A - B" : "B - A");
-    if (of == COMPARE_TENSORS)
-        sw_writer_print(style->to, " why\n");
-    else
-        sw_writer_print(style->to, " %*s\n", w[4],
-                        compare_is_sum(of) ? "of +/-"
-                        : c->newer == 0    ? "A / B"
-                                           : "B / A");
-}
-
-/* The rest of a group, after the lines that are shown, in one line. */
-static void print_rest(const comparison *c, const compare_line *rest, int n, bool equal,
-                       const report_style *style)
-{
-    char name[64];
-    if (n == 0)
-        return;
-    if (rest->of == COMPARE_TENSORS) /* whose column is narrow with exact bytes */
-        snprintf(name, sizeof name, equal ? "%d equal" : "%d more", n);
-    else
-        snprintf(name, sizeof name, equal ? "%d %s%s equal" : "%d more %s%s", n,
-                 rest->of == COMPARE_LAYERS ? "layer" : "op",
-                 n == 1 ? (equal ? " is" : "") : (equal ? "s are" : "s"));
-    compare_line l = *rest;
-    l.name = name;
-    print_line(c, &l, style);
+    const int *w = of != COMPARE_TENSORS ? usual : long_numbers ? wide : exact;
+    const char *const head[] = {of == COMPARE_TIMES && c->side[0].step != NULL ? "time"
+                                                                               : heads[of],
+                                "A", "B", c->newer == 0 ? "A - B" : "B - A",
+                                of == COMPARE_TENSORS ? "why"
+                                : compare_is_sum(of)  ? " of +/-"
+                                : c->newer == 0       ? "  A / B"
+                                                      : "  B / A"};
+    for (int k = 0; k < 5; k++)
+        columns[k] = (table_column){.head = head[k],
+                                    .kind = k == 0   ? TABLE_SCOPES
+                                            : k == 4 ? TABLE_TEXT
+                                                     : TABLE_COUNT,
+                                    .width = w[k]};
 }
 
 static void print_group(const comparison *c, const compare_line *lines, size_t n,
                         const report_style *style)
 {
     const compare_group of = lines[0].of;
-    compare_line rest = {.of = of, .name = "", .in_a = true, .in_b = true}, sum = rest;
-    const bool some = of == COMPARE_LAYERS || of == COMPARE_OPS || of == COMPARE_TENSORS;
-    int shown = 0, left = 0;
-    bool equal = true;
-    print_head(c, of, style);
-    for (size_t i = 0; i < n; i++) {
-        const compare_line *l = &lines[i];
-        sum.a += l->a;
-        sum.b += l->b;
-        if (some && (shown == SHOWN || l->a == l->b)) {
-            rest.a += l->a;
-            rest.b += l->b;
-            equal &= l->a == l->b;
-            left++;
-            continue;
-        }
-        shown++;
-        print_line(c, l, style);
+    const bool some = of == COMPARE_LAYERS || of == COMPARE_OPS || of == COMPARE_TENSORS,
+               sums = compare_is_sum(of);
+    group_view v = {.c = c, .lines = lines, .n = n};
+    table_column columns[5];
+    char name[64];
+    v.rest = v.sum = (compare_line){.of = of, .name = "total", .in = {true, true}};
+    v.rest.name = NULL;
+    /* Those that differ most come first, equal ones last. */
+    for (size_t i = some && n > SHOWN ? SHOWN : n; some && i <= n; i--) {
+        v.n = i;
+        if (i == 0 || lines[i - 1].x[0] != lines[i - 1].x[1])
+            break;
     }
-    if (!compare_is_sum(of))
-        return;
-    print_rest(c, &rest, left, equal, style);
-    sum.name = total;
-    print_line(c, &sum, style);
+    for (size_t i = 0; i < n; i++)
+        for (int s = 0; s < 2; s++) {
+            v.sum.x[s] += lines[i].x[s];
+            v.rest.x[s] += i >= v.n ? lines[i].x[s] : 0;
+        }
+    if (v.n < n) {
+        const size_t left = n - v.n;
+        const bool equal = lines[v.n].x[0] == lines[v.n].x[1];
+        const char *what = of == COMPARE_TENSORS  ? ""
+                           : of == COMPARE_LAYERS ? " layer"
+                                                  : " op",
+                   *s = left == 1 || *what == '\0' ? "" : "s",
+                   *is = *what == '\0' ? ""
+                         : left == 1   ? " is"
+                                       : " are";
+        v.rest.name = name; /* the column of tensors is narrow with exact bytes */
+        if (equal)
+            snprintf(name, sizeof name, "%zu%s%s%s equal", left, what, s, is);
+        else
+            snprintf(name, sizeof name, "%zu more%s%s", left, what, s);
+    }
+    set_columns(columns, c, of);
+    const table t = TABLE_MADE(columns, v.n + (v.rest.name != NULL) + sums, group_row, &v);
+    sw_writer_text(style->to, "\n");
+    table_print(&t, t.n, style);
     if (c->grown[of] > 0 && c->shrunk[of] > 0 && of == COMPARE_ROLES)
         sw_writer_say(style->to, 2, 2,
                       "of +/-: the share of all that grew, %s bytes, or of all that shrank, %s",
@@ -619,7 +583,7 @@ static void put_side(sw_json *j, const char *key, const compare_side *s)
     report_put_phases(j, "predicted", s->plan->immediate ? NULL : s->plan->phase);
     const bool judged = s->by != NULL && !s->plan->immediate;
     sw_json_put_known_bool(j, "equal", judged, judged && equal_phases(s));
-    report_put_damaged(j, s->r);
+    report_put_damaged(j, s->r->damaged_line, s->r->damaged_why);
     sw_json_end(j);
 }
 
@@ -656,8 +620,8 @@ sw_status report_difference_json(const comparison *c, const report_tail *more,
                 /* There are shares where there is a whole. */
                 double of = 0.0;
                 sw_json_open(&j, c->lines[i].name, '{');
-                put_known(&j, "a", c->lines[i].unknown[0], (int64_t)c->lines[i].a);
-                put_known(&j, "b", c->lines[i].unknown[1], (int64_t)c->lines[i].b);
+                put_known(&j, "a", c->lines[i].unknown[0], (int64_t)c->lines[i].x[0]);
+                put_known(&j, "b", c->lines[i].unknown[1], (int64_t)c->lines[i].x[1]);
                 put_known(&j, "difference", compare_is_unknown(&c->lines[i]),
                           compare_difference(c, &c->lines[i]));
                 if (compare_is_sum(c->lines[i].of) &&
@@ -669,8 +633,5 @@ sw_status report_difference_json(const comparison *c, const report_tail *more,
             }
         sw_json_end(&j);
     }
-    if (more != NULL)
-        more->put(&j, more->context);
-    sw_json_end(&j);
-    return report_print_object(&j, style);
+    return report_end_object(&j, more, style);
 }

@@ -37,12 +37,13 @@ typedef struct {
     uint64_t n_values, bytes;
     bool in_place; /* by value: it takes the place of another */
     uint64_t at_peak, n_at_peak, kind[PARTS_KINDS];
-    uint64_t own_peak;        /* the most that lives of it at one time */
-    uint32_t own_op;          /* while this op runs, first */
-    uint64_t n_ops, run_peak; /* of a tree: its ops, and the most that lives in all while one of
-                                 them runs */
-    uint64_t live;            /* while it is made */
-    uint32_t again;           /* values of that name */
+    uint64_t own_peak;  /* the most that lives of it at one time */
+    const char *own_op; /* while this op runs, first; NULL: there are no ops */
+    uint64_t n_ops;     /* of a tree */
+    int64_t run_peak;   /* the most that lives in all while one of them runs; -1: none */
+    double share;       /* of what lives at the peak */
+    uint64_t live;      /* while it is made */
+    uint32_t again;     /* values of that name */
 } parts_group;
 
 typedef struct {
@@ -89,11 +90,10 @@ typedef enum {
 typedef struct {
     compare_group of;
     const char *name;
-    bool in_a, in_b; /* it may be in one of them only */
-    uint64_t a, b;   /* bytes, nanoseconds or calls; what is not in the values is signed */
-    bool counts;     /* calls */
+    bool in[2];      /* A and B: it may be in one of them only */
+    uint64_t x[2];   /* bytes, nanoseconds or calls; what is not in the values is signed */
     const char *why; /* of a tensor: "only in B", "other size", ...; NULL: nothing */
-    bool unknown[2]; /* of A, of B: who recorded it cannot tell */
+    bool unknown[2]; /* who recorded it cannot tell */
 } compare_line;
 
 /* One of the two. */

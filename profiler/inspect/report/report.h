@@ -149,7 +149,8 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    uint64_t ns; /* mean of a run */
+    uint64_t ns;  /* mean of a run */
+    double share; /* of all ops */
 } report_op;
 
 /* Tensors that differ in their lives alone: name, role, layer, op and bytes are the same. */
@@ -283,13 +284,17 @@ typedef struct {
 } report_purpose;
 
 typedef struct {
+    char name[SW_DENIED_NAME], layer[SW_DENIED_NAME], role[20];
+    uint64_t bytes;
+} report_holder;
+
+typedef struct {
     uint64_t step, request, limit, used, needed, model, arena, data, others, live;
     int64_t batch;
     char run[8], limited_by[16], message[512], label[REPORT_TEXT], op[REPORT_TEXT], phase[16];
-    sw_denied_share role[SW_DENIED_SHARES / 4], layer[SW_DENIED_SHARES];
+    report_share role[SW_DENIED_SHARES / 4], layer[SW_DENIED_SHARES];
     size_t n_roles, n_layers;
-    sw_denied_holder holder[SW_DENIED_HOLDERS];
-    char role_of[SW_DENIED_HOLDERS][20];
+    report_holder holder[SW_DENIED_HOLDERS];
     size_t n_holders;
     uint64_t n;         /* such records; this is the last */
     int64_t fits_batch; /* -1: not known */
@@ -299,7 +304,7 @@ typedef struct {
 /* A card, as its latest record says. */
 #define REPORT_DEVICES 16
 typedef struct {
-    bool ended; /* the record is of the end */
+    char at[8]; /* "begin" or "end" */
     char name[16], card[128], capability[16], driver[16], runtime[16];
     uint64_t blas; /* 0: not known */
     uint64_t total, open, free, pinned;
@@ -322,12 +327,8 @@ typedef struct report_host {
     size_t n_devices;
 } report_host;
 
+/* Of a record of a type that belongs here, or of a step; the others are passed over. */
+SW_MUST_USE sw_status report_take_host(report *r, const profile_position *p);
 void report_free_host(report_host *host);
-
-/* Still grows at the end of what was read. */
-bool report_grows(const report_host *h, int series);
-bool report_line_grows(const report_host *h, const report_line *line);
-uint64_t report_per_step(const report_growth *g);
-const char *report_series_name(int series);
 
 #endif

@@ -259,93 +259,16 @@ sw_status report_find_live(const report *r, const report_plan *plan, report_live
     SW_TRY(shares_by(r->timeline, p, PARTS_ROLE, &live->role, &live->n_roles));
     SW_TRY(shares_by(r->timeline, p, PARTS_LAYER, &live->layer, &live->n_layers));
     for (size_t i = 0; i < plan->n_ops && i < p->n_ops && plan->op_runs > 0; i++) {
-        const report_op op = {p->ops[i].name, plan->op_ns[i] / plan->op_runs};
+        const report_op op = {p->ops[i].name, plan->op_ns[i] / plan->op_runs, 0.0};
         live->ops_ns += op.ns;
         keep_slowest(live, &op);
     }
+    for (size_t i = 0; i < live->n_slowest && live->ops_ns > 0; i++)
+        live->slowest[i].share = (double)live->slowest[i].ns / (double)live->ops_ns;
     SW_TRY(sw_timeline_alloc(r->timeline, &curve, (size_t)p->n_ops + 1, sizeof(uint64_t)));
     sw_timeline_curve(p, NULL, NULL, curve);
     draw_curve(live, p, curve);
     return SW_OK;
-}
-
-/* ---- whether it grows -------------------------------------------------------------------- */
-
-#define FEW 4             /* growths that must be close to each other */
-#define CLOSE 8           /* steps between two of a few */
-#define WEAK 16           /* growths in steps that may */
-#define SAMPLED 3         /* growths of a sampled figure */
-#define OTHER_BYTES 32768 /* what the caches of an allocator take and give */
-#define PROCESS_TIMES 6   /* of the system's figure: pages come in when first touched */
-#define PROCESS_BYTES 1048576
-
-const char *report_series_name(int series)
-{
-    static const char *const names[] = {"model", "data", "step arena"};
-    if (series < REPORT_OF_HEAP)
-        return names[series];
-    if (series < REPORT_OF_OTHER)
-        return sw_heap_name((sw_heap)(series - REPORT_OF_HEAP));
-    return series == REPORT_OF_OTHER ? "malloc" : "process";
-}
-
-/* ---- judging ----------------------------------------------------------------------------- */
-
-static bool goes_on(uint64_t clock, uint64_t to, uint64_t gap)
-{
-    return clock - to <= 2 * (gap > 0 ? gap : 1) + 1;
-}
-
-static bool grows(const report_host *h, const report_growth *g, uint64_t wanted)
-{
-    if (g->times >= wanted && goes_on(h->clock, g->to, g->gap) &&
-        (g->times >= FEW || g->gap <= CLOSE))
-        return true;
-    return g->weak_times >= WEAK && goes_on(h->clock, g->weak_to, g->weak_gap);
-}
-
-/* The part of the process's growth that the other figures explain. */
-static uint64_t explained(const report_host *h)
-{
-    uint64_t sum = 0;
-    for (int i = 0; i < REPORT_OF_PROCESS; i++)
-        sum += h->series[i].growth.gained;
-    return sum;
-}
-
-/* Half of it must have come in the later half, or it levels off. */
-static bool levels_off(const report_series *s)
-{
-    if (s->n_bins < 4)
-        return true;
-    const uint64_t begin = s->bin[s->n_bins / 4], middle = s->bin[s->n_bins / 2],
-                   end = s->bin[s->n_bins - 1];
-    return end <= middle || middle <= begin || 3 * (end - middle) < end - begin;
-}
-
-bool report_grows(const report_host *h, int series)
-{
-    const report_series *s = &h->series[series];
-    const report_growth *g = &s->growth;
-    if (series == REPORT_OF_OTHER)
-        return g->gained >= OTHER_BYTES && grows(h, g, SAMPLED);
-    if (series != REPORT_OF_PROCESS)
-        return grows(h, g, 2);
-    const uint64_t known = explained(h);
-    return g->gained >= known + PROCESS_BYTES && 2 * known < g->gained &&
-           g->times >= PROCESS_TIMES && grows(h, g, PROCESS_TIMES) && !levels_off(s);
-}
-
-bool report_line_grows(const report_host *h, const report_line *line)
-{
-    return grows(h, &line->growth, 2);
-}
-
-uint64_t report_per_step(const report_growth *g)
-{
-    const bool weak = g->times < 2;
-    const uint64_t from = weak ? g->weak_from : g->from, to = weak ? g->weak_to : g->to;
-    return (weak ? g->weak_gained : g->gained) / (to - from + 1);
 }
 
 /* ---- groups of values -------------------------------------------------------------------- */
@@ -434,7 +357,8 @@ static sw_status group_of(parts *x, sw_timeline *t, const char *path, size_t n, 
         x->at[x->n] = (parts_group){.path = text,
                                     .name = (const char *)text + above,
                                     .parent = parent,
-                                    .depth = x->n > 0 ? x->at[parent].depth + 1 : 0};
+                                    .depth = x->n > 0 ? x->at[parent].depth + 1 : 0,
+                                    .run_peak = -1};
         x->at[parent].outer |= x->n > 0;
         *slot = ++x->n;
     }
@@ -554,7 +478,7 @@ static void count_value(parts *x, const sw_tl_program *p, uint32_t i, uint32_t g
     }
 }
 
-static void add_live(parts *x, uint32_t group, uint64_t bytes, uint32_t op)
+static void add_live(parts *x, uint32_t group, uint64_t bytes, const char *op)
 {
     for (uint32_t g = group;; g = x->at[g].parent) {
         parts_group *at = &x->at[g];
@@ -586,7 +510,7 @@ static sw_status sweep(parts *x, sw_timeline *t, const sw_tl_program *p, const u
         for (uint32_t k = born.first[op]; k < born.first[op + 1]; k++) {
             const sw_tensor *v = &p->values[born.order[k]];
             if (v->alias == SW_TL_NONE)
-                add_live(x, group[born.order[k]], v->bytes + v->padding, op);
+                add_live(x, group[born.order[k]], v->bytes + v->padding, p->ops[op].name);
         }
         for (uint32_t k = dead.first[op]; k < dead.first[op + 1]; k++) {
             const sw_tensor *v = &p->values[dead.order[k]];
@@ -607,7 +531,8 @@ static sw_status count_ops(parts *x, sw_timeline *t, const sw_tl_program *p,
     for (uint32_t i = 0; i < p->n_ops; i++)
         for (uint32_t g = of_op[i];; g = x->at[g].parent) {
             x->at[g].n_ops++;
-            x->at[g].run_peak = curve[i] > x->at[g].run_peak ? curve[i] : x->at[g].run_peak;
+            if ((int64_t)curve[i] > x->at[g].run_peak)
+                x->at[g].run_peak = (int64_t)curve[i];
             if (g == 0)
                 break;
         }
@@ -644,6 +569,12 @@ sw_status parts_make(parts *x, sw_timeline *t, const sw_tl_program *p, parts_by 
         count_value(x, p, i, group[i]);
     }
     SW_TRY(sweep(x, t, p, group));
+    for (uint32_t i = 0; i < x->n; i++) {
+        parts_group *g = &x->at[i];
+        if (g->own_op == NULL && p->n_ops > 0)
+            g->own_op = p->ops[0].name;
+        g->share = x->at[0].at_peak > 0 ? (double)g->at_peak / (double)x->at[0].at_peak : 0.0;
+    }
     return by == PARTS_TREE ? count_ops(x, t, p, of_op) : SW_OK;
 }
 

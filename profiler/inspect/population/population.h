@@ -5,7 +5,7 @@
 #ifndef STEPWELL_POPULATION_REPORT_H
 #define STEPWELL_POPULATION_REPORT_H
 
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/document.h"
 #include "profiler/inspect/timeline.h"
 
 /* Roles of a member's tensors in four groups. */
@@ -16,6 +16,7 @@ typedef enum {
     POPULATION_KNOBS,
     POPULATION_KINDS
 } population_kind;
+population_kind population_kind_of(const char *role);
 
 /* Bytes, with padding, of one layer and role. */
 typedef struct {
@@ -27,6 +28,11 @@ typedef struct {
     population_part *at; /* by layers as they come, then roles */
     uint32_t n, cap;
 } population_parts;
+
+/* More bytes of that layer and role; the strings stay the caller's. */
+SW_MUST_USE sw_status population_add(population_parts *parts, const char *layer,
+                                     const char *role, uint64_t bytes);
+void population_parts_free(population_parts *parts);
 
 typedef struct {
     const char *name;
@@ -44,12 +50,15 @@ typedef struct {
     uint64_t range_bytes, waiting_bytes, kept_bytes;
     double score, loss, train_loss; /* NaN: none */
     int64_t donor;                  /* -1: it went on */
+    const char *shape_name;
+    uint64_t kind[POPULATION_KINDS], member_bytes; /* as of its shape */
 } population_member;
 
 typedef struct {
     uint64_t turn, step, lanes, line;
     uint64_t step_bytes, batch_bytes, range_bytes, live_bytes, predicted_bytes, outside_bytes;
-    population_member *at; /* by their numbers, from 0 */
+    uint64_t free_bytes, measured_bytes; /* range less live; step, batch and range */
+    population_member *at;               /* by their numbers, from 0 */
     uint32_t n, cap;
     double *values; /* n_names of each member; NaN: none */
     uint32_t cap_values;
@@ -95,45 +104,6 @@ void population_free(population *p); /* NULL is fine */
 /* NULL: the file has no such turn, or it was not asked for. */
 const population_turn *population_find(const population *p, uint64_t turn);
 const population_turn *population_last(const population *p); /* NULL: none has ended */
-static inline uint64_t population_measured(const population_turn *t)
-{
-    return t->step_bytes + t->batch_bytes + t->range_bytes;
-}
-static inline const double *population_values(const population *p, const population_turn *t,
-                                              uint32_t member)
-{
-    return t->values + (size_t)member * p->n_names;
-}
-
-/* ---- sums (population_sum.c) ------------------------------------------------------------- */
-
-/* More bytes of that layer and role; the strings stay the caller's. */
-SW_MUST_USE sw_status population_add(population_parts *parts, const char *layer,
-                                     const char *role, uint64_t bytes);
-void population_parts_free(population_parts *parts);
-population_kind population_kind_of(const char *role);
-
-/* The step arena of a program: the most that lives of it in each phase, and who holds it at the
- * highest point, largest first. */
-typedef struct {
-    uint64_t phase[SW_PROF_PHASES], peak;
-    uint32_t peak_op; /* index */
-    population_parts holders;
-} population_step;
-
-/* A row of what the budget holds. */
-typedef struct {
-    const char *kind;  /* "member", "free", "step arena", "batch" */
-    int64_t number;    /* of the member or lane; -1: of none */
-    const char *shape; /* NULL: of none */
-    const char *layer, *role;
-    uint64_t bytes;
-} population_row;
-typedef struct {
-    population_row *at;
-    uint32_t n, cap;
-    uint64_t sum; /* of all rows: population_measured of the turn */
-} population_rows;
 
 /* ---- output ------------------------------------------------------------------------------ */
 
@@ -158,17 +128,5 @@ SW_MUST_USE sw_status population_html(population *p,
                                       sw_status (*write)(void *context, const char *bytes,
                                                          size_t n),
                                       void *context);
-
-/* Between the files. */
-void population_print_step(const population_step *step, const sw_tl_program *program,
-                           const report_style *style);
-void population_put_parts(sw_json *j, const char *key, const population_parts *parts);
-void population_put_step(sw_json *j, const population_step *step, const sw_tl_program *program);
-void population_head_text(const population *p, const report_style *style);
-void population_put_head(sw_json *j, const population *p);
-/* Status and damage, then `more`. */
-void population_put_end(sw_json *j, const population *p, const report_tail *more);
-void population_put_values(sw_json *j, const char *key, const population *p,
-                           const double *values);
 
 #endif

@@ -1,0 +1,932 @@
+/* The report of one run, for people and as one JSON object. The text is 80 columns wide
+ * whatever the numbers and names are; top to bottom: the run, its steps, predicted against
+ * measured, what is live at the peak, time, and what lies outside the plan. The keys of the
+ * JSON are part of the interface. */
+#include "profiler/inspect/report/print.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define N SW_PROF_PHASES
+
+/* ---- live bytes by role and layer -------------------------------------------------------- */
+
+#define LAYERS 10
+
+/* Of `shown` lines, the last takes what is left. */
+static void print_share(report_breakdown x, size_t i, size_t shown, uint64_t all,
+                        const report_style *style)
+{
+    char more[32];
+    if (i >= shown) {
+        sw_writer_print(style->to, "%39s", "");
+        return;
+    }
+    report_share share = x.at[i];
+    if (i + 1 == shown && x.n > shown) {
+        snprintf(more, sizeof more, "%zu more", x.n - shown + 1);
+        share.name = more;
+        for (size_t k = shown; k < x.n; k++)
+            share.bytes += x.at[k].bytes;
+    }
+    sw_writer_print(style->to, "  ");
+    const int left = sw_writer_fitted(style->to, share.name, strlen(share.name), 15);
+    sw_writer_print(style->to, "%*s%15s%6.1f%%", left, "",
+                    table_cell_bytes(share.bytes, 15).text,
+                    all > 0 ? 100.0 * (double)share.bytes / (double)all : 0.0);
+}
+
+/* Names of other tools' scopes are long: one table below the other. */
+static void print_wide(report_breakdown x, const char *head, uint64_t all,
+                       const report_style *style)
+{
+    const int width = sw_writer_columns(style->to) - 26;
+    sw_writer_print(style->to, "  %15s%7s  %s\n", "bytes", "", head);
+    for (size_t i = 0; i < x.n && i < LAYERS; i++) {
+        const report_share *s = &x.at[i];
+        sw_writer_print(style->to, "  %15s%6.1f%%  ", table_cell_bytes(s->bytes, 15).text,
+                        all > 0 ? 100.0 * (double)s->bytes / (double)all : 0.0);
+        (void)sw_writer_scopes(style->to, s->name, width);
+        sw_writer_text(style->to, "\n");
+    }
+    if (x.n > LAYERS)
+        sw_writer_print(style->to, "  %24s%zu more\n", "", x.n - LAYERS);
+}
+
+void report_print_breakdown(report_breakdown roles, report_breakdown layers, uint64_t all,
+                            const report_style *style)
+{
+    const size_t shown = layers.n < LAYERS ? layers.n : LAYERS;
+    for (size_t i = 0; i < shown; i++)
+        if (strstr(layers.at[i].name, ".py:") != NULL) {
+            print_wide(roles, "by role", all, style);
+            print_wide(layers, "by layer", all, style);
+            return;
+        }
+    sw_writer_print(style->to, "  %-15s%15s%7s  %-15s%15s\n", "by role", "bytes", "",
+                    "by layer", "bytes");
+    for (size_t i = 0; i < roles.n || i < shown; i++) {
+        print_share(roles, i, roles.n, all, style);
+        if (i < shown)
+            print_share(layers, i, shown, all, style);
+        sw_writer_text(style->to, "\n");
+    }
+}
+
+void report_put_breakdown(sw_json *j, const char *key, report_breakdown x)
+{
+    sw_json_open(j, key, '{');
+    for (size_t i = 0; i < x.n; i++)
+        sw_json_put_u64(j, x.at[i].name, x.at[i].bytes);
+    sw_json_end(j);
+}
+
+/* ---- common members of JSON -------------------------------------------------------------- */
+
+static const table_column phase_fields[] = {FIELD(sw_prof_phase, "peak_bytes", peak_bytes),
+                                            FIELD(sw_prof_phase, "end_bytes", end_bytes)};
+
+void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase)
+{
+    if (!sw_json_open_known(j, key, phase != NULL))
+        return;
+    for (int i = 0; i < N; i++) {
+        sw_json_open(j, sw_prof_phase_name(i), '{');
+        PUT_FIELDS(j, phase_fields, &phase[i]);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+void report_put_text(sw_json *j, const char *key, const char *text)
+{
+    sw_json_put_string(j, key, text[0] != '\0' ? text : NULL);
+}
+
+void report_put_batch(sw_json *j, int64_t batch)
+{
+    sw_json_put_known(j, "batch", batch >= 0, (uint64_t)batch);
+}
+
+void report_put_damaged(sw_json *j, uint64_t line, const char *why)
+{
+    if (!sw_json_open_known(j, "damaged", line > 0))
+        return;
+    sw_json_put_u64(j, "line", line);
+    sw_json_put_string(j, "why", why);
+    sw_json_end(j);
+}
+
+/* ---- steps of a trace -------------------------------------------------------------------- */
+
+#define STEP_ROWS 12 /* in text; of more steps the first and the last */
+
+#define STEP(phase, key)                                                                       \
+    COLUMN_KNOWN(sw_tl_step, key "_peak_bytes", key, TABLE_BYTES, 13, peak[phase])
+static const table_column step_columns[] = {{.head = "step", .kind = TABLE_COUNT, .width = 5},
+                                            FIELD(sw_tl_step, "from", first),
+                                            FIELD(sw_tl_step, "to", last),
+                                            STEP(0, "data"),
+                                            STEP(1, "forward"),
+                                            STEP(2, "loss"),
+                                            STEP(3, "backward"),
+                                            STEP(4, "step")};
+
+static void number_step(const void *n, size_t i, table_cell *c)
+{
+    const uint32_t all = *(const uint32_t *)n;
+    c[0].n = (all > STEP_ROWS && i >= STEP_ROWS / 2 ? all - STEP_ROWS : 0) + i + 1;
+}
+
+void report_print_steps(const report_style *style, const sw_tl_step *steps, uint32_t n,
+                        bool passes)
+{
+    sw_tl_step ends[STEP_ROWS];
+    const uint32_t shown = n < STEP_ROWS ? n : STEP_ROWS;
+    for (uint32_t i = 0; i < shown; i++)
+        ends[i] = steps[i < STEP_ROWS / 2 ? i : n - shown + i];
+    if (n == 0)
+        return;
+    report_headline(style, passes ? "Phases of each pass: the most that lived"
+                                  : "Phases of each step: the most that lived");
+    table t = TABLE_OF(step_columns, ends, shown);
+    t.row = number_step;
+    t.context = &n;
+    table_print(&t, shown, style);
+}
+
+void report_put_steps(sw_json *j, const sw_tl_step *steps, uint32_t n)
+{
+    table_put(j, "step_phases", &TABLE_OF(step_columns, steps, n));
+}
+
+/* ---- the run ----------------------------------------------------------------------------- */
+
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+/* A paragraph whose first words are bold. */
+static void begin(const report_style *style, const char *title, const char *format, ...)
+    SW_PRINTF(3, 4);
+static void begin(const report_style *style, const char *title, const char *format, ...)
+{
+    char text[4096 + 512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    sw_writer_say(style->to, 0, 2, "%s%s%s%s", style->to->colour ? BOLD : "", title,
+                  style->to->colour ? PLAIN : "", text);
+}
+
+/* A line in bold. */
+static void warn(const report_style *style, const char *format, ...) SW_PRINTF(2, 3);
+static void warn(const report_style *style, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    sw_writer_say(style->to, 2, 2, "%s%s%s", style->to->colour ? BOLD : "", text,
+                  style->to->colour ? PLAIN : "");
+}
+
+static const char *plural(uint64_t n, const char *one, const char *several)
+{
+    return n == 1 ? one : several;
+}
+
+/* How the run ended, after what it was. */
+static const char *ending(const report *r)
+{
+    if (!r->ended)
+        return "; the run did not finish";
+    if (strcmp(r->status, "interrupted") == 0)
+        return "; it was interrupted";
+    return report_finished(r) ? "" : "; the run failed";
+}
+
+static void print_run(const report_style *style, const report *r)
+{
+    const sw_timeline *t = r->timeline;
+    const char *model = r->model[0] != '\0' ? r->model : "model",
+               *device = r->device[0] != '\0' ? r->device : "an unnamed device";
+    if (!sw_timeline_is_ours(t)) {
+        begin(style, model, " on %s, from %s: %s", device, t->tool, r->shown);
+        return;
+    }
+    char batch[32] = "not given", seed[32] = "not given";
+    if (t->batch >= 0)
+        snprintf(batch, sizeof batch, "%" PRId64, t->batch);
+    if (!t->no_seed)
+        snprintf(seed, sizeof seed, "%" PRIu64, t->seed);
+    begin(style, model, " on %s, batch %s, seed %s%s%s%s%s", device, batch, seed,
+          r->data[0] != '\0' ? ", data " : "", r->data,
+          r->normalise[0] != '\0' ? ", normalise " : "", r->normalise);
+    char evaluations[64] = "", all[64] = "", several[64] = "";
+    if (r->evaluations > 0)
+        snprintf(evaluations, sizeof evaluations, ", %s evaluation %s",
+                 sw_text_digits(r->evaluations).text, plural(r->evaluations, "run", "runs"));
+    if (r->all_steps > r->n_steps) /* not every step is recorded */
+        snprintf(all, sizeof all, " (of %s in all)", sw_text_digits(r->all_steps).text);
+    if (r->runs > r->n_steps)
+        snprintf(several, sizeof several, " in %s runs", sw_text_digits(r->runs).text);
+    sw_writer_say(style->to, 0, 2, "%s training %s%s%s%s%s%s%s%s%s",
+                  sw_text_digits(r->n_steps).text, plural(r->n_steps, "step", "steps"), several,
+                  all, evaluations, r->ended ? " in " : "",
+                  r->ended ? sw_text_ns(r->wall_ns).text : "",
+                  r->created[0] != '\0' ? ", begun " : "", r->created, ending(r));
+}
+
+/* The cell of the phase that peaks has a star. */
+static void print_cells(const report_style *style, const report_row *row, const table_unit *u)
+{
+    const int peak = report_peak_phase(row->phase);
+    for (int i = 0; i < N; i++) {
+        char cell[64] = "-"; /* no op belongs to the phase: released updates are backward's */
+        if (row->phase[i].peak_bytes > 0)
+            snprintf(cell, sizeof cell, "%s%.*f/%.*f", i == peak ? "*" : "", u->digits,
+                     (double)row->phase[i].end_bytes / u->bytes, u->digits,
+                     (double)row->phase[i].peak_bytes / u->bytes);
+        sw_writer_print(style->to, "%14s", cell);
+    }
+    sw_writer_text(style->to, "\n");
+}
+
+/* Exact numbers need the width of a cell each: one line for the end, one for the peak. */
+static void print_exact(const report_style *style, const report_row *row)
+{
+    const int peak = report_peak_phase(row->phase);
+    sw_writer_print(style->to, " end");
+    for (int i = 0; i < N; i++)
+        sw_writer_print(style->to, "%13" PRIu64, row->phase[i].end_bytes);
+    sw_writer_print(style->to, "\n          peak");
+    for (int i = 0; i < N; i++) {
+        char cell[32];
+        snprintf(cell, sizeof cell, "%s%" PRIu64, i == peak ? "*" : "",
+                 row->phase[i].peak_bytes);
+        sw_writer_print(style->to, "%13s", cell);
+    }
+    sw_writer_text(style->to, "\n");
+}
+
+/* Which phase peaks, and whether the peak moves. */
+static void print_moves(const report_style *style, const report *r)
+{
+    const report_moves *m = &r->moves;
+    char text[512] = "";
+    size_t used = 0;
+    int phases = 0;
+    for (int i = 0; i < N; i++)
+        phases += m->runs[i] > 0;
+    for (int i = 0; i < N; i++) {
+        if (m->runs[i] == 0)
+            continue;
+        char where[64] = "";
+        if (phases > 1)
+            snprintf(where, sizeof where, " (first in step %" PRIu64 ")", m->first[i]);
+        used += (size_t)snprintf(
+            text + used, sizeof text - used, "%sin %s in %s%s run%s%s", used > 0 ? ", " : "",
+            sw_prof_phase_name(i), phases == 1 && m->runs[i] > 1 ? "all " : "",
+            sw_text_digits(m->runs[i]).text, m->runs[i] == 1 ? "" : "s", where);
+    }
+    sw_writer_say(style->to, 2, 2, "* the peak of a step is %s", text);
+    if (m->low == m->high) {
+        sw_writer_say(style->to, 2, 2, "same peak in every step: %s",
+                      table_bytes(m->high, style).text);
+        return;
+    }
+    sw_writer_say(style->to, 2, 2,
+                  "it moves from %s (step %" PRIu64 ") to %s (step %" PRIu64 "):",
+                  table_bytes(m->low, style).text, m->low_step,
+                  table_bytes(m->high, style).text, m->high_step);
+    sw_writer_print(style->to, "  %s\n",
+                    bars_spark(m->bin, m->n_bins, m->low, m->high, style->ascii).text);
+}
+
+static void print_steps(const report_style *style, const report *r)
+{
+    const report_row *rows[REPORT_ROWS];
+    const size_t n = report_rows(r, rows);
+    if (n == 0)
+        return;
+    uint64_t largest = 0;
+    for (size_t k = 0; k < n; k++)
+        for (int i = 0; i < N; i++) {
+            const sw_prof_phase *x = &rows[k]->phase[i];
+            largest = x->peak_bytes > largest ? x->peak_bytes : largest;
+            largest = x->end_bytes > largest ? x->end_bytes : largest; /* in what is damaged */
+        }
+    const table_unit u = table_unit_for(largest, style);
+    sw_writer_print(style->to,
+                    "\n%sStep by step: %s live at the end of the phase%speak in it%s\n",
+                    style->to->colour ? BOLD : "", u.name,
+                    style->exact ? ", and the " : " / at the ", style->to->colour ? PLAIN : "");
+    const bool several = r->runs > r->n_steps;
+    sw_writer_print(style->to, style->exact ? "%9s     " : "%9s ",
+                    several ? "step:run" : "step");
+    for (int i = 0; i < N; i++)
+        sw_writer_print(style->to, style->exact ? "%13s" : "%14s", sw_prof_phase_name(i));
+    sw_writer_text(style->to, "\n");
+    for (size_t k = 0; k < n; k++) {
+        const report_row *row = rows[k];
+        char text[48];
+        if (several)
+            snprintf(text, sizeof text, "%" PRIu64 ":%" PRIu64, row->step, row->micro + 1);
+        else
+            snprintf(text, sizeof text, "%" PRIu64, row->step);
+        sw_writer_print(style->to, "%9s ", text);
+        if (style->exact)
+            print_exact(style, rows[k]);
+        else
+            print_cells(style, rows[k], &u);
+    }
+    print_moves(style, r);
+}
+
+/* ---- predicted against measured ---------------------------------------------------------- */
+
+/* A phase of a program, predicted and as one witness measured it. */
+typedef struct {
+    const char *name;
+    uint64_t peak[2], end[2];
+    char differs[40];
+} phase_line;
+
+static const table_column compared_columns[] = {
+    COLUMN(phase_line, NULL, "phase", TABLE_NAME, 8, name),
+    COLUMN(phase_line, NULL, "peak planned", TABLE_BYTES, 13, peak[0]),
+    COLUMN(phase_line, NULL, "measured", TABLE_BYTES, 13, peak[1]),
+    COLUMN(phase_line, NULL, "end planned", TABLE_BYTES, 13, end[0]),
+    COLUMN(phase_line, NULL, "measured", TABLE_BYTES, 13, end[1]),
+    COLUMN(phase_line, NULL, "", TABLE_WRAP, 12, differs)};
+/* Where nothing was predicted. */
+static const table_column found_columns[] = {
+    COLUMN(phase_line, NULL, "phase", TABLE_NAME, 8, name),
+    COLUMN(phase_line, NULL, "peak", TABLE_BYTES, 15, peak[1]),
+    COLUMN(phase_line, NULL, "end", TABLE_BYTES, 15, end[1])};
+
+/* Phases without bytes are left out of what another tool recorded: their frames are unknown. */
+static void print_phases(const report_style *style, const report_plan *plan,
+                         const sw_prof_phase *seen, bool ours)
+{
+    phase_line lines[N];
+    size_t n = 0;
+    for (int i = 0; i < N; i++) {
+        const sw_prof_phase *p = &plan->phase[i], *s = &seen[i];
+        const bool peak = p->peak_bytes != s->peak_bytes;
+        const int64_t more =
+            (int64_t)(peak ? s->peak_bytes - p->peak_bytes : s->end_bytes - p->end_bytes);
+        if (!ours && s->peak_bytes == 0)
+            continue;
+        phase_line *l = &lines[n++];
+        *l = (phase_line){sw_prof_phase_name(i),
+                          {p->peak_bytes, s->peak_bytes},
+                          {p->end_bytes, s->end_bytes},
+                          "equal"};
+        if (more != 0)
+            snprintf(l->differs, sizeof l->differs, "%s %c%.30s", peak ? "peak" : "end",
+                     more > 0 ? '+' : '-',
+                     sw_text_digits((uint64_t)(more > 0 ? more : -more)).text);
+    }
+    table_print(plan->immediate ? &TABLE_OF(found_columns, lines, n)
+                                : &TABLE_OF(compared_columns, lines, n),
+                n, style);
+}
+
+static void print_measured_by(const report_style *style, const report_seen *s)
+{
+    const bool one = s->runs - s->equal == 1;
+    char text[128] = "equal to the byte";
+    if (s->equal != s->runs)
+        snprintf(text, sizeof text, "%s%s differ%s (shown: step %" PRIu64 ")%s",
+                 style->to->colour ? BOLD : "", sw_text_digits(s->runs - s->equal).text,
+                 one ? "s" : "", s->step, style->to->colour ? PLAIN : "");
+    sw_writer_say(style->to, 2, 2, "measured by %s in %s %s: %s",
+                  s->by[0] != '\0' ? s->by : "an unnamed witness", sw_text_digits(s->runs).text,
+                  plural(s->runs, "run", "runs"), text);
+}
+
+/* With a table where it differs, or where it is `first`. */
+static void print_seen(const report_style *style, const report_plan *plan, const report_seen *s,
+                       bool first)
+{
+    if (first || s->equal != s->runs)
+        print_phases(style, plan, s->phase, true);
+    print_measured_by(style, s);
+}
+
+static void print_main_plan(const report_style *style, const report *r, const report_plan *main)
+{
+    const report_seen *best = report_best_seen(main);
+    const char *name = report_program_name(main).text;
+    bool phases = false;
+    for (int i = 0; i < N; i++)
+        phases |= main->phase[i].peak_bytes > 0;
+    if (!main->immediate) {
+        begin(style, "Predicted and measured bytes", ", %s", name);
+        if (best == NULL)
+            sw_writer_print(style->to, "  predicted peak %s; it was not measured\n",
+                            table_bytes(main->peak, style).text);
+        else
+            print_seen(style, main, best, true);
+        for (int k = 0; k < main->n_seen; k++)
+            if (&main->seen[k] != best)
+                print_seen(style, main, &main->seen[k], false);
+    } else if (!sw_timeline_is_ours(r->timeline)) {
+        /* Phases are as its frames say; some remain unknown. */
+        begin(style, "Recorded bytes", ", %s: %s at the peak, of at most %s reserved", name,
+              sw_text_digits(main->peak).text, sw_text_digits(main->arena).text);
+        sw_writer_say(style->to, 2, 2,
+                      phases ? "by phase, as the frames tell:"
+                             : "no frames tell what belongs to which phase");
+        if (phases)
+            print_phases(style, main, main->phase, false);
+    } else {
+        begin(style, "Measured bytes", ", %s", name);
+        if (best == NULL)
+            return;
+        print_phases(style, main, best->phase, true);
+        sw_writer_say(style->to, 2, 2, "measured by %s in %s %s%s", best->by,
+                      sw_text_digits(best->runs).text, plural(best->runs, "run", "runs"),
+                      best->runs == 1             ? ""
+                      : best->equal == best->runs ? ": all alike"
+                                                  : ": some differ from the first");
+    }
+}
+
+void report_print_predicted(const report_style *style, const report *r, const report_plan *main)
+{
+    static const char *const words[] = {"not asked", "disagrees", "agrees"};
+    sw_writer_text(style->to, "\n");
+    print_main_plan(style, r, main);
+    if (r->witnessed > 0) {
+        sw_writer_print(style->to, "  witnesses:");
+        for (int i = 0; i < 4; i++)
+            sw_writer_print(style->to, "%s %s %s", i > 0 ? "," : "", report_witnesses[i],
+                            words[r->witness_results[i] + 1]);
+        sw_writer_text(style->to, "\n");
+        if (r->faults > 0)
+            warn(style, "%s faults; the first: %s", sw_text_digits(r->faults).text,
+                 r->first_fault);
+    }
+    /* Other programs, a line each; those that differ are never left out. */
+    uint64_t shown = 0, silent = 0;
+    for (size_t i = 0; i < r->n_plans; i++) {
+        const report_plan *x = &r->plans[i];
+        bool equal = true;
+        for (int k = 0; k < x->n_seen; k++)
+            equal &= x->seen[k].equal == x->seen[k].runs;
+        if (x == main || x->n_seen == 0 || (equal && shown == 4 && ++silent > 0))
+            continue;
+        shown++;
+        sw_writer_say(style->to, 2, 2, "%s: %s peak %s", report_program_name(x).text,
+                      x->immediate ? "measured" : "predicted",
+                      table_bytes(x->peak, style).text);
+        for (int k = 0; k < x->n_seen && !x->immediate; k++)
+            print_seen(style, x, &x->seen[k], false);
+    }
+    if (silent > 0)
+        sw_writer_print(style->to, "  %s more programs: all runs equal to the byte\n",
+                        sw_text_digits(silent).text);
+}
+
+/* ---- what is live at the peak ------------------------------------------------------------ */
+
+/* Live bytes of a run from its first op to its last, and where phases begin. */
+static void print_curve(const report_style *style, const report_live *live)
+{
+    if (live->n_curve == 0)
+        return;
+    uint64_t high = 0;
+    for (size_t i = 0; i < live->n_curve; i++)
+        high = live->curve[i] > high ? live->curve[i] : high;
+    sw_writer_say(style->to, 2, 2,
+                  "live bytes op by op, from 0 to %s; phases by their first letters:",
+                  table_bytes(high, style).text);
+    sw_writer_print(style->to, "  %s\n",
+                    bars_spark(live->curve, live->n_curve, 0, high, style->ascii).text);
+    int n = (int)live->n_curve;
+    while (n > 1 && live->phase[n - 1] == ' ')
+        n--;
+    sw_writer_print(style->to, "  %.*s\n", n, live->phase);
+}
+
+/* "24 x aten::exp, net.py:41 forward/parts.py:6 softmax": names of other tools are long. */
+static void print_equal(const report_style *style, const report_live *live)
+{
+    sw_writer_print(style->to, "  %15s  %-15s  largest tensors, equal ones in one line\n",
+                    "bytes", "role");
+    for (size_t i = 0; i < live->n_largest; i++) {
+        const sw_tensor *v = live->largest[i].first;
+        const uint64_t n = live->largest[i].n;
+        sw_writer_print(style->to, "  %15s  ",
+                        table_cell_bytes(n * (v->bytes + v->padding), 15).text);
+        const int left = sw_writer_fitted(style->to, v->role, strlen(v->role), 15);
+        sw_writer_print(style->to, "%*s", left, "");
+        char text[1200];
+        const bool once = *v->layer == '\0' || strstr(v->layer, v->name) != NULL;
+        snprintf(text, sizeof text, n > 1 ? "  %s x " : "  ", sw_text_digits(n).text);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%.500s%s",
+                 once && *v->layer != '\0' ? "" : v->name, once ? "" : ", ");
+        sw_writer_text(style->to, text);
+        const int room = sw_writer_columns(style->to) - 34 - (int)strlen(text);
+        (void)sw_writer_scopes(style->to, v->layer, room > 20 ? room : 20);
+        sw_writer_text(style->to, "\n");
+    }
+}
+
+static const table_column tensor_columns[] = {
+    COLUMN(sw_tensor, NULL, "largest tensors", TABLE_NAME, 24, name),
+    COLUMN(sw_tensor, NULL, "role", TABLE_TEXT, 15, role),
+    {.head = "bytes", .kind = TABLE_BYTES, .width = 12},
+    COLUMN_KNOWN(sw_tensor, NULL, "made by", TABLE_WRAP, 23, op)};
+static const table_column tensor_what[] = {
+    FIELD(sw_tensor, "name", name), FIELD(sw_tensor, "role", role),
+    FIELD_KNOWN(sw_tensor, "layer", layer), FIELD_KNOWN(sw_tensor, "op", op),
+    FIELD_KNOWN(sw_tensor, "phase", phase)};
+static const table_column tensor_life[] = {FIELD(sw_tensor, "padding", padding),
+                                           FIELD(sw_tensor, "birth", birth),
+                                           FIELD(sw_tensor, "death", death)};
+
+static void add_padding(const void *tensors, size_t i, table_cell *c)
+{
+    const sw_tensor *v = (const sw_tensor *)tensors + i;
+    c[2].n = v->bytes + v->padding;
+}
+
+static void print_live(const report_style *style, const report *r, const report_plan *plan,
+                       const report_live *live)
+{
+    const report_gate_peak highest = report_highest(r);
+    const bool ours = sw_timeline_is_ours(r->timeline);
+    sw_writer_text(style->to, "\n");
+    begin(style, "Live at the peak",
+          "%s%s: %s (%s of it padding), while op %" PRIu32 " of %" PRIu32 " runs:",
+          ours ? ", " : "", ours ? report_program_name(plan).text : "",
+          table_bytes(live->bytes, style).text, table_bytes(live->padding, style).text,
+          live->program->peak_op + 1, live->program->n_ops);
+    sw_writer_say(style->to, 2, 2, "%s", live->op);
+    if (live->bytes != plan->peak && !plan->immediate)
+        warn(style, "the plan's peak is %s: the values do not add up to it",
+             table_bytes(plan->peak, style).text);
+    if (highest.measured && highest.bytes != live->bytes)
+        warn(style, "the highest peak that was measured is %s%s",
+             table_bytes(highest.bytes, style).text,
+             *highest.in != '\0' ? "" : ", in a run that is not in the file");
+    print_curve(style, live);
+    report_print_breakdown((report_breakdown){live->role, live->n_roles},
+                           (report_breakdown){live->layer, live->n_layers}, live->bytes, style);
+    if (ours) {
+        sw_tensor tensors[REPORT_LARGEST];
+        for (size_t i = 0; i < live->n_largest; i++)
+            tensors[i] = *live->largest[i].first;
+        table t = TABLE_OF(tensor_columns, tensors, live->n_largest);
+        t.row = add_padding;
+        t.context = tensors;
+        table_print(&t, t.n, style);
+    } else
+        print_equal(style, live);
+    report_print_steps(style, r->timeline->steps, r->timeline->n_steps, r->timeline->passes);
+    if (!plan->immediate)
+        sw_writer_say(
+            style->to, 2, 2, "arena %s of at least %s; model %s, data %s, together %s",
+            table_bytes(plan->arena, style).text, table_bytes(plan->lower_bound, style).text,
+            table_bytes(plan->model, style).text, table_bytes(plan->data, style).text,
+            table_bytes(plan->total, style).text);
+    if (plan->host > 0)
+        sw_writer_say(style->to, 2, 2, "beside that the program's records: %s of the heap",
+                      table_bytes(plan->host, style).text);
+}
+
+static void put_live(sw_json *j, const report_plan *plan, const report_live *live)
+{
+    sw_json_open(j, "peak", '{');
+    sw_json_put_string(j, "program", report_program_name(plan).text);
+    report_put_text(j, "op", live->op);
+    sw_json_put_u64(j, "position", live->program->peak_op);
+    sw_json_put_u64(j, "n_ops", live->program->n_ops);
+    sw_json_put_u64(j, "bytes", live->bytes);
+    sw_json_put_u64(j, "padding_bytes", live->padding);
+    report_put_breakdown(j, "by_role", (report_breakdown){live->role, live->n_roles});
+    report_put_breakdown(j, "by_layer", (report_breakdown){live->layer, live->n_layers});
+    sw_json_open(j, "largest", '[');
+    for (size_t i = 0; i < live->n_largest; i++) {
+        const sw_tensor *v = live->largest[i].first;
+        sw_json_begin(j, '{');
+        PUT_FIELDS(j, tensor_what, v);
+        sw_json_put_u64(j, "bytes", v->bytes + v->padding);
+        sw_json_put_u64(j, "count", live->largest[i].n);
+        PUT_FIELDS(j, tensor_life, v);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_end(j);
+}
+
+/* ---- time and the rest ------------------------------------------------------------------- */
+
+/* With op clocks. The clocks themselves take time: shares say more than sums. */
+static const table_column slowest_columns[] = {
+    COLUMN(report_op, "op", "op", TABLE_NAME, 56, name),
+    COLUMN(report_op, "mean_ns", "on average", TABLE_NS, 12, ns),
+    COLUMN(report_op, NULL, "share", TABLE_SHARE, 6, share)};
+
+static void print_times(const report_style *style, report *r)
+{
+    uint64_t median[N + 1];
+    char text[160] = "";
+    if (!report_medians(r, median))
+        return;
+    sw_writer_text(style->to, "\n");
+    begin(style, "Median time", " of %s warm %s: %s", sw_text_digits(r->warm).text,
+          r->runs > r->n_steps ? "runs" : "steps", sw_text_ns(median[N]).text);
+    for (int i = 0; i < N; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %s", i > 0 ? ", " : "",
+                 sw_prof_phase_name(i), sw_text_ns(median[i]).text);
+    sw_writer_say(style->to, 2, 2, "%s", text);
+}
+
+static void print_resident(const report_style *style, const report *r, const report_plan *plan)
+{
+    char where[80] = "";
+    if (r->allocating > 0)
+        snprintf(where, sizeof where, " in %s %s, first at step %" PRIu64,
+                 sw_text_digits(r->allocating).text, plural(r->allocating, "run", "runs"),
+                 r->allocating_step);
+    begin(style, "Allocations after warm-up", ": %s%s",
+          r->warm_runs > 0 ? sw_text_digits(r->allocations).text
+                           : "not counted, no run was warm",
+          where);
+    if (!r->has_process)
+        return;
+    const bool elsewhere = r->host != NULL && r->host->n_devices > 0;
+    const uint64_t known = (plan != NULL && !elsewhere ? plan->total : 0) + r->host_max;
+    begin(style, "Process", ": %s resident at most (first %s, last %s)",
+          table_bytes(r->process_max, style).text, table_bytes(r->process_first, style).text,
+          table_bytes(r->process_last, style).text);
+    if (plan == NULL)
+        return;
+    char rest[160] = "; some of that was never touched";
+    if (r->process_max > known)
+        snprintf(rest, sizeof rest,
+                 "; the other %s are code, libraries, stacks and what they keep for themselves",
+                 table_bytes(r->process_max - known, style).text);
+    if (elsewhere) /* what is planned is in the device's memory */
+        sw_writer_say(style->to, 2, 2, "of it %s host heap%s",
+                      table_bytes(r->host_max, style).text, rest);
+    else
+        sw_writer_say(style->to, 2, 2, "of it %s %s and %s host heap%s",
+                      table_bytes(plan->total, style).text,
+                      plan->immediate ? "in arenas" : "planned",
+                      table_bytes(r->host_max, style).text, rest);
+}
+
+static void print_notes(const report_style *style, const report *r)
+{
+    if (style->quiet)
+        return;
+    if (r->damaged_line > 0)
+        sw_writer_say(style->to, 0, 2,
+                      "note: line %" PRIu64 " is damaged; only what stands before it is shown",
+                      r->damaged_line);
+    if (r->cut)
+        sw_writer_print(style->to, "note: the last line is cut; all before it was used\n");
+    if (r->dropped > 0)
+        sw_writer_say(style->to, 0, 2,
+                      "note: the event logs had no room for %s events; what they have is whole "
+                      "from the front of each run",
+                      sw_text_digits(r->dropped).text);
+    if (!r->ended)
+        sw_writer_print(
+            style->to, "note: there is no end record: the run did not finish, or still runs\n");
+    else if (!report_finished(r)) {
+        /* Why is said above where a request was denied. */
+        const bool said = r->host != NULL && r->host->denied != NULL;
+        sw_writer_say(style->to, 0, 2, "note: the run ended as '%s'%s%s", r->status,
+                      said || r->error[0] == '\0' ? "" : ": ", said ? "" : r->error);
+    }
+    if (r->immediate > 0)
+        sw_writer_say(style->to, 0, 2,
+                      "note: %s %s in immediate mode follow%s no plan: nothing was predicted",
+                      sw_text_digits(r->immediate).text, plural(r->immediate, "run", "runs"),
+                      r->immediate == 1 ? "s" : "");
+    if (r->unplanned > 0)
+        sw_writer_print(style->to, "note: %s measured runs have no plan in this file\n",
+                        sw_text_digits(r->unplanned).text);
+    if (r->runs == 0 && sw_timeline_is_ours(r->timeline))
+        sw_writer_print(style->to, "note: there is no training step in this file\n");
+}
+
+void report_print_text(report *r, const report_live *live, const report_style *style)
+{
+    const report_plan *plan = report_peak_plan(r);
+    const document d = {.style = style};
+    report_print_denied(r, style);
+    print_run(style, r);
+    print_steps(style, r);
+    if (plan != NULL) {
+        report_print_predicted(style, r, plan);
+        print_live(style, r, plan, live);
+    }
+    print_times(style, r);
+    if (live->n_slowest > 0) {
+        sw_writer_text(style->to, "\n");
+        begin(style, "Slowest ops", " of %s warm %s of %s:", sw_text_digits(plan->op_runs).text,
+              plural(plan->op_runs, "run", "runs"), report_program_name(plan).text);
+        table_print(&TABLE_OF(slowest_columns, live->slowest, live->n_slowest), live->n_slowest,
+                    style);
+    }
+    if (sw_timeline_is_ours(r->timeline))
+        print_resident(style, r, plan);
+    report_host_sections(&d, r);
+    if (r->process != NULL) {
+        sw_writer_text(style->to, "\n");
+        process_print(style->to, r->process, "Resident bytes of the process at the end");
+    }
+    print_notes(style, r);
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static const table_column plan_bytes[] = {FIELD(report_plan, "model_bytes", model),
+                                          FIELD(report_plan, "arena_bytes", arena),
+                                          FIELD(report_plan, "data_bytes", data),
+                                          FIELD(report_plan, "total_bytes", total),
+                                          FIELD(report_plan, "lower_bound_bytes", lower_bound),
+                                          FIELD_KNOWN(report_plan, "program_host_bytes", host)};
+static const table_column moves_fields[] = {
+    FIELD(report_moves, "lowest_bytes", low), FIELD(report_moves, "lowest_step", low_step),
+    FIELD(report_moves, "highest_bytes", high), FIELD(report_moves, "highest_step", high_step),
+    FIELD(report_moves, "runs_per_bin", stride)};
+
+static void put_plan(sw_json *j, const report_plan *x, const sw_tl_program *p)
+{
+    sw_json_put_u64(j, "program", x->key & (UINT32_MAX >> 1));
+    sw_json_put_u64(j, "exec", x->key >> 32);
+    report_put_text(j, "run", x->run);
+    report_put_batch(j, x->batch);
+    sw_json_put_bool(j, "immediate", x->immediate);
+    report_put_phases(j, "predicted", x->immediate ? NULL : x->phase);
+    sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
+    sw_json_put_known(j, "measured_peak_bytes", p->measured, p->measured_bytes);
+    sw_json_open(j, "measured", '[');
+    for (int k = 0; k < x->n_seen; k++) {
+        const report_seen *s = &x->seen[k];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "measured_by", s->by);
+        sw_json_put_u64(j, "runs", s->runs);
+        sw_json_put_u64(j, "equal_runs", s->equal);
+        sw_json_put_bool(j, "equal", s->equal == s->runs);
+        sw_json_put_u64(j, "step", s->step);
+        report_put_phases(j, "phases", s->phase);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+/* The program that holds the peak, at the top level, in the words of `train --json`. */
+static void put_main(sw_json *j, const report_plan *x)
+{
+    const report_seen *best = report_best_seen(x);
+    uint64_t peak = 0;
+    report_put_phases(j, "predicted", x->immediate ? NULL : x->phase);
+    for (int i = 0; best != NULL && i < SW_PROF_PHASES; i++)
+        peak = best->phase[i].peak_bytes > peak ? best->phase[i].peak_bytes : peak;
+    report_put_phases(j, "measured", best != NULL ? best->phase : NULL);
+    sw_json_put_string(j, "measured_by", best != NULL ? best->by : NULL);
+    sw_json_put_known(j, "measured_peak_bytes", best != NULL, peak);
+    sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
+    PUT_FIELDS(j, plan_bytes, x);
+}
+
+static void put_rest(sw_json *j, report *r)
+{
+    uint64_t median[SW_PROF_PHASES + 1];
+    const bool timed = report_medians(r, median);
+    if (sw_json_open_known(j, "median_ns", timed)) {
+        for (int i = 0; i < SW_PROF_PHASES; i++)
+            sw_json_put_u64(j, sw_prof_phase_name(i), median[i]);
+        sw_json_end(j);
+    }
+    sw_json_put_known(j, "median_step_ns", timed, median[SW_PROF_PHASES]);
+    sw_json_put_u64(j, "warm_steps", r->warm);
+    sw_json_put_known(j, "allocations_after_warmup", r->warm_runs > 0, r->allocations);
+    sw_json_put_u64(j, "host_bytes", r->host_max);
+    sw_json_put_known(j, "process_bytes", r->has_process, r->process_max);
+    sw_json_put_u64(j, "immediate_runs", r->immediate);
+    sw_json_put_u64(j, "unplanned_runs", r->unplanned);
+}
+
+static void put_rows(sw_json *j, const report *r)
+{
+    const report_row *rows[REPORT_ROWS];
+    const size_t n = report_rows(r, rows);
+    sw_json_open(j, "rows", '[');
+    for (size_t k = 0; k < n; k++) {
+        sw_json_begin(j, '{');
+        sw_json_put_u64(j, "step", rows[k]->step);
+        sw_json_put_u64(j, "micro", rows[k]->micro);
+        sw_json_put_known_f64(j, "loss", rows[k]->has_loss, rows[k]->loss);
+        report_put_phases(j, "phases", rows[k]->phase);
+        const int peak = report_peak_phase(rows[k]->phase);
+        sw_json_put_string(j, "peak_phase", sw_prof_phase_name(peak));
+        sw_json_put_u64(j, "peak_bytes", rows[k]->phase[peak].peak_bytes);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+/* Which phase peaks in how many training runs, and where the peak goes. */
+static void put_moves(sw_json *j, const report *r)
+{
+    const report_moves *m = &r->moves;
+    sw_json_open(j, "peaks", '{');
+    sw_json_open(j, "phases", '{');
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        sw_json_put_u64(j, sw_prof_phase_name(i), m->runs[i]);
+    sw_json_end(j);
+    sw_json_put_bool(j, "moves", m->low != m->high);
+    PUT_FIELDS(j, moves_fields, m);
+    sw_json_open(j, "bins", '[');
+    for (size_t k = 0; k < m->n_bins; k++)
+        sw_json_u64(j, m->bin[k]);
+    sw_json_end(j);
+    sw_json_end(j);
+}
+
+sw_status report_print_json(report *r, const report_live *live, const report_tail *more,
+                            const report_style *style)
+{
+    const report_plan *peak = report_peak_plan(r);
+    sw_json j;
+    sw_json_growing(&j, SW_HEAP_PROFILE);
+    sw_json_begin(&j, '{');
+    sw_json_put_string(&j, "file", r->path);
+    sw_json_put_string(&j, "tool", r->timeline->tool);
+    report_put_text(&j, "model", r->model);
+    report_put_text(&j, "device", r->device);
+    report_put_text(&j, "data", r->data);
+    report_put_text(&j, "normalise", r->normalise);
+    report_put_batch(&j, r->timeline->batch);
+    sw_json_put_known(&j, "seed", !r->timeline->no_seed, r->timeline->seed);
+    report_put_text(&j, "created", r->created);
+    report_put_text(&j, "command", r->command);
+    sw_json_put_u64(&j, "steps", r->n_steps);
+    sw_json_put_u64(&j, "training_runs", r->runs);
+    sw_json_put_known(&j, "all_steps", r->all_steps > 0, r->all_steps); /* recorded or not */
+    sw_json_put_u64(&j, "part", 1); /* a profile is one file */
+    sw_json_put_u64(&j, "evaluations", r->evaluations);
+    sw_json_put_bool(&j, "finished", report_finished(r));
+    report_put_text(&j, "status", r->status);
+    report_put_text(&j, "error", r->error);
+    sw_json_put_bool(&j, "cut", r->cut);
+    sw_json_put_bool(&j, "goes_on", false);
+    sw_json_put_u64(&j, "dropped_events", r->dropped);
+    report_put_damaged(&j, r->damaged_line, r->damaged_why);
+    sw_json_put_known(&j, "wall_ns", r->ended, r->wall_ns);
+    if (peak != NULL) {
+        put_main(&j, peak);
+        put_live(&j, peak, live);
+        /* Means over the warm runs of that program; empty without op clocks. */
+        table_put(&j, "slowest_ops",
+                  &TABLE_OF(slowest_columns, live->slowest, live->n_slowest));
+        sw_json_put_u64(&j, "ops_mean_ns", live->ops_ns);
+    }
+    /* Whether each measured run of each program was as planned; null when none was
+     * measured. */
+    bool equal = true, any = false;
+    for (size_t i = 0; i < r->n_plans; i++)
+        for (int k = 0; k < r->plans[i].n_seen && !r->plans[i].immediate; k++) {
+            any = true;
+            equal &= r->plans[i].seen[k].equal == r->plans[i].seen[k].runs;
+        }
+    sw_json_put_known_bool(&j, "equal", any, equal);
+    sw_json_open(&j, "witnesses", '{');
+    for (int m = 0; m < 4; m++)
+        sw_json_put_known_bool(&j, report_witnesses[m], r->witness_results[m] >= 0,
+                               r->witness_results[m] == 1);
+    sw_json_end(&j);
+    sw_json_put_u64(&j, "faults", r->faults);
+    report_put_text(&j, "first_fault", r->first_fault);
+    put_rest(&j, r);
+    if (sw_json_open_known(&j, "process", r->process != NULL)) {
+        sw_process_put(&j, r->process);
+        sw_json_end(&j);
+    }
+    report_host_sections(&(document){style, &j}, r);
+    sw_json_open(&j, "programs", '[');
+    for (size_t i = 0; i < r->n_plans; i++) {
+        sw_json_begin(&j, '{');
+        put_plan(&j, &r->plans[i], report_program(r, &r->plans[i]));
+        sw_json_end(&j);
+    }
+    sw_json_end(&j);
+    put_rows(&j, r);
+    put_moves(&j, r);
+    if (!sw_timeline_is_ours(r->timeline))
+        report_put_steps(&j, r->timeline->steps, r->timeline->n_steps);
+    return report_end_object(&j, more, style);
+}
