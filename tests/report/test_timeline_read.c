@@ -6,7 +6,7 @@
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include "tools/cli/cli.h"
-#include "tools/report/report_export.h"
+#include "tools/report/report_settings.h"
 #include "profiler/inspect/timeline_read.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,9 +8,7 @@
 #include "profiler/inspect/timeline_read.h"
 #include "tools/cli/cli.h"
 #include "tools/report/file_same.h"
-#include "tools/report/report_export.h"
-#include "tools/report/report_population.h"
-#include "tools/report/report_replan.h"
+#include "tools/report/report_settings.h"
 #include "tools/top/top.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +19,7 @@
 
 #define FORMATS 32
 
-const char *const *report_formats(void)
+static const char *const *report_formats(void)
 {
     static const char *names[FORMATS + 1] = {"text", "json"};
     for (uint32_t i = 0; i + 2 < FORMATS && sw_sink_at(i) != NULL; i++)
@@ -306,18 +304,7 @@ static int report_read_steps(const char *text, report_steps_wanted *out)
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
-#define FILES 1024
-
-typedef struct {
-    const char *files[FILES]; /* several: one table */
-    const char *file, *format, *diff, *out, *html, *by, *steps, *turns, *member;
-    bool json, list, live, replan;
-    int64_t device;
-    report_style style;
-    report_limits limits;
-} settings;
-
-static sw_status print_all(report *r, const settings *s, const report_gate *gate)
+static sw_status print_all(report *r, const report_settings *s, const report_gate *gate)
 {
     report_live live = {0};
     const report_plan *plan = report_peak_plan(r);
@@ -337,7 +324,7 @@ static sw_status print_all(report *r, const settings *s, const report_gate *gate
     return SW_OK;
 }
 
-static int report_file(const settings *s)
+static int report_file(const report_settings *s)
 {
     report *r;
     int code;
@@ -356,14 +343,14 @@ static int report_file(const settings *s)
     return code;
 }
 
-static bool is_export(const settings *s)
+static bool is_export(const report_settings *s)
 {
     return s->html != NULL ||
            (report_is_export(s->format) && !(s->by != NULL && strcmp(s->format, "csv") == 0));
 }
 
 /* Whether the options go together: CLI_GO, or CLI_USAGE with a message. */
-static int check(const settings *s)
+static int check(const report_settings *s)
 {
     if (s->html != NULL && (s->json || s->out != NULL || strcmp(s->format, "text") != 0))
         return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
@@ -375,7 +362,7 @@ static int check(const settings *s)
         return cli_error(CLI_USAGE,
                          "--by, --diff and --steps are three reports: ask for one of them");
     if (s->live && (s->by != NULL || s->diff != NULL || s->steps != NULL || s->out != NULL ||
-                    s->style.exact || s->style.quiet || s->style.ascii || is_export(s) ||
+                    s->style.exact || s->style.quiet || s->ascii || is_export(s) ||
                     report_gate_asked(&s->limits)))
         return cli_error(CLI_USAGE, "--live shows what is there now, and takes --json alone");
     if (s->turns != NULL || s->member != NULL)
@@ -402,32 +389,9 @@ static int check(const settings *s)
     return CLI_GO;
 }
 
-static int run_population(settings *s)
-{
-    const sw_writer to = cli_writer(stdout);
-    s->style.ascii |= !cli_utf8();
-    s->style.to = &to;
-    const report_population_asked asked = {.file = s->file,
-                                           .diff = s->diff,
-                                           .turns = s->turns,
-                                           .member = s->member,
-                                           .html = s->html,
-                                           .out = s->out,
-                                           .format = s->format,
-                                           .json = s->json,
-                                           .style = &s->style,
-                                           .limits = &s->limits,
-                                           .no = s->by != NULL      ? "--by"
-                                                 : s->steps != NULL ? "--steps"
-                                                                    : NULL};
-    const int status = report_limits_read(&s->limits, s->diff != NULL);
-    return status == CLI_GO ? report_population(&asked) : status;
-}
-
 /* A snapshot planned again: text or JSON, and offsets to a file. */
-static int run_replan(settings *s)
+static int run_replan(report_settings *s)
 {
-    const sw_writer to = cli_writer(stdout);
     if (s->by != NULL || s->steps != NULL || s->live || s->turns != NULL || s->member != NULL)
         return cli_error(CLI_USAGE, "--replan does not go with --by, --steps, --live, --turns "
                                     "or --member");
@@ -446,25 +410,12 @@ static int run_replan(settings *s)
     if (s->diff != NULL && s->limits.increase == NULL)
         return cli_error(CLI_USAGE, "with --replan --diff BASE is for --fail-on-increase");
     const int limits = report_limits_read(&s->limits, s->diff != NULL);
-    if (limits != CLI_GO)
-        return limits;
-    s->style.ascii |= !cli_utf8();
-    s->style.to = &to;
-    const report_replan_asked asked = {.file = s->file,
-                                       .out = s->out,
-                                       .html = s->html,
-                                       .device = s->device,
-                                       .base = s->diff,
-                                       .limits = &s->limits,
-                                       .json = s->json,
-                                       .style = &s->style};
-    return report_replan(&asked);
+    return limits == CLI_GO ? report_replan(s) : limits;
 }
 
 /* A rank each. */
-static int run_several(settings *s, int n)
+static int run_several(const report_settings *s, int n)
 {
-    const sw_writer to = cli_writer(stdout);
     if (s->by != NULL || s->steps != NULL || s->live || s->turns != NULL || s->member != NULL ||
         s->diff != NULL || s->html != NULL || s->out != NULL || s->replan ||
         report_is_export(s->format) || report_gate_asked(&s->limits))
@@ -472,10 +423,7 @@ static int run_several(settings *s, int n)
                          "several files are one table, as text or json%s: of the other "
                          "options --device and --ascii go with them",
                          s->replan ? " (got --replan, which takes one file)" : "");
-    s->style.to = &to;
-    const report_replan_asked asked = {
-        .device = s->device, .limits = &s->limits, .json = s->json, .style = &s->style};
-    return report_ranks(&asked, s->files, n);
+    return report_ranks(s, n);
 }
 
 /* The first steps, for people who have no file yet. */
@@ -494,9 +442,8 @@ static int say_how(void)
     return code;
 }
 
-static int run(settings *s)
+static int run(report_settings *s)
 {
-    const sw_writer to = cli_writer(stdout);
     report_steps_wanted steps;
     bool population = false;
     if (s->replan)
@@ -505,7 +452,7 @@ static int run(settings *s)
         return cli_error(CLI_USAGE, "--device is for --replan");
     int status = s->live ? CLI_GO : report_is_population(s->file, &population);
     if (population || status != CLI_GO)
-        return population ? run_population(s) : status;
+        return population ? report_population(s) : status;
     status = check(s);
     if (status == CLI_GO && s->steps != NULL)
         status = report_read_steps(s->steps, &steps);
@@ -513,8 +460,6 @@ static int run(settings *s)
         status = report_limits_read(&s->limits, s->diff != NULL);
     if (status != CLI_GO)
         return status;
-    s->style.ascii |= !cli_utf8();
-    s->style.to = &to;
     if (s->live)
         return top_file(s->file, s->json);
     if (s->html != NULL)
@@ -584,7 +529,7 @@ static const char notes[] =
 
 int tool_report(int argc, char **argv)
 {
-    settings s = {.limits.max_peak = REPORT_NO_LIMIT, .device = -1};
+    report_settings s = {.limits.max_peak = REPORT_NO_LIMIT, .device = -1};
     const cli_option options[] = {
         {"--format", "NAME", CLI_WORD, &s.format, "text",
          "text, json, or one of --list-formats, for the tools that read those", 0, 0,
@@ -628,8 +573,8 @@ int tool_report(int argc, char **argv)
          "with --diff: fail when the peak of FILE exceeds that of OTHER by more than X, such "
          "as 2% or 1MiB",
          0, 0, NULL},
-        {"--ascii", NULL, CLI_FLAG, &s.style.ascii, NULL, "draw bars with ASCII characters", 0,
-         0, NULL},
+        {"--ascii", NULL, CLI_FLAG, &s.ascii, NULL, "draw bars with ASCII characters", 0, 0,
+         NULL},
     };
     const cli_command command = {
         .name = "report",
@@ -638,7 +583,7 @@ int tool_report(int argc, char **argv)
         .options = options,
         .n_options = (int)(sizeof options / sizeof *options),
         .operand = s.files,
-        .max_operands = FILES,
+        .max_operands = REPORT_FILES,
         .notes = notes};
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
@@ -646,11 +591,14 @@ int tool_report(int argc, char **argv)
     if (s.list)
         return report_list_formats();
     int n = 0;
-    while (n < FILES && s.files[n] != NULL)
+    while (n < REPORT_FILES && s.files[n] != NULL)
         n++;
     s.file = s.files[0];
     if (n == 0)
         return say_how();
+    const sw_writer to = cli_writer(stdout);
+    s.style.ascii = s.ascii || !cli_utf8();
+    s.style.to = &to;
     s.json |= strcmp(s.format, "json") == 0;
     return n > 1 ? run_several(&s, n) : run(&s);
 }

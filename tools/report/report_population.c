@@ -1,9 +1,9 @@
 /* The report of a population: which turns are read, and what is made of them. */
-#include "tools/report/report_population.h"
 #include "alloc/base/sys.h"
 #include "profiler/inspect/population/population.h"
 #include "tools/cli/cli.h"
 #include "tools/report/file_same.h"
+#include "tools/report/report_settings.h"
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ static int read_member(const char *text, int64_t *out)
     return CLI_GO;
 }
 
-static int read_format(const report_population_asked *a, plan *out)
+static int read_format(const report_settings *a, plan *out)
 {
     const bool html = strcmp(a->format, "html") == 0;
     if (a->html != NULL && (a->json || a->out != NULL || strcmp(a->format, "text") != 0))
@@ -75,12 +75,12 @@ static int read_format(const report_population_asked *a, plan *out)
     return CLI_GO;
 }
 
-static int read_asked(const report_population_asked *a, plan *out)
+static int read_asked(const report_settings *a, plan *out)
 {
     *out = (plan){.member = -1};
-    if (a->no != NULL)
+    if (a->by != NULL || a->steps != NULL)
         return cli_error(CLI_USAGE, "%s is of one run, and FILE is the profile of a population",
-                         a->no);
+                         a->by != NULL ? "--by" : "--steps");
     if ((a->diff != NULL) + (a->turns != NULL) + (a->member != NULL) > 1)
         return cli_error(CLI_USAGE,
                          "--diff, --turns and --member are three reports: ask for one of them");
@@ -88,7 +88,7 @@ static int read_asked(const report_population_asked *a, plan *out)
     if (code == CLI_GO && out->html != NULL &&
         (a->diff != NULL || a->turns != NULL || a->member != NULL))
         code = cli_error(CLI_USAGE, "--diff, --turns and --member go out as text, json or csv");
-    if (code == CLI_GO && report_gate_asked(a->limits) &&
+    if (code == CLI_GO && report_gate_asked(&a->limits) &&
         (out->html != NULL || out->format == POPULATION_CSV))
         code = cli_error(CLI_USAGE,
                          "--max-peak and --fail-on-increase belong to reports in text or json");
@@ -128,17 +128,17 @@ static report_gate_peak peak_of(const population *p)
 }
 
 /* The report was printed: does its peak keep the limits? */
-static int judged(const report_population_asked *a, const plan *x, const report_gate *gate)
+static int judged(const report_settings *a, const plan *x, const report_gate *gate)
 {
-    return report_gate_judge(gate, x->format == POPULATION_TEXT && !a->style->quiet);
+    return report_gate_judge(gate, x->format == POPULATION_TEXT && !a->style.quiet);
 }
 
-static int print_one(population *p, const plan *x, const report_population_asked *a)
+static int print_one(population *p, const plan *x, const report_settings *a)
 {
     const population_turn *last = population_last(p);
-    const report_gate gate = {.limits = a->limits, .run = peak_of(p)};
+    const report_gate gate = {.limits = &a->limits, .run = peak_of(p)};
     const report_tail tail = {report_gate_more, &gate},
-                      *more = report_gate_asked(a->limits) ? &tail : NULL;
+                      *more = report_gate_asked(&a->limits) ? &tail : NULL;
     if (x->member >= 0 && last == NULL)
         return end_of(p, cli_error(CLI_FAILED, "%s: no turn has ended", p->shown));
     if (x->member >= 0 && x->member >= last->n)
@@ -146,7 +146,7 @@ static int print_one(population *p, const plan *x, const report_population_asked
                                    last->n - 1, a->member));
     const sw_status status = x->html != NULL
                                  ? cli_saved(sw_file_replace(x->html, write_page, p))
-                                 : population_print(p, x->member, x->format, more, a->style);
+                                 : population_print(p, x->member, x->format, more, &a->style);
     return status == SW_OK ? end_of(p, judged(a, x, &gate)) : cli_library_error(status, false);
 }
 
@@ -159,15 +159,14 @@ static int no_such_turn(const population *p, uint64_t turn)
                      turn, p->first_turn, p->last_turn);
 }
 
-static int print_pair(const population_pair *pair, const plan *x,
-                      const report_population_asked *a)
+static int print_pair(const population_pair *pair, const plan *x, const report_settings *a)
 {
     const bool two = pair->of[0] != pair->of[1];
     const report_gate gate = {
-        .limits = a->limits, .run = peak_of(pair->of[0]), .base = peak_of(pair->of[1])};
+        .limits = &a->limits, .run = peak_of(pair->of[0]), .base = peak_of(pair->of[1])};
     const report_tail tail = {report_gate_more, &gate},
-                      *more = report_gate_asked(a->limits) ? &tail : NULL;
-    const sw_status status = population_compare(pair, x->format, more, a->style);
+                      *more = report_gate_asked(&a->limits) ? &tail : NULL;
+    const sw_status status = population_compare(pair, x->format, more, &a->style);
     if (status != SW_OK)
         return cli_library_error(status, false);
     int code = judged(a, x, &gate);
@@ -176,7 +175,7 @@ static int print_pair(const population_pair *pair, const plan *x,
     return end_of(pair->of[0], code);
 }
 
-static int print_turns(population *p, const plan *x, const report_population_asked *a)
+static int print_turns(population *p, const plan *x, const report_settings *a)
 {
     population_pair pair = {.of = {p, p}, .newer = 1, .origin = p->origin, .copies = p->copies};
     for (int i = 0; i < 2; i++) {
@@ -188,7 +187,7 @@ static int print_turns(population *p, const plan *x, const report_population_ask
 }
 
 static int print_difference(population *p, population *other, const plan *x,
-                            const report_population_asked *a)
+                            const report_settings *a)
 {
     const population_pair pair = {.of = {p, other},
                                   .turn = {population_last(p), population_last(other)}};
@@ -209,11 +208,13 @@ int report_is_population(const char *path, bool *is)
     return status == SW_OK ? CLI_GO : cli_library_error(status, true);
 }
 
-int report_population(const report_population_asked *a)
+int report_population(report_settings *a)
 {
     plan x;
     population *p = NULL, *other = NULL;
-    int code = read_asked(a, &x);
+    int code = report_limits_read(&a->limits, a->diff != NULL);
+    if (code == CLI_GO)
+        code = read_asked(a, &x);
     if (code != CLI_GO)
         return code;
     sw_status status = population_open(&p, a->file, &x.want);

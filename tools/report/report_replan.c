@@ -7,7 +7,7 @@
 #include "profiler/inspect/replan/replan.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/svg.h"
-#include "tools/report/report_replan.h"
+#include "tools/report/report_settings.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -231,7 +231,7 @@ typedef struct {
 } rank;
 
 typedef struct {
-    const report_replan_asked *asked;
+    const report_settings *asked;
     snapshot_trace *traces;
     uint32_t n_traces, cap_traces;
     sums sums, base;
@@ -352,8 +352,8 @@ static sw_status say(run *r, const replan *of)
         sw_json_end(&r->report);
     } else {
         if (r->said)
-            sw_writer_text(r->asked->style->to, "\n");
-        replan_print_text(of, r->asked->style);
+            sw_writer_text(r->asked->style.to, "\n");
+        replan_print_text(of, &r->asked->style);
         r->said = true;
     }
     if (r->asked->out == NULL)
@@ -407,7 +407,7 @@ static sw_status end_json(sw_json *j)
 /* Sums over other devices say nothing, nor do those of another kind. */
 static sw_status plan_base(run *r)
 {
-    const char *file = r->asked->file, *base = r->asked->base;
+    const char *file = r->asked->file, *base = r->asked->diff;
     SW_TRY(read_file(r, base));
     SW_TRY(plan_devices(r, add_base));
     if (r->sums.segments != r->base.segments)
@@ -424,8 +424,8 @@ static sw_status plan_base(run *r)
 
 static void put_gate(run *r)
 {
-    const bool base = r->asked->base != NULL;
-    if (!report_gate_asked(r->asked->limits) || cli_interrupted())
+    const bool base = r->asked->diff != NULL;
+    if (!report_gate_asked(&r->asked->limits) || cli_interrupted())
         return;
     sw_json_open(&r->report, "gate", '{');
     sw_json_put_bool(&r->report, "failed",
@@ -471,13 +471,13 @@ static sw_status run_all(run *r)
         svg_print(&r->page, "</h1>\n");
     }
     SW_TRY(plan_devices(r, say));
-    if (r->asked->base != NULL && !cli_interrupted())
+    if (r->asked->diff != NULL && !cli_interrupted())
         SW_TRY(plan_base(r));
     r->read = true;
     sw_json_end(&r->report);
     /* Of the loss the increase alone is limited. */
-    const report_limits *l = r->asked->limits;
-    const char *file = r->asked->file, *base = r->asked->base;
+    const report_limits *l = &r->asked->limits;
+    const char *file = r->asked->file, *base = r->asked->diff;
     r->no_max = *l;
     r->no_max.max_peak = REPORT_NO_LIMIT;
     r->bound = (report_gate){
@@ -518,7 +518,7 @@ static void free_run(run *r)
     sw_heap_free(r->ranks, SW_HEAP_PROFILE, r->cap_ranks * sizeof *r->ranks);
 }
 
-int report_replan(const report_replan_asked *asked)
+int report_replan(const report_settings *asked)
 {
     run r = {.asked = asked};
     const sw_status status = run_all(&r);
@@ -582,12 +582,12 @@ static sw_status put_ranks(run *of)
     return SW_OK;
 }
 
-int report_ranks(const report_replan_asked *asked, const char *const *files, int n)
+int report_ranks(const report_settings *asked, int n)
 {
     run r = {.asked = asked};
     sw_status status = SW_OK;
     for (int i = 0; i < n && status == SW_OK; i++) {
-        r.file = files[i];
+        r.file = asked->files[i];
         status = read_file(&r, r.file);
         if (status == SW_OK)
             status = plan_devices(&r, add_rank);
@@ -598,12 +598,12 @@ int report_ranks(const report_replan_asked *asked, const char *const *files, int
     if (read && asked->json)
         status = put_ranks(&r);
     else if (read) {
-        sw_writer_print(asked->style->to, "%16s %16s %-9s %-15s %5s  file, device\n",
-                        "reserved", "requested", "phase", "most of it", "");
+        sw_writer_print(asked->style.to, "%16s %16s %-9s %-15s %5s  file, device\n", "reserved",
+                        "requested", "phase", "most of it", "");
         for (uint32_t j = 0; j < r.n_ranks; j++) {
             const rank *x = &r.ranks[j];
             const double share = x->most > 0 ? (double)x->role.bytes / (double)x->most : 0.0;
-            sw_writer_print(asked->style->to, "%16s %16s %-9s %-15s %3.0f %%  %s, %lld%s\n",
+            sw_writer_print(asked->style.to, "%16s %16s %-9s %-15s %3.0f %%  %s, %lld%s\n",
                             cli_digits(x->reserved).text, cli_digits(x->most).text,
                             x->phase != NULL ? x->phase : "-",
                             x->name[0] != '\0' ? x->name : "-", 100.0 * share, x->file,

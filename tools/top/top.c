@@ -493,7 +493,7 @@ static void print_curves(const report *r)
         print_curve("time", time, r->n_sample, cli_ns((uint64_t)time[r->n_sample - 1]).text);
     for (size_t i = 0; i < r->moves.n_bins; i++)
         peak[i] = (double)r->moves.bin[i];
-    print_curve("peak", peak, r->moves.n_bins, cli_bytes((size_t)r->moves.high).text);
+    print_curve("peak", peak, r->moves.n_bins, cli_bytes((size_t)r->moves.highest_bytes).text);
 }
 
 static void print_picture(top *t)
@@ -520,12 +520,12 @@ static void print_picture(top *t)
     if (plan != NULL) {
         report_print_predicted(&style, r, plan);
         putchar('\n');
-        printf("model %s   arena %s   data %s   total %s\n", cli_bytes(plan->model).text,
-               cli_bytes(plan->arena).text, cli_bytes(plan->data).text,
-               cli_bytes(plan->total).text);
+        printf("model %s   arena %s   data %s   total %s\n", cli_bytes(plan->model_bytes).text,
+               cli_bytes(plan->arena_bytes).text, cli_bytes(plan->data_bytes).text,
+               cli_bytes(plan->total_bytes).text);
         if (r->budget_bytes > 0)
             printf("budget %s, of which %.0f %% are taken\n", cli_bytes(r->budget_bytes).text,
-                   100.0 * (double)plan->total / (double)r->budget_bytes);
+                   100.0 * (double)plan->total_bytes / (double)r->budget_bytes);
         if (t->process > 0)
             printf("process %s resident   ", cli_bytes(t->process).text);
         printf("host heap %s", cli_bytes(t->host).text);
@@ -585,10 +585,10 @@ static sw_status print_json(top *t)
     sw_json_put_known(&j, "predicted_peak_bytes", planned, p->peak);
     sw_json_put_known(&j, "measured_peak_bytes", counted(seen),
                       counted(seen) ? profile_peak(seen->phase) : 0);
-    sw_json_put_known(&j, "model_bytes", plan != NULL, p->model);
-    sw_json_put_known(&j, "arena_bytes", plan != NULL, p->arena);
-    sw_json_put_known(&j, "data_bytes", plan != NULL, p->data);
-    sw_json_put_known(&j, "total_bytes", plan != NULL, p->total);
+    sw_json_put_known(&j, "model_bytes", plan != NULL, p->model_bytes);
+    sw_json_put_known(&j, "arena_bytes", plan != NULL, p->arena_bytes);
+    sw_json_put_known(&j, "data_bytes", plan != NULL, p->data_bytes);
+    sw_json_put_known(&j, "total_bytes", plan != NULL, p->total_bytes);
     const uint64_t budget = r != NULL ? r->budget_bytes : 0;
     sw_json_put_known(&j, "budget_bytes", budget > 0, budget);
     sw_json_put_known(&j, "process_bytes", t->process > 0, t->process);

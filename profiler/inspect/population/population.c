@@ -182,10 +182,11 @@ static sw_status attribute(population_rows *x, population *p, const population_t
         SW_TRY(step_of(&step, p, &p->timeline->programs[s->highest]));
     for (uint64_t j = 0; j < t->lanes && status == SW_OK; j++) {
         const bool last = j + 1 == t->lanes; /* it has what cannot be shared out evenly */
-        const uint64_t steps = t->step_bytes / t->lanes, batches = t->batch_bytes / t->lanes;
-        status =
-            add_lane(x, (int64_t)j, s, &step, steps + (last ? t->step_bytes % t->lanes : 0),
-                     batches + (last ? t->batch_bytes % t->lanes : 0));
+        const uint64_t steps = t->step_arena_bytes / t->lanes,
+                       batches = t->batch_bytes / t->lanes;
+        status = add_lane(x, (int64_t)j, s, &step,
+                          steps + (last ? t->step_arena_bytes % t->lanes : 0),
+                          batches + (last ? t->batch_bytes % t->lanes : 0));
     }
     population_parts_free(&step.holders);
     return status;
@@ -215,50 +216,24 @@ static const table_column member_columns[] = {
     MEMBER("kept_bytes", "kept", TABLE_BYTES, 11, kept_bytes),
     COLUMN_KNOWN(population_member, "donor", "donor", TABLE_COUNT, 6, donor),
     MEMBER("step", "step", TABLE_COUNT, 8, step),
-    MEMBER("status", "status", TABLE_TEXT, 6, status),
+    MEMBER("status", "status", TABLE_TEXT, 6, member_status),
     MEMBER("loss", NULL, TABLE_REAL, 0, loss),
     MEMBER("shape", "shape", TABLE_TEXT, 40, shape_name)};
-/* Of a member alone. */
-static const table_column member_what[] = {
-    FIELD(population_member, "member", member),
-    FIELD(population_member, "step", step),
-    FIELD(population_member, "member_seed", seed),
-    FIELD(population_member, "shape", shape_name),
-    FIELD(population_member, "place", place),
-    FIELD(population_member, "member_status", status),
-    FIELD(population_member, "score", score),
-    FIELD(population_member, "loss", loss),
-    FIELD(population_member, "train_loss", train_loss),
-    COLUMN_KNOWN(population_member, "donor", NULL, TABLE_COUNT, 0, donor)};
-static const table_column member_bytes[] = {
-    FIELD(population_member, "member_bytes", member_bytes),
-    FIELD(population_member, "range_bytes", range_bytes),
-    FIELD(population_member, "waiting_bytes", waiting_bytes),
-    FIELD(population_member, "kept_bytes", kept_bytes)};
-
 #define TURN(head, member) COLUMN(population_turn, NULL, head, TABLE_BYTES, 12, member)
 /* From TURN_BYTES on the first four add up to the fifth. */
 static const table_column turn_columns[] = {TURN("turn", turn),
                                             TURN("step", step),
                                             TURN("members", live_bytes),
                                             TURN("free", free_bytes),
-                                            TURN("step arenas", step_bytes),
+                                            TURN("step arenas", step_arena_bytes),
                                             TURN("batches", batch_bytes),
                                             TURN("measured", measured_bytes),
                                             TURN("planned", predicted_bytes),
                                             TURN("outside", outside_bytes)};
 enum { TURN_BYTES = 2, TURN_TOTALS = TABLE_LENGTH(turn_columns) - TURN_BYTES };
 static const table_column turn_fields[] = {
-    FIELD(population_turn, "turn", turn),
-    FIELD(population_turn, "step", step),
-    FIELD(population_turn, "lanes", lanes),
-    FIELD(population_turn, "step_arena_bytes", step_bytes),
-    FIELD(population_turn, "batch_bytes", batch_bytes),
-    FIELD(population_turn, "range_bytes", range_bytes),
-    FIELD(population_turn, "live_bytes", live_bytes),
-    FIELD(population_turn, "measured_bytes", measured_bytes),
-    FIELD(population_turn, "predicted_bytes", predicted_bytes),
-    FIELD(population_turn, "outside_bytes", outside_bytes)};
+    FIELDS(population_turn, turn, step, lanes, step_arena_bytes, batch_bytes, range_bytes,
+           live_bytes, measured_bytes, predicted_bytes, outside_bytes)};
 
 static const table_column budget_columns[] = {
     COLUMN(population_row, "kind", "kind", TABLE_NAME, 10, kind),
@@ -307,25 +282,6 @@ static void print_head(const population *p, const report_style *style)
                       p->cut_members);
 }
 
-static const table_column timeline_fields[] = {
-    FIELD_KNOWN(sw_timeline, "model", model),
-    FIELD_KNOWN(sw_timeline, "device", device),
-    FIELD_KNOWN(sw_timeline, "data", data),
-    FIELD_KNOWN(sw_timeline, "normalise", normalise),
-    FIELD_KNOWN(sw_timeline, "scores", scores),
-    COLUMN_KNOWN(sw_timeline, "batch", NULL, TABLE_COUNT, 0, batch),
-    FIELD(sw_timeline, "seed", seed),
-    FIELD_KNOWN(sw_timeline, "created", created),
-    FIELD_KNOWN(sw_timeline, "command", command)};
-/* A turn is above 0. */
-static const table_column population_fields[] = {
-    FIELD(population, "n_members", members),
-    FIELD_KNOWN(population, "budget_bytes", budget_bytes),
-    FIELD(population, "turns", seen_turns),
-    FIELD_KNOWN(population, "first_turn", first_turn),
-    FIELD_KNOWN(population, "last_turn", last_turn),
-    FIELD(population, "measured_peak_bytes", peak_bytes)};
-
 static void begin_json(sw_json *j, const population *p)
 {
     sw_json_growing(j, SW_HEAP_PROFILE);
@@ -333,15 +289,19 @@ static void begin_json(sw_json *j, const population *p)
     sw_json_put_string(j, "file", p->shown);
     sw_json_put_string(j, "tool", "stepwell");
     sw_json_put_string(j, "kind", "population");
-    PUT_FIELDS(j, timeline_fields, p->timeline);
-    PUT_FIELDS(j, population_fields, p);
+    PUT(j, p->timeline,
+        FIELDS_KNOWN(sw_timeline, model, device, data, normalise, scores, batch),
+        FIELDS(sw_timeline, seed), FIELDS_KNOWN(sw_timeline, created, command));
+    PUT(j, p, FIELD(population, "n_members", members), FIELDS_KNOWN(population, budget_bytes),
+        FIELD(population, "turns", seen_turns),
+        FIELDS_KNOWN(population, first_turn, last_turn), /* a turn is above 0 */
+        FIELD(population, "measured_peak_bytes", peak_bytes));
 }
 
 static sw_status end_json(sw_json *j, const population *p, const report_tail *more,
                           const report_style *style)
 {
-    report_put_text(j, "status", p->status);
-    report_put_text(j, "error", p->error);
+    PUT(j, p, FIELDS_KNOWN(population, status, error));
     report_put_damaged(j, p->damaged_line, p->damaged_why);
     return report_end_object(j, more, style);
 }
@@ -450,9 +410,13 @@ static sw_status member_report(population *p, uint32_t member, population_format
         sw_json j;
         begin_json(&j, p);
         sw_json_put_u64(&j, "turn", t->turn);
-        PUT_FIELDS(&j, member_what, m);
+        PUT(&j, m, FIELDS(population_member, member, step, member_seed),
+            FIELD(population_member, "shape", shape_name),
+            FIELDS(population_member, place, member_status, score, loss, train_loss),
+            FIELDS_KNOWN(population_member, donor));
         put_values(&j, "values", p, t, member);
-        PUT_FIELDS(&j, member_bytes, m);
+        PUT(&j, m,
+            FIELDS(population_member, member_bytes, range_bytes, waiting_bytes, kept_bytes));
         table_put(&j, "parts", &parts);
         put_step(&j, &step, program);
         status = end_json(&j, p, more, style);

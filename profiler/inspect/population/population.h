@@ -44,9 +44,9 @@ typedef struct {
 
 typedef struct {
     uint32_t member, shape; /* shape: index */
-    uint64_t step, seed;
+    uint64_t step, member_seed;
     bool resident;
-    const char *place, *status;
+    const char *place, *member_status;
     uint64_t range_bytes, waiting_bytes, kept_bytes;
     double score, loss, train_loss; /* NaN: none */
     int64_t donor;                  /* -1: it went on */
@@ -56,7 +56,8 @@ typedef struct {
 
 typedef struct {
     uint64_t turn, step, lanes, line;
-    uint64_t step_bytes, batch_bytes, range_bytes, live_bytes, predicted_bytes, outside_bytes;
+    uint64_t step_arena_bytes, batch_bytes, range_bytes, live_bytes, predicted_bytes,
+        outside_bytes;
     uint64_t free_bytes, measured_bytes; /* range less live; step, batch and range */
     population_member *at;               /* by their numbers, from 0 */
     uint32_t n, cap;

@@ -140,9 +140,9 @@ static sw_status fill_member(population_reader *r, const profile_position *at,
     SW_TRY(need_u32(at, "member", &m->member));
     SW_TRY(need_u32(at, "shape", &m->shape));
     SW_TRY(profile_need_u64(at, at->record, "step", &m->step));
-    SW_TRY(profile_get_u64(at, at->record, "seed", 0, &m->seed));
+    SW_TRY(profile_get_u64(at, at->record, "seed", 0, &m->member_seed));
     SW_TRY(interned(r, at, at->record, "place", &m->place));
-    SW_TRY(interned(r, at, at->record, "status", &m->status));
+    SW_TRY(interned(r, at, at->record, "status", &m->member_status));
     SW_TRY(profile_need_u64(at, at->record, "range_bytes", &m->range_bytes));
     SW_TRY(profile_get_u64(at, at->record, "waiting_bytes", 0, &m->waiting_bytes));
     SW_TRY(profile_get_u64(at, at->record, "kept_bytes", 0, &m->kept_bytes));
@@ -200,7 +200,7 @@ static sw_status fill_turn(const population_reader *r, const profile_position *a
                {"measured_bytes", &t->measured_bytes},
                {"step", &t->step},
                {"lanes", &t->lanes},
-               {"step_bytes", &t->step_bytes},
+               {"step_bytes", &t->step_arena_bytes},
                {"batch_bytes", &t->batch_bytes},
                {"range_bytes", &t->range_bytes},
                {"live_bytes", &t->live_bytes},
@@ -216,7 +216,7 @@ static sw_status fill_turn(const population_reader *r, const profile_position *a
     if (live != t->live_bytes || live > t->range_bytes)
         return profile_wrong(at, "live_bytes", "what the members of the turn have");
     t->free_bytes = t->range_bytes - live;
-    if (!add_up(&sum, t->step_bytes) || !add_up(&sum, t->batch_bytes) ||
+    if (!add_up(&sum, t->step_arena_bytes) || !add_up(&sum, t->batch_bytes) ||
         !add_up(&sum, t->range_bytes) || sum != t->measured_bytes)
         return profile_wrong(at, "measured_bytes", "the sum of its parts");
     if (t->lanes == 0 || t->lanes > MOST_LANES)

@@ -332,11 +332,11 @@ static sw_status add_totals(comparison *c)
                    sw_timeline_is_ours(a->r->timeline) || sw_timeline_is_ours(b->r->timeline)
                        ? "arena, reserved"
                        : "reserved",
-                   a->plan->arena, b->plan->arena);
-    SW_TRY(add(c, COMPARE_TOTALS, "model", a->plan->model, b->plan->model));
-    SW_TRY(add(c, COMPARE_TOTALS, "arena", a->plan->arena, b->plan->arena));
-    SW_TRY(add(c, COMPARE_TOTALS, "data", a->plan->data, b->plan->data));
-    return add(c, COMPARE_TOTALS, "total", a->plan->total, b->plan->total);
+                   a->plan->arena_bytes, b->plan->arena_bytes);
+    SW_TRY(add(c, COMPARE_TOTALS, "model", a->plan->model_bytes, b->plan->model_bytes));
+    SW_TRY(add(c, COMPARE_TOTALS, "arena", a->plan->arena_bytes, b->plan->arena_bytes));
+    SW_TRY(add(c, COMPARE_TOTALS, "data", a->plan->data_bytes, b->plan->data_bytes));
+    return add(c, COMPARE_TOTALS, "total", a->plan->total_bytes, b->plan->total_bytes);
 }
 
 sw_status compare(comparison *c)

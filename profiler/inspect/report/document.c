@@ -105,7 +105,7 @@ typedef struct {
 static table_cell member_cell(const table_column *c, const void *row)
 {
     const void *at = (const char *)row + c->at;
-    table_cell x = {0};
+    table_cell x = {.none = c->known && c->type == LIES_NOWHERE};
     int64_t whole = 0;
     switch (c->type) {
     case LIES_NOWHERE:

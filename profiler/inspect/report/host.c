@@ -284,15 +284,11 @@ static const table_column series_columns[] = {
 typedef struct {
     const char *purpose, *place;
     bool line; /* the place is a line of code */
-    uint64_t per_step, first_step, bytes, times;
+    uint64_t bytes_per_step, first_step, bytes, times;
 } grown_line;
 
-static const table_column grown_columns[] = {FIELD(grown_line, "purpose", purpose),
-                                             FIELD(grown_line, "place", place),
-                                             FIELD(grown_line, "bytes_per_step", per_step),
-                                             FIELD(grown_line, "first_step", first_step),
-                                             FIELD(grown_line, "bytes", bytes),
-                                             FIELD(grown_line, "times", times)};
+static const table_column grown_columns[] = {
+    FIELDS(grown_line, purpose, place, bytes_per_step, first_step, bytes, times)};
 
 static void hide_no_growth(const void *context, size_t i, table_cell *c)
 {
@@ -344,7 +340,7 @@ static grown_line grown_of(const report_host *h, int series)
                  : l != NULL ? l->at
                              : "at a line that the profile does not know",
         .line = l != NULL,
-        .per_step = per_step(g),
+        .bytes_per_step = per_step(g),
         .first_step = often ? g->from : g->weak_from,
         .bytes = often ? g->gained : g->weak_gained,
         .times = often ? g->times : g->weak_times};
@@ -382,7 +378,7 @@ static void growth_section(const document *d, const report *r)
         table_print(&t, n, d->style);
         for (size_t i = 0; i < n_grown; i++)
             document_say(d, 2, 4, "%s grows by %s per step since step %" PRIu64 ", %s%s",
-                         grown[i].purpose, table_bytes(grown[i].per_step, d->style).text,
+                         grown[i].purpose, table_bytes(grown[i].bytes_per_step, d->style).text,
                          grown[i].first_step, grown[i].line ? "taken at " : "", grown[i].place);
         if (n_grown == 0)
             document_say(d, 2, 4, "nothing grew");
@@ -402,17 +398,15 @@ static void growth_section(const document *d, const report *r)
 
 /* ---- denied requests --------------------------------------------------------------------- */
 
-#define D(key, member) FIELD(report_denied, key, member)
-#define D_KNOWN(key, member) FIELD_KNOWN(report_denied, key, member)
-static const table_column denied_what[] = {D("step", step), D_KNOWN("run", run)};
-static const table_column denied_columns[] = {
-    D_KNOWN("limited_by", limited_by), D_KNOWN("message", message),
-    D_KNOWN("label", label),           D_KNOWN("op", op),
-    D_KNOWN("phase", phase),           D_KNOWN("request_bytes", request),
-    D_KNOWN("limit_bytes", limit),     D("used_bytes", used),
-    D_KNOWN("needed_bytes", needed),   D_KNOWN("model_bytes", model),
-    D_KNOWN("arena_bytes", arena),     D_KNOWN("data_bytes", data),
-    D("others_bytes", others),         D("live_bytes", live)};
+static const table_column denied_fields[] = {
+    FIELDS(report_denied, times, step),
+    FIELDS_KNOWN(report_denied, run, batch, limited_by, message, label, op, phase,
+                 request_bytes, limit_bytes),
+    FIELDS(report_denied, used_bytes),
+    FIELDS_KNOWN(report_denied, needed_bytes, model_bytes, arena_bytes, data_bytes),
+    FIELDS(report_denied, others_bytes),
+    FIELDS_KNOWN(report_denied, largest_batch, largest_batch_bytes),
+    FIELDS(report_denied, live_bytes)};
 static const table_column holder_columns[] = {
     COLUMN(report_holder, "name", "largest", TABLE_NAME, 33, name),
     COLUMN_KNOWN(report_holder, "role", "role", TABLE_TEXT, 15, role),
@@ -451,9 +445,11 @@ static sw_status take_denied(report *r, const profile_position *p)
     if (block == NULL)
         SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->host->denied));
     report_denied *d = r->host->denied = block;
-    *d = (report_denied){.n = d->n + 1, .fits_batch = -1};
-    SW_TRY(TAKE_FIELDS(p, p->record, denied_what, d));
-    SW_TRY(TAKE_FIELDS(p, p->record, denied_columns, d));
+    const uint64_t times = d->times + 1;
+    *d = (report_denied){.largest_batch = -1};
+    SW_TRY(TAKE_FIELDS(p, p->record, denied_fields, d));
+    d->times = times;
+    d->largest_batch_bytes = 0; /* the record after this one says it */
     SW_TRY(profile_get_batch(p, &d->batch));
     SW_TRY(profile_need_u64(p, p->record, "step", &d->step));
     SW_TRY(
@@ -477,8 +473,8 @@ static sw_status take_fits(report_denied *d, const profile_position *p)
 {
     if (d == NULL)
         return profile_wrong(p, "type", "a record after a denied one");
-    SW_TRY(profile_get_batch(p, &d->fits_batch));
-    return profile_get_u64(p, p->record, "needed_bytes", 0, &d->fits_bytes);
+    SW_TRY(profile_get_batch(p, &d->largest_batch));
+    return profile_get_u64(p, p->record, "needed_bytes", 0, &d->largest_batch_bytes);
 }
 
 void report_print_denied(const report *r, const report_style *style)
@@ -495,45 +491,46 @@ void report_print_denied(const report *r, const report_style *style)
     if (d->batch >= 0)
         snprintf(batch, sizeof batch, ", batch %" PRId64, d->batch);
     document_say(&to, 2, 4, "%s (%s%s): %s", when, d->run, batch, d->message);
-    if (d->request > 0)
+    if (d->request_bytes > 0)
         document_say(&to, 2, 4, "%s requested for %s%s%s%s%s",
-                     table_bytes(d->request, style).text, d->label[0] != '\0' ? d->label : "it",
-                     d->op[0] != '\0' ? ", at " : "", d->op, d->phase[0] != '\0' ? " in " : "",
-                     d->phase);
-    if (d->limit > 0)
+                     table_bytes(d->request_bytes, style).text,
+                     d->label[0] != '\0' ? d->label : "it", d->op[0] != '\0' ? ", at " : "",
+                     d->op, d->phase[0] != '\0' ? " in " : "", d->phase);
+    if (d->limit_bytes > 0)
         document_say(&to, 2, 4, "%s %s: %s%s%s", d->limited_by[0] == 'm' ? "this" : "the",
-                     d->limited_by, table_bytes(d->limit, style).text,
-                     d->used > 0 ? ", taken before: " : "",
-                     d->used > 0 ? table_bytes(d->used, style).text : "");
+                     d->limited_by, table_bytes(d->limit_bytes, style).text,
+                     d->used_bytes > 0 ? ", taken before: " : "",
+                     d->used_bytes > 0 ? table_bytes(d->used_bytes, style).text : "");
     /* The figures that must shrink, or would fit. */
-    if (d->needed > 0)
-        document_say(&to, 2, 4, "the least that would do: %s (model %s, arena %s, data %s%s%s)",
-                     table_bytes(d->needed, style).text, table_bytes(d->model, style).text,
-                     table_bytes(d->arena, style).text, table_bytes(d->data, style).text,
-                     d->others > 0 ? ", others " : "",
-                     d->others > 0 ? table_bytes(d->others, style).text : "");
-    if (d->limit > 0 && d->needed > d->limit)
+    if (d->needed_bytes > 0)
+        document_say(
+            &to, 2, 4, "the least that would do: %s (model %s, arena %s, data %s%s%s)",
+            table_bytes(d->needed_bytes, style).text, table_bytes(d->model_bytes, style).text,
+            table_bytes(d->arena_bytes, style).text, table_bytes(d->data_bytes, style).text,
+            d->others_bytes > 0 ? ", others " : "",
+            d->others_bytes > 0 ? table_bytes(d->others_bytes, style).text : "");
+    if (d->limit_bytes > 0 && d->needed_bytes > d->limit_bytes)
         document_say(&to, 2, 4,
                      "%s too many: a smaller batch shrinks arena and data, a smaller network "
                      "the model",
-                     table_bytes(d->needed - d->limit, style).text);
-    if (d->fits_batch > 0)
+                     table_bytes(d->needed_bytes - d->limit_bytes, style).text);
+    if (d->largest_batch > 0)
         document_say(&to, 2, 4,
                      "batch %" PRId64
                      " is the largest that fits without recomputation: it needs %s",
-                     d->fits_batch, table_bytes(d->fits_bytes, style).text);
-    else if (d->fits_batch == 0)
+                     d->largest_batch, table_bytes(d->largest_batch_bytes, style).text);
+    else if (d->largest_batch == 0)
         document_say(&to, 2, 4, "no batch fits");
-    if (d->live != 0) {
-        document_say(&to, 2, 4, "%s %s:", table_bytes(d->live, style).text,
+    if (d->live_bytes != 0) {
+        document_say(&to, 2, 4, "%s %s:", table_bytes(d->live_bytes, style).text,
                      d->step > 0 ? "were held" : "would be live at the peak");
         report_print_breakdown((report_breakdown){d->role, d->n_roles},
-                               (report_breakdown){d->layer, d->n_layers}, d->live, style);
+                               (report_breakdown){d->layer, d->n_layers}, d->live_bytes, style);
         table_print(&TABLE_OF(holder_columns, d->holder, d->n_holders), d->n_holders, style);
     }
-    if (d->n > 1)
+    if (d->times > 1)
         document_say(&to, 2, 4, "%s requests were denied; this is the last",
-                     sw_text_digits(d->n).text);
+                     sw_text_digits(d->times).text);
     sw_writer_text(style->to, "\n");
 }
 
@@ -542,14 +539,7 @@ static void put_denied(sw_json *j, const report *r)
     const report_denied *d = r->host != NULL ? r->host->denied : NULL;
     if (!sw_json_open_known(j, "denied", d != NULL))
         return;
-    sw_json_put_u64(j, "times", d->n);
-    PUT_FIELDS(j, denied_what, d);
-    report_put_batch(j, d->batch);
-    /* Bytes that live stand after the batch that fits. */
-    table_put_fields(j, denied_columns, TABLE_LENGTH(denied_columns) - 1, d);
-    sw_json_put_known(j, "largest_batch", d->fits_batch >= 0, (uint64_t)d->fits_batch);
-    sw_json_put_known(j, "largest_batch_bytes", d->fits_bytes > 0, d->fits_bytes);
-    sw_json_put_u64(j, "live_bytes", d->live);
+    PUT_FIELDS(j, denied_fields, d);
     report_put_breakdown(j, "by_role", (report_breakdown){d->role, d->n_roles});
     report_put_breakdown(j, "by_layer", (report_breakdown){d->layer, d->n_layers});
     table_put(j, "holders", &TABLE_OF(holder_columns, d->holder, d->n_holders));
@@ -558,14 +548,11 @@ static void put_denied(sw_json *j, const report *r)
 
 /* ---- cards ------------------------------------------------------------------------------- */
 
-static const table_column device_what[] = {
-    FIELD(report_device, "name", name),        FIELD(report_device, "at", at),
-    FIELD(report_device, "card", card),        FIELD(report_device, "capability", capability),
-    FIELD(report_device, "driver", driver),    FIELD(report_device, "runtime", runtime),
-    FIELD_KNOWN(report_device, "cublas", blas)};
-static const table_column device_bytes[] = {FIELD(report_device, "total_bytes", total),
-                                            FIELD(report_device, "open_bytes", open),
-                                            FIELD(report_device, "free_bytes", free)};
+static const table_column device_fields[] = {
+    FIELDS(report_device, name, at, card, capability, driver, runtime),
+    FIELDS_KNOWN(report_device, cublas),
+    {.key = "cudnn", .kind = TABLE_COUNT, .known = true}, /* null: it is not used any more */
+    FIELDS(report_device, total_bytes, open_bytes, free_bytes)};
 static const struct {
     const char *key, *name;
 } arena_names[SW_ARENA_USES] = {{"other", "other arenas"},
@@ -576,20 +563,20 @@ static const struct {
 /* The latest record of a card counts; what is more than there is room for is passed over. */
 static sw_status take_device(report_host *h, const profile_position *p)
 {
-    report_device d = {.blas = 0};
+    report_device d = {.cublas = 0};
     const value arenas = value_at(p->record, "arenas");
     size_t i = 0;
-    SW_TRY(TAKE_FIELDS(p, p->record, device_what, &d));
+    SW_TRY(TAKE_FIELDS(p, p->record, device_fields, &d));
     snprintf(d.at, sizeof d.at, "%s", strcmp(d.at, "end") == 0 ? "end" : "begin");
-    SW_TRY(profile_get_in(p, p->record, "total_bytes", (uint64_t)1 << 56, 0, &d.total));
-    SW_TRY(profile_get_in(p, p->record, "open_bytes", d.total, 0, &d.open));
-    SW_TRY(profile_get_in(p, p->record, "free_bytes", d.total, 0, &d.free));
-    SW_TRY(profile_get_in(p, p->record, "pinned_bytes", (uint64_t)1 << 56, 0, &d.pinned));
+    SW_TRY(profile_get_in(p, p->record, "total_bytes", (uint64_t)1 << 56, 0, &d.total_bytes));
+    SW_TRY(profile_get_in(p, p->record, "open_bytes", d.total_bytes, 0, &d.open_bytes));
+    SW_TRY(profile_get_in(p, p->record, "free_bytes", d.total_bytes, 0, &d.free_bytes));
+    SW_TRY(profile_get_in(p, p->record, "pinned_bytes", (uint64_t)1 << 56, 0, &d.pinned_bytes));
     for (int k = 0; k < SW_ARENA_USES; k++) {
         const value o = value_at(arenas, arena_names[k].key);
         if (o != 0 && !value_is_dict(o))
             return profile_wrong(p, "arenas", "an object of objects");
-        SW_TRY(profile_get_in(p, o, "committed_bytes", d.total, 0, &d.committed[k]));
+        SW_TRY(profile_get_in(p, o, "committed_bytes", d.total_bytes, 0, &d.committed[k]));
         SW_TRY(profile_get_u64(p, o, "promised_bytes", 0, &d.promised[k]));
     }
     while (i < h->n_devices && strcmp(h->device[i].name, d.name) != 0)
@@ -603,7 +590,7 @@ static sw_status take_device(report_host *h, const profile_position *p)
 
 static int64_t rest_of(const report_device *d)
 {
-    int64_t rest = (int64_t)d->open - (int64_t)d->free;
+    int64_t rest = (int64_t)d->open_bytes - (int64_t)d->free_bytes;
     for (int i = 0; i < SW_ARENA_USES; i++)
         rest -= (int64_t)d->committed[i];
     return rest;
@@ -614,30 +601,28 @@ static void print_device(const document *to, const report_device *d)
     static const sw_arena_use order[] = {SW_ARENA_MODEL, SW_ARENA_STEP, SW_ARENA_DATA,
                                          SW_ARENA_OTHER};
     char blas[48] = "without cuBLASLt";
-    if (d->blas > 0)
-        snprintf(blas, sizeof blas, "cuBLASLt %" PRIu64, d->blas);
+    if (d->cublas > 0)
+        snprintf(blas, sizeof blas, "cuBLASLt %" PRIu64, d->cublas);
     (void)document_open(to, NULL, true, "Memory of %s at the %s", d->name,
                         d->at[0] == 'e' ? "end" : "beginning");
     document_say(to, 2, 4, "%s, compute capability %s, driver %s, runtime %s, %s", d->card,
                  d->capability, d->driver, d->runtime, blas);
-    document_bytes(to, 2, NULL, "card", (int64_t)d->total, "");
-    document_bytes(to, 4, NULL, "before it was opened", (int64_t)(d->total - d->open),
-                   "context, other programs");
+    document_bytes(to, 2, NULL, "card", (int64_t)d->total_bytes, "");
+    document_bytes(to, 4, NULL, "before it was opened",
+                   (int64_t)(d->total_bytes - d->open_bytes), "context, other programs");
     for (size_t i = 0; i < SW_ARENA_USES; i++)
         if (order[i] != SW_ARENA_OTHER || d->committed[order[i]] > 0)
             document_bytes(to, 4, NULL, arena_names[order[i]].name,
                            (int64_t)d->committed[order[i]], "");
     document_bytes(to, 4, NULL, "unexplained", rest_of(d), "libraries, graphs, others");
-    document_bytes(to, 4, NULL, "free", (int64_t)d->free, "");
-    document_bytes(to, 2, NULL, "pinned on the host", (int64_t)d->pinned, "");
+    document_bytes(to, 4, NULL, "free", (int64_t)d->free_bytes, "");
+    document_bytes(to, 2, NULL, "pinned on the host", (int64_t)d->pinned_bytes, "");
 }
 
 static void put_device(sw_json *j, const report_device *d)
 {
     sw_json_begin(j, '{');
-    PUT_FIELDS(j, device_what, d);
-    sw_json_put_null(j, "cudnn");
-    PUT_FIELDS(j, device_bytes, d);
+    PUT_FIELDS(j, device_fields, d);
     sw_json_open(j, "arenas", '{');
     for (int i = 0; i < SW_ARENA_USES; i++) {
         sw_json_open(j, arena_names[i].key, '{');
@@ -647,7 +632,7 @@ static void put_device(sw_json *j, const report_device *d)
     }
     sw_json_end(j);
     sw_json_put_i64(j, "unexplained_bytes", rest_of(d));
-    sw_json_put_u64(j, "pinned_bytes", d->pinned);
+    sw_json_put_u64(j, "pinned_bytes", d->pinned_bytes);
     sw_json_end(j);
 }
 

@@ -37,9 +37,9 @@ typedef struct {
     const char *run;
     int64_t batch; /* -1: none */
     sw_prof_phase phase[SW_PROF_PHASES];
-    uint64_t peak, model, arena, data, total, lower_bound;
-    uint64_t host; /* of the program's records; 0: not said */
-    uint64_t runs; /* measured or not */
+    uint64_t peak, model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes;
+    uint64_t program_host_bytes; /* of the program's records; 0: not said */
+    uint64_t runs;               /* measured or not */
     report_seen seen[3];
     int n_seen;
     uint64_t *op_ns; /* n_ops sums over op_runs warm runs with op clocks; NULL: none */
@@ -78,10 +78,10 @@ typedef struct {
 typedef struct {
     uint64_t bin[REPORT_BINS]; /* the highest of its runs */
     size_t n_bins;
-    uint64_t stride;
+    uint64_t runs_per_bin;
     uint64_t runs[SW_PROF_PHASES];  /* whose peak is in the phase (the first of equal ones) */
     uint64_t first[SW_PROF_PHASES]; /* step of the first of them */
-    uint64_t low, high, low_step, high_step;
+    uint64_t lowest_bytes, highest_bytes, lowest_step, highest_step;
 } report_moves;
 
 typedef struct {
@@ -289,16 +289,17 @@ typedef struct {
 } report_holder;
 
 typedef struct {
-    uint64_t step, request, limit, used, needed, model, arena, data, others, live;
+    uint64_t times; /* such records; this is the last */
+    uint64_t step, request_bytes, limit_bytes, used_bytes, needed_bytes, model_bytes,
+        arena_bytes, data_bytes, others_bytes, live_bytes;
     int64_t batch;
     char run[8], limited_by[16], message[512], label[REPORT_TEXT], op[REPORT_TEXT], phase[16];
     report_share role[SW_DENIED_SHARES / 4], layer[SW_DENIED_SHARES];
     size_t n_roles, n_layers;
     report_holder holder[SW_DENIED_HOLDERS];
     size_t n_holders;
-    uint64_t n;         /* such records; this is the last */
-    int64_t fits_batch; /* -1: not known */
-    uint64_t fits_bytes;
+    int64_t largest_batch; /* that fits; -1: not known */
+    uint64_t largest_batch_bytes;
 } report_denied;
 
 /* A card, as its latest record says. */
@@ -306,8 +307,8 @@ typedef struct {
 typedef struct {
     char at[8]; /* "begin" or "end" */
     char name[16], card[128], capability[16], driver[16], runtime[16];
-    uint64_t blas; /* 0: not known */
-    uint64_t total, open, free, pinned;
+    uint64_t cublas; /* 0: not known */
+    uint64_t total_bytes, open_bytes, free_bytes, pinned_bytes;
     uint64_t committed[SW_ARENA_USES], promised[SW_ARENA_USES];
 } report_device;
 

@@ -84,16 +84,13 @@ void report_put_breakdown(sw_json *j, const char *key, report_breakdown x)
 
 /* ---- common members of JSON -------------------------------------------------------------- */
 
-static const table_column phase_fields[] = {FIELD(sw_prof_phase, "peak_bytes", peak_bytes),
-                                            FIELD(sw_prof_phase, "end_bytes", end_bytes)};
-
 void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase)
 {
     if (!sw_json_open_known(j, key, phase != NULL))
         return;
     for (int i = 0; i < N; i++) {
         sw_json_open(j, sw_prof_phase_name(i), '{');
-        PUT_FIELDS(j, phase_fields, &phase[i]);
+        PUT(j, &phase[i], FIELDS(sw_prof_phase, peak_bytes, end_bytes));
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -293,17 +290,18 @@ static void print_moves(const report_style *style, const report *r)
             sw_text_digits(m->runs[i]).text, m->runs[i] == 1 ? "" : "s", where);
     }
     sw_writer_say(style->to, 2, 2, "* the peak of a step is %s", text);
-    if (m->low == m->high) {
+    if (m->lowest_bytes == m->highest_bytes) {
         sw_writer_say(style->to, 2, 2, "same peak in every step: %s",
-                      table_bytes(m->high, style).text);
+                      table_bytes(m->highest_bytes, style).text);
         return;
     }
     sw_writer_say(style->to, 2, 2,
                   "it moves from %s (step %" PRIu64 ") to %s (step %" PRIu64 "):",
-                  table_bytes(m->low, style).text, m->low_step,
-                  table_bytes(m->high, style).text, m->high_step);
-    sw_writer_print(style->to, "  %s\n",
-                    bars_spark(m->bin, m->n_bins, m->low, m->high, style->ascii).text);
+                  table_bytes(m->lowest_bytes, style).text, m->lowest_step,
+                  table_bytes(m->highest_bytes, style).text, m->highest_step);
+    sw_writer_print(
+        style->to, "  %s\n",
+        bars_spark(m->bin, m->n_bins, m->lowest_bytes, m->highest_bytes, style->ascii).text);
 }
 
 static void print_steps(const report_style *style, const report *r)
@@ -438,7 +436,7 @@ static void print_main_plan(const report_style *style, const report *r, const re
     } else if (!sw_timeline_is_ours(r->timeline)) {
         /* Phases are as its frames say; some remain unknown. */
         begin(style, "Recorded bytes", ", %s: %s at the peak, of at most %s reserved", name,
-              sw_text_digits(main->peak).text, sw_text_digits(main->arena).text);
+              sw_text_digits(main->peak).text, sw_text_digits(main->arena_bytes).text);
         sw_writer_say(style->to, 2, 2,
                       phases ? "by phase, as the frames tell:"
                              : "no frames tell what belongs to which phase");
@@ -543,14 +541,6 @@ static const table_column tensor_columns[] = {
     COLUMN(sw_tensor, NULL, "role", TABLE_TEXT, 15, role),
     {.head = "bytes", .kind = TABLE_BYTES, .width = 12},
     COLUMN_KNOWN(sw_tensor, NULL, "made by", TABLE_WRAP, 23, op)};
-static const table_column tensor_what[] = {
-    FIELD(sw_tensor, "name", name), FIELD(sw_tensor, "role", role),
-    FIELD_KNOWN(sw_tensor, "layer", layer), FIELD_KNOWN(sw_tensor, "op", op),
-    FIELD_KNOWN(sw_tensor, "phase", phase)};
-static const table_column tensor_life[] = {FIELD(sw_tensor, "padding", padding),
-                                           FIELD(sw_tensor, "birth", birth),
-                                           FIELD(sw_tensor, "death", death)};
-
 static void add_padding(const void *tensors, size_t i, table_cell *c)
 {
     const sw_tensor *v = (const sw_tensor *)tensors + i;
@@ -591,14 +581,16 @@ static void print_live(const report_style *style, const report *r, const report_
         print_equal(style, live);
     report_print_steps(style, r->timeline->steps, r->timeline->n_steps, r->timeline->passes);
     if (!plan->immediate)
-        sw_writer_say(
-            style->to, 2, 2, "arena %s of at least %s; model %s, data %s, together %s",
-            table_bytes(plan->arena, style).text, table_bytes(plan->lower_bound, style).text,
-            table_bytes(plan->model, style).text, table_bytes(plan->data, style).text,
-            table_bytes(plan->total, style).text);
-    if (plan->host > 0)
+        sw_writer_say(style->to, 2, 2,
+                      "arena %s of at least %s; model %s, data %s, together %s",
+                      table_bytes(plan->arena_bytes, style).text,
+                      table_bytes(plan->lower_bound_bytes, style).text,
+                      table_bytes(plan->model_bytes, style).text,
+                      table_bytes(plan->data_bytes, style).text,
+                      table_bytes(plan->total_bytes, style).text);
+    if (plan->program_host_bytes > 0)
         sw_writer_say(style->to, 2, 2, "beside that the program's records: %s of the heap",
-                      table_bytes(plan->host, style).text);
+                      table_bytes(plan->program_host_bytes, style).text);
 }
 
 static void put_live(sw_json *j, const report_plan *plan, const report_live *live)
@@ -616,10 +608,10 @@ static void put_live(sw_json *j, const report_plan *plan, const report_live *liv
     for (size_t i = 0; i < live->n_largest; i++) {
         const sw_tensor *v = live->largest[i].first;
         sw_json_begin(j, '{');
-        PUT_FIELDS(j, tensor_what, v);
+        PUT(j, v, FIELDS(sw_tensor, name, role), FIELDS_KNOWN(sw_tensor, layer, op, phase));
         sw_json_put_u64(j, "bytes", v->bytes + v->padding);
         sw_json_put_u64(j, "count", live->largest[i].n);
-        PUT_FIELDS(j, tensor_life, v);
+        PUT(j, v, FIELDS(sw_tensor, padding, birth, death));
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -663,7 +655,7 @@ static void print_resident(const report_style *style, const report *r, const rep
     if (!r->has_process)
         return;
     const bool elsewhere = r->host != NULL && r->host->n_devices > 0;
-    const uint64_t known = (plan != NULL && !elsewhere ? plan->total : 0) + r->host_max;
+    const uint64_t known = (plan != NULL && !elsewhere ? plan->total_bytes : 0) + r->host_max;
     begin(style, "Process", ": %s resident at most (first %s, last %s)",
           table_bytes(r->process_max, style).text, table_bytes(r->process_first, style).text,
           table_bytes(r->process_last, style).text);
@@ -679,7 +671,7 @@ static void print_resident(const report_style *style, const report *r, const rep
                       table_bytes(r->host_max, style).text, rest);
     else
         sw_writer_say(style->to, 2, 2, "of it %s %s and %s host heap%s",
-                      table_bytes(plan->total, style).text,
+                      table_bytes(plan->total_bytes, style).text,
                       plan->immediate ? "in arenas" : "planned",
                       table_bytes(r->host_max, style).text, rest);
 }
@@ -751,17 +743,6 @@ void report_print_text(report *r, const report_live *live, const report_style *s
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-static const table_column plan_bytes[] = {FIELD(report_plan, "model_bytes", model),
-                                          FIELD(report_plan, "arena_bytes", arena),
-                                          FIELD(report_plan, "data_bytes", data),
-                                          FIELD(report_plan, "total_bytes", total),
-                                          FIELD(report_plan, "lower_bound_bytes", lower_bound),
-                                          FIELD_KNOWN(report_plan, "program_host_bytes", host)};
-static const table_column moves_fields[] = {
-    FIELD(report_moves, "lowest_bytes", low), FIELD(report_moves, "lowest_step", low_step),
-    FIELD(report_moves, "highest_bytes", high), FIELD(report_moves, "highest_step", high_step),
-    FIELD(report_moves, "runs_per_bin", stride)};
-
 static void put_plan(sw_json *j, const report_plan *x, const sw_tl_program *p)
 {
     sw_json_put_u64(j, "program", x->key & (UINT32_MAX >> 1));
@@ -799,7 +780,10 @@ static void put_main(sw_json *j, const report_plan *x)
     sw_json_put_string(j, "measured_by", best != NULL ? best->by : NULL);
     sw_json_put_known(j, "measured_peak_bytes", best != NULL, peak);
     sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
-    PUT_FIELDS(j, plan_bytes, x);
+    PUT(j, x,
+        FIELDS(report_plan, model_bytes, arena_bytes, data_bytes, total_bytes,
+               lower_bound_bytes),
+        FIELDS_KNOWN(report_plan, program_host_bytes));
 }
 
 static void put_rest(sw_json *j, report *r)
@@ -827,8 +811,7 @@ static void put_rows(sw_json *j, const report *r)
     sw_json_open(j, "rows", '[');
     for (size_t k = 0; k < n; k++) {
         sw_json_begin(j, '{');
-        sw_json_put_u64(j, "step", rows[k]->step);
-        sw_json_put_u64(j, "micro", rows[k]->micro);
+        PUT(j, rows[k], FIELDS(report_row, step, micro));
         sw_json_put_known_f64(j, "loss", rows[k]->has_loss, rows[k]->loss);
         report_put_phases(j, "phases", rows[k]->phase);
         const int peak = report_peak_phase(rows[k]->phase);
@@ -848,8 +831,10 @@ static void put_moves(sw_json *j, const report *r)
     for (int i = 0; i < SW_PROF_PHASES; i++)
         sw_json_put_u64(j, sw_prof_phase_name(i), m->runs[i]);
     sw_json_end(j);
-    sw_json_put_bool(j, "moves", m->low != m->high);
-    PUT_FIELDS(j, moves_fields, m);
+    sw_json_put_bool(j, "moves", m->lowest_bytes != m->highest_bytes);
+    PUT(j, m,
+        FIELDS(report_moves, lowest_bytes, lowest_step, highest_bytes, highest_step,
+               runs_per_bin));
     sw_json_open(j, "bins", '[');
     for (size_t k = 0; k < m->n_bins; k++)
         sw_json_u64(j, m->bin[k]);
@@ -866,23 +851,17 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
     sw_json_begin(&j, '{');
     sw_json_put_string(&j, "file", r->path);
     sw_json_put_string(&j, "tool", r->timeline->tool);
-    report_put_text(&j, "model", r->model);
-    report_put_text(&j, "device", r->device);
-    report_put_text(&j, "data", r->data);
-    report_put_text(&j, "normalise", r->normalise);
+    PUT(&j, r, FIELDS_KNOWN(report, model, device, data, normalise));
     report_put_batch(&j, r->timeline->batch);
     sw_json_put_known(&j, "seed", !r->timeline->no_seed, r->timeline->seed);
-    report_put_text(&j, "created", r->created);
-    report_put_text(&j, "command", r->command);
+    PUT(&j, r, FIELDS_KNOWN(report, created, command));
     sw_json_put_u64(&j, "steps", r->n_steps);
     sw_json_put_u64(&j, "training_runs", r->runs);
     sw_json_put_known(&j, "all_steps", r->all_steps > 0, r->all_steps); /* recorded or not */
     sw_json_put_u64(&j, "part", 1); /* a profile is one file */
     sw_json_put_u64(&j, "evaluations", r->evaluations);
     sw_json_put_bool(&j, "finished", report_finished(r));
-    report_put_text(&j, "status", r->status);
-    report_put_text(&j, "error", r->error);
-    sw_json_put_bool(&j, "cut", r->cut);
+    PUT(&j, r, FIELDS_KNOWN(report, status, error), FIELDS(report, cut));
     sw_json_put_bool(&j, "goes_on", false);
     sw_json_put_u64(&j, "dropped_events", r->dropped);
     report_put_damaged(&j, r->damaged_line, r->damaged_why);
@@ -909,8 +888,7 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
         sw_json_put_known_bool(&j, report_witnesses[m], r->witness_results[m] >= 0,
                                r->witness_results[m] == 1);
     sw_json_end(&j);
-    sw_json_put_u64(&j, "faults", r->faults);
-    report_put_text(&j, "first_fault", r->first_fault);
+    PUT(&j, r, FIELDS(report, faults), FIELDS_KNOWN(report, first_fault));
     put_rest(&j, r);
     if (sw_json_open_known(&j, "process", r->process != NULL)) {
         sw_process_put(&j, r->process);

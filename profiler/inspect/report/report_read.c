@@ -52,12 +52,12 @@ static sw_status report_add_plan(report *r, uint32_t program)
                        .run = p->run,
                        .batch = p->batch,
                        .peak = p->peak_bytes,
-                       .model = p->model_bytes,
-                       .arena = p->arena_bytes,
-                       .data = p->data_bytes,
-                       .total = p->total_bytes,
-                       .lower_bound = p->lower_bound_bytes,
-                       .host = p->program_host_bytes};
+                       .model_bytes = p->model_bytes,
+                       .arena_bytes = p->arena_bytes,
+                       .data_bytes = p->data_bytes,
+                       .total_bytes = p->total_bytes,
+                       .lower_bound_bytes = p->lower_bound_bytes,
+                       .program_host_bytes = p->program_host_bytes};
     memcpy(x->phase, p->phase, sizeof x->phase);
     return SW_OK;
 }
@@ -295,22 +295,22 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
     const uint64_t peak = row.phase[at].peak_bytes;
     if (m->runs[at]++ == 0)
         m->first[at] = row.step;
-    if (row.index == 0 || peak < m->low) {
-        m->low = peak;
-        m->low_step = row.step;
+    if (row.index == 0 || peak < m->lowest_bytes) {
+        m->lowest_bytes = peak;
+        m->lowest_step = row.step;
     }
-    if (row.index == 0 || peak > m->high) {
-        m->high = peak;
-        m->high_step = row.step;
+    if (row.index == 0 || peak > m->highest_bytes) {
+        m->highest_bytes = peak;
+        m->highest_step = row.step;
     }
-    m->stride += m->stride == 0;
-    if (row.index / m->stride == REPORT_BINS) {
+    m->runs_per_bin += m->runs_per_bin == 0;
+    if (row.index / m->runs_per_bin == REPORT_BINS) {
         for (size_t k = 0; k < REPORT_BINS / 2; k++)
             m->bin[k] = m->bin[2 * k] > m->bin[2 * k + 1] ? m->bin[2 * k] : m->bin[2 * k + 1];
         memset(m->bin + REPORT_BINS / 2, 0, sizeof m->bin / 2);
-        m->stride *= 2;
+        m->runs_per_bin *= 2;
     }
-    const size_t k = (size_t)(row.index / m->stride);
+    const size_t k = (size_t)(row.index / m->runs_per_bin);
     m->n_bins = k + 1;
     m->bin[k] = peak > m->bin[k] ? peak : m->bin[k];
     r->runs++;
