@@ -1,4 +1,4 @@
-/* What `stepwell report` was asked for, and the reports that stand in files of their own. Each
+/* The options of `stepwell report`, and the reports that stand in files of their own. Each
  * gives the exit status. */
 #ifndef STEPWELL_REPORT_SETTINGS_H
 #define STEPWELL_REPORT_SETTINGS_H
