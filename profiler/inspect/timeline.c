@@ -237,6 +237,21 @@ sw_status sw_timeline_alloc(sw_timeline *t, void *out, size_t n, size_t size)
     return SW_OK;
 }
 
+sw_status sw_timeline_reserve(sw_timeline *t, void *list, uint32_t *cap, uint32_t n,
+                              size_t size)
+{
+    void *now, *more;
+    if (n <= *cap)
+        return SW_OK;
+    memcpy(&now, list, sizeof now);
+    SW_TRY(sw_timeline_alloc(t, &more, n < 8 ? 16 : 2 * (size_t)n, size));
+    if (*cap > 0)
+        memcpy(more, now, *cap * size);
+    memcpy(list, &more, sizeof more);
+    *cap = n < 8 ? 16 : 2 * n;
+    return SW_OK;
+}
+
 static size_t hash(const char *text)
 {
     uint64_t h = 1469598103934665603u; /* FNV-1a */

@@ -108,6 +108,9 @@ SW_MUST_USE sw_status sw_timeline_new(sw_timeline **out);
 void sw_timeline_free(sw_timeline *t); /* NULL is fine */
 /* Room that lives as long as the timeline, zeroed; out: of a pointer of any type. */
 SW_MUST_USE sw_status sw_timeline_alloc(sw_timeline *t, void *out, size_t n, size_t size);
+/* The same for a list that grows to at least n elements; what it had is kept. */
+SW_MUST_USE sw_status sw_timeline_reserve(sw_timeline *t, void *list, uint32_t *cap, uint32_t n,
+                                          size_t size);
 /* Kept once however often it comes; cleaned. NULL is "". */
 SW_MUST_USE sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text);
 /* A program or run more; the pointer is valid until the next one. */

@@ -20,23 +20,17 @@ population_kind population_kind_of(const char *role)
 }
 
 /* Layers come in their order, so the one that is looked for is mostly near the end. */
-sw_status population_add(population_parts *x, const char *layer, const char *role,
-                         uint64_t bytes)
+sw_status population_add(population_parts *x, sw_timeline *t, const char *layer,
+                         const char *role, uint64_t bytes)
 {
     for (uint32_t i = x->n; i > 0; i--)
         if (strcmp(x->at[i - 1].role, role) == 0 && strcmp(x->at[i - 1].layer, layer) == 0) {
             x->at[i - 1].bytes += bytes;
             return SW_OK;
         }
-    SW_TRY(sw_heap_reserve(&x->at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
+    SW_TRY(sw_timeline_reserve(t, &x->at, &x->cap, x->n + 1, sizeof *x->at));
     x->at[x->n++] = (population_part){layer, role, bytes};
     return SW_OK;
-}
-
-void population_parts_free(population_parts *x)
-{
-    sw_heap_free(x->at, SW_HEAP_PROFILE, x->cap * sizeof *x->at);
-    *x = (population_parts){0};
 }
 
 /* ---- a step ------------------------------------------------------------------------------ */
@@ -64,12 +58,12 @@ static int larger_first(const void *a, const void *b)
     return by != 0 ? by : strcmp(x->role, y->role);
 }
 
-static sw_status add_holders(population_step *s, const sw_tl_program *p)
+static sw_status add_holders(population_step *s, sw_timeline *t, const sw_tl_program *p)
 {
     for (uint32_t i = 0; i < p->n_values; i++) {
         const sw_tensor *v = &p->values[i];
         if (of_step(NULL, v) && v->birth <= s->peak_op && v->death >= s->peak_op)
-            SW_TRY(population_add(&s->holders, v->layer, v->role, v->bytes + v->padding));
+            SW_TRY(population_add(&s->holders, t, v->layer, v->role, v->bytes + v->padding));
     }
     if (s->holders.n > 0)
         qsort(s->holders.at, s->holders.n, sizeof *s->holders.at, larger_first);
@@ -91,11 +85,7 @@ static sw_status step_of(population_step *out, population *p, const sw_tl_progra
             s.peak_op = i;
         }
     }
-    const sw_status status = add_holders(&s, program);
-    if (status != SW_OK) {
-        population_parts_free(&s.holders);
-        return status;
-    }
+    SW_TRY(add_holders(&s, p->timeline, program));
     *out = s;
     return SW_OK;
 }
@@ -114,14 +104,15 @@ typedef struct {
 typedef struct {
     population_row *at;
     uint32_t n, cap;
-    uint64_t sum; /* of all rows: what was measured in the turn */
+    uint64_t sum;          /* of all rows: what was measured in the turn */
+    sw_timeline *timeline; /* owns them */
 } population_rows;
 
 static sw_status add_row(population_rows *x, population_row row)
 {
     if (row.bytes == 0)
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&x->at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
+    SW_TRY(sw_timeline_reserve(x->timeline, &x->at, &x->cap, x->n + 1, sizeof *x->at));
     x->at[x->n++] = row;
     x->sum += row.bytes;
     return SW_OK;
@@ -177,25 +168,17 @@ static sw_status attribute(population_rows *x, population *p, const population_t
     SW_TRY(add_row(x, (population_row){"free", -1, NULL, "", "range", t->free_bytes}));
     const population_shape *s = highest_shape(p, t);
     population_step step = {.peak = 0};
-    sw_status status = SW_OK;
     if (s != NULL)
         SW_TRY(step_of(&step, p, &p->timeline->programs[s->highest]));
-    for (uint64_t j = 0; j < t->lanes && status == SW_OK; j++) {
+    for (uint64_t j = 0; j < t->lanes; j++) {
         const bool last = j + 1 == t->lanes; /* it has what cannot be shared out evenly */
         const uint64_t steps = t->step_arena_bytes / t->lanes,
                        batches = t->batch_bytes / t->lanes;
-        status = add_lane(x, (int64_t)j, s, &step,
-                          steps + (last ? t->step_arena_bytes % t->lanes : 0),
-                          batches + (last ? t->batch_bytes % t->lanes : 0));
+        SW_TRY(add_lane(x, (int64_t)j, s, &step,
+                        steps + (last ? t->step_arena_bytes % t->lanes : 0),
+                        batches + (last ? t->batch_bytes % t->lanes : 0)));
     }
-    population_parts_free(&step.holders);
-    return status;
-}
-
-static void free_rows(population_rows *x)
-{
-    sw_heap_free(x->at, SW_HEAP_PROFILE, x->cap * sizeof *x->at);
-    *x = (population_rows){0};
+    return SW_OK;
 }
 
 /* ---- tables ------------------------------------------------------------------------------ */
@@ -403,34 +386,30 @@ static sw_status member_report(population *p, uint32_t member, population_format
         s->highest != SW_TL_NONE ? &p->timeline->programs[s->highest] : NULL;
     const table parts = part_table(&s->parts);
     population_step step = {.peak = 0};
-    sw_status status = SW_OK;
     if (program != NULL)
         SW_TRY(step_of(&step, p, program));
-    if (format == POPULATION_JSON) {
-        sw_json j;
-        begin_json(&j, p);
-        sw_json_put_u64(&j, "turn", t->turn);
-        PUT(&j, m, FIELDS(population_member, member, step, member_seed),
-            FIELD(population_member, "shape", shape_name),
-            FIELDS(population_member, place, member_status, score, loss, train_loss),
-            FIELDS_KNOWN(population_member, donor));
-        put_values(&j, "values", p, t, member);
-        PUT(&j, m,
-            FIELDS(population_member, member_bytes, range_bytes, waiting_bytes, kept_bytes));
-        table_put(&j, "parts", &parts);
-        put_step(&j, &step, program);
-        status = end_json(&j, p, more, style);
-    } else if (format == POPULATION_CSV) {
+    if (format == POPULATION_CSV)
         table_print_csv(style, &parts);
-    } else {
+    if (format == POPULATION_TEXT)
         print_member(p, t, m, style);
-        if (program != NULL) {
-            sw_writer_print(style->to, "\n");
-            print_step(&step, program, style);
-        }
+    if (format == POPULATION_TEXT && program != NULL) {
+        sw_writer_print(style->to, "\n");
+        print_step(&step, program, style);
     }
-    population_parts_free(&step.holders);
-    return status;
+    if (format != POPULATION_JSON)
+        return SW_OK;
+    sw_json j;
+    begin_json(&j, p);
+    sw_json_put_u64(&j, "turn", t->turn);
+    PUT(&j, m, FIELDS(population_member, member, step, member_seed),
+        FIELD(population_member, "shape", shape_name),
+        FIELDS(population_member, place, member_status, score, loss, train_loss),
+        FIELDS_KNOWN(population_member, donor));
+    put_values(&j, "values", p, t, member);
+    PUT(&j, m, FIELDS(population_member, member_bytes, range_bytes, waiting_bytes, kept_bytes));
+    table_put(&j, "parts", &parts);
+    put_step(&j, &step, program);
+    return end_json(&j, p, more, style);
 }
 
 /* ---- all members ------------------------------------------------------------------------- */
@@ -609,20 +588,17 @@ static sw_status print_json(const view *v, const report_tail *more, const report
 sw_status population_print(population *p, int64_t member, population_format format,
                            const report_tail *more, const report_style *style)
 {
-    view v = {.p = p, .turn = population_last(p)};
+    view v = {.p = p, .turn = population_last(p), .rows.timeline = p->timeline};
     if (member >= 0)
         return member_report(p, (uint32_t)member, format, more, style);
-    sw_status status = make_view(&v);
-    if (status == SW_OK && format == POPULATION_JSON)
-        status = print_json(&v, more, style);
-    else if (status == SW_OK && format == POPULATION_CSV)
+    SW_TRY(make_view(&v));
+    if (format == POPULATION_JSON)
+        return print_json(&v, more, style);
+    if (format == POPULATION_CSV)
         table_print_csv(style, &TABLE_OF(budget_columns, v.rows.at, v.rows.n));
-    else if (status == SW_OK)
+    else
         print_text(&v, style);
-    for (uint32_t i = 0; i < v.n_shapes; i++)
-        population_parts_free(&v.shapes[i].step.holders);
-    free_rows(&v.rows);
-    return status;
+    return SW_OK;
 }
 
 /* ---- two turns --------------------------------------------------------------------------- */
@@ -908,7 +884,7 @@ sw_status population_html(population *p,
 {
     page g = {write, context, SW_OK};
     const sw_writer to = {put_page, &g, false, 0};
-    population_rows rows = {0};
+    population_rows rows = {.timeline = p->timeline};
     for (uint32_t i = 0; i < p->n_shapes && g.status == SW_OK; i++)
         for (uint32_t k = 0; k < p->shapes[i].parts.n && g.status == SW_OK; k++) {
             const population_part *x = &p->shapes[i].parts.at[k];
@@ -932,6 +908,5 @@ sw_status population_html(population *p,
     sw_writer_text(&to, "<h2>Bytes of a member, by shape, layer and role</h2>\n");
     table_print_html(&to, "shapes", &shapes);
     sw_writer_text(&to, "</body></html>\n");
-    free_rows(&rows);
     return g.status;
 }

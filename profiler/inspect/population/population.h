@@ -29,10 +29,10 @@ typedef struct {
     uint32_t n, cap;
 } population_parts;
 
-/* More bytes of that layer and role; the strings stay the caller's. */
-SW_MUST_USE sw_status population_add(population_parts *parts, const char *layer,
+/* More bytes of that layer and role; the list belongs to the timeline, the strings stay the
+ * caller's. */
+SW_MUST_USE sw_status population_add(population_parts *parts, sw_timeline *t, const char *layer,
                                      const char *role, uint64_t bytes);
-void population_parts_free(population_parts *parts);
 
 typedef struct {
     const char *name;

@@ -67,7 +67,7 @@ static sw_status take_tensor(population_reader *r, const profile_position *at, v
     if (!add_up(&bytes, padding) || !add_up(sum, bytes))
         return profile_wrong(at, "bytes", "in range");
     s->kind[population_kind_of(role)] += bytes;
-    return population_add(&s->parts, layer, role, bytes);
+    return population_add(&s->parts, r->p->timeline, layer, role, bytes);
 }
 
 static sw_status fill_shape(population_reader *r, const profile_position *at,
@@ -307,13 +307,9 @@ static sw_status take(population_reader *r, const profile_position *at)
     if (strcmp(at->type, "shape") == 0) {
         population *p = r->p;
         population_shape s = {.highest = SW_TL_NONE};
-        SW_TRY(sw_heap_reserve(&p->shapes, SW_HEAP_PROFILE, &p->cap_shapes, p->n_shapes + 1,
-                               sizeof s));
-        const sw_status status = fill_shape(r, at, &s);
-        if (status != SW_OK) {
-            population_parts_free(&s.parts);
-            return status;
-        }
+        SW_TRY(sw_timeline_reserve(p->timeline, &p->shapes, &p->cap_shapes, p->n_shapes + 1,
+                                   sizeof s));
+        SW_TRY(fill_shape(r, at, &s));
         p->shapes[p->n_shapes++] = s;
         return SW_OK;
     }
@@ -442,10 +438,7 @@ void population_free(population *p)
         return;
     for (uint32_t i = 0; i < p->n_turns; i++)
         population_free_turn(&p->turns[i]);
-    for (uint32_t i = 0; i < p->n_shapes; i++)
-        population_parts_free(&p->shapes[i].parts);
     sw_heap_free(p->turns, SW_HEAP_PROFILE, p->cap_turns * sizeof *p->turns);
-    sw_heap_free(p->shapes, SW_HEAP_PROFILE, p->cap_shapes * sizeof *p->shapes);
     sw_timeline_free(p->timeline);
     sw_heap_free(p, SW_HEAP_PROFILE, sizeof *p);
 }

@@ -141,16 +141,10 @@ typedef struct {
 /* The root first, then groups as they are ordered. */
 static sw_status make_groups(view *v, int by)
 {
-    uint32_t *order, n;
     parts_group *rows;
-    SW_TRY(sw_timeline_alloc(v->r->timeline, &order, v->parts.n, sizeof *order));
-    SW_TRY(sw_timeline_alloc(v->r->timeline, &rows, v->parts.n, sizeof *rows));
-    SW_TRY(parts_order(&v->parts, v->r->timeline, order, &n));
-    rows[0] = v->parts.at[0];
-    for (uint32_t i = 0; i < n; i++)
-        rows[i + 1] = v->parts.at[order[i]];
-    v->table = by == BY_ROLE ? TABLE_OF(role_columns, rows, n + 1)
-                             : TABLE_OF(layer_columns, rows, n + 1);
+    SW_TRY(parts_order(&v->parts, v->r->timeline, &rows));
+    v->table = by == BY_ROLE ? TABLE_OF(role_columns, rows, v->parts.n)
+                             : TABLE_OF(layer_columns, rows, v->parts.n);
     v->table.row = by == BY_LAYER ? indent_layer : NULL;
     v->table.context = rows;
     return SW_OK;
@@ -260,6 +254,5 @@ sw_status report_print_by(const report *r, const char *word, by_format format,
         table_print_csv(style, &v.table);
     else if (status == SW_OK)
         print_text(&v, by, style);
-    parts_free(&v.parts);
     return status;
 }

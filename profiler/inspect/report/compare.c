@@ -30,34 +30,31 @@ typedef struct {
     const parts *x;
     const parts_group **sorted;
     uint32_t *first; /* of the children of each; 0: none, counted from 1 */
-    uint32_t *out, n;
+    parts_group *out;
 } walk;
 
 /* As deep as scopes are. */
 static void walk_below(walk *w, uint32_t parent) /* NOLINT(misc-no-recursion) */
 {
-    for (uint32_t k = w->first[parent]; k > 0 && k < w->x->n; k++) {
-        if (w->sorted[k]->parent != parent)
-            break;
-        const uint32_t at = (uint32_t)(w->sorted[k] - w->x->at);
-        w->out[w->n++] = at;
-        walk_below(w, at);
-    }
+    *w->out++ = w->x->at[parent];
+    for (uint32_t k = w->first[parent]; k > 0 && k < w->x->n && w->sorted[k]->parent == parent;
+         k++)
+        walk_below(w, (uint32_t)(w->sorted[k] - w->x->at));
 }
 
-sw_status parts_order(const parts *x, sw_timeline *t, uint32_t *out, uint32_t *n)
+sw_status parts_order(const parts *x, sw_timeline *t, parts_group **out)
 {
-    walk w = {.x = x, .out = out};
+    walk w = {.x = x};
     SW_TRY(sw_timeline_alloc(t, &w.sorted, x->n, sizeof(parts_group *)));
     SW_TRY(sw_timeline_alloc(t, &w.first, x->n, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_alloc(t, out, x->n, sizeof **out));
     for (uint32_t i = 0; i < x->n; i++)
         w.sorted[i] = &x->at[i];
-    if (x->n > 1) /* the root stays before its children */
-        qsort(w.sorted + 1, x->n - 1, sizeof *w.sorted, by_weight);
+    qsort(w.sorted + 1, x->n - 1, sizeof *w.sorted, by_weight); /* the root stays first */
     for (uint32_t k = x->n; k-- > 1;)
         w.first[w.sorted[k]->parent] = k;
+    w.out = *out;
     walk_below(&w, 0);
-    *n = w.n;
     return SW_OK;
 }
 
@@ -201,9 +198,6 @@ sw_status compare_step(compare_side *s, const report *r, const report_step *step
 
 void compare_free(comparison *c)
 {
-    for (int s = 0; s < 2; s++)
-        for (int i = 0; i < COMPARE_GROUPS; i++)
-            parts_free(&c->side[s].parts[i]);
     sw_heap_free(c->lines, SW_HEAP_PROFILE, c->cap * sizeof *c->lines);
     c->lines = NULL;
 }

@@ -30,20 +30,9 @@ static sw_status take_fields(const profile_position *p, value o, const table_col
 
 /* ---- counting ---------------------------------------------------------------------------- */
 
-static void count(uint64_t *times, uint64_t *gained, uint64_t *from, uint64_t *to,
-                  uint64_t *gap, uint64_t bytes, uint64_t step)
-{
-    if (*times == 0)
-        *from = step;
-    else if (step > *to && step - *to > *gap)
-        *gap = step - *to;
-    *to = step > *to ? step : *to;
-    *gained += bytes;
-    ++*times;
-}
-
 static void look(report_growth *g, uint64_t bytes, uint64_t step, bool settled)
 {
+    report_gains *x = settled ? &g->settled : &g->weak;
     if (!g->known) {
         g->known = true;
         g->first = g->high = bytes;
@@ -51,13 +40,14 @@ static void look(report_growth *g, uint64_t bytes, uint64_t step, bool settled)
     g->last = bytes;
     if (bytes <= g->high)
         return;
-    const uint64_t more = bytes - g->high;
+    if (x->times == 0)
+        x->from = step;
+    else if (step > x->to && step - x->to > x->gap)
+        x->gap = step - x->to;
+    x->to = step > x->to ? step : x->to;
+    x->gained += bytes - g->high;
+    x->times++;
     g->high = bytes;
-    if (settled)
-        count(&g->times, &g->gained, &g->from, &g->to, &g->gap, more, step);
-    else
-        count(&g->weak_times, &g->weak_gained, &g->weak_from, &g->weak_to, &g->weak_gap, more,
-              step);
 }
 
 /* Into the bins of its sparkline: the last figure of each. */
@@ -210,26 +200,16 @@ static const char *series_name(int series)
 
 /* ---- judging ----------------------------------------------------------------------------- */
 
-static bool goes_on(uint64_t clock, uint64_t to, uint64_t gap)
+static bool goes_on(const report_host *h, const report_gains *x)
 {
-    return clock - to <= 2 * (gap > 0 ? gap : 1) + 1;
+    return h->clock - x->to <= 2 * (x->gap > 0 ? x->gap : 1) + 1;
 }
 
 static bool grows(const report_host *h, const report_growth *g, uint64_t wanted)
 {
-    if (g->times >= wanted && goes_on(h->clock, g->to, g->gap) &&
-        (g->times >= FEW || g->gap <= CLOSE))
-        return true;
-    return g->weak_times >= WEAK && goes_on(h->clock, g->weak_to, g->weak_gap);
-}
-
-/* The part of the process's growth that the other figures explain. */
-static uint64_t explained(const report_host *h)
-{
-    uint64_t sum = 0;
-    for (int i = 0; i < REPORT_OF_PROCESS; i++)
-        sum += h->series[i].growth.gained;
-    return sum;
+    const report_gains *x = &g->settled;
+    return (x->times >= wanted && goes_on(h, x) && (x->times >= FEW || x->gap <= CLOSE)) ||
+           (g->weak.times >= WEAK && goes_on(h, &g->weak));
 }
 
 /* Half of it must have come in the later half, or it levels off. */
@@ -245,21 +225,28 @@ static bool levels_off(const report_series *s)
 static bool series_grows(const report_host *h, int series)
 {
     const report_series *s = &h->series[series];
-    const report_growth *g = &s->growth;
+    const report_gains *x = &s->growth.settled;
+    uint64_t known = 0; /* what the other figures explain */
     if (series == REPORT_OF_OTHER)
-        return g->gained >= OTHER_BYTES && grows(h, g, SAMPLED);
+        return x->gained >= OTHER_BYTES && grows(h, &s->growth, SAMPLED);
     if (series != REPORT_OF_PROCESS)
-        return grows(h, g, 2);
-    const uint64_t known = explained(h);
-    return g->gained >= known + PROCESS_BYTES && 2 * known < g->gained &&
-           g->times >= PROCESS_TIMES && grows(h, g, PROCESS_TIMES) && !levels_off(s);
+        return grows(h, &s->growth, 2);
+    for (int i = 0; i < REPORT_OF_PROCESS; i++)
+        known += h->series[i].growth.settled.gained;
+    return x->gained >= known + PROCESS_BYTES && 2 * known < x->gained &&
+           x->times >= PROCESS_TIMES && grows(h, &s->growth, PROCESS_TIMES) && !levels_off(s);
+}
+
+/* Those that growth is judged by. */
+static const report_gains *gains_of(const report_growth *g)
+{
+    return g->settled.times >= 2 ? &g->settled : &g->weak;
 }
 
 static uint64_t per_step(const report_growth *g)
 {
-    const bool weak = g->times < 2;
-    const uint64_t from = weak ? g->weak_from : g->from, to = weak ? g->weak_to : g->to;
-    return (weak ? g->weak_gained : g->gained) / (to - from + 1);
+    const report_gains *x = gains_of(g);
+    return x->gained / (x->to - x->from + 1);
 }
 
 /* ---- growth as a section ----------------------------------------------------------------- */
@@ -313,13 +300,16 @@ static bars_text curve_of(const report_series *s, const report_style *style)
 static const report_line *worst_line(const report_host *h, int series)
 {
     const report_line *worst = NULL;
+    uint64_t most = 0;
     for (size_t i = 0; i < h->n_lines; i++) {
         const report_line *l = &h->lines[i];
-        const uint64_t gained = l->growth.gained + l->growth.weak_gained;
+        const uint64_t gained = l->growth.settled.gained + l->growth.weak.gained;
         if (series >= REPORT_OF_HEAP && series < REPORT_OF_OTHER &&
             strcmp(l->heap, series_name(series)) == 0 && grows(h, &l->growth, 2) &&
-            (worst == NULL || gained > worst->growth.gained + worst->growth.weak_gained))
+            (worst == NULL || gained > most)) {
             worst = l;
+            most = gained;
+        }
     }
     return worst;
 }
@@ -328,7 +318,7 @@ static grown_line grown_of(const report_host *h, int series)
 {
     const report_growth *g = &h->series[series].growth;
     const report_line *l = worst_line(h, series);
-    const bool often = g->times >= 2;
+    const report_gains *x = gains_of(g);
     return (grown_line){
         .purpose = series_name(series),
         .place = series == REPORT_OF_OTHER
@@ -341,9 +331,9 @@ static grown_line grown_of(const report_host *h, int series)
                              : "at a line that the profile does not know",
         .line = l != NULL,
         .bytes_per_step = per_step(g),
-        .first_step = often ? g->from : g->weak_from,
-        .bytes = often ? g->gained : g->weak_gained,
-        .times = often ? g->times : g->weak_times};
+        .first_step = x->from,
+        .bytes = x->gained,
+        .times = x->times};
 }
 
 static void growth_section(const document *d, const report *r)

@@ -52,16 +52,13 @@ typedef struct {
     uint32_t *slots, n_slots; /* open addressing by path; index + 1 */
 } parts;
 
-/* Every value is in one group; the root is there for all. Strings and what is needed on the way
- * belong to the timeline. Owner: the caller, by parts_free, also after a failure. `parts`
- * begins as zeros. */
+/* Every value is in one group; the root is there for all. All of it belongs to the timeline.
+ * `parts` begins as zeros. */
 SW_MUST_USE sw_status parts_make(parts *out, sw_timeline *t, const sw_tl_program *p,
                                  parts_by by);
-void parts_free(parts *parts);
 const parts_group *parts_find(const parts *parts, const char *path); /* NULL: none */
-/* Largest at the peak first, those of a scope after it; *n indices without the root. */
-SW_MUST_USE sw_status parts_order(const parts *parts, sw_timeline *t, uint32_t *out,
-                                  uint32_t *n);
+/* The root, then the largest at the peak first, those of a scope after it: a copy of all. */
+SW_MUST_USE sw_status parts_order(const parts *parts, sw_timeline *t, parts_group **out);
 
 /* The groups of that name in two programs; NULL: it has none. */
 typedef struct {

@@ -151,6 +151,7 @@ typedef struct {
     const char *name;
     uint64_t ns;  /* mean of a run */
     double share; /* of all ops */
+    size_t at;    /* among the ops */
 } report_op;
 
 /* Tensors that differ in their lives alone: name, role, layer, op and bytes are the same. */
@@ -166,9 +167,9 @@ typedef struct {
     uint64_t bytes, padding;          /* sums of what lives there */
     const report_share *role, *layer; /* largest first */
     size_t n_roles, n_layers;
-    report_same largest[REPORT_LARGEST]; /* by the bytes of all that are equal */
+    const report_same *largest; /* by the bytes of all that are equal */
     size_t n_largest;
-    report_op slowest[REPORT_SLOWEST];
+    const report_op *slowest;
     size_t n_slowest;
     uint64_t ops_ns;              /* mean of all ops of a run */
     uint64_t curve[REPORT_CURVE]; /* the most that lives in an even share of the ops each */
@@ -241,15 +242,17 @@ bool report_medians(report *r, uint64_t *median);
 
 /* ---- what grew --------------------------------------------------------------------------- */
 
+typedef struct {
+    uint64_t times, gained;
+    uint64_t from, to, gap; /* steps of the first and last growth; the widest gap between two */
+} report_gains;
+
 /* One quantity over the steps. New maxima count as growth, but for those in a run that traced
  * or planned, or right after one. */
 typedef struct {
     bool known;
     uint64_t first, last, high;
-    uint64_t times, weak_times; /* it grew; and in runs that may */
-    uint64_t gained, weak_gained;
-    uint64_t from, to, gap; /* steps of the first and last growth; the widest gap between two */
-    uint64_t weak_from, weak_to, weak_gap;
+    report_gains settled, weak; /* weak: in runs that may grow */
 } report_growth;
 
 #define REPORT_GROWTH_BINS 20

@@ -144,23 +144,16 @@ static sw_status shares_by(sw_timeline *t, const sw_tl_program *p, parts_by by,
                            const report_share **out, size_t *n)
 {
     parts x = {0};
-    uint32_t used = 0, *order = NULL;
-    report_share *breakdown = NULL;
-    sw_status status = parts_make(&x, t, p, by);
-    if (status == SW_OK)
-        status = sw_timeline_alloc(t, &order, x.n, sizeof(uint32_t));
-    if (status == SW_OK)
-        status = sw_timeline_alloc(t, &breakdown, x.n, sizeof(report_share));
-    if (status == SW_OK)
-        status = parts_order(&x, t, order, &used);
-    for (uint32_t i = 0; status == SW_OK && i < used; i++) {
-        const parts_group *g = &x.at[order[i]];
-        if (g->at_peak > 0)
-            breakdown[(*n)++] = (report_share){g->path, g->at_peak};
-    }
-    *out = breakdown;
-    parts_free(&x);
-    return status;
+    parts_group *all;
+    report_share *shares;
+    SW_TRY(parts_make(&x, t, p, by));
+    SW_TRY(sw_timeline_alloc(t, &shares, x.n, sizeof(report_share)));
+    SW_TRY(parts_order(&x, t, &all));
+    for (uint32_t i = 1; i < x.n; i++)
+        if (all[i].at_peak > 0)
+            shares[(*n)++] = (report_share){all[i].path, all[i].at_peak};
+    *out = shares;
+    return SW_OK;
 }
 
 /* By name, layer, op, role and bytes: texts are kept once, so equal ones have one address. */
@@ -180,37 +173,20 @@ static int by_what(const void *a, const void *b)
     return what != 0 ? what : (x > y) - (x < y);
 }
 
-static uint64_t bytes_of(const report_same *s)
+/* Most bytes first, then as they come. */
+static int by_bytes(const void *a, const void *b)
 {
-    return s->n * (s->first->bytes + s->first->padding);
+    const report_same *x = a, *y = b;
+    const uint64_t of_x = x->n * (x->first->bytes + x->first->padding),
+                   of_y = y->n * (y->first->bytes + y->first->padding);
+    return of_x != of_y ? (of_x < of_y ? 1 : -1)
+                        : (x->first > y->first) - (x->first < y->first);
 }
 
-static bool is_less(const report_same *a, const report_same *b)
+static int by_time(const void *a, const void *b)
 {
-    return bytes_of(a) != bytes_of(b) ? bytes_of(a) < bytes_of(b) : a->first > b->first;
-}
-
-static void keep_largest(report_live *live, report_same same)
-{
-    size_t k = live->n_largest;
-    if (k == REPORT_LARGEST && !is_less(&live->largest[--k], &same))
-        return;
-    for (; k > 0 && is_less(&live->largest[k - 1], &same); k--)
-        live->largest[k] = live->largest[k - 1];
-    live->largest[k] = same;
-    live->n_largest += live->n_largest < REPORT_LARGEST;
-}
-
-static void keep_slowest(report_live *live, const report_op *op)
-{
-    size_t k = live->n_slowest;
-    if (k == REPORT_SLOWEST && live->slowest[--k].ns >= op->ns)
-        return;
-    for (; k > 0 && live->slowest[k - 1].ns < op->ns; k--)
-        live->slowest[k] = live->slowest[k - 1];
-    live->slowest[k] = *op;
-    if (live->n_slowest < REPORT_SLOWEST)
-        live->n_slowest++;
+    const report_op *x = a, *y = b;
+    return x->ns != y->ns ? (x->ns < y->ns ? 1 : -1) : (x->at > y->at) - (x->at < y->at);
 }
 
 /* In columns, each as high as the highest of its ops; few ops have several columns each. */
@@ -251,20 +227,32 @@ sw_status report_find_live(const report *r, const report_plan *plan, report_live
         at_peak[n++] = v;
     }
     qsort(at_peak, n, sizeof *at_peak, by_what);
-    for (size_t j = 0, to; j < n; j = to) {
-        for (to = j + 1; to < n && compare_what(at_peak[j], at_peak[to]) == 0;)
-            to++;
-        keep_largest(live, (report_same){at_peak[j], to - j});
-    }
+    report_same *same;
+    SW_TRY(sw_timeline_alloc(r->timeline, &same, n + 1, sizeof *same));
+    for (size_t j = 0; j < n; j += same[live->n_largest++].n)
+        for (same[live->n_largest] = (report_same){at_peak[j], 1};
+             j + same[live->n_largest].n < n &&
+             compare_what(at_peak[j], at_peak[j + same[live->n_largest].n]) == 0;)
+            same[live->n_largest].n++;
+    qsort(same, live->n_largest, sizeof *same, by_bytes);
+    live->largest = same;
+    live->n_largest = live->n_largest < REPORT_LARGEST ? live->n_largest : REPORT_LARGEST;
     SW_TRY(shares_by(r->timeline, p, PARTS_ROLE, &live->role, &live->n_roles));
     SW_TRY(shares_by(r->timeline, p, PARTS_LAYER, &live->layer, &live->n_layers));
-    for (size_t i = 0; i < plan->n_ops && i < p->n_ops && plan->op_runs > 0; i++) {
-        const report_op op = {p->ops[i].name, plan->op_ns[i] / plan->op_runs, 0.0};
-        live->ops_ns += op.ns;
-        keep_slowest(live, &op);
+    report_op *ops;
+    const size_t timed = plan->op_runs == 0       ? 0
+                         : plan->n_ops < p->n_ops ? plan->n_ops
+                                                  : p->n_ops;
+    SW_TRY(sw_timeline_alloc(r->timeline, &ops, timed + 1, sizeof *ops));
+    for (size_t i = 0; i < timed; i++) {
+        ops[i] = (report_op){p->ops[i].name, plan->op_ns[i] / plan->op_runs, 0.0, i};
+        live->ops_ns += ops[i].ns;
     }
+    qsort(ops, timed, sizeof *ops, by_time);
+    live->slowest = ops;
+    live->n_slowest = timed < REPORT_SLOWEST ? timed : REPORT_SLOWEST;
     for (size_t i = 0; i < live->n_slowest && live->ops_ns > 0; i++)
-        live->slowest[i].share = (double)live->slowest[i].ns / (double)live->ops_ns;
+        ops[i].share = (double)ops[i].ns / (double)live->ops_ns;
     SW_TRY(sw_timeline_alloc(r->timeline, &curve, (size_t)p->n_ops + 1, sizeof(uint64_t)));
     sw_timeline_curve(p, NULL, NULL, curve);
     draw_curve(live, p, curve);
@@ -329,14 +317,13 @@ const parts_group *parts_find(const parts *x, const char *path)
     return at > 0 ? &x->at[at - 1] : NULL;
 }
 
-static sw_status more_slots(parts *x)
+static sw_status more_slots(parts *x, sw_timeline *t)
 {
     parts larger = *x;
     larger.n_slots = x->n_slots == 0 ? 64 : 2 * x->n_slots;
-    SW_TRY(sw_heap_alloc(&larger.slots, SW_HEAP_PROFILE, larger.n_slots * sizeof *x->slots));
+    SW_TRY(sw_timeline_alloc(t, &larger.slots, larger.n_slots, sizeof *x->slots));
     for (uint32_t i = 0; i < x->n; i++)
         *slot_of(&larger, x->at[i].path, strlen(x->at[i].path)) = i + 1;
-    sw_heap_free(x->slots, SW_HEAP_PROFILE, x->n_slots * sizeof *x->slots);
     *x = larger;
     return SW_OK;
 }
@@ -346,12 +333,12 @@ static sw_status group_of(parts *x, sw_timeline *t, const char *path, size_t n, 
                           uint32_t *out)
 {
     if (2 * (x->n + 1) > x->n_slots)
-        SW_TRY(more_slots(x));
+        SW_TRY(more_slots(x, t));
     uint32_t *slot = slot_of(x, path, n);
     if (*slot == 0) {
         void *text;
         SW_TRY(sw_timeline_alloc(t, &text, n + 1, 1));
-        SW_TRY(sw_heap_reserve(&x->at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
+        SW_TRY(sw_timeline_reserve(t, &x->at, &x->cap, x->n + 1, sizeof *x->at));
         memcpy(text, path, n);
         const size_t above = parent > 0 ? strlen(x->at[parent].path) + 1 : 0;
         x->at[x->n] = (parts_group){.path = text,
@@ -390,13 +377,11 @@ static sw_status inner_group(parts *x, sw_timeline *t, uint32_t *at)
     if (!g->outer || *at == 0)
         return SW_OK;
     const size_t n = strlen(g->path);
-    void *path;
-    SW_TRY(sw_heap_alloc(&path, SW_HEAP_PROFILE, n + sizeof own));
+    char *path;
+    SW_TRY(sw_timeline_alloc(t, &path, n + sizeof own, 1));
     memcpy(path, g->path, n);
-    memcpy((char *)path + n, own, sizeof own);
-    const sw_status status = group_of(x, t, path, n + sizeof own - 1, *at, at);
-    sw_heap_free(path, SW_HEAP_PROFILE, n + sizeof own);
-    return status;
+    memcpy(path + n, own, sizeof own);
+    return group_of(x, t, path, n + sizeof own - 1, *at, at);
 }
 
 static sw_status value_group(parts *x, sw_timeline *t, const sw_tensor *v, uint32_t *out)
@@ -576,11 +561,4 @@ sw_status parts_make(parts *x, sw_timeline *t, const sw_tl_program *p, parts_by 
         g->share = x->at[0].at_peak > 0 ? (double)g->at_peak / (double)x->at[0].at_peak : 0.0;
     }
     return by == PARTS_TREE ? count_ops(x, t, p, of_op) : SW_OK;
-}
-
-void parts_free(parts *x)
-{
-    sw_heap_free(x->slots, SW_HEAP_PROFILE, x->n_slots * sizeof *x->slots);
-    sw_heap_free(x->at, SW_HEAP_PROFILE, x->cap * sizeof *x->at);
-    *x = (parts){0};
 }
