@@ -159,8 +159,9 @@ static double root_mean_square(const double *sums, int64_t parts, int64_t n)
     return sqrt(sum / (double)n);
 }
 
-void SW_ISA_FN(swi_adafactor)(const sw_adafactor_rule *rule, const sw_adafactor_operands *x,
-                              double *scratch, const sw_par *par)
+void SW_KERNEL(pointwise, adafactor)(const sw_adafactor_rule *rule,
+                                     const sw_adafactor_operands *x, double *scratch,
+                                     const sw_par *par)
 {
     const int64_t n = x->n * x->rows * x->cols;
     job j = {.r = rule, .x = *x, .each = swi_adafactor_rows(x->cols)};

@@ -112,63 +112,64 @@ END
     }
 }
 
-void SW_ISA_FN(swi_sub)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
-                        const sw_par *par)
+void SW_KERNEL(pointwise, sub)(float *y, const float *a, const float *b, int64_t n,
+                               bool accumulate, const sw_par *par)
 {
     job j = {.y = y, .a = a, .b = b, .n = n, .accumulate = accumulate};
     split(par, sub_part, &j);
 }
 
-void SW_ISA_FN(swi_div)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
-                        const sw_par *par)
+void SW_KERNEL(pointwise, div)(float *y, const float *a, const float *b, int64_t n,
+                               bool accumulate, const sw_par *par)
 {
     job j = {.y = y, .a = a, .b = b, .n = n, .accumulate = accumulate};
     split(par, div_part, &j);
 }
 
-void SW_ISA_FN(swi_where)(float *y, const uint8_t *mask, const float *a, const float *b,
-                          int64_t n, bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, where)(float *y, const uint8_t *mask, const float *a, const float *b,
+                                 int64_t n, bool accumulate, const sw_par *par)
 {
     job j = {.y = y, .a = a, .b = b, .m = mask, .n = n, .accumulate = accumulate};
     split(par, where_part, &j);
 }
 
-void SW_ISA_FN(swi_abs)(float *y, uint8_t *codes, const float *x, int64_t n, const sw_par *par)
+void SW_KERNEL(pointwise, abs)(float *y, uint8_t *codes, const float *x, int64_t n,
+                               const sw_par *par)
 {
     job j = {.y = y, .a = x, .codes = codes, .n = n};
     split(par, abs_part, &j);
 }
 
-void SW_ISA_FN(swi_abs_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
-                           bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, abs_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
+                                  bool accumulate, const sw_par *par)
 {
     job j = {.y = dx, .a = dy, .m = codes, .n = n, .accumulate = accumulate};
     split(par, abs_dx_part, &j);
 }
 
-void SW_ISA_FN(swi_clamp)(float *y, uint8_t *codes, const float *x, float low, float high,
-                          int64_t n, const sw_par *par)
+void SW_KERNEL(pointwise, clamp)(float *y, uint8_t *codes, const float *x, float low,
+                                 float high, int64_t n, const sw_par *par)
 {
     job j = {.y = y, .a = x, .codes = codes, .n = n, .p = low, .q = high};
     split(par, clamp_part, &j);
 }
 
-void SW_ISA_FN(swi_clamp_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
-                             bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, clamp_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
+                                    bool accumulate, const sw_par *par)
 {
     job j = {.y = dx, .a = dy, .m = codes, .n = n, .accumulate = accumulate};
     split(par, clamp_dx_part, &j);
 }
 
-void SW_ISA_FN(swi_above)(sw_unary kind, uint8_t *codes, const float *x, int64_t n,
-                          const sw_par *par)
+void SW_KERNEL(pointwise, above)(sw_unary kind, uint8_t *codes, const float *x, int64_t n,
+                                 const sw_par *par)
 {
     job j = {.a = x, .codes = codes, .n = n, .kind = (int)kind};
     split(par, above_part, &j);
 }
 
-void SW_ISA_FN(swi_above_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
-                             float slope, bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, above_dx)(float *dx, const float *dy, const uint8_t *codes, int64_t n,
+                                    float slope, bool accumulate, const sw_par *par)
 {
     job j = {.y = dx, .a = dy, .m = codes, .n = n, .p = slope, .accumulate = accumulate};
     split(par, above_dx_part, &j);

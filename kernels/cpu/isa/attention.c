@@ -66,7 +66,7 @@ static int64_t blocks_of(const sw_attention_shape *s)
     return (s->queries + QUERIES - 1) / QUERIES;
 }
 
-size_t swi_attention_bytes(const sw_attention_shape *s, int threads)
+size_t SW_KERNEL(axes, attention_bytes)(const sw_attention_shape *s, int threads)
 {
     return swi_slot_bytes(scratch_floats(s),
                           swi_slots(s->batch * s->heads * blocks_of(s), threads));
@@ -234,9 +234,9 @@ static void part(void *arg, int number)
         unit(j, &r, u);
 }
 
-void swi_attention(float *y, float *lse, const sw_heads *q, const sw_heads *k,
-                   const sw_heads *v, const sw_attention_shape *s, void *scratch,
-                   const sw_par *par)
+void SW_KERNEL(axes, attention)(float *y, float *lse, const sw_heads *q, const sw_heads *k,
+                                const sw_heads *v, const sw_attention_shape *s, void *scratch,
+                                const sw_par *par)
 {
     job j = {.s = s,
              .q = q,

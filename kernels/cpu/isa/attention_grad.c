@@ -63,7 +63,8 @@ static int64_t furnish(scratch_of_tiles *r, float *at, const sw_attention_shape 
     return n;
 }
 
-size_t swi_attention_grad_bytes(const sw_attention_shape *s, unsigned makes, int threads)
+size_t SW_KERNEL(axes, attention_grad_bytes)(const sw_attention_shape *s, unsigned makes,
+                                             int threads)
 {
     scratch_of_tiles r;
     return swi_slot_bytes(furnish(&r, NULL, s, makes), swi_slots(s->batch * s->heads, threads));
@@ -277,11 +278,12 @@ static void part(void *arg, int number)
     }
 }
 
-void swi_attention_grad(const sw_attention_grads *g, void *scratch, const sw_par *par)
+void SW_KERNEL(axes, attention_grad)(const sw_attention_grads *g, void *scratch,
+                                     const sw_par *par)
 {
     job j = {.g = g,
              .scratch = scratch,
-             .slot_bytes = swi_attention_grad_bytes(&g->s, makes_of(g), 1),
+             .slot_bytes = SW_KERNEL(axes, attention_grad_bytes)(&g->s, makes_of(g), 1),
              .parts = swi_slots(g->s.batch * g->s.heads, par->n_threads)};
     const double work = (double)g->s.queries * (double)g->s.keys * (double)g->s.size;
     vparts(par, part, &j, j.parts, work * (double)(g->s.batch * g->s.heads) >= SWI_WORTH);

@@ -3,7 +3,7 @@
 #define SW_ATTENTION_INTERNAL_H
 
 #include "kernels/attention.h"
-#include "kernels/cpu/isa/axes_internal.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/lanes.h"
 
 enum { SWI_KEYS = 64 };  /* keys of a tile, side by side */

@@ -156,7 +156,7 @@ static size_t part_bytes(const sw_binary_shape *s)
     return (size_t)filter_words(s) * SWI_TILE * (2 * 8 + 64 * sizeof(uint16_t));
 }
 
-size_t swi_binary_layer_bytes(const sw_binary_shape *s, int threads)
+size_t SW_KERNEL(binary, layer_bytes)(const sw_binary_shape *s, int threads)
 {
     return part_bytes(s) * (size_t)threads;
 }
@@ -378,19 +378,20 @@ static void run(const sw_binary_layer *l, uint64_t *to, void *scratch, const sw_
     vparts(par, run_part, &j, j.n_parts, 1);
 }
 
-void swi_binary_layer(const sw_binary_layer *l, void *scratch, const sw_par *par)
+void SW_KERNEL(binary, layer)(const sw_binary_layer *l, void *scratch, const sw_par *par)
 {
     run(l, NULL, scratch, par);
 }
 
-size_t swi_binary_stored_bytes(const sw_binary_layer *l)
+size_t SW_KERNEL(binary, stored_bytes)(const sw_binary_layer *l)
 {
     const int64_t tiles = (l->s.outputs + SWI_TILE - 1) / SWI_TILE;
     return (size_t)(l->a->directions * tiles * filter_words(&l->s) * SWI_TILE) *
            sizeof(uint64_t);
 }
 
-void swi_binary_draw(uint64_t *to, const sw_binary_layer *l, void *scratch, const sw_par *par)
+void SW_KERNEL(binary, draw)(uint64_t *to, const sw_binary_layer *l, void *scratch,
+                             const sw_par *par)
 {
     run(l, to, scratch, par);
 }
@@ -421,8 +422,8 @@ static void pack_part(void *arg, int part)
         }
 }
 
-void swi_binary_pack(void *bits, const float *x, int64_t batch, int64_t channels,
-                     int64_t positions, float threshold, const sw_par *par)
+void SW_KERNEL(binary, pack)(void *bits, const float *x, int64_t batch, int64_t channels,
+                             int64_t positions, float threshold, const sw_par *par)
 {
     pack_job j = {bits, x, batch, channels, positions, threshold, par->n_threads};
     vparts(par, pack_part, &j, j.n_parts, batch * channels * positions > 1 << 14);
@@ -456,7 +457,8 @@ static void pool_part(void *arg, int part)
     }
 }
 
-void swi_binary_max_pool(void *y, const void *x, const sw_binary_shape *s, const sw_par *par)
+void SW_KERNEL(binary, max_pool)(void *y, const void *x, const sw_binary_shape *s,
+                                 const sw_par *par)
 {
     pool_job j = {y, x, s, par->n_threads};
     vparts(par, pool_part, &j, j.n_parts, s->batch * s->in_h * s->in_w > 1 << 12);
@@ -484,8 +486,8 @@ static void rows_part(void *arg, int part)
     }
 }
 
-void swi_binary_row_sums(double *sums, const float *w, int64_t rows, int64_t cols,
-                         const sw_par *par)
+void SW_KERNEL(binary, row_sums)(double *sums, const float *w, int64_t rows, int64_t cols,
+                                 const sw_par *par)
 {
     rows_job j = {sums, w, rows, cols, par->n_threads};
     vparts(par, rows_part, &j, j.n_parts, rows * cols > 1 << 14);

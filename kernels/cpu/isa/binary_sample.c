@@ -112,7 +112,7 @@ static size_t sum_bytes(int64_t words)
     return (bytes + 63) / 64 * 64;
 }
 
-size_t swi_binary_gradient_bytes(const sw_noise_spec *spec, int threads)
+size_t SW_KERNEL(binary, gradient_bytes)(const sw_noise_spec *spec, int threads)
 {
     const int64_t words = sw_binary_words(spec->cols / spec->taps) * spec->taps;
     return sum_bytes(words) * (size_t)threads;
@@ -188,7 +188,7 @@ static void sum_part(void *arg, int part)
                  (float)all);
 }
 
-void swi_binary_gradient(const sw_binary_sum *g, void *scratch, const sw_par *par)
+void SW_KERNEL(binary, gradient)(const sw_binary_sum *g, void *scratch, const sw_par *par)
 {
     const int64_t channels = g->spec->cols / g->spec->taps;
     const int64_t words = sw_binary_words(channels) * g->spec->taps;
@@ -196,8 +196,8 @@ void swi_binary_gradient(const sw_binary_sum *g, void *scratch, const sw_par *pa
     par->run(par, sum_part, &j, j.n_parts);
 }
 
-void swi_binary_member(float *theta, const sw_noise_spec *spec, const sw_noise_at *at,
-                       float scale, bool mirrored, int64_t first_row, int64_t n_rows)
+void SW_KERNEL(binary, member)(float *theta, const sw_noise_spec *spec, const sw_noise_at *at,
+                               float scale, bool mirrored, int64_t first_row, int64_t n_rows)
 {
     for (int64_t r = 0; r < n_rows; r++)
         for (int64_t c = 0; c < spec->cols; c++) {

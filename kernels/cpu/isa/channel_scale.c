@@ -85,12 +85,12 @@ static void planes(const sw_scale_args *a, void (*body)(void *, int), const sw_p
           (double)(n * a->channels * j.size) >= SWI_WORTH);
 }
 
-void swi_channel_scale(const sw_scale_args *a, const sw_par *par)
+void SW_KERNEL(dense, channel_scale)(const sw_scale_args *a, const sw_par *par)
 {
     planes(a, forward_part, par);
 }
 
-void swi_channel_scale_grad(const sw_scale_args *a, const sw_par *par)
+void SW_KERNEL(dense, channel_scale_grad)(const sw_scale_args *a, const sw_par *par)
 {
     planes(a, grad_part, par);
 }

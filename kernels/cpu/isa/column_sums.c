@@ -86,8 +86,8 @@ static void sums_part(void *arg, int part)
     }
 }
 
-void swi_column_sums(float *y, const float *x, int64_t rows, int64_t cols, int64_t step,
-                     bool accumulate, const sw_par *par)
+void SW_KERNEL(dense, column_sums)(float *y, const float *x, int64_t rows, int64_t cols,
+                                   int64_t step, bool accumulate, const sw_par *par)
 {
     sums_job s = {y, x, rows, cols, step, accumulate, 1};
     const int64_t most = (cols + 4 * VW - 1) / (4 * VW);

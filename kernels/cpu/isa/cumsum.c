@@ -1,7 +1,7 @@
 /* Cumulative sums along an axis. Lines go sixteen at a time, side by side, or four where they
  * are rows: each is one chain of additions in float64, from the end it begins at, so neither
  * threads nor the cut show in the bits. */
-#include "kernels/cpu/isa/axes_internal.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/vec.h"
 
 #define LANES 16
@@ -107,7 +107,8 @@ static void cumsum_part(void *arg, int part)
     }
 }
 
-void swi_cumsum(float *y, const float *x, const sw_lines *s, bool accumulate, const sw_par *par)
+void SW_KERNEL(axes, cumsum)(float *y, const float *x, const sw_lines *s, bool accumulate,
+                             const sw_par *par)
 {
     cumsum_job j = {.y = y, .x = x, .s = *s, .accumulate = accumulate};
     const int64_t lines = s->outer * s->inner;

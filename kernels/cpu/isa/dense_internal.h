@@ -60,14 +60,13 @@ typedef struct {
 #define swi_conv_run SW_ISA_FN(swi_conv_run)
 void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands */
 
-#define swi_gemm_bytes SW_ISA_FN(swi_gemm_bytes)
-#define swi_gemm SW_ISA_FN(swi_gemm)
+#define swi_gemm_bytes SW_KERNEL(dense, gemm_bytes)
+#define swi_gemm SW_KERNEL(dense, gemm)
 #define swi_gemm_is_small SW_ISA_FN(swi_gemm_is_small)
 #define swi_gemm_small SW_ISA_FN(swi_gemm_small)
 #define swi_gemm_strips SW_ISA_FN(swi_gemm_strips)
 #define swi_gemm_pack SW_ISA_FN(swi_gemm_pack)
 #define swi_gemm_along SW_ISA_FN(swi_gemm_along)
-#define swi_column_sums SW_ISA_FN(swi_column_sums)
 #define swi_conv SW_ISA_FN(swi_conv)
 #define swi_conv_dx_bytes SW_ISA_FN(swi_conv_dx_bytes)
 #define swi_conv_dx SW_ISA_FN(swi_conv_dx)
@@ -82,13 +81,6 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands 
 #define swi_max_pool_dx SW_ISA_FN(swi_max_pool_dx)
 #define swi_avg_pool SW_ISA_FN(swi_avg_pool)
 #define swi_avg_pool_dx SW_ISA_FN(swi_avg_pool_dx)
-#define swi_resample_bytes SW_ISA_FN(swi_resample_bytes)
-#define swi_resample SW_ISA_FN(swi_resample)
-#define swi_resample_dx SW_ISA_FN(swi_resample_dx)
-#define swi_channel_scale SW_ISA_FN(swi_channel_scale)
-#define swi_channel_scale_grad SW_ISA_FN(swi_channel_scale_grad)
-#define swi_to_n16 SW_ISA_FN(swi_to_n16)
-#define swi_from_n16 SW_ISA_FN(swi_from_n16)
 
 /* The same for plain images. */
 #define swi_conv_flat SW_ISA_FN(swi_conv_flat)
@@ -100,8 +92,6 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands 
 #define swi_avg_pool_plain SW_ISA_FN(swi_avg_pool_plain)
 #define swi_avg_pool_plain_dx SW_ISA_FN(swi_avg_pool_plain_dx)
 
-size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k, bool turned);
-void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par);
 /* The same for what is small enough, in at most `threads` parts (gemm_small.c). */
 bool swi_gemm_is_small(const sw_gemm *g);
 void swi_gemm_small(const sw_gemm *g, int threads, const sw_par *par);
@@ -113,8 +103,6 @@ void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par);
 enum { SWI_GEMM_COLS = 64 };
 void swi_gemm_pack(float *packed, const sw_gemm *g);
 void swi_gemm_along(const sw_gemm *g, float *packed);
-void swi_column_sums(float *y, const float *x, int64_t rows, int64_t cols, int64_t step,
-                     bool accumulate, const sw_par *par);
 void swi_conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
               bool accumulate, const sw_par *par);
 size_t swi_conv_dx_bytes(const sw_conv *s);
@@ -140,17 +128,6 @@ void swi_max_pool_dx(float *dx, const float *dy, const uint8_t *index, const sw_
 void swi_avg_pool(float *y, const float *x, const sw_conv *s, const sw_par *par);
 void swi_avg_pool_dx(float *dx, const float *dy, const sw_conv *s, bool accumulate,
                      const sw_par *par);
-size_t swi_resample_bytes(const sw_resampling *s, bool gradient, int threads);
-void swi_resample(float *y, const float *x, const sw_resampling *s, void *scratch,
-                  const sw_par *par);
-void swi_resample_dx(float *dx, const float *dy, const sw_resampling *s, bool accumulate,
-                     void *scratch, const sw_par *par);
-void swi_channel_scale(const sw_scale_args *a, const sw_par *par);
-void swi_channel_scale_grad(const sw_scale_args *a, const sw_par *par);
-void swi_to_n16(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
-                const sw_par *par);
-void swi_from_n16(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
-                  const sw_par *par);
 
 /* Plain images: no scratch is needed. */
 sw_conv swi_conv_flat(const sw_conv *s); /* fewer, longer rows where the kernel allows it */

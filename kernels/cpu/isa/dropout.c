@@ -1,6 +1,6 @@
 /* Dropout by counter: forward and backward are the same launch, and no mask exists. Philox runs
  * on sixteen counters side by side, 64 elements at a time. */
-#include "kernels/cpu/isa/axes_internal.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/rng.h"
 #include "kernels/scalar.h"
 
@@ -109,7 +109,8 @@ static void blocks_part(void *arg, int part)
     }
 }
 
-void swi_dropout(float *y, const float *x, const sw_drop *d, bool accumulate, const sw_par *par)
+void SW_KERNEL(axes, dropout)(float *y, const float *x, const sw_drop *d, bool accumulate,
+                              const sw_par *par)
 {
     drop_job j = {.y = y, .x = x, .d = d, .accumulate = accumulate};
     j.below = sw_drop_below(d->p);

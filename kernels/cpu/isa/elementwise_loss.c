@@ -63,8 +63,9 @@ case SW_ELEMENTWISE_LOSS_COUNT:
 END
 
     double
-    SW_ISA_FN(swi_elementwise_loss)(sw_elementwise_loss kind, const float *x, const float *t,
-                                    int64_t n, float p, double *sums, const sw_par *par)
+    SW_KERNEL(pointwise, elementwise_loss)(sw_elementwise_loss kind, const float *x,
+                                           const float *t, int64_t n, float p, double *sums,
+                                           const sw_par *par)
 {
     job j = {.a = x, .b = t, .n = n, .p = p, .kind = (int)kind, .sums = sums};
     split(par, elementwise_loss_part, &j);
@@ -74,9 +75,10 @@ END
     return sum;
 }
 
-void SW_ISA_FN(swi_elementwise_loss_dx)(sw_elementwise_loss kind, float *dx, const float *x,
-                                        const float *t, int64_t n, float p, float factor,
-                                        bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, elementwise_loss_dx)(sw_elementwise_loss kind, float *dx,
+                                               const float *x, const float *t, int64_t n,
+                                               float p, float factor, bool accumulate,
+                                               const sw_par *par)
 {
     job j = {.y = dx,
              .a = x,

@@ -1,6 +1,6 @@
 /* Rows of a table by their ids. The gradient is cut by columns: a part walks through all ids
  * and adds its columns, so that each element is summed in the order of ids. */
-#include "kernels/cpu/isa/axes_internal.h"
+#include "kernels/cpu/isa/isa.h"
 #include <string.h>
 
 #define PART 16384 /* elements of a part where rows do not meet */
@@ -24,8 +24,8 @@ static void take_part(void *arg, int part)
                (size_t)j->width * sizeof *j->y);
 }
 
-void swi_take_rows(float *y, const float *table, const sw_ids *ids, int64_t width,
-                   const sw_par *par)
+void SW_KERNEL(axes, take_rows)(float *y, const float *table, const sw_ids *ids, int64_t width,
+                                const sw_par *par)
 {
     rows_job j = {.y = y, .x = table, .ids = ids, .width = width};
     if (width < 1)
@@ -55,8 +55,8 @@ static void add_part(void *arg, int part)
     }
 }
 
-void swi_add_rows(float *table, const float *dy, const sw_ids *ids, int64_t rows, int64_t width,
-                  bool accumulate, const sw_par *par)
+void SW_KERNEL(axes, add_rows)(float *table, const float *dy, const sw_ids *ids, int64_t rows,
+                               int64_t width, bool accumulate, const sw_par *par)
 {
     rows_job j = {.y = table, .x = dy, .ids = ids, .rows = rows, .width = width, .cols = COLS};
     if (width < 1)

@@ -197,7 +197,7 @@ static int64_t block_floats(const range *r)
 }
 
 /* No later block is larger than the first in its buffer. */
-size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k, bool turned)
+size_t SW_KERNEL(dense, gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned)
 {
     if (!packs_a(m, n, k, turned))
         return 0;
@@ -518,7 +518,7 @@ static void run_region(gemm_job *job, int threads, const sw_par *par)
            threads > 1);
 }
 
-void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par)
+void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
 {
     gemm_job job = {.g = g, .work = {0, g->m, 0, g->k}};
     const bool worth = (double)g->m * (double)g->n * (double)g->k >= SWI_WORTH;

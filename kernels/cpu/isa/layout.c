@@ -101,15 +101,15 @@ static void run(layout_job *j, void (*body)(void *, int), const sw_par *par)
     vparts(par, body, j, (int)blocks * j->pieces, worth);
 }
 
-void swi_to_n16(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
-                const sw_par *par)
+void SW_KERNEL(dense, to_n16)(float *y, const float *x, int64_t batch, int64_t inner,
+                              bool accumulate, const sw_par *par)
 {
     layout_job j = {.y = y, .x = x, .batch = batch, .inner = inner, .accumulate = accumulate};
     run(&j, part_to, par);
 }
 
-void swi_from_n16(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
-                  const sw_par *par)
+void SW_KERNEL(dense, from_n16)(float *y, const float *x, int64_t batch, int64_t inner,
+                                bool accumulate, const sw_par *par)
 {
     layout_job j = {.y = y, .x = x, .batch = batch, .inner = inner, .accumulate = accumulate};
     run(&j, part_from, par);

@@ -1,7 +1,7 @@
 /* Many products on the packed gemm. Axes of results that continue the rows of A are rows, and
  * summed axes that continue the columns of A and the rows of B are a longer product, where the
  * strides say so. */
-#include "kernels/cpu/isa/axes_internal.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/dense_internal.h"
 
 typedef struct {
@@ -77,7 +77,7 @@ static void results_part(void *arg, int part)
         one_result(j, r);
 }
 
-void swi_products(const sw_products *given, const sw_par *par)
+void SW_KERNEL(axes, products)(const sw_products *given, const sw_par *par)
 {
     products_job j = {.p = *given};
     sw_products *p = &j.p;

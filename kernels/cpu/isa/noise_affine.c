@@ -158,7 +158,8 @@ static void block_part(void *arg, int part)
     }
 }
 
-void swi_noise_affine(const sw_noise_affine *f, const sw_noise_layer *l, const sw_par *par)
+void SW_KERNEL(noise, affine)(const sw_noise_affine *f, const sw_noise_layer *l,
+                              const sw_par *par)
 {
     affine_job j = {f, l, f->batch / (l->a->repeats * l->a->directions)};
     const int64_t size = f->batch * f->middle * f->channels * f->inner;

@@ -609,8 +609,8 @@ static void image_by_number(void *arg, int part)
     }
 }
 
-void swi_noise_conv(float *y, const float *x, const sw_conv *given, const sw_noise_layer *l,
-                    const sw_par *par)
+void SW_KERNEL(noise, conv)(float *y, const float *x, const sw_conv *given,
+                            const sw_noise_layer *l, const sw_par *par)
 {
     conv_job j = {.y = y, .x = x, .l = l, .s = *given};
     j.s.groups = j.s.groups > 1 ? j.s.groups : 1;

@@ -38,8 +38,8 @@ static void lookup_part(void *arg, int part)
     }
 }
 
-void swi_noise_embedding(float *y, const sw_ids *ids, const float *table,
-                         const sw_noise_layer *l, const sw_par *par)
+void SW_KERNEL(noise, embedding)(float *y, const sw_ids *ids, const float *table,
+                                 const sw_noise_layer *l, const sw_par *par)
 {
     lookup_job j = {y, ids, table, l, ids->n / (l->a->repeats * l->a->directions)};
     vparts(par, lookup_part, &j, (int)l->a->directions, ids->n * l->a->weight.cols >= SOME);

@@ -493,8 +493,8 @@ void swi_noise_draw(float *to, int64_t first, int64_t n, const swi_noise_source 
     draw_normals(to, first, n, from);
 }
 
-void swi_noise_fill(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
-                    sw_noise_part part, const sw_noise_at *at)
+void SW_KERNEL(noise, fill)(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
+                            sw_noise_part part, const sw_noise_at *at)
 {
     swi_noise_source from;
     swi_noise_source_of(&from, spec, part, at);

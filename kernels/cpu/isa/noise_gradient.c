@@ -309,12 +309,12 @@ static void rows_part(void *arg, int part)
 /* --------------------------------------------------------------------------------------------
  */
 
-size_t swi_noise_gradient_bytes(const sw_noise_spec *spec, int64_t n_rows, int64_t n)
+size_t SW_KERNEL(noise, gradient_bytes)(const sw_noise_spec *spec, int64_t n_rows, int64_t n)
 {
     return (size_t)shared_floats(spec, n_rows, n) * sizeof(float);
 }
 
-void swi_noise_gradient(const sw_noise_sum *g, void *scratch, const sw_par *par)
+void SW_KERNEL(noise, gradient)(const sw_noise_sum *g, void *scratch, const sw_par *par)
 {
     sum_job j = {.g = g, .row_parts = 1, .col_parts = 1};
     const int threads = par != NULL ? par->n_threads : 1;

@@ -12,13 +12,11 @@ typedef struct {
     int32_t distribution;
 } swi_noise_source;
 
+#define swi_noise_fill SW_KERNEL(noise, fill)
 #define swi_noise_source_of SW_ISA_FN(swi_noise_source_of)
 #define swi_noise_draw SW_ISA_FN(swi_noise_draw)
 #define swi_noise_words SW_ISA_FN(swi_noise_words)
 #define swi_noise_words_of SW_ISA_FN(swi_noise_words_of)
-#define swi_noise_fill SW_ISA_FN(swi_noise_fill)
-#define swi_noise_linear_bytes SW_ISA_FN(swi_noise_linear_bytes)
-#define swi_noise_linear SW_ISA_FN(swi_noise_linear)
 #define swi_noise_piece SW_ISA_FN(swi_noise_piece)
 #define swi_noise_elements_of SW_ISA_FN(swi_noise_elements_of)
 #define swi_noise_row SW_ISA_FN(swi_noise_row)
@@ -26,13 +24,7 @@ typedef struct {
 #define swi_noise_is_product SW_ISA_FN(swi_noise_is_product)
 #define swi_noise_product_bytes SW_ISA_FN(swi_noise_product_bytes)
 #define swi_noise_product SW_ISA_FN(swi_noise_product)
-#define swi_noise_conv SW_ISA_FN(swi_noise_conv)
-#define swi_noise_embedding SW_ISA_FN(swi_noise_embedding)
-#define swi_noise_affine SW_ISA_FN(swi_noise_affine)
-#define swi_noise_matrix SW_ISA_FN(swi_noise_matrix)
-#define swi_noise_gradient_bytes SW_ISA_FN(swi_noise_gradient_bytes)
-#define swi_noise_gradient SW_ISA_FN(swi_noise_gradient)
-#define swi_noise_step SW_ISA_FN(swi_noise_step)
+#define swi_noise_matrix SW_KERNEL(noise, elements)
 
 void swi_noise_source_of(swi_noise_source *from, const sw_noise_spec *spec, sw_noise_part part,
                          const sw_noise_at *at);
@@ -49,23 +41,6 @@ void swi_noise_words(uint32_t *to, int64_t first, int64_t n, const swi_noise_sou
 /* The first `words` words of each of the directions [first, first + n): to (n, words). */
 void swi_noise_words_of(uint32_t *to, int64_t words, uint32_t first, int64_t n,
                         const swi_noise_source *from);
-
-void swi_noise_fill(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
-                    sw_noise_part part, const sw_noise_at *at);
-size_t swi_noise_linear_bytes(const swi_noise_attrs *a, int64_t batch, int threads);
-void swi_noise_linear(float *y, const float *x, int64_t batch, int64_t out,
-                      const sw_noise_layer *l, void *scratch, const sw_par *par);
-void swi_noise_conv(float *y, const float *x, const sw_conv *s, const sw_noise_layer *l,
-                    const sw_par *par);
-void swi_noise_embedding(float *y, const sw_ids *ids, const float *table,
-                         const sw_noise_layer *l, const sw_par *par);
-void swi_noise_affine(const sw_noise_affine *f, const sw_noise_layer *l, const sw_par *par);
-void swi_noise_matrix(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
-                      const sw_noise_at *at, float sigma, const float *w);
-size_t swi_noise_gradient_bytes(const sw_noise_spec *spec, int64_t n_rows, int64_t n);
-void swi_noise_gradient(const sw_noise_sum *g, void *scratch, const sw_par *par);
-void swi_noise_step(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
-                    const float *numbers, const sw_par *par);
 
 /* ---- rows of E ----------------------------------------------------------------------------
  */

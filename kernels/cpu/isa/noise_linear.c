@@ -313,13 +313,13 @@ static void run_part(void *arg, int part)
     }
 }
 
-size_t swi_noise_linear_bytes(const swi_noise_attrs *a, int64_t batch, int threads)
+size_t SW_KERNEL(noise, linear_bytes)(const swi_noise_attrs *a, int64_t batch, int threads)
 {
     return swi_noise_product_bytes(a, batch, threads);
 }
 
-void swi_noise_linear(float *y, const float *x, int64_t batch, int64_t out,
-                      const sw_noise_layer *l, void *scratch, const sw_par *par)
+void SW_KERNEL(noise, linear)(float *y, const float *x, int64_t batch, int64_t out,
+                              const sw_noise_layer *l, void *scratch, const sw_par *par)
 {
     linear_job j = {.y = y, .x = x, .l = l, .in = l->a->weight.cols, .out = out};
     const int64_t n = l->a->directions, evaluations = l->a->repeats * n;

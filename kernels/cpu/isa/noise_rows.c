@@ -283,8 +283,8 @@ static void columns_of(float *to, swi_noise_elements *e, int64_t row, int64_t en
 }
 
 /* The rest of a row, whole rows, the beginning of one. */
-void swi_noise_matrix(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
-                      const sw_noise_at *at, float sigma, const float *w)
+void SW_KERNEL(noise, elements)(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
+                                const sw_noise_at *at, float sigma, const float *w)
 {
     swi_noise_elements e;
     const int64_t cols = spec->cols, col = first % cols;

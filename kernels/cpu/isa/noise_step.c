@@ -64,8 +64,8 @@ static void step_part(void *arg, int part)
     use(j, j->theta + from, z, n);
 }
 
-void swi_noise_step(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
-                    const float *numbers, const sw_par *par)
+void SW_KERNEL(noise, step)(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
+                            const float *numbers, const sw_par *par)
 {
     step_job j = {theta, a, *at, numbers};
     const int64_t all = a->noise.rows * a->noise.cols;

@@ -101,7 +101,7 @@ static void rows_part(void *arg, int part)
         rows_row(j->n, r, j->centred);
 }
 
-static void rows(const sw_norm_args *n, bool centred, const sw_par *par)
+void SW_KERNEL(norm, rows)(const sw_norm_args *n, bool centred, const sw_par *par)
 {
     row_job j = {.centred = centred};
     run_rows(n, rows_part, &j, par);
@@ -127,7 +127,7 @@ static void rows_dx_part(void *arg, int part)
     }
 }
 
-static void rows_dx(const sw_norm_args *n, const sw_par *par)
+void SW_KERNEL(norm, rows_dx)(const sw_norm_args *n, const sw_par *par)
 {
     row_job j = {.centred = n->mean != NULL};
     run_rows(n, rows_dx_part, &j, par);
@@ -181,22 +181,9 @@ static void rows_dw_part(void *arg, int part)
     }
 }
 
-static void rows_dw(const sw_norm_args *n, const sw_par *par)
+void SW_KERNEL(norm, rows_dw)(const sw_norm_args *n, const sw_par *par)
 {
     row_job j = {.n = n};
     vparts(par, rows_dw_part, &j, (int)((n->channels + TILE - 1) / TILE),
            n->batch * n->channels > PART);
 }
-
-const sw_norm_kernels SW_ISA_FN(sw_norm_kernels_table) = {
-    .rows = rows,
-    .rows_dx = rows_dx,
-    .rows_dw = rows_dw,
-    .group = SW_ISA_FN(swi_group),
-    .group_dx = SW_ISA_FN(swi_group_dx),
-    .group_dw = SW_ISA_FN(swi_group_dw),
-    .batch = SW_ISA_FN(swi_batch),
-    .batch_grad = SW_ISA_FN(swi_batch_grad),
-    .fixed = SW_ISA_FN(swi_fixed),
-    .fixed_dx = SW_ISA_FN(swi_fixed_dx),
-};

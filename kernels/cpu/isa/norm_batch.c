@@ -160,7 +160,7 @@ static void batch_channels(const channels *s)
         j->n->also(j->n->also_arg, s->c, s->end);
 }
 
-void SW_ISA_FN(swi_batch)(const sw_norm_args *n, const sw_par *par)
+void SW_KERNEL(norm, batch)(const sw_norm_args *n, const sw_par *par)
 {
     const image_job j = batch_job(n);
     run_channels(&j, batch_channels, par);
@@ -226,7 +226,7 @@ static void grad_channels(const channels *s)
     }
 }
 
-void SW_ISA_FN(swi_batch_grad)(const sw_norm_args *n, const sw_par *par)
+void SW_KERNEL(norm, batch_grad)(const sw_norm_args *n, const sw_par *par)
 {
     const image_job j = batch_job(n);
     run_channels(&j, grad_channels, par);
@@ -240,7 +240,7 @@ static void fixed_channels(const channels *s)
         batch_y(s->j, c, s->j->n->mean[c], rstd_at(s->j->n, c));
 }
 
-void SW_ISA_FN(swi_fixed)(const sw_norm_args *n, const sw_par *par)
+void SW_KERNEL(norm, fixed)(const sw_norm_args *n, const sw_par *par)
 {
     const image_job j = batch_job(n);
     run_channels(&j, fixed_channels, par);
@@ -270,7 +270,7 @@ static void fixed_dx_channels(const channels *s)
         fixed_dx(s->j, c);
 }
 
-void SW_ISA_FN(swi_fixed_dx)(const sw_norm_args *n, const sw_par *par)
+void SW_KERNEL(norm, fixed_dx)(const sw_norm_args *n, const sw_par *par)
 {
     const image_job j = batch_job(n);
     run_channels(&j, fixed_dx_channels, par);

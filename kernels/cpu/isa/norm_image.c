@@ -121,7 +121,7 @@ static image_job group_job(const sw_norm_args *n)
     return j;
 }
 
-void SW_ISA_FN(swi_group)(const sw_norm_args *n, const sw_par *par)
+void SW_KERNEL(norm, group)(const sw_norm_args *n, const sw_par *par)
 {
     image_job j = group_job(n);
     run_image(&j, group_part, j.cover * n->groups, par);
@@ -155,7 +155,7 @@ static void group_dx_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_group_dx)(const sw_norm_args *n, const sw_par *par)
+void SW_KERNEL(norm, group_dx)(const sw_norm_args *n, const sw_par *par)
 {
     image_job j = group_job(n);
     run_image(&j, group_dx_part, j.cover * n->groups, par);
@@ -187,7 +187,7 @@ static void group_dw_part(void *arg, int part)
     set(n->dw, part, w2, n->add_dw);
 }
 
-void SW_ISA_FN(swi_group_dw)(const sw_norm_args *n, const sw_par *par)
+void SW_KERNEL(norm, group_dw)(const sw_norm_args *n, const sw_par *par)
 {
     image_job j = group_job(n);
     run_image(&j, group_dw_part, n->channels, par);

@@ -322,12 +322,4 @@ SW_VEC_FN void swi_put_dx(float *dx, const float *dy, const float *x, const floa
     }
 }
 
-void SW_ISA_FN(swi_group)(const sw_norm_args *n, const sw_par *par);
-void SW_ISA_FN(swi_group_dx)(const sw_norm_args *n, const sw_par *par);
-void SW_ISA_FN(swi_group_dw)(const sw_norm_args *n, const sw_par *par);
-void SW_ISA_FN(swi_batch)(const sw_norm_args *n, const sw_par *par);
-void SW_ISA_FN(swi_batch_grad)(const sw_norm_args *n, const sw_par *par);
-void SW_ISA_FN(swi_fixed)(const sw_norm_args *n, const sw_par *par);
-void SW_ISA_FN(swi_fixed_dx)(const sw_norm_args *n, const sw_par *par);
-
 #endif

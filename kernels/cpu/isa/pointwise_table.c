@@ -17,43 +17,44 @@ END BODY(bce_dx_part) if (b != NULL) FOR_EACH_ELEMENT((sw_sigmoidf(a[i]) - b[i])
 else FOR_EACH_ELEMENT((sw_sigmoidf(a[i]) - q) * p);
 END
 
-    static void
-    add(float *y, const float *a, const float *b, int64_t n, bool accumulate, const sw_par *par)
+    void
+    SW_KERNEL(pointwise, add)(float *y, const float *a, const float *b, int64_t n,
+                              bool accumulate, const sw_par *par)
 {
     job j = {.y = y, .a = a, .b = b, .n = n, .accumulate = accumulate};
     split(par, add_part, &j);
 }
 
-static void mul(float *y, const float *a, const float *b, int64_t n, bool accumulate,
-                const sw_par *par)
+void SW_KERNEL(pointwise, mul)(float *y, const float *a, const float *b, int64_t n,
+                               bool accumulate, const sw_par *par)
 {
     job j = {.y = y, .a = a, .b = b, .n = n, .accumulate = accumulate};
     split(par, mul_part, &j);
 }
 
-static void scale(float *y, const float *x, int64_t n, float factor, bool accumulate,
-                  const sw_par *par)
+void SW_KERNEL(pointwise, scale)(float *y, const float *x, int64_t n, float factor,
+                                 bool accumulate, const sw_par *par)
 {
     job j = {.y = y, .a = x, .n = n, .p = factor, .accumulate = accumulate};
     split(par, scale_part, &j);
 }
 
-static void difference(float *dx, const float *a, const float *b, int64_t n, float factor,
-                       bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, difference)(float *dx, const float *a, const float *b, int64_t n,
+                                      float factor, bool accumulate, const sw_par *par)
 {
     job j = {.y = dx, .a = a, .b = b, .n = n, .p = factor, .accumulate = accumulate};
     split(par, difference_part, &j);
 }
 
-static void bce_dx(float *dx, const float *x, const float *t, float constant, int64_t n,
-                   float factor, bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, bce_dx)(float *dx, const float *x, const float *t, float constant,
+                                  int64_t n, float factor, bool accumulate, const sw_par *par)
 {
     job j = {
         .y = dx, .a = x, .b = t, .n = n, .p = factor, .q = constant, .accumulate = accumulate};
     split(par, bce_dx_part, &j);
 }
 
-static double bce(const float *x, const float *t, float constant, int64_t n)
+double SW_KERNEL(pointwise, bce)(const float *x, const float *t, float constant, int64_t n)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -88,58 +89,16 @@ static void from_i32_part(void *arg, int part)
         j->y[i] = (float)x[i] * j->scale + j->shift;
 }
 
-static void from_u8(float *y, const uint8_t *x, int64_t n, float factor, float shift,
-                    const sw_par *par)
+void SW_KERNEL(pointwise, from_u8)(float *y, const uint8_t *x, int64_t n, float factor,
+                                   float shift, const sw_par *par)
 {
     convert_job j = {y, x, n, factor, shift};
     par->run(par, from_u8_part, &j, (int)((n + PART - 1) / PART));
 }
 
-static void from_i32(float *y, const int32_t *x, int64_t n, float factor, float shift,
-                     const sw_par *par)
+void SW_KERNEL(pointwise, from_i32)(float *y, const int32_t *x, int64_t n, float factor,
+                                    float shift, const sw_par *par)
 {
     convert_job j = {y, x, n, factor, shift};
     par->run(par, from_i32_part, &j, (int)((n + PART - 1) / PART));
 }
-
-const sw_pointwise_kernels SW_ISA_FN(sw_pointwise_kernels_table) = {
-    .add = add,
-    .mul = mul,
-    .scale = scale,
-    .from_u8 = from_u8,
-    .from_i32 = from_i32,
-    .softmax = SW_ISA_FN(swi_softmax),
-    .softmax_dx = SW_ISA_FN(swi_softmax_dx),
-    .log_softmax = SW_ISA_FN(swi_log_softmax),
-    .log_softmax_dx = SW_ISA_FN(swi_log_softmax_dx),
-    .swiglu = SW_ISA_FN(swi_swiglu),
-    .swiglu_grad = SW_ISA_FN(swi_swiglu_grad),
-    .lstm_cell = SW_ISA_FN(swi_lstm_cell),
-    .lstm_cell_grad = SW_ISA_FN(swi_lstm_cell_grad),
-    .gru_cell = SW_ISA_FN(swi_gru_cell),
-    .gru_cell_grad = SW_ISA_FN(swi_gru_cell_grad),
-    .lse = SW_ISA_FN(swi_lse),
-    .softmax_ce_dx = SW_ISA_FN(swi_softmax_ce_dx),
-    .softmax_ce = SW_ISA_FN(swi_softmax_ce),
-    .smooth_ce_dx = SW_ISA_FN(swi_smooth_ce_dx),
-    .row_sums = SW_ISA_FN(swi_row_sums),
-    .bce = bce,
-    .bce_dx = bce_dx,
-    .difference = difference,
-    .unary = SW_ISA_FN(swi_unary),
-    .unary_dx = SW_ISA_FN(swi_unary_dx),
-    .abs = SW_ISA_FN(swi_abs),
-    .abs_dx = SW_ISA_FN(swi_abs_dx),
-    .clamp = SW_ISA_FN(swi_clamp),
-    .clamp_dx = SW_ISA_FN(swi_clamp_dx),
-    .above = SW_ISA_FN(swi_above),
-    .above_dx = SW_ISA_FN(swi_above_dx),
-    .sub = SW_ISA_FN(swi_sub),
-    .div = SW_ISA_FN(swi_div),
-    .where = SW_ISA_FN(swi_where),
-    .elementwise_loss = SW_ISA_FN(swi_elementwise_loss),
-    .elementwise_loss_dx = SW_ISA_FN(swi_elementwise_loss_dx),
-    .update = SW_ISA_FN(swi_update_kernel),
-    .adafactor = SW_ISA_FN(swi_adafactor),
-    .largest = SW_ISA_FN(swi_largest),
-};

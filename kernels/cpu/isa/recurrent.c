@@ -116,12 +116,12 @@ static void lstm_backward(const void *args, int64_t row, int64_t col, int64_t at
         put(l->d_cell + at, d_cell, n, l->add_cell);
 }
 
-void SW_ISA_FN(swi_lstm_cell)(const sw_lstm_args *l, const sw_par *par)
+void SW_KERNEL(pointwise, lstm_cell)(const sw_lstm_args *l, const sw_par *par)
 {
     go(l, l->rows, l->hidden, lstm_forward, par);
 }
 
-void SW_ISA_FN(swi_lstm_cell_grad)(const sw_lstm_args *l, const sw_par *par)
+void SW_KERNEL(pointwise, lstm_cell_grad)(const sw_lstm_args *l, const sw_par *par)
 {
     go(l, l->rows, l->hidden, lstm_backward, par);
 }
@@ -184,12 +184,12 @@ static void gru_backward(const void *args, int64_t row, int64_t col, int64_t at,
         put(g->d_h + at, d_h, n, g->add_h);
 }
 
-void SW_ISA_FN(swi_gru_cell)(const sw_gru_args *g, const sw_par *par)
+void SW_KERNEL(pointwise, gru_cell)(const sw_gru_args *g, const sw_par *par)
 {
     go(g, g->rows, g->hidden, gru_forward, par);
 }
 
-void SW_ISA_FN(swi_gru_cell_grad)(const sw_gru_args *g, const sw_par *par)
+void SW_KERNEL(pointwise, gru_cell_grad)(const sw_gru_args *g, const sw_par *par)
 {
     go(g, g->rows, g->hidden, gru_backward, par);
 }

@@ -1,7 +1,7 @@
 /* Maximum over axes and its gradient. Results are done sixteen at a time, or, where the reduced
  * positions are neighbours, each in sixteen lanes. The winner depends on order and not on
  * rounding: the bits are the same however it is cut. */
-#include "kernels/cpu/isa/axes_internal.h"
+#include "kernels/cpu/isa/isa.h"
 #include <string.h>
 
 #define LANES 16
@@ -187,8 +187,8 @@ static int parts_of(const max_job *j, int64_t n)
     return (int)((n + j->per_part - 1) / j->per_part);
 }
 
-void swi_max_axes(float *y, void *index, const float *x, const sw_max_spec *s,
-                  const sw_par *par)
+void SW_KERNEL(axes, max_axes)(float *y, void *index, const float *x, const sw_max_spec *s,
+                               const sw_par *par)
 {
     max_job j = {.y = y, .x = x, .index = index, .s = *s};
     if (s->outputs < 1)
@@ -220,8 +220,8 @@ static void max_dx_part(void *arg, int part)
     }
 }
 
-void swi_max_axes_dx(float *dx, const float *dy, const void *index, const sw_max_spec *s,
-                     bool accumulate, const sw_par *par)
+void SW_KERNEL(axes, max_axes_dx)(float *dx, const float *dy, const void *index,
+                                  const sw_max_spec *s, bool accumulate, const sw_par *par)
 {
     max_job j = {.y = dx, .x = dy, .won = index, .s = *s, .total = s->outputs * s->n};
     if (s->outputs < 1)

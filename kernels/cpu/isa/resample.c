@@ -62,7 +62,7 @@ static void place(resample_job *j, void *scratch)
         j->first[p] = (int32_t)sw_resample_first(p, s->in_w, s->out_w, s->linear);
 }
 
-size_t swi_resample_bytes(const sw_resampling *s, bool gradient, int threads)
+size_t SW_KERNEL(dense, resample_bytes)(const sw_resampling *s, bool gradient, int threads)
 {
     const resample_job j = plan(s, gradient, threads);
     return (size_t)(2 * up_16(s->out_w) + up_16(s->in_w + 1) + j.parts * j.room) *
@@ -151,8 +151,8 @@ static void forward_part(void *arg, int part)
     }
 }
 
-void swi_resample(float *y, const float *x, const sw_resampling *s, void *scratch,
-                  const sw_par *par)
+void SW_KERNEL(dense, resample)(float *y, const float *x, const sw_resampling *s, void *scratch,
+                                const sw_par *par)
 {
     resample_job j = plan(s, false, par != NULL ? par->n_threads : 1);
     j.to = y, j.from = x;
@@ -265,8 +265,8 @@ static void gradient_part(void *arg, int part)
     }
 }
 
-void swi_resample_dx(float *dx, const float *dy, const sw_resampling *s, bool accumulate,
-                     void *scratch, const sw_par *par)
+void SW_KERNEL(dense, resample_dx)(float *dx, const float *dy, const sw_resampling *s,
+                                   bool accumulate, void *scratch, const sw_par *par)
 {
     resample_job j = plan(s, true, par != NULL ? par->n_threads : 1);
     j.to = dx, j.from = dy, j.accumulate = accumulate;

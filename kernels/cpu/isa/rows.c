@@ -121,8 +121,8 @@ static void softmax_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_softmax)(float *y, const float *x, int64_t rows, int64_t cols,
-                            const sw_par *par)
+void SW_KERNEL(pointwise, softmax)(float *y, const float *x, int64_t rows, int64_t cols,
+                                   const sw_par *par)
 {
     job j = {.y = y, .x = x, .rows = rows, .cols = cols};
     if (cols > 0)
@@ -151,8 +151,8 @@ static void softmax_dx_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,
-                               int64_t cols, bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,
+                                      int64_t cols, bool accumulate, const sw_par *par)
 {
     job j = {.y = dx, .x = dy, .b = y, .rows = rows, .cols = cols, .accumulate = accumulate};
     if (cols > 0)
@@ -178,8 +178,8 @@ static void log_softmax_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_log_softmax)(float *y, const float *x, int64_t rows, int64_t cols,
-                                const sw_par *par)
+void SW_KERNEL(pointwise, log_softmax)(float *y, const float *x, int64_t rows, int64_t cols,
+                                       const sw_par *par)
 {
     job j = {.y = y, .x = x, .rows = rows, .cols = cols};
     if (cols > 0)
@@ -208,8 +208,9 @@ static void log_softmax_dx_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_log_softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,
-                                   int64_t cols, bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, log_softmax_dx)(float *dx, const float *dy, const float *y,
+                                          int64_t rows, int64_t cols, bool accumulate,
+                                          const sw_par *par)
 {
     job j = {.y = dx, .x = dy, .b = y, .rows = rows, .cols = cols, .accumulate = accumulate};
     if (cols > 0)
@@ -229,8 +230,8 @@ static void lse_part(void *arg, int part)
         j->y[r] = row_lse(j->x + r * j->cols, j->cols);
 }
 
-void SW_ISA_FN(swi_lse)(float *lse, const float *x, int64_t rows, int64_t cols,
-                        const sw_par *par)
+void SW_KERNEL(pointwise, lse)(float *lse, const float *x, int64_t rows, int64_t cols,
+                               const sw_par *par)
 {
     job j = {.y = lse, .x = x, .rows = rows, .cols = cols};
     if (cols > 0)
@@ -274,9 +275,9 @@ static void softmax_ce_dx_part(void *arg, int part)
         row_ce_dx(j, j->y + r * j->cols, j->x + r * j->cols, j->b[r], sw_id_at(j->labels, r));
 }
 
-void SW_ISA_FN(swi_softmax_ce_dx)(float *dx, const float *x, const float *lse,
-                                  const sw_ids *labels, int64_t rows, int64_t cols,
-                                  float factor, bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, softmax_ce_dx)(float *dx, const float *x, const float *lse,
+                                         const sw_ids *labels, int64_t rows, int64_t cols,
+                                         float factor, bool accumulate, const sw_par *par)
 {
     job j = {.y = dx,
              .x = x,
@@ -302,8 +303,9 @@ static void softmax_ce_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_softmax_ce)(float *x, float *lse, float *at_label, const sw_ids *labels,
-                               int64_t rows, int64_t cols, float factor, const sw_par *par)
+void SW_KERNEL(pointwise, softmax_ce)(float *x, float *lse, float *at_label,
+                                      const sw_ids *labels, int64_t rows, int64_t cols,
+                                      float factor, const sw_par *par)
 {
     job j = {.y = x,
              .lse = lse,

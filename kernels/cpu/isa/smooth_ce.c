@@ -47,8 +47,8 @@ static void row_sums_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_row_sums)(double *sums, const float *x, int64_t rows, int64_t cols,
-                             const sw_par *par)
+void SW_KERNEL(pointwise, row_sums)(double *sums, const float *x, int64_t rows, int64_t cols,
+                                    const sw_par *par)
 {
     job j = {.sums = sums, .x = x, .rows = rows, .cols = cols};
     split(par, row_sums_part, &j);
@@ -75,10 +75,10 @@ static void smooth_ce_dx_part(void *arg, int part)
     }
 }
 
-void SW_ISA_FN(swi_smooth_ce_dx)(float *dx, const float *x, const float *lse,
-                                 const sw_ids *labels, int64_t rows, int64_t cols,
-                                 const sw_ce_rule *rule, float factor, bool accumulate,
-                                 const sw_par *par)
+void SW_KERNEL(pointwise, smooth_ce_dx)(float *dx, const float *x, const float *lse,
+                                        const sw_ids *labels, int64_t rows, int64_t cols,
+                                        const sw_ce_rule *rule, float factor, bool accumulate,
+                                        const sw_par *par)
 {
     job j = {.y = dx,
              .x = x,

@@ -57,12 +57,12 @@ static void go(const sw_glu *g, run *body, const sw_par *par)
     par->run(par, part, &j, (int)((g->rows * g->cols + PART - 1) / PART));
 }
 
-void SW_ISA_FN(swi_swiglu)(const sw_glu *g, const sw_par *par)
+void SW_KERNEL(pointwise, swiglu)(const sw_glu *g, const sw_par *par)
 {
     go(g, forward, par);
 }
 
-void SW_ISA_FN(swi_swiglu_grad)(const sw_glu *g, const sw_par *par)
+void SW_KERNEL(pointwise, swiglu_grad)(const sw_glu *g, const sw_par *par)
 {
     go(g, backward, par);
 }

@@ -56,15 +56,16 @@ case SW_UNARY_COUNT:
 END
 
     void
-    SW_ISA_FN(swi_unary)(sw_unary kind, float *y, const float *x, int64_t n, float param,
-                         const sw_par *par)
+    SW_KERNEL(pointwise, unary)(sw_unary kind, float *y, const float *x, int64_t n, float param,
+                                const sw_par *par)
 {
     job j = {.y = y, .a = x, .n = n, .p = param, .kind = (int)kind};
     split(par, unary_part, &j);
 }
 
-void SW_ISA_FN(swi_unary_dx)(sw_unary kind, float *dx, const float *dy, const float *saved,
-                             int64_t n, float param, bool accumulate, const sw_par *par)
+void SW_KERNEL(pointwise, unary_dx)(sw_unary kind, float *dx, const float *dy,
+                                    const float *saved, int64_t n, float param, bool accumulate,
+                                    const sw_par *par)
 {
     job j = {.y = dx,
              .a = dy,

@@ -60,7 +60,7 @@ static void update_part(void *arg, int part)
     rules[j->rule->kind](j, part);
 }
 
-void SW_ISA_FN(swi_update_kernel)(const sw_optim_rule *rule, float *p, const float *g,
+void SW_KERNEL(pointwise, update)(const sw_optim_rule *rule, float *p, const float *g,
                                   float *const *state, int64_t n, float gscale,
                                   const sw_par *par)
 {
@@ -98,7 +98,7 @@ static void largest_part(void *arg, int part)
         ;
 }
 
-float SW_ISA_FN(swi_largest)(const float *x, int64_t n, const sw_par *par)
+float SW_KERNEL(pointwise, largest)(const float *x, int64_t n, const sw_par *par)
 {
     largest_job j = {x, n, 0};
     float most;
