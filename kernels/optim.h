@@ -51,7 +51,25 @@ typedef struct {
     float gscale;
 } sw_adafactor_operands;
 
+/* How adafactor cuts a tensor into parts: by its shape alone, so that sums have one order. */
+#define SW_ADAFACTOR_PART 16384 /* elements, about */
+
+/* Rows of one part, of all matrices together. */
+static inline int64_t sw_adafactor_rows(int64_t cols)
+{
+    return cols < SW_ADAFACTOR_PART ? SW_ADAFACTOR_PART / cols : 1;
+}
+
+static inline int64_t sw_adafactor_parts(int64_t n, int64_t rows, int64_t cols)
+{
+    const int64_t each = sw_adafactor_rows(cols);
+    return (n * rows + each - 1) / each;
+}
+
 /* Numbers of scratch: two for each part, and one for each matrix. */
-int64_t sw_adafactor_scratch(int64_t n, int64_t rows, int64_t cols);
+static inline int64_t sw_adafactor_scratch(int64_t n, int64_t rows, int64_t cols)
+{
+    return 2 * sw_adafactor_parts(n, rows, cols) + n;
+}
 
 #endif

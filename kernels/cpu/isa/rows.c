@@ -1,23 +1,32 @@
-/* Softmax and its relatives over rows. A row is summed in sixteen lanes, then lane by lane. */
+/* Softmax, its relatives and cross-entropy over rows. A row is summed in sixteen lanes, then
+ * lane by lane.
+ *
+ * Rows of at most NARROW numbers would leave most lanes of a vector empty. Their cross-entropy
+ * turns as many rows as a vector has lanes, so that a row is a lane; the gradient goes through
+ * sixteen rows as through one line. Sums have the same order: from the first number to the
+ * last. */
+#include "kernels/cpu/isa/element_loops.h"
 #include "kernels/cpu/isa/lanes.h"
-#include "kernels/cpu/isa/pointwise_internal.h"
 #include "kernels/scalar.h"
 #include <math.h>
 #include <string.h>
 
-#define LANES 16
 #define NV (LANES / VW)
 
 enum {
-    CHAINS = 4,      /* maxima side by side */
-    RUN = 16 * LANES /* exponentials at a time */
+    CHAINS = 4,       /* maxima side by side */
+    RUN = 16 * LANES, /* exponentials at a time */
+    NARROW = 16,      /* numbers of a narrow row, at most */
+    ROWS = 16         /* narrow rows that are one line */
 };
 
 typedef struct {
     float *y, *lse, *at_label;
+    double *sums;
     const float *x, *b;
     const sw_ids *labels;
     int64_t rows, cols, rows_per_part;
+    const sw_ce_rule *rule;
     float factor;
     bool accumulate;
 } job;
@@ -135,15 +144,9 @@ static void softmax_dx_part(void *arg, int part)
     for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
         const float *dy = j->x + r * j->cols, *y = j->b + r * j->cols;
         float *dx = j->y + r * j->cols;
-        float lane[LANES] = {0}, dot = 0;
+        float dot;
         int64_t c = 0;
-        for (; c + LANES <= j->cols; c += LANES)
-            for (int k = 0; k < LANES; k++)
-                lane[k] += dy[c + k] * y[c + k];
-        for (int k = 0; c + k < j->cols; k++)
-            lane[k] += dy[c + k] * y[c + k];
-        for (int k = 0; k < LANES; k++)
-            dot += lane[k];
+        SUM_LANES(float, dot, c, j->cols, dy[c + k] * y[c + k]);
         for (c = 0; c < j->cols; c++) {
             const float g = y[c] * (dy[c] - dot);
             dx[c] = j->accumulate ? dx[c] + g : g;
@@ -192,15 +195,9 @@ static void log_softmax_dx_part(void *arg, int part)
     for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
         const float *dy = j->x + r * j->cols, *y = j->b + r * j->cols;
         float *dx = j->y + r * j->cols;
-        float lane[LANES] = {0}, sum = 0;
+        float sum;
         int64_t c = 0;
-        for (; c + LANES <= j->cols; c += LANES)
-            for (int k = 0; k < LANES; k++)
-                lane[k] += dy[c + k];
-        for (int k = 0; c + k < j->cols; k++)
-            lane[k] += dy[c + k];
-        for (int k = 0; k < LANES; k++)
-            sum += lane[k];
+        SUM_LANES(float, sum, c, j->cols, dy[c + k]);
         for (c = 0; c < j->cols; c++) {
             const float g = dy[c] - sw_expf(y[c]) * sum;
             dx[c] = j->accumulate ? dx[c] + g : g;
@@ -217,13 +214,98 @@ void SW_KERNEL(pointwise, log_softmax_dx)(float *dx, const float *dy, const floa
         split(par, log_softmax_dx_part, &j);
 }
 
+/* ---- cross-entropy ----------------------------------------------------------------------- */
+
+/* t[c * VW + r] = x[r * cols + c] of VW rows. */
+SW_VEC_FN void turn(float *t, const float *x, int64_t cols)
+{
+    vf v[VW];
+    for (int64_t c = 0; c < cols; c += VW) {
+        const int n = cols - c < VW ? (int)(cols - c) : VW;
+        SW_UNROLL
+        for (int r = 0; r < VW; r++)
+            v[r] = vload_n(x + r * cols + c, n);
+        vtranspose(v);
+        SW_UNROLL
+        for (int r = 0; r < VW; r++)
+            vstore(t + (c + r) * VW, v[r]);
+    }
+}
+
+/* VW rows. */
+static void lse_block(float *lse, const float *x, int64_t cols)
+{
+    _Alignas(64) float t[NARROW * VW] = {0}, m[VW], s[VW];
+    turn(t, x, cols);
+    vf most = vload(t), sum = vzero();
+    for (int64_t c = 1; c < cols; c++) {
+        const vf next = vload(t + c * VW);
+        most = vlarger(most, next);
+    }
+    vstore(m, most);
+    for (int64_t c = 0; c < cols; c++)
+        for (int k = 0; k < VW; k++)
+            t[c * VW + k] = sw_expf(t[c * VW + k] - m[k]);
+    for (int64_t c = 0; c < cols; c++)
+        sum = vadd(sum, vload(t + c * VW));
+    vstore(s, sum);
+    for (int k = 0; k < VW; k++)
+        lse[k] = sw_row_lse(m[k], s[k]);
+}
+
+static void narrow_lse(float *lse, const float *x, int64_t rows, int64_t cols)
+{
+    int64_t r = 0;
+    for (; r + VW <= rows; r += VW)
+        lse_block(lse + r, x + r * cols, cols);
+    if (r == rows)
+        return;
+    float rest[NARROW * VW] = {0}, of[VW];
+    memcpy(rest, x + r * cols, (size_t)((rows - r) * cols) * sizeof *x);
+    lse_block(of, rest, cols);
+    memcpy(lse + r, of, (size_t)(rows - r) * sizeof *lse);
+}
+
+/* (e^(x - lse) - one) * factor in the place of x, n of them and what a vector has after. */
+static void slopes(float *x, const float *lse, const float *one, int64_t n, float factor)
+{
+    for (int64_t i = 0; i < n; i += ROWS)
+        for (int k = 0; k < ROWS; k++)
+            x[i + k] = (sw_expf(x[i + k] - lse[i + k]) - one[i + k]) * factor;
+}
+
+static void narrow_ce_dx(float *dx, const float *x, const float *lse, const sw_ids *labels,
+                         int64_t rows, int64_t cols, float factor, bool accumulate)
+{
+    for (int64_t first = 0; first < rows; first += ROWS) {
+        const int64_t end = rows - first < ROWS ? rows - first : ROWS, n = end * cols;
+        const float *from = x + first * cols;
+        float *to = dx + first * cols;
+        float d[ROWS * NARROW] = {0}, one[ROWS * NARROW] = {0},
+                       of[ROWS * NARROW + NARROW] = {0};
+        memcpy(d, from, (size_t)n * sizeof *d);
+        for (int64_t r = 0; r < end; r++) {
+            const int64_t label = sw_id_at(labels, first + r);
+            for (int k = 0; k < NARROW; k++) /* what is too much is the next row's */
+                of[r * cols + k] = lse[first + r];
+            if (label >= 0 && label < cols)
+                one[r * cols + label] = 1.0f;
+        }
+        slopes(d, of, one, n, factor);
+        if (accumulate)
+            for (int64_t i = 0; i < n; i++)
+                to[i] += d[i];
+        else
+            memcpy(to, d, (size_t)n * sizeof *d);
+    }
+}
+
 static void lse_part(void *arg, int part)
 {
     const job *j = arg;
     const int64_t first = first_row(j, part);
-    if (j->cols <= SWI_NARROW) {
-        SW_ISA_FN(swi_narrow_lse)
-        (j->y + first, j->x + first * j->cols, end_row(j, part) - first, j->cols);
+    if (j->cols <= NARROW) {
+        narrow_lse(j->y + first, j->x + first * j->cols, end_row(j, part) - first, j->cols);
         return;
     }
     for (int64_t r = first; r < end_row(j, part); r++)
@@ -236,15 +318,6 @@ void SW_KERNEL(pointwise, lse)(float *lse, const float *x, int64_t rows, int64_t
     job j = {.y = lse, .x = x, .rows = rows, .cols = cols};
     if (cols > 0)
         split(par, lse_part, &j);
-}
-
-static void narrow_ce_dx_part(const job *j, int part)
-{
-    const int64_t first = first_row(j, part), at = first * j->cols;
-    const sw_ids labels = sw_ids_from(j->labels, first);
-    SW_ISA_FN(swi_narrow_ce_dx)
-    (j->y + at, j->x + at, j->b + first, &labels, end_row(j, part) - first, j->cols, j->factor,
-     j->accumulate);
 }
 
 /* The label's element is made apart, so that the loop compares no positions. dx may be x. */
@@ -267,11 +340,14 @@ static void row_ce_dx(const job *j, float *dx, const float *x, float lse, int64_
 static void softmax_ce_dx_part(void *arg, int part)
 {
     const job *j = arg;
-    if (j->cols <= SWI_NARROW) {
-        narrow_ce_dx_part(j, part);
+    const int64_t first = first_row(j, part), at = first * j->cols;
+    if (j->cols <= NARROW) {
+        const sw_ids labels = sw_ids_from(j->labels, first);
+        narrow_ce_dx(j->y + at, j->x + at, j->b + first, &labels, end_row(j, part) - first,
+                     j->cols, j->factor, j->accumulate);
         return;
     }
-    for (int64_t r = first_row(j, part); r < end_row(j, part); r++)
+    for (int64_t r = first; r < end_row(j, part); r++)
         row_ce_dx(j, j->y + r * j->cols, j->x + r * j->cols, j->b[r], sw_id_at(j->labels, r));
 }
 
@@ -279,14 +355,8 @@ void SW_KERNEL(pointwise, softmax_ce_dx)(float *dx, const float *x, const float 
                                          const sw_ids *labels, int64_t rows, int64_t cols,
                                          float factor, bool accumulate, const sw_par *par)
 {
-    job j = {.y = dx,
-             .x = x,
-             .b = lse,
-             .labels = labels,
-             .rows = rows,
-             .cols = cols,
-             .factor = factor,
-             .accumulate = accumulate};
+    job j = {.y = dx, .x = x, .b = lse, .labels = labels, .rows = rows, .cols = cols};
+    j.factor = factor, j.accumulate = accumulate;
     split(par, softmax_ce_dx_part, &j);
 }
 
@@ -307,12 +377,57 @@ void SW_KERNEL(pointwise, softmax_ce)(float *x, float *lse, float *at_label,
                                       const sw_ids *labels, int64_t rows, int64_t cols,
                                       float factor, const sw_par *par)
 {
-    job j = {.y = x,
-             .lse = lse,
-             .at_label = at_label,
-             .labels = labels,
-             .rows = rows,
-             .cols = cols,
-             .factor = factor};
+    job j = {.y = x, .lse = lse, .at_label = at_label, .labels = labels, .rows = rows};
+    j.cols = cols, j.factor = factor;
     split(par, softmax_ce_part, &j);
+}
+
+/* ---- cross-entropy by a rule: labels smoothed, one that is ignored ----------------------- */
+
+static void row_sums_part(void *arg, int part)
+{
+    const job *j = arg;
+    for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
+        const float *x = j->x + r * j->cols;
+        int64_t c = 0;
+        SUM_LANES(double, j->sums[r], c, j->cols, x[c + k]);
+    }
+}
+
+void SW_KERNEL(pointwise, row_sums)(double *sums, const float *x, int64_t rows, int64_t cols,
+                                    const sw_par *par)
+{
+    job j = {.sums = sums, .x = x, .rows = rows, .cols = cols};
+    split(par, row_sums_part, &j);
+}
+
+/* A row that is ignored is read as well, and gives zeros whatever it holds. */
+static void smooth_ce_dx_part(void *arg, int part)
+{
+    const job *j = arg;
+    const float on = 1.0f - j->rule->smoothing, off = j->rule->smoothing / (float)j->cols;
+    const float factor = j->factor;
+    for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
+        const float *x = j->x + r * j->cols;
+        float *dx = j->y + r * j->cols;
+        const float lse = j->b[r];
+        const int64_t label = sw_id_at(j->labels, r);
+        const bool ignored = j->rule->has_ignore && label == j->rule->ignore;
+        const uint32_t mask = ignored ? 0u : 0xffffffffu;
+        for (int64_t c = 0; c < j->cols; c++) {
+            const float g = (sw_expf(x[c] - lse) - off - (c == label ? on : 0.0f)) * factor;
+            const float kept = sw_float_of(sw_bits_of(g) & mask);
+            dx[c] = j->accumulate ? dx[c] + kept : kept;
+        }
+    }
+}
+
+void SW_KERNEL(pointwise, smooth_ce_dx)(float *dx, const float *x, const float *lse,
+                                        const sw_ids *labels, int64_t rows, int64_t cols,
+                                        const sw_ce_rule *rule, float factor, bool accumulate,
+                                        const sw_par *par)
+{
+    job j = {.y = dx, .x = x, .b = lse, .labels = labels, .rows = rows, .cols = cols};
+    j.rule = rule, j.factor = factor, j.accumulate = accumulate;
+    split(par, smooth_ce_dx_part, &j);
 }

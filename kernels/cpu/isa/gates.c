@@ -1,39 +1,42 @@
-/* Cells of recurrent nets, kernels/recurrent.h. Runs of elements within a row go gate by gate
- * through blocks on the stack, so that each loop is one function of vectors; a block is read
- * before any of it is written. */
-#include "kernels/cpu/isa/pointwise_internal.h"
+/* Gated units: cells of recurrent nets (kernels/recurrent.h) and SwiGLU. Runs of elements
+ * within a row go gate by gate through blocks on the stack, so that each loop is one function
+ * of vectors; a block is read before any of it is written, so outputs may lie where inputs lie.
+ */
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/recurrent.h"
+#include "kernels/scalar.h"
 
-enum { PART = 4096, BLOCK = 64 };
+enum { BLOCK = 64 };
 
-/* n elements from element `col` of a row on; `at` is the first of them in (rows, hidden). */
+/* n elements from element `col` of a row on; `at` is the first of them in (rows, cols). */
 typedef void run(const void *args, int64_t row, int64_t col, int64_t at, int64_t n);
 
 typedef struct {
     const void *args;
     run *body;
-    int64_t rows, hidden;
+    int64_t rows, cols, size; /* elements of a part */
 } job;
 
 static void part(void *arg, int number)
 {
     const job *j = arg;
-    const int64_t all = j->rows * j->hidden;
-    int64_t i = (int64_t)number * PART, end = i + PART;
+    const int64_t all = j->rows * j->cols;
+    int64_t i = (int64_t)number * j->size, end = i + j->size;
     end = end < all ? end : all;
     while (i < end) {
-        const int64_t row = i / j->hidden, col = i % j->hidden;
-        const int64_t left = j->hidden - col < end - i ? j->hidden - col : end - i;
+        const int64_t row = i / j->cols, col = i % j->cols;
+        const int64_t left = j->cols - col < end - i ? j->cols - col : end - i;
         const int64_t n = left < BLOCK ? left : BLOCK;
         j->body(j->args, row, col, i, n);
         i += n;
     }
 }
 
-static void go(const void *args, int64_t rows, int64_t hidden, run *body, const sw_par *par)
+static void go(const void *args, int64_t rows, int64_t cols, int64_t size, run *body,
+               const sw_par *par)
 {
-    job j = {args, body, rows, hidden};
-    par->run(par, part, &j, (int)((rows * hidden + PART - 1) / PART));
+    job j = {args, body, rows, cols, size};
+    par->run(par, part, &j, (int)((rows * cols + size - 1) / size));
 }
 
 static void sigmoids(float *y, const float *x, int64_t n)
@@ -118,12 +121,12 @@ static void lstm_backward(const void *args, int64_t row, int64_t col, int64_t at
 
 void SW_KERNEL(pointwise, lstm_cell)(const sw_lstm_args *l, const sw_par *par)
 {
-    go(l, l->rows, l->hidden, lstm_forward, par);
+    go(l, l->rows, l->hidden, 4096, lstm_forward, par);
 }
 
 void SW_KERNEL(pointwise, lstm_cell_grad)(const sw_lstm_args *l, const sw_par *par)
 {
-    go(l, l->rows, l->hidden, lstm_backward, par);
+    go(l, l->rows, l->hidden, 4096, lstm_backward, par);
 }
 
 /* ---- gru_cell ---------------------------------------------------------------------------- */
@@ -186,10 +189,48 @@ static void gru_backward(const void *args, int64_t row, int64_t col, int64_t at,
 
 void SW_KERNEL(pointwise, gru_cell)(const sw_gru_args *g, const sw_par *par)
 {
-    go(g, g->rows, g->hidden, gru_forward, par);
+    go(g, g->rows, g->hidden, 4096, gru_forward, par);
 }
 
 void SW_KERNEL(pointwise, gru_cell_grad)(const sw_gru_args *g, const sw_par *par)
 {
-    go(g, g->rows, g->hidden, gru_backward, par);
+    go(g, g->rows, g->hidden, 4096, gru_backward, par);
+}
+
+/* ---- swiglu: y = a sigmoid(a) b ---------------------------------------------------------- */
+
+static void swiglu_forward(const void *args, int64_t row, int64_t col, int64_t at, int64_t n)
+{
+    const sw_glu *g = args;
+    const float *a = g->a + row * g->step + col, *b = g->b + row * g->step + col;
+    float y[BLOCK];
+    for (int64_t i = 0; i < n; i++)
+        y[i] = sw_swish_value(a[i]) * b[i];
+    put(g->y + at, y, n, false);
+}
+
+static void swiglu_backward(const void *args, int64_t row, int64_t col, int64_t at, int64_t n)
+{
+    const sw_glu *g = args;
+    const int64_t first = row * g->step + col;
+    const float *dy = g->dy + at, *a = g->a + first, *b = g->b + first;
+    float da[BLOCK], db[BLOCK];
+    for (int64_t i = 0; i < n && g->da != NULL; i++)
+        da[i] = dy[i] * b[i] * sw_swish_slope(a[i]);
+    for (int64_t i = 0; i < n && g->db != NULL; i++)
+        db[i] = dy[i] * sw_swish_value(a[i]);
+    if (g->da != NULL)
+        put(g->da + first, da, n, g->add_a);
+    if (g->db != NULL)
+        put(g->db + first, db, n, g->add_b);
+}
+
+void SW_KERNEL(pointwise, swiglu)(const sw_glu *g, const sw_par *par)
+{
+    go(g, g->rows, g->cols, 16384, swiglu_forward, par);
+}
+
+void SW_KERNEL(pointwise, swiglu_grad)(const sw_glu *g, const sw_par *par)
+{
+    go(g, g->rows, g->cols, 16384, swiglu_backward, par);
 }

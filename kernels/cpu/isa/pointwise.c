@@ -1,0 +1,383 @@
+/* Pointwise kernels: loops that the compiler vectorises for the instruction set of this copy,
+ * and losses of pairs. |x| and bounds keep codes of one or two bits for each element: parts
+ * begin at multiples of eight elements, so no two write one byte. */
+#include "kernels/cpu/isa/element_loops.h"
+#include "kernels/cpu/isa/vec.h"
+#include "kernels/scalar.h"
+#include <math.h>
+
+typedef struct {
+    float *y;
+    const float *a, *b;
+    const uint8_t *m; /* a mask, or codes of what is saved */
+    uint8_t *codes;   /* the same, to be written; NULL: no one reads them */
+    double *sums;     /* one for each part */
+    int64_t n;
+    float p, q;
+    int kind;
+    bool accumulate;
+} job;
+
+static void split(const sw_par *par, void (*body)(void *, int), job *j)
+{
+    par->run(par, body, j, part_count(j->n));
+}
+
+/* A part of a job: its elements are [from, to), its operands have these names. */
+#define UNPACK                                                                                 \
+    const job *j = arg;                                                                        \
+    const int64_t from = (int64_t)part * PART, to = part_end(j->n, part);                      \
+    float *y = j->y;                                                                           \
+    const float *a = j->a, *b = j->b;                                                          \
+    const uint8_t *m = j->m;                                                                   \
+    const float p = j->p, q = j->q;                                                            \
+    (void)y, (void)a, (void)b, (void)m, (void)p, (void)q
+
+/* Restrict is only for loops whose output is never one of the inputs; in-place ones leave it
+ * off and are vectorised after an overlap check. */
+#define FOR_EACH_ELEMENT(expr)                                                                 \
+    do {                                                                                       \
+        if (j->accumulate)                                                                     \
+            for (int64_t i = from; i < to; i++)                                                \
+                y[i] = y[i] + (expr);                                                          \
+        else                                                                                   \
+            for (int64_t i = from; i < to; i++)                                                \
+                y[i] = (expr);                                                                 \
+    } while (0)
+
+#define ELEMENTS(name, expr)                                                                   \
+    static void name##_part(void *arg, int part)                                               \
+    {                                                                                          \
+        UNPACK;                                                                                \
+        FOR_EACH_ELEMENT(expr);                                                                \
+    }
+/* The kernel that runs name_part over the parts of a job. */
+#define KERNEL(name, parameters, ...)                                                          \
+    void SW_KERNEL(pointwise, name) parameters                                                 \
+    {                                                                                          \
+        job j = {__VA_ARGS__};                                                                 \
+        split(par, name##_part, &j);                                                           \
+    }
+
+/* ---- arithmetic -------------------------------------------------------------------------- */
+
+#define OF_TWO(name, expr)                                                                     \
+    ELEMENTS(name, expr)                                                                       \
+    KERNEL(name,                                                                               \
+           (float *y, const float *a, const float *b, int64_t n, bool accumulate,              \
+            const sw_par *par),                                                                \
+           .y = y, .a = a, .b = b, .n = n, .accumulate = accumulate)
+OF_TWO(add, a[i] + b[i])
+OF_TWO(sub, a[i] - b[i])
+OF_TWO(mul, a[i] * b[i])
+OF_TWO(div, a[i] / b[i])
+
+ELEMENTS(scale, a[i] * p)
+ELEMENTS(difference, (a[i] - b[i]) * p)
+ELEMENTS(where, sw_chosen(m[i], a[i], b[i]))
+
+KERNEL(scale,
+       (float *y, const float *x, int64_t n, float factor, bool accumulate, const sw_par *par),
+       .y = y, .a = x, .n = n, .p = factor, .accumulate = accumulate)
+
+KERNEL(difference,
+       (float *dx, const float *a, const float *b, int64_t n, float factor, bool accumulate,
+        const sw_par *par),
+       .y = dx, .a = a, .b = b, .n = n, .p = factor, .accumulate = accumulate)
+
+KERNEL(where,
+       (float *y, const uint8_t *mask, const float *a, const float *b, int64_t n,
+        bool accumulate, const sw_par *par),
+       .y = y, .a = a, .b = b, .m = mask, .n = n, .accumulate = accumulate)
+
+#define CONVERSION(name, type)                                                                 \
+    typedef struct {                                                                           \
+        float *y;                                                                              \
+        const type *x;                                                                         \
+        int64_t n;                                                                             \
+        float scale, shift;                                                                    \
+    } name##_job;                                                                              \
+    static void name##_part(void *arg, int part)                                               \
+    {                                                                                          \
+        const name##_job *j = arg;                                                             \
+        const type *x = j->x;                                                                  \
+        for (int64_t i = (int64_t)part * PART; i < part_end(j->n, part); i++)                  \
+            j->y[i] = (float)x[i] * j->scale + j->shift;                                       \
+    }                                                                                          \
+    void SW_KERNEL(pointwise, name)(float *y, const type *x, int64_t n, float factor,          \
+                                    float shift, const sw_par *par)                            \
+    {                                                                                          \
+        name##_job j = {y, x, n, factor, shift};                                               \
+        par->run(par, name##_part, &j, part_count(n));                                         \
+    }
+CONVERSION(from_u8, uint8_t)
+CONVERSION(from_i32, int32_t)
+
+/* ---- codes: |x|, bounds, what is above 0 ------------------------------------------------- */
+
+/* A code of `width` bits for each element a[i + k], the first of a byte lowest. */
+#define CODES(width, code)                                                                     \
+    for (int64_t i = from; i < to && j->codes != NULL; i += 8 / (width)) {                     \
+        unsigned byte = 0;                                                                     \
+        for (int k = 0; k < 8 / (width) && i + k < to; k++)                                    \
+            byte |= (unsigned)(code) << (width)*k;                                             \
+        j->codes[i * (width) / 8] = (uint8_t)byte;                                             \
+    }
+
+/* Codes first: y may be a. */
+static void abs_part(void *arg, int part)
+{
+    UNPACK;
+    CODES(2, sw_sign_code(a[i + k]))
+    FOR_EACH_ELEMENT(sw_absf(a[i]));
+}
+
+static void clamp_part(void *arg, int part)
+{
+    UNPACK;
+    CODES(1, a[i + k] >= p && a[i + k] <= q)
+    FOR_EACH_ELEMENT(sw_between(a[i], p, q));
+}
+
+ELEMENTS(abs_dx, sw_signed_by(a[i], (unsigned)m[i / 4] >> 2 * (i % 4) & 3u))
+ELEMENTS(above_dx, (m[i / 8] >> i % 8 & 1) != 0 ? a[i] : p * a[i])
+
+/* Bits of one vector's elements that are above 0, or NaN where `nan`; the first lowest. */
+SW_VEC_FN uint32_t above_bits(const float *a, int nan)
+{
+#if SW_ISA_ID == 2
+    return nan ? _mm512_cmp_ps_mask(vload(a), vzero(), _CMP_NLE_UQ)
+               : _mm512_cmp_ps_mask(vload(a), vzero(), _CMP_GT_OQ);
+#elif SW_ISA_ID == 1
+    return (uint32_t)_mm256_movemask_ps(nan ? _mm256_cmp_ps(vload(a), vzero(), _CMP_NLE_UQ)
+                                            : _mm256_cmp_ps(vload(a), vzero(), _CMP_GT_OQ));
+#else
+    return vibits((vi)(nan ? ~(vload(a) <= vzero()) : vload(a) > vzero()), 0);
+#endif
+}
+
+SW_VEC_FN void above_codes(const job *j, int part, int nan)
+{
+    const int64_t to = part_end(j->n, part);
+    int64_t i = j->codes != NULL ? (int64_t)part * PART : to;
+    for (; i + 16 <= to; i += 16) {
+        uint32_t bits = 0;
+        for (int k = 0; k < 16; k += VW)
+            bits |= above_bits(j->a + i + k, nan) << k;
+        j->codes[i / 8] = (uint8_t)bits;
+        j->codes[i / 8 + 1] = (uint8_t)(bits >> 8);
+    }
+    for (; i < to; i += 8) {
+        unsigned byte = 0;
+        for (int k = 0; k < 8 && i + k < to; k++)
+            byte |= (unsigned)(nan ? !(j->a[i + k] <= 0.0f) : j->a[i + k] > 0.0f) << k;
+        j->codes[i / 8] = (uint8_t)byte;
+    }
+}
+
+static void above_part(void *arg, int part)
+{
+    const job *j = arg;
+    if (j->kind == SW_UNARY_relu)
+        above_codes(j, part, 1);
+    else
+        above_codes(j, part, 0);
+}
+
+static void clamp_dx_part(void *arg, int part)
+{
+    const job *j = arg;
+    const int64_t to = part_end(j->n, part);
+    int64_t i = (int64_t)part * PART;
+    for (; i + 16 <= to; i += 16) {
+        const uint32_t bits = (uint32_t)j->m[i / 8] | (uint32_t)j->m[i / 8 + 1] << 8;
+        for (int k = 0; k < 16; k += VW) {
+            float *y = j->y + i + k;
+            const vf r = vselect(vfrombits(bits >> k), vload(j->a + i + k), vzero());
+            vstore(y, j->accumulate ? vadd(vload(y), r) : r);
+        }
+    }
+    for (; i < to; i++) {
+        const float r = sw_where_set(j->a[i], (unsigned)j->m[i / 8] >> i % 8 & 1u);
+        j->y[i] = j->accumulate ? j->y[i] + r : r;
+    }
+}
+
+KERNEL(abs, (float *y, uint8_t *codes, const float *x, int64_t n, const sw_par *par), .y = y,
+       .a = x, .codes = codes, .n = n)
+
+KERNEL(abs_dx,
+       (float *dx, const float *dy, const uint8_t *codes, int64_t n, bool accumulate,
+        const sw_par *par),
+       .y = dx, .a = dy, .m = codes, .n = n, .accumulate = accumulate)
+
+KERNEL(clamp,
+       (float *y, uint8_t *codes, const float *x, float low, float high, int64_t n,
+        const sw_par *par),
+       .y = y, .a = x, .codes = codes, .n = n, .p = low, .q = high)
+
+KERNEL(clamp_dx,
+       (float *dx, const float *dy, const uint8_t *codes, int64_t n, bool accumulate,
+        const sw_par *par),
+       .y = dx, .a = dy, .m = codes, .n = n, .accumulate = accumulate)
+
+KERNEL(above, (sw_unary kind, uint8_t *codes, const float *x, int64_t n, const sw_par *par),
+       .a = x, .codes = codes, .n = n, .kind = (int)kind)
+
+KERNEL(above_dx,
+       (float *dx, const float *dy, const uint8_t *codes, int64_t n, float slope,
+        bool accumulate, const sw_par *par),
+       .y = dx, .a = dy, .m = codes, .n = n, .p = slope, .accumulate = accumulate)
+
+/* ---- functions of one number and their slopes -------------------------------------------- */
+
+/* Activations, exp, log, roots and powers. */
+#define P p
+
+/* The powers are constants, so that loops are of products. */
+#define X a[i]
+#define SW_UNARY(op, call, keeps, layout, draws, cost, slope_cost, value, gradient, reference) \
+    case SW_UNARY_##op:                                                                        \
+        FOR_EACH_ELEMENT(value);                                                               \
+        break;
+#define SW_POWER(op, ...)                                                                      \
+    case SW_UNARY_##op:                                                                        \
+        if (p == 2.0f)                                                                         \
+            FOR_EACH_ELEMENT(sw_pow_value(X, 2.0f));                                           \
+        else if (p == 3.0f)                                                                    \
+            FOR_EACH_ELEMENT(sw_pow_value(X, 3.0f));                                           \
+        else                                                                                   \
+            FOR_EACH_ELEMENT(sw_pow_value(X, p));                                              \
+        break;
+static void unary_part(void *arg, int part)
+{
+    UNPACK;
+    switch ((sw_unary)j->kind) {
+#include "kernels/unary.def"
+    case SW_UNARY_COUNT:
+        break;
+    }
+}
+#undef X
+
+#define DY a[i]
+#define S b[i]
+#define SW_UNARY(op, call, keeps, layout, draws, cost, slope_cost, value, gradient, reference) \
+    case SW_UNARY_##op:                                                                        \
+        FOR_EACH_ELEMENT(gradient);                                                            \
+        break;
+#define SW_POWER(op, ...)                                                                      \
+    case SW_UNARY_##op:                                                                        \
+        if (p == 2.0f)                                                                         \
+            FOR_EACH_ELEMENT(sw_pow_slope(DY, S, 2.0f));                                       \
+        else if (p == 3.0f)                                                                    \
+            FOR_EACH_ELEMENT(sw_pow_slope(DY, S, 3.0f));                                       \
+        else if (p == 0.0f)                                                                    \
+            FOR_EACH_ELEMENT(sw_pow_slope(DY, S, 0.0f));                                       \
+        else                                                                                   \
+            FOR_EACH_ELEMENT(sw_pow_slope(DY, S, p));                                          \
+        break;
+static void unary_dx_part(void *arg, int part)
+{
+    UNPACK;
+    switch ((sw_unary)j->kind) {
+#include "kernels/unary.def"
+    case SW_UNARY_COUNT:
+        break;
+    }
+}
+
+KERNEL(unary,
+       (sw_unary kind, float *y, const float *x, int64_t n, float param, const sw_par *par),
+       .y = y, .a = x, .n = n, .p = param, .kind = (int)kind)
+
+KERNEL(unary_dx,
+       (sw_unary kind, float *dx, const float *dy, const float *saved, int64_t n, float param,
+        bool accumulate, const sw_par *par),
+       .y = dx, .a = dy, .b = saved, .n = n, .p = param, .kind = (int)kind,
+       .accumulate = accumulate)
+
+/* ---- losses ------------------------------------------------------------------------------ */
+
+static void bce_dx_part(void *arg, int part)
+{
+    UNPACK;
+    if (b != NULL)
+        FOR_EACH_ELEMENT((sw_sigmoidf(a[i]) - b[i]) * p);
+    else
+        FOR_EACH_ELEMENT((sw_sigmoidf(a[i]) - q) * p);
+}
+
+KERNEL(bce_dx,
+       (float *dx, const float *x, const float *t, float constant, int64_t n, float factor,
+        bool accumulate, const sw_par *par),
+       .y = dx, .a = x, .b = t, .n = n, .p = factor, .q = constant, .accumulate = accumulate)
+
+double SW_KERNEL(pointwise, bce)(const float *x, const float *t, float constant, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const float target = t != NULL ? t[i] : constant;
+        sum += (double)sw_bce_value(x[i], target);
+    }
+    return n > 0 ? sum / (double)n : 0.0;
+}
+
+/* Sums in sixteen float64 lanes for each part, then part by part in order. */
+static void elementwise_loss_part(void *arg, int part)
+{
+    UNPACK;
+    double sum = 0;
+    int64_t i = from;
+    switch ((sw_elementwise_loss)j->kind) {
+    case SW_HUBER:
+        SUM_LANES(double, sum, i, to, sw_huber_value(a[i + k], b[i + k], p));
+        break;
+    case SW_L1:
+        SUM_LANES(double, sum, i, to, sw_absf(a[i + k] - b[i + k]));
+        break;
+    case SW_KL:
+        SUM_LANES(double, sum, i, to, sw_kl_value(a[i + k], b[i + k]));
+        break;
+    case SW_ELEMENTWISE_LOSS_COUNT:
+        break;
+    }
+    j->sums[part] = sum;
+}
+
+/* a = x, b = t, p: of the kind, q: the factor. */
+static void elementwise_loss_dx_part(void *arg, int part)
+{
+    UNPACK;
+    switch ((sw_elementwise_loss)j->kind) {
+    case SW_HUBER:
+        FOR_EACH_ELEMENT(q * sw_between(a[i] - b[i], -p, p));
+        break;
+    case SW_L1:
+        FOR_EACH_ELEMENT(q * sw_signf(a[i] - b[i]));
+        break;
+    case SW_KL:
+        FOR_EACH_ELEMENT(q * sw_kl_slope(a[i], b[i]));
+        break;
+    case SW_ELEMENTWISE_LOSS_COUNT:
+        break;
+    }
+}
+
+double SW_KERNEL(pointwise, elementwise_loss)(sw_elementwise_loss kind, const float *x,
+                                              const float *t, int64_t n, float p, double *sums,
+                                              const sw_par *par)
+{
+    job j = {.a = x, .b = t, .n = n, .p = p, .kind = (int)kind, .sums = sums};
+    split(par, elementwise_loss_part, &j);
+    double sum = 0;
+    for (int part = 0; part < part_count(n); part++)
+        sum += sums[part];
+    return sum;
+}
+
+KERNEL(elementwise_loss_dx,
+       (sw_elementwise_loss kind, float *dx, const float *x, const float *t, int64_t n, float p,
+        float factor, bool accumulate, const sw_par *par),
+       .y = dx, .a = x, .b = t, .n = n, .p = p, .q = factor, .kind = (int)kind,
+       .accumulate = accumulate)
