@@ -30,12 +30,6 @@ enum { N_TOOLS = sizeof tools / sizeof *tools };
 #define COMPRESSED "not built in"
 #endif
 
-#if SW_HAVE_XXHASH
-#define CHECKSUMS "xxhash"
-#else
-#define CHECKSUMS "not built in"
-#endif
-
 static void print_usage(FILE *to)
 {
     fputs("usage: stepwell COMMAND [options]\n\n"
@@ -104,8 +98,8 @@ static int dispatch(int argc, char **argv)
     if ((version || is_help(name)) && argc > 2)
         return cli_error(CLI_USAGE, "'%s' is one argument too many after %s", argv[2], name);
     if (version) {
-        printf("stepwell %s\nheap: %s; compressed data: %s; checksums: %s\n", sw_version(),
-               sw_heap_backend(), COMPRESSED, CHECKSUMS);
+        printf("stepwell %s\nheap: %s; compressed data: %s; checksums: xxhash\n", sw_version(),
+               sw_heap_backend(), COMPRESSED);
         return cli_finish(CLI_DONE);
     }
     if (strcmp(name, "help") == 0)

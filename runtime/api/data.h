@@ -240,7 +240,7 @@ SW_MUST_USE SW_API sw_status sw_dataset_split(sw_dataset **first, sw_dataset **s
                                               uint64_t seed);
 
 /* A checksum (XXH3) of the samples: types, shapes, number and all bytes. SW_INVALID for shapes
- * alone, SW_UNSUPPORTED in a library without libxxhash. */
+ * alone. */
 SW_MUST_USE SW_API sw_status sw_dataset_hash(const sw_dataset *dataset, uint64_t *out);
 SW_API void sw_dataset_destroy(sw_dataset *dataset);
 /* One sample: shapes without the batch axis. Field 0 is what a model reads, an image, features

@@ -16,14 +16,12 @@
  * Loading needs exactly the model's names, types and shapes (SW_FORMAT names the first that
  * differs) and changes nothing when it fails - a model on a device is damaged where a file that
  * was readable is not any more. Files that are saved have a checksum of each tensor and one of
- * the header, where the library was built with libxxhash; whatever is damaged in one is
- * SW_FORMAT by the tensor's name and its bytes. Names that begin with "stepwell." are the
- * library's own: SW_INVALID. Where a library without libxxhash loads such a file sw_last_note()
- * says that its checksums were not looked at. A checkpoint is loaded too: what it has beside
- * parameters and buffers is checked and passed over; where it has several models, the one of
- * the model's name is taken (SW_FORMAT lists those that it has). Optimizer state, kept
- * gradients and states stay as they are - but of a model that a failed run left damaged,
- * loading makes them zero, as sw_model_ready does.
+ * the header; whatever is damaged in one is SW_FORMAT by the tensor's name and its bytes. Names
+ * that begin with "stepwell." are the library's own: SW_INVALID. A checkpoint is loaded too:
+ * what it has beside parameters and buffers is checked and passed over; where it has several
+ * models, the one of the model's name is taken (SW_FORMAT lists those that it has). Optimizer
+ * state, kept gradients and states stay as they are - but of a model that a failed run left
+ * damaged, loading makes them zero, as sw_model_ready does.
  *
  * A PATH that ends in ".npz" (or ".NPZ") is not saved (SW_UNSUPPORTED): NumPy's archives hold
  * data here, and loading one is SW_FORMAT. */
@@ -81,7 +79,7 @@ typedef struct {
  * copy, so make it before sw_plan. The exec is the one that trains the models; a copy of what a
  * card has is taken after the runs that were begun, and waits for none. SW_BUSY: another
  * process saves to PATH. Destroy it before models and exec; that waits for a save that goes on.
- * SW_UNSUPPORTED in a library without libxxhash. */
+ */
 SW_MUST_USE SW_API sw_status sw_checkpoint_create(sw_checkpoint **out, sw_exec *exec,
                                                   const sw_checkpoint_opts *opts);
 SW_API void sw_checkpoint_destroy(sw_checkpoint *checkpoint);

@@ -1,5 +1,4 @@
 /* XXH3 by the header of libxxhash alone: nothing to link, and no memory but the caller's. */
-#include "alloc/base/assert.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/file_kind.h"
 #include <stdbool.h>
@@ -59,8 +58,6 @@ swi_file_kind swi_file_kind_of(const unsigned char *head, size_t n)
 
 /* ---- checksum ---------------------------------------------------------------------------- */
 
-#if SW_HAVE_XXHASH
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -74,11 +71,6 @@ _Static_assert(sizeof(XXH3_state_t) + STATE_ALIGN - _Alignof(swi_checksum) <=
 static XXH3_state_t *state_of(const swi_checksum *sum)
 {
     return (XXH3_state_t *)(((uintptr_t)sum + STATE_ALIGN - 1) & ~(uintptr_t)(STATE_ALIGN - 1));
-}
-
-bool swi_checksum_there(void)
-{
-    return true;
 }
 
 void swi_checksum_begin(swi_checksum *sum)
@@ -101,38 +93,3 @@ uint64_t swi_checksum_of(const void *bytes, size_t n)
 {
     return XXH3_64bits(bytes, n);
 }
-
-#else
-
-bool swi_checksum_there(void)
-{
-    return false;
-}
-
-void swi_checksum_begin(swi_checksum *sum)
-{
-    (void)sum;
-    SW_ASSERT(false);
-}
-
-void swi_checksum_add(swi_checksum *sum, const void *bytes, size_t n)
-{
-    (void)sum, (void)bytes, (void)n;
-    SW_ASSERT(false);
-}
-
-uint64_t swi_checksum_end(const swi_checksum *sum)
-{
-    (void)sum;
-    SW_ASSERT(false);
-    return 0;
-}
-
-uint64_t swi_checksum_of(const void *bytes, size_t n)
-{
-    (void)bytes, (void)n;
-    SW_ASSERT(false);
-    return 0;
-}
-
-#endif

@@ -3,15 +3,12 @@
 #define SW_CHECKSUM_H
 
 #include "alloc/base/base.h"
-#include <stdbool.h>
 
 /* Of bytes that come piece by piece. The caller's memory; ends with it. Not to be copied. */
 typedef struct {
     uint64_t state[80];
 } swi_checksum;
 
-/* Was the library built with libxxhash? The functions below are not called where it was not. */
-bool swi_checksum_there(void);
 void swi_checksum_begin(swi_checksum *sum);
 void swi_checksum_add(swi_checksum *sum, const void *bytes, size_t n);
 uint64_t swi_checksum_end(const swi_checksum *sum);

@@ -481,8 +481,6 @@ static sw_status read_opts(const sw_checkpoint_opts *given, sw_checkpoint_opts *
 {
     static const char call[] = "sw_checkpoint_create";
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_checkpoint_opts, o, given, call));
-    if (!swi_checksum_there())
-        SW_FAIL(SW_UNSUPPORTED, "%s: this library was built without libxxhash", call);
     if (o->path != NULL) {
         /* A path that is no regular file is written in place, and has no generation: it
          * could not promise that a whole checkpoint is there at every moment. */

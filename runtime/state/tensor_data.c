@@ -21,7 +21,7 @@ typedef struct {
     const swi_tensor_list *list;
     const swi_tensors_note *notes;
     uint32_t n_notes;
-    uint64_t *sums; /* in the order of the file; NULL: without checksums */
+    uint64_t *sums; /* in the order of the file */
 } writing;
 
 /* "F32" ... "U8". */
@@ -78,15 +78,6 @@ static sw_status check(const writing *w)
             if (strcmp(note->key, w->notes[k].key) == 0)
                 SW_FAIL(SW_INVALID, "the note '%s' is there twice", note->key);
     }
-
-    /* Names of our own promise checksums. */
-    bool own = false;
-    for (uint32_t j = 0; j < w->n_notes; j++)
-        own |= swi_is_own(w->notes[j].key);
-    for (uint32_t j = 0; j < w->list->n; j++)
-        own |= swi_is_own(w->list->at[j].name);
-    if (own && !swi_checksum_there())
-        SW_FAIL(SW_UNSUPPORTED, "a checkpoint needs checksums: built without libxxhash");
     return SW_OK;
 }
 
@@ -110,13 +101,10 @@ static void put_tensor(swi_st_text *text, const swi_tensor *tensor, uint64_t *at
 static size_t put_header(const writing *w, swi_st_text *text)
 {
     static const uint64_t zero = 0;
-    size_t own = 0;
     uint64_t at = 0;
     swi_st_begin(text);
-    if (w->sums != NULL) {
-        own = swi_st_note_hex(text, SWI_KEY_HEADER, &zero, 1);
-        (void)swi_st_note_hex(text, SWI_KEY_CHECKSUMS, w->sums, w->list->n);
-    }
+    const size_t own = swi_st_note_hex(text, SWI_KEY_HEADER, &zero, 1);
+    (void)swi_st_note_hex(text, SWI_KEY_CHECKSUMS, w->sums, w->list->n);
     for (uint32_t i = 0; i < w->n_notes; i++)
         swi_st_note(text, w->notes[i].key, w->notes[i].text);
     swi_st_end_notes(text);
@@ -185,15 +173,12 @@ static sw_status write_piece(void *file, const void *bytes, size_t at, size_t n)
 
 static sw_status write_all(const writing *w, sw_file *file)
 {
-    if (w->sums != NULL) {
-        uint64_t *to = w->sums;
-        for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n;
-             i = next_of(w->list, i)) {
-            swi_checksum sum;
-            swi_checksum_begin(&sum);
-            SW_TRY(tensor_pour(&w->list->at[i], add_piece, &sum));
-            *to++ = swi_checksum_end(&sum);
-        }
+    uint64_t *to = w->sums;
+    for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n; i = next_of(w->list, i)) {
+        swi_checksum sum;
+        swi_checksum_begin(&sum);
+        SW_TRY(tensor_pour(&w->list->at[i], add_piece, &sum));
+        *to++ = swi_checksum_end(&sum);
     }
     size_t bytes;
     void *block;
@@ -201,8 +186,7 @@ static sw_status write_all(const writing *w, sw_file *file)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
     swi_st_text text = {block, 0};
     const size_t own = put_header(w, &text);
-    if (w->sums != NULL)
-        swi_st_hex(text.to + own, swi_checksum_of(block, bytes));
+    swi_st_hex(text.to + own, swi_checksum_of(block, bytes));
     const uint64_t length = bytes;
     sw_status status = sw_file_write(file, &length, sizeof length);
     if (status == SW_OK)
@@ -221,10 +205,8 @@ sw_status swi_tensors_write(sw_file *file, const swi_tensor_list *list,
     const size_t bytes = list->n * sizeof *w.sums;
     void *block = NULL;
     SW_TRY(check(&w));
-    if (swi_checksum_there()) {
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
-        w.sums = block;
-    }
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
+    w.sums = block;
     const sw_status status = write_all(&w, file);
     sw_heap_free(block, SW_HEAP_FILES, bytes);
     return status;
@@ -238,10 +220,8 @@ sw_status swi_tensors_bytes(const swi_tensor_list *list, const swi_tensors_note 
     size_t header = 0;
     void *block = NULL;
     SW_TRY(check(&w));
-    if (swi_checksum_there()) { /* digits of zeros are as many as any */
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
-        w.sums = block;
-    }
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes)); /* digits of zeros are as many */
+    w.sums = block;
     const sw_status status = count_header(&w, &header);
     sw_heap_free(block, SW_HEAP_FILES, bytes);
     SW_TRY(status);
@@ -254,11 +234,6 @@ sw_status swi_tensors_bytes(const swi_tensor_list *list, const swi_tensors_note 
 /* ---- tensor file load -------------------------------------------------------------------- */
 
 #define TEXT 160
-
-static bool has_sums(const swi_tensors *file)
-{
-    return file->has_checksums && swi_checksum_there();
-}
 
 static sw_status seek_to(swi_tensors *file, const swi_tensors_entry *entry)
 {
@@ -288,7 +263,7 @@ static sw_status pass_over(swi_tensors *file, const swi_tensors_entry *entry, vo
                            size_t room)
 {
     swi_checksum sum;
-    const bool sums = has_sums(file);
+    const bool sums = file->has_checksums;
     if (sums)
         swi_checksum_begin(&sum);
     for (uint64_t left = entry->end - entry->begin; left > 0;) {
@@ -309,7 +284,7 @@ static size_t room_for(const swi_tensors *file)
 
 sw_status swi_tensors_verify(swi_tensors *file)
 {
-    if (!has_sums(file))
+    if (!file->has_checksums)
         return SW_OK;
     void *block;
     const size_t room = room_for(file);
@@ -323,7 +298,7 @@ sw_status swi_tensors_verify(swi_tensors *file)
 
 sw_status swi_tensors_verify_one(swi_tensors *file, const swi_tensors_entry *entry)
 {
-    if (!has_sums(file))
+    if (!file->has_checksums)
         return SW_OK;
     void *block;
     const size_t room = room_for(file);
@@ -355,7 +330,7 @@ sw_status swi_tensors_read(swi_tensors *file, const swi_tensors_entry *entry, vo
                 swi_tensors_path(file), entry->name, entry->end - entry->begin, bytes);
     SW_TRY(seek_to(file, entry));
     SW_TRY(swi_tensors_get(file, to, bytes));
-    return has_sums(file) ? tensors_check(file, entry, swi_checksum_of(to, bytes)) : SW_OK;
+    return file->has_checksums ? tensors_check(file, entry, swi_checksum_of(to, bytes)) : SW_OK;
 }
 
 /* ---- loading: what the file must have ---------------------------------------------------- */
@@ -467,7 +442,7 @@ static sw_status read_all(const loading *l, unsigned char *kept, void *block, si
         }
         const size_t bytes = (size_t)(entry->end - entry->begin);
         SW_TRY(swi_tensors_get(file, kept, bytes));
-        if (has_sums(file))
+        if (file->has_checksums)
             SW_TRY(tensors_check(file, entry, swi_checksum_of(kept, bytes)));
         kept += bytes;
     }
@@ -484,7 +459,7 @@ static sw_status make_piece(void *context, void *to, size_t at, size_t n)
     stream *s = context;
     (void)at; /* the pieces of a tensor follow each other */
     SW_TRY(swi_tensors_get(s->file, to, n));
-    if (has_sums(s->file))
+    if (s->file->has_checksums)
         swi_checksum_add(&s->sum, to, n);
     return SW_OK;
 }
@@ -496,13 +471,13 @@ static sw_status stream_one(swi_tensors *file, const swi_tensors_entry *entry,
 {
     stream s = {.file = file};
     sw_status status = seek_to(file, entry);
-    if (has_sums(file))
+    if (file->has_checksums)
         swi_checksum_begin(&s.sum);
     uint32_t k = 0;
     for (; k < tensor->n_parts && status == SW_OK; k++)
         status = swi_model_fill(tensor->models[k], tensor->offset, tensor->part_bytes,
                                 make_piece, &s);
-    if (status == SW_OK && has_sums(file))
+    if (status == SW_OK && file->has_checksums)
         status = tensors_check(file, entry, swi_checksum_end(&s.sum));
     else if (status != SW_OK && k > 0)
         k--; /* swi_model_fill has marked that one where it had to */

@@ -51,8 +51,7 @@ typedef struct {
 
 /* Open and check the header: JSON, no name twice, data without holes or more bytes after
  * them, its checksum. SW_FORMAT names what is wrong; SW_IO where the file is not there; a pipe
- * is refused. Memory: a little more than the header. A file with checksums is SW_UNSUPPORTED
- * where the library was built without libxxhash. */
+ * is refused. Memory: a little more than the header. */
 SW_MUST_USE sw_status swi_tensors_open(swi_tensors **out, const char *path);
 void swi_tensors_close(swi_tensors *file); /* NULL is fine */
 const char *swi_tensors_path(const swi_tensors *file);

@@ -1,6 +1,5 @@
 /* Checkpoints of a run on a card, over the card that is not there: what is saved while further
  * steps are begun, who waits, several execs on one model, and what a fault leaves. */
-#include "runtime/base/checksum.h"
 #include "runtime/model/model.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/saved_runs.h"
@@ -9,12 +8,6 @@
 #include <string.h>
 
 enum { STEPS = 6, SKIPPED = 3, BROKEN = 700 }; /* BROKEN: cudaErrorIllegalAddress */
-
-#define NEEDS_CHECKSUMS()                                                                      \
-    do {                                                                                       \
-        if (!swi_checksum_there())                                                             \
-            SW_SKIP("built without libxxhash");                                                \
-    } while (0)
 
 static const saved_opts on_card = {.width = 8, .rows = 8, .exec = {.device = "cuda"}};
 static const saved_opts on_cpu = {.width = 8, .rows = 8, .seed = 99};
@@ -126,7 +119,6 @@ static const char *path_of(const char *name)
 /* Taken after step k, written when step k + 1 was begun, read when it is there. */
 static void each_file_is_what_was_behind_its_step(void)
 {
-    NEEDS_CHECKSUMS();
     const uint64_t seeds = sw_tests_full() ? 20 : 4;
     const char *path = path_of("each step");
     int files = 0;
@@ -183,7 +175,6 @@ static void waits_of(bool copies, uint64_t *waits, uint64_t *taking)
 
 static void taking_does_not_stop_the_queue(void)
 {
-    NEEDS_CHECKSUMS();
     uint64_t plain[STEPS], with[STEPS], none[STEPS], taking[STEPS], sum[2] = {0, 0};
     waits_of(false, plain, none);
     waits_of(true, with, taking);
@@ -202,7 +193,6 @@ static void taking_does_not_stop_the_queue(void)
 
 static void a_run_on_a_card_goes_on_with_the_same_bits(void)
 {
-    NEEDS_CHECKSUMS();
     const uint64_t seeds = sw_tests_full() ? 12 : 3;
     const char *path = path_of("goes on");
     make_whole();
@@ -236,7 +226,6 @@ static void a_run_on_a_card_goes_on_with_the_same_bits(void)
 /* Steps of two execs in turn, and copies by one of them. */
 static void another_exec_may_have_trained_the_model(void)
 {
-    NEEDS_CHECKSUMS();
     const uint64_t seeds = sw_tests_full() ? 30 : 8;
     const char *path = path_of("two execs");
     make_whole();
@@ -275,7 +264,6 @@ static void another_exec_may_have_trained_the_model(void)
 /* A checkpoint of an exec that works elsewhere copies nothing. */
 static void a_model_elsewhere_is_refused(void)
 {
-    NEEDS_CHECKSUMS();
     sw_checkpoint *c = NULL;
     saved_run *r = begin(0), *reader = saved_run_new(&on_cpu);
     step_on(r);
@@ -312,7 +300,6 @@ static sw_status copy_and_damage(const sw_cuda_queue *queue, void *to, const voi
  * a part of it already is refused until it is restored. */
 static void a_file_that_changes_while_it_is_loaded_is_noticed(void)
 {
-    NEEDS_CHECKSUMS();
     char path[1024];
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     snprintf(path, sizeof path, "%s", sw_temp_path("changes"));
@@ -387,7 +374,6 @@ static void a_fault_at(const char *call, bool no_copy)
 
 static void a_fault_of_the_card_fails_the_save_and_the_run(void)
 {
-    NEEDS_CHECKSUMS();
     static const char *const copied[] = {NULL, "cudaMemcpyAsync", "cudaEventRecordWithFlags",
                                          "cudaEventSynchronize", "cudaSetDevice"};
     static const char *const straight[] = {NULL, "cudaMemcpyAsync", "cudaDeviceSynchronize"};

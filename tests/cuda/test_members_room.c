@@ -1,5 +1,4 @@
 /* Members on a card: what they take of its memory and of a budget, and what fails. */
-#include "runtime/base/checksum.h"
 #include "alloc/base/sys.h"
 #include "tests/cuda/members_card.h"
 #include "tests/support/heap_sweep.h"
@@ -271,8 +270,6 @@ static void what_is_of_the_cpu_is_refused(void)
     REFUSED(sw_members_create(&none, exec, &opts), SW_UNSUPPORTED, "threads of a member");
     CU_ASSERT_PTR_NULL(none);
     sw_exec_destroy(exec);
-    if (!swi_checksum_there())
-        SW_SKIP("built without libxxhash, which checkpoints need");
     member_pool g = member_pool_on("cuda", NULL, true);
     sw_checkpoint *checkpoint = NULL;
     const sw_checkpoint_opts kept =

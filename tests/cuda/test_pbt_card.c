@@ -1,6 +1,5 @@
 /* stepwell pbt on the card that is not there: the decisions of the CPU, the same bits twice,
  * and the same bits whatever the budget. */
-#include "runtime/base/checksum.h"
 #include "alloc/base/poison.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
@@ -143,8 +142,6 @@ static void a_budget_changes_no_bit(void)
 
 static void it_goes_on_from_a_checkpoint(void)
 {
-    if (!swi_checksum_there())
-        SW_SKIP("built without libxxhash, which checkpoints need");
     char path[1024];
     if (SW_POISON)
         SW_SKIP("program and module may have the sanitizers of two compilers");

@@ -2,7 +2,6 @@
  * with the files of a run that was not stopped. */
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
-#include "runtime/base/checksum.h"
 #include "tests/support/process.h"
 #include "tests/support/files.h"
 #include "tests/support/suite.h"
@@ -18,8 +17,6 @@
     do {                                                                                       \
         if (SW_POISON)                                                                         \
             SW_SKIP("program and module may have the sanitizers of two compilers");            \
-        if (!swi_checksum_there())                                                             \
-            SW_SKIP("built without libxxhash");                                                \
     } while (0)
 
 enum { WORDS = 40, STOPS = 6, LIMIT_S = 120 };

@@ -1,5 +1,4 @@
 /* The checksum of a data set: what changes it and what does not. */
-#include "runtime/base/checksum.h"
 #include "runtime/data/data_internal.h"
 #include "tests/data/data_files.h"
 #include <stdio.h>
@@ -18,12 +17,6 @@ static uint64_t hash_of(const sw_dataset *set)
     CU_ASSERT_EQUAL(sw_dataset_hash(set, &hash), SW_OK);
     return hash;
 }
-
-#define NEEDS_CHECKSUMS()                                                                      \
-    do {                                                                                       \
-        if (!swi_checksum_there())                                                             \
-            SW_SKIP("the library was built without libxxhash");                                \
-    } while (0)
 
 /* Memory of all fields, one after the other in *at and *n. */
 static int blocks_of(const sw_dataset *set, unsigned char **at, size_t *n)
@@ -75,7 +68,6 @@ static sw_dataset *text_of(size_t n, int64_t context)
 SW_TEST("every byte of every field counts")
 {
     sw_dataset *digits, *vectors;
-    NEEDS_CHECKSUMS();
     CU_ASSERT_EQUAL_FATAL(sw_dataset_synthetic(&digits, 5, 1), SW_OK);
     sw_after(drop_set, digits);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_vectors(&vectors, 9, 3, 1), SW_OK);
@@ -90,7 +82,6 @@ SW_TEST("every byte of every field counts")
 /* 11 windows of 8 tokens that begin at one of 8 places, and the token after them. */
 SW_TEST("bytes that no window reaches do not count")
 {
-    NEEDS_CHECKSUMS();
     CU_ASSERT_EQUAL(bytes_that_count(text_of(100, 8)), 96);
     CU_ASSERT_NOT_EQUAL(hash_of(text_of(100, 8)), hash_of(text_of(100, 4)));
 }
@@ -138,7 +129,6 @@ SW_TEST("types, shapes and numbers count")
     };
     enum { N = sizeof forms / sizeof *forms };
     uint64_t hash[N];
-    NEEDS_CHECKSUMS();
     for (int i = 0; i < N; i++) {
         hash[i] = hash_of(zeros_of(&forms[i]));
         CU_ASSERT_EQUAL(hash[i], hash_of(zeros_of(&forms[i])));
@@ -150,7 +140,6 @@ SW_TEST("types, shapes and numbers count")
 SW_TEST("samples in another order are others")
 {
     sw_dataset *set;
-    NEEDS_CHECKSUMS();
     CU_ASSERT_EQUAL_FATAL(sw_dataset_vectors(&set, 4, 3, 1), SW_OK);
     sw_after(drop_set, set);
     unsigned char *x = set->field[0].data, kept[64];
@@ -194,7 +183,6 @@ static void put_images(bool compressed, int last)
 
 SW_TEST("plain and compressed files have one hash")
 {
-    NEEDS_CHECKSUMS();
     put_images(false, 7);
     const uint64_t hash = hash_of_folder();
     CU_ASSERT_EQUAL(hash_of_folder(), hash);
@@ -219,20 +207,5 @@ SW_TEST("shapes alone have no hash")
     CU_ASSERT_EQUAL_FATAL(sw_dataset_idx_with(&set, dir_name(), "train", &opts), SW_OK);
     sw_after(drop_set, set);
     failed_as(sw_dataset_hash(set, &hash), SW_INVALID, "shapes alone");
-    CU_ASSERT_EQUAL(hash, 5);
-}
-
-SW_TEST("a library without checksums says so")
-{
-    uint64_t hash = 5;
-    sw_dataset *set = NULL;
-    CU_ASSERT_EQUAL_FATAL(sw_dataset_synthetic(&set, 2, 1), SW_OK);
-    sw_after(drop_set, set);
-    if (swi_checksum_there()) {
-        CU_ASSERT_EQUAL(sw_dataset_hash(set, &hash), SW_OK);
-        CU_ASSERT_NOT_EQUAL(hash, 5);
-        return;
-    }
-    failed_as(sw_dataset_hash(set, &hash), SW_UNSUPPORTED, "without libxxhash");
     CU_ASSERT_EQUAL(hash, 5);
 }

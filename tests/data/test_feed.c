@@ -1,7 +1,6 @@
 /* Feeds: orders that are a function of stream and epoch, and batches that are those of a loader
  * with `keyed`. */
 #include "alloc/base/fault.h"
-#include "runtime/base/checksum.h"
 #include "runtime/data/feed.h"
 #include "tests/data/data_files.h"
 #include "tests/support/heap_sweep.h"
@@ -329,8 +328,6 @@ SW_TEST("a checkpoint tells keyed loaders from others")
 {
     static run r; /* destroyed after the test */
     const sw_dataset *d = vectors(21, 3);
-    if (!swi_checksum_there())
-        SW_SKIP("built without libxxhash");
     sw_after(end_run, &r);
     OK(sw_exec_create(&r.exec, NULL));
     OK(sw_model_create(&r.model, "m"));

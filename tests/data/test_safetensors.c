@@ -162,13 +162,11 @@ SW_TEST("the file is what the format says")
              sw_last_error());
     SW_CHECK(sw_param_read(sw_param_find(model, "b"), b, sizeof b) == SW_OK, "%s",
              sw_last_error());
-    snprintf(text, sizeof text, "{\"__metadata__\":{\"format\":\"pt\"},%s", tensors);
-    if (swi_checksum_there())
-        snprintf(text, sizeof text,
-                 "{\"__metadata__\":{\"format\":\"pt\",\"stepwell.header\":"
-                 "\"0000000000000000\",\"stepwell.checksums\":\"%016llx%016llx\"},%s",
-                 (unsigned long long)swi_checksum_of(a, sizeof a),
-                 (unsigned long long)swi_checksum_of(b, sizeof b), tensors);
+    snprintf(text, sizeof text,
+             "{\"__metadata__\":{\"format\":\"pt\",\"stepwell.header\":"
+             "\"0000000000000000\",\"stepwell.checksums\":\"%016llx%016llx\"},%s",
+             (unsigned long long)swi_checksum_of(a, sizeof a),
+             (unsigned long long)swi_checksum_of(b, sizeof b), tensors);
     SW_CHECK(sw_model_save(model, path_of("format")) == SW_OK, "%s", sw_last_error());
     bytes file = file_get(path_of("format"));
     const size_t header = (strlen(text) + 8 + 63) / 64 * 64 - 8;
@@ -176,16 +174,14 @@ SW_TEST("the file is what the format says")
     CU_ASSERT_EQUAL(file.at[0], header);
     for (int i = 1; i < 8; i++)
         CU_ASSERT_EQUAL(file.at[i], 0);
-    if (swi_checksum_there()) {
-        char said[17] = {0}, is[17];
-        unsigned char *digits =
-            file.at + 8 + (strstr(text, "0000000000000000") - text); /* of the header itself */
-        memcpy(said, digits, 16);
-        memset(digits, '0', 16);
-        snprintf(is, sizeof is, "%016llx",
-                 (unsigned long long)swi_checksum_of(file.at + 8, header));
-        CU_ASSERT_STRING_EQUAL(said, is);
-    }
+    char said[17] = {0}, is[17];
+    unsigned char *digits =
+        file.at + 8 + (strstr(text, "0000000000000000") - text); /* of the header itself */
+    memcpy(said, digits, 16);
+    memset(digits, '0', 16);
+    snprintf(is, sizeof is, "%016llx",
+             (unsigned long long)swi_checksum_of(file.at + 8, header));
+    CU_ASSERT_STRING_EQUAL(said, is);
     CU_ASSERT_EQUAL(memcmp(file.at + 8, text, strlen(text)), 0);
     for (size_t i = 8 + strlen(text); i < 8 + header; i++)
         CU_ASSERT_EQUAL(file.at[i], ' ');
@@ -478,13 +474,12 @@ SW_TEST("flipped bytes do no harm")
     SW_CHECK(sw_model_save(model, path_of("flip")) == SW_OK, "%s", sw_last_error());
     bytes sound = file_get(path_of("flip")), before = state_of(model);
     bytes plain = file_of("{\"__metadata__\":{\"format\":\"pt\"}," A "," B "}   ", 0);
-    const bool sums = swi_checksum_there();
     bytes_put(&plain, sound.at + sound.n - 32, 32);
     sw_dice dice = {11};
     int loaded = 0;
     const int n = sw_tests_full() ? 20000 : 1500;
     for (int i = 0; i < n; i++) {
-        bytes *file = i & 1 || !sums ? &plain : &sound;
+        bytes *file = i & 1 ? &plain : &sound;
         const size_t at = (size_t)sw_dice_below(&dice, file->n - (file == &plain ? 32 : 0));
         const unsigned char old = file->at[at];
         file->at[at] = (unsigned char)sw_dice_next(&dice);
@@ -601,7 +596,7 @@ SW_TEST("every call can fail")
 {
     const uint64_t files = sweep_save(SW_FAULT_FILE, SW_IO),
                    memory = sweep_save(SW_FAULT_MEMORY, SW_NOMEM);
-    CU_ASSERT(files == 10 && memory == (swi_checksum_there() ? 9 : 7));
+    CU_ASSERT(files == 10 && memory == 9);
     const uint64_t reads = sweep_load(SW_FAULT_FILE, SW_IO),
                    blocks = sweep_load(SW_FAULT_MEMORY, SW_NOMEM);
     CU_ASSERT(reads == 9 && blocks == 15);

@@ -76,8 +76,6 @@ static uint64_t hash_of(const sw_dataset *set)
 
 SW_TEST("the seed alone chooses")
 {
-    if (!SW_HAVE_XXHASH)
-        SW_SKIP("built without libxxhash");
     sw_dataset *whole = digits(200), *a[2], *b[2], *c[2];
     split(a, whole, 20, 1);
     split(b, whole, 20, 1);

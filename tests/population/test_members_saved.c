@@ -1,6 +1,5 @@
 /* Checkpoints of members: a run that goes on from one is as if it had never stopped. */
 #include "alloc/base/sys.h"
-#include "runtime/base/checksum.h"
 #include "runtime/state/tensor_file.h"
 #include "tests/population/small_net.h"
 #include "tests/support/files.h"
@@ -9,12 +8,6 @@
 #include <string.h>
 
 SW_TESTS("members in checkpoints")
-
-#define NEEDS_CHECKSUMS()                                                                      \
-    do {                                                                                       \
-        if (!swi_checksum_there())                                                             \
-            SW_SKIP("built without libxxhash");                                                \
-    } while (0)
 
 enum { G = 3, N = 6, SAMPLES = 45, BATCH = 8, STATE = 24 };
 
@@ -183,7 +176,6 @@ static sw_status load(run *r)
 /* Saved in the middle, while it goes on; loaded by a run of other seeds and slots. */
 SW_TEST("a run goes on as if it had never stopped")
 {
-    NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
     sw_dice dice = {3};
     for (int round = 0; round < 12; round++) {
@@ -216,7 +208,6 @@ SW_TEST("a run goes on as if it had never stopped")
 /* The copy is of the moment that it was taken at. */
 SW_TEST("a take is a copy")
 {
-    NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
     const run_opts opts = {.threads = 2, .seed = 5};
     run *a = run_new(feed, &opts);
@@ -241,7 +232,6 @@ SW_TEST("a take is a copy")
 
 SW_TEST("all that is saved may be members")
 {
-    NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
     run *a = run_new(feed, &(run_opts){.seed = 5});
     const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = path);
@@ -275,7 +265,6 @@ static const swi_tensors_entry *entry(swi_tensors *file, const char *name, int r
 /* Member k is row k of each tensor. */
 SW_TEST("tensors are stacked")
 {
-    NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
     const run_opts opts = {.seed = 5};
     swi_tensors *file = NULL;
@@ -335,7 +324,6 @@ static void refuse(const sw_feed *feed, run_opts opts, const char *part)
 
 SW_TEST("other runs are refused by name")
 {
-    NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
     const run_opts opts = {.seed = 5};
     run *a = run_kept(feed, &opts, 3);
@@ -350,7 +338,6 @@ SW_TEST("other runs are refused by name")
 /* The same name, and another width: the tensors tell. */
 SW_TEST("other layouts are refused by name")
 {
-    NEEDS_CHECKSUMS();
     (void)begin_test();
     for (int second = 0; second < 2; second++) {
         sw_exec *exec = NULL;
@@ -384,7 +371,6 @@ SW_TEST("other layouts are refused by name")
 
 SW_TEST("lists that cannot be kept are refused")
 {
-    NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
     const run_opts opts = {.seed = 5, .groups = 1};
     run *a = run_new(feed, &opts);
@@ -419,7 +405,6 @@ static sw_status saves_itself(sw_member_view *view, void *user)
 
 SW_TEST("callbacks save nothing")
 {
-    NEEDS_CHECKSUMS();
     (void)begin_test();
     sw_checkpoint *c = NULL;
     sw_exec *exec = NULL;
@@ -446,7 +431,6 @@ SW_TEST("callbacks save nothing")
 
 SW_TEST("every flipped bit is refused")
 {
-    NEEDS_CHECKSUMS();
     sw_feed *feed = begin_test();
     const run_opts opts = {.seed = 5};
     run *a = run_kept(feed, &opts, 3);
@@ -491,7 +475,6 @@ static sw_status saved_life(void *arg)
 
 SW_TEST("every call can fail")
 {
-    NEEDS_CHECKSUMS();
     run *a = run_new(begin_test(), &(run_opts){.seed = 5});
     train(a, 2);
     life l = {a, false};
@@ -563,7 +546,6 @@ static costs save_many(size_t n)
 
 SW_TEST("many members are saved in linear time")
 {
-    NEEDS_CHECKSUMS();
     (void)begin_test();
     const uint32_t n = sw_tests_full() ? 100000 : 20000;
     const costs few = save_many(1000), many = save_many(n);

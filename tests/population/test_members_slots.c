@@ -1,6 +1,5 @@
 /* Slots: members that come, go, are copied and kept elsewhere, against a plain model. */
 #include "alloc/base/mem.h"
-#include "runtime/base/checksum.h"
 #include "tests/population/small_net.h"
 #include <string.h>
 
@@ -242,8 +241,6 @@ static void train(sw_members *of, const sw_member *member, const sw_feed *feed)
 
 SW_TEST("ranges that lie among each other are kept")
 {
-    if (!swi_checksum_there())
-        SW_SKIP("built without libxxhash");
     const sw_feed *feed = small_feed(small_data(20), ROWS, 0);
     for (int no_copy = 0; no_copy < 2; no_copy++) {
         sw_exec *exec = small_exec(2);

@@ -3,7 +3,6 @@
  * each save; failures leave the checkpoint before; files that are whole and cannot be. */
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
-#include "runtime/base/checksum.h"
 #include "tests/runtime/random_net.h"
 #include "tests/runtime/saved_runs.h"
 #include "tests/support/files.h"
@@ -17,12 +16,6 @@
 #include <unistd.h>
 
 SW_TESTS("checkpoint")
-
-#define NEEDS_CHECKSUMS()                                                                      \
-    do {                                                                                       \
-        if (!swi_checksum_there())                                                             \
-            SW_SKIP("built without libxxhash");                                                \
-    } while (0)
 
 /* ---- going on ---------------------------------------------------------------------------- */
 
@@ -49,7 +42,6 @@ static void goes_on_as(const saved_opts *saved, const saved_opts *other, const c
 
 SW_TEST("a run goes on with the same bits")
 {
-    NEEDS_CHECKSUMS();
     goes_on_as(&plain, &plain, "the same");
     goes_on_as(&plain, &(saved_opts){.exec = {.threads = 3}}, "three threads");
     goes_on_as(&plain, &(saved_opts){.immediate = true}, "immediate");
@@ -60,7 +52,6 @@ SW_TEST("a run goes on with the same bits")
 
 SW_TEST("every optimizer goes on")
 {
-    NEEDS_CHECKSUMS();
     for (size_t i = 0; sw_optimizer_kind(i) != NULL; i++) {
         const saved_opts opts = {.kind = sw_optimizer_kind(i)};
         goes_on_as(&opts, &opts, opts.kind);
@@ -70,7 +61,6 @@ SW_TEST("every optimizer goes on")
 /* Saved between the micro-batches of a step: gradients that wait for their update are kept. */
 SW_TEST("kept gradients go on")
 {
-    NEEDS_CHECKSUMS();
     saved_run *whole = saved_run_new(NULL), *first = saved_run_new(NULL);
     saved_run *second = saved_run_new(NULL);
     char path[1024];
@@ -97,7 +87,6 @@ SW_TEST("kept gradients go on")
 /* Steps that are trained while a save is written are not in it. */
 SW_TEST("a save is of the step at which it was taken")
 {
-    NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL), *then = saved_run_new(NULL);
     char path[1024];
     snprintf(path, sizeof path, "%s", sw_temp_path("then"));
@@ -120,7 +109,6 @@ enum { MEMBERS = 5 };
 
 SW_TEST("models of one name are stacked")
 {
-    NEEDS_CHECKSUMS();
     saved_run *runs[MEMBERS + 1], *others[MEMBERS + 1];
     sw_model *models[MEMBERS + 1], *these[MEMBERS + 1];
     char path[1024];
@@ -204,7 +192,6 @@ static void refused_for(const saved_opts *opts, const char *part)
 
 SW_TEST("another run is refused by name")
 {
-    NEEDS_CHECKSUMS();
     save_plain();
     refused_for(&(saved_opts){.name = "other"}, "model 0 is 'saved' there and 'other' here");
     refused_for(&(saved_opts){.kind = "adamw"}, "'adam' there and 'adamw' here");
@@ -218,7 +205,6 @@ SW_TEST("another run is refused by name")
 
 SW_TEST("misuse is refused")
 {
-    NEEDS_CHECKSUMS();
     save_plain();
     saved_run *run = saved_run_new(NULL);
     sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL), *none;
@@ -264,7 +250,6 @@ SW_TEST("misuse is refused")
 /* One process saves to a file, and one checkpoint of it. */
 SW_TEST("one saves to a path")
 {
-    NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
     sw_checkpoint *c = saved_run_checkpoint(run, sw_temp_path("held"), NULL), *other;
     sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = sw_temp_path("held"),
@@ -290,7 +275,6 @@ SW_TEST("one saves to a path")
 
 SW_TEST("the copy is in the budget")
 {
-    NEEDS_CHECKSUMS();
     sw_budget *budget;
     size_t model_bytes;
     saved_run *measure = saved_run_new(NULL);
@@ -322,7 +306,6 @@ SW_TEST("the copy is in the budget")
 /* Without a copy the file has the same bytes. */
 SW_TEST("a save without a copy is the same file")
 {
-    NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL), *one = saved_run_new(NULL),
               *two = saved_run_new(NULL);
     char path[1024], straight[1024];
@@ -373,7 +356,6 @@ static void sweep(sw_fault_kind kind, const sw_checkpoint_opts *opts, const char
 
 SW_TEST("every call of a save can fail")
 {
-    NEEDS_CHECKSUMS();
     sweep(SW_FAULT_FILE, NULL, "files");
     sweep(SW_FAULT_MEMORY, NULL, "memory");
     sweep(SW_FAULT_FILE, &(sw_checkpoint_opts){.no_copy = 1, .keep = 3}, "straight files");
@@ -382,7 +364,6 @@ SW_TEST("every call of a save can fail")
 /* Loading fails at any call and changes nothing; then it works. */
 SW_TEST("every call of a load can fail")
 {
-    NEEDS_CHECKSUMS();
     save_plain();
     static const sw_fault_kind kinds[] = {SW_FAULT_FILE, SW_FAULT_MEMORY};
     for (int i = 0; i < 2; i++) {
@@ -415,7 +396,6 @@ static sw_status refuse(void *user)
 /* The call before the rename may refuse; the checkpoint before stays. */
 SW_TEST("what must be synced first may fail the save")
 {
-    NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
     char path[1024];
     int called = 0;
@@ -451,7 +431,6 @@ static void flip(const char *path, long at)
  * place. */
 SW_TEST("a damaged generation is passed over and named")
 {
-    NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
     char path[1000], name[1024];
     snprintf(path, sizeof path, "%s", sw_temp_path("generations"));
@@ -488,7 +467,6 @@ SW_TEST("a damaged generation is passed over and named")
 
 SW_TEST("a save that is being written is waited for")
 {
-    NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(&(saved_opts){.width = sw_tests_full() ? 3000 : 1000});
     sw_checkpoint *c = saved_run_checkpoint(run, sw_temp_path("busy"), NULL);
     sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
@@ -526,7 +504,6 @@ static sw_status make(sw_checkpoint **out, saved_run *run, const char *path,
 /* A save could only write through it, and no whole file would stand there meanwhile. */
 SW_TEST("a path that is no regular file is refused")
 {
-    NEEDS_CHECKSUMS();
     char path[1000], longest[600];
     saved_run *run = saved_run_new(NULL);
     sw_checkpoint *c;
@@ -551,7 +528,6 @@ SW_TEST("a path that is no regular file is refused")
 
 SW_TEST("models that cannot be saved are refused")
 {
-    NEEDS_CHECKSUMS();
     saved_run *a = saved_run_new(&(saved_opts){.name = "a"});
     saved_run *b = saved_run_new(&(saved_opts){.name = "b"});
     saved_run *again = saved_run_new(&(saved_opts){.name = "a"});
@@ -572,7 +548,6 @@ SW_TEST("models that cannot be saved are refused")
 /* It is said before the training, not at each save. */
 SW_TEST("more tensors than a file has are refused")
 {
-    NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
     enum { MODELS = 132, BUFFERS = 500 };
     sw_model *models[MODELS];
@@ -596,7 +571,6 @@ SW_TEST("more tensors than a file has are refused")
  */
 SW_TEST("any command can be saved")
 {
-    NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
     char path[1000], cut[600];
     name_of(path, sizeof path, "command");
@@ -613,7 +587,6 @@ SW_TEST("any command can be saved")
 
 SW_TEST("the bytes of a file are those of all of it")
 {
-    NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
     char path[1000];
     struct stat st;
@@ -628,7 +601,6 @@ SW_TEST("the bytes of a file are those of all of it")
 /* Several models of one name are several models. */
 SW_TEST("members alone stand under their name")
 {
-    NEEDS_CHECKSUMS();
     saved_run *one = saved_run_new(NULL), *two = saved_run_new(NULL);
     sw_model *const models[] = {one->model, two->model};
     sw_checkpoint *c;
@@ -644,7 +616,6 @@ SW_TEST("members alone stand under their name")
 /* The copy for a save is of one moment: loading in between does not mix two into a file. */
 SW_TEST("loading gives up what was taken")
 {
-    NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     char path[1000];
@@ -669,7 +640,6 @@ SW_TEST("loading gives up what was taken")
 
 SW_TEST("a model that was destroyed is named")
 {
-    NEEDS_CHECKSUMS();
     if (SW_SANITIZED)
         SW_SKIP("a sanitizer finds it by itself");
     saved_run *run = saved_run_new(NULL);
@@ -763,7 +733,6 @@ static void one_goes_on(void)
 
 SW_TEST("random networks go on")
 {
-    NEEDS_CHECKSUMS();
     planned = net_exec(&SW_OPTS(sw_exec_opts, .seed = 5));
     others[0] = net_exec(&SW_OPTS(sw_exec_opts, .seed = 5, .threads = 3));
     others[1] = net_exec(&SW_OPTS(sw_exec_opts, .seed = 5));

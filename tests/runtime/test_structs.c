@@ -1,5 +1,4 @@
 /* Structs that begin with their size: every size of every one, and that none is forgotten. */
-#include "runtime/base/checksum.h"
 #include "runtime/base/structs.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/files.h"
@@ -392,9 +391,6 @@ static void try_size(scene *s, size_t c, size_t size)
 {
     const swi_struct which = (swi_struct)c;
     static room r;
-    const bool of_checkpoint = strncmp(swi_struct_name(which), "sw_checkpoint_", 14) == 0;
-    if (of_checkpoint && !swi_checksum_there())
-        return; /* checkpoints are refused before anything is written */
     memset(&r, 0, sizeof r);
     if (calls[c].result)
         memset(r.bytes, 0xa5, sizeof r);

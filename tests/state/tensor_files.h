@@ -11,12 +11,6 @@
 
 #define CHECK_OK(expression)                                                                   \
     SW_CHECK((expression) == SW_OK, "%s", sw_last_error()) /* a status */
-#define NEED_CHECKSUMS                                                                         \
-    do {                                                                                       \
-        if (!SW_HAVE_XXHASH)                                                                   \
-            SW_SKIP("built without libxxhash");                                                \
-    } while (0)
-
 /* Ready, with parameters of several ranks, a buffer, a state, a knob, an optimizer, and chance
  * bytes in all of it. They end with the test. */
 sw_model *chance_model(const char *name, uint64_t seed);

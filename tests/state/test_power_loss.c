@@ -381,7 +381,6 @@ enum { WAYS = sizeof ways / sizeof *ways };
 
 SW_TEST("whatever is left, the run goes on")
 {
-    NEED_CHECKSUMS;
     for (int i = 0; i < WAYS;
          i += sw_tests_full() ? 1 : 3) { /* quick: each half of a way once */
         sw_crash *crash = record(ways[i].name, ways[i].way);
@@ -434,7 +433,6 @@ static void leave_each_out(int i)
  */
 SW_TEST("no call can be left out")
 {
-    NEED_CHECKSUMS;
     for (int i = 0; i < (sw_tests_full() ? WAYS : 1); i++)
         leave_each_out(i);
 }
@@ -443,7 +441,6 @@ SW_TEST("no call can be left out")
  * that is too short. */
 SW_TEST("the log cannot be synced late")
 {
-    NEED_CHECKSUMS;
     sw_crash *crash = record("late log", (way){.no_copy = true, .log_late = true});
     (void)sw_crash_states(crash, -1, look, NULL);
     SW_CHECK(its.wrong > 0 && strstr(its.why, "step 3: its log is too short") != NULL, "%s",

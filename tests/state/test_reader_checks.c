@@ -85,7 +85,6 @@ SW_TEST("places and shapes are checked one by one")
 /* The header's own checksum is 16 plain digits. */
 SW_TEST("the header's digits are plain")
 {
-    NEED_CHECKSUMS;
     static const char *const values[] = {
         D15,            /* too few */
         D16 "0",        /* too many */
@@ -132,7 +131,6 @@ static void with_digits(int n, const char *behind, bool upper, const char *part)
 
 SW_TEST("a tensor's digits are plain")
 {
-    NEED_CHECKSUMS;
     with_digits(16, "", false, NULL);
     with_digits(16, "", true, "must have 16 digits for each of 1 tensors (16 are there)");
     with_digits(16, "0000000000000000", false, "(32 are there)");
@@ -143,7 +141,6 @@ SW_TEST("a tensor's digits are plain")
 /* Each tensor has its own: two that were exchanged are both damaged. */
 SW_TEST("checksums belong to their tensor")
 {
-    NEED_CHECKSUMS;
     static const char key[] = "\"stepwell.checksums\":\"";
     char kept[16];
     write_checkpoint(path_of("exchanged"), chance_model("m", 3), 65536);
@@ -163,7 +160,6 @@ SW_TEST("checksums belong to their tensor")
 
 SW_TEST("a part is inside of its tensor")
 {
-    NEED_CHECKSUMS;
     unsigned char to[8];
     swi_tensors *file;
     write_checkpoint(path_of("parts"), chance_model("m", 3), 65536);
@@ -184,7 +180,6 @@ SW_TEST("a part is inside of its tensor")
 /* Damage that came after the opening: each way to read looks for itself. */
 SW_TEST("every way to read looks at the checksum")
 {
-    NEED_CHECKSUMS;
     unsigned char to[12];
     swi_tensors *file;
     write_checkpoint(path_of("later"), chance_model("m", 3), 65536);
@@ -321,7 +316,6 @@ static sw_status load_record(const scene *s, const char *from, const char *to)
 
 SW_TEST("each difference of the record is named")
 {
-    NEED_CHECKSUMS;
     static const struct {
         const char *from, *to;
         sw_status status;
@@ -361,7 +355,6 @@ static swi_tensor *of_list(swi_tensor_list *list, const char *name)
 /* The record fits, and the tensors do not. */
 SW_TEST("tensors that do not fit are named")
 {
-    NEED_CHECKSUMS;
     scene *s = new_scene();
     float knobs[2] = {0.5f, (float)NAN};
     for (int what = 0; what < 3; what++) {
@@ -389,7 +382,6 @@ SW_TEST("tensors that do not fit are named")
 
 SW_TEST("parameters alone are no checkpoint")
 {
-    NEED_CHECKSUMS;
     scene *s = new_scene();
     CHECK_OK(sw_model_save(s->model, path_of("params")));
     failed_as(find_and_load(s, path_of("params")), SW_FORMAT,
@@ -398,7 +390,6 @@ SW_TEST("parameters alone are no checkpoint")
 
 SW_TEST("a model that is not ready takes nothing")
 {
-    NEED_CHECKSUMS;
     scene *s = new_scene();
     sw_model *bare = NULL;
     sw_checkpoint *c = NULL;

@@ -21,7 +21,6 @@ static const char *path_of(const char *name)
 /* As the specification of XXH3 has it, whatever the pieces and the state's address. */
 SW_TEST("checksums are those of XXH3")
 {
-    NEED_CHECKSUMS;
     static unsigned char data[5000];
     unsigned char room[sizeof(swi_checksum) + 64];
     sw_dice dice = {1};
@@ -77,7 +76,6 @@ static sw_model *typed_model(void)
 
 SW_TEST("all types and bytes come back")
 {
-    NEED_CHECKSUMS;
     sw_model *model = typed_model();
     swi_tensor_list list = {0};
     swi_tensors *file;
@@ -155,7 +153,6 @@ SW_TEST("models are stacked")
 /* A model takes its part of a checkpoint: bare names of one, MODEL/NAME of several. */
 SW_TEST("a model loads from a checkpoint")
 {
-    NEED_CHECKSUMS;
     sw_model *a = chance_model("a", 1), *b = chance_model("b", 2),
              *other = chance_model("c", 3);
     sw_model *back = chance_model("b", 4);
@@ -188,7 +185,6 @@ SW_TEST("a model loads from a checkpoint")
 
 SW_TEST("the run is read")
 {
-    NEED_CHECKSUMS;
     swi_tensors *file;
     write_checkpoint(path_of("run"), chance_model("m", 1), 65536);
     SW_CHECK(swi_tensors_open(&file, path_of("run")) == SW_OK, "%s", sw_last_error());
@@ -314,7 +310,6 @@ static void refused_when_sealed(const char *from, const char *to, const char *pa
 
 SW_TEST("marks and checksums come together")
 {
-    NEED_CHECKSUMS;
     refused_when_sealed("\"stepwell.run\"", "\"steqwell.run\"",
                         "'stepwell.checkpoint' is there, 'stepwell.run' is not");
     refused_when_sealed("\"stepwell.checkpoint\"", "\"stepwell.checkpoinu\"",
@@ -332,7 +327,6 @@ SW_TEST("marks and checksums come together")
 /* A digit that says the same in upper case is damage too. */
 SW_TEST("digits are compared as bytes")
 {
-    NEED_CHECKSUMS;
     static const char *const keys[] = {"\"stepwell.header\":\"", "\"stepwell.checksums\":\""};
     write_checkpoint(path_of("digits"), chance_model("m", 1), 65536);
     for (int which = 0; which < 2; which++) {
@@ -355,7 +349,6 @@ SW_TEST("digits are compared as bytes")
 
 SW_TEST("another version is unsupported")
 {
-    NEED_CHECKSUMS;
     write_checkpoint(path_of("version"), chance_model("m", 1), 65536);
     bytes file = file_get(path_of("version"));
     replace(&file, "\"stepwell.checkpoint\":\"1\"", "\"stepwell.checkpoint\":\"2\"");
@@ -481,7 +474,6 @@ static sw_status load_it(void *arg)
 
 SW_TEST("every call can fail")
 {
-    NEED_CHECKSUMS;
     sw_model *model = chance_model("m", 1);
     swi_tensor_list list = {0};
     CHECK_OK(swi_list_models(&list, &model, 1, ALL_ROLES, ""));
@@ -505,40 +497,6 @@ SW_TEST("every call can fail")
         CU_ASSERT(memory >= all[i].memory && files >= all[i].files);
     }
     swi_list_free(&list);
-}
-
-/* ---- without libxxhash ------------------------------------------------------------------- */
-
-SW_TEST("without checksums files of parameters load, and say so")
-{
-    if (SW_HAVE_XXHASH)
-        SW_SKIP("built with libxxhash");
-    static const char text[] =
-        "{\"__metadata__\":{\"stepwell.header\":\"0123456789abcdef\",\"stepwell.checksums\":"
-        "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"},"
-        "\"conv.weight\":{\"dtype\":\"F32\",\"shape\":[3,2,2,2],\"data_offsets\":[0,96]},"
-        "\"conv.bias\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[96,108]},"
-        "\"scalar\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[108,112]},"
-        "\"running\":{\"dtype\":\"F32\",\"shape\":[5,3],\"data_offsets\":[112,172]}}";
-    static const unsigned char zeros[172];
-    const uint64_t length = sizeof text - 1;
-    bytes file = {NULL, 0};
-    sw_model *model = chance_model("m", 1);
-    bytes_put(&file, &length, 8);
-    bytes_put(&file, text, sizeof text - 1);
-    bytes_put(&file, zeros, sizeof zeros);
-    sw_file_put(path_of("sums"), file.at, file.n);
-    CHECK_OK(sw_model_load(model, path_of("sums")));
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_note(), "were not looked at"));
-    CHECK_OK(sw_model_save(model, path_of("none")));
-    CHECK_OK(sw_model_load(model, path_of("none")));
-    CU_ASSERT_STRING_EQUAL(sw_last_note(), "");
-    swi_tensor_list list = {0};
-    list_run(&list, one_model_run);
-    failed_as(write_tensors(path_of("never"), &list, checkpoint_marks, N_MARKS), SW_UNSUPPORTED,
-              "libxxhash");
-    swi_list_free(&list);
-    bytes_free(&file);
 }
 
 /* NumPy's archives hold data: what is saved as one would not be loaded again. */

@@ -8,16 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *missing(void)
-{
-    return SW_HAVE_XXHASH ? NULL : "built without libxxhash, which checkpoints need";
-}
-
-__attribute__((constructor)) static void need_checkpoints(void)
-{
-    sw_suite_needs(missing);
-}
-
 static char folder[1000];
 
 /* ---- files ------------------------------------------------------------------------------- */

@@ -207,8 +207,6 @@ static void run_interrupted(const char *words, const char *path, const char *oth
 /* The profile of the run before is kept beside it. */
 SW_TEST("a run that goes on keeps the profile before")
 {
-    if (!SW_HAVE_XXHASH)
-        SW_SKIP("built without libxxhash, which checkpoints need");
     char profile[1024], checkpoint[1024], words[4000], kept[1100];
     snprintf(profile, sizeof profile, "%s", sw_temp_path("on.jsonl"));
     snprintf(checkpoint, sizeof checkpoint, "%s", sw_temp_path("on.checkpoint"));

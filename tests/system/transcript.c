@@ -570,8 +570,6 @@ static bool there(const char *what)
         return sw_shell("P='%s'; %s", program_path(), what + 3) == 0;
     if (strncmp(what, "data ", 5) == 0)
         return sw_data_path(what + 5) != NULL;
-    if (strcmp(what, "xxhash") == 0)
-        return SW_HAVE_XXHASH;
     return sw_shell("command -v '%s' >/dev/null", what) == 0;
 }
 

@@ -1,6 +1,5 @@
 /* stepwell info: what a checkpoint or a file of parameters has, and whether it is whole. */
 #include "alloc/base/sys.h"
-#include "runtime/base/checksum.h"
 #include "tools/info/info.h"
 #include "tools/info/info_found.h"
 #include <string.h>

@@ -1,6 +1,5 @@
 /* The object that `stepwell info --json` prints. */
 #include "profiler/record/json.h"
-#include "runtime/base/checksum.h"
 #include "tools/info/info.h"
 #include <inttypes.h>
 #include <string.h>
@@ -40,8 +39,8 @@ static void put_all(sw_json *j, const info_file *info, const char *path)
     sw_json_put_string(j, "kind", info_kind(info));
     sw_json_put_string(j, "version", swi_tensors_text(info->file, SWI_TENSORS_MARK));
     sw_json_put_u64(j, "bytes", swi_tensors_file_bytes(info->file));
-    const bool checked = swi_tensors_has_checksums(info->file) && swi_checksum_there();
-    sw_json_put_known_bool(j, "whole", checked, info->n_damaged == 0);
+    sw_json_put_known_bool(j, "whole", swi_tensors_has_checksums(info->file),
+                           info->n_damaged == 0);
     sw_json_put_u64(j, "damaged_tensors", info->n_damaged);
     sw_json_put_string(j, "damage", info->n_damaged > 0 ? info->damage : NULL);
     if (info->n_damaged == 0 && swi_tensors_is_checkpoint(info->file)) {

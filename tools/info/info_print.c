@@ -1,6 +1,5 @@
 /* The output of `stepwell info`. */
 #include "profiler/record/utf8.h"
-#include "runtime/base/checksum.h"
 #include "tools/info/info.h"
 #include <inttypes.h>
 #include <string.h>
@@ -106,8 +105,6 @@ void info_print(const info_file *info, const char *path)
         printf("damaged: %u of %u tensors; the first: %s\n", info->n_damaged, n, info->damage);
     else if (!swi_tensors_has_checksums(info->file))
         puts("no checksums: whether it is whole is not known");
-    else if (!swi_checksum_there())
-        puts("its checksums were not looked at: built without libxxhash");
     else
         printf("whole: all %u tensors and the header match their checksums\n", n);
     info_print_generations(path);

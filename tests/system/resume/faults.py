@@ -3,7 +3,7 @@
 `train` that resumes, in the thread that writes meanwhile, in `info` and in `report`.
 
 usage: faults.py PROGRAM [--cases N] [--seed N] [--scene NAME] [--only WORDS] [--targets LIST] [--calls LIST]
-                 [--without-checkpoints] [--without-memory] [--jobs N] [--limit S]
+                 [--without-memory] [--jobs N] [--limit S]
 
 Whatever fails, the program ends by itself with a documented exit status; a checkpoint that is there is whole; status 0 means that
 the results are there; and the same command without a fault ends with the bits of a training that nothing stopped, or says with
@@ -244,7 +244,6 @@ TARGETS = {
     "info": lambda scene, done: Reading("info", scene, [*scene.program, "info", "C"], done),
     "report": lambda scene, done: Reading("report", scene, [*scene.program, "report", "F"], profiled(scene)),
 }
-WITHOUT_CHECKPOINTS = ("train", "report")
 
 
 # ---- cases ------------------------------------------------------------------------------------------
@@ -332,7 +331,6 @@ def options():
     parser.add_argument("--only", help="one case")
     parser.add_argument("--targets", default=",".join(TARGETS), help="names, with commas between")
     parser.add_argument("--calls", default=",".join(CALLS), help="names, with commas between")
-    parser.add_argument("--without-checkpoints", action="store_true", help="leave out --checkpoint and --resume, and info")
     parser.add_argument("--without-memory", action="store_true", help="leave out " + ", ".join(MEMORY_CALLS) +
                         ": a sanitizer makes them too, and ends the program where they fail")
     parser.add_argument("--jobs", type=int, default=2, help="cases at the same time (default 2)")
@@ -342,10 +340,10 @@ def options():
 
 def prepare(given, work):
     """{name: target} and their groups of cases."""
-    scene = resume_scene.Scene(given.program, given.scene, work, not given.without_checkpoints, limit=given.limit)
+    scene = resume_scene.Scene(given.program, given.scene, work, limit=given.limit)
     done = scene.begin()
     names = [given.only.split()[0]] if given.only else given.targets.split(",")
-    every = [TARGETS[name](scene, done) for name in names if scene.checkpoints or name in WITHOUT_CHECKPOINTS]
+    every = [TARGETS[name](scene, done) for name in names]
     log = os.path.join(work, "log")
     helps = subprocess.run(["strace", "-f", "-qq", "-o", log, *scene.program, "--help"], stdout=subprocess.DEVNULL, check=False,
                            env={**os.environ, **strace_env(scene.env)})

@@ -2,7 +2,7 @@
 """Trainings that save a checkpoint after each step, stopped at random moments, several times in a row, and started again by the
 same command until they end: they leave what a training leaves that nothing stopped.
 
-usage: kills.py PROGRAM [--kills N] [--seed N] [--scenes LIST] [--module FILE] [--row N] [--only WAY] [--without-checkpoints]
+usage: kills.py PROGRAM [--kills N] [--seed N] [--scenes LIST] [--module FILE] [--row N] [--only WAY]
 
 PROGRAM may be several words in one argument. Ways to stop one: `kill` (SIGKILL; --kills counts these), `request` (SIGINT, SIGTERM
 or SIGHUP: exit status 130, and the checkpoint is of the last step that the metrics have), `two` (two requests, the second of which
@@ -11,7 +11,7 @@ to a kill). A signal that the program did not catch yet, or not any more, may en
 
 The same: the sha256 of the parameters and of the best ones, and the lines of the metrics but for their times. After each stop the
 checkpoint that is there is whole, and at the end no temporary file and no lock is left. --module: the module over the fake card,
-for the scene `card`. --without-checkpoints: each start begins anew; kills alone."""
+for the scene `card`."""
 import argparse
 import collections
 import os
@@ -228,7 +228,6 @@ def options():
     parser.add_argument("--row", type=int, default=8, help="the most stops of one training (default 8)")
     parser.add_argument("--only", choices=sorted(set(WAYS)), help="stop by this way alone")
     parser.add_argument("--module", type=os.path.abspath, help="the CUDA module over the fake card")
-    parser.add_argument("--without-checkpoints", action="store_true", help="leave out --checkpoint and --resume")
     return parser.parse_args()
 
 
@@ -239,7 +238,7 @@ def main():
             signal.signal(number, signal.SIG_DFL)
     names = given.scenes.split(",")
     rng = random.Random(given.seed)
-    ways = [given.only] if given.only else ["kill"] if given.without_checkpoints else WAYS
+    ways = [given.only] if given.only else WAYS
     passed, failed, skipped, kills, writing, others = 0, 0, 0, 0, 0, collections.Counter()
     work = os.path.realpath(tempfile.mkdtemp(prefix="kills."))
     for i, name in enumerate(names):
@@ -248,7 +247,7 @@ def main():
             print(f"{name}: skipped: {why}")
             skipped += 1
             continue
-        scene = resume_scene.Scene(given.program, name, work, not given.without_checkpoints, given.module)
+        scene = resume_scene.Scene(given.program, name, work, given.module)
         share = (i + 1) * given.kills // len(names) - i * given.kills // len(names)
         try:
             count = one_scene(scene, max(share, 1), given.row, ways, rng)

@@ -83,11 +83,10 @@ def said(outcome):
 class Scene:
     """One training. Its folders are made below `work`, where the text of gpt lies too."""
 
-    def __init__(self, program, name, work, checkpoints=True, module=None, limit=60):
+    def __init__(self, program, name, work, module=None, limit=60):
         words, env = SCENES[name]
-        self.program, self.name, self.work, self.checkpoints = words_of(program), name, work, checkpoints
-        words = [word for word in words.split() if checkpoints or word != "--checkpoint-pauses"]
-        self.train = [*self.program, "train", *words, *SAVES, *(CHECKPOINTS if checkpoints else [])]
+        self.program, self.name, self.work = words_of(program), name, work
+        self.train = [*self.program, "train", *words.split(), *SAVES, *CHECKPOINTS]
         self.env = {**env, "STEPWELL_CUDA_MODULE": module} if module and "cuda" in words else dict(env)
         self.folders, self.limit = 0, limit
         self.reference, self.seconds = None, 0.0
@@ -120,7 +119,7 @@ class Scene:
         for name in ("P", "B", "M.jsonl"):
             if not self.reference[name]:
                 raise Failed(f"without any stop: no {name}")
-        if self.checkpoints and not os.path.exists(os.path.join(folder, "C")):
+        if not os.path.exists(os.path.join(folder, "C")):
             raise Failed("without any stop: no checkpoint")
         others = self.left(folder)
         if others:
@@ -129,8 +128,7 @@ class Scene:
 
     def left(self, folder):
         """Names that an ended run leaves and must not."""
-        mine = {"P", "B", "M.jsonl"} | ({"C", "C.1"} if self.checkpoints else set())
-        return sorted(set(os.listdir(folder)) - mine)
+        return sorted(set(os.listdir(folder)) - {"P", "B", "M.jsonl", "C", "C.1"})
 
     def differences(self, folder, lost=()):
         """From the run without a stop; [] where there are none. A lost file may be an older one, or have fewer lines."""
@@ -151,7 +149,7 @@ class Scene:
 
     def damaged(self, folder):
         """The damage of the checkpoint that is there; None: nothing, or there is none."""
-        if not self.checkpoints or not os.path.exists(os.path.join(folder, "C")):
+        if not os.path.exists(os.path.join(folder, "C")):
             return None
         outcome = self.info(folder)
         return None if outcome.status == 0 else f"info C: exit status {outcome.status}: {said(outcome)}"
