@@ -76,10 +76,11 @@ typedef struct held {
     struct held *next, *before;
     void *block; /* what the heap gave */
     size_t bytes;
-    int pool;
 } held;
 
-static void *image_take(swi_image *image, size_t bytes, int pool)
+/* Memory for the decoder, zeros, aligned to 64; NULL where there is none (the error is set).
+ * Given back one by one, or all at the end. */
+static void *image_take(swi_image *image, size_t bytes)
 {
     const size_t more = sizeof(held) + ALIGN;
     void *block;
@@ -94,7 +95,7 @@ static void *image_take(swi_image *image, size_t bytes, int pool)
     const size_t over = ((uintptr_t)block + sizeof(held)) % ALIGN;
     unsigned char *at = (unsigned char *)block + sizeof(held) + (ALIGN - over) % ALIGN;
     held *h = (held *)(void *)at - 1;
-    *h = (held){.next = image->held, .block = block, .bytes = bytes + more, .pool = pool};
+    *h = (held){.next = image->held, .block = block, .bytes = bytes + more};
     if (h->next != NULL)
         h->next->before = h;
     image->held = h;
@@ -115,17 +116,6 @@ static void image_give(swi_image *image, void *block)
         h->next->before = h->before;
     image->held_bytes -= h->bytes;
     sw_heap_free(h->block, SW_HEAP_FILES, h->bytes);
-}
-
-/* Memory for the decoder, zeros, aligned to 64; NULL where there is none (the error is set).
- * Given back one by one, or all at the end. */
-static void image_give_pool(swi_image *image, int pool)
-{
-    for (held *h = image->held, *next; h != NULL; h = next) {
-        next = h->next;
-        if (h->pool == pool || pool < 0)
-            image_give(image, h + 1);
-    }
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
@@ -175,7 +165,8 @@ sw_status swi_image_read(swi_image *image, const char *path, swi_image_head *hea
         swi_image_png.end(image);
     if (swi_image_jpeg.end != NULL)
         swi_image_jpeg.end(image);
-    image_give_pool(image, -1);
+    while (image->held != NULL)
+        image_give(image, (held *)image->held + 1);
     sw_file_drop(image->file);
     if (status == SW_OK && head != NULL)
         *head = image->head;
@@ -221,7 +212,7 @@ static void on_warning(png_structp png, png_const_charp text)
 static png_voidp take(png_structp png, png_alloc_size_t bytes)
 {
     swi_image *image = png_get_mem_ptr(png);
-    void *at = image_take(image, bytes, 0);
+    void *at = image_take(image, bytes);
     if (at == NULL)
         image->status = SW_NOMEM;
     return at;
@@ -261,7 +252,7 @@ static int make_plain(records *r)
 
 static void read_png(swi_image *image)
 {
-    records *r = image_take(image, sizeof *r, 0);
+    records *r = image_take(image, sizeof *r);
     if (r == NULL)
         image_leave(image, SW_NOMEM);
     r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, image, on_error, on_warning, image,
@@ -290,7 +281,7 @@ static void read_png(swi_image *image)
     const int64_t h = image->head.h, kept = passes > 1 ? h : 1;
     if (row != (size_t)image->head.w * (size_t)image->head.channels)
         image_fail(image, "PNG: rows of %zu bytes", row);
-    unsigned char *rows = image_take(image, (size_t)kept * row, 0);
+    unsigned char *rows = image_take(image, (size_t)kept * row);
     if (rows == NULL)
         image_leave(image, SW_NOMEM);
     for (int pass = 0; pass < passes; pass++)
@@ -314,158 +305,15 @@ const swi_image_format swi_image_png = {"PNG", NULL, NULL};
 
 #endif
 
-/* ---- image jpeg memory ------------------------------------------------------------------- */
-
-/* Memory for libjpeg from our heap: it is counted, bounded, and can be made to fail. Arrays
- * that libjpeg calls virtual, the coefficients of progressive images, are whole in memory. */
-
-#if SW_HAVE_JPEG
-
-#include "runtime/data/image_jpeg.h"
-
-/* libjpeg's vector code goes past the ends of rows, up to this (its alloc_sarray). */
-#define ROW_ALIGN 64
-
-struct jvirt_sarray_control {
-    struct jvirt_sarray_control *next;
-    JSAMPARRAY rows;
-    JDIMENSION width, n;
-};
-struct jvirt_barray_control {
-    struct jvirt_barray_control *next;
-    JBLOCKARRAY rows;
-    JDIMENSION width, n;
-};
-
-typedef struct {
-    struct jpeg_memory_mgr ours; /* jpeg->mem points here */
-    struct jpeg_memory_mgr *library;
-    swi_image *image;
-    jvirt_sarray_ptr samples; /* asked for, to be made by realize */
-    jvirt_barray_ptr blocks;
-} memory;
-
-static memory *memory_of(j_common_ptr jpeg)
-{
-    return (memory *)(void *)jpeg->mem; /* its first member */
-}
-
-static void *take_memory(j_common_ptr jpeg, int pool, size_t bytes)
-{
-    swi_image *image = memory_of(jpeg)->image;
-    void *at = image_take(image, bytes, pool);
-    if (at == NULL)
-        image_leave(image, SW_NOMEM);
-    return at;
-}
-
-/* Rows of `bytes` after the pointers to them; `step` from one to the next. */
-static void **take_rows(j_common_ptr jpeg, int pool, size_t bytes, JDIMENSION n)
-{
-    const size_t step = (bytes + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
-    if (n > 0 && step > SWI_IMAGE_BYTES / n)
-        (void)take_memory(jpeg, pool, SWI_IMAGE_BYTES); /* too much: says so, and leaves */
-    void **rows = take_memory(jpeg, pool, n * sizeof *rows);
-    unsigned char *at = take_memory(jpeg, pool, n * step + ROW_ALIGN);
-    for (JDIMENSION i = 0; i < n; i++)
-        rows[i] = at + i * step;
-    return rows;
-}
-
-static JSAMPARRAY take_samples(j_common_ptr jpeg, int pool, JDIMENSION width, JDIMENSION n)
-{
-    return (JSAMPARRAY)take_rows(jpeg, pool, width * sizeof(JSAMPLE), n);
-}
-
-static JBLOCKARRAY take_blocks(j_common_ptr jpeg, int pool, JDIMENSION width, JDIMENSION n)
-{
-    return (JBLOCKARRAY)take_rows(jpeg, pool, width * sizeof(JBLOCK), n);
-}
-
-static jvirt_sarray_ptr request_samples(j_common_ptr jpeg, int pool, boolean zero,
-                                        JDIMENSION width, JDIMENSION n, JDIMENSION at_once)
-{
-    jvirt_sarray_ptr v = take_memory(jpeg, pool, sizeof *v);
-    (void)zero, (void)at_once; /* memory is zeros, and whole */
-    *v = (struct jvirt_sarray_control){memory_of(jpeg)->samples, NULL, width, n};
-    memory_of(jpeg)->samples = v;
-    return v;
-}
-
-static jvirt_barray_ptr request_blocks(j_common_ptr jpeg, int pool, boolean zero,
-                                       JDIMENSION width, JDIMENSION n, JDIMENSION at_once)
-{
-    jvirt_barray_ptr v = take_memory(jpeg, pool, sizeof *v);
-    (void)zero, (void)at_once;
-    *v = (struct jvirt_barray_control){memory_of(jpeg)->blocks, NULL, width, n};
-    memory_of(jpeg)->blocks = v;
-    return v;
-}
-
-static void realize(j_common_ptr jpeg)
-{
-    memory *m = memory_of(jpeg);
-    for (; m->samples != NULL; m->samples = m->samples->next)
-        m->samples->rows = take_samples(jpeg, JPOOL_IMAGE, m->samples->width, m->samples->n);
-    for (; m->blocks != NULL; m->blocks = m->blocks->next)
-        m->blocks->rows = take_blocks(jpeg, JPOOL_IMAGE, m->blocks->width, m->blocks->n);
-}
-
-static void check_access(j_common_ptr jpeg, bool is_made, JDIMENSION all, JDIMENSION first,
-                         JDIMENSION n)
-{
-    if (!is_made || first > all || n > all - first)
-        image_fail(memory_of(jpeg)->image, "JPEG: rows %u to %u of %u are asked for", first,
-                   first + n, all);
-}
-
-static JSAMPARRAY access_samples(j_common_ptr jpeg, jvirt_sarray_ptr v, JDIMENSION first,
-                                 JDIMENSION n, boolean writes)
-{
-    (void)writes;
-    check_access(jpeg, v->rows != NULL, v->n, first, n);
-    return v->rows + first;
-}
-
-static JBLOCKARRAY access_blocks(j_common_ptr jpeg, jvirt_barray_ptr v, JDIMENSION first,
-                                 JDIMENSION n, boolean writes)
-{
-    (void)writes;
-    check_access(jpeg, v->rows != NULL, v->n, first, n);
-    return v->rows + first;
-}
-
-static void free_pool(j_common_ptr jpeg, int pool)
-{
-    memory *m = memory_of(jpeg);
-    if (pool == JPOOL_IMAGE) {
-        m->samples = NULL;
-        m->blocks = NULL;
-    }
-    image_give_pool(m->image, pool);
-}
-
-/* The library's own record is still there, and knows what it took. */
-static void end(j_common_ptr jpeg)
-{
-    memory *m = memory_of(jpeg);
-    free_pool(jpeg, JPOOL_IMAGE);
-    free_pool(jpeg, JPOOL_PERMANENT);
-    jpeg->mem = m->library;
-    jpeg->mem->self_destruct(jpeg);
-}
-
-#endif
-
 /* ---- image jpeg -------------------------------------------------------------------------- */
 
 /* JPEG by libjpeg: gray and colours, with the slow integer transform and smooth upsampling, as
- * Pillow reads it. Data that the library warns of are damage here, and the library's memory is
- * ours (image_jpeg_memory.c). */
+ * Pillow reads it. Data that the library warns of are damage here. Its memory is its own, and
+ * begins to grow with the image once image_begin has bounded that. */
 
 #if SW_HAVE_JPEG
 
-#include "runtime/data/image_jpeg.h"
+#include <jpeglib.h>
 #include <jerror.h>
 
 #define SCANS 200 /* of a progressive image: each is a pass over all of it */
@@ -485,6 +333,10 @@ static swi_image *image_of(j_common_ptr jpeg)
 static _Noreturn void fail(j_common_ptr jpeg)
 {
     char text[JMSG_LENGTH_MAX];
+    if (jpeg->err->msg_code == JERR_OUT_OF_MEMORY)
+        image_leave(image_of(jpeg),
+                    sw_error_set(SW_NOMEM, __FILE__, __LINE__, "%s: no memory to decode it",
+                                 image_of(jpeg)->path));
     jpeg->err->format_message(jpeg, text);
     image_fail(image_of(jpeg), "damaged JPEG near byte %llu: %s",
                (unsigned long long)image_of(jpeg)->seen, text);
@@ -542,7 +394,7 @@ static void skip(j_decompress_ptr jpeg, long bytes)
 
 static decoder *open_jpeg(swi_image *image)
 {
-    decoder *d = image_take(image, sizeof *d, SWI_JPEG_OWN);
+    decoder *d = image_take(image, sizeof *d);
     if (d == NULL)
         image_leave(image, SW_NOMEM);
     d->jpeg.err = jpeg_std_error(&d->error);
@@ -551,28 +403,6 @@ static decoder *open_jpeg(swi_image *image)
     d->jpeg.client_data = image;
     image->decoder = d; /* mem is NULL until there is something to give back */
     jpeg_create_decompress(&d->jpeg);
-    /* From here on jpeg's memory comes from the image's heap, within SWI_IMAGE_BYTES. Memory
-     * that jpeg_create_decompress took before stays with the library, which gets it back at
-     * the end. */
-    memory *m = image_take(image, sizeof *m, SWI_JPEG_OWN);
-    if (m == NULL)
-        image_leave(image, SW_NOMEM);
-    m->library = d->jpeg.mem;
-    m->image = image;
-    m->ours = (struct jpeg_memory_mgr){.alloc_small = take_memory,
-                                       .alloc_large = take_memory,
-                                       .alloc_sarray = take_samples,
-                                       .alloc_barray = take_blocks,
-                                       .request_virt_sarray = request_samples,
-                                       .request_virt_barray = request_blocks,
-                                       .realize_virt_arrays = realize,
-                                       .access_virt_sarray = access_samples,
-                                       .access_virt_barray = access_blocks,
-                                       .free_pool = free_pool,
-                                       .self_destruct = end,
-                                       .max_memory_to_use = (long)SWI_IMAGE_BYTES,
-                                       .max_alloc_chunk = (long)SWI_IMAGE_BYTES};
-    d->jpeg.mem = &m->ours;
     d->source = (struct jpeg_source_mgr){.next_input_byte = image->window,
                                          .bytes_in_buffer = image->n,
                                          .init_source = nothing,
@@ -606,7 +436,7 @@ static void read_jpeg(swi_image *image)
         jpeg->output_components != image->head.channels)
         image_fail(image, "JPEG: rows of %u x %d bytes", jpeg->output_width,
                    jpeg->output_components);
-    unsigned char *at = image_take(image, row, SWI_JPEG_OWN);
+    unsigned char *at = image_take(image, row);
     if (at == NULL)
         image_leave(image, SW_NOMEM);
     while (jpeg->output_scanline < jpeg->output_height) {

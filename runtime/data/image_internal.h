@@ -38,7 +38,7 @@ typedef struct {
     sw_status status; /* why swi_image_leave was called */
     size_t held_bytes;
     void *decoder; /* libjpeg's, which has an end of its own */
-    void *held;    /* memory of the decoder, a list */
+    void *held;    /* memory of our heap that the decoder has, a list */
     jmp_buf out;
     unsigned char window[16384];
 } swi_image;
