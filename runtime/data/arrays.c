@@ -1,8 +1,7 @@
 /* Data sets of the caller's own arrays: used where they lie where they can be, else copied. */
 #include "alloc/base/size.h"
 #include "runtime/base/structs.h"
-#include "runtime/data/elements.h"
-#include "runtime/data/windows.h"
+#include "runtime/data/data_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

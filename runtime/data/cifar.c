@@ -70,8 +70,6 @@ static sw_status choose_set(reader *r, const char *part)
     SW_FAIL(SW_IO, "%s; nor is %s[.gz] there", sw_last_error(), first[1].name[0]);
 }
 
-/* ---- counting ---------------------------------------------------------------------------- */
-
 /* ---- reading ----------------------------------------------------------------------------- */
 
 static sw_status read_records(reader *r, swi_source *source, uint64_t n, unsigned char *buffer)
@@ -79,10 +77,7 @@ static sw_status read_records(reader *r, swi_source *source, uint64_t n, unsigne
     const char *path = swi_source_path(source);
     for (uint64_t record = 0; record < n;) {
         const uint64_t some = n - record < AT_ONCE ? n - record : AT_ONCE;
-        size_t got;
-        SW_TRY(swi_source_read(source, buffer, (size_t)some * RECORD, &got));
-        if (got < some * RECORD)
-            SW_FAIL(SW_FORMAT, "%s: changed while it was read", path);
+        SW_TRY(swi_source_exactly(source, buffer, (size_t)some * RECORD));
         for (uint64_t i = 0; i < some; i++, record++) {
             const unsigned char *from = buffer + i * RECORD;
             if (from[0] >= CLASSES)
@@ -197,11 +192,8 @@ sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part,
 {
     sw_cifar_opts opts;
     void *path;
-    if (out == NULL || dir == NULL || dir[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_dataset_cifar: out and dir must not be NULL, dir not empty");
-    if (part == NULL || (strcmp(part, "train") != 0 && strcmp(part, "test") != 0))
-        SW_FAIL(SW_INVALID, "sw_dataset_cifar: part must be 'train' or 'test' (got '%s')",
-                part != NULL ? part : "");
+    SW_TRY(swi_reader_check("sw_dataset_cifar", out != NULL, "out", dir, "dir"));
+    SW_TRY(swi_reader_check_part("sw_dataset_cifar", part, "test"));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_cifar_opts, &opts, given, "sw_dataset_cifar"));
     reader r = {.dir = dir,
                 .unpack_bytes = opts.unpack_bytes,

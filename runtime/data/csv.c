@@ -687,7 +687,6 @@ static sw_status columns_label(swi_columns *columns, const swi_csv *csv, char *b
 
 /* ---- csv --------------------------------------------------------------------------------- */
 
-#define DEFAULT_SHARE 0.2
 enum { TRAIN, TEST, PARTS };
 
 typedef struct {
@@ -697,9 +696,9 @@ typedef struct {
     swi_csv csv[PARTS];
     swi_columns columns[PARTS];
     swi_classes classes;
-    uint64_t n[PARTS]; /* samples of each file, then of each part */
+    int64_t n[PARTS]; /* samples of each file, then of each part */
     sw_dataset *part[PARTS];
-    uint64_t filled[PARTS];
+    int64_t filled[PARTS];
 } reader;
 
 /* ---- first: count and check -------------------------------------------------------------- */
@@ -777,7 +776,7 @@ static sw_status scan(reader *r, int which)
     if (r->n[which] == 0)
         SW_FAIL(SW_FORMAT, "%s: a header line and no sample after it",
                 swi_source_path(csv->source));
-    return swi_dataset_check_count(r->path[which], r->n[which]);
+    return swi_dataset_check_count(r->path[which], (uint64_t)r->n[which]);
 }
 
 /* ---- then: fill -------------------------------------------------------------------------- */
@@ -785,14 +784,14 @@ static sw_status scan(reader *r, int which)
 static sw_status make_part(reader *r, int which, const char *path)
 {
     const swi_columns *columns = &r->columns[r->path[which] != NULL ? which : TRAIN];
-    const sw_shape features = {1, {columns_features(columns)}}, label = {0, {0}};
-    SW_TRY(swi_dataset_new(&r->part[which], path, (int64_t)r->n[which]));
+    const sw_shape features = {1, {columns_features(columns)}};
+    SW_TRY(swi_dataset_new(&r->part[which], path, r->n[which]));
     sw_dataset *part = r->part[which];
     part->n_classes = r->classes.n;
     part->shapes_only = r->opts.shapes_only != 0;
     SW_TRY(swi_dataset_field(part, SW_F32, features));
     if (columns->label >= 0)
-        SW_TRY(swi_dataset_field(part, part->n_classes <= 256 ? SW_U8 : SW_I32, label));
+        SW_TRY(swi_labels_field(part));
     if (r->classes.n == 0)
         return SW_OK;
     void *names;
@@ -826,42 +825,35 @@ static sw_status take_record(reader *r, int file, int to)
         number = classes_find(&r->classes, word);
     }
     if (r->filled[to] == r->n[to] || number < 0)
-        SW_FAIL(SW_FORMAT, "%s: changed while it was read", swi_source_path(csv->source));
-    const uint64_t sample = r->filled[to]++;
-    float *x =
-        (float *)(void *)part->field[0].data + sample * (uint64_t)columns_features(columns);
+        return swi_source_changed(swi_source_path(csv->source));
+    const int64_t sample = r->filled[to]++;
+    float *x = (float *)(void *)part->field[0].data + sample * columns_features(columns);
     for (int i = 0; i < columns->n; i++)
         if (i != columns->label)
             SW_TRY(columns_number(columns, csv, i, x++));
-    if (columns->label < 0)
-        return SW_OK;
-    const uint32_t rank = r->classes.rank[number];
-    if (part->field[1].dtype == SW_U8)
-        part->field[1].data[sample] = (unsigned char)rank;
-    else
-        ((int32_t *)(void *)part->field[1].data)[sample] = (int32_t)rank;
+    if (columns->label >= 0)
+        swi_labels_put(part, (size_t)sample, r->classes.rank[number]);
     return SW_OK;
 }
 
 static sw_status fill(reader *r, int file)
 {
     swi_csv *csv = &r->csv[file];
-    const uint64_t all = file == TRAIN && r->split ? r->n[TRAIN] + r->n[TEST] : r->n[file];
-    uint64_t i = 0;
+    const int64_t all = file == TRAIN && r->split ? r->n[TRAIN] + r->n[TEST] : r->n[file];
+    int64_t i = 0;
     SW_TRY(csv_rewind(csv));
     SW_TRY(csv_next(csv));
     SW_TRY(skip_header(r, file));
     for (; csv->n_fields > 0; i++) {
         int to = file;
         if (r->split && i < all &&
-            swi_split_takes(r->opts.seed, i, all - i, r->n[TEST] - r->filled[TEST]))
+            swi_split_takes(r->opts.seed, (uint64_t)i, (uint64_t)(all - i),
+                            (uint64_t)(r->n[TEST] - r->filled[TEST])))
             to = TEST;
         SW_TRY(take_record(r, file, to));
         SW_TRY(csv_next(csv));
     }
-    if (i != all)
-        SW_FAIL(SW_FORMAT, "%s: changed while it was read", swi_source_path(csv->source));
-    return SW_OK;
+    return i == all ? SW_OK : swi_source_changed(swi_source_path(csv->source));
 }
 
 /* ---- mean 0 and deviation 1 -------------------------------------------------------------- */
@@ -894,21 +886,6 @@ static void standardise_column(reader *r, int64_t column, int64_t columns)
 
 /* ---- the whole --------------------------------------------------------------------------- */
 
-static sw_status split(reader *r)
-{
-    const uint64_t all = r->n[TRAIN];
-    const double share = r->opts.test_share > 0.0 ? r->opts.test_share : DEFAULT_SHARE;
-    if (all < 2)
-        SW_FAIL(SW_FORMAT,
-                "%s: one sample cannot be split into a part for training and one for "
-                "testing: name a file for testing",
-                r->path[TRAIN]);
-    const uint64_t test = (uint64_t)llround(share * (double)all);
-    r->n[TEST] = test < 1 ? 1 : test > all - 1 ? all - 1 : test;
-    r->n[TRAIN] = all - r->n[TEST];
-    return SW_OK;
-}
-
 static sw_status read_all(reader *r, bool test)
 {
     swi_classes *classes = &r->classes;
@@ -926,7 +903,8 @@ static sw_status read_all(reader *r, bool test)
     if (r->path[TEST] != NULL)
         SW_TRY(scan(r, TEST));
     if (r->split)
-        SW_TRY(split(r));
+        SW_TRY(swi_split_sizes(r->path[TRAIN], "sample", r->opts.test_share, r->n[TRAIN],
+                               &r->n[TRAIN], &r->n[TEST]));
     classes_sort(&r->classes, r->columns[TRAIN].numbers);
     for (int p = 0; p < (test ? PARTS : TEST); p++)
         SW_TRY(make_part(r, p, r->path[p] != NULL ? r->path[p] : r->path[TRAIN]));
@@ -940,13 +918,9 @@ static sw_status read_all(reader *r, bool test)
     return SW_OK;
 }
 
-static sw_status check_opts(const sw_csv_opts *o, const char *path, bool test)
+static sw_status check_opts(const sw_csv_opts *o, bool test)
 {
-    if (path == NULL || path[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_dataset_csv: path must not be NULL or empty");
-    if (!(o->test_share >= 0.0 && o->test_share < 1.0))
-        SW_FAIL(SW_INVALID, "sw_dataset_csv: test_share must be above 0 and below 1 (got %g)",
-                o->test_share);
+    SW_TRY(swi_reader_check_share("sw_dataset_csv", o->test_share));
     if (o->test_path != NULL && (o->test_share > 0.0 || !test))
         SW_FAIL(SW_INVALID, "sw_dataset_csv: a file for testing and %s exclude each other",
                 test ? "a share of the other" : "no data set for it");
@@ -969,9 +943,8 @@ sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test, const char *path
 {
     reader r = {.path = {path}};
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_csv_opts, &r.opts, given, "sw_dataset_csv"));
-    if (train == NULL)
-        SW_FAIL(SW_INVALID, "sw_dataset_csv: train must not be NULL");
-    SW_TRY(check_opts(&r.opts, path, test != NULL));
+    SW_TRY(swi_reader_check("sw_dataset_csv", train != NULL, "train", path, "path"));
+    SW_TRY(check_opts(&r.opts, test != NULL));
     r.path[TEST] = r.opts.test_path;
     r.split = test != NULL && r.opts.test_path == NULL;
     const sw_status status = read_all(&r, test != NULL);
@@ -986,15 +959,8 @@ sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test, const char *path
         sw_heap_free(columns->names, SW_HEAP_FILES, columns->names_bytes);
         *columns = (swi_columns){0};
         csv_close(&r.csv[p]);
-        if (status != SW_OK)
-            sw_dataset_destroy(r.part[p]);
     }
-    if (status != SW_OK)
-        return status;
-    *train = r.part[TRAIN];
-    if (test != NULL)
-        *test = r.part[TEST];
-    return SW_OK;
+    return swi_parts_give(status, r.part, train, test);
 }
 
 /* ---- as a reader ------------------------------------------------------------------------- */

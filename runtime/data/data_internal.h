@@ -1,5 +1,5 @@
 /* Shared by the files of runtime/data: the record of a data set, byte sources of its readers,
- * and reading numbers. */
+ * what all readers do alike, and numbers on their way into fields. */
 #ifndef SW_DATA_INTERNAL_H
 #define SW_DATA_INTERNAL_H
 
@@ -92,6 +92,9 @@ SW_MUST_USE sw_status swi_source_read(swi_source *source, void *to, size_t bytes
 /* Count what is left and pass over it; stops early once more than `limit` bytes were seen. A
  * compressed file is inflated for it, so what it says of itself is never trusted. */
 SW_MUST_USE sw_status swi_source_count(swi_source *source, uint64_t limit, uint64_t *left);
+/* All of them, or SW_FORMAT: the file was longer when it was counted. */
+SW_MUST_USE sw_status swi_source_exactly(swi_source *source, void *to, size_t bytes);
+SW_MUST_USE sw_status swi_source_changed(const char *path);
 /* Start again at the beginning. */
 SW_MUST_USE sw_status swi_source_rewind(swi_source *source);
 
@@ -115,5 +118,82 @@ bool swi_decimal_float(const swi_decimal *d, float *out);
  * one. */
 #define SWI_WHOLE_BYTES 20
 bool swi_decimal_whole(const swi_decimal *d, char *text);
+
+/* ---- what readers do alike --------------------------------------------------------------- */
+
+/* The call's places, named `what` ("train"), and its path are there; `name` ("path"). */
+SW_MUST_USE sw_status swi_reader_check(const char *call, bool there, const char *what,
+                                       const char *path, const char *name);
+/* Of a call that reads one part: it is "train" or `other`. */
+SW_MUST_USE sw_status swi_reader_check_part(const char *call, const char *part,
+                                            const char *other);
+SW_MUST_USE sw_status swi_reader_check_share(const char *call, double share);
+/* n samples (`what`) of a file: *test of them are for testing, a `share` (0: a fifth), at least
+ * one; *train are left, at least one. */
+SW_MUST_USE sw_status swi_split_sizes(const char *path, const char *what, double share,
+                                      int64_t n, int64_t *train, int64_t *test);
+/* A reading has ended with `status`: give its parts to the caller, or destroy them. `test`
+ * NULL: the caller wants none. Returns `status`. */
+sw_status swi_parts_give(sw_status status, sw_dataset *const part[2], sw_dataset **train,
+                         sw_dataset **test);
+/* Add the field of labels for the data set's number of classes; label one sample of it. */
+SW_MUST_USE sw_status swi_labels_field(sw_dataset *dataset);
+void swi_labels_put(const sw_dataset *dataset, size_t sample, uint32_t label);
+/* A name of a file for swi_reader.name_file: n bytes of `from`, then `end`; "" where that is
+ * longer than any path. */
+void swi_name_file(char *to, size_t bytes, const char *from, size_t n, const char *end);
+
+/* ---- numbers as callers and files of other programs write them --------------------------- */
+
+size_t swi_number_bytes(sw_number type);
+/* Is it written as a whole number? */
+bool swi_number_is_whole(sw_number type);
+
+/* How numbers become those of a field. */
+typedef struct {
+    sw_number from;
+    sw_dtype to;
+    bool scaled;        /* x * scale + shift */
+    float scale, shift; /* of what becomes F32 */
+    int64_t low, high;  /* of whole numbers that stay whole */
+} swi_take;
+
+/* The type that `from` becomes where no other is asked for: F32 of floats and of what is
+ * `scaled`; else U8, U16 or I32, which has the numbers low to high. */
+swi_take swi_take_of(sw_number from);
+/* 64 bits become the narrowest type that holds 0 to n - 1; others stay as wide as they are. */
+sw_dtype swi_ids_type(sw_number from, int64_t n);
+
+/* Take n numbers, from_step bytes apart, to places that are to_step bytes apart; `to` NULL:
+ * they are looked at alone. *largest is raised to the largest whole number. Returns how many
+ * were taken: less than n before one that is not finite or not low to high. */
+size_t swi_take_numbers(const swi_take *take, unsigned char *to, ptrdiff_t to_step,
+                        const unsigned char *from, ptrdiff_t from_step, size_t n,
+                        int64_t *largest);
+/* The reason why a number was not taken: "must be finite (got nan)". */
+#define SWI_TAKE_TEXT 100
+const char *swi_take_reason(const swi_take *take, const unsigned char *from, char *text);
+
+/* ---- windows ----------------------------------------------------------------------------- */
+
+/* Windows of a row of tokens: a sample is `context` of them, and those that follow each. They
+ * overlap in nothing but that, so an epoch has each token once; where the first begins is left
+ * open by as much as fits, and a shuffled epoch chooses (loader.c). */
+
+#define SWI_CONTEXT 128 /* where none is given */
+
+/* A part of the row: its tokens, and the windows in it. */
+typedef struct {
+    uint64_t tokens, n;
+    uint32_t places;
+} swi_windows;
+
+/* As many windows as fit wherever the first begins, at most a context after the beginning; one
+ * in a row that is too short for that. `move` false: as many as fit from the beginning. */
+swi_windows swi_windows_of(uint64_t tokens, uint64_t context, bool move);
+/* The two fields of a data set: the second is the first, one token later. Both lie at `data`;
+ * NULL: in a block of their own, none where shapes_only is set. */
+SW_MUST_USE sw_status swi_windows_fields(sw_dataset *dataset, sw_dtype dtype, int64_t context,
+                                         uint64_t tokens, const void *data);
 
 #endif

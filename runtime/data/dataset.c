@@ -8,7 +8,6 @@
 #include "runtime/base/file_kind.h"
 #include "runtime/base/structs.h"
 #include "runtime/data/data_internal.h"
-#include "runtime/data/identify.h"
 #include "runtime/data/reader.h"
 #include <math.h>
 #include <stdbool.h>
@@ -249,17 +248,90 @@ sw_status sw_dataset_split(sw_dataset **first, sw_dataset **second, const sw_dat
     sw_status status = make_part(&part[0], dataset, dataset->n - n_second);
     if (status == SW_OK)
         status = make_part(&part[1], dataset, n_second);
+    if (status == SW_OK) {
+        const sw_bijection order =
+            sw_bijection_of((uint32_t)dataset->n, seed, sw_rng_stream("split"), 0);
+        fill(part, dataset, &order);
+    }
+    return swi_parts_give(status, part, first, second);
+}
+
+/* ---- what readers do alike --------------------------------------------------------------- */
+
+#define TEST_SHARE 0.2 /* where none is given */
+
+sw_status swi_reader_check(const char *call, bool there, const char *what, const char *path,
+                           const char *name)
+{
+    if (!there || path == NULL || path[0] == '\0')
+        SW_FAIL(SW_INVALID, "%s: %s and %s must not be NULL, %s not empty", call, what, name,
+                name);
+    return SW_OK;
+}
+
+sw_status swi_reader_check_part(const char *call, const char *part, const char *other)
+{
+    if (part == NULL || (strcmp(part, "train") != 0 && strcmp(part, other) != 0))
+        SW_FAIL(SW_INVALID, "%s: part must be 'train' or '%s' (got '%s')", call, other,
+                part != NULL ? part : "");
+    return SW_OK;
+}
+
+sw_status swi_reader_check_share(const char *call, double share)
+{
+    if (!(share >= 0.0 && share < 1.0))
+        SW_FAIL(SW_INVALID, "%s: test_share must be above 0 and below 1 (got %g)", call, share);
+    return SW_OK;
+}
+
+sw_status swi_split_sizes(const char *path, const char *what, double share, int64_t n,
+                          int64_t *train, int64_t *test)
+{
+    if (n < 2)
+        SW_FAIL(SW_FORMAT,
+                "%s: one %s cannot be split into a part for training and one for testing: name "
+                "data for testing",
+                path, what);
+    const int64_t some = llround((share > 0.0 ? share : TEST_SHARE) * (double)n);
+    *test = some < 1 ? 1 : some > n - 1 ? n - 1 : some;
+    *train = n - *test;
+    return SW_OK;
+}
+
+sw_status swi_parts_give(sw_status status, sw_dataset *const part[2], sw_dataset **train,
+                         sw_dataset **test)
+{
     if (status != SW_OK) {
         sw_dataset_destroy(part[0]);
         sw_dataset_destroy(part[1]);
         return status;
     }
-    const sw_bijection order =
-        sw_bijection_of((uint32_t)dataset->n, seed, sw_rng_stream("split"), 0);
-    fill(part, dataset, &order);
-    *first = part[0];
-    *second = part[1];
+    *train = part[0];
+    if (test != NULL)
+        *test = part[1];
     return SW_OK;
+}
+
+sw_status swi_labels_field(sw_dataset *dataset)
+{
+    const sw_shape one = {0, {0}};
+    return swi_dataset_field(dataset, dataset->n_classes > 256 ? SW_I32 : SW_U8, one);
+}
+
+void swi_labels_put(const sw_dataset *dataset, size_t sample, uint32_t label)
+{
+    const swi_field *field = &dataset->field[1];
+    if (field->dtype == SW_U8)
+        field->data[sample] = (unsigned char)label;
+    else
+        ((int32_t *)(void *)field->data)[sample] = (int32_t)label;
+}
+
+void swi_name_file(char *to, size_t bytes, const char *from, size_t n, const char *end)
+{
+    const int length = snprintf(to, bytes, "%.*s%s", (int)n, from, end);
+    if (length < 0 || (size_t)length >= bytes)
+        *to = '\0';
 }
 
 /* ---- moments ----------------------------------------------------------------------------- */

@@ -84,15 +84,6 @@ static sw_status open_checked(swi_source **out, const char *path, int rank, uint
     return SW_OK;
 }
 
-static sw_status read_exactly(swi_source *source, void *to, size_t bytes)
-{
-    size_t got;
-    SW_TRY(swi_source_read(source, to, bytes, &got));
-    if (got < bytes)
-        SW_FAIL(SW_FORMAT, "%s: changed while it was read", swi_source_path(source));
-    return SW_OK;
-}
-
 /* The first sample of each label, -1 where there is none. */
 static void find_labels(int64_t first[256], const unsigned char *label, int64_t from, size_t n)
 {
@@ -108,14 +99,14 @@ static sw_status read_labels(swi_source *source, sw_dataset *dataset, int64_t fi
     for (int i = 0; i < 256; i++)
         first[i] = -1;
     if (!dataset->shapes_only) {
-        SW_TRY(read_exactly(source, dataset->field[1].data, (size_t)dataset->n));
+        SW_TRY(swi_source_exactly(source, dataset->field[1].data, (size_t)dataset->n));
         find_labels(first, dataset->field[1].data, 0, (size_t)dataset->n);
         return SW_OK;
     }
     for (int64_t at = 0; at < dataset->n; at += (int64_t)sizeof piece) {
         const int64_t left = dataset->n - at;
         const size_t n = left < (int64_t)sizeof piece ? (size_t)left : sizeof piece;
-        SW_TRY(read_exactly(source, piece, n));
+        SW_TRY(swi_source_exactly(source, piece, n));
         find_labels(first, piece, at, n);
     }
     return SW_OK;
@@ -152,7 +143,7 @@ static sw_status read_both(sw_dataset **out, const char *dir, swi_source *images
     const sw_shape image = {3, {1, dims[1], dims[2]}}, label = {0, {0}};
     sw_status status = swi_dataset_field(dataset, SW_U8, image);
     if (status == SW_OK && !shapes_only)
-        status = read_exactly(images, dataset->field[0].data, dataset->field[0].bytes);
+        status = swi_source_exactly(images, dataset->field[0].data, dataset->field[0].bytes);
     if (status == SW_OK)
         status = swi_dataset_field(dataset, SW_U8, label);
     if (status == SW_OK)
@@ -193,11 +184,8 @@ sw_status sw_dataset_idx_with(sw_dataset **out, const char *dir, const char *par
 {
     sw_idx_opts opts;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_idx_opts, &opts, given, "sw_dataset_idx_with"));
-    if (out == NULL || dir == NULL || dir[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_dataset_idx: out and dir must not be NULL, dir not empty");
-    if (part == NULL || (strcmp(part, "train") != 0 && strcmp(part, "t10k") != 0))
-        SW_FAIL(SW_INVALID, "sw_dataset_idx: part must be 'train' or 't10k' (got '%s')",
-                part != NULL ? part : "");
+    SW_TRY(swi_reader_check("sw_dataset_idx", out != NULL, "out", dir, "dir"));
+    SW_TRY(swi_reader_check_part("sw_dataset_idx", part, "t10k"));
     const size_t length = strlen(dir) + 32; /* "/train-images-idx3-ubyte" and its fellows */
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 2 * length));

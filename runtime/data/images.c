@@ -249,7 +249,6 @@ static void image_list_close(swi_image_list *list)
 /* ---- images ------------------------------------------------------------------------------ */
 
 enum { TRAIN, TEST, PARTS };
-#define DEFAULT_SHARE 0.2
 #define SIDE_MAX 4096 /* of images that are resized */
 /* Work of decoding, in pixels of a compressed image, about 10 ns each: opening a file is as
  * much as 4,096 (28 us for one of 32 x 32). A thread has 2.5 ms of it, so that starting it
@@ -456,7 +455,7 @@ static sw_status check_bytes(const reader *r)
 
 static sw_status make_part(reader *r, int p)
 {
-    const sw_shape image = {3, {r->channels, r->h, r->w}}, label = {0, {0}};
+    const sw_shape image = {3, {r->channels, r->h, r->w}};
     sw_dataset *part;
     SW_TRY(swi_dataset_check_count(r->dir, (uint64_t)r->n[p]));
     SW_TRY(swi_dataset_new(&part, r->dir, r->n[p]));
@@ -466,7 +465,7 @@ static sw_status make_part(reader *r, int p)
     SW_TRY(swi_dataset_field(part, SW_U8, image));
     if (part->n_classes == 0)
         return SW_OK;
-    SW_TRY(swi_dataset_field(part, part->n_classes > 256 ? SW_I32 : SW_U8, label));
+    SW_TRY(swi_labels_field(part));
     const swi_image_list *list = &r->list[TRAIN];
     size_t bytes = 0, at = 0;
     void *text;
@@ -505,12 +504,8 @@ static sw_status fill_image(void *reader_, int64_t k, swi_image_hand *hand)
     swi_image_fit_end(&fit);
     SW_TRY(status);
     const uint32_t label = list == TEST ? r->label[image->label] : image->label;
-    if (part->n_fields != 1) {
-        if (part->field[1].dtype == SW_U8)
-            part->field[1].data[sample] = (unsigned char)label;
-        else
-            ((int32_t *)(void *)part->field[1].data)[sample] = (int32_t)label;
-    }
+    if (part->n_fields > 1)
+        swi_labels_put(part, (size_t)sample, label);
     return SW_OK;
 }
 
@@ -552,17 +547,9 @@ static sw_status read_all(reader *r)
     r->h = r->opts.side > 0 ? r->opts.side : r->first.h;
     r->channels = r->opts.channels > 0 ? r->opts.channels : r->channels;
 
-    if (r->split) {
-        const int64_t all = r->n[TRAIN];
-        const double share = r->opts.test_share > 0.0 ? r->opts.test_share : DEFAULT_SHARE;
-        if (all < 2)
-            SW_FAIL(SW_FORMAT,
-                    "%s: one image cannot be split into parts for training and testing",
-                    r->dir);
-        const int64_t test = llround(share * (double)all);
-        r->n[TEST] = test < 1 ? 1 : test > all - 1 ? all - 1 : test;
-        r->n[TRAIN] = all - r->n[TEST];
-    }
+    if (r->split)
+        SW_TRY(swi_split_sizes(r->dir, "image", r->opts.test_share, r->n[TRAIN], &r->n[TRAIN],
+                               &r->n[TEST]));
     SW_TRY(check_bytes(r));
     for (int p = 0; p < (r->wants_test ? PARTS : TEST); p++)
         SW_TRY(make_part(r, p));
@@ -585,10 +572,7 @@ static sw_status check_opts(const sw_images_opts *o)
     if (o->threads < 0 || o->threads > 256)
         SW_FAIL(SW_INVALID, "%s: threads must be 0 to 256 (got %lld)", call,
                 (long long)o->threads);
-    if (!(o->test_share >= 0.0 && o->test_share < 1.0))
-        SW_FAIL(SW_INVALID, "%s: test_share must be above 0 and below 1 (got %g)", call,
-                o->test_share);
-    return SW_OK;
+    return swi_reader_check_share(call, o->test_share);
 }
 
 sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test, const char *dir,
@@ -596,23 +580,14 @@ sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test, const char *d
 {
     reader r = {.dir = dir, .wants_test = test != NULL};
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_images_opts, &r.opts, given, "sw_dataset_images"));
-    if (train == NULL || dir == NULL || dir[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_dataset_images: train and dir must not be NULL, dir not empty");
+    SW_TRY(swi_reader_check("sw_dataset_images", train != NULL, "train", dir, "dir"));
     SW_TRY(check_opts(&r.opts));
     const sw_status status = read_all(&r);
     sw_heap_free(r.label, SW_HEAP_FILES, r.list[TEST].n_classes * sizeof(uint32_t));
     for (int list = 0; list < PARTS; list++)
         image_list_close(&r.list[list]);
     sw_heap_free(r.root[TRAIN], SW_HEAP_FILES, r.root_bytes);
-    if (status != SW_OK) {
-        sw_dataset_destroy(r.part[TRAIN]);
-        sw_dataset_destroy(r.part[TEST]);
-        return status;
-    }
-    *train = r.part[TRAIN];
-    if (test != NULL)
-        *test = r.part[TEST];
-    return SW_OK;
+    return swi_parts_give(status, r.part, train, test);
 }
 
 /* ---- as a reader ------------------------------------------------------------------------- */

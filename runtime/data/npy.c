@@ -4,19 +4,44 @@
 #include "runtime/base/file_kind.h"
 #include "runtime/base/structs.h"
 #include "runtime/data/data_internal.h"
-#include "runtime/data/identify.h"
-#include "runtime/data/npy.h"
+#include "runtime/data/reader.h"
 #include "runtime/data/zip.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static sw_status npy_call(sw_dataset **train, sw_dataset **test, const char *path,
-                          const sw_npy_opts *given, const char *call, swi_npy_open *open_all,
-                          void *context);
-static sw_npy_opts npy_opts_of(const swi_reader_opts *o);
+enum { TRAIN, TEST, PARTS, FIELDS = 2 };
 
-enum { TRAIN = SWI_NPY_TRAIN, TEST = SWI_NPY_TEST, PARTS = SWI_NPY_PARTS, FIELDS = 2 };
+/* ---- arrays ------------------------------------------------------------------------------ */
+
+/* Where the bytes of an array come from. */
+typedef struct {
+    const char *name; /* in messages */
+    uint64_t bytes;   /* all of them, the header too */
+    void *of;
+    sw_status (*read)(void *of, void *to, size_t bytes, size_t *got);
+    sw_status (*rewind)(void *of);
+} byte_source;
+
+typedef struct {
+    byte_source source;
+    uint32_t head_bytes; /* before the numbers */
+    char descr[32];      /* "<f4"; "[" of records of several fields */
+    sw_number type;
+    bool fortran;   /* the first axis runs fastest */
+    sw_shape shape; /* axis 0 is the samples' */
+} array;
+
+/* Of a data set in two parts: arrays of inputs and targets; no test part where `given` says
+ * so. */
+typedef struct {
+    const char *name; /* of the data set */
+    bool shapes_only, split;
+    double share;
+    uint64_t seed;
+    bool given[PARTS], unlabelled[PARTS]; /* unlabelled: without y */
+    array x[PARTS], y[PARTS];
+} pair_of_arrays;
 
 /* ---- npy head ---------------------------------------------------------------------------- */
 
@@ -86,15 +111,15 @@ static bool skip_fields(cursor *c)
     return true;
 }
 
-static sw_status take_type(cursor *c, swi_npy_header *h)
+static sw_status take_type(cursor *c, array *h)
 {
     skip_blanks(c);
     if (*c->at == '[') {
-        h->type[0] = '[';
+        h->descr[0] = '[';
         return skip_fields(c) ? SW_OK : bad(c, "descr has no end");
     }
-    return take_string(c, h->type, sizeof h->type) ? SW_OK
-                                                   : bad(c, "descr must be a short text");
+    return take_string(c, h->descr, sizeof h->descr) ? SW_OK
+                                                     : bad(c, "descr must be a short text");
 }
 
 /* One size; Python 2 wrote an L after it. */
@@ -112,7 +137,7 @@ static bool take_size(cursor *c, int64_t *out)
     return true;
 }
 
-static sw_status take_entry(cursor *c, swi_npy_header *h, unsigned *seen)
+static sw_status take_entry(cursor *c, array *h, unsigned *seen)
 {
     char key[16] = "";
     if (!take_string(c, key, sizeof key) || !take(c, ":"))
@@ -148,8 +173,7 @@ static sw_status take_entry(cursor *c, swi_npy_header *h, unsigned *seen)
                                           : bad(c, "fortran_order must be True or False");
 }
 
-static sw_status refuse_magic(const swi_npy_source *source, const unsigned char *first,
-                              size_t n)
+static sw_status refuse_magic(const byte_source *source, const unsigned char *first, size_t n)
 {
     unsigned char head[256];
     size_t more = 0;
@@ -163,14 +187,15 @@ static sw_status refuse_magic(const swi_npy_source *source, const unsigned char 
                        : "something else");
 }
 
-sw_status swi_npy_header_read(const swi_npy_source *source, swi_npy_header *h)
+/* Read the header, versions 1 to 3, from the first byte on: the first element comes next. */
+static sw_status read_header(array *h)
 {
+    const byte_source *source = &h->source;
     static const char magic[] = "\x93NUMPY";
     const char *name = source->name;
     unsigned char head[12];
     char text[TEXT_BYTES + 1];
     size_t got;
-    *h = (swi_npy_header){.bytes = 0};
     SW_TRY(source->read(source->of, head, 10, &got));
     if (got < 6 || memcmp(head, magic, 6) != 0)
         return refuse_magic(source, head, got);
@@ -178,11 +203,11 @@ sw_status swi_npy_header_read(const swi_npy_source *source, swi_npy_header *h)
         SW_FAIL(SW_FORMAT, "%s: the version must be 1.0, 2.0 or 3.0 (got %d.%d)", name, head[6],
                 head[7]);
     uint32_t length = got == 10 ? head[8] | (uint32_t)head[9] << 8 : 0;
-    h->bytes = 10;
+    h->head_bytes = 10;
     if (got == 10 && head[6] > 1) {
         SW_TRY(source->read(source->of, head + 10, 2, &got));
         length |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
-        h->bytes = 12;
+        h->head_bytes = 12;
         got = got == 2 ? 10 : 0;
     }
     if (got == 10 && length > TEXT_BYTES)
@@ -194,7 +219,7 @@ sw_status swi_npy_header_read(const swi_npy_source *source, swi_npy_header *h)
         SW_TRY(source->read(source->of, text, length, &got));
     if (!whole || got < length)
         SW_FAIL(SW_FORMAT, "%s: cut in its header", name);
-    h->bytes += length;
+    h->head_bytes += length;
     text[length] = '\0';
     const size_t bytes = length;
     cursor c = {name, text, text};
@@ -217,7 +242,7 @@ sw_status swi_npy_header_read(const swi_npy_source *source, swi_npy_header *h)
 
 /* ---- of samples -------------------------------------------------------------------------- */
 
-static sw_status check_type(swi_npy *npy, const char *text)
+static sw_status check_type(array *npy, const char *text)
 {
     static const struct {
         const char *name;
@@ -250,14 +275,10 @@ static sw_status check_type(swi_npy *npy, const char *text)
 
 /* Read and check the header: afterwards the first number comes next. All that the header
  * announces is there, and no more. A zero axis and a scalar are refused. */
-static sw_status npy_head(swi_npy *npy)
+static sw_status npy_head(array *npy)
 {
-    swi_npy_header h;
-    SW_TRY(swi_npy_header_read(&npy->source, &h));
-    npy->head_bytes = h.bytes;
-    npy->fortran = h.fortran;
-    npy->shape = h.shape;
-    SW_TRY(check_type(npy, h.type));
+    SW_TRY(read_header(npy));
+    SW_TRY(check_type(npy, npy->descr));
     /* The shape must agree with the bytes that are there. */
     const char *name = npy->source.name;
     const sw_shape *s = &npy->shape;
@@ -278,131 +299,16 @@ static sw_status npy_head(swi_npy *npy)
     return SW_OK;
 }
 
-/* ---- npy --------------------------------------------------------------------------------- */
-
-static const char own_call[] = "sw_dataset_npy";
-
-typedef struct {
-    swi_source *source[PARTS][2];
-    swi_npy_pair *pair;
-} files;
-
-static sw_status read_bytes(void *of, void *to, size_t bytes, size_t *got)
-{
-    return swi_source_read(of, to, bytes, got);
-}
-
-static sw_status rewind_bytes(void *of)
-{
-    return swi_source_rewind(of);
-}
-
-static sw_status open_array(swi_source **source, swi_npy *npy, const char *path,
-                            size_t unpack_bytes)
-{
-    SW_TRY(swi_source_open(source, path, unpack_bytes));
-    npy->source = (swi_npy_source){.name = swi_source_path(*source),
-                                   .of = *source,
-                                   .read = read_bytes,
-                                   .rewind = rewind_bytes};
-    SW_TRY(swi_source_count(*source, UINT64_MAX, &npy->source.bytes));
-    SW_TRY(swi_source_rewind(*source));
-    return npy_head(npy);
-}
-
-/* The comma of "a,b"; the one after ".npy" where names have commas too. NULL: none. */
-static const char *find_comma(const char *path)
-{
-    const char *comma = strchr(path, ',');
-    if (comma == NULL || strchr(comma + 1, ',') == NULL)
-        return comma;
-    const char *behind = strstr(path, ".npy,");
-    return behind != NULL ? behind + strlen(".npy") : comma;
-}
-
-static sw_status open_pair(files *f, int p, const char *path, const sw_npy_opts *o, char *room)
-{
-    const size_t unpack_bytes = o->unpack_bytes;
-    const char *comma = find_comma(path);
-    if (comma == NULL && o->unlabelled) {
-        f->pair->given[p] = f->pair->unlabelled[p] = true;
-        return open_array(&f->source[p][0], &f->pair->x[p], path, unpack_bytes);
-    }
-    if (comma == NULL || comma == path || comma[1] == '\0')
-        SW_FAIL(SW_INVALID,
-                "%s: the arrays must be INPUTS.npy,TARGETS.npy, two files with a comma between "
-                "them (got '%s')",
-                own_call, path);
-    memcpy(room, path, strlen(path) + 1);
-    room[comma - path] = '\0';
-    SW_TRY(open_array(&f->source[p][0], &f->pair->x[p], room, unpack_bytes));
-    SW_TRY(
-        open_array(&f->source[p][1], &f->pair->y[p], room + (comma - path) + 1, unpack_bytes));
-    f->pair->given[p] = true;
-    return SW_OK;
-}
-
-static sw_status open_files(void *context, swi_npy_pair *pair, const char *path,
-                            const sw_npy_opts *o, bool test, char *room)
-{
-    files *f = context;
-    (void)test;
-    f->pair = pair;
-    SW_TRY(open_pair(f, TRAIN, path, o, room));
-    return o->test_path != NULL ? open_pair(f, TEST, o->test_path, o, room) : SW_OK;
-}
-
-sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test, const char *path,
-                         const sw_npy_opts *opts)
-{
-    files f = {.pair = NULL};
-    const sw_status status = npy_call(train, test, path, opts, own_call, open_files, &f);
-    for (int i = 0; i < 2 * PARTS; i++)
-        swi_source_close(f.source[i / 2][i % 2]);
-    return status;
-}
-
-/* ---- as a reader ------------------------------------------------------------------------- */
-
-static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *path,
-                            const swi_reader_opts *o)
-{
-    const sw_npy_opts opts = npy_opts_of(o);
-    return sw_dataset_npy(train, test, path, &opts);
-}
-
-static bool name_file(const char *path, int i, char *to, size_t bytes)
-{
-    const char *comma = find_comma(path);
-    if (i > (comma != NULL))
-        return false;
-    const char *from = i == 0 ? path : comma + 1;
-    const size_t n = i == 0 && comma != NULL ? (size_t)(comma - path) : strlen(from);
-    if (n >= bytes)
-        *to = '\0'; /* longer than any path */
-    else
-        snprintf(to, n + 1, "%s", from);
-    return true;
-}
-
-const swi_reader swi_reader_npy = {.name = "npy",
-                                   .path = "INPUTS,TARGETS",
-                                   .about = "for two arrays of NumPy",
-                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
-                                   .name_file = name_file,
-                                   .both = read_named};
-
 /* ---- npy sets ---------------------------------------------------------------------------- */
 
 /* Two arrays become the fields of a data set. Numbers come through a window in the order of the
  * file, and go to where their sample and place say: nothing is held twice. */
 
 enum { WINDOW = 1 << 15, AXES = SW_MAX_RANK };
-#define DEFAULT_SHARE 0.2
 
 /* The field of a data set that an array becomes. */
 typedef struct {
-    const swi_npy *npy;
+    const array *npy;
     swi_take take;
     sw_shape shape;            /* of a sample */
     ptrdiff_t to_stride[AXES]; /* bytes in a sample, for each axis after that of samples */
@@ -411,7 +317,7 @@ typedef struct {
 } column;
 
 typedef struct {
-    const swi_npy_pair *pair;
+    const pair_of_arrays *pair;
     column column[PARTS][FIELDS];
     int64_t largest, n[PARTS];
     uint64_t *place; /* of each sample: its number in its part, twice, and one more for testing;
@@ -599,7 +505,7 @@ static sw_status take_window(sets *s, int p, int f, walk *w, const unsigned char
 static sw_status go_through(sets *s, int p, int f, bool fill)
 {
     const column *c = &s->column[p][f];
-    const swi_npy_source *source = &c->npy->source;
+    const byte_source *source = &c->npy->source;
     unsigned char window[WINDOW];
     uint64_t left = source->bytes - c->npy->head_bytes;
     walk w;
@@ -609,15 +515,13 @@ static sw_status go_through(sets *s, int p, int f, bool fill)
         size_t got;
         SW_TRY(source->read(source->of, window, bytes, &got));
         if (got < bytes)
-            SW_FAIL(SW_FORMAT, "%s: changed while it was read", source->name);
+            return swi_source_changed(source->name);
         SW_TRY(take_window(s, p, f, &w, window, bytes / swi_number_bytes(c->take.from), fill));
         left -= bytes;
     }
     size_t more = 0; /* an archive holds the end against its checksum */
     SW_TRY(source->read(source->of, window, 1, &more));
-    if (more > 0)
-        SW_FAIL(SW_FORMAT, "%s: changed while it was read", source->name);
-    return SW_OK;
+    return more == 0 ? SW_OK : swi_source_changed(source->name);
 }
 
 /* ---- parts ------------------------------------------------------------------------------- */
@@ -630,7 +534,7 @@ static sw_status count_ids(sets *s)
             if (s->column[p][f].ids) {
                 SW_TRY(go_through(s, p, f, false));
                 /* Back to the first number. */
-                const swi_npy_source *source = &s->column[p][f].npy->source;
+                const byte_source *source = &s->column[p][f].npy->source;
                 unsigned char passed[512];
                 size_t got;
                 SW_TRY(source->rewind(source->of));
@@ -638,7 +542,7 @@ static sw_status count_ids(sets *s)
                     SW_TRY(source->read(source->of, passed,
                                         left < sizeof passed ? left : sizeof passed, &got));
                     if (got == 0)
-                        SW_FAIL(SW_FORMAT, "%s: changed while it was read", source->name);
+                        return swi_source_changed(source->name);
                 }
             }
     for (int p = 0; p < PARTS; p++)
@@ -684,17 +588,10 @@ static sw_status check_parts(sets *s)
 static sw_status choose_samples(sets *s)
 {
     const int64_t all = s->n[TRAIN];
-    const double share = s->pair->share > 0.0 ? s->pair->share : DEFAULT_SHARE;
     int64_t filled[PARTS] = {0, 0};
     void *block;
-    if (all < 2)
-        SW_FAIL(SW_FORMAT,
-                "%s: one sample cannot be split into a part for training and one for testing: "
-                "name data for testing",
-                s->pair->x[TRAIN].source.name);
-    const int64_t test = llround(share * (double)all);
-    s->n[TEST] = test < 1 ? 1 : test > all - 1 ? all - 1 : test;
-    s->n[TRAIN] = all - s->n[TEST];
+    SW_TRY(swi_split_sizes(s->pair->x[TRAIN].source.name, "sample", s->pair->share, all,
+                           &s->n[TRAIN], &s->n[TEST]));
     if (s->pair->shapes_only)
         return SW_OK;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, (size_t)all * sizeof(uint64_t)));
@@ -709,7 +606,7 @@ static sw_status choose_samples(sets *s)
 
 static sw_status read_all(sets *s)
 {
-    const swi_npy_pair *pair = s->pair;
+    const pair_of_arrays *pair = s->pair;
     for (int p = 0; p < PARTS; p++) {
         if (!pair->given[p])
             continue;
@@ -736,33 +633,14 @@ static sw_status read_all(sets *s)
     return SW_OK;
 }
 
-static sw_status make_sets(sw_dataset *part[PARTS], const swi_npy_pair *pair)
-{
-    sets s = {.pair = pair, .largest = -1};
-    const sw_status status = read_all(&s);
-    if (s.place != NULL)
-        sw_heap_free(s.place, SW_HEAP_FILES,
-                     (size_t)pair->x[TRAIN].shape.dim[0] * sizeof(uint64_t));
-    for (int p = 0; p < PARTS; p++) {
-        if (status != SW_OK)
-            sw_dataset_destroy(s.part[p]);
-        else
-            part[p] = s.part[p];
-    }
-    return status;
-}
-
 /* ---- calls ------------------------------------------------------------------------------- */
 
 static sw_status check_opts(sw_npy_opts *to, const sw_npy_opts *given, const char *path,
                             bool train, bool test, const char *call)
 {
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_npy_opts, to, given, call));
-    if (!train || path == NULL || path[0] == '\0')
-        SW_FAIL(SW_INVALID, "%s: train and path must not be NULL, path not empty", call);
-    if (!(to->test_share >= 0.0 && to->test_share < 1.0))
-        SW_FAIL(SW_INVALID, "%s: test_share must be above 0 and below 1 (got %g)", call,
-                to->test_share);
+    SW_TRY(swi_reader_check(call, train, "train", path, "path"));
+    SW_TRY(swi_reader_check_share(call, to->test_share));
     if (to->unlabelled < 0 || to->unlabelled > 1)
         SW_FAIL(SW_INVALID, "%s: unlabelled must be 0 or 1 (got %lld)", call,
                 (long long)to->unlabelled);
@@ -772,13 +650,18 @@ static sw_status check_opts(sw_npy_opts *to, const sw_npy_opts *given, const cha
     return SW_OK;
 }
 
+/* Open all arrays that `path` and the options name, each with a source, and fill the pair;
+ * `room` is as long as any path. */
+typedef sw_status open_arrays(void *context, pair_of_arrays *pair, const char *path,
+                              const sw_npy_opts *o, bool test, char *room);
+
+/* A call, from its arguments to its data sets. */
 static sw_status npy_call(sw_dataset **train, sw_dataset **test, const char *path,
-                          const sw_npy_opts *given, const char *call, swi_npy_open *open_all,
+                          const sw_npy_opts *given, const char *call, open_arrays *open_all,
                           void *context)
 {
     sw_npy_opts o;
-    sw_dataset *part[PARTS] = {NULL, NULL};
-    swi_npy_pair pair = {.name = path};
+    pair_of_arrays pair = {.name = path};
     void *room;
     SW_TRY(check_opts(&o, given, path, train != NULL, test != NULL, call));
     pair.shapes_only = o.shapes_only != 0;
@@ -790,11 +673,12 @@ static sw_status npy_call(sw_dataset **train, sw_dataset **test, const char *pat
     sw_heap_free(room, SW_HEAP_FILES, bytes);
     SW_TRY(opened);
     pair.split = test != NULL && !pair.given[TEST] && !pair.unlabelled[TRAIN];
-    SW_TRY(make_sets(part, &pair));
-    *train = part[TRAIN];
-    if (test != NULL)
-        *test = part[TEST];
-    return SW_OK;
+    sets s = {.pair = &pair, .largest = -1};
+    const sw_status status = read_all(&s);
+    if (s.place != NULL)
+        sw_heap_free(s.place, SW_HEAP_FILES,
+                     (size_t)pair.x[TRAIN].shape.dim[0] * sizeof(uint64_t));
+    return swi_parts_give(status, s.part, train, test);
 }
 
 static sw_npy_opts npy_opts_of(const swi_reader_opts *o)
@@ -803,6 +687,117 @@ static sw_npy_opts npy_opts_of(const swi_reader_opts *o)
                    .test_path = o->test_path, .test_share = o->test_share, .seed = o->seed,
                    .unpack_bytes = o->unpack_bytes);
 }
+
+/* ---- npy --------------------------------------------------------------------------------- */
+
+static const char own_call[] = "sw_dataset_npy";
+
+typedef struct {
+    swi_source *source[PARTS][2];
+    pair_of_arrays *pair;
+} files;
+
+static sw_status read_bytes(void *of, void *to, size_t bytes, size_t *got)
+{
+    return swi_source_read(of, to, bytes, got);
+}
+
+static sw_status rewind_bytes(void *of)
+{
+    return swi_source_rewind(of);
+}
+
+static sw_status open_array(swi_source **source, array *npy, const char *path,
+                            size_t unpack_bytes)
+{
+    SW_TRY(swi_source_open(source, path, unpack_bytes));
+    npy->source = (byte_source){.name = swi_source_path(*source),
+                                .of = *source,
+                                .read = read_bytes,
+                                .rewind = rewind_bytes};
+    SW_TRY(swi_source_count(*source, UINT64_MAX, &npy->source.bytes));
+    SW_TRY(swi_source_rewind(*source));
+    return npy_head(npy);
+}
+
+/* The comma of "a,b"; the one after ".npy" where names have commas too. NULL: none. */
+static const char *find_comma(const char *path)
+{
+    const char *comma = strchr(path, ',');
+    if (comma == NULL || strchr(comma + 1, ',') == NULL)
+        return comma;
+    const char *behind = strstr(path, ".npy,");
+    return behind != NULL ? behind + strlen(".npy") : comma;
+}
+
+static sw_status open_pair(files *f, int p, const char *path, const sw_npy_opts *o, char *room)
+{
+    const size_t unpack_bytes = o->unpack_bytes;
+    const char *comma = find_comma(path);
+    if (comma == NULL && o->unlabelled) {
+        f->pair->given[p] = f->pair->unlabelled[p] = true;
+        return open_array(&f->source[p][0], &f->pair->x[p], path, unpack_bytes);
+    }
+    if (comma == NULL || comma == path || comma[1] == '\0')
+        SW_FAIL(SW_INVALID,
+                "%s: the arrays must be INPUTS.npy,TARGETS.npy, two files with a comma between "
+                "them (got '%s')",
+                own_call, path);
+    memcpy(room, path, strlen(path) + 1);
+    room[comma - path] = '\0';
+    SW_TRY(open_array(&f->source[p][0], &f->pair->x[p], room, unpack_bytes));
+    SW_TRY(
+        open_array(&f->source[p][1], &f->pair->y[p], room + (comma - path) + 1, unpack_bytes));
+    f->pair->given[p] = true;
+    return SW_OK;
+}
+
+static sw_status open_files(void *context, pair_of_arrays *pair, const char *path,
+                            const sw_npy_opts *o, bool test, char *room)
+{
+    files *f = context;
+    (void)test;
+    f->pair = pair;
+    SW_TRY(open_pair(f, TRAIN, path, o, room));
+    return o->test_path != NULL ? open_pair(f, TEST, o->test_path, o, room) : SW_OK;
+}
+
+sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test, const char *path,
+                         const sw_npy_opts *opts)
+{
+    files f = {.pair = NULL};
+    const sw_status status = npy_call(train, test, path, opts, own_call, open_files, &f);
+    for (int i = 0; i < 2 * PARTS; i++)
+        swi_source_close(f.source[i / 2][i % 2]);
+    return status;
+}
+
+/* ---- as a reader ------------------------------------------------------------------------- */
+
+static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *path,
+                            const swi_reader_opts *o)
+{
+    const sw_npy_opts opts = npy_opts_of(o);
+    return sw_dataset_npy(train, test, path, &opts);
+}
+
+static bool name_file(const char *path, int i, char *to, size_t bytes)
+{
+    const char *comma = find_comma(path);
+    if (i > (comma != NULL))
+        return false;
+    const char *from = i == 0 ? path : comma + 1;
+    const size_t n = i == 0 && comma != NULL ? (size_t)(comma - path) : strlen(from);
+    swi_name_file(to, bytes, from, n, "");
+    return true;
+}
+
+const swi_reader swi_reader_npy = {.name = "npy",
+                                   .path = "INPUTS,TARGETS",
+                                   .about = "for two arrays of NumPy",
+                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
+                                   .name_file = name_file,
+                                   .both = read_named};
 
 /* ---- npz --------------------------------------------------------------------------------- */
 
@@ -813,7 +808,7 @@ static const char call[] = "sw_dataset_npz";
 typedef struct {
     swi_zip zip[PARTS]; /* TEST: of test_path */
     swi_zip_member *member[PARTS][2];
-    swi_npy_pair *pair;
+    pair_of_arrays *pair;
 } archive;
 
 /* ---- names ------------------------------------------------------------------------------- */
@@ -882,11 +877,11 @@ static sw_status open_names(archive *a, int zip, int p, const char *const names[
             return SW_OK;
     }
     for (int i = 0; i < fields; i++) {
-        swi_npy *npy = i == 0 ? &a->pair->x[p] : &a->pair->y[p];
+        array *npy = i == 0 ? &a->pair->x[p] : &a->pair->y[p];
         swi_zip_member **m = &a->member[p][i];
         SW_TRY(swi_zip_member_open(m, &a->zip[zip], &f[i], unpack_bytes));
         npy->source =
-            (swi_npy_source){.name = swi_zip_member_name(*m), .bytes = f[i].bytes, .of = *m};
+            (byte_source){.name = swi_zip_member_name(*m), .bytes = f[i].bytes, .of = *m};
 
         npy->source.read = read_bytes_npz;
         npy->source.rewind = rewind_bytes_npz;
@@ -1010,7 +1005,7 @@ static sw_status open_path(archive *a, int p, const char *path, const sw_npy_opt
     return colon != NULL ? open_named(a, p, p, colon + 1, o) : open_usual(a, p, p, o, own_test);
 }
 
-static sw_status open_all(void *context, swi_npy_pair *pair, const char *path,
+static sw_status open_all(void *context, pair_of_arrays *pair, const char *path,
                           const sw_npy_opts *o, bool test, char *room)
 {
     archive *a = context;
@@ -1044,14 +1039,8 @@ static sw_status read_named_npz(sw_dataset **train, sw_dataset **test, const cha
 static bool name_file_npz(const char *path, int i, char *to, size_t bytes)
 {
     const char *colon = find_names(path);
-    const size_t n = colon != NULL ? (size_t)(colon - path) : strlen(path);
-    if (i > 0)
-        return false;
-    if (n >= bytes)
-        *to = '\0'; /* longer than any path */
-    else
-        snprintf(to, n + 1, "%s", path);
-    return true;
+    swi_name_file(to, bytes, path, colon != NULL ? (size_t)(colon - path) : strlen(path), "");
+    return i == 0;
 }
 
 const swi_reader swi_reader_npz = {.name = "npz",

@@ -52,6 +52,13 @@ typedef struct {
 #include "runtime/data/readers.def"
 #undef SW_READER
 
+/* The kind of a file that was given as data, so that a message can say what to do: by its first
+ * bytes, "a .npy file"; NULL where they are not known. */
+const char *swi_identify_bytes(const unsigned char *head, size_t n);
+/* Say what stands at PATH by its bytes, and how to read it: "is a folder of tokens: give
+ * tokens:PATH". `text` has room for `bytes`. NULL where nothing is known. Takes no memory. */
+const char *swi_identify(const char *path, char *text, size_t bytes);
+
 /* The i-th reader; NULL after the last. */
 const swi_reader *swi_reader_at(size_t i);
 /* The reader of "NAME:PATH", and where its path begins; NULL: there is none of that name. */

@@ -140,6 +140,18 @@ sw_status swi_source_read(swi_source *source, void *to, size_t bytes, size_t *go
     return SW_OK;
 }
 
+sw_status swi_source_changed(const char *path)
+{
+    SW_FAIL(SW_FORMAT, "%s: changed while it was read", path);
+}
+
+sw_status swi_source_exactly(swi_source *source, void *to, size_t bytes)
+{
+    size_t got;
+    SW_TRY(swi_source_read(source, to, bytes, &got));
+    return got == bytes ? SW_OK : swi_source_changed(swi_source_path(source));
+}
+
 sw_status swi_source_count(swi_source *source, uint64_t limit, uint64_t *left)
 {
     if (source->gzip == NULL) {

@@ -420,7 +420,7 @@ SW_TEST("bad arguments are refused")
     sw_dataset *part[2] = {NULL, NULL};
     put_text("1,0\n2,1\n");
     failed_as(sw_dataset_csv(&part[0], NULL, "", NULL), SW_INVALID,
-              "must not be NULL or empty");
+              "train and path must not be NULL, path not empty");
     static const double shares[] = {-0.1, 1.0, (double)NAN};
     for (int i = 0; i < 3; i++) {
         opts.test_share = shares[i];

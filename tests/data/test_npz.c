@@ -1,7 +1,7 @@
 /* Archives of arrays: which arrays are taken, all ways to write an archive, and that no byte of
  * one does harm. */
 #include "runtime/data/data_internal.h"
-#include "runtime/data/identify.h"
+#include "runtime/data/reader.h"
 #include "tests/data/npy_make.h"
 #include "tests/support/files.h"
 #include <stdio.h>

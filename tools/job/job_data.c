@@ -1,6 +1,5 @@
 /* The data sets of a job, and whether both parts and the model agree about them. */
 #include "alloc/base/sys.h"
-#include "runtime/data/identify.h"
 #include "runtime/data/reader.h"
 #include "tools/job/job.h"
 #include <math.h>
