@@ -93,3 +93,8 @@ uint64_t swi_checksum_of(const void *bytes, size_t n)
 {
     return XXH3_64bits(bytes, n);
 }
+
+uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum)
+{
+    return XXH3_64bits_withSeed(bytes, n, sum);
+}

@@ -13,5 +13,7 @@ void swi_checksum_begin(swi_checksum *sum);
 void swi_checksum_add(swi_checksum *sum, const void *bytes, size_t n);
 uint64_t swi_checksum_end(const swi_checksum *sum);
 uint64_t swi_checksum_of(const void *bytes, size_t n);
+/* The same after a sum of other bytes; 0: after none. */
+uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum);
 
 #endif

@@ -430,7 +430,7 @@ SW_TEST("files of other programs are named")
         FILE_OF("\x89HDF\r\n\x1a\n\0", "it is an HDF5 file"),
         FILE_OF("\x1f\x8b\x08\0\0\0\0\0\1", "it is compressed by gzip"),
         FILE_OF("{\"type\":\"header\",\"format\"", "it is a profile of stepwell"),
-        FILE_OF("{\"format\":\"stepwell state 1\"", "'stepwell evolve --resume' goes on"),
+        FILE_OF("{\"format\":\"stepwell state 2\"", "'stepwell evolve --resume' goes on"),
         FILE_OF("PK\3\4\0\0\0\1", "not a safetensors file, or cut: a header of"),
     };
     sw_model *model = small_model(3);

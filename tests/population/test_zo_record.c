@@ -272,10 +272,10 @@ SW_TEST("damaged and cut files are refused")
 
 static void seal(unsigned char *bytes)
 {
-    swi_zo_sum sum;
-    swi_zo_sum_begin(&sum);
-    swi_zo_sum_add(&sum, bytes, RECORD - 8);
-    const uint64_t end = swi_zo_sum_end(&sum);
+    swi_checksum sum;
+    swi_checksum_begin(&sum);
+    swi_checksum_add(&sum, bytes, RECORD - 8);
+    const uint64_t end = swi_checksum_end(&sum);
     for (int i = 0; i < 8; i++)
         bytes[RECORD - 8 + i] = (unsigned char)(end >> 8 * i);
 }

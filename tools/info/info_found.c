@@ -164,7 +164,7 @@ static const struct {
     {"\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19", "torch",
      "a file of torch.save, in the form before PyTorch 1.6", torch},
     {"PK\x05\x06", "zip", "an archive (zip)", NULL}, /* an empty one */
-    {"swzo 1", "record", "the steps of a training of zeroth order",
+    {"swzo 2", "record", "the steps of a training of zeroth order",
      "stepwell train --replay FILE makes them again"},
     {"{\"format\": \"stepwell genome", "genome", "an architecture, as evolve writes them",
      genome},

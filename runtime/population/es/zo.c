@@ -15,106 +15,41 @@
 
 static void zo_record_free(swi_zo_record *r);
 
-/* ---- zo sum ------------------------------------------------------------------------------ */
-
-/* Sums of parameters and of records. */
-
-static uint64_t word_of(const unsigned char *p)
-{
-    uint64_t word = 0;
-    for (int i = 7; i >= 0; i--)
-        word = word << 8 | p[i];
-    return word;
-}
-
-void swi_zo_sum_begin(swi_zo_sum *sum)
-{
-    memset(sum, 0, sizeof *sum);
-    for (uint64_t i = 0; i < 4; i++)
-        sum->lane[i] = 0x9e3779b97f4a7c15ull * (i + 1);
-}
-
-static void add_block(uint64_t lane[4], const unsigned char *p)
-{
-    for (int i = 0; i < 4; i++) {
-        const uint64_t x = (lane[i] ^ word_of(p + 8 * i)) * 0x9e3779b97f4a7c15ull;
-        lane[i] = x << 29 | x >> (64 - 29);
-    }
-}
-
-void swi_zo_sum_add(swi_zo_sum *sum, const void *bytes, size_t n)
-{
-    const unsigned char *p = bytes;
-    const size_t block = sizeof sum->waits;
-    size_t waits = sum->n % block;
-    sum->n += n;
-    if (waits > 0) {
-        const size_t more = n < block - waits ? n : block - waits;
-        memcpy(sum->waits + waits, p, more);
-        p += more;
-        n -= more;
-        if (waits + more < block)
-            return;
-        add_block(sum->lane, sum->waits);
-    }
-    for (; n >= block; n -= block, p += block)
-        add_block(sum->lane, p);
-    if (n > 0)
-        memcpy(sum->waits, p, n);
-}
-
-/* The bytes that wait count as one block more, filled up with zeros; the number of bytes says
- * how many are meant. */
-uint64_t swi_zo_sum_end(const swi_zo_sum *sum)
-{
-    uint64_t lane[4], end = sum->n;
-    const size_t waits = sum->n % sizeof sum->waits;
-    unsigned char last[sizeof sum->waits] = {0};
-    memcpy(lane, sum->lane, sizeof lane);
-    memcpy(last, sum->waits, waits);
-    add_block(lane, last);
-    for (int i = 0; i < 4; i++) {
-        end = (end ^ lane[i]) * 0xd6e8feb86659fd93ull;
-        end ^= end >> 32;
-    }
-    return end;
-}
-
-/* ---- models ------------------------------------------------------------------------------ */
+/* ---- sums of parameters ------------------------------------------------------------------ */
 
 static sw_status take(void *context, const void *bytes, size_t at, size_t n)
 {
     (void)at;
-    swi_zo_sum_add(context, bytes, n);
+    swi_checksum_add(context, bytes, n);
     return SW_OK;
 }
 
-static void add_number(swi_zo_sum *sum, uint64_t x)
+static void add_number(swi_checksum *sum, uint64_t x)
 {
     unsigned char bytes[8];
     for (int i = 0; i < 8; i++)
         bytes[i] = (unsigned char)(x >> 8 * i);
-    swi_zo_sum_add(sum, bytes, sizeof bytes);
+    swi_checksum_add(sum, bytes, sizeof bytes);
 }
 
 /* Of all parameters: names, shapes, which are frozen, elements. The model is ready and
  * taken. */
 static sw_status zo_sum_model(const sw_model *model, uint64_t *out)
 {
-    swi_zo_sum sum;
-    swi_zo_sum_begin(&sum);
+    swi_checksum sum;
+    swi_checksum_begin(&sum);
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
         if (e->role != SWI_ROLE_PARAMETER)
             continue;
-        swi_zo_sum_add(&sum, e->name, strlen(e->name) + 1);
+        swi_checksum_add(&sum, e->name, strlen(e->name) + 1);
         add_number(&sum, (uint64_t)e->shape.rank);
         for (int k = 0; k < e->shape.rank; k++)
             add_number(&sum, (uint64_t)e->shape.dim[k]);
         add_number(&sum, e->frozen);
         SW_TRY(swi_model_pour(model, e->offset, e->bytes, take, &sum));
     }
-    *out = swi_zo_sum_end(&sum);
+    *out = swi_checksum_end(&sum);
     return SW_OK;
 }
 
@@ -498,7 +433,7 @@ sw_status sw_zo_step(sw_zo *zo, sw_exec *exec, const sw_run_args *given, const c
 /* Records of zeroth-order training: a head of 256 bytes, one f32 for each step, a sum of all
  * that. Numbers are little-endian.
  *
- *     0 "swzo 1\0\0"    8 kind[8]        16 eps  20 lr  24 weight_decay (f32)  28 rank (u32)
+ *     0 "swzo 2\0\0"    8 kind[8]        16 eps  20 lr  24 weight_decay (f32)  28 rank (u32)
  *    32 window (u32)   36 0             40 seed          48 steps      56 losses not finite
  *    64 sum of the parameters before    72 and after
  *    80 schedule[16]   96 base 100 gamma 104 floor (f32) 108 0
@@ -507,7 +442,7 @@ sw_status sw_zo_step(sw_zo *zo, sw_exec *exec, const sw_run_args *given, const c
 #define HEAD 256
 #define SUM 8
 #define NUMBER 4 /* bytes of a slope in the file */
-static const char magic[8] = "swzo 1";
+static const char magic[8] = "swzo 2";
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
@@ -592,19 +527,19 @@ static sw_status write_all(void *context, sw_file *file)
 {
     const swi_zo_record *r = context;
     unsigned char block[4096];
-    swi_zo_sum sum;
-    swi_zo_sum_begin(&sum);
+    swi_checksum sum;
+    swi_checksum_begin(&sum);
     write_head(block, r);
-    swi_zo_sum_add(&sum, block, HEAD);
+    swi_checksum_add(&sum, block, HEAD);
     SW_TRY(sw_file_write(file, block, HEAD));
     for (uint64_t i = 0; i < r->steps;) {
         size_t n = 0;
         for (; i < r->steps && n < sizeof block; i++, n += NUMBER)
             put_f32(block + n, r->slopes[i]);
-        swi_zo_sum_add(&sum, block, n);
+        swi_checksum_add(&sum, block, n);
         SW_TRY(sw_file_write(file, block, n));
     }
-    put(block, swi_zo_sum_end(&sum), SUM);
+    put(block, swi_checksum_end(&sum), SUM);
     return sw_file_write(file, block, SUM);
 }
 
@@ -680,16 +615,16 @@ static sw_status read_all(swi_zo_record *r, sw_file *file)
 {
     unsigned char head[HEAD], end[SUM];
     const char *path = sw_file_path(file);
-    swi_zo_sum sum;
+    swi_checksum sum;
     SW_TRY(get_bytes(file, head, HEAD));
     SW_TRY(get_bytes(file, r->slopes, (size_t)r->steps * NUMBER));
     SW_TRY(get_bytes(file, end, SUM));
-    swi_zo_sum_begin(&sum);
-    swi_zo_sum_add(&sum, head, HEAD);
-    swi_zo_sum_add(&sum, r->slopes, (size_t)r->steps * NUMBER);
-    if (get(end, SUM) != swi_zo_sum_end(&sum))
+    swi_checksum_begin(&sum);
+    swi_checksum_add(&sum, head, HEAD);
+    swi_checksum_add(&sum, r->slopes, (size_t)r->steps * NUMBER);
+    if (get(end, SUM) != swi_checksum_end(&sum))
         SW_FAIL(SW_FORMAT, "%s: it is damaged: the sum over it is %016llx, must be %016llx",
-                path, (unsigned long long)swi_zo_sum_end(&sum),
+                path, (unsigned long long)swi_checksum_end(&sum),
                 (unsigned long long)get(end, SUM));
     SW_TRY(check_head(r, head, path));
     return read_slopes(r, (const unsigned char *)r->slopes, path);
@@ -709,7 +644,8 @@ static sw_status read_open(swi_zo_record *r, sw_file *file)
                 (unsigned long long)bytes, HEAD + SUM);
     SW_TRY(get_bytes(file, head, sizeof head));
     if (memcmp(head, magic, sizeof magic) != 0)
-        SW_FAIL(SW_FORMAT, "%s: it is no record of zeroth-order training", path);
+        SW_FAIL(SW_FORMAT, "%s: it is no record of zeroth-order training%s", path,
+                memcmp(head, magic, 5) == 0 ? " by this version of the library" : "");
     swi_zo_rule *rule = &r->rule;
     rule->eps = get_f32(head + 16);
     rule->lr = get_f32(head + 20);

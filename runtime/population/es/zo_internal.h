@@ -2,6 +2,7 @@
 #ifndef SW_ZO_INTERNAL_H
 #define SW_ZO_INTERNAL_H
 
+#include "runtime/base/checksum.h"
 #include "runtime/exec/run_internal.h"
 
 /* The options with their defaults, and all that moves depend on beside the model. */
@@ -41,20 +42,6 @@ typedef struct {
  * borrowed. */
 sw_run_args swi_zo_move_args(const swi_zo_rule *rule, sw_model *const *model, swi_move move,
                              const sw_array *numbers);
-
-/* ---- sums -------------------------------------------------------------------------------- */
-
-/* 64 bits of bytes that come piece by piece: four lanes of multiply and rotate, each step of
- * which can be undone, so that no change of one word goes unseen. Always there, on every
- * machine the same; against damage, not against forgers. */
-typedef struct {
-    uint64_t lane[4];
-    unsigned char waits[32]; /* the last n % 32 bytes */
-    uint64_t n;
-} swi_zo_sum;
-void swi_zo_sum_begin(swi_zo_sum *sum);
-void swi_zo_sum_add(swi_zo_sum *sum, const void *bytes, size_t n);
-uint64_t swi_zo_sum_end(const swi_zo_sum *sum);
 
 /* ---- records ----------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/json.h"
 #include "profiler/record/json_read.h"
+#include "runtime/base/checksum.h"
 #include "runtime/base/structs.h"
 #include "runtime/population/evolve/draws.h"
 #include "runtime/population/evolve/genome.h"
@@ -267,7 +268,6 @@ sw_status swi_one_pause(sw_evolution *e, swi_one *one);
  * what was wrong with it then. */
 sw_status swi_best_mend(const sw_evolution *e, unsigned char *scratch, char *why, size_t room);
 sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char *to);
-uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum);
 
 /* ---- evolution_train.c ------------------------------------------------------------------- */
 
@@ -328,7 +328,7 @@ sw_status swi_evolution_log_write(sw_evolution *e);
 /* Between the files of an evolution that write and read its folder. */
 
 #define SWI_GENERATION_FORMAT "stepwell evolution 3"
-#define SWI_STATE_HEAD "{\"format\":\"stepwell state 1\"," /* a state begins with */
+#define SWI_STATE_HEAD "{\"format\":\"stepwell state 2\"," /* a state begins with */
 enum { SWI_GENERATIONS_KEPT = 2 }; /* generation.json, generation.json.1 */
 /* The text of such a file, which a zero follows, has this format and is what was written; else
  * SW_FORMAT. */

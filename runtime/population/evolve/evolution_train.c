@@ -14,26 +14,6 @@
  * begins with a line that says what it is; those of two generations are kept. The best's state
  * is there twice: it may be that of both. */
 
-/* Four sums side by side, of 32 bytes at a time: against damage. */
-uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum)
-{
-    static const uint64_t prime = 0x9e3779b185ebca87u;
-    const unsigned char *p = bytes;
-    uint64_t s[4] = {sum, sum + 1, sum + 2, sum + 3}, word;
-    size_t at = 0;
-    for (; at + 32 <= n; at += 32)
-        for (int k = 0; k < 4; k++) {
-            memcpy(&word, p + at + 8 * k, 8);
-            s[k] = (s[k] ^ word) * prime;
-            s[k] ^= s[k] >> 29;
-        }
-    for (; at < n; at++)
-        s[at % 4] = (s[at % 4] ^ p[at]) * prime;
-    for (int k = 1; k < 4; k++)
-        s[0] = ((s[0] ^ s[k]) * prime) ^ (s[0] >> 31);
-    return s[0] ^ n;
-}
-
 static const char *const whats[] = {"best", "member", "paused", "spare"};
 enum { BEST, MEMBER, PAUSED, SPARE, WHATS };
 
