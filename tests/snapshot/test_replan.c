@@ -169,7 +169,7 @@ static sw_status plan_again(void *path)
 
 SW_TEST("memory may be refused anywhere")
 {
-    char *path = small_file();
+    char *path = sw_textf("%s", small_file());
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, plan_again, path) > 20);
     CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_IO, plan_again, path) > 2);
 }

@@ -496,7 +496,7 @@ static sw_status write_and_drop(void *run)
 SW_TEST("each failure is reported and leaves nothing")
 {
     sw_timeline *run = make_run();
-    char *path = write_run(run, "sweep.pickle");
+    char *path = sw_textf("%s", write_run(run, "sweep.pickle"));
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, open_and_free, path) > 10);
     CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_IO, open_and_free, path) > 3);
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, write_and_drop, run) > 4);
