@@ -221,13 +221,12 @@ typedef struct {
 
 /* A device of several files. */
 typedef struct {
-    const char *file;
+    const char *file, *phase; /* phase: of the peak; NULL: not known */
     int64_t device;
-    uint64_t reserved, most; /* 0: no segments; requested */
-    replan_role role;        /* that has the most at the peak */
-    char name[40];           /* of it */
-    const char *phase;       /* of the peak; NULL: not known */
-    bool oom;
+    uint64_t reserved_bytes, requested_bytes, role_bytes; /* reserved 0: no segments */
+    char role[40];                                        /* that has the most at the peak */
+    double share;
+    bool out_of_memory;
 } rank;
 
 typedef struct {
@@ -390,8 +389,7 @@ static void begin_json(sw_json *j, const char *path)
 {
     sw_json_growing(j, SW_HEAP_PROFILE);
     sw_json_begin(j, '{');
-    if (path != NULL)
-        sw_json_put_string(j, "file", path);
+    sw_json_put_string(j, "file", path);
     sw_json_put_string(j, "tool", "pytorch");
     sw_json_open(j, "devices", '[');
 }
@@ -534,8 +532,10 @@ int report_replan(const report_settings *asked)
 static int by_size(const void *a, const void *b)
 {
     const rank *x = a, *y = b;
-    const uint64_t of_x = x->reserved > x->most ? x->reserved : x->most,
-                   of_y = y->reserved > y->most ? y->reserved : y->most;
+    const uint64_t of_x = x->reserved_bytes > x->requested_bytes ? x->reserved_bytes
+                                                                 : x->requested_bytes,
+                   of_y = y->reserved_bytes > y->requested_bytes ? y->reserved_bytes
+                                                                 : y->requested_bytes;
     if (of_x != of_y)
         return of_x < of_y ? 1 : -1;
     const int names = strcmp(x->file, y->file);
@@ -547,41 +547,24 @@ static sw_status add_rank(run *r, const replan *of)
     const int phase = of->roles.phase[of->whole.position];
     SW_TRY(sw_heap_reserve(&r->ranks, SW_HEAP_PROFILE, &r->cap_ranks, r->n_ranks + 1,
                            sizeof *r->ranks));
+    const uint64_t most = of->whole.most, bytes = of->at_peak[0].bytes;
     rank *x = &r->ranks[r->n_ranks++];
-    *x = (rank){r->file,
-                of->trace.device,
-                of->replayed ? of->reserved : 0,
-                of->whole.most,
-                of->at_peak[0],
-                "",
-                phase >= 0 ? sw_prof_phase_name(phase) : NULL,
-                of->oom.there};
-    snprintf(x->name, sizeof x->name, "%s", of->n_roles > 0 ? x->role.role : "");
+    *x = (rank){.file = r->file,
+                .phase = phase >= 0 ? sw_prof_phase_name(phase) : NULL,
+                .device = of->trace.device,
+                .reserved_bytes = of->replayed ? of->reserved : 0,
+                .requested_bytes = most,
+                .role_bytes = bytes,
+                .share = most > 0 ? (double)bytes / (double)most : 0.0,
+                .out_of_memory = of->oom.there};
+    snprintf(x->role, sizeof x->role, "%s", of->n_roles > 0 ? of->at_peak[0].role : "");
     return SW_OK;
 }
 
-static sw_status put_ranks(run *of)
-{
-    sw_json *j = &of->report;
-    begin_json(j, NULL);
-    for (uint32_t i = 0; i < of->n_ranks; i++) {
-        const rank *x = &of->ranks[i];
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "file", x->file);
-        sw_json_put_i64(j, "device", x->device);
-        sw_json_put_known(j, "reserved_bytes", x->reserved > 0, x->reserved);
-        sw_json_put_u64(j, "requested_bytes", x->most);
-        sw_json_put_string(j, "role", x->name[0] != '\0' ? x->name : NULL);
-        sw_json_put_u64(j, "role_bytes", x->role.bytes);
-        sw_json_put_string(j, "phase", x->phase);
-        sw_json_put_bool(j, "out_of_memory", x->oom);
-        sw_json_end(j);
-    }
-    SW_TRY(end_json(j));
-    fwrite(j->bytes, 1, j->used, stdout);
-    return SW_OK;
-}
-
+static const table_column rank_fields[] = {
+    FIELDS(rank, file, device), FIELDS_KNOWN(rank, reserved_bytes),
+    FIELDS(rank, requested_bytes), FIELDS_KNOWN(rank, role),
+    FIELDS(rank, role_bytes, phase, out_of_memory)};
 int report_ranks(const report_settings *asked, int n)
 {
     run r = {.asked = asked};
@@ -595,20 +578,24 @@ int report_ranks(const report_settings *asked, int n)
     const bool read = status == SW_OK;
     if (r.n_ranks > 0)
         qsort(r.ranks, r.n_ranks, sizeof *r.ranks, by_size);
-    if (read && asked->json)
-        status = put_ranks(&r);
-    else if (read) {
+    if (read && asked->json) {
+        const table t = TABLE_OF(rank_fields, r.ranks, r.n_ranks);
+        sw_json_growing(&r.report, SW_HEAP_PROFILE);
+        sw_json_begin(&r.report, '{');
+        sw_json_put_string(&r.report, "tool", "pytorch");
+        table_put(&r.report, "devices", &t);
+        status = report_end_object(&r.report, NULL, &asked->style);
+    }
+    if (read && !asked->json)
         sw_writer_print(asked->style.to, "%16s %16s %-9s %-15s %5s  file, device\n", "reserved",
                         "requested", "phase", "most of it", "");
-        for (uint32_t j = 0; j < r.n_ranks; j++) {
-            const rank *x = &r.ranks[j];
-            const double share = x->most > 0 ? (double)x->role.bytes / (double)x->most : 0.0;
-            sw_writer_print(asked->style.to, "%16s %16s %-9s %-15s %3.0f %%  %s, %lld%s\n",
-                            cli_digits(x->reserved).text, cli_digits(x->most).text,
-                            x->phase != NULL ? x->phase : "-",
-                            x->name[0] != '\0' ? x->name : "-", 100.0 * share, x->file,
-                            (long long)x->device, x->oom ? ": out of memory" : "");
-        }
+    for (uint32_t j = 0; read && !asked->json && j < r.n_ranks; j++) {
+        const rank *x = &r.ranks[j];
+        sw_writer_print(asked->style.to, "%16s %16s %-9s %-15s %3.0f %%  %s, %lld%s\n",
+                        cli_digits(x->reserved_bytes).text, cli_digits(x->requested_bytes).text,
+                        x->phase != NULL ? x->phase : "-", x->role[0] != '\0' ? x->role : "-",
+                        100.0 * x->share, x->file, (long long)x->device,
+                        x->out_of_memory ? ": out of memory" : "");
     }
     const int code = status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, !read);
     free_run(&r);
