@@ -25,21 +25,24 @@ static sw_status keep(void *context, const void *bytes, size_t n)
     return SW_OK;
 }
 
-sw_status write_by(const char *format, const sw_timeline *t, written *out)
+sw_status write_by(const char *format, const sw_timeline *t, const sw_timeline *other,
+                   written *out)
 {
     static sw_sink_out buffer;
     const sw_sink *sink = sw_sink_find(format);
     if (sink == NULL)
         SW_FAIL(SW_INVALID, "there is no format %s", format);
     buffer = (sw_sink_out){.write = keep, .context = out};
-    const sw_status status = sink->write(t, &buffer), rest = sw_sink_flush(&buffer);
+    const sw_status status = other != NULL ? sink->compare(t, other, &buffer)
+                                           : sink->write(t, &buffer),
+                    rest = sw_sink_flush(&buffer);
     return status != SW_OK ? status : rest;
 }
 
 void must_write(const char *format, const sw_timeline *t, written *out)
 {
     *out = (written){.n = 0};
-    const sw_status status = write_by(format, t, out);
+    const sw_status status = write_by(format, t, NULL, out);
     SW_CHECK(status == SW_OK, "%s: %s", format, sw_last_error());
     if (out->bytes == NULL)
         out->bytes = calloc(1, 1);

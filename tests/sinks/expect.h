@@ -13,8 +13,10 @@ typedef struct {
     bool after;             /* one came after the one that failed */
 } written;
 
-/* Writes by the sink of that name; the status of writing or of the last flush. */
-sw_status write_by(const char *format, const sw_timeline *t, written *out);
+/* Writes by the sink of that name, `other` (NULL: none) to be compared; the status of writing
+ * or of the last flush. */
+sw_status write_by(const char *format, const sw_timeline *t, const sw_timeline *other,
+                   written *out);
 /* The same, which must succeed. */
 void must_write(const char *format, const sw_timeline *t, written *out);
 void drop(written *out);

@@ -1,64 +1,41 @@
-/* The page that sw_html_write writes, taken apart again: each list decoded and compared with
+/* The page, taken apart again: each list decoded and compared with
  * the timeline, the words read as JSON, what a browser would take for an element counted. */
-#include "profiler/inspect/sink_html.h"
-#include "tests/support/heap_sweep.h"
-#include "tests/support/suite.h"
+#include "tests/sinks/expect.h"
+#include "tests/support/json.h"
 #include "tests/support/timeline.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tests/support/json.h"
 
 SW_TESTS("html")
 
-/* ---- a page in memory -------------------------------------------------------------------- */
-
-typedef struct {
-    char *bytes;
-    size_t n, cap;
-    uint64_t calls, fail_at; /* fail_at: the call from which on nothing is taken; 0: none */
-} page;
-
-static sw_status take(void *context, const void *bytes, size_t n)
-{
-    page *p = context;
-    if (++p->calls == p->fail_at || (p->fail_at != 0 && p->calls > p->fail_at))
-        SW_FAIL(SW_IO, "the disk is full");
-    if (p->n + n + 1 > p->cap) {
-        p->cap = 2 * (p->n + n + 1);
-        p->bytes = realloc(p->bytes, p->cap);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(p->bytes);
-    }
-    memcpy(p->bytes + p->n, bytes, n);
-    p->n += n;
-    p->bytes[p->n] = '\0';
-    return SW_OK;
-}
-
-static void drop(void *p)
-{
-    free(((page *)p)->bytes);
-    *(page *)p = (page){0};
-}
-
-static sw_status write_to(page *p, const sw_timeline *t, const sw_timeline *other)
-{
-    static sw_sink_out out;
-    out = (sw_sink_out){.write = take, .context = p};
-    return sw_html_write(t, other, &out);
-}
-
-static void write_page(page *p, const sw_timeline *t, const sw_timeline *other)
+static void free_page(void *p)
 {
     drop(p);
-    CU_ASSERT_EQUAL_FATAL(write_to(p, t, other), SW_OK);
+    free(p);
+}
+
+/* A page of one run or of two. */
+static void write_page(written *p, const sw_timeline *t, const sw_timeline *other)
+{
+    drop(p);
+    CU_ASSERT_EQUAL_FATAL(write_by("html", t, other, p), SW_OK);
+}
+
+/* One that goes when the test ends. */
+static written *new_page(void)
+{
+    written *p = calloc(1, sizeof *p);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    sw_after(free_page, p);
+    return p;
 }
 
 /* ---- reading it -------------------------------------------------------------------------- */
 
 /* From the "<" of the element with that id to its end; NULL: there is none. */
-static const char *element(const page *p, const char *id)
+static const char *element(const written *p, const char *id)
 {
     const char *at = strstr(p->bytes, sw_textf(" id=\"%s\"", id));
     while (at != NULL && *at != '<')
@@ -98,7 +75,7 @@ static size_t decode(unsigned char *to, const char *from)
 }
 
 /* The list of that name as doubles; the caller frees it. *n: how many. */
-static double *column(const page *p, const char *id, size_t *n)
+static double *column(const written *p, const char *id, size_t *n)
 {
     const char *at = element(p, id);
     if (!SW_CHECK(at != NULL, "there is no %s", id))
@@ -126,7 +103,7 @@ static double *column(const page *p, const char *id, size_t *n)
     return out;
 }
 
-static double *column_of(const page *p, const char *group, const char *name, size_t wanted)
+static double *column_of(const written *p, const char *group, const char *name, size_t wanted)
 {
     size_t n = 0;
     const char *id = sw_textf("%s.%s", group, name);
@@ -148,7 +125,7 @@ static double *column_of(const page *p, const char *group, const char *name, siz
         free(got);                                                                             \
     } while (0)
 
-static void compare_numbers(const page *p, const sw_timeline *t, int which)
+static void compare_numbers(const written *p, const sw_timeline *t, int which)
 {
     char group[60];
     for (uint32_t k = 0; k < t->n_programs; k++) {
@@ -191,17 +168,16 @@ static void compare_numbers(const page *p, const sw_timeline *t, int which)
 
 SW_TEST("numbers come back")
 {
-    static page p;
-    sw_after(drop, &p);
+    written *p = new_page();
     for (uint64_t seed = 1; seed <= 40; seed++) {
         const sw_made_timeline how = {3, 9, 70, 150, true, seed % 2 == 0};
         sw_timeline *t = sw_make_timeline(seed, &how);
         sw_timeline *other = seed % 4 == 0 ? sw_make_timeline(seed + 1000, &how) : NULL;
-        write_page(&p, t, other);
-        compare_numbers(&p, t, 0);
+        write_page(p, t, other);
+        compare_numbers(p, t, 0);
         if (other != NULL)
-            compare_numbers(&p, other, 1);
-        CU_ASSERT_EQUAL(strstr(p.bytes, "id=\"t1\"") != NULL, other != NULL);
+            compare_numbers(p, other, 1);
+        CU_ASSERT_EQUAL(strstr(p->bytes, "id=\"t1\"") != NULL, other != NULL);
         sw_timeline_free(t);
         sw_timeline_free(other);
     }
@@ -212,8 +188,7 @@ SW_TEST("numbers come back")
 SW_TEST("wide numbers come back")
 {
     const sw_made_timeline how = {1, 3, 5, 40, false, false};
-    static page p;
-    sw_after(drop, &p);
+    written *p = new_page();
     for (uint32_t factor = 1; factor <= 4096; factor *= 64) {
         sw_timeline *t = sw_make_timeline(5, &how);
         sw_tl_program *g = &t->programs[0];
@@ -224,9 +199,9 @@ SW_TEST("wide numbers come back")
         t->runs[0].has_loss = false;
         t->runs[1].at_ns = UINT64_C(1) << 52;
         t->runs[2].at_ns = (UINT64_C(1) << 52) + 1;
-        write_page(&p, t, NULL);
-        compare_numbers(&p, t, 0);
-        double *loss = column_of(&p, "t0.run", "loss", 3);
+        write_page(p, t, NULL);
+        compare_numbers(p, t, 0);
+        double *loss = column_of(p, "t0.run", "loss", 3);
         CU_ASSERT(loss != NULL && isnan(loss[0]) && loss[1] == t->runs[1].loss);
         free(loss);
         sw_timeline_free(t);
@@ -239,17 +214,16 @@ SW_TEST("lists are as narrow as they may be")
 {
     const sw_made_timeline how = {1, 0, 3000, 3000, false, false};
     sw_timeline *t = sw_make_timeline(3, &how);
-    static page p;
-    sw_after(drop, &p);
+    written *p = new_page();
     sw_tl_program *g = &t->programs[0];
     for (uint32_t i = 0; i < g->n_values; i++) {
         g->values[i].birth = i / 4;
         g->values[i].death = g->values[i].birth;
         g->values[i].bytes = (uint64_t)(i % 200) << 40;
     }
-    write_page(&p, t, NULL);
-    compare_numbers(&p, t, 0);
-    const char *births = element(&p, "t0.p0.birth"), *bytes = element(&p, "t0.p0.bytes");
+    write_page(p, t, NULL);
+    compare_numbers(p, t, 0);
+    const char *births = element(p, "t0.p0.birth"), *bytes = element(p, "t0.p0.bytes");
     CU_ASSERT_PTR_NOT_NULL_FATAL(births);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     CU_ASSERT(strncmp(strstr(births, "data-type"), "data-type=\"u8\"", 14) == 0);
@@ -261,7 +235,7 @@ SW_TEST("lists are as narrow as they may be")
 
 /* ---- words ------------------------------------------------------------------------------- */
 
-static size_t count_of(const page *p, const char *text)
+static size_t count_of(const written *p, const char *text)
 {
     size_t n = 0;
     for (const char *at = strstr(p->bytes, text); at != NULL; at = strstr(at + 1, text))
@@ -269,7 +243,7 @@ static size_t count_of(const page *p, const char *text)
     return n;
 }
 
-static json_t *words(const page *p, const char *id)
+static json_t *words(const written *p, const char *id)
 {
     const char *at = element(p, id);
     CU_ASSERT_PTR_NOT_NULL_FATAL(at);
@@ -286,7 +260,7 @@ static const char *string_at(const json_t *strings, const double *list, size_t i
     return text == NULL ? "(none)" : text;
 }
 
-static void compare_names(const page *p, const sw_timeline *t, const json_t *strings)
+static void compare_names(const written *p, const sw_timeline *t, const json_t *strings)
 {
     for (uint32_t k = 0; k < t->n_programs; k++) {
         const sw_tl_program *g = &t->programs[k];
@@ -311,15 +285,14 @@ static void compare_names(const page *p, const sw_timeline *t, const json_t *str
 
 SW_TEST("words come back")
 {
-    static page p;
-    sw_after(drop, &p);
+    written *p = new_page();
     for (uint64_t seed = 1; seed <= 12; seed++) {
         const sw_made_timeline how = {2, 3, 40, 80, false, true};
         sw_timeline *t = sw_make_timeline(seed, &how);
         t->seed = UINT64_MAX;
-        write_page(&p, t, NULL);
-        json_t *w = words(&p, "t0");
-        compare_names(&p, t, json_object_get(w, "strings"));
+        write_page(p, t, NULL);
+        json_t *w = words(p, "t0");
+        compare_names(p, t, json_object_get(w, "strings"));
         CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(w, "model")), t->model);
         CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(w, "seed")),
                                "18446744073709551615");
@@ -341,26 +314,24 @@ SW_TEST("names end no element")
     sw_timeline *t = sw_make_timeline(11, &how);
     static const char *const evil[] = {"</script><script>document.title='no'</script>",
                                        "<!--<script>", "]]><style>", "\"'`${1}\\"};
-    static page p, plain;
-    sw_after(drop, &p);
-    sw_after(drop, &plain);
+    written *p = new_page(), *plain = new_page();
     for (int i = 0; i < 4; i++)
         CU_ASSERT_EQUAL(sw_timeline_string(t, &t->programs[0].values[i].name, evil[i]), SW_OK);
     t->path = evil[0];
     t->command = evil[1];
-    write_page(&p, t, NULL);
+    write_page(p, t, NULL);
     const sw_made_timeline tame = {1, 1, 3, 3, false, false};
     sw_timeline *other = sw_make_timeline(11, &tame);
     other->runs[0].clock = t->runs[0].clock; /* a list more with the clocks of ops */
     if (other->runs[0].clock == SW_TL_OPS && other->runs[0].op_ns == NULL)
         other->runs[0].clock = SW_TL_PHASES;
-    write_page(&plain, other, NULL);
-    const size_t extra = count_of(&p, ".op_ns\"") - count_of(&plain, ".op_ns\"");
-    CU_ASSERT_EQUAL(count_of(&p, "</script"), count_of(&plain, "</script") + extra);
-    CU_ASSERT_EQUAL(count_of(&p, "<script"), count_of(&plain, "<script") + extra);
-    CU_ASSERT_EQUAL(count_of(&p, "<!--"), count_of(&plain, "<!--"));
-    CU_ASSERT_EQUAL(count_of(&p, "<b>"), 0);
-    CU_ASSERT(count_of(&p, "\\u003c/script>") >= 2);
+    write_page(plain, other, NULL);
+    const size_t extra = count_of(p, ".op_ns\"") - count_of(plain, ".op_ns\"");
+    CU_ASSERT_EQUAL(count_of(p, "</script"), count_of(plain, "</script") + extra);
+    CU_ASSERT_EQUAL(count_of(p, "<script"), count_of(plain, "<script") + extra);
+    CU_ASSERT_EQUAL(count_of(p, "<!--"), count_of(plain, "<!--"));
+    CU_ASSERT_EQUAL(count_of(p, "<b>"), 0);
+    CU_ASSERT(count_of(p, "\\u003c/script>") >= 2);
     sw_timeline_free(t);
     sw_timeline_free(other);
 }
@@ -371,44 +342,26 @@ SW_TEST("it asks for nothing")
 {
     const sw_made_timeline how = {1, 1, 3, 3, false, false};
     sw_timeline *t = sw_make_timeline(1, &how);
-    static page p;
-    sw_after(drop, &p);
-    write_page(&p, t, NULL);
-    CU_ASSERT_EQUAL(count_of(&p, "content=\"default-src 'none'; script-src 'sha256-"), 1);
+    written *p = new_page();
+    write_page(p, t, NULL);
+    CU_ASSERT_EQUAL(count_of(p, "content=\"default-src 'none'; script-src 'sha256-"), 1);
     static const char *const never[] = {
         "unsafe-inline", "unsafe-eval",     "eval(",    "http://", "https://",    "@import",
         "url(",          "XMLHttpRequest",  "fetch(",   "<link",   "<img",        "<iframe",
         "innerHTML",     "document.write(", "import( ", "src=",    "new Function"};
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        SW_CHECK(count_of(&p, never[i]) == 0, "%s", never[i]);
-    CU_ASSERT(strncmp(p.bytes, "<!DOCTYPE html>", 15) == 0);
-    CU_ASSERT_STRING_EQUAL(p.bytes + p.n - 8, "</html>\n");
+        SW_CHECK(count_of(p, never[i]) == 0, "%s", never[i]);
+    CU_ASSERT(strncmp(p->bytes, "<!DOCTYPE html>", 15) == 0);
+    CU_ASSERT_STRING_EQUAL(p->bytes + p->n - 8, "</html>\n");
     sw_timeline_free(t);
-}
-
-SW_TEST("the same run is the same page")
-{
-    const sw_made_timeline how = {2, 6, 60, 90, true, true};
-    static page p[2];
-    sw_after(drop, &p[0]);
-    sw_after(drop, &p[1]);
-    for (int i = 0; i < 2; i++) { /* strings at other addresses */
-        sw_timeline *before = i ? sw_make_timeline(77, &how) : NULL;
-        sw_timeline *t = sw_make_timeline(9, &how);
-        write_page(&p[i], t, NULL);
-        sw_timeline_free(before);
-        sw_timeline_free(t);
-    }
-    CU_ASSERT(p[0].n == p[1].n && memcmp(p[0].bytes, p[1].bytes, p[0].n) == 0);
 }
 
 /* Of more clocks than are kept, every k-th run has its own, and the page says so. */
 SW_TEST("clocks are sampled_out")
 {
     sw_timeline *t = NULL;
-    static page p;
+    written *p = new_page();
     void *ops, *op_ns;
-    sw_after(drop, &p);
     CU_ASSERT_EQUAL_FATAL(sw_timeline_new(&t), SW_OK);
     sw_tl_program *g;
     CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, &g), SW_OK);
@@ -425,54 +378,10 @@ SW_TEST("clocks are sampled_out")
         *run = (sw_tl_run){.step = i + 1, .at_ns = i, .clock = SW_TL_OPS, .op_ns = op_ns};
     }
     CU_ASSERT_EQUAL_FATAL(sw_timeline_finish(t), SW_OK);
-    write_page(&p, t, NULL);
-    CU_ASSERT_EQUAL(count_of(&p, ".op_ns\""), 3000);
-    CU_ASSERT_PTR_NOT_NULL(element(&p, "t0.r8997.op_ns"));
-    CU_ASSERT_PTR_NULL(element(&p, "t0.r8999.op_ns"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(p.bytes, "\"clocked_every\":3"));
+    write_page(p, t, NULL);
+    CU_ASSERT_EQUAL(count_of(p, ".op_ns\""), 3000);
+    CU_ASSERT_PTR_NOT_NULL(element(p, "t0.r8997.op_ns"));
+    CU_ASSERT_PTR_NULL(element(p, "t0.r8999.op_ns"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(p->bytes, "\"clocked_every\":3"));
     sw_timeline_free(t);
-}
-
-/* ---- failures ---------------------------------------------------------------------------- */
-
-SW_TEST("every failed write is reported")
-{
-    const sw_made_timeline how = {2, 4, 2000, 3000, false, true};
-    sw_timeline *t = sw_make_timeline(2, &how);
-    static page whole, p;
-    sw_after(drop, &whole);
-    sw_after(drop, &p);
-    write_page(&whole, t, NULL);
-    const uint64_t calls = whole.calls, blocks = sw_heap_blocks();
-    CU_ASSERT(calls > 3);
-    for (uint64_t k = 1; k <= calls; k++) {
-        drop(&p);
-        p.fail_at = k;
-        SW_CHECK(write_to(&p, t, NULL) == SW_IO, "call %llu", (unsigned long long)k);
-        CU_ASSERT(p.n < whole.n && (p.n == 0 || memcmp(p.bytes, whole.bytes, p.n) == 0));
-        CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
-    }
-    sw_timeline_free(t);
-}
-
-typedef struct {
-    page p;
-    sw_timeline *t;
-} sweep;
-
-static sw_status write_once(void *context)
-{
-    sweep *s = context;
-    drop(&s->p);
-    return write_to(&s->p, s->t, NULL);
-}
-
-SW_TEST("every refused block is reported")
-{
-    const sw_made_timeline how = {1, 1, 1000, 2000, false, false};
-    static sweep s;
-    s.t = sw_make_timeline(2, &how);
-    sw_after(drop, &s.p);
-    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, write_once, &s) > 3);
-    sw_timeline_free(s.t);
 }
