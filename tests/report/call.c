@@ -52,18 +52,13 @@ static const printed *call_with(int argc, char **argv)
     return &p;
 }
 
-const printed *call(const char *a, const char *b, const char *c)
+const char *golden(const char *name)
 {
-    char words[4][1024] = {"report"};
-    char *argv[5] = {words[0], NULL};
-    const char *const given[] = {a, b, c};
-    int argc = 1;
-    for (int i = 0; i < 3 && given[i] != NULL; i++) {
-        snprintf(words[argc], sizeof words[argc], "%s", given[i]);
-        argv[argc] = words[argc];
-        argc++;
-    }
-    return call_with(argc, argv);
+    static char path[4][1024];
+    static unsigned next;
+    char *to = path[next++ % 4];
+    snprintf(to, sizeof path[0], "%s/tests/report/golden/%s", sw_source_root(), name);
+    return to;
 }
 
 static const printed *call_text(const char *format, va_list args)
@@ -73,8 +68,12 @@ static const printed *call_text(const char *format, va_list args)
     snprintf(text, sizeof text, "report ");
     vsnprintf(text + 7, sizeof text - 7, format, args);
     argv[0] = strtok(text, " ");
-    while (argc < WORDS && (argv[argc] = strtok(NULL, " ")) != NULL)
-        argc++;
+    for (char *word; argc < WORDS && (word = strtok(NULL, " ")) != NULL; argc++) {
+        const size_t n = strlen(word);
+        const bool ours =
+            n > 6 && strcmp(word + n - 6, ".jsonl") == 0 && strchr(word, '/') == NULL;
+        argv[argc] = ours ? sw_textf("%s", golden(word)) : word;
+    }
     return call_with(argc, argv);
 }
 
@@ -85,15 +84,6 @@ const printed *call_words(const char *format, ...)
     const printed *p = call_text(format, args);
     va_end(args);
     return p;
-}
-
-const char *golden(const char *name)
-{
-    static char path[4][1024];
-    static unsigned next;
-    char *to = path[next++ % 4];
-    snprintf(to, sizeof path[0], "%s/tests/report/golden/%s", sw_source_root(), name);
-    return to;
 }
 
 bool has(const char *text, const char *part)

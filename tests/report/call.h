@@ -10,9 +10,8 @@ typedef struct {
     char out[65536], err[4096];
 } printed;
 
-/* With these words; NULL ends them. Valid until the next call. */
-const printed *call(const char *a, const char *b, const char *c);
-/* With the words of the text, which blanks divide. */
+/* With the words of the text, which blanks divide; "x.jsonl" without a folder is golden. Valid
+ * until the next call. */
 const printed *call_words(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A file of tests/report/golden. Valid until the fourth next call. */

@@ -40,7 +40,7 @@ SW_TEST("layers are a tree")
                   {"block/(itself)", 64, 64, 832},
                   {"(no layer)", 128, 128, -1},
                   {"head", 0, 192, 960}};
-    const json_t *rows = rows_by(golden("scopes.jsonl"), "layer");
+    const json_t *rows = rows_by("scopes.jsonl", "layer");
     const size_t n = sizeof wanted / sizeof *wanted;
     CU_ASSERT_EQUAL_FATAL(json_array_size(rows), n);
     for (size_t i = 0; i < n; i++) {
@@ -61,7 +61,7 @@ SW_TEST("layers are a tree")
 /* Each figure of an outer scope covers those of the scopes in it, in a real run. */
 SW_TEST("outer scopes cover inner ones")
 {
-    const json_t *rows = rows_by(golden("scopes.jsonl"), "layer");
+    const json_t *rows = rows_by("scopes.jsonl", "layer");
     static const char *const sums[] = {"at_peak_bytes",   "parameters_bytes",
                                        "gradients_bytes", "activations_bytes",
                                        "workspace_bytes", "tensors"};
@@ -80,7 +80,7 @@ SW_TEST("outer scopes cover inner ones")
 /* By role nothing is without a name, and all of it is there. */
 SW_TEST("every byte has a role")
 {
-    const json_t *rows = rows_by(golden("scopes.jsonl"), "role");
+    const json_t *rows = rows_by("scopes.jsonl", "role");
     long long sum = 0;
     for (size_t i = 1; i < json_array_size(rows); i++) {
         const json_t *x = json_array_get(rows, i);
@@ -99,14 +99,14 @@ SW_TEST("ops and phases have their peaks")
 {
     static const long long live[] = {1280, 960, 960, 896, 832, 576, 576},
                            at[] = {1, 4, 5, 3, 2, 0, 6};
-    const json_t *rows = rows_by(golden("scopes.jsonl"), "op");
+    const json_t *rows = rows_by("scopes.jsonl", "op");
     CU_ASSERT_EQUAL_FATAL(json_array_size(rows), 7);
     for (size_t i = 0; i < 7; i++) {
         CU_ASSERT_EQUAL(number_of(json_array_get(rows, i), "live_bytes"), live[i]);
         CU_ASSERT_EQUAL(number_of(json_array_get(rows, i), "position"), at[i]);
     }
     CU_ASSERT_EQUAL(number_of(json_array_get(rows, 0), "born_bytes"), 448 + 192 + 64);
-    rows = rows_by(golden("scopes.jsonl"), "phase");
+    rows = rows_by("scopes.jsonl", "phase");
     static const long long peaks[] = {320, 1280, 896, 960, 576};
     CU_ASSERT_EQUAL_FATAL(json_array_size(rows), 5);
     for (size_t i = 0; i < 5; i++) {
@@ -122,13 +122,13 @@ SW_TEST("text and csv have the same figures")
     setenv("LC_ALL", "C", 1);
     for (int i = 0; i < 4; i++) {
         snprintf(name, sizeof name, "scopes-%s.txt", by[i]);
-        compare_text(name, "%s --by %s", golden("scopes.jsonl"), by[i]);
-        check_width(call_words("%s --bytes --by %s", golden("large.jsonl"), by[i])->out);
-        check_width(call_words("%s --by %s", golden("large.jsonl"), by[i])->out);
+        compare_text(name, "scopes.jsonl --by %s", by[i]);
+        check_width(call_words("large.jsonl --bytes --by %s", by[i])->out);
+        check_width(call_words("large.jsonl --by %s", by[i])->out);
     }
     setenv("LC_ALL", "C.UTF-8", 1);
-    check_width(call_words("%s --by layer", golden("scopes.jsonl"))->out);
-    const printed *p = call_words("%s --by role --format csv", golden("scopes.jsonl"));
+    check_width(call_words("scopes.jsonl --by layer")->out);
+    const printed *p = call_words("scopes.jsonl --by role --format csv");
     CU_ASSERT(p->status == 0 &&
               has(p->out, "role,at_peak_bytes,share,own_peak_bytes,tensors,own_peak_op\n"
                           "(all),1280,1.000000,1280,9,block/conv2/conv2d\n"

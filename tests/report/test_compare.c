@@ -56,7 +56,7 @@ SW_TEST("every tensor says why")
                   {"block/conv2.out", 64, "other size"},
                   {"block/add.out", 64, "peak of B only"},
                   {"conv1.weight", 0, NULL}};
-    const json_t *o = object_of(call_words("%s --steps 1,2 --json", golden("scopes.jsonl")));
+    const json_t *o = object_of(call_words("scopes.jsonl --steps 1,2 --json"));
     check_sums(o, 1216, 1280);
     CU_ASSERT(json_is_false(json_object_get(o, "same_program")));
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -68,16 +68,15 @@ SW_TEST("every tensor says why")
                  "%s: %s", wanted[i].name, why != NULL ? why : "null");
     }
     CU_ASSERT_EQUAL(json_object_size(json_object_get(o, "tensors")), 7);
-    check_sums(object_of(call_words("%s --steps 2,1 --json", golden("scopes.jsonl"))), 1280,
-               1216);
+    check_sums(object_of(call_words("scopes.jsonl --steps 2,1 --json")), 1280, 1216);
 }
 
 SW_TEST("the same program is said to be equal")
 {
-    const printed *p = call_words("%s --steps 1,3", golden("scopes.jsonl"));
+    const printed *p = call_words("scopes.jsonl --steps 1,3");
     CU_ASSERT(p->status == 0 && has(p->out, "\nequal, the same program: ") &&
               !has(p->out, "tensors   "));
-    const json_t *o = object_of(call_words("%s --steps 1,3 --json", golden("scopes.jsonl")));
+    const json_t *o = object_of(call_words("scopes.jsonl --steps 1,3 --json"));
     check_sums(o, 1216, 1216);
     CU_ASSERT(json_is_true(json_object_get(o, "same_program")));
     CU_ASSERT_EQUAL(number_in(o, "process", "host heap", "difference"), 1024);
@@ -88,11 +87,11 @@ SW_TEST("the same program is said to be equal")
 /* Bytes measured beyond the plan are a line, and the sum is exact. */
 SW_TEST("what no tensor explains is a line")
 {
-    const json_t *o = object_of(call_words("%s --steps 1,4 --json", golden("scopes.jsonl")));
+    const json_t *o = object_of(call_words("scopes.jsonl --steps 1,4 --json"));
     check_sums(o, 1216, 1280);
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
         CU_ASSERT_EQUAL(number_in(o, sums[i], "(not in the values)", "difference"), 64);
-    const printed *p = call_words("%s --steps 1,4", golden("scopes.jsonl"));
+    const printed *p = call_words("scopes.jsonl --steps 1,4");
     CU_ASSERT(has(p->out, "forward: peak of 1,216 bytes predicted, 1,280 measured"));
     CU_ASSERT_FALSE(has(p->out, "equal, the same program"));
 }
@@ -100,7 +99,7 @@ SW_TEST("what no tensor explains is a line")
 SW_TEST("the text of steps adds up")
 {
     setenv("LC_ALL", "C", 1);
-    const printed *p = call_words("%s --steps 1,2 --bytes", golden("scopes.jsonl"));
+    const printed *p = call_words("scopes.jsonl --steps 1,2 --bytes");
     CU_ASSERT_EQUAL(p->status, 0);
     check_width(p->out);
     char total[96];
@@ -114,12 +113,12 @@ SW_TEST("what a snapshot does not tell has no row")
 {
     char path[1024];
     snprintf(path, sizeof path, "%s", sw_temp_path("small.pickle"));
-    CU_ASSERT_EQUAL_FATAL(
-        call_words("%s --format memory-viz --out %s", golden("small.jsonl"), path)->status, 0);
-    const printed *p = call_words("%s --diff %s --bytes", golden("small.jsonl"), path);
+    CU_ASSERT_EQUAL_FATAL(call_words("small.jsonl --format memory-viz --out %s", path)->status,
+                          0);
+    const printed *p = call_words("small.jsonl --diff %s --bytes", path);
     CU_ASSERT(p->status == 0 && has(p->out, "\n  arena, reserved") &&
               !has(p->out, "\n  model ") && !has(p->out, "\n  data  0"));
-    p = call_words("%s --diff %s", golden("small.jsonl"), golden("differs.jsonl"));
+    p = call_words("small.jsonl --diff differs.jsonl");
     CU_ASSERT(p->status == 0 && has(p->out, "\n  model ") && !has(p->out, "reserved"));
 }
 
@@ -141,7 +140,7 @@ SW_TEST("phases that no one told are unknown")
     CU_ASSERT(fwrite(pickle, 1, sizeof pickle - 1, file) == sizeof pickle - 1);
     fclose(file);
     static const char *const phases[] = {"data", "forward", "loss", "backward", "step"};
-    const printed *p = call_words("%s --diff %s", golden("small.jsonl"), path);
+    const printed *p = call_words("small.jsonl --diff %s", path);
     SW_CHECK(p->status == 0, "%s", p->err);
     check_width(p->out);
     for (int i = 0; i < 5; i++) {
@@ -154,7 +153,7 @@ SW_TEST("phases that no one told are unknown")
         SW_CHECK(first != NULL && second != NULL && first < second && second < at + 1 + n,
                  "%.*s", (int)n + 1, at);
     }
-    const json_t *o = object_of(call_words("%s --diff %s --json", golden("small.jsonl"), path));
+    const json_t *o = object_of(call_words("small.jsonl --diff %s --json", path));
     static const char *const groups[] = {"peak_bytes", "end_bytes"};
     for (int g = 0; g < 2; g++)
         for (int i = 0; i < 5; i++) {
@@ -168,18 +167,18 @@ SW_TEST("phases that no one told are unknown")
 
 SW_TEST("a step that is not there is named")
 {
-    const printed *p = call_words("%s --steps 1,9", golden("scopes.jsonl"));
+    const printed *p = call_words("scopes.jsonl --steps 1,9");
     CU_ASSERT(p->status == 1 && has(p->err, "no record of step 9; the nearest is 4"));
-    p = call_words("%s --steps eval:1,2", golden("scopes.jsonl"));
+    p = call_words("scopes.jsonl --steps eval:1,2");
     CU_ASSERT(p->status == 1 &&
               has(p->err, "no record of eval step 1; there are no such runs"));
-    p = call_words("%s --steps 20,eval:21", golden("small.jsonl"));
+    p = call_words("small.jsonl --steps 20,eval:21");
     CU_ASSERT(p->status == 0 && has(p->out, "program 1 (eval"));
     static const char *const words[] = {
         "1",       "1,", ",1", "1,2,3", "0,1", "a,b", "1;2", "-1,2", "99999999999999999999,1",
         "test:1,2"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        p = call_words("%s --steps %s", golden("scopes.jsonl"), words[i]);
+        p = call_words("scopes.jsonl --steps %s", words[i]);
         SW_CHECK(p->status == 2 && has(p->err, "--steps must be"), "%s: %d %s", words[i],
                  p->status, p->err);
     }
@@ -203,8 +202,7 @@ SW_TEST("a peak above the limit fails")
         int status;
     } cases[] = {{"1024", 0}, {"1023", 1}, {"1KiB", 0}, {"0", 1}, {"1GiB", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const printed *p =
-            call_words("%s --max-peak %s", golden("small.jsonl"), cases[i].limit);
+        const printed *p = call_words("small.jsonl --max-peak %s", cases[i].limit);
         SW_CHECK(p->status == cases[i].status && lines(p->err) == cases[i].status,
                  "%s: status %d, %s", cases[i].limit, p->status, p->err);
         SW_CHECK(cases[i].status == 0 ||
@@ -214,24 +212,22 @@ SW_TEST("a peak above the limit fails")
         CU_ASSERT(has(p->out, "Live at the peak")); /* the report is there all the same */
         CU_ASSERT_EQUAL(has(p->out, "gate: "), cases[i].status == 0);
     }
-    const printed *p = call_words("%s --max-peak 1023 --json", golden("small.jsonl"));
+    const printed *p = call_words("small.jsonl --max-peak 1023 --json");
     CU_ASSERT_EQUAL(p->status, 1);
     const json_t *gate = json_object_get(object_of(p), "gate");
     CU_ASSERT(json_is_true(json_object_get(gate, "failed")) &&
               json_is_true(json_object_get(gate, "above_max_peak")) &&
               number_of(gate, "peak_bytes") == 1024 &&
               number_of(gate, "max_peak_bytes") == 1023);
-    CU_ASSERT_EQUAL(call_words("%s --by role --max-peak 1023", golden("small.jsonl"))->status,
-                    1);
-    CU_ASSERT_EQUAL(call_words("%s --steps 1,2 --max-peak 1", golden("scopes.jsonl"))->status,
-                    1);
+    CU_ASSERT_EQUAL(call_words("small.jsonl --by role --max-peak 1023")->status, 1);
+    CU_ASSERT_EQUAL(call_words("scopes.jsonl --steps 1,2 --max-peak 1")->status, 1);
 }
 
 /* The highest that any run measured counts: 1,088 in step 4. */
 SW_TEST("the highest measured peak is judged")
 {
-    CU_ASSERT_EQUAL(call_words("%s --max-peak 1088", golden("differs.jsonl"))->status, 0);
-    CU_ASSERT_EQUAL(call_words("%s --max-peak 1087", golden("differs.jsonl"))->status, 1);
+    CU_ASSERT_EQUAL(call_words("differs.jsonl --max-peak 1088")->status, 0);
+    CU_ASSERT_EQUAL(call_words("differs.jsonl --max-peak 1087")->status, 1);
 }
 
 /* Runs that were not watched have the figures of their plan, and are not called measured. */
@@ -262,9 +258,8 @@ SW_TEST("an increase over the base fails")
     } cases[] = {{"0%", 1}, {"6%", 1}, {"6.2499%", 1}, {"6.25%", 0}, {"7%", 0},
                  {"0", 1},  {"63", 1}, {"64", 0},      {"1KiB", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const printed *p =
-            call_words("%s --diff %s --fail-on-increase %s", golden("differs.jsonl"),
-                       golden("small.jsonl"), cases[i].limit);
+        const printed *p = call_words("differs.jsonl --diff small.jsonl --fail-on-increase %s",
+                                      cases[i].limit);
         SW_CHECK(p->status == cases[i].status && lines(p->err) == cases[i].status,
                  "%s: status %d, %s", cases[i].limit, p->status, p->err);
         SW_CHECK(
@@ -273,12 +268,12 @@ SW_TEST("an increase over the base fails")
                              "above the 1,024 bytes of") &&
                  has(p->err, cases[i].limit)),
             "%s", p->err);
-        p = call_words("%s --diff %s --fail-on-increase %s", golden("small.jsonl"),
-                       golden("differs.jsonl"), cases[i].limit);
+        p = call_words("small.jsonl --diff differs.jsonl --fail-on-increase %s",
+                       cases[i].limit);
         SW_CHECK(p->status == 0 && p->err[0] == '\0', "less is no increase: %s", p->err);
     }
-    const printed *p = call_words("%s --json --diff %s --fail-on-increase 5%% --max-peak 1000",
-                                  golden("differs.jsonl"), golden("small.jsonl"));
+    const printed *p = call_words(
+        "differs.jsonl --json --diff small.jsonl --fail-on-increase 5%% --max-peak 1000");
     CU_ASSERT(p->status == 1 && lines(p->err) == 2);
     const json_t *gate = json_object_get(object_of(p), "gate");
     CU_ASSERT(number_of(gate, "increase_bytes") == 64 &&
@@ -302,20 +297,19 @@ SW_TEST("the line names what grew")
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     fputs(changed, f);
     fclose(f);
-    const printed *p = call_words("%s --diff %s --fail-on-increase 10%%",
-                                  sw_temp_path("grown.jsonl"), golden("small.jsonl"));
+    const printed *p = call_words("%s --diff small.jsonl --fail-on-increase 10%%",
+                                  sw_temp_path("grown.jsonl"));
     CU_ASSERT(p->status == 1 &&
               has(p->err, "role saved (+6,400 bytes), layer fc (+6,400 bytes)"));
-    const json_t *o = object_of(
-        call_words("%s --diff %s --json", sw_temp_path("grown.jsonl"), golden("small.jsonl")));
+    const json_t *o =
+        object_of(call_words("%s --diff small.jsonl --json", sw_temp_path("grown.jsonl")));
     check_sums(o, 7424, 1024);
     CU_ASSERT_EQUAL(number_of(o, "peak_difference_bytes"), 6400); /* as the gate says */
     CU_ASSERT_EQUAL(number_in(o, "roles", "saved", "difference"), 6400);
     setenv("LC_ALL", "C", 1);
-    p = call_words("%s --diff %s --bytes", sw_temp_path("grown.jsonl"), golden("small.jsonl"));
+    p = call_words("%s --diff small.jsonl --bytes", sw_temp_path("grown.jsonl"));
     CU_ASSERT(has(p->out, "A - B") && has(p->out, "+6,400") && !has(p->out, "-6,400"));
-    o = object_of(
-        call_words("%s --diff %s --json", golden("small.jsonl"), sw_temp_path("grown.jsonl")));
+    o = object_of(call_words("small.jsonl --diff %s --json", sw_temp_path("grown.jsonl")));
     check_sums(o, 1024, 7424);
     CU_ASSERT_EQUAL(number_of(o, "peak_difference_bytes"), -6400);
 }
@@ -338,5 +332,5 @@ SW_TEST("what cannot be judged does not pass")
     fprintf(f, "damage\n");
     fclose(f);
     CU_ASSERT_EQUAL(call_words("%s --max-peak 1GiB", path)->status, 3);
-    CU_ASSERT_EQUAL(call_words("%s --diff %s", path, golden("small.jsonl"))->status, 3);
+    CU_ASSERT_EQUAL(call_words("%s --diff small.jsonl", path)->status, 3);
 }

@@ -46,7 +46,7 @@ static long long sum_of(const json_t *rows, const char *kind, long long number)
 
 SW_TEST("every byte has an owner")
 {
-    const json_t *o = object_of(call_words("%s --json", golden("population.jsonl")));
+    const json_t *o = object_of(call_words("population.jsonl --json"));
     const json_t *rows = json_object_get(o, "budget"), *members = json_object_get(o, "members");
     long long live = 0, outside = 0;
     CU_ASSERT_EQUAL_FATAL(json_array_size(members), MEMBERS);
@@ -74,9 +74,9 @@ SW_TEST("every byte has an owner")
 SW_TEST("CSV has the rows of JSON")
 {
     char text[65536];
-    const long long measured = number_of(
-        object_of(call_words("%s --json", golden("population.jsonl"))), "measured_bytes");
-    const printed *p = call_words("%s --format csv", golden("population.jsonl"));
+    const long long measured =
+        number_of(object_of(call_words("population.jsonl --json")), "measured_bytes");
+    const printed *p = call_words("population.jsonl --format csv");
     long long sum = 0;
     CU_ASSERT_EQUAL(p->status, 0);
     snprintf(text, sizeof text, "%s", p->out);
@@ -89,8 +89,7 @@ SW_TEST("CSV has the rows of JSON")
 SW_TEST("a member is shown by layer and role")
 {
     for (int k = 0; k < MEMBERS; k++) {
-        const json_t *o =
-            object_of(call_words("%s --member %d --json", golden("population.jsonl"), k));
+        const json_t *o = object_of(call_words("population.jsonl --member %d --json", k));
         const json_t *parts = json_object_get(o, "parts"),
                      *step = json_object_get(o, "step_arena"),
                      *phases = json_object_get(step, "phases");
@@ -172,7 +171,7 @@ SW_TEST("text has eighty columns")
         SW_INIT("", "--bytes", "--member 2", "--member 2 --bytes", "--turns 1,3",
                 "--turns 1,3 --bytes");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const printed *p = call_words("%s %s", golden("population.jsonl"), words[i]);
+        const printed *p = call_words("population.jsonl %s", words[i]);
         SW_CHECK(p->status == 0 && p->err[0] == '\0', "%s: %d, %s", words[i], p->status,
                  p->err);
         check_width(p->out);
@@ -207,18 +206,16 @@ SW_TEST("what is of one run is refused")
                 "--member x", "--json --html o", "--out o", "--json --format csv", "--member 4",
                 "--member 99999999999", "--member 1 --html o", "--format csv --out o");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const printed *p = call_words("%s %s", golden("population.jsonl"), words[i]);
+        const printed *p = call_words("population.jsonl %s", words[i]);
         SW_CHECK(p->status == 2 && p->out[0] == '\0' && strchr(p->err, '\n') != NULL &&
                      strchr(p->err, '\n')[1] == '\0',
                  "%s: %d, %s", words[i], p->status, p->err);
     }
-    CU_ASSERT(has(call_words("%s --turns 1,9", golden("population.jsonl"))->err,
-                  "no turn 9; it has turns 1 to 3"));
-    CU_ASSERT_EQUAL(call_words("%s --turns 1,2", golden("small.jsonl"))->status, 2);
-    CU_ASSERT_EQUAL(call_words("%s --member 1", golden("small.jsonl"))->status, 2);
-    CU_ASSERT_EQUAL(
-        call_words("%s --diff %s", golden("population.jsonl"), golden("small.jsonl"))->status,
-        3);
+    CU_ASSERT(
+        has(call_words("population.jsonl --turns 1,9")->err, "no turn 9; it has turns 1 to 3"));
+    CU_ASSERT_EQUAL(call_words("small.jsonl --turns 1,2")->status, 2);
+    CU_ASSERT_EQUAL(call_words("small.jsonl --member 1")->status, 2);
+    CU_ASSERT_EQUAL(call_words("population.jsonl --diff small.jsonl")->status, 3);
 }
 
 /* The peak is the most that was measured in any turn. */
