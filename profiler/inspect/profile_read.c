@@ -556,3 +556,53 @@ sw_status profile_record(profile_lines *lines, const profile_line *line, profile
     p->type = value_text(value_at(p->record, "type"));
     return p->type != NULL ? SW_OK : profile_wrong(p, "type", "a string");
 }
+
+static sw_status take_record(profile_reading *x, const profile_position *p, sw_timeline *t)
+{
+    profile_end e;
+    if (p->line > 1 && strcmp(p->type, "header") == 0)
+        return profile_damaged(p, "a second header");
+    if (x->ended)
+        return profile_damaged(p, "a record after the end");
+    SW_TRY(x->take(x->context, p));
+    if (strcmp(p->type, "end") != 0)
+        return SW_OK;
+    SW_TRY(profile_read_end(p, &e, t));
+    x->wall_ns = e.wall_ns;
+    x->all_steps = e.steps;
+    sw_utf8_clean(x->status, sizeof x->status, e.status);
+    sw_utf8_clean(x->error, sizeof x->error, e.error);
+    x->ended = true;
+    return SW_OK;
+}
+
+static sw_status read_lines(profile_reading *x, profile_lines *lines, sw_timeline *t)
+{
+    for (bool there = true; there;) {
+        profile_line line;
+        profile_position p;
+        SW_TRY(profile_lines_next(lines, &line));
+        if (line.text == NULL)
+            break;
+        if (x->follows && !line.whole)
+            return profile_lines_seek(lines, lines->at, lines->line);
+        SW_TRY(profile_record(lines, &line, &p, &there));
+        if (there)
+            SW_TRY(take_record(x, &p, t));
+        x->cut = !there;
+        x->good = lines->line;
+    }
+    if (!x->follows && lines->line == 0)
+        SW_FAIL(SW_FORMAT, "%s: the file is empty", t->path);
+    return SW_OK;
+}
+
+sw_status profile_read_all(profile_reading *x, profile_lines *lines, sw_timeline *t)
+{
+    const sw_status status = read_lines(x, lines, t);
+    if (status != SW_FORMAT || x->good == 0 || x->follows)
+        return status;
+    x->damaged_line = x->good + 1;
+    sw_utf8_clean(x->damaged_why, sizeof x->damaged_why, sw_last_error());
+    return SW_OK;
+}

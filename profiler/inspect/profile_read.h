@@ -124,4 +124,22 @@ typedef struct {
 SW_MUST_USE sw_status profile_read_end(const profile_position *p, profile_end *e,
                                        sw_timeline *t);
 
+/* All records of a file, for who sums them up: where the reading ended, and why. */
+typedef struct {
+    void *context;
+    sw_status (*take)(void *context, const profile_position *p); /* a record; the end's too */
+    bool follows;  /* the file may grow: its unfinished last line is left for the next time, and
+                      damage is an error */
+    uint64_t good; /* lines that were read */
+    uint64_t damaged_line;  /* where reading ended, all before it counts; 0: nowhere */
+    char damaged_why[4608]; /* with file and line */
+    bool cut, ended;        /* ended: there is an end record, which says: */
+    char status[16];        /* "done", "interrupted", "failed" */
+    char error[512];
+    uint64_t wall_ns, all_steps; /* all_steps: recorded or not; 0: not said */
+} profile_reading;
+/* Damage after the header ends the reading, and the part before it stays. */
+SW_MUST_USE sw_status profile_read_all(profile_reading *x, profile_lines *lines,
+                                       sw_timeline *t);
+
 #endif

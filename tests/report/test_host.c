@@ -534,8 +534,8 @@ SW_TEST("damage is named")
         fprintf(s->file, "%s\n", lines[i].line);
         fclose(s->file);
         CU_ASSERT_EQUAL_FATAL(report_read(&r, s->path, NULL), SW_OK);
-        SW_CHECK(r->damaged_line > 0 && strstr(r->damaged_why, lines[i].says) != NULL, "%s: %s",
-                 lines[i].line, r->damaged_why);
+        SW_CHECK(r->file.damaged_line > 0 && strstr(r->file.damaged_why, lines[i].says) != NULL,
+                 "%s: %s", lines[i].line, r->file.damaged_why);
         report_free(r);
     }
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);

@@ -56,15 +56,15 @@ static sw_status look_profile(found *f, bool snapshot)
             found_note(f, "seed", "%" PRIu64, r->timeline->seed);
         found_note(f, "steps", "%" PRIu64, r->n_steps);
         found_note(f, "evaluations", "%" PRIu64, r->evaluations);
-        found_note(f, "ended", "%s", r->ended ? r->status : "cut");
+        found_note(f, "ended", "%s", r->file.ended ? r->file.status : "cut");
     }
     if (peak.known)
         found_note(f, peak.measured ? "measured_peak_bytes" : "peak_bytes", "%" PRIu64,
                    peak.bytes);
     if (!snapshot && *peak.in != '\0')
         found_note(f, "peak_program", "%s", peak.in + strlen(" in "));
-    if (r->damaged_line > 0)
-        sw_utf8_clean(f->damage, sizeof f->damage, r->damaged_why);
+    if (r->file.damaged_line > 0)
+        sw_utf8_clean(f->damage, sizeof f->damage, r->file.damaged_why);
     report_free(r);
     return SW_OK;
 }
@@ -79,11 +79,11 @@ static sw_status look_population(found *f)
     SW_TRY(population_open(&p, f->path, &want));
     found_note(f, "members", "%" PRIu64, p->members);
     found_note(f, "turns", "%" PRIu64, p->seen_turns);
-    found_note(f, "ended", "%s", p->ended ? p->status : "cut");
+    found_note(f, "ended", "%s", p->file.ended ? p->file.status : "cut");
     if (p->peak_bytes > 0)
         found_note(f, "measured_peak_bytes", "%" PRIu64, p->peak_bytes);
-    if (p->damaged_line > 0)
-        sw_utf8_clean(f->damage, sizeof f->damage, p->damaged_why);
+    if (p->file.damaged_line > 0)
+        sw_utf8_clean(f->damage, sizeof f->damage, p->file.damaged_why);
     population_free(p);
     return SW_OK;
 }

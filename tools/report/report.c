@@ -128,13 +128,11 @@ int report_export(const char *file, const char *other, const char *format, const
 
 /* ---- two runs ---------------------------------------------------------------------------- */
 
-/* The exit status that a report of `r` leaves with; `code`, or CLI_DAMAGED with the line that
- * is damaged on standard error. */
-static int report_end(const report *r, int code)
+int report_end(const profile_reading *file, int code)
 {
     cli_flush();
-    if (r->damaged_line > 0)
-        code = cli_error(CLI_DAMAGED, "%s", r->damaged_why);
+    if (file->damaged_line > 0)
+        code = cli_error(CLI_DAMAGED, "%s", file->damaged_why);
     return cli_finish(code);
 }
 
@@ -211,7 +209,7 @@ static int report_diff(const char *file, const char *other, bool json,
         report_gate gate = {
             .limits = limits, .run = report_highest(r[0]), .base = report_highest(r[1])};
         code = print_result(&c, json, style, &gate);
-        code = report_end(r[1], report_end(r[0], code));
+        code = report_end(&r[1]->file, report_end(&r[0]->file, code));
     } else {
         code = cli_library_error(status, true);
     }
@@ -250,17 +248,17 @@ static int report_steps(const char *file, report_steps_wanted *steps, bool json,
         if (steps->at[i].found)
             status = compare_step(&c.side[i], r, &steps->at[i]);
         else
-            code = r->damaged_line > 0 ? CLI_DAMAGED : no_such_step(r, &steps->at[i]);
+            code = r->file.damaged_line > 0 ? CLI_DAMAGED : no_such_step(r, &steps->at[i]);
     }
     if (status == SW_OK && code == CLI_GO)
         status = compare(&c);
-    if (status != SW_OK && (status != SW_FORMAT || r->damaged_line == 0)) {
+    if (status != SW_OK && (status != SW_FORMAT || r->file.damaged_line == 0)) {
         code = cli_library_error(status, true);
     } else if (status == SW_OK && code == CLI_GO) {
         report_gate gate = {.limits = limits, .run = report_highest(r)};
         code = print_result(&c, json, style, &gate);
     }
-    code = report_end(r, code);
+    code = report_end(&r->file, code);
     compare_free(&c);
     report_free(r);
     return code;
@@ -335,8 +333,8 @@ static int report_file(const report_settings *s)
     status = print_all(r, s, report_gate_asked(&s->limits) ? &gate : NULL);
     if (status == SW_OK)
         code = report_end(
-            r, report_gate_judge(&gate, (!s->json && strcmp(s->format, "text") == 0) &&
-                                            !s->style.quiet));
+            &r->file, report_gate_judge(&gate, (!s->json && strcmp(s->format, "text") == 0) &&
+                                                   !s->style.quiet));
     else
         code = cli_library_error(status, true);
     report_free(r);

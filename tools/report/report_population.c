@@ -102,14 +102,6 @@ static int read_asked(const report_settings *a, plan *out)
 
 /* ---- reports ----------------------------------------------------------------------------- */
 
-static int end_of(const population *p, int code)
-{
-    cli_flush();
-    if (p->damaged_line > 0)
-        code = cli_error(CLI_DAMAGED, "%s", p->damaged_why);
-    return cli_finish(code);
-}
-
 static sw_status write_piece(void *context, const char *bytes, size_t n)
 {
     return sw_file_write(context, bytes, n);
@@ -140,14 +132,16 @@ static int print_one(population *p, const plan *x, const report_settings *a)
     const report_tail tail = {report_gate_more, &gate},
                       *more = report_gate_asked(&a->limits) ? &tail : NULL;
     if (x->member >= 0 && last == NULL)
-        return end_of(p, cli_error(CLI_FAILED, "%s: no turn has ended", p->shown));
+        return report_end(&p->file, cli_error(CLI_FAILED, "%s: no turn has ended", p->shown));
     if (x->member >= 0 && x->member >= last->n)
-        return end_of(p, cli_error(CLI_USAGE, "--member must be 0 to %" PRIu32 " (got %s)",
-                                   last->n - 1, a->member));
+        return report_end(&p->file,
+                          cli_error(CLI_USAGE, "--member must be 0 to %" PRIu32 " (got %s)",
+                                    last->n - 1, a->member));
     const sw_status status = x->html != NULL
                                  ? cli_saved(sw_file_replace(x->html, write_page, p))
                                  : population_print(p, x->member, x->format, more, &a->style);
-    return status == SW_OK ? end_of(p, judged(a, x, &gate)) : cli_library_error(status, false);
+    return status == SW_OK ? report_end(&p->file, judged(a, x, &gate))
+                           : cli_library_error(status, false);
 }
 
 static int no_such_turn(const population *p, uint64_t turn)
@@ -170,9 +164,9 @@ static int print_pair(const population_pair *pair, const plan *x, const report_s
     if (status != SW_OK)
         return cli_library_error(status, false);
     int code = judged(a, x, &gate);
-    if (two && pair->of[1]->damaged_line > 0)
-        code = end_of(pair->of[1], code);
-    return end_of(pair->of[0], code);
+    if (two && pair->of[1]->file.damaged_line > 0)
+        code = report_end(&pair->of[1]->file, code);
+    return report_end(&pair->of[0]->file, code);
 }
 
 static int print_turns(population *p, const plan *x, const report_settings *a)
@@ -181,7 +175,7 @@ static int print_turns(population *p, const plan *x, const report_settings *a)
     for (int i = 0; i < 2; i++) {
         pair.turn[i] = population_find(p, x->want.turn[i]);
         if (pair.turn[i] == NULL)
-            return end_of(p, no_such_turn(p, x->want.turn[i]));
+            return report_end(&p->file, no_such_turn(p, x->want.turn[i]));
     }
     return print_pair(&pair, x, a);
 }
@@ -193,7 +187,7 @@ static int print_difference(population *p, population *other, const plan *x,
                                   .turn = {population_last(p), population_last(other)}};
     for (int i = 0; i < 2; i++)
         if (pair.turn[i] == NULL)
-            return end_of(pair.of[i], no_such_turn(pair.of[i], 0));
+            return report_end(&pair.of[i]->file, no_such_turn(pair.of[i], 0));
     return print_pair(&pair, x, a);
 }
 

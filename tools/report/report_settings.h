@@ -3,6 +3,7 @@
 #ifndef STEPWELL_REPORT_SETTINGS_H
 #define STEPWELL_REPORT_SETTINGS_H
 
+#include "profiler/inspect/profile_read.h"
 #include "profiler/inspect/report/document.h"
 #include "tools/report/report_gate.h"
 
@@ -30,5 +31,9 @@ int report_ranks(const report_settings *s, int n);
 /* Write the timeline of `file`, or what it and `other` (NULL: none) have apart, in a sink's
  * format to `out` (NULL or "-": standard output), whole or not at all. */
 int report_export(const char *file, const char *other, const char *format, const char *out);
+
+/* Who has read `file` leaves with `code`, or with CLI_DAMAGED and the line that is damaged on
+ * standard error. */
+int report_end(const profile_reading *file, int code);
 
 #endif

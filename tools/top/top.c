@@ -371,7 +371,7 @@ static condition judge(top *t)
                             (now.tv_nsec - file.st_mtim.tv_nsec);
         t->idle = age > 0 ? (uint64_t)age : 0;
     }
-    if (t->report->ended)
+    if (t->report->file.ended)
         return ENDED;
     if (t->source.pid > 0
             ? !top_source_lives(&t->source)
@@ -430,8 +430,8 @@ static void print_condition(const top *t)
     else if (t->condition == WAITS)
         printf("no record for %s s%s\n", cli_digits(t->idle / 1000000000u).text, plain);
     else if (t->condition == ENDED)
-        printf("%s%s%s%s\n", t->report->status, plain, *t->report->error != '\0' ? ": " : "",
-               t->report->error);
+        printf("%s%s%s%s\n", t->report->file.status, plain,
+               *t->report->file.error != '\0' ? ": " : "", t->report->file.error);
     else
         printf("died%s (its profile has no end, and no process writes it)\n", plain);
 }
@@ -553,7 +553,7 @@ static void put_head(sw_json *j, const top *t)
     sw_json_put_string(j, "data", r != NULL ? r->data : NULL);
     report_put_batch(j, r != NULL ? r->timeline->batch : -1);
     sw_json_put_string(j, "condition", condition_name[t->condition]);
-    sw_json_put_string(j, "status", t->condition == ENDED ? r->status : NULL);
+    sw_json_put_string(j, "status", t->condition == ENDED ? r->file.status : NULL);
     sw_json_put_u64(j, "idle_ns", t->idle);
     sw_json_put_known(j, "step", t->any, t->last.step);
     const uint64_t steps = r != NULL ? r->planned_steps : 0;

@@ -252,11 +252,11 @@ static void print_head(const population *p, const report_style *style)
                   *t->data != '\0' ? ", data " : "", t->data,
                   *t->scores != '\0' ? ", scores: " : "", t->scores);
     sw_writer_print(to, "%s turns%s", sw_text_digits(p->seen_turns).text,
-                    p->ended ? "" : " so far: the file has no end");
-    if (p->ended)
-        sw_writer_print(to, " in %s", sw_text_ns(p->wall_ns).text);
-    if (p->ended && strcmp(p->status, "done") != 0)
-        sw_writer_print(to, "; the run was %s", p->status);
+                    p->file.ended ? "" : " so far: the file has no end");
+    if (p->file.ended)
+        sw_writer_print(to, " in %s", sw_text_ns(p->file.wall_ns).text);
+    if (p->file.ended && strcmp(p->file.status, "done") != 0)
+        sw_writer_print(to, "; the run was %s", p->file.status);
     sw_writer_print(to, ", begun %s\n", t->created);
     if (p->cut_members > 0 && !style->quiet)
         sw_writer_say(to, 0, 2,
@@ -284,8 +284,8 @@ static void begin_json(sw_json *j, const population *p)
 static sw_status end_json(sw_json *j, const population *p, const report_tail *more,
                           const report_style *style)
 {
-    PUT(j, p, FIELDS_KNOWN(population, status, error));
-    report_put_damaged(j, p->damaged_line, p->damaged_why);
+    PUT(j, &p->file, FIELDS_KNOWN(profile_reading, status, error));
+    report_put_damaged(j, &p->file);
     return report_end_object(j, more, style);
 }
 
@@ -900,8 +900,8 @@ sw_status population_html(population *p,
     sw_writer_text(&to, "</h1>\n<p>");
     html_escaped(&to, p->timeline->command);
     sw_writer_print(&to, "</p>\n<p>%" PRIu64 " turns%s", p->seen_turns,
-                    p->ended ? ", the run is " : "");
-    html_escaped(&to, p->status);
+                    p->file.ended ? ", the run is " : "");
+    html_escaped(&to, p->file.status);
     sw_writer_text(&to, "</p>\n");
     put_members(&to, p);
     table_print_html(&to, "turns", &TABLE_OF(turn_columns, p->turns, p->n_turns));

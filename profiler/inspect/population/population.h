@@ -5,6 +5,7 @@
 #ifndef STEPWELL_POPULATION_REPORT_H
 #define STEPWELL_POPULATION_REPORT_H
 
+#include "profiler/inspect/profile_read.h"
 #include "profiler/inspect/report/document.h"
 #include "profiler/inspect/timeline.h"
 
@@ -81,11 +82,7 @@ typedef struct {
                          in the earlier one; NULL: a turn is missing */
     uint64_t copies;  /* that were made between them */
     uint64_t peak_bytes, peak_turn;
-    bool ended;
-    char status[16], error[512];
-    uint64_t wall_ns;
-    uint64_t damaged_line; /* 0: it is not */
-    char damaged_why[1024];
+    profile_reading file;
 } population;
 
 /* Turns that are kept: all; or the last one, and those of two numbers (0: none). */

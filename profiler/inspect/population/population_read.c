@@ -13,7 +13,6 @@ typedef struct {
     const population_want *want;
     population_turn open; /* the turn whose members come */
     bool opened;
-    uint64_t good; /* lines that were taken */
 } population_reader;
 
 /* ---- small parts ------------------------------------------------------------------------- */
@@ -277,19 +276,9 @@ static sw_status keep_turn(population_reader *r)
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-static sw_status take_end(population *p, const profile_position *at)
+static sw_status take(void *context, const profile_position *at)
 {
-    profile_end e;
-    SW_TRY(profile_read_end(at, &e, p->timeline));
-    p->wall_ns = e.wall_ns;
-    sw_utf8_clean(p->status, sizeof p->status, e.status);
-    sw_utf8_clean(p->error, sizeof p->error, e.error);
-    p->ended = true;
-    return SW_OK;
-}
-
-static sw_status take(population_reader *r, const profile_position *at)
-{
+    population_reader *r = context;
     if (at->line == 1) {
         population *p = r->p;
         SW_TRY(profile_take_header(p->timeline, at));
@@ -298,10 +287,6 @@ static sw_status take(population_reader *r, const profile_position *at)
         SW_TRY(profile_get_u64(at, at->record, "planned_steps", 0, &p->planned_steps));
         return p->members > 0 ? SW_OK : profile_damaged(at, "not the profile of a population");
     }
-    if (strcmp(at->type, "header") == 0)
-        return profile_damaged(at, "a second header");
-    if (r->p->ended)
-        return profile_damaged(at, "a record after the end");
     if (strcmp(at->type, "plan") == 0)
         return profile_take_program(r->p->timeline, at, false);
     if (strcmp(at->type, "shape") == 0) {
@@ -346,22 +331,6 @@ static sw_status take(population_reader *r, const profile_position *at)
         }
         return SW_OK;
     }
-    return strcmp(at->type, "end") == 0 ? take_end(r->p, at) : SW_OK;
-}
-
-static sw_status read_lines(population_reader *r, profile_lines *lines)
-{
-    for (bool there = true; there;) {
-        profile_line line;
-        profile_position at;
-        SW_TRY(profile_lines_next(lines, &line));
-        if (line.text == NULL)
-            return SW_OK;
-        SW_TRY(profile_record(lines, &line, &at, &there));
-        if (there)
-            SW_TRY(take(r, &at));
-        r->good = lines->line;
-    }
     return SW_OK;
 }
 
@@ -370,17 +339,13 @@ static sw_status read_file(population_reader *r, const char *path)
     profile_lines lines;
     population *p = r->p;
     SW_TRY(profile_lines_open(&lines, path));
-    sw_status status = read_lines(r, &lines);
-    if (status == SW_OK && lines.line == 0)
-        status = sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: the file is empty", path);
+    p->file.context = r;
+    p->file.take = take;
+    const sw_status status = profile_read_all(&p->file, &lines, p->timeline);
     profile_lines_close(&lines);
     p->cut_members = r->opened ? r->open.n : 0;
     population_free_turn(&r->open);
-    if (status != SW_FORMAT || r->good == 0)
-        return status;
-    p->damaged_line = r->good + 1;
-    sw_utf8_clean(p->damaged_why, sizeof p->damaged_why, sw_last_error());
-    return SW_OK;
+    return status;
 }
 
 static const char header_start[] = "{\"type\":\"header\"";

@@ -229,7 +229,7 @@ static sw_status print_json(const view *v, int by, const report_tail *more,
     sw_json_put_string(&j, "peak_op", v->p->n_ops > 0 ? v->p->ops[v->p->peak_op].name : NULL);
     sw_json_put_u64(&j, "peak_position", v->p->peak_op);
     table_put(&j, "rows", &v->table);
-    report_put_damaged(&j, v->r->damaged_line, v->r->damaged_why);
+    report_put_damaged(&j, &v->r->file);
     return report_end_object(&j, more, style);
 }
 
@@ -242,7 +242,7 @@ sw_status report_print_by(const report *r, const char *word, by_format format,
         by++;
     if (v.plan == NULL)
         SW_FAIL(SW_FORMAT, "%s",
-                r->damaged_line > 0 ? r->damaged_why : "the file has no program");
+                r->file.damaged_line > 0 ? r->file.damaged_why : "the file has no program");
     v.p = report_program(r, v.plan);
     sw_status status =
         parts_make(&v.parts, r->timeline, v.p, by == BY_LAYER ? PARTS_TREE : PARTS_ROLE);

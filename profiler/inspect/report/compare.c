@@ -156,8 +156,8 @@ sw_status compare_run(compare_side *s, report *r)
 {
     s->r = r;
     s->plan = report_peak_plan(r);
-    if (s->plan == NULL && r->damaged_line > 0)
-        SW_FAIL(SW_FORMAT, "%s", r->damaged_why);
+    if (s->plan == NULL && r->file.damaged_line > 0)
+        SW_FAIL(SW_FORMAT, "%s", r->file.damaged_why);
     if (s->plan == NULL)
         SW_FAIL(SW_FORMAT, "%s: it has no plan that could be compared", r->path);
     const report_seen *seen = report_best_seen(s->plan);
@@ -577,7 +577,7 @@ static void put_side(sw_json *j, const char *key, const compare_side *s)
     report_put_phases(j, "predicted", s->plan->immediate ? NULL : s->plan->phase);
     const bool judged = s->by != NULL && !s->plan->immediate;
     sw_json_put_known_bool(j, "equal", judged, judged && equal_phases(s));
-    report_put_damaged(j, s->r->damaged_line, s->r->damaged_why);
+    report_put_damaged(j, &s->r->file);
     sw_json_end(j);
 }
 

@@ -37,8 +37,8 @@ void report_print_steps(const report_style *style, const sw_tl_step *steps, uint
 void report_put_steps(sw_json *j, const sw_tl_step *steps, uint32_t n);
 /* `key` and an object of the phases' peak_bytes and end_bytes; phase == NULL: null. */
 void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase);
-/* "damaged": null where the line is 0, or the line and what is wrong in it. */
-void report_put_damaged(sw_json *j, uint64_t line, const char *why);
+/* "damaged": null, or the line and what is wrong in it. */
+void report_put_damaged(sw_json *j, const profile_reading *file);
 
 /* ---- sections of the host ---------------------------------------------------------------- */
 

@@ -125,15 +125,9 @@ typedef struct {
     sw_process *process;      /* NULL: the profile has no such record */
     struct report_host *host; /* NULL: no record was read */
 
-    uint64_t good;          /* lines that were read */
-    uint64_t damaged_line;  /* where reading ended, all before it counts; 0: nowhere */
-    char damaged_why[4608]; /* with file and line */
-    bool cut, ended;        /* ended: there is an end record */
-    uint64_t dropped;       /* events that the logs had no room for */
-    char status[16];        /* of the end record: "done", "interrupted", "failed" */
-    char error[256];
-    uint64_t wall_ns;
-    uint64_t all_steps; /* of the run, recorded or not; 0: not said */
+    profile_reading file;
+    const struct report_watch *watch; /* NULL: nobody follows the file */
+    uint64_t dropped;                 /* events that the logs had no room for */
 } report;
 
 extern const char *const report_witnesses[4];
@@ -187,7 +181,7 @@ SW_MUST_USE sw_status report_open(report **out, const char *path, report_steps_w
 void report_free(report *r);
 
 /* Who follows a file that grows. */
-typedef struct {
+typedef struct report_watch {
     void *context;
     /* A run of training or, else, evaluation was taken. */
     sw_status (*step)(void *context, const profile_step *s, const report_row *row, bool train);

@@ -106,12 +106,12 @@ void report_put_batch(sw_json *j, int64_t batch)
     sw_json_put_known(j, "batch", batch >= 0, (uint64_t)batch);
 }
 
-void report_put_damaged(sw_json *j, uint64_t line, const char *why)
+void report_put_damaged(sw_json *j, const profile_reading *file)
 {
-    if (!sw_json_open_known(j, "damaged", line > 0))
+    if (!sw_json_open_known(j, "damaged", file->damaged_line > 0))
         return;
-    sw_json_put_u64(j, "line", line);
-    sw_json_put_string(j, "why", why);
+    sw_json_put_u64(j, "line", file->damaged_line);
+    sw_json_put_string(j, "why", file->damaged_why);
     sw_json_end(j);
 }
 
@@ -198,9 +198,9 @@ static const char *plural(uint64_t n, const char *one, const char *several)
 /* How the run ended, after what it was. */
 static const char *ending(const report *r)
 {
-    if (!r->ended)
+    if (!r->file.ended)
         return "; the run did not finish";
-    if (strcmp(r->status, "interrupted") == 0)
+    if (strcmp(r->file.status, "interrupted") == 0)
         return "; it was interrupted";
     return report_finished(r) ? "" : "; the run failed";
 }
@@ -226,14 +226,14 @@ static void print_run(const report_style *style, const report *r)
     if (r->evaluations > 0)
         snprintf(evaluations, sizeof evaluations, ", %s evaluation %s",
                  sw_text_digits(r->evaluations).text, plural(r->evaluations, "run", "runs"));
-    if (r->all_steps > r->n_steps) /* not every step is recorded */
-        snprintf(all, sizeof all, " (of %s in all)", sw_text_digits(r->all_steps).text);
+    if (r->file.all_steps > r->n_steps) /* not every step is recorded */
+        snprintf(all, sizeof all, " (of %s in all)", sw_text_digits(r->file.all_steps).text);
     if (r->runs > r->n_steps)
         snprintf(several, sizeof several, " in %s runs", sw_text_digits(r->runs).text);
     sw_writer_say(style->to, 0, 2, "%s training %s%s%s%s%s%s%s%s%s",
                   sw_text_digits(r->n_steps).text, plural(r->n_steps, "step", "steps"), several,
-                  all, evaluations, r->ended ? " in " : "",
-                  r->ended ? sw_text_ns(r->wall_ns).text : "",
+                  all, evaluations, r->file.ended ? " in " : "",
+                  r->file.ended ? sw_text_ns(r->file.wall_ns).text : "",
                   r->created[0] != '\0' ? ", begun " : "", r->created, ending(r));
 }
 
@@ -680,25 +680,25 @@ static void print_notes(const report_style *style, const report *r)
 {
     if (style->quiet)
         return;
-    if (r->damaged_line > 0)
+    if (r->file.damaged_line > 0)
         sw_writer_say(style->to, 0, 2,
                       "note: line %" PRIu64 " is damaged; only what stands before it is shown",
-                      r->damaged_line);
-    if (r->cut)
+                      r->file.damaged_line);
+    if (r->file.cut)
         sw_writer_print(style->to, "note: the last line is cut; all before it was used\n");
     if (r->dropped > 0)
         sw_writer_say(style->to, 0, 2,
                       "note: the event logs had no room for %s events; what they have is whole "
                       "from the front of each run",
                       sw_text_digits(r->dropped).text);
-    if (!r->ended)
+    if (!r->file.ended)
         sw_writer_print(
             style->to, "note: there is no end record: the run did not finish, or still runs\n");
     else if (!report_finished(r)) {
         /* Why is said above where a request was denied. */
         const bool said = r->host != NULL && r->host->denied != NULL;
-        sw_writer_say(style->to, 0, 2, "note: the run ended as '%s'%s%s", r->status,
-                      said || r->error[0] == '\0' ? "" : ": ", said ? "" : r->error);
+        sw_writer_say(style->to, 0, 2, "note: the run ended as '%s'%s%s", r->file.status,
+                      said || r->file.error[0] == '\0' ? "" : ": ", said ? "" : r->file.error);
     }
     if (r->immediate > 0)
         sw_writer_say(style->to, 0, 2,
@@ -857,15 +857,17 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
     PUT(&j, r, FIELDS_KNOWN(report, created, command));
     sw_json_put_u64(&j, "steps", r->n_steps);
     sw_json_put_u64(&j, "training_runs", r->runs);
-    sw_json_put_known(&j, "all_steps", r->all_steps > 0, r->all_steps); /* recorded or not */
-    sw_json_put_u64(&j, "part", 1); /* a profile is one file */
+    sw_json_put_known(&j, "all_steps", r->file.all_steps > 0,
+                      r->file.all_steps); /* recorded or not */
+    sw_json_put_u64(&j, "part", 1);       /* a profile is one file */
     sw_json_put_u64(&j, "evaluations", r->evaluations);
     sw_json_put_bool(&j, "finished", report_finished(r));
-    PUT(&j, r, FIELDS_KNOWN(report, status, error), FIELDS(report, cut));
+    PUT(&j, &r->file, FIELDS_KNOWN(profile_reading, status, error),
+        FIELDS(profile_reading, cut));
     sw_json_put_bool(&j, "goes_on", false);
     sw_json_put_u64(&j, "dropped_events", r->dropped);
-    report_put_damaged(&j, r->damaged_line, r->damaged_why);
-    sw_json_put_known(&j, "wall_ns", r->ended, r->wall_ns);
+    report_put_damaged(&j, &r->file);
+    sw_json_put_known(&j, "wall_ns", r->file.ended, r->file.wall_ns);
     if (peak != NULL) {
         put_main(&j, peak);
         put_live(&j, peak, live);

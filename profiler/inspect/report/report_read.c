@@ -319,41 +319,23 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
 
 /* ---- header, end, and the file ----------------------------------------------------------- */
 
-static sw_status take_end(report *r, const profile_position *p)
+static sw_status take(void *context, const profile_position *p)
 {
-    profile_end e;
-    SW_TRY(profile_read_end(p, &e, r->timeline));
-    r->wall_ns = e.wall_ns;
-    r->all_steps = e.steps;
-    sw_utf8_clean(r->status, sizeof r->status, e.status);
-    sw_utf8_clean(r->error, sizeof r->error, e.error);
-    r->ended = true;
-    return SW_OK;
-}
-
-static sw_status take(report *r, const profile_position *p, const report_watch *watch)
-{
-    const value type = value_at(p->record, "type");
-    const char *name = value_is_text(type) ? value_text(type) : NULL;
-    if (name == NULL)
-        return profile_wrong(p, "type", "a string");
+    report *r = context;
+    const char *name = p->type;
     if (p->line == 1) {
         SW_TRY(profile_take_header(r->timeline, p));
         report_copy_header(r);
         SW_TRY(profile_get_u64(p, p->record, "planned_steps", 0, &r->planned_steps));
         return profile_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
     }
-    if (strcmp(name, "header") == 0)
-        return profile_damaged(p, "a second header");
-    if (r->ended)
-        return profile_damaged(p, "a record after the end");
     SW_TRY(report_take_host(r, p));
     if (strcmp(name, "plan") == 0)
         return take_plan(r, p, false);
     if (strcmp(name, "trace") == 0)
         return take_plan(r, p, true);
     if (strcmp(name, "step") == 0)
-        return take_step(r, p, watch);
+        return take_step(r, p, r->watch);
     if (strcmp(name, "events") == 0) {
         /* Each line of a log says what the whole log lacks. */
         uint64_t part, dropped;
@@ -362,38 +344,6 @@ static sw_status take(report *r, const profile_position *p, const report_watch *
         r->dropped += part == 0 ? dropped : 0;
         return SW_OK;
     }
-    return strcmp(name, "end") == 0 ? take_end(r, p) : SW_OK;
-}
-
-/* Where the file may grow, what has no end yet is left for the next time. */
-static sw_status read_lines(report *r, profile_lines *lines, const report_watch *watch)
-{
-    for (bool there = true; there;) {
-        profile_line line;
-        profile_position p;
-        SW_TRY(profile_lines_next(lines, &line));
-        if (line.text == NULL)
-            break;
-        if (watch != NULL && !line.whole)
-            return profile_lines_seek(lines, lines->at, lines->line);
-        SW_TRY(profile_record(lines, &line, &p, &there));
-        if (there)
-            SW_TRY(take(r, &p, watch));
-        r->cut = !there;
-        r->good = lines->line;
-    }
-    return SW_OK;
-}
-
-/* Damage after the header ends the reading, and the part before it stays; who follows a file
- * decides that. */
-static sw_status read_all(report *r, profile_lines *lines, const report_watch *watch)
-{
-    const sw_status status = read_lines(r, lines, watch);
-    if (status != SW_FORMAT || r->good == 0 || watch != NULL)
-        return status;
-    r->damaged_line = r->good + 1;
-    sw_utf8_clean(r->damaged_why, sizeof r->damaged_why, sw_last_error());
     return SW_OK;
 }
 
@@ -417,7 +367,11 @@ sw_status report_begin(report **out, profile_lines *lines, const char *path)
 sw_status report_more(report *r, profile_lines *lines, const report_watch *watch)
 {
     SW_TRY(profile_lines_seek(lines, lines->next, lines->line + 1));
-    return read_all(r, lines, watch);
+    r->file.context = r;
+    r->file.take = take;
+    r->file.follows = watch != NULL;
+    r->watch = watch;
+    return profile_read_all(&r->file, lines, r->timeline);
 }
 
 sw_status report_read(report **out, const char *path, report_steps_wanted *steps)
@@ -426,9 +380,7 @@ sw_status report_read(report **out, const char *path, report_steps_wanted *steps
     profile_lines lines;
     SW_TRY(report_begin(&r, &lines, path));
     r->steps = steps;
-    sw_status status = report_more(r, &lines, NULL);
-    if (status == SW_OK && lines.line == 0)
-        status = sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: the file is empty", path);
+    const sw_status status = report_more(r, &lines, NULL);
     profile_lines_close(&lines);
     if (status != SW_OK) {
         report_free(r);
@@ -446,8 +398,8 @@ static sw_status open_other(report *r)
     static const timeline_want programs = {.step = {UINT64_MAX}, .n_steps = 1};
     SW_TRY(timeline_open(&r->timeline, r->path, &programs));
     report_copy_header(r);
-    r->ended = true;
-    memcpy(r->status, "done", sizeof "done");
+    r->file.ended = true;
+    memcpy(r->file.status, "done", sizeof "done");
     for (uint32_t i = 0; i < r->timeline->n_programs; i++) {
         SW_TRY(report_add_plan(r, i));
         report_plan *x = &r->plans[i];

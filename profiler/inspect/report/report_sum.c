@@ -55,7 +55,7 @@ const sw_tl_program *report_program(const report *r, const report_plan *plan)
 
 bool report_finished(const report *r)
 {
-    return r->ended && strcmp(r->status, "done") == 0;
+    return r->file.ended && strcmp(r->file.status, "done") == 0;
 }
 
 int report_peak_phase(const sw_prof_phase *phase)
