@@ -126,7 +126,7 @@ typedef struct {
     struct report_host *host; /* NULL: no record was read */
 
     profile_reading file;
-    const struct report_watch *watch; /* NULL: nobody follows the file */
+    const struct report_watch *watch; /* NULL: the file is not followed */
     uint64_t dropped;                 /* events that the logs had no room for */
 } report;
 
