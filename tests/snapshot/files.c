@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *put_file(const char *name, const void *bytes, size_t n)
+char *put_file(const char *name, const void *bytes, size_t n)
 {
-    const char *path = sw_temp_path(name);
+    char *path = sw_temp_path(name);
     sw_file_put(path, bytes, n);
     return path;
 }

@@ -6,7 +6,7 @@
 #include "profiler/inspect/values.h"
 
 /* A temporary file of these bytes; its path is valid as sw_temp_path's. */
-const char *put_file(const char *name, const void *bytes, size_t n);
+char *put_file(const char *name, const void *bytes, size_t n);
 
 /* A tree that is read from a file, by whichever reader. */
 typedef struct {

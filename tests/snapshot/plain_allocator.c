@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB ((uint64_t)1 << 20)
 #define TAIL ((uint64_t)1 << 44) /* addresses of an expandable segment */
 
 static void *grown(void *array, size_t *room, size_t n, size_t size)

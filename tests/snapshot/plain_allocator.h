@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MIB ((uint64_t)1 << 20)
+
 enum { PLAIN_FREE, PLAIN_ACTIVE, PLAIN_PENDING, PLAIN_UNMAPPED };
 
 typedef struct {
@@ -68,6 +70,6 @@ void plain_finish(plain_allocator *p, uint64_t address);
 void plain_empty_cache(plain_allocator *p);
 plain_sums plain_count(const plain_allocator *p);
 /* Write the snapshot as a pickle; events before `first` are left out. */
-const char *plain_write(const plain_allocator *p, const char *name, size_t first);
+char *plain_write(const plain_allocator *p, const char *name, size_t first);
 
 #endif

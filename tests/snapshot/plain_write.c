@@ -116,7 +116,7 @@ static void put_settings(sw_pickle *k, const plain_allocator *p)
     sw_pickle_end(k);
 }
 
-const char *plain_write(const plain_allocator *p, const char *name, size_t first)
+char *plain_write(const plain_allocator *p, const char *name, size_t first)
 {
     sink_bytes out;
     sw_pickle k = {0};
@@ -140,7 +140,7 @@ const char *plain_write(const plain_allocator *p, const char *name, size_t first
     sw_pickle_end(&k);
     sw_pickle_stop(&k);
     CU_ASSERT_EQUAL(sw_sink_flush(&out.out), SW_OK);
-    const char *path = put_file(name, out.bytes, out.n);
+    char *path = put_file(name, out.bytes, out.n);
     sink_close(&out);
     return path;
 }

@@ -4,6 +4,7 @@
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,9 +40,33 @@ const replan *planned(const char *path)
     return r;
 }
 
+const char *put_json(const char *name, const char *json)
+{
+    char *text = sw_textf("%s", json);
+    for (char *c = text; (c = strchr(c, '\'')) != NULL;)
+        *c = '"';
+    return put_file(name, text, strlen(text));
+}
+
 const replan *planned_json(const char *json)
 {
-    return planned(put_file("made.json", json, strlen(json)));
+    return planned(put_json("made.json", json));
+}
+
+const char *made_events(const char *events)
+{
+    char action[32];
+    unsigned long long address, bytes;
+    const char *all = "";
+    for (int at = 0; sscanf(events, " %31s %llu %llu%n", action, &address, &bytes, &at) == 3;) {
+        events += at + strspn(events + at, " ");
+        const size_t more = strcspn(events, ";");
+        all = sw_textf("%s%s{'action':'%s','addr':%llu,'size':%llu,'stream':0%s%.*s}", all,
+                       *all != '\0' ? "," : "", action, address, bytes, more > 0 ? "," : "",
+                       (int)more, events);
+        events += more + (events[more] == ';');
+    }
+    return all;
 }
 
 static void append(void *context, const char *bytes, size_t n)

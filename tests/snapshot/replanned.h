@@ -12,6 +12,10 @@ sw_status replanned(replan *r, const char *path);
  * ends. */
 const replan *planned(const char *path);
 const replan *planned_json(const char *json);
+/* Such a file; in the text ' stands for ". */
+const char *put_json(const char *name, const char *json);
+/* Events of a trace as JSON, from "action address bytes more; ...": more members, or none. */
+const char *made_events(const char *events);
 /* All of it, printed as text and JSON one after the other; goes when the test ends. */
 const char *planned_text(const replan *r);
 

@@ -8,48 +8,25 @@
 
 SW_TESTS("period")
 
-#define MIB ((uint64_t)1 << 20)
 #define STEPS 6
-
-typedef struct {
-    char text[1 << 16];
-    size_t n;
-} json;
-
-static void event(json *j, const char *action, int address, int bytes)
-{
-    j->n += (size_t)snprintf(j->text + j->n, sizeof j->text - j->n,
-                             "%s{\"action\":\"%s\",\"addr\":%d,\"size\":%d,\"stream\":0}",
-                             j->text[j->n - 1] == '[' ? "" : ",", action, address, bytes);
-}
-
-static void let_go(json *j, int address, int bytes)
-{
-    event(j, "free_requested", address, bytes);
-    event(j, "free_completed", address, bytes);
-}
 
 /* Of a CPU. In every other step the third tensor gets the place of the first by chance, as if
  * the first were written in place. */
 SW_TEST("addresses of a CPU make no difference")
 {
-    static json j;
-    j.n = (size_t)snprintf(j.text, sizeof j.text, "{\"segments\":[],\"device_traces\":[[");
+    const char *events = "";
     for (int step = 0; step < STEPS; step++) {
         const int third = step % 2 == 0 ? 4096 : 20480;
-        event(&j, "alloc", 4096, 1000);
-        event(&j, "alloc", 8192, 2000);
-        let_go(&j, 4096, 1000);
-        event(&j, "alloc", third, 1000);
-        event(&j, "alloc", 12288, 3000);
-        event(&j, "alloc", 16384, 500);
-        let_go(&j, 16384, 500);
-        let_go(&j, third, 1000);
-        let_go(&j, 12288, 3000);
-        let_go(&j, 8192, 2000);
+        events = sw_textf("%salloc 4096 1000; alloc 8192 2000; free_requested 4096 1000;"
+                          "free_completed 4096 1000; alloc %d 1000; alloc 12288 3000;"
+                          "alloc 16384 500; free_requested 16384 500; free_completed 16384 500;"
+                          "free_requested %d 1000; free_completed %d 1000;"
+                          "free_requested 12288 3000; free_completed 12288 3000;"
+                          "free_requested 8192 2000; free_completed 8192 2000;",
+                          events, third, third, third);
     }
-    snprintf(j.text + j.n, sizeof j.text - j.n, "]]}");
-    const replan *r = planned_json(j.text);
+    const replan *r =
+        planned_json(sw_textf("{'segments':[],'device_traces':[[%s]]}", made_events(events)));
     CU_ASSERT(!r->trace.cuda);
     CU_ASSERT_EQUAL(r->lives.n, 5 * STEPS - STEPS / 2); /* every other step has one less */
     CU_ASSERT_EQUAL(r->period.steps, STEPS);

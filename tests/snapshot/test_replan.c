@@ -15,8 +15,6 @@
 
 SW_TESTS("replan")
 
-#define MIB ((uint64_t)1 << 20)
-
 /* ---- a training -------------------------------------------------------------------------- */
 
 static uint64_t activations(const plain_training *t)
@@ -151,15 +149,14 @@ static sw_status plan_file(const char *path)
     return status;
 }
 
-static const char *small_file(void)
+static char *small_file(void)
 {
     const plain_training t = {3, 4, 2, 3 * MIB, MIB, 0};
     plain_allocator *p = plain_new(7);
     p->capacity = 60 * MIB;
     plain_train(p, &t);
     (void)plain_malloc(p, 64, 100 * MIB, 1);
-    const char *path = plain_write(p, "small.pickle", 2);
-    return path;
+    return plain_write(p, "small.pickle", 2);
 }
 
 static sw_status plan_again(void *path)

@@ -10,7 +10,6 @@
 
 SW_TESTS("replan guide")
 
-#define MIB ((uint64_t)1 << 20)
 #define STEPS 4
 #define RUN "- run: "
 

@@ -11,26 +11,20 @@
 
 SW_TESTS("replan kinds")
 
-#define MIB ((uint64_t)1 << 20)
-#define SETTINGS "\"allocator_settings\":{\"expandable_segments\":false}"
+#define SETTINGS "'allocator_settings':{'expandable_segments':false}"
 
 /* A segment of 20 MiB with a block of 5 MiB less 100 bytes. */
 #define SEGMENT(device)                                                                        \
-    "{\"device\":" #device ",\"address\":1099511627776,\"total_size\":20971520,\"stream\":0,"  \
-    "\"segment_type\":\"large\",\"frames\":[],\"blocks\":[{\"size\":5242880,"                  \
-    "\"requested_size\":5242780,\"state\":\"active_allocated\",\"frames\":[]},"                \
-    "{\"size\":15728640,\"requested_size\":7,\"state\":\"inactive\",\"frames\":[]}]}"
+    "{'device':" #device ",'address':1099511627776,'total_size':20971520,'stream':0,"          \
+    "'segment_type':'large','frames':[],'blocks':[{'size':5242880,"                            \
+    "'requested_size':5242780,'state':'active_allocated','frames':[]},"                        \
+    "{'size':15728640,'requested_size':7,'state':'inactive','frames':[]}]}"
 #define EVENT(action, size)                                                                    \
-    "{\"action\":\"" action "\",\"addr\":1099511627776,\"size\":" size ",\"stream\":0,"        \
-    "\"time_us\":1,\"frames\":[]}"
+    "{'action':'" action "','addr':1099511627776,'size':" size ",'stream':0,"                  \
+    "'time_us':1,'frames':[]}"
 #define TRACE "[" EVENT("segment_alloc", "20971520") "," EVENT("alloc", "5242780") "]"
 #define FILE_OF(segments, traces)                                                              \
-    "{\"segments\":[" segments "],\"device_traces\":[" traces "]," SETTINGS "}"
-
-static const char *file_of(const char *name, const char *json)
-{
-    return put_file(name, json, strlen(json));
-}
+    "{'segments':[" segments "],'device_traces':[" traces "]," SETTINGS "}"
 
 /* Runs it on that file, with these words. */
 static int ask(const char *path, const char *words)
@@ -42,8 +36,8 @@ static int ask(const char *path, const char *words)
 
 SW_TEST("each device is reported")
 {
-    const char *path = sw_textf(
-        "%s", file_of("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE)));
+    const char *path =
+        put_json("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE));
     CU_ASSERT_EQUAL(ask(path, "--replan"), 0);
     CU_ASSERT(replan_said("device 0: 2 events") && replan_said("device 1: 2 events"));
     CU_ASSERT_EQUAL(ask(path, "--replan --device 1"), 0);
@@ -62,7 +56,7 @@ SW_TEST("what no frame says is null")
     char one[1000];
     snprintf(
         one, sizeof one, "%s",
-        file_of("one.json", FILE_OF(SEGMENT(0), "[" EVENT("segment_alloc", "20971520") "]")));
+        put_json("one.json", FILE_OF(SEGMENT(0), "[" EVENT("segment_alloc", "20971520") "]")));
     CU_ASSERT_EQUAL(ask(one, sw_textf("'%s' --json", one)), 0);
     CU_ASSERT(replan_said("\"phase\":null") && !replan_said("\"-\""));
 }
@@ -83,7 +77,7 @@ SW_TEST("an empty file is said to be empty")
 SW_TEST("a device without events is reported beside one with")
 {
     const char *path =
-        file_of("quiet.json", FILE_OF(SEGMENT(0) "," SEGMENT(2), TRACE ",[],[]"));
+        put_json("quiet.json", FILE_OF(SEGMENT(0) "," SEGMENT(2), TRACE ",[],[]"));
     CU_ASSERT_EQUAL(ask(path, "--replan"), 0);
     CU_ASSERT(replan_said("device 0: 2 events") && !replan_said("device 1"));
     CU_ASSERT(replan_said("device 2: 0 events") &&
@@ -118,9 +112,9 @@ SW_TEST("segments alone are reported")
 
 SW_TEST("what says nothing is refused")
 {
-    CU_ASSERT_EQUAL(ask(file_of("e.json", FILE_OF("", "[]")), "--replan"), 3);
+    CU_ASSERT_EQUAL(ask(put_json("e.json", FILE_OF("", "[]")), "--replan"), 3);
     CU_ASSERT(replan_said("there are no segments and no events in it"));
-    CU_ASSERT_EQUAL(ask(file_of("e.json", FILE_OF("", "")), "--replan --json"), 3);
+    CU_ASSERT_EQUAL(ask(put_json("e.json", FILE_OF("", "")), "--replan --json"), 3);
 }
 
 /* ---- numbers and texts ------------------------------------------------------------------- */
@@ -136,17 +130,16 @@ SW_TEST("numbers that cannot be are named")
          "(got 9223372036854775808)"},
         {FILE_OF("", "[" EVENT("alloc", "1.5") "]"), "(got 1.5)"},
         {FILE_OF("", "[" EVENT("alloc", "null") "]"), "(got no number)"},
-        {FILE_OF("", "[{\"action\":\"alloc\",\"addr\":1}]"), "(got nothing)"},
-        {FILE_OF("", "[" EVENT("alloc", "\"\xff\"") "]"), "(got no number)"},
+        {FILE_OF("", "[{'action':'alloc','addr':1}]"), "(got nothing)"},
+        {FILE_OF("", "[" EVENT("alloc", "'\xff'") "]"), "(got no number)"},
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        const int status = ask(file_of("number.json", of[i].json), "--replan");
+        const int status = ask(put_json("number.json", of[i].json), "--replan");
         SW_CHECK(status == 3 && replan_said(of[i].error), "%s: %d", of[i].json, status);
     }
     /* The latest of two keys counts, as in Python. */
     const replan *r =
-        planned_json(FILE_OF("", "[{\"action\":\"alloc\",\"addr\":1,\"size\":5,\"size\":7,"
-                                 "\"stream\":0}]"));
+        planned_json(FILE_OF("", "[{'action':'alloc','addr':1,'size':5,'size':7,'stream':0}]"));
     CU_ASSERT_EQUAL(r->whole.bound, 7);
 }
 
@@ -217,7 +210,7 @@ SW_TEST("streams have arenas, up to 4,096")
 
 SW_TEST("files that cannot be written are named")
 {
-    const char *path = file_of("one.json", FILE_OF(SEGMENT(0), TRACE));
+    const char *path = put_json("one.json", FILE_OF(SEGMENT(0), TRACE));
     CU_ASSERT(ask(path, "--replan --out -") == 2 && replan_said("must be files (got -)"));
     CU_ASSERT(ask(path, "--replan --html -") == 2);
     CU_ASSERT(ask(path, "--replan --out /dev/full") == 1 && replan_said("/dev/full"));
@@ -233,12 +226,11 @@ SW_TEST("files that cannot be written are named")
 
 SW_TEST("what is compared is alike")
 {
-    const char *one = file_of("one.json", FILE_OF(SEGMENT(0), TRACE));
-    const char *two = sw_textf(
-        "%s", file_of("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE)));
-    const char *profile = sw_textf(
-        "%s", file_of("cpu.json", "{\"segments\":[],\"device_traces\":[[{\"action\":\"alloc\","
-                                  "\"addr\":4096,\"size\":5242780}]]}"));
+    const char *one = put_json("one.json", FILE_OF(SEGMENT(0), TRACE));
+    const char *two = put_json("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE));
+    const char *profile = put_json(
+        "cpu.json",
+        "{'segments':[],'device_traces':[[{'action':'alloc','addr':4096,'size':5242780}]]}");
     const char *words = sw_textf("--replan --diff '%s' --fail-on-increase 2%%", two);
     CU_ASSERT(ask(one, words) == 1 && replan_said("must have the same devices"));
     words = sw_textf("--replan --device 0 --diff '%s' --fail-on-increase 2%%", two);
@@ -254,12 +246,11 @@ SW_TEST("what is compared is alike")
 /* Addresses of a CPU differ from run to run: how far they lie apart is no loss. */
 SW_TEST("addresses of a CPU are no loss")
 {
-    char near[1000];
 #define CPU(address)                                                                           \
-    "{\"segments\":[],\"device_traces\":[[{\"action\":\"alloc\",\"addr\":4096,\"size\":1000}," \
-    "{\"action\":\"alloc\",\"addr\":" address ",\"size\":1000}]]}"
-    snprintf(near, sizeof near, "%s", file_of("near.json", CPU("8192")));
-    const char *far = file_of("far.json", CPU("819200000"));
+    "{'segments':[],'device_traces':[[{'action':'alloc','addr':4096,'size':1000},"             \
+    "{'action':'alloc','addr':" address ",'size':1000}]]}"
+    const char *near = put_json("near.json", CPU("8192"));
+    const char *far = put_json("far.json", CPU("819200000"));
     CU_ASSERT_EQUAL(ask(far, sw_textf("--replan --diff '%s' --fail-on-increase 0%%", near)), 0);
     /* Nor does a page draw what lies between them. */
     const char *page = sw_temp_path("far.html");

@@ -7,8 +7,6 @@
 
 SW_TESTS("replan text")
 
-#define MIB ((uint64_t)1 << 20)
-
 /* Words of the text, whatever its lines. */
 static void has(const char *text, const char *words)
 {

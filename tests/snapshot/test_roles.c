@@ -180,20 +180,21 @@ SW_TEST("a phase has one peak")
 /* The same frames with two roles are two holders: here the file says the roles. */
 SW_TEST("holders have one role")
 {
-#define BLOCK(size, role)                                                                      \
-    "{\"size\":" size ",\"requested_size\":" size ",\"state\":\"active_allocated\","           \
-    "\"category\":\"" role "\",\"frames\":[{\"filename\":\"net.py\",\"line\":3,"               \
-    "\"name\":\"make\"}]}"
+    static const struct {
+        unsigned size;
+        const char *role;
+    } of[] = {{4194304, "parameter"}, {6291456, "activation"}, {10485760, "parameter"}};
+    const char *blocks = "";
+    for (int i = 0; i < 3; i++)
+        blocks = sw_textf("%s%s{'size':%u,'requested_size':%u,'state':'active_allocated',"
+                          "'category':'%s','frames':[{'filename':'net.py','line':3,"
+                          "'name':'make'}]}",
+                          blocks, i > 0 ? "," : "", of[i].size, of[i].size, of[i].role);
     const replan *r = planned_json(
-        "{\"segments\":[{\"device\":0,\"address\":1099511627776,"
-        "\"total_size\":20971520,\"stream\":0,\"segment_type\":\"large\","
-        "\"blocks\":[" BLOCK("4194304", "parameter") "," BLOCK(
-            "6291456",
-            "activation") "," BLOCK("10485760",
-                                    "parameter") "]}],"
-                                                 "\"device_traces\":[],\"allocator_"
-                                                 "settings\":{\"expandable_segments\":"
-                                                 "false}}");
+        sw_textf("{'segments':[{'device':0,'address':1099511627776,'total_size':20971520,"
+                 "'stream':0,'segment_type':'large','blocks':[%s]}],'device_traces':[],"
+                 "'allocator_settings':{'expandable_segments':false}}",
+                 blocks));
     CU_ASSERT_EQUAL_FATAL(r->n_holders, 2);
     CU_ASSERT(strcmp(r->holders[0].role, "parameter") == 0 && r->holders[0].bytes == 14680064 &&
               r->holders[0].n == 2 && r->holders[0].without.most == 6291456);

@@ -1,6 +1,7 @@
 /* Snapshots: what we write is read back event by event, what others write has answers that were
  * worked out by hand, and no file makes the reader take more than its share. */
 #include "tests/snapshot/files.h"
+#include "tests/snapshot/replanned.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
@@ -71,18 +72,18 @@ static sw_timeline *make_run(void)
     return t;
 }
 
-static const char *write_run(const sw_timeline *t, const char *name)
+static char *write_run(const sw_timeline *t, const char *name)
 {
     sink_bytes s;
     sink_open(&s);
     SW_CHECK(sw_sink_find("memory-viz")->write(t, &s.out) == SW_OK, "%s", sw_last_error());
     CU_ASSERT_EQUAL(sw_sink_flush(&s.out), SW_OK);
-    const char *path = put_file(name, s.bytes, s.n);
+    char *path = put_file(name, s.bytes, s.n);
     sink_close(&s);
     return path;
 }
 
-static void put_json(sw_json *j, value v)
+static void write_value(sw_json *j, value v)
 {
     const value_kind kind = value_kind_of(v);
     if (kind == VALUE_LIST || kind == VALUE_DICT) {
@@ -90,7 +91,7 @@ static void put_json(sw_json *j, value v)
         for (uint64_t i = 0; i < value_count(v); i++) {
             if (kind == VALUE_DICT)
                 sw_json_key(j, value_key(v, i));
-            put_json(j, kind == VALUE_LIST ? value_item(v, i) : value_member(v, i));
+            write_value(j, kind == VALUE_LIST ? value_item(v, i) : value_member(v, i));
         }
         sw_json_end(j);
     } else if (kind == VALUE_INT) {
@@ -110,7 +111,7 @@ static sw_json json_of_run(const sw_timeline *t)
     sw_json j;
     CU_ASSERT_EQUAL_FATAL(tree_open(&f, write_run(t, "to.pickle"), pickle_read), SW_OK);
     sw_json_growing(&j, SW_HEAP_PROFILE);
-    put_json(&j, f.top);
+    write_value(&j, f.top);
     sw_json_line(&j);
     CU_ASSERT_EQUAL_FATAL(j.status, SW_OK);
     tree_close(&f);
@@ -267,34 +268,25 @@ SW_TEST("what we write we read")
 /* On device 1: 1024 and 512 from before the trace, of which the first is freed in it; 4096 and
  * 2048 made in it. A segment of 1 MiB is added and given back, of 2 MiB each stay. */
 static const char other[] =
-    "{\"segments\": ["
-    "{\"device\":0,\"address\":4096,\"total_size\":4096,\"stream\":0,\"blocks\":[]},"
-    "{\"device\":1,\"address\":1073741824,\"total_size\":2097152,\"stream\":0,\"blocks\":["
-    "{\"size\":1024,\"state\":\"inactive\"},"
-    "{\"size\":512,\"requested_size\":500,\"state\":\"active_allocated\",\"category\":"
-    "\"parameter\","
-    "\"frames\":[{\"filename\":\"/u/net.py\",\"line\":3,\"name\":\"__init__\"}]},"
-    "{\"size\":4096,\"requested_size\":4000,\"state\":\"active_pending_free\",\"frames\":[]},"
-    "{\"size\":2091520,\"state\":\"inactive\"}]},"
-    "{\"device\":1,\"address\":8589934592,\"total_size\":2097152,\"stream\":0,\"blocks\":["
-    "{\"size\":2097152,\"state\":\"inactive\"}]}],"
-    "\"device_traces\":[[],["
-    "{\"action\":\"segment_alloc\",\"addr\":17179869184,\"size\":1048576,\"stream\":0,\"time_"
-    "us\":5},"
-    "{\"action\":\"alloc\",\"addr\":1073743360,\"size\":4000,\"stream\":0,\"time_us\":10,"
-    "\"category\":\"autograd_detail\",\"user_metadata\":\"batch 7\",\"frames\":["
-    "{\"filename\":\"/u/net.py\",\"line\":9,\"name\":\"forward\"}]},"
-    "{\"action\":\"free_requested\",\"addr\":1073741824,\"size\":1000,\"stream\":0},"
-    "{\"action\":\"free_completed\",\"addr\":1073741824,\"size\":1000,\"stream\":0,\"time_us\":"
-    "14},"
-    "{\"action\":\"alloc\",\"addr\":17179869184,\"size\":2048,\"stream\":0,\"time_us\":20},"
-    "{\"action\":\"annotate\",\"addr\":17179869184,\"size\":2048,\"user_metadata\":\"noted\"},"
-    "{\"action\":\"oom\",\"device_free\":5,\"size\":99999,\"stream\":0},"
-    "{\"action\":\"alloc\",\"addr\":17179880000,\"size\":0,\"stream\":0},"
-    "{\"action\":\"free_completed\",\"addr\":17179869184,\"size\":2048,\"time_us\":21},"
-    "{\"action\":\"segment_free\",\"addr\":17179869184,\"size\":1048576,\"stream\":0},"
-    "{\"action\":\"snapshot\",\"addr\":0,\"size\":0}]],"
-    "\"allocator_settings\":{}}";
+    "{'segments': [{'device':0,'address':4096,'total_size':4096,'stream':0,'blocks':[]},"
+    "{'device':1,'address':1073741824,'total_size':2097152,'stream':0,'blocks':[{'size':1024,"
+    "'state':'inactive'},{'size':512,'requested_size':500,'state':'active_allocated',"
+    "'category':'parameter','frames':[{'filename':'/u/net.py','line':3,'name':'__init__'}]},"
+    "{'size':4096,'requested_size':4000,'state':'active_pending_free','frames':[]},"
+    "{'size':2091520,'state':'inactive'}]},{'device':1,'address':8589934592,"
+    "'total_size':2097152,'stream':0,'blocks':[{'size':2097152,'state':'inactive'}]}],"
+    "'device_traces':[[],[{'action':'segment_alloc','addr':17179869184,'size':1048576,"
+    "'stream':0,'time_us':5},{'action':'alloc','addr':1073743360,'size':4000,'stream':0,"
+    "'time_us':10,'category':'autograd_detail','user_metadata':'batch 7',"
+    "'frames':[{'filename':'/u/net.py','line':9,'name':'forward'}]},"
+    "{'action':'free_requested','addr':1073741824,'size':1000,'stream':0},"
+    "{'action':'free_completed','addr':1073741824,'size':1000,'stream':0,'time_us':14},"
+    "{'action':'alloc','addr':17179869184,'size':2048,'stream':0,'time_us':20},"
+    "{'action':'annotate','addr':17179869184,'size':2048,'user_metadata':'noted'},"
+    "{'action':'oom','device_free':5,'size':99999,'stream':0},{'action':'alloc',"
+    "'addr':17179880000,'size':0,'stream':0},{'action':'free_completed','addr':17179869184,"
+    "'size':2048,'time_us':21},{'action':'segment_free','addr':17179869184,'size':1048576,"
+    "'stream':0},{'action':'snapshot','addr':0,'size':0}]],'allocator_settings':{}}";
 
 static const sw_tensor *value_named(const sw_tl_program *p, const char *name)
 {
@@ -319,7 +311,7 @@ static void check_life(const sw_tensor *v, uint64_t bytes, uint32_t birth, uint3
 SW_TEST("a run of another tool has known answers")
 {
     sw_timeline *t;
-    const char *path = put_file("other.json", other, sizeof other - 1);
+    const char *path = put_json("other.json", other);
     if (!SW_CHECK(timeline_open(&t, path, NULL) == SW_OK, "%s", sw_last_error()))
         return;
     const sw_tl_program *p = sw_timeline_peak(t);
@@ -350,31 +342,29 @@ typedef struct {
     const char *text, *error;
 } harm_case;
 
-#define SEGMENT(more) "{\"device\":0,\"address\":0,\"total_size\":4096,\"blocks\":[" more "]}"
-#define TRACE(events) "{\"segments\":[],\"device_traces\":[[" events "]]}"
+#define SEGMENT(more) "{'device':0,'address':0,'total_size':4096,'blocks':[" more "]}"
+#define TRACE(events) "{'segments':[],'device_traces':[[" events "]]}"
 
 static const harm_case harms[] = {
-    {"{\"segments\":3}", "no list of segments"},
-    {"{\"segments\":[3]}", "segment 0: 'device'"},
-    {"{\"segments\":[{\"device\":1024}]}",
-     "segment 0: 'device' must be a number from 0 to 1023"},
-    {"{\"segments\":[{\"device\":0,\"total_size\":-1}]}", "segment 0: 'total_size'"},
-    {"{\"segments\":[{\"device\":0,\"total_size\":1}]}", "segment 0: 'address'"},
-    {"{\"segments\":[" SEGMENT("{}") "]}", "block 0: 'size'"},
-    {"{\"segments\":[" SEGMENT("{\"size\":1e9}") "]}", "block 0: 'size'"},
-    {"{\"segments\":[" SEGMENT("{\"size\":64,\"requested_size\":-5,\"state\":\"active\"}") "]}",
+    {"{'segments':3}", "no list of segments"},
+    {"{'segments':[3]}", "segment 0: 'device'"},
+    {"{'segments':[{'device':1024}]}", "segment 0: 'device' must be a number from 0 to 1023"},
+    {"{'segments':[{'device':0,'total_size':-1}]}", "segment 0: 'total_size'"},
+    {"{'segments':[{'device':0,'total_size':1}]}", "segment 0: 'address'"},
+    {"{'segments':[" SEGMENT("{}") "]}", "block 0: 'size'"},
+    {"{'segments':[" SEGMENT("{'size':1e9}") "]}", "block 0: 'size'"},
+    {"{'segments':[" SEGMENT("{'size':64,'requested_size':-5,'state':'active'}") "]}",
      "block 0: 'requested_size'"},
-    {"{\"segments\":[],\"device_traces\":{}}", "no list of segments"},
-    {TRACE("{\"action\":\"alloc\"}"), "event 0: 'addr'"},
-    {TRACE("{\"action\":\"alloc\",\"addr\":0,\"size\":1},{\"action\":\"free_completed\","
-           "\"addr\":0}"),
+    {"{'segments':[],'device_traces':{}}", "no list of segments"},
+    {TRACE("{'action':'alloc'}"), "event 0: 'addr'"},
+    {TRACE("{'action':'alloc','addr':0,'size':1},{'action':'free_completed',"
+           "'addr':0}"),
      "event 1: 'size'"},
-    {TRACE("{\"action\":\"alloc\",\"addr\":0,\"size\":1099511627777}"), "event 0: 'size'"},
-    {TRACE("{\"action\":\"alloc\",\"addr\":9223372036854775807,\"size\":1}"),
-     "event 0: 'addr'"},
+    {TRACE("{'action':'alloc','addr':0,'size':1099511627777}"), "event 0: 'size'"},
+    {TRACE("{'action':'alloc','addr':9223372036854775807,'size':1}"), "event 0: 'addr'"},
     /* more in all than an address has room for */
-    {TRACE("{\"action\":\"alloc\",\"addr\":0,\"size\":1099511627776},"
-           "{\"action\":\"alloc\",\"addr\":2199023255552,\"size\":1099511627776}"),
+    {TRACE("{'action':'alloc','addr':0,'size':1099511627776},"
+           "{'action':'alloc','addr':2199023255552,'size':1099511627776}"),
      "ends past"},
 };
 
@@ -383,7 +373,7 @@ SW_TEST("what is no snapshot is refused by place")
     for (size_t i = 0; i < sizeof harms / sizeof *harms; i++) {
         sw_timeline *t;
         const uint64_t blocks = sw_heap_blocks();
-        const char *path = put_file("harm.json", harms[i].text, strlen(harms[i].text));
+        const char *path = put_json("harm.json", harms[i].text);
         const sw_status status = read_snapshot(&t, path);
         SW_CHECK(status == SW_FORMAT && strstr(sw_last_error(), harms[i].error) != NULL,
                  "%s: %s", harms[i].text, sw_last_error());

@@ -11,23 +11,17 @@
 
 SW_TESTS("versions")
 
-#define MIB ((uint64_t)1 << 20)
-#define FRAMES(name) "\"frames\":[{\"filename\":\"net.py\",\"line\":1,\"name\":\"" name "\"}]"
-
 /* PyTorch 2.0: no settings, no times, no type of a block's request but its history. */
 static const char of_2_0[] =
-    "{\"segments\":[{\"device\":0,\"address\":1048576,\"total_size\":2097152,"
-    "\"allocated_size\":1536,\"active_size\":1536,\"stream\":0,\"segment_type\":\"small\","
-    "\"blocks\":[{\"size\":1024,\"state\":\"active_allocated\",\"history\":["
-    "{\"addr\":1048576,\"real_size\":1000," FRAMES(
-        "kept") "},"
-                "{\"addr\":1048576,\"real_size\":7," FRAMES(
-                    "old") "}]},"
-                           "{\"size\":512,\"state\":\"active_allocated\",\"history\":[{"
-                           "\"addr\":1049600,"
-                           "\"real_size\":300}]},{\"size\":2095616,\"state\":\"inactive\"}]}],"
-                           "\"device_traces\":[[{\"action\":\"alloc\",\"addr\":1049600,"
-                           "\"size\":300,\"stream\":0," FRAMES("made") "}]]}";
+    "{'segments':[{'device':0,'address':1048576,'total_size':2097152,'allocated_size':1536,"
+    "'active_size':1536,'stream':0,'segment_type':'small','blocks':["
+    "{'size':1024,'state':'active_allocated','history':["
+    "{'addr':1048576,'real_size':1000,'frames':[{'filename':'net.py','line':1,'name':'kept'}]},"
+    "{'addr':1048576,'real_size':7,'frames':[{'filename':'net.py','line':1,'name':'old'}]}]},"
+    "{'size':512,'state':'active_allocated','history':[{'addr':1049600,'real_size':300}]},"
+    "{'size':2095616,'state':'inactive'}]}],'device_traces':[["
+    "{'action':'alloc','addr':1049600,'size':300,'stream':0,"
+    "'frames':[{'filename':'net.py','line':1,'name':'made'}]}]]}";
 
 SW_TEST("files of PyTorch 2.0 are read")
 {
@@ -42,50 +36,41 @@ SW_TEST("files of PyTorch 2.0 are read")
     CU_ASSERT_STRING_EQUAL(r->trace.stacks[r->holders[0].stack].op, "net.py:1 kept");
     const char *text = planned_text(r);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "does not say the allocator's settings"));
-    const char *path = put_file("of20.json", of_2_0, sizeof of_2_0 - 1);
+    const char *path = put_json("of20.json", of_2_0);
     CU_ASSERT_EQUAL_FATAL(timeline_open(&t, path, NULL), SW_OK);
     CU_ASSERT_STRING_EQUAL(t->device, "cuda:0");
     CU_ASSERT_EQUAL(sw_timeline_peak(t)->peak_bytes, 1300);
     sw_timeline_free(t);
 }
 
-#define EVENT(action, more) "{\"action\":\"" action "\",\"stream\":0,\"time_us\":5," more "},"
-#define AT(address, bytes) "\"addr\":" #address ",\"size\":" #bytes
-#define POOL(a, b) ",\"pool_id\":[" #a "," #b "]"
-
 /* Pools stand with the events, and there are notes. The segment of the pool is gone at the end,
  * so that events alone say that it was the pool's. */
-static const char of_2_12[] =
-    "{\"segments\":[],\"external_annotations\":[{\"name\":\"step\",\"stage\":\"START\","
-    "\"device\":0,\"time_us\":3}],\"host_segments\":[],\"host_traces\":[[]],"
-    "\"device_traces\":[[" EVENT("user_defined", AT(0, 0) ",\"user_metadata\":\"begin\"")
-        EVENT("segment_alloc", AT(2097152, 2097152) POOL(1, 7))
-            EVENT("alloc", AT(2097152, 500) POOL(1, 7) ",\"compile_context\":\"0/0\"")
-                EVENT("annotate", AT(2097152, 500) ",\"internal_metadata\":\"x\"")
-                    EVENT("segment_alloc", AT(8388608, 2097152) POOL(0, 0))
-                        EVENT("alloc", AT(8388608, 400) POOL(0, 0)) EVENT("snapshot", AT(0, 0))
-                            EVENT("free_requested", AT(2097152, 500) POOL(1, 7))
-                                EVENT("free_completed", AT(2097152, 500) POOL(1, 7)) EVENT(
-                                    "segment_free", AT(2097152, 2097152) POOL(1, 7))
-                                    EVENT("free_requested", AT(8388608, 400) POOL(0, 0)) EVENT(
-                                        "free_completed",
-                                        AT(8388608, 400) POOL(
-                                            0, 0)) "{\"action\":\"segment_free\"," AT(8388608,
-                                                                                      2097152)
-                                        POOL(0, 0) "}]],"
-                                                   "\"allocator_settings\":{\"PYTORCH_CUDA_"
-                                                   "ALLOC_CONF\":\"backend:native, "
-                                                   "max_non_split_rounding_mb:64,large_segment_"
-                                                   "size_mb:40\",\"max_split_size\":-1,"
-                                                   "\"garbage_collection_threshold\":0.0,"
-                                                   "\"expandable_segments\":false,"
-                                                   "\"release_lock_on_cudamalloc\":true,"
-                                                   "\"roundup_power2_divisions\":{\"1\":0,"
-                                                   "\"2\":4,\"4\":8,\"32768\":2}}}";
+static const char events_of_2_12[] =
+    "user_defined 0 0 'time_us':5,'user_metadata':'begin';"
+    "segment_alloc 2097152 2097152 'time_us':5,'pool_id':[1,7];"
+    "alloc 2097152 500 'time_us':5,'pool_id':[1,7],'compile_context':'0/0';"
+    "annotate 2097152 500 'time_us':5,'internal_metadata':'x';"
+    "segment_alloc 8388608 2097152 'time_us':5,'pool_id':[0,0];"
+    "alloc 8388608 400 'time_us':5,'pool_id':[0,0]; snapshot 0 0 'time_us':5;"
+    "free_requested 2097152 500 'time_us':5,'pool_id':[1,7];"
+    "free_completed 2097152 500 'time_us':5,'pool_id':[1,7];"
+    "segment_free 2097152 2097152 'time_us':5,'pool_id':[1,7];"
+    "free_requested 8388608 400 'time_us':5,'pool_id':[0,0];"
+    "free_completed 8388608 400 'time_us':5,'pool_id':[0,0];"
+    "segment_free 8388608 2097152 'pool_id':[0,0]";
+
+static const char file_of_2_12[] =
+    "{'segments':[],'external_annotations':[{'name':'step','stage':'START','device':0,"
+    "'time_us':3}],'host_segments':[],'host_traces':[[]],'device_traces':[[%s]],"
+    "'allocator_settings':{'PYTORCH_CUDA_ALLOC_CONF':'backend:native, "
+    "max_non_split_rounding_mb:64,large_segment_size_mb:40','max_split_size':-1,"
+    "'garbage_collection_threshold':0.0,'expandable_segments':false,"
+    "'release_lock_on_cudamalloc':true,"
+    "'roundup_power2_divisions':{'1':0,'2':4,'4':8,'32768':2}}}";
 
 SW_TEST("pools and settings are read, and notes are not")
 {
-    const replan *r = planned_json(of_2_12);
+    const replan *r = planned_json(sw_textf(file_of_2_12, made_events(events_of_2_12)));
     const caching_settings *s = &r->trace.settings;
     SW_CHECK(r->proof.from == TRACE_NONE && r->proof.n_checked == 2, "%s", r->proof.why);
     CU_ASSERT_EQUAL(r->trace.n_events, 10);
@@ -98,37 +83,22 @@ SW_TEST("pools and settings are read, and notes are not")
               s->divisions[15] == 2);
 }
 
-#undef EVENT
-#define EVENT(action, more) "{\"action\":\"" action "\",\"stream\":0," more "},"
-
 /* Both names that the state of a block has had, and a large block that stays whole: 60 MiB are
  * taken for 40 where the environment's text lets them be 64 MiB larger. */
 SW_TEST("states and whole blocks have their names")
 {
     static const char *const states[] = {"active_pending_free", "active_awaiting_free"};
     for (int i = 0; i < 2; i++) {
-        char json[2000];
-        snprintf(
-            json, sizeof json,
-            "{\"segments\":[{\"device\":0,\"address\":1048576,\"total_size\":62914560,"
-            "\"stream\":0,\"segment_type\":\"large\",\"blocks\":[{\"size\":62914560,"
-            "\"requested_size\":41943040,\"state\":\"%s\",\"frames\":[]}]}],"
-            "\"device_traces\":[[" EVENT("segment_alloc", AT(1048576, 62914560)) EVENT(
-                "alloc", AT(1048576, 62914560)) EVENT("free_requested", AT(1048576, 62914560))
-                EVENT("free_completed", AT(1048576, 62914560)) EVENT(
-                    "alloc",
-                    AT(1048576, 41943040)) "{\"action\":\"free_requested\",\"stream\":"
-                                           "0," AT(1048576,
-                                                   41943040) "}]],"
-                                                             "\"allocator_settings\":{"
-                                                             "\"expandable_segments\":"
-                                                             "false,"
-                                                             "\"max_split_size\":33554432,"
-                                                             "\"PYTORCH_CUDA_ALLOC_CONF\":"
-                                                             "\"max_non_split_rounding_mb:"
-                                                             "64\"}}",
-            states[i]);
-        const replan *r = planned_json(json);
+        const replan *r = planned_json(sw_textf(
+            "{'segments':[{'device':0,'address':1048576,'total_size':62914560,'stream':0,"
+            "'segment_type':'large','blocks':[{'size':62914560,'requested_size':41943040,"
+            "'state':'%s','frames':[]}]}],'device_traces':[[%s]],"
+            "'allocator_settings':{'expandable_segments':false,'max_split_size':33554432,"
+            "'PYTORCH_CUDA_ALLOC_CONF':'max_non_split_rounding_mb:64'}}",
+            states[i],
+            made_events("segment_alloc 1048576 62914560; alloc 1048576 62914560;"
+                        "free_requested 1048576 62914560; free_completed 1048576 62914560;"
+                        "alloc 1048576 41943040; free_requested 1048576 41943040")));
         SW_CHECK(r->proof.from == TRACE_NONE && r->proof.n_checked == 2, "%s", r->proof.why);
         CU_ASSERT_EQUAL(r->whole.bound, 60 * MIB);
         CU_ASSERT(r->expandable >= 60 * MIB); /* what-if, with blocks that the search refuses */
