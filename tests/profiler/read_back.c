@@ -17,28 +17,27 @@ size_t count_lines(const char *path)
     return n;
 }
 
-json_t *read_back(const char *path, bool *cut)
+static void drop(void *records)
+{
+    json_decref(records);
+}
+
+const json_t *read_back(const char *path)
 {
     FILE *f = fopen(path, "r");
     char *line = NULL, *all = NULL;
     size_t room = 0, bytes = 0;
     FILE *to = open_memstream(&all, &bytes);
-    bool broken = false;
     SW_CHECK(f != NULL && to != NULL, "%s", path);
     fputc('[', to);
     for (ssize_t n; f != NULL && (n = getline(&line, &room, f)) > 0;) {
-        broken = line[n - 1] != '\n';
-        if (broken)
+        if (!SW_CHECK(line[n - 1] == '\n', "%s ends in a line", path))
             break;
         json_t *record = json_loadb(line, (size_t)n);
         SW_CHECK(json_is_object(record), "%s: %s: %s", path, sw_last_error(), line);
         json_decref(record);
         fprintf(to, "%s%s", ftell(to) > 1 ? "," : "", line);
     }
-    if (cut != NULL)
-        *cut = broken;
-    else
-        SW_CHECK(!broken, "%s ends in a line", path);
     fputc(']', to);
     fclose(to);
     json_t *records = json_loadb(all, bytes);
@@ -46,6 +45,7 @@ json_t *read_back(const char *path, bool *cut)
     free(line);
     if (f != NULL)
         fclose(f);
+    sw_after(drop, records);
     return records;
 }
 
@@ -54,11 +54,23 @@ size_t records_of(const json_t *records, const char *type, const json_t **out, s
     size_t n = 0;
     for (size_t i = 0; i < json_array_size(records); i++) {
         const json_t *record = json_array_get(records, i);
-        const char *is = json_string_value(json_object_get(record, "type"));
-        if (is != NULL && strcmp(is, type) == 0 && n < room)
+        if (text_is(record, "type", type) && n < room)
             out[n++] = record;
     }
     return n;
+}
+
+const json_t *const *records(const json_t *all, const char *type, size_t n)
+{
+    const json_t **of = sw_block((n + 1) * sizeof *of);
+    CU_ASSERT_EQUAL_FATAL(records_of(all, type, of, n + 1), n);
+    return of;
+}
+
+bool text_is(const json_t *record, const char *key, const char *wanted)
+{
+    const char *is = json_string_value(json_object_get(record, key));
+    return is != NULL && strcmp(is, wanted) == 0;
 }
 
 int64_t number_of(const json_t *record, const char *key)

@@ -9,13 +9,14 @@
 #include "profiler/record/record.h"
 #include "tests/support/json.h"
 
-/* All whole lines as an array of objects; a last line without a newline is left out and *cut
- * says so; NULL: that fails. Asserts that each is an object. The caller gives it back with
- * json_decref. */
-json_t *read_back(const char *path, bool *cut);
+/* All lines as an array of objects, which goes when the test ends. Asserts that each is an
+ * object and that the last one ends with a newline. */
+const json_t *read_back(const char *path);
 
-/* The records of one type, borrowed from `records`. */
-size_t records_of(const json_t *records, const char *type, const json_t **out, size_t room);
+/* The records of one type, at most `room`; or those of which there must be n. */
+size_t records_of(const json_t *all, const char *type, const json_t **out, size_t room);
+const json_t *const *records(const json_t *all, const char *type, size_t n);
+bool text_is(const json_t *record, const char *key, const char *wanted);
 int64_t number_of(const json_t *record, const char *key);
 int64_t phase_number(const json_t *record, int phase, const char *key);
 

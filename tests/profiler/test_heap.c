@@ -91,21 +91,15 @@ static void steps(rig *r, uint64_t n)
         }
 }
 
-/* The records of the file, with the profile closed, and the list of those of one type. */
-static json_t *closed(rig *r, const char *type, const json_t **wanted, size_t room, size_t *n)
+/* The n records of one type in the file, with the profile closed. */
+static const json_t *const *closed(rig *r, const char *type, size_t n)
 {
     sw_exec_destroy(r->exec);
     r->exec = NULL;
     CU_ASSERT_EQUAL(sw_profile_destroy(r->profile), SW_OK);
     r->profile = NULL;
-    bool cut;
-    json_t *all = read_back(r->path, &cut);
-    *n = records_of(all, type, wanted, room);
-    CU_ASSERT_FALSE_FATAL(cut);
-    return all;
+    return records(read_back(r->path), type, n);
 }
-
-static const json_t *found[128];
 
 /* The sum of the record's places of that purpose and file; -1: there are none. */
 static int64_t place_bytes(const json_t *step, const char *heap, const char *file)
@@ -135,9 +129,8 @@ SW_TEST("a leak is named by purpose and line at once")
         CU_ASSERT_EQUAL_FATAL(sw_dataset_synthetic(&kept[i], 10, 1), SW_OK);
         steps(r, 1);
     }
-    size_t n;
-    json_t *all = closed(r, "step", found, 128, &n);
-    CU_ASSERT_EQUAL_FATAL(n, 4 + LEAKS);
+    const size_t n = 4 + LEAKS;
+    const json_t *const *found = closed(r, "step", n);
     CU_ASSERT_PTR_NULL(json_object_get(found[3], "heap"));
     int64_t before = number_of(json_object_get(found[0], "heap"), "datasets"), held = 0;
     for (size_t i = 4; i < n; i++) {
@@ -149,7 +142,6 @@ SW_TEST("a leak is named by purpose and line at once")
         before = now;
         held = at;
     }
-    json_decref(all);
     for (int i = 0; i < LEAKS; i++)
         sw_dataset_destroy(kept[i]);
 }
@@ -166,16 +158,13 @@ SW_TEST("arenas are counted by their use")
     steps(r, 1);
     sw_model_destroy(other);
     steps(r, 1);
-    size_t n;
-    json_t *all = closed(r, "step", found, 128, &n);
-    CU_ASSERT_EQUAL_FATAL(n, 5);
+    const json_t *const *found = closed(r, "step", 5);
     const int64_t own = number_of(json_object_get(found[0], "arenas"), "model");
     const int64_t step = number_of(json_object_get(found[0], "arenas"), "step");
     CU_ASSERT_PTR_NULL(json_object_get(found[2], "arenas"));
     CU_ASSERT(number_of(json_object_get(found[3], "arenas"), "model") >= own + 40400);
     CU_ASSERT_EQUAL(number_of(json_object_get(found[3], "arenas"), "step"), step);
     CU_ASSERT_EQUAL(number_of(json_object_get(found[4], "arenas"), "model"), own);
-    json_decref(all);
 }
 
 static void sleep_ms(long ms)
@@ -204,16 +193,14 @@ SW_TEST("malloc is listed apart")
     }
     for (int i = 0; i < N; i++)
         free(kept[i]);
-    size_t n;
-    json_t *all = closed(r, "step", found, 128, &n);
-    CU_ASSERT_EQUAL_FATAL(n, 2 + N);
+    const size_t n = 2 + N;
+    const json_t *const *found = closed(r, "step", n);
     for (size_t i = 2; i + 1 < n; i++) {
         const int64_t more =
             number_of(found[i + 1], "other_bytes") - number_of(found[i], "other_bytes");
         SW_CHECK(more > BYTES - 65536 && more < 2 * BYTES, "%lld bytes more", (long long)more);
         CU_ASSERT_PTR_NULL(json_object_get(found[i + 1], "heap"));
     }
-    json_decref(all);
 }
 
 /* The members are there in the first record and where something changed: in a clean run never
@@ -247,9 +234,7 @@ SW_TEST("the end says what the backend has")
 {
     rig *r = open_rig("backend.jsonl", 0);
     steps(r, 2);
-    size_t n;
-    json_t *all = closed(r, "heap", found, 128, &n);
-    CU_ASSERT_EQUAL_FATAL(n, 1);
+    const json_t *const *found = closed(r, "heap", 1);
     const json_t *purposes = json_object_get(found[0], "purposes");
     CU_ASSERT_EQUAL(json_array_size(purposes), SW_HEAP_KINDS);
     const bool apart = strncmp(sw_heap_backend(), "jemalloc", 8) == 0;
@@ -266,7 +251,6 @@ SW_TEST("the end says what the backend has")
         else
             CU_ASSERT(allocated == 0 && active == 0);
     }
-    json_decref(all);
 }
 
 /* ---- padding ----------------------------------------------------------------------------- */
@@ -288,20 +272,17 @@ static void twist(sw_ctx *ctx, void *user)
 
 /* One evaluation of `fn`; the plan's record and the bytes that live at its peak in the arena.
  */
-static json_t *plan_of(rig *r, sw_step_fn *fn, void *user, const sw_array *x,
-                       const json_t **plan, int64_t *live)
+static const json_t *plan_of(rig *r, sw_step_fn *fn, void *user, const sw_array *x,
+                             int64_t *live)
 {
     const sw_run_args args =
         SW_OPTS(sw_run_args, .fn = fn, .user = user, .models = &r->model, .n_models = 1,
                 .inputs = x, .n_inputs = 1, .mode = SW_EVAL);
     SW_CHECK(sw_run(r->exec, &args) == SW_OK, "%s", sw_last_error());
-    size_t n;
-    json_t *all = closed(r, "plan", found, 128, &n);
-    CU_ASSERT_EQUAL_FATAL(n, 1);
-    *plan = found[0];
-    *live = number_of(*plan, "peak_bytes") - number_of(*plan, "model_bytes") -
-            number_of(*plan, "slot_bytes");
-    return all;
+    const json_t *plan = closed(r, "plan", 1)[0];
+    *live = number_of(plan, "peak_bytes") - number_of(plan, "model_bytes") -
+            number_of(plan, "slot_bytes");
+    return plan;
 }
 
 /* 5 x 7 floats are 140 bytes: 192 with 52 of padding. Two live at the peak, x is an input. */
@@ -309,14 +290,12 @@ SW_TEST("alignment is as worked out by hand")
 {
     rig *r = open_rig("padding.jsonl", 0);
     const sw_array x = {SW_F32, SW_SHAPE(5, 7), r->values};
-    const json_t *plan;
     int64_t live;
-    json_t *all = plan_of(r, twist, NULL, &x, &plan, &live);
+    const json_t *plan = plan_of(r, twist, NULL, &x, &live);
     CU_ASSERT_EQUAL(live, 2 * 192);
     CU_ASSERT_EQUAL(number_of(plan, "arena_bytes"), 2 * 192); /* no holes */
     CU_ASSERT_EQUAL(number_of(plan, "padding_bytes"), 2 * 52);
     CU_ASSERT_EQUAL(number_of(plan, "lanes_bytes"), 0);
-    json_decref(all);
 }
 
 /* Input in blocks (16 x 1 x 6 x 6) and result (16 x 2 x 4 x 4) live while the convolution runs:
@@ -327,13 +306,11 @@ SW_TEST("empty lanes are as worked out by hand")
     rig *r = open_rig("lanes.jsonl", 0);
     sw_conv2d conv = sw_conv2d_new(r->model, "conv", 1, FILTERS, 3);
     const sw_array x = {SW_F32, SW_SHAPE(IMAGES, 1, SIDE, SIDE), images};
-    const json_t *plan;
     int64_t live;
-    json_t *all = plan_of(r, convolve, &conv, &x, &plan, &live);
+    const json_t *plan = plan_of(r, convolve, &conv, &x, &live);
     CU_ASSERT_EQUAL(number_of(plan, "lanes_bytes"), 4 * (SIDE * SIDE + FILTERS * OUT * OUT));
     CU_ASSERT_EQUAL(number_of(plan, "padding_bytes"), 0);
     CU_ASSERT_EQUAL(live, 64 * (SIDE * SIDE + FILTERS * OUT * OUT));
-    json_decref(all);
 }
 
 /* ---- denied ------------------------------------------------------------------------------ */
@@ -384,10 +361,7 @@ SW_TEST("a plan over its budget says who holds it")
     args.models = &r->model;
     CU_ASSERT_EQUAL(sw_plan(r->exec, &args, &info), SW_NOMEM);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "does not fit"));
-    size_t n;
-    json_t *all = closed(r, "denied", found, 128, &n);
-    CU_ASSERT_EQUAL_FATAL(n, 1);
-    const json_t *d = found[0];
+    const json_t *d = closed(r, "denied", 1)[0];
     check_denied(d);
     CU_ASSERT_STRING_EQUAL(text_of(d, "limited_by"), "budget");
     CU_ASSERT_EQUAL(number_of(d, "limit_bytes"), (int64_t)needed - 1);
@@ -398,10 +372,8 @@ SW_TEST("a plan over its budget says who holds it")
     CU_ASSERT_EQUAL(number_of(d, "arena_bytes"), (int64_t)info.arena_bytes);
     /* At the plan's peak live model, inputs and step tensors: every byte has an owner. */
     CU_ASSERT_EQUAL(number_of(d, "live_bytes"), (int64_t)info.peak_bytes);
-    const json_t *plan;
-    CU_ASSERT_EQUAL(records_of(all, "plan", &plan, 1), 1);
+    const json_t *plan = records(read_back(r->path), "plan", 1)[0];
     CU_ASSERT_EQUAL(number_of(plan, "program"), number_of(d, "program"));
-    json_decref(all);
 }
 
 /* In immediate mode nothing is planned: the push that is too much is named. */
@@ -410,10 +382,7 @@ SW_TEST("a denied push is named")
     enum { BUDGET = 8192 };
     rig *r = open_rig("push.jsonl", BUDGET);
     CU_ASSERT_EQUAL(one_step(r, 1), SW_NOMEM);
-    size_t n;
-    json_t *all = closed(r, "denied", found, 128, &n);
-    CU_ASSERT_EQUAL_FATAL(n, 1);
-    const json_t *d = found[0];
+    const json_t *d = closed(r, "denied", 1)[0];
     check_denied(d);
     CU_ASSERT_STRING_EQUAL(text_of(d, "limited_by"), "budget");
     CU_ASSERT_EQUAL(number_of(d, "step"), 1);
@@ -422,7 +391,6 @@ SW_TEST("a denied push is named")
     CU_ASSERT_EQUAL(number_of(d, "limit_bytes"), BUDGET);
     const int64_t left = BUDGET - number_of(d, "used_bytes");
     CU_ASSERT(left >= 0 && number_of(d, "request_bytes") > left);
-    json_decref(all);
 }
 
 /* A model that finds no room is refused before its run has made anything: nothing of the runs
@@ -445,9 +413,7 @@ SW_TEST("a denied model is no tensor of runs before")
     r->sgd = sgd;
     r->in = in;
     r->out = out;
-    size_t n;
-    json_t *all = closed(r, "denied", found, 128, &n);
-    CU_ASSERT_EQUAL_FATAL(n, 1);
+    const json_t *const *found = closed(r, "denied", 1);
     check_denied(found[0]);
     CU_ASSERT_EQUAL(number_of(found[0], "step"), 3);
     CU_ASSERT(json_is_null(json_object_get(found[0], "op")));
@@ -456,7 +422,6 @@ SW_TEST("a denied model is no tensor of runs before")
     CU_ASSERT(number_of(roles, "parameter") > LARGE * LARGE * 4);
     CU_ASSERT_EQUAL(number_of(roles, "input"),
                     (int64_t)((ROWS * COLS * sizeof(float) + 63) / 64 * 64));
-    json_decref(all);
 }
 
 /* Each call for memory of a first run fails in turn: each refusal leaves its record, says what
@@ -468,16 +433,12 @@ static void check_refusals(int immediate)
         rig *r = open_rig("fault.jsonl", 0);
         const sw_status status = SW_AT_SITE(&sites, one_step(r, immediate));
         const char *message = sw_last_error();
-        size_t n;
-        json_t *all = closed(r, "denied", found, 128, &n);
-        SW_CHECK(n == (status == SW_NOMEM), "call %d: %zu records, %s", (int)sites.k, n,
-                 message);
-        if (n == 1) {
+        const json_t *const *found = closed(r, "denied", status == SW_NOMEM);
+        if (status == SW_NOMEM) {
             check_denied(found[0]);
             CU_ASSERT_STRING_EQUAL(text_of(found[0], "message"), message);
             CU_ASSERT_STRING_EQUAL(text_of(found[0], "limited_by"), "memory");
         }
-        json_decref(all);
         close_rig(r);
     }
     CU_ASSERT(sites.failed > 10 && sites.failed < 299);

@@ -38,7 +38,7 @@ static void train(sw_outcome *out, const char *tool, const char *what, const cha
     CU_ASSERT_STRING_EQUAL(out->err, "");
 }
 
-static heard *records(size_t *n)
+static heard *heard_records(size_t *n)
 {
     heard *list = nvtx_recorder_read(sw_temp_path("records"), n);
     sw_after(free, list);
@@ -105,11 +105,6 @@ static const json_t *plan_of(const json_t *const *plans, size_t n, const json_t 
     return NULL;
 }
 
-static void drop(void *json)
-{
-    json_decref(json);
-}
-
 /* Three steps and the evaluation after them, with a released update and data converted. */
 SW_TEST("training equals its profile")
 {
@@ -120,9 +115,7 @@ SW_TEST("training equals its profile")
     const char *profile = sw_temp_path("profile.jsonl");
     const char *const more[] = {"--nvtx", "ops", "--profile", profile, NULL};
     train(&out, NULL, "all", more);
-    bool cut;
-    json_t *all = read_back(profile, &cut);
-    sw_after(drop, all);
+    const json_t *all = read_back(profile);
     const json_t *plans[4], *steps[8];
     const size_t n_plans = records_of(all, "plan", plans, 4);
     const size_t n_steps = records_of(all, "step", steps, 8);
@@ -132,7 +125,7 @@ SW_TEST("training equals its profile")
         runs[i] = &told[i];
     }
     size_t n;
-    const heard *list = records(&n);
+    const heard *list = heard_records(&n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(list);
     nvtx_check(list, n, runs, n_steps, SW_NVTX_OPS, nvtx_recorder_has_extensions());
     CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_BEGIN, "train step"), 3);
@@ -160,7 +153,7 @@ SW_TEST("levels of the command line")
         const char *const more[] = {words[i] != NULL ? "--nvtx" : NULL, words[i], NULL};
         size_t n;
         train(&out, NULL, "all", more);
-        const heard *list = records(&n);
+        const heard *list = heard_records(&n);
         CU_ASSERT(nvtx_check_nesting(list, n) > 0);
         CU_ASSERT(ranges_in(list, n, SW_NVTX_IN_PHASE) >= 12);
         CU_ASSERT_EQUAL(ranges_in(list, n, SW_NVTX_IN_LAYER) > 0, i >= 2);
@@ -169,7 +162,7 @@ SW_TEST("levels of the command line")
     const char *const off[] = {"--nvtx", "off", NULL};
     size_t n;
     train(&out, NULL, "all", off);
-    CU_ASSERT(records(&n) == NULL && n == 0); /* it was not even loaded */
+    CU_ASSERT(heard_records(&n) == NULL && n == 0); /* it was not even loaded */
 }
 
 SW_TEST("immediate training")
@@ -179,7 +172,7 @@ SW_TEST("immediate training")
     const char *const more[] = {"--nvtx", "ops", "--immediate", NULL};
     size_t n;
     train(&out, NULL, "all", more);
-    const heard *list = records(&n);
+    const heard *list = heard_records(&n);
     CU_ASSERT(nvtx_check_nesting(list, n) > 100);
     CU_ASSERT_EQUAL(ranges_in(list, n, SW_NVTX_IN_STEP),
                     3 + nvtx_count(list, n, HEARD_BEGIN, "evaluation step"));
@@ -192,7 +185,7 @@ SW_TEST("a tool without extensions")
     static sw_outcome out;
     size_t n;
     train(&out, NULL, "ranges", NULL);
-    const heard *list = records(&n);
+    const heard *list = heard_records(&n);
     CU_ASSERT(nvtx_check_nesting(list, n) > 12);
     CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, NULL), 0);
     CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_COUNTER, NULL), 0);
@@ -208,7 +201,7 @@ SW_TEST("a tool for memory alone")
     static sw_outcome out;
     size_t n;
     train(&out, NULL, "memory", NULL);
-    const heard *list = records(&n);
+    const heard *list = heard_records(&n);
     CU_ASSERT(nvtx_count(list, n, HEARD_REGION, NULL) > 60);
     CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_REGION, NULL),
                     nvtx_count(list, n, HEARD_NAME, NULL));
@@ -242,7 +235,7 @@ SW_TEST("training on a device")
     setenv("STEPWELL_CUDA_MODULE", module, 1);
     model = "mlp";
     train(&out, NULL, "ranges", more);
-    const heard *list = records(&n);
+    const heard *list = heard_records(&n);
     const int captures = begun(list, n, "capture"), steps = begun(list, n, "train step");
     CU_ASSERT(captures >= 1 && captures <= 3);
     CU_ASSERT_EQUAL(steps, 3);
@@ -251,7 +244,7 @@ SW_TEST("training on a device")
                     nvtx_count(list, n, HEARD_END, NULL));
     if (nvtx_recorder_has_extensions()) {
         train(&out, NULL, "all", more);
-        list = records(&n);
+        list = heard_records(&n);
         CU_ASSERT_EQUAL(begun(list, n, "capture"), 0);
         CU_ASSERT(begun(list, n, op) > steps);
         CU_ASSERT(nvtx_count(list, n, HEARD_REGION, NULL) > 60);
@@ -286,7 +279,7 @@ SW_TEST("no tool is silent")
     for (int i = 0; i < 4; i++) {
         train(&out, tools[i], "refuse", more);
         same_result(&out);
-        const heard *list = records(&n);
+        const heard *list = heard_records(&n);
         for (size_t k = 0; list != NULL && k < n; k++)
             SW_CHECK(false, "%d %s", list[k].kind, list[k].name);
     }

@@ -143,12 +143,6 @@ static void check_phases(const json_t *plan, const json_t *step)
     }
 }
 
-static bool is(const json_t *record, const char *key, const char *wanted)
-{
-    const char *text = json_string_value(json_object_get(record, key));
-    return text != NULL && strcmp(text, wanted) == 0;
-}
-
 /* Planned ahead for evaluation, which runs last: its plan is recorded when it runs. */
 SW_TEST("plans add up and steps equal them")
 {
@@ -162,31 +156,30 @@ SW_TEST("plans add up and steps equal them")
     run(f, SW_EVAL, 6, 0);
     finish(f);
 
-    json_t *all = read_back(path, NULL);
-    const json_t *plans[4], *steps[16];
-    CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", plans, 4), 2);
-    CU_ASSERT_EQUAL_FATAL(records_of(all, "step", steps, 16), 7);
-    CU_ASSERT(is(plans[0], "run", "train") && is(plans[1], "run", "eval"));
+    const json_t *all = read_back(path);
+    const json_t *const *plans = records(all, "plan", 2);
+    const json_t *const *steps = records(all, "step", 7);
+    CU_ASSERT(text_is(plans[0], "run", "train") && text_is(plans[1], "run", "eval"));
     check_plan(plans[0]);
     check_plan(plans[1]);
     CU_ASSERT_EQUAL(number_of(plans[1], "peak_bytes"), (int64_t)info.peak_bytes);
     for (int i = 0; i < 6; i++) {
         CU_ASSERT_EQUAL(number_of(steps[i], "step"), i + 1);
         CU_ASSERT_EQUAL(number_of(steps[i], "program"), number_of(plans[0], "program"));
-        CU_ASSERT(is(steps[i], "measured_by", "arena") && is(steps[i], "mode", "planned"));
+        CU_ASSERT(text_is(steps[i], "measured_by", "arena") &&
+                  text_is(steps[i], "mode", "planned"));
         CU_ASSERT(json_is_real(json_object_get(steps[i], "loss")));
         CU_ASSERT_EQUAL(json_is_true(json_object_get(steps[i], "warm")), i > 0);
         CU_ASSERT(i == 0 || number_of(steps[i], "allocations") == 0);
         CU_ASSERT_PTR_NULL(json_object_get(steps[i], "op_ns"));
         check_phases(plans[0], steps[i]);
     }
-    CU_ASSERT(is(steps[6], "run", "eval"));
+    CU_ASSERT(text_is(steps[6], "run", "eval"));
     check_phases(plans[1], steps[6]);
     const json_t *end = json_array_get(all, json_array_size(all) - 1);
     CU_ASSERT(number_of(end, "steps") == 6 && number_of(end, "evaluations") == 1);
     CU_ASSERT_EQUAL(number_of(end, "measured_peak_bytes"),
                     number_of(end, "predicted_peak_bytes"));
-    json_decref(all);
 }
 
 SW_TEST("op clocks and immediate runs")
@@ -196,21 +189,20 @@ SW_TEST("op clocks and immediate runs")
     run(f, SW_TRAIN, 0, 0);
     run(f, SW_TRAIN, 1, 1);
     finish(f);
-    json_t *all = read_back(path, NULL);
-    const json_t *plan, *steps[4];
+    const json_t *all = read_back(path);
+    const json_t *plan;
     CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", &plan, 1), 1);
-    CU_ASSERT_EQUAL_FATAL(records_of(all, "step", steps, 4), 2);
+    const json_t *const *steps = records(all, "step", 2);
     const json_t *clocks = json_object_get(steps[0], "op_ns");
     CU_ASSERT_EQUAL((int64_t)json_array_size(clocks), number_of(plan, "n_ops"));
     int64_t sum = 0;
     for (size_t i = 0; i < json_array_size(clocks); i++)
         sum += json_integer_value(json_array_get(clocks, i));
     CU_ASSERT(sum > 0 && sum <= number_of(steps[0], "ns"));
-    CU_ASSERT(is(steps[1], "mode", "immediate") &&
+    CU_ASSERT(text_is(steps[1], "mode", "immediate") &&
               json_is_null(json_object_get(steps[1], "program")));
     CU_ASSERT_PTR_NULL(json_object_get(steps[1], "op_ns"));
     CU_ASSERT_EQUAL(number_of(steps[1], "arena_bytes"), number_of(plan, "immediate_bytes"));
-    json_decref(all);
 }
 
 /* One after another, each at the place in memory that the one before left. */
@@ -227,15 +219,13 @@ SW_TEST("execs that follow each other are distinguished")
         run(f, SW_TRAIN, (uint64_t)i, 0);
     }
     finish(f);
-    json_t *all = read_back(path, NULL);
-    const json_t *plans[70], *steps[70];
-    CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", plans, 70), 70);
-    CU_ASSERT_EQUAL_FATAL(records_of(all, "step", steps, 70), 70);
+    const json_t *all = read_back(path);
+    const json_t *const *plans = records(all, "plan", 70);
+    const json_t *const *steps = records(all, "step", 70);
     CU_ASSERT(json_object_get(plans[0], "exec") == NULL &&
               json_object_get(steps[0], "exec") == NULL);
     for (int i = 1; i < 70; i++)
         CU_ASSERT(number_of(plans[i], "exec") == i && number_of(steps[i], "exec") == i);
-    json_decref(all);
 }
 
 /* Where a run was not watched, the record has the planned figures and says so. */
@@ -254,15 +244,14 @@ SW_TEST("without phases the plan is recorded")
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&f->exec, &opts), SW_OK);
     run(f, SW_TRAIN, 0, 0);
     finish(f);
-    json_t *all = read_back(path, NULL);
+    const json_t *all = read_back(path);
     const json_t *plan, *step;
     CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", &plan, 1), 1);
     CU_ASSERT_EQUAL_FATAL(records_of(all, "step", &step, 1), 1);
-    CU_ASSERT(is(step, "measured_by", SW_POISON ? "arena" : "plan"));
+    CU_ASSERT(text_is(step, "measured_by", SW_POISON ? "arena" : "plan"));
     CU_ASSERT(number_of(step, "peak_bytes") > 0);
     CU_ASSERT_EQUAL(number_of(step, "peak_bytes"), number_of(plan, "peak_bytes"));
     check_phases(plan, step);
-    json_decref(all);
 }
 
 SW_TEST("witnesses are recorded after their plan")
@@ -275,12 +264,13 @@ SW_TEST("witnesses are recorded after their plan")
              "%s", sw_last_error());
     run(f, SW_TRAIN, 0, 0);
     finish(f);
-    json_t *all = read_back(path, NULL);
-    const json_t *plan, *steps[4];
+    const json_t *all = read_back(path);
+    const json_t *plan;
     CU_ASSERT_EQUAL_FATAL(records_of(all, "plan", &plan, 1), 1);
-    CU_ASSERT_EQUAL_FATAL(records_of(all, "step", steps, 4), 2);
-    CU_ASSERT(is(json_array_get(all, 1), "type", "plan"));
-    CU_ASSERT(is(steps[0], "measured_by", "access") && is(steps[0], "run", "witness"));
+    const json_t *const *steps = records(all, "step", 2);
+    CU_ASSERT(text_is(json_array_get(all, 1), "type", "plan"));
+    CU_ASSERT(text_is(steps[0], "measured_by", "access") &&
+              text_is(steps[0], "run", "witness"));
     const json_t *verdicts = json_object_get(steps[0], "witnesses");
     CU_ASSERT(json_is_true(json_object_get(verdicts, "access")));
     CU_ASSERT(json_is_true(json_object_get(verdicts, "death")));
@@ -288,7 +278,6 @@ SW_TEST("witnesses are recorded after their plan")
               json_is_null(json_object_get(verdicts, "need")));
     CU_ASSERT_EQUAL(number_of(steps[0], "faults"), 0);
     check_phases(plan, steps[0]);
-    json_decref(all);
 }
 
 /* Recording is no part of a step that can fail: the run goes on, and the profile tells it at

@@ -185,55 +185,6 @@ SW_TEST("numbers and strings are found again")
     sw_timeline_free(t);
 }
 
-typedef struct {
-    const char *why; /* part of the message */
-    void (*plant)(sw_tl_program *p, sw_tl_run *run);
-} fault;
-
-static void plant_life(sw_tl_program *p, sw_tl_run *run)
-{
-    (void)run;
-    p->values[0].death = p->n_ops + 1;
-}
-static void plant_size(sw_tl_program *p, sw_tl_run *run)
-{
-    (void)run;
-    p->values[0].bytes = UINT64_MAX - 3;
-}
-static void plant_phase(sw_tl_program *p, sw_tl_run *run)
-{
-    (void)run;
-    p->ops[0].phase = 5;
-}
-static void plant_twin(sw_tl_program *p, sw_tl_run *run)
-{
-    (void)run;
-    p->values[1].id = p->values[0].id;
-}
-static void plant_alias(sw_tl_program *p, sw_tl_run *run)
-{
-    (void)run;
-    p->values[0].alias = 77;
-}
-static void plant_program(sw_tl_program *p, sw_tl_run *run)
-{
-    (void)p;
-    run->program = 1;
-}
-static void plant_event(sw_tl_program *p, sw_tl_run *run)
-{
-    static const sw_record op = {0, 0, 9, SW_RECORD_OP, 0, 0};
-    (void)p;
-    run->log = &op;
-    run->n_log = 1;
-}
-static void plant_time(sw_tl_program *p, sw_tl_run *run)
-{
-    (void)p;
-    run->clock = SW_TL_PHASES;
-    run->ns = UINT64_MAX;
-}
-
 /* Two ops and two values that live in the first, in one run; not finished. */
 static sw_timeline *two_values(sw_tl_program **p, sw_tl_run **run)
 {
@@ -257,19 +208,26 @@ static sw_timeline *two_values(sw_tl_program **p, sw_tl_run **run)
 
 SW_TEST("damage is refused")
 {
-    static const fault faults[] = {
-        {"lives from", plant_life},       {"ends past", plant_size},
-        {"in no phase", plant_phase},     {"two values", plant_twin},
-        {"not there", plant_alias},       {"no program", plant_program},
-        {"event 0 of step", plant_event}, {"past all time", plant_time}};
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    static const sw_record op = {0, 0, 9, SW_RECORD_OP, 0, 0};
+    static const char *const says[] = {"lives from",      "ends past",    "in no phase",
+                                       "two values",      "not there",    "no program",
+                                       "event 0 of step", "past all time"};
+    for (int i = 0; i < 8; i++) {
         sw_tl_program *p;
         sw_tl_run *run;
         sw_timeline *t = two_values(&p, &run);
-        faults[i].plant(p, run);
+        p->values[0].death = i == 0 ? p->n_ops + 1 : p->values[0].death;
+        p->values[0].bytes = i == 1 ? UINT64_MAX - 3 : p->values[0].bytes;
+        p->ops[0].phase = i == 2 ? 5 : p->ops[0].phase;
+        p->values[1].id = i == 3 ? p->values[0].id : p->values[1].id;
+        p->values[0].alias = i == 4 ? 77 : p->values[0].alias;
+        run->program = i == 5;
+        run->log = &op;
+        run->n_log = i == 6;
+        run->clock = i == 7 ? SW_TL_PHASES : run->clock;
+        run->ns = i == 7 ? UINT64_MAX : run->ns;
         CU_ASSERT_EQUAL(sw_timeline_finish(t), SW_FORMAT);
-        SW_CHECK(strstr(sw_last_error(), faults[i].why) != NULL, "%s: %s", faults[i].why,
-                 sw_last_error());
+        SW_CHECK(strstr(sw_last_error(), says[i]) != NULL, "%s: %s", says[i], sw_last_error());
         sw_timeline_free(t);
     }
 }
