@@ -311,9 +311,25 @@ void sw_json_i64(sw_json *j, int64_t x)
         digits(j, x < 0 ? 0 - (uint64_t)x : (uint64_t)x, x < 0);
 }
 
-/* The text that snprintf made, with any radix character of the program's locale. */
-static void emit_real(sw_json *j, char *text, int n)
+/* With as many digits as tell it from all other doubles, or floats where `single`, of which 17
+ * or 9 tell all apart; and a point, whatever the radix character of the program's locale is. */
+static void real(sw_json *j, double x, bool single)
 {
+    char text[40];
+    if (!isfinite(x)) {
+        sw_json_null(j);
+        return;
+    }
+    if (!value(j))
+        return;
+    int n = 0;
+    for (int precision = single ? 1 : 15; precision <= (single ? 9 : 17);
+         precision += single ? 1 : 2) {
+        n = snprintf(text, sizeof text, "%.*g", precision, x);
+        const double read = strtod(text, NULL), back = single ? (double)(float)read : read;
+        if (memcmp(&back, &x, sizeof x) == 0)
+            break;
+    }
     for (int i = 0; i < n; i++)
         if (strchr("0123456789+-e", text[i]) == NULL)
             text[i] = '.';
@@ -322,41 +338,12 @@ static void emit_real(sw_json *j, char *text, int n)
 
 void sw_json_f64(sw_json *j, double x)
 {
-    char text[40];
-    if (!isfinite(x)) {
-        sw_json_null(j);
-        return;
-    }
-    if (!value(j))
-        return;
-    int n = 0;
-    for (int precision = 15; precision <= 17;
-         precision += 2) { /* 17 digits tell all doubles apart */
-        n = snprintf(text, sizeof text, "%.*g", precision, x);
-        const double back = strtod(text, NULL);
-        if (memcmp(&back, &x, sizeof x) == 0)
-            break;
-    }
-    emit_real(j, text, n);
+    real(j, x, false);
 }
 
 void sw_json_f32(sw_json *j, float x)
 {
-    char text[40];
-    if (!isfinite(x)) {
-        sw_json_null(j);
-        return;
-    }
-    if (!value(j))
-        return;
-    int n = 0;
-    for (int precision = 1; precision <= 9; precision++) { /* 9 digits tell all floats apart */
-        n = snprintf(text, sizeof text, "%.*g", precision, (double)x);
-        const float back = (float)strtod(text, NULL); /* as readers do */
-        if (memcmp(&back, &x, sizeof x) == 0)
-            break;
-    }
-    emit_real(j, text, n);
+    real(j, (double)x, true);
 }
 
 void sw_json_bool(sw_json *j, bool x)
@@ -371,73 +358,7 @@ void sw_json_null(sw_json *j)
         emit(j, "null", 4);
 }
 
-/* ---- key and value ----------------------------------------------------------------------- */
-
-void sw_json_put_string(sw_json *j, const char *key, const char *text)
-{
-    sw_json_key(j, key);
-    sw_json_string(j, text);
-}
-
-void sw_json_put_u64(sw_json *j, const char *key, uint64_t x)
-{
-    sw_json_key(j, key);
-    sw_json_u64(j, x);
-}
-
-void sw_json_put_i64(sw_json *j, const char *key, int64_t x)
-{
-    sw_json_key(j, key);
-    sw_json_i64(j, x);
-}
-
-void sw_json_put_f64(sw_json *j, const char *key, double x)
-{
-    sw_json_key(j, key);
-    sw_json_f64(j, x);
-}
-
-void sw_json_put_f32(sw_json *j, const char *key, float x)
-{
-    sw_json_key(j, key);
-    sw_json_f32(j, x);
-}
-
-void sw_json_put_bool(sw_json *j, const char *key, bool x)
-{
-    sw_json_key(j, key);
-    sw_json_bool(j, x);
-}
-
-void sw_json_put_null(sw_json *j, const char *key)
-{
-    sw_json_key(j, key);
-    sw_json_null(j);
-}
-
-void sw_json_put_known(sw_json *j, const char *key, bool known, uint64_t x)
-{
-    if (known)
-        sw_json_put_u64(j, key, x);
-    else
-        sw_json_put_null(j, key);
-}
-
-void sw_json_put_known_f64(sw_json *j, const char *key, bool known, double x)
-{
-    if (known)
-        sw_json_put_f64(j, key, x);
-    else
-        sw_json_put_null(j, key);
-}
-
-void sw_json_put_known_bool(sw_json *j, const char *key, bool known, bool x)
-{
-    if (known)
-        sw_json_put_bool(j, key, x);
-    else
-        sw_json_put_null(j, key);
-}
+/* ---- key and bracket --------------------------------------------------------------------- */
 
 bool sw_json_open_known(sw_json *j, const char *key, bool known)
 {

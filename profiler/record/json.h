@@ -62,29 +62,35 @@ void sw_json_f32(sw_json *json, float x); /* as few digits as tell it from other
 void sw_json_bool(sw_json *json, bool x);
 void sw_json_null(sw_json *json);
 
-/* A key and its value. */
-void sw_json_put_string(sw_json *json, const char *key, const char *text);
-void sw_json_put_u64(sw_json *json, const char *key, uint64_t x);
-void sw_json_put_i64(sw_json *json, const char *key, int64_t x);
-void sw_json_put_f64(sw_json *json, const char *key, double x);
-void sw_json_put_f32(sw_json *json, const char *key, float x);
-void sw_json_put_bool(sw_json *json, const char *key, bool x);
-void sw_json_put_null(sw_json *json, const char *key);
+/* A key and its value; sw_json_put_known: the value where it is known, else null. */
+#define sw_json_put_string(json, key, text) (sw_json_key(json, key), sw_json_string(json, text))
+#define sw_json_put_u64(json, key, x) (sw_json_key(json, key), sw_json_u64(json, x))
+#define sw_json_put_i64(json, key, x) (sw_json_key(json, key), sw_json_i64(json, x))
+#define sw_json_put_f64(json, key, x) (sw_json_key(json, key), sw_json_f64(json, x))
+#define sw_json_put_f32(json, key, x) (sw_json_key(json, key), sw_json_f32(json, x))
+#define sw_json_put_bool(json, key, x) (sw_json_key(json, key), sw_json_bool(json, x))
+#define sw_json_put_null(json, key) (sw_json_key(json, key), sw_json_null(json))
+#define sw_json_put_known(json, key, known, x)                                                 \
+    (sw_json_key(json, key), (known) ? sw_json_u64(json, x) : sw_json_null(json))
+#define sw_json_put_known_f64(json, key, known, x)                                             \
+    (sw_json_key(json, key), (known) ? sw_json_f64(json, x) : sw_json_null(json))
+#define sw_json_put_known_bool(json, key, known, x)                                            \
+    (sw_json_key(json, key), (known) ? sw_json_bool(json, x) : sw_json_null(json))
 /* Members of *x by their names, at most 12 of them: SW_JSON_PUT(j, x, step, bytes) writes
  * "step":...,"bytes":... as the functions above do. */
 #define SW_JSON_PUT(j, x, ...)                                                                 \
     SW_JSON_CHOOSE(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)(j, x, __VA_ARGS__)
 #define SW_JSON_CHOOSE(a, b, c, d, e, f, g, h, i, k, l, m, n, ...) SW_JSON_PUT_##n
 #define SW_JSON_PUT_1(j, x, m)                                                                 \
-    _Generic((x)->m,                                                                           \
-        double: sw_json_put_f64,                                                               \
-        float: sw_json_put_f32,                                                                \
-        bool: sw_json_put_bool,                                                                \
-        char *: sw_json_put_string,                                                            \
-        const char *: sw_json_put_string,                                                      \
-        int: sw_json_put_i64,                                                                  \
-        int64_t: sw_json_put_i64,                                                              \
-        default: sw_json_put_u64)(j, #m, (x)->m)
+    (sw_json_key(j, #m), _Generic((x)->m,                                                      \
+         double: sw_json_f64,                                                                  \
+         float: sw_json_f32,                                                                   \
+         bool: sw_json_bool,                                                                   \
+         char *: sw_json_string,                                                               \
+         const char *: sw_json_string,                                                         \
+         int: sw_json_i64,                                                                     \
+         int64_t: sw_json_i64,                                                                 \
+         default: sw_json_u64)(j, (x)->m))
 #define SW_JSON_PUT_2(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_1(j, x, __VA_ARGS__))
 #define SW_JSON_PUT_3(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_2(j, x, __VA_ARGS__))
 #define SW_JSON_PUT_4(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_3(j, x, __VA_ARGS__))
@@ -96,10 +102,6 @@ void sw_json_put_null(sw_json *json, const char *key);
 #define SW_JSON_PUT_10(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_9(j, x, __VA_ARGS__))
 #define SW_JSON_PUT_11(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_10(j, x, __VA_ARGS__))
 #define SW_JSON_PUT_12(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_11(j, x, __VA_ARGS__))
-/* The value where it is known, else null. */
-void sw_json_put_known(sw_json *json, const char *key, bool known, uint64_t x);
-void sw_json_put_known_f64(sw_json *json, const char *key, bool known, double x);
-void sw_json_put_known_bool(sw_json *json, const char *key, bool known, bool x);
 /* A key and an opened bracket. */
 void sw_json_open(sw_json *json, const char *key, char bracket);
 /* A key and an opened brace where the object is known, else null; says whether it is. */
