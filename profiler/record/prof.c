@@ -18,11 +18,30 @@
 
 static void prof_write_last(sw_profile *p);
 
-/* ---- prof members ------------------------------------------------------------------------ */
+static void begin_record(sw_profile *p, const char *type)
+{
+    sw_json_begin(&p->json, '{');
+    sw_json_put_string(&p->json, "type", type);
+}
 
-/* Records of populations: shapes, members in a turn, and what a turn takes. */
+static void end_record(sw_profile *p)
+{
+    sw_json_end(&p->json);
+    sw_json_line(&p->json);
+}
 
-/* ---- shapes ------------------------------------------------------------------------------ */
+static void put_exec(sw_json *j, uint32_t exec)
+{
+    if (exec > 0)
+        sw_json_put_u64(j, "exec", exec);
+}
+
+static void raise_to(size_t *most, size_t bytes)
+{
+    *most = bytes > *most ? bytes : *most;
+}
+
+/* ---- populations: shapes, members in a turn, and what a turn takes ----------------------- */
 
 uint32_t sw_prof_shape_begin(sw_profile *p, const sw_prof_shape *x)
 {
@@ -30,20 +49,16 @@ uint32_t sw_prof_shape_begin(sw_profile *p, const sw_prof_shape *x)
     const uint32_t number = p->n_shapes++;
     if (!swi_prof_writes(p))
         return number;
-    sw_json_begin(&p->json, '{');
-    sw_json_put_string(&p->json, "type", "shape");
+    begin_record(p, "shape");
     sw_json_put_u64(&p->json, "shape", number);
     SW_JSON_PUT(&p->json, x, name, member_bytes, batch_bytes);
-    if (x->exec > 0)
-        sw_json_put_u64(&p->json, "exec", x->exec);
+    put_exec(&p->json, x->exec);
     sw_json_open(&p->json, "programs", '[');
     sw_json_u32s(&p->json, x->programs, x->n_programs);
     sw_json_end(&p->json);
     sw_json_open(&p->json, "values", '[');
     return number;
 }
-
-/* ---- members ----------------------------------------------------------------------------- */
 
 static void put_member(sw_json *j, const void *member)
 {
@@ -63,8 +78,6 @@ void sw_prof_member_record(sw_profile *p, const sw_prof_member *x)
     swi_prof_record(p, "member", put_member, x);
 }
 
-/* ---- turns ------------------------------------------------------------------------------- */
-
 static void put_turn(sw_json *j, const void *turn)
 {
     const sw_prof_turn *x = turn;
@@ -76,19 +89,13 @@ static void put_turn(sw_json *j, const void *turn)
 
 void sw_prof_turn_record(sw_profile *p, const sw_prof_turn *x)
 {
-    const uint64_t measured = x->step_bytes + x->batch_bytes + x->range_bytes;
     pthread_mutex_lock(&p->lock);
-    if (measured > p->measured_peak_bytes)
-        p->measured_peak_bytes = measured;
-    if (x->predicted_bytes > p->predicted_peak_bytes)
-        p->predicted_peak_bytes = x->predicted_bytes;
-    if (x->step > p->steps)
-        p->steps = x->step;
+    raise_to(&p->measured_peak_bytes, x->step_bytes + x->batch_bytes + x->range_bytes);
+    raise_to(&p->predicted_peak_bytes, x->predicted_bytes);
+    p->steps = x->step > p->steps ? x->step : p->steps;
     pthread_mutex_unlock(&p->lock);
     swi_prof_record(p, "turn", put_turn, x);
 }
-
-/* ---- prof -------------------------------------------------------------------------------- */
 
 static const char statm_path[] = "/proc/self/statm";
 
@@ -115,7 +122,6 @@ static sw_status prof_stick(sw_profile *p, sw_status status)
 static sw_status write_out(void *context, const char *bytes, size_t n)
 {
     sw_profile *p = context;
-    /* Straight to the file. */
     if (p->status != SW_OK || p->file == NULL)
         return p->status;
     return prof_stick(p, sw_file_write(p->file, bytes, n));
@@ -200,12 +206,6 @@ static sw_status final_status(sw_profile *p)
 
 /* ---- small parts of records -------------------------------------------------------------- */
 
-static void put_exec(sw_json *j, uint32_t exec)
-{
-    if (exec > 0)
-        sw_json_put_u64(j, "exec", exec);
-}
-
 /* The program or trace that a record is about; an exec but the first. */
 static void prof_put_program(sw_json *j, uint32_t exec, uint32_t program, uint32_t trace)
 {
@@ -248,8 +248,7 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
     snprintf(created, sizeof created, "%04lld-%02lld-%02lldT%02lld:%02lld:%02lldZ",
              year + era * 400 + (month >= 10), month < 10 ? month + 3 : month - 9,
              in_year - (153 * month + 2) / 5 + 1, rest / 3600, rest / 60 % 60, rest % 60);
-    sw_json_begin(j, '{');
-    sw_json_put_string(j, "type", "header");
+    begin_record(p, "header");
     sw_json_put_string(j, "format", "stepwell-profile");
     sw_json_put_u64(j, "version", 1);
     SW_JSON_PUT(j, h, model, device, data);
@@ -269,8 +268,7 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
         sw_json_put_u64(j, "members", h->members);
     if (h->scores != NULL)
         sw_json_put_string(j, "scores", h->scores);
-    sw_json_end(j);
-    sw_json_line(j);
+    end_record(p);
 }
 
 /* The thread first: without it the file that is there stays. */
@@ -369,26 +367,16 @@ sw_status sw_prof_flush(sw_profile *p)
     return status;
 }
 
-/* The name is in the folder, where syncing may be impossible. */
-static sw_status sync_file(const sw_profile *p)
+/* The lock is held for the flush alone: recording goes on while the system syncs. The name is
+ * in the folder, where syncing may be impossible. */
+sw_status sw_prof_sync(sw_profile *p)
 {
+    SW_TRY(sw_prof_flush(p));
+    if (p->file == NULL)
+        return SW_OK;
     SW_TRY(sw_file_sync(p->file));
     (void)!sw_folder_sync(sw_file_path(p->file));
     return SW_OK;
-}
-
-/* The lock is held for the flush alone: recording goes on while the system syncs. */
-sw_status sw_prof_sync(sw_profile *p)
-{
-    SW_TRY(sw_prof_check_fork(p));
-    pthread_mutex_lock(&p->lock);
-    if (swi_prof_writes(p))
-        prof_flush(p);
-    sw_status status = final_status(p);
-    pthread_mutex_unlock(&p->lock);
-    if (status == SW_OK && p->file != NULL)
-        status = sync_file(p);
-    return status;
 }
 
 void sw_prof_end_status(sw_profile *p, const char *status, const char *why)
@@ -403,44 +391,31 @@ void sw_prof_end_status(sw_profile *p, const char *status, const char *why)
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-static void put_plan_bytes(sw_json *j, const sw_prof_plan *x)
-{
-    SW_JSON_PUT(j, x, model_bytes, arena_bytes, data_bytes, slot_bytes);
-    if (x->trace)
-        return;
-    SW_JSON_PUT(j, x, total_bytes, lower_bound_bytes, padding_bytes, lanes_bytes,
-                model_padding_bytes, immediate_bytes, peak_bytes, program_host_bytes);
-}
-
 void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
 {
     pthread_mutex_lock(&p->lock);
-    if (!x->trace && x->peak_bytes > p->predicted_peak_bytes)
-        p->predicted_peak_bytes = x->peak_bytes;
+    raise_to(&p->predicted_peak_bytes, x->trace ? 0 : x->peak_bytes);
     if (!swi_prof_writes(p))
         return;
     sw_json *j = &p->json;
-    sw_json_begin(j, '{');
-    sw_json_put_string(j, "type", x->trace ? "trace" : "plan");
+    begin_record(p, x->trace ? "trace" : "plan");
     sw_json_put_u64(j, x->trace ? "trace" : "program", x->program);
     put_exec(j, x->exec);
     sw_json_put_string(j, "run", x->run);
-    sw_json_key(j, "batch");
-    if (x->batch >= 0)
-        sw_json_i64(j, x->batch);
-    else
-        sw_json_null(j);
-    put_plan_bytes(j, x);
-    if (!x->trace)
-        prof_put_phases(j, x->phase, false);
-    sw_json_put_u64(j, "n_ops", x->n_ops);
+    sw_json_put_known(j, "batch", x->batch >= 0, (uint64_t)x->batch);
+    SW_JSON_PUT(j, x, model_bytes, arena_bytes, data_bytes, slot_bytes);
     if (!x->trace) {
-        SW_JSON_PUT(j, x, peak_position, peak_op);
+        SW_JSON_PUT(j, x, total_bytes, lower_bound_bytes, padding_bytes, lanes_bytes,
+                    model_padding_bytes, immediate_bytes, peak_bytes, program_host_bytes);
+        prof_put_phases(j, x->phase, false);
     }
+    sw_json_put_u64(j, "n_ops", x->n_ops);
+    if (!x->trace)
+        SW_JSON_PUT(j, x, peak_position, peak_op);
     sw_json_open(j, "ops", '[');
 }
 
-void sw_prof_plan_op(sw_profile *p, const char *name)
+void sw_prof_plan_name(sw_profile *p, const char *name)
 {
     if (swi_prof_writes(p))
         sw_json_string(&p->json, name);
@@ -452,11 +427,6 @@ void sw_prof_plan_layers(sw_profile *p)
         return;
     sw_json_end(&p->json);
     sw_json_open(&p->json, "layers", '[');
-}
-
-void sw_prof_plan_layer(sw_profile *p, const char *name)
-{
-    sw_prof_plan_op(p, name); /* one name more in the open list */
 }
 
 void sw_prof_plan_values(sw_profile *p, const uint32_t *op_layer, const char *op_phase,
@@ -498,8 +468,7 @@ bool sw_prof_plan_end(sw_profile *p)
     const bool there = swi_prof_writes(p);
     if (there) {
         sw_json_end(&p->json);
-        sw_json_end(&p->json);
-        sw_json_line(&p->json);
+        end_record(p);
         (void)prof_stick(p, p->json.status);
         prof_flush(p);
     }
@@ -516,11 +485,9 @@ void swi_prof_record(sw_profile *p, const char *type, void (*put)(sw_json *json,
     prof_write_last(p);
     if (swi_prof_writes(p)) {
         const uint64_t now = sw_clock_ns();
-        sw_json_begin(&p->json, '{');
-        sw_json_put_string(&p->json, "type", type);
+        begin_record(p, type);
         put(&p->json, x);
-        sw_json_end(&p->json);
-        sw_json_line(&p->json);
+        end_record(p);
         prof_done(p, now);
         p->heap_recorded |= strcmp(type, "heap") == 0;
     }
@@ -555,22 +522,15 @@ sw_status sw_prof_destroy(sw_profile *p)
         prof_write_last(p);
         SW_ASSERT(p->json.depth == 0);
         sw_json *j = &p->json;
-        if (!p->heap_recorded) {
-            sw_json_begin(&p->json, '{');
-            sw_json_put_string(&p->json, "type", "heap");
-            swi_prof_heap_put_report(&p->json);
-            sw_json_end(&p->json);
-            sw_json_line(&p->json);
-        }
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "type", "end");
+        if (!p->heap_recorded)
+            sw_prof_heap_record(p);
+        begin_record(p, "end");
         sw_json_put_string(j, "status", p->end_status[0] != '\0' ? p->end_status : "done");
         sw_json_put_string(j, "error", p->end_error[0] != '\0' ? p->end_error : NULL);
         SW_JSON_PUT(j, p, steps, evaluations);
         sw_json_put_u64(j, "wall_ns", sw_clock_ns() - p->start);
         SW_JSON_PUT(j, p, predicted_peak_bytes, measured_peak_bytes);
-        sw_json_end(j);
-        sw_json_line(j);
+        end_record(p);
         (void)prof_stick(p, j->status);
         prof_flush(p);
     }
@@ -581,34 +541,7 @@ sw_status sw_prof_destroy(sw_profile *p)
     return status;
 }
 
-/* ---- prof events ------------------------------------------------------------------------- */
-
-/* Event logs in the profile's file: flat numbers, at most 4096 events a line. */
-
-enum { LINE_EVENTS = 4096, CHUNK = 256, NUMBERS = 5 };
-
-static void put_log(sw_json *j, const sw_record *log, size_t n)
-{
-    uint32_t numbers[CHUNK * NUMBERS];
-    for (size_t done = 0; done < n;) {
-        const size_t some = n - done < CHUNK ? n - done : CHUNK;
-        for (size_t i = 0; i < some; i++) {
-            const sw_record *x = &log[done + i];
-            uint32_t *to = numbers + i * NUMBERS;
-            to[0] = x->offset;
-            to[1] = x->bytes;
-            to[2] = x->id;
-            to[3] = x->kind;
-            to[4] = x->phase;
-        }
-        sw_json_u32s(j, numbers, some * NUMBERS);
-        done += some;
-    }
-}
-
-/* ---- prof steps -------------------------------------------------------------------------- */
-
-/* Records of runs, measured and under witnesses. */
+/* ---- runs, measured and under witnesses -------------------------------------------------- */
 
 /* Resident bytes as the system says; false where it cannot say, or was asked a moment ago. */
 static bool process_bytes(sw_profile *p, uint64_t now, uint64_t *out)
@@ -631,32 +564,40 @@ static bool process_bytes(sw_profile *p, uint64_t now, uint64_t *out)
     return true;
 }
 
-static void open_step(sw_profile *p, const sw_prof_step *x)
+/* A step's events: flat numbers, at most 4096 events a line. */
+static void write_events(sw_profile *p, const sw_prof_step *x)
 {
-    sw_prof_heap_look(&p->heap);
-    if (x != NULL && x->events != NULL) {
-        /* The lines of a step's events. */
-        const size_t n = x->events->n;
-        uint64_t part = 0;
-        for (size_t from = 0; from < n && swi_prof_writes(p); part++) {
-            const size_t some = n - from < LINE_EVENTS ? n - from : LINE_EVENTS;
-            sw_json *j = &p->json;
-            sw_json_begin(j, '{');
-            sw_json_put_string(j, "type", "events");
-            prof_put_program(j, x->exec, x->program, x->trace);
-            sw_json_put_u64(j, "step", x->step);
-            if (x->micro > 0)
-                sw_json_put_u64(j, "micro", x->micro);
-            sw_json_put_u64(j, "part", part);
-            sw_json_put_u64(j, "dropped", x->events->dropped);
-            sw_json_open(j, "log", '[');
-            put_log(j, x->events->log + from, some);
-            sw_json_end(j);
-            sw_json_end(j);
-            sw_json_line(j);
-            prof_done(p, sw_clock_ns());
-            from += some;
+    enum { LINE_EVENTS = 4096, CHUNK = 256, NUMBERS = 5 };
+    uint32_t numbers[CHUNK * NUMBERS];
+    sw_json *j = &p->json;
+    const size_t n = x->events != NULL ? x->events->n : 0;
+    uint64_t part = 0;
+    for (size_t from = 0; from < n && swi_prof_writes(p); part++) {
+        const size_t end = n - from < LINE_EVENTS ? n : from + LINE_EVENTS;
+        begin_record(p, "events");
+        prof_put_program(j, x->exec, x->program, x->trace);
+        sw_json_put_u64(j, "step", x->step);
+        if (x->micro > 0)
+            sw_json_put_u64(j, "micro", x->micro);
+        sw_json_put_u64(j, "part", part);
+        sw_json_put_u64(j, "dropped", x->events->dropped);
+        sw_json_open(j, "log", '[');
+        while (from < end) {
+            uint32_t *to = numbers;
+            for (const size_t to_here = end - from < CHUNK ? end : from + CHUNK; from < to_here;
+                 from++) {
+                const sw_record *e = &x->events->log[from];
+                *to++ = e->offset;
+                *to++ = e->bytes;
+                *to++ = e->id;
+                *to++ = e->kind;
+                *to++ = e->phase;
+            }
+            sw_json_u32s(j, numbers, (size_t)(to - numbers));
         }
+        sw_json_end(j);
+        end_record(p);
+        prof_done(p, sw_clock_ns());
     }
 }
 
@@ -678,16 +619,16 @@ static void put_host(sw_profile *p, uint64_t now)
 static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
 {
     sw_json *j = &p->json;
-    open_step(p, x);
-    sw_json_begin(j, '{');
-    sw_json_put_string(j, "type", "step");
+    sw_prof_heap_look(&p->heap);
+    write_events(p, x);
+    begin_record(p, "step");
     sw_json_put_u64(j, "step", x->step);
     if (x->micro > 0)
         sw_json_put_u64(j, "micro", x->micro);
     prof_put_program(j, x->exec, x->program, x->trace);
     sw_json_put_u64(j, "at_ns", x->at_ns > p->start ? x->at_ns - p->start : 0);
     SW_JSON_PUT(j, x, run, mode);
-    sw_json_put_known_f64(j, "loss", x->loss != NULL, x->loss != NULL ? *x->loss : 0.0);
+    sw_json_put_known_f64(j, "loss", x->loss != NULL, *x->loss);
     sw_json_put_string(j, "measured_by", x->measured_by);
     prof_put_phases(j, x->phase, true);
     SW_JSON_PUT(j, x, peak_bytes, arena_bytes, model_bytes);
@@ -699,8 +640,7 @@ static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
             sw_json_u64(j, x->op_ns[i]);
         sw_json_end(j);
     }
-    sw_json_end(j);
-    sw_json_line(j);
+    end_record(p);
 }
 
 /* Before whatever follows the last step for good. */
@@ -719,8 +659,7 @@ void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
             p->evaluations++;
         else if (x->micro == 0)
             p->steps++;
-        if (x->peak_bytes > p->measured_peak_bytes)
-            p->measured_peak_bytes = x->peak_bytes;
+        raise_to(&p->measured_peak_bytes, x->peak_bytes);
         if (x->sampled_out) {
             /* The last step of a run has a record whatever --profile-every says; what it
              * borrowed it has no more. */
@@ -748,14 +687,12 @@ void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
 void sw_prof_witness_record(sw_profile *p, const sw_prof_witness *x)
 {
     pthread_mutex_lock(&p->lock);
-    if (x->peak_bytes > p->measured_peak_bytes)
-        p->measured_peak_bytes = x->peak_bytes;
+    raise_to(&p->measured_peak_bytes, x->peak_bytes);
     if (swi_prof_writes(p)) {
         const uint64_t now = sw_clock_ns();
         sw_json *j = &p->json;
-        open_step(p, NULL);
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "type", "step");
+        sw_prof_heap_look(&p->heap);
+        begin_record(p, "step");
         sw_json_put_u64(j, "step", x->step);
         prof_put_program(j, x->exec, x->program, SW_PROF_NONE);
         sw_json_put_string(j, "run", "witness");
@@ -773,8 +710,7 @@ void sw_prof_witness_record(sw_profile *p, const sw_prof_witness *x)
         sw_json_end(j);
         sw_json_put_u64(j, "faults", x->faults);
         sw_json_put_string(j, "first_fault", x->faults > 0 ? x->first_fault : NULL);
-        sw_json_end(j);
-        sw_json_line(j);
+        end_record(p);
         prof_done(p, now);
     }
     pthread_mutex_unlock(&p->lock);

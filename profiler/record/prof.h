@@ -109,13 +109,12 @@ typedef struct {
     sw_prof_phase phase[SW_PROF_PHASES];
 } sw_prof_plan;
 
-/* A plan record is begun, gets its ops in run order, the names of its layers, the layer (by the
- * order of their names) and the phase (as a digit) of each op, then its values, and is ended;
- * no other record can come between. */
+/* A plan record is begun, gets the names of its ops in run order and of its layers, the layer
+ * (by the order of their names) and the phase (as a digit) of each op, then its values, and is
+ * ended; no other record can come between. */
 void sw_prof_plan_begin(sw_profile *profile, const sw_prof_plan *plan);
-void sw_prof_plan_op(sw_profile *profile, const char *name);
+void sw_prof_plan_name(sw_profile *profile, const char *name);
 void sw_prof_plan_layers(sw_profile *profile); /* after the last op */
-void sw_prof_plan_layer(sw_profile *profile, const char *name);
 /* After the last layer; n ops. */
 void sw_prof_plan_values(sw_profile *profile, const uint32_t *op_layer, const char *op_phase,
                          uint32_t n);

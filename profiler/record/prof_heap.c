@@ -46,13 +46,14 @@ static void put_purposes(sw_json *j, const size_t *bytes)
     sw_json_end(j);
 }
 
+static const char *const uses[SW_ARENA_USES] = {"other", "step", "model", "data"};
+
 static void put_arenas(sw_json *j, const size_t *bytes)
 {
-    static const char *const names[SW_ARENA_USES] = {"other", "step", "model", "data"};
     sw_json_open(j, "arenas", '{');
     for (int i = 0; i < SW_ARENA_USES; i++)
         if (i != SW_ARENA_OTHER || bytes[i] > 0)
-            sw_json_put_u64(j, names[i], bytes[i]);
+            sw_json_put_u64(j, uses[i], bytes[i]);
     sw_json_end(j);
 }
 
@@ -125,13 +126,6 @@ static void put_report(sw_json *j, const void *report)
     sw_json_put_u64(j, "kept_bytes", r->kept_bytes);
 }
 
-void swi_prof_heap_put_report(sw_json *j)
-{
-    sw_heap_report report;
-    sw_heap_report_read(&report);
-    put_report(j, &report);
-}
-
 void sw_prof_heap_record(sw_profile *profile)
 {
     sw_heap_report report;
@@ -196,11 +190,7 @@ static void put_denied(sw_json *j, const void *denied)
     if (d->program != SW_PROF_NONE)
         sw_json_put_u64(j, "program", d->program);
     SW_JSON_PUT(j, d, step, run);
-    sw_json_key(j, "batch");
-    if (d->batch >= 0)
-        sw_json_i64(j, d->batch);
-    else
-        sw_json_null(j);
+    sw_json_put_known(j, "batch", d->batch >= 0, (uint64_t)d->batch);
     SW_JSON_PUT(j, d, limited_by, message, label);
     sw_json_put_known(j, "request_bytes", d->request_bytes > 0, d->request_bytes);
     sw_json_put_known(j, "limit_bytes", d->limit_bytes > 0, d->limit_bytes);
@@ -236,15 +226,13 @@ void sw_prof_denied_record(sw_profile *profile, const sw_prof_denied *denied)
 
 typedef struct {
     int64_t batch;
-    size_t bytes, limit;
+    size_t needed_bytes, limit_bytes;
 } fitting;
 
 static void put_fits(sw_json *j, const void *fits)
 {
     const fitting *f = fits;
-    sw_json_put_i64(j, "batch", f->batch);
-    sw_json_put_u64(j, "needed_bytes", f->bytes);
-    sw_json_put_u64(j, "limit_bytes", f->limit);
+    SW_JSON_PUT(j, f, batch, needed_bytes, limit_bytes);
 }
 
 void sw_prof_fits_record(sw_profile *profile, int64_t batch, size_t bytes, size_t limit_bytes)
@@ -273,12 +261,11 @@ static void put_version(sw_json *j, const char *key, int version)
 
 static void put_card_arenas(sw_json *j, const sw_prof_device *d)
 {
-    static const char *const names[SW_ARENA_USES] = {"other", "step", "model", "data"};
     sw_json_open(j, "arenas", '{');
     for (int i = 0; i < SW_ARENA_USES; i++) {
         if (i == SW_ARENA_OTHER && d->committed_bytes[i] + d->promised_bytes[i] == 0)
             continue;
-        sw_json_open(j, names[i], '{');
+        sw_json_open(j, uses[i], '{');
         sw_json_put_u64(j, "committed_bytes", d->committed_bytes[i]);
         sw_json_put_u64(j, "promised_bytes", d->promised_bytes[i]);
         sw_json_end(j);

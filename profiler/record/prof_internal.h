@@ -49,7 +49,5 @@ static inline bool swi_prof_writes(const sw_profile *p)
  * lock itself. */
 void swi_prof_record(sw_profile *profile, const char *type,
                      void (*put)(sw_json *json, const void *x), const void *x);
-/* The members of a "heap" record. */
-void swi_prof_heap_put_report(sw_json *json);
 
 #endif

@@ -288,11 +288,11 @@ bool swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_pro
     sw_prof_plan_begin(to, head);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         char name[NAME_BYTES];
-        sw_prof_plan_op(to, swi_node_name(t, &t->nodes[p->ops[i].node], name, sizeof name));
+        sw_prof_plan_name(to, swi_node_name(t, &t->nodes[p->ops[i].node], name, sizeof name));
     }
     sw_prof_plan_layers(to);
     for (uint32_t i = 0; i < p->n_layers; i++)
-        sw_prof_plan_layer(to, swi_string(t, p->layers[i]));
+        sw_prof_plan_name(to, swi_string(t, p->layers[i]));
     sw_prof_plan_values(to, p->op_layer, p->op_phase, p->n_ops);
     for (uint32_t s = 0; s < t->n_storages; s++) {
         swi_plan_names names;

@@ -46,11 +46,11 @@ static void plan(sw_profile *p, uint32_t exec, int n_values)
                 .peak_bytes = 4321, .n_ops = 2, .peak_position = 1, .peak_op = "b",
                 .phase = {{11, 12, 0}, {21, 22, 0}, {31, 32, 0}, {41, 42, 0}, {51, 52, 0}});
     sw_prof_plan_begin(p, &x);
-    sw_prof_plan_op(p, "a");
-    sw_prof_plan_op(p, "b");
+    sw_prof_plan_name(p, "a");
+    sw_prof_plan_name(p, "b");
     sw_prof_plan_layers(p);
-    sw_prof_plan_layer(p, "l");
-    sw_prof_plan_layer(p, "");
+    sw_prof_plan_name(p, "l");
+    sw_prof_plan_name(p, "");
     sw_prof_plan_values(p, (const uint32_t[]){1, 0}, "14", 2);
     for (int i = 0; i < n_values; i++) {
         const sw_tensor v =
