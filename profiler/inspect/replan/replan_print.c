@@ -5,6 +5,10 @@
 
 /* ---- text -------------------------------------------------------------------------------- */
 
+/* A sentence; a number as "1,234,567". */
+#define SAY(style, ...) sw_writer_say((style)->to, 2, 4, __VA_ARGS__)
+#define DIGITS(x) sw_text_digits(x).text
+
 static const char *const phase_names[] = {"data", "forward", "loss", "backward", "optimizer"};
 
 /* An op that is the layer's innermost function is said once. */
@@ -61,29 +65,49 @@ static double percent(uint64_t part, uint64_t of)
 
 static void row(const report_style *style, const char *name, uint64_t bytes, uint64_t of)
 {
-    sw_writer_print(style->to, "  %-46s %19s %8.1f %%\n", name, sw_text_digits(bytes).text,
+    sw_writer_print(style->to, "  %-46s %19s %8.1f %%\n", name, DIGITS(bytes),
                     percent(bytes, of));
 }
 
-static void some_row(const report_style *style, const char *name, uint64_t bytes, uint64_t of)
+/* The parts of a census in their order: of the JSON, and with a text rows of the report. */
+static const struct {
+    const char *key, *text;
+    size_t at; /* SIZE_MAX: the blocks in use */
+    bool always;
+} parts[] = {
+#define PART(key, text, member, always)                                                        \
+    {                                                                                          \
+        key, text, offsetof(replay_census, member), always                                     \
+    }
+    PART("reserved_bytes", NULL, reserved, false),
+    {"active_bytes", "  of that: blocks in use", SIZE_MAX, true},
+    PART("requested_bytes", "requested by what lives", requested, true),
+    PART("pending_bytes", "  of that: freed, waited for by other streams", pending, false),
+    PART("rounding_bytes", "rounded up to 512 bytes or more", rounding, false),
+    PART("rest_bytes", "rests of blocks, too small to split", unsplit, false),
+    PART("unsure_bytes", NULL, unsure, false),
+    PART("split_bytes", "free blocks of segments in use", split, false),
+    PART("cached_bytes", "free segments (cached)", cached, false),
+    PART("other_streams_bytes", "free memory of other streams", other_streams, false),
+    PART("other_pools_bytes", "free memory of private pools", other_pools, false),
+    PART("other_sizes_bytes", "free memory for the other class of sizes", other_sizes, false),
+#undef PART
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static uint64_t part_of(const replay_census *c, int i)
 {
-    if (bytes > 0)
-        row(style, name, bytes, of);
+    uint64_t bytes = c->requested + c->rounding + c->unsplit;
+    if (parts[i].at != SIZE_MAX)
+        memcpy(&bytes, (const char *)c + parts[i].at, sizeof bytes);
+    return bytes;
 }
 
 static void print_census(const replay_census *c, const report_style *style)
 {
-    row(style, "  of that: blocks in use", c->requested + c->rounding + c->unsplit,
-        c->reserved);
-    row(style, "requested by what lives", c->requested, c->reserved);
-    some_row(style, "  of that: freed, waited for by other streams", c->pending, c->reserved);
-    some_row(style, "rounded up to 512 bytes or more", c->rounding, c->reserved);
-    some_row(style, "rests of blocks, too small to split", c->unsplit, c->reserved);
-    some_row(style, "free blocks of segments in use", c->split, c->reserved);
-    some_row(style, "free segments (cached)", c->cached, c->reserved);
-    some_row(style, "free memory of other streams", c->other_streams, c->reserved);
-    some_row(style, "free memory of private pools", c->other_pools, c->reserved);
-    some_row(style, "free memory for the other class of sizes", c->other_sizes, c->reserved);
+    for (int i = 0; i < PARTS; i++)
+        if (parts[i].text != NULL && (parts[i].always || part_of(c, i) > 0))
+            row(style, parts[i].text, part_of(c, i), c->reserved);
 }
 
 static void print_reserved(const replan *r, const report_style *style)
@@ -101,43 +125,38 @@ static void print_reserved(const replan *r, const report_style *style)
         print_census(&r->at_reserved.census, style);
     const snapshot_trace *t = &r->trace;
     if (t->n_events == 0) {
-        sw_writer_say(style->to, 2, 4,
-                      "No events are in the snapshot: this is what there was when it was "
-                      "written, and lifetimes are not known. "
-                      "torch.cuda.memory._record_memory_history() records them.");
+        SAY(style, "No events are in the snapshot: this is what there was when it was "
+                   "written, and lifetimes are not known. "
+                   "torch.cuda.memory._record_memory_history() records them.");
     } else if (r->reserved_event != TRACE_NONE) {
         const trace_event *e = &t->events[r->reserved_event];
-        sw_writer_say(style->to, 2, 4, "It grew to that at event %s, for %s bytes by %s.",
-                      sw_text_digits(e->number).text, sw_text_digits(e->bytes).text,
-                      replan_who(t, e->stack));
+        SAY(style, "It grew to that at event %s, for %s bytes by %s.", DIGITS(e->number),
+            DIGITS(e->bytes), replan_who(t, e->stack));
     } else if (r->reserved > 0) {
-        sw_writer_say(style->to, 2, 4, "It had grown to that before the trace.");
+        SAY(style, "It had grown to that before the trace.");
     }
     for (uint32_t i = 0; i < r->n_losers; i++) {
         const replan_loser *x = &r->losers[i];
         if (i == 0)
-            sw_writer_say(style->to, 2, 4, "Most is lost to rounding and rests by:");
-        sw_writer_print(style->to, "  %16s  ", sw_text_digits(x->bytes).text);
+            SAY(style, "Most is lost to rounding and rests by:");
+        sw_writer_print(style->to, "  %16s  ", DIGITS(x->bytes));
         print_stack(&r->trace.stacks[x->stack], 20, style);
         sw_writer_print(style->to, "\n");
     }
     const replay_proof *p = &r->proof;
     if (p->from != TRACE_NONE)
-        sw_writer_say(style->to, 2, 4, "From event %s on the causes are unknown: %s.",
-                      sw_text_digits(t->events[p->from].number).text, p->why);
+        SAY(style, "From event %s on the causes are unknown: %s.",
+            DIGITS(t->events[p->from].number), p->why);
     else if (p->n_checked > 0)
-        sw_writer_say(style->to, 2, 4,
-                      "Proof: %s request%s, and each lies where the allocator's rules put it.",
-                      sw_text_digits(p->n_checked).text, plural(p->n_checked));
+        SAY(style, "Proof: %s request%s, and each lies where the allocator's rules put it.",
+            DIGITS(p->n_checked), plural(p->n_checked));
     if (r->at_reserved.known && r->at_reserved.census.unsure > 0)
-        sw_writer_say(
-            style->to, 2, 4,
+        SAY(style,
             "At most %s bytes of the free blocks are rests too: of blocks from before "
             "the trace, whose ends nothing in it shows.",
-            sw_text_digits(r->at_reserved.census.unsure).text);
+            DIGITS(r->at_reserved.census.unsure));
     if (!r->trace.said_settings)
-        sw_writer_say(
-            style->to, 2, 4,
+        SAY(style,
             "The snapshot does not say the allocator's settings, as those of PyTorch 2.3 "
             "and newer do: the defaults are taken.");
 }
@@ -154,8 +173,8 @@ static void print_height(const char *name, const lives_height *h, const report_s
     else
         snprintf(planned, sizeof planned, "%s+%.2f %%", h->height <= h->proved ? "least " : "",
                  percent(h->height - h->bound, h->bound));
-    sw_writer_print(style->to, "  %-22s %9s %15s %15s %13s\n", name, sw_text_digits(h->n).text,
-                    sw_text_digits(h->bound).text, sw_text_digits(h->height).text, planned);
+    sw_writer_print(style->to, "  %-22s %9s %15s %15s %13s\n", name, DIGITS(h->n),
+                    DIGITS(h->bound), DIGITS(h->height), planned);
 }
 
 static void print_plans(const replan *r, const report_style *style)
@@ -169,17 +188,14 @@ static void print_plans(const replan *r, const report_style *style)
     if (r->steady)
         print_height(r->period.by_frames ? "the last step" : "a steady step", &r->step, style);
     if (r->lives.n_arenas > 1)
-        sw_writer_say(
-            style->to, 2, 4,
+        SAY(style,
             "\"At least\" is the largest sum of requested bytes that live at one time, "
             "of each stream and pool: what keeps them apart needs no less. All "
             "together %s bytes live at one time, and no allocator needs less.",
-            sw_text_digits(r->whole.most).text);
+            DIGITS(r->whole.most));
     else
-        sw_writer_say(
-            style->to, 2, 4,
-            "\"At least\" is the largest sum of requested bytes that live at one time: "
-            "no allocator needs less.");
+        SAY(style, "\"At least\" is the largest sum of requested bytes that live at one time: "
+                   "no allocator needs less.");
     if (r->trace.n_events == 0)
         return;
     /* The steps, in a sentence. */
@@ -188,38 +204,33 @@ static void print_plans(const replan *r, const report_style *style)
     const uint64_t first =
         p->first > 0 && p->steps > 0 ? r->trace.events[p->first - 1].number : 0;
     if (p->steps < 2)
-        sw_writer_say(style->to, 2, 4,
-                      p->steps == 1 ? "One %s is in the trace: the figures are those of the "
-                                      "whole trace."
-                      : p->by_frames
-                          ? "No %s is in the trace: the figures are those of the whole trace."
-                          : "No steady step was found: the requests do not repeat three times, "
-                            "up to the same bytes.",
-                      what);
+        SAY(style,
+            p->steps == 1 ? "One %s is in the trace: the figures are those of the "
+                            "whole trace."
+            : p->by_frames
+                ? "No %s is in the trace: the figures are those of the whole trace."
+                : "No steady step was found: the requests do not repeat three times, "
+                  "up to the same bytes.",
+            what);
     else
-        sw_writer_say(style->to, 2, 4,
-                      "From event %s on %s %s %s; %s bytes live through all of %s.",
-                      sw_text_digits(first).text, sw_text_digits(p->steps).text,
-                      p->passes      ? "passes (forward and backward)"
-                      : p->by_frames ? "training steps"
-                                     : "steps",
-                      p->by_frames ? "are in the trace" : "are alike",
-                      sw_text_digits(r->step_kept).text, p->by_frames ? "the last" : "a step");
+        SAY(style, "From event %s on %s %s %s; %s bytes live through all of %s.", DIGITS(first),
+            DIGITS(p->steps),
+            p->passes      ? "passes (forward and backward)"
+            : p->by_frames ? "training steps"
+                           : "steps",
+            p->by_frames ? "are in the trace" : "are alike", DIGITS(r->step_kept),
+            p->by_frames ? "the last" : "a step");
     if (!r->steady)
         return;
     const uint64_t before = r->before_requested, most = r->step.most;
     if (before > most)
-        sw_writer_say(style->to, 2, 4,
-                      "Before that step up to %s bytes lived: the warm-up costs %s more.",
-                      sw_text_digits(before).text, sw_text_digits(before - most).text);
+        SAY(style, "Before that step up to %s bytes lived: the warm-up costs %s more.",
+            DIGITS(before), DIGITS(before - most));
     else
-        sw_writer_say(style->to, 2, 4,
-                      "Before it no more lived than in it: the warm-up costs nothing.");
+        SAY(style, "Before it no more lived than in it: the warm-up costs nothing.");
     if (r->replayed)
-        sw_writer_say(
-            style->to, 2, 4,
-            "PyTorch had reserved %s bytes by the end of the step: %.2f times the plan.",
-            sw_text_digits(r->step_reserved).text,
+        SAY(style, "PyTorch had reserved %s bytes by the end of the step: %.2f times the plan.",
+            DIGITS(r->step_reserved),
             r->step.height > 0 ? (double)r->step_reserved / (double)r->step.height : 0.0);
 }
 
@@ -245,21 +256,19 @@ static void print_what_if(const replan *r, const report_style *style)
     sw_writer_print(style->to, "  %19s %10s %19s\n", "bytes", "requests", "without: at least");
     for (uint32_t i = 0; i < r->n_holders; i++) {
         const replan_holder *h = &r->holders[i];
-        sw_writer_print(style->to, "  %19s %10s %19s\n", sw_text_digits(h->bytes).text,
-                        sw_text_digits(h->n).text, sw_text_digits(h->without.most).text);
+        sw_writer_print(style->to, "  %19s %10s %19s\n", DIGITS(h->bytes), DIGITS(h->n),
+                        DIGITS(h->without.most));
         print_who(r, h, style);
         phases |= r->trace.stacks[h->stack].phase >= 0;
     }
     if (phases && !style->quiet && r->trace.n_events > 0)
-        sw_writer_say(style->to, 2, 4,
-                      "Phases follow from the frames: optimizer, autograd, loss and data are "
-                      "named there, all else is forward.");
+        SAY(style, "Phases follow from the frames: optimizer, autograd, loss and data are "
+                   "named there, all else is forward.");
     if (r->expandable > 0)
-        sw_writer_say(
-            style->to, 2, 4,
+        SAY(style,
             "With expandable segments PyTorch would reserve %s bytes (simulated, on a "
             "device that is never full).",
-            sw_text_digits(r->expandable).text);
+            DIGITS(r->expandable));
 }
 
 static void print_oom(const replan *r, const report_style *style)
@@ -267,31 +276,29 @@ static void print_oom(const replan *r, const report_style *style)
     const replan_oom *o = &r->oom;
     const trace_event *e = &r->trace.events[o->event];
     report_headline(style, "Out of memory");
-    sw_writer_say(style->to, 2, 4, "%s asked, %s were fragmentation: at event %s, by %s.",
-                  sw_text_bytes(o->asked).text, sw_text_bytes(o->reserved - o->requested).text,
-                  sw_text_digits(e->number).text, replan_who(&r->trace, e->stack));
+    SAY(style, "%s asked, %s were fragmentation: at event %s, by %s.",
+        sw_text_bytes(o->asked).text, sw_text_bytes(o->reserved - o->requested).text,
+        DIGITS(e->number), replan_who(&r->trace, e->stack));
     sw_writer_print(style->to, "  %-46s %19s %10s\n", "", "bytes", "share");
     row(style, "reserved", o->reserved, o->reserved);
     if (o->moment.known)
         print_census(&o->moment.census, style);
     else
         row(style, "requested by what lived", o->requested, o->reserved);
-    sw_writer_print(style->to, "  %-46s %19s\n", "asked for", sw_text_digits(o->asked).text);
-    sw_writer_print(style->to, "  %-46s %19s\n", "free on the device",
-                    sw_text_digits(o->device_free).text);
-    sw_writer_say(style->to, 2, 4,
-                  "This request %s in a planned arena: all requests up to it take %s bytes "
-                  "(at least %s), and there were %s.",
-                  o->fits ? "fits" : "does not fit", sw_text_digits(o->with.height).text,
-                  sw_text_digits(o->with.most).text,
-                  sw_text_digits(o->reserved + o->device_free).text);
+    sw_writer_print(style->to, "  %-46s %19s\n", "asked for", DIGITS(o->asked));
+    sw_writer_print(style->to, "  %-46s %19s\n", "free on the device", DIGITS(o->device_free));
+    SAY(style,
+        "This request %s in a planned arena: all requests up to it take %s bytes "
+        "(at least %s), and there were %s.",
+        o->fits ? "fits" : "does not fit", DIGITS(o->with.height), DIGITS(o->with.most),
+        DIGITS(o->reserved + o->device_free));
     if (o->fits || o->n_holders == 0)
         return;
-    sw_writer_say(style->to, 2, 4, "Most was held by:");
+    SAY(style, "Most was held by:");
     sw_writer_print(style->to, "  %19s %10s\n", "bytes", "requests");
     for (uint32_t i = 0; i < o->n_holders; i++) {
-        sw_writer_print(style->to, "  %19s %10s\n", sw_text_digits(o->holders[i].bytes).text,
-                        sw_text_digits(o->holders[i].n).text);
+        sw_writer_print(style->to, "  %19s %10s\n", DIGITS(o->holders[i].bytes),
+                        DIGITS(o->holders[i].n));
         print_who(r, &o->holders[i], style);
     }
 }
@@ -304,10 +311,9 @@ void replan_print_text(const replan *r, const report_style *style)
                   "PyTorch snapshot, %s %lld: %s event%s%s%s, %s allocation%s, %s of them from "
                   "before the trace",
                   t->cuda ? "device" : "profile of device", (long long)t->device,
-                  sw_text_digits(t->n_events).text, plural(t->n_events), us > 0 ? " in " : "",
-                  us > 0 ? sw_text_ns((uint64_t)us * 1000).text : "",
-                  sw_text_digits(r->lives.n).text, plural(r->lives.n),
-                  sw_text_digits(r->lives.n_before).text);
+                  DIGITS(t->n_events), plural(t->n_events), us > 0 ? " in " : "",
+                  us > 0 ? sw_text_ns((uint64_t)us * 1000).text : "", DIGITS(r->lives.n),
+                  plural(r->lives.n), DIGITS(r->lives.n_before));
     if (r->lives.n == 0)
         sw_writer_say(style->to, 0, 2, "No allocation is in it.");
     else if (r->replayed)
@@ -329,9 +335,9 @@ void replan_print_text(const replan *r, const report_style *style)
             const bool none = h->stack != TRACE_NONE && is_nameless(&r->trace.stacks[h->stack]);
             if (h->stack != TRACE_NONE)
                 snprintf(where, sizeof where, " (%s tensor%s of %s bytes, first %s%s)",
-                         sw_text_digits(h->n).text, plural(h->n), sw_text_digits(h->held).text,
-                         none ? "" : "by ", none ? nameless : replan_who(&r->trace, h->stack));
-            sw_writer_print(style->to, "  -%16s  ", sw_text_digits(h->bytes).text);
+                         DIGITS(h->n), plural(h->n), DIGITS(h->held), none ? "" : "by ",
+                         none ? nameless : replan_who(&r->trace, h->stack));
+            sw_writer_print(style->to, "  -%16s  ", DIGITS(h->bytes));
             char text[1500];
             snprintf(text, sizeof text, "%s%s", replan_changes[h->change].text, where);
             sw_writer_wrap(style->to, 21, 21, text);
@@ -348,8 +354,8 @@ void replan_print_text(const replan *r, const report_style *style)
         for (uint32_t i = 0; i < r->n_roles; i++) {
             const replan_role *x = &r->at_peak[i];
             sw_writer_print(style->to, "  %-15.15s %16s %6.1f %%%6s  %s\n", x->role,
-                            sw_text_digits(x->bytes).text, percent(x->bytes, r->whole.most),
-                            sw_text_digits(x->n).text, trace_rule_text(x->rule));
+                            DIGITS(x->bytes), percent(x->bytes, r->whole.most), DIGITS(x->n),
+                            trace_rule_text(x->rule));
         }
     }
     report_print_steps(style, r->roles.steps, r->roles.n_steps, r->roles.passes);
@@ -366,21 +372,10 @@ void replan_print_text(const replan *r, const report_style *style)
 
 static void put_census(sw_json *j, const char *key, const replay_moment *m)
 {
-    const replay_census *c = &m->census;
     if (!sw_json_open_known(j, key, m->known))
         return;
-    sw_json_put_u64(j, "reserved_bytes", c->reserved);
-    sw_json_put_u64(j, "active_bytes", c->requested + c->rounding + c->unsplit);
-    sw_json_put_u64(j, "requested_bytes", c->requested);
-    sw_json_put_u64(j, "pending_bytes", c->pending);
-    sw_json_put_u64(j, "rounding_bytes", c->rounding);
-    sw_json_put_u64(j, "rest_bytes", c->unsplit);
-    sw_json_put_u64(j, "unsure_bytes", c->unsure);
-    sw_json_put_u64(j, "split_bytes", c->split);
-    sw_json_put_u64(j, "cached_bytes", c->cached);
-    sw_json_put_u64(j, "other_streams_bytes", c->other_streams);
-    sw_json_put_u64(j, "other_pools_bytes", c->other_pools);
-    sw_json_put_u64(j, "other_sizes_bytes", c->other_sizes);
+    for (int i = 0; i < PARTS; i++)
+        sw_json_put_u64(j, parts[i].key, part_of(&m->census, i));
     sw_json_end(j);
 }
 
@@ -398,19 +393,7 @@ static void put_height(sw_json *j, const char *key, bool known, const lives_heig
 
 static void put_event(sw_json *j, const char *key, const snapshot_trace *t, uint32_t event)
 {
-    sw_json_put_known(j, key, event != TRACE_NONE,
-                      event != TRACE_NONE ? t->events[event].number : 0);
-}
-
-static void put_proof(sw_json *j, const replan *r)
-{
-    const replay_proof *p = &r->proof;
-    if (!sw_json_open_known(j, "proof", r->replayed))
-        return;
-    sw_json_put_u64(j, "requests", p->n_checked);
-    put_event(j, "unknown_from", &r->trace, p->from);
-    sw_json_put_string(j, "why", p->from != TRACE_NONE ? p->why : NULL);
-    sw_json_end(j);
+    sw_json_put_known(j, key, event != TRACE_NONE, t->events[event].number);
 }
 
 static void put_step(sw_json *j, const replan *r)
@@ -447,23 +430,6 @@ static void put_holders(sw_json *j, const snapshot_trace *t, const replan_holder
     sw_json_end(j);
 }
 
-static void put_oom(sw_json *j, const replan *r)
-{
-    const replan_oom *o = &r->oom;
-    if (!sw_json_open_known(j, "oom", o->there))
-        return;
-    put_event(j, "event", &r->trace, o->event);
-    sw_json_put_u64(j, "asked_bytes", o->asked);
-    sw_json_put_u64(j, "device_free_bytes", o->device_free);
-    sw_json_put_u64(j, "reserved_bytes", o->reserved);
-    sw_json_put_u64(j, "requested_bytes", o->requested);
-    put_census(j, "causes", &o->moment);
-    put_height(j, "plan", true, &o->with);
-    sw_json_put_bool(j, "fits", o->fits);
-    put_holders(j, &r->trace, o->holders, o->n_holders, false);
-    sw_json_end(j);
-}
-
 void replan_put_json(sw_json *j, const replan *r)
 {
     const snapshot_trace *t = &r->trace;
@@ -477,7 +443,12 @@ void replan_put_json(sw_json *j, const replan *r)
     put_event(j, "reserved_event", t, r->replayed ? r->reserved_event : TRACE_NONE);
     sw_json_put_u64(j, "requested_bytes", r->whole.most);
     put_census(j, "causes", &r->at_reserved);
-    put_proof(j, r);
+    if (sw_json_open_known(j, "proof", r->replayed)) {
+        sw_json_put_u64(j, "requests", r->proof.n_checked);
+        put_event(j, "unknown_from", t, r->proof.from);
+        sw_json_put_string(j, "why", r->proof.from != TRACE_NONE ? r->proof.why : NULL);
+        sw_json_end(j);
+    }
     put_height(j, "whole", true, &r->whole);
     put_height(j, "one_arena", r->streams, &r->merged);
     put_step(j, r);
@@ -524,15 +495,28 @@ void replan_put_json(sw_json *j, const replan *r)
         sw_json_end(j);
     }
     sw_json_end(j);
-    put_oom(j, r);
+    const replan_oom *o = &r->oom;
+    if (!sw_json_open_known(j, "oom", o->there))
+        return;
+    put_event(j, "event", t, o->event);
+    sw_json_put_u64(j, "asked_bytes", o->asked);
+    sw_json_put_u64(j, "device_free_bytes", o->device_free);
+    sw_json_put_u64(j, "reserved_bytes", o->reserved);
+    sw_json_put_u64(j, "requested_bytes", o->requested);
+    put_census(j, "causes", &o->moment);
+    put_height(j, "plan", true, &o->with);
+    sw_json_put_bool(j, "fits", o->fits);
+    put_holders(j, t, o->holders, o->n_holders, false);
+    sw_json_end(j);
 }
 
 /* ---- offsets ----------------------------------------------------------------------------- */
 
-static void put_number(sw_json *j, bool known, uint64_t x)
+/* The number of the event before a position; null for 0, and for positions past the last. */
+static void put_position(sw_json *j, const replan *r, uint32_t position)
 {
-    if (known)
-        sw_json_u64(j, x);
+    if (position > 0 && position < r->lives.n_positions)
+        sw_json_u64(j, r->trace.events[position - 1].number);
     else
         sw_json_null(j);
 }
@@ -572,10 +556,9 @@ void replan_put_offsets(sw_json *j, const replan *r)
         sw_json_u64(j, x->arena);
         sw_json_u64(j, x->offset);
         sw_json_u64(j, x->bytes);
-        put_number(j, x->born > 0, x->born > 0 ? r->trace.events[x->born - 1].number : 0);
-        put_number(j, x->dead < l->n_positions,
-                   x->dead < l->n_positions ? r->trace.events[x->dead - 1].number : 0);
-        put_number(j, x->step_offset != UINT64_MAX, x->step_offset);
+        put_position(j, r, x->born);
+        put_position(j, r, x->dead);
+        x->step_offset != UINT64_MAX ? sw_json_u64(j, x->step_offset) : sw_json_null(j);
         sw_json_end(j);
     }
     sw_json_end(j);
