@@ -39,6 +39,13 @@ static void append(list *l, sw_process_kind kind, const char *name, uintptr_t ba
     l->n++;
 }
 
+/* The name of a file without its folder. */
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
 static void take_claim(void *context, const sw_address_range *c)
 {
     static const sw_process_kind kinds[] = {SW_PROCESS_ARENA, SW_PROCESS_STACK,
@@ -46,27 +53,6 @@ static void take_claim(void *context, const sw_address_range *c)
     if (c->device != NULL)
         return; /* its bytes are none of the process */
     append(context, kinds[c->kind], c->label, c->base, c->bytes, c->promised_bytes);
-}
-
-/* The name of the file without its folder; the program itself has none here. */
-static const char *object_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return path[0] == '\0' ? "the program" : slash != NULL ? slash + 1 : path;
-}
-
-/* Memory that the loader allocated before there was a heap lies in small mappings of its own.
- * Whatever its variables point to is known to be its: one page is as good as all. */
-static void take_pointers(list *l, uintptr_t from, uintptr_t to)
-{
-    uintptr_t x, before = 0;
-    for (uintptr_t at = from + (0 - from) % sizeof x; at + sizeof x <= to; at += sizeof x) {
-        memcpy(&x, (const void *)at, sizeof x);
-        if (x / l->page == 0 || x / l->page == before / l->page || x - from < to - from)
-            continue;
-        append(l, SW_PROCESS_CODE, "the loader's records", x, 0, 0);
-        before = x;
-    }
 }
 
 /* From the first to the last of its segments: files are mapped there, and zeroed data. */
@@ -81,9 +67,20 @@ static int take_object(struct dl_phdr_info *info, size_t size, void *context)
         const uintptr_t end = at + info->dlpi_phdr[i].p_memsz;
         from = at < from ? at : from;
         to = end > to ? end : to;
-        if (l->loader != 0 && info->dlpi_addr == l->loader &&
-            (info->dlpi_phdr[i].p_flags & PF_W) != 0)
-            take_pointers(l, at, end);
+        /* Memory that the loader allocated before there was a heap lies in small mappings of
+         * its own. Whatever its variables point to is known to be its: one page is as good as
+         * all. */
+        const bool variables = l->loader != 0 && info->dlpi_addr == l->loader &&
+                               (info->dlpi_phdr[i].p_flags & PF_W) != 0;
+        uintptr_t x, before = 0;
+        for (uintptr_t v = at + (0 - at) % sizeof x; variables && v + sizeof x <= end;
+             v += sizeof x) {
+            memcpy(&x, (const void *)v, sizeof x);
+            if (x / l->page == 0 || x / l->page == before / l->page || x - at < end - at)
+                continue;
+            append(l, SW_PROCESS_CODE, "the loader's records", x, 0, 0);
+            before = x;
+        }
     }
     /* The main thread's own data of this object; the thread that asks is the main one. */
     if (size >= sizeof *info && info->dlpi_tls_data != NULL)
@@ -92,28 +89,10 @@ static int take_object(struct dl_phdr_info *info, size_t size, void *context)
         return 0;
     from -= from % l->page;
     to += (l->page - to % l->page) % l->page;
-    append(l, SW_PROCESS_CODE, object_name(info->dlpi_name), from, to - from, 0);
+    const char *path = info->dlpi_name; /* the program itself has none */
+    append(l, SW_PROCESS_CODE, *path == '\0' ? "the program" : last_part(path), from, to - from,
+           0);
     return 0;
-}
-
-/* Its records of what it loaded. */
-static void take_loader(list *l)
-{
-#if defined __GLIBC__
-    Dl_info info;
-    void *found = NULL;
-    if (dladdr1((const void *)(uintptr_t)&dladdr1, &info, &found, RTLD_DL_LINKMAP) == 0)
-        return;
-    const struct link_map *map = found;
-    while (map != NULL && map->l_prev != NULL)
-        map = map->l_prev;
-    for (; map != NULL; map = map->l_next) {
-        append(l, SW_PROCESS_CODE, "the loader's records", (uintptr_t)map, 0, 0);
-        append(l, SW_PROCESS_CODE, "the loader's records", (uintptr_t)map->l_name, 0, 0);
-    }
-#else
-    (void)l;
-#endif
 }
 
 static void collect(list *l)
@@ -121,7 +100,19 @@ static void collect(list *l)
     l->n = 0;
     sw_address_map_visit(take_claim, l);
     (void)dl_iterate_phdr(take_object, l);
-    take_loader(l);
+#if defined __GLIBC__
+    /* The loader's records of what it loaded. */
+    Dl_info info;
+    void *found = NULL;
+    (void)dladdr1((const void *)(uintptr_t)&dladdr1, &info, &found, RTLD_DL_LINKMAP);
+    const struct link_map *map = found;
+    while (map != NULL && map->l_prev != NULL)
+        map = map->l_prev;
+    for (; map != NULL; map = map->l_next) {
+        append(l, SW_PROCESS_CODE, "the loader's records", (uintptr_t)map, 0, 0);
+        append(l, SW_PROCESS_CODE, "the loader's records", (uintptr_t)map->l_name, 0, 0);
+    }
+#endif
     append(l, SW_PROCESS_STACK, "main", (uintptr_t)&errno, 0, 0);
 }
 
@@ -147,9 +138,8 @@ sw_status sw_process_read(sw_process *out)
 /* The text has one line per mapping that begins with its addresses, and below it one line for
  * each figure. All mappings have the same figures, so a text that was cut shows. */
 
-#define LINE_BYTES                                                                             \
-    ((size_t)20 << 10) /* a path may have 4096 bytes, of four characters each                  \
-                        */
+/* A path may have 4096 bytes, of four characters each. */
+#define LINE_BYTES ((size_t)20 << 10)
 #define READ_BYTES ((size_t)8 << 10)
 #define FIELD 32
 
@@ -216,10 +206,8 @@ static sw_status begin_mapping(reader *r)
     for (int i = 0; i < 4; i++) { /* access, offset, device, inode */
         if (*end == '\0')
             return damaged(r, "a mapping is cut");
-        /* Pass over one word and the blanks after it; "" at the end. */
-        char *p = end;
-        p += strcspn(p, " ");
-        end = p + strspn(p, " ");
+        end += strcspn(end, " ");
+        end += strspn(end, " ");
     }
     size_t n = strlen(end);
     if (n > sizeof gone - 1 && strcmp(end + n - (sizeof gone - 1), gone) == 0)
@@ -273,27 +261,22 @@ static sw_status take_line(reader *r)
     return begin_mapping(r);
 }
 
-static sw_status take_bytes(reader *r, const char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (bytes[i] == '\n') {
-            SW_TRY(take_line(r));
-            continue;
-        }
-        if (r->used == LINE_BYTES - 1 || bytes[i] == '\0') {
-            r->line++;
-            return damaged(r, "a line must be text: this one is too long or has a zero byte");
-        }
-        r->text[r->used++] = bytes[i];
-    }
-    return SW_OK;
-}
-
 static sw_status read_all(reader *r, sw_file *file, char *buffer)
 {
     for (size_t n = 1; n > 0;) {
         SW_TRY(sw_file_read(file, buffer, READ_BYTES, &n));
-        SW_TRY(take_bytes(r, buffer, n));
+        for (size_t i = 0; i < n; i++) {
+            if (buffer[i] == '\n') {
+                SW_TRY(take_line(r));
+                continue;
+            }
+            if (r->used == LINE_BYTES - 1 || buffer[i] == '\0') {
+                r->line++;
+                return damaged(r,
+                               "a line must be text: this one is too long or has a zero byte");
+            }
+            r->text[r->used++] = buffer[i];
+        }
     }
     if (r->used > 0) {
         r->line++;
@@ -403,30 +386,6 @@ static share share_of(const sw_mapping *m)
     return (share){m->accessible ? m->end - m->start : 0, m->resident_bytes, m->huge_bytes};
 }
 
-static void keep_spare(sorter *s, share x)
-{
-    if (x.mapped == 0 && x.resident == 0)
-        return; /* addresses that no one may touch */
-    if (s->n_spare < SPARE)
-        s->spare[s->n_spare++] = x;
-    else
-        add_rest(s->out, x);
-}
-
-/* The first place that ends after `at`; the number of places where there is none. */
-static size_t range_behind(const sorter *s, uintptr_t at)
-{
-    size_t from = 0, to = s->n;
-    while (from < to) {
-        const size_t mid = from + (to - from) / 2;
-        if (s->ranges[mid].base + s->ranges[mid].bytes <= at)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
-}
-
 static uintptr_t earlier(uintptr_t a, uintptr_t b)
 {
     return a < b ? a : b;
@@ -464,7 +423,14 @@ typedef struct {
 /* The piece of [from, end) that begins at `from`. */
 static piece next_piece(const sorter *s, uintptr_t from, uintptr_t end)
 {
-    const size_t i = range_behind(s, from);
+    size_t i = 0, most = s->n; /* the first place that ends after `from` */
+    while (i < most) {
+        const size_t middle = i + (most - i) / 2;
+        if (s->ranges[middle].base + s->ranges[middle].bytes <= from)
+            i = middle + 1;
+        else
+            most = middle;
+    }
     if (i == s->n || s->ranges[i].base >= end)
         return (piece){from, end, NULL};
     const sw_process_range *p = &s->ranges[i];
@@ -473,34 +439,22 @@ static piece next_piece(const sorter *s, uintptr_t from, uintptr_t end)
     return (piece){from, earlier(end, p->base + p->bytes), p};
 }
 
-/* Of what no place has, one address may be known. */
-static const sw_process_range *point_in(const sorter *s, const piece *x)
-{
-    for (size_t i = s->n; x->to - x->from <= NEAR && i < s->n + s->n_points; i++)
-        if (s->ranges[i].base >= x->from && s->ranges[i].base < x->to)
-            return &s->ranges[i];
-    return NULL;
-}
-
 static void add_piece(sorter *s, const piece *x, share bytes)
 {
-    const sw_process_range *range = x->range != NULL ? x->range : point_in(s, x);
+    const sw_process_range *range = x->range;
+    /* Of what no place has, one address may be known. */
+    for (size_t i = s->n; range == NULL && x->to - x->from <= NEAR && i < s->n + s->n_points;
+         i++)
+        if (s->ranges[i].base >= x->from && s->ranges[i].base < x->to)
+            range = &s->ranges[i];
     if (range != NULL)
         add(s->out, range->kind, range->name, bytes);
+    else if (bytes.mapped == 0 && bytes.resident == 0)
+        return; /* addresses that no one may touch */
+    else if (s->n_spare < SPARE)
+        s->spare[s->n_spare++] = bytes;
     else
-        keep_spare(s, bytes);
-}
-
-/* Which of the two counts adds up to what the system says of the whole: 0, 1, or -1 for none; 2
- * where nothing is to be counted. */
-static int fitting_count(sorter *s, const sw_mapping *m)
-{
-    size_t all[2], resident = m->resident_bytes / s->page;
-    if (resident == 0) /* addresses without end, perhaps */
-        return 2;
-    if (s->pagemap == NULL || count_pages(s, m->start, m->end, all) != SW_OK)
-        return -1;
-    return all[0] == resident ? 0 : all[1] == resident ? 1 : -1;
+        add_rest(s->out, bytes);
 }
 
 static void take_anonymous(sorter *s, const sw_mapping *m)
@@ -509,8 +463,14 @@ static void take_anonymous(sorter *s, const sw_mapping *m)
     if (first.to < m->end) {
         /* A mapping with several owners, page by page; the largest owner has it all where
          * pages look alike. */
-        const int which = fitting_count(s, m);
         share whole = share_of(m);
+        /* Which of the two counts adds up to what the system says of the whole: 0, 1, or -1 for
+         * none; 2 where nothing is to be counted: addresses without end, perhaps. */
+        int which = whole.resident / s->page == 0 ? 2 : -1;
+        size_t all[2];
+        if (which < 0 && s->pagemap != NULL && count_pages(s, m->start, m->end, all) == SW_OK)
+            for (int i = 1; i >= 0; i--)
+                which = all[i] == whole.resident / s->page ? i : which;
         piece largest = {0};
         for (uintptr_t at = m->start; at < m->end;) {
             const piece x = next_piece(s, at, m->end);
@@ -537,12 +497,6 @@ static void take_anonymous(sorter *s, const sw_mapping *m)
 static bool named(const char *path, const char *name)
 {
     return strncmp(path, name, strlen(name)) == 0;
-}
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
 static void take_mapping(void *context, const sw_mapping *m)
@@ -591,16 +545,6 @@ static bool choose(const sorter *s, size_t i, size_t bytes, size_t slack, uint64
     return choose(s, i + 1, bytes, slack, chosen, tries);
 }
 
-static size_t largest_of(const sorter *s, uint64_t chosen)
-{
-    size_t largest = SPARE;
-    for (size_t i = 0; i < s->n_spare; i++)
-        if ((chosen >> i & 1) != 0 &&
-            (largest == SPARE || s->spare[i].mapped > s->spare[largest].mapped))
-            largest = i;
-    return largest;
-}
-
 /* The heap says how many addresses it has mapped, not which. Mappings that add up to that are
  * its own, also where one has grown together with a mapping of the loader; where none do, as
  * many as it can have, the smaller ones first. */
@@ -617,32 +561,20 @@ static uint64_t heap_share(const sorter *s, size_t bytes)
     }
     chosen = ~(uint64_t)0;
     while (all > bytes) {
-        const size_t i = largest_of(s, chosen);
-        if (i == SPARE)
+        size_t largest = SPARE;
+        for (size_t i = 0; i < s->n_spare; i++)
+            if ((chosen >> i & 1) != 0 &&
+                (largest == SPARE || s->spare[i].mapped > s->spare[largest].mapped))
+                largest = i;
+        if (largest == SPARE)
             break;
-        chosen &= ~((uint64_t)1 << i);
-        all -= s->spare[i].mapped;
+        chosen &= ~((uint64_t)1 << largest);
+        all -= s->spare[largest].mapped;
     }
     return chosen;
 }
 
 /* ---- all of it --------------------------------------------------------------------------- */
-
-/* Places of 0 bytes after the others; both stay in order. The two lie in one array, which is
- * turned piece by piece: there are few. */
-static void part_points(sorter *s)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->n; i++) {
-        const sw_process_range x = s->ranges[i];
-        if (x.bytes == 0)
-            continue;
-        memmove(&s->ranges[n + 1], &s->ranges[n], (i - n) * sizeof x);
-        s->ranges[n++] = x;
-    }
-    s->n_points = s->n - n;
-    s->n = n;
-}
 
 sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap,
                          sw_process_range *ranges, size_t n, size_t heap_bytes)
@@ -651,7 +583,6 @@ sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap
     SW_TRY(sw_heap_alloc(&s, SW_HEAP_PROFILE, sizeof(sorter)));
     s->out = out;
     s->ranges = ranges;
-    s->n = n;
     s->page = sw_page_bytes();
     for (size_t gap = n / 2; gap > 0; gap /= 2)
         for (size_t i = gap; i < n; i++) {
@@ -661,7 +592,17 @@ sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap
                 ranges[k] = ranges[k - gap];
             ranges[k] = v;
         }
-    part_points(s);
+    /* Places of 0 bytes after the others; both stay in order. The two lie in one array, which
+     * is turned piece by piece: there are few. */
+    s->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const sw_process_range x = ranges[i];
+        if (x.bytes == 0)
+            continue;
+        memmove(&ranges[s->n + 1], &ranges[s->n], (i - s->n) * sizeof x);
+        ranges[s->n++] = x;
+    }
+    s->n_points = n - s->n;
     /* Arenas have a line also where nothing of them is mapped. */
     memset(s->out, 0, sizeof *s->out);
     for (size_t m = 0; m < s->n; m++) {
