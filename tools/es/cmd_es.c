@@ -208,19 +208,12 @@ static int check_population(es_opts *o)
 static int check(es_run *r)
 {
     es_opts *o = &r->opts;
-    int status = CLI_GO;
     if (o->strategy == NULL)
         o->strategy = o->environment != NULL ? "nes" : "eggroll";
-    if (status == CLI_GO)
-        status = check_strategy(o);
-    if (status == CLI_GO)
-        status = check_noise(o);
-    if (status == CLI_GO)
-        status = check_population(o);
-    if (status == CLI_GO)
-        status = es_files_check(o);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(check_strategy(o));
+    CLI_TRY(check_noise(o));
+    CLI_TRY(check_population(o));
+    CLI_TRY(es_files_check(o));
     /* An environment's net is small where nothing is said about it. */
     job_opts *j = &o->job;
     if (j->model == NULL)

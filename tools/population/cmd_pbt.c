@@ -370,18 +370,13 @@ static int prepare(pop *p)
     cli_catch_interrupt();
     if (p->opts.job.checkpoint != NULL)
         cli_catch_save();
-    int status = pop_files_check(p);
+    CLI_TRY(pop_files_check(p));
     p->job.quiet = p->opts.quiet;
     p->job.limited[0] = p->job.limited[1] =
         p->largest_batch > 0 ? p->largest_batch : p->opts.job.batch.at[0];
-    if (status == CLI_GO)
-        status = job_load(&p->job, false);
-    if (status == CLI_GO)
-        status = check_metric(p);
-    if (status == CLI_GO)
-        status = split(p);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(job_load(&p->job, false));
+    CLI_TRY(check_metric(p));
+    CLI_TRY(split(p));
     const pop_opts *o = &p->opts;
     const uint64_t n = (uint64_t)p->job.train.n, batch = (uint64_t)o->job.batch.at[0];
     const uint64_t epochs = (uint64_t)(o->epochs > 0 ? o->epochs : 1);
@@ -391,11 +386,11 @@ static int prepare(pop *p)
         steps = by_epochs;
     p->steps_to_do = (double)steps;
     p->best_loss = HUGE_VAL;
-    status = p->independent ? pop_train_plan(p) : CLI_GO;
-    if (status == CLI_GO)
-        status = pop_open(p);
-    if (status != CLI_GO || p->opts.prove)
-        return status;
+    if (p->independent)
+        CLI_TRY(pop_train_plan(p));
+    CLI_TRY(pop_open(p));
+    if (p->opts.prove)
+        return CLI_GO;
     p->n_members = p->opts.replay != NULL ? 1 : (int)p->opts.members;
     CLI_TRY(job_folder_make("--pause-to", p->opts.pause_to, &p->made_pauses));
     CLI_TRY(job_folder_make("--log-dir", p->opts.logs, &p->made_logs));
@@ -693,13 +688,10 @@ static int pop_parse(pop *p, int argc, char **argv)
     o->job.epochs = o->epochs;
     o->job.steps = o->steps;
     o->job.knobs = true;
-    int status = job_check(&o->job);
-    if (status == CLI_GO)
-        status = check_factors(o);
-    if (status == CLI_GO)
-        status = check_shares(o);
-    if (status == CLI_GO)
-        status = check_job(o);
     p->job.opts = &o->job;
-    return status == CLI_GO ? pop_hypers_read(p) : status;
+    CLI_TRY(job_check(&o->job));
+    CLI_TRY(check_factors(o));
+    CLI_TRY(check_shares(o));
+    CLI_TRY(check_job(o));
+    return pop_hypers_read(p);
 }

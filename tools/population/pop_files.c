@@ -153,9 +153,8 @@ int pop_files_check(const pop *p)
 {
     const pop_opts *o = &p->opts;
     char first[FILE_PATH_BYTES];
-    int status = check_words(o);
-    if (status == CLI_GO)
-        status = job_check_params_name("--save-params", o->save);
+    CLI_TRY(check_words(o));
+    CLI_TRY(job_check_params_name("--save-params", o->save));
     const job_output files[] = {{"--metrics", o->metrics, JOB_BESIDE},
                                 {"--plot", o->plot, JOB_BESIDE},
                                 {"--profile", o->profile, JOB_BESIDE},
@@ -163,13 +162,10 @@ int pop_files_check(const pop *p)
                                  JOB_BESIDE, .no_stream = true},
                                 {"--replay", o->replay, JOB_READ}};
     const size_t n = sizeof files / sizeof *files;
-    if (status == CLI_GO)
-        status = job_outputs_check(files, n, &o->job, o->job.checkpoint, o->resume, o->keep);
-    if (status == CLI_GO)
-        status = job_outputs_writable(files, n, o->job.checkpoint);
-    if (status == CLI_GO)
-        status = job_folder_check("--log-dir", o->logs);
-    return status == CLI_GO ? job_folder_check("--pause-to", o->pause_to) : status;
+    CLI_TRY(job_outputs_check(files, n, &o->job, o->job.checkpoint, o->resume, o->keep));
+    CLI_TRY(job_outputs_writable(files, n, o->job.checkpoint));
+    CLI_TRY(job_folder_check("--log-dir", o->logs));
+    return job_folder_check("--pause-to", o->pause_to);
 }
 
 /* ---- pop history ------------------------------------------------------------------------- */

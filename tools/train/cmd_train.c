@@ -258,23 +258,16 @@ static int prepare(train *t)
     cli_catch_interrupt();
     if (t->opts.job.checkpoint != NULL)
         cli_catch_save(); /* not later: it would end a run that is about to begin */
-    int status = check_heap_profile(t);
-    if (status == CLI_GO)
-        status = train_check_writable(&t->opts);
+    CLI_TRY(check_heap_profile(t));
+    CLI_TRY(train_check_writable(&t->opts));
     t->opts.job.params = t->opts.load != NULL ? t->opts.load : train_resumed_params(&t->opts);
     t->job.quiet = t->opts.quiet;
     t->job.limited[0] = t->job.limited[1] = t->job.batch;
-    if (status == CLI_GO)
-        status = job_load(&t->job, false);
-    if (status == CLI_GO)
-        status = count_steps(t);
+    CLI_TRY(job_load(&t->job, false));
+    CLI_TRY(count_steps(t));
     train_checkpoint_opts(t);
-    if (status == CLI_GO)
-        status = job_open(&t->job);
-    if (status == CLI_GO)
-        status = job_check_machine(&t->job, t->opts.witness);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(job_open(&t->job));
+    CLI_TRY(job_check_machine(&t->job, t->opts.witness));
     CLI_LIBRARY(make_ready(t), false);
     if (t->opts.load != NULL)
         CLI_LIBRARY(cli_saved(sw_model_load(t->job.net.model, t->opts.load)), true);
@@ -343,18 +336,11 @@ static int train_and_report(train *t)
                  "may help",
                  t->now.diverged, t->zo != NULL ? "--lr" : "--lr or --clip");
     const bool whole = t->opts.replay == NULL || !cli_interrupted();
-    if (t->opts.save != NULL && t->now.step > 0 &&
-        whole) { /* else they are those of the beginning */
-        const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.save));
-        if (saved != SW_OK)
-            return cli_library_error(saved, false);
-    }
-    if (t->opts.plot != NULL && !cli_interrupted()) {
-        const sw_status drawn =
-            cli_saved(train_find_plot(t->find, t->opts.plot, t->opts.job.model));
-        if (drawn != SW_OK)
-            return cli_library_error(drawn, false);
-    }
+    if (t->opts.save != NULL && t->now.step > 0 && whole) /* else those of the beginning */
+        CLI_LIBRARY(cli_saved(sw_model_save(t->job.net.model, t->opts.save)), false);
+    if (t->opts.plot != NULL && !cli_interrupted())
+        CLI_LIBRARY(cli_saved(train_find_plot(t->find, t->opts.plot, t->opts.job.model)),
+                    false);
     if (t->now.stopped)
         cli_note("stopped at step %" PRIu64 ": no validation has been better for %" PRId64
                  " in a row",
