@@ -241,7 +241,7 @@ static int check(es_run *r)
 /* CLI_GO or an exit status; fills in what follows from the options alone. */
 static int es_parse(es_run *r, int argc, char **argv)
 {
-    static cli_option table[ES_OPTIONS_MAX]; /* es_files.c reads it */
+    static cli_option table[ES_OPTIONS_MAX]; /* a checkpoint names what differs */
     es_opts *o = &r->opts;
     const cli_command command = {
         .name = "es",

@@ -104,28 +104,18 @@ void es_batch_rows(es_run *r, int64_t rows);
 /* The job of an environment: what its net reads and gives, in the place of data. */
 void es_episodes_describe(es_run *r);
 
-/* ---- es_loop.c --------------------------------------------------------------------------- */
-
-/* One run of a program, witnessed where it is its first and that was asked for. */
-SW_MUST_USE sw_status es_loop(es_run *r);
-
-/* ---- es_files.c -------------------------------------------------------------------------- */
+/* ---- es_run.c ---------------------------------------------------------------------------- */
 
 int es_files_check(const es_opts *o);    /* options alone: CLI_GO or CLI_USAGE */
 int es_files_writable(const es_opts *o); /* CLI_GO or CLI_FAILED */
 SW_MUST_USE sw_status es_metrics_open(es_run *r);
-SW_MUST_USE sw_status es_metrics_row(es_run *r, bool test, double rate, uint64_t ns);
 SW_MUST_USE sw_status es_profile_open(es_run *r);
-
-/* ---- the state of a run ------------------------------------------------------------------ */
 
 /* Before the first generation: CLI_GO or an exit status. */
 int es_resume(es_run *r);
-/* After a generation, where one is due. A failure is reported, and it is tried again. */
-void es_save_due(es_run *r);
+SW_MUST_USE sw_status es_loop(es_run *r);
+/* Once more, after the last generation. */
 SW_MUST_USE sw_status es_save_last(es_run *r);
-
-/* ---- es_result.c ------------------------------------------------------------------------- */
 
 /* The parts of a run's plan that are noise, and that update; before the first. */
 SW_MUST_USE sw_status es_look_at_plan(es_run *r);

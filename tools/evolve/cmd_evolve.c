@@ -613,9 +613,9 @@ static sw_status finish(evolve *e)
     if (cli_interrupted() || !e->has_best)
         return SW_OK;
     evolve_end_population(e);
-    SW_TRY(evolve_test_best(e));
+    SW_TRY(evolve_test_best(e, false));
     if (e->opts.retrain > 0)
-        SW_TRY(evolve_retrain(e));
+        SW_TRY(evolve_test_best(e, true));
     return evolve_report_save(e);
 }
 

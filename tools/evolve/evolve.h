@@ -126,9 +126,7 @@ evolve_row evolve_total(const evolve *e);
 /* best.json, best.safetensors, best.dot. */
 SW_MUST_USE sw_status evolve_save_best(evolve *e);
 
-/* ---- evolve_graph.c ---------------------------------------------------------------------- */
-
-/* The graph of a genome as DOT text; a failure is in to->status too. */
+/* The graph of a genome as DOT text, which Graphviz draws; a failure is in to->status too. */
 SW_MUST_USE sw_status evolve_graph_put(const sw_genome *genome, svg *to);
 /* The text as the file `path`. */
 SW_MUST_USE sw_status evolve_graph_save(const sw_genome *genome, const char *path);
@@ -148,10 +146,8 @@ void evolve_close(evolve *e);
 
 /* ---- the test part ----------------------------------------------------------------------- */
 
-/* The score of the best net on the test part. */
-SW_MUST_USE sw_status evolve_test_best(evolve *e);
-/* --retrain. */
-SW_MUST_USE sw_status evolve_retrain(evolve *e);
+/* The score of the best net on the test part; of --retrain, trained from scratch, again. */
+SW_MUST_USE sw_status evolve_test_best(evolve *e, bool again);
 
 /* ---- progress ---------------------------------------------------------------------------- */
 

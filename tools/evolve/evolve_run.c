@@ -1,82 +1,134 @@
 /* The population: what it is made from, generation after generation, and what is kept of
  * each. */
 #include "tools/evolve/evolve.h"
-#include "tools/evolve/trial.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* ---- evolve test ------------------------------------------------------------------------- */
+/* ---- the best net ------------------------------------------------------------------------ */
 
 /* The best net on the test part, and training it from scratch: in the budget of the run, which
  * the population has left by then. */
-
-typedef sw_status trial_body(evolve *e, trial *t);
-
-static sw_status with_trial(evolve *e, trial_body *body)
-{
+typedef struct {
+    evolve *e;
     sw_exec *exec;
-    trial t = {0};
-    SW_TRY(evolve_exec(e, &exec));
-    sw_status status =
-        trial_open(&t, exec, e->budget, e->genome, &e->net, (uint64_t)e->opts.job.seed);
-    if (status == SW_OK)
-        status = body(e, &t);
-    trial_close(&t);
-    sw_exec_destroy(exec);
-    return status;
+    sw_net *net;
+    sw_model *model;
+    sw_loader *loader;
+    sw_run_args args;
+    int64_t batch;
+} trial;
+
+/* A net with first values, ready. After a failure close it too. */
+static sw_status trial_open(trial *t, evolve *e)
+{
+    const uint64_t seed = (uint64_t)e->opts.job.seed;
+    sw_genome_info info = SW_OPTS(sw_genome_info);
+    *t = (trial){.e = e};
+    SW_TRY(evolve_exec(e, &t->exec));
+    SW_TRY(sw_genome_describe(e->genome, &info));
+    SW_TRY(sw_net_create(&t->net, e->genome, &e->net));
+    t->model = sw_net_model(t->net);
+    t->batch = info.batch;
+    t->args = SW_OPTS(sw_run_args, .fn = sw_net_step, .user = t->net, .models = &t->model,
+                      .n_models = 1);
+    return sw_net_ready(t->net, t->exec, seed);
 }
 
-static sw_status test(evolve *e, trial *t, evolve_test *out)
+static void trial_close(trial *t)
 {
-    SW_TRY(trial_test(t, e->job.test.set, &out->right, &out->rows));
-    out->there = true;
+    sw_loader_destroy(t->loader);
+    sw_net_destroy(t->net);
+    sw_exec_destroy(t->exec);
+}
+
+/* One slot: the batch that a step reads. */
+static sw_status begin_epoch(trial *t, const sw_dataset *set, bool training, uint64_t epoch)
+{
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
+    sw_dataset_describe(set, &info);
+    const sw_loader_opts opts = SW_OPTS(
+        sw_loader_opts, .batch = t->batch < info.n ? t->batch : info.n, .slots = 1,
+        .seed = (uint64_t)t->e->opts.job.seed, .shuffle = training, .drop_last = training,
+        .budget = t->e->budget, .inline_fill = 1, .keyed = training);
+    sw_loader_destroy(t->loader);
+    t->loader = NULL;
+    t->args.mode = training ? SW_TRAIN : SW_EVAL;
+    SW_TRY(sw_loader_create(&t->loader, set, &opts));
+    return sw_loader_epoch(t->loader, epoch);
+}
+
+/* *more: there was a batch, and its run is over. */
+static sw_status run_batch(trial *t, bool *more)
+{
+    SW_TRY(sw_loader_next(t->loader, &t->args.inputs, &t->args.n_inputs));
+    *more = t->args.n_inputs > 0;
+    return *more ? sw_run(t->exec, &t->args) : SW_OK;
+}
+
+/* An epoch of whole batches, shuffled; it ends early where the program was interrupted. */
+static sw_status train_epoch(trial *t, int64_t epoch)
+{
+    bool more = true;
+    SW_TRY(begin_epoch(t, t->e->job.train.set, true, (uint64_t)epoch));
+    const int64_t batches = sw_loader_batches(t->loader);
+    for (int64_t i = 1; more && !cli_interrupted(); i++) {
+        SW_TRY(run_batch(t, &more));
+        t->args.step += more;
+        if (more && !t->e->opts.quiet)
+            cli_progress("training again: epoch %" PRId64 " of %" PRId64 ", batch %" PRId64
+                         " of %" PRId64,
+                         epoch + 1, t->e->opts.retrain, i, batches);
+    }
     return SW_OK;
 }
 
-static sw_status load_and_test(evolve *e, trial *t)
+/* A share of rows is a whole number of them again. */
+static sw_status test(trial *t, evolve_test *out)
 {
-    SW_TRY(sw_model_load(t->model, evolve_path(e, "best.safetensors")));
-    return test(e, t, &e->test);
+    evolve_test sum = {.there = true};
+    double share;
+    bool more;
+    SW_TRY(begin_epoch(t, t->e->job.test.set, false, 0));
+    for (;;) {
+        SW_TRY(run_batch(t, &more));
+        if (!more)
+            break;
+        SW_TRY(sw_metric_get(t->exec, "accuracy", &share));
+        const int64_t n = t->args.inputs[0].shape.dim[0];
+        sum.right += llround(share * (double)n);
+        sum.rows += n;
+    }
+    *out = sum;
+    return SW_OK;
 }
 
-sw_status evolve_test_best(evolve *e)
+static sw_status train_again(trial *t)
 {
-    return with_trial(e, load_and_test);
-}
-
-/* ---- from scratch ------------------------------------------------------------------------ */
-
-typedef struct {
-    const evolve *e;
-    int64_t epoch;
-} training;
-
-static void say(void *user, int64_t batch, int64_t batches)
-{
-    const training *t = user;
-    if (!t->e->opts.quiet)
-        cli_progress("training again: epoch %" PRId64 " of %" PRId64 ", batch %" PRId64
-                     " of %" PRId64,
-                     t->epoch + 1, t->e->opts.retrain, batch, batches);
-}
-
-static sw_status train(evolve *e, trial *t)
-{
-    training now = {.e = e};
-    for (; now.epoch < e->opts.retrain && !cli_interrupted(); now.epoch++)
-        SW_TRY(trial_epoch(t, e->job.train.set, (uint64_t)now.epoch, say, &now));
+    evolve *e = t->e;
+    for (int64_t epoch = 0; epoch < e->opts.retrain && !cli_interrupted(); epoch++)
+        SW_TRY(train_epoch(t, epoch));
     cli_progress("%s", "");
     if (cli_interrupted())
         return SW_OK;
-    SW_TRY(test(e, t, &e->retrained));
+    SW_TRY(test(t, &e->retrained));
     SW_TRY(job_note(&e->job, t->model));
     return cli_saved(sw_model_save(t->model, evolve_path(e, "retrained.safetensors")));
 }
 
-sw_status evolve_retrain(evolve *e)
+sw_status evolve_test_best(evolve *e, bool again)
 {
-    return with_trial(e, train);
+    trial t;
+    sw_status status = trial_open(&t, e);
+    if (status == SW_OK && again)
+        status = train_again(&t);
+    else if (status == SW_OK) {
+        status = sw_model_load(t.model, evolve_path(e, "best.safetensors"));
+        if (status == SW_OK)
+            status = test(&t, &e->test);
+    }
+    trial_close(&t);
+    return status;
 }
 
 /* ---- evolve files ------------------------------------------------------------------------ */
@@ -115,9 +167,7 @@ int evolve_files_check(const evolve *e)
 /* Makes the folder, and holds it. */
 static int evolve_files_open(evolve *e)
 {
-    const int made = job_folder_make("--out", e->opts.out, &e->made);
-    if (made != CLI_GO)
-        return made;
+    CLI_TRY(job_folder_make("--out", e->opts.out, &e->made));
     CLI_LIBRARY(cli_saved(sw_file_hold(&e->held, evolve_path(e, "run"))), false);
     return CLI_GO;
 }
@@ -147,10 +197,6 @@ sw_status evolve_save_best(evolve *e)
     SW_TRY(cli_saved(sw_genome_save(e->genome, evolve_path(e, "best.json"))));
     return evolve_graph_save(e->genome, evolve_path(e, "best.dot"));
 }
-
-/* ---- evolve progress --------------------------------------------------------------------- */
-
-/* Messages of a run while it goes on, and at its end. */
 
 /* ---- on the way -------------------------------------------------------------------------- */
 
@@ -340,8 +386,6 @@ int evolve_print(evolve *e, int status)
                e->opts.out);
     return cli_finish(status);
 }
-
-/* ---- evolve run -------------------------------------------------------------------------- */
 
 /* ---- data -------------------------------------------------------------------------------- */
 
