@@ -4,7 +4,7 @@
  * search says whether the bound can be reached. */
 #include "alloc/placement/placement.h"
 #include "tools/bench/bench.h"
-#include "tools/job/optimizer.h"
+#include "tools/job/job.h"
 #include <string.h>
 
 static struct {

@@ -2,7 +2,7 @@
  * before the first generation. */
 #include "alloc/base/size.h"
 #include "tools/es/es.h"
-#include "tools/job/optimizer.h"
+#include "tools/job/job.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

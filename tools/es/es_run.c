@@ -587,45 +587,12 @@ size_t es_total_bytes(const es_run *r)
 
 /* ---- witnesses --------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    uint32_t bit;
-} witnesses[] = {{"access", SW_WITNESS_ACCESS},
-                 {"extent", SW_WITNESS_EXTENT},
-                 {"death", SW_WITNESS_DEATH},
-                 {"need", SW_WITNESS_NEED}};
-
 int es_check_witness(const es_run *r)
 {
-    for (int i = 0; i < JOB_PROGRAMS; i++) {
-        const sw_witness_info *w = &r->measured[i].witness;
-        if (w->size != 0 && (w->n_faults > 0 || w->agreed != SW_WITNESS_ALL))
-            return cli_error(CLI_FAILED,
-                             "%s: the witnesses found %u disagreements with the plan: %s",
-                             r->job.program[i].name, w->n_faults, w->first_fault);
-    }
-    return CLI_DONE;
-}
-
-static void put_witness(sw_json *json, const es_run *r)
-{
-    uint32_t agreed = SW_WITNESS_ALL, faults = 0, n = 0;
-    for (int i = 0; i < JOB_PROGRAMS; i++) {
-        const sw_witness_info *w = &r->measured[i].witness;
-        if (w->size == 0)
-            continue;
-        agreed &= w->agreed;
-        faults += w->n_faults;
-        n++;
-    }
-    if (!sw_json_open_known(json, "witness", n > 0))
-        return;
-    for (size_t i = 0; i < sizeof witnesses / sizeof *witnesses; i++)
-        sw_json_put_bool(json, witnesses[i].name, (agreed & witnesses[i].bit) != 0);
-    sw_json_put_u64(json, "faults", faults);
-    sw_json_put_known(json, "access_peak_bytes", r->measured[JOB_TRAIN].witness.size != 0,
-                      r->measured[JOB_TRAIN].witness.peak_bytes);
-    sw_json_end(json);
+    int status = CLI_DONE;
+    for (int i = 0; i < JOB_PROGRAMS && status == CLI_DONE; i++)
+        status = result_check_witness(&r->job.program[i], &r->measured[i].witness);
+    return status;
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
@@ -698,7 +665,15 @@ static int print_json(es_run *r, int status)
     sw_json_put_u64(&json, "test_ns", r->test_ns);
     sw_json_put_known(&json, "resumed_from_generation", r->resumed > 0, r->resumed);
     sw_json_put_known(&json, "checkpoints", r->opts.checkpoint != NULL, r->saved);
-    put_witness(&json, r);
+    result_witnesses all = {0};
+    for (int i = 0; i < JOB_PROGRAMS; i++)
+        result_witnesses_add(&all, &r->measured[i].witness);
+    if (sw_json_open_known(&json, "witness", all.n > 0)) {
+        result_put_witnesses(&json, &all);
+        sw_json_put_known(&json, "access_peak_bytes", m->witness.size != 0,
+                          m->witness.peak_bytes);
+        sw_json_end(&json);
+    }
     result_put_device(&json, r->job.exec);
     return result_json_end(&json, status);
 }

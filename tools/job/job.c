@@ -2,7 +2,6 @@
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
 #include "tools/job/job.h"
-#include "tools/job/optimizer.h"
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

@@ -1,8 +1,6 @@
 /* Phases and totals in JSON and for people. */
 #include "profiler/record/utf8.h"
-#include "tools/job/breakdown_put.h"
 #include "tools/job/result.h"
-#include "tools/job/summary.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -223,6 +221,58 @@ void result_print_copy(const char *label, const job *j)
     const size_t bytes = job_counted_checkpoint_bytes(j);
     if (bytes > 0)
         printf("%s%s of the model, for checkpoints\n", label, result_both(bytes).text);
+}
+
+/* ---- witnesses --------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint32_t bit;
+} witnesses[] = {{"access", SW_WITNESS_ACCESS},
+                 {"extent", SW_WITNESS_EXTENT},
+                 {"death", SW_WITNESS_DEATH},
+                 {"need", SW_WITNESS_NEED}};
+enum { WITNESSES = sizeof witnesses / sizeof *witnesses };
+
+void result_witnesses_add(result_witnesses *to, const sw_witness_info *w)
+{
+    if (w->size == 0)
+        return;
+    to->agreed = to->n++ == 0 ? w->agreed : to->agreed & w->agreed;
+    to->faults += w->n_faults;
+    if (to->first_fault == NULL || *to->first_fault == '\0')
+        to->first_fault = w->first_fault;
+}
+
+void result_put_witnesses(sw_json *json, const result_witnesses *w)
+{
+    for (int i = 0; i < WITNESSES; i++)
+        sw_json_put_bool(json, witnesses[i].name, (w->agreed & witnesses[i].bit) != 0);
+    sw_json_put_u64(json, "faults", w->faults);
+}
+
+result_text result_witnesses_text(const sw_witness_info *w)
+{
+    result_text t;
+    size_t n = 0;
+    for (int i = 0; i < WITNESSES; i++)
+        n += (size_t)snprintf(t.text + n, sizeof t.text - n, "%s%s %s", i > 0 ? ", " : "",
+                              witnesses[i].name,
+                              (w->agreed & witnesses[i].bit) != 0 ? "agrees" : "DISAGREES");
+    return t;
+}
+
+int result_check_witness(const job_program *program, const sw_witness_info *w)
+{
+    if (w->size != 0 && (w->n_faults > 0 || w->agreed != SW_WITNESS_ALL))
+        return cli_error(CLI_FAILED,
+                         "%s: the witnesses found %u disagreements with the plan: %s",
+                         program->name, w->n_faults, w->first_fault);
+    if (w->size != 0 && !result_phases_equal(w->phase, program->plan.phase))
+        return cli_error(CLI_FAILED,
+                         "%s: the access witness observed other bytes than were planned",
+                         program->name);
+    return CLI_DONE;
 }
 
 /* ---- summary ----------------------------------------------------------------------------- */

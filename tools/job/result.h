@@ -50,4 +50,60 @@ void result_print_phases(const sw_phase_info *predicted, const sw_phase_info *me
 /* Whether peaks and ends are the same in all phases. */
 bool result_phases_equal(const sw_phase_info *a, const sw_phase_info *b);
 
+/* ---- witnesses --------------------------------------------------------------------------- */
+
+/* Over programs, or of one: a witness agrees when it agrees on each. */
+typedef struct {
+    uint32_t n, agreed, faults; /* n: programs that were witnessed */
+    const char *first_fault;    /* "": there is none */
+} result_witnesses;
+/* Begins as zeros. One whose size is 0 was not witnessed. */
+void result_witnesses_add(result_witnesses *to, const sw_witness_info *w);
+/* "access", "extent", "death", "need" and "faults", into an open object. */
+void result_put_witnesses(sw_json *json, const result_witnesses *w);
+/* "access agrees, extent DISAGREES, .." */
+result_text result_witnesses_text(const sw_witness_info *w);
+/* CLI_DONE, or CLI_FAILED with a line where a witness disagrees with the plan of the program.
+ */
+int result_check_witness(const job_program *program, const sw_witness_info *w);
+
+/* ---- summary ----------------------------------------------------------------------------- */
+
+/* A summary of the model: how `plan` and `train` show it. */
+
+/* A table of the layers of the program that speaks for the job. */
+SW_MUST_USE sw_status summary_print(job *j);
+/* "summary": a list of {"layer", "op", "output", "parameters", "parameter_bytes",
+ * "saved_bytes", "operations", "backward_operations"}. An error stays in the JSON writer. */
+void summary_put(sw_json *json, job *j);
+
+/* ---- breakdown put ----------------------------------------------------------------------- */
+
+/* The bytes of a program by role and by layer: how `plan` and `train` show them. */
+
+typedef struct {
+    sw_share_kind kind;
+    char name[192];
+    size_t at_peak_bytes, peak_bytes;
+} share_line;
+
+/* Begins as zeros. */
+typedef struct {
+    share_line *at;
+    size_t n, cap;
+    sw_status status; /* of taking them down */
+} share_list;
+
+/* A visitor; `to` is a share_list. */
+void share_list_add(void *to, const sw_share *share);
+void share_list_free(share_list *list);
+
+/* "roles" and "layers": lists of {"name", "predicted": {"at_peak_bytes", "peak_bytes"}}, and
+ * with `measured` the same under "measured", null where nothing ran. An error stays in the JSON
+ * writer. */
+void breakdown_put(sw_json *json, job *j, job_which which);
+void breakdown_put_measured(sw_json *json, job *j, job_which which, const share_list *measured);
+/* A table of the roles in the plan of a program. */
+SW_MUST_USE sw_status breakdown_print(job *j, job_which which);
+
 #endif

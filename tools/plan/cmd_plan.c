@@ -1,7 +1,6 @@
 /* stepwell plan: the peaks of a training job, known before a byte of it exists. */
 #include "profiler/record/utf8.h"
-#include "tools/job/breakdown_put.h"
-#include "tools/job/summary.h"
+#include "tools/job/result.h"
 #include "tools/plan/plan.h"
 #include "tools/job/outputs.h"
 #include <string.h>

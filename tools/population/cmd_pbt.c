@@ -3,7 +3,7 @@
  * is refused before the first step. */
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
-#include "tools/job/optimizer.h"
+#include "tools/job/job.h"
 #include "tools/population/population.h"
 #include <float.h>
 #include <inttypes.h>

@@ -6,8 +6,8 @@
  * nothing else can be, or to say what did not fit the memory. Then the loop only runs. */
 #include "profiler/record/prof_heap.h"
 #include "runtime/observe/observe.h"
-#include "tools/job/optimizer.h"
-#include "tools/job/summary.h"
+#include "tools/job/job.h"
+#include "tools/job/result.h"
 #include "tools/plan/plan.h"
 #include "tools/train/train.h"
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #include "profiler/record/process.h"
 #include "tools/job/outputs.h"
 #include "tools/job/saves.h"
-#include "tools/job/breakdown_put.h"
+#include "tools/job/result.h"
 #include "tools/train/train_find.h"
 
 /* Options of gradients, and those that need more of a trainer of zeroth order than it keeps. */

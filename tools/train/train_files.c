@@ -2,7 +2,7 @@
  */
 #include "kernels/dispatch.h"
 #include "tools/report/file_same.h"
-#include "tools/job/optimizer.h"
+#include "tools/job/job.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
 #include <string.h>
