@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trainings that save a checkpoint after each step, stopped at random moments, several times in a row, and started again by the
-same command until they end: they leave what a training leaves that nothing stopped.
+"""Runs that save a checkpoint after each step or turn, stopped at random moments, several times in a row, and started again by the
+same command until they end: they leave what a run leaves that nothing stopped.
 
 usage: kills.py PROGRAM [--kills N] [--seed N] [--scenes LIST] [--module FILE] [--row N] [--only WAY]
 
@@ -9,8 +9,9 @@ or SIGHUP: exit status 130, and the checkpoint is of the last step that the metr
 kills), `save` (SIGUSR1, where no checkpoint is due otherwise: the step after it is saved, and the training goes on to its end or
 to a kill). A signal that the program did not catch yet, or not any more, may end it.
 
-The same: the sha256 of the parameters and of the best ones, and the lines of the metrics but for their times. After each stop the
-checkpoint that is there is whole, and at the end no temporary file and no lock is left. --module: the module over the fake card,
+The same: of a training the sha256 of the parameters and of the best ones, and the lines of the metrics but for their times; of a
+population (--scenes populations, or names of them) all that it writes and prints but for times. After each stop the checkpoint
+that is there is whole, and at the end no temporary file and no lock is left. --module: the module over the fake card,
 for the scene `card`."""
 import argparse
 import collections
@@ -62,9 +63,9 @@ def stand_still(child):
     return False
 
 
-def start(scene, folder, more=()):
-    return subprocess.Popen([*scene.train, *more], cwd=folder, env={**os.environ, **scene.env}, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+def start(scene, folder, rng, more=()):
+    return subprocess.Popen(scene.start(rng, more), cwd=folder, env={**os.environ, **scene.env}, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def catches(pid, number):
@@ -80,12 +81,12 @@ def catches(pid, number):
 def ended(child, late):
     """How it ended by itself."""
     try:
-        _, err = child.communicate(timeout=late)
+        out, err = child.communicate(timeout=late)
     except subprocess.TimeoutExpired:
         child.kill()
         child.communicate()
         raise resume_scene.Failed("it did not end") from None
-    return resume_scene.Outcome(child.returncode, b"", err)
+    return resume_scene.Outcome(child.returncode, out, err)
 
 
 def must_be(outcome, right, when):
@@ -94,53 +95,46 @@ def must_be(outcome, right, when):
                                   f"{resume_scene.said(outcome)}")
 
 
-def last_step(folder):
-    """Of the metrics; 0 where they have none."""
-    path = os.path.join(folder, "M.jsonl")
-    lines = resume_scene.lines_without_times(path) if os.path.exists(path) else []
-    steps = [int(found.group(1)) for found in (re.search(r'"step": (\d+)', line) for line in lines if '"train"' in line) if found]
-    return steps[-1] if steps else 0
+# ---- ways to stop one: None where it was stopped, its outcome where it had ended before, as it should
 
 
-# ---- ways to stop one: true where it was stopped, false where it had ended before, as it should -----
-
-
-def kill(scene, folder, seconds, _rng, count):
-    with start(scene, folder) as child:
+def kill(scene, folder, seconds, rng, count):
+    with start(scene, folder, rng) as child:
         time.sleep(seconds)
         if child.poll() is None and stand_still(child):
             count.writing += is_writing(child.pid, folder)
             child.kill()
             child.wait()
             count.kills += 1
-            return True
-        must_be(ended(child, scene.limit), {0}, "after a stop")
-    return False
+            return None
+        outcome = ended(child, scene.limit)
+    must_be(outcome, {0}, "after a stop")
+    return outcome
 
 
 def request(scene, folder, seconds, rng, count):
     number = rng.choice(REQUESTS)
-    with start(scene, folder) as child:
+    with start(scene, folder, rng) as child:
         time.sleep(seconds)
         caught = catches(child.pid, REQUESTS[-1])
         child.send_signal(number)
-        at = last_step(folder)
+        at = scene.last_step(folder)
         outcome = ended(child, scene.limit)
     must_be(outcome, {0, 130} if caught else {0, 130, -number}, f"when asked to end by signal {int(number)}")
-    if outcome.status == 130 and b"interrupted" not in outcome.err:  # else before the first step
+    if outcome.status == 130 and at is not None and b"interrupted" not in outcome.err:  # else before the first step
         saved = re.search(rb"step ([\d,]+)", scene.info(folder).out)
         saved = int(saved.group(1).replace(b",", b"")) if saved else 0
-        if saved != last_step(folder):
-            raise resume_scene.Failed(f"asked to end it saved step {saved}, and the metrics have step {last_step(folder)}")
-    if caught and outcome.status == 0 and at + 3 <= last_step(folder):
-        raise resume_scene.Failed(f"asked to end after step {at} it went on to step {last_step(folder)}")
+        if saved != scene.last_step(folder):
+            raise resume_scene.Failed(f"asked to end it saved step {saved}, and the metrics have step {scene.last_step(folder)}")
+    if caught and outcome.status == 0 and at is not None and at + 3 <= scene.last_step(folder):
+        raise resume_scene.Failed(f"asked to end after step {at} it went on to step {scene.last_step(folder)}")
     count.ways["requests"] += outcome.status == 130
-    return outcome.status != 0
+    return None if outcome.status else outcome
 
 
 def two(scene, folder, seconds, rng, count):
     first, second = rng.choice(REQUESTS), rng.choice(REQUESTS)
-    with start(scene, folder) as child:
+    with start(scene, folder, rng) as child:
         time.sleep(seconds)
         caught = catches(child.pid, REQUESTS[-1])
         child.send_signal(first)
@@ -149,15 +143,15 @@ def two(scene, folder, seconds, rng, count):
         outcome = ended(child, scene.limit)
     must_be(outcome, {0, 130, -first, -second}, "after two requests to end")  # the system may tell the second one first
     count.ways["second requests that killed"] += caught and outcome.status < 0
-    return outcome.status != 0
+    return None if outcome.status else outcome
 
 
 def save(scene, folder, seconds, rng, count):
-    with start(scene, folder, LONG) as child:
+    with start(scene, folder, rng, LONG) as child:
         time.sleep(seconds)
         caught = catches(child.pid, signal.SIGUSR1)
         child.send_signal(signal.SIGUSR1)
-        at = last_step(folder)
+        at = scene.last_step(folder)
         if rng.random() < 0.3:
             time.sleep(rng.uniform(0.0, scene.seconds / 2))
             child.send_signal(signal.SIGKILL)
@@ -170,30 +164,29 @@ def save(scene, folder, seconds, rng, count):
     noted = b"is saved in C" in outcome.err
     count.noted += noted
     # Two steps or more came after the signal: one of them was saved, and that is said.
-    if caught and ended_itself and at + 3 <= last_step(folder) and not noted:
+    if caught and ended_itself and at is not None and at + 3 <= scene.last_step(folder) and not noted:
         raise resume_scene.Failed(f"asked to save after step {at} it says nothing of a save")
-    return outcome.status != 0
+    return None if outcome.status else outcome
 
 
 def one_training(scene, most, ways, rng, count):
     """Stopped up to `most` times; then it may end. Its folder is kept where something is wrong."""
     folder = scene.folder()
-    row, stopped = 0, True
-    how = []
+    outcome, how = None, []
     try:
-        while row < most and stopped:
+        while len(how) < most and outcome is None:
             way = rng.choice(ways)
             how.append(way)
-            stopped = globals()[way](scene, folder, rng.uniform(0.0, scene.seconds), rng, count)
+            outcome = globals()[way](scene, folder, rng.uniform(0.0, scene.seconds), rng, count)
             wrong = scene.damaged(folder)
             if wrong:
                 raise resume_scene.Failed(wrong)
-            row += stopped
-        count.longest = max(count.longest, row)
-        outcome = scene.run(folder) if stopped else resume_scene.Outcome(0, b"", b"")
-        must_be(outcome, {0}, "at the end")
-        count.ends += stopped
-        wrong = scene.differences(folder)
+        count.longest = max(count.longest, len(how) - (outcome is not None))
+        if outcome is None:
+            outcome = scene.run(folder)
+            must_be(outcome, {0}, "at the end")
+            count.ends += 1
+        wrong = scene.ended(folder, outcome)
         if wrong:
             raise resume_scene.Failed("; ".join(wrong))
     except resume_scene.Failed as failed:
@@ -215,7 +208,7 @@ def one_scene(scene, kills, row, ways, rng):
             raise resume_scene.Failed("it ends before it can be killed")
     others = "".join(f", {n} {name}" for name, n in sorted(count.ways.items()))
     print(f"{scene.name}: {count.kills} kills ({count.writing} while a file was written){others} ({count.noted} said it), at most "
-          f"{count.longest} in a row, in {count.trainings} trainings of {scene.seconds:.2f} s: the same bits, nothing left", flush=True)
+          f"{count.longest} in a row, in {count.trainings} runs of {scene.seconds:.2f} s: the same bits, nothing left", flush=True)
     return count
 
 
@@ -236,7 +229,7 @@ def main():
     for number in (*REQUESTS, signal.SIGUSR1):  # one that is ignored here, as after nohup, would be ignored there
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
-    names = given.scenes.split(",")
+    names = list(resume_scene.POPULATIONS) if given.scenes == "populations" else given.scenes.split(",")
     rng = random.Random(given.seed)
     ways = [given.only] if given.only else WAYS
     passed, failed, skipped, kills, writing, others = 0, 0, 0, 0, 0, collections.Counter()
@@ -247,7 +240,8 @@ def main():
             print(f"{name}: skipped: {why}")
             skipped += 1
             continue
-        scene = resume_scene.Scene(given.program, name, work, given.module)
+        kind = resume_scene.Population if name in resume_scene.POPULATIONS else resume_scene.Scene
+        scene = kind(given.program, name, work, given.module)
         share = (i + 1) * given.kills // len(names) - i * given.kills // len(names)
         try:
             count = one_scene(scene, max(share, 1), given.row, ways, rng)

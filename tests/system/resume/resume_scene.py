@@ -1,9 +1,10 @@
-"""Shared by kills.py and faults.py: trainings as command lines, each run in a folder of its own, and what they must leave."""
+"""Shared by kills.py and faults.py: runs as command lines, each in a folder of its own, and what they must leave."""
 import collections
 import hashlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,25 @@ SCENES = {
     "pauses": ("--model mlp --optimizer nesterov --checkpoint-pauses " + SYNTHETIC, {}),
     "card": ("--model mlp --optimizer adam --device cuda " + SYNTHETIC, {"STEPWELL_FAKE_LAZY": "5"}),
 }
+
+# The same for `pbt`: options and ranges
+COMMON = ("--data synthetic --synthetic-n 160 --batch 16 --model mlp --hidden 12 --members 8 --interval 4 --steps 60 --seed 3 "
+          "--json --quiet --metrics M.csv --log-dir L --save-params P%d")
+KNOBS = "lr=log:0.01..1 momentum=uniform:0..0.95"
+SHAPES = KNOBS + " batch=choice:8,16,24 hidden=int:4..20"
+POPULATIONS = {
+    "knobs": "--optimizer momentum --threads 2 " + KNOBS,
+    "shapes": "--optimizer momentum --dropout 0.2 dropout=uniform:0..0.5 " + SHAPES,
+    "synch": "--optimizer momentum --synch --threads 2 " + SHAPES,
+    "waiting": "--optimizer momentum --memory-budget 400000 --threads 2 " + SHAPES,
+    "paused": "--optimizer momentum --memory-budget 400000 --pause-to Z " + SHAPES,
+    "tournament": "--optimizer adam --exploit tournament lr=log:0.001..0.1 beta1=uniform:0.5..0.95 hidden=int:4..20",
+    "t-test": "--optimizer momentum --exploit t-test --interval 2 --synch " + KNOBS,
+    "others": "--optimizer momentum --dropout 0.2 " + SHAPES,  # each start has other threads and another budget
+}
+STARTS = (["--threads", "1"], ["--threads", "3"], ["--memory-budget", "700000", "--threads", "2"],
+          ["--memory-budget", "700000", "--pause-to", "Z"])
+OF_THE_PROCESS = {"paused_peak_bytes", "measured_peak_bytes"}  # of the JSON of a population, beside times
 
 Outcome = collections.namedtuple("Outcome", "status out err")  # status: "no end" where it was stopped
 
@@ -101,6 +121,10 @@ class Scene:
         os.mkdir(path)
         return path
 
+    def start(self, _rng, more=()):
+        """The command line of a run that is to be stopped."""
+        return [*self.train, *more]
+
     def run(self, folder):
         return run(self.train, folder, self.env, self.limit)
 
@@ -115,6 +139,11 @@ class Scene:
         self.seconds = time.monotonic() - then
         if outcome.status != 0:
             raise Failed(f"without any stop: exit status {outcome.status}: {said(outcome)}")
+        self.look(folder, outcome)
+        return folder
+
+    def look(self, folder, _outcome):
+        """What was left without a stop is the reference."""
         self.reference = results(folder)
         for name in ("P", "B", "M.jsonl"):
             if not self.reference[name]:
@@ -124,7 +153,17 @@ class Scene:
         others = self.left(folder)
         if others:
             raise Failed(f"without any stop: {', '.join(others)} left")
-        return folder
+
+    def last_step(self, folder):
+        """Of the metrics; 0 where they have none, None where nothing is known of steps."""
+        path = os.path.join(folder, "M.jsonl")
+        lines = lines_without_times(path) if os.path.exists(path) else []
+        steps = [int(found.group(1)) for found in (re.search(r'"step": (\d+)', line) for line in lines if '"train"' in line) if found]
+        return steps[-1] if steps else 0
+
+    def ended(self, folder, _outcome):
+        """What is wrong at the end of a run that was stopped."""
+        return self.differences(folder)
 
     def left(self, folder):
         """Names that an ended run leaves and must not."""
@@ -153,6 +192,57 @@ class Scene:
             return None
         outcome = self.info(folder)
         return None if outcome.status == 0 else f"info C: exit status {outcome.status}: {said(outcome)}"
+
+
+class Population(Scene):
+    """One population of POPULATIONS: every byte of the metrics, of the logs of exploits and of the parameters of all members, and
+    the JSON but for times and measured memory."""
+
+    def __init__(self, program, name, work, _module=None, limit=60):
+        self.program, self.name, self.work = words_of(program), name, work
+        self.train = [*self.program, "pbt", *COMMON.split(), *sorted(POPULATIONS[name].split(), key=lambda word: "=" in word), *CHECKPOINTS]
+        self.env, self.folders, self.limit = {}, 0, limit
+        self.reference, self.seconds = None, 0.0
+
+    def folder(self):
+        path = super().folder()
+        for part in ("L", "Z"):
+            os.mkdir(os.path.join(path, part))
+        return path
+
+    def start(self, rng, more=()):
+        return [*self.train, *(rng.choice(STARTS) if self.name == "others" else []), *more]
+
+    def results(self, folder, out):
+        found = {"json": without_times(json.loads(out))}
+        for name in ("memory", "threads") if self.name == "others" else ():
+            del found["json"][name]
+        for where, _, names in os.walk(folder):
+            for name in sorted(set(names) - {"C", "C.1"}):
+                with open(os.path.join(where, name), "rb") as file:
+                    found[os.path.relpath(file.name, folder)] = hashlib.sha256(file.read()).hexdigest()
+        return found
+
+    def look(self, folder, outcome):
+        self.reference = self.results(folder, outcome.out)
+        if self.reference["json"]["exploits"] < 5 or "P7" not in self.reference:
+            raise Failed("without any stop: too little happens")
+
+    def last_step(self, folder):
+        return None
+
+    def ended(self, folder, outcome):
+        now, then = self.results(folder, outcome.out), self.reference
+        other = [name for name in sorted(set(now) | set(then)) if now.get(name) != then.get(name)]
+        if other == ["json"]:
+            other = [f"{k} of the JSON: {now['json'].get(k)} and not {v}" for k, v in then["json"].items() if now["json"].get(k) != v]
+        return [f"other or missing: {', '.join(other)}"] if other else []
+
+
+def without_times(value):
+    if isinstance(value, dict):
+        return {k: without_times(v) for k, v in value.items() if not k.endswith("_ns") and k not in OF_THE_PROCESS}
+    return [without_times(v) for v in value] if isinstance(value, list) else value
 
 
 def lines_without_times(path):
