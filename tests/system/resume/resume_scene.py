@@ -143,7 +143,7 @@ class Scene:
         return folder
 
     def look(self, folder, _outcome):
-        """What was left without a stop is the reference."""
+        """The reference: all that it left without a stop."""
         self.reference = results(folder)
         for name in ("P", "B", "M.jsonl"):
             if not self.reference[name]:
@@ -162,7 +162,7 @@ class Scene:
         return steps[-1] if steps else 0
 
     def ended(self, folder, _outcome):
-        """What is wrong at the end of a run that was stopped."""
+        """Faults of a run that was stopped, at its end."""
         return self.differences(folder)
 
     def left(self, folder):
