@@ -61,6 +61,20 @@ void svg_paper(svg *s)
     svg_print(s, "<rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>\n");
 }
 
+void svg_style(svg *s, const char *classes, const char *dark)
+{
+    svg_print(s, "<style>\n"
+                 ".paper{fill:#fff}.text,.axis,.mark{fill:#1b1f24}.axis{text-anchor:end}"
+                 ".mark{text-anchor:middle}\n"
+                 ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}\n");
+    svg_put(s, classes, strlen(classes));
+    svg_print(s,
+              "@media (prefers-color-scheme:dark){.paper{fill:#14181d}"
+              ".text,.axis,.mark{fill:#e4e8ec}%s}\n</style>\n",
+              dark);
+    svg_paper(s);
+}
+
 void svg_length(svg *s, const char *name, long long hundredths)
 {
     svg_print(s, " %s=\"%lld.%02lld\"", name, hundredths / 100, hundredths % 100);
@@ -180,4 +194,67 @@ int svg_ticks(const svg_axis *a, int about, svg_tick *out)
 {
     const int n = a->log ? log_ticks(a, about, out) : 0;
     return n >= 2 ? n : linear_ticks(a, about, out);
+}
+
+void svg_widen(double *low, double *high, double value)
+{
+    if (isfinite(value)) {
+        *low = value < *low ? value : *low;
+        *high = value > *high ? value : *high;
+    }
+}
+
+/* ---- plots ------------------------------------------------------------------------------- */
+
+void svg_grid_down(svg *s, const svg_plot *p, int about)
+{
+    svg_tick tick[SVG_TICKS];
+    const long long bottom = 100LL * (p->top + p->height);
+    const int n = svg_ticks(&p->x, about, tick);
+    for (int i = 0; i < n; i++) {
+        const long long at = svg_at(&p->x, tick[i].value);
+        svg_grid_line(s, at, 100LL * p->top, at, bottom);
+        svg_open_text(s, "mark", at, bottom + 1700);
+        svg_print(s, "%s</text>\n", tick[i].text);
+    }
+}
+
+void svg_grid_across(svg *s, const svg_plot *p, int about)
+{
+    svg_tick tick[SVG_TICKS];
+    const int n = svg_ticks(&p->y, about, tick);
+    for (int i = 0; i < n; i++) {
+        const long long at = svg_at(&p->y, tick[i].value);
+        svg_grid_line(s, 100LL * p->left, at, 100LL * (p->left + p->width), at);
+        svg_open_text(s, "axis", 100LL * (p->left - 8), at + 400);
+        svg_print(s, "%s</text>\n", tick[i].text);
+    }
+}
+
+/* ---- pages ------------------------------------------------------------------------------- */
+
+void svg_page(svg *s, const char *title)
+{
+    svg_print(s, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+                 "<title>");
+    svg_escaped(s, title);
+    svg_print(s, "</title>\n<style>\nbody{font:14px sans-serif;margin:16px;background:#fff;"
+                 "color:#1b1f24}svg{max-width:100%%;height:auto}"
+                 "table{border-collapse:collapse;margin:16px 0}\n"
+                 "th,td{padding:3px 10px;text-align:right;border-bottom:1px solid #8a929b}"
+                 "tr.first td{font-weight:bold}pre{overflow-x:auto}\n"
+                 "@media (prefers-color-scheme:dark){body{background:#14181d;color:#e4e8ec}}\n"
+                 "</style>\n</head>\n<body>\n");
+}
+
+void svg_cell(svg *s, const char *text)
+{
+    svg_print(s, "<td>");
+    svg_escaped(s, text);
+    svg_print(s, "</td>");
+}
+
+void svg_cell_real(svg *s, const cli_column *column, double value)
+{
+    svg_cell(s, isfinite(value) ? cli_column_text(column, value).text : "none");
 }

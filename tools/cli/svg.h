@@ -20,6 +20,9 @@ void svg_escaped(svg *to, const char *text);
 /* The root element, of so many pixels. Alone in a file it has a declaration in front. */
 void svg_open(svg *to, int width, int height, bool alone);
 void svg_paper(svg *to); /* the background, of class "paper" */
+/* Colours of paper, text ("text"; "axis" ends and "mark" stands in the middle at its place) and
+ * grid, and `classes`; `dark` are those that a dark setting has others of. Then the paper. */
+void svg_style(svg *to, const char *classes, const char *dark);
 /* Lengths are hundredths of a pixel. */
 void svg_length(svg *to, const char *name, long long hundredths);
 void svg_grid_line(svg *to, long long x1, long long y1, long long x2, long long y2);
@@ -50,5 +53,25 @@ typedef struct {
 /* Round numbers within the axis, about `about` of them (2 to 16), ascending. Returns how
  * many. */
 int svg_ticks(const svg_axis *axis, int about, svg_tick *out);
+/* Let a finite value be between both. */
+void svg_widen(double *low, double *high, double value);
+
+/* A plot, in pixels. */
+typedef struct {
+    int left, top, width, height;
+    svg_axis x, y;
+} svg_plot;
+/* Lines down at about so many round numbers of x, which stand below; 0: none. */
+void svg_grid_down(svg *to, const svg_plot *plot, int about);
+/* The same across, of y, which stand on the left. */
+void svg_grid_across(svg *to, const svg_plot *plot, int about);
+
+/* ---- pages ------------------------------------------------------------------------------- */
+
+/* A page of pictures and tables without a script, up to the begin of its body. */
+void svg_page(svg *to, const char *title);
+/* Cells of a table: text; a number by its column, "none" for NaN. */
+void svg_cell(svg *to, const char *text);
+void svg_cell_real(svg *to, const cli_column *column, double value);
 
 #endif

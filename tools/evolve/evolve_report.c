@@ -15,101 +15,39 @@ enum { WIDTH = 1000, LEFT = 96, PLOT_W = 876, TOP = 34, HEIGHT = 220, GAP = 84, 
 typedef struct {
     const evolve *e;
     svg *to;
-    svg_axis x, y;
-    int top;
+    svg_plot at;
 } panel;
 
-/* A number of a row; NAN: none. */
-typedef double row_value(const evolve_row *row);
-
-static double best_of(const evolve_row *r)
-{
-    return r->best;
-}
-static double mean_of(const evolve_row *r)
-{
-    return r->mean;
-}
-static double accuracy_of(const evolve_row *r)
-{
-    return r->accuracy;
-}
-static double mib(const evolve_row *r, uint64_t bytes)
-{
-    return evolve_row_lost(r) ? (double)NAN : (double)bytes / 1048576.0;
-}
-
-static double best_mib(const evolve_row *r)
-{
-    return mib(r, r->best_bytes);
-}
-
-static double largest_mib(const evolve_row *r)
-{
-    return mib(r, r->largest_bytes);
-}
-
-static double population_mib(const evolve_row *r)
-{
-    return mib(r, r->population_bytes);
-}
-
+/* A number of a row, which is lost where its line is: a double, or bytes. */
 typedef struct {
-    row_value *value;
+    size_t at; /* in the row */
+    bool bytes;
     const char *class, *text;
 } curve;
-static const curve fitness_curves[] = {{best_of, "p-best", "best fitness"},
-                                       {mean_of, "p-mean", "mean fitness"},
-                                       {accuracy_of, "p-acc", "accuracy of the best"}},
-                   byte_curves[] = {{best_mib, "p-best", "of the best"},
-                                    {largest_mib, "p-acc", "the largest"},
-                                    {population_mib, "p-mean", "the population, so far"}};
+#define REAL(member) offsetof(evolve_row, member), false
+#define BYTES(member) offsetof(evolve_row, member), true
+static const curve fitness_curves[] = {{REAL(best), "p-best", "best fitness"},
+                                       {REAL(mean), "p-mean", "mean fitness"},
+                                       {REAL(accuracy), "p-acc", "accuracy of the best"}},
+                   byte_curves[] = {
+                       {BYTES(best_bytes), "p-best", "of the best"},
+                       {BYTES(largest_bytes), "p-acc", "the largest"},
+                       {BYTES(population_bytes), "p-mean", "the population, so far"}};
+enum { CURVES = 3 };
 
-static void widen(double *low, double *high, double x)
+/* In MiB where it is bytes. */
+static double value_of(const curve *c, const evolve_row *row)
 {
-    if (isfinite(x)) {
-        *low = x < *low ? x : *low;
-        *high = x > *high ? x : *high;
-    }
-}
-
-/* Of all values, and of `and`, which may be NAN. */
-static svg_axis axis_of(const panel *p, const curve *curves, int n, double low, double high)
-{
-    for (size_t i = 0; i < p->e->n_rows; i++)
-        for (int k = 0; k < n; k++)
-            widen(&low, &high, curves[k].value(&p->e->rows[i]));
-    if (low > high)
-        low = high = 0.0;
-    return svg_axis_of(low, high, false, p->top + HEIGHT - 6, 12 - HEIGHT);
-}
-
-static void frame(const panel *p, const char *name)
-{
-    svg_tick tick[SVG_TICKS];
-    const long long bottom = 100LL * (p->top + HEIGHT);
-    svg_open_text(p->to, "text", 100 * LEFT, 100 * (p->top - 10));
-    svg_escaped(p->to, name);
-    svg_print(p->to, "</text>\n");
-    int n = svg_ticks(&p->x, 10, tick);
-    for (int i = 0; i < n; i++) {
-        const long long x = svg_at(&p->x, tick[i].value);
-        svg_grid_line(p->to, x, 100LL * p->top, x, bottom);
-        svg_open_text(p->to, "mark", x, bottom + 1700);
-        svg_print(p->to, "%s</text>\n", tick[i].text);
-    }
-    n = svg_ticks(&p->y, 6, tick);
-    for (int i = 0; i < n; i++) {
-        const long long y = svg_at(&p->y, tick[i].value);
-        svg_grid_line(p->to, 100 * LEFT, y, 100 * (LEFT + PLOT_W), y);
-        svg_open_text(p->to, "axis", 100 * (LEFT - 8), y + 400);
-        svg_print(p->to, "%s</text>\n", tick[i].text);
-    }
+    const char *at = (const char *)row + c->at;
+    if (evolve_row_lost(row))
+        return (double)NAN;
+    return c->bytes ? (double)*(const uint64_t *)(const void *)at / 1048576.0
+                    : *(const double *)(const void *)at;
 }
 
 static void point(const panel *p, const char *before, double x, double y)
 {
-    const long long a = svg_at(&p->x, x) / 10, b = svg_at(&p->y, y) / 10;
+    const long long a = svg_at(&p->at.x, x) / 10, b = svg_at(&p->at.y, y) / 10;
     svg_print(p->to, "%s%lld.%lld %lld.%lld", before, a / 10, a % 10, b / 10, b % 10);
 }
 
@@ -120,7 +58,7 @@ static void line(const panel *p, const curve *c)
     svg_print(p->to, "<path class=\"p %s\" d=\"", c->class);
     for (size_t i = 0; i < p->e->n_rows; i++) {
         const evolve_row *row = &p->e->rows[i];
-        const double y = c->value(row);
+        const double y = value_of(c, row);
         if (!isfinite(y)) {
             down = false;
             continue;
@@ -133,81 +71,75 @@ static void line(const panel *p, const curve *c)
     svg_print(p->to, "\"><title>%s</title></path>\n", c->text);
 }
 
-static void legend(const panel *p, const curve *curves, int n)
+/* Curves over generations between `low` and `high` at least, with their names; a `limit` in
+ * MiB across, where it has a name. */
+static void draw_panel(panel *p, const char *title, const curve *curves, double low,
+                       double high, double limit, const char *name)
 {
-    const int y = p->top + HEIGHT + 38;
-    int x = LEFT;
-    for (int k = 0; k < n; k++, x += 190) {
+    const int left = p->at.left, y = p->at.top + HEIGHT + 38;
+    for (size_t i = 0; i < p->e->n_rows; i++)
+        for (int k = 0; k < CURVES; k++)
+            svg_widen(&low, &high, value_of(&curves[k], &p->e->rows[i]));
+    if (low > high)
+        low = high = 0.0;
+    p->at.y = svg_axis_of(low, high, false, p->at.top + HEIGHT - 6, 12 - HEIGHT);
+    svg_open_text(p->to, "text", 100 * left, 100 * (p->at.top - 10));
+    svg_print(p->to, "%s</text>\n", title);
+    svg_grid_down(p->to, &p->at, 10);
+    svg_grid_across(p->to, &p->at, 6);
+    if (name != NULL) {
+        const long long at = svg_at(&p->at.y, limit) / 10;
+        svg_print(p->to, "<path class=\"p p-limit\" d=\"M%d %lld.%lldh%d\"/>\n", left, at / 10,
+                  at % 10, PLOT_W);
+        svg_open_text(p->to, "axis", 100 * (left + PLOT_W - 6), 10 * at - 500);
+        svg_print(p->to, "%s, %.4g MiB</text>\n", name, limit);
+    }
+    for (int k = CURVES - 1; k >= 0; k--)
+        line(p, &curves[k]);
+    for (int k = 0, x = left; k < CURVES; k++, x += 190) {
         svg_print(p->to, "<path class=\"p %s\" d=\"M%d %dh22\"/>\n", curves[k].class, x, y - 4);
         svg_open_text(p->to, "text", 100LL * (x + 28), 100LL * y);
         svg_print(p->to, "%s</text>\n", curves[k].text);
     }
 }
 
-/* A limit across the panel, by its name. */
-static void limit(const panel *p, double mib, const char *name)
-{
-    const long long y = svg_at(&p->y, mib) / 10;
-    svg_print(p->to, "<path class=\"p p-limit\" d=\"M%d %lld.%lldh%d\"/>\n", LEFT, y / 10,
-              y % 10, PLOT_W);
-    svg_open_text(p->to, "axis", 100 * (LEFT + PLOT_W - 6), 10 * y - 500);
-    svg_print(p->to, "%s, %.4g MiB</text>\n", name, mib);
-}
-
 /* Fitness, and bytes with the budget, over generations. */
 static void evolve_plot_draw(const evolve *e, svg *to)
 {
-    panel p = {.e = e, .to = to, .top = TOP};
     const size_t last = e->n_rows > 0 ? (size_t)e->rows[e->n_rows - 1].generation : 1;
+    panel p = {e,
+               to,
+               {LEFT,
+                TOP,
+                PLOT_W,
+                HEIGHT,
+                svg_axis_of(0.0, last > 0 ? (double)last : 1.0, false, LEFT, PLOT_W),
+                {0}}};
     const bool own = e->opts.candidate_bytes > 0;
     const double mib =
         (double)(own ? e->opts.candidate_bytes : e->opts.job.budget_bytes) / 1048576.0;
+    p.at.x.whole = true;
     svg_open(to, WIDTH, TOP + 2 * HEIGHT + GAP + FOOT, false);
-    svg_print(to, "<style>\n"
-                  ".paper{fill:#fff}.text,.axis,.mark{fill:#1b1f24}.axis{text-anchor:end}"
-                  ".mark{text-anchor:middle}\n"
-                  ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}"
-                  ".p{fill:none;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}\n");
-    svg_print(to, ".p-best{stroke:#d6311f}.p-mean{stroke:#3d85c6}.p-acc{stroke:#4aa564}"
-                  ".p-limit{stroke:#6d757e;stroke-dasharray:7 4}\n"
-                  "@media (prefers-color-scheme:dark){.paper{fill:#14181d}"
-                  ".text,.axis,.mark{fill:#e4e8ec}.p-best{stroke:#ff6a57}}\n</style>\n");
-    svg_paper(to);
-    p.x = svg_axis_of(0.0, last > 0 ? (double)last : 1.0, false, LEFT, PLOT_W);
-    p.x.whole = true;
-    p.y = axis_of(&p, fitness_curves, 3, (double)INFINITY, -(double)INFINITY);
-    frame(&p, "fitness and accuracy, over generations");
-    for (int k = 2; k >= 0; k--)
-        line(&p, &fitness_curves[k]);
-    legend(&p, fitness_curves, 3);
-    p.top += HEIGHT + GAP;
-    p.y = axis_of(&p, byte_curves, 3, 0.0, mib * 1.08);
-    frame(&p, "bytes, MiB: predicted peaks of members' training steps, and all together");
-    limit(&p, mib, own ? "limit of a member" : "budget of the population");
-    for (int k = 2; k >= 0; k--)
-        line(&p, &byte_curves[k]);
-    legend(&p, byte_curves, 3);
+    svg_style(to,
+              ".p{fill:none;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}\n"
+              ".p-best{stroke:#d6311f}.p-mean{stroke:#3d85c6}.p-acc{stroke:#4aa564}"
+              ".p-limit{stroke:#6d757e;stroke-dasharray:7 4}\n",
+              ".p-best{stroke:#ff6a57}");
+    draw_panel(&p, "fitness and accuracy, over generations", fitness_curves, (double)INFINITY,
+               -(double)INFINITY, 0.0, NULL);
+    p.at.top += HEIGHT + GAP;
+    draw_panel(&p, "bytes, MiB: predicted peaks of members' training steps, and all together",
+               byte_curves, 0.0, mib * 1.08, mib,
+               own ? "limit of a member" : "budget of the population");
     svg_print(to, "</svg>\n");
 }
 
 /* ---- evolve report ----------------------------------------------------------------------- */
 
-static void cell(svg *to, const char *text)
-{
-    svg_print(to, "<td>");
-    svg_escaped(to, text);
-    svg_print(to, "</td>");
-}
-
-static void real(svg *to, const cli_column *column, double value)
-{
-    cell(to, isfinite(value) ? cli_column_text(column, value).text : "none");
-}
-
 static void line_of(svg *to, const char *name, const char *value)
 {
     svg_print(to, "<tr><td>%s</td>", name);
-    cell(to, value);
+    svg_cell(to, value);
     svg_print(to, "</tr>\n");
 }
 
@@ -249,14 +181,14 @@ static void members(const evolve *e, svg *to)
         else
             svg_print(to, "<td>%" PRIu64 ", %" PRIu64 "</td>", e->members[i].parents[0],
                       e->members[i].parents[1]);
-        real(to, &fitness, e->members[i].fitness);
+        svg_cell_real(to, &fitness, e->members[i].fitness);
         if (e->n_objectives > 1)
             svg_print(to, "<td>%" PRIu64 "</td>", e->members[i].rank);
         if (isfinite(e->members[i].accuracy))
             svg_print(to, "<td>%.2f %%</td>", 100.0 * e->members[i].accuracy);
         else
             svg_print(to, "<td>none</td>");
-        real(to, &loss, e->members[i].loss);
+        svg_cell_real(to, &loss, e->members[i].loss);
         svg_print(to, "<td>%" PRIu64 "</td><td>%s</td>", e->members[i].vertices,
                   cli_digits(e->members[i].parameters).text);
         svg_print(to, "<td>%s</td>", cli_digits(e->members[i].predicted_bytes).text);
@@ -265,7 +197,7 @@ static void members(const evolve *e, svg *to)
                       ? cli_digits(e->members[i].measured_bytes).text
                       : "not run");
         svg_print(to, "<td>%s</td>", cli_digits(e->members[i].operations).text);
-        cell(to, e->members[i].invalid ? e->members[i].why : "");
+        svg_cell(to, e->members[i].invalid ? e->members[i].why : "");
         svg_print(to, "</tr>\n");
     }
     svg_print(to, "</table>\n");
@@ -297,18 +229,11 @@ static sw_status genome(const evolve *e, svg *to)
 sw_status evolve_report_save(const evolve *e)
 {
     svg to = {.status = SW_OK};
-    svg_print(&to, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-                   "<title>Architectures for ");
-    svg_escaped(&to, e->opts.job.data);
-    svg_print(&to, "</title>\n"
-                   "<style>\nbody{font:14px sans-serif;margin:16px;background:#fff;"
-                   "color:#1b1f24}svg{max-width:100%%;height:auto}"
-                   "table{border-collapse:collapse;margin:16px 0}\n"
-                   "th,td{padding:3px 10px;text-align:right;border-bottom:1px solid #8a929b}"
-                   "tr.first td{font-weight:bold}pre{overflow-x:auto}\n"
-                   "@media (prefers-color-scheme:dark){body{background:#14181d;"
-                   "color:#e4e8ec}}\n</style>\n</head>\n<body>\n<h1>Architectures for ");
-    svg_escaped(&to, e->opts.job.data);
+    char title[EVOLVE_PATH + 40];
+    snprintf(title, sizeof title, "Architectures for %s", e->opts.job.data);
+    svg_page(&to, title);
+    svg_print(&to, "<h1>");
+    svg_escaped(&to, title);
     svg_print(&to, "</h1>\n");
     const evolve_row total = evolve_total(e);
     char text[200];

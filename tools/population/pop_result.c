@@ -4,6 +4,7 @@
 #include "profiler/record/prof.h"
 #include "tools/job/result.h"
 #include "tools/population/population.h"
+#include "tools/report/file_same.h"
 #include "tools/train/train.h"
 #include <float.h>
 #include <inttypes.h>
@@ -17,10 +18,10 @@
 typedef struct {
     const pop *p;
     svg *to;
-    svg_axis x, y;
+    svg_plot at;
     int hyper; /* of the panel; -1: scores */
     sw_hyper is;
-    int best, top, height;
+    int best;
 } pop_plot;
 
 static void pop_page_draw(const pop *p, svg *to);
@@ -38,7 +39,7 @@ static void number(const pop_plot *d, long long hundredths)
 static void point(const pop_plot *d, const char *before, double x, long long y)
 {
     svg_print(d->to, "%s", before);
-    number(d, svg_at(&d->x, x));
+    number(d, svg_at(&d->at.x, x));
     svg_print(d->to, " ");
     number(d, y);
 }
@@ -51,8 +52,8 @@ static void go_on(const pop_plot *d, bool *down, double step, double score)
         return;
     }
     if (!*down)
-        point(d, "M", step, svg_at(&d->y, score));
-    point(d, *down ? " " : "L", step, svg_at(&d->y, score));
+        point(d, "M", step, svg_at(&d->at.y, score));
+    point(d, *down ? " " : "L", step, svg_at(&d->at.y, score));
     *down = true;
 }
 
@@ -63,14 +64,14 @@ static long long value_at(const pop_plot *d, int k, uint32_t i)
     if (i < d->p->history[k].n)
         values[d->hyper] = pop_history_row(d->p, k, i)[POP_ROW_VALUES + d->hyper];
     else if (pop_values(d->p, k, values) != SW_OK)
-        return svg_at(&d->y, d->y.low);
+        return svg_at(&d->at.y, d->at.y.low);
     const double v = values[d->hyper];
     int level = 0;
     if (d->is.kind != SW_CHOICE)
-        return svg_at(&d->y, v);
+        return svg_at(&d->at.y, v);
     while (level + 1 < d->is.n_choices && d->is.choices[level] != v)
         level++;
-    return svg_at(&d->y, level);
+    return svg_at(&d->at.y, level);
 }
 
 /* A value stays from turn to turn, until the member copies a donor. */
@@ -87,7 +88,7 @@ static void value_line(const pop_plot *d, int k)
             continue;
         point(d, "M", from, y);
         svg_print(d->to, "H");
-        number(d, svg_at(&d->x, to));
+        number(d, svg_at(&d->at.x, to));
         from = copied ? row[POP_ROW_DONOR_STEP] : to;
     }
 }
@@ -125,8 +126,8 @@ static bool copy_at(const pop_plot *d, int k, uint32_t i, long long *before, lon
     }
     if (!isfinite(row[POP_ROW_DONOR_SCORE]))
         return false;
-    *behind = svg_at(&d->y, row[POP_ROW_DONOR_SCORE]);
-    *before = isfinite(row[POP_ROW_SCORE]) ? svg_at(&d->y, row[POP_ROW_SCORE]) : *behind;
+    *behind = svg_at(&d->at.y, row[POP_ROW_DONOR_SCORE]);
+    *before = isfinite(row[POP_ROW_SCORE]) ? svg_at(&d->at.y, row[POP_ROW_SCORE]) : *behind;
     return true;
 }
 
@@ -646,23 +647,20 @@ static const char *const palette[POP_COLOURS] = {"#3d85c6", "#e08a2b", "#4aa564"
 static void head(const pop_plot *d)
 {
     const pop *p = d->p;
-    svg_print(d->to,
-              "<style>\n"
-              ".paper{fill:#fff}.text,.axis,.mark{fill:#1b1f24}.axis{text-anchor:end}"
-              ".mark{text-anchor:middle}.big{fill:#1b1f24;font-size:17px}\n"
-              ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}"
-              ".m{fill:none;stroke-width:1.2;stroke-linecap:round;stroke-linejoin:round}\n"
-              ".shade{stroke:#5b87b5;stroke-width:0.7;stroke-opacity:0.35}"
-              ".best{stroke:#d6311f;stroke-width:2.6}\n");
-    svg_print(d->to, ".jump{fill:none;stroke:#1b1f24;stroke-width:4;stroke-linecap:round}"
-                     ".jump.small{stroke-width:2}"
-                     ".leap{fill:none;stroke:#6d757e;stroke-width:0.8;stroke-dasharray:2 2}\n");
+    char classes[1600];
+    size_t used = (size_t)snprintf(
+        classes, sizeof classes,
+        ".big{fill:#1b1f24;font-size:17px}\n"
+        ".m{fill:none;stroke-width:1.2;stroke-linecap:round;stroke-linejoin:round}\n"
+        ".shade{stroke:#5b87b5;stroke-width:0.7;stroke-opacity:0.35}"
+        ".best{stroke:#d6311f;stroke-width:2.6}\n"
+        ".jump{fill:none;stroke:#1b1f24;stroke-width:4;stroke-linecap:round}"
+        ".jump.small{stroke-width:2}"
+        ".leap{fill:none;stroke:#6d757e;stroke-width:0.8;stroke-dasharray:2 2}\n");
     for (int i = 0; i < POP_COLOURS; i++)
-        svg_print(d->to, ".c%d{stroke:%s}%s", i, palette[i], i + 1 == POP_COLOURS ? "\n" : "");
-    svg_print(d->to, "@media (prefers-color-scheme:dark){.paper{fill:#14181d}"
-                     ".text,.axis,.mark,.big{fill:#e4e8ec}.jump{stroke:#e4e8ec}"
-                     ".best{stroke:#ff6a57}}\n</style>\n");
-    svg_paper(d->to);
+        used += (size_t)snprintf(classes + used, sizeof classes - used, ".c%d{stroke:%s}%s", i,
+                                 palette[i], i + 1 == POP_COLOURS ? "\n" : "");
+    svg_style(d->to, classes, ".big{fill:#e4e8ec}.jump{stroke:#e4e8ec}.best{stroke:#ff6a57}");
     svg_open_text(d->to, "big", 100 * LEFT, 2600);
     svg_escaped(d->to, p->opts.job.model);
     svg_print(d->to, " on ");
@@ -688,8 +686,8 @@ static void levels(const pop_plot *d)
 {
     const int apart = (d->is.n_choices - 1) / 8 + 1;
     for (int i = 0; i < d->is.n_choices; i += apart) {
-        across(d, svg_at(&d->y, i));
-        svg_open_text(d->to, "axis", 100 * (LEFT - 8), svg_at(&d->y, i) + 400);
+        across(d, svg_at(&d->at.y, i));
+        svg_open_text(d->to, "axis", 100 * (LEFT - 8), svg_at(&d->at.y, i) + 400);
         if (d->is.labels != NULL)
             svg_escaped(d->to, d->is.labels[i]);
         else
@@ -700,48 +698,26 @@ static void levels(const pop_plot *d)
 
 static void frame(const pop_plot *d)
 {
-    svg_tick tick[SVG_TICKS];
-    const long long bottom = 100 * (d->top + d->height);
-    int n = svg_ticks(&d->x, 10, tick);
-    for (int i = 0; i < n; i++) {
-        const long long x = svg_at(&d->x, tick[i].value);
-        svg_grid_line(d->to, x, 100LL * d->top, x, bottom);
-        svg_open_text(d->to, "mark", x, bottom + 1700);
-        svg_print(d->to, "%s</text>\n", tick[i].text);
-    }
-    across(d, 100LL * d->top);
-    across(d, bottom);
-    if (d->hyper >= 0 && d->is.kind == SW_CHOICE) {
+    svg_grid_down(d->to, &d->at, 10);
+    across(d, 100LL * d->at.top);
+    across(d, 100LL * (d->at.top + d->at.height));
+    if (d->hyper >= 0 && d->is.kind == SW_CHOICE)
         levels(d);
-        return;
-    }
-    n = svg_ticks(&d->y, d->hyper < 0 ? 8 : 4, tick);
-    for (int i = 0; i < n; i++) {
-        across(d, svg_at(&d->y, tick[i].value));
-        svg_open_text(d->to, "axis", 100 * (LEFT - 8), svg_at(&d->y, tick[i].value) + 400);
-        svg_print(d->to, "%s</text>\n", tick[i].text);
-    }
+    else
+        svg_grid_across(d->to, &d->at, d->hyper < 0 ? 8 : 4);
 }
 
 /* ---- panels ------------------------------------------------------------------------------ */
 
-static void widen(double *low, double *high, double value)
-{
-    if (isfinite(value)) {
-        *low = value < *low ? value : *low;
-        *high = value > *high ? value : *high;
-    }
-}
-
 static void panel(pop_plot *d)
 {
-    svg_open_text(d->to, "text", 100 * LEFT, 100 * (d->top - 9));
+    svg_open_text(d->to, "text", 100 * LEFT, 100 * (d->at.top - 9));
     if (d->hyper < 0)
         svg_print(d->to, "%s%s, over steps", pop_metric_name(d->p),
-                  d->y.log ? " (logarithmic)" : "");
+                  d->at.y.log ? " (logarithmic)" : "");
     else {
         svg_escaped(d->to, d->p->hyper[d->hyper].name);
-        svg_print(d->to, "%s", d->y.log ? " (logarithmic)" : "");
+        svg_print(d->to, "%s", d->at.y.log ? " (logarithmic)" : "");
     }
     svg_print(d->to, "</text>\n");
     frame(d);
@@ -794,8 +770,8 @@ static void legend(const pop_plot *d, int y)
 /* Appends the picture to `to`; alone: as a file of its own. */
 static void pop_plot_draw(const pop *p, svg *to, bool alone)
 {
-    pop_plot d = {.p = p, .to = to, .hyper = -1, .best = pop_best(p), .top = TOP};
-    d.height = SCORE_H;
+    pop_plot d = {p,  to,  {.left = LEFT, .top = TOP, .width = PLOT_W, .height = SCORE_H},
+                  -1, {0}, pop_best(p)};
     svg_open(to, WIDTH, TOP + SCORE_H + p->n_hypers * (GAP + HYPER_H) + FOOT, alone);
     head(&d);
     {
@@ -803,34 +779,34 @@ static void pop_plot_draw(const pop *p, svg *to, bool alone)
         for (int k = 0; k < d.p->n_members; k++)
             for (uint32_t i = 0; i < d.p->history[k].n; i++) {
                 const double *row = pop_history_row(d.p, k, i);
-                widen(&low, &high, row[POP_ROW_SCORE]);
-                widen(&first, &last, row[POP_ROW_STEP]);
+                svg_widen(&low, &high, row[POP_ROW_SCORE]);
+                svg_widen(&first, &last, row[POP_ROW_STEP]);
                 if (row[POP_ROW_DONOR] >= 0.0)
-                    widen(&low, &high, row[POP_ROW_DONOR_SCORE]);
+                    svg_widen(&low, &high, row[POP_ROW_DONOR_SCORE]);
             }
         if (low > high)
             low = high = 0.0;
-        d.x = svg_axis_of(0.0, last > 0.0 ? last : 1.0, false, LEFT, PLOT_W);
-        d.x.whole = true;
-        d.y = svg_axis_of(low, high, d.p->by_loss && low > 0.0 && high / low > 20.0,
-                          d.top + d.height - INSET, 2 * INSET - d.height);
+        d.at.x = svg_axis_of(0.0, last > 0.0 ? last : 1.0, false, LEFT, PLOT_W);
+        d.at.x.whole = true;
+        d.at.y = svg_axis_of(low, high, d.p->by_loss && low > 0.0 && high / low > 20.0,
+                             d.at.top + d.at.height - INSET, 2 * INSET - d.at.height);
     }
     panel(&d);
     for (d.hyper = 0; d.hyper < p->n_hypers; d.hyper++) {
-        d.top += d.height + GAP;
-        d.height = HYPER_H;
+        d.at.top += d.at.height + GAP;
+        d.at.height = HYPER_H;
         d.is = SW_OPTS(sw_hyper);
         if (sw_space_at(p->space, d.hyper, &d.is) != SW_OK)
             continue;
         const bool choice = d.is.kind == SW_CHOICE;
         const double low = choice ? 0.0 : d.is.low;
         const double high = choice ? d.is.n_choices - 1 : d.is.high;
-        d.y = svg_axis_of(low, high, d.is.kind == SW_LOG_UNIFORM, d.top + d.height - INSET,
-                          2 * INSET - d.height);
-        d.y.whole = d.is.kind == SW_INTEGER;
+        d.at.y = svg_axis_of(low, high, d.is.kind == SW_LOG_UNIFORM,
+                             d.at.top + d.at.height - INSET, 2 * INSET - d.at.height);
+        d.at.y.whole = d.is.kind == SW_INTEGER;
         panel(&d);
     }
-    legend(&d, d.top + d.height + 44);
+    legend(&d, d.at.top + d.at.height + 44);
     svg_print(to, "</svg>\n");
 }
 
@@ -856,18 +832,6 @@ sw_status pop_plot_save(pop *p)
 /* --plot FILE.html: the picture, a table of the members, one of the shapes, and what memory was
  * predicted to take and took. One file without a script. */
 
-static void cell(svg *to, const char *text)
-{
-    svg_print(to, "<td>");
-    svg_escaped(to, text);
-    svg_print(to, "</td>");
-}
-
-static void real(svg *to, const cli_column *column, double value)
-{
-    cell(to, isfinite(value) ? cli_column_text(column, value).text : "none");
-}
-
 /* Those of the table that are numbers. */
 typedef struct {
     cli_column score, loss, values[POP_HYPERS];
@@ -880,10 +844,10 @@ static void value_cell(const pop *p, svg *to, const columns *c, int hyper, doubl
     const bool known = sw_space_at(p->space, hyper, &is) == SW_OK;
     for (int i = 0; known && is.labels != NULL && i < is.n_choices; i++)
         if (is.choices[i] == value) {
-            cell(to, is.labels[i]);
+            svg_cell(to, is.labels[i]);
             return;
         }
-    real(to, &c->values[hyper], value);
+    svg_cell_real(to, &c->values[hyper], value);
 }
 
 static void member_row(const pop *p, svg *to, const columns *c, int k, bool best)
@@ -893,17 +857,20 @@ static void member_row(const pop *p, svg *to, const columns *c, int k, bool best
     double values[POP_HYPERS];
     sw_pbt_member seen = SW_OPTS(sw_pbt_member);
     svg_print(to, "<tr%s><td>%d</td>", best ? " class=\"first\"" : "", k);
-    real(to, &c->score, pop_told(m->score.score));
-    real(to, &c->loss, m->score.loss);
+    svg_cell_real(to, &c->score, pop_told(m->score.score));
+    svg_cell_real(to, &c->loss, m->score.loss);
     svg_print(to, "<td>%" PRIu64 "</td>", m->steps);
     if (sw_pbt_describe(p->pbt, k, &seen) == SW_OK)
         svg_print(to, "<td>%" PRIu64 "</td>", seen.exploits);
     svg_print(to, "<td>%s</td>", cli_digits(shape->member_bytes).text);
-    cell(to, pop_config_text(&shape->config).text);
+    svg_cell(to, pop_config_text(&shape->config).text);
     if (pop_values(p, k, values) == SW_OK)
         for (int i = 0; i < p->n_hypers; i++)
             value_cell(p, to, c, i, values[i]);
-    cell(to, m->failed ? "failed" : m->diverged ? "diverged" : m->ended ? "ended" : "goes on");
+    svg_cell(to, m->failed     ? "failed"
+                 : m->diverged ? "diverged"
+                 : m->ended    ? "ended"
+                               : "goes on");
     svg_print(to, "</tr>\n");
 }
 
@@ -956,7 +923,7 @@ static void shapes(const pop *p, svg *to)
             continue;
         const pop_shape *s = p->shapes[shape];
         svg_print(to, "<tr>");
-        cell(to, pop_config_text(&s->config).text);
+        svg_cell(to, pop_config_text(&s->config).text);
         svg_print(to, "<td>%d</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", count(p, shape),
                   cli_digits(s->member_bytes).text, cli_digits(s->arena_bytes).text,
                   cli_digits(s->batch_bytes).text);
@@ -967,21 +934,10 @@ static void shapes(const pop *p, svg *to)
 /* pop_page.c: the picture and tables as HTML. */
 static void pop_page_draw(const pop *p, svg *to)
 {
-    char line[500];
-    svg_print(to, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-                  "<title>");
-    svg_escaped(to, p->opts.job.model);
-    svg_print(to, " on ");
-    svg_escaped(to, p->opts.job.data);
-    svg_print(to, ": %d members</title>\n", p->n_members);
-    svg_print(to,
-              "<style>\nbody{font:14px sans-serif;margin:16px;background:#fff;color:#1b1f24}"
-              "svg{max-width:100%%;height:auto}"
-              "table{border-collapse:collapse;margin:16px 0}\n"
-              "th,td{padding:3px 10px;text-align:right;border-bottom:1px solid #8a929b}"
-              "tr.first td{font-weight:bold}\n"
-              "@media (prefers-color-scheme:dark){body{background:#14181d;color:#e4e8ec}}\n"
-              "</style>\n</head>\n<body>\n");
+    char line[500], title[FILE_PATH_BYTES];
+    snprintf(title, sizeof title, "%s on %s: %d members", p->opts.job.model, p->opts.job.data,
+             p->n_members);
+    svg_page(to, title);
     pop_plot_draw(p, to, false);
     members(p, to);
     shapes(p, to);

@@ -186,33 +186,13 @@ void train_find_print(const train_find *f)
 
 enum { WIDTH = 800, HEIGHT = 420, LEFT = 80, TOP = 70, PLOT_W = 690, PLOT_H = 290 };
 
-static void ticks(svg *s, const svg_axis *x, const svg_axis *y)
-{
-    svg_tick tick[SVG_TICKS];
-    const long long bottom = 100LL * (TOP + PLOT_H), right = 100LL * (LEFT + PLOT_W);
-    int n = svg_ticks(x, 8, tick);
-    for (int i = 0; i < n; i++) {
-        const long long at = svg_at(x, tick[i].value);
-        svg_grid_line(s, at, 100LL * TOP, at, bottom);
-        svg_open_text(s, "mark", at, bottom + 1700);
-        svg_print(s, "%s</text>\n", tick[i].text);
-    }
-    n = svg_ticks(y, 6, tick);
-    for (int i = 0; i < n; i++) {
-        const long long at = svg_at(y, tick[i].value);
-        svg_grid_line(s, 100LL * LEFT, at, right, at);
-        svg_open_text(s, "axis", 100LL * (LEFT - 8), at + 400);
-        svg_print(s, "%s</text>\n", tick[i].text);
-    }
-}
-
-static void line(svg *s, const train_find *f, const svg_axis *x, const svg_axis *y,
-                 const char *class, bool smoothed)
+static void line(svg *s, const train_find *f, const svg_plot *p, const char *class,
+                 bool smoothed)
 {
     svg_print(s, "<polyline class=\"%s\" points=\"", class);
     for (uint64_t i = 0; i < f->n; i++) {
-        const long long a = svg_at(x, f->at[i].rate);
-        const long long b = svg_at(y, smoothed ? f->at[i].smoothed : f->at[i].loss);
+        const long long a = svg_at(&p->x, f->at[i].rate);
+        const long long b = svg_at(&p->y, smoothed ? f->at[i].smoothed : f->at[i].loss);
         svg_print(s, "%s%lld.%02lld,%lld.%02lld", i > 0 ? " " : "", a / 100, a % 100, b / 100,
                   b % 100);
     }
@@ -223,23 +203,20 @@ static void draw(svg *s, const train_find *f, const char *title)
 {
     const train_found r = train_find_result(f);
     double low = f->n > 0 ? f->at[0].smoothed : 0.0, high = low;
-    for (uint64_t i = 0; i < f->n; i++) { /* single losses may leave the picture */
-        low = f->at[i].smoothed < low ? f->at[i].smoothed : low;
-        high = f->at[i].smoothed > high ? f->at[i].smoothed : high;
-    }
-    const svg_axis x = svg_axis_of(f->from, f->to, true, LEFT, PLOT_W);
-    const svg_axis y = svg_axis_of(low, high, false, TOP + PLOT_H, -PLOT_H);
+    for (uint64_t i = 0; i < f->n; i++) /* single losses may leave the picture */
+        svg_widen(&low, &high, f->at[i].smoothed);
+    const svg_plot p = {LEFT,
+                        TOP,
+                        PLOT_W,
+                        PLOT_H,
+                        svg_axis_of(f->from, f->to, true, LEFT, PLOT_W),
+                        svg_axis_of(low, high, false, TOP + PLOT_H, -PLOT_H)};
     svg_open(s, WIDTH, HEIGHT, true);
-    svg_print(s,
-              "<style>\n.paper{fill:#fff}.text,.axis,.mark{fill:#1b1f24}.axis{text-anchor:end}"
-              ".mark{text-anchor:middle}\n"
-              ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}\n"
+    svg_style(s,
               ".loss{fill:none;stroke:#9aa3ad;stroke-width:1}"
               ".smooth{fill:none;stroke:#3d85c6;stroke-width:2.2}\n"
-              ".here{stroke:#d6311f;stroke-width:1.4}\n");
-    svg_print(s, "@media (prefers-color-scheme:dark){.paper{fill:#14181d}"
-                 ".text,.axis,.mark{fill:#e4e8ec}.here{stroke:#ff6a57}}\n</style>\n");
-    svg_paper(s);
+              ".here{stroke:#d6311f;stroke-width:1.4}\n",
+              ".here{stroke:#ff6a57}");
     svg_open_text(s, "text", 100LL * LEFT, 2600);
     svg_escaped(s, title);
     svg_print(s, ": loss over learning rates</text>\n");
@@ -251,11 +228,12 @@ static void draw(svg *s, const train_find *f, const char *title)
                   "%.2g is suggested, where the smoothed loss falls fastest; lowest at %.2g"
                   "</text>\n",
                   r.steepest, r.lowest_rate);
-    ticks(s, &x, &y);
-    line(s, f, &x, &y, "loss", false);
-    line(s, f, &x, &y, "smooth", true);
+    svg_grid_down(s, &p, 8);
+    svg_grid_across(s, &p, 6);
+    line(s, f, &p, "loss", false);
+    line(s, f, &p, "smooth", true);
     if (!isnan(r.steepest)) {
-        const long long at = svg_at(&x, r.steepest);
+        const long long at = svg_at(&p.x, r.steepest);
         svg_print(s, "<path class=\"here\" d=\"M%lld.%02lld %dV%d\"/>\n", at / 100, at % 100,
                   TOP, TOP + PLOT_H);
     }
