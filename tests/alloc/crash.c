@@ -1,9 +1,13 @@
 /* Events are copied as they come; states are found by running them again from the beginning. */
+#include "alloc/base/fault.h"
 #include "tests/alloc/crash.h"
 #include "tests/support/suite.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { SECTOR = 512, FILES = 16, NAMES = 16, CHANGES = 12, MIXES = 40 };
 
@@ -489,4 +493,83 @@ uint64_t sw_crash_states(const sw_crash *c, int left_out,
     }
     stop(&s.disk);
     return s.states;
+}
+
+const sw_crash_file *sw_crash_find(const sw_crash_file *files, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(files[i].name, name) == 0)
+            return &files[i];
+    return NULL;
+}
+
+void sw_crash_leave_each_out(const sw_crash *crash,
+                             bool (*see)(void *context, const sw_crash_file *files, int n,
+                                         bool done),
+                             uint64_t *wrong, int kinds[SW_FILE_FOLDER_SYNCED + 1])
+{
+    memset(kinds, 0, (SW_FILE_FOLDER_SYNCED + 1) * sizeof *kinds);
+    for (int i = 0; i < sw_crash_events(crash); i++) {
+        const sw_file_event_kind kind = sw_crash_kind(crash, i);
+        if (kind != SW_FILE_SYNCED && kind != SW_FILE_RENAMED && kind != SW_FILE_NAMED &&
+            kind != SW_FILE_LINKED && kind != SW_FILE_FOLDER_SYNCED)
+            continue;
+        kinds[kind]++;
+        *wrong = 0;
+        (void)sw_crash_states(crash, i, see, NULL);
+        SW_CHECK(*wrong > 0, "event %d of kind %d is not missed", i, (int)kind);
+    }
+}
+
+/* ---- folders of tests of saves ----------------------------------------------------------- */
+
+char saves_folder[1024];
+
+void saves_begin(const char *name)
+{
+    snprintf(saves_folder, sizeof saves_folder, "%s", sw_temp_path(name));
+    CU_ASSERT_EQUAL_FATAL(mkdir(saves_folder, 0700), 0);
+}
+
+const char *saves_at(const char *name)
+{
+    return sw_textf("%s/%s", saves_folder, name);
+}
+
+static bool count_name(void *context, const char *name)
+{
+    (void)name;
+    ++*(int *)context;
+    return true;
+}
+
+int saves_count(void)
+{
+    int n = 0;
+    CU_ASSERT_EQUAL(sw_folder_for_each(saves_folder, count_name, &n), SW_OK);
+    return n;
+}
+
+void saves_put(const char *path, const char *text)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    CU_ASSERT_FATAL(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+bool saves_has(const char *path, const char *text)
+{
+    char got[256] = {0};
+    const int fd = open(path, O_RDONLY);
+    const ssize_t n = fd >= 0 ? read(fd, got, sizeof got - 1) : -1;
+    close(fd);
+    return n >= 0 && strcmp(got, text) == 0;
+}
+
+void saves_both_ways(void (*run)(const char *name), const char *name)
+{
+    run(name);
+    sw_fault_unnamed(false);
+    run(sw_textf("%s, named", name));
+    sw_fault_unnamed(true);
 }

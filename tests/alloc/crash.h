@@ -10,6 +10,7 @@
 #define SW_TEST_CRASH_H
 
 #include "alloc/base/file_trace.h"
+#include <stdbool.h>
 
 typedef struct sw_crash sw_crash;
 
@@ -40,5 +41,25 @@ uint64_t sw_crash_states(const sw_crash *crash, int left_out,
                          bool (*see)(void *context, const sw_crash_file *files, int n,
                                      bool done),
                          void *context);
+const sw_crash_file *sw_crash_find(const sw_crash_file *files, int n, const char *name);
+/* Leave out each sync, naming, link and rename: `see` must then raise *wrong, and may stop at
+ * the first state that it finds wrong. kinds[k]: how many events of kind k that was. */
+void sw_crash_leave_each_out(const sw_crash *crash,
+                             bool (*see)(void *context, const sw_crash_file *files, int n,
+                                         bool done),
+                             uint64_t *wrong, int kinds[SW_FILE_FOLDER_SYNCED + 1]);
+
+/* ---- folders of tests of saves ----------------------------------------------------------- */
+
+/* A folder of the test's own, empty, so that what is left is seen; a name in it. */
+extern char saves_folder[1024];
+void saves_begin(const char *name);
+const char *saves_at(const char *name);
+int saves_count(void);
+/* Small files: write one; whether it has that text. */
+void saves_put(const char *path, const char *text);
+bool saves_has(const char *path, const char *text);
+/* Run with new files that have no name while they are written, and with named ones. */
+void saves_both_ways(void (*run)(const char *name), const char *name);
 
 #endif

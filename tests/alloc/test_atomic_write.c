@@ -1,6 +1,7 @@
 /* Replacing files: unique names, locks, what dead processes leave, durability. */
 #include "alloc/base/error.h"
 #include "alloc/base/sys.h"
+#include "tests/alloc/crash.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <fcntl.h>
@@ -21,53 +22,12 @@ SW_TESTS("replace")
         test();                                                                                \
     }
 
-static char folder[1024];
 static const char *where = ""; /* after the folder's name */
 
 /* A folder of the test's own, empty, so that what is left is seen. */
 static void begin(const char *name)
 {
-    snprintf(folder, sizeof folder, "%s", sw_temp_path(sw_textf("%s%s", name, where)));
-    CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
-}
-
-static const char *at(const char *name)
-{
-    static char paths[8][1400];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static bool count_name(void *context, const char *name)
-{
-    (void)name;
-    ++*(int *)context;
-    return true;
-}
-
-static int files(void)
-{
-    int n = 0;
-    CU_ASSERT_EQUAL(sw_folder_for_each(folder, count_name, &n), SW_OK);
-    return n;
-}
-
-static void put(const char *path, const char *text)
-{
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    CU_ASSERT_FATAL(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-    close(fd);
-}
-
-static bool has(const char *path, const char *text)
-{
-    char got[256] = {0};
-    const int fd = open(path, O_RDONLY);
-    const ssize_t n = fd >= 0 ? read(fd, got, sizeof got - 1) : -1;
-    close(fd);
-    return n >= 0 && strcmp(got, text) == 0;
+    saves_begin(sw_textf("%s%s", name, where));
 }
 
 static sw_status write_text(void *text, sw_file *file)
@@ -87,16 +47,16 @@ static sw_status replace(const char *path, const char *text)
 static void a_name_that_comes_again_is_passed_over(void)
 {
     begin("again");
-    put(at("x"), "old");
-    CU_ASSERT_EQUAL(mkdir(at("x.0000000000000007.tmp"), 0700), 0);
+    saves_put(saves_at("x"), "old");
+    CU_ASSERT_EQUAL(mkdir(saves_at("x.0000000000000007.tmp"), 0700), 0);
     sw_fault_random(7, 5);
-    SW_CHECK(replace(at("x"), "new") == SW_OK, "%s", sw_last_error());
-    CU_ASSERT(has(at("x"), "new") && files() == 2);
+    SW_CHECK(replace(saves_at("x"), "new") == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(saves_has(saves_at("x"), "new") && saves_count() == 2);
     sw_fault_random(7, 1000);
-    CU_ASSERT_EQUAL(replace(at("x"), "newer"), SW_IO);
+    CU_ASSERT_EQUAL(replace(saves_at("x"), "newer"), SW_IO);
     SW_CHECK(strstr(sw_last_error(), "/x: File exists") != NULL, "%s", sw_last_error());
     sw_fault_random(0, 0);
-    CU_ASSERT(has(at("x"), "new") && files() == 2);
+    CU_ASSERT(saves_has(saves_at("x"), "new") && saves_count() == 2);
 }
 ALONE("a name that comes again is passed over", a_name_that_comes_again_is_passed_over)
 
@@ -107,9 +67,9 @@ static void the_longest_names_can_be_replaced(void)
     begin("long");
     memset(name, 'n', 255);
     name[255] = '\0';
-    put(at(name), "old");
-    SW_CHECK(replace(at(name), "new") == SW_OK, "%s", sw_last_error());
-    CU_ASSERT(has(at(name), "new") && files() == 1);
+    saves_put(saves_at(name), "old");
+    SW_CHECK(replace(saves_at(name), "new") == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(saves_has(saves_at(name), "new") && saves_count() == 1);
 }
 ALONE("the longest names can be replaced", the_longest_names_can_be_replaced)
 
@@ -117,10 +77,10 @@ static void a_name_without_a_folder_is_in_this_one(void)
 {
     char here[1024];
     begin("here");
-    CU_ASSERT_FATAL(getcwd(here, sizeof here) != NULL && chdir(folder) == 0);
-    put("x.00000000000000aa.tmp", "dead");
+    CU_ASSERT_FATAL(getcwd(here, sizeof here) != NULL && chdir(saves_folder) == 0);
+    saves_put("x.00000000000000aa.tmp", "dead");
     const sw_status status = replace("x", "new");
-    CU_ASSERT(status == SW_OK && sw_last_note()[0] == '\0' && files() == 1);
+    CU_ASSERT(status == SW_OK && sw_last_note()[0] == '\0' && saves_count() == 1);
     CU_ASSERT_EQUAL(chdir(here), 0);
 }
 ALONE("a name without a folder is in this one", a_name_without_a_folder_is_in_this_one)
@@ -159,24 +119,25 @@ static void what_dead_processes_left_is_swept_and_nothing_else(void)
     int to_end;
     begin("swept");
     for (int i = 0; i < n; i++)
-        put(at(others[i]), "mine");
-    put(at("x.00000000000000aa.tmp"), "dead");
-    put(at("x.00000000000000ab.tmp"), "dead");
-    CU_ASSERT_EQUAL(chmod(at("x.00000000000000ab.tmp"), 0400), 0);
-    put(at("x.00000000000000ac.tmp"), "alive");
-    CU_ASSERT_EQUAL(symlink("x.tmp", at("x.00000000000000ad.tmp")), 0);
-    CU_ASSERT_EQUAL(mkfifo(at("x.00000000000000ae.tmp"), 0600), 0);
-    const pid_t holder = start_holder(at("x.00000000000000ac.tmp"), &to_end);
-    SW_CHECK(replace(at("x"), "new") == SW_OK, "%s", sw_last_error());
-    CU_ASSERT(has(at("x"), "new") && has(at("x.00000000000000ac.tmp"), "alive"));
-    CU_ASSERT_EQUAL(files(), n + 1 + 3); /* x; the locked one, the link, the pipe */
+        saves_put(saves_at(others[i]), "mine");
+    saves_put(saves_at("x.00000000000000aa.tmp"), "dead");
+    saves_put(saves_at("x.00000000000000ab.tmp"), "dead");
+    CU_ASSERT_EQUAL(chmod(saves_at("x.00000000000000ab.tmp"), 0400), 0);
+    saves_put(saves_at("x.00000000000000ac.tmp"), "alive");
+    CU_ASSERT_EQUAL(symlink("x.tmp", saves_at("x.00000000000000ad.tmp")), 0);
+    CU_ASSERT_EQUAL(mkfifo(saves_at("x.00000000000000ae.tmp"), 0600), 0);
+    const pid_t holder = start_holder(saves_at("x.00000000000000ac.tmp"), &to_end);
+    SW_CHECK(replace(saves_at("x"), "new") == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(saves_has(saves_at("x"), "new") &&
+              saves_has(saves_at("x.00000000000000ac.tmp"), "alive"));
+    CU_ASSERT_EQUAL(saves_count(), n + 1 + 3); /* x; the locked one, the link, the pipe */
     for (int i = 0; i < n; i++)
-        CU_ASSERT(has(at(others[i]), "mine"));
+        CU_ASSERT(saves_has(saves_at(others[i]), "mine"));
     close(to_end);
     int status = -1;
     CU_ASSERT(waitpid(holder, &status, 0) == holder && status == 0);
-    SW_CHECK(replace(at("x"), "newer") == SW_OK, "%s", sw_last_error());
-    CU_ASSERT(has(at("x"), "newer") && files() == n + 3);
+    SW_CHECK(replace(saves_at("x"), "newer") == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(saves_has(saves_at("x"), "newer") && saves_count() == n + 3);
 }
 ALONE("what dead processes left is swept, and nothing else",
       what_dead_processes_left_is_swept_and_nothing_else)
@@ -193,7 +154,7 @@ static void many_processes_replace_one_file(void)
         if (pid[i] == 0) {
             sw_status status = SW_OK;
             for (int k = 0; k < TIMES && status == SW_OK; k++)
-                status = replace(at("x"), "whole");
+                status = replace(saves_at("x"), "whole");
             if (status != SW_OK)
                 fprintf(stderr, "%s\n", sw_last_error());
             _exit(status != SW_OK);
@@ -203,7 +164,7 @@ static void many_processes_replace_one_file(void)
         int status = -1;
         CU_ASSERT(waitpid(pid[i], &status, 0) == pid[i] && status == 0);
     }
-    CU_ASSERT(has(at("x"), "whole") && files() == 1);
+    CU_ASSERT(saves_has(saves_at("x"), "whole") && saves_count() == 1);
 }
 ALONE("many processes replace one file", many_processes_replace_one_file)
 
@@ -216,10 +177,10 @@ static void fail_every_call(const char *name, uint64_t all_failing)
     sw_sites sites = {SW_FAULT_FILE, .any = true};
     begin(name);
     while (sw_sites_next(&sites)) {
-        put(at("x"), "old");
-        put(at("x.00000000000000aa.tmp"), "dead");
-        const sw_status status = SW_AT_SITE(&sites, replace(at("x"), "new"));
-        CU_ASSERT(has(at("x"), status == SW_OK ? "new" : "old"));
+        saves_put(saves_at("x"), "old");
+        saves_put(saves_at("x.00000000000000aa.tmp"), "dead");
+        const sw_status status = SW_AT_SITE(&sites, replace(saves_at("x"), "new"));
+        CU_ASSERT(saves_has(saves_at("x"), status == SW_OK ? "new" : "old"));
         if (status != SW_OK)
             SW_CHECK(strstr(sw_last_error(), "/x: ") != NULL, "%s", sw_last_error());
         noted += sw_last_note()[0] != '\0';
@@ -227,8 +188,8 @@ static void fail_every_call(const char *name, uint64_t all_failing)
             SW_CHECK(status == SW_OK &&
                          strstr(sw_last_note(), "/x: saved, durability unknown") != NULL,
                      "%s", sw_last_note());
-        (void)unlink(at("x.00000000000000aa.tmp"));
-        CU_ASSERT_EQUAL(files(), 1);
+        (void)unlink(saves_at("x.00000000000000aa.tmp"));
+        CU_ASSERT_EQUAL(saves_count(), 1);
     }
     CU_ASSERT(sites.failed == all_failing &&
               noted == 2); /* noted: the folder's open and sync */
@@ -247,7 +208,7 @@ SW_TEST("a note goes with the next call")
 {
     begin("note");
     swi_note_set("%s", "of another time");
-    CU_ASSERT(replace(at("x"), "new") == SW_OK && sw_last_note()[0] == '\0');
+    CU_ASSERT(replace(saves_at("x"), "new") == SW_OK && sw_last_note()[0] == '\0');
 }
 
 /* ---- one writer -------------------------------------------------------------------------- */
@@ -257,16 +218,16 @@ SW_TEST("a file has one writer")
 {
     sw_file *first = NULL, *second = NULL;
     begin("one");
-    put(at("x"), "old");
-    CU_ASSERT_EQUAL_FATAL(sw_file_take(&first, at("x"), true), SW_OK);
+    saves_put(saves_at("x"), "old");
+    CU_ASSERT_EQUAL_FATAL(sw_file_take(&first, saves_at("x"), true), SW_OK);
     CU_ASSERT_EQUAL(sw_file_write(first, "mine", 4), SW_OK);
-    CU_ASSERT_EQUAL(sw_file_take(&second, at("x"), true), SW_BUSY);
+    CU_ASSERT_EQUAL(sw_file_take(&second, saves_at("x"), true), SW_BUSY);
     SW_CHECK(strstr(sw_last_error(), "/x: another process is writing it") != NULL, "%s",
              sw_last_error());
-    CU_ASSERT(has(at("x"), "mine"));
+    CU_ASSERT(saves_has(saves_at("x"), "mine"));
     CU_ASSERT_EQUAL(sw_file_close(first), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_file_take(&second, at("x"), true), SW_OK);
-    CU_ASSERT(has(at("x"), ""));
+    CU_ASSERT_EQUAL_FATAL(sw_file_take(&second, saves_at("x"), true), SW_OK);
+    CU_ASSERT(saves_has(saves_at("x"), ""));
     sw_file_drop(second);
     CU_ASSERT_EQUAL_FATAL(sw_file_take(&first, "/dev/null", true), SW_OK);
     CU_ASSERT_EQUAL(sw_file_take(&second, "/dev/null", true), SW_OK);
@@ -293,7 +254,7 @@ SW_TEST("all of it holds for named files")
 
 static sw_status count_files(void *n, sw_file *file)
 {
-    *(int *)n = files();
+    *(int *)n = saves_count();
     return sw_file_write(file, "new", 3);
 }
 
@@ -303,12 +264,12 @@ SW_TEST("a new file has no name while it is written")
 {
     int n = -1;
     begin("unnamed");
-    put(at("x"), "old");
-    CU_ASSERT(sw_file_replace(at("x"), count_files, &n) == SW_OK && n == 1);
+    saves_put(saves_at("x"), "old");
+    CU_ASSERT(sw_file_replace(saves_at("x"), count_files, &n) == SW_OK && n == 1);
     sw_fault_unnamed(false);
-    CU_ASSERT(sw_file_replace(at("x"), count_files, &n) == SW_OK && n == 2);
+    CU_ASSERT(sw_file_replace(saves_at("x"), count_files, &n) == SW_OK && n == 2);
     sw_fault_unnamed(true);
-    CU_ASSERT(has(at("x"), "new") && files() == 1);
+    CU_ASSERT(saves_has(saves_at("x"), "new") && saves_count() == 1);
 }
 
 /* The calls themselves: a name comes once, where it is free; closed without one a file is gone.
@@ -317,21 +278,23 @@ SW_TEST("a file can be named later")
 {
     sw_file *file = NULL;
     begin("later");
-    put(at("taken"), "old");
-    SW_CHECK(sw_file_open(&file, at("x"), SW_FILE_UNNAMED) == SW_OK, "%s", sw_last_error());
+    saves_put(saves_at("taken"), "old");
+    SW_CHECK(sw_file_open(&file, saves_at("x"), SW_FILE_UNNAMED) == SW_OK, "%s",
+             sw_last_error());
     CU_ASSERT_FATAL(file != NULL);
-    CU_ASSERT(sw_file_write(file, "new", 3) == SW_OK && files() == 1);
-    CU_ASSERT_EQUAL(sw_file_name(file, at("taken")), SW_IO);
+    CU_ASSERT(sw_file_write(file, "new", 3) == SW_OK && saves_count() == 1);
+    CU_ASSERT_EQUAL(sw_file_name(file, saves_at("taken")), SW_IO);
     SW_CHECK(strstr(sw_last_error(), "/taken: File exists") != NULL, "%s", sw_last_error());
-    CU_ASSERT_EQUAL(sw_file_name(file, at("x")), SW_OK);
-    CU_ASSERT(has(at("x"), "new") && has(at("taken"), "old") && files() == 2);
+    CU_ASSERT_EQUAL(sw_file_name(file, saves_at("x")), SW_OK);
+    CU_ASSERT(saves_has(saves_at("x"), "new") && saves_has(saves_at("taken"), "old") &&
+              saves_count() == 2);
     CU_ASSERT_EQUAL(sw_file_close(file), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, at("y"), SW_FILE_UNNAMED), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, saves_at("y"), SW_FILE_UNNAMED), SW_OK);
     sw_file_drop(file);
-    CU_ASSERT_EQUAL(files(), 2);
-    CU_ASSERT_EQUAL(sw_file_open(&file, at("no folder/x"), SW_FILE_UNNAMED), SW_IO);
+    CU_ASSERT_EQUAL(saves_count(), 2);
+    CU_ASSERT_EQUAL(sw_file_open(&file, saves_at("no folder/x"), SW_FILE_UNNAMED), SW_IO);
     sw_fault_unnamed(false);
-    CU_ASSERT_EQUAL(sw_file_open(&file, at("x"), SW_FILE_UNNAMED), SW_UNSUPPORTED);
+    CU_ASSERT_EQUAL(sw_file_open(&file, saves_at("x"), SW_FILE_UNNAMED), SW_UNSUPPORTED);
     SW_CHECK(strstr(sw_last_error(), "/x: its file system has no files") != NULL, "%s",
              sw_last_error());
     sw_fault_unnamed(true);

@@ -11,7 +11,7 @@ SW_TESTS("crash, generations")
 
 enum { BYTES = 30000, PART = 700, KEEP = 3, LOG_OLD = 1500, LOG_NEW = 3000 };
 
-static char folder[1024], path[1400], log_path[1400];
+static char path[1400];
 
 /* The states of one save. Generation 0 is the newest; "older" were there before. */
 static struct {
@@ -58,14 +58,6 @@ static sw_status save(char name, bool drop_old, sw_status (*before)(void *))
 
 /* ---- what is seen ------------------------------------------------------------------------ */
 
-static const sw_crash_file *find(const sw_crash_file *files, int n, const char *name)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(files[i].name, name) == 0)
-            return &files[i];
-    return NULL;
-}
-
 /* The letter of a whole generation; 0: not there, '?': not whole. */
 static char letter(const sw_crash_file *f)
 {
@@ -87,8 +79,9 @@ static bool log_is_whole(const sw_crash_file *log)
  * drop_old c is damaged, and b and a stay where they are. */
 static bool look(void *unused, const sw_crash_file *files, int n, bool done)
 {
-    const char now = letter(find(files, n, "saved")), one = letter(find(files, n, "saved.1")),
-               two = letter(find(files, n, "saved.2"));
+    const char now = letter(sw_crash_find(files, n, "saved")),
+               one = letter(sw_crash_find(files, n, "saved.1")),
+               two = letter(sw_crash_find(files, n, "saved.2"));
     const char old = its.damaged ? '?' : 'c';
     (void)unused;
     its.old += now == old;
@@ -102,7 +95,7 @@ static bool look(void *unused, const sw_crash_file *files, int n, bool done)
         right &=
             (one == 0 || one == 'c' || one == 'b') && (two == 0 || two == 'b' || two == 'a');
     if (its.with_log && now == 'd')
-        right &= log_is_whole(find(files, n, "log"));
+        right &= log_is_whole(sw_crash_find(files, n, "log"));
     its.wrong += !right;
     return right || !its.stops;
 }
@@ -111,10 +104,8 @@ static bool look(void *unused, const sw_crash_file *files, int n, bool done)
 
 static void begin(const char *name)
 {
-    snprintf(folder, sizeof folder, "%s", sw_temp_path(name));
-    CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
-    snprintf(path, sizeof path, "%s/saved", folder);
-    snprintf(log_path, sizeof log_path, "%s/log", folder);
+    saves_begin(name);
+    snprintf(path, sizeof path, "%s", saves_at("saved"));
     memset(&its, 0, sizeof its);
     for (const char *old = "abc"; *old != '\0'; old++)
         SW_CHECK(save(*old, false, NULL) == SW_OK, "%s", sw_last_error());
@@ -123,7 +114,7 @@ static void begin(const char *name)
 static sw_crash *record(const char *name)
 {
     begin(name);
-    sw_crash *c = sw_crash_begin(folder);
+    sw_crash *c = sw_crash_begin(saves_folder);
     const sw_status status = save('d', false, NULL);
     sw_crash_stop();
     SW_CHECK(status == SW_OK && sw_last_note()[0] == '\0', "%s", sw_last_error());
@@ -135,11 +126,11 @@ static sw_crash *record_with_log(const char *name)
 {
     sw_file *first = NULL;
     begin(name);
-    CU_ASSERT_EQUAL_FATAL(sw_file_open(&first, log_path, SW_FILE_CREATE), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_file_open(&first, saves_at("log"), SW_FILE_CREATE), SW_OK);
     CU_ASSERT_EQUAL(write_log(first, LOG_OLD), SW_OK);
     sw_file_drop(first);
-    sw_crash *c = sw_crash_begin(folder);
-    CU_ASSERT_EQUAL_FATAL(sw_file_open(&its.log, log_path, SW_FILE_KEEP), SW_OK);
+    sw_crash *c = sw_crash_begin(saves_folder);
+    CU_ASSERT_EQUAL_FATAL(sw_file_open(&its.log, saves_at("log"), SW_FILE_KEEP), SW_OK);
     sw_status status = sw_file_cut(its.log, LOG_OLD);
     if (status == SW_OK)
         status = write_log(its.log, LOG_NEW / 2);
@@ -150,16 +141,6 @@ static sw_crash *record_with_log(const char *name)
     sw_file_drop(its.log);
     its.with_log = true;
     return c;
-}
-
-/* Each test runs in both ways, in folders of their own. */
-static void both_ways(void (*run)(const char *name), const char *name)
-{
-    run(name);
-    const char *other = sw_textf("%s, named", name);
-    sw_fault_unnamed(false);
-    run(other);
-    sw_fault_unnamed(true);
 }
 
 /* ---- what is promised -------------------------------------------------------------------- */
@@ -187,12 +168,12 @@ static void run_log(const char *name)
 
 SW_TEST("every generation is whole")
 {
-    both_ways(run_generations, "generations");
+    saves_both_ways(run_generations, "generations");
 }
 
 SW_TEST("the log is never older than the file")
 {
-    both_ways(run_log, "generations and a log");
+    saves_both_ways(run_log, "generations and a log");
 }
 
 static void run_drop(const char *name)
@@ -203,7 +184,7 @@ static void run_drop(const char *name)
     CU_ASSERT_EQUAL(sw_file_write(file, "damage", 6), SW_OK);
     sw_file_drop(file);
     its.damaged = true;
-    sw_crash *c = sw_crash_begin(folder);
+    sw_crash *c = sw_crash_begin(saves_folder);
     CU_ASSERT_EQUAL(save('d', true, NULL), SW_OK);
     sw_crash_stop();
     all_states_are_right(c, name);
@@ -211,7 +192,7 @@ static void run_drop(const char *name)
 
 SW_TEST("a damaged file never replaces a generation")
 {
-    both_ways(run_drop, "damaged");
+    saves_both_ways(run_drop, "damaged");
 }
 
 /* The same save without drop_old does that, and it is seen. */
@@ -223,7 +204,7 @@ SW_TEST("a damaged file that is kept is seen")
     CU_ASSERT_EQUAL(sw_file_write(file, "damage", 6), SW_OK);
     sw_file_drop(file);
     its.damaged = true;
-    sw_crash *c = sw_crash_begin(folder);
+    sw_crash *c = sw_crash_begin(saves_folder);
     CU_ASSERT_EQUAL(save('d', false, NULL), SW_OK);
     sw_crash_stop();
     (void)sw_crash_states(c, -1, look, NULL);
@@ -233,25 +214,11 @@ SW_TEST("a damaged file that is kept is seen")
 
 /* ---- what cannot be left out ------------------------------------------------------------- */
 
-static bool must_be(sw_file_event_kind kind)
-{
-    return kind == SW_FILE_SYNCED || kind == SW_FILE_RENAMED || kind == SW_FILE_NAMED ||
-           kind == SW_FILE_LINKED || kind == SW_FILE_FOLDER_SYNCED;
-}
-
 static void leave_each_out(sw_crash *c, const int expected[SW_FILE_FOLDER_SYNCED + 1])
 {
-    int kinds[SW_FILE_FOLDER_SYNCED + 1] = {0};
+    int kinds[SW_FILE_FOLDER_SYNCED + 1];
     its.stops = true;
-    for (int i = 0; i < sw_crash_events(c); i++) {
-        const sw_file_event_kind kind = sw_crash_kind(c, i);
-        if (!must_be(kind))
-            continue;
-        kinds[kind]++;
-        its.wrong = 0;
-        (void)sw_crash_states(c, i, look, NULL);
-        SW_CHECK(its.wrong > 0, "event %d of kind %d is not missed", i, (int)kind);
-    }
+    sw_crash_leave_each_out(c, look, &its.wrong, kinds);
     for (int kind = 0; kind <= SW_FILE_FOLDER_SYNCED; kind++)
         SW_CHECK(kinds[kind] == expected[kind], "%d events of kind %d", kinds[kind], kind);
     sw_crash_free(c);

@@ -1,6 +1,7 @@
 /* Replacing with older generations: which stay, which move, what a failure leaves. */
 #include "alloc/base/file_trace.h"
 #include "alloc/base/sys.h"
+#include "tests/alloc/crash.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <fcntl.h>
@@ -14,43 +15,19 @@
 
 SW_TESTS("generations")
 
-static char folder[1024], path[1400];
+static char path[1400];
 
 static void begin(const char *name)
 {
-    snprintf(folder, sizeof folder, "%s", sw_temp_path(sw_textf("generations, %s", name)));
-    CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
-    snprintf(path, sizeof path, "%s/x", folder);
+    saves_begin(sw_textf("generations, %s", name));
+    snprintf(path, sizeof path, "%s", saves_at("x"));
 }
 
 static const char *generation(int i)
 {
-    static char names[4][1420];
-    static int next;
-    char *name = names[next++ % 4];
-    CU_ASSERT(sw_generation_name(name, sizeof names[0], path, i));
-    return name;
-}
-
-static bool count_name(void *context, const char *name)
-{
-    (void)name;
-    ++*(int *)context;
-    return true;
-}
-
-static int files(void)
-{
-    int n = 0;
-    CU_ASSERT_EQUAL(sw_folder_for_each(folder, count_name, &n), SW_OK);
-    return n;
-}
-
-static void put(const char *name, const char *text)
-{
-    const int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    CU_ASSERT_FATAL(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-    close(fd);
+    char name[1420];
+    CU_ASSERT(sw_generation_name(name, sizeof name, path, i));
+    return sw_textf("%s", name);
 }
 
 /* The first letter of a file; '-': not there. */
@@ -88,15 +65,6 @@ static sw_status save(const char *text, int keep, bool drop_old)
                   .write = write_letter, .context = copy, .keep = keep, .drop_old = drop_old});
 }
 
-static void both_ways(void (*run)(const char *name), const char *name)
-{
-    run(name);
-    const char *other = sw_textf("%s, named", name);
-    sw_fault_unnamed(false);
-    run(other);
-    sw_fault_unnamed(true);
-}
-
 /* ---- what stays -------------------------------------------------------------------------- */
 
 static void run_moving(const char *name)
@@ -107,26 +75,26 @@ static void run_moving(const char *name)
         SW_CHECK(save(one, 4, false) == SW_OK, "%s", sw_last_error());
         CU_ASSERT_EQUAL(sw_last_note()[0], '\0');
     }
-    CU_ASSERT(stands("fedc-") && files() == 4);
+    CU_ASSERT(stands("fedc-") && saves_count() == 4);
     CU_ASSERT(save("g", 2, false) == SW_OK && stands("gfdc-"));
     CU_ASSERT(save("h", 1, false) == SW_OK && stands("hfdc-"));
     CU_ASSERT(save("i", 0, false) == SW_OK && stands("ifdc-"));
     CU_ASSERT(save("j", 5, false) == SW_OK && stands("jifdc"));
-    CU_ASSERT_EQUAL(files(), 5);
+    CU_ASSERT_EQUAL(saves_count(), 5);
 }
 
 SW_TEST("older generations move up")
 {
-    both_ways(run_moving, "moving");
+    saves_both_ways(run_moving, "moving");
 }
 
 /* A missing number takes what would have pushed out the oldest. */
 SW_TEST("only the first missing number is filled")
 {
     begin("missing");
-    put(path, "d");
-    put(generation(1), "c");
-    put(generation(3), "a");
+    saves_put(path, "d");
+    saves_put(generation(1), "c");
+    saves_put(generation(3), "a");
     CU_ASSERT(save("e", 5, false) == SW_OK && stands("edca-"));
     CU_ASSERT_EQUAL(unlink(generation(1)), 0);
     CU_ASSERT(save("f", 5, false) == SW_OK && stands("feca-"));
@@ -137,11 +105,11 @@ SW_TEST("only the first missing number is filled")
 SW_TEST("a damaged file does not become a generation")
 {
     begin("damaged");
-    put(path, "?");
-    put(generation(1), "b");
-    put(generation(2), "a");
+    saves_put(path, "?");
+    saves_put(generation(1), "b");
+    saves_put(generation(2), "a");
     CU_ASSERT(save("c", 3, true) == SW_OK && stands("cba--"));
-    CU_ASSERT_EQUAL(files(), 3);
+    CU_ASSERT_EQUAL(saves_count(), 3);
 }
 
 /* A process that ended after the link left one file with two names: it is no generation more.
@@ -149,8 +117,8 @@ SW_TEST("a damaged file does not become a generation")
 SW_TEST("what was linked already is not kept twice")
 {
     begin("twice");
-    put(path, "c");
-    put(generation(2), "b");
+    saves_put(path, "c");
+    saves_put(generation(2), "b");
     CU_ASSERT_EQUAL(link(path, generation(1)), 0);
     CU_ASSERT(save("d", 3, false) == SW_OK && stands("dcb--"));
 }
@@ -179,14 +147,14 @@ SW_TEST("a folder at a number is refused")
 {
     char text[] = "d";
     begin("folder");
-    put(path, "c");
-    put(generation(1), "b");
+    saves_put(path, "c");
+    saves_put(generation(1), "b");
     CU_ASSERT_EQUAL(mkdir(generation(2), 0700), 0);
     const sw_replace_opts opts = {.write = write_and_say, .context = text, .keep = 4};
     written = false;
     CU_ASSERT_EQUAL(sw_file_replace_with(path, &opts), SW_IO);
     SW_CHECK(strstr(sw_last_error(), "/x.2: is a folder") != NULL, "%s", sw_last_error());
-    CU_ASSERT(!written && stands("cb?--") && files() == 3);
+    CU_ASSERT(!written && stands("cb?--") && saves_count() == 3);
     CU_ASSERT(save("d", 2, false) == SW_OK && stands("dc?--")); /* it is not reached */
 }
 
@@ -197,12 +165,12 @@ SW_TEST("a name without room for a number is refused")
     memset(name, 'n', 255);
     name[255] = '\0';
     begin("long generations");
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    put(path, "a");
+    snprintf(path, sizeof path, "%s/%s", saves_folder, name);
+    saves_put(path, "a");
     CU_ASSERT_EQUAL(save("b", 2, false), SW_IO);
     SW_CHECK(strstr(sw_last_error(), "name too long") != NULL, "%s", sw_last_error());
     CU_ASSERT(letter(path) == 'a' && save("b", 1, false) == SW_OK && letter(path) == 'b');
-    CU_ASSERT_EQUAL(files(), 1);
+    CU_ASSERT_EQUAL(saves_count(), 1);
 }
 
 static sw_status write_to_full_disk(void *unused, sw_file *file)
@@ -215,18 +183,18 @@ static sw_status write_to_full_disk(void *unused, sw_file *file)
 static void run_full(const char *name)
 {
     begin(name);
-    put(path, "c");
-    put(generation(1), "b");
-    put(generation(2), "a");
+    saves_put(path, "c");
+    saves_put(generation(1), "b");
+    saves_put(generation(2), "a");
     const sw_replace_opts opts = {.write = write_to_full_disk, .keep = 3};
     CU_ASSERT_EQUAL(sw_file_replace_with(path, &opts), SW_IO);
     SW_CHECK(strstr(sw_last_error(), "/x: No space left") != NULL, "%s", sw_last_error());
-    CU_ASSERT(stands("cba--") && files() == 3);
+    CU_ASSERT(stands("cba--") && saves_count() == 3);
 }
 
 SW_TEST("a save that cannot be written moves nothing")
 {
-    both_ways(run_full, "full");
+    saves_both_ways(run_full, "full");
 }
 
 /* ---- before the names --------------------------------------------------------------- */
@@ -257,19 +225,19 @@ static void run_before(const char *name)
     in_front its = {.answer = SW_BUSY};
     const sw_replace_opts opts = {count_write, look_around, &its, 3, false};
     begin(name);
-    put(path, "c");
-    put(generation(1), "b");
-    put(generation(2), "a");
+    saves_put(path, "c");
+    saves_put(generation(1), "b");
+    saves_put(generation(2), "a");
     CU_ASSERT_EQUAL(sw_file_replace_with(path, &opts), SW_BUSY);
-    CU_ASSERT(strcmp(sw_last_error(), "the log is full") == 0 && files() == 3);
+    CU_ASSERT(strcmp(sw_last_error(), "the log is full") == 0 && saves_count() == 3);
     its.answer = SW_OK;
     CU_ASSERT(sw_file_replace_with(path, &opts) == SW_OK && stands("dcb--"));
-    CU_ASSERT(its.calls == 2 && files() == 3);
+    CU_ASSERT(its.calls == 2 && saves_count() == 3);
 }
 
 SW_TEST("what must be durable before is called before")
 {
-    both_ways(run_before, "before");
+    saves_both_ways(run_before, "before");
 }
 
 /* A pipe has no names, but what must be durable before is called there too. */
@@ -321,9 +289,9 @@ SW_TEST("a network file system is noted")
 SW_TEST("a file system without second names is noted")
 {
     begin("no links");
-    put(path, "c");
+    saves_put(path, "c");
     sw_fault_second_names(false);
-    CU_ASSERT(save("d", 3, false) == SW_OK && stands("d----") && files() == 1);
+    CU_ASSERT(save("d", 3, false) == SW_OK && stands("d----") && saves_count() == 1);
     SW_CHECK(strstr(sw_last_note(), "/x: saved, but no older generation is kept") != NULL, "%s",
              sw_last_note());
     sw_fault_file_system(0x6969);
@@ -346,7 +314,7 @@ static void check_failed(sw_fault_kind kind, sw_status status, uint64_t k)
              one);
     SW_CHECK(two == 'b' || two == 'a', "call %llu: %c", (unsigned long long)k, two);
     const bool behind = strstr(sw_last_error(), ".tmp is left") != NULL;
-    const int left = files() - 2 - (one != '-');
+    const int left = saves_count() - 2 - (one != '-');
     SW_CHECK(left == (status != SW_OK && behind), "call %llu: %d files are left: %s",
              (unsigned long long)k, left, sw_last_error());
     if (status == SW_OK)
@@ -362,9 +330,9 @@ static void put_three(void)
     (void)unlink(path);
     (void)unlink(generation(1));
     (void)unlink(generation(2));
-    put(path, "c");
-    put(generation(1), "b");
-    put(generation(2), "a");
+    saves_put(path, "c");
+    saves_put(generation(1), "b");
+    saves_put(generation(2), "a");
 }
 
 static uint64_t sweep(sw_fault_kind kind, sw_fault_mode mode)
@@ -379,7 +347,7 @@ static uint64_t sweep(sw_fault_kind kind, sw_fault_mode mode)
         SW_CHECK(save("d", 3, false) == SW_OK, "%s", sw_last_error()); /* sweeps, too */
         const char one = letter(generation(1)), two = letter(generation(2));
         CU_ASSERT(letter(path) == 'd' && one == 'c' && (two == 'b' || two == 'a'));
-        CU_ASSERT_EQUAL(files(), 3);
+        CU_ASSERT_EQUAL(saves_count(), 3);
     }
     CU_ASSERT(sites.k > 1);
     return sites.failed;
@@ -402,7 +370,7 @@ static void run_sweep(const char *name)
 
 SW_TEST("every call can fail")
 {
-    both_ways(run_sweep, "sweep");
+    saves_both_ways(run_sweep, "sweep");
 }
 
 /* ---- kills ------------------------------------------------------------------------------- */
@@ -432,16 +400,16 @@ static void run_killed(const char *name)
         int status = 0;
         CU_ASSERT(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
         if (kind == SW_FILE_WRITTEN) /* what has no name goes with its process */
-            CU_ASSERT_EQUAL(files(), strstr(name, ", named") != NULL ? 4 : 3);
+            CU_ASSERT_EQUAL(saves_count(), strstr(name, ", named") != NULL ? 4 : 3);
         const char now = letter(path), one = letter(generation(1)), two = letter(generation(2));
         CU_ASSERT(now == 'c' && (one == 'c' || one == 'b' || one == '-'));
         CU_ASSERT(two == 'b' || two == 'a');
         SW_CHECK(save("d", 3, false) == SW_OK, "%s", sw_last_error());
-        CU_ASSERT(stands("dcb--") && files() == 3);
+        CU_ASSERT(stands("dcb--") && saves_count() == 3);
     }
 }
 
 SW_TEST("a killed save leaves whole generations")
 {
-    both_ways(run_killed, "killed");
+    saves_both_ways(run_killed, "killed");
 }

@@ -1,6 +1,7 @@
 /* Holding a name, and cutting a file. */
 #include "alloc/base/fault.h"
 #include "alloc/base/sys.h"
+#include "tests/alloc/crash.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <fcntl.h>
@@ -20,22 +21,6 @@ static void begin(const char *name)
 {
     snprintf(path, sizeof path, "%s", sw_temp_path(name));
     snprintf(lock, sizeof lock, "%s.lock", path);
-}
-
-static void put(const char *name, const char *text)
-{
-    const int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    CU_ASSERT_FATAL(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-    close(fd);
-}
-
-static bool has(const char *name, const char *text)
-{
-    char got[256] = {0};
-    const int fd = open(name, O_RDONLY);
-    const ssize_t n = fd >= 0 ? read(fd, got, sizeof got - 1) : -1;
-    close(fd);
-    return n >= 0 && strcmp(got, text) == 0;
 }
 
 /* ---- holding ----------------------------------------------------------------------------- */
@@ -139,7 +124,7 @@ SW_TEST("many processes hold one name in turn")
     pid_t pid[PROCESSES];
     begin("in turn");
     const char *count = sw_textf("%s.count", path);
-    put(count, "");
+    saves_put(count, "");
     fflush(stdout);
     for (int i = 0; i < PROCESSES; i++) {
         pid[i] = fork();
@@ -174,11 +159,11 @@ SW_TEST("other files of the name stay")
 {
     sw_file *held = NULL;
     begin("other locks");
-    put(lock, "mine");
+    saves_put(lock, "mine");
     CU_ASSERT_EQUAL(sw_file_hold(&held, path), SW_IO);
     SW_CHECK(strstr(sw_last_error(), ".lock: has 4 bytes, so it is no lock") != NULL, "%s",
              sw_last_error());
-    CU_ASSERT(has(lock, "mine") && unlink(lock) == 0);
+    CU_ASSERT(saves_has(lock, "mine") && unlink(lock) == 0);
     CU_ASSERT(mkdir(lock, 0700) == 0 && sw_file_hold(&held, path) == SW_IO);
     CU_ASSERT(rmdir(lock) == 0 && mkfifo(lock, 0600) == 0);
     CU_ASSERT_EQUAL(sw_file_hold(&held, path), SW_IO);
@@ -224,18 +209,18 @@ SW_TEST("a file is cut and goes on there")
 {
     sw_file *file = NULL;
     begin("file cut");
-    put(path, "0123456789");
+    saves_put(path, "0123456789");
     CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, path, SW_FILE_KEEP), SW_OK);
     CU_ASSERT_EQUAL(sw_file_cut(file, 4), SW_OK);
-    CU_ASSERT(has(path, "0123"));
+    CU_ASSERT(saves_has(path, "0123"));
     CU_ASSERT_EQUAL(sw_file_write(file, "ab", 2), SW_OK);
-    CU_ASSERT(has(path, "0123ab"));
-    CU_ASSERT(sw_file_cut(file, 6) == SW_OK && has(path, "0123ab"));
+    CU_ASSERT(saves_has(path, "0123ab"));
+    CU_ASSERT(sw_file_cut(file, 6) == SW_OK && saves_has(path, "0123ab"));
     CU_ASSERT_EQUAL(sw_file_cut(file, 7), SW_FORMAT);
     SW_CHECK(strstr(sw_last_error(), "/file cut: has 6 bytes, and cannot be cut to 7") != NULL,
              "%s", sw_last_error());
-    CU_ASSERT(sw_file_write(file, "c", 1) == SW_OK && has(path, "0123abc"));
-    CU_ASSERT(sw_file_cut(file, 0) == SW_OK && has(path, ""));
+    CU_ASSERT(sw_file_write(file, "c", 1) == SW_OK && saves_has(path, "0123abc"));
+    CU_ASSERT(sw_file_cut(file, 0) == SW_OK && saves_has(path, ""));
     sw_file_drop(file);
 }
 
@@ -259,8 +244,8 @@ static sw_status cut_once(void *unused)
     sw_file *file = NULL;
     SW_TRY(sw_file_open(&file, path, SW_FILE_KEEP));
     const sw_status status = sw_file_cut(file, 4);
-    CU_ASSERT(has(path, status == SW_OK ? "0123" : "0123456789"));
-    put(path, "0123456789");
+    CU_ASSERT(saves_has(path, status == SW_OK ? "0123" : "0123456789"));
+    saves_put(path, "0123456789");
     sw_file_drop(file);
     return status;
 }
@@ -268,7 +253,7 @@ static sw_status cut_once(void *unused)
 SW_TEST("cutting can fail")
 {
     begin("cut sweep");
-    put(path, "0123456789");
+    saves_put(path, "0123456789");
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_FILE, SW_IO, cut_once, NULL), 2);
 }
 

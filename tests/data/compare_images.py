@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
 """The reader of folders of images against Pillow: decoding, colours, resizing and cutting, bit for bit.
 
-usage: compare_images.py IMAGE_PEER
-
 The images are made here. Exit status 77 (skipped) where Pillow or NumPy is missing, or the library reads no images.
 """
 import os
 import random
-import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import support
+
+support.sanitize()
 try:
     import numpy as np
     from PIL import Image
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
+
+import stepwell as sw
 
 
 def picture(dice, w, h, channels):
@@ -98,27 +101,19 @@ def files_of(root):
     return classes, found
 
 
-def compare(peer, folder, root, parts, side, channels):
-    out = os.path.join(folder, "dump")
-    subprocess.run([peer, out, root, str(side), str(channels)], check=True)
-    with open(out, "rb") as file:
-        data = file.read()
-    at, wrong, most, n_all = 0, 0, 0, 0
-    for part in parts:
-        n, n_classes, c, h, w = np.frombuffer(data, np.int64, 5, at)
-        at += 40
+def compare(root, parts, side, channels):
+    wrong, most, n_all = 0, 0, 0
+    for part, own in zip(parts, sw.make(sw.sw_dataset_images, root, sw.sw_images_opts(side=side, channels=channels))):
+        info = sw.get(sw.sw_dataset_describe, own)
+        images, labels = (np.asarray(sw.view(sw.sw_array(dtype=f.dtype, shape=(info.n, *f.shape.dim[:f.shape.rank]), data=f.data), own))
+                          for f in info.field[:2])
+        c = images.shape[1]
         classes, files = files_of(os.path.join(root, part))
-        for name in classes:
-            end = data.index(b"\0", at)
-            assert data[at:end].decode() == name, (data[at:end], name)
-            at = end + 1
-        assert n == len(files) and n_classes == len(classes), (n, len(files))
-        images = np.frombuffer(data, np.uint8, n * c * h * w, at).reshape(n, c, h, w)
-        at += images.nbytes
-        labels = np.frombuffer(data, np.uint8, n, at)
-        at += n
+        ours = [info.class_names[i] for i in range(info.n_classes)]
+        assert [x.decode() if isinstance(x, bytes) else x for x in ours] == classes, (ours, classes)
+        assert info.n == len(files), (info.n, len(files))
         for (path, label), image, ours in zip(files, images, labels):
-            theirs = expected(path, side, int(c))
+            theirs = expected(path, side, c)
             assert ours == label and theirs.shape == image.shape, (path, ours, label, theirs.shape, image.shape)
             distance = int(np.abs(theirs.astype(int) - image.astype(int)).max())
             if distance > 0:
@@ -130,28 +125,31 @@ def compare(peer, folder, root, parts, side, channels):
     return wrong
 
 
-def main(peer):
+def main():
     dice = random.Random(5)
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         root = os.path.join(folder, "images")
         for part in ("train", "val"):
             make(dice, os.path.join(root, part), 23, lambda: (dice.randint(1, 200), dice.randint(1, 150)))
-        run = subprocess.run([peer, os.path.join(folder, "dump"), root, "8", "0"], capture_output=True, text=True)
-        if "this build reads no" in run.stderr:
-            print(f"skipped: {run.stderr.strip()}")
+        try:
+            sw.make(sw.sw_dataset_images, root, sw.sw_images_opts(side=8))
+        except sw.Error as refused:
+            if "this build reads no" not in str(refused):
+                raise
+            print(f"skipped: {refused}")
             return 77
         for side in (1, 2, 7, 32, 33, 224):
             for channels in (1, 3):
-                wrong += compare(peer, folder, root, ("train", "val"), side, channels)
+                wrong += compare(root, ("train", "val"), side, channels)
         alike = os.path.join(folder, "alike")
         for part in ("train", "test"):
             make(dice, os.path.join(alike, part), 12, lambda: (37, 21))
         for channels in (0, 1, 3):
-            wrong += compare(peer, folder, alike, ("train", "test"), 0, channels)
+            wrong += compare(alike, ("train", "test"), 0, channels)
     print(f"{wrong} images differ")
     return 1 if wrong > 0 else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main())

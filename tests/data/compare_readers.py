@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The readers of CIFAR-10, CSV, text and NumPy's arrays against parsing with Python's csv module and NumPy, bit for bit.
 
-usage: compare_readers.py READER_PEER SOURCE_ROOT
+usage: compare_readers.py SOURCE_ROOT
 
 Generated files always; real ones where they are below $STEPWELL_DATA or beside the source tree. Exit status 77
 (skipped) where NumPy is missing.
@@ -10,50 +10,39 @@ import csv
 import gzip
 import os
 import random
-import struct
-import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import support
+
+support.sanitize()
 try:
     import numpy as np
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-DTYPES = {0: np.float32, 3: np.int32, 4: np.uint8, 5: np.uint16}
+import stepwell as sw
+
 M32 = 0xFFFFFFFF
 
 
-class Dump:
-    """The peer's output."""
+def sets_of(fn, *given):
+    """The data sets that a call makes."""
+    made = sw.make(fn, *given)
+    return made if isinstance(made, tuple) else (made,)
 
-    def __init__(self, peer, folder, *words):
-        out = os.path.join(folder, "dump.bin")
-        subprocess.run([peer, out, *words], check=True)
-        with open(out, "rb") as file:
-            self.bytes = file.read()
-        self.at = 0
 
-    def number(self):
-        self.at += 8
-        return struct.unpack_from("<q", self.bytes, self.at - 8)[0]
-
-    def part(self, named):
-        n, classes, fields = self.number(), self.number(), self.number()
-        arrays = []
-        for _ in range(fields):
-            dtype = DTYPES[self.number()]
-            shape = [n] + [self.number() for _ in range(self.number())]
-            count = int(np.prod(shape))
-            arrays.append(np.frombuffer(self.bytes, dtype, count, self.at).reshape(shape))
-            self.at += arrays[-1].nbytes
-        names = []
-        for _ in range(classes if named else 0):
-            end = self.bytes.index(b"\0", self.at)
-            names.append(self.bytes[self.at : end].decode())
-            self.at = end + 1
-        return arrays, classes, names
+def fields_of(part):
+    """Arrays of all samples, the number of classes, their names."""
+    info = sw.get(sw.sw_dataset_describe, part)
+    arrays = []
+    for field in list(info.field)[:info.n_fields]:
+        shape = (info.n, *field.shape.dim[:field.shape.rank])
+        arrays.append(np.asarray(sw.view(sw.sw_array(dtype=field.dtype, shape=shape, data=field.data), part)))
+    names = [info.class_names[i] for i in range(info.n_classes)] if info.class_names else []
+    return arrays, info.n_classes, [x.decode() if isinstance(x, bytes) else x for x in names]
 
 
 def philox(seed, block, stream, step=0, run=0):
@@ -94,11 +83,11 @@ def classes_of(labels):
         return sorted(set(labels), key=str.encode), labels
 
 
-def compare_csv(peer, folder, what, path, delimiter=",", header=False, label=-1, test=None, standardise=False, seed=1):
+def compare_csv(what, path, delimiter=",", header=False, label=-1, test=None, standardise=False, seed=1):
     """`label` counts from 0."""
     rows = read_rows(path, delimiter, header)
     word = str(label + 1) if label >= 0 else str(label)
-    dump = Dump(peer, folder, "csv", path, word, test or "-", str(int(standardise)), str(seed))
+    sets = sets_of(sw.sw_dataset_csv, path, sw.sw_csv_opts(label=word, test_path=test, standardise=standardise, seed=seed))
     names, known = classes_of([row[label].strip() for row in rows])
 
     def arrays(rows, keys):
@@ -118,8 +107,8 @@ def compare_csv(peer, folder, what, path, delimiter=",", header=False, label=-1,
         parts = [arrays([r for r, p in zip(rows, picked) if p == t], [k for k, p in zip(known, picked) if p == t])
                  for t in (False, True)]
     mean, deviation = parts[0][0].astype(np.float64).mean(axis=0), parts[0][0].astype(np.float64).std(axis=0)
-    for which, (x, y) in zip(("training", "testing"), parts):
-        (ours, labels), classes, our_names = dump.part(True)
+    for which, part, (x, y) in zip(("training", "testing"), sets, parts):
+        (ours, labels), classes, our_names = fields_of(part)
         if standardise:
             expected = (x.astype(np.float64) - mean) / deviation
             worst = float(np.abs(ours - expected).max())
@@ -149,19 +138,20 @@ def make_csv(path, delimiter, header, words, rows, columns, end):
                 file.write(end)
 
 
-def compare_text(peer, folder, what, path, context):
+def compare_text(what, path, context):
     with open(path, "rb") as file:
         text = np.frombuffer(file.read(), np.uint8)
-    dump = Dump(peer, folder, "text", path, str(context))
+    sets = sets_of(sw.sw_dataset_text, path, sw.sw_text_opts(context=context))
     cut = len(text) * 9 // 10
-    for part, bytes_, windows in (("training", text[:cut], max(1, cut // context - 1)),
-                                  ("validation", text[cut:], (len(text) - cut - 1) // context)):
-        (tokens, following), _, _ = dump.part(False)
+    for own, part, bytes_, windows in ((sets[0], "training", text[:cut], max(1, cut // context - 1)),
+                                       (sets[1], "validation", text[cut:], (len(text) - cut - 1) // context)):
+        (tokens, following), _, _ = fields_of(own)
         expect(f"{what}, {part}", tokens, bytes_[: windows * context].reshape(windows, context))
         expect(f"{what}, {part}, following", following, bytes_[1 : windows * context + 1].reshape(windows, context))
         if part == "training":
             n = windows
     places = min(context, cut - n * context)
+    loader = sw.make(sw.sw_loader_create, sets[0], sw.sw_loader_opts(batch=8, seed=3, shuffle=1))
     for epoch in range(4):
         first = philox(3, 0, stream("window"), epoch)[0] * places >> 32
         order, words = list(range(n)), None
@@ -171,13 +161,21 @@ def compare_text(peer, folder, what, path, context):
             j = words[i % 4] * (i + 1) >> 32
             order[i], order[j] = order[j], order[i]
         expected = np.stack([np.stack([text[first + w * context + s :][:context] for s in (0, 1)]) for w in order])
-        count = n * 2 * context
-        ours = np.frombuffer(dump.bytes, np.uint8, count, dump.at).reshape(n, 2, context)
-        dump.at += count
-        expect(f"{what}, epoch {epoch}, from byte {first}", ours, expected)
+        expect(f"{what}, epoch {epoch}, from byte {first}", np.concatenate(list(batches_of(loader, epoch))), expected)
+    loader.close()
 
 
-def compare_cifar(peer, folder, what, path, part, files):
+def batches_of(loader, epoch):
+    """Copies of (rows, 2, context)."""
+    sw.sw_loader_epoch(loader, epoch)
+    while True:
+        inputs, n = sw.get(sw.sw_loader_next, loader)
+        if n == 0:
+            return
+        yield np.stack([np.array(sw.view(inputs[f], loader)) for f in (0, 1)], axis=1)
+
+
+def compare_cifar(what, path, part, files):
     raw = b""
     for name in files:
         full = os.path.join(path, name)
@@ -185,7 +183,7 @@ def compare_cifar(peer, folder, what, path, part, files):
         with opener(full if opener is open else full + ".gz", "rb") as file:
             raw += file.read()
     records = np.frombuffer(raw, np.uint8).reshape(-1, 3073)
-    (images, labels), _, _ = Dump(peer, folder, "cifar", path, part).part(False)
+    (images, labels), _, _ = fields_of(sw.make(sw.sw_dataset_cifar, path, part, None))
     expect(f"{what}, {part}", images, records[:, 1:].reshape(-1, 3, 32, 32))
     expect(f"{what}, {part}, labels", labels, records[:, 0])
 
@@ -213,7 +211,7 @@ def as_fields(x, y):
     return np.ascontiguousarray(x), y, classes
 
 
-def compare_arrays(peer, folder, what, x, y):
+def compare_arrays(folder, what, x, y):
     """By numpy.save in C and Fortran order and as a view, numpy.savez and numpy.savez_compressed."""
     expected = as_fields(x, y)
     paths = []
@@ -221,63 +219,61 @@ def compare_arrays(peer, folder, what, x, y):
         names = [os.path.join(folder, f"{name}{k}.npy") for name in "xy"]
         np.save(names[0], a)
         np.save(names[1], b)
-        paths.append(("npy", ",".join(names)))
+        paths.append((sw.sw_dataset_npy, ",".join(names)))
     for save, name in ((np.savez, "stored"), (np.savez_compressed, "deflated")):
         path = os.path.join(folder, name + ".npz")
         save(path, inputs=x, targets=y)
-        paths.append(("npz", path + ":inputs,targets"))
-    for kind, path in paths:
-        if kind == "npz" and "deflated" in path and not has_zlib(peer, folder, path):
+        paths.append((sw.sw_dataset_npz, path + ":inputs,targets"))
+    for reader, path in paths:
+        try:  # with data for testing, so that all of it is for training
+            arrays, classes, _ = fields_of(sets_of(reader, path, sw.sw_npy_opts(test_path=path))[0])
+        except sw.Error as refused:
+            if "zlib is off" not in str(refused):
+                raise
             print(f"skipped: {what}, deflated: built without zlib")
             continue
-        arrays, classes, _ = Dump(peer, folder, kind, path, "-").part(False)
         for ours, theirs in zip(arrays, expected):
             expect(f"{what}, {os.path.basename(path.split(',')[0])}", ours, theirs)
         if classes != expected[2]:
             sys.exit(f"{what}: {classes} classes, must be {expected[2]}")
 
 
-def has_zlib(peer, folder, path):
-    out = subprocess.run([peer, os.path.join(folder, "dump.bin"), "npz", path, "-"], capture_output=True, text=True)
-    return "zlib is off" not in out.stderr
-
-
-def compare_numpy(peer, folder):
+def compare_numpy(folder):
     dice = np.random.default_rng(7)
     for name in ("f4", "f8", "u1", "i1", "b1", "u2", "i2", "u4", "i4", "u8", "i8"):
         whole = dice.integers(0, 2 if name == "b1" else 100, (40, 6, 5))
         real = name[0] == "f"
         x = (dice.normal(size=(40, 6, 5)) if real else whole).astype(name)
-        compare_arrays(peer, folder, f"inputs {name}", x, dice.integers(0, 9, 40))
-        compare_arrays(peer, folder, f"targets {name}", x, x[:, 0, 0] if real else whole[:, 0, 0].astype(name))
+        compare_arrays(folder, f"inputs {name}", x, dice.integers(0, 9, 40))
+        compare_arrays(folder, f"targets {name}", x, x[:, 0, 0] if real else whole[:, 0, 0].astype(name))
     pixels = dice.integers(0, 256, (30, 9, 8, 3), dtype=np.uint8)
-    compare_arrays(peer, folder, "images", pixels, dice.integers(0, 300, (30, 1)))
-    compare_arrays(peer, folder, "images, channels in front", pixels.transpose(0, 3, 1, 2).copy(), dice.integers(0, 70000, 30))
-    compare_arrays(peer, folder, "floats of images", pixels.astype(np.float64) / 255, dice.normal(size=(30, 4)))
+    compare_arrays(folder, "images", pixels, dice.integers(0, 300, (30, 1)))
+    compare_arrays(folder, "images, channels in front", pixels.transpose(0, 3, 1, 2).copy(), dice.integers(0, 70000, 30))
+    compare_arrays(folder, "floats of images", pixels.astype(np.float64) / 255, dice.normal(size=(30, 4)))
     ids = dice.integers(0, 50257, (20, 33))
-    compare_arrays(peer, folder, "ids", ids[:, :-1].astype(np.uint16), ids[:, 1:].astype(np.int64))
+    compare_arrays(folder, "ids", ids[:, :-1].astype(np.uint16), ids[:, 1:].astype(np.int64))
 
 
-def main(peer, root):
+def main(root):
     data = os.environ.get("STEPWELL_DATA") or os.path.join(root, "..", "shared", "data")
     with tempfile.TemporaryDirectory() as folder:
         for i, (delimiter, header, words, end) in enumerate(
                 [(",", True, True, "\n"), (";", True, False, "\r\n"), ("\t", False, True, "\r"), (",", False, False, "\n")]):
             path = os.path.join(folder, "t" * (i + 1) + ".csv")
             make_csv(path, delimiter, header, words, 1500, 7, end)
-            compare_csv(peer, folder, f"made {i}", path, delimiter, header, seed=i)
-            compare_csv(peer, folder, f"made {i}", path, delimiter, header, standardise=True)
-        compare_numpy(peer, folder)
+            compare_csv(f"made {i}", path, delimiter, header, seed=i)
+            compare_csv(f"made {i}", path, delimiter, header, standardise=True)
+        compare_numpy(folder)
         text = os.path.join(folder, "text")
         with open(text, "wb") as file:
             file.write(random.Random(5).randbytes(9999))
-        compare_text(peer, folder, "made text", text, 33)
+        compare_text("made text", text, 33)
         for i, name in enumerate([f"data_batch_{k}.bin" for k in range(1, 6)] + ["test_batch.bin"]):
             dice = random.Random(i)
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(b"".join(bytes([dice.randrange(10)]) + dice.randbytes(3072) for _ in range(11 + i)))
-        compare_cifar(peer, folder, "made images", folder, "train", [f"data_batch_{k}.bin" for k in range(1, 6)])
-        compare_cifar(peer, folder, "made images", folder, "test", ["test_batch.bin"])
+        compare_cifar("made images", folder, "train", [f"data_batch_{k}.bin" for k in range(1, 6)])
+        compare_cifar("made images", folder, "test", ["test_batch.bin"])
 
         def there(*names):
             path = os.path.join(data, *names)
@@ -286,14 +282,14 @@ def main(peer, root):
             return path if os.path.exists(path) else None
 
         if there("iris", "iris.csv"):
-            compare_csv(peer, folder, "iris", there("iris", "iris.csv"), header=True)
+            compare_csv("iris", there("iris", "iris.csv"), header=True)
         if there("digits", "optdigits.tra"):
-            compare_csv(peer, folder, "digits", there("digits", "optdigits.tra"), test=there("digits", "optdigits.tes"))
+            compare_csv("digits", there("digits", "optdigits.tra"), test=there("digits", "optdigits.tes"))
         if there("tinyshakespeare", "input.txt"):
-            compare_text(peer, folder, "tinyshakespeare", there("tinyshakespeare", "input.txt"), 256)
+            compare_text("tinyshakespeare", there("tinyshakespeare", "input.txt"), 256)
         if there("cifar10-mini"):
-            compare_cifar(peer, folder, "cifar10-mini", there("cifar10-mini"), "train", ["data_batch_mini.bin"])
-            compare_cifar(peer, folder, "cifar10-mini", there("cifar10-mini"), "test", ["test_batch_mini.bin"])
+            compare_cifar("cifar10-mini", there("cifar10-mini"), "train", ["data_batch_mini.bin"])
+            compare_cifar("cifar10-mini", there("cifar10-mini"), "test", ["test_batch_mini.bin"])
     print("all the same")
 
 

@@ -278,14 +278,6 @@ static int found_at(const char *name)
     return -1;
 }
 
-static const sw_crash_file *find(const sw_crash_file *files, int n, const char *name)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(files[i].name, name) == 0)
-            return &files[i];
-    return NULL;
-}
-
 /* The found checkpoint says how much of the log is its own: so much must be there. */
 static bool log_is_there(const sw_crash_file *log)
 {
@@ -310,7 +302,7 @@ static int goes_on(const sw_crash_file *files, int n)
         return -1;
     }
     const bool same = model_is(its.reader->model, its.model[step]);
-    if (same && log_is_there(find(files, n, log_name)))
+    if (same && log_is_there(sw_crash_find(files, n, log_name)))
         return step;
     snprintf(its.why, sizeof its.why, "step %d: %s", step,
              same ? "its log is too short" : "its model is another");
@@ -324,8 +316,8 @@ static int judge(const sw_crash_file *files, int n)
     for (int i = 0; i < n; i++)
         put_file(&files[i]);
     const int step = goes_on(files, n);
-    const bool older =
-        step == SAVES && find(files, n, "run.swck.1") != NULL && found_at("run.swck.1") == 2;
+    const bool older = step == SAVES && sw_crash_find(files, n, "run.swck.1") != NULL &&
+                       found_at("run.swck.1") == 2;
     for (int i = 0; i < n; i++)
         drop_file(&files[i]);
     return (step > 0 ? step : 0) | (older ? OLDER : 0);
@@ -397,29 +389,14 @@ SW_TEST("whatever is left, the run goes on")
     }
 }
 
-static bool must_be(sw_file_event_kind kind)
-{
-    return kind == SW_FILE_SYNCED || kind == SW_FILE_RENAMED || kind == SW_FILE_NAMED ||
-           kind == SW_FILE_LINKED || kind == SW_FILE_FOLDER_SYNCED;
-}
-
 static void leave_each_out(int i)
 {
     char name[64];
     snprintf(name, sizeof name, "%s, each left out", ways[i].name);
     sw_crash *crash = record(name, ways[i].way);
-    int kinds[SW_FILE_FOLDER_SYNCED + 1] = {0};
+    int kinds[SW_FILE_FOLDER_SYNCED + 1];
     its.stops = true;
-    for (int k = 0; k < sw_crash_events(crash); k++) {
-        const sw_file_event_kind kind = sw_crash_kind(crash, k);
-        if (!must_be(kind))
-            continue;
-        kinds[kind]++;
-        its.wrong = 0;
-        (void)sw_crash_states(crash, k, look, NULL);
-        SW_CHECK(its.wrong > 0, "%s: event %d of kind %d is not missed", ways[i].name, k,
-                 (int)kind);
-    }
+    sw_crash_leave_each_out(crash, look, &its.wrong, kinds);
     CU_ASSERT(kinds[SW_FILE_SYNCED] == 2 && kinds[SW_FILE_FOLDER_SYNCED] == 1);
     CU_ASSERT(kinds[SW_FILE_RENAMED] > 0 && kinds[SW_FILE_LINKED] > 0);
     CU_ASSERT_EQUAL(kinds[SW_FILE_NAMED], ways[i].way.named ? 0 : 1);
