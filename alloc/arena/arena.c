@@ -183,12 +183,10 @@ static bool describe(const swi_address_entry *self, sw_address_range *out)
 
 sw_status sw_arena_create(sw_arena **out, const sw_arena_opts *opts)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_arena)));
     SW_ASSERT(opts->store != NULL && opts->store->ops != NULL && opts->label != NULL);
     SW_ASSERT((unsigned)opts->use < SW_ARENA_USES);
     SW_ASSERT(opts->store->committed_bytes <= opts->store->reserved_bytes);
-    *out = block;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_RECORDS, sizeof(sw_arena)));
     (*out)->opts = *opts;
     (*out)->generation = 1;
     sw_budget_share(opts->budget);

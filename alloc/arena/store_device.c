@@ -87,14 +87,14 @@ sw_status sw_store_device_create(sw_store **out, size_t reserve_bytes,
         bytes > (size_t)1 << 56)
         SW_FAIL(SW_NOMEM, "cuda store: %zu bytes are more than a device has addresses for",
                 reserve_bytes);
-    void *block, *base = NULL;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(device_store)));
+    device_store *store;
+    void *base = NULL;
+    SW_TRY(sw_heap_alloc(&store, SW_HEAP_RECORDS, sizeof(device_store)));
     const sw_status status = maps ? memory->reserve(memory->context, &base, bytes) : SW_OK;
     if (status != SW_OK) {
-        sw_heap_free(block, SW_HEAP_RECORDS, sizeof(device_store));
+        sw_heap_free(store, SW_HEAP_RECORDS, sizeof(device_store));
         return status;
     }
-    device_store *store = block;
     store->memory = *memory;
     store->head =
         (sw_store){maps ? &mapped_ops : &plain_ops, base, bytes, 0, step, memory->context};

@@ -215,9 +215,8 @@ sw_status sw_file_open(sw_file **out, const char *path, sw_file_mode mode)
 {
     const char *name = is_output(path, mode) ? "standard output" : path;
     const size_t length = strlen(name) + 1;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(sw_file) + length));
-    sw_file *file = block;
+    sw_file *file;
+    SW_TRY(sw_heap_alloc(&file, SW_HEAP_FILES, sizeof(sw_file) + length));
     file->waits = false;
     file->path_bytes = length;
     memcpy(file->path, name, length);

@@ -60,9 +60,8 @@ sw_status sw_inflate_begin(z_stream *stream, int bits, const char *name)
 
 sw_status sw_gzip_open(sw_gzip **out, sw_file *file)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(sw_gzip)));
-    sw_gzip *gzip = block;
+    sw_gzip *gzip;
+    SW_TRY(sw_heap_alloc(&gzip, SW_HEAP_FILES, sizeof(sw_gzip)));
     gzip->file = file;
     /* the largest window, gzip only */
     const sw_status status = sw_inflate_begin(&gzip->stream, 15 + 16, sw_file_path(file));

@@ -179,12 +179,10 @@ static void add_newest(sw_handle *h, sw_handle_kind kind)
 sw_status sw_handle_take_at(void *out, sw_handle_kind kind, size_t bytes, const char *place)
 {
     SW_ASSERT((unsigned)kind < SW_HANDLE_KINDS && bytes >= sizeof(sw_handle));
-    void *block;
     const sw_heap heap = kinds[kind].heap;
     sw_handle *h = take_oldest(kind);
     if (h == NULL) {
-        SW_TRY(sw_heap_alloc_at(&block, heap, bytes, place));
-        h = block;
+        SW_TRY(sw_heap_alloc_at(&h, heap, bytes, place));
     } else if (swi_fault_hit(SW_FAULT_MEMORY)) {
         add_newest(h, kind);
         SW_FAIL(SW_NOMEM, "heap %s: no memory for %zu bytes", sw_heap_name(heap), bytes);

@@ -207,9 +207,8 @@ static bool describe(const swi_address_entry *self, sw_address_range *out)
 
 sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, const char *name)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_thread)));
-    sw_thread *thread = block;
+    sw_thread *thread;
+    SW_TRY(sw_heap_alloc(&thread, SW_HEAP_RECORDS, sizeof(sw_thread)));
     thread->body = body;
     thread->arg = arg;
     thread->name = name;

@@ -102,13 +102,12 @@ static sw_status improve(sw_placement_item *items, size_t n, const sw_placement_
     bool found;
     if (n <= GREEDY_MOST && !is_settled(opts, out)) {
         /* The lowest niche first, on a copy: kept where it is lower. */
-        void *block;
+        sw_placement_item *copy;
         sw_placement_result result;
         sw_placement_opts mine = *opts;
         mine.nodes = 0;                         /* its own measure */
         const size_t bytes = n * sizeof *items; /* as large as items is: no overflow */
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-        sw_placement_item *copy = block;
+        SW_TRY(sw_heap_alloc(&copy, SW_HEAP_PROGRAMS, bytes));
         memcpy(copy, items, bytes);
         const sw_status status = sw_placement_large(copy, n, out->lower_bound, &mine, &result);
         SW_ASSERT(status != SW_OK || result.height >= out->lower_bound);
@@ -117,7 +116,7 @@ static sw_status improve(sw_placement_item *items, size_t n, const sw_placement_
             out->height = result.height;
             out->method = result.method;
         }
-        sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+        sw_heap_free(copy, SW_HEAP_PROGRAMS, bytes);
         SW_TRY(status);
     }
     if (n > SW_SEARCH_MOST || is_settled(opts, out))

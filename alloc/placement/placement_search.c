@@ -51,15 +51,13 @@ static void search_soil(swi_search *s, uint32_t section)
 static void note(swi_search *s, uint32_t i, uint64_t old)
 {
     if (s->n_trail == s->cap_trail) {
-        void *p = s->trail;
         const size_t bytes = s->cap_trail * sizeof *s->trail;
-        const sw_status status = sw_heap_resize(&p, SW_HEAP_PROGRAMS, bytes, 2 * bytes);
+        const sw_status status = sw_heap_resize(&s->trail, SW_HEAP_PROGRAMS, bytes, 2 * bytes);
         if (status != SW_OK) {
             s->status = status;
             s->cut = true;
             return;
         }
-        s->trail = p;
         s->cap_trail *= 2;
     }
     s->trail[s->n_trail++] = (swi_undo){i, old};
@@ -843,11 +841,8 @@ static void fill_buffers(swi_search *s, const sw_placement_item *items,
 /* The lists of the sections have as many entries as buffers cover sections. */
 static sw_status take_lists(swi_search *s)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, (size_t)s->n_list * sizeof *s->list));
-    s->list = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, FIRST_TRAIL * sizeof *s->trail));
-    s->trail = block;
+    SW_TRY(sw_heap_alloc(&s->list, SW_HEAP_PROGRAMS, (size_t)s->n_list * sizeof *s->list));
+    SW_TRY(sw_heap_alloc(&s->trail, SW_HEAP_PROGRAMS, FIRST_TRAIL * sizeof *s->trail));
     s->cap_trail = FIRST_TRAIL;
     for (uint32_t i = 0; i < s->n; i++)
         for (uint32_t k = s->first[i]; k < s->end[i]; k++)
@@ -867,15 +862,13 @@ static sw_status take_lists(swi_search *s)
 sw_status swi_search_create(swi_search *s, const sw_placement_item *items, size_t n,
                             const sw_placement_opts *opts)
 {
-    void *block;
     *s = (swi_search){.n = (uint32_t)n,
                       .cap_choice = 16 * n + 4096,
                       .cap_stack = 2 * (uint32_t)n + 64,
                       .outcome = SW_SEARCH_GAVE_UP};
     s->block_bytes = lay_out(s, NULL);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, s->block_bytes));
-    s->block = block;
-    (void)lay_out(s, block);
+    SW_TRY(sw_heap_alloc(&s->block, SW_HEAP_PROGRAMS, s->block_bytes));
+    (void)lay_out(s, s->block);
     SW_TRY(time_to_sections(s, items));
     fill_buffers(s, items, opts);
     return take_lists(s);

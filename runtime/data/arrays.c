@@ -193,20 +193,17 @@ static sw_status name_classes(const arrays *a, sw_dataset *d)
 {
     const char *const *names = a->opts.class_names;
     size_t bytes = 0;
-    void *block;
+    char *text, *to;
     if (names == NULL)
         return SW_OK;
     for (int64_t i = 0; i < a->opts.n_classes; i++)
         bytes += strlen(names[i]) + 1;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_DATASETS, bytes));
-    char *to = block;
-    for (int64_t i = 0; i < a->opts.n_classes; i++) {
-        const size_t length = strlen(names[i]) + 1;
-        memcpy(to, names[i], length);
-        to += length;
-    }
-    const sw_status status = swi_dataset_name_classes(d, block, bytes);
-    sw_heap_free(block, SW_HEAP_DATASETS, bytes);
+    SW_TRY(sw_heap_alloc(&text, SW_HEAP_DATASETS, bytes));
+    to = text;
+    for (int64_t i = 0; i < a->opts.n_classes; i++)
+        to = stpcpy(to, names[i]) + 1;
+    const sw_status status = swi_dataset_name_classes(d, text, bytes);
+    sw_heap_free(text, SW_HEAP_DATASETS, bytes);
     return status;
 }
 

@@ -191,17 +191,15 @@ sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part,
                            const sw_cifar_opts *given)
 {
     sw_cifar_opts opts;
-    void *path;
     SW_TRY(swi_reader_check("sw_dataset_cifar", out != NULL, "out", dir, "dir"));
     SW_TRY(swi_reader_check_part("sw_dataset_cifar", part, "test"));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_cifar_opts, &opts, given, "sw_dataset_cifar"));
     reader r = {.dir = dir,
                 .unpack_bytes = opts.unpack_bytes,
                 .path_bytes = strlen(dir) + 32}; /* "/data_batch_mini.bin.gz" */
-    SW_TRY(sw_heap_alloc(&path, SW_HEAP_FILES, r.path_bytes));
-    r.path = path;
+    SW_TRY(sw_heap_alloc(&r.path, SW_HEAP_FILES, r.path_bytes));
     const sw_status status = read_all(&r, part, opts.shapes_only != 0);
-    sw_heap_free(path, SW_HEAP_FILES, r.path_bytes);
+    sw_heap_free(r.path, SW_HEAP_FILES, r.path_bytes);
     if (status == SW_OK)
         *out = r.dataset;
     else

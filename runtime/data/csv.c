@@ -110,9 +110,7 @@ static sw_status classes_add(swi_classes *classes, const char *word, bool *fits)
     }
     if (bytes > classes->capacity - classes->used) {
         const size_t capacity = 2 * (classes->capacity + bytes);
-        void *block = classes->text;
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, classes->capacity, capacity));
-        classes->text = block;
+        SW_TRY(sw_heap_resize(&classes->text, SW_HEAP_FILES, classes->capacity, capacity));
         classes->capacity = capacity;
     }
     memcpy(classes->text + classes->used, word, bytes);
@@ -123,49 +121,32 @@ static sw_status classes_add(swi_classes *classes, const char *word, bool *fits)
 }
 
 /* Whole numbers as swi_decimal_whole writes them: the sign, then the length, then digits. */
-static bool below(const char *a, const char *b, bool numbers)
+static int by_number(const void *a, const void *b, void *classes)
 {
-    if (!numbers)
-        return strcmp(a, b) < 0;
-    if ((*a == '-') != (*b == '-'))
-        return *a == '-';
-    const size_t n = strlen(a), m = strlen(b);
-    const bool less = n != m ? n < m : strcmp(a, b) < 0;
-    return *a == '-' ? !less && strcmp(a, b) != 0 : less;
+    const char *x = word_at(classes, *(const uint32_t *)a),
+               *y = word_at(classes, *(const uint32_t *)b);
+    const size_t n = strlen(x), m = strlen(y);
+    const int sign = *x == '-' ? -1 : 1;
+    if ((*x == '-') != (*y == '-'))
+        return sign;
+    return sign * (n != m ? (n < m ? -1 : 1) : strcmp(x, y));
 }
 
-/* Let the word at `root` of a heap of n sink to where none below it is larger. */
-static void sink(const swi_classes *classes, uint32_t *heap, int64_t root, int64_t n,
-                 bool numbers)
+static int by_bytes(const void *a, const void *b, void *classes)
 {
-    const uint32_t moved = heap[root];
-    for (int64_t child; (child = 2 * root + 1) < n; root = child) {
-        if (child + 1 < n &&
-            below(word_at(classes, heap[child]), word_at(classes, heap[child + 1]), numbers))
-            child++;
-        if (!below(word_at(classes, moved), word_at(classes, heap[child]), numbers))
-            break;
-        heap[root] = heap[child];
-    }
-    heap[root] = moved;
+    return strcmp(word_at(classes, *(const uint32_t *)a),
+                  word_at(classes, *(const uint32_t *)b));
 }
 
 /* Rank the words by their bytes, whole numbers by their value. */
 static void classes_sort(swi_classes *classes, bool numbers)
 {
-    uint32_t *heap = classes->sorted;
     for (uint32_t i = 0; i < classes->n; i++)
-        heap[i] = i;
-    for (int64_t root = classes->n / 2; root-- > 0;)
-        sink(classes, heap, root, classes->n, numbers);
-    for (int64_t n = classes->n; n-- > 1;) {
-        const uint32_t largest = heap[0];
-        heap[0] = heap[n];
-        heap[n] = largest;
-        sink(classes, heap, 0, n, numbers);
-    }
+        classes->sorted[i] = i;
+    qsort_r(classes->sorted, (size_t)classes->n, sizeof *classes->sorted,
+            numbers ? by_number : by_bytes, classes);
     for (uint32_t i = 0; i < classes->n; i++)
-        classes->rank[heap[i]] = i;
+        classes->rank[classes->sorted[i]] = i;
 }
 
 /* ---- csv lines --------------------------------------------------------------------------- */
@@ -271,10 +252,8 @@ static sw_status begin(swi_csv *csv)
 
 static sw_status open_all(swi_csv *csv, const char *path, size_t unpack_bytes)
 {
-    void *block;
     SW_TRY(swi_source_open(&csv->source, path, unpack_bytes));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, WINDOW_BYTES));
-    csv->window = block;
+    SW_TRY(sw_heap_alloc(&csv->window, SW_HEAP_FILES, WINDOW_BYTES));
     return begin(csv);
 }
 
@@ -309,11 +288,9 @@ static sw_status csv_rewind(swi_csv *csv)
 static sw_status grow_text(swi_csv *csv)
 {
     const size_t capacity = csv->capacity > 0 ? 2 * csv->capacity : 4096;
-    void *block = csv->text;
     if (capacity > LONGEST)
         return fail_at(csv, csv->line, "longer than 16 MiB: not a line of a table");
-    SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, csv->capacity, capacity));
-    csv->text = block;
+    SW_TRY(sw_heap_resize(&csv->text, SW_HEAP_FILES, csv->capacity, capacity));
     csv->capacity = capacity;
     return SW_OK;
 }
@@ -330,11 +307,9 @@ static sw_status add_field(swi_csv *csv, size_t at)
 {
     if (csv->n_fields == csv->field_capacity) {
         const int capacity = csv->field_capacity > 0 ? 2 * csv->field_capacity : 256;
-        void *block = csv->field;
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES,
+        SW_TRY(sw_heap_resize(&csv->field, SW_HEAP_FILES,
                               (size_t)csv->field_capacity * sizeof *csv->field,
                               (size_t)capacity * sizeof *csv->field));
-        csv->field = block;
         csv->field_capacity = capacity;
     }
     csv->field[csv->n_fields++] = (swi_csv_field){at, csv->used - at};
@@ -567,11 +542,9 @@ static sw_status find_label(swi_columns *columns, const swi_csv *csv, const char
 
 static sw_status keep_names(swi_columns *columns, const swi_csv *csv)
 {
-    void *block;
     if (!columns->header)
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, csv->used));
-    columns->names = block;
+    SW_TRY(sw_heap_alloc(&columns->names, SW_HEAP_FILES, csv->used));
     columns->names_bytes = csv->used;
     memcpy(columns->names, csv->text, csv->used);
     return SW_OK;
@@ -794,17 +767,13 @@ static sw_status make_part(reader *r, int which, const char *path)
         SW_TRY(swi_labels_field(part));
     if (r->classes.n == 0)
         return SW_OK;
-    void *names;
+    char *names;
     SW_TRY(sw_heap_alloc(&names, SW_HEAP_FILES, r->classes.used));
     /* The words in the order of their ranks, each ended by a zero byte; `to` has `used`
      * bytes. */
     char *to = names;
-    for (int64_t i = 0; i < r->classes.n; i++) {
-        const char *word = word_at(&r->classes, r->classes.sorted[i]);
-        const size_t bytes = strlen(word) + 1;
-        memcpy(to, word, bytes);
-        to += bytes;
-    }
+    for (int64_t i = 0; i < r->classes.n; i++)
+        to = stpcpy(to, word_at(&r->classes, r->classes.sorted[i])) + 1;
     const sw_status status = swi_dataset_name_classes(part, names, r->classes.used);
     sw_heap_free(names, SW_HEAP_FILES, r->classes.used);
     return status;
@@ -889,10 +858,8 @@ static void standardise_column(reader *r, int64_t column, int64_t columns)
 static sw_status read_all(reader *r, bool test)
 {
     swi_classes *classes = &r->classes;
-    void *block;
     *classes = (swi_classes){0};
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, TABLE_BYTES));
-    classes->at = block;
+    SW_TRY(sw_heap_alloc(&classes->at, SW_HEAP_FILES, TABLE_BYTES));
     classes->rank = classes->at + SWI_CLASSES_MAX;
     classes->sorted = classes->rank + SWI_CLASSES_MAX;
     classes->slot = classes->sorted + SWI_CLASSES_MAX;

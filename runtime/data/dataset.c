@@ -22,13 +22,12 @@ sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n)
     void *block;
     SW_TRY(sw_handle_take(&block, SW_HANDLE_DATASET, sizeof(sw_dataset)));
     sw_dataset *dataset = block;
-    const sw_status status = sw_heap_alloc(&block, SW_HEAP_DATASETS, name_bytes);
+    const sw_status status = sw_heap_alloc(&dataset->name, SW_HEAP_DATASETS, name_bytes);
     if (status != SW_OK) {
         sw_handle_give(dataset, SW_HANDLE_DATASET, sizeof *dataset);
         return status;
     }
     dataset->users = 1;
-    dataset->name = block;
     dataset->n = n;
     dataset->n_classes = 10;
     dataset->places = 1;
@@ -60,11 +59,9 @@ sw_status swi_dataset_field(sw_dataset *dataset, sw_dtype dtype, sw_shape shape)
 sw_status swi_dataset_name_classes(sw_dataset *dataset, const char *text, size_t bytes)
 {
     const size_t pointers = (size_t)dataset->n_classes * sizeof *dataset->names;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_DATASETS, pointers + bytes));
-    char *copy = (char *)block + pointers;
+    SW_TRY(sw_heap_alloc(&dataset->names, SW_HEAP_DATASETS, pointers + bytes));
+    char *copy = (char *)(void *)dataset->names + pointers;
     memcpy(copy, text, bytes);
-    dataset->names = block;
     dataset->names_bytes = pointers + bytes;
     for (int64_t i = 0; i < dataset->n_classes; i++) {
         dataset->names[i] = copy;

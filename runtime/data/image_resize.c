@@ -200,23 +200,21 @@ sw_status swi_image_fit_begin(void *context, const swi_image_head *head)
     const size_t at_weights = spans + 2 * n * sizeof(span);
     const size_t at_row = at_weights + weights * sizeof(int32_t);
     const int64_t w = side > 0 ? side : head->w, h = side > 0 ? side : head->h;
-    void *block;
     if ((size_t)(w * h * f->channels) != f->most)
         SW_FAIL(SW_FORMAT, "%s: changed while it was read: it is %lld x %lld now", f->path,
                 (long long)head->w, (long long)head->h);
     f->head = *head;
     f->y = 0;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, at_row + row + ring));
-    f->block = block;
+    SW_TRY(sw_heap_alloc(&f->block, SW_HEAP_FILES, at_row + row + ring));
     f->bytes = at_row + row + ring;
-    f->row = (unsigned char *)block + at_row;
+    f->row = (unsigned char *)f->block + at_row;
     if (same)
         return SW_OK;
     size_t used = 0;
-    struct swi_resize *r = f->resize = block;
-    r->columns = (span *)(void *)((unsigned char *)block + spans);
+    struct swi_resize *r = f->resize = f->block;
+    r->columns = (span *)(void *)((unsigned char *)f->block + spans);
     r->rows = r->columns + n;
-    r->weights = (int32_t *)(void *)((unsigned char *)block + at_weights);
+    r->weights = (int32_t *)(void *)((unsigned char *)f->block + at_weights);
     r->ring = f->row + row;
     (void)make_spans(r->columns, &x, side, r->weights, &used);
     r->ring_rows = make_spans(r->rows, &y, side, r->weights, &used);

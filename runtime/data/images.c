@@ -13,6 +13,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -61,9 +62,7 @@ static sw_status add_text(swi_image_list *list, const char *text, size_t *at)
     const size_t bytes = strlen(text) + 1;
     if (bytes > list->room - list->used) {
         const size_t room = 2 * (list->room + bytes);
-        void *block = list->text;
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, list->room, room));
-        list->text = block;
+        SW_TRY(sw_heap_resize(&list->text, SW_HEAP_FILES, list->room, room));
         list->room = room;
     }
     memcpy(list->text + list->used, text, bytes);
@@ -75,12 +74,10 @@ static sw_status add_text(swi_image_list *list, const char *text, size_t *at)
 static sw_status add_entry(swi_image_list *list, swi_image_entry **entries, uint32_t *n,
                            uint32_t *room, const char *path, uint32_t label)
 {
-    void *block = *entries;
     size_t at;
     if (*n == UINT32_MAX)
         SW_FAIL(SW_FORMAT, "%s: must have at most %u images", list->root, UINT32_MAX);
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, room, *n + 1, sizeof **entries));
-    *entries = block;
+    SW_TRY(sw_heap_reserve(entries, SW_HEAP_FILES, room, *n + 1, sizeof **entries));
     SW_TRY(add_text(list, path, &at));
     (*entries)[(*n)++] = (swi_image_entry){.path = at, .label = label};
     return SW_OK;
@@ -88,37 +85,18 @@ static sw_status add_entry(swi_image_list *list, swi_image_entry **entries, uint
 
 /* ---- sorting ----------------------------------------------------------------------------- */
 
-static bool is_below(const swi_image_list *list, const swi_image_entry *a,
-                     const swi_image_entry *b)
+static int by_label_and_path(const void *a, const void *b, void *text)
 {
-    if (a->label != b->label)
-        return a->label < b->label;
-    return strcmp(list->text + a->path, list->text + b->path) < 0;
+    const swi_image_entry *x = a, *y = b;
+    if (x->label != y->label)
+        return x->label < y->label ? -1 : 1;
+    return strcmp((const char *)text + x->path, (const char *)text + y->path);
 }
 
-static void sink(const swi_image_list *list, swi_image_entry *heap, int64_t root, int64_t n)
+static void sort(const swi_image_list *list, swi_image_entry *entries, uint32_t n)
 {
-    const swi_image_entry moved = heap[root];
-    for (int64_t child; (child = 2 * root + 1) < n; root = child) {
-        if (child + 1 < n && is_below(list, &heap[child], &heap[child + 1]))
-            child++;
-        if (!is_below(list, &moved, &heap[child]))
-            break;
-        heap[root] = heap[child];
-    }
-    heap[root] = moved;
-}
-
-static void sort(const swi_image_list *list, swi_image_entry *heap, int64_t n)
-{
-    for (int64_t root = n / 2; root-- > 0;)
-        sink(list, heap, root, n);
-    for (; n-- > 1;) {
-        const swi_image_entry largest = heap[0];
-        heap[0] = heap[n];
-        heap[n] = largest;
-        sink(list, heap, 0, n);
-    }
+    if (n > 0)
+        qsort_r(entries, n, sizeof *entries, by_label_and_path, list->text);
 }
 
 /* ---- the walk ---------------------------------------------------------------------------- */
@@ -187,7 +165,6 @@ static sw_status list_folder(walk *w, const char *inside)
 static sw_status list_classes(walk *w)
 {
     swi_image_list *list = w->list;
-    void *block = NULL;
     w->in_root = true;
     SW_TRY(list_folder(w, ""));
     w->in_root = false;
@@ -200,9 +177,8 @@ static sw_status list_classes(walk *w)
             "folder are there)",
             list->root, w->n_others);
     sort(list, w->folders, w->n_folders);
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &list->classes_room, w->n_folders,
+    SW_TRY(sw_heap_reserve(&list->classes, SW_HEAP_FILES, &list->classes_room, w->n_folders,
                            sizeof *list->classes));
-    list->classes = block;
     list->n_classes = w->n_folders;
     for (uint32_t i = 0; i < list->n_classes; i++) {
         list->classes[i] = w->folders[i].path;
@@ -226,12 +202,10 @@ static sw_status walk_all(walk *w)
 static sw_status image_list_open(swi_image_list *list, const char *root, bool unlabelled)
 {
     walk w = {.list = list, .unlabelled = unlabelled};
-    void *block;
     list->root = root;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, PATH_BYTES));
-    w.path = block;
+    SW_TRY(sw_heap_alloc(&w.path, SW_HEAP_FILES, PATH_BYTES));
     const sw_status status = walk_all(&w);
-    sw_heap_free(block, SW_HEAP_FILES, PATH_BYTES);
+    sw_heap_free(w.path, SW_HEAP_FILES, PATH_BYTES);
     sw_heap_free(w.folders, SW_HEAP_FILES, w.folders_room * sizeof *w.folders);
     return status;
 }
@@ -282,10 +256,8 @@ static sw_status find_roots(reader *r)
 {
     static const char *const beside[] = {"val", "test", NULL};
     const size_t bytes = strlen(r->dir) + sizeof "/train";
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, PARTS * bytes));
+    SW_TRY(sw_heap_alloc(&r->root[TRAIN], SW_HEAP_FILES, PARTS * bytes));
     r->root_bytes = PARTS * bytes;
-    r->root[TRAIN] = block;
     r->root[TEST] = r->root[TRAIN] + bytes;
     snprintf(r->root[TRAIN], bytes, "%s/train", r->dir);
     bool is_there = false;
@@ -333,9 +305,7 @@ static sw_status list_images(reader *r)
         SW_TRY(image_list_open(&r->list[TEST], r->root[TEST], false));
         /* The classes of the test part by those of training, which have them all. */
         const swi_image_list *train = &r->list[TRAIN], *test = &r->list[TEST];
-        void *block;
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, test->n_classes * sizeof(uint32_t)));
-        r->label = block;
+        SW_TRY(sw_heap_alloc(&r->label, SW_HEAP_FILES, test->n_classes * sizeof(uint32_t)));
         for (uint32_t i = 0, k = 0; i < test->n_classes; i++) {
             const char *name = test->text + test->classes[i];
             while (k < train->n_classes && strcmp(train->text + train->classes[k], name) < 0)
@@ -467,16 +437,14 @@ static sw_status make_part(reader *r, int p)
         return SW_OK;
     SW_TRY(swi_labels_field(part));
     const swi_image_list *list = &r->list[TRAIN];
-    size_t bytes = 0, at = 0;
-    void *text;
+    size_t bytes = 0;
+    char *text, *to;
     for (uint32_t i = 0; i < list->n_classes; i++)
         bytes += strlen(list->text + list->classes[i]) + 1;
     SW_TRY(sw_heap_alloc(&text, SW_HEAP_FILES, bytes));
-    for (uint32_t i = 0; i < list->n_classes; i++) {
-        const char *name = list->text + list->classes[i];
-        memcpy((char *)text + at, name, strlen(name) + 1);
-        at += strlen(name) + 1;
-    }
+    to = text;
+    for (uint32_t i = 0; i < list->n_classes; i++)
+        to = stpcpy(to, list->text + list->classes[i]) + 1;
     const sw_status status = swi_dataset_name_classes(part, text, bytes);
     sw_heap_free(text, SW_HEAP_FILES, bytes);
     return status;

@@ -498,9 +498,7 @@ static sw_status make_loader(sw_loader *l, const sw_loader_opts *opts)
     SW_TRY(make_arena(l, opts));
     SW_ASSERT(l->n_slots >= 1 && l->n_slots <= MAX_SLOTS && l->batch >= 1);
     SW_ASSERT(l->dataset->n_fields >= 1 && l->dataset->n_fields <= SWI_MAX_FIELDS);
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, l->n_slots * sizeof(slot)));
-    l->slots = block;
+    SW_TRY(sw_heap_alloc(&l->slots, SW_HEAP_RECORDS, l->n_slots * sizeof(slot)));
     for (uint32_t s = 0; s < l->n_slots; s++)
         for (int f = 0; f < l->dataset->n_fields; f++) {
             const swi_field *field = &l->dataset->field[f];

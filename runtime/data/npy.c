@@ -589,13 +589,11 @@ static sw_status choose_samples(sets *s)
 {
     const int64_t all = s->n[TRAIN];
     int64_t filled[PARTS] = {0, 0};
-    void *block;
     SW_TRY(swi_split_sizes(s->pair->x[TRAIN].source.name, "sample", s->pair->share, all,
                            &s->n[TRAIN], &s->n[TEST]));
     if (s->pair->shapes_only)
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, (size_t)all * sizeof(uint64_t)));
-    s->place = block;
+    SW_TRY(sw_heap_alloc(&s->place, SW_HEAP_FILES, (size_t)all * sizeof(uint64_t)));
     for (int64_t i = 0; i < all; i++) {
         const bool to = swi_split_takes(s->pair->seed, (uint64_t)i, (uint64_t)(all - i),
                                         (uint64_t)(s->n[TEST] - filled[TEST]));

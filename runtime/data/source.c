@@ -60,9 +60,8 @@ sw_status swi_source_open(swi_source **out, const char *path, size_t unpack_byte
 {
     const size_t length = strlen(path);
     const bool compressed = length > 3 && strcmp(path + length - 3, ".gz") == 0;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(swi_source)));
-    swi_source *source = block;
+    swi_source *source;
+    SW_TRY(sw_heap_alloc(&source, SW_HEAP_FILES, sizeof(swi_source)));
     sw_status status = sw_file_open(&source->file, path, SW_FILE_READ);
     if (status == SW_OK && compressed) {
         status = sw_gzip_open(&source->gzip, source->file);

@@ -538,8 +538,7 @@ static sw_status read_vocabulary(swi_vocabulary *v, swi_source *source)
                 (unsigned long long)MOST_BYTES);
     SW_TRY(swi_source_rewind(source));
     v->room = (size_t)bytes + 2; /* a last line without an end gets one */
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, v->room));
-    v->text = block;
+    SW_TRY(sw_heap_alloc(&v->text, SW_HEAP_FILES, v->room));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, (size_t)bytes + 1));
     sw_status status = swi_source_exactly(source, block, (size_t)bytes);
     if (status == SW_OK)

@@ -392,10 +392,8 @@ static sw_status find_bytes(swi_zip_member *m, uint64_t archive)
 static sw_status open_member(swi_zip_member *m, const swi_zip *zip, size_t unpack_bytes)
 {
     const char *path = sw_file_path(zip->file);
-    void *block;
     m->name_room = strlen(path) + m->entry.name_bytes + 3;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, m->name_room));
-    m->name = block;
+    SW_TRY(sw_heap_alloc(&m->name, SW_HEAP_FILES, m->name_room));
     snprintf(m->name, m->name_room, "%s: %.*s", path, (int)m->entry.name_bytes, m->entry.name);
     SW_TRY(check_entry(m, zip->bytes, unpack_bytes));
     SW_TRY(sw_file_open(&m->file, path, SW_FILE_READ));
@@ -405,9 +403,8 @@ static sw_status open_member(swi_zip_member *m, const swi_zip *zip, size_t unpac
 sw_status swi_zip_member_open(swi_zip_member **out, const swi_zip *zip,
                               const swi_zip_file *file, size_t unpack_bytes)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(swi_zip_member)));
-    swi_zip_member *m = block;
+    swi_zip_member *m;
+    SW_TRY(sw_heap_alloc(&m, SW_HEAP_FILES, sizeof(swi_zip_member)));
     m->entry = *file;
     const sw_status status = open_member(m, zip, unpack_bytes);
     if (status != SW_OK) {

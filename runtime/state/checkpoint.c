@@ -17,103 +17,148 @@
 
 static void stacks_end(sw_checkpoint *c);
 
-/* ---- checkpoint record ------------------------------------------------------------------- */
+/* ---- the record of a run ----------------------------------------------------------------- */
 
-/* The record of a checkpoint, a tensor of bytes that is JSON: step, seed, models, where each
- * loader is. Written for what was taken; read back to be shown, and to be held against the
- * models and loaders that are to go on. */
+/* A tensor of bytes that is JSON: step, seed, models, where each loader is. Written for what
+ * was taken; read back to be shown, and to be held against the models and loaders that are to
+ * go on. One table of fields serves both. */
+
+typedef enum { NUMBER, TEXT, FLAG, FLAG_IF_SET } kind; /* the last: not written where false */
+
+typedef struct {
+    const char *key;
+    kind kind;
+    size_t at, bytes;
+} field;
+
+#define FIELD(type, kind, member)                                                              \
+    {                                                                                          \
+#member, kind, offsetof(type, member), sizeof((const type *)NULL)->member              \
+    }
+
+static const field of_run[] = {
+    FIELD(swi_run_summary, NUMBER, version), FIELD(swi_run_summary, NUMBER, step),
+    FIELD(swi_run_summary, NUMBER, seed), FIELD(swi_run_summary, TEXT, isa),
+    FIELD(swi_run_summary, TEXT, device)};
+static const field of_model[] = {
+    FIELD(swi_run_model, TEXT, name), FIELD(swi_run_model, TEXT, layout),
+    FIELD(swi_run_model, NUMBER, members), FIELD(swi_run_model, TEXT, optimizers),
+    FIELD(swi_run_model, NUMBER, state_bytes)}; /* the last of groups alone */
+static const field of_loader[] = {
+    FIELD(swi_run_loader, FLAG, begun),
+    FIELD(swi_run_loader, NUMBER, epoch),
+    FIELD(swi_run_loader, NUMBER, batch_index),
+    FIELD(swi_run_loader, NUMBER, batch_rows),
+    FIELD(swi_run_loader, NUMBER, samples),
+    FIELD(swi_run_loader, TEXT, seed),
+    FIELD(swi_run_loader, FLAG, shuffle),
+    FIELD(swi_run_loader, FLAG_IF_SET, keyed), /* what others do not know they would not do */
+    FIELD(swi_run_loader, FLAG, drop_last),
+    FIELD(swi_run_loader, TEXT, data)};
+enum {
+    RUN_FIELDS = sizeof of_run / sizeof *of_run,
+    GROUP_FIELDS = sizeof of_model / sizeof *of_model,
+    MODEL_FIELDS = GROUP_FIELDS - 1,
+    LOADER_FIELDS = sizeof of_loader / sizeof *of_loader
+};
+
+/* ---- what stands in it ------------------------------------------------------------------- */
+
+/* Name, layout and optimizers ("adam,sgd": their kinds, in their order) of a model. */
+static swi_run_model model_of(const sw_model *model, uint64_t members)
+{
+    swi_run_model m = {.members = members};
+    size_t at = 0;
+    snprintf(m.name, sizeof m.name, "%s", model->name);
+    snprintf(m.layout, sizeof m.layout, "%016" PRIx64, model->layout_hash);
+    for (uint32_t i = 0; i < model->n_optimizers && at < sizeof m.optimizers; i++)
+        at += (size_t)snprintf(m.optimizers + at, sizeof m.optimizers - at, "%s%s",
+                               i > 0 ? "," : "", model->optimizers[i]->kind->name);
+    return m;
+}
+
+static swi_run_model group_of(const sw_checkpoint *c, uint32_t g)
+{
+    return model_of(c->models[c->groups[g].first], c->groups[g].n);
+}
+
+static swi_run_loader loader_of(const swi_loader_state *l)
+{
+    const swi_loader_identity *is = &l->identity;
+    swi_run_loader r = {.epoch = l->epoch,
+                        .batch_index = (uint64_t)l->batch,
+                        .batch_rows = (uint64_t)is->batch,
+                        .samples = (uint64_t)is->samples,
+                        .begun = l->begun,
+                        .shuffle = is->shuffle,
+                        .keyed = is->keyed,
+                        .drop_last = is->drop_last};
+    snprintf(r.seed, sizeof r.seed, "%" PRIu64, is->seed);
+    snprintf(r.data, sizeof r.data, "%016" PRIx64, is->data);
+    return r;
+}
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-/* "adam,sgd": kinds of a model's optimizers, in their order. */
-static void optimizers_of(const sw_model *model, char *to, size_t bytes)
+static void put_fields(sw_json *json, const field *fields, int n, const void *from)
 {
-    size_t at = 0;
-    to[0] = '\0';
-    for (uint32_t i = 0; i < model->n_optimizers && at < bytes; i++)
-        at += (size_t)snprintf(to + at, bytes - at, "%s%s", i > 0 ? "," : "",
-                               model->optimizers[i]->kind->name);
+    for (const field *f = fields; f < fields + n; f++) {
+        const void *at = (const char *)from + f->at;
+        if (f->kind == TEXT)
+            sw_json_put_string(json, f->key, at);
+        else if (f->kind == NUMBER)
+            sw_json_put_u64(json, f->key, *(const uint64_t *)at);
+        else if (f->kind == FLAG || *(const bool *)at)
+            sw_json_put_bool(json, f->key, *(const bool *)at);
+    }
 }
 
-static void put_hex(sw_json *json, const char *key, uint64_t number)
+static void put_object(sw_json *json, const field *fields, int n, const void *from)
 {
-    char digits[20];
-    snprintf(digits, sizeof digits, "%016" PRIx64, number);
-    sw_json_put_string(json, key, digits);
+    sw_json_begin(json, '{');
+    put_fields(json, fields, n, from);
+    sw_json_end(json);
 }
 
 sw_status swi_run_record_write(sw_checkpoint *c)
 {
     const swi_target *target = swi_target_of(c->exec);
+    swi_run_summary run = {
+        .version = SWI_RUN_VERSION, .step = c->step, .seed = target->opts.seed};
     char device[24];
     sw_json json;
+    snprintf(run.isa, sizeof run.isa, "%s", sw_isa_name(target->isa));
+    snprintf(run.device, sizeof run.device, "%s",
+             target->device->backend->host_memory
+                 ? "cpu"
+                 : swi_device_name(target->device, device, sizeof device));
     sw_json_growing(&json, SW_HEAP_FILES);
     sw_json_begin(&json, '{');
-    sw_json_put_u64(&json, "version", SWI_RUN_VERSION);
-    sw_json_put_u64(&json, "step", c->step);
-    sw_json_put_u64(&json, "seed", target->opts.seed);
-    sw_json_put_string(&json, "isa", sw_isa_name(target->isa));
-    sw_json_put_string(&json, "device",
-                       target->device->backend->host_memory
-                           ? "cpu"
-                           : swi_device_name(target->device, device, sizeof device));
-    char optimizers[256];
+    put_fields(&json, of_run, RUN_FIELDS, &run);
     sw_json_open(&json, "models", '[');
     for (uint32_t g = 0; g < c->n_groups; g++) {
-        const sw_model *model = c->models[c->groups[g].first];
-        optimizers_of(model, optimizers, sizeof optimizers);
-        sw_json_begin(&json, '{');
-        sw_json_put_string(&json, "name", model->name);
-        put_hex(&json, "layout", model->layout_hash);
-        sw_json_put_u64(&json, "members", c->groups[g].n);
-        sw_json_put_string(&json, "optimizers", optimizers);
-        sw_json_end(&json);
+        const swi_run_model model = group_of(c, g);
+        put_object(&json, of_model, MODEL_FIELDS, &model);
     }
     sw_json_end(&json);
-    /* Not there without any: others know of none. */
-    if (c->n_stacks != 0) {
+    if (c->n_stacks > 0) { /* not there without any: others know of none */
         sw_json_open(&json, "groups", '[');
-        for (uint32_t i = 0; i < c->n_stacks; i++) {
-            const swi_run_model *what = &c->stacks[i].what;
-            sw_json_begin(&json, '{');
-            sw_json_put_string(&json, "name", what->name);
-            sw_json_put_string(&json, "layout", what->layout);
-            sw_json_put_u64(&json, "members", what->members);
-            sw_json_put_string(&json, "optimizers", what->optimizers);
-            sw_json_put_u64(&json, "state_bytes", what->state_bytes);
-            sw_json_end(&json);
-        }
+        for (uint32_t i = 0; i < c->n_stacks; i++)
+            put_object(&json, of_model, GROUP_FIELDS, &c->stacks[i].what);
         sw_json_end(&json);
     }
     sw_json_open(&json, "loaders", '[');
     for (uint32_t i = 0; i < c->n_loaders; i++) {
-        const swi_loader_state *l = &c->positions[i];
-        sw_json_begin(&json, '{');
-        sw_json_put_bool(&json, "begun", l->begun);
-        sw_json_put_u64(&json, "epoch", l->epoch);
-        sw_json_put_i64(&json, "batch_index", l->batch);
-        sw_json_put_i64(&json, "batch_rows", l->identity.batch);
-        sw_json_put_i64(&json, "samples", l->identity.samples);
-        char digits[24];
-        snprintf(digits, sizeof digits, "%" PRIu64, l->identity.seed);
-        sw_json_put_string(&json, "seed", digits);
-        sw_json_put_bool(&json, "shuffle", l->identity.shuffle);
-        if (l->identity.keyed) /* what others do not know they would not do */
-            sw_json_put_bool(&json, "keyed", true);
-        sw_json_put_bool(&json, "drop_last", l->identity.drop_last);
-        put_hex(&json, "data", l->identity.data);
-        sw_json_end(&json);
+        const swi_run_loader loader = loader_of(&c->positions[i]);
+        put_object(&json, of_loader, LOADER_FIELDS, &loader);
     }
     sw_json_end(&json);
     sw_json_end(&json);
     sw_status status = json.status;
     if (status == SW_OK && c->record_cap < json.used) {
-        void *grown = c->record;
-        status = sw_heap_resize(&grown, SW_HEAP_FILES, c->record_cap, json.used);
-        if (status == SW_OK) {
-            c->record = grown;
+        status = sw_heap_resize(&c->record, SW_HEAP_FILES, c->record_cap, json.used);
+        if (status == SW_OK)
             c->record_cap = json.used;
-        }
     }
     if (status == SW_OK) {
         memcpy(c->record, json.bytes, json.used);
@@ -125,13 +170,34 @@ sw_status swi_run_record_write(sw_checkpoint *c)
 
 /* ---- held against the run that goes on --------------------------------------------------- */
 
-static sw_status same(const char *path, uint32_t k, const char *what, uint64_t there,
-                      uint64_t here)
+static sw_status check_loader(const sw_checkpoint *c, uint32_t k)
 {
-    if (there == here)
-        return SW_OK;
-    SW_FAIL(SW_INVALID, "%s: %s of loader %u was %" PRIu64 " there and is %" PRIu64 " here",
-            path, what, k, there, here);
+    const char *path = swi_tensors_path(c->found);
+    const swi_run_loader *there = &c->found_run.loaders[k], here = loader_of(&c->positions[k]);
+    const int64_t n_batches = sw_loader_batches(c->loaders[k]);
+    const struct {
+        const char *what;
+        uint64_t there, here;
+    } same[] = {{"the batch", there->batch_rows, here.batch_rows},
+                {"the number of samples", there->samples, here.samples},
+                {"the seed", strtoull(there->seed, NULL, 10), c->positions[k].identity.seed},
+                {"shuffle", there->shuffle, here.shuffle},
+                {"keyed", there->keyed, here.keyed},
+                {"drop_last", there->drop_last, here.drop_last}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (same[i].there != same[i].here)
+            SW_FAIL(SW_INVALID,
+                    "%s: %s of loader %u was %" PRIu64 " there and is %" PRIu64 " here", path,
+                    same[i].what, k, same[i].there, same[i].here);
+    if (there->begun && there->batch_index > (uint64_t)n_batches)
+        SW_FAIL(SW_FORMAT, "%s: loader %u is at batch %" PRIu64 " of %" PRId64, path, k,
+                there->batch_index, n_batches);
+    if (strcmp(there->data, here.data) != 0)
+        SW_FAIL(SW_INVALID,
+                "%s: the samples of loader %u are others than there: their checksum was %s and "
+                "is %s",
+                path, k, there->data, here.data);
+    return SW_OK;
 }
 
 sw_status swi_run_record_check(const sw_checkpoint *c)
@@ -148,216 +214,107 @@ sw_status swi_run_record_check(const sw_checkpoint *c)
         SW_FAIL(SW_INVALID,
                 "%s: it is of a run with %u groups of members; the run that goes on has %u",
                 path, run->n_groups, c->n_stacks);
-    for (uint32_t k = 0; k < run->n_models; k++) {
-        const swi_run_model *there = &c->found_run.models[k];
-        const sw_model *model = c->models[c->groups[k].first];
-        char optimizers[sizeof there->optimizers];
-        optimizers_of(model, optimizers, sizeof optimizers);
-        if (strcmp(model->name, there->name) != 0)
-            SW_FAIL(SW_INVALID, "%s: model %u is '%s' there and '%s' here", path, k,
-                    there->name, model->name);
-        if (there->members != c->groups[k].n)
-            SW_FAIL(SW_INVALID, "%s: %" PRIu64 " models are named '%s' there and %u here", path,
-                    there->members, model->name, c->groups[k].n);
-        if (strcmp(optimizers, there->optimizers) != 0)
-            SW_FAIL(SW_INVALID, "%s: the optimizer of model %s is '%s' there and '%s' here",
-                    path, model->name, there->optimizers, optimizers);
-    }
-    for (uint32_t k = 0; k < run->n_groups; k++) {
-        const swi_run_model *there = &c->found_run.groups[k], *here = &c->stacks[k].what;
-        if (strcmp(here->name, there->name) != 0)
-            SW_FAIL(SW_INVALID, "%s: group %u is of '%s' there and of '%s' here", path, k,
-                    there->name, here->name);
-        if (there->members != here->members)
-            SW_FAIL(SW_INVALID, "%s: %s has %" PRIu64 " members there and %" PRIu64 " here",
-                    path, here->name, there->members, here->members);
-        if (strcmp(here->optimizers, there->optimizers) != 0)
+    for (uint32_t k = 0; k < run->n_models + run->n_groups; k++) {
+        const bool group = k >= run->n_models; /* of members */
+        const uint32_t i = group ? k - run->n_models : k;
+        const swi_run_model *there = group ? &run->groups[i] : &run->models[i],
+                            here = group ? c->stacks[i].what : group_of(c, i);
+        if (strcmp(here.name, there->name) != 0)
+            SW_FAIL(SW_INVALID, "%s: %s %u is '%s' there and '%s' here", path,
+                    group ? "group" : "model", i, there->name, here.name);
+        if (here.members != there->members)
+            SW_FAIL(SW_INVALID, "%s: %" PRIu64 " %s '%s' there and %" PRIu64 " here", path,
+                    there->members, group ? "members are of" : "models are named", here.name,
+                    here.members);
+        if (strcmp(here.optimizers, there->optimizers) != 0)
             SW_FAIL(SW_INVALID, "%s: the optimizer of %s is '%s' there and '%s' here", path,
-                    here->name, there->optimizers, here->optimizers);
-        if (there->state_bytes != here->state_bytes)
+                    here.name, there->optimizers, here.optimizers);
+        if (group && there->state_bytes != here.state_bytes)
             SW_FAIL(SW_INVALID,
                     "%s: a member of %s has %" PRIu64 " bytes of state there and %" PRIu64
                     " bytes here",
-                    path, here->name, there->state_bytes, here->state_bytes);
+                    path, here.name, there->state_bytes, here.state_bytes);
     }
     if (run->seed != seed)
         SW_FAIL(SW_INVALID,
                 "%s: the seed of random ops was %" PRIu64 " there and is %" PRIu64 " here",
                 path, run->seed, seed);
-    for (uint32_t k = 0; k < run->n_loaders; k++) {
-        const swi_run_loader *there = &c->found_run.loaders[k];
-        const swi_loader_identity *here = &c->positions[k].identity;
-        char data[sizeof there->data];
-        const int64_t n_batches = sw_loader_batches(c->loaders[k]);
-        SW_TRY(same(path, k, "the batch", there->batch_rows, (uint64_t)here->batch));
-        SW_TRY(same(path, k, "the number of samples", there->samples, (uint64_t)here->samples));
-        SW_TRY(same(path, k, "the seed", strtoull(there->seed, NULL, 10), here->seed));
-        SW_TRY(same(path, k, "shuffle", there->shuffle, here->shuffle));
-        SW_TRY(same(path, k, "keyed", there->keyed, here->keyed));
-        SW_TRY(same(path, k, "drop_last", there->drop_last, here->drop_last));
-        if (there->begun && there->batch_index > (uint64_t)n_batches)
-            SW_FAIL(SW_FORMAT, "%s: loader %u is at batch %" PRIu64 " of %" PRId64, path, k,
-                    there->batch_index, n_batches);
-        snprintf(data, sizeof data, "%016" PRIx64, here->data);
-        if (strcmp(there->data, data) != 0)
-            SW_FAIL(
-                SW_INVALID,
-                "%s: the samples of loader %u are others than there: their checksum was %s and "
-                "is %s",
-                path, k, there->data, data);
-    }
+    for (uint32_t k = 0; k < run->n_loaders; k++)
+        SW_TRY(check_loader(c, k));
     return SW_OK;
 }
 
-/* ---- run summary ------------------------------------------------------------------------- */
-
-/* The text of a checkpoint's run, read member by member. */
+/* ---- reading ----------------------------------------------------------------------------- */
 
 #define RUN_TEXT_MAX ((uint64_t)16 << 20)
 
-/* A member of an object of `what`, with the given key; *known says whether it was taken. */
-typedef sw_status take_member(sw_json_in *in, const char *key, void *what, bool *known);
-
-static sw_status get_bool(sw_json_in *in, bool *out)
-{
-    sw_json_word word;
-    SW_TRY(sw_json_get_word(in, &word));
-    *out = word == SW_JSON_TRUE;
-    return SW_OK;
-}
-
-static sw_status get_number(sw_json_in *in, uint64_t *out)
-{
-    sw_json_number number;
-    SW_TRY(sw_json_get_number(in, &number));
-    if (!number.whole || number.minus)
-        return sw_json_bad(in, "a whole number of 0 or more was expected");
-    *out = number.magnitude;
-    return SW_OK;
-}
-
-/* ---- objects ----------------------------------------------------------------------------- */
-
+/* An object whose fields are taken; others are passed over. */
 typedef struct {
-    take_member *take;
-    void *what;
+    const field *fields;
+    int n;
+    void *to;
 } object;
 
-static sw_status take_or_skip(sw_json_in *in, const char *key, void *context)
+static sw_status take_field(sw_json_in *in, const char *key, void *context)
 {
     const object *o = context;
-    bool known = true;
-    SW_TRY(o->take(in, key, o->what, &known));
-    return known ? SW_OK : sw_json_skip(in);
-}
-
-static sw_status get_object(sw_json_in *in, take_member *take, void *what)
-{
-    object o = {take, what};
-    return sw_json_get_object(in, take_or_skip, &o);
-}
-
-static sw_status take_of_model(sw_json_in *in, const char *key, void *what, bool *known)
-{
-    swi_run_model *model = what;
-    if (strcmp(key, "name") == 0)
-        return sw_json_get_text(in, model->name, sizeof model->name);
-    if (strcmp(key, "layout") == 0)
-        return sw_json_get_text(in, model->layout, sizeof model->layout);
-    if (strcmp(key, "optimizers") == 0)
-        return sw_json_get_text(in, model->optimizers, sizeof model->optimizers);
-    if (strcmp(key, "members") == 0)
-        return get_number(in, &model->members);
-    if (strcmp(key, "state_bytes") == 0)
-        return get_number(in, &model->state_bytes);
-    *known = false;
-    return SW_OK;
-}
-
-static sw_status take_of_loader(sw_json_in *in, const char *key, void *what, bool *known)
-{
-    swi_run_loader *loader = what;
-    const struct {
-        const char *key;
-        uint64_t *to;
-    } numbers[] = {{"epoch", &loader->epoch},
-                   {"batch_index", &loader->batch_index},
-                   {"batch_rows", &loader->batch_rows},
-                   {"samples", &loader->samples}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(key, numbers[i].key) == 0)
-            return get_number(in, numbers[i].to);
-    if (strcmp(key, "seed") == 0)
-        return sw_json_get_text(in, loader->seed, sizeof loader->seed);
-    if (strcmp(key, "data") == 0)
-        return sw_json_get_text(in, loader->data, sizeof loader->data);
-    if (strcmp(key, "begun") == 0)
-        return get_bool(in, &loader->begun);
-    if (strcmp(key, "shuffle") == 0)
-        return get_bool(in, &loader->shuffle);
-    if (strcmp(key, "keyed") == 0)
-        return get_bool(in, &loader->keyed);
-    if (strcmp(key, "drop_last") == 0)
-        return get_bool(in, &loader->drop_last);
-    *known = false;
+    const field *f = o->fields;
+    sw_json_number number;
+    sw_json_word word;
+    while (f < o->fields + o->n && strcmp(f->key, key) != 0)
+        f++;
+    if (f == o->fields + o->n)
+        return sw_json_skip(in);
+    void *to = (char *)o->to + f->at;
+    if (f->kind == TEXT)
+        return sw_json_get_text(in, to, f->bytes);
+    if (f->kind == NUMBER) {
+        SW_TRY(sw_json_get_number(in, &number));
+        if (!number.whole || number.minus)
+            return sw_json_bad(in, "a whole number of 0 or more was expected");
+        *(uint64_t *)to = number.magnitude;
+        return SW_OK;
+    }
+    SW_TRY(sw_json_get_word(in, &word));
+    *(bool *)to = word == SW_JSON_TRUE;
     return SW_OK;
 }
 
 /* An array of objects, each into a new element. */
-static sw_status get_array(sw_json_in *in, void **array, uint32_t *n, uint32_t *cap,
-                           size_t element, take_member *take)
+static sw_status get_array(sw_json_in *in, void *array, uint32_t *n, uint32_t *cap,
+                           size_t element, const field *fields, int n_fields)
 {
     bool end, more = true;
+    void *at;
     SW_TRY(sw_json_expect(in, '['));
     SW_TRY(sw_json_accept(in, ']', &end));
     while (!end && more) {
-        SW_TRY(sw_heap_reserve(array, SW_HEAP_FILES, cap, *n + 1, element));
-        SW_TRY(get_object(in, take, (char *)*array + *n * element));
+        memcpy(&at, array, sizeof at);
+        SW_TRY(sw_heap_reserve(&at, SW_HEAP_FILES, cap, *n + 1, element));
+        memcpy(array, &at, sizeof at);
+        object o = {fields, n_fields, (char *)at + *n * element};
+        SW_TRY(sw_json_get_object(in, take_field, &o));
         ++*n;
         SW_TRY(sw_json_accept(in, ',', &more));
     }
     return end ? SW_OK : sw_json_expect(in, ']');
 }
 
-static sw_status take_of_run(sw_json_in *in, const char *key, void *what, bool *known)
+static sw_status take_of_run(sw_json_in *in, const char *key, void *what)
 {
     swi_run_summary *run = what;
-    if (strcmp(key, "version") == 0)
-        return get_number(in, &run->version);
-    if (strcmp(key, "step") == 0)
-        return get_number(in, &run->step);
-    if (strcmp(key, "seed") == 0)
-        return get_number(in, &run->seed);
-    if (strcmp(key, "isa") == 0)
-        return sw_json_get_text(in, run->isa, sizeof run->isa);
-    if (strcmp(key, "device") == 0)
-        return sw_json_get_text(in, run->device, sizeof run->device);
-    if (strcmp(key, "models") == 0) {
-        void *array = run->models;
-        const sw_status status = get_array(in, &array, &run->n_models, &run->cap_models,
-                                           sizeof *run->models, take_of_model);
-        run->models = array;
-        return status;
-    }
-    if (strcmp(key, "groups") == 0) {
-        void *array = run->groups;
-        const sw_status status = get_array(in, &array, &run->n_groups, &run->cap_groups,
-                                           sizeof *run->groups, take_of_model);
-        run->groups = array;
-        return status;
-    }
-    if (strcmp(key, "loaders") == 0) {
-        void *array = run->loaders;
-        const sw_status status = get_array(in, &array, &run->n_loaders, &run->cap_loaders,
-                                           sizeof *run->loaders, take_of_loader);
-        run->loaders = array;
-        return status;
-    }
-    *known = false;
-    return SW_OK;
+    if (strcmp(key, "models") == 0)
+        return get_array(in, &run->models, &run->n_models, &run->cap_models,
+                         sizeof *run->models, of_model, GROUP_FIELDS);
+    if (strcmp(key, "groups") == 0)
+        return get_array(in, &run->groups, &run->n_groups, &run->cap_groups,
+                         sizeof *run->groups, of_model, GROUP_FIELDS);
+    if (strcmp(key, "loaders") == 0)
+        return get_array(in, &run->loaders, &run->n_loaders, &run->cap_loaders,
+                         sizeof *run->loaders, of_loader, LOADER_FIELDS);
+    object o = {of_run, RUN_FIELDS, run};
+    return take_field(in, key, &o);
 }
-
-/* ---- the whole --------------------------------------------------------------------------- */
 
 static sw_status read_text(const char *text, size_t bytes, const char *path,
                            swi_run_summary *out)
@@ -366,7 +323,7 @@ static sw_status read_text(const char *text, size_t bytes, const char *path,
     int c;
     in.of = " of '" SWI_TENSORS_RUN "'";
     in.strict = true;
-    SW_TRY(get_object(&in, take_of_run, out));
+    SW_TRY(sw_json_get_object(&in, take_of_run, out));
     SW_TRY(sw_json_peek(&in, &c));
     return c == -1 ? SW_OK : sw_json_bad(&in, "text after the end");
 }
@@ -515,14 +472,6 @@ static sw_status read_opts(const sw_checkpoint_opts *given, sw_checkpoint_opts *
     return SW_OK;
 }
 
-static sw_status copy_bytes(void **out, const void *from, size_t bytes)
-{
-    SW_TRY(sw_heap_alloc(out, SW_HEAP_RECORDS, bytes));
-    if (bytes > 0)
-        memcpy(*out, from, bytes);
-    return SW_OK;
-}
-
 /* Models of one name that follow each other are one group. */
 static sw_status make_groups(sw_checkpoint *c)
 {
@@ -546,9 +495,7 @@ static sw_status make_groups(sw_checkpoint *c)
     }
     c->copy_bytes = at;
     c->n_knobs = knobs;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, knobs * sizeof *c->knobs));
-    c->knobs = block;
+    SW_TRY(sw_heap_alloc(&c->knobs, SW_HEAP_RECORDS, knobs * sizeof *c->knobs));
     return SW_OK;
 }
 
@@ -559,19 +506,16 @@ static sw_status make(sw_checkpoint *c, const sw_checkpoint_opts *o)
     c->before = o->before;
     c->user = o->user;
     sw_utf8_clean(c->command, sizeof c->command, o->command != NULL ? o->command : "");
-    void *block;
-    const size_t n_models = (size_t)o->n_models;
     if (o->path != NULL) {
-        const size_t bytes = strlen(o->path) + 1;
-        SW_TRY(copy_bytes(&block, o->path, bytes));
-        c->path = block;
-        c->path_bytes = bytes;
+        c->path_bytes = strlen(o->path) + 1;
+        SW_TRY(sw_heap_alloc(&c->path, SW_HEAP_RECORDS, c->path_bytes));
+        memcpy(c->path, o->path, c->path_bytes);
     }
-    SW_TRY(copy_bytes(&block, o->models, n_models * sizeof *c->models));
-    c->models = block;
-    c->n_models = (uint32_t)n_models;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n_models * sizeof *c->groups));
-    c->groups = block;
+    c->n_models = (uint32_t)o->n_models;
+    SW_TRY(sw_heap_alloc(&c->models, SW_HEAP_RECORDS, c->n_models * sizeof *c->models));
+    for (uint32_t i = 0; i < c->n_models; i++)
+        c->models[i] = o->models[i];
+    SW_TRY(sw_heap_alloc(&c->groups, SW_HEAP_RECORDS, c->n_models * sizeof *c->groups));
 
     /* A model that is there twice could never be taken. */
     uint32_t n = 0;
@@ -682,13 +626,10 @@ sw_status sw_checkpoint_loader(sw_checkpoint *c, sw_loader *loader)
     SW_TRY(swi_checkpoint_check(c, call));
     SW_TRY(sw_handle_check(loader, SW_HANDLE_LOADER, call));
     swi_checkpoint_give_up(c);
-    void *loaders = c->loaders, *positions = c->positions;
-    SW_TRY(sw_heap_reserve(&loaders, SW_HEAP_RECORDS, &c->cap_loaders, c->n_loaders + 1,
+    SW_TRY(sw_heap_reserve(&c->loaders, SW_HEAP_RECORDS, &c->cap_loaders, c->n_loaders + 1,
                            sizeof *c->loaders));
-    c->loaders = loaders;
-    SW_TRY(sw_heap_reserve(&positions, SW_HEAP_RECORDS, &c->cap_positions, c->n_loaders + 1,
+    SW_TRY(sw_heap_reserve(&c->positions, SW_HEAP_RECORDS, &c->cap_positions, c->n_loaders + 1,
                            sizeof *c->positions));
-    c->positions = positions;
     SW_TRY(swi_loader_identify(loader, &c->positions[c->n_loaders].identity));
     c->loaders[c->n_loaders++] = loader;
     return SW_OK;
@@ -733,10 +674,8 @@ static sw_status blob_of(sw_checkpoint *c, const char *name, swi_blob **out)
             *out = &c->blobs[i];
             return SW_OK;
         }
-    void *blobs = c->blobs;
-    SW_TRY(sw_heap_reserve(&blobs, SW_HEAP_FILES, &c->cap_blobs, c->n_blobs + 1,
+    SW_TRY(sw_heap_reserve(&c->blobs, SW_HEAP_FILES, &c->cap_blobs, c->n_blobs + 1,
                            sizeof *c->blobs));
-    c->blobs = blobs;
     *out = &c->blobs[c->n_blobs++];
     snprintf((*out)->name, sizeof(*out)->name, "%s", name);
     return SW_OK;
@@ -753,13 +692,11 @@ sw_status sw_checkpoint_put(sw_checkpoint *c, const char *name, const void *byte
     const uint32_t before = c->n_blobs;
     SW_TRY(blob_of(c, name, &blob));
     if (n > blob->cap) {
-        void *grown = blob->bytes;
-        const sw_status status = sw_heap_resize(&grown, SW_HEAP_FILES, blob->cap, n);
+        const sw_status status = sw_heap_resize(&blob->bytes, SW_HEAP_FILES, blob->cap, n);
         if (status != SW_OK) {
             c->n_blobs = before;
             return status;
         }
-        blob->bytes = grown;
         blob->cap = n;
     }
     if (n > 0)
@@ -810,9 +747,7 @@ static void stacks_end(sw_checkpoint *c)
 
 static sw_status make_stack(sw_checkpoint *c, swi_stack *s)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, s->source.n * sizeof *s->records));
-    s->records = block;
+    SW_TRY(sw_heap_alloc(&s->records, SW_HEAP_RECORDS, s->source.n * sizeof *s->records));
     if (!sw_size_mul(s->source.n, s->source.stride, &s->copy_bytes))
         SW_FAIL(SW_NOMEM, "%" PRIu32 " members of %s overflow", s->source.n, s->what.name);
     if (c->path != NULL && !c->no_copy)
@@ -852,21 +787,12 @@ sw_status swi_checkpoint_stack(sw_checkpoint *c, const swi_stack_source *source,
                     (*source->shape)->name);
 
     swi_checkpoint_give_up(c);
-    void *stacks = c->stacks;
-    SW_TRY(sw_heap_reserve(&stacks, SW_HEAP_RECORDS, &c->cap_stacks, c->n_stacks + 1,
+    SW_TRY(sw_heap_reserve(&c->stacks, SW_HEAP_RECORDS, &c->cap_stacks, c->n_stacks + 1,
                            sizeof *c->stacks));
-    c->stacks = stacks;
     swi_list_cut(&c->list, c->models_end);
     swi_stack *s = &c->stacks[c->n_stacks];
     *s = (swi_stack){.source = *source};
-    /* Name, layout and optimizers of a model. */
-    const sw_model *model = *source->shape;
-    swi_run_model *out = &s->what;
-    *out = (swi_run_model){.members = 1};
-    snprintf(out->name, sizeof out->name, "%s", model->name);
-    snprintf(out->layout, sizeof out->layout, "%016" PRIx64, model->layout_hash);
-    optimizers_of(model, out->optimizers, sizeof out->optimizers);
-    s->what.members = source->n;
+    s->what = model_of(*source->shape, source->n);
     s->what.state_bytes = source->state_bytes;
     const sw_status status = make_stack(c, s);
     if (status != SW_OK) {

@@ -251,9 +251,7 @@ sw_status sw_checkpoint_write(sw_checkpoint *c)
         swi_blob *b = &c->blobs[i];
         char name[sizeof SWI_BLOB_PREFIX + SWI_BLOB_NAME];
         if (b->n > b->cap_written) {
-            void *grown = b->written;
-            SW_TRY(sw_heap_resize(&grown, SW_HEAP_FILES, b->cap_written, b->n));
-            b->written = grown;
+            SW_TRY(sw_heap_resize(&b->written, SW_HEAP_FILES, b->cap_written, b->n));
             b->cap_written = b->n;
         }
         if (b->n > 0)
@@ -345,12 +343,10 @@ static sw_status get(sw_checkpoint *c, swi_tensors *file, const swi_tensors_entr
                      void **out)
 {
     const size_t bytes = (size_t)(entry->end - entry->begin);
-    void *got = c->got, *sizes = c->got_bytes, *block;
-    SW_TRY(sw_heap_reserve(&got, SW_HEAP_FILES, &c->cap_got, c->n_got + 1, sizeof *c->got));
-    c->got = got;
-    SW_TRY(sw_heap_reserve(&sizes, SW_HEAP_FILES, &c->cap_got_bytes, c->n_got + 1,
+    void *block;
+    SW_TRY(sw_heap_reserve(&c->got, SW_HEAP_FILES, &c->cap_got, c->n_got + 1, sizeof *c->got));
+    SW_TRY(sw_heap_reserve(&c->got_bytes, SW_HEAP_FILES, &c->cap_got_bytes, c->n_got + 1,
                            sizeof *c->got_bytes));
-    c->got_bytes = sizes;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
     const sw_status status = swi_tensors_read(file, entry, block, bytes);
     if (status != SW_OK) {

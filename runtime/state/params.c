@@ -194,14 +194,13 @@ sw_status sw_params_note(const char *path, const char *key, char *text, size_t b
 
 static sw_status take_text(swi_tensor_list *list, char **out, size_t bytes)
 {
-    void *array = list->texts, *block = NULL;
-    SW_TRY(sw_heap_reserve(&array, SW_HEAP_FILES, &list->cap_texts, list->n_texts + 1,
+    char *block;
+    SW_TRY(sw_heap_reserve(&list->texts, SW_HEAP_FILES, &list->cap_texts, list->n_texts + 1,
                            sizeof *list->texts));
-    list->texts = array;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, HEAD + bytes));
     memcpy(block, &bytes, HEAD);
     list->texts[list->n_texts++] = block;
-    *out = (char *)block + HEAD;
+    *out = block + HEAD;
     return SW_OK;
 }
 
@@ -227,13 +226,11 @@ static void name_again(swi_tensor_list *list)
 
 static sw_status reserve(swi_tensor_list *list, uint32_t more)
 {
-    void *array = list->at;
     bool emptied;
     if (more > UINT32_MAX / 8 - list->n)
         SW_FAIL(SW_INVALID, "%u tensors and %u more are too many for a file", list->n, more);
-    SW_TRY(
-        sw_heap_reserve(&array, SW_HEAP_FILES, &list->cap, list->n + more, sizeof *list->at));
-    list->at = array;
+    SW_TRY(sw_heap_reserve(&list->at, SW_HEAP_FILES, &list->cap, list->n + more,
+                           sizeof *list->at));
     SW_TRY(swi_names_room(&list->names, list->cap, &emptied));
     if (emptied)
         name_again(list);

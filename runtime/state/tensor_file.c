@@ -481,10 +481,8 @@ static sw_status take_tensor(void *context, const swi_st_tensor *tensor)
     if (file->n == SWI_ST_TENSORS_MAX)
         SW_FAIL(SW_FORMAT, "%s: more than %d tensors", swi_tensors_path(file),
                 SWI_ST_TENSORS_MAX);
-    void *array = file->entries;
-    SW_TRY(
-        sw_heap_reserve(&array, SW_HEAP_FILES, &file->cap, file->n + 1, sizeof *file->entries));
-    file->entries = array;
+    SW_TRY(sw_heap_reserve(&file->entries, SW_HEAP_FILES, &file->cap, file->n + 1,
+                           sizeof *file->entries));
     swi_tensors_entry *entry = &file->entries[file->n++];
     *entry = (swi_tensors_entry){.name = tensor->name,
                                  .dtype = tensor->dtype,
@@ -503,10 +501,8 @@ static sw_status take_note(void *context, const char *key, const char *text, siz
     if (file->n_notes == SWI_ST_NOTES_MAX)
         SW_FAIL(SW_FORMAT, "%s: more than %d texts of metadata", swi_tensors_path(file),
                 SWI_ST_NOTES_MAX);
-    void *array = file->notes;
-    SW_TRY(sw_heap_reserve(&array, SW_HEAP_FILES, &file->cap_notes, file->n_notes + 1,
+    SW_TRY(sw_heap_reserve(&file->notes, SW_HEAP_FILES, &file->cap_notes, file->n_notes + 1,
                            sizeof *file->notes));
-    file->notes = array;
     file->notes[file->n_notes++] = (swi_tensors_note){key, text};
     if (strcmp(key, SWI_KEY_HEADER) == 0)
         p->own = end;
@@ -757,10 +753,9 @@ static sw_status read_text(swi_tensors *file, char *text, size_t bytes)
 static sw_status read_header(swi_tensors *file)
 {
     size_t bytes = 0;
-    void *text, *texts;
+    void *text;
     SW_TRY(read_length(file, &bytes));
-    SW_TRY(sw_heap_alloc(&texts, SW_HEAP_FILES, bytes));
-    file->texts = texts;
+    SW_TRY(sw_heap_alloc(&file->texts, SW_HEAP_FILES, bytes));
     file->text_bytes = bytes;
     SW_TRY(sw_heap_alloc(&text, SW_HEAP_FILES, bytes));
     sw_status status = swi_tensors_get(file, text, bytes);
@@ -772,9 +767,8 @@ static sw_status read_header(swi_tensors *file)
 
 sw_status swi_tensors_open(swi_tensors **out, const char *path)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(swi_tensors)));
-    swi_tensors *file = block;
+    swi_tensors *file;
+    SW_TRY(sw_heap_alloc(&file, SW_HEAP_FILES, sizeof(swi_tensors)));
     sw_status status = sw_file_open(&file->file, path, SW_FILE_READ);
     if (status == SW_OK && sw_file_waits(file->file))
         status = sw_error_set(

@@ -328,11 +328,11 @@ SW_TEST("other runs are refused by name")
     const run_opts opts = {.seed = 5};
     run *a = run_kept(feed, &opts, 3);
     OK(sw_checkpoint_save(a->checkpoint, 2));
-    refuse(feed, (run_opts){.n = 5}, "small7 has 6 members there and 5 here");
+    refuse(feed, (run_opts){.n = 5}, "6 members are of 'small7' there and 5 here");
     refuse(feed, (run_opts){.groups = 2}, "3 groups of members; the run that goes on has 2");
-    refuse(feed, (run_opts){.walk_name = "other"}, "'walk' there and of 'other' here");
+    refuse(feed, (run_opts){.walk_name = "other"}, "group 2 is 'walk' there and 'other' here");
     refuse(feed, (run_opts){.state_bytes = 25}, "24 bytes of state there and 25 bytes here");
-    refuse(feed, (run_opts){.hidden = 8}, "of 'small7' there and of 'small8' here");
+    refuse(feed, (run_opts){.hidden = 8}, "group 1 is 'small7' there and 'small8' here");
 }
 
 /* The same name, and another width: the tensors tell. */
