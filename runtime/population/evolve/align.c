@@ -756,9 +756,7 @@ static int64_t group_of(const swi_alignment *al, const swi_grouped *x, uint32_t 
                         int64_t *n)
 {
     const int64_t per_group = al->genome->vertices[x->vertex].channels / x->groups;
-    if (al->real[slot] == SWI_NEW)
-        return (*n - 1) / per_group;
-    return (*n)++ / per_group;
+    return al->real[slot] == SWI_NEW ? (*n - 1) / per_group : (*n)++ / per_group;
 }
 
 /* Each group is one cell by itself, with as many slots for each unit: one variable. */

@@ -443,18 +443,6 @@ static sw_status keep_at(void *to, const void *from, size_t bytes)
 }
 #define keep(to, from, bytes) keep_at(SW_POINTER(to), from, bytes)
 
-/* The best two go on, the others win tournaments of two. */
-static sw_status default_selections(sw_evolution_opts *o)
-{
-    const uint32_t elite = o->population > 2 ? 2 : o->population - 1;
-    sw_selection both[2] = {
-        {.kind = SW_SELECT_ELITE, .n = elite, .keep = 1},
-        {.kind = SW_SELECT_TOURNAMENT, .n = o->population - elite, .contestants = 2, .p = 1}};
-    const size_t from = elite == 0;
-    o->n_selections = 2 - from;
-    return keep(&o->selections, both + from, (2 - from) * sizeof *both);
-}
-
 /* Selections refuse now what they would refuse later. */
 static sw_status try_selections(const sw_evolution_opts *o)
 {
@@ -531,8 +519,18 @@ static sw_status opts_keep(sw_evolution *e, const sw_evolution_opts *given, cons
     SW_TRY(swi_fitness_read(&e->fitness, given->fitness, given->n_fitness, call));
     SW_TRY(keep(&o->mutations, given->mutations, o->n_mutations * sizeof *o->mutations));
     SW_TRY(keep(&o->selections, given->selections, o->n_selections * sizeof *o->selections));
-    if (given->n_selections == 0)
-        SW_TRY(default_selections(o));
+    if (given->n_selections == 0) {
+        /* The best two go on, the others win tournaments of two. */
+        const uint32_t elite = o->population > 2 ? 2 : o->population - 1;
+        sw_selection both[2] = {{.kind = SW_SELECT_ELITE, .n = elite, .keep = 1},
+                                {.kind = SW_SELECT_TOURNAMENT,
+                                 .n = o->population - elite,
+                                 .contestants = 2,
+                                 .p = 1}};
+        const size_t from = elite == 0;
+        o->n_selections = 2 - from;
+        SW_TRY(keep(&o->selections, both + from, (2 - from) * sizeof *both));
+    }
     /* The last stage selects as many as there are. */
     const size_t n = o->n_selections;
     uint64_t sum = 0;
@@ -761,9 +759,7 @@ SW_FRAME_OWN static sw_status go_on(sw_evolution *e, sw_evolve_what *what)
         e->phase = SWI_PHASE_TRAIN;
         SW_TRY(swi_evolution_place(e));
     }
-    if (e->phase == SWI_PHASE_TRAIN)
-        return train(e, what);
-    return breed(e, what);
+    return e->phase == SWI_PHASE_TRAIN ? train(e, what) : breed(e, what);
 }
 
 sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)

@@ -483,14 +483,6 @@ static sw_status become_best(sw_evolution *e, const swi_one *one)
     return SW_OK;
 }
 
-static void note_order(sw_evolution *e, const double *order, const uint32_t *ranks)
-{
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        e->members[i].order = order[i];
-        e->members[i].rank = ranks[i];
-    }
-}
-
 sw_status swi_evolution_judge(sw_evolution *e)
 {
     const size_t n = e->opts.population;
@@ -503,8 +495,12 @@ sw_status swi_evolution_judge(sw_evolution *e)
         memcpy(objectives + i * SWI_MAX_OBJECTIVES, e->members[i].objectives,
                sizeof e->members[i].objectives);
     const sw_status status = swi_fitness_order(&e->fitness, objectives, n, order, ranks);
-    if (status == SW_OK)
-        note_order(e, order, ranks);
+    if (status == SW_OK) {
+        for (uint32_t j = 0; j < e->opts.population; j++) {
+            e->members[j].order = order[j];
+            e->members[j].rank = ranks[j];
+        }
+    }
     sw_heap_free(objectives, SW_HEAP_RECORDS, bytes);
     return status == SW_OK ? swi_evolution_log_write(e) : status;
 }

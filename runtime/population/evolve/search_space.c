@@ -303,14 +303,6 @@ static void draw_groups(swi_drawing *d, const swi_space_node *n, swi_vertex *v, 
 
 /* ---- nodes that have nodes --------------------------------------------------------------- */
 
-static sw_status draw_repeat(swi_drawing *d, const swi_space_node *n, uint32_t *at)
-{
-    const int64_t times = space_draw_whole(d->space, &n->times, d->draws);
-    for (int64_t i = 0; i < times; i++)
-        SW_TRY(space_draw_node(d, n->first, at));
-    return SW_OK;
-}
-
 static sw_status draw_fork(swi_drawing *d, const swi_space_node *n, uint32_t *at)
 {
     swi_vertex join = swi_vertex_of(SW_VERTEX_CONCAT);
@@ -353,21 +345,6 @@ static sw_status draw_residual(swi_drawing *d, const swi_space_node *n, uint32_t
     return space_put(d, &add, at);
 }
 
-static sw_status draw_choice(swi_drawing *d, const swi_space_node *n, uint32_t *at)
-{
-    const swi_space_node *nodes = d->space->nodes;
-    double sum = 0;
-    for (uint32_t child = n->first; child != 0; child = nodes[child].next)
-        sum += nodes[child].weight;
-    double left = swi_draw_unit(d->draws) * sum;
-    uint32_t child = n->first;
-    while (nodes[child].next != 0 && left >= nodes[child].weight) {
-        left -= nodes[child].weight;
-        child = nodes[child].next;
-    }
-    return space_draw_node(d, child, at);
-}
-
 static bool holds(const swi_drawing *d, const swi_space_node *n, uint32_t at)
 {
     const swi_vertex *v = &d->genome->vertices[at];
@@ -381,24 +358,6 @@ static bool holds(const swi_drawing *d, const swi_space_node *n, uint32_t at)
            : n->how == SWI_IF_AT_MOST ? x <= n->than
            : n->how == SWI_IF_MORE    ? x > n->than
                                       : x >= n->than;
-}
-
-static sw_status draw_if(swi_drawing *d, const swi_space_node *n, uint32_t *at)
-{
-    const bool yes = holds(d, n, *at);
-    if (yes ? !n->has_then : !n->has_else)
-        return SW_OK;
-    return space_draw_node(d, yes || !n->has_then ? n->first : d->space->nodes[n->first].next,
-                           at);
-}
-
-static sw_status draw_shielded(swi_drawing *d, const swi_space_node *n, uint32_t *at)
-{
-    const uint32_t first = d->genome->n;
-    SW_TRY(space_draw_node(d, n->first, at));
-    for (uint32_t i = first; i < d->genome->n; i++)
-        d->genome->vertices[i].shield |= n->shield;
-    return SW_OK;
 }
 
 static sw_status draw_kind(swi_drawing *d, const swi_space_node *n, uint32_t *at)
@@ -433,20 +392,44 @@ static sw_status draw_kind(swi_drawing *d, const swi_space_node *n, uint32_t *at
             SW_TRY(space_draw_node(d, child, at));
         return SW_OK;
     }
-    case SWI_SPACE_NODE_REPEAT:
-        return draw_repeat(d, n, at);
+    case SWI_SPACE_NODE_REPEAT: {
+        const int64_t times = space_draw_whole(d->space, &n->times, d->draws);
+        for (int64_t i = 0; i < times; i++)
+            SW_TRY(space_draw_node(d, n->first, at));
+        return SW_OK;
+    }
     case SWI_SPACE_NODE_FORK:
         return draw_fork(d, n, at);
     case SWI_SPACE_NODE_RESIDUAL:
         return draw_residual(d, n, at);
-    case SWI_SPACE_NODE_CHOICE:
-        return draw_choice(d, n, at);
+    case SWI_SPACE_NODE_CHOICE: {
+        const swi_space_node *nodes = d->space->nodes;
+        double sum = 0;
+        for (uint32_t child = n->first; child != 0; child = nodes[child].next)
+            sum += nodes[child].weight;
+        double left = swi_draw_unit(d->draws) * sum;
+        uint32_t child = n->first;
+        while (nodes[child].next != 0 && left >= nodes[child].weight) {
+            left -= nodes[child].weight;
+            child = nodes[child].next;
+        }
+        return space_draw_node(d, child, at);
+    }
     case SWI_SPACE_NODE_IF:
-        return draw_if(d, n, at);
+        const bool yes = holds(d, n, *at);
+        if (yes ? !n->has_then : !n->has_else)
+            return SW_OK;
+        return space_draw_node(
+            d, yes || !n->has_then ? n->first : d->space->nodes[n->first].next, at);
     case SWI_SPACE_NODE_USE:
         return space_draw_node(d, d->space->parts[n->part].node, at);
-    default:
-        return draw_shielded(d, n, at);
+    default: {
+        const uint32_t first = d->genome->n;
+        SW_TRY(space_draw_node(d, n->first, at));
+        for (uint32_t i = first; i < d->genome->n; i++)
+            d->genome->vertices[i].shield |= n->shield;
+        return SW_OK;
+    }
     }
 }
 
