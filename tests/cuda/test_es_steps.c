@@ -74,7 +74,7 @@ static data data_of(int kind)
 static void evaluate(es_net *t, sw_exec *exec, const data *d, int g, bool immediate)
 {
     for (uint32_t s = 0; s < SLICES; s++) {
-        sw_run_args args = es_args(t, &d->of[g][s], SW_EVAL);
+        sw_run_args args = ES_ARGS(t, &d->of[g][s], SW_EVAL);
         args.immediate = immediate;
         OK(sw_es_evaluate(t->es, exec, &args, s, "loss"));
     }
@@ -156,7 +156,7 @@ static void launches_are_those_stated(void)
             if (kind != ES_MLP && n % ES_NETS != kind && !sw_tests_full())
                 continue;
             es_net *t = net_of((es_net_kind)kind, NULL, noises[n], exec);
-            sw_run_args args = es_args(t, &d.of[0][0], SW_EVAL);
+            sw_run_args args = ES_ARGS(t, &d.of[0][0], SW_EVAL);
             sw_plan_info info = SW_OPTS(sw_plan_info), update = SW_OPTS(sw_plan_info);
             args.es = t->es;
             OK(sw_plan(exec, &args, &info));
@@ -320,7 +320,7 @@ static float *moved(const char *kind, sw_exec *exec, const es_batch *b, size_t *
         SW_OPTS(sw_zo_opts, .kind = kind, .eps = 0.01f, .lr = 0.01f, .weight_decay = 0.1f,
                 .window = strcmp(kind, "lozo") == 0 ? 2 : 0, .seed = 17);
     sw_zo *zo = NULL;
-    sw_run_args args = es_args(t, b, SW_EVAL);
+    sw_run_args args = ES_ARGS(t, b, SW_EVAL);
     args.fn = forward_step;
     OK(sw_model_ready(t->model, exec, 7));
     OK(sw_zo_create(&zo, t->model, &o));

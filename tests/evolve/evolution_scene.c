@@ -67,10 +67,16 @@ sw_search_space *evo_dense_space(void)
     return space_of(dense_space);
 }
 
-sw_evolution_opts evo_opts(const evo_data *data)
+sw_evolution_opts evo_opts(const evo_data *data, sw_evolution_opts given)
 {
-    return SW_OPTS(sw_evolution_opts, .train = data->train, .validation = data->validation,
-                   .space = evo_space(), .population = 6, .samples = 128, .seed = 5);
+    given.size = sizeof given;
+    given.train = data->train;
+    given.validation = data->validation;
+    given.space = given.space != NULL ? given.space : evo_space();
+    given.population = given.population > 0 ? given.population : 6;
+    given.samples = given.samples > 0 ? given.samples : 128;
+    given.seed = given.seed > 0 ? given.seed : 5;
+    return given;
 }
 
 sw_exec *evo_exec(int threads, sw_budget *budget)

@@ -14,8 +14,9 @@ evo_data evo_digits(int64_t train, int64_t validation);
 sw_search_space *evo_space(void);
 /* One hidden layer, which can grow. */
 sw_search_space *evo_dense_space(void);
-/* Six members, few samples. */
-sw_evolution_opts evo_opts(const evo_data *data);
+/* Six members, few samples, a small space, where `given` says nothing else. */
+sw_evolution_opts evo_opts(const evo_data *data, sw_evolution_opts given);
+#define EVO_OPTS(data, ...) evo_opts(data, (sw_evolution_opts){__VA_ARGS__})
 sw_exec *evo_exec(int threads, sw_budget *budget);
 sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts);
 /* Go on until generation `generations` begins. */

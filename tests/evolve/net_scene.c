@@ -324,12 +324,6 @@ scene_batch scene_data(const sw_genome *g, sw_dtype dtype, int64_t rows, uint64_
     return b;
 }
 
-sw_run_args scene_args(sw_net *made, const scene_batch *data, sw_mode mode)
-{
-    return SW_OPTS(sw_run_args, .fn = sw_net_step, .user = made, .models = &made->model,
-                   .n_models = 1, .inputs = data->in, .n_inputs = 2, .mode = mode);
-}
-
 /* ---- logits as the library makes them ---------------------------------------------------- */
 
 typedef struct {
@@ -346,7 +340,7 @@ static sw_value keep_logits(sw_ctx *ctx, sw_value logits, sw_value labels, void 
 float *scene_run_logits(sw_exec *exec, sw_net *made, const scene_batch *data)
 {
     sw_array out = {.data = NULL};
-    sw_run_args args = scene_args(made, data, SW_EVAL);
+    sw_run_args args = SCENE_ARGS(made, data, SW_EVAL);
     sw_loss_fn *const loss = made->loss;
     made->loss = keep_logits;
     args.variant = 77; /* the step function has an output more */

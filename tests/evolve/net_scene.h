@@ -52,7 +52,9 @@ typedef struct {
     int64_t rows;
 } scene_batch;
 scene_batch scene_data(const sw_genome *g, sw_dtype dtype, int64_t rows, uint64_t seed);
-sw_run_args scene_args(sw_net *made, const scene_batch *data, sw_mode mode);
+#define SCENE_ARGS(made_, data_, mode_)                                                        \
+    SW_OPTS(sw_run_args, .fn = sw_net_step, .user = made_, .models = &(made_)->model,          \
+            .n_models = 1, .inputs = (data_)->in, .n_inputs = 2, .mode = mode_)
 
 /* A block that is freed after the test. */
 void *scene_block(size_t bytes);

@@ -15,7 +15,7 @@ SW_TESTS("evolution")
 SW_TEST("generations follow each other")
 {
     const evo_data data = evo_digits(256, 64);
-    const sw_evolution_opts opts = evo_opts(&data);
+    const sw_evolution_opts opts = EVO_OPTS(&data);
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     uint64_t first_of_generation = 1, last_steps = 0, events[4] = {0};
@@ -60,11 +60,9 @@ SW_TEST("the best is named by accuracy itself")
     sw_exec *exec = evo_exec(1, NULL);
     int differ = 0;
     for (uint64_t seed = sw_tests_full() ? 1 : 7; seed <= 12; seed++) {
-        sw_evolution_opts opts = evo_opts(&data);
         sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
         sw_candidate accurate = {.accuracy = -1}, fit = {.fitness = -1e30};
-        opts.seed = seed;
-        opts.population = 24;
+        sw_evolution_opts opts = EVO_OPTS(&data, .seed = seed, .population = 24);
         opts.samples = 16; /* their accuracies are close */
         opts.fitness = seed == 12 ? &plain : NULL;
         opts.n_fitness = seed == 12;
@@ -94,7 +92,7 @@ SW_TEST("the best is named by accuracy itself")
 SW_TEST("numbers are those of the net")
 {
     const evo_data data = evo_digits(256, 64);
-    const sw_evolution_opts opts = evo_opts(&data);
+    const sw_evolution_opts opts = EVO_OPTS(&data);
     sw_exec *exec = evo_exec(1, NULL);
     sw_evolution *e = evo_evolution(exec, &opts);
     const sw_loader_opts loader_opts = SW_OPTS(sw_loader_opts, .batch = 64, .inline_fill = 1);
@@ -145,7 +143,7 @@ static uint64_t sum_of_run(const sw_evolution_opts *opts, int threads, size_t bu
 SW_TEST("bits depend on the options alone")
 {
     const evo_data data = evo_digits(256, 64);
-    sw_evolution_opts opts = evo_opts(&data);
+    sw_evolution_opts opts = EVO_OPTS(&data);
     const uint64_t sum = sum_of_run(&opts, 1, 0);
     CU_ASSERT_EQUAL(sum_of_run(&opts, 1, 0), sum);
     CU_ASSERT_EQUAL(sum_of_run(&opts, 2, 0), sum);
@@ -181,18 +179,15 @@ static double by_parameters(const sw_candidate *c, void *user)
 SW_TEST("fitness decides")
 {
     const evo_data data = evo_digits(128, 32);
-    sw_evolution_opts opts = evo_opts(&data);
     int calls = 0;
     const sw_fitness fitness = {
         .kind = SW_FITNESS_CUSTOM, .factor = 2, .fn = by_parameters, .user = &calls};
     const sw_selection elite[2] = {{.kind = SW_SELECT_ELITE, .n = 1, .keep = 1},
                                    {.kind = SW_SELECT_ELITE, .n = 5}};
     double last = -INFINITY;
-    opts.fitness = &fitness;
-    opts.n_fitness = 1;
-    opts.selections = elite;
-    opts.n_selections = 2;
-    opts.samples = 16;
+    const sw_evolution_opts opts =
+        EVO_OPTS(&data, .fitness = &fitness, .n_fitness = 1, .selections = elite,
+                 .n_selections = 2, .samples = 16);
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     for (uint64_t generation = 0; generation < 6; generation++) {
         evo_run(e, generation);
@@ -216,11 +211,9 @@ SW_TEST("fitness decides")
 SW_TEST("objectives are ranked")
 {
     const evo_data data = evo_digits(128, 32);
-    sw_evolution_opts opts = evo_opts(&data);
     const sw_fitness fitness[2] = {{.kind = SW_FITNESS_ACCURACY},
                                    {.kind = SW_FITNESS_PEAK_BYTES, .objective = 1}};
-    opts.fitness = fitness;
-    opts.n_fitness = 2;
+    const sw_evolution_opts opts = EVO_OPTS(&data, .fitness = fitness, .n_fitness = 2);
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     evo_run(e, 1);
     evo_evaluate(e, UINT64_MAX);
@@ -261,7 +254,7 @@ SW_TEST("infinite losses end no run")
     static const sw_named_loss losses[] = {{.name = "bad", .fn = bad_loss}};
     const sw_net_opts net_opts = SW_OPTS(sw_net_opts, .losses = losses, .n_losses = 1);
     const evo_data data = evo_digits(128, 32);
-    sw_evolution_opts opts = evo_opts(&data);
+    sw_evolution_opts opts = EVO_OPTS(&data);
     const sw_genome *first[5];
     sw_genome *made[5];
     for (uint64_t i = 0; i < 5; i++) {
@@ -308,11 +301,9 @@ static double always_nan(const sw_candidate *c, void *user)
 SW_TEST("invalid members are passed over")
 {
     const evo_data data = evo_digits(128, 32);
-    sw_evolution_opts opts = evo_opts(&data);
     const sw_fitness fitness = {.kind = SW_FITNESS_CUSTOM, .fn = always_nan};
-    opts.fitness = &fitness;
-    opts.n_fitness = 1;
-    opts.samples = 32;
+    const sw_evolution_opts opts =
+        EVO_OPTS(&data, .fitness = &fitness, .n_fitness = 1, .samples = 32);
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     uint64_t last = 0;
     for (uint64_t generation = 0; generation < 5; generation++) {
@@ -342,7 +333,7 @@ static int asked(void *user)
 SW_TEST("stops are reported, and lose nothing")
 {
     const evo_data data = evo_digits(128, 32);
-    sw_evolution_opts opts = evo_opts(&data);
+    sw_evolution_opts opts = EVO_OPTS(&data);
     const uint64_t sum = sum_of_run(&opts, 1, 0);
     int left = 4, stops = 0;
     opts.stop = asked;
@@ -365,9 +356,7 @@ SW_TEST("stops are reported, and lose nothing")
 SW_TEST("time ends training")
 {
     const evo_data data = evo_digits(256, 32);
-    sw_evolution_opts opts = evo_opts(&data);
-    opts.samples = 100000;
-    opts.generation_ns = 1;
+    sw_evolution_opts opts = EVO_OPTS(&data, .samples = 100000, .generation_ns = 1);
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     evo_evaluate(e, UINT64_MAX);
     for (uint32_t i = 0; i < opts.population; i++) {
@@ -394,7 +383,7 @@ SW_TEST("wrong options are refused")
     const sw_selection few = {.kind = SW_SELECT_ELITE, .n = 5};
     const sw_selection many = {.kind = SW_SELECT_ELITE, .n = 6, .p = 0.5};
     const sw_fitness bad = {.kind = SW_FITNESS_CUSTOM};
-    const sw_evolution_opts good = evo_opts(&data);
+    const sw_evolution_opts good = EVO_OPTS(&data);
     sw_evolution_opts opts = good;
     OK(sw_dataset_vectors(&vectors, 64, 7, 1));
 #define CASE(field, value, part)                                                               \
@@ -458,12 +447,9 @@ static sw_status short_run(void *arg)
 SW_TEST("no memory is an answer", .full = true)
 {
     const evo_data data = evo_digits(64, 16);
-    sw_evolution_opts opts = evo_opts(&data);
     sw_sites sites = {SW_FAULT_MEMORY};
-    opts.population = 2;
-    opts.samples = 16;
-    opts.crossover = 0.9;
-    opts.seed = 9;
+    sw_evolution_opts opts =
+        EVO_OPTS(&data, .population = 2, .samples = 16, .crossover = 0.9, .seed = 9);
     OK(short_run(&opts));
     while (sw_sites_next(&sites))
         (void)SW_AT_SITE(&sites, short_run(&opts));
@@ -477,7 +463,6 @@ SW_TEST("gaps are short", .full = true)
     static const sw_task task = {
         .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
     const evo_data data = evo_digits(2000, 200);
-    sw_evolution_opts opts = evo_opts(&data);
     sw_search_space *space = NULL;
     sw_budget *budget = NULL;
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
@@ -485,10 +470,8 @@ SW_TEST("gaps are short", .full = true)
     AFTER(sw_search_space_destroy, space);
     OK(sw_budget_create(&budget, 256 << 20));
     AFTER(sw_budget_destroy, budget);
-    opts.space = space;
-    opts.population = 20;
-    opts.samples = 1280;
-    opts.dir = evo_folder();
+    const sw_evolution_opts opts =
+        EVO_OPTS(&data, .space = space, .population = 20, .samples = 1280, .dir = evo_folder());
     sw_evolution *e = evo_evolution(evo_exec(2, budget), &opts);
     while (p.generation < 4) {
         const uint64_t begin = sw_clock_ns();

@@ -55,7 +55,7 @@ static scene *new_scene(void)
     sw_after(end_scene, &s);
     (void)snprintf(dir, sizeof dir, "%s/%0*d", evo_folder(), LONG, 0);
     CU_ASSERT_EQUAL_FATAL(mkdir(dir, 0700), 0);
-    s.opts = evo_opts(&s.data);
+    s.opts = EVO_OPTS(&s.data);
     s.opts.dir = s.dir = dir;
     OK(sw_evolution_create(&e, s.exec, &s.opts));
     evo_run(e, BEFORE);

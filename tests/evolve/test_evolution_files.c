@@ -24,8 +24,7 @@ typedef struct {
 static outcome straight(const evo_data *data)
 {
     const char *dir = evo_folder();
-    sw_evolution_opts opts = evo_opts(data);
-    opts.dir = dir;
+    const sw_evolution_opts opts = EVO_OPTS(data, .dir = dir);
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     evo_evaluate(e, GENERATIONS);
     return (outcome){evo_history(dir), evo_sum(e)};
@@ -35,13 +34,11 @@ static outcome straight(const evo_data *data)
 static outcome interrupted(const evo_data *data, int calls)
 {
     const char *dir = evo_folder();
-    sw_evolution_opts opts = evo_opts(data);
     outcome o = {NULL, 0};
     sw_exec *exec = evo_exec(1, NULL);
     int left = calls, found = 0;
-    opts.dir = dir;
-    opts.stop = count_down;
-    opts.stop_user = &left;
+    const sw_evolution_opts opts =
+        EVO_OPTS(data, .dir = dir, .stop = count_down, .stop_user = &left);
     for (int again = 0; o.history == NULL && again < 1000; again++) {
         sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
         sw_evolution *e = NULL;
@@ -116,7 +113,7 @@ static outcome run_with_failure(sw_evolution_opts opts, sw_exec *exec, uint64_t 
 SW_TEST("a failure of the file system loses nothing")
 {
     const evo_data data = evo_digits(64, 16);
-    const sw_evolution_opts opts = evo_opts(&data);
+    const sw_evolution_opts opts = EVO_OPTS(&data);
     sw_exec *exec = evo_exec(1, NULL);
     bool hit;
     const outcome whole = run_with_failure(opts, exec, UINT64_MAX / 2, SW_FAULT_ONCE, &hit);
@@ -206,9 +203,8 @@ SW_TEST("two generations are kept, and nothing else")
 {
     const evo_data data = evo_digits(64, 16);
     sw_exec *exec = evo_exec(1, NULL);
-    sw_evolution_opts opts = evo_opts(&data);
     const char *dir = evo_folder();
-    opts.dir = dir;
+    const sw_evolution_opts opts = EVO_OPTS(&data, .dir = dir);
     for (int round = 0; round < 6; round++) {
         sw_evolution *e = NULL;
         sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
@@ -238,7 +234,7 @@ static const char *short_run(const evo_data *data, sw_exec *exec, sw_evolution_o
     static char dir[1024];
     sw_evolution *e = NULL;
     (void)snprintf(dir, sizeof dir, "%s", evo_folder());
-    *opts = evo_opts(data);
+    *opts = EVO_OPTS(data);
     opts->dir = dir;
     OK(sw_evolution_create(&e, exec, opts));
     evo_run(e, 1);

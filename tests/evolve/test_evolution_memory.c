@@ -34,10 +34,9 @@ SW_TEST("the least budget is enough, and less is refused")
         for (int threads = 1; threads <= 2; threads++) {
             if (!sw_tests_full() && threads != 2 - files)
                 continue;
-            sw_evolution_opts opts = evo_opts(&data);
             sw_evolution *e = NULL;
-            opts.dir = files ? evo_folder() : NULL;
-            opts.samples = 32;
+            const sw_evolution_opts opts =
+                EVO_OPTS(&data, .dir = files ? evo_folder() : NULL, .samples = 32);
             const size_t least = least_of(&opts, threads); /* of any number of threads */
             CU_ASSERT_FATAL(least > 10000);
             sw_exec *less = evo_exec(threads, budget_of(least - 64));
@@ -59,14 +58,12 @@ SW_TEST("the least budget is enough, and less is refused")
 SW_TEST("predictions are exact, and no one is denied memory")
 {
     const evo_data data = evo_digits(128, 32);
-    sw_evolution_opts opts = evo_opts(&data);
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     sw_evolution_memory used = SW_OPTS(sw_evolution_memory);
     const sw_net_opts net_opts = SW_OPTS(sw_net_opts, .utility = 1);
     uint32_t rested = 0, looked = 0;
-    opts.dir = evo_folder();
-    opts.population = 10;
-    opts.samples = 64;
+    const sw_evolution_opts opts =
+        EVO_OPTS(&data, .dir = evo_folder(), .population = 10, .samples = 64);
     const size_t limit = least_of(&opts, 2) * 5 / 4;
     sw_budget *budget = budget_of(limit);
     sw_exec *exec = evo_exec(2, budget);
@@ -99,7 +96,6 @@ SW_TEST("predictions are exact, and no one is denied memory")
 /* A member of that genome trained alone, with one thread, under a budget of so many bytes. */
 static sw_status train_alone(const sw_genome *genome, const evo_data *data, size_t bytes)
 {
-    const sw_net_opts net_opts = SW_OPTS(sw_net_opts, .utility = 1);
     const sw_feed_opts feed_opts =
         SW_OPTS(sw_feed_opts, .batch = genome->batch, .shuffle = 1, .drop_last = 1);
     sw_budget *budget = NULL;
@@ -110,7 +106,7 @@ static sw_status train_alone(const sw_genome *genome, const evo_data *data, size
     sw_member member;
     OK(sw_budget_create(&budget, bytes));
     OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
-    OK(sw_net_create(&made, genome, &net_opts));
+    OK(sw_net_create(&made, genome, &SW_OPTS(sw_net_opts, .utility = 1)));
     OK(sw_feed_create(&feed, data->train, &feed_opts));
     const sw_members_opts opts =
         SW_OPTS(sw_members_opts, .shape = sw_net_model(made), .fn = sw_net_step, .user = made);
@@ -133,8 +129,7 @@ static sw_status train_alone(const sw_genome *genome, const evo_data *data, size
 SW_TEST("a prediction is the least budget of a member alone")
 {
     const evo_data data = evo_digits(128, 32);
-    sw_evolution_opts opts = evo_opts(&data);
-    opts.samples = 32;
+    const sw_evolution_opts opts = EVO_OPTS(&data, .samples = 32);
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     for (uint64_t generation = 0; generation < 3; generation++) {
         evo_run(e, generation);
@@ -154,19 +149,12 @@ SW_TEST("residents make room for children")
     const sw_mutation grow = {.kind = SW_MUTATE_GROW, .probability = 1, .high = 1.5};
     const sw_selection keep[2] = {{.kind = SW_SELECT_ELITE, .n = 3, .keep = 1},
                                   {.kind = SW_SELECT_TOURNAMENT, .n = 9}};
-    sw_evolution_opts opts = evo_opts(&data);
     swi_candidate_need most = {0};
     size_t all = 0;
     uint64_t sums[2];
-    opts.space = evo_dense_space();
-    opts.population = 12;
-    opts.samples = 32;
-    opts.mutations = &grow;
-    opts.n_mutations = 1;
-    opts.mutate = 1;
-    opts.crossover = 1;
-    opts.selections = keep;
-    opts.n_selections = 2;
+    sw_evolution_opts opts = EVO_OPTS(
+        &data, .space = evo_dense_space(), .population = 12, .samples = 32, .mutations = &grow,
+        .n_mutations = 1, .mutate = 1, .crossover = 1, .selections = keep, .n_selections = 2);
     for (int tight = 0; tight < 2; tight++) {
         const size_t room = most.arena + most.batch + all + 4 * most.member;
         opts.dir = evo_folder();
@@ -188,16 +176,12 @@ SW_TEST("residents make room for children")
 SW_TEST("candidates have a hard limit")
 {
     const evo_data data = evo_digits(128, 32);
-    sw_evolution_opts opts = evo_opts(&data);
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     const sw_mutation grow[] = {{.kind = SW_MUTATE_GROW, .probability = 0.8},
                                 {.kind = SW_MUTATE_BATCH, .probability = 0.3}};
     size_t largest = 0;
-    opts.samples = 32;
-    opts.mutations = grow;
-    opts.n_mutations = 2;
-    opts.space = evo_dense_space();
-    opts.candidate_bytes = 64;
+    sw_evolution_opts opts = EVO_OPTS(&data, .samples = 32, .mutations = grow, .n_mutations = 2,
+                                      .space = evo_dense_space(), .candidate_bytes = 64);
     sw_evolution *e = NULL;
     REFUSED(sw_evolution_create(&e, evo_exec(1, NULL), &opts), SW_NOMEM, "at least");
     opts.candidate_bytes = 200000;
@@ -221,10 +205,9 @@ SW_TEST("everything is given back")
 {
     const evo_data data = evo_digits(128, 32);
     for (int files = 0; files < 2; files++) {
-        sw_evolution_opts opts = evo_opts(&data);
         sw_evolution *e = NULL;
-        opts.dir = files ? evo_folder() : NULL;
-        opts.samples = 32;
+        const sw_evolution_opts opts =
+            EVO_OPTS(&data, .dir = files ? evo_folder() : NULL, .samples = 32);
         sw_budget *budget = budget_of(64 << 20);
         sw_exec *exec = evo_exec(1, budget);
         const size_t before = sw_budget_used(budget);
@@ -273,7 +256,7 @@ static footprint most_until(sw_evolution *e, uint64_t generations, uint64_t from
 SW_TEST("generations leave nothing")
 {
     const evo_data data = evo_digits(128, 32);
-    sw_evolution_opts opts = evo_opts(&data);
+    sw_evolution_opts opts = EVO_OPTS(&data);
     sw_genome *one = NULL;
     const sw_genome *all[6];
     const sw_task task =
@@ -298,11 +281,9 @@ SW_TEST("generations leave nothing")
 SW_TEST("memory is flat over generations")
 {
     const evo_data data = evo_digits(128, 32);
-    sw_evolution_opts opts = evo_opts(&data);
     const uint64_t part = sw_tests_full() ? 250 : 12;
-    opts.samples = 16;
-    opts.candidate_bytes = 300000;
-    opts.dir = evo_folder();
+    const sw_evolution_opts opts =
+        EVO_OPTS(&data, .samples = 16, .candidate_bytes = 300000, .dir = evo_folder());
     sw_evolution *e = evo_evolution(evo_exec(1, budget_of(4 << 20)), &opts);
     const footprint early = most_until(e, 2 * part, 0);
     const footprint late = most_until(e, 4 * part, 2 * part);

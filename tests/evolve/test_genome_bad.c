@@ -284,8 +284,7 @@ SW_TEST("damage never crashes")
 SW_TEST("misuse is refused")
 {
     sw_genome *g = genome_of(genome_text);
-    sw_vertex v = SW_OPTS(sw_vertex);
-    REFUSED(sw_genome_vertex(g, 16, &v), SW_INVALID, "16 vertices (got 16)");
+    REFUSED(sw_genome_vertex(g, 16, &SW_OPTS(sw_vertex)), SW_INVALID, "16 vertices (got 16)");
     sw_genome *gone = NULL;
     OK(sw_genome_copy(&gone, g));
     sw_genome_destroy(gone);

@@ -14,7 +14,7 @@ SW_TESTS("inheritance")
 
 static void train(sw_exec *exec, sw_net *made, const scene_batch *b, int steps)
 {
-    sw_run_args args = scene_args(made, b, SW_TRAIN);
+    sw_run_args args = SCENE_ARGS(made, b, SW_TRAIN);
     for (int i = 0; i < steps; i++) {
         args.step = (uint64_t)i;
         OK(sw_run(exec, &args));

@@ -40,8 +40,7 @@ static sw_genome *draw(const sw_search_space *space, int source, uint64_t seed)
 
 static double train(sw_exec *exec, sw_net *made, const scene_batch *data)
 {
-    const sw_run_args args = scene_args(made, data, SW_TRAIN);
-    OK(sw_run(exec, &args));
+    OK(sw_run(exec, &SCENE_ARGS(made, data, SW_TRAIN)));
     return net_metric(exec, "loss");
 }
 

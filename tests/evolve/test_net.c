@@ -91,7 +91,7 @@ SW_TEST("bytes are scaled by channel")
 static double train(sw_exec *exec, sw_net *made, const scene_batch *b, int steps,
                     uint64_t variant)
 {
-    sw_run_args args = scene_args(made, b, SW_TRAIN);
+    sw_run_args args = SCENE_ARGS(made, b, SW_TRAIN);
     args.variant = variant;
     double loss = 0;
     for (int i = 0; i < steps; i++) {
@@ -337,7 +337,7 @@ SW_TEST("wrong inputs are refused by their shape")
     sw_genome *g = scene_lenet();
     sw_net *made = scene_ready(g, NULL, exec, 1);
     scene_batch b = scene_data(g, SW_U8, 4, 2);
-    sw_run_args args = scene_args(made, &b, SW_TRAIN);
+    sw_run_args args = SCENE_ARGS(made, &b, SW_TRAIN);
     b.in[0].shape = SW_SHAPE(4, 784);
     REFUSED(sw_run(exec, &args), SW_INVALID, "(batch, 1, 28, 28)");
     b.in[0].shape = SW_SHAPE(2, 1, 14, 28);
@@ -355,8 +355,7 @@ SW_TEST("a net keeps a genome of its own")
     sw_genome_destroy(copy);
     CU_ASSERT_EQUAL(swi_genome_hash(sw_net_genome(made)), swi_genome_hash(g));
     const scene_batch b = scene_data(g, SW_U8, 4, 2);
-    const sw_run_args args = scene_args(made, &b, SW_TRAIN);
-    OK(sw_run(exec, &args));
+    OK(sw_run(exec, &SCENE_ARGS(made, &b, SW_TRAIN)));
     CU_ASSERT_PTR_EQUAL(sw_net_model(made), made->model);
     CU_ASSERT_PTR_EQUAL(sw_net_optimizer(made), made->optimizer);
 }

@@ -153,9 +153,8 @@ SW_TEST("runs measure what was priced")
         const sw_price price = price_of(g, exec, SW_F32);
         sw_net *made = scene_ready(g, NULL, exec, 1);
         const scene_batch b = scene_data(g, SW_F32, g->batch, 1);
-        const sw_run_args args = scene_args(made, &b, SW_TRAIN);
         sw_run_info info = SW_OPTS(sw_run_info);
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec, &SCENE_ARGS(made, &b, SW_TRAIN)));
         OK(sw_last_run(exec, &info));
         CU_ASSERT_EQUAL(info.arena_bytes, price.arena_bytes);
         CU_ASSERT_EQUAL(info.model_bytes, price.model_bytes);
@@ -213,9 +212,8 @@ static uint64_t time_of(sw_exec *exec, const sw_genome *g, uint64_t *plan_ns)
         least = price.ns < least ? price.ns : least;
         sw_net *made = scene_net(g, NULL);
         scene_batch b = scene_data(g, SW_U8, g->batch, 1);
-        const sw_run_args args = scene_args(made, &b, SW_TRAIN);
         sw_plan_info info = SW_OPTS(sw_plan_info);
-        OK(sw_plan(exec, &args, &info));
+        OK(sw_plan(exec, &SCENE_ARGS(made, &b, SW_TRAIN), &info));
         const uint64_t plan = info.trace_ns + info.plan_ns;
         *plan_ns = plan < *plan_ns ? plan : *plan_ns;
     }
@@ -243,7 +241,7 @@ SW_TEST("a price disturbs no run")
     const sw_genome *g = scene_lenet();
     sw_net *made = scene_ready(g, NULL, exec, 1);
     const scene_batch b = scene_data(g, SW_U8, 8, 1);
-    const sw_run_args args = scene_args(made, &b, SW_TRAIN);
+    const sw_run_args args = SCENE_ARGS(made, &b, SW_TRAIN);
     double loss = 0, again = 0;
     OK(sw_run(exec, &args));
     OK(sw_metric_get(exec, "loss", &loss));
@@ -291,8 +289,7 @@ typedef struct {
 static sw_status price_one(void *arg)
 {
     const pair *p = arg;
-    sw_price price = SW_OPTS(sw_price);
-    return sw_genome_price(p->g, p->exec, NULL, SW_U8, &price);
+    return sw_genome_price(p->g, p->exec, NULL, SW_U8, &SW_OPTS(sw_price));
 }
 
 SW_TEST("every failure leaves nothing")

@@ -122,8 +122,7 @@ SW_TEST("draws train")
         CU_ASSERT_EQUAL(price.parameters, swi_genome_parameters(g));
         sw_net *made = scene_ready(g, NULL, exec, seed);
         const scene_batch data = scene_data(g, SW_F32, g->batch, seed);
-        const sw_run_args args = scene_args(made, &data, SW_TRAIN);
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec, &SCENE_ARGS(made, &data, SW_TRAIN)));
         sw_genome_destroy(g);
         scene_sweep();
     }

@@ -178,12 +178,6 @@ es_batch es_batch_rows(const es_batch *of, int64_t from, int64_t n)
     return b;
 }
 
-sw_run_args es_args(es_net *t, const es_batch *of, sw_mode mode)
-{
-    return SW_OPTS(sw_run_args, .fn = es_net_step, .user = t, .models = &t->model,
-                   .n_models = 1, .inputs = of->in, .n_inputs = 2, .mode = mode);
-}
-
 static void perturb(const swi_noise_mode *mode, sw_model *model, uint32_t e, uint32_t direction,
                     float scale, float sigma)
 {

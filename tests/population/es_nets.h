@@ -38,7 +38,9 @@ es_batch es_batch_new(es_net_kind kind, int64_t rows, uint64_t seed);
 /* Rows from..from+n-1 of it. */
 es_batch es_batch_rows(const es_batch *of, int64_t from, int64_t n);
 
-sw_run_args es_args(es_net *t, const es_batch *of, sw_mode mode);
+#define ES_ARGS(t_, of_, mode_)                                                                \
+    SW_OPTS(sw_run_args, .fn = es_net_step, .user = t_, .models = &(t_)->model, .n_models = 1, \
+            .inputs = (of_)->in, .n_inputs = 2, .mode = mode_)
 
 /* Another model of the net's layout with theta + sign sigma E of a direction, by the definition
  * of the noise alone; or into a model that has theta. */

@@ -310,16 +310,10 @@ const sw_array *resize_batch(void)
     return arrays;
 }
 
-sw_run_args resize_args(resize_net *n, sw_mode mode)
-{
-    return SW_OPTS(sw_run_args, .fn = resize_step, .user = n, .models = &n->model,
-                   .n_models = 1, .inputs = resize_batch(), .n_inputs = 2, .mode = mode);
-}
-
 void resize_train(sw_exec *exec, resize_net *n, int steps)
 {
     for (int k = 0; k < steps; k++) {
-        sw_run_args args = resize_args(n, SW_TRAIN);
+        sw_run_args args = RESIZE_ARGS(n, SW_TRAIN);
         args.step = (uint64_t)k;
         OK(sw_run(exec, &args));
     }
@@ -327,9 +321,8 @@ void resize_train(sw_exec *exec, resize_net *n, int steps)
 
 void resize_logits(sw_exec *exec, resize_net *n, float *out)
 {
-    const sw_run_args args = resize_args(n, SW_EVAL);
     sw_array logits = {.data = NULL};
-    OK(sw_run(exec, &args));
+    OK(sw_run(exec, &RESIZE_ARGS(n, SW_EVAL)));
     OK(sw_output_get(exec, "logits", &logits));
     if (logits.data != NULL)
         memcpy(out, logits.data, RN_ROWS * RN_OUT * sizeof *out);

@@ -56,7 +56,9 @@ void resize_step(sw_ctx *ctx, void *user);
 
 /* The one batch; args for it, of this model. */
 const sw_array *resize_batch(void);
-sw_run_args resize_args(resize_net *n, sw_mode mode);
+#define RESIZE_ARGS(n_, mode_)                                                                 \
+    SW_OPTS(sw_run_args, .fn = resize_step, .user = n_, .models = &(n_)->model, .n_models = 1, \
+            .inputs = resize_batch(), .n_inputs = 2, .mode = mode_)
 void resize_train(sw_exec *exec, resize_net *n, int steps);
 /* Logits of an evaluation: RN_ROWS * RN_OUT. */
 void resize_logits(sw_exec *exec, resize_net *n, float *out);

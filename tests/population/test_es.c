@@ -31,17 +31,15 @@ static double worst_of(es_net *t, es_net *alone, sw_exec *exec, int64_t each)
 {
     const int64_t rows = (int64_t)sw_es_rows(t->es) * each;
     es_batch b = es_batch_new(t->kind, rows, 3);
-    const sw_run_args args = es_args(t, &b, SW_EVAL);
     double worst = 0.0;
-    OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
+    OK(sw_es_evaluate(t->es, exec, &ES_ARGS(t, &b, SW_EVAL), 0, "loss"));
     for (size_t e = 0; e < sw_es_rows(t->es); e++) {
         sw_es_evaluation of = SW_OPTS(sw_es_evaluation);
         double loss;
         OK(sw_es_ask(t->es, 0, e, &of));
         es_member_by_hand(t, alone, of.direction, of.sign);
         const es_batch part = es_batch_rows(&b, (int64_t)e * each, each);
-        const sw_run_args one = es_args(alone, &part, SW_EVAL);
-        OK(sw_run(exec, &one));
+        OK(sw_run(exec, &ES_ARGS(alone, &part, SW_EVAL)));
         OK(sw_metric_get(exec, "loss", &loss));
         const double got =
             (double)t->es->fitness[of.repeat * t->es->mode.directions + of.direction];
@@ -93,7 +91,7 @@ static void generation(float *out, const char *noise, uint32_t slice, int thread
                            (of.repeat * 7 + of.direction) * all.row_bytes[i],
                        all.row_bytes[i]);
         }
-        sw_run_args args = es_args(t, &b, SW_EVAL);
+        sw_run_args args = ES_ARGS(t, &b, SW_EVAL);
         args.immediate = immediate;
         OK(sw_es_evaluate(t->es, exec, &args, s, "loss"));
     }
@@ -149,7 +147,7 @@ static double learn(const char *strategy, const char *noise, const sw_optimizer_
                            .directions = 64, .slice = 32, .seed = 4);
     es_net *t = es_net_new(ES_MLP, &o, optimizer);
     es_batch all = es_batch_new(ES_MLP, 8, 3), b = es_batch_new(ES_MLP, 8 * 64, 3);
-    const sw_run_args look = es_args(t, &all, SW_EVAL), args = es_args(t, &b, SW_EVAL);
+    const sw_run_args look = ES_ARGS(t, &all, SW_EVAL), args = ES_ARGS(t, &b, SW_EVAL);
     double loss = 0.0;
     OK(sw_model_ready(t->model, exec, 2));
     for (int e = 0; e < 64; e++) /* each evaluation has the same samples */

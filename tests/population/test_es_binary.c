@@ -65,11 +65,9 @@ static bits_net *net_of(bool image, const sw_es_opts *es)
     return t;
 }
 
-static sw_es_opts opts_of(uint32_t directions, uint32_t repeats, uint32_t slice)
-{
-    return SW_OPTS(sw_es_opts, .shaping = "raw", .sigma = 0.3f, .directions = directions,
-                   .repeats = repeats, .slice = slice, .seed = 5);
-}
+#define OPTS_OF(directions_, repeats_, slice_)                                                 \
+    SW_OPTS(sw_es_opts, .shaping = "raw", .sigma = 0.3f, .directions = directions_,            \
+            .repeats = repeats_, .slice = slice_, .seed = 5)
 
 enum { ROWS = 200 };
 static float inputs[ROWS * 2 * SIDE * SIDE];
@@ -92,11 +90,9 @@ static void batch_of(const bits_net *t, int64_t rows, sw_array in[2])
     in[1] = (sw_array){SW_U8, SW_SHAPE(rows), labels};
 }
 
-static sw_run_args args_of(bits_net *t, const sw_array *in)
-{
-    return SW_OPTS(sw_run_args, .fn = step, .user = t, .models = &t->model, .n_models = 1,
-                   .inputs = in, .n_inputs = 2, .mode = SW_EVAL);
-}
+#define ARGS_OF(t_, in_)                                                                       \
+    SW_OPTS(sw_run_args, .fn = step, .user = t_, .models = &(t_)->model, .n_models = 1,        \
+            .inputs = in_, .n_inputs = 2, .mode = SW_EVAL)
 
 static sw_exec *exec_of(int threads, const char *isa)
 {
@@ -139,7 +135,7 @@ static void member_by_hand(const bits_net *t, bits_net *to, uint32_t direction, 
 SW_TEST("evaluations are nets with their own bits")
 {
     for (int image = 0; image < 2; image++) {
-        const sw_es_opts o = opts_of(6, 3, 0);
+        const sw_es_opts o = OPTS_OF(6, 3, 0);
         sw_exec *exec = exec_of(2, NULL);
         bits_net *t = net_of(image, &o), *alone = net_of(image, &o);
         bits_net *by_library = net_of(image, &o);
@@ -148,8 +144,7 @@ SW_TEST("evaluations are nets with their own bits")
         OK(sw_model_ready(alone->model, exec, 2));
         OK(sw_model_ready(by_library->model, exec, 3));
         batch_of(t, 18 * 2, in);
-        const sw_run_args args = args_of(t, in);
-        OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
+        OK(sw_es_evaluate(t->es, exec, &ARGS_OF(t, in), 0, "loss"));
         for (size_t e = 0; e < 18; e++) {
             sw_es_evaluation of = SW_OPTS(sw_es_evaluation);
             double loss;
@@ -161,8 +156,7 @@ SW_TEST("evaluations are nets with their own bits")
             part[0].shape.dim[0] = part[1].shape.dim[0] = 2;
             part[0].data = inputs + (int64_t)e * 2 * (image ? 2 * SIDE * SIDE : IN);
             part[1].data = labels + e * 2;
-            const sw_run_args one = args_of(alone, part);
-            OK(sw_run(exec, &one));
+            OK(sw_run(exec, &ARGS_OF(alone, part)));
             OK(sw_metric_get(exec, "loss", &loss));
             const double got = (double)t->es->fitness[of.repeat * 6 + of.direction];
             SW_CHECK(fabs(got - loss) < 1e-5 * (1.0 + loss), "%s, evaluation %zu: %g, not %g",
@@ -174,9 +168,8 @@ SW_TEST("evaluations are nets with their own bits")
 /* Generations of a net; all bytes of its model, freed when the test ends. */
 static void *trained(bool image, int threads, const char *isa, uint32_t slice, int generations)
 {
-    const sw_es_opts o = opts_of(6, 2, slice);
     sw_exec *exec = exec_of(threads, isa);
-    bits_net *t = net_of(image, &o);
+    bits_net *t = net_of(image, &OPTS_OF(6, 2, slice));
     OK(sw_model_ready(t->model, exec, 1));
     for (int g = 0; g < generations; g++) {
         for (uint32_t s = 0; s < sw_es_slices(t->es); s++) {
@@ -187,8 +180,7 @@ static void *trained(bool image, int threads, const char *isa, uint32_t slice, i
                 memcpy(inputs + i * width, inputs, (size_t)width * sizeof *inputs);
                 labels[i] = labels[0];
             }
-            const sw_run_args args = args_of(t, in);
-            OK(sw_es_evaluate(t->es, exec, &args, s, "loss"));
+            OK(sw_es_evaluate(t->es, exec, &ARGS_OF(t, in), s, "loss"));
         }
         OK(sw_es_step(t->es, exec, NULL));
     }
@@ -223,7 +215,7 @@ SW_TEST("a generation has one result")
 SW_TEST("the step is the mean score")
 {
     for (int pairs = 0; pairs < 2; pairs++) {
-        sw_es_opts o = opts_of(40, pairs ? 2 : 1, 0);
+        sw_es_opts o = OPTS_OF(40, pairs ? 2 : 1, 0);
         sw_exec *exec = exec_of(2, NULL);
         bits_net *t = net_of(false, &o);
         static float before[IN * HIDDEN], after[IN * HIDDEN];
@@ -263,7 +255,7 @@ SW_TEST("the step is the mean score")
 /* Over generations a net of bits learns what it is shown, and without noise keeps it. */
 SW_TEST("a net of bits learns")
 {
-    sw_es_opts o = opts_of(48, 2, 0);
+    sw_es_opts o = OPTS_OF(48, 2, 0);
     o.shaping = "ranks";
     sw_exec *exec = exec_of(2, NULL);
     bits_net *t = net_of(false, &o);
@@ -272,13 +264,12 @@ SW_TEST("a net of bits learns")
     OK(sw_model_ready(t->model, exec, 1));
     sw_array small[2];
     batch_of(t, 192, in);
-    const sw_run_args args = args_of(t, in);
     small[0] = in[0], small[1] = in[1];
-    const sw_run_args test = args_of(t, small);
+    const sw_run_args test = ARGS_OF(t, small);
     OK(sw_run(exec, &test));
     OK(sw_metric_get(exec, "loss", &first));
     for (int g = 0; g < 60; g++) {
-        OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
+        OK(sw_es_evaluate(t->es, exec, &ARGS_OF(t, in), 0, "loss"));
         OK(sw_es_step(t->es, exec, NULL));
     }
     OK(sw_run(exec, &test));
@@ -288,20 +279,20 @@ SW_TEST("a net of bits learns")
 
 SW_TEST("what cannot be is said by name")
 {
-    sw_es_opts o = opts_of(4, 2, 0);
+    sw_es_opts o = OPTS_OF(4, 2, 0);
     sw_exec *exec = exec_of(1, NULL);
     sw_array in[2];
     bits_net *t = net_of(false, &o);
     OK(sw_model_ready(t->model, exec, 1));
     batch_of(t, 8, in);
-    sw_run_args args = args_of(t, in);
+    sw_run_args args = ARGS_OF(t, in);
     t->wrong = 1;
     args.variant = 1;
     REFUSED(sw_es_evaluate(t->es, exec, &args, 0, "loss"), SW_UNSUPPORTED, "f1.logits");
     o = SW_OPTS(sw_es_opts, .strategy = "snes", .directions = 4, .seed = 5);
     bits_net *snes = net_of(false, &o);
     OK(sw_model_ready(snes->model, exec, 1));
-    args = args_of(snes, in);
+    args = ARGS_OF(snes, in);
     REFUSED(sw_es_evaluate(snes->es, exec, &args, 0, "loss"), SW_UNSUPPORTED, "snes");
 }
 
@@ -311,13 +302,12 @@ SW_TEST("noise has no bytes")
 {
     size_t seen = 0;
     for (uint32_t directions = 8; directions <= 1u << 20; directions *= 16) {
-        const sw_es_opts o = opts_of(directions, 2, 8);
         sw_exec *exec = exec_of(2, NULL);
-        bits_net *t = net_of(false, &o);
+        bits_net *t = net_of(false, &OPTS_OF(directions, 2, 8));
         sw_plan_info info = SW_OPTS(sw_plan_info);
         sw_array in[2];
         batch_of(t, 16, in);
-        sw_run_args args = args_of(t, in);
+        sw_run_args args = ARGS_OF(t, in);
         args.es = t->es;
         OK(sw_plan(exec, &args, &info));
         SW_CHECK(seen == 0 || info.arena_bytes == seen, "%u directions: %zu bytes, not %zu",

@@ -182,18 +182,15 @@ static sw_exec *exec_of(int threads)
     return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads));
 }
 
-static sw_run_args args_of(subject *s, bool noise)
-{
-    return SW_OPTS(sw_run_args, .fn = step, .user = s, .models = &s->model, .n_models = 1,
-                   .inputs = s->in, .n_inputs = s->n_in, .mode = SW_EVAL,
-                   .es = noise ? s->es : NULL);
-}
+#define ARGS_OF(s_, noise_)                                                                    \
+    SW_OPTS(sw_run_args, .fn = step, .user = s_, .models = &(s_)->model, .n_models = 1,        \
+            .inputs = (s_)->in, .n_inputs = (s_)->n_in, .mode = SW_EVAL,                       \
+            .es = (noise_) ? (s_)->es : NULL)
 
 static sw_plan_info plan_of(sw_exec *exec, subject *s, bool noise)
 {
-    const sw_run_args args = args_of(s, noise);
     sw_plan_info plan = SW_OPTS(sw_plan_info);
-    OK(sw_plan(exec, &args, &plan));
+    OK(sw_plan(exec, &ARGS_OF(s, noise), &plan));
     return plan;
 }
 
@@ -212,10 +209,9 @@ static void check_bytes(sw_exec *exec, int threads, subject *s, const char *nois
 {
     size_t stored = 0;
     const sw_plan_visitor see = SW_OPTS(sw_plan_visitor, .to = &stored, .storage = see_storage);
-    const sw_run_args args = args_of(s, true);
     const sw_plan_info with = plan_of(exec, s, true), without = plan_of(exec, s, false);
     const size_t bound = ((size_t)threads << 16) + 12 * sw_es_rows(s->es);
-    OK(sw_plan_visit(exec, &args, &see));
+    OK(sw_plan_visit(exec, &ARGS_OF(s, true), &see));
     SW_CHECK(stored == 0, "%s, %s: %zu bytes of noise", names[s->kind], noise, stored);
     SW_CHECK(with.peak_bytes <= without.peak_bytes + bound,
              "%s, %s, %d threads: %zu bytes, %zu without noise: %zu above, at %s (%s)",
@@ -263,7 +259,7 @@ enum { OBSERVERS = SW_WITNESS_ACCESS | SW_WITNESS_EXTENT | SW_WITNESS_DEATH };
 
 static void observe(sw_exec *exec, subject *s, const char *noise)
 {
-    sw_run_args args = args_of(s, true);
+    sw_run_args args = ARGS_OF(s, true);
     const sw_plan_info plan = plan_of(exec, s, true);
     sw_witness_info seen = SW_OPTS(sw_witness_info);
     sw_run_info run = SW_OPTS(sw_run_info);

@@ -9,10 +9,7 @@
 
 SW_TESTS("es misuse")
 
-static sw_es_opts five(void)
-{
-    return SW_OPTS(sw_es_opts, .sigma = 0.1f, .directions = 5, .slice = 2, .seed = 9);
-}
+#define FIVE() SW_OPTS(sw_es_opts, .sigma = 0.1f, .directions = 5, .slice = 2, .seed = 9)
 
 /* ---- options ----------------------------------------------------------------------------- */
 
@@ -52,15 +49,15 @@ SW_TEST("options that cannot be are named")
     WITH("snes", .strategy = "snes", .shaping = "ranks");
     WITH("ars", .strategy = "ars", .shaping = "raw");
     WITH("sigma_lr", .sigma_lr = 0.5f);
-    sw_es_opts o = five();
+    sw_es_opts o = FIVE();
     o.directions = 0;
     refused_opts(&o, "directions");
     o.directions = UINT32_MAX;
     refused_opts(&o, "directions");
-    o = five();
+    o = FIVE();
     o.slice = 6;
     refused_opts(&o, "slice");
-    o = five();
+    o = FIVE();
     o.directions = 1u << 31;
     o.repeats = 3;
     refused_opts(&o, "evaluations");
@@ -68,7 +65,7 @@ SW_TEST("options that cannot be are named")
 
 SW_TEST("creation is refused")
 {
-    const sw_es_opts o = five();
+    const sw_es_opts o = FIVE();
     es_net *t = es_net_new(ES_MLP, NULL, NULL);
     sw_es *es = NULL;
     OK(sw_model_ready(t->model, net_exec(NULL), 1));
@@ -93,7 +90,7 @@ static scene scene_of(const sw_es_opts *o)
     scene s = {.net = es_net_new(ES_MLP, o, NULL), .exec = net_exec(NULL)};
     OK(sw_model_ready(s.net->model, s.exec, 1));
     s.batch = es_batch_new(ES_MLP, (int64_t)sw_es_rows(s.net->es), 3);
-    s.args = es_args(s.net, &s.batch, SW_EVAL);
+    s.args = ES_ARGS(s.net, &s.batch, SW_EVAL);
     s.args.inputs = NULL; /* set where it is used: the struct moves */
     return s;
 }
@@ -122,8 +119,7 @@ static void refuse_all(sw_es *es, scene *s)
 
 SW_TEST("invalid handles are refused")
 {
-    const sw_es_opts o = five();
-    scene s = scene_of(&o);
+    scene s = scene_of(&FIVE());
     s.args.inputs = s.batch.in;
     refuse_all((sw_es *)(void *)s.exec, &s);
     if (SW_SANITIZED) /* they find what was destroyed themselves */
@@ -141,8 +137,7 @@ SW_TEST("invalid handles are refused")
 
 SW_TEST("numbers out of range are refused")
 {
-    const sw_es_opts o = five();
-    scene s = scene_of(&o);
+    scene s = scene_of(&FIVE());
     sw_es *es = s.net->es;
     sw_es_evaluation of = SW_OPTS(sw_es_evaluation, .repeat = 77);
     const float some[4] = {1.0f, 2.0f, 3.0f, 4.0f};
@@ -160,8 +155,7 @@ SW_TEST("numbers out of range are refused")
 
 SW_TEST("missing evaluations are named")
 {
-    const sw_es_opts o = five();
-    scene s = scene_of(&o);
+    scene s = scene_of(&FIVE());
     sw_es *es = s.net->es;
     sw_es_info info = SW_OPTS(sw_es_info);
     for (uint32_t d = 0; d < 5; d++)
@@ -183,19 +177,18 @@ SW_TEST("missing evaluations are named")
 
 SW_TEST("evaluations that cannot be are refused")
 {
-    const sw_es_opts o = five();
-    scene s = scene_of(&o);
+    scene s = scene_of(&FIVE());
     sw_es *es = s.net->es;
     es_net *stranger = es_net_new(ES_MLP, NULL, NULL);
     s.args.inputs = s.batch.in;
     REFUSED(sw_es_evaluate(es, s.exec, &s.args, 3, "loss"), SW_INVALID, "below 3");
     REFUSED(sw_es_evaluate(es, s.exec, &s.args, 0, "score"), SW_INVALID, "score");
-    sw_run_args args = es_args(stranger, &s.batch, SW_EVAL);
+    sw_run_args args = ES_ARGS(stranger, &s.batch, SW_EVAL);
     REFUSED(sw_es_evaluate(es, s.exec, &args, 0, "loss"), SW_INVALID, "'mlp' among them");
     const es_batch odd = es_batch_rows(&s.batch, 0, 3);
-    args = es_args(s.net, &odd, SW_EVAL);
+    args = ES_ARGS(s.net, &odd, SW_EVAL);
     REFUSED(sw_es_evaluate(es, s.exec, &args, 0, "loss"), SW_INVALID, "multiple");
-    args = es_args(s.net, &s.batch, SW_EVAL);
+    args = ES_ARGS(s.net, &s.batch, SW_EVAL);
     args.es = es;
     args.es_slice = 3;
     REFUSED(sw_run(s.exec, &args), SW_INVALID, "es_slice must be below 3");
@@ -207,8 +200,7 @@ SW_TEST("evaluations that cannot be are refused")
 SW_TEST("a sigma that cannot be is refused")
 {
     static const float bad[] = {0.0f, -0.1f};
-    const sw_es_opts o = five();
-    scene s = scene_of(&o);
+    scene s = scene_of(&FIVE());
     s.args.inputs = s.batch.in;
     for (uint32_t d = 0; d < 5; d++)
         for (uint32_t r = 0; r < 2; r++)
@@ -285,13 +277,12 @@ static sw_status run_odd(odd *t, int what)
 SW_TEST("uses without noise name op and parameter")
 {
     odd t = {.exec = net_exec(NULL)};
-    sw_es_opts o = five();
     OK(sw_model_create(&t.model, "odd"));
     AFTER(sw_model_destroy, t.model);
     t.square = sw_param_new(t.model, "square", SW_F32, SW_SHAPE(4, 4), "ones");
     t.vector = sw_param_new(t.model, "vector", SW_F32, SW_SHAPE(4), "ones");
     OK(sw_optimizer_create(&t.opt, t.model, &SW_OPTS(sw_optimizer_opts, .kind = "sgd")));
-    OK(sw_es_create(&t.es, t.opt, &o));
+    OK(sw_es_create(&t.es, t.opt, &FIVE()));
     AFTER(sw_es_destroy, t.es);
     REFUSED(run_odd(&t, OPERAND), SW_UNSUPPORTED, "relu reads the parameter 'vector'");
     REFUSED(run_odd(&t, MATRIX_PRODUCT), SW_UNSUPPORTED, "matmul reads the parameter 'square'");
@@ -321,8 +312,6 @@ typedef struct {
 /* Create, evaluate, step. */
 static sw_status live(life *l, const es_batch *b)
 {
-    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
-    const sw_es_opts o = five();
     es_net *t = &l->t;
     SW_TRY(sw_budget_create(&l->budget, 1 << 20));
     const sw_exec_opts with = SW_OPTS(sw_exec_opts, .threads = 1, .budget = l->budget);
@@ -332,12 +321,11 @@ static sw_status live(life *l, const es_batch *b)
     t->gain = sw_param_new(t->model, "gain", SW_F32, SW_SHAPE(11), "ones");
     t->shift = sw_param_new(t->model, "shift", SW_F32, SW_SHAPE(11), "zeros");
     t->f1 = sw_linear_new(t->model, "f1", 11, 5);
-    SW_TRY(sw_optimizer_create(&t->opt, t->model, &adam));
-    SW_TRY(sw_es_create(&t->es, t->opt, &o));
+    SW_TRY(sw_optimizer_create(&t->opt, t->model, &SW_OPTS(sw_optimizer_opts, .kind = "adam")));
+    SW_TRY(sw_es_create(&t->es, t->opt, &FIVE()));
     SW_TRY(sw_model_ready(t->model, l->exec, 1));
-    const sw_run_args args = es_args(t, b, SW_EVAL);
     for (uint32_t s = 0; s < sw_es_slices(t->es); s++)
-        SW_TRY(sw_es_evaluate(t->es, l->exec, &args, s, "loss"));
+        SW_TRY(sw_es_evaluate(t->es, l->exec, &ES_ARGS(t, b, SW_EVAL), s, "loss"));
     return sw_es_step(t->es, l->exec, NULL);
 }
 
@@ -377,14 +365,13 @@ SW_TEST("a step that fails can be tried again")
     static unsigned char wanted[1 << 14];
     bool reached = true;
     for (uint64_t k = 0; reached && k < 2000; k++) {
-        const sw_es_opts o = five();
         const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
         life l = {.t = {.kind = ES_MLP}};
         OK(sw_exec_create(&l.exec, &SW_OPTS(sw_exec_opts)));
         OK(sw_model_create(&l.t.model, "again"));
         l.t.f1 = sw_linear_new(l.t.model, "f1", 7, 5);
         OK(sw_optimizer_create(&l.t.opt, l.t.model, &sgd));
-        OK(sw_es_create(&l.t.es, l.t.opt, &o));
+        OK(sw_es_create(&l.t.es, l.t.opt, &FIVE()));
         OK(sw_model_ready(l.t.model, l.exec, 1));
         for (uint32_t d = 0; d < 5; d++)
             for (uint32_t r = 0; r < 2; r++)

@@ -431,11 +431,9 @@ static rn_batch rn_batch_rows(const rn_batch *of, int64_t from, int64_t n)
     return b;
 }
 
-static sw_run_args rn_args(rn_net *t, const rn_batch *of, sw_mode mode)
-{
-    return SW_OPTS(sw_run_args, .fn = rn_step, .user = t, .models = t->models, .n_models = 2,
-                   .inputs = of->in, .n_inputs = RN_INPUTS, .mode = mode);
-}
+#define RN_ARGS(t_, of_, mode_)                                                                \
+    SW_OPTS(sw_run_args, .fn = rn_step, .user = t_, .models = (t_)->models, .n_models = 2,     \
+            .inputs = (of_)->in, .n_inputs = RN_INPUTS, .mode = mode_)
 
 /* ---- evaluations ------------------------------------------------------------------------- */
 
@@ -509,8 +507,7 @@ static void compare(rn_net *t, rn_net *alone, sw_exec *exec, int64_t each, uint3
                     const char *what)
 {
     rn_batch b = rn_batch_new(t, (int64_t)sw_es_rows(t->es) * each, NULL);
-    const sw_run_args args = rn_args(t, &b, SW_EVAL);
-    OK(sw_es_evaluate(t->es, exec, &args, slice, "loss"));
+    OK(sw_es_evaluate(t->es, exec, &RN_ARGS(t, &b, SW_EVAL), slice, "loss"));
     for (size_t e = 0; e < sw_es_rows(t->es); e++) {
         sw_es_evaluation of = SW_OPTS(sw_es_evaluation);
         double loss = 0.0;
@@ -521,8 +518,7 @@ static void compare(rn_net *t, rn_net *alone, sw_exec *exec, int64_t each, uint3
             OK(sw_model_copy(alone->models[m], t->models[m]));
         es_perturb_by_hand(t->es, alone->models[0], of.direction, of.sign);
         const rn_batch part = rn_batch_rows(&b, (int64_t)e * each, each);
-        const sw_run_args one = rn_args(alone, &part, SW_EVAL);
-        OK(sw_run(exec, &one));
+        OK(sw_run(exec, &RN_ARGS(alone, &part, SW_EVAL)));
         OK(sw_metric_get(exec, "loss", &loss));
         const double got = (double)fitness_of(t->es, &of);
         SW_CHECK(isnan(got) == isnan(loss) &&
@@ -559,7 +555,7 @@ SW_TEST("witnesses agree with the plans of random nets")
         const sw_es_opts o = random_opts(seed);
         rn_net *t = ready_net(seed, &o, exec);
         rn_batch b = rn_batch_new(t, (int64_t)sw_es_rows(t->es) * 2, NULL);
-        sw_run_args args = rn_args(t, &b, SW_EVAL);
+        sw_run_args args = RN_ARGS(t, &b, SW_EVAL);
         sw_witness_info seen = SW_OPTS(sw_witness_info);
         args.es = t->es;
         OK(sw_witness(exec, &args, OBSERVERS, &seen));
@@ -626,7 +622,7 @@ static bool generation(outcome *to, uint64_t seed, const way *w)
         for (uint32_t i = 0; i < sw_es_slices(t->es); i++) {
             const uint32_t slice = w->backwards ? sw_es_slices(t->es) - 1 - i : i;
             rn_batch b = slice_batch(t, slice);
-            sw_run_args args = rn_args(t, &b, w->mode);
+            sw_run_args args = RN_ARGS(t, &b, w->mode);
             args.immediate = w->immediate;
             OK(sw_es_evaluate(t->es, exec, &args, slice, "loss"));
             rn_batch_free(&b);
@@ -683,7 +679,7 @@ static void reach(rn_net *t, sw_exec *exec, uint64_t seed, const char *what)
     const size_t evaluations = sw_es_rows(t->es), victim = seed % evaluations;
     const int64_t each = 1 + (int64_t)(seed % 2);
     rn_batch b = rn_batch_new(t, (int64_t)evaluations * each, NULL);
-    const sw_run_args args = rn_args(t, &b, SW_EVAL);
+    const sw_run_args args = RN_ARGS(t, &b, SW_EVAL);
     float clean[MOST];
     OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
     memcpy(clean, t->es->fitness, swi_es_evaluations(t->es) * sizeof *clean);

@@ -33,11 +33,9 @@ typedef struct {
     uint64_t refused, resized, waited, failed;
 } scene;
 
-static sw_members_args args_of(const scene *s, int rows)
-{
-    return SW_OPTS(sw_members_args, .feed = s->feed[rows], .mode = SW_TRAIN, .own_steps = 1,
-                   .steps = 1);
-}
+#define ARGS_OF(s_, rows_)                                                                     \
+    SW_OPTS(sw_members_args, .feed = (s_)->feed[(rows_)], .mode = SW_TRAIN, .own_steps = 1,    \
+            .steps = 1)
 
 static size_t alone(const scene *s, int width, int rows)
 {
@@ -135,7 +133,7 @@ static void arrange(scene *s)
 
 static void run(scene *s, one *m)
 {
-    sw_members_args args = args_of(s, m->rows);
+    sw_members_args args = ARGS_OF(s, m->rows);
     args.members = &m->member;
     args.n = 1;
     ok(s, sw_members_run(s->group[m->width], &args));
@@ -217,7 +215,7 @@ static void explores(int threads, int members, uint64_t steps, void **states, si
         s.group[w] = small_group(s.exec, small_new(w + 2), NULL);
         s.member[w] = sw_members_bytes(s.group[w]);
         for (int b = 0; b < BATCHES; b++) {
-            const sw_members_args args = args_of(&s, b);
+            const sw_members_args args = ARGS_OF(&s, b);
             sw_plan_info info = SW_OPTS(sw_plan_info);
             ok(&s, sw_members_look(s.group[w], &args, &info));
             s.arena[w][b] = info.arena_bytes;

@@ -126,11 +126,9 @@ static group *group_new(int threads, const char *kind, sw_budget *budget, bool k
     return g;
 }
 
-static sw_members_args args_of(const group *g, bool own, sw_mode mode, uint64_t step)
-{
-    return SW_OPTS(sw_members_args, .members = g->member, .n = N, .inputs = arrays[0],
-                   .n_inputs = 2, .own_inputs = own, .mode = mode, .step = step);
-}
+#define ARGS_OF(g_, own_, mode_, step_)                                                        \
+    SW_OPTS(sw_members_args, .members = (g_)->member, .n = N, .inputs = arrays[0],             \
+            .n_inputs = 2, .own_inputs = own_, .mode = mode_, .step = step_)
 
 /* A model that is trained alone on the data of member k; its metrics in the last step. */
 static tiny *alone(int k, bool own, const char *kind, bool knobs, double *loss)
@@ -179,8 +177,7 @@ static void compare(int threads, bool own, const char *kind, bool knobs)
                     OK(sw_member_knob_set(g->member[k], g->shape->number[i],
                                           number_at(k, step, i)));
         }
-        const sw_members_args args = args_of(g, own, SW_TRAIN, step);
-        OK(sw_members_run(g->all, &args));
+        OK(sw_members_run(g->all, &ARGS_OF(g, own, SW_TRAIN, step)));
         calls = step == 1 ? sw_mem_calls() : calls;
     }
     SW_CHECK(sw_mem_calls() == calls, "%s: a change took memory", kind);
@@ -216,7 +213,7 @@ SW_TEST("steps bring no allocation")
 {
     make_data(ROWS);
     group *g = group_new(2, "adam", NULL, false);
-    sw_members_args args = args_of(g, true, SW_TRAIN, 0);
+    sw_members_args args = ARGS_OF(g, true, SW_TRAIN, 0);
     for (int i = 0; i < 2; i++)
         OK(sw_members_run(g->all, &args));
     const uint64_t calls = sw_mem_calls();
@@ -232,8 +229,7 @@ SW_TEST("evaluation changes no member")
     float before[OUT], after[OUT];
     double loss[N];
     OK(sw_member_read(g->member[3], g->shape->f2.bias, before, sizeof before));
-    const sw_members_args args = args_of(g, true, SW_EVAL, 0);
-    OK(sw_members_run(g->all, &args));
+    OK(sw_members_run(g->all, &ARGS_OF(g, true, SW_EVAL, 0)));
     OK(sw_members_metric(g->all, "loss", loss, N));
     OK(sw_member_read(g->member[3], g->shape->f2.bias, after, sizeof after));
     CU_ASSERT(memcmp(before, after, sizeof before) == 0);
@@ -246,7 +242,7 @@ SW_TEST("members come and go")
 {
     make_data(ROWS);
     group *g = group_new(2, "adam", NULL, false);
-    const sw_members_args args = args_of(g, true, SW_TRAIN, 0);
+    const sw_members_args args = ARGS_OF(g, true, SW_TRAIN, 0);
     OK(sw_members_run(g->all, &args));
     const sw_member gone = g->member[4];
     float a[OUT], b[OUT];
@@ -275,7 +271,7 @@ SW_TEST("a member that fails fails alone")
     labels[3][2] = OUT;
     numbers[9][5] = NAN;
     for (uint64_t step = 0; step < 2; step++) {
-        const sw_members_args args = args_of(g, true, SW_TRAIN, step);
+        const sw_members_args args = ARGS_OF(g, true, SW_TRAIN, step);
         OK(sw_members_run(g->all, &args));
         CU_ASSERT(strstr(sw_last_note(), "member 3") != NULL);
         OK(sw_members_status(g->all, ended, N));
@@ -285,8 +281,7 @@ SW_TEST("a member that fails fails alone")
         CU_ASSERT(isnan(loss[3]) && isnan(loss[9]) && !isnan(loss[4]));
     }
     labels[3][2] = 0; /* it had not been updated: it goes on */
-    const sw_members_args args = args_of(g, true, SW_TRAIN, 2);
-    OK(sw_members_run(g->all, &args));
+    OK(sw_members_run(g->all, &ARGS_OF(g, true, SW_TRAIN, 2)));
     OK(sw_members_status(g->all, ended, N));
     CU_ASSERT(ended[3] == SW_OK);
 }
@@ -301,7 +296,7 @@ SW_TEST("a budget counts every member")
     group *g = group_new(2, "adam", budget, false);
     const size_t bytes = sw_members_bytes(g->all);
     CU_ASSERT_EQUAL(sw_budget_used(budget), N * bytes);
-    const sw_members_args args = args_of(g, false, SW_TRAIN, 0);
+    const sw_members_args args = ARGS_OF(g, false, SW_TRAIN, 0);
     OK(sw_members_run(g->all, &args));
     const size_t arenas = sw_budget_used(budget) - N * bytes;
     CU_ASSERT(arenas > 0 && arenas % 2 == 0);
@@ -382,7 +377,7 @@ SW_TEST("misuse is refused")
     tiny *other = tiny_new("adam", false);
     sw_members *none;
     float x[OUT];
-    sw_members_args args = args_of(g, true, SW_TRAIN, 0);
+    sw_members_args args = ARGS_OF(g, true, SW_TRAIN, 0);
     const sw_members_opts no_step = SW_OPTS(sw_members_opts, .shape = other->model);
     REFUSED(sw_members_create(&none, g->exec, &no_step), SW_INVALID, "step function");
     REFUSED(sw_member_read(g->member[0], other->f2.bias, x, sizeof x), SW_INVALID, "the shape");
@@ -404,7 +399,7 @@ SW_TEST("what cannot be names the knob")
     make_data(ROWS);
     group *g = group_new(2, "adam", NULL, true);
     float now = 0.0f;
-    const sw_members_args args = args_of(g, false, SW_TRAIN, 0);
+    const sw_members_args args = ARGS_OF(g, false, SW_TRAIN, 0);
     OK(sw_members_run(g->all, &args));
     REFUSED(sw_member_knob_set(g->member[2], g->shape->number[3], 1.0f), SW_INVALID,
             "the beta1 of optimizer 0 (adam), group 0 cannot be 1: it must be at least 0 and "
@@ -427,7 +422,7 @@ SW_TEST("a value from before is looked at")
     group *g = group_new(2, "sgd", NULL, true);
     sw_status ended[N];
     OK(sw_member_knob_set(g->member[4], g->shape->dropout, -3.0f));
-    const sw_members_args args = args_of(g, false, SW_TRAIN, 0);
+    const sw_members_args args = ARGS_OF(g, false, SW_TRAIN, 0);
     for (int i = 0; i < 2; i++) {
         OK(sw_members_run(g->all, &args));
         CU_ASSERT(strstr(sw_last_note(), "knob 'dropout'") != NULL);

@@ -8,11 +8,9 @@ SW_TESTS("members by feeds")
 
 enum { N = 11, SAMPLES = 45, BATCH = 8, STEPS = 17, HIDDEN = 9 };
 
-static sw_members_args args_of(const sw_member *members, const sw_feed *feed, uint32_t steps)
-{
-    return SW_OPTS(sw_members_args, .members = members, .n = N, .feed = feed, .mode = SW_TRAIN,
-                   .own_steps = 1, .steps = steps);
-}
+#define ARGS_OF(members_, feed_, steps_)                                                       \
+    SW_OPTS(sw_members_args, .members = members_, .n = N, .feed = feed_, .mode = SW_TRAIN,     \
+            .own_steps = 1, .steps = steps_)
 
 /* STEPS steps of each member, the calls cut as the dice say, in any order of members. */
 static void train(sw_members *all, const sw_member *members, const sw_feed *feed,
@@ -45,7 +43,7 @@ static void compare(int threads, int drop_last, uint64_t dice_seed)
     sw_member member[N];
     double last, sum;
     small_members(member, N, all, 20);
-    train(all, member, feed, args_of(member, feed, 1), &dice);
+    train(all, member, feed, ARGS_OF(member, feed, 1), &dice);
     for (uint64_t k = 0; k < N; k++) {
         const small *t =
             small_alone(HIDDEN, data, BATCH, drop_last, 20 + k, 20 + k, STEPS, &last, &sum);
@@ -71,7 +69,7 @@ SW_TEST("same_data has one stream")
     sw_member member[N];
     double last, sum;
     small_members(member, N, all, 1);
-    sw_members_args args = args_of(member, feed, 1);
+    sw_members_args args = ARGS_OF(member, feed, 1);
     args.same_data = 1;
     args.data_seed = 77;
     train(all, member, feed, args, &dice);
@@ -92,12 +90,11 @@ SW_TEST("members stand at different batches")
     double last[N], mean[N], its, sum;
     small_members(member, N, all, 50);
     for (uint32_t k = 1; k < N; k++) { /* member k makes k steps alone */
-        sw_members_args args = args_of(&member[k], feed, k);
+        sw_members_args args = ARGS_OF(&member[k], feed, k);
         args.n = 1;
         OK(sw_members_run(all, &args));
     }
-    sw_members_args args = args_of(member, feed, 8);
-    OK(sw_members_run(all, &args));
+    OK(sw_members_run(all, &ARGS_OF(member, feed, 8)));
     OK(sw_members_metric(all, "loss", last, N));
     OK(sw_members_mean(all, "loss", mean, N));
     for (uint64_t k = 0; k < N; k++) {
@@ -123,7 +120,7 @@ SW_TEST("evaluation takes the batch of its step")
     sw_member member[N];
     double loss[N], mean[N], its, sum = 0.0;
     small_members(member, N, all, 3);
-    sw_members_args args = args_of(member, feed, 3);
+    sw_members_args args = ARGS_OF(member, feed, 3);
     OK(sw_members_run(all, &args));
     OK(sw_model_ready(shape->model, exec, 1));
     OK(sw_member_to_model(shape->model, member[4]));
@@ -142,7 +139,7 @@ SW_TEST("evaluation takes the batch of its step")
         sum += its;
     }
     for (int own = 0; own < 2; own++) {
-        args = args_of(member, plain, 4);
+        args = ARGS_OF(member, plain, 4);
         args.mode = SW_EVAL;
         args.step = 2;
         args.own_steps = own;
@@ -178,7 +175,7 @@ SW_TEST("both batches have the same metrics")
     sw_member member[N];
     OK(sw_members_create(&all, exec, &opts));
     small_members(member, N, all, 3);
-    sw_members_args args = args_of(member, feed, 2);
+    sw_members_args args = ARGS_OF(member, feed, 2);
     REFUSED(sw_members_run(all, &args), SW_INVALID, "the same metrics");
     small_progress(member[0], 0, 0);
     args.feed = even;
@@ -195,13 +192,13 @@ SW_TEST("misuse is refused")
     const sw_array in[2] = {{SW_F32, SW_SHAPE(2, SMALL_WIDTH), member},
                             {SW_F32, SW_SHAPE(2, SMALL_WIDTH), member}};
     small_members(member, N, all, 3);
-    sw_members_args args = args_of(member, feed, 2);
+    sw_members_args args = ARGS_OF(member, feed, 2);
     args.inputs = in;
     args.n_inputs = 2;
     REFUSED(sw_members_run(all, &args), SW_INVALID, "inputs or a feed, not both");
     args.feed = NULL;
     REFUSED(sw_members_run(all, &args), SW_INVALID, "steps (got 2) beyond 1 need a feed");
-    args = args_of(member, feed, 2);
+    args = ARGS_OF(member, feed, 2);
     args.own_inputs = 1;
     REFUSED(sw_members_run(all, &args), SW_INVALID, "not both");
     for (int k = 0; k < N; k++)

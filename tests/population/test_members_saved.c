@@ -355,8 +355,7 @@ SW_TEST("other layouts are refused by name")
         small_members(member, 1, all, 1); /* one is stacked too */
         OK(sw_checkpoint_create(&c, exec, &SW_OPTS(sw_checkpoint_opts, .path = path)));
         OK(sw_checkpoint_members(c, all, member, 1));
-        sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-        OK(sw_checkpoint_find(c, NULL, &found));
+        OK(sw_checkpoint_find(c, NULL, &SW_OPTS(sw_checkpoint_found)));
         if (second)
             REFUSED(sw_checkpoint_load(c), SW_FORMAT,
                     "'one/l.weight' is F32 (1, 4, 3); the run needs F32 (1, 5, 3)");
@@ -530,8 +529,7 @@ static costs save_many(size_t n)
     OK(sw_checkpoint_wait(c));
     cost.write = (double)(sw_clock_ns() - start) / 1e3 / (double)n;
     CU_ASSERT(sw_mem_calls() - calls < 100); /* whatever n is */
-    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-    OK(sw_checkpoint_find(c, NULL, &found));
+    OK(sw_checkpoint_find(c, NULL, &SW_OPTS(sw_checkpoint_found)));
     start = sw_clock_ns();
     OK(sw_checkpoint_load(c));
     cost.load = (double)(sw_clock_ns() - start) / 1e3 / (double)n;

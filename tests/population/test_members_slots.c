@@ -268,8 +268,7 @@ SW_TEST("ranges that lie among each other are kept")
             OK(sw_member_new(&gone, of[k % 2], 77));
         for (int g = 0; g < 2; g++)
             train(of[g], member[g], feed);
-        sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-        OK(sw_checkpoint_find(c, NULL, &found));
+        OK(sw_checkpoint_find(c, NULL, &SW_OPTS(sw_checkpoint_found)));
         OK(sw_checkpoint_load(c));
         for (int g = 0; g < 2; g++)
             for (int k = 0; k < N; k++)

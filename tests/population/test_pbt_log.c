@@ -16,11 +16,9 @@ static const char *const four[] = {"opt.lr=log:1e-4..1", "act=choice:relu,tanh,g
                                    "net.width=int:4..40", "opt.momentum=uniform:0..0.9"};
 enum { N = 6 };
 
-static sw_pbt_opts opts_of(const sw_space *s, int synch)
-{
-    return SW_OPTS(sw_pbt_opts, .space = s, .members = N, .seed = 4, .interval = 10,
-                   .quantile = 0.4, .synch = synch);
-}
+#define OPTS_OF(s_, synch_)                                                                    \
+    SW_OPTS(sw_pbt_opts, .space = s_, .members = N, .seed = 4, .interval = 10,                 \
+            .quantile = 0.4, .synch = synch_)
 
 static const char *new_dir(const char *name)
 {
@@ -82,11 +80,10 @@ SW_TEST("lines are the exploits, and a policy is a lineage")
 {
     sw_space *s = help_space(four, 4);
     for (int synch = 0; synch < 2; synch++) {
-        const sw_pbt_opts o = opts_of(s, synch);
         static help_list l;
         char dir[900], *line, *rest;
         strcpy(dir, new_dir(synch ? "synch" : "async"));
-        sw_pbt *p = help_pbt(&o);
+        sw_pbt *p = help_pbt(&OPTS_OF(s, synch));
         double first[N][4];
         for (int i = 0; i < N; i++)
             for (int k = 0; k < 4; k++)
@@ -144,7 +141,7 @@ SW_TEST("a restored run has the logs of one that never stopped")
 {
     sw_space *s = help_space(four, 4);
     for (int way = 0; way < 6; way++) {
-        const sw_pbt_opts o = opts_of(s, way % 2);
+        const sw_pbt_opts o = OPTS_OF(s, way % 2);
         char straight[900], dir[900], name[40];
         snprintf(name, sizeof name, "straight %d", way);
         strcpy(straight, new_dir(name));
@@ -192,7 +189,7 @@ static void report_and_refuse(sw_pbt *p)
 SW_TEST("logs that are damaged are refused")
 {
     sw_space *s = help_space(four, 4);
-    const sw_pbt_opts o = opts_of(s, 1);
+    const sw_pbt_opts o = OPTS_OF(s, 1);
     char dir[900], path[1000];
     strcpy(dir, new_dir("cut"));
     path_of(path, dir, -1);
@@ -243,7 +240,6 @@ SW_TEST("logs that are damaged are refused")
 SW_TEST("a killed process leaves whole lines")
 {
     sw_space *s = help_space(four, 4);
-    const sw_pbt_opts o = opts_of(s, 1);
     char dir[900];
     strcpy(dir, new_dir("killed"));
     for (int k = 0; k < 12; k++) {
@@ -251,7 +247,7 @@ SW_TEST("a killed process leaves whole lines")
         if (child == 0) {
             sw_pbt *p;
             help_run r = {0};
-            if (sw_pbt_create(&p, &o) == SW_OK && sw_pbt_log(p, dir) == SW_OK)
+            if (sw_pbt_create(&p, &OPTS_OF(s, 1)) == SW_OK && sw_pbt_log(p, dir) == SW_OK)
                 for (;;)
                     (void)help_round(p, &r, help_random, NULL, NULL);
             _exit(1);
@@ -279,8 +275,7 @@ SW_TEST("folders that cannot be are refused")
 {
     static char far[1000];
     sw_space *s = help_space(four, 4);
-    const sw_pbt_opts o = opts_of(s, 1);
-    sw_pbt *p = help_pbt(&o);
+    sw_pbt *p = help_pbt(&OPTS_OF(s, 1));
     memset(far, 'd', sizeof far - 1);
     REFUSED(sw_pbt_log(p, sw_temp_path("no such folder")), SW_IO, "pbt_global.txt");
     REFUSED(sw_pbt_log(p, ""), SW_INVALID, "1 to 899 bytes");

@@ -7,10 +7,9 @@ static const char *const five[] = {"lr=log:1e-5..1e-1", "optimizer.momentum=unif
                                    "width=int:1..64", "act=choice:relu,tanh,gelu,elu",
                                    "batch=choice:16,32,64"};
 
-static sw_pbt_opts base_opts(const sw_space *s, int members)
-{
-    return SW_OPTS(sw_pbt_opts, .space = s, .members = members, .seed = 3, .interval = 10);
-}
+#define OPTS_OF(s, n, ...)                                                                     \
+    SW_OPTS(sw_pbt_opts, .space = s, .members = n, .seed = 3, .interval = 10, __VA_ARGS__)
+#define OPTS(n, ...) OPTS_OF(help_space(five, 5), n, __VA_ARGS__)
 
 /* ---- explore ----------------------------------------------------------------------------- */
 
@@ -28,13 +27,9 @@ SW_TEST("bounds hold over a million explores, or a fifth")
     sw_space *s = help_space(five, 5);
     help_run r = {0};
     for (int synch = 0; synch < 2; synch++) {
-        sw_pbt_opts o = base_opts(s, 64);
-        o.synch = synch;
-        o.quantile = 0.5;
-        o.resample_probability = synch ? 0.01 : -1;
-        o.factors[0] = 1.7;
-        o.factors[1] = 0.4;
-        sw_pbt *p = help_pbt(&o);
+        sw_pbt *p = help_pbt(&OPTS_OF(s, 64, .synch = synch, .quantile = 0.5,
+                                      .resample_probability = synch ? 0.01 : -1,
+                                      .factors = {1.7, 0.4}));
         const int half = sw_tests_full() ? 500000 : 100000;
         while (r.exploits * 5 < half * (synch + 1) && CU_get_number_of_failure_records() == 0)
             help_rounds(p, 100, &r, help_random, inside, s);
@@ -71,13 +66,10 @@ static void see_neighbour(const sw_pbt *p, const sw_pbt_event *e, void *user)
 
 SW_TEST("choices take a neighbour, which the ends bound")
 {
-    sw_space *s = help_space(five, 5);
-    sw_pbt_opts o = base_opts(s, 8);
     moves m = {0};
     help_run r = {0};
-    o.synch = 1;
-    o.resample_probability = -1;
-    help_rounds(help_pbt(&o), 500, &r, note_values, see_neighbour, &m);
+    help_rounds(help_pbt(&OPTS(8, .synch = 1, .resample_probability = -1)), 500, &r,
+                note_values, see_neighbour, &m);
     CU_ASSERT(m.drawn == 0 && m.up > 200 && m.down > 200);
     CU_ASSERT_EQUAL(m.exploits, 1000);
 }
@@ -97,14 +89,11 @@ static void see_draw(const sw_pbt *p, const sw_pbt_event *e, void *user)
 /* With probability 1 all are new draws, of the declared distribution; with 0 none is. */
 SW_TEST("resampling is always or never")
 {
-    sw_space *s = help_space(five, 5);
     for (int always = 0; always < 2; always++) {
-        sw_pbt_opts o = base_opts(s, 8);
         moves m = {0};
         help_run r = {0};
-        o.synch = 1;
-        o.resample_probability = always ? 1 : -1;
-        help_rounds(help_pbt(&o), 500, &r, note_values, see_draw, &m);
+        help_rounds(help_pbt(&OPTS(8, .synch = 1, .resample_probability = always ? 1 : -1)),
+                    500, &r, note_values, see_draw, &m);
         if (always) {
             CU_ASSERT(m.up + m.down == 0 && fabs(m.drawn - m.exploits / 2.0) < 60);
         } else {
@@ -120,10 +109,7 @@ SW_TEST("a choice can be explored by draws alone")
     sw_space *s = help_space(NULL, 0);
     OK(sw_space_add(s, &SW_OPTS(sw_hyper, .name = "c", .kind = SW_CHOICE, .choices = values,
                                 .n_choices = 8, .resample = 1)));
-    sw_pbt_opts o = base_opts(s, 4);
-    o.synch = 1;
-    o.resample_probability = -1;
-    sw_pbt *p = help_pbt(&o);
+    sw_pbt *p = help_pbt(&OPTS_OF(s, 4, .synch = 1, .resample_probability = -1));
     help_run r = {0};
     int far = 0;
     for (int i = 0; i < 300; i++) {
@@ -137,14 +123,8 @@ SW_TEST("a choice can be explored by draws alone")
 SW_TEST("integers lose their fraction and keep their bounds")
 {
     const char *const one[] = {"n=int:-20..20"};
-    sw_space *s = help_space(one, 1);
-    sw_pbt_opts o = base_opts(s, 2);
-    o.synch = 1;
-    o.quantile = 0.5;
-    o.resample_probability = -1;
-    o.factors[0] = 1.5;
-    o.factors[1] = 0.5;
-    sw_pbt *p = help_pbt(&o);
+    sw_pbt *p = help_pbt(&OPTS_OF(help_space(one, 1), 2, .synch = 1, .quantile = 0.5,
+                                  .resample_probability = -1, .factors = {1.5, 0.5}));
     const double cases[][3] = {{7, 10, 3},  {-7, -10, -3},  {1, 1, 0},
                                {15, 20, 7}, {-15, -20, -7}, {0, 0, 0}};
     help_run r = {0};
@@ -173,13 +153,8 @@ static sw_status custom(int member, const double *donors, double *values, int n,
 /* A value that it leaves outside of its range is refused by name, and can be tried again. */
 SW_TEST("the explore function has the last word within the bounds")
 {
-    sw_space *s = help_space(five, 5);
-    sw_pbt_opts o = base_opts(s, 4);
     int mode = 1;
-    o.synch = 1;
-    o.custom = custom;
-    o.user = &mode;
-    sw_pbt *p = help_pbt(&o);
+    sw_pbt *p = help_pbt(&OPTS(4, .synch = 1, .custom = custom, .user = &mode));
     sw_pbt_event e = SW_OPTS(sw_pbt_event);
     for (int i = 0; i < 4; i++)
         OK(sw_pbt_report(p, i, 10, i));
@@ -195,17 +170,8 @@ SW_TEST("the explore function has the last word within the bounds")
 
 /* ---- quantiles --------------------------------------------------------------------------- */
 
-static int exploits_of(sw_pbt_opts o, int rounds)
-{
-    help_run r = {0};
-    o.synch = 1;
-    help_rounds(help_pbt(&o), rounds, &r, help_index, NULL, NULL);
-    return r.exploits;
-}
-
 SW_TEST("quantiles at their ends")
 {
-    sw_space *s = help_space(five, 5);
     const struct {
         int members;
         double quantile;
@@ -213,9 +179,11 @@ SW_TEST("quantiles at their ends")
     } cases[] = {{1, 0.5, 0}, {2, 0.5, 1},  {2, 0.01, 1}, {3, 0.5, 1},  {7, 0.5, 3},  {8, 0, 2},
                  {9, 0, 3},   {10, 0.3, 3}, {10, -1, 0},  {3, 0.25, 1}, {64, 0.5, 32}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        sw_pbt_opts o = base_opts(s, cases[i].members);
-        o.quantile = cases[i].quantile;
-        SW_CHECK(exploits_of(o, 1) == cases[i].exploits, "case %d", (int)i);
+        help_run r = {0};
+        help_rounds(
+            help_pbt(&OPTS(cases[i].members, .quantile = cases[i].quantile, .synch = 1)), 1, &r,
+            help_index, NULL, NULL);
+        SW_CHECK(r.exploits == cases[i].exploits, "case %d", (int)i);
     }
 }
 
@@ -232,15 +200,10 @@ static void see_shares(const sw_pbt *p, const sw_pbt_event *e, void *seen)
 /* 7 of 10 are replaced by the 3 others, each as often. */
 SW_TEST("7 of 10 are replaced by 3")
 {
-    sw_space *s = help_space(five, 5);
     for (int synch = 0; synch < 2; synch++) {
-        sw_pbt_opts o = base_opts(s, 10);
         int seen[10] = {0};
         help_run r = {0};
-        o.replaced = 0.7;
-        o.donors = 0.3;
-        o.synch = synch;
-        sw_pbt *p = help_pbt(&o);
+        sw_pbt *p = help_pbt(&OPTS(10, .replaced = 0.7, .donors = 0.3, .synch = synch));
         help_rounds(p, synch ? 300 : 3000, &r, help_index, see_shares, seen);
         for (int i = 0; i < 10; i++)
             SW_CHECK(fabs(seen[i] / (double)r.exploits - (i < 7 ? 1 / 7.0 : 1 / 3.0)) < 0.04,
@@ -258,11 +221,8 @@ static double with_gaps(const sw_pbt *p, int member, double time, void *user)
 /* Without a score a member is in no quantile; of equal scores the first index is the worst. */
 SW_TEST("no score and equal scores")
 {
-    sw_space *s = help_space(five, 5);
-    sw_pbt_opts o = base_opts(s, 8);
+    sw_pbt_opts o = OPTS(8, .synch = 1, .quantile = 0.2); /* one of five */
     help_run r = {0};
-    o.synch = 1;
-    o.quantile = 0.2; /* one of five */
     sw_pbt *p = help_pbt(&o);
     help_rounds(p, 1, &r, with_gaps, NULL, NULL);
     CU_ASSERT(r.exploits == 1 && r.last.member == 7 && r.last.donor == 6);
@@ -289,12 +249,9 @@ static void better_by_index(const sw_pbt *p, const sw_pbt_event *e, void *user)
 
 SW_TEST("a tournament copies the better one")
 {
-    sw_space *s = help_space(five, 5);
     for (int synch = 0; synch < 2; synch++) {
-        sw_pbt_opts o = base_opts(s, 20);
+        const sw_pbt_opts o = OPTS(20, .exploit = SW_TOURNAMENT, .synch = synch);
         help_run r = {0};
-        o.exploit = SW_TOURNAMENT;
-        o.synch = synch;
         help_rounds(help_pbt(&o), synch ? 200 : 2000, &r, help_random, better_by_index, NULL);
         sw_note("%d exploits of %d reports", r.exploits, r.reports);
         CU_ASSERT(synch == 0 || fabs(r.exploits - r.reports / 2.0) < r.reports / 10.0);
@@ -320,14 +277,10 @@ static void never_of_the_lower(const sw_pbt *p, const sw_pbt_event *e, void *use
  * first turn. */
 SW_TEST("the t-test copies who is surely better")
 {
-    sw_space *s = help_space(five, 5);
     for (int far = 0; far < 2; far++) {
-        sw_pbt_opts o = base_opts(s, 10);
         double gap = far ? 5 : 0;
         help_run r = {0};
-        o.exploit = SW_T_TEST;
-        o.synch = 1;
-        sw_pbt *p = help_pbt(&o);
+        sw_pbt *p = help_pbt(&OPTS(10, .exploit = SW_T_TEST, .synch = 1));
         help_rounds(p, 1, &r, two_groups, far ? never_of_the_lower : NULL, &gap);
         CU_ASSERT_EQUAL(r.exploits, 0);
         help_rounds(p, 40, &r, two_groups, far ? never_of_the_lower : NULL, &gap);
@@ -346,10 +299,7 @@ static double rises(const sw_pbt *p, int member, double time, void *user)
 
 SW_TEST("members end by time and by score")
 {
-    sw_space *s = help_space(five, 5);
-    sw_pbt_opts o = base_opts(s, 4);
-    o.quantile = -1;
-    o.stop_time = 35;
+    sw_pbt_opts o = OPTS(4, .quantile = -1, .stop_time = 35);
     help_run r = {0};
     sw_pbt *p = help_pbt(&o);
     help_rounds(p, 100, &r, rises, NULL, NULL);
@@ -380,9 +330,7 @@ SW_TEST("members that end in any order never stall the others")
     sw_dice dice = {5};
     for (int k = 0; k < 1000; k++) {
         const int n = 1 + (int)sw_dice_below(&dice, 12);
-        sw_pbt_opts o = base_opts(s, n);
-        o.synch = k % 2;
-        o.exploit = (sw_exploit)(k / 2 % 3);
+        sw_pbt_opts o = OPTS_OF(s, n, .synch = k % 2, .exploit = (sw_exploit)(k / 2 % 3));
         o.stop_time = 100 + (double)sw_dice_below(&dice, 100);
         o.burn_in = (double)sw_dice_below(&dice, 60);
         sw_pbt *p;
@@ -449,12 +397,9 @@ static uint64_t sum_of(const sw_pbt_opts *o, int room, uint64_t seed)
 /* How many run side by side, and who reports first, decides nothing. */
 SW_TEST("the order of reports decides nothing")
 {
-    sw_space *s = help_space(five, 5);
     for (int k = 0; k < 6; k++) {
-        sw_pbt_opts o = base_opts(s, 16);
-        o.synch = k % 2;
-        o.exploit = (sw_exploit)(k / 2);
-        o.stop_time = 300;
+        const sw_pbt_opts o =
+            OPTS(16, .synch = k % 2, .exploit = (sw_exploit)(k / 2), .stop_time = 300);
         const uint64_t sum = sum_of(&o, 64, 1);
         for (int room = 1; room < 17; room += sw_tests_full() ? 1 : 5)
             SW_CHECK(sum_of(&o, room, (uint64_t)room) == sum, "case %d, %d at once", k, room);
@@ -463,9 +408,7 @@ SW_TEST("the order of reports decides nothing")
 
 SW_TEST("calls out of place are refused")
 {
-    sw_space *s = help_space(five, 5);
-    sw_pbt_opts o = base_opts(s, 3);
-    sw_pbt *p = help_pbt(&o);
+    sw_pbt *p = help_pbt(&OPTS(3, .synch = 0));
     sw_pbt_event e = SW_OPTS(sw_pbt_event);
     int who[3], n;
     double until;
@@ -489,19 +432,18 @@ SW_TEST("calls out of place are refused")
 
 SW_TEST("options that cannot be are refused by name")
 {
-    sw_space *s = help_space(five, 5), *empty = help_space(NULL, 0);
     sw_pbt *p = NULL;
     sw_pbt_opts o;
 #define NOT(member, value, says)                                                               \
     do {                                                                                       \
-        o = base_opts(s, 4);                                                                   \
+        o = OPTS(4, .synch = 0);                                                               \
         o.member = value;                                                                      \
         REFUSED(sw_pbt_create(&p, &o), SW_INVALID, says);                                      \
     } while (0)
     NOT(members, 0, "1 to 1,000,000 (got 0)");
     NOT(members, 1000001, "1 to 1,000,000");
     NOT(space, NULL, "space");
-    NOT(space, empty, "must have a hyper-parameter");
+    NOT(space, help_space(NULL, 0), "must have a hyper-parameter");
     NOT(interval, 0, "interval must be above 0");
     NOT(interval, (double)NAN, "interval");
     NOT(burn_in, -1, "burn_in");
@@ -515,12 +457,9 @@ SW_TEST("options that cannot be are refused by name")
     NOT(exploit, (sw_exploit)3, "exploit 3");
     NOT(explore, (sw_explore)2, "explore 2");
     NOT(stop_time, -1, "stop_time");
-    o = base_opts(s, 4);
-    o.explore = SW_PB2;
+    o = OPTS(4, .explore = SW_PB2);
     REFUSED(sw_pbt_create(&p, &o), SW_UNSUPPORTED, "SW_PB2 is gone");
-    o = base_opts(s, 4);
-    o.replaced = 0.8;
-    o.donors = 0.3;
+    o = OPTS(4, .replaced = 0.8, .donors = 0.3);
     REFUSED(sw_pbt_create(&p, &o), SW_INVALID, "at most 1 together");
     CU_ASSERT_PTR_NULL(p);
 }

@@ -10,11 +10,9 @@ SW_TESTS("pbt save")
 static const char *const three[] = {"lr=log:1e-4..1", "net.width=int:4..40",
                                     "net.act=choice:relu,tanh,gelu"};
 
-static sw_pbt_opts opts_of(const sw_space *s, int k)
-{
-    return SW_OPTS(sw_pbt_opts, .space = s, .members = 12, .seed = 9, .interval = 10,
-                   .synch = k % 2, .exploit = (sw_exploit)(k / 2), .stop_time = 400);
-}
+#define OPTS_OF(s_, k_)                                                                        \
+    SW_OPTS(sw_pbt_opts, .space = s_, .members = 12, .seed = 9, .interval = 10,                \
+            .synch = (k_) % 2, .exploit = (sw_exploit)((k_) / 2), .stop_time = 400)
 
 /* Reports of the round that is on; then events up to one that says where to stop. */
 static int events_up_to(sw_pbt *p, int most, help_run *r)
@@ -77,7 +75,7 @@ SW_TEST("a saved population goes on with the same decisions")
     sw_space *s = help_space(three, 3);
     sw_dice dice = {2};
     for (int k = 0; k < 6; k++) {
-        sw_pbt_opts o = opts_of(s, k);
+        sw_pbt_opts o = OPTS_OF(s, k);
         sw_pbt *p;
         uint64_t sums[2];
         const int rounds = 40;
@@ -114,13 +112,13 @@ SW_TEST("other options are refused by name")
                                         "net.act=choice:relu,tanh,mish"};
     sw_space *s = help_space(three, 3), *t = help_space(other, 3), *u = help_space(words, 3),
              *v = help_space(three, 2);
-    sw_pbt_opts o = opts_of(s, 0);
+    sw_pbt_opts o = OPTS_OF(s, 0);
     void *bytes = NULL;
     size_t n = 0;
     OK(sw_pbt_save(help_pbt(&o), &bytes, &n));
 #define NOT(change, says)                                                                      \
     do {                                                                                       \
-        o = opts_of(s, 0);                                                                     \
+        o = OPTS_OF(s, 0);                                                                     \
         o.change;                                                                              \
         REFUSED(sw_pbt_restore(help_pbt(&o), bytes, n), SW_INVALID, says);                     \
     } while (0)
@@ -149,7 +147,7 @@ SW_TEST("damaged bytes do no harm")
     sw_space *s = help_space(three, 3);
     sw_dice dice = {4};
     for (int k = 0; k < 6; k++) {
-        sw_pbt_opts o = opts_of(s, k);
+        sw_pbt_opts o = OPTS_OF(s, k);
         sw_pbt *p = help_pbt(&o), *q;
         void *bytes = NULL;
         size_t n = 0;
@@ -228,7 +226,7 @@ static void fill_handles(const sw_pbt_opts *o)
 SW_TEST("every allocation and every call of a file fails once")
 {
     sw_space *s = help_space(three, 3);
-    sweep w = {.o = opts_of(s, 1)};
+    sweep w = {.o = OPTS_OF(s, 1)};
     char dir[1024];
     strcpy(dir, sw_temp_path(""));
     w.dir = dir;
@@ -244,7 +242,7 @@ SW_TEST("one exploit is left out")
 {
     sw_space *s = help_space(three, 3);
     for (int synch = 0; synch < 2; synch++) {
-        sw_pbt_opts o = opts_of(s, synch);
+        sw_pbt_opts o = OPTS_OF(s, synch);
         help_list with = {.n = 0}, without = {.n = 0};
         help_rounds(help_pbt(&o), synch ? 10 : 40, &(help_run){0}, help_random, help_note,
                     &with);

@@ -15,7 +15,7 @@ static const sw_resize_opts usual = {.size = sizeof usual, .seed = 77};
 static sw_status resize(sw_exec *exec, resize_net *to, resize_net *from,
                         const sw_resize_opts *opts)
 {
-    const sw_run_args a = resize_args(to, SW_TRAIN), b = resize_args(from, SW_TRAIN);
+    const sw_run_args a = RESIZE_ARGS(to, SW_TRAIN), b = RESIZE_ARGS(from, SW_TRAIN);
     return sw_model_resize(to->model, from->model, exec, &a, &b, opts);
 }
 
@@ -249,7 +249,7 @@ SW_TEST("random chains agree with a plain check")
 /* Logits of the first `rows` rows. */
 static void logits_of(sw_exec *exec, resize_net *n, int64_t rows, sw_mode mode, float *out)
 {
-    sw_run_args args = resize_args(n, mode);
+    sw_run_args args = RESIZE_ARGS(n, mode);
     sw_array in[2] = {args.inputs[0], args.inputs[1]}, logits = {.data = NULL};
     in[0].shape.dim[0] = in[1].shape.dim[0] = rows;
     args.inputs = in;
@@ -383,7 +383,7 @@ static const resize_spec narrow = {RN_CHAIN, 2, {24, 16}, NULL};
 static const resize_spec wide = {RN_CHAIN, 2, {37, 21}, NULL};
 static sw_status cost(sw_exec *exec, resize_net *to, resize_net *from, sw_resize_info *out)
 {
-    const sw_run_args a = resize_args(to, SW_TRAIN), b = resize_args(from, SW_TRAIN);
+    const sw_run_args a = RESIZE_ARGS(to, SW_TRAIN), b = RESIZE_ARGS(from, SW_TRAIN);
     *out = SW_OPTS(sw_resize_info);
     return sw_model_resize_plan(to->model, from->model, exec, &a, &b, &usual, out);
 }
@@ -400,11 +400,9 @@ static sw_members *group_of(sw_exec *exec, resize_net *n)
     return all;
 }
 
-static sw_members_args group_args(const sw_member *members, size_t n)
-{
-    return SW_OPTS(sw_members_args, .members = members, .n = n, .inputs = resize_batch(),
-                   .n_inputs = 2, .mode = SW_TRAIN);
-}
+#define GROUP_ARGS(members_, n_)                                                               \
+    SW_OPTS(sw_members_args, .members = members_, .n = n_, .inputs = resize_batch(),           \
+            .n_inputs = 2, .mode = SW_TRAIN)
 
 static sw_member member_of(sw_members *all, uint64_t seed)
 {
@@ -421,7 +419,7 @@ SW_TEST("members are resized as models are")
     sw_members *few = group_of(exec, small), *many = group_of(exec, large);
     const sw_member from[] = {member_of(few, 4), member_of(few, 5)};
     const sw_member to[] = {member_of(many, 6), member_of(many, 7)};
-    sw_members_args args = group_args(from, 2);
+    sw_members_args args = GROUP_ARGS(from, 2);
     for (uint64_t k = 0; k < 3; k++) {
         args.step = k;
         OK(sw_members_run(few, &args));
@@ -437,8 +435,7 @@ SW_TEST("members are resized as models are")
     OK(sw_member_to_model(large->model, to[0]));
     CU_ASSERT(!net_same_bytes(large->model, bytes));
     /* It trains on, and goes back. */
-    const sw_members_args on = group_args(to, 2);
-    OK(sw_members_run(many, &on));
+    OK(sw_members_run(many, &GROUP_ARGS(to, 2)));
     OK(sw_member_resize(from[0], to[1], &args, &usual));
     OK(sw_members_run(few, &args));
 }
@@ -461,9 +458,8 @@ SW_TEST("members cost what their plans say")
     sw_exec *exec = net_exec(NULL);
     resize_net *small = ready(exec, &narrow, 1), *large = ready(exec, &wide, 2);
     sw_members *few = group_of(exec, small), *many = group_of(exec, large);
-    const sw_members_args args = group_args(NULL, 0);
     sw_resize_info info = SW_OPTS(sw_resize_info), of_models;
-    OK(sw_members_resize_plan(many, few, &args, NULL, &info));
+    OK(sw_members_resize_plan(many, few, &GROUP_ARGS(NULL, 0), NULL, &info));
     CU_ASSERT_EQUAL(info.from_bytes, sw_members_bytes(few));
     CU_ASSERT_EQUAL(info.to_bytes, sw_members_bytes(many));
     OK(cost(exec, large, small, &of_models));
@@ -471,9 +467,8 @@ SW_TEST("members cost what their plans say")
     CU_ASSERT_EQUAL(info.added, 13 + 5);
     CU_ASSERT_EQUAL(info.dropped, 0);
     CU_ASSERT_EQUAL(info.exact, 1);
-    const sw_run_args a = resize_args(large, SW_TRAIN);
     sw_plan_info plan = SW_OPTS(sw_plan_info);
-    OK(sw_plan(exec, &a, &plan));
+    OK(sw_plan(exec, &RESIZE_ARGS(large, SW_TRAIN), &plan));
     CU_ASSERT_EQUAL(info.to_arena_bytes, plan.arena_bytes);
     CU_ASSERT_EQUAL(info.to_bytes, plan.model_bytes);
     OK(cost(exec, small, large, &of_models));
@@ -488,7 +483,7 @@ SW_TEST("members that failed or ended are refused")
     resize_net *small = ready(exec, &narrow, 1), *large = ready(exec, &wide, 2);
     sw_members *few = group_of(exec, small), *many = group_of(exec, large);
     const sw_member from = member_of(few, 4), to = member_of(many, 5);
-    const sw_members_args args = group_args(NULL, 0);
+    const sw_members_args args = GROUP_ARGS(NULL, 0);
     REFUSED(sw_member_resize(from, from, &args, NULL), SW_INVALID, "different");
     from.of->slots[from.index].damaged = true;
     REFUSED(sw_member_resize(to, from, &args, NULL), SW_STALE, "failed");
@@ -593,7 +588,7 @@ SW_TEST("other nets are refused by the name of what differs")
     REFUSED(resize(exec, b, a, &usual), SW_STALE, "restore");
     a->model->damaged = false;
     b->show_hidden = a->show_hidden = true;
-    sw_run_args x = resize_args(b, SW_EVAL), y = resize_args(a, SW_EVAL);
+    sw_run_args x = RESIZE_ARGS(b, SW_EVAL), y = RESIZE_ARGS(a, SW_EVAL);
     x.variant = y.variant = 1;
     REFUSED(sw_model_resize(b->model, a->model, exec, &x, &y, &usual), SW_INVALID, "output");
     resize_net *c = resize_net_for_test(&wide);
@@ -601,8 +596,8 @@ SW_TEST("other nets are refused by the name of what differs")
     sw_array few[2] = {x.inputs[0], x.inputs[1]};
     few[0].shape.dim[0] = few[1].shape.dim[0] = 5;
     b->show_hidden = a->show_hidden = false;
-    x = resize_args(b, SW_EVAL);
-    y = resize_args(a, SW_EVAL);
+    x = RESIZE_ARGS(b, SW_EVAL);
+    y = RESIZE_ARGS(a, SW_EVAL);
     x.inputs = few;
     REFUSED(sw_model_resize(b->model, a->model, exec, &x, &y, &usual), SW_INVALID, "shape");
 }
@@ -780,7 +775,7 @@ static sw_status resize_model(void *arg)
 static sw_status resize_member(void *arg)
 {
     scene *s = arg;
-    const sw_members_args args = group_args(NULL, 0);
+    const sw_members_args args = GROUP_ARGS(NULL, 0);
     const sw_status status = sw_member_resize(s->member[1], s->member[0], &args, &usual);
     unsigned char *base = swi_member_base(s->member[1].of, s->member[1].index);
     const size_t bytes = sw_members_bytes(s->member[1].of);
