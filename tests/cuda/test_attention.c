@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("attention")
+
 enum { TILE = 64, SIZE = 4 };
 static const swi_attention_attrs causal = {1, 1, 0.0f};
 
@@ -43,7 +45,7 @@ static void launch(int which, const sw_buffer *in, int n_in, const sw_buffer *ou
 
 /* Keys that no query of a tile of rows may see are not multiplied by zero, but left alone:
  * infinite keys and values of a later tile change no bit, forward and in dq. */
-static void later_tiles_are_left_alone(void)
+SW_TEST("later tiles are left alone")
 {
     const sw_type type = rows_of(2 * TILE, SIZE),
                   lse = {SW_F32, SW_PLAIN, {3, {1, 1, 2 * TILE}}};
@@ -74,16 +76,14 @@ static void later_tiles_are_left_alone(void)
 static sw_entry_run begin(const char *label, int which)
 {
     const sw_grad_desc *g = which < 0 ? NULL : &sw_op_attention.grads[which];
-    return (sw_entry_run){.label = label,
-                          .entry = sw_side_entry("attention", which),
-                          .kernel = g != NULL ? g->kernel : sw_op_attention.forward,
-                          .scratch_bytes =
-                              g != NULL ? g->scratch_bytes : sw_op_attention.scratch_bytes,
-                          .attrs = &causal,
-                          .alias = {-1, -1, -1}};
+    return (sw_entry_run)SW_INIT(.label = label, .entry = sw_side_entry("attention", which),
+                                 .kernel = g != NULL ? g->kernel : sw_op_attention.forward,
+                                 .scratch_bytes = g != NULL ? g->scratch_bytes
+                                                            : sw_op_attention.scratch_bytes,
+                                 .attrs = &causal, .alias = {-1, -1, -1});
 }
 
-static void one_row_more_than_a_tile(void)
+SW_TEST("one row more than a tile")
 {
     const sw_type type = rows_of(TILE + 1, SIZE);
     sw_entry_run run = begin("one row more than a tile", SW_CUDA_FORWARD);
@@ -97,7 +97,7 @@ static void one_row_more_than_a_tile(void)
 }
 
 /* All kernels, over several tiles. */
-static void heads_as_wide_as_a_tile(void)
+SW_TEST("heads as wide as a tile")
 {
     const sw_type type = rows_of(TILE + 3, TILE),
                   lse = {SW_F32, SW_PLAIN, {3, {1, 1, TILE + 3}}};
@@ -123,10 +123,3 @@ static void heads_as_wide_as_a_tile(void)
     }
     sw_entry_free();
 }
-
-static const sw_test tests[] = {
-    {"later tiles are left alone", later_tiles_are_left_alone},
-    {"one row more than a tile", one_row_more_than_a_tile},
-    {"heads as wide as a tile", heads_as_wide_as_a_tile},
-};
-SW_SUITE("attention", tests)

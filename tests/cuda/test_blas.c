@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+SW_TESTS("blas")
+
 /* The module's, which is not here. */
 size_t sw_fake_host_blocks;
 bool sw_fake_host_refuses;
@@ -135,7 +137,7 @@ static void compare(const char *what, const sw_cuda_product *g)
     }
 }
 
-static void products_are_what_they_are(void)
+SW_TEST("products are what they are")
 {
     static const how cases[] = {
         {16, 8, 12, 1, 0, false, true, false, true, false}, /* y = x w^T + b */
@@ -164,7 +166,7 @@ static void products_are_what_they_are(void)
 }
 
 /* No adjacent elements, more than one batch, sums, odd addresses, empty products. */
-static void what_it_cannot_do_is_left(void)
+SW_TEST("what it cannot do is left")
 {
     static const how plain = {8, 8, 8, 1, 0, false, false, false, true, false};
     CU_ASSERT_FATAL(begin());
@@ -191,7 +193,7 @@ static void what_it_cannot_do_is_left(void)
 
 /* A launch takes what its plan found: nothing is asked, made or allocated any more, and the
  * workspace is within the scratch, at a good address. */
-static void launches_find_what_plans_asked(void)
+SW_TEST("launches find what plans asked")
 {
     static const how cases[] = {{12, 20, 100, 1, 0, false, true, false, true, false},
                                 {12, 20, 100, 1, 0, false, true, false, false, false},
@@ -225,7 +227,7 @@ static void launches_find_what_plans_asked(void)
 }
 
 /* They are asked for once, with the scratch that is there. */
-static void strides_that_no_plan_knew(void)
+SW_TEST("strides that no plan knew")
 {
     static const how plain = {12, 20, 100, 1, 0, true, true, false, false, false};
     CU_ASSERT_FATAL(begin());
@@ -242,7 +244,7 @@ static void strides_that_no_plan_knew(void)
 }
 
 /* TF32 only where the queue says so. */
-static void factors_are_rounded_where_it_is_asked_for(void)
+SW_TEST("factors are rounded where it is asked for")
 {
     static const how plain = {1, 4, 1, 1, 0, false, false, false, false, false};
     float y[3];
@@ -262,7 +264,7 @@ static void factors_are_rounded_where_it_is_asked_for(void)
 /* ---- failures ---------------------------------------------------------------------------- */
 
 /* While a plan is made: the product is then left to own kernels, in its launches too. */
-static void a_plan_that_fails_stays_without_it(void)
+SW_TEST("a plan that fails stays without it")
 {
     static const how plain = {12, 20, 100, 2, 0, false, true, false, true, false};
     for (uint64_t k = 0;; k++) {
@@ -284,7 +286,7 @@ static void a_plan_that_fails_stays_without_it(void)
     }
 }
 
-static void a_launch_that_fails_says_so(void)
+SW_TEST("a launch that fails says so")
 {
     static const how plain = {12, 20, 100, 1, 0, false, true, false, true, false};
     CU_ASSERT_FATAL(begin());
@@ -300,7 +302,7 @@ static void a_launch_that_fails_says_so(void)
     fresh(NULL, 0);
 }
 
-static void a_handle_that_cannot_be_made(void)
+SW_TEST("a handle that cannot be made")
 {
     static const struct {
         int error;
@@ -320,7 +322,7 @@ static void a_handle_that_cannot_be_made(void)
 
 /* A table grows with what plans ask. Where there is no memory for it, it keeps what it has, and
  * further shapes are own kernels', then and later. */
-static void a_table_grows_while_there_is_memory(void)
+SW_TEST("a table grows while there is memory")
 {
     how h = {1, 1, 4, 1, 0, false, true, false, false, false};
     for (int refused = 0; refused < 2; refused++) {
@@ -341,16 +343,3 @@ static void a_table_grows_while_there_is_memory(void)
         end();
     }
 }
-
-static const sw_test tests[] = {
-    {"products are what they are", products_are_what_they_are},
-    {"what it cannot do is left", what_it_cannot_do_is_left},
-    {"launches find what plans asked", launches_find_what_plans_asked},
-    {"strides that no plan knew", strides_that_no_plan_knew},
-    {"factors are rounded where it is asked for", factors_are_rounded_where_it_is_asked_for},
-    {"a plan that fails stays without it", a_plan_that_fails_stays_without_it},
-    {"a launch that fails says so", a_launch_that_fails_says_so},
-    {"a handle that cannot be made", a_handle_that_cannot_be_made},
-    {"a table grows while there is memory", a_table_grows_while_there_is_memory},
-};
-SW_SUITE("blas", tests)

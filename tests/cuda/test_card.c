@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+SW_TESTS("card")
+
 static sw_exec *exec_as(const char *device, bool graphs)
 {
     const sw_exec_opts opts =
@@ -51,7 +53,7 @@ static size_t numbers_of(const sw_model *model)
 /* ---- who waits for whom ------------------------------------------------------------------ */
 
 /* Launched work is late, and the model is read, copied, saved and destroyed at once. */
-static void a_model_is_read_behind_what_was_launched(void)
+SW_TEST("a model is read, copied and gone after what was launched")
 {
     static const uint64_t seeds[] = {0, 1, 2, 3};
     unsigned char *bytes = NULL;
@@ -83,7 +85,7 @@ static void a_model_is_read_behind_what_was_launched(void)
 }
 
 /* Two execs train one model in turns: each waits for what the other has left to do. */
-static void execs_that_share_a_model_wait_for_each_other(void)
+SW_TEST("execs that share a model wait for each other")
 {
     void *bytes = NULL;
     for (uint64_t lazy = 0; lazy < 3; lazy++) {
@@ -124,7 +126,7 @@ static void run_there(void *arg)
 }
 
 /* A card belongs to each thread that works with it, also where that thread never said so. */
-static void any_thread_can_work_on_any_card(void)
+SW_TEST("any thread can work on any card")
 {
     sw_fake_card_new(&(sw_fake_card){.cards = 2}, 0);
     const batch b = net_batch(false, 0, 8);
@@ -167,7 +169,7 @@ static void read_there(void *arg)
 
 /* A launch under capture that fails looks at the card's fault: who waits for the capture to end
  * may not hold what that needs. */
-static void who_waits_for_a_capture_holds_nothing_up(void)
+SW_TEST("who waits for a capture holds nothing up")
 {
     swi_device *device;
     sw_cuda_queue queue = {0};
@@ -197,7 +199,7 @@ static void who_waits_for_a_capture_holds_nothing_up(void)
 /* ---- cards that cannot map --------------------------------------------------------------- */
 
 /* Blocks move when a larger batch comes, while earlier work is late. */
-static void plain_blocks_train_the_same(void)
+SW_TEST("a card of plain blocks trains the same")
 {
     void *bytes = NULL;
     for (int plain = 0; plain < 2; plain++)
@@ -227,7 +229,7 @@ static void plain_blocks_train_the_same(void)
 
 /* ---- what is said ------------------------------------------------------------------------ */
 
-static void the_figures_of_the_card_add_up(void)
+SW_TEST("the figures of the card add up")
 {
     sw_fake_card_new(NULL, 0);
     const batch b = net_batch(false, 0, 8);
@@ -250,7 +252,7 @@ static void the_figures_of_the_card_add_up(void)
     sw_fake_card_is_well("a test");
 }
 
-static void what_does_not_fit_names_the_card(void)
+SW_TEST("what does not fit names the card")
 {
     sw_fake_card_new(&(sw_fake_card){.total_bytes = SW_FAKE_CONTEXT_BYTES + ((size_t)32 << 20)},
                      0);
@@ -280,7 +282,7 @@ static void what_does_not_fit_names_the_card(void)
 }
 
 /* Of the step's own memory nothing is missing: it can run without a graph. */
-static void a_graph_that_does_not_fit_names_the_way_out(void)
+SW_TEST("a graph that does not fit names the way out")
 {
     sw_fake_card_new(NULL, 0);
     sw_exec *exec = exec_on("cuda");
@@ -303,7 +305,7 @@ static void a_graph_that_does_not_fit_names_the_way_out(void)
 
 /* Members of one program take turns; each that goes wrong is named when it is next. The two
  * that come first want no word of it. */
-static void skipped_updates_of_members_are_told(void)
+SW_TEST("skipped updates of members that take turns are reported")
 {
     for (uint64_t lazy = 0; lazy < 2; lazy++) {
         sw_fake_card_new(NULL, lazy);
@@ -344,20 +346,3 @@ static void skipped_updates_of_members_are_told(void)
         sw_fake_card_is_well("a test");
     }
 }
-
-static const sw_test tests[] = {
-    {"a model is read, copied and gone after what was launched",
-     a_model_is_read_behind_what_was_launched},
-    {"execs that share a model wait for each other",
-     execs_that_share_a_model_wait_for_each_other},
-    {"any thread can work on any card", any_thread_can_work_on_any_card},
-    {"who waits for a capture holds nothing up", who_waits_for_a_capture_holds_nothing_up},
-    {"a card of plain blocks trains the same", plain_blocks_train_the_same},
-    {"the figures of the card add up", the_figures_of_the_card_add_up},
-    {"what does not fit names the card", what_does_not_fit_names_the_card},
-    {"a graph that does not fit names the way out",
-     a_graph_that_does_not_fit_names_the_way_out},
-    {"skipped updates of members that take turns are reported",
-     skipped_updates_of_members_are_told},
-};
-SW_SUITE("card", tests)

@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("steps on a card")
+
 #define ALLOWED ((int64_t)2 << 20) /* of memory that no one has explained */
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-static void a_card_trains_as_the_cpu_does(void)
+SW_TEST("a card trains as the CPU does")
 {
     sw_side_close();
     for (int i = 0; i < sw_n_scenes; i++) {
@@ -30,7 +32,7 @@ static void a_card_trains_as_the_cpu_does(void)
     }
 }
 
-static void every_way_to_run_has_the_same_bits(void)
+SW_TEST("every way to run has the same bits")
 {
     static const struct {
         const char *what;
@@ -110,7 +112,7 @@ static void look_at_memory(void *context, sw_exec *exec, const sw_model *model, 
         CU_ASSERT_EQUAL(counted.memory, h->memory);
 }
 
-static void a_hundred_replays_need_one_capture(void)
+SW_TEST("a hundred replays need one capture")
 {
     static const char *const scenes[] = {"mlp", "mlp adam"};
     swi_device *device = NULL;
@@ -221,12 +223,8 @@ static void weigh(void *context, sw_exec *exec, const sw_model *model, int step)
 static weight weighed(const sw_scene *scene, bool measures)
 {
     weight w = {.scene = scene->name, .measures = measures};
-    const sw_scene_run run = {.device = "cuda",
-                              .steps = 4,
-                              .no_graphs = measures,
-                              .plan = &w.plan,
-                              .after = weigh,
-                              .context = &w};
+    const sw_scene_run run = SW_INIT(.device = "cuda", .steps = 4, .no_graphs = measures,
+                                     .plan = &w.plan, .after = weigh, .context = &w);
     const sw_status status = sw_scene_train(scene, &run, NULL);
     SW_CHECK(status == SW_OK, "%s: %s", scene->name, sw_last_error());
     return w;
@@ -234,7 +232,7 @@ static weight weighed(const sw_scene *scene, bool measures)
 
 /* The card stays open in between, and all have run before: libraries load their kernels when
  * they first use them, and keep them. */
-static void a_card_has_the_arenas_and_a_constant(void)
+SW_TEST("a card has the arenas and a constant")
 {
     swi_device *device = NULL;
     int64_t constant = -1;
@@ -263,11 +261,3 @@ static void a_card_has_the_arenas_and_a_constant(void)
         least, most, device->info.total_bytes - device->info.open_bytes, (long long)constant);
     swi_device_close(device);
 }
-
-static const sw_test tests[] = {
-    {"a card trains as the CPU does", a_card_trains_as_the_cpu_does},
-    {"every way to run has the same bits", every_way_to_run_has_the_same_bits},
-    {"a hundred replays need one capture", a_hundred_replays_need_one_capture},
-    {"a card has the arenas and a constant", a_card_has_the_arenas_and_a_constant},
-};
-SW_SUITE("steps on a card", tests)

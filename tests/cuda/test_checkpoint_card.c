@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("checkpoints of a card")
+
 enum { STEPS = 6, SKIPPED = 3, BROKEN = 700 }; /* BROKEN: cudaErrorIllegalAddress */
 
 static const saved_opts on_card = {.width = 8, .rows = 8, .exec = {.device = "cuda"}};
@@ -117,7 +119,7 @@ static const char *path_of(const char *name)
 /* ---- what is saved ----------------------------------------------------------------------- */
 
 /* Taken after step k, written when step k + 1 was begun, read when it is there. */
-static void each_file_is_what_was_behind_its_step(void)
+SW_TEST("each file is what was after its step")
 {
     const uint64_t seeds = sw_tests_full() ? 20 : 4;
     const char *path = path_of("each step");
@@ -173,7 +175,7 @@ static void waits_of(bool copies, uint64_t *waits, uint64_t *taking)
     end(r);
 }
 
-static void taking_does_not_stop_the_queue(void)
+SW_TEST("taking does not stop the queue")
 {
     uint64_t plain[STEPS], with[STEPS], none[STEPS], taking[STEPS], sum[2] = {0, 0};
     waits_of(false, plain, none);
@@ -191,7 +193,7 @@ static void taking_does_not_stop_the_queue(void)
 
 /* ---- going on ---------------------------------------------------------------------------- */
 
-static void a_run_on_a_card_goes_on_with_the_same_bits(void)
+SW_TEST("a run on a card goes on with the same bits")
 {
     const uint64_t seeds = sw_tests_full() ? 12 : 3;
     const char *path = path_of("goes on");
@@ -224,7 +226,7 @@ static void a_run_on_a_card_goes_on_with_the_same_bits(void)
 /* ---- several execs on one model ---------------------------------------------------------- */
 
 /* Steps of two execs in turn, and copies by one of them. */
-static void another_exec_may_have_trained_the_model(void)
+SW_TEST("another exec may have trained the model")
 {
     const uint64_t seeds = sw_tests_full() ? 30 : 8;
     const char *path = path_of("two execs");
@@ -262,7 +264,7 @@ static void another_exec_may_have_trained_the_model(void)
 }
 
 /* A checkpoint of an exec that works elsewhere copies nothing. */
-static void a_model_elsewhere_is_refused(void)
+SW_TEST("a model elsewhere is refused")
 {
     sw_checkpoint *c = NULL;
     saved_run *r = begin(0), *reader = saved_run_new(&on_cpu);
@@ -298,7 +300,7 @@ static sw_status copy_and_damage(const sw_cuda_queue *queue, void *to, const voi
 
 /* Read whole, and then again for the card: what changes between is seen, and the model that has
  * a part of it already is refused until it is restored. */
-static void a_file_that_changes_while_it_is_loaded_is_noticed(void)
+SW_TEST("a file that changes while it is loaded is noticed")
 {
     char path[1024];
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
@@ -372,7 +374,7 @@ static void a_fault_at(const char *call, bool no_copy)
     saved_run_end(r);
 }
 
-static void a_fault_of_the_card_fails_the_save_and_the_run(void)
+SW_TEST("a fault of the card fails the save and the run")
 {
     static const char *const copied[] = {NULL, "cudaMemcpyAsync", "cudaEventRecordWithFlags",
                                          "cudaEventSynchronize", "cudaSetDevice"};
@@ -383,16 +385,3 @@ static void a_fault_of_the_card_fails_the_save_and_the_run(void)
     for (size_t i = 0; i < sizeof straight / sizeof *straight; i++)
         a_fault_at(straight[i], true);
 }
-
-static const sw_test tests[] = {
-    {"each file is what was after its step", each_file_is_what_was_behind_its_step},
-    {"taking does not stop the queue", taking_does_not_stop_the_queue},
-    {"a run on a card goes on with the same bits", a_run_on_a_card_goes_on_with_the_same_bits},
-    {"another exec may have trained the model", another_exec_may_have_trained_the_model},
-    {"a model elsewhere is refused", a_model_elsewhere_is_refused},
-    {"a file that changes while it is loaded is noticed",
-     a_file_that_changes_while_it_is_loaded_is_noticed},
-    {"a fault of the card fails the save and the run",
-     a_fault_of_the_card_fails_the_save_and_the_run},
-};
-SW_SUITE("checkpoints of a card", tests)

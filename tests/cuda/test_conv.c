@@ -6,8 +6,10 @@
 #include "tests/support/suite.h"
 #include <string.h>
 
+SW_TESTS("conv")
+
 /* Sizes that do not count in 32 bits are named, and nothing is launched. */
-static void too_large_images_are_refused(void)
+SW_TEST("too large images are refused")
 {
     static const struct {
         int64_t dim[4];
@@ -37,8 +39,3 @@ static void too_large_images_are_refused(void)
         CU_ASSERT_EQUAL(after, before);
     }
 }
-
-static const sw_test tests[] = {
-    {"too large images are refused", too_large_images_are_refused},
-};
-SW_SUITE("conv", tests)

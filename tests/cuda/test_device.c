@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("device")
+
 #define VARIABLE "STEPWELL_CUDA_MODULE"
 #define REAL SW_BUILD_ROOT "/kernels/cuda/libstepwell-cuda.so"
 #define MODULE(name) SW_BUILD_ROOT "/tests/cuda/" name ".so"
@@ -85,7 +87,7 @@ static long bytes_of(const char *path)
     return (long)sw_file_bytes(path);
 }
 
-static void what_is_no_module_is_refused_in_one_line(void)
+SW_TEST("what is no module is refused in one line")
 {
     refused("/nowhere/module.so", "cuda", SW_DEVICE, "/nowhere/module.so");
     refused("/tmp", "cuda", SW_DEVICE, "/tmp");
@@ -103,7 +105,7 @@ static void what_is_no_module_is_refused_in_one_line(void)
 }
 
 /* Whatever its length: the system would map it all the same, and the process die. */
-static void a_file_that_is_cut_off_is_refused(void)
+SW_TEST("a file that is cut off is refused")
 {
     const char *whole = bytes_of(REAL) > 0 ? REAL : MODULE("module_refuses");
     const long n = bytes_of(whole);
@@ -116,7 +118,7 @@ static void a_file_that_is_cut_off_is_refused(void)
     }
 }
 
-static void modules_of_other_builds_are_refused(void)
+SW_TEST("modules of other builds are refused")
 {
     refused(MODULE("module_other_abi"), "cuda", SW_DEVICE, "another version");
     refused(MODULE("module_refuses"), "cuda", SW_DEVICE, "another version");
@@ -127,7 +129,7 @@ static void modules_of_other_builds_are_refused(void)
     refused(MODULE("module_no_such_kernel"), "cuda", SW_DEVICE, "tanh, kernel 7");
 }
 
-static void names_of_devices_are_checked(void)
+SW_TEST("names of devices are checked")
 {
     static const char *const bad[] = {"",       "tpu",     "cuda:",   "cuda:x",      "cuda:1x",
                                       "cuda 1", "cuda:-1", "cuda1.0", "cuda:123456", "CUDA"};
@@ -138,7 +140,7 @@ static void names_of_devices_are_checked(void)
 }
 
 /* The module as nvcc made it, where there is a driver or none. */
-static void the_real_module_says_what_is_missing(void)
+SW_TEST("the real module says what is missing")
 {
     if (bytes_of(REAL) == 0)
         SW_SKIP("built without nvcc");
@@ -211,7 +213,7 @@ static void count_cards(const sw_fake_api *f)
     CU_ASSERT_EQUAL(closes(f), 3);
 }
 
-static void cards_are_opened_once_and_closed_behind_the_last_user(void)
+SW_TEST("cards are opened once and closed after the last user")
 {
     with_cards(count_cards, false);
 }
@@ -242,7 +244,7 @@ static void open_from_threads(const sw_fake_api *f)
     CU_ASSERT_EQUAL(opens(f), closes(f));
 }
 
-static void cards_are_counted_over_threads(void)
+SW_TEST("cards are counted over threads")
 {
     with_cards(open_from_threads, false);
 }
@@ -263,7 +265,7 @@ static void look_up_entries(const sw_fake_api *f)
     swi_device_close(d);
 }
 
-static void entries_are_found_by_op_and_kernel(void)
+SW_TEST("entries are found by op and kernel")
 {
     with_cards(look_up_entries, false);
 }
@@ -282,7 +284,7 @@ static void look_up_pairs(const sw_fake_api *f)
     swi_device_close(d);
 }
 
-static void fusions_are_found_by_both_ops(void)
+SW_TEST("pairs are found by both ops")
 {
     with_cards(look_up_pairs, false);
 }
@@ -312,7 +314,7 @@ static void copy_bytes(const sw_fake_api *f)
     swi_device_close(d);
 }
 
-static void bytes_are_copied_behind_what_was_launched(void)
+SW_TEST("bytes are copied after what was launched")
 {
     with_cards(copy_bytes, true);
 }
@@ -348,24 +350,7 @@ static void fail_once(const sw_fake_api *f)
     swi_device_close(other);
 }
 
-static void the_first_fault_is_kept_and_answers_all_later_calls(void)
+SW_TEST("the first fault is kept and answers all later calls")
 {
     with_cards(fail_once, false);
 }
-
-static const sw_test tests[] = {
-    {"what is no module is refused in one line", what_is_no_module_is_refused_in_one_line},
-    {"a file that is cut off is refused", a_file_that_is_cut_off_is_refused},
-    {"modules of other builds are refused", modules_of_other_builds_are_refused},
-    {"names of devices are checked", names_of_devices_are_checked},
-    {"the real module says what is missing", the_real_module_says_what_is_missing},
-    {"cards are opened once and closed after the last user",
-     cards_are_opened_once_and_closed_behind_the_last_user},
-    {"cards are counted over threads", cards_are_counted_over_threads},
-    {"entries are found by op and kernel", entries_are_found_by_op_and_kernel},
-    {"pairs are found by both ops", fusions_are_found_by_both_ops},
-    {"bytes are copied after what was launched", bytes_are_copied_behind_what_was_launched},
-    {"the first fault is kept and answers all later calls",
-     the_first_fault_is_kept_and_answers_all_later_calls},
-};
-SW_SUITE("device", tests)

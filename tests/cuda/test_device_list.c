@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("device list")
+
 static sw_device_list list, other;
 
 /* All kernels, as they are before anything was read or marked: nm reads them once. */
@@ -40,7 +42,7 @@ static void show(sw_device_state state, const char *what)
         sw_note("   %s", line);
 }
 
-static void what_no_device_has_checked_is_shown(void)
+SW_TEST("what no device has checked is shown")
 {
     const char *why;
     if (!kernels(&why))
@@ -67,7 +69,7 @@ static uint64_t hash_of(const char *unit, const char *header)
     return sw_device_hash(0, root, "unit.cu");
 }
 
-static void a_changed_source_has_another_hash_and_a_comment_has_not(void)
+SW_TEST("a changed source has another hash, and a comment has not")
 {
     static const char unit[] = "#include \"part.h\"\n#include <none.h>\nint a = 1; /* one */\n";
     const uint64_t was = hash_of(unit, "#include \"unit.cu\"\nint b;\n");
@@ -83,7 +85,7 @@ static void a_changed_source_has_another_hash_and_a_comment_has_not(void)
     CU_ASSERT_EQUAL(hash_of("#include \"missing.h\"\n", ""), 0);
 }
 
-static void every_kernel_is_of_a_file_and_includes_count(void)
+SW_TEST("every kernel is of a file, and includes count")
 {
     const char *why;
     if (!kernels(&why))
@@ -95,7 +97,7 @@ static void every_kernel_is_of_a_file_and_includes_count(void)
     CU_ASSERT(norm != 0 && norm != sw_device_hash(0, SW_SOURCE_ROOT, "kernels/cuda/device.h"));
 }
 
-static void a_check_is_kept_until_its_sources_change(void)
+SW_TEST("a check is kept until its sources change")
 {
     const char *why;
     char path[1024];
@@ -123,13 +125,3 @@ static void a_check_is_kept_until_its_sources_change(void)
     CU_ASSERT(!sw_device_list_read(&other, path));
     CU_ASSERT(!sw_device_list_read(&other, sw_temp_path("none.md")));
 }
-
-static const sw_test tests[] = {
-    {"what no device has checked is shown", what_no_device_has_checked_is_shown},
-    {"a changed source has another hash, and a comment has not",
-     a_changed_source_has_another_hash_and_a_comment_has_not},
-    {"every kernel is of a file, and includes count",
-     every_kernel_is_of_a_file_and_includes_count},
-    {"a check is kept until its sources change", a_check_is_kept_until_its_sources_change},
-};
-SW_SUITE("device list", tests)

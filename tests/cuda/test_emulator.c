@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("emulator")
+
 #define N 1024
 static float x[N], y[N];
 static uint32_t u[N];
@@ -51,7 +53,7 @@ static int right_sums(void)
     return right;
 }
 
-static void missing_barrier_shows(void)
+SW_TEST("a missing barrier shows")
 {
     for (size_t s = 0; s < SCHEDULES; s++) {
         set_up(schedules[s]);
@@ -77,7 +79,7 @@ static int wrong_reversals(void)
     return wrong;
 }
 
-static void overwriting_what_others_read_shows(void)
+SW_TEST("overwriting what others still read shows")
 {
     for (size_t s = 0; s < SCHEDULES; s++) {
         set_up(schedules[s]);
@@ -97,7 +99,7 @@ static int wrong_rounds(void)
     return wrong;
 }
 
-static void a_warp_that_runs_ahead_shows(void)
+SW_TEST("a warp that runs ahead shows")
 {
     for (size_t s = 0; s < SCHEDULES; s++) {
         set_up(schedules[s]);
@@ -123,7 +125,7 @@ static void expect(planted p, const char *const *words)
     CU_ASSERT_EQUAL(right_sums(), 8);
 }
 
-static void divergent_barriers_are_named(void)
+SW_TEST("divergent barriers are named")
 {
     expect((planted){.kernel = PLANTED_HALF_WAITS},
            (const char *[]){"half_waits: divergent barrier", "thread (",
@@ -136,7 +138,7 @@ static void divergent_barriers_are_named(void)
            (const char *[]){"barrier_and_warp: divergent", NULL});
 }
 
-static void launches_no_device_takes_are_refused(void)
+SW_TEST("launches that no device takes are refused")
 {
     expect((planted){.kernel = PLANTED_COPIES, .threads = 1056},
            (const char *[]){"copies: a block of (1056, 1, 1)", NULL});
@@ -150,7 +152,7 @@ static void launches_no_device_takes_are_refused(void)
            (const char *[]){"65536 bytes of shared memory", NULL});
 }
 
-static void shared_memory_begins_as_nans(void)
+SW_TEST("shared memory begins as NaNs in each block")
 {
     set_up(0);
     CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_READS_UNWRITTEN, .blocks = 2}), 0);
@@ -160,21 +162,16 @@ static void shared_memory_begins_as_nans(void)
     }
 }
 
-static void lanes_and_atomics_are_those_of_the_device(void)
+SW_TEST("lanes and atomics are those of the device")
 {
     for (size_t s = 0; s < SCHEDULES; s++) {
         set_up(schedules[s]);
         CU_ASSERT_EQUAL(run((planted){.kernel = PLANTED_LANES, .threads = 96}), 0);
         for (uint32_t t = 0; t < 96; t++) {
             const uint32_t lane = t % 32, *got = u + t * 8;
-            const uint32_t want[8] = {15,
-                                      lane + 4 < 32 ? lane + 4 : lane,
-                                      lane >= 2 ? lane - 2 : lane,
-                                      lane ^ 16u,
-                                      0x49249249u,
-                                      3,
-                                      lane ^ 1u,
-                                      lane};
+            const uint32_t want[8] =
+                SW_INIT(15, lane + 4 < 32 ? lane + 4 : lane, lane >= 2 ? lane - 2 : lane,
+                        lane ^ 16u, 0x49249249u, 3, lane ^ 1u, lane);
             for (int k = 0; k < 8; k++)
                 SW_CHECK(got[k] == want[k], "lane %u, %d: %u for %u", lane, k, got[k], want[k]);
         }
@@ -187,7 +184,7 @@ static void lanes_and_atomics_are_those_of_the_device(void)
     }
 }
 
-static void schedules_are_different_and_repeat(void)
+SW_TEST("schedules are different, and each repeats")
 {
     uint32_t last[SCHEDULES][2];
     for (size_t s = 0; s < SCHEDULES; s++) {
@@ -229,7 +226,7 @@ static void last_words(planted p, char *text, size_t room)
     waitpid(child, NULL, 0);
 }
 
-static void overruns_are_reported_where_they_are(void)
+SW_TEST("overruns are reported where they are")
 {
     static char text[1 << 16];
     if (!SW_POISON)
@@ -256,7 +253,7 @@ static void overruns_are_reported_where_they_are(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "misaligned"));
 }
 
-static void a_module_of_another_size_is_refused(void)
+SW_TEST("a module of another size is refused")
 {
     sw_cuda_host host = {SW_CUDA_ABI + 1, sizeof host, sw_error_set};
     CU_ASSERT_PTR_NULL(sw_cuda_module_open(&host));
@@ -270,17 +267,3 @@ static void a_module_of_another_size_is_refused(void)
     CU_ASSERT(m->abi == SW_CUDA_ABI && m->size == sizeof *m);
     CU_ASSERT_EQUAL(m->entry_size, sizeof(sw_cuda_entry));
 }
-
-static const sw_test tests[] = {
-    {"a module of another size is refused", a_module_of_another_size_is_refused},
-    {"a missing barrier shows", missing_barrier_shows},
-    {"overwriting what others still read shows", overwriting_what_others_read_shows},
-    {"a warp that runs ahead shows", a_warp_that_runs_ahead_shows},
-    {"divergent barriers are named", divergent_barriers_are_named},
-    {"launches that no device takes are refused", launches_no_device_takes_are_refused},
-    {"shared memory begins as NaNs in each block", shared_memory_begins_as_nans},
-    {"lanes and atomics are those of the device", lanes_and_atomics_are_those_of_the_device},
-    {"schedules are different, and each repeats", schedules_are_different_and_repeat},
-    {"overruns are reported where they are", overruns_are_reported_where_they_are},
-};
-SW_SUITE("emulator", tests)

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("entries")
+
 typedef struct {
     const char *name;
     int grow; /* 0: as it is, 1: the first axis, 2: the last, 3: nothing at all */
@@ -405,45 +407,34 @@ static const struct {
     {"rand", {.name = "long", .attrs = &long_random}},
     {"rand", {.name = "nothing", .attrs = &no_random}},
     {"randn", {.name = "long", .attrs = &long_random}},
-    {"batch_norm",
-     {.name = "several parts",
-      .n_in = 3,
-      .in = {{SW_F32, SW_PLAIN, {3, {3, 2, 2804}}},
-             {SW_F32, SW_PLAIN, {1, {2}}},
-             {SW_F32, SW_PLAIN, {1, {2}}}},
-      .attrs = &usual_norm}},
-    {"group_norm",
-     {.name = "several parts",
-      .n_in = 3,
-      .in = {{SW_F32, SW_PLAIN, {3, {1, 2, 8316}}},
-             {SW_F32, SW_PLAIN, {1, {2}}},
-             {SW_F32, SW_PLAIN, {1, {2}}}},
-      .fill = {SW_FILL_UNIT},
-      .attrs = &usual_norm}},
+    {"batch_norm", SW_INIT(.name = "several parts", .n_in = 3,
+                           .in = {{SW_F32, SW_PLAIN, {3, {3, 2, 2804}}},
+                                  {SW_F32, SW_PLAIN, {1, {2}}},
+                                  {SW_F32, SW_PLAIN, {1, {2}}}},
+                           .attrs = &usual_norm)},
+    {"group_norm", SW_INIT(.name = "several parts", .n_in = 3,
+                           .in = {{SW_F32, SW_PLAIN, {3, {1, 2, 8316}}},
+                                  {SW_F32, SW_PLAIN, {1, {2}}},
+                                  {SW_F32, SW_PLAIN, {1, {2}}}},
+                           .fill = {SW_FILL_UNIT}, .attrs = &usual_norm)},
     {"layer_norm",
-     {.name = "far from 0",
-      .n_in = 1,
-      .in = {{SW_F32, SW_PLAIN, {2, {5, 36}}}},
-      .attrs = &usual_norm},
+     SW_INIT(.name = "far from 0", .n_in = 1, .in = {{SW_F32, SW_PLAIN, {2, {5, 36}}}},
+             .attrs = &usual_norm),
      far_from_zero},
     {"layer_norm",
-     {.name = "nearly balanced",
-      .n_in = 1,
-      .in = {{SW_F32, SW_PLAIN, {2, {3, 8}}}},
-      .attrs = &usual_norm},
+     SW_INIT(.name = "nearly balanced", .n_in = 1, .in = {{SW_F32, SW_PLAIN, {2, {3, 8}}}},
+             .attrs = &usual_norm),
      nearly_balanced},
     {"conv2d",
      {.name = "a stride beyond the image",
       .n_in = 2,
       .in = {{SW_F32, SW_PLAIN, {4, {2, 3, 2, 5}}}, {SW_F32, SW_PLAIN, {4, {4, 3, 2, 2}}}},
       .attrs = &far_strides}},
-    {"conv2d",
-     {.name = "several tiles of channels",
-      .n_in = 3,
-      .in = {{SW_F32, SW_PLAIN, {4, {1, 2, 3, 3}}},
-             {SW_F32, SW_PLAIN, {4, {130, 2, 2, 2}}},
-             {SW_F32, SW_PLAIN, {1, {130}}}},
-      .attrs = &near_strides}},
+    {"conv2d", SW_INIT(.name = "several tiles of channels", .n_in = 3,
+                       .in = {{SW_F32, SW_PLAIN, {4, {1, 2, 3, 3}}},
+                              {SW_F32, SW_PLAIN, {4, {130, 2, 2, 2}}},
+                              {SW_F32, SW_PLAIN, {1, {130}}}},
+                       .attrs = &near_strides)},
     {"conv2d",
      {.name = "depthwise, places and taps apart",
       .n_in = 2,
@@ -549,7 +540,7 @@ static uint32_t cases_of(uint32_t id, const sw_op_desc *desc)
     return n;
 }
 
-static void entries_do_what_the_cpu_does(void)
+SW_TEST("entries do what the CPU does")
 {
     const sw_cuda_module *module = sw_side_module();
     const char *last = "";
@@ -572,7 +563,7 @@ static void entries_do_what_the_cpu_does(void)
 }
 
 /* The table names ops and gradient kernels that there are, each once. */
-static void the_table_is_of_this_list_of_ops(void)
+SW_TEST("the table is of this list of ops")
 {
     const sw_cuda_module *module = sw_side_module();
     uint32_t id;
@@ -601,7 +592,7 @@ static bool is_listed_as_missing(const char *op)
 
 /* Each op but views has an entry for its forward kernel and for each gradient kernel, or stands
  * in missing.def; none stands there that has them all. */
-static void what_a_device_has_not_is_listed(void)
+SW_TEST("what a device has not is listed")
 {
     uint32_t listed = 0;
     for (uint32_t id = 0; sw_op_at(id) != NULL; id++) {
@@ -620,10 +611,3 @@ static void what_a_device_has_not_is_listed(void)
     }
     sw_note("%u ops have no kernels on a device", listed);
 }
-
-static const sw_test tests[] = {
-    {"the table is of this list of ops", the_table_is_of_this_list_of_ops},
-    {"what a device has not is listed", what_a_device_has_not_is_listed},
-    {"entries do what the CPU does", entries_do_what_the_cpu_does},
-};
-SW_SUITE("entries", tests)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("es on a card")
+
 enum { DIRECTIONS = 5, REPEATS = 3, SLICE = 2, SLICES = 3, GENERATIONS = 3 };
 enum { EVALUATIONS = DIRECTIONS * REPEATS, RUNS = SLICES * GENERATIONS };
 
@@ -134,7 +136,7 @@ static void compare_ways(const data *in, const char *noise)
              noise);
 }
 
-static void a_card_evaluates_as_the_cpu_does(void)
+SW_TEST("a card evaluates as the CPU does")
 {
     begin();
     for (int kind = 0; kind < ES_NETS; kind++) {
@@ -146,7 +148,7 @@ static void a_card_evaluates_as_the_cpu_does(void)
 }
 
 /* Launches of a run, by plan and by count. */
-static void launches_are_those_stated(void)
+SW_TEST("launches are those stated")
 {
     begin();
     sw_exec *exec = exec_of("cuda", false);
@@ -218,7 +220,7 @@ static stated stated_for(const sw_scene *scene, uint32_t directions, sw_exec *ex
 
 /* Of a parameter an update has the estimate, what looks at it and the step; where the
  * directions go in parts, one more. */
-static void launches_do_not_grow_with_the_population(void)
+SW_TEST("launches do not grow with the population")
 {
     static const struct {
         const char *scene;
@@ -289,7 +291,7 @@ static void compare_trainings(const data *in, const char *strategy, const char *
              noise);
 }
 
-static void a_card_trains_as_the_cpu_does(void)
+SW_TEST("a card trains as the CPU does")
 {
     begin();
     for (int kind = 0; kind < ES_NETS; kind++) {
@@ -331,7 +333,7 @@ static float *moved(const char *kind, sw_exec *exec, const es_batch *b, size_t *
 }
 
 /* Losses of both sides differ by rounding, which goes into the steps divided by eps. */
-static void a_card_moves_as_the_cpu_does(void)
+SW_TEST("a card moves as the CPU does")
 {
     static const char *const kinds[] = {"mezo", "lozo"};
     begin();
@@ -350,12 +352,3 @@ static void a_card_moves_as_the_cpu_does(void)
         SW_CHECK(memcmp(slow, got, n * sizeof *got) == 0, "%s: op by op", kinds[i]);
     }
 }
-
-static const sw_test tests[] = {
-    {"a card evaluates as the CPU does", a_card_evaluates_as_the_cpu_does},
-    {"launches are those stated", launches_are_those_stated},
-    {"launches do not grow with the population", launches_do_not_grow_with_the_population},
-    {"a card trains as the CPU does", a_card_trains_as_the_cpu_does},
-    {"a card moves as the CPU does", a_card_moves_as_the_cpu_does},
-};
-SW_SUITE("es on a card", tests)

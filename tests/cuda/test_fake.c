@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+SW_TESTS("fake")
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 /* Whether a child that does this to `at` ends well. */
@@ -41,7 +43,7 @@ static void run_kernel_past_it(void *at)
     (void)tiny_add(new_stream(), at, N + 1024, 1.0f);
 }
 
-static void memory_of_the_card_is_not_for_the_host(void)
+SW_TEST("memory of the card is not for the host")
 {
     fresh(NULL, 0);
     float *d = new_device(), *p = new_pinned();
@@ -56,7 +58,7 @@ static void memory_of_the_card_is_not_for_the_host(void)
     no_violation();
 }
 
-static void new_memory_is_nans(void)
+SW_TEST("new memory is NaNs")
 {
     fresh(NULL, 0);
     float *d = new_device(), *p = new_pinned();
@@ -65,7 +67,7 @@ static void new_memory_is_nans(void)
     CU_ASSERT_EQUAL(first_of(d), 0.0f);
 }
 
-static void a_card_has_so_much_memory(void)
+SW_TEST("a card has so much memory")
 {
     const sw_fake_card small = {.total_bytes = SW_FAKE_CONTEXT_BYTES + ((size_t)4 << 20)};
     fresh(&small, 0);
@@ -91,7 +93,7 @@ static void a_card_has_so_much_memory(void)
 
 /* ---- streams ----------------------------------------------------------------------------- */
 
-static void lazy_work_runs_when_it_is_waited_for(void)
+SW_TEST("lazy work runs when it is waited for")
 {
     fresh(NULL, 1);
     cudaStream_t s = new_stream();
@@ -139,7 +141,7 @@ static int too_early(bool with_event)
     return early;
 }
 
-static void a_missing_wait_between_streams_shows(void)
+SW_TEST("a missing wait between streams shows")
 {
     CU_ASSERT_EQUAL(too_early(true), 0);
     const int early = too_early(false);
@@ -148,7 +150,7 @@ static void a_missing_wait_between_streams_shows(void)
 }
 
 /* An event stands for what it was when it was waited for. */
-static void waits_are_for_the_record_of_their_time(void)
+SW_TEST("waits are for the record of their time")
 {
     fresh(NULL, 1);
     cudaStream_t a = new_stream(), b = new_stream();
@@ -176,7 +178,7 @@ static void waits_are_for_the_record_of_their_time(void)
     GOOD(cudaGetLastError());
 }
 
-static void clocks_are_the_cards(void)
+SW_TEST("clocks are the card's")
 {
     fresh(NULL, 0);
     cudaStream_t s = new_stream();
@@ -197,7 +199,7 @@ static void clocks_are_the_cards(void)
     GIVES(cudaErrorNotReady, cudaEventElapsedTime(&ms, from, to));
 }
 
-static void pageable_copies_wait_and_are_counted(void)
+SW_TEST("pageable copies wait and are counted")
 {
     fresh(NULL, 1);
     cudaStream_t s = new_stream();
@@ -220,7 +222,7 @@ static void pageable_copies_wait_and_are_counted(void)
     violation_says("outside of the memory");
 }
 
-static void what_is_used_after_its_end_is_reported(void)
+SW_TEST("what is used after its end is reported")
 {
     fresh(NULL, 1);
     cudaStream_t s = new_stream();
@@ -245,7 +247,7 @@ static void what_is_used_after_its_end_is_reported(void)
     violation_says("an event that is not there");
 }
 
-static void the_default_stream_is_seen(void)
+SW_TEST("the default stream is seen")
 {
     fresh(NULL, 0);
     float *d = new_device();
@@ -256,7 +258,7 @@ static void the_default_stream_is_seen(void)
 
 /* ---- launches ---------------------------------------------------------------------------- */
 
-static void launches_are_noted_with_their_pointers(void)
+SW_TEST("launches are noted with their pointers")
 {
     const sw_fake_api *f = fresh(NULL, 0);
     cudaStream_t s = new_stream();
@@ -286,7 +288,7 @@ static const bool looks_into_structs =
 #endif
     false;
 
-static void pointers_that_are_none_of_the_cards_are_reported(void)
+SW_TEST("pointers that are not the card's are reported")
 {
     fresh(NULL, 1);
     cudaStream_t s = new_stream();
@@ -318,7 +320,7 @@ static void pointers_that_are_none_of_the_cards_are_reported(void)
     munmap(host, N * sizeof *host);
 }
 
-static void a_bad_configuration_breaks_nothing(void)
+SW_TEST("a bad configuration breaks nothing")
 {
     fresh(NULL, 0);
     cudaStream_t s = new_stream();
@@ -330,7 +332,7 @@ static void a_bad_configuration_breaks_nothing(void)
 
 /* ---- faults ------------------------------------------------------------------------------ */
 
-static void a_kernel_that_fails_breaks_the_card(void)
+SW_TEST("a kernel that fails breaks the card")
 {
     fresh(NULL, 1);
     cudaStream_t s = new_stream();
@@ -348,7 +350,7 @@ static void a_kernel_that_fails_breaks_the_card(void)
     CU_ASSERT(l.device_blocks == 0 && l.streams == 0);
 }
 
-static void calls_fail_when_they_are_told_to(void)
+SW_TEST("calls fail when they are ordered to")
 {
     const sw_fake_api *f = fresh(NULL, 0);
     cudaStream_t s = new_stream();
@@ -373,7 +375,7 @@ static void calls_fail_when_they_are_told_to(void)
     GOOD(cudaMemsetAsync(d, 0, 4, s)); /* no error of the card itself */
 }
 
-static void work_fails_when_it_is_told_to(void)
+SW_TEST("work fails when it is ordered to")
 {
     for (uint64_t lazy = 0; lazy < 2; lazy++) {
         const sw_fake_api *f = fresh(NULL, lazy);
@@ -392,7 +394,7 @@ static void work_fails_when_it_is_told_to(void)
 
 /* ---- cards ------------------------------------------------------------------------------- */
 
-static void cards_that_are_missing_or_old(void)
+SW_TEST("cards that are missing or old")
 {
     int n = -1, version = -1;
     fresh(&(sw_fake_card){.driver = -1}, 0);
@@ -419,7 +421,7 @@ static void cards_that_are_missing_or_old(void)
     fresh(NULL, 0);
 }
 
-static void counts_are_of_what_was_done(void)
+SW_TEST("counts are of what was done")
 {
     const sw_fake_api *f = fresh(NULL, 0);
     cudaStream_t s = new_stream();
@@ -437,26 +439,3 @@ static void counts_are_of_what_was_done(void)
     const sw_fake_live l = living();
     CU_ASSERT(l.device_blocks == 1 && l.pinned == 1 && l.streams == 1 && l.events == 0);
 }
-
-static const sw_test tests[] = {
-    {"memory of the card is not for the host", memory_of_the_card_is_not_for_the_host},
-    {"new memory is NaNs", new_memory_is_nans},
-    {"a card has so much memory", a_card_has_so_much_memory},
-    {"lazy work runs when it is waited for", lazy_work_runs_when_it_is_waited_for},
-    {"a missing wait between streams shows", a_missing_wait_between_streams_shows},
-    {"waits are for the record of their time", waits_are_for_the_record_of_their_time},
-    {"clocks are the card's", clocks_are_the_cards},
-    {"pageable copies wait and are counted", pageable_copies_wait_and_are_counted},
-    {"what is used after its end is reported", what_is_used_after_its_end_is_reported},
-    {"the default stream is seen", the_default_stream_is_seen},
-    {"launches are noted with their pointers", launches_are_noted_with_their_pointers},
-    {"pointers that are not the card's are reported",
-     pointers_that_are_none_of_the_cards_are_reported},
-    {"a bad configuration breaks nothing", a_bad_configuration_breaks_nothing},
-    {"a kernel that fails breaks the card", a_kernel_that_fails_breaks_the_card},
-    {"calls fail when they are ordered to", calls_fail_when_they_are_told_to},
-    {"work fails when it is ordered to", work_fails_when_it_is_told_to},
-    {"cards that are missing or old", cards_that_are_missing_or_old},
-    {"counts are of what was done", counts_are_of_what_was_done},
-};
-SW_SUITE("fake", tests)

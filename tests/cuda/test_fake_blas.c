@@ -3,6 +3,8 @@
 #include <cublasLt.h>
 #include <math.h>
 
+SW_TESTS("fake blas")
+
 #define MOST 4096
 
 typedef struct {
@@ -158,7 +160,7 @@ static void compare(const shape *s, int which)
     no_violation();
 }
 
-static void products_are_right(void)
+SW_TEST("products are right")
 {
     static const shape shapes[] = {
         {5, 7, 3, 1, 0, 0, 1, 1.0f, 0.0f, CUBLAS_COMPUTE_32F},
@@ -178,7 +180,7 @@ static void products_are_right(void)
     }
 }
 
-static void tf32_is_another_number(void)
+SW_TEST("TF32 is another number")
 {
     shape s = {8, 8, 32, 1, 0, 0, 1, 1.0f, 0.0f, CUBLAS_COMPUTE_32F_FAST_TF32};
     set_up(&s, 0);
@@ -195,7 +197,7 @@ static void tf32_is_another_number(void)
     give_back();
 }
 
-static void what_does_not_fit_is_refused(void)
+SW_TEST("what does not fit is refused")
 {
     const shape s = {4, 4, 64, 1, 0, 0, 1, 1.0f, 0.0f, CUBLAS_COMPUTE_32F};
     set_up(&s, MOST);
@@ -233,7 +235,7 @@ static void what_does_not_fit_is_refused(void)
     give_back();
 }
 
-static void a_card_may_have_no_products(void)
+SW_TEST("a card may have no products")
 {
     const shape s = {4, 4, 64, 1, 0, 0, 1, 1.0f, 0.0f, CUBLAS_COMPUTE_32F};
     set_up_on(&(sw_fake_card){.no_products = true}, &s, MOST);
@@ -242,7 +244,7 @@ static void a_card_may_have_no_products(void)
     give_back();
 }
 
-static void products_can_be_captured(void)
+SW_TEST("products can be captured")
 {
     const shape s = {4, 4, 8, 1, 0, 0, 1, 1.0f, 0.0f, CUBLAS_COMPUTE_32F};
     cudaGraph_t graph;
@@ -262,12 +264,3 @@ static void products_can_be_captured(void)
     CU_ASSERT(strcmp(l->kernel, "cublasLtMatmul") == 0 && l->captured && l->n >= 4);
     CU_ASSERT(counted().matmuls == 0 && counted().matmuls_run == 1);
 }
-
-static const sw_test tests[] = {
-    {"products are right", products_are_right},
-    {"TF32 is another number", tf32_is_another_number},
-    {"what does not fit is refused", what_does_not_fit_is_refused},
-    {"a card may have no products", a_card_may_have_no_products},
-    {"products can be captured", products_can_be_captured},
-};
-SW_SUITE("fake blas", tests)

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <pthread.h>
 
+SW_TESTS("fake graphs")
+
 /* ---- captures ---------------------------------------------------------------------------- */
 
 typedef struct {
@@ -35,7 +37,7 @@ static cudaGraphExec_t ended(bench *b, size_t nodes)
     return exec;
 }
 
-static void a_capture_runs_nothing_and_a_graph_all(void)
+SW_TEST("a capture runs nothing, and a graph all")
 {
     for (uint64_t lazy = 0; lazy < 4; lazy++) {
         bench b = begun(cudaStreamCaptureModeThreadLocal, lazy);
@@ -109,7 +111,7 @@ static cudaError_t call_number(int i, bench *b)
     }
 }
 
-static void what_no_capture_may_see_ends_it(void)
+SW_TEST("what no capture may see ends it")
 {
     for (int i = 0; i < CALLS; i++) {
         bench b = begun(cudaStreamCaptureModeThreadLocal, 0);
@@ -135,7 +137,7 @@ static void what_no_capture_may_see_ends_it(void)
 
 /* The default stream waits for streams that were made so: it may not be used while one of them
  * captures. */
-static void the_default_stream_ends_captures_too(void)
+SW_TEST("the default stream ends captures too")
 {
     fresh(NULL, 0);
     cudaStream_t s;
@@ -157,7 +159,7 @@ static void *pin_elsewhere(void *error)
     return NULL;
 }
 
-static void other_threads_are_concerned_by_global_captures_alone(void)
+SW_TEST("other threads are concerned by global captures alone")
 {
     for (int mode = cudaStreamCaptureModeGlobal; mode <= cudaStreamCaptureModeThreadLocal;
          mode++) {
@@ -174,7 +176,7 @@ static void other_threads_are_concerned_by_global_captures_alone(void)
 }
 
 /* Two streams in one graph; what is not joined again is an error. */
-static void streams_fork_and_join(void)
+SW_TEST("streams fork and join")
 {
     int early = 0;
     for (uint64_t seed = 0; seed < 24; seed++) {
@@ -211,7 +213,7 @@ static void streams_fork_and_join(void)
 }
 
 /* Events that each replay records, and waits for. */
-static void events_live_in_graphs(void)
+SW_TEST("events live in graphs")
 {
     bench b = begun(cudaStreamCaptureModeThreadLocal, 1);
     cudaEvent_t from = new_event(), to = new_event();
@@ -266,7 +268,7 @@ static CUdeviceptr mapped_granule(void)
     return at;
 }
 
-static void what_is_mapped_or_in_use_is_not_taken_away(void)
+SW_TEST("what is mapped or in use is not taken away")
 {
     fresh(NULL, 1);
     GIVES(1, cuMemAddressFree(mapped_granule(), G));
@@ -278,7 +280,7 @@ static void what_is_mapped_or_in_use_is_not_taken_away(void)
     violation_says("cuMemUnmap");
 }
 
-static void drivers_are_asked_by_name(void)
+SW_TEST("drivers are asked by name")
 {
     fresh(NULL, 0);
     void *f = NULL;
@@ -300,16 +302,3 @@ static void drivers_are_asked_by_name(void)
     CU_ASSERT_EQUAL(can, 0);
     GIVES(CUDA_ERROR_NOT_SUPPORTED, cuMemCreate(&h, G, &prop, 0));
 }
-
-static const sw_test tests[] = {
-    {"a capture runs nothing, and a graph all", a_capture_runs_nothing_and_a_graph_all},
-    {"what no capture may see ends it", what_no_capture_may_see_ends_it},
-    {"the default stream ends captures too", the_default_stream_ends_captures_too},
-    {"other threads are concerned by global captures alone",
-     other_threads_are_concerned_by_global_captures_alone},
-    {"streams fork and join", streams_fork_and_join},
-    {"events live in graphs", events_live_in_graphs},
-    {"what is mapped or in use is not taken away", what_is_mapped_or_in_use_is_not_taken_away},
-    {"drivers are asked by name", drivers_are_asked_by_name},
-};
-SW_SUITE("fake graphs", tests)

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("steps in pairs")
+
 #define STEPS 3
 #define NO_SUCH_FUNCTION 98 /* an error of CUDA that leaves the card as it is */
 
@@ -222,7 +224,7 @@ static void each_way_has_the_bits(const sw_scene *scene, uint32_t fusions)
     free(first.numbers);
 }
 
-static void each_kind_is_launched_as_it_may_be(void)
+SW_TEST("each kind is launched as it may be")
 {
     for (int i = 0; i < KINDS; i++) {
         each_way_has_the_bits(scene_of(i), kinds[i].fusions);
@@ -236,14 +238,14 @@ static void each_kind_is_launched_as_it_may_be(void)
     }
 }
 
-static void whole_nets_have_the_same_bits(void)
+SW_TEST("whole nets have the same bits")
 {
     each_way_has_the_bits(sw_scene_of("mlp"), 0); /* dropout keeps no result: relu keeps bits */
     each_way_has_the_bits(sw_scene_of("lenet5"), 2);
 }
 
 /* Products that the library computes are in no pair. */
-static void a_library_has_its_products_alone(void)
+SW_TEST("a library has its products alone")
 {
     for (int i = 0; i < KINDS; i++) {
         seen s = {0};
@@ -256,7 +258,7 @@ static void a_library_has_its_products_alone(void)
 /* ---- what is launched, told and blamed --------------------------------------------------- */
 
 /* A launch less for each pair, replayed too, than the same program with all ops apart. */
-static void a_fusion_is_a_launch_less(void)
+SW_TEST("a pair is a launch less")
 {
     const sw_scene *const scenes[] = {scene_of(TWO), sw_scene_of("lenet5")};
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
@@ -283,7 +285,7 @@ static void a_fusion_is_a_launch_less(void)
 
 /* A profile has each op of each run, and each result that takes another's place, launched by
  * itself or not; and the run the same bits. */
-static void a_profile_has_all_ops(void)
+SW_TEST("a profile has all ops")
 {
     sw_profile *profile = NULL;
     const sw_profile_opts opts = {sizeof opts, .path = sw_temp_path("pairs.jsonl"),
@@ -302,7 +304,7 @@ static void a_profile_has_all_ops(void)
 }
 
 /* Waited for op by op, a launch that fails is said to be that of its first op. */
-static void a_fault_is_of_the_first_op(void)
+SW_TEST("a fault is of the first op")
 {
     uint32_t named = 0;
     for (uint64_t k = 0;; k++) {
@@ -319,13 +321,3 @@ static void a_fault_is_of_the_first_op(void)
     }
     CU_ASSERT_EQUAL(named, 2);
 }
-
-static const sw_test tests[] = {
-    {"each kind is launched as it may be", each_kind_is_launched_as_it_may_be},
-    {"whole nets have the same bits", whole_nets_have_the_same_bits},
-    {"a library has its products alone", a_library_has_its_products_alone},
-    {"a pair is a launch less", a_fusion_is_a_launch_less},
-    {"a profile has all ops", a_profile_has_all_ops},
-    {"a fault is of the first op", a_fault_is_of_the_first_op},
-};
-SW_SUITE("steps in pairs", tests)

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("pairs")
+
 /* The pair that is tested, and its ops on both sides. */
 static struct {
     const sw_cuda_fusion *fusion;
@@ -92,13 +94,9 @@ static sw_entry_run run_of(const product *p, const char *label)
                   w = {SW_F32, SW_PLAIN, {2, {p->n, p->k}}},
                   b = {SW_F32, SW_PLAIN, {1, {p->n}}},
                   y = {SW_F32, SW_PLAIN, {2, {p->m, p->n}}};
-    sw_entry_run r = {.label = label,
-                      .kernel = on_cpu,
-                      .scratch_bytes = sw_op_linear.scratch_bytes,
-                      .n_out = 1,
-                      .alias = {-1},
-                      .accumulate = p->add,
-                      .shift = p->shift};
+    sw_entry_run r =
+        SW_INIT(.label = label, .kernel = on_cpu, .scratch_bytes = sw_op_linear.scratch_bytes,
+                .n_out = 1, .alias = {-1}, .accumulate = p->add, .shift = p->shift);
     r.in[r.n_in++] = numbers(x, p->kind, 1, p->shift);
     r.in[r.n_in++] = numbers(w, p->kind, 2, p->shift);
     if (p->bias)
@@ -207,7 +205,7 @@ static const int64_t sizes[SIZES][3] = {
     {9, 7, 333},  {5, 6, 0},      {0, 6, 4},    {64, 64, 16},   {68, 60, 100},
     {65, 130, 9}, {128, 136, 24}, {129, 96, 8}, {132, 128, 49}, {128, 128, 8}};
 
-static void a_fusion_has_the_bits_of_its_ops(void)
+SW_TEST("a pair has the bits of its ops")
 {
     const sw_cuda_module *module = sw_side_module();
     CU_ASSERT(module->n_fusions > 0 && module->fusion_size == sizeof(sw_cuda_fusion));
@@ -234,7 +232,7 @@ static void a_fusion_has_the_bits_of_its_ops(void)
 }
 
 /* Ops that the table has, each pair once. */
-static void fusions_are_of_ops_of_the_table(void)
+SW_TEST("pairs are of ops of the table")
 {
     const sw_cuda_module *module = sw_side_module();
     for (uint32_t i = 0; i < module->n_fusions; i++) {
@@ -244,9 +242,3 @@ static void fusions_are_of_ops_of_the_table(void)
                       strcmp(module->fusions[k].then, module->fusions[i].then) != 0);
     }
 }
-
-static const sw_test tests[] = {
-    {"a pair has the bits of its ops", a_fusion_has_the_bits_of_its_ops},
-    {"pairs are of ops of the table", fusions_are_of_ops_of_the_table},
-};
-SW_SUITE("pairs", tests)

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("gemm")
+
 /* ---- operands ---------------------------------------------------------------------------- */
 
 /* Random numbers in the places that the strides name, NaNs in between. */
@@ -69,7 +71,7 @@ static void compare(sw_entry_run *r, const sw_type *out)
 
 /* ---- products ---------------------------------------------------------------------------- */
 
-static void factors_lie_either_way(void)
+SW_TEST("factors lie either way")
 {
     static const int64_t sizes[][3] = {{32, 32, 32},  {33, 31, 36}, {64, 64, 16},
                                        {68, 60, 100}, {65, 130, 9}, {128, 136, 24},
@@ -90,7 +92,7 @@ static void factors_lie_either_way(void)
 }
 
 /* Tiles go in bands of rows: two of them, the second not full. */
-static void more_rows_than_a_band(void)
+SW_TEST("more rows than a band")
 {
     const sw_type y = {SW_F32, SW_PLAIN, {2, {1100, 132}}};
     sw_entry_run r = begin("bands", &sw_op_matmul, -1);
@@ -100,7 +102,7 @@ static void more_rows_than_a_band(void)
 }
 
 /* Results and sums over axes that do, and do not, follow each other in memory. */
-static void axes_in_front(void)
+SW_TEST("axes in front")
 {
     static const struct {
         const char *what;
@@ -146,7 +148,7 @@ static void axes_in_front(void)
 }
 
 /* The result is a range of rows of the gradient. */
-static void columns_of_a_larger_gradient(void)
+SW_TEST("columns of a larger gradient")
 {
     static const int64_t gaps[] = {0, 4, 7, 60};
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
@@ -161,7 +163,7 @@ static void columns_of_a_larger_gradient(void)
 /* ---- product_bound ----------------------------------------------------------------------- */
 
 /* A factor that more blocks look at than a warp has lanes: the largest number is in any. */
-static void bounds_of_many_blocks(void)
+SW_TEST("bounds of many blocks")
 {
     static const int64_t n[] = {300000, 5}, at[] = {31 * 256, 32 * 256 + 7, 299999};
     static const swi_bound_attrs attrs = {1, INT64_MAX};
@@ -180,7 +182,7 @@ static void bounds_of_many_blocks(void)
     }
 }
 
-static void bounds(void)
+SW_TEST("bounds")
 {
     static const int64_t sizes[][2] = {
         {1, 1}, {7, 300}, {20000, 3}, {40, 8193}, {30000, 17000}};
@@ -204,13 +206,3 @@ static void bounds(void)
                 sw_entry_free();
             }
 }
-
-static const sw_test tests[] = {
-    {"factors lie either way", factors_lie_either_way},
-    {"more rows than a band", more_rows_than_a_band},
-    {"axes in front", axes_in_front},
-    {"columns of a larger gradient", columns_of_a_larger_gradient},
-    {"bounds", bounds},
-    {"bounds of many blocks", bounds_of_many_blocks},
-};
-SW_SUITE("gemm", tests)

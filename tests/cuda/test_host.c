@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("host")
+
 #define MIB ((size_t)1 << 20)
 #define STEP SW_FAKE_GRANULARITY
 
@@ -113,7 +115,7 @@ static void refused(const sw_fake_card *card, int ordinal, const char *what)
     all_given_back();
 }
 
-static void cards_that_cannot_be_used_are_refused_in_a_line(void)
+SW_TEST("cards that cannot be used are refused in a line")
 {
     refused(&(sw_fake_card){.driver = -1}, 0, "no NVIDIA driver");
     refused(&(sw_fake_card){.driver = 12040}, 0, "it is for CUDA 12.4");
@@ -130,7 +132,7 @@ static void cards_that_cannot_be_used_are_refused_in_a_line(void)
     unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
-static void a_card_says_what_it_is(void)
+SW_TEST("a card says what it is")
 {
     sw_cuda_info info;
     void *block = NULL;
@@ -159,7 +161,7 @@ static void a_card_says_what_it_is(void)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static void a_range_grows_and_stays_where_it_is(void)
+SW_TEST("a range grows and stays where it is")
 {
     sw_cuda_queue queue;
     void *base = NULL;
@@ -196,7 +198,7 @@ static void a_range_grows_and_stays_where_it_is(void)
     nothing_was_wrong();
 }
 
-static void what_does_not_fit_is_refused_and_changes_nothing(void)
+SW_TEST("what does not fit is refused and changes nothing")
 {
     void *base = NULL, *block = &base;
     plug(&(sw_fake_card){.total_bytes = SW_FAKE_CONTEXT_BYTES + 8 * MIB});
@@ -257,7 +259,7 @@ static void bench_close(bench *b)
     nothing_was_wrong();
 }
 
-static void events_say_where_a_queue_is(void)
+SW_TEST("events say where a queue is")
 {
     bench b;
     bool done = false;
@@ -285,7 +287,7 @@ static void events_say_where_a_queue_is(void)
     bench_close(&b);
 }
 
-static void a_queue_waits_for_an_event_of_another(void)
+SW_TEST("a queue waits for an event of another")
 {
     for (uint64_t seed = 1; seed < 30; seed++) {
         bench b;
@@ -318,7 +320,7 @@ static sw_status note_work(bench *b)
     return api->record(b->to, &b->queue);
 }
 
-static void a_captured_queue_is_replayed_with_its_events(void)
+SW_TEST("a captured queue is replayed with its events")
 {
     bench b;
     sw_cuda_graph *graph = NULL;
@@ -359,7 +361,7 @@ static void a_captured_queue_is_replayed_with_its_events(void)
     bench_close(&b);
 }
 
-static void a_capture_can_be_thrown_away(void)
+SW_TEST("a capture can be thrown away")
 {
     bench b;
     plug(NULL);
@@ -374,7 +376,7 @@ static void a_capture_can_be_thrown_away(void)
     bench_close(&b);
 }
 
-static void what_no_capture_may_see_ends_it(void)
+SW_TEST("what no capture may see ends it")
 {
     bench b;
     sw_cuda_graph *graph = NULL;
@@ -405,7 +407,7 @@ static void *wait_for_card(void *arg)
     return NULL;
 }
 
-static void another_thread_waits_for_the_card_behind_a_capture(void)
+SW_TEST("another thread waits for the card after a capture")
 {
     bench b;
     sw_cuda_graph *graph = NULL;
@@ -508,7 +510,7 @@ static bool fails(uint64_t k, int error)
     return true;
 }
 
-static void every_call_fails_by_its_name_and_leaves_nothing(void)
+SW_TEST("every call fails by its name and leaves nothing")
 {
     static const int errors[] = {2, 1, 719}; /* memory, invalid value, the card breaks */
     uint64_t k = 0;
@@ -540,7 +542,7 @@ static sw_status launch_tanh(const bench *b)
 
 /* Neither memory that is short, nor a call that failed, nor "not ready" is found after the
  * next launch. */
-static void an_error_is_reported_once(void)
+SW_TEST("an error is reported once")
 {
     void *huge = NULL;
     float value[4] = {0.5f, 0.5f, 0.5f, 0.5f};
@@ -568,24 +570,3 @@ static void an_error_is_reported_once(void)
     CU_ASSERT(fabsf(value[0] - 0.385779f) < 1e-5f && value[3] == value[0]); /* four times */
     bench_close(&b);
 }
-
-static const sw_test tests[] = {
-    {"cards that cannot be used are refused in a line",
-     cards_that_cannot_be_used_are_refused_in_a_line},
-    {"a card says what it is", a_card_says_what_it_is},
-    {"a range grows and stays where it is", a_range_grows_and_stays_where_it_is},
-    {"what does not fit is refused and changes nothing",
-     what_does_not_fit_is_refused_and_changes_nothing},
-    {"events say where a queue is", events_say_where_a_queue_is},
-    {"a queue waits for an event of another", a_queue_waits_for_an_event_of_another},
-    {"a captured queue is replayed with its events",
-     a_captured_queue_is_replayed_with_its_events},
-    {"a capture can be thrown away", a_capture_can_be_thrown_away},
-    {"what no capture may see ends it", what_no_capture_may_see_ends_it},
-    {"another thread waits for the card after a capture",
-     another_thread_waits_for_the_card_behind_a_capture},
-    {"every call fails by its name and leaves nothing",
-     every_call_fails_by_its_name_and_leaves_nothing},
-    {"an error is reported once", an_error_is_reported_once},
-};
-SW_SUITE("host", tests)

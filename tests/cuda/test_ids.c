@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("ids")
+
 enum { IDS = 40, ROWS = 6, WIDTH = 5 };
 
 /* Of two inputs; scratch as the entry wants it. */
@@ -21,7 +23,7 @@ static void launch(int which, const sw_buffer *in, const sw_buffer *out)
     CU_ASSERT_EQUAL(sw_side_launch(entry, &l, (sw_cuda_counters){0}), SW_OK);
 }
 
-static void ids_out_of_range(void)
+SW_TEST("an id out of range gives NaNs and no gradient")
 {
     static const int32_t bad[] = {-1, ROWS, INT32_MIN, INT32_MAX};
     const sw_type rows = {SW_F32, SW_PLAIN, {2, {ROWS, WIDTH}}},
@@ -55,8 +57,3 @@ static void ids_out_of_range(void)
     CU_ASSERT_EQUAL(memcmp(dtable.ptr, want, sizeof want), 0);
     sw_entry_free();
 }
-
-static const sw_test tests[] = {
-    {"an id out of range gives NaNs and no gradient", ids_out_of_range},
-};
-SW_SUITE("ids", tests)

@@ -11,6 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("by a library")
+
 /* Random numbers in the places that the strides name. */
 static sw_buffer numbers(sw_type type, const int64_t *stride, uint32_t stream)
 {
@@ -55,7 +57,7 @@ static bool same_product(const sw_products *a, const sw_products *b, bool adds)
 
 /* A library of a queue gets each product with its axes joined, the same when a plan is made and
  * when it is launched, and room for what it wants; what it leaves, own kernels make. */
-static void a_library_is_asked_first(void)
+SW_TEST("a library is asked first")
 {
     static const sw_cuda_blas blas = {wants, takes};
     sw_cuda_queue queue = *sw_side_queue();
@@ -115,7 +117,7 @@ static sw_status looks(const sw_cuda_queue *queue, const sw_cuda_product *g, voi
 }
 
 /* All products of all chunks, of the last one too, which has fewer rows. */
-static void what_chunks_launch_was_asked_for(void)
+SW_TEST("what chunks launch was asked for")
 {
     static const sw_cuda_blas blas = {notes, looks};
     const swi_linear_ce_attrs attrs = {4, {0.0f, 0, 0}, 0};
@@ -145,7 +147,7 @@ static void what_chunks_launch_was_asked_for(void)
 }
 
 /* The plan already knows what the library's choice depends on. */
-static void a_library_hears_of_the_bias(void)
+SW_TEST("a library hears of the bias")
 {
     static const sw_cuda_blas blas = {wants, takes};
     const sw_type types[] = {F32(5, 7), F32(9, 7), F32(9)};
@@ -162,7 +164,7 @@ static void a_library_hears_of_the_bias(void)
 
 /* Whether two ops are one launch is the library's to decide too: what it takes stays its own,
  * and a pair that is one never goes to it. */
-static void a_fusion_is_never_the_librarys(void)
+SW_TEST("a pair is never the library's")
 {
     static const sw_cuda_blas blas = {wants, takes};
     static const size_t wanted[] = {0, 256, SIZE_MAX};
@@ -193,7 +195,7 @@ static void a_fusion_is_never_the_librarys(void)
 }
 
 /* Room for own kernels is left where the library makes nothing of a product, and only there. */
-static void what_a_library_takes_needs_no_other_room(void)
+SW_TEST("what a library takes needs no other room")
 {
     static const sw_cuda_blas blas = {wants, takes};
     static const size_t wanted[] = {0, 256, SIZE_MAX};
@@ -210,7 +212,7 @@ static void what_a_library_takes_needs_no_other_room(void)
 }
 
 /* A launch with strides that its plan did not know makes do with less scratch, down to none. */
-static void less_scratch_gives_the_same_product(void)
+SW_TEST("less scratch gives the same product")
 {
     sw_cuda_product g = sw_cuda_product_of(20, 12, 400, 400, 1, 12, 1);
     const size_t bytes = sw_cuda_product_bytes(&g, sw_side_queue());
@@ -235,7 +237,7 @@ static void less_scratch_gives_the_same_product(void)
 }
 
 /* Sizes that kernels cannot count are named and nothing is launched. */
-static void too_large_a_product_is_refused(void)
+SW_TEST("too large a product is refused")
 {
     float x = 1.0f;
     const int64_t large = (int64_t)1 << 31;
@@ -323,7 +325,7 @@ static sw_buffer conv_launched(int which, const sw_buffer *in, int n_in, const s
 /* Kernels of one place are products, but for those with a bias or of small planes, and but for
  * the gradient of their weights; depthwise is own kernels'. The numbers are the same, whoever
  * makes them. */
-static void kernels_of_one_place_are_products(void)
+SW_TEST("conv: kernels of one place are products")
 {
     static const sw_cuda_blas blas = {conv_wants, conv_makes};
     static const swi_conv_attrs whole = {1, 0, 1, 1}, halves = {1, 0, 1, 2}, all = {1, 1, 1, 4},
@@ -382,7 +384,7 @@ static void kernels_of_one_place_are_products(void)
 
 /* Nothing after the last term of a sum is a term: an infinite weight is not multiplied by zeros
  * there. */
-static void infinite_weights_make_infinite_sums(void)
+SW_TEST("conv: infinite weights make infinite sums")
 {
     static const swi_conv_attrs attrs = {1, 0, 1, 1};
     const sw_type x = F32(1, 3, 5, 5), w = F32(2, 3, 1, 1), y = F32(1, 2, 5, 5);
@@ -398,16 +400,3 @@ static void infinite_weights_make_infinite_sums(void)
     }
     sw_entry_free();
 }
-
-static const sw_test tests[] = {
-    {"conv: infinite weights make infinite sums", infinite_weights_make_infinite_sums},
-    {"conv: kernels of one place are products", kernels_of_one_place_are_products},
-    {"a library is asked first", a_library_is_asked_first},
-    {"a library hears of the bias", a_library_hears_of_the_bias},
-    {"a pair is never the library's", a_fusion_is_never_the_librarys},
-    {"what a library takes needs no other room", what_a_library_takes_needs_no_other_room},
-    {"what chunks launch was asked for", what_chunks_launch_was_asked_for},
-    {"less scratch gives the same product", less_scratch_gives_the_same_product},
-    {"too large a product is refused", too_large_a_product_is_refused},
-};
-SW_SUITE("by a library", tests)

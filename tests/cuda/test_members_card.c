@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("members on a card")
+
 /* The largest difference of two parameters. */
 static double far(sw_member a, sw_param of_a, sw_member b, sw_param of_b, size_t n)
 {
@@ -87,7 +89,7 @@ static void check_alone(const member_pool *g, const sw_dataset *data, const sw_a
 
 /* Feeds with a smaller last batch, knobs and seeds that differ, eager and late streams, with
  * and without graphs. */
-static void a_member_is_a_model_that_is_trained_alone(void)
+SW_TEST("a member is a model that is trained alone")
 {
     const sw_dataset *data = small_data(SAMPLES);
     const sw_feed *feed = small_feed(data, ROWS, 0);
@@ -109,7 +111,7 @@ static void a_member_is_a_model_that_is_trained_alone(void)
     }
 }
 
-static void own_inputs_are_those_of_each_member(void)
+SW_TEST("own inputs are those of each member")
 {
     static float numbers[N][2][ROWS * SMALL_WIDTH];
     sw_array own[N * 2];
@@ -133,7 +135,7 @@ static void own_inputs_are_those_of_each_member(void)
     sw_fake_card_is_well("members");
 }
 
-static void it_is_near_a_member_of_the_cpu(void)
+SW_TEST("it is near a member of the CPU")
 {
     const sw_feed *feed = member_pool_feed();
     double loss[2][N];
@@ -156,7 +158,7 @@ static void it_is_near_a_member_of_the_cpu(void)
 }
 
 /* Two shapes in one call have the bits that they have in calls of their own. */
-static void groups_run_together(void)
+SW_TEST("groups run together")
 {
     const sw_feed *feed = member_pool_feed();
     unsigned char *bytes[2][3] = {{NULL}};
@@ -194,7 +196,7 @@ static void groups_run_together(void)
     }
 }
 
-static void evaluation_changes_no_member(void)
+SW_TEST("evaluation changes no member")
 {
     double loss[N], again[N];
     sw_fake_card_new(NULL, 1);
@@ -225,7 +227,7 @@ static swi_queue *queue_of(const sw_members *m)
 }
 
 /* The same bits with a place for three graphs, and never more of them. */
-static void there_can_be_more_members_than_graphs(void)
+SW_TEST("there can be more members than graphs")
 {
     const sw_dataset *data = small_data(SAMPLES);
     const sw_feed *feed = small_feed(data, ROWS, 0);
@@ -246,7 +248,7 @@ static void there_can_be_more_members_than_graphs(void)
 }
 
 /* A slot that is taken again, another seed, and a range that has moved are other bindings. */
-static void members_come_and_go(void)
+SW_TEST("members come and go")
 {
     const sw_feed *feed = member_pool_feed();
     sw_member extra;
@@ -290,7 +292,7 @@ static void members_come_and_go(void)
 
 /* A hole before a range that is longer: twice as long (pieces on the card), and hundreds
  * of times (by host memory). */
-static void long_ranges_close_short_holes(void)
+SW_TEST("long ranges close short holes")
 {
     static const int64_t before[] = {300, 1}, behind[] = {700, 3000};
     for (int i = 0; i < 2; i++) {
@@ -320,15 +322,3 @@ static void long_ranges_close_short_holes(void)
         sw_fake_card_is_well("members");
     }
 }
-
-static const sw_test tests[] = {
-    {"a member is a model that is trained alone", a_member_is_a_model_that_is_trained_alone},
-    {"own inputs are those of each member", own_inputs_are_those_of_each_member},
-    {"it is near a member of the CPU", it_is_near_a_member_of_the_cpu},
-    {"groups run together", groups_run_together},
-    {"evaluation changes no member", evaluation_changes_no_member},
-    {"there can be more members than graphs", there_can_be_more_members_than_graphs},
-    {"members come and go", members_come_and_go},
-    {"long ranges close short holes", long_ranges_close_short_holes},
-};
-SW_SUITE("members on a card", tests)

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void copies_are_exact_wherever_they_go(void)
+SW_TESTS("copies of members on a card")
+
+SW_TEST("copies are exact wherever they go")
 {
     const sw_feed *feed = member_pool_feed();
     float knob = 0.0f;
@@ -47,7 +49,7 @@ static void copies_are_exact_wherever_they_go(void)
 }
 
 /* A model of the card and one of the host; knobs on their way go with the bytes. */
-static void a_member_and_a_model_take_each_other_over(void)
+SW_TEST("a member and a model take each other over")
 {
     float knob = 0.0f, x[SMALL_WIDTH], y[SMALL_WIDTH];
     sw_fake_card_new(NULL, 1);
@@ -78,7 +80,7 @@ static void a_member_and_a_model_take_each_other_over(void)
     sw_fake_card_is_well("members");
 }
 
-static void what_is_written_is_read(void)
+SW_TEST("what is written is read")
 {
     float x[SMALL_WIDTH] = {1, 2, 3, 4, 5, 6}, y[SMALL_WIDTH];
     sw_fake_card_new(NULL, 1);
@@ -94,7 +96,7 @@ static void what_is_written_is_read(void)
 }
 
 /* The same bits as on the CPU, where the bytes were the same. */
-static void a_member_is_resized_as_on_the_cpu(void)
+SW_TEST("a member is resized as on the CPU")
 {
     const sw_array in[2] = {{SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), NULL},
                             {SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), NULL}};
@@ -120,11 +122,3 @@ static void a_member_is_resized_as_on_the_cpu(void)
     }
     sw_fake_card_is_well("members");
 }
-
-static const sw_test tests[] = {
-    {"copies are exact wherever they go", copies_are_exact_wherever_they_go},
-    {"a member and a model take each other over", a_member_and_a_model_take_each_other_over},
-    {"what is written is read", what_is_written_is_read},
-    {"a member is resized as on the CPU", a_member_is_resized_as_on_the_cpu},
-};
-SW_SUITE("copies of members on a card", tests)

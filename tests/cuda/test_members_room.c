@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("memory of members on a card")
+
 enum { LAUNCH_FAILURE = 719 };
 
 /* ---- memory ------------------------------------------------------------------------------ */
@@ -16,7 +18,7 @@ static size_t whole(size_t bytes, size_t of)
 }
 
 /* The bytes planned, taken, charged to the budget, and given by the card. */
-static void a_budget_counts_what_the_card_gives(void)
+SW_TEST("a budget counts what the card gives")
 {
     const sw_feed *feed = member_pool_feed();
     sw_budget *budget = NULL;
@@ -63,7 +65,7 @@ static void a_budget_counts_what_the_card_gives(void)
     }
 }
 
-static void a_budget_that_is_too_small_says_so(void)
+SW_TEST("a budget that is too small says so")
 {
     const sw_feed *feed = member_pool_feed();
     sw_budget *budget = NULL;
@@ -86,7 +88,7 @@ static void a_budget_that_is_too_small_says_so(void)
     sw_fake_card_is_well("members");
 }
 
-static void steps_bring_no_allocation(void)
+SW_TEST("steps bring no allocation")
 {
     double loss[N];
     sw_fake_counts before, after;
@@ -117,7 +119,7 @@ static void steps_bring_no_allocation(void)
 /* ---- what fails -------------------------------------------------------------------------- */
 
 /* A member whose input is not a number skips its updates, and fails alone. */
-static void a_member_that_fails_fails_alone(void)
+SW_TEST("a member that fails fails alone")
 {
     static float numbers[N][ROWS * SMALL_WIDTH];
     sw_array own[N * 2];
@@ -166,7 +168,7 @@ static void a_member_that_fails_fails_alone(void)
 
 /* A fault ends the work on the card, as it does for models: that call and all later ones say
  * so. */
-static void a_fault_ends_the_work_on_the_card(void)
+SW_TEST("a fault ends the work on the card")
 {
     for (int way = 0; way < 3; way++) {
         double loss[N];
@@ -227,7 +229,7 @@ static sw_status whole_life(void *feed)
     return status != SW_OK ? status : ended[0] != SW_OK ? ended[0] : ended[1];
 }
 
-static void every_allocation_can_fail(void)
+SW_TEST("every allocation can fail")
 {
     const sw_feed *feed = member_pool_feed();
     sw_fake_card_new(NULL, 0);
@@ -257,7 +259,7 @@ static sw_status a_callback(sw_member_view *view, void *user)
     return SW_OK;
 }
 
-static void what_is_of_the_cpu_is_refused(void)
+SW_TEST("what is of the CPU is refused")
 {
     sw_members *none = NULL;
     sw_fake_card_new(NULL, 0);
@@ -281,14 +283,3 @@ static void what_is_of_the_cpu_is_refused(void)
     member_pool_end(&g);
     sw_fake_card_is_well("members");
 }
-
-static const sw_test tests[] = {
-    {"a budget counts what the card gives", a_budget_counts_what_the_card_gives},
-    {"a budget that is too small says so", a_budget_that_is_too_small_says_so},
-    {"steps bring no allocation", steps_bring_no_allocation},
-    {"a member that fails fails alone", a_member_that_fails_fails_alone},
-    {"a fault ends the work on the card", a_fault_ends_the_work_on_the_card},
-    {"every allocation can fail", every_allocation_can_fail},
-    {"what is of the CPU is refused", what_is_of_the_cpu_is_refused},
-};
-SW_SUITE("memory of members on a card", tests)

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("models on a device")
+
 #define LONG ((int64_t)SWI_PIECE_BYTES / 4 + 4097) /* floats: two pieces */
 
 /* ---- the card ---------------------------------------------------------------------------- */
@@ -123,7 +125,7 @@ static bool same(const sw_model *a, const sw_model *b)
     return a->bytes == b->bytes && a->n_knobs == b->n_knobs;
 }
 
-static void first_values_are_those_of_the_host(void)
+SW_TEST("first values are those of the host")
 {
     new_cards();
     sw_exec *exec = exec_on("cuda", NULL);
@@ -139,7 +141,7 @@ static void first_values_are_those_of_the_host(void)
     CU_ASSERT(same(there.model, other.model));
 }
 
-static void bytes_are_copied_in_every_direction(void)
+SW_TEST("bytes are copied in every direction")
 {
     new_cards();
     const rich host = ready_on(NULL, 3), from = ready_on("cuda", 1);
@@ -167,7 +169,7 @@ static void bytes_are_copied_in_every_direction(void)
     OK(sw_model_copy(from.model, from.model));
 }
 
-static void parameters_are_read_and_written(void)
+SW_TEST("parameters, gradients and counts are read and written")
 {
     new_cards();
     const rich r = ready_on("cuda", 1);
@@ -203,7 +205,7 @@ static void parameters_are_read_and_written(void)
     CU_ASSERT_EQUAL(in_a_row, 2);
 }
 
-static void a_knob_waits_for_the_next_run(void)
+SW_TEST("a knob waits for the next run")
 {
     new_cards();
     const rich r = ready_on("cuda", 1);
@@ -227,7 +229,7 @@ static bool same_files(const char *a, const char *b)
     return same;
 }
 
-static void files_are_those_of_the_host(void)
+SW_TEST("files are those of the host, in pieces")
 {
     new_cards();
     const rich there = ready_on("cuda", 7), here = ready_on(NULL, 7),
@@ -250,7 +252,7 @@ static void files_are_those_of_the_host(void)
     CU_ASSERT(same(anew.model, here.model));
 }
 
-static void a_file_that_is_refused_changes_nothing(void)
+SW_TEST("a file that is refused changes nothing")
 {
     new_cards();
     const rich there = ready_on("cuda", 7), here = ready_on(NULL, 7), other = ready_on(NULL, 9);
@@ -281,7 +283,7 @@ static void no_step(sw_ctx *ctx, void *user)
     (void)user;
 }
 
-static void a_model_stays_where_it_lies(void)
+SW_TEST("a model stays where it lies")
 {
     new_cards();
     const rich there = ready_on("cuda", 1);
@@ -298,7 +300,7 @@ static void end_budget(void *budget)
     sw_budget_destroy(budget);
 }
 
-static void a_budget_is_of_the_device(void)
+SW_TEST("a budget is of the device")
 {
     new_cards();
     sw_budget *budget;
@@ -318,7 +320,7 @@ static void a_budget_is_of_the_device(void)
 
 /* Each call of making a model ready fails once: the card is broken from then on, nothing is
  * half ready, and all memory comes back. */
-static void a_card_that_fails_leaves_no_half_model(void)
+SW_TEST("a card that fails leaves no half model")
 {
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = "cuda");
     uint64_t k = 0;
@@ -352,7 +354,7 @@ static void a_card_that_fails_leaves_no_half_model(void)
 
 /* ---- what is said of the card ------------------------------------------------------------ */
 
-static void the_card_says_whose_its_memory_is(void)
+SW_TEST("the card says whose its memory is")
 {
     new_cards();
     const rich r = ready_on("cuda", 1);
@@ -375,7 +377,7 @@ static void the_card_says_whose_its_memory_is(void)
 }
 
 /* Once when it joins, once when it ends, whoever comes first. */
-static void a_profile_has_the_card_at_both_ends(void)
+SW_TEST("a profile has the card at both ends")
 {
     new_cards();
     sw_exec *exec = NULL;
@@ -403,18 +405,3 @@ static void a_profile_has_the_card_at_both_ends(void)
     CU_ASSERT_EQUAL(begins, 1);
     CU_ASSERT_EQUAL(ends, 1);
 }
-
-static const sw_test tests[] = {
-    {"first values are those of the host", first_values_are_those_of_the_host},
-    {"bytes are copied in every direction", bytes_are_copied_in_every_direction},
-    {"parameters, gradients and counts are read and written", parameters_are_read_and_written},
-    {"a knob waits for the next run", a_knob_waits_for_the_next_run},
-    {"files are those of the host, in pieces", files_are_those_of_the_host},
-    {"a file that is refused changes nothing", a_file_that_is_refused_changes_nothing},
-    {"a model stays where it lies", a_model_stays_where_it_lies},
-    {"a budget is of the device", a_budget_is_of_the_device},
-    {"a card that fails leaves no half model", a_card_that_fails_leaves_no_half_model},
-    {"the card says whose its memory is", the_card_says_whose_its_memory_is},
-    {"a profile has the card at both ends", a_profile_has_the_card_at_both_ends},
-};
-SW_SUITE("models on a device", tests)

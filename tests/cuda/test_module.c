@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("module")
+
 #define FOLDER SW_BUILD_ROOT "/kernels/cuda/"
 static const char *const units[] = {
 #define X(unit) #unit,
@@ -78,7 +80,7 @@ static void check_kernel(const char *at, uint32_t *n, uint32_t *n_hot)
     *n_hot += allowed(kernel) != 64;
 }
 
-static void registers_and_stacks_are_within_bounds(void)
+SW_TEST("registers and stacks are within bounds")
 {
     uint32_t n = 0, n_hot = 0;
     if (!built())
@@ -126,7 +128,7 @@ static void wide(const char *ptx, const char *what, int loads, int stores)
              stores);
 }
 
-static void wide_accesses_are_there(void)
+SW_TEST("wide accesses are there")
 {
     static const struct {
         const char *file, *kernel;
@@ -168,7 +170,7 @@ static void wide_accesses_are_there(void)
 
 /* No C++ runtime, no driver and no CUDA library by name, other than cuBLASLt; one
  * symbol. */
-static void the_module_needs_nothing_and_exports_one_name(void)
+SW_TEST("the module needs nothing and exports one name")
 {
     char line[512];
     int names = 0, needed = 0;
@@ -189,11 +191,3 @@ static void the_module_needs_nothing_and_exports_one_name(void)
     CU_ASSERT_EQUAL(names, 1);
     CU_ASSERT(needed > 0);
 }
-
-static const sw_test tests[] = {
-    {"registers and stacks are within bounds", registers_and_stacks_are_within_bounds},
-    {"wide accesses are there", wide_accesses_are_there},
-    {"the module needs nothing and exports one name",
-     the_module_needs_nothing_and_exports_one_name},
-};
-SW_SUITE("module", tests)

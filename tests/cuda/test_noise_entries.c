@@ -10,18 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("noise entries")
+
 static sw_entry_run run;
 static char label[160];
 
 static void begin(const sw_op_desc *desc, const void *attrs, size_t shift, const char *what)
 {
     snprintf(label, sizeof label, "%s, %s%s", desc->name, what, shift != 0 ? ", shifted" : "");
-    run = (sw_entry_run){.label = label,
-                         .kernel = desc->forward,
-                         .attrs = attrs,
-                         .must_alias = true,
-                         .random = true,
-                         .shift = shift};
+    run = (sw_entry_run)SW_INIT(.label = label, .kernel = desc->forward, .attrs = attrs,
+                                .must_alias = true, .random = true, .shift = shift);
     run.entry = sw_side_entry(desc->name, SW_CUDA_FORWARD);
     CU_ASSERT_PTR_NOT_NULL_FATAL(run.entry);
 }
@@ -53,16 +51,11 @@ static void compare(void)
 static sw_noise_spec spec_of(int32_t kind, int32_t distribution, int32_t rank, int64_t rows,
                              int64_t cols)
 {
-    return (sw_noise_spec){.kind = kind,
-                           .distribution = distribution,
-                           .sides = SW_NOISE_IN | SW_NOISE_OUT,
-                           .rank = rank,
-                           .rows = rows,
-                           .cols = cols,
-                           .keep_rows = rows > 1 ? rows - 1 : 1,
-                           .keep_cols = cols > 2 ? cols - 2 : 1,
-                           .taps = 1,
-                           .stream = 41};
+    return (
+        sw_noise_spec)SW_INIT(.kind = kind, .distribution = distribution,
+                              .sides = SW_NOISE_IN | SW_NOISE_OUT, .rank = rank, .rows = rows,
+                              .cols = cols, .keep_rows = rows > 1 ? rows - 1 : 1,
+                              .keep_cols = cols > 2 ? cols - 2 : 1, .taps = 1, .stream = 41);
 }
 
 /* check: 0 none, 1 good, 2 bad. */
@@ -89,7 +82,7 @@ static void snes(const swi_snes_attrs *a, int64_t directions, size_t shift, int 
     compare();
 }
 
-static void sigmas_learn_as_on_the_cpu(void)
+SW_TEST("sigmas learn as on the CPU")
 {
     const uint32_t drawn = sw_entry_draws;
     const swi_snes_attrs some[] = {
@@ -103,7 +96,7 @@ static void sigmas_learn_as_on_the_cpu(void)
     CU_ASSERT(sw_entry_draws - drawn >= 6); /* not with a bad check, nor where e^2 is 1 */
 }
 
-static void moves_are_those_of_the_cpu(void)
+SW_TEST("moves are those of the CPU")
 {
     static const float numbers[SWI_MOVE_NUMBERS] = {0.05f, 0.7f, 0.01f, 0.3f};
     const sw_noise_spec specs[] = {spec_of(SW_NOISE_IID, SW_NOISE_NORMAL, 0, 1, 1),
@@ -168,7 +161,7 @@ static void each(const swi_each_attrs *a, int64_t n, int64_t cols, int labels, b
     compare();
 }
 
-static void numbers_of_evaluations_are_those_of_the_cpu(void)
+SW_TEST("numbers of evaluations are those of the CPU")
 {
     static const swi_number_attrs number = {0.75f};
     static const swi_ce_attrs rules[] = {{0.1f, 0, 0}, {0.0f, 1, 1}, {0.2f, 1, 1}};
@@ -194,7 +187,7 @@ static void numbers_of_evaluations_are_those_of_the_cpu(void)
     }
 }
 
-static void another_op_is_refused_by_name(void)
+SW_TEST("another op is refused by name")
 {
     const swi_each_attrs a = each_of(SW_OP_mse, "median", "", 0);
     float x[12] = {0.0f};
@@ -208,12 +201,3 @@ static void another_op_is_refused_by_name(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "median"));
     sw_entry_free();
 }
-
-static const sw_test tests[] = {
-    {"sigmas learn as on the CPU", sigmas_learn_as_on_the_cpu},
-    {"moves are those of the CPU", moves_are_those_of_the_cpu},
-    {"numbers of evaluations are those of the CPU",
-     numbers_of_evaluations_are_those_of_the_cpu},
-    {"another op is refused by name", another_op_is_refused_by_name},
-};
-SW_SUITE("noise entries", tests)

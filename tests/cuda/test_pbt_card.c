@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("populations on a card")
+
 #define MODULE "STEPWELL_CUDA_MODULE=" SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
 
 enum { MEMBERS = 5 };
@@ -20,33 +22,11 @@ static sw_outcome outcome;
 /* `more`: option and value, at most three pairs. */
 static void run(const char *device, const char *setting, const char *const *more)
 {
-    const char *argv[40] = {SW_BUILD_ROOT "/tools/stepwell",
-                            "pbt",
-                            "--data",
-                            "synthetic",
-                            "--synthetic-n",
-                            "1500",
-                            "--model",
-                            "mlp",
-                            "--hidden",
-                            "8",
-                            "--batch",
-                            "8",
-                            "--members",
-                            "5",
-                            "--steps",
-                            "18",
-                            "--interval",
-                            "6",
-                            "--optimizer",
-                            "momentum",
-                            "--device",
-                            device,
-                            "--json",
-                            "--quiet",
-                            "lr=log:0.001..0.1",
-                            "batch=choice:8,12",
-                            "hidden=int:6..10"};
+    const char *argv[40] = SW_INIT(
+        SW_BUILD_ROOT "/tools/stepwell", "pbt", "--data", "synthetic", "--synthetic-n", "1500",
+        "--model", "mlp", "--hidden", "8", "--batch", "8", "--members", "5", "--steps", "18",
+        "--interval", "6", "--optimizer", "momentum", "--device", device, "--json", "--quiet",
+        "lr=log:0.001..0.1", "batch=choice:8,12", "hidden=int:6..10");
     const char *const env[] = {MODULE, setting, NULL};
     for (int i = 27; more != NULL && *more != NULL; i++, more++)
         argv[i] = *more;
@@ -104,7 +84,7 @@ static bool same_bits(const result *a, const result *b)
            memcmp(a->loss, b->loss, sizeof a->loss) == 0 && a->exploits == b->exploits;
 }
 
-static void the_decisions_are_those_of_the_cpu(void)
+SW_TEST("the decisions are those of the CPU")
 {
     if (SW_POISON)
         SW_SKIP("program and module may have the sanitizers of two compilers");
@@ -121,7 +101,7 @@ static void the_decisions_are_those_of_the_cpu(void)
 }
 
 /* Members that wait lie in host memory and take turns on the card. */
-static void a_budget_changes_no_bit(void)
+SW_TEST("a budget changes no bit")
 {
     static const char *const budgets[] = {"400000", "250000"};
     if (SW_POISON)
@@ -140,7 +120,7 @@ static void a_budget_changes_no_bit(void)
              outcome.err);
 }
 
-static void it_goes_on_from_a_checkpoint(void)
+SW_TEST("it goes on from a checkpoint")
 {
     char path[1024];
     if (SW_POISON)
@@ -152,7 +132,7 @@ static void it_goes_on_from_a_checkpoint(void)
     CU_ASSERT(same_bits(on_card(), &saved) && same_bits(&saved, &again));
 }
 
-static void what_is_wrong_with_the_card_is_said(void)
+SW_TEST("what is wrong with the card is said")
 {
     if (SW_POISON)
         SW_SKIP("program and module may have the sanitizers of two compilers");
@@ -165,11 +145,3 @@ static void what_is_wrong_with_the_card_is_said(void)
     SW_CHECK(outcome.status == 2 && strstr(outcome.err, "--threads") != NULL, "%d: %s",
              outcome.status, outcome.err);
 }
-
-static const sw_test tests[] = {
-    {"the decisions are those of the CPU", the_decisions_are_those_of_the_cpu},
-    {"a budget changes no bit", a_budget_changes_no_bit},
-    {"it goes on from a checkpoint", it_goes_on_from_a_checkpoint},
-    {"what is wrong with the card is said", what_is_wrong_with_the_card_is_said},
-};
-SW_SUITE("populations on a card", tests)

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("queue")
+
 #define ROWS 8
 
 /* ---- execs and nets ---------------------------------------------------------------------- */
@@ -136,20 +138,20 @@ static void same_bits(const struct way *w)
     CU_ASSERT_EQUAL(counts.graph_launches, w->captures * (uint64_t)(w->steps - 1));
 }
 
-#define WAY(k)                                                                                 \
-    static void way_##k(void)                                                                  \
+#define WAY(k, promise)                                                                        \
+    SW_TEST(promise)                                                                           \
     {                                                                                          \
         same_bits(&ways[k]);                                                                   \
     }
-WAY(0)
-WAY(1)
-WAY(2)
-WAY(3)
-WAY(4)
-WAY(5)
-WAY(6)
+WAY(0, "replays have the bits of ops in order, asked after each run")
+WAY(1, "... asked one run late")
+WAY(2, "... not asked, on a card without mapping")
+WAY(3, "... of convolutions")
+WAY(4, "runs op by op have these bits")
+WAY(5, "... waited for after each op, with clocks")
+WAY(6, "... and replays without clocks")
 
-static void immediate(void)
+SW_TEST("immediate runs have these bits, also where their bump moves")
 {
     new_card(false); /* its bump grows, and so moves */
     sw_exec *device = on_card(NULL), *order = in_order();
@@ -176,7 +178,7 @@ static void immediate(void)
 
 /* A warm run is one launch and no memory (test_steps.c counts its copies); it waits for what is
  * two runs after it and for nothing else. */
-static void steady(void)
+SW_TEST("a hundred replays capture, allocate and trace nothing")
 {
     new_card(true);
     sw_exec *exec = on_card(NULL);
@@ -205,7 +207,7 @@ static void steady(void)
 }
 
 /* Peaks and times: by the arena op by op, and by the plan where it was replayed. */
-static void figures(void)
+SW_TEST("peaks are the plan's, times the card's")
 {
     new_card(true);
     sw_exec *exec = on_card(NULL);
@@ -237,7 +239,7 @@ static void figures(void)
     CU_ASSERT_EQUAL(early.phase[SW_FORWARD].ns, 0); /* its clocks were used again */
 }
 
-static void past(void)
+SW_TEST("the last four runs can be asked for")
 {
     new_card(true);
     sw_exec *execs[] = {on_card(NULL), net_exec(NULL)};
@@ -266,7 +268,7 @@ static void past(void)
     CU_ASSERT_EQUAL(x, y);
 }
 
-static void outputs(void)
+SW_TEST("outputs are copied to the host")
 {
     new_card(true);
     sw_exec *device = on_card(NULL), *order = in_order();
@@ -298,7 +300,7 @@ static uint64_t graphs_now(void)
 
 /* Models of one shape share a plan, and each has its graph; larger inputs move the places, and
  * everything is captured once more. */
-static void bindings(void)
+SW_TEST("each binding is captured once")
 {
     new_card(true);
     sw_exec *device = on_card(NULL), *order = in_order();
@@ -321,7 +323,7 @@ static void bindings(void)
 }
 
 /* A program that is forgotten takes its graphs along. */
-static void forgotten(void)
+SW_TEST("a forgotten program takes its graphs along")
 {
     new_card(true);
     sw_exec *device = on_card(&(sw_exec_opts){.max_programs = 1});
@@ -336,7 +338,7 @@ static void forgotten(void)
 }
 
 /* Where there are too many graphs the one that was used longest ago goes. */
-static void few_graphs(void)
+SW_TEST("graphs have a bound")
 {
     new_card(true);
     sw_exec *device = on_card(NULL), *order = in_order();
@@ -367,7 +369,7 @@ static size_t granules(size_t bytes)
 }
 
 /* The planned bytes are those taken, of the budget and of the card. */
-static void plan_is_taken(void)
+SW_TEST("what is planned is taken")
 {
     new_card(true);
     sw_exec *exec = on_card(NULL);
@@ -394,7 +396,7 @@ static void end_budget(void *budget)
     sw_budget_destroy(budget);
 }
 
-static void budget_on_card(void)
+SW_TEST("a budget is one of the card's memory")
 {
     new_card(false);
     const batch b = net_batch(false, 0, NET_BATCH);
@@ -425,7 +427,7 @@ static void budget_on_card(void)
 
 /* An op's fault has its name before it, and without sync_ops a hint (test_steps.c has each call
  * fail once). */
-static void names_of_faults(void)
+SW_TEST("a fault names its op, or says how to find it")
 {
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = "cuda", .sync_ops = 1);
     int named = 0, more = 1;
@@ -458,7 +460,7 @@ static void names_of_faults(void)
 }
 
 /* Updates that are skipped are counted on the device and told a few runs later. */
-static void skipped(void)
+SW_TEST("skipped updates are reported at most three runs later")
 {
     new_card(true);
     sw_exec *execs[] = {on_card(NULL), net_exec(NULL)};
@@ -505,7 +507,7 @@ static void skipped(void)
 
 /* ---- refusals ---------------------------------------------------------------------------- */
 
-static void options(void)
+SW_TEST("options of devices")
 {
     const sw_exec_opts of_devices[] = {SW_OPTS(sw_exec_opts, .tf32 = 1),
                                        SW_OPTS(sw_exec_opts, .sync_ops = 1),
@@ -528,7 +530,7 @@ static void options(void)
     REFUSED(sw_run(net_exec(NULL), &args), SW_INVALID, "cuda:0");
 }
 
-static void missing_entries(void)
+SW_TEST("ops that the card does not have are refused by name")
 {
     new_card(true);
     sw_exec *exec = on_card(NULL);
@@ -549,28 +551,3 @@ static void missing_entries(void)
     args.immediate = 0;
     REFUSED(sw_witness(exec, &args, SW_WITNESS_ALL, &info), SW_UNSUPPORTED, "sw_witness");
 }
-
-static const sw_test tests[] = {
-    {"replays have the bits of ops in order, asked after each run", way_0},
-    {"... asked one run late", way_1},
-    {"... not asked, on a card without mapping", way_2},
-    {"... of convolutions", way_3},
-    {"runs op by op have these bits", way_4},
-    {"... waited for after each op, with clocks", way_5},
-    {"... and replays without clocks", way_6},
-    {"immediate runs have these bits, also where their bump moves", immediate},
-    {"a hundred replays capture, allocate and trace nothing", steady},
-    {"peaks are the plan's, times the card's", figures},
-    {"the last four runs can be asked for", past},
-    {"outputs are copied to the host", outputs},
-    {"each binding is captured once", bindings},
-    {"graphs have a bound", few_graphs},
-    {"a forgotten program takes its graphs along", forgotten},
-    {"what is planned is taken", plan_is_taken},
-    {"a budget is one of the card's memory", budget_on_card},
-    {"a fault names its op, or says how to find it", names_of_faults},
-    {"skipped updates are reported at most three runs later", skipped},
-    {"options of devices", options},
-    {"ops that the card does not have are refused by name", missing_entries},
-};
-SW_SUITE("queue", tests)

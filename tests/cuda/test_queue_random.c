@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("queue, random networks")
+
 #define RUNS 6
 
 /* ---- what a life leaves, as one number --------------------------------------------------- */
@@ -124,7 +126,7 @@ static void all_ways(void)
     }
 }
 
-static void every_way_gives_the_same_bits(void)
+SW_TEST("every way to run a network gives the same bits")
 {
     sw_fake_card_new(NULL, 1);
     seed_each(8, 1000, all_ways);
@@ -176,7 +178,7 @@ static sw_status session(void *arg)
     return status;
 }
 
-static void every_refusal_is_an_answer(void)
+SW_TEST("every allocation that is refused is an answer")
 {
     sw_fake_card_new(NULL, 1);
     small s = {net_new(false, NULL), net_batch(false, 0, 8)};
@@ -193,9 +195,3 @@ static void every_refusal_is_an_answer(void)
     }
     sw_fake_card_is_well("refused memory");
 }
-
-static const sw_test tests[] = {
-    {"every way to run a network gives the same bits", every_way_gives_the_same_bits},
-    {"every allocation that is refused is an answer", every_refusal_is_an_answer},
-};
-SW_SUITE("queue, random networks", tests)

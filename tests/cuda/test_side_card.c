@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("a card's side")
+
 static swi_device *device;
 static int64_t aside; /* where the planted entry writes, from its output's beginning */
 
@@ -35,7 +37,7 @@ static sw_status launched(sw_cuda_kernel *kernel, int64_t at, size_t shift, floa
 }
 
 /* Before an output, after it, and inside, where it comes back. */
-static void bytes_beside_operands_are_watched(void)
+SW_TEST("bytes beside operands are watched")
 {
     static const struct {
         int64_t at;
@@ -60,16 +62,10 @@ static void bytes_beside_operands_are_watched(void)
     swi_device_close(device);
 }
 
-static void what_fails_is_named(void)
+SW_TEST("what fails is named")
 {
     float out[16];
     CU_ASSERT_EQUAL(launched(fails, 0, 0, out), SW_UNSUPPORTED);
     CU_ASSERT_STRING_EQUAL(sw_last_error(), "odd, kernel 2: planted");
     CU_ASSERT(!sw_side_broken());
 }
-
-static const sw_test tests[] = {
-    {"bytes beside operands are watched", bytes_beside_operands_are_watched},
-    {"what fails is named", what_fails_is_named},
-};
-SW_SUITE("a card's side", tests)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("snapshots of a card")
+
 enum { ROWS = 8 };
 
 typedef struct {
@@ -104,7 +106,7 @@ static unsigned char *history(int runs, size_t *bytes)
 }
 
 /* Run k + 1 (and more) was begun before anyone waited. */
-static void it_is_what_was_behind_its_run(void)
+SW_TEST("it is what was after its run, whatever runs after it")
 {
     enum { RUNS = 6 };
     size_t bytes = 0;
@@ -133,7 +135,7 @@ static void it_is_what_was_behind_its_run(void)
 
 /* A copy that no one waited for is given up by the next one, which holds what is after its own
  * run. */
-static void one_that_was_not_waited_for_is_taken_again(void)
+SW_TEST("one that was not waited for is taken again")
 {
     enum { RUNS = 2 };
     size_t bytes = 0;
@@ -157,7 +159,7 @@ static void one_that_was_not_waited_for_is_taken_again(void)
 
 /* ---- who waits --------------------------------------------------------------------------- */
 
-static void the_exec_does_not_wait(void)
+SW_TEST("the exec does not wait")
 {
     scene s;
     begin(&s, 1); /* as late as can be */
@@ -182,7 +184,7 @@ static void the_exec_does_not_wait(void)
 }
 
 /* A run with a copy before it waits as often as one without. */
-static void a_run_behind_it_does_not_wait_for_it(void)
+SW_TEST("a run after it does not wait for it")
 {
     scene s;
     begin(&s, 1);
@@ -203,7 +205,7 @@ static void a_run_behind_it_does_not_wait_for_it(void)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static void its_memory_is_pinned_and_no_budgets(void)
+SW_TEST("its memory is pinned, and no budget's")
 {
     scene s;
     sw_heap_stats before, with;
@@ -229,7 +231,7 @@ static void its_memory_is_pinned_and_no_budgets(void)
     end(&s);
 }
 
-static void memory_that_is_refused_leaves_nothing(void)
+SW_TEST("memory that is refused leaves nothing")
 {
     scene s;
     begin(&s, 0);
@@ -249,7 +251,7 @@ static void memory_that_is_refused_leaves_nothing(void)
 }
 
 /* Destroyed before it was waited for, and once with the exec gone. */
-static void it_may_end_while_copies_are_on_their_way(void)
+SW_TEST("it may end while copies are on their way")
 {
     for (uint64_t lazy = 0; lazy < 4; lazy++)
         for (int how = 0; how < 4; how++) {
@@ -282,7 +284,7 @@ static void it_may_end_while_copies_are_on_their_way(void)
 enum { BROKEN = 700 }; /* cudaErrorIllegalAddress: the card answers nothing else from then on */
 
 /* The copy itself, which the card does when somebody waits. */
-static void a_fault_in_the_copy_is_said_by_the_wait(void)
+SW_TEST("a fault in the copy is said by the wait")
 {
     scene s;
     begin(&s, 1);
@@ -310,7 +312,7 @@ static void a_fault_in_the_copy_is_said_by_the_wait(void)
 }
 
 /* Each call, one after the other; nothing is said to be there that is not. */
-static void a_fault_of_any_call_is_kept(void)
+SW_TEST("a fault of any call is kept")
 {
     static const char *const calls[] = {"cudaMemcpyAsync", "cudaEventRecordWithFlags",
                                         "cudaEventSynchronize", "cudaSetDevice"};
@@ -335,16 +337,3 @@ static void a_fault_of_any_call_is_kept(void)
         sw_exec_destroy(s.exec);
     }
 }
-
-static const sw_test tests[] = {
-    {"it is what was after its run, whatever runs after it", it_is_what_was_behind_its_run},
-    {"one that was not waited for is taken again", one_that_was_not_waited_for_is_taken_again},
-    {"the exec does not wait", the_exec_does_not_wait},
-    {"a run after it does not wait for it", a_run_behind_it_does_not_wait_for_it},
-    {"its memory is pinned, and no budget's", its_memory_is_pinned_and_no_budgets},
-    {"memory that is refused leaves nothing", memory_that_is_refused_leaves_nothing},
-    {"it may end while copies are on their way", it_may_end_while_copies_are_on_their_way},
-    {"a fault in the copy is said by the wait", a_fault_in_the_copy_is_said_by_the_wait},
-    {"a fault of any call is kept", a_fault_of_any_call_is_kept},
-};
-SW_SUITE("snapshots of a card", tests)

@@ -4,7 +4,9 @@
 #include "tests/ops/special.h"
 #include "tests/support/suite.h"
 
-static void kernels_of_the_module_answer_as_the_table_says(void)
+SW_TESTS("special")
+
+SW_TEST("kernels of the module answer as the table says")
 {
     for (int immediate = 0; immediate <= (sw_tests_full() ? 1 : 0); immediate++) {
         const special_way way = {.device = "cuda", .immediate = immediate != 0};
@@ -15,9 +17,3 @@ static void kernels_of_the_module_answer_as_the_table_says(void)
                 immediate ? ", immediate" : "", n.rows, n.wrong, n.stale);
     }
 }
-
-static const sw_test tests[] = {
-    {"kernels of the module answer as the table says",
-     kernels_of_the_module_answer_as_the_table_says, false},
-};
-SW_SUITE("special", tests)

@@ -12,13 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("steps")
+
 /* Errors of CUDA. */
 #define OUT_OF_MEMORY 2
 #define LAUNCH_FAILURE 719
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-static void a_device_trains_as_the_cpu_does(void)
+SW_TEST("a device trains as the CPU does")
 {
     for (int i = 0; i < sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i];
@@ -38,7 +40,7 @@ static void a_device_trains_as_the_cpu_does(void)
     }
 }
 
-static void every_way_to_run_has_the_same_bits(void)
+SW_TEST("every way to run has the same bits")
 {
     const sw_scene_run ways[] = {{.no_graphs = true}, {.sync_ops = true}, {.immediate = true}};
     for (int i = 0; i < sw_n_scenes; i++) {
@@ -62,7 +64,7 @@ static void every_way_to_run_has_the_same_bits(void)
 }
 
 /* Late work shows a missing wait. */
-static void late_work_has_the_same_bits(void)
+SW_TEST("late work has the same bits")
 {
     for (int i = 0; i < sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i];
@@ -167,7 +169,7 @@ static void look(void *context, sw_exec *exec, const sw_model *model, int step)
 }
 
 /* With products by the library, and by own kernels alone. */
-static void warm_steps_take_nothing_and_wait_for_nothing(void)
+SW_TEST("warm steps take nothing and wait for nothing")
 {
     for (int i = 0; i < 2 * sw_n_scenes; i++) {
         const sw_scene *s = &sw_scenes[i / 2];
@@ -181,7 +183,7 @@ static void warm_steps_take_nothing_and_wait_for_nothing(void)
 }
 
 /* Rates, steps and random numbers change over a hundred replays of one capture. */
-static void a_hundred_replays_need_one_capture(void)
+SW_TEST("a hundred replays need one capture")
 {
     const int steps = sw_tests_full() ? 101 : 31;
     const char *const scenes[] = {"mlp", "mlp adam", "mlp, sgd by knobs", "mlp, adam by knobs"};
@@ -230,7 +232,7 @@ static void weigh(void *context, sw_exec *exec, const sw_model *model, int step)
     CU_ASSERT_EQUAL(info.total_bytes - info.open_bytes, SW_FAKE_CONTEXT_BYTES);
 }
 
-static void a_card_has_the_arenas_and_nothing_else(void)
+SW_TEST("a card has the arenas and nothing else")
 {
     for (int i = 0; i < sw_n_scenes; i++) {
         char name[32];
@@ -278,11 +280,8 @@ static bool one_failure(const sw_scene *scene, const sw_fake_card *card, bool im
     const uint64_t blocks = sw_heap_blocks();
     sw_scene_end end;
     const char *before = NULL; /* what failed before all was given back */
-    const sw_scene_run run = {.device = "cuda",
-                              .steps = 2,
-                              .immediate = immediate,
-                              .leaving = note_failed,
-                              .context = &before};
+    const sw_scene_run run = SW_INIT(.device = "cuda", .steps = 2, .immediate = immediate,
+                                     .leaving = note_failed, .context = &before);
     f->fail(NULL, k, error);
     const sw_status status = sw_scene_train(scene, &run, &end);
     const char *failed = f->failed();
@@ -304,7 +303,7 @@ static bool one_failure(const sw_scene *scene, const sw_fake_card *card, bool im
 }
 
 /* Planned, immediate, on a card with memory that cannot be mapped; convolutions too. */
-static void every_call_fails_once(void)
+SW_TEST("every call fails once")
 {
     static const struct {
         int error;
@@ -331,7 +330,7 @@ static void every_call_fails_once(void)
 }
 
 /* A later call reports work that fails when it runs. */
-static void every_kernel_fails_once(void)
+SW_TEST("every kernel fails once")
 {
     const uint64_t step = sw_tests_full() ? 1 : 19;
     for (uint64_t lazy = 0; lazy < 2; lazy++)
@@ -365,7 +364,7 @@ static void fail_then_go_on(void *context, sw_exec *exec, const sw_model *model,
         sw_fake_card_api()->fail("cudaGraphLaunch", 0, LAUNCH_FAILURE);
 }
 
-static void a_fault_stays(void)
+SW_TEST("a fault stays")
 {
     sw_fake_card_new(NULL, 0);
     int steps = 0;
@@ -393,7 +392,7 @@ static sw_status on_card(const sw_fake_card *card)
     return status;
 }
 
-static void cards_are_refused_in_one_line(void)
+SW_TEST("cards are refused in one line")
 {
     static const struct {
         sw_fake_card card;
@@ -420,7 +419,7 @@ static void cards_are_refused_in_one_line(void)
 }
 
 /* Memory that cannot be mapped is one block, which gives the same numbers. */
-static void cards_without_mapping_have_the_same_bits(void)
+SW_TEST("cards without mapping have the same bits")
 {
     for (int i = 0; i < sw_n_scenes; i++) {
         sw_fake_card_new(NULL, 0);
@@ -439,7 +438,7 @@ static void cards_without_mapping_have_the_same_bits(void)
     }
 }
 
-static void a_second_card_has_the_same_bits(void)
+SW_TEST("a second card has the same bits")
 {
     const sw_scene *s = sw_scene_of("mlp");
     const sw_fake_api *f = sw_fake_card_new(NULL, 0);
@@ -473,7 +472,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void threads_share_a_card(void)
+SW_TEST("threads share a card")
 {
     const char *const scenes[] = {"mlp", "lenet5"};
     sw_scene_end alone[2];
@@ -501,7 +500,7 @@ static void threads_share_a_card(void)
     free(alone[1].numbers);
 }
 
-static void tf32_is_only_where_it_is_asked_for(void)
+SW_TEST("TF32 is only where it is asked for")
 {
     const sw_scene *s = sw_scene_of("mlp");
     sw_fake_card_new(NULL, 0);
@@ -514,22 +513,3 @@ static void tf32_is_only_where_it_is_asked_for(void)
     free(plain.numbers);
     free(rounded.numbers);
 }
-
-static const sw_test tests[] = {
-    {"a device trains as the CPU does", a_device_trains_as_the_cpu_does},
-    {"every way to run has the same bits", every_way_to_run_has_the_same_bits},
-    {"late work has the same bits", late_work_has_the_same_bits},
-    {"warm steps take nothing and wait for nothing",
-     warm_steps_take_nothing_and_wait_for_nothing},
-    {"a hundred replays need one capture", a_hundred_replays_need_one_capture},
-    {"a card has the arenas and nothing else", a_card_has_the_arenas_and_nothing_else},
-    {"every call fails once", every_call_fails_once},
-    {"every kernel fails once", every_kernel_fails_once},
-    {"a fault stays", a_fault_stays},
-    {"cards are refused in one line", cards_are_refused_in_one_line},
-    {"cards without mapping have the same bits", cards_without_mapping_have_the_same_bits},
-    {"a second card has the same bits", a_second_card_has_the_same_bits},
-    {"threads share a card", threads_share_a_card},
-    {"TF32 is only where it is asked for", tf32_is_only_where_it_is_asked_for},
-};
-SW_SUITE("steps", tests)

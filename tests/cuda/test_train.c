@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+SW_TESTS("steps of the program")
+
 #define MODULE "STEPWELL_CUDA_MODULE=" SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
 
 static sw_outcome outcome;
@@ -13,25 +15,10 @@ static sw_outcome outcome;
 static void train_into(const char *device, const char *setting, const char *option,
                        const char *path)
 {
-    const char *argv[] = {SW_BUILD_ROOT "/tools/stepwell",
-                          "train",
-                          "--model",
-                          "mlp",
-                          "--data",
-                          "synthetic",
-                          "--synthetic-n",
-                          "500",
-                          "--batch",
-                          "8",
-                          "--steps",
-                          "6",
-                          "--device",
-                          device,
-                          "--json",
-                          "--quiet",
-                          option,
-                          path,
-                          NULL};
+    const char *argv[] =
+        SW_INIT(SW_BUILD_ROOT "/tools/stepwell", "train", "--model", "mlp", "--data",
+                "synthetic", "--synthetic-n", "500", "--batch", "8", "--steps", "6", "--device",
+                device, "--json", "--quiet", option, path, NULL);
     const char *const env[] = {MODULE, setting, NULL};
     sw_process_run(&outcome, argv, env, 120);
 }
@@ -51,7 +38,7 @@ static double number(const char *key)
     return at != NULL ? strtod(at + strlen(quoted), NULL) : (double)NAN;
 }
 
-static void the_program_trains_on_it(void)
+SW_TEST("the program trains on it")
 {
     if (SW_POISON)
         SW_SKIP("program and module may have the sanitizers of two compilers");
@@ -75,7 +62,7 @@ static void the_program_trains_on_it(void)
 }
 
 /* A step that is read right after the one before it took none of the time between. */
-static void the_last_step_has_no_time(void)
+SW_TEST("the last step before a validation has no time")
 {
     char path[1024], line[512];
     int steps = 0, without = 0;
@@ -100,7 +87,7 @@ static void the_last_step_has_no_time(void)
 }
 
 /* Planned bytes are the card's, and none of the process's. */
-static void a_report_keeps_card_and_process_apart(void)
+SW_TEST("a report keeps the card's memory and the process's apart")
 {
     char path[1024];
     if (SW_POISON)
@@ -119,7 +106,7 @@ static void a_report_keeps_card_and_process_apart(void)
     }
 }
 
-static void a_small_card_is_said_so(void)
+SW_TEST("a card that is too small or not there is said so")
 {
     if (SW_POISON)
         SW_SKIP("program and module may have the sanitizers of two compilers");
@@ -132,12 +119,3 @@ static void a_small_card_is_said_so(void)
                  strstr(outcome.err, "cuda:1") != NULL,
              "%d: %s", outcome.status, outcome.err);
 }
-
-static const sw_test tests[] = {
-    {"the program trains on it", the_program_trains_on_it},
-    {"the last step before a validation has no time", the_last_step_has_no_time},
-    {"a report keeps the card's memory and the process's apart",
-     a_report_keeps_card_and_process_apart},
-    {"a card that is too small or not there is said so", a_small_card_is_said_so},
-};
-SW_SUITE("steps of the program", tests)

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+SW_TESTS("resumed on the card")
+
 #define MODULE "STEPWELL_CUDA_MODULE=" SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
 #define NEEDS()                                                                                \
     do {                                                                                       \
@@ -46,46 +48,14 @@ static void new_place(place *p, const char *name)
 /* The words of a training. `every` NULL: no checkpoints. */
 static void fill(const char **argv, const place *p, const char *device, const char *every)
 {
-    const char *const all[] = {SW_BUILD_ROOT "/tools/stepwell",
-                               "train",
-                               "--model",
-                               "mlp",
-                               "--hidden",
-                               "32",
-                               "--data",
-                               "synthetic",
-                               "--synthetic-n",
-                               "192",
-                               "--batch",
-                               "8",
-                               "--accumulate",
-                               "2",
-                               "--epochs",
-                               "4",
-                               "--optimizer",
-                               "adam",
-                               "--schedule",
-                               "cosine",
-                               "--clip",
-                               "0.5",
-                               "--validate-every",
-                               "5",
-                               "--device",
-                               device,
-                               "--quiet",
-                               "--save-params",
-                               p->files[PARAMS],
-                               "--save-best",
-                               p->files[BEST],
-                               "--metrics",
-                               p->files[METRICS],
-                               every != NULL ? "--checkpoint" : NULL,
-                               p->files[CHECKPOINT],
-                               "--checkpoint-every",
-                               every,
-                               "--resume",
-                               p->pauses ? "--checkpoint-pauses" : NULL,
-                               NULL};
+    const char *const all[] = SW_INIT(
+        SW_BUILD_ROOT "/tools/stepwell", "train", "--model", "mlp", "--hidden", "32", "--data",
+        "synthetic", "--synthetic-n", "192", "--batch", "8", "--accumulate", "2", "--epochs",
+        "4", "--optimizer", "adam", "--schedule", "cosine", "--clip", "0.5", "--validate-every",
+        "5", "--device", device, "--quiet", "--save-params", p->files[PARAMS], "--save-best",
+        p->files[BEST], "--metrics", p->files[METRICS], every != NULL ? "--checkpoint" : NULL,
+        p->files[CHECKPOINT], "--checkpoint-every", every, "--resume",
+        p->pauses ? "--checkpoint-pauses" : NULL, NULL);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         argv[i] = all[i];
 }
@@ -173,7 +143,7 @@ static void same_files(const place *a, const place *b, const char *what)
 
 /* ---- tests ------------------------------------------------------------------------------- */
 
-static void a_run_that_is_stopped_ends_with_the_same_files(void)
+SW_TEST("a run that is stopped ends with the same files")
 {
     NEEDS();
     static const char *const everys[] = {"1", "3"};
@@ -212,7 +182,7 @@ static void a_run_that_is_stopped_ends_with_the_same_files(void)
 
 /* A run that is over goes on with nothing, on the other device too: its parameters are those.
  */
-static void what_was_saved_on_the_card_loads_on_the_cpu(void)
+SW_TEST("what was saved on the card loads on the CPU")
 {
     NEEDS();
     place p, q;
@@ -229,11 +199,3 @@ static void what_was_saved_on_the_card_loads_on_the_cpu(void)
     free(card);
     free(cpu);
 }
-
-static const sw_test tests[] = {
-    {"a run that is stopped ends with the same files",
-     a_run_that_is_stopped_ends_with_the_same_files},
-    {"what was saved on the card loads on the CPU",
-     what_was_saved_on_the_card_loads_on_the_cpu},
-};
-SW_SUITE("resumed on the card", tests)

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+SW_TESTS("curve bits")
+
 enum { PIECE = 65536 };
 #define STEP (sw_tests_full() ? 4099u : 12289u)
 #define COUNT (sw_tests_full() ? 1047809 : 349494)
@@ -49,7 +51,7 @@ static int different(const accuracy_row *row, int n)
     return n_different;
 }
 
-static void unary_ops_have_the_bits_of_the_cpu(void)
+SW_TEST("functions of one number have the bits of the CPU's kernels")
 {
     for (int i = 0; i < PIECE; i++)
         ones[i] = 1.0f;
@@ -69,9 +71,3 @@ static void unary_ops_have_the_bits_of_the_cpu(void)
                  accuracy_rows[r].slope ? "slope" : "value", n_different, COUNT);
     }
 }
-
-static const sw_test tests[] = {
-    {"functions of one number have the bits of the CPU's kernels",
-     unary_ops_have_the_bits_of_the_cpu},
-};
-SW_SUITE("curve bits", tests)

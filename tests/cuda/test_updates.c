@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+SW_TESTS("updates")
+
 static sw_entry_run run;
 static char label[160];
 
@@ -19,12 +21,9 @@ static char label[160];
 static bool begin(const sw_op_desc *desc, const void *attrs, size_t shift, const char *what)
 {
     snprintf(label, sizeof label, "%s, %s%s", desc->name, what, shift != 0 ? ", shifted" : "");
-    run = (sw_entry_run){.label = label,
-                         .kernel = desc->forward,
-                         .scratch_bytes = desc->scratch_bytes,
-                         .attrs = attrs,
-                         .must_alias = true,
-                         .shift = shift};
+    run = (sw_entry_run)SW_INIT(.label = label, .kernel = desc->forward,
+                                .scratch_bytes = desc->scratch_bytes, .attrs = attrs,
+                                .must_alias = true, .shift = shift);
     run.entry = sw_side_entry(desc->name, SW_CUDA_FORWARD);
     return SW_CHECK(run.entry != NULL, "no entry for %s", desc->name);
 }
@@ -88,13 +87,8 @@ static const struct {
 /* The numbers of a rule, in two ways: without corrections, and with a decay of its own. */
 static const swi_update_attrs numbers[] = {
     {.beta1 = 0.9f, .beta2 = 0.9f, .epsilon = 1e-4f, .momentum = 0.9f, .weight_decay = 0.02f},
-    {.beta1 = 0.8f,
-     .beta2 = 0.95f,
-     .epsilon = 1e-3f,
-     .momentum = 0.5f,
-     .weight_decay = 0.1f,
-     .decoupled = 1,
-     .has_corrections = 1}};
+    SW_INIT(.beta1 = 0.8f, .beta2 = 0.95f, .epsilon = 1e-3f, .momentum = 0.5f,
+            .weight_decay = 0.1f, .decoupled = 1, .has_corrections = 1)};
 
 /* The rate, and after it numbers that are knobs: not those of the attributes. */
 static const float knobs[] = {0.05f, 0.03f, 0.6f, 0.7f, 0.85f};
@@ -139,7 +133,7 @@ static void update(size_t u, int way, int64_t n, size_t shift, int bits)
     compare();
 }
 
-static void updates_do_what_the_cpu_does(void)
+SW_TEST("updates do what the CPU does")
 {
     static const int bits[] = {0, 1, 3, 4, 9, 16, 11};
     for (size_t u = 0; u < sizeof rules / sizeof *rules; u++) {
@@ -192,17 +186,12 @@ static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
     static const double corrections[][2] = {{0.3, 0.01}, {0.9, 0.3}};
     const bool factored = s->rank > 1;
     const sw_shape row = factored ? without(s, 1) : *s, col = factored ? without(s, 2) : *s;
-    swi_update_attrs a = {.weight_decay = k == 1 ? 0.1f : 0.0f,
-                          .epsilon = k == 2 ? 0.9f : 1e-4f,
-                          .threshold = k == 0 ? 0.5f : 40.0f,
-                          .least = k == 3 ? 3.0f : 1e-3f,
-                          .fixed = k == 1,
-                          .reads = (bits & 32) != 0 ? SWI_READS_DECAY : 0,
-                          .n_state = factored ? 2 : 1,
-                          .has_corrections = 1,
-                          .has_scale = (bits & 1) != 0,
-                          .has_flag = (bits & 6) != 0,
-                          .has_finite_check = (bits & 24) != 0};
+    swi_update_attrs a =
+        SW_INIT(.weight_decay = k == 1 ? 0.1f : 0.0f, .epsilon = k == 2 ? 0.9f : 1e-4f,
+                .threshold = k == 0 ? 0.5f : 40.0f, .least = k == 3 ? 3.0f : 1e-3f,
+                .fixed = k == 1, .reads = (bits & 32) != 0 ? SWI_READS_DECAY : 0,
+                .n_state = factored ? 2 : 1, .has_corrections = 1, .has_scale = (bits & 1) != 0,
+                .has_flag = (bits & 6) != 0, .has_finite_check = (bits & 24) != 0);
     char what[96];
     snprintf(what, sizeof what, "rank %d, %lld last, %d, %d", (int)s->rank,
              (long long)(s->rank > 0 ? s->dim[s->rank - 1] : 1), bits, k);
@@ -228,7 +217,7 @@ static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
     compare();
 }
 
-static void adafactor_does(void)
+SW_TEST("adafactor does")
 {
     static const sw_shape shapes[] = {{2, {5, 7}},    {2, {40, 36}},     {1, {37}},
                                       {0, {0}},       {1, {2605}},       {2, {33, 300}},
@@ -248,7 +237,7 @@ static void adafactor_does(void)
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
-static void kept_gradients(void)
+SW_TEST("kept gradients do")
 {
     static const float flags[] = {0.0f, 1.0f};
     static const int64_t sizes[] = {1, 37, 2605};
@@ -265,7 +254,7 @@ static void kept_gradients(void)
     }
 }
 
-static void clipping(void)
+SW_TEST("clipping does")
 {
     static const double squares[] = {0.0, 4.0, 1e-6, 1e30, (double)NAN, (double)INFINITY};
     static const float most[] = {1.0f, 5.0f};
@@ -292,7 +281,7 @@ static void clipping(void)
     }
 }
 
-static void counters(void)
+SW_TEST("counters do")
 {
     static const float flags[3][3] = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}};
     static const double state[2] = {0.271, 0.002}, verdicts[] = {0.0, -1.0};
@@ -319,7 +308,7 @@ static void counters(void)
     }
 }
 
-static void verdicts(void)
+SW_TEST("verdicts do")
 {
     static const double all[4] = {0.0, 0.0, 5.0, -1.0};
     for (int n = 1; n <= 4; n++) {
@@ -354,7 +343,7 @@ static void verdicts(void)
 }
 
 /* Values that are not finite in the first place, in the middle and in the last one. */
-static void finiteness(void)
+SW_TEST("what is not finite is found")
 {
     static const float odd[] = {1.0f, NAN, INFINITY, -INFINITY}, flags[] = {0.0f, 1.0f};
     static const double before[] = {0.0, 9.0},
@@ -402,7 +391,7 @@ static void in_rows(int at, float x, const int32_t *labels)
 }
 
 /* In each row another place is the hit: whatever lanes and warps have it. */
-static void hits_of_all_lanes(void)
+SW_TEST("hits are found by all lanes")
 {
     int32_t labels[ROWS];
     for (int at = 0; at < 8; at++) {
@@ -416,7 +405,7 @@ static void hits_of_all_lanes(void)
     }
 }
 
-static void first_of_equals_is_the_hit(void)
+SW_TEST("the first of equal logits is the hit")
 {
     static const float odd[] = {0.0f, 9.0f, NAN};
     int32_t labels[ROWS];
@@ -436,7 +425,7 @@ static void first_of_equals_is_the_hit(void)
 }
 
 /* Along both axes; NaNs win, zeros of both signs are equal. */
-static void first_of_equals_is_the_largest(void)
+SW_TEST("the first of equal numbers is the largest")
 {
     static const float odd[][3] = {{0, 1, 2},        {NAN, 9, NAN},  {-INFINITY, 9, 9},
                                    {-0.0f, 0.0f, 0}, {0, -0.0f, -1}, {INFINITY, -NAN, 3}};
@@ -459,7 +448,7 @@ static void first_of_equals_is_the_largest(void)
 }
 
 /* A share that is exactly a number that was drawn, and what is next to it. */
-static void an_element_is_dropped_below_the_share(void)
+SW_TEST("an element is dropped below the share")
 {
     for (int i = 0; i < 9; i++) {
         const int64_t n = 45, at = 4 + i / 3 * 20;
@@ -483,7 +472,7 @@ static void out_loss(void)
 }
 
 /* Masked logits count for nothing; of no rows that count the loss is 0. */
-static void cross_entropy_at_its_ends(void)
+SW_TEST("cross-entropy does at its ends")
 {
     static const swi_ce_attrs attrs[] = {{0.0f, 0, 0}, {0.0f, 1, 4}, {0.2f, 1, 4}};
     int32_t labels[ROWS];
@@ -509,7 +498,7 @@ static void cross_entropy_at_its_ends(void)
 }
 
 /* The CPU refuses such labels; a kernel can only say so by its result. */
-static void a_label_out_of_range_makes_the_loss_nan(void)
+SW_TEST("a label out of range makes the loss NaN")
 {
     static const int32_t bad[] = {CLASSES, -1, CLASSES - 1};
     static const swi_ce_attrs attrs = {0.0f, 0, 0};
@@ -555,12 +544,8 @@ static const struct {
     {"adam, tiles of the runtime's size",
      300,
      {.update_op = SW_OP_adam_update, .rows = 144},
-     {.rule = SW_OPTIM_adam,
-      .beta1 = 0.9f,
-      .beta2 = 0.99f,
-      .epsilon = 1e-3f,
-      .n_state = 2,
-      .has_corrections = 1},
+     SW_INIT(.rule = SW_OPTIM_adam, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-3f,
+             .n_state = 2, .has_corrections = 1),
      1.0f},
 #define SW_OPTIMIZER(kind, states, operations)                                                 \
     {#kind " in two tiles",                                                                    \
@@ -590,11 +575,8 @@ static const struct {
      INFINITY},
     {"bad before",
      300,
-     {.update_op = SW_OP_sgd_update,
-      .rows = 24,
-      .has_check = 1,
-      .n_check = 1,
-      .check = {.code = 3.0, .has_before = 1}},
+     SW_INIT(.update_op = SW_OP_sgd_update, .rows = 24, .has_check = 1, .n_check = 1,
+             .check = {.code = 3.0, .has_before = 1}),
      {.rule = SW_OPTIM_sgd, .has_finite_check = 1},
      1.0f},
 };
@@ -609,7 +591,7 @@ static void in_matrix(int64_t rows, int64_t cols, float first)
     in_buffer((sw_type){SW_F32, SW_PLAIN, {2, {rows, cols}}}, x);
 }
 
-static void gradients_by_tiles(void)
+SW_TEST("gradients and updates by tiles do")
 {
     for (size_t k = 0; k < 2 * sizeof tiles / sizeof *tiles; k++) {
         const size_t i = k / 2;
@@ -652,21 +634,3 @@ static void gradients_by_tiles(void)
         sw_entry_free();
     }
 }
-
-static const sw_test tests[] = {
-    {"updates do what the CPU does", updates_do_what_the_cpu_does},
-    {"adafactor does", adafactor_does},
-    {"kept gradients do", kept_gradients},
-    {"clipping does", clipping},
-    {"counters do", counters},
-    {"verdicts do", verdicts},
-    {"gradients and updates by tiles do", gradients_by_tiles},
-    {"what is not finite is found", finiteness},
-    {"hits are found by all lanes", hits_of_all_lanes},
-    {"the first of equal logits is the hit", first_of_equals_is_the_hit},
-    {"the first of equal numbers is the largest", first_of_equals_is_the_largest},
-    {"an element is dropped below the share", an_element_is_dropped_below_the_share},
-    {"cross-entropy does at its ends", cross_entropy_at_its_ends},
-    {"a label out of range makes the loss NaN", a_label_out_of_range_makes_the_loss_nan},
-};
-SW_SUITE("updates", tests)
