@@ -27,17 +27,6 @@ static bool broken;
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-static sw_status open_queue(void)
-{
-    SW_TRY(device->api->use(device->card));
-    SW_TRY(device->api->queue_create(device->card, &queue, true, 0));
-    SW_TRY(device->api->alloc(device->card, &counters, sizeof(sw_cuda_counters)));
-    queue.counters = counters;
-    own = queue;
-    own.blas = NULL;
-    return SW_OK;
-}
-
 static sw_status open_side(void)
 {
     static bool at_end;
@@ -50,7 +39,13 @@ static sw_status open_side(void)
         atexit(sw_side_close);
     at_end = true;
     chosen = &queue;
-    return open_queue();
+    SW_TRY(device->api->use(device->card));
+    SW_TRY(device->api->queue_create(device->card, &queue, true, 0));
+    SW_TRY(device->api->alloc(device->card, &counters, sizeof(sw_cuda_counters)));
+    queue.counters = counters;
+    own = queue;
+    own.blas = NULL;
+    return SW_OK;
 }
 
 void sw_side_close(void)
@@ -195,23 +190,19 @@ static sw_status grow_slab(size_t bytes)
     return SW_OK;
 }
 
-static sw_status send_apart(places *p)
-{
-    for (int i = 0; i < p->n; i++) {
-        place *b = &p->at[i];
-        const size_t all = b->shift + b->bytes;
-        SW_TRY(device->api->alloc(device->card, &b->apart, all > 0 ? all : 1));
-        b->on_card = (unsigned char *)b->apart + b->shift;
-        if (b->bytes > 0)
-            SW_TRY(swi_device_write(device, b->on_card, b->host, b->bytes));
-    }
-    return SW_OK;
-}
-
 static sw_status send(places *p)
 {
-    if (are_apart())
-        return send_apart(p);
+    if (are_apart()) {
+        for (int i = 0; i < p->n; i++) {
+            place *b = &p->at[i];
+            const size_t all = b->shift + b->bytes;
+            SW_TRY(device->api->alloc(device->card, &b->apart, all > 0 ? all : 1));
+            b->on_card = (unsigned char *)b->apart + b->shift;
+            if (b->bytes > 0)
+                SW_TRY(swi_device_write(device, b->on_card, b->host, b->bytes));
+        }
+        return SW_OK;
+    }
     SW_TRY(grow_slab(p->bytes));
     memset(image, 0xa5, p->bytes);
     for (int i = 0; i < p->n; i++) {
@@ -248,13 +239,6 @@ static sw_status fetch(places *p, const sw_cuda_entry *e)
         memcpy(b->host, image + b->at, b->bytes);
     }
     return SW_OK;
-}
-
-static void free_apart(places *p)
-{
-    for (int i = 0; i < p->n; i++)
-        if (p->at[i].apart != NULL)
-            device->api->free(device->card, p->at[i].apart);
 }
 
 /* ---- launches ---------------------------------------------------------------------------- */
@@ -295,7 +279,9 @@ sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,
         status = fetch(&p, entry);
     broken |= status == SW_DEVICE;
     snprintf(why, sizeof why, "%s", sw_last_error());
-    free_apart(&p);
+    for (int i = 0; i < p.n; i++)
+        if (p.at[i].apart != NULL)
+            device->api->free(device->card, p.at[i].apart);
     if (status != SW_OK)
         SW_FAIL(status, "%s, kernel %d: %s", entry->op, entry->which, why);
     return SW_OK;

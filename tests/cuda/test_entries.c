@@ -99,13 +99,6 @@ static void settle(const sw_op_desc *d, sw_op_case *c, bool blocks)
     }
 }
 
-/* Ops whose blocks do much work for each element: their descriptors have cases of several
- * blocks and tiles, and nothing is grown. */
-static bool is_heavy(const sw_op_desc *d)
-{
-    return strcmp(d->name, "attention") == 0;
-}
-
 /* Elements of the largest operand after growing, about: less where each of them is made of
  * random numbers. */
 static int64_t grown_elements(const sw_op_desc *d)
@@ -139,7 +132,9 @@ static bool vary(const sw_op_desc *d, const variant *v, sw_op_case *c)
         return false;
     if (v->grow == 0)
         return is_good(d, c);
-    if (v->grow != 3 && is_heavy(d))
+    /* Ops whose blocks do much work for each element: their descriptors have cases of several
+     * blocks and tiles, and nothing is grown. */
+    if (v->grow != 3 && strcmp(d->name, "attention") == 0)
         return false;
     if (s->rank == 0 || c->n_in == 0)
         return false;
@@ -233,13 +228,6 @@ static sw_kernel *kernel_of(sw_kernel *plain, sw_kernel *(*select)(const sw_kern
     return select != NULL ? select(&info) : plain;
 }
 
-/* Logits of both sides, sums of hundreds of products, differ by several millionths, and their
- * exponentials do too, by their own size. */
-static double factor_of(const char *op)
-{
-    return strcmp(op, "linear_ce") == 0 ? 5.0 : 1.0;
-}
-
 /* Cases with results that are next to nothing beside the terms that they are sums of. */
 static double terms_of(const swi_check *c)
 {
@@ -258,21 +246,20 @@ static double terms_of(const swi_check *c)
 }
 
 /* Leaves the CPU's outputs in f->out. */
-/* Layers of bits, and the estimates of their logits, stay on the CPU. */
-static bool is_of_bits(const char *op, const void *attrs)
-{
-    return strcmp(op, "es_gradient") == 0 &&
-           ((const swi_es_gradient_attrs *)attrs)->spec.kind == SW_NOISE_BITS_OF_LOGITS;
-}
-
 static void forward_case(swi_check *c, const variant *v, const char *label, sw_entry_run *f)
 {
     sw_type types[2 * SWI_CHECK_OUTPUTS];
     const sw_op_desc *d = c->desc;
     *f = (sw_entry_run){
         .label = label, .attrs = c->spec->attrs, .shift = v->shift, .random = d->random != 0};
-    f->factor = factor_of(d->name);
-    f->refused = (v->blocks && is_for_plain(d->name)) || is_of_bits(d->name, c->spec->attrs);
+    /* Logits of both sides, sums of hundreds of products, differ by several millionths, and
+     * their exponentials do too, by their own size. */
+    f->factor = strcmp(d->name, "linear_ce") == 0 ? 5.0 : 1.0;
+    /* Layers of bits, and the estimates of their logits, stay on the CPU. */
+    f->refused =
+        (v->blocks && is_for_plain(d->name)) ||
+        (strcmp(d->name, "es_gradient") == 0 &&
+         ((const swi_es_gradient_attrs *)c->spec->attrs)->spec.kind == SW_NOISE_BITS_OF_LOGITS);
     no_alias(f);
     f->terms = terms_of(c);
     f->n_in = c->n_in;
@@ -337,19 +324,6 @@ static bool gradient_operands(const swi_check *c, const sw_entry_run *f, int g, 
     return d->applies == NULL || d->applies(f->attrs);
 }
 
-/* Without some of its gradients: every mask of them. */
-static void leave_out(sw_entry_run *r, const sw_type *types)
-{
-    r->accumulate = 0;
-    for (uint32_t out = 1; out + 1 < 1u << r->n_out; out++) {
-        fill_outputs(r, types);
-        for (int o = 0; o < r->n_out; o++)
-            if ((out >> o & 1u) != 0)
-                r->out[o].ptr = NULL;
-        sw_entry_compare(r);
-    }
-}
-
 static void gradient_case(swi_check *c, int g, const char *label, const sw_entry_run *f)
 {
     const sw_grad_desc *d = &c->desc->grads[g];
@@ -373,8 +347,17 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
         r.accumulate = masks[m];
         compare_places(&r, types, d->inplace);
     }
-    if ((c->desc->skips >> g & 1u) != 0)
-        leave_out(&r, types);
+    if ((c->desc->skips >> g & 1u) != 0) {
+        /* Without some of its gradients: every mask of them. */
+        r.accumulate = 0;
+        for (uint32_t out = 1; out + 1 < 1u << r.n_out; out++) {
+            fill_outputs(&r, types);
+            for (int o = 0; o < r.n_out; o++)
+                if ((out >> o & 1u) != 0)
+                    r.out[o].ptr = NULL;
+            sw_entry_compare(&r);
+        }
+    }
 }
 
 /* Numbers with a mean much larger than their differences. */

@@ -148,14 +148,6 @@ static void same_numbers(const sw_entry_run *r, const char *what, const float *g
         }
 }
 
-static void note_numbers(const sw_entry_run *r, const float *x, seen *s)
-{
-    for (int64_t i = 0; i < sw_type_elements(&r->out[0].type); i++) {
-        s->negative_zeros += x[i] == 0.0f && signbit(x[i]);
-        s->nans += isnan(x[i]);
-    }
-}
-
 /* In each way in which the pair is one: the bits of the two, and a launch less. */
 static void same_as_two(const sw_entry_run *r, seen *s)
 {
@@ -170,7 +162,11 @@ static void same_as_two(const sw_entry_run *r, seen *s)
             continue;
         const float *got = made(r, together, &one), *want = made(r, apart, &two);
         same_numbers(r, way->what, got, want);
-        note_numbers(r, made(r, now.first->kernel, &first), s);
+        const float *x = made(r, now.first->kernel, &first);
+        for (int64_t j = 0; j < sw_type_elements(&r->out[0].type); j++) {
+            s->negative_zeros += x[j] == 0.0f && signbit(x[j]);
+            s->nans += isnan(x[j]);
+        }
         SW_CHECK(one == first && (two == 0 || two == first + 1),
                  "%s: %d launches for %d and %d", r->label, (int)one, (int)first,
                  (int)(two - first));

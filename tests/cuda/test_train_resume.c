@@ -69,12 +69,6 @@ static void run_to_its_end(const place *p, const char *device, const char *every
     SW_CHECK(outcome.status == 0, "%d: %s", outcome.status, outcome.err);
 }
 
-static void sleep_ms(uint64_t ms)
-{
-    const struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
-}
-
 /* Start, and end it by a signal; did the signal come before the end? */
 static bool stop_once(const place *p, const char *every, const char *setting, uint64_t ms,
                       int by)
@@ -82,7 +76,8 @@ static bool stop_once(const place *p, const char *every, const char *setting, ui
     const char *argv[WORDS], *const env[] = {MODULE, setting, NULL};
     fill(argv, p, "cuda", every);
     const pid_t pid = sw_process_start("stopped", argv, env);
-    sleep_ms(ms);
+    const struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
     kill(pid, by);
     sw_process_wait(&outcome, pid, "stopped", LIMIT_S);
     SW_CHECK(outcome.status == 0 || outcome.signal == by || outcome.status == 128 + by ||

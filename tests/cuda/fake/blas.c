@@ -487,16 +487,6 @@ static cublasStatus_t check(const product *p, const cublasLtMatmulAlgo_t *algo,
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static void note(const product *p, bool captured)
-{
-    sw_fake_launch l = {.kernel = "cublasLtMatmul", .captured = captured};
-    const void *const at[] = {p->at[0], p->at[1], p->at[2], p->d, p->desc.bias, p->workspace};
-    for (size_t i = 0; i < sizeof at / sizeof *at; i++)
-        if (swi_fake_in_window(at[i]))
-            l.pointer[l.n++] = at[i];
-    swi_fake_log(&l);
-}
-
 static cublasStatus_t put(product *p, const cublasLtMatmulAlgo_t *algo, cudaStream_t stream,
                           size_t workspace_bytes)
 {
@@ -507,7 +497,13 @@ static cublasStatus_t put(product *p, const cublasLtMatmulAlgo_t *algo, cudaStre
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     p->workspace_bytes = c.workspace;
-    note(p, stream->capture != NULL);
+    const bool captured = stream->capture != NULL;
+    sw_fake_launch l = {.kernel = "cublasLtMatmul", .captured = captured};
+    const void *const at[] = {p->at[0], p->at[1], p->at[2], p->d, p->desc.bias, p->workspace};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+        if (swi_fake_in_window(at[i]))
+            l.pointer[l.n++] = at[i];
+    swi_fake_log(&l);
     swi_work *work = swi_work_new(SWI_MATMUL, sizeof *p);
     memcpy(work->body, p, sizeof *p);
     work->run = run_product;

@@ -128,11 +128,6 @@ void swi_fake_break(cudaError_t error)
         swi_fake.broken = error;
 }
 
-static bool breaks(cudaError_t error)
-{
-    return error >= cudaErrorIllegalAddress && error <= cudaErrorLaunchFailure;
-}
-
 static cudaError_t fault_now(int function)
 {
     if (!fault.on || fault.work || (fault.function >= 0 && fault.function != function))
@@ -141,7 +136,7 @@ static cudaError_t fault_now(int function)
         return cudaSuccess;
     fault.on = false;
     fault.failed = functions[function].name;
-    if (breaks(fault.error))
+    if (fault.error >= cudaErrorIllegalAddress && fault.error <= cudaErrorLaunchFailure)
         swi_fake_break(fault.error);
     return fault.error;
 }

@@ -83,20 +83,6 @@ static void event_mark(cudaEvent_t event, swi_mark *mark)
     event->mark = mark;
 }
 
-static void event_live(sw_fake_live *out)
-{
-    for (cudaEvent_t e = events; e != NULL; e = e->next)
-        out->events += !e->gone;
-}
-
-static void event_reset(void)
-{
-    while (events != NULL) {
-        events->refs = 1;
-        event_free(events);
-    }
-}
-
 void swi_event_forget(const swi_capture *capture)
 {
     for (cudaEvent_t e = events; e != NULL; e = e->next)
@@ -299,19 +285,6 @@ bool swi_stream_pending_here(void)
     return false;
 }
 
-/* After all that waits for the default stream, and these after it. */
-static void run_default(void)
-{
-    swi_fake_open_memory();
-    for (cudaStream_t s = streams; s != NULL; s = s->next)
-        if ((s->flags & cudaStreamNonBlocking) == 0)
-            run_until(NULL, s);
-    while (legacy.head != NULL && swi_fake.broken == cudaSuccess)
-        step(&legacy);
-    swi_fake_close_memory();
-    throw_away(&legacy);
-}
-
 cudaError_t swi_stream_put(cudaStream_t stream, swi_work *work)
 {
     if (stream->capture != NULL)
@@ -320,7 +293,15 @@ cudaError_t swi_stream_put(cudaStream_t stream, swi_work *work)
     *stream->tail = work;
     stream->tail = &work->next;
     if (stream == &legacy) {
-        run_default();
+        /* After all that waits for the default stream, and these after it. */
+        swi_fake_open_memory();
+        for (cudaStream_t s = streams; s != NULL; s = s->next)
+            if ((s->flags & cudaStreamNonBlocking) == 0)
+                run_until(NULL, s);
+        while (legacy.head != NULL && swi_fake.broken == cudaSuccess)
+            step(&legacy);
+        swi_fake_close_memory();
+        throw_away(&legacy);
     } else if (swi_fake.seed == 0) {
         run_until(NULL, stream);
     } else if (swi_fake.seed > 1 && swi_fake_draw(8) == 0) {
@@ -336,7 +317,8 @@ void swi_stream_live(sw_fake_live *out)
         for (const swi_work *w = s->head; w != NULL; w = w->next)
             out->pending++;
     }
-    event_live(out);
+    for (cudaEvent_t e = events; e != NULL; e = e->next)
+        out->events += !e->gone;
 }
 
 void swi_stream_reset(void)
@@ -345,7 +327,10 @@ void swi_stream_reset(void)
         throw_away(streams);
         stream_free(streams);
     }
-    event_reset();
+    while (events != NULL) {
+        events->refs = 1;
+        event_free(events);
+    }
 }
 
 bool swi_stream_default(const struct CUstream_st *stream)
@@ -377,22 +362,18 @@ cudaError_t swi_stream_of(cudaStream_t *stream)
     return cudaErrorInvalidResourceHandle;
 }
 
-static cudaStream_t create(unsigned flags)
-{
-    cudaStream_t s = swi_fake_reserve(sizeof *s);
-    s->tail = &s->head;
-    s->flags = flags;
-    s->card = swi_fake_current();
-    s->next = streams;
-    streams = s;
-    return s;
-}
-
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
 {
     const cudaError_t error = swi_fake_enter(SWI_FN_cudaStreamCreateWithFlags);
-    if (error == cudaSuccess)
-        *pStream = create(flags);
+    if (error == cudaSuccess) {
+        cudaStream_t s = swi_fake_reserve(sizeof *s);
+        s->tail = &s->head;
+        s->flags = flags;
+        s->card = swi_fake_current();
+        s->next = streams;
+        streams = s;
+        *pStream = s;
+    }
     return swi_fake_leave(error);
 }
 
@@ -657,13 +638,6 @@ static cudaError_t check(const move *m, enum cudaMemcpyKind kind)
     return error;
 }
 
-static void count(enum cudaMemcpyKind kind)
-{
-    swi_fake.counts.to_device += kind == cudaMemcpyHostToDevice;
-    swi_fake.counts.to_host += kind == cudaMemcpyDeviceToHost;
-    swi_fake.counts.on_device += kind == cudaMemcpyDeviceToDevice;
-}
-
 static cudaError_t put(cudaStream_t stream, const move *m, enum cudaMemcpyKind kind)
 {
     cudaError_t error = swi_stream_of(&stream);
@@ -672,7 +646,9 @@ static cudaError_t put(cudaStream_t stream, const move *m, enum cudaMemcpyKind k
     error = check(m, kind);
     if (error != cudaSuccess)
         return error;
-    count(kind);
+    swi_fake.counts.to_device += kind == cudaMemcpyHostToDevice;
+    swi_fake.counts.to_host += kind == cudaMemcpyDeviceToHost;
+    swi_fake.counts.on_device += kind == cudaMemcpyDeviceToDevice;
     void *host = kind == cudaMemcpyDeviceToHost ? m->to : (void *)(uintptr_t)m->from;
     const bool pageable = kind != cudaMemcpyDeviceToDevice && !swi_fake_pinned(host, m->bytes);
     swi_fake.counts.pageable += pageable;
