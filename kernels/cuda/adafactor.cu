@@ -194,7 +194,7 @@ static size_t head_bytes(const factors &f)
 {
     return ((size_t)f.n * sizeof(float) + 31) / 16 * 16;
 }
-extern "C" size_t sw_cuda_adafactor_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_adafactor_scratch)
 {
     factors f = {};
     matrices_of(&f, &info->in[0].shape);
@@ -245,8 +245,7 @@ static sw_status moments_run(const char *op, const factors &f, void *parts,
                                  parts, queue);
 }
 
-extern "C" sw_status sw_cuda_adafactor_update_forward(const sw_launch *l,
-                                                      const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(adafactor_update, forward, sw_cuda_adafactor_scratch, 0)
 {
     static const char op[] = "adafactor_update";
     const int64_t n = sw_cuda_elements(&l->in[0].type);
@@ -266,7 +265,3 @@ extern "C" sw_status sw_cuda_adafactor_update_forward(const sw_launch *l,
     SW_TRY(sw_cuda_planes_reduce(op, sizes{f}, all_of(f), wide, parts, queue));
     return sw_cuda_planes_run(op, step_of_all{f}, all_of(f), wide, queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(adafactor_update, -1, sw_cuda_adafactor_update_forward, sw_cuda_adafactor_scratch, 0)
-/* clang-format on */

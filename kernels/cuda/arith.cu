@@ -100,14 +100,13 @@ struct times {
     }
 };
 
-extern "C" sw_status sw_cuda_scale_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return sw_cuda_elementwise_run<1>(
-        "scale", times{sw_cuda_in(l, 1), 0.0f}, sw_cuda_out(l, 0), sw_cuda_in(l, 0), nullptr,
-        sw_cuda_elements(&l->in[0].type), sw_cuda_adds(l, 0), queue);
-}
+SW_CUDA_ENTRY_OF(scale, forward, NULL, 1,
+                 sw_cuda_elementwise_run<1>("scale", times{sw_cuda_in(l, 1), 0.0f},
+                                            sw_cuda_out(l, 0), sw_cuda_in(l, 0), nullptr,
+                                            sw_cuda_elements(&l->in[0].type),
+                                            sw_cuda_adds(l, 0), queue))
 
-extern "C" sw_status sw_cuda_scale_by_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(scale_by, forward, NULL, 1)
 {
     const float by = static_cast<const swi_number_attrs *>(l->attrs)->value;
     return sw_cuda_elementwise_run<1>(
@@ -183,11 +182,9 @@ template <class T> static sw_status convert_run(const sw_launch *l, const sw_cud
     return sw_cuda_launched("to_f32");
 }
 
-extern "C" sw_status sw_cuda_to_f32_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return l->in[0].type.dtype == SW_U8 ? convert_run<uint8_t>(l, queue)
-                                        : convert_run<int32_t>(l, queue);
-}
+SW_CUDA_ENTRY_OF(to_f32, forward, NULL, 1,
+                 l->in[0].type.dtype == SW_U8 ? convert_run<uint8_t>(l, queue)
+                                              : convert_run<int32_t>(l, queue))
 
 /* ---- y = swish(a) b ---------------------------------------------------------------------- */
 
@@ -265,7 +262,7 @@ static sw_status glu_run(const glu &g, const sw_cuda_queue *queue)
     return sw_cuda_launched("swiglu");
 }
 
-extern "C" sw_status sw_cuda_swiglu_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(swiglu, forward, NULL, 1)
 {
     glu g = glu_of(l, l->n_in);
     g.y = sw_cuda_out(l, 0);
@@ -273,7 +270,7 @@ extern "C" sw_status sw_cuda_swiglu_forward(const sw_launch *l, const sw_cuda_qu
 }
 
 /* in: a, b, dy */
-extern "C" sw_status sw_cuda_swiglu_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(swiglu, grad0, NULL, 1)
 {
     glu g = glu_of(l, 2);
     g.dy = sw_cuda_in(l, 2);
@@ -285,7 +282,7 @@ extern "C" sw_status sw_cuda_swiglu_grad0(const sw_launch *l, const sw_cuda_queu
 }
 
 /* in: a, b, dy; or the one tensor, whose gradient has both, and dy */
-extern "C" sw_status sw_cuda_swiglu_grad1(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(swiglu, grad1, NULL, 1)
 {
     const int inputs = l->n_in - 1;
     glu g = glu_of(l, inputs);
@@ -297,7 +294,7 @@ extern "C" sw_status sw_cuda_swiglu_grad1(const sw_launch *l, const sw_cuda_queu
 }
 
 /* in: a, dy */
-extern "C" sw_status sw_cuda_swiglu_grad2(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(swiglu, grad2, NULL, 1)
 {
     glu g = glu_of(l, 2);
     g.dy = sw_cuda_in(l, 1);
@@ -307,17 +304,8 @@ extern "C" sw_status sw_cuda_swiglu_grad2(const sw_launch *l, const sw_cuda_queu
     return glu_run(g, queue);
 }
 
-/* clang-format off */
-SW_CUDA_ENTRY(add, -1, sw_cuda_add_forward, NULL, 1)
-SW_CUDA_ENTRY(sub, -1, sw_cuda_sub_forward, NULL, 1)
-SW_CUDA_ENTRY(mul, -1, sw_cuda_mul_forward, NULL, 1)
-SW_CUDA_ENTRY(div, -1, sw_cuda_div_forward, NULL, 1)
-SW_CUDA_ENTRY(where, -1, sw_cuda_where_forward, NULL, 1)
-SW_CUDA_ENTRY(scale, -1, sw_cuda_scale_forward, NULL, 1)
-SW_CUDA_ENTRY(scale_by, -1, sw_cuda_scale_by_forward, NULL, 1)
-SW_CUDA_ENTRY(to_f32, -1, sw_cuda_to_f32_forward, NULL, 1)
-SW_CUDA_ENTRY(swiglu, -1, sw_cuda_swiglu_forward, NULL, 1)
-SW_CUDA_ENTRY(swiglu, 0, sw_cuda_swiglu_grad0, NULL, 1)
-SW_CUDA_ENTRY(swiglu, 1, sw_cuda_swiglu_grad1, NULL, 1)
-SW_CUDA_ENTRY(swiglu, 2, sw_cuda_swiglu_grad2, NULL, 1)
-/* clang-format on */
+SW_CUDA_ENTRY_BY(add, -1, sw_cuda_add_forward, NULL, 1)
+SW_CUDA_ENTRY_BY(sub, -1, sw_cuda_sub_forward, NULL, 1)
+SW_CUDA_ENTRY_BY(mul, -1, sw_cuda_mul_forward, NULL, 1)
+SW_CUDA_ENTRY_BY(div, -1, sw_cuda_div_forward, NULL, 1)
+SW_CUDA_ENTRY_BY(where, -1, sw_cuda_where_forward, NULL, 1)

@@ -209,7 +209,7 @@ static int64_t slices_of(int64_t cols)
     return (cols + SIDE - 1) / SIDE;
 }
 
-extern "C" sw_status sw_cuda_attention_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(attention, forward, NULL, 0)
 {
     attention_job a = {};
     sw_attention_shape *s = &a.g.s;
@@ -275,12 +275,11 @@ static size_t grad_scratch(const sw_kernel_info *info, unsigned makes)
         scratch_of_tiles += (wait >> i & 1u) != 0 ? whole(gradient_elements(s, i)) : 0;
     return (size_t)scratch_of_tiles * sizeof(float);
 }
-extern "C" size_t sw_cuda_attention_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_attention_scratch)
 {
     return grad_scratch(info, 1u);
 }
-extern "C" size_t sw_cuda_attention_dk_scratch(const sw_kernel_info *info,
-                                               const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_attention_dk_scratch)
 {
     return grad_scratch(info, 2u);
 }
@@ -346,27 +345,7 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
 }
 
 /* q, k and v; or dq, and the gradient of one tensor; dk; dv. */
-extern "C" sw_status sw_cuda_attention_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return gradients(l, 7u, queue);
-}
-extern "C" sw_status sw_cuda_attention_grad1(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return gradients(l, 1u, queue);
-}
-extern "C" sw_status sw_cuda_attention_grad2(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return gradients(l, 2u, queue);
-}
-extern "C" sw_status sw_cuda_attention_grad3(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return gradients(l, 4u, queue);
-}
-
-/* clang-format off */
-SW_CUDA_ENTRY(attention, -1, sw_cuda_attention_forward, NULL, 0)
-SW_CUDA_ENTRY(attention, 0, sw_cuda_attention_grad0, sw_cuda_attention_scratch, 0)
-SW_CUDA_ENTRY(attention, 1, sw_cuda_attention_grad1, sw_cuda_attention_scratch, 0)
-SW_CUDA_ENTRY(attention, 2, sw_cuda_attention_grad2, sw_cuda_attention_dk_scratch, 0)
-SW_CUDA_ENTRY(attention, 3, sw_cuda_attention_grad3, NULL, 0)
-/* clang-format on */
+SW_CUDA_ENTRY_OF(attention, grad0, sw_cuda_attention_scratch, 0, gradients(l, 7u, queue))
+SW_CUDA_ENTRY_OF(attention, grad1, sw_cuda_attention_scratch, 0, gradients(l, 1u, queue))
+SW_CUDA_ENTRY_OF(attention, grad2, sw_cuda_attention_dk_scratch, 0, gradients(l, 2u, queue))
+SW_CUDA_ENTRY_OF(attention, grad3, NULL, 0, gradients(l, 4u, queue))

@@ -72,26 +72,7 @@ static sw_status augment_any(const char *op, int back, const sw_launch *l,
                              : augment_run<float>(op, s, l, queue);
 }
 
-extern "C" sw_status sw_cuda_random_flip_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return augment_any("random_flip", 0, l, queue);
-}
-extern "C" sw_status sw_cuda_random_flip_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return augment_any("random_flip", 1, l, queue);
-}
-extern "C" sw_status sw_cuda_random_crop_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return augment_any("random_crop", 0, l, queue);
-}
-extern "C" sw_status sw_cuda_random_crop_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return augment_any("random_crop", 1, l, queue);
-}
-
-/* clang-format off */
-SW_CUDA_ENTRY(random_flip, -1, sw_cuda_random_flip_forward, NULL, 1)
-SW_CUDA_ENTRY(random_flip, 0, sw_cuda_random_flip_grad0, NULL, 1)
-SW_CUDA_ENTRY(random_crop, -1, sw_cuda_random_crop_forward, NULL, 1)
-SW_CUDA_ENTRY(random_crop, 0, sw_cuda_random_crop_grad0, NULL, 1)
-/* clang-format on */
+SW_CUDA_ENTRY_OF(random_flip, forward, NULL, 1, augment_any("random_flip", 0, l, queue))
+SW_CUDA_ENTRY_OF(random_flip, grad0, NULL, 1, augment_any("random_flip", 1, l, queue))
+SW_CUDA_ENTRY_OF(random_crop, forward, NULL, 1, augment_any("random_crop", 0, l, queue))
+SW_CUDA_ENTRY_OF(random_crop, grad0, NULL, 1, augment_any("random_crop", 1, l, queue))

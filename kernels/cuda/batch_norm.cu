@@ -47,12 +47,12 @@ static size_t table_bytes(const sw_cuda_plane_shape &p)
 {
     return (size_t)p.n * sizeof(float4);
 }
-extern "C" size_t sw_cuda_batch_norm_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_batch_norm_scratch)
 {
     const sw_cuda_plane_shape p = planes_of(&info->in[0]);
     return table_bytes(p) + sw_cuda_planes_bytes(p, 2);
 }
-extern "C" size_t sw_cuda_batch_norm_table(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_batch_norm_table)
 {
     return table_bytes(planes_of(&info->in[0]));
 }
@@ -85,7 +85,7 @@ struct batch_stats : sw_cuda_moments {
 };
 
 /* in: x, [weight, [bias]]; out: y, stats, mean, rstd */
-extern "C" sw_status sw_cuda_batch_norm_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(batch_norm, forward, sw_cuda_batch_norm_scratch, 0)
 {
     SW_TRY(sw_cuda_all_plain("batch_norm", l));
     const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
@@ -164,7 +164,7 @@ static batch_slopes batch_saved(const sw_launch *l, const sw_cuda_plane_shape &p
 }
 
 /* out: dx, [dw, db]; NULL: left out */
-extern "C" sw_status sw_cuda_batch_norm_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(batch_norm, grad0, sw_cuda_batch_norm_scratch, 0)
 {
     const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     batch_slopes s = batch_saved(l, p);
@@ -178,11 +178,9 @@ extern "C" sw_status sw_cuda_batch_norm_grad0(const sw_launch *l, const sw_cuda_
         "batch_norm", dx, p,
         sw_cuda_aligned(dx.dx) && sw_cuda_aligned(dx.dy) && sw_cuda_aligned(dx.x), queue);
 }
-extern "C" sw_status sw_cuda_batch_norm_grad1(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return sw_cuda_batch_norm_grad0(l, queue);
-}
-extern "C" sw_status sw_cuda_batch_norm_grad2(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY_OF(batch_norm, grad1, sw_cuda_batch_norm_scratch, 0,
+                 sw_cuda_batch_norm_grad0(l, queue))
+SW_CUDA_ENTRY(batch_norm, grad2, sw_cuda_batch_norm_scratch, 0)
 {
     const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     batch_slopes s = batch_saved(l, p);
@@ -200,10 +198,8 @@ static sw_status bias_run(const char *op, const sw_launch *l, const sw_cuda_queu
     s.add_db = sw_cuda_adds(l, 0);
     return slopes_run(op, s, l, p, queue);
 }
-extern "C" sw_status sw_cuda_batch_norm_grad3(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return bias_run("batch_norm", l, queue);
-}
+SW_CUDA_ENTRY_OF(batch_norm, grad3, sw_cuda_batch_norm_scratch, 0,
+                 bias_run("batch_norm", l, queue))
 
 /* ---- running statistics: in {mean, var, stats of the batch}, out {mean, var} ------------- */
 
@@ -219,8 +215,7 @@ struct running {
             to[i][c] = sw_running(from[i][c], stats[i * channels + c], share);
     }
 };
-extern "C" sw_status sw_cuda_batch_norm_running_forward(const sw_launch *l,
-                                                        const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(batch_norm_running, forward, NULL, 1)
 {
     const running r = {{sw_cuda_in(l, 0), sw_cuda_in(l, 1)},
                        {sw_cuda_out(l, 0), sw_cuda_out(l, 1)},
@@ -242,8 +237,7 @@ struct fixed_table {
     }
 };
 
-extern "C" sw_status sw_cuda_batch_norm_fixed_forward(const sw_launch *l,
-                                                      const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(batch_norm_fixed, forward, sw_cuda_batch_norm_table, 0)
 {
     SW_TRY(sw_cuda_all_plain("batch_norm_fixed", l));
     const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
@@ -277,8 +271,7 @@ struct fixed_dx {
 };
 
 /* in: dy, var, [weight] */
-extern "C" sw_status sw_cuda_batch_norm_fixed_grad0(const sw_launch *l,
-                                                    const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(batch_norm_fixed, grad0, sw_cuda_batch_norm_table, 0)
 {
     SW_TRY(sw_cuda_all_plain("batch_norm_fixed", l));
     const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
@@ -292,8 +285,7 @@ extern "C" sw_status sw_cuda_batch_norm_fixed_grad0(const sw_launch *l,
 }
 
 /* in: x, mean, var, dy */
-extern "C" sw_status sw_cuda_batch_norm_fixed_grad1(const sw_launch *l,
-                                                    const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(batch_norm_fixed, grad1, sw_cuda_batch_norm_scratch, 0)
 {
     const sw_cuda_plane_shape p = planes_of(&l->in[0].type);
     batch_slopes s = {};
@@ -304,27 +296,7 @@ extern "C" sw_status sw_cuda_batch_norm_fixed_grad1(const sw_launch *l,
     wanted(&s, l, 0);
     return slopes_run("batch_norm_fixed", s, l, p, queue);
 }
-extern "C" sw_status sw_cuda_batch_norm_fixed_grad2(const sw_launch *l,
-                                                    const sw_cuda_queue *queue)
-{
-    return sw_cuda_batch_norm_fixed_grad1(l, queue);
-}
-extern "C" sw_status sw_cuda_batch_norm_fixed_grad3(const sw_launch *l,
-                                                    const sw_cuda_queue *queue)
-{
-    return bias_run("batch_norm_fixed", l, queue);
-}
-
-/* clang-format off */
-SW_CUDA_ENTRY(batch_norm, -1, sw_cuda_batch_norm_forward, sw_cuda_batch_norm_scratch, 0)
-SW_CUDA_ENTRY(batch_norm, 0, sw_cuda_batch_norm_grad0, sw_cuda_batch_norm_scratch, 0)
-SW_CUDA_ENTRY(batch_norm, 1, sw_cuda_batch_norm_grad1, sw_cuda_batch_norm_scratch, 0)
-SW_CUDA_ENTRY(batch_norm, 2, sw_cuda_batch_norm_grad2, sw_cuda_batch_norm_scratch, 0)
-SW_CUDA_ENTRY(batch_norm, 3, sw_cuda_batch_norm_grad3, sw_cuda_batch_norm_scratch, 0)
-SW_CUDA_ENTRY(batch_norm_running, -1, sw_cuda_batch_norm_running_forward, NULL, 1)
-SW_CUDA_ENTRY(batch_norm_fixed, -1, sw_cuda_batch_norm_fixed_forward, sw_cuda_batch_norm_table, 0)
-SW_CUDA_ENTRY(batch_norm_fixed, 0, sw_cuda_batch_norm_fixed_grad0, sw_cuda_batch_norm_table, 0)
-SW_CUDA_ENTRY(batch_norm_fixed, 1, sw_cuda_batch_norm_fixed_grad1, sw_cuda_batch_norm_scratch, 0)
-SW_CUDA_ENTRY(batch_norm_fixed, 2, sw_cuda_batch_norm_fixed_grad2, sw_cuda_batch_norm_scratch, 0)
-SW_CUDA_ENTRY(batch_norm_fixed, 3, sw_cuda_batch_norm_fixed_grad3, sw_cuda_batch_norm_scratch, 0)
-/* clang-format on */
+SW_CUDA_ENTRY_OF(batch_norm_fixed, grad2, sw_cuda_batch_norm_scratch, 0,
+                 sw_cuda_batch_norm_fixed_grad1(l, queue))
+SW_CUDA_ENTRY_OF(batch_norm_fixed, grad3, sw_cuda_batch_norm_scratch, 0,
+                 bias_run("batch_norm_fixed", l, queue))

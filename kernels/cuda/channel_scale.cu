@@ -75,30 +75,10 @@ static sw_status run(const sw_launch *l, const sw_cuda_queue *queue, int s, int 
 }
 
 /* in: x, s */
-extern "C" sw_status sw_cuda_channel_scale_forward(const sw_launch *l,
-                                                   const sw_cuda_queue *queue)
-{
-    return run(l, queue, 1, -1, 0, -1);
-}
+SW_CUDA_ENTRY_OF(channel_scale, forward, NULL, 1, run(l, queue, 1, -1, 0, -1))
 /* in: dy, x, s; out: dx, ds */
-extern "C" sw_status sw_cuda_channel_scale_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return run(l, queue, 2, 1, 0, 1);
-}
+SW_CUDA_ENTRY_OF(channel_scale, grad0, NULL, 0, run(l, queue, 2, 1, 0, 1))
 /* in: dy, s; out: dx */
-extern "C" sw_status sw_cuda_channel_scale_grad1(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return run(l, queue, 1, -1, 0, -1);
-}
+SW_CUDA_ENTRY_OF(channel_scale, grad1, NULL, 1, run(l, queue, 1, -1, 0, -1))
 /* in: dy, x; out: ds */
-extern "C" sw_status sw_cuda_channel_scale_grad2(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return run(l, queue, -1, 1, -1, 0);
-}
-
-/* clang-format off */
-SW_CUDA_ENTRY(channel_scale, -1, sw_cuda_channel_scale_forward, NULL, 1)
-SW_CUDA_ENTRY(channel_scale, 0, sw_cuda_channel_scale_grad0, NULL, 0)
-SW_CUDA_ENTRY(channel_scale, 1, sw_cuda_channel_scale_grad1, NULL, 1)
-SW_CUDA_ENTRY(channel_scale, 2, sw_cuda_channel_scale_grad2, NULL, 0)
-/* clang-format on */
+SW_CUDA_ENTRY_OF(channel_scale, grad2, NULL, 0, run(l, queue, -1, 1, -1, 0))

@@ -379,15 +379,13 @@ static size_t scratch(const sw_cuda_conv &c, bool bias, bool backward, uint32_t 
                ? product_bytes(c, backward, add != 0, queue)
                : 0;
 }
-extern "C" size_t sw_cuda_conv2d_y_scratch(const sw_kernel_info *info,
-                                           const sw_cuda_queue *queue)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_y_scratch)
 {
     const sw_type *x = &info->in[0], *w = &info->in[1], *y = &info->out[0];
     return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)), info->n_in > 2,
                    false, info->accumulate & 1u, queue);
 }
-extern "C" size_t sw_cuda_conv2d_dx_scratch(const sw_kernel_info *info,
-                                            const sw_cuda_queue *queue)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_dx_scratch)
 {
     const sw_type *x = &info->out[0], *w = &info->in[0], *y = &info->in[1];
     return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)), false, true,
@@ -397,7 +395,7 @@ extern "C" size_t sw_cuda_conv2d_dx_scratch(const sw_kernel_info *info,
 /* ---- entries ----------------------------------------------------------------------------- */
 
 /* in: x, w, [bias] */
-extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(conv2d, forward, sw_cuda_conv2d_y_scratch, 0)
 {
     SW_TRY(sw_cuda_images("conv2d", l));
     const sw_type *x = &l->in[0].type, *w = &l->in[1].type, *y = &l->out[0].type;
@@ -425,7 +423,7 @@ extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_qu
 }
 
 /* in: w, dy; out: dx */
-extern "C" sw_status sw_cuda_conv2d_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(conv2d, grad0, sw_cuda_conv2d_dx_scratch, 0)
 {
     SW_TRY(sw_cuda_images("conv2d", l));
     const sw_type *x = &l->out[0].type, *w = &l->in[0].type, *y = &l->in[1].type;
@@ -453,8 +451,3 @@ extern "C" sw_status sw_cuda_conv2d_grad0(const sw_launch *l, const sw_cuda_queu
     j.x_image = sw_cuda_conv_out(c), j.y_image = sw_cuda_conv_in(c);
     return run(&j, queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(conv2d, -1, sw_cuda_conv2d_forward, sw_cuda_conv2d_y_scratch, 0)
-SW_CUDA_ENTRY(conv2d, 0, sw_cuda_conv2d_grad0, sw_cuda_conv2d_dx_scratch, 0)
-/* clang-format on */

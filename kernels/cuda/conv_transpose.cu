@@ -43,16 +43,14 @@ static sw_kernel_info info_of(const sw_kernel_info *info, const sw_type *in,
 }
 
 /* in: x, w, [bias] */
-extern "C" size_t sw_cuda_conv_transpose2d_y_scratch(const sw_kernel_info *info,
-                                                     const sw_cuda_queue *queue)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_conv_transpose2d_y_scratch)
 {
     const sw_type in[] = {info->in[1], info->in[0]};
     const sw_kernel_info c = info_of(info, in, info->n_in > 2 ? 1u : info->accumulate & 1u);
     return sw_cuda_conv2d_dx_scratch(&c, queue);
 }
 
-extern "C" sw_status sw_cuda_conv_transpose2d_forward(const sw_launch *l,
-                                                      const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(conv_transpose2d, forward, sw_cuda_conv_transpose2d_y_scratch, 0)
 {
     SW_TRY(sw_cuda_images("conv_transpose2d", l));
     const sw_buffer in[] = {l->in[1], l->in[0]};
@@ -68,16 +66,14 @@ extern "C" sw_status sw_cuda_conv_transpose2d_forward(const sw_launch *l,
 }
 
 /* in: w, dy; out: dx */
-extern "C" size_t sw_cuda_conv_transpose2d_dx_scratch(const sw_kernel_info *info,
-                                                      const sw_cuda_queue *queue)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_conv_transpose2d_dx_scratch)
 {
     const sw_type in[] = {info->in[1], info->in[0]};
     const sw_kernel_info c = info_of(info, in, info->accumulate & 1u);
     return sw_cuda_conv2d_y_scratch(&c, queue);
 }
 
-extern "C" sw_status sw_cuda_conv_transpose2d_grad0(const sw_launch *l,
-                                                    const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(conv_transpose2d, grad0, sw_cuda_conv_transpose2d_dx_scratch, 0)
 {
     SW_TRY(sw_cuda_images("conv_transpose2d", l));
     const sw_buffer in[] = {l->in[1], l->in[0]};
@@ -86,16 +82,14 @@ extern "C" sw_status sw_cuda_conv_transpose2d_grad0(const sw_launch *l,
 }
 
 /* in: x, dy; out: dw */
-extern "C" size_t sw_cuda_conv_transpose2d_dw_scratch(const sw_kernel_info *info,
-                                                      const sw_cuda_queue *queue)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_conv_transpose2d_dw_scratch)
 {
     const sw_type in[] = {info->in[1], info->in[0]};
     const sw_kernel_info c = info_of(info, in, info->accumulate & 1u);
     return sw_cuda_conv2d_dw_scratch(&c, queue);
 }
 
-extern "C" sw_status sw_cuda_conv_transpose2d_grad1(const sw_launch *l,
-                                                    const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(conv_transpose2d, grad1, sw_cuda_conv_transpose2d_dw_scratch, 0)
 {
     SW_TRY(sw_cuda_images("conv_transpose2d", l));
     const sw_buffer in[] = {l->in[1], l->in[0]};
@@ -104,16 +98,8 @@ extern "C" sw_status sw_cuda_conv_transpose2d_grad1(const sw_launch *l,
 }
 
 /* in: dy; out: db */
-extern "C" sw_status sw_cuda_conv_transpose2d_grad2(const sw_launch *l,
-                                                    const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(conv_transpose2d, grad2, sw_cuda_conv2d_db_scratch, 0)
 {
     SW_TRY(sw_cuda_images("conv_transpose2d", l));
     return sw_cuda_conv2d_grad3(l, queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(conv_transpose2d, -1, sw_cuda_conv_transpose2d_forward, sw_cuda_conv_transpose2d_y_scratch, 0)
-SW_CUDA_ENTRY(conv_transpose2d, 0, sw_cuda_conv_transpose2d_grad0, sw_cuda_conv_transpose2d_dx_scratch, 0)
-SW_CUDA_ENTRY(conv_transpose2d, 1, sw_cuda_conv_transpose2d_grad1, sw_cuda_conv_transpose2d_dw_scratch, 0)
-SW_CUDA_ENTRY(conv_transpose2d, 2, sw_cuda_conv_transpose2d_grad2, sw_cuda_conv2d_db_scratch, 0)
-/* clang-format on */

@@ -230,7 +230,7 @@ static int64_t bias_positions(const sw_type *dy)
 }
 
 /* The bias comes after the weights, in the place of what is done with then. */
-extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_dw_scratch)
 {
     const sw_type *x = &info->in[0], *y = &info->in[1], *w = &info->out[0];
     const sw_cuda_conv c = geometry(x, y, w, info->attrs);
@@ -241,7 +241,7 @@ extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info, const sw
     return dw > db ? dw : db;
 }
 
-extern "C" size_t sw_cuda_conv2d_db_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_db_scratch)
 {
     return sw_cuda_reduce_bytes(bias_positions(&info->in[0]), info->in[0].shape.dim[1], 1,
                                 false);
@@ -343,7 +343,7 @@ static sw_status all_weights(const sw_launch *l, const sw_cuda_conv &c,
                           queue);
 }
 
-extern "C" sw_status sw_cuda_conv2d_grad1(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(conv2d, grad1, sw_cuda_conv2d_dw_scratch, 0)
 {
     SW_TRY(sw_cuda_images("conv2d", l));
     const sw_type *x = &l->in[0].type, *y = &l->in[1].type, *w = &l->out[0].type;
@@ -354,14 +354,10 @@ extern "C" sw_status sw_cuda_conv2d_grad1(const sw_launch *l, const sw_cuda_queu
 }
 
 /* in: dy; out: db */
-extern "C" sw_status sw_cuda_conv2d_grad3(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(conv2d, grad3, sw_cuda_conv2d_db_scratch, 0)
 {
     SW_TRY(sw_cuda_images("conv2d", l));
     return bias(l, 0, 0, l->scratch, queue);
 }
 
-/* clang-format off */
-SW_CUDA_ENTRY(conv2d, 1, sw_cuda_conv2d_grad1, sw_cuda_conv2d_dw_scratch, 0)
-SW_CUDA_ENTRY(conv2d, 2, sw_cuda_conv2d_grad1, sw_cuda_conv2d_dw_scratch, 0)
-SW_CUDA_ENTRY(conv2d, 3, sw_cuda_conv2d_grad3, sw_cuda_conv2d_db_scratch, 0)
-/* clang-format on */
+SW_CUDA_ENTRY_BY(conv2d, 2, sw_cuda_conv2d_grad1, sw_cuda_conv2d_dw_scratch, 0)

@@ -87,7 +87,7 @@ struct itself {
     }
 };
 
-extern "C" sw_status sw_cuda_copy_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(copy, forward, NULL, 1)
 {
     const sw_buffer *x = &l->in[0];
     const sw_cuda_strided strided = over(&x->type.shape, l->out[0].stride, x->stride);
@@ -113,7 +113,7 @@ struct constant {
     }
 };
 
-extern "C" sw_status sw_cuda_fill_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(fill, forward, NULL, 1)
 {
     const float value = static_cast<const swi_fill_attrs *>(l->attrs)->value;
     return sw_cuda_elementwise_run<0>("fill", constant{value}, sw_cuda_out(l, 0), nullptr,
@@ -122,7 +122,7 @@ extern "C" sw_status sw_cuda_fill_forward(const sw_launch *l, const sw_cuda_queu
 
 /* ---- repetition, parts ------------------------------------------------------------------- */
 
-extern "C" sw_status sw_cuda_expand_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(expand, forward, NULL, 1)
 {
     const swi_sum_attrs *a = static_cast<const swi_sum_attrs *>(l->attrs);
     int64_t from[SW_MAX_RANK];
@@ -141,7 +141,7 @@ static size_t bytes_of(sw_dtype dtype)
                                                  : 4;
 }
 
-extern "C" sw_status sw_cuda_concat_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(concat, forward, NULL, 1)
 {
     const int64_t axis = static_cast<const swi_concat_attrs *>(l->attrs)->axis;
     const sw_buffer *y = &l->out[0];
@@ -156,7 +156,7 @@ extern "C" sw_status sw_cuda_concat_forward(const sw_launch *l, const sw_cuda_qu
 }
 
 /* dy where the slice lies, and zeros elsewhere. */
-extern "C" sw_status sw_cuda_slice_grad_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(slice_grad, forward, NULL, 1)
 {
     const swi_slice_grad_attrs *a = static_cast<const swi_slice_grad_attrs *>(l->attrs);
     const sw_buffer *dy = &l->in[0], *dx = &l->out[0];
@@ -201,21 +201,5 @@ static sw_status layout_run(const char *op, const sw_launch *l, int to_blocks,
     return sw_cuda_launched(op);
 }
 
-extern "C" sw_status sw_cuda_to_n16_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return layout_run("to_n16", l, 1, queue);
-}
-extern "C" sw_status sw_cuda_from_n16_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return layout_run("from_n16", l, 0, queue);
-}
-
-/* clang-format off */
-SW_CUDA_ENTRY(copy, -1, sw_cuda_copy_forward, NULL, 1)
-SW_CUDA_ENTRY(fill, -1, sw_cuda_fill_forward, NULL, 1)
-SW_CUDA_ENTRY(expand, -1, sw_cuda_expand_forward, NULL, 1)
-SW_CUDA_ENTRY(concat, -1, sw_cuda_concat_forward, NULL, 1)
-SW_CUDA_ENTRY(slice_grad, -1, sw_cuda_slice_grad_forward, NULL, 1)
-SW_CUDA_ENTRY(to_n16, -1, sw_cuda_to_n16_forward, NULL, 1)
-SW_CUDA_ENTRY(from_n16, -1, sw_cuda_from_n16_forward, NULL, 1)
-/* clang-format on */
+SW_CUDA_ENTRY_OF(to_n16, forward, NULL, 1, layout_run("to_n16", l, 1, queue))
+SW_CUDA_ENTRY_OF(from_n16, forward, NULL, 1, layout_run("from_n16", l, 0, queue))

@@ -102,18 +102,7 @@ static sw_status run(const sw_launch *l, int reverse, const sw_cuda_queue *queue
     return sw_cuda_launched("cumsum");
 }
 
-extern "C" sw_status sw_cuda_cumsum_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return run(l, 0, queue);
-}
+SW_CUDA_ENTRY_OF(cumsum, forward, NULL, 0, run(l, 0, queue))
 
 /* in: dy */
-extern "C" sw_status sw_cuda_cumsum_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return run(l, 1, queue);
-}
-
-/* clang-format off */
-SW_CUDA_ENTRY(cumsum, -1, sw_cuda_cumsum_forward, NULL, 0)
-SW_CUDA_ENTRY(cumsum, 0, sw_cuda_cumsum_grad0, NULL, 0)
-/* clang-format on */
+SW_CUDA_ENTRY_OF(cumsum, grad0, NULL, 0, run(l, 1, queue))

@@ -29,8 +29,23 @@ extern "C" __global__ void SW_CUDA_ANCHOR(void)
 #include <cuda_emulator.h>
 #endif
 
-/* An entry of the module (table.def), in the source of its kernel. */
-#define SW_CUDA_ENTRY(op, which, function, scratch, exact) extern "C" sw_cuda_kernel function;
+/* An entry of the module (table.def): op; forward, or grad and the position of the gradient
+ * kernel; the function of its scratch, or NULL; 1 where its bits are those of the CPU's kernel.
+ * Its body follows, of a launch `l` on `queue`; _OF: its result stands there. _BY is an entry
+ * that is another one's function, or a list's: the position is a number there. */
+#define SW_CUDA_ENTRY(op, which, scratch, exact)                                               \
+    extern "C" sw_status sw_cuda_##op##_##which(const sw_launch *l, const sw_cuda_queue *queue)
+#define SW_CUDA_ENTRY_OF(op, which, scratch, exact, ...)                                       \
+    SW_CUDA_ENTRY(op, which, scratch, exact)                                                   \
+    {                                                                                          \
+        return __VA_ARGS__;                                                                    \
+    }
+#define SW_CUDA_ENTRY_BY(op, which, function, scratch, exact)                                  \
+    extern "C" sw_cuda_kernel function;
+/* The bytes of scratch that entries ask for. */
+#define SW_CUDA_SCRATCH_SIZE(function)                                                         \
+    extern "C" size_t function([[maybe_unused]] const sw_kernel_info *info,                    \
+                               [[maybe_unused]] const sw_cuda_queue *queue)
 
 #define SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, queue, ...)                          \
     do {                                                                                       \

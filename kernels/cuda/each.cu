@@ -177,7 +177,7 @@ static sw_status pairs_run(const each_parts &p, const swi_each_attrs *a, int64_t
                                  a->name);
 }
 
-extern "C" sw_status sw_cuda_each_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(each, forward, NULL, 0)
 {
     const swi_each_attrs *a = static_cast<const swi_each_attrs *>(l->attrs);
     const sw_shape *s = &l->in[0].type.shape;
@@ -207,7 +207,3 @@ extern "C" sw_status sw_cuda_each_forward(const sw_launch *l, const sw_cuda_queu
     return is(a, "accuracy") ? each_run<hits_of>(p, true, queue)
                              : each_run<cross_entropy_of>(p, true, queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(each, -1, sw_cuda_each_forward, NULL, 0)
-/* clang-format on */

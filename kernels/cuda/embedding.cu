@@ -41,7 +41,7 @@ template <class ROWS> __global__ void take_kernel(taken t)
     }
 }
 
-extern "C" sw_status sw_cuda_embedding_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(embedding, forward, NULL, 1)
 {
     const sw_shape *table = &l->in[1].type.shape;
     const taken t = {sw_cuda_out(l, 0),    sw_cuda_in(l, 1),
@@ -141,14 +141,14 @@ template <int W> __global__ void add_rows_kernel(added a)
     }
 }
 
-extern "C" size_t sw_cuda_embedding_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_embedding_scratch)
 {
     return (size_t)info->out[0].shape.dim[0] *
            (size_t)words_of(sw_cuda_elements(&info->in[0])) * sizeof(unsigned);
 }
 
 /* in: ids, dy */
-extern "C" sw_status sw_cuda_embedding_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(embedding, grad0, sw_cuda_embedding_scratch, 1)
 {
     added a = {};
     a.table = sw_cuda_out(l, 0);
@@ -177,8 +177,3 @@ extern "C" sw_status sw_cuda_embedding_grad0(const sw_launch *l, const sw_cuda_q
                    a);
     return sw_cuda_launched("embedding");
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(embedding, -1, sw_cuda_embedding_forward, NULL, 1)
-SW_CUDA_ENTRY(embedding, 0, sw_cuda_embedding_grad0, sw_cuda_embedding_scratch, 1)
-/* clang-format on */

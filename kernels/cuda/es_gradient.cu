@@ -243,7 +243,7 @@ static int64_t rows_of(const swi_es_gradient_attrs *a, const sw_type *out)
     return a->spec.cols > 0 ? sw_cuda_elements(out) / a->spec.cols : 0;
 }
 
-extern "C" size_t sw_cuda_es_gradient_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_es_gradient_scratch)
 {
     const swi_es_gradient_attrs *a = static_cast<const swi_es_gradient_attrs *>(info->attrs);
     const int64_t rows = rows_of(a, &info->out[0]);
@@ -293,7 +293,7 @@ static void launch_sum(const es_sum &g, unsigned parts, const sw_cuda_queue *que
 }
 
 /* in: weights, [theta: dropout, l1, l2], [sigma: dropout], [sigmas] */
-extern "C" sw_status sw_cuda_es_gradient_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(es_gradient, forward, sw_cuda_es_gradient_scratch, 0)
 {
     es_sum g = sum_of(l, queue);
     if (g.s.kind == SW_NOISE_BITS_OF_LOGITS)
@@ -311,7 +311,3 @@ extern "C" sw_status sw_cuda_es_gradient_forward(const sw_launch *l, const sw_cu
                        SW_CUDA_THREADS, 0, queue, g, parts);
     return sw_cuda_launched("es_gradient");
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(es_gradient, -1, sw_cuda_es_gradient_forward, sw_cuda_es_gradient_scratch, 0)
-/* clang-format on */

@@ -87,13 +87,13 @@ static size_t stats_bytes(const groups &n)
 {
     return ((size_t)n.rows() * sizeof(mean_rstd) + 15) / 16 * 16;
 }
-extern "C" size_t sw_cuda_group_norm_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_group_norm_scratch)
 {
     const groups n = groups_of(&info->in[0], info->attrs, nullptr);
     return table_bytes(n) + stats_bytes(n) + sw_cuda_planes_bytes(of_groups(n), 2);
 }
 
-extern "C" sw_status sw_cuda_group_norm_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(group_norm, forward, sw_cuda_group_norm_scratch, 0)
 {
     SW_TRY(sw_cuda_all_plain("group_norm", l));
     groups n = groups_of(&l->in[0].type, l->attrs, l->scratch);
@@ -183,8 +183,7 @@ struct group_weights {
     }
 };
 
-extern "C" size_t sw_cuda_group_norm_grad_scratch(const sw_kernel_info *info,
-                                                  const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_group_norm_grad_scratch)
 {
     const groups n = groups_of(&info->in[0], info->attrs, nullptr);
     const size_t sums = sw_cuda_planes_bytes(of_channels(n), channel_sums::N);
@@ -206,7 +205,7 @@ static sw_status saved_sums(const groups &n, const sw_launch *l, const sw_cuda_q
     return channel_sums_run(n, l, sw_cuda_in(l, 3), sw_cuda_in(l, 0), sw_cuda_in(l, 1), queue);
 }
 
-extern "C" sw_status sw_cuda_group_norm_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(group_norm, grad0, sw_cuda_group_norm_grad_scratch, 0)
 {
     groups n = groups_of(&l->in[0].type, l->attrs, l->scratch);
     n.weight = l->n_in > 4 ? sw_cuda_in(l, 4) : nullptr;
@@ -233,7 +232,7 @@ static sw_status weights_run(const group_weights &w, const sw_launch *l,
 }
 
 /* out: dweight, [dbias] */
-extern "C" sw_status sw_cuda_group_norm_grad1(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(group_norm, grad1, sw_cuda_group_norm_grad_scratch, 0)
 {
     const groups n = groups_of(&l->in[0].type, l->attrs, l->scratch);
     group_weights w = {n, sw_cuda_in(l, 2), sw_cuda_out(l, 0), nullptr, sw_cuda_adds(l, 0), 0};
@@ -244,23 +243,13 @@ extern "C" sw_status sw_cuda_group_norm_grad1(const sw_launch *l, const sw_cuda_
     SW_TRY(saved_sums(n, l, queue));
     return weights_run(w, l, queue);
 }
-extern "C" sw_status sw_cuda_group_norm_grad2(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return sw_cuda_group_norm_grad1(l, queue);
-}
+SW_CUDA_ENTRY_OF(group_norm, grad2, sw_cuda_group_norm_grad_scratch, 0,
+                 sw_cuda_group_norm_grad1(l, queue))
 /* in: dy */
-extern "C" sw_status sw_cuda_group_norm_grad3(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(group_norm, grad3, sw_cuda_group_norm_grad_scratch, 0)
 {
     const groups n = groups_of(&l->in[0].type, l->attrs, l->scratch);
     const group_weights w = {n, nullptr, nullptr, sw_cuda_out(l, 0), 0, sw_cuda_adds(l, 0)};
     SW_TRY(channel_sums_run(n, l, sw_cuda_in(l, 0), nullptr, nullptr, queue));
     return weights_run(w, l, queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(group_norm, -1, sw_cuda_group_norm_forward, sw_cuda_group_norm_scratch, 0)
-SW_CUDA_ENTRY(group_norm, 0, sw_cuda_group_norm_grad0, sw_cuda_group_norm_grad_scratch, 0)
-SW_CUDA_ENTRY(group_norm, 1, sw_cuda_group_norm_grad1, sw_cuda_group_norm_grad_scratch, 0)
-SW_CUDA_ENTRY(group_norm, 2, sw_cuda_group_norm_grad2, sw_cuda_group_norm_grad_scratch, 0)
-SW_CUDA_ENTRY(group_norm, 3, sw_cuda_group_norm_grad3, sw_cuda_group_norm_grad_scratch, 0)
-/* clang-format on */

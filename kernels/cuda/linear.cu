@@ -137,8 +137,7 @@ int64_t sw_cuda_dw_rows(int64_t rows, int64_t cols)
     return tile < rows ? tile : rows;
 }
 
-extern "C" size_t sw_cuda_linear_grad1_scratch(const sw_kernel_info *info,
-                                               const sw_cuda_queue *queue)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_linear_grad1_scratch)
 {
     const int64_t all = info->in[1].shape.dim[1];
     const int64_t rows = sw_cuda_dw_rows(all, info->in[0].shape.dim[1]);
@@ -154,7 +153,7 @@ extern "C" size_t sw_cuda_linear_grad1_scratch(const sw_kernel_info *info,
     return most;
 }
 
-extern "C" sw_status sw_cuda_linear_grad1(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(linear, grad1, sw_cuda_linear_grad1_scratch, 0)
 {
     const int64_t all = l->in[1].type.shape.dim[1], cols = l->in[0].type.shape.dim[1];
     const int64_t rows = sw_cuda_dw_rows(all, cols);
@@ -170,13 +169,12 @@ extern "C" sw_status sw_cuda_linear_grad1(const sw_launch *l, const sw_cuda_queu
 }
 
 /* db = column sums; in: dy */
-extern "C" size_t sw_cuda_linear_grad2_scratch(const sw_kernel_info *info,
-                                               const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_linear_grad2_scratch)
 {
     const int64_t *dy = info->in[0].shape.dim;
     return sw_cuda_reduce_bytes(dy[0], dy[1], sw_cuda_column_sum::N, true);
 }
-extern "C" sw_status sw_cuda_linear_grad2(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(linear, grad2, sw_cuda_linear_grad2_scratch, 0)
 {
     const int64_t *dy = l->in[0].type.shape.dim;
     const sw_cuda_column_sum f = {sw_cuda_out(l, 0), sw_cuda_in(l, 0), dy[1],
@@ -252,14 +250,12 @@ static int bound_blocks(int64_t n, int64_t m)
     const int64_t more = n > m ? n : m, blocks = (more + 8191) / 8192;
     return (int)(blocks < 1 ? 1 : blocks > BOUND_BLOCKS ? BOUND_BLOCKS : blocks);
 }
-extern "C" size_t sw_cuda_product_bound_scratch(const sw_kernel_info *info,
-                                                const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_product_bound_scratch)
 {
     return 2 * sizeof(unsigned) *
            (size_t)bound_blocks(sw_cuda_elements(&info->in[0]), sw_cuda_elements(&info->in[1]));
 }
-extern "C" sw_status sw_cuda_product_bound_forward(const sw_launch *l,
-                                                   const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(product_bound, forward, sw_cuda_product_bound_scratch, 1)
 {
     const swi_bound_attrs *a = static_cast<const swi_bound_attrs *>(l->attrs);
     const int64_t n = sw_cuda_elements(&l->in[0].type), m = sw_cuda_elements(&l->in[1].type);
@@ -277,13 +273,8 @@ extern "C" sw_status sw_cuda_product_bound_forward(const sw_launch *l,
     return sw_cuda_launched("product_bound");
 }
 
-/* clang-format off */
-SW_CUDA_ENTRY(linear, -1, sw_cuda_linear_forward, sw_cuda_linear_forward_scratch, 0)
-SW_CUDA_ENTRY(linear, 0, sw_cuda_linear_grad0, sw_cuda_linear_grad0_scratch, 0)
-SW_CUDA_ENTRY(linear, 1, sw_cuda_linear_grad1, sw_cuda_linear_grad1_scratch, 0)
-SW_CUDA_ENTRY(linear, 2, sw_cuda_linear_grad2, sw_cuda_linear_grad2_scratch, 0)
-SW_CUDA_ENTRY(matmul, -1, sw_cuda_matmul_forward, sw_cuda_matmul_forward_scratch, 0)
-SW_CUDA_ENTRY(matmul, 0, sw_cuda_matmul_grad0, sw_cuda_matmul_grad0_scratch, 0)
-SW_CUDA_ENTRY(matmul, 1, sw_cuda_matmul_grad1, sw_cuda_matmul_grad1_scratch, 0)
-SW_CUDA_ENTRY(product_bound, -1, sw_cuda_product_bound_forward, sw_cuda_product_bound_scratch, 1)
-/* clang-format on */
+SW_CUDA_ENTRY_BY(linear, -1, sw_cuda_linear_forward, sw_cuda_linear_forward_scratch, 0)
+SW_CUDA_ENTRY_BY(linear, 0, sw_cuda_linear_grad0, sw_cuda_linear_grad0_scratch, 0)
+SW_CUDA_ENTRY_BY(matmul, -1, sw_cuda_matmul_forward, sw_cuda_matmul_forward_scratch, 0)
+SW_CUDA_ENTRY_BY(matmul, 0, sw_cuda_matmul_grad0, sw_cuda_matmul_grad0_scratch, 0)
+SW_CUDA_ENTRY_BY(matmul, 1, sw_cuda_matmul_grad1, sw_cuda_matmul_grad1_scratch, 0)

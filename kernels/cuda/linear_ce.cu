@@ -95,8 +95,7 @@ static scratch_layout scratch_layout_of(const sizes &s, const sw_cuda_queue *que
     return r;
 }
 
-extern "C" size_t sw_cuda_linear_ce_scratch(const sw_kernel_info *info,
-                                            const sw_cuda_queue *queue)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_linear_ce_scratch)
 {
     const sizes s = sizes_of(&info->in[X], &info->in[W], info->n_in,
                              static_cast<const swi_linear_ce_attrs *>(info->attrs));
@@ -192,7 +191,7 @@ static pass pass_of(const sw_launch *l, const sw_cuda_queue *queue)
     return p;
 }
 
-extern "C" sw_status sw_cuda_linear_ce_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(linear_ce, forward, sw_cuda_linear_ce_scratch, 0)
 {
     const pass p = pass_of(l, queue);
     double *counted = reinterpret_cast<double *>(p.scratch + p.at.counted);
@@ -203,9 +202,6 @@ extern "C" sw_status sw_cuda_linear_ce_forward(const sw_launch *l, const sw_cuda
                            p.scratch + p.at.mean, queue);
 }
 
-/* clang-format off */
-SW_CUDA_ENTRY(linear_ce, -1, sw_cuda_linear_ce_forward, sw_cuda_linear_ce_scratch, 0)
-SW_CUDA_ENTRY(linear_ce, 0, sw_cuda_scale_forward, NULL, 1)
-SW_CUDA_ENTRY(linear_ce, 1, sw_cuda_scale_forward, NULL, 1)
-SW_CUDA_ENTRY(linear_ce, 2, sw_cuda_scale_forward, NULL, 1)
-/* clang-format on */
+SW_CUDA_ENTRY_BY(linear_ce, 0, sw_cuda_scale_forward, NULL, 1)
+SW_CUDA_ENTRY_BY(linear_ce, 1, sw_cuda_scale_forward, NULL, 1)
+SW_CUDA_ENTRY_BY(linear_ce, 2, sw_cuda_scale_forward, NULL, 1)

@@ -33,8 +33,7 @@ template <class TERM> struct elementwise_sum {
     }
 };
 
-extern "C" size_t sw_cuda_elementwise_loss_scratch(const sw_kernel_info *info,
-                                                   const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_elementwise_loss_scratch)
 {
     return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, 1, false);
 }
@@ -293,18 +292,17 @@ static sw_cuda_ce cross_entropy_of(const sw_launch *l)
 }
 
 /* Losses of the rows, then what their sum wants; backward the count before that. */
-extern "C" size_t sw_cuda_softmax_ce_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_softmax_ce_scratch)
 {
     const int64_t rows = info->in[0].shape.dim[0];
     return (size_t)rows * sizeof(double) + sw_cuda_ce_mean_bytes(rows);
 }
-extern "C" size_t sw_cuda_softmax_ce_dx_scratch(const sw_kernel_info *info,
-                                                const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_softmax_ce_dx_scratch)
 {
     return sizeof(double) + sw_cuda_ce_mean_bytes(info->in[0].shape.dim[0]);
 }
 
-extern "C" sw_status sw_cuda_softmax_ce_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(softmax_ce, forward, sw_cuda_softmax_ce_scratch, 0)
 {
     sw_cuda_ce e = cross_entropy_of(l);
     e.lse_out = l->n_out > 1 ? sw_cuda_out(l, 1) : nullptr;
@@ -315,7 +313,7 @@ extern "C" sw_status sw_cuda_softmax_ce_forward(const sw_launch *l, const sw_cud
 }
 
 /* in: logits, labels, lse, dy */
-extern "C" sw_status sw_cuda_softmax_ce_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(softmax_ce, grad0, sw_cuda_softmax_ce_dx_scratch, 1)
 {
     sw_cuda_ce e = cross_entropy_of(l);
     double *counted = static_cast<double *>(l->scratch);
@@ -360,13 +358,13 @@ struct hit_share {
     }
 };
 
-extern "C" size_t sw_cuda_accuracy_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_accuracy_scratch)
 {
     const int64_t rows = info->in[0].shape.dim[0];
     return (size_t)rows * sizeof(double) + sw_cuda_reduce_bytes(rows, 1, hit_share::N, false);
 }
 
-extern "C" sw_status sw_cuda_accuracy_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(accuracy, forward, sw_cuda_accuracy_scratch, 1)
 {
     const sw_shape *s = &l->in[0].type.shape;
     double *hits = static_cast<double *>(l->scratch);
@@ -377,25 +375,20 @@ extern "C" sw_status sw_cuda_accuracy_forward(const sw_launch *l, const sw_cuda_
                           s->dim[0], 1, false, hits + s->dim[0], queue);
 }
 
-/* clang-format off */
-SW_CUDA_ENTRY(mse, -1, sw_cuda_mse_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY(mse, 0, sw_cuda_mse_grad0, NULL, 1)
-SW_CUDA_ENTRY(mse, 1, sw_cuda_mse_grad1, NULL, 1)
-SW_CUDA_ENTRY(bce, -1, sw_cuda_bce_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY(bce, 0, sw_cuda_bce_grad0, NULL, 1)
-SW_CUDA_ENTRY(bce_with, -1, sw_cuda_bce_with_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY(bce_with, 0, sw_cuda_bce_with_grad0, NULL, 1)
-SW_CUDA_ENTRY(bce_with, 1, sw_cuda_bce_with_grad1, NULL, 1)
-SW_CUDA_ENTRY(huber, -1, sw_cuda_huber_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY(huber, 0, sw_cuda_huber_grad0, NULL, 1)
-SW_CUDA_ENTRY(huber, 1, sw_cuda_huber_grad1, NULL, 1)
-SW_CUDA_ENTRY(l1, -1, sw_cuda_l1_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY(l1, 0, sw_cuda_l1_grad0, NULL, 1)
-SW_CUDA_ENTRY(l1, 1, sw_cuda_l1_grad1, NULL, 1)
-SW_CUDA_ENTRY(kl_div, -1, sw_cuda_kl_div_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY(kl_div, 0, sw_cuda_kl_div_grad0, NULL, 1)
-SW_CUDA_ENTRY(kl_div, 1, sw_cuda_kl_div_grad1, NULL, 1)
-SW_CUDA_ENTRY(softmax_ce, -1, sw_cuda_softmax_ce_forward, sw_cuda_softmax_ce_scratch, 0)
-SW_CUDA_ENTRY(softmax_ce, 0, sw_cuda_softmax_ce_grad0, sw_cuda_softmax_ce_dx_scratch, 1)
-SW_CUDA_ENTRY(accuracy, -1, sw_cuda_accuracy_forward, sw_cuda_accuracy_scratch, 1)
-/* clang-format on */
+SW_CUDA_ENTRY_BY(mse, -1, sw_cuda_mse_forward, sw_cuda_elementwise_loss_scratch, 0)
+SW_CUDA_ENTRY_BY(mse, 0, sw_cuda_mse_grad0, NULL, 1)
+SW_CUDA_ENTRY_BY(mse, 1, sw_cuda_mse_grad1, NULL, 1)
+SW_CUDA_ENTRY_BY(bce, -1, sw_cuda_bce_forward, sw_cuda_elementwise_loss_scratch, 0)
+SW_CUDA_ENTRY_BY(bce, 0, sw_cuda_bce_grad0, NULL, 1)
+SW_CUDA_ENTRY_BY(bce_with, -1, sw_cuda_bce_with_forward, sw_cuda_elementwise_loss_scratch, 0)
+SW_CUDA_ENTRY_BY(bce_with, 0, sw_cuda_bce_with_grad0, NULL, 1)
+SW_CUDA_ENTRY_BY(bce_with, 1, sw_cuda_bce_with_grad1, NULL, 1)
+SW_CUDA_ENTRY_BY(huber, -1, sw_cuda_huber_forward, sw_cuda_elementwise_loss_scratch, 0)
+SW_CUDA_ENTRY_BY(huber, 0, sw_cuda_huber_grad0, NULL, 1)
+SW_CUDA_ENTRY_BY(huber, 1, sw_cuda_huber_grad1, NULL, 1)
+SW_CUDA_ENTRY_BY(l1, -1, sw_cuda_l1_forward, sw_cuda_elementwise_loss_scratch, 0)
+SW_CUDA_ENTRY_BY(l1, 0, sw_cuda_l1_grad0, NULL, 1)
+SW_CUDA_ENTRY_BY(l1, 1, sw_cuda_l1_grad1, NULL, 1)
+SW_CUDA_ENTRY_BY(kl_div, -1, sw_cuda_kl_div_forward, sw_cuda_elementwise_loss_scratch, 0)
+SW_CUDA_ENTRY_BY(kl_div, 0, sw_cuda_kl_div_grad0, NULL, 1)
+SW_CUDA_ENTRY_BY(kl_div, 1, sw_cuda_kl_div_grad1, NULL, 1)

@@ -53,7 +53,7 @@ template <> struct sw_cuda_reduction<axes_max> {
     typedef larger_key OP;
 };
 
-extern "C" size_t sw_cuda_max_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_max_scratch)
 {
     const uint32_t axes = static_cast<const swi_sum_attrs *>(info->attrs)->axes;
     const sw_shape *s = &info->in[0].shape;
@@ -76,7 +76,7 @@ static sw_status reduce(const char *op, axes_max f, const sw_launch *l,
 }
 
 /* out: y, [index (results, bytes)] */
-extern "C" sw_status sw_cuda_max_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(max, forward, sw_cuda_max_scratch, 1)
 {
     axes_max f = {};
     f.y = sw_cuda_out(l, 0);
@@ -88,7 +88,7 @@ extern "C" sw_status sw_cuda_max_forward(const sw_launch *l, const sw_cuda_queue
 }
 
 /* out: index, I32, whose bytes are those of max */
-extern "C" sw_status sw_cuda_argmax_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(argmax, forward, sw_cuda_max_scratch, 1)
 {
     axes_max f = {};
     f.index = static_cast<unsigned char *>(l->out[0].ptr);
@@ -117,7 +117,7 @@ __global__ void max_dx_kernel(float *dx, const float *dy, const unsigned char *i
     }
 }
 
-extern "C" sw_status sw_cuda_max_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(max, grad0, NULL, 1)
 {
     const uint32_t axes = static_cast<const swi_sum_attrs *>(l->attrs)->axes;
     const sw_buffer *dx = &l->out[0];
@@ -134,9 +134,3 @@ extern "C" sw_status sw_cuda_max_grad0(const sw_launch *l, const sw_cuda_queue *
         (int)l->in[0].type.shape.dim[1], kept, sw_cuda_axes(s, dx->stride, axes, true));
     return sw_cuda_launched("max");
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(max, -1, sw_cuda_max_forward, sw_cuda_max_scratch, 1)
-SW_CUDA_ENTRY(argmax, -1, sw_cuda_argmax_forward, sw_cuda_max_scratch, 1)
-SW_CUDA_ENTRY(max, 0, sw_cuda_max_grad0, NULL, 1)
-/* clang-format on */

@@ -223,8 +223,7 @@ static noise_images images_of(const sw_launch *l, const sw_cuda_queue *queue)
     return j;
 }
 
-extern "C" sw_status sw_cuda_noise_conv2d_forward(const sw_launch *l,
-                                                  const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(noise_conv2d, forward, NULL, 0)
 {
     SW_TRY(sw_cuda_images("noise_conv2d", l));
     noise_images j = images_of(l, queue);
@@ -242,7 +241,3 @@ extern "C" sw_status sw_cuda_noise_conv2d_forward(const sw_launch *l,
     }
     return sw_cuda_launched("noise_conv2d");
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(noise_conv2d, -1, sw_cuda_noise_conv2d_forward, NULL, 0)
-/* clang-format on */

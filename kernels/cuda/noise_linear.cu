@@ -201,8 +201,7 @@ sw_status sw_cuda_noise_layer(const char *op, const sw_cuda_noise &n, float *y, 
 }
 
 /* in: x, sigma, [sigmas of the weight], [of the bias] */
-extern "C" sw_status sw_cuda_noise_linear_forward(const sw_launch *l,
-                                                  const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(noise_linear, forward, NULL, 0)
 {
     const swi_noise_attrs *a = static_cast<const swi_noise_attrs *>(l->attrs);
     const sw_shape *x = &l->in[0].type.shape;
@@ -215,7 +214,3 @@ extern "C" sw_status sw_cuda_noise_linear_forward(const sw_launch *l,
                                l->out[0].type.shape.dim[1], x->dim[1], sw_cuda_adds(l, 0),
                                queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(noise_linear, -1, sw_cuda_noise_linear_forward, NULL, 0)
-/* clang-format on */

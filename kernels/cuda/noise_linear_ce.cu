@@ -98,8 +98,7 @@ static noise_scratch scratch_of(const noise_sizes &s, bool bias, const sw_cuda_q
     return r;
 }
 
-extern "C" size_t sw_cuda_noise_linear_ce_scratch(const sw_kernel_info *info,
-                                                  const sw_cuda_queue *queue)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_noise_linear_ce_scratch)
 {
     const swi_noise_ce_attrs *a = static_cast<const swi_noise_ce_attrs *>(info->attrs);
     return scratch_of(sizes_of(&info->in[X], &info->in[W], a), product_adds_bias(a), queue)
@@ -162,8 +161,7 @@ static sw_status chunk(const noise_pass &p, sw_cuda_ce e, int64_t first, int64_t
     return sw_cuda_launched("noise_linear_ce");
 }
 
-extern "C" sw_status sw_cuda_noise_linear_ce_forward(const sw_launch *l,
-                                                     const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(noise_linear_ce, forward, sw_cuda_noise_linear_ce_scratch, 0)
 {
     noise_pass p = {};
     sw_cuda_ce e = {};
@@ -193,7 +191,3 @@ extern "C" sw_status sw_cuda_noise_linear_ce_forward(const sw_launch *l,
     return sw_cuda_reduce("noise_linear_ce", f, p.s.each, p.s.rows / p.s.each, false,
                           p.scratch + p.at.mean, queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(noise_linear_ce, -1, sw_cuda_noise_linear_ce_forward, sw_cuda_noise_linear_ce_scratch, 0)
-/* clang-format on */

@@ -86,7 +86,7 @@ __global__ void move_element_kernel(move_job j)
 }
 
 /* in: param, numbers (swi_move); out: param, in its place */
-extern "C" sw_status sw_cuda_noise_move_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(noise_move, forward, NULL, 1)
 {
     move_job j = {};
     j.a = *static_cast<const swi_move_attrs *>(l->attrs);
@@ -113,7 +113,3 @@ extern "C" sw_status sw_cuda_noise_move_forward(const sw_launch *l, const sw_cud
                        0, queue, j);
     return sw_cuda_launched("noise_move");
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(noise_move, -1, sw_cuda_noise_move_forward, NULL, 1)
-/* clang-format on */

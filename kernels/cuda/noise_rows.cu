@@ -109,8 +109,7 @@ static sw_status launch_lookup(noise_lookup j, const sw_launch *l, int sigma, co
 }
 
 /* in: ids, sigma, ... */
-extern "C" sw_status sw_cuda_noise_embedding_forward(const sw_launch *l,
-                                                     const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(noise_embedding, forward, NULL, 1)
 {
     noise_lookup j = {};
     j.n = sw_cuda_noise_of(l, static_cast<const swi_noise_attrs *>(l->attrs), sw_cuda_in(l, 1),
@@ -120,7 +119,7 @@ extern "C" sw_status sw_cuda_noise_embedding_forward(const sw_launch *l,
 }
 
 /* in: sigma, ... */
-extern "C" sw_status sw_cuda_noise_table_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(noise_table, forward, NULL, 1)
 {
     noise_lookup j = {};
     const swi_noise_table_attrs *a = static_cast<const swi_noise_table_attrs *>(l->attrs);
@@ -222,8 +221,7 @@ sw_status sw_cuda_noise_channels(const char *op, const sw_cuda_noise &n, float *
 }
 
 /* in: x, sigma, [gain], [shift], [sigmas of the gain], [sigmas of the shift] */
-extern "C" sw_status sw_cuda_noise_affine_forward(const sw_launch *l,
-                                                  const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(noise_affine, forward, NULL, 0)
 {
     const swi_noise_attrs *a = static_cast<const swi_noise_attrs *>(l->attrs);
     const sw_shape *x = &l->in[0].type.shape;
@@ -244,9 +242,3 @@ extern "C" sw_status sw_cuda_noise_affine_forward(const sw_launch *l,
                                   shift, x->dim[a->channel_axis], middle, inner,
                                   sw_cuda_adds(l, 0), queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(noise_embedding, -1, sw_cuda_noise_embedding_forward, NULL, 1)
-SW_CUDA_ENTRY(noise_table, -1, sw_cuda_noise_table_forward, NULL, 1)
-SW_CUDA_ENTRY(noise_affine, -1, sw_cuda_noise_affine_forward, NULL, 0)
-/* clang-format on */

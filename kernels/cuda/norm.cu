@@ -200,7 +200,7 @@ static sw_status backward(const char *op, const sw_launch *l, int centred,
 }
 
 /* Of dy alone, or of what is saved. */
-extern "C" size_t sw_cuda_norm_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_norm_scratch)
 {
     const sw_shape *s = &info->in[0].shape;
     const int64_t cols = s->dim[s->rank - 1];
@@ -229,20 +229,11 @@ static sw_status weights(const char *op, const sw_launch *l, int centred,
     return columns(op, l, n, queue);
 }
 
-extern "C" sw_status sw_cuda_layer_norm_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return forward("layer_norm", l, 1, queue);
-}
-extern "C" sw_status sw_cuda_layer_norm_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return backward("layer_norm", l, 1, queue);
-}
-extern "C" sw_status sw_cuda_layer_norm_grad1(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return weights("layer_norm", l, 1, queue);
-}
+SW_CUDA_ENTRY_OF(layer_norm, forward, NULL, 0, forward("layer_norm", l, 1, queue))
+SW_CUDA_ENTRY_OF(layer_norm, grad0, NULL, 0, backward("layer_norm", l, 1, queue))
+SW_CUDA_ENTRY_OF(layer_norm, grad1, sw_cuda_norm_scratch, 0, weights("layer_norm", l, 1, queue))
 /* in: dy */
-extern "C" sw_status sw_cuda_layer_norm_grad3(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(layer_norm, grad3, sw_cuda_norm_scratch, 0)
 {
     row_norm n = norm_of(l);
     n.dy = sw_cuda_in(l, 0);
@@ -250,26 +241,8 @@ extern "C" sw_status sw_cuda_layer_norm_grad3(const sw_launch *l, const sw_cuda_
     n.add_db = sw_cuda_adds(l, 0);
     return columns("layer_norm", l, n, queue);
 }
-extern "C" sw_status sw_cuda_rms_norm_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return forward("rms_norm", l, 0, queue);
-}
-extern "C" sw_status sw_cuda_rms_norm_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return backward("rms_norm", l, 0, queue);
-}
-extern "C" sw_status sw_cuda_rms_norm_grad1(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return weights("rms_norm", l, 0, queue);
-}
+SW_CUDA_ENTRY_OF(rms_norm, forward, NULL, 0, forward("rms_norm", l, 0, queue))
+SW_CUDA_ENTRY_OF(rms_norm, grad0, NULL, 0, backward("rms_norm", l, 0, queue))
+SW_CUDA_ENTRY_OF(rms_norm, grad1, sw_cuda_norm_scratch, 0, weights("rms_norm", l, 0, queue))
 
-/* clang-format off */
-SW_CUDA_ENTRY(layer_norm, -1, sw_cuda_layer_norm_forward, NULL, 0)
-SW_CUDA_ENTRY(layer_norm, 0, sw_cuda_layer_norm_grad0, NULL, 0)
-SW_CUDA_ENTRY(layer_norm, 1, sw_cuda_layer_norm_grad1, sw_cuda_norm_scratch, 0)
-SW_CUDA_ENTRY(layer_norm, 2, sw_cuda_layer_norm_grad1, sw_cuda_norm_scratch, 0)
-SW_CUDA_ENTRY(layer_norm, 3, sw_cuda_layer_norm_grad3, sw_cuda_norm_scratch, 0)
-SW_CUDA_ENTRY(rms_norm, -1, sw_cuda_rms_norm_forward, NULL, 0)
-SW_CUDA_ENTRY(rms_norm, 0, sw_cuda_rms_norm_grad0, NULL, 0)
-SW_CUDA_ENTRY(rms_norm, 1, sw_cuda_rms_norm_grad1, sw_cuda_norm_scratch, 0)
-/* clang-format on */
+SW_CUDA_ENTRY_BY(layer_norm, 2, sw_cuda_layer_norm_grad1, sw_cuda_norm_scratch, 0)

@@ -131,8 +131,7 @@ __global__ void set_kernel(float *y, float value)
 }
 
 /* The flag is set by a launch of its own: the first one's threads all read it. */
-extern "C" sw_status sw_cuda_accumulate_into_forward(const sw_launch *l,
-                                                     const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(accumulate_into, forward, NULL, 1)
 {
     SW_TRY(sw_cuda_elementwise_run<2>("accumulate_into", keep{sw_cuda_in(l, 2)},
                                       sw_cuda_out(l, 0), sw_cuda_in(l, 1), sw_cuda_out(l, 0),
@@ -176,11 +175,9 @@ struct clip {
         *y = scale < 1.0 || scale != scale ? (float)scale : 1.0f;
     }
 };
-extern "C" sw_status sw_cuda_clip_scale_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return alone("clip_scale", clip{doubles_in(l, 0), sw_cuda_in(l, 1), sw_cuda_out(l, 0)},
-                 queue);
-}
+SW_CUDA_ENTRY_OF(clip_scale, forward, NULL, 1,
+                 alone("clip_scale",
+                       clip{doubles_in(l, 0), sw_cuda_in(l, 1), sw_cuda_out(l, 0)}, queue))
 
 /* Is one of n flags set? No flags: yes. */
 static __device__ bool any_flag(const float *flags, int64_t n)
@@ -239,14 +236,8 @@ static sw_status tick_run(const char *op, const sw_launch *l, int powers,
     t.powers = powers;
     return alone(op, t, queue);
 }
-extern "C" sw_status sw_cuda_adam_tick_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return tick_run("adam_tick", l, 1, queue);
-}
-extern "C" sw_status sw_cuda_steps_tick_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return tick_run("steps_tick", l, 0, queue);
-}
+SW_CUDA_ENTRY_OF(adam_tick, forward, NULL, 1, tick_run("adam_tick", l, 1, queue))
+SW_CUDA_ENTRY_OF(steps_tick, forward, NULL, 0, tick_run("steps_tick", l, 0, queue))
 
 /* ---- finite checks
  * ---------------------------------------------------------------------------- */
@@ -264,7 +255,7 @@ struct any_verdict {
         *y = found;
     }
 };
-extern "C" sw_status sw_cuda_any_verdict_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(any_verdict, forward, NULL, 1)
 {
     any_verdict v = {};
     v.n = l->n_in;
@@ -284,11 +275,9 @@ struct note_verdict {
             counts[SWI_SKIPPED_NEXT] = *finite_check;
     }
 };
-extern "C" sw_status sw_cuda_note_verdict_forward(const sw_launch *l,
-                                                  const sw_cuda_queue *queue)
-{
-    return alone("note_verdict", note_verdict{doubles_out(l, 0), doubles_in(l, 1)}, queue);
-}
+SW_CUDA_ENTRY_OF(note_verdict, forward, NULL, 1,
+                 alone("note_verdict", note_verdict{doubles_out(l, 0), doubles_in(l, 1)},
+                       queue))
 
 /* in {counts, finite check, [flags]}, out {counts} */
 struct count_skipped {
@@ -310,8 +299,7 @@ struct count_skipped {
         counts[SWI_SKIPPED_WHO] = *finite_check;
     }
 };
-extern "C" sw_status sw_cuda_count_skipped_forward(const sw_launch *l,
-                                                   const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(count_skipped, forward, NULL, 1)
 {
     const bool has = static_cast<const swi_count_attrs *>(l->attrs)->has_flags != 0;
     return alone("count_skipped",
@@ -347,11 +335,11 @@ struct finiteness {
         *y = said != 0.0 || good ? said : code;
     }
 };
-extern "C" size_t sw_cuda_finite_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_finite_scratch)
 {
     return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, finiteness::N, false);
 }
-extern "C" sw_status sw_cuda_finite_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(finite, forward, sw_cuda_finite_scratch, 1)
 {
     const swi_finite_attrs *a = static_cast<const swi_finite_attrs *>(l->attrs);
     const finiteness f = {sw_cuda_in(l, 0),
@@ -363,14 +351,3 @@ extern "C" sw_status sw_cuda_finite_forward(const sw_launch *l, const sw_cuda_qu
     return sw_cuda_reduce("finite", f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
                           queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(accumulate_into, -1, sw_cuda_accumulate_into_forward, NULL, 1)
-SW_CUDA_ENTRY(clip_scale, -1, sw_cuda_clip_scale_forward, NULL, 1)
-SW_CUDA_ENTRY(adam_tick, -1, sw_cuda_adam_tick_forward, NULL, 1)
-SW_CUDA_ENTRY(steps_tick, -1, sw_cuda_steps_tick_forward, NULL, 0)
-SW_CUDA_ENTRY(any_verdict, -1, sw_cuda_any_verdict_forward, NULL, 1)
-SW_CUDA_ENTRY(note_verdict, -1, sw_cuda_note_verdict_forward, NULL, 1)
-SW_CUDA_ENTRY(count_skipped, -1, sw_cuda_count_skipped_forward, NULL, 1)
-SW_CUDA_ENTRY(finite, -1, sw_cuda_finite_forward, sw_cuda_finite_scratch, 1)
-/* clang-format on */

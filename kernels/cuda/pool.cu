@@ -233,7 +233,7 @@ static void over(pool *p, const sw_type *t, bool fours)
     p->row = sw_cuda_divisor_of(dim[3] < 1 ? 1 : dim[3]);
 }
 
-extern "C" sw_status sw_cuda_max_pool2d_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(max_pool2d, forward, NULL, 1)
 {
     SW_TRY(sw_cuda_images("max_pool2d", l));
     pool p = pool_of(l, &l->in[0].type, &l->out[0].type);
@@ -262,7 +262,7 @@ static pool dx_of(const sw_launch *l, int dy)
 }
 
 /* in: index, dy */
-extern "C" sw_status sw_cuda_max_pool2d_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(max_pool2d, grad0, NULL, 1)
 {
     SW_TRY(sw_cuda_images("max_pool2d", l));
     pool p = dx_of(l, 1);
@@ -274,7 +274,7 @@ extern "C" sw_status sw_cuda_max_pool2d_grad0(const sw_launch *l, const sw_cuda_
     return sw_cuda_launched("max_pool2d");
 }
 
-extern "C" sw_status sw_cuda_avg_pool2d_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(avg_pool2d, forward, NULL, 0)
 {
     SW_TRY(sw_cuda_images("avg_pool2d", l));
     pool p = pool_of(l, &l->in[0].type, &l->out[0].type);
@@ -295,7 +295,7 @@ extern "C" sw_status sw_cuda_avg_pool2d_forward(const sw_launch *l, const sw_cud
 }
 
 /* in: dy */
-extern "C" sw_status sw_cuda_avg_pool2d_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(avg_pool2d, grad0, NULL, 1)
 {
     SW_TRY(sw_cuda_images("avg_pool2d", l));
     const pool p = dx_of(l, 0);
@@ -305,10 +305,3 @@ extern "C" sw_status sw_cuda_avg_pool2d_grad0(const sw_launch *l, const sw_cuda_
     SW_CUDA_LAUNCH(kernel, sw_cuda_planes_grid(p.planes), SW_CUDA_THREADS, 0, queue, p);
     return sw_cuda_launched("avg_pool2d");
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(max_pool2d, -1, sw_cuda_max_pool2d_forward, NULL, 1)
-SW_CUDA_ENTRY(max_pool2d, 0, sw_cuda_max_pool2d_grad0, NULL, 1)
-SW_CUDA_ENTRY(avg_pool2d, -1, sw_cuda_avg_pool2d_forward, NULL, 0)
-SW_CUDA_ENTRY(avg_pool2d, 0, sw_cuda_avg_pool2d_grad0, NULL, 1)
-/* clang-format on */

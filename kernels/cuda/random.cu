@@ -114,26 +114,17 @@ __global__ void drop_by_kernel(draw d, const float *rate)
         draw_at(d, f, step, run, block);
 }
 
-extern "C" sw_status sw_cuda_rand_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return draw_run("rand", uniform{}, l, queue);
-}
-extern "C" sw_status sw_cuda_randn_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return draw_run("randn", normal{}, l, queue);
-}
+SW_CUDA_ENTRY_OF(rand, forward, NULL, 1, draw_run("rand", uniform{}, l, queue))
+SW_CUDA_ENTRY_OF(randn, forward, NULL, 1, draw_run("randn", normal{}, l, queue))
 /* in: x or dy */
-extern "C" sw_status sw_cuda_dropout_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(dropout, forward, NULL, 1)
 {
     const float p = static_cast<const swi_number_attrs *>(l->attrs)->value;
     return draw_run("dropout", dropped{sw_drop_below(p), sw_drop_scale(p)}, l, queue);
 }
-extern "C" sw_status sw_cuda_dropout_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return sw_cuda_dropout_forward(l, queue);
-}
+SW_CUDA_ENTRY_OF(dropout, grad0, NULL, 1, sw_cuda_dropout_forward(l, queue))
 /* in: x or dy, the rate */
-extern "C" sw_status sw_cuda_dropout_by_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(dropout_by, forward, NULL, 1)
 {
     SW_TRY(sw_cuda_all_plain("dropout_by", l));
     const draw d = draw_of(l, queue);
@@ -143,16 +134,4 @@ extern "C" sw_status sw_cuda_dropout_by_forward(const sw_launch *l, const sw_cud
                    queue, d, sw_cuda_in(l, 1));
     return sw_cuda_launched("dropout_by");
 }
-extern "C" sw_status sw_cuda_dropout_by_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return sw_cuda_dropout_by_forward(l, queue);
-}
-
-/* clang-format off */
-SW_CUDA_ENTRY(rand, -1, sw_cuda_rand_forward, NULL, 1)
-SW_CUDA_ENTRY(randn, -1, sw_cuda_randn_forward, NULL, 1)
-SW_CUDA_ENTRY(dropout, -1, sw_cuda_dropout_forward, NULL, 1)
-SW_CUDA_ENTRY(dropout, 0, sw_cuda_dropout_grad0, NULL, 1)
-SW_CUDA_ENTRY(dropout_by, -1, sw_cuda_dropout_by_forward, NULL, 1)
-SW_CUDA_ENTRY(dropout_by, 0, sw_cuda_dropout_by_grad0, NULL, 1)
-/* clang-format on */
+SW_CUDA_ENTRY_OF(dropout_by, grad0, NULL, 1, sw_cuda_dropout_by_forward(l, queue))

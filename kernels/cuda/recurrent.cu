@@ -58,7 +58,7 @@ static sw_status lstm_run(const sw_launch *l, sw_lstm_args a, const sw_cuda_queu
     return sw_cuda_launched("lstm_cell");
 }
 
-extern "C" sw_status sw_cuda_lstm_cell_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(lstm_cell, forward, NULL, 1)
 {
     sw_lstm_args a = {};
     a.h = sw_cuda_out(l, 0);
@@ -67,7 +67,7 @@ extern "C" sw_status sw_cuda_lstm_cell_forward(const sw_launch *l, const sw_cuda
 }
 
 /* in: gates, cell, dh, dc */
-extern "C" sw_status sw_cuda_lstm_cell_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(lstm_cell, grad0, NULL, 1)
 {
     sw_lstm_args a = {};
     a.dh = sw_cuda_in(l, 2);
@@ -126,7 +126,7 @@ static sw_status gru_run(const sw_launch *l, sw_gru_args a, const sw_cuda_queue 
     return sw_cuda_launched("gru_cell");
 }
 
-extern "C" sw_status sw_cuda_gru_cell_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(gru_cell, forward, NULL, 1)
 {
     sw_gru_args a = {};
     a.y = sw_cuda_out(l, 0);
@@ -134,7 +134,7 @@ extern "C" sw_status sw_cuda_gru_cell_forward(const sw_launch *l, const sw_cuda_
 }
 
 /* in: sums of the input, of the hidden state, h, dy */
-extern "C" sw_status sw_cuda_gru_cell_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(gru_cell, grad0, NULL, 1)
 {
     sw_gru_args a = {};
     a.dy = sw_cuda_in(l, 3);
@@ -146,10 +146,3 @@ extern "C" sw_status sw_cuda_gru_cell_grad0(const sw_launch *l, const sw_cuda_qu
     a.add_h = sw_cuda_adds(l, 2) != 0;
     return gru_run(l, a, queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(lstm_cell, -1, sw_cuda_lstm_cell_forward, NULL, 1)
-SW_CUDA_ENTRY(lstm_cell, 0, sw_cuda_lstm_cell_grad0, NULL, 1)
-SW_CUDA_ENTRY(gru_cell, -1, sw_cuda_gru_cell_forward, NULL, 1)
-SW_CUDA_ENTRY(gru_cell, 0, sw_cuda_gru_cell_grad0, NULL, 1)
-/* clang-format on */

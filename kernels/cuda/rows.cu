@@ -111,26 +111,7 @@ static sw_status backward(const char *op, const sw_launch *l, int log,
     return sw_cuda_launched(op);
 }
 
-extern "C" sw_status sw_cuda_softmax_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return forward("softmax", l, 0, queue);
-}
-extern "C" sw_status sw_cuda_softmax_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return backward("softmax", l, 0, queue);
-}
-extern "C" sw_status sw_cuda_log_softmax_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return forward("log_softmax", l, 1, queue);
-}
-extern "C" sw_status sw_cuda_log_softmax_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return backward("log_softmax", l, 1, queue);
-}
-
-/* clang-format off */
-SW_CUDA_ENTRY(softmax, -1, sw_cuda_softmax_forward, NULL, 0)
-SW_CUDA_ENTRY(softmax, 0, sw_cuda_softmax_grad0, NULL, 0)
-SW_CUDA_ENTRY(log_softmax, -1, sw_cuda_log_softmax_forward, NULL, 0)
-SW_CUDA_ENTRY(log_softmax, 0, sw_cuda_log_softmax_grad0, NULL, 0)
-/* clang-format on */
+SW_CUDA_ENTRY_OF(softmax, forward, NULL, 0, forward("softmax", l, 0, queue))
+SW_CUDA_ENTRY_OF(softmax, grad0, NULL, 0, backward("softmax", l, 0, queue))
+SW_CUDA_ENTRY_OF(log_softmax, forward, NULL, 0, forward("log_softmax", l, 1, queue))
+SW_CUDA_ENTRY_OF(log_softmax, grad0, NULL, 0, backward("log_softmax", l, 1, queue))

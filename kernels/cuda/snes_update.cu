@@ -75,7 +75,7 @@ __global__ void snes_element_kernel(snes_job j)
 }
 
 /* in: sigmas, weights, rate, [finite check]; out: sigmas, in their place */
-extern "C" sw_status sw_cuda_snes_update_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(snes_update, forward, NULL, 1)
 {
     const swi_snes_attrs *a = static_cast<const swi_snes_attrs *>(l->attrs);
     snes_job j = {};
@@ -100,7 +100,3 @@ extern "C" sw_status sw_cuda_snes_update_forward(const sw_launch *l, const sw_cu
                        SW_CUDA_THREADS, 0, queue, j);
     return sw_cuda_launched("snes_update");
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(snes_update, -1, sw_cuda_snes_update_forward, NULL, 1)
-/* clang-format on */

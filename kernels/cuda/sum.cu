@@ -23,7 +23,7 @@ struct axes_sum {
     }
 };
 
-extern "C" size_t sw_cuda_sum_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_sum_scratch)
 {
     const uint32_t summed = static_cast<const swi_sum_attrs *>(info->attrs)->axes;
     const sw_shape *s = &info->in[0].shape;
@@ -32,7 +32,7 @@ extern "C" size_t sw_cuda_sum_scratch(const sw_kernel_info *info, const sw_cuda_
                                 sw_cuda_axes_along(s, summed));
 }
 
-extern "C" sw_status sw_cuda_sum_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(sum, forward, sw_cuda_sum_scratch, 0)
 {
     const swi_sum_attrs *a = static_cast<const swi_sum_attrs *>(l->attrs);
     const sw_buffer *x = &l->in[0];
@@ -64,20 +64,15 @@ struct squares {
     }
 };
 
-extern "C" size_t sw_cuda_sumsq_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_sumsq_scratch)
 {
     return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, squares::N, false);
 }
 
-extern "C" sw_status sw_cuda_sumsq_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(sumsq, forward, sw_cuda_sumsq_scratch, 0)
 {
     const squares f = {sw_cuda_in(l, 0), l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr,
                        static_cast<double *>(l->out[0].ptr), sw_cuda_adds(l, 0)};
     return sw_cuda_reduce("sumsq", f, sw_cuda_elements(&l->in[0].type), 1, false, l->scratch,
                           queue);
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(sum, -1, sw_cuda_sum_forward, sw_cuda_sum_scratch, 0)
-SW_CUDA_ENTRY(sumsq, -1, sw_cuda_sumsq_forward, sw_cuda_sumsq_scratch, 0)
-/* clang-format on */

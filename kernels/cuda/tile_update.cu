@@ -27,8 +27,7 @@ static size_t gradient_bytes(const sw_type *param, int64_t rows)
 }
 
 /* The gradient, then what its product and its check want. */
-extern "C" size_t sw_cuda_tile_update_scratch(const sw_kernel_info *info,
-                                              const sw_cuda_queue *queue)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_tile_update_scratch)
 {
     const swi_tile_attrs *a = static_cast<const swi_tile_attrs *>(info->attrs);
     const int64_t rows = rows_of(&info->out[0], a), all = info->out[0].shape.dim[0];
@@ -47,7 +46,7 @@ extern "C" size_t sw_cuda_tile_update_scratch(const sw_kernel_info *info,
     return gradient_bytes(&info->out[0], rows) + (looks > most ? looks : most);
 }
 
-extern "C" sw_status sw_cuda_tile_update_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(tile_update, forward, sw_cuda_tile_update_scratch, 0)
 {
     const swi_tile_attrs *a = sw_tile_attrs_of(l);
     const sw_type *param = &l->out[0].type;
@@ -67,7 +66,3 @@ extern "C" sw_status sw_cuda_tile_update_forward(const sw_launch *l, const sw_cu
     }
     return SW_OK;
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(tile_update, -1, sw_cuda_tile_update_forward, sw_cuda_tile_update_scratch, 0)
-/* clang-format on */

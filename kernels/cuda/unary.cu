@@ -218,26 +218,7 @@ static clamp_codes clamp_of(const sw_launch *l)
     return clamp_codes{a->low, a->high};
 }
 
-extern "C" sw_status sw_cuda_abs_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return coded_run("abs", l, queue, abs_codes{});
-}
-extern "C" sw_status sw_cuda_abs_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return coded_dx_run("abs", l, queue, abs_codes{});
-}
-extern "C" sw_status sw_cuda_clamp_forward(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return coded_run("clamp", l, queue, clamp_of(l));
-}
-extern "C" sw_status sw_cuda_clamp_grad0(const sw_launch *l, const sw_cuda_queue *queue)
-{
-    return coded_dx_run("clamp", l, queue, clamp_of(l));
-}
-
-/* clang-format off */
-SW_CUDA_ENTRY(abs, -1, sw_cuda_abs_forward, NULL, 1)
-SW_CUDA_ENTRY(abs, 0, sw_cuda_abs_grad0, NULL, 1)
-SW_CUDA_ENTRY(clamp, -1, sw_cuda_clamp_forward, NULL, 1)
-SW_CUDA_ENTRY(clamp, 0, sw_cuda_clamp_grad0, NULL, 1)
-/* clang-format on */
+SW_CUDA_ENTRY_OF(abs, forward, NULL, 1, coded_run("abs", l, queue, abs_codes{}))
+SW_CUDA_ENTRY_OF(abs, grad0, NULL, 1, coded_dx_run("abs", l, queue, abs_codes{}))
+SW_CUDA_ENTRY_OF(clamp, forward, NULL, 1, coded_run("clamp", l, queue, clamp_of(l)))
+SW_CUDA_ENTRY_OF(clamp, grad0, NULL, 1, coded_dx_run("clamp", l, queue, clamp_of(l)))

@@ -160,7 +160,7 @@ static bool is_linear(const sw_launch *l)
     return static_cast<const swi_upsample_attrs *>(l->attrs)->mode != 0;
 }
 
-extern "C" sw_status sw_cuda_upsample_forward(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(upsample, forward, NULL, 1)
 {
     SW_TRY(sw_cuda_images("upsample", l));
     const upsample u = upsample_of(l, &l->in[0].type, &l->out[0].type, &l->out[0].type);
@@ -172,7 +172,7 @@ extern "C" sw_status sw_cuda_upsample_forward(const sw_launch *l, const sw_cuda_
 }
 
 /* in: dy */
-extern "C" sw_status sw_cuda_upsample_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+SW_CUDA_ENTRY(upsample, grad0, NULL, 1)
 {
     SW_TRY(sw_cuda_images("upsample", l));
     const upsample u = upsample_of(l, &l->out[0].type, &l->in[0].type, &l->out[0].type);
@@ -182,8 +182,3 @@ extern "C" sw_status sw_cuda_upsample_grad0(const sw_launch *l, const sw_cuda_qu
     SW_CUDA_LAUNCH(kernel, sw_cuda_planes_grid(u.planes), SW_CUDA_THREADS, 0, queue, u);
     return sw_cuda_launched("upsample");
 }
-
-/* clang-format off */
-SW_CUDA_ENTRY(upsample, -1, sw_cuda_upsample_forward, NULL, 1)
-SW_CUDA_ENTRY(upsample, 0, sw_cuda_upsample_grad0, NULL, 1)
-/* clang-format on */
