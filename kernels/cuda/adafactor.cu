@@ -211,7 +211,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_adafactor_scratch)
 
 static factors factors_of(const sw_launch *l)
 {
-    const swi_update_attrs *a = static_cast<const swi_update_attrs *>(l->attrs);
+    const swi_update_attrs *a = sw_cuda_attrs<swi_update_attrs>(l);
     factors f = {};
     matrices_of(&f, &l->in[0].type.shape);
     f.p = sw_cuda_out(l, 0);

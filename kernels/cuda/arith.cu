@@ -63,10 +63,10 @@ static sw_status binary_run(const char *op, const sw_launch *l, int a,
     const auto binary = binary_kernel<F>;
     if (strided.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(binary, sw_cuda_blocks(strided.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
-                   queue, sw_cuda_out(l, 0), sw_cuda_in(l, a), sw_cuda_in(l, a + 1),
-                   m != nullptr ? static_cast<const uint8_t *>(m->ptr) : nullptr, strided,
-                   sw_cuda_adds(l, 0), F{});
+    SW_CUDA_LAUNCH_FOR(binary, strided.n, SW_CUDA_THREADS, queue, sw_cuda_out(l, 0),
+                       sw_cuda_in(l, a), sw_cuda_in(l, a + 1),
+                       m != nullptr ? static_cast<const uint8_t *>(m->ptr) : nullptr, strided,
+                       sw_cuda_adds(l, 0), F{});
     return sw_cuda_launched(op);
 }
 
@@ -108,7 +108,7 @@ SW_CUDA_ENTRY_OF(scale, forward, NULL, 1,
 
 SW_CUDA_ENTRY(scale_by, forward, NULL, 1)
 {
-    const float by = static_cast<const swi_number_attrs *>(l->attrs)->value;
+    const float by = sw_cuda_attrs<swi_number_attrs>(l)->value;
     return sw_cuda_elementwise_run<1>(
         "scale_by", times{nullptr, by}, sw_cuda_out(l, 0), sw_cuda_in(l, 0), nullptr,
         sw_cuda_elements(&l->in[0].type), sw_cuda_adds(l, 0), queue);
@@ -160,7 +160,7 @@ static by_channel channels_of(const float (&x)[SW_MAX_CHANNELS])
 
 template <class T> static sw_status convert_run(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    const swi_to_f32_attrs *a = static_cast<const swi_to_f32_attrs *>(l->attrs);
+    const swi_to_f32_attrs *a = sw_cuda_attrs<swi_to_f32_attrs>(l);
     const int64_t n = sw_cuda_elements(&l->in[0].type);
     const int wide =
         sizeof(T) == 1 && sw_cuda_aligned(l->in[0].ptr) && sw_cuda_aligned(l->out[0].ptr);
@@ -170,15 +170,13 @@ template <class T> static sw_status convert_run(const sw_launch *l, const sw_cud
     if (a->channels > 1) {
         const sw_shape *s = &l->in[0].type.shape;
         const auto kernel = convert_channels_kernel<T>;
-        SW_CUDA_LAUNCH(kernel, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
-                       queue, sw_cuda_out(l, 0), static_cast<const T *>(l->in[0].ptr), n,
-                       n / (s->dim[0] * s->dim[1]), a->channels, channels_of(a->scale),
-                       channels_of(a->shift));
+        SW_CUDA_LAUNCH_FOR(kernel, n, 4 * SW_CUDA_THREADS, queue, sw_cuda_out(l, 0),
+                           static_cast<const T *>(l->in[0].ptr), n, n / (s->dim[0] * s->dim[1]),
+                           a->channels, channels_of(a->scale), channels_of(a->shift));
         return sw_cuda_launched("to_f32");
     }
-    SW_CUDA_LAUNCH(convert, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
-                   sw_cuda_out(l, 0), static_cast<const T *>(l->in[0].ptr), n, wide,
-                   a->scale[0], a->shift[0]);
+    SW_CUDA_LAUNCH_FOR(convert, n, 4 * SW_CUDA_THREADS, queue, sw_cuda_out(l, 0),
+                       static_cast<const T *>(l->in[0].ptr), n, wide, a->scale[0], a->shift[0]);
     return sw_cuda_launched("to_f32");
 }
 
@@ -258,7 +256,7 @@ static sw_status glu_run(const glu &g, const sw_cuda_queue *queue)
     const auto glu = wide ? glu_kernel<4> : glu_kernel<1>;
     if (g.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(glu, sw_cuda_blocks(g.n, SW_CUDA_THREADS * 4), SW_CUDA_THREADS, 0, queue, g);
+    SW_CUDA_LAUNCH_FOR(glu, g.n, SW_CUDA_THREADS * 4, queue, g);
     return sw_cuda_launched("swiglu");
 }
 

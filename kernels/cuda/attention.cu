@@ -317,9 +317,8 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
     if (s.batch == 0)
         return SW_OK;
     if (a.g.y != nullptr) {
-        SW_CUDA_LAUNCH(row_sums_kernel,
-                       sw_cuda_blocks(s.batch * s.queries * s.heads, SW_CUDA_THREADS / 32),
-                       SW_CUDA_THREADS, 0, queue, scratch_of_tiles, a.g.y, a.g.dy, s);
+        SW_CUDA_LAUNCH_FOR(row_sums_kernel, s.batch * s.queries * s.heads, SW_CUDA_THREADS / 32,
+                           queue, scratch_of_tiles, a.g.y, a.g.dy, s);
         a.d = scratch_of_tiles;
         scratch_of_tiles += scratch_for(s);
     }
@@ -338,8 +337,8 @@ static sw_status gradients(const sw_launch *l, unsigned makes, const sw_cuda_que
     for (int i = 0; i < 3; i++) {
         const int64_t rows = i == 0 ? s.queries : s.keys, n = gradient_elements(s, i);
         if ((wait >> i & 1u) != 0)
-            SW_CUDA_LAUNCH(copy_heads_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS),
-                           SW_CUDA_THREADS, 0, queue, real[i], out[i]->p, n, rows, out[i]->row);
+            SW_CUDA_LAUNCH_FOR(copy_heads_kernel, n, SW_CUDA_THREADS, queue, real[i], out[i]->p,
+                               n, rows, out[i]->row);
     }
     return sw_cuda_launched("attention");
 }

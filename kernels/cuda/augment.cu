@@ -42,8 +42,8 @@ static sw_status augment_run(const char *op, const augment &s, const sw_launch *
                              const sw_cuda_queue *queue)
 {
     const auto kernel = augment_kernel<T>;
-    SW_CUDA_LAUNCH(kernel, sw_cuda_blocks(s.batch * s.pieces, 1), SW_CUDA_THREADS, 0, queue,
-                   static_cast<T *>(l->out[0].ptr), static_cast<const T *>(l->in[0].ptr), s);
+    SW_CUDA_LAUNCH_FOR(kernel, s.batch * s.pieces, 1, queue, static_cast<T *>(l->out[0].ptr),
+                       static_cast<const T *>(l->in[0].ptr), s);
     return sw_cuda_launched(op);
 }
 
@@ -60,7 +60,7 @@ static sw_status augment_any(const char *op, int back, const sw_launch *l,
     s.pieces = (s.inner + PIECE - 1) / PIECE;
     s.h = shape->dim[2];
     s.w = shape->dim[3];
-    s.attrs = *static_cast<const swi_augment_attrs *>(l->attrs);
+    s.attrs = *sw_cuda_attrs<swi_augment_attrs>(l);
     s.seed = l->seed;
     s.stream = l->stream;
     s.counters = queue->counters;

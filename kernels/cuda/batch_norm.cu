@@ -31,7 +31,7 @@ static sw_cuda_plane_shape planes_of(const sw_type *x)
 static channel channel_of(const sw_launch *l, const sw_cuda_plane_shape &p)
 {
     channel n = {};
-    n.epsilon = static_cast<const swi_norm_attrs *>(l->attrs)->epsilon;
+    n.epsilon = sw_cuda_attrs<swi_norm_attrs>(l)->epsilon;
     n.count = (double)p.outer * (double)p.inner;
     n.table = static_cast<float4 *>(l->scratch);
     return n;
@@ -221,7 +221,7 @@ SW_CUDA_ENTRY(batch_norm_running, forward, NULL, 1)
                        {sw_cuda_out(l, 0), sw_cuda_out(l, 1)},
                        static_cast<const double *>(l->in[2].ptr),
                        l->in[0].type.shape.dim[0],
-                       (double)static_cast<const swi_norm_attrs *>(l->attrs)->momentum};
+                       (double)sw_cuda_attrs<swi_norm_attrs>(l)->momentum};
     return sw_cuda_planes_fill("batch_norm_running", r, r.channels, queue);
 }
 

@@ -42,8 +42,8 @@ static void copy_words(void *y, const void *x, const sw_cuda_strided &strided,
                        const sw_cuda_queue *queue)
 {
     const auto copy = copy_kernel<T>;
-    SW_CUDA_LAUNCH(copy, sw_cuda_blocks(strided.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
-                   static_cast<T *>(y), static_cast<const T *>(x), strided);
+    SW_CUDA_LAUNCH_FOR(copy, strided.n, SW_CUDA_THREADS, queue, static_cast<T *>(y),
+                       static_cast<const T *>(x), strided);
 }
 
 static sw_status copy_run(const char *op, void *y, const void *x, sw_dtype dtype,
@@ -75,8 +75,8 @@ static sw_status scaled_run(const char *op, float *y, const float *x,
 {
     if (strided.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(scaled_copy, sw_cuda_blocks(strided.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
-                   queue, y, x, strided, factor, add);
+    SW_CUDA_LAUNCH_FOR(scaled_copy, strided.n, SW_CUDA_THREADS, queue, y, x, strided, factor,
+                       add);
     return sw_cuda_launched(op);
 }
 
@@ -115,7 +115,7 @@ struct constant {
 
 SW_CUDA_ENTRY(fill, forward, NULL, 1)
 {
-    const float value = static_cast<const swi_fill_attrs *>(l->attrs)->value;
+    const float value = sw_cuda_attrs<swi_fill_attrs>(l)->value;
     return sw_cuda_elementwise_run<0>("fill", constant{value}, sw_cuda_out(l, 0), nullptr,
                                       nullptr, sw_cuda_elements(&l->out[0].type), 0, queue);
 }
@@ -124,7 +124,7 @@ SW_CUDA_ENTRY(fill, forward, NULL, 1)
 
 SW_CUDA_ENTRY(expand, forward, NULL, 1)
 {
-    const swi_sum_attrs *a = static_cast<const swi_sum_attrs *>(l->attrs);
+    const swi_sum_attrs *a = sw_cuda_attrs<swi_sum_attrs>(l);
     int64_t from[SW_MAX_RANK];
     for (int i = 0; i < a->shape.rank; i++)
         from[i] = (a->axes >> i & 1u) != 0 ? 0 : l->in[0].stride[i];
@@ -143,7 +143,7 @@ static size_t bytes_of(sw_dtype dtype)
 
 SW_CUDA_ENTRY(concat, forward, NULL, 1)
 {
-    const int64_t axis = static_cast<const swi_concat_attrs *>(l->attrs)->axis;
+    const int64_t axis = sw_cuda_attrs<swi_concat_attrs>(l)->axis;
     const sw_buffer *y = &l->out[0];
     unsigned char *to = static_cast<unsigned char *>(y->ptr);
     for (int i = 0; i < l->n_in; i++) {
@@ -158,7 +158,7 @@ SW_CUDA_ENTRY(concat, forward, NULL, 1)
 /* dy where the slice lies, and zeros elsewhere. */
 SW_CUDA_ENTRY(slice_grad, forward, NULL, 1)
 {
-    const swi_slice_grad_attrs *a = static_cast<const swi_slice_grad_attrs *>(l->attrs);
+    const swi_slice_grad_attrs *a = sw_cuda_attrs<swi_slice_grad_attrs>(l);
     const sw_buffer *dy = &l->in[0], *dx = &l->out[0];
     const int64_t *strides = dx->stride;
     if (!sw_cuda_adds(l, 0))
@@ -195,9 +195,9 @@ static sw_status layout_run(const char *op, const sw_launch *l, int to_blocks,
     const int64_t n = sw_cuda_elements(&l->out[0].type);
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(layout_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
-                   sw_cuda_out(l, 0), sw_cuda_in(l, 0), s->dim[0],
-                   s->dim[1] * s->dim[2] * s->dim[3], n, to_blocks, sw_cuda_adds(l, 0));
+    SW_CUDA_LAUNCH_FOR(layout_kernel, n, SW_CUDA_THREADS, queue, sw_cuda_out(l, 0),
+                       sw_cuda_in(l, 0), s->dim[0], s->dim[1] * s->dim[2] * s->dim[3], n,
+                       to_blocks, sw_cuda_adds(l, 0));
     return sw_cuda_launched(op);
 }
 

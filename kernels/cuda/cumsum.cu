@@ -79,7 +79,7 @@ template <class ROWS> __global__ void cumsum_rows_kernel(cumsum s)
 static sw_status run(const sw_launch *l, int reverse, const sw_cuda_queue *queue)
 {
     const sw_shape *shape = &l->out[0].type.shape;
-    const int axis = (int)static_cast<const swi_line_attrs *>(l->attrs)->axis;
+    const int axis = (int)sw_cuda_attrs<swi_line_attrs>(l)->axis;
     cumsum s = {sw_cuda_out(l, 0), sw_cuda_in(l, 0),  1, shape->dim[axis], 1,
                 reverse,           sw_cuda_adds(l, 0)};
     SW_TRY(sw_cuda_all_plain("cumsum", l));
@@ -90,14 +90,12 @@ static sw_status run(const sw_launch *l, int reverse, const sw_cuda_queue *queue
     if (s.outer * s.n * s.inner == 0)
         return SW_OK;
     if (s.inner > 1) {
-        SW_CUDA_LAUNCH(cumsum_lines_kernel, sw_cuda_blocks(s.outer * s.inner, SW_CUDA_THREADS),
-                       SW_CUDA_THREADS, 0, queue, s);
+        SW_CUDA_LAUNCH_FOR(cumsum_lines_kernel, s.outer * s.inner, SW_CUDA_THREADS, queue, s);
     } else {
         const bool is_long = s.n > SW_CUDA_LONG_ROW;
         const auto kernel = is_long ? cumsum_rows_kernel<sw_cuda_rows<SW_CUDA_THREADS, 1>>
                                     : cumsum_rows_kernel<sw_cuda_rows<32, 1>>;
-        SW_CUDA_LAUNCH(kernel, sw_cuda_blocks(s.outer, is_long ? 1 : SW_CUDA_THREADS / 32),
-                       SW_CUDA_THREADS, 0, queue, s);
+        SW_CUDA_LAUNCH_FOR(kernel, s.outer, is_long ? 1 : SW_CUDA_THREADS / 32, queue, s);
     }
     return sw_cuda_launched("cumsum");
 }

@@ -53,6 +53,10 @@ extern "C" __global__ void SW_CUDA_ANCHOR(void)
             SW_CUDA_MAKE_LAUNCH(kernel, grid, block, shared_bytes, queue, __VA_ARGS__);        \
     } while (0)
 
+/* For n pieces of work, `each` of them in a block of the usual size. */
+#define SW_CUDA_LAUNCH_FOR(kernel, n, each, queue, ...)                                        \
+    SW_CUDA_LAUNCH(kernel, sw_cuda_blocks(n, each), SW_CUDA_THREADS, 0, queue, __VA_ARGS__)
+
 /* Before a loop over registers: its length is known. Of others: how far it is unrolled,
  * where registers are scarce. */
 #ifdef __CUDACC__
@@ -100,6 +104,12 @@ static inline int64_t sw_cuda_elements(const sw_type *type)
         n *= i == 0 && type->layout == SW_N16 ? (type->shape.dim[0] + 15) / 16 * 16
                                               : type->shape.dim[i];
     return n;
+}
+
+/* Of a launch, or of its sw_kernel_info. */
+template <class T, class L> static inline const T *sw_cuda_attrs(const L *l)
+{
+    return static_cast<const T *>(l->attrs);
 }
 
 static inline const float *sw_cuda_in(const sw_launch *l, int i)

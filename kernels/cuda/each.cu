@@ -179,7 +179,7 @@ static sw_status pairs_run(const each_parts &p, const swi_each_attrs *a, int64_t
 
 SW_CUDA_ENTRY(each, forward, NULL, 0)
 {
-    const swi_each_attrs *a = static_cast<const swi_each_attrs *>(l->attrs);
+    const swi_each_attrs *a = sw_cuda_attrs<swi_each_attrs>(l);
     const sw_shape *s = &l->in[0].type.shape;
     each_parts p = {};
     SW_TRY(sw_cuda_all_plain("each", l));

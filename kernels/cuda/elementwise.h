@@ -53,8 +53,7 @@ static sw_status sw_cuda_elementwise_run(const char *op, F f, float *y, const fl
     const auto each = sw_cuda_elementwise_kernel<INPUTS, F>;
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(each, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue, e,
-                   f);
+    SW_CUDA_LAUNCH_FOR(each, n, 4 * SW_CUDA_THREADS, queue, e, f);
     return sw_cuda_launched(op);
 }
 

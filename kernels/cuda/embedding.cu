@@ -168,12 +168,10 @@ SW_CUDA_ENTRY(embedding, grad0, sw_cuda_embedding_scratch, 1)
     const int64_t pieces = (a.width + columns - 1) / columns;
     const auto add = wide ? add_rows_kernel<4> : add_rows_kernel<1>;
     if (a.n > 0) {
-        SW_CUDA_LAUNCH(clear_bits_kernel, sw_cuda_blocks(a.rows * a.words, SW_CUDA_THREADS),
-                       SW_CUDA_THREADS, 0, queue, a.bits, a.rows * a.words);
-        SW_CUDA_LAUNCH(set_bits_kernel, sw_cuda_blocks(a.n, SW_CUDA_THREADS), SW_CUDA_THREADS,
-                       0, queue, a);
+        SW_CUDA_LAUNCH_FOR(clear_bits_kernel, a.rows * a.words, SW_CUDA_THREADS, queue, a.bits,
+                           a.rows * a.words);
+        SW_CUDA_LAUNCH_FOR(set_bits_kernel, a.n, SW_CUDA_THREADS, queue, a);
     }
-    SW_CUDA_LAUNCH(add, sw_cuda_blocks(a.rows * pieces, per_block), SW_CUDA_THREADS, 0, queue,
-                   a);
+    SW_CUDA_LAUNCH_FOR(add, a.rows * pieces, per_block, queue, a);
     return sw_cuda_launched("embedding");
 }

@@ -245,7 +245,7 @@ static int64_t rows_of(const swi_es_gradient_attrs *a, const sw_type *out)
 
 SW_CUDA_SCRATCH_SIZE(sw_cuda_es_gradient_scratch)
 {
-    const swi_es_gradient_attrs *a = static_cast<const swi_es_gradient_attrs *>(info->attrs);
+    const swi_es_gradient_attrs *a = sw_cuda_attrs<swi_es_gradient_attrs>(info);
     const int64_t rows = rows_of(a, &info->out[0]);
     const int64_t parts = rows > 0 ? parts_of(&a->spec, rows, info->in[0].shape.dim[0]) : 1;
     return parts > 1 ? (size_t)(parts * rows * a->spec.cols) * sizeof(float) : 0;
@@ -253,7 +253,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_es_gradient_scratch)
 
 static es_sum sum_of(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    const swi_es_gradient_attrs *a = static_cast<const swi_es_gradient_attrs *>(l->attrs);
+    const swi_es_gradient_attrs *a = sw_cuda_attrs<swi_es_gradient_attrs>(l);
     const bool drops = a->spec.kind == SW_NOISE_DROPOUT;
     int next = 1;
     es_sum g = {};
@@ -307,7 +307,6 @@ SW_CUDA_ENTRY(es_gradient, forward, sw_cuda_es_gradient_scratch, 0)
     g.parts = parts > 1 ? static_cast<float *>(l->scratch) : nullptr;
     launch_sum(g, (unsigned)parts, queue);
     if (parts > 1 || g.sigmas != nullptr || g.l1 != 0.0f || g.l2 != 0.0f)
-        SW_CUDA_LAUNCH(es_rest_kernel, sw_cuda_blocks(g.rows * g.s.cols, SW_CUDA_THREADS),
-                       SW_CUDA_THREADS, 0, queue, g, parts);
+        SW_CUDA_LAUNCH_FOR(es_rest_kernel, g.rows * g.s.cols, SW_CUDA_THREADS, queue, g, parts);
     return sw_cuda_launched("es_gradient");
 }

@@ -611,8 +611,8 @@ static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scrat
     p.wide = g->p.n % 4 == 0;
     SW_TRY(launch_tiles(op, p, how, queue));
     const auto kernel = wide ? parts_kernel<4> : parts_kernel<1>;
-    SW_CUDA_LAUNCH(kernel, sw_cuda_blocks(all, wide ? 4 * SW_CUDA_THREADS : SW_CUDA_THREADS),
-                   SW_CUDA_THREADS, 0, queue, g->p.c, p.c, end, how.parts, all, g->p.n);
+    SW_CUDA_LAUNCH_FOR(kernel, all, wide ? 4 * SW_CUDA_THREADS : SW_CUDA_THREADS, queue, g->p.c,
+                       p.c, end, how.parts, all, g->p.n);
     return sw_cuda_launched(op);
 }
 

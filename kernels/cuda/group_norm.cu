@@ -215,8 +215,8 @@ SW_CUDA_ENTRY(group_norm, grad0, sw_cuda_group_norm_grad_scratch, 0)
     const int each = n.width <= 16 ? 1 : 32;
     const auto slopes = each == 1 ? group_slopes_kernel<sw_cuda_rows<1, 1>>
                                   : group_slopes_kernel<sw_cuda_rows<32, 1>>;
-    SW_CUDA_LAUNCH(slopes, sw_cuda_blocks(n.rows(), SW_CUDA_THREADS / each), SW_CUDA_THREADS, 0,
-                   queue, n, sw_cuda_in(l, 1), sw_cuda_in(l, 2));
+    SW_CUDA_LAUNCH_FOR(slopes, n.rows(), SW_CUDA_THREADS / each, queue, n, sw_cuda_in(l, 1),
+                       sw_cuda_in(l, 2));
     const sw_cuda_planes_dx dx = {sw_cuda_out(l, 0), sw_cuda_in(l, 3), sw_cuda_in(l, 0),
                                   n.table, sw_cuda_adds(l, 0)};
     return sw_cuda_planes_run(

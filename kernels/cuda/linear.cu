@@ -257,7 +257,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_product_bound_scratch)
 }
 SW_CUDA_ENTRY(product_bound, forward, sw_cuda_product_bound_scratch, 1)
 {
-    const swi_bound_attrs *a = static_cast<const swi_bound_attrs *>(l->attrs);
+    const swi_bound_attrs *a = sw_cuda_attrs<swi_bound_attrs>(l);
     const int64_t n = sw_cuda_elements(&l->in[0].type), m = sw_cuda_elements(&l->in[1].type);
     const bound b = {sw_cuda_in(l, 0),
                      sw_cuda_in(l, 1),

@@ -98,7 +98,7 @@ static scratch_layout scratch_layout_of(const sizes &s, const sw_cuda_queue *que
 SW_CUDA_SCRATCH_SIZE(sw_cuda_linear_ce_scratch)
 {
     const sizes s = sizes_of(&info->in[X], &info->in[W], info->n_in,
-                             static_cast<const swi_linear_ce_attrs *>(info->attrs));
+                             sw_cuda_attrs<swi_linear_ce_attrs>(info));
     return scratch_layout_of(s, queue).bytes;
 }
 
@@ -167,7 +167,7 @@ static float *extra(const sw_launch *l, int i)
 
 static pass pass_of(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    const swi_linear_ce_attrs *a = static_cast<const swi_linear_ce_attrs *>(l->attrs);
+    const swi_linear_ce_attrs *a = sw_cuda_attrs<swi_linear_ce_attrs>(l);
     pass p = {};
     p.l = l;
     p.queue = queue;

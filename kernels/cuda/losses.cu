@@ -10,7 +10,7 @@
 
 static float number_of(const sw_launch *l)
 {
-    return static_cast<const swi_number_attrs *>(l->attrs)->value;
+    return sw_cuda_attrs<swi_number_attrs>(l)->value;
 }
 
 /* ---- losses of pairs ----------------------------------------------------------------------
@@ -278,7 +278,7 @@ size_t sw_cuda_ce_mean_bytes(int64_t rows)
 
 static sw_cuda_ce cross_entropy_of(const sw_launch *l)
 {
-    const swi_ce_attrs *a = static_cast<const swi_ce_attrs *>(l->attrs);
+    const swi_ce_attrs *a = sw_cuda_attrs<swi_ce_attrs>(l);
     const sw_shape *s = &l->in[0].type.shape;
     sw_cuda_ce e = {};
     e.x = sw_cuda_in(l, 0);
@@ -368,9 +368,8 @@ SW_CUDA_ENTRY(accuracy, forward, sw_cuda_accuracy_scratch, 1)
 {
     const sw_shape *s = &l->in[0].type.shape;
     double *hits = static_cast<double *>(l->scratch);
-    SW_CUDA_LAUNCH(hits_kernel, sw_cuda_blocks(s->dim[0], SW_CUDA_THREADS / 32),
-                   SW_CUDA_THREADS, 0, queue, hits, sw_cuda_in(l, 0), sw_cuda_ids_in(l, 1),
-                   s->dim[0], s->dim[1]);
+    SW_CUDA_LAUNCH_FOR(hits_kernel, s->dim[0], SW_CUDA_THREADS / 32, queue, hits,
+                       sw_cuda_in(l, 0), sw_cuda_ids_in(l, 1), s->dim[0], s->dim[1]);
     return sw_cuda_reduce("accuracy", hit_share{hits, sw_cuda_out(l, 0), (double)s->dim[0]},
                           s->dim[0], 1, false, hits + s->dim[0], queue);
 }

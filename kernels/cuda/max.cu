@@ -55,7 +55,7 @@ template <> struct sw_cuda_reduction<axes_max> {
 
 SW_CUDA_SCRATCH_SIZE(sw_cuda_max_scratch)
 {
-    const uint32_t axes = static_cast<const swi_sum_attrs *>(info->attrs)->axes;
+    const uint32_t axes = sw_cuda_attrs<swi_sum_attrs>(info)->axes;
     const sw_shape *s = &info->in[0].shape;
     return sw_cuda_reduce_bytes(sw_cuda_axes(s, nullptr, axes, true).n,
                                 sw_cuda_axes(s, nullptr, axes, false).n, axes_max::N,
@@ -65,7 +65,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_max_scratch)
 static sw_status reduce(const char *op, axes_max f, const sw_launch *l,
                         const sw_cuda_queue *queue)
 {
-    const uint32_t axes = static_cast<const swi_sum_attrs *>(l->attrs)->axes;
+    const uint32_t axes = sw_cuda_attrs<swi_sum_attrs>(l)->axes;
     const sw_buffer *x = &l->in[0];
     const sw_shape *s = &x->type.shape;
     f.x = sw_cuda_in(l, 0);
@@ -119,7 +119,7 @@ __global__ void max_dx_kernel(float *dx, const float *dy, const unsigned char *i
 
 SW_CUDA_ENTRY(max, grad0, NULL, 1)
 {
-    const uint32_t axes = static_cast<const swi_sum_attrs *>(l->attrs)->axes;
+    const uint32_t axes = sw_cuda_attrs<swi_sum_attrs>(l)->axes;
     const sw_buffer *dx = &l->out[0];
     const sw_shape *s = &dx->type.shape;
     const sw_cuda_strided kept = sw_cuda_axes(s, dx->stride, axes, false);
@@ -128,9 +128,9 @@ SW_CUDA_ENTRY(max, grad0, NULL, 1)
                                           sw_cuda_elements(&dx->type), 0, queue));
     if (kept.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(
-        max_dx_kernel, sw_cuda_blocks(kept.n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
-        sw_cuda_out(l, 0), sw_cuda_in(l, 1), static_cast<const unsigned char *>(l->in[0].ptr),
-        (int)l->in[0].type.shape.dim[1], kept, sw_cuda_axes(s, dx->stride, axes, true));
+    SW_CUDA_LAUNCH_FOR(max_dx_kernel, kept.n, SW_CUDA_THREADS, queue, sw_cuda_out(l, 0),
+                       sw_cuda_in(l, 1), static_cast<const unsigned char *>(l->in[0].ptr),
+                       (int)l->in[0].type.shape.dim[1], kept,
+                       sw_cuda_axes(s, dx->stride, axes, true));
     return sw_cuda_launched("max");
 }

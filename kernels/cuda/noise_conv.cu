@@ -207,8 +207,7 @@ static noise_images images_of(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const int64_t *x = l->in[0].type.shape.dim, *y = l->out[0].type.shape.dim;
     noise_images j = {};
-    j.n = sw_cuda_noise_of(l, static_cast<const swi_noise_attrs *>(l->attrs), sw_cuda_in(l, 1),
-                           x[0], queue);
+    j.n = sw_cuda_noise_of(l, sw_cuda_attrs<swi_noise_attrs>(l), sw_cuda_in(l, 1), x[0], queue);
     j.x = sw_cuda_in(l, 0);
     j.y = sw_cuda_out(l, 0);
     j.in = x[1], j.h = (int)x[2], j.w = (int)x[3];
@@ -236,8 +235,7 @@ SW_CUDA_ENTRY(noise_conv2d, forward, NULL, 0)
         SW_CUDA_LAUNCH(images_low_rank_kernel, sw_cuda_blocks(a->directions * j.pieces, 1),
                        PLACES, 0, queue, j);
     } else {
-        SW_CUDA_LAUNCH(images_element_kernel, sw_cuda_blocks(a->directions * j.out, 1),
-                       SW_CUDA_THREADS, 0, queue, j);
+        SW_CUDA_LAUNCH_FOR(images_element_kernel, a->directions * j.out, 1, queue, j);
     }
     return sw_cuda_launched("noise_conv2d");
 }

@@ -188,14 +188,12 @@ sw_status sw_cuda_noise_layer(const char *op, const sw_cuda_noise &n, float *y, 
         return SW_OK;
     if ((a->weight.rows == 0 || a->weight.kind == SW_NOISE_LOW_RANK) && a->has_sigmas == 0) {
         j.pieces = (n.members + MEMBERS - 1) / MEMBERS;
-        SW_CUDA_LAUNCH(dense_low_rank_kernel, sw_cuda_blocks(a->directions * j.pieces, 1),
-                       SW_CUDA_THREADS, 0, queue, j);
+        SW_CUDA_LAUNCH_FOR(dense_low_rank_kernel, a->directions * j.pieces, 1, queue, j);
     } else {
         j.pieces = (n.members + OUTPUTS - 1) / OUTPUTS;
         j.tiles = (width + OUTPUTS - 1) / OUTPUTS;
-        SW_CUDA_LAUNCH(dense_element_kernel,
-                       sw_cuda_blocks(a->directions * j.pieces * j.tiles, 1), SW_CUDA_THREADS,
-                       0, queue, j);
+        SW_CUDA_LAUNCH_FOR(dense_element_kernel, a->directions * j.pieces * j.tiles, 1, queue,
+                           j);
     }
     return sw_cuda_launched(op);
 }
@@ -203,7 +201,7 @@ sw_status sw_cuda_noise_layer(const char *op, const sw_cuda_noise &n, float *y, 
 /* in: x, sigma, [sigmas of the weight], [of the bias] */
 SW_CUDA_ENTRY(noise_linear, forward, NULL, 0)
 {
-    const swi_noise_attrs *a = static_cast<const swi_noise_attrs *>(l->attrs);
+    const swi_noise_attrs *a = sw_cuda_attrs<swi_noise_attrs>(l);
     const sw_shape *x = &l->in[0].type.shape;
     sw_cuda_noise n = sw_cuda_noise_of(l, a, sw_cuda_in(l, 1), x->dim[0], queue);
     if (a->has_sigmas != 0) {

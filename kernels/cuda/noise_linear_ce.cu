@@ -100,7 +100,7 @@ static noise_scratch scratch_of(const noise_sizes &s, bool bias, const sw_cuda_q
 
 SW_CUDA_SCRATCH_SIZE(sw_cuda_noise_linear_ce_scratch)
 {
-    const swi_noise_ce_attrs *a = static_cast<const swi_noise_ce_attrs *>(info->attrs);
+    const swi_noise_ce_attrs *a = sw_cuda_attrs<swi_noise_ce_attrs>(info);
     return scratch_of(sizes_of(&info->in[X], &info->in[W], a), product_adds_bias(a), queue)
         .bytes;
 }
@@ -167,7 +167,7 @@ SW_CUDA_ENTRY(noise_linear_ce, forward, sw_cuda_noise_linear_ce_scratch, 0)
     sw_cuda_ce e = {};
     p.l = l;
     p.queue = queue;
-    p.a = static_cast<const swi_noise_ce_attrs *>(l->attrs);
+    p.a = sw_cuda_attrs<swi_noise_ce_attrs>(l);
     p.s = sizes_of(&l->in[X].type, &l->in[W].type, p.a);
     p.at = scratch_of(p.s, product_adds_bias(p.a), queue);
     p.scratch = static_cast<unsigned char *>(l->scratch);

@@ -89,7 +89,7 @@ __global__ void move_element_kernel(move_job j)
 SW_CUDA_ENTRY(noise_move, forward, NULL, 1)
 {
     move_job j = {};
-    j.a = *static_cast<const swi_move_attrs *>(l->attrs);
+    j.a = *sw_cuda_attrs<swi_move_attrs>(l);
     const sw_noise_spec *s = &j.a.noise;
     j.seed = l->seed;
     j.counters = queue->counters;
@@ -101,15 +101,12 @@ SW_CUDA_ENTRY(noise_move, forward, NULL, 1)
     if (n == 0)
         return SW_OK;
     if (s->kind == SW_NOISE_IID && s->distribution == SW_NOISE_NORMAL)
-        SW_CUDA_LAUNCH(move_iid_kernel, sw_cuda_blocks(n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS,
-                       0, queue, j);
+        SW_CUDA_LAUNCH_FOR(move_iid_kernel, n, 4 * SW_CUDA_THREADS, queue, j);
     else if (s->kind == SW_NOISE_LOW_RANK && s->rank <= RANKS)
-        SW_CUDA_LAUNCH(
-            move_low_rank_kernel,
-            sw_cuda_blocks((j.rows + ROWS - 1) / ROWS * ((j.cols + CHUNK - 1) / CHUNK), 1),
-            SW_CUDA_THREADS, 0, queue, j);
+        SW_CUDA_LAUNCH_FOR(move_low_rank_kernel,
+                           (j.rows + ROWS - 1) / ROWS * ((j.cols + CHUNK - 1) / CHUNK), 1,
+                           queue, j);
     else
-        SW_CUDA_LAUNCH(move_element_kernel, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS,
-                       0, queue, j);
+        SW_CUDA_LAUNCH_FOR(move_element_kernel, n, SW_CUDA_THREADS, queue, j);
     return sw_cuda_launched("noise_move");
 }

@@ -103,8 +103,7 @@ static sw_status launch_lookup(noise_lookup j, const sw_launch *l, int sigma, co
     j.pieces = (j.n.members + MEMBERS - 1) / MEMBERS;
     if (j.pieces == 0 || s->cols == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(lookup_kernel, sw_cuda_blocks(j.n.a.directions * j.pieces, 1),
-                   SW_CUDA_THREADS, 0, queue, j);
+    SW_CUDA_LAUNCH_FOR(lookup_kernel, j.n.a.directions * j.pieces, 1, queue, j);
     return sw_cuda_launched(name);
 }
 
@@ -112,7 +111,7 @@ static sw_status launch_lookup(noise_lookup j, const sw_launch *l, int sigma, co
 SW_CUDA_ENTRY(noise_embedding, forward, NULL, 1)
 {
     noise_lookup j = {};
-    j.n = sw_cuda_noise_of(l, static_cast<const swi_noise_attrs *>(l->attrs), sw_cuda_in(l, 1),
+    j.n = sw_cuda_noise_of(l, sw_cuda_attrs<swi_noise_attrs>(l), sw_cuda_in(l, 1),
                            sw_cuda_elements(&l->in[0].type), queue);
     j.ids = sw_cuda_ids_in(l, 0);
     return launch_lookup(j, l, 1, "noise_embedding", queue);
@@ -122,7 +121,7 @@ SW_CUDA_ENTRY(noise_embedding, forward, NULL, 1)
 SW_CUDA_ENTRY(noise_table, forward, NULL, 1)
 {
     noise_lookup j = {};
-    const swi_noise_table_attrs *a = static_cast<const swi_noise_table_attrs *>(l->attrs);
+    const swi_noise_table_attrs *a = sw_cuda_attrs<swi_noise_table_attrs>(l);
     const int64_t width = a->noise.weight.cols > 0 ? a->noise.weight.cols : 1;
     j.n = sw_cuda_noise_of(l, &a->noise, sw_cuda_in(l, 0),
                            sw_cuda_elements(&l->out[0].type) / width, queue);
@@ -215,15 +214,14 @@ sw_status sw_cuda_noise_channels(const char *op, const sw_cuda_noise &n, float *
     j.pieces = (n.members * middle + MEMBERS - 1) / MEMBERS;
     if (j.tiles * j.pieces * inner == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(affine_kernel, sw_cuda_blocks(n.a.directions * j.tiles * j.pieces, 1),
-                   SW_CUDA_THREADS, 0, queue, j);
+    SW_CUDA_LAUNCH_FOR(affine_kernel, n.a.directions * j.tiles * j.pieces, 1, queue, j);
     return sw_cuda_launched(op);
 }
 
 /* in: x, sigma, [gain], [shift], [sigmas of the gain], [sigmas of the shift] */
 SW_CUDA_ENTRY(noise_affine, forward, NULL, 0)
 {
-    const swi_noise_attrs *a = static_cast<const swi_noise_attrs *>(l->attrs);
+    const swi_noise_attrs *a = sw_cuda_attrs<swi_noise_attrs>(l);
     const sw_shape *x = &l->in[0].type.shape;
     int next = 2;
     int64_t middle = 1, inner = 1;

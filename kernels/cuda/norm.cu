@@ -142,7 +142,7 @@ static row_norm norm_of(const sw_launch *l)
     row_norm n = {};
     n.cols = s->dim[s->rank - 1];
     n.rows = sw_cuda_elements(&l->in[0].type) / n.cols;
-    n.epsilon = static_cast<const swi_norm_attrs *>(l->attrs)->epsilon;
+    n.epsilon = sw_cuda_attrs<swi_norm_attrs>(l)->epsilon;
     n.x = sw_cuda_in(l, 0);
     return n;
 }

@@ -81,7 +81,7 @@ static const char *const ops[] = {
 
 sw_status sw_cuda_update_run(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    const swi_update_attrs *a = static_cast<const swi_update_attrs *>(l->attrs);
+    const swi_update_attrs *a = sw_cuda_attrs<swi_update_attrs>(l);
     update u = {};
     u.p = sw_cuda_out(l, 0);
     u.g = sw_cuda_in(l, 1);
@@ -101,8 +101,7 @@ sw_status sw_cuda_update_run(const sw_launch *l, const sw_cuda_queue *queue)
     u.rule.decoupled = a->decoupled != 0;
     if (u.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(update_kernel, sw_cuda_blocks(u.n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
-                   queue, u, wide);
+    SW_CUDA_LAUNCH_FOR(update_kernel, u.n, 4 * SW_CUDA_THREADS, queue, u, wide);
     return sw_cuda_launched(ops[a->rule]);
 }
 
@@ -221,7 +220,7 @@ struct tick {
 static sw_status tick_run(const char *op, const sw_launch *l, int powers,
                           const sw_cuda_queue *queue)
 {
-    const swi_tick_attrs *a = static_cast<const swi_tick_attrs *>(l->attrs);
+    const swi_tick_attrs *a = sw_cuda_attrs<swi_tick_attrs>(l);
     tick t = {};
     t.state = doubles_in(l, 0);
     t.flags = a->has_flags ? sw_cuda_in(l, 1) : nullptr;
@@ -301,7 +300,7 @@ struct count_skipped {
 };
 SW_CUDA_ENTRY(count_skipped, forward, NULL, 1)
 {
-    const bool has = static_cast<const swi_count_attrs *>(l->attrs)->has_flags != 0;
+    const bool has = sw_cuda_attrs<swi_count_attrs>(l)->has_flags != 0;
     return alone("count_skipped",
                  count_skipped{doubles_out(l, 0), doubles_in(l, 1),
                                has ? sw_cuda_in(l, 2) : nullptr,
@@ -341,7 +340,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_finite_scratch)
 }
 SW_CUDA_ENTRY(finite, forward, sw_cuda_finite_scratch, 1)
 {
-    const swi_finite_attrs *a = static_cast<const swi_finite_attrs *>(l->attrs);
+    const swi_finite_attrs *a = sw_cuda_attrs<swi_finite_attrs>(l);
     const finiteness f = {sw_cuda_in(l, 0),
                           a->has_flag ? sw_cuda_in(l, 1 + a->has_before) : nullptr,
                           a->has_before ? doubles_in(l, 1) : nullptr,

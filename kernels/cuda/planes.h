@@ -190,7 +190,7 @@ static sw_status sw_cuda_planes_fill(const char *op, F f, int64_t n, const sw_cu
     const auto table = sw_cuda_planes_table<F>;
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(table, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue, n, f);
+    SW_CUDA_LAUNCH_FOR(table, n, SW_CUDA_THREADS, queue, n, f);
     return sw_cuda_launched(op);
 }
 

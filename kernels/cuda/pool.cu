@@ -209,7 +209,7 @@ static bool packs(const pool &p)
 /* x and y: the types of the image and of what pooling makes of it. */
 static pool pool_of(const sw_launch *l, const sw_type *x, const sw_type *y)
 {
-    const swi_pool_attrs *a = static_cast<const swi_pool_attrs *>(l->attrs);
+    const swi_pool_attrs *a = sw_cuda_attrs<swi_pool_attrs>(l);
     const int64_t *in = x->shape.dim, *out = y->shape.dim;
     pool p = {};
     p.in_h = (int)in[2], p.in_w = (int)in[3], p.out_h = (int)out[2], p.out_w = (int)out[3];

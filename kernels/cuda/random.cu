@@ -75,8 +75,7 @@ static sw_status draw_run(const char *op, F f, const sw_launch *l, const sw_cuda
     const draw d = draw_of(l, queue);
     if (d.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(kernel, sw_cuda_blocks(d.n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
-                   d, f);
+    SW_CUDA_LAUNCH_FOR(kernel, d.n, 4 * SW_CUDA_THREADS, queue, d, f);
     return sw_cuda_launched(op);
 }
 
@@ -119,7 +118,7 @@ SW_CUDA_ENTRY_OF(randn, forward, NULL, 1, draw_run("randn", normal{}, l, queue))
 /* in: x or dy */
 SW_CUDA_ENTRY(dropout, forward, NULL, 1)
 {
-    const float p = static_cast<const swi_number_attrs *>(l->attrs)->value;
+    const float p = sw_cuda_attrs<swi_number_attrs>(l)->value;
     return draw_run("dropout", dropped{sw_drop_below(p), sw_drop_scale(p)}, l, queue);
 }
 SW_CUDA_ENTRY_OF(dropout, grad0, NULL, 1, sw_cuda_dropout_forward(l, queue))
@@ -130,8 +129,7 @@ SW_CUDA_ENTRY(dropout_by, forward, NULL, 1)
     const draw d = draw_of(l, queue);
     if (d.n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(drop_by_kernel, sw_cuda_blocks(d.n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
-                   queue, d, sw_cuda_in(l, 1));
+    SW_CUDA_LAUNCH_FOR(drop_by_kernel, d.n, 4 * SW_CUDA_THREADS, queue, d, sw_cuda_in(l, 1));
     return sw_cuda_launched("dropout_by");
 }
 SW_CUDA_ENTRY_OF(dropout_by, grad0, NULL, 1, sw_cuda_dropout_by_forward(l, queue))

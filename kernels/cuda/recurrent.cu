@@ -53,8 +53,7 @@ static sw_status lstm_run(const sw_launch *l, sw_lstm_args a, const sw_cuda_queu
     a.cell = sw_cuda_in(l, 1);
     if (a.rows == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(lstm_cell_kernel, sw_cuda_blocks(a.rows * a.hidden, SW_CUDA_THREADS),
-                   SW_CUDA_THREADS, 0, queue, a);
+    SW_CUDA_LAUNCH_FOR(lstm_cell_kernel, a.rows * a.hidden, SW_CUDA_THREADS, queue, a);
     return sw_cuda_launched("lstm_cell");
 }
 
@@ -121,8 +120,7 @@ static sw_status gru_run(const sw_launch *l, sw_gru_args a, const sw_cuda_queue 
     a.h = sw_cuda_in(l, 2);
     if (a.rows == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(gru_cell_kernel, sw_cuda_blocks(a.rows * a.hidden, SW_CUDA_THREADS),
-                   SW_CUDA_THREADS, 0, queue, a);
+    SW_CUDA_LAUNCH_FOR(gru_cell_kernel, a.rows * a.hidden, SW_CUDA_THREADS, queue, a);
     return sw_cuda_launched("gru_cell");
 }
 

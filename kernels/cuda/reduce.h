@@ -143,8 +143,8 @@ static void sw_cuda_reduce_end(F f, unsigned n_parts, int64_t results, const voi
 {
     const int each = n_parts < 8 ? 1 : 32;
     const auto put = each == 1 ? sw_cuda_reduce_put<1, F> : sw_cuda_reduce_put<32, F>;
-    SW_CUDA_LAUNCH(put, sw_cuda_blocks(results, SW_CUDA_THREADS / each), SW_CUDA_THREADS, 0,
-                   queue, scratch, n_parts, results, f);
+    SW_CUDA_LAUNCH_FOR(put, results, SW_CUDA_THREADS / each, queue, scratch, n_parts, results,
+                       f);
 }
 
 template <class F>

@@ -77,7 +77,7 @@ __global__ void snes_element_kernel(snes_job j)
 /* in: sigmas, weights, rate, [finite check]; out: sigmas, in their place */
 SW_CUDA_ENTRY(snes_update, forward, NULL, 1)
 {
-    const swi_snes_attrs *a = static_cast<const swi_snes_attrs *>(l->attrs);
+    const swi_snes_attrs *a = sw_cuda_attrs<swi_snes_attrs>(l);
     snes_job j = {};
     j.s = a->spec;
     j.seed = l->seed;
@@ -93,10 +93,8 @@ SW_CUDA_ENTRY(snes_update, forward, NULL, 1)
     if (j.n == 0)
         return SW_OK;
     if (j.s.distribution == SW_NOISE_NORMAL)
-        SW_CUDA_LAUNCH(snes_iid_kernel, sw_cuda_blocks(j.n, 4 * SW_CUDA_THREADS),
-                       SW_CUDA_THREADS, 0, queue, j);
+        SW_CUDA_LAUNCH_FOR(snes_iid_kernel, j.n, 4 * SW_CUDA_THREADS, queue, j);
     else
-        SW_CUDA_LAUNCH(snes_element_kernel, sw_cuda_blocks(j.n, SW_CUDA_THREADS),
-                       SW_CUDA_THREADS, 0, queue, j);
+        SW_CUDA_LAUNCH_FOR(snes_element_kernel, j.n, SW_CUDA_THREADS, queue, j);
     return sw_cuda_launched("snes_update");
 }

@@ -25,7 +25,7 @@ struct axes_sum {
 
 SW_CUDA_SCRATCH_SIZE(sw_cuda_sum_scratch)
 {
-    const uint32_t summed = static_cast<const swi_sum_attrs *>(info->attrs)->axes;
+    const uint32_t summed = sw_cuda_attrs<swi_sum_attrs>(info)->axes;
     const sw_shape *s = &info->in[0].shape;
     return sw_cuda_reduce_bytes(sw_cuda_axes(s, nullptr, summed, true).n,
                                 sw_cuda_axes(s, nullptr, summed, false).n, axes_sum::N,
@@ -34,7 +34,7 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_sum_scratch)
 
 SW_CUDA_ENTRY(sum, forward, sw_cuda_sum_scratch, 0)
 {
-    const swi_sum_attrs *a = static_cast<const swi_sum_attrs *>(l->attrs);
+    const swi_sum_attrs *a = sw_cuda_attrs<swi_sum_attrs>(l);
     const sw_buffer *x = &l->in[0];
     const sw_shape *s = &x->type.shape;
     axes_sum f = {};

@@ -29,7 +29,7 @@ static size_t gradient_bytes(const sw_type *param, int64_t rows)
 /* The gradient, then what its product and its check want. */
 SW_CUDA_SCRATCH_SIZE(sw_cuda_tile_update_scratch)
 {
-    const swi_tile_attrs *a = static_cast<const swi_tile_attrs *>(info->attrs);
+    const swi_tile_attrs *a = sw_cuda_attrs<swi_tile_attrs>(info);
     const int64_t rows = rows_of(&info->out[0], a), all = info->out[0].shape.dim[0];
     const int64_t last = all % rows != 0 ? all % rows : rows;
     sw_type in[2] = {info->in[0], info->in[DY]}, gradient = info->out[0];

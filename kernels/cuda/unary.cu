@@ -6,7 +6,7 @@
 
 static float number_of(const sw_launch *l)
 {
-    return l->attrs != nullptr ? static_cast<const swi_number_attrs *>(l->attrs)->value : 0.0f;
+    return l->attrs != nullptr ? sw_cuda_attrs<swi_number_attrs>(l)->value : 0.0f;
 }
 
 /* ---- codes ------------------------------------------------------------------------------- */
@@ -63,9 +63,9 @@ static sw_status coded_run(const char *op, const sw_launch *l, const sw_cuda_que
     uint8_t *codes = l->n_out > 1 ? static_cast<uint8_t *>(l->out[1].ptr) : nullptr;
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(coded, sw_cuda_blocks(n, SW_CUDA_THREADS * 8 / F::bits), SW_CUDA_THREADS, 0,
-                   queue, sw_cuda_out(l, 0), codes, sw_cuda_in(l, 0), n,
-                   sw_cuda_aligned(l->in[0].ptr) && sw_cuda_aligned(l->out[0].ptr), f);
+    SW_CUDA_LAUNCH_FOR(coded, n, SW_CUDA_THREADS * 8 / F::bits, queue, sw_cuda_out(l, 0), codes,
+                       sw_cuda_in(l, 0), n,
+                       sw_cuda_aligned(l->in[0].ptr) && sw_cuda_aligned(l->out[0].ptr), f);
     return sw_cuda_launched(op);
 }
 
@@ -78,9 +78,8 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
     const auto coded_dx = coded_dx_kernel<F>;
     if (n == 0)
         return SW_OK;
-    SW_CUDA_LAUNCH(coded_dx, sw_cuda_blocks(n, SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
-                   sw_cuda_out(l, 0), sw_cuda_in(l, 1),
-                   static_cast<const uint8_t *>(l->in[0].ptr), n, sw_cuda_adds(l, 0), f);
+    SW_CUDA_LAUNCH_FOR(coded_dx, n, SW_CUDA_THREADS, queue, sw_cuda_out(l, 0), sw_cuda_in(l, 1),
+                       static_cast<const uint8_t *>(l->in[0].ptr), n, sw_cuda_adds(l, 0), f);
     return sw_cuda_launched(op);
 }
 
@@ -214,7 +213,7 @@ struct clamp_codes {
 };
 static clamp_codes clamp_of(const sw_launch *l)
 {
-    const swi_range_attrs *a = static_cast<const swi_range_attrs *>(l->attrs);
+    const swi_range_attrs *a = sw_cuda_attrs<swi_range_attrs>(l);
     return clamp_codes{a->low, a->high};
 }
 

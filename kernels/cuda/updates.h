@@ -27,7 +27,7 @@ struct sw_cuda_update_inputs {
 
 static inline sw_cuda_update_inputs sw_cuda_update_inputs_of(const sw_launch *l)
 {
-    const swi_update_attrs *a = static_cast<const swi_update_attrs *>(l->attrs);
+    const swi_update_attrs *a = sw_cuda_attrs<swi_update_attrs>(l);
     int next = 3 + a->n_state;
     sw_cuda_update_inputs in = {};
     in.lr = sw_cuda_in(l, 2);

@@ -141,7 +141,7 @@ static axis axis_of(int64_t in, int64_t out, int linear)
 static upsample upsample_of(const sw_launch *l, const sw_type *x, const sw_type *y,
                             const sw_type *has)
 {
-    const swi_upsample_attrs *a = static_cast<const swi_upsample_attrs *>(l->attrs);
+    const swi_upsample_attrs *a = sw_cuda_attrs<swi_upsample_attrs>(l);
     const int64_t *in = x->shape.dim, *out = y->shape.dim, *dim = has->shape.dim;
     const int linear = a->mode != 0;
     upsample u = {};
@@ -157,7 +157,7 @@ static upsample upsample_of(const sw_launch *l, const sw_type *x, const sw_type 
 
 static bool is_linear(const sw_launch *l)
 {
-    return static_cast<const swi_upsample_attrs *>(l->attrs)->mode != 0;
+    return sw_cuda_attrs<swi_upsample_attrs>(l)->mode != 0;
 }
 
 SW_CUDA_ENTRY(upsample, forward, NULL, 1)
