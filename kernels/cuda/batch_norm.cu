@@ -43,22 +43,22 @@ static const float *optional(const sw_launch *l, int i)
 }
 
 /* The table, and the sums after it. */
-static size_t table_bytes(const sw_cuda_plane_shape &p)
+static size_t batch_table_bytes(const sw_cuda_plane_shape &p)
 {
     return (size_t)p.n * sizeof(float4);
 }
 SW_CUDA_SCRATCH_SIZE(sw_cuda_batch_norm_scratch)
 {
     const sw_cuda_plane_shape p = planes_of(&info->in[0]);
-    return table_bytes(p) + sw_cuda_planes_bytes(p, 2);
+    return batch_table_bytes(p) + sw_cuda_planes_bytes(p, 2);
 }
 SW_CUDA_SCRATCH_SIZE(sw_cuda_batch_norm_table)
 {
-    return table_bytes(planes_of(&info->in[0]));
+    return batch_table_bytes(planes_of(&info->in[0]));
 }
 static void *behind_table(const sw_launch *l, const sw_cuda_plane_shape &p)
 {
-    return static_cast<unsigned char *>(l->scratch) + table_bytes(p);
+    return static_cast<unsigned char *>(l->scratch) + batch_table_bytes(p);
 }
 
 /* ---- statistics of the batch ------------------------------------------------------------- */
@@ -300,3 +300,259 @@ SW_CUDA_ENTRY_OF(batch_norm_fixed, grad2, sw_cuda_batch_norm_scratch, 0,
                  sw_cuda_batch_norm_fixed_grad1(l, queue))
 SW_CUDA_ENTRY_OF(batch_norm_fixed, grad3, sw_cuda_batch_norm_scratch, 0,
                  bias_run("batch_norm_fixed", l, queue))
+
+/* ---- group norm -------------------------------------------------------------------------- */
+
+/* Group norm over groups of channels of each image: kernels/norm.h has the formulas. A group is
+ * one run of memory, and each of its channels too; all gradients come from sums of channels. */
+
+struct groups {
+    int64_t batch, channels, inner, width; /* of a group, in channels */
+    float epsilon;
+    const float *weight, *bias; /* NULL: 1 and 0 */
+    float4 *table;              /* of the channels of each image */
+    __host__ __device__ int64_t rows(void) const
+    {
+        return batch * (channels / width);
+    }
+    __host__ __device__ int64_t planes(void) const
+    {
+        return batch * channels;
+    }
+};
+
+static groups groups_of(const sw_type *x, const void *attrs, void *scratch)
+{
+    const swi_norm_attrs *a = static_cast<const swi_norm_attrs *>(attrs);
+    const sw_shape *s = &x->shape;
+    groups n = {};
+    n.batch = s->dim[0];
+    n.channels = s->dim[1];
+    n.inner = 1;
+    for (int i = 2; i < s->rank; i++)
+        n.inner *= s->dim[i];
+    n.width = n.channels / a->groups;
+    n.epsilon = a->epsilon;
+    n.table = static_cast<float4 *>(scratch);
+    return n;
+}
+
+static sw_cuda_plane_shape of_groups(const groups &n)
+{
+    return sw_cuda_planes_of(1, n.rows(), n.width * n.inner);
+}
+static sw_cuda_plane_shape of_channels(const groups &n)
+{
+    return sw_cuda_planes_of(1, n.planes(), n.inner);
+}
+static size_t group_table_bytes(const groups &n)
+{
+    return (size_t)n.planes() * sizeof(float4);
+}
+
+/* ---- forward: in {x, [weight, [bias]]}, out {y, mean, rstd} ------------------------------ */
+
+struct alignas(8) mean_rstd {
+    float mean, rstd;
+};
+
+/* Of each group, in scratch. */
+struct group_stats : sw_cuda_moments {
+    mean_rstd *stats;
+    float *mean_out, *rstd_out; /* NULL: not written */
+    double count;
+    float epsilon;
+    __device__ void put(int64_t r, const double (&sum)[N]) const
+    {
+        const float mean = (float)(origin(r) + sum[0] / count);
+        const float rstd = (float)sw_rstd(sw_variance(sum[0], sum[1], count), epsilon);
+        stats[r] = mean_rstd{mean, rstd};
+        sw_cuda_set(mean_out, r, (double)mean, 0);
+        sw_cuda_set(rstd_out, r, (double)rstd, 0);
+    }
+};
+
+struct group_table {
+    groups n;
+    const mean_rstd *stats;
+    __device__ void entry(int64_t plane) const
+    {
+        const mean_rstd s = stats[plane / n.width];
+        const int64_t c = plane % n.channels;
+        n.table[plane] = make_float4(s.mean, s.rstd * sw_cuda_or(n.weight, c, 1.0f),
+                                     sw_cuda_or(n.bias, c, 0.0f), 0.0f);
+    }
+};
+
+/* The table, statistics of groups, sums of parts; gradients have more of them. */
+static size_t stats_bytes(const groups &n)
+{
+    return ((size_t)n.rows() * sizeof(mean_rstd) + 15) / 16 * 16;
+}
+SW_CUDA_SCRATCH_SIZE(sw_cuda_group_norm_scratch)
+{
+    const groups n = groups_of(&info->in[0], info->attrs, nullptr);
+    return group_table_bytes(n) + stats_bytes(n) + sw_cuda_planes_bytes(of_groups(n), 2);
+}
+
+SW_CUDA_ENTRY(group_norm, forward, sw_cuda_group_norm_scratch, 0)
+{
+    SW_TRY(sw_cuda_all_plain("group_norm", l));
+    groups n = groups_of(&l->in[0].type, l->attrs, l->scratch);
+    unsigned char *behind = static_cast<unsigned char *>(l->scratch) + group_table_bytes(n);
+    const sw_cuda_planes_y y = {sw_cuda_out(l, 0), sw_cuda_in(l, 0), n.table};
+    const bool aligned = sw_cuda_aligned(y.x) && sw_cuda_aligned(y.y);
+    n.weight = l->n_in > 1 ? sw_cuda_in(l, 1) : nullptr;
+    n.bias = l->n_in > 2 ? sw_cuda_in(l, 2) : nullptr;
+    group_stats s = {};
+    s.x = y.x;
+    s.inner = n.width * n.inner;
+    s.stats = reinterpret_cast<mean_rstd *>(behind);
+    s.mean_out = l->n_out > 1 ? sw_cuda_out(l, 1) : nullptr;
+    s.rstd_out = l->n_out > 2 ? sw_cuda_out(l, 2) : nullptr;
+    s.count = (double)s.inner;
+    s.epsilon = n.epsilon;
+    SW_TRY(sw_cuda_planes_reduce("group_norm", s, of_groups(n), aligned,
+                                 behind + stats_bytes(n), queue));
+    SW_TRY(sw_cuda_planes_fill("group_norm", group_table{n, s.stats}, n.planes(), queue));
+    return sw_cuda_planes_run("group_norm", y, of_channels(n), aligned, queue);
+}
+
+/* ---- gradients: in {x, mean, rstd, dy, [weight]}, or {dy} -------------------------------- */
+
+/* Sums of channels of images, into the table: of dy, and of dy (x - mean). */
+struct channel_sums {
+    enum { N = sw_cuda_slopes::N };
+    sw_cuda_slopes sums;
+    const float *mean;
+    float4 *table;
+    int64_t width;
+    template <int W> __device__ void add(int64_t at, int64_t plane, double (&sum)[N]) const
+    {
+        sums.add<W>(at, mean != nullptr ? mean[plane / width] : 0.0f, sum);
+    }
+    __device__ void put(int64_t plane, const double (&sum)[N]) const
+    {
+        table[plane] = make_float4((float)sum[0], (float)sum[1], 0.0f, 0.0f);
+    }
+};
+
+/* A warp for each group, or a thread: sums of its channels, then what their elements need. */
+template <class ROWS>
+__global__ void group_slopes_kernel(groups n, const float *mean, const float *rstd)
+{
+    SW_SHARED(double, partials, 32);
+    for (int64_t r = ROWS::first(); r < n.rows(); r += ROWS::step()) {
+        const int64_t first = r * n.width;
+        const double count = (double)n.width * (double)n.inner, rs = (double)rstd[r];
+        double s1 = 0.0, s2 = 0.0;
+        SW_CUDA_COLUMNS(k, n.width)
+        {
+            const float4 t = n.table[first + k];
+            const double w = (double)sw_cuda_or(n.weight, (first + k) % n.channels, 1.0f);
+            s1 += w * (double)t.x;
+            s2 += w * (double)t.y;
+        }
+        s1 = ROWS::template reduce<sw_cuda_plus>(s1, partials);
+        s2 = ROWS::template reduce<sw_cuda_plus>(s2, partials);
+        SW_CUDA_COLUMNS(k, n.width)
+        {
+            const double w = (double)sw_cuda_or(n.weight, (first + k) % n.channels, 1.0f);
+            n.table[first + k] = make_float4(mean[r], (float)(rs * w), (float)(rs * s1 / count),
+                                             (float)(rs * rs * rs * s2 / count));
+        }
+    }
+}
+
+/* Over the images: of each channel. */
+struct group_weights {
+    enum { N = 2 };
+    groups n;
+    const float *rstd;
+    float *dw, *db; /* NULL: not computed */
+    int add_dw, add_db;
+    __device__ void term(int64_t image, int64_t c, double (&v)[N]) const
+    {
+        const int64_t plane = image * n.channels + c;
+        const float4 t = n.table[plane];
+        v[0] = (double)t.x;
+        v[1] = dw != nullptr ? (double)t.y * (double)rstd[plane / n.width] : 0.0;
+    }
+    __device__ void put(int64_t c, const double (&sum)[N]) const
+    {
+        sw_cuda_set(db, c, sum[0], add_db);
+        sw_cuda_set(dw, c, sum[1], add_dw);
+    }
+};
+
+SW_CUDA_SCRATCH_SIZE(sw_cuda_group_norm_grad_scratch)
+{
+    const groups n = groups_of(&info->in[0], info->attrs, nullptr);
+    const size_t sums = sw_cuda_planes_bytes(of_channels(n), channel_sums::N);
+    const size_t images = sw_cuda_reduce_bytes(n.batch, n.channels, group_weights::N, true);
+    return group_table_bytes(n) + (sums > images ? sums : images);
+}
+
+static sw_status channel_sums_run(const groups &n, const sw_launch *l, const float *dy,
+                                  const float *x, const float *mean, const sw_cuda_queue *queue)
+{
+    const channel_sums s = {{dy, x}, mean, n.table, n.width};
+    SW_TRY(sw_cuda_all_plain("group_norm", l));
+    return sw_cuda_planes_reduce(
+        "group_norm", s, of_channels(n), sw_cuda_aligned(dy) && sw_cuda_aligned(x),
+        static_cast<unsigned char *>(l->scratch) + group_table_bytes(n), queue);
+}
+static sw_status saved_sums(const groups &n, const sw_launch *l, const sw_cuda_queue *queue)
+{
+    return channel_sums_run(n, l, sw_cuda_in(l, 3), sw_cuda_in(l, 0), sw_cuda_in(l, 1), queue);
+}
+
+SW_CUDA_ENTRY(group_norm, grad0, sw_cuda_group_norm_grad_scratch, 0)
+{
+    groups n = groups_of(&l->in[0].type, l->attrs, l->scratch);
+    n.weight = l->n_in > 4 ? sw_cuda_in(l, 4) : nullptr;
+    if (n.planes() == 0)
+        return SW_OK;
+    SW_TRY(saved_sums(n, l, queue));
+    const int each = n.width <= 16 ? 1 : 32;
+    const auto slopes = each == 1 ? group_slopes_kernel<sw_cuda_rows<1, 1>>
+                                  : group_slopes_kernel<sw_cuda_rows<32, 1>>;
+    SW_CUDA_LAUNCH_FOR(slopes, n.rows(), SW_CUDA_THREADS / each, queue, n, sw_cuda_in(l, 1),
+                       sw_cuda_in(l, 2));
+    const sw_cuda_planes_dx dx = {sw_cuda_out(l, 0), sw_cuda_in(l, 3), sw_cuda_in(l, 0),
+                                  n.table, sw_cuda_adds(l, 0)};
+    return sw_cuda_planes_run(
+        "group_norm", dx, of_channels(n),
+        sw_cuda_aligned(dx.dx) && sw_cuda_aligned(dx.dy) && sw_cuda_aligned(dx.x), queue);
+}
+
+static sw_status weights_run(const group_weights &w, const sw_launch *l,
+                             const sw_cuda_queue *queue)
+{
+    return sw_cuda_reduce("group_norm", w, w.n.batch, w.n.channels, true,
+                          static_cast<unsigned char *>(l->scratch) + group_table_bytes(w.n),
+                          queue);
+}
+
+/* out: dweight, [dbias] */
+SW_CUDA_ENTRY(group_norm, grad1, sw_cuda_group_norm_grad_scratch, 0)
+{
+    const groups n = groups_of(&l->in[0].type, l->attrs, l->scratch);
+    group_weights w = {n, sw_cuda_in(l, 2), sw_cuda_out(l, 0), nullptr, sw_cuda_adds(l, 0), 0};
+    if (l->n_out > 1) {
+        w.db = sw_cuda_out(l, 1);
+        w.add_db = sw_cuda_adds(l, 1);
+    }
+    SW_TRY(saved_sums(n, l, queue));
+    return weights_run(w, l, queue);
+}
+SW_CUDA_ENTRY_OF(group_norm, grad2, sw_cuda_group_norm_grad_scratch, 0,
+                 sw_cuda_group_norm_grad1(l, queue))
+/* in: dy */
+SW_CUDA_ENTRY(group_norm, grad3, sw_cuda_group_norm_grad_scratch, 0)
+{
+    const groups n = groups_of(&l->in[0].type, l->attrs, l->scratch);
+    const group_weights w = {n, nullptr, nullptr, sw_cuda_out(l, 0), 0, sw_cuda_adds(l, 0)};
+    SW_TRY(channel_sums_run(n, l, sw_cuda_in(l, 0), nullptr, nullptr, queue));
+    return weights_run(w, l, queue);
+}

@@ -131,17 +131,4 @@ static __device__ inline void sw_cuda_noise_vector(float *to, const sw_noise_spe
         to[j] *= sigmas[first + j];
 }
 
-/* y (rows, width) = (or += where `add`) the noise of a linear layer of x (rows, depth):
- * noise_linear.cu. */
-sw_status sw_cuda_noise_layer(const char *op, const sw_cuda_noise &n, float *y, const float *x,
-                              int64_t width, int64_t depth, int add,
-                              const sw_cuda_queue *queue);
-
-/* y = (or +=) x times gain and plus shift, with the noise of both (NULL: 1 and 0), of (rows,
- * middle, channels, inner); y may be x: noise_rows.cu. */
-sw_status sw_cuda_noise_channels(const char *op, const sw_cuda_noise &n, float *y,
-                                 const float *x, const float *gain, const float *shift,
-                                 int64_t channels, int64_t middle, int64_t inner, int add,
-                                 const sw_cuda_queue *queue);
-
 #endif
