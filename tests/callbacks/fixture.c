@@ -109,13 +109,12 @@ static bool base(fixture *f)
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     const sw_es_opts es =
         SW_OPTS(sw_es_opts, .directions = 2, .repeats = 2, .shape = shape, .shape_user = f);
-    const sw_zo_opts zo = SW_OPTS(sw_zo_opts, .max_steps = 4);
     if (sw_exec_create(&f->exec, &exec) || sw_model_create(&f->model, "net"))
         return false;
     f->layer = sw_linear_new(f->model, "l", 4, 2);
     if (sw_optimizer_create(&f->optimizer, f->model, &sgd) ||
         sw_es_create(&f->es, f->optimizer, &es) || sw_model_ready(f->model, f->exec, 1) ||
-        sw_zo_create(&f->zo, f->model, &zo))
+        sw_zo_create(&f->zo, f->model, &SW_OPTS(sw_zo_opts, .max_steps = 4)))
         return false;
     f->param = f->layer.weight;
     f->knob = sw_optimizer_lr(f->optimizer, 0);

@@ -59,15 +59,13 @@ static sw_value loss(sw_ctx *ctx, sw_value logits, sw_value labels, void *user)
 static int hooked(fixture *f)
 {
     const sw_net_opts o = SW_OPTS(sw_net_opts, .hook = hook, .hook_user = f);
-    sw_price price = SW_OPTS(sw_price);
-    return (int)sw_genome_price(f->genome, f->exec, &o, SW_U8, &price);
+    return (int)sw_genome_price(f->genome, f->exec, &o, SW_U8, &SW_OPTS(sw_price));
 }
 
 static int lost(fixture *f)
 {
     const sw_named_loss own = {.name = "cross_entropy_of_the_fixture", .fn = loss, .user = f};
     const sw_net_opts o = SW_OPTS(sw_net_opts, .losses = &own, .n_losses = 1);
-    sw_price price = SW_OPTS(sw_price);
     char *text = NULL, other[1 << 14];
     size_t n = 0;
     sw_genome *genome = NULL;
@@ -81,7 +79,7 @@ static int lost(fixture *f)
     sw_text_free(text, n);
     if (sw_genome_parse(&genome, other, strlen(other), "made"))
         return -1;
-    const int status = (int)sw_genome_price(genome, f->exec, &o, SW_U8, &price);
+    const int status = (int)sw_genome_price(genome, f->exec, &o, SW_U8, &SW_OPTS(sw_price));
     sw_genome_destroy(genome);
     return status;
 }
@@ -284,10 +282,9 @@ static int fitted(fixture *f)
 
 static int advanced(fixture *f)
 {
-    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     sw_status status = SW_OK;
     for (int i = 0; i < 200 && status == SW_OK && !f->called; i++)
-        status = sw_evolution_advance(f->evolution, &p);
+        status = sw_evolution_advance(f->evolution, &SW_OPTS(sw_evolve_progress));
     return (int)status;
 }
 

@@ -395,9 +395,8 @@ static sw_status make_net(fixture *f, void **out)
 
 static sw_status make_price(fixture *f, void **out)
 {
-    sw_price price = SW_OPTS(sw_price);
     (void)out;
-    return sw_genome_price(f->genome, idle, NULL, SW_U8, &price);
+    return sw_genome_price(f->genome, idle, NULL, SW_U8, &SW_OPTS(sw_price));
 }
 
 static sw_status make_child(fixture *f, void **out)
@@ -538,8 +537,7 @@ static sw_status make_all(fixture *f)
 
 static int own_ends(fixture *f)
 {
-    const sw_exec_opts two = SW_OPTS(sw_exec_opts, .threads = 2);
-    SW_TRY(sw_exec_create(&idle, &two));
+    SW_TRY(sw_exec_create(&idle, &SW_OPTS(sw_exec_opts, .threads = 2)));
     SW_TRY(make_all(f)); /* what is kept for the next time is there */
     const uint64_t blocks = sw_heap_blocks();
     SW_TRY(make_all(f));

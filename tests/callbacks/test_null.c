@@ -60,10 +60,9 @@ static bool is_refused_in_a_step(const null_row *of, fixture *f)
     const bool sticks = strcmp(of->parameter, "ctx") != 0;
     bool refused = true;
     for (int immediate = 0; immediate < 2; immediate++) {
-        const sw_run_args a =
-            SW_OPTS(sw_run_args, .fn = step, .user = &c, .immediate = immediate,
-                    .variant = (uint64_t)(of - nulls));
-        const sw_status status = sw_run(f->exec, &a);
+        const sw_status status = sw_run(f->exec, &SW_OPTS(sw_run_args, .fn = step, .user = &c,
+                                                          .immediate = immediate,
+                                                          .variant = (uint64_t)(of - nulls)));
         refused &= sticks ? status != SW_OK && sw_last_error()[0] != '\0' : status == SW_OK;
     }
     return refused && (sticks || c.refused);

@@ -36,10 +36,9 @@ bench *bench_new(int threads, sw_shape shape)
 sw_status bench_run(bench *b, sw_step_fn *fn, const sw_array *inputs, int n_inputs,
                     sw_mode mode)
 {
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = fn, .user = b, .models = &b->model, .n_models = 1,
-                .inputs = inputs, .n_inputs = n_inputs, .mode = mode);
-    return sw_run(b->exec, &args);
+    return sw_run(b->exec,
+                  &SW_OPTS(sw_run_args, .fn = fn, .user = b, .models = &b->model, .n_models = 1,
+                           .inputs = inputs, .n_inputs = n_inputs, .mode = mode));
 }
 
 const float *bench_output(bench *b, const char *name, int64_t n)

@@ -200,11 +200,6 @@ static bool conditions(char *text, const contract_use *u, bool *holds, bool *sha
 
 /* ---- bytes ------------------------------------------------------------------------------- */
 
-static int64_t last_axis(const sw_type *t)
-{
-    return t->shape.rank > 0 ? t->shape.dim[t->shape.rank - 1] : 1;
-}
-
 /* The count of " of X" and " per X"; elements of the output without either. " in each channel":
  * those of each of *parts channels of its images, or blocks of images. */
 static bool count_of(const char **p, const contract_use *u, int64_t *n, int64_t *parts)
@@ -221,7 +216,8 @@ static bool count_of(const char **p, const contract_use *u, int64_t *n, int64_t 
         *n = sw_type_elements(out ? &u->out[i - CONTRACT_OUT] : &u->in[i]);
     } else if (strncmp(*p, " per row", 8) == 0) {
         *p += 8;
-        *n = swi_elements(&x->shape) / last_axis(x);
+        *n =
+            swi_elements(&x->shape) / (x->shape.rank > 0 ? x->shape.dim[x->shape.rank - 1] : 1);
     } else if (strncmp(*p, " per channel", 12) == 0) {
         *p += 12;
         *n = x->shape.dim[1];

@@ -45,10 +45,9 @@ TRAINS(both_of_floats, sw_random_crop(c, sw_random_flip(c, sw_use(c, b->p), 0.5f
 static const float *run_step(bench *b, sw_step_fn *fn, int n, sw_mode mode, uint64_t step)
 {
     const sw_array in = {SW_U8, SW_SHAPE(n, 1, H, W), numbered(n)};
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = fn, .user = b, .models = &b->model, .n_models = 1,
-                .inputs = &in, .n_inputs = 1, .mode = mode, .step = step);
-    OK(sw_run(b->exec, &args));
+    OK(sw_run(b->exec,
+              &SW_OPTS(sw_run_args, .fn = fn, .user = b, .models = &b->model, .n_models = 1,
+                       .inputs = &in, .n_inputs = 1, .mode = mode, .step = step)));
     return bench_output(b, "y", (int64_t)n * INNER);
 }
 

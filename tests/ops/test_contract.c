@@ -55,8 +55,18 @@ static uint32_t find_node(const swi_check *c, const swi_trace *t)
     return SWI_NONE;
 }
 
-static void note_operands(const swi_trace *t, uint32_t f, seen *to)
+/* Run the case once and under the witness. */
+static sw_status look(swi_check *c, uint32_t flags, uint32_t only, seen *to)
 {
+    swi_check_call call;
+    swi_check_result result;
+    sw_witness_info info = SW_OPTS(sw_witness_info);
+    memset(to, 0, sizeof *to);
+    SW_TRY(swi_check_run(c, c->plain, flags, only, &result));
+    const swi_trace *t = &c->plain->last->trace;
+    const uint32_t f = find_node(c, t);
+    if (f == SWI_NONE)
+        SW_FAIL(SW_INVALID, "the op is not in its own program");
     const swi_node *node = &t->nodes[f];
     to->n_in = (int)node->n_in;
     to->n_out = (int)node->n_out;
@@ -74,21 +84,6 @@ static void note_operands(const swi_trace *t, uint32_t f, seen *to)
                 if (t->values[t->operands[t->nodes[g].first + r]].storage == v->storage)
                     to->kept |= 1u << i;
     }
-}
-
-/* Run the case once and under the witness. */
-static sw_status look(swi_check *c, uint32_t flags, uint32_t only, seen *to)
-{
-    swi_check_call call;
-    swi_check_result result;
-    sw_witness_info info = SW_OPTS(sw_witness_info);
-    memset(to, 0, sizeof *to);
-    SW_TRY(swi_check_run(c, c->plain, flags, only, &result));
-    const swi_trace *t = &c->plain->last->trace;
-    const uint32_t f = find_node(c, t);
-    if (f == SWI_NONE)
-        SW_FAIL(SW_INVALID, "the op is not in its own program");
-    note_operands(t, f, to);
     SW_TRY(swi_check_call_fill(c, flags, only, &call));
     SW_TRY(sw_witness(c->plain, &call.args, SW_WITNESS_DEATH, &info));
     to->bytes = info.saved_bytes;
@@ -148,21 +143,6 @@ static void compare_use(swi_check *c, const contract_row *row, uint32_t flags, u
         fault(to, "%s: the witness: %s\n", where, s.why);
 }
 
-static void compare_case(swi_check *c, const contract_row *row, int index, faults *to)
-{
-    const uint32_t use = SWI_CHECK_TRAIN | SWI_CHECK_MADE;
-    if (swi_check_begin(c, index) != SW_OK) {
-        fault(to, "%s, case %d: %s\n", row->op, index, sw_last_error());
-    } else if (c->n_wanted > 0) {
-        compare_use(c, row, use, SWI_CHECK_ALL, to);
-        if (c->desc->view == NULL)
-            compare_use(c, row, use | SWI_CHECK_HELD, SWI_CHECK_ALL, to);
-        if (contract_asks_who(row) && c->in[0].wanted)
-            compare_use(c, row, use, 1, to);
-    }
-    swi_check_end(c);
-}
-
 /* "4 of in0 + 4 of out1" */
 static const char *bytes_kept(const seen *s, char *to, size_t room)
 {
@@ -197,22 +177,6 @@ static const char *propose(swi_check *c, char *to, size_t room)
     return to;
 }
 
-/* All that gradient kernels may read stands on the page in some alternative, also where no case
- * shows it. */
-static void compare_names(const sw_op_desc *d, const contract_row *row, faults *to)
-{
-    for (int g = 0; g < d->n_grads; g++)
-        for (int k = 0; k < d->grads[g].n_operands; k++) {
-            const uint32_t kind = SWI_OPERAND_KIND(d->grads[g].operands[k]);
-            if (kind == SW_DOUT(0))
-                continue;
-            const char *name = sw_textf("%s%u", kind == SW_IN(0) ? "in" : "out",
-                                        SWI_OPERAND_INDEX(d->grads[g].operands[k]));
-            if (strstr(row->keeps, name) == NULL)
-                fault(to, PAGE ":%d: %s: gradient %d names %s\n", row->line, row->op, g, name);
-        }
-}
-
 static bool has_gradient(const sw_op_desc *d)
 {
     return d->rule != NULL || d->n_grads > 0;
@@ -235,12 +199,11 @@ static bool leaves_unread(const sw_op_desc *d, const sw_op_case *c)
 
 static void compare_op(const contract_page *page, uint32_t id, faults *to)
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1);
     static swi_check c;
     char missing[600];
     c = (swi_check){.id = id, .desc = sw_op_at(id)};
     const contract_row *row = contract_find(page, c.desc->name);
-    if (sw_exec_create(&c.plain, &opts) != SW_OK) {
+    if (sw_exec_create(&c.plain, &SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1)) != SW_OK) {
         fault(to, "%s\n", sw_last_error());
         return;
     }
@@ -251,10 +214,33 @@ static void compare_op(const contract_page *page, uint32_t id, faults *to)
               propose(&c, missing, sizeof missing));
     } else {
         c.as_is = contract_there(row);
-        compare_names(c.desc, row, to);
+        /* All that gradient kernels may read stands on the page in some alternative, also
+         * where no case shows it. */
+        for (int g = 0; g < c.desc->n_grads; g++)
+            for (int k = 0; k < c.desc->grads[g].n_operands; k++) {
+                const uint32_t kind = SWI_OPERAND_KIND(c.desc->grads[g].operands[k]);
+                if (kind == SW_DOUT(0))
+                    continue;
+                const char *name = sw_textf("%s%u", kind == SW_IN(0) ? "in" : "out",
+                                            SWI_OPERAND_INDEX(c.desc->grads[g].operands[k]));
+                if (strstr(row->keeps, name) == NULL)
+                    fault(to, PAGE ":%d: %s: gradient %d names %s\n", row->line, row->op, g,
+                          name);
+            }
         for (int i = 0; i < c.desc->n_cases; i++)
-            if (!leaves_unread(c.desc, &c.desc->cases[i]))
-                compare_case(&c, row, i, to);
+            if (!leaves_unread(c.desc, &c.desc->cases[i])) {
+                const uint32_t use = SWI_CHECK_TRAIN | SWI_CHECK_MADE;
+                if (swi_check_begin(&c, i) != SW_OK) {
+                    fault(to, "%s, case %d: %s\n", row->op, i, sw_last_error());
+                } else if (c.n_wanted > 0) {
+                    compare_use(&c, row, use, SWI_CHECK_ALL, to);
+                    if (c.desc->view == NULL)
+                        compare_use(&c, row, use | SWI_CHECK_HELD, SWI_CHECK_ALL, to);
+                    if (contract_asks_who(row) && c.in[0].wanted)
+                        compare_use(&c, row, use, 1, to);
+                }
+                swi_check_end(&c);
+            }
     }
     sw_exec_destroy(c.plain);
 }

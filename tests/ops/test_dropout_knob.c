@@ -1,5 +1,5 @@
-/* Dropout by a knob: what sw_dropout drops with that rate, and other rates without a new plan.
- */
+/* Dropout by a knob: what sw_dropout drops with that rate, and other rates without a new
+ * plan. */
 #include "alloc/base/mem.h"
 #include "tests/ops/axes_bench.h"
 #include <math.h>
@@ -57,10 +57,9 @@ static void close_net(void *net_)
 
 static void open_net(net *n, int threads, bool by_knob)
 {
-    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = threads, .seed = 5);
     const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f);
     *n = (net){.by_knob = by_knob};
-    OK(sw_exec_create(&n->exec, &exec));
+    OK(sw_exec_create(&n->exec, &SW_OPTS(sw_exec_opts, .threads = threads, .seed = 5)));
     OK(sw_model_create(&n->model, "net"));
     n->p =
         sw_param_new(n->model, "p", SW_F32, SW_SHAPE(IMAGES, CHANNELS, SIDE, SIDE), "normal:1");
@@ -71,10 +70,9 @@ static void open_net(net *n, int threads, bool by_knob)
 
 static sw_status run(net *n, sw_mode mode, uint64_t at, bool immediate)
 {
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = step, .user = n, .models = &n->model, .n_models = 1,
-                .mode = mode, .step = at, .immediate = immediate);
-    return sw_run(n->exec, &args);
+    return sw_run(n->exec,
+                  &SW_OPTS(sw_run_args, .fn = step, .user = n, .models = &n->model,
+                           .n_models = 1, .mode = mode, .step = at, .immediate = immediate));
 }
 
 /* The output; its elements must be n. */

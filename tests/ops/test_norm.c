@@ -224,13 +224,12 @@ SW_TEST("input and statistics are kept, nothing else")
     for (int i = 0; i < KINDS; i++) {
         static bench b[KINDS];
         size_t kept = 0;
-        const sw_plan_visitor visitor =
-            SW_OPTS(sw_plan_visitor, .to = &kept, .storage = add_saved);
         open_bench(&b[i], 1);
         all_layers(&b[i], i);
         const sw_array in = {SW_F32, kinds[i].y, NULL}; /* the product keeps it, and y is not */
         const sw_run_args args = args_of(&b[i], kept_step, &in, 1, SW_TRAIN);
-        OK(sw_plan_visit(b[i].exec, &args, &visitor));
+        OK(sw_plan_visit(b[i].exec, &args,
+                         &SW_OPTS(sw_plan_visitor, .to = &kept, .storage = add_saved)));
         SW_CHECK(kept == sizeof(float) * (size_t)(20 * 12 * 49 + kinds[i].floats),
                  "%d: %zu bytes are kept, must be %d floats besides x", i, kept,
                  (int)kinds[i].floats);
@@ -244,12 +243,11 @@ static bool step_with(const char *isa, int kind, float *to, size_t bytes)
 {
     static float factors[20 * 12 * 49];
     static bench b;
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = isa);
     const sw_array in = {SW_F32, kinds[kind].y, factors};
     open_bench(&b, 1);
     sw_exec_destroy(b.exec);
     b.exec = NULL;
-    if (sw_exec_create(&b.exec, &opts) != SW_OK)
+    if (sw_exec_create(&b.exec, &SW_OPTS(sw_exec_opts, .isa = isa)) != SW_OK)
         return false; /* this machine does not have it */
     all_layers(&b, kind);
     fill(factors, 20 * 12 * 49, 31, 0.0f, 100.0f);
@@ -453,10 +451,9 @@ SW_TEST("wrong uses are refused")
     b.batch = sw_batch_norm2d_new(b.model, "norm", 3);
     ready(&b, "sgd");
     for (bad = 0; bad < (int)(sizeof words / sizeof *words); bad++) {
-        sw_plan_info info = SW_OPTS(sw_plan_info);
         sw_run_args args = args_of(&b, bad_step, &in, 1, SW_TRAIN);
         args.variant = (uint64_t)bad;
-        const sw_status status = sw_plan(b.exec, &args, &info);
+        const sw_status status = sw_plan(b.exec, &args, &SW_OPTS(sw_plan_info));
         SW_CHECK(status == SW_INVALID && strstr(sw_last_error(), words[bad]) != NULL,
                  "no '%s' of %d: %s", words[bad], bad, sw_last_error());
     }

@@ -208,14 +208,13 @@ static sw_status run_op(sw_exec *exec, sw_model *model, use *u, result *r)
                                {SW_U8, SW_SHAPE(N), numbers.mask},
                                {SW_I32, SW_SHAPE(ROWS), numbers.labels},
                                {SW_F32, SW_SHAPE(N), numbers.w}};
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = step, .user = u, .models = &model, .n_models = 1,
-                .inputs = inputs, .n_inputs = 4, .variant = u->op);
     const size_t y_bytes = (point_list[u->op].is_loss ? 1 : N) * sizeof(float);
     memset(r, 0, sizeof *r);
     SW_TRY(sw_model_ready(model, exec, 1));
     SW_TRY(sw_param_write(u->x, numbers.x, sizeof numbers.x));
-    SW_TRY(sw_run(exec, &args));
+    SW_TRY(sw_run(exec,
+                  &SW_OPTS(sw_run_args, .fn = step, .user = u, .models = &model, .n_models = 1,
+                           .inputs = inputs, .n_inputs = 4, .variant = u->op)));
     sw_array y;
     SW_TRY(sw_output_get(exec, "y", &y));
     memcpy(r->y, y.data, y_bytes);

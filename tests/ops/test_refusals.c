@@ -76,9 +76,8 @@ static sw_run_args args_of(bench *b)
 /* Planning must give `status` with a message that has `op` and `word`. */
 static void refused(bench *b, sw_status status, const char *op, const char *word)
 {
-    sw_plan_info info = SW_OPTS(sw_plan_info);
     const sw_run_args args = args_of(b);
-    const sw_status got = sw_plan(b->exec, &args, &info);
+    const sw_status got = sw_plan(b->exec, &args, &SW_OPTS(sw_plan_info));
     SW_CHECK(got == status && strstr(sw_last_error(), op) != NULL &&
                  strstr(sw_last_error(), word) != NULL,
              "%s, no '%s' of %s: %s", sw_status_name(got), word, op,
@@ -337,8 +336,7 @@ SW_TEST("layers of huge sizes are refused")
     CU_ASSERT_NOT_EQUAL(sw_model_ready(model, exec, 1), SW_OK);
     sw_model_destroy(model);
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "grouped"), SW_OK);
-    const sw_conv_opts three = SW_OPTS(sw_conv_opts, .groups = 3);
-    (void)sw_conv2d_new_with(model, "conv", 6, 4, 3, &three);
+    (void)sw_conv2d_new_with(model, "conv", 6, 4, 3, &SW_OPTS(sw_conv_opts, .groups = 3));
     CU_ASSERT_EQUAL(sw_model_ready(model, exec, 1), SW_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "6 to 4 channels in 3 groups"));
     sw_model_destroy(model);

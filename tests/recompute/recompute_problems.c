@@ -64,22 +64,6 @@ static void random_forward(sw_dice *dice, problem *out, uint32_t most)
         op->scratch = (1 + sw_dice_below(dice, 2)) * PROBLEM_UNIT;
 }
 
-/* The backward op of op t: some of what that made and read, now and then more. */
-static void random_backward(sw_dice *dice, problem *out, uint32_t t)
-{
-    const swi_rc_op *of = &out->ops[t];
-    (void)add_op(out, 1);
-    out->backward_of[out->p.n_ops - 1] = t;
-    for (uint32_t k = 0; k < of->n_makes; k++)
-        if (sw_dice_below(dice, 3) > 0)
-            (void)add_read(out, out->makes[of->makes + k]);
-    for (uint32_t k = 0; k < of->n_reads; k++)
-        if (sw_dice_below(dice, 3) == 0)
-            (void)add_read(out, out->reads[of->reads + k]);
-    if (out->p.n_items > 0 && sw_dice_below(dice, 6) == 0)
-        (void)add_read(out, (uint32_t)sw_dice_below(dice, out->p.n_items));
-}
-
 /* Some backward ops make a fixed result that may lie where a read of theirs ends. */
 static void random_places(sw_dice *dice, problem *out, uint32_t from)
 {
@@ -98,8 +82,20 @@ void problem_random(sw_dice *dice, problem *out, uint32_t forward, uint32_t most
     begin(out);
     for (uint32_t t = 0; t < forward; t++)
         random_forward(dice, out, most);
-    for (uint32_t t = forward; t-- > 0;)
-        random_backward(dice, out, t);
+    for (uint32_t t = forward; t-- > 0;) {
+        /* The backward op of op t: some of what that made and read, now and then more. */
+        const swi_rc_op *of = &out->ops[t];
+        (void)add_op(out, 1);
+        out->backward_of[out->p.n_ops - 1] = t;
+        for (uint32_t k = 0; k < of->n_makes; k++)
+            if (sw_dice_below(dice, 3) > 0)
+                (void)add_read(out, out->makes[of->makes + k]);
+        for (uint32_t k = 0; k < of->n_reads; k++)
+            if (sw_dice_below(dice, 3) == 0)
+                (void)add_read(out, out->reads[of->reads + k]);
+        if (out->p.n_items > 0 && sw_dice_below(dice, 6) == 0)
+            (void)add_read(out, (uint32_t)sw_dice_below(dice, out->p.n_items));
+    }
     const uint32_t n = out->p.n_ops;
     const bool limits = sw_dice_below(dice, 3) == 0, fixed = sw_dice_below(dice, 2) == 0;
     for (uint32_t t = 0; t < n; t++) {

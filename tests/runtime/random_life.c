@@ -200,17 +200,6 @@ static void train_op(walk *w, const random_op *op)
     }
 }
 
-static void leave(walk *w, const random_op *op, const char *name)
-{
-    const sw_value x = w->value[op->in[0]];
-    if (op->kind == RANDOM_METRIC)
-        sw_metric(w->ctx, name, x);
-    else if (op->kind == RANDOM_OUTPUT)
-        sw_output(w->ctx, name, x);
-    else
-        sw_assign(w->ctx, w->life->state[op->what], x);
-}
-
 static void random_step(sw_ctx *ctx, void *user)
 {
     static const char *const scopes[] = {"", "a", "b", "a/c"};
@@ -227,9 +216,15 @@ static void random_step(sw_ctx *ctx, void *user)
         if (op->kind <= RANDOM_ACCURACY)
             w.value[i] = compute(&w, op, name);
         else if (op->kind == RANDOM_METRIC || op->kind == RANDOM_OUTPUT ||
-                 op->kind == RANDOM_ASSIGN)
-            leave(&w, op, name);
-        else if (sw_ctx_mode(ctx) == SW_TRAIN)
+                 op->kind == RANDOM_ASSIGN) {
+            const sw_value x = w.value[op->in[0]];
+            if (op->kind == RANDOM_METRIC)
+                sw_metric(w.ctx, name, x);
+            else if (op->kind == RANDOM_OUTPUT)
+                sw_output(w.ctx, name, x);
+            else
+                sw_assign(w.ctx, w.life->state[op->what], x);
+        } else if (sw_ctx_mode(ctx) == SW_TRAIN)
             train_op(&w, op);
         if (op->phase >= 0)
             sw_clear_phase(ctx);

@@ -110,14 +110,6 @@ static int pointwise(maker *m)
     return x < 0 ? -1 : pointwise_on(m, x);
 }
 
-static int new_running(maker *m, int64_t channels)
-{
-    random_net *r = m->net;
-    r->running[r->n_norms] =
-        (random_param){.shape = SW_SHAPE(channels), .model = below(m, r->n_models)};
-    return r->n_norms++;
-}
-
 /* By rows of the last axis, by groups of channels, or by channels of the batch, often with an
  * op after it that can go channel by channel; with a weight, and a bias where there is one. */
 static int norm(maker *m)
@@ -144,8 +136,12 @@ static int norm(maker *m)
                       : -1;
     if (b >= 0)
         op.in[op.n_in++] = b;
-    if (whole)
-        op.what = new_running(m, size);
+    if (whole) {
+        random_net *r = m->net;
+        r->running[r->n_norms] =
+            (random_param){.shape = SW_SHAPE(size), .model = below(m, r->n_models)};
+        op.what = r->n_norms++;
+    }
     const int y = random_push(m, op);
     return whole && chance(m, 70) ? pointwise_on(m, y) : y;
 }

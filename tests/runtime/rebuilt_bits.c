@@ -70,22 +70,17 @@ static void compare(session *s, const swi_node *node, const swi_node *first)
     }
 }
 
-/* Forward ops may do the same twice: what both leave counts as one. */
-static void join(session *s, const swi_node *node)
-{
-    const swi_trace *t = &s->w.program->trace;
-    const swi_node *first = first_run(s, node);
-    for (uint32_t k = node->n_in; first != NULL && k < node->n_in + node->n_out; k++)
-        s->first[operand(t, node, k)->storage] = s->first[operand(t, first, k)->storage];
-}
-
 static sw_status after_op(void *context, uint32_t op)
 {
     session *s = context;
     const swi_trace *t = &s->w.program->trace;
     const swi_node *node = &t->nodes[s->w.program->ops[op].node];
-    if (node->again == 0 && !node->is_backward && !node->is_update && !node->writes_model)
-        join(s, node);
+    if (node->again == 0 && !node->is_backward && !node->is_update && !node->writes_model) {
+        /* Forward ops may do the same twice: what both leave counts as one. */
+        const swi_node *first = first_run(s, node);
+        for (uint32_t k = node->n_in; first != NULL && k < node->n_in + node->n_out; k++)
+            s->first[operand(t, node, k)->storage] = s->first[operand(t, first, k)->storage];
+    }
     if (node->again != SWI_AGAIN_REBUILT)
         return SW_OK;
     char name[96];

@@ -124,21 +124,27 @@ static void adversaries(sw_ctx *c, void *user)
 
 /* ---- declarations ------------------------------------------------------------------------ */
 
-static void declare_layers(rc_net *n)
+sw_status rc_begin(rc_net *n, rc_kind kind, int layers)
 {
+    *n = (rc_net){.kind = kind, .layers = layers};
+    n->n_models = kind == RC_ADVERSARIES ? 2 : 1;
+    n->data = net_batch(kind == RC_CONV, 0, RC_BATCH);
+    n->data_bytes = RC_BATCH * NET_PIXELS * sizeof(float) + (RC_BATCH + 63u) / 64 * 64;
+    for (int i = 0; i < n->n_models; i++)
+        SW_TRY(sw_model_create(&n->models[i], i == 0 ? "net" : "critic"));
     char name[16];
     const bool two = n->kind == RC_ADVERSARIES;
-    for (int i = 0; i < n->layers; i++) {
-        snprintf(name, sizeof name, "l%d", i);
+    for (int j = 0; j < n->layers; j++) {
+        snprintf(name, sizeof name, "l%d", j);
         if (n->kind == RC_CONV) {
-            n->conv[i] = sw_conv2d_new(n->models[0], name, i == 0 ? 1 : CHANNELS, CHANNELS, 3);
-            n->conv[i].pad = 1;
+            n->conv[j] = sw_conv2d_new(n->models[0], name, j == 0 ? 1 : CHANNELS, CHANNELS, 3);
+            n->conv[j].pad = 1;
             continue;
         }
-        const int64_t in = i > 0 ? WIDTH : two ? NOISE : NET_PIXELS;
-        n->linear[i] = sw_linear_new(n->models[0], name, in, WIDTH);
+        const int64_t in = j > 0 ? WIDTH : two ? NOISE : NET_PIXELS;
+        n->linear[j] = sw_linear_new(n->models[0], name, in, WIDTH);
         if (two)
-            n->linear[n->layers + i] = sw_linear_new(n->models[1], name, WIDTH, WIDTH);
+            n->linear[n->layers + j] = sw_linear_new(n->models[1], name, WIDTH, WIDTH);
     }
     if (n->kind == RC_CONV)
         n->linear[0] = sw_linear_new(n->models[0], "out", CHANNELS, NET_CLASSES);
@@ -146,10 +152,6 @@ static void declare_layers(rc_net *n)
         n->linear[n->layers] = sw_linear_new(n->models[0], "out", WIDTH, NET_CLASSES);
     if (n->kind == RC_STATEFUL)
         n->state = sw_state_new(n->models[0], "seen", SW_F32, SW_SHAPE(WIDTH));
-}
-
-static sw_status declare_optimizers(rc_net *n)
-{
     sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     if (n->kind == RC_ADVERSARIES) {
         SW_TRY(sw_optimizer_create(&n->opt[0], n->models[0], &opts));
@@ -160,8 +162,8 @@ static sw_status declare_optimizers(rc_net *n)
         return sw_optimizer_create(&n->opt[0], n->models[0], &opts);
     sw_param params[2 * RC_LAYERS + 2];
     const size_t n_params = sw_param_count(n->models[0]);
-    for (size_t i = 0; i < n_params; i++)
-        params[i] = sw_param_at(n->models[0], i);
+    for (size_t k = 0; k < n_params; k++)
+        params[k] = sw_param_at(n->models[0], k);
     opts.params = params;
     opts.n_params = n_params / 2;
     SW_TRY(sw_optimizer_create(&n->opt[0], n->models[0], &opts));
@@ -170,18 +172,6 @@ static sw_status declare_optimizers(rc_net *n)
     opts.params = params + n_params / 2;
     opts.n_params = n_params - n_params / 2;
     return sw_optimizer_create(&n->opt[1], n->models[0], &opts);
-}
-
-sw_status rc_begin(rc_net *n, rc_kind kind, int layers)
-{
-    *n = (rc_net){.kind = kind, .layers = layers};
-    n->n_models = kind == RC_ADVERSARIES ? 2 : 1;
-    n->data = net_batch(kind == RC_CONV, 0, RC_BATCH);
-    n->data_bytes = RC_BATCH * NET_PIXELS * sizeof(float) + (RC_BATCH + 63u) / 64 * 64;
-    for (int i = 0; i < n->n_models; i++)
-        SW_TRY(sw_model_create(&n->models[i], i == 0 ? "net" : "critic"));
-    declare_layers(n);
-    return declare_optimizers(n);
 }
 
 void rc_end(rc_net *n)

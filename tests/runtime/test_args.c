@@ -282,8 +282,7 @@ static void take(sw_exec *exec, const char *name, float *to)
 SW_TEST("random streams have names and counters")
 {
     sw_exec *exec = net_exec(NULL);
-    const sw_exec_opts other_seed = SW_OPTS(sw_exec_opts, .seed = 12);
-    sw_exec *second = net_exec(&other_seed);
+    sw_exec *second = net_exec(&SW_OPTS(sw_exec_opts, .seed = 12));
     float a[256], x[256];
     sw_run_args args = SW_OPTS(sw_run_args, .fn = draw, .step = 5, .run = 2);
     OK(sw_run(exec, &args));

@@ -9,9 +9,8 @@ SW_TESTS("shares")
 
 static sw_exec *keeping(int threads, int no_inplace)
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads, .seed = 11,
-                                      .no_inplace = no_inplace, .shares = 1);
-    return net_exec(&opts);
+    return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .seed = 11,
+                             .no_inplace = no_inplace, .shares = 1));
 }
 
 static size_t rounded(size_t bytes)
@@ -95,9 +94,8 @@ static void check_shares(sw_exec *exec, const net *n, const sw_run_args *args)
 {
     static listing l;
     l = (listing){.n = 0};
-    const sw_plan_visitor v =
-        SW_OPTS(sw_plan_visitor, .to = &l, .op = see_op, .storage = see_storage);
-    OK(sw_plan_visit(exec, args, &v));
+    OK(sw_plan_visit(
+        exec, args, &SW_OPTS(sw_plan_visitor, .to = &l, .op = see_op, .storage = see_storage)));
     uint32_t top = 0;
     for (uint32_t t = 1; t < l.n_ops; t++)
         if (live_at(&l, NULL, NULL, t) > live_at(&l, NULL, NULL, top))
@@ -212,9 +210,8 @@ static void scoped_step(sw_ctx *ctx, void *user)
 /* By hand: what a layer and a role hold of a small network. */
 SW_TEST("shares have names and bytes")
 {
-    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .momentum = 0.5f);
     sw_exec *exec = keeping(1, 0);
-    net *n = net_new(false, &opts);
+    net *n = net_new(false, &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .momentum = 0.5f));
     const batch b = net_batch(false, 0, 10);
     sw_run_args args = net_args(n, &b);
     args.fn = scoped_step;

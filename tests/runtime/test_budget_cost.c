@@ -99,10 +99,8 @@ static void live(const sw_exec_opts *opts, int64_t classes, int64_t rows, outcom
 SW_TEST("parts lower the arena")
 {
     static outcome whole, parts;
-    const sw_exec_opts never = SW_OPTS(sw_exec_opts, .seed = 1, .no_chunks = 1);
-    const sw_exec_opts usual = SW_OPTS(sw_exec_opts, .seed = 1, .threads = 2);
-    live(&never, MOST_CLASSES, ROWS, &whole);
-    live(&usual, MOST_CLASSES, ROWS, &parts);
+    live(&SW_OPTS(sw_exec_opts, .seed = 1, .no_chunks = 1), MOST_CLASSES, ROWS, &whole);
+    live(&SW_OPTS(sw_exec_opts, .seed = 1, .threads = 2), MOST_CLASSES, ROWS, &parts);
     const size_t logits = (size_t)ROWS * MOST_CLASSES * sizeof(float);
     CU_ASSERT_EQUAL(whole.plan.chunk_rows, 0);
     CU_ASSERT(whole.plan.arena_bytes > logits);
@@ -159,9 +157,8 @@ static sw_status plan_of(const sw_run_args *args, size_t bytes, bool tiles, sw_p
     sw_exec *exec;
     if (bytes > 0)
         OK(sw_budget_create(&budget, bytes));
-    const sw_exec_opts opts =
-        SW_OPTS(sw_exec_opts, .seed = 1, .budget = budget, .no_tiles = !tiles);
-    OK(sw_exec_create(&exec, &opts));
+    OK(sw_exec_create(&exec,
+                      &SW_OPTS(sw_exec_opts, .seed = 1, .budget = budget, .no_tiles = !tiles)));
     *plan = SW_OPTS(sw_plan_info);
     const sw_status status = sw_plan(exec, args, plan);
     sw_exec_destroy(exec);
@@ -256,27 +253,22 @@ static void deep_step(sw_ctx *ctx, void *user)
     sw_update(ctx, d->optimizer);
 }
 
-static void begin_deep(deep *d)
-{
-    const sw_optimizer_opts opts =
-        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f, .release = 1);
-    OK(sw_model_create(&d->model, "deep"));
-    AFTER(sw_model_destroy, d->model);
-    for (int k = 0; k < DEEP_LAYERS; k++) {
-        char name[] = "fcaa";
-        name[2] = (char)('a' + k / 26);
-        name[3] = (char)('a' + k % 26);
-        d->fc[k] = sw_linear_new(d->model, name, WIDE, WIDE);
-    }
-    OK(sw_optimizer_create(&d->optimizer, d->model, &opts));
-}
-
 /* Layers of which hardly one result fits: ten times the step, and no plan does with less. */
 SW_TEST("the least budget of a deep net costs what is proved")
 {
     deep d;
     sw_plan_info plan;
-    begin_deep(&d);
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f, .release = 1);
+    OK(sw_model_create(&d.model, "deep"));
+    AFTER(sw_model_destroy, d.model);
+    for (int k = 0; k < DEEP_LAYERS; k++) {
+        char name[] = "fcaa";
+        name[2] = (char)('a' + k / 26);
+        name[3] = (char)('a' + k % 26);
+        d.fc[k] = sw_linear_new(d.model, name, WIDE, WIDE);
+    }
+    OK(sw_optimizer_create(&d.optimizer, d.model, &opts));
     const sw_array input = {SW_F32, SW_SHAPE(ROWS, WIDE), NULL};
     const sw_run_args args =
         SW_OPTS(sw_run_args, .fn = deep_step, .user = &d, .models = &d.model, .n_models = 1,

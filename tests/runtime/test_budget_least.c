@@ -79,9 +79,8 @@ static sw_status add_neighbour(const setting *s, scene *to)
     n->factor = sw_knob_new(n->model, "factor", 1.0f);
     SW_TRY(sw_optimizer_create(&n->opt, n->model, &opts));
     const sw_run_args args = net_args(n, &b);
-    sw_plan_info plan = SW_OPTS(sw_plan_info);
     sw_exec *exec = s->same_exec ? to->exec : to->other;
-    return s->ran ? sw_run(exec, &args) : sw_plan(exec, &args, &plan);
+    return s->ran ? sw_run(exec, &args) : sw_plan(exec, &args, &SW_OPTS(sw_plan_info));
 }
 
 static sw_status build(const setting *s, size_t limit, scene *to)
@@ -248,13 +247,12 @@ SW_TEST("loaders of a budget count in totals by themselves")
     OK(sw_loader_create(&kept, samples, &opts));
     sw_after(end_loader, kept);
     OK(sw_loader_create(&gone, samples, &opts));
-    const sw_exec_opts in = SW_OPTS(sw_exec_opts, .budget = budget);
     const size_t one = sw_loader_bytes(kept);
     CU_ASSERT_EQUAL(one,
                     bytes_of(&(sw_loader_opts){.batch = 20, .slots = 3, .inline_fill = -1}));
     for (int i = 0; i < 2; i++) {
         net *n = net_new(false, NULL);
-        sw_exec *exec = net_exec(&in);
+        sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
         sw_run_args args = net_args(n, &b);
         sw_plan_info plan = SW_OPTS(sw_plan_info);
         OK(sw_plan(exec, &args, &plan));

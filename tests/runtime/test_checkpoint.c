@@ -177,10 +177,9 @@ static void refused_for(const saved_opts *opts, const char *part)
 {
     saved_run *run = saved_run_new(opts), *same = saved_run_new(opts);
     sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL);
-    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     saved_run_steps(run, 1);
     saved_run_steps(same, 1);
-    OK(sw_checkpoint_find(c, saved_path, &found));
+    OK(sw_checkpoint_find(c, saved_path, &SW_OPTS(sw_checkpoint_found)));
     const sw_status status = sw_checkpoint_load(c);
     SW_CHECK((status == SW_INVALID || status == SW_FORMAT) &&
                  strstr(sw_last_error(), part) != NULL,
@@ -567,8 +566,8 @@ SW_TEST("more tensors than a file has are refused")
         sw_model_destroy(models[m]);
 }
 
-/* Bytes of any file name may stand in a command line, and it may be cut inside of a character.
- */
+/* Bytes of any file name may stand in a command line, and it may be cut inside of a
+ * character. */
 SW_TEST("any command can be saved")
 {
     saved_run *run = saved_run_new(NULL);

@@ -1,5 +1,5 @@
-/* Constants of a model: placed once, read as they are, neither trained nor written nor saved.
- */
+/* Constants of a model: placed once, read as they are, neither trained nor written nor
+ * saved. */
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
@@ -159,9 +159,8 @@ SW_TEST("members have their constants")
     sw_member member[2];
     OK(declare(&k));
     sw_after(end_consts, &k);
-    const sw_members_opts opts =
-        SW_OPTS(sw_members_opts, .shape = k.model, .fn = step, .user = &k);
-    OK(sw_members_create(&group, exec, &opts));
+    OK(sw_members_create(&group, exec,
+                         &SW_OPTS(sw_members_opts, .shape = k.model, .fn = step, .user = &k)));
     for (int i = 0; i < 2; i++) {
         sw_model *model = NULL;
         float numbers[6];

@@ -48,9 +48,8 @@ static void bad_label(sw_ctx *c, void *user)
 static sw_status run(sw_exec *exec, int immediate)
 {
     const sw_array input = {SW_F32, SW_SHAPE(N), numbers};
-    const sw_run_args args = SW_OPTS(sw_run_args, .fn = step, .inputs = &input, .n_inputs = 1,
-                                     .immediate = immediate);
-    return sw_run(exec, &args);
+    return sw_run(exec, &SW_OPTS(sw_run_args, .fn = step, .inputs = &input, .n_inputs = 1,
+                                 .immediate = immediate));
 }
 
 static sw_status run_badly(sw_exec *exec, int immediate)
@@ -58,9 +57,8 @@ static sw_status run_badly(sw_exec *exec, int immediate)
     static const float logits[4];
     static const int32_t labels[2] = {0, 7};
     const sw_array inputs[] = {{SW_F32, SW_SHAPE(2, 2), logits}, {SW_I32, SW_SHAPE(2), labels}};
-    const sw_run_args args = SW_OPTS(sw_run_args, .fn = bad_label, .inputs = inputs,
-                                     .n_inputs = 2, .immediate = immediate);
-    return sw_run(exec, &args);
+    return sw_run(exec, &SW_OPTS(sw_run_args, .fn = bad_label, .inputs = inputs, .n_inputs = 2,
+                                 .immediate = immediate));
 }
 
 static int not_zero(sw_exec *exec, const char *name)
@@ -86,8 +84,8 @@ SW_TEST("denormals are zero in every thread of a run")
     }
 }
 
-/* Whatever it is; a run that fails puts it back too, and the bits are those of the usual mode.
- */
+/* Whatever it is; a run that fails puts it back too, and the bits are those of the usual
+ * mode. */
 SW_TEST("the caller's mode is put back")
 {
     static const uint32_t modes[] = {0x1f80u, 0x7f80u,           0x3f80u,

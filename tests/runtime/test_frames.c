@@ -29,14 +29,12 @@ static uint64_t sum_of(const swi_program *p)
 
 SW_TEST("a run writes nothing into its program")
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = 2, .shares = 1);
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .shares = 1));
     net *n = net_new(true, NULL);
     const batch b = net_batch(true, 0, 20);
     const sw_run_args args = net_args(n, &b);
     sw_witness_info info = SW_OPTS(sw_witness_info);
-    sw_plan_info plan = SW_OPTS(sw_plan_info);
-    OK(sw_plan(exec, &args, &plan));
+    OK(sw_plan(exec, &args, &SW_OPTS(sw_plan_info)));
     CU_ASSERT_EQUAL_FATAL(exec->n_frames, 1);
     const swi_frame *f = exec->frames[0];
     const uint64_t planned = sum_of(f->program);

@@ -52,9 +52,8 @@ static void train(sw_exec *exec, hooked *h, const batch *b, int immediate)
 
 static net *net_with(bool image, float lr, sw_update_time update)
 {
-    const sw_optimizer_opts opts =
-        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = lr, .update = (int)update);
-    return net_new(image, &opts);
+    return net_new(image,
+                   &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = lr, .update = (int)update));
 }
 
 static const sw_update_time times[] = {SW_UPDATE_AFTER, SW_UPDATE_RELEASE};

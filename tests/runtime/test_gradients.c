@@ -67,10 +67,9 @@ static void moves(sw_step_fn *step, const float *ps, const float *qs)
         const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);
         OK(sw_optimizer_create(&m.opt, m.model, &opts));
         const sw_array in[] = {{SW_F32, SW_SHAPE(N), ones}, {SW_F32, SW_SHAPE(N), tens}};
-        const sw_run_args args =
-            SW_OPTS(sw_run_args, .fn = step, .user = &m, .models = &m.model, .n_models = 1,
-                    .inputs = in, .n_inputs = 2, .immediate = immediate);
-        OK(sw_run(net_exec(NULL), &args));
+        OK(sw_run(net_exec(NULL), &SW_OPTS(sw_run_args, .fn = step, .user = &m,
+                                           .models = &m.model, .n_models = 1, .inputs = in,
+                                           .n_inputs = 2, .immediate = immediate)));
         float p[N], q[N];
         OK(sw_param_read(m.p, p, sizeof p));
         OK(sw_param_read(m.q, q, sizeof q));

@@ -93,8 +93,7 @@ static float numbers[21];
 
 static sw_status run(mischief what, bool checks, bool immediate)
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .checks = checks);
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .checks = checks));
     const sw_array in = {SW_F32, SW_SHAPE(3, 7), numbers};
     const sw_run_args args =
         SW_OPTS(sw_run_args, .fn = step, .inputs = &in, .n_inputs = 1, .immediate = immediate);
@@ -176,8 +175,7 @@ SW_TEST("guards change no bit")
         for (int immediate = 0; immediate < 2; immediate++) {
             net *n[2];
             for (int checks = 0; checks < 2; checks++) {
-                const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11, .checks = checks);
-                sw_exec *exec = net_exec(&opts);
+                sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .seed = 11, .checks = checks));
                 const batch b = net_batch(image != 0, 0, 20);
                 n[checks] = net_new(image != 0, NULL);
                 sw_run_args args = net_args(n[checks], &b);

@@ -157,9 +157,8 @@ SW_TEST("accumulation begins anew for each parameter")
         sw_exec *exec = net_exec(NULL);
         many m;
         float g[3], w[3], now[3];
-        const sw_optimizer_opts opts =
-            SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f, .keep_gradients = 1);
-        start(&m, exec, &opts);
+        start(&m, exec,
+              &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f, .keep_gradients = 1));
         OK(run(exec, &m, ALL, immediate)); /* uses and clears what it made */
         m.accumulate = true;
         m.update = false;
@@ -189,9 +188,8 @@ SW_TEST("clipping sees live gradients alone")
         sw_exec *exec = net_exec(NULL);
         many m;
         float w[3], now[3];
-        const sw_optimizer_opts opts =
-            SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f, .keep_gradients = 1);
-        start(&m, exec, &opts);
+        start(&m, exec,
+              &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f, .keep_gradients = 1));
         sw_knob_set(m.max, 100.0f);
         m.clip = true;
         OK(run(exec, &m, ALL, immediate));
@@ -208,9 +206,7 @@ SW_TEST("with all frozen there is nothing to update")
 {
     sw_exec *exec = net_exec(NULL);
     many m;
-    const sw_optimizer_opts opts =
-        SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1);
-    start(&m, exec, &opts);
+    start(&m, exec, &SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1));
     for (int i = 0; i < N; i++)
         sw_param_freeze(m.w[i], 1);
     REFUSED(run(exec, &m, 0, false), SW_INVALID, "frozen");
@@ -219,8 +215,8 @@ SW_TEST("with all frozen there is nothing to update")
     OK(run(exec, &m, 0, false));
 }
 
-/* The witnesses watch the bytes that the plan counts, whether all is there to update or a part.
- */
+/* The witnesses watch the bytes that the plan counts, whether all is there to update or a
+ * part. */
 SW_TEST("the witnesses agree about kept gradients")
 {
     for (size_t k = 0; k < N_KINDS; k++)

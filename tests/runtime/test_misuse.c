@@ -34,20 +34,16 @@ static things make_things(void)
 {
     things t;
     memset(&t, 0, sizeof t);
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
-    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
-    const sw_loader_opts batches = SW_OPTS(sw_loader_opts, .batch = 2);
-    const sw_profile_opts profile = SW_OPTS(sw_profile_opts);
     OK(sw_budget_create(&t.budget, 1 << 20));
-    OK(sw_exec_create(&t.exec, &opts));
+    OK(sw_exec_create(&t.exec, &SW_OPTS(sw_exec_opts)));
     OK(sw_model_create(&t.model, "things"));
     t.layer = sw_linear_new(t.model, "l", 4, 4);
     t.knob = sw_knob_new(t.model, "factor", 1.0f);
-    OK(sw_optimizer_create(&t.opt, t.model, &sgd));
+    OK(sw_optimizer_create(&t.opt, t.model, &SW_OPTS(sw_optimizer_opts, .kind = "sgd")));
     OK(sw_model_ready(t.model, t.exec, 1));
     OK(sw_dataset_synthetic(&t.data, 4, 1));
-    OK(sw_loader_create(&t.loader, t.data, &batches));
-    OK(sw_profile_create(&t.profile, &profile));
+    OK(sw_loader_create(&t.loader, t.data, &SW_OPTS(sw_loader_opts, .batch = 2)));
+    OK(sw_profile_create(&t.profile, &SW_OPTS(sw_profile_opts)));
     return t;
 }
 
@@ -224,8 +220,7 @@ SW_TEST("nothing is destroyed in a step function")
                         .n_models = 1, .immediate = immediate, .variant = (uint64_t)what);
             REFUSED(sw_run(t.exec, &a), SW_INVALID, "must be destroyed in a step function");
         }
-    const sw_run_args good = SW_OPTS(sw_run_args, .fn = nothing);
-    OK(sw_run(t.exec, &good));
+    OK(sw_run(t.exec, &SW_OPTS(sw_run_args, .fn = nothing)));
     OK(sw_loader_epoch(t.loader, 0));
     OK(sw_profile_flush(t.profile));
     OK(sw_param_read(t.layer.bias, some, sizeof some));
@@ -313,9 +308,8 @@ SW_TEST("the noise of a run that longjmp left is free")
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
-    const sw_es_opts opts = SW_OPTS(sw_es_opts, .directions = 2);
     sw_es *es;
-    OK(sw_es_create(&es, n->opt, &opts));
+    OK(sw_es_create(&es, n->opt, &SW_OPTS(sw_es_opts, .directions = 2)));
     sw_run_args a = SW_OPTS(sw_run_args, .fn = jump_out, .user = n, .models = &n->model,
                             .n_models = 1, .es = es);
     for (volatile int deeper = 1; deeper >= 0; deeper--) {
@@ -375,8 +369,6 @@ SW_TEST("declarations after the layout change nothing")
 {
     things t = make_things();
     size_t before, after;
-    const sw_run_args a =
-        SW_OPTS(sw_run_args, .fn = nothing, .models = &t.model, .n_models = 1);
     OK(sw_model_bytes(t.model, &before));
     CU_ASSERT_EQUAL(sw_param_new(t.model, "late", SW_F32, four, "ones").index, 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "after the layout was fixed"));
@@ -386,7 +378,7 @@ SW_TEST("declarations after the layout change nothing")
     OK(sw_model_bytes(t.model, &after));
     CU_ASSERT_EQUAL(before, after);
     CU_ASSERT_EQUAL(sw_param_find(t.model, "late").index, 0);
-    OK(sw_run(t.exec, &a));
+    OK(sw_run(t.exec, &SW_OPTS(sw_run_args, .fn = nothing, .models = &t.model, .n_models = 1)));
     OK(sw_model_ready(t.model, t.exec, 2));
     end_things(&t);
 }

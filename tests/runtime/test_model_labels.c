@@ -41,8 +41,8 @@ static pair *pair_of(const char *first, const char *second)
     return p;
 }
 
-/* The second layer is called in its own scope, the first in one that the model does not have.
- */
+/* The second layer is called in its own scope, the first in one that the model does not
+ * have. */
 static sw_value branch(sw_ctx *c, pair *p, int i, sw_value x)
 {
     sw_scope_begin(c, "side");
@@ -184,9 +184,8 @@ SW_TEST("a profile has the names")
     static char text[200000];
     pair *p = pair_of("teacher", "student");
     const char *path = sw_temp_path("labels.jsonl");
-    const sw_profile_opts opts = SW_OPTS(sw_profile_opts, .path = path);
     sw_profile *profile;
-    OK(sw_profile_create(&profile, &opts));
+    OK(sw_profile_create(&profile, &SW_OPTS(sw_profile_opts, .path = path)));
     sw_after(end_profile, profile); /* after the exec */
     sw_exec *exec = net_exec(NULL);
     OK(sw_exec_set_profile(exec, profile));

@@ -258,8 +258,6 @@ SW_TEST("a model without knobs is copied")
 SW_TEST("loading restores a damaged model")
 {
     sw_exec *exec = net_exec(NULL);
-    const sw_optimizer_opts adam =
-        SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1);
     sw_model *m[2];
     sw_optimizer *o;
     for (int i = 0; i < 2; i++) {
@@ -268,7 +266,8 @@ SW_TEST("loading restores a damaged model")
         (void)sw_buffer_new(m[i], "b", SW_F32, SW_SHAPE(3), "normal:1");
         (void)sw_state_new(m[i], "s", SW_I32, SW_SHAPE(7));
         (void)sw_knob_new(m[i], "k", 0.5f);
-        OK(sw_optimizer_create(&o, m[i], &adam));
+        OK(sw_optimizer_create(
+            &o, m[i], &SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1)));
         OK(sw_model_ready(m[i], exec, 1));
     }
     const char *path = sw_temp_path("restored");

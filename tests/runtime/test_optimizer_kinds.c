@@ -39,12 +39,6 @@ SW_TEST("the list has every kind once")
         SW_INVALID, known);
 }
 
-/* Every test in this file that compares moves: a step that changes nothing would pass it. */
-static bool moved(const on_net *n, const void *before)
-{
-    return !net_same_bytes(n->model, before);
-}
-
 SW_TEST("one set of bits for threads, immediate runs, release and after")
 {
     sw_exec *one = net_exec(NULL), *many[6];
@@ -62,7 +56,9 @@ SW_TEST("one set of bits for threads, immediate runs, release and after")
             const void *before = on_bytes(&plain);
             for (int t = 0; t < STEPS; t++)
                 OK(on_run(one, &plain, t, false));
-            CU_ASSERT(moved(&plain, before));
+            /* Every test in this file that compares moves: a step that changes nothing would
+             * pass it. */
+            CU_ASSERT(!net_same_bytes(plain.model, before));
             for (int way = 0; way < 6; way++) {
                 static const char *const ways[] = {"2 threads", "3 threads", "4 threads",
                                                    "immediate", "release",   "after"};
@@ -218,14 +214,12 @@ static void compare_adafactor(sw_shape shape, int n, int rows, int cols,
     for (int i = 0; i < all; i++)
         m.w[i] = (double)w[i];
     const sw_array in = {SW_F32, shape, g};
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = one_step, .user = &p, .models = &p.model, .n_models = 1,
-                .inputs = &in, .n_inputs = 1);
     for (int t = 1; t <= 10; t++) {
         for (int i = 0; i < all; i++)
             m.g[i] =
                 (double)(g[i] = sinf((float)(i * 7 + t * 3)) * (i % 11 == 0 ? 5.0f : 0.2f));
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = one_step, .user = &p, .models = &p.model,
+                                 .n_models = 1, .inputs = &in, .n_inputs = 1)));
         plain_adafactor(&m, opts, opts->lr != 0.0f ? (double)opts->lr : 0.01, t);
         OK(sw_param_read(p.w, w, bytes));
         for (int i = 0; i < all; i++)
@@ -260,8 +254,7 @@ SW_TEST("adafactor keeps rows and columns")
 {
     sw_exec *exec = net_exec(NULL);
     on_net n;
-    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adafactor");
-    on_start(&n, &opts);
+    on_start(&n, &SW_OPTS(sw_optimizer_opts, .kind = "adafactor"));
     OK(sw_model_ready(n.model, exec, 1));
     size_t kept = 0, wanted = 0;
     for (uint32_t e = 1; e < n.model->n_entries; e++)
@@ -281,16 +274,14 @@ SW_TEST("adafactor keeps rows and columns")
     CU_ASSERT_EQUAL(n.model->entries[n.model->entries[n.w[3].index].state[1]].bytes, 4 * 130);
 }
 
-/* A state that does not begin with zeros begins so again: made ready, and loaded after damage.
- */
+/* A state that does not begin with zeros begins so again: made ready, and loaded after
+ * damage. */
 SW_TEST("sums begin where they are ordered to")
 {
     sw_exec *exec = net_exec(NULL);
     on_net n;
-    const sw_optimizer_opts opts =
-        SW_OPTS(sw_optimizer_opts, .kind = "adagrad", .initial_accumulator = 0.1f);
     const char *path = "sums.safetensors";
-    on_start(&n, &opts);
+    on_start(&n, &SW_OPTS(sw_optimizer_opts, .kind = "adagrad", .initial_accumulator = 0.1f));
     for (int way = 0; way < 2; way++) {
         if (way == 0) {
             OK(sw_model_ready(n.model, exec, 1));

@@ -17,21 +17,6 @@ static const swi_entry *entry_named(const sw_model *m, const char *name)
     return NULL;
 }
 
-/* All that both keep: with knobs there may be a momentum more. */
-static void compare_states(const on_net *plain, const on_net *knobs, const char *what)
-{
-    for (uint32_t e = 1; e < plain->model->n_entries; e++) {
-        const swi_entry *a = &plain->model->entries[e];
-        if (a->role != SWI_ROLE_OPTIMIZER_STATE)
-            continue;
-        const swi_entry *b = entry_named(knobs->model, a->name);
-        SW_CHECK(b != NULL && b->bytes == a->bytes &&
-                     memcmp(plain->model->base + a->offset, knobs->model->base + b->offset,
-                            a->bytes) == 0,
-                 "%s: %s differs", what, a->name);
-    }
-}
-
 static void compare_ways(sw_optimizer_opts opts, const char *what, int clip)
 {
     sw_exec *exec = NULL;
@@ -48,7 +33,17 @@ static void compare_ways(sw_optimizer_opts opts, const char *what, int clip)
     }
     snprintf(label, sizeof label, "%s %s", opts.kind, what);
     on_same_params(&plain, &knobs, label);
-    compare_states(&plain, &knobs, label);
+    /* All that both keep: with knobs there may be a momentum more. */
+    for (uint32_t e = 1; e < plain.model->n_entries; e++) {
+        const swi_entry *a = &plain.model->entries[e];
+        if (a->role != SWI_ROLE_OPTIMIZER_STATE)
+            continue;
+        const swi_entry *b = entry_named(knobs.model, a->name);
+        SW_CHECK(b != NULL && b->bytes == a->bytes &&
+                     memcmp(plain.model->base + a->offset, knobs.model->base + b->offset,
+                            a->bytes) == 0,
+                 "%s: %s differs", label, a->name);
+    }
     on_end();
     sw_exec_destroy(exec);
 }
@@ -132,25 +127,6 @@ static settings settings_at(int step, int g)
                       .beta2 = 0.9f + 0.005f * s - 0.03f * o};
 }
 
-static void set(sw_optimizer *o, int g, const settings *s)
-{
-    const struct {
-        const char *name;
-        float value;
-    } all[] = {{"lr", s->lr},
-               {"weight_decay", s->decay},
-               {"momentum", s->momentum},
-               {"beta1", s->beta1},
-               {"beta2", s->beta2}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const sw_knob knob = sw_optimizer_knob(o, g, all[i].name);
-        if (knob.index == UINT32_MAX)
-            continue;
-        sw_knob_set(knob, all[i].value);
-        CU_ASSERT_EQUAL(sw_knob_get(knob), all[i].value);
-    }
-}
-
 /* One element; done[i]: the product of beta i of all steps. */
 typedef struct {
     double w, m, v;
@@ -176,14 +152,6 @@ static void plain_adam(element *e, double g, const settings *s, bool decoupled,
     e->w -= (double)s->lr * (e->m / (1.0 - done[0])) / (sqrt(e->v / (1.0 - done[1])) + 1e-8);
 }
 
-static void plain_lion(element *e, double g, const settings *s)
-{
-    const double b1 = (double)s->beta1, b2 = (double)s->beta2;
-    const double c = b1 * e->m + (1.0 - b1) * g;
-    e->w -= (double)s->lr * ((c > 0) - (c < 0) + (double)s->decay * e->w);
-    e->m = b2 * e->m + (1.0 - b2) * g;
-}
-
 static void plain_rmsprop(element *e, double g, const settings *s)
 {
     g += (double)s->decay * e->w;
@@ -204,9 +172,12 @@ static void plain_step(element *e, double g, const settings *s, const sw_optimiz
 {
     if (strcmp(o->kind, "sgd") == 0)
         plain_sgd(e, g, s, o->nesterov != 0);
-    else if (strcmp(o->kind, "lion") == 0)
-        plain_lion(e, g, s);
-    else if (strcmp(o->kind, "rmsprop") == 0)
+    else if (strcmp(o->kind, "lion") == 0) {
+        const double b1 = (double)s->beta1, b2 = (double)s->beta2;
+        const double c = b1 * e->m + (1.0 - b1) * g;
+        e->w -= (double)s->lr * ((c > 0) - (c < 0) + (double)s->decay * e->w);
+        e->m = b2 * e->m + (1.0 - b2) * g;
+    } else if (strcmp(o->kind, "rmsprop") == 0)
         plain_rmsprop(e, g, s);
     else if (strcmp(o->kind, "adagrad") == 0)
         plain_adagrad(e, g, s);
@@ -229,11 +200,6 @@ static void line_new(line *l, sw_optimizer_opts opts)
     OK(sw_optimizer_create(&l->opt, l->model, &opts));
 }
 
-static float gradient(int step, int g, int i)
-{
-    return sinf((float)(i * 3 + step * 7 + g)) * (i % 5 == 0 ? 2.0f : 0.4f) + 0.05f;
-}
-
 static void compare_schedule(const sw_optimizer_opts *opts)
 {
     sw_exec *exec = net_exec(NULL);
@@ -251,21 +217,34 @@ static void compare_schedule(const sw_optimizer_opts *opts)
         for (int i = 0; i < EACH; i++)
             e[g][i] = (element){.w = (double)w[g][i]};
     }
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = line_step, .user = &l, .models = &l.model, .n_models = 1,
-                .inputs = in, .n_inputs = GROUPS);
     for (int step = 0; step < STEPS; step++) {
         for (int g = 0; g < GROUPS; g++) {
             const settings s = settings_at(step, g);
             done[g][0] *= (double)s.beta1;
             done[g][1] *= (double)s.beta2;
-            set(l.opt, g, &s);
+            const struct {
+                const char *name;
+                float value;
+            } all[] = {{"lr", s.lr},
+                       {"weight_decay", s.decay},
+                       {"momentum", s.momentum},
+                       {"beta1", s.beta1},
+                       {"beta2", s.beta2}};
+            for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+                const sw_knob knob = sw_optimizer_knob(l.opt, g, all[i].name);
+                if (knob.index == UINT32_MAX)
+                    continue;
+                sw_knob_set(knob, all[i].value);
+                CU_ASSERT_EQUAL(sw_knob_get(knob), all[i].value);
+            }
             for (int i = 0; i < EACH; i++) {
-                x[g][i] = gradient(step, g, i);
+                x[g][i] =
+                    sinf((float)(i * 3 + step * 7 + g)) * (i % 5 == 0 ? 2.0f : 0.4f) + 0.05f;
                 plain_step(&e[g][i], (double)x[g][i], &s, opts, done[g]);
             }
         }
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = line_step, .user = &l, .models = &l.model,
+                                 .n_models = 1, .inputs = in, .n_inputs = GROUPS)));
         calls = step == 1 ? sw_mem_calls() : calls;
     }
     SW_CHECK(sw_mem_calls() == calls, "%s: a change took memory", opts->kind);
@@ -308,10 +287,8 @@ SW_TEST("the decay of adafactor is read")
         sw_knob_set(sw_optimizer_lr(l.opt, 0), 0.25f);
         OK(sw_model_ready(l.model, exec, 3));
         const sw_array in[] = {{SW_F32, SW_SHAPE(EACH), x[0]}, {SW_F32, SW_SHAPE(EACH), x[1]}};
-        const sw_run_args args =
-            SW_OPTS(sw_run_args, .fn = line_step, .user = &l, .models = &l.model, .n_models = 1,
-                    .inputs = in, .n_inputs = GROUPS);
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = line_step, .user = &l, .models = &l.model,
+                                 .n_models = 1, .inputs = in, .n_inputs = GROUPS)));
         OK(sw_param_read(l.w[0], w[k], sizeof w[k]));
     }
     for (int i = 0; i < EACH; i++) /* 1 - 0.25 0.5 is exact; gradients are 0 */
@@ -386,9 +363,8 @@ SW_TEST("knobs that are not there")
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         for (uint64_t on = 0; on < 2; on++) {
             on_net n;
-            const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = rows[k].kind,
-                                                   .weight_decay = 0.25f, .knobs = on);
-            on_start(&n, &opts);
+            on_start(&n, &SW_OPTS(sw_optimizer_opts, .kind = rows[k].kind,
+                                  .weight_decay = 0.25f, .knobs = on));
             for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
                 const bool has = names[i][0] != '\0' && strstr(rows[k].has, names[i]) != NULL;
                 const sw_knob knob = sw_optimizer_knob(n.opt, 0, names[i]);

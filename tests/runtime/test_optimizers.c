@@ -132,12 +132,10 @@ static void compare(const sw_optimizer_opts *opts, bool clip)
     for (int i = 0; i < N; i++)
         e[i] = (element){.w = (double)w[i]};
     sw_array in[] = {{SW_F32, SW_SHAPE(3, 7), g}, {SW_F32, SW_SHAPE(2), h}};
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = linear_step, .user = &l, .models = &l.model, .n_models = 1,
-                .inputs = in, .n_inputs = 2);
     for (int t = 1; t <= STEPS; t++) {
         gradient_of_step(g, h, t);
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = linear_step, .user = &l, .models = &l.model,
+                                 .n_models = 1, .inputs = in, .n_inputs = 2)));
         double norm = (double)h[0] * (double)h[0] + (double)h[1] * (double)h[1];
         for (int i = 0; i < N; i++)
             norm += (double)g[i] * (double)g[i];
@@ -227,10 +225,8 @@ SW_TEST("groups have their own rate and decay")
     OK(sw_param_read(l.other, v, sizeof v));
     gradient_of_step(g, h, 1);
     const sw_array in[] = {{SW_F32, SW_SHAPE(3, 7), g}, {SW_F32, SW_SHAPE(2), h}};
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = linear_step, .user = &l, .models = &l.model, .n_models = 1,
-                .inputs = in, .n_inputs = 2);
-    OK(sw_run(exec, &args));
+    OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = linear_step, .user = &l, .models = &l.model,
+                             .n_models = 1, .inputs = in, .n_inputs = 2)));
     OK(sw_param_read(l.w, after, sizeof after));
     OK(sw_param_read(l.other, now, sizeof now));
     for (int i = 0; i < N; i++)
@@ -313,19 +309,15 @@ SW_TEST("accumulated micro-batches are one large batch")
 /* Kept gradients are the last run's alone when each run updates: cleared by the update. */
 SW_TEST("an update clears kept gradients, which stay readable")
 {
-    const sw_optimizer_opts keep =
-        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f, .keep_gradients = 1);
     sw_exec *exec = net_exec(NULL);
     linear_loss l;
     float g[N], h[2], kept[N];
-    start(&l, &keep);
+    start(&l, &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f, .keep_gradients = 1));
     const sw_array in[] = {{SW_F32, SW_SHAPE(3, 7), g}, {SW_F32, SW_SHAPE(2), h}};
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = linear_step, .user = &l, .models = &l.model, .n_models = 1,
-                .inputs = in, .n_inputs = 2);
     for (int t = 0; t < 3; t++) {
         gradient_of_step(g, h, t);
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = linear_step, .user = &l, .models = &l.model,
+                                 .n_models = 1, .inputs = in, .n_inputs = 2)));
         OK(sw_param_gradient(l.w, kept, sizeof kept));
         CU_ASSERT_EQUAL(memcmp(kept, g, sizeof g), 0);
     }

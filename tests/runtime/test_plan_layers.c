@@ -23,7 +23,6 @@ typedef struct {
 static void see(void *to, const sw_plan_layer *layer)
 {
     layers *l = to;
-    sw_plan_info info = SW_OPTS(sw_plan_info);
     CU_ASSERT_EQUAL(layer->size, sizeof *layer);
     CU_ASSERT_FATAL(l->n < LAYERS);
     snprintf(l->name[l->n], sizeof l->name[0], "%s", layer->name);
@@ -32,7 +31,7 @@ static void see(void *to, const sw_plan_layer *layer)
     l->operations += layer->operations + layer->backward_operations;
     l->parameters += layer->parameters;
     l->saved += layer->saved_bytes;
-    l->inside = sw_plan(l->exec, l->args, &info);
+    l->inside = sw_plan(l->exec, l->args, &SW_OPTS(sw_plan_info));
 }
 
 static layers *seen(sw_exec *exec, const sw_run_args *args)
@@ -106,13 +105,12 @@ SW_TEST("sums are those of the plan")
             args.mode = eval ? SW_EVAL : SW_TRAIN;
             sw_plan_info info = SW_OPTS(sw_plan_info);
             saved_sum sum = {.bytes = 0};
-            const sw_plan_visitor v =
-                SW_OPTS(sw_plan_visitor, .to = &sum, .storage = add_saved);
             OK(sw_plan(exec, &args, &info));
             const layers *l = seen(exec, &args);
             SW_CHECK(l->operations == info.operations, "%llu of %llu",
                      (unsigned long long)l->operations, (unsigned long long)info.operations);
-            OK(sw_plan_visit(exec, &args, &v));
+            OK(sw_plan_visit(exec, &args,
+                             &SW_OPTS(sw_plan_visitor, .to = &sum, .storage = add_saved)));
             SW_CHECK(l->saved == sum.bytes && (l->saved > 0) == !eval, "%zu, by storage %zu",
                      l->saved, sum.bytes);
             size_t all = 0;
@@ -155,8 +153,7 @@ SW_TEST("every allocation can fail")
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, show_layers, &s) >= 2);
 }
 
-/* ---- plan visit ---------------------------------------------------------------------------
- */
+/* ---- plan visit -------------------------------------------------------------------------- */
 
 /* The plan as a caller sees it, op by op and storage by storage; and the layouts that a search
  * over batches relies on. */
@@ -178,8 +175,7 @@ static void see_op(void *to, uint32_t position, const char *name, sw_phase phase
     CU_ASSERT(name[0] != '\0' && (unsigned)phase < SW_PHASES);
     l->n_ops++;
     if (position == 0) {
-        sw_plan_info info = SW_OPTS(sw_plan_info);
-        l->inside = sw_plan(l->exec, l->args, &info);
+        l->inside = sw_plan(l->exec, l->args, &SW_OPTS(sw_plan_info));
     }
 }
 
@@ -201,9 +197,8 @@ static listing *visited(sw_exec *exec, const sw_run_args *args)
 {
     static listing l;
     l = (listing){.exec = exec, .args = args};
-    const sw_plan_visitor v =
-        SW_OPTS(sw_plan_visitor, .to = &l, .op = see_op, .storage = see_storage);
-    OK(sw_plan_visit(exec, args, &v));
+    OK(sw_plan_visit(
+        exec, args, &SW_OPTS(sw_plan_visitor, .to = &l, .op = see_op, .storage = see_storage)));
     return &l;
 }
 
@@ -230,8 +225,8 @@ static void check_apart(const listing *l, size_t arena_bytes)
     CU_ASSERT_EQUAL(highest, arena_bytes);
 }
 
-/* The largest sum that the storages have at one op is the peak above the model and the batch.
- */
+/* The largest sum that the storages have at one op is the peak above the model and the
+ * batch. */
 static size_t peak_of(const listing *l)
 {
     size_t most = 0;
@@ -270,9 +265,8 @@ SW_TEST("a visit reserves nothing and refuses nonsense")
 {
     sw_budget *budget;
     OK(sw_budget_create(&budget, 1));
-    sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
     sw_exec *exec;
-    OK(sw_exec_create(&exec, &opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, 8);
     const sw_run_args args = net_args(n, &b);

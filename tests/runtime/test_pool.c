@@ -33,18 +33,6 @@ static int wrong_of(const region *r)
     return wrong;
 }
 
-/* Close to each other, after the workers have gone to sleep, and just as they do. */
-static void pause_before(sw_dice *dice, int round)
-{
-    if (round % 50 == 0)
-        nanosleep(&(struct timespec){0, 1000 * (long)sw_dice_below(dice, 400)}, NULL);
-    else if (round % 7 == 0) {
-        const uint64_t until = sw_clock_ns() + sw_dice_below(dice, 150000);
-        while (sw_clock_ns() < until)
-            ;
-    }
-}
-
 static void regions(int threads, int sharers, int rounds)
 {
     static region r;
@@ -58,7 +46,14 @@ static void regions(int threads, int sharers, int rounds)
         memset(&r, 0, sizeof r);
         r.round = round;
         r.n = round % 5 == 0 ? (int)sw_dice_below(&dice, MOST) : (int)sw_dice_below(&dice, 9);
-        pause_before(&dice, round);
+        /* Close to each other, after the workers have gone to sleep, and just as they do. */
+        if (round % 50 == 0)
+            nanosleep(&(struct timespec){0, 1000 * (long)sw_dice_below(&dice, 400)}, NULL);
+        else if (round % 7 == 0) {
+            const uint64_t until = sw_clock_ns() + sw_dice_below(&dice, 150000);
+            while (sw_clock_ns() < until)
+                ;
+        }
         if (round % 11 == 0)
             swi_pool_wake(pool);
         par->run(par, part_of_region, &r, r.n);

@@ -19,14 +19,6 @@ static void end_model(void *arg)
     sw_model_destroy(model);
 }
 
-/* Another thread than that of the exec. */
-static void end_elsewhere(sw_model *model)
-{
-    sw_thread *thread = NULL;
-    OK(sw_thread_start(&thread, end_model, model, "ends"));
-    sw_thread_join(thread);
-}
-
 static sw_status live_once(sw_exec *exec, int width, bool elsewhere)
 {
     net n = {.image = false};
@@ -39,9 +31,12 @@ static sw_status live_once(sw_exec *exec, int width, bool elsewhere)
     SW_TRY(sw_optimizer_create(&n.opt, n.model, &opts));
     sw_run_args args = net_args(&n, &b);
     const sw_status status = sw_run(exec, &args);
-    if (elsewhere)
-        end_elsewhere(n.model);
-    else
+    if (elsewhere) {
+        /* Another thread than that of the exec. */
+        sw_thread *thread = NULL;
+        OK(sw_thread_start(&thread, end_model, n.model, "ends"));
+        sw_thread_join(thread);
+    } else
         sw_model_destroy(n.model);
     return status;
 }
@@ -80,8 +75,7 @@ SW_TEST("... but that of the last run stays")
     const double loss = net_metric(exec, "loss");
     sw_model_destroy(n->model);
     n->model = NULL;
-    sw_plan_info plan = SW_OPTS(sw_plan_info);
-    OK(sw_plan(exec, &next, &plan)); /* traces */
+    OK(sw_plan(exec, &next, &SW_OPTS(sw_plan_info))); /* traces */
     CU_ASSERT_EQUAL(exec->n_keys, 1);
     CU_ASSERT_EQUAL(net_metric(exec, "loss"), loss);
     sw_array logits;
@@ -136,8 +130,7 @@ static size_t bytes_of_deep(int layers, int checks)
         tower.linear[i] = sw_linear_new(tower.model, name, 16, 16);
     }
     OK(sw_optimizer_create(&tower.opt, tower.model, &opts));
-    const sw_exec_opts how = SW_OPTS(sw_exec_opts, .checks = checks);
-    sw_exec *exec = net_exec(&how);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .checks = checks));
     const sw_run_args args =
         SW_OPTS(sw_run_args, .fn = deep_step, .user = &tower, .models = &tower.model,
                 .n_models = 1, .inputs = in, .n_inputs = 2);

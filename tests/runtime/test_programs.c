@@ -110,9 +110,8 @@ SW_TEST("models of other layouts share no program")
             if (e == 2)
                 third = p;
         }
-        const sw_run_args args = SW_OPTS(sw_run_args, .fn = use_third, .user = &third,
-                                         .models = &model, .n_models = 1);
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = use_third, .user = &third, .models = &model,
+                                 .n_models = 1)));
         sw_array y;
         OK(sw_output_get(exec, "y", &y));
         CU_ASSERT_EQUAL(*(const float *)y.data, 6.0f);
@@ -135,8 +134,7 @@ static void reshaped(sw_ctx *c, void *user)
 
 SW_TEST("traces are compared by what they mean")
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .checks = 1);
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .checks = 1));
     static const float x[12] = {1};
     int dirt[] = {0, 0x55, 0x33};
     for (int i = 0; i < 3; i++) {
@@ -157,8 +155,7 @@ SW_TEST("traces are compared by what they mean")
 
 SW_TEST("the cache is bounded and forgets the least recently used")
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .max_programs = 3);
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .max_programs = 3));
     net *n = net_new(false, NULL);
     sw_run_args args;
     batch b[5];
@@ -252,8 +249,7 @@ SW_TEST("with checks a trace that differs names the first op")
     int calls = 0;
     const sw_run_args args =
         SW_OPTS(sw_run_args, .fn = impure, .user = &calls, .inputs = &in, .n_inputs = 1);
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .checks = 1);
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .checks = 1));
     OK(sw_run(exec, &args));
     OK(sw_run(exec, &args));
     REFUSED(sw_run(exec, &args), SW_INVALID, "block tanh");
@@ -335,9 +331,8 @@ SW_TEST("a budget that is too small is refused before anything runs")
     for (int k = 0; k < 3; k++) {
         sw_budget *budget;
         OK(sw_budget_create(&budget, k == 0 ? whole - 64 : k == 1 ? 64 : whole));
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget, .no_recompute = 1);
         sw_exec *exec = NULL;
-        OK(sw_exec_create(&exec, &opts));
+        OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget, .no_recompute = 1)));
         net *m = net_new(true, NULL);
         sw_run_args mine = net_args(m, &b);
         if (k == 2) {
@@ -380,8 +375,7 @@ SW_TEST("a plan after a run leaves what the run left")
         float kept[8 * NET_CLASSES];
         memcpy(kept, was.data, sizeof kept);
         const sw_run_args next = net_args(other, &image);
-        sw_plan_info plan = SW_OPTS(sw_plan_info);
-        OK(sw_plan(exec, &next, &plan));
+        OK(sw_plan(exec, &next, &SW_OPTS(sw_plan_info)));
         CU_ASSERT_EQUAL(net_metric(exec, "loss"), loss);
         OK(sw_output_get(exec, "logits", &is));
         CU_ASSERT_PTR_EQUAL(is.data, was.data);
@@ -392,17 +386,15 @@ SW_TEST("a plan after a run leaves what the run left")
 /* The only key is forgotten by a plan; what ran last can still be asked. */
 SW_TEST("an evicted program keeps its last figures")
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .max_programs = 1);
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .max_programs = 1));
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, 8), smaller = net_batch(false, 0, 5);
     sw_run_args args = net_args(n, &b);
     OK(sw_run(exec, &args));
     const double loss = net_metric(exec, "loss");
-    sw_plan_info plan = SW_OPTS(sw_plan_info);
     for (int i = 0; i < 3; i++) {
         const sw_run_args next = net_args(n, i % 2 == 0 ? &smaller : &b);
-        OK(sw_plan(exec, &next, &plan));
+        OK(sw_plan(exec, &next, &SW_OPTS(sw_plan_info)));
         CU_ASSERT_EQUAL(net_metric(exec, "loss"), loss);
     }
     args = net_args(n, &smaller);
@@ -429,8 +421,7 @@ SW_TEST("a refused plan gives back what it took")
     sw_budget *budget = budget_of(plan.model_bytes + plan.arena_bytes - 64);
     net *big = net_new(true, NULL), *small = net_new(false, NULL);
     const sw_run_args much = net_args(big, &images), little = net_args(small, &rows);
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget, .no_recompute = 1);
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .budget = budget, .no_recompute = 1));
     REFUSED(sw_plan(exec, &much, &plan), SW_NOMEM, "does not fit");
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
     OK(sw_plan(exec, &little, &plan));

@@ -1,6 +1,6 @@
-/* Random networks, seed by seed: whatever a step function does, its plan is what is measured,
- * every way to run it gives the same bits, and its gradients are those of its losses.
- */
+/* Random networks, seed by seed: whatever a step function does, its plan is what is
+ * measured, every way to run it gives the same bits, and its gradients are those of its
+ * losses. */
 #include "alloc/base/fault.h"
 #include "tests/runtime/random_net.h"
 #include "tests/runtime/rebuilt_bits.h"
@@ -62,25 +62,6 @@ static bool same_record(const record *a, const record *b)
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-static void check_figures(const sw_plan_info *plan, const sw_run_info *run)
-{
-    for (int i = 0; i < SW_PHASES; i++) {
-        seed_sizes(sw_phase_name((sw_phase)i), run->phase[i].peak_bytes,
-                   plan->phase[i].peak_bytes);
-        seed_sizes("its end", run->phase[i].end_bytes, plan->phase[i].end_bytes);
-    }
-    seed_sizes("peak", run->peak_bytes, plan->peak_bytes);
-    seed_sizes("arena", run->arena_bytes, plan->arena_bytes);
-    seed_sizes("models", run->model_bytes, plan->model_bytes);
-    seed_check(plan->arena_bytes >= plan->lower_bound_bytes, "arena", "below its lower bound");
-    seed_check(plan->arena_bytes <= plan->lower_bound_bytes + plan->lower_bound_bytes / 2,
-               "arena", "half as high again as its lower bound");
-    seed_check(plan->peak_bytes ==
-                   plan->model_bytes + plan->slot_bytes + plan->lower_bound_bytes,
-               "peak", "is not models, inputs and the lower bound");
-    seed_check(plan->arena_bytes <= plan->immediate_bytes, "arena", "higher than the bump");
-}
-
 /* By role and by layer: what was planned is what was counted, and adds up to the peak. */
 static void check_shares(sw_exec *exec, const sw_run_args *args, size_t peak,
                          sw_status (*of)(sw_exec *, sw_share_visitor *, void *))
@@ -105,8 +86,24 @@ static bool run_once(sw_exec *exec, const sw_run_args *args, record *r)
         return false;
     if (args->immediate)
         seed_sizes("bump", run.bump_bytes, plan.immediate_bytes);
-    else
-        check_figures(&plan, &run);
+    else {
+        for (int i = 0; i < SW_PHASES; i++) {
+            seed_sizes(sw_phase_name((sw_phase)i), run.phase[i].peak_bytes,
+                       plan.phase[i].peak_bytes);
+            seed_sizes("its end", run.phase[i].end_bytes, plan.phase[i].end_bytes);
+        }
+        seed_sizes("peak", run.peak_bytes, plan.peak_bytes);
+        seed_sizes("arena", run.arena_bytes, plan.arena_bytes);
+        seed_sizes("models", run.model_bytes, plan.model_bytes);
+        seed_check(plan.arena_bytes >= plan.lower_bound_bytes, "arena",
+                   "below its lower bound");
+        seed_check(plan.arena_bytes <= plan.lower_bound_bytes + plan.lower_bound_bytes / 2,
+                   "arena", "half as high again as its lower bound");
+        seed_check(plan.peak_bytes ==
+                       plan.model_bytes + plan.slot_bytes + plan.lower_bound_bytes,
+                   "peak", "is not models, inputs and the lower bound");
+        seed_check(plan.arena_bytes <= plan.immediate_bytes, "arena", "higher than the bump");
+    }
     if (exec->shares)
         check_shares(exec, args, run.peak_bytes, sw_last_shares);
     keep_run(r, exec, args->user);

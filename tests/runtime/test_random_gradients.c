@@ -20,9 +20,7 @@ static void make_execs(void)
     static const char *const names[] = {NULL, "base", "avx2"};
     for (int i = 0; i < 3; i++) {
         const bool has = i < 2 || sw_cpu_isa() >= SW_ISA_AVX2;
-        const sw_exec_opts opts =
-            SW_OPTS(sw_exec_opts, .seed = SEED, .isa = has ? names[i] : NULL);
-        execs[i] = net_exec(&opts);
+        execs[i] = net_exec(&SW_OPTS(sw_exec_opts, .seed = SEED, .isa = has ? names[i] : NULL));
     }
 }
 

@@ -113,8 +113,7 @@ static figures live(shape s)
         chain n;
         sw_array inputs[2];
         sw_plan_info plan = SW_OPTS(sw_plan_info);
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3, .no_rebuild = without);
-        sw_exec *exec = net_exec(&opts);
+        sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .seed = 3, .no_rebuild = without));
         begin(&n, s);
         OK(sw_model_ready(n.model, exec, 9));
         const sw_run_args args = args_of(&n, inputs);
@@ -185,8 +184,7 @@ SW_TEST("witnesses agree")
         chain n;
         sw_array inputs[2];
         sw_witness_info seen = SW_OPTS(sw_witness_info);
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3);
-        sw_exec *exec = net_exec(&opts);
+        sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .seed = 3));
         begin(&n, shapes[i]);
         OK(sw_model_ready(n.model, exec, 9));
         sw_run_args args = args_of(&n, inputs);
@@ -209,8 +207,7 @@ SW_TEST("rebuilt bits are the forward bits")
         chain n;
         sw_array inputs[2];
         rebuilt_bits bits;
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3);
-        sw_exec *exec = net_exec(&opts);
+        sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .seed = 3));
         begin(&n, shapes[i]);
         OK(sw_model_ready(n.model, exec, 9));
         const sw_run_args args = args_of(&n, inputs);
@@ -228,8 +225,7 @@ SW_TEST("rebuilt bits are the forward bits")
     }
 }
 
-/* ---- a transformer, as it is trained ------------------------------------------------------
- */
+/* ---- a transformer, as it is trained ----------------------------------------------------- */
 
 enum {
     GPT_LAYERS = 2,
@@ -269,12 +265,11 @@ SW_TEST("a transformer is rebuilt to the bit")
     static const uint8_t ids[GPT_ROWS * GPT_CONTEXT] = {7, 1, 30, 2, 2, 19, 0, 11, 5};
     const sw_array in = {SW_U8, SW_SHAPE(GPT_ROWS, GPT_CONTEXT), ids};
     const gpt_shape of = {GPT_LAYERS, GPT_WIDTH, GPT_HEADS, GPT_CONTEXT, GPT_WORDS, 0.1f};
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3);
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1);
     transformer t = {.net = calloc(1, gpt_net_bytes(GPT_LAYERS))};
     sw_model *model;
     rebuilt_bits bits;
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .seed = 3));
     CU_ASSERT_PTR_NOT_NULL_FATAL(t.net);
     sw_after(free, t.net);
     OK(sw_model_create(&model, "gpt"));
@@ -303,8 +298,7 @@ SW_TEST("evaluation rebuilds nothing")
     chain n;
     sw_array inputs[2];
     sw_plan_info plan = SW_OPTS(sw_plan_info);
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts));
     begin(&n, NORMED);
     OK(sw_model_ready(n.model, exec, 9));
     sw_run_args args = args_of(&n, inputs);

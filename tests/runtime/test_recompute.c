@@ -204,34 +204,32 @@ static void live(rc_kind kind, int layers, size_t bytes, const sw_exec_opts *lik
 
 static record wanted, got;
 
-static void sweep(rc_kind kind)
-{
-    sw_plan_info plan;
-    const range r = range_of(kind);
-    sw_after(end_record, &wanted);
-    sw_after(end_record, &got);
-    live(kind, RC_SOME, 0, NULL, false, false, &wanted, &plan);
-    CU_ASSERT(plan.n_repeats == 0 && plan.repeat_cost == 0 && plan.method[0] == '\0');
-    live(kind, RC_SOME, 0, NULL, true, false, &got, &plan);
-    SW_CHECK(same_record(&wanted, &got), "%s: immediate mode has other bits", rc_name(kind));
-    uint32_t most = 0;
-    for (int k = 0; k < BUDGETS; k++) {
-        const size_t bytes = budget_at(&r, k, BUDGETS);
-        live(kind, RC_SOME, bytes, NULL, false, sw_tests_full() || k == 0, &got, &plan);
-        SW_CHECK(same_record(&wanted, &got), "%s in %zu (%u repeats): other bits",
-                 rc_name(kind), bytes, plan.n_repeats);
-        most = plan.n_repeats > most ? plan.n_repeats : most;
-        CU_ASSERT(k < BUDGETS - 1 || (plan.n_repeats == 0 && plan.n_released == 0));
-    }
-    SW_CHECK(most > 0, "%s: nothing ran again", rc_name(kind));
-    sw_note("%-14s %6zu to %6zu bytes, at most %u repeats", rc_name(kind), r.least, r.plain,
-            most);
-}
-
 SW_TEST("budgets change no bit")
 {
-    for (int k = 0; k < RC_KINDS; k++)
-        sweep((rc_kind)k);
+    for (int k = 0; k < RC_KINDS; k++) {
+        const rc_kind kind = (rc_kind)k;
+        sw_plan_info plan;
+        const range r = range_of(kind);
+        sw_after(end_record, &wanted);
+        sw_after(end_record, &got);
+        live(kind, RC_SOME, 0, NULL, false, false, &wanted, &plan);
+        CU_ASSERT(plan.n_repeats == 0 && plan.repeat_cost == 0 && plan.method[0] == '\0');
+        live(kind, RC_SOME, 0, NULL, true, false, &got, &plan);
+        SW_CHECK(same_record(&wanted, &got), "%s: immediate mode has other bits",
+                 rc_name(kind));
+        uint32_t most = 0;
+        for (int j = 0; j < BUDGETS; j++) {
+            const size_t bytes = budget_at(&r, j, BUDGETS);
+            live(kind, RC_SOME, bytes, NULL, false, sw_tests_full() || j == 0, &got, &plan);
+            SW_CHECK(same_record(&wanted, &got), "%s in %zu (%u repeats): other bits",
+                     rc_name(kind), bytes, plan.n_repeats);
+            most = plan.n_repeats > most ? plan.n_repeats : most;
+            CU_ASSERT(j < BUDGETS - 1 || (plan.n_repeats == 0 && plan.n_released == 0));
+        }
+        SW_CHECK(most > 0, "%s: nothing ran again", rc_name(kind));
+        sw_note("%-14s %6zu to %6zu bytes, at most %u repeats", rc_name(kind), r.least, r.plain,
+                most);
+    }
 }
 
 /* Threads and no in-place: the same promise. */
@@ -384,7 +382,6 @@ SW_TEST("without recomputation what is over is refused")
 
 SW_TEST("checks see through repeats")
 {
-    const sw_exec_opts checked = SW_OPTS(sw_exec_opts, .seed = 11, .checks = 1);
     const range r = range_of(RC_MLP);
     sw_plan_info plan;
     sw_after(end_record, &wanted);
@@ -392,7 +389,7 @@ SW_TEST("checks see through repeats")
     rc_net n;
     place p;
     begin(&n, RC_MLP, RC_SOME);
-    if (!enter_place(&p, r.least, &checked))
+    if (!enter_place(&p, r.least, &SW_OPTS(sw_exec_opts, .seed = 11, .checks = 1)))
         return;
     for (uint64_t k = 0; k < RUNS; k++) {
         const sw_run_args args = rc_args(&n, k);
@@ -451,10 +448,9 @@ SW_TEST("two execs share one budget")
     /* Their inputs are the caller's here: the budget holds models and arenas. */
     const size_t data = 2 * (RC_BATCH * NET_PIXELS * sizeof(float) + 64);
     OK(sw_budget_create(&budget, b.plain + a.least + (a.plain - a.least) / 2 - data));
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11, .budget = budget);
     for (int i = 0; i < 2; i++) {
         begin(&n[i], i == 0 ? RC_CONV : RC_SWISH, RC_SOME);
-        OK(sw_exec_create(&exec[i], &opts));
+        OK(sw_exec_create(&exec[i], &SW_OPTS(sw_exec_opts, .seed = 11, .budget = budget)));
     }
     const sw_run_args first = rc_args(&n[1], 0), second = rc_args(&n[0], 0);
     plan[0] = plan[1] = SW_OPTS(sw_plan_info);
@@ -600,8 +596,8 @@ static int repeats_in_forward(const swi_program *p)
     return n;
 }
 
-/* Three runs in `bytes` (0: no budget): the model's bytes then, or NULL where they do not fit.
- */
+/* Three runs in `bytes` (0: no budget): the model's bytes then, or NULL where they do not
+ * fit. */
 static void *narrow_life(size_t bytes, sw_plan_info *plan, int *in_forward)
 {
     narrow n;
@@ -610,8 +606,7 @@ static void *narrow_life(size_t bytes, sw_plan_info *plan, int *in_forward)
     sw_witness_info seen = SW_OPTS(sw_witness_info);
     void *left = NULL;
     OK(bytes > 0 ? sw_budget_create(&budget, bytes) : SW_OK);
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 5, .budget = budget);
-    OK(sw_exec_create(&exec, &opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .seed = 5, .budget = budget)));
     OK(narrow_begin(&n));
     sw_run_args args = SW_OPTS(sw_run_args, .fn = narrow_step, .user = &n, .models = &n.model,
                                .n_models = 1, .inputs = n.in, .n_inputs = 2);
@@ -670,8 +665,7 @@ static sizes sizes_of(rc_kind kind)
         sw_exec *exec = NULL;
         sw_plan_info plan = SW_OPTS(sw_plan_info);
         OK(k == 0 ? sw_budget_create(&budget, 64) : SW_OK);
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
-        OK(sw_exec_create(&exec, &opts));
+        OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
         OK(rc_begin(&n, kind, RC_SOME));
         const sw_run_args args = rc_args(&n, 0);
         CU_ASSERT_EQUAL(sw_plan(exec, &args, &plan), k == 0 ? SW_NOMEM : SW_OK);
@@ -695,8 +689,7 @@ SW_TEST("a plan for immediate mode is not kept")
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     const sizes of = sizes_of(RC_SWISH);
     OK(sw_budget_create(&budget, of.model + of.least));
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
-    OK(sw_exec_create(&exec, &opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
     OK(rc_begin(&n, RC_SWISH, RC_SOME));
     sw_run_args args = rc_args(&n, 0);
     for (int k = 0; k < 2; k++) {
@@ -722,8 +715,7 @@ SW_TEST("a plan gives way to what others took")
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     const sizes of = sizes_of(RC_SWISH);
     OK(sw_budget_create(&budget, of.model + of.plain));
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
-    OK(sw_exec_create(&exec, &opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
     OK(rc_begin(&n, RC_SWISH, RC_SOME));
     const sw_run_args args = rc_args(&n, 0);
     const sw_plan_visitor nothing = SW_OPTS(sw_plan_visitor);
@@ -753,8 +745,7 @@ SW_TEST("a slow plan is not shared")
     sw_plan_info plan[2] = {SW_OPTS(sw_plan_info), SW_OPTS(sw_plan_info)};
     const sizes of = sizes_of(RC_CONV);
     OK(sw_budget_create(&budget, 2 * of.model + of.plain));
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
-    OK(sw_exec_create(&exec, &opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
     OK(rc_begin(&n[0], RC_CONV, RC_SOME));
     OK(rc_begin(&n[1], RC_CONV, RC_SOME));
     sw_run_args args = rc_args(&n[0], 0);
@@ -799,7 +790,6 @@ static void deep_step(sw_ctx *ctx, void *user)
 
 static sw_status deep_begin(deep *d)
 {
-    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     d->layers = sw_tests_full() ? LONG : LONG / 16;
     SW_TRY(sw_model_create(&d->model, "deep"));
     for (int i = 0; i < d->layers; i++) {
@@ -809,7 +799,7 @@ static sw_status deep_begin(deep *d)
     }
     d->in[0] = (sw_array){SW_F32, SW_SHAPE(64, 16), NULL};
     d->in[1] = (sw_array){SW_U8, SW_SHAPE(64), NULL};
-    return sw_optimizer_create(&d->opt, d->model, &sgd);
+    return sw_optimizer_create(&d->opt, d->model, &SW_OPTS(sw_optimizer_opts, .kind = "sgd"));
 }
 
 /* Planning takes memory by the ops and by a table that is bounded. Time is noted: it depends on
@@ -825,8 +815,7 @@ SW_TEST("long programs are planned in little memory")
         sw_exec *exec;
         sw_plan_info plan = SW_OPTS(sw_plan_info);
         OK(k > 0 ? sw_budget_create(&budget, most - arena * (size_t)k / 3) : SW_OK);
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
-        OK(sw_exec_create(&exec, &opts));
+        OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
         const sw_run_args args =
             SW_OPTS(sw_run_args, .fn = deep_step, .user = &d, .models = &d.model, .n_models = 1,
                     .inputs = d.in, .n_inputs = 2);

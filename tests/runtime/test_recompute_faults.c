@@ -103,9 +103,8 @@ static void within_budgets(void)
         return;
     sw_plan_info plain = SW_OPTS(sw_plan_info);
     sw_exec *exec = NULL;
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 5);
     const sw_run_args args = random_life_args(&life, 1);
-    (void)(seed_well(sw_exec_create(&exec, &opts), "exec") &&
+    (void)(seed_well(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .seed = 5)), "exec") &&
            seed_well(sw_plan(exec, &args, &plain), "plan"));
     sw_exec_destroy(exec);
     random_life_end(&life);
@@ -147,27 +146,6 @@ SW_TEST("random networks keep to budgets")
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
-/* A call of planning in `bytes` fails; the next try works. */
-static void fail_one(sw_sites *sites, rc_kind kind, size_t bytes, uint32_t repeats)
-{
-    rc_net n;
-    sw_budget *budget;
-    sw_exec *exec;
-    sw_plan_info plan = SW_OPTS(sw_plan_info);
-    OK(sw_budget_create(&budget, bytes));
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3, .budget = budget);
-    OK(sw_exec_create(&exec, &opts));
-    OK(rc_begin(&n, kind, 6));
-    const sw_run_args args = rc_args(&n, 0);
-    if (SW_AT_SITE(sites, sw_plan(exec, &args, &plan)) != SW_OK)
-        CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
-    OK(sw_plan(exec, &args, &plan));
-    CU_ASSERT_EQUAL(plan.n_repeats, repeats);
-    rc_end(&n);
-    sw_exec_destroy(exec);
-    sw_budget_destroy(budget);
-}
-
 /* The least total of a net, and the repeats that it then has. */
 static size_t least_of(rc_kind kind, int layers, uint32_t *repeats)
 {
@@ -176,8 +154,7 @@ static size_t least_of(rc_kind kind, int layers, uint32_t *repeats)
     sw_exec *exec;
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_budget_create(&budget, 64));
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
-    OK(sw_exec_create(&exec, &opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
     OK(rc_begin(&n, kind, layers));
     const sw_run_args args = rc_args(&n, 0);
     REFUSED(sw_plan(exec, &args, &plan), SW_NOMEM, "does not fit");
@@ -195,8 +172,24 @@ SW_TEST("every allocation of planning fails once")
     const size_t least = least_of(kind, 6, &repeats);
     CU_ASSERT(repeats > 0);
     sw_sites sites = {SW_FAULT_MEMORY, .every = sw_tests_full() ? 1 : 37, .exact = true};
-    while (sw_sites_next(&sites))
-        fail_one(&sites, kind, least, repeats);
+    while (sw_sites_next(&sites)) {
+        /* A call of planning in `bytes` fails; the next try works. */
+        rc_net n;
+        sw_budget *budget;
+        sw_exec *exec;
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
+        OK(sw_budget_create(&budget, least));
+        OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .seed = 3, .budget = budget)));
+        OK(rc_begin(&n, kind, 6));
+        const sw_run_args args = rc_args(&n, 0);
+        if (SW_AT_SITE(&sites, sw_plan(exec, &args, &plan)) != SW_OK)
+            CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+        OK(sw_plan(exec, &args, &plan));
+        CU_ASSERT_EQUAL(plan.n_repeats, repeats);
+        rc_end(&n);
+        sw_exec_destroy(exec);
+        sw_budget_destroy(budget);
+    }
     CU_ASSERT(sites.k > 40);
 }
 
@@ -230,23 +223,6 @@ static size_t end_of(const sw_plan_storage *s)
     return s->offset + s->bytes + s->padding;
 }
 
-static void check_apart(const listing *l, size_t arena_bytes)
-{
-    size_t highest = 0;
-    for (uint32_t i = 0; i < l->n; i++) {
-        const sw_plan_storage *a = &l->at[i];
-        highest = end_of(a) > highest ? end_of(a) : highest;
-        for (uint32_t k = 0; k < i; k++) {
-            const sw_plan_storage *b = &l->at[k];
-            const bool together = a->birth <= b->death && b->birth <= a->death;
-            const bool over = a->offset < end_of(b) && b->offset < end_of(a);
-            if (a->alias == UINT32_MAX && b->alias == UINT32_MAX)
-                SW_CHECK(!together || !over, "%u lies on %u", a->id, b->id);
-        }
-    }
-    CU_ASSERT_EQUAL(highest, arena_bytes);
-}
-
 SW_TEST("plans show their repeats")
 {
     static listing l;
@@ -262,8 +238,7 @@ SW_TEST("plans show their repeats")
         sw_seen_breakdown seen = {.n = 0}, ran = {.n = 0};
         char why[300] = "";
         OK(sw_budget_create(&budget, least));
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget, .shares = 1);
-        OK(sw_exec_create(&exec, &opts));
+        OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget, .shares = 1)));
         OK(rc_begin(&n, (rc_kind)kind, layers));
         const sw_run_args args = rc_args(&n, 0);
         l = (listing){.n_ops = 0};
@@ -277,7 +252,19 @@ SW_TEST("plans show their repeats")
                  "%s: %u again, %u repeats", rc_name((rc_kind)kind), l.n_again, plan.n_repeats);
         CU_ASSERT(plan.n_repeats > 0 && plan.n_repeats <= repeats); /* no loader takes room */
         shown += plan.n_repeats > 0;
-        check_apart(&l, plan.arena_bytes);
+        size_t highest = 0;
+        for (uint32_t i = 0; i < l.n; i++) {
+            const sw_plan_storage *a = &l.at[i];
+            highest = end_of(a) > highest ? end_of(a) : highest;
+            for (uint32_t k = 0; k < i; k++) {
+                const sw_plan_storage *b = &l.at[k];
+                const bool together = a->birth <= b->death && b->birth <= a->death;
+                const bool over = a->offset < end_of(b) && b->offset < end_of(a);
+                if (a->alias == UINT32_MAX && b->alias == UINT32_MAX)
+                    SW_CHECK(!together || !over, "%u lies on %u", a->id, b->id);
+            }
+        }
+        CU_ASSERT_EQUAL(highest, plan.arena_bytes);
         OK(sw_plan_shares(exec, &args, sw_see_share, &seen));
         OK(sw_last_shares(exec, sw_see_share, &ran));
         SW_CHECK(sw_same_breakdown(&seen, &ran, why, sizeof why), "%s", why);
@@ -315,13 +302,11 @@ SW_TEST("profiles have the repeats")
     sw_budget *budget;
     sw_exec *exec;
     sw_profile *profile;
-    const sw_profile_opts to = SW_OPTS(sw_profile_opts, .path = path, .model = "conv",
-                                       .device = "cpu", .batch = RC_BATCH);
-    OK(sw_profile_create(&profile, &to));
+    OK(sw_profile_create(&profile, &SW_OPTS(sw_profile_opts, .path = path, .model = "conv",
+                                            .device = "cpu", .batch = RC_BATCH)));
     OK(sw_budget_create(&budget, least));
-    const sw_exec_opts opts =
-        SW_OPTS(sw_exec_opts, .budget = budget, .profile = profile, .op_clocks = 1);
-    OK(sw_exec_create(&exec, &opts));
+    OK(sw_exec_create(
+        &exec, &SW_OPTS(sw_exec_opts, .budget = budget, .profile = profile, .op_clocks = 1)));
     OK(rc_begin(&n, RC_CONV, 8));
     for (uint64_t k = 0; k < RUNS; k++) {
         const sw_run_args args = rc_args(&n, k);

@@ -119,8 +119,6 @@ static void end_net(void *ends)
 
 static unrolled *net_of(bool is_gru)
 {
-    const sw_optimizer_opts how =
-        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1);
     unrolled *u = calloc(1, sizeof *u);
     CU_ASSERT_PTR_NOT_NULL_FATAL(u);
     sw_after(end_net, u);
@@ -130,7 +128,8 @@ static unrolled *net_of(bool is_gru)
         u->gru = sw_gru_new(u->model, "unit", IN, HIDDEN);
     else
         u->lstm = sw_lstm_new(u->model, "unit", IN, HIDDEN);
-    OK(sw_optimizer_create(&u->opt, u->model, &how));
+    OK(sw_optimizer_create(&u->opt, u->model,
+                           &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1)));
     return u;
 }
 
@@ -277,13 +276,12 @@ static void last_state_step(sw_ctx *c, void *user)
 
 static size_t planned(bool is_gru, way how, int seq, int no_rebuild, uint32_t *n_rebuilt)
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .no_rebuild = no_rebuild);
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1);
     const sw_array x = {SW_F32, SW_SHAPE(seq, ROWS, WIDE), NULL};
     unrolled *u = calloc(1, sizeof *u);
     CU_ASSERT_PTR_NOT_NULL_FATAL(u);
     sw_after(end_net, u);
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .no_rebuild = no_rebuild));
     sw_plan_info info = SW_OPTS(sw_plan_info);
     u->is_gru = is_gru;
     u->way = how;

@@ -35,8 +35,8 @@ static net *trained(sw_exec *exec, bool image, const sw_optimizer_opts *opts, bo
     return n;
 }
 
-/* Planned, immediate, without in-place results, with 1 to 4 threads, against planned with one.
- */
+/* Planned, immediate, without in-place results, with 1 to 4 threads, against planned with
+ * one. */
 static void compare_ways(bool image, bool clip)
 {
     float wanted[33 * NET_CLASSES], got[33 * NET_CLASSES];
@@ -451,9 +451,8 @@ static void only_forward(sw_ctx *c, void *user)
 SW_TEST("a model that a run makes ready is reported, once")
 {
     static const float ones[2] = {1, 1};
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 77);
     const sw_array in = {SW_F32, SW_SHAPE(2), ones};
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .seed = 77));
     for (int immediate = 0; immediate < 2; immediate++) {
         float by_run[2], by_call[2];
         sw_model *model = NULL, *same = NULL;
@@ -482,8 +481,7 @@ SW_TEST("a model that a run makes ready is reported, once")
     }
 }
 
-/* ---- faults -------------------------------------------------------------------------------
- */
+/* ---- faults ------------------------------------------------------------------------------ */
 
 /* Every allocation on the way to a first run fails once, and once from there on: the status
  * says so, nothing leaks, and the same run works afterwards. */
@@ -516,8 +514,7 @@ static sw_status declare(life *l, bool image)
 
 static sw_status live(life *l, bool image, bool immediate)
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3, .op_clocks = 1);
-    SW_TRY(sw_exec_create(&l->exec, &opts));
+    SW_TRY(sw_exec_create(&l->exec, &SW_OPTS(sw_exec_opts, .seed = 3, .op_clocks = 1)));
     SW_TRY(declare(l, image));
     const batch b = net_batch(image, 0, 17);
     sw_run_args args = net_args(&l->n, &b);

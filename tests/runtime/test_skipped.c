@@ -135,11 +135,10 @@ SW_TEST("too many in a row are reported")
 {
     for (int way = 0; way < 6; way++) {
         const bool immediate = way & 1;
-        const sw_optimizer_opts opts =
-            SW_OPTS(sw_optimizer_opts, .kind = "adam", .update = way / 2, .max_skipped = 3);
         on_net n;
         sw_exec *exec = net_exec(NULL);
-        on_start(&n, &opts);
+        on_start(&n, &SW_OPTS(sw_optimizer_opts, .kind = "adam", .update = way / 2,
+                              .max_skipped = 3));
         OK(run(exec, &n, GOOD, 0, immediate));
         for (int i = 0; i < 2; i++)
             OK(run(exec, &n, BAD_GRADIENT, 1, immediate));
@@ -194,8 +193,7 @@ SW_TEST("nothing is skipped without the check")
 {
     sw_exec *exec = net_exec(NULL);
     on_net n;
-    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1);
-    on_start(&n, &opts);
+    on_start(&n, &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1));
     OK(run(exec, &n, BAD_GRADIENT, 0, false));
     float w[5 * 3 * 7 * 2];
     OK(sw_param_read(n.w[4], w, sizeof w));

@@ -76,8 +76,7 @@ SW_TEST("a clock that runs backward does no harm")
 {
     static const uint8_t x[4] = {1};
     const sw_array in = {SW_U8, SW_SHAPE(4), x};
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .op_clocks = 1);
-    sw_exec *exec = net_exec(&opts);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .op_clocks = 1));
     sw_after(right_the_clock, NULL);
     for (int i = 0; i < 4; i++) {
         sw_run_args args = SW_OPTS(sw_run_args, .fn = go_back, .inputs = &in, .n_inputs = 1);

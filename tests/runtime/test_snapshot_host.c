@@ -43,15 +43,6 @@ static swi_snapshot *of_model(const swi_target *target, const sw_model *model)
     return s;
 }
 
-static void take(swi_snapshot *s, const sw_model *model)
-{
-    const size_t half = model->bytes / 2;
-    OK(swi_snapshot_copy(s, half, model->base + half, model->bytes - half));
-    OK(swi_snapshot_copy(s, 0, model->base, half));
-    OK(swi_snapshot_copy(s, model->bytes, NULL, 0));
-    OK(swi_snapshot_end(s));
-}
-
 SW_TEST("later runs change nothing in it")
 {
     sw_exec *exec = net_exec(NULL);
@@ -61,7 +52,11 @@ SW_TEST("later runs change nothing in it")
     swi_snapshot *s = of_model(swi_target_of(exec), n->model);
     for (int again = 0; again < 2; again++) {
         const void *then = net_copy_bytes(n->model);
-        take(s, n->model);
+        const size_t half = n->model->bytes / 2;
+        OK(swi_snapshot_copy(s, half, n->model->base + half, n->model->bytes - half));
+        OK(swi_snapshot_copy(s, 0, n->model->base, half));
+        OK(swi_snapshot_copy(s, n->model->bytes, NULL, 0));
+        OK(swi_snapshot_end(s));
         (void)net_train(exec, n, &b, 1);
         OK(swi_snapshot_wait(s));
         CU_ASSERT(memcmp(swi_snapshot_bytes(s), then, n->model->bytes) == 0);

@@ -363,8 +363,8 @@ static bool all_are(const unsigned char *p, size_t n, unsigned char wanted)
     return true;
 }
 
-/* Members since 0.1, as the list has them. The row in front keeps the array from being empty.
- */
+/* Members since 0.1, as the list has them. The row in front keeps the array from being
+ * empty. */
 #define SWI_STRUCT(type, first, now)
 #define SWI_SINCE(type, member)                                                                \
     {SWI_STRUCT_##type, offsetof(type, member),                                                \
@@ -486,14 +486,6 @@ static void last_member(char *text, const char *name, char *to, size_t bytes)
     word_before(at - 1, to, bytes);
 }
 
-static void drop_comments(char *text)
-{
-    for (char *from; (from = strstr(text, "/*")) != NULL;) {
-        const char *end = strstr(from, "*/") + 2;
-        memset(from, ' ', (size_t)(end - from));
-    }
-}
-
 #define SWI_STRUCT(type, first, now) {#type, #now},
 #define SWI_SINCE(type, member)
 static const char *const listed[][2] = {
@@ -507,7 +499,10 @@ SW_TEST("structs.def has every struct of the header with its last member")
     snprintf(path, sizeof path, "%s/runtime/installed/stepwell.h", sw_build_root());
     char *text = sw_file_text(path, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    drop_comments(text);
+    for (char *from; (from = strstr(text, "/*")) != NULL;) {
+        const char *end = strstr(from, "*/") + 2;
+        memset(from, ' ', (size_t)(end - from));
+    }
     size_t found = 0;
     for (size_t i = 0; i < SWI_STRUCTS; i++) {
         char member[96];

@@ -1,5 +1,5 @@
-/* Threads of the library: what a fork leaves of them, and that warm steps bring them no page.
- */
+/* Threads of the library: what a fork leaves of them, and that warm steps bring them no
+ * page. */
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "tests/runtime/nets.h"
@@ -55,9 +55,8 @@ static int use_and_destroy(void *arg)
     const sw_run_args a = net_args(f->n, &f->b);
     const sw_array *inputs;
     int n, wrong = 0;
-    sw_plan_info plan = SW_OPTS(sw_plan_info);
     wrong |= refused(sw_run(f->many, &a)) << 0;
-    wrong |= refused(sw_plan(f->many, &a, &plan)) << 0;
+    wrong |= refused(sw_plan(f->many, &a, &SW_OPTS(sw_plan_info))) << 0;
     wrong |= (sw_run(f->one, &a) != SW_OK) << 1;
     wrong |= refused(sw_run(f->recorded, &a)) << 2;
     wrong |= refused(sw_loader_next(f->loader, &inputs, &n)) << 3;
@@ -99,8 +98,7 @@ SW_TEST("a child hangs in nothing, and the parent goes on")
     f.many = net_exec(&SW_OPTS(sw_exec_opts, .threads = 3));
     f.one = net_exec(NULL);
     f.recorded = NULL;
-    const sw_exec_opts recorded = SW_OPTS(sw_exec_opts, .profile = f.profile);
-    OK(sw_exec_create(&f.recorded, &recorded));
+    OK(sw_exec_create(&f.recorded, &SW_OPTS(sw_exec_opts, .profile = f.profile)));
     OK(sw_dataset_synthetic(&f.data, 16, 1));
     OK(sw_loader_create(&f.loader, f.data, &batches));
     OK(sw_loader_create(&f.inline_loader, f.data, &inlined));
@@ -195,9 +193,8 @@ SW_TEST("warm steps bring no page to workers")
     int n_threads;
     for (int image = 0; image < 2; image++)
         for (int threads = 2; threads <= 4; threads++) {
-            const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads);
             sw_exec *exec;
-            OK(sw_exec_create(&exec, &opts));
+            OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = threads)));
             net *n = net_new(image != 0, NULL);
             const batch b = net_batch(image != 0, 0, NET_BATCH);
             const sw_run_args a = net_args(n, &b);

@@ -5,8 +5,8 @@
 
 SW_TESTS("traces")
 
-/* Run a step function once over one F32 input (2, 3) and a model with a parameter and a state.
- */
+/* Run a step function once over one F32 input (2, 3) and a model with a parameter and a
+ * state. */
 typedef struct {
     sw_exec *exec;
     sw_model *model, *other;
@@ -50,10 +50,9 @@ static const float six[6] = {1, 2, 3, 4, 5, 6};
 static sw_status run_as(sw_step_fn *fn, bool immediate)
 {
     static const sw_array in = {SW_F32, {2, {2, 3}}, six};
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = fn, .user = &b, .models = &b.model, .n_models = 1,
-                .inputs = &in, .n_inputs = 1, .immediate = immediate);
-    return sw_run(b.exec, &args);
+    return sw_run(b.exec,
+                  &SW_OPTS(sw_run_args, .fn = fn, .user = &b, .models = &b.model, .n_models = 1,
+                           .inputs = &in, .n_inputs = 1, .immediate = immediate));
 }
 
 static sw_status run(sw_step_fn *fn)
@@ -405,8 +404,8 @@ static void sums(sw_ctx *c, void *user)
 
 SW_TEST("gradients of views and repeated uses add up")
 {
-    /* d/dw: the input + 1; row 1 also: the column sums of the input (5, 7, 9), and the knob, 3.
-     */
+    /* d/dw: the input + 1; row 1 also: the column sums of the input (5, 7, 9), and the knob,
+     * 3. */
     static const float wanted[6] = {2, 3, 4, 4 + 1 + 5 + 3, 5 + 1 + 7 + 3, 6 + 1 + 9 + 3};
     for (int now = 0; now < 2; now++) {
         begin();

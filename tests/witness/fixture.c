@@ -53,29 +53,6 @@ static void step(sw_ctx *ctx, void *user)
     sw_update(ctx, f->optimizer);
 }
 
-static void declare(fixture *f)
-{
-    sw_model *m = f->model;
-    switch (f->opts.net) {
-    case NET_LENET5:
-        f->conv[0] = sw_conv2d_new(m, "conv1", 1, 6, 5);
-        f->conv[1] = sw_conv2d_new(m, "conv2", 6, 16, 5);
-        f->linear[0] = sw_linear_new(m, "fc1", 256, 120);
-        f->linear[1] = sw_linear_new(m, "fc2", 120, 84);
-        f->linear[2] = sw_linear_new(m, "fc3", 84, 10);
-        break;
-    case NET_MLP:
-        f->linear[0] = sw_linear_new(m, "fc1", 784, 128);
-        f->linear[1] = sw_linear_new(m, "fc2", 128, 64);
-        f->linear[2] = sw_linear_new(m, "fc3", 64, 10);
-        break;
-    default:
-        f->linear[0] = sw_linear_new(m, "fc1", 16, 23);
-        f->linear[1] = sw_linear_new(m, "fc2", 23, 19);
-        f->linear[2] = sw_linear_new(m, "fc3", 19, 10);
-    }
-}
-
 static sw_status make_optimizer(fixture *f)
 {
     const char *name = f->opts.optimizer;
@@ -93,21 +70,6 @@ static sw_status make_optimizer(fixture *f)
 static size_t image_bytes(const fixture *f)
 {
     return (size_t)f->opts.batch * (f->opts.net >= NET_SMALL ? 16 : 784);
-}
-
-static void make_inputs(fixture *f)
-{
-    sw_dice dice = {(uint64_t)f->opts.batch};
-    const bool tiny = f->opts.net >= NET_SMALL;
-    const int64_t side = tiny ? 4 : 28;
-    f->images = malloc(image_bytes(f));
-    f->labels = malloc((size_t)f->opts.batch);
-    for (size_t i = 0; i < image_bytes(f); i++)
-        f->images[i] = (unsigned char)sw_dice_below(&dice, 256);
-    for (int64_t i = 0; i < f->opts.batch; i++)
-        f->labels[i] = (unsigned char)sw_dice_below(&dice, 10);
-    f->inputs[0] = (sw_array){SW_U8, SW_SHAPE(f->opts.batch, 1, side, side), f->images};
-    f->inputs[1] = (sw_array){SW_U8, SW_SHAPE(f->opts.batch), f->labels};
 }
 
 static void destroy(void *arg)
@@ -133,14 +95,42 @@ fixture *fixture_create(const fixture_opts *opts)
     if (status == SW_OK)
         status = sw_model_create(&f->model, "net");
     if (status == SW_OK) {
-        declare(f);
+        sw_model *m = f->model;
+        switch (f->opts.net) {
+        case NET_LENET5:
+            f->conv[0] = sw_conv2d_new(m, "conv1", 1, 6, 5);
+            f->conv[1] = sw_conv2d_new(m, "conv2", 6, 16, 5);
+            f->linear[0] = sw_linear_new(m, "fc1", 256, 120);
+            f->linear[1] = sw_linear_new(m, "fc2", 120, 84);
+            f->linear[2] = sw_linear_new(m, "fc3", 84, 10);
+            break;
+        case NET_MLP:
+            f->linear[0] = sw_linear_new(m, "fc1", 784, 128);
+            f->linear[1] = sw_linear_new(m, "fc2", 128, 64);
+            f->linear[2] = sw_linear_new(m, "fc3", 64, 10);
+            break;
+        default:
+            f->linear[0] = sw_linear_new(m, "fc1", 16, 23);
+            f->linear[1] = sw_linear_new(m, "fc2", 23, 19);
+            f->linear[2] = sw_linear_new(m, "fc3", 19, 10);
+        }
         status = make_optimizer(f);
     }
     if (status == SW_OK)
         status = sw_model_ready(f->model, f->exec, 3);
     if (!SW_CHECK(status == SW_OK, "%s", sw_last_error()))
         return NULL;
-    make_inputs(f);
+    sw_dice dice = {(uint64_t)f->opts.batch};
+    const bool tiny = f->opts.net >= NET_SMALL;
+    const int64_t side = tiny ? 4 : 28;
+    f->images = malloc(image_bytes(f));
+    f->labels = malloc((size_t)f->opts.batch);
+    for (size_t i = 0; i < image_bytes(f); i++)
+        f->images[i] = (unsigned char)sw_dice_below(&dice, 256);
+    for (int64_t i = 0; i < f->opts.batch; i++)
+        f->labels[i] = (unsigned char)sw_dice_below(&dice, 10);
+    f->inputs[0] = (sw_array){SW_U8, SW_SHAPE(f->opts.batch, 1, side, side), f->images};
+    f->inputs[1] = (sw_array){SW_U8, SW_SHAPE(f->opts.batch), f->labels};
     f->args = SW_OPTS(sw_run_args, .fn = step, .user = f, .models = &f->model, .n_models = 1,
                       .inputs = f->inputs, .n_inputs = 2);
     return f;

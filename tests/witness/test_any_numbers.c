@@ -48,9 +48,8 @@ SW_TEST("whatever a mask chooses and whichever labels count")
         static chooser c;
         static uint8_t mask[ROWS * WIDTH], labels[ROWS];
         const int of_mask = k & 1, of_labels = k >> 1 & 1;
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = isas[k / 4]);
         c = (chooser){.exec = NULL};
-        if (sw_exec_create(&c.exec, &opts) != SW_OK)
+        if (sw_exec_create(&c.exec, &SW_OPTS(sw_exec_opts, .isa = isas[k / 4])) != SW_OK)
             continue; /* a set that the machine has not */
         sw_after(end_chooser, &c);
         memset(mask, of_mask, sizeof mask);

@@ -26,19 +26,6 @@ static bool same_phases(const sw_phase_info *a, const sw_phase_info *b)
     return true;
 }
 
-static void compare(fixture *f, const sw_witness_info *seen, const char *name)
-{
-    sw_plan_info plan = SW_OPTS(sw_plan_info);
-    sw_run_info run = SW_OPTS(sw_run_info);
-    SW_CHECK(sw_plan(f->exec, &f->args, &plan) == SW_OK, "%s: %s", name, sw_last_error());
-    SW_CHECK(same_phases(seen->phase, plan.phase), "%s", name);
-    SW_CHECK(seen->peak_bytes == plan.peak_bytes, "%s: %zu and %zu", name, seen->peak_bytes,
-             plan.peak_bytes);
-    SW_CHECK(sw_run(f->exec, &f->args) == SW_OK, "%s: %s", name, sw_last_error());
-    SW_CHECK(sw_last_run(f->exec, &run) == SW_OK, "%s", name);
-    SW_CHECK(same_phases(seen->phase, run.phase), "%s", name);
-}
-
 /* All witnesses from the model's state as it is, and one step later. */
 static void agree(const fixture_opts *opts)
 {
@@ -57,7 +44,15 @@ static void agree(const fixture_opts *opts)
                  seen.agreed, seen.n_faults, seen.first_fault);
         SW_CHECK(seen.n_faults == 0 && seen.first_fault[0] == '\0', "%s", name);
         SW_CHECK(fixture_is_kept(f), "%s: the state differs after witnessing", name);
-        compare(f, &seen, name);
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
+        sw_run_info run = SW_OPTS(sw_run_info);
+        SW_CHECK(sw_plan(f->exec, &f->args, &plan) == SW_OK, "%s: %s", name, sw_last_error());
+        SW_CHECK(same_phases(seen.phase, plan.phase), "%s", name);
+        SW_CHECK(seen.peak_bytes == plan.peak_bytes, "%s: %zu and %zu", name, seen.peak_bytes,
+                 plan.peak_bytes);
+        SW_CHECK(sw_run(f->exec, &f->args) == SW_OK, "%s: %s", name, sw_last_error());
+        SW_CHECK(sw_last_run(f->exec, &run) == SW_OK, "%s", name);
+        SW_CHECK(same_phases(seen.phase, run.phase), "%s", name);
     }
 }
 
@@ -246,8 +241,7 @@ SW_TEST("one access witness at a time")
 static sw_status witness_once(void *arg)
 {
     fixture *f = arg;
-    sw_witness_info seen = SW_OPTS(sw_witness_info);
-    return sw_witness(f->exec, &f->args, SW_WITNESS_ALL, &seen);
+    return sw_witness(f->exec, &f->args, SW_WITNESS_ALL, &SW_OPTS(sw_witness_info));
 }
 
 SW_TEST("memory may fail anywhere")

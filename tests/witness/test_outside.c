@@ -86,9 +86,8 @@ static void bits_step(sw_ctx *ctx, void *user)
 static sw_status make(misser *m, const char *isa, int threads)
 {
     const shape_case *c = m->c;
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = isa, .threads = threads);
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
-    SW_TRY(sw_exec_create(&m->exec, &opts));
+    SW_TRY(sw_exec_create(&m->exec, &SW_OPTS(sw_exec_opts, .isa = isa, .threads = threads)));
     SW_TRY(sw_model_create(&m->model, "misser"));
     const int64_t k = c->kernel, g = c->groups;
     m->x =
@@ -111,11 +110,10 @@ SW_TEST("windows that miss the image")
     for (size_t k = 0; k < 4 * 3 * sizeof cases / sizeof *cases; k++) {
         const shape_case *c = &cases[k / 12];
         const char *isa = isas[k / 4 % 3];
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = isa);
         sw_exec *has = NULL;
         if (!sw_tests_full() && k / 12 % 3 != k / 4 % 3)
             continue;
-        if (sw_exec_create(&has, &opts) != SW_OK)
+        if (sw_exec_create(&has, &SW_OPTS(sw_exec_opts, .isa = isa)) != SW_OK)
             continue; /* a set that the machine has not */
         sw_exec_destroy(has);
         m = (misser){.c = c, .bias = k & 1, .own_weight = k >> 1 & 1};
@@ -144,8 +142,7 @@ SW_TEST("windows that miss the image")
     }
 }
 
-/* ---- runs with noise -----------------------------------------------------------------------
- */
+/* ---- runs with noise --------------------------------------------------------------------- */
 
 /* A convolution of a strategy: windows miss the image, or its bias alone has noise. */
 typedef struct {
@@ -178,10 +175,9 @@ static void search_step(sw_ctx *ctx, void *user)
 static sw_status make_searcher(searcher *s, const char *noise, uint32_t rows, bool misses,
                                bool only_bias)
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
     const sw_es_opts es = SW_OPTS(sw_es_opts, .noise = noise, .directions = rows / 2);
-    SW_TRY(sw_exec_create(&s->exec, &opts));
+    SW_TRY(sw_exec_create(&s->exec, &SW_OPTS(sw_exec_opts)));
     SW_TRY(sw_model_create(&s->model, "searcher"));
     s->conv = sw_conv2d_new(s->model, "conv", 2, 4, 1);
     s->conv.stride = 2;
@@ -226,8 +222,7 @@ SW_TEST("windows that miss, of a strategy")
     }
 }
 
-/* ---- what is said and what is done ---------------------------------------------------------
- */
+/* ---- what is said and what is done ------------------------------------------------------- */
 
 /* y = b, which says that it leaves a unread, or not, and reads it, or not. */
 typedef struct {

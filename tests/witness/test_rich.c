@@ -67,9 +67,8 @@ static void step(sw_ctx *ctx, void *user)
 
 static sw_status declare(rich *r, int no_inplace)
 {
-    const sw_exec_opts exec =
-        SW_OPTS(sw_exec_opts, .seed = 9, .threads = 2, .no_inplace = no_inplace);
-    SW_TRY(sw_exec_create(&r->exec, &exec));
+    SW_TRY(sw_exec_create(
+        &r->exec, &SW_OPTS(sw_exec_opts, .seed = 9, .threads = 2, .no_inplace = no_inplace)));
     SW_TRY(sw_model_create(&r->models[0], "net"));
     SW_TRY(sw_model_create(&r->models[1], "critic"));
     r->conv = sw_conv2d_new(r->models[0], "conv", 1, 4, 3);

@@ -95,8 +95,21 @@ static void declare(net *t, sw_shape a, sw_shape b, sw_shape c, int n_params)
     }
 }
 
-static void declare_all(net *t)
+static void drop(void *arg)
 {
+    net *t = arg;
+    sw_model_destroy(t->model);
+    sw_exec_destroy(t->exec);
+    memset(t, 0, sizeof *t);
+}
+
+static sw_status prepare(net *t, const scratch_case *c)
+{
+    memset(t, 0, sizeof *t);
+    t->c = *c;
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = c->threads, .isa = c->isa);
+    SW_TRY(sw_exec_create(&t->exec, &exec));
+    SW_TRY(sw_model_create(&t->model, "net"));
     const int64_t *n = t->c.n;
     const sw_shape none = {0, {0}};
     switch (t->c.op) {
@@ -118,24 +131,6 @@ static void declare_all(net *t)
     default: /* rows, width */
         declare(t, SW_SHAPE(n[0], n[1]), SW_SHAPE(n[0], n[1]), none, t->c.op == MSE ? 2 : 1);
     }
-}
-
-static void drop(void *arg)
-{
-    net *t = arg;
-    sw_model_destroy(t->model);
-    sw_exec_destroy(t->exec);
-    memset(t, 0, sizeof *t);
-}
-
-static sw_status prepare(net *t, const scratch_case *c)
-{
-    memset(t, 0, sizeof *t);
-    t->c = *c;
-    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = c->threads, .isa = c->isa);
-    SW_TRY(sw_exec_create(&t->exec, &exec));
-    SW_TRY(sw_model_create(&t->model, "net"));
-    declare_all(t);
     const sw_optimizer_opts opts = SW_OPTS(
         sw_optimizer_opts, .kind = c->optimizer != NULL ? c->optimizer : "sgd", .lr = 0.01f);
     SW_TRY(sw_optimizer_create(&t->optimizer, t->model, &opts));
