@@ -1,23 +1,9 @@
 /* Gradient accumulation: two programs per step. Four micro-batches, then clip and update, give
  * what one batch four times as large gives. */
+#include "check.h"
 #include <math.h>
 #include <stdio.h>
 #include <stepwell.h>
-
-#define TRY(call)                                                                              \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
 
 #define IN 12
 #define CLASSES 5

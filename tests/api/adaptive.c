@@ -1,23 +1,9 @@
 /* Control flow on data: how often a layer is applied depends on what it computes. Immediate
  * mode. */
+#include "check.h"
 #include <stdio.h>
 #include <stepwell.h>
 #include <string.h>
-
-#define TRY(call)                                                                              \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
 
 #define N 6
 #define BATCH 12

@@ -1,24 +1,10 @@
 /* A generator and a discriminator in one step function: the discriminator is updated between
  * its two uses, so the generator learns from the new one, and the fake is used twice. */
+#include "check.h"
 #include <math.h>
 #include <stdio.h>
 #include <stepwell.h>
 #include <string.h>
-
-#define TRY(call)                                                                              \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
 
 #define BATCH 64
 #define NOISE 8

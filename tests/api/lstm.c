@@ -1,22 +1,8 @@
 /* An LSTM that learns what only memory can tell: the parity of all bits so far. */
+#include "check.h"
 #include <stdio.h>
 #include <stepwell.h>
 #include <string.h>
-
-#define TRY(call)                                                                              \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
 
 #define SEQ 12
 #define LONGER 36

@@ -1,24 +1,10 @@
 /* 200 nets, 2 threads, one budget: every plan is made before anything runs, so a budget that
  * does not do is known then. */
+#include "check.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stepwell.h>
 #include <string.h>
-
-#define TRY(call)                                                                              \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
 
 #define NETS 200
 #define BATCH 16

@@ -1,24 +1,10 @@
 /* Population based training: the worst member becomes a copy of the best, with another rate. A
  * copy and a knob: nothing is planned again. */
+#include "check.h"
 #include <math.h>
 #include <stdio.h>
 #include <stepwell.h>
 #include <string.h>
-
-#define TRY(call)                                                                              \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
 
 #define MEMBERS 6
 #define BATCH 32

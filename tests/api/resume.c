@@ -48,13 +48,11 @@ static void train(const char *path, uint64_t until, float out[OUT * HIDDEN])
     sw_dataset *data;
     sw_loader *loader;
     sw_checkpoint *saved = NULL;
-    const sw_exec_opts how = SW_OPTS(sw_exec_opts, .threads = 2, .seed = 3);
-    TRY(sw_exec_create(&exec, &how));
+    TRY(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = 2, .seed = 3)));
     TRY(sw_model_create(&model, "digits"));
     n.fc1 = sw_linear_new(model, "fc1", IN, HIDDEN);
     n.fc2 = sw_linear_new(model, "fc2", HIDDEN, OUT);
-    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
-    TRY(sw_optimizer_create(&n.adam, model, &adam));
+    TRY(sw_optimizer_create(&n.adam, model, &SW_OPTS(sw_optimizer_opts, .kind = "adam")));
     TRY(sw_model_ready(model, exec, 1));
     TRY(sw_dataset_synthetic(&data, 500, 1));
     const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 32, .seed = 5, .shuffle = 1);

@@ -1,22 +1,8 @@
 /* An op from outside: the square, which keeps its input for its gradient. */
+#include "check.h"
 #include <math.h>
 #include <stdio.h>
 #include <stepwell.h>
-
-#define TRY(call)                                                                              \
-    do {                                                                                       \
-        if ((call) != SW_OK) {                                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, sw_last_error());               \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
-            return 1;                                                                          \
-        }                                                                                      \
-    } while (0)
 
 static sw_status sq_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
