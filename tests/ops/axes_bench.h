@@ -5,9 +5,8 @@
 
 #include "runtime/ops/ops.h"
 #include "runtime/exec/exec.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 #define N(array) ((int)(sizeof(array) / sizeof *(array)))
 
 typedef struct {

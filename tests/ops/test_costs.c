@@ -4,12 +4,10 @@
 #include "runtime/ops/ops.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/ops/plain_costs.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 #include <string.h>
 
 SW_TESTS("costs")
-
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 
 /* ---- a node ------------------------------------------------------------------------------ */
 
@@ -106,9 +104,7 @@ static void compare_all(const sw_exec *exec, const char *where)
 
 static sw_exec *exec_of(const sw_exec_opts *opts)
 {
-    sw_exec *exec = NULL;
-    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, opts), SW_OK);
-    sw_after((void (*)(void *))sw_exec_destroy, exec);
+    sw_exec *exec = made_exec(opts);
     return exec;
 }
 
@@ -281,8 +277,7 @@ static void plan_strips(sw_exec *exec, int check)
     const sw_run_args args =
         SW_OPTS(sw_run_args, .fn = deep_step, .user = n, .models = &n->model, .n_models = 1,
                 .inputs = in, .n_inputs = 2);
-    OK(sw_model_create(&n->model, "deep"));
-    sw_after((void (*)(void *))sw_model_destroy, n->model);
+    n->model = made_model("deep");
     for (int i = 0; i < 3; i++)
         n->layers[i] = sw_linear_new(n->model, names[i], widths[i], widths[i + 1]);
     OK(sw_optimizer_create(&n->opt, n->model, &opts));

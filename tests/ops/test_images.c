@@ -146,11 +146,9 @@ SW_TEST("transposed convolution has one result for all threads")
 SW_TEST("the layer begins as PyTorch's")
 {
     static float w[6 * 4 * 9], bias[8];
-    sw_exec *exec;
-    sw_model *model;
     const sw_conv_transpose_opts two = SW_OPTS(sw_conv_transpose_opts, .groups = 2);
-    OK(sw_exec_create(&exec, NULL));
-    OK(sw_model_create(&model, "layer"));
+    sw_exec *exec = made_exec(NULL);
+    sw_model *model = made_model("layer");
     const sw_conv_transpose2d layer = sw_conv_transpose2d_new(model, "up", 6, 8, 3, &two);
     OK(sw_model_ready(model, exec, 1));
     CU_ASSERT_STRING_EQUAL(sw_param_name(layer.weight), "up.weight");
@@ -164,8 +162,6 @@ SW_TEST("the layer begins as PyTorch's")
     for (int i = 0; i < N(w); i++)
         most = fmax(most, fabs((double)w[i]));
     CU_ASSERT(most <= bound && most > 0.9 * bound);
-    sw_model_destroy(model);
-    sw_exec_destroy(exec);
 }
 
 /* ---- stack ------------------------------------------------------------------------------- */

@@ -1,13 +1,11 @@
 /* Normalisation beyond the checks of its descriptors: running statistics, what is kept, numbers
  * far from 0, the same bits for any number of threads, refusals. */
 #include "runtime/ops/ops.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 #include <math.h>
 #include <string.h>
 
 SW_TESTS("norm")
-
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 
 typedef struct {
     sw_exec *exec;

@@ -4,7 +4,7 @@
 #include "kernels/scalar.h"
 #include "runtime/exec/exec.h"
 #include "tests/ops/pointwise_list.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 #include <math.h>
 #include <string.h>
 
@@ -183,18 +183,13 @@ static void fill(float *to, float low, float high, uint64_t seed)
 
 static sw_exec *exec_of(int threads)
 {
-    sw_exec *exec = NULL;
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads);
-    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, &opts), SW_OK);
-    sw_after((void (*)(void *))sw_exec_destroy, exec);
+    sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .threads = threads));
     return exec;
 }
 
 static sw_model *model_of(use *u)
 {
-    sw_model *model = NULL;
-    CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "point"), SW_OK);
-    sw_after((void (*)(void *))sw_model_destroy, model);
+    sw_model *model = made_model("point");
     u->x = sw_param_new(model, "x", SW_F32, SW_SHAPE(N), "zeros");
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1);

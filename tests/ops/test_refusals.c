@@ -1,7 +1,7 @@
 /* Descriptors that are wrong when they are declared or when they are used: an error names the
  * op and the member, and nothing is written where it should not be. */
 #include "tests/ops/ops_outside.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -42,27 +42,18 @@ static void step(sw_ctx *ctx, void *user)
     sw_accumulate(ctx, b->opt);
 }
 
-static void close_bench(void *arg)
-{
-    bench *b = arg;
-    sw_model_destroy(b->model);
-    sw_exec_destroy(b->exec);
-}
-
-/* A model with one parameter p of two threes, and a step that `make` makes; closed after the
- * test. */
+/* A model with one parameter p of two threes, and a step that `make` makes. */
 static bench *open_bench(sw_value (*make)(sw_ctx *ctx, bench *b))
 {
     static bench one, *const b = &one;
     *b = (bench){.make = make};
-    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&b->exec, NULL), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_model_create(&b->model, "bench"), SW_OK);
+    b->exec = made_exec(NULL);
+    b->model = made_model("bench");
     b->p = sw_param_new(b->model, "p", SW_F32, SW_SHAPE(2), "constant:3");
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1);
     CU_ASSERT_EQUAL_FATAL(sw_optimizer_create(&b->opt, b->model, &opts), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_ready(b->model, b->exec, 1), SW_OK);
-    sw_after(close_bench, b);
     return b;
 }
 

@@ -3,7 +3,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/exec/exec.h"
 #include "tests/ops/ops_outside.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,6 @@ SW_TESTS("requested gradients")
 
 #define ELEMENTS 1024
 #define TENSOR (ELEMENTS * sizeof(float))
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 
 typedef struct {
     sw_exec *exec;
@@ -45,22 +44,13 @@ static void step(sw_ctx *ctx, void *user)
             sw_accumulate(ctx, b->opt[b->first + i]);
 }
 
-static void close_bench(void *arg)
-{
-    bench *b = arg;
-    sw_model_destroy(b->model);
-    sw_exec_destroy(b->exec);
-}
-
 /* Parameters a, b and c of these shapes. */
 static void open_bench(bench *b, uint32_t op, int n_in, const sw_shape *shapes)
 {
     static const char *const names[] = {"a", "b", "c"};
-    const sw_exec_opts one = SW_OPTS(sw_exec_opts, .seed = 3, .no_rebuild = 1);
     *b = (bench){.op = op, .wanted = 7, .n_in = n_in, .n_opt = 2};
-    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&b->exec, &one), SW_OK);
-    CU_ASSERT_EQUAL_FATAL(sw_model_create(&b->model, "bench"), SW_OK);
-    sw_after(close_bench, b);
+    b->exec = made_exec(&SW_OPTS(sw_exec_opts, .seed = 3, .no_rebuild = 1));
+    b->model = made_model("bench");
     for (int i = 0; i < n_in; i++)
         b->p[i] = sw_param_new(b->model, names[i], SW_F32, shapes[i], "normal:1");
     for (int k = 0; k < 2; k++) {

@@ -13,11 +13,7 @@ static void end_net(void *arg)
 sw_exec *net_exec(const sw_exec_opts *opts)
 {
     const sw_exec_opts usual = SW_OPTS(sw_exec_opts, .seed = 11);
-    sw_exec *exec = NULL;
-    OK(sw_exec_create(&exec, opts != NULL ? opts : &usual));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
-    AFTER(sw_exec_destroy, exec);
-    return exec;
+    return made_exec(opts != NULL ? opts : &usual);
 }
 
 static void declare(net *n, const sw_optimizer_opts *opts)

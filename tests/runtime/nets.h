@@ -3,30 +3,11 @@
 #define SW_TESTS_RUNTIME_NETS_H
 
 #include "runtime/exec/exec.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 
 #define NET_BATCH 38 /* the most; not a multiple of any vector */
 #define NET_CLASSES 10
 #define NET_PIXELS 196
-
-/* Fail the running test with the library's reason. */
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
-/* A refusal with this status and a message that names `part`. */
-#define REFUSED(call, wanted, part)                                                            \
-    do {                                                                                       \
-        const sw_status refused_with = (call);                                                 \
-        SW_CHECK(refused_with == (wanted), "%s: %s", sw_status_name(refused_with),             \
-                 sw_last_error());                                                             \
-        SW_CHECK(strstr(sw_last_error(), part) != NULL, "'%s' is not in '%s'", part,           \
-                 sw_last_error());                                                             \
-    } while (0)
-
-/* A function of the library that ends its object, for lists of things to end: of the object's
- * own type. */
-#define ENDS(destroy, object)                                                                  \
-    ((void)sizeof((destroy)(object), 0), (void (*)(void *))(void (*)(void))(destroy))
-/* When the test ends, destroy(object). */
-#define AFTER(destroy, object) sw_after(ENDS(destroy, object), object)
 
 typedef struct {
     sw_model *model;

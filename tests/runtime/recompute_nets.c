@@ -130,8 +130,10 @@ sw_status rc_begin(rc_net *n, rc_kind kind, int layers)
     n->n_models = kind == RC_ADVERSARIES ? 2 : 1;
     n->data = net_batch(kind == RC_CONV, 0, RC_BATCH);
     n->data_bytes = RC_BATCH * NET_PIXELS * sizeof(float) + (RC_BATCH + 63u) / 64 * 64;
-    for (int i = 0; i < n->n_models; i++)
+    for (int i = 0; i < n->n_models; i++) {
         SW_TRY(sw_model_create(&n->models[i], i == 0 ? "net" : "critic"));
+        AFTER(sw_model_destroy, n->models[i]);
+    }
     char name[16];
     const bool two = n->kind == RC_ADVERSARIES;
     for (int j = 0; j < n->layers; j++) {
@@ -177,7 +179,8 @@ sw_status rc_begin(rc_net *n, rc_kind kind, int layers)
 void rc_end(rc_net *n)
 {
     for (int i = 0; i < 2; i++) {
-        sw_model_destroy(n->models[i]);
+        if (n->models[i] != NULL)
+            sw_now(n->models[i]);
         n->models[i] = NULL;
     }
 }

@@ -39,7 +39,7 @@ typedef struct {
 } rc_net;
 
 const char *rc_name(rc_kind kind);
-/* End with rc_end, also after a failure. */
+/* Ends with the test, or by rc_end, also after a failure. */
 sw_status rc_begin(rc_net *net, rc_kind kind, int layers);
 void rc_end(rc_net *net);
 /* Run number k. Its data_bytes are said, so that total_bytes are what must fit. */

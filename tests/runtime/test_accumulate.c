@@ -45,8 +45,7 @@ static void mean_step(sw_ctx *c, void *user)
 static void start(mean_net *n, sw_exec *exec, const char *kind, bool keep)
 {
     memset(n, 0, sizeof *n);
-    OK(sw_model_create(&n->model, "net"));
-    AFTER(sw_model_destroy, n->model);
+    n->model = made_model("net");
     n->f1 = sw_linear_new(n->model, "f1", IN, HIDDEN);
     n->f2 = sw_linear_new(n->model, "f2", HIDDEN, HIDDEN);
     n->f3 = sw_linear_new(n->model, "f3", HIDDEN, OUT);

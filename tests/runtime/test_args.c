@@ -123,10 +123,8 @@ SW_TEST("declarations keep their first error")
     };
     sw_exec *exec = net_exec(NULL);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        sw_model *m;
         size_t bytes;
-        OK(sw_model_create(&m, "m"));
-        AFTER(sw_model_destroy, m);
+        sw_model *m = made_model("m");
         const sw_param first = sw_param_new(m, "first", SW_F32, SW_SHAPE(2), "ones");
         CU_ASSERT(first.index != 0);
         const sw_param p =
@@ -155,16 +153,12 @@ SW_TEST("layouts that differ say where")
         {"w", NULL, 4, false, "the first has 1 and the second 0 knobs"},
     };
     sw_exec *exec = net_exec(NULL);
-    sw_model *a;
-    OK(sw_model_create(&a, "a"));
-    AFTER(sw_model_destroy, a);
+    sw_model *a = made_model("a");
     (void)sw_param_new(a, "w", SW_F32, SW_SHAPE(3, 4), "ones");
     (void)sw_knob_new(a, "k", 1.0f);
     OK(sw_model_ready(a, exec, 1));
     for (size_t i = 0; i < sizeof second / sizeof *second; i++) {
-        sw_model *b;
-        OK(sw_model_create(&b, "b"));
-        AFTER(sw_model_destroy, b);
+        sw_model *b = made_model("b");
         (void)sw_param_new(b, second[i].name, SW_F32, SW_SHAPE(3, second[i].width), "ones");
         if (second[i].more)
             (void)sw_buffer_new(b, "b", SW_F32, SW_SHAPE(3), "ones");
@@ -235,9 +229,7 @@ SW_TEST("initialisers have their moments")
         {"xavier_uniform", 0, 0.070710678, 0.12247449},
     };
     sw_exec *exec = net_exec(NULL);
-    sw_model *m;
-    OK(sw_model_create(&m, "m"));
-    AFTER(sw_model_destroy, m);
+    sw_model *m = made_model("m");
     const size_t n = sizeof all / sizeof *all;
     for (size_t i = 0; i < n; i++) /* fan in and out: 8 * 5 * 5 = 200 */
         (void)sw_param_new(m, all[i].init, SW_F32, SW_SHAPE(8, 8, 5, 5), all[i].init);

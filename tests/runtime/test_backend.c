@@ -169,11 +169,6 @@ static swi_backend third;
 static swi_exec_backend third_exec;
 static swi_device third_device;
 
-static void drop_exec(void *exec)
-{
-    sw_exec_destroy(exec);
-}
-
 static sw_exec *exec_on_third(void)
 {
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11, .threads = 1);
@@ -250,7 +245,7 @@ SW_TEST("a third table runs programs, with memory that host code does not touch"
     CU_ASSERT(same_bytes(n->model, same->model));
     REFUSED(sw_run(cpu, &args), SW_INVALID, "copy it");
     OK(sw_model_copy(n->model, same->model));
-    drop_exec(exec);
+    sw_exec_destroy(exec);
     CU_ASSERT_EQUAL(seen.ended, 1);
     CU_ASSERT_EQUAL(seen.closed, 1); /* the model has a share still */
 }
@@ -259,7 +254,7 @@ SW_TEST("a third table runs programs, with memory that host code does not touch"
 SW_TEST("a missing kernel is named by op and type")
 {
     sw_exec *exec = exec_on_third();
-    sw_after(drop_exec, exec);
+    AFTER(sw_exec_destroy, exec);
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, 4);
     const sw_run_args args = net_args(n, &b);
@@ -281,7 +276,7 @@ SW_TEST("a missing kernel is named by op and type")
 SW_TEST("a collective is the table's, or there is none")
 {
     sw_exec *exec = exec_on_third();
-    sw_after(drop_exec, exec);
+    AFTER(sw_exec_destroy, exec);
     float x[3] = {1.0f, 2.0f, 3.0f};
     REFUSED(swi_exec_collective(exec, "all_reduce", x, SW_F32, 3), SW_UNSUPPORTED,
             "all_reduce: not supported on third");

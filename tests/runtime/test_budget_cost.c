@@ -45,8 +45,7 @@ static void begin(head *h, int layers, int64_t width, int64_t classes)
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f, .release = layers == 0);
     *h = (head){.layers = layers, .width = width, .classes = classes};
-    OK(sw_model_create(&h->model, "head"));
-    AFTER(sw_model_destroy, h->model);
+    h->model = made_model("head");
     for (int k = 0; k == 0 || k < layers; k++) {
         char name[] = "fca";
         name[2] = (char)('a' + k);
@@ -260,8 +259,7 @@ SW_TEST("the least budget of a deep net costs what is proved")
     sw_plan_info plan;
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f, .release = 1);
-    OK(sw_model_create(&d.model, "deep"));
-    AFTER(sw_model_destroy, d.model);
+    d.model = made_model("deep");
     for (int k = 0; k < DEEP_LAYERS; k++) {
         char name[] = "fcaa";
         name[2] = (char)('a' + k / 26);

@@ -204,15 +204,10 @@ static void named_is_enough(void)
     unbuild(&at);
 }
 
-static void end_samples(void *set)
-{
-    sw_dataset_destroy(set);
-}
-
 SW_TEST("what a refusal names is enough, and one byte less is not")
 {
     OK(sw_dataset_vectors(&samples, 60, 8, 1));
-    sw_after(end_samples, samples);
+    AFTER(sw_dataset_destroy, samples);
     n_named = n_shrunk = 0;
     seed_each(40, 3000, named_is_enough);
     SW_CHECK(getenv("STEPWELL_SEED") != NULL || (n_named > 25 && n_shrunk > 2),
@@ -222,30 +217,18 @@ SW_TEST("what a refusal names is enough, and one byte less is not")
 
 /* ---- loaders ----------------------------------------------------------------------------- */
 
-static void end_loader(void *loader)
-{
-    sw_loader_destroy(loader);
-}
-
-static void end_budget(void *budget)
-{
-    sw_budget_destroy(budget);
-}
-
 /* One loader that two execs read, and one that goes: no one says data_bytes. */
 SW_TEST("loaders of a budget count in totals by themselves")
 {
-    sw_budget *budget;
     sw_loader *kept, *gone;
     const batch b = net_batch(false, 0, 20);
     OK(sw_dataset_vectors(&samples, 60, 8, 1));
-    sw_after(end_samples, samples);
-    OK(sw_budget_create(&budget, (size_t)1 << 30));
-    sw_after(end_budget, budget);
+    AFTER(sw_dataset_destroy, samples);
+    sw_budget *budget = made_budget((size_t)1 << 30);
     const sw_loader_opts opts =
         SW_OPTS(sw_loader_opts, .batch = 20, .budget = budget, .inline_fill = -1);
     OK(sw_loader_create(&kept, samples, &opts));
-    sw_after(end_loader, kept);
+    AFTER(sw_loader_destroy, kept);
     OK(sw_loader_create(&gone, samples, &opts));
     const size_t one = sw_loader_bytes(kept);
     CU_ASSERT_EQUAL(one,

@@ -1,7 +1,7 @@
 /* Denormals are zero while a run computes, in all of its threads, and the caller's mode is as
  * it was after it: rounding, flushing and masks. */
 #include "runtime/stepwell.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 #include <string.h>
 
 SW_TESTS("denormals")
@@ -14,20 +14,6 @@ enum { N = 200000 }; /* several parts for each thread */
 
 static float numbers[N];
 static uint32_t seen_inside;
-
-static void drop_exec(void *arg)
-{
-    sw_exec_destroy(arg);
-}
-
-static sw_exec *exec_of(int threads)
-{
-    sw_exec *exec = NULL;
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads);
-    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, &opts), SW_OK);
-    sw_after(drop_exec, exec);
-    return exec;
-}
 
 /* Products that are denormals, and denormals as they stand. */
 static void step(sw_ctx *c, void *user)
@@ -74,7 +60,7 @@ static int not_zero(sw_exec *exec, const char *name)
 SW_TEST("denormals are zero in every thread of a run")
 {
     for (int threads = 1; threads <= 4; threads++) {
-        sw_exec *exec = exec_of(threads);
+        sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .threads = threads));
         for (int k = 0; k < 4; k++) {
             for (int i = 0; i < N; i++)
                 numbers[i] = k < 2 ? 1e-20f : 2e-38f;
@@ -92,7 +78,7 @@ SW_TEST("the caller's mode is put back")
                                      0x9fc0u, 0x1f80u | 0x8000u, 0x1f80u | 0x0040u};
     static float first[N];
     const uint32_t before = _mm_getcsr();
-    sw_exec *exec = exec_of(3);
+    sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .threads = 3));
     for (int i = 0; i < N; i++)
         numbers[i] = 1.0f + (float)i * 1e-6f;
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)

@@ -35,8 +35,7 @@ static void norm_step(sw_ctx *c, void *user)
 static void start(norm_net *n, sw_exec *exec)
 {
     memset(n, 0, sizeof *n);
-    OK(sw_model_create(&n->model, "net"));
-    AFTER(sw_model_destroy, n->model);
+    n->model = made_model("net");
     n->first = sw_conv2d_new(n->model, "first", CHANNELS, 21, 3);
     n->first_norm = sw_batch_norm2d_new(n->model, "first_norm", 21);
     n->second = sw_conv2d_new(n->model, "second", 21, 5, 1);

@@ -203,8 +203,7 @@ static useful *useful_new(int64_t rows, bool on, sw_update_time update)
     static useful nets[8];
     static int next;
     useful *n = &nets[next++ % 8];
-    OK(sw_model_create(&n->model, "useful"));
-    AFTER(sw_model_destroy, n->model);
+    n->model = made_model("useful");
     n->batch = rows;
     n->on = on;
     n->c1 = sw_conv2d_new(n->model, "c1", 1, 5, 3);

@@ -60,8 +60,7 @@ static void moves(sw_step_fn *step, const float *ps, const float *qs)
 {
     for (int immediate = 0; immediate < 2; immediate++) {
         meeting m = {0};
-        OK(sw_model_create(&m.model, "m"));
-        AFTER(sw_model_destroy, m.model);
+        m.model = made_model("m");
         m.p = sw_param_new(m.model, "p", SW_F32, SW_SHAPE(N), "zeros");
         m.q = sw_param_new(m.model, "q", SW_F32, SW_SHAPE(N), "zeros");
         const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);

@@ -45,8 +45,7 @@ static void start(many *m, sw_exec *exec, const sw_optimizer_opts *opts)
 {
     memset(m, 0, sizeof *m);
     m->update = true;
-    OK(sw_model_create(&m->model, "m"));
-    AFTER(sw_model_destroy, m->model);
+    m->model = made_model("m");
     for (int i = 0; i < N; i++) {
         char name[8] = {'w', (char)('a' + i), 0};
         m->w[i] = sw_param_new(m->model, name, SW_F32, SW_SHAPE(3), "normal:1");

@@ -16,24 +16,14 @@ typedef struct {
     int n;
 } pair;
 
-static void end_pair(void *arg)
-{
-    pair *p = arg;
-    sw_model_destroy(p->model[0]);
-    sw_model_destroy(p->model[1]);
-    free(p);
-}
-
 static pair *pair_of(const char *first, const char *second)
 {
     const sw_optimizer_opts how = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     const char *const names[] = {first, second};
-    pair *p = calloc(1, sizeof *p);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
-    sw_after(end_pair, p);
+    pair *p = sw_block(sizeof *p);
     p->n = second != NULL ? 2 : 1;
     for (int i = 0; i < p->n; i++) {
-        OK(sw_model_create(&p->model[i], names[i]));
+        p->model[i] = made_model(names[i]);
         p->fc1[i] = sw_linear_new(p->model[i], "fc1", 12, 16 + i);
         p->up[i] = sw_linear_new(p->model[i], "block.up", 16 + i, 3);
         OK(sw_optimizer_create(&p->opt[i], p->model[i], &how));
@@ -167,9 +157,7 @@ SW_TEST("a refusal names the model")
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(net_exec(NULL), &args, &plan));
     HAS(plan.holders, "student/fc1.weight (parameter) 832 bytes");
-    sw_budget *budget;
-    OK(sw_budget_create(&budget, 64));
-    sw_after((void (*)(void *))sw_budget_destroy, budget);
+    sw_budget *budget = made_budget(64);
     const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
     REFUSED(sw_plan(net_exec(&opts), &args, &plan), SW_NOMEM, "held by student/fc1.weight");
 }

@@ -10,9 +10,7 @@ SW_TESTS("models")
 
 static sw_model *new_model(void)
 {
-    sw_model *m = NULL;
-    OK(sw_model_create(&m, "m"));
-    AFTER(sw_model_destroy, m);
+    sw_model *m = made_model("m");
     return m;
 }
 

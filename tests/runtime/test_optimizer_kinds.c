@@ -205,8 +205,7 @@ static void compare_adafactor(sw_shape shape, int n, int rows, int cols,
     const size_t bytes = (size_t)all * sizeof *w;
     one_param p = {0};
     sw_exec *exec = net_exec(NULL);
-    OK(sw_model_create(&p.model, "m"));
-    AFTER(sw_model_destroy, p.model);
+    p.model = made_model("m");
     p.w = sw_param_new(p.model, "w", SW_F32, shape, "normal:0.5");
     OK(sw_optimizer_create(&p.opt, p.model, opts));
     OK(sw_model_ready(p.model, exec, 5));

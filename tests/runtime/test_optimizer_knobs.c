@@ -188,8 +188,7 @@ static void plain_step(element *e, double g, const settings *s, const sw_optimiz
 static void line_new(line *l, sw_optimizer_opts opts)
 {
     *l = (line){0};
-    OK(sw_model_create(&l->model, "line"));
-    AFTER(sw_model_destroy, l->model);
+    l->model = made_model("line");
     l->w[0] = sw_param_new(l->model, "a", SW_F32, SW_SHAPE(EACH), "normal:1");
     l->w[1] = sw_param_new(l->model, "b", SW_F32, SW_SHAPE(EACH), "normal:1");
     const sw_param_group groups[] = {{.params = l->w, .n_params = 1, .lr = 0.5f},

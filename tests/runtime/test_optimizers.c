@@ -32,8 +32,7 @@ static void linear_step(sw_ctx *c, void *user)
 static void start(linear_loss *l, const sw_optimizer_opts *opts)
 {
     memset(l, 0, sizeof *l);
-    OK(sw_model_create(&l->model, "m"));
-    AFTER(sw_model_destroy, l->model);
+    l->model = made_model("m");
     l->w = sw_param_new(l->model, "w", SW_F32, SW_SHAPE(3, 7), "normal:1");
     l->other = sw_param_new(l->model, "other", SW_F32, SW_SHAPE(2), "normal:1");
     l->max = sw_knob_new(l->model, "max", 1.5f);
@@ -210,8 +209,7 @@ SW_TEST("groups have their own rate and decay")
     linear_loss l;
     float w[N], g[N], h[2], v[2], now[2], after[N];
     memset(&l, 0, sizeof l);
-    OK(sw_model_create(&l.model, "m"));
-    AFTER(sw_model_destroy, l.model);
+    l.model = made_model("m");
     l.w = sw_param_new(l.model, "w", SW_F32, SW_SHAPE(3, 7), "normal:1");
     l.other = sw_param_new(l.model, "other", SW_F32, SW_SHAPE(2), "normal:1");
     const sw_param_group groups[] = {
@@ -362,9 +360,7 @@ SW_TEST("bad options are refused")
         {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .n_groups = 1), "params must not be NULL"},
         {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .n_params = 1), "params must not be NULL"},
     };
-    sw_model *model;
-    OK(sw_model_create(&model, "m"));
-    AFTER(sw_model_destroy, model);
+    sw_model *model = made_model("m");
     const sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(2), "ones");
     sw_optimizer *o = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -381,9 +377,7 @@ SW_TEST("bad options are refused")
 
 SW_TEST("bad groups are refused")
 {
-    sw_model *model;
-    OK(sw_model_create(&model, "m"));
-    AFTER(sw_model_destroy, model);
+    sw_model *model = made_model("m");
     const sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(2), "ones");
     const struct {
         sw_param_group group;
@@ -424,9 +418,7 @@ SW_TEST("an optimizer that owns nothing is refused")
     const sw_optimizer_opts groups =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .groups = &empty, .n_groups = 1);
     sw_optimizer *first = NULL, *o = NULL;
-    sw_model *model;
-    OK(sw_model_create(&model, "m"));
-    AFTER(sw_model_destroy, model);
+    sw_model *model = made_model("m");
     REFUSED(sw_optimizer_create(&o, model, &all), SW_INVALID, "declare them first");
     const sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(2), "ones");
     REFUSED(sw_optimizer_create(&o, model, &groups), SW_INVALID, "its groups name none");

@@ -263,10 +263,8 @@ SW_TEST("a visit shows the plan")
 
 SW_TEST("a visit reserves nothing and refuses nonsense")
 {
-    sw_budget *budget;
-    OK(sw_budget_create(&budget, 1));
-    sw_exec *exec;
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
+    sw_budget *budget = made_budget(1);
+    sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, 8);
     const sw_run_args args = net_args(n, &b);
@@ -275,8 +273,6 @@ SW_TEST("a visit reserves nothing and refuses nonsense")
     OK(sw_plan_visit(exec, &args, &none));
     REFUSED(sw_plan_visit(exec, &args, &bad), SW_INVALID, "visitor");
     CU_ASSERT_NOT_EQUAL(sw_plan_visit(exec, NULL, &none), SW_OK);
-    sw_exec_destroy(exec);
-    sw_budget_destroy(budget);
 }
 
 /* One less and it would not be so: 51 images leave 13 of 64 lanes empty, which is more than a

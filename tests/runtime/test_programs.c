@@ -98,9 +98,7 @@ SW_TEST("models of other layouts share no program")
     sw_exec *exec = net_exec(NULL);
     sw_param third;
     for (int k = 0; k < 4; k++) {
-        sw_model *model;
-        OK(sw_model_create(&model, "m"));
-        AFTER(sw_model_destroy, model);
+        sw_model *model = made_model("m");
         for (int e = 0; e < 4; e++) {
             char name[8], init[16];
             snprintf(name, sizeof name, "p%d", e);
@@ -405,9 +403,7 @@ SW_TEST("an evicted program keeps its last figures")
 
 static sw_budget *budget_of(size_t bytes)
 {
-    sw_budget *budget = NULL;
-    OK(sw_budget_create(&budget, bytes));
-    AFTER(sw_budget_destroy, budget);
+    sw_budget *budget = made_budget(bytes);
     return budget;
 }
 
@@ -461,9 +457,7 @@ static void sum_input(sw_ctx *c, void *user)
 
 SW_TEST("models and inputs can hold the peak")
 {
-    sw_model *model;
-    OK(sw_model_create(&model, "m"));
-    AFTER(sw_model_destroy, model);
+    sw_model *model = made_model("m");
     const sw_param p = sw_param_new(model, "table", SW_F32, SW_SHAPE(5000), "zeros");
     static const float x[3000];
     const sw_array in = {SW_F32, SW_SHAPE(3000), x};

@@ -57,8 +57,7 @@ static void step(sw_ctx *ctx, void *user)
 static void begin(chain *n, shape s)
 {
     *n = (chain){.shape = s};
-    OK(sw_model_create(&n->model, "net"));
-    AFTER(sw_model_destroy, n->model);
+    n->model = made_model("net");
     for (int i = 0; i <= LAYERS; i++) {
         n->linear[i] = sw_linear_new(n->model, sw_textf("linear%d", i), WIDTH, WIDTH);
         if (i < LAYERS && s == NORMED)
@@ -267,13 +266,11 @@ SW_TEST("a transformer is rebuilt to the bit")
     const gpt_shape of = {GPT_LAYERS, GPT_WIDTH, GPT_HEADS, GPT_CONTEXT, GPT_WORDS, 0.1f};
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1);
     transformer t = {.net = calloc(1, gpt_net_bytes(GPT_LAYERS))};
-    sw_model *model;
     rebuilt_bits bits;
     sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .seed = 3));
     CU_ASSERT_PTR_NOT_NULL_FATAL(t.net);
     sw_after(free, t.net);
-    OK(sw_model_create(&model, "gpt"));
-    AFTER(sw_model_destroy, model);
+    sw_model *model = made_model("gpt");
     gpt_net_declare(t.net, model, &of);
     OK(sw_optimizer_create(&t.optimizer, model, &sgd));
     OK(sw_model_ready(model, exec, 5));

@@ -89,8 +89,7 @@ static void blocks_step(sw_ctx *ctx, void *user)
 
 static void blocks_begin(blocks *n)
 {
-    CU_ASSERT_EQUAL_FATAL(sw_model_create(&n->model, "blocks"), SW_OK);
-    AFTER(sw_model_destroy, n->model);
+    n->model = made_model("blocks");
     for (int i = 0; i < BLOCKS; i++) {
         n->gate[i] = sw_linear_new(n->model, sw_textf("gate%d", i), WIDTH, HIDDEN);
         n->up[i] = sw_linear_new(n->model, sw_textf("up%d", i), WIDTH, HIDDEN);
@@ -173,5 +172,4 @@ SW_TEST("figures add up")
         some += plan.n_repeats > 0;
     }
     CU_ASSERT(some > 2);
-    rc_end(&n);
 }

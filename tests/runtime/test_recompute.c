@@ -65,22 +65,21 @@ typedef struct {
 
 static void leave_place(place *p)
 {
-    sw_exec_destroy(p->exec);
-    sw_budget_destroy(p->budget);
+    if (p->exec != NULL)
+        sw_now(p->exec);
+    if (p->budget != NULL)
+        sw_now(p->budget);
     *p = (place){0};
 }
 
-static bool enter_place(place *p, size_t bytes, const sw_exec_opts *like)
+/* It ends with the test, or by leave_place. */
+static void enter_place(place *p, size_t bytes, const sw_exec_opts *like)
 {
     sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11);
     if (like != NULL)
         opts = *like;
-    *p = (place){0};
-    sw_status status = bytes > 0 ? sw_budget_create(&p->budget, bytes) : SW_OK;
-    opts.budget = p->budget;
-    if (status == SW_OK)
-        status = sw_exec_create(&p->exec, &opts);
-    return SW_CHECK(status == SW_OK, "%s", sw_last_error());
+    p->budget = opts.budget = bytes > 0 ? made_budget(bytes) : NULL;
+    p->exec = made_exec(&opts);
 }
 
 /* The plan for a budget; 0: none. Filled where it is refused, too. */
@@ -90,8 +89,7 @@ static sw_status plan_within(rc_net *n, size_t bytes, const sw_exec_opts *like,
     place p;
     *plan = SW_OPTS(sw_plan_info);
     const sw_run_args args = rc_args(n, 0);
-    if (!enter_place(&p, bytes, like))
-        return SW_INVALID;
+    enter_place(&p, bytes, like);
     const sw_status status = sw_plan(p.exec, &args, plan);
     for (int i = 0; i < n->n_models; i++) { /* reserved in the budget that goes */
         sw_arena_destroy(n->models[i]->arena);
@@ -177,8 +175,7 @@ static void live(rc_kind kind, int layers, size_t bytes, const sw_exec_opts *lik
     place p;
     rc_net n;
     *plan = SW_OPTS(sw_plan_info);
-    if (!enter_place(&p, bytes, like))
-        return;
+    enter_place(&p, bytes, like);
     begin(&n, kind, layers);
     sw_run_args args = rc_args(&n, 0);
     args.immediate = immediate;
@@ -336,8 +333,7 @@ SW_TEST("a refusal lasts as long as the room is taken")
     const range r = range_of(RC_SWISH);
     begin(&n, RC_SWISH, RC_SOME);
     begin(&other, RC_SWISH, 4);
-    if (!enter_place(&p, r.least + 64, NULL))
-        return;
+    enter_place(&p, r.least + 64, NULL);
     OK(sw_model_ready(other.models[0], p.exec, 1));
     const size_t used = sw_budget_used(p.budget);
     CU_ASSERT(used > 64);
@@ -355,8 +351,6 @@ SW_TEST("a refusal lasts as long as the room is taken")
     const int called = n.times_called;
     OK(sw_run(p.exec, &args));
     CU_ASSERT_EQUAL(n.times_called, called); /* that plan is what runs */
-    rc_end(&n);
-    leave_place(&p);
 }
 
 /* ---- options ----------------------------------------------------------------------------- */
@@ -389,8 +383,7 @@ SW_TEST("checks see through repeats")
     rc_net n;
     place p;
     begin(&n, RC_MLP, RC_SOME);
-    if (!enter_place(&p, r.least, &SW_OPTS(sw_exec_opts, .seed = 11, .checks = 1)))
-        return;
+    enter_place(&p, r.least, &SW_OPTS(sw_exec_opts, .seed = 11, .checks = 1));
     for (uint64_t k = 0; k < RUNS; k++) {
         const sw_run_args args = rc_args(&n, k);
         OK(sw_run(p.exec, &args));
@@ -402,8 +395,6 @@ SW_TEST("checks see through repeats")
     REFUSED(sw_run(p.exec, &args), SW_INVALID, "b0 relu and is now b0 tanh");
     n.other = 0;
     OK(sw_run(p.exec, &args));
-    rc_end(&n);
-    leave_place(&p);
 }
 
 /* Members of one shape share a program, repeats and all. */
@@ -416,8 +407,7 @@ SW_TEST("equal traces share one program")
     begin(&n[0], RC_RESIDUAL, RC_SOME);
     OK(plan_within(&n[0], r.least, NULL, &plan));
     rc_end(&n[0]);
-    if (!enter_place(&p, r.least + 2 * plan.model_bytes, NULL))
-        return;
+    enter_place(&p, r.least + 2 * plan.model_bytes, NULL);
     for (int i = 0; i < 3; i++) {
         begin(&n[i], RC_RESIDUAL, RC_SOME);
         OK(sw_model_ready(n[i].models[0], p.exec, 5));
@@ -432,9 +422,6 @@ SW_TEST("equal traces share one program")
     CU_ASSERT_EQUAL(p.exec->n_frames, 1);
     CU_ASSERT(net_same(n[0].models[0], n[1].models[0]));
     CU_ASSERT(net_same(n[0].models[0], n[2].models[0]));
-    for (int i = 0; i < 3; i++)
-        rc_end(&n[i]);
-    leave_place(&p);
 }
 
 /* Two execs in one budget: the first takes what it likes, the second finds what that left. */
@@ -443,11 +430,10 @@ SW_TEST("two execs share one budget")
     rc_net n[2];
     sw_exec *exec[2];
     sw_plan_info plan[2];
-    sw_budget *budget;
     const range a = range_of(RC_CONV), b = range_of(RC_SWISH);
     /* Their inputs are the caller's here: the budget holds models and arenas. */
     const size_t data = 2 * (RC_BATCH * NET_PIXELS * sizeof(float) + 64);
-    OK(sw_budget_create(&budget, b.plain + a.least + (a.plain - a.least) / 2 - data));
+    sw_budget *budget = made_budget(b.plain + a.least + (a.plain - a.least) / 2 - data);
     for (int i = 0; i < 2; i++) {
         begin(&n[i], i == 0 ? RC_CONV : RC_SWISH, RC_SOME);
         OK(sw_exec_create(&exec[i], &SW_OPTS(sw_exec_opts, .seed = 11, .budget = budget)));
@@ -466,7 +452,6 @@ SW_TEST("two execs share one budget")
         sw_exec_destroy(exec[i]);
         rc_end(&n[i]);
     }
-    sw_budget_destroy(budget);
 }
 
 SW_TEST("training and evaluation share an exec")
@@ -478,8 +463,7 @@ SW_TEST("training and evaluation share an exec")
     sw_after(end_record, &wanted);
     live(RC_CONV, RC_SOME, 0, NULL, false, false, &wanted, &plan);
     begin(&n, RC_CONV, RC_SOME);
-    if (!enter_place(&p, r.least, NULL))
-        return;
+    enter_place(&p, r.least, NULL);
     for (uint64_t k = 0; k < RUNS; k++) {
         sw_run_args args = rc_args(&n, k);
         OK(sw_run(p.exec, &args));
@@ -490,8 +474,6 @@ SW_TEST("training and evaluation share an exec")
     }
     CU_ASSERT(memcmp(n.models[0]->base, wanted.bytes[0], wanted.n[0]) == 0);
     CU_ASSERT_EQUAL(n.times_called, 2);
-    rc_end(&n);
-    leave_place(&p);
 }
 
 SW_TEST("immediate mode repeats nothing")
@@ -503,8 +485,7 @@ SW_TEST("immediate mode repeats nothing")
     OK(plan_within(&n, 0, NULL, &plan));
     const size_t whole = plan.model_bytes + plan.immediate_bytes;
     for (int k = 0; k < 2; k++) {
-        if (!enter_place(&p, whole - 64 * (size_t)k, NULL))
-            return;
+        enter_place(&p, whole - 64 * (size_t)k, NULL);
         sw_run_args args = rc_args(&n, 0);
         args.immediate = 1;
         args.data_bytes = 0;
@@ -520,7 +501,6 @@ SW_TEST("immediate mode repeats nothing")
         leave_place(&p);
         begin(&n, RC_MLP, RC_SOME);
     }
-    rc_end(&n);
 }
 
 #define ROWS 64
@@ -684,12 +664,10 @@ static sizes sizes_of(rc_kind kind)
 SW_TEST("a plan for immediate mode is not kept")
 {
     rc_net n;
-    sw_budget *budget;
-    sw_exec *exec;
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     const sizes of = sizes_of(RC_SWISH);
-    OK(sw_budget_create(&budget, of.model + of.least));
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
+    sw_budget *budget = made_budget(of.model + of.least);
+    sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
     OK(rc_begin(&n, RC_SWISH, RC_SOME));
     sw_run_args args = rc_args(&n, 0);
     for (int k = 0; k < 2; k++) {
@@ -700,9 +678,6 @@ SW_TEST("a plan for immediate mode is not kept")
         CU_ASSERT(plan.n_repeats > 0 && plan.arena_bytes <= of.least);
     }
     OK(sw_run(exec, &args));
-    rc_end(&n);
-    sw_exec_destroy(exec);
-    sw_budget_destroy(budget);
 }
 
 /* A plan that took no room yet is planned anew when others took that room. */
@@ -710,12 +685,10 @@ SW_TEST("a plan gives way to what others took")
 {
     rc_net n;
     sw_model *other;
-    sw_budget *budget;
-    sw_exec *exec;
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     const sizes of = sizes_of(RC_SWISH);
-    OK(sw_budget_create(&budget, of.model + of.plain));
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
+    sw_budget *budget = made_budget(of.model + of.plain);
+    sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
     OK(rc_begin(&n, RC_SWISH, RC_SOME));
     const sw_run_args args = rc_args(&n, 0);
     const sw_plan_visitor nothing = SW_OPTS(sw_plan_visitor);
@@ -730,22 +703,17 @@ SW_TEST("a plan gives way to what others took")
     OK(sw_plan(exec, &args, &plan));
     CU_ASSERT(plan.n_repeats + plan.n_released > 0 && plan.arena_bytes < of.plain);
     CU_ASSERT(sw_budget_used(budget) <= sw_budget_limit(budget));
-    rc_end(&n);
     sw_model_destroy(other);
-    sw_exec_destroy(exec);
-    sw_budget_destroy(budget);
 }
 
 /* An equal trace that has more room does not share the plan of one that had little. */
 SW_TEST("a slow plan is not shared")
 {
     rc_net n[2];
-    sw_budget *budget;
-    sw_exec *exec;
     sw_plan_info plan[2] = {SW_OPTS(sw_plan_info), SW_OPTS(sw_plan_info)};
     const sizes of = sizes_of(RC_CONV);
-    OK(sw_budget_create(&budget, 2 * of.model + of.plain));
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
+    sw_budget *budget = made_budget(2 * of.model + of.plain);
+    sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
     OK(rc_begin(&n[0], RC_CONV, RC_SOME));
     OK(rc_begin(&n[1], RC_CONV, RC_SOME));
     sw_run_args args = rc_args(&n[0], 0);
@@ -757,10 +725,6 @@ SW_TEST("a slow plan is not shared")
     SW_CHECK(plan[1].n_repeats == 0 && plan[1].arena_bytes == of.plain, "%u repeats, %zu bytes",
              plan[1].n_repeats, plan[1].arena_bytes);
     CU_ASSERT_EQUAL(exec->n_frames, 2);
-    rc_end(&n[0]);
-    rc_end(&n[1]);
-    sw_exec_destroy(exec);
-    sw_budget_destroy(budget);
 }
 
 /* ---- long programs ----------------------------------------------------------------------- */

@@ -111,19 +111,11 @@ static void step(sw_ctx *c, void *user)
     sw_accumulate(c, u->opt);
 }
 
-static void end_net(void *ends)
-{
-    sw_model_destroy(((unrolled *)ends)->model);
-    free(ends);
-}
-
 static unrolled *net_of(bool is_gru)
 {
-    unrolled *u = calloc(1, sizeof *u);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(u);
-    sw_after(end_net, u);
+    unrolled *u = sw_block(sizeof *u);
     u->is_gru = is_gru;
-    CU_ASSERT_EQUAL_FATAL(sw_model_create(&u->model, "net"), SW_OK);
+    u->model = made_model("net");
     if (is_gru)
         u->gru = sw_gru_new(u->model, "unit", IN, HIDDEN);
     else
@@ -278,14 +270,12 @@ static size_t planned(bool is_gru, way how, int seq, int no_rebuild, uint32_t *n
 {
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1);
     const sw_array x = {SW_F32, SW_SHAPE(seq, ROWS, WIDE), NULL};
-    unrolled *u = calloc(1, sizeof *u);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(u);
-    sw_after(end_net, u);
+    unrolled *u = sw_block(sizeof *u);
     sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .no_rebuild = no_rebuild));
     sw_plan_info info = SW_OPTS(sw_plan_info);
     u->is_gru = is_gru;
     u->way = how;
-    OK(sw_model_create(&u->model, "net"));
+    u->model = made_model("net");
     if (is_gru)
         u->gru = sw_gru_new(u->model, "unit", WIDE, UNITS);
     else

@@ -129,15 +129,13 @@ SW_TEST("release excludes what needs all gradients at once")
     sw_run_args args = net_args(n, &b);
     args.fn = clipped_release;
     REFUSED(sw_run(exec, &args), SW_INVALID, "release");
-    sw_model *model;
-    OK(sw_model_create(&model, "m"));
+    sw_model *model = made_model("m");
     (void)sw_linear_new(model, "f", 2, 2);
     const sw_optimizer_opts both =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .release = 1, .keep_gradients = 1);
     sw_optimizer *o = NULL;
     REFUSED(sw_optimizer_create(&o, model, &both), SW_INVALID, "exclude each other");
     CU_ASSERT_PTR_NULL(o);
-    sw_model_destroy(model);
 }
 
 /* ---- outputs ----------------------------------------------------------------------------- */
@@ -219,13 +217,6 @@ static void first_only(sw_ctx *c, void *user)
     sw_update(c, p->first);
 }
 
-static void end_pair(void *arg)
-{
-    const pair *p = arg;
-    sw_model_destroy(p->a);
-    sw_model_destroy(p->b);
-}
-
 static float value_of(sw_param param)
 {
     float x[2] = {NAN, NAN};
@@ -240,9 +231,8 @@ SW_TEST("several models and optimizers in one step function")
     static pair p;
     sw_exec *exec = net_exec(NULL);
     memset(&p, 0, sizeof p);
-    OK(sw_model_create(&p.a, "a"));
-    OK(sw_model_create(&p.b, "b"));
-    sw_after(end_pair, &p);
+    p.a = made_model("a");
+    p.b = made_model("b");
     p.w = sw_param_new(p.a, "w", SW_F32, SW_SHAPE(2), "constant:2");
     p.u = sw_param_new(p.a, "u", SW_F32, SW_SHAPE(2), "constant:3");
     p.v = sw_param_new(p.b, "v", SW_F32, SW_SHAPE(2), "constant:5");

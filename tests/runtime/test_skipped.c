@@ -262,8 +262,7 @@ SW_TEST("optimizers have their own verdicts, of many parameters")
     static many m;
     memset(&m, 0, sizeof m);
     sw_exec *exec = net_exec(NULL);
-    OK(sw_model_create(&m.model, "m"));
-    AFTER(sw_model_destroy, m.model);
+    m.model = made_model("m");
     for (int i = 0; i < MANY; i++) {
         char name[8];
         snprintf(name, sizeof name, "w%d", i);
@@ -332,8 +331,7 @@ SW_TEST("products are judged by their factors")
         for (int update = SW_UPDATE_DEFAULT; update <= SW_UPDATE_RELEASE; update++) {
             product p = {0};
             sw_exec *exec = net_exec(NULL);
-            OK(sw_model_create(&p.model, "m"));
-            AFTER(sw_model_destroy, p.model);
+            p.model = made_model("m");
             p.layer = (sw_linear){.weight = sw_param_new(p.model, "w", SW_F32,
                                                          SW_SHAPE(WIDE_OUT, WIDE_IN), "zeros")};
             OK(sw_optimizer_create(

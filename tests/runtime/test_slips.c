@@ -17,9 +17,7 @@ SW_TEST("numbers of initialisers are decimal")
     for (size_t i = 0; i < sizeof bad / sizeof *bad + sizeof good / sizeof *good; i++) {
         const bool is_bad = i < sizeof bad / sizeof *bad;
         const char *init = is_bad ? bad[i] : good[i - sizeof bad / sizeof *bad];
-        sw_model *m;
-        OK(sw_model_create(&m, "m"));
-        AFTER(sw_model_destroy, m);
+        sw_model *m = made_model("m");
         const sw_param p = sw_param_new(m, "w", SW_F32, SW_SHAPE(2), init);
         SW_CHECK((p.index == 0) == is_bad, "%s", init);
         if (is_bad)

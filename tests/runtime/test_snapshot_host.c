@@ -13,11 +13,6 @@ SW_TESTS("snapshots in host memory")
 
 enum { ROOM = 100000 }; /* 1563 lines of 64: 100032 */
 
-static void end_snapshot(void *snapshot)
-{
-    swi_snapshot_destroy(snapshot);
-}
-
 static sw_budget *new_budget(size_t bytes)
 {
     sw_budget *budget = NULL;
@@ -37,7 +32,7 @@ static swi_snapshot *of_model(const swi_target *target, const sw_model *model)
     swi_snapshot *s = NULL;
     OK(swi_snapshot_create(&s, target, model->bytes));
     CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-    sw_after(end_snapshot, s);
+    AFTER(swi_snapshot_destroy, s);
     CU_ASSERT_PTR_NULL(swi_snapshot_bytes(s));
     OK(swi_snapshot_room(s));
     return s;

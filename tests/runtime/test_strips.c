@@ -44,8 +44,7 @@ static void step(sw_ctx *ctx, void *user)
 static void begin(tower *n, shape s, function *f, sw_exec *exec, const sw_optimizer_opts *opts)
 {
     *n = (tower){.shape = s, .f = f};
-    OK(sw_model_create(&n->model, "net"));
-    AFTER(sw_model_destroy, n->model);
+    n->model = made_model("net");
     n->first = sw_linear_new(n->model, "first", IN, WIDTH);
     n->second = sw_linear_new(n->model, "second", WIDTH, INNER);
     if (s == TWICE)
@@ -235,9 +234,7 @@ SW_TEST("budgets are held")
     begin(&n, PLAIN, sw_swish, exec, &rules[0]);
     CU_ASSERT_EQUAL(train(&n, exec, 0, &free_plan, &loss), ALL);
     for (size_t off = 0; off < free_plan.arena_bytes; off += 700000) {
-        sw_budget *budget;
-        OK(sw_budget_create(&budget, free_plan.model_bytes + free_plan.arena_bytes - off));
-        AFTER(sw_budget_destroy, budget);
+        sw_budget *budget = made_budget(free_plan.model_bytes + free_plan.arena_bytes - off);
         sw_exec *tight = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .budget = budget));
         begin(&m, PLAIN, sw_swish, tight, &rules[0]);
         sw_array inputs[2];

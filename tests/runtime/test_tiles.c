@@ -37,8 +37,7 @@ static void step(sw_ctx *ctx, void *user)
 static void begin(tower *n, shape s, sw_exec *exec, const sw_optimizer_opts *opts)
 {
     *n = (tower){.shape = s};
-    OK(sw_model_create(&n->model, "net"));
-    AFTER(sw_model_destroy, n->model);
+    n->model = made_model("net");
     n->first = sw_linear_new(n->model, "first", IN, WIDTH);
     n->second = sw_linear_new(n->model, "second", WIDTH, WIDTH);
     n->last = sw_linear_new(n->model, "last", WIDTH, OUT);
@@ -169,9 +168,7 @@ SW_TEST("a budget is held with tiles")
     CU_ASSERT_EQUAL(train(&n, exec, 0, &free_plan),
                     0); /* after backward: gradients are whole */
     for (size_t off = 1 << 20; off < free_plan.arena_bytes; off += 40000) {
-        sw_budget *budget;
-        OK(sw_budget_create(&budget, free_plan.total_bytes - off));
-        AFTER(sw_budget_destroy, budget);
+        sw_budget *budget = made_budget(free_plan.total_bytes - off);
         sw_exec *tight = net_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
         begin(&m, PLAIN, tight, &rule);
         sw_array inputs[2];
@@ -260,8 +257,7 @@ SW_TEST("the last gradient goes in tiles too")
             sw_array inputs[2];
             sw_plan_info plan = SW_OPTS(sw_plan_info);
             sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .no_tiles = without));
-            OK(sw_model_create(&b->model, "bare"));
-            AFTER(sw_model_destroy, b->model);
+            b->model = made_model("bare");
             b->first = sw_param_new(b->model, "first", SW_F32, SW_SHAPE(WIDTH, IN), "normal:1");
             b->second =
                 sw_param_new(b->model, "second", SW_F32, SW_SHAPE(OUT, WIDTH), "normal:1");

@@ -157,8 +157,7 @@ SW_TEST("budgets release what no one holds back")
                                      : SW_UPDATE_AFTER;
             on_start(&n[way], &opts);
             if (way > 0) {
-                OK(sw_budget_create(&budget, bytes));
-                AFTER(sw_budget_destroy, budget);
+                budget = made_budget(bytes);
             }
             exec[way] = net_exec(&SW_OPTS(sw_exec_opts, .seed = 11, .budget = budget));
             const sw_run_args args = on_args(&n[way]);

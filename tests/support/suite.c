@@ -68,6 +68,20 @@ void sw_after(void (*after)(void *arg), void *arg)
     afters[n_afters++].arg = arg;
 }
 
+void sw_now(const void *arg)
+{
+    size_t i = n_afters;
+    while (i > 0 && afters[i - 1].arg != arg)
+        i--;
+    CU_ASSERT_FATAL(i > 0);
+    void (*const after)(void *) = afters[i - 1].after;
+    void *const its = afters[i - 1].arg;
+    n_afters--;
+    for (i--; i < n_afters; i++)
+        afters[i] = afters[i + 1];
+    after(its);
+}
+
 void *sw_block(size_t bytes)
 {
     void *block = calloc(1, bytes > 0 ? bytes : 1);

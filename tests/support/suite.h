@@ -111,6 +111,8 @@ bool sw_check(bool passed, const char *file, unsigned line, const char *conditio
 /* Call after(arg) when the running test has ended, also when a _FATAL assert left it. The last
  * one registered is called first. */
 void sw_after(void (*after)(void *arg), void *arg);
+/* Call it now: the one that was registered last with this argument. */
+void sw_now(const void *arg);
 /* Zeros, freed when the running test has ended. */
 void *sw_block(size_t bytes);
 /* A text as printf writes it. Valid until the running test has ended. */

@@ -4,7 +4,7 @@
 
 #include "runtime/verify/witness_internal.h"
 #include "runtime/stepwell.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 
 typedef enum { NET_MLP, NET_LENET5, NET_SMALL, NET_PROBES } net_kind;
 

@@ -1,7 +1,7 @@
 /* The bytes that a kernel touches do not depend on the numbers: the witnesses agree whatever a
  * mask chooses and whichever labels count. */
 #include "runtime/exec/exec.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +15,6 @@ typedef struct {
     sw_param a, b, one;
     sw_optimizer *optimizer;
 } chooser;
-
-static void end_chooser(void *arg)
-{
-    chooser *c = arg;
-    sw_model_destroy(c->model);
-    sw_exec_destroy(c->exec);
-}
 
 /* Masks that lie as the numbers do, and that broadcast; a loss with a label that is ignored. */
 static void step(sw_ctx *ctx, void *user)
@@ -51,10 +44,10 @@ SW_TEST("whatever a mask chooses and whichever labels count")
         c = (chooser){.exec = NULL};
         if (sw_exec_create(&c.exec, &SW_OPTS(sw_exec_opts, .isa = isas[k / 4])) != SW_OK)
             continue; /* a set that the machine has not */
-        sw_after(end_chooser, &c);
+        AFTER(sw_exec_destroy, c.exec);
         memset(mask, of_mask, sizeof mask);
         memset(labels, of_labels, sizeof labels);
-        CU_ASSERT_EQUAL_FATAL(sw_model_create(&c.model, "chooser"), SW_OK);
+        c.model = made_model("chooser");
         c.a = sw_param_new(c.model, "a", SW_F32, SW_SHAPE(ROWS, WIDTH), "normal:1");
         c.b = sw_param_new(c.model, "b", SW_F32, SW_SHAPE(ROWS, WIDTH), "normal:1");
         c.one = sw_param_new(c.model, "one", SW_F32, SW_SHAPE(1, WIDTH), "normal:1");
@@ -73,7 +66,5 @@ SW_TEST("whatever a mask chooses and whichever labels count")
                  "%s", sw_last_error());
         SW_CHECK(seen.agreed == which && seen.n_faults == 0, "%s, mask %d, labels %d: %s",
                  isas[k / 4], of_mask, of_labels, seen.first_fault);
-        end_chooser(&c);
-        c = (chooser){.exec = NULL};
     }
 }

@@ -1,7 +1,7 @@
 /* Windows that miss the image: an op that reads nothing of an operand by its shapes says so,
  * the plan ends the operand where it is read last, and all witnesses agree. */
 #include "runtime/exec/exec.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 #include <string.h>
 
 SW_TESTS("outside")
@@ -43,14 +43,6 @@ typedef struct {
     bool bias, own_weight;
 } misser;
 
-static void end_misser(void *arg)
-{
-    misser *m = arg;
-    sw_model_destroy(m->model);
-    sw_exec_destroy(m->exec);
-    *m = (misser){.exec = NULL};
-}
-
 static void step(sw_ctx *ctx, void *user)
 {
     const misser *m = user;
@@ -83,12 +75,12 @@ static void bits_step(sw_ctx *ctx, void *user)
     sw_metric(ctx, "y", sw_mean(ctx, y, 0));
 }
 
-static sw_status make(misser *m, const char *isa, int threads)
+static void make(misser *m, const char *isa, int threads)
 {
     const shape_case *c = m->c;
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
-    SW_TRY(sw_exec_create(&m->exec, &SW_OPTS(sw_exec_opts, .isa = isa, .threads = threads)));
-    SW_TRY(sw_model_create(&m->model, "misser"));
+    m->exec = made_exec(&SW_OPTS(sw_exec_opts, .isa = isa, .threads = threads));
+    m->model = made_model("misser");
     const int64_t k = c->kernel, g = c->groups;
     m->x =
         sw_param_new(m->model, "x", SW_F32, SW_SHAPE(c->batch, c->in, c->h, c->w), "normal:1");
@@ -98,8 +90,8 @@ static sw_status make(misser *m, const char *isa, int threads)
                         "normal:1");
     if (m->bias)
         m->b = sw_param_new(m->model, "b", SW_F32, SW_SHAPE(c->out), "normal:1");
-    SW_TRY(sw_optimizer_create(&m->optimizer, m->model, &sgd));
-    return sw_model_ready(m->model, m->exec, 1);
+    OK(sw_optimizer_create(&m->optimizer, m->model, &sgd));
+    OK(sw_model_ready(m->model, m->exec, 1));
 }
 
 /* In quick mode each case with one instruction set, the next case with the next one. */
@@ -117,9 +109,7 @@ SW_TEST("windows that miss the image")
             continue; /* a set that the machine has not */
         sw_exec_destroy(has);
         m = (misser){.c = c, .bias = k & 1, .own_weight = k >> 1 & 1};
-        sw_after(end_misser, &m);
-        const sw_status made = make(&m, isa, 1 + (int)(k & 1));
-        SW_CHECK(made == SW_OK, "case %zu: %s", k / 12, sw_last_error());
+        make(&m, isa, 1 + (int)(k & 1));
         sw_run_args args =
             SW_OPTS(sw_run_args, .fn = step, .user = &m, .models = &m.model, .n_models = 1);
         sw_witness_info seen = SW_OPTS(sw_witness_info);
@@ -138,7 +128,6 @@ SW_TEST("windows that miss the image")
                          seen.agreed == observers,
                      "bits, case %zu, %s, bias %d: agreed %x, %s %s", k / 12, isa, m.bias,
                      seen.agreed, seen.first_fault, sw_last_error());
-        end_misser(&m);
     }
 }
 
@@ -154,15 +143,6 @@ typedef struct {
     sw_es *es;
 } searcher;
 
-static void end_searcher(void *arg)
-{
-    searcher *s = arg;
-    sw_es_destroy(s->es);
-    sw_model_destroy(s->model);
-    sw_exec_destroy(s->exec);
-    *s = (searcher){.exec = NULL};
-}
-
 static void search_step(sw_ctx *ctx, void *user)
 {
     const searcher *s = user;
@@ -177,8 +157,8 @@ static sw_status make_searcher(searcher *s, const char *noise, uint32_t rows, bo
 {
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
     const sw_es_opts es = SW_OPTS(sw_es_opts, .noise = noise, .directions = rows / 2);
-    SW_TRY(sw_exec_create(&s->exec, &SW_OPTS(sw_exec_opts)));
-    SW_TRY(sw_model_create(&s->model, "searcher"));
+    s->exec = made_exec(NULL);
+    s->model = made_model("searcher");
     s->conv = sw_conv2d_new(s->model, "conv", 2, 4, 1);
     s->conv.stride = 2;
     s->conv.pad = misses;
@@ -187,6 +167,7 @@ static sw_status make_searcher(searcher *s, const char *noise, uint32_t rows, bo
         sw_param_freeze(s->conv.weight, 1);
     SW_TRY(sw_optimizer_create(&s->optimizer, s->model, &sgd));
     SW_TRY(sw_es_create(&s->es, s->optimizer, &es));
+    AFTER(sw_es_destroy, s->es);
     return sw_model_ready(s->model, s->exec, 1);
 }
 
@@ -204,7 +185,6 @@ SW_TEST("windows that miss, of a strategy")
         const uint32_t rows = k & 1 ? 32 : 6;
         const bool misses = k >> 1 & 1, only_bias = k >> 2 & 1;
         s = (searcher){.exec = NULL};
-        sw_after(end_searcher, &s);
         SW_CHECK(make_searcher(&s, noises[k / 8], rows, misses, only_bias) == SW_OK, "%s: %s",
                  noises[k / 8], sw_last_error());
         CU_ASSERT_FATAL(s.es != NULL && sw_es_rows(s.es) == rows);
@@ -218,7 +198,6 @@ SW_TEST("windows that miss, of a strategy")
                      seen.agreed == OBSERVERS,
                  "%s, %u rows, misses %d, bias alone %d: agreed %x, %s %s", noises[k / 8], rows,
                  misses, only_bias, seen.agreed, seen.first_fault, sw_last_error());
-        end_searcher(&s);
     }
 }
 
@@ -275,8 +254,7 @@ SW_TEST("what an op says that it leaves unread is what it does")
     for (int k = 0; k < 4; k++) {
         claimed = (claim){.says = k >> 1, .reads = k & 1};
         m = (misser){.c = &cases[0]};
-        sw_after(end_misser, &m);
-        CU_ASSERT_EQUAL_FATAL(make(&m, NULL, 1), SW_OK);
+        make(&m, NULL, 1);
         const sw_run_args args = SW_OPTS(sw_run_args, .fn = claim_step, .user = &m,
                                          .models = &m.model, .n_models = 1, .mode = SW_EVAL);
         sw_witness_info seen = SW_OPTS(sw_witness_info);
@@ -288,6 +266,5 @@ SW_TEST("what an op says that it leaves unread is what it does")
                                : seen.n_faults > 0 && strstr(seen.first_fault, fault) != NULL,
                  "says %d, reads %d: %u faults, %s", claimed.says, claimed.reads, seen.n_faults,
                  seen.first_fault);
-        end_misser(&m);
     }
 }

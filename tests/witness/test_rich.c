@@ -1,7 +1,7 @@
 /* A step with much in it: two models with their own optimizers, views, broadcasting, random
  * numbers, knobs, states, outputs, an evaluation program. All witnesses agree with it. */
 #include "runtime/exec/exec.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,12 +65,12 @@ static void step(sw_ctx *ctx, void *user)
     sw_update(ctx, r->optimizers[1]);
 }
 
-static sw_status declare(rich *r, int no_inplace)
+static void declare(rich *r, int no_inplace)
 {
-    SW_TRY(sw_exec_create(
-        &r->exec, &SW_OPTS(sw_exec_opts, .seed = 9, .threads = 2, .no_inplace = no_inplace)));
-    SW_TRY(sw_model_create(&r->models[0], "net"));
-    SW_TRY(sw_model_create(&r->models[1], "critic"));
+    r->exec =
+        made_exec(&SW_OPTS(sw_exec_opts, .seed = 9, .threads = 2, .no_inplace = no_inplace));
+    r->models[0] = made_model("net");
+    r->models[1] = made_model("critic");
     r->conv = sw_conv2d_new(r->models[0], "conv", 1, 4, 3);
     r->conv.pad = 1;
     r->head = sw_linear_new(r->models[0], "head", 4, 10);
@@ -78,34 +78,20 @@ static sw_status declare(rich *r, int no_inplace)
     r->strength = sw_knob_new(r->models[0], "strength", 0.2f);
     r->critic[0] = sw_linear_new(r->models[1], "in", 4, 9);
     r->critic[1] = sw_linear_new(r->models[1], "out", 9, 1);
-    const sw_optimizer_opts adam =
-        SW_OPTS(sw_optimizer_opts, .kind = "adamw", .weight_decay = 0.1f);
     const sw_optimizer_opts sgd =
         SW_OPTS(sw_optimizer_opts, .kind = "sgd", .momentum = 0.5f, .release = 1);
-    SW_TRY(sw_optimizer_create(&r->optimizers[0], r->models[0], &adam));
-    return sw_optimizer_create(&r->optimizers[1], r->models[1], &sgd);
-}
-
-static void destroy(void *arg)
-{
-    rich *r = arg;
-    sw_model_destroy(r->models[0]);
-    sw_model_destroy(r->models[1]);
-    sw_exec_destroy(r->exec);
-    free(r->images);
-    free(r->labels);
-    free(r);
+    OK(sw_optimizer_create(&r->optimizers[0], r->models[0],
+                           &SW_OPTS(sw_optimizer_opts, .kind = "adamw", .weight_decay = 0.1f)));
+    OK(sw_optimizer_create(&r->optimizers[1], r->models[1], &sgd));
 }
 
 static rich *create(int64_t batch, int no_inplace)
 {
-    rich *r = calloc(1, sizeof *r);
+    rich *r = sw_block(sizeof *r);
     sw_dice dice = {7};
-    sw_after(destroy, r);
-    if (!SW_CHECK(declare(r, no_inplace) == SW_OK, "%s", sw_last_error()))
-        return NULL;
-    r->images = malloc((size_t)batch * 100);
-    r->labels = malloc((size_t)batch * sizeof *r->labels);
+    declare(r, no_inplace);
+    r->images = sw_block((size_t)batch * 100);
+    r->labels = sw_block((size_t)batch * sizeof *r->labels);
     for (int64_t i = 0; i < batch * 100; i++)
         r->images[i] = (unsigned char)sw_dice_below(&dice, 256);
     for (int64_t i = 0; i < batch; i++)

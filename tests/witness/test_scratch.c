@@ -3,7 +3,7 @@
  * gradients that are computed. */
 #include "kernels/dispatch.h"
 #include "runtime/exec/exec.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 #include <stdio.h>
 #include <string.h>
 

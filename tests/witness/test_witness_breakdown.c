@@ -198,11 +198,6 @@ static bool differs(const sw_seen_breakdown *a, const sw_seen_breakdown *b, sw_s
     return x.at_peak != y.at_peak || x.peak != y.peak;
 }
 
-static void free_frame(void *frame)
-{
-    swi_frame_free(frame);
-}
-
 /* The witness still sees what the honest plan says; the wrong one differs from it where it was
  * made wrong, and the comparison alone says so with both numbers. */
 static void report(const planted *x)
@@ -226,7 +221,7 @@ static void report(const planted *x)
     SW_CHECK(sw_same_breakdown(&seen, &honest, why, sizeof why), "%s: %s", x->name, why);
     swi_frame *frame = NULL;
     CU_ASSERT_EQUAL_FATAL(swi_frame_create(&frame, p), SW_OK);
-    sw_after(free_frame, frame);
+    AFTER(swi_frame_free, frame);
     CU_ASSERT_EQUAL(swi_program_breakdown(frame, &f->args), SW_OK);
     for (uint32_t i = 0; i < frame->breakdown.n; i++) {
         const swi_breakdown_line *line = &frame->breakdown.lines[i];
@@ -294,7 +289,7 @@ SW_TEST("wrong sums are reported")
         swi_frame *p = NULL;
         CU_ASSERT_PTR_NOT_NULL_FATAL(clone);
         CU_ASSERT_EQUAL_FATAL(swi_frame_create(&p, clone), SW_OK);
-        sw_after(free_frame, p);
+        AFTER(swi_frame_free, p);
         CU_ASSERT_EQUAL_FATAL(swi_program_breakdown(p, &f->args), SW_OK);
         if (i == 0)
             line(p, 0, "saved")->at_peak += 64;
