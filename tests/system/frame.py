@@ -1,0 +1,149 @@
+"""Tests of the program from outside, in Python: what it prints, writes and answers to signals.
+
+A file names its promises by @test and ends with main(). Each test has an empty folder, in which the program runs; what it started ends
+with it. An assert that fails ends its test; `check` says more than its expression. main.py PROGRAM [full] [PART]: tests whose name has
+PART; full: those of @test(full=True) too. The last line has the totals."""
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROGRAM = os.path.abspath(sys.argv[1])
+FULL = "full" in sys.argv[2:]
+STEADY = not os.environ.get("STEPWELL_SANITIZED")  # sanitizers keep memory of their own
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+tests, running = [], []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(promise, full=False):
+    return lambda body: tests.append((promise, full, body)) or body
+
+
+def check(holds, *says):
+    if not holds:
+        raise AssertionError(" ".join(str(s) for s in says))
+
+
+class Run:
+    """The program with these words, split at blanks. status is below 0 where a signal ended it."""
+
+    def __init__(self, words, env=(), shell=False):
+        self.words, self.out, self.err, self.status = words, "", "", None
+        self.file = tempfile.TemporaryFile("w+", encoding="utf-8"), tempfile.TemporaryFile("w+", encoding="utf-8")
+        argv = ["sh", "-c", words] if shell else [PROGRAM, *words.split()]
+        self.child = subprocess.Popen(argv, env={**os.environ, "P": PROGRAM, **dict(env)}, stdin=subprocess.DEVNULL, stdout=self.file[0],
+                                      stderr=self.file[1], preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        running.append(self.child)
+
+    def send(self, number):
+        self.child.send_signal(number)
+
+    def printed(self):
+        """Whole lines on standard output so far."""
+        text = os.pread(self.file[0].fileno(), 1 << 24, 0).decode()
+        return text[:text.rfind("\n") + 1].splitlines()
+
+    def line_with(self, part, seconds=20):
+        """Waits for a last line that has it."""
+        end = time.monotonic() + seconds
+        while not (lines := self.printed()) or part not in lines[-1]:
+            check(time.monotonic() < end, "no line has", part, "the last is", lines[-1:])
+            time.sleep(0.01)
+        return lines[-1]
+
+    def wait(self, seconds=300):
+        end = time.monotonic() + seconds
+        while (ended := os.wait4(self.child.pid, os.WNOHANG))[0] == 0:
+            check(time.monotonic() < end, self.words, "has not ended")
+            time.sleep(0.002)
+        self.status = self.child.returncode = os.waitstatus_to_exitcode(ended[1])
+        self.peak_bytes = ended[2].ru_maxrss * 1024
+        self.out, self.err = (os.pread(f.fileno(), 1 << 26, 0).decode() for f in self.file)
+        return self
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    def failed_cleanly(self, status):
+        """One line of error and no output."""
+        return self.status == status and not self.out and self.err.count("\n") == 1
+
+    def __str__(self):
+        return f"{self.words}: status {self.status}: {self.err[:400]}{self.out[:400]}"
+
+
+def run(words, status=0, **env):
+    """Runs to its end with this status; None: any."""
+    done = Run(words, env.items()).wait()
+    check(status is None or done.status == status, done)
+    return done
+
+
+def said(words, status=0, **env):
+    """The object that it prints."""
+    return run(words, status, **env).json
+
+
+def refused(words, status, *parts):
+    done = run(words, status)
+    check(done.failed_cleanly(status) and all(p in done.err for p in parts), done, "must say", parts)
+
+
+def put(name, text):
+    with open(name, "w", encoding="utf-8") as f:
+        f.write(text)
+    return name
+
+
+def get(name):
+    with open(name, encoding="utf-8") as f:
+        return f.read()
+
+
+def data(name):
+    """A file of the data sets, or a skip."""
+    for folder in (os.environ.get("STEPWELL_DATA"), os.path.join(ROOT, "..", "shared", "data")):
+        if folder and os.path.exists(os.path.join(folder, name)):
+            return os.path.abspath(os.path.join(folder, name))
+    raise Skip(f"{name} is not here")
+
+
+def one(suite, promise, body):
+    with tempfile.TemporaryDirectory(prefix="stepwell-test-") as folder:
+        os.chdir(folder)
+        try:
+            body()
+            return print(f"{suite}: {promise} ok") or 0
+        except Skip as why:
+            return print(f"{suite}: {promise} skipped: {why}") or 2
+        except Exception:  # any: the others run
+            traceback.print_exc(file=sys.stdout)
+            return print(f"{suite}: {promise} FAILED") or 1
+        finally:
+            for child in running:
+                child.kill()
+                child.wait()
+            running.clear()
+            os.chdir("/")
+
+
+def main(suite):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
+    part = "".join(w for w in sys.argv[2:] if w not in ("full", "quick"))
+    ends = [one(suite, promise, body) for promise, full, body in tests if part in promise and (FULL or not full)]
+    print(f"{ends.count(0)} passed, {ends.count(1)} failed, {ends.count(2)} skipped", flush=True)
+    sys.exit(1 if ends.count(1) else 0)
+
+
+def pairs(rows):
+    return itertools.combinations(rows, 2)
