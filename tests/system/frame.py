@@ -1,8 +1,8 @@
 """Tests of the program from outside, in Python: what it prints, writes and answers to signals.
 
 A file names its promises by @test and ends with main(). Each test has an empty folder, in which the program runs; what it started ends
-with it. An assert that fails ends its test; `check` says more than its expression. main.py PROGRAM [full] [PART]: tests whose name has
-PART; full: those of @test(full=True) too. The last line has the totals."""
+with it. An assert that fails ends its test; `check` says more than its expression. FILE PROGRAM [quick|full] [sanitized] [PART]: the tests
+whose promise has PART. The last line has the totals."""
 import itertools
 import json
 import os
@@ -15,7 +15,7 @@ import traceback
 
 PROGRAM = os.path.abspath(sys.argv[1])
 FULL = "full" in sys.argv[2:]
-STEADY = not os.environ.get("STEPWELL_SANITIZED")  # sanitizers keep memory of their own
+STEADY = "sanitized" not in sys.argv[2:]  # sanitizers keep memory of their own
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 tests, running = [], []
 
@@ -24,8 +24,8 @@ class Skip(Exception):
     pass
 
 
-def test(promise, full=False):
-    return lambda body: tests.append((promise, full, body)) or body
+def test(promise):
+    return lambda body: tests.append((promise, body)) or body
 
 
 def check(holds, *says):
@@ -139,8 +139,8 @@ def one(suite, promise, body):
 
 def main(suite):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
-    part = "".join(w for w in sys.argv[2:] if w not in ("full", "quick"))
-    ends = [one(suite, promise, body) for promise, full, body in tests if part in promise and (FULL or not full)]
+    part = "".join(w for w in sys.argv[2:] if w not in ("full", "quick", "sanitized"))
+    ends = [one(suite, promise, body) for promise, body in tests if part in promise]
     print(f"{ends.count(0)} passed, {ends.count(1)} failed, {ends.count(2)} skipped", flush=True)
     sys.exit(1 if ends.count(1) else 0)
 
