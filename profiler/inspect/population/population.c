@@ -58,18 +58,6 @@ static int larger_first(const void *a, const void *b)
     return by != 0 ? by : strcmp(x->role, y->role);
 }
 
-static sw_status add_holders(population_step *s, sw_timeline *t, const sw_tl_program *p)
-{
-    for (uint32_t i = 0; i < p->n_values; i++) {
-        const sw_tensor *v = &p->values[i];
-        if (of_step(NULL, v) && v->birth <= s->peak_op && v->death >= s->peak_op)
-            SW_TRY(population_add(&s->holders, t, v->layer, v->role, v->bytes + v->padding));
-    }
-    if (s->holders.n > 0)
-        qsort(s->holders.at, s->holders.n, sizeof *s->holders.at, larger_first);
-    return SW_OK;
-}
-
 static sw_status step_of(population_step *out, population *p, const sw_tl_program *program)
 {
     uint64_t *live;
@@ -85,7 +73,14 @@ static sw_status step_of(population_step *out, population *p, const sw_tl_progra
             s.peak_op = i;
         }
     }
-    SW_TRY(add_holders(&s, p->timeline, program));
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        const sw_tensor *v = &program->values[i];
+        if (of_step(NULL, v) && v->birth <= s.peak_op && v->death >= s.peak_op)
+            SW_TRY(population_add(&s.holders, p->timeline, v->layer, v->role,
+                                  v->bytes + v->padding));
+    }
+    if (s.holders.n > 0)
+        qsort(s.holders.at, s.holders.n, sizeof *s.holders.at, larger_first);
     *out = s;
     return SW_OK;
 }
@@ -118,65 +113,45 @@ static sw_status add_row(population_rows *x, population_row row)
     return SW_OK;
 }
 
-static sw_status add_member(population_rows *x, const population *p, const population_member *m)
+/* Every byte of the turn's budget, in the order member by member, free ranges, lane by lane. A
+ * lane's step arena is shown as the shape with the highest step uses it. */
+static sw_status attribute(population_rows *x, population *p, const population_turn *t)
 {
-    const population_shape *s = &p->shapes[m->shape];
-    for (uint32_t i = 0; m->resident && i < s->parts.n; i++) {
-        const population_part *part = &s->parts.at[i];
-        SW_TRY(add_row(x, (population_row){"member", m->member, s->name, part->layer,
-                                           part->role, part->bytes}));
-    }
-    return SW_OK;
-}
-
-/* The shape of the turn with the highest step; none: its members have no plan. */
-static const population_shape *highest_shape(const population *p, const population_turn *t)
-{
-    const population_shape *highest = NULL;
+    const population_shape *highest = NULL; /* NULL: its members have no plan */
+    population_step step = {.peak = 0};
     uint64_t most = 0;
     for (uint32_t i = 0; i < t->n; i++) {
-        const population_shape *s = &p->shapes[t->at[i].shape];
+        const population_member *m = &t->at[i];
+        const population_shape *s = &p->shapes[m->shape];
+        for (uint32_t k = 0; m->resident && k < s->parts.n; k++) {
+            const population_part *part = &s->parts.at[k];
+            SW_TRY(add_row(x, (population_row){"member", m->member, s->name, part->layer,
+                                               part->role, part->bytes}));
+        }
         if (s->highest == SW_TL_NONE || p->timeline->programs[s->highest].arena_bytes <= most)
             continue;
         most = p->timeline->programs[s->highest].arena_bytes;
         highest = s;
     }
-    return highest;
-}
-
-/* Bytes that the plan leaves empty at its peak, or that another turn needed, are unused. */
-static sw_status add_lane(population_rows *x, int64_t lane, const population_shape *s,
-                          const population_step *step, uint64_t bytes, uint64_t batch)
-{
-    uint64_t left = bytes;
-    for (uint32_t i = 0; i < step->holders.n && step->peak <= bytes; i++) {
-        const population_part *part = &step->holders.at[i];
-        SW_TRY(add_row(x, (population_row){"step arena", lane, s->name, part->layer, part->role,
-                                           part->bytes}));
-        left -= part->bytes;
-    }
-    SW_TRY(add_row(x, (population_row){"step arena", lane, NULL, "", "unused", left}));
-    return add_row(x, (population_row){"batch", lane, NULL, "", "input", batch});
-}
-
-/* Every byte of the turn's budget, in the order member by member, free ranges, lane by lane. A
- * lane's step arena is shown as the shape with the highest step uses it. */
-static sw_status attribute(population_rows *x, population *p, const population_turn *t)
-{
-    for (uint32_t i = 0; i < t->n; i++)
-        SW_TRY(add_member(x, p, &t->at[i]));
     SW_TRY(add_row(x, (population_row){"free", -1, NULL, "", "range", t->free_bytes}));
-    const population_shape *s = highest_shape(p, t);
-    population_step step = {.peak = 0};
-    if (s != NULL)
-        SW_TRY(step_of(&step, p, &p->timeline->programs[s->highest]));
+    if (highest != NULL)
+        SW_TRY(step_of(&step, p, &p->timeline->programs[highest->highest]));
     for (uint64_t j = 0; j < t->lanes; j++) {
         const bool last = j + 1 == t->lanes; /* it has what cannot be shared out evenly */
-        const uint64_t steps = t->step_arena_bytes / t->lanes,
-                       batches = t->batch_bytes / t->lanes;
-        SW_TRY(add_lane(x, (int64_t)j, s, &step,
-                        steps + (last ? t->step_arena_bytes % t->lanes : 0),
-                        batches + (last ? t->batch_bytes % t->lanes : 0)));
+        const int64_t lane = (int64_t)j;
+        uint64_t bytes = t->step_arena_bytes / t->lanes, batch = t->batch_bytes / t->lanes;
+        bytes += last ? t->step_arena_bytes % t->lanes : 0;
+        batch += last ? t->batch_bytes % t->lanes : 0;
+        uint64_t left = bytes;
+        for (uint32_t i = 0; i < step.holders.n && step.peak <= bytes; i++) {
+            const population_part *part = &step.holders.at[i];
+            SW_TRY(add_row(x, (population_row){"step arena", lane, highest->name, part->layer,
+                                               part->role, part->bytes}));
+            left -= part->bytes;
+        }
+        /* Bytes that the plan leaves empty at its peak, or that another turn needed. */
+        SW_TRY(add_row(x, (population_row){"step arena", lane, NULL, "", "unused", left}));
+        SW_TRY(add_row(x, (population_row){"batch", lane, NULL, "", "input", batch}));
     }
     return SW_OK;
 }

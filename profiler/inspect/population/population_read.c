@@ -249,17 +249,13 @@ static sw_status follow_copies(population_reader *r)
     return SW_OK;
 }
 
-static bool asked_for(const population_reader *r, uint64_t turn)
-{
-    const population_want *w = r->want;
-    return w->all || turn == w->turn[0] || turn == w->turn[1];
-}
-
 /* It takes the place of the turn before where that was the last so far, and nothing more. */
 static sw_status keep_turn(population_reader *r)
 {
     population *p = r->p;
-    if (p->n_turns > 0 && !asked_for(r, p->turns[p->n_turns - 1].turn)) {
+    const population_want *w = r->want;
+    const uint64_t last = p->n_turns > 0 ? p->turns[p->n_turns - 1].turn : 0;
+    if (last > 0 && !w->all && last != w->turn[0] && last != w->turn[1]) {
         const population_turn before = p->turns[p->n_turns - 1];
         p->turns[p->n_turns - 1] = r->open;
         r->open = before;

@@ -202,13 +202,6 @@ void compare_free(comparison *c)
     c->lines = NULL;
 }
 
-/* Whether both are runs of one program that peak alike. */
-static bool compare_is_same(const comparison *c)
-{
-    const compare_side *a = &c->side[0], *b = &c->side[1];
-    return a->r == b->r && a->plan == b->plan && a->peak == b->peak;
-}
-
 int64_t compare_difference(const comparison *c, const compare_line *l)
 {
     return (int64_t)(l->x[c->newer] - l->x[1 - c->newer]);
@@ -383,20 +376,6 @@ static sw_text figure(const compare_line *l, uint64_t x, const char *plus)
     return text;
 }
 
-/* Of all that grew in its group, or of all that shrank; else the newer by the other. */
-static sw_text share_text(const comparison *c, const compare_line *l)
-{
-    sw_text text = {""};
-    double of;
-    const uint64_t newer = l->x[c->newer], older = l->x[1 - c->newer];
-    if (compare_share(c, l, &of))
-        snprintf(text.text, sizeof text.text, "%6.1f%%", 100.0 * of);
-    else if (!compare_is_sum(l->of) && older > 0 && l->in[0] && l->in[1] &&
-             !compare_is_unknown(l))
-        snprintf(text.text, sizeof text.text, "%7.3f", (double)newer / (double)older);
-    return text;
-}
-
 static void group_row(const void *context, size_t i, table_cell *c)
 {
     group_view *v = (group_view *)(uintptr_t)context; /* has the room for the row's text */
@@ -411,7 +390,16 @@ static void group_row(const void *context, size_t i, table_cell *c)
     v->text[2] = compare_is_unknown(l) ? (sw_text){"unknown"}
                  : change == 0         ? (sw_text){"equal"}
                                        : figure(l, (uint64_t)change, "+");
-    v->text[3] = all ? (sw_text){""} : share_text(v->c, l);
+    /* Of all that grew in its group, or of all that shrank; else the newer by the other. */
+    double of;
+    const uint64_t newer = l->x[v->c->newer], older = l->x[1 - v->c->newer];
+    v->text[3] = (sw_text){""};
+    if (!all && compare_share(v->c, l, &of))
+        snprintf(v->text[3].text, sizeof v->text[3].text, "%6.1f%%", 100.0 * of);
+    else if (!compare_is_sum(l->of) && older > 0 && l->in[0] && l->in[1] &&
+             !compare_is_unknown(l))
+        snprintf(v->text[3].text, sizeof v->text[3].text, "%7.3f",
+                 (double)newer / (double)older);
     c[0].text = *l->name != '\0' ? l->name : "(no name)";
     for (int k = 0; k < 3; k++)
         c[k + 1].shown = v->text[k].text;
@@ -493,15 +481,6 @@ static void print_group(const comparison *c, const compare_line *lines, size_t n
                       sw_text_digits(c->grown[of]).text, sw_text_digits(c->shrunk[of]).text);
 }
 
-static bool equal_phases(const compare_side *s)
-{
-    const sw_prof_phase *a = s->phase, *b = s->plan->phase;
-    for (int i = 0; i < SW_PROF_PHASES; i++)
-        if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)
-            return false;
-    return true;
-}
-
 /* The prediction against what was measured, phase by phase. */
 static void print_prediction(const report_style *style, const compare_side *s)
 {
@@ -547,7 +526,10 @@ void report_print_difference(const comparison *c, const report_style *style)
 {
     print_side(style, "A", &c->side[0]);
     print_side(style, "B", &c->side[1]);
-    const bool same = c->side[0].step != NULL && compare_is_same(c);
+    const compare_side *a = &c->side[0], *b = &c->side[1];
+    /* Runs of one program that peak alike. */
+    const bool same =
+        a->step != NULL && a->r == b->r && a->plan == b->plan && a->peak == b->peak;
     if (same)
         sw_writer_print(
             style->to,
@@ -576,7 +558,8 @@ static void put_side(sw_json *j, const char *key, const compare_side *s)
     sw_json_put_bool(j, "measured", s->by != NULL);
     report_put_phases(j, "predicted", s->plan->immediate ? NULL : s->plan->phase);
     const bool judged = s->by != NULL && !s->plan->immediate;
-    sw_json_put_known_bool(j, "equal", judged, judged && equal_phases(s));
+    sw_json_put_known_bool(j, "equal", judged,
+                           judged && report_equal_phases(s->phase, s->plan->phase));
     report_put_damaged(j, &s->r->file);
     sw_json_end(j);
 }

@@ -67,14 +67,6 @@ static void draw(report_series *s)
 
 /* ---- records ----------------------------------------------------------------------------- */
 
-static report_line *find_line(report_host *h, const char *at, const char *heap)
-{
-    for (size_t i = 0; i < h->n_lines; i++)
-        if (strcmp(h->lines[i].at, at) == 0 && strcmp(h->lines[i].heap, heap) == 0)
-            return &h->lines[i];
-    return NULL;
-}
-
 static sw_status take_line(report_host *h, const profile_position *p, value o, uint64_t step,
                            bool settled)
 {
@@ -86,27 +78,16 @@ static sw_status take_line(report_host *h, const profile_position *p, value o, u
     SW_TRY(profile_get_text(p, o, "at", x.at, sizeof x.at));
     SW_TRY(profile_get_text(p, o, "heap", x.heap, sizeof x.heap));
     SW_TRY(profile_need_u64(p, o, "bytes", &bytes));
-    report_line *line = find_line(h, x.at, x.heap);
-    if (line == NULL && h->n_lines == REPORT_LINES)
+    uint32_t i = 0;
+    while (i < h->n_lines &&
+           (strcmp(h->lines[i].at, x.at) != 0 || strcmp(h->lines[i].heap, x.heap) != 0))
+        i++;
+    if (i == REPORT_LINES)
         return SW_OK;
-    if (line == NULL) {
-        SW_TRY(sw_heap_reserve(&h->lines, SW_HEAP_PROFILE, &h->cap_lines, h->n_lines + 1,
-                               sizeof x));
-        line = &h->lines[h->n_lines++];
-        *line = x;
-    }
-    look(&line->growth, bytes, step, settled);
-    return SW_OK;
-}
-
-static sw_status take_sites(report_host *h, const profile_position *p, uint64_t step,
-                            bool settled)
-{
-    const value sites = value_at(p->record, "places");
-    if (sites != 0 && !value_is_list(sites))
-        return profile_wrong(p, "places", "a list of places");
-    for (size_t i = 0; i < value_count(sites); i++)
-        SW_TRY(take_line(h, p, value_item(sites, i), step, settled));
+    SW_TRY(sw_heap_reserve(&h->lines, SW_HEAP_PROFILE, &h->cap_lines, i + 1, sizeof x));
+    if (i == h->n_lines)
+        h->lines[h->n_lines++] = x;
+    look(&h->lines[i].growth, bytes, step, settled);
     return SW_OK;
 }
 
@@ -140,23 +121,19 @@ static sw_status take_sampled(report_host *h, const profile_position *p, int ser
     return SW_OK;
 }
 
-/* A run in immediate mode is never called warm: the first ones take what the others use. */
-static bool is_settled(report_host *h, const profile_position *p)
-{
-    const value warm = value_at(p->record, "warm");
-    const char *mode = value_text(value_at(p->record, "mode"));
-    if (mode != NULL && strcmp(mode, "immediate") == 0)
-        return h->immediate++ > 2;
-    return value_is_true(warm);
-}
-
 static sw_status take_growth(report_host *h, const profile_position *p)
 {
     static const char *const arenas[] = {"model", "data", "step"};
     const char *purposes[SW_HEAP_KINDS];
     uint64_t step;
     SW_TRY(profile_need_u64(p, p->record, "step", &step));
-    const bool quiet = is_settled(h, p), settled = quiet && !h->unsettled;
+    /* A run in immediate mode is never called warm: the first ones take what the others use. */
+    const char *mode = value_text(value_at(p->record, "mode"));
+    const bool quiet = mode != NULL && strcmp(mode, "immediate") == 0
+                           ? h->immediate++ > 2
+                           : value_is_true(value_at(p->record, "warm")),
+               settled = quiet && !h->unsettled;
+    const value sites = value_at(p->record, "places");
     h->unsettled = !quiet;
     h->sample_unsettled |= !settled;
     h->clock = step > h->clock ? step : h->clock;
@@ -164,7 +141,10 @@ static sw_status take_growth(report_host *h, const profile_position *p)
         purposes[i] = sw_heap_name((sw_heap)i);
     SW_TRY(take_figures(h, p, "heap", purposes, REPORT_OF_HEAP, SW_HEAP_KINDS, step, settled));
     SW_TRY(take_figures(h, p, "arenas", arenas, REPORT_OF_MODEL, 3, step, settled));
-    SW_TRY(take_sites(h, p, step, settled));
+    if (sites != 0 && !value_is_list(sites))
+        return profile_wrong(p, "places", "a list of places");
+    for (size_t i = 0; i < value_count(sites); i++)
+        SW_TRY(take_line(h, p, value_item(sites, i), step, settled));
     for (int i = 0; i < REPORT_OF_OTHER; i++)
         if (h->series[i].growth.known)
             draw(&h->series[i]);

@@ -220,6 +220,7 @@ const report_plan *report_peak_plan(const report *r);
 const report_seen *report_best_seen(const report_plan *plan);
 /* The phase with the highest peak; the first of equal ones. */
 int report_peak_phase(const sw_prof_phase *phase);
+bool report_equal_phases(const sw_prof_phase *a, const sw_prof_phase *b);
 /* The peaks that gates judge. */
 report_gate_peak report_highest(const report *r);
 /* Whether the run came to its planned end. */

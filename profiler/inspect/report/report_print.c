@@ -394,26 +394,21 @@ static void print_phases(const report_style *style, const report_plan *plan,
                 n, style);
 }
 
-static void print_measured_by(const report_style *style, const report_seen *s)
-{
-    const bool one = s->runs - s->equal == 1;
-    char text[128] = "equal to the byte";
-    if (s->equal != s->runs)
-        snprintf(text, sizeof text, "%s%s differ%s (shown: step %" PRIu64 ")%s",
-                 style->to->colour ? BOLD : "", sw_text_digits(s->runs - s->equal).text,
-                 one ? "s" : "", s->step, style->to->colour ? PLAIN : "");
-    sw_writer_say(style->to, 2, 2, "measured by %s in %s %s: %s",
-                  s->by[0] != '\0' ? s->by : "an unnamed witness", sw_text_digits(s->runs).text,
-                  plural(s->runs, "run", "runs"), text);
-}
-
 /* With a table where it differs, or where it is `first`. */
 static void print_seen(const report_style *style, const report_plan *plan, const report_seen *s,
                        bool first)
 {
-    if (first || s->equal != s->runs)
+    char text[128] = "equal to the byte";
+    const uint64_t n = s->runs - s->equal;
+    if (first || n > 0)
         print_phases(style, plan, s->phase, true);
-    print_measured_by(style, s);
+    if (n > 0)
+        snprintf(text, sizeof text, "%s%s %s (shown: step %" PRIu64 ")%s",
+                 style->to->colour ? BOLD : "", sw_text_digits(n).text,
+                 plural(n, "differs", "differ"), s->step, style->to->colour ? PLAIN : "");
+    sw_writer_say(style->to, 2, 2, "measured by %s in %s %s: %s",
+                  s->by[0] != '\0' ? s->by : "an unnamed witness", sw_text_digits(s->runs).text,
+                  plural(s->runs, "run", "runs"), text);
 }
 
 static void print_main_plan(const report_style *style, const report *r, const report_plan *main)

@@ -75,14 +75,6 @@ static sw_status take_plan(report *r, const profile_position *p, bool immediate)
     return status;
 }
 
-static bool equal_bytes(const sw_prof_phase *a, const sw_prof_phase *b)
-{
-    for (int i = 0; i < SW_PROF_PHASES; i++)
-        if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)
-            return false;
-    return true;
-}
-
 static void compare_with_plan(report_plan *plan, const char *by, uint64_t step,
                               const sw_prof_phase *phase)
 {
@@ -99,7 +91,7 @@ static void compare_with_plan(report_plan *plan, const char *by, uint64_t step,
         plan->n_seen++;
         memcpy(s->by, by, sizeof s->by);
     }
-    const bool equal = equal_bytes(plan->phase, phase), all = s->equal == s->runs;
+    const bool equal = report_equal_phases(plan->phase, phase), all = s->equal == s->runs;
     s->runs++;
     s->equal += equal;
     if (all) {
@@ -230,24 +222,18 @@ static void keep_wanted(const report *r, const profile_step *s, const report_pla
     }
 }
 
-static report_row row_of(const profile_step *s, uint64_t index)
-{
-    report_row row = {.index = index,
-                      .step = s->step,
-                      .micro = s->micro,
-                      .has_loss = s->has_loss,
-                      .loss = s->loss};
-    memcpy(row.phase, s->phase, sizeof row.phase);
-    return row;
-}
-
 static sw_status take_step(report *r, const profile_position *p, const report_watch *watch)
 {
     profile_step s;
     SW_TRY(profile_read_step(p, &s));
     if (!s.has_phases)
         return profile_wrong(p, "phases", "an object");
-    const report_row row = row_of(&s, r->runs);
+    report_row row = {.index = r->runs,
+                      .step = s.step,
+                      .micro = s.micro,
+                      .has_loss = s.has_loss,
+                      .loss = s.loss};
+    memcpy(row.phase, s.phase, sizeof row.phase);
     const uint32_t program = profile_count_step(r->timeline, &s);
     report_plan *plan = program != SW_TL_NONE ? &r->plans[program] : NULL;
     /* Runs that traced, planned or were immediate may allocate; `warm` tells, and where it is

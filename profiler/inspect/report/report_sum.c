@@ -58,6 +58,14 @@ bool report_finished(const report *r)
     return r->file.ended && strcmp(r->file.status, "done") == 0;
 }
 
+bool report_equal_phases(const sw_prof_phase *a, const sw_prof_phase *b)
+{
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)
+            return false;
+    return true;
+}
+
 int report_peak_phase(const sw_prof_phase *phase)
 {
     int best = 0;
@@ -395,15 +403,10 @@ static sw_status value_group(parts *x, sw_timeline *t, const sw_tensor *v, uint3
     return group_of(x, t, copy, strlen(copy), 0, out);
 }
 
-static const char *maker(const sw_tensor *v)
-{
-    static const char *const others[SW_SEGMENTS] = {"(no op)", "(model)", "(batch)"};
-    return *v->op != '\0' ? v->op : others[v->segment];
-}
-
 static sw_status group_for(parts *x, sw_timeline *t, const sw_tensor *v, parts_by by,
                            uint32_t *out)
 {
+    static const char *const others[SW_SEGMENTS] = {"(no op)", "(model)", "(batch)"};
     const char *name = "";
     if (by == PARTS_VALUE)
         return value_group(x, t, v, out);
@@ -412,7 +415,7 @@ static sw_status group_for(parts *x, sw_timeline *t, const sw_tensor *v, parts_b
     else if (by == PARTS_ROLE)
         name = *v->role != '\0' ? v->role : "(no role)";
     else
-        name = maker(v);
+        name = *v->op != '\0' ? v->op : others[v->segment];
     return group_of(x, t, name, strlen(name), 0, out);
 }
 
@@ -463,24 +466,16 @@ static void count_value(parts *x, const sw_tl_program *p, uint32_t i, uint32_t g
     }
 }
 
-static void add_live(parts *x, uint32_t group, uint64_t bytes, const char *op)
+/* More bytes live in the group and those around it, or fewer. */
+static void change_live(parts *x, uint32_t group, uint64_t bytes, const char *op)
 {
     for (uint32_t g = group;; g = x->at[g].parent) {
         parts_group *at = &x->at[g];
         at->live += bytes;
-        if (at->live > at->own_peak) {
+        if ((int64_t)bytes > 0 && at->live > at->own_peak) {
             at->own_peak = at->live;
             at->own_op = op;
         }
-        if (g == 0)
-            return;
-    }
-}
-
-static void drop_live(parts *x, uint32_t group, uint64_t bytes)
-{
-    for (uint32_t g = group;; g = x->at[g].parent) {
-        x->at[g].live -= bytes;
         if (g == 0)
             return;
     }
@@ -491,18 +486,17 @@ static sw_status sweep(parts *x, sw_timeline *t, const sw_tl_program *p, const u
     by_position born, dead;
     SW_TRY(sort_values(&born, t, p, false));
     SW_TRY(sort_values(&dead, t, p, true));
-    for (uint32_t op = 0; op < p->n_ops; op++) {
-        for (uint32_t k = born.first[op]; k < born.first[op + 1]; k++) {
-            const sw_tensor *v = &p->values[born.order[k]];
-            if (v->alias == SW_TL_NONE)
-                add_live(x, group[born.order[k]], v->bytes + v->padding, p->ops[op].name);
+    for (uint32_t op = 0; op < p->n_ops; op++)
+        for (int end = 0; end < 2; end++) {
+            const by_position *at = end ? &dead : &born;
+            for (uint32_t k = at->first[op]; k < at->first[op + 1]; k++) {
+                const sw_tensor *v = &p->values[at->order[k]];
+                const uint64_t bytes = v->bytes + v->padding;
+                if (v->alias == SW_TL_NONE)
+                    change_live(x, group[at->order[k]], end ? 0 - bytes : bytes,
+                                p->ops[op].name);
+            }
         }
-        for (uint32_t k = dead.first[op]; k < dead.first[op + 1]; k++) {
-            const sw_tensor *v = &p->values[dead.order[k]];
-            if (v->alias == SW_TL_NONE)
-                drop_live(x, group[dead.order[k]], v->bytes + v->padding);
-        }
-    }
     return SW_OK;
 }
 
