@@ -74,17 +74,6 @@ static sw_status write_all(void *context, sw_file *file)
     return rest != SW_OK ? rest : status;
 }
 
-static sw_status write_timelines(const sw_timeline *t, const sw_timeline *other,
-                                 const sw_sink *sink, const char *path)
-{
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_sink_out)));
-    export x = {t, other, sink, block};
-    const sw_status status = cli_saved(sw_file_replace(path, write_all, &x));
-    sw_heap_free(block, SW_HEAP_PROFILE, sizeof(sw_sink_out));
-    return status;
-}
-
 /* The timeline of a file, and a note where runs of it are left out. */
 static sw_status open_timeline(sw_timeline **out, const sw_sink *sink, const char *file)
 {
@@ -112,8 +101,12 @@ int report_export(const char *file, const char *other, const char *format, const
     if (status == SW_OK && other != NULL)
         status = open_timeline(&with, sink, other);
     const bool read = status == SW_OK;
+    sw_sink_out *room = NULL;
     if (read)
-        status = write_timelines(t, with, sink, path);
+        status = sw_heap_alloc(&room, SW_HEAP_PROFILE, sizeof *room);
+    if (status == SW_OK)
+        status = cli_saved(sw_file_replace(path, write_all, &(export){t, with, sink, room}));
+    sw_heap_free(room, SW_HEAP_PROFILE, sizeof *room);
     int code = CLI_DONE;
     if (status == SW_OK && t->damaged != NULL)
         code = cli_error(CLI_DAMAGED, "%s", t->damaged);
@@ -138,85 +131,24 @@ int report_end(const profile_reading *file, int code)
 
 /* ---- gates ------------------------------------------------------------------------------- */
 
-/* The line of a group in which the newer run has most beyond the other. */
-static const compare_line *most_grown(const comparison *c, compare_group of)
-{
-    const compare_line *most = NULL;
-    for (size_t i = 0; i < c->n; i++) {
-        const compare_line *l = &c->lines[i];
-        if (l->of == of && compare_difference(c, l) > 0 &&
-            (most == NULL || compare_difference(c, l) > compare_difference(c, most)))
-            most = l;
-    }
-    return most;
-}
-
+/* The role and the layer in which the newer run has most beyond the other. */
 static void name_grown(const comparison *c, report_gate *gate)
 {
-    static const struct {
-        compare_group of;
-        const char *word;
-    } kinds[] = {{COMPARE_ROLES, "role"}, {COMPARE_LAYERS, "layer"}};
     size_t used = 0;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        const compare_line *l = most_grown(c, kinds[i].of);
-        if (l != NULL)
-            used +=
-                (size_t)snprintf(gate->grew + used, sizeof gate->grew - used,
-                                 "%s%s %.80s (+%s bytes)", used > 0 ? ", " : "", kinds[i].word,
-                                 l->name, cli_digits((uint64_t)compare_difference(c, l)).text);
+    for (int of = COMPARE_ROLES; of <= COMPARE_LAYERS; of++) {
+        const compare_line *most = NULL;
+        for (size_t i = 0; i < c->n; i++) {
+            const int64_t more = compare_difference(c, &c->lines[i]);
+            if ((int)c->lines[i].of == of && more > 0 &&
+                (most == NULL || more > compare_difference(c, most)))
+                most = &c->lines[i];
+        }
+        if (most != NULL)
+            used += (size_t)snprintf(gate->grew + used, sizeof gate->grew - used,
+                                     "%s%s %.80s (+%s bytes)", used > 0 ? ", " : "",
+                                     of == COMPARE_ROLES ? "role" : "layer", most->name,
+                                     cli_digits((uint64_t)compare_difference(c, most)).text);
     }
-}
-
-/* ---- both -------------------------------------------------------------------------------- */
-
-static int print_result(const comparison *c, bool json, const report_style *style,
-                        report_gate *gate)
-{
-    const bool asked = report_gate_asked(gate->limits);
-    name_grown(c, gate);
-    const report_tail more = {report_gate_more, gate};
-    if (!json) {
-        report_print_difference(c, style);
-    } else {
-        const sw_status status = report_difference_json(c, asked ? &more : NULL, style);
-        if (status != SW_OK)
-            return cli_library_error(status, false);
-    }
-    return report_gate_judge(gate, !json && !style->quiet);
-}
-
-/* Print what differs between the runs of two files, as text or JSON: bytes of the phases,
- * totals, and what lives at the peaks by role, layer, maker and tensor, times. FILE is the run
- * that limits judge, OTHER its base; differences are FILE - OTHER. The exit status; errors are
- * printed. */
-static int report_diff(const char *file, const char *other, bool json,
-                       const report_style *style, const report_limits *limits)
-{
-    comparison c = {0};
-    report *r[2] = {NULL, NULL};
-    const char *const path[2] = {file, other};
-    int code;
-    sw_status status = SW_OK;
-    for (int i = 0; i < 2 && status == SW_OK; i++) {
-        status = report_open(&r[i], path[i], NULL);
-        if (status == SW_OK)
-            status = compare_run(&c.side[i], r[i]);
-    }
-    if (status == SW_OK)
-        status = compare(&c);
-    if (status == SW_OK) {
-        report_gate gate = {
-            .limits = limits, .run = report_highest(r[0]), .base = report_highest(r[1])};
-        code = print_result(&c, json, style, &gate);
-        code = report_end(&r[1]->file, report_end(&r[0]->file, code));
-    } else {
-        code = cli_library_error(status, true);
-    }
-    compare_free(&c);
-    report_free(r[0]);
-    report_free(r[1]);
-    return code;
 }
 
 /* A step that is not there: those beside it. */
@@ -234,33 +166,51 @@ static int no_such_step(const report *r, const report_step *step)
                      step->run, *step->run != '\0' ? " " : "", step->step, near);
 }
 
-/* The same for two steps of one file; a limit judges its run. */
-static int report_steps(const char *file, report_steps_wanted *steps, bool json,
-                        const report_style *style, const report_limits *limits)
+/* Print what differs between the runs of two files, or two steps of one (`steps`), as text or
+ * JSON: bytes of the phases, totals, and what lives at the peaks by role, layer, maker and
+ * tensor, times. FILE is the run that limits judge, OTHER its base; differences are FILE -
+ * OTHER, and of steps the later less the earlier one. */
+static int report_two(const report_settings *s, report_steps_wanted *steps)
 {
-    comparison c = {.newer = 1};
-    report *r;
-    sw_status status = report_open(&r, file, steps);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
+    comparison c = {.newer = steps != NULL};
+    report *r[2] = {NULL, NULL};
     int code = CLI_GO;
-    for (int i = 0; i < 2 && status == SW_OK && code == CLI_GO; i++) {
-        if (steps->at[i].found)
-            status = compare_step(&c.side[i], r, &steps->at[i]);
+    sw_status status = report_open(&r[0], s->file, steps);
+    if (status == SW_OK && steps == NULL)
+        status = report_open(&r[1], s->diff, NULL);
+    for (int i = 0; i < 2 && status == SW_OK && code == CLI_GO; i++)
+        if (steps == NULL)
+            status = compare_run(&c.side[i], r[i]);
+        else if (steps->at[i].found)
+            status = compare_step(&c.side[i], r[0], &steps->at[i]);
         else
-            code = r->file.damaged_line > 0 ? CLI_DAMAGED : no_such_step(r, &steps->at[i]);
-    }
+            code =
+                r[0]->file.damaged_line > 0 ? CLI_DAMAGED : no_such_step(r[0], &steps->at[i]);
     if (status == SW_OK && code == CLI_GO)
         status = compare(&c);
-    if (status != SW_OK && (status != SW_FORMAT || r->file.damaged_line == 0)) {
+    if (status == SW_OK && code == CLI_GO) {
+        report_gate gate = {.limits = &s->limits, .run = report_highest(r[0])};
+        const report_tail tail = {report_gate_more, &gate},
+                          *more = report_gate_asked(&s->limits) ? &tail : NULL;
+        if (steps == NULL)
+            gate.base = report_highest(r[1]);
+        name_grown(&c, &gate);
+        if (s->json)
+            status = report_difference_json(&c, more, &s->style);
+        else
+            report_print_difference(&c, &s->style);
+        code = status != SW_OK ? cli_library_error(status, false)
+                               : report_gate_judge(&gate, !s->json && !s->style.quiet);
+        status = SW_OK;
+    } else if (status != SW_OK && (steps == NULL || r[0] == NULL || status != SW_FORMAT ||
+                                   r[0]->file.damaged_line == 0))
         code = cli_library_error(status, true);
-    } else if (status == SW_OK && code == CLI_GO) {
-        report_gate gate = {.limits = limits, .run = report_highest(r)};
-        code = print_result(&c, json, style, &gate);
-    }
-    code = report_end(&r->file, code);
+    for (int i = 0; i < 2 && (steps != NULL || status == SW_OK); i++)
+        if (r[i] != NULL)
+            code = report_end(&r[i]->file, code);
     compare_free(&c);
-    report_free(r);
+    report_free(r[0]);
+    report_free(r[1]);
     return code;
 }
 
@@ -284,20 +234,6 @@ static const char *read_step(const char *text, report_step *step)
         step->step = step->step * 10 + (uint64_t)(*text - '0');
     }
     return text;
-}
-
-/* "A,B" into two steps: CLI_GO, or CLI_USAGE with a message. */
-static int report_read_steps(const char *text, report_steps_wanted *out)
-{
-    const char *rest = read_step(text, &out->at[0]);
-    if (rest != NULL && *rest == ',')
-        rest = read_step(rest + 1, &out->at[1]);
-    else
-        rest = NULL;
-    if (rest == NULL || *rest != '\0')
-        return cli_error(
-            CLI_USAGE, "--steps must be two steps such as 1,2 or 20,eval:20 (got '%s')", text);
-    return CLI_GO;
 }
 
 /* ---- one run ----------------------------------------------------------------------------- */
@@ -452,8 +388,12 @@ static int run(report_settings *s)
     if (population || status != CLI_GO)
         return population ? report_population(s) : status;
     status = check(s);
-    if (status == CLI_GO && s->steps != NULL)
-        status = report_read_steps(s->steps, &steps);
+    const char *rest = s->steps != NULL ? read_step(s->steps, &steps.at[0]) : NULL;
+    rest = rest != NULL && *rest == ',' ? read_step(rest + 1, &steps.at[1]) : NULL;
+    if (status == CLI_GO && s->steps != NULL && (rest == NULL || *rest != '\0'))
+        return cli_error(CLI_USAGE,
+                         "--steps must be two steps such as 1,2 or 20,eval:20 (got '%s')",
+                         s->steps);
     if (status == CLI_GO)
         status = report_limits_read(&s->limits, s->diff != NULL);
     if (status != CLI_GO)
@@ -464,10 +404,8 @@ static int run(report_settings *s)
         return report_export(s->file, s->diff, "html", s->html);
     if (is_export(s))
         return report_export(s->file, s->diff, s->format, s->out);
-    if (s->steps != NULL)
-        return report_steps(s->file, &steps, s->json, &s->style, &s->limits);
-    if (s->diff != NULL)
-        return report_diff(s->file, s->diff, s->json, &s->style, &s->limits);
+    if (s->steps != NULL || s->diff != NULL)
+        return report_two(s, s->steps != NULL ? &steps : NULL);
     return report_file(s);
 }
 

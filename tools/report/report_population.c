@@ -30,39 +30,32 @@ static const char *read_number(const char *text, uint64_t *out)
     return text;
 }
 
-static int read_turns(const char *text, uint64_t *turn)
+static int read_asked(const report_settings *a, plan *out)
 {
-    const char *rest = read_number(text, &turn[0]);
-    rest = rest != NULL && *rest == ',' ? read_number(rest + 1, &turn[1]) : NULL;
-    if (rest == NULL || *rest != '\0' || turn[0] == 0 || turn[1] == 0)
-        return cli_error(CLI_USAGE, "--turns must be two turns such as 1,20 (got '%s')", text);
-    return CLI_GO;
-}
-
-static int read_member(const char *text, int64_t *out)
-{
-    uint64_t n;
-    const char *rest = read_number(text, &n);
-    if (rest == NULL || *rest != '\0' || n > UINT32_MAX)
-        return cli_error(CLI_USAGE, "--member must be the number of a member (got '%s')", text);
-    *out = (int64_t)n;
-    return CLI_GO;
-}
-
-static int read_format(const report_settings *a, plan *out)
-{
-    const bool html = strcmp(a->format, "html") == 0;
-    if (a->html != NULL && (a->json || a->out != NULL || strcmp(a->format, "text") != 0))
+    const bool html = strcmp(a->format, "html") == 0, csv = strcmp(a->format, "csv") == 0,
+               text = strcmp(a->format, "text") == 0;
+    *out = (plan){.want.all = a->html != NULL || html,
+                  .member = -1,
+                  .format = a->json ? POPULATION_JSON
+                            : csv   ? POPULATION_CSV
+                                    : POPULATION_TEXT,
+                  .html = a->html != NULL  ? a->html
+                          : !html          ? NULL
+                          : a->out != NULL ? a->out
+                                           : "-"};
+    if (a->by != NULL || a->steps != NULL)
+        return cli_error(CLI_USAGE, "%s is of one run, and FILE is the profile of a population",
+                         a->by != NULL ? "--by" : "--steps");
+    if ((a->diff != NULL) + (a->turns != NULL) + (a->member != NULL) > 1)
+        return cli_error(CLI_USAGE,
+                         "--diff, --turns and --member are three reports: ask for one of them");
+    if (a->html != NULL && (a->json || a->out != NULL || !text))
         return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
                                     "--json and --out");
-    if (a->json && strcmp(a->format, "text") != 0 && strcmp(a->format, "json") != 0)
+    if (a->json && !text && strcmp(a->format, "json") != 0)
         return cli_error(CLI_USAGE, "--json and --format %s are two formats: leave one out",
                          a->format);
-    out->html = a->html != NULL ? a->html : html ? a->out != NULL ? a->out : "-" : NULL;
-    out->format = a->json                         ? POPULATION_JSON
-                  : strcmp(a->format, "csv") == 0 ? POPULATION_CSV
-                                                  : POPULATION_TEXT;
-    if (!a->json && !html && out->format == POPULATION_TEXT && strcmp(a->format, "text") != 0)
+    if (!a->json && !html && !csv && !text)
         return cli_error(CLI_USAGE,
                          "--format %s is of one run: the profile of a population goes out as "
                          "text, json, csv or html",
@@ -72,32 +65,23 @@ static int read_format(const report_settings *a, plan *out)
                          a->format);
     if (file_same(out->html, a->file))
         return cli_error(CLI_USAGE, "%s is the file that is read", out->html);
-    return CLI_GO;
-}
-
-static int read_asked(const report_settings *a, plan *out)
-{
-    *out = (plan){.member = -1};
-    if (a->by != NULL || a->steps != NULL)
-        return cli_error(CLI_USAGE, "%s is of one run, and FILE is the profile of a population",
-                         a->by != NULL ? "--by" : "--steps");
-    if ((a->diff != NULL) + (a->turns != NULL) + (a->member != NULL) > 1)
+    if (out->html != NULL && (a->diff != NULL || a->turns != NULL || a->member != NULL))
+        return cli_error(CLI_USAGE, "--diff, --turns and --member go out as text, json or csv");
+    if (report_gate_asked(&a->limits) && (out->html != NULL || out->format == POPULATION_CSV))
         return cli_error(CLI_USAGE,
-                         "--diff, --turns and --member are three reports: ask for one of them");
-    int code = read_format(a, out);
-    if (code == CLI_GO && out->html != NULL &&
-        (a->diff != NULL || a->turns != NULL || a->member != NULL))
-        code = cli_error(CLI_USAGE, "--diff, --turns and --member go out as text, json or csv");
-    if (code == CLI_GO && report_gate_asked(&a->limits) &&
-        (out->html != NULL || out->format == POPULATION_CSV))
-        code = cli_error(CLI_USAGE,
                          "--max-peak and --fail-on-increase belong to reports in text or json");
-    if (code == CLI_GO && a->turns != NULL)
-        code = read_turns(a->turns, out->want.turn);
-    if (code == CLI_GO && a->member != NULL)
-        code = read_member(a->member, &out->member);
-    out->want.all = out->html != NULL;
-    return code;
+    uint64_t *turn = out->want.turn, member = 0;
+    const char *rest = a->turns != NULL ? read_number(a->turns, &turn[0]) : NULL;
+    rest = rest != NULL && *rest == ',' ? read_number(rest + 1, &turn[1]) : NULL;
+    if (a->turns != NULL && (rest == NULL || *rest != '\0' || turn[0] == 0 || turn[1] == 0))
+        return cli_error(CLI_USAGE, "--turns must be two turns such as 1,20 (got '%s')",
+                         a->turns);
+    rest = a->member != NULL ? read_number(a->member, &member) : NULL;
+    if (a->member != NULL && (rest == NULL || *rest != '\0' || member > UINT32_MAX))
+        return cli_error(CLI_USAGE, "--member must be the number of a member (got '%s')",
+                         a->member);
+    out->member = a->member != NULL ? (int64_t)member : -1;
+    return CLI_GO;
 }
 
 /* ---- reports ----------------------------------------------------------------------------- */
@@ -119,76 +103,63 @@ static report_gate_peak peak_of(const population *p)
         .path = p->shown, .known = known, .measured = known, .bytes = p->peak_bytes};
 }
 
-/* The report was printed: does its peak keep the limits? */
-static int judged(const report_settings *a, const plan *x, const report_gate *gate)
+/* One population, or a pair of turns; the peak keeps the limits, or the status says so. */
+static int print(population *p, const population_pair *pair, const plan *x,
+                 const report_settings *a)
 {
-    return report_gate_judge(gate, x->format == POPULATION_TEXT && !a->style.quiet);
+    report_gate gate = {.limits = &a->limits, .run = peak_of(p)};
+    if (pair != NULL)
+        gate.base = peak_of(pair->of[1]);
+    const report_tail tail = {report_gate_more, &gate},
+                      *more = report_gate_asked(&a->limits) ? &tail : NULL;
+    const sw_status status =
+        x->html != NULL ? cli_saved(sw_file_replace(x->html, write_page, p))
+        : pair != NULL  ? population_compare(pair, x->format, more, &a->style)
+                        : population_print(p, x->member, x->format, more, &a->style);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    int code = report_gate_judge(&gate, x->format == POPULATION_TEXT && !a->style.quiet);
+    if (pair != NULL && pair->of[1] != p && pair->of[1]->file.damaged_line > 0)
+        code = report_end(&pair->of[1]->file, code);
+    return report_end(&p->file, code);
 }
 
 static int print_one(population *p, const plan *x, const report_settings *a)
 {
     const population_turn *last = population_last(p);
-    const report_gate gate = {.limits = &a->limits, .run = peak_of(p)};
-    const report_tail tail = {report_gate_more, &gate},
-                      *more = report_gate_asked(&a->limits) ? &tail : NULL;
     if (x->member >= 0 && last == NULL)
         return report_end(&p->file, cli_error(CLI_FAILED, "%s: no turn has ended", p->shown));
     if (x->member >= 0 && x->member >= last->n)
         return report_end(&p->file,
                           cli_error(CLI_USAGE, "--member must be 0 to %" PRIu32 " (got %s)",
                                     last->n - 1, a->member));
-    const sw_status status = x->html != NULL
-                                 ? cli_saved(sw_file_replace(x->html, write_page, p))
-                                 : population_print(p, x->member, x->format, more, &a->style);
-    return status == SW_OK ? report_end(&p->file, judged(a, x, &gate))
-                           : cli_library_error(status, false);
+    return print(p, NULL, x, a);
 }
 
-static int no_such_turn(const population *p, uint64_t turn)
+/* The last turns of two populations, or two turns of one, where `other` is NULL. */
+static int print_two(population *p, population *other, const plan *x, const report_settings *a)
 {
-    if (p->seen_turns == 0)
-        return cli_error(CLI_FAILED, "%s: no turn has ended", p->shown);
-    return cli_error(CLI_FAILED,
-                     "%s: no turn %" PRIu64 "; it has turns %" PRIu64 " to %" PRIu64, p->shown,
-                     turn, p->first_turn, p->last_turn);
-}
-
-static int print_pair(const population_pair *pair, const plan *x, const report_settings *a)
-{
-    const bool two = pair->of[0] != pair->of[1];
-    const report_gate gate = {
-        .limits = &a->limits, .run = peak_of(pair->of[0]), .base = peak_of(pair->of[1])};
-    const report_tail tail = {report_gate_more, &gate},
-                      *more = report_gate_asked(&a->limits) ? &tail : NULL;
-    const sw_status status = population_compare(pair, x->format, more, &a->style);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
-    int code = judged(a, x, &gate);
-    if (two && pair->of[1]->file.damaged_line > 0)
-        code = report_end(&pair->of[1]->file, code);
-    return report_end(&pair->of[0]->file, code);
-}
-
-static int print_turns(population *p, const plan *x, const report_settings *a)
-{
-    population_pair pair = {.of = {p, p}, .newer = 1, .origin = p->origin, .copies = p->copies};
-    for (int i = 0; i < 2; i++) {
-        pair.turn[i] = population_find(p, x->want.turn[i]);
-        if (pair.turn[i] == NULL)
-            return report_end(&p->file, no_such_turn(p, x->want.turn[i]));
+    population_pair pair = {.of = {p, other != NULL ? other : p}};
+    if (other == NULL) {
+        pair.newer = 1;
+        pair.origin = p->origin;
+        pair.copies = p->copies;
     }
-    return print_pair(&pair, x, a);
-}
-
-static int print_difference(population *p, population *other, const plan *x,
-                            const report_settings *a)
-{
-    const population_pair pair = {.of = {p, other},
-                                  .turn = {population_last(p), population_last(other)}};
-    for (int i = 0; i < 2; i++)
-        if (pair.turn[i] == NULL)
-            return report_end(&pair.of[i]->file, no_such_turn(pair.of[i], 0));
-    return print_pair(&pair, x, a);
+    for (int i = 0; i < 2; i++) {
+        const population *of = pair.of[i];
+        pair.turn[i] =
+            other != NULL ? population_last(of) : population_find(of, x->want.turn[i]);
+        if (pair.turn[i] != NULL)
+            continue;
+        return report_end(
+            &of->file,
+            of->seen_turns == 0
+                ? cli_error(CLI_FAILED, "%s: no turn has ended", of->shown)
+                : cli_error(CLI_FAILED,
+                            "%s: no turn %" PRIu64 "; it has turns %" PRIu64 " to %" PRIu64,
+                            of->shown, x->want.turn[i], of->first_turn, of->last_turn));
+    }
+    return print(p, &pair, x, a);
 }
 
 /* A file that is not a regular one is opened once, by the reader of all of it. */
@@ -216,10 +187,8 @@ int report_population(report_settings *a)
         status = population_open(&other, a->diff, &x.want);
     if (status != SW_OK)
         code = cli_library_error(status, true);
-    else if (a->diff != NULL)
-        code = print_difference(p, other, &x, a);
-    else if (a->turns != NULL)
-        code = print_turns(p, &x, a);
+    else if (a->diff != NULL || a->turns != NULL)
+        code = print_two(p, other, &x, a);
     else
         code = print_one(p, &x, a);
     population_free(other);
