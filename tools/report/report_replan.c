@@ -97,25 +97,18 @@ static void rectangle(const page *p, const trace_life *x, uint64_t offset)
                   : "the end");
 }
 
-/* Arenas stand one on the other. */
-static uint64_t arena_base(const page *p, uint32_t arena)
-{
-    uint64_t base = 0;
-    for (uint32_t i = 0; i < arena; i++)
-        base += p->step ? p->r->lives.arenas[i].step_height : p->r->lives.arenas[i].height;
-    return base;
-}
-
 static void panel(const page *p, bool planned, const char *title)
 {
     svg_open(p->to, WIDTH, PANEL_H, false);
     axis(p, title);
     for (uint32_t i = 0; i < p->n; i++) {
         const trace_life *x = &p->r->lives.all[p->lives[i].life];
-        const uint64_t offset = p->step ? x->step_offset : x->offset;
-        rectangle(p, x,
-                  planned ? arena_base(p, x->arena) + offset
-                          : address_space_offset(&p->space, x->address));
+        uint64_t at = address_space_offset(&p->space, x->address);
+        if (planned)
+            at = p->step ? x->step_offset : x->offset;
+        for (uint32_t k = 0; planned && k < x->arena; k++) /* arenas stand one on the other */
+            at += p->step ? p->r->lives.arenas[k].step_height : p->r->lives.arenas[k].height;
+        rectangle(p, x, at);
     }
     svg_print(p->to, "</svg>\n");
 }
@@ -272,20 +265,27 @@ static sw_status read_traces(run *r, const snapshot_file *f)
     return SW_OK;
 }
 
-static sw_status refuse_own(const char *path)
+static sw_status read_file(run *r, const char *path)
 {
-    SW_FAIL(SW_FORMAT,
+    snapshot_file f;
+    bool is = true;
+    char why[512] = "";
+    sw_status status = snapshot_file_open(&f, path);
+    const bool own = status == SW_OK && f.own;
+    if (status == SW_OK && !own)
+        status = read_traces(r, &f);
+    else if (status == SW_FORMAT)
+        snprintf(why, sizeof why, "%s", sw_last_error());
+    snapshot_file_close(&f);
+    if (own)
+        SW_FAIL(
+            SW_FORMAT,
             "%s: it must be a snapshot that PyTorch wrote (got an export of stepwell, whose "
             "memory is planned already): stepwell report %s shows it",
             path, path);
-}
-
-/* A file that does not even begin like a snapshot has no byte that is wrong. */
-static sw_status explain(const char *path, sw_status status)
-{
-    bool is = true;
-    char why[512];
-    snprintf(why, sizeof why, "%s", sw_last_error());
+    if (why[0] == '\0')
+        return status;
+    /* A file that does not even begin like a snapshot has no byte that is wrong. */
     SW_TRY(snapshot_is(path, &is));
     if (is)
         SW_FAIL(status, "%s", why);
@@ -295,18 +295,6 @@ static sw_status explain(const char *path, sw_status status)
             path);
 }
 
-static sw_status read_file(run *r, const char *path)
-{
-    snapshot_file f;
-    sw_status status = snapshot_file_open(&f, path);
-    if (status == SW_FORMAT)
-        status = explain(path, status);
-    if (status == SW_OK)
-        status = f.own ? refuse_own(path) : read_traces(r, &f);
-    snapshot_file_close(&f);
-    return status;
-}
-
 static void free_traces(run *r)
 {
     for (uint32_t i = 0; i < r->n_traces; i++)
@@ -314,7 +302,7 @@ static void free_traces(run *r)
     r->n_traces = 0;
 }
 
-static void replan_add(sums *to, const replan *of)
+static void add_sums(sums *to, const replan *of)
 {
     to->bound += of->whole.most;
     to->devices[of->trace.device / 64] |= UINT64_C(1) << of->trace.device % 64;
@@ -325,13 +313,13 @@ static void replan_add(sums *to, const replan *of)
 
 static sw_status add_base(run *r, const replan *of)
 {
-    replan_add(&r->base, of);
+    add_sums(&r->base, of);
     return SW_OK;
 }
 
 static sw_status say(run *r, const replan *of)
 {
-    replan_add(&r->sums, of);
+    add_sums(&r->sums, of);
     if (r->asked->html != NULL) {
         const sw_writer text = {.put = put_text, .context = &r->page};
         const report_style style = {.ascii = true, .to = &text};
@@ -420,27 +408,15 @@ static sw_status plan_base(run *r)
 
 /* ---- limits ------------------------------------------------------------------------------ */
 
-static void put_gate(run *r)
-{
-    const bool base = r->asked->diff != NULL;
-    if (!report_gate_asked(&r->asked->limits) || cli_interrupted())
-        return;
-    sw_json_open(&r->report, "gate", '{');
-    sw_json_put_bool(&r->report, "failed",
-                     report_gate_failed(&r->bound) || report_gate_failed(&r->loss));
-    sw_json_put_u64(&r->report, "bound_bytes", r->sums.bound);
-    sw_json_put_u64(&r->report, "loss_bytes", r->sums.loss);
-    sw_json_put_known(&r->report, "base_bound_bytes", base, r->base.bound);
-    sw_json_put_known(&r->report, "base_loss_bytes", base, r->base.loss);
-    sw_json_end(&r->report);
-}
-
-static int judge(const run *r)
-{
-    const int bound = report_gate_judge(&r->bound, false),
-              loss = report_gate_judge(&r->loss, false);
-    return bound != CLI_DONE ? bound : loss;
-}
+static const char page_style[] =
+    ", planned again</title>\n<style>\n"
+    "body{font-family:sans-serif;max-width:1220px;margin:24px auto;padding:0 12px;"
+    "background:#fff;color:#1b1f24}\npre{overflow-x:auto}svg{max-width:100%;"
+    "height:auto}\n.axis{text-anchor:end}.axis,.big{fill:#1b1f24}.big{font-size:15px}\n"
+    ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}\n"
+    "rect.s{stroke:#23282e;stroke-width:0.25}rect.s:hover{stroke-width:2}\n"
+    "@media (prefers-color-scheme:dark){body{background:#14181d;color:#e4e8ec}"
+    ".axis,.big{fill:#e4e8ec}}\n</style>\n</head>\n<body>\n<h1>";
 
 static sw_status run_all(run *r)
 {
@@ -449,22 +425,10 @@ static sw_status run_all(run *r)
     begin_json(&r->report, r->asked->file);
     begin_json(&r->offsets, r->asked->file);
     if (r->asked->html != NULL) {
-        svg_print(
-            &r->page,
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>");
+        svg_print(&r->page, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
+                            "charset=\"utf-8\">\n<title>");
         svg_escaped(&r->page, r->asked->file);
-        svg_print(
-            &r->page,
-            ", planned again</title>\n<style>\n"
-            "body{font-family:sans-serif;max-width:1220px;margin:24px auto;padding:0 12px;"
-            "background:#fff;color:#1b1f24}\npre{overflow-x:auto}svg{max-width:100%%;"
-            "height:auto}\n.axis{text-anchor:end}.axis,.big{fill:#1b1f24}"
-            ".big{font-size:15px}\n");
-        svg_print(&r->page,
-                  ".grid{stroke:#8a929b;stroke-width:0.6;stroke-dasharray:3 3}\n"
-                  "rect.s{stroke:#23282e;stroke-width:0.25}rect.s:hover{stroke-width:2}\n"
-                  "@media (prefers-color-scheme:dark){body{background:#14181d;color:#e4e8ec}"
-                  ".axis,.big{fill:#e4e8ec}}\n</style>\n</head>\n<body>\n<h1>");
+        svg_put(&r->page, page_style, sizeof page_style - 1);
         svg_escaped(&r->page, r->asked->file);
         svg_print(&r->page, "</h1>\n");
     }
@@ -489,7 +453,16 @@ static sw_status run_all(run *r)
                               .what = "loss (reserved above the least)",
                               .bytes = r->sums.loss},
                       .base = {.path = base, .known = base != NULL, .bytes = r->base.loss}};
-    put_gate(r);
+    if (report_gate_asked(l) && !cli_interrupted()) {
+        sw_json_open(&r->report, "gate", '{');
+        sw_json_put_bool(&r->report, "failed",
+                         report_gate_failed(&r->bound) || report_gate_failed(&r->loss));
+        sw_json_put_u64(&r->report, "bound_bytes", r->sums.bound);
+        sw_json_put_u64(&r->report, "loss_bytes", r->sums.loss);
+        sw_json_put_known(&r->report, "base_bound_bytes", base != NULL, r->base.bound);
+        sw_json_put_known(&r->report, "base_loss_bytes", base != NULL, r->base.loss);
+        sw_json_end(&r->report);
+    }
     sw_json_end(&r->report);
     sw_json_line(&r->report);
     SW_TRY(r->report.status);
@@ -520,9 +493,13 @@ int report_replan(const report_settings *asked)
 {
     run r = {.asked = asked};
     const sw_status status = run_all(&r);
-    const int code = status == SW_OK
-                         ? cli_finish(cli_interrupted() ? CLI_INTERRUPTED : judge(&r))
-                         : cli_library_error(status, !r.read);
+    int code = CLI_INTERRUPTED;
+    if (status == SW_OK && !cli_interrupted()) {
+        const int bound = report_gate_judge(&r.bound, false),
+                  loss = report_gate_judge(&r.loss, false);
+        code = bound != CLI_DONE ? bound : loss;
+    }
+    code = status == SW_OK ? cli_finish(code) : cli_library_error(status, !r.read);
     free_run(&r);
     return code;
 }
