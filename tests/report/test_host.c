@@ -436,8 +436,8 @@ SW_TEST("layers of a refusal add up")
     fputs("{\"type\":\"end\",\"status\":\"failed\",\"error\":\"no room\",\"wall_ns\":9}\n", f);
     fclose(f);
     const printed *p = call_words("%s", sw_temp_path("host.jsonl"));
-    SW_CHECK(p->status == 0 && strstr(p->out, "  (no layer)                   9  16.4%") &&
-                 strstr(p->out, "  3 more                       4   7.3%"),
+    SW_CHECK(p->status == 0 && strstr(p->out, " (no layer)                   9  16.4%") &&
+                 strstr(p->out, " 3 more                       4   7.3%"),
              "status %d:\n%s", p->status, p->out);
     CU_ASSERT_PTR_NOT_NULL(strstr(p->out, "ended as 'failed'\n")); /* why stands above */
     check_width(p->out);

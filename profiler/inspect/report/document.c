@@ -156,9 +156,10 @@ static void fill_row(const table *t, size_t i, table_cell *cells)
 static sw_text number(const layout *l, const table_column *c, const table_cell *x)
 {
     sw_text t = {"-"};
-    if (x->shown != NULL)
-        snprintf(t.text, sizeof t.text, "%.39s", x->shown);
-    if (x->none || x->shown != NULL)
+    const char *text = x->shown != NULL ? x->shown : x->text;
+    if (text != NULL)
+        snprintf(t.text, sizeof t.text, "%.39s", text);
+    if (x->none || text != NULL)
         return t;
     if (c->kind == TABLE_NS)
         return sw_text_ns(x->n);
@@ -233,8 +234,9 @@ static void print_left(const report_style *style, const char *text, bool scopes,
 
 static void print_right(const report_style *style, const char *text, int width, int *owed)
 {
-    sw_writer_print(style->to, "%*s%*s", *owed, "", width, text);
-    *owed = 0;
+    if (*text != '\0')
+        sw_writer_print(style->to, "%*s%*s", *owed, "", width, text);
+    *owed = *text != '\0' ? 0 : *owed + width;
 }
 
 static void print_cell(const layout *l, int k, const table_cell *x, int *owed)

@@ -13,65 +13,69 @@
 /* ---- live bytes by role and layer -------------------------------------------------------- */
 
 #define LAYERS 10
+#define ROLES 32 /* of other tools there may be more: the last has the rest */
 
-/* Of `shown` lines, the last takes what is left. */
-static void print_share(report_breakdown x, size_t i, size_t shown, uint64_t all,
-                        const report_style *style)
-{
-    char more[32];
-    if (i >= shown) {
-        sw_writer_print(style->to, "%39s", "");
-        return;
-    }
-    report_share share = x.at[i];
-    if (i + 1 == shown && x.n > shown) {
-        snprintf(more, sizeof more, "%zu more", x.n - shown + 1);
-        share.name = more;
-        for (size_t k = shown; k < x.n; k++)
-            share.bytes += x.at[k].bytes;
-    }
-    sw_writer_print(style->to, "  ");
-    const int left = sw_writer_fitted(style->to, share.name, strlen(share.name), 15);
-    sw_writer_print(style->to, "%*s%15s%6.1f%%", left, "",
-                    table_cell_bytes(share.bytes, 15).text,
-                    all > 0 ? 100.0 * (double)share.bytes / (double)all : 0.0);
-}
+typedef struct {
+    const char *name;
+    char bytes[24], share[8], more[32];
+} share_line;
+typedef struct {
+    share_line role, layer;
+} share_pair;
 
+#define SHARE(of, head)                                                                        \
+    COLUMN(share_pair, NULL, head, TABLE_TEXT, 15, of.name),                                   \
+        COLUMN(share_pair, NULL, "bytes", TABLE_BYTES, 14, of.bytes),                          \
+        COLUMN(share_pair, NULL, "", TABLE_SHARE, 6, of.share)
+static const table_column share_columns[] = {SHARE(role, "by role"), SHARE(layer, "by layer")};
 /* Names of other tools' scopes are long: one table below the other. */
-static void print_wide(report_breakdown x, const char *head, uint64_t all,
-                       const report_style *style)
+#define WIDE(of, head)                                                                         \
+    COLUMN(share_pair, NULL, head, TABLE_SCOPES, 54, of.name),                                 \
+        COLUMN(share_pair, NULL, "bytes", TABLE_BYTES, 14, of.bytes),                          \
+        COLUMN(share_pair, NULL, "", TABLE_SHARE, 6, of.share)
+static const table_column wide_roles[] = {WIDE(role, "by role")},
+                          wide_layers[] = {WIDE(layer, "by layer")};
+
+/* Line i of `shown`, whose last takes what is left. */
+static share_line share_of(report_breakdown x, size_t i, size_t shown, uint64_t all)
 {
-    const int width = sw_writer_columns(style->to) - 26;
-    sw_writer_print(style->to, "  %15s%7s  %s\n", "bytes", "", head);
-    for (size_t i = 0; i < x.n && i < LAYERS; i++) {
-        const report_share *s = &x.at[i];
-        sw_writer_print(style->to, "  %15s%6.1f%%  ", table_cell_bytes(s->bytes, 15).text,
-                        all > 0 ? 100.0 * (double)s->bytes / (double)all : 0.0);
-        (void)sw_writer_scopes(style->to, s->name, width);
-        sw_writer_text(style->to, "\n");
-    }
-    if (x.n > LAYERS)
-        sw_writer_print(style->to, "  %24s%zu more\n", "", x.n - LAYERS);
+    share_line l = {.name = ""};
+    if (i >= shown)
+        return l;
+    uint64_t bytes = x.at[i].bytes;
+    l.name = x.at[i].name;
+    for (size_t k = shown; i + 1 == shown && k < x.n; k++)
+        bytes += x.at[k].bytes;
+    if (i + 1 == shown && x.n > shown)
+        snprintf(l.more, sizeof l.more, "%zu more", x.n - shown + 1);
+    snprintf(l.bytes, sizeof l.bytes, "%.23s", table_cell_bytes(bytes, 15).text);
+    snprintf(l.share, sizeof l.share, "%.1f%%",
+             all > 0 ? 100.0 * (double)bytes / (double)all : 0.0);
+    return l;
 }
 
 void report_print_breakdown(report_breakdown roles, report_breakdown layers, uint64_t all,
                             const report_style *style)
 {
-    const size_t shown = layers.n < LAYERS ? layers.n : LAYERS;
-    for (size_t i = 0; i < shown; i++)
-        if (strstr(layers.at[i].name, ".py:") != NULL) {
-            print_wide(roles, "by role", all, style);
-            print_wide(layers, "by layer", all, style);
-            return;
-        }
-    sw_writer_print(style->to, "  %-15s%15s%7s  %-15s%15s\n", "by role", "bytes", "",
-                    "by layer", "bytes");
-    for (size_t i = 0; i < roles.n || i < shown; i++) {
-        print_share(roles, i, roles.n, all, style);
-        if (i < shown)
-            print_share(layers, i, shown, all, style);
-        sw_writer_text(style->to, "\n");
+    share_pair lines[LAYERS + ROLES];
+    const size_t shown = layers.n < LAYERS ? layers.n : LAYERS,
+                 n_roles = roles.n < ROLES ? roles.n : ROLES,
+                 n = n_roles > shown ? n_roles : shown;
+    bool wide = false;
+    for (size_t i = 0; i < n; i++) {
+        share_pair *l = &lines[i];
+        *l = (share_pair){share_of(roles, i, n_roles, all), share_of(layers, i, shown, all)};
+        wide |= strstr(l->layer.name, ".py:") != NULL;
+        if (l->role.more[0] != '\0')
+            l->role.name = l->role.more;
+        if (l->layer.more[0] != '\0')
+            l->layer.name = l->layer.more;
     }
+    if (wide) {
+        table_print(&TABLE_OF(wide_roles, lines, n_roles), n_roles, style);
+        table_print(&TABLE_OF(wide_layers, lines, shown), shown, style);
+    } else
+        table_print(&TABLE_OF(share_columns, lines, n), n, style);
 }
 
 void report_put_breakdown(sw_json *j, const char *key, report_breakdown x)
@@ -175,19 +179,6 @@ static void begin(const report_style *style, const char *title, const char *form
     va_end(args);
     sw_writer_say(style->to, 0, 2, "%s%s%s%s", style->to->colour ? BOLD : "", title,
                   style->to->colour ? PLAIN : "", text);
-}
-
-/* A line in bold. */
-static void warn(const report_style *style, const char *format, ...) SW_PRINTF(2, 3);
-static void warn(const report_style *style, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    sw_writer_say(style->to, 2, 2, "%s%s%s", style->to->colour ? BOLD : "", text,
-                  style->to->colour ? PLAIN : "");
 }
 
 static const char *plural(uint64_t n, const char *one, const char *several)
@@ -453,6 +444,7 @@ static void print_main_plan(const report_style *style, const report *r, const re
 void report_print_predicted(const report_style *style, const report *r, const report_plan *main)
 {
     static const char *const words[] = {"not asked", "disagrees", "agrees"};
+    const char *on = style->to->colour ? BOLD : "", *off = style->to->colour ? PLAIN : "";
     sw_writer_text(style->to, "\n");
     print_main_plan(style, r, main);
     if (r->witnessed > 0) {
@@ -462,8 +454,8 @@ void report_print_predicted(const report_style *style, const report *r, const re
                             words[r->witness_results[i] + 1]);
         sw_writer_text(style->to, "\n");
         if (r->faults > 0)
-            warn(style, "%s faults; the first: %s", sw_text_digits(r->faults).text,
-                 r->first_fault);
+            sw_writer_say(style->to, 2, 2, "%s%s faults; the first: %s%s", on,
+                          sw_text_digits(r->faults).text, r->first_fault, off);
     }
     /* Other programs, a line each; those that differ are never left out. */
     uint64_t shown = 0, silent = 0;
@@ -547,6 +539,7 @@ static void print_live(const report_style *style, const report *r, const report_
 {
     const report_gate_peak highest = report_highest(r);
     const bool ours = sw_timeline_is_ours(r->timeline);
+    const char *on = style->to->colour ? BOLD : "", *off = style->to->colour ? PLAIN : "";
     sw_writer_text(style->to, "\n");
     begin(style, "Live at the peak",
           "%s%s: %s (%s of it padding), while op %" PRIu32 " of %" PRIu32 " runs:",
@@ -555,12 +548,13 @@ static void print_live(const report_style *style, const report *r, const report_
           live->program->peak_op + 1, live->program->n_ops);
     sw_writer_say(style->to, 2, 2, "%s", live->op);
     if (live->bytes != plan->peak && !plan->immediate)
-        warn(style, "the plan's peak is %s: the values do not add up to it",
-             table_bytes(plan->peak, style).text);
+        sw_writer_say(style->to, 2, 2,
+                      "%sthe plan's peak is %s: the values do not add up to it%s", on,
+                      table_bytes(plan->peak, style).text, off);
     if (highest.measured && highest.bytes != live->bytes)
-        warn(style, "the highest peak that was measured is %s%s",
-             table_bytes(highest.bytes, style).text,
-             *highest.in != '\0' ? "" : ", in a run that is not in the file");
+        sw_writer_say(style->to, 2, 2, "%sthe highest peak that was measured is %s%s%s", on,
+                      table_bytes(highest.bytes, style).text,
+                      *highest.in != '\0' ? "" : ", in a run that is not in the file", off);
     print_curve(style, live);
     report_print_breakdown((report_breakdown){live->role, live->n_roles},
                            (report_breakdown){live->layer, live->n_layers}, live->bytes, style);
@@ -763,42 +757,6 @@ static void put_plan(sw_json *j, const report_plan *x, const sw_tl_program *p)
     sw_json_end(j);
 }
 
-/* The program that holds the peak, at the top level, in the words of `train --json`. */
-static void put_main(sw_json *j, const report_plan *x)
-{
-    const report_seen *best = report_best_seen(x);
-    uint64_t peak = 0;
-    report_put_phases(j, "predicted", x->immediate ? NULL : x->phase);
-    for (int i = 0; best != NULL && i < SW_PROF_PHASES; i++)
-        peak = best->phase[i].peak_bytes > peak ? best->phase[i].peak_bytes : peak;
-    report_put_phases(j, "measured", best != NULL ? best->phase : NULL);
-    sw_json_put_string(j, "measured_by", best != NULL ? best->by : NULL);
-    sw_json_put_known(j, "measured_peak_bytes", best != NULL, peak);
-    sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
-    PUT(j, x,
-        FIELDS(report_plan, model_bytes, arena_bytes, data_bytes, total_bytes,
-               lower_bound_bytes),
-        FIELDS_KNOWN(report_plan, program_host_bytes));
-}
-
-static void put_rest(sw_json *j, report *r)
-{
-    uint64_t median[SW_PROF_PHASES + 1];
-    const bool timed = report_medians(r, median);
-    if (sw_json_open_known(j, "median_ns", timed)) {
-        for (int i = 0; i < SW_PROF_PHASES; i++)
-            sw_json_put_u64(j, sw_prof_phase_name(i), median[i]);
-        sw_json_end(j);
-    }
-    sw_json_put_known(j, "median_step_ns", timed, median[SW_PROF_PHASES]);
-    sw_json_put_u64(j, "warm_steps", r->warm);
-    sw_json_put_known(j, "allocations_after_warmup", r->warm_runs > 0, r->allocations);
-    sw_json_put_u64(j, "host_bytes", r->host_max);
-    sw_json_put_known(j, "process_bytes", r->has_process, r->process_max);
-    sw_json_put_u64(j, "immediate_runs", r->immediate);
-    sw_json_put_u64(j, "unplanned_runs", r->unplanned);
-}
-
 static void put_rows(sw_json *j, const report *r)
 {
     const report_row *rows[REPORT_ROWS];
@@ -841,6 +799,8 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
                             const report_style *style)
 {
     const report_plan *peak = report_peak_plan(r);
+    uint64_t median[N + 1];
+    const bool timed = report_medians(r, median);
     sw_json j;
     sw_json_growing(&j, SW_HEAP_PROFILE);
     sw_json_begin(&j, '{');
@@ -864,7 +824,18 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
     report_put_damaged(&j, &r->file);
     sw_json_put_known(&j, "wall_ns", r->file.ended, r->file.wall_ns);
     if (peak != NULL) {
-        put_main(&j, peak);
+        /* The program that holds the peak, in the words of `train --json`. */
+        const report_seen *best = report_best_seen(peak);
+        report_put_phases(&j, "predicted", peak->immediate ? NULL : peak->phase);
+        report_put_phases(&j, "measured", best != NULL ? best->phase : NULL);
+        sw_json_put_string(&j, "measured_by", best != NULL ? best->by : NULL);
+        sw_json_put_known(&j, "measured_peak_bytes", best != NULL,
+                          best != NULL ? profile_peak(best->phase) : 0);
+        sw_json_put_known(&j, "predicted_peak_bytes", !peak->immediate, peak->peak);
+        PUT(&j, peak,
+            FIELDS(report_plan, model_bytes, arena_bytes, data_bytes, total_bytes,
+                   lower_bound_bytes),
+            FIELDS_KNOWN(report_plan, program_host_bytes));
         put_live(&j, peak, live);
         /* Means over the warm runs of that program; empty without op clocks. */
         table_put(&j, "slowest_ops",
@@ -886,7 +857,18 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
                                r->witness_results[m] == 1);
     sw_json_end(&j);
     PUT(&j, r, FIELDS(report, faults), FIELDS_KNOWN(report, first_fault));
-    put_rest(&j, r);
+    if (sw_json_open_known(&j, "median_ns", timed)) {
+        for (int i = 0; i < N; i++)
+            sw_json_put_u64(&j, sw_prof_phase_name(i), median[i]);
+        sw_json_end(&j);
+    }
+    sw_json_put_known(&j, "median_step_ns", timed, median[N]);
+    sw_json_put_u64(&j, "warm_steps", r->warm);
+    sw_json_put_known(&j, "allocations_after_warmup", r->warm_runs > 0, r->allocations);
+    sw_json_put_u64(&j, "host_bytes", r->host_max);
+    sw_json_put_known(&j, "process_bytes", r->has_process, r->process_max);
+    sw_json_put_u64(&j, "immediate_runs", r->immediate);
+    sw_json_put_u64(&j, "unplanned_runs", r->unplanned);
     if (sw_json_open_known(&j, "process", r->process != NULL)) {
         sw_process_put(&j, r->process);
         sw_json_end(&j);
