@@ -8,57 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- groups in order, and pairs ---------------------------------------------------------- */
-
-/* ---- order ------------------------------------------------------------------------------- */
-
-/* Groups of one parent side by side. */
-static int by_weight(const void *left, const void *right)
-{
-    const parts_group *a = *(const parts_group *const *)left,
-                      *b = *(const parts_group *const *)right;
-    if (a->parent != b->parent)
-        return a->parent < b->parent ? -1 : 1;
-    if (a->at_peak != b->at_peak)
-        return a->at_peak > b->at_peak ? -1 : 1;
-    if (a->own_peak != b->own_peak)
-        return a->own_peak > b->own_peak ? -1 : 1;
-    return strcmp(a->path, b->path);
-}
-
-typedef struct {
-    const parts *x;
-    const parts_group **sorted;
-    uint32_t *first; /* of the children of each; 0: none, counted from 1 */
-    parts_group *out;
-} walk;
-
-/* As deep as scopes are. */
-static void walk_below(walk *w, uint32_t parent) /* NOLINT(misc-no-recursion) */
-{
-    *w->out++ = w->x->at[parent];
-    for (uint32_t k = w->first[parent]; k > 0 && k < w->x->n && w->sorted[k]->parent == parent;
-         k++)
-        walk_below(w, (uint32_t)(w->sorted[k] - w->x->at));
-}
-
-sw_status parts_order(const parts *x, sw_timeline *t, parts_group **out)
-{
-    walk w = {.x = x};
-    SW_TRY(sw_timeline_alloc(t, &w.sorted, x->n, sizeof(parts_group *)));
-    SW_TRY(sw_timeline_alloc(t, &w.first, x->n, sizeof(uint32_t)));
-    SW_TRY(sw_timeline_alloc(t, out, x->n, sizeof **out));
-    for (uint32_t i = 0; i < x->n; i++)
-        w.sorted[i] = &x->at[i];
-    qsort(w.sorted + 1, x->n - 1, sizeof *w.sorted, by_weight); /* the root stays first */
-    for (uint32_t k = x->n; k-- > 1;)
-        w.first[w.sorted[k]->parent] = k;
-    w.out = *out;
-    walk_below(&w, 0);
-    return SW_OK;
-}
-
 /* ---- pairs ------------------------------------------------------------------------------- */
+
+/* The groups of that name in two programs; NULL: it has none. */
+typedef struct {
+    const char *name;
+    const parts_group *group[2];
+    int64_t bytes[2]; /* at the peak */
+} parts_match;
 
 static uint64_t apart_by(const parts_match *p)
 {
@@ -75,38 +32,6 @@ static int by_difference(const void *left, const void *right)
     if (a->bytes[1] != b->bytes[1]) /* equal ones: the largest first */
         return a->bytes[1] > b->bytes[1] ? -1 : 1;
     return strcmp(a->name, b->name);
-}
-
-/* All pairs, largest difference first; `apart` is what the two peaks have beyond their values,
- * in a pair of its own where it is not zero. They belong to the timeline, and live no longer
- * than the parts. */
-static sw_status parts_matches(parts_match **out, size_t *n, sw_timeline *t, const parts *a,
-                               const parts *b, const int64_t *apart)
-{
-    const parts *side[2] = {a, b};
-    parts_match *pairs;
-    SW_TRY(sw_timeline_alloc(t, &pairs, (size_t)a->n + b->n + 1, sizeof **out));
-    size_t used = 0;
-    for (int s = 0; s < 2; s++)
-        for (uint32_t i = 1; i < side[s]->n; i++) {
-            const parts_group *g = &side[s]->at[i], *other = parts_find(side[1 - s], g->path);
-            if (s == 1 && other != NULL)
-                continue;
-            parts_match *p = &pairs[used++];
-            p->name = g->path;
-            p->group[s] = g;
-            p->group[1 - s] = other;
-            p->bytes[s] = (int64_t)g->at_peak;
-            p->bytes[1 - s] = other != NULL ? (int64_t)other->at_peak : 0;
-        }
-    if (apart[0] != 0 || apart[1] != 0)
-        pairs[used++] =
-            (parts_match){.name = "(not in the values)", .bytes = {apart[0], apart[1]}};
-    if (used > 0)
-        qsort(pairs, used, sizeof *pairs, by_difference);
-    *out = pairs;
-    *n = used;
-    return SW_OK;
 }
 
 /* ---- lines of two numbers ---------------------------------------------------------------- */
@@ -261,16 +186,34 @@ static const char *why(const parts_match *p)
     return p->bytes[0] != 0 ? "peak of A only" : "peak of B only";
 }
 
-/* Groups that neither peak has are none of its lines. */
+/* Pairs of groups, the largest difference first, that live at one of the peaks; what the two
+ * peaks have beyond their values has a line of its own where it is not zero. */
 static sw_status add_pairs(comparison *c, compare_group of)
 {
-    const compare_side *a = &c->side[0], *b = &c->side[1];
-    const int64_t beyond[2] = {(int64_t)(a->peak - a->parts[of].at[0].at_peak),
-                               (int64_t)(b->peak - b->parts[of].at[0].at_peak)};
-    parts_match *pairs;
-    size_t n;
-    SW_TRY(parts_matches(&pairs, &n, a->r->timeline, &a->parts[of], &b->parts[of], beyond));
-    for (size_t i = 0; i < n; i++) {
+    const parts *of_side[2] = {&c->side[0].parts[of], &c->side[1].parts[of]};
+    parts_match *pairs, beyond = {.name = "(not in the values)"};
+    size_t used = 0;
+    SW_TRY(sw_timeline_alloc(c->side[0].r->timeline, &pairs,
+                             (size_t)of_side[0]->n + of_side[1]->n + 1, sizeof *pairs));
+    for (int s = 0; s < 2; s++) {
+        beyond.bytes[s] = (int64_t)(c->side[s].peak - of_side[s]->at[0].at_peak);
+        for (uint32_t i = 1; i < of_side[s]->n; i++) {
+            const parts_group *g = &of_side[s]->at[i],
+                              *other = parts_find(of_side[1 - s], g->path);
+            if (s == 1 && other != NULL)
+                continue;
+            parts_match *p = &pairs[used++];
+            p->name = g->path;
+            p->group[s] = g;
+            p->group[1 - s] = other;
+            p->bytes[s] = (int64_t)g->at_peak;
+            p->bytes[1 - s] = other != NULL ? (int64_t)other->at_peak : 0;
+        }
+    }
+    if (beyond.bytes[0] != 0 || beyond.bytes[1] != 0)
+        pairs[used++] = beyond;
+    qsort(pairs, used, sizeof *pairs, by_difference);
+    for (size_t i = 0; i < used; i++) {
         const parts_match *p = &pairs[i];
         const bool in[2] = {p->bytes[0] != 0, p->bytes[1] != 0};
         if (in[0] || in[1])
@@ -284,20 +227,6 @@ static sw_status add_pairs(comparison *c, compare_group of)
     return SW_OK;
 }
 
-/* The process, as both steps report it. */
-static sw_status add_host(comparison *c)
-{
-    const report_step *a = c->side[0].step, *b = c->side[1].step;
-    if (a == NULL || b == NULL)
-        return SW_OK;
-    SW_TRY(add(c, COMPARE_HOST, "host heap", a->host, b->host));
-    for (int i = 0; i < SW_HEAP_KINDS && a->has_heap && b->has_heap; i++)
-        SW_TRY(add(c, COMPARE_HOST, sw_heap_name((sw_heap)i), a->heap[i], b->heap[i]));
-    if (a->process != UINT64_MAX && b->process != UINT64_MAX)
-        SW_TRY(add(c, COMPARE_HOST, "process resident", a->process, b->process));
-    return add(c, COMPARE_HOST, "allocations", a->calls, b->calls);
-}
-
 /* A phase that another tool's frames do not tell is not one without bytes. */
 static sw_status add_phase(comparison *c, compare_group of, int phase, uint64_t a, uint64_t b)
 {
@@ -309,43 +238,48 @@ static sw_status add_phase(comparison *c, compare_group of, int phase, uint64_t 
     return add_line(c, l);
 }
 
-/* Bytes that another tool reserved stand for an arena; model and data are unknown then. */
-static sw_status add_totals(comparison *c)
-{
-    const compare_side *a = &c->side[0], *b = &c->side[1];
-    SW_TRY(add(c, COMPARE_TOTALS, "peak", a->peak, b->peak));
-    if (!sw_timeline_is_ours(a->r->timeline) || !sw_timeline_is_ours(b->r->timeline))
-        return add(c, COMPARE_TOTALS,
-                   sw_timeline_is_ours(a->r->timeline) || sw_timeline_is_ours(b->r->timeline)
-                       ? "arena, reserved"
-                       : "reserved",
-                   a->plan->arena_bytes, b->plan->arena_bytes);
-    SW_TRY(add(c, COMPARE_TOTALS, "model", a->plan->model_bytes, b->plan->model_bytes));
-    SW_TRY(add(c, COMPARE_TOTALS, "arena", a->plan->arena_bytes, b->plan->arena_bytes));
-    SW_TRY(add(c, COMPARE_TOTALS, "data", a->plan->data_bytes, b->plan->data_bytes));
-    return add(c, COMPARE_TOTALS, "total", a->plan->total_bytes, b->plan->total_bytes);
-}
-
 sw_status compare(comparison *c)
 {
     const compare_side *a = &c->side[0], *b = &c->side[1];
+    const bool ours[2] = {sw_timeline_is_ours(a->r->timeline),
+                          sw_timeline_is_ours(b->r->timeline)};
     for (int i = 0; i < SW_PROF_PHASES; i++)
         SW_TRY(add_phase(c, COMPARE_PEAKS, i, a->phase[i].peak_bytes, b->phase[i].peak_bytes));
     for (int i = 0; i < SW_PROF_PHASES; i++)
         SW_TRY(add_phase(c, COMPARE_ENDS, i, a->phase[i].end_bytes, b->phase[i].end_bytes));
-    SW_TRY(add_totals(c));
+    SW_TRY(add(c, COMPARE_TOTALS, "peak", a->peak, b->peak));
+    /* Bytes that another tool reserved stand for an arena; model and data are unknown then. */
+    const bool both = ours[0] && ours[1];
+    if (both)
+        SW_TRY(add(c, COMPARE_TOTALS, "model", a->plan->model_bytes, b->plan->model_bytes));
+    SW_TRY(add(c, COMPARE_TOTALS,
+               both                 ? "arena"
+               : ours[0] || ours[1] ? "arena, reserved"
+                                    : "reserved",
+               a->plan->arena_bytes, b->plan->arena_bytes));
+    if (both) {
+        SW_TRY(add(c, COMPARE_TOTALS, "data", a->plan->data_bytes, b->plan->data_bytes));
+        SW_TRY(add(c, COMPARE_TOTALS, "total", a->plan->total_bytes, b->plan->total_bytes));
+    }
     for (int of = COMPARE_ROLES; of <= COMPARE_TENSORS; of++)
         SW_TRY(add_pairs(c, (compare_group)of));
-    SW_TRY(add_host(c));
+    const report_step *x = a->step, *y = b->step;
+    if (x != NULL && y != NULL) {
+        /* The process, as both steps report it. */
+        SW_TRY(add(c, COMPARE_HOST, "host heap", x->host, y->host));
+        for (int i = 0; i < SW_HEAP_KINDS && x->has_heap && y->has_heap; i++)
+            SW_TRY(add(c, COMPARE_HOST, sw_heap_name((sw_heap)i), x->heap[i], y->heap[i]));
+        if (x->process != UINT64_MAX && y->process != UINT64_MAX)
+            SW_TRY(add(c, COMPARE_HOST, "process resident", x->process, y->process));
+        SW_TRY(add(c, COMPARE_HOST, "allocations", x->calls, y->calls));
+    }
     for (int i = 0; i <= SW_PROF_PHASES && a->timed && b->timed; i++)
         SW_TRY(add(c, COMPARE_TIMES, i < SW_PROF_PHASES ? sw_prof_phase_name(i) : "step in all",
                    a->ns[i], b->ns[i]));
     for (uint32_t j = 0; j < c->n; j++) {
         const int64_t change = compare_difference(c, &c->lines[j]);
-        if (change > 0)
-            c->grown[c->lines[j].of] += (uint64_t)change;
-        else
-            c->shrunk[c->lines[j].of] += 0 - (uint64_t)change;
+        uint64_t *sums = change > 0 ? c->grown : c->shrunk;
+        sums[c->lines[j].of] += (uint64_t)(change > 0 ? change : -change);
     }
     return SW_OK;
 }

@@ -179,18 +179,6 @@ static sw_text number(const layout *l, const table_column *c, const table_cell *
     return t;
 }
 
-/* Columns of bytes are as wide as what is in them. */
-static void widen(layout *l, const table_cell *cells)
-{
-    for (int k = 0; k < l->t->n_columns; k++) {
-        const table_column *c = &l->t->columns[k];
-        if (l->width[k] == 0 || (c->kind != TABLE_BYTES && c->kind != TABLE_CHANGE))
-            continue;
-        const int n = (int)strlen(number(l, c, &cells[k]).text);
-        l->width[k] = n > l->width[k] ? n : l->width[k];
-    }
-}
-
 static void lay_out(layout *l, size_t n)
 {
     const table *t = l->t;
@@ -215,7 +203,13 @@ static void lay_out(layout *l, size_t n)
     }
     for (size_t i = 0; i < n; i++) {
         fill_row(t, i, cells);
-        widen(l, cells);
+        for (int k = 0; k < t->n_columns; k++) { /* bytes are as wide as what is there */
+            const table_column *c = &t->columns[k];
+            if (l->width[k] == 0 || (c->kind != TABLE_BYTES && c->kind != TABLE_CHANGE))
+                continue;
+            const int wide = (int)strlen(number(l, c, &cells[k]).text);
+            l->width[k] = wide > l->width[k] ? wide : l->width[k];
+        }
     }
 }
 

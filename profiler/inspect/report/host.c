@@ -679,24 +679,6 @@ typedef struct {
     uint64_t total, tensors, holes;
 } waterfall;
 
-/* From steps: the process and the heap; arenas as far as they were promised. */
-static void add_steps(waterfall *w, const report *r, uint64_t total)
-{
-    const report_series *s = r->host->series;
-    if (!s[REPORT_OF_PROCESS].growth.known)
-        return;
-    w->known = true;
-    w->process = s[REPORT_OF_PROCESS].growth.last;
-    for (int i = 0; i < SW_HEAP_KINDS; i++)
-        w->heap += s[REPORT_OF_HEAP + i].growth.last;
-    if (s[REPORT_OF_OTHER].growth.known)
-        w->heap += s[REPORT_OF_OTHER].growth.last;
-    w->heap = w->heap < w->process ? w->heap : w->process;
-    const uint64_t left = w->process - w->heap;
-    w->arenas = w->elsewhere ? 0 : total < left ? total : left;
-    w->rest = left - w->arenas;
-}
-
 static bool find_bytes(waterfall *w, const report *r)
 {
     const report_plan *plan = report_peak_plan(r);
@@ -724,8 +706,18 @@ static bool find_bytes(waterfall *w, const report *r)
             if (l->kind == SW_PROCESS_ARENA)
                 w->reserved += l->mapped_bytes;
         }
-    } else
-        add_steps(w, r, w->total);
+    } else if (r->host->series[REPORT_OF_PROCESS].growth.known) {
+        /* From steps: the process and the heap; arenas as far as they were promised. */
+        const report_series *s = r->host->series;
+        w->known = true;
+        w->process = s[REPORT_OF_PROCESS].growth.last;
+        for (int i = REPORT_OF_HEAP; i <= REPORT_OF_OTHER; i++)
+            w->heap += s[i].growth.known ? s[i].growth.last : 0;
+        w->heap = w->heap < w->process ? w->heap : w->process;
+        const uint64_t left = w->process - w->heap;
+        w->arenas = w->elsewhere ? 0 : w->total < left ? w->total : left;
+        w->rest = left - w->arenas;
+    }
     return true;
 }
 
@@ -783,16 +775,6 @@ static void waterfall_section(const document *d, const report *r)
 
 /* ---- the process ------------------------------------------------------------------------- */
 
-/* The kind of that name; what a later version calls otherwise is shown as unexplained. */
-static sw_process_kind kind_of(const char *name)
-{
-    int kind = 0;
-    while (kind < SW_PROCESS_REST &&
-           strcmp(sw_process_kind_name((sw_process_kind)kind), name) != 0)
-        kind++;
-    return (sw_process_kind)kind;
-}
-
 static sw_status process_take_line(const profile_position *p, value o, sw_process_line *l)
 {
     char kind[16];
@@ -806,7 +788,9 @@ static sw_status process_take_line(const profile_position *p, value o, sw_proces
     SW_TRY(profile_need_u64(p, o, "resident_bytes", &resident));
     SW_TRY(profile_get_u64(p, o, "huge_bytes", 0, &huge));
     SW_TRY(profile_get_u64(p, o, "predicted_bytes", UINT64_MAX, &predicted));
-    l->kind = kind_of(kind);
+    l->kind = SW_PROCESS_ARENA;
+    while (l->kind < SW_PROCESS_REST && strcmp(sw_process_kind_name(l->kind), kind) != 0)
+        l->kind++; /* what a later version calls otherwise is shown as unexplained */
     l->n = n <= UINT32_MAX ? (uint32_t)n : UINT32_MAX;
     l->mapped_bytes = (size_t)mapped;
     l->resident_bytes = (size_t)resident;

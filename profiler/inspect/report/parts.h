@@ -60,13 +60,6 @@ const parts_group *parts_find(const parts *parts, const char *path); /* NULL: no
 /* The root, then the largest at the peak first, those of a scope after it: a copy of all. */
 SW_MUST_USE sw_status parts_order(const parts *parts, sw_timeline *t, parts_group **out);
 
-/* The groups of that name in two programs; NULL: it has none. */
-typedef struct {
-    const char *name;
-    const parts_group *group[2];
-    int64_t bytes[2]; /* at the peak */
-} parts_match;
-
 /* Two runs side by side, of two files or two steps of one: everything that is compared is a
  * line with two numbers. Those of roles, layers, makers and tensors add up to the difference of
  * the peaks, to the byte. */

@@ -119,16 +119,10 @@ size_t report_rows(const report *r, const report_row **rows)
     return n;
 }
 
-static void sort(uint64_t *x, size_t n)
+static int by_size(const void *a, const void *b)
 {
-    for (size_t gap = n / 2; gap > 0; gap /= 2)
-        for (size_t i = gap; i < n; i++) {
-            const uint64_t v = x[i];
-            size_t k = i;
-            for (; k >= gap && x[k - gap] > v; k -= gap)
-                x[k] = x[k - gap];
-            x[k] = v;
-        }
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
 }
 
 bool report_medians(report *r, uint64_t *median)
@@ -139,7 +133,7 @@ bool report_medians(report *r, uint64_t *median)
     for (int k = 0; k <= SW_PROF_PHASES; k++) {
         for (size_t i = 0; i < r->n_times; i++)
             column[i] = r->times[i][k];
-        sort(column, r->n_times);
+        qsort(column, r->n_times, sizeof *column, by_size);
         median[k] = column[(r->n_times - 1) / 2];
     }
     return true;
@@ -555,4 +549,52 @@ sw_status parts_make(parts *x, sw_timeline *t, const sw_tl_program *p, parts_by 
         g->share = x->at[0].at_peak > 0 ? (double)g->at_peak / (double)x->at[0].at_peak : 0.0;
     }
     return by == PARTS_TREE ? count_ops(x, t, p, of_op) : SW_OK;
+}
+
+/* ---- order ------------------------------------------------------------------------------- */
+
+/* Groups of one parent side by side. */
+static int by_weight(const void *left, const void *right)
+{
+    const parts_group *a = *(const parts_group *const *)left,
+                      *b = *(const parts_group *const *)right;
+    if (a->parent != b->parent)
+        return a->parent < b->parent ? -1 : 1;
+    if (a->at_peak != b->at_peak)
+        return a->at_peak > b->at_peak ? -1 : 1;
+    if (a->own_peak != b->own_peak)
+        return a->own_peak > b->own_peak ? -1 : 1;
+    return strcmp(a->path, b->path);
+}
+
+typedef struct {
+    const parts *x;
+    const parts_group **sorted;
+    uint32_t *first; /* of the children of each; 0: none, counted from 1 */
+    parts_group *out;
+} walk;
+
+/* As deep as scopes are. */
+static void walk_below(walk *w, uint32_t parent) /* NOLINT(misc-no-recursion) */
+{
+    *w->out++ = w->x->at[parent];
+    for (uint32_t k = w->first[parent]; k > 0 && k < w->x->n && w->sorted[k]->parent == parent;
+         k++)
+        walk_below(w, (uint32_t)(w->sorted[k] - w->x->at));
+}
+
+sw_status parts_order(const parts *x, sw_timeline *t, parts_group **out)
+{
+    walk w = {.x = x};
+    SW_TRY(sw_timeline_alloc(t, &w.sorted, x->n, sizeof(parts_group *)));
+    SW_TRY(sw_timeline_alloc(t, &w.first, x->n, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_alloc(t, out, x->n, sizeof **out));
+    for (uint32_t i = 0; i < x->n; i++)
+        w.sorted[i] = &x->at[i];
+    qsort(w.sorted + 1, x->n - 1, sizeof *w.sorted, by_weight); /* the root stays first */
+    for (uint32_t k = x->n; k-- > 1;)
+        w.first[w.sorted[k]->parent] = k;
+    w.out = *out;
+    walk_below(&w, 0);
+    return SW_OK;
 }
