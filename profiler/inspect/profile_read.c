@@ -143,31 +143,21 @@ sw_status profile_get_u64(const profile_position *p, value o, const char *key,
                : profile_wrong(p, key, "a whole number");
 }
 
-/* A member of a record: a uint64_t that is NEEDED, or `otherwise` where it is missing; or a
- * TEXT (const char *), which becomes the timeline's. */
-typedef struct {
-    const char *key;
-    void *to;
-    uint64_t otherwise;
-} field;
-#define NEEDED (UINT64_MAX - 1)
-#define TEXT (UINT64_MAX - 2)
-
-/* In this order, up to one without a key; `t` is asked for texts alone. */
-static sw_status take_all(sw_timeline *t, const profile_position *p, value o, const field *f)
+sw_status profile_take(sw_timeline *t, const profile_position *p, value o,
+                       const profile_member *f)
 {
     const char *said;
     for (; f->key != NULL; f++)
-        if (f->otherwise == TEXT) {
+        if (f->otherwise == PROFILE_TEXT) {
             SW_TRY(profile_borrow_text(p, o, f->key, &said));
             SW_TRY(sw_timeline_string(t, f->to, said));
         } else {
-            SW_TRY(f->otherwise == NEEDED ? profile_need_u64(p, o, f->key, f->to)
-                                          : profile_get_u64(p, o, f->key, f->otherwise, f->to));
+            SW_TRY(f->otherwise == PROFILE_NEEDED
+                       ? profile_need_u64(p, o, f->key, f->to)
+                       : profile_get_u64(p, o, f->key, f->otherwise, f->to));
         }
     return SW_OK;
 }
-#define TAKE_ALL(t, p, o, ...) take_all(t, p, o, (const field[]){__VA_ARGS__, {NULL, NULL, 0}})
 
 /* The record's phases, SW_PROF_PHASES of them. */
 static sw_status profile_need_phases(const profile_position *p, sw_prof_phase *to)
@@ -180,8 +170,8 @@ static sw_status profile_need_phases(const profile_position *p, sw_prof_phase *t
         uint64_t peak, end;
         if (!value_is_dict(x))
             return profile_wrong(p, sw_prof_phase_name(i), "a phase");
-        SW_TRY(TAKE_ALL(NULL, p, x, {"peak_bytes", &peak, NEEDED}, {"end_bytes", &end, NEEDED},
-                        {"ns", &to[i].ns, 0}));
+        SW_TRY(PROFILE_TAKE(NULL, p, x, {"peak_bytes", &peak, PROFILE_NEEDED},
+                            {"end_bytes", &end, PROFILE_NEEDED}, {"ns", &to[i].ns, 0}));
         to[i].peak_bytes = peak;
         to[i].end_bytes = end;
     }
@@ -272,10 +262,12 @@ sw_status profile_take_header(sw_timeline *t, const profile_position *p)
     if (version != 1)
         SW_FAIL(SW_FORMAT, "%s: profile version %llu; this program reads version 1", p->path,
                 (unsigned long long)version);
-    SW_TRY(TAKE_ALL(t, p, p->record, {"model", &t->model, TEXT}, {"device", &t->device, TEXT},
-                    {"data", &t->data, TEXT}, {"normalise", &t->normalise, TEXT},
-                    {"scores", &t->scores, TEXT}, {"created", &t->created, TEXT},
-                    {"command", &t->command, TEXT}, {"seed", &t->seed, 0}));
+    SW_TRY(PROFILE_TAKE(t, p, p->record, {"model", &t->model, PROFILE_TEXT},
+                        {"device", &t->device, PROFILE_TEXT}, {"data", &t->data, PROFILE_TEXT},
+                        {"normalise", &t->normalise, PROFILE_TEXT},
+                        {"scores", &t->scores, PROFILE_TEXT},
+                        {"created", &t->created, PROFILE_TEXT},
+                        {"command", &t->command, PROFILE_TEXT}, {"seed", &t->seed, 0}));
     t->no_seed = t->seed == 0 && *t->command == '\0';
     SW_TRY(profile_get_batch(p, &t->batch));
     t->batch = t->batch > 0 ? t->batch : -1;
@@ -292,15 +284,16 @@ static sw_status take_value(sw_timeline *t, const profile_position *p, value o,
     SW_TRY(u32_of(p, o, "id", UINT32_MAX - 1, &v->id));
     SW_TRY(profile_get_in(p, o, "alias", UINT32_MAX, SW_TL_NONE, &alias));
     v->alias = (uint32_t)alias;
-    SW_TRY(TAKE_ALL(t, p, o, {"name", &v->name, TEXT}, {"layer", &v->layer, TEXT},
-                    {"op", &v->op, TEXT}, {"role", &v->role, TEXT}, {"phase", &v->phase, TEXT},
-                    {"segment", &segment, TEXT}));
+    SW_TRY(PROFILE_TAKE(t, p, o, {"name", &v->name, PROFILE_TEXT},
+                        {"layer", &v->layer, PROFILE_TEXT}, {"op", &v->op, PROFILE_TEXT},
+                        {"role", &v->role, PROFILE_TEXT}, {"phase", &v->phase, PROFILE_TEXT},
+                        {"segment", &segment, PROFILE_TEXT}));
     v->segment = SW_SEGMENT_STEP;
     for (int s = 0; s < SW_SEGMENTS; s++)
         if (strcmp(segment, sw_segment_name((sw_segment)s)) == 0)
             v->segment = (sw_segment)s;
-    SW_TRY(TAKE_ALL(NULL, p, o, {"bytes", &v->bytes, NEEDED}, {"padding", &v->padding, NEEDED},
-                    {"offset", &v->offset, 0}));
+    SW_TRY(PROFILE_TAKE(NULL, p, o, {"bytes", &v->bytes, PROFILE_NEEDED},
+                        {"padding", &v->padding, PROFILE_NEEDED}, {"offset", &v->offset, 0}));
     SW_TRY(u32_of(p, o, "birth", program->n_ops, &v->birth));
     return u32_of(p, o, "death", program->n_ops, &v->death);
 }
@@ -336,14 +329,15 @@ static sw_status take_ops(sw_timeline *t, const profile_position *p, sw_tl_progr
 
 static sw_status take_sums(const profile_position *p, sw_tl_program *program)
 {
-    const uint64_t planned = program->immediate ? 0 : NEEDED; /* nothing of a trace is */
+    const uint64_t planned =
+        program->immediate ? 0 : PROFILE_NEEDED; /* nothing of a trace is */
     SW_TRY(profile_get_batch(p, &program->batch));
-    SW_TRY(TAKE_ALL(NULL, p, p->record, {"model_bytes", &program->model_bytes, planned},
-                    {"arena_bytes", &program->arena_bytes, planned},
-                    {"data_bytes", &program->data_bytes, planned},
-                    {"total_bytes", &program->total_bytes, planned},
-                    {"lower_bound_bytes", &program->lower_bound_bytes, planned},
-                    {"program_host_bytes", &program->program_host_bytes, 0}));
+    SW_TRY(PROFILE_TAKE(NULL, p, p->record, {"model_bytes", &program->model_bytes, planned},
+                        {"arena_bytes", &program->arena_bytes, planned},
+                        {"data_bytes", &program->data_bytes, planned},
+                        {"total_bytes", &program->total_bytes, planned},
+                        {"lower_bound_bytes", &program->lower_bound_bytes, planned},
+                        {"program_host_bytes", &program->program_host_bytes, 0}));
     if (program->immediate) {
         uint64_t slot;
         SW_TRY(profile_get_u64(p, p->record, "slot_bytes", 0, &slot));
@@ -367,9 +361,10 @@ static sw_status take_parts(const profile_position *p, sw_tl_program *x)
 {
     if (x->immediate || value_at(p->record, "lanes_bytes") == 0)
         return SW_OK;
-    SW_TRY(TAKE_ALL(NULL, p, p->record, {"model_padding_bytes", &x->model_padding_bytes, 0},
-                    {"slot_bytes", &x->slot_bytes, 0}, {"padding_bytes", &x->padding_bytes, 0},
-                    {"lanes_bytes", &x->lanes_bytes, NEEDED}));
+    SW_TRY(PROFILE_TAKE(NULL, p, p->record, {"model_padding_bytes", &x->model_padding_bytes, 0},
+                        {"slot_bytes", &x->slot_bytes, 0},
+                        {"padding_bytes", &x->padding_bytes, 0},
+                        {"lanes_bytes", &x->lanes_bytes, PROFILE_NEEDED}));
     const uint64_t live = x->peak_bytes - x->model_bytes - x->slot_bytes;
     if (x->peak_bytes < x->model_bytes || x->peak_bytes - x->model_bytes < x->slot_bytes ||
         live > x->arena_bytes || x->padding_bytes > live ||
@@ -388,7 +383,7 @@ static sw_status take_program(sw_timeline *t, const profile_position *p, bool im
     SW_TRY(profile_get_key(p, &program->key, &has));
     if (!has)
         return profile_wrong(p, immediate ? "trace" : "program", "a number");
-    SW_TRY(TAKE_ALL(t, p, p->record, {"run", &program->run, TEXT}));
+    SW_TRY(PROFILE_TAKE(t, p, p->record, {"run", &program->run, PROFILE_TEXT}));
     SW_TRY(take_sums(p, program));
     SW_TRY(take_parts(p, program));
     SW_TRY(take_ops(t, p, program));
@@ -448,18 +443,19 @@ sw_status profile_read_step(const profile_position *p, profile_step *s)
                         .witnesses = value_at(o, "witnesses"),
                         .clocks = value_at(o, "op_ns"),
                         .has_phases = value_at(o, "phases") != 0};
-    SW_TRY(TAKE_ALL(NULL, p, o, {"step", &s->step, NEEDED}, {"micro", &s->micro, 0}));
+    SW_TRY(
+        PROFILE_TAKE(NULL, p, o, {"step", &s->step, PROFILE_NEEDED}, {"micro", &s->micro, 0}));
     SW_TRY(profile_get_key(p, &s->key, &s->has));
     SW_TRY(profile_get_text(p, o, "measured_by", s->by, sizeof s->by));
     SW_TRY(profile_get_text(p, o, "run", s->run, sizeof s->run));
     SW_TRY(profile_get_text(p, o, "mode", s->mode, sizeof s->mode));
     if (s->has_phases)
         SW_TRY(profile_need_phases(p, s->phase));
-    SW_TRY(TAKE_ALL(NULL, p, o, {"peak_bytes", &s->peak, profile_peak(s->phase)},
-                    {"arena_bytes", &s->arena, 0}, {"model_bytes", &s->model, 0},
-                    {"host_bytes", &s->host, 0}, {"process_bytes", &s->process, UINT64_MAX},
-                    {"allocations", &s->calls, 0}, {"at_ns", &s->at_ns, SW_TL_AFTER},
-                    {"ns", &s->ns, 0}, {"faults", &s->faults, 0}));
+    SW_TRY(PROFILE_TAKE(NULL, p, o, {"peak_bytes", &s->peak, profile_peak(s->phase)},
+                        {"arena_bytes", &s->arena, 0}, {"model_bytes", &s->model, 0},
+                        {"host_bytes", &s->host, 0}, {"process_bytes", &s->process, UINT64_MAX},
+                        {"allocations", &s->calls, 0}, {"at_ns", &s->at_ns, SW_TL_AFTER},
+                        {"ns", &s->ns, 0}, {"faults", &s->faults, 0}));
     SW_TRY(profile_get_text(p, o, "first_fault", s->first_fault, sizeof s->first_fault));
     if (!value_is_dict(s->witnesses))
         s->witnesses = 0;
@@ -523,8 +519,8 @@ sw_status profile_read_end(const profile_position *p, profile_end *e, sw_timelin
     SW_TRY(profile_borrow_text(p, p->record, "error", &e->error));
     if (*e->status == '\0') /* written before there was a status */
         e->status = "done";
-    SW_TRY(TAKE_ALL(NULL, p, p->record, {"wall_ns", &e->wall_ns, NEEDED},
-                    {"steps", &e->steps, 0}, {"measured_peak_bytes", &peak, 0}));
+    SW_TRY(PROFILE_TAKE(NULL, p, p->record, {"wall_ns", &e->wall_ns, PROFILE_NEEDED},
+                        {"steps", &e->steps, 0}, {"measured_peak_bytes", &peak, 0}));
     if (peak > t->measured_bytes && (t->measured || !t->ran)) /* else: as planned */
         keep_higher(&t->measured, &t->measured_bytes, peak);
     return SW_OK;

@@ -70,6 +70,21 @@ SW_MUST_USE sw_status profile_get_batch(const profile_position *p, int64_t *out)
 SW_MUST_USE sw_status profile_get_in(const profile_position *p, value o, const char *key,
                                      uint64_t most, uint64_t otherwise, uint64_t *out);
 
+/* A member of a record: a uint64_t that is PROFILE_NEEDED, or `otherwise` where it is missing;
+ * or a const char *, PROFILE_TEXT, that is kept by the timeline. */
+typedef struct {
+    const char *key;
+    void *to;
+    uint64_t otherwise;
+} profile_member;
+#define PROFILE_NEEDED (UINT64_MAX - 1)
+#define PROFILE_TEXT (UINT64_MAX - 2)
+/* In this order, up to one without a key; `t` is asked for texts alone. */
+SW_MUST_USE sw_status profile_take(sw_timeline *t, const profile_position *p, value o,
+                                   const profile_member *f);
+#define PROFILE_TAKE(t, p, o, ...)                                                             \
+    profile_take(t, p, o, (const profile_member[]){__VA_ARGS__, {NULL, NULL, 0}})
+
 /* The one reader of profiles: records as they come, checked; who asks sums them up (the report)
  * or keeps them (a timeline). */
 

@@ -17,24 +17,6 @@ typedef struct {
 
 /* ---- small parts ------------------------------------------------------------------------- */
 
-static sw_status interned(population_reader *r, const profile_position *at, value o,
-                          const char *key, const char **out)
-{
-    const char *text;
-    SW_TRY(profile_borrow_text(at, o, key, &text));
-    return sw_timeline_string(r->p->timeline, out, text);
-}
-
-static sw_status need_u32(const profile_position *at, const char *key, uint32_t *out)
-{
-    uint64_t x;
-    SW_TRY(profile_need_u64(at, at->record, key, &x));
-    if (x >= UINT32_MAX)
-        return profile_wrong(at, key, "in range");
-    *out = (uint32_t)x;
-    return SW_OK;
-}
-
 /* Null and what is missing: NaN. */
 static sw_status real_of(const profile_position *at, value o, const char *key, double *out)
 {
@@ -59,10 +41,9 @@ static sw_status take_tensor(population_reader *r, const profile_position *at, v
     uint64_t bytes, padding;
     if (!value_is_dict(o))
         return profile_wrong(at, "values", "a list of values");
-    SW_TRY(interned(r, at, o, "layer", &layer));
-    SW_TRY(interned(r, at, o, "role", &role));
-    SW_TRY(profile_need_u64(at, o, "bytes", &bytes));
-    SW_TRY(profile_need_u64(at, o, "padding", &padding));
+    SW_TRY(PROFILE_TAKE(r->p->timeline, at, o, {"layer", &layer, PROFILE_TEXT},
+                        {"role", &role, PROFILE_TEXT}, {"bytes", &bytes, PROFILE_NEEDED},
+                        {"padding", &padding, PROFILE_NEEDED}));
     if (!add_up(&bytes, padding) || !add_up(sum, bytes))
         return profile_wrong(at, "bytes", "in range");
     s->kind[population_kind_of(role)] += bytes;
@@ -77,9 +58,9 @@ static sw_status fill_shape(population_reader *r, const profile_position *at,
     SW_TRY(profile_need_u64(at, at->record, "shape", &number));
     if (number != r->p->n_shapes)
         return profile_wrong(at, "shape", "the number of the next shape");
-    SW_TRY(interned(r, at, at->record, "name", &s->name));
-    SW_TRY(profile_need_u64(at, at->record, "member_bytes", &s->member_bytes));
-    SW_TRY(profile_get_u64(at, at->record, "batch_bytes", 0, &s->batch_bytes));
+    SW_TRY(PROFILE_TAKE(r->p->timeline, at, at->record, {"name", &s->name, PROFILE_TEXT},
+                        {"member_bytes", &s->member_bytes, PROFILE_NEEDED},
+                        {"batch_bytes", &s->batch_bytes, 0}));
     if (!value_is_list(values))
         return profile_wrong(at, "values", "a list of values");
     for (uint64_t i = 0; i < value_count(values); i++)
@@ -135,26 +116,26 @@ static sw_status fill_member(population_reader *r, const profile_position *at,
                              population_member *m)
 {
     const population *p = r->p;
-    uint64_t donor;
-    SW_TRY(need_u32(at, "member", &m->member));
-    SW_TRY(need_u32(at, "shape", &m->shape));
-    SW_TRY(profile_need_u64(at, at->record, "step", &m->step));
-    SW_TRY(profile_get_u64(at, at->record, "seed", 0, &m->member_seed));
-    SW_TRY(interned(r, at, at->record, "place", &m->place));
-    SW_TRY(interned(r, at, at->record, "status", &m->member_status));
-    SW_TRY(profile_need_u64(at, at->record, "range_bytes", &m->range_bytes));
-    SW_TRY(profile_get_u64(at, at->record, "waiting_bytes", 0, &m->waiting_bytes));
-    SW_TRY(profile_get_u64(at, at->record, "kept_bytes", 0, &m->kept_bytes));
+    uint64_t donor, member, shape;
+    SW_TRY(PROFILE_TAKE(p->timeline, at, at->record, {"member", &member, PROFILE_NEEDED},
+                        {"shape", &shape, PROFILE_NEEDED}, {"step", &m->step, PROFILE_NEEDED},
+                        {"seed", &m->member_seed, 0}, {"place", &m->place, PROFILE_TEXT},
+                        {"status", &m->member_status, PROFILE_TEXT},
+                        {"range_bytes", &m->range_bytes, PROFILE_NEEDED},
+                        {"waiting_bytes", &m->waiting_bytes, 0},
+                        {"kept_bytes", &m->kept_bytes, 0}));
     SW_TRY(real_of(at, at->record, "score", &m->score));
     SW_TRY(real_of(at, at->record, "loss", &m->loss));
     SW_TRY(real_of(at, at->record, "train_loss", &m->train_loss));
     SW_TRY(profile_get_in(at, at->record, "donor", p->members - 1, UINT64_MAX, &donor));
     m->donor = donor == UINT64_MAX ? -1 : (int64_t)donor;
     m->resident = strcmp(m->place, "resident") == 0;
-    if (m->member != r->open.n || m->member >= p->members)
+    if (member != r->open.n || member >= p->members)
         return profile_wrong(at, "member", "the number of the next member");
-    if (m->shape >= p->n_shapes)
+    if (shape >= p->n_shapes)
         return profile_damaged(at, "a member has a shape that is not in the file");
+    m->member = (uint32_t)member;
+    m->shape = (uint32_t)shape;
     const population_shape *s = &p->shapes[m->shape];
     m->shape_name = s->name;
     m->member_bytes = s->member_bytes;
@@ -192,21 +173,16 @@ static sw_status fill_turn(const population_reader *r, const profile_position *a
                            population_turn *t)
 {
     uint64_t members, sum = 0, live = 0;
-    const struct {
-        const char *key;
-        uint64_t *to;
-    } all[] = {{"members", &members},
-               {"measured_bytes", &t->measured_bytes},
-               {"step", &t->step},
-               {"lanes", &t->lanes},
-               {"step_bytes", &t->step_arena_bytes},
-               {"batch_bytes", &t->batch_bytes},
-               {"range_bytes", &t->range_bytes},
-               {"live_bytes", &t->live_bytes},
-               {"predicted_bytes", &t->predicted_bytes},
-               {"outside_bytes", &t->outside_bytes}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        SW_TRY(profile_need_u64(at, at->record, all[i].key, all[i].to));
+    SW_TRY(PROFILE_TAKE(NULL, at, at->record, {"members", &members, PROFILE_NEEDED},
+                        {"measured_bytes", &t->measured_bytes, PROFILE_NEEDED},
+                        {"step", &t->step, PROFILE_NEEDED},
+                        {"lanes", &t->lanes, PROFILE_NEEDED},
+                        {"step_bytes", &t->step_arena_bytes, PROFILE_NEEDED},
+                        {"batch_bytes", &t->batch_bytes, PROFILE_NEEDED},
+                        {"range_bytes", &t->range_bytes, PROFILE_NEEDED},
+                        {"live_bytes", &t->live_bytes, PROFILE_NEEDED},
+                        {"predicted_bytes", &t->predicted_bytes, PROFILE_NEEDED},
+                        {"outside_bytes", &t->outside_bytes, PROFILE_NEEDED}));
     if (members != t->n || members != r->p->members)
         return profile_damaged(at, "a turn lacks records of members");
     for (uint32_t i = 0; i < t->n; i++)
@@ -279,8 +255,8 @@ static sw_status take(void *context, const profile_position *at)
         population *p = r->p;
         SW_TRY(profile_take_header(p->timeline, at));
         SW_TRY(profile_get_in(at, at->record, "members", UINT32_MAX - 1, 0, &p->members));
-        SW_TRY(profile_get_u64(at, at->record, "budget_bytes", 0, &p->budget_bytes));
-        SW_TRY(profile_get_u64(at, at->record, "planned_steps", 0, &p->planned_steps));
+        SW_TRY(PROFILE_TAKE(NULL, at, at->record, {"budget_bytes", &p->budget_bytes, 0},
+                            {"planned_steps", &p->planned_steps, 0}));
         return p->members > 0 ? SW_OK : profile_damaged(at, "not the profile of a population");
     }
     if (strcmp(at->type, "plan") == 0)

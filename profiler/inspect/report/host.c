@@ -783,11 +783,9 @@ static sw_status process_take_line(const profile_position *p, value o, sw_proces
         return profile_wrong(p, "lines", "a list of lines");
     SW_TRY(profile_get_text(p, o, "kind", kind, sizeof kind));
     SW_TRY(profile_get_text(p, o, "name", l->name, sizeof l->name));
-    SW_TRY(profile_get_u64(p, o, "n", 0, &n));
-    SW_TRY(profile_get_u64(p, o, "mapped_bytes", 0, &mapped));
-    SW_TRY(profile_need_u64(p, o, "resident_bytes", &resident));
-    SW_TRY(profile_get_u64(p, o, "huge_bytes", 0, &huge));
-    SW_TRY(profile_get_u64(p, o, "predicted_bytes", UINT64_MAX, &predicted));
+    SW_TRY(PROFILE_TAKE(NULL, p, o, {"n", &n, 0}, {"mapped_bytes", &mapped, 0},
+                        {"resident_bytes", &resident, PROFILE_NEEDED}, {"huge_bytes", &huge, 0},
+                        {"predicted_bytes", &predicted, UINT64_MAX}));
     l->kind = SW_PROCESS_ARENA;
     while (l->kind < SW_PROCESS_REST && strcmp(sw_process_kind_name(l->kind), kind) != 0)
         l->kind++; /* what a later version calls otherwise is shown as unexplained */

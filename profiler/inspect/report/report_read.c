@@ -312,8 +312,8 @@ static sw_status take(void *context, const profile_position *p)
     if (p->line == 1) {
         SW_TRY(profile_take_header(r->timeline, p));
         report_copy_header(r);
-        SW_TRY(profile_get_u64(p, p->record, "planned_steps", 0, &r->planned_steps));
-        return profile_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
+        return PROFILE_TAKE(NULL, p, p->record, {"planned_steps", &r->planned_steps, 0},
+                            {"budget_bytes", &r->budget_bytes, 0});
     }
     SW_TRY(report_take_host(r, p));
     if (strcmp(name, "plan") == 0)
@@ -325,8 +325,7 @@ static sw_status take(void *context, const profile_position *p)
     if (strcmp(name, "events") == 0) {
         /* Each line of a log says what the whole log lacks. */
         uint64_t part, dropped;
-        SW_TRY(profile_get_u64(p, p->record, "part", 0, &part));
-        SW_TRY(profile_get_u64(p, p->record, "dropped", 0, &dropped));
+        SW_TRY(PROFILE_TAKE(NULL, p, p->record, {"part", &part, 0}, {"dropped", &dropped, 0}));
         r->dropped += part == 0 ? dropped : 0;
         return SW_OK;
     }
