@@ -28,15 +28,6 @@ static uint64_t mix(uint64_t hash, uint64_t with)
     return hash ^ hash >> 29;
 }
 
-/* Frames are shared by the file where they come again. */
-static uint64_t hash_of_frames(value frames)
-{
-    uint64_t hash = 1;
-    for (uint64_t i = 0; i < value_count(frames); i++)
-        hash = mix(hash, value_item(frames, i));
-    return hash;
-}
-
 static sw_status add_stack(reader *r, const snapshot_frames *said, uint32_t *out)
 {
     snapshot_trace *t = r->t;
@@ -59,7 +50,10 @@ static sw_status stack_of(reader *r, value frames, uint32_t *out)
     snapshot_frames said = {"", "", "", -1, 0};
     if (value_count(frames) == 0)
         return add_stack(r, &said, out);
-    const uint64_t hash = hash_of_frames(frames);
+    /* Frames are shared by the file where they come again. */
+    uint64_t hash = 1;
+    for (uint64_t i = 0; i < value_count(frames); i++)
+        hash = mix(hash, value_item(frames, i));
     *out = number_map_at(&r->stacks, hash);
     if (*out != NUMBER_MAP_NONE)
         return SW_OK;
@@ -78,38 +72,6 @@ static uint64_t pool_of(value pair)
     return (uint64_t)a << 32 ^ (uint64_t)b;
 }
 
-static bool action_of(value event, uint8_t *out)
-{
-    static const char *const names[] = {
-        [TRACE_ALLOC] = "alloc",
-        [TRACE_FREE_REQUESTED] = "free_requested",
-        [TRACE_FREE_COMPLETED] = "free_completed",
-        [TRACE_SEGMENT_ALLOC] = "segment_alloc",
-        [TRACE_SEGMENT_FREE] = "segment_free",
-        [TRACE_SEGMENT_MAP] = "segment_map",
-        [TRACE_SEGMENT_UNMAP] = "segment_unmap",
-        [TRACE_OOM] = "oom",
-    };
-    const char *action = value_text(value_at(event, "action"));
-    for (uint8_t i = 0; action != NULL && i < sizeof names / sizeof *names; i++)
-        if (strcmp(action, names[i]) == 0) {
-            *out = i;
-            return true;
-        }
-    return false;
-}
-
-static uint32_t time_of(reader *r, value event)
-{
-    const value said = value_at(event, "time_us");
-    const int64_t us = value_number(said);
-    if (value_kind_of(said) != VALUE_INT || (r->timed && us < r->first_us))
-        return 0;
-    r->first_us = r->timed ? r->first_us : us;
-    r->timed = true;
-    return us - r->first_us < UINT32_MAX ? (uint32_t)(us - r->first_us) : UINT32_MAX;
-}
-
 /* The role of an allocation, as the file itself says it. */
 static sw_status said_of(reader *r, value of, const char **note, const char **role)
 {
@@ -123,29 +85,36 @@ static sw_status said_of(reader *r, value of, const char **note, const char **ro
     return user != NULL && *user != '\0' ? sw_timeline_string(r->t->texts, note, user) : SW_OK;
 }
 
-/* A note on what lives at the event's address. */
-static sw_status take_note(reader *r, value event, uint64_t number)
-{
-    const char *action = value_text(value_at(event, "action"));
-    int64_t address;
-    if (action == NULL || strcmp(action, "annotate") != 0)
-        return SW_OK; /* kinds to come */
-    SW_TRY(snapshot_number(r->f->path, event, "event", number, "addr", SNAPSHOT_LAST_ADDRESS,
-                           &address));
-    const uint32_t at = number_map_at(&r->made, (uint64_t)address);
-    const char *ignored = NULL;
-    return at != NUMBER_MAP_NONE ? said_of(r, event, &r->t->events[at].note, &ignored) : SW_OK;
-}
-
 static sw_status take_event(reader *r, value event, uint64_t number)
 {
+    static const char *const names[] = {
+        [TRACE_ALLOC] = "alloc",
+        [TRACE_FREE_REQUESTED] = "free_requested",
+        [TRACE_FREE_COMPLETED] = "free_completed",
+        [TRACE_SEGMENT_ALLOC] = "segment_alloc",
+        [TRACE_SEGMENT_FREE] = "segment_free",
+        [TRACE_SEGMENT_MAP] = "segment_map",
+        [TRACE_SEGMENT_UNMAP] = "segment_unmap",
+        [TRACE_OOM] = "oom",
+    };
+    enum { ACTIONS = sizeof names / sizeof *names };
     trace_event e = {.number = (uint32_t)number};
     int64_t address, bytes;
-    if (!action_of(event, &e.action))
-        return take_note(r, event, number);
+    const char *action = value_text(value_at(event, "action"));
+    while (action != NULL && e.action < ACTIONS && strcmp(action, names[e.action]) != 0)
+        e.action++;
+    const bool note = action != NULL && strcmp(action, "annotate") == 0;
+    if (!note && (action == NULL || e.action == ACTIONS))
+        return SW_OK; /* kinds to come */
     const char *where = e.action == TRACE_OOM ? "device_free" : "addr";
     SW_TRY(snapshot_number(r->f->path, event, "event", number, where, SNAPSHOT_LAST_ADDRESS,
                            &address));
+    if (note) { /* on what lives at its address */
+        const uint32_t at = number_map_at(&r->made, (uint64_t)address);
+        const char *ignored = NULL;
+        return at != NUMBER_MAP_NONE ? said_of(r, event, &r->t->events[at].note, &ignored)
+                                     : SW_OK;
+    }
     SW_TRY(snapshot_number(r->f->path, event, "event", number, "size", SNAPSHOT_LARGEST_BYTES,
                            &bytes));
     SW_TRY(stack_of(r, value_at(event, "frames"), &e.stack));
@@ -153,7 +122,13 @@ static sw_status take_event(reader *r, value event, uint64_t number)
     e.bytes = (uint64_t)bytes;
     e.stream = (uint64_t)value_number(value_at(event, "stream"));
     e.pool = pool_of(value_at(event, "pool_id"));
-    e.us = time_of(r, event);
+    const value said = value_at(event, "time_us");
+    const int64_t us = value_number(said);
+    if (value_kind_of(said) == VALUE_INT && !(r->timed && us < r->first_us)) {
+        r->first_us = r->timed ? r->first_us : us;
+        r->timed = true;
+        e.us = us - r->first_us < UINT32_MAX ? (uint32_t)(us - r->first_us) : UINT32_MAX;
+    }
     SW_TRY(said_of(r, event, &e.note, &e.role));
     if (e.action == TRACE_ALLOC)
         SW_TRY(number_map_set(&r->made, e.address, r->t->n_events));
@@ -188,20 +163,44 @@ static sw_status take_block(reader *r, value o, uint64_t number, uint64_t addres
     return SW_OK;
 }
 
-/* A file can name one list of blocks again and again: there are never more than bytes. */
-static sw_status take_blocks(reader *r, value blocks, uint64_t number, const trace_segment *s)
+static sw_status take_segment(reader *r, value segment, uint64_t number)
 {
-    uint64_t address = s->address;
+    snapshot_trace *t = r->t;
+    int64_t device, address, bytes;
+    SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "device",
+                           SNAPSHOT_DEVICES - 1, &device));
+    if (device != t->device)
+        return SW_OK;
+    const value blocks = value_at(segment, "blocks");
+    const char *kind = value_text(value_at(segment, "segment_type"));
+    SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "address",
+                           SNAPSHOT_LAST_ADDRESS, &address));
+    SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "total_size",
+                           SNAPSHOT_LARGEST(r->f), &bytes));
+    const uint64_t pool = pool_of(value_at(segment, "segment_pool_id"));
+    trace_segment s = {.address = (uint64_t)address,
+                       .bytes = (uint64_t)bytes,
+                       .stream = (uint64_t)value_number(value_at(segment, "stream")),
+                       .pool = pool == TRACE_NO_POOL ? 0 : pool,
+                       .first = t->n_blocks,
+                       .small = kind != NULL && strcmp(kind, "small") == 0,
+                       .expandable = value_is_true(value_at(segment, "is_expandable"))};
+    /* A file can name one list of blocks again and again: there are never more than bytes. */
+    uint64_t end = s.address;
     for (uint64_t i = 0; i < value_count(blocks); i++) {
-        if (r->t->n_blocks > r->f->bytes || r->t->n_blocks > SNAPSHOT_MOST)
+        if (t->n_blocks > r->f->bytes || t->n_blocks > SNAPSHOT_MOST)
             SW_FAIL(SW_FORMAT, "%s: segment %llu: more blocks than the file can hold",
                     r->f->path, (unsigned long long)number);
-        SW_TRY(take_block(r, value_item(blocks, i), r->t->n_blocks, address));
-        address += r->t->blocks[r->t->n_blocks - 1].bytes;
-        if (address - s->address > s->bytes)
+        SW_TRY(take_block(r, value_item(blocks, i), t->n_blocks, end));
+        end += t->blocks[t->n_blocks - 1].bytes;
+        if (end - s.address > s.bytes)
             SW_FAIL(SW_FORMAT, "%s: segment %llu: its blocks are larger than it is", r->f->path,
                     (unsigned long long)number);
     }
+    s.n = t->n_blocks - s.first;
+    SW_TRY(sw_heap_reserve(&t->segments, SW_HEAP_PROFILE, &t->cap_segments, t->n_segments + 1,
+                           sizeof *t->segments));
+    t->segments[t->n_segments++] = s;
     return SW_OK;
 }
 
@@ -296,36 +295,8 @@ static sw_status read_all(reader *r)
     for (uint64_t i = 0; i < n; i++)
         SW_TRY(take_event(r, value_item(trace, i), i));
 
-    for (uint64_t j = 0; j < value_count(r->f->segments); j++) {
-        const value segment = value_item(r->f->segments, j);
-        int64_t device;
-        SW_TRY(snapshot_number(r->f->path, segment, "segment", j, "device",
-                               SNAPSHOT_DEVICES - 1, &device));
-        if (device == r->t->device) {
-            snapshot_trace *t = r->t;
-            int64_t address, bytes;
-            const value blocks = value_at(segment, "blocks"),
-                        kind = value_at(segment, "segment_type");
-            SW_TRY(snapshot_number(r->f->path, segment, "segment", j, "address",
-                                   SNAPSHOT_LAST_ADDRESS, &address));
-            SW_TRY(snapshot_number(r->f->path, segment, "segment", j, "total_size",
-                                   SNAPSHOT_LARGEST(r->f), &bytes));
-            const uint64_t pool = pool_of(value_at(segment, "segment_pool_id"));
-            trace_segment s = {.address = (uint64_t)address,
-                               .bytes = (uint64_t)bytes,
-                               .stream = (uint64_t)value_number(value_at(segment, "stream")),
-                               .pool = pool == TRACE_NO_POOL ? 0 : pool,
-                               .first = t->n_blocks,
-                               .small = kind != 0 && value_text(kind) != NULL &&
-                                        strcmp(value_text(kind), "small") == 0,
-                               .expandable = value_is_true(value_at(segment, "is_expandable"))};
-            SW_TRY(take_blocks(r, blocks, j, &s));
-            s.n = t->n_blocks - s.first;
-            SW_TRY(sw_heap_reserve(&t->segments, SW_HEAP_PROFILE, &t->cap_segments,
-                                   t->n_segments + 1, sizeof *t->segments));
-            t->segments[t->n_segments++] = s;
-        }
-    }
+    for (uint64_t j = 0; j < value_count(r->f->segments); j++)
+        SW_TRY(take_segment(r, value_item(r->f->segments, j), j));
 
     if (!r->t->said_settings) {
         /* Files of PyTorch 2.0 to 2.2 do not say the settings; events and segments say one
@@ -408,21 +379,15 @@ static void lost(search *f, const trace_event *e, const char *why)
         snprintf(f->s->why, sizeof f->s->why, "the memory of event %u %s", e->number, why);
 }
 
-/* The expandable range that has it. */
-static trace_segment *range_around(search *f, uint64_t address, uint64_t bytes)
-{
-    for (uint32_t i = 0; i < f->s->n_segments; i++) {
-        trace_segment *x = &f->s->segments[i];
-        if (x->expandable && x->address <= address && bytes <= x->bytes &&
-            address - x->address <= x->bytes - bytes)
-            return x;
-    }
-    return NULL;
-}
-
 static sw_status undo_map(search *f, trace_event *e)
 {
-    trace_segment *x = e->bytes > 0 ? range_around(f, e->address, e->bytes) : NULL;
+    trace_segment *x = NULL; /* the expandable range that has it */
+    for (uint32_t i = 0; e->bytes > 0 && x == NULL && i < f->s->n_segments; i++) {
+        trace_segment *s = &f->s->segments[i];
+        if (s->expandable && s->address <= e->address && e->bytes <= s->bytes &&
+            e->address - s->address <= s->bytes - e->bytes)
+            x = s;
+    }
     if (x == NULL) {
         lost(f, e, "is neither unmapped later nor there at the end");
         return SW_OK;
@@ -666,22 +631,6 @@ typedef struct {
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Of what lived at the event's address. */
-static sw_status end_request(trace_period_search *s, number_map *living, const trace_event *e,
-                             uint32_t i)
-{
-    const uint32_t at = number_map_at(living, e->address);
-    if (at == NUMBER_MAP_NONE)
-        return SW_OK;
-    if (s->of[at].dead == s->l->n_positions) {
-        s->of[at].dead = i + 1;
-        s->of[at].during = s->n;
-    }
-    return e->action == TRACE_FREE_REQUESTED
-               ? SW_OK
-               : number_map_set(living, e->address, NUMBER_MAP_NONE);
-}
-
 /* From the events, not from the lives. In a profile of a CPU addresses make no difference
  * then: what is written in place looks like what got its place by chance. On a device a free
  * counts where the program asks for it: when other streams let it complete differs from step
@@ -691,8 +640,15 @@ static sw_status take_requests(trace_period_search *s, number_map *living)
     for (uint32_t i = 0; i < s->t->n_events; i++) {
         const trace_event *e = &s->t->events[i];
         const bool begins = e->action == TRACE_ALLOC && e->bytes > 0;
-        if (begins || e->action == TRACE_FREE_REQUESTED || e->action == TRACE_FREE_COMPLETED)
-            SW_TRY(end_request(s, living, e, i));
+        const bool ends =
+            begins || e->action == TRACE_FREE_REQUESTED || e->action == TRACE_FREE_COMPLETED;
+        const uint32_t at = ends ? number_map_at(living, e->address) : NUMBER_MAP_NONE;
+        if (at != NUMBER_MAP_NONE && s->of[at].dead == s->l->n_positions) {
+            s->of[at].dead = i + 1;
+            s->of[at].during = s->n;
+        }
+        if (at != NUMBER_MAP_NONE && e->action != TRACE_FREE_REQUESTED)
+            SW_TRY(number_map_set(living, e->address, NUMBER_MAP_NONE));
         if (!begins)
             continue;
         /* Not who asks: the first step may go other ways through the code. */
@@ -765,19 +721,6 @@ static void choose_step(trace_period *out, const trace_period_search *s, uint32_
     out->requests = count_born(s->l, out->from, out->to);
 }
 
-/* The last one. */
-static void take_frames(trace_period *out, const trace_roles *r, const trace_lives *l)
-{
-    const uint32_t n = r->n_steps;
-    *out = (trace_period){.steps = n, .passes = r->passes, .by_frames = true};
-    if (n == 0)
-        return;
-    out->first = r->steps[0].from;
-    out->from = r->steps[n - 1].from;
-    out->to = r->steps[n - 1].to;
-    out->requests = count_born(l, out->from, out->to);
-}
-
 static sw_status find(trace_period_search *s, trace_period *out)
 {
     uint32_t run = 0, period = 0, end = 0;
@@ -807,8 +750,15 @@ sw_status trace_period_find(trace_period *p, const snapshot_trace *t, const trac
     trace_period_search s = {.t = t, .l = l};
     size_t n = 0;
     *p = (trace_period){0};
-    if (roles->known) {
-        take_frames(p, roles, l);
+    if (roles->known) { /* the last one */
+        const uint32_t steps = roles->n_steps;
+        *p = (trace_period){.steps = steps, .passes = roles->passes, .by_frames = true};
+        if (steps == 0)
+            return SW_OK;
+        p->first = roles->steps[0].from;
+        p->from = roles->steps[steps - 1].from;
+        p->to = roles->steps[steps - 1].to;
+        p->requests = count_born(l, p->from, p->to);
         return SW_OK;
     }
     for (uint32_t i = 0; i < t->n_events; i++)
