@@ -91,28 +91,6 @@ static void set_latest(replay *r, const trace_event *e, uint64_t pool, uint64_t 
     r->mapped = 0;
 }
 
-/* A search that found no place is followed by a request to the device. On a full device blocks
- * that wait for other streams become free between the two, with an unlocked allocator any may:
- * then there is a place, and the request goes to the new memory all the same. Where large
- * blocks stay whole, mapped memory changes which block the search would refuse. */
-static bool is_from_device(const replay *r, const trace_event *e, uint64_t address)
-{
-    const caching_settings *s = &r->t->settings;
-    const bool whole = r->mapped != 0 && s->max_split_bytes != UINT64_MAX;
-    return (address == 0 || r->late || s->unlocked || whole) &&
-           caching_is_new(r->a, e->address, e->stream, e->bytes, r->mapped);
-}
-
-static sw_status elsewhere(const trace_event *e, uint64_t address)
-{
-    if (address == 0)
-        SW_FAIL(SW_FORMAT, "%llu bytes are at 0x%llx, and the rules put them in a new segment",
-                (unsigned long long)e->bytes, (unsigned long long)e->address);
-    SW_FAIL(SW_FORMAT, "%llu bytes are at 0x%llx, and the rules put them at 0x%llx",
-            (unsigned long long)e->bytes, (unsigned long long)e->address,
-            (unsigned long long)address);
-}
-
 static sw_status take(replay *r, trace_event *e, uint32_t i)
 {
     switch ((trace_action)e->action) {
@@ -122,8 +100,22 @@ static sw_status take(replay *r, trace_event *e, uint32_t i)
             SW_FAIL(SW_FORMAT, "%llu bytes at an address where no free block begins",
                     (unsigned long long)e->bytes);
         SW_TRY(caching_find(r->a, e->stream, pool, e->bytes, &address));
-        if (address != e->address && !is_from_device(r, e, address))
-            return elsewhere(e, address);
+        /* A search that found no place is followed by a request to the device. On a full device
+         * blocks that wait for other streams become free between the two, with an unlocked
+         * allocator any may: then there is a place, and the request goes to the new memory all
+         * the same. Where large blocks stay whole, mapped memory changes which block the search
+         * would refuse. */
+        const caching_settings *s = &r->t->settings;
+        const bool whole = r->mapped != 0 && s->max_split_bytes != UINT64_MAX;
+        if (address != e->address &&
+            !((address == 0 || r->late || s->unlocked || whole) &&
+              caching_is_new(r->a, e->address, e->stream, e->bytes, r->mapped))) {
+            char there[40] = "in a new segment";
+            if (address != 0)
+                snprintf(there, sizeof there, "at 0x%llx", (unsigned long long)address);
+            SW_FAIL(SW_FORMAT, "%llu bytes are at 0x%llx, and the rules put them %s",
+                    (unsigned long long)e->bytes, (unsigned long long)e->address, there);
+        }
         SW_TRY(caching_take(r->a, e->address, e->bytes, e->stack));
         e->pool = pool;
         r->proof->n_checked++;
@@ -241,30 +233,7 @@ sw_status replay_run(snapshot_trace *t, const trace_start *start, replay_moment 
     return status;
 }
 
-/* ---- the plan ---------------------------------------------------------------------------- */
-
-static lives_choice all_of(const trace_lives *l)
-{
-    return (lives_choice){.to = l->n_positions, .left_out = TRACE_NONE};
-}
-
 /* ---- what was reserved ------------------------------------------------------------------- */
-
-/* The request after a segment, which it was taken for. */
-static uint32_t request_behind(const snapshot_trace *t, uint32_t i)
-{
-    const uint64_t stream = t->events[i].stream;
-    for (uint32_t k = i + 1; k < t->n_events; k++) {
-        const trace_event *e = &t->events[k];
-        if (e->action == TRACE_ALLOC && e->stream == stream)
-            return k;
-        if (e->action != TRACE_SEGMENT_MAP && e->action != TRACE_SEGMENT_ALLOC)
-            break;
-    }
-    return i;
-}
-
-/* ---- the replay -------------------------------------------------------------------------- */
 
 static int by_loss(const void *a, const void *b)
 {
@@ -274,29 +243,20 @@ static int by_loss(const void *a, const void *b)
     return (x->stack > y->stack) - (x->stack < y->stack);
 }
 
-/* The stacks that lose most, of what each of them lost. */
-static sw_status find_losers(replan *r, const uint64_t *lost)
-{
-    replan_loser *of;
-    const uint32_t n = r->trace.n_stacks;
-    SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n * sizeof(replan_loser)));
-    for (uint32_t i = 0; i < n; i++)
-        of[i] = (replan_loser){i, lost[i]};
-    qsort(of, n, sizeof *of, by_loss);
-    while (r->n_losers < REPLAN_HOLDERS && r->n_losers < n && of[r->n_losers].bytes > 0) {
-        r->losers[r->n_losers] = of[r->n_losers];
-        r->n_losers++;
-    }
-    sw_heap_free(of, SW_HEAP_PROFILE, n * sizeof(replan_loser));
-    return SW_OK;
-}
-
 static sw_status replay_with(replan *r, uint64_t *lost)
 {
     replay_moment moments[2];
     uint32_t n = 0, at;
     r->reserved = trace_start_most(&r->start, &r->trace, r->trace.n_events, &at, NULL);
-    r->reserved_event = at != TRACE_NONE ? request_behind(&r->trace, at) : TRACE_NONE;
+    r->reserved_event = at;
+    /* The request after the segment, which it was taken for. */
+    for (uint32_t k = at; at != TRACE_NONE && ++k < r->trace.n_events;) {
+        const trace_event *e = &r->trace.events[k];
+        const bool asks = e->action == TRACE_ALLOC && e->stream == r->trace.events[at].stream;
+        r->reserved_event = asks ? k : at;
+        if (asks || (e->action != TRACE_SEGMENT_MAP && e->action != TRACE_SEGMENT_ALLOC))
+            break;
+    }
     for (uint32_t i = r->trace.n_events; i-- > 0 && !r->oom.there;) {
         const trace_event *e = &r->trace.events[i];
         if (e->action != TRACE_OOM)
@@ -322,7 +282,22 @@ static sw_status replay_with(replan *r, uint64_t *lost)
     if (r->oom.there)
         r->oom.moment = moments[oom_first ? 0 : 1];
     r->replayed = true;
-    return r->at_reserved.known ? find_losers(r, lost) : SW_OK;
+    if (!r->at_reserved.known)
+        return SW_OK;
+    /* The stacks that lose most, of what each of them lost. */
+    replan_loser *of;
+    const uint32_t n_stacks = r->trace.n_stacks;
+    SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n_stacks * sizeof(replan_loser)));
+    for (uint32_t i = 0; i < n_stacks; i++)
+        of[i] = (replan_loser){i, lost[i]};
+    qsort(of, n_stacks, sizeof *of, by_loss);
+    while (r->n_losers < REPLAN_HOLDERS && r->n_losers < n_stacks &&
+           of[r->n_losers].bytes > 0) {
+        r->losers[r->n_losers] = of[r->n_losers];
+        r->n_losers++;
+    }
+    sw_heap_free(of, SW_HEAP_PROFILE, n_stacks * sizeof(replan_loser));
+    return SW_OK;
 }
 
 /* ---- plans ------------------------------------------------------------------------------- */
@@ -480,9 +455,10 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
         }
         r->reserved = high > low ? high - low : 0;
     }
+    const lives_choice all = {.to = r->lives.n_positions, .left_out = TRACE_NONE};
     /* The plan of the whole trace comes last: its offsets stay. */
     {
-        lives_choice choice = all_of(&r->lives);
+        lives_choice choice = all;
         SW_TRY(trace_period_find(&r->period, &r->trace, &r->lives, &r->roles));
         r->steady = r->period.steps > 1;
         if (r->steady)
@@ -510,7 +486,7 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
     find_roles(r);
     SW_TRY(find_holders(r, r->whole.position, r->holders, &r->n_holders));
     for (uint32_t i = 0; i < r->n_holders; i++) {
-        lives_choice choice = all_of(&r->lives);
+        lives_choice choice = all;
         choice.left_out = r->holders[i].stack;
         choice.left_role = r->holders[i].role;
         SW_TRY(trace_lives_bound(&r->lives, &choice, &r->holders[i].without));

@@ -14,22 +14,17 @@
 
 /* ---- lives ------------------------------------------------------------------------------- */
 
-static sw_status arena_of(trace_lives *l, uint64_t stream, uint64_t pool, uint32_t *out)
-{
-    for (*out = 0; *out < l->n_arenas; ++*out)
-        if (l->arenas[*out].stream == stream && l->arenas[*out].pool == pool)
-            return SW_OK;
-    if (l->n_arenas == 4096)
-        SW_FAIL(SW_UNSUPPORTED, "more than 4,096 streams and pools");
-    SW_TRY(sw_heap_reserve(&l->arenas, SW_HEAP_PROFILE, &l->cap_arenas, l->n_arenas + 1,
-                           sizeof *l->arenas));
-    l->arenas[l->n_arenas++] = (trace_arena){.stream = stream, .pool = pool};
-    return SW_OK;
-}
-
 sw_status trace_lives_add(trace_lives *l, uint64_t stream, uint64_t pool, trace_life life)
 {
-    SW_TRY(arena_of(l, stream, pool, &life.arena));
+    for (life.arena = 0; life.arena < l->n_arenas; life.arena++)
+        if (l->arenas[life.arena].stream == stream && l->arenas[life.arena].pool == pool)
+            break;
+    if (life.arena == 4096)
+        SW_FAIL(SW_UNSUPPORTED, "more than 4,096 streams and pools");
+    SW_TRY(sw_heap_reserve(&l->arenas, SW_HEAP_PROFILE, &l->cap_arenas, life.arena + 1,
+                           sizeof *l->arenas));
+    if (life.arena == l->n_arenas)
+        l->arenas[l->n_arenas++] = (trace_arena){.stream = stream, .pool = pool};
     SW_TRY(sw_heap_reserve(&l->all, SW_HEAP_PROFILE, &l->cap, l->n + 1, sizeof *l->all));
     life.step_offset = UINT64_MAX;
     l->n_positions = life.dead > l->n_positions ? life.dead : l->n_positions;
@@ -44,14 +39,6 @@ static sw_status add_life(trace_lives *l, number_map *living, uint64_t stream, u
     life.dead = l->n_positions;
     SW_TRY(trace_lives_add(l, stream, pool, life));
     return number_map_set(living, life.address, l->n - 1);
-}
-
-static const trace_segment *segment_of(const trace_segment *segments, uint32_t n,
-                                       uint64_t address)
-{
-    const uint32_t below = trace_below(segments, n, sizeof *segments, address);
-    const trace_segment *s = below > 0 ? &segments[below - 1] : NULL;
-    return s != NULL && address - s->address < s->bytes ? s : NULL;
 }
 
 /* In a profile of a CPU the next event, for what is written in place. */
@@ -91,9 +78,14 @@ static sw_status find(trace_lives *l, const snapshot_trace *t, const trace_start
 {
     for (uint32_t i = 0; i < start->n_blocks; i++) {
         const trace_block *b = &start->blocks[i];
-        const trace_segment *in = segment_of(start->segments, start->n_segments, b->address);
+        const uint32_t below = trace_below(start->segments, start->n_segments,
+                                           sizeof *start->segments, b->address);
+        const trace_segment none = {.address = 0}, *in = &none;
+        if (below > 0 &&
+            b->address - start->segments[below - 1].address < start->segments[below - 1].bytes)
+            in = &start->segments[below - 1];
         if (b->requested > 0)
-            SW_TRY(add_life(l, living, in != NULL ? in->stream : 0, in != NULL ? in->pool : 0,
+            SW_TRY(add_life(l, living, in->stream, in->pool,
                             (trace_life){.bytes = b->requested,
                                          .address = b->address,
                                          .stack = b->stack,
@@ -163,33 +155,17 @@ static void find_leaders(const trace_lives *l, const lives_choice *of, uint32_t 
     }
 }
 
-/* One sweep over the positions, for all arenas. */
-typedef struct {
-    uint64_t *live, *most; /* by leading arena */
-    uint32_t *lead;
-    uint32_t *head, *next; /* who dies at a position: lives plus one, and the next of them */
-} sweep;
-
-static uint32_t find_deaths(const trace_lives *l, const lives_choice *of, sweep *s)
-{
-    uint32_t n = 0, from, to;
-    for (uint32_t i = 0; i < l->n; i++) {
-        if (!chosen(&l->all[i], of, &from, &to))
-            continue;
-        n++;
-        if (to == of->to)
-            continue;
-        s->next[i] = s->head[to - of->from];
-        s->head[to - of->from] = i + 1;
-    }
-    return n;
-}
-
-/* most_of: of each arena, where it leads; NULL: not written. */
+/* One sweep over the positions, for all arenas. most_of: of each arena, where it leads; NULL:
+ * not written. */
 static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_height *out,
                             uint64_t *most_of)
 {
-    sweep s;
+    struct {
+        uint64_t *live, *most; /* by leading arena */
+        uint32_t *lead;
+        uint32_t *head,
+            *next; /* who dies at a position: lives plus one, and the next of them */
+    } s;
     const size_t arenas = l->n_arenas, positions = of->to - of->from;
     const size_t bytes = arenas * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
                          (positions + l->n) * sizeof(uint32_t);
@@ -202,10 +178,18 @@ static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_
     s.head = s.lead + arenas;
     s.next = s.head + positions;
     find_leaders(l, of, s.lead);
-    out->n = find_deaths(l, of, &s);
-    /* The chosen lives are in order of birth. */
     uint64_t total = 0;
     uint32_t next = 0, from, to;
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (!chosen(&l->all[i], of, &from, &to))
+            continue;
+        out->n++;
+        if (to == of->to)
+            continue;
+        s.next[i] = s.head[to - of->from];
+        s.head[to - of->from] = i + 1;
+    }
+    /* The chosen lives are in order of birth. */
     for (uint32_t p = of->from; p < of->to; p++) {
         for (uint32_t i = s.head[p - of->from]; i > 0; i = s.next[i - 1]) {
             s.live[s.lead[l->all[i - 1].arena]] -= l->all[i - 1].bytes;
@@ -420,22 +404,6 @@ static uint32_t facts_of_death(const search *s, const trace_life *x)
                : 0;
 }
 
-/* Freed after the phase that made it, or never. */
-static trace_rule rule_of_forward(const search *s, const trace_life *x, uint32_t facts,
-                                  bool kept)
-{
-    const int phase = s->r->phase[x->born];
-    const bool moved = (facts & FRAMES_TRANSFER) != 0;
-    if (!s->r->backward) /* nothing frees what is kept for a backward pass */
-        return kept && moved ? RULE_INPUT : RULE_ACTIVATION;
-    if (kept ? s->r->region[x->born] == s->r->region[s->r->n_positions - 1]
-             : s->r->kind[x->dead] == RUN_BACKWARD)
-        return RULE_SAVED;
-    return phase != RUN_DATA && !moved && ((facts & FRAMES_MODULE) != 0 || phase == RUN_LOSS)
-               ? RULE_OUTPUT
-               : RULE_INPUT;
-}
-
 static trace_rule rule_of_made(const search *s, const trace_life *x)
 {
     const uint32_t facts = s->t->stacks[x->stack].facts;
@@ -450,9 +418,19 @@ static trace_rule rule_of_made(const search *s, const trace_life *x)
         return RULE_PARAMETER;
     if (!kept && s->r->region[x->dead] == s->r->region[x->born])
         return RULE_TEMPORARY;
-    return kind == RUN_FORWARD    ? rule_of_forward(s, x, facts, kept)
-           : kind == RUN_BACKWARD ? RULE_GRADIENT
-                                  : RULE_STATE;
+    if (kind != RUN_FORWARD)
+        return kind == RUN_BACKWARD ? RULE_GRADIENT : RULE_STATE;
+    /* Freed after the phase that made it, or never. */
+    const int phase = s->r->phase[x->born];
+    const bool moved = (facts & FRAMES_TRANSFER) != 0;
+    if (!s->r->backward) /* nothing frees what is kept for a backward pass */
+        return kept && moved ? RULE_INPUT : RULE_ACTIVATION;
+    if (kept ? s->r->region[x->born] == s->r->region[s->r->n_positions - 1]
+             : s->r->kind[x->dead] == RUN_BACKWARD)
+        return RULE_SAVED;
+    return phase != RUN_DATA && !moved && ((facts & FRAMES_MODULE) != 0 || phase == RUN_LOSS)
+               ? RULE_OUTPUT
+               : RULE_INPUT;
 }
 
 /* ---- what was there before --------------------------------------------------------------- */
@@ -472,13 +450,6 @@ static trace_rule said_before(const search *s, const trace_life *x)
 typedef struct {
     uint32_t most, now, region;
 } counter;
-
-static void count(counter *c, uint32_t region)
-{
-    c->now = c->region == region + 1 ? c->now + 1 : 1;
-    c->region = region + 1;
-    c->most = c->now > c->most ? c->now : c->most;
-}
 
 /* Tensors of one size: of those from before the trace that are never freed, how many frames
  * show to be parameters, or something else, and how many they do not show; and what is made. */
@@ -582,12 +553,16 @@ static uint32_t count_size(const search *s, const sized *of, uint32_t from, size
             (*(said == RULE_NONE        ? &c->before
                : said == RULE_PARAMETER ? &c->parameters
                                         : &c->others))++;
-        else if (x->born > 0 && (x->rule == RULE_STATE || s->r->kind[x->born] == RUN_BACKWARD))
-            count(x->rule == RULE_STATE                             ? &c->states
-                  : x->rule == RULE_GRADIENT                        ? &c->gradients
-                  : (facts_of_death(s, x) & FRAMES_ACCUMULATE) != 0 ? &c->added
-                                                                    : &c->freed,
-                  region);
+        else if (x->born > 0 &&
+                 (x->rule == RULE_STATE || s->r->kind[x->born] == RUN_BACKWARD)) {
+            counter *to = x->rule == RULE_STATE                             ? &c->states
+                          : x->rule == RULE_GRADIENT                        ? &c->gradients
+                          : (facts_of_death(s, x) & FRAMES_ACCUMULATE) != 0 ? &c->added
+                                                                            : &c->freed;
+            to->now = to->region == region + 1 ? to->now + 1 : 1;
+            to->region = region + 1;
+            to->most = to->now > to->most ? to->now : to->most;
+        }
     }
     return i;
 }
