@@ -86,15 +86,9 @@ static survey look(const swi_column *c)
             s.first = x;
         if (x > s.max)
             s.max = x;
-        if (s.factor != 1) {
-            uint64_t a = s.factor;
-            uint64_t b = x;
-            while (b != 0) {
-                const uint64_t rest = a % b;
-                a = b;
-                b = rest;
-            }
-            s.factor = a;
+        for (uint64_t a = s.factor, b = x; s.factor != 1 && b != 0; a = s.factor) {
+            s.factor = b; /* the greatest common divisor so far */
+            b = a % b;
         }
         if (x < last)
             s.ascends = false;
@@ -140,19 +134,6 @@ static void swi_html_column(sw_sink_out *out, const char *id, const swi_column *
         put(&b, width == 8 ? bits_of((double)put_x) : put_x, width);
         last = x;
     }
-    finish(&b);
-}
-
-/* The same for doubles, which stay as they are. */
-static void swi_html_doubles(sw_sink_out *out, const char *id,
-                             double (*get)(const void *context, size_t i), const void *context,
-                             size_t n)
-{
-    open_column(out, id, "f64", n);
-    sw_sink_text(out, " data-factor=\"1\">");
-    base64 b = {.out = out};
-    for (size_t i = 0; i < n; i++)
-        put(&b, bits_of(get(context, i)), 8);
     finish(&b);
 }
 
@@ -235,12 +216,6 @@ RUN(phase_peak, v->phase[w->phase].peak_bytes)
 RUN(phase_end, v->phase[w->phase].end_bytes)
 RUN(phase_ns, v->phase[w->phase].ns)
 
-static double run_loss(const void *context, size_t i)
-{
-    const page *w = context;
-    return w->t->runs[i].has_loss ? w->t->runs[i].loss : (double)NAN;
-}
-
 static const column run_columns[] = {
     {"program", run_program}, {"step", run_step},     {"micro", run_micro},
     {"at_ns", run_at_ns},     {"ns", run_ns},         {"clock", run_clock},
@@ -295,17 +270,16 @@ static void put_words(page *w, sw_json *j)
     sw_json_put_i64(j, "main", best == NULL ? -1 : (int64_t)(best - t->programs));
     sw_json_open(j, "programs", '[');
     for (uint32_t k = 0; k < t->n_programs; k++) {
+        const sw_tl_program *p = &t->programs[k];
         sw_json_begin(j, '{');
-        sw_json_put_u64(j, "exec", t->programs[k].key >> 32);
-        sw_json_put_u64(j, "number",
-                        t->programs[k].key &
-                            INT32_MAX); /* the top bit tells traces from plans */
-        SW_JSON_PUT(j, &t->programs[k], immediate, run, batch, model_bytes, arena_bytes,
-                    data_bytes, total_bytes, lower_bound_bytes, peak_bytes, peak_op);
+        sw_json_put_u64(j, "exec", p->key >> 32);
+        sw_json_put_u64(j, "number", p->key & INT32_MAX); /* the top bit: traces from plans */
+        SW_JSON_PUT(j, p, immediate, run, batch, model_bytes, arena_bytes, data_bytes,
+                    total_bytes, lower_bound_bytes, peak_bytes, peak_op);
         sw_json_open(j, "phases", '[');
         for (int i = 0; i < SW_PROF_PHASES; i++) {
             sw_json_begin(j, '{');
-            SW_JSON_PUT(j, &t->programs[k].phase[i], peak_bytes, end_bytes);
+            SW_JSON_PUT(j, &p->phase[i], peak_bytes, end_bytes);
             sw_json_end(j);
         }
         sw_json_end(j);
@@ -338,7 +312,12 @@ static sw_status put_timeline(const sw_timeline *t, sw_sink_out *out, int which)
         for (size_t c = 0; c < sizeof run_columns / sizeof *run_columns; c++)
             put_column(&w, out, group, run_columns[c].name, run_columns[c].get, w.t->n_runs);
         snprintf(group, sizeof group, "t%d.run.loss", which);
-        swi_html_doubles(out, group, run_loss, &w, w.t->n_runs);
+        open_column(out, group, "f64", w.t->n_runs); /* doubles, which stay as they are */
+        sw_sink_text(out, " data-factor=\"1\">");
+        base64 b = {.out = out};
+        for (size_t i = 0; i < w.t->n_runs; i++)
+            put(&b, bits_of(w.t->runs[i].has_loss ? w.t->runs[i].loss : (double)NAN), 8);
+        finish(&b);
         for (w.phase = 0; w.phase < SW_PROF_PHASES; w.phase++) {
             snprintf(group, sizeof group, "t%d.run.%s", which, sw_prof_phase_name(w.phase));
             for (size_t c = 0; c < sizeof phase_columns / sizeof *phase_columns; c++)

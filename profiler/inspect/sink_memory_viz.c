@@ -33,32 +33,6 @@ typedef struct {
     uint32_t *memos, cap_memos; /* of each, where the pickle has it */
 } tree;
 
-static void tree_start(tree *t, sw_sink_out *out)
-{
-    *t = (tree){.out = out};
-    sw_pickle_start(&t->pickle, out);
-}
-
-/* Gives back what the tree took and, where *status is SW_OK, ends the file; *status becomes the
- * first error of it. */
-static void tree_stop(tree *t, sw_status *status)
-{
-    if (*status == SW_OK) {
-        sw_pickle_stop(&t->pickle);
-        *status = t->out->status;
-    }
-    swi_strings_free(&t->texts);
-    sw_heap_free(t->memos, SW_HEAP_PROFILE, t->cap_memos * sizeof *t->memos);
-}
-
-static sw_status keep_memo(tree *t, uint32_t number, uint32_t memo)
-{
-    SW_TRY(sw_heap_reserve(&t->memos, SW_HEAP_PROFILE, &t->cap_memos, number + 1,
-                           sizeof *t->memos));
-    t->memos[number] = memo;
-    return SW_OK;
-}
-
 /* A key, or a text that stays where and what it is until the tree is stopped. */
 static void tree_text(tree *t, const char *text)
 {
@@ -71,10 +45,13 @@ static void tree_text(tree *t, const char *text)
         sw_pickle_again(&t->pickle, t->memos[number]);
         return;
     }
+    const sw_status room = sw_heap_reserve(&t->memos, SW_HEAP_PROFILE, &t->cap_memos,
+                                           number + 1, sizeof *t->memos);
     sw_pickle_string(&t->pickle, text);
-    const sw_status kept = keep_memo(t, number, sw_pickle_keep(&t->pickle));
-    if (t->out->status == SW_OK)
-        t->out->status = kept;
+    if (room == SW_OK)
+        t->memos[number] = sw_pickle_keep(&t->pickle);
+    else if (t->out->status == SW_OK)
+        t->out->status = room;
 }
 
 /* After a value: lets it come again. *mark is 0 for a value that was not written yet. */
@@ -229,15 +206,6 @@ static void begin_event(writer *w, const char *action, uint64_t address, uint64_
     tree_put_u64(t, "time_us", ns / 1000);
 }
 
-static void put_step(writer *w)
-{
-    tree_text(&w->tree, "user_metadata");
-    if (tree_again(&w->tree, w->step_mark))
-        return;
-    sw_pickle_string(&w->tree.pickle, w->step);
-    tree_mark(&w->tree, &w->step_mark);
-}
-
 static void put_event(writer *w, const sw_tl_event *e, const char *action, const allocation *at,
                       uint64_t size, uint32_t whose)
 {
@@ -245,23 +213,21 @@ static void put_event(writer *w, const sw_tl_event *e, const char *action, const
     if (strcmp(action, "free_completed") != 0) {
         tree_put_text(&w->tree, "category", e->program->values[whose].role);
         put_frames(w, e->program, whose);
-        put_step(w);
+        tree_text(&w->tree, "user_metadata");
+        if (!tree_again(&w->tree, w->step_mark)) {
+            sw_pickle_string(&w->tree.pickle, w->step);
+            tree_mark(&w->tree, &w->step_mark);
+        }
     }
     sw_pickle_end(&w->tree.pickle);
-}
-
-/* The owner of the bytes of `index`. */
-static uint32_t root_of(const sw_tl_program *p, uint32_t index)
-{
-    for (uint32_t i = 0; i < p->n_values && p->values[index].alias != SW_TL_NONE; i++)
-        index = p->values[index].alias;
-    return index;
 }
 
 static void take_value(writer *w, const sw_tl_event *e)
 {
     const sw_tl_program *p = e->program;
-    const uint32_t root = root_of(p, e->index);
+    uint32_t root = e->index; /* the owner of its bytes */
+    for (uint32_t i = 0; i < p->n_values && p->values[root].alias != SW_TL_NONE; i++)
+        root = p->values[root].alias;
     const sw_tensor *v = &p->values[root];
     const uint64_t size = v->bytes + v->padding;
     allocation *at = &w->allocations[w->first[p - w->timeline->programs] + root];
@@ -340,37 +306,20 @@ static void begin_block(tree *t, uint64_t address, uint64_t size, uint64_t reque
     tree_put_text(t, "state", state);
 }
 
+static void put_no_frames(tree *t)
+{
+    tree_text(t, "frames");
+    sw_pickle_begin(&t->pickle, '[');
+    sw_pickle_end(&t->pickle);
+}
+
 static void put_hole(tree *t, uint64_t from, uint64_t to)
 {
     if (to <= from)
         return;
     begin_block(t, from, to - from, to - from, "inactive");
-    tree_text(t, "frames");
-    sw_pickle_begin(&t->pickle, '[');
+    put_no_frames(t);
     sw_pickle_end(&t->pickle);
-    sw_pickle_end(&t->pickle);
-}
-
-static sw_status put_blocks(writer *w, const segment *s, const survivor *of, size_t n)
-{
-    tree *t = &w->tree;
-    uint64_t end = s->address;
-    for (size_t i = 0; i < n; i++) {
-        const sw_tensor *v = &of[i].program->values[of[i].root];
-        if (of[i].address < s->address || of[i].address >= s->address + s->size)
-            continue;
-        if (of[i].address < end)
-            SW_FAIL(SW_FORMAT, "%s: value %" PRIu32 " (%s) lies on another one",
-                    w->timeline->path, v->id, v->name);
-        put_hole(t, end, of[i].address);
-        begin_block(t, of[i].address, v->bytes + v->padding, v->bytes, "active_allocated");
-        tree_put_text(t, "category", of[i].program->values[of[i].holder].role);
-        put_frames(w, of[i].program, of[i].holder);
-        sw_pickle_end(&t->pickle);
-        end = of[i].address + v->bytes + v->padding;
-    }
-    put_hole(t, end, s->address + s->size);
-    return t->out->status;
 }
 
 static sw_status put_segment(writer *w, const segment *s, const survivor *of, size_t n)
@@ -389,12 +338,26 @@ static sw_status put_segment(writer *w, const segment *s, const survivor *of, si
     sw_pickle_tuple2(&t->pickle, 0, 0);
     tree_text(t, "is_expandable");
     sw_pickle_bool(&t->pickle, false);
-    tree_text(t, "frames");
-    sw_pickle_begin(&t->pickle, '[');
-    sw_pickle_end(&t->pickle);
+    put_no_frames(t);
     tree_text(t, "blocks");
     sw_pickle_begin(&t->pickle, '[');
-    SW_TRY(put_blocks(w, s, of, n));
+    uint64_t end = s->address;
+    for (size_t i = 0; i < n; i++) {
+        const sw_tensor *v = &of[i].program->values[of[i].root];
+        if (of[i].address < s->address || of[i].address >= s->address + s->size)
+            continue;
+        if (of[i].address < end)
+            SW_FAIL(SW_FORMAT, "%s: value %" PRIu32 " (%s) lies on another one",
+                    w->timeline->path, v->id, v->name);
+        put_hole(t, end, of[i].address);
+        begin_block(t, of[i].address, v->bytes + v->padding, v->bytes, "active_allocated");
+        tree_put_text(t, "category", of[i].program->values[of[i].holder].role);
+        put_frames(w, of[i].program, of[i].holder);
+        sw_pickle_end(&t->pickle);
+        end = of[i].address + v->bytes + v->padding;
+    }
+    put_hole(t, end, s->address + s->size);
+    SW_TRY(t->out->status);
     sw_pickle_end(&t->pickle);
     sw_pickle_end(&t->pickle);
     return t->out->status;
@@ -413,9 +376,7 @@ static sw_status write_tree(writer *w)
         if (w->segments[s].size > 0) {
             begin_event(w, "segment_alloc", w->segments[s].address, w->segments[s].size, 0);
             tree_put_text(t, "category", "unknown");
-            tree_text(t, "frames");
-            sw_pickle_begin(&t->pickle, '[');
-            sw_pickle_end(&t->pickle);
+            put_no_frames(t);
             sw_pickle_end(&t->pickle);
         }
     SW_TRY(sw_timeline_walk(w->timeline, take, w));
@@ -490,10 +451,16 @@ static sw_status write_snapshot(const sw_timeline *t, sw_sink_out *out)
     snprintf(w->step, sizeof w->step, "before all steps");
     sw_status status = make_allocations(w);
     if (status == SW_OK) {
-        tree_start(&w->tree, out);
+        w->tree = (tree){.out = out};
+        sw_pickle_start(&w->tree.pickle, out);
         status = write_tree(w);
-        tree_stop(&w->tree, &status);
     }
+    if (status == SW_OK) {
+        sw_pickle_stop(&w->tree.pickle);
+        status = out->status;
+    }
+    swi_strings_free(&w->tree.texts);
+    sw_heap_free(w->tree.memos, SW_HEAP_PROFILE, w->tree.cap_memos * sizeof *w->tree.memos);
     sw_heap_free(w->allocations, SW_HEAP_PROFILE, w->n_allocations * sizeof *w->allocations);
     sw_heap_free(w->first, SW_HEAP_PROFILE, t->n_programs * sizeof *w->first);
     sw_heap_free(w->name, SW_HEAP_PROFILE, w->name_bytes);
