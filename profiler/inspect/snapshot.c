@@ -121,20 +121,6 @@ static bool is_python(const frame *f)
            (n > 3 && strcmp(f->file + n - 3, ".py") == 0);
 }
 
-typedef enum { OF_OTHERS, OF_LIBRARY, OF_USER } owner;
-
-/* The owner of the function: PyTorch's and Python's own are those of others. */
-static owner owner_of(const frame *f)
-{
-    const bool library = has(f->file, "-packages/");
-    if (!is_python(f) || f->module || f->builtin || begins(f->file, "torch/") ||
-        has(f->file, "packages/torch/") || has(f->file, "pytorch/torch/") ||
-        begins(f->file, "<frozen") ||
-        (!library && (has(f->file, "/lib/python") || has(f->file, "/Lib/"))))
-        return OF_OTHERS;
-    return library ? OF_LIBRARY : OF_USER;
-}
-
 static const char *base_of(const char *file)
 {
     const char *slash = strrchr(file, '/');
@@ -151,17 +137,6 @@ static void describe(const frame *f, char *to, size_t bytes)
                  f->n_name < 120 ? f->n_name : 120, f->name);
     for (char *c = strchr(to, '/'); c != NULL; c = strchr(c, '/'))
         *c = '|';
-}
-
-/* at::_ops::addmm::call(...) is aten::addmm. */
-static void take_operator(const frame *f, char *to, size_t bytes)
-{
-    static const char mark[] = "at::_ops::";
-    const char *at = strstr(f->name, mark);
-    if (at == NULL)
-        return;
-    at += sizeof mark - 1;
-    snprintf(to, bytes, "aten::%.*s", (int)strcspn(at, ":(< "), at);
 }
 
 /* Found so far, from the inside out. */
@@ -231,18 +206,21 @@ static void take_function(search *s, const frame *f)
         s->n_functions++;
     }
     s->latest[0] = '\0';
-    const owner of = owner_of(f);
+    const bool library = has(f->file, "-packages/");
     char scope[NAME_BYTES];
-    if (of == OF_OTHERS)
-        return;
+    if (f->module || f->builtin || begins(f->file, "torch/") ||
+        has(f->file, "packages/torch/") || has(f->file, "pytorch/torch/") ||
+        begins(f->file, "<frozen") ||
+        (!library && (has(f->file, "/lib/python") || has(f->file, "/Lib/"))))
+        return; /* PyTorch's and Python's own */
     describe(f, scope, sizeof scope);
-    if (of == OF_LIBRARY)
+    if (library)
         memcpy(s->latest, scope, sizeof scope);
-    if (of == OF_LIBRARY && s->n_others < LAYERS) {
+    if (library && s->n_others < LAYERS) {
         put_scope(s->others, scope);
         s->n_others++;
     }
-    if (of == OF_USER && s->n_functions < LAYERS &&
+    if (!library && s->n_functions < LAYERS &&
         (s->n_functions == 0 || !begins(f->name, "<module>"))) {
         put_scope(s->functions, scope);
         s->n_functions++;
@@ -266,33 +244,6 @@ static int phase_of(const search *s, const frame *f)
     return !inner && is_python(f) && (is_loss(f->name) || is_loss(base_of(f->file))) ? 2 : -1;
 }
 
-static void look_at(search *s, const frame *f)
-{
-    char scope[NAME_BYTES];
-    if (!s->op_found && is_python(f)) {
-        s->op_found = true;
-        if (s->op[0] == '\0')
-            describe(f, s->op, sizeof s->op);
-    } else if (!s->op_found) {
-        take_operator(f, s->op, sizeof s->op);
-    }
-    if (s->first[0] == '\0')
-        snprintf(s->first, sizeof s->first, "%.*s", f->n_name < 200 ? f->n_name : 200, f->name);
-    const int phase = phase_of(s, f);
-    s->facts |= facts_of(f);
-    /* A call by backward or by the optimizer belongs there, whatever it is. */
-    if (phase >= 3 || s->phase < 0)
-        s->phase = phase >= 0 ? phase : s->phase;
-    if (is_python(f))
-        s->last_is_apply =
-            has(f->file, "torch/autograd/function.py") && begins(f->name, "apply");
-    take_function(s, f);
-    if (f->module) {
-        describe(f, scope, sizeof scope);
-        put_scope(s->modules, scope);
-    }
-}
-
 sw_status snapshot_frames_read(sw_timeline *t, value frames, snapshot_frames *out)
 {
     search s = {.phase = -1};
@@ -302,9 +253,37 @@ sw_status snapshot_frames_read(sw_timeline *t, value frames, snapshot_frames *ou
         return SW_OK;
     if (frame_at(frames, 0, &f) && strcmp(f.file, "tensor") == 0)
         return read_ours(t, frames, out);
-    for (uint64_t i = 0; i < value_count(frames); i++)
-        if (frame_at(frames, i, &f))
-            look_at(&s, &f);
+    for (uint64_t i = 0; i < value_count(frames); i++) {
+        char scope[NAME_BYTES];
+        if (!frame_at(frames, i, &f))
+            continue;
+        if (!s.op_found && is_python(&f)) {
+            s.op_found = true;
+            if (s.op[0] == '\0')
+                describe(&f, s.op, sizeof s.op);
+        } else if (!s.op_found) { /* at::_ops::addmm::call(...) is aten::addmm */
+            static const char mark[] = "at::_ops::";
+            const char *at = strstr(f.name, mark);
+            if (at != NULL)
+                snprintf(s.op, sizeof s.op, "aten::%.*s",
+                         (int)strcspn(at + sizeof mark - 1, ":(< "), at + sizeof mark - 1);
+        }
+        if (s.first[0] == '\0')
+            snprintf(s.first, sizeof s.first, "%.*s", f.n_name < 200 ? f.n_name : 200, f.name);
+        const int phase = phase_of(&s, &f);
+        s.facts |= facts_of(&f);
+        /* A call by backward or by the optimizer belongs there, whatever it is. */
+        if (phase >= 3 || s.phase < 0)
+            s.phase = phase >= 0 ? phase : s.phase;
+        if (is_python(&f))
+            s.last_is_apply =
+                has(f.file, "torch/autograd/function.py") && begins(f.name, "apply");
+        take_function(&s, &f);
+        if (f.module) {
+            describe(&f, scope, sizeof scope);
+            put_scope(s.modules, scope);
+        }
+    }
     if (s.last_is_apply) /* nothing called it: autograd's thread */
         s.facts |= FRAMES_ENGINE;
     if ((s.facts & FRAMES_ENGINE) != 0 && s.phase != 4)
@@ -493,22 +472,18 @@ static sw_status choose_device(reader *r, const snapshot_file *f, int64_t *out)
     return sw_timeline_string(r->t, &r->t->device, name);
 }
 
-/* The run, as our own export describes it. */
-static sw_status take_origin(reader *r, value settings)
-{
-    const char *tool = value_text(value_at(settings, "tool"));
-    if (tool == NULL)
-        return SW_OK;
-    SW_TRY(sw_timeline_string(r->t, &r->t->model, value_text(value_at(settings, "model"))));
-    SW_TRY(sw_timeline_string(r->t, &r->t->device, value_text(value_at(settings, "device"))));
-    return sw_timeline_string(r->t, &r->t->data, value_text(value_at(settings, "data")));
-}
-
 static sw_status take_snapshot(reader *r, const snapshot_file *f)
 {
     int64_t device = 0;
     SW_TRY(choose_device(r, f, &device));
-    SW_TRY(take_origin(r, f->settings));
+    if (f->own) { /* the run, as our own export describes it */
+        const struct {
+            const char *key, **to;
+        } of[] = {{"model", &r->t->model}, {"device", &r->t->device}, {"data", &r->t->data}};
+        for (int i = 0; i < 3; i++)
+            SW_TRY(sw_timeline_string(r->t, of[i].to,
+                                      value_text(value_at(f->settings, of[i].key))));
+    }
     r->t->tool = "pytorch";
     if (r->t->model[0] == '\0')
         r->t->model = "PyTorch snapshot";
@@ -560,49 +535,22 @@ struct snapshot_tree {
     byte_reader in;
 };
 
-static bool file_begins(const char *text, size_t n)
-{
-    static const char *const keys[] = {"\"segments\"", "\"device_traces\""};
-    size_t at = 0;
-    if (n >= 2 && (unsigned char)text[0] == 0x80)
-        return true;
-    if (n == 0 || text[0] != '{')
-        return false;
-    for (at = 1; at < n &&
-                 (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t');)
-        at++;
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        if (n - at >= strlen(keys[k]) && memcmp(text + at, keys[k], strlen(keys[k])) == 0)
-            return true;
-    return false;
-}
-
 sw_status snapshot_is(const char *path, bool *out)
 {
     byte_reader r;
     SW_TRY(byte_reader_open(&r, path));
+    static const char *const keys[] = {"\"segments\"", "\"device_traces\""};
     const bool empty = r.end == 0;
-    *out = file_begins((const char *)r.buffer, r.end < 64 ? r.end : 64);
+    char text[65] = ""; /* up to a zero byte, which no JSON has */
+    memcpy(text, r.buffer, r.end < 64 ? r.end : 64);
+    const char *key = text + 1 + strspn(text + (*text != '\0'), " \n\r\t");
+    *out = r.end >= 2 && (unsigned char)text[0] == 0x80;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        *out |= text[0] == '{' && begins(key, keys[k]);
     byte_reader_close(&r);
     if (empty)
         SW_FAIL(SW_FORMAT, "%s: the file is empty", path);
     return SW_OK;
-}
-
-/* Files of PyTorch 2.0 to 2.2 do not say the settings. Segments of a device say their type, and
- * events of devices the segments or their time; those of the profiler say none of it. */
-static bool is_device(const snapshot_file *f)
-{
-    if (value_at(value_item(f->segments, 0), "segment_type") != 0)
-        return true;
-    for (uint64_t d = 0; d < value_count(f->traces); d++) {
-        const value first = value_item(value_item(f->traces, d), 0);
-        const char *action = value_text(value_at(first, "action"));
-        if (value_at(first, "time_us") != 0 ||
-            (action != NULL && strncmp(action, "segment_", 8) == 0))
-            return true;
-    }
-    return false;
 }
 
 static sw_status read_tree(snapshot_file *f)
@@ -619,14 +567,22 @@ static sw_status read_tree(snapshot_file *f)
     f->segments = list ? top : value_at(top, "segments");
     f->traces = value_at(top, "device_traces");
     f->settings = value_at(top, "allocator_settings");
-    if (value_text(value_at(f->settings, "tool")) != NULL)
-        f->own = true;
+    f->own = value_text(value_at(f->settings, "tool")) != NULL;
     if (value_kind_of(f->segments) != VALUE_LIST ||
         (f->traces != 0 && value_kind_of(f->traces) != VALUE_LIST))
         SW_FAIL(SW_FORMAT, "%s: not a snapshot of PyTorch: it has no list of segments",
                 f->path);
-    /* Those of the profiler have no settings; its last device is the CPU. */
-    f->device = list || f->settings != 0 || is_device(f);
+    /* Those of the profiler have no settings; its last device is the CPU. Files of PyTorch 2.0
+     * to 2.2 do not say the settings either: segments of a device say their type, and events of
+     * devices the segments or their time; those of the profiler say none of it. */
+    f->device =
+        list || f->settings != 0 || value_at(value_item(f->segments, 0), "segment_type") != 0;
+    for (uint64_t d = 0; d < value_count(f->traces) && !f->device; d++) {
+        const value event = value_item(value_item(f->traces, d), 0);
+        const char *action = value_text(value_at(event, "action"));
+        f->device = value_at(event, "time_us") != 0 ||
+                    (action != NULL && strncmp(action, "segment_", 8) == 0);
+    }
     return SW_OK;
 }
 
