@@ -41,52 +41,30 @@ static sw_status find(layers *x, const char *path, layer **out)
     return SW_OK;
 }
 
-/* Bytes of the path of a scope of that name in another one, 0: there is none. */
-static size_t scope_in(const char *path, const char *name)
-{
-    const size_t n = strlen(name);
-    for (const char *at = path; (at = strchr(at, '/')) != NULL;) {
-        at++;
-        if (strncmp(at, name, n) == 0 && (at[n] == '/' || at[n] == '\0'))
-            return (size_t)(at - path) + n;
-    }
-    return 0;
-}
-
-/* The only scope of that name in others; *n: how many there are. */
-static const char *only_scope(const layers *x, const char *name, size_t *bytes, uint32_t *n)
-{
-    const char *home = NULL;
-    *n = 0;
-    for (uint32_t i = 0; i < x->n; i++) {
-        const size_t here = scope_in(x->at[i].path, name);
-        if (here == 0 ||
-            (home != NULL && here == *bytes && strncmp(home, x->at[i].path, here) == 0))
-            continue;
-        home = x->at[i].path;
-        *bytes = here;
-        ++*n;
-    }
-    return home;
-}
-
-static bool has_inner(const layers *x, const char *path)
-{
-    const size_t n = strlen(path);
-    for (uint32_t i = 0; i < x->n; i++)
-        if (strncmp(x->at[i].path, path, n) == 0 && x->at[i].path[n] == '/')
-            return true;
-    return false;
-}
-
 static sw_status find_home(sw_timeline *t, const layers *x, layer *l)
 {
+    const size_t length = strlen(l->path);
+    const char *home = NULL; /* the only scope of that name in others, `bytes` long */
     size_t bytes = 0;
-    uint32_t n;
+    uint32_t n = 0;
     void *path;
-    if (*l->path == '\0' || l->forward || strchr(l->path, '/') != NULL || has_inner(x, l->path))
+    if (*l->path == '\0' || l->forward || strchr(l->path, '/') != NULL)
         return SW_OK;
-    const char *home = only_scope(x, l->path, &bytes, &n);
+    for (uint32_t i = 0; i < x->n; i++) {
+        const char *of = x->at[i].path, *at = of;
+        if (strncmp(of, l->path, length) == 0 && of[length] == '/')
+            return SW_OK; /* it has inner ones */
+        size_t here = 0;
+        while (here == 0 && (at = strchr(at, '/')) != NULL)
+            if (strncmp(++at, l->path, length) == 0 &&
+                (at[length] == '/' || at[length] == '\0'))
+                here = (size_t)(at - of) + length;
+        if (here == 0 || (home != NULL && here == bytes && strncmp(home, of, here) == 0))
+            continue;
+        home = of;
+        bytes = here;
+        n++;
+    }
     if (n != 1)
         return SW_OK;
     SW_TRY(sw_timeline_alloc(t, &path, bytes + 1, 1));
@@ -252,37 +230,18 @@ sw_status sw_timeline_reserve(sw_timeline *t, void *list, uint32_t *cap, uint32_
     return SW_OK;
 }
 
-static size_t hash(const char *text)
-{
-    uint64_t h = 1469598103934665603u; /* FNV-1a */
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return (size_t)(h ^ h >> 32);
-}
-
 /* Where the text is or would stand; the table has room. */
 static const char **place(const owner *o, const char *text)
 {
     SW_ASSERT(o->cap_strings > 0 && (o->cap_strings & (o->cap_strings - 1)) == 0);
     SW_ASSERT(o->n_strings < o->cap_strings);
-    size_t i = hash(text) & (o->cap_strings - 1);
+    uint64_t h = 1469598103934665603u; /* FNV-1a */
+    for (const char *c = text; *c != '\0'; c++)
+        h = (h ^ (unsigned char)*c) * 1099511628211u;
+    size_t i = (size_t)(h ^ h >> 32) & (o->cap_strings - 1);
     while (o->strings[i] != NULL && strcmp(o->strings[i], text) != 0)
         i = (i + 1) & (o->cap_strings - 1);
     return &o->strings[i];
-}
-
-static sw_status grow_strings(owner *o)
-{
-    const uint32_t cap = o->cap_strings == 0 ? 256 : o->cap_strings * 2;
-    owner larger = *o;
-    SW_TRY(sw_heap_alloc(&larger.strings, SW_HEAP_PROFILE, cap * sizeof *o->strings));
-    larger.cap_strings = cap;
-    for (uint32_t i = 0; i < o->cap_strings; i++)
-        if (o->strings[i] != NULL)
-            *place(&larger, o->strings[i]) = o->strings[i];
-    sw_heap_free(o->strings, SW_HEAP_PROFILE, o->cap_strings * sizeof *o->strings);
-    *o = larger;
-    return SW_OK;
 }
 
 sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text)
@@ -292,8 +251,17 @@ sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text)
         *out = "";
         return SW_OK;
     }
-    if ((o->n_strings + 1) * 2 > o->cap_strings)
-        SW_TRY(grow_strings(o));
+    if ((o->n_strings + 1) * 2 > o->cap_strings) {
+        owner larger = *o;
+        larger.cap_strings = o->cap_strings == 0 ? 256 : o->cap_strings * 2;
+        SW_TRY(sw_heap_alloc(&larger.strings, SW_HEAP_PROFILE,
+                             larger.cap_strings * sizeof *o->strings));
+        for (uint32_t i = 0; i < o->cap_strings; i++)
+            if (o->strings[i] != NULL)
+                *place(&larger, o->strings[i]) = o->strings[i];
+        sw_heap_free(o->strings, SW_HEAP_PROFILE, o->cap_strings * sizeof *o->strings);
+        *o = larger;
+    }
     const size_t n = strlen(text) + 1;
     void *clean;
     SW_TRY(take(o, &clean, n));
@@ -386,21 +354,6 @@ uint32_t sw_timeline_value(const sw_tl_program *p, uint32_t id)
     return low < p->n_values && p->values[p->by_id[low]].id == id ? p->by_id[low] : SW_TL_NONE;
 }
 
-/* A trace predicts nothing: its peak is what its values say. */
-static sw_status find_peak(sw_tl_program *p)
-{
-    uint64_t *curve;
-    SW_TRY(sw_heap_alloc(&curve, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t)));
-    sw_timeline_curve(p, NULL, NULL, curve);
-    for (uint32_t i = 0; i < p->n_ops; i++)
-        if (curve[i] > p->peak_bytes) {
-            p->peak_bytes = curve[i];
-            p->peak_op = i;
-        }
-    sw_heap_free(curve, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t));
-    return SW_OK;
-}
-
 sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p)
 {
     if (p->by_id != NULL)
@@ -457,7 +410,19 @@ sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p)
     }
     if (p->n_ops > 0 && p->peak_op >= p->n_ops)
         WRONG("%s: the peak is at op %u of %u", t->path, p->peak_op, p->n_ops);
-    return p->peak_bytes == 0 ? find_peak(p) : SW_OK;
+    if (p->peak_bytes > 0)
+        return SW_OK;
+    /* A trace predicts nothing: its peak is what its values say. */
+    uint64_t *curve;
+    SW_TRY(sw_heap_alloc(&curve, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t)));
+    sw_timeline_curve(p, NULL, NULL, curve);
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        if (curve[i] > p->peak_bytes) {
+            p->peak_bytes = curve[i];
+            p->peak_op = i;
+        }
+    sw_heap_free(curve, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t));
+    return SW_OK;
 }
 
 static sw_status finish_run(sw_timeline *t, sw_tl_run *run, uint64_t *now)

@@ -51,14 +51,6 @@ static sw_status push(run_list *l, run_position x)
     return SW_OK;
 }
 
-static bool is_wanted(const timeline_want *want, uint64_t step)
-{
-    for (uint32_t i = 0; i < want->n_steps; i++)
-        if (want->step[i] == step)
-            return true;
-    return want->n_steps == 0;
-}
-
 static sw_status choose_run(reader *r, const profile_position *p)
 {
     const uint64_t limit =
@@ -66,7 +58,10 @@ static sw_status choose_run(reader *r, const profile_position *p)
     profile_step s;
     SW_TRY(profile_read_step(p, &s));
     const uint32_t program = profile_count_step(r->t, &s);
-    if (program == SW_TL_NONE || !is_wanted(r->want, s.step) || s.witnesses != 0) {
+    bool wanted = r->want->n_steps == 0;
+    for (uint32_t i = 0; i < r->want->n_steps; i++)
+        wanted |= r->want->step[i] == s.step;
+    if (program == SW_TL_NONE || !wanted || s.witnesses != 0) {
         r->t->skipped_runs += s.witnesses == 0;
         return SW_OK;
     }
@@ -92,7 +87,6 @@ static sw_status take_events(reader *r, const profile_position *p)
 {
     const value log = value_at(p->record, "log");
     const size_t n = value_count(log) / LOG_FIELDS;
-    uint64_t dropped;
     if (!value_is_list(log) || n * LOG_FIELDS != value_count(log) || n >= UINT32_MAX - r->n_log)
         return profile_wrong(p, "log", "a list of events");
     SW_TRY(sw_heap_reserve(&r->log, SW_HEAP_PROFILE, &r->cap_log, r->n_log + (uint32_t)n,
@@ -106,25 +100,7 @@ static sw_status take_events(reader *r, const profile_position *p)
         r->log[r->n_log++] = (sw_record){(uint32_t)x[0], (uint32_t)x[1], (uint32_t)x[2],
                                          (uint8_t)x[3],  (uint8_t)x[4],  0};
     }
-    SW_TRY(profile_get_u64(p, p->record, "dropped", 0, &dropped));
-    r->dropped = dropped;
-    return SW_OK;
-}
-
-static sw_status take_op_clocks(reader *r, const profile_position *p, const profile_step *s,
-                                sw_tl_run *run)
-{
-    const size_t n = value_count(s->clocks);
-    uint64_t *to;
-    SW_TRY(profile_check_clocks(p, s, &r->t->programs[run->program]));
-    if (n == 0)
-        return SW_OK;
-    SW_TRY(sw_timeline_alloc(r->t, &to, n, sizeof(uint64_t)));
-    for (size_t i = 0; i < n; i++)
-        to[i] = profile_clock(s, i);
-    run->op_ns = to;
-    run->clock = SW_TL_OPS;
-    return SW_OK;
+    return profile_get_u64(p, p->record, "dropped", 0, &r->dropped);
 }
 
 static sw_status take_run(reader *r, const profile_position *p)
@@ -146,7 +122,16 @@ static sw_status take_run(reader *r, const profile_position *p)
                        .clock = clocked > 0 ? SW_TL_PHASES : SW_TL_UNTIMED,
                        .peak_bytes = s.peak};
     memcpy(run->phase, s.phase, sizeof run->phase);
-    SW_TRY(take_op_clocks(r, p, &s, run));
+    const size_t n = value_count(s.clocks);
+    SW_TRY(profile_check_clocks(p, &s, &r->t->programs[run->program]));
+    if (n > 0) {
+        uint64_t *to;
+        SW_TRY(sw_timeline_alloc(r->t, &to, n, sizeof(uint64_t)));
+        for (size_t i = 0; i < n; i++)
+            to[i] = profile_clock(&s, i);
+        run->op_ns = to;
+        run->clock = SW_TL_OPS;
+    }
     sw_record *log;
     if (r->n_log == 0)
         return SW_OK;
@@ -159,14 +144,6 @@ static sw_status take_run(reader *r, const profile_position *p)
 }
 
 /* ---- the file ---------------------------------------------------------------------------- */
-
-static sw_status take_end(reader *r, const profile_position *p)
-{
-    profile_end e;
-    SW_TRY(profile_read_end(p, &e, r->t));
-    SW_TRY(sw_timeline_string(r->t, &r->t->ended, e.status));
-    return sw_timeline_string(r->t, &r->t->why, e.error);
-}
 
 /* One record; the first pass takes programs and places, the second events and runs. */
 static sw_status take(reader *r, const profile_position *p, bool *run_ended)
@@ -189,7 +166,12 @@ static sw_status take(reader *r, const profile_position *p, bool *run_ended)
         r->has_events = false;
     if (strcmp(type, "plan") == 0 || strcmp(type, "trace") == 0)
         return profile_take_program(r->t, p, type[0] == 't');
-    return strcmp(type, "end") == 0 ? take_end(r, p) : SW_OK;
+    if (strcmp(type, "end") != 0)
+        return SW_OK;
+    profile_end e;
+    SW_TRY(profile_read_end(p, &e, r->t));
+    SW_TRY(sw_timeline_string(r->t, &r->t->ended, e.status));
+    return sw_timeline_string(r->t, &r->t->why, e.error);
 }
 
 /* The next record; *more is false after the last, or where the file is cut. */
@@ -235,28 +217,26 @@ static sw_status end_at_damage(reader *r, sw_status status)
     return sw_timeline_string(r->t, &r->t->damaged, why);
 }
 
-static sw_status read_both(reader *r)
-{
-    bool more = true, run_ended;
-    sw_status status = SW_OK;
-    while (more && status == SW_OK)
-        status = next(r, &more, &run_ended);
-    SW_TRY(end_at_damage(r, status));
-    if (r->lines.line == 0)
-        SW_FAIL(SW_FORMAT, "%s: the file is empty", r->t->path);
-    r->second = true;
-    status = read_positions(r, &r->front);
-    if (status == SW_OK)
-        status = read_positions(r, &r->back);
-    SW_TRY(end_at_damage(r, status));
-    return sw_timeline_finish(r->t);
-}
-
 static sw_status read_profile(sw_timeline *t, const timeline_want *want)
 {
     reader r = {.t = t, .want = want};
+    bool more = true, run_ended;
     SW_TRY(profile_lines_open(&r.lines, t->path));
-    const sw_status status = read_both(&r);
+    sw_status status = SW_OK;
+    while (more && status == SW_OK)
+        status = next(&r, &more, &run_ended);
+    status = end_at_damage(&r, status);
+    if (status == SW_OK && r.lines.line == 0)
+        status = sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: the file is empty", t->path);
+    if (status == SW_OK) {
+        r.second = true;
+        status = read_positions(&r, &r.front);
+        if (status == SW_OK)
+            status = read_positions(&r, &r.back);
+        status = end_at_damage(&r, status);
+    }
+    if (status == SW_OK)
+        status = sw_timeline_finish(t);
     profile_lines_close(&r.lines);
     sw_heap_free(r.front.at, SW_HEAP_PROFILE, r.front.cap * sizeof *r.front.at);
     sw_heap_free(r.back.at, SW_HEAP_PROFILE, r.back.cap * sizeof *r.back.at);
