@@ -162,201 +162,143 @@ static sw_status pop_mark(machine *m, uint32_t *height)
     return SW_OK;
 }
 
+/* Where the values begin that the opcode takes: `n` of them, or those above the latest mark. */
+static sw_status operands(machine *m, bool marked, uint32_t n, uint32_t *height)
+{
+    if (marked)
+        return pop_mark(m, height);
+    SW_TRY(need(m, n));
+    *height = m->n_stack - m->op->bytes;
+    return SW_OK;
+}
+
 /* ---- opcodes ----------------------------------------------------------------------------- */
-
-/* Eight bytes of a double, the highest first. */
-static sw_status do_real(machine *m)
-{
-    uint64_t bits = 0;
-    double x;
-    value v;
-    SW_TRY(byte_reader_take(m->in, 8));
-    for (int i = 0; i < 8; i++)
-        bits = bits << 8 | (unsigned char)m->in->text[i];
-    memcpy(&x, &bits, sizeof x);
-    SW_TRY(value_real_new(m->tree, &v, x, false, 0));
-    return push(m, v);
-}
-
-static sw_status do_long(machine *m)
-{
-    uint64_t n, x = 0;
-    SW_TRY(byte_reader_number(m->in, m->op->bytes, &n));
-    SW_TRY(byte_reader_take(m->in, n));
-    if (n > 8)
-        return push(m, value_other());
-    for (uint64_t i = 0; i < n; i++)
-        x |= (uint64_t)(unsigned char)m->in->text[i] << 8 * i;
-    if (n > 0 && n < 8 && (m->in->text[n - 1] & 0x80) != 0)
-        x |= UINT64_MAX << 8 * n;
-    return push(m, value_int((int64_t)x));
-}
-
-/* The values from `height` on go to the container under them. */
-static sw_status add_from(machine *m, uint32_t height, uint32_t each)
-{
-    const uint32_t n = m->n_stack - height;
-    const value_kind wanted = each == 2 ? VALUE_DICT : VALUE_LIST;
-    m->n_stack = height;
-    SW_TRY(need(m, 1));
-    if (value_kind_of(m->stack[height - 1]) != wanted)
-        return damaged(m, "%s must be given a %s", m->op->name, each == 2 ? "dict" : "list");
-    if (n % each != 0)
-        return damaged(m, "%s: a key without its value", m->op->name);
-    return n > 0 ? value_add(m->tree, m->stack[height - 1], m->stack + height, n) : SW_OK;
-}
-
-static sw_status do_gather(machine *m)
-{
-    uint32_t height = 0;
-    if (m->op->action == TUPLE) {
-        SW_TRY(need(m, m->op->bytes));
-        height = m->n_stack - m->op->bytes;
-    } else {
-        SW_TRY(pop_mark(m, &height));
-    }
-    /* The values from `height` on become one. */
-    const bool dict = m->op->action == DICT_MARKED;
-    value v;
-    const uint32_t n = m->n_stack - height;
-    if (dict && n % 2 != 0)
-        return damaged(m, "%s: a key without its value", m->op->name);
-    SW_TRY(dict ? value_dict_new(m->tree, &v) : value_list_new(m->tree, &v));
-    if (n > 0)
-        SW_TRY(value_add(m->tree, v, m->stack + height, n));
-    m->n_stack = height;
-    return push(m, v);
-}
-
-static sw_status do_put(machine *m)
-{
-    uint64_t i = m->n_memo;
-    SW_TRY(need(m, 1));
-    if (m->op->bytes > 0)
-        SW_TRY(byte_reader_number(m->in, m->op->bytes, &i));
-    if (i > (uint64_t)m->n_memo + 1 || i >= UINT32_MAX / 2) /* some writers count from 1 */
-        return damaged(m, "%s of number %llu: only %u are in use", m->op->name,
-                       (unsigned long long)i, m->n_memo);
-    if (i >= m->n_memo) {
-        SW_TRY(sw_heap_reserve(&m->memo, SW_HEAP_FILES, &m->cap_memo, (uint32_t)i + 1,
-                               sizeof *m->memo));
-        m->n_memo = (uint32_t)i + 1;
-    }
-    m->memo[i] = m->stack[m->n_stack - 1];
-    return SW_OK;
-}
-
-static sw_status do_pop(machine *m)
-{
-    uint32_t height = 0;
-    if (m->op->action == POP_MARK) {
-        SW_TRY(pop_mark(m, &height));
-        m->n_stack = height;
-        return SW_OK;
-    }
-    SW_TRY(need(m, 1));
-    if (m->op->action == DUP)
-        return push(m, m->stack[m->n_stack - 1]);
-    m->n_stack--;
-    return SW_OK;
-}
-
-static sw_status refuse(const machine *m, int byte)
-{
-    if (m->op->action == WOULD_RUN)
-        return damaged(
-            m, "%s would run code that the file chooses; a snapshot must hold data only",
-            m->op->name);
-    if (m->op->action == NOT_DATA)
-        return damaged(m, "%s, which no snapshot has%s", m->op->name,
-                       byte < 0x80 ? " since protocol 2" : "");
-    return damaged(m, "no pickle has the opcode 0x%02x", (unsigned)byte);
-}
 
 static sw_status do_opcode(machine *m, int byte)
 {
-    switch ((action)m->op->action) {
+    const opcode *op = m->op;
+    uint32_t height = 0;
+    uint64_t x = 0;
+    value v;
+    switch ((action)op->action) {
     case NOT_KNOWN:
+        return damaged(m, "no pickle has the opcode 0x%02x", (unsigned)byte);
     case WOULD_RUN:
+        return damaged(
+            m, "%s would run code that the file chooses; a snapshot must hold data only",
+            op->name);
     case NOT_DATA:
-        return refuse(m, byte);
+        return damaged(m, "%s, which no snapshot has%s", op->name,
+                       byte < 0x80 ? " since protocol 2" : "");
     case START:
-    case FRAME: {
-        uint64_t x;
-        SW_TRY(byte_reader_number(m->in, m->op->bytes, &x));
-        if (m->op->action == START && (x < 2 || x > 5))
+    case FRAME:
+        SW_TRY(byte_reader_number(m->in, op->bytes, &x));
+        if (op->action == START && (x < 2 || x > 5))
             return damaged(m, "pickle protocol %llu; 2 to 5 are read", (unsigned long long)x);
         return SW_OK;
-    }
-    case STOP: {
+    case STOP:
         if (m->n_stack != 1 || m->n_marks != 0)
             return damaged(m,
                            "STOP must find one value and no mark (got %u values and %u marks)",
                            m->n_stack, m->n_marks);
         m->stopped = true;
         return SW_OK;
-    }
-    case MARK: {
+    case MARK:
         SW_TRY(sw_heap_reserve(&m->marks, SW_HEAP_FILES, &m->cap_marks, m->n_marks + 1,
                                sizeof *m->marks));
         m->marks[m->n_marks++] = m->n_stack;
         return SW_OK;
-    }
-    case POP:
     case POP_MARK:
+        return pop_mark(m, &m->n_stack);
+    case POP:
+        SW_TRY(need(m, 1));
+        m->n_stack--;
+        return SW_OK;
     case DUP:
-        return do_pop(m);
+        SW_TRY(need(m, 1));
+        return push(m, m->stack[m->n_stack - 1]);
     case SPECIAL:
         return push(m, byte == 'N' ? value_null() : value_bool(byte == 0x88));
-    case INT: {
-        uint64_t x;
-        SW_TRY(byte_reader_number(m->in, m->op->bytes, &x));
-        return push(m, value_int(m->op->bytes == 4 ? (int32_t)(uint32_t)x : (int64_t)x));
-    }
-    case LONG:
-        return do_long(m);
-    case REAL:
-        return do_real(m);
-    case TEXT: {
+    case INT:
+        SW_TRY(byte_reader_number(m->in, op->bytes, &x));
+        return push(m, value_int(op->bytes == 4 ? (int32_t)(uint32_t)x : (int64_t)x));
+    case LONG: {
         uint64_t n;
-        value v;
-        SW_TRY(byte_reader_number(m->in, m->op->bytes, &n));
+        SW_TRY(byte_reader_number(m->in, op->bytes, &n));
         SW_TRY(byte_reader_take(m->in, n));
-        SW_TRY(value_text_new(m->tree, &v, m->in->text, (size_t)n));
+        if (n > 8)
+            return push(m, value_other());
+        for (uint64_t i = 0; i < n; i++)
+            x |= (uint64_t)(unsigned char)m->in->text[i] << 8 * i;
+        if (n > 0 && n < 8 && (m->in->text[n - 1] & 0x80) != 0)
+            x |= UINT64_MAX << 8 * n;
+        return push(m, value_int((int64_t)x));
+    }
+    case REAL: { /* eight bytes of a double, the highest first */
+        double real;
+        SW_TRY(byte_reader_take(m->in, 8));
+        for (int i = 0; i < 8; i++)
+            x = x << 8 | (unsigned char)m->in->text[i];
+        memcpy(&real, &x, sizeof real);
+        SW_TRY(value_real_new(m->tree, &v, real, false, 0));
         return push(m, v);
     }
+    case TEXT:
+        SW_TRY(byte_reader_number(m->in, op->bytes, &x));
+        SW_TRY(byte_reader_take(m->in, x));
+        SW_TRY(value_text_new(m->tree, &v, m->in->text, (size_t)x));
+        return push(m, v);
     case NEW_LIST:
-    case NEW_DICT: {
-        value v;
-        SW_TRY(m->op->action == NEW_DICT ? value_dict_new(m->tree, &v)
-                                         : value_list_new(m->tree, &v));
+    case NEW_DICT:
+        SW_TRY(op->action == NEW_DICT ? value_dict_new(m->tree, &v)
+                                      : value_list_new(m->tree, &v));
         return push(m, v);
-    }
     case ADD_ONE:
-    case ADD_MARKED: {
-        uint32_t height = 0;
-        if (m->op->action == ADD_ONE) {
-            SW_TRY(need(m, m->op->bytes + 1u));
-            height = m->n_stack - m->op->bytes;
-        } else {
-            SW_TRY(pop_mark(m, &height));
-        }
-        return add_from(m, height, m->op->bytes);
+    case ADD_MARKED: { /* to the container under them */
+        const bool dict = op->bytes == 2;
+        SW_TRY(operands(m, op->action == ADD_MARKED, op->bytes + 1u, &height));
+        const uint32_t n = m->n_stack - height;
+        m->n_stack = height;
+        SW_TRY(need(m, 1));
+        if (value_kind_of(m->stack[height - 1]) != (dict ? VALUE_DICT : VALUE_LIST))
+            return damaged(m, "%s must be given a %s", op->name, dict ? "dict" : "list");
+        if (n % op->bytes != 0)
+            return damaged(m, "%s: a key without its value", op->name);
+        return n > 0 ? value_add(m->tree, m->stack[height - 1], m->stack + height, n) : SW_OK;
     }
     case LIST_MARKED:
     case DICT_MARKED:
-    case TUPLE:
-        return do_gather(m);
-    case PUT:
-        return do_put(m);
-    case GET: {
-        uint64_t i;
-        SW_TRY(byte_reader_number(m->in, m->op->bytes, &i));
-        if (i >= m->n_memo || m->memo[i] == 0)
-            return damaged(m, "%s of number %llu, which nothing has", m->op->name,
-                           (unsigned long long)i);
-        return push(m, m->memo[i]);
+    case TUPLE: { /* the values become one */
+        const bool dict = op->action == DICT_MARKED;
+        SW_TRY(operands(m, op->action != TUPLE, op->bytes, &height));
+        const uint32_t n = m->n_stack - height;
+        if (dict && n % 2 != 0)
+            return damaged(m, "%s: a key without its value", op->name);
+        SW_TRY(dict ? value_dict_new(m->tree, &v) : value_list_new(m->tree, &v));
+        if (n > 0)
+            SW_TRY(value_add(m->tree, v, m->stack + height, n));
+        m->n_stack = height;
+        return push(m, v);
     }
+    case PUT:
+        x = m->n_memo;
+        SW_TRY(need(m, 1));
+        if (op->bytes > 0)
+            SW_TRY(byte_reader_number(m->in, op->bytes, &x));
+        if (x > (uint64_t)m->n_memo + 1 || x >= UINT32_MAX / 2) /* some writers count from 1 */
+            return damaged(m, "%s of number %llu: only %u are in use", op->name,
+                           (unsigned long long)x, m->n_memo);
+        SW_TRY(sw_heap_reserve(&m->memo, SW_HEAP_FILES, &m->cap_memo, (uint32_t)x + 1,
+                               sizeof *m->memo));
+        m->n_memo = x >= m->n_memo ? (uint32_t)x + 1 : m->n_memo;
+        m->memo[x] = m->stack[m->n_stack - 1];
+        return SW_OK;
+    case GET:
+        SW_TRY(byte_reader_number(m->in, op->bytes, &x));
+        if (x >= m->n_memo || m->memo[x] == 0)
+            return damaged(m, "%s of number %llu, which nothing has", op->name,
+                           (unsigned long long)x);
+        return push(m, m->memo[x]);
     }
     return SW_OK;
 }

@@ -108,43 +108,9 @@ typedef struct {
     int pending;         /* 1: growth, -1: deaths, 0: none */
 } role_bytes;
 
-static uint32_t find_role(const role_bytes *r, const sw_tl_event *e)
-{
-    const sw_tensor *v = &e->program->values[e->index];
-    uint32_t i = 0;
-    while (i + 1 < r->n && r->name[i] != v->role && strcmp(r->name[i], v->role) != 0)
-        i++;
-    return i;
-}
-
 static int moves(const sw_tl_event *e)
 {
     return e->kind == SW_TL_ALLOC ? 1 : e->kind == SW_TL_FREE ? -1 : 0;
-}
-
-/* Takes an event of any kind. */
-static void roles_take(role_bytes *r, const sw_tl_event *e)
-{
-    const int sign = moves(e);
-    if (sign == 0 || e->bytes == 0)
-        return;
-    const uint32_t role = find_role(r, e);
-    SW_ASSERT(role < r->n && (sign > 0 || r->bytes[role] >= e->bytes));
-    r->bytes[role] += sign > 0 ? e->bytes : -e->bytes;
-    r->changed |= (uint32_t)1 << role;
-    r->live = e->live;
-    r->ns = e->ns;
-    r->pending = sign;
-}
-
-/* Of the begin of a slice. */
-static const char *slice_category(sw_tl_kind kind)
-{
-    static const char *const names[] = {[SW_TL_STEP_BEGIN] = "step",
-                                        [SW_TL_PHASE_BEGIN] = "phase",
-                                        [SW_TL_LAYER_BEGIN] = "layer",
-                                        [SW_TL_OP_BEGIN] = "op"};
-    return names[kind];
 }
 
 /* ---- packets ----------------------------------------------------------------------------- */
@@ -228,16 +194,32 @@ static void annotate_step(message *event, const sw_tl_event *e)
 
 static sw_status take(void *context, const sw_tl_event *e)
 {
+    static const char *const categories[] = {[SW_TL_STEP_BEGIN] = "step",
+                                             [SW_TL_PHASE_BEGIN] = "phase",
+                                             [SW_TL_LAYER_BEGIN] = "layer",
+                                             [SW_TL_OP_BEGIN] = "op"};
     writer *w = context;
     /* Whether what is pending must be written before `e`, which has the walk's next event. */
     if (w->roles.pending != 0 && (e->ns != w->roles.ns || moves(e) == -w->roles.pending))
         put_counters(w);
-    roles_take(&w->roles, e);
+    role_bytes *r = &w->roles;
+    if (moves(e) != 0 && e->bytes > 0) {
+        const char *role = e->program->values[e->index].role;
+        uint32_t i = 0;
+        while (i + 1 < r->n && r->name[i] != role && strcmp(r->name[i], role) != 0)
+            i++;
+        SW_ASSERT(i < r->n && (moves(e) > 0 || r->bytes[i] >= e->bytes));
+        r->bytes[i] += moves(e) > 0 ? e->bytes : -e->bytes;
+        r->changed |= (uint32_t)1 << i;
+        r->live = e->live;
+        r->ns = e->ns;
+        r->pending = moves(e);
+    }
     if (e->kind <= SW_TL_OP_BEGIN) {
         message event = {.n = 0};
         put_u64(&event, EVENT_TYPE, SLICE_BEGIN);
         put_u64(&event, EVENT_TRACK, UUID_STEPS);
-        put_word(&event, EVENT_CATEGORY, slice_category(e->kind));
+        put_word(&event, EVENT_CATEGORY, categories[e->kind]);
         if (e->kind == SW_TL_STEP_BEGIN)
             annotate_step(&event, e);
         else if (e->kind == SW_TL_PHASE_BEGIN)

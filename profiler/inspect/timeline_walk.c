@@ -177,23 +177,16 @@ static void advance(walk *w, uint64_t ns)
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
-static bool same_models(const sw_tl_program *a, const sw_tl_program *b)
-{
-    if (a->n_model != b->n_model)
-        return false;
-    for (uint32_t i = 0; i < a->n_model; i++) {
-        const sw_tensor *x = &a->values[i], *y = &b->values[i];
-        if (x->bytes != y->bytes || x->padding != y->padding || x->offset != y->offset ||
-            strcmp(x->name, y->name) != 0)
-            return false;
-    }
-    return true;
-}
-
 /* The model of `p` lives from here on; NULL: none. */
 static void change_models(walk *w, const sw_tl_program *p)
 {
-    if (p != NULL && w->models != NULL && same_models(p, w->models))
+    bool same = p != NULL && w->models != NULL && p->n_model == w->models->n_model;
+    for (uint32_t i = 0; same && i < p->n_model; i++) {
+        const sw_tensor *x = &p->values[i], *y = &w->models->values[i];
+        same = x->bytes == y->bytes && x->padding == y->padding && x->offset == y->offset &&
+               strcmp(x->name, y->name) == 0;
+    }
+    if (same)
         return;
     w->event.program = w->models;
     for (uint32_t i = w->models != NULL ? w->models->n_model : 0; i > 0; i--)
@@ -273,18 +266,6 @@ static void walk_program(walk *w, const sw_tl_run *run)
     }
 }
 
-/* Addresses from `top` on are free again. */
-static void rewind_to(walk *w, uint64_t top)
-{
-    const sw_tl_program *p = w->event.program;
-    for (size_t i = w->n_live; i > 0; i--)
-        if (i <= w->n_live && w->live[i - 1] != SW_TL_NONE) {
-            const sw_tensor *v = &p->values[w->live[i - 1]];
-            if (v->segment == SW_SEGMENT_STEP && v->offset >= top)
-                kill(w, w->live[i - 1]);
-        }
-}
-
 static void walk_log(walk *w, const sw_tl_run *run)
 {
     const sw_tl_program *p = w->event.program;
@@ -299,9 +280,15 @@ static void walk_log(walk *w, const sw_tl_run *run)
             enter_phase(w, (int)e->id);
         else if (e->kind == SW_RECORD_OP)
             enter_op(w, e->id);
-        else if (e->kind == SW_RECORD_REWIND)
-            rewind_to(w, (uint64_t)e->offset * SW_ALIGN);
-        else if (v == SW_TL_NONE)
+        else if (e->kind == SW_RECORD_REWIND) {
+            /* Addresses from the new top on are free again. */
+            for (size_t k = w->n_live; k > 0; k--) {
+                const uint32_t at = k <= w->n_live ? w->live[k - 1] : SW_TL_NONE;
+                if (at != SW_TL_NONE && p->values[at].segment == SW_SEGMENT_STEP &&
+                    p->values[at].offset >= (uint64_t)e->offset * SW_ALIGN)
+                    kill(w, at);
+            }
+        } else if (v == SW_TL_NONE)
             continue;
         else if (e->kind == SW_RECORD_REUSE)
             state_value(w, SW_TL_REUSE, v);
