@@ -345,8 +345,6 @@ static sw_status es_episodes_test(es_run *r, int64_t first, int64_t n, double *s
     return SW_OK;
 }
 
-/* ---- es loop ----------------------------------------------------------------------------- */
-
 /* ---- one run ----------------------------------------------------------------------------- */
 
 static sw_status keep_peak(es_run *r, job_which which)

@@ -219,8 +219,6 @@ sw_status pop_set_knobs(pop *p, int k, const double *values)
     return SW_OK;
 }
 
-/* ---- cmd pbt ----------------------------------------------------------------------------- */
-
 /* ---- the run ----------------------------------------------------------------------------- */
 
 static int check_metric(pop *p)

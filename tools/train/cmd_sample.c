@@ -135,8 +135,6 @@ static sw_status sample_tokens_encode(const sample_tokens *t, const char *text,
     return SW_OK;
 }
 
-/* ---- to texts ---------------------------------------------------------------------------- */
-
 /* ---- cmd sample -------------------------------------------------------------------------- */
 
 enum { BYTES = 256 }; /* ids that stand for a byte; of a text no others are drawn */

@@ -169,8 +169,6 @@ static int train_parse(train *t, int argc, char **argv)
     return train_check_files(&t->opts);
 }
 
-/* ---- cmd train --------------------------------------------------------------------------- */
-
 /* ---- before and after -------------------------------------------------------------------- */
 
 /* How many steps there will be: --steps, --epochs, or the smaller of both. CLI_GO, or the

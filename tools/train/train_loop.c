@@ -173,8 +173,6 @@ void train_free_process(train *t)
     sw_heap_free(t->process, SW_HEAP_PROFILE, sizeof *t->process);
 }
 
-/* ---- train loop -------------------------------------------------------------------------- */
-
 /* ---- one run ----------------------------------------------------------------------------- */
 
 /* By roles and layers a program's runs are all alike. */

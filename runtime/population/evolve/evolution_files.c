@@ -380,8 +380,6 @@ static sw_status options_read(sw_json_in *in, const sw_evolution *e)
     return SW_OK;
 }
 
-/* ---- evolution files --------------------------------------------------------------------- */
-
 /* ---- writing ----------------------------------------------------------------------------- */
 
 static sw_status write_one(sw_json *j, const swi_one *one)
