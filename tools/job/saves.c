@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FORMAT "stepwell run 2\n"
+#define FORMAT "stepwell run 3\n"
 #define DEFAULT_NS ((uint64_t)600 * 1000000000) /* 10 minutes */
 
 /* ---- what decides ------------------------------------------------------------------------ */
@@ -63,8 +63,17 @@ static void add_option(job_identity *to, const cli_option *o)
         word = *(const char *const *)o->to;
         job_identity_add(to, o->name, "%s", word != NULL ? word : "none");
         break;
+    case CLI_LIST: {
+        const cli_list *list = o->to;
+        char text[600] = "";
+        size_t used = 0;
+        for (int i = 0; i < list->n && used < sizeof text; i++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64,
+                                     i > 0 ? "," : "", list->at[i]);
+        job_identity_add(to, o->name, "%s", text);
+        break;
+    }
     case CLI_BYTES:
-    case CLI_LIST:
     case CLI_EVERY:
         SW_ASSERT(false); /* none decides */
     }
@@ -72,15 +81,14 @@ static void add_option(job_identity *to, const cli_option *o)
 
 void job_identify(job_identity *to, const job_opts *opts, const cli_option *options, int n)
 {
+    tool_settings settings = opts->settings;
+    cli_option option;
     to->used = 0;
     to->full = false;
     job_identity_add(to, "--model", "%s", opts->model);
-    for (int i = 0; i < TOOL_SETTINGS; i++) {
-        char text[600];
-        const char *name = tool_settings_say(&opts->settings, i, text, sizeof text);
-        if (name != NULL && opts->kind->takes[i] != NULL)
-            job_identity_add(to, name, "%s", text);
-    }
+    for (int i = 0; i < TOOL_SETTINGS; i++)
+        if (tool_settings_option(opts->kind, &settings, i, &option))
+            add_option(to, &option);
     for (int i = 0; i < n; i++)
         if (options[i].decides)
             add_option(to, &options[i]);

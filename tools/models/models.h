@@ -100,8 +100,9 @@ int tool_settings_options(tool_settings *settings, cli_option *table, int n);
 /* The same for what one model takes, with its defaults. */
 int tool_settings_options_of(const tool_model *model, tool_settings *settings,
                              cli_option *table, int n);
-/* The option of setting i, and what it is set to as text; NULL past the last. */
-const char *tool_settings_say(const tool_settings *settings, int i, char *text, size_t bytes);
+/* The option of setting i, below TOOL_SETTINGS; whether the model takes it. */
+bool tool_settings_option(const tool_model *model, tool_settings *settings, int i,
+                          cli_option *out);
 /* Refuse what was given and the model does not take, and fill in its defaults. CLI_GO or an
  * exit status. */
 int tool_settings_complete(const tool_model *model, tool_settings *settings);

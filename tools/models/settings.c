@@ -231,42 +231,10 @@ int tool_settings_options_of(const tool_model *model, tool_settings *to, cli_opt
     return n;
 }
 
-static void say_list(const cli_list *list, char *text, size_t bytes)
+bool tool_settings_option(const tool_model *model, tool_settings *in, int i, cli_option *out)
 {
-    size_t at = 0;
-    text[0] = '\0';
-    for (int i = 0; i < list->n && at < bytes; i++)
-        at += (size_t)snprintf(text + at, bytes - at, "%s%lld", i > 0 ? "," : "",
-                               (long long)list->at[i]);
-}
-
-const char *tool_settings_say(const tool_settings *in, int i, char *text, size_t bytes)
-{
-    const char *at = (const char *)in;
-    cli_list list;
-    int64_t count;
-    double real;
-    const char *word;
-    if (i < 0 || i >= TOOL_SETTINGS)
-        return NULL;
-    switch (settings[i].kind) {
-    case CLI_LIST:
-        memcpy(&list, at + settings[i].at, sizeof list);
-        say_list(&list, text, bytes);
-        break;
-    case CLI_COUNT:
-        memcpy(&count, at + settings[i].at, sizeof count);
-        snprintf(text, bytes, "%lld", (long long)count);
-        break;
-    case CLI_REAL:
-        memcpy(&real, at + settings[i].at, sizeof real);
-        snprintf(text, bytes, "%.17g", real);
-        break;
-    default:
-        memcpy(&word, at + settings[i].at, sizeof word);
-        snprintf(text, bytes, "%s", word != NULL ? word : "");
-    }
-    return settings[i].name;
+    *out = option_of(&settings[i], in);
+    return model->takes[i] != NULL;
 }
 
 /* "mlp or lenet5": the models that take a setting. */
