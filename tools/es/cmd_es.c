@@ -24,10 +24,10 @@ static const char *const distribution_words[] = {"normal", "rademacher", "bits",
 
 /* Options of a job that have no part here: they say how a backward part goes, or how a batch is
  * made, which --population, --slice and --samples do. */
-static const char *const left_out[] = {
-    "--batch",        "--clip",      "--max-skipped",      "--update",  "--keep-gradients",
-    "--accumulate",   "--immediate", "--checkpoint",       "--augment", "--no-rebuild",
-    "--no-recompute", "--no-chunks", "--checkpoint-pauses"};
+static const char left_out[] =
+    "--batch --clip --max-skipped --update --keep-gradients --accumulate "
+    "--immediate --checkpoint --augment --no-rebuild --no-recompute --no-chunks "
+    "--checkpoint-pauses";
 
 static const char notes[] =
     "A generation evaluates the net --population times, each time with other noise on its "
@@ -56,46 +56,23 @@ static const char notes[] =
     "evaluations_per_second, "
     "wall_ns, evaluate_ns, update_ns, test_ns, resumed_from_generation, checkpoints, witness.";
 
-static const char *schedule_help(void)
-{
-    static char text[500];
-    snprintf(text, sizeof text, "of the learning rate: %s", tool_schedule_list());
-    return text;
-}
-
-static bool is_left_out(const char *name)
-{
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        if (strcmp(left_out[i], name) == 0)
-            return true;
-    return false;
-}
-
 /* Options of the job that are taken; model and data have no default until it is known whether
  * an environment is. */
 static int job_table(es_opts *o, cli_option *table)
 {
     static char rate[700];
-    const int all = job_options(&o->job, table, 0, true);
-    int n = 0;
+    const job_help help[] = {
+        {&o->job.lr, rate},
+        {&o->job.budget_bytes,
+         "hard limit for model, arena, batch and fitness together (default none)"}};
     snprintf(rate, sizeof rate,
              "learning rate (default 0.01, cart-pole 0.1, with --optimizer %s)",
              tool_optimizer_rates());
-    for (int i = 0; i < all; i++) {
-        if (is_left_out(table[i].name))
-            continue;
-        table[n] = table[i];
-        if (table[n].to == (void *)&o->job.lr)
-            table[n].help = rate;
-        if (table[n].to == (void *)&o->job.budget_bytes)
-            table[n].help = "hard limit for model, arena, batch and fitness together (default "
-                            "none)";
-        if (table[n].to == (void *)&o->job.model || table[n].to == (void *)&o->job.data)
-            table[n].initial = NULL;
-        n++;
-    }
+    const int n = job_options_but(&o->job, table, left_out, true, help, 2);
+    for (int i = 0; i < n; i++)
+        if (table[i].to == (void *)&o->job.model || table[i].to == (void *)&o->job.data)
+            table[i].initial = NULL;
     o->job.batch = (cli_list){{0}, 0};
-    o->job.accumulate = 1;
     return n;
 }
 

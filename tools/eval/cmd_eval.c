@@ -264,23 +264,10 @@ static const char *const predict_words[] = {"text", "json", "csv", "jsonl", "npy
 static const char *const part_words[] = {"test", "train", NULL};
 
 /* Options of a job that say how parameters change, or what belongs to backward. */
-static const char *const left_out[] = {"--optimizer",
-                                       "--lr",
-                                       "--momentum",
-                                       "--weight-decay",
-                                       "--clip",
-                                       "--max-skipped",
-                                       "--update",
-                                       "--keep-gradients",
-                                       "--accumulate",
-                                       "--seed",
-                                       "--no-recompute",
-                                       "--no-tiles",
-                                       "--no-rebuild",
-                                       "--no-strips",
-                                       "--no-chunks",
-                                       "--checkpoint",
-                                       "--checkpoint-pauses"};
+static const char left_out[] =
+    "--optimizer --lr --momentum --weight-decay --clip --max-skipped --update "
+    "--keep-gradients --accumulate --seed --no-recompute --no-tiles "
+    "--no-rebuild --no-strips --no-chunks --checkpoint --checkpoint-pauses";
 
 static const char both_notes[] =
     "The options of model and data must be those of the training. Exit status: 0 done, 1 "
@@ -320,33 +307,16 @@ static const char predict_notes[] =
     "with images in itself, npy:INPUTS.npy, npz:FILE.npz:INPUTS. All samples are predicted "
     "then, and rows have no label.";
 
-static bool is_left_out(const char *name)
-{
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        if (strcmp(left_out[i], name) == 0)
-            return true;
-    return false;
-}
-
 static int job_table(eval_opts *o, cli_option *table)
 {
-    const int all = job_options(&o->job, table, 0, true);
-    int n = 0;
-    for (int i = 0; i < all; i++)
-        if (!is_left_out(table[i].name)) {
-            table[n] = table[i];
-            if (table[n].to == (void *)&o->job.batch)
-                table[n].help = "samples of a run";
-            if (table[n].to == (void *)&o->job.budget_bytes)
-                table[n].help = "hard limit for model, arena and data together (default none)";
-            if (table[n].to == (void *)&o->job.settings.context)
-                table[n].help =
-                    "positions that attention sees (gpt: as the file says, else 128)";
-            if (table[n].to == (void *)&o->job.settings.vocabulary)
-                table[n].help = "number of ids (gpt: as the file says, else as the data have)";
-            n++;
-        }
-    o->job.accumulate = 1;
+    const job_help help[] = {
+        {&o->job.batch, "samples of a run"},
+        {&o->job.budget_bytes, "hard limit for model, arena and data together (default none)"},
+        {&o->job.settings.context,
+         "positions that attention sees (gpt: as the file says, else 128)"},
+        {&o->job.settings.vocabulary,
+         "number of ids (gpt: as the file says, else as the data have)"}};
+    const int n = job_options_but(&o->job, table, left_out, true, help, 4);
     o->job.seed = 1;
     o->job.max_skipped = 10;
     return n;

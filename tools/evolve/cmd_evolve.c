@@ -392,12 +392,11 @@ static int evolve_price(evolve *e)
 
 /* Options of a job that have a part here: data and memory. How a net is trained is the
  * genome's. */
-static const char *const taken[] = {
-    "--data",     "--normalise",  "--normalize",  "--synthetic-n",   "--seed",
-    "--threads",  "--isa",        "--no-chunks",  "--memory-budget", "--no-recompute",
-    "--no-tiles", "--no-rebuild", "--test-data",  "--test-share",    "--split-seed",
-    "--label",    "--header",     "--data-limit", "--standardise",   "--resize",
-    "--channels"};
+static const char taken[] =
+    "--data --normalise --normalize --synthetic-n --seed --threads --isa "
+    "--no-chunks --memory-budget --no-recompute --no-tiles --no-rebuild "
+    "--test-data --test-share --split-seed --label --header --data-limit "
+    "--standardise --resize --channels";
 
 static const char notes[] =
     "A generation trains every member with the same samples, measures its accuracy on the "
@@ -425,14 +424,6 @@ static const char notes[] =
     "best_bytes, largest_bytes, population_bytes, mutants, refused, invalid, compared, differ, "
     "steps, ns).";
 
-static bool is_taken(const char *name)
-{
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        if (strcmp(taken[i], name) == 0)
-            return true;
-    return false;
-}
-
 static const char data_help[] =
     "synthetic (digits that are drawn), idx:DIR for MNIST and its relatives, cifar:DIR for "
     "CIFAR-10's binary batches, or csv:FILE for numbers and a class per line";
@@ -442,42 +433,22 @@ static const char pixel_help[] =
     "M1/M2/M3,S1/S2/S3; none: they stay; auto: by mean and deviation of the training images "
     "(default auto)";
 
-/* In the place of the help of a job's option, where it says something else here. */
-static const char *help_of(const cli_option *option, const job_opts *o)
-{
-    const struct {
-        const void *to;
-        const char *help;
-    } own[] = {{&o->data, data_help},
-               {&o->normalise, pixel_help},
-               {&o->synthetic_n, "synthetic training samples (default 10000); a fifth as many "
-                                 "for testing"},
-               {&o->seed, "seed of everything that is drawn; the data have their own"},
-               {&o->threads, "members that are trained side by side, as many as the budget has "
-                             "room for; the bits are the same for any number"},
-               {&o->budget_bytes, "hard limit for all members, steps and batches together "
-                                  "(default 1GiB)"}};
-    for (size_t i = 0; i < sizeof own / sizeof *own && option->help != NULL; i++)
-        if (own[i].to == option->to)
-            return own[i].help;
-    return option->help;
-}
-
 static int job_table(evolve_opts *o, cli_option *table)
 {
-    const int all = job_options(&o->job, table, 0, true);
-    int n = 0;
-    for (int i = 0; i < all; i++) {
-        if (!is_taken(table[i].name))
-            continue;
-        table[n] = table[i];
-        table[n].help = help_of(&table[n], &o->job);
-        n++;
-    }
+    const job_help help[] = {
+        {&o->job.data, data_help},
+        {&o->job.normalise, pixel_help},
+        {&o->job.synthetic_n,
+         "synthetic training samples (default 10000); a fifth as many for testing"},
+        {&o->job.seed, "seed of everything that is drawn; the data have their own"},
+        {&o->job.threads, "members that are trained side by side, as many as the budget has "
+                          "room for; the bits are the same for any number"},
+        {&o->job.budget_bytes,
+         "hard limit for all members, steps and batches together (default 1GiB)"}};
+    const int n = job_options_but(&o->job, table, taken, false, help, 6);
     o->job.model = "mlp"; /* any net that takes every kind of classes: none of it is made */
     o->job.settings = TOOL_SETTINGS_NONE;
     o->job.device = "cpu";
-    o->job.accumulate = 1;
     return n;
 }
 

@@ -482,9 +482,11 @@ const char *const *tool_schedule_words(void)
     return schedules()->text;
 }
 
-const char *tool_schedule_list(void)
+const char *tool_schedule_help(void)
 {
-    return schedules()->list;
+    static char text[500];
+    snprintf(text, sizeof text, "of the learning rate: %s", schedules()->list);
+    return text;
 }
 
 const char *tool_schedule_takers(unsigned what)
@@ -535,6 +537,33 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
     n = tool_settings_options(&o->settings, table, n + 1); /* after --model */
     memcpy(table + n, options + 1, sizeof options - sizeof *options);
     return n + count - 1;
+}
+
+static bool is_among(const char *names, const char *name)
+{
+    const size_t n = strlen(name);
+    const char *at = strstr(names, name);
+    while (at != NULL && at[n] != ' ' && at[n] != '\0')
+        at = strstr(at + n, name);
+    return at != NULL;
+}
+
+int job_options_but(job_opts *o, cli_option *table, const char *names, bool but,
+                    const job_help *help, int n_help)
+{
+    const int all = job_options(o, table, 0, true);
+    int n = 0;
+    for (int i = 0; i < all; i++) {
+        if (is_among(names, table[i].name) == but)
+            continue;
+        table[n] = table[i];
+        for (int k = 0; k < n_help; k++)
+            if (help[k].to == table[n].to && table[n].help != NULL)
+                table[n].help = help[k].help;
+        n++;
+    }
+    o->accumulate = 1;
+    return n;
 }
 
 /* An option that another one leaves without effect is a mistake better said than passed

@@ -50,6 +50,15 @@ enum {
 #include "tools/job/job_options.def"
 };
 int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
+/* Another help for the option that fills `to`. */
+typedef struct {
+    const void *to;
+    const char *help;
+} job_help;
+/* Of these options, for one batch, those of `names`, with blanks in between; `but`: all others.
+ * Returns how many. */
+int job_options_but(job_opts *opts, cli_option *table, const char *names, bool but,
+                    const job_help *help, int n_help);
 extern const char *const job_nvtx_words[];
 /* Does the job run on a device, and not on the CPU? */
 bool job_on_device(const job_opts *opts);
@@ -250,7 +259,7 @@ enum {
     TOOL_LR_TOTAL = 4
 }; /* every and gamma; floor; the steps in all */
 const char *const *tool_schedule_words(void);
-const char *tool_schedule_list(void);
+const char *tool_schedule_help(void);
 unsigned tool_schedule_takes(const char *name);
 /* "step or exponential": the schedules that take it. */
 const char *tool_schedule_takers(unsigned what);

@@ -81,13 +81,6 @@ static const char notes[] =
 
 static const char *const method_words[] = {"backprop", "mezo", "lozo", NULL};
 
-static const char *schedule_help(void)
-{
-    static char text[500];
-    snprintf(text, sizeof text, "of the learning rate: %s", tool_schedule_list());
-    return text;
-}
-
 static int train_table(train_opts *o, cli_option *table)
 {
     job_opts *j = &o->job;
