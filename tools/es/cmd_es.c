@@ -397,15 +397,7 @@ static int close_all(es_run *r, int status)
     sw_file_drop(r->metrics.file);
     job_close(&r->job);
     es_batch_close(r);
-    if (r->profile != NULL) {
-        if (status == CLI_INTERRUPTED)
-            sw_profile_end_status(r->profile, SW_STOPPED, NULL);
-        else if (status != CLI_DONE)
-            sw_profile_end_status(r->profile, SW_IO, cli_last_line());
-        const sw_status closed = sw_profile_destroy(r->profile);
-        if (closed != SW_OK && status == CLI_DONE)
-            status = cli_library_error(closed, false);
-    }
+    status = job_profile_close(r->profile, status);
     job_unload(&r->job);
     return status;
 }

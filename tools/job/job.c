@@ -301,17 +301,15 @@ int job_check_machine(job *j, bool witness)
                              "does not fit: the data sets take %zu bytes, this machine has %zu",
                              sets, there);
         /* Model, arena and data lie on the card, which may have models of others already. */
-        {
-            char limit[200];
-            (void)sw_message(limit, sizeof limit, "%s (%s) has %zu bytes, of which are free",
-                             device.name, device.card, device.total_bytes);
-            for (int i = 0; i < JOB_PROGRAMS; i++) {
-                const sw_plan_info *p = &j->program[i].plan;
-                if (j->program[i].batch > 0 && p->total_bytes > device.free_bytes)
-                    return no_fit(j, p, limit, device.free_bytes);
-            }
-            return CLI_GO;
+        char limit[200];
+        (void)sw_message(limit, sizeof limit, "%s (%s) has %zu bytes, of which are free",
+                         device.name, device.card, device.total_bytes);
+        for (int i = 0; i < JOB_PROGRAMS; i++) {
+            const sw_plan_info *p = &j->program[i].plan;
+            if (j->program[i].batch > 0 && p->total_bytes > device.free_bytes)
+                return no_fit(j, p, limit, device.free_bytes);
         }
+        return CLI_GO;
     }
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         const sw_plan_info *p = &j->program[i].plan;

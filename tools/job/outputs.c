@@ -173,6 +173,18 @@ sw_status job_keep_profile(const char *path, uint64_t step, char *kept, size_t b
     return status;
 }
 
+int job_profile_close(sw_profile *profile, int status)
+{
+    if (profile == NULL)
+        return status;
+    if (status == CLI_INTERRUPTED)
+        sw_profile_end_status(profile, SW_STOPPED, NULL);
+    else if (status != CLI_DONE)
+        sw_profile_end_status(profile, SW_IO, cli_last_line());
+    const sw_status closed = sw_profile_destroy(profile);
+    return closed != SW_OK && status == CLI_DONE ? cli_library_error(closed, false) : status;
+}
+
 /* ---- metrics ----------------------------------------------------------------------------- */
 
 bool job_metrics_events(const char *path)

@@ -199,14 +199,7 @@ int pop_profile_close(pop *p, int status)
     p->told = NULL;
     p->n_told = p->cap_told = 0;
     p->profile = NULL;
-    if (profile == NULL)
-        return status;
-    if (status == CLI_INTERRUPTED)
-        sw_profile_end_status(profile, SW_STOPPED, NULL);
-    else if (status != CLI_DONE)
-        sw_profile_end_status(profile, SW_IO, cli_last_line());
-    const sw_status closed = sw_profile_destroy(profile);
-    return closed != SW_OK && status == CLI_DONE ? cli_library_error(closed, false) : status;
+    return job_profile_close(profile, status);
 }
 
 /* ---- shapes ------------------------------------------------------------------------------ */
@@ -274,22 +267,20 @@ sw_status pop_profile_turn(pop *p)
         return SW_OK;
     for (int k = 0; k < p->n_members; k++)
         SW_TRY(write_member(p, k));
-    {
-        sw_members_memory used = SW_OPTS(sw_members_memory);
-        sw_prof_turn x = {.turn = p->turn, .members = (uint32_t)p->n_members};
-        for (int j = 0; j < p->n_members; j++)
-            x.step = p->members[j].steps > x.step ? p->members[j].steps : x.step;
-        SW_TRY(sw_members_used(p->shapes[p->members[0].shape]->group, &used));
-        x.lanes = (uint32_t)used.lanes;
-        x.step_bytes = used.step_bytes;
-        x.batch_bytes = used.batch_bytes;
-        x.range_bytes = used.range_bytes;
-        x.live_bytes = used.live_bytes;
-        x.predicted_bytes = p->memory.packing.bytes + p->memory.staging;
-        x.outside_bytes = p->memory.paused;
-        sw_prof_turn_record(p->profile, &x);
-        return SW_OK;
-    }
+    sw_members_memory used = SW_OPTS(sw_members_memory);
+    sw_prof_turn x = {.turn = p->turn, .members = (uint32_t)p->n_members};
+    for (int j = 0; j < p->n_members; j++)
+        x.step = p->members[j].steps > x.step ? p->members[j].steps : x.step;
+    SW_TRY(sw_members_used(p->shapes[p->members[0].shape]->group, &used));
+    x.lanes = (uint32_t)used.lanes;
+    x.step_bytes = used.step_bytes;
+    x.batch_bytes = used.batch_bytes;
+    x.range_bytes = used.range_bytes;
+    x.live_bytes = used.live_bytes;
+    x.predicted_bytes = p->memory.packing.bytes + p->memory.staging;
+    x.outside_bytes = p->memory.paused;
+    sw_prof_turn_record(p->profile, &x);
+    return SW_OK;
 }
 
 /* ---- pop result -------------------------------------------------------------------------- */
@@ -393,7 +384,6 @@ static void put_shape(sw_json *json, const pop *p, int shape)
 static void put_all(sw_json *json, pop *p)
 {
     const int best = pop_best(p);
-    sw_json_begin(json, '{');
     sw_json_put_string(json, "model", p->opts.job.model);
     sw_json_put_string(json, "data", p->opts.job.data);
     sw_json_put_i64(json, "members", p->n_members);
@@ -462,20 +452,6 @@ static void put_all(sw_json *json, pop *p)
         sw_json_put_u64(json, "validation_ns", p->score_ns);
     sw_json_put_u64(json, "test_ns", p->independent ? p->score_ns : p->test_ns);
     sw_json_put_u64(json, "exploit_ns", p->exploit_ns);
-    sw_json_end(json);
-    sw_json_line(json);
-}
-
-static int print_json(pop *p, int status)
-{
-    sw_json json;
-    sw_json_growing(&json, SW_HEAP_RECORDS);
-    put_all(&json, p);
-    if (json.status == SW_OK)
-        fwrite(json.bytes, 1, json.used, stdout);
-    const sw_status written = json.status;
-    sw_json_free(&json);
-    return written == SW_OK ? cli_finish(status) : cli_library_error(written, false);
 }
 
 /* ---- text -------------------------------------------------------------------------------- */
@@ -617,7 +593,12 @@ static int print_text(pop *p, int status)
 
 int pop_print(pop *p, int status)
 {
-    return p->opts.json ? print_json(p, status) : print_text(p, status);
+    sw_json json;
+    if (!p->opts.json)
+        return print_text(p, status);
+    result_json_begin(&json);
+    put_all(&json, p);
+    return result_json_end(&json, status);
 }
 
 /* ---- pop plot ---------------------------------------------------------------------------- */
@@ -774,23 +755,21 @@ static void pop_plot_draw(const pop *p, svg *to, bool alone)
                   -1, {0}, pop_best(p)};
     svg_open(to, WIDTH, TOP + SCORE_H + p->n_hypers * (GAP + HYPER_H) + FOOT, alone);
     head(&d);
-    {
-        double low = HUGE_VAL, high = -HUGE_VAL, first = 0.0, last = 0.0;
-        for (int k = 0; k < d.p->n_members; k++)
-            for (uint32_t i = 0; i < d.p->history[k].n; i++) {
-                const double *row = pop_history_row(d.p, k, i);
-                svg_widen(&low, &high, row[POP_ROW_SCORE]);
-                svg_widen(&first, &last, row[POP_ROW_STEP]);
-                if (row[POP_ROW_DONOR] >= 0.0)
-                    svg_widen(&low, &high, row[POP_ROW_DONOR_SCORE]);
-            }
-        if (low > high)
-            low = high = 0.0;
-        d.at.x = svg_axis_of(0.0, last > 0.0 ? last : 1.0, false, LEFT, PLOT_W);
-        d.at.x.whole = true;
-        d.at.y = svg_axis_of(low, high, d.p->by_loss && low > 0.0 && high / low > 20.0,
-                             d.at.top + d.at.height - INSET, 2 * INSET - d.at.height);
-    }
+    double low = HUGE_VAL, high = -HUGE_VAL, first = 0.0, last = 0.0;
+    for (int k = 0; k < d.p->n_members; k++)
+        for (uint32_t i = 0; i < d.p->history[k].n; i++) {
+            const double *row = pop_history_row(d.p, k, i);
+            svg_widen(&low, &high, row[POP_ROW_SCORE]);
+            svg_widen(&first, &last, row[POP_ROW_STEP]);
+            if (row[POP_ROW_DONOR] >= 0.0)
+                svg_widen(&low, &high, row[POP_ROW_DONOR_SCORE]);
+        }
+    if (low > high)
+        low = high = 0.0;
+    d.at.x = svg_axis_of(0.0, last > 0.0 ? last : 1.0, false, LEFT, PLOT_W);
+    d.at.x.whole = true;
+    d.at.y = svg_axis_of(low, high, d.p->by_loss && low > 0.0 && high / low > 20.0,
+                         d.at.top + d.at.height - INSET, 2 * INSET - d.at.height);
     panel(&d);
     for (d.hyper = 0; d.hyper < p->n_hypers; d.hyper++) {
         d.at.top += d.at.height + GAP;
@@ -799,8 +778,8 @@ static void pop_plot_draw(const pop *p, svg *to, bool alone)
         if (sw_space_at(p->space, d.hyper, &d.is) != SW_OK)
             continue;
         const bool choice = d.is.kind == SW_CHOICE;
-        const double low = choice ? 0.0 : d.is.low;
-        const double high = choice ? d.is.n_choices - 1 : d.is.high;
+        low = choice ? 0.0 : d.is.low;
+        high = choice ? d.is.n_choices - 1 : d.is.high;
         d.at.y = svg_axis_of(low, high, d.is.kind == SW_LOG_UNIFORM,
                              d.at.top + d.at.height - INSET, 2 * INSET - d.at.height);
         d.at.y.whole = d.is.kind == SW_INTEGER;

@@ -725,10 +725,10 @@ static void put_config(sw_json *json, const pop *p, const char *key, const pop_c
 
 int pop_say_proof(const pop *p)
 {
+    const pop_memory *m = &p->memory;
+    const size_t budget = p->opts.job.budget_bytes;
     sw_json json;
     if (!p->opts.json) {
-        const pop_memory *m = &p->memory;
-        const size_t budget = p->opts.job.budget_bytes;
         printf("%lld shape%s can be reached; the largest%s is %s: %s alone (a step %s, a batch "
                "%s, "
                "a member %s)\n",
@@ -752,33 +752,22 @@ int pop_say_proof(const pop *p)
                                                           : "refused: the donor's shape stays");
         return cli_finish(CLI_DONE);
     }
-    sw_json_growing(&json, SW_HEAP_RECORDS);
-    {
-        const pop_memory *m = &p->memory;
-        sw_json_begin(&json, '{');
-        sw_json_put_string(&json, "model", p->opts.job.model);
-        sw_json_put_string(&json, "data", p->opts.job.data);
-        sw_json_put_i64(&json, "shapes", m->n_configs);
-        sw_json_put_i64(&json, "shapes_refused", m->n_refused);
-        put_config(&json, p, "largest", &m->largest, m->largest_bytes);
-        if (m->n_refused > 0)
-            put_config(&json, p, "first_refused", &m->first_refused, m->first_refused_bytes);
-        else
-            sw_json_put_null(&json, "first_refused");
-        sw_json_put_string(&json, "too_large", p->opts.too_large);
-        sw_json_put_i64(&json, "threads", m->threads);
-        sw_json_put_u64(&json, "arena_bytes", m->arena);
-        sw_json_put_u64(&json, "batch_bytes", m->batch);
-        sw_json_put_u64(&json, "member_bytes", m->member);
-        sw_json_put_u64(&json, "explore_bytes", pop_least(p));
-        sw_json_put_known(&json, "budget_bytes", p->opts.job.budget_bytes > 0,
-                          p->opts.job.budget_bytes);
-        sw_json_end(&json);
-        sw_json_line(&json);
-    }
-    if (json.status == SW_OK)
-        fwrite(json.bytes, 1, json.used, stdout);
-    const sw_status written = json.status;
-    sw_json_free(&json);
-    return written == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(written, false);
+    result_json_begin(&json);
+    sw_json_put_string(&json, "model", p->opts.job.model);
+    sw_json_put_string(&json, "data", p->opts.job.data);
+    sw_json_put_i64(&json, "shapes", m->n_configs);
+    sw_json_put_i64(&json, "shapes_refused", m->n_refused);
+    put_config(&json, p, "largest", &m->largest, m->largest_bytes);
+    if (m->n_refused > 0)
+        put_config(&json, p, "first_refused", &m->first_refused, m->first_refused_bytes);
+    else
+        sw_json_put_null(&json, "first_refused");
+    sw_json_put_string(&json, "too_large", p->opts.too_large);
+    sw_json_put_i64(&json, "threads", m->threads);
+    sw_json_put_u64(&json, "arena_bytes", m->arena);
+    sw_json_put_u64(&json, "batch_bytes", m->batch);
+    sw_json_put_u64(&json, "member_bytes", m->member);
+    sw_json_put_u64(&json, "explore_bytes", pop_least(p));
+    sw_json_put_known(&json, "budget_bytes", budget > 0, budget);
+    return result_json_end(&json, CLI_DONE);
 }

@@ -369,15 +369,7 @@ static int close_all(train *t, int status)
     job_close(&t->job);
     for (int i = 0; i < JOB_PROGRAMS; i++)
         share_list_free(&t->measured[i].shares);
-    if (t->profile != NULL) {
-        if (status == CLI_INTERRUPTED)
-            sw_profile_end_status(t->profile, SW_STOPPED, NULL);
-        else if (status != CLI_DONE)
-            sw_profile_end_status(t->profile, SW_IO, cli_last_line());
-        const sw_status closed = sw_profile_destroy(t->profile);
-        if (closed != SW_OK && status == CLI_DONE)
-            status = cli_library_error(closed, false);
-    }
+    status = job_profile_close(t->profile, status);
     job_unload(&t->job);
     train_free_process(t);
     if (t->times.ns != NULL)

@@ -16,8 +16,8 @@
         {"--heap-profile", (o)->heap_profile, JOB_NO_PIPE, .no_stream = true},                 \
         {"--save-best", (o)->best, JOB_BESIDE, .params = true, .no_stream = true},             \
         {"--save-params", (o)->save, JOB_BESIDE, .params = true, .no_stream = true},           \
-        {"--record", (o)->record, JOB_BESIDE}, {"--plot", (o)->plot, JOB_BESIDE},              \
-        {"--replay", (o)->replay, JOB_READ},                                                   \
+        {"--record", (o)->record, JOB_BESIDE, .no_stream = true},                              \
+        {"--plot", (o)->plot, JOB_BESIDE}, {"--replay", (o)->replay, JOB_READ},                \
     {                                                                                          \
         "--load-params", (o)->load, JOB_READ, .params = true                                   \
     }

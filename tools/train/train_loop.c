@@ -623,16 +623,6 @@ sw_status train_all(train *t)
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-/* An option that was given, in words; NULL: it was not. */
-static int check_numbers(const train_opts *o)
-{
-    if (o->eps == 0.0)
-        return cli_error(CLI_USAGE, "--eps must be above 0 (got 0)");
-    if (o->record != NULL && strcmp(o->record, "-") == 0)
-        return cli_error(CLI_USAGE, "--record must be a file: standard output has the result");
-    return CLI_GO;
-}
-
 int train_zeroth_check(train_opts *o)
 {
     const bool lozo = strcmp(o->method, "lozo") == 0;
@@ -640,7 +630,8 @@ int train_zeroth_check(train_opts *o)
     const char *other = zeroth ? cli_given(TRAIN_NOT_ZEROTH) : NULL;
     if (other != NULL)
         return cli_error(CLI_USAGE, "%s and --method %s exclude each other", other, o->method);
-    CLI_TRY(check_numbers(o));
+    if (o->eps == 0.0)
+        return cli_error(CLI_USAGE, "--eps must be above 0 (got 0)");
     o->job.method = zeroth || replay ? JOB_MEZO : JOB_BACKPROP;
     o->eps = o->eps < 0.0 ? 0.001 : o->eps;
     if (lozo && o->zo_rank == 0)
@@ -698,9 +689,7 @@ sw_status train_replay(train *t)
         return SW_OK;
     SW_TRY(status);
     /* One validation, and what is said of it. */
-    {
-        SW_TRY(validate(t));
-        say_validation(t);
-        return SW_OK;
-    }
+    SW_TRY(validate(t));
+    say_validation(t);
+    return SW_OK;
 }
