@@ -40,7 +40,7 @@ int job_outputs_writable(const job_output *files, size_t n, const char *checkpoi
 SW_MUST_USE sw_status job_keep_profile(const char *path, uint64_t step, char *kept,
                                        size_t bytes);
 
-/* End the profile of a command that ends with that status (NULL: it has none), which is told in
+/* End the profile of a command that ends with that status (NULL: it has none), which stands in
  * it: the status, or that of a profile that could not be written whole. */
 int job_profile_close(sw_profile *profile, int status);
 
