@@ -120,8 +120,7 @@ sw_candidate evo_member(sw_evolution *e, uint32_t i)
 
 uint64_t evo_net_sum(const sw_net *made)
 {
-    const uint64_t hash = swi_genome_hash(made->genome);
-    return swi_sum_of(made->model->base, made->model->bytes, hash);
+    return swi_sum_of(made->model->base, made->model->bytes, swi_genome_hash(made->genome));
 }
 
 static uint64_t sum_of_member(sw_evolution *e, uint32_t i, uint64_t sum)

@@ -364,8 +364,7 @@ static void expect_number(const sw_net *to, const swi_entry *e, const sw_net *co
         if (!any || parents[k] == NULL ||
             strcmp(parents[k]->genome->optimizer, to->genome->optimizer) != 0)
             continue;
-        const char *dot = strchr(e->name, '.');
-        const swi_entry *its = find(parents[k]->model, "optimizer0", dot + 1);
+        const swi_entry *its = find(parents[k]->model, "optimizer0", strchr(e->name, '.') + 1);
         CU_ASSERT_PTR_NOT_NULL_FATAL(its);
         memcpy(out + e->offset, bytes[k] + its->offset, e->bytes);
         return;

@@ -113,8 +113,7 @@ SW_TEST("shields close segments")
                  CONV("c1", "input", 4, "")
                      V("r1", "activation", "\"c1\"") ", \"activation\": \"relu\"",
                  cases[i].shield, "},\n" CONV("c2", "r1", 4, ""), TAIL("c2"));
-        const sw_genome *g = mutant_base("[1, 8, 8]", text);
-        OK(swi_segments_of(&s, g));
+        OK(swi_segments_of(&s, mutant_base("[1, 8, 8]", text)));
         SW_CHECK(s.n == cases[i].n, "%s: %u, not %u", cases[i].shield, s.n, cases[i].n);
         swi_segments_end(&s);
     }

@@ -289,8 +289,7 @@ SW_TEST("a damaged history ends no run")
         char what[40];
         size_t size, lines = 0;
         begin(s);
-        const size_t at = n * (size_t)damages[i].part / 4 - 1;
-        damage_file(s, file, damages[i].how, at);
+        damage_file(s, file, damages[i].how, n * (size_t)damages[i].part / 4 - 1);
         (void)snprintf(what, sizeof what, "history %zu", i);
         goes_on(s, damages[i].how == FLIPPED ? "" : "history.jsonl", what);
         evo_evaluate(s->e, END);

@@ -20,8 +20,7 @@ static sw_budget *budget_of(size_t bytes)
 static size_t least_of(const sw_evolution_opts *opts, int threads)
 {
     sw_evolution *e = NULL;
-    sw_exec *exec = evo_exec(threads, budget_of(64));
-    REFUSED(sw_evolution_create(&e, exec, opts), SW_NOMEM, "need");
+    REFUSED(sw_evolution_create(&e, evo_exec(threads, budget_of(64)), opts), SW_NOMEM, "need");
     const char *at = strstr(sw_last_error(), "need ");
     return at != NULL ? (size_t)sw_number_of(at + 5) : 0;
 }

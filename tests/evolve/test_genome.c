@@ -136,8 +136,7 @@ SW_TEST("readers are counted once")
 {
     sw_genome *g = genome_of(genome_text);
     uint32_t out[4] = {99, 99, 99, 99};
-    const uint32_t join = swi_genome_find(g, "join");
-    CU_ASSERT_EQUAL(swi_vertex_readers(g, join, out, 2), 3);
+    CU_ASSERT_EQUAL(swi_vertex_readers(g, swi_genome_find(g, "join"), out, 2), 3);
     CU_ASSERT_EQUAL(out[0], swi_genome_find(g, "gap"));
     CU_ASSERT_EQUAL(out[1], swi_genome_find(g, "gmp"));
     CU_ASSERT_EQUAL(out[2], 99);
@@ -322,8 +321,7 @@ SW_TEST("hashes tell genomes apart, but not by their name")
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - genome_text), genome_text,
                  changes[i][1], at + strlen(changes[i][0]));
         if (strcmp(changes[i][0], "\"size\": 16") == 0) { /* what is added to it, too */
-            char *too = strstr(text, "\"size\": 16");
-            memcpy(too, "\"size\": 20", 10);
+            memcpy(strstr(text, "\"size\": 16"), "\"size\": 20", 10);
         }
         sw_genome *g = genome_of(text);
         CU_ASSERT_FATAL(g != NULL);

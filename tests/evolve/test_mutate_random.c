@@ -224,8 +224,7 @@ static sw_status mutate_scene(void *arg)
 SW_TEST("no memory leaves nothing")
 {
     uint64_t sites = 0;
-    sw_search_space *space = genome_space(&images);
-    scene s = {.parent = genome_of(genome_text), .space = space};
+    scene s = {.parent = genome_of(genome_text), .space = genome_space(&images)};
     for (s.seed = 0; s.seed < (sw_tests_full() ? 8u : 2u); s.seed++)
         sites += sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, mutate_scene, &s);
     sw_note("%llu sites", (unsigned long long)sites);

@@ -152,8 +152,7 @@ SW_TEST("seeds differ")
     uint64_t hashes[200];
     int same = 0;
     for (int i = 0; i < 200; i++) {
-        sw_genome *g = genome_drawn(s, &image, (uint64_t)i);
-        hashes[i] = swi_genome_hash(g);
+        hashes[i] = swi_genome_hash(genome_drawn(s, &image, (uint64_t)i));
         for (int k = 0; k < i; k++)
             same += hashes[k] == hashes[i];
     }

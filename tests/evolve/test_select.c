@@ -230,8 +230,7 @@ SW_TEST("wrong selections are refused")
     for (int i = 0; i < 8; i++)
         REFUSED(sw_select(f, 2, cases[i].how, i < 6 ? 1 : 2, 0, out, NULL, &n), SW_INVALID,
                 cases[i].part);
-    const sw_selection *how = cases[7].how;
-    REFUSED(sw_select(f, 0, how, 1, 0, out, NULL, &n), SW_INVALID, "got 0");
+    REFUSED(sw_select(f, 0, cases[7].how, 1, 0, out, NULL, &n), SW_INVALID, "got 0");
     CU_ASSERT(n == 99 && out[0] == 7);
 }
 

@@ -30,12 +30,9 @@ sw_exec *scene_exec(int threads, const char *isa, int no_tiles)
                              .checks = 1));
 }
 
-sw_es_opts scene_opts(const char *noise, uint32_t directions)
+float scene_share(const char *noise, float share)
 {
-    const bool parts = strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0;
-    return SW_OPTS(sw_es_opts, .noise = noise, .shaping = "raw",
-                   .in_share = parts ? 0.6f : 0.0f, .out_share = parts ? 0.7f : 0.0f,
-                   .sigma = 0.25f, .directions = directions, .seed = 99);
+    return strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0 ? share : 0.0f;
 }
 
 void scene_tell(sw_es *es, float size)

@@ -19,8 +19,13 @@ scene *scene_new(const sw_es_opts *es, const sw_optimizer_opts *opt, int64_t lar
                  const char *init);
 sw_exec *scene_exec(int threads, const char *isa, int no_tiles);
 
-/* Raw numbers, sigma 0.25. */
-sw_es_opts scene_opts(const char *noise, uint32_t directions);
+/* The share where the noise has one, else 0. */
+float scene_share(const char *noise, float share);
+/* Raw numbers, sigma 0.25; more options may follow. */
+#define SCENE_OPTS(noise_, ...)                                                                \
+    SW_OPTS(sw_es_opts, .noise = noise_, .shaping = "raw",                                     \
+            .in_share = scene_share(noise_, 0.6f), .out_share = scene_share(noise_, 0.7f),     \
+            .sigma = 0.25f, .seed = 99, .directions = __VA_ARGS__)
 /* Numbers of all evaluations, about `size`. */
 void scene_tell(sw_es *es, float size);
 

@@ -29,8 +29,7 @@ static sw_exec *exec_of(int threads, const char *isa, int immediate_seed)
 /* The largest difference of one evaluation's loss from that of a net of its own. */
 static double worst_of(es_net *t, es_net *alone, sw_exec *exec, int64_t each)
 {
-    const int64_t rows = (int64_t)sw_es_rows(t->es) * each;
-    es_batch b = es_batch_new(t->kind, rows, 3);
+    es_batch b = es_batch_new(t->kind, (int64_t)sw_es_rows(t->es) * each, 3);
     double worst = 0.0;
     OK(sw_es_evaluate(t->es, exec, &ES_ARGS(t, &b, SW_EVAL), 0, "loss"));
     for (size_t e = 0; e < sw_es_rows(t->es); e++) {

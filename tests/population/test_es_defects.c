@@ -17,9 +17,8 @@ SW_TEST("repeats of any number make estimates")
     sw_exec *exec = scene_exec(2, NULL, 0);
     for (uint32_t repeats = 1; repeats <= 5; repeats++)
         for (int antithetic = 0; antithetic < 2; antithetic++) {
-            sw_es_opts o = scene_opts("iid", 7);
-            o.repeats = repeats;
-            o.no_antithetic = !antithetic;
+            const sw_es_opts o =
+                SCENE_OPTS("iid", 7, .repeats = repeats, .no_antithetic = !antithetic);
             scene *s = scene_new(&o, NULL, 0, "zeros");
             OK(sw_model_ready(s->model, exec, 3));
             scene_tell(s->es, 1.0f);
@@ -31,9 +30,8 @@ SW_TEST("repeats of any number make estimates")
 /* The steps of all parameters by these weights, from zeros; freed when the test ends. */
 static float *steps_by(const char *noise, sw_exec *exec, const float *weights)
 {
-    const sw_es_opts o = scene_opts(noise, 3);
     const bool drops = strcmp(noise, "dropout") == 0;
-    scene *s = scene_new(&o, NULL, 0, drops ? "ones" : "zeros");
+    scene *s = scene_new(&SCENE_OPTS(noise, 3), NULL, 0, drops ? "ones" : "zeros");
     float *steps = sw_block(4 * (13 * 20 + 6 * 5 * 9 + 41 + 7));
     size_t at = 0;
     scene_update u;
@@ -79,7 +77,7 @@ SW_TEST("more columns than 16 bits count are permuted")
     sw_es *es = NULL;
     static float theta[ROWS * COLS];
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);
-    sw_es_opts o = scene_opts("permuted-in", N);
+    sw_es_opts o = SCENE_OPTS("permuted-in", N);
     double off = 0.0, all = 0.0, high = 0.0;
     sw_noise_spec spec;
     sw_exec *exec = scene_exec(2, NULL, 0);
@@ -128,8 +126,7 @@ typedef struct {
 
 static void line_step(sw_ctx *ctx, void *user)
 {
-    const line *n = user;
-    sw_output(ctx, "y", sw_apply_linear(ctx, n->layer, sw_input(ctx, 0)));
+    sw_output(ctx, "y", sw_apply_linear(ctx, ((const line *)user)->layer, sw_input(ctx, 0)));
 }
 
 static line *line_new(const sw_es_opts *o, sw_exec *exec)
@@ -173,8 +170,7 @@ SW_TEST("biases and signs are there")
     float x[ROWS * IN], y[ROWS * OUT], plain[ROWS * OUT];
     for (int k = 0; k < ES_NOISES - 1; k++) /* dropout has none of its own in vectors */
         for (int with_x = 0; with_x < 2; with_x++) {
-            sw_es_opts o = scene_opts(es_noises[k], N_DIRECTIONS);
-            o.repeats = REPEATS;
+            const sw_es_opts o = SCENE_OPTS(es_noises[k], N_DIRECTIONS, .repeats = REPEATS);
             line *n = line_new(&o, exec);
             const sw_noise_spec bias =
                 SW_INIT(.rows = 1, .cols = OUT, .taps = 1, .kind = SW_NOISE_IID,
@@ -207,7 +203,7 @@ SW_TEST("generations have noise of their own")
     for (int i = 0; i < 8 * IN; i++)
         x[i] = (float)(i % 7) - 3.0f;
     for (int k = 0; k < ES_NOISES; k++) {
-        sw_es_opts o = scene_opts(es_noises[k], 4);
+        sw_es_opts o = SCENE_OPTS(es_noises[k], 4);
         o.sigma = 1.0f; /* half of the neurons are dropped */
         line *n = line_new(&o, exec);
         run_line(n, exec, x, 8, 0, y[0]);
@@ -243,8 +239,7 @@ SW_TEST("nothing else changes")
 {
     sw_exec *exec = scene_exec(1, NULL, 0);
     float x[8 * IN] = {1.0f}, y[8 * OUT], before[64], after[64];
-    const sw_es_opts o = scene_opts("iid", 4);
-    line *n = line_new(&o, exec);
+    line *n = line_new(&SCENE_OPTS("iid", 4), exec);
     const char *first = sw_temp_path("first.safetensors"),
                *second = sw_temp_path("second.safetensors");
     drawn(exec, before);
@@ -268,10 +263,7 @@ SW_TEST("a direction needs no other")
     for (int i = 0; i < 4 * IN; i++)
         x[i] = (float)(i % 5) - 2.0f;
     for (int k = 0; k < ES_NOISES - 1; k++) {
-        sw_es_opts o = scene_opts(es_noises[k], 1u << 31);
-        o.slice = 2;
-        o.repeats = 1;
-        line *n = line_new(&o, exec);
+        line *n = line_new(&SCENE_OPTS(es_noises[k], 1u << 31, .slice = 2, .repeats = 1), exec);
         run_line(n, exec, x, 2, (1 << 30) - 1, y); /* directions last - 1 and last */
         sw_noise_spec spec;
         sw_noise_direction d;

@@ -31,9 +31,7 @@ enum { RULES = sizeof rules / sizeof *rules };
 static scene *updated(const char *noise, const sw_optimizer_opts *rule, sw_exec *exec,
                       bool immediate, sw_plan_info *plan)
 {
-    sw_es_opts o = scene_opts(noise, DIRECTIONS);
-    o.l2 = 0.25f;
-    scene *s = scene_new(&o, rule, ROWS, "normal:1");
+    scene *s = scene_new(&SCENE_OPTS(noise, DIRECTIONS, .l2 = 0.25f), rule, ROWS, "normal:1");
     scene_update u;
     scene_update_fill(&u, s, weights, NULL);
     u.args.immediate = immediate;
@@ -80,9 +78,7 @@ SW_TEST("tiles, threads and times of updates do not show in the bits")
 
 static bool is_same(const scene *a, const scene *b, int p)
 {
-    float *x = scene_values(a, p), *y = scene_values(b, p);
-    const bool same = memcmp(x, y, 4 * scene_size(a, p)) == 0;
-    return same;
+    return memcmp(scene_values(a, p), scene_values(b, p), 4 * scene_size(a, p)) == 0;
 }
 
 /* An optimizer that keeps its gradients has them all at once, and the same steps. */
@@ -102,8 +98,7 @@ SW_TEST("kept gradients make the same steps")
 
 SW_TEST("no whole gradient exists")
 {
-    const sw_es_opts o = scene_opts("low-rank", DIRECTIONS);
-    scene *s = scene_new(&o, NULL, ROWS, "zeros");
+    scene *s = scene_new(&SCENE_OPTS("low-rank", DIRECTIONS), NULL, ROWS, "zeros");
     sw_exec *exec = scene_exec(2, NULL, 0);
     scene_update u;
     size_t largest = 0;
@@ -120,7 +115,7 @@ SW_TEST("no whole gradient exists")
 SW_TEST("witnesses agree")
 {
     for (int k = 0; k < ES_NOISES; k += 3) {
-        const sw_es_opts o = scene_opts(es_noises[k], DIRECTIONS);
+        const sw_es_opts o = SCENE_OPTS(es_noises[k], DIRECTIONS);
         scene *s = scene_new(&o, &rules[k % RULES], ROWS, "normal:1");
         sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2));
         sw_witness_info seen = SW_OPTS(sw_witness_info);
@@ -203,12 +198,11 @@ SW_TEST("an update takes no more than inference")
 
 SW_TEST("what has no noise stays as it is")
 {
-    const sw_es_opts dropout = scene_opts("dropout", DIRECTIONS);
-    const sw_es_opts low = scene_opts("low-rank", DIRECTIONS);
+    const sw_es_opts dropout = SCENE_OPTS("dropout", DIRECTIONS);
     sw_exec *exec = scene_exec(2, NULL, 0);
     scene *before = scene_new(&dropout, NULL, 0, "normal:1");
     scene *a = scene_new(&dropout, NULL, 0, "normal:1");
-    scene *b = scene_new(&low, NULL, 0, "normal:1");
+    scene *b = scene_new(&SCENE_OPTS("low-rank", DIRECTIONS), NULL, 0, "normal:1");
     scene_update u;
     OK(sw_model_ready(before->model, exec, 3));
     OK(sw_model_ready(a->model, exec, 3));
@@ -281,8 +275,7 @@ SW_TEST("sigmas of each element learn")
     scene *first = NULL;
     for (int k = 0; k <= (int)sw_cpu_isa() + 2; k++) {
         const bool given = k == (int)sw_cpu_isa() + 2;
-        sw_es_opts o = scene_opts("iid", DIRECTIONS);
-        o.strategy = "snes";
+        sw_es_opts o = SCENE_OPTS("iid", DIRECTIONS, .strategy = "snes");
         o.shaping = NULL;
         o.sigma_lr = given ? 0.5f : 0.0f;
         scene *s = scene_new(&o, NULL, ROWS, "zeros");
@@ -312,7 +305,7 @@ SW_TEST("what is not finite is skipped whole")
         uint64_t skipped[2];
         float w[DIRECTIONS];
         for (int without = 0; without < 2; without++) {
-            const sw_es_opts o = scene_opts("low-rank", DIRECTIONS);
+            const sw_es_opts o = SCENE_OPTS("low-rank", DIRECTIONS);
             scene_update u;
             sw_exec *exec = scene_exec(2, NULL, without);
             s[without] = scene_new(&o, &rules[1], ROWS, "normal:1");
@@ -346,8 +339,7 @@ SW_TEST("a refused allocation is an answer")
 {
     sw_sites sites = {SW_FAULT_MEMORY, .every = sw_tests_full() ? 1 : 3, .keeps = true};
     while (sw_sites_next(&sites)) {
-        sw_es_opts o = scene_opts("iid", DIRECTIONS);
-        o.strategy = "snes";
+        sw_es_opts o = SCENE_OPTS("iid", DIRECTIONS, .strategy = "snes");
         o.shaping = NULL;
         scene *s = scene_new(&o, &rules[1], ROWS, "zeros");
         sw_exec *exec = net_exec(NULL);
@@ -363,7 +355,7 @@ SW_TEST("a refused allocation is an answer")
 
 SW_TEST("what cannot be updated says so")
 {
-    const sw_es_opts o = scene_opts("low-rank", DIRECTIONS);
+    const sw_es_opts o = SCENE_OPTS("low-rank", DIRECTIONS);
     sw_exec *exec = scene_exec(1, NULL, 0);
     scene *s = scene_new(&o, NULL, 0, "zeros");
     scene_update u;
@@ -386,7 +378,7 @@ SW_TEST("the estimate is the explicit sum")
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
         for (int k = 0; k < ES_NOISES; k++) {
             const bool drops = strcmp(es_noises[k], "dropout") == 0;
-            const sw_es_opts o = scene_opts(es_noises[k], 40);
+            const sw_es_opts o = SCENE_OPTS(es_noises[k], 40);
             sw_exec *exec = scene_exec(1 + (isa + k) % 2, isas[isa], 0);
             scene *s = scene_new(&o, NULL, 0, drops ? "normal:1" : "zeros");
             OK(sw_model_ready(s->model, exec, 3));
@@ -402,9 +394,7 @@ SW_TEST("the estimate is the explicit sum")
 
 SW_TEST("l1 and l2 are added")
 {
-    sw_es_opts o = scene_opts("low-rank", 30);
-    o.l1 = 0.5f;
-    o.l2 = 0.25f;
+    const sw_es_opts o = SCENE_OPTS("low-rank", 30, .l1 = 0.5f, .l2 = 0.25f);
     sw_exec *exec = scene_exec(2, NULL, 0);
     scene *s = scene_new(&o, NULL, 0, "normal:1");
     OK(sw_model_ready(s->model, exec, 3));
@@ -416,9 +406,8 @@ SW_TEST("l1 and l2 are added")
 /* 2^14 evaluations, antithetic pairs of 2^13 directions, rank 1. */
 SW_TEST("2^14 members are summed well")
 {
-    const sw_es_opts o = scene_opts("low-rank", 1 << 13);
     sw_exec *exec = scene_exec(2, NULL, 0);
-    scene *s = scene_new(&o, NULL, 0, "zeros");
+    scene *s = scene_new(&SCENE_OPTS("low-rank", 1 << 13), NULL, 0, "zeros");
     OK(sw_model_ready(s->model, exec, 3));
     scene_tell(s->es, 1.0f);
     const double worst = scene_step(s, exec);

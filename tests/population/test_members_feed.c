@@ -38,8 +38,7 @@ static void compare(int threads, int drop_last, uint64_t dice_seed)
     sw_dice dice = {dice_seed};
     const sw_dataset *data = small_data(SAMPLES);
     const sw_feed *feed = small_feed(data, BATCH, drop_last);
-    small *shape = small_new(HIDDEN);
-    sw_members *all = small_group(small_exec(threads), shape, NULL);
+    sw_members *all = small_group(small_exec(threads), small_new(HIDDEN), NULL);
     sw_member member[N];
     double last, sum;
     small_members(member, N, all, 20);
@@ -185,8 +184,7 @@ SW_TEST("both batches have the same metrics")
 
 SW_TEST("misuse is refused")
 {
-    const sw_dataset *data = small_data(SAMPLES);
-    const sw_feed *feed = small_feed(data, BATCH, 0);
+    const sw_feed *feed = small_feed(small_data(SAMPLES), BATCH, 0);
     sw_members *all = small_group(small_exec(1), small_new(HIDDEN), NULL);
     sw_member member[N];
     const sw_array in[2] = {{SW_F32, SW_SHAPE(2, SMALL_WIDTH), member},

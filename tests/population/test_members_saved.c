@@ -232,8 +232,7 @@ SW_TEST("a take is a copy")
 
 SW_TEST("all that is saved may be members")
 {
-    sw_feed *feed = begin_test();
-    run *a = run_new(feed, &(run_opts){.seed = 5});
+    run *a = run_new(begin_test(), &(run_opts){.seed = 5});
     const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = path);
     OK(sw_checkpoint_create(&a->checkpoint, a->exec, &opts));
     REFUSED(sw_checkpoint_save(a->checkpoint, 1), SW_INVALID,
@@ -326,8 +325,7 @@ SW_TEST("other runs are refused by name")
 {
     sw_feed *feed = begin_test();
     const run_opts opts = {.seed = 5};
-    run *a = run_kept(feed, &opts, 3);
-    OK(sw_checkpoint_save(a->checkpoint, 2));
+    OK(sw_checkpoint_save(run_kept(feed, &opts, 3)->checkpoint, 2));
     refuse(feed, (run_opts){.n = 5}, "6 members are of 'small7' there and 5 here");
     refuse(feed, (run_opts){.groups = 2}, "3 groups of members; the run that goes on has 2");
     refuse(feed, (run_opts){.walk_name = "other"}, "group 2 is 'walk' there and 'other' here");

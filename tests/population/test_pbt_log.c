@@ -188,8 +188,7 @@ static void report_and_refuse(sw_pbt *p)
  * they are. Bytes after the saved length go. */
 SW_TEST("logs that are damaged are refused")
 {
-    sw_space *s = help_space(four, 4);
-    const sw_pbt_opts o = OPTS_OF(s, 1);
+    const sw_pbt_opts o = OPTS_OF(help_space(four, 4), 1);
     char dir[900], path[1000];
     strcpy(dir, new_dir("cut"));
     path_of(path, dir, -1);
@@ -218,8 +217,7 @@ SW_TEST("logs that are damaged are refused")
     sw_file_put(path, text, length + 1);
     text[length] = '\0';
     OK(sw_pbt_log(q, dir));
-    char *now = text_of(dir, -1);
-    CU_ASSERT_STRING_EQUAL(now, text);
+    CU_ASSERT_STRING_EQUAL(text_of(dir, -1), text);
     /* Logs of older versions have no sum: lines are read, and the sum is made then. */
     char *sum = (char *)bytes + n - q->block_bytes - sizeof q->waiting - sizeof q->s +
                 offsetof(swi_pbt_state, log_sum);
@@ -274,8 +272,7 @@ SW_TEST("a killed process leaves whole lines")
 SW_TEST("folders that cannot be are refused")
 {
     static char far[1000];
-    sw_space *s = help_space(four, 4);
-    sw_pbt *p = help_pbt(&OPTS_OF(s, 1));
+    sw_pbt *p = help_pbt(&OPTS_OF(help_space(four, 4), 1));
     memset(far, 'd', sizeof far - 1);
     REFUSED(sw_pbt_log(p, sw_temp_path("no such folder")), SW_IO, "pbt_global.txt");
     REFUSED(sw_pbt_log(p, ""), SW_INVALID, "1 to 899 bytes");

@@ -7,9 +7,10 @@ static const char *const five[] = {"lr=log:1e-5..1e-1", "optimizer.momentum=unif
                                    "width=int:1..64", "act=choice:relu,tanh,gelu,elu",
                                    "batch=choice:16,32,64"};
 
-#define OPTS_OF(s, n, ...)                                                                     \
-    SW_OPTS(sw_pbt_opts, .space = s, .members = n, .seed = 3, .interval = 10, __VA_ARGS__)
-#define OPTS(n, ...) OPTS_OF(help_space(five, 5), n, __VA_ARGS__)
+/* Members, and options that may follow. */
+#define OPTS_OF(s, ...)                                                                        \
+    SW_OPTS(sw_pbt_opts, .space = s, .seed = 3, .interval = 10, .members = __VA_ARGS__)
+#define OPTS(...) OPTS_OF(help_space(five, 5), __VA_ARGS__)
 
 /* ---- explore ----------------------------------------------------------------------------- */
 
@@ -262,8 +263,7 @@ SW_TEST("a tournament copies the better one")
 
 static double two_groups(const sw_pbt *p, int member, double time, void *user)
 {
-    const double *gap = user;
-    return help_random(p, member, time, NULL) / 1000 + (member < 5 ? 0 : *gap);
+    return help_random(p, member, time, NULL) / 1000 + (member < 5 ? 0 : *(double *)user);
 }
 
 static void never_of_the_lower(const sw_pbt *p, const sw_pbt_event *e, void *user)
@@ -408,7 +408,7 @@ SW_TEST("the order of reports decides nothing")
 
 SW_TEST("calls out of place are refused")
 {
-    sw_pbt *p = help_pbt(&OPTS(3, .synch = 0));
+    sw_pbt *p = help_pbt(&OPTS(3));
     sw_pbt_event e = SW_OPTS(sw_pbt_event);
     int who[3], n;
     double until;
@@ -436,7 +436,7 @@ SW_TEST("options that cannot be are refused by name")
     sw_pbt_opts o;
 #define NOT(member, value, says)                                                               \
     do {                                                                                       \
-        o = OPTS(4, .synch = 0);                                                               \
+        o = OPTS(4);                                                                           \
         o.member = value;                                                                      \
         REFUSED(sw_pbt_create(&p, &o), SW_INVALID, says);                                      \
     } while (0)

@@ -225,8 +225,7 @@ static void fill_handles(const sw_pbt_opts *o)
 
 SW_TEST("every allocation and every call of a file fails once")
 {
-    sw_space *s = help_space(three, 3);
-    sweep w = {.o = OPTS_OF(s, 1)};
+    sweep w = {.o = OPTS_OF(help_space(three, 3), 1)};
     char dir[1024];
     strcpy(dir, sw_temp_path(""));
     w.dir = dir;

@@ -591,8 +591,7 @@ SW_TEST("other nets are refused by the name of what differs")
     sw_run_args x = RESIZE_ARGS(b, SW_EVAL), y = RESIZE_ARGS(a, SW_EVAL);
     x.variant = y.variant = 1;
     REFUSED(sw_model_resize(b->model, a->model, exec, &x, &y, &usual), SW_INVALID, "output");
-    resize_net *c = resize_net_for_test(&wide);
-    REFUSED(resize(exec, c, a, &usual), SW_INVALID, "ready");
+    REFUSED(resize(exec, resize_net_for_test(&wide), a, &usual), SW_INVALID, "ready");
     sw_array few[2] = {x.inputs[0], x.inputs[1]};
     few[0].shape.dim[0] = few[1].shape.dim[0] = 5;
     b->show_hidden = a->show_hidden = false;

@@ -174,8 +174,7 @@ SW_TEST("the peak of a step is that of inference")
         CU_ASSERT_EQUAL(inference, plan.peak_bytes);
         sw_zo_opts opts = lozo;
         opts.max_steps = 10;
-        sw_zo *zo = zo_of(n, &opts);
-        OK(sw_zo_step(zo, exec, &args, "loss", NULL));
+        OK(sw_zo_step(zo_of(n, &opts), exec, &args, "loss", NULL));
         size_t most = 0;
         for (int ago = 0; ago < 4; ago++) {
             OK(sw_run_past(exec, ago, &run));
@@ -243,8 +242,7 @@ SW_TEST("it fits the least budget of inference")
         const sw_run_args own = zo_args(m, &data);
         OK(sw_model_ready(m->model, small, 3));
         void *before = net_copy_bytes(m->model);
-        sw_zo *zo = zo_of(m, &lozo);
-        const sw_status status = sw_zo_step(zo, small, &own, "loss", NULL);
+        const sw_status status = sw_zo_step(zo_of(m, &lozo), small, &own, "loss", NULL);
         SW_CHECK(status == (less == 0 ? SW_OK : SW_NOMEM), "%s", sw_last_error());
         CU_ASSERT_EQUAL(net_same_bytes(m->model, before), less == 1);
         CU_ASSERT_FALSE(m->model->damaged);
@@ -426,8 +424,7 @@ static void refused_opts(net *n, sw_zo_opts opts, const char *part)
 
 SW_TEST("options are refused by name")
 {
-    sw_exec *exec = net_exec(NULL);
-    net *n = zo_net(exec, false, 3);
+    net *n = zo_net(net_exec(NULL), false, 3);
     refused_opts(n, (sw_zo_opts){.kind = "spsa"}, "mezo");
     refused_opts(n, (sw_zo_opts){.eps = -1.0f}, "eps");
     refused_opts(n, (sw_zo_opts){.eps = INFINITY}, "eps");
