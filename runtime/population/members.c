@@ -390,21 +390,18 @@ static sw_status find_programs(sw_members *m)
         SW_TRY(find_program(m, &of_one, &r->program[k]));
     }
     /* Metrics are one array for all members, whatever batch each is at. */
-    {
-        const swi_trace *t[2];
-        for (int j = 0; j < 2; j++)
-            t[j] = &m->programs[m->run.program[j]].planned->program->trace;
-        bool same = t[0]->n_metrics == t[1]->n_metrics;
-        for (uint32_t i = 0; same && i < t[0]->n_metrics; i++)
-            same = strcmp(t[0]->metrics[i].name, t[1]->metrics[i].name) == 0;
-        if (!same)
-            SW_FAIL(
-                SW_INVALID,
+    const swi_trace *t[2];
+    for (int j = 0; j < 2; j++)
+        t[j] = &m->programs[m->run.program[j]].planned->program->trace;
+    bool same = t[0]->n_metrics == t[1]->n_metrics;
+    for (uint32_t i = 0; same && i < t[0]->n_metrics; i++)
+        same = strcmp(t[0]->metrics[i].name, t[1]->metrics[i].name) == 0;
+    if (!same)
+        SW_FAIL(SW_INVALID,
                 "members of %s: the step function must have the same metrics for a full batch "
                 "and for the last of an epoch, which is smaller",
                 m->shape->name);
-        return SW_OK;
-    }
+    return SW_OK;
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */
@@ -572,15 +569,13 @@ static void visit_range(const sw_members *m, tensor_fn *fn, void *to)
     }
     /* The bytes that a callback has of its own, or those of a range that have no other
      * owner. */
-    {
-        if (m->stride == m->model_bytes)
-            return;
-        sw_tensor x = range_tensor(m->shape->n_entries, "state", "", SWI_ROLE_STATE);
-        x.bytes = m->opts.state_bytes;
-        x.padding = m->stride - m->model_bytes - x.bytes;
-        x.offset = m->model_bytes;
-        fn(to, &x);
-    }
+    if (m->stride == m->model_bytes)
+        return;
+    sw_tensor x = range_tensor(m->shape->n_entries, "state", "", SWI_ROLE_STATE);
+    x.bytes = m->opts.state_bytes;
+    x.padding = m->stride - m->model_bytes - x.bytes;
+    x.offset = m->model_bytes;
+    fn(to, &x);
 }
 
 static void show_tensor(void *to, const sw_tensor *x)

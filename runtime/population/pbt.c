@@ -331,12 +331,6 @@ void swi_pbt_heap_fill(sw_pbt *p)
     }
 }
 
-/* its clock has changed */
-static void pbt_heap_move(sw_pbt *p, uint32_t member)
-{
-    sift(p, p->heap_at[member]);
-}
-
 static void pbt_heap_drop(sw_pbt *p, uint32_t member)
 {
     const uint64_t at = p->heap_at[member];
@@ -616,8 +610,8 @@ static bool step_asynchronous(sw_pbt *p)
         else
             tournament_turn(p, member);
     }
-    if (!m->ended)
-        pbt_heap_move(p, member);
+    if (!m->ended) /* its clock has changed */
+        sift(p, p->heap_at[member]);
     return true;
 }
 
@@ -762,7 +756,7 @@ sw_status sw_pbt_report(sw_pbt *p, int member, double time, double score)
     if (p->opts.synch)
         p->queue[(p->s.queue_at + p->s.n_queue++) % p->n] = (uint32_t)member;
     else
-        pbt_heap_move(p, (uint32_t)member);
+        sift(p, p->heap_at[member]);
     return SW_OK;
 }
 
@@ -884,7 +878,7 @@ static void change(sw_pbt *p, uint32_t target, uint32_t donor, double donor_time
     m->n_scores = 0;
     m->exploits++;
     if (!p->opts.synch)
-        pbt_heap_move(p, target);
+        sift(p, p->heap_at[target]);
 }
 
 static sw_status do_exploit(sw_pbt *p, sw_pbt_event *e)

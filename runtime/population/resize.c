@@ -66,12 +66,6 @@ static void free_words(uint32_t *p, size_t n)
     sw_heap_free(p, SW_HEAP_PROGRAMS, (n + 1) * sizeof *p);
 }
 
-static sw_status flags(unsigned char **out, size_t n)
-{
-    SW_TRY(sw_heap_alloc(out, SW_HEAP_PROGRAMS, n + 1));
-    return SW_OK;
-}
-
 /* ---- classes of axes --------------------------------------------------------------------- */
 
 static const swi_net_value *value_of(const swi_axes *x, int side, uint32_t axis)
@@ -356,6 +350,7 @@ static sw_status check_shapes(const swi_axes *x)
     return SW_OK;
 }
 
+/* Both nets are made. bytes: of `from`; NULL: only its cost is asked for. */
 static sw_status resize_match(swi_resize *r, const sw_model *to, const sw_model *from,
                               uint32_t which, const unsigned char *bytes,
                               const sw_resize_opts *opts)
@@ -370,25 +365,22 @@ static sw_status resize_match(swi_resize *r, const sw_model *to, const sw_model 
     SW_TRY(compare_models(to, from));
     SW_TRY(swi_nets_compare(x->net[SWI_FROM], x->net[SWI_TO]));
     x->exact = true;
-    {
-        size_t n;
-        if (!sw_size_mul(x->net[SWI_FROM]->n_values, SW_MAX_RANK, &n) || n >= SWI_NONE)
-            SW_FAIL(SW_NOMEM, "%u values are too many", x->net[SWI_FROM]->n_values);
-        x->n_axes = (uint32_t)n;
-        SW_TRY(words(&x->parent, n, false));
-        SW_TRY(words(&x->at[SWI_FROM], n, true));
-        SW_TRY(words(&x->at[SWI_TO], n, true));
-        SW_TRY(flags(&x->resized, n));
-        SW_TRY(flags(&x->read, n));
-        tie_tensors(x, -1);
-        SW_TRY(swi_axes_tie(x, SWI_FROM, false));
-        SW_TRY(swi_axes_tie(x, SWI_TO, false));
-        for (uint32_t a = 0; a < x->n_axes; a++)
-            if (is_axis(x, a) &&
-                swi_axis_length(x, SWI_FROM, a) != swi_axis_length(x, SWI_TO, a))
-                x->resized[axis_root(x, a)] = 1;
-        SW_TRY(fix_borders(x));
-    }
+    size_t axes;
+    if (!sw_size_mul(x->net[SWI_FROM]->n_values, SW_MAX_RANK, &axes) || axes >= SWI_NONE)
+        SW_FAIL(SW_NOMEM, "%u values are too many", x->net[SWI_FROM]->n_values);
+    x->n_axes = (uint32_t)axes;
+    SW_TRY(words(&x->parent, axes, false));
+    SW_TRY(words(&x->at[SWI_FROM], axes, true));
+    SW_TRY(words(&x->at[SWI_TO], axes, true));
+    SW_TRY(sw_heap_alloc(&x->resized, SW_HEAP_PROGRAMS, axes + 1));
+    SW_TRY(sw_heap_alloc(&x->read, SW_HEAP_PROGRAMS, axes + 1));
+    tie_tensors(x, -1);
+    SW_TRY(swi_axes_tie(x, SWI_FROM, false));
+    SW_TRY(swi_axes_tie(x, SWI_TO, false));
+    for (uint32_t a = 0; a < x->n_axes; a++)
+        if (is_axis(x, a) && swi_axis_length(x, SWI_FROM, a) != swi_axis_length(x, SWI_TO, a))
+            x->resized[axis_root(x, a)] = 1;
+    SW_TRY(fix_borders(x));
     for (int s = 0; s < 2; s++) {
         uint64_t n = 0;
         for (uint32_t a = 0; a < x->n_axes; a++)
@@ -415,6 +407,7 @@ static sw_status resize_match(swi_resize *r, const sw_model *to, const sw_model 
     return swi_axes_match(x, bytes, opts);
 }
 
+/* All bytes of `to` into `bytes`, which are zero. */
 static sw_status resize_bytes(const swi_resize *r, unsigned char *bytes,
                               const unsigned char *from, uint64_t seed)
 {
@@ -426,7 +419,6 @@ static sw_status resize_bytes(const swi_resize *r, unsigned char *bytes,
     return SW_OK;
 }
 
-/* All bytes of `to` into `bytes`, which are zero. */
 static void resize_end(swi_resize *r)
 {
     free_words(r->axes.parent, r->axes.n_axes);
@@ -447,17 +439,12 @@ static void resize_end(swi_resize *r)
     sw_heap_free(r->axes.groups, SW_HEAP_PROGRAMS, r->axes.cap_groups * sizeof *r->axes.groups);
     sw_heap_free(r->axes.fixed, SW_HEAP_PROGRAMS, r->axes.cap_fixed * sizeof *r->axes.fixed);
     free_words(r->axes.comes_from, r->axes.n_at[SWI_TO]);
-    memset(&r->axes, 0, sizeof *&r->axes);
+    r->axes = (swi_axes){0};
     swi_net_free(&r->net[SWI_FROM]);
     swi_net_free(&r->net[SWI_TO]);
 }
 
 /* ---- resize ------------------------------------------------------------------------------ */
-
-static sw_status read_opts(sw_resize_opts *opts, const sw_resize_opts *given, const char *call)
-{
-    return swi_struct_read(SWI_STRUCT_sw_resize_opts, opts, given, call);
-}
 
 static sw_status check_info(const sw_resize_info *out, const char *call)
 {
@@ -469,19 +456,18 @@ static sw_status check_info(const sw_resize_info *out, const char *call)
 /* As much as the caller's struct has. */
 static void give_info(const swi_resize *r, sw_resize_info *out)
 {
-    sw_resize_info info = {.size = out->size};
-    /* Both nets are made. bytes: of `from`, NULL: only its cost is asked for. */
     const swi_axes *x = &r->axes;
-    info.from_bytes = x->model[SWI_FROM]->bytes;
-    info.to_bytes = x->model[SWI_TO]->bytes;
-    info.from_arena_bytes = r->net[SWI_FROM].arena_bytes;
-    info.to_arena_bytes = r->net[SWI_TO].arena_bytes;
+    sw_resize_info info = {.size = out->size,
+                           .from_bytes = x->model[SWI_FROM]->bytes,
+                           .to_bytes = x->model[SWI_TO]->bytes,
+                           .from_arena_bytes = r->net[SWI_FROM].arena_bytes,
+                           .to_arena_bytes = r->net[SWI_TO].arena_bytes,
+                           .exact = x->exact};
     for (uint32_t g = 0; g < x->n_groups; g++) {
         const int64_t more = (int64_t)x->groups[g].n[SWI_TO] - x->groups[g].n[SWI_FROM];
         info.added += more > 0 ? more : 0;
         info.dropped += more < 0 ? -more : 0;
     }
-    info.exact = x->exact;
     swi_struct_write(SWI_STRUCT_sw_resize_info, out, &info);
 }
 
@@ -507,10 +493,9 @@ static sw_status read_both(sw_model *to, const sw_model *from, sw_exec *exec,
     SW_TRY(swi_read_args(&args[SWI_TO], args_to, false, call));
     SW_TRY(swi_read_args(&args[SWI_FROM], args_from, false, call));
     /* The place of both models in their lists. */
-    uint32_t *out = which;
     for (int i = 0; i < args[SWI_TO].n_models && i < args[SWI_FROM].n_models; i++)
         if (args[SWI_TO].models[i] == to && args[SWI_FROM].models[i] == from) {
-            *out = (uint32_t)i;
+            *which = (uint32_t)i;
             return SW_OK;
         }
     SW_FAIL(SW_INVALID,
@@ -572,7 +557,7 @@ sw_status sw_model_resize(sw_model *to, const sw_model *from, sw_exec *exec,
     sw_resize_opts opts;
     swi_resize r = {0};
     uint32_t which;
-    SW_TRY(read_opts(&opts, given, __func__));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_resize_opts, &opts, given, __func__));
     SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, __func__));
     sw_status status = trace_both(&r, exec, args);
     if (status == SW_OK)
@@ -598,7 +583,7 @@ sw_status sw_model_resize_plan(sw_model *to, sw_model *from, sw_exec *exec,
     swi_resize r = {0};
     uint32_t which;
     SW_TRY(check_info(out, __func__));
-    SW_TRY(read_opts(&opts, given, __func__));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_resize_opts, &opts, given, __func__));
     SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, __func__));
     sw_status status = trace_both(&r, exec, args);
     if (status == SW_OK)
@@ -680,7 +665,7 @@ sw_status sw_member_resize(sw_member to, sw_member from, const sw_members_args *
     swi_resize r = {0};
     SW_TRY(swi_member_check(to, __func__));
     SW_TRY(swi_member_check(from, __func__));
-    SW_TRY(read_opts(&opts, given, __func__));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_resize_opts, &opts, given, __func__));
     if (to.of == from.of && to.index == from.index)
         SW_FAIL(SW_INVALID, "%s: the two members must be different ones", __func__);
     if (from.of->slots[from.index].damaged)
@@ -700,7 +685,7 @@ sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_memb
     SW_TRY(sw_handle_check(to, SW_HANDLE_MEMBERS, __func__));
     SW_TRY(sw_handle_check(from, SW_HANDLE_MEMBERS, __func__));
     SW_TRY(check_info(out, __func__));
-    SW_TRY(read_opts(&opts, given, __func__));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_resize_opts, &opts, given, __func__));
     sw_status status = trace_shapes(&r, to, from, args, __func__, SW_FRAME);
     if (status == SW_OK)
         status = resize_match(&r, to->shape, from->shape, 0, NULL, &opts);

@@ -124,32 +124,29 @@ sw_status sw_space_add(sw_space *s, const sw_hyper *given)
     sw_hyper h;
     SW_TRY(sw_handle_check(s, SW_HANDLE_SPACE, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_hyper, &h, given, __func__));
-    {
-        if (h.name == NULL)
-            SW_FAIL(SW_INVALID, "sw_space_add: the name must not be NULL");
-        const size_t n = strnlen(h.name, SWI_HYPER_NAME);
-        if (n == 0 || n == SWI_HYPER_NAME)
+    if (h.name == NULL)
+        SW_FAIL(SW_INVALID, "sw_space_add: the name must not be NULL");
+    const size_t n = strnlen(h.name, SWI_HYPER_NAME);
+    if (n == 0 || n == SWI_HYPER_NAME)
+        SW_FAIL(SW_INVALID,
+                "the name of a hyper-parameter must have 1 to %d bytes (got '%.60s%s')",
+                SWI_HYPER_NAME - 1, h.name, n == 0 ? "" : "...");
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)h.name[i], low = c | 32;
+        if (!((low >= 'a' && low <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+              c == '.'))
             SW_FAIL(SW_INVALID,
-                    "the name of a hyper-parameter must have 1 to %d bytes (got '%.60s%s')",
-                    SWI_HYPER_NAME - 1, h.name, n == 0 ? "" : "...");
-        for (size_t i = 0; i < n; i++) {
-            const unsigned char c = (unsigned char)h.name[i], low = c | 32;
-            if (!((low >= 'a' && low <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
-                  c == '-' || c == '.'))
-                SW_FAIL(SW_INVALID,
-                        "'%s': a name must be of letters, digits, '_', '-' and '.' (byte %zu "
-                        "is not)",
-                        h.name, i + 1);
-        }
-        if (h.name[0] == '.' || h.name[n - 1] == '.' || strstr(h.name, "..") != NULL)
-            SW_FAIL(SW_INVALID,
-                    "'%s': between two dots, in front and after there must be a name", h.name);
+                    "'%s': a name must be of letters, digits, '_', '-' and '.' (byte %zu "
+                    "is not)",
+                    h.name, i + 1);
     }
+    if (h.name[0] == '.' || h.name[n - 1] == '.' || strstr(h.name, "..") != NULL)
+        SW_FAIL(SW_INVALID, "'%s': between two dots, in front and after there must be a name",
+                h.name);
     if ((unsigned)h.kind > SW_CHOICE)
         SW_FAIL(SW_INVALID, "'%s': kind %d is none", h.name, (int)h.kind);
     SW_TRY(h.kind == SW_CHOICE ? check_choices(&h) : check_bounds(&h));
     /* "a" and "a.b" cannot both have a value in nested objects. */
-    const size_t n = strlen(h.name);
     for (uint32_t i = 0; i < s->n; i++) {
         const char *other = s->hypers[i].is.name;
         const size_t m = strlen(other), common = n < m ? n : m;

@@ -421,10 +421,7 @@ sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
         const size_t n = swi_es_evaluations(es);
         float low = INFINITY, high = -INFINITY;
         double sum = 0.0, squares = 0.0;
-        memset(&es->info, 0, sizeof *&es->info);
-        es->info.size = sizeof *&es->info;
-        es->info.generation = es->mode.generation;
-        es->info.evaluations = n;
+        es->info = SW_OPTS(sw_es_info, .generation = es->mode.generation, .evaluations = n);
         for (size_t i = 0; i < n; i++) {
             if (!isfinite(es->fitness[i])) {
                 es->info.not_finite++;

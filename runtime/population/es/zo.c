@@ -108,7 +108,7 @@ static void move_all(sw_ctx *ctx, void *user)
                                         .distribution = SW_NOISE_NORMAL,
                                         .rank = m.rank,
                                         .window = m.window};
-            memset(&attrs, 0, sizeof *&attrs);
+            memset(&attrs, 0, sizeof attrs);
             swi_noise_spec(&attrs.noise, &like, 0.0f, 0.0f, &e->shape,
                            swi_noise_stream(e->name));
             attrs.move = (int32_t)m.move;
@@ -754,21 +754,19 @@ sw_status sw_zo_replay(sw_model *model, sw_exec *exec, const char *path,
                        sw_zo_progress_fn *progress, void *user)
 {
     swi_zo_record r;
+    sw_file *file;
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, __func__));
     /* Nor go on from the middle of another. */
     SW_TRY(sw_call_may_end(model, "model", __func__));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
     if (path == NULL)
         SW_FAIL(SW_INVALID, "%s: path must not be NULL", __func__);
-    {
-        sw_file *file;
-        memset(&r, 0, sizeof *&r);
-        SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
-        const sw_status status = read_open(&r, file);
-        sw_file_drop(file);
-        SW_TRY(status);
-    }
-    sw_status status = check_start(model, &r, path);
+    memset(&r, 0, sizeof r);
+    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
+    sw_status status = read_open(&r, file);
+    sw_file_drop(file);
+    SW_TRY(status);
+    status = check_start(model, &r, path);
     if (status == SW_OK)
         status = make_steps(model, exec, &r, progress, user);
     if (status == SW_OK)

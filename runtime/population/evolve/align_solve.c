@@ -113,10 +113,12 @@ static bool narrow_row(swi_bounds *b, const swi_row *row)
 static bool bounds_narrow(swi_bounds *b)
 {
     bool better = true;
-    for (int pass = 0; pass < 64 && better; pass++) {
+    for (int pass = 0; pass < 65; pass++) {
         for (uint32_t v = 0; v < b->x->n_vars; v++)
             if (b->low[v] > b->high[v])
                 return false;
+        if (pass == 64 || !better)
+            return true;
         better = false;
         for (uint32_t i = 0; i < b->x->n_rows; i++) {
             const swi_row *row = &b->x->rows[i];
@@ -125,9 +127,6 @@ static bool bounds_narrow(swi_bounds *b)
             better |= narrow_row(b, row);
         }
     }
-    for (uint32_t v = 0; v < b->x->n_vars; v++)
-        if (b->low[v] > b->high[v])
-            return false;
     return true;
 }
 

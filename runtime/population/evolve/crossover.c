@@ -70,11 +70,9 @@ static sw_status segment_exchange(swi_child *c, const sw_genome *from, const swi
                                   const swi_segment *out)
 {
     sw_genome *g = c->genome;
-    uint32_t last;
-    const uint32_t first = out->entry + 1;
-    /* An adapter that reads the entry takes the place of the segment, which is removed.
-     * *adapter: where it is then. */
-    uint32_t *adapter = &last;
+    const uint32_t first = out->entry + 1, exit = first + in->n;
+    /* An adapter that reads the entry takes the place of the segment, which is removed: it is
+     * vertex `last` then. */
     uint32_t list[SWI_SEGMENT_MOST];
     swi_segment_vertices(g, out, list);
     SW_TRY(insert_adapter(g, out->exit + 1, out->exit, g, out->exit, 0));
@@ -82,12 +80,9 @@ static sw_status segment_exchange(swi_child *c, const sw_genome *from, const swi
     g->vertices[out->exit + 1].in[0] = out->entry;
     for (uint32_t i = out->n; i-- > 0;)
         swi_genome_remove(g, list[i]);
-    *adapter = out->exit + 1 - out->n;
-
+    const uint32_t last = out->exit + 1 - out->n + 1 + in->n;
     SW_TRY(insert_adapter(g, first, out->entry, from, in->entry, 1));
     SW_TRY(put_in(g, from, in, first));
-    last += 1 + in->n;
-    const uint32_t exit = first + in->n;
     g->vertices[last].in[0] = exit;
     SW_TRY(swi_genome_infer(g, NULL));
     const swi_tie ties[2] = {{.a = out->entry, .b = first}, {.a = exit, .b = last}};
@@ -133,10 +128,10 @@ static sw_status make_child(const crossing *x, int which, const swi_segment *con
     sw_status status = segment_exchange(&c, x->lineage[!which], pair[!which], pair[which]);
     if (status == SW_OK)
         status = swi_genome_check(c.genome, NULL);
-    if (status == SW_OK)
-        *made = c.genome;
-    else
+    if (status != SW_OK)
         swi_genome_free(c.genome);
+    else
+        *made = c.genome;
     swi_child_end(&c);
     return status == SW_UNSUPPORTED || status == SW_INVALID ? SW_OK : status;
 }
@@ -452,11 +447,6 @@ void swi_child_end(swi_child *c)
     swi_utilities_end(&c->utilities);
     sw_heap_free(c->wishes, SW_HEAP_RECORDS, c->wishes_cap * sizeof *c->wishes);
     sw_heap_free(c->names, SW_HEAP_RECORDS, c->names_cap * sizeof *c->names);
-    c->before = NULL;
-    c->own_space = NULL;
-    c->wishes = NULL;
-    c->names = NULL;
-    c->wishes_cap = c->names_cap = 0;
 }
 
 /* The default one is read when it is needed first. */
@@ -498,11 +488,6 @@ sw_status swi_child_fits(swi_child *c, const sw_genome *genome, bool *fits)
     return status;
 }
 
-static bool is_refusal(sw_status status)
-{
-    return status == SW_UNSUPPORTED || status == SW_INVALID;
-}
-
 static void undo(swi_child *c)
 {
     swi_genome_free(c->genome);
@@ -517,7 +502,7 @@ sw_status swi_child_accept(swi_child *c, sw_status status, bool *stays)
         status = swi_genome_check(c->genome, NULL);
     if (status != SW_OK) {
         undo(c);
-        return is_refusal(status) ? SW_OK : status;
+        return status == SW_UNSUPPORTED || status == SW_INVALID ? SW_OK : status;
     }
     *stays = c->asked;
     if (!c->asked)

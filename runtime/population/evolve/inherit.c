@@ -373,22 +373,20 @@ static void move_row(const columns *c, float *to, const float *from)
     if (c->same_window && taps == 1 && c->n_runs * SHORT_RUN > m->cols) {
         /* Columns one by one, of one tap each, without a branch: what is new reads column 0
          * first. */
-        {
-            const int32_t *pick = c->m->pick;
-            const int64_t n = c->m->cols;
-            int64_t i = 0;
-            for (; i + 16 <= n; i += 16) {
-                __builtin_prefetch(from + (pick[i] & ~(pick[i] >> 31)) + AHEAD);
-                __builtin_prefetch(to + i + AHEAD, 1);
-                for (int k = 0; k < 16; k++)
-                    to[i + k] = from[pick[i + k] & ~(pick[i + k] >> 31)];
-            }
-            for (; i < n; i++)
-                to[i] = from[pick[i] & ~(pick[i] >> 31)];
-            for (int64_t k = 0; c->any_new && k < c->n_runs; k++)
-                if (c->runs[k].from == SWI_NEW)
-                    fill(to + c->runs[k].to, c->runs[k].n, c->m->fill);
+        const int32_t *pick = c->m->pick;
+        const int64_t n = c->m->cols;
+        int64_t i = 0;
+        for (; i + 16 <= n; i += 16) {
+            __builtin_prefetch(from + (pick[i] & ~(pick[i] >> 31)) + AHEAD);
+            __builtin_prefetch(to + i + AHEAD, 1);
+            for (int k = 0; k < 16; k++)
+                to[i + k] = from[pick[i + k] & ~(pick[i + k] >> 31)];
         }
+        for (; i < n; i++)
+            to[i] = from[pick[i] & ~(pick[i] >> 31)];
+        for (int64_t k = 0; c->any_new && k < c->n_runs; k++)
+            if (c->runs[k].from == SWI_NEW)
+                fill(to + c->runs[k].to, c->runs[k].n, c->m->fill);
         return;
     }
     if (c->same_window) {
@@ -712,29 +710,27 @@ static void write_knobs(const swi_heir *h)
 static sw_status inherit(swi_heir *h)
 {
     /* Room for the columns that were picked, and for the runs of rows and columns. */
-    {
-        const sw_genome *g = h->to->genome;
-        size_t rows = 1, cols = 1;
-        for (uint32_t i = 0; i < g->n; i++) {
-            rows = g->vertices[i].n_rows > rows ? g->vertices[i].n_rows : rows;
-            cols = g->vertices[i].n_cols > cols ? g->vertices[i].n_cols : cols;
-        }
-        rows = cols > rows ? cols : rows; /* a vector of inputs has them as its rows */
-        h->block_bytes = 0;
-        const size_t pick = sw_size_part(&h->block_bytes, cols * sizeof *h->pick);
-        const size_t runs = sw_size_part(&h->block_bytes, (rows + cols) * sizeof *h->runs);
-        SW_TRY(sw_heap_alloc(&h->block, SW_HEAP_RECORDS, h->block_bytes));
-        h->pick = (int32_t *)(void *)((char *)h->block + pick);
-        h->runs = (swi_neighbours *)(void *)((char *)h->block + runs);
+    const sw_genome *g = h->to->genome;
+    size_t rows = 1, cols = 1;
+    for (uint32_t i = 0; i < g->n; i++) {
+        rows = g->vertices[i].n_rows > rows ? g->vertices[i].n_rows : rows;
+        cols = g->vertices[i].n_cols > cols ? g->vertices[i].n_cols : cols;
     }
-    for (uint32_t i = 0; i < h->to->genome->n; i++)
+    rows = cols > rows ? cols : rows; /* a vector of inputs has them as its rows */
+    h->block_bytes = 0;
+    const size_t pick = sw_size_part(&h->block_bytes, cols * sizeof *h->pick);
+    const size_t runs = sw_size_part(&h->block_bytes, (rows + cols) * sizeof *h->runs);
+    SW_TRY(sw_heap_alloc(&h->block, SW_HEAP_RECORDS, h->block_bytes));
+    h->pick = (int32_t *)(void *)((char *)h->block + pick);
+    h->runs = (swi_neighbours *)(void *)((char *)h->block + runs);
+    for (uint32_t i = 0; i < g->n; i++)
         inherit_vertex(h, i);
     const unsigned char *bytes = NULL;
     const sw_net *net = counted_by(h, &bytes);
     const sw_optimizer *o = h->to->optimizer, *from = net != NULL ? net->optimizer : o;
-    for (int g = 0; g < SWI_MAX_GROUPS; g++)
-        if (o->tick[g] != SWI_NONE)
-            inherit_number(h, o->tick[g], net, bytes, from->tick[g]);
+    for (int k = 0; k < SWI_MAX_GROUPS; k++)
+        if (o->tick[k] != SWI_NONE)
+            inherit_number(h, o->tick[k], net, bytes, from->tick[k]);
     if (o->counts != SWI_NONE)
         inherit_number(h, o->counts, net, bytes, from->counts);
     write_knobs(h);

@@ -2,9 +2,37 @@
 #include "runtime/base/structs.h"
 #include "runtime/population/evolve/mutate.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Note what a change did: "VERTEX: text", or the text alone where it is of all. */
+static void say(swi_change_note *note, const char *vertex, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void say(swi_change_note *note, const char *vertex, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    snprintf(note->vertex, sizeof note->vertex, "%s", vertex);
+    const int used =
+        vertex[0] != '\0' ? snprintf(note->text, sizeof note->text, "%s: ", vertex) : 0;
+    vsnprintf(note->text + used, sizeof note->text - (size_t)used, format, args);
+    va_end(args);
+}
+
+/* One of the n words other than `had`, drawn; -1: there is none. */
+static int draw_other(swi_child *c, const char *const *words, int n, const char *had)
+{
+    uint32_t others = 0;
+    for (int i = 0; i < n; i++)
+        others += strcmp(words[i], had) != 0;
+    uint32_t which = others > 0 ? swi_draw_below(&c->draws, others) : 0;
+    for (int i = 0; i < n && others > 0; i++)
+        if (strcmp(words[i], had) != 0 && which-- == 0)
+            return i;
+    return -1;
+}
 
 /* Edges: what reads more than it did, and what reads less. */
 
@@ -118,11 +146,6 @@ static sw_status insert_join(swi_child *c, edge e, sw_vertex_kind kind)
     return SW_OK;
 }
 
-static void extend(swi_vertex *join, uint32_t from)
-{
-    join->in[join->n_in++] = from;
-}
-
 static sw_status join_by_add(swi_child *c, edge e)
 {
     sw_genome *g = c->genome;
@@ -130,7 +153,8 @@ static sw_status join_by_add(swi_child *c, edge e)
     SW_TRY(swi_child_align(c, NULL, 0, &tie, 1, NULL));
     if (!e.extend)
         return insert_join(c, e, SW_VERTEX_ADD);
-    extend(&g->vertices[e.to], e.from);
+    swi_vertex *join = &g->vertices[e.to];
+    join->in[join->n_in++] = e.from;
     return SW_OK;
 }
 
@@ -143,8 +167,9 @@ static sw_status join_by_concat(swi_child *c, edge e)
     const int64_t n = had + g->vertices[e.from].channels;
     if (n > SWI_MAX_UNITS)
         SW_FAIL(SW_UNSUPPORTED, "%lld inputs are more than a vertex may have", (long long)n);
+    swi_vertex *join = &g->vertices[g->vertices[e.to].in[e.k]];
     if (e.extend)
-        extend(&g->vertices[g->vertices[e.to].in[e.k]], e.from);
+        join->in[join->n_in++] = e.from;
     else
         SW_TRY(insert_join(c, e, SW_VERTEX_CONCAT));
     swi_vertex *to = &g->vertices[e.to + !e.extend];
@@ -158,7 +183,7 @@ static sw_status join_by_concat(swi_child *c, edge e)
     return status;
 }
 
-sw_status swi_add_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
+static sw_status add_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
 {
     edge e = {0};
     bool add = swi_draw_happens(&c->draws, 0.5);
@@ -169,9 +194,8 @@ sw_status swi_add_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_chang
             SW_FAIL(SW_UNSUPPORTED, "vertex '%s': no later vertex can read it too",
                     c->genome->vertices[v].name);
     }
-    memcpy(note->vertex, c->genome->vertices[v].name, sizeof note->vertex);
-    snprintf(note->text, sizeof note->text, "%s: %s what %s reads", note->vertex,
-             add ? "added to" : "beside", c->genome->vertices[e.to].name);
+    say(note, c->genome->vertices[v].name, "%s what %s reads", add ? "added to" : "beside",
+        c->genome->vertices[e.to].name);
     note->exact = !add;
     return add ? join_by_add(c, e) : join_by_concat(c, e);
 }
@@ -213,23 +237,21 @@ static uint32_t draw_cut(swi_child *c, uint32_t v)
     return can[swi_draw_below(&c->draws, n)];
 }
 
-sw_status swi_remove_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
+static sw_status remove_edge(swi_child *c, const sw_mutation *m, uint32_t v,
+                             swi_change_note *note)
 {
     sw_genome *g = c->genome;
     swi_vertex *join = &g->vertices[v];
     const uint32_t k = draw_cut(c, v);
     (void)m;
-    memcpy(note->vertex, join->name, sizeof note->vertex);
-    snprintf(note->text, sizeof note->text, "%s: reads %s no more", join->name,
-             g->vertices[join->in[k]].name);
+    say(note, join->name, "reads %s no more", g->vertices[join->in[k]].name);
     memmove(join->in + k, join->in + k + 1, (join->n_in - k - 1) * sizeof *join->in);
     join->n_in--;
     if (join->kind == SW_VERTEX_CONCAT)
         SW_TRY(swi_positions_follow(g, c->before, v, 1u << k));
     if (join->n_in > 1)
         return SW_OK;
-    const uint32_t x = join->in[0];
-    return swi_pass_over(g, v, x);
+    return swi_pass_over(g, v, join->in[0]);
 }
 
 /* ---- mutate kernel ----------------------------------------------------------------------- */
@@ -275,16 +297,15 @@ static int32_t draw_kernel(swi_child *c, const sw_mutation *m, const swi_vertex 
 }
 
 /* Odd windows are padded, so that images keep their size. */
-sw_status swi_change_kernel(swi_child *c, const sw_mutation *m, uint32_t v,
-                            swi_change_note *note)
+static sw_status change_kernel(swi_child *c, const sw_mutation *m, uint32_t v,
+                               swi_change_note *note)
 {
     sw_genome *g = c->genome;
     swi_vertex *x = &g->vertices[v];
     const int32_t had = x->kernel, kernel = draw_kernel(c, m, x);
     if (kernel == 0)
         SW_FAIL(SW_UNSUPPORTED, "vertex '%s': no other kernel can be", x->name);
-    memcpy(note->vertex, x->name, sizeof note->vertex);
-    snprintf(note->text, sizeof note->text, "%s: kernel %d to %d", x->name, had, kernel);
+    say(note, x->name, "kernel %d to %d", had, kernel);
     note->exact = !is_pool(x) && kernel > had;
     x->kernel = kernel;
     if (kernel % 2 != 0)
@@ -295,37 +316,31 @@ sw_status swi_change_kernel(swi_child *c, const sw_mutation *m, uint32_t v,
 
 /* ---- pools ------------------------------------------------------------------------------- */
 
-static int other_pool(sw_vertex_kind kind)
+/* The other kind of a pool; SW_VERTEX_INPUT for what is not a pool. */
+static sw_vertex_kind other_pool(sw_vertex_kind kind)
 {
-    switch (kind) {
-    case SW_VERTEX_MAX_POOL:
-        return SW_VERTEX_AVG_POOL;
-    case SW_VERTEX_AVG_POOL:
-        return SW_VERTEX_MAX_POOL;
-    case SW_VERTEX_GLOBAL_MAX_POOL:
-        return SW_VERTEX_GLOBAL_AVG_POOL;
-    case SW_VERTEX_GLOBAL_AVG_POOL:
-        return SW_VERTEX_GLOBAL_MAX_POOL;
-    default:
-        return -1;
-    }
+    static const sw_vertex_kind other[SW_VERTEX_KINDS] = {
+        [SW_VERTEX_MAX_POOL] = SW_VERTEX_AVG_POOL,
+        [SW_VERTEX_AVG_POOL] = SW_VERTEX_MAX_POOL,
+        [SW_VERTEX_GLOBAL_MAX_POOL] = SW_VERTEX_GLOBAL_AVG_POOL,
+        [SW_VERTEX_GLOBAL_AVG_POOL] = SW_VERTEX_GLOBAL_MAX_POOL};
+    return other[kind];
 }
 
 static bool can_pool(const sw_genome *g, uint32_t v)
 {
-    return other_pool(g->vertices[v].kind) >= 0 &&
+    return other_pool(g->vertices[v].kind) != SW_VERTEX_INPUT &&
            (g->vertices[v].shield & SW_SHIELD_KERNEL) == 0;
 }
 
-sw_status swi_change_pool(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
+static sw_status change_pool(swi_child *c, const sw_mutation *m, uint32_t v,
+                             swi_change_note *note)
 {
     swi_vertex *x = &c->genome->vertices[v];
     const sw_vertex_kind had = x->kind;
     (void)m;
-    x->kind = (sw_vertex_kind)other_pool(had);
-    memcpy(note->vertex, x->name, sizeof note->vertex);
-    snprintf(note->text, sizeof note->text, "%s: %s to %s", x->name, sw_vertex_kind_name(had),
-             sw_vertex_kind_name(x->kind));
+    x->kind = other_pool(had);
+    say(note, x->name, "%s to %s", sw_vertex_kind_name(had), sw_vertex_kind_name(x->kind));
     return SW_OK;
 }
 
@@ -337,8 +352,8 @@ static bool can_activation(const sw_genome *g, uint32_t v)
            (g->vertices[v].shield & SW_SHIELD_ACTIVATION) == 0;
 }
 
-sw_status swi_change_activation(swi_child *c, const sw_mutation *m, uint32_t v,
-                                swi_change_note *note)
+static sw_status change_activation(swi_child *c, const sw_mutation *m, uint32_t v,
+                                   swi_change_note *note)
 {
     const sw_search_space *space;
     swi_vertex *x = &c->genome->vertices[v];
@@ -346,18 +361,11 @@ sw_status swi_change_activation(swi_child *c, const sw_mutation *m, uint32_t v,
     (void)m;
     SW_TRY(swi_child_space(c, &space));
     const swi_space_training *t = swi_space_training_of(space);
-    uint32_t n = 0;
-    for (int i = 0; i < t->n_activations; i++)
-        n += strcmp(t->activations[i], had) != 0;
-    if (n == 0)
+    const int i = draw_other(c, t->activations, t->n_activations, had);
+    if (i < 0)
         SW_FAIL(SW_UNSUPPORTED, "vertex '%s': the space has no other activation", x->name);
-    uint32_t which = swi_draw_below(&c->draws, n);
-    for (int i = 0; i < t->n_activations; i++)
-        if (strcmp(t->activations[i], had) != 0 && which-- == 0)
-            x->activation = swi_activation_find(t->activations[i]);
-    memcpy(note->vertex, x->name, sizeof note->vertex);
-    snprintf(note->text, sizeof note->text, "%s: %s to %s", x->name, had,
-             swi_activation_name(x->activation));
+    x->activation = swi_activation_find(t->activations[i]);
+    say(note, x->name, "%s to %s", had, t->activations[i]);
     return SW_OK;
 }
 
@@ -430,9 +438,8 @@ static sw_status change_sizes(swi_child *c, const sw_mutation *m, uint32_t n)
             swi_change_note note = {.exact = exact};
             if (!swi_vertex_is_sized(v) || v->size == was->size)
                 continue;
-            memcpy(note.vertex, v->name, sizeof note.vertex);
-            snprintf(note.text, sizeof note.text, "%s: %lld to %lld outputs", v->name,
-                     (long long)was->size, (long long)v->size);
+            say(&note, v->name, "%lld to %lld outputs", (long long)was->size,
+                (long long)v->size);
             swi_child_record(c, SW_MUTATE_SIZE, &note);
         }
     }
@@ -441,7 +448,8 @@ static sw_status change_sizes(swi_child *c, const sw_mutation *m, uint32_t n)
 
 /* Learning rate, optimizer and batch. The net computes what it did. */
 
-sw_status swi_change_rate(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
+static sw_status change_rate(swi_child *c, const sw_mutation *m, uint32_t v,
+                             swi_change_note *note)
 {
     double low, high;
     const float had = c->genome->lr;
@@ -451,8 +459,7 @@ sw_status swi_change_rate(swi_child *c, const sw_mutation *m, uint32_t v, swi_ch
     c->genome->lr = (float)fmin(fmax(lr, 1e-6), 1);
     if (c->genome->lr == had)
         SW_FAIL(SW_UNSUPPORTED, "the learning rate stays %g", (double)had);
-    snprintf(note->text, sizeof note->text, "learning rate %.6g to %.6g", (double)had,
-             (double)c->genome->lr);
+    say(note, "", "learning rate %.6g to %.6g", (double)had, (double)c->genome->lr);
     note->exact = true;
     return SW_OK;
 }
@@ -465,8 +472,8 @@ static bool has_momentum(const char *optimizer)
 }
 
 /* The rate stays, and the momentum where the kind has one. */
-sw_status swi_change_optimizer(swi_child *c, const sw_mutation *m, uint32_t v,
-                               swi_change_note *note)
+static sw_status change_optimizer(swi_child *c, const sw_mutation *m, uint32_t v,
+                                  swi_change_note *note)
 {
     const sw_search_space *space;
     sw_genome *g = c->genome;
@@ -474,17 +481,10 @@ sw_status swi_change_optimizer(swi_child *c, const sw_mutation *m, uint32_t v,
     (void)v;
     SW_TRY(swi_child_space(c, &space));
     const swi_space_training *t = swi_space_training_of(space);
-    uint32_t n = 0;
-    for (int i = 0; i < t->n_optimizers; i++)
-        n += strcmp(t->optimizers[i], g->optimizer) != 0;
-    if (n == 0)
+    const int i = draw_other(c, t->optimizers, t->n_optimizers, g->optimizer);
+    if (i < 0)
         SW_FAIL(SW_UNSUPPORTED, "the space has no other optimizer than %s", g->optimizer);
-    uint32_t which = swi_draw_below(&c->draws, n);
-    int i = 0;
-    while (strcmp(t->optimizers[i], g->optimizer) == 0 || which-- > 0)
-        i++;
-    snprintf(note->text, sizeof note->text, "optimizer %s to %s", g->optimizer,
-             t->optimizers[i]);
+    say(note, "", "optimizer %s to %s", g->optimizer, t->optimizers[i]);
     snprintf(g->optimizer, sizeof g->optimizer, "%s", t->optimizers[i]);
     g->momentum = has_momentum(g->optimizer) ? g->momentum : 0;
     note->exact = true;
@@ -495,13 +495,13 @@ static void toggle(float *x, float on, const char *name, swi_change_note *note)
 {
     *x = *x != 0 ? 0 : on;
     if (*x != 0)
-        snprintf(note->text, sizeof note->text, "%s %g", name, (double)on);
+        say(note, "", "%s %g", name, (double)on);
     else
-        snprintf(note->text, sizeof note->text, "no %s", name);
+        say(note, "", "no %s", name);
 }
 
-sw_status swi_change_optimizer_part(swi_child *c, const sw_mutation *m, uint32_t v,
-                                    swi_change_note *note)
+static sw_status change_optimizer_part(swi_child *c, const sw_mutation *m, uint32_t v,
+                                       swi_change_note *note)
 {
     sw_genome *g = c->genome;
     (void)m;
@@ -556,8 +556,8 @@ static int64_t step_range(const swi_space_training *t, int64_t batch, double sha
     return unit * clamp(units, first, last);
 }
 
-sw_status swi_change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
-                           swi_change_note *note)
+static sw_status change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
+                              swi_change_note *note)
 {
     double low, high;
     const sw_search_space *space;
@@ -571,16 +571,13 @@ sw_status swi_change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
     if (to == had)
         SW_FAIL(SW_UNSUPPORTED, "the batch stays %lld", (long long)had);
     c->genome->batch = to;
-    snprintf(note->text, sizeof note->text, "batch %lld to %lld", (long long)had,
-             (long long)to);
+    say(note, "", "batch %lld to %lld", (long long)had, (long long)to);
     note->exact = true;
     return SW_OK;
 }
 
 /* Rewiring: a vertex is passed by, what no vertex reads goes, what is read twice is read
  * once. */
-
-/* ---- adds -------------------------------------------------------------------------------- */
 
 static bool drop_doubles(swi_vertex *v, uint32_t x)
 {
@@ -613,8 +610,6 @@ static sw_status read_once(sw_genome *g, uint32_t x)
     return SW_OK;
 }
 
-/* ---- by -------------------------------------------------------------------------------- */
-
 /* Invariant vertices give the units that they read, one by one. */
 static sw_status align(swi_child *c, uint32_t v, uint32_t x)
 {
@@ -628,8 +623,7 @@ sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x)
 {
     swi_genome_redirect(g, v, x);
     SW_TRY(read_once(g, x));
-    /* From the back: what a dead end alone has read is one too. */
-    /* v too */
+    /* Dead ends go, v too. From the back: what one alone has read is one too. */
     uint32_t reads[SWI_MAX_VERTICES]; /* edges to readers */
     memset(reads, 0, g->n * sizeof *reads);
     for (uint32_t i = 0; i < g->n; i++)
@@ -743,7 +737,8 @@ static bool are_identity(const sw_genome *g, uint32_t first, uint32_t n)
 /* Three times in four it begins as the identity, so that what was learnt is not disturbed;
  * joins, pools and norms, which cannot, are among the others. Not after the input, whose size
  * is given: a layer there would have its size. */
-sw_status swi_add_vertex(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
+static sw_status add_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
+                            swi_change_note *note)
 {
     uint32_t first = 0, n = 0;
     const sw_search_space *space = m->space;
@@ -758,9 +753,7 @@ sw_status swi_add_vertex(swi_child *c, const sw_mutation *m, uint32_t v, swi_cha
     char more[32] = "";
     if (n > 1)
         snprintf(more, sizeof more, " and %u more", n - 1);
-    memcpy(note->vertex, one->name, sizeof note->vertex);
-    snprintf(note->text, sizeof note->text, "%s: %s%s after %s", one->name,
-             sw_vertex_kind_name(one->kind), more, behind->name);
+    say(note, one->name, "%s%s after %s", sw_vertex_kind_name(one->kind), more, behind->name);
     note->exact = are_identity(c->genome, first, n);
     return SW_OK;
 }
@@ -777,14 +770,15 @@ static bool can_remove_vertex(const sw_genome *g, uint32_t v)
 }
 
 /* Of an add or a concat one input goes on, and what made the others goes too. */
-sw_status swi_remove_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
-                            swi_change_note *note)
+static sw_status remove_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
+                               swi_change_note *note)
 {
     const swi_vertex *x = &c->genome->vertices[v];
     const uint32_t n = c->genome->n;
     const sw_vertex_kind kind = x->kind;
+    char name[SWI_VERTEX_NAME];
     (void)m;
-    memcpy(note->vertex, x->name, sizeof note->vertex);
+    memcpy(name, x->name, sizeof name);
     note->exact = is_identity(c->genome, x);
     const uint32_t k = swi_draw_below(&c->draws, x->n_in);
     if (kind == SW_VERTEX_CONCAT)
@@ -794,8 +788,7 @@ sw_status swi_remove_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
     char more[48] = "";
     if (n - c->genome->n > 1)
         snprintf(more, sizeof more, ", and %u that it needed", n - c->genome->n - 1);
-    snprintf(note->text, sizeof note->text, "%s: %s removed%s", note->vertex,
-             sw_vertex_kind_name(kind), more);
+    say(note, name, "%s removed%s", sw_vertex_kind_name(kind), more);
     return SW_OK;
 }
 
@@ -806,17 +799,17 @@ sw_status swi_remove_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
 static const swi_mutation_rule rules[SW_MUTATION_KINDS] = {
     /* clang-format off */
     [SW_MUTATE_SIZE]           = {"size", SWI_JOINT, -0.2, 0.2, -1, swi_can_size, NULL},
-    [SW_MUTATE_ADD_VERTEX]     = {"add_vertex", SWI_EACH, 0, 0, 0, can_add_vertex, swi_add_vertex},
-    [SW_MUTATE_REMOVE_VERTEX]  = {"remove_vertex", SWI_EACH, 0, 0, 0, can_remove_vertex, swi_remove_vertex},
-    [SW_MUTATE_ADD_EDGE]       = {"add_edge", SWI_EACH, 0, 0, 0, can_add_edge, swi_add_edge},
-    [SW_MUTATE_REMOVE_EDGE]    = {"remove_edge", SWI_EACH, 0, 0, 0, can_remove_edge, swi_remove_edge},
-    [SW_MUTATE_KERNEL]         = {"kernel", SWI_EACH, -2, 2, -1000, can_kernel, swi_change_kernel},
-    [SW_MUTATE_ACTIVATION]     = {"activation", SWI_EACH, 0, 0, 0, can_activation, swi_change_activation},
-    [SW_MUTATE_POOL]           = {"pool", SWI_EACH, 0, 0, 0, can_pool, swi_change_pool},
-    [SW_MUTATE_RATE]           = {"rate", SWI_WHOLE, -0.15, 0.15, -1, NULL, swi_change_rate},
-    [SW_MUTATE_OPTIMIZER]      = {"optimizer", SWI_WHOLE, 0, 0, 0, NULL, swi_change_optimizer},
-    [SW_MUTATE_OPTIMIZER_PART] = {"optimizer_part", SWI_WHOLE, 0, 0, 0, NULL, swi_change_optimizer_part},
-    [SW_MUTATE_BATCH]          = {"batch", SWI_WHOLE, -0.5, 0.5, -1, NULL, swi_change_batch},
+    [SW_MUTATE_ADD_VERTEX]     = {"add_vertex", SWI_EACH, 0, 0, 0, can_add_vertex, add_vertex},
+    [SW_MUTATE_REMOVE_VERTEX]  = {"remove_vertex", SWI_EACH, 0, 0, 0, can_remove_vertex, remove_vertex},
+    [SW_MUTATE_ADD_EDGE]       = {"add_edge", SWI_EACH, 0, 0, 0, can_add_edge, add_edge},
+    [SW_MUTATE_REMOVE_EDGE]    = {"remove_edge", SWI_EACH, 0, 0, 0, can_remove_edge, remove_edge},
+    [SW_MUTATE_KERNEL]         = {"kernel", SWI_EACH, -2, 2, -1000, can_kernel, change_kernel},
+    [SW_MUTATE_ACTIVATION]     = {"activation", SWI_EACH, 0, 0, 0, can_activation, change_activation},
+    [SW_MUTATE_POOL]           = {"pool", SWI_EACH, 0, 0, 0, can_pool, change_pool},
+    [SW_MUTATE_RATE]           = {"rate", SWI_WHOLE, -0.15, 0.15, -1, NULL, change_rate},
+    [SW_MUTATE_OPTIMIZER]      = {"optimizer", SWI_WHOLE, 0, 0, 0, NULL, change_optimizer},
+    [SW_MUTATE_OPTIMIZER_PART] = {"optimizer_part", SWI_WHOLE, 0, 0, 0, NULL, change_optimizer_part},
+    [SW_MUTATE_BATCH]          = {"batch", SWI_WHOLE, -0.5, 0.5, -1, NULL, change_batch},
     [SW_MUTATE_GROW]           = {"grow", SWI_WHOLE, 0, 1, -0x1p-52, NULL, swi_grow},
     /* clang-format on */
 };
@@ -950,15 +943,13 @@ SW_FRAME_OWN static sw_status mutate_by(swi_child *c, const sw_mutation *m)
         SW_TRY(swi_mutation_choose(c, m, &n));
         /* The vertices that were chosen, by their names: earlier changes may have moved or
          * removed them. */
-        {
-            const swi_mutation_rule *rule = swi_mutation_rule_of(m->kind);
-            for (uint32_t i = 0; i < n; i++) {
-                const uint32_t v = swi_genome_find(c->genome, c->names[i]);
-                if (v != UINT32_MAX && applies(c, m) && rule->can(c->genome, v))
-                    SW_TRY(change(c, m, v));
-            }
-            return SW_OK;
+        const swi_mutation_rule *rule = swi_mutation_rule_of(m->kind);
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t v = swi_genome_find(c->genome, c->names[i]);
+            if (v != UINT32_MAX && applies(c, m) && rule->can(c->genome, v))
+                SW_TRY(change(c, m, v));
         }
+        return SW_OK;
     case SWI_JOINT:
         SW_TRY(swi_mutation_choose(c, m, &n));
         return n > 0 ? change_sizes(c, m, n) : SW_OK;

@@ -94,9 +94,7 @@ double swi_weighed(double p, sw_weigh weigh, double u, double m, double a);
 /* ---- the mutations ----------------------------------------------------------------------- */
 
 bool swi_can_size(const sw_genome *g, uint32_t v);
-swi_mutate_fn swi_add_vertex, swi_remove_vertex, swi_add_edge, swi_remove_edge,
-    swi_change_kernel, swi_change_activation, swi_change_pool, swi_change_rate,
-    swi_change_optimizer, swi_change_optimizer_part, swi_change_batch, swi_grow;
+swi_mutate_fn swi_grow;
 
 /* size * (1 + share), at least one further; within 1 and what the options allow. */
 int64_t swi_size_by(const swi_child *c, int64_t size, double share);
@@ -108,9 +106,8 @@ bool swi_inputs_free(const sw_genome *g, uint32_t v);
  * `before`, which has the same vertices: what grew computes what it did. */
 bool swi_growth_is_exact(const sw_genome *now, const sw_genome *before);
 
-/* ---- edges ------------------------------------------------------------------------------- */
-
-/* The same where sizes and images are equal. */
+/* Who reads v reads x, which it reads; what no vertex reads then goes, and adds that would add
+ * x alone. Sizes and images are equal. */
 SW_MUST_USE sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x);
 
 /* ---- moved elements ---------------------------------------------------------------------- */
@@ -142,7 +139,5 @@ SW_MUST_USE sw_status swi_segments_of(swi_segments *s, const sw_genome *g);
 void swi_segments_end(swi_segments *s);
 /* Its vertices in order; `out` has room for SWI_SEGMENT_MOST. */
 void swi_segment_vertices(const sw_genome *g, const swi_segment *s, uint32_t *out);
-
-/* ---- exchange ---------------------------------------------------------------------------- */
 
 #endif

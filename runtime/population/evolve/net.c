@@ -237,23 +237,19 @@ static void declare_vertex(sw_net *net, uint32_t i)
         layer->weight = l.weight;
         layer->bias = l.bias;
     } else if (v->kind == SW_VERTEX_CONV2D) {
-        {
-            const sw_conv2d l = sw_conv2d_new_with(
-                net->model, v->name, swi_vertex_reads(net->genome, v), v->channels, v->kernel,
-                &SW_OPTS(sw_conv_opts, .stride = v->stride, .pad = swi_vertex_pad(v),
-                         .groups = v->groups == 0 ? (int)v->channels : (int)v->groups,
-                         .dilation = v->dilation));
-            layer->weight = l.weight;
-            layer->bias = l.bias;
-        }
+        const sw_conv2d l = sw_conv2d_new_with(
+            net->model, v->name, swi_vertex_reads(net->genome, v), v->channels, v->kernel,
+            &SW_OPTS(sw_conv_opts, .stride = v->stride, .pad = swi_vertex_pad(v),
+                     .groups = v->groups == 0 ? (int)v->channels : (int)v->groups,
+                     .dilation = v->dilation));
+        layer->weight = l.weight;
+        layer->bias = l.bias;
     } else if (v->kind == SW_VERTEX_BATCH_NORM) {
-        {
-            const sw_batch_norm2d l = sw_batch_norm2d_new(net->model, v->name, v->channels);
-            layer->weight = l.weight;
-            layer->bias = l.bias;
-            layer->mean = l.running_mean;
-            layer->variance = l.running_var;
-        }
+        const sw_batch_norm2d l = sw_batch_norm2d_new(net->model, v->name, v->channels);
+        layer->weight = l.weight;
+        layer->bias = l.bias;
+        layer->mean = l.running_mean;
+        layer->variance = l.running_var;
     }
     if (net->opts.utility != 0 && swi_vertex_is_sized(v)) {
         char name[SWI_VERTEX_NAME + sizeof ".utility"];

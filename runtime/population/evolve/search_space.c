@@ -468,21 +468,17 @@ static sw_status draw_all(swi_drawing *d)
         SW_TRY(space_draw_node(d, d->space->head, &at));
     /* A vector of the classes. Where the tree ended with the size "classes", only a pool may be
      * missing. */
-    {
-        sw_genome *g = d->genome;
-        swi_vertex pool = swi_vertex_of(SW_VERTEX_GLOBAL_AVG_POOL);
-        swi_vertex last = swi_vertex_of(SW_VERTEX_LINEAR);
-        last.size = d->classes;
-        last.shield =
-            SW_SHIELD_SIZE | SW_SHIELD_REMOVE | SW_SHIELD_OUTPUTS | SW_SHIELD_CROSSOVER;
-        if (g->vertices[at].height > 0)
-            SW_TRY(space_put(d, &pool, &at));
-        if (!d->ended)
-            SW_TRY(space_put(d, &last, &at));
-        if (swi_genome_find(g, "out") == UINT32_MAX)
-            snprintf(g->vertices[at].name, SWI_VERTEX_NAME, "out");
-    }
     sw_genome *g = d->genome;
+    swi_vertex pool = swi_vertex_of(SW_VERTEX_GLOBAL_AVG_POOL);
+    swi_vertex last = swi_vertex_of(SW_VERTEX_LINEAR);
+    last.size = d->classes;
+    last.shield = SW_SHIELD_SIZE | SW_SHIELD_REMOVE | SW_SHIELD_OUTPUTS | SW_SHIELD_CROSSOVER;
+    if (g->vertices[at].height > 0)
+        SW_TRY(space_put(d, &pool, &at));
+    if (!d->ended)
+        SW_TRY(space_put(d, &last, &at));
+    if (swi_genome_find(g, "out") == UINT32_MAX)
+        snprintf(g->vertices[at].name, SWI_VERTEX_NAME, "out");
     const swi_space_training *t = &d->space->training;
     snprintf(g->optimizer, sizeof g->optimizer, "%s",
              t->optimizers[swi_draw_below(d->draws, (uint32_t)t->n_optimizers)]);
