@@ -360,8 +360,6 @@ sw_status sw_member_knob_get(sw_member member, sw_knob knob, float *out)
     return SW_OK;
 }
 
-/* ---- member pack ------------------------------------------------------------------------- */
-
 /* A member's progress and seed, and members that are kept elsewhere. */
 
 sw_status sw_member_progress(sw_member member, uint64_t *steps, uint64_t *batches)
@@ -456,8 +454,6 @@ sw_status sw_member_unpack(sw_member member, const void *from, size_t bytes)
     slot->damaged = head.damaged != 0;
     return SW_OK;
 }
-
-/* ---- member pool ------------------------------------------------------------------------- */
 
 /* Shared by the groups of an exec: the ranges of their members. */
 
@@ -679,8 +675,6 @@ sw_status swi_member_pool_trim(swi_member_pool *c)
         SW_TRY(swi_lanes_empty(l));
     return c->n_live == 0 ? empty_ranges(c) : SW_OK;
 }
-
-/* ---- members checkpoint ------------------------------------------------------------------ */
 
 /* Members in checkpoints: which slots they have, and what stands in their records. */
 

@@ -19,8 +19,6 @@
 
 static sw_status members_run_stream(sw_members *const *groups, size_t n, swi_lanes *lanes);
 
-/* ---- lanes ------------------------------------------------------------------------------- */
-
 /* Lanes: step arenas by thread, shared by the groups of an exec. On a device there is one, and
  * its steps are the planner's: members run in the planner's stream, its arena and its inputs,
  * which the budget of the exec pays for. */

@@ -8,8 +8,6 @@
 
 static sw_status pbt_log_restore(sw_pbt *p);
 
-/* ---- exp log ----------------------------------------------------------------------------- */
-
 /* exp and log of double numbers, from operations that IEEE 754 rounds exactly: the same bits on
  * every machine. frexp and ldexp move the exponent alone. */
 
@@ -273,8 +271,6 @@ sw_status swi_pbt_log_exploit(sw_pbt *p, uint32_t target, uint32_t donor)
     sw_json_free(&j);
     return status;
 }
-
-/* ---- pbt lineage ------------------------------------------------------------------------- */
 
 /* Logs as they were at a save: pbt_global.txt is cut, and the policies are made of it again. A
  * policy cannot be cut, since a later exploit may have put another one in its place. */

@@ -301,8 +301,6 @@ sw_status swi_axes_match(swi_axes *x, const unsigned char *bytes, const sw_resiz
     return status == SW_OK ? map_axes(x) : status;
 }
 
-/* ---- resize net -------------------------------------------------------------------------- */
-
 /* Nets: the forward part of a trace, for comparing two widths of it. Results that are their
  * input in another layout have its number, so that layouts make no difference. */
 
@@ -503,8 +501,6 @@ sw_status swi_nets_compare(const swi_net *from, const swi_net *to)
     return SW_OK;
 }
 
-/* ---- resize views ------------------------------------------------------------------------ */
-
 /* Ties of views and concatenations: axes that move, merge, and lie one after the other. */
 
 /* Axes from..end of operand `run` are axis dw of `whole`: tie the one whose length changes. */
@@ -621,8 +617,6 @@ static void tie_concat(swi_walk *w)
         at += n;
     }
 }
-
-/* ---- resize products --------------------------------------------------------------------- */
 
 /* Ties of products, losses and attention: axes that are summed over, heads, and ends. */
 
@@ -797,8 +791,6 @@ static void tie_heads(swi_walk *w)
     for (uint32_t k = 0; k <= out; k++)
         join_heads(w, k, k < n_in ? parts : 1, out);
 }
-
-/* ---- resize ties ------------------------------------------------------------------------- */
 
 /* The ties of each op, by the word of its line in ops.def (runtime/base/op_traits.h). An axis
  * of another length that an op does not mention cannot go through it. */

@@ -182,8 +182,6 @@ sw_status swi_space_copy(sw_space **out, const sw_space *from)
     return status;
 }
 
-/* ---- space draw -------------------------------------------------------------------------- */
-
 /* Questions to a space: positions, draws, and whether a value is within. */
 
 int sw_space_count(const sw_space *s)
@@ -277,8 +275,6 @@ int sw_space_has(const sw_space *s, int i, double value)
 {
     return check_at(s, i, "sw_space_has") == SW_OK && swi_hyper_has(&s->hypers[i].is, value);
 }
-
-/* ---- space parse ------------------------------------------------------------------------- */
 
 /* A hyper-parameter from a text: NAME=KIND:LOW..HIGH or NAME=choice:A,B,C. */
 

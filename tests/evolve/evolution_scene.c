@@ -81,10 +81,7 @@ sw_evolution_opts evo_opts(const evo_data *data, sw_evolution_opts given)
 
 sw_exec *evo_exec(int threads, sw_budget *budget)
 {
-    sw_exec *exec = NULL;
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget)));
-    AFTER(sw_exec_destroy, exec);
-    return exec;
+    return made_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget));
 }
 
 sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts)

@@ -464,12 +464,10 @@ SW_TEST("gaps are short", .full = true)
         .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
     const evo_data data = evo_digits(2000, 200);
     sw_search_space *space = NULL;
-    sw_budget *budget = NULL;
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     OK(sw_search_space_default(&space, &task));
     AFTER(sw_search_space_destroy, space);
-    OK(sw_budget_create(&budget, 256 << 20));
-    AFTER(sw_budget_destroy, budget);
+    sw_budget *budget = made_budget(256 << 20);
     const sw_evolution_opts opts =
         EVO_OPTS(&data, .space = space, .population = 20, .samples = 1280, .dir = evo_folder());
     sw_evolution *e = evo_evolution(evo_exec(2, budget), &opts);

@@ -10,10 +10,7 @@ SW_TESTS("evolution memory")
 
 static sw_budget *budget_of(size_t bytes)
 {
-    sw_budget *budget = NULL;
-    OK(sw_budget_create(&budget, bytes));
-    AFTER(sw_budget_destroy, budget);
-    return budget;
+    return made_budget(bytes);
 }
 
 /* The bytes that creation under a budget of 64 bytes asks for. */

@@ -259,9 +259,7 @@ SW_TEST("a price disturbs no run")
 /* A price is what it is: no budget makes the plan smaller, and nothing is taken of it. */
 SW_TEST("budgets are not touched")
 {
-    sw_budget *budget = NULL;
-    OK(sw_budget_create(&budget, 1 << 16));
-    AFTER(sw_budget_destroy, budget);
+    sw_budget *budget = made_budget(1 << 16);
     sw_exec *small = net_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();

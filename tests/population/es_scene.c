@@ -10,8 +10,7 @@ scene *scene_new(const sw_es_opts *es, const sw_optimizer_opts *opt, int64_t lar
                  const char *init)
 {
     scene *s = sw_block(sizeof *s);
-    OK(sw_model_create(&s->model, "scene"));
-    AFTER(sw_model_destroy, s->model);
+    s->model = made_model("scene");
     s->param[MATRIX] = sw_param_new(s->model, "matrix", SW_F32, SW_SHAPE(13, 20), init);
     s->param[IMAGE] = sw_param_new(s->model, "image", SW_F32, SW_SHAPE(6, 5, 3, 3), init);
     s->param[VECTOR] = sw_param_new(s->model, "vector", SW_F32, SW_SHAPE(41), init);

@@ -92,9 +92,8 @@ small *small_alone(int64_t hidden, const sw_dataset *data, int64_t rows, int dro
                    uint64_t seed, uint64_t stream, uint64_t steps, double *last, double *sum)
 {
     small *t = small_new(hidden);
-    sw_exec *exec = NULL;
     sw_loader *loader = NULL;
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .seed = seed)));
+    sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .seed = seed));
     OK(sw_model_ready(t->model, exec, seed));
     OK(sw_loader_create(&loader, data,
                         &SW_OPTS(sw_loader_opts, .batch = rows, .seed = stream, .shuffle = 1,
@@ -117,7 +116,7 @@ small *small_alone(int64_t hidden, const sw_dataset *data, int64_t rows, int dro
         *sum += *last;
     }
     sw_loader_destroy(loader);
-    sw_exec_destroy(exec);
+    sw_now(exec);
     return t;
 }
 

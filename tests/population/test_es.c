@@ -19,11 +19,8 @@ static sw_es_opts opts_of(const char *noise, uint32_t directions, uint32_t repea
 
 static sw_exec *exec_of(int threads, const char *isa, int immediate_seed)
 {
-    sw_exec *exec;
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = threads, .isa = isa,
-                                      .seed = 5 + (uint64_t)immediate_seed, .checks = 1)));
-    AFTER(sw_exec_destroy, exec);
-    return exec;
+    return made_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .isa = isa,
+                              .seed = 5 + (uint64_t)immediate_seed, .checks = 1));
 }
 
 /* The largest difference of one evaluation's loss from that of a net of its own. */

@@ -49,8 +49,7 @@ static bits_net *net_of(bool image, const sw_es_opts *es)
 {
     bits_net *t = sw_block(sizeof *t);
     t->image = image;
-    OK(sw_model_create(&t->model, "bits"));
-    AFTER(sw_model_destroy, t->model);
+    t->model = made_model("bits");
     if (image) {
         t->c1 = sw_binary_conv2d_new(t->model, "c1", 2, CHANNELS, 3);
         t->c1.pad = 1;

@@ -72,7 +72,6 @@ SW_TEST("weights count once")
 SW_TEST("more columns than 16 bits count are permuted")
 {
     enum { COLS = 70001, ROWS = 2, N = 3 };
-    sw_model *model = NULL;
     sw_optimizer *opt = NULL;
     sw_es *es = NULL;
     static float theta[ROWS * COLS];
@@ -83,8 +82,7 @@ SW_TEST("more columns than 16 bits count are permuted")
     sw_exec *exec = scene_exec(2, NULL, 0);
     o.in_share = 0.5f;
     o.repeats = 1;
-    OK(sw_model_create(&model, "wide"));
-    AFTER(sw_model_destroy, model);
+    sw_model *model = made_model("wide");
     const sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(ROWS, COLS), "zeros");
     OK(sw_optimizer_create(&opt, model, &sgd));
     OK(sw_es_create(&es, opt, &o));
@@ -133,8 +131,7 @@ static line *line_new(const sw_es_opts *o, sw_exec *exec)
 {
     const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);
     line *n = sw_block(sizeof *n);
-    OK(sw_model_create(&n->model, "line"));
-    AFTER(sw_model_destroy, n->model);
+    n->model = made_model("line");
     n->layer = sw_linear_new(n->model, "layer", IN, OUT);
     OK(sw_optimizer_create(&n->opt, n->model, &sgd));
     OK(sw_es_create(&n->es, n->opt, o));

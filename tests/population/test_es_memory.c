@@ -119,8 +119,7 @@ static subject *subject_new(subject_kind kind, const char *noise, uint32_t direc
                                   .directions = directions, .slice = slice, .seed = 3);
     subject *s = sw_block(sizeof *s);
     s->kind = kind;
-    OK(sw_model_create(&s->model, "net"));
-    AFTER(sw_model_destroy, s->model);
+    s->model = made_model("net");
     const sw_conv_opts padded = SW_OPTS(sw_conv_opts, .pad = 1);
     const sw_conv_opts strided = SW_OPTS(sw_conv_opts, .pad = 1, .stride = 2);
     switch (s->kind) {

@@ -277,8 +277,7 @@ static sw_status run_odd(odd *t, int what)
 SW_TEST("uses without noise name op and parameter")
 {
     odd t = {.exec = net_exec(NULL)};
-    OK(sw_model_create(&t.model, "odd"));
-    AFTER(sw_model_destroy, t.model);
+    t.model = made_model("odd");
     t.square = sw_param_new(t.model, "square", SW_F32, SW_SHAPE(4, 4), "ones");
     t.vector = sw_param_new(t.model, "vector", SW_F32, SW_SHAPE(4), "ones");
     OK(sw_optimizer_create(&t.opt, t.model, &SW_OPTS(sw_optimizer_opts, .kind = "sgd")));

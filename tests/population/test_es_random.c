@@ -611,9 +611,8 @@ static bool generation(outcome *to, uint64_t seed, const way *w)
 {
     static unsigned char before[2][MODEL_BYTES];
     sw_es_opts o = random_opts(seed);
-    sw_exec *exec = NULL;
     o.slice = w->slice != 0 && w->slice <= o.directions ? w->slice : o.slice;
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = w->threads, .checks = 1)));
+    sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .threads = w->threads, .checks = 1));
     rn_net *t = ready_net(seed, &o, exec);
     const bool recut = t->es->mode.slice != t->es->mode.directions;
     const bool runs = (!t->normed || w->mode == SW_EVAL) && (!t->grouped || !recut);
@@ -644,7 +643,7 @@ static bool generation(outcome *to, uint64_t seed, const way *w)
                  "net %llu: the second model changed", (unsigned long long)seed);
     }
     rn_end(t);
-    sw_exec_destroy(exec);
+    sw_now(exec);
     return runs;
 }
 

@@ -151,8 +151,7 @@ static void plans_of(tower *t, sw_exec *exec, int64_t width, uint32_t directions
     const sw_es_opts o = SW_OPTS(sw_es_opts, .directions = directions, .slice = slice);
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     char name[8] = "f0";
-    OK(sw_model_create(&t->model, "tower"));
-    AFTER(sw_model_destroy, t->model);
+    t->model = made_model("tower");
     for (int i = 0; i < LAYERS; i++, name[1]++)
         t->layer[i] = sw_linear_new(t->model, name, width, width);
     OK(sw_optimizer_create(&t->opt, t->model, &SW_OPTS(sw_optimizer_opts, .kind = "adam")));

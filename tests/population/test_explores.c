@@ -203,8 +203,7 @@ static void explores(int threads, int members, uint64_t steps, void **states, si
     sw_dice dice = {.state = 5};
     scene s = {.threads = threads};
     /* As large as no run needs: the limit is checked at every step. */
-    OK(sw_budget_create(&s.budget, (size_t)1 << 40));
-    AFTER(sw_budget_destroy, s.budget);
+    s.budget = made_budget((size_t)1 << 40);
     s.exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .budget = s.budget));
     const sw_dataset *data = small_data(100);
     for (int b = 0; b < BATCHES; b++) {

@@ -47,9 +47,7 @@ typedef struct {
 
 static void scene_fill(scene *s, sw_exec *exec, plan *p)
 {
-    sw_model *model = NULL;
-    OK(sw_model_create(&model, "walk"));
-    AFTER(sw_model_destroy, model);
+    sw_model *model = made_model("walk");
     p->knob = sw_knob_new(model, "gain", 2.0f);
     const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = model, .callback = walk_step,
                                          .user = p, .state_bytes = STATE);

@@ -145,8 +145,7 @@ static void compare_threads(int of_exec, int of_member)
     sw_member member[IMAGES];
     const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = shape->model, .fn = net_step,
                                          .user = shape, .threads = of_member);
-    sw_exec *exec = NULL;
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = of_exec)));
+    sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .threads = of_exec));
     OK(sw_members_create(&all, exec, &opts));
     small_members(member, IMAGES, all, 1);
     sw_members_args args = SW_OPTS(sw_members_args, .members = member, .n = IMAGES,
@@ -155,16 +154,13 @@ static void compare_threads(int of_exec, int of_member)
         OK(sw_members_run(all, &args));
     for (uint64_t k = 0; k < IMAGES; k++) {
         net *t = net_new(true, &adam);
-        sw_exec *alone = NULL;
-        OK(sw_exec_create(&alone, &SW_OPTS(sw_exec_opts, .seed = 1 + k)));
+        sw_exec *alone = made_exec(&SW_OPTS(sw_exec_opts, .seed = 1 + k));
         OK(sw_model_ready(t->model, alone, 1 + k));
         (void)net_train(alone, t, &b, RUNS);
         SW_CHECK(small_is(member[k], t->model), "%d of %d threads: member %d", of_member,
                  of_exec, (int)k);
-        sw_exec_destroy(alone);
     }
     sw_members_destroy(all);
-    sw_exec_destroy(exec);
 }
 
 /* Attention too: one slot of scratch for each thread. */
@@ -206,8 +202,8 @@ static void compare_attention(int of_exec, int of_member)
         x[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
     attention_fill(&shape);
     attention_fill(&one);
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = of_exec)));
-    OK(sw_exec_create(&alone, &SW_OPTS(sw_exec_opts, .seed = 3)));
+    exec = made_exec(&SW_OPTS(sw_exec_opts, .threads = of_exec));
+    alone = made_exec(&SW_OPTS(sw_exec_opts, .seed = 3));
     OK(sw_members_create(&all, exec,
                          &SW_OPTS(sw_members_opts, .shape = shape.model, .fn = attention_step,
                                   .user = &shape, .threads = of_member)));
@@ -224,9 +220,7 @@ static void compare_attention(int of_exec, int of_member)
     SW_CHECK(small_is(member, one.model), "%d of %d threads", of_member, of_exec);
     sw_members_destroy(all);
     sw_model_destroy(shape.model);
-    sw_exec_destroy(exec);
     sw_model_destroy(one.model);
-    sw_exec_destroy(alone);
 }
 
 SW_TEST("a member of several threads has the same bits")

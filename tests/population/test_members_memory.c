@@ -100,8 +100,7 @@ SW_TEST("a plan within a limit has the same bits")
     scene_end(&tight);
     sw_note("%zu bytes, at least %zu", high, least);
     for (size_t limit = least; limit <= high; limit += (high - least) / 3) {
-        sw_exec *own = NULL;
-        OK(sw_exec_create(&own, &SW_OPTS(sw_exec_opts, .threads = 2)));
+        sw_exec *own = made_exec(&SW_OPTS(sw_exec_opts, .threads = 2));
         scene_fill(&tight, own, feed, limit);
         OK(sw_members_run(tight.all, &tight.args));
         OK(sw_members_plan(tight.all, &tight.args, &bytes));
@@ -111,7 +110,6 @@ SW_TEST("a plan within a limit has the same bits")
             SW_CHECK(small_same(plain.member[k], tight.member[k]), "limit %zu: member %d",
                      limit, k);
         scene_end(&tight);
-        sw_exec_destroy(own);
     }
     scene_fill(&tight, other, feed, least - 1);
     REFUSED(sw_members_run(tight.all, &tight.args), SW_NOMEM, "arena_bytes must be at least");
@@ -124,10 +122,8 @@ SW_TEST("a plan within a limit has the same bits")
 /* A plan needs no data, and a run after it takes nothing more of the budget. */
 SW_TEST("a plan takes the memory of a run")
 {
-    sw_budget *budget = NULL;
-    OK(sw_budget_create(&budget, (size_t)4 << 20));
-    sw_exec *exec = NULL;
-    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = 3, .budget = budget)));
+    sw_budget *budget = made_budget((size_t)4 << 20);
+    sw_exec *exec = made_exec(&SW_OPTS(sw_exec_opts, .threads = 3, .budget = budget));
     const small *shape = small_new(20);
     const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = shape->model,
                                          .fn = small_step, .user = (void *)(uintptr_t)shape);
@@ -159,8 +155,6 @@ SW_TEST("a plan takes the memory of a run")
     OK(sw_members_run(all, &args));
     CU_ASSERT_EQUAL(sw_budget_used(budget), planned);
     sw_members_destroy(all);
-    sw_exec_destroy(exec);
-    sw_budget_destroy(budget);
 }
 
 /* ---- nothing is taken while members train ------------------------------------------------ */

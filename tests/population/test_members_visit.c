@@ -102,10 +102,8 @@ static sw_status no_step(sw_member_view *view, void *user)
 /* A callback's own memory is a state; a member without anything is padding. */
 SW_TEST("what a callback has of its own is a state")
 {
-    sw_model *model;
     sw_members *all;
-    OK(sw_model_create(&model, "numbers"));
-    AFTER(sw_model_destroy, model);
+    sw_model *model = made_model("numbers");
     for (size_t state = 0; state < 200; state += 50) {
         seen *s = sw_block(sizeof(seen));
         const sw_plan_visitor v = visitor(s);

@@ -685,8 +685,7 @@ static odd_net *odd_new(odd_kind kind, bool more)
 {
     odd_net *n = sw_block(sizeof *n);
     n->kind = kind;
-    OK(sw_model_create(&n->model, "odd"));
-    AFTER(sw_model_destroy, n->model);
+    n->model = made_model("odd");
     const int64_t width = more && kind != ODD_CLASSES && kind != ODD_ROWS ? 12 : 8;
     n->f = sw_linear_new(n->model, "f", RN_IN, width);
     n->g = sw_linear_new(n->model, "g", width, RN_OUT + (more && kind == ODD_CLASSES));

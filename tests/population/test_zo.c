@@ -234,10 +234,8 @@ SW_TEST("it fits the least budget of inference")
     OK(sw_plan(exec, &args, &plan));
     const size_t least = plan.model_bytes + plan.arena_bytes;
     for (size_t less = 0; less < 2; less++) {
-        sw_budget *budget = NULL;
-        OK(sw_budget_create(&budget, least - less));
-        sw_exec *small = NULL;
-        OK(sw_exec_create(&small, &SW_OPTS(sw_exec_opts, .budget = budget)));
+        sw_budget *budget = made_budget(least - less);
+        sw_exec *small = made_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
         net *m = net_new(true, &SW_OPTS(sw_optimizer_opts, .kind = "sgd"));
         const sw_run_args own = zo_args(m, &data);
         OK(sw_model_ready(m->model, small, 3));
@@ -248,8 +246,6 @@ SW_TEST("it fits the least budget of inference")
         CU_ASSERT_FALSE(m->model->damaged);
         sw_model_destroy(m->model);
         m->model = NULL;
-        sw_exec_destroy(small);
-        sw_budget_destroy(budget);
     }
 }
 

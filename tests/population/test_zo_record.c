@@ -25,8 +25,7 @@ static void tiny_step(sw_ctx *ctx, void *user)
 
 static void tiny_make(tiny *t, sw_exec *exec, uint64_t seed)
 {
-    OK(sw_model_create(&t->model, "tiny"));
-    AFTER(sw_model_destroy, t->model);
+    t->model = made_model("tiny");
     t->f1 = sw_linear_new(t->model, "f1", 3, 5);
     t->f2 = sw_linear_new(t->model, "f2", 5, 2);
     OK(sw_model_ready(t->model, exec, seed));

@@ -409,8 +409,6 @@ sw_status sw_es_evaluate(sw_es *es, sw_exec *exec, const sw_run_args *given, uin
     return sw_es_tell_slice(es, slice, numbers.data, sw_es_rows(es));
 }
 
-/* ---- es member --------------------------------------------------------------------------- */
-
 /* One member of a generation as a model of its own: theta + s sigma E, by the definition of the
  * noise, in pieces. */
 

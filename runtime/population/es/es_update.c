@@ -180,8 +180,6 @@ void swi_es_update(sw_ctx *ctx, void *user)
     ctx->phase_now = phase;
 }
 
-/* ---- es shape ---------------------------------------------------------------------------- */
-
 /* From the fitness of a generation: figures, then the shaped fitness u of each evaluation, then
  * the weight of each direction: the sum of s u over its repeats, by 1 / (sigma n) (stepwell.h).
  * Sums go in float64 in the order of the evaluations. */
@@ -363,8 +361,6 @@ static sw_status es_weigh(sw_es *es, float sigma)
         fold(es, es->weights, (es->maximise ? -1.0 : 1.0) / ((double)sigma * (double)n), true);
     return SW_OK;
 }
-
-/* ---- es step ----------------------------------------------------------------------------- */
 
 /* The end of a generation: weights of its directions, and the program that updates by them. */
 

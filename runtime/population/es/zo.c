@@ -53,8 +53,6 @@ static sw_status zo_sum_model(const sw_model *model, uint64_t *out)
     return SW_OK;
 }
 
-/* ---- zo moves ---------------------------------------------------------------------------- */
-
 /* Moves along the noise: one op for each parameter, on the parameter itself. The numbers of a
  * move are an input of its program, so that models that are ready already need nothing more. */
 
@@ -685,8 +683,6 @@ static void zo_record_free(swi_zo_record *r)
     sw_heap_free(r->slopes, SW_HEAP_RECORDS, (size_t)r->steps * NUMBER);
     r->slopes = NULL;
 }
-
-/* ---- zo replay --------------------------------------------------------------------------- */
 
 /* A record's steps again, without data: each is one pass over the parameters, which makes the
  * three moves of the recorded step one after the other with one z. */

@@ -207,8 +207,6 @@ static sw_status make_slots(swi_alignment *al)
     return SW_OK;
 }
 
-/* ---- align ties -------------------------------------------------------------------------- */
-
 /* Ties of the options: two vertices get outputs that are one. Where one has more, the other
  * gets slots for new units, which are wherever its last unit is; the solver decides how many of
  * them there will be. Where that cannot make them equally long, what is more must go. */
@@ -744,8 +742,6 @@ static sw_status align_cells(swi_alignment *al)
     }
     return SW_OK;
 }
-
-/* ---- align groups ------------------------------------------------------------------------ */
 
 /* Groups of convolutions stay equal, in what they read and in what they give. Cells that are
  * alone in their groups are one variable; else the sums of the groups are equal. */

@@ -10,8 +10,6 @@
 
 #include "runtime/population/evolve/genome.h"
 
-/* ---- align ------------------------------------------------------------------------------- */
-
 /* Sizes that fit together.
  *
  * These are equal: all inputs of an add, what an invariant vertex reads and gives, the parts of
@@ -206,8 +204,6 @@ void swi_class_join(uint32_t *classes, uint32_t a, uint32_t b);
 
 sw_status swi_align_sizes(swi_alignment *al, swi_align_info *info);
 sw_status swi_align_keep(swi_alignment *al);
-
-/* ---- align rows -------------------------------------------------------------------------- */
 
 /* Between the files that make rows: what numbers of units must fulfil. */
 

@@ -1006,8 +1006,6 @@ sw_status swi_align_sizes(swi_alignment *al, swi_align_info *info)
     return found ? SW_OK : refuse(al);
 }
 
-/* ---- align scratch ----------------------------------------------------------------------- */
-
 /* Memory of one alignment: blocks that end all at once. */
 
 #define BLOCK_BYTES ((size_t)1 << 15)

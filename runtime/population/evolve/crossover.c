@@ -322,8 +322,6 @@ sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **out_b, const sw_gen
     return status;
 }
 
-/* ---- crossover segments ------------------------------------------------------------------ */
-
 /* Segments of genomes that can be exchanged: one vertex in front that they read, one of them
  * that is read.
  *
@@ -430,8 +428,6 @@ void swi_segment_vertices(const sw_genome *g, const swi_segment *s, uint32_t *ou
             out[--n] = i;
     }
 }
-
-/* ---- child ------------------------------------------------------------------------------- */
 
 /* A child while it is made: each change stays as a whole, or leaves no trace. */
 

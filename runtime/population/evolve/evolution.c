@@ -174,8 +174,6 @@ sw_status swi_evolution_pack(sw_evolution *e)
     return status;
 }
 
-/* ---- evolution look ---------------------------------------------------------------------- */
-
 /* An evolution as callers see it: members, the best, nets of them, bytes. */
 
 uint32_t sw_evolution_count(const sw_evolution *e)
@@ -303,8 +301,6 @@ sw_status sw_evolution_rebuild(sw_evolution *e, uint64_t id, sw_net **out)
                             "copies one that is there");
 }
 
-/* ---- evolution first --------------------------------------------------------------------- */
-
 /* The first population: genomes that were given, then draws, each the first of a hundred that
  * fits beside those before it. Where one has none, all are the smallest of their draws; if
  * not even these fit, what they need is the least budget. */
@@ -423,8 +419,6 @@ static sw_status populate_smallest(sw_evolution *e)
                 e->opts.population, bytes, limits.room, bytes - limits.room);
     return SW_OK;
 }
-
-/* ---- evolution opts ---------------------------------------------------------------------- */
 
 /* Options of an evolution: checked, defaults set, lists copied. */
 

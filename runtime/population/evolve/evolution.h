@@ -45,8 +45,6 @@ bool swi_fitness_of(const swi_fitness_plan *plan, const sw_candidate *candidate,
 sw_status swi_fitness_order(const swi_fitness_plan *plan, const double *objectives, size_t n,
                             double *out, uint32_t *ranks);
 
-/* ---- evolution --------------------------------------------------------------------------- */
-
 /* Between the files of the evolution loop.
  *
  * A candidate is a genome, a net of it, and a group of members with one member: its range when
@@ -322,8 +320,6 @@ sw_status swi_evolution_breed(sw_evolution *e, bool *ended);
 sw_status swi_generation_write(sw_evolution *e);
 sw_status swi_evolution_log_begin(sw_evolution *e);
 sw_status swi_evolution_log_write(sw_evolution *e);
-
-/* ---- evolution files --------------------------------------------------------------------- */
 
 /* Between the files of an evolution that write and read its folder. */
 

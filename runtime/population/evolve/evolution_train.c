@@ -332,8 +332,6 @@ sw_status swi_one_bytes(sw_evolution *e, const swi_one *one, unsigned char *scra
     return SW_OK;
 }
 
-/* ---- evolution waves --------------------------------------------------------------------- */
-
 /* Waves of a generation: the residents, then those that rest, as many at a time as there are
  * lanes; and before them those that go on, while children are made. */
 
@@ -415,8 +413,6 @@ static sw_status wave_next(sw_evolution *e)
     begin_wave(e);
     return SW_OK;
 }
-
-/* ---- evolution judge --------------------------------------------------------------------- */
 
 /* The worth of a generation: numbers, fitness, ranks, and the best so far. */
 

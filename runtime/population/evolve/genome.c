@@ -219,8 +219,6 @@ sw_status swi_genome_begin_lineage(sw_genome *g)
     return SW_OK;
 }
 
-/* ---- genome infer ------------------------------------------------------------------------ */
-
 /* Shapes of genomes: what each vertex gives, and why it cannot. */
 
 #define MAX_ELEMENTS ((int64_t)1 << 31)    /* of one sample's result */
@@ -606,10 +604,6 @@ sw_status sw_genome_vertex(const sw_genome *g, uint32_t i, sw_vertex *out)
     return SW_OK;
 }
 
-/* ---- vertex ------------------------------------------------------------------------------ */
-
-/* Vertices by themselves. */
-
 static const char *const vertex_kinds[SW_VERTEX_KINDS] = {
     "input",           "linear",          "conv2d",     "batch_norm", "max_pool", "avg_pool",
     "global_max_pool", "global_avg_pool", "activation", "dropout",    "flatten",  "add",
@@ -766,7 +760,7 @@ bool swi_activation_is_idempotent(int i)
     return i >= 0 && i < N_ACTIVATIONS && activations[i].idempotent;
 }
 
-/* The promises of a valid genome; names, hash, and the public view. */
+/* The promises of a valid genome. */
 
 /* ---- the graph --------------------------------------------------------------------------- */
 

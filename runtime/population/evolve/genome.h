@@ -129,8 +129,6 @@ const char *swi_activation_name(int i);
 int swi_activation_find(const char *name);
 bool swi_activation_is_idempotent(int i);
 
-/* ---- genome internal --------------------------------------------------------------------- */
-
 /* Between the files of genomes and of search spaces. */
 
 /* ---- names ------------------------------------------------------------------------------- */
@@ -193,8 +191,6 @@ typedef enum {
 /* As swi_genome_infer, where all before `first` is known. */
 sw_status swi_genome_infer_from(sw_genome *genome, uint32_t first, uint32_t *bad);
 sw_status swi_genome_check_part(const sw_genome *genome, swi_genome_part part);
-
-/* ---- text read --------------------------------------------------------------------------- */
 
 /* Reading texts of genomes and spaces: fields of objects that are known, of the right type, and
  * there once. A refusal is SW_FORMAT, by line. */

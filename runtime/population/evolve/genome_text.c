@@ -603,9 +603,7 @@ sw_status sw_genome_load(sw_genome **out, const char *path)
     return status;
 }
 
-/* ---- text read --------------------------------------------------------------------------- */
-
-/* See text_read.h. */
+/* ---- values of all texts ----------------------------------------------------------------- */
 
 sw_json_in swi_read_begin(const char *text, size_t bytes, const char *path)
 {

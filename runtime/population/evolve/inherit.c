@@ -52,8 +52,6 @@ typedef struct {
 
 static sw_status heir_check(const swi_heir *h);
 
-/* ---- inherit begin ----------------------------------------------------------------------- */
-
 /* How what is new in a net begins. */
 
 /* Initialisers were checked when they were declared. */
@@ -88,8 +86,6 @@ static void begin_entry(const swi_heir *h, const swi_entry *e)
     else
         write_first(h, e, to, 0, entry_elements(e));
 }
-
-/* ---- positions --------------------------------------------------------------------------- */
 
 /* Elements that moved: where each element of what vertices give was before an edit, from the
  * vertex that lost its elements to those that read them by their columns. */
@@ -268,8 +264,6 @@ sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cu
     sw_heap_free(f.of, SW_HEAP_RECORDS, bytes);
     return status;
 }
-
-/* ---- inherit carry ----------------------------------------------------------------------- */
 
 /* One tensor of a descendant. Maps of rows and columns are made runs of neighbours first, so
  * that what lies side by side in both goes by one copy: whole rows at a time where nothing but
@@ -769,8 +763,6 @@ size_t swi_net_utilities(const sw_net *net, const unsigned char *bytes, sw_neuro
     }
     return n;
 }
-
-/* ---- inherit check ----------------------------------------------------------------------- */
 
 /* Before a net inherits: are these the nets of its genome's parents, and does its lineage fit
  * them? */

@@ -254,8 +254,6 @@ static sw_status remove_edge(swi_child *c, const sw_mutation *m, uint32_t v,
     return swi_pass_over(g, v, join->in[0]);
 }
 
-/* ---- mutate kernel ----------------------------------------------------------------------- */
-
 /* Kernels, kinds of pools, activations. */
 
 #define MOST_KERNEL 15 /* the largest of a max pool */
@@ -368,8 +366,6 @@ static sw_status change_activation(swi_child *c, const sw_mutation *m, uint32_t 
     say(note, x->name, "%s to %s", had, t->activations[i]);
     return SW_OK;
 }
-
-/* ---- mutate size ------------------------------------------------------------------------- */
 
 /* Sizes: all chosen vertices at once. */
 
@@ -791,8 +787,6 @@ static sw_status remove_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
     say(note, name, "%s removed%s", sw_vertex_kind_name(kind), more);
     return SW_OK;
 }
-
-/* ---- mutations --------------------------------------------------------------------------- */
 
 /* The list of mutations: what each is called, what it is drawn for, what does it. */
 

@@ -405,8 +405,6 @@ const sw_genome *sw_net_genome(const sw_net *net)
     return sw_handle_check(net, SW_HANDLE_NET, "sw_net_genome") == SW_OK ? net->genome : NULL;
 }
 
-/* ---- net price --------------------------------------------------------------------------- */
-
 /* The price of training a genome: its net, traced and planned as a member of a group is, and
  * forgotten. */
 

@@ -176,8 +176,6 @@ sw_status sw_search_space_default(sw_search_space **out, const sw_task *given)
                                  "the default space");
 }
 
-/* ---- search space tie -------------------------------------------------------------------- */
-
 /* Sizes of what was drawn, made equal to what it is added to or put in between. */
 
 typedef struct {
@@ -451,8 +449,6 @@ static sw_status space_draw_node(swi_drawing *d, uint32_t node, uint32_t *at)
     snprintf(why, sizeof why, "%s", sw_last_error());
     SW_FAIL(SW_INVALID, "%s: line %u: %s", d->space->path, n->line, why);
 }
-
-/* ---- search space draw ------------------------------------------------------------------- */
 
 /* Genomes out of search spaces: body, head and what is missing, then how they are trained.
  * Where something does not fit, another draw begins from the next stream of the seed; after

@@ -27,8 +27,6 @@ typedef struct {
 } swi_space_training;
 const swi_space_training *swi_space_training_of(const sw_search_space *space);
 
-/* ---- search space internal --------------------------------------------------------------- */
-
 /* Between the files of search spaces: the tree. */
 
 #define SWI_SPACE_FORMAT "stepwell search space 1"

@@ -13,8 +13,6 @@ static sw_status space_read_node(sw_json_in *in, swi_space_reader *r, uint32_t *
 
 #define BIT(field) ((uint32_t)1 << (field))
 
-/* ---- search space number ----------------------------------------------------------------- */
-
 /* Numbers of search spaces: fixed, one of a list, or from a range. */
 
 typedef struct {

@@ -365,8 +365,6 @@ sw_status swi_fitness_order(const swi_fitness_plan *p, const double *objectives,
     return status;
 }
 
-/* ---- utilities --------------------------------------------------------------------------- */
-
 /* Utility of neurons, moved along with them: by the lineage of the vertices they are in. */
 
 #define NEW_UTILITY 0x1p-23f /* next to nothing: any neuron that was of use is kept first */
@@ -721,8 +719,6 @@ sw_status sw_select(const double *fitness, size_t n, const sw_selection *selecti
     sw_heap_free(s.entries, SW_HEAP_RECORDS, most * each);
     return SW_OK;
 }
-
-/* ---- choose ------------------------------------------------------------------------------ */
 
 /* Which vertices a mutation changes: those that it can, each by its probability. */
 
