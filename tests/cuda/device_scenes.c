@@ -354,5 +354,6 @@ sw_scene_end sw_scene_trained(const sw_scene *scene, sw_scene_run run)
     SW_CHECK(status == SW_OK, "%s on %s: %s", scene->name,
              run.device != NULL ? run.device : "cpu", sw_last_error());
     CU_ASSERT_EQUAL_FATAL(status, SW_OK);
+    sw_after(free, end.numbers);
     return end;
 }

@@ -59,8 +59,8 @@ typedef struct {
 /* Train from the same seeds; end NULL: nothing is read back. All is given back, also where it
  * fails. */
 sw_status sw_scene_train(const sw_scene *scene, const sw_scene_run *run, sw_scene_end *end);
-/* end->numbers are freed by the caller (free). */
-/* The results of such a training; one that fails ends the test. */
+/* The results of such a training, until the test ends; one that fails ends the test. Of
+ * sw_scene_train the caller frees end->numbers. */
 sw_scene_end sw_scene_trained(const sw_scene *scene, sw_scene_run run);
 
 /* Same loss and numbers, to the bit. */

@@ -22,9 +22,29 @@ const sw_fake_api *sw_fake_card_api(void)
     return api = open();
 }
 
+static struct {
+    bool there;
+    size_t since; /* what was made on it */
+} last;
+
+static void end_of_test(void *unused)
+{
+    (void)unused;
+    last.there = false;
+    sw_fake_card_is_well("the test");
+}
+
 const sw_fake_api *sw_fake_card_new(const sw_fake_card *card, uint64_t lazy)
 {
     const sw_fake_api *f = sw_fake_card_api();
+    if (last.there) {
+        sw_after_since(last.since);
+        sw_fake_card_is_well("the card before");
+    } else {
+        sw_after(end_of_test, NULL);
+    }
+    last.there = true;
+    last.since = sw_after_mark();
     f->reset(card);
     f->lazy(lazy);
     return f;

@@ -7,10 +7,12 @@
 /* The controls of its card; STEPWELL_CUDA_MODULE names its file from the first call on. Fails
  * the test where it is not there. */
 const sw_fake_api *sw_fake_card_api(void);
-/* A card as it is plugged in; NULL: the usual one. lazy: as in fake.h. */
+/* A card as it is plugged in; NULL: the usual one. lazy: as in fake.h. What was registered
+ * (sw_after) since the card before ends first; at the next card and at the end of the test all
+ * must be given back, and nothing wrong. */
 const sw_fake_api *sw_fake_card_new(const sw_fake_card *card, uint64_t lazy);
 sw_fake_counts sw_fake_card_counts(void);
-/* All is given back, and nothing was wrong; `what` names it in messages. */
+/* The same check now; `what` names it in messages. */
 void sw_fake_card_is_well(const char *what);
 
 #endif

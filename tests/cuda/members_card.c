@@ -4,22 +4,23 @@
 
 sw_exec *member_pool_exec(const char *device, sw_budget *budget, bool graphs)
 {
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = device, .budget = budget,
-                                      .no_graphs = !graphs && device != NULL);
-    sw_exec *exec = NULL;
-    OK(sw_exec_create(&exec, &opts));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
-    return exec;
+    return net_exec(&SW_OPTS(sw_exec_opts, .device = device, .budget = budget,
+                             .no_graphs = !graphs && device != NULL));
 }
 
-sw_members *member_pool_members(sw_exec *exec, small *shape)
+static void end_budget(void *budget)
 {
-    const sw_members_opts opts =
-        SW_OPTS(sw_members_opts, .shape = shape->model, .fn = small_step, .user = shape);
-    sw_members *made = NULL;
-    OK(sw_members_create(&made, exec, &opts));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(made);
-    return made;
+    CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+    sw_budget_destroy(budget);
+}
+
+sw_budget *member_pool_budget(size_t bytes)
+{
+    sw_budget *budget = NULL;
+    OK(sw_budget_create(&budget, bytes));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(budget);
+    sw_after(end_budget, budget);
+    return budget;
 }
 
 uint64_t member_pool_seed(int k)
@@ -36,18 +37,12 @@ member_pool member_pool_on(const char *device, sw_budget *budget, bool graphs)
 {
     member_pool g = {.device = device, .budget = budget, .shape = small_new(HIDDEN)};
     g.exec = member_pool_exec(device, budget, graphs);
-    g.all = member_pool_members(g.exec, g.shape);
+    g.all = small_group(g.exec, g.shape, NULL);
     for (int k = 0; k < N; k++) {
         OK(sw_member_new(&g.member[k], g.all, member_pool_seed(k)));
         OK(sw_member_knob_set(g.member[k], g.shape->factor, member_pool_factor(k)));
     }
     return g;
-}
-
-void member_pool_end(member_pool *g)
-{
-    sw_members_destroy(g->all);
-    sw_exec_destroy(g->exec);
 }
 
 sw_members_args member_pool_args(const sw_member *members, size_t n, const sw_feed *feed)
@@ -66,8 +61,7 @@ const sw_feed *member_pool_feed(void)
 unsigned char *member_pool_packed(sw_member member)
 {
     const size_t bytes = sw_members_packed_bytes(member.of);
-    unsigned char *to = malloc(bytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(to);
+    unsigned char *to = sw_block(bytes);
     OK(sw_member_pack(member, to, bytes));
     return to;
 }
@@ -75,8 +69,5 @@ unsigned char *member_pool_packed(sw_member member)
 bool member_pool_same(sw_member a, sw_member b)
 {
     unsigned char *x = member_pool_packed(a), *y = member_pool_packed(b);
-    const bool same = memcmp(x + MEMBER_POOL_HEAD, y + MEMBER_POOL_HEAD, a.of->stride) == 0;
-    free(x);
-    free(y);
-    return same;
+    return memcmp(x + MEMBER_POOL_HEAD, y + MEMBER_POOL_HEAD, a.of->stride) == 0;
 }

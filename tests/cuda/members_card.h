@@ -18,20 +18,19 @@ typedef struct {
     sw_member member[N];
 } member_pool;
 
-/* device NULL: the CPU. The caller destroys what these make. */
+/* device NULL: the CPU. All end when the test ends, or before the next card. */
 sw_exec *member_pool_exec(const char *device, sw_budget *budget, bool graphs);
-sw_members *member_pool_members(sw_exec *exec, small *shape);
+sw_budget *member_pool_budget(size_t bytes);
 /* Seed and knob of member k. */
 uint64_t member_pool_seed(int k);
 float member_pool_factor(int k);
 member_pool member_pool_on(const char *device, sw_budget *budget, bool graphs);
-void member_pool_end(member_pool *g);
 
 /* SAMPLES in batches of ROWS, the last one smaller; STEPS of training with it. */
 const sw_feed *member_pool_feed(void);
 sw_members_args member_pool_args(const sw_member *members, size_t n, const sw_feed *feed);
 
-/* The bytes of a member, to be freed; have two the same but for seed and progress? */
+/* The bytes of a member, until the test ends; have two the same but for seed and progress? */
 unsigned char *member_pool_packed(sw_member member);
 bool member_pool_same(sw_member a, sw_member b);
 

@@ -15,24 +15,12 @@ SW_TESTS("card")
 
 static sw_exec *exec_as(const char *device, bool graphs)
 {
-    const sw_exec_opts opts =
-        SW_OPTS(sw_exec_opts, .device = device, .seed = 11, .no_graphs = !graphs);
-    sw_exec *exec = NULL;
-    OK(sw_exec_create(&exec, &opts));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
-    return exec;
+    return net_exec(&SW_OPTS(sw_exec_opts, .device = device, .seed = 11, .no_graphs = !graphs));
 }
 
 static sw_exec *exec_on(const char *device)
 {
     return exec_as(device, true);
-}
-
-/* Its model goes; the net itself stays until the test ends, and has an empty one. */
-static void end_net(net *n)
-{
-    sw_model_destroy(n->model);
-    OK(sw_model_create(&n->model, "gone"));
 }
 
 static bool same_as(const sw_model *model, const void *bytes, size_t n)
@@ -70,17 +58,11 @@ SW_TEST("a model is read, copied and gone after what was launched")
         OK(sw_model_copy(c->model, a->model));
         if (bytes == NULL) {
             n = numbers_of(a->model);
-            bytes = malloc(n);
-            CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-            sw_after(free, bytes);
+            bytes = sw_block(n);
             OK(swi_model_read(a->model, bytes, 0, n));
         }
         CU_ASSERT(same_as(c->model, bytes, n));
-        OK(sw_run(exec, &args));
-        end_net(a); /* while it is trained */
-        end_net(c);
-        sw_exec_destroy(exec);
-        sw_fake_card_is_well("a test");
+        OK(sw_run(exec, &args)); /* the models end while one is trained */
     }
 }
 
@@ -91,23 +73,18 @@ SW_TEST("execs that share a model wait for each other")
     for (uint64_t lazy = 0; lazy < 3; lazy++) {
         sw_fake_card_new(NULL, lazy);
         const batch b = net_batch(false, 0, 8);
-        sw_exec *execs[] = {exec_on("cuda"), exec_on("cuda")};
+        sw_exec *execs[2] = {NULL, exec_on("cuda")};
         net *n = net_new(false, NULL);
+        execs[0] = exec_on("cuda"); /* ends before the model, the other one after it */
         sw_run_args args = net_args(n, &b);
         for (args.step = 0; args.step < 6; args.step++)
             OK(sw_run(execs[args.step % 2], &args));
         const size_t size = numbers_of(n->model);
         if (bytes == NULL) {
-            bytes = malloc(size);
-            CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-            sw_after(free, bytes);
+            bytes = sw_block(size);
             OK(swi_model_read(n->model, bytes, 0, size));
         }
         CU_ASSERT(same_as(n->model, bytes, size));
-        sw_exec_destroy(execs[0]);
-        end_net(n);
-        sw_exec_destroy(execs[1]);
-        sw_fake_card_is_well("a test");
     }
 }
 
@@ -146,11 +123,6 @@ SW_TEST("any thread can work on any card")
     }
     const sw_run_args args = net_args(nets[0], &b);
     REFUSED(sw_run(execs[1], &args), SW_INVALID, "cuda:1");
-    for (int i = 0; i < 2; i++) {
-        end_net(nets[i]);
-        sw_exec_destroy(execs[i]);
-    }
-    sw_fake_card_is_well("a test");
 }
 
 typedef struct {
@@ -193,7 +165,6 @@ SW_TEST("who waits for a capture holds nothing up")
     device->api->queue_destroy(device->card, &queue);
     device->memory.free(device, there.from);
     swi_device_close(device);
-    sw_fake_card_is_well("a test");
 }
 
 /* ---- cards that cannot map --------------------------------------------------------------- */
@@ -215,15 +186,10 @@ SW_TEST("a card of plain blocks trains the same")
             }
             const size_t size = numbers_of(n->model);
             if (bytes == NULL) {
-                bytes = malloc(size);
-                CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-                sw_after(free, bytes);
+                bytes = sw_block(size);
                 OK(swi_model_read(n->model, bytes, 0, size));
             }
             CU_ASSERT(same_as(n->model, bytes, size));
-            end_net(n);
-            sw_exec_destroy(exec);
-            sw_fake_card_is_well("a test");
         }
 }
 
@@ -247,9 +213,6 @@ SW_TEST("the figures of the card add up")
              "%lld", (long long)d.unexplained_bytes);
     CU_ASSERT(pinned.bytes > 0);
     CU_ASSERT_EQUAL(d.pinned_bytes, pinned.bytes);
-    end_net(n);
-    sw_exec_destroy(exec);
-    sw_fake_card_is_well("a test");
 }
 
 SW_TEST("what does not fit names the card")
@@ -276,9 +239,6 @@ SW_TEST("what does not fit names the card")
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "the peak is at"));
     device->memory.free(device->memory.context, block);
     OK(sw_run(exec, &args));
-    end_net(n);
-    sw_exec_destroy(exec);
-    sw_fake_card_is_well("a test");
 }
 
 /* Of the step's own memory nothing is missing: it can run without a graph. */
@@ -296,9 +256,6 @@ SW_TEST("a graph that does not fit names the way out")
     sw_fake_card_api()->fail(NULL, UINT64_MAX, -1);
     OK(sw_model_ready(n->model, exec, 1));
     OK(sw_run(exec, &args));
-    end_net(n);
-    sw_exec_destroy(exec);
-    sw_fake_card_is_well("a test");
 }
 
 /* ---- skipped updates --------------------------------------------------------------------- */
@@ -340,9 +297,5 @@ SW_TEST("skipped updates of members that take turns are reported")
         OK(sw_optimizer_skipped(members[2]->opt, &total, &in_a_row));
         CU_ASSERT_EQUAL(total, 8);
         CU_ASSERT_EQUAL(in_a_row, 8);
-        for (int m = 0; m < 6; m++)
-            end_net(members[m]);
-        sw_exec_destroy(exec);
-        sw_fake_card_is_well("a test");
     }
 }

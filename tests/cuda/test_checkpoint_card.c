@@ -20,12 +20,6 @@ static saved_run *begin(uint64_t lazy)
     return saved_run_new(&on_card);
 }
 
-static void end(saved_run *r)
-{
-    saved_run_end(r);
-    sw_fake_card_is_well("a run");
-}
-
 /* The next step. In step SKIPPED the loss is infinite, and the update is skipped. */
 static void step_on(saved_run *r)
 {
@@ -52,8 +46,7 @@ static size_t numbers_of(const sw_model *m)
 /* Read after step r->step, which waits for the card. */
 static void remember(const saved_run *r)
 {
-    unsigned char *to = malloc(whole.n);
-    sw_after(free, to);
+    unsigned char *to = sw_block(whole.n);
     OK(swi_model_read(r->model, to, 0, whole.n));
     whole.bytes[r->step] = to;
     CU_ASSERT_FATAL(r->model->n_knobs <= KNOBS);
@@ -75,7 +68,6 @@ static void make_whole(void)
     OK(sw_optimizer_skipped(r->opt, &all, &row));
     CU_ASSERT(all == 1 && row == 0);
     CU_ASSERT(r->model->entries[r->opt->counts].offset < whole.n);
-    end(r);
 }
 
 static bool is_as_behind(const saved_run *r, uint64_t step)
@@ -124,8 +116,8 @@ SW_TEST("each file is what was after its step")
     const uint64_t seeds = sw_tests_full() ? 20 : 4;
     const char *path = path_of("each step");
     int files = 0;
-    make_whole();
     saved_run *reader = saved_run_new(&on_cpu);
+    make_whole();
     for (uint64_t lazy = 0; lazy < seeds; lazy++) {
         char what[40];
         saved_run *r = begin(lazy);
@@ -143,8 +135,6 @@ SW_TEST("each file is what was after its step")
             file_is_of(reader, path, step, what);
         }
         CU_ASSERT(is_as_behind(r, STEPS));
-        saved_checkpoint_end(c);
-        end(r);
     }
     sw_note("%d files of %d orders", files, (int)seeds);
 }
@@ -171,8 +161,6 @@ static void waits_of(bool copies, uint64_t *waits, uint64_t *taking)
             OK(sw_checkpoint_wait(c));
         }
     }
-    saved_checkpoint_end(c);
-    end(r);
 }
 
 SW_TEST("taking does not stop the queue")
@@ -208,7 +196,6 @@ SW_TEST("a run on a card goes on with the same bits")
             step_on(r); /* is lost */
             OK(sw_checkpoint_write(c));
             saved_checkpoint_end(c);
-            end(r);
             r = begin(lazy + 1);
             step_on(r); /* what it has before does not matter */
             c = saved_run_checkpoint(r, NULL, NULL);
@@ -218,8 +205,6 @@ SW_TEST("a run on a card goes on with the same bits")
                 step_on(r);
             SW_CHECK(is_as_behind(r, STEPS), "saved after step %d, seed %d", (int)step,
                      (int)lazy);
-            saved_checkpoint_end(c);
-            end(r);
         }
 }
 
@@ -230,8 +215,8 @@ SW_TEST("another exec may have trained the model")
 {
     const uint64_t seeds = sw_tests_full() ? 30 : 8;
     const char *path = path_of("two execs");
-    make_whole();
     saved_run *reader = saved_run_new(&on_cpu);
+    make_whole();
     for (uint64_t lazy = 0; lazy < seeds; lazy++) {
         char what[40];
         double loss = 0;
@@ -259,7 +244,6 @@ SW_TEST("another exec may have trained the model")
         sw_model_destroy(r->model);
         r->model = NULL;
         sw_exec_destroy(other);
-        end(r);
     }
 }
 
@@ -274,7 +258,6 @@ SW_TEST("a model elsewhere is refused")
     OK(sw_checkpoint_create(&c, reader->exec, &opts));
     REFUSED(sw_checkpoint_take(c, 1), SW_INVALID, "lies in the memory of cuda:0");
     sw_checkpoint_destroy(c);
-    end(r);
 }
 
 /* ---- a file that changes ----------------------------------------------------------------- */
@@ -329,8 +312,6 @@ SW_TEST("a file that changes while it is loaded is noticed")
     CU_ASSERT(found.generation == 1 && found.step == 1);
     OK(sw_checkpoint_load(c));
     CU_ASSERT(is_as_behind(r, 1) && has_knobs_of(r, 1));
-    saved_checkpoint_end(c);
-    end(r);
 }
 
 /* ---- faults ------------------------------------------------------------------------------ */

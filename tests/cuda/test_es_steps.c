@@ -18,19 +18,6 @@ static const char *const noises[] = {"low-rank",  "iid",    "permuted",
                                      "sign-flip", "sparse", "dropout"};
 enum { NOISES = sizeof noises / sizeof *noises };
 
-/* After all that the test destroys. */
-static void all_is_back(void *unused)
-{
-    (void)unused;
-    sw_fake_card_is_well("a test");
-}
-
-static void begin(void)
-{
-    sw_fake_card_new(NULL, 0);
-    sw_after(all_is_back, NULL);
-}
-
 static sw_exec *exec_of(const char *device, bool graphs)
 {
     sw_exec *exec = NULL;
@@ -138,7 +125,7 @@ static void compare_ways(const data *in, const char *noise)
 
 SW_TEST("a card evaluates as the CPU does")
 {
-    begin();
+    sw_fake_card_new(NULL, 0);
     for (int kind = 0; kind < ES_NETS; kind++) {
         const data d = data_of(kind);
         for (int n = 0; n < NOISES; n++)
@@ -150,7 +137,7 @@ SW_TEST("a card evaluates as the CPU does")
 /* Launches of a run, by plan and by count. */
 SW_TEST("launches are those stated")
 {
-    begin();
+    sw_fake_card_new(NULL, 0);
     sw_exec *exec = exec_of("cuda", false);
     for (int kind = 0; kind < ES_NETS; kind++) {
         const data d = data_of(kind);
@@ -226,7 +213,7 @@ SW_TEST("launches do not grow with the population")
         const char *scene;
         uint32_t parameters;
     } cases[] = {{"mlp", 6}, {"lenet5", 10}};
-    begin();
+    sw_fake_card_new(NULL, 0);
     sw_exec *exec = exec_of("cuda", true);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const sw_scene *scene = sw_scene_of(cases[i].scene);
@@ -293,7 +280,7 @@ static void compare_trainings(const data *in, const char *strategy, const char *
 
 SW_TEST("a card trains as the CPU does")
 {
-    begin();
+    sw_fake_card_new(NULL, 0);
     for (int kind = 0; kind < ES_NETS; kind++) {
         const data d = data_of(kind);
         for (int n = 0; n < NOISES; n++)
@@ -336,7 +323,7 @@ static float *moved(const char *kind, sw_exec *exec, const es_batch *b, size_t *
 SW_TEST("a card moves as the CPU does")
 {
     static const char *const kinds[] = {"mezo", "lozo"};
-    begin();
+    sw_fake_card_new(NULL, 0);
     const es_batch b = es_batch_new(ES_MLP, 24, 5);
     for (int i = 0; i < 2; i++) {
         size_t n, m;

@@ -30,16 +30,14 @@ typedef struct {
 
 static trained alone(const char *device, int k, const sw_dataset *data, const sw_array *own)
 {
+    sw_exec *exec =
+        net_exec(&SW_OPTS(sw_exec_opts, .device = device, .seed = member_pool_seed(k)));
     small *t = small_new(HIDDEN);
-    sw_exec *exec = NULL;
     sw_loader *loader = NULL;
     trained out = {.loss = (double)NAN};
     const sw_loader_opts opts =
         SW_OPTS(sw_loader_opts, .batch = ROWS, .seed = member_pool_seed(k), .shuffle = 1,
                 .keyed = 1, .inline_fill = 1);
-    const sw_exec_opts its =
-        SW_OPTS(sw_exec_opts, .device = device, .seed = member_pool_seed(k));
-    OK(sw_exec_create(&exec, &its));
     OK(sw_model_ready(t->model, exec, member_pool_seed(k)));
     OK(sw_loader_create(&loader, data, &opts));
     OK(sw_loader_epoch(loader, 0));
@@ -60,13 +58,9 @@ static trained alone(const char *device, int k, const sw_dataset *data, const sw
         OK(sw_run(exec, &args));
         OK(sw_metric_get(exec, "loss", &out.loss));
     }
-    out.bytes = malloc(t->model->bytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(out.bytes);
+    out.bytes = sw_block(t->model->bytes);
     OK(swi_model_read(t->model, out.bytes, 0, t->model->bytes));
     sw_loader_destroy(loader);
-    sw_model_destroy(t->model);
-    OK(sw_model_create(&t->model, "gone"));
-    sw_exec_destroy(exec);
     return out;
 }
 
@@ -80,8 +74,6 @@ static void check_alone(const member_pool *g, const sw_dataset *data, const sw_a
                  what, k, t.loss, loss[k]);
         SW_CHECK(memcmp(bytes + MEMBER_POOL_HEAD, t.bytes, g->all->model_bytes) == 0,
                  "%s: bytes of member %d", what, k);
-        free(t.bytes);
-        free(bytes);
     }
 }
 
@@ -106,8 +98,6 @@ SW_TEST("a member is a model that is trained alone")
         OK(sw_members_mean(g.all, "loss", mean, N));
         CU_ASSERT(mean[0] > 0.0 && mean[0] != loss[0]);
         check_alone(&g, data, NULL, loss, "feed");
-        member_pool_end(&g);
-        sw_fake_card_is_well("members");
     }
 }
 
@@ -131,8 +121,6 @@ SW_TEST("own inputs are those of each member")
         OK(sw_members_run(g.all, &args));
     OK(sw_members_metric(g.all, "loss", loss, N));
     check_alone(&g, small_data(SAMPLES), own, loss, "own inputs");
-    member_pool_end(&g);
-    sw_fake_card_is_well("members");
 }
 
 SW_TEST("it is near a member of the CPU")
@@ -152,9 +140,6 @@ SW_TEST("it is near a member of the CPU")
         CU_ASSERT(far(g[0].member[k], g[0].shape->f1.weight, g[1].member[k],
                       g[1].shape->f1.weight, HIDDEN * SMALL_WIDTH) < 1e-4);
     }
-    member_pool_end(&g[0]);
-    member_pool_end(&g[1]);
-    sw_fake_card_is_well("members");
 }
 
 /* Two shapes in one call have the bits that they have in calls of their own. */
@@ -165,8 +150,8 @@ SW_TEST("groups run together")
     for (int way = 0; way < 2; way++) {
         sw_fake_card_new(NULL, (uint64_t)way);
         sw_exec *exec = member_pool_exec("cuda", NULL, true);
-        sw_members *all[2] = {member_pool_members(exec, small_new(HIDDEN)),
-                              member_pool_members(exec, small_new(HIDDEN + 7))};
+        sw_members *all[2] = {small_group(exec, small_new(HIDDEN), NULL),
+                              small_group(exec, small_new(HIDDEN + 7), NULL)};
         sw_member member[2][3];
         sw_members_args args[2];
         for (int i = 0; i < 2; i++) {
@@ -181,18 +166,10 @@ SW_TEST("groups run together")
         for (int i = 0; i < 2; i++)
             for (int k = 0; k < 3; k++) {
                 unsigned char *now = member_pool_packed(member[i][k]);
-                if (way == 0) {
+                if (way == 0)
                     bytes[i][k] = now;
-                    continue;
-                }
                 CU_ASSERT(memcmp(now, bytes[i][k], sw_members_packed_bytes(all[i])) == 0);
-                free(bytes[i][k]);
-                free(now);
             }
-        sw_members_destroy(all[0]);
-        sw_members_destroy(all[1]);
-        sw_exec_destroy(exec);
-        sw_fake_card_is_well("members");
     }
 }
 
@@ -213,10 +190,6 @@ SW_TEST("evaluation changes no member")
     unsigned char *after = member_pool_packed(g.member[3]);
     CU_ASSERT(memcmp(before, after, sw_members_packed_bytes(g.all)) == 0);
     CU_ASSERT(memcmp(loss, again, sizeof loss) == 0 && loss[0] != loss[1] && loss[0] > 0.0);
-    free(before);
-    free(after);
-    member_pool_end(&g);
-    sw_fake_card_is_well("members");
 }
 
 /* ---- many members ------------------------------------------------------------------------ */
@@ -243,8 +216,6 @@ SW_TEST("there can be more members than graphs")
     }
     OK(sw_members_metric(g.all, "loss", loss, N));
     check_alone(&g, data, NULL, loss, "few graphs");
-    member_pool_end(&g);
-    sw_fake_card_is_well("members");
 }
 
 /* A slot that is taken again, another seed, and a range that has moved are other bindings. */
@@ -252,13 +223,11 @@ SW_TEST("members come and go")
 {
     const sw_feed *feed = member_pool_feed();
     sw_member extra;
-    sw_budget *budget = NULL;
     sw_fake_card_new(NULL, 2);
-    OK(sw_budget_create(&budget, (size_t)1 << 20));
-    member_pool g = member_pool_on("cuda", budget, true),
+    member_pool g = member_pool_on("cuda", member_pool_budget((size_t)1 << 20), true),
                 plain = member_pool_on("cuda", NULL, false);
     member_pool *both[2] = {&g, &plain};
-    sw_members *wide = member_pool_members(g.exec, small_new(HIDDEN * 4));
+    sw_members *wide = small_group(g.exec, small_new(HIDDEN * 4), NULL);
     for (int i = 0; i < 2; i++) {
         member_pool *its = both[i];
         sw_members_args args = member_pool_args(its->member, N, feed);
@@ -283,11 +252,6 @@ SW_TEST("members come and go")
     }
     for (int k = 4; k < N; k++)
         SW_CHECK(member_pool_same(g.member[k], plain.member[k]), "moved: member %d", k);
-    sw_members_destroy(wide);
-    member_pool_end(&g);
-    member_pool_end(&plain);
-    sw_budget_destroy(budget);
-    sw_fake_card_is_well("members");
 }
 
 /* A hole before a range that is longer: twice as long (pieces on the card), and hundreds
@@ -296,13 +260,11 @@ SW_TEST("long ranges close short holes")
 {
     static const int64_t before[] = {300, 1}, behind[] = {700, 3000};
     for (int i = 0; i < 2; i++) {
-        sw_budget *budget = NULL;
         sw_member hole, member, more;
         sw_fake_card_new(NULL, 1);
-        OK(sw_budget_create(&budget, (size_t)64 << 20));
-        sw_exec *exec = member_pool_exec("cuda", budget, true);
-        sw_members *first = member_pool_members(exec, small_new(before[i]));
-        sw_members *second = member_pool_members(exec, small_new(behind[i]));
+        sw_exec *exec = member_pool_exec("cuda", member_pool_budget((size_t)64 << 20), true);
+        sw_members *first = small_group(exec, small_new(before[i]), NULL);
+        sw_members *second = small_group(exec, small_new(behind[i]), NULL);
         OK(sw_member_new(&hole, first, 1));
         OK(sw_member_new(&member, second, 2));
         unsigned char *was = member_pool_packed(member);
@@ -313,12 +275,5 @@ SW_TEST("long ranges close short holes")
         CU_ASSERT_EQUAL(second->slots[0].offset, 0);
         unsigned char *is = member_pool_packed(member);
         CU_ASSERT(memcmp(was, is, sw_members_packed_bytes(second)) == 0);
-        free(was);
-        free(is);
-        sw_members_destroy(first);
-        sw_members_destroy(second);
-        sw_exec_destroy(exec);
-        sw_budget_destroy(budget);
-        sw_fake_card_is_well("members");
     }
 }

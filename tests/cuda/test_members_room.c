@@ -21,14 +21,13 @@ static size_t whole(size_t bytes, size_t of)
 SW_TEST("a budget counts what the card gives")
 {
     const sw_feed *feed = member_pool_feed();
-    sw_budget *budget = NULL;
     sw_fake_live live;
     sw_plan_info info = SW_OPTS(sw_plan_info);
     sw_members_memory used = SW_OPTS(sw_members_memory);
     size_t lanes = 0;
     for (int plain = 0; plain < 2; plain++) {
         sw_fake_card_new(&(sw_fake_card){.cannot_map = plain != 0}, 1);
-        OK(sw_budget_create(&budget, (size_t)4 << 20));
+        sw_budget *budget = member_pool_budget((size_t)4 << 20);
         member_pool g = member_pool_on("cuda", budget, true);
         sw_members_args args = member_pool_args(g.member, N, feed);
         sw_members_args test = args;
@@ -58,24 +57,18 @@ SW_TEST("a budget counts what the card gives")
         CU_ASSERT_EQUAL(given, whole(used.range_bytes, step) + whole(steps, step) +
                                    whole(lanes - steps, step));
         CU_ASSERT_EQUAL(given, live.device_bytes);
-        member_pool_end(&g);
-        CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
-        sw_budget_destroy(budget);
-        sw_fake_card_is_well("members");
     }
 }
 
 SW_TEST("a budget that is too small says so")
 {
     const sw_feed *feed = member_pool_feed();
-    sw_budget *budget = NULL;
     sw_member more;
     sw_fake_card_new(NULL, 0);
     small *shape = small_new(HIDDEN);
     size_t bytes = 0;
     OK(sw_model_bytes(shape->model, &bytes));
-    OK(sw_budget_create(&budget, N * bytes));
-    member_pool g = member_pool_on("cuda", budget, true);
+    member_pool g = member_pool_on("cuda", member_pool_budget(N * bytes), true);
     sw_members_args args = member_pool_args(g.member, N, feed);
     REFUSED(sw_member_new(&more, g.all, 1), SW_NOMEM, "members");
     REFUSED(sw_members_run(g.all, &args), SW_NOMEM, "step");
@@ -83,9 +76,6 @@ SW_TEST("a budget that is too small says so")
     uint64_t made = 1;
     OK(sw_member_progress(g.member[0], &made, NULL));
     CU_ASSERT_EQUAL(made, 0);
-    member_pool_end(&g);
-    sw_budget_destroy(budget);
-    sw_fake_card_is_well("members");
 }
 
 SW_TEST("steps bring no allocation")
@@ -112,8 +102,6 @@ SW_TEST("steps bring no allocation")
     CU_ASSERT_EQUAL(after.graph_launches - before.graph_launches, 10 * N * 3);
     CU_ASSERT_EQUAL(after.launches, before.launches);
     CU_ASSERT_EQUAL(after.pageable - before.pageable, 0);
-    member_pool_end(&g);
-    sw_fake_card_is_well("members");
 }
 
 /* ---- what fails -------------------------------------------------------------------------- */
@@ -133,8 +121,7 @@ SW_TEST("a member that fails fails alone")
         }
     numbers[3][7] = NAN;
     sw_fake_card_new(NULL, 1);
-    member_pool g = member_pool_on("cuda", NULL, true);
-    sw_members_destroy(g.all);
+    member_pool g = {.shape = small_new(HIDDEN), .exec = member_pool_exec("cuda", NULL, true)};
     sw_model_destroy(g.shape->model);
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.02f, .max_skipped = 2);
@@ -144,7 +131,7 @@ SW_TEST("a member that fails fails alone")
     g.shape->seen = sw_state_new(g.shape->model, "seen", SW_F32, SW_SHAPE(1));
     g.shape->factor = sw_knob_new(g.shape->model, "factor", 1.0f);
     OK(sw_optimizer_create(&g.shape->opt, g.shape->model, &opts));
-    g.all = member_pool_members(g.exec, g.shape);
+    g.all = small_group(g.exec, g.shape, NULL);
     small_members(g.member, N, g.all, 1);
     sw_members_args args = SW_OPTS(sw_members_args, .members = g.member, .n = N, .inputs = own,
                                    .n_inputs = 2, .own_inputs = 1, .mode = SW_TRAIN);
@@ -162,8 +149,6 @@ SW_TEST("a member that fails fails alone")
     OK(sw_members_run(g.all, &args));
     OK(sw_members_status(g.all, ended, N));
     CU_ASSERT_EQUAL(ended[3], SW_OK);
-    member_pool_end(&g);
-    sw_fake_card_is_well("members");
 }
 
 /* A fault ends the work on the card, as it does for models: that call and all later ones say
@@ -187,7 +172,6 @@ SW_TEST("a fault ends the work on the card")
         REFUSED(sw_members_status(g.all, ended, N), SW_INVALID, "nothing has run yet");
         REFUSED(sw_member_copy(g.member[0], g.member[5]), SW_DEVICE, "failed before");
         sw_fake_card_api()->fail(NULL, UINT64_MAX, -1);
-        member_pool_end(&g);
         sw_fake_card_api()->reset(NULL);
     }
 }
@@ -249,7 +233,6 @@ SW_TEST("every allocation can fail")
     sw_note("%llu calls, of which %llu fail", (unsigned long long)k,
             (unsigned long long)failed);
     CU_ASSERT(failed > 100 && k - failed < 30);
-    sw_fake_card_is_well("members");
 }
 
 static sw_status a_callback(sw_member_view *view, void *user)
@@ -271,7 +254,6 @@ SW_TEST("what is of the CPU is refused")
     opts = SW_OPTS(sw_members_opts, .shape = shape->model, .fn = small_step, .threads = 2);
     REFUSED(sw_members_create(&none, exec, &opts), SW_UNSUPPORTED, "threads of a member");
     CU_ASSERT_PTR_NULL(none);
-    sw_exec_destroy(exec);
     member_pool g = member_pool_on("cuda", NULL, true);
     sw_checkpoint *checkpoint = NULL;
     const sw_checkpoint_opts kept =
@@ -280,6 +262,4 @@ SW_TEST("what is of the CPU is refused")
     REFUSED(sw_checkpoint_members(checkpoint, g.all, g.member, N), SW_UNSUPPORTED,
             "sw_checkpoint_put");
     sw_checkpoint_destroy(checkpoint);
-    member_pool_end(&g);
-    sw_fake_card_is_well("members");
 }

@@ -15,17 +15,10 @@ SW_TESTS("queue")
 
 /* ---- execs and nets ---------------------------------------------------------------------- */
 
-static void end_card(void *unused)
-{
-    (void)unused;
-    sw_fake_card_is_well("a test");
-}
-
-/* As late as can be, and looked at when the test ends. */
+/* As late as can be. */
 static void new_card(bool mapped)
 {
     sw_fake_card_new(&(sw_fake_card){.cannot_map = !mapped}, 1);
-    sw_after(end_card, NULL);
 }
 
 static sw_exec *on_card(const sw_exec_opts *more)
@@ -391,11 +384,6 @@ SW_TEST("what is planned is taken")
     CU_ASSERT_EQUAL(pinned.bytes, swi_queue_host_bytes(exec->queue));
 }
 
-static void end_budget(void *budget)
-{
-    sw_budget_destroy(budget);
-}
-
 SW_TEST("a budget is one of the card's memory")
 {
     new_card(false);
@@ -407,7 +395,7 @@ SW_TEST("a budget is one of the card's memory")
     for (int kind = 0; kind < 3; kind++) { /* planned before, not planned, a byte too few */
         sw_budget *budget;
         OK(sw_budget_create(&budget, plan.total_bytes - (size_t)(kind == 2)));
-        sw_after(end_budget, budget);
+        AFTER(sw_budget_destroy, budget);
         n = net_new(false, NULL);
         args.user = n;
         args.models = &n->model;

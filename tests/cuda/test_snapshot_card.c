@@ -23,12 +23,10 @@ typedef struct {
 
 static void begin(scene *s, uint64_t lazy)
 {
-    sw_fake_card_api()->reset(NULL);
-    sw_fake_card_api()->lazy(lazy);
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = "cuda", .seed = 11);
-    *s = (scene){.net = net_new(false, NULL), .batch = net_batch(false, 0, ROWS)};
-    OK(sw_exec_create(&s->exec, &opts));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(s->exec);
+    sw_fake_card_new(NULL, lazy);
+    *s = (scene){.exec = net_exec(&SW_OPTS(sw_exec_opts, .device = "cuda", .seed = 11)),
+                 .net = net_new(false, NULL),
+                 .batch = net_batch(false, 0, ROWS)};
 }
 
 static void run(scene *s)
@@ -61,15 +59,6 @@ static void take(scene *s)
     OK(swi_snapshot_end(s->snapshot));
 }
 
-/* Nothing is left of the card, and nothing was wrong. */
-static void end(scene *s)
-{
-    sw_model_destroy(s->net->model);
-    OK(sw_model_create(&s->net->model, "gone"));
-    sw_exec_destroy(s->exec);
-    sw_fake_card_is_well("a scene");
-}
-
 /* ---- what it holds ----------------------------------------------------------------------- */
 
 static void *waits(void *arg)
@@ -96,12 +85,9 @@ static unsigned char *history(int runs, size_t *bytes)
     begin(&s, 0);
     run(&s);
     *bytes = numbers(&s);
-    unsigned char *all = malloc((size_t)runs * *bytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(all);
-    sw_after(free, all);
+    unsigned char *all = sw_block((size_t)runs * *bytes);
     for (int k = 0; k < runs; k++, run(&s))
         OK(swi_model_read(s.net->model, all + (size_t)k * *bytes, 0, *bytes));
-    end(&s);
     return all;
 }
 
@@ -129,7 +115,6 @@ SW_TEST("it is what was after its run, whatever runs after it")
             k += more;
         }
         swi_snapshot_destroy(s.snapshot);
-        end(&s);
     }
 }
 
@@ -153,7 +138,6 @@ SW_TEST("one that was not waited for is taken again")
         SW_CHECK(memcmp(swi_snapshot_bytes(s.snapshot), all + bytes, bytes) == 0, "seed %d",
                  (int)lazy);
         swi_snapshot_destroy(s.snapshot);
-        end(&s);
     }
 }
 
@@ -180,7 +164,6 @@ SW_TEST("the exec does not wait")
     CU_ASSERT_EQUAL(sw_fake_card_counts().syncs, before.syncs + 1);
     swi_snapshot_destroy(s.snapshot);
     CU_ASSERT_EQUAL(sw_fake_card_counts().syncs, before.syncs + 1);
-    end(&s);
 }
 
 /* A run with a copy before it waits as often as one without. */
@@ -200,7 +183,6 @@ SW_TEST("a run after it does not wait for it")
     CU_ASSERT_EQUAL(sw_fake_card_counts().syncs - then, plain);
     OK(swi_snapshot_wait(s.snapshot));
     swi_snapshot_destroy(s.snapshot);
-    end(&s);
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */
@@ -228,7 +210,6 @@ SW_TEST("its memory is pinned, and no budget's")
     sw_heap_read(SW_HEAP_PINNED, &with);
     CU_ASSERT_EQUAL(with.bytes, before.bytes);
     sw_budget_destroy(budget);
-    end(&s);
 }
 
 SW_TEST("memory that is refused leaves nothing")
@@ -247,7 +228,6 @@ SW_TEST("memory that is refused leaves nothing")
     take(&s);
     OK(swi_snapshot_wait(s.snapshot));
     swi_snapshot_destroy(s.snapshot);
-    end(&s);
 }
 
 /* Destroyed before it was waited for, and once with the exec gone. */
@@ -264,18 +244,9 @@ SW_TEST("it may end while copies are on their way")
             else
                 OK(swi_snapshot_copy(s.snapshot, 0, s.net->model->base, 64)); /* not ended */
             run(&s);
-            if (how < 2) {
-                swi_snapshot_destroy(s.snapshot);
-                end(&s);
-                continue;
-            }
-            swi_snapshot *left = s.snapshot; /* with a share of the card */
-            sw_model_destroy(s.net->model);
-            OK(sw_model_create(&s.net->model, "gone"));
-            sw_exec_destroy(s.exec);
-            swi_snapshot_destroy(left);
-            s.exec = NULL;
-            end(&s);
+            if (how >= 2) /* net and exec end, and the snapshot has a share of the card */
+                sw_after_since(sw_after_mark() - 2);
+            swi_snapshot_destroy(s.snapshot);
         }
 }
 
@@ -306,9 +277,6 @@ SW_TEST("a fault in the copy is said by the wait")
     REFUSED(sw_run(s.exec, &args), SW_DEVICE, "");
     swi_snapshot_destroy(s.snapshot);
     sw_fake_card_api()->fail(NULL, UINT64_MAX, 0);
-    sw_model_destroy(s.net->model);
-    OK(sw_model_create(&s.net->model, "gone"));
-    sw_exec_destroy(s.exec);
 }
 
 /* Each call, one after the other; nothing is said to be there that is not. */
@@ -332,8 +300,5 @@ SW_TEST("a fault of any call is kept")
         CU_ASSERT_STRING_EQUAL(sw_fake_card_api()->failed(), calls[i]);
         REFUSED(swi_snapshot_wait(s.snapshot), SW_DEVICE, "failed before");
         swi_snapshot_destroy(s.snapshot);
-        sw_model_destroy(s.net->model);
-        OK(sw_model_create(&s.net->model, "gone"));
-        sw_exec_destroy(s.exec);
     }
 }

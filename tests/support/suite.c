@@ -82,6 +82,23 @@ void sw_now(const void *arg)
     after(its);
 }
 
+size_t sw_after_mark(void)
+{
+    return n_afters;
+}
+
+void sw_after_since(size_t mark)
+{
+    size_t kept = mark;
+    for (size_t i = n_afters; i-- > mark;)
+        if (afters[i].after != free)
+            afters[i].after(afters[i].arg);
+    for (size_t i = mark; i < n_afters; i++)
+        if (afters[i].after == free)
+            afters[kept++] = afters[i];
+    n_afters = kept;
+}
+
 void *sw_block(size_t bytes)
 {
     void *block = calloc(1, bytes > 0 ? bytes : 1);

@@ -113,6 +113,9 @@ bool sw_check(bool passed, const char *file, unsigned line, const char *conditio
 void sw_after(void (*after)(void *arg), void *arg);
 /* Call it now: the one that was registered last with this argument. */
 void sw_now(const void *arg);
+/* Call now what was registered since the mark, but for `free`: memory stays until the end. */
+size_t sw_after_mark(void);
+void sw_after_since(size_t mark);
 /* Zeros, freed when the running test has ended. */
 void *sw_block(size_t bytes);
 /* A text as printf writes it. Valid until the running test has ended. */
