@@ -50,6 +50,12 @@ const sw_fake_api *sw_fake_card_new(const sw_fake_card *card, uint64_t lazy)
     return f;
 }
 
+void sw_fake_card_lost(void)
+{
+    sw_after_since(last.since);
+    sw_fake_card_api()->reset(NULL);
+}
+
 sw_fake_counts sw_fake_card_counts(void)
 {
     sw_fake_counts c;

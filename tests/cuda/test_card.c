@@ -1,17 +1,404 @@
 /* Memory of a card and what works on it, over the card that is not there (fake/): who waits for
  * whom when models, execs and threads come and go, cards that cannot map, and what is said of
  * it. */
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "runtime/device/device.h"
+#include "runtime/exec/run_internal.h"
 #include "runtime/model/model.h"
+#include "runtime/observe/observe.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
+#include "tests/support/files.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 SW_TESTS("card")
+
+/* ---- models in the memory of a card ------------------------------------------------------ */
+
+/* Models in the memory of a card, the one that is not there (fake/): host code can reach its
+ * bytes in copies alone. They hold the same as models in host memory. */
+
+#define LONG ((int64_t)SWI_PIECE_BYTES / 4 + 4097) /* floats: two pieces */
+
+/* ---- the card ---------------------------------------------------------------------------- */
+
+static void new_cards(void)
+{
+    sw_fake_card_new(&(sw_fake_card){.cards = 2}, 1);
+}
+
+static const sw_cuda_api *its; /* of the module */
+static int64_t copies;
+static size_t most_files; /* of host memory for files, at any copy */
+
+static sw_status copy(const sw_cuda_queue *queue, void *to, const void *from, size_t bytes,
+                      sw_cuda_way way)
+{
+    sw_heap_stats files;
+    sw_heap_read(SW_HEAP_FILES, &files);
+    most_files = files.bytes > most_files ? files.bytes : most_files;
+    copies++;
+    return its->copy(queue, to, from, bytes, way);
+}
+
+/* NULL: of the CPU. Copies of a card are looked at. */
+static sw_exec *exec_on_card(const char *card, sw_budget *budget)
+{
+    static sw_cuda_api watched;
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .device = card, .budget = budget));
+    swi_device *device = exec->target.device;
+    if (card != NULL && device->api != &watched) {
+        its = device->api;
+        watched = *its;
+        watched.copy = copy;
+        device->api = &watched;
+    }
+    return exec;
+}
+
+/* ---- models ------------------------------------------------------------------------------ */
+
+typedef struct {
+    sw_model *model;
+    sw_param weight, ones, state;
+    sw_knob knob;
+    sw_optimizer *opt;
+} rich;
+
+/* Something of each role. */
+static void declare_rich(rich *r)
+{
+    static float numbers[LONG];
+    const sw_array table = {SW_F32, SW_SHAPE(LONG), numbers};
+    for (int i = 0; i < LONG; i++)
+        numbers[i] = 0.5f * (float)i;
+    OK(sw_model_create(&r->model, "rich"));
+    r->weight = sw_param_new(r->model, "weight", SW_F32, SW_SHAPE(LONG), "normal:0.5");
+    (void)sw_param_new(r->model, "uniform", SW_F32, SW_SHAPE(7, 5), "kaiming_uniform");
+    r->ones = sw_buffer_new(r->model, "ones", SW_F32, SW_SHAPE(33), "ones");
+    r->state = sw_state_new(r->model, "state", SW_U8, SW_SHAPE(1001));
+    (void)sw_constant_new(r->model, "table", &table);
+    r->knob = sw_knob_new(r->model, "heat", 3.5f);
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1, .lr = 0.25f);
+    OK(sw_optimizer_create(&r->opt, r->model, &opts));
+}
+
+static rich new_rich(void)
+{
+    rich r;
+    declare_rich(&r);
+    AFTER(sw_model_destroy, r.model);
+    return r;
+}
+
+static rich ready_on(const char *card, uint64_t seed)
+{
+    const rich r = new_rich();
+    sw_exec *exec = exec_on_card(card, NULL);
+    OK(sw_model_ready(r.model, exec, seed));
+    return r;
+}
+
+/* All bytes of both, the knobs as runs would read them. */
+static bool same(const sw_model *a, const sw_model *b)
+{
+    static unsigned char x[1 << 23], y[1 << 23];
+    for (size_t at = 0; at < a->entries[a->knob_entry].offset; at += sizeof x) {
+        const size_t left = a->entries[a->knob_entry].offset - at;
+        const size_t n = left < sizeof x ? left : sizeof x;
+        if (swi_model_read(a, x, at, n) != SW_OK || swi_model_read(b, y, at, n) != SW_OK ||
+            memcmp(x, y, n) != 0)
+            return false;
+    }
+    for (uint32_t i = 0; i < a->n_knobs; i++)
+        if (a->knobs[i].value != b->knobs[i].value)
+            return false;
+    return a->bytes == b->bytes && a->n_knobs == b->n_knobs;
+}
+
+SW_TEST("first values are those of the host")
+{
+    new_cards();
+    sw_exec *exec = exec_on_card("cuda", NULL);
+    most_files = 0;
+    const rich there = ready_on("cuda", 7), here = ready_on(NULL, 7), other = ready_on(NULL, 8);
+    CU_ASSERT_PTR_EQUAL(there.model->device, exec->target.device);
+    CU_ASSERT_PTR_EQUAL(here.model->device, swi_device_cpu());
+    CU_ASSERT(same(there.model, here.model));
+    CU_ASSERT(!same(there.model, other.model));
+    CU_ASSERT_NOT_EQUAL(there.model->knob_version, there.model->knob_uploaded);
+    CU_ASSERT(most_files <= SWI_PIECE_BYTES);
+    OK(sw_model_ready(there.model, exec, 8)); /* a second call begins anew */
+    CU_ASSERT(same(there.model, other.model));
+}
+
+SW_TEST("bytes are copied in every direction")
+{
+    new_cards();
+    const rich host = ready_on(NULL, 3), from = ready_on("cuda", 1);
+    const rich beside = ready_on("cuda", 2), across = ready_on("cuda:1", 4),
+               back = ready_on(NULL, 5);
+    sw_knob_set(from.knob, 9.0f);
+    sw_knob_set(sw_optimizer_lr(from.opt, 0), 0.125f);
+    const uint64_t version = across.model->knob_version;
+    OK(sw_model_copy(beside.model, from.model)); /* on one card */
+    CU_ASSERT(same(beside.model, from.model));
+    most_files = 0;
+    OK(sw_model_copy(across.model, beside.model)); /* to another */
+    CU_ASSERT(same(across.model, from.model));
+    CU_ASSERT_NOT_EQUAL(across.model->knob_version, version);
+    CU_ASSERT(most_files <= SWI_PIECE_BYTES);
+    OK(sw_model_copy(back.model, across.model)); /* to the host */
+    CU_ASSERT(same(back.model, from.model));
+    CU_ASSERT_EQUAL(sw_knob_get(back.knob), 9.0f);
+    const float *knobs =
+        (const float *)(const void *)(back.model->base +
+                                      back.model->entries[back.model->knob_entry].offset);
+    CU_ASSERT_EQUAL(knobs[back.knob.index], 9.0f); /* what runs of the CPU read */
+    OK(sw_model_copy(from.model, host.model));     /* and from it */
+    CU_ASSERT(same(from.model, host.model));
+    OK(sw_model_copy(from.model, from.model));
+}
+
+SW_TEST("parameters, gradients and counts are read and written")
+{
+    new_cards();
+    const rich r = ready_on("cuda", 1);
+    float ones[33], x[33];
+    OK(sw_param_read(r.ones, ones, sizeof ones));
+    CU_ASSERT_EQUAL(ones[32], 1.0f);
+    for (int i = 0; i < 33; i++)
+        ones[i] = (float)i;
+    OK(sw_param_write(r.ones, ones, sizeof ones));
+    OK(sw_param_read(r.ones, x, sizeof x));
+    CU_ASSERT_EQUAL(memcmp(x, ones, sizeof x), 0);
+    REFUSED(sw_param_read(r.ones, x, 4), SW_INVALID, "132 bytes");
+    unsigned char state[1001];
+    memset(state, 1, sizeof state);
+    OK(sw_param_read(r.state, state, sizeof state));
+    CU_ASSERT_EQUAL(state[0] + state[1000], 0);
+
+    const sw_param small = sw_param_find(r.model, "uniform");
+    const swi_entry *kept = &r.model->entries[r.model->entries[small.index].kept];
+    const float gradient[35] = {1.0f, 2.0f};
+    float seen[35];
+    OK(swi_model_write(r.model, kept->offset, gradient, sizeof gradient));
+    OK(sw_param_gradient(small, seen, sizeof seen));
+    CU_ASSERT_EQUAL(memcmp(seen, gradient, sizeof seen), 0);
+
+    const double counts[SWI_SKIPPED_N] = {5.0, 2.0};
+    uint64_t total = 9, in_a_row = 9;
+    OK(sw_optimizer_skipped(r.opt, &total, &in_a_row));
+    CU_ASSERT_EQUAL(total + in_a_row, 0);
+    OK(swi_model_write(r.model, r.model->entries[r.opt->counts].offset, counts, sizeof counts));
+    OK(sw_optimizer_skipped(r.opt, &total, &in_a_row));
+    CU_ASSERT_EQUAL(total, 5);
+    CU_ASSERT_EQUAL(in_a_row, 2);
+}
+
+SW_TEST("a knob waits for the next run")
+{
+    new_cards();
+    const rich r = ready_on("cuda", 1);
+    r.model->knob_uploaded = r.model->knob_version;
+    const int64_t before = copies;
+    sw_knob_set(r.knob, 0.5f);
+    CU_ASSERT_EQUAL(sw_knob_get(r.knob), 0.5f);
+    CU_ASSERT_NOT_EQUAL(r.model->knob_version, r.model->knob_uploaded);
+    CU_ASSERT(before > 0 && copies == before); /* nothing waits for the card */
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static bool same_files(const char *a, const char *b)
+{
+    size_t n, m;
+    char *x = sw_file_text(a, &n), *y = sw_file_text(b, &m);
+    const bool same = x != NULL && y != NULL && n == m && memcmp(x, y, n) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
+SW_TEST("files are those of the host, in pieces")
+{
+    new_cards();
+    const rich there = ready_on("cuda", 7), here = ready_on(NULL, 7),
+               anew = ready_on("cuda", 1);
+    most_files = 0;
+    OK(sw_model_save(there.model, sw_temp_path("there")));
+    OK(sw_model_save(here.model, sw_temp_path("here")));
+    CU_ASSERT(same_files(sw_temp_path("there"), sw_temp_path("here")));
+    OK(sw_model_load(anew.model, sw_temp_path("here")));
+    CU_ASSERT(same(anew.model, here.model));
+    /* A piece, what checksums are read by, and names. */
+    CU_ASSERT(most_files < SWI_PIECE_BYTES + ((size_t)1 << 20) + ((size_t)64 << 10));
+    /* Of a damaged one the rest begins anew, here and there. */
+    const double counts[SWI_SKIPPED_N] = {5.0, 2.0};
+    const size_t at = anew.model->entries[anew.opt->counts].offset;
+    OK(swi_model_write(anew.model, at, counts, sizeof counts));
+    anew.model->damaged = true;
+    OK(sw_model_load(anew.model, sw_temp_path("here")));
+    CU_ASSERT(!anew.model->damaged);
+    CU_ASSERT(same(anew.model, here.model));
+}
+
+SW_TEST("a file that is refused changes nothing")
+{
+    new_cards();
+    const rich there = ready_on("cuda", 7), here = ready_on(NULL, 7), other = ready_on(NULL, 9);
+    OK(sw_model_save(other.model, sw_temp_path("other")));
+    sw_status status = SW_IO;
+    uint64_t k = 0;
+    for (; status != SW_OK && k < 40; k++) {
+        sw_fault_plan(SW_FAULT_FILE, k, SW_FAULT_ONCE);
+        status = sw_model_load(there.model, sw_temp_path("other"));
+        sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+        if (status == SW_OK || there.model->damaged)
+            break;
+        CU_ASSERT(same(there.model, here.model));
+    }
+    CU_ASSERT(k >= 8);          /* open, size, header, the first time through the data */
+    if (there.model->damaged) { /* from the second piece on: it says so, and is restored */
+        REFUSED(sw_model_save(there.model, sw_temp_path("no")), SW_STALE, "restore");
+        OK(sw_model_load(there.model, sw_temp_path("other")));
+    }
+    CU_ASSERT(same(there.model, other.model));
+}
+
+/* ---- refusals ---------------------------------------------------------------------------- */
+
+static void no_step(sw_ctx *ctx, void *user)
+{
+    (void)ctx;
+    (void)user;
+}
+
+SW_TEST("a model stays where it lies")
+{
+    new_cards();
+    const rich there = ready_on("cuda", 1);
+    sw_exec *cpu = exec_on_card(NULL, NULL);
+    REFUSED(sw_model_ready(there.model, cpu, 1), SW_INVALID, "cuda:0");
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = no_step, .mode = SW_EVAL,
+                                     .models = (sw_model *[]){there.model}, .n_models = 1);
+    REFUSED(sw_run(cpu, &args), SW_INVALID, "the exec works on the CPU");
+    CU_ASSERT(!there.model->damaged);
+}
+
+SW_TEST("a budget is of the device")
+{
+    new_cards();
+    sw_budget *budget;
+    sw_fake_live before, after;
+    OK(sw_budget_create(&budget, (size_t)1 << 20));
+    AFTER(sw_budget_destroy, budget);
+    const rich r = new_rich();
+    sw_exec *exec = exec_on_card("cuda", budget);
+    sw_fake_card_api()->live(&before);
+    REFUSED(sw_model_ready(r.model, exec, 1), SW_NOMEM, "rich");
+    sw_fake_card_api()->live(&after);
+    CU_ASSERT_PTR_EQUAL(r.model->device, swi_device_cpu());
+    CU_ASSERT(after.ranges == before.ranges && after.device_bytes == before.device_bytes);
+    CU_ASSERT_EQUAL(exec->target.device->users, 1);
+    CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
+}
+
+/* Each call of making a model ready fails once: the card is broken from then on, nothing is
+ * half ready, and all memory comes back. */
+SW_TEST("a card that fails leaves no half model")
+{
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = "cuda");
+    uint64_t k = 0;
+    for (bool failed = true; failed && k < 100; k++) {
+        const sw_fake_api *f = sw_fake_card_new(NULL, 0);
+        float x[33];
+        rich r;
+        sw_exec *exec = NULL;
+        declare_rich(&r);
+        OK(sw_exec_create(&exec, &opts));
+        f->fail(NULL, k, 719);
+        failed = sw_model_ready(r.model, exec, 1) != SW_OK;
+        f->fail(NULL, 0, -1);
+        CU_ASSERT_EQUAL(r.model->ready, !failed);
+        if (failed) {
+            REFUSED(sw_model_ready(r.model, exec, 1), SW_DEVICE, "failed before");
+            CU_ASSERT_NOT_EQUAL(sw_param_read(r.ones, x, sizeof x), SW_OK);
+        }
+        sw_model_destroy(r.model);
+        sw_exec_destroy(exec);
+    }
+    CU_ASSERT(k > 8 && k < 100);
+    new_cards();
+    sw_exec *exec = exec_on_card("cuda", NULL);
+    const rich r = ready_on("cuda", 1);
+    sw_fake_card_api()->fail("cudaMemcpyAsync", 1, 719);
+    REFUSED(sw_model_ready(r.model, exec, 1), SW_DEVICE, "cudaMemcpyAsync");
+    CU_ASSERT(r.model->damaged); /* it was whole before */
+}
+
+/* ---- what is said of the card ------------------------------------------------------------ */
+
+SW_TEST("the card says whose its memory is")
+{
+    new_cards();
+    const rich r = ready_on("cuda", 1);
+    sw_exec *exec = exec_on_card("cuda", NULL), *cpu = exec_on_card(NULL, NULL);
+    sw_device_info info = SW_OPTS(sw_device_info);
+    sw_fake_live live;
+    OK(sw_exec_device(exec, &info));
+    CU_ASSERT_STRING_EQUAL(info.name, "cuda:0");
+    CU_ASSERT_STRING_EQUAL(info.card, "card that is not there 0");
+    CU_ASSERT_EQUAL(info.model_bytes, sw_arena_store(r.model->arena)->committed_bytes);
+    sw_fake_card_api()->live(&live);
+    CU_ASSERT_EQUAL(info.model_bytes, live.device_bytes);
+    CU_ASSERT_EQUAL(info.arena_bytes + info.data_bytes, 0);
+    CU_ASSERT_EQUAL(info.unexplained_bytes, 2 * (int64_t)SW_FAKE_BLAS_BYTES); /* of two execs */
+    OK(sw_exec_device(cpu, &info));
+    CU_ASSERT_STRING_EQUAL(info.name, "cpu");
+    CU_ASSERT_EQUAL(info.total_bytes + info.model_bytes, 0);
+    info.size = 0;
+    REFUSED(sw_exec_device(cpu, &info), SW_INVALID, "size");
+}
+
+/* Once when it joins, once when it ends, whoever comes first. */
+SW_TEST("a profile has the card at both ends")
+{
+    new_cards();
+    sw_exec *exec = NULL;
+    sw_profile *profile;
+    OK(sw_profile_create(&profile, &SW_OPTS(sw_profile_opts, .path = sw_temp_path("cards"))));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .device = "cuda")));
+    OK(sw_exec_set_profile(exec, profile));
+    swi_profile_device(exec, true);
+    swi_profile_device(exec, true);
+    sw_exec_destroy(exec);
+    OK(sw_profile_destroy(profile));
+    char line[4096];
+    int begins = 0, ends = 0;
+    FILE *f = fopen(sw_temp_path("cards"), "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        const bool is = strstr(line, "\"type\":\"device\"") != NULL &&
+                        strstr(line, "\"card\":\"card that is not there 0\"") != NULL &&
+                        strstr(line, "\"driver\":\"13.0\"") != NULL &&
+                        strstr(line, "\"unexplained_bytes\":8388608") != NULL;
+        begins += is && strstr(line, "\"at\":\"begin\"") != NULL;
+        ends += is && strstr(line, "\"at\":\"end\"") != NULL;
+    }
+    (void)fclose(f);
+    CU_ASSERT_EQUAL(begins, 1);
+    CU_ASSERT_EQUAL(ends, 1);
+}
+
+/* ---- what works on it -------------------------------------------------------------------- */
 
 static sw_exec *exec_as(const char *device, bool graphs)
 {

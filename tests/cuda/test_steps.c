@@ -1,11 +1,12 @@
 /* Whole training steps through the module's real host code, on the card that is not there: what
  * a warm step does and does not, where its kernels point to, that its numbers are the CPU's,
  * and what becomes of every call that fails. */
-#include "tests/cuda/fake_card.h"
+#include "runtime/exec/queue_internal.h"
 #include "tests/cuda/device_scenes.h"
+#include "tests/cuda/fake_card.h"
+#include "tests/ops/special.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include "runtime/exec/queue_internal.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -477,4 +478,21 @@ SW_TEST("TF32 is only where it is asked for")
         sw_scene_trained(s, (sw_scene_run){.device = "cuda", .steps = 3, .tf32 = true});
     const double d = sw_scene_apart(&rounded, &plain);
     SW_CHECK(d > 1e-6 && d < 1e-2, "%g apart", d);
+}
+
+/* ---- special values ---------------------------------------------------------------------- */
+
+/* NaN, infinities, huge numbers, zeros and kinks through the kernels of the module, on the card
+ * that is not there: the table of tests/ops/special_values.txt. */
+
+SW_TEST("kernels of the module answer as the table says")
+{
+    for (int immediate = 0; immediate <= (sw_tests_full() ? 1 : 0); immediate++) {
+        const special_way way = {.device = "cuda", .immediate = immediate != 0};
+        sw_fake_card_new(NULL, 0);
+        const special_count n = special_run(&way);
+        SW_CHECK(n.rows > 1000, "%d rows", n.rows);
+        sw_note("cuda%s: %d rows, %d wrong, %d with a reason that is stale",
+                immediate ? ", immediate" : "", n.rows, n.wrong, n.stale);
+    }
 }

@@ -1,14 +1,22 @@
 /* The program on the card that is not there: what it prints is what it prints on the CPU. */
 #include "alloc/base/poison.h"
+#include "alloc/base/sys.h"
+#include "tests/support/files.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
 #include <math.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
-SW_TESTS("steps of the program")
+SW_TESTS("the program on a card")
 
 #define MODULE "STEPWELL_CUDA_MODULE=" SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
+
+/* ---- training ---------------------------------------------------------------------------- */
 
 static sw_outcome outcome;
 
@@ -118,4 +126,331 @@ SW_TEST("a card that is too small or not there is said so")
     SW_CHECK(outcome.status == 5 && sw_count_lines(outcome.err) == 1 &&
                  strstr(outcome.err, "cuda:1") != NULL,
              "%d: %s", outcome.status, outcome.err);
+}
+
+/* ---- populations ------------------------------------------------------------------------- */
+
+/* stepwell pbt on the card that is not there: the decisions of the CPU, the same bits twice,
+ * and the same bits whatever the budget. */
+
+enum { MEMBERS = 5 };
+
+typedef struct {
+    double score[MEMBERS], loss[MEMBERS], predicted, measured, waiting, exploits;
+} result;
+
+static sw_outcome outcome_card;
+
+/* `more`: option and value, at most three pairs. */
+static void run(const char *device, const char *setting, const char *const *more)
+{
+    const char *argv[40] = SW_INIT(
+        SW_BUILD_ROOT "/tools/stepwell", "pbt", "--data", "synthetic", "--synthetic-n", "1500",
+        "--model", "mlp", "--hidden", "8", "--batch", "8", "--members", "5", "--steps", "18",
+        "--interval", "6", "--optimizer", "momentum", "--device", device, "--json", "--quiet",
+        "lr=log:0.001..0.1", "batch=choice:8,12", "hidden=int:6..10");
+    const char *const env[] = {MODULE, setting, NULL};
+    for (int i = 27; more != NULL && *more != NULL; i++, more++)
+        argv[i] = *more;
+    sw_process_run(&outcome_card, argv, env, 240);
+}
+
+/* After `from`, which moves on. */
+static double number_card(const char **from, const char *key)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    const char *at = *from != NULL ? strstr(*from, quoted) : NULL;
+    SW_CHECK(at != NULL, "no %s in %.200s%s", key, outcome_card.out, outcome_card.err);
+    *from = at != NULL ? at + strlen(quoted) : NULL;
+    return at != NULL ? strtod(*from, NULL) : (double)NAN;
+}
+
+static result read_result(void)
+{
+    result r;
+    const char *at = outcome_card.out;
+    SW_CHECK(outcome_card.status == 0, "%d: %s", outcome_card.status, outcome_card.err);
+    r.exploits = number_card(&at, "exploits");
+    at = strstr(outcome_card.out, "\"population\":");
+    for (int k = 0; k < MEMBERS; k++) {
+        r.score[k] = number_card(&at, "score");
+        r.loss[k] = number_card(&at, "loss");
+    }
+    r.predicted = number_card(&at, "predicted_peak_bytes");
+    r.measured = number_card(&at, "measured_peak_bytes");
+    r.waiting = number_card(&at, "waiting");
+    return r;
+}
+
+static result result_of(const char *device, const char *setting, const char *const *more)
+{
+    run(device, setting, more);
+    return read_result();
+}
+
+/* On the card with no budget: once for all tests. */
+static const result *on_card(void)
+{
+    static result card;
+    static bool there;
+    if (!there)
+        card = result_of("cuda", "A=", NULL);
+    there = true;
+    return &card;
+}
+
+static bool same_bits(const result *a, const result *b)
+{
+    return memcmp(a->score, b->score, sizeof a->score) == 0 &&
+           memcmp(a->loss, b->loss, sizeof a->loss) == 0 && a->exploits == b->exploits;
+}
+
+SW_TEST("the decisions are those of the CPU")
+{
+    if (SW_POISON)
+        SW_SKIP("program and module may have the sanitizers of two compilers");
+    const result cpu = result_of("cpu", "A=", NULL), card = *on_card();
+    const result late = result_of("cuda", "STEPWELL_FAKE_LAZY=3", NULL);
+    CU_ASSERT(cpu.exploits > 0.0 && cpu.exploits == card.exploits);
+    for (int k = 0; k < MEMBERS; k++) {
+        SW_CHECK(fabs(cpu.loss[k] - card.loss[k]) < 1e-5, "%d: %.9g, on the CPU %.9g", k,
+                 card.loss[k], cpu.loss[k]);
+        CU_ASSERT(fabs(cpu.score[k] - card.score[k]) < 1e-2);
+    }
+    CU_ASSERT(same_bits(&card, &late));
+    CU_ASSERT_EQUAL(card.predicted, card.measured);
+}
+
+/* Members that wait lie in host memory and take turns on the card. */
+SW_TEST("a budget changes no bit")
+{
+    static const char *const budgets[] = {"400000", "250000"};
+    if (SW_POISON)
+        SW_SKIP("program and module may have the sanitizers of two compilers");
+    for (int i = sw_tests_full() ? 0 : 1; i < 2; i++) {
+        const char *const more[] = {"--memory-budget", budgets[i], NULL};
+        const result some = result_of("cuda", "A=", more);
+        CU_ASSERT(same_bits(on_card(), &some));
+        CU_ASSERT(some.waiting > 0.0);
+        CU_ASSERT_EQUAL(some.predicted, some.measured);
+        CU_ASSERT(some.measured <= strtod(budgets[i], NULL));
+    }
+    const char *const none[] = {"--memory-budget", "60000", NULL};
+    run("cuda", "A=", none);
+    SW_CHECK(outcome_card.status == 4 && sw_count_lines(outcome_card.err) == 1, "%d: %s",
+             outcome_card.status, outcome_card.err);
+}
+
+SW_TEST("it goes on from a checkpoint")
+{
+    char path[1024];
+    if (SW_POISON)
+        SW_SKIP("program and module may have the sanitizers of two compilers");
+    snprintf(path, sizeof path, "%s", sw_temp_path("pbt.saved"));
+    const char *const save[] = {"--checkpoint", path, NULL};
+    const char *const resume[] = {"--resume", path, NULL};
+    const result saved = result_of("cuda", "A=", save), again = result_of("cuda", "A=", resume);
+    CU_ASSERT(same_bits(on_card(), &saved) && same_bits(&saved, &again));
+}
+
+SW_TEST("what is wrong with the card is said")
+{
+    if (SW_POISON)
+        SW_SKIP("program and module may have the sanitizers of two compilers");
+    run("cuda:1", "A=", NULL);
+    SW_CHECK(outcome_card.status == 5 && sw_count_lines(outcome_card.err) == 1 &&
+                 strstr(outcome_card.err, "cuda:1") != NULL,
+             "%d: %s", outcome_card.status, outcome_card.err);
+    const char *const threads[] = {"--threads", "2", NULL};
+    run("cuda", "A=", threads);
+    SW_CHECK(outcome_card.status == 2 && strstr(outcome_card.err, "--threads") != NULL,
+             "%d: %s", outcome_card.status, outcome_card.err);
+}
+
+/* ---- stopped and resumed ----------------------------------------------------------------- */
+
+/* The program on the card that is not there, stopped at chance moments and resumed: it ends
+ * with the files of a run that was not stopped. */
+
+#define NEEDS()                                                                                \
+    do {                                                                                       \
+        if (SW_POISON)                                                                         \
+            SW_SKIP("program and module may have the sanitizers of two compilers");            \
+    } while (0)
+
+enum { WORDS = 40, STOPS = 6, LIMIT_S = 120 };
+
+static sw_outcome outcome_resume;
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+typedef struct {
+    char folder[600];
+    bool pauses; /* saves are written from the card, without a copy */
+    char files[4][700];
+} place;
+
+enum { PARAMS, BEST, METRICS, CHECKPOINT };
+
+static void new_place(place *p, const char *name)
+{
+    static const char *const names[] = {"P", "B", "M.csv", "C"};
+    p->pauses = false;
+    snprintf(p->folder, sizeof p->folder, "%s", sw_temp_path(name));
+    CU_ASSERT_EQUAL_FATAL(mkdir(p->folder, 0700), 0);
+    for (int i = 0; i < 4; i++)
+        snprintf(p->files[i], sizeof p->files[i], "%s/%s", p->folder, names[i]);
+}
+
+/* The words of a training. `every` NULL: no checkpoints. */
+static void fill(const char **argv, const place *p, const char *device, const char *every)
+{
+    const char *const all[] = SW_INIT(
+        SW_BUILD_ROOT "/tools/stepwell", "train", "--model", "mlp", "--hidden", "32", "--data",
+        "synthetic", "--synthetic-n", "192", "--batch", "8", "--accumulate", "2", "--epochs",
+        "4", "--optimizer", "adam", "--schedule", "cosine", "--clip", "0.5", "--validate-every",
+        "5", "--device", device, "--quiet", "--save-params", p->files[PARAMS], "--save-best",
+        p->files[BEST], "--metrics", p->files[METRICS], every != NULL ? "--checkpoint" : NULL,
+        p->files[CHECKPOINT], "--checkpoint-every", every, "--resume",
+        p->pauses ? "--checkpoint-pauses" : NULL, NULL);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        argv[i] = all[i];
+}
+
+static void run_to_its_end(const place *p, const char *device, const char *every,
+                           const char *setting)
+{
+    const char *argv[WORDS], *const env[] = {MODULE, setting, NULL};
+    fill(argv, p, device, every);
+    sw_process_run(&outcome_resume, argv, env, LIMIT_S);
+    SW_CHECK(outcome_resume.status == 0, "%d: %s", outcome_resume.status, outcome_resume.err);
+}
+
+/* Start, and end it by a signal; did the signal come before the end? */
+static bool stop_once(const place *p, const char *every, const char *setting, uint64_t ms,
+                      int by)
+{
+    const char *argv[WORDS], *const env[] = {MODULE, setting, NULL};
+    fill(argv, p, "cuda", every);
+    const pid_t pid = sw_process_start("stopped", argv, env);
+    const struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+    kill(pid, by);
+    sw_process_wait(&outcome_resume, pid, "stopped", LIMIT_S);
+    SW_CHECK(outcome_resume.status == 0 || outcome_resume.signal == by ||
+                 outcome_resume.status == 128 + by || outcome_resume.status == 130,
+             "status %d, signal %d: %s", outcome_resume.status, outcome_resume.signal,
+             outcome_resume.err);
+    return outcome_resume.status != 0;
+}
+
+/* ---- what they leave --------------------------------------------------------------------- */
+
+static char *text_of(const char *path, size_t *n)
+{
+    char *text = sw_file_text(path, n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    return text;
+}
+
+/* Drop the last column, which is the time that a step took. */
+static size_t without_times(char *text)
+{
+    char *to = text;
+    for (char *line = text; *line != '\0';) {
+        char *end = strchr(line, '\n'), *comma = end;
+        CU_ASSERT_PTR_NOT_NULL_FATAL(end);
+        while (comma > line && *comma != ',')
+            comma--;
+        memmove(to, line, (size_t)(comma - line));
+        to += comma - line;
+        *to++ = '\n';
+        line = end + 1;
+    }
+    *to = '\0';
+    return (size_t)(to - text);
+}
+
+static void same_file(const place *a, const place *b, int which, const char *what)
+{
+    size_t n = 0, m = 0;
+    char *one = text_of(a->files[which], &n), *other = text_of(b->files[which], &m);
+    if (which == METRICS) {
+        n = without_times(one);
+        m = without_times(other);
+    }
+    size_t at = 0;
+    while (at < n && at < m && one[at] == other[at])
+        at++;
+    SW_CHECK(n > 0 && n == m && at == n, "%s: file %d: %zu and %zu bytes, differ at %zu", what,
+             which, n, m, at);
+    free(one);
+    free(other);
+}
+
+static void same_files(const place *a, const place *b, const char *what)
+{
+    for (int which = PARAMS; which <= METRICS; which++)
+        same_file(a, b, which, what);
+}
+
+/* ---- tests ------------------------------------------------------------------------------- */
+
+SW_TEST("a run that is stopped ends with the same files")
+{
+    NEEDS();
+    static const char *const everys[] = {"1", "3"};
+    const uint64_t seeds = sw_tests_full() ? 30 : 2;
+    sw_dice dice = {20};
+    place whole;
+    int stopped = 0, resumed = 0;
+    new_place(&whole, "whole");
+    const uint64_t start = sw_clock_ns();
+    run_to_its_end(&whole, "cuda", NULL, "A=");
+    const uint64_t took_ms = (sw_clock_ns() - start) / 1000000;
+    for (uint64_t seed = 0; seed < seeds; seed++) {
+        place p;
+        char name[40], setting[40];
+        snprintf(name, sizeof name, "seed %d", (int)seed);
+        snprintf(setting, sizeof setting, "STEPWELL_FAKE_LAZY=%d", (int)seed);
+        new_place(&p, name);
+        p.pauses = seed % 3 == 1;
+        const char *every = everys[seed % 2];
+        for (int i = 0; i < STOPS; i++) {
+            const int by = sw_dice_below(&dice, 3) == 0 ? SIGTERM : SIGKILL;
+            const bool there = sw_file_taken(p.files[CHECKPOINT]);
+            if (!stop_once(&p, every, setting,
+                           took_ms / 20 + sw_dice_below(&dice, took_ms / 2 + 1), by))
+                break;
+            stopped++;
+            resumed += there;
+        }
+        run_to_its_end(&p, "cuda", every, setting);
+        same_files(&whole, &p, name);
+    }
+    sw_note("stopped %d times in %d runs, %d of them resumed ones", stopped, (int)seeds,
+            resumed);
+    CU_ASSERT(stopped > 0 && resumed > 0);
+}
+
+/* A run that is over goes on with nothing, on the other device too: its parameters are those.
+ */
+SW_TEST("what was saved on the card loads on the CPU")
+{
+    NEEDS();
+    place p, q;
+    size_t n = 0, m = 0;
+    new_place(&p, "over");
+    run_to_its_end(&p, "cuda", "7", "STEPWELL_FAKE_LAZY=4");
+    q = p;
+    snprintf(q.files[PARAMS], sizeof q.files[PARAMS], "%s/P.cpu", p.folder);
+    run_to_its_end(&q, "cpu", "7", "A=");
+    SW_CHECK(strstr(outcome_resume.err, "was saved on cuda:0, and the run goes on on cpu") !=
+                 NULL,
+             "%s", outcome_resume.err);
+    char *card = text_of(p.files[PARAMS], &n), *cpu = text_of(q.files[PARAMS], &m);
+    CU_ASSERT(n > 0 && n == m && memcmp(card, cpu, n) == 0);
+    free(card);
+    free(cpu);
 }
