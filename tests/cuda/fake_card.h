@@ -7,7 +7,7 @@
 /* The controls of its card; STEPWELL_CUDA_MODULE names its file from the first call on. Fails
  * the test where it is not there. */
 const sw_fake_api *sw_fake_card_api(void);
-/* A card as it is plugged in; NULL: the usual one. lazy: as in fake.h. What was registered
+/* A card as it is plugged in; NULL: the usual one. lazy: as in fake.h. All that was registered
  * (sw_after) since the card before ends first. When a card goes, at the next one or at the
  * end of the test, all must be given back, and nothing wrong. */
 const sw_fake_api *sw_fake_card_new(const sw_fake_card *card, uint64_t lazy);

@@ -167,9 +167,7 @@ cudaError_t swi_fake_enter(swi_fake_function function)
         return cudaErrorInsufficientDriver;
     if (swi_fake.broken != cudaSuccess)
         return swi_fake.broken;
-    const cudaError_t error = fault_now((int)function);
-    if (error != cudaSuccess)
-        return error;
+    SWI_TRY(fault_now((int)function));
     if (swi_fake.card.cards < 1)
         return cudaErrorNoDevice;
     return kind == PLAIN || kind == ENDS ? cudaSuccess
@@ -212,12 +210,10 @@ cudaError_t cudaRuntimeGetVersion(int *runtimeVersion)
     return swi_fake_leave(cudaSuccess);
 }
 
-cudaError_t cudaGetDeviceCount(int *count)
+SWI_FUNCTION(cudaError_t, cudaGetDeviceCount, (int *count), (count))
 {
-    const cudaError_t error = swi_fake_enter(SWI_FN_cudaGetDeviceCount);
-    if (error == cudaSuccess)
-        *count = swi_fake.card.cards;
-    return swi_fake_leave(error);
+    *count = swi_fake.card.cards;
+    return cudaSuccess;
 }
 
 /* The context is made with the card's first use. */
@@ -262,36 +258,28 @@ SWI_CALL(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attr, int devi
 SWI_CALL_AS(CUresult, cuDeviceGetAttribute, (int *pi, CUdevice_attribute attrib, CUdevice dev),
             attribute(pi, (int)attrib, dev))
 
-CUresult cuDeviceGet(CUdevice *device, int ordinal)
+SWI_FUNCTION(CUresult, cuDeviceGet, (CUdevice * device, int ordinal), (device, ordinal))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cuDeviceGet);
-    if (error == cudaSuccess && (ordinal < 0 || ordinal >= swi_fake.card.cards))
-        error = cudaErrorInvalidDevice;
-    if (error == cudaSuccess)
-        *device = ordinal;
-    return (CUresult)swi_fake_leave(error);
+    if (ordinal < 0 || ordinal >= swi_fake.card.cards)
+        return cudaErrorInvalidDevice;
+    *device = ordinal;
+    return cudaSuccess;
 }
 
-CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
+SWI_FUNCTION(CUresult, cuDeviceGetName, (char *name, int len, CUdevice dev), (name, len, dev))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cuDeviceGetName);
-    if (error == cudaSuccess && (dev < 0 || dev >= swi_fake.card.cards || len < 1))
-        error = cudaErrorInvalidValue;
-    if (error == cudaSuccess)
-        snprintf(name, (size_t)len, "card that is not there %d", dev);
-    return (CUresult)swi_fake_leave(error);
+    if (dev < 0 || dev >= swi_fake.card.cards || len < 1)
+        return cudaErrorInvalidValue;
+    snprintf(name, (size_t)len, "card that is not there %d", dev);
+    return cudaSuccess;
 }
 
-cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
+SWI_FUNCTION(cudaError_t, cudaMemGetInfo, (size_t * free, size_t *total), (free, total))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaMemGetInfo);
-    if (error == cudaSuccess)
-        error = use_card(current);
-    if (error == cudaSuccess) {
-        *free = swi_fake_free_bytes();
-        *total = swi_fake.card.total_bytes;
-    }
-    return swi_fake_leave(error);
+    SWI_TRY(use_card(current));
+    *free = swi_fake_free_bytes();
+    *total = swi_fake.card.total_bytes;
+    return cudaSuccess;
 }
 
 /* ---- control ----------------------------------------------------------------------------- */

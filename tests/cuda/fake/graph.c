@@ -152,11 +152,10 @@ cudaError_t swi_capture_wait(cudaStream_t stream, cudaEvent_t event)
     return cudaSuccess;
 }
 
-static cudaError_t begin_capture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+SWI_FUNCTION(cudaError_t, cudaStreamBeginCapture,
+             (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
 {
-    cudaError_t error = swi_stream_of(&stream);
-    if (error != cudaSuccess)
-        return error;
+    SWI_TRY(swi_stream_of(&stream));
     if (stream->capture != NULL || swi_stream_default(stream))
         return stream->capture != NULL ? cudaErrorIllegalState
                                        : cudaErrorStreamCaptureUnsupported;
@@ -174,9 +173,6 @@ static cudaError_t begin_capture(cudaStream_t stream, enum cudaStreamCaptureMode
     swi_fake.counts.captures++;
     return cudaSuccess;
 }
-
-SWI_CALL(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode),
-         begin_capture(stream, mode))
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 
@@ -266,18 +262,16 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *pGraph)
     return swi_fake_leave(before != cudaSuccess ? before : error);
 }
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
-                                  enum cudaStreamCaptureStatus *pCaptureStatus)
+SWI_FUNCTION(cudaError_t, cudaStreamIsCapturing,
+             (cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus),
+             (stream, pCaptureStatus))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaStreamIsCapturing);
-    if (error == cudaSuccess)
-        error = swi_stream_of(&stream);
-    if (error == cudaSuccess)
-        *pCaptureStatus = stream->capture == NULL ? cudaStreamCaptureStatusNone
-                          : stream->capture->failed != cudaSuccess
-                              ? cudaStreamCaptureStatusInvalidated
-                              : cudaStreamCaptureStatusActive;
-    return swi_fake_leave(error);
+    SWI_TRY(swi_stream_of(&stream));
+    *pCaptureStatus = stream->capture == NULL ? cudaStreamCaptureStatusNone
+                      : stream->capture->failed != cudaSuccess
+                          ? cudaStreamCaptureStatusInvalidated
+                          : cudaStreamCaptureStatusActive;
+    return cudaSuccess;
 }
 
 static cudaError_t known_graph(cudaGraph_t graph)
@@ -324,24 +318,21 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 
 /* ---- executables ------------------------------------------------------------------------- */
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *pGraphExec, cudaGraph_t graph,
-                                 unsigned long long flags)
+SWI_FUNCTION(cudaError_t, cudaGraphInstantiate,
+             (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, unsigned long long flags),
+             (pGraphExec, graph, flags))
 {
     (void)flags;
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaGraphInstantiate);
-    if (error == cudaSuccess)
-        error = known_graph(graph);
-    if (error == cudaSuccess) {
-        cudaGraphExec_t exec = swi_fake_reserve(sizeof *exec);
-        exec->graph = graph;
-        graph->refs++;
-        exec->refs = 1;
-        exec->next = execs;
-        execs = exec;
-        *pGraphExec = exec;
-        swi_fake.counts.instantiated++;
-    }
-    return swi_fake_leave(error);
+    SWI_TRY(known_graph(graph));
+    cudaGraphExec_t exec = swi_fake_reserve(sizeof *exec);
+    exec->graph = graph;
+    graph->refs++;
+    exec->refs = 1;
+    exec->next = execs;
+    execs = exec;
+    *pGraphExec = exec;
+    swi_fake.counts.instantiated++;
+    return cudaSuccess;
 }
 
 void swi_graph_free(cudaGraphExec_t exec)
@@ -368,31 +359,23 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
     return swi_fake_leave(error != cudaSuccess ? error : there);
 }
 
-cudaError_t cudaGraphUpload(cudaGraphExec_t graphExec, cudaStream_t stream)
+SWI_FUNCTION(cudaError_t, cudaGraphUpload, (cudaGraphExec_t graphExec, cudaStream_t stream),
+             (graphExec, stream))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaGraphUpload);
-    if (error == cudaSuccess)
-        error = swi_stream_of(&stream);
-    if (error == cudaSuccess)
-        error = known_exec(graphExec);
-    return swi_fake_leave(error);
+    SWI_TRY(swi_stream_of(&stream));
+    return known_exec(graphExec);
 }
 
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graphExec, cudaStream_t stream)
+SWI_FUNCTION(cudaError_t, cudaGraphLaunch, (cudaGraphExec_t graphExec, cudaStream_t stream),
+             (graphExec, stream))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaGraphLaunch);
-    if (error == cudaSuccess)
-        error = swi_stream_of(&stream);
-    if (error == cudaSuccess)
-        error = known_exec(graphExec);
-    if (error == cudaSuccess) {
-        swi_work *work = swi_work_new(SWI_GRAPH, 0);
-        work->graph = graphExec;
-        graphExec->refs++;
-        swi_fake.counts.graph_launches++;
-        error = swi_stream_put(stream, work);
-    }
-    return swi_fake_leave(error);
+    SWI_TRY(swi_stream_of(&stream));
+    SWI_TRY(known_exec(graphExec));
+    swi_work *work = swi_work_new(SWI_GRAPH, 0);
+    work->graph = graphExec;
+    graphExec->refs++;
+    swi_fake.counts.graph_launches++;
+    return swi_stream_put(stream, work);
 }
 
 /* A node that may run now: the first, or any. */

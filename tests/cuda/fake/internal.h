@@ -50,6 +50,18 @@ cudaError_t swi_fake_leave(cudaError_t error);
         return (type)swi_fake_leave(error);                                                    \
     }
 #define SWI_CALL(name, params, does) SWI_CALL_AS(cudaError_t, name, params, does)
+/* A function whose body follows: it is not called where the call fails before. `args`: the
+ * names of its parameters. */
+#define SWI_FUNCTION(type, name, params, args)                                                 \
+    static cudaError_t name##_does params;                                                     \
+    SWI_CALL_AS(type, name, params, name##_does args)                                          \
+    static cudaError_t name##_does params
+#define SWI_TRY(call)                                                                          \
+    do {                                                                                       \
+        const cudaError_t tried = (call);                                                      \
+        if (tried != cudaSuccess)                                                              \
+            return tried;                                                                      \
+    } while (0)
 void swi_fake_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The result of work that ran well: an error where one was requested. */
 cudaError_t swi_fake_work_fault(void);

@@ -255,7 +255,7 @@ static bool refused(cudaError_t error)
 /* ---- blocks ------------------------------------------------------------------------------ */
 
 /* It ends where its last page does, as far as alignment lets it. */
-static cudaError_t take_block(void **out, size_t bytes)
+SWI_FUNCTION(cudaError_t, cudaMalloc, (void **out, size_t bytes), (out, bytes))
 {
     *out = NULL;
     if (bytes == 0)
@@ -274,8 +274,6 @@ static cudaError_t take_block(void **out, size_t bytes)
     *out = t->base;
     return cudaSuccess;
 }
-
-SWI_CALL(cudaMalloc, (void **devPtr, size_t size), take_block(devPtr, size))
 
 /* Waits for the card, as CUDA does. */
 cudaError_t cudaFree(void *devPtr)
@@ -317,13 +315,11 @@ static cudaError_t take_pinned(void **out, size_t bytes)
     return cudaSuccess;
 }
 
-cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
+SWI_FUNCTION(cudaError_t, cudaHostAlloc, (void **pHost, size_t size, unsigned int flags),
+             (pHost, size, flags))
 {
     (void)flags;
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaHostAlloc);
-    if (error == cudaSuccess)
-        error = take_pinned(pHost, size);
-    return swi_fake_leave(error);
+    return take_pinned(pHost, size);
 }
 
 cudaError_t cudaFreeHost(void *ptr)
@@ -357,16 +353,15 @@ static cudaError_t good_prop(const CUmemAllocationProp *prop)
                : cudaErrorInvalidValue;
 }
 
-CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
-                                       CUmemAllocationGranularity_flags option)
+SWI_FUNCTION(CUresult, cuMemGetAllocationGranularity,
+             (size_t * granularity, const CUmemAllocationProp *prop,
+              CUmemAllocationGranularity_flags option),
+             (granularity, prop, option))
 {
     (void)option;
-    cudaError_t error = swi_fake_enter(SWI_FN_cuMemGetAllocationGranularity);
-    if (error == cudaSuccess)
-        error = good_prop(prop);
-    if (error == cudaSuccess)
-        *granularity = GRANULE;
-    return (CUresult)swi_fake_leave(error);
+    SWI_TRY(good_prop(prop));
+    *granularity = GRANULE;
+    return cudaSuccess;
 }
 
 CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
@@ -421,15 +416,13 @@ static cudaError_t create(CUmemGenericAllocationHandle *out, size_t bytes)
     return cudaSuccess;
 }
 
-CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
-                     const CUmemAllocationProp *prop, unsigned long long flags)
+SWI_FUNCTION(CUresult, cuMemCreate,
+             (CUmemGenericAllocationHandle * handle, size_t size,
+              const CUmemAllocationProp *prop, unsigned long long flags),
+             (handle, size, prop, flags))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cuMemCreate);
-    if (error == cudaSuccess)
-        error = flags != 0 ? cudaErrorInvalidValue : good_prop(prop);
-    if (error == cudaSuccess)
-        error = create(handle, size);
-    return (CUresult)swi_fake_leave(error);
+    SWI_TRY(flags != 0 ? cudaErrorInvalidValue : good_prop(prop));
+    return create(handle, size);
 }
 
 static thing *handle_of(unsigned long long id)

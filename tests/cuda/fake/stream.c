@@ -362,19 +362,17 @@ cudaError_t swi_stream_of(cudaStream_t *stream)
     return cudaErrorInvalidResourceHandle;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
+SWI_FUNCTION(cudaError_t, cudaStreamCreateWithFlags,
+             (cudaStream_t * pStream, unsigned int flags), (pStream, flags))
 {
-    const cudaError_t error = swi_fake_enter(SWI_FN_cudaStreamCreateWithFlags);
-    if (error == cudaSuccess) {
-        cudaStream_t s = swi_fake_reserve(sizeof *s);
-        s->tail = &s->head;
-        s->flags = flags;
-        s->card = swi_fake_current();
-        s->next = streams;
-        streams = s;
-        *pStream = s;
-    }
-    return swi_fake_leave(error);
+    cudaStream_t s = swi_fake_reserve(sizeof *s);
+    s->tail = &s->head;
+    s->flags = flags;
+    s->card = swi_fake_current();
+    s->next = streams;
+    streams = s;
+    *pStream = s;
+    return cudaSuccess;
 }
 
 /* Work that is still in the stream runs. */
@@ -397,43 +395,31 @@ static cudaError_t wait_for(const swi_mark *mark, cudaStream_t stream)
     return swi_fake.broken;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+SWI_FUNCTION(cudaError_t, cudaStreamSynchronize, (cudaStream_t stream), (stream))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaStreamSynchronize);
-    if (error == cudaSuccess)
-        error = swi_stream_of(&stream);
-    if (error == cudaSuccess && stream->capture != NULL)
-        error = swi_capture_fails(stream, cudaErrorStreamCaptureUnsupported);
-    if (error == cudaSuccess)
-        error = wait_for(NULL, stream);
-    return swi_fake_leave(error);
+    SWI_TRY(swi_stream_of(&stream));
+    if (stream->capture != NULL)
+        return swi_capture_fails(stream, cudaErrorStreamCaptureUnsupported);
+    return wait_for(NULL, stream);
 }
 
-cudaError_t cudaDeviceSynchronize(void)
+SWI_FUNCTION(cudaError_t, cudaDeviceSynchronize, (void), ())
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaDeviceSynchronize);
-    if (error == cudaSuccess && swi_fake.capturing > 0)
-        error = swi_capture_fails(NULL, cudaErrorStreamCaptureUnsupported);
-    if (error == cudaSuccess)
-        error = wait_for(NULL, NULL);
-    return swi_fake_leave(error);
+    if (swi_fake.capturing > 0)
+        return swi_capture_fails(NULL, cudaErrorStreamCaptureUnsupported);
+    return wait_for(NULL, NULL);
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream)
+SWI_FUNCTION(cudaError_t, cudaStreamQuery, (cudaStream_t stream), (stream))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaStreamQuery);
-    if (error == cudaSuccess)
-        error = swi_stream_of(&stream);
-    if (error == cudaSuccess && stream->capture != NULL)
-        error = swi_capture_fails(stream, cudaErrorStreamCaptureUnsupported);
-    if (error == cudaSuccess) {
-        swi_fake.counts.queries++;
-        progress(stream);
-        error = swi_fake.broken != cudaSuccess ? swi_fake.broken
-                : stream->head != NULL         ? cudaErrorNotReady
-                                               : cudaSuccess;
-    }
-    return swi_fake_leave(error);
+    SWI_TRY(swi_stream_of(&stream));
+    if (stream->capture != NULL)
+        return swi_capture_fails(stream, cudaErrorStreamCaptureUnsupported);
+    swi_fake.counts.queries++;
+    progress(stream);
+    return swi_fake.broken != cudaSuccess ? swi_fake.broken
+           : stream->head != NULL         ? cudaErrorNotReady
+                                          : cudaSuccess;
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
@@ -447,18 +433,16 @@ static cudaError_t known(cudaEvent_t event)
     return cudaErrorInvalidResourceHandle;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
+SWI_FUNCTION(cudaError_t, cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned int flags),
+             (event, flags))
 {
-    const cudaError_t error = swi_fake_enter(SWI_FN_cudaEventCreateWithFlags);
-    if (error == cudaSuccess) {
-        cudaEvent_t e = swi_fake_reserve(sizeof *e);
-        e->flags = flags;
-        e->refs = 1;
-        e->next = events;
-        events = e;
-        *event = e;
-    }
-    return swi_fake_leave(error);
+    cudaEvent_t e = swi_fake_reserve(sizeof *e);
+    e->flags = flags;
+    e->refs = 1;
+    e->next = events;
+    events = e;
+    *event = e;
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
@@ -483,11 +467,8 @@ static cudaError_t put_external(cudaStream_t stream, swi_work_kind kind, cudaEve
 
 static cudaError_t record(cudaEvent_t event, cudaStream_t stream, unsigned flags)
 {
-    cudaError_t error = known(event);
-    if (error == cudaSuccess)
-        error = swi_stream_of(&stream);
-    if (error != cudaSuccess)
-        return error;
+    SWI_TRY(known(event));
+    SWI_TRY(swi_stream_of(&stream));
     if (stream->capture != NULL && (flags & cudaEventRecordExternal) != 0)
         return put_external(stream, SWI_RECORD, event);
     if (stream->capture != NULL) {
@@ -509,13 +490,12 @@ SWI_CALL(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), record(event
 SWI_CALL(cudaEventRecordWithFlags, (cudaEvent_t event, cudaStream_t stream, unsigned int flags),
          record(event, stream, flags))
 
-static cudaError_t wait_event(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+SWI_FUNCTION(cudaError_t, cudaStreamWaitEvent,
+             (cudaStream_t stream, cudaEvent_t event, unsigned int flags),
+             (stream, event, flags))
 {
-    cudaError_t error = known(event);
-    if (error == cudaSuccess)
-        error = swi_stream_of(&stream);
-    if (error != cudaSuccess)
-        return error;
+    SWI_TRY(known(event));
+    SWI_TRY(swi_stream_of(&stream));
     if (stream->capture != NULL && (flags & cudaEventWaitExternal) != 0)
         return put_external(stream, SWI_WAIT, event);
     if (stream->capture != NULL || event->where != NULL)
@@ -530,9 +510,6 @@ static cudaError_t wait_event(cudaStream_t stream, cudaEvent_t event, unsigned f
     work->mark->refs++;
     return swi_stream_put(stream, work);
 }
-
-SWI_CALL(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags),
-         wait_event(stream, event, flags))
 
 /* An event that the host may look at. */
 static cudaError_t outside(cudaEvent_t event)
@@ -560,24 +537,18 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     return swi_fake_leave(error);
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
+SWI_FUNCTION(cudaError_t, cudaEventSynchronize, (cudaEvent_t event), (event))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaEventSynchronize);
-    if (error == cudaSuccess)
-        error = outside(event);
-    if (error == cudaSuccess)
-        error = event->mark == NULL || event->mark->done ? swi_fake.broken
-                                                         : wait_for(event->mark, NULL);
-    return swi_fake_leave(error);
+    SWI_TRY(outside(event));
+    return event->mark == NULL || event->mark->done ? swi_fake.broken
+                                                    : wait_for(event->mark, NULL);
 }
 
-static cudaError_t between(float *ms, cudaEvent_t start, cudaEvent_t end)
+SWI_FUNCTION(cudaError_t, cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end),
+             (ms, start, end))
 {
-    cudaError_t error = outside(start);
-    if (error == cudaSuccess)
-        error = outside(end);
-    if (error != cudaSuccess)
-        return error;
+    SWI_TRY(outside(start));
+    SWI_TRY(outside(end));
     if (((start->flags | end->flags) & cudaEventDisableTiming) != 0 || start->mark == NULL ||
         end->mark == NULL)
         return cudaErrorInvalidResourceHandle;
@@ -586,9 +557,6 @@ static cudaError_t between(float *ms, cudaEvent_t start, cudaEvent_t end)
     *ms = (float)(((double)end->mark->time_ns - (double)start->mark->time_ns) / 1e6);
     return cudaSuccess;
 }
-
-SWI_CALL(cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end),
-         between(ms, start, end))
 
 /* ---- copies and fills -------------------------------------------------------------------- */
 
@@ -697,7 +665,9 @@ cudaError_t cudaMemcpy(void *dst, const void *src, size_t count_, enum cudaMemcp
     return swi_fake_leave(error);
 }
 
-static cudaError_t fill(void *at, int value, size_t bytes, cudaStream_t stream)
+SWI_FUNCTION(cudaError_t, cudaMemsetAsync,
+             (void *at, int value, size_t bytes, cudaStream_t stream),
+             (at, value, bytes, stream))
 {
     cudaError_t error = swi_stream_of(&stream);
     if (error == cudaSuccess && bytes > 0)
@@ -711,6 +681,3 @@ static cudaError_t fill(void *at, int value, size_t bytes, cudaStream_t stream)
     work->cost_ns = 500 + bytes / 64;
     return swi_stream_put(stream, work);
 }
-
-SWI_CALL(cudaMemsetAsync, (void *devPtr, int value, size_t count_, cudaStream_t stream),
-         fill(devPtr, value, count_, stream))
