@@ -455,3 +455,37 @@ void sw_entry_compare(sw_entry_run *r)
     for (int o = 0; o < r->n_out; o++)
         r->out[o].ptr = cpu.out[o].ptr;
 }
+
+/* ---- of one op --------------------------------------------------------------------------- */
+
+sw_entry_run sw_entry_of(const char *label, const sw_op_desc *desc, int which,
+                         const void *attrs)
+{
+    const sw_grad_desc *g = which < 0 ? NULL : &desc->grads[which];
+    sw_entry_run r = {
+        .label = label, .entry = sw_side_entry(desc->name, which), .attrs = attrs};
+    r.kernel = g != NULL ? g->kernel : desc->forward;
+    r.scratch_bytes = g != NULL ? g->scratch_bytes : desc->scratch_bytes;
+    for (int i = 0; i < SW_ENTRY_OPERANDS; i++)
+        r.alias[i] = -1;
+    SW_CHECK(r.entry != NULL, "no entry for %s", desc->name);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(r.entry);
+    return r;
+}
+
+void sw_entry_launch(const sw_cuda_entry *entry, const sw_buffer *in, int n_in,
+                     const sw_buffer *out, int n_out, const void *attrs)
+{
+    sw_type in_type[SW_ENTRY_OPERANDS], out_type[SW_ENTRY_OPERANDS];
+    for (int i = 0; i < n_in; i++)
+        in_type[i] = in[i].type;
+    for (int i = 0; i < n_out; i++)
+        out_type[i] = out[i].type;
+    const sw_kernel_info info = {in_type, out_type, n_in, n_out, attrs, 1, SW_ISA_BASE, 0};
+    const size_t room =
+        entry->scratch_bytes != NULL ? entry->scratch_bytes(&info, sw_side_queue()) : 0;
+    const sw_launch l =
+        SW_OPTS(sw_launch, .in = in, .n_in = n_in, .out = out, .n_out = n_out,
+                .scratch = sw_entry_block(room, 0), .scratch_bytes = room, .attrs = attrs);
+    CU_ASSERT_EQUAL(sw_side_launch(entry, &l, (sw_cuda_counters){0}), SW_OK);
+}

@@ -4,6 +4,7 @@
 #define SW_TESTS_ENTRY_H
 
 #include "kernels/cuda/table.h"
+#include "runtime/ops/ops.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
@@ -42,6 +43,12 @@ typedef struct {
     bool refused; /* the entry has no kernel for these layouts, and says so */
 } sw_entry_run;
 
+/* The op's forward kernel (which < 0) or a gradient kernel, and the entry; without operands. */
+sw_entry_run sw_entry_of(const char *label, const sw_op_desc *desc, int which,
+                         const void *attrs);
+/* One launch of the entry alone, with scratch as it wants it. */
+void sw_entry_launch(const sw_cuda_entry *entry, const sw_buffer *in, int n_in,
+                     const sw_buffer *out, int n_out, const void *attrs);
 /* Run it in each way that there is (side.h), one of them on other counters, as a replay does,
  * and compare: bits between these, and with the CPU bits or numbers as the entry promises.
  * Inputs keep their bytes, outputs are written up to the last one. Asserts; the outputs of the

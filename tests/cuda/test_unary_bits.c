@@ -13,7 +13,7 @@ SW_TESTS("curve bits")
 
 enum { PIECE = 65536 };
 #define STEP (sw_tests_full() ? 4099u : 12289u)
-#define COUNT (sw_tests_full() ? 1047809 : 349494)
+#define SAMPLES (sw_tests_full() ? 1047809 : 349494)
 static float x[PIECE], ones[PIECE], want[PIECE];
 
 static void alone(const sw_par *par, void (*body)(void *, int), void *arg, int n_parts)
@@ -59,8 +59,8 @@ SW_TEST("functions of one number have the bits of the CPU's kernels")
         int n_different = 0;
         if (accuracy_rows[r].by != ACCURACY_UNARY)
             continue; /* kernels with codes: test_entries.c */
-        for (int at = 0; at < COUNT; at += PIECE) {
-            const int n = COUNT - at < PIECE ? COUNT - at : PIECE;
+        for (int at = 0; at < SAMPLES; at += PIECE) {
+            const int n = SAMPLES - at < PIECE ? SAMPLES - at : PIECE;
             for (int i = 0; i < n; i++) {
                 const uint32_t bits = (uint32_t)(at + i) * STEP;
                 memcpy(&x[i], &bits, sizeof bits);
@@ -68,6 +68,6 @@ SW_TEST("functions of one number have the bits of the CPU's kernels")
             n_different += different(&accuracy_rows[r], n);
         }
         SW_CHECK(n_different == 0, "%s, %s: %d of %d have other bits", accuracy_rows[r].name,
-                 accuracy_rows[r].slope ? "slope" : "value", n_different, COUNT);
+                 accuracy_rows[r].slope ? "slope" : "value", n_different, SAMPLES);
     }
 }

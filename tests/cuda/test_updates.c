@@ -1,6 +1,7 @@
 /* Cases that descriptors do not have, on both sides: ops that optimizers append, labels and
  * logits at the ends of their ranges, shares that are met. Operands are made here. Outputs lie
  * in the bytes of the inputs that they change, as in a program. */
+#include "kernels/noise.h"
 #include "kernels/optim.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
@@ -14,18 +15,15 @@
 SW_TESTS("updates")
 
 static sw_entry_run run;
-static char label[160];
 
 /* ---- operands ---------------------------------------------------------------------------- */
 
-static bool begin(const sw_op_desc *desc, const void *attrs, size_t shift, const char *what)
+static void begin(const sw_op_desc *desc, const void *attrs, size_t shift, const char *what)
 {
-    snprintf(label, sizeof label, "%s, %s%s", desc->name, what, shift != 0 ? ", shifted" : "");
-    run = (sw_entry_run)SW_INIT(.label = label, .kernel = desc->forward,
-                                .scratch_bytes = desc->scratch_bytes, .attrs = attrs,
-                                .must_alias = true, .shift = shift);
-    run.entry = sw_side_entry(desc->name, SW_CUDA_FORWARD);
-    return SW_CHECK(run.entry != NULL, "no entry for %s", desc->name);
+    run = sw_entry_of(sw_textf("%s, %s%s", desc->name, what, shift != 0 ? ", shifted" : ""),
+                      desc, -1, attrs);
+    run.must_alias = true;
+    run.shift = shift;
 }
 
 static sw_type vector(sw_dtype dtype, int64_t n)
@@ -103,17 +101,14 @@ static void update(size_t u, int way, int64_t n, size_t shift, int bits)
     a.n_state = rules[u].n_state;
     static const float scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
     static const double corrections[] = {0.19, 0.0199}, good[] = {0.0}, bad[] = {3.0};
-    char what[80];
     a.has_scale = (bits & 1) != 0;
     a.has_flag = (bits & 6) != 0;
     a.has_finite_check = (bits & 24) != 0;
     a.reads = (bits & 32) != 0   ? READS
               : (bits & 64) != 0 ? SWI_READS_DECAY | SWI_READS_BETAS
                                  : 0;
-    snprintf(what, sizeof what, "%s %d, %lld elements, %d", rules[u].name, way, (long long)n,
-             bits);
-    if (!begin(rules[u].op, &a, shift, what))
-        return;
+    begin(rules[u].op, &a, shift,
+          sw_textf("%s %d, %lld elements, %d", rules[u].name, way, (long long)n, bits));
     in_random(n, false);
     in_random(n, false);
     in_floats(a.reads == 0 ? 1 : a.reads == READS ? 5 : 4, knobs);
@@ -192,11 +187,9 @@ static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
                 .fixed = k == 1, .reads = (bits & 32) != 0 ? SWI_READS_DECAY : 0,
                 .n_state = factored ? 2 : 1, .has_corrections = 1, .has_scale = (bits & 1) != 0,
                 .has_flag = (bits & 6) != 0, .has_finite_check = (bits & 24) != 0);
-    char what[96];
-    snprintf(what, sizeof what, "rank %d, %lld last, %d, %d", (int)s->rank,
-             (long long)(s->rank > 0 ? s->dim[s->rank - 1] : 1), bits, k);
-    if (!begin(&sw_op_adafactor_update, &a, shift, what))
-        return;
+    begin(&sw_op_adafactor_update, &a, shift,
+          sw_textf("rank %d, %lld last, %d, %d", (int)s->rank,
+                   (long long)(s->rank > 0 ? s->dim[s->rank - 1] : 1), bits, k));
     in_matrices(s, false);
     in_matrices(s, false);
     in_floats(a.reads != 0 ? 2 : 1, knobs);
@@ -243,8 +236,7 @@ SW_TEST("kept gradients do")
     static const int64_t sizes[] = {1, 37, 2605};
     for (int i = 0; i < 12; i++) {
         const int64_t n = sizes[i % 3];
-        if (!begin(&sw_op_accumulate_into, NULL, (size_t)(i / 3 % 2), "kept"))
-            return;
+        begin(&sw_op_accumulate_into, NULL, (size_t)(i / 3 % 2), "kept");
         in_random(n, false);
         in_random(n, false);
         in_floats(1, &flags[i / 6]);
@@ -259,8 +251,7 @@ SW_TEST("clipping does")
     static const double squares[] = {0.0, 4.0, 1e-6, 1e30, (double)NAN, (double)INFINITY};
     static const float most[] = {1.0f, 5.0f};
     for (int i = 0; i < 12; i++) {
-        if (!begin(&sw_op_clip_scale, NULL, 0, "clip"))
-            return;
+        begin(&sw_op_clip_scale, NULL, 0, "clip");
         in_doubles(1, &squares[i / 2]);
         in_floats(1, &most[i % 2]);
         out(vector(SW_F32, 1), -1);
@@ -269,8 +260,7 @@ SW_TEST("clipping does")
     for (int i = 0; i < 16; i++) { /* of what there is, with and without a flag, added to */
         static const float flags[] = {0.0f, 1.0f};
         static const int64_t sizes[] = {1, 37, 2605, 20001};
-        if (!begin(&sw_op_sumsq, NULL, (size_t)(i % 2), "squares"))
-            return;
+        begin(&sw_op_sumsq, NULL, (size_t)(i % 2), "squares");
         in_random(sizes[i / 4], false);
         if (i / 2 % 2 == 1)
             in_floats(1, &flags[i % 2]);
@@ -293,8 +283,7 @@ SW_TEST("counters do")
                                   .has_flags = i / 2 % 3 != 0,
                                   .reads = reads ? SWI_READS_DECAY | SWI_READS_BETAS : 0,
                                   .has_finite_check = i / 6 % 3 != 0};
-        if (!begin(powers ? &sw_op_adam_tick : &sw_op_steps_tick, &a, 0, "tick"))
-            return;
+        begin(powers ? &sw_op_adam_tick : &sw_op_steps_tick, &a, 0, "tick");
         in_doubles(2, state);
         if (a.has_flags)
             in_floats(3, flags[i / 2 % 3 - 1 + i / 18]);
@@ -312,8 +301,7 @@ SW_TEST("verdicts do")
 {
     static const double all[4] = {0.0, 0.0, 5.0, -1.0};
     for (int n = 1; n <= 4; n++) {
-        if (!begin(&sw_op_any_verdict, NULL, 0, "any"))
-            return;
+        begin(&sw_op_any_verdict, NULL, 0, "any");
         for (int i = 0; i < n; i++)
             in_doubles(1, &all[(i + n) % 4]);
         out(vector(SW_F64, 1), -1);
@@ -321,8 +309,7 @@ SW_TEST("verdicts do")
     }
     static const double counts[2][SWI_SKIPPED_N] = {{4, 2, 7, 0}, {4, 2, 7, 3}};
     for (int i = 0; i < 4; i++) {
-        if (!begin(&sw_op_note_verdict, NULL, 0, "note"))
-            return;
+        begin(&sw_op_note_verdict, NULL, 0, "note");
         in_doubles(SWI_SKIPPED_N, counts[i % 2]);
         in_doubles(1, &all[1 + i / 2]);
         out(vector(SW_F64, SWI_SKIPPED_N), 0);
@@ -331,8 +318,7 @@ SW_TEST("verdicts do")
     for (int i = 0; i < 12; i++) {
         static const float flags[2][2] = {{0, 0}, {0, 1}};
         const swi_count_attrs a = {i / 4 != 0};
-        if (!begin(&sw_op_count_skipped, &a, 0, "count"))
-            return;
+        begin(&sw_op_count_skipped, &a, 0, "count");
         in_doubles(SWI_SKIPPED_N, counts[i % 2]);
         in_doubles(1, &all[1 + i / 2 % 2]);
         if (a.has_flags)
@@ -352,8 +338,7 @@ SW_TEST("what is not finite is found")
     for (int i = 0; i < 4 * 3 * 3 * 3 * 6; i++) {
         const int64_t n = i % 4 == 3 ? 9001 : 37;
         const swi_finite_attrs a = {4.0, i / 12 % 3 != 0, i / 36 % 3 != 0, i / 108 != 0};
-        if (!begin(&sw_op_finite, &a, 0, "finite"))
-            return;
+        begin(&sw_op_finite, &a, 0, "finite");
         sw_rng_normal(x, 0, n, 31, 32, 0, 0);
         x[i / 4 % 3 == 0 ? 0 : i / 4 % 3 == 1 ? n / 2 : n - 1] = odd[(i + i / 4) % 4];
         in_floats(n, x);
@@ -397,8 +382,7 @@ SW_TEST("hits are found by all lanes")
     for (int at = 0; at < 8; at++) {
         for (int r = 0; r < ROWS; r++)
             labels[r] = (at * 9 + r * (CLASSES - 1)) % CLASSES;
-        if (!begin(&sw_op_accuracy, NULL, 0, "all lanes"))
-            return;
+        begin(&sw_op_accuracy, NULL, 0, "all lanes");
         in_rows_along(at * 9, CLASSES - 1, 9.0f, labels);
         out((sw_type){SW_F32, SW_PLAIN, {0, {0}}}, -1);
         compare();
@@ -416,8 +400,7 @@ SW_TEST("the first of equal logits is the hit")
             for (int base = 0; base < 2; base++) {
                 for (int i = 0; i < ROWS && base == 1; i++)
                     labels[i] = i % 2 == 0 ? at : 0;
-                if (!begin(&sw_op_accuracy, NULL, 0, "equal logits"))
-                    return;
+                begin(&sw_op_accuracy, NULL, 0, "equal logits");
                 in_rows(at, odd[k], labels);
                 out((sw_type){SW_F32, SW_PLAIN, {0, {0}}}, -1);
                 compare();
@@ -434,8 +417,7 @@ SW_TEST("the first of equal numbers is the largest")
     for (int i = 0; i < 2 * 6; i++) {
         const swi_sum_attrs a = {.axes = i % 2 == 0 ? 1 : 2};
         const int64_t n = i % 2 == 0 ? CLASSES : ROWS;
-        if (!begin(&sw_op_max, &a, 0, "equal numbers"))
-            return;
+        begin(&sw_op_max, &a, 0, "equal numbers");
         for (int k = 0; k < ROWS * CLASSES; k++)
             x[k] = i < 6 ? -(float)(k % 5) : odd[i / 2][(k + k / CLASSES * 7) % 11 % 3];
         x[i] = x[3 * CLASSES + 64] = x[37 * CLASSES + 3] = odd[i / 2][i / 2 % 3];
@@ -454,8 +436,7 @@ SW_TEST("an element is dropped below the share")
         const int64_t n = 45, at = 4 + i / 3 * 20;
         const uint32_t bits = (sw_entry_word(at) >> 8) + (uint32_t)(i % 3) - 1u;
         const swi_number_attrs a = {(float)bits * 0x1p-24f};
-        if (!begin(&sw_op_dropout, &a, 0, "a share that is met"))
-            return;
+        begin(&sw_op_dropout, &a, 0, "a share that is met");
         run.random = true;
         in_random(n, false);
         out(vector(SW_F32, n), -1);
@@ -479,16 +460,11 @@ SW_TEST("cross-entropy does at its ends")
     for (int i = 0; i < ROWS; i++)
         labels[i] = 4;
     for (size_t k = 0; k < sizeof attrs / sizeof *attrs; k++) {
-        if (!begin(&sw_op_softmax_ce, &attrs[k], 0, "masked, ignored"))
-            return;
+        begin(&sw_op_softmax_ce, &attrs[k], 0, "masked, ignored");
         in_rows(5, k == 0 ? -INFINITY : 1.0f, labels);
         out_loss();
         compare();
-        if (!begin(&sw_op_softmax_ce, &attrs[k], 0, "gradient, masked, ignored"))
-            return;
-        run.entry = sw_side_entry("softmax_ce", 0);
-        run.kernel = sw_op_softmax_ce.grads[0].kernel;
-        run.scratch_bytes = NULL;
+        run = sw_entry_of("gradient, masked, ignored", &sw_op_softmax_ce, 0, &attrs[k]);
         in_rows(5, 1.0f, labels);
         in_random(ROWS, true);
         in_floats(1, (const float[]){0.5f});
@@ -505,17 +481,10 @@ SW_TEST("a label out of range makes the loss NaN")
     for (int k = 0; k < 3; k++) {
         int32_t labels[ROWS] = {0};
         labels[ROWS / 2] = bad[k];
-        if (!begin(&sw_op_softmax_ce, &attrs, 0, "a label out of range"))
-            return;
+        begin(&sw_op_softmax_ce, &attrs, 0, "a label out of range");
         in_rows(0, 1.0f, labels);
         out_loss();
-        const sw_type types[] = {run.in[0].type, run.in[1].type};
-        const sw_kernel_info info = {types, NULL, 2, 2, &attrs, 1, SW_ISA_BASE, 0};
-        const size_t room = run.entry->scratch_bytes(&info, sw_side_queue());
-        const sw_launch l =
-            SW_OPTS(sw_launch, .in = run.in, .n_in = 2, .out = run.out, .n_out = 2,
-                    .scratch = sw_entry_block(room, 0), .scratch_bytes = room, .attrs = &attrs);
-        CU_ASSERT_EQUAL(sw_side_launch(run.entry, &l, (sw_cuda_counters){0}), SW_OK);
+        sw_entry_launch(run.entry, run.in, 2, run.out, 2, &attrs);
         CU_ASSERT_EQUAL(isnan(*(const float *)run.out[0].ptr) != 0, k < 2);
         sw_entry_free();
     }
@@ -601,8 +570,7 @@ SW_TEST("gradients and updates by tiles do")
         a.make_grad = 1;
         a.n_make = 2;
         memcpy(a.attrs, &tiles[i].update, sizeof tiles[i].update);
-        if (!begin(&sw_op_tile_update, &a, k % 2, tiles[i].what))
-            return;
+        begin(&sw_op_tile_update, &a, k % 2, tiles[i].what);
         in_matrix(BATCH, TILED_IN, 0.5f);
         in_matrix(BATCH, tiles[i].rows, tiles[i].spoiled);
         if (a.n_check > 0)
@@ -633,4 +601,165 @@ SW_TEST("gradients and updates by tiles do")
         CU_ASSERT_EQUAL(memcmp(before, run.out[0].ptr, sw_type_bytes(&param)) == 0, skipped);
         sw_entry_free();
     }
+}
+
+/* ---- noise ------------------------------------------------------------------------------- */
+
+/* Cases that descriptors of ops with noise do not have, on both sides: the sigmas of
+ * snes_update and the steps of noise_move, and numbers of each evaluation of ops that have
+ * attributes. */
+
+/* The first input in its place; uniform numbers, changed by random ones. */
+static void in_place(int64_t n)
+{
+    run.random = true;
+    float *x = sw_entry_block((size_t)n * sizeof *x, 0);
+    sw_rng_uniform(x, 0, n, 31, 32, 33, 0);
+    in_floats(n, x);
+    out(vector(SW_F32, n), 0);
+}
+
+static sw_noise_spec spec_of(int32_t kind, int32_t distribution, int32_t rank, int64_t rows,
+                             int64_t cols)
+{
+    return (
+        sw_noise_spec)SW_INIT(.kind = kind, .distribution = distribution,
+                              .sides = SW_NOISE_IN | SW_NOISE_OUT, .rank = rank, .rows = rows,
+                              .cols = cols, .keep_rows = rows > 1 ? rows - 1 : 1,
+                              .keep_cols = cols > 2 ? cols - 2 : 1, .taps = 1, .stream = 41);
+}
+
+/* check: 0 none, 1 good, 2 bad. */
+static void snes(const swi_snes_attrs *a, int64_t directions, size_t shift, int check)
+{
+    static const double verdict[] = {0.0, 3.0};
+    static const float rate = 0.125f;
+    swi_snes_attrs with = *a;
+    float weights[200];
+    with.has_finite_check = check != 0;
+    begin(&sw_op_snes_update, &with, shift,
+          sw_textf("kind %d.%d, %lld x %lld, %lld directions, check %d", a->spec.kind,
+                   a->spec.distribution, (long long)a->spec.rows, (long long)a->spec.cols,
+                   (long long)directions, check));
+    sw_rng_normal(weights, 0, directions, 34, 35, 36, 0);
+    for (int64_t d = 0; d < directions; d++)
+        weights[d] *= 0.125f;
+    in_place(a->spec.rows * a->spec.cols);
+    in_floats(directions, weights);
+    in_floats(1, &rate);
+    if (check != 0)
+        in_doubles(1, &verdict[check - 1]);
+    compare();
+}
+
+SW_TEST("sigmas learn as on the CPU")
+{
+    const uint32_t drawn = sw_entry_draws;
+    const swi_snes_attrs some[] = {
+        {.spec = spec_of(SW_NOISE_IID, SW_NOISE_NORMAL, 0, 7, 13)},
+        {.spec = spec_of(SW_NOISE_IID, SW_NOISE_NORMAL, 0, 1, 2055)},
+        {.spec = spec_of(SW_NOISE_IID, SW_NOISE_RADEMACHER, 0, 5, 9)},
+        {.spec = spec_of(SW_NOISE_IID, SW_NOISE_BITS, 0, 6, 50)}};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        for (int check = 0; check < 3; check++)
+            snes(&some[i], i == 1 ? 5 : 9 + 65 * (int64_t)(i % 2 == 0), i % 2, check);
+    CU_ASSERT(sw_entry_draws - drawn >= 6); /* not with a bad check, nor where e^2 is 1 */
+}
+
+SW_TEST("moves are those of the CPU")
+{
+    static const float by[SWI_MOVE_NUMBERS] = {0.05f, 0.7f, 0.01f, 0.3f};
+    const sw_noise_spec specs[] = {spec_of(SW_NOISE_IID, SW_NOISE_NORMAL, 0, 1, 1),
+                                   spec_of(SW_NOISE_IID, SW_NOISE_NORMAL, 0, 3, 1031),
+                                   spec_of(SW_NOISE_LOW_RANK, SW_NOISE_NORMAL, 1, 19, 70),
+                                   spec_of(SW_NOISE_LOW_RANK, SW_NOISE_NORMAL, 3, 37, 131),
+                                   spec_of(SW_NOISE_LOW_RANK, SW_NOISE_NORMAL, 6, 5, 9)};
+    const uint32_t drawn = sw_entry_draws;
+    uint32_t n = 0;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        for (int move = SWI_MOVE_BY_NOISE; move <= SWI_MOVE_ALL; move++)
+            for (int bits = 0; bits < 4; bits++) {
+                const swi_move_attrs a = {specs[i], move, bits & 1};
+                begin(&sw_op_noise_move, &a, (size_t)(bits / 2),
+                      sw_textf("noise %d, move %d, decays %d", (int)i, move, bits & 1));
+                in_place(specs[i].rows * specs[i].cols);
+                in_floats(SWI_MOVE_NUMBERS, by);
+                compare();
+                n++;
+            }
+    CU_ASSERT(sw_entry_draws - drawn >= n);
+}
+
+/* ---- one number of each evaluation ------------------------------------------------------- */
+
+static swi_each_attrs each_of(uint32_t op, const char *name, const void *attrs, size_t bytes)
+{
+    swi_each_attrs a = {.evaluations = 6, .op = op};
+    snprintf(a.name, sizeof a.name, "%s", name);
+    memcpy(a.attrs, attrs, bytes);
+    return a;
+}
+
+/* x (6 n, cols), labels or targets beside it where `labels` is 1 or 2. */
+static void each(const swi_each_attrs *a, int64_t n, int64_t cols, int labels, bool adds)
+{
+    const sw_type x = F32(6 * n, cols);
+    float *given = sw_entry_block((size_t)(6 * n * cols + 1) * sizeof *given, 0);
+    uint8_t *ids = sw_entry_block((size_t)(6 * n), 0);
+    sw_rng_normal(given, 0, 6 * n * cols + 1, 51, 52, 53, 0);
+    for (int64_t i = 0; i < 6 * n; i++)
+        ids[i] = (uint8_t)(i < n ? 1 : i * 7 % cols); /* the first counts nothing */
+    begin(&sw_op_each, a, 0,
+          sw_textf("%s, %lld x %lld", a->name, (long long)n, (long long)cols));
+    run.must_alias = false;
+    in_buffer(x, given);
+    if (labels == 1)
+        in_buffer(vector(SW_U8, 6 * n), ids);
+    if (labels == 2)
+        in_buffer(x, given + 1);
+    run.accumulate = adds;
+    out(vector(SW_F32, 6), -1);
+    sw_rng_normal(run.out[0].ptr, 0, 6, 54, 55, 56, 0);
+    compare();
+}
+
+SW_TEST("numbers of evaluations are those of the CPU")
+{
+    static const swi_number_attrs number = {0.75f};
+    static const swi_ce_attrs attrs[] = {{0.1f, 0, 0}, {0.0f, 1, 1}, {0.2f, 1, 1}};
+    const swi_each_attrs bce = each_of(SW_OP_bce, "bce", &number, sizeof number);
+    const swi_each_attrs huber = each_of(SW_OP_huber, "huber", &number, sizeof number);
+    swi_sum_attrs all;
+    memset(&all, 0, sizeof all);
+    all.axes = 3;
+    all.scale = 0.125;
+    const swi_each_attrs sum = each_of(SW_OP_sum, "sum", &all, sizeof all);
+    const swi_each_attrs max = each_of(SW_OP_max, "max", &all, sizeof all);
+    for (int64_t n = 1; n < 300; n = n * 7 + 2) {
+        each(&bce, n, 5, 0, false);
+        each(&huber, n, 5, 2, false);
+        each(&sum, n, 5, 0, false);
+        each(&sum, n, 5, 0, true);
+        each(&max, n, 5, 0, false);
+        for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++) {
+            const swi_each_attrs ce =
+                each_of(SW_OP_softmax_ce, "softmax_ce", &attrs[i], sizeof attrs[i]);
+            each(&ce, n, 37, 1, false);
+        }
+    }
+}
+
+SW_TEST("another op is refused by name")
+{
+    const swi_each_attrs a = each_of(SW_OP_mse, "median", "", 0);
+    float x[12] = {0.0f};
+    const sw_type type = {SW_F32, SW_PLAIN, {2, {6, 2}}}, y = {SW_F32, SW_PLAIN, {1, {6}}};
+    const sw_cuda_entry *entry = sw_side_entry("each", SW_CUDA_FORWARD);
+    const sw_buffer in = sw_entry_fill(&type, x, false, 0.0f, 0), out = sw_entry_buffer(&y, 0);
+    const sw_launch l =
+        SW_OPTS(sw_launch, .in = &in, .n_in = 1, .out = &out, .n_out = 1, .attrs = &a);
+    sw_side_choose(0);
+    CU_ASSERT_EQUAL(sw_side_launch(entry, &l, (sw_cuda_counters){0, 0}), SW_UNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "median"));
+    sw_entry_free();
 }

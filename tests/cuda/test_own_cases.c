@@ -1,5 +1,6 @@
 /* Products that descriptors have no cases for: factors that lie either way, sizes about those
  * of tiles, sums over axes, columns of a larger matrix; what no element exceeds. */
+#include "kernels/attrs.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
 #include "tests/cuda/entry.h"
@@ -9,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-SW_TESTS("gemm")
+SW_TESTS("own cases")
 
 /* ---- operands ---------------------------------------------------------------------------- */
 
@@ -48,11 +49,8 @@ static sw_buffer matrix(int64_t rows, int64_t cols, bool turned, int64_t gap, ui
 
 static sw_entry_run begin(const char *label, const sw_op_desc *desc, int which)
 {
-    const sw_grad_desc *g = which < 0 ? NULL : &desc->grads[which];
-    sw_entry_run r = {.label = label, .entry = sw_side_entry(desc->name, which), .n_out = 1};
-    r.kernel = g != NULL ? g->kernel : desc->forward;
-    r.scratch_bytes = g != NULL ? g->scratch_bytes : desc->scratch_bytes;
-    r.alias[0] = -1;
+    sw_entry_run r = sw_entry_of(label, desc, which, NULL);
+    r.n_out = 1;
     return r;
 }
 
@@ -205,4 +203,174 @@ SW_TEST("bounds")
                 sw_entry_compare(&r);
                 sw_entry_free();
             }
+}
+
+/* ---- attention --------------------------------------------------------------------------- */
+
+/* Attention where descriptors have no cases: heads as wide as a tile, a last tile of one row;
+ * and which tiles are looked at, as no comparison of usual numbers shows it. */
+
+enum { TILE = 64, SIZE = 4 };
+static const swi_attention_attrs causal = {1, 1, 0.0f};
+
+static sw_type rows_of(int64_t rows, int64_t size)
+{
+    return (sw_type){SW_F32, SW_PLAIN, {3, {1, rows, size}}};
+}
+
+static sw_buffer numbers_attention(sw_type type, uint32_t stream)
+{
+    const sw_buffer b = sw_entry_buffer(&type, 0);
+    sw_rng_normal(b.ptr, 0, sw_type_elements(&type), 41, 42, stream, 0);
+    return b;
+}
+
+/* Keys that no query of a tile of rows may see are not multiplied by zero, but left alone:
+ * infinite keys and values of a later tile change no bit, forward and in dq. */
+SW_TEST("later tiles are left alone")
+{
+    const sw_type type = rows_of(2 * TILE, SIZE),
+                  lse = {SW_F32, SW_PLAIN, {3, {1, 1, 2 * TILE}}};
+    sw_buffer in[6] = {numbers_attention(type, 0), numbers_attention(type, 1),
+                       numbers_attention(type, 2)};
+    sw_buffer y[2][2], dq[2];
+    for (int odd = 0; odd < 2; odd++) {
+        for (int i = 1; i < 3 && odd == 1; i++)
+            ((float *)in[i].ptr)[(TILE + 1) * SIZE] = INFINITY;
+        y[odd][0] = sw_entry_buffer(&type, 0);
+        y[odd][1] = sw_entry_buffer(&lse, 0);
+        dq[odd] = sw_entry_buffer(&type, 0);
+        sw_entry_launch(sw_side_entry("attention", SW_CUDA_FORWARD), in, 3, y[odd], 2, &causal);
+        in[3] = y[0][0];
+        in[4] = y[0][1];
+        in[5] = odd == 0 ? numbers_attention(type, 3) : in[5];
+        sw_entry_launch(sw_side_entry("attention", 1), in, 6, &dq[odd], 1, &causal);
+    }
+    const size_t bytes = TILE * SIZE * sizeof(float);
+    CU_ASSERT_EQUAL(memcmp(y[0][0].ptr, y[1][0].ptr, bytes), 0);
+    CU_ASSERT_EQUAL(memcmp(y[0][1].ptr, y[1][1].ptr, TILE * sizeof(float)), 0);
+    CU_ASSERT_EQUAL(memcmp(dq[0].ptr, dq[1].ptr, bytes), 0);
+    CU_ASSERT(isfinite(((const float *)dq[0].ptr)[0]));
+    sw_entry_free();
+}
+
+/* ---- against the CPU --------------------------------------------------------------------- */
+
+SW_TEST("one row more than a tile")
+{
+    const sw_type type = rows_of(TILE + 1, SIZE);
+    sw_entry_run run = sw_entry_of("one row more than a tile", &sw_op_attention, -1, &causal);
+    while (run.n_in < 3) {
+        run.in[run.n_in] = numbers_attention(type, 4 + (uint32_t)run.n_in);
+        run.n_in++;
+    }
+    run.out[run.n_out++] = sw_entry_buffer(&type, 0);
+    sw_entry_compare(&run);
+    sw_entry_free();
+}
+
+/* All kernels, over several tiles. */
+SW_TEST("heads as wide as a tile")
+{
+    const sw_type type = rows_of(TILE + 3, TILE),
+                  lse = {SW_F32, SW_PLAIN, {3, {1, 1, TILE + 3}}};
+    sw_entry_run forward = sw_entry_of("wide heads", &sw_op_attention, -1, &causal);
+    while (forward.n_in < 3) {
+        forward.in[forward.n_in] = numbers_attention(type, 7 + (uint32_t)forward.n_in);
+        forward.n_in++;
+    }
+    forward.out[forward.n_out++] = sw_entry_buffer(&type, 0);
+    forward.out[forward.n_out++] = sw_entry_buffer(&lse, 0);
+    sw_entry_compare(&forward);
+    const sw_buffer operands[] = {forward.in[0],  forward.in[1],  forward.in[2],
+                                  forward.out[0], forward.out[1], numbers_attention(type, 10)};
+    for (int g = 0; g < sw_op_attention.n_grads; g++) {
+        const sw_grad_desc *d = &sw_op_attention.grads[g];
+        sw_entry_run run = sw_entry_of("wide heads, gradient", &sw_op_attention, g, &causal);
+        for (int k = 0; k < 6; k++)
+            if (k != 3 || d->n_operands == 6)
+                run.in[run.n_in++] = operands[k];
+        while (run.n_out < d->n_makes)
+            run.out[run.n_out++] = sw_entry_buffer(&type, 0);
+        sw_entry_compare(&run);
+    }
+    sw_entry_free();
+}
+
+/* ---- ids --------------------------------------------------------------------------------- */
+
+/* Ids that the CPU's kernels refuse: what the device makes of them, which no comparison shows.
+ */
+
+enum { IDS = 40, ROWS = 6, WIDTH = 5 };
+
+SW_TEST("an id out of range gives NaNs and no gradient")
+{
+    static const int32_t bad[] = {-1, ROWS, INT32_MIN, INT32_MAX};
+    const sw_type rows = {SW_F32, SW_PLAIN, {2, {ROWS, WIDTH}}},
+                  wide = {SW_F32, SW_PLAIN, {2, {IDS, WIDTH}}},
+                  list = {SW_I32, SW_PLAIN, {1, {IDS}}};
+    float table[ROWS * WIDTH], dy[IDS * WIDTH];
+    int32_t ids[IDS];
+    for (int i = 0; i < IDS * WIDTH; i++)
+        dy[i] = (float)(i % 7) + 1.0f;
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        table[i] = (float)i;
+    for (int i = 0; i < IDS; i++)
+        ids[i] = i % 9 == 3 ? bad[i / 9 % 4] : i % ROWS;
+    sw_buffer in[] = {sw_entry_fill(&list, ids, false, 0.0f, 0),
+                      sw_entry_fill(&rows, table, false, 0.0f, 0)};
+    const sw_buffer y = sw_entry_buffer(&wide, 0), dtable = sw_entry_buffer(&rows, 0);
+    sw_entry_launch(sw_side_entry("embedding", SW_CUDA_FORWARD), in, 2, &y, 1, NULL);
+    in[1] = sw_entry_fill(&wide, dy, false, 0.0f, 0);
+    sw_entry_launch(sw_side_entry("embedding", 0), in, 2, &dtable, 1, NULL);
+    float want[ROWS * WIDTH] = {0};
+    for (int i = 0; i < IDS * WIDTH; i++) {
+        const int id = ids[i / WIDTH], at = (id >= 0 && id < ROWS ? id : 0) * WIDTH + i % WIDTH;
+        const float got = ((const float *)y.ptr)[i];
+        if (id < 0 || id >= ROWS) {
+            SW_CHECK(isnan(got), "id %d: %g", id, (double)got);
+            continue;
+        }
+        SW_CHECK(got == table[at], "id %d: %g", id, (double)got);
+        want[at] += dy[i];
+    }
+    CU_ASSERT_EQUAL(memcmp(dtable.ptr, want, sizeof want), 0);
+    sw_entry_free();
+}
+
+/* ---- convolutions ------------------------------------------------------------------------ */
+
+/* Convolutions of sizes that no kernel counts. */
+
+/* Sizes that do not count in 32 bits are named, and nothing is launched. */
+SW_TEST("too large images are refused")
+{
+    static const struct {
+        int64_t dim[4];
+        swi_conv_attrs attrs;
+        const char *says;
+    } cases[] = {
+        {{1, 1 << 14, 1 << 9, 1 << 9}, {1, 0, 1, 1}, "1 images of 4294967296 elements"},
+        {{(int64_t)1 << 31, 1, 1, 1}, {1, 0, 1, 1}, "2147483648 images of 1 elements"},
+        {{1, 1, 9, 9},
+         {1, 1 << 20, 1 << 20, 1},
+         "1 channels of 4194313 x 4194313 padded pixels"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sw_type x = {SW_F32, SW_PLAIN, {4, {0}}};
+        const sw_type w = F32(1, 1, 2, 2);
+        memcpy(x.shape.dim, cases[i].dim, sizeof cases[i].dim);
+        const sw_buffer in[] = {{.type = x}, {.type = w}}, out = {.type = x};
+        const sw_launch l = SW_OPTS(sw_launch, .in = in, .n_in = 2, .out = &out, .n_out = 1,
+                                    .attrs = &cases[i].attrs);
+        uint64_t before, after;
+        sw_side_counts(&before);
+        CU_ASSERT_EQUAL(
+            sw_side_launch(sw_side_entry("conv2d", SW_CUDA_FORWARD), &l, (sw_cuda_counters){0}),
+            SW_UNSUPPORTED);
+        SW_CHECK(strstr(sw_last_error(), cases[i].says) != NULL, "%s", sw_last_error());
+        sw_side_counts(&after);
+        CU_ASSERT_EQUAL(after, before);
+    }
 }
