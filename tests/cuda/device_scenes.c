@@ -125,60 +125,29 @@ static void gpt_step(sw_ctx *ctx, void *user)
              sw_linear_ce(ctx, x, sw_use(ctx, g->words.weight), (sw_value){0}, labels));
 }
 
+#define MLP(optimizer, lr)                                                                     \
+    optimizer, lr, mlp_build, mlp_step,                                                        \
+        {{SW_F32, {2, {12, 20}}, NULL}, {SW_I32, {1, {12}}, NULL}},                            \
+    {                                                                                          \
+        0, 5                                                                                   \
+    }
+#define IMAGES(n, channels, side)                                                              \
+    {                                                                                          \
+        {SW_U8, {4, {n, channels, side, side}}, NULL},                                         \
+        {                                                                                      \
+            SW_I32, {1, {n}}, NULL                                                             \
+        }                                                                                      \
+    }
+
 const sw_scene sw_scenes[] = {
-    {"mlp",
-     "sgd",
-     0.05f,
-     mlp_build,
-     mlp_step,
-     {{SW_F32, {2, {12, 20}}, NULL}, {SW_I32, {1, {12}}, NULL}},
-     {0, 5}},
-    {"mlp adam",
-     "adam",
-     0.002f,
-     mlp_build,
-     mlp_step,
-     {{SW_F32, {2, {12, 20}}, NULL}, {SW_I32, {1, {12}}, NULL}},
-     {0, 5}},
-    {"mlp, sgd by knobs",
-     "sgd",
-     0.05f,
-     mlp_build,
-     mlp_step,
-     {{SW_F32, {2, {12, 20}}, NULL}, {SW_I32, {1, {12}}, NULL}},
-     {0, 5},
-     .knobs = true},
-    {"mlp, adam by knobs",
-     "adam",
-     0.002f,
-     mlp_build,
-     mlp_step,
-     {{SW_F32, {2, {12, 20}}, NULL}, {SW_I32, {1, {12}}, NULL}},
-     {0, 5},
-     .knobs = true},
-    {"lenet5",
-     "sgd",
-     0.02f,
-     lenet5_build,
-     lenet5_step,
-     {{SW_U8, {4, {2, 1, 28, 28}}, NULL}, {SW_I32, {1, {2}}, NULL}},
-     {256, 10},
-     true},
-    {"batch norm",
-     "sgd",
-     0.05f,
-     normed_build,
-     normed_step,
-     {{SW_U8, {4, {4, 3, 10, 10}}, NULL}, {SW_I32, {1, {4}}, NULL}},
-     {256, 4},
-     true},
-    {"gpt",
-     "sgd",
-     0.05f,
-     gpt_build,
-     gpt_step,
-     {{SW_I32, {2, {2, 12}}, NULL}, {SW_I32, {2, {2, 12}}, NULL}},
-     {40, 40}},
+    {"mlp", MLP("sgd", 0.05f)},
+    {"mlp adam", MLP("adam", 0.002f)},
+    {"mlp, sgd by knobs", MLP("sgd", 0.05f), .knobs = true},
+    {"mlp, adam by knobs", MLP("adam", 0.002f), .knobs = true},
+    SW_INIT("lenet5", "sgd", 0.02f, lenet5_build, lenet5_step, IMAGES(2, 1, 28), {256, 10}),
+    SW_INIT("batch norm", "sgd", 0.05f, normed_build, normed_step, IMAGES(4, 3, 10), {256, 4}),
+    SW_INIT("gpt", "sgd", 0.05f, gpt_build, gpt_step,
+            {{SW_I32, {2, {2, 12}}, NULL}, {SW_I32, {2, {2, 12}}, NULL}}, {40, 40}),
 };
 const int sw_n_scenes = sizeof sw_scenes / sizeof *sw_scenes;
 

@@ -17,7 +17,6 @@ struct sw_scene {
     sw_step_fn *step;                 /* user: a sw_scene_net */
     sw_array inputs[SW_SCENE_INPUTS]; /* without data */
     uint32_t below[SW_SCENE_INPUTS];  /* of whole numbers; 0: floats in -1..1 */
-    bool convolves;                   /* not depthwise alone */
     bool knobs; /* the optimizer's numbers and the rate of dropout change in each step */
 };
 extern const sw_scene sw_scenes[];

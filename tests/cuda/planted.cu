@@ -175,52 +175,26 @@ extern "C" int planted_run(const planted *p)
     uint32_t *u = p->u;
     const dim3 grid(p->blocks), block(p->threads);
     const sw_cuda_queue queue = {};
+#define PLANTED(id, name, shared_bytes, ...)                                                   \
+    case PLANTED_##id:                                                                         \
+        SW_CUDA_LAUNCH(name, grid, block, shared_bytes, &queue, __VA_ARGS__);                  \
+        break;
     switch (p->kernel) {
-    case PLANTED_BLOCK_SUM:
-        SW_CUDA_LAUNCH(block_sum, grid, block, 0, &queue, y, x, p->right);
-        break;
-    case PLANTED_REVERSE_TWICE:
-        SW_CUDA_LAUNCH(reverse_twice, grid, block, 0, &queue, y, x, p->right);
-        break;
-    case PLANTED_WARP_AHEAD:
-        SW_CUDA_LAUNCH(warp_ahead, grid, block, 0, &queue, y, p->right);
-        break;
-    case PLANTED_HALF_WAITS:
-        SW_CUDA_LAUNCH(half_waits, grid, block, 0, &queue, y);
-        break;
-    case PLANTED_WAITS_APART:
-        SW_CUDA_LAUNCH(waits_apart, grid, block, 0, &queue, y);
-        break;
-    case PLANTED_HALF_A_WARP:
-        SW_CUDA_LAUNCH(half_a_warp, grid, block, 0, &queue, y);
-        break;
-    case PLANTED_BARRIER_AND_WARP:
-        SW_CUDA_LAUNCH(barrier_and_warp, grid, block, 0, &queue, y);
-        break;
-    case PLANTED_READS_UNWRITTEN:
-        SW_CUDA_LAUNCH(reads_unwritten, grid, block, 0, &queue, y);
-        break;
-    case PLANTED_DYNAMIC_REVERSE:
-        SW_CUDA_LAUNCH(dynamic_reverse, grid, block, p->shared_bytes, &queue, y, x, !p->right);
-        break;
-    case PLANTED_TOO_MUCH_SHARED:
-        SW_CUDA_LAUNCH(too_much_shared, grid, block, 0, &queue, y);
-        break;
-    case PLANTED_COPIES:
-        SW_CUDA_LAUNCH(copies, grid, block, 0, &queue, y, x, p->n);
-        break;
-    case PLANTED_COPIES_FOUR:
-        SW_CUDA_LAUNCH(copies_four, grid, block, 0, &queue, y, x);
-        break;
-    case PLANTED_LANES:
-        SW_CUDA_LAUNCH(lanes, grid, block, 0, &queue, u);
-        break;
-    case PLANTED_COUNTS:
-        SW_CUDA_LAUNCH(counts, grid, block, 0, &queue, u);
-        break;
-    case PLANTED_WHO_IS_LAST:
-        SW_CUDA_LAUNCH(who_is_last, grid, block, 0, &queue, u);
-        break;
+        PLANTED(BLOCK_SUM, block_sum, 0, y, x, p->right)
+        PLANTED(REVERSE_TWICE, reverse_twice, 0, y, x, p->right)
+        PLANTED(WARP_AHEAD, warp_ahead, 0, y, p->right)
+        PLANTED(HALF_WAITS, half_waits, 0, y)
+        PLANTED(WAITS_APART, waits_apart, 0, y)
+        PLANTED(HALF_A_WARP, half_a_warp, 0, y)
+        PLANTED(BARRIER_AND_WARP, barrier_and_warp, 0, y)
+        PLANTED(READS_UNWRITTEN, reads_unwritten, 0, y)
+        PLANTED(DYNAMIC_REVERSE, dynamic_reverse, p->shared_bytes, y, x, !p->right)
+        PLANTED(TOO_MUCH_SHARED, too_much_shared, 0, y)
+        PLANTED(COPIES, copies, 0, y, x, p->n)
+        PLANTED(COPIES_FOUR, copies_four, 0, y, x)
+        PLANTED(LANES, lanes, 0, u)
+        PLANTED(COUNTS, counts, 0, u)
+        PLANTED(WHO_IS_LAST, who_is_last, 0, u)
     }
     return (int)cudaGetLastError();
 }

@@ -360,6 +360,15 @@ static void with_cards(void (*body)(const sw_fake_api *f), bool cannot_map)
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* A test in such a child; its body follows. */
+#define CARDS_TEST(name, promise, cannot_map)                                                  \
+    static void name(const sw_fake_api *f);                                                    \
+    SW_TEST(promise)                                                                           \
+    {                                                                                          \
+        with_cards(name, cannot_map);                                                          \
+    }                                                                                          \
+    static void name(const sw_fake_api *f)
+
 /* For children: an assert that is fatal would go on with the next test there. */
 static swi_device *card(const char *name)
 {
@@ -381,7 +390,7 @@ static int64_t closes(const sw_fake_api *f)
     return (int64_t)f->calls("cudaStreamDestroy");
 }
 
-static void count_cards(const sw_fake_api *f)
+CARDS_TEST(count_cards, "cards are opened once and closed after the last user", false)
 {
     swi_device *a = card("cuda"), *b = NULL, *c = NULL;
     CU_ASSERT_EQUAL(swi_device_open(&b, "cuda:0"), SW_OK);
@@ -404,11 +413,6 @@ static void count_cards(const sw_fake_api *f)
     CU_ASSERT_EQUAL(closes(f), 3);
 }
 
-SW_TEST("cards are opened once and closed after the last user")
-{
-    with_cards(count_cards, false);
-}
-
 static void *open_and_close(void *failures)
 {
     for (int i = 0; i < 200; i++) {
@@ -420,7 +424,7 @@ static void *open_and_close(void *failures)
     return NULL;
 }
 
-static void open_from_threads(const sw_fake_api *f)
+CARDS_TEST(open_from_threads, "cards are counted over threads", false)
 {
     pthread_t threads[6];
     int failures = 0;
@@ -435,12 +439,7 @@ static void open_from_threads(const sw_fake_api *f)
     CU_ASSERT_EQUAL(opens(f), closes(f));
 }
 
-SW_TEST("cards are counted over threads")
-{
-    with_cards(open_from_threads, false);
-}
-
-static void look_up_entries(const sw_fake_api *f)
+CARDS_TEST(look_up_entries, "entries are found by op and kernel", false)
 {
     (void)f;
     swi_device *d = card("cuda");
@@ -456,12 +455,7 @@ static void look_up_entries(const sw_fake_api *f)
     swi_device_close(d);
 }
 
-SW_TEST("entries are found by op and kernel")
-{
-    with_cards(look_up_entries, false);
-}
-
-static void look_up_pairs(const sw_fake_api *f)
+CARDS_TEST(look_up_pairs, "pairs are found by both ops", false)
 {
     (void)f;
     swi_device *d = card("cuda");
@@ -475,12 +469,7 @@ static void look_up_pairs(const sw_fake_api *f)
     swi_device_close(d);
 }
 
-SW_TEST("pairs are found by both ops")
-{
-    with_cards(look_up_pairs, false);
-}
-
-static void copy_bytes(const sw_fake_api *f)
+CARDS_TEST(copy_bytes, "bytes are copied after what was launched", true)
 {
     swi_device *d = card("cuda");
     char back[8] = "";
@@ -505,12 +494,7 @@ static void copy_bytes(const sw_fake_api *f)
     swi_device_close(d);
 }
 
-SW_TEST("bytes are copied after what was launched")
-{
-    with_cards(copy_bytes, true);
-}
-
-static void fail_once(const sw_fake_api *f)
+CARDS_TEST(fail_once, "the first fault is kept and answers all later calls", false)
 {
     swi_device *d = card("cuda"), *other = card("cuda:1");
     char back[8] = "kept", before[300];
@@ -539,9 +523,4 @@ static void fail_once(const sw_fake_api *f)
     d->memory.free(d->memory.context, there);
     swi_device_close(d);
     swi_device_close(other);
-}
-
-SW_TEST("the first fault is kept and answers all later calls")
-{
-    with_cards(fail_once, false);
 }

@@ -16,6 +16,12 @@ SW_TESTS("the program on a card")
 
 #define MODULE "STEPWELL_CUDA_MODULE=" SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
 
+#define NEEDS_ONE_COMPILER()                                                                   \
+    do {                                                                                       \
+        if (SW_POISON)                                                                         \
+            SW_SKIP("program and module may have the sanitizers of two compilers");            \
+    } while (0)
+
 /* ---- training ---------------------------------------------------------------------------- */
 
 static sw_outcome outcome;
@@ -36,20 +42,24 @@ static void train(const char *device, const char *setting)
     train_into(device, setting, NULL, NULL);
 }
 
-/* Of the first key of that name. */
+/* Of the next key of that name after `from`, which moves on. */
+static double number_after(const char **from, const char *key)
+{
+    const char *at = *from != NULL ? strstr(*from, sw_textf("\"%s\":", key)) : NULL;
+    SW_CHECK(at != NULL, "no %s in %.200s%s", key, outcome.out, outcome.err);
+    *from = at != NULL ? at + strlen(key) + 3 : NULL;
+    return at != NULL ? strtod(*from, NULL) : (double)NAN;
+}
+
 static double number(const char *key)
 {
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\":", key);
-    const char *at = strstr(outcome.out, quoted);
-    SW_CHECK(at != NULL, "no %s in %.200s%s", key, outcome.out, outcome.err);
-    return at != NULL ? strtod(at + strlen(quoted), NULL) : (double)NAN;
+    const char *from = outcome.out;
+    return number_after(&from, key);
 }
 
 SW_TEST("the program trains on it")
 {
-    if (SW_POISON)
-        SW_SKIP("program and module may have the sanitizers of two compilers");
+    NEEDS_ONE_COMPILER();
     double loss[4] = {0};
     const char *const settings[] = {"A=", "A=", "STEPWELL_FAKE_LAZY=5", "STEPWELL_FAKE_LAZY=1"};
     const int ways = sw_tests_full() ? 4 : 3;
@@ -72,12 +82,11 @@ SW_TEST("the program trains on it")
 /* A step that is read right after the one before it took none of the time between. */
 SW_TEST("the last step before a validation has no time")
 {
-    char path[1024], line[512];
+    char line[512];
     int steps = 0, without = 0;
     bool last_without = false;
-    if (SW_POISON)
-        SW_SKIP("program and module may have the sanitizers of two compilers");
-    snprintf(path, sizeof path, "%s", sw_temp_path("steps.csv"));
+    NEEDS_ONE_COMPILER();
+    const char *path = sw_textf("%s", sw_temp_path("steps.csv"));
     train_into("cuda", "A=", "--metrics", path);
     CU_ASSERT_EQUAL(outcome.status, 0);
     FILE *file = fopen(path, "r");
@@ -97,10 +106,8 @@ SW_TEST("the last step before a validation has no time")
 /* Planned bytes are the card's, and none of the process's. */
 SW_TEST("a report keeps the card's memory and the process's apart")
 {
-    char path[1024];
-    if (SW_POISON)
-        SW_SKIP("program and module may have the sanitizers of two compilers");
-    snprintf(path, sizeof path, "%s", sw_temp_path("card.swprof"));
+    NEEDS_ONE_COMPILER();
+    const char *path = sw_textf("%s", sw_temp_path("card.swprof"));
     for (int i = 0; i < 2; i++) {
         train_into(i == 0 ? "cuda" : "cpu", "A=", "--profile", path);
         CU_ASSERT_EQUAL(outcome.status, 0);
@@ -116,8 +123,7 @@ SW_TEST("a report keeps the card's memory and the process's apart")
 
 SW_TEST("a card that is too small or not there is said so")
 {
-    if (SW_POISON)
-        SW_SKIP("program and module may have the sanitizers of two compilers");
+    NEEDS_ONE_COMPILER();
     train("cuda", "STEPWELL_FAKE_MIB=265");
     SW_CHECK(outcome.status == 4 && sw_count_lines(outcome.err) == 1 &&
                  strstr(outcome.err, "bytes") != NULL,
@@ -139,8 +145,6 @@ typedef struct {
     double score[MEMBERS], loss[MEMBERS], predicted, measured, waiting, exploits;
 } result;
 
-static sw_outcome outcome_card;
-
 /* `more`: option and value, at most three pairs. */
 static void run(const char *device, const char *setting, const char *const *more)
 {
@@ -152,41 +156,25 @@ static void run(const char *device, const char *setting, const char *const *more
     const char *const env[] = {MODULE, setting, NULL};
     for (int i = 27; more != NULL && *more != NULL; i++, more++)
         argv[i] = *more;
-    sw_process_run(&outcome_card, argv, env, 240);
-}
-
-/* After `from`, which moves on. */
-static double number_card(const char **from, const char *key)
-{
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\":", key);
-    const char *at = *from != NULL ? strstr(*from, quoted) : NULL;
-    SW_CHECK(at != NULL, "no %s in %.200s%s", key, outcome_card.out, outcome_card.err);
-    *from = at != NULL ? at + strlen(quoted) : NULL;
-    return at != NULL ? strtod(*from, NULL) : (double)NAN;
-}
-
-static result read_result(void)
-{
-    result r;
-    const char *at = outcome_card.out;
-    SW_CHECK(outcome_card.status == 0, "%d: %s", outcome_card.status, outcome_card.err);
-    r.exploits = number_card(&at, "exploits");
-    at = strstr(outcome_card.out, "\"population\":");
-    for (int k = 0; k < MEMBERS; k++) {
-        r.score[k] = number_card(&at, "score");
-        r.loss[k] = number_card(&at, "loss");
-    }
-    r.predicted = number_card(&at, "predicted_peak_bytes");
-    r.measured = number_card(&at, "measured_peak_bytes");
-    r.waiting = number_card(&at, "waiting");
-    return r;
+    sw_process_run(&outcome, argv, env, 240);
 }
 
 static result result_of(const char *device, const char *setting, const char *const *more)
 {
+    result r;
     run(device, setting, more);
-    return read_result();
+    const char *at = outcome.out;
+    SW_CHECK(outcome.status == 0, "%d: %s", outcome.status, outcome.err);
+    r.exploits = number_after(&at, "exploits");
+    at = strstr(outcome.out, "\"population\":");
+    for (int k = 0; k < MEMBERS; k++) {
+        r.score[k] = number_after(&at, "score");
+        r.loss[k] = number_after(&at, "loss");
+    }
+    r.predicted = number_after(&at, "predicted_peak_bytes");
+    r.measured = number_after(&at, "measured_peak_bytes");
+    r.waiting = number_after(&at, "waiting");
+    return r;
 }
 
 /* On the card with no budget: once for all tests. */
@@ -208,8 +196,7 @@ static bool same_bits(const result *a, const result *b)
 
 SW_TEST("the decisions are those of the CPU")
 {
-    if (SW_POISON)
-        SW_SKIP("program and module may have the sanitizers of two compilers");
+    NEEDS_ONE_COMPILER();
     const result cpu = result_of("cpu", "A=", NULL), card = *on_card();
     const result late = result_of("cuda", "STEPWELL_FAKE_LAZY=3", NULL);
     CU_ASSERT(cpu.exploits > 0.0 && cpu.exploits == card.exploits);
@@ -226,8 +213,7 @@ SW_TEST("the decisions are those of the CPU")
 SW_TEST("a budget changes no bit")
 {
     static const char *const budgets[] = {"400000", "250000"};
-    if (SW_POISON)
-        SW_SKIP("program and module may have the sanitizers of two compilers");
+    NEEDS_ONE_COMPILER();
     for (int i = sw_tests_full() ? 0 : 1; i < 2; i++) {
         const char *const more[] = {"--memory-budget", budgets[i], NULL};
         const result some = result_of("cuda", "A=", more);
@@ -238,16 +224,14 @@ SW_TEST("a budget changes no bit")
     }
     const char *const none[] = {"--memory-budget", "60000", NULL};
     run("cuda", "A=", none);
-    SW_CHECK(outcome_card.status == 4 && sw_count_lines(outcome_card.err) == 1, "%d: %s",
-             outcome_card.status, outcome_card.err);
+    SW_CHECK(outcome.status == 4 && sw_count_lines(outcome.err) == 1, "%d: %s", outcome.status,
+             outcome.err);
 }
 
 SW_TEST("it goes on from a checkpoint")
 {
-    char path[1024];
-    if (SW_POISON)
-        SW_SKIP("program and module may have the sanitizers of two compilers");
-    snprintf(path, sizeof path, "%s", sw_temp_path("pbt.saved"));
+    NEEDS_ONE_COMPILER();
+    const char *path = sw_textf("%s", sw_temp_path("pbt.saved"));
     const char *const save[] = {"--checkpoint", path, NULL};
     const char *const resume[] = {"--resume", path, NULL};
     const result saved = result_of("cuda", "A=", save), again = result_of("cuda", "A=", resume);
@@ -256,16 +240,15 @@ SW_TEST("it goes on from a checkpoint")
 
 SW_TEST("what is wrong with the card is said")
 {
-    if (SW_POISON)
-        SW_SKIP("program and module may have the sanitizers of two compilers");
+    NEEDS_ONE_COMPILER();
     run("cuda:1", "A=", NULL);
-    SW_CHECK(outcome_card.status == 5 && sw_count_lines(outcome_card.err) == 1 &&
-                 strstr(outcome_card.err, "cuda:1") != NULL,
-             "%d: %s", outcome_card.status, outcome_card.err);
+    SW_CHECK(outcome.status == 5 && sw_count_lines(outcome.err) == 1 &&
+                 strstr(outcome.err, "cuda:1") != NULL,
+             "%d: %s", outcome.status, outcome.err);
     const char *const threads[] = {"--threads", "2", NULL};
     run("cuda", "A=", threads);
-    SW_CHECK(outcome_card.status == 2 && strstr(outcome_card.err, "--threads") != NULL,
-             "%d: %s", outcome_card.status, outcome_card.err);
+    SW_CHECK(outcome.status == 2 && strstr(outcome.err, "--threads") != NULL, "%d: %s",
+             outcome.status, outcome.err);
 }
 
 /* ---- stopped and resumed ----------------------------------------------------------------- */
@@ -273,15 +256,7 @@ SW_TEST("what is wrong with the card is said")
 /* The program on the card that is not there, stopped at chance moments and resumed: it ends
  * with the files of a run that was not stopped. */
 
-#define NEEDS()                                                                                \
-    do {                                                                                       \
-        if (SW_POISON)                                                                         \
-            SW_SKIP("program and module may have the sanitizers of two compilers");            \
-    } while (0)
-
 enum { WORDS = 40, STOPS = 6, LIMIT_S = 120 };
-
-static sw_outcome outcome_resume;
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
@@ -323,8 +298,8 @@ static void run_to_its_end(const place *p, const char *device, const char *every
 {
     const char *argv[WORDS], *const env[] = {MODULE, setting, NULL};
     fill(argv, p, device, every);
-    sw_process_run(&outcome_resume, argv, env, LIMIT_S);
-    SW_CHECK(outcome_resume.status == 0, "%d: %s", outcome_resume.status, outcome_resume.err);
+    sw_process_run(&outcome, argv, env, LIMIT_S);
+    SW_CHECK(outcome.status == 0, "%d: %s", outcome.status, outcome.err);
 }
 
 /* Start, and end it by a signal; did the signal come before the end? */
@@ -337,12 +312,11 @@ static bool stop_once(const place *p, const char *every, const char *setting, ui
     const struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
     nanosleep(&t, NULL);
     kill(pid, by);
-    sw_process_wait(&outcome_resume, pid, "stopped", LIMIT_S);
-    SW_CHECK(outcome_resume.status == 0 || outcome_resume.signal == by ||
-                 outcome_resume.status == 128 + by || outcome_resume.status == 130,
-             "status %d, signal %d: %s", outcome_resume.status, outcome_resume.signal,
-             outcome_resume.err);
-    return outcome_resume.status != 0;
+    sw_process_wait(&outcome, pid, "stopped", LIMIT_S);
+    SW_CHECK(outcome.status == 0 || outcome.signal == by || outcome.status == 128 + by ||
+                 outcome.status == 130,
+             "status %d, signal %d: %s", outcome.status, outcome.signal, outcome.err);
+    return outcome.status != 0;
 }
 
 /* ---- what they leave --------------------------------------------------------------------- */
@@ -399,7 +373,7 @@ static void same_files(const place *a, const place *b, const char *what)
 
 SW_TEST("a run that is stopped ends with the same files")
 {
-    NEEDS();
+    NEEDS_ONE_COMPILER();
     static const char *const everys[] = {"1", "3"};
     const uint64_t seeds = sw_tests_full() ? 30 : 2;
     sw_dice dice = {20};
@@ -438,7 +412,7 @@ SW_TEST("a run that is stopped ends with the same files")
  */
 SW_TEST("what was saved on the card loads on the CPU")
 {
-    NEEDS();
+    NEEDS_ONE_COMPILER();
     place p, q;
     size_t n = 0, m = 0;
     new_place(&p, "over");
@@ -446,9 +420,8 @@ SW_TEST("what was saved on the card loads on the CPU")
     q = p;
     snprintf(q.files[PARAMS], sizeof q.files[PARAMS], "%s/P.cpu", p.folder);
     run_to_its_end(&q, "cpu", "7", "A=");
-    SW_CHECK(strstr(outcome_resume.err, "was saved on cuda:0, and the run goes on on cpu") !=
-                 NULL,
-             "%s", outcome_resume.err);
+    SW_CHECK(strstr(outcome.err, "was saved on cuda:0, and the run goes on on cpu") != NULL,
+             "%s", outcome.err);
     char *card = text_of(p.files[PARAMS], &n), *cpu = text_of(q.files[PARAMS], &m);
     CU_ASSERT(n > 0 && n == m && memcmp(card, cpu, n) == 0);
     free(card);

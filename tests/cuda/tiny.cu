@@ -33,45 +33,34 @@ __global__ void divergent(float *y)
     y[0] = 1.0f;
 }
 
-static sw_cuda_queue on(void *stream)
-{
-    sw_cuda_queue queue = {};
-    queue.stream = stream;
-    return queue;
-}
+#define LAUNCH(kernel, grid, block, shared_bytes, ...)                                         \
+    sw_cuda_queue queue = {};                                                                  \
+    queue.stream = stream;                                                                     \
+    SW_CUDA_LAUNCH(kernel, grid, block, shared_bytes, &queue, __VA_ARGS__);                    \
+    return (int)cudaGetLastError()
 
 int tiny_add(void *stream, float *y, int n, float by)
 {
-    const sw_cuda_queue queue = on(stream);
-    SW_CUDA_LAUNCH(add, 2, 64, 0, &queue, y, n, by);
-    return (int)cudaGetLastError();
+    LAUNCH(add, 2, 64, 0, y, n, by);
 }
 
 int tiny_scale(void *stream, float *y, int n, float by)
 {
-    const sw_cuda_queue queue = on(stream);
-    SW_CUDA_LAUNCH(scale, 2, 64, 0, &queue, y, n, by);
-    return (int)cudaGetLastError();
+    LAUNCH(scale, 2, 64, 0, y, n, by);
 }
 
 int tiny_product(void *stream, float *y, const float *x, const float *by, int n)
 {
-    const sw_cuda_queue queue = on(stream);
     const operands o = {n, y, x, by};
-    SW_CUDA_LAUNCH(product, dim3(2, 1), 64, 128, &queue, o);
-    return (int)cudaGetLastError();
+    LAUNCH(product, dim3(2, 1), 64, 128, o);
 }
 
 int tiny_too_wide(void *stream, float *y)
 {
-    const sw_cuda_queue queue = on(stream);
-    SW_CUDA_LAUNCH(add, 1, 2048, 0, &queue, y, 1, 1.0f);
-    return (int)cudaGetLastError();
+    LAUNCH(add, 1, 2048, 0, y, 1, 1.0f);
 }
 
 int tiny_divergent(void *stream, float *y)
 {
-    const sw_cuda_queue queue = on(stream);
-    SW_CUDA_LAUNCH(divergent, 1, 64, 0, &queue, y);
-    return (int)cudaGetLastError();
+    LAUNCH(divergent, 1, 64, 0, y);
 }
