@@ -37,7 +37,16 @@ static struct {
     unsigned char *scratch; /* of the card, as an arena gives it */
 } t;
 
-static bool begin(void)
+static void end(void *unused)
+{
+    (void)unused;
+    sw_cuda_blas_destroy(t.queue.blas);
+    CU_ASSERT_EQUAL(living().blas, 0);
+    CU_ASSERT_EQUAL(sw_fake_host_blocks, 0);
+    no_violation();
+}
+
+static void begin(void)
 {
     sw_dice dice = {11};
     void *at = NULL;
@@ -58,15 +67,8 @@ static bool begin(void)
     t.out = at;
     GOOD(cudaMalloc(&at, 1 << 20));
     t.scratch = (unsigned char *)at + 64;
-    return sw_cuda_blas_create(&t.queue.blas) == SW_OK;
-}
-
-static void end(void)
-{
-    sw_cuda_blas_destroy(t.queue.blas);
-    CU_ASSERT_EQUAL(living().blas, 0);
-    CU_ASSERT_EQUAL(sw_fake_host_blocks, 0);
-    no_violation();
+    CU_ASSERT_EQUAL_FATAL(sw_cuda_blas_create(&t.queue.blas), SW_OK);
+    sw_after(end, &t);
 }
 
 static size_t asks(const sw_cuda_product *g)
@@ -155,21 +157,19 @@ SW_TEST("products are what they are")
         {6, 9, 1, 1, 0, false, false, false, false, true},
         {1, 1, 1, 1, 0, false, false, false, true, true},
     };
-    CU_ASSERT_FATAL(begin());
+    begin();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const sw_cuda_product g = product_of(&cases[i]);
-        char what[32];
-        snprintf(what, sizeof what, "case %zu", i);
+        const char *what = sw_textf("case %zu", i);
         compare(what, &g);
     }
-    end();
 }
 
 /* No adjacent elements, more than one batch, sums, odd addresses, empty products. */
 SW_TEST("what it cannot do is left")
 {
     static const how plain = {8, 8, 8, 1, 0, false, false, false, true, false};
-    CU_ASSERT_FATAL(begin());
+    begin();
     for (int i = 0; i < 12; i++) {
         sw_cuda_product g = product_of(&plain);
         g.p.a_col += i == 0;
@@ -188,7 +188,6 @@ SW_TEST("what it cannot do is left")
         CU_ASSERT_EQUAL(runs(&g, 1 << 16), SW_UNSUPPORTED);
         CU_ASSERT_EQUAL(counted().matmuls, 0);
     }
-    end();
 }
 
 /* A launch takes what its plan found: nothing is asked, made or allocated any more, and the
@@ -200,7 +199,7 @@ SW_TEST("launches find what plans asked")
                                 {12, 20, 100, 2, 0, false, true, false, false, false},
                                 {12, 20, 100, 1, 4, false, true, false, false, false}};
     const sw_fake_launch *l;
-    CU_ASSERT_FATAL(begin());
+    begin();
     for (int i = 0; i < 4; i++) {
         const sw_cuda_product g = product_of(&cases[i]);
         const uint64_t asked = sw_fake()->calls("cublasLtMatmulAlgoGetHeuristic");
@@ -223,14 +222,13 @@ SW_TEST("launches find what plans asked")
         CU_ASSERT((uintptr_t)workspace % 256 == 0 && workspace >= t.scratch &&
                   workspace < t.scratch + bytes);
     }
-    end();
 }
 
 /* They are asked for once, with the scratch that is there. */
 SW_TEST("strides that no plan knew")
 {
     static const how plain = {12, 20, 100, 1, 0, true, true, false, false, false};
-    CU_ASSERT_FATAL(begin());
+    begin();
     sw_cuda_product g = product_of(&plain);
     const size_t bytes = asks(&g);
     for (int less = 0; less < 2; less++) {
@@ -240,7 +238,6 @@ SW_TEST("strides that no plan knew")
             CU_ASSERT_EQUAL(runs(&g, less ? 0 : bytes), SW_OK);
         CU_ASSERT_EQUAL(sw_fake()->calls("cublasLtMatmulAlgoGetHeuristic"), asked + 1);
     }
-    end();
 }
 
 /* TF32 only where the queue says so. */
@@ -248,7 +245,7 @@ SW_TEST("factors are rounded where it is asked for")
 {
     static const how plain = {1, 4, 1, 1, 0, false, false, false, false, false};
     float y[3];
-    CU_ASSERT_FATAL(begin());
+    begin();
     const sw_cuda_product g = product_of(&plain);
     for (int i = 0; i < 3; i++) {
         t.queue.flags = i == 1 ? SW_CUDA_TF32 : 0;
@@ -258,7 +255,6 @@ SW_TEST("factors are rounded where it is asked for")
     CU_ASSERT_EQUAL(y[0], t.host[A][0] * t.host[B][0]);
     CU_ASSERT(y[1] != y[0] && fabsf(y[1] - y[0]) < 2e-3f);
     CU_ASSERT_EQUAL(y[2], y[0]);
-    end();
 }
 
 /* ---- failures ---------------------------------------------------------------------------- */
@@ -268,7 +264,7 @@ SW_TEST("a plan that fails stays without it")
 {
     static const how plain = {12, 20, 100, 2, 0, false, true, false, true, false};
     for (uint64_t k = 0;; k++) {
-        CU_ASSERT_FATAL(begin());
+        begin();
         const sw_cuda_product g = product_of(&plain);
         sw_fake()->fail(NULL, k, cudaErrorMemoryAllocation);
         const size_t bytes = asks(&g);
@@ -278,7 +274,7 @@ SW_TEST("a plan that fails stays without it")
         CU_ASSERT_EQUAL(bytes == SIZE_MAX, failed);
         CU_ASSERT_EQUAL(runs(&g, 1 << 16), failed ? SW_UNSUPPORTED : SW_OK);
         CU_ASSERT_EQUAL(asks(&g), bytes);
-        end();
+        sw_now(&t);
         if (which == NULL) {
             CU_ASSERT(k > 15);
             break;
@@ -289,7 +285,7 @@ SW_TEST("a plan that fails stays without it")
 SW_TEST("a launch that fails says so")
 {
     static const how plain = {12, 20, 100, 1, 0, false, true, false, true, false};
-    CU_ASSERT_FATAL(begin());
+    begin();
     const sw_cuda_product g = product_of(&plain);
     const size_t bytes = asks(&g);
     sw_fake()->fail("cublasLtMatmul", 0, cudaErrorLaunchFailure);
@@ -299,6 +295,7 @@ SW_TEST("a launch that fails says so")
              "%s", sw_last_error());
     sw_cuda_blas_destroy(t.queue.blas); /* of a broken card */
     CU_ASSERT(living().blas == 0 && sw_fake_host_blocks == 0);
+    t.queue.blas = NULL;
     fresh(NULL, 0);
 }
 
@@ -327,7 +324,7 @@ SW_TEST("a table grows while there is memory")
     how h = {1, 1, 4, 1, 0, false, true, false, false, false};
     for (int refused = 0; refused < 2; refused++) {
         int kept = 0;
-        CU_ASSERT_FATAL(begin());
+        begin();
         for (int i = 0; i < 1100; i++) {
             sw_fake_host_refuses = refused && i >= 1000 && i < 1050;
             h.m = i % 100 + 1, h.n = i / 100 + 1;
@@ -340,6 +337,6 @@ SW_TEST("a table grows while there is memory")
         h.m = h.n = 1;
         const sw_cuda_product g = product_of(&h);
         CU_ASSERT_EQUAL(runs(&g, 0), SW_OK);
-        end();
+        sw_now(&t);
     }
 }

@@ -423,10 +423,9 @@ SW_TEST("each file is what was after its step")
     saved_run *reader = saved_run_new(&on_cpu);
     make_whole();
     for (uint64_t lazy = 0; lazy < seeds; lazy++) {
-        char what[40];
         saved_run *r = begin_card(lazy);
         sw_checkpoint *c = saved_run_checkpoint(r, path, NULL);
-        snprintf(what, sizeof what, "seed %d", (int)lazy);
+        const char *what = sw_textf("seed %d", (int)lazy);
         step_on(r);
         for (uint64_t step = 1; step < STEPS; step++, files++) {
             OK(sw_checkpoint_take(c, step));
@@ -522,14 +521,13 @@ SW_TEST("another exec may have trained the model")
     saved_run *reader = saved_run_new(&on_cpu);
     make_whole();
     for (uint64_t lazy = 0; lazy < seeds; lazy++) {
-        char what[40];
         double loss = 0;
         saved_run *r = begin_card(lazy);
         sw_exec *own = r->exec, *other = NULL;
         sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = "cuda", .seed = 3);
         OK(sw_exec_create(&other, &opts));
         sw_checkpoint *c = saved_run_checkpoint(r, path, NULL);
-        snprintf(what, sizeof what, "seed %d", (int)lazy);
+        const char *what = sw_textf("seed %d", (int)lazy);
         r->exec = other;
         step_on(r);
         for (uint64_t step = 1; step < STEPS; step++) {
@@ -589,9 +587,8 @@ static sw_status copy_and_damage(const sw_cuda_queue *queue, void *to, const voi
  * a part of it already is refused until it is restored. */
 SW_TEST("a file that changes while it is loaded is noticed")
 {
-    char path[1024];
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-    snprintf(path, sizeof path, "%s", sw_temp_path("changes"));
+    const char *path = sw_textf("%s", sw_temp_path("changes"));
     make_whole();
     saved_run *r = begin_card(0);
     sw_checkpoint *c = saved_run_checkpoint(r, path, &(sw_checkpoint_opts){.keep = 2});
@@ -624,10 +621,9 @@ SW_TEST("a file that changes while it is loaded is noticed")
 static void a_fault_at(const char *call, bool no_copy)
 {
     saved_run *r = begin_card(1), *reader = saved_run_new(&on_cpu);
-    char path[1024];
     double loss = 0;
     sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
-    snprintf(path, sizeof path, "%s", sw_temp_path("fault"));
+    const char *path = sw_textf("%s", sw_temp_path("fault"));
     sw_checkpoint *c =
         saved_run_checkpoint(r, path, &(sw_checkpoint_opts){.no_copy = no_copy, .keep = 1});
     step_on(r);

@@ -40,8 +40,7 @@ static const struct {
 
 static char *read_file(const char *name)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s%s", FOLDER, name);
+    const char *path = sw_textf("%s%s", FOLDER, name);
     return sw_file_text(path, NULL);
 }
 
@@ -67,10 +66,9 @@ static int allowed(const char *kernel)
 /* One kernel for one card: the lines after its name. */
 static void check_kernel(const char *at, uint32_t *n, uint32_t *n_hot)
 {
-    char kernel[512];
     int stack, stores, loads, registers;
     const char *quote = strchr(at, '\''), *end = strchr(quote + 1, '\'');
-    snprintf(kernel, sizeof kernel, "%.*s", (int)(end - quote - 1), quote + 1);
+    const char *kernel = sw_textf("%.*s", (int)(end - quote - 1), quote + 1);
     const char *frame = strstr(at, "bytes stack frame"), *used = strstr(at, "Used ");
     if (!SW_CHECK(frame != NULL && used != NULL, "%s: no figures", kernel))
         return;
@@ -96,8 +94,7 @@ SW_TEST("registers and stacks are within bounds")
     if (!built())
         SW_SKIP("built without nvcc");
     for (size_t i = 0; i < UNITS; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%s.ptxas", units[i]);
+        const char *name = sw_textf("%s.ptxas", units[i]);
         char *text = read_file(name);
         if (!SW_CHECK(text != NULL, "%s is not built", name))
             continue;
@@ -301,8 +298,7 @@ SW_TEST("a file that is cut off is refused")
     const char *whole = bytes_of(REAL) > 0 ? REAL : MODULE("module_refuses");
     const long n = bytes_of(whole);
     const long cuts[] = {0, 1, 63, 64, 1000, n / 4, n / 2, n - 4096, n - 1};
-    char path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("cut.so"));
+    const char *path = sw_textf("%s", sw_temp_path("cut.so"));
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         CU_ASSERT(copy_file(whole, path, cuts[i]));
         refused(path, "cuda", SW_DEVICE, cuts[i] < 64 ? "not a shared library" : "is cut off");

@@ -493,9 +493,8 @@ static const sw_op_desc *op_named(const char *name, uint32_t *id)
 /* $STEPWELL_CUDA_OPS, ",add,mul,": these alone (mutate.py). */
 static bool is_asked_for(const char *op)
 {
-    char word[64];
     const char *only = getenv("STEPWELL_CUDA_OPS");
-    snprintf(word, sizeof word, ",%s,", op);
+    const char *word = sw_textf(",%s,", op);
     return only == NULL || strstr(only, word) != NULL;
 }
 

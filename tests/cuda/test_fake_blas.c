@@ -70,6 +70,19 @@ static void describe(const shape *s)
     t.d = layout(s->m, s->n, s->batch);
 }
 
+static void give_back(void *unused)
+{
+    (void)unused;
+    GOOD(cublasLtMatrixLayoutDestroy(t.a));
+    GOOD(cublasLtMatrixLayoutDestroy(t.b));
+    GOOD(cublasLtMatrixLayoutDestroy(t.c));
+    GOOD(cublasLtMatrixLayoutDestroy(t.d));
+    GOOD(cublasLtMatmulDescDestroy(t.desc));
+    GOOD(cublasLtMatmulPreferenceDestroy(t.pref));
+    GOOD(cublasLtDestroy(t.lt));
+    CU_ASSERT_EQUAL(living().blas, 0);
+}
+
 /* A card with operands, a description of the product, and what the heuristic finds. */
 static void set_up_on(const sw_fake_card *card, const shape *s, uint64_t workspace)
 {
@@ -97,6 +110,7 @@ static void set_up_on(const sw_fake_card *card, const shape *s, uint64_t workspa
             (cublasLtMatmulPreferenceAttributes_t)(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES +
                                                    i),
             &(uint32_t){16}, sizeof(uint32_t)));
+    sw_after(give_back, &t);
 }
 
 static void set_up(const shape *s, uint64_t workspace)
@@ -115,18 +129,6 @@ static cublasStatus_t multiply(const shape *s, const float *a, int which, void *
 {
     return cublasLtMatmul(t.lt, t.desc, &s->alpha, a, t.a, t.dev[1], t.b, &s->beta, t.dev[2],
                           t.c, t.dev_out, t.d, &t.found[which].algo, workspace, bytes, t.s);
-}
-
-static void give_back(void)
-{
-    GOOD(cublasLtMatrixLayoutDestroy(t.a));
-    GOOD(cublasLtMatrixLayoutDestroy(t.b));
-    GOOD(cublasLtMatrixLayoutDestroy(t.c));
-    GOOD(cublasLtMatrixLayoutDestroy(t.d));
-    GOOD(cublasLtMatmulDescDestroy(t.desc));
-    GOOD(cublasLtMatmulPreferenceDestroy(t.pref));
-    GOOD(cublasLtDestroy(t.lt));
-    CU_ASSERT_EQUAL(living().blas, 0);
 }
 
 static double expected(const shape *s, int row, int col, int batch)
@@ -176,7 +178,7 @@ SW_TEST("products are right")
         for (int which = 0; which < t.n_found; which++)
             compare(s, which);
         CU_ASSERT_EQUAL(counted().matmuls_run, (uint64_t)t.n_found);
-        give_back();
+        sw_now(&t);
     }
 }
 
@@ -194,7 +196,6 @@ SW_TEST("TF32 is another number")
         most = off > most ? off : most;
     }
     SW_CHECK(most > 1e-5 && most < 1e-2, "%g", most);
-    give_back();
 }
 
 SW_TEST("what does not fit is refused")
@@ -232,7 +233,6 @@ SW_TEST("what does not fit is refused")
     GOOD(find_algorithms());
     GIVES(CUBLAS_STATUS_INVALID_VALUE, multiply(&s, t.dev[0] + MOST - 16, 1, NULL, 0));
     violation_says("matrix A leaves");
-    give_back();
 }
 
 SW_TEST("a card may have no products")
@@ -241,7 +241,6 @@ SW_TEST("a card may have no products")
     set_up_on(&(sw_fake_card){.no_products = true}, &s, MOST);
     GIVES(CUBLAS_STATUS_NOT_SUPPORTED, find_algorithms());
     CU_ASSERT_EQUAL(t.n_found, 0);
-    give_back();
 }
 
 SW_TEST("products can be captured")
@@ -256,7 +255,7 @@ SW_TEST("products can be captured")
     GOOD(cudaStreamEndCapture(t.s, &graph));
     CU_ASSERT(isnan(first_of(t.dev_out)));
     GOOD(cudaGraphInstantiate(&exec, graph, 0));
-    give_back(); /* the graph has all it needs */
+    sw_now(&t); /* the graph has all it needs */
     GOOD(cudaGraphLaunch(exec, t.s));
     CU_ASSERT(!isnan(first_of(t.dev_out)));
     const sw_fake_launch *l;

@@ -179,11 +179,10 @@ static const swi_number_attrs slopes[] = {{0.1f}, {-0.25f}, {0.0f}};
 static void one_product(const product *p, seen *s)
 {
     static sw_cuda_entry entry; /* known by its address */
-    char label[128];
     entry = (sw_cuda_entry){now.fusion->first, -1, together, now.first->scratch_bytes, 0};
-    snprintf(label, sizeof label, "%s, %s: (%d, %d, %d), kind %d, bias %d, add %d, shift %d",
-             now.fusion->first, now.fusion->then, (int)p->m, (int)p->n, (int)p->k, p->kind,
-             p->bias, (int)p->add, (int)p->shift);
+    const char *label = sw_textf("%s, %s: (%d, %d, %d), kind %d, bias %d, add %d, shift %d",
+                                 now.fusion->first, now.fusion->then, (int)p->m, (int)p->n,
+                                 (int)p->k, p->kind, p->bias, (int)p->add, (int)p->shift);
     sw_entry_run r = run_of(p, label);
     r.entry = &entry;
     same_as_two(&r, s);

@@ -225,48 +225,48 @@ typedef struct {
     sw_cuda_queue queue, other;
     sw_cuda_event *from, *to;
     void *there, *pinned;
+    bool wrong; /* a mistake is made on purpose */
 } bench;
 
-static void bench_open(bench *b)
-{
-    memset(b, 0, sizeof *b);
-    b->card = open_card();
-    good(api->use(b->card));
-    good(api->queue_create(b->card, &b->queue, false, 0));
-    good(api->queue_create(b->card, &b->other, false, 0));
-    good(api->event_create(b->card, &b->from, true));
-    good(api->event_create(b->card, &b->to, true));
-    good(api->alloc(b->card, &b->there, 4096));
-    good(api->host_alloc(b->card, &b->pinned, 4096));
-    memset(b->pinned, 0, 4096);
-}
+static bench b; /* of the running test */
 
-static void bench_end(bench *b)
+static void end(void *unused)
 {
-    api->host_free(b->card, b->pinned);
-    api->free(b->card, b->there);
-    api->event_destroy(b->from);
-    api->event_destroy(b->to);
-    api->queue_destroy(b->card, &b->queue);
-    api->queue_destroy(b->card, &b->other);
-    api->close(b->card);
+    (void)unused;
+    api->host_free(b.card, b.pinned);
+    api->free(b.card, b.there);
+    api->event_destroy(b.from);
+    api->event_destroy(b.to);
+    api->queue_destroy(b.card, &b.queue);
+    api->queue_destroy(b.card, &b.other);
+    api->close(b.card);
     all_given_back();
+    if (!b.wrong)
+        nothing_was_wrong();
 }
 
-static void bench_close(bench *b)
+/* A new card with all of this on it, until the test ends. */
+static void begin(void)
 {
-    bench_end(b);
-    nothing_was_wrong();
+    plug(NULL);
+    b = (bench){.card = open_card()};
+    good(api->use(b.card));
+    good(api->queue_create(b.card, &b.queue, false, 0));
+    good(api->queue_create(b.card, &b.other, false, 0));
+    good(api->event_create(b.card, &b.from, true));
+    good(api->event_create(b.card, &b.to, true));
+    good(api->alloc(b.card, &b.there, 4096));
+    good(api->host_alloc(b.card, &b.pinned, 4096));
+    memset(b.pinned, 0, 4096);
+    sw_after(end, &b);
 }
 
 SW_TEST("events say where a queue is")
 {
-    bench b;
     bool done = false;
     uint64_t ns = 0;
     sw_cuda_event *plain = NULL;
-    plug(NULL);
-    bench_open(&b);
+    begin();
     good(api->event_create(b.card, &plain, false));
     good(api->done(b.from, &done));
     CU_ASSERT(done); /* never recorded */
@@ -284,15 +284,12 @@ SW_TEST("events say where a queue is")
     good(api->between(b.from, b.to, &ns));
     CU_ASSERT(ns > 0 && ns < 1000000000u);
     api->event_destroy(plain);
-    bench_close(&b);
 }
 
 SW_TEST("a queue waits for an event of another")
 {
     for (uint64_t seed = 1; seed < 30; seed++) {
-        bench b;
-        plug(NULL);
-        bench_open(&b);
+        begin();
         fake->lazy(seed);
         memset(b.pinned, 'a', 4096);
         good(api->copy(&b.other, b.there, b.pinned, 4096, SW_CUDA_TO_DEVICE));
@@ -305,30 +302,28 @@ SW_TEST("a queue waits for an event of another")
         char now[2] = "";
         fake->peek(now, b.there, 1);
         CU_ASSERT_EQUAL(now[0], 'b');
-        bench_close(&b);
+        sw_now(&b);
     }
 }
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 
-static sw_status note_work(bench *b)
+static sw_status note_work(bench *on)
 {
-    SW_TRY(api->after(&b->queue, b->from));
-    SW_TRY(api->copy(&b->queue, b->there, b->pinned, 64, SW_CUDA_TO_DEVICE));
-    SW_TRY(api->fill(&b->queue, (char *)b->there + 8, '-', 2));
-    SW_TRY(api->copy(&b->queue, (char *)b->pinned + 64, b->there, 64, SW_CUDA_TO_HOST));
-    return api->record(b->to, &b->queue);
+    SW_TRY(api->after(&on->queue, on->from));
+    SW_TRY(api->copy(&on->queue, on->there, on->pinned, 64, SW_CUDA_TO_DEVICE));
+    SW_TRY(api->fill(&on->queue, (char *)on->there + 8, '-', 2));
+    SW_TRY(api->copy(&on->queue, (char *)on->pinned + 64, on->there, 64, SW_CUDA_TO_HOST));
+    return api->record(on->to, &on->queue);
 }
 
 SW_TEST("a captured queue is replayed with its events")
 {
-    bench b;
     sw_cuda_graph *graph = NULL;
     sw_cuda_event *end = NULL;
     sw_fake_counts before, after;
     uint64_t ns = 0;
-    plug(NULL);
-    bench_open(&b);
+    begin();
     good(api->event_create(b.card, &end, true));
     char *host = b.pinned;
     strcpy(host, "first words of the host");
@@ -358,14 +353,11 @@ SW_TEST("a captured queue is replayed with its events")
     good(api->sync(b.card));
     api->graph_destroy(graph);
     api->event_destroy(end);
-    bench_close(&b);
 }
 
 SW_TEST("a capture can be thrown away")
 {
-    bench b;
-    plug(NULL);
-    bench_open(&b);
+    begin();
     good(api->capture_begin(&b.queue));
     CU_ASSERT_EQUAL(api->capture_begin(&b.queue), SW_INVALID);
     CU_ASSERT_EQUAL(api->sync(b.card), SW_INVALID);
@@ -373,15 +365,12 @@ SW_TEST("a capture can be thrown away")
     good(api->capture_end(&b.queue, NULL));
     good(note_work(&b)); /* runs */
     good(api->queue_sync(b.card, &b.queue));
-    bench_close(&b);
 }
 
 SW_TEST("what no capture may see ends it")
 {
-    bench b;
     sw_cuda_graph *graph = NULL;
-    plug(NULL);
-    bench_open(&b);
+    begin();
     good(api->capture_begin(&b.queue));
     CU_ASSERT_EQUAL(api->queue_sync(b.card, &b.queue), SW_DEVICE);
     CU_ASSERT_EQUAL(api->capture_end(&b.queue, &graph), SW_DEVICE);
@@ -390,7 +379,7 @@ SW_TEST("what no capture may see ends it")
     good(api->queue_sync(b.card, &b.queue));
     good(api->sync(b.card));
     CU_ASSERT_PTR_NOT_NULL(strstr(fake->violation(), "cudaStreamSynchronize"));
-    bench_end(&b);
+    b.wrong = true;
 }
 
 typedef struct {
@@ -409,11 +398,9 @@ static void *wait_for_card(void *arg)
 
 SW_TEST("another thread waits for the card after a capture")
 {
-    bench b;
     sw_cuda_graph *graph = NULL;
     pthread_t thread;
-    plug(NULL);
-    bench_open(&b);
+    begin();
     waiter w = {&b, 0, 0};
     good(api->capture_begin(&b.queue));
     pthread_create(&thread, NULL, wait_for_card, &w);
@@ -427,7 +414,6 @@ SW_TEST("another thread waits for the card after a capture")
     CU_ASSERT_EQUAL(w.waited, 1);
     CU_ASSERT_EQUAL(api->graph_nodes(graph), 1000);
     api->graph_destroy(graph);
-    bench_close(&b);
 }
 
 /* ---- every call fails -------------------------------------------------------------------- */
@@ -435,53 +421,53 @@ SW_TEST("another thread waits for the card after a capture")
 /* All of the table once; what was made is given back, however far it got. */
 static sw_status everything(void)
 {
-    bench b = {0};
+    bench it = {0};
     sw_cuda_graph *graph = NULL;
     void *base = NULL;
     sw_cuda_info info;
     bool done = false, capturing = false;
     uint64_t ns;
-    sw_status s = api->open(&b.card, 0);
+    sw_status s = api->open(&it.card, 0);
     if (s != SW_OK)
         return s;
 #define DO(call) s = s == SW_OK ? (call) : s
-    DO(api->info(b.card, &info));
-    DO(api->use(b.card));
-    DO(api->queue_create(b.card, &b.queue, true, 0));
-    DO(api->queue_create(b.card, &b.other, false, 0));
-    DO(api->reserve(b.card, &base, 8 * STEP));
-    DO(api->map(b.card, base, 0, STEP));
-    DO(api->map(b.card, base, STEP, 3 * STEP));
-    DO(api->alloc(b.card, &b.there, 4096));
-    DO(api->host_alloc(b.card, &b.pinned, 4096));
-    DO(api->event_create(b.card, &b.from, true));
-    DO(api->event_create(b.card, &b.to, true));
-    DO(api->record(b.from, &b.other));
-    DO(note_work(&b));
-    DO(api->wait(b.to));
-    DO(api->done(b.to, &done));
-    DO(api->between(b.from, b.to, &ns));
-    DO(api->capture_begin(&b.queue));
+    DO(api->info(it.card, &info));
+    DO(api->use(it.card));
+    DO(api->queue_create(it.card, &it.queue, true, 0));
+    DO(api->queue_create(it.card, &it.other, false, 0));
+    DO(api->reserve(it.card, &base, 8 * STEP));
+    DO(api->map(it.card, base, 0, STEP));
+    DO(api->map(it.card, base, STEP, 3 * STEP));
+    DO(api->alloc(it.card, &it.there, 4096));
+    DO(api->host_alloc(it.card, &it.pinned, 4096));
+    DO(api->event_create(it.card, &it.from, true));
+    DO(api->event_create(it.card, &it.to, true));
+    DO(api->record(it.from, &it.other));
+    DO(note_work(&it));
+    DO(api->wait(it.to));
+    DO(api->done(it.to, &done));
+    DO(api->between(it.from, it.to, &ns));
+    DO(api->capture_begin(&it.queue));
     capturing = s == SW_OK;
-    DO(note_work(&b));
+    DO(note_work(&it));
     if (capturing) {
-        const sw_status ended = api->capture_end(&b.queue, s == SW_OK ? &graph : NULL);
+        const sw_status ended = api->capture_end(&it.queue, s == SW_OK ? &graph : NULL);
         DO(ended);
     }
-    DO(api->graph_launch(graph, &b.queue));
-    DO(api->queue_sync(b.card, &b.queue));
-    DO(api->sync(b.card));
+    DO(api->graph_launch(graph, &it.queue));
+    DO(api->queue_sync(it.card, &it.queue));
+    DO(api->sync(it.card));
 #undef DO
     api->graph_destroy(graph);
-    api->event_destroy(b.from);
-    api->event_destroy(b.to);
-    api->host_free(b.card, b.pinned);
-    api->free(b.card, b.there);
+    api->event_destroy(it.from);
+    api->event_destroy(it.to);
+    api->host_free(it.card, it.pinned);
+    api->free(it.card, it.there);
     if (base != NULL)
-        api->release(b.card, base, 8 * STEP);
-    api->queue_destroy(b.card, &b.queue);
-    api->queue_destroy(b.card, &b.other);
-    api->close(b.card);
+        api->release(it.card, base, 8 * STEP);
+    api->queue_destroy(it.card, &it.queue);
+    api->queue_destroy(it.card, &it.other);
+    api->close(it.card);
     return s;
 }
 
@@ -525,17 +511,17 @@ SW_TEST("every call fails by its name and leaves nothing")
     nothing_was_wrong();
 }
 
-static sw_status launch_tanh(const bench *b)
+static sw_status launch_tanh(const bench *on)
 {
     for (uint32_t i = 0; i < module->n_entries; i++) {
         const sw_cuda_entry *e = &module->entries[i];
         if (strcmp(e->op, "tanh") != 0 || e->which != SW_CUDA_FORWARD)
             continue;
         const sw_buffer x = {
-            .ptr = b->there, .type = {SW_F32, SW_PLAIN, SW_SHAPE(4)}, .stride = {1}};
+            .ptr = on->there, .type = {SW_F32, SW_PLAIN, SW_SHAPE(4)}, .stride = {1}};
         const sw_launch launch = {
             .size = sizeof launch, .in = &x, .n_in = 1, .out = &x, .n_out = 1};
-        return e->kernel(&launch, &b->queue);
+        return e->kernel(&launch, &on->queue);
     }
     return SW_INVALID;
 }
@@ -547,9 +533,7 @@ SW_TEST("an error is reported once")
     void *huge = NULL;
     float value[4] = {0.5f, 0.5f, 0.5f, 0.5f};
     bool done = true;
-    bench b;
-    plug(NULL);
-    bench_open(&b);
+    begin();
     good(api->copy(&b.queue, b.there, value, sizeof value, SW_CUDA_TO_DEVICE));
     good(launch_tanh(&b));
     CU_ASSERT_EQUAL(api->alloc(b.card, &huge, (size_t)1 << 50), SW_NOMEM);
@@ -568,5 +552,4 @@ SW_TEST("an error is reported once")
     good(api->copy(&b.queue, value, b.there, sizeof value, SW_CUDA_TO_HOST));
     good(api->queue_sync(b.card, &b.queue));
     CU_ASSERT(fabsf(value[0] - 0.385779f) < 1e-5f && value[3] == value[0]); /* four times */
-    bench_close(&b);
 }

@@ -79,9 +79,7 @@ SW_TEST("factors lie either way")
             const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
             const int64_t gap = mode / 4 == 0 ? 0 : mode / 4 == 1 ? 4 : 1;
             const sw_type y = {SW_F32, SW_PLAIN, {2, {m, n}}};
-            char label[100];
-            snprintf(label, sizeof label, "(%d, %d, %d), mode %d", (int)m, (int)n, (int)k,
-                     mode);
+            const char *label = sw_textf("(%d, %d, %d), mode %d", (int)m, (int)n, (int)k, mode);
             sw_entry_run r = begin(label, &sw_op_matmul, -1);
             r.in[r.n_in++] = matrix(m, k, (mode & 1) != 0, gap, 1);
             r.in[r.n_in++] = matrix(k, n, (mode & 2) != 0, gap, 2);
@@ -128,8 +126,7 @@ SW_TEST("axes in front")
         memcpy(b.shape.dim, cases[i].b, sizeof cases[i].b);
         CU_ASSERT_EQUAL_FATAL(sw_op_matmul.infer((sw_type[]){a, b}, 2, NULL, &y), SW_OK);
         for (int which = -1; which < 2; which++) {
-            char label[100];
-            snprintf(label, sizeof label, "%s, %d", cases[i].what, which);
+            const char *label = sw_textf("%s, %d", cases[i].what, which);
             sw_entry_run r = begin(label, &sw_op_matmul, which);
             int64_t step[4] = {0, 0, y.shape.dim[3], 1};
             step[1] = y.shape.dim[2] * step[2];

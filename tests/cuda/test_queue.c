@@ -48,10 +48,9 @@ static void mix_run(uint64_t *hash, sw_exec *exec, const random_life *life, int 
 {
     for (int i = 0; i < life->net->n_ops; i++) {
         const random_op *op = &life->net->op[i];
-        char name[8];
         double x = 0.0;
         sw_array out = {0};
-        snprintf(name, sizeof name, "v%d", i);
+        const char *name = sw_textf("v%d", i);
         if (op->kind == RANDOM_METRIC &&
             seed_well(sw_metric_past(exec, ago, name, &x), "a metric"))
             mix(hash, &x, sizeof x);
