@@ -1,4 +1,4 @@
-/* What the programs of this folder do with a failure: say where, and end with 1. */
+/* A program of this folder that fails says where and ends with 1. */
 #ifndef SW_TESTS_API_CHECK_H
 #define SW_TESTS_API_CHECK_H
 

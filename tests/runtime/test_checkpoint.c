@@ -24,10 +24,9 @@ static const saved_opts plain = {.name = NULL};
 /* A run of 9 steps beside one that is saved after 4 and goes on as another run. */
 static void goes_on_as(const saved_opts *saved, const saved_opts *other, const char *what)
 {
-    char path[1024];
     saved_run *whole = saved_run_new(saved), *first = saved_run_new(saved);
     saved_run *second = saved_run_new(other);
-    snprintf(path, sizeof path, "%s", sw_temp_path(what));
+    const char *path = sw_temp_path(what);
     saved_run_steps(whole, 9);
     saved_run_steps(first, 4);
     sw_checkpoint *c = saved_run_checkpoint(first, path, NULL);
@@ -63,8 +62,7 @@ SW_TEST("kept gradients go on")
 {
     saved_run *whole = saved_run_new(NULL), *first = saved_run_new(NULL);
     saved_run *second = saved_run_new(NULL);
-    char path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("kept"));
+    const char *path = sw_temp_path("kept");
     saved_run_steps(whole, 5);
     saved_run_steps(first, 2);
     saved_run_micro(first);
@@ -88,8 +86,7 @@ SW_TEST("kept gradients go on")
 SW_TEST("a save is of the step at which it was taken")
 {
     saved_run *run = saved_run_new(NULL), *then = saved_run_new(NULL);
-    char path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("then"));
+    const char *path = sw_temp_path("then");
     sw_checkpoint *c = saved_run_checkpoint(run, path, NULL);
     saved_run_steps(run, 3);
     saved_run_steps(then, 3);
@@ -111,8 +108,7 @@ SW_TEST("models of one name are stacked")
 {
     saved_run *runs[MEMBERS + 1], *others[MEMBERS + 1];
     sw_model *models[MEMBERS + 1], *these[MEMBERS + 1];
-    char path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("members"));
+    const char *path = sw_temp_path("members");
     for (int i = 0; i <= MEMBERS; i++) {
         const saved_opts o = {.name = i < MEMBERS ? "member" : "teacher",
                               .seed = (uint64_t)i + 1,
@@ -307,9 +303,8 @@ SW_TEST("a save without a copy is the same file")
 {
     saved_run *run = saved_run_new(NULL), *one = saved_run_new(NULL),
               *two = saved_run_new(NULL);
-    char path[1024], straight[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("copied"));
-    snprintf(straight, sizeof straight, "%s", sw_temp_path("straight"));
+    const char *path = sw_temp_path("copied");
+    const char *straight = sw_temp_path("straight");
     saved_run_steps(run, 3);
     sw_checkpoint *c = saved_run_checkpoint(run, path, NULL);
     OK(sw_checkpoint_save(c, run->step));
@@ -338,9 +333,8 @@ static bool newest_is_whole(saved_run *run, const char *path)
 static void sweep(sw_fault_kind kind, const sw_checkpoint_opts *opts, const char *what)
 {
     saved_run *run = saved_run_new(NULL), *reader = saved_run_new(NULL);
-    char path[1024];
     sw_sites sites = {kind, .any = true, .keeps = true};
-    snprintf(path, sizeof path, "%s", sw_temp_path(what));
+    const char *path = sw_temp_path(what);
     while (sw_sites_next(&sites)) {
         sw_checkpoint *c = saved_run_checkpoint(run, path, opts);
         OK(sw_checkpoint_save(c, 1));
@@ -396,9 +390,8 @@ static sw_status refuse(void *user)
 SW_TEST("what must be synced first may fail the save")
 {
     saved_run *run = saved_run_new(NULL);
-    char path[1024];
     int called = 0;
-    snprintf(path, sizeof path, "%s", sw_temp_path("before"));
+    const char *path = sw_temp_path("before");
     sw_checkpoint *c = saved_run_checkpoint(run, path, NULL);
     OK(sw_checkpoint_save(c, 1));
     saved_checkpoint_end(c);
@@ -431,8 +424,8 @@ static void flip(const char *path, long at)
 SW_TEST("a damaged generation is passed over and named")
 {
     saved_run *run = saved_run_new(NULL);
-    char path[1000], name[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("generations"));
+    char name[1024];
+    const char *path = sw_temp_path("generations");
     sw_checkpoint *c = saved_run_checkpoint(run, path, &(sw_checkpoint_opts){.keep = 3});
     for (uint64_t step = 1; step <= 5; step++)
         OK(sw_checkpoint_save(c, step));
@@ -486,12 +479,6 @@ SW_TEST("a save that is being written is waited for")
     REFUSED(sw_checkpoint_write(c), SW_INVALID, "sw_checkpoint_take first");
 }
 
-static const char *name_of(char *to, size_t bytes, const char *what)
-{
-    snprintf(to, bytes, "%s", sw_temp_path(what));
-    return to;
-}
-
 static sw_status make(sw_checkpoint **out, saved_run *run, const char *path,
                       sw_model *const *models, int n)
 {
@@ -503,10 +490,10 @@ static sw_status make(sw_checkpoint **out, saved_run *run, const char *path,
 /* A save could only write through it, and no whole file would stand there meanwhile. */
 SW_TEST("a path that is no regular file is refused")
 {
-    char path[1000], longest[600];
+    char longest[600];
     saved_run *run = saved_run_new(NULL);
     sw_checkpoint *c;
-    name_of(path, sizeof path, "a link");
+    const char *path = sw_temp_path("a link");
     CU_ASSERT_EQUAL(symlink("elsewhere", path), 0);
     REFUSED(make(&c, run, path, &run->model, 1), SW_INVALID, "this is a link");
     CU_ASSERT_EQUAL(unlink(path), 0);
@@ -571,8 +558,8 @@ SW_TEST("more tensors than a file has are refused")
 SW_TEST("any command can be saved")
 {
     saved_run *run = saved_run_new(NULL);
-    char path[1000], cut[600];
-    name_of(path, sizeof path, "command");
+    char cut[600];
+    const char *path = sw_temp_path("command");
     memset(cut, 'x', sizeof cut);
     memcpy(cut + 510, "\xc3\xa4", 3);
     const char *const commands[] = {"train \xff\x01", cut, ""};
@@ -587,13 +574,12 @@ SW_TEST("any command can be saved")
 SW_TEST("the bytes of a file are those of all of it")
 {
     saved_run *run = saved_run_new(NULL);
-    char path[1000];
     struct stat st;
     sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
-    sw_checkpoint *c = saved_run_checkpoint(run, name_of(path, sizeof path, "bytes"), NULL);
+    sw_checkpoint *c = saved_run_checkpoint(run, sw_temp_path("bytes"), NULL);
     OK(sw_checkpoint_save(c, 1));
     OK(sw_checkpoint_describe(c, &info));
-    CU_ASSERT_EQUAL_FATAL(stat(path, &st), 0);
+    CU_ASSERT_EQUAL_FATAL(stat(sw_temp_path("bytes"), &st), 0);
     CU_ASSERT_EQUAL(info.file_bytes, (uint64_t)st.st_size);
 }
 
@@ -603,8 +589,7 @@ SW_TEST("members alone stand under their name")
     saved_run *one = saved_run_new(NULL), *two = saved_run_new(NULL);
     sw_model *const models[] = {one->model, two->model};
     sw_checkpoint *c;
-    char path[1000];
-    name_of(path, sizeof path, "members");
+    const char *path = sw_temp_path("members");
     OK(make(&c, one, path, models, 2));
     OK(sw_checkpoint_save(c, 1));
     sw_checkpoint_destroy(c);
@@ -617,8 +602,7 @@ SW_TEST("loading gives up what was taken")
 {
     saved_run *run = saved_run_new(NULL);
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-    char path[1000];
-    sw_checkpoint *c = saved_run_checkpoint(run, name_of(path, sizeof path, "gives up"), NULL);
+    sw_checkpoint *c = saved_run_checkpoint(run, sw_temp_path("gives up"), NULL);
     saved_run_steps(run, 1);
     OK(sw_checkpoint_save(c, 1));
     saved_run_steps(run, 1);
