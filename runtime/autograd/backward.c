@@ -211,15 +211,14 @@ static sw_status contribute(session *s, uint32_t v, uint32_t g)
 static sw_status check_din(sw_ctx *ctx, const sw_op_desc *desc, int i, uint32_t input,
                            sw_value din)
 {
-    char is[SWI_SHAPE_TEXT], wanted[SWI_SHAPE_TEXT];
     const swi_value *given = swi_value_at(ctx, din);
     if (given == NULL)
         return ctx->status;
     const sw_type *type = &value_of(ctx, input)->type;
     if (given->type.dtype != type->dtype || !swi_same_shape(&given->type.shape, &type->shape))
         SW_FAIL(SW_INVALID, "%s: rule: din[%d] is %s %s, the input is %s %s", desc->name, i,
-                sw_dtype_name(given->type.dtype), swi_shape_text(&given->type.shape, is),
-                sw_dtype_name(type->dtype), swi_shape_text(&type->shape, wanted));
+                sw_dtype_name(given->type.dtype), SWI_SHAPE(&given->type.shape),
+                sw_dtype_name(type->dtype), SWI_SHAPE(&type->shape));
     return SW_OK;
 }
 

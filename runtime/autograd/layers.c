@@ -148,8 +148,7 @@ static bool is_zero(sw_ctx *ctx, const char *what, const uint64_t *words, size_t
 {
     for (size_t i = 0; i < n; i++)
         if (words[i] != 0) {
-            (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                              "%s: reserved words must be zero", what));
+            SWI_STICK(ctx, SW_INVALID, "%s: reserved words must be zero", what);
             return false;
         }
     return true;
@@ -534,7 +533,6 @@ static sw_value pile_all(sw_ctx *ctx, pile *p)
 
 static bool is_sequence(sw_ctx *ctx, const char *call, sw_value x)
 {
-    char text[120];
     const int rank = sw_rank(ctx, x);
     if (sw_ctx_status(ctx) != SW_OK)
         return false;
@@ -542,11 +540,10 @@ static bool is_sequence(sw_ctx *ctx, const char *call, sw_value x)
     if (steps >= 1 && steps <= MOST_STEPS)
         return true;
     if (rank != 3)
-        snprintf(text, sizeof text, "%s: x must be (seq, batch, in) (got rank %d)", call, rank);
+        SWI_STICK(ctx, SW_INVALID, "%s: x must be (seq, batch, in) (got rank %d)", call, rank);
     else
-        snprintf(text, sizeof text, "%s: x must have 1 to %lld steps (got %lld)", call,
-                 (long long)MOST_STEPS, (long long)steps);
-    sw_fail(ctx, SW_INVALID, text);
+        SWI_STICK(ctx, SW_INVALID, "%s: x must have 1 to %lld steps (got %lld)", call,
+                  (long long)MOST_STEPS, (long long)steps);
     return false;
 }
 

@@ -54,6 +54,8 @@ void swi_set_fill(swi_fill_attrs *to, const sw_type *type, float value);
 /* "(128, 10)" */
 #define SWI_SHAPE_TEXT 160
 const char *swi_shape_text(const sw_shape *shape, char *to);
+/* The same, valid to the end of the block. */
+#define SWI_SHAPE(shape) swi_shape_text(shape, (char[SWI_SHAPE_TEXT]){0})
 bool swi_same_shape(const sw_shape *a, const sw_shape *b);
 /* Of a shape that was checked; lanes are not counted. */
 int64_t swi_elements(const sw_shape *shape);

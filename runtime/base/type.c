@@ -150,11 +150,9 @@ sw_status swi_broadcast(const char *op, const sw_shape *a, const sw_shape *b, sw
     for (int i = 1; i <= r.rank; i++) {
         const int64_t x = i <= a->rank ? a->dim[a->rank - i] : 1;
         const int64_t y = i <= b->rank ? b->dim[b->rank - i] : 1;
-        if (x != y && x != 1 && y != 1) {
-            char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
-            SW_FAIL(SW_INVALID, "%s: shapes %s and %s do not broadcast", op,
-                    swi_shape_text(a, s), swi_shape_text(b, t));
-        }
+        if (x != y && x != 1 && y != 1)
+            SW_FAIL(SW_INVALID, "%s: shapes %s and %s do not broadcast", op, SWI_SHAPE(a),
+                    SWI_SHAPE(b));
         r.dim[r.rank - i] = x == 1 ? y : x;
     }
     *out = r;

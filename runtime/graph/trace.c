@@ -215,8 +215,7 @@ uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role)
     void *p = t->storages;
     size_t rounded;
     if (!sw_size_align(bytes, SW_ALIGN, &rounded)) {
-        (void)swi_stick(
-            ctx, sw_error_set(SW_NOMEM, __FILE__, __LINE__, "%zu bytes overflow", bytes));
+        SWI_STICK(ctx, SW_NOMEM, "%zu bytes overflow", bytes);
         return SWI_NONE;
     }
     if (swi_stick(ctx, sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_storages,
@@ -318,9 +317,8 @@ int64_t sw_dim(sw_ctx *ctx, sw_value x, int axis)
         return 0;
     const int i = axis < 0 ? axis + v->type.shape.rank : axis;
     if (i < 0 || i >= v->type.shape.rank) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "sw_dim: axis %d of a tensor of rank %d", axis,
-                                          v->type.shape.rank));
+        SWI_STICK(ctx, SW_INVALID, "sw_dim: axis %d of a tensor of rank %d", axis,
+                  v->type.shape.rank);
         return 0;
     }
     return v->type.shape.dim[i];
@@ -330,11 +328,8 @@ sw_value sw_input(sw_ctx *ctx, int i)
 {
     if (!swi_ctx_works(ctx))
         return (sw_value){0, 0};
-    if (i < 0 || i >= ctx->args->n_inputs) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "sw_input: input %d of %d", i, ctx->args->n_inputs));
-        return (sw_value){0, 0};
-    }
+    if (i < 0 || i >= ctx->args->n_inputs)
+        return SWI_REFUSE(ctx, "sw_input: input %d of %d", i, ctx->args->n_inputs);
     return swi_handle(ctx, (uint32_t)i); /* swi_ctx_begin made them first */
 }
 

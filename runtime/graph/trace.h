@@ -210,7 +210,12 @@ static inline bool swi_ctx_works(const sw_ctx *ctx)
 
 /* Internal trace functions; all check and set ctx->status. */
 sw_status swi_stick(sw_ctx *ctx, sw_status status); /* keeps the first, with the scope path */
-swi_value *swi_value_at(sw_ctx *ctx, sw_value v);   /* NULL and an error for a bad handle */
+/* With a message as printf writes it; and of a function that then has no value to return. */
+#define SWI_STICK(ctx, status, ...)                                                            \
+    ((void)swi_stick(ctx, sw_error_set(status, __FILE__, __LINE__, __VA_ARGS__)))
+#define SWI_REFUSE(ctx, ...)                                                                   \
+    (swi_ctx_works(ctx) ? SWI_STICK(ctx, SW_INVALID, __VA_ARGS__) : (void)0, (sw_value){0, 0})
+swi_value *swi_value_at(sw_ctx *ctx, sw_value v); /* NULL and an error for a bad handle */
 sw_value swi_handle(const sw_ctx *ctx, uint32_t id);
 uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry);
 

@@ -207,7 +207,6 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
 static sw_status check_type(const sw_op_desc *desc, int i, const sw_type *type)
 {
     const sw_shape *s = &type->shape;
-    char text[SWI_SHAPE_TEXT];
     if (sw_dtype_bytes(type->dtype) == 0)
         SW_FAIL(SW_INVALID, "%s: infer: output %d must have a known type of elements (got %d)",
                 desc->name, i, (int)type->dtype);
@@ -220,10 +219,10 @@ static sw_status check_type(const sw_op_desc *desc, int i, const sw_type *type)
     for (int k = 0; k < s->rank; k++)
         if (s->dim[k] < 0)
             SW_FAIL(SW_INVALID, "%s: the dims of output %d must be at least 0 (got %s)",
-                    desc->name, i, swi_shape_text(s, text));
+                    desc->name, i, SWI_SHAPE(s));
     if (sw_type_elements(type) < 0)
         SW_FAIL(SW_NOMEM, "%s: output %d of shape %s has more elements than any memory",
-                desc->name, i, swi_shape_text(s, text));
+                desc->name, i, SWI_SHAPE(s));
     return SW_OK;
 }
 
@@ -302,27 +301,17 @@ sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
     const sw_op_desc *desc = swi_op(id);
     if (!swi_ctx_works(ctx))
         return (sw_value){0, 0};
-    if (in == NULL && n_in > 0) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "%s: the inputs must not be NULL",
-                                          desc != NULL ? desc->name : "sw_op_apply"));
-        return (sw_value){0, 0};
-    }
-    if (desc == NULL || n_in < 0 || n_in > SWI_MAX_OPERANDS - 4) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          desc == NULL ? "there is no op number %u"
-                                                       : "op %u: too many inputs",
-                                          id));
-        return (sw_value){0, 0};
-    }
-    if (swi_op_is_private(id) || (attrs == NULL && desc->attrs_bytes > 0)) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          swi_op_is_private(id)
-                                              ? "%s: only an optimizer may append this op"
-                                              : "%s: the attributes must not be NULL",
-                                          desc->name));
-        return (sw_value){0, 0};
-    }
+    if (in == NULL && n_in > 0)
+        return SWI_REFUSE(ctx, "%s: the inputs must not be NULL",
+                          desc != NULL ? desc->name : "sw_op_apply");
+    if (desc == NULL || n_in < 0 || n_in > SWI_MAX_OPERANDS - 4)
+        return SWI_REFUSE(
+            ctx, desc == NULL ? "there is no op number %u" : "op %u: too many inputs", id);
+    if (swi_op_is_private(id) || (attrs == NULL && desc->attrs_bytes > 0))
+        return SWI_REFUSE(ctx,
+                          swi_op_is_private(id) ? "%s: only an optimizer may append this op"
+                                                : "%s: the attributes must not be NULL",
+                          desc->name);
     for (int i = 0; i < n_in; i++) {
         if (swi_value_at(ctx, in[i]) == NULL)
             return (sw_value){0, 0};
@@ -351,9 +340,8 @@ static int model_index(sw_ctx *ctx, const sw_model *model)
     for (int i = 0; i < ctx->args->n_models; i++)
         if (ctx->args->models[i] == model)
             return i;
-    (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                      "model %s must be among the models of this run",
-                                      model != NULL ? model->name : "(none)"));
+    SWI_STICK(ctx, SW_INVALID, "model %s must be among the models of this run",
+              model != NULL ? model->name : "(none)");
     return -1;
 }
 
@@ -387,9 +375,7 @@ uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry)
     if (m < 0)
         return SWI_NONE;
     if (entry == 0 || entry >= model->n_entries) {
-        (void)swi_stick(ctx,
-                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                     "the parameter must be one of model %s", model->name));
+        SWI_STICK(ctx, SW_INVALID, "the parameter must be one of model %s", model->name);
         return SWI_NONE;
     }
     uint32_t *known = &ctx->model_values[m][entry];
@@ -435,8 +421,7 @@ uint32_t swi_knob_values(sw_ctx *ctx, sw_knob first, uint32_t n)
         return SWI_NONE;
     if (!sw_handle_lives(first.model, SW_HANDLE_MODEL) || first.index >= first.model->n_knobs ||
         n > first.model->n_knobs - first.index) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "the knob must be one of this model"));
+        SWI_STICK(ctx, SW_INVALID, "the knob must be one of this model");
         return SWI_NONE;
     }
     return value_in(ctx, first.model, first.model->knob_entry, first.index,
@@ -448,8 +433,7 @@ sw_value sw_use(sw_ctx *ctx, sw_param param)
     if (!swi_ctx_works(ctx))
         return (sw_value){0, 0};
     if (swi_entry_of(param) == NULL)
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "the parameter must be one of this model"));
+        SWI_STICK(ctx, SW_INVALID, "the parameter must be one of this model");
     return ctx->status != SW_OK
                ? (sw_value){0, 0}
                : swi_handle(ctx, swi_model_value(ctx, param.model, param.index));
@@ -486,9 +470,8 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
     if (v == NULL)
         return;
     if (swi_entry_of(state) == NULL) {
-        (void)swi_stick(
-            ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                              "sw_assign: the target must be a state or buffer of this model"));
+        SWI_STICK(ctx, SW_INVALID,
+                  "sw_assign: the target must be a state or buffer of this model");
         return;
     }
     const uint32_t target =
@@ -499,20 +482,15 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
     const swi_value *t = &ctx->trace.values[target];
     const swi_entry *e = &state.model->entries[state.index];
     if ((e->role != SWI_ROLE_STATE && e->role != SWI_ROLE_BUFFER) || e->values != NULL) {
-        (void)swi_stick(ctx,
-                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                     "sw_assign: '%s' is a %s; only states and buffers are "
-                                     "assigned",
-                                     e->name,
-                                     e->values != NULL ? "constant" : swi_role_name(e->role)));
+        SWI_STICK(ctx, SW_INVALID,
+                  "sw_assign: '%s' is a %s; only states and buffers are assigned", e->name,
+                  e->values != NULL ? "constant" : swi_role_name(e->role));
         return;
     }
     if (v->type.dtype != t->type.dtype || v->type.shape.rank != t->type.shape.rank ||
         memcmp(v->type.shape.dim, t->type.shape.dim,
                (size_t)v->type.shape.rank * sizeof v->type.shape.dim[0]) != 0) {
-        (void)swi_stick(ctx,
-                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                     "sw_assign: '%s' has another shape or type", e->name));
+        SWI_STICK(ctx, SW_INVALID, "sw_assign: '%s' has another shape or type", e->name);
         return;
     }
     uint32_t value = swi_layout(ctx, x, SW_PLAIN).id - 1;
@@ -564,11 +542,9 @@ void sw_set_phase(sw_ctx *ctx, sw_phase phase)
     if ((int)phase >= 0 && phase <= SW_STEP)
         ctx->phase_override = (int)phase;
     else
-        (void)swi_stick(ctx,
-                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                     "sw_set_phase: a phase must be SW_DATA (0) to SW_STEP "
-                                     "(%d) (got %d)",
-                                     (int)SW_STEP, (int)phase));
+        SWI_STICK(ctx, SW_INVALID,
+                  "sw_set_phase: a phase must be SW_DATA (0) to SW_STEP (%d) (got %d)",
+                  (int)SW_STEP, (int)phase);
 }
 
 void sw_clear_phase(sw_ctx *ctx)
@@ -604,8 +580,7 @@ void sw_scope_end(sw_ctx *ctx)
     if (!swi_ctx_works(ctx))
         return; /* the path stays as it was when the error came */
     if (ctx->n_scopes == 0)
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "sw_scope_end: no scope is open"));
+        SWI_STICK(ctx, SW_INVALID, "sw_scope_end: no scope is open");
     else
         ctx->scope[ctx->scope_at[--ctx->n_scopes]] = '\0';
 }
@@ -619,25 +594,21 @@ static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric
         return;
     swi_trace *t = &ctx->trace;
     if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof t->metrics->name) {
-        (void)swi_stick(ctx,
-                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                     "the name of %s must have 1 to %zu bytes (got '%s')",
-                                     metric ? "a metric" : "an output",
-                                     sizeof t->metrics->name - 1, name != NULL ? name : ""));
+        SWI_STICK(ctx, SW_INVALID, "the name of %s must have 1 to %zu bytes (got '%s')",
+                  metric ? "a metric" : "an output", sizeof t->metrics->name - 1,
+                  name != NULL ? name : "");
         return;
     }
     if (metric && (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)) {
-        (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                          "metric '%s' must be an f32 scalar", name));
+        SWI_STICK(ctx, SW_INVALID, "metric '%s' must be an f32 scalar", name);
         return;
     }
     swi_named *list = metric ? t->metrics : t->outputs;
     const uint32_t n = metric ? t->n_metrics : t->n_outputs;
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(list[i].name, name) == 0) {
-            (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                              "two %s are named '%s'",
-                                              metric ? "metrics" : "outputs", name));
+            SWI_STICK(ctx, SW_INVALID, "two %s are named '%s'", metric ? "metrics" : "outputs",
+                      name);
             return;
         }
     if (!metric)

@@ -28,14 +28,11 @@ static const swi_entry *parameter(sw_ctx *ctx, const char *op, uint32_t value)
     if (entry == NULL)
         return NULL;
     const swi_value *v = &ctx->trace.values[value];
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     if (!v->contiguous || !swi_same_shape(&v->type.shape, &entry->shape))
-        (void)swi_stick(ctx,
-                        sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
-                                     "%s: with noise a parameter must be used whole and in "
-                                     "its own shape ('%s' %s is used as %s)",
-                                     op, entry->name, swi_shape_text(&entry->shape, s),
-                                     swi_shape_text(&v->type.shape, t)));
+        SWI_STICK(ctx, SW_UNSUPPORTED,
+                  "%s: with noise a parameter must be used whole and in "
+                  "its own shape ('%s' %s is used as %s)",
+                  op, entry->name, SWI_SHAPE(&entry->shape), SWI_SHAPE(&v->type.shape));
     return entry;
 }
 

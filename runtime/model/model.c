@@ -411,7 +411,6 @@ static sw_status check_name(sw_model *model, const char *name)
 static sw_status check_declaration(sw_model *model, const char *name, sw_dtype dtype,
                                    const sw_shape *shape, const char *init, size_t *bytes)
 {
-    char text[SWI_SHAPE_TEXT];
     int64_t n = 0;
     if (model->fixed)
         return swi_declare_fail(model, SW_INVALID,
@@ -427,7 +426,7 @@ static sw_status check_declaration(sw_model *model, const char *name, sw_dtype d
             model, SW_INVALID,
             "model %s: the dims of '%s' must be at least 1, and its bytes a 64-bit number "
             "(got %s)",
-            model->name, name, swi_shape_text(shape, text));
+            model->name, name, SWI_SHAPE(shape));
     if (init != NULL && strlen(init) >= sizeof model->entries[0].init)
         return swi_declare_fail(
             model, SW_INVALID,

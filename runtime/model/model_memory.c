@@ -153,7 +153,6 @@ static const swi_entry *entry_at(const sw_model *model, uint32_t i)
 
 const char *swi_layout_difference(const sw_model *a, const sw_model *b, char *to)
 {
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     uint32_t i = 1;
     const swi_entry *x, *y;
     while ((x = entry_at(a, i)) != NULL && (y = entry_at(b, i)) != NULL && same_entry(x, y))
@@ -171,7 +170,7 @@ const char *swi_layout_difference(const sw_model *a, const sw_model *b, char *to
                  x->name, y->name);
     else if (!swi_same_shape(&x->shape, &y->shape))
         snprintf(to, SWI_DIFFERENCE_TEXT, "'%s' is %s in the first and %s in the second",
-                 x->name, swi_shape_text(&x->shape, s), swi_shape_text(&y->shape, t));
+                 x->name, SWI_SHAPE(&x->shape), SWI_SHAPE(&y->shape));
     else
         snprintf(to, SWI_DIFFERENCE_TEXT, "'%s' is declared in two ways", x->name);
     return to;

@@ -16,7 +16,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     const swi_attention_attrs *a = attrs;
     const sw_shape *q = &in[0].shape, *k = &in[n_in > 1 ? 1 : 0].shape,
                    *v = &in[n_in - 1].shape;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("attention", in, n_in));
     if (n_in == 2)
         SW_FAIL(SW_INVALID, "attention: the inputs must be q, k and v, or one tensor of the "
@@ -28,21 +27,20 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     for (int i = 0; i < n_in; i++) {
         const int64_t pieces = n_in == 1 ? 3 : 1;
         const int64_t heads = a->heads;
-        char text[SWI_SHAPE_TEXT];
         if (in[i].shape.rank != 3 || in[i].shape.dim[1] < 1 || in[i].shape.dim[2] < 1 ||
             in[i].shape.dim[2] % (pieces * heads) != 0)
             SW_FAIL(SW_INVALID,
                     "attention: a shape must be (batch, rows, width), with rows and a width of "
                     "%lld equal heads%s (got %s)",
                     (long long)heads, pieces > 1 ? " of each of q, k and v" : "",
-                    swi_shape_text(&in[i].shape, text));
+                    SWI_SHAPE(&in[i].shape));
     }
     if (q->dim[0] != k->dim[0] || q->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] ||
         q->dim[2] != k->dim[2])
         SW_FAIL(SW_INVALID,
                 "attention: q, k and v must be (batch, queries, width), (batch, keys, width) "
                 "and (batch, keys, any) (got %s, %s and %s)",
-                swi_shape_text(q, s), swi_shape_text(k, t), swi_shape_text(v, u));
+                SWI_SHAPE(q), SWI_SHAPE(k), SWI_SHAPE(v));
     out[0] = (sw_type){SW_F32, SW_PLAIN, *q};
     out[0].shape.dim[2] = n_in == 1 ? q->dim[2] / 3 : v->dim[2];
     out[1] = (sw_type){SW_F32, SW_PLAIN, {3, {q->dim[0], a->heads, q->dim[1]}}};

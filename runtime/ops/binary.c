@@ -36,30 +36,29 @@ static sw_status check(const char *op, const sw_type *in, int n_in, const swi_bi
 {
     const sw_shape *x = &in[X].shape, *w = &in[LOGITS].shape;
     const int want = scale_at(a) + (has_noise(a) ? 2 : 0);
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     if (in[X].dtype != SW_U8)
         SW_FAIL(SW_INVALID, "%s: bits must be u8, as sw_binarize makes them (got %s)", op,
                 sw_dtype_name(in[X].dtype));
     if (in[LOGITS].dtype != SW_F32 || w->rank < 2 || swi_elements(w) == 0)
         SW_FAIL(SW_INVALID, "%s: logits must be f32 (out, in, ...), not empty (got %s)", op,
-                swi_shape_text(w, t));
+                SWI_SHAPE(w));
     if (n_in != want || x->rank < 2 || x->dim[x->rank - 1] != bytes_of(w->dim[1]) || taps < 1)
         SW_FAIL(SW_INVALID,
                 "%s: bits must have %lld bytes for the %lld inputs of logits %s (got %s)", op,
-                (long long)bytes_of(w->dim[1]), (long long)w->dim[1], swi_shape_text(w, t),
-                swi_shape_text(x, s));
+                (long long)bytes_of(w->dim[1]), (long long)w->dim[1], SWI_SHAPE(w),
+                SWI_SHAPE(x));
     if (a->has_bias && (in[BIAS].dtype != SW_F32 || in[BIAS].shape.rank != 1 ||
                         in[BIAS].shape.dim[0] != w->dim[0]))
         SW_FAIL(SW_INVALID, "%s: the bias must be f32 (%lld) (got %s)", op,
-                (long long)w->dim[0], swi_shape_text(&in[BIAS].shape, s));
+                (long long)w->dim[0], SWI_SHAPE(&in[BIAS].shape));
     const swi_noise_attrs *n = &a->noise;
     if (n->repeats < 1 || n->directions < 1 || x->dim[0] % (n->repeats * n->directions) != 0)
         SW_FAIL(SW_INVALID, "%s: axis 0 must be a multiple of %lld x %lld evaluations (got %s)",
-                op, (long long)n->repeats, (long long)n->directions, swi_shape_text(x, s));
+                op, (long long)n->repeats, (long long)n->directions, SWI_SHAPE(x));
     if (n->weight.rows != 0 &&
         (n->weight.kind != SW_NOISE_BITS_OF_LOGITS || n->weight.rows != w->dim[0] ||
          n->weight.cols != w->dim[1] * taps || n->weight.taps != taps))
-        SW_FAIL(SW_INVALID, "%s: the noise is not that of logits %s", op, swi_shape_text(w, t));
+        SW_FAIL(SW_INVALID, "%s: the noise is not that of logits %s", op, SWI_SHAPE(w));
     return SW_OK;
 }
 
@@ -73,7 +72,6 @@ static sw_status linear_infer(const sw_type *in, int n_in, const void *attrs, sw
     const swi_binary_attrs *a = attrs;
     const sw_shape *x = &in[X].shape, *w = &in[LOGITS].shape;
     int64_t taps = 1, positions = 1;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     for (int i = 2; i < w->rank; i++)
         taps *= w->dim[i];
     for (int i = 1; i < x->rank - 1; i++)
@@ -83,7 +81,7 @@ static sw_status linear_infer(const sw_type *in, int n_in, const void *attrs, sw
         SW_FAIL(SW_INVALID,
                 "binary_linear: logits must be (out, in, positions) of the bits' %lld "
                 "positions (got %s and %s)",
-                (long long)positions, swi_shape_text(w, t), swi_shape_text(x, s));
+                (long long)positions, SWI_SHAPE(w), SWI_SHAPE(x));
     out[0] =
         result(a, SW_SHAPE(x->dim[0], w->dim[0]), SW_SHAPE(x->dim[0], bytes_of(w->dim[0])));
     return SW_OK;
@@ -93,19 +91,18 @@ static sw_status conv_infer(const sw_type *in, int n_in, const void *attrs, sw_t
 {
     const swi_binary_attrs *a = attrs;
     const sw_shape *x = &in[X].shape, *w = &in[LOGITS].shape;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     if (x->rank != 4 || w->rank != 4)
         SW_FAIL(SW_INVALID,
                 "binary_conv2d: bits must be (batch, h, w, bytes) and logits (out, in, kh, kw) "
                 "(got %s and %s)",
-                swi_shape_text(x, s), swi_shape_text(w, t));
+                SWI_SHAPE(x), SWI_SHAPE(w));
     SW_TRY(check("binary_conv2d", in, n_in, a, w->dim[2] * w->dim[3]));
     if (a->stride < 1 || a->pad < 0 || x->dim[1] + 2 * (int64_t)a->pad < w->dim[2] ||
         x->dim[2] + 2 * (int64_t)a->pad < w->dim[3])
         SW_FAIL(SW_INVALID,
                 "binary_conv2d: stride must be at least 1, padding 0 or more, the kernel no "
                 "larger than the image (got stride %d, padding %d, %s and %s)",
-                a->stride, a->pad, swi_shape_text(w, t), swi_shape_text(x, s));
+                a->stride, a->pad, SWI_SHAPE(w), SWI_SHAPE(x));
     const int64_t h = out_dim(x->dim[1], w->dim[2], a), wide = out_dim(x->dim[2], w->dim[3], a);
     out[0] = result(a, SW_SHAPE(x->dim[0], w->dim[0], h, wide),
                     SW_SHAPE(x->dim[0], h, wide, bytes_of(w->dim[0])));
@@ -386,10 +383,8 @@ static sw_value apply(sw_ctx *ctx, uint32_t op, sw_value x, sw_value logits, sw_
     a.pad = pad;
     a.sums = what == SW_BINARY_SUMS;
     a.has_bias = bias.id != 0;
-    if (what != SW_BINARY_SUMS && what != SW_BINARY_BITS) {
-        sw_fail(ctx, SW_INVALID, "a layer of bits gives SW_BINARY_BITS or SW_BINARY_SUMS");
-        return (sw_value){0, 0};
-    }
+    if (what != SW_BINARY_SUMS && what != SW_BINARY_BITS)
+        return SWI_REFUSE(ctx, "a layer of bits gives SW_BINARY_BITS or SW_BINARY_SUMS");
     return sw_op_apply(ctx, op, in, a.has_bias ? 3 : 2, &a);
 }
 
@@ -414,12 +409,11 @@ sw_value sw_binary_conv2d_op(sw_ctx *ctx, sw_value bits, sw_value logits, sw_val
 static sw_status binarize_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     const sw_shape *x = &in[0].shape;
-    char s[SWI_SHAPE_TEXT];
     (void)n_in, (void)attrs;
     SW_TRY(swi_want_f32("binarize", in, 1));
     if (x->rank < 2 || x->dim[1] < 1)
         SW_FAIL(SW_INVALID, "binarize: x must be (batch, channels, ...) (got %s)",
-                swi_shape_text(x, s));
+                SWI_SHAPE(x));
     out[0] = (sw_type){SW_U8, SW_PLAIN, {x->rank, {x->dim[0]}}};
     for (int i = 2; i < x->rank; i++)
         out[0].shape.dim[i - 1] = x->dim[i];
@@ -481,19 +475,18 @@ static sw_status pool_infer(const sw_type *in, int n_in, const void *attrs, sw_t
 {
     const swi_pool_attrs *a = attrs;
     const sw_shape *x = &in[0].shape;
-    char s[SWI_SHAPE_TEXT];
     (void)n_in;
     if (in[0].dtype != SW_U8 || x->rank != 4 || x->dim[3] % 8 != 0)
         SW_FAIL(SW_INVALID,
                 "binary_max_pool2d: bits must be u8 (batch, h, w, bytes) of whole words (got "
                 "%s %s)",
-                sw_dtype_name(in[0].dtype), swi_shape_text(x, s));
+                sw_dtype_name(in[0].dtype), SWI_SHAPE(x));
     if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride < 1 || a->kernel_h > x->dim[1] ||
         a->kernel_w > x->dim[2])
         SW_FAIL(SW_INVALID,
                 "binary_max_pool2d: window and stride must be at least 1, the window no larger "
                 "than the image (got window %d x %d, stride %d, %s)",
-                a->kernel_h, a->kernel_w, a->stride, swi_shape_text(x, s));
+                a->kernel_h, a->kernel_w, a->stride, SWI_SHAPE(x));
     out[0] = (sw_type){SW_U8,
                        SW_PLAIN,
                        {4,

@@ -5,7 +5,6 @@
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include "runtime/base/structs.h"
-#include <string.h>
 
 /* The kernel is there and lies in the padded input at least once. */
 static bool fits(int64_t in, int64_t kernel, const swi_conv_attrs *a)
@@ -18,7 +17,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
 {
     const swi_conv_attrs *a = attrs;
     const sw_shape *x = &in[0].shape, *w = &in[1].shape;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("conv2d", in, n_in));
     if (a->stride < 1 || a->pad < 0 || a->pad > 1 << 20 || a->dilation < 1 ||
         a->dilation > 1 << 20 || a->groups < 1)
@@ -32,7 +30,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
         SW_FAIL(SW_INVALID,
                 "conv2d: input and weight must be (batch, in, h, w) and (out, in / groups, kh, "
                 "kw) (got %s and %s with groups %d)",
-                swi_shape_text(x, s), swi_shape_text(w, t), a->groups);
+                SWI_SHAPE(x), SWI_SHAPE(w), a->groups);
     if (w->dim[0] % a->groups != 0)
         SW_FAIL(SW_INVALID,
                 "conv2d: the output channels must be a multiple of groups (got %lld channels "
@@ -41,10 +39,10 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     if (!fits(x->dim[2], w->dim[2], a) || !fits(x->dim[3], w->dim[3], a))
         SW_FAIL(SW_INVALID,
                 "conv2d: kernel of %s with dilation %d is larger than input %s with padding %d",
-                swi_shape_text(w, t), a->dilation, swi_shape_text(x, s), a->pad);
+                SWI_SHAPE(w), a->dilation, SWI_SHAPE(x), a->pad);
     if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != w->dim[0]))
         SW_FAIL(SW_INVALID, "conv2d: the bias must be (out) (got %s for the weight %s)",
-                swi_shape_text(&in[2].shape, s), swi_shape_text(w, t));
+                SWI_SHAPE(&in[2].shape), SWI_SHAPE(w));
     out[0] = (sw_type){SW_F32,
                        in[0].layout,
                        {4,
@@ -341,10 +339,8 @@ sw_value sw_conv2d_op_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bi
     sw_conv_opts o;
     if (swi_stick(ctx, swi_conv_opts(given, &o, "sw_conv2d_op_with")) != SW_OK)
         return (sw_value){0, 0};
-    if (o.no_bias && bias.id != 0) {
-        sw_fail(ctx, SW_INVALID, "conv2d: bias and no_bias exclude each other");
-        return (sw_value){0, 0};
-    }
+    if (o.no_bias && bias.id != 0)
+        return SWI_REFUSE(ctx, "conv2d: bias and no_bias exclude each other");
     const swi_conv_attrs a = {o.stride, o.pad, o.dilation, o.groups};
     return sw_op_apply(ctx, SW_OP_conv2d, in, bias.id != 0 ? 3 : 2, &a);
 }
@@ -395,30 +391,29 @@ static sw_status up_infer(const sw_type *in, int n_in, const void *attrs, sw_typ
     const swi_conv_transpose_attrs *a = attrs;
     const sw_shape *x = &in[0].shape, *w = &in[1].shape;
     const int64_t groups = a->conv.groups, most = (int64_t)1 << 31;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("conv_transpose2d", in, n_in));
     SW_TRY(check_numbers(a));
     if (x->rank != 4 || w->rank != 4 || x->dim[1] != w->dim[0] || x->dim[1] % groups != 0)
         SW_FAIL(SW_INVALID,
                 "conv_transpose2d: input and weight must be (batch, in, h, w) and (in, out / "
                 "groups, kh, kw), in a multiple of groups (got %s and %s with groups %lld)",
-                swi_shape_text(x, s), swi_shape_text(w, t), (long long)groups);
+                SWI_SHAPE(x), SWI_SHAPE(w), (long long)groups);
     for (int i = 2; i < 4; i++)
         if (x->dim[i] < 1 || x->dim[i] > most || w->dim[i] < 1 || w->dim[i] > most ||
             out_dim(x->dim[i], w->dim[i], a) < 1)
             SW_FAIL(
                 SW_INVALID,
                 "conv_transpose2d: input %s with a kernel of %s and padding %d has no result",
-                swi_shape_text(x, s), swi_shape_text(w, t), a->conv.pad);
+                SWI_SHAPE(x), SWI_SHAPE(w), a->conv.pad);
     int64_t channels;
     if (__builtin_mul_overflow(w->dim[1], groups, &channels))
         SW_FAIL(SW_INVALID,
                 "conv_transpose2d: the output channels overflow (weight %s, groups %lld)",
-                swi_shape_text(w, s), (long long)groups);
+                SWI_SHAPE(w), (long long)groups);
     if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != channels))
         SW_FAIL(SW_INVALID,
                 "conv_transpose2d: the bias must be (out) (got %s for %lld channels)",
-                swi_shape_text(&in[2].shape, s), (long long)channels);
+                SWI_SHAPE(&in[2].shape), (long long)channels);
     out[0] = (sw_type){SW_F32,
                        in[0].layout,
                        {4,
@@ -533,10 +528,8 @@ sw_value sw_conv_transpose2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_val
     sw_conv_transpose_opts o;
     if (swi_stick(ctx, swi_conv_transpose_opts(given, &o, "sw_conv_transpose2d_op")) != SW_OK)
         return (sw_value){0, 0};
-    if (o.no_bias && bias.id != 0) {
-        sw_fail(ctx, SW_INVALID, "conv_transpose2d: bias and no_bias exclude each other");
-        return (sw_value){0, 0};
-    }
+    if (o.no_bias && bias.id != 0)
+        return SWI_REFUSE(ctx, "conv_transpose2d: bias and no_bias exclude each other");
     const swi_conv_transpose_attrs a = {
         {o.stride, o.pad, o.dilation, o.groups}, o.output_pad, 0};
     return sw_op_apply(ctx, SW_OP_conv_transpose2d, in, bias.id != 0 ? 3 : 2, &a);

@@ -201,13 +201,12 @@ typedef struct {
 static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     (void)attrs;
-    char t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("neuron_utility", in, n_in));
     if (in[0].shape.rank != 2 && in[0].shape.rank != 4)
         SW_FAIL(SW_INVALID,
                 "neuron_utility: the input must be (batch, channels) or (batch, channels, h, "
                 "w) (got %s)",
-                swi_shape_text(&in[0].shape, t));
+                SWI_SHAPE(&in[0].shape));
     out[0] = in[0];
     return SW_OK;
 }

@@ -39,11 +39,9 @@ static bool of_bits(const swi_es_gradient_attrs *a)
 
 static sw_status check_like(const sw_type *in, const sw_shape *shape, const char *what)
 {
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     if (in->dtype != SW_F32 || !swi_same_shape(&in->shape, shape))
         SW_FAIL(SW_INVALID, "es_gradient: %s must be f32 %s (got %s %s)", what,
-                swi_shape_text(shape, s), sw_dtype_name(in->dtype),
-                swi_shape_text(&in->shape, t));
+                SWI_SHAPE(shape), sw_dtype_name(in->dtype), SWI_SHAPE(&in->shape));
     return SW_OK;
 }
 
@@ -51,7 +49,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
 {
     const swi_es_gradient_attrs *a = attrs;
     const operands o = operands_of(a);
-    char s[SWI_SHAPE_TEXT];
     if (!of_bits(a))
         SW_TRY(swi_noise_check("es_gradient", &a->spec));
     else if (a->has_sigmas || a->spec.taps < 1 || a->spec.cols % a->spec.taps != 0)
@@ -59,12 +56,12 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     if (a->spec.rows * a->spec.cols != swi_elements(&a->shape) || a->rows.first != 0)
         SW_FAIL(SW_INVALID, "es_gradient: noise of %lld x %lld from row %lld is not that of %s",
                 (long long)a->spec.rows, (long long)a->spec.cols, (long long)a->rows.first,
-                swi_shape_text(&a->shape, s));
+                SWI_SHAPE(&a->shape));
     if (n_in != o.n)
         SW_FAIL(SW_INVALID, "es_gradient: must have %d inputs (got %d)", o.n, n_in);
     if (in[WEIGHTS].dtype != SW_F32 || in[WEIGHTS].shape.rank != 1)
         SW_FAIL(SW_INVALID, "es_gradient: the weights must be f32 (directions) (got %s %s)",
-                sw_dtype_name(in[WEIGHTS].dtype), swi_shape_text(&in[WEIGHTS].shape, s));
+                sw_dtype_name(in[WEIGHTS].dtype), SWI_SHAPE(&in[WEIGHTS].shape));
     if (o.theta != NONE)
         SW_TRY(check_like(&in[o.theta], &a->shape, "theta"));
     if (o.sigma != NONE && (in[o.sigma].dtype != SW_F32 || sw_type_elements(&in[o.sigma]) != 1))

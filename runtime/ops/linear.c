@@ -9,15 +9,14 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
 {
     (void)attrs;
     const sw_shape *x = &in[0].shape, *w = &in[1].shape;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("linear", in, n_in));
     if (x->rank != 2 || w->rank != 2 || x->dim[1] != w->dim[1])
         SW_FAIL(SW_INVALID,
                 "linear: input and weight must be (batch, in) and (out, in) (got %s and %s)",
-                swi_shape_text(x, s), swi_shape_text(w, t));
+                SWI_SHAPE(x), SWI_SHAPE(w));
     if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != w->dim[0]))
         SW_FAIL(SW_INVALID, "linear: the bias must be (out) (got %s for the weight %s)",
-                swi_shape_text(&in[2].shape, s), swi_shape_text(w, t));
+                SWI_SHAPE(&in[2].shape), SWI_SHAPE(w));
     out[0] = (sw_type){SW_F32, SW_PLAIN, {2, {x->dim[0], w->dim[0]}}};
     return SW_OK;
 }
@@ -174,12 +173,11 @@ static sw_status matmul_infer(const sw_type *in, int n_in, const void *attrs, sw
 {
     (void)attrs;
     const sw_shape *a = &in[0].shape, *b = &in[1].shape;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("matmul", in, n_in));
     if (a->rank < 2 || b->rank < 2 || a->dim[a->rank - 1] != b->dim[b->rank - 2])
         SW_FAIL(SW_INVALID,
                 "matmul: the inputs must be (..., m, k) and (..., k, n) (got %s and %s)",
-                swi_shape_text(a, s), swi_shape_text(b, t));
+                SWI_SHAPE(a), SWI_SHAPE(b));
     sw_shape front_a = *a, front_b = *b;
     front_a.rank -= 2;
     front_b.rank -= 2;
@@ -287,14 +285,13 @@ static sw_status embedding_infer(const sw_type *in, int n_in, const void *attrs,
 {
     (void)n_in, (void)attrs;
     const sw_shape *ids = &in[0].shape, *table = &in[1].shape;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_ids("embedding", "ids", &in[0]));
     SW_TRY(swi_want_f32("embedding", in + 1, 1));
     if (table->rank != 2 || ids->rank >= SW_MAX_RANK)
         SW_FAIL(SW_INVALID,
                 "embedding: ids and table must be (n...) of at most %d axes and (vocabulary, "
                 "width) (got %s and %s)",
-                SW_MAX_RANK - 1, swi_shape_text(ids, s), swi_shape_text(table, t));
+                SW_MAX_RANK - 1, SWI_SHAPE(ids), SWI_SHAPE(table));
     out[0] = (sw_type){SW_F32, SW_PLAIN, *ids};
     out[0].shape.dim[out[0].shape.rank++] = table->dim[1];
     return SW_OK;

@@ -10,7 +10,6 @@
 #include "kernels/dispatch.h"
 #include "runtime/ops/ce.h"
 #include "runtime/ops/noise.h"
-#include <string.h>
 
 enum { X, W, LABELS, BIAS };
 enum { LOSS, DX, DW, DB };
@@ -25,7 +24,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     const swi_linear_ce_attrs *a = attrs;
     const sw_shape *x = &in[X].shape, *w = &in[W].shape;
     const sw_type none = {SW_F32, SW_PLAIN, {1, {0}}};
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("linear_ce", in, 2));
     if (n_in > BIAS)
         SW_TRY(swi_want_f32("linear_ce", in + BIAS, 1));
@@ -33,10 +31,10 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
         SW_FAIL(SW_INVALID,
                 "linear_ce: input and weight must be (rows, width) and (classes, width) (got "
                 "%s and %s)",
-                swi_shape_text(x, s), swi_shape_text(w, t));
+                SWI_SHAPE(x), SWI_SHAPE(w));
     if (n_in > BIAS && (in[BIAS].shape.rank != 1 || in[BIAS].shape.dim[0] != w->dim[0]))
         SW_FAIL(SW_INVALID, "linear_ce: the bias must be (classes) (got %s for the weight %s)",
-                swi_shape_text(&in[BIAS].shape, s), swi_shape_text(w, t));
+                SWI_SHAPE(&in[BIAS].shape), SWI_SHAPE(w));
     const sw_shape logits = {2, {x->dim[0], w->dim[0]}};
     SW_TRY(swi_labels_infer("linear_ce", &logits, &in[LABELS]));
     SW_TRY(swi_ce_attrs_infer("linear_ce", &a->ce));
@@ -300,13 +298,12 @@ static sw_status noise_infer(const sw_type *in, int n_in, const void *attrs, sw_
 {
     const swi_noise_ce_attrs *a = attrs;
     const sw_shape *x = &in[X].shape, *w = &in[W].shape;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("noise_linear_ce", in, 2));
     if (x->rank != 2 || w->rank != 2 || x->dim[1] != w->dim[1] || n_in < MORE + a->has_bias)
         SW_FAIL(SW_INVALID,
                 "noise_linear_ce: input and weight must be (rows, width) and (classes, width) "
                 "(got %s and %s)",
-                swi_shape_text(x, s), swi_shape_text(w, t));
+                SWI_SHAPE(x), SWI_SHAPE(w));
     if (a->has_bias && swi_elements(&in[MORE].shape) != w->dim[0])
         SW_FAIL(SW_INVALID, "noise_linear_ce: the bias must have %lld numbers (got %lld)",
                 (long long)w->dim[0], (long long)swi_elements(&in[MORE].shape));
@@ -315,7 +312,7 @@ static sw_status noise_infer(const sw_type *in, int n_in, const void *attrs, sw_
         (shift->rows != 0 && shift->cols != w->dim[0]))
         SW_FAIL(SW_INVALID,
                 "noise_linear_ce: noise must be that of a weight %s (got %lld x %lld)",
-                swi_shape_text(w, t), (long long)noise->rows, (long long)noise->cols);
+                SWI_SHAPE(w), (long long)noise->rows, (long long)noise->cols);
     const sw_shape logits = {2, {x->dim[0], w->dim[0]}};
     SW_TRY(swi_labels_infer("noise_linear_ce", &logits, &in[LABELS]));
     SW_TRY(swi_ce_attrs_infer("noise_linear_ce", &a->ce));

@@ -19,13 +19,12 @@
 sw_status swi_labels_infer(const char *op, const sw_shape *x, const sw_type *labels)
 {
     const sw_shape *t = &labels->shape;
-    char s[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_ids(op, "labels", labels));
     if (x->rank != 2 || t->rank != 1 || t->dim[0] != x->dim[0] || x->dim[0] < 1 ||
         x->dim[1] < 1)
         SW_FAIL(SW_INVALID,
                 "%s: logits and labels must be (rows, classes) and (rows) (got %s and %s)", op,
-                swi_shape_text(x, s), swi_shape_text(t, u));
+                SWI_SHAPE(x), SWI_SHAPE(t));
     return SW_OK;
 }
 
@@ -355,12 +354,11 @@ OP(accuracy, 2, 0, 1, .infer = accuracy_infer, .forward = accuracy_forward, .no_
 static sw_status infer_elementwise_loss(const char *op, const sw_type *in, int n_in,
                                         sw_type *out)
 {
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32(op, in, n_in));
     for (int i = 0; i < n_in; i++)
         if (!swi_same_shape(&in[0].shape, &in[i].shape) || sw_type_elements(&in[0]) < 1)
             SW_FAIL(SW_INVALID, "%s: the shapes must be equal and not empty (got %s and %s)",
-                    op, swi_shape_text(&in[0].shape, s), swi_shape_text(&in[i].shape, t));
+                    op, SWI_SHAPE(&in[0].shape), SWI_SHAPE(&in[i].shape));
     out[0] = scalar;
     return SW_OK;
 }

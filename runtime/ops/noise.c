@@ -103,13 +103,12 @@ static sw_status linear_infer(const sw_type *in, int n_in, const void *attrs, sw
     const swi_noise_attrs *a = attrs;
     const sw_shape *x = &in[X].shape;
     const int64_t width = a->weight.rows != 0 ? a->weight.rows : a->bias.cols;
-    char s[SWI_SHAPE_TEXT];
     (void)n_in;
     SW_TRY(swi_want_f32("noise_linear", in, 1));
     if (x->rank != 2 || (a->weight.rows != 0 && x->dim[1] != a->weight.cols) ||
         (a->bias.rows != 0 && a->bias.cols != width))
         SW_FAIL(SW_INVALID, "noise_linear: x must be (rows, %lld) (got %s)",
-                (long long)a->weight.cols, swi_shape_text(x, s));
+                (long long)a->weight.cols, SWI_SHAPE(x));
     SW_TRY(swi_noise_infer("noise_linear", a, x->dim[0], &in[SIGMA]));
     out[0] = (sw_type){SW_F32, SW_PLAIN, {2, {x->dim[0], width}}};
     return SW_OK;
@@ -243,7 +242,6 @@ static sw_status conv_infer(const sw_type *in, int n_in, const void *attrs, sw_t
 {
     const swi_noise_attrs *a = attrs;
     const sw_shape *x = &in[X].shape;
-    char s[SWI_SHAPE_TEXT];
     int64_t kernel_h, kernel_w;
     (void)n_in;
     SW_TRY(swi_want_f32("noise_conv2d", in, 1));
@@ -252,7 +250,7 @@ static sw_status conv_infer(const sw_type *in, int n_in, const void *attrs, sw_t
         x->dim[1] != a->weight.cols / a->weight.taps * a->conv.groups ||
         (a->bias.rows != 0 && a->bias.cols != channels_of(a)))
         SW_FAIL(SW_INVALID, "noise_conv2d: x must be (batch, %lld, h, w) (got %s)",
-                (long long)(a->weight.cols * a->conv.groups), swi_shape_text(x, s));
+                (long long)(a->weight.cols * a->conv.groups), SWI_SHAPE(x));
     SW_TRY(swi_noise_infer("noise_conv2d", a, x->dim[0], &in[SIGMA]));
     taps_of(a, &kernel_h, &kernel_w);
     out[0] = (sw_type){SW_F32,
@@ -501,12 +499,11 @@ static sw_status affine_infer(const sw_type *in, int n_in, const void *attrs, sw
 {
     const swi_noise_attrs *a = attrs;
     const sw_shape *x = &in[X].shape;
-    char s[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("noise_affine", in, 1));
     if (a->channel_axis < 1 || a->channel_axis >= x->rank || n_in != n_operands(a))
         SW_FAIL(SW_INVALID,
                 "noise_affine: x must have channels in axis %lld after axis 0 (got %s)",
-                (long long)a->channel_axis, swi_shape_text(x, s));
+                (long long)a->channel_axis, SWI_SHAPE(x));
     for (int i = MORE; i < n_in; i++)
         if (swi_elements(&in[i].shape) != x->dim[a->channel_axis])
             SW_FAIL(SW_INVALID,
@@ -662,14 +659,13 @@ static sw_status table_infer(const sw_type *in, int n_in, const void *attrs, sw_
 {
     const swi_noise_table_attrs *a = attrs;
     const sw_shape *s = &a->shape;
-    char text[SWI_SHAPE_TEXT];
     if (n_in != TABLE_MORE + table_drops(a) + a->noise.has_sigmas)
         SW_FAIL(SW_INVALID, "noise_table: must have %d inputs (got %d)",
                 TABLE_MORE + table_drops(a) + a->noise.has_sigmas, n_in);
     if (s->rank < 3 || s->dim[s->rank - 1] != a->noise.weight.cols || a->first < 0 ||
         s->dim[s->rank - 2] > a->noise.weight.rows - a->first || a->noise.weight.taps != 1)
         SW_FAIL(SW_INVALID, "noise_table: the result must be (rows, ..., n, %lld) (got %s)",
-                (long long)a->noise.weight.cols, swi_shape_text(s, text));
+                (long long)a->noise.weight.cols, SWI_SHAPE(s));
     SW_TRY(swi_noise_infer("noise_table", &a->noise, s->dim[0], &in[TABLE_SIGMA]));
     out[0] = (sw_type){SW_F32, SW_PLAIN, *s};
     return SW_OK;

@@ -12,7 +12,6 @@
 #include "kernels/norm.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
-#include <string.h>
 
 /* ---- what the family shares -------------------------------------------------------------- */
 
@@ -54,7 +53,6 @@ static void norm_dw(sw_norm_args *n, const sw_launch *l, int first)
 static sw_status norm_infer(const char *op, const sw_type *in, int n_in, int first,
                             int64_t size, float epsilon)
 {
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32(op, in, n_in));
     if (!(epsilon >= 0.0f && epsilon < HUGE_VALF))
         SW_FAIL(SW_INVALID, "%s: epsilon must be finite and at least 0 (got %g)", op,
@@ -62,8 +60,7 @@ static sw_status norm_infer(const char *op, const sw_type *in, int n_in, int fir
     for (int i = first; i < n_in; i++)
         if (in[i].shape.rank != 1 || in[i].shape.dim[0] != size)
             SW_FAIL(SW_INVALID, "%s: input %d must be (%lld) for an input of %s (got %s)", op,
-                    i, (long long)size, swi_shape_text(&in[0].shape, t),
-                    swi_shape_text(&in[i].shape, s));
+                    i, (long long)size, SWI_SHAPE(&in[0].shape), SWI_SHAPE(&in[i].shape));
     return SW_OK;
 }
 
@@ -339,10 +336,9 @@ static sw_status group_infer(const sw_type *in, int n_in, const void *attrs, sw_
 {
     const swi_norm_attrs *a = attrs;
     const sw_shape *x = &in[0].shape;
-    char s[SWI_SHAPE_TEXT];
     if (x->rank < 2 || x->dim[1] < 1 || norm_image(&in[0], a).inner < 1)
         SW_FAIL(SW_INVALID, "group_norm: the input must be (batch, c, ...) (got %s)",
-                swi_shape_text(x, s));
+                SWI_SHAPE(x));
     if (a->groups < 1 || x->dim[1] % a->groups != 0)
         SW_FAIL(SW_INVALID,
                 "group_norm: the channels must be a multiple of groups (got %lld channels and "
@@ -443,10 +439,8 @@ static sw_status image_infer(const char *op, const sw_type *in, int n_in, const 
 {
     const swi_norm_attrs *a = attrs;
     const sw_shape *x = &in[0].shape;
-    char s[SWI_SHAPE_TEXT];
     if (x->rank < 2 || x->dim[1] < 1)
-        SW_FAIL(SW_INVALID, "%s: the input must be (batch, c, ...) (got %s)", op,
-                swi_shape_text(x, s));
+        SW_FAIL(SW_INVALID, "%s: the input must be (batch, c, ...) (got %s)", op, SWI_SHAPE(x));
     return norm_infer(op, in, n_in, 1, x->dim[1], a->epsilon);
 }
 
@@ -454,14 +448,13 @@ static sw_status image_infer(const char *op, const sw_type *in, int n_in, const 
 
 static sw_status batch_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    char s[SWI_SHAPE_TEXT];
     SW_TRY(image_infer("batch_norm", in, n_in, attrs));
     const sw_norm_args n = norm_image(&in[0], attrs);
     if (n.batch < 1 || n.inner < 1 || (n.batch == 1 && n.inner == 1))
         SW_FAIL(SW_INVALID,
                 "batch_norm: the input must have at least two numbers in each channel for a "
                 "variance (got %s)",
-                swi_shape_text(&in[0].shape, s));
+                SWI_SHAPE(&in[0].shape));
     out[0] = in[0];
     out[1] = (sw_type){SW_F64, SW_PLAIN, {2, {2, n.channels}}};
     out[2] = out[3] = (sw_type){SW_F32, SW_PLAIN, {1, {n.channels}}};
@@ -625,7 +618,6 @@ static sw_status running_infer(const sw_type *in, int n_in, const void *attrs, s
 {
     (void)n_in;
     const float momentum = ((const swi_norm_attrs *)attrs)->momentum;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("batch_norm_running", in, 2));
     const sw_shape *mean = &in[0].shape, *stats = &in[2].shape;
     if (mean->rank != 1 || !swi_same_shape(mean, &in[1].shape) || in[2].dtype != SW_F64 ||
@@ -633,8 +625,7 @@ static sw_status running_infer(const sw_type *in, int n_in, const void *attrs, s
         SW_FAIL(SW_INVALID,
                 "batch_norm_running: the inputs must be (c), (c) and (2, c) of f64 (got %s, %s "
                 "and %s)",
-                swi_shape_text(mean, s), swi_shape_text(&in[1].shape, t),
-                swi_shape_text(stats, u));
+                SWI_SHAPE(mean), SWI_SHAPE(&in[1].shape), SWI_SHAPE(stats));
     if (!(momentum >= 0.0f && momentum <= 1.0f))
         SW_FAIL(SW_INVALID, "batch_norm: momentum must be 0 to 1 (got %g)", (double)momentum);
     out[0] = in[0];

@@ -531,10 +531,8 @@ sw_value sw_to_f32_channels(sw_ctx *ctx, sw_value x, const float *scale, const f
                             int n)
 {
     swi_to_f32_attrs a = {n, {0}, {0}};
-    if (scale == NULL || shift == NULL) {
-        sw_fail(ctx, SW_INVALID, "sw_to_f32_channels: scale and shift must not be NULL");
-        return (sw_value){0};
-    }
+    if (scale == NULL || shift == NULL)
+        return SWI_REFUSE(ctx, "sw_to_f32_channels: scale and shift must not be NULL");
     for (int i = 0; i < n && i < SW_MAX_CHANNELS; i++) {
         a.scale[i] = scale[i];
         a.shift[i] = shift[i];
@@ -761,16 +759,15 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
 {
     (void)attrs;
     const sw_shape *a = &in[0].shape;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     SW_TRY(swi_infer_same("swiglu", in, n_in, out));
     if (n_in > 1 && !swi_same_shape(a, &in[1].shape))
         SW_FAIL(SW_INVALID, "swiglu: both inputs must have one shape (got %s and %s)",
-                swi_shape_text(a, s), swi_shape_text(&in[1].shape, t));
+                SWI_SHAPE(a), SWI_SHAPE(&in[1].shape));
     if (n_in > 1)
         return SW_OK;
     if (a->rank < 1 || a->dim[a->rank - 1] % 2 != 0)
         SW_FAIL(SW_INVALID, "swiglu: the last axis must have two halves (got %s)",
-                swi_shape_text(a, s));
+                SWI_SHAPE(a));
     out[0].shape.dim[a->rank - 1] /= 2;
     return SW_OK;
 }

@@ -6,7 +6,6 @@
 #include "kernels/resample.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
-#include <stdio.h>
 
 enum { MOST_PLACES = 255 }; /* of a window: a byte says which won */
 
@@ -19,11 +18,10 @@ static sw_status pool_infer(const char *op, const sw_type *in, const void *attrs
 {
     const swi_pool_attrs *a = attrs;
     const sw_shape *x = &in[0].shape;
-    char s[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32(op, in, 1));
     if (x->rank != 4)
         SW_FAIL(SW_INVALID, "%s: the input must be (batch, c, h, w) (got %s)", op,
-                swi_shape_text(x, s));
+                SWI_SHAPE(x));
     if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride < 1 || a->pad < 0 ||
         2 * (int64_t)a->pad > a->kernel_h || 2 * (int64_t)a->pad > a->kernel_w)
         SW_FAIL(SW_INVALID,
@@ -32,7 +30,7 @@ static sw_status pool_infer(const char *op, const sw_type *in, const void *attrs
                 op, a->kernel_h, a->kernel_w, a->stride, a->pad);
     if (x->dim[2] + 2 * a->pad < a->kernel_h || x->dim[3] + 2 * a->pad < a->kernel_w)
         SW_FAIL(SW_INVALID, "%s: window %d x %d is larger than input %s", op, a->kernel_h,
-                a->kernel_w, swi_shape_text(x, s));
+                a->kernel_w, SWI_SHAPE(x));
     out[0] = (sw_type){SW_F32,
                        in[0].layout,
                        {4,
@@ -210,10 +208,8 @@ sw_value sw_avg_pool(sw_ctx *ctx, sw_value x, int k)
 
 static sw_value global(sw_ctx *ctx, uint32_t op, sw_value x)
 {
-    if (sw_rank(ctx, x) != 4 || sw_dim(ctx, x, 2) > 1 << 20 || sw_dim(ctx, x, 3) > 1 << 20) {
-        sw_fail(ctx, SW_INVALID, "global pooling: the input must be an image (batch, c, h, w)");
-        return (sw_value){0, 0};
-    }
+    if (sw_rank(ctx, x) != 4 || sw_dim(ctx, x, 2) > 1 << 20 || sw_dim(ctx, x, 3) > 1 << 20)
+        return SWI_REFUSE(ctx, "global pooling: the input must be an image (batch, c, h, w)");
     return pool(ctx, op, x, sw_dim(ctx, x, 2), sw_dim(ctx, x, 3), 1, 0);
 }
 
@@ -245,11 +241,10 @@ static sw_status upsample_infer(const sw_type *in, int n_in, const void *attrs, 
 {
     const swi_upsample_attrs *a = attrs;
     const sw_shape *x = &in[0].shape;
-    char s[SWI_SHAPE_TEXT];
     SW_TRY(swi_infer_same("upsample", in, n_in, out));
     if (x->rank != 4)
         SW_FAIL(SW_INVALID, "upsample: the input must be (batch, c, h, w) (got %s)",
-                swi_shape_text(x, s));
+                SWI_SHAPE(x));
     if (a->mode != SW_NEAREST && a->mode != SW_BILINEAR)
         SW_FAIL(SW_INVALID, "upsample: the mode must be SW_NEAREST or SW_BILINEAR (got %d)",
                 a->mode);
@@ -260,7 +255,7 @@ static sw_status upsample_infer(const sw_type *in, int n_in, const void *attrs, 
     if (x->dim[2] < 1 || x->dim[3] < 1 || x->dim[2] > SW_RESAMPLE_MOST ||
         x->dim[3] > SW_RESAMPLE_MOST)
         SW_FAIL(SW_INVALID, "upsample: the input must have 1 to %d rows and columns (got %s)",
-                SW_RESAMPLE_MOST, swi_shape_text(x, s));
+                SW_RESAMPLE_MOST, SWI_SHAPE(x));
     out[0].shape.dim[2] = a->h;
     out[0].shape.dim[3] = a->w;
     return SW_OK;
@@ -402,18 +397,14 @@ sw_value sw_upsample_to(sw_ctx *ctx, sw_value x, int64_t h, int64_t w, sw_upsamp
 sw_value sw_upsample(sw_ctx *ctx, sw_value x, int factor, sw_upsample_mode mode)
 {
     const sw_shape s = swi_shape_of(ctx, x);
-    char text[96];
     if (sw_ctx_status(ctx) != SW_OK)
         return (sw_value){0, 0};
     if (factor >= 1 && s.rank == 4 && s.dim[2] <= SW_RESAMPLE_MOST &&
         s.dim[3] <= SW_RESAMPLE_MOST)
         return sw_upsample_to(ctx, x, s.dim[2] * factor, s.dim[3] * factor, mode);
     if (factor < 1)
-        snprintf(text, sizeof text, "upsample: the factor must be at least 1 (got %d)", factor);
-    else
-        snprintf(text, sizeof text, "upsample: the input must be an image (batch, c, h, w)");
-    sw_fail(ctx, SW_INVALID, text);
-    return (sw_value){0, 0};
+        return SWI_REFUSE(ctx, "upsample: the factor must be at least 1 (got %d)", factor);
+    return SWI_REFUSE(ctx, "upsample: the input must be an image (batch, c, h, w)");
 }
 
 /* ==== channel scale ======================================================================= */
@@ -427,14 +418,13 @@ static sw_status scale_infer(const sw_type *in, int n_in, const void *attrs, sw_
 {
     (void)attrs;
     const sw_shape *x = &in[0].shape, *s = &in[1].shape;
-    char t[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32("channel_scale", in, n_in));
     if (x->rank != 4 || s->rank != 4 || s->dim[0] != x->dim[0] || s->dim[1] != x->dim[1] ||
         s->dim[2] != 1 || s->dim[3] != 1)
         SW_FAIL(SW_INVALID,
                 "channel_scale: the inputs must be (batch, c, h, w) and (batch, c, 1, 1) (got "
                 "%s and %s)",
-                swi_shape_text(x, t), swi_shape_text(s, u));
+                SWI_SHAPE(x), SWI_SHAPE(s));
     out[0] = in[0];
     return SW_OK;
 }

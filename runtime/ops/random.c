@@ -85,10 +85,8 @@ static void name_stream(const sw_ctx *ctx, uint32_t op, uint32_t also, char to[S
 static sw_value random_value(sw_ctx *ctx, uint32_t op, const char *stream, sw_shape shape)
 {
     swi_random_attrs attrs;
-    if (stream == NULL) {
-        sw_fail(ctx, SW_INVALID, "sw_randn, sw_rand: the stream's name must not be NULL");
-        return (sw_value){0, 0};
-    }
+    if (stream == NULL)
+        return SWI_REFUSE(ctx, "sw_randn, sw_rand: the stream's name must not be NULL");
     swi_set_shape(&attrs.shape, &shape);
     uint32_t id = SWI_NONE;
     if (swi_apply(ctx, op, NULL, 0, &attrs, NULL, 0, stream, &id) != SW_OK)
@@ -250,13 +248,12 @@ sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p)
 static sw_status image_infer(const char *op, const sw_type *in, sw_type *out)
 {
     const sw_shape *s = &in[0].shape;
-    char text[SWI_SHAPE_TEXT];
     if (in[0].dtype != SW_U8 && in[0].dtype != SW_F32)
         SW_FAIL(SW_INVALID, "%s: images must be u8 or f32 (got %s)", op,
                 sw_dtype_name(in[0].dtype));
     if (s->rank != 4)
         SW_FAIL(SW_INVALID, "%s: the input must be images (batch, c, h, w) (got %s)", op,
-                swi_shape_text(s, text));
+                SWI_SHAPE(s));
     out[0] = in[0];
     return SW_OK;
 }
@@ -274,14 +271,13 @@ static sw_status crop_infer(const sw_type *in, int n_in, const void *attrs, sw_t
 {
     const int32_t pad = ((const swi_augment_attrs *)attrs)->pad;
     const sw_shape *s = &in[0].shape;
-    char text[SWI_SHAPE_TEXT];
     (void)n_in;
     SW_TRY(image_infer("random_crop", in, out));
     if (pad < 0 || (pad > 0 && (pad >= s->dim[2] || pad >= s->dim[3])))
         SW_FAIL(SW_INVALID,
                 "random_crop: pad must be at least 0 and below height and width (got %d for "
                 "images %s)",
-                pad, swi_shape_text(s, text));
+                pad, SWI_SHAPE(s));
     return SW_OK;
 }
 

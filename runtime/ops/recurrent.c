@@ -9,7 +9,6 @@
 static sw_status infer_gates(const char *op, const char *what, const sw_type *wide,
                              const sw_type *state, int gates)
 {
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     sw_shape want = state->shape;
     if (want.rank < 1)
         SW_FAIL(SW_INVALID, "%s: the state must have an axis of hidden units (it is a scalar)",
@@ -20,8 +19,8 @@ static sw_status infer_gates(const char *op, const char *what, const sw_type *wi
         SW_FAIL(SW_INVALID,
                 "%s: %s must have the axes of the state, with %d numbers for each of its %lld "
                 "hidden units (got %s, the state is %s)",
-                op, what, gates, (long long)hidden, swi_shape_text(&wide->shape, s),
-                swi_shape_text(&state->shape, t));
+                op, what, gates, (long long)hidden, SWI_SHAPE(&wide->shape),
+                SWI_SHAPE(&state->shape));
     return SW_OK;
 }
 

@@ -6,8 +6,6 @@
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static bool is_axis(const swi_sum_attrs *a, int i)
 {
@@ -26,7 +24,6 @@ static sw_status reduce_infer(const char *op, const sw_type *in, const swi_sum_a
                               sw_dtype dtype, sw_type *out, int64_t *places)
 {
     const sw_shape *x = &in[0].shape;
-    char s[SWI_SHAPE_TEXT];
     SW_TRY(swi_want_f32(op, in, 1));
     if (a->axes >> x->rank != 0 || (a->axes == 0 && x->rank > 0))
         SW_FAIL(SW_INVALID, "%s: the axes 0x%x must be those of a tensor of rank %d", op,
@@ -41,7 +38,7 @@ static sw_status reduce_infer(const char *op, const sw_type *in, const swi_sum_a
     }
     if (*places < 1 || *places > INT32_MAX)
         SW_FAIL(SW_INVALID, "%s: the elements of a maximum must be 1 to %d (got %lld of %s)",
-                op, INT32_MAX, (long long)*places, swi_shape_text(x, s));
+                op, INT32_MAX, (long long)*places, SWI_SHAPE(x));
     return SW_OK;
 }
 
@@ -203,24 +200,21 @@ static bool axes_of(sw_ctx *ctx, const char *op, sw_value x, const int *axes, in
                     uint32_t *out)
 {
     const int rank = sw_rank(ctx, x);
-    char text[96];
     *out = n == 0 && rank > 0 ? UINT32_MAX >> (32 - rank) : 0;
     if (sw_ctx_status(ctx) != SW_OK)
         return false;
     if (axes == NULL && n > 0) {
-        snprintf(text, sizeof text, "%s: the axes must not be NULL", op);
-        sw_fail(ctx, SW_INVALID, text);
+        SWI_STICK(ctx, SW_INVALID, "%s: the axes must not be NULL", op);
         return false;
     }
     for (int i = 0; i < n; i++) {
         const int axis = axes[i] < 0 ? axes[i] + rank : axes[i];
         const bool inside = axis >= 0 && axis < rank;
         if (!inside || (*out >> axis & 1u) != 0) {
-            snprintf(text, sizeof text,
-                     inside ? "%s: axis %d is named twice"
-                            : "%s: axis %d of a tensor of rank %d",
-                     op, axes[i], rank);
-            sw_fail(ctx, SW_INVALID, text);
+            SWI_STICK(ctx, SW_INVALID,
+                      inside ? "%s: axis %d is named twice"
+                             : "%s: axis %d of a tensor of rank %d",
+                      op, axes[i], rank);
             return false;
         }
         *out |= 1u << axis;
@@ -236,10 +230,8 @@ static sw_value sum_over(sw_ctx *ctx, sw_value x, const int *axes, int n, bool k
     double count = 1.0;
     for (int i = 0; i < sw_rank(ctx, x); i++)
         count *= is_axis(&a, i) ? (double)sw_dim(ctx, x, i) : 1.0;
-    if (mean && count == 0.0) {
-        sw_fail(ctx, SW_INVALID, "mean: the input must have elements");
-        return (sw_value){0, 0};
-    }
+    if (mean && count == 0.0)
+        return SWI_REFUSE(ctx, "mean: the input must have elements");
     if (mean)
         a.scale = 1.0 / count;
     return sw_op_apply(ctx, SW_OP_sum, &x, 1, &a);

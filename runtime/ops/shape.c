@@ -3,7 +3,6 @@
 #include "kernels/dispatch.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
-#include <stdio.h>
 #include <string.h>
 
 /* ---- concat ------------------------------------------------------------------------------ */
@@ -13,7 +12,6 @@
 static sw_status concat_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     const int64_t axis = ((const swi_concat_attrs *)attrs)->axis;
-    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
     if (axis < 0 || axis >= in[0].shape.rank)
         SW_FAIL(SW_INVALID, "concat: axis %lld must be one of a tensor of rank %d",
                 (long long)axis, in[0].shape.rank);
@@ -25,8 +23,7 @@ static sw_status concat_infer(const sw_type *in, int n_in, const void *attrs, sw
         if (!swi_same_shape(&a, &b) || in[i].dtype != in[0].dtype)
             SW_FAIL(SW_INVALID,
                     "concat: input %d must be like input 0 but for axis %lld (got %s and %s)",
-                    i, (long long)axis, swi_shape_text(&in[i].shape, s),
-                    swi_shape_text(&in[0].shape, t));
+                    i, (long long)axis, SWI_SHAPE(&in[i].shape), SWI_SHAPE(&in[0].shape));
         if (__builtin_add_overflow(out[0].shape.dim[axis], in[i].shape.dim[axis],
                                    &out[0].shape.dim[axis]))
             SW_FAIL(SW_INVALID, "concat: axis %lld overflows", (long long)axis);
@@ -96,10 +93,8 @@ OP(concat, 1, MAX_PARTS, 1, ATTRS(swi_concat_attrs), .rebuild = 1, .infer = conc
 
 sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis)
 {
-    if (x == NULL) {
-        sw_fail(ctx, SW_INVALID, "concat: the values must not be NULL");
-        return (sw_value){0, 0};
-    }
+    if (x == NULL)
+        return SWI_REFUSE(ctx, "concat: the values must not be NULL");
     const swi_concat_attrs a = {axis < 0 && n > 0 ? axis + sw_rank(ctx, x[0]) : axis};
     return sw_op_apply(ctx, SW_OP_concat, x, n, &a);
 }
@@ -107,32 +102,21 @@ sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis)
 sw_value sw_stack(sw_ctx *ctx, const sw_value *x, int n, int axis)
 {
     sw_value parts[MAX_PARTS];
-    char text[96] = "";
     if (x == NULL)
-        snprintf(text, sizeof text, "stack: the values must not be NULL");
-    else if (n < 1 || n > MAX_PARTS)
-        snprintf(text, sizeof text, "stack: the values must be 1 to %d (got %d)", MAX_PARTS, n);
-    if (text[0] != '\0') {
-        sw_fail(ctx, SW_INVALID, text);
-        return (sw_value){0, 0};
-    }
+        return SWI_REFUSE(ctx, "stack: the values must not be NULL");
+    if (n < 1 || n > MAX_PARTS)
+        return SWI_REFUSE(ctx, "stack: the values must be 1 to %d (got %d)", MAX_PARTS, n);
     const sw_shape s = swi_shape_of(ctx, x[0]);
     const int at = axis < 0 ? axis + s.rank + 1 : axis;
-    if (sw_ctx_status(ctx) == SW_OK && (at < 0 || at > s.rank || s.rank >= SW_MAX_RANK)) {
-        snprintf(text, sizeof text, "stack: axis %d must be a new one of a tensor of rank %d",
-                 axis, s.rank);
-        sw_fail(ctx, SW_INVALID, text);
-    }
+    if (sw_ctx_status(ctx) == SW_OK && (at < 0 || at > s.rank || s.rank >= SW_MAX_RANK))
+        SWI_STICK(ctx, SW_INVALID, "stack: axis %d must be a new one of a tensor of rank %d",
+                  axis, s.rank);
     for (int i = 0; i < n && sw_ctx_status(ctx) == SW_OK; i++) {
         sw_shape part = swi_shape_of(ctx, x[i]);
-        if (sw_ctx_status(ctx) == SW_OK && !swi_same_shape(&part, &s)) {
-            char a[SWI_SHAPE_TEXT], b[SWI_SHAPE_TEXT];
-            (void)swi_stick(ctx,
-                            sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                         "stack: the shapes must be equal (value 0 is %s, "
-                                         "value %d is %s)",
-                                         swi_shape_text(&s, a), i, swi_shape_text(&part, b)));
-        }
+        if (sw_ctx_status(ctx) == SW_OK && !swi_same_shape(&part, &s))
+            SWI_STICK(ctx, SW_INVALID,
+                      "stack: the shapes must be equal (value 0 is %s, value %d is %s)",
+                      SWI_SHAPE(&s), i, SWI_SHAPE(&part));
         part.rank = s.rank + 1;
         for (int d = s.rank; d >= 0; d--)
             part.dim[d] = d < at ? s.dim[d] : d == at ? 1 : s.dim[d - 1];
@@ -203,22 +187,27 @@ static void sum_rule(sw_ctx *ctx, const sw_rule *r)
     r->din[0] = sw_op_apply(ctx, SW_OP_expand, &dy, 1, &e);
 }
 
+/* The index of element i without the axes that are summed over. */
+static int64_t index_without(const swi_sum_attrs *a, const sw_shape *shape, int64_t i)
+{
+    int64_t index = 0, step = 1;
+    for (int k = shape->rank - 1; k >= 0; k--) {
+        if (!is_axis(a, k)) {
+            index += i % shape->dim[k] * step;
+            step *= shape->dim[k];
+        }
+        i /= shape->dim[k];
+    }
+    return index;
+}
+
 static sw_status sum_reference(const sw_reference *r)
 {
     const swi_sum_attrs *a = r->attrs;
     const sw_shape *x = &r->in_type[0].shape;
     memset(r->out[0], 0, (size_t)swi_elements(&r->out_type[0].shape) * sizeof(double));
-    for (int64_t i = 0; i < swi_elements(x); i++) {
-        int64_t index = 0, step = 1, rest = i;
-        for (int k = x->rank - 1; k >= 0; k--) {
-            if (!is_axis(a, k)) {
-                index += rest % x->dim[k] * step;
-                step *= x->dim[k];
-            }
-            rest /= x->dim[k];
-        }
-        r->out[0][index] += r->in[0][i] * a->scale;
-    }
+    for (int64_t i = 0; i < swi_elements(x); i++)
+        r->out[0][index_without(a, x, i)] += r->in[0][i] * a->scale;
     return SW_OK;
 }
 
@@ -246,10 +235,8 @@ static sw_value sum_over(sw_ctx *ctx, sw_value x, uint32_t axes, bool mean)
         axes = all;
     for (int i = 0; i < s.rank; i++)
         n *= (axes >> i & 1u) != 0 ? (double)s.dim[i] : 1.0;
-    if (mean && n == 0) {
-        sw_fail(ctx, SW_INVALID, "mean: the input must have elements");
-        return (sw_value){0, 0};
-    }
+    if (mean && n == 0)
+        return SWI_REFUSE(ctx, "mean: the input must have elements");
     return sw_op_apply(ctx, SW_OP_sum, &x, 1,
                        &(swi_sum_attrs){.axes = axes, .scale = mean ? 1.0 / n : 1.0});
 }
@@ -293,9 +280,8 @@ static sw_status expand_infer(const sw_type *in, int n_in, const void *attrs, sw
         if (is_axis(a, i))
             s.dim[i] = 1;
     if (!swi_same_shape(&s, &in[0].shape)) {
-        char t[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
-        SW_FAIL(SW_INVALID, "expand: %s cannot be expanded to %s",
-                swi_shape_text(&in[0].shape, t), swi_shape_text(&a->shape, u));
+        SW_FAIL(SW_INVALID, "expand: %s cannot be expanded to %s", SWI_SHAPE(&in[0].shape),
+                SWI_SHAPE(&a->shape));
     }
     out[0] = (sw_type){SW_F32, SW_PLAIN, a->shape};
     return SW_OK;
@@ -324,17 +310,8 @@ static void expand_rule(sw_ctx *ctx, const sw_rule *r)
 static sw_status expand_reference(const sw_reference *r)
 {
     const swi_sum_attrs *a = r->attrs;
-    for (int64_t i = 0; i < swi_elements(&a->shape); i++) {
-        int64_t index = 0, step = 1, rest = i;
-        for (int k = a->shape.rank - 1; k >= 0; k--) {
-            if (!is_axis(a, k)) {
-                index += rest % a->shape.dim[k] * step;
-                step *= a->shape.dim[k];
-            }
-            rest /= a->shape.dim[k];
-        }
-        r->out[0][i] = r->in[0][index] * a->scale;
-    }
+    for (int64_t i = 0; i < swi_elements(&a->shape); i++)
+        r->out[0][i] = r->in[0][index_without(a, &a->shape, i)] * a->scale;
     return SW_OK;
 }
 
@@ -357,7 +334,6 @@ static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, s
     (void)n_in;
     sw_shape s = ((const swi_reshape_attrs *)attrs)->shape;
     const int64_t n = swi_elements(&in[0].shape);
-    char from[SWI_SHAPE_TEXT], to[SWI_SHAPE_TEXT];
     int64_t known = 1;
     int open = -1;
     if (s.rank < 0 || s.rank > SW_MAX_RANK)
@@ -366,8 +342,8 @@ static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, s
         if (s.dim[i] == -1 && open < 0) {
             open = i;
         } else if (s.dim[i] < 0 || __builtin_mul_overflow(known, s.dim[i], &known)) {
-            SW_FAIL(SW_INVALID, "reshape: %s cannot be %s", swi_shape_text(&in[0].shape, from),
-                    swi_shape_text(&s, to));
+            SW_FAIL(SW_INVALID, "reshape: %s cannot be %s", SWI_SHAPE(&in[0].shape),
+                    SWI_SHAPE(&s));
         }
     }
     if (open >= 0 && known > 0 && n % known == 0) {
@@ -378,7 +354,7 @@ static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, s
     if (known != n || (open >= 0 && s.dim[open] < 0) ||
         !sw_size_elements(s.dim, s.rank, &known))
         SW_FAIL(SW_INVALID, "reshape: %s has %lld elements and cannot be %s",
-                swi_shape_text(&in[0].shape, from), (long long)n, swi_shape_text(&s, to));
+                SWI_SHAPE(&in[0].shape), (long long)n, SWI_SHAPE(&s));
     out[0] = in[0];
     out[0].shape = s;
     return SW_OK;
@@ -460,10 +436,8 @@ sw_value sw_flatten(sw_ctx *ctx, sw_value x)
     const sw_shape s = swi_shape_of(ctx, x);
     if (sw_ctx_status(ctx) != SW_OK)
         return (sw_value){0, 0};
-    if (s.rank < 1) {
-        sw_fail(ctx, SW_INVALID, "flatten: the input must have a batch axis");
-        return (sw_value){0, 0};
-    }
+    if (s.rank < 1)
+        return SWI_REFUSE(ctx, "flatten: the input must have a batch axis");
     int64_t rest = 1;
     for (int i = 1; i < s.rank; i++)
         rest *= s.dim[i];
@@ -742,10 +716,8 @@ sw_value sw_permute(sw_ctx *ctx, sw_value x, const int *axes, int n)
     const int rank = sw_rank(ctx, x);
     if (sw_ctx_status(ctx) != SW_OK)
         return (sw_value){0, 0};
-    if (axes == NULL && n > 0) {
-        sw_fail(ctx, SW_INVALID, "permute: the axes must not be NULL");
-        return (sw_value){0, 0};
-    }
+    if (axes == NULL && n > 0)
+        return SWI_REFUSE(ctx, "permute: the axes must not be NULL");
     for (int i = 0; i < n && i < SW_MAX_RANK; i++)
         a.axis[i] = axes[i] < 0 ? axes[i] + rank : axes[i];
     return sw_op_apply(ctx, SW_OP_permute, &x, 1, &a);
@@ -757,13 +729,9 @@ sw_value sw_transpose(sw_ctx *ctx, sw_value x, int axis_a, int axis_b)
     const int i = axis_a < 0 ? axis_a + a.n : axis_a, k = axis_b < 0 ? axis_b + a.n : axis_b;
     if (sw_ctx_status(ctx) != SW_OK)
         return (sw_value){0, 0};
-    if (i < 0 || i >= a.n || k < 0 || k >= a.n) {
-        char text[96];
-        snprintf(text, sizeof text, "transpose: axes %d and %d of a tensor of rank %d", axis_a,
-                 axis_b, (int)a.n);
-        sw_fail(ctx, SW_INVALID, text);
-        return (sw_value){0, 0};
-    }
+    if (i < 0 || i >= a.n || k < 0 || k >= a.n)
+        return SWI_REFUSE(ctx, "transpose: axes %d and %d of a tensor of rank %d", axis_a,
+                          axis_b, (int)a.n);
     for (int m = 0; m < a.n; m++)
         a.axis[m] = m == i ? k : m == k ? i : m;
     return sw_op_apply(ctx, SW_OP_permute, &x, 1, &a);
@@ -772,15 +740,13 @@ sw_value sw_transpose(sw_ctx *ctx, sw_value x, int axis_a, int axis_b)
 int sw_split(sw_ctx *ctx, sw_value x, int64_t size, int axis, sw_value *parts, int max_parts)
 {
     const int rank = sw_rank(ctx, x), i = axis < 0 ? axis + rank : axis;
-    char text[128];
     if (sw_ctx_status(ctx) != SW_OK)
         return 0;
     const int64_t whole = i >= 0 && i < rank ? sw_dim(ctx, x, i) : 0;
     if (i < 0 || i >= rank || size < 1 || (whole + size - 1) / size > max_parts) {
-        snprintf(text, sizeof text,
-                 "split: axis %d of rank %d in pieces of %lld, room for %d pieces", axis, rank,
-                 (long long)size, max_parts);
-        sw_fail(ctx, SW_INVALID, text);
+        SWI_STICK(ctx, SW_INVALID,
+                  "split: axis %d of rank %d in pieces of %lld, room for %d pieces", axis, rank,
+                  (long long)size, max_parts);
         return 0;
     }
     if (parts == NULL && whole > 0) {

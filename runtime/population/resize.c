@@ -197,8 +197,7 @@ static sw_status compare_models(const sw_model *to, const sw_model *from)
                     from->optimizers[i]->kind->name, to->optimizers[i]->kind->name);
     if (to->n_optimizers != from->n_optimizers || to->n_knobs != from->n_knobs)
         SW_FAIL(SW_INVALID,
-                "the models must have as many optimizers and knobs (got %u and %u, "
-                "%u and %u)",
+                "the models must have as many optimizers and knobs (got %u and %u, %u and %u)",
                 from->n_optimizers, to->n_optimizers, from->n_knobs, to->n_knobs);
     return SW_OK;
 }
@@ -336,7 +335,6 @@ static sw_status take_entry(const swi_axes *x, uint32_t i, sw_model *stand_in,
 
 static sw_status check_shapes(const swi_axes *x)
 {
-    char a[SWI_SHAPE_TEXT], b[SWI_SHAPE_TEXT];
     for (uint32_t i = 1; i < x->model[SWI_TO]->n_entries; i++) {
         const swi_entry *to = &x->model[SWI_TO]->entries[i];
         const swi_entry *from = &x->model[SWI_FROM]->entries[i];
@@ -345,7 +343,7 @@ static sw_status check_shapes(const swi_axes *x)
             SW_FAIL(SW_INVALID,
                     "'%s' is %s in one model and %s in the other, and the step function does "
                     "not use it",
-                    to->name, swi_shape_text(&from->shape, a), swi_shape_text(&to->shape, b));
+                    to->name, SWI_SHAPE(&from->shape), SWI_SHAPE(&to->shape));
     }
     return SW_OK;
 }

@@ -47,15 +47,14 @@ void sw_gradient_hook(sw_ctx *ctx, sw_model *model, sw_gradient_fn *fn, void *us
 /* The value that a hook returned takes the place of the gradient, if it can be one. */
 static sw_status take(sw_ctx *ctx, const swi_entry *entry, sw_value made, uint32_t *gradient)
 {
-    char a[SWI_SHAPE_TEXT], b[SWI_SHAPE_TEXT];
     const swi_value *v = swi_value_at(ctx, made);
     if (v == NULL)
         return ctx->status;
     if (v->type.dtype != SW_F32 || !swi_same_shape(&v->type.shape, &entry->shape))
         SW_FAIL(SW_INVALID,
                 "gradient hook: what it returns for '%s' must be f32 %s (got %s %s)",
-                entry->name, swi_shape_text(&entry->shape, a), sw_dtype_name(v->type.dtype),
-                swi_shape_text(&v->type.shape, b));
+                entry->name, SWI_SHAPE(&entry->shape), sw_dtype_name(v->type.dtype),
+                SWI_SHAPE(&v->type.shape));
     made = swi_layout(ctx, made, SW_PLAIN);
     if (ctx->status == SW_OK)
         *gradient = swi_contiguous(ctx, made.id - 1);

@@ -183,9 +183,8 @@ static sw_status read_opts(sw_net_opts *to, const sw_net_opts *given, const char
             SW_FAIL(SW_INVALID, "%s: loss '%s': reserved words must be zero", call, l->name);
         if (strcmp(l->name, "cross_entropy") == 0)
             SW_FAIL(SW_INVALID,
-                    "%s: loss %d: 'cross_entropy' is there already: give it "
-                    "another name",
-                    call, j);
+                    "%s: loss %d: 'cross_entropy' is there already: give it another name", call,
+                    j);
     }
 
     if (to->utility_rate == 0)
@@ -538,12 +537,8 @@ static sw_value sample(sw_ctx *ctx, const sw_net *net)
         for (int d = 0; d < type.shape.rank && used < sizeof got; d++)
             used += (size_t)snprintf(got + used, sizeof got - used, "%s%lld", d > 0 ? ", " : "",
                                      (long long)type.shape.dim[d]);
-        (void)swi_stick(ctx,
-                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                     "model %s: input 0 must be %s of u8 or f32 (got (%s) of "
-                                     "%s)",
-                                     net->model->name, wanted, got, sw_dtype_name(type.dtype)));
-        return (sw_value){0, 0};
+        return SWI_REFUSE(ctx, "model %s: input 0 must be %s of u8 or f32 (got (%s) of %s)",
+                          net->model->name, wanted, got, sw_dtype_name(type.dtype));
     }
     if (type.dtype == SW_F32)
         return x;
@@ -628,9 +623,8 @@ static sw_value apply_plain(sw_ctx *ctx, const swi_vertex *v, const sw_value *in
         for (size_t k = 0; name != NULL && k < sizeof activations / sizeof *activations; k++)
             if (strcmp(activations[k].name, name) == 0)
                 return activations[k].fn(ctx, x);
-        (void)swi_stick(ctx, sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
-                                          "nets cannot apply activation %d (%s)", v->activation,
-                                          name != NULL ? name : "none"));
+        SWI_STICK(ctx, SW_UNSUPPORTED, "nets cannot apply activation %d (%s)", v->activation,
+                  name != NULL ? name : "none");
         return (sw_value){0, 0};
     }
     case SW_VERTEX_DROPOUT:
@@ -646,8 +640,7 @@ static sw_value apply_plain(sw_ctx *ctx, const swi_vertex *v, const sw_value *in
     case SW_VERTEX_CONCAT:
         return sw_concat(ctx, in, (int)v->n_in, 1);
     default:
-        sw_fail(ctx, SW_INVALID, "a vertex of a net is of no known kind");
-        return (sw_value){0, 0};
+        return SWI_REFUSE(ctx, "a vertex of a net is of no known kind");
     }
 }
 
