@@ -30,18 +30,15 @@ sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t
  * out, and the nodes in their order; p->info what was done. p->plain is the trace as it was,
  * and empty where that is the same. */
 sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec *exec);
-/* The most parts that an op of the trace can be done in; 0: there is none. Do them in so many,
- * before lifetimes are known: *rows at a time in the largest, 0 where all are. */
-int64_t swi_most_chunks(const swi_trace *t);
+/* Do ops that can go in parts in so many, before lifetimes are known: *rows at a time in the
+ * largest, 0 where all are. */
 sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *rows);
 /* Births, reuses and deaths of each op, from those of the storages. */
 void swi_program_list_lifetimes(swi_program *p);
 /* `to` is empty before, and as large as it must be; freed by the caller also on failure. */
 sw_status swi_trace_copy(swi_trace *to, const swi_trace *from);
 
-/* ---- strips ------------------------------------------------------------------------------ */
-
-/* Functions of one number and what reads their results, strip by strip: the pass. */
+/* ---- strips.c ---------------------------------------------------------------------------- */
 
 /* Is there anything that swi_pass_strips would change? */
 bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec);
@@ -51,13 +48,6 @@ bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec);
  * the function's gradient, and no more than a strip of the result exists. The same bits. Where
  * it is worth it is for the caller to see, by the arena. */
 SW_MUST_USE sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec);
-
-/* Count what of such a node is tiled and what is rebuilt. */
-void swi_strips_count(const swi_trace *t, const swi_node *node, sw_plan_info *info);
-
-/* ---- tiles ------------------------------------------------------------------------------- */
-
-/* Weights updated tile by tile: the pass. */
 
 /* The pass, after the release pass: where a gradient is read by nothing but an update that
  * goes element by element, and the kernel can make it in rows, one node takes the place of
