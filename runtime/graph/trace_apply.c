@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- trace apply ------------------------------------------------------------------------- */
-
 /* ---- layouts, copies, views -------------------------------------------------------------- */
 
 uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value)

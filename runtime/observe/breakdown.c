@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- breakdown --------------------------------------------------------------------------- */
-
 /* ---- lines ------------------------------------------------------------------------------- */
 
 static sw_status add_line(swi_breakdown *x, const char *name)

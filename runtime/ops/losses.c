@@ -363,6 +363,34 @@ static sw_status infer_elementwise_loss(const char *op, const sw_type *in, int n
     return SW_OK;
 }
 
+/* Only huber has an attribute: delta. */
+static float number_of(sw_elementwise_loss kind, const void *attrs)
+{
+    return kind == SW_HUBER ? ((const swi_number_attrs *)attrs)->value : 0.0f;
+}
+
+/* The divisor of the sum: elements; for the divergence the rows of a batch. */
+static double share_of(sw_elementwise_loss kind, const sw_shape *s)
+{
+    const int64_t rows = s->rank > 0 ? s->dim[0] : 1;
+    return (double)(kind == SW_KL ? rows : swi_elements(s));
+}
+
+/* The mean of TERM, of x and target t, in double precision. */
+#define LOSS_REFERENCE(id, KIND, TERM)                                                         \
+    static sw_status id##_reference(const sw_reference *r)                                     \
+    {                                                                                          \
+        const double p = (double)number_of(KIND, r->attrs);                                    \
+        double sum = 0;                                                                        \
+        (void)p;                                                                               \
+        for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++) {                     \
+            const double x = r->in[0][i], t = r->in[1][i];                                     \
+            sum += (TERM);                                                                     \
+        }                                                                                      \
+        r->out[0][0] = sum / share_of(KIND, &r->in_type[0].shape);                             \
+        return SW_OK;                                                                          \
+    }
+
 INFER(mse_infer, infer_elementwise_loss("mse", in, n_in, out))
 
 double swi_mse_sum(double sum, const float *x, const float *t, int64_t n)
@@ -401,15 +429,7 @@ KERNEL(mse_dt, mse_grad(l, true))
 COUNT(mse_operations, swi_count_add(swi_count_per_element(&info->in[0], 3), 1))
 COUNT(difference_operations, swi_count_per_element(&info->out[0], 2))
 
-static sw_status mse_reference(const sw_reference *r)
-{
-    const int64_t n = swi_elements(&r->in_type[0].shape);
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += (r->in[0][i] - r->in[1][i]) * (r->in[0][i] - r->in[1][i]);
-    r->out[0][0] = sum / (double)n;
-    return SW_OK;
-}
+LOSS_REFERENCE(mse, SW_L1, (x - t) * (x - t))
 
 static const sw_grad_desc mse_grads[] = {GRAD(MAKES(0), FROM(SW_IN(0), SW_IN(1), SW_DOUT(0)),
                                               mse_dx, difference_operations, .inplace = 3),
@@ -515,15 +535,7 @@ static sw_status bce_with_dt(const sw_launch *l)
     return SW_OK;
 }
 
-static sw_status bce_with_reference(const sw_reference *r)
-{
-    const int64_t n = swi_elements(&r->in_type[0].shape);
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += bce_double(r->in[0][i], r->in[1][i]);
-    r->out[0][0] = sum / (double)n;
-    return SW_OK;
-}
+LOSS_REFERENCE(bce_with, SW_L1, bce_double(x, t))
 
 static const sw_grad_desc bce_with_grads[] = {
     GRAD(MAKES(0), FROM(SW_IN(0), SW_IN(1), SW_DOUT(0)), bce_with_dx, bce_dx_operations,
@@ -543,21 +555,8 @@ OP(bce_with, 2, 0, 1, .infer = bce_with_infer, .forward = bce_with_forward,
  * huber and l1 keep both, like mse; the gradient may overwrite either. kl_div keeps its target
  * alone; where the target has a gradient, both. */
 
-/* Only huber has an attribute: delta. */
-static float number_of(sw_elementwise_loss kind, const void *attrs)
-{
-    return kind == SW_HUBER ? ((const swi_number_attrs *)attrs)->value : 0.0f;
-}
-
 SCRATCH(sum_bytes,
         (size_t)sw_pointwise_parts(swi_elements(&info->in[0].shape)) * sizeof(double))
-
-/* The divisor of the sum: elements; for the divergence the rows of a batch. */
-static double share_of(sw_elementwise_loss kind, const sw_shape *s)
-{
-    const int64_t rows = s->rank > 0 ? s->dim[0] : 1;
-    return (double)(kind == SW_KL ? rows : swi_elements(s));
-}
 
 static sw_status loss(const sw_launch *l, sw_elementwise_loss kind)
 {
@@ -586,20 +585,6 @@ static double huber_double(double x, double t, double p)
     const double a = fabs(x - t);
     return a > p ? p * (a - 0.5 * p) : 0.5 * a * a;
 }
-
-#define LOSS_REFERENCE(id, KIND, TERM)                                                         \
-    static sw_status id##_reference(const sw_reference *r)                                     \
-    {                                                                                          \
-        const double p = (double)number_of(KIND, r->attrs);                                    \
-        double sum = 0;                                                                        \
-        (void)p;                                                                               \
-        for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape); i++) {                     \
-            const double x = r->in[0][i], t = r->in[1][i];                                     \
-            sum += (TERM);                                                                     \
-        }                                                                                      \
-        r->out[0][0] = sum / share_of(KIND, &r->in_type[0].shape);                             \
-        return SW_OK;                                                                          \
-    }
 
 /* EACH, SLOPE: operations of a term with its sum, of a slope times the factor. */
 #define KERNELS(id, KIND, EACH, SLOPE)                                                         \

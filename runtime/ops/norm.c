@@ -12,6 +12,8 @@
 #include "kernels/norm.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 /* ---- what the family shares -------------------------------------------------------------- */
 
@@ -26,28 +28,56 @@
             GRAD(MAKES(2), FROM(SW_DOUT(0)), db, db_count),                                    \
     }
 
-/* The gradients of NORM_GRADS, by a kernel of kernels/norm.h; `n` has the sizes. */
-typedef void norm_kernel(const sw_norm_args *n, const sw_par *par);
+/* Operands, as members of a kernel's arguments (kernels/norm.h). */
+enum {
+    X = offsetof(sw_norm_args, x),
+    WEIGHT = offsetof(sw_norm_args, weight),
+    BIAS = offsetof(sw_norm_args, bias),
+    MEAN = offsetof(sw_norm_args, mean),
+    RSTD = offsetof(sw_norm_args, rstd),
+    VAR = offsetof(sw_norm_args, var),
+    DY = offsetof(sw_norm_args, dy),
+    Y = offsetof(sw_norm_args, y),
+    MEAN_OUT = offsetof(sw_norm_args, mean_out),
+    RSTD_OUT = offsetof(sw_norm_args, rstd_out),
+    STATS_OUT = offsetof(sw_norm_args, stats_out),
+    DX = offsetof(sw_norm_args, dx),
+    DW = offsetof(sw_norm_args, dw),
+    DB = offsetof(sw_norm_args, db)
+};
+#define TAKES(...) ((const size_t[]){__VA_ARGS__})
+#define GIVES(...) ((const size_t[]){__VA_ARGS__})
 
-/* in: x, mean, rstd, dy */
-static void norm_saved(sw_norm_args *n, const sw_launch *l)
+/* Inputs and outputs in the order of these lists, as many as the launch has. */
+static void norm_bind(sw_norm_args *n, const sw_launch *l, const size_t *in, const size_t *out)
 {
-    n->x = swi_in(l, 0);
-    n->mean = swi_in(l, 1);
-    n->rstd = swi_in(l, 2);
-    n->dy = swi_in(l, 3);
-}
-
-/* dweight to output `first`, dbias to the next where there is one. */
-static void norm_dw(sw_norm_args *n, const sw_launch *l, int first)
-{
-    n->dw = swi_out(l, first);
-    n->add_dw = swi_adds(l, first);
-    if (l->n_out > first + 1) {
-        n->db = swi_out(l, first + 1);
-        n->add_db = swi_adds(l, first + 1);
+    for (int i = 0; i < l->n_in; i++)
+        memcpy((char *)n + in[i], &l->in[i].ptr, sizeof l->in[i].ptr);
+    for (int i = 0; i < l->n_out; i++) {
+        memcpy((char *)n + out[i], &l->out[i].ptr, sizeof l->out[i].ptr);
+        n->add_dx |= out[i] == DX && swi_adds(l, i);
+        n->add_dw |= out[i] == DW && swi_adds(l, i);
+        n->add_db |= out[i] == DB && swi_adds(l, i);
     }
 }
+
+/* `n` has the sizes. */
+static sw_status norm_run(const sw_launch *l, sw_norm_args n,
+                          void (*kernel)(const sw_norm_args *n, const sw_par *par),
+                          const size_t *in, const size_t *out)
+{
+    norm_bind(&n, l, in, out);
+    kernel(&n, l->par);
+    return SW_OK;
+}
+
+/* The kernels of NORM_GRADS. */
+#define NORM_KERNELS(op, sizes, dx, dw)                                                        \
+    KERNEL(op##_dx, norm_run(l, sizes, sw_norm(l->isa)->dx, TAKES(X, MEAN, RSTD, DY, WEIGHT),  \
+                             GIVES(DX, DW, DB)))                                               \
+    KERNEL(op##_dw,                                                                            \
+           norm_run(l, sizes, sw_norm(l->isa)->dw, TAKES(X, MEAN, RSTD, DY), GIVES(DW, DB)))   \
+    KERNEL(op##_db, norm_run(l, sizes, sw_norm(l->isa)->dw, TAKES(DY), GIVES(DB)))
 
 /* F32 inputs, a good epsilon, inputs from `first` on of shape (size). */
 static sw_status norm_infer(const char *op, const sw_type *in, int n_in, int first,
@@ -78,55 +108,9 @@ static sw_norm_args norm_image(const sw_type *x, const swi_norm_attrs *a)
     return n;
 }
 
-/* Output i, NULL where no one reads it. */
-static float *norm_extra(const sw_launch *l, int i)
+static sw_norm_args image_of(const sw_launch *l)
 {
-    return l->n_out > i ? swi_out(l, i) : NULL;
-}
-
-/* Weight and bias from input `first` on, where they are given. */
-static void norm_scale(sw_norm_args *n, const sw_launch *l, int first)
-{
-    n->weight = l->n_in > first ? swi_in(l, first) : NULL;
-    n->bias = l->n_in > first + 1 ? swi_in(l, first + 1) : NULL;
-}
-
-/* The operands of a forward kernel: x, weight, bias; y, mean and 1/std, these two in outputs
- * `mean` and the next. */
-static void norm_forward(sw_norm_args *n, const sw_launch *l, int mean)
-{
-    n->x = swi_in(l, 0);
-    n->y = swi_out(l, 0);
-    n->mean_out = norm_extra(l, mean);
-    n->rstd_out = norm_extra(l, mean + 1);
-    norm_scale(n, l, 1);
-}
-
-static sw_status norm_make_dx(const sw_launch *l, sw_norm_args n, norm_kernel *kernel)
-{
-    norm_saved(&n, l);
-    n.weight = l->n_in > 4 ? swi_in(l, 4) : NULL;
-    n.dx = swi_out(l, 0);
-    n.add_dx = swi_adds(l, 0);
-    kernel(&n, l->par);
-    return SW_OK;
-}
-
-static sw_status norm_make_dw(const sw_launch *l, sw_norm_args n, norm_kernel *kernel)
-{
-    norm_saved(&n, l);
-    norm_dw(&n, l, 0);
-    kernel(&n, l->par);
-    return SW_OK;
-}
-
-static sw_status norm_make_db(const sw_launch *l, sw_norm_args n, norm_kernel *kernel)
-{
-    n.dy = swi_in(l, 0);
-    n.db = swi_out(l, 0);
-    n.add_db = swi_adds(l, 0);
-    kernel(&n, l->par);
-    return SW_OK;
+    return norm_image(&l->in[0].type, l->attrs);
 }
 
 static uint64_t norm_db_operations(const sw_kernel_info *info)
@@ -147,8 +131,10 @@ static int64_t cols_of(const sw_shape *s)
     return s->dim[s->rank - 1];
 }
 
-static sw_norm_args rows_of(const sw_shape *x, const swi_norm_attrs *a)
+static sw_norm_args rows_of(const sw_launch *l)
 {
+    const sw_shape *x = &l->in[0].type.shape;
+    const swi_norm_attrs *a = l->attrs;
     return (sw_norm_args){
         .batch = swi_elements(x) / cols_of(x), .channels = cols_of(x), .epsilon = a->epsilon};
 }
@@ -190,20 +176,16 @@ static sw_status rows_reference(const sw_reference *r, bool centred)
 
 INFER(layer_infer, rows_infer("layer_norm", in, n_in, attrs, out, 2))
 
-static sw_status layer_forward(const sw_launch *l)
+static sw_status rows_forward(const sw_launch *l, bool centred, const size_t *out)
 {
-    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
-    norm_forward(&n, l, 1);
-    sw_norm(l->isa)->rows(&n, true, l->par);
+    sw_norm_args n = rows_of(l);
+    norm_bind(&n, l, TAKES(X, WEIGHT, BIAS), out);
+    sw_norm(l->isa)->rows(&n, centred, l->par);
     return SW_OK;
 }
 
-KERNEL(layer_dx,
-       norm_make_dx(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dx))
-KERNEL(layer_dw,
-       norm_make_dw(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dw))
-KERNEL(layer_db,
-       norm_make_db(l, rows_of(&l->in[0].type.shape, l->attrs), sw_norm(l->isa)->rows_dw))
+KERNEL(layer_forward, rows_forward(l, true, GIVES(Y, MEAN_OUT, RSTD_OUT)))
+NORM_KERNELS(layer, rows_of(l), rows_dx, rows_dw)
 
 /* The sum; d, d d and the sums of both; d / std, weight, bias. Mean, variance and 1/std take 11
  * for each row. */
@@ -262,44 +244,10 @@ sw_value sw_layer_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bia
 
 INFER(rms_infer, rows_infer("rms_norm", in, n_in, attrs, out, 1))
 
-static sw_status rms_forward(const sw_launch *l)
-{
-    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
-    n.x = swi_in(l, 0);
-    n.y = swi_out(l, 0);
-    n.rstd_out = norm_extra(l, 1);
-    norm_scale(&n, l, 1);
-    sw_norm(l->isa)->rows(&n, false, l->par);
-    return SW_OK;
-}
-
-/* in: x, rstd, dy, [weight] */
-static sw_norm_args rms_saved(const sw_launch *l)
-{
-    sw_norm_args n = rows_of(&l->in[0].type.shape, l->attrs);
-    n.x = swi_in(l, 0);
-    n.rstd = swi_in(l, 1);
-    n.dy = swi_in(l, 2);
-    n.weight = l->n_in > 3 ? swi_in(l, 3) : NULL;
-    return n;
-}
-
-static sw_status rms_dx(const sw_launch *l)
-{
-    sw_norm_args n = rms_saved(l);
-    n.dx = swi_out(l, 0);
-    n.add_dx = swi_adds(l, 0);
-    sw_norm(l->isa)->rows_dx(&n, l->par);
-    return SW_OK;
-}
-
-static sw_status rms_dw(const sw_launch *l)
-{
-    sw_norm_args n = rms_saved(l);
-    norm_dw(&n, l, 0);
-    sw_norm(l->isa)->rows_dw(&n, l->par);
-    return SW_OK;
-}
+KERNEL(rms_forward, rows_forward(l, false, GIVES(Y, RSTD_OUT)))
+KERNEL(rms_dx,
+       norm_run(l, rows_of(l), sw_norm(l->isa)->rows_dx, TAKES(X, RSTD, DY, WEIGHT), GIVES(DX)))
+KERNEL(rms_dw, norm_run(l, rows_of(l), sw_norm(l->isa)->rows_dw, TAKES(X, RSTD, DY), GIVES(DW)))
 
 /* x x and its sum, x / std, the weight; 1/std takes 4 for each row. */
 COUNT(rms_operations, norm_count(&info->in[0], 2 + (uint64_t)info->n_in, &info->out[1], 4))
@@ -350,20 +298,9 @@ static sw_status group_infer(const sw_type *in, int n_in, const void *attrs, sw_
     return SW_OK;
 }
 
-static sw_status group_forward(const sw_launch *l)
-{
-    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
-    norm_forward(&n, l, 1);
-    sw_norm(l->isa)->group(&n, l->par);
-    return SW_OK;
-}
-
-KERNEL(group_dx,
-       norm_make_dx(l, norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dx))
-KERNEL(group_dw,
-       norm_make_dw(l, norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dw))
-KERNEL(group_db,
-       norm_make_db(l, norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->group_dw))
+KERNEL(group_forward, norm_run(l, image_of(l), sw_norm(l->isa)->group, TAKES(X, WEIGHT, BIAS),
+                               GIVES(Y, MEAN_OUT, RSTD_OUT)))
+NORM_KERNELS(group, image_of(l), group_dx, group_dw)
 
 /* d, dy d, its sum, and that of dy; 1/std and the sum for each channel of each image. */
 static uint64_t group_dw_operations(const sw_kernel_info *info)
@@ -461,35 +398,11 @@ static sw_status batch_infer(const sw_type *in, int n_in, const void *attrs, sw_
     return SW_OK;
 }
 
-static sw_norm_args forward_args(const sw_launch *l)
-{
-    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
-    norm_forward(&n, l, 2);
-    n.stats_out = l->out[1].ptr;
-    return n;
-}
-
-static sw_status batch_forward(const sw_launch *l)
-{
-    const sw_norm_args n = forward_args(l);
-    sw_norm(l->isa)->batch(&n, l->par);
-    return SW_OK;
-}
-
-/* in: x, mean, rstd, dy, [weight]; out: dx, [dweight, dbias], NULL where left out */
-static sw_norm_args dx_args(const sw_launch *l)
-{
-    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
-    if (l->n_out > 1)
-        norm_dw(&n, l, 1);
-    return n;
-}
-
-KERNEL(batch_dx, norm_make_dx(l, dx_args(l), sw_norm(l->isa)->batch_grad))
-KERNEL(batch_dw,
-       norm_make_dw(l, norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->batch_grad))
-KERNEL(db_kernel,
-       norm_make_db(l, norm_image(&l->in[0].type, l->attrs), sw_norm(l->isa)->batch_grad))
+#define BATCH_TAKES TAKES(X, WEIGHT, BIAS)
+#define BATCH_GIVES GIVES(Y, STATS_OUT, MEAN_OUT, RSTD_OUT)
+KERNEL(batch_forward,
+       norm_run(l, image_of(l), sw_norm(l->isa)->batch, BATCH_TAKES, BATCH_GIVES))
+NORM_KERNELS(batch, image_of(l), batch_grad, batch_grad)
 
 /* The sum; d, d d and the sums of both; d / std, weight, bias. Mean, variances and 1/std take
  * 14 for each channel. */
@@ -542,7 +455,7 @@ static const sw_grad_desc batch_grads[] = {
     GRAD(MAKES(0), FROM(NORM_SAVED(2, 3), SW_IN(1)), batch_dx, batch_dx_operations,
          .inplace = 9),
     GRAD(MAKES(1), FROM(NORM_SAVED(2, 3)), batch_dw, batch_dw_operations),
-    GRAD(MAKES(2), FROM(SW_DOUT(0)), db_kernel, norm_db_operations),
+    GRAD(MAKES(2), FROM(SW_DOUT(0)), batch_db, norm_db_operations),
 };
 
 static const swi_norm_attrs batch_usual = {.epsilon = 1e-5f}, other = {.epsilon = 1e-3f};
@@ -598,18 +511,19 @@ static void other_channels(const void *arg, int64_t c, int64_t end)
 
 static sw_status batch_norm_then(const swi_fused_op *first, const swi_fused_op *then)
 {
-    sw_norm_args n = forward_args(first->launch);
+    const sw_launch *l = first->launch;
+    sw_norm_args n = image_of(l);
     n.also = other_channels, n.also_arg = then;
-    sw_norm(first->launch->isa)->batch(&n, first->launch->par);
-    return SW_OK;
+    return norm_run(l, n, sw_norm(l->isa)->batch, BATCH_TAKES, BATCH_GIVES);
 }
 
 static sw_status then_batch_norm_dx(const swi_fused_op *first, const swi_fused_op *then)
 {
     const sw_launch *l = then->launch;
-    sw_norm_args n = dx_args(l);
+    sw_norm_args n = image_of(l);
     n.also = other_channels, n.also_arg = first;
-    return norm_make_dx(l, n, sw_norm(l->isa)->batch_grad);
+    return norm_run(l, n, sw_norm(l->isa)->batch_grad, TAKES(X, MEAN, RSTD, DY, WEIGHT),
+                    GIVES(DX, DW, DB));
 }
 
 /* ---- running statistics: in {mean, var, stats of the batch}; out {mean, var} ------------- */
@@ -675,43 +589,12 @@ static sw_status fixed_infer(const sw_type *in, int n_in, const void *attrs, sw_
     return image_infer("batch_norm_fixed", in, n_in, attrs);
 }
 
-static sw_status fixed_forward(const sw_launch *l)
-{
-    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
-    n.x = swi_in(l, 0);
-    n.mean = swi_in(l, 1);
-    n.var = swi_in(l, 2);
-    n.y = swi_out(l, 0);
-    norm_scale(&n, l, 3);
-    sw_norm(l->isa)->fixed(&n, l->par);
-    return SW_OK;
-}
-
-/* in: dy, var, [weight] */
-static sw_status fixed_dx(const sw_launch *l)
-{
-    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
-    n.dy = swi_in(l, 0);
-    n.var = swi_in(l, 1);
-    n.weight = l->n_in > 2 ? swi_in(l, 2) : NULL;
-    n.dx = swi_out(l, 0);
-    n.add_dx = swi_adds(l, 0);
-    sw_norm(l->isa)->fixed_dx(&n, l->par);
-    return SW_OK;
-}
-
-/* in: x, mean, var, dy */
-static sw_status fixed_dw(const sw_launch *l)
-{
-    sw_norm_args n = norm_image(&l->in[0].type, l->attrs);
-    n.x = swi_in(l, 0);
-    n.mean = swi_in(l, 1);
-    n.var = swi_in(l, 2);
-    n.dy = swi_in(l, 3);
-    norm_dw(&n, l, 0);
-    sw_norm(l->isa)->batch_grad(&n, l->par);
-    return SW_OK;
-}
+KERNEL(fixed_forward, norm_run(l, image_of(l), sw_norm(l->isa)->fixed,
+                               TAKES(X, MEAN, VAR, WEIGHT, BIAS), GIVES(Y)))
+KERNEL(fixed_dx,
+       norm_run(l, image_of(l), sw_norm(l->isa)->fixed_dx, TAKES(DY, VAR, WEIGHT), GIVES(DX)))
+KERNEL(fixed_dw, norm_run(l, image_of(l), sw_norm(l->isa)->batch_grad, TAKES(X, MEAN, VAR, DY),
+                          GIVES(DW, DB)))
 
 /* d / std, weight, bias; 1/std takes 3 for each channel. */
 COUNT(fixed_operations, norm_count(&info->in[0], (uint64_t)info->n_in - 1, &info->in[1], 3))
@@ -734,7 +617,7 @@ static const sw_grad_desc fixed_grads[] = {
          fixed_dw_operations),
     GRAD(MAKES(3), FROM(SW_IN(0), SW_IN(1), SW_IN(2), SW_DOUT(0)), fixed_dw,
          fixed_dw_operations),
-    GRAD(MAKES(4), FROM(SW_DOUT(0)), db_kernel, norm_db_operations),
+    GRAD(MAKES(4), FROM(SW_DOUT(0)), batch_db, norm_db_operations),
 };
 
 /* The last type stands for the bias too. */

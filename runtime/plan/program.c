@@ -417,8 +417,6 @@ static sw_status program_templates(swi_program *p)
     return SW_OK;
 }
 
-/* ---- program ----------------------------------------------------------------------------- */
-
 /* ---- building ---------------------------------------------------------------------------- */
 
 static sw_status copy_array(void **to, const void *from, uint32_t n, size_t element)

@@ -181,8 +181,6 @@ static bool may_take(const swi_trace *t, const swi_node *node, uint32_t k, uint3
            swi_suits(t, node, k);
 }
 
-/* ---- program passes ---------------------------------------------------------------------- */
-
 /* ---- placement --------------------------------------------------------------------------- */
 
 bool swi_takes_part(const swi_trace *t, uint32_t s)
