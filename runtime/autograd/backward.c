@@ -247,13 +247,8 @@ static sw_status by_rule(session *s, const swi_node *node, const sw_op_desc *des
         out[i] = swi_handle(ctx, ids[n_in + i]);
         dout[i] = swi_handle(ctx, *grad_of(ctx, ids[n_in + i]));
     }
-    const sw_rule rule = {.in = in,
-                          .out = out,
-                          .dout = dout,
-                          .wanted = wanted,
-                          .din = din,
-                          .attrs = attrs,
-                          .n_in = n_in};
+    const sw_rule rule = SW_INIT(.in = in, .out = out, .dout = dout, .wanted = wanted,
+                                 .din = din, .attrs = attrs, .n_in = n_in);
     desc->rule(ctx, &rule);
     for (int i = 0; i < n_in && ctx->status == SW_OK; i++) {
         if (!wanted[i] || din[i].id == 0)
@@ -362,16 +357,10 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
             accumulate |= 1u << k;
         }
     }
-    const swi_append_args args = {.op = node.op,
-                                  .grad = g,
-                                  .in = operands,
-                                  .n_in = n,
-                                  .attrs = attrs,
-                                  .out_types = types,
-                                  .into = into,
-                                  .n_out = grad->n_makes,
-                                  .accumulate = accumulate,
-                                  .null_out = can_skip(desc, g) ? unused : 0};
+    const swi_append_args args =
+        SW_INIT(.op = node.op, .grad = g, .in = operands, .n_in = n, .attrs = attrs,
+                .out_types = types, .into = into, .n_out = grad->n_makes,
+                .accumulate = accumulate, .null_out = can_skip(desc, g) ? unused : 0);
     if (accumulate == 0 && n == 2)
         SW_TRY(look_at_factors(s, &node, grad, operands, targets[0]));
     SW_TRY(swi_append(ctx, &args, outs));

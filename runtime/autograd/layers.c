@@ -129,11 +129,9 @@ sw_conv_transpose2d sw_conv_transpose2d_new(sw_model *model, const char *name, i
     sw_conv_transpose_opts o;
     if (!has_opts(model, name, swi_conv_transpose_opts(opts, &o, "sw_conv_transpose2d_new")))
         return (sw_conv_transpose2d){.stride = 0};
-    sw_conv_transpose2d layer = {.stride = o.stride,
-                                 .pad = o.pad,
-                                 .output_pad = o.output_pad,
-                                 .groups = o.groups,
-                                 .dilation = o.dilation};
+    sw_conv_transpose2d layer =
+        SW_INIT(.stride = o.stride, .pad = o.pad, .output_pad = o.output_pad,
+                .groups = o.groups, .dilation = o.dilation);
     if (!has_groups(model, name, in, out, o.groups))
         return layer;
     /* The fan in of PyTorch's initialiser is that of the convolution that goes back. */
@@ -415,19 +413,15 @@ static weights declare(sw_model *model, const char *name, int64_t in, int64_t hi
 sw_lstm sw_lstm_new(sw_model *model, const char *name, int64_t in, int64_t hidden)
 {
     const weights w = declare(model, name, in, hidden, 4);
-    return (sw_lstm){.weight_ih = w.weight_ih,
-                     .weight_hh = w.weight_hh,
-                     .bias_ih = w.bias_ih,
-                     .bias_hh = w.bias_hh};
+    return (sw_lstm)SW_INIT(.weight_ih = w.weight_ih, .weight_hh = w.weight_hh,
+                            .bias_ih = w.bias_ih, .bias_hh = w.bias_hh);
 }
 
 sw_gru sw_gru_new(sw_model *model, const char *name, int64_t in, int64_t hidden)
 {
     const weights w = declare(model, name, in, hidden, 3);
-    return (sw_gru){.weight_ih = w.weight_ih,
-                    .weight_hh = w.weight_hh,
-                    .bias_ih = w.bias_ih,
-                    .bias_hh = w.bias_hh};
+    return (sw_gru)SW_INIT(.weight_ih = w.weight_ih, .weight_hh = w.weight_hh,
+                           .bias_ih = w.bias_ih, .bias_hh = w.bias_hh);
 }
 
 /* ---- one step ---------------------------------------------------------------------------- */

@@ -250,11 +250,9 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     SW_TRY(select_isa(o->isa, &e->target.isa));
     sw_store *store;
     SW_TRY(swi_device_store(e->target.device, &store, 0));
-    const sw_arena_opts arena = {.label = "step",
-                                 .use = SW_ARENA_STEP,
-                                 .store = store,
-                                 .budget = o->budget,
-                                 .observer = sw_watch_observer(&e->watch)};
+    const sw_arena_opts arena =
+        SW_INIT(.label = "step", .use = SW_ARENA_STEP, .store = store, .budget = o->budget,
+                .observer = sw_watch_observer(&e->watch));
     const sw_status status = sw_arena_create(&e->arena, &arena);
     if (status != SW_OK) {
         sw_store_destroy(store);
@@ -543,13 +541,9 @@ static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, 
     }
     unsigned char *key = (unsigned char *)(lives + n);
     memcpy(key, exec->key_scratch, bytes);
-    exec->keys[exec->n_keys++] = (swi_key){.hash = hash,
-                                           .used = exec->clock,
-                                           .bytes = bytes,
-                                           .key = key,
-                                           .lives = lives,
-                                           .n_lives = n,
-                                           .frame = frame};
+    exec->keys[exec->n_keys++] =
+        (swi_key)SW_INIT(.hash = hash, .used = exec->clock, .bytes = bytes, .key = key,
+                         .lives = lives, .n_lives = n, .frame = frame);
     return SW_OK;
 }
 

@@ -57,11 +57,9 @@ enum { BEFORE_BYTES = sizeof(double), COUNTS_BYTES = SWI_SKIPPED_N * sizeof(doub
 static sw_status add_counts(swi_readback *l, int model, const sw_optimizer *o, size_t at)
 {
     const size_t offset = o->model->entries[o->counts].offset;
-    const swi_gathered before = {.segment = SWI_SEG_MODEL + (uint32_t)model,
-                                 .bytes = BEFORE_BYTES,
-                                 .offset = offset + SWI_SKIPPED_ALL * sizeof(double),
-                                 .to = at,
-                                 .before = true};
+    const swi_gathered before =
+        SW_INIT(.segment = SWI_SEG_MODEL + (uint32_t)model, .bytes = BEFORE_BYTES,
+                .offset = offset + SWI_SKIPPED_ALL * sizeof(double), .to = at, .before = true);
     const swi_gathered behind = {.segment = SWI_SEG_MODEL + (uint32_t)model,
                                  .bytes = COUNTS_BYTES,
                                  .offset = offset,

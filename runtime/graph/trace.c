@@ -352,15 +352,11 @@ void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *type
 {
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++)
         types[i] = trace->values[trace->operands[node->first + i]].type;
-    *out = (sw_kernel_info){.in = types,
-                            .out = types + node->n_in,
-                            .n_in = (int)node->n_in,
-                            .n_out = (int)node->n_out,
-                            .attrs = swi_node_attrs(trace, node),
-                            .threads = 1,
-                            .isa = SW_ISA_BASE,
-                            .accumulate = node->accumulate,
-                            .skipped = node->null_out};
+    *out =
+        (sw_kernel_info)SW_INIT(.in = types, .out = types + node->n_in, .n_in = (int)node->n_in,
+                                .n_out = (int)node->n_out, .attrs = swi_node_attrs(trace, node),
+                                .threads = 1, .isa = SW_ISA_BASE,
+                                .accumulate = node->accumulate, .skipped = node->null_out);
 }
 
 uint32_t swi_unread(const swi_trace *trace, const swi_node *node)
@@ -441,13 +437,9 @@ static sw_status select_kernel(const sw_ctx *ctx, const swi_append_args *args,
         in[i] = ctx->trace.values[args->in[i]].type;
     for (int i = 0; i < args->n_out; i++)
         out_types[i] = ctx->trace.values[outs[i]].type;
-    sw_kernel_info info = {.in = in,
-                           .out = out_types,
-                           .n_in = args->n_in,
-                           .n_out = args->n_out,
-                           .attrs = args->attrs,
-                           .accumulate = args->accumulate,
-                           .skipped = args->null_out};
+    sw_kernel_info info = SW_INIT(.in = in, .out = out_types, .n_in = args->n_in,
+                                  .n_out = args->n_out, .attrs = args->attrs,
+                                  .accumulate = args->accumulate, .skipped = args->null_out);
     return swi_select_kernel(ctx->exec, args->op, args->grad, &info, out);
 }
 
@@ -529,21 +521,13 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
     if (swi_stick(ctx, status) != SW_OK)
         return ctx->status;
 
-    swi_node node = {.op = args->op,
-                     .grad = args->grad,
-                     .n_in = (uint32_t)args->n_in,
-                     .n_out = (uint32_t)args->n_out,
-                     .first = t->n_operands,
-                     .attrs = t->n_attrs,
-                     .accumulate = args->accumulate,
-                     .null_out = args->null_out,
-                     .scratch = SWI_NONE,
-                     .phase = phase,
-                     .layer = layer,
-                     .is_update = args->update,
-                     .release = args->release != SWI_STAYS ? args->release : ctx->release,
-                     .gradient_of = ctx->gradient_of,
-                     .is_backward = ctx->in_backward};
+    swi_node node =
+        SW_INIT(.op = args->op, .grad = args->grad, .n_in = (uint32_t)args->n_in,
+                .n_out = (uint32_t)args->n_out, .first = t->n_operands, .attrs = t->n_attrs,
+                .accumulate = args->accumulate, .null_out = args->null_out, .scratch = SWI_NONE,
+                .phase = phase, .layer = layer, .is_update = args->update,
+                .release = args->release != SWI_STAYS ? args->release : ctx->release,
+                .gradient_of = ctx->gradient_of, .is_backward = ctx->in_backward);
     if (attrs_bytes > 0) {
         SW_ASSERT(t->n_attrs % 16 == 0 && t->n_attrs + attrs_bytes <= t->cap_attrs);
         memset(t->attrs + t->n_attrs, 0, attrs_bytes);

@@ -177,17 +177,10 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
     v->version = t->values[in].version;
     v->offset = t->values[in].offset + (size_t)offset;
     v->contiguous = strides_are_contiguous(type, stride);
-    swi_node node = {.op = op,
-                     .grad = -1,
-                     .n_in = 1,
-                     .n_out = 1,
-                     .first = t->n_operands,
-                     .attrs = t->n_attrs,
-                     .scratch = SWI_NONE,
-                     .layer = layer,
-                     .is_view = 1,
-                     .phase = swi_phase_of(ctx, desc, &in, 1),
-                     .is_backward = ctx->in_backward};
+    swi_node node =
+        SW_INIT(.op = op, .grad = -1, .n_in = 1, .n_out = 1, .first = t->n_operands,
+                .attrs = t->n_attrs, .scratch = SWI_NONE, .layer = layer, .is_view = 1,
+                .phase = swi_phase_of(ctx, desc, &in, 1), .is_backward = ctx->in_backward);
     if (attrs_bytes > 0) {
         memset(t->attrs + t->n_attrs, 0, attrs_bytes);
         if (attrs != NULL)
@@ -276,16 +269,10 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
             return ctx->status;
     if (desc->view != NULL)
         return append_view(ctx, op, in[0], attrs, &out_types[0], outs != NULL ? outs : made);
-    const swi_append_args args = {.op = op,
-                                  .grad = -1,
-                                  .in = in,
-                                  .n_in = n_in,
-                                  .attrs = attrs,
-                                  .out_types = out_types,
-                                  .into = into,
-                                  .n_out = desc->n_out + desc->n_extra,
-                                  .accumulate = accumulate,
-                                  .stream = stream};
+    const swi_append_args args =
+        SW_INIT(.op = op, .grad = -1, .in = in, .n_in = n_in, .attrs = attrs,
+                .out_types = out_types, .into = into, .n_out = desc->n_out + desc->n_extra,
+                .accumulate = accumulate, .stream = stream);
     SW_TRY(swi_append(ctx, &args, made));
     if (outs != NULL)
         memcpy(outs, made, (size_t)args.n_out * sizeof *outs);
@@ -512,13 +499,9 @@ sw_status swi_write_states(sw_ctx *ctx)
         const sw_type type = ctx->trace.values[a->target].type;
         uint32_t out;
         snprintf(ctx->scope, sizeof ctx->scope, "%s", swi_string(&ctx->trace, a->layer));
-        const swi_append_args args = {.op = SW_OP_copy,
-                                      .grad = -1,
-                                      .in = &a->value,
-                                      .n_in = 1,
-                                      .out_types = &type,
-                                      .into = &a->target,
-                                      .n_out = 1};
+        const swi_append_args args =
+            SW_INIT(.op = SW_OP_copy, .grad = -1, .in = &a->value, .n_in = 1,
+                    .out_types = &type, .into = &a->target, .n_out = 1);
         (void)swi_append(ctx, &args, &out);
     }
     memcpy(ctx->scope, scope, sizeof scope);

@@ -70,16 +70,12 @@ static sw_status write_trace(sw_exec *exec, const sw_run_args *args, bool *there
     size_t slot = 0;
     for (int i = 0; i < args->n_inputs; i++)
         slot += t->storages[i].rounded;
-    const sw_prof_plan head = {.exec = exec->rec.number,
-                               .program = exec->rec.n_traces,
-                               .trace = true,
-                               .run = swi_run_name(args),
-                               .batch = swi_run_batch(args),
-                               .model_bytes = exec->info.model_bytes,
-                               .arena_bytes = exec->info.arena_bytes,
-                               .data_bytes = args->data_bytes != 0 ? args->data_bytes : slot,
-                               .slot_bytes = slot,
-                               .n_ops = n};
+    const sw_prof_plan head =
+        SW_INIT(.exec = exec->rec.number, .program = exec->rec.n_traces, .trace = true,
+                .run = swi_run_name(args), .batch = swi_run_batch(args),
+                .model_bytes = exec->info.model_bytes, .arena_bytes = exec->info.arena_bytes,
+                .data_bytes = args->data_bytes != 0 ? args->data_bytes : slot,
+                .slot_bytes = slot, .n_ops = n);
     *there = swi_profile_program(exec->rec.profile, &head, &seen, args);
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
     return SW_OK;
@@ -117,21 +113,16 @@ static sw_status read_opts(sw_prof_header *out, const sw_profile_opts *given, co
                 "%s: sw_profile_opts.max_bytes must be 0: a profile has no parts; .every keeps "
                 "it small",
                 call);
-    *out = (sw_prof_header){.path = opts.path,
-                            .model = opts.model,
-                            .device = opts.device != NULL ? opts.device : "cpu",
-                            .data = opts.data,
-                            .command = opts.command,
-                            .version = sw_version(),
-                            .batch = opts.batch,
-                            .seed = opts.seed,
-                            .event_room = opts.events == 0      ? 0
-                                          : opts.event_room > 0 ? opts.event_room
-                                                                : EVENT_CAPACITY,
-                            .every = opts.every,
-                            .steps = opts.steps,
-                            .budget_bytes = opts.budget_bytes,
-                            .normalise = opts.normalise};
+    *out =
+        (sw_prof_header)SW_INIT(.path = opts.path, .model = opts.model,
+                                .device = opts.device != NULL ? opts.device : "cpu",
+                                .data = opts.data, .command = opts.command,
+                                .version = sw_version(), .batch = opts.batch, .seed = opts.seed,
+                                .event_room = opts.events == 0      ? 0
+                                              : opts.event_room > 0 ? opts.event_room
+                                                                    : EVENT_CAPACITY,
+                                .every = opts.every, .steps = opts.steps,
+                                .budget_bytes = opts.budget_bytes, .normalise = opts.normalise);
     return SW_OK;
 }
 
@@ -258,25 +249,17 @@ sw_prof_plan swi_profile_head(uint32_t exec, size_t data_bytes, const sw_run_arg
 {
     sw_plan_info info = SW_OPTS(sw_plan_info);
     swi_plan_info(p, data_bytes, &info);
-    sw_prof_plan plan = {.exec = exec,
-                         .program = p->id,
-                         .run = swi_run_name(args),
-                         .batch = swi_run_batch(args),
-                         .model_bytes = info.model_bytes,
-                         .arena_bytes = info.arena_bytes,
-                         .data_bytes = info.data_bytes,
-                         .slot_bytes = info.slot_bytes,
-                         .total_bytes = info.total_bytes,
-                         .lower_bound_bytes = info.lower_bound_bytes,
-                         .program_host_bytes = info.program_host_bytes,
-                         .padding_bytes = info.padding_bytes,
-                         .lanes_bytes = empty_lanes(p),
-                         .model_padding_bytes = model_padding(args),
-                         .immediate_bytes = info.immediate_bytes,
-                         .peak_bytes = info.peak_bytes,
-                         .n_ops = p->n_ops,
-                         .peak_position = p->peak_op,
-                         .peak_op = p->info.peak_op};
+    sw_prof_plan plan =
+        SW_INIT(.exec = exec, .program = p->id, .run = swi_run_name(args),
+                .batch = swi_run_batch(args), .model_bytes = info.model_bytes,
+                .arena_bytes = info.arena_bytes, .data_bytes = info.data_bytes,
+                .slot_bytes = info.slot_bytes, .total_bytes = info.total_bytes,
+                .lower_bound_bytes = info.lower_bound_bytes,
+                .program_host_bytes = info.program_host_bytes,
+                .padding_bytes = info.padding_bytes, .lanes_bytes = empty_lanes(p),
+                .model_padding_bytes = model_padding(args),
+                .immediate_bytes = info.immediate_bytes, .peak_bytes = info.peak_bytes,
+                .n_ops = p->n_ops, .peak_position = p->peak_op, .peak_op = p->info.peak_op);
     copy_phases(plan.phase, info.phase);
     return plan;
 }
@@ -309,17 +292,12 @@ bool swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_pro
             const size_t rounded = sw_size_round(e->bytes);
             char layer[SWI_SHOWN_BYTES], name[SWI_SHOWN_BYTES];
             swi_entry_layer(args, model, e->name, layer);
-            const sw_tensor value = {.id = (id)++,
-                                     .alias = SW_TENSOR_NONE,
-                                     .name = swi_entry_shown(args, model, e->name, name),
-                                     .layer = layer,
-                                     .role = swi_role_name(e->role),
-                                     .phase = sw_phase_name(SW_DATA),
-                                     .segment = SW_SEGMENT_MODEL,
-                                     .bytes = e->bytes,
-                                     .padding = rounded - e->bytes,
-                                     .offset = e->offset,
-                                     .death = p->n_ops};
+            const sw_tensor value =
+                SW_INIT(.id = (id)++, .alias = SW_TENSOR_NONE,
+                        .name = swi_entry_shown(args, model, e->name, name), .layer = layer,
+                        .role = swi_role_name(e->role), .phase = sw_phase_name(SW_DATA),
+                        .segment = SW_SEGMENT_MODEL, .bytes = e->bytes,
+                        .padding = rounded - e->bytes, .offset = e->offset, .death = p->n_ops);
             if (e->bytes > 0)
                 sw_prof_plan_value(to, &value);
         }
@@ -397,27 +375,19 @@ static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
         const sw_prof_log events = {.log = log != NULL ? log->ring : NULL,
                                     .n = log != NULL ? log->n : 0,
                                     .dropped = log != NULL ? log->dropped : 0};
-        sw_prof_step record = {
-            .exec = exec->rec.number,
-            .program = program,
-            .trace = trace,
-            .step = args->step + 1,
-            .micro = args->run,
-            .at_ns = exec->rec.start_ns,
-            .sampled_out = exec->rec.sampled_out,
-            .run = swi_run_name(args),
-            .mode = planned ? "planned" : "immediate",
-            .measured_by = counted ? "arena" : "plan",
-            .loss = swi_history_metric_of(swi_history_at(&exec->history, 0), "loss"),
-            .peak_bytes = counted ? info->peak_bytes : exec->last->info.peak_bytes,
-            .arena_bytes = info->arena_bytes,
-            .model_bytes = info->model_bytes,
-            .allocations = info->allocations,
-            .ns = info->ns,
-            .warm = info->warm != 0,
-            .op_ns = clocked ? exec->op_ns : NULL,
-            .n_ops = clocked ? exec->last->n_ops : 0,
-            .events = log != NULL ? &events : NULL};
+        sw_prof_step record =
+            SW_INIT(.exec = exec->rec.number, .program = program, .trace = trace,
+                    .step = args->step + 1, .micro = args->run, .at_ns = exec->rec.start_ns,
+                    .sampled_out = exec->rec.sampled_out, .run = swi_run_name(args),
+                    .mode = planned ? "planned" : "immediate",
+                    .measured_by = counted ? "arena" : "plan",
+                    .loss = swi_history_metric_of(swi_history_at(&exec->history, 0), "loss"),
+                    .peak_bytes = counted ? info->peak_bytes : exec->last->info.peak_bytes,
+                    .arena_bytes = info->arena_bytes, .model_bytes = info->model_bytes,
+                    .allocations = info->allocations, .ns = info->ns, .warm = info->warm != 0,
+                    .op_ns = clocked ? exec->op_ns : NULL,
+                    .n_ops = clocked ? exec->last->n_ops : 0,
+                    .events = log != NULL ? &events : NULL);
         copy_phases(record.phase,
                     counted || info->replayed ? info->phase : exec->last->info.phase);
         sw_prof_step_record(exec->rec.profile, &record);
@@ -435,17 +405,12 @@ sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_frame 
     for (int i = 0; i < 4; i++)
         witness_results[i] = (which >> i & 1u) != 0 ? (int)(info->agreed >> i & 1u) : -1;
     const bool access = (which & SW_WITNESS_ACCESS) != 0;
-    sw_prof_witness record = {.exec = exec->rec.number,
-                              .program = p->id,
-                              .step = args->step + 1,
-                              .peak_bytes = access ? info->peak_bytes : 0,
-                              .measured_by = access ? "access" : "plan",
-                              .names = names,
-                              .witness_results = witness_results,
-                              .n = 4,
-                              .faults = info->n_faults,
-                              .first_fault = info->first_fault,
-                              .ns = info->ns};
+    sw_prof_witness record =
+        SW_INIT(.exec = exec->rec.number, .program = p->id, .step = args->step + 1,
+                .peak_bytes = access ? info->peak_bytes : 0,
+                .measured_by = access ? "access" : "plan", .names = names,
+                .witness_results = witness_results, .n = 4, .faults = info->n_faults,
+                .first_fault = info->first_fault, .ns = info->ns);
     copy_phases(record.phase, access ? info->phase : p->info.phase);
     sw_prof_witness_record(exec->rec.profile, &record);
     return SW_OK;
@@ -467,13 +432,9 @@ static void plan(sw_exec *exec, const sw_run_args *args, swi_frame *frame)
         swi_profile_plan(exec, args, frame);
 }
 
-const swi_observer swi_profile_observer = {.name = "profile",
-                                           .attach = attach,
-                                           .close = close_device,
-                                           .begin = begin,
-                                           .plan = plan,
-                                           .denied = swi_profile_denied,
-                                           .end = end};
+const swi_observer swi_profile_observer =
+    SW_INIT(.name = "profile", .attach = attach, .close = close_device, .begin = begin,
+            .plan = plan, .denied = swi_profile_denied, .end = end);
 
 /* ---- profile device ---------------------------------------------------------------------- */
 
@@ -501,18 +462,13 @@ static sw_status look(const swi_device *device, char *name, sw_prof_device *out)
     SW_TRY(device->api->info(device->card, &now));
     sw_heap_read(SW_HEAP_PINNED, &pinned);
     (void)swi_device_name(device, name, 16);
-    *out = (sw_prof_device){.name = name,
-                            .card = device->info.name,
-                            .major = now.major,
-                            .minor = now.minor,
-                            .driver = now.driver,
-                            .runtime = now.runtime,
-                            .blas = now.blas,
-                            .maps = device->memory.granularity > 0,
-                            .total_bytes = now.total_bytes,
-                            .open_bytes = device->info.open_bytes,
-                            .free_bytes = now.free_bytes,
-                            .pinned_bytes = pinned.bytes};
+    *out = (sw_prof_device)SW_INIT(.name = name, .card = device->info.name, .major = now.major,
+                                   .minor = now.minor, .driver = now.driver,
+                                   .runtime = now.runtime, .blas = now.blas,
+                                   .maps = device->memory.granularity > 0,
+                                   .total_bytes = now.total_bytes,
+                                   .open_bytes = device->info.open_bytes,
+                                   .free_bytes = now.free_bytes, .pinned_bytes = pinned.bytes);
     sw_address_map_visit(add_arena, &(summing){device->memory.context, out});
     return SW_OK;
 }

@@ -199,11 +199,6 @@ static void name_model(sw_exec *exec, sw_model *model)
     }
 }
 
-const swi_observer swi_nvtx_observer = {.name = "NVTX",
-                                        .attach = attach,
-                                        .release = release,
-                                        .model = name_model,
-                                        .prepare = prepare,
-                                        .push = push,
-                                        .op = begin_op,
-                                        .role = role_changes};
+const swi_observer swi_nvtx_observer =
+    SW_INIT(.name = "NVTX", .attach = attach, .release = release, .model = name_model,
+            .prepare = prepare, .push = push, .op = begin_op, .role = role_changes);

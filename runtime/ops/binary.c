@@ -113,16 +113,9 @@ static sw_status conv_infer(const sw_type *in, int n_in, const void *attrs, sw_t
 static sw_binary_shape shape_of(const sw_shape *x, const sw_shape *w, const swi_binary_attrs *a,
                                 bool is_conv)
 {
-    sw_binary_shape s = {.batch = x->dim[0],
-                         .in_h = 1,
-                         .in_w = 1,
-                         .out_h = 1,
-                         .out_w = 1,
-                         .channels = w->dim[1],
-                         .outputs = w->dim[0],
-                         .kernel_h = 1,
-                         .kernel_w = 1,
-                         .stride = 1};
+    sw_binary_shape s = SW_INIT(.batch = x->dim[0], .in_h = 1, .in_w = 1, .out_h = 1,
+                                .out_w = 1, .channels = w->dim[1], .outputs = w->dim[0],
+                                .kernel_h = 1, .kernel_w = 1, .stride = 1);
     if (!is_conv) {
         for (int i = 2; i < w->rank; i++)
             s.kernel_w *= w->dim[i];
@@ -143,15 +136,11 @@ static sw_binary_shape shape_of(const sw_shape *x, const sw_shape *w, const swi_
 static sw_status forward(const sw_launch *l, bool is_conv)
 {
     const swi_binary_attrs *a = l->attrs;
-    sw_binary_layer layer = {
-        .s = shape_of(&l->in[X].type.shape, &l->in[LOGITS].type.shape, a, is_conv),
-        .a = &a->noise,
-        .x = l->in[X].ptr,
-        .logits = swi_in(l, LOGITS),
-        .bias = a->has_bias ? swi_in(l, BIAS) : NULL,
-        .seed = l->seed,
-        .generation = l->step,
-        .first = l->run};
+    sw_binary_layer layer =
+        SW_INIT(.s = shape_of(&l->in[X].type.shape, &l->in[LOGITS].type.shape, a, is_conv),
+                .a = &a->noise, .x = l->in[X].ptr, .logits = swi_in(l, LOGITS),
+                .bias = a->has_bias ? swi_in(l, BIAS) : NULL, .seed = l->seed,
+                .generation = l->step, .first = l->run);
     if (has_noise(a)) {
         layer.scale = *swi_in(l, scale_at(a));
         layer.sigma = *swi_in(l, scale_at(a) + 1);
@@ -171,15 +160,9 @@ static uint32_t conv_unread(const sw_kernel_info *info, int grad)
 {
     const sw_binary_shape s =
         shape_of(&info->in[X].shape, &info->in[LOGITS].shape, info->attrs, true);
-    const sw_conv c = {.in_h = s.in_h,
-                       .in_w = s.in_w,
-                       .out_h = s.out_h,
-                       .out_w = s.out_w,
-                       .kernel_h = s.kernel_h,
-                       .kernel_w = s.kernel_w,
-                       .stride = s.stride,
-                       .pad = s.pad,
-                       .dilation = 1};
+    const sw_conv c = SW_INIT(.in_h = s.in_h, .in_w = s.in_w, .out_h = s.out_h,
+                              .out_w = s.out_w, .kernel_h = s.kernel_h, .kernel_w = s.kernel_w,
+                              .stride = s.stride, .pad = s.pad, .dilation = 1);
     (void)grad;
     return swi_conv_misses(&c) ? 1u << X : 0;
 }
@@ -314,11 +297,9 @@ static const swi_binary_attrs plain_bias = {.noise = {.repeats = 1, .directions 
                                             .has_bias = 1};
 static const swi_binary_attrs plain_sums = {
     .noise = {.repeats = 1, .directions = 1}, .sums = 1, .has_bias = 1};
-static const swi_binary_attrs sampled = {.noise = {.weight = LOGITS_NOISE(21, 130, 1),
-                                                   .bias = BIAS_NOISE(21),
-                                                   .repeats = 2,
-                                                   .directions = 3,
-                                                   .antithetic = 1},
+static const swi_binary_attrs sampled = {.noise = SW_INIT(.weight = LOGITS_NOISE(21, 130, 1),
+                                                          .bias = BIAS_NOISE(21), .repeats = 2,
+                                                          .directions = 3, .antithetic = 1),
                                          .sums = 1,
                                          .has_bias = 1};
 static const swi_binary_attrs sampled_bits = {
@@ -349,14 +330,12 @@ static const swi_binary_attrs conv_plain = {
     .noise = {.repeats = 1, .directions = 1}, CONV(1, 1), .has_bias = 1};
 static const swi_binary_attrs conv_sums = {
     .noise = {.repeats = 1, .directions = 1}, CONV(2, 0), .sums = 1};
-static const swi_binary_attrs conv_sampled = {.noise = {.weight = LOGITS_NOISE(11, 70, 9),
-                                                        .bias = BIAS_NOISE(11),
-                                                        .repeats = 2,
-                                                        .directions = 3,
-                                                        .antithetic = 1},
-                                              CONV(2, 2),
-                                              .sums = 1,
-                                              .has_bias = 1};
+static const swi_binary_attrs conv_sampled = {
+    .noise = SW_INIT(.weight = LOGITS_NOISE(11, 70, 9), .bias = BIAS_NOISE(11), .repeats = 2,
+                     .directions = 3, .antithetic = 1),
+    CONV(2, 2),
+    .sums = 1,
+    .has_bias = 1};
 static const sw_op_case conv_cases[] = {
     CASE("padded", IN(U8(3, 6, 5, 8), F32(20, 30, 3, 3), F32(20)), FILL(BYTES, NORMAL, NORMAL),
          AT(conv_plain)),
@@ -499,15 +478,10 @@ static sw_status pool_forward(const sw_launch *l)
 {
     const swi_pool_attrs *a = l->attrs;
     const int64_t *x = l->in[0].type.shape.dim, *y = l->out[0].type.shape.dim;
-    const sw_binary_shape s = {.batch = x[0],
-                               .in_h = x[1],
-                               .in_w = x[2],
-                               .out_h = y[1],
-                               .out_w = y[2],
-                               .channels = 8 * x[3],
-                               .kernel_h = a->kernel_h,
-                               .kernel_w = a->kernel_w,
-                               .stride = a->stride};
+    const sw_binary_shape s =
+        SW_INIT(.batch = x[0], .in_h = x[1], .in_w = x[2], .out_h = y[1], .out_w = y[2],
+                .channels = 8 * x[3], .kernel_h = a->kernel_h, .kernel_w = a->kernel_w,
+                .stride = a->stride);
     sw_binary(l->isa)->max_pool(l->out[0].ptr, l->in[0].ptr, &s, l->par);
     return SW_OK;
 }

@@ -54,20 +54,13 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
 sw_conv swi_conv_geometry(const sw_type *image, const sw_shape *w, const swi_conv_attrs *a)
 {
     const sw_shape *x = &image->shape;
-    return (sw_conv){.batch = x->dim[0],
-                     .in_c = x->dim[1],
-                     .in_h = x->dim[2],
-                     .in_w = x->dim[3],
-                     .out_c = w->dim[0],
-                     .out_h = swi_conv_out(x->dim[2], w->dim[2], a),
-                     .out_w = swi_conv_out(x->dim[3], w->dim[3], a),
-                     .kernel_h = w->dim[2],
-                     .kernel_w = w->dim[3],
-                     .stride = a->stride,
-                     .pad = a->pad,
-                     .groups = a->groups,
-                     .dilation = a->dilation,
-                     .plain = image->layout == SW_PLAIN};
+    return (sw_conv)SW_INIT(.batch = x->dim[0], .in_c = x->dim[1], .in_h = x->dim[2],
+                            .in_w = x->dim[3], .out_c = w->dim[0],
+                            .out_h = swi_conv_out(x->dim[2], w->dim[2], a),
+                            .out_w = swi_conv_out(x->dim[3], w->dim[3], a),
+                            .kernel_h = w->dim[2], .kernel_w = w->dim[3], .stride = a->stride,
+                            .pad = a->pad, .groups = a->groups, .dilation = a->dilation,
+                            .plain = image->layout == SW_PLAIN);
 }
 
 /* Along one axis: the first window that begins at tap k no further than the image is the

@@ -237,12 +237,8 @@ static sw_value sum_over_positions(sw_ctx *ctx, sw_value x, sw_value dx)
         return x;
     const uint32_t in[] = {dx.id - 1, x.id - 1};
     uint32_t sum = SWI_NONE;
-    const swi_append_args args = {.op = SW_OP_channel_scale,
-                                  .grad = OF_THE_SCALES,
-                                  .in = in,
-                                  .n_in = 2,
-                                  .out_types = &type,
-                                  .n_out = 1};
+    const swi_append_args args = SW_INIT(.op = SW_OP_channel_scale, .grad = OF_THE_SCALES,
+                                         .in = in, .n_in = 2, .out_types = &type, .n_out = 1);
     return swi_stick(ctx, swi_append(ctx, &args, &sum)) == SW_OK ? swi_handle(ctx, sum) : x;
 }
 

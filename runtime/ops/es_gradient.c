@@ -116,19 +116,13 @@ static void finish_part(void *arg, int part)
 static void sum_scores(const sw_launch *l, const operands *o)
 {
     const swi_es_gradient_attrs *a = l->attrs;
-    const sw_binary_sum sum = {.spec = &a->spec,
-                               .seed = l->seed,
-                               .generation = l->step,
-                               .first = l->run,
-                               .n = l->in[WEIGHTS].type.shape.dim[0],
-                               .weights = swi_in(l, WEIGHTS),
-                               .logits = swi_in(l, o->theta),
-                               .to = swi_out(l, 0),
-                               .scale = *swi_in(l, o->scale),
-                               .sigma = *swi_in(l, o->sigma),
-                               .antithetic = a->antithetic != 0,
-                               .first_row = a->rows.first,
-                               .n_rows = rows_of(a, &l->out[0].type)};
+    const sw_binary_sum sum =
+        SW_INIT(.spec = &a->spec, .seed = l->seed, .generation = l->step, .first = l->run,
+                .n = l->in[WEIGHTS].type.shape.dim[0], .weights = swi_in(l, WEIGHTS),
+                .logits = swi_in(l, o->theta), .to = swi_out(l, 0),
+                .scale = *swi_in(l, o->scale), .sigma = *swi_in(l, o->sigma),
+                .antithetic = a->antithetic != 0, .first_row = a->rows.first,
+                .n_rows = rows_of(a, &l->out[0].type));
     sw_binary(l->isa)->gradient(&sum, l->scratch, l->par);
 }
 
@@ -137,17 +131,12 @@ static sw_status forward(const sw_launch *l)
     const swi_es_gradient_attrs *a = l->attrs;
     const operands o = operands_of(a);
     const float *theta = o.theta != NONE ? swi_in(l, o.theta) : NULL;
-    const sw_noise_sum sum = {.spec = &a->spec,
-                              .seed = l->seed,
-                              .generation = l->step,
-                              .first = l->run,
-                              .n = l->in[WEIGHTS].type.shape.dim[0],
-                              .weights = swi_in(l, WEIGHTS),
-                              .to = swi_out(l, 0),
-                              .parameter = theta,
-                              .sigma = o.sigma != NONE ? *swi_in(l, o.sigma) : 0.0f,
-                              .first_row = a->rows.first,
-                              .n_rows = rows_of(a, &l->out[0].type)};
+    const sw_noise_sum sum =
+        SW_INIT(.spec = &a->spec, .seed = l->seed, .generation = l->step, .first = l->run,
+                .n = l->in[WEIGHTS].type.shape.dim[0], .weights = swi_in(l, WEIGHTS),
+                .to = swi_out(l, 0), .parameter = theta,
+                .sigma = o.sigma != NONE ? *swi_in(l, o.sigma) : 0.0f,
+                .first_row = a->rows.first, .n_rows = rows_of(a, &l->out[0].type));
     rest r = {a, sum.to, theta, o.sigmas != NONE ? swi_in(l, o.sigmas) : NULL,
               sw_type_elements(&l->out[0].type)};
     /* The first and only contribution to its gradient: it writes, whatever l->accumulate
@@ -308,15 +297,11 @@ IMAGE(image, SW_NOISE_LOW_RANK);
 IMAGE(image_permuted, SW_NOISE_PERMUTED);
 IMAGE(image_flip, SW_NOISE_SIGN_FLIP);
 IMAGE(image_sparse, SW_NOISE_SPARSE);
-#define VECTOR(a_name, a_distribution, ...)                                                    \
-    static const swi_es_gradient_attrs a_name = {.rows = {0, 1},                               \
-                                                 .shape = {__VA_ARGS__},                       \
-                                                 .spec = {.kind = SW_NOISE_IID,                \
-                                                          .distribution = a_distribution,      \
-                                                          .rows = 1,                           \
-                                                          .cols = 41,                          \
-                                                          .taps = 1,                           \
-                                                          .stream = 25}}
+#define VECTOR(a_name, a_distribution, ...)                                                                                                                                                                                       \
+    static const swi_es_gradient_attrs a_name = SW_INIT(                                                                                                                                                                          \
+            .rows = {0, 1},                               \ .shape = {__VA_ARGS__},                       \                                                                                                                       \
+            .spec = {.kind = SW_NOISE_IID,                \ .distribution = a_distribution,      \ .rows = 1,                           \ .cols = 41,                          \ .taps = 1,                           \ .stream = \
+                                                                                                                                                                                                                          25})
 VECTOR(vector, SW_NOISE_NORMAL, 1, {41});
 VECTOR(channels, SW_NOISE_RADEMACHER, 3, {41, 1, 1});
 VECTOR(bits, SW_NOISE_BITS, 1, {41});
@@ -412,14 +397,10 @@ static bool ask(asked *q, const sw_kernel_info *info)
     memset(q, 0, sizeof *q);
     for (int i = 0; i < info->n_in; i++)
         q->in[i] = part_type(&info->in[i], a->evaluations);
-    q->info = (sw_kernel_info){.in = q->in,
-                               .out = q->out,
-                               .n_in = info->n_in,
-                               .n_out = desc->n_out + desc->n_extra,
-                               .attrs = desc->attrs_bytes > 0 ? a->attrs : NULL,
-                               .threads = 1,
-                               .isa = info->isa,
-                               .skipped = ~1u};
+    q->info = (sw_kernel_info)SW_INIT(.in = q->in, .out = q->out, .n_in = info->n_in,
+                                      .n_out = desc->n_out + desc->n_extra,
+                                      .attrs = desc->attrs_bytes > 0 ? a->attrs : NULL,
+                                      .threads = 1, .isa = info->isa, .skipped = ~1u);
     return desc->infer(q->in, info->n_in, a->attrs, q->out) == SW_OK;
 }
 

@@ -377,11 +377,8 @@ static void slope_of(const sw_launch *l, const sw_buffer *z, const sw_buffer *dy
                      const sw_buffer *out)
 {
     const swi_strips_attrs *a = l->attrs;
-    function_job j = {.l = l,
-                      .kernel = swi_op(a->f)->grads[a->f_grad].kernel,
-                      .in = {*z, *dy},
-                      .out = *out,
-                      .n_in = 2};
+    function_job j = SW_INIT(.l = l, .kernel = swi_op(a->f)->grads[a->f_grad].kernel,
+                             .in = {*z, *dy}, .out = *out, .n_in = 2);
     run_function(&j);
 }
 

@@ -77,13 +77,8 @@ static uint64_t dx_operations(const sw_kernel_info *info)
 static sw_status dx_kernel(const sw_launch *l)
 {
     const int64_t *w = l->in[0].type.shape.dim, *dy = l->in[1].type.shape.dim;
-    const sw_gemm g = {.a_row = dy[1],
-                       .a_col = 1,
-                       .b_row = l->in[0].stride[0],
-                       .b_col = 1,
-                       .m = dy[0],
-                       .n = w[1],
-                       .k = w[0]};
+    const sw_gemm g = SW_INIT(.a_row = dy[1], .a_col = 1, .b_row = l->in[0].stride[0],
+                              .b_col = 1, .m = dy[0], .n = w[1], .k = w[0]);
     return multiply(l, g, 1, 0, NULL);
 }
 
@@ -104,13 +99,8 @@ static uint64_t dw_operations(const sw_kernel_info *info)
 static sw_status dw_kernel(const sw_launch *l)
 {
     const int64_t *x = l->in[0].type.shape.dim, *dy = l->in[1].type.shape.dim;
-    const sw_gemm g = {.a_row = 1,
-                       .a_col = l->in[1].stride[0],
-                       .b_row = x[1],
-                       .b_col = 1,
-                       .m = dy[1],
-                       .n = x[1],
-                       .k = x[0]};
+    const sw_gemm g = SW_INIT(.a_row = 1, .a_col = l->in[1].stride[0], .b_row = x[1],
+                              .b_col = 1, .m = dy[1], .n = x[1], .k = x[0]);
     return multiply(l, g, 1, 0, NULL);
 }
 

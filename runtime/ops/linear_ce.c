@@ -96,33 +96,18 @@ static void logits_of(const sw_launch *l, float *logits, int64_t first, int64_t 
                       const float *bias, void *scratch)
 {
     const int64_t *w = l->in[W].type.shape.dim;
-    const sw_gemm g = {.c = logits,
-                       .a = swi_in(l, X) + first * w[1],
-                       .a_row = w[1],
-                       .a_col = 1,
-                       .b = swi_in(l, W),
-                       .b_row = 1,
-                       .b_col = w[1],
-                       .bias = bias,
-                       .m = rows,
-                       .n = w[0],
-                       .k = w[1]};
+    const sw_gemm g = SW_INIT(.c = logits, .a = swi_in(l, X) + first * w[1], .a_row = w[1],
+                              .a_col = 1, .b = swi_in(l, W), .b_row = 1, .b_col = w[1],
+                              .bias = bias, .m = rows, .n = w[0], .k = w[1]);
     sw_dense(l->isa)->gemm(&g, scratch, l->par);
 }
 
 static void add_dw(const pass *p, float *dw, int64_t first, int64_t rows)
 {
-    const sw_gemm g = {.c = dw,
-                       .a = p->logits,
-                       .a_row = 1,
-                       .a_col = p->classes,
-                       .b = swi_in(p->l, X) + first * p->width,
-                       .b_row = p->width,
-                       .b_col = 1,
-                       .m = p->classes,
-                       .n = p->width,
-                       .k = rows,
-                       .accumulate = first > 0};
+    const sw_gemm g =
+        SW_INIT(.c = dw, .a = p->logits, .a_row = 1, .a_col = p->classes,
+                .b = swi_in(p->l, X) + first * p->width, .b_row = p->width, .b_col = 1,
+                .m = p->classes, .n = p->width, .k = rows, .accumulate = first > 0);
     sw_dense(p->l->isa)->gemm(&g, p->product, p->l->par);
 }
 
@@ -147,14 +132,9 @@ static sw_status forward(const sw_launch *l)
     double sum = 0.0;
     for (int64_t first = 0; first < all; first += most) {
         const int64_t rows = all - first < most ? all - first : most;
-        const swi_ce c = {.logits = p.logits,
-                          .labels = &l->in[LABELS],
-                          .first = first,
-                          .rows = rows,
-                          .cols = p.classes,
-                          .attrs = &a->ce,
-                          .isa = l->isa,
-                          .par = l->par};
+        const swi_ce c =
+            SW_INIT(.logits = p.logits, .labels = &l->in[LABELS], .first = first, .rows = rows,
+                    .cols = p.classes, .attrs = &a->ce, .isa = l->isa, .par = l->par);
         logits_of(l, p.logits, first, rows, l->n_in > BIAS ? swi_in(l, BIAS) : NULL, p.product);
         if (!wanted) {
             sum = swi_ce_add(&c, sum, p.lse, p.sums);
@@ -165,16 +145,10 @@ static sw_status forward(const sw_launch *l)
         float *dx = swi_out(p.l, DX), *dw = swi_out(p.l, DW), *db = swi_out(p.l, DB);
         if (dx != NULL) {
             /* From the logits' gradient, which stands in their place. */
-            const sw_gemm g = {.c = dx + first * p.width,
-                               .a = p.logits,
-                               .a_row = p.classes,
-                               .a_col = 1,
-                               .b = swi_in(p.l, W),
-                               .b_row = p.width,
-                               .b_col = 1,
-                               .m = rows,
-                               .n = p.width,
-                               .k = p.classes};
+            const sw_gemm g =
+                SW_INIT(.c = dx + first * p.width, .a = p.logits, .a_row = p.classes,
+                        .a_col = 1, .b = swi_in(p.l, W), .b_row = p.width, .b_col = 1,
+                        .m = rows, .n = p.width, .k = p.classes);
             sw_dense(p.l->isa)->gemm(&g, p.product, p.l->par);
         }
         if (dw != NULL)
@@ -474,14 +448,10 @@ static void add_losses(noise_pass *p, int64_t first, int64_t rows)
         const int64_t row = first + done, evaluation = row / p->each;
         const int64_t left = (evaluation + 1) * p->each - row;
         const int64_t n = left < rows - done ? left : rows - done;
-        const swi_ce c = {.logits = p->logits + done * p->classes,
-                          .labels = &l->in[LABELS],
-                          .first = row,
-                          .rows = n,
-                          .cols = p->classes,
-                          .attrs = &a->ce,
-                          .isa = l->isa,
-                          .par = l->par};
+        const swi_ce c =
+            SW_INIT(.logits = p->logits + done * p->classes, .labels = &l->in[LABELS],
+                    .first = row, .rows = n, .cols = p->classes, .attrs = &a->ce, .isa = l->isa,
+                    .par = l->par);
         p->loss = swi_ce_add(&c, row % p->each == 0 ? 0.0 : p->loss, p->lse, p->sums);
         if (n == left) {
             sw_buffer labels = l->in[LABELS];

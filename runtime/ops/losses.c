@@ -207,13 +207,8 @@ SCRATCH(ce_bytes, swi_ce_bytes(info->attrs, info->in[0].shape.dim[0]))
 static swi_ce all_rows(const sw_launch *l)
 {
     const sw_shape *s = &l->in[0].type.shape;
-    return (swi_ce){.logits = swi_in(l, 0),
-                    .labels = &l->in[1],
-                    .rows = s->dim[0],
-                    .cols = s->dim[1],
-                    .attrs = l->attrs,
-                    .isa = l->isa,
-                    .par = l->par};
+    return (swi_ce)SW_INIT(.logits = swi_in(l, 0), .labels = &l->in[1], .rows = s->dim[0],
+                           .cols = s->dim[1], .attrs = l->attrs, .isa = l->isa, .par = l->par);
 }
 
 static sw_status ce_forward(const sw_launch *l)

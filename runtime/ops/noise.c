@@ -43,11 +43,8 @@ sw_status swi_noise_infer(const char *op, const swi_noise_attrs *a, int64_t rows
 /* The noise that a kernel adds, but for sigmas of elements. sigma: the input that has it. */
 static sw_noise_layer noise_layer(const sw_launch *l, int sigma)
 {
-    return (sw_noise_layer){.a = l->attrs,
-                            .seed = l->seed,
-                            .generation = l->step,
-                            .first = l->run,
-                            .sigma = *swi_in(l, sigma)};
+    return (sw_noise_layer)SW_INIT(.a = l->attrs, .seed = l->seed, .generation = l->step,
+                                   .first = l->run, .sigma = *swi_in(l, sigma));
 }
 
 /* Output 0 becomes zeros, lanes past a batch too. */
@@ -547,16 +544,10 @@ static sw_status affine_forward(const sw_launch *l)
     const operands o = operands_of(l);
     const places p = places_of(x, a->channel_axis);
     sw_noise_layer layer = noise_layer(l, SIGMA);
-    const sw_noise_affine f = {.y = swi_out(l, 0),
-                               .x = swi_in(l, X),
-                               .gain = o.gain,
-                               .shift = o.shift,
-                               .batch = x->shape.dim[0],
-                               .middle = p.middle,
-                               .channels = p.channels,
-                               .inner = p.inner,
-                               .blocks = p.blocks,
-                               .accumulate = swi_adds(l, 0)};
+    const sw_noise_affine f =
+        SW_INIT(.y = swi_out(l, 0), .x = swi_in(l, X), .gain = o.gain, .shift = o.shift,
+                .batch = x->shape.dim[0], .middle = p.middle, .channels = p.channels,
+                .inner = p.inner, .blocks = p.blocks, .accumulate = swi_adds(l, 0));
     layer.weight_sigmas = o.gain_sigmas;
     layer.bias_sigmas = o.shift_sigmas;
     sw_noise(l->isa)->affine(&f, &layer, l->par);
@@ -605,27 +596,18 @@ static uint64_t affine_operations(const sw_kernel_info *info)
         swi_count_per_element(&info->out[0], 2));
 }
 
-static const swi_noise_attrs norm = {.weight = VECTOR(7, 1),
-                                     .bias = VECTOR(7, 2),
-                                     RUNS(2, 3, 1),
-                                     .channel_axis = 1,
-                                     .has_gain = 1,
-                                     .has_shift = 1};
+static const swi_noise_attrs norm =
+    SW_INIT(.weight = VECTOR(7, 1), .bias = VECTOR(7, 2), RUNS(2, 3, 1), .channel_axis = 1,
+            .has_gain = 1, .has_shift = 1);
 static const swi_noise_attrs last = {
     .weight = VECTOR(5, 1), RUNS(2, 3, 1), .channel_axis = 2, .has_gain = 1};
 static const swi_noise_attrs shift = {.bias = VECTOR(7, 2), RUNS(2, 3, 1), .channel_axis = 1};
-static const swi_noise_attrs dropped = {
-    .weight = {.kind = SW_NOISE_DROPOUT, .rows = 7, .cols = 4, .taps = 1, .stream = 5},
-    RUNS(2, 3, 1),
-    .channel_axis = 1,
-    .has_shift = 1};
-static const swi_noise_attrs sigmas = {.weight = VECTOR(7, 1),
-                                       .bias = VECTOR(7, 2),
-                                       RUNS(2, 3, 1),
-                                       .channel_axis = 1,
-                                       .has_gain = 1,
-                                       .has_shift = 1,
-                                       .has_sigmas = 1};
+static const swi_noise_attrs dropped =
+    SW_INIT(.weight = {.kind = SW_NOISE_DROPOUT, .rows = 7, .cols = 4, .taps = 1, .stream = 5},
+            RUNS(2, 3, 1), .channel_axis = 1, .has_shift = 1);
+static const swi_noise_attrs sigmas =
+    SW_INIT(.weight = VECTOR(7, 1), .bias = VECTOR(7, 2), RUNS(2, 3, 1), .channel_axis = 1,
+            .has_gain = 1, .has_shift = 1, .has_sigmas = 1);
 static const sw_op_case affine_cases[] = {
     CASE("images", IN(F32(6, 7, 3, 2), SCALAR, F32(7), F32(7)), FILL(NORMAL, UNIT), AT(norm)),
     CASE("matrix", IN(F32(6, 7), SCALAR, F32(7), F32(7)), FILL(NORMAL, UNIT), AT(norm)),

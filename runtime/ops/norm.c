@@ -97,12 +97,9 @@ static sw_status norm_infer(const char *op, const sw_type *in, int n_in, int fir
 /* Shape and attributes of an image (batch, channels, ...). */
 static sw_norm_args norm_image(const sw_type *x, const swi_norm_attrs *a)
 {
-    sw_norm_args n = {.batch = x->shape.dim[0],
-                      .channels = x->shape.dim[1],
-                      .inner = 1,
-                      .groups = a->groups,
-                      .epsilon = a->epsilon,
-                      .blocks = x->layout == SW_N16};
+    sw_norm_args n =
+        SW_INIT(.batch = x->shape.dim[0], .channels = x->shape.dim[1], .inner = 1,
+                .groups = a->groups, .epsilon = a->epsilon, .blocks = x->layout == SW_N16);
     for (int i = 2; i < x->shape.rank; i++)
         n.inner *= x->shape.dim[i];
     return n;

@@ -778,11 +778,9 @@ static sw_glu operands(const sw_launch *l, int n)
     const sw_shape *s = &l->in[0].type.shape;
     const int64_t all = swi_elements(s) / (n == 1 ? 2 : 1);
     const int64_t cols = n == 1 ? s->dim[s->rank - 1] / 2 : all;
-    return (sw_glu){.a = swi_in(l, 0),
-                    .b = n == 1 ? swi_in(l, 0) + cols : swi_in(l, 1),
-                    .rows = cols > 0 ? all / cols : 0,
-                    .cols = cols,
-                    .step = n == 1 ? 2 * cols : cols};
+    return (sw_glu)SW_INIT(.a = swi_in(l, 0), .b = n == 1 ? swi_in(l, 0) + cols : swi_in(l, 1),
+                           .rows = cols > 0 ? all / cols : 0, .cols = cols,
+                           .step = n == 1 ? 2 * cols : cols);
 }
 
 static sw_status forward(const sw_launch *l)

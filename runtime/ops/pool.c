@@ -42,18 +42,11 @@ static sw_status pool_infer(const char *op, const sw_type *in, const void *attrs
 static sw_conv geometry(const sw_type *image, const sw_shape *y, const swi_pool_attrs *a)
 {
     const sw_shape *x = &image->shape;
-    return (sw_conv){.batch = x->dim[0],
-                     .in_c = x->dim[1],
-                     .in_h = x->dim[2],
-                     .in_w = x->dim[3],
-                     .out_c = y->dim[1],
-                     .out_h = y->dim[2],
-                     .out_w = y->dim[3],
-                     .kernel_h = a->kernel_h,
-                     .kernel_w = a->kernel_w,
-                     .stride = a->stride,
-                     .pad = a->pad,
-                     .plain = image->layout == SW_PLAIN};
+    return (sw_conv)SW_INIT(.batch = x->dim[0], .in_c = x->dim[1], .in_h = x->dim[2],
+                            .in_w = x->dim[3], .out_c = y->dim[1], .out_h = y->dim[2],
+                            .out_w = y->dim[3], .kernel_h = a->kernel_h,
+                            .kernel_w = a->kernel_w, .stride = a->stride, .pad = a->pad,
+                            .plain = image->layout == SW_PLAIN);
 }
 
 static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
@@ -265,14 +258,10 @@ static sw_resampling upsample_geometry(const sw_type *x, const void *attrs)
 {
     const swi_upsample_attrs *a = attrs;
     const int64_t *dim = x->shape.dim;
-    return (sw_resampling){.batch = dim[0],
-                           .channels = dim[1],
-                           .in_h = dim[2],
-                           .in_w = dim[3],
-                           .out_h = a->h,
-                           .out_w = a->w,
-                           .linear = a->mode == SW_BILINEAR,
-                           .plain = x->layout == SW_PLAIN};
+    return (sw_resampling)SW_INIT(.batch = dim[0], .channels = dim[1], .in_h = dim[2],
+                                  .in_w = dim[3], .out_h = a->h, .out_w = a->w,
+                                  .linear = a->mode == SW_BILINEAR,
+                                  .plain = x->layout == SW_PLAIN);
 }
 
 static size_t forward_bytes(const sw_kernel_info *info)

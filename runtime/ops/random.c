@@ -121,14 +121,11 @@ static sw_status drop(const sw_launch *l, float p)
 {
     const sw_shape *s = &l->in[0].type.shape;
     const bool blocks = l->in[0].type.layout == SW_N16;
-    const sw_drop d = {.p = p,
-                       .seed = l->seed,
-                       .stream = l->stream,
-                       .step = l->step,
-                       .run = l->run,
-                       .batch = blocks ? s->dim[0] : 1,
-                       .inner = blocks ? s->dim[1] * s->dim[2] * s->dim[3] : swi_elements(s),
-                       .blocks = blocks};
+    const sw_drop d =
+        SW_INIT(.p = p, .seed = l->seed, .stream = l->stream, .step = l->step, .run = l->run,
+                .batch = blocks ? s->dim[0] : 1,
+                .inner = blocks ? s->dim[1] * s->dim[2] * s->dim[3] : swi_elements(s),
+                .blocks = blocks);
     sw_axes(l->isa)->dropout(swi_out(l, 0), swi_in(l, 0), &d, swi_adds(l, 0), l->par);
     return SW_OK;
 }
@@ -287,20 +284,12 @@ static sw_status run(const sw_launch *l, int back)
     const sw_shape *s = &t->shape;
     if (swi_elements(s) == 0)
         return SW_OK;
-    const sw_augment images = {.y = l->out[0].ptr,
-                               .x = l->in[0].ptr,
-                               .batch = s->dim[0],
-                               .planes = s->dim[1],
-                               .h = s->dim[2],
-                               .w = s->dim[3],
-                               .element = sw_dtype_bytes(t->dtype),
-                               .attrs = *(const swi_augment_attrs *)l->attrs,
-                               .back = back,
-                               .accumulate = swi_adds(l, 0),
-                               .seed = l->seed,
-                               .stream = l->stream,
-                               .step = l->step,
-                               .run = l->run};
+    const sw_augment images =
+        SW_INIT(.y = l->out[0].ptr, .x = l->in[0].ptr, .batch = s->dim[0], .planes = s->dim[1],
+                .h = s->dim[2], .w = s->dim[3], .element = sw_dtype_bytes(t->dtype),
+                .attrs = *(const swi_augment_attrs *)l->attrs, .back = back,
+                .accumulate = swi_adds(l, 0), .seed = l->seed, .stream = l->stream,
+                .step = l->step, .run = l->run);
     sw_cpu_augment(&images, l->par);
     return SW_OK;
 }

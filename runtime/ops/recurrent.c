@@ -143,11 +143,9 @@ static sw_status gru_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
 
 static sw_gru_args gru_args(const sw_launch *l)
 {
-    return (sw_gru_args){.x = swi_in(l, 0),
-                         .s = swi_in(l, 1),
-                         .h = swi_in(l, 2),
-                         .rows = rows_of(&l->in[2].type),
-                         .hidden = hidden_of(&l->in[2].type)};
+    return (sw_gru_args)SW_INIT(.x = swi_in(l, 0), .s = swi_in(l, 1), .h = swi_in(l, 2),
+                                .rows = rows_of(&l->in[2].type),
+                                .hidden = hidden_of(&l->in[2].type));
 }
 
 static sw_status gru_forward(const sw_launch *l)

@@ -216,15 +216,11 @@ static sw_status elementwise_forward(const sw_launch *l)
     const swi_update_attrs *a = l->attrs;
     const double *corrections = corrections_of(l);
     const int64_t n = update_is_off(l) ? 0 : sw_type_elements(&l->in[0].type);
-    sw_optim_rule rule = {.kind = (sw_optim)a->rule,
-                          .weight_decay = a->weight_decay,
-                          .momentum = a->momentum,
-                          .beta1 = a->beta1,
-                          .beta2 = a->beta2,
-                          .epsilon = a->epsilon,
-                          .decoupled = a->decoupled != 0,
-                          .correction1 = corrections != NULL ? corrections[0] : 1.0,
-                          .correction2 = corrections != NULL ? corrections[1] : 1.0};
+    sw_optim_rule rule = SW_INIT(.kind = (sw_optim)a->rule, .weight_decay = a->weight_decay,
+                                 .momentum = a->momentum, .beta1 = a->beta1, .beta2 = a->beta2,
+                                 .epsilon = a->epsilon, .decoupled = a->decoupled != 0,
+                                 .correction1 = corrections != NULL ? corrections[0] : 1.0,
+                                 .correction2 = corrections != NULL ? corrections[1] : 1.0);
     sw_optim_read(&rule, swi_in(l, 2), a->reads);
     float *state[SW_OPTIM_STATES] = {NULL};
     const int n_state = states_of(a->rule);
@@ -278,14 +274,10 @@ static sw_status adafactor_forward(const sw_launch *l)
     const swi_update_attrs *a = l->attrs;
     const double *corrections = corrections_of(l);
     const float *lr = swi_in(l, 2);
-    const sw_adafactor_rule rule = {.lr = lr[0],
-                                    .weight_decay = a->reads != 0 ? lr[1] : a->weight_decay,
-                                    .epsilon = a->epsilon,
-                                    .least = a->least,
-                                    .threshold = a->threshold,
-                                    .fixed = a->fixed != 0,
-                                    .fresh = corrections[0],
-                                    .most = corrections[1]};
+    const sw_adafactor_rule rule =
+        SW_INIT(.lr = lr[0], .weight_decay = a->reads != 0 ? lr[1] : a->weight_decay,
+                .epsilon = a->epsilon, .least = a->least, .threshold = a->threshold,
+                .fixed = a->fixed != 0, .fresh = corrections[0], .most = corrections[1]);
     sw_adafactor_operands x = matrices_of(&l->in[0].type.shape);
     x.p = swi_out(l, 0);
     x.g = swi_in(l, 1);

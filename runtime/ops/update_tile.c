@@ -86,13 +86,9 @@ static void ask_maker(part_info *p, const sw_kernel_info *info, int64_t rows)
         p->in[r->operand].shape.dim[r->axis] = rows;
     p->gradient = info->out[0];
     p->gradient.shape.dim[0] = rows;
-    p->info = (sw_kernel_info){.in = p->in,
-                               .out = &p->gradient,
-                               .n_in = a->n_make,
-                               .n_out = 1,
-                               .attrs = by_attrs ? a->make : NULL,
-                               .threads = info->threads,
-                               .isa = info->isa};
+    p->info = (sw_kernel_info)SW_INIT(.in = p->in, .out = &p->gradient, .n_in = a->n_make,
+                                      .n_out = 1, .attrs = by_attrs ? a->make : NULL,
+                                      .threads = info->threads, .isa = info->isa);
 }
 
 /* Of the check: a look at the operands instead of the gradient (is_surely_finite), or at what

@@ -399,11 +399,9 @@ static void judge_life(session *a, uint32_t region)
                           made);
     a->born[seen->first] += sw_size_round(x->bytes);
     a->died[last] += sw_size_round(x->bytes);
-    a->lives[region] = (swi_life){.first = seen->first,
-                                  .last = last,
-                                  .bytes = sw_size_round(x->bytes),
-                                  .role = role_seen(w, s, seen),
-                                  .layer = layer_seen(w, seen)};
+    a->lives[region] =
+        (swi_life)SW_INIT(.first = seen->first, .last = last, .bytes = sw_size_round(x->bytes),
+                          .role = role_seen(w, s, seen), .layer = layer_seen(w, seen));
 }
 
 /* ---- figures ----------------------------------------------------------------------------- */

@@ -667,12 +667,9 @@ sw_status swi_witness_need(swi_witness *w)
             continue;
         /* Each op is a launch here: what is there at the peak may be made after it. */
         const uint32_t made = swi_made_at(w->program, s), at = made > peak ? made : peak;
-        need_session n = {.w = w,
-                          .regions = &regions,
-                          .region = &regions.regions[regions.of[s]],
-                          .op = at,
-                          .after = made == at,
-                          .dtype = dtype_at(w, s, at)};
+        need_session n =
+            SW_INIT(.w = w, .regions = &regions, .region = &regions.regions[regions.of[s]],
+                    .op = at, .after = made == at, .dtype = dtype_at(w, s, at));
         if (!matters(&n) && !is_for_idle(w, idle, s, at + n.after))
             swi_witness_fault(w, peak, s,
                               "lives at the peak, and nothing changes when it is lost there");

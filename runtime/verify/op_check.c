@@ -251,16 +251,10 @@ sw_status swi_check_reference(swi_check *c, double *const *in, double **out)
         out_type[i] = c->out[i].type;
         memset(out[i], 0, (size_t)c->out[i].n * sizeof(double));
     }
-    const sw_reference r = {.in = (const double *const *)in,
-                            .in_type = in_type,
-                            .n_in = c->n_in,
-                            .out = out,
-                            .out_type = out_type,
-                            .attrs = c->spec->attrs,
-                            .seed = c->plain->seed,
-                            .stream = stream_of(c),
-                            .step = 3,
-                            .run = 1};
+    const sw_reference r =
+        SW_INIT(.in = (const double *const *)in, .in_type = in_type, .n_in = c->n_in,
+                .out = out, .out_type = out_type, .attrs = c->spec->attrs,
+                .seed = c->plain->seed, .stream = stream_of(c), .step = 3, .run = 1);
     return c->desc->reference(&r);
 }
 

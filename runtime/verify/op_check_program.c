@@ -536,13 +536,8 @@ static sw_status take_prison(swi_check *c, swi_frame *frame, prison *x)
     SW_TRY(swi_check_take(c, &memory, p->height + 2 * SW_ALIGN));
     SW_TRY(swi_check_take(c, &shadow, p->height + SW_ALIGN));
     const uintptr_t at = ((uintptr_t)memory + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
-    *x = (prison){.c = c,
-                  .p = p,
-                  .frame = frame,
-                  .memory = (unsigned char *)at,
-                  .shadow = shadow,
-                  .scribble_op = SWI_NONE,
-                  .scribble = SWI_NONE};
+    *x = (prison)SW_INIT(.c = c, .p = p, .frame = frame, .memory = (unsigned char *)at,
+                         .shadow = shadow, .scribble_op = SWI_NONE, .scribble = SWI_NONE);
     return SW_OK;
 }
 

@@ -277,11 +277,9 @@ sw_status swi_regions_create(swi_regions *out, const swi_witness *w, int how)
                                          : x->segment < SWI_SEG_MODEL ? SWI_REGION_INPUT
                                                                       : SWI_REGION_MODEL;
             SW_TRY(add_region(r,
-                              (swi_region){.storage = s,
-                                           .kind = kind,
-                                           .bytes = x->bytes,
-                                           .rounded = x->rounded,
-                                           .origin = origin_of(w, x)},
+                              (swi_region)SW_INIT(.storage = s, .kind = kind, .bytes = x->bytes,
+                                                  .rounded = x->rounded,
+                                                  .origin = origin_of(w, x)),
                               how));
         }
         for (uint32_t s = 0; s < t->n_storages; s++)

@@ -138,16 +138,9 @@ sw_status swi_append_update(sw_ctx *ctx, uint8_t release, uint32_t op, const uin
     uint32_t outs[8];
     for (int i = 0; i < n_into; i++)
         types[i] = ctx->trace.values[into[i]].type;
-    const swi_append_args args = {.op = op,
-                                  .grad = -1,
-                                  .in = in,
-                                  .n_in = n_in,
-                                  .attrs = attrs,
-                                  .out_types = types,
-                                  .into = into,
-                                  .n_out = n_into,
-                                  .update = true,
-                                  .release = release};
+    const swi_append_args args = SW_INIT(.op = op, .grad = -1, .in = in, .n_in = n_in,
+                                         .attrs = attrs, .out_types = types, .into = into,
+                                         .n_out = n_into, .update = true, .release = release);
     return swi_append(ctx, &args, outs);
 }
 
@@ -285,14 +278,10 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
         const uint32_t in[] = {g, flag_of(ctx, o, e)};
         if (ctx->status != SW_OK)
             return ctx->status;
-        const swi_append_args args = {.op = SW_OP_sumsq,
-                                      .grad = -1,
-                                      .in = in,
-                                      .n_in = o->keep ? 2 : 1,
-                                      .out_types = &f64,
-                                      .into = sum != SWI_NONE ? &sum : NULL,
-                                      .n_out = 1,
-                                      .accumulate = sum != SWI_NONE};
+        const swi_append_args args =
+            SW_INIT(.op = SW_OP_sumsq, .grad = -1, .in = in, .n_in = o->keep ? 2 : 1,
+                    .out_types = &f64, .into = sum != SWI_NONE ? &sum : NULL, .n_out = 1,
+                    .accumulate = sum != SWI_NONE);
         SW_TRY(swi_append(ctx, &args, &sum));
     }
     if (sum == SWI_NONE)
@@ -358,21 +347,12 @@ static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t g,
     const sw_type pair = ctx->trace.values[powers].type;
     const sw_type types[] = {pair, pair};
     const uint32_t into[] = {SWI_NONE, powers};
-    const swi_tick_attrs attrs = {.beta1 = o->attrs.beta1,
-                                  .beta2 = o->attrs.beta2,
-                                  .has_flags = o->keep,
-                                  .reads = (int16_t)reads,
-                                  .has_finite_check = finite_check != SWI_NONE};
-    const swi_append_args args = {.op = o->kind->tick,
-                                  .grad = -1,
-                                  .in = in,
-                                  .n_in = n,
-                                  .attrs = &attrs,
-                                  .out_types = types,
-                                  .into = into,
-                                  .n_out = 2,
-                                  .update = true,
-                                  .release = release};
+    const swi_tick_attrs attrs =
+        SW_INIT(.beta1 = o->attrs.beta1, .beta2 = o->attrs.beta2, .has_flags = o->keep,
+                .reads = (int16_t)reads, .has_finite_check = finite_check != SWI_NONE);
+    const swi_append_args args = SW_INIT(.op = o->kind->tick, .grad = -1, .in = in, .n_in = n,
+                                         .attrs = &attrs, .out_types = types, .into = into,
+                                         .n_out = 2, .update = true, .release = release);
     SW_TRY(swi_append(ctx, &args, outs));
     *out = outs[0];
     return SW_OK;
@@ -525,13 +505,9 @@ sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, 
 {
     const swi_bound_attrs attrs = {terms, worth};
     uint32_t out;
-    const swi_append_args args = {.op = SW_OP_product_bound,
-                                  .grad = -1,
-                                  .in = factors,
-                                  .n_in = 2,
-                                  .attrs = &attrs,
-                                  .out_types = &finite_check_type,
-                                  .n_out = 1};
+    const swi_append_args args =
+        SW_INIT(.op = SW_OP_product_bound, .grad = -1, .in = factors, .n_in = 2,
+                .attrs = &attrs, .out_types = &finite_check_type, .n_out = 1);
     return swi_append(ctx, &args, &out);
 }
 
@@ -573,14 +549,9 @@ sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t b
     attrs.has_flag = flag != SWI_NONE;
     attrs.has_bound = bound != SWI_NONE;
     attrs.is_bounded = attrs.has_bound && reads_factors(&ctx->trace, bound);
-    const swi_append_args args = {.op = SW_OP_finite,
-                                  .grad = -1,
-                                  .in = in,
-                                  .n_in = n,
-                                  .attrs = &attrs,
-                                  .out_types = &finite_check_type,
-                                  .n_out = 1,
-                                  .release = release};
+    const swi_append_args args =
+        SW_INIT(.op = SW_OP_finite, .grad = -1, .in = in, .n_in = n, .attrs = &attrs,
+                .out_types = &finite_check_type, .n_out = 1, .release = release);
     return swi_append(ctx, &args, out);
 }
 
@@ -594,13 +565,9 @@ sw_status swi_append_any(sw_ctx *ctx, const uint32_t *finite_checks, uint32_t n,
         in[n_in++] = finite_checks[i];
         if (n_in < SWI_FINITE_CHECKS && i + 1 < n)
             continue;
-        const swi_append_args args = {.op = SW_OP_any_verdict,
-                                      .grad = -1,
-                                      .in = in,
-                                      .n_in = (int)n_in,
-                                      .out_types = &finite_check_type,
-                                      .n_out = 1,
-                                      .release = release};
+        const swi_append_args args =
+            SW_INIT(.op = SW_OP_any_verdict, .grad = -1, .in = in, .n_in = (int)n_in,
+                    .out_types = &finite_check_type, .n_out = 1, .release = release);
         SW_TRY(swi_append(ctx, &args, out));
         in[0] = *out; /* and on with the next ones */
         n_in = 1;

@@ -32,14 +32,10 @@ static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_stat
     return 2;
 }
 
-const swi_optimizer_kind swi_adafactor = {.name = "adafactor",
-                                          .op = SW_OP_adafactor_update,
-                                          .tick = SW_OP_steps_tick,
-                                          .has = SWI_HAS_EPSILON | SWI_HAS_SCALES,
-                                          .lr = 0.01f,
-                                          .epsilon = 0x1p-23f,
-                                          .set_attrs = set_attrs,
-                                          .states = states};
+const swi_optimizer_kind swi_adafactor =
+    SW_INIT(.name = "adafactor", .op = SW_OP_adafactor_update, .tick = SW_OP_steps_tick,
+            .has = SWI_HAS_EPSILON | SWI_HAS_SCALES, .lr = 0.01f, .epsilon = 0x1p-23f,
+            .set_attrs = set_attrs, .states = states);
 
 /* ---- adagrad ----------------------------------------------------------------------------- */
 
@@ -59,13 +55,10 @@ static int states_adagrad(const sw_optimizer_opts *opts, const sw_shape *shape, 
     return 1;
 }
 
-const swi_optimizer_kind swi_adagrad = {.name = "adagrad",
-                                        .op = SW_OP_adagrad_update,
-                                        .has = SWI_HAS_EPSILON | SWI_HAS_ACCUMULATOR,
-                                        .lr = 0.01f,
-                                        .epsilon = 1e-10f,
-                                        .set_attrs = set_attrs_adagrad,
-                                        .states = states_adagrad};
+const swi_optimizer_kind swi_adagrad =
+    SW_INIT(.name = "adagrad", .op = SW_OP_adagrad_update,
+            .has = SWI_HAS_EPSILON | SWI_HAS_ACCUMULATOR, .lr = 0.01f, .epsilon = 1e-10f,
+            .set_attrs = set_attrs_adagrad, .states = states_adagrad);
 
 /* ---- adam -------------------------------------------------------------------------------- */
 
@@ -123,14 +116,9 @@ static int states_lion(const sw_optimizer_opts *opts, const sw_shape *shape, swi
     return 1;
 }
 
-const swi_optimizer_kind swi_lion = {.name = "lion",
-                                     .op = SW_OP_lion_update,
-                                     .has = SWI_HAS_BETAS,
-                                     .lr = 1e-4f,
-                                     .beta1 = 0.9f,
-                                     .beta2 = 0.99f,
-                                     .set_attrs = set_attrs_lion,
-                                     .states = states_lion};
+const swi_optimizer_kind swi_lion =
+    SW_INIT(.name = "lion", .op = SW_OP_lion_update, .has = SWI_HAS_BETAS, .lr = 1e-4f,
+            .beta1 = 0.9f, .beta2 = 0.99f, .set_attrs = set_attrs_lion, .states = states_lion);
 
 /* ---- rmsprop ----------------------------------------------------------------------------- */
 
@@ -160,14 +148,11 @@ static int states_rmsprop(const sw_optimizer_opts *opts, const sw_shape *shape, 
     return n;
 }
 
-const swi_optimizer_kind swi_rmsprop = {.name = "rmsprop",
-                                        .op = SW_OP_rmsprop_update,
-                                        .has = SWI_HAS_MOMENTUM | SWI_HAS_EPSILON |
-                                               SWI_HAS_ALPHA | SWI_HAS_CENTERED,
-                                        .lr = 0.01f,
-                                        .epsilon = 1e-8f,
-                                        .set_attrs = set_attrs_rmsprop,
-                                        .states = states_rmsprop};
+const swi_optimizer_kind swi_rmsprop =
+    SW_INIT(.name = "rmsprop", .op = SW_OP_rmsprop_update,
+            .has = SWI_HAS_MOMENTUM | SWI_HAS_EPSILON | SWI_HAS_ALPHA | SWI_HAS_CENTERED,
+            .lr = 0.01f, .epsilon = 1e-8f, .set_attrs = set_attrs_rmsprop,
+            .states = states_rmsprop);
 
 /* ---- sgd --------------------------------------------------------------------------------- */
 
@@ -187,9 +172,6 @@ static int states_sgd(const sw_optimizer_opts *opts, const sw_shape *shape, swi_
     return swi_keeps_momentum(opts);
 }
 
-const swi_optimizer_kind swi_sgd = {.name = "sgd",
-                                    .op = SW_OP_sgd_update,
-                                    .has = SWI_HAS_MOMENTUM | SWI_HAS_NESTEROV,
-                                    .lr = 0.01f,
-                                    .set_attrs = set_attrs_sgd,
-                                    .states = states_sgd};
+const swi_optimizer_kind swi_sgd =
+    SW_INIT(.name = "sgd", .op = SW_OP_sgd_update, .has = SWI_HAS_MOMENTUM | SWI_HAS_NESTEROV,
+            .lr = 0.01f, .set_attrs = set_attrs_sgd, .states = states_sgd);

@@ -208,11 +208,9 @@ static sw_status lay_out(const pass *x, const swi_rc_schedule *s, uint32_t choic
                          const char *method, candidate *out)
 {
     const swi_rc_parts_choice *parts = &x->parts->choices[choice];
-    *out = (candidate){.total = s->cost + parts->cost,
-                       .cost = s->cost,
-                       .repeats = s->repeats,
-                       .parts = parts,
-                       .method = s->repeats > 0 ? method : "release"};
+    *out = (candidate)SW_INIT(.total = s->cost + parts->cost, .cost = s->cost,
+                              .repeats = s->repeats, .parts = parts,
+                              .method = s->repeats > 0 ? method : "release");
     sw_status status = write(x, s, out);
     if (status == SW_OK)
         status = swi_lay_out(&out->trace, &out->order, !swi_target_of(x->exec)->opts.no_inplace,
@@ -467,13 +465,8 @@ sw_status swi_recompute(swi_program *p, const swi_trace *base, const swi_order *
                         const sw_exec *exec, int64_t fewest, int64_t most, uint64_t from,
                         bool closely, swi_order *order)
 {
-    pass x = {.p = p,
-              .order = order,
-              .base = base,
-              .plain = plain,
-              .exec = exec,
-              .from = from,
-              .closely = closely};
+    pass x = SW_INIT(.p = p, .order = order, .base = base, .plain = plain, .exec = exec,
+                     .from = from, .closely = closely);
     swi_trace in_parts = {0};
     sw_status status = swi_trace_copy(&in_parts, base);
     if (status == SW_OK)
