@@ -55,11 +55,6 @@ static product_job plan(const sw_conv *s, int64_t in_c, int threads)
     return j;
 }
 
-static size_t bytes_of(const product_job *j)
-{
-    return (size_t)j->slots * (size_t)j->in_c * (size_t)j->strip * sizeof(float);
-}
-
 /* Columns [at, at + strip) of all channels; zeros past the plane. A panel is (channels, NR). */
 static void pack(float *to, const product_job *j, const float *x, int64_t at)
 {
@@ -180,25 +175,17 @@ static void product_part(void *arg, int part)
 size_t swi_conv_product_bytes(const sw_conv *s, bool gradient, int threads)
 {
     const product_job j = plan(s, gradient ? s->out_c : s->in_c, threads);
-    return bytes_of(&j);
+    return (size_t)j.slots * (size_t)j.in_c * (size_t)j.strip * sizeof(float);
 }
 
 void swi_conv_product(float *y, const float *x, const float *w, const float *bias,
-                      const sw_conv *s, bool accumulate, void *scratch, const sw_par *par)
+                      const sw_conv *s, bool gradient, bool accumulate, void *scratch,
+                      const sw_par *par)
 {
-    product_job j = plan(s, s->in_c, par != NULL ? par->n_threads : 1);
+    product_job j = plan(s, gradient ? s->out_c : s->in_c, par != NULL ? par->n_threads : 1);
     j.y = y, j.x = x, j.w = w, j.bias = bias, j.scratch = scratch;
     j.accumulate = accumulate;
-    j.out_c = s->out_c, j.w_out = s->in_c, j.w_in = 1;
-    vparts(par, product_part, &j, j.slots, true);
-}
-
-void swi_conv_product_dx(float *dx, const float *dy, const float *w, const float *bias,
-                         const sw_conv *s, bool accumulate, void *scratch, const sw_par *par)
-{
-    product_job j = plan(s, s->out_c, par != NULL ? par->n_threads : 1);
-    j.y = dx, j.x = dy, j.w = w, j.bias = bias, j.scratch = scratch;
-    j.accumulate = accumulate;
-    j.out_c = s->in_c, j.w_out = 1, j.w_in = s->in_c;
+    j.out_c = gradient ? s->in_c : s->out_c;
+    j.w_out = gradient ? 1 : s->in_c, j.w_in = gradient ? s->in_c : 1;
     vparts(par, product_part, &j, j.slots, true);
 }

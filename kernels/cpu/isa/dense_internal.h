@@ -44,21 +44,21 @@ static inline int64_t swi_weights(const sw_conv *s)
     return s->out_c * swi_in_per(s) * s->kernel_h * s->kernel_w;
 }
 
-/* A convolution whose padding may differ between y and x and whose output may be added to. With
- * up > 1 (then stride is 1) x counts as if up - 1 zeros stood between its positions. */
-typedef struct {
-    float *y;
-    const float *x, *w, *bias;
-    sw_conv s;            /* its pad is not used */
-    int64_t pad_y, pad_x; /* may be negative */
-    int64_t up;
-    sw_tap_step step; /* by `up` and dilation */
-    bool accumulate;
-    int bands; /* of output rows, for threads */
-} swi_conv_job;
+/* Multiply-adds, those of lanes past the batch too. */
+static inline double swi_conv_work(const sw_conv *s)
+{
+    return (double)(s->plain ? s->batch : swi_blocks(s->batch) * SWI_LANES) *
+           (double)swi_weights(s) * (double)(s->out_h * s->out_w);
+}
 
-#define swi_conv_run SW_ISA_FN(swi_conv_run)
-void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands */
+/* Groups and dilation of 0 count as 1. */
+static inline sw_conv swi_conv_whole(const sw_conv *given)
+{
+    sw_conv s = *given;
+    s.groups = s.groups > 1 ? s.groups : 1;
+    s.dilation = s.dilation > 1 ? s.dilation : 1;
+    return s;
+}
 
 #define swi_gemm_bytes SW_KERNEL(dense, gemm_bytes)
 #define swi_gemm SW_KERNEL(dense, gemm)
@@ -67,30 +67,11 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands 
 #define swi_gemm_strips SW_ISA_FN(swi_gemm_strips)
 #define swi_gemm_pack SW_ISA_FN(swi_gemm_pack)
 #define swi_gemm_along SW_ISA_FN(swi_gemm_along)
-#define swi_conv SW_ISA_FN(swi_conv)
-#define swi_conv_dx_bytes SW_ISA_FN(swi_conv_dx_bytes)
-#define swi_conv_dx SW_ISA_FN(swi_conv_dx)
-#define swi_conv_dw_bytes SW_ISA_FN(swi_conv_dw_bytes)
-#define swi_conv_dw SW_ISA_FN(swi_conv_dw)
 #define swi_conv_is_product SW_ISA_FN(swi_conv_is_product)
 #define swi_conv_product_bytes SW_ISA_FN(swi_conv_product_bytes)
 #define swi_conv_product SW_ISA_FN(swi_conv_product)
-#define swi_conv_product_dx SW_ISA_FN(swi_conv_product_dx)
-#define swi_conv_product_dw SW_ISA_FN(swi_conv_product_dw)
-#define swi_max_pool SW_ISA_FN(swi_max_pool)
-#define swi_max_pool_dx SW_ISA_FN(swi_max_pool_dx)
-#define swi_avg_pool SW_ISA_FN(swi_avg_pool)
-#define swi_avg_pool_dx SW_ISA_FN(swi_avg_pool_dx)
 
-/* The same for plain images. */
 #define swi_conv_flat SW_ISA_FN(swi_conv_flat)
-#define swi_conv_plain SW_ISA_FN(swi_conv_plain)
-#define swi_conv_plain_dx SW_ISA_FN(swi_conv_plain_dx)
-#define swi_conv_plain_dw SW_ISA_FN(swi_conv_plain_dw)
-#define swi_max_pool_plain SW_ISA_FN(swi_max_pool_plain)
-#define swi_max_pool_plain_dx SW_ISA_FN(swi_max_pool_plain_dx)
-#define swi_avg_pool_plain SW_ISA_FN(swi_avg_pool_plain)
-#define swi_avg_pool_plain_dx SW_ISA_FN(swi_avg_pool_plain_dx)
 
 /* The same for what is small enough, in at most `threads` parts (gemm_small.c). */
 bool swi_gemm_is_small(const sw_gemm *g);
@@ -103,46 +84,13 @@ void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par);
 enum { SWI_GEMM_COLS = 64 };
 void swi_gemm_pack(float *packed, const sw_gemm *g);
 void swi_gemm_along(const sw_gemm *g, float *packed);
-void swi_conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
-              bool accumulate, const sw_par *par);
-size_t swi_conv_dx_bytes(const sw_conv *s);
-void swi_conv_dx(float *dx, const float *dy, const float *w, const float *bias,
-                 const sw_conv *s, bool accumulate, void *scratch, const sw_par *par);
-size_t swi_conv_dw_bytes(const sw_conv *s);
-void swi_conv_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
-                 bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);
 /* Convolutions of one position as products, in either layout. gradient: that of x. */
 bool swi_conv_is_product(const sw_conv *s);
 size_t swi_conv_product_bytes(const sw_conv *s, bool gradient, int threads);
 void swi_conv_product(float *y, const float *x, const float *w, const float *bias,
-                      const sw_conv *s, bool accumulate, void *scratch, const sw_par *par);
-void swi_conv_product_dx(float *dx, const float *dy, const float *w, const float *bias,
-                         const sw_conv *s, bool accumulate, void *scratch, const sw_par *par);
-void swi_conv_product_dw(float *dw, float *db, const float *x, const float *dy,
-                         const sw_conv *s, bool accumulate_dw, bool accumulate_db,
-                         const sw_par *par);
-void swi_max_pool(float *y, uint8_t *index, const float *x, const sw_conv *s,
-                  const sw_par *par);
-void swi_max_pool_dx(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,
-                     bool accumulate, const sw_par *par);
-void swi_avg_pool(float *y, const float *x, const sw_conv *s, const sw_par *par);
-void swi_avg_pool_dx(float *dx, const float *dy, const sw_conv *s, bool accumulate,
-                     const sw_par *par);
+                      const sw_conv *s, bool gradient, bool accumulate, void *scratch,
+                      const sw_par *par);
 
-/* Plain images: no scratch is needed. */
 sw_conv swi_conv_flat(const sw_conv *s); /* fewer, longer rows where the kernel allows it */
-void swi_conv_plain(float *y, const float *x, const float *w, const float *bias,
-                    const sw_conv *s, bool accumulate, const sw_par *par);
-void swi_conv_plain_dx(float *dx, const float *dy, const float *w, const float *bias,
-                       const sw_conv *s, bool accumulate, const sw_par *par);
-void swi_conv_plain_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
-                       bool accumulate_dw, bool accumulate_db, const sw_par *par);
-void swi_max_pool_plain(float *y, uint8_t *index, const float *x, const sw_conv *s,
-                        const sw_par *par);
-void swi_max_pool_plain_dx(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,
-                           bool accumulate, const sw_par *par);
-void swi_avg_pool_plain(float *y, const float *x, const sw_conv *s, const sw_par *par);
-void swi_avg_pool_plain_dx(float *dx, const float *dy, const sw_conv *s, bool accumulate,
-                           const sw_par *par);
 
 #endif

@@ -612,9 +612,7 @@ static void image_by_number(void *arg, int part)
 void SW_KERNEL(noise, conv)(float *y, const float *x, const sw_conv *given,
                             const sw_noise_layer *l, const sw_par *par)
 {
-    conv_job j = {.y = y, .x = x, .l = l, .s = *given};
-    j.s.groups = j.s.groups > 1 ? j.s.groups : 1;
-    j.s.dilation = j.s.dilation > 1 ? j.s.dilation : 1;
+    conv_job j = {.y = y, .x = x, .l = l, .s = swi_conv_whole(given)};
     j.in_per = swi_in_per(&j.s);
     j.out_per = swi_out_per(&j.s);
     j.cols = j.in_per * j.s.kernel_h * j.s.kernel_w;
