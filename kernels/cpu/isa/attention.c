@@ -28,11 +28,6 @@ enum {
     QUERIES_BACK = 64
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t whole(int64_t n) /* vectors' worth of lanes */
 {
     return (n + VW - 1) / VW * VW;
@@ -161,9 +156,13 @@ static const float *as_rows(float *room, view from, int64_t rows, int64_t cols, 
         return from.p;
     }
     *ld = whole(cols);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < *ld; c++)
-            room[r * *ld + c] = c < cols ? from.p[r * from.row + c * from.col] : 0.0f;
+    const int64_t width = *ld;
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t c = 0; c < cols; c++)
+            room[r * width + c] = from.p[r * from.row + c * from.col];
+        for (int64_t c = cols; c < width; c++)
+            room[r * width + c] = 0.0f;
+    }
     return room;
 }
 
@@ -195,7 +194,7 @@ static void pack_turned(float *to, int64_t ld, view from, int64_t rows, int64_t 
 
 /* x = e^(x - less), and zeros in n..width; width a multiple of VW. Lanes past n are computed
  * too: no row ends in single elements. */
-static void row_exp(float *x, float less, int64_t n, int64_t width)
+static __attribute__((noinline)) void row_exp(float *x, float less, int64_t n, int64_t width)
 {
     for (int64_t c = 0; c < width; c += VW)
         for (int i = 0; i < VW; i++)

@@ -24,72 +24,46 @@ SW_VEC_FN void bstore(void *words, int64_t i, uint64_t word)
 
 /* ---- bits that differ -------------------------------------------------------------------- */
 
+#if SW_ISA_ID >= 1
+enum { LANES = SW_ISA_ID == 2 ? 8 : 4 };
+typedef uint64_t vb __attribute__((vector_size(8 * LANES)));
+
+SW_VEC_FN vb bload_tile(const uint64_t *p)
+{
+    vb v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+/* a plus the bits of each byte of x ^ y; a plus the sum of the bytes of each lane of b. */
 #if SW_ISA_ID == 2
-typedef __m512i vb;
-enum { LANES = 8 };
-SW_VEC_FN vb bset1(uint64_t word)
-{
-    return _mm512_set1_epi64((long long)word);
-}
-SW_VEC_FN vb bnone(void)
-{
-    return _mm512_setzero_si512();
-}
-SW_VEC_FN vb bload_tile(const uint64_t *p)
-{
-    return _mm512_loadu_si512(p);
-}
-/* a plus the bits of each byte of x ^ y. */
 SW_VEC_FN vb bcount(vb a, vb x, vb y)
 {
-    const vb table =
+    const __m512i table =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
-    const vb low = _mm512_set1_epi8(15), v = _mm512_xor_si512(x, y);
-    a = _mm512_add_epi8(a, _mm512_shuffle_epi8(table, _mm512_and_si512(v, low)));
-    return _mm512_add_epi8(
-        a, _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(v, 4), low)));
+    const __m512i low = _mm512_set1_epi8(15), v = (__m512i)(x ^ y);
+    const __m512i high = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
+    const __m512i sum = _mm512_add_epi8((__m512i)a, _mm512_shuffle_epi8(table, v & low));
+    return (vb)_mm512_add_epi8(sum, _mm512_shuffle_epi8(table, high));
 }
-/* a plus the sum of the bytes of each lane of b. */
 SW_VEC_FN vb bsum(vb a, vb b)
 {
-    return _mm512_add_epi64(a, _mm512_sad_epu8(b, bnone()));
+    return a + (vb)_mm512_sad_epu8((__m512i)b, _mm512_setzero_si512());
 }
-SW_VEC_FN void bstore_lanes(uint64_t *to, vb a)
-{
-    _mm512_storeu_si512(to, a);
-}
-#elif SW_ISA_ID == 1
-typedef __m256i vb;
-enum { LANES = 4 };
-SW_VEC_FN vb bset1(uint64_t word)
-{
-    return _mm256_set1_epi64x((long long)word);
-}
-SW_VEC_FN vb bnone(void)
-{
-    return _mm256_setzero_si256();
-}
-SW_VEC_FN vb bload_tile(const uint64_t *p)
-{
-    return _mm256_loadu_si256((const __m256i *)(const void *)p);
-}
+#else
 SW_VEC_FN vb bcount(vb a, vb x, vb y)
 {
-    const vb table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1,
-                                      2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
-    const vb low = _mm256_set1_epi8(15), v = _mm256_xor_si256(x, y);
-    a = _mm256_add_epi8(a, _mm256_shuffle_epi8(table, _mm256_and_si256(v, low)));
-    return _mm256_add_epi8(
-        a, _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v, 4), low)));
+    const __m256i table = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    const __m256i low = _mm256_set1_epi8(15), v = (__m256i)(x ^ y);
+    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), low);
+    const __m256i sum = _mm256_add_epi8((__m256i)a, _mm256_shuffle_epi8(table, v & low));
+    return (vb)_mm256_add_epi8(sum, _mm256_shuffle_epi8(table, high));
 }
 SW_VEC_FN vb bsum(vb a, vb b)
 {
-    return _mm256_add_epi64(a, _mm256_sad_epu8(b, bnone()));
+    return a + (vb)_mm256_sad_epu8((__m256i)b, _mm256_setzero_si256());
 }
-SW_VEC_FN void bstore_lanes(uint64_t *to, vb a)
-{
-    _mm256_storeu_si256((__m256i *)(void *)to, a);
-}
+#endif
 #endif
 
 /* Runs of words of the input, and where in the tile their filters' words begin. */
@@ -109,11 +83,11 @@ static void count_differing(uint64_t counts[TILE], const runs *r, const uint64_t
     int64_t held = 0;
     for (int v = 0; v < TILE / LANES; v++) {
         sum[v] = bload_tile(counts + v * LANES);
-        bytes[v] = bnone();
+        bytes[v] = (vb){0};
     }
     for (int i = 0; i < r->n; i++)
         for (int64_t w = 0; w < r->words; w++) {
-            const vb x = bset1(bload(r->x[i], w));
+            const vb x = (vb){0} + bload(r->x[i], w);
             const uint64_t *filters = tile + (r->at[i] + w) * TILE;
             for (int v = 0; v < TILE / LANES; v++)
                 bytes[v] = bcount(bytes[v], x, bload_tile(filters + v * LANES));
@@ -121,12 +95,14 @@ static void count_differing(uint64_t counts[TILE], const runs *r, const uint64_t
                 continue;
             for (int v = 0; v < TILE / LANES; v++) {
                 sum[v] = bsum(sum[v], bytes[v]);
-                bytes[v] = bnone();
+                bytes[v] = (vb){0};
             }
             held = 0;
         }
-    for (int v = 0; v < TILE / LANES; v++)
-        bstore_lanes(counts + v * LANES, bsum(sum[v], bytes[v]));
+    for (int v = 0; v < TILE / LANES; v++) {
+        const vb all = bsum(sum[v], bytes[v]);
+        memcpy(counts + v * LANES, &all, sizeof all);
+    }
 #else
     for (int i = 0; i < r->n; i++)
         for (int64_t w = 0; w < r->words; w++) {

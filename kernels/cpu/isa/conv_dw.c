@@ -550,13 +550,13 @@ static void product_part(void *arg, int part)
 /* Tiles of equal size; where rows are cut for threads, as many for each. */
 static void cut(product_job *j, int threads)
 {
-    const int64_t wide = (j->cols + COLS - 1) / COLS, least = (j->rows + ROWS - 1) / ROWS;
+    const int64_t wide = (j->cols + COLS - 1) / COLS, fewest = (j->rows + ROWS - 1) / ROWS;
     const int64_t wanted = (4 * threads + wide - 1) / wide, most = j->rows / LEAST_ROWS;
     int64_t tall = wanted < most ? wanted : most;
     if (tall > threads)
         tall -= tall % threads;
     j->col_tiles = (int)wide;
-    j->row_tiles = (int)(tall > least && threads > 1 ? tall : least);
+    j->row_tiles = (int)(tall > fewest && threads > 1 ? tall : fewest);
 }
 
 static void product_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,

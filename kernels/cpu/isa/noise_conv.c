@@ -1,4 +1,4 @@
-/* Noise added to a convolution.
+/* Noise added to a convolution, and to gains and shifts by channel.
  *
  * Blocks of sixteen images: each lane has the noise of its image's direction, so weights are
  * vectors. Low rank is a convolution to one channel for each rank, t = conv(x, B), whose result
@@ -30,16 +30,6 @@ typedef struct {
     int64_t tile_rows, tile_cols, row_tiles, col_tiles;
 } conv_job;
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static sw_noise_at noise_of(const conv_job *j, int64_t direction)
-{
-    return (sw_noise_at){j->l->seed, j->l->generation, j->l->first + (uint32_t)direction};
-}
-
 /* Factors of low rank; not where each element has a sigma of its own. */
 static bool is_factored(const conv_job *j)
 {
@@ -47,8 +37,7 @@ static bool is_factored(const conv_job *j)
     return s->rows != 0 && s->kind == SW_NOISE_LOW_RANK && j->l->weight_sigmas == NULL;
 }
 
-/* ---- lanes --------------------------------------------------------------------------------
- */
+/* ---- lanes ------------------------------------------------------------------------------- */
 
 /* The directions of a block's lanes, and s sigma of each; 0 past the batch. */
 typedef struct {
@@ -89,7 +78,7 @@ static void draw_lanes(float *to, const lanes *v, const float factor[LANES],
 {
     _Alignas(64) float rows[LANES][SOME];
     swi_noise_source from;
-    const sw_noise_at at = noise_of(v->j, 0);
+    const sw_noise_at at = swi_noise_at(v->j->l, 0);
     memset(rows, 0, sizeof rows);
     swi_noise_source_of(&from, s, part, &at);
     for (int64_t i = 0; i < n; i += SOME) {
@@ -106,8 +95,7 @@ static void draw_lanes(float *to, const lanes *v, const float factor[LANES],
     }
 }
 
-/* ---- sums over x of a tile ------------------------------------------------------------------
- */
+/* ---- sums over x of a tile --------------------------------------------------------------- */
 
 /* Some channels [c, c_end) of a group's x by weights (ob, their columns, LANES), added to `to`
  * (ob, rows, cols, LANES), whose channels and rows are apart by to_channel and to_row. */
@@ -119,8 +107,8 @@ typedef struct {
     int64_t row, rows, col, cols; /* of y */
 } tile_sum;
 
-/* ob channels by pb positions from ox on; both constants, as `edge`: whether one may leave x.
- */
+/* ob channels by pb positions from ox on; both constants, as `edge`: whether one may leave
+ * x. */
 SW_VEC_FN void sum_places(const tile_sum *t, int64_t oy, int64_t ox, int lane, int ob, int pb,
                           bool edge)
 {
@@ -200,8 +188,7 @@ static void sum_four(const tile_sum *t)
             sum_row(t, oy, lane, OB, 4);
 }
 
-/* ---- a tile of a block --------------------------------------------------------------------
- */
+/* ---- a tile of a block ------------------------------------------------------------------- */
 
 typedef struct {
     const conv_job *j;
@@ -285,18 +272,15 @@ static void elements_lanes(float *to, const tile *t, int64_t o, int64_t n, int64
     float row[WEIGHTS];
     memset(to, 0, (size_t)(n * cols * LANES) * sizeof *to);
     for (int k = 0; k < t->v.n; k++) {
-        const sw_noise_at at = noise_of(t->j, t->v.direction[k]);
+        const sw_noise_at at = swi_noise_at(t->j->l, t->v.direction[k]);
         const float factor = t->v.factor[k];
         swi_noise_elements_of(&e, &l->a->weight, &at, l->sigma);
         for (int64_t r = 0; r < n; r++) {
-            const float *sigmas = l->weight_sigmas;
             if (!swi_noise_row(row, &e, o + r, col, cols, NULL))
                 continue;
-            if (sigmas != NULL)
-                sigmas += (o + r) * t->j->cols + col;
+            swi_noise_times(row, l->weight_sigmas, (o + r) * t->j->cols + col, cols);
             for (int64_t i = 0; i < cols; i++)
-                to[(r * cols + i) * LANES + k] =
-                    factor * (sigmas != NULL ? row[i] * sigmas[i] : row[i]);
+                to[(r * cols + i) * LANES + k] = factor * row[i];
         }
     }
 }
@@ -369,8 +353,7 @@ static void block_part(void *arg, int part)
         bias_lanes(&t);
 }
 
-/* ---- plain images --------------------------------------------------------------------------
- */
+/* ---- plain images ------------------------------------------------------------------------ */
 
 /* a * b + c as vfma has it. */
 static inline float multiply_add(float a, float b, float c)
@@ -457,7 +440,7 @@ static void plain_low_rank(const plain_part *p, int32_t k, int64_t c, int64_t c_
     const conv_job *j = p->j;
     const sw_conv *s = &j->s;
     const sw_noise_spec *spec = &j->l->a->weight;
-    const sw_noise_at at = noise_of(j, p->direction);
+    const sw_noise_at at = swi_noise_at(j->l, p->direction);
     const int64_t pieces = (s->out_w + PLACES - 1) / PLACES;
     float a[CHANNELS], t[PLACES];
     swi_noise_source from;
@@ -489,7 +472,7 @@ static void plain_any(const plain_part *p)
 {
     const conv_job *j = p->j;
     const sw_noise_layer *l = j->l;
-    const sw_noise_at at = noise_of(j, p->direction);
+    const sw_noise_at at = swi_noise_at(j->l, p->direction);
     const int64_t taps = l->a->weight.taps, most = swi_noise_piece(&l->a->weight) / taps;
     swi_noise_elements e;
     float row[SWI_NOISE_KEPT / 2];
@@ -499,8 +482,7 @@ static void plain_any(const plain_part *p)
             const int64_t end = least(c + most, j->in_per), n = (end - c) * taps;
             if (!swi_noise_row(row, &e, o, c * taps, n, NULL))
                 continue;
-            for (int64_t i = 0; i < n && l->weight_sigmas != NULL; i++)
-                row[i] *= l->weight_sigmas[o * j->cols + c * taps + i];
+            swi_noise_times(row, l->weight_sigmas, o * j->cols + c * taps, n);
             for (int64_t q = 0; q < p->images; q++) {
                 float factor;
                 const int64_t image = image_at(p, q, &factor);
@@ -515,13 +497,12 @@ static void plain_any(const plain_part *p)
 static void plain_bias(const plain_part *p)
 {
     const conv_job *j = p->j;
-    const sw_noise_at at = noise_of(j, p->direction);
+    const sw_noise_at at = swi_noise_at(j->l, p->direction);
     float e[CHANNELS];
     for (int64_t o = 0; o < j->s.out_c; o += CHANNELS) {
         const int64_t n = least(j->s.out_c - o, CHANNELS);
         swi_noise_fill(e, o, n, &j->l->a->bias, SW_NOISE_ELEMENTS, &at);
-        for (int64_t i = 0; i < n && j->l->bias_sigmas != NULL; i++)
-            e[i] *= j->l->bias_sigmas[o + i];
+        swi_noise_times(e, j->l->bias_sigmas, o, n);
         for (int64_t q = 0; q < p->images; q++) {
             float factor;
             const int64_t image = image_at(p, q, &factor);
@@ -540,7 +521,7 @@ static void plain_direction(void *arg, int part)
     const sw_noise_spec *s = &j->l->a->weight;
     const plain_part p = {j, part, j->l->a->repeats * j->per};
     if (is_factored(j)) {
-        const sw_noise_at at = noise_of(j, part);
+        const sw_noise_at at = swi_noise_at(j->l, part);
         const int64_t most = FACTORS / s->taps;
         float b[FACTORS];
         for (int32_t k = 0; k < s->rank; k++)
@@ -557,8 +538,7 @@ static void plain_direction(void *arg, int part)
         plain_bias(&p);
 }
 
-/* ---- enormous kernels: number by number ----------------------------------------------------
- */
+/* ---- enormous kernels: number by number -------------------------------------------------- */
 
 /* Where position `place` of a plane of an image lies. */
 static int64_t element_at(const conv_job *j, int64_t image, int64_t channels, int64_t channel,
@@ -595,7 +575,7 @@ static void image_by_number(void *arg, int part)
     const conv_job *j = arg;
     const int64_t evaluation = part / j->per, plane = j->s.out_h * j->s.out_w;
     const float factor = sw_noise_sign(j->l->a, evaluation) * j->l->sigma;
-    const sw_noise_at at = noise_of(j, evaluation % j->l->a->directions);
+    const sw_noise_at at = swi_noise_at(j->l, evaluation % j->l->a->directions);
     sw_noise_direction d;
     sw_noise_prepare(&d, &j->l->a->weight, &at, j->l->sigma);
     for (int64_t o = 0; o < j->s.out_c; o++) {
@@ -638,4 +618,159 @@ void SW_KERNEL(noise, conv)(float *y, const float *x, const sw_conv *given,
     j.row_tiles = (j.s.out_h + j.tile_rows - 1) / j.tile_rows;
     j.col_tiles = (j.s.out_w + j.tile_cols - 1) / j.tile_cols;
     vparts(par, block_part, &j, (int)(blocks * j.row_tiles * j.col_tiles), true);
+}
+
+/* ---- gains and shifts -------------------------------------------------------------------- */
+
+/* y = x (g + s sigma e) + (b + s sigma f) by channel. Plain rows: a part is a direction, whose
+ * numbers are drawn once, DRAWN at a time, and become gains and shifts where the sign of a
+ * repeat changes. Blocks of sixteen: a part is a block, and gains and shifts are vectors of its
+ * lanes' directions. */
+enum { DRAWN = 1024, WORTH = 1 << 15 };
+
+typedef struct {
+    const sw_noise_affine *f;
+    const sw_noise_layer *l;
+    int64_t per; /* rows of an evaluation */
+} affine_job;
+
+/* e and f of channels [c, c + n) of a direction; c is a multiple of four. */
+static void draw_channels(float *e, float *f, const affine_job *j, int64_t direction, int64_t c,
+                          int64_t n)
+{
+    const sw_noise_layer *l = j->l;
+    const sw_noise_spec *w = &l->a->weight, *b = &l->a->bias;
+    const sw_noise_at at = swi_noise_at(l, direction);
+    if (w->rows == 0)
+        memset(e, 0, (size_t)n * sizeof *e);
+    else if (w->kind != SW_NOISE_DROPOUT)
+        swi_noise_fill(e, c, n, w, SW_NOISE_ELEMENTS, &at);
+    if (w->rows != 0 && w->kind == SW_NOISE_DROPOUT) {
+        uint32_t words[DRAWN + 32];
+        swi_noise_source from;
+        sw_noise_direction d;
+        sw_noise_prepare(&d, w, &at, l->sigma);
+        swi_noise_source_of(&from, w, SW_NOISE_ROWS, &at);
+        swi_noise_words(words, c / 4, (n + 3) / 4, &from);
+        for (int64_t i = 0; i < n; i++)
+            e[i] = words[i] < d.drop_below ? -1.0f / d.sigma : d.sigma;
+    }
+    if (b->rows == 0)
+        memset(f, 0, (size_t)n * sizeof *f);
+    else
+        swi_noise_fill(f, c, n, b, SW_NOISE_ELEMENTS, &at);
+    swi_noise_times(e, l->weight_sigmas, c, n);
+    swi_noise_times(f, l->bias_sigmas, c, n);
+}
+
+/* n numbers: y = or += x gain + shift, where gain and shift go along, or are one number. */
+SW_VEC_FN void apply(const affine_job *j, int64_t at, const float *gain, const float *shift,
+                     int64_t n, bool along)
+{
+    float *y = j->f->y + at;
+    const float *x = j->f->x + at;
+    const bool add = j->f->accumulate;
+    const vf g = vset1(gain[0]), h = vset1(shift[0]);
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        vf v = vfma(vload(x + i), along ? vload(gain + i) : g, along ? vload(shift + i) : h);
+        vstore(y + i, add ? vadd(vload(y + i), v) : v);
+    }
+    if (i < n) {
+        const int m = (int)(n - i);
+        vf v = vfma(vload_n(x + i, m), along ? vload_n(gain + i, m) : g,
+                    along ? vload_n(shift + i, m) : h);
+        vstore_n(y + i, add ? vadd(vload_n(y + i, m), v) : v, m);
+    }
+}
+
+/* Channels [c, c + n) of one row of the batch. */
+static void one_row(const affine_job *j, int64_t row, int64_t c, int64_t n, const float *gain,
+                    const float *shift)
+{
+    const sw_noise_affine *f = j->f;
+    for (int64_t m = 0; m < f->middle; m++) {
+        const int64_t at = ((row * f->middle + m) * f->channels + c) * f->inner;
+        if (f->inner == 1) {
+            apply(j, at, gain, shift, n, true);
+            continue;
+        }
+        for (int64_t i = 0; i < n; i++)
+            apply(j, at + i * f->inner, gain + i, shift + i, f->inner, false);
+    }
+}
+
+static void affine_plain_part(void *arg, int part)
+{
+    const affine_job *j = arg;
+    const swi_noise_attrs *a = j->l->a;
+    float e[DRAWN], f[DRAWN], gain[DRAWN], shift[DRAWN];
+    for (int64_t c = 0; c < j->f->channels; c += DRAWN) {
+        const int64_t n = least(j->f->channels - c, DRAWN);
+        float last = 0.0f;
+        draw_channels(e, f, j, part, c, n);
+        for (int64_t q = 0; q < a->repeats * j->per; q++) {
+            const int64_t evaluation = q / j->per * a->directions + part;
+            const float sign = sw_noise_sign(a, evaluation), scale = sign * j->l->sigma;
+            for (int64_t i = 0; i < n && sign != last; i++) {
+                gain[i] = (j->f->gain != NULL ? j->f->gain[c + i] : 1.0f) + scale * e[i];
+                shift[i] = (j->f->shift != NULL ? j->f->shift[c + i] : 0.0f) + scale * f[i];
+            }
+            last = sign;
+            one_row(j, evaluation * j->per + q % j->per, c, n, gain, shift);
+        }
+    }
+}
+
+/* to (n, LANES): of each lane base + scale times its numbers. */
+static void spread(float *to, float rows[LANES][SOME], const float scale[LANES],
+                   const float *base, float otherwise, int64_t n, int64_t used)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < LANES; k++)
+            to[i * LANES + k] =
+                k < used ? (base != NULL ? base[i] : otherwise) + scale[k] * rows[k][i]
+                         : otherwise; /* past the batch */
+}
+
+static void affine_block_part(void *arg, int part)
+{
+    const affine_job *j = arg;
+    const sw_noise_affine *f = j->f;
+    const swi_noise_attrs *a = j->l->a;
+    _Alignas(64) float e[LANES][SOME], h[LANES][SOME];
+    _Alignas(64) float gain[SOME * LANES], shift[SOME * LANES];
+    float scale[LANES] = {0};
+    const int64_t used = least(f->batch - part * (int64_t)LANES, LANES);
+    memset(e, 0, sizeof e);
+    memset(h, 0, sizeof h);
+    for (int64_t c = 0; c < f->channels; c += SOME) {
+        const int64_t n = least(f->channels - c, SOME);
+        for (int64_t k = 0; k < used; k++) {
+            const int64_t evaluation = (part * (int64_t)LANES + k) / j->per;
+            scale[k] = sw_noise_sign(a, evaluation) * j->l->sigma;
+            draw_channels(e[k], h[k], j, evaluation % a->directions, c, n);
+        }
+        spread(gain, e, scale, f->gain != NULL ? f->gain + c : NULL, 1.0f, n, used);
+        spread(shift, h, scale, f->shift != NULL ? f->shift + c : NULL, 0.0f, n, used);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = ((part * f->channels + c + i) * f->inner) * LANES;
+            for (int64_t p = 0; p < f->inner; p++)
+                apply(j, at + p * LANES, gain + i * LANES, shift + i * LANES, LANES, true);
+        }
+    }
+}
+
+void SW_KERNEL(noise, affine)(const sw_noise_affine *f, const sw_noise_layer *l,
+                              const sw_par *par)
+{
+    affine_job j = {f, l, f->batch / (l->a->repeats * l->a->directions)};
+    const int64_t size = f->batch * f->middle * f->channels * f->inner;
+    if (size < 1)
+        return;
+    if (f->blocks)
+        vparts(par, affine_block_part, &j, (int)((f->batch + LANES - 1) / LANES),
+               size >= WORTH);
+    else
+        vparts(par, affine_plain_part, &j, (int)l->a->directions, size >= WORTH);
 }

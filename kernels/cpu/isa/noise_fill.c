@@ -6,6 +6,7 @@
 #include "kernels/cpu/isa/noise_internal.h"
 
 enum { SETS = 4 };
+typedef int32_t v32 __attribute__((vector_size(4 * VW)));
 
 #if SW_ISA_ID == 2
 typedef __m512i vw;
@@ -17,10 +18,6 @@ SW_VEC_FN vw wset1(uint64_t x)
 SW_VEC_FN vw wcount(uint32_t first)
 {
     return _mm512_add_epi64(wset1(first), _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7));
-}
-SW_VEC_FN vw wadd(vw a, vw b)
-{
-    return _mm512_add_epi64(a, b);
 }
 SW_VEC_FN vw wmul(vw a, vw b)
 {
@@ -59,29 +56,9 @@ SW_VEC_FN vf wsqrt(vf a)
 {
     return _mm512_sqrt_ps(a);
 }
-SW_VEC_FN vi wsub(vi a, vi b)
-{
-    return _mm512_sub_epi32(a, b);
-}
-SW_VEC_FN vi wand(vi a, vi b)
-{
-    return _mm512_and_si512(a, b);
-}
-SW_VEC_FN vi wshl2(vi a)
-{
-    return _mm512_slli_epi32(a, 2);
-}
-SW_VEC_FN vi wbits(vf a)
-{
-    return _mm512_castps_si512(a);
-}
-SW_VEC_FN vf wfrom(vi a)
-{
-    return _mm512_castsi512_ps(a);
-}
 SW_VEC_FN vf wflip(vf a, vi sign) /* a, negative where bit 31 of sign is set */
 {
-    return wfrom(_mm512_ternarylogic_epi32(wbits(a), sign, viset1((int32_t)0x80000000), 0x78));
+    return (vf)_mm512_ternarylogic_epi32((vi)a, sign, viset1((int32_t)0x80000000), 0x78);
 }
 SW_VEC_FN vm wswaps(vi a) /* bit 30 */
 {
@@ -97,10 +74,6 @@ SW_VEC_FN vw wset1(uint64_t x)
 SW_VEC_FN vw wcount(uint32_t first)
 {
     return _mm256_add_epi64(wset1(first), _mm256_setr_epi64x(0, 2, 1, 3));
-}
-SW_VEC_FN vw wadd(vw a, vw b)
-{
-    return _mm256_add_epi64(a, b);
 }
 SW_VEC_FN vw wmul(vw a, vw b)
 {
@@ -138,33 +111,13 @@ SW_VEC_FN vf wsqrt(vf a)
 {
     return _mm256_sqrt_ps(a);
 }
-SW_VEC_FN vi wsub(vi a, vi b)
-{
-    return _mm256_sub_epi32(a, b);
-}
-SW_VEC_FN vi wand(vi a, vi b)
-{
-    return _mm256_and_si256(a, b);
-}
-SW_VEC_FN vi wshl2(vi a)
-{
-    return _mm256_slli_epi32(a, 2);
-}
-SW_VEC_FN vi wbits(vf a)
-{
-    return _mm256_castps_si256(a);
-}
-SW_VEC_FN vf wfrom(vi a)
-{
-    return _mm256_castsi256_ps(a);
-}
 SW_VEC_FN vf wflip(vf a, vi sign)
 {
-    return wfrom(_mm256_xor_si256(wbits(a), wand(sign, viset1((int32_t)0x80000000))));
+    return (vf)_mm256_xor_si256((vi)a, (sign & viset1((int32_t)0x80000000)));
 }
 SW_VEC_FN vm wswaps(vi a) /* a blend looks at bit 31 */
 {
-    return wfrom(_mm256_slli_epi32(a, 1));
+    return (vf)_mm256_slli_epi32(a, 1);
 }
 #else
 enum { BLOCKS = 8 };
@@ -208,7 +161,7 @@ SW_VEC_FN void philox(vi even[SETS], vi odd[SETS], const swi_noise_source *from,
     vw c[SETS][4];
     SW_UNROLL
     for (int s = 0; s < sets; s++) {
-        c[s][0] = wadd(wcount(first), wset1((uint64_t)s * BLOCKS));
+        c[s][0] = wcount(first) + wset1((uint64_t)s * BLOCKS);
         SW_UNROLL
         for (int i = 0; i < 3; i++)
             c[s][i + 1] = wset1(from->counter[i]);
@@ -233,9 +186,9 @@ SW_VEC_FN void squares(vf r[SETS], const vi word[SETS], int sets)
         t[s] = vadd(vmul(wfloat(word[s]), vset1(0x1p-32f)), vset1(0x1p-33f));
     SW_UNROLL
     for (int s = 0; s < sets; s++) {
-        const vi bits = wbits(t[s]);
-        const vi e = wand(wsub(bits, viset1(0x3f3504f3)), viset1((int32_t)0xff800000));
-        t[s] = vadd(wfrom(wsub(bits, e)), vset1(-1.0f));
+        const vi bits = (vi)t[s];
+        const vi e = ((vi)((v32)bits - (v32)viset1(0x3f3504f3)) & viset1((int32_t)0xff800000));
+        t[s] = vadd((vf)(vi)((v32)bits - (v32)e), vset1(-1.0f));
         n[s] = vmul(wfloat_signed(e), vset1(SW_NOISE_LOG_N));
         r[s] = vset1(SW_NOISE_LOG_6);
     }
@@ -259,7 +212,7 @@ SW_VEC_FN void normals(float *to, const swi_noise_source *from, uint32_t first, 
     SW_UNROLL
     for (int s = 0; s < sets; s++) {
         r[s] = wsqrt(r[s]);
-        x[s] = vmul(wfloat_signed(wshl2(odd[s])), vset1(0x1p-32f));
+        x[s] = vmul(wfloat_signed((vi)((v32)odd[s] << 2)), vset1(0x1p-32f));
         z[s] = vmul(x[s], x[s]);
         sine[s] = vset1(SW_NOISE_SIN_2);
         cosine[s] = vset1(SW_NOISE_COS_3);
@@ -305,7 +258,7 @@ static void words_of_directions(uint32_t *to, const swi_noise_source *from, uint
         c[s][0] = wset1(block);
         c[s][1] = wset1(from->counter[0]);
         c[s][2] = wset1(from->counter[1]);
-        c[s][3] = wadd(wcount(first), wset1((uint64_t)s * BLOCKS));
+        c[s][3] = wcount(first) + wset1((uint64_t)s * BLOCKS);
     }
     rounds(even, odd, c, from, SETS);
     SW_UNROLL

@@ -99,8 +99,7 @@ static void draw_tile(float *strips, float *b, const slots *s, const block *at, 
     }
 }
 
-/* ---- a block after the other, each by one part ---------------------------------------------
- */
+/* ---- a block after the other, each by one part ------------------------------------------- */
 
 typedef struct {
     const sw_noise_sum *g;
@@ -122,15 +121,10 @@ static block block_of(const sum_job *j, int part)
 
 static sw_gemm product_of(float *to, int64_t c_row, const block *at, const float *b, int n)
 {
-    return (sw_gemm){.c = to,
-                     .c_row = c_row,
-                     .b = b,
-                     .b_row = at->cols,
-                     .b_col = 1,
-                     .m = at->rows,
-                     .n = at->cols,
-                     .k = n,
-                     .accumulate = true};
+    sw_gemm g = {.c = to, .c_row = c_row, .b = b, .b_row = at->cols, .b_col = 1};
+    g.m = at->rows, g.n = at->cols, g.k = n;
+    g.accumulate = true;
+    return g;
 }
 
 /* to (at->rows, at->cols), rows c_row apart, += the sum over the directions of products of
@@ -141,7 +135,7 @@ static void sum_block(float *to, int64_t c_row, const sw_noise_sum *g, const blo
     slots s = {.g = g};
     const int64_t fit = most / (at->rows + at->cols);
     for (;;) {
-        next_slots(&s, (int)(fit < SLOTS ? fit : SLOTS));
+        next_slots(&s, (int)least(fit, SLOTS));
         if (s.n == 0)
             return;
         float *b = tile + at->rows * s.n;
@@ -163,13 +157,7 @@ static void low_rank_part(void *arg, int part)
     sum_block(to, j->g->spec->cols, j->g, &at, tile, TILE);
 }
 
-/* ---- together ------------------------------------------------------------------------------
- */
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+/* ---- together ---------------------------------------------------------------------------- */
 
 /* Slots of a tile in scratch, for n directions; 0: there is none. */
 static int64_t shared_slots(const sw_noise_spec *s, int64_t n_rows, int64_t n)
@@ -241,8 +229,7 @@ static void low_rank(const sw_noise_sum *g, float *scratch, const sw_par *par)
            g->n * g->n_rows * cols >= SWI_WORTH);
 }
 
-/* ---- sign-flip -----------------------------------------------------------------------------
- */
+/* ---- sign-flip --------------------------------------------------------------------------- */
 
 enum { FLIP_ROWS = 60, FLIP_COLS = 256, FLIP_TILE = TILE - FLIP_ROWS * FLIP_COLS };
 
@@ -273,8 +260,7 @@ static void flip_part(void *arg, int part)
         }
 }
 
-/* ---- other kinds ---------------------------------------------------------------------------
- */
+/* ---- other kinds ------------------------------------------------------------------------- */
 
 /* Row after row of each direction's E. */
 static void rows_part(void *arg, int part)

@@ -21,9 +21,6 @@ typedef struct {
 #define swi_noise_elements_of SW_ISA_FN(swi_noise_elements_of)
 #define swi_noise_row SW_ISA_FN(swi_noise_row)
 #define swi_noise_permutation SW_ISA_FN(swi_noise_permutation)
-#define swi_noise_is_product SW_ISA_FN(swi_noise_is_product)
-#define swi_noise_product_bytes SW_ISA_FN(swi_noise_product_bytes)
-#define swi_noise_product SW_ISA_FN(swi_noise_product)
 #define swi_noise_matrix SW_KERNEL(noise, elements)
 
 void swi_noise_source_of(swi_noise_source *from, const sw_noise_spec *spec, sw_noise_part part,
@@ -32,6 +29,17 @@ void swi_noise_source_of(swi_noise_source *from, const sw_noise_spec *spec, sw_n
 static inline void swi_noise_turn(swi_noise_source *from, uint32_t direction)
 {
     from->counter[2] = direction;
+}
+/* The noise of direction first + d of a launch. */
+static inline sw_noise_at swi_noise_at(const sw_noise_layer *l, int64_t d)
+{
+    return (sw_noise_at){l->seed, l->generation, l->first + (uint32_t)d};
+}
+/* e[i] *= sigmas[at + i], i < n; sigmas NULL: 1. */
+static inline void swi_noise_times(float *e, const float *sigmas, int64_t at, int64_t n)
+{
+    for (int64_t i = 0; i < n && sigmas != NULL; i++)
+        e[i] *= sigmas[at + i];
 }
 /* to[i] = number first + i, i < n. */
 void swi_noise_draw(float *to, int64_t first, int64_t n, const swi_noise_source *from);
@@ -42,8 +50,7 @@ void swi_noise_words(uint32_t *to, int64_t first, int64_t n, const swi_noise_sou
 void swi_noise_words_of(uint32_t *to, int64_t words, uint32_t first, int64_t n,
                         const swi_noise_source *from);
 
-/* ---- rows of E ----------------------------------------------------------------------------
- */
+/* ---- rows of E --------------------------------------------------------------------------- */
 
 /* Elements of E by rows, of one direction. Values of columns are made for a piece of them and
  * stay while the next rows ask for the same piece: walk through columns outside, rows inside.
@@ -71,15 +78,7 @@ void swi_noise_elements_of(swi_noise_elements *e, const sw_noise_spec *spec,
 bool swi_noise_row(float *to, swi_noise_elements *e, int64_t row, int64_t col, int64_t n,
                    const float *w);
 
-/* ---- linear layers whose noise is one matrix for all directions ---------------------------
- */
-
 /* to[i] = sw_bijection_at(b, i), i < b->n; room for b->n. */
 void swi_noise_permutation(uint32_t *to, const sw_bijection *b);
-/* Whether the product below takes this noise: sign-flip, permuted, of no enormous rows. */
-bool swi_noise_is_product(const swi_noise_attrs *a);
-size_t swi_noise_product_bytes(const swi_noise_attrs *a, int64_t batch, int threads);
-void swi_noise_product(float *y, const float *x, int64_t batch, const sw_noise_layer *l,
-                       void *scratch, const sw_par *par);
 
 #endif

@@ -1,13 +1,23 @@
-/* Perturbed linear layers whose noise belongs to a direction: low rank, iid, sparse.
- * Parts of the work are ranges of directions, cut by rows too where there are few directions. A
- * part makes what belongs to a direction once, on its stack, and uses it for all rows of the
- * direction: repeats with both signs, each with several rows. */
-#include "kernels/cpu/isa/noise_internal.h"
+/* Perturbed linear layers.
+ *
+ * Noise that belongs to a direction, low rank, iid or sparse: parts of the work are ranges of
+ * directions, cut by rows too where there are few directions. A part makes what belongs to a
+ * direction once, on its stack, and uses it for all rows of the direction: repeats with both
+ * signs, each with several rows.
+ *
+ * Noise that is one matrix S for all directions, sign-flip or permuted: a second product, of
+ * rows that are changed by direction and an S that is drawn piece by piece, packed, and
+ * multiplied by many rows. Sign-flip: signs of the inputs go to copies of rows on the stack;
+ * signs of the outputs go to y before the product is added and again after it. The bits of a
+ * group of directions wait in scratch. Permuted: a group's inputs are put in order into
+ * scratch, and also the products with permuted outputs. Parts of the work are columns of y, cut
+ * by rows too where there are few. */
 #include "kernels/cpu/isa/dense_internal.h"
+#include "kernels/cpu/isa/noise_internal.h"
 
 enum {
     KEPT = 24576, /* floats of a direction's factors that are kept: 96 KiB of the stack */
-    PIECE = 4096, /* numbers that are made at a time where there are more */
+    MADE = 4096,  /* numbers that are made at a time where there are more */
     ROWS = 32,    /* rows that such a piece is used for */
     PLACES = 4096 /* of a side that is sparse: longer ones go row by row of E */
 };
@@ -76,19 +86,18 @@ static void bias_noise(float *to, const linear_part *p, int64_t o, int64_t n)
 {
     const sw_noise_layer *l = p->j->l;
     swi_noise_draw(to, o, n, &p->bias);
-    for (int64_t i = 0; i < n && l->bias_sigmas != NULL; i++)
-        to[i] *= l->bias_sigmas[o + i];
+    swi_noise_times(to, l->bias_sigmas, o, n);
 }
 
 /* It alone, for rows of one direction. */
 static void add_bias(const linear_part *p)
 {
     const linear_job *j = p->j;
-    float e[PIECE];
+    float e[MADE];
     if (j->l->a->bias.rows < 1)
         return;
-    for (int64_t o = 0; o < j->out; o += PIECE) {
-        const int64_t n = j->out - o < PIECE ? j->out - o : PIECE;
+    for (int64_t o = 0; o < j->out; o += MADE) {
+        const int64_t n = least(j->out - o, MADE);
         bias_noise(e, p, o, n);
         for (int64_t q = p->row; q < p->end; q++)
             add_times(j->y + row_at(p, q) * j->out + o, factor_at(p, q), e, n);
@@ -143,17 +152,17 @@ static void low_rank_pieces(const linear_part *p, int64_t q, int64_t end)
     const linear_job *j = p->j;
     const sw_noise_spec *s = &j->l->a->weight;
     const float scale = sw_noise_scale(s);
-    float t[ROWS], e[PIECE];
+    float t[ROWS], e[MADE];
     for (int32_t k = 0; k < s->rank; k++) {
         memset(t, 0, sizeof t);
-        for (int64_t c = 0; c < j->in; c += PIECE) {
-            const int64_t n = j->in - c < PIECE ? j->in - c : PIECE;
+        for (int64_t c = 0; c < j->in; c += MADE) {
+            const int64_t n = least(j->in - c, MADE);
             swi_noise_draw(e, k * j->in + c, n, &p->cols);
             for (int64_t i = q; i < end; i++)
                 t[i - q] += dot(j->x + row_at(p, i) * j->in + c, e, n);
         }
-        for (int64_t o = 0; o < j->out; o += PIECE) {
-            const int64_t n = j->out - o < PIECE ? j->out - o : PIECE;
+        for (int64_t o = 0; o < j->out; o += MADE) {
+            const int64_t n = least(j->out - o, MADE);
             swi_noise_draw(e, k * j->out + o, n, &p->rows);
             for (int64_t i = q; i < end; i++)
                 add_times(j->y + row_at(p, i) * j->out + o, factor_at(p, i) * scale * t[i - q],
@@ -173,7 +182,7 @@ static void low_rank(const linear_part *p)
         return;
     }
     for (int64_t q = p->row; q < p->end; q += ROWS)
-        low_rank_pieces(p, q, q + ROWS < p->end ? q + ROWS : p->end);
+        low_rank_pieces(p, q, least(q + ROWS, p->end));
     add_bias(p);
 }
 
@@ -218,20 +227,19 @@ static void sparse(const linear_part *p)
 {
     const linear_job *j = p->j;
     const sw_noise_spec *s = &j->l->a->weight;
-    const int64_t keep = s->keep_cols, most = PIECE / keep;
+    const int64_t keep = s->keep_cols, most = MADE / keep;
     const float scale = sw_noise_scale(s);
     uint32_t from[PLACES], to[PLACES];
-    float e[PIECE], x[PIECE];
+    float e[MADE], x[MADE];
     swi_noise_source numbers;
     kept_places(from, p, SW_NOISE_COLS, j->in, keep);
     kept_places(to, p, SW_NOISE_ROWS, j->out, s->keep_rows);
     swi_noise_source_of(&numbers, s, SW_NOISE_ELEMENTS, &p->at);
     for (int64_t q = p->row, end; q < p->end; q = end) {
-        end = q + (most < ROWS ? most : ROWS);
-        end = end < p->end ? end : p->end;
+        end = least(q + least(most, ROWS), p->end);
         take_inputs(x, p, from, keep, q, end);
         for (int64_t r = 0, n; r < s->keep_rows; r += n) {
-            n = s->keep_rows - r < most ? s->keep_rows - r : most;
+            n = least(s->keep_rows - r, most);
             swi_noise_draw(e, r * keep, n * keep, &numbers);
             for (int64_t k = q; k < end; k++) {
                 const float *row = x + (k - q) * keep, factor = factor_at(p, k) * scale;
@@ -265,17 +273,400 @@ static void by_rows(const linear_part *p)
     swi_noise_elements_of(&e, s, &p->at, j->l->sigma);
     for (int64_t c = 0; c < j->in; c += most)
         for (int64_t o = 0; o < j->out; o++) {
-            const int64_t n = j->in - c < most ? j->in - c : most;
+            const int64_t n = least(j->in - c, most);
             if (!swi_noise_row(piece, &e, o, c, n, NULL))
                 continue;
-            for (int64_t i = 0; i < n && sigmas != NULL; i++)
-                piece[i] *= sigmas[o * j->in + c + i];
+            swi_noise_times(piece, sigmas, o * j->in + c, n);
             for (int64_t q = p->row; q < p->end; q++) {
                 const int64_t at = row_at(p, q);
                 j->y[at * j->out + o] += factor_at(p, q) * dot(j->x + at * j->in + c, piece, n);
             }
         }
 }
+
+/* ---- products: noise that is one matrix S ------------------------------------------------ */
+
+enum {
+    COLS = SWI_GEMM_COLS,  /* of a piece of S: outputs */
+    DEPTH = SW_GEMM_BLOCK, /* inputs */
+    PIECE = COLS * DEPTH,  /* floats of a packed piece */
+    PART = 2 * COLS,       /* outputs of a part of the work */
+    SLOT = 64 << 10,       /* bytes of scratch of a thread */
+    CHUNK = 24,            /* rows that are copied at a time */
+    LONGEST = 16384        /* of a row that is permuted */
+};
+
+typedef struct {
+    float *y;
+    const float *x;
+    const sw_noise_layer *l;
+    const sw_noise_spec *s;
+    int64_t in, out, per;
+    size_t bytes; /* of scratch */
+    /* The group: directions [d, d_end) and of each evaluation rows [i, i_end); one direction
+     * where these are not all. */
+    int64_t d, d_end, i, i_end;
+    uint32_t *in_bits, *out_bits; /* signs of its directions */
+    int64_t in_words, out_words;  /* of a direction */
+    float *inputs, *products;     /* (repeats, rows of the group, keep_cols), (.., keep_rows) */
+    int col_parts, row_parts;
+} product_job;
+
+/* Rows of the group in one repeat: they are neighbours in the batch, from first_row on. */
+static int64_t group_rows(const product_job *j)
+{
+    return (j->d_end - j->d) * (j->i_end - j->i);
+}
+static int64_t first_row(const product_job *j, int64_t repeat)
+{
+    return (repeat * j->l->a->directions + j->d) * j->per + j->i;
+}
+/* The direction, from j->d on, that row k of a repeat has. */
+static int64_t direction_of(const product_job *j, int64_t k)
+{
+    return k / (j->i_end - j->i);
+}
+static float sign_of(const product_job *j, int64_t repeat)
+{
+    return sw_noise_sign(j->l->a, repeat * j->l->a->directions);
+}
+
+/* sigma scale S of outputs [o, o + cols) and inputs [k, k + depth), of rows of `width`: one
+ * packed piece of COLS outputs after the other, PIECE floats apart. */
+static void pack_s(float *packed, const product_job *j, int64_t o, int64_t cols, int64_t k,
+                   int64_t depth, int64_t width)
+{
+    const sw_noise_at shared = {j->l->seed, j->l->generation, SW_NOISE_SHARED};
+    const vf factor = vset1(j->l->sigma * sw_noise_scale(j->s));
+    _Alignas(64) float rows[COLS * DEPTH];
+    swi_noise_source from;
+    swi_noise_source_of(&from, j->s, SW_NOISE_ELEMENTS, &shared);
+    for (int64_t c = 0; c < cols; c += COLS, packed += PIECE) {
+        const int64_t n = least(cols - c, COLS);
+        for (int64_t r = 0; r < n; r++)
+            swi_noise_draw(rows + r * depth, (o + c + r) * width + k, depth, &from);
+        for (int64_t i = 0; i < n * depth; i += VW)
+            vstore(rows + i, vmul(factor, vload(rows + i)));
+        const sw_gemm g = {.b = rows, .b_row = 1, .b_col = depth, .n = n, .k = depth};
+        swi_gemm_pack(packed, &g);
+    }
+}
+
+/* c (rows, cols) += a S, for what pack_s has packed; g->n and k are the columns and depth. */
+static void along(const sw_gemm *g, float *packed)
+{
+    for (int64_t c = 0; c < g->n; c += COLS, packed += PIECE) {
+        sw_gemm piece = *g;
+        piece.c += c;
+        piece.n = least(g->n - c, COLS);
+        swi_gemm_along(&piece, packed);
+    }
+}
+
+/* ---- sign-flip --------------------------------------------------------------------------- */
+
+/* VW signs from element i on, which is a multiple of VW. */
+SW_VEC_FN vm signs_at(const uint32_t *bits, int64_t i, uint32_t turned)
+{
+    return vfrombits((bits[i / 32] ^ turned) >> i % 32 & ((1u << VW) - 1u));
+}
+
+SW_VEC_FN vf signed_by(vf v, vm positive)
+{
+    return vselect(positive, v, vmul(v, vset1(-1.0f)));
+}
+
+/* Inputs [k, k + depth) of rows of a repeat, with signs: to (rows, depth). */
+static void copy_signed(float *to, const product_job *j, int64_t repeat, int64_t row,
+                        int64_t rows, int64_t k, int64_t depth)
+{
+    static const uint32_t ones[DEPTH / 32] = {
+        UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX,
+        UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX,
+    };
+    const uint32_t turned = sign_of(j, repeat) < 0.0f ? UINT32_MAX : 0;
+    for (int64_t r = 0; r < rows; r++, to += depth) {
+        const float *x = j->x + (first_row(j, repeat) + row + r) * j->in + k;
+        const uint32_t *bits = ones;
+        if (j->in_bits != NULL)
+            bits = j->in_bits + direction_of(j, row + r) * j->in_words + k / 32;
+        int64_t i = 0;
+        for (; i + VW <= depth; i += VW)
+            vstore(to + i, signed_by(vload(x + i), signs_at(bits, i, turned)));
+        if (i < depth)
+            vstore_n(to + i,
+                     signed_by(vload_n(x + i, (int)(depth - i)), signs_at(bits, i, turned)),
+                     (int)(depth - i));
+    }
+}
+
+/* Outputs [o, o + cols) of rows of a repeat change their signs. */
+static void flip_outputs(const product_job *j, int64_t repeat, int64_t row, int64_t end,
+                         int64_t o, int64_t cols)
+{
+    for (; row < end; row++) {
+        float *y = j->y + (first_row(j, repeat) + row) * j->out + o;
+        const uint32_t *bits = j->out_bits + direction_of(j, row) * j->out_words + o / 32;
+        int64_t i = 0;
+        for (; i + VW <= cols; i += VW)
+            vstore(y + i, signed_by(vload(y + i), signs_at(bits, i, 0)));
+        if (i < cols)
+            vstore_n(y + i, signed_by(vload_n(y + i, (int)(cols - i)), signs_at(bits, i, 0)),
+                     (int)(cols - i));
+    }
+}
+
+/* Rows [row, end) of each repeat, outputs [o, o + cols). */
+static void flip_columns(const product_job *j, int64_t row, int64_t end, int64_t o,
+                         int64_t cols)
+{
+    _Alignas(64) float packed[2 * PIECE], copy[CHUNK * DEPTH];
+    const int64_t repeats = j->l->a->repeats;
+    for (int64_t r = 0; r < repeats && j->out_bits != NULL; r++)
+        flip_outputs(j, r, row, end, o, cols);
+    for (int64_t k = 0; k < j->in; k += DEPTH) {
+        const int64_t depth = least(j->in - k, DEPTH);
+        pack_s(packed, j, o, cols, k, depth, j->in);
+        for (int64_t q = 0; q < repeats; q++)
+            for (int64_t i = row; i < end; i += CHUNK) {
+                sw_gemm g = {.a = copy, .a_row = depth, .a_col = 1, .n = cols, .k = depth};
+                g.m = least(end - i, CHUNK);
+                g.c = j->y + (first_row(j, q) + i) * j->out + o;
+                g.c_row = j->out;
+                g.accumulate = true;
+                copy_signed(copy, j, q, i, g.m, k, depth);
+                along(&g, packed);
+            }
+    }
+    for (int64_t r = 0; r < repeats && j->out_bits != NULL; r++)
+        flip_outputs(j, r, row, end, o, cols);
+}
+
+enum { TOGETHER = 32 }; /* directions whose signs are drawn at a time */
+
+static void take_bits(uint32_t *to, const product_job *j, sw_noise_part side, int64_t words,
+                      int64_t d)
+{
+    const sw_noise_at at = {j->l->seed, j->l->generation, 0};
+    swi_noise_source from;
+    swi_noise_source_of(&from, j->s, side, &at);
+    swi_noise_words_of(to + (d - j->d) * words, words, j->l->first + (uint32_t)d,
+                       least(j->d_end - d, TOGETHER), &from);
+}
+
+static void bits_part(void *arg, int part)
+{
+    const product_job *j = arg;
+    const int64_t d = j->d + part * (int64_t)TOGETHER;
+    if (j->in_bits != NULL)
+        take_bits(j->in_bits, j, SW_NOISE_COLS, j->in_words, d);
+    if (j->out_bits != NULL)
+        take_bits(j->out_bits, j, SW_NOISE_ROWS, j->out_words, d);
+}
+
+/* ---- permuted ---------------------------------------------------------------------------- */
+
+/* Where n elements of a direction go. */
+static void permutation(uint32_t *to, const product_job *j, sw_noise_part side, int64_t d,
+                        int64_t n)
+{
+    const sw_noise_at at = swi_noise_at(j->l, d);
+    sw_bijection b;
+    sw_noise_bijection(&b, j->s, side, &at, n);
+    swi_noise_permutation(to, &b);
+}
+
+static void inputs_part(void *arg, int part)
+{
+    const product_job *j = arg;
+    const int64_t keep = j->s->keep_cols, rows = group_rows(j), each = j->i_end - j->i;
+    uint32_t place[LONGEST];
+    permutation(place, j, SW_NOISE_COLS, j->d + part, j->in);
+    for (int64_t r = 0; r < j->l->a->repeats; r++)
+        for (int64_t i = 0; i < each; i++) {
+            const int64_t row = part * each + i;
+            const float *x = j->x + (first_row(j, r) + row) * j->in, sign = sign_of(j, r);
+            float *to = j->inputs + (r * rows + row) * keep;
+            if (keep == j->in)
+                for (int64_t c = 0; c < j->in; c++)
+                    to[place[c]] = sign * x[c];
+            else
+                for (int64_t c = 0; c < j->in; c++)
+                    if (place[c] < keep)
+                        to[place[c]] = sign * x[c];
+        }
+}
+
+static void outputs_part(void *arg, int part)
+{
+    const product_job *j = arg;
+    const int64_t keep = j->s->keep_rows, rows = group_rows(j), each = j->i_end - j->i;
+    uint32_t place[LONGEST];
+    permutation(place, j, SW_NOISE_ROWS, j->d + part, j->out);
+    for (int64_t r = 0; r < j->l->a->repeats; r++)
+        for (int64_t i = 0; i < each; i++) {
+            const int64_t row = part * each + i;
+            const float *z = j->products + (r * rows + row) * keep;
+            const float sign = j->inputs != NULL ? 1.0f : sign_of(j, r); /* inputs have it */
+            float *y = j->y + (first_row(j, r) + row) * j->out;
+            if (keep == j->out)
+                for (int64_t o = 0; o < j->out; o++)
+                    y[o] += sign * z[place[o]];
+            else
+                for (int64_t o = 0; o < j->out; o++)
+                    y[o] += place[o] < keep ? sign * z[place[o]] : 0.0f;
+        }
+}
+
+/* Rows [row, end) of each repeat, positions [o, o + cols) of S. */
+static void permuted_columns(const product_job *j, int64_t row, int64_t end, int64_t o,
+                             int64_t cols)
+{
+    _Alignas(64) float packed[2 * PIECE];
+    const int64_t keep = j->s->keep_cols, rows = group_rows(j);
+    for (int64_t k = 0; k < keep; k += DEPTH) {
+        const int64_t depth = least(keep - k, DEPTH);
+        pack_s(packed, j, o, cols, k, depth, keep);
+        for (int64_t q = 0; q < j->l->a->repeats; q++) {
+            sw_gemm g = {.a_col = 1, .n = cols, .k = depth, .m = end - row};
+            g.a_row = j->inputs != NULL ? keep : j->in;
+            g.a = j->inputs != NULL ? j->inputs + (q * rows + row) * keep + k
+                                    : j->x + (first_row(j, q) + row) * j->in + k;
+            g.c_row = j->products != NULL ? j->s->keep_rows : j->out;
+            g.c = j->products != NULL ? j->products + (q * rows + row) * g.c_row + o
+                                      : j->y + (first_row(j, q) + row) * g.c_row + o;
+            g.accumulate = j->products == NULL || k > 0;
+            along(&g, packed);
+        }
+    }
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+static void columns_part(void *arg, int part)
+{
+    const product_job *j = arg;
+    const bool flips = j->s->kind == SW_NOISE_SIGN_FLIP;
+    const int64_t outputs = flips ? j->out : j->s->keep_rows, rows = group_rows(j);
+    const int64_t o = part / j->row_parts * PART;
+    const int64_t row = vpiece(rows, 6, part % j->row_parts, j->row_parts);
+    const int64_t end = vpiece(rows, 6, part % j->row_parts + 1, j->row_parts);
+    if (row < end)
+        (flips ? flip_columns : permuted_columns)(j, row, end, o, least(outputs - o, PART));
+}
+
+/* Bytes of a direction's signs, or of a row, in scratch. */
+static size_t bytes_each(const sw_noise_spec *s)
+{
+    if (s->kind == SW_NOISE_SIGN_FLIP)
+        return (size_t)(((s->sides & SW_NOISE_IN) != 0 ? (s->cols + 31) / 32 : 0) +
+                        ((s->sides & SW_NOISE_OUT) != 0 ? (s->rows + 31) / 32 : 0)) *
+               sizeof(uint32_t);
+    return (size_t)(((s->sides & SW_NOISE_IN) != 0 ? s->keep_cols : 0) +
+                    ((s->sides & SW_NOISE_OUT) != 0 ? s->keep_rows : 0)) *
+           sizeof(float);
+}
+
+/* The next group; false: there is none. */
+static bool next_group(product_job *j)
+{
+    const int64_t all = j->l->a->directions;
+    if (j->s->kind == SW_NOISE_SIGN_FLIP) {
+        const size_t each = bytes_each(j->s);
+        j->d = j->d_end;
+        j->d_end = least(all, j->d + (int64_t)(j->bytes / each));
+        j->i_end = j->per;
+        return j->d < all;
+    }
+    const int64_t rows = (int64_t)(j->bytes / bytes_each(j->s)) / j->l->a->repeats;
+    if (j->d_end > j->d && j->i_end < j->per) { /* goes on with the same direction */
+        j->i = j->i_end;
+        j->i_end = least(j->per, j->i + rows);
+        return true;
+    }
+    j->d = j->d_end;
+    j->i = 0;
+    j->d_end = least(all, j->d + (rows >= j->per ? rows / j->per : 1));
+    j->i_end = least(j->per, rows);
+    return j->d < all;
+}
+
+static void run_group(product_job *j, void *scratch, int threads, const sw_par *par)
+{
+    const sw_noise_spec *s = j->s;
+    const int64_t rows = group_rows(j), n = j->d_end - j->d;
+    const bool flips = s->kind == SW_NOISE_SIGN_FLIP;
+    const bool in = (s->sides & SW_NOISE_IN) != 0, out = (s->sides & SW_NOISE_OUT) != 0;
+    if (flips) {
+        j->in_words = (j->in + 31) / 32;
+        j->out_words = (j->out + 31) / 32;
+        j->in_bits = in ? scratch : NULL;
+        j->out_bits = out ? (uint32_t *)scratch + (in ? n * j->in_words : 0) : NULL;
+        vparts(par, bits_part, j, (int)((n + TOGETHER - 1) / TOGETHER), true);
+    } else {
+        const int64_t taken = in ? j->l->a->repeats * rows * s->keep_cols : 0;
+        j->inputs = in ? scratch : NULL;
+        j->products = out ? (float *)scratch + taken : NULL;
+        if (in)
+            vparts(par, inputs_part, j, (int)n, true);
+    }
+    j->col_parts = (int)(((flips ? j->out : s->keep_rows) + PART - 1) / PART);
+    j->row_parts = 1;
+    while (j->col_parts * j->row_parts < threads && j->row_parts * 48 < rows)
+        j->row_parts++;
+    vparts(par, columns_part, j, j->col_parts * j->row_parts, true);
+    if (!flips && out)
+        vparts(par, outputs_part, j, (int)n, true);
+}
+
+/* A row that is longer than tables for it, or than scratch. */
+static bool is_too_long(const swi_noise_attrs *a)
+{
+    const sw_noise_spec *s = &a->weight;
+    if (s->kind == SW_NOISE_SIGN_FLIP)
+        return bytes_each(s) > SLOT;
+    return s->rows > LONGEST || s->cols > LONGEST || bytes_each(s) * (size_t)a->repeats > SLOT;
+}
+
+static bool is_product_of(const swi_noise_attrs *a)
+{
+    const int kind = a->weight.kind;
+    return a->weight.rows != 0 && a->weight.taps == 1 &&
+           (kind == SW_NOISE_SIGN_FLIP || kind == SW_NOISE_PERMUTED) &&
+           bytes_each(&a->weight) > 0 && !is_too_long(a);
+}
+
+/* That of the plain product, where it has any, or a slot for each thread. */
+size_t SW_KERNEL(noise, linear_bytes)(const swi_noise_attrs *a, int64_t batch, int threads)
+{
+    const sw_noise_spec *s = &a->weight;
+    const int64_t repeats = a->repeats, n = a->directions;
+    if (!is_product_of(a))
+        return 0;
+    const size_t plain = swi_gemm_bytes(batch, s->rows, s->cols, false);
+    const size_t slots = (size_t)threads * SLOT, most = plain > slots ? plain : slots;
+    const int64_t fit = (int64_t)(most / bytes_each(s)), per = batch / (repeats * n);
+    if (s->kind == SW_NOISE_SIGN_FLIP)
+        return bytes_each(s) * (size_t)least(n, fit);
+    /* Rows of the largest group, as next_group makes it. */
+    const int64_t rows = fit / repeats;
+    const int64_t group = rows >= per && per > 0 ? least(n, rows / per) * per : rows;
+    return bytes_each(s) * (size_t)(repeats * least(group, n * per));
+}
+
+static void product_of_s(float *y, const float *x, int64_t batch, const sw_noise_layer *l,
+                         void *scratch, const sw_par *par)
+{
+    const sw_noise_spec *s = &l->a->weight;
+    const int threads = par != NULL ? par->n_threads : 1;
+    product_job j = {.y = y, .x = x, .l = l, .s = s, .in = s->cols, .out = s->rows};
+    j.per = batch / (l->a->repeats * l->a->directions);
+    j.bytes = SW_KERNEL(noise, linear_bytes)(l->a, batch, threads);
+    while (next_group(&j))
+        run_group(&j, scratch, threads, par);
+}
+
+/* ------------------------------------------------------------------------------------------ */
 
 static void run_direction(const linear_part *p)
 {
@@ -313,11 +704,6 @@ static void run_part(void *arg, int part)
     }
 }
 
-size_t SW_KERNEL(noise, linear_bytes)(const swi_noise_attrs *a, int64_t batch, int threads)
-{
-    return swi_noise_product_bytes(a, batch, threads);
-}
-
 void SW_KERNEL(noise, linear)(float *y, const float *x, int64_t batch, int64_t out,
                               const sw_noise_layer *l, void *scratch, const sw_par *par)
 {
@@ -326,9 +712,9 @@ void SW_KERNEL(noise, linear)(float *y, const float *x, int64_t batch, int64_t o
     const int threads = par != NULL ? par->n_threads : 1;
     if (batch < 1 || evaluations < 1)
         return;
-    j.is_product = l->weight_sigmas == NULL && swi_noise_is_product(l->a);
+    j.is_product = l->weight_sigmas == NULL && is_product_of(l->a);
     if (j.is_product)
-        swi_noise_product(y, x, batch, l, scratch, par);
+        product_of_s(y, x, batch, l, scratch, par);
     j.per = batch / evaluations;
     j.rows = j.per * l->a->repeats;
     j.dir_parts = (int)(n < 8 * threads ? n : 8 * threads);

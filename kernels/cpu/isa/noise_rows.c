@@ -1,4 +1,5 @@
-/* Elements of a perturbation by rows, whatever its kind. */
+/* Elements of a perturbation by rows, whatever its kind; rows of a table with noise; steps
+ * along noise. */
 #include "kernels/cpu/isa/noise_internal.h"
 
 /* Specs that the vectors do not cover are made number by number. */
@@ -34,8 +35,7 @@ void swi_noise_elements_of(swi_noise_elements *e, const sw_noise_spec *spec,
     swi_noise_source_of(&e->cols, flips ? &signs : spec, SW_NOISE_COLS, at);
 }
 
-/* ---- permutations --------------------------------------------------------------------------
- */
+/* ---- permutations ------------------------------------------------------------------------ */
 
 typedef uint32_t vu __attribute__((vector_size(4 * VW)));
 enum {
@@ -129,8 +129,7 @@ void swi_noise_permutation(uint32_t *to, const sw_bijection *b)
         walk(&w, to, b);
 }
 
-/* ---- pieces of columns --------------------------------------------------------------------
- */
+/* ---- pieces of columns ------------------------------------------------------------------- */
 
 /* Signs of the channels of columns [col, col + n), one for each column. */
 static void column_signs(swi_noise_elements *e, int64_t col, int64_t n)
@@ -165,8 +164,7 @@ static void take_piece(swi_noise_elements *e, int64_t col, int64_t n)
     }
 }
 
-/* ---- rows ---------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------- */
 
 /* a * b + c, rounded once in every instruction set. */
 SW_VEC_FN vf fused(vf a, vf b, vf c)
@@ -184,11 +182,10 @@ static void low_rank_row(float *to, swi_noise_elements *e, int64_t row, int64_t 
 {
     const sw_noise_spec *s = e->spec;
     if (e->row < 0 || row < e->row || row >= e->row + SWI_NOISE_AHEAD) {
-        const int64_t left = s->rows - row;
         e->row = row;
         for (int32_t k = 0; k < s->rank; k++)
             swi_noise_draw(e->rows_of + k * SWI_NOISE_AHEAD, k * s->rows + row,
-                           left < SWI_NOISE_AHEAD ? left : SWI_NOISE_AHEAD, &e->rows);
+                           least(s->rows - row, SWI_NOISE_AHEAD), &e->rows);
     }
     for (int64_t i = 0; i < n; i += VW) {
         const bool whole = n - i >= VW;
@@ -273,7 +270,7 @@ static void columns_of(float *to, swi_noise_elements *e, int64_t row, int64_t en
 {
     const int64_t cols = e->spec->cols, most = swi_noise_piece(e->spec);
     for (int64_t c = col; c < col + n; c += most) {
-        const int64_t m = col + n - c < most ? col + n - c : most;
+        const int64_t m = least(col + n - c, most);
         for (int64_t r = row; r < end; r++) {
             const int64_t at = (r - row) * cols + c - col;
             if (!swi_noise_row(to + at, e, r, c, m, w != NULL ? w + at : NULL))
@@ -291,7 +288,7 @@ void SW_KERNEL(noise, elements)(float *to, int64_t first, int64_t n, const sw_no
     int64_t row = first / cols, done = 0;
     swi_noise_elements_of(&e, spec, at, sigma);
     if (col != 0 && n > 0) {
-        done = cols - col < n ? cols - col : n;
+        done = least(cols - col, n);
         columns_of(to, &e, row++, first / cols + 1, col, done, w);
     }
     const int64_t whole = (n - done) / cols;
@@ -300,4 +297,111 @@ void SW_KERNEL(noise, elements)(float *to, int64_t first, int64_t n, const sw_no
     if (done < n)
         columns_of(to + done, &e, row + whole, row + whole + 1, 0, n - done,
                    w != NULL ? w + done : NULL);
+}
+
+/* ---- rows of a table --------------------------------------------------------------------- */
+
+typedef struct {
+    float *y;
+    const sw_ids *ids;
+    const float *table;
+    const sw_noise_layer *l;
+    int64_t each; /* rows of an evaluation */
+} lookup_job;
+
+/* Rows of one direction, all repeats. */
+static void lookup_part(void *arg, int part)
+{
+    const lookup_job *j = arg;
+    const swi_noise_attrs *a = j->l->a;
+    const sw_noise_at at = swi_noise_at(j->l, part);
+    const int64_t cols = a->weight.cols, most = swi_noise_piece(&a->weight);
+    swi_noise_elements e;
+    float piece[SWI_NOISE_KEPT / 2];
+    swi_noise_elements_of(&e, &a->weight, &at, j->l->sigma);
+    for (int64_t c = 0; c < cols; c += most) {
+        const int64_t n = least(cols - c, most);
+        for (int64_t q = 0; q < a->repeats * j->each; q++) {
+            const int64_t evaluation = q / j->each * a->directions + part;
+            const int64_t row = evaluation * j->each + q % j->each;
+            const int64_t id = sw_id_at(j->ids, row), from = id * cols + c;
+            const float factor = sw_noise_sign(a, evaluation) * j->l->sigma;
+            float *y = j->y + row * cols + c;
+            if (!swi_noise_row(piece, &e, id, c, n, j->table != NULL ? j->table + from : NULL))
+                continue;
+            swi_noise_times(piece, j->l->weight_sigmas, from, n);
+            for (int64_t i = 0; i < n; i++)
+                y[i] += factor * piece[i];
+        }
+    }
+}
+
+void SW_KERNEL(noise, embedding)(float *y, const sw_ids *ids, const float *table,
+                                 const sw_noise_layer *l, const sw_par *par)
+{
+    lookup_job j = {y, ids, table, l, ids->n / (l->a->repeats * l->a->directions)};
+    vparts(par, lookup_part, &j, (int)l->a->directions,
+           ids->n * l->a->weight.cols >= 1 << 16 /* elements that are worth a thread */);
+}
+
+/* ---- steps: theta is moved by z, which exists for the elements of a part alone ----------- */
+
+enum { PART = 16384 }; /* elements that a thread takes at a time */
+
+typedef struct {
+    float *theta;
+    const swi_move_attrs *a;
+    sw_noise_at at;
+    const float *numbers;
+} step_job;
+
+static void by_noise(float *theta, const float *z, int64_t n, float by)
+{
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW)
+        vstore(theta + i, vadd(vload(theta + i), vmul(vset1(by), vload(z + i))));
+    for (; i < n; i++)
+        theta[i] += by * z[i];
+}
+
+static void descend(float *theta, const float *z, int64_t n, const float *x, bool decays)
+{
+    const float c = x[SWI_MOVE_C], lr = x[SWI_MOVE_LR], wd = x[SWI_MOVE_WD];
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        const vf t = vload(theta + i);
+        vf slope = vmul(vset1(c), vload(z + i));
+        if (decays)
+            slope = vadd(slope, vmul(vset1(wd), t));
+        vstore(theta + i, vadd(t, vmul(vset1(-lr), slope)));
+    }
+    for (; i < n; i++)
+        theta[i] -= lr * (decays ? c * z[i] + wd * theta[i] : c * z[i]);
+}
+
+static void step_part(void *arg, int part)
+{
+    const step_job *j = arg;
+    const sw_noise_spec *s = &j->a->noise;
+    const int64_t all = s->rows * s->cols, from = (int64_t)part * PART;
+    const int64_t n = least(all - from, PART);
+    float z[PART];
+    float *theta = j->theta + from;
+    const float by = j->numbers[SWI_MOVE_A];
+    swi_noise_matrix(z, from, n, s, &j->at, 0.0f, NULL);
+    by_noise(theta, z, n, by);
+    if (j->a->move == SWI_MOVE_ALL) {
+        by_noise(theta, z, n, -2.0f * by);
+        by_noise(theta, z, n, by);
+    }
+    if (j->a->move != SWI_MOVE_BY_NOISE)
+        descend(theta, z, n, j->numbers, j->a->decays != 0);
+}
+
+void SW_KERNEL(noise, step)(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
+                            const float *numbers, const sw_par *par)
+{
+    step_job j = {theta, a, *at, numbers};
+    const int64_t all = a->noise.rows * a->noise.cols;
+    par->run(par, step_part, &j, (int)((all + PART - 1) / PART));
 }

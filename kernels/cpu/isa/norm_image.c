@@ -1,16 +1,73 @@
-/* Group norm over images, plain or in blocks of sixteen.
+/* Group norm and batch norm over images, plain or in blocks of sixteen.
  *
- * Plain: the lanes are positions of one image's channels, and a sum is over all of them.
- * Blocks: the lanes are images, which stay apart. */
-#include "kernels/cpu/isa/norm_image.h"
+ * Groups. Plain: the lanes are positions of one image's channels, and a sum is over all of
+ * them. Blocks: the lanes are images, which stay apart. Part g + groups * i is group g of image
+ * or block i.
+ *
+ * Batch: each channel of all images is a sum of its own. Plain: the lanes are positions.
+ * Blocks: the lanes are images, whose sums are added. A part of the work is a run of channels.
+ * A few that fit in the near cache go together, one phase after the other: what a channel waits
+ * for (a chain of sums, a root) the others hide. */
+#include "kernels/cpu/isa/norm_internal.h"
+
+#define PART 16384 /* elements that are worth another thread */
+
+typedef struct {
+    const sw_norm_args *n;
+    int64_t cover;  /* images, or blocks of them */
+    int64_t stride; /* elements of one channel of one image or block */
+    int64_t width;  /* channels of a group */
+    double count;   /* numbers in one mean */
+} image_job;
+
+static image_job job_of(const sw_norm_args *n)
+{
+    image_job j = {.n = n, .cover = n->batch, .stride = n->inner};
+    if (n->blocks) {
+        j.cover = (n->batch + LANES - 1) / LANES;
+        j.stride = n->inner * LANES;
+    }
+    return j;
+}
+
+/* Lanes that count in image or block i. */
+static int lanes_of(const image_job *j, int64_t i)
+{
+    const int64_t left = j->n->batch - i * LANES;
+    return j->n->blocks && left < LANES ? (int)left : LANES;
+}
+
+static int64_t position(const image_job *j, int64_t i, int64_t channel)
+{
+    return (i * j->n->channels + channel) * j->stride;
+}
+
+/* Lanes past the batch are zero. */
+static void clear_lanes(float *y, int64_t n, int lanes)
+{
+    for (int64_t i = 0; i < n && lanes < LANES; i += LANES)
+        for (int k = lanes; k < LANES; k++)
+            y[i + k] = 0.0f;
+}
+
+static float at_or(const float *p, int64_t i, float other)
+{
+    return p != NULL ? p[i] : other;
+}
+
+static void set(float *to, int64_t i, double value, bool adds)
+{
+    if (to != NULL)
+        to[i] = (adds ? to[i] : 0.0f) + (float)value;
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
 
 static void run_image(image_job *j, void (*body)(void *, int), int64_t parts, const sw_par *par)
 {
     const sw_norm_args *n = j->n;
     vparts(par, body, j, (int)parts, j->cover * n->channels * j->stride > PART);
 }
-
-/* ---- groups: part g + groups * i is group g of image or block i -------------------------- */
 
 /* Plain: the sum of the lanes in all of them. */
 static void spread(const image_job *j, double *s)
@@ -191,4 +248,277 @@ void SW_KERNEL(norm, group_dw)(const sw_norm_args *n, const sw_par *par)
 {
     image_job j = group_job(n);
     run_image(&j, group_dw_part, n->channels, par);
+}
+
+/* ---- batch: channels --------------------------------------------------------------------- */
+
+enum { TOGETHER = 16, NEAR = 1 << 15 }; /* channels; floats of them */
+
+static image_job batch_job(const sw_norm_args *n)
+{
+    image_job j = job_of(n);
+    j.count = (double)n->batch * (double)n->inner;
+    return j;
+}
+
+/* Channels that go together. */
+static int64_t together(const image_job *j)
+{
+    const int64_t size = j->cover * j->stride, fit = NEAR / (size > 0 ? size : 1);
+    return fit < 1 ? 1 : fit < TOGETHER ? fit : TOGETHER;
+}
+
+/* Some channels of a job: [c, end). */
+typedef struct {
+    const image_job *j;
+    int64_t c, end;
+} channels;
+
+typedef struct {
+    const image_job *j;
+    void (*body)(const channels *s);
+    int parts;
+} batch_work;
+
+static void batch_work_part(void *arg, int part)
+{
+    const batch_work *w = arg;
+    const int64_t all = w->j->n->channels, step = together(w->j);
+    const int64_t end = vpiece(all, 1, part + 1, w->parts);
+    channels s = {.j = w->j};
+    for (s.c = vpiece(all, 1, part, w->parts); s.c < end; s.c = s.end) {
+        s.end = s.c + step < end ? s.c + step : end;
+        w->body(&s);
+    }
+}
+
+static void run_channels(const image_job *j, void (*body)(const channels *), const sw_par *par)
+{
+    const int64_t all = j->n->channels, size = j->cover * all * j->stride;
+    const int threads = par != NULL ? par->n_threads : 1;
+    const int64_t parts = threads > 1 && size > PART ? 8 * threads : 1;
+    batch_work w = {j, body, (int)(parts < all ? parts : all)};
+    vparts(par, batch_work_part, &w, w.parts, w.parts > 1);
+}
+
+/* Add the lanes of the batch of image or block i to s. */
+SW_VEC_FN void add_lanes(const image_job *j, int64_t i, double *s, double *lane)
+{
+    const int lanes = lanes_of(j, i);
+    if (lanes == LANES)
+        d_store(s, d_add(d_load(s), d_load(lane)));
+    for (int k = 0; lanes < LANES && k < lanes; k++)
+        s[k] += lane[k];
+    d_store(lane, (swi_16d){0});
+}
+
+/* ---- statistics of the batch ------------------------------------------------------------- */
+
+static void batch_y(const image_job *j, int64_t c, float mean, float rstd)
+{
+    const sw_norm_args *n = j->n;
+    for (int64_t i = 0; i < j->cover; i++) {
+        const int64_t at = position(j, i, c);
+        swi_put_y(n->y + at, n->x + at, NULL, NULL, l_set1(at_or(n->weight, c, 1.0f)),
+                  l_set1(at_or(n->bias, c, 0.0f)), j->stride, l_set1(mean), l_set1(rstd));
+        clear_lanes(n->y + at, j->stride, lanes_of(j, i));
+    }
+}
+
+/* Of a channel: about what, and the sums of d and d d. */
+typedef struct {
+    float about;
+    double sum, square;
+} channel_moments;
+
+static float mean_of(const image_job *j, int64_t channel, bool wide)
+{
+    double s[LANES] = {0}, t[LANES] = {0};
+    const float about[LANES] = {0};
+    for (int64_t i = 0; i < j->cover; i++) {
+        const float *x = j->n->x + position(j, i, channel);
+        if (wide)
+            swi_sum_wide(t, NULL, x, j->stride, about);
+        else
+            swi_sum(t, x, j->stride);
+        add_lanes(j, i, s, t);
+    }
+    return (float)(swi_lanes_sum(s, LANES) / j->count);
+}
+
+static channel_moments moments_about(const image_job *j, int64_t channel, float mean, bool wide)
+{
+    double s1[LANES] = {0}, s2[LANES] = {0}, t1[LANES] = {0}, t2[LANES] = {0};
+    float about[LANES];
+    for (int k = 0; k < LANES; k++)
+        about[k] = mean;
+    for (int64_t i = 0; i < j->cover; i++) {
+        const float *x = j->n->x + position(j, i, channel);
+        if (wide)
+            swi_sum_wide(t1, t2, x, j->stride, about);
+        else
+            swi_sum_square(t1, t2, x, j->stride, l_set1(mean));
+        add_lanes(j, i, s1, t1);
+        add_lanes(j, i, s2, t2);
+    }
+    return (channel_moments){mean, swi_lanes_sum(s1, LANES), swi_lanes_sum(s2, LANES)};
+}
+
+typedef struct {
+    float mean, rstd;
+} channel_stats;
+
+static channel_stats put_stats(const image_job *j, int64_t channel, const channel_moments *m)
+{
+    const sw_norm_args *n = j->n;
+    const double mean = (double)m->about + m->sum / j->count;
+    const double var = sw_variance(m->sum, m->square, j->count);
+    const channel_stats s = {(float)mean, (float)sw_rstd(var, n->epsilon)};
+    if (n->mean_out != NULL)
+        n->mean_out[channel] = s.mean;
+    if (n->rstd_out != NULL)
+        n->rstd_out[channel] = s.rstd;
+    if (n->stats_out != NULL) {
+        n->stats_out[channel] = mean;
+        n->stats_out[n->channels + channel] = var * (j->count / (j->count - 1.0));
+    }
+    return s;
+}
+
+static void batch_channels(const channels *s)
+{
+    const image_job *j = s->j;
+    float mean[TOGETHER];
+    channel_moments m[TOGETHER];
+    channel_stats stats[TOGETHER];
+    const int n = (int)(s->end - s->c);
+    for (int i = 0; i < n; i++)
+        mean[i] = mean_of(j, s->c + i, false);
+    for (int i = 0; i < n; i++)
+        m[i] = moments_about(j, s->c + i, mean[i], false);
+    for (int i = 0; i < n; i++)
+        if (swi_is_beyond(m[i].square))
+            m[i] = moments_about(j, s->c + i, mean_of(j, s->c + i, true), true);
+    for (int i = 0; i < n; i++)
+        stats[i] = put_stats(j, s->c + i, &m[i]);
+    for (int i = 0; i < n; i++)
+        batch_y(j, s->c + i, stats[i].mean, stats[i].rstd);
+    if (j->n->also != NULL)
+        j->n->also(j->n->also_arg, s->c, s->end);
+}
+
+void SW_KERNEL(norm, batch)(const sw_norm_args *n, const sw_par *par)
+{
+    const image_job j = batch_job(n);
+    run_channels(&j, batch_channels, par);
+}
+
+/* ---- its gradients ----------------------------------------------------------------------- */
+
+static float rstd_at(const sw_norm_args *n, int64_t c)
+{
+    if (n->var != NULL)
+        return (float)sw_rstd((double)n->var[c], n->epsilon);
+    return at_or(n->rstd, c, 0.0f);
+}
+
+/* Sums of a channel: of dy, and of dy (x - mean) rstd. */
+typedef struct {
+    double dy, slope;
+} channel_slopes;
+
+static channel_slopes slopes_of(const image_job *j, int64_t c)
+{
+    const sw_norm_args *n = j->n;
+    const swi_16 one = l_set1(1.0f), mean = l_set1(at_or(n->mean, c, 0.0f));
+    double s1[LANES] = {0}, s2[LANES] = {0}, t1[LANES] = {0}, t2[LANES] = {0};
+    for (int64_t i = 0; i < j->cover; i++) {
+        const int64_t at = position(j, i, c);
+        swi_sum_slope(t1, t2, n->dy + at, n->x != NULL ? n->x + at : NULL, NULL, one, j->stride,
+                      mean);
+        add_lanes(j, i, s1, t1);
+        add_lanes(j, i, s2, t2);
+    }
+    return (channel_slopes){swi_lanes_sum(s1, LANES),
+                            swi_lanes_sum(s2, LANES) * (double)rstd_at(n, c)};
+}
+
+static void batch_dx(const image_job *j, int64_t c, const channel_slopes *s)
+{
+    const sw_norm_args *n = j->n;
+    const float rstd = rstd_at(n, c), weight = at_or(n->weight, c, 1.0f);
+    const swi_16 k1 = l_set1((float)(s->dy * (double)weight / j->count));
+    const swi_16 k2 = l_set1((float)(s->slope * (double)rstd * (double)weight / j->count));
+    for (int64_t i = 0; i < j->cover; i++) {
+        const int64_t at = position(j, i, c);
+        swi_put_dx(n->dx + at, n->dy + at, n->x + at, NULL, l_set1(weight), j->stride,
+                   l_set1(at_or(n->mean, c, 0.0f)), l_set1(rstd), k1, k2, n->add_dx);
+        clear_lanes(n->dx + at, j->stride, lanes_of(j, i));
+    }
+}
+
+static void grad_channels(const channels *s)
+{
+    const sw_norm_args *n = s->j->n;
+    channel_slopes sums[TOGETHER];
+    if (n->also != NULL)
+        n->also(n->also_arg, s->c, s->end);
+    for (int64_t c = s->c; c < s->end; c++)
+        sums[c - s->c] = slopes_of(s->j, c);
+    for (int64_t c = s->c; c < s->end; c++) {
+        if (n->dx != NULL)
+            batch_dx(s->j, c, &sums[c - s->c]);
+        set(n->db, c, sums[c - s->c].dy, n->add_db);
+        set(n->dw, c, sums[c - s->c].slope, n->add_dw);
+    }
+}
+
+void SW_KERNEL(norm, batch_grad)(const sw_norm_args *n, const sw_par *par)
+{
+    const image_job j = batch_job(n);
+    run_channels(&j, grad_channels, par);
+}
+
+/* ---- statistics that are given ----------------------------------------------------------- */
+
+static void fixed_channels(const channels *s)
+{
+    for (int64_t c = s->c; c < s->end; c++)
+        batch_y(s->j, c, s->j->n->mean[c], rstd_at(s->j->n, c));
+}
+
+void SW_KERNEL(norm, fixed)(const sw_norm_args *n, const sw_par *par)
+{
+    const image_job j = batch_job(n);
+    run_channels(&j, fixed_channels, par);
+}
+
+/* dx = dy w rstd: lanes that are zero in dy are zero here. */
+static void fixed_dx(const image_job *j, int64_t c)
+{
+    const sw_norm_args *n = j->n;
+    const swi_16 zero = l_set1(0.0f);
+    const swi_16 factor = l_set1(at_or(n->weight, c, 1.0f) * rstd_at(n, c));
+    for (int64_t i = 0; i < j->cover; i++) {
+        const int64_t at = position(j, i, c);
+        for (int64_t k = 0; k < j->stride; k += LANES) {
+            const int64_t left = j->stride - k;
+            swi_16 r = l_mul(l_take(n->dy + at + k, left, zero), factor);
+            if (n->add_dx)
+                r = l_add(l_take(n->dx + at + k, left, zero), r);
+            l_put(n->dx + at + k, left, r);
+        }
+    }
+}
+
+static void fixed_dx_channels(const channels *s)
+{
+    for (int64_t c = s->c; c < s->end; c++)
+        fixed_dx(s->j, c);
+}
+
+void SW_KERNEL(norm, fixed_dx)(const sw_norm_args *n, const sw_par *par)
+{
+    const image_job j = batch_job(n);
+    run_channels(&j, fixed_dx_channels, par);
 }

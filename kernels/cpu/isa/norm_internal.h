@@ -144,39 +144,32 @@ SW_VEC_FN int64_t swi_run_end(int64_t i, int64_t n)
     return i + RUN < n ? i + RUN : n;
 }
 
-/* s += x */
-SW_VEC_FN void swi_sum(double *s, const float *x, int64_t n)
+/* The terms a and b of one element: x alone; d and d d for d = x - mean; g and g (x - mean) for
+ * g = dy * w, w NULL: `one` instead. */
+typedef enum { SWI_X, SWI_SQUARES, SWI_SLOPES } swi_terms;
+typedef struct {
+    const float *x, *dy, *w;
+    swi_16 mean, one;
+} swi_operands;
+
+/* a and b += the terms of elements from i on, of which n are left. */
+SW_VEC_FN void swi_add_terms(swi_16 *a, swi_16 *b, const swi_operands *o, swi_terms kind,
+                             int64_t i, int64_t n)
 {
     const swi_16 zero = l_set1(0.0f);
-    swi_16d sum = d_load(s);
-    int64_t from = 0;
-    for (; from + SIDE * RUN <= n; from += SIDE * RUN) {
-        swi_16 a[SIDE];
-        SW_UNROLL for (int k = 0; k < SIDE; k++) a[k] = zero;
-        for (int64_t i = from; i < from + RUN; i += LANES)
-            SW_UNROLL
-        for (int k = 0; k < SIDE; k++)
-            a[k] = l_add(a[k], l_load(x + k * RUN + i));
-        SW_UNROLL for (int k = 0; k < SIDE; k++) sum = d_add(sum, l_wide(a[k]));
+    if (kind == SWI_X) {
+        *a = l_add(*a, l_take(o->x + i, n, zero));
+    } else if (kind == SWI_SQUARES) {
+        const swi_16 d = l_sub(l_take(o->x + i, n, o->mean), o->mean);
+        *a = l_add(*a, d);
+        *b = l_add(*b, l_mul(d, d));
+    } else {
+        const swi_16 scale = o->w != NULL ? l_take(o->w + i, n, zero) : o->one;
+        const swi_16 g = l_mul(l_take(o->dy + i, n, zero), scale);
+        *a = l_add(*a, g);
+        if (o->x != NULL)
+            *b = l_add(*b, l_mul(g, l_sub(l_take(o->x + i, n, o->mean), o->mean)));
     }
-    for (; from < n; from += RUN) {
-        const int64_t end = swi_run_end(from, n);
-        swi_16 a = zero;
-        int64_t i = from;
-        for (; i + LANES <= end; i += LANES)
-            a = l_add(a, l_load(x + i));
-        if (i < end)
-            a = l_add(a, l_first(x + i, end - i, zero));
-        sum = d_add(sum, l_wide(a));
-    }
-    d_store(s, sum);
-}
-
-/* a += d, b += d d */
-SW_VEC_FN void swi_add_square(swi_16 *a, swi_16 *b, swi_16 d)
-{
-    *a = l_add(*a, d);
-    *b = l_add(*b, l_mul(d, d));
 }
 
 /* sum += each of n, in their order */
@@ -187,13 +180,16 @@ SW_VEC_FN void swi_add_wide(swi_16d *sum, const swi_16 *parts, int n)
         *sum = d_add(*sum, l_wide(parts[k]));
 }
 
-/* s1 += d, s2 += d d for d = x - mean; s1 may be NULL. */
-SW_VEC_FN void swi_sum_square(double *s1, double *s2, const float *x, int64_t n, swi_16 mean)
+/* s1 += a, s2 += b of n elements; one that is NULL is left out. */
+SW_VEC_FN void swi_sums(double *s1, double *s2, const swi_operands *o, swi_terms kind,
+                        int64_t n)
 {
     const swi_16 zero = l_set1(0.0f);
-    swi_16d sum1 = {0}, sum2 = d_load(s2);
+    swi_16d sum1 = {0}, sum2 = {0};
     if (s1 != NULL)
         sum1 = d_load(s1);
+    if (s2 != NULL)
+        sum2 = d_load(s2);
     int64_t from = 0;
     for (; from + SIDE * RUN <= n; from += SIDE * RUN) {
         swi_16 a[SIDE], b[SIDE];
@@ -201,26 +197,52 @@ SW_VEC_FN void swi_sum_square(double *s1, double *s2, const float *x, int64_t n,
         for (int64_t i = from; i < from + RUN; i += LANES)
             SW_UNROLL
         for (int k = 0; k < SIDE; k++)
-            swi_add_square(&a[k], &b[k], l_sub(l_load(x + k * RUN + i), mean));
+            swi_add_terms(&a[k], &b[k], o, kind, k * RUN + i, LANES);
         if (s1 != NULL)
             swi_add_wide(&sum1, a, SIDE);
-        swi_add_wide(&sum2, b, SIDE);
+        if (s2 != NULL)
+            swi_add_wide(&sum2, b, SIDE);
     }
     for (; from < n; from += RUN) {
         const int64_t end = swi_run_end(from, n);
         swi_16 a = zero, b = zero;
         int64_t i = from;
         for (; i + LANES <= end; i += LANES)
-            swi_add_square(&a, &b, l_sub(l_load(x + i), mean));
+            swi_add_terms(&a, &b, o, kind, i, LANES);
         if (i < end)
-            swi_add_square(&a, &b, l_sub(l_first(x + i, end - i, mean), mean));
+            swi_add_terms(&a, &b, o, kind, i, end - i);
         if (s1 != NULL)
             sum1 = d_add(sum1, l_wide(a));
-        sum2 = d_add(sum2, l_wide(b));
+        if (s2 != NULL)
+            sum2 = d_add(sum2, l_wide(b));
     }
     if (s1 != NULL)
         d_store(s1, sum1);
-    d_store(s2, sum2);
+    if (s2 != NULL)
+        d_store(s2, sum2);
+}
+
+/* s += x */
+SW_VEC_FN void swi_sum(double *s, const float *x, int64_t n)
+{
+    const swi_operands o = {.x = x};
+    swi_sums(s, NULL, &o, SWI_X, n);
+}
+
+/* s1 += d, s2 += d d for d = x - mean; s1 may be NULL. */
+SW_VEC_FN void swi_sum_square(double *s1, double *s2, const float *x, int64_t n, swi_16 mean)
+{
+    const swi_operands o = {.x = x, .mean = mean};
+    swi_sums(s1, s2, &o, SWI_SQUARES, n);
+}
+
+/* s1 += g, s2 += g (x - mean) for g = dy * w; w NULL: `one` instead. s1 and x may be NULL:
+ * that sum is left out. */
+SW_VEC_FN void swi_sum_slope(double *s1, double *s2, const float *dy, const float *x,
+                             const float *w, swi_16 one, int64_t n, swi_16 mean)
+{
+    const swi_operands o = {x, dy, w, mean, one};
+    swi_sums(s1, x != NULL ? s2 : NULL, &o, SWI_SLOPES, n);
 }
 
 /* Sums of squares that float32 cannot hold, of finite numbers or not. */
@@ -240,58 +262,6 @@ SW_VEC_FN void swi_sum_wide(double *s1, double *s2, const float *x, int64_t n,
         if (s2 != NULL)
             s2[i % LANES] += d * d;
     }
-}
-
-/* Element i of swi_sum_slope, of which n are left. */
-SW_VEC_FN void swi_add_slope(swi_16 *a, swi_16 *b, const float *dy, const float *x,
-                             const float *w, swi_16 one, int64_t i, int64_t n, swi_16 mean)
-{
-    const swi_16 zero = l_set1(0.0f);
-    const swi_16 scale = w != NULL ? l_take(w + i, n, zero) : one;
-    const swi_16 g = l_mul(l_take(dy + i, n, zero), scale);
-    *a = l_add(*a, g);
-    if (x != NULL)
-        *b = l_add(*b, l_mul(g, l_sub(l_take(x + i, n, mean), mean)));
-}
-
-/* s1 += g, s2 += g (x - mean) for g = dy * w; w NULL: `one` instead. s1 and x may be NULL:
- * that sum is left out. */
-SW_VEC_FN void swi_sum_slope(double *s1, double *s2, const float *dy, const float *x,
-                             const float *w, swi_16 one, int64_t n, swi_16 mean)
-{
-    const swi_16 zero = l_set1(0.0f);
-    swi_16d sum1 = {0}, sum2 = {0};
-    if (s1 != NULL)
-        sum1 = d_load(s1);
-    if (x != NULL)
-        sum2 = d_load(s2);
-    int64_t from = 0;
-    for (; from + SIDE * RUN <= n; from += SIDE * RUN) {
-        swi_16 a[SIDE], b[SIDE];
-        SW_UNROLL for (int k = 0; k < SIDE; k++) a[k] = b[k] = zero;
-        for (int64_t i = from; i < from + RUN; i += LANES)
-            SW_UNROLL
-        for (int k = 0; k < SIDE; k++)
-            swi_add_slope(&a[k], &b[k], dy, x, w, one, k * RUN + i, LANES, mean);
-        if (s1 != NULL)
-            swi_add_wide(&sum1, a, SIDE);
-        if (x != NULL)
-            swi_add_wide(&sum2, b, SIDE);
-    }
-    for (; from < n; from += RUN) {
-        const int64_t end = swi_run_end(from, n);
-        swi_16 a = zero, b = zero;
-        for (int64_t i = from; i < end; i += LANES)
-            swi_add_slope(&a, &b, dy, x, w, one, i, end - i, mean);
-        if (s1 != NULL)
-            sum1 = d_add(sum1, l_wide(a));
-        if (x != NULL)
-            sum2 = d_add(sum2, l_wide(b));
-    }
-    if (s1 != NULL)
-        d_store(s1, sum1);
-    if (x != NULL)
-        d_store(s2, sum2);
 }
 
 /* y = (x - mean) rstd w + b; w, b NULL: `one` and `zero` instead. */

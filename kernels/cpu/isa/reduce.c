@@ -1,11 +1,29 @@
-/* Maximum over axes and its gradient. Results are done sixteen at a time, or, where the reduced
+/* Sums and maxima along axes.
+ *
+ * Maximum over axes and its gradient: results are done sixteen at a time, or, where the reduced
  * positions are neighbours, each in sixteen lanes. The winner depends on order and not on
- * rounding: the bits are the same however it is cut. */
-#include "kernels/cpu/isa/isa.h"
-#include <string.h>
+ * rounding.
+ *
+ * Cumulative sums along an axis: lines go sixteen at a time, side by side, or four where they
+ * are rows: each is one chain of additions in float64, from the end it begins at. Sums of
+ * columns, row after row: each column is one chain of additions. Rows of a table by their ids;
+ * the gradient is cut by columns: a part walks through all ids and adds its columns, so that
+ * each element is summed in the order of ids.
+ *
+ * So neither threads nor the cut show in the bits. */
+#include "kernels/cpu/isa/element_loops.h"
+#include "kernels/cpu/isa/vec.h"
 
-#define LANES 16
-#define PART 16384 /* elements read by a part, about */
+enum {
+    CHAINS = 4,      /* rows at once: an addition waits for the one before in its row alone */
+    TOGETHER = 4,    /* rows of a sum of columns */
+    STRIP = 4,       /* vectors whose sums stay in registers */
+    WORTH = 1 << 16, /* numbers that are worth a second thread */
+    NEAR = 1 << 16,  /* numbers that lie in a near cache: they may be read in any order */
+    TABLE_COLS = 64  /* columns of a part where rows of a table meet */
+};
+
+/* ---- maximum over axes ------------------------------------------------------------------- */
 
 typedef struct {
     float *y; /* or dx */
@@ -76,8 +94,6 @@ static uint32_t get_index(const unsigned char *index, int bytes, int64_t i)
         position |= (uint32_t)index[i * bytes + k] << (8 * k);
     return position;
 }
-
-/* ---- maximum ----------------------------------------------------------------------------- */
 
 /* n neighbours. */
 static float row_max(const float *x, int64_t n, uint32_t *position)
@@ -152,7 +168,7 @@ static void max_part(void *arg, int part)
     const sw_max_spec *s = &j->s;
     const bool rows = s->n_reduced == 1 && (s->reduced_step[0] == 1 || s->n == 1);
     const int64_t first = part * j->per_part;
-    const int64_t end = first + j->per_part < s->outputs ? first + j->per_part : s->outputs;
+    const int64_t end = least(first + j->per_part, s->outputs);
     for (int64_t o = first; o < end; o += LANES) {
         const int n = end - o < LANES ? (int)(end - o) : LANES;
         int64_t from[LANES];
@@ -197,8 +213,6 @@ void SW_KERNEL(axes, max_axes)(float *y, void *index, const float *x, const sw_m
     par->run(par, max_part, &j, parts_of(&j, s->outputs));
 }
 
-/* ---- gradient ---------------------------------------------------------------------------- */
-
 static void zero_part(void *arg, int part)
 {
     const max_job *j = arg;
@@ -211,7 +225,7 @@ static void max_dx_part(void *arg, int part)
     const max_job *j = arg;
     const sw_max_spec *s = &j->s;
     const int64_t first = part * j->per_part;
-    const int64_t end = first + j->per_part < s->outputs ? first + j->per_part : s->outputs;
+    const int64_t end = least(first + j->per_part, s->outputs);
     for (int64_t o = first; o < end; o++) {
         const int64_t position = get_index(j->won, s->index_bytes, o);
         const int64_t at = offset_of(o, s->kept, s->kept_step, s->n_kept) +
@@ -231,4 +245,271 @@ void SW_KERNEL(axes, max_axes_dx)(float *dx, const float *dy, const void *index,
     if (!accumulate)
         par->run(par, zero_part, &j, (int)((j.total + PART - 1) / PART));
     par->run(par, max_dx_part, &j, parts_of(&j, s->outputs));
+}
+
+/* ---- cumulative sums --------------------------------------------------------------------- */
+
+typedef struct {
+    float *y;
+    const float *x;
+    sw_lines s;
+    bool accumulate;
+    int64_t per_part; /* lines */
+} cumsum_job;
+
+/* Where line number l begins. */
+static int64_t line_at(const sw_lines *s, int64_t l)
+{
+    return l / s->inner * s->n * s->inner + l % s->inner;
+}
+
+/* n lines anywhere. y may be x: what is read is read first. */
+static void lanes_sum(const cumsum_job *j, const int64_t *from, int n)
+{
+    const sw_lines *s = &j->s;
+    const int64_t step = s->reverse ? -s->inner : s->inner;
+    int64_t at = s->reverse ? (s->n - 1) * s->inner : 0;
+    double sum[LANES] = {0};
+    for (int64_t i = 0; i < s->n; i++, at += step)
+        for (int k = 0; k < n; k++) {
+            float *y = j->y + from[k] + at;
+            sum[k] += (double)j->x[from[k] + at];
+            *y = j->accumulate ? *y + (float)sum[k] : (float)sum[k];
+        }
+}
+
+/* Sixteen neighbours. */
+static inline void near_sum(const cumsum_job *j, int64_t from, bool add)
+{
+    const int64_t step = j->s.reverse ? -j->s.inner : j->s.inner;
+    const int64_t first = from + (j->s.reverse ? (j->s.n - 1) * j->s.inner : 0);
+    const float *x = j->x + first;
+    float *y = j->y + first;
+    double sum[LANES] = {0};
+    for (int64_t i = 0; i < j->s.n; i++, x += step, y += step) {
+        float v[LANES];
+        for (int k = 0; k < LANES; k++)
+            sum[k] += (double)x[k];
+        for (int k = 0; k < LANES; k++)
+            v[k] = add ? y[k] + (float)sum[k] : (float)sum[k];
+        memcpy(y, v, sizeof v);
+    }
+}
+
+/* CHAINS rows, or one, from line l on; both are constants. */
+static inline void rows_sum(const cumsum_job *j, int64_t l, int rows, bool add)
+{
+    const int64_t n = j->s.n, step = j->s.reverse ? -1 : 1;
+    const float *x = j->x + l * n + (j->s.reverse ? n - 1 : 0);
+    float *y = j->y + (x - j->x);
+    double sum[CHAINS] = {0};
+    for (int64_t i = 0; i < n; i++, x += step, y += step) {
+        SW_UNROLL
+        for (int r = 0; r < rows; r++)
+            sum[r] += (double)x[r * n];
+        SW_UNROLL
+        for (int r = 0; r < rows; r++)
+            y[r * n] = add ? y[r * n] + (float)sum[r] : (float)sum[r];
+    }
+}
+
+static void line_rows(const cumsum_job *j, int64_t l, int64_t end)
+{
+    for (; end - l >= CHAINS; l += CHAINS) {
+        if (j->accumulate)
+            rows_sum(j, l, CHAINS, true);
+        else
+            rows_sum(j, l, CHAINS, false);
+    }
+    for (; l < end; l++)
+        rows_sum(j, l, 1, j->accumulate);
+}
+
+static void cumsum_part(void *arg, int part)
+{
+    const cumsum_job *j = arg;
+    const int64_t first = part * j->per_part, all = j->s.outer * j->s.inner;
+    const int64_t end = least(first + j->per_part, all);
+    if (j->s.inner == 1) {
+        line_rows(j, first, end);
+        return;
+    }
+    for (int64_t l = first; l < end; l += LANES) {
+        const int n = end - l < LANES ? (int)(end - l) : LANES;
+        int64_t from[LANES];
+        for (int k = 0; k < n; k++)
+            from[k] = line_at(&j->s, l + k);
+        if (n < LANES || from[n - 1] != from[0] + n - 1)
+            lanes_sum(j, from, n);
+        else if (j->accumulate)
+            near_sum(j, from[0], true);
+        else
+            near_sum(j, from[0], false);
+    }
+}
+
+void SW_KERNEL(axes, cumsum)(float *y, const float *x, const sw_lines *s, bool accumulate,
+                             const sw_par *par)
+{
+    cumsum_job j = {.y = y, .x = x, .s = *s, .accumulate = accumulate};
+    const int64_t lines = s->outer * s->inner;
+    if (lines < 1 || s->n < 1)
+        return;
+    j.per_part = s->n >= PART / LANES ? LANES : PART / s->n / LANES * LANES;
+    par->run(par, cumsum_part, &j, (int)((lines + j.per_part - 1) / j.per_part));
+}
+
+/* ---- sums of columns --------------------------------------------------------------------- */
+
+typedef struct {
+    float *y;
+    const float *x;
+    int64_t rows, cols, step;
+    bool accumulate;
+    int parts;
+} sums_job;
+
+/* Columns [j, j + n), n at most VW, of rows [i, i + rows). */
+SW_VEC_FN void add_row_pieces(const sums_job *s, int64_t i, int rows, int64_t j, int n)
+{
+    const float *x = s->x + i * s->step + j;
+    vf y = vzero();
+    if (i > 0 || s->accumulate)
+        y = n == VW ? vload(s->y + j) : vload_n(s->y + j, n);
+    SW_UNROLL
+    for (int r = 0; r < rows; r++)
+        y = vadd(y, n == VW ? vload(x + r * s->step) : vload_n(x + r * s->step, n));
+    if (n == VW)
+        vstore(s->y + j, y);
+    else
+        vstore_n(s->y + j, y, n);
+}
+
+/* Columns [j, j + (nv - 1) VW + last) of all rows. */
+SW_VEC_FN void add_strip(const sums_job *s, int64_t j, int nv, int last)
+{
+    const float *x = s->x + j;
+    vf y[STRIP];
+    SW_UNROLL
+    for (int v = 0; v < nv; v++)
+        y[v] = !s->accumulate ? vzero()
+               : v < nv - 1   ? vload(s->y + j + v * VW)
+                              : vload_n(s->y + j + v * VW, last);
+    for (int64_t i = 0; i < s->rows; i++, x += s->step) {
+        SW_UNROLL
+        for (int v = 0; v < nv; v++)
+            y[v] = vadd(y[v], v < nv - 1 || last == VW ? vload(x + v * VW)
+                                                       : vload_n(x + v * VW, last));
+    }
+    SW_UNROLL
+    for (int v = 0; v < nv; v++)
+        vstore_n(s->y + j + v * VW, y[v], v < nv - 1 ? VW : last);
+}
+
+static void strips(const sums_job *s, int64_t j, int64_t end)
+{
+    for (; end - j >= STRIP * VW; j += STRIP * VW)
+        add_strip(s, j, STRIP, VW);
+    for (; end - j >= 2 * VW; j += 2 * VW)
+        add_strip(s, j, 2, VW);
+    for (; j < end; j += VW)
+        add_strip(s, j, 1, end - j < VW ? (int)(end - j) : VW);
+}
+
+static void sums_part(void *arg, int part)
+{
+    const sums_job *s = arg;
+    const int64_t first = vpiece(s->cols, VW, part, s->parts);
+    const int64_t end = vpiece(s->cols, VW, part + 1, s->parts);
+    if (s->rows * s->step <= NEAR) {
+        strips(s, first, end);
+        return;
+    }
+    for (int64_t i = 0; i < s->rows;) {
+        const int rows = s->rows - i >= TOGETHER ? TOGETHER : 1;
+        for (int64_t j = first; j < end; j += VW) {
+            const int n = end - j >= VW ? VW : (int)(end - j);
+            if (rows == TOGETHER)
+                add_row_pieces(s, i, TOGETHER, j, n);
+            else
+                add_row_pieces(s, i, 1, j, n);
+        }
+        i += rows;
+    }
+}
+
+void SW_KERNEL(dense, column_sums)(float *y, const float *x, int64_t rows, int64_t cols,
+                                   int64_t step, bool accumulate, const sw_par *par)
+{
+    sums_job s = {y, x, rows, cols, step, accumulate, 1};
+    const int64_t most = (cols + 4 * VW - 1) / (4 * VW);
+    if (par != NULL && rows * cols >= WORTH)
+        s.parts = (int)(most < 2 * par->n_threads ? most : 2 * par->n_threads);
+    vparts(par, sums_part, &s, s.parts, s.parts > 1);
+}
+
+/* ---- rows of a table --------------------------------------------------------------------- */
+
+typedef struct {
+    float *y;
+    const float *x;
+    const sw_ids *ids;
+    int64_t rows, width, per_part;
+    int64_t cols; /* of a part */
+} rows_job;
+
+static void take_part(void *arg, int part)
+{
+    const rows_job *j = arg;
+    const int64_t first = part * j->per_part;
+    const int64_t end = least(first + j->per_part, j->ids->n);
+    for (int64_t i = first; i < end; i++)
+        memcpy(j->y + i * j->width, j->x + sw_id_at(j->ids, i) * j->width,
+               (size_t)j->width * sizeof *j->y);
+}
+
+void SW_KERNEL(axes, take_rows)(float *y, const float *table, const sw_ids *ids, int64_t width,
+                                const sw_par *par)
+{
+    rows_job j = {.y = y, .x = table, .ids = ids, .width = width};
+    if (width < 1)
+        return;
+    j.per_part = (PART + width - 1) / width;
+    par->run(par, take_part, &j, (int)((ids->n + j.per_part - 1) / j.per_part));
+}
+
+static void clear_part(void *arg, int part)
+{
+    const rows_job *j = arg;
+    const int64_t first = part * j->per_part, left = j->rows - first;
+    const int64_t n = left < j->per_part ? left : j->per_part;
+    memset(j->y + first * j->width, 0, (size_t)(n * j->width) * sizeof *j->y);
+}
+
+static void add_part(void *arg, int part)
+{
+    const rows_job *j = arg;
+    const int64_t first = part * j->cols, left = j->width - first;
+    const int64_t n = left < j->cols ? left : j->cols;
+    for (int64_t i = 0; i < j->ids->n; i++) {
+        float *to = j->y + sw_id_at(j->ids, i) * j->width + first;
+        const float *from = j->x + i * j->width + first;
+        for (int64_t c = 0; c < n; c++)
+            to[c] += from[c];
+    }
+}
+
+void SW_KERNEL(axes, add_rows)(float *table, const float *dy, const sw_ids *ids, int64_t rows,
+                               int64_t width, bool accumulate, const sw_par *par)
+{
+    rows_job j = {
+        .y = table, .x = dy, .ids = ids, .rows = rows, .width = width, .cols = TABLE_COLS};
+    if (width < 1)
+        return;
+    j.per_part = (PART + width - 1) / width;
+    if (!accumulate)
+        par->run(par, clear_part, &j, (int)((rows + j.per_part - 1) / j.per_part));
+    if (par->n_threads == 1) /* whole rows are faster; each element has the same order */
+        j.cols = width;
+    par->run(par, add_part, &j, (int)((width + j.cols - 1) / j.cols));
 }

@@ -49,14 +49,6 @@ typedef __m512 vf;
 typedef __m512i vi;
 typedef __mmask16 vm; /* one truth value per lane */
 
-SW_VEC_FN vf vload(const float *p)
-{
-    return _mm512_loadu_ps(p);
-}
-SW_VEC_FN void vstore(float *p, vf v)
-{
-    _mm512_storeu_ps(p, v);
-}
 SW_VEC_FN vf vset1(float x)
 {
     return _mm512_set1_ps(x);
@@ -64,18 +56,6 @@ SW_VEC_FN vf vset1(float x)
 SW_VEC_FN vf vfma(vf a, vf b, vf c)
 {
     return _mm512_fmadd_ps(a, b, c);
-}
-SW_VEC_FN vf vadd(vf a, vf b)
-{
-    return _mm512_add_ps(a, b);
-}
-SW_VEC_FN vf vmul(vf a, vf b)
-{
-    return _mm512_mul_ps(a, b);
-}
-SW_VEC_FN vf vdiv(vf a, vf b)
-{
-    return _mm512_div_ps(a, b);
 }
 /* The first n lanes (0 < n <= VW); the others are zero, and not touched by the store. */
 SW_VEC_FN vf vload_n(const float *p, int n)
@@ -134,14 +114,6 @@ typedef __m256 vf;
 typedef __m256i vi;
 typedef __m256 vm;
 
-SW_VEC_FN vf vload(const float *p)
-{
-    return _mm256_loadu_ps(p);
-}
-SW_VEC_FN void vstore(float *p, vf v)
-{
-    _mm256_storeu_ps(p, v);
-}
 SW_VEC_FN vf vset1(float x)
 {
     return _mm256_set1_ps(x);
@@ -149,18 +121,6 @@ SW_VEC_FN vf vset1(float x)
 SW_VEC_FN vf vfma(vf a, vf b, vf c)
 {
     return _mm256_fmadd_ps(a, b, c);
-}
-SW_VEC_FN vf vadd(vf a, vf b)
-{
-    return _mm256_add_ps(a, b);
-}
-SW_VEC_FN vf vmul(vf a, vf b)
-{
-    return _mm256_mul_ps(a, b);
-}
-SW_VEC_FN vf vdiv(vf a, vf b)
-{
-    return _mm256_div_ps(a, b);
 }
 SW_VEC_FN __m256i vfirst(int n)
 {
@@ -223,16 +183,6 @@ typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vi __attribute__((vector_size(16)));
 typedef vi vm; /* 0 or -1 */
 
-SW_VEC_FN vf vload(const float *p)
-{
-    vf v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-SW_VEC_FN void vstore(float *p, vf v)
-{
-    memcpy(p, &v, sizeof v);
-}
 SW_VEC_FN vf vset1(float x)
 {
     return (vf){x, x, x, x};
@@ -240,18 +190,6 @@ SW_VEC_FN vf vset1(float x)
 SW_VEC_FN vf vfma(vf a, vf b, vf c)
 {
     return a * b + c;
-}
-SW_VEC_FN vf vadd(vf a, vf b)
-{
-    return a + b;
-}
-SW_VEC_FN vf vmul(vf a, vf b)
-{
-    return a * b;
-}
-SW_VEC_FN vf vdiv(vf a, vf b)
-{
-    return a / b;
 }
 SW_VEC_FN vf vload_n(const float *p, int n)
 {
@@ -308,6 +246,34 @@ SW_VEC_FN vm vfrombits(uint32_t bits)
 #endif
 
 /* ---- for all ----------------------------------------------------------------------------- */
+
+SW_VEC_FN vf vload(const float *p)
+{
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+SW_VEC_FN void vstore(float *p, vf v)
+{
+    memcpy(p, &v, sizeof v);
+}
+SW_VEC_FN vf vadd(vf a, vf b)
+{
+    return a + b;
+}
+SW_VEC_FN vf vmul(vf a, vf b)
+{
+    return a * b;
+}
+SW_VEC_FN vf vdiv(vf a, vf b)
+{
+    return a / b;
+}
+
+SW_VEC_FN int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 SW_VEC_FN vf vzero(void)
 {

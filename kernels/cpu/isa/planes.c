@@ -1,14 +1,232 @@
-/* Images of another size, and the gradient: rows first, then columns. Planes are rows of
- * pixels, one float each in plain images, sixteen in blocks; all else, the bits included, is
- * the same.
+/* Images that change their layout, their size or their scale.
  *
- * Forward, two rows of x are mixed into a row of the part's own, and neighbours of that row
- * into one of y. Backward, the rows of dy that a row of x went into are summed into a row of
- * the part's own, and then the columns; sums run in the order of the positions of dy.
+ * Layout: plain (batch, inner) to and from blocks of sixteen images, by VW x VW transposes in
+ * registers. Each part takes one block and a range of the inner elements.
  *
- * Parts of the work: rows of the result. Where the columns lie is worked out once. */
+ * Scale: images times one number for each image and channel, and the gradients. A plane is a
+ * part of its own. Sums over its positions run in four streams (blocks) or along vectors
+ * (plain).
+ *
+ * Size, and the gradient: rows first, then columns. Planes are rows of pixels, one float each
+ * in plain images, sixteen in blocks; all else, the bits included, is the same. Forward, two
+ * rows of x are mixed into a row of the part's own, and neighbours of that row into one of y.
+ * Backward, the rows of dy that a row of x went into are summed into a row of the part's own,
+ * and then the columns; sums run in the order of the positions of dy. Parts of the work: rows
+ * of the result. Where the columns lie is worked out once. */
 #include "kernels/cpu/isa/dense_internal.h"
 #include "kernels/resample.h"
+
+/* ---- layout ------------------------------------------------------------------------------ */
+
+typedef struct {
+    float *y;
+    const float *x;
+    int64_t batch, inner;
+    bool accumulate;
+    int pieces; /* of inner, per block */
+} layout_job;
+
+static inline int at_most(int64_t n, int limit)
+{
+    return n < limit ? (int)n : limit;
+}
+
+/* One tile: images [image, image + VW), elements [i, i + n), n <= VW. `rows` images exist. */
+SW_VEC_FN void tile_to(const layout_job *j, int64_t image, int rows, int64_t i, int n)
+{
+    vf r[VW];
+    for (int k = 0; k < VW; k++) {
+        const float *from = j->x + (image + k) * j->inner + i;
+        r[k] = k >= rows ? vzero() : n == VW ? vload(from) : vload_n(from, n);
+    }
+    vtranspose(r);
+    const int64_t block = image / SWI_LANES, lane = image % SWI_LANES;
+    float *to = j->y + (block * j->inner + i) * SWI_LANES + lane;
+    if (!j->accumulate) {
+        for (int k = 0; k < n; k++)
+            vstore(to + k * SWI_LANES, r[k]);
+        return;
+    }
+    for (int k = 0; k < n; k++) {
+        const vf old = rows <= 0 ? vzero() : vload_n(to + k * SWI_LANES, rows);
+        vstore(to + k * SWI_LANES, vadd(old, r[k]));
+    }
+}
+
+SW_VEC_FN void tile_from(const layout_job *j, int64_t image, int rows, int64_t i, int n)
+{
+    vf r[VW];
+    const int64_t block = image / SWI_LANES, lane = image % SWI_LANES;
+    const float *from = j->x + (block * j->inner + i) * SWI_LANES + lane;
+    for (int k = 0; k < VW; k++)
+        r[k] = k < n ? vload(from + k * SWI_LANES) : vzero();
+    vtranspose(r);
+    for (int k = 0; k < rows; k++) {
+        float *to = j->y + (image + k) * j->inner + i;
+        if (j->accumulate)
+            r[k] = vadd(n == VW ? vload(to) : vload_n(to, n), r[k]);
+        if (n == VW)
+            vstore(to, r[k]);
+        else
+            vstore_n(to, r[k], n);
+    }
+}
+
+/* The constant arguments unroll the whole tiles. */
+SW_VEC_FN void part_of(const layout_job *j, int part, bool to)
+{
+    const int64_t block = part / j->pieces;
+    const int piece = part % j->pieces;
+    const int64_t begin = vpiece(j->inner, VW, piece, j->pieces);
+    const int64_t end = vpiece(j->inner, VW, piece + 1, j->pieces);
+    for (int64_t i = begin; i < end; i += VW) {
+        const int n = at_most(end - i, VW);
+        for (int g = 0; g < SWI_GROUPS; g++) {
+            const int64_t image = block * SWI_LANES + g * VW;
+            const int rows = at_most(j->batch - image, VW);
+            if (rows == VW && n == VW) {
+                if (to)
+                    tile_to(j, image, VW, i, VW);
+                else
+                    tile_from(j, image, VW, i, VW);
+            } else if (to) {
+                tile_to(j, image, rows, i, n);
+            } else {
+                tile_from(j, image, rows, i, n);
+            }
+        }
+    }
+}
+
+static void part_to(void *arg, int part)
+{
+    part_of(arg, part, true);
+}
+
+static void part_from(void *arg, int part)
+{
+    part_of(arg, part, false);
+}
+
+static void run_layout(layout_job *j, void (*body)(void *, int), const sw_par *par)
+{
+    const int64_t blocks = swi_blocks(j->batch);
+    const int wanted = par != NULL ? 2 * par->n_threads : 1;
+    const bool worth = j->batch * j->inner >= SWI_WORTH / 4;
+    j->pieces = worth && blocks < wanted ? wanted : 1;
+    vparts(par, body, j, (int)blocks * j->pieces, worth);
+}
+
+void SW_KERNEL(dense, to_n16)(float *y, const float *x, int64_t batch, int64_t inner,
+                              bool accumulate, const sw_par *par)
+{
+    layout_job j = {.y = y, .x = x, .batch = batch, .inner = inner, .accumulate = accumulate};
+    run_layout(&j, part_to, par);
+}
+
+void SW_KERNEL(dense, from_n16)(float *y, const float *x, int64_t batch, int64_t inner,
+                                bool accumulate, const sw_par *par)
+{
+    layout_job j = {.y = y, .x = x, .batch = batch, .inner = inner, .accumulate = accumulate};
+    run_layout(&j, part_from, par);
+}
+
+/* ---- scale ------------------------------------------------------------------------------- */
+
+typedef struct {
+    const sw_scale_args *a;
+    int64_t size; /* floats of a plane */
+} scale_job;
+
+/* The factors of a plane's lanes from `lane` on; of a plain plane the one it has. */
+SW_VEC_FN vf factors(const sw_scale_args *a, int part, int lane)
+{
+    return a->plain ? vset1(a->s[part]) : vload(a->s + (int64_t)part * SWI_LANES + lane);
+}
+
+/* out = in * s; positions of one lane group, `step` floats apart. */
+SW_VEC_FN void scale(float *out, const float *in, vf s, int64_t n, int64_t step, bool add)
+{
+    int64_t i = 0;
+    for (; i + VW <= n; i += step) {
+        const vf v = vmul(vload(in + i), s);
+        vstore(out + i, add ? vadd(vload(out + i), v) : v);
+    }
+    if (i >= n || step != VW)
+        return;
+    const vf v = vmul(vload_n(in + i, (int)(n - i)), s);
+    vstore_n(out + i, add ? vadd(vload_n(out + i, (int)(n - i)), v) : v, (int)(n - i));
+}
+
+static void scale_part(void *arg, int part)
+{
+    const scale_job *j = arg;
+    const sw_scale_args *a = j->a;
+    const int64_t at = part * j->size, step = a->plain ? VW : SWI_LANES;
+    for (int lane = 0; lane < (a->plain ? 1 : SWI_LANES); lane += VW)
+        scale(a->y + at + lane, a->x + at + lane, factors(a, part, lane), j->size - lane, step,
+              a->add_y);
+}
+
+SW_VEC_FN vf sum_products(const float *x, const float *dy, int64_t n, int64_t step)
+{
+    vf acc[4] = {vzero(), vzero(), vzero(), vzero()};
+    int64_t i = 0;
+    for (; i + 3 * step + VW <= n; i += 4 * step) {
+        SW_UNROLL
+        for (int k = 0; k < 4; k++)
+            acc[k] = vfma(vload(x + i + k * step), vload(dy + i + k * step), acc[k]);
+    }
+    for (; i + VW <= n; i += step)
+        acc[0] = vfma(vload(x + i), vload(dy + i), acc[0]);
+    if (i < n && step == VW)
+        acc[0] = vfma(vload_n(x + i, (int)(n - i)), vload_n(dy + i, (int)(n - i)), acc[0]);
+    return vadd(vadd(acc[0], acc[2]), vadd(acc[1], acc[3]));
+}
+
+/* ds first: dx may stand in the place of dy. */
+static void scale_grad_part(void *arg, int part)
+{
+    const scale_job *j = arg;
+    const sw_scale_args *a = j->a;
+    const int64_t at = part * j->size, step = a->plain ? VW : SWI_LANES;
+    for (int lane = 0; lane < (a->plain ? 1 : SWI_LANES); lane += VW) {
+        const float *dy = a->dy + at + lane;
+        if (a->ds != NULL) {
+            vf sum = sum_products(a->x + at + lane, dy, j->size - lane, step);
+            float one[4], *ds = a->ds + (a->plain ? part : (int64_t)part * SWI_LANES + lane);
+            if (a->plain) {
+                vsum4(one, sum, vzero(), vzero(), vzero());
+                *ds = a->add_ds ? *ds + one[0] : one[0];
+            } else {
+                vstore(ds, a->add_ds ? vadd(vload(ds), sum) : sum);
+            }
+        }
+        if (a->dx != NULL)
+            scale(a->dx + at + lane, dy, factors(a, part, lane), j->size - lane, step,
+                  a->add_dx);
+    }
+}
+
+static void planes(const sw_scale_args *a, void (*body)(void *, int), const sw_par *par)
+{
+    scale_job j = {.a = a, .size = a->positions * (a->plain ? 1 : SWI_LANES)};
+    const int64_t n = a->plain ? a->batch : swi_blocks(a->batch);
+    vruns(par, body, &j, (int)(n * a->channels),
+          (double)(n * a->channels * j.size) >= SWI_WORTH);
+}
+
+void SW_KERNEL(dense, channel_scale)(const sw_scale_args *a, const sw_par *par)
+{
+    planes(a, scale_part, par);
+}
+
+void SW_KERNEL(dense, channel_scale_grad)(const sw_scale_args *a, const sw_par *par)
+{
+    planes(a, scale_grad_part, par);
+}
+
+/* ---- size -------------------------------------------------------------------------------- */
 
 typedef struct {
     float *to;
