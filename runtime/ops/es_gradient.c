@@ -297,11 +297,15 @@ IMAGE(image, SW_NOISE_LOW_RANK);
 IMAGE(image_permuted, SW_NOISE_PERMUTED);
 IMAGE(image_flip, SW_NOISE_SIGN_FLIP);
 IMAGE(image_sparse, SW_NOISE_SPARSE);
-#define VECTOR(a_name, a_distribution, ...)                                                                                                                                                                                       \
-    static const swi_es_gradient_attrs a_name = SW_INIT(                                                                                                                                                                          \
-            .rows = {0, 1},                               \ .shape = {__VA_ARGS__},                       \                                                                                                                       \
-            .spec = {.kind = SW_NOISE_IID,                \ .distribution = a_distribution,      \ .rows = 1,                           \ .cols = 41,                          \ .taps = 1,                           \ .stream = \
-                                                                                                                                                                                                                          25})
+#define VECTOR(a_name, a_distribution, ...)                                                    \
+    static const swi_es_gradient_attrs a_name = {.rows = {0, 1},                               \
+                                                 .shape = {__VA_ARGS__},                       \
+                                                 .spec = {.kind = SW_NOISE_IID,                \
+                                                          .distribution = a_distribution,      \
+                                                          .rows = 1,                           \
+                                                          .cols = 41,                          \
+                                                          .taps = 1,                           \
+                                                          .stream = 25}}
 VECTOR(vector, SW_NOISE_NORMAL, 1, {41});
 VECTOR(channels, SW_NOISE_RADEMACHER, 3, {41, 1, 1});
 VECTOR(bits, SW_NOISE_BITS, 1, {41});

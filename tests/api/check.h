@@ -1,4 +1,4 @@
-/* A program of this folder that fails says where and ends with 1. */
+/* How the programs of this folder end where a call fails: they say where, and end with 1. */
 #ifndef SW_TESTS_API_CHECK_H
 #define SW_TESTS_API_CHECK_H
 

@@ -60,12 +60,12 @@ def watch(what, options="--json"):
 def check_figures(line, k, allocations):
     """The figures after steps 1 to k of one file."""
     x = json.loads(line)
-    wanted = dict(step=k, loss=1000 - k, median_step_ns=STEP_NS + 1000 * ((k + 1) // 2), max_step_ns=STEP_NS + 1000 * k, window_steps=k,
+    expected = dict(step=k, loss=1000 - k, median_step_ns=STEP_NS + 1000 * ((k + 1) // 2), max_step_ns=STEP_NS + 1000 * k, window_steps=k,
                   model_bytes=4096, arena_bytes=8192, data_bytes=1024, total_bytes=13312, process_bytes=1000000 + k, host_bytes=7000 + k,
                   predicted_peak_bytes=5120, measured_peak_bytes=5120)
     if k > 1:  # the first is not warm
-        wanted["allocations_after_warmup"] = allocations
-    check({key: x[key] for key in wanted} == wanted, line)
+        expected["allocations_after_warmup"] = allocations
+    check({key: x[key] for key in expected} == expected, line)
     pace = k * 1e9 / (4e6 * (k - 1) + STEP_NS + 1000 * k)
     check(abs(x["steps_per_second"] - pace) <= 1e-9 * pace, line, pace)
     assert '"backward":{"peak_bytes":4096,"end_bytes":2048}' in line

@@ -750,7 +750,7 @@ static void waterfall_section(const document *d, const report *r)
                                    : "as planned");
         document_bytes(d, 4, w.told ? "unexplained_bytes" : "rest_bytes",
                        w.told ? "unexplained" : "unattributed", (int64_t)w.rest,
-                       w.told ? "" : "run train --process for details");
+                       w.told ? "" : "train --process has details");
     }
     if (w.told)
         document_bytes(d, 2, NULL, "reserved", (int64_t)w.reserved,
