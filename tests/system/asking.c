@@ -89,7 +89,7 @@ const layer_scene net[NET] = {{{"block1", "conv"}, 4000},
 
 const char *net_profile(const char *name, int layers)
 {
-    const char *path = path_of(name);
+    const char *path = sw_temp_path(name);
     scene *s = scene_open(path, (sw_profile_opts){0});
     scene_layers(s, net, layers);
     scene_layers(s, net, layers);

@@ -3,13 +3,17 @@
 A file names its promises by @test and ends with main(). Each test has an empty folder, in which the program runs; what it started ends
 with it. An assert that fails ends its test; `check` says more than its expression. FILE PROGRAM [quick|full] [sanitized] [PART]: the tests
 whose promise has PART. The last line has the totals."""
+import fcntl
 import itertools
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import traceback
 
@@ -54,19 +58,14 @@ class Run:
 
     def line_with(self, part, seconds=20):
         """Waits for a last line that has it."""
-        end = time.monotonic() + seconds
-        while not (lines := self.printed()) or part not in lines[-1]:
-            check(time.monotonic() < end, "no line has", part, "the last is", lines[-1:])
-            time.sleep(0.01)
-        return lines[-1]
+        wait_until(lambda: part in "".join(self.printed()[-1:]), seconds, 0.01)
+        return self.printed()[-1]
 
     def wait(self, seconds=300):
-        end = time.monotonic() + seconds
-        while (ended := os.wait4(self.child.pid, os.WNOHANG))[0] == 0:
-            check(time.monotonic() < end, self.words, "has not ended")
-            time.sleep(0.002)
-        self.status = self.child.returncode = os.waitstatus_to_exitcode(ended[1])
-        self.peak_bytes = ended[2].ru_maxrss * 1024
+        wait_until(lambda: os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), seconds)
+        _, status, used = os.wait4(self.child.pid, 0)
+        self.status = self.child.returncode = os.waitstatus_to_exitcode(status)
+        self.peak_bytes = used.ru_maxrss * 1024
         self.out, self.err = (os.pread(f.fileno(), 1 << 26, 0).decode() for f in self.file)
         return self
 
@@ -97,6 +96,42 @@ def said(words, status=0, **env):
 def refused(words, status, *parts):
     done = run(words, status)
     check(done.failed_cleanly(status) and all(p in done.err for p in parts), done, "must say", parts)
+
+
+def on_terminal(words, status=0, columns=80, **env):
+    """Its output on a terminal of so many columns."""
+    try:
+        pid, fd = pty.fork()
+    except OSError as why:
+        raise Skip("no terminal can be made here") from why
+    if pid == 0:
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        os.execve(PROGRAM, [PROGRAM, *words.split()], {**os.environ, "NO_COLOR": "", **env})
+    shown = b""
+    try:
+        while part := os.read(fd, 4096):
+            shown += part
+    except OSError:
+        pass  # the other side is closed
+    os.close(fd)
+    ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    check(ended == status, words, "status", ended, shown)
+    return shown.decode()
+
+
+def caught(job, number):
+    """Whether the process has a handler for the signal."""
+    try:
+        return bool(int(get(f"/proc/{job.child.pid}/status").split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1)
+    except OSError as why:
+        raise Skip("the system does not tell which signals a process catches") from why
+
+
+def wait_until(holds, seconds=20, pause=0.001):
+    end = time.monotonic() + seconds
+    while not holds():
+        check(time.monotonic() < end, "it took too long")
+        time.sleep(pause)
 
 
 def put(name, text):

@@ -2,17 +2,11 @@
 #include "tests/system/program.h"
 #include "tests/support/files.h"
 #include "tests/support/suite.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 const char *program_path(void)
@@ -44,15 +38,6 @@ void program_run(sw_outcome *out, const char *words, const char *env)
 {
     const pid_t pid = program_start("stepwell", words, env);
     sw_process_wait(out, pid, "stepwell", 300);
-}
-
-void program_run_killed(sw_outcome *out, const char *words, const char *env, uint64_t us)
-{
-    const pid_t pid = program_start("killed", words, env);
-    const struct timespec until = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-    nanosleep(&until, NULL);
-    (void)kill(pid, SIGKILL); /* not waited for yet, so the number is still its own */
-    sw_process_wait(out, pid, "killed", 300);
 }
 
 bool program_failed_cleanly(const sw_outcome *out, int status)
@@ -117,65 +102,6 @@ double program_number(const char *json, const char *name)
     return end > at ? number : (double)NAN;
 }
 
-/* The child's side: the terminal becomes its own, as it is for a program started from a shell.
- */
-static void enter_terminal(const char *name, const char *const *argv, const char *const *env)
-{
-    char *list[64] = {0};
-    setsid();
-    signal(SIGHUP, SIG_DFL); /* the tests may run under nohup */
-    const int fd = open(name, O_RDWR);
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
-        _exit(126);
-    for (size_t i = 0; env[i] != NULL; i++)
-        putenv(strdup(env[i]));
-    for (size_t i = 0; i < 63 && argv[i] != NULL; i++)
-        list[i] = strdup(argv[i]);
-    execv(list[0], list);
-    _exit(127);
-}
-
-int program_on_terminal(char *text, size_t room, const char *words, const char *const *env,
-                        int columns)
-{
-    size_t used = 0;
-    int status = 0;
-    pid_t pid;
-    *text = '\0';
-    const struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
-    const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
-        return -1;
-    const char *const name = ptsname(master);
-    /* Held open here, so that the size stays and reading does not end before the child begins.
-     */
-    const int slave = name != NULL ? open(name, O_RDWR | O_NOCTTY | O_CLOEXEC) : -1;
-    if (slave < 0 || ioctl(slave, TIOCSWINSZ, &size) != 0)
-        return -1;
-    fflush(stdout);
-    pid = fork();
-    if (pid == 0)
-        enter_terminal(name, split(words), env);
-    close(slave);
-    for (;;) {
-        char rest[512];
-        const bool fits = used + 1 < room;
-        const ssize_t n =
-            fits ? read(master, text + used, room - 1 - used) : read(master, rest, sizeof rest);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break; /* EIO: the other side is closed */
-        used += fits ? (size_t)n : 0;
-    }
-    text[used] = '\0';
-    close(master);
-    errno = 0;
-    if (waitpid(pid, &status, 0) != pid)
-        return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 const char *idx_name(int which)
 {
     static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
@@ -233,15 +159,6 @@ void idx_write(const idx_set *set, const char *folder)
         else
             CU_ASSERT(file_write(path, set->file[i].bytes, set->file[i].n));
     }
-}
-
-const char *path_of(const char *name)
-{
-    static char path[8][1024];
-    static unsigned next;
-    char *to = path[next++ % 8];
-    snprintf(to, sizeof path[0], "%s", sw_temp_path(name));
-    return to;
 }
 
 unsigned char *file_read(const char *path, size_t *n)

@@ -22,10 +22,6 @@ const char *program_path(void);
 /* The text of `words` split at blanks becomes the arguments. */
 void program_run(sw_outcome *out, const char *words, const char *env);
 pid_t program_start(const char *tag, const char *words, const char *env);
-/* Start it and kill it by SIGKILL so many microseconds later, wherever it is then; out->signal
- * is 0 where it had ended before. */
-void program_run_killed(sw_outcome *out, const char *words, const char *env, uint64_t us);
-
 /* Whether the outcome is one line of error on standard error, nothing on standard output, no
  * signal. */
 bool program_failed_cleanly(const sw_outcome *out, int status);
@@ -41,12 +37,6 @@ float *program_numbers(const char *path, size_t *n);
 
 /* The number after the first "name": of a JSON text; NAN where it is missing or no number. */
 double program_number(const char *json, const char *name);
-
-/* Run it with both output streams on a terminal of `columns` columns; `text` receives what came
- * through. Returns the exit status, -1 when a signal ended it or there is no terminal to be had
- * (then errno is not 0). `env` ends with NULL. */
-int program_on_terminal(char *text, size_t room, const char *words, const char *const *env,
-                        int columns);
 
 /* One file of an IDX data set in memory. */
 typedef struct {
@@ -66,8 +56,6 @@ void idx_free(idx_set *set);
 void idx_write(const idx_set *set, const char *folder);
 const char *idx_name(int which);
 
-/* sw_temp_path in a place that stays until the eighth next call. */
-const char *path_of(const char *name);
 /* Whole files; *n is set. NULL when it is not there. Give back by free(). */
 unsigned char *file_read(const char *path, size_t *n);
 bool file_write(const char *path, const void *bytes, size_t n);

@@ -29,7 +29,7 @@ static void worked(const char *what)
 /* The parameters of a short training by `words`; its result stays in `outcome`. */
 static const char *trained(const char *words)
 {
-    const char *path = path_of("eval.safetensors");
+    const char *path = sw_temp_path("eval.safetensors");
     run("train %s --json --quiet --save-params %s", words, path);
     worked(words);
     return path;
@@ -115,9 +115,9 @@ SW_TEST("formats have the same numbers")
     size_t n;
     const char *path = trained(NET "--steps 3 --batch 50");
     run("predict --load-params %s %s", path,
-        sw_textf("%s --quiet --out %s", NET, path_of("rows.npy")));
+        sw_textf("%s --quiet --out %s", NET, sw_temp_path("rows.npy")));
     worked("npy");
-    const char *npy = whole(path_of("rows.npy"), &n);
+    const char *npy = whole(sw_temp_path("rows.npy"), &n);
     CU_ASSERT_EQUAL_FATAL(n, 128 + SAMPLES * CLASSES * 4);
     CU_ASSERT_EQUAL(memcmp(npy, "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', ", 26), 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(npy + 10, "'shape': (120, 10), }"));

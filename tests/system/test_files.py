@@ -5,30 +5,20 @@ import json
 import os
 import signal
 import struct
-import time
 
-from frame import Run, Skip, check, get, main, put, test
+from frame import Run, caught, check, get, main, put, test, wait_until
 
 
-def send_when_caught(job, caught, sent):
+def send_when_caught(job, number, sent):
     """Waits until the process catches a signal, and sends that or another."""
-    path = f"/proc/{job.child.pid}/status"
-    if not os.access("/proc/self/status", os.R_OK):
-        raise Skip("the system does not tell which signals a process catches")
-    end = time.monotonic() + 10
-    while not int(get(path).split("SigCgt:")[1].split()[0], 16) >> (caught - 1) & 1:
-        check(time.monotonic() < end, "it catches nothing")
-        time.sleep(0.001)
+    wait_until(lambda: caught(job, number))
     job.send(sent)
 
 
 def ended_with(name, size, number):
     """Trains until the file of metrics has so many bytes, then gets the signal."""
     job = Run(f"train --json --synthetic-n 64 --batch 32 --epochs 100000000 --metrics {name} --save-best best --save-params last")
-    end = time.monotonic() + 20
-    while not os.path.exists(name) or os.path.getsize(name) <= size:
-        check(time.monotonic() < end, name, "does not grow")
-        time.sleep(0.001)
+    wait_until(lambda: os.path.exists(name) and os.path.getsize(name) > size)
     job.send(number)
     return job.wait(60)
 

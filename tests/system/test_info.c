@@ -82,7 +82,7 @@ static void add_own(swi_tensor_list *list, const char *run_text)
 static const char *write_scene(const char *name, const scene *s, bool checkpoint)
 {
     static const float bias[3] = {0.5f, 0, -1};
-    const char *path = path_of(name);
+    const char *path = sw_temp_path(name);
     const swi_tensors_note notes[] = {{"stepwell.checkpoint", "1"},
                                       {"stepwell.command", "stepwell train"},
                                       {"stepwell.created", s->created}};
@@ -179,7 +179,7 @@ static const char *write_foreign(void)
 {
     static const char header[] =
         "{\"w\":{\"dtype\":\"F16\",\"shape\":[2,1],\"data_offsets\":[0,4]}}";
-    const char *path = path_of("foreign");
+    const char *path = sw_temp_path("foreign");
     unsigned char bytes[8 + sizeof header - 1 + 4] = {sizeof header - 1};
     memcpy(bytes + 8, header, sizeof header - 1);
     CU_ASSERT(file_write(path, bytes, sizeof bytes));
@@ -227,20 +227,20 @@ SW_TEST("damage is named")
 
 SW_TEST("what is no such file is refused")
 {
-    (void)mkdir(path_of("folder"), 0700);
-    (void)mkfifo(path_of("pipe"), 0600);
-    CU_ASSERT(file_write(path_of("empty"), "", 0) &&
-              file_write(path_of("text"), "hello, all!", 11));
-    (void)run("info %s", path_of("missing"), "");
+    (void)mkdir(sw_temp_path("folder"), 0700);
+    (void)mkfifo(sw_temp_path("pipe"), 0600);
+    CU_ASSERT(file_write(sw_temp_path("empty"), "", 0) &&
+              file_write(sw_temp_path("text"), "hello, all!", 11));
+    (void)run("info %s", sw_temp_path("missing"), "");
     is_damaged("No such file");
-    (void)run("info %s", path_of("folder"), "");
+    (void)run("info %s", sw_temp_path("folder"), "");
     is_damaged("directory");
-    (void)run("info %s", path_of("empty"), "");
+    (void)run("info %s", sw_temp_path("empty"), "");
     is_damaged("0 bytes are not a safetensors file");
-    (void)run("info %s", path_of("text"), "");
+    (void)run("info %s", sw_temp_path("text"), "");
     is_damaged("is announced");
-    CU_ASSERT_EQUAL(sw_shell("(echo x >'%s' &) ; timeout 20 '%s' info '%s'", path_of("pipe"),
-                             program_path(), path_of("pipe")),
+    CU_ASSERT_EQUAL(sw_shell("(echo x >'%s' &) ; timeout 20 '%s' info '%s'",
+                             sw_temp_path("pipe"), program_path(), sw_temp_path("pipe")),
                     3);
     CU_ASSERT_EQUAL(run("info", "", ""), 2);
     CU_ASSERT_EQUAL(run("info %s --dif %s", "a", "b"), 2);
@@ -312,7 +312,7 @@ SW_TEST("the first difference is named")
 SW_TEST("differences need whole files")
 {
     const char *a = write_scene("a", &usual, false), *b = write_scene("b", &usual, false);
-    (void)run("info %s --diff %s", a, path_of("missing"));
+    (void)run("info %s --diff %s", a, sw_temp_path("missing"));
     is_damaged("No such file");
     flip(b, 1);
     (void)run("info %s --diff %s", a, b);

@@ -54,7 +54,7 @@ static const char *digits(int64_t n)
 
 static const char *high_profile(const char *name, int64_t *peak)
 {
-    const char *path = path_of(name);
+    const char *path = sw_temp_path(name);
     scene *s = scene_open(path, (sw_profile_opts){0});
     scene_linear(s, &trains_small, 3);
     *peak = eval_peak(s, &trains_small);
@@ -125,7 +125,7 @@ static void check_tables(const char *path, int64_t peak)
 static void check_difference(const char *path, int64_t peak)
 {
     static const char *const groups[] = {"roles", "layers", "ops", "tensors"};
-    const char *other = path_of("low.jsonl");
+    const char *other = sw_temp_path("low.jsonl");
     linear_scene fewer = trains_small;
     fewer.eval_rows = 1000;
     scene *s = scene_open(other, (sw_profile_opts){0});
@@ -201,9 +201,9 @@ static void check_formats(const char *path, int64_t peak)
         high += at_peak != NULL && at_peak < end;
     }
     SW_CHECK(rows == 6 && high == 3, "%d rows, %d with the peak:\n%s", rows, high, asked.out);
-    CU_ASSERT_EQUAL(ask("report %s --html %s", path, path_of("page.html")), 0);
-    CU_ASSERT(file_has(path_of("page.html"), "\"main\":1,"));
-    CU_ASSERT(file_has(path_of("page.html"), "\"seed\":null,"));
+    CU_ASSERT_EQUAL(ask("report %s --html %s", path, sw_temp_path("page.html")), 0);
+    CU_ASSERT(file_has(sw_temp_path("page.html"), "\"main\":1,"));
+    CU_ASSERT(file_has(sw_temp_path("page.html"), "\"seed\":null,"));
 }
 
 SW_TEST("all outputs mean the evaluation")
@@ -277,7 +277,7 @@ SW_TEST("text and gate agree")
          .eval = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *path = path_of("case.jsonl");
+        const char *path = sw_temp_path("case.jsonl");
         const linear_scene *last = cases[i].second != NULL ? cases[i].second : cases[i].first;
         scene *s = scene_open(path, (sw_profile_opts){.every = cases[i].every});
         const sw_exec_opts exec = {.no_phases = cases[i].unmeasured};
@@ -300,7 +300,7 @@ SW_TEST("text and gate agree")
 /* The peak of a run without a record of its trace is said, and no program is named for it. */
 SW_TEST("a run that is not in the file is reported")
 {
-    const char *path = path_of("unknown.jsonl");
+    const char *path = sw_temp_path("unknown.jsonl");
     scene *s = scene_open(path, (sw_profile_opts){.every = 1000});
     s->immediate = 1;
     scene_linear(s, &evaluates, 1);
@@ -322,7 +322,7 @@ SW_TEST("a run that is not in the file is reported")
 SW_TEST("a cut profile means what it has")
 {
     int64_t peak;
-    const char *path = high_profile("whole.jsonl", &peak), *cut = path_of("cut.jsonl");
+    const char *path = high_profile("whole.jsonl", &peak), *cut = sw_temp_path("cut.jsonl");
     size_t n, end;
     unsigned char *bytes = file_read(path, &n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);

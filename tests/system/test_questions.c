@@ -84,7 +84,7 @@ SW_TEST("3 which role holds what")
     const linear_scene layer = {.rows = 24, .in = 100, .out = 33};
     const int64_t parameter = (int64_t)(floats(layer.in * layer.out) + floats(layer.out));
     const int64_t result = (int64_t)floats(layer.rows * layer.out);
-    const char *path = path_of("roles.jsonl");
+    const char *path = sw_temp_path("roles.jsonl");
     scene *s = scene_open(path, (sw_profile_opts){0});
     scene_linear(s, &layer, 3);
     scene_close(s);
@@ -118,7 +118,7 @@ static const char *const phase_names[] = {"data", "forward", "loss", "backward",
 
 static const char *phases_profile(const char *name)
 {
-    const char *path = path_of(name);
+    const char *path = sw_temp_path(name);
     scene *s = scene_open(path, (sw_profile_opts){0});
     scene_phases(s, &steady);
     scene_phases(s, &steady);
@@ -179,7 +179,7 @@ SW_TEST("16 was the prediction right")
 SW_TEST("5 why step 2 uses more than step 1")
 {
     static const char *const groups[] = {"roles", "layers", "ops", "tensors"};
-    const char *path = path_of("steps.jsonl");
+    const char *path = sw_temp_path("steps.jsonl");
     scene *s = scene_open(path, (sw_profile_opts){0});
     scene_layers(s, net, NET - 1);
     scene_layers(s, net, NET);

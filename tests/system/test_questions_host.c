@@ -35,7 +35,7 @@ static void give_back(void *unused)
 /* Two steps leak 4 KiB each, the second one is the last: the report names purpose and line. */
 SW_TEST("6 what grows is named within two steps")
 {
-    const char *path = path_of("leak.jsonl");
+    const char *path = sw_temp_path("leak.jsonl");
     char place[64] = "";
     scene *s = scene_open(path, (sw_profile_opts){0});
     sw_after(give_back, NULL);
@@ -62,7 +62,7 @@ SW_TEST("6 what grows is named within two steps")
 
 SW_TEST("6 nothing grows in a clean run")
 {
-    const char *path = path_of("clean.jsonl");
+    const char *path = sw_temp_path("clean.jsonl");
     const int steps = sw_tests_full() ? 100000 : 3000;
     scene *s = scene_open(path, (sw_profile_opts){0});
     for (int i = 0; i < steps; i++)
@@ -144,7 +144,7 @@ SW_TEST("7 the largest batch fits, and no other")
 SW_TEST("11 who held what when it did not fit")
 {
     const int64_t trains = largest_that_trains(), batch = trains + 1;
-    const char *path = path_of("denied.jsonl");
+    const char *path = sw_temp_path("denied.jsonl");
     CU_ASSERT_EQUAL(ask("train --quiet --no-recompute " FIT
                         " --memory-budget %lld --batch %lld --profile %s",
                         (long long)FIT_BYTES, (long long)batch, path),
@@ -183,7 +183,7 @@ static int64_t pages(int64_t bytes)
 /* From the process down to the tensors; the system says from outside what the process took. */
 static void reserved_and_used(int64_t batch)
 {
-    const char *path = path_of("waterfall.jsonl");
+    const char *path = sw_temp_path("waterfall.jsonl");
     CU_ASSERT_EQUAL(ask("train --quiet --steps 3 " FIT " --batch %lld --process --profile %s",
                         (long long)batch, path),
                     0);
@@ -225,7 +225,7 @@ SW_TEST("8 what is reserved and what is used")
 
 static const json_t *process_of(const char *name)
 {
-    const char *path = path_of(name);
+    const char *path = sw_temp_path(name);
     static sw_process process;
     scene *s = scene_open(path, (sw_profile_opts){0});
     scene_layers(s, net, NET);
@@ -295,7 +295,7 @@ SW_TEST("9 alignment and holes have lines")
     const holes_scene holes = {.unit = 16384};
     const int64_t unit = (int64_t)floats(holes.unit),
                   numbers = HOLES_TENSORS * (int64_t)ONE_NUMBER;
-    const char *path = path_of("holes.jsonl");
+    const char *path = sw_temp_path("holes.jsonl");
     scene *s = scene_open(path, (sw_profile_opts){0});
     scene_holes(s, &holes);
     scene_close(s);
@@ -322,7 +322,7 @@ static size_t lines_with(const char *path, const char *what)
 SW_TEST("14 it may stay on")
 {
     char peak[64];
-    const char *path = path_of("every.jsonl");
+    const char *path = sw_temp_path("every.jsonl");
     snprintf(peak, sizeof peak, "\"measured_peak_bytes\":%zu", layers_peak(net, NET));
     scene *s = scene_open(path, (sw_profile_opts){.every = 100});
     for (int i = 1; i <= 1000; i++)
@@ -390,8 +390,8 @@ static unsigned char *page_of(const char *profile, const char *page, size_t *n)
 SW_TEST("15 the page opens offline")
 {
     size_t small, large, n;
-    const char *page =
-        (const char *)page_of(net_profile("page.jsonl", NET), path_of("page.html"), &small);
+    const char *page = (const char *)page_of(net_profile("page.jsonl", NET),
+                                             sw_temp_path("page.html"), &small);
     static const char *const asks[] = {"http:",   "https:",         "//cdn",     "<link",
                                        "<iframe", " src=",          "@import",   "url(",
                                        "fetch(",  "XMLHttpRequest", "WebSocket", "import("};
@@ -411,12 +411,12 @@ SW_TEST("15 the page opens offline")
     CU_ASSERT_EQUAL(bytes[NET] + padding[NET], layers_joined(net, NET));
 
     const int steps = sw_tests_full() ? 100000 : 1000;
-    const char *path = path_of("huge.jsonl");
+    const char *path = sw_temp_path("huge.jsonl");
     scene *s = scene_open(path, (sw_profile_opts){.events = 1});
     for (int i = 0; i < steps; i++)
         scene_layers(s, net, NET);
     scene_close(s);
-    (void)page_of(path, path_of("huge.html"), &large);
+    (void)page_of(path, sw_temp_path("huge.html"), &large);
     SW_CHECK(asked.peak_bytes < (size_t)1 << 30, "%zu bytes", asked.peak_bytes);
     sw_note("%d steps with their events: a page of %zu KiB, of 2 steps %zu KiB", steps,
             large >> 10, small >> 10);

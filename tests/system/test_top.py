@@ -1,15 +1,11 @@
 #!/usr/bin/env python3
 """stepwell top: profiles that the test writes record by record, so that every figure is known, and trainings that run beside it."""
-import fcntl
 import json
 import os
-import pty
 import signal
-import struct
-import termios
 import time
 
-from frame import PROGRAM, Run, Skip, STEADY, check, get, main, put, refused, run, said, test
+from frame import PROGRAM, Run, Skip, STEADY, check, get, main, on_terminal, put, refused, run, said, test, wait_until
 
 PHASES = ("data", "forward", "loss", "backward", "step")
 STEP_NS = 3000000
@@ -205,26 +201,6 @@ def uncounted():
     assert '"measured":null,"measured_by":"plan"' in text and '"measured_peak_bytes":null' in text
 
 
-def on_terminal(words, **env):
-    """The program's output on a terminal of 80 columns."""
-    try:
-        pid, fd = pty.fork()
-    except OSError as why:
-        raise Skip("no terminal can be made here") from why
-    if pid == 0:
-        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
-        os.execve(PROGRAM, [PROGRAM, *words.split()], {**os.environ, **env})
-    shown = b""
-    try:
-        while part := os.read(fd, 4096):
-            shown += part
-    except OSError:
-        pass  # the other side is closed
-    os.close(fd)
-    check(os.waitpid(pid, 0)[1] == 0, shown)
-    return shown.decode()
-
-
 @test("a terminal has pictures")
 def pictures():
     """On a terminal each picture is drawn over the last, in colour unless NO_COLOR asks for none. A terminal that is dumb has lines."""
@@ -260,10 +236,7 @@ def killed():
     line = by_number.line_with('"condition":"running"')
     x = json.loads(line)
     assert os.path.abspath("p") in line and x["process"] == number
-    end = time.monotonic() + 10
-    while json.loads(by_number.printed()[-1])["step"] <= x["step"]:
-        check(time.monotonic() < end, "no further step")
-        time.sleep(0.01)
+    wait_until(lambda: json.loads(by_number.printed()[-1])["step"] > x["step"])
     by_name = watch("p")
     x = json.loads(by_name.line_with('"condition":"running"'))
     assert x["steps_per_second"] > 0
