@@ -375,8 +375,7 @@ static sw_status write_offsets(void *context, sw_file *file)
 
 static void begin_json(sw_json *j, const char *path)
 {
-    sw_json_growing(j, SW_HEAP_PROFILE);
-    sw_json_begin(j, '{');
+    report_begin_object(j);
     sw_json_put_string(j, "file", path);
     sw_json_put_string(j, "tool", "pytorch");
     sw_json_open(j, "devices", '[');
@@ -557,8 +556,7 @@ int report_ranks(const report_settings *asked, int n)
         qsort(r.ranks, r.n_ranks, sizeof *r.ranks, by_size);
     if (read && asked->json) {
         const table t = TABLE_OF(rank_fields, r.ranks, r.n_ranks);
-        sw_json_growing(&r.report, SW_HEAP_PROFILE);
-        sw_json_begin(&r.report, '{');
+        report_begin_object(&r.report);
         sw_json_put_string(&r.report, "tool", "pytorch");
         table_put(&r.report, "devices", &t);
         status = report_end_object(&r.report, NULL, &asked->style);

@@ -242,8 +242,7 @@ static void print_head(const population *p, const report_style *style)
 
 static void begin_json(sw_json *j, const population *p)
 {
-    sw_json_growing(j, SW_HEAP_PROFILE);
-    sw_json_begin(j, '{');
+    report_begin_object(j);
     sw_json_put_string(j, "file", p->shown);
     sw_json_put_string(j, "tool", "stepwell");
     sw_json_put_string(j, "kind", "population");
@@ -313,10 +312,7 @@ static void put_step(sw_json *j, const population_step *s, const sw_tl_program *
     sw_json_put_u64(j, "arena_bytes", p->arena_bytes);
     sw_json_put_u64(j, "peak_bytes", s->peak);
     sw_json_put_string(j, "peak_op", s->peak_op < p->n_ops ? p->ops[s->peak_op].name : NULL);
-    sw_json_open(j, "phases", '{');
-    for (int i = 0; i < SW_PROF_PHASES; i++)
-        sw_json_put_u64(j, sw_prof_phase_name(i), s->phase[i]);
-    sw_json_end(j);
+    report_put_by_phase(j, "phases", s->phase);
     table_put(j, "holders", &holders);
     sw_json_end(j);
 }
@@ -741,8 +737,7 @@ static sw_status put_pair(const pair_view *v, const table *lines, const report_t
     static const char *const keys[] = {"a", "b"};
     const population_pair *x = v->pair;
     sw_json j;
-    sw_json_growing(&j, SW_HEAP_PROFILE);
-    sw_json_begin(&j, '{');
+    report_begin_object(&j);
     sw_json_put_string(&j, "kind", "population");
     for (int s = 0; s < 2; s++) {
         sw_json_open(&j, keys[s], '{');

@@ -217,8 +217,7 @@ static sw_status print_json(const view *v, int by, const report_tail *more,
 {
     const report_seen *seen = report_best_seen(v->plan);
     sw_json j;
-    sw_json_growing(&j, SW_HEAP_PROFILE);
-    sw_json_begin(&j, '{');
+    report_begin_object(&j);
     sw_json_put_string(&j, "file", v->r->path);
     sw_json_put_string(&j, "tool", v->r->timeline->tool);
     sw_json_put_string(&j, "by", report_by_words[by]);

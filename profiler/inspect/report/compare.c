@@ -514,8 +514,7 @@ sw_status report_difference_json(const comparison *c, const report_tail *more,
                                                      "tensors",    "process",   NULL};
     const bool steps = c->side[0].step != NULL;
     sw_json j;
-    sw_json_growing(&j, SW_HEAP_FILES);
-    sw_json_begin(&j, '{');
+    report_begin_object(&j);
     put_side(&j, "a", &c->side[0]);
     put_side(&j, "b", &c->side[1]);
     sw_json_put_string(&j, "newer", c->newer == 0 ? "a" : "b");

@@ -403,6 +403,12 @@ void table_put_fields(sw_json *j, const table_column *columns, int n, const void
     }
 }
 
+void report_begin_object(sw_json *j)
+{
+    sw_json_growing(j, SW_HEAP_PROFILE);
+    sw_json_begin(j, '{');
+}
+
 sw_status report_print_object(sw_json *j, const report_style *style)
 {
     sw_json_line(j);

@@ -140,9 +140,11 @@ typedef struct {
 } table;
 
 #define TABLE_LENGTH(columns) ((int)(sizeof(columns) / sizeof *(columns)))
-/* A table of structs, and one of made rows. */
+/* A table of structs, one whose cells `row` fills after that, and one of made rows. */
 #define TABLE_OF(columns, rows, n)                                                             \
     ((table){columns, TABLE_LENGTH(columns), n, rows, sizeof *(rows), NULL, NULL, NULL})
+#define TABLE_WITH(columns, rows, n, row, context)                                             \
+    ((table){columns, TABLE_LENGTH(columns), n, rows, sizeof *(rows), row, context, NULL})
 #define TABLE_MADE(columns, n, row, context)                                                   \
     ((table){columns, TABLE_LENGTH(columns), n, NULL, 0, row, context, NULL})
 
@@ -209,6 +211,8 @@ typedef struct {
     void (*put)(sw_json *j, const void *context);
     const void *context;
 } report_tail;
+/* Begin the object that a report is. */
+void report_begin_object(sw_json *j);
 /* Print the object that was ended, and free it; the other ends it first, after `more` (NULL:
  * none). */
 SW_MUST_USE sw_status report_print_object(sw_json *j, const report_style *style);

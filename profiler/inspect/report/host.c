@@ -342,9 +342,7 @@ static void growth_section(const document *d, const report *r)
         n++;
     }
     if (d->json == NULL) {
-        table t = TABLE_OF(series_columns, series, n);
-        t.row = hide_no_growth;
-        t.context = series;
+        const table t = TABLE_WITH(series_columns, series, n, hide_no_growth, series);
         table_print(&t, n, d->style);
         for (size_t i = 0; i < n_grown; i++)
             document_say(d, 2, 4, "%s grows by %s per step since step %" PRIu64 ", %s%s",
@@ -653,9 +651,7 @@ static void heap_section(const document *d, const report *r)
     const bool known = h != NULL && h->n_purposes > 0;
     if (!document_open(d, "heap", known, "Host heap at the end, %s", known ? h->backend : ""))
         return;
-    table t = TABLE_OF(purpose_columns, h->purpose, h->n_purposes);
-    t.row = hide_unknown;
-    t.context = h;
+    const table t = TABLE_WITH(purpose_columns, h->purpose, h->n_purposes, hide_unknown, h);
     document_text(d, "backend", h->backend);
     document_table(d, "purposes", &t);
     document_bytes(d, 0, "kept_bytes", NULL, (int64_t)h->kept, "");

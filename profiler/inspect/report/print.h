@@ -37,6 +37,8 @@ void report_print_steps(const report_style *style, const sw_tl_step *steps, uint
 void report_put_steps(sw_json *j, const sw_tl_step *steps, uint32_t n);
 /* `key` and an object of the phases' peak_bytes and end_bytes; phase == NULL: null. */
 void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase);
+/* `key` and an object of one number for each phase. */
+void report_put_by_phase(sw_json *j, const char *key, const uint64_t *x);
 /* "damaged": null, or the line and what is wrong in it. */
 void report_put_damaged(sw_json *j, const profile_reading *file);
 

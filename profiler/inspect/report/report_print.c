@@ -100,6 +100,14 @@ void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase)
     sw_json_end(j);
 }
 
+void report_put_by_phase(sw_json *j, const char *key, const uint64_t *x)
+{
+    sw_json_open(j, key, '{');
+    for (int i = 0; i < N; i++)
+        sw_json_put_u64(j, sw_prof_phase_name(i), x[i]);
+    sw_json_end(j);
+}
+
 void report_put_text(sw_json *j, const char *key, const char *text)
 {
     sw_json_put_string(j, key, text[0] != '\0' ? text : NULL);
@@ -151,9 +159,7 @@ void report_print_steps(const report_style *style, const sw_tl_step *steps, uint
         return;
     report_headline(style, passes ? "Phases of each pass: the most that lived"
                                   : "Phases of each step: the most that lived");
-    table t = TABLE_OF(step_columns, ends, shown);
-    t.row = number_step;
-    t.context = &n;
+    const table t = TABLE_WITH(step_columns, ends, shown, number_step, &n);
     table_print(&t, shown, style);
 }
 
@@ -562,9 +568,8 @@ static void print_live(const report_style *style, const report *r, const report_
         sw_tensor tensors[REPORT_LARGEST];
         for (size_t i = 0; i < live->n_largest; i++)
             tensors[i] = *live->largest[i].first;
-        table t = TABLE_OF(tensor_columns, tensors, live->n_largest);
-        t.row = add_padding;
-        t.context = tensors;
+        const table t =
+            TABLE_WITH(tensor_columns, tensors, live->n_largest, add_padding, tensors);
         table_print(&t, t.n, style);
     } else
         print_equal(style, live);
@@ -780,10 +785,7 @@ static void put_moves(sw_json *j, const report *r)
 {
     const report_moves *m = &r->moves;
     sw_json_open(j, "peaks", '{');
-    sw_json_open(j, "phases", '{');
-    for (int i = 0; i < SW_PROF_PHASES; i++)
-        sw_json_put_u64(j, sw_prof_phase_name(i), m->runs[i]);
-    sw_json_end(j);
+    report_put_by_phase(j, "phases", m->runs);
     sw_json_put_bool(j, "moves", m->lowest_bytes != m->highest_bytes);
     PUT(j, m,
         FIELDS(report_moves, lowest_bytes, lowest_step, highest_bytes, highest_step,
@@ -802,8 +804,7 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
     uint64_t median[N + 1];
     const bool timed = report_medians(r, median);
     sw_json j;
-    sw_json_growing(&j, SW_HEAP_PROFILE);
-    sw_json_begin(&j, '{');
+    report_begin_object(&j);
     sw_json_put_string(&j, "file", r->path);
     sw_json_put_string(&j, "tool", r->timeline->tool);
     PUT(&j, r, FIELDS_KNOWN(report, model, device, data, normalise));
@@ -857,11 +858,10 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
                                r->witness_results[m] == 1);
     sw_json_end(&j);
     PUT(&j, r, FIELDS(report, faults), FIELDS_KNOWN(report, first_fault));
-    if (sw_json_open_known(&j, "median_ns", timed)) {
-        for (int i = 0; i < N; i++)
-            sw_json_put_u64(&j, sw_prof_phase_name(i), median[i]);
-        sw_json_end(&j);
-    }
+    if (timed)
+        report_put_by_phase(&j, "median_ns", median);
+    else
+        sw_json_put_null(&j, "median_ns");
     sw_json_put_known(&j, "median_step_ns", timed, median[N]);
     sw_json_put_u64(&j, "warm_steps", r->warm);
     sw_json_put_known(&j, "allocations_after_warmup", r->warm_runs > 0, r->allocations);
