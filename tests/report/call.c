@@ -86,6 +86,16 @@ const printed *call_words(const char *format, ...)
     return p;
 }
 
+void expect_said(int status, const char *part, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const printed *p = call_text(format, args);
+    va_end(args);
+    SW_CHECK(p->status == status && has(status == 0 ? p->out : p->err, part),
+             "%s, for %s: status %d, %s", part, format, p->status, p->err);
+}
+
 bool has(const char *text, const char *part)
 {
     return strstr(text, part) != NULL;

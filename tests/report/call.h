@@ -14,6 +14,11 @@ typedef struct {
  * until the next call. */
 const printed *call_words(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The status of such a call, and a part of what it says: on standard output with status 0, else
+ * on standard error. */
+void expect_said(int status, const char *part, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* A file of tests/report/golden. Valid until the fourth next call. */
 const char *golden(const char *name);
 void slurp(const char *path, char *to, size_t room);

@@ -128,11 +128,11 @@ SW_TEST("text and csv have the same figures")
     }
     setenv("LC_ALL", "C.UTF-8", 1);
     check_width(call_words("scopes.jsonl --by layer")->out);
-    const printed *p = call_words("scopes.jsonl --by role --format csv");
-    CU_ASSERT(p->status == 0 &&
-              has(p->out, "role,at_peak_bytes,share,own_peak_bytes,tensors,own_peak_op\n"
-                          "(all),1280,1.000000,1280,9,block/conv2/conv2d\n"
-                          "saved,448,0.350000,448,2,block/conv2/conv2d\n"));
+    expect_said(0,
+                "role,at_peak_bytes,share,own_peak_bytes,tensors,own_peak_op\n"
+                "(all),1280,1.000000,1280,9,block/conv2/conv2d\n"
+                "saved,448,0.350000,448,2,block/conv2/conv2d\n",
+                "scopes.jsonl --by role --format csv");
 }
 
 SW_TEST("what does not go together is refused")

@@ -167,21 +167,15 @@ SW_TEST("phases that no one told are unknown")
 
 SW_TEST("a step that is not there is named")
 {
-    const printed *p = call_words("scopes.jsonl --steps 1,9");
-    CU_ASSERT(p->status == 1 && has(p->err, "no record of step 9; the nearest is 4"));
-    p = call_words("scopes.jsonl --steps eval:1,2");
-    CU_ASSERT(p->status == 1 &&
-              has(p->err, "no record of eval step 1; there are no such runs"));
-    p = call_words("small.jsonl --steps 20,eval:21");
-    CU_ASSERT(p->status == 0 && has(p->out, "program 1 (eval"));
+    expect_said(1, "no record of step 9; the nearest is 4", "scopes.jsonl --steps 1,9");
+    expect_said(1, "no record of eval step 1; there are no such runs",
+                "scopes.jsonl --steps eval:1,2");
+    expect_said(0, "program 1 (eval", "small.jsonl --steps 20,eval:21");
     static const char *const words[] = {
         "1",       "1,", ",1", "1,2,3", "0,1", "a,b", "1;2", "-1,2", "99999999999999999999,1",
         "test:1,2"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        p = call_words("scopes.jsonl --steps %s", words[i]);
-        SW_CHECK(p->status == 2 && has(p->err, "--steps must be"), "%s: %d %s", words[i],
-                 p->status, p->err);
-    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        expect_said(2, "--steps must be", "scopes.jsonl --steps %s", words[i]);
 }
 
 /* ---- limits ------------------------------------------------------------------------------ */
@@ -243,9 +237,8 @@ SW_TEST("what no one looked at is predicted")
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     fputs(text, f);
     fclose(f);
-    const printed *p = call_words("%s --max-peak 1279", path);
-    CU_ASSERT(p->status == 1 && has(p->err, "the predicted peak of 1,280 bytes"));
-    p = call_words("%s --steps 1,2", path);
+    expect_said(1, "the predicted peak of 1,280 bytes", "%s --max-peak 1279", path);
+    const printed *p = call_words("%s --steps 1,2", path);
     CU_ASSERT(p->status == 0 && has(p->out, "as planned") && !has(p->out, "measured"));
 }
 
@@ -297,17 +290,15 @@ SW_TEST("the line names what grew")
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     fputs(changed, f);
     fclose(f);
-    const printed *p = call_words("%s --diff small.jsonl --fail-on-increase 10%%",
-                                  sw_temp_path("grown.jsonl"));
-    CU_ASSERT(p->status == 1 &&
-              has(p->err, "role saved (+6,400 bytes), layer fc (+6,400 bytes)"));
+    expect_said(1, "role saved (+6,400 bytes), layer fc (+6,400 bytes)",
+                "%s --diff small.jsonl --fail-on-increase 10%%", sw_temp_path("grown.jsonl"));
     const json_t *o =
         object_of(call_words("%s --diff small.jsonl --json", sw_temp_path("grown.jsonl")));
     check_sums(o, 7424, 1024);
     CU_ASSERT_EQUAL(number_of(o, "peak_difference_bytes"), 6400); /* as the gate says */
     CU_ASSERT_EQUAL(number_in(o, "roles", "saved", "difference"), 6400);
     setenv("LC_ALL", "C", 1);
-    p = call_words("%s --diff small.jsonl --bytes", sw_temp_path("grown.jsonl"));
+    const printed *p = call_words("%s --diff small.jsonl --bytes", sw_temp_path("grown.jsonl"));
     CU_ASSERT(has(p->out, "A - B") && has(p->out, "+6,400") && !has(p->out, "-6,400"));
     o = object_of(call_words("small.jsonl --diff %s --json", sw_temp_path("grown.jsonl")));
     check_sums(o, 1024, 7424);
@@ -325,8 +316,7 @@ SW_TEST("what cannot be judged does not pass")
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     fprintf(f, "%.*s\n", (int)strcspn(text, "\n"), text);
     fclose(f);
-    const printed *p = call_words("%s --max-peak 1GiB", path);
-    CU_ASSERT(p->status == 1 && has(p->err, "neither a measured nor a predicted peak"));
+    expect_said(1, "neither a measured nor a predicted peak", "%s --max-peak 1GiB", path);
     f = fopen(path, "a");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     fprintf(f, "damage\n");

@@ -22,9 +22,8 @@ SW_TEST("usage is checked, what is not built fails by name")
 {
     CU_ASSERT_EQUAL(call_words(" ")->status, 2);
     CU_ASSERT_EQUAL(call_words("x --diff y")->status, 3);
-    const printed *p = call_words("x --format cvs");
-    CU_ASSERT(p->status == 2 && has(p->err, "csv"));
-    p = call_words("--list-formats");
+    expect_said(2, "csv", "x --format cvs");
+    const printed *p = call_words("--list-formats");
     static char list[sizeof p->out]; /* what --out takes stands before what it does not take */
     snprintf(list, sizeof list, "%s", p->out);
     CU_ASSERT_FATAL(p->status == 0 && has(list, "\nOn standard output alone:\n"));
@@ -45,22 +44,14 @@ SW_TEST("usage is checked, what is not built fails by name")
         line = line != NULL ? line + 1 : NULL;
     }
     CU_ASSERT(n_listed == n_taken + 2 && n_taken >= 6);
-    p = call_words("x --out y");
-    CU_ASSERT(p->status == 2 && has(p->err, "--out takes the formats that --list-formats"));
-    p = call_words("x --format=json --out=y");
-    CU_ASSERT(p->status == 2 && has(p->err, "json goes to standard output"));
-    p = call_words("x --max-peak=-1");
-    CU_ASSERT(p->status == 2 && has(p->err, "--max-peak must be a size"));
-    p = call_words("x --fail-on-increase=2%%");
-    CU_ASSERT(p->status == 2 && has(p->err, "--diff"));
+    expect_said(2, "--out takes the formats that --list-formats", "x --out y");
+    expect_said(2, "json goes to standard output", "x --format=json --out=y");
+    expect_said(2, "--max-peak must be a size", "x --max-peak=-1");
+    expect_said(2, "--diff", "x --fail-on-increase=2%%");
     static const char *const increases[] = {"2\t%", "-1%", "nan%", "%", "inf%", "2%%", "MiB"};
-    for (size_t i = 0; i < sizeof increases / sizeof *increases; i++) {
-        char word[64];
-        snprintf(word, sizeof word, "--fail-on-increase=%s", increases[i]);
-        p = call_words("x %s --diff=y", word);
-        SW_CHECK(p->status == 2 && has(p->err, "--fail-on-increase must be"), "%s: %s", word,
-                 p->err);
-    }
+    for (size_t i = 0; i < sizeof increases / sizeof *increases; i++)
+        expect_said(2, "--fail-on-increase must be", "x --fail-on-increase=%s --diff=y",
+                    increases[i]);
     p = call_words("--help");
     CU_ASSERT(p->status == 0 && has(p->out, "--format") && has(p->out, "--bytes") &&
               p->err[0] == '\0');
@@ -104,45 +95,29 @@ SW_TEST("the text is as worked out by hand")
     compare_text("process.txt", "process.jsonl");
 }
 
-static json_int_t number(const json_t *o, const char *a, const char *b, const char *c)
+static const json_t *summary(const char *path)
 {
-    o = json_object_get(o, a);
-    if (b != NULL)
-        o = json_object_get(o, b);
-    if (c != NULL)
-        o = json_object_get(o, c);
-    SW_CHECK(json_is_integer(o), "%s %s %s is no integer", a, b != NULL ? b : "",
-             c != NULL ? c : "");
-    return json_integer_value(o);
-}
-
-static json_t *summary(const char *path)
-{
-    const printed *p = call_words("%s --format json", path);
-    json_t *o = json_loads(p->out);
-    SW_CHECK(p->status == 0 && json_is_object(o) && p->err[0] == '\0', "%s%s", sw_last_error(),
-             p->err);
-    return o != NULL ? o : json_loads("{}");
+    return object_of(call_words("%s --format json", path));
 }
 
 SW_TEST("json has the same numbers")
 {
-    json_t *o = summary("small.jsonl");
-    CU_ASSERT_EQUAL(number(o, "steps", NULL, NULL), 20);
-    CU_ASSERT_EQUAL(number(o, "evaluations", NULL, NULL), 1);
-    CU_ASSERT_EQUAL(number(o, "predicted_peak_bytes", NULL, NULL), 1024);
-    CU_ASSERT_EQUAL(number(o, "measured_peak_bytes", NULL, NULL), 1024);
-    CU_ASSERT_EQUAL(number(o, "predicted", "backward", "peak_bytes"), 1024);
-    CU_ASSERT_EQUAL(number(o, "measured", "step", "end_bytes"), 640);
-    CU_ASSERT_EQUAL(number(o, "peak", "bytes", NULL), 576 + 448);
-    CU_ASSERT_EQUAL(number(o, "peak", "padding_bytes", NULL), 120);
-    CU_ASSERT_EQUAL(number(o, "peak", "by_role", "saved"), 192);
-    CU_ASSERT_EQUAL(number(o, "peak", "by_layer", "fc"), 192 + 128 + 128);
-    CU_ASSERT_EQUAL(number(o, "median_step_ns", NULL, NULL), 11000);
-    CU_ASSERT_EQUAL(number(o, "median_ns", "forward", NULL), 1100);
-    CU_ASSERT_EQUAL(number(o, "allocations_after_warmup", NULL, NULL), 0);
-    CU_ASSERT_EQUAL(number(o, "process_bytes", NULL, NULL), 1048576);
-    CU_ASSERT_EQUAL(number(o, "batch", NULL, NULL), 16);
+    const json_t *o = summary("small.jsonl");
+    CU_ASSERT_EQUAL(number_of(o, "steps"), 20);
+    CU_ASSERT_EQUAL(number_of(o, "evaluations"), 1);
+    CU_ASSERT_EQUAL(number_of(o, "predicted_peak_bytes"), 1024);
+    CU_ASSERT_EQUAL(number_of(o, "measured_peak_bytes"), 1024);
+    CU_ASSERT_EQUAL(number_in(o, "predicted", "backward", "peak_bytes"), 1024);
+    CU_ASSERT_EQUAL(number_in(o, "measured", "step", "end_bytes"), 640);
+    CU_ASSERT_EQUAL(number_of(json_object_get(o, "peak"), "bytes"), 576 + 448);
+    CU_ASSERT_EQUAL(number_of(json_object_get(o, "peak"), "padding_bytes"), 120);
+    CU_ASSERT_EQUAL(number_in(o, "peak", "by_role", "saved"), 192);
+    CU_ASSERT_EQUAL(number_in(o, "peak", "by_layer", "fc"), 192 + 128 + 128);
+    CU_ASSERT_EQUAL(number_of(o, "median_step_ns"), 11000);
+    CU_ASSERT_EQUAL(number_of(json_object_get(o, "median_ns"), "forward"), 1100);
+    CU_ASSERT_EQUAL(number_of(o, "allocations_after_warmup"), 0);
+    CU_ASSERT_EQUAL(number_of(o, "process_bytes"), 1048576);
+    CU_ASSERT_EQUAL(number_of(o, "batch"), 16);
     CU_ASSERT(json_is_true(json_object_get(o, "equal")) &&
               json_is_true(json_object_get(o, "finished")));
     CU_ASSERT(json_is_null(json_object_get(o, "damaged")));
@@ -150,21 +125,18 @@ SW_TEST("json has the same numbers")
     CU_ASSERT(by != NULL && strcmp(by, "access") == 0);
     CU_ASSERT_EQUAL(json_array_size(json_object_get(json_object_get(o, "peak"), "largest")), 7);
     CU_ASSERT_EQUAL(json_array_size(json_object_get(o, "programs")), 2);
-    json_decref(o);
 
     o = summary("differs.jsonl");
     CU_ASSERT(json_is_false(json_object_get(o, "equal")));
-    CU_ASSERT_EQUAL(number(o, "allocations_after_warmup", NULL, NULL), 3);
-    CU_ASSERT_EQUAL(number(o, "faults", NULL, NULL), 2);
+    CU_ASSERT_EQUAL(number_of(o, "allocations_after_warmup"), 3);
+    CU_ASSERT_EQUAL(number_of(o, "faults"), 2);
     CU_ASSERT(json_is_false(json_object_get(json_object_get(o, "witnesses"), "extent")));
-    json_decref(o);
 
     o = summary("large.jsonl");
     const json_t *slowest = json_array_get(json_object_get(o, "slowest_ops"), 0);
-    CU_ASSERT_EQUAL(number(slowest, "mean_ns", NULL, NULL), (4 * 7919 + 4) * 1000000LL / 7);
+    CU_ASSERT_EQUAL(number_of(slowest, "mean_ns"), (4 * 7919 + 4) * 1000000LL / 7);
     const char *op = json_string_value(json_object_get(slowest, "op"));
     CU_ASSERT(op != NULL && strcmp(op, "sgd") == 0);
-    json_decref(o);
 }
 
 /* ---- cut and damaged --------------------------------------------------------------------- */
@@ -226,10 +198,9 @@ SW_TEST("what logs lost is reported")
         "\"log\":[0,0,1,10,0]}\n{\"type\":\"step\"";
     const printed *p = with_change(4, "{\"type\":\"step\"", lost);
     CU_ASSERT(p->status == 0 && has(p->out, "had no room for 1,200 events"));
-    json_t *o = summary(sw_temp_path("changed.jsonl"));
-    CU_ASSERT_EQUAL(number(o, "dropped_events", NULL, NULL), 1200);
+    const json_t *o = summary(sw_temp_path("changed.jsonl"));
+    CU_ASSERT_EQUAL(number_of(o, "dropped_events"), 1200);
     CU_ASSERT(json_is_false(json_object_get(o, "goes_on")));
-    json_decref(o);
 }
 
 /* A file may have only some of the steps: the gate judges the figures of all of them. */
@@ -255,7 +226,7 @@ SW_TEST("no number is too wide")
 static void check_damaged(const char *says)
 {
     const printed *p = call_words("%s --json", sw_temp_path("changed.jsonl"));
-    json_t *o = json_loads(p->out), *damaged = json_object_get(o, "damaged");
+    const json_t *damaged = json_object_get(object_of(p), "damaged");
     const char *why = json_string_value(json_object_get(damaged, "why"));
     SW_CHECK(p->status == 3 && why != NULL && has(why, says), "status %d: %s", p->status,
              p->out);
@@ -263,7 +234,6 @@ static void check_damaged(const char *says)
     snprintf(line, sizeof line, "line %lld",
              (long long)json_integer_value(json_object_get(damaged, "line")));
     SW_CHECK(why != NULL && has(why, line), "%s is not in %s", line, why != NULL ? why : "");
-    json_decref(o);
 }
 
 SW_TEST("damage names file and line")
@@ -314,22 +284,21 @@ SW_TEST("damage names file and line")
 /* The same lines as in the file, and what follows from them. */
 SW_TEST("the process is passed on")
 {
-    json_t *o = summary("process.jsonl");
+    const json_t *o = summary("process.jsonl");
     const json_t *p = json_object_get(o, "process"), *lines = json_object_get(p, "lines");
     json_int_t all = 0;
     CU_ASSERT_EQUAL(json_array_size(lines), 14);
     for (size_t i = 0; i < json_array_size(lines); i++)
         all += json_integer_value(json_object_get(json_array_get(lines, i), "resident_bytes"));
-    CU_ASSERT_EQUAL(all, number(o, "process", "resident_bytes", NULL));
-    CU_ASSERT_EQUAL(number(o, "process", "arenas_bytes", NULL), 2097152 + 8192 + 12288);
-    CU_ASSERT_EQUAL(number(o, "process", "arenas_predicted_bytes", NULL),
+    CU_ASSERT_EQUAL(all, number_of(json_object_get(o, "process"), "resident_bytes"));
+    CU_ASSERT_EQUAL(number_of(json_object_get(o, "process"), "arenas_bytes"),
+                    2097152 + 8192 + 12288);
+    CU_ASSERT_EQUAL(number_of(json_object_get(o, "process"), "arenas_predicted_bytes"),
                     2097152 + 4096 + 12288);
-    CU_ASSERT_EQUAL(number(o, "process", "unexplained_bytes", NULL), 4096 + 8192);
+    CU_ASSERT_EQUAL(number_of(json_object_get(o, "process"), "unexplained_bytes"), 4096 + 8192);
     CU_ASSERT(json_is_false(json_object_get(p, "equal")));
-    json_decref(o);
     o = summary("small.jsonl");
     CU_ASSERT(json_is_null(json_object_get(o, "process")));
-    json_decref(o);
 }
 
 /* Lines that do not add up were not written by us. */
@@ -374,14 +343,13 @@ SW_TEST("only a run that is done is finished")
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const printed *p = with_change(26, "\"type\":\"end\"", ends[i].end);
         SW_CHECK(p->status == 0 && has(p->out, ends[i].says), "%s: %s", ends[i].end, p->out);
-        json_t *o = summary(sw_temp_path("changed.jsonl"));
+        const json_t *o = summary(sw_temp_path("changed.jsonl"));
         const char *status = json_string_value(json_object_get(o, "status"));
         SW_CHECK(json_is_true(json_object_get(o, "finished")) == ends[i].finished, "%s",
                  ends[i].end);
         SW_CHECK(status != NULL ? ends[i].status != NULL && strcmp(status, ends[i].status) == 0
                                 : ends[i].status == NULL,
                  "%s", ends[i].end);
-        json_decref(o);
     }
 }
 
@@ -541,10 +509,10 @@ static void check_rows(const json_t *rows, uint64_t n)
     json_int_t before = 0, widest = 0, narrowest = INT64_MAX;
     for (size_t i = 0; i < shown; i++) {
         const json_t *row = json_array_get(rows, i);
-        const json_int_t step = number(row, "step", NULL, NULL);
+        const long long step = number_of(row, "step");
         SW_CHECK(step > before, "%llu steps: %lld after %lld", (unsigned long long)n,
                  (long long)step, (long long)before);
-        SW_CHECK(number(row, "phases", "loss", "peak_bytes") == step, "row %lld",
+        SW_CHECK(number_in(row, "phases", "loss", "peak_bytes") == step, "row %lld",
                  (long long)step);
         if (i < 3)
             CU_ASSERT_EQUAL(step, (json_int_t)i + 1);
@@ -570,17 +538,16 @@ SW_TEST("long runs show their ends and an even sample")
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         const uint64_t n = lengths[i];
         write_long(path, n);
-        json_t *o = summary(path);
-        CU_ASSERT_EQUAL(number(o, "steps", NULL, NULL), (json_int_t)n);
+        const json_t *o = summary(path);
+        CU_ASSERT_EQUAL(number_of(o, "steps"), (json_int_t)n);
         check_rows(json_object_get(o, "rows"), n);
         if (n >
             1) { /* the first run is not warm: the median of 2..n, or of an even sample of it */
-            const json_int_t median = number(o, "median_step_ns", NULL, NULL),
+            const json_int_t median = number_of(o, "median_step_ns"),
                              middle = (json_int_t)(n + 2) / 2;
             SW_CHECK(llabs(median - middle) <= 8, "%llu steps: median %lld",
                      (unsigned long long)n, (long long)median);
         }
-        json_decref(o);
     }
 }
 
