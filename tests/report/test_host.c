@@ -4,7 +4,7 @@
 #include "tests/report/call.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 #include <stdio.h>
 #include <string.h>
 

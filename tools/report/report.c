@@ -3,7 +3,7 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "profiler/inspect/report/parts.h"
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 #include "profiler/inspect/sink.h"
 #include "profiler/inspect/timeline_read.h"
 #include "tools/cli/cli.h"

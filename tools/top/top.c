@@ -5,7 +5,7 @@
  * a window keeps the latest steps. Where the file is another one, or begins anew, all of that
  * begins from nothing. */
 #include "alloc/base/sys.h"
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 #include "profiler/record/utf8.h"
 #include "tools/cli/cli.h"
 #include "tools/top/top.h"

@@ -1,6 +1,6 @@
 /* The output of `stepwell train` when it is done. */
 #include "profiler/record/utf8.h"
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 #include "tools/job/result.h"
 #include "tools/train/train.h"
 #include <inttypes.h>

@@ -2,7 +2,7 @@
  * compared, as text, JSON, CSV and a page of members down and turns across. */
 #include "profiler/inspect/population/population.h"
 #include "alloc/base/mem.h"
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #define STEPWELL_REPLAN_H
 
 #include "profiler/inspect/replan/trace.h"
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 
 /* The allocator's bytes at one moment. reserved is the sum of requested and of all below it but
  * pending. Free memory that could not serve the latest request counts where it is barred first:

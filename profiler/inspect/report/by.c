@@ -1,6 +1,6 @@
 /* stepwell report FILE --by layer|role|op|phase: one program in a table. */
 #include "profiler/inspect/report/parts.h"
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

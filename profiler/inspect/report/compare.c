@@ -2,7 +2,7 @@
  * up to their difference. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/report/parts.h"
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * JSON object. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/report/parts.h"
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 #include "profiler/record/utf8.h"
 #include <inttypes.h>
 #include <stdio.h>

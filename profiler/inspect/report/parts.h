@@ -2,7 +2,7 @@
 #ifndef STEPWELL_PARTS_H
 #define STEPWELL_PARTS_H
 
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 #include "profiler/inspect/timeline.h"
 #include <stdbool.h>
 

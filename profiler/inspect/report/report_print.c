@@ -2,7 +2,7 @@
  * whatever the numbers and names are; top to bottom: the run, its steps, predicted against
  * measured, what is live at the peak, time, and what lies outside the plan. The keys of the
  * JSON are part of the interface. */
-#include "profiler/inspect/report/print.h"
+#include "profiler/inspect/report/report.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
