@@ -67,9 +67,10 @@ static void draw(report_series *s)
 
 /* ---- records ----------------------------------------------------------------------------- */
 
-static sw_status take_line(report_host *h, const profile_position *p, value o, uint64_t step,
+static sw_status take_line(report *r, const profile_position *p, value o, uint64_t step,
                            bool settled)
 {
+    report_host *h = r->host;
     /* It has held nothing before, but for what is there when the file begins. */
     report_line x = {.growth = {.known = h->records > 0}};
     uint64_t bytes;
@@ -84,7 +85,7 @@ static sw_status take_line(report_host *h, const profile_position *p, value o, u
         i++;
     if (i == REPORT_LINES)
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&h->lines, SW_HEAP_PROFILE, &h->cap_lines, i + 1, sizeof x));
+    SW_TRY(sw_timeline_reserve(r->timeline, &h->lines, &h->cap_lines, i + 1, sizeof x));
     if (i == h->n_lines)
         h->lines[h->n_lines++] = x;
     look(&h->lines[i].growth, bytes, step, settled);
@@ -121,8 +122,9 @@ static sw_status take_sampled(report_host *h, const profile_position *p, int ser
     return SW_OK;
 }
 
-static sw_status take_growth(report_host *h, const profile_position *p)
+static sw_status take_growth(report *r, const profile_position *p)
 {
+    report_host *h = r->host;
     static const char *const arenas[] = {"model", "data", "step"};
     const char *purposes[SW_HEAP_KINDS];
     uint64_t step;
@@ -144,7 +146,7 @@ static sw_status take_growth(report_host *h, const profile_position *p)
     if (sites != 0 && !value_is_list(sites))
         return profile_wrong(p, "places", "a list of places");
     for (size_t i = 0; i < value_count(sites); i++)
-        SW_TRY(take_line(h, p, value_item(sites, i), step, settled));
+        SW_TRY(take_line(r, p, value_item(sites, i), step, settled));
     for (int i = 0; i < REPORT_OF_OTHER; i++)
         if (h->series[i].growth.known)
             draw(&h->series[i]);
@@ -409,10 +411,9 @@ static sw_status take_shares(report *r, const profile_position *p, const char *k
 static sw_status take_denied(report *r, const profile_position *p)
 {
     const value holders = value_at(p->record, "holders");
-    void *block = r->host->denied;
-    if (block == NULL)
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->host->denied));
-    report_denied *d = r->host->denied = block;
+    if (r->host->denied == NULL)
+        SW_TRY(sw_timeline_alloc(r->timeline, &r->host->denied, 1, sizeof(report_denied)));
+    report_denied *d = r->host->denied;
     const uint64_t times = d->times + 1;
     *d = (report_denied){.largest_batch = -1};
     SW_TRY(TAKE_FIELDS(p, p->record, denied_fields, d));
@@ -811,7 +812,7 @@ static sw_status take_process(report *r, const profile_position *p)
         return profile_wrong(p, "resident_bytes", "the sum of the lines");
     x.resident_bytes = (size_t)resident;
     if (r->process == NULL)
-        SW_TRY(sw_heap_alloc(&r->process, SW_HEAP_PROFILE, sizeof *r->process));
+        SW_TRY(sw_timeline_alloc(r->timeline, &r->process, 1, sizeof *r->process));
     *r->process = x;
     return SW_OK;
 }
@@ -868,21 +869,12 @@ void process_print(const sw_writer *to, const sw_process *p, const char *title)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-void report_free_host(report_host *h)
-{
-    if (h == NULL)
-        return;
-    sw_heap_free(h->lines, SW_HEAP_PROFILE, h->cap_lines * sizeof *h->lines);
-    sw_heap_free(h->denied, SW_HEAP_PROFILE, sizeof *h->denied);
-    sw_heap_free(h, SW_HEAP_PROFILE, sizeof *h);
-}
-
 sw_status report_take_host(report *r, const profile_position *p)
 {
     if (r->host == NULL)
-        SW_TRY(sw_heap_alloc(&r->host, SW_HEAP_PROFILE, sizeof *r->host));
+        SW_TRY(sw_timeline_alloc(r->timeline, &r->host, 1, sizeof *r->host));
     if (strcmp(p->type, "step") == 0)
-        return take_growth(r->host, p);
+        return take_growth(r, p);
     if (strcmp(p->type, "heap") == 0)
         return take_heap(r->host, p);
     if (strcmp(p->type, "denied") == 0)

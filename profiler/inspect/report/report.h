@@ -95,7 +95,7 @@ typedef struct {
     uint64_t planned_steps, budget_bytes; /* 0: not known; none */
 
     report_plan *plans;
-    size_t n_plans, cap_plans;
+    uint32_t n_plans, cap_plans;
     uint64_t unplanned; /* measured runs whose program has no plan in the file */
 
     uint64_t runs, evaluations, immediate, witnessed; /* records; runs: training */
@@ -329,7 +329,6 @@ typedef struct report_host {
 
 /* Of a record of a type that belongs here, or of a step; the others are passed over. */
 SW_MUST_USE sw_status report_take_host(report *r, const profile_position *p);
-void report_free_host(report_host *host);
 
 /* ---- the report for people and as a JSON object -------------------------------------------
  */

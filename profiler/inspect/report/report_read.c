@@ -11,7 +11,7 @@
 
 /* ---- an empty report --------------------------------------------------------------------- */
 
-#define PLANS_MAX ((size_t)65536)
+#define PLANS_MAX 65536
 
 static sw_status report_new(report **out, const char *path)
 {
@@ -19,6 +19,7 @@ static sw_status report_new(report **out, const char *path)
     (*out)->path = path;
     sw_utf8_clean((*out)->shown, sizeof(*out)->shown, path);
     memset((*out)->witness_results, 0xff, sizeof(*out)->witness_results);
+    (*out)->stride = (*out)->times_stride = 1;
     return SW_OK;
 }
 
@@ -37,15 +38,11 @@ static void report_copy_header(report *r)
 static sw_status report_add_plan(report *r, uint32_t program)
 {
     const sw_tl_program *p = &r->timeline->programs[program];
-    if (!(r->n_plans < r->cap_plans)) {
-        if (r->cap_plans >= PLANS_MAX)
-            SW_FAIL(SW_FORMAT, "%s: more programs than the %zu that a report can hold", r->path,
-                    PLANS_MAX);
-        const size_t cap = r->cap_plans == 0 ? 16 : r->cap_plans * 2;
-        SW_TRY(sw_heap_resize(&r->plans, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans,
-                              cap * sizeof *r->plans));
-        r->cap_plans = cap;
-    }
+    if (r->n_plans == PLANS_MAX)
+        SW_FAIL(SW_FORMAT, "%s: more programs than the %d that a report can hold", r->path,
+                PLANS_MAX);
+    SW_TRY(sw_timeline_reserve(r->timeline, &r->plans, &r->cap_plans, r->n_plans + 1,
+                               sizeof *r->plans));
     report_plan *x = &r->plans[r->n_plans++];
     *x = (report_plan){.key = p->key,
                        .immediate = p->immediate,
@@ -62,18 +59,7 @@ static sw_status report_add_plan(report *r, uint32_t program)
     return SW_OK;
 }
 
-/* ---- records ----------------------------------------------------------------------------- */
-
 /* ---- plans ------------------------------------------------------------------------------- */
-
-static sw_status take_plan(report *r, const profile_position *p, bool immediate)
-{
-    SW_TRY(profile_take_program(r->timeline, p, immediate));
-    const sw_status status = report_add_plan(r, r->timeline->n_programs - 1);
-    if (status != SW_OK)
-        r->timeline->n_programs--;
-    return status;
-}
 
 static void compare_with_plan(report_plan *plan, const char *by, uint64_t step,
                               const sw_prof_phase *phase)
@@ -102,42 +88,35 @@ static void compare_with_plan(report_plan *plan, const char *by, uint64_t step,
 
 /* ---- steps ------------------------------------------------------------------------------- */
 
+/* Whether number i has a place in a list, whose stride doubles when its room is full. */
+static bool is_kept(uint64_t i, uint64_t *stride, void *list, size_t *n, size_t room,
+                    size_t size)
+{
+    char *at = list;
+    if (i % *stride == 0 && *n == room) {
+        for (size_t k = 1; k < room / 2; k++)
+            memcpy(at + k * size, at + 2 * k * size, size);
+        *n = room / 2;
+        *stride *= 2;
+    }
+    return i % *stride == 0;
+}
+
 static void keep_row(report *r, const report_row *row)
 {
     const uint64_t i = row->index;
     if (i < REPORT_EDGE)
         r->first[i] = *row;
     r->last[i % REPORT_EDGE] = *row;
-    if (r->stride == 0)
-        r->stride = 1;
-    if (i % r->stride != 0)
-        return;
-    if (r->n_sample == REPORT_SAMPLES) {
-        for (size_t k = 0; k < REPORT_SAMPLES / 2; k++)
-            r->sample[k] = r->sample[2 * k];
-        r->n_sample = REPORT_SAMPLES / 2;
-        r->stride *= 2;
-        if (i % r->stride != 0)
-            return;
-    }
-    r->sample[r->n_sample++] = *row;
+    if (is_kept(i, &r->stride, r->sample, &r->n_sample, REPORT_SAMPLES, sizeof *row))
+        r->sample[r->n_sample++] = *row;
 }
 
 static void keep_times(report *r, const report_row *row, uint64_t ns)
 {
-    if (r->times_stride == 0)
-        r->times_stride = 1;
-    const uint64_t i = r->warm;
-    if (i % r->times_stride != 0)
+    if (!is_kept(r->warm, &r->times_stride, r->times, &r->n_times, REPORT_TIMES,
+                 sizeof *r->times))
         return;
-    if (r->n_times == REPORT_TIMES) {
-        for (size_t k = 0; k < REPORT_TIMES / 2; k++)
-            memcpy(r->times[k], r->times[2 * k], sizeof r->times[k]);
-        r->n_times = REPORT_TIMES / 2;
-        r->times_stride *= 2;
-        if (i % r->times_stride != 0)
-            return;
-    }
     for (int k = 0; k < SW_PROF_PHASES; k++)
         r->times[r->n_times][k] = row->phase[k].ns;
     r->times[r->n_times++][SW_PROF_PHASES] = ns;
@@ -164,7 +143,7 @@ static sw_status take_op_clocks(const report *r, report_plan *plan, const profil
     if (n == 0)
         return SW_OK;
     if (plan->op_ns == NULL) {
-        SW_TRY(sw_heap_alloc(&plan->op_ns, SW_HEAP_PROFILE, n * sizeof *plan->op_ns));
+        SW_TRY(sw_timeline_alloc(r->timeline, &plan->op_ns, n, sizeof *plan->op_ns));
         plan->n_ops = n;
     }
     for (size_t i = 0; i < n; i++)
@@ -316,10 +295,12 @@ static sw_status take(void *context, const profile_position *p)
                             {"budget_bytes", &r->budget_bytes, 0});
     }
     SW_TRY(report_take_host(r, p));
-    if (strcmp(name, "plan") == 0)
-        return take_plan(r, p, false);
-    if (strcmp(name, "trace") == 0)
-        return take_plan(r, p, true);
+    if (strcmp(name, "plan") == 0 || strcmp(name, "trace") == 0) {
+        SW_TRY(profile_take_program(r->timeline, p, name[0] == 't'));
+        const sw_status status = report_add_plan(r, r->timeline->n_programs - 1);
+        r->timeline->n_programs -= status != SW_OK;
+        return status;
+    }
     if (strcmp(name, "step") == 0)
         return take_step(r, p, r->watch);
     if (strcmp(name, "events") == 0) {

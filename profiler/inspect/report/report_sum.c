@@ -14,13 +14,7 @@ void report_free(report *r)
 {
     if (r == NULL)
         return;
-    for (size_t i = 0; i < r->n_plans; i++)
-        sw_heap_free(r->plans[i].op_ns, SW_HEAP_PROFILE,
-                     r->plans[i].n_ops * sizeof *r->plans[i].op_ns);
     sw_timeline_free(r->timeline);
-    sw_heap_free(r->process, SW_HEAP_PROFILE, sizeof *r->process);
-    report_free_host(r->host);
-    sw_heap_free(r->plans, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans);
     sw_heap_free(r, SW_HEAP_PROFILE, sizeof *r);
 }
 
