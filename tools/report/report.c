@@ -208,7 +208,6 @@ static int report_two(const report_settings *s, report_steps_wanted *steps)
     for (int i = 0; i < 2 && (steps != NULL || status == SW_OK); i++)
         if (r[i] != NULL)
             code = report_end(&r[i]->file, code);
-    compare_free(&c);
     report_free(r[0]);
     report_free(r[1]);
     return code;

@@ -40,17 +40,14 @@ static bool over_max(const report_gate *g)
     return g->run.known && g->run.bytes > g->limits->max_peak;
 }
 
-static bool grown(const report_limits *l, uint64_t now, uint64_t base)
-{
-    if (l->increase == NULL || now <= base)
-        return false;
-    return l->relative ? (double)(now - base) * 100.0 > l->percent * (double)base
-                       : now - base > l->bytes;
-}
-
 static bool over_base(const report_gate *g)
 {
-    return g->run.known && g->base.known && grown(g->limits, g->run.bytes, g->base.bytes);
+    const report_limits *l = g->limits;
+    if (l->increase == NULL || !g->run.known || !g->base.known || g->run.bytes <= g->base.bytes)
+        return false;
+    const uint64_t more = g->run.bytes - g->base.bytes;
+    return l->relative ? (double)more * 100.0 > l->percent * (double)g->base.bytes
+                       : more > l->bytes;
 }
 
 static bool unknown(const report_gate *g)
@@ -63,8 +60,9 @@ bool report_gate_failed(const report_gate *g)
     return over_max(g) || over_base(g) || unknown(g);
 }
 
-void report_gate_put(sw_json *j, const report_gate *g)
+void report_gate_more(sw_json *j, const void *gate)
 {
+    const report_gate *g = gate;
     const report_limits *l = g->limits;
     sw_json_open(j, "gate", '{');
     sw_json_put_bool(j, "failed", report_gate_failed(g));
@@ -95,11 +93,6 @@ static double percent(const report_gate *g)
     return g->base.bytes == 0
                ? 0.0
                : 100.0 * ((double)g->run.bytes - (double)g->base.bytes) / (double)g->base.bytes;
-}
-
-void report_gate_more(sw_json *j, const void *gate)
-{
-    report_gate_put(j, gate);
 }
 
 int report_gate_judge(const report_gate *g, bool tell)

@@ -25,9 +25,7 @@ typedef struct {
 int report_limits_read(report_limits *limits, bool base);
 bool report_gate_asked(const report_limits *limits);
 bool report_gate_failed(const report_gate *gate);
-/* "gate": {...} of the report's object. */
-void report_gate_put(sw_json *j, const report_gate *gate);
-/* The same as a report_tail. */
+/* "gate": {...} of the report's object, as a report_tail. */
 void report_gate_more(sw_json *j, const void *gate);
 /* CLI_FAILED, with one line for each limit that is exceeded on standard error; else CLI_DONE,
  * with a line on standard output if `tell`. */

@@ -1,6 +1,5 @@
 /* stepwell report FILE --diff OTHER and --steps A,B: two runs side by side, in lines that add
  * up to their difference. */
-#include "alloc/base/mem.h"
 #include "profiler/inspect/report/parts.h"
 #include "profiler/inspect/report/report.h"
 #include <inttypes.h>
@@ -121,12 +120,6 @@ sw_status compare_step(compare_side *s, const report *r, const report_step *step
     return make_parts(s);
 }
 
-void compare_free(comparison *c)
-{
-    sw_heap_free(c->lines, SW_HEAP_PROFILE, c->cap * sizeof *c->lines);
-    c->lines = NULL;
-}
-
 int64_t compare_difference(const comparison *c, const compare_line *l)
 {
     return (int64_t)(l->x[c->newer] - l->x[1 - c->newer]);
@@ -159,7 +152,8 @@ static bool compare_share(const comparison *c, const compare_line *l, double *ou
 
 static sw_status add_line(comparison *c, compare_line l)
 {
-    SW_TRY(sw_heap_reserve(&c->lines, SW_HEAP_PROFILE, &c->cap, c->n + 1, sizeof *c->lines));
+    SW_TRY(sw_timeline_reserve(c->side[0].r->timeline, &c->lines, &c->cap, c->n + 1,
+                               sizeof *c->lines));
     c->lines[c->n++] = l;
     return SW_OK;
 }
@@ -415,28 +409,6 @@ static void print_group(const comparison *c, const compare_line *lines, size_t n
                       sw_text_digits(c->grown[of]).text, sw_text_digits(c->shrunk[of]).text);
 }
 
-/* The prediction against what was measured, phase by phase. */
-static void print_prediction(const report_style *style, const compare_side *s)
-{
-    char text[1024] = "predicted and measured are equal in every phase";
-    size_t used = 0;
-    if (s->by == NULL || s->plan->immediate)
-        return;
-    for (int i = 0; i < SW_PROF_PHASES; i++) {
-        const sw_prof_phase *said = &s->plan->phase[i], *seen = &s->phase[i];
-        const bool peak = said->peak_bytes != seen->peak_bytes;
-        if (!peak && said->end_bytes == seen->end_bytes)
-            continue;
-        used += (size_t)snprintf(
-            text + used, sizeof text - used, "%s%s: %s of %s bytes predicted, %s measured",
-            used > 0 ? "; " : "", sw_prof_phase_name(i), peak ? "peak" : "end",
-            sw_text_digits(peak ? said->peak_bytes : said->end_bytes).text,
-            sw_text_digits(peak ? seen->peak_bytes : seen->end_bytes).text);
-    }
-    sw_writer_print(style->to, "   ");
-    sw_writer_wrap(style->to, 3, 3, text);
-}
-
 static void print_side(const report_style *style, const char *letter, const compare_side *s)
 {
     char text[4096 + 256];
@@ -453,7 +425,24 @@ static void print_side(const report_style *style, const char *letter, const comp
                  s->by != NULL ? "measured" : "planned", s->r->shown);
     sw_writer_print(style->to, "%s  ", letter);
     sw_writer_wrap(style->to, 3, 3, text);
-    print_prediction(style, s);
+    /* The prediction against what was measured, phase by phase. */
+    char apart[1024] = "predicted and measured are equal in every phase";
+    size_t used = 0;
+    if (s->by == NULL || s->plan->immediate)
+        return;
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        const sw_prof_phase *said = &s->plan->phase[i], *seen = &s->phase[i];
+        const bool peak = said->peak_bytes != seen->peak_bytes;
+        if (!peak && said->end_bytes == seen->end_bytes)
+            continue;
+        used += (size_t)snprintf(
+            apart + used, sizeof apart - used, "%s%s: %s of %s bytes predicted, %s measured",
+            used > 0 ? "; " : "", sw_prof_phase_name(i), peak ? "peak" : "end",
+            sw_text_digits(peak ? said->peak_bytes : said->end_bytes).text,
+            sw_text_digits(peak ? seen->peak_bytes : seen->end_bytes).text);
+    }
+    sw_writer_print(style->to, "   ");
+    sw_writer_wrap(style->to, 3, 3, apart);
 }
 
 void report_print_difference(const comparison *c, const report_style *style)

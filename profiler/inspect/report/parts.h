@@ -111,9 +111,8 @@ typedef struct {
  * SW_FORMAT: there is no program. */
 SW_MUST_USE sw_status compare_run(compare_side *s, report *r);
 SW_MUST_USE sw_status compare_step(compare_side *s, const report *r, const report_step *step);
-/* All lines. Both sides are there; the comparison is freed also after a failure. */
+/* All lines. Both sides are there, and their timelines own it. */
 SW_MUST_USE sw_status compare(comparison *c);
-void compare_free(comparison *c);
 /* The newer side less the other: growth is above 0. */
 int64_t compare_difference(const comparison *c, const compare_line *l);
 bool compare_is_unknown(const compare_line *l); /* of A or of B */

@@ -192,16 +192,6 @@ static const char *plural(uint64_t n, const char *one, const char *several)
     return n == 1 ? one : several;
 }
 
-/* How the run ended, after what it was. */
-static const char *ending(const report *r)
-{
-    if (!r->file.ended)
-        return "; the run did not finish";
-    if (strcmp(r->file.status, "interrupted") == 0)
-        return "; it was interrupted";
-    return report_finished(r) ? "" : "; the run failed";
-}
-
 static void print_run(const report_style *style, const report *r)
 {
     const sw_timeline *t = r->timeline;
@@ -231,39 +221,11 @@ static void print_run(const report_style *style, const report *r)
                   sw_text_digits(r->n_steps).text, plural(r->n_steps, "step", "steps"), several,
                   all, evaluations, r->file.ended ? " in " : "",
                   r->file.ended ? sw_text_ns(r->file.wall_ns).text : "",
-                  r->created[0] != '\0' ? ", begun " : "", r->created, ending(r));
-}
-
-/* The cell of the phase that peaks has a star. */
-static void print_cells(const report_style *style, const report_row *row, const table_unit *u)
-{
-    const int peak = report_peak_phase(row->phase);
-    for (int i = 0; i < N; i++) {
-        char cell[64] = "-"; /* no op belongs to the phase: released updates are backward's */
-        if (row->phase[i].peak_bytes > 0)
-            snprintf(cell, sizeof cell, "%s%.*f/%.*f", i == peak ? "*" : "", u->digits,
-                     (double)row->phase[i].end_bytes / u->bytes, u->digits,
-                     (double)row->phase[i].peak_bytes / u->bytes);
-        sw_writer_print(style->to, "%14s", cell);
-    }
-    sw_writer_text(style->to, "\n");
-}
-
-/* Exact numbers need the width of a cell each: one line for the end, one for the peak. */
-static void print_exact(const report_style *style, const report_row *row)
-{
-    const int peak = report_peak_phase(row->phase);
-    sw_writer_print(style->to, " end");
-    for (int i = 0; i < N; i++)
-        sw_writer_print(style->to, "%13" PRIu64, row->phase[i].end_bytes);
-    sw_writer_print(style->to, "\n          peak");
-    for (int i = 0; i < N; i++) {
-        char cell[32];
-        snprintf(cell, sizeof cell, "%s%" PRIu64, i == peak ? "*" : "",
-                 row->phase[i].peak_bytes);
-        sw_writer_print(style->to, "%13s", cell);
-    }
-    sw_writer_text(style->to, "\n");
+                  r->created[0] != '\0' ? ", begun " : "", r->created,
+                  !r->file.ended                               ? "; the run did not finish"
+                  : strcmp(r->file.status, "interrupted") == 0 ? "; it was interrupted"
+                  : report_finished(r)                         ? ""
+                                                               : "; the run failed");
 }
 
 /* Which phase peaks, and whether the peak moves. */
@@ -332,11 +294,26 @@ static void print_steps(const report_style *style, const report *r)
             snprintf(text, sizeof text, "%" PRIu64 ":%" PRIu64, row->step, row->micro + 1);
         else
             snprintf(text, sizeof text, "%" PRIu64, row->step);
-        sw_writer_print(style->to, "%9s ", text);
+        sw_writer_print(style->to, style->exact ? "%9s  end" : "%9s ", text);
+        /* Exact numbers need the width of a cell each: a line for the end, one for the peak.
+         * The phase that peaks has a star. */
+        const int peak = report_peak_phase(row->phase);
+        for (int i = 0; i < N && style->exact; i++)
+            sw_writer_print(style->to, "%13" PRIu64, row->phase[i].end_bytes);
         if (style->exact)
-            print_exact(style, rows[k]);
-        else
-            print_cells(style, rows[k], &u);
+            sw_writer_text(style->to, "\n          peak");
+        for (int i = 0; i < N; i++) {
+            const sw_prof_phase *x = &row->phase[i];
+            char cell[64] = "-"; /* no op belongs to it: released updates are backward's */
+            if (style->exact)
+                snprintf(cell, sizeof cell, "%s%" PRIu64, i == peak ? "*" : "", x->peak_bytes);
+            else if (x->peak_bytes > 0)
+                snprintf(cell, sizeof cell, "%s%.*f/%.*f", i == peak ? "*" : "", u.digits,
+                         (double)x->end_bytes / u.bytes, u.digits,
+                         (double)x->peak_bytes / u.bytes);
+            sw_writer_print(style->to, style->exact ? "%13s" : "%14s", cell);
+        }
+        sw_writer_text(style->to, "\n");
     }
     print_moves(style, r);
 }
