@@ -327,38 +327,30 @@ static sw_status take_ops(sw_timeline *t, const profile_position *p, sw_tl_progr
     return SW_OK;
 }
 
-static sw_status take_sums(const profile_position *p, sw_tl_program *program)
+static sw_status take_bytes(const profile_position *p, sw_tl_program *x)
 {
-    const uint64_t planned =
-        program->immediate ? 0 : PROFILE_NEEDED; /* nothing of a trace is */
-    SW_TRY(profile_get_batch(p, &program->batch));
-    SW_TRY(PROFILE_TAKE(NULL, p, p->record, {"model_bytes", &program->model_bytes, planned},
-                        {"arena_bytes", &program->arena_bytes, planned},
-                        {"data_bytes", &program->data_bytes, planned},
-                        {"total_bytes", &program->total_bytes, planned},
-                        {"lower_bound_bytes", &program->lower_bound_bytes, planned},
-                        {"program_host_bytes", &program->program_host_bytes, 0}));
-    if (program->immediate) {
+    const uint64_t planned = x->immediate ? 0 : PROFILE_NEEDED; /* nothing of a trace is */
+    SW_TRY(profile_get_batch(p, &x->batch));
+    SW_TRY(PROFILE_TAKE(NULL, p, p->record, {"model_bytes", &x->model_bytes, planned},
+                        {"arena_bytes", &x->arena_bytes, planned},
+                        {"data_bytes", &x->data_bytes, planned},
+                        {"total_bytes", &x->total_bytes, planned},
+                        {"lower_bound_bytes", &x->lower_bound_bytes, planned},
+                        {"program_host_bytes", &x->program_host_bytes, 0}));
+    if (x->immediate) {
         uint64_t slot;
         SW_TRY(profile_get_u64(p, p->record, "slot_bytes", 0, &slot));
-        SW_TRY(profile_get_u64(p, p->record, "data_bytes", slot, &program->data_bytes));
-        program->total_bytes =
-            program->model_bytes + program->arena_bytes + program->data_bytes;
+        SW_TRY(profile_get_u64(p, p->record, "data_bytes", slot, &x->data_bytes));
+        x->total_bytes = x->model_bytes + x->arena_bytes + x->data_bytes;
     }
-    if (!program->immediate || value_at(p->record, "phases") != 0)
-        SW_TRY(profile_need_phases(p, program->phase));
-    program->peak_bytes = profile_peak(program->phase);
-    SW_TRY(
-        profile_get_u64(p, p->record, "peak_bytes", program->peak_bytes, &program->peak_bytes));
+    if (!x->immediate || value_at(p->record, "phases") != 0)
+        SW_TRY(profile_need_phases(p, x->phase));
+    x->peak_bytes = profile_peak(x->phase);
+    SW_TRY(profile_get_u64(p, p->record, "peak_bytes", x->peak_bytes, &x->peak_bytes));
     uint64_t peak_op;
     SW_TRY(profile_get_in(p, p->record, "peak_position", UINT32_MAX - 1, 0, &peak_op));
-    program->peak_op = (uint32_t)peak_op;
-    return SW_OK;
-}
-
-/* The parts of the peak; plans of earlier versions do not have them. */
-static sw_status take_parts(const profile_position *p, sw_tl_program *x)
-{
+    x->peak_op = (uint32_t)peak_op;
+    /* The parts of the peak; plans of earlier versions do not have them. */
     if (x->immediate || value_at(p->record, "lanes_bytes") == 0)
         return SW_OK;
     SW_TRY(PROFILE_TAKE(NULL, p, p->record, {"model_padding_bytes", &x->model_padding_bytes, 0},
@@ -384,8 +376,7 @@ static sw_status take_program(sw_timeline *t, const profile_position *p, bool im
     if (!has)
         return profile_wrong(p, immediate ? "trace" : "program", "a number");
     SW_TRY(PROFILE_TAKE(t, p, p->record, {"run", &program->run, PROFILE_TEXT}));
-    SW_TRY(take_sums(p, program));
-    SW_TRY(take_parts(p, program));
+    SW_TRY(take_bytes(p, program));
     SW_TRY(take_ops(t, p, program));
     const value values = value_at(p->record, "values");
     const size_t n = value_count(values);

@@ -21,26 +21,19 @@ static sw_status fill(byte_reader *r)
     return SW_OK;
 }
 
-static sw_status begin(byte_reader *r)
-{
-    SW_TRY(fill(r));
-    if (r->end < 2 || r->buffer[0] != 0x1f || r->buffer[1] != 0x8b)
-        return SW_OK;
-    SW_TRY(sw_file_seek(r->file, 0));
-    SW_TRY(sw_gzip_open(&r->gzip, r->file));
-    return fill(r);
-}
-
 sw_status byte_reader_open(byte_reader *r, const char *path)
 {
+    memset(r, 0, offsetof(byte_reader, buffer));
     r->path = path;
-    r->at = 0;
-    r->begin = r->end = 0;
-    r->text = NULL;
-    r->text_capacity = 0;
-    r->gzip = NULL;
     SW_TRY(sw_file_open(&r->file, path, SW_FILE_READ));
-    const sw_status status = begin(r);
+    sw_status status = fill(r);
+    if (status == SW_OK && r->end >= 2 && r->buffer[0] == 0x1f && r->buffer[1] == 0x8b) {
+        status = sw_file_seek(r->file, 0);
+        if (status == SW_OK)
+            status = sw_gzip_open(&r->gzip, r->file);
+        if (status == SW_OK)
+            status = fill(r);
+    }
     if (status != SW_OK)
         byte_reader_close(r);
     return status;
@@ -160,23 +153,17 @@ typedef struct {
     uint64_t magnitude;
 } number;
 
-static sw_status reserve_values(value_tree *t, size_t bytes)
-{
-    void *base;
-    SW_TRY(sw_range_reserve(&base, bytes));
-    t->base = base;
-    t->reserved = bytes;
-    return SW_OK;
-}
-
 sw_status value_tree_open_for(value_tree *t, const char *path, size_t bytes)
 {
     memset(t, 0, sizeof *t);
     t->path = path;
     t->n_texts = RECORD_TEXTS;
-    if (!sw_size_align(bytes, sw_page_bytes(), &bytes))
+    if (!sw_size_align(bytes, sw_page_bytes(), &t->reserved))
         SW_FAIL(SW_NOMEM, "%s: %zu bytes are too many to read", path, bytes);
-    return reserve_values(t, bytes);
+    void *base;
+    SW_TRY(sw_range_reserve(&base, t->reserved));
+    t->base = base;
+    return SW_OK;
 }
 
 void value_tree_reset(value_tree *t)
@@ -189,16 +176,12 @@ void value_tree_reset(value_tree *t)
 
 sw_status value_tree_open(value_tree *t, const char *path, uint64_t file_bytes)
 {
-    memset(t, 0, sizeof *t);
-    t->path = path;
-    t->n_texts = VALUE_TEXTS;
-    const size_t page = sw_page_bytes();
-    size_t bytes;
-    if (file_bytes > SIZE_MAX / 2 / VALUE_BYTES ||
-        !sw_size_align((size_t)file_bytes * VALUE_BYTES + COMMIT_BYTES, page, &bytes))
+    if (file_bytes > SIZE_MAX / 4 / VALUE_BYTES)
         SW_FAIL(SW_NOMEM, "%s: %llu bytes are too many to read", path,
                 (unsigned long long)file_bytes);
-    return reserve_values(t, bytes);
+    SW_TRY(value_tree_open_for(t, path, (size_t)file_bytes * VALUE_BYTES + COMMIT_BYTES));
+    t->n_texts = VALUE_TEXTS;
+    return SW_OK;
 }
 
 void value_tree_close(value_tree *t)
@@ -390,17 +373,12 @@ value value_at(value dict, const char *key)
 
 /* ---- building ---------------------------------------------------------------------------- */
 
-static uint64_t hash(const char *bytes, size_t n)
+sw_status value_text_new(value_tree *t, value *out, const char *bytes, size_t n)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325) ^ n;
     for (size_t i = 0; i < n; i++)
         h = (h ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
-    return h ^ h >> 29;
-}
-
-sw_status value_text_new(value_tree *t, value *out, const char *bytes, size_t n)
-{
-    value *known = &t->texts[hash(bytes, n) % t->n_texts];
+    value *known = &t->texts[(h ^ h >> 29) % t->n_texts];
     if (*known != 0) {
         const text *x = address(*known);
         if (x->n == n && memcmp(x->bytes, bytes, n) == 0) {
@@ -471,58 +449,33 @@ static sw_status make_room(value_tree *t, list *l, uint32_t used, size_t n)
     return SW_OK;
 }
 
-static sw_status new_keys(value_tree *t, struct value_keys **out, size_t capacity)
-{
-    void *block = NULL;
-    SW_TRY(take(t, &block, sizeof **out + capacity * sizeof(value)));
-    *out = block;
-    **out = (struct value_keys){.capacity = (uint32_t)capacity};
-    return SW_OK;
-}
-
-/* The keys among n items, which others may have too. */
-static sw_status find_keys(value_tree *t, const value *items, size_t n, struct value_keys **out)
-{
-    uint64_t h = n;
-    bool same = true;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ items[2 * i]) * UINT64_C(0x9e3779b97f4a7c15) >> 1;
-    struct value_keys **known = &t->keys[(h >> 40) % VALUE_KEYS];
-    same = *known != NULL && (*known)->n == n;
-    for (size_t i = 0; i < n && same; i++)
-        same = (*known)->at[i] == items[2 * i];
-    if (!same) {
-        SW_TRY(new_keys(t, known, n));
-        for (size_t i = 0; i < n; i++)
-            (*known)->at[i] = items[2 * i];
-        (*known)->n = (uint32_t)n;
-    }
-    *out = *known;
-    return SW_OK;
-}
-
-/* Keys of a dictionary that grows become its own. */
-static sw_status grow_keys(value_tree *t, const list *l, const value *items, size_t n,
-                           struct value_keys **out)
-{
-    struct value_keys *keys = keys_of(l);
-    if (keys->capacity - keys->n < n) {
-        SW_TRY(new_keys(t, out, 2 * (keys->n + n)));
-        memcpy((*out)->at, keys->at, keys->n * sizeof(value));
-        (*out)->n = keys->n;
-        keys = *out;
-    }
-    for (size_t i = 0; i < n; i++)
-        keys->at[keys->n++] = items[2 * i];
-    *out = keys;
-    return SW_OK;
-}
-
+/* n keys and values. The first keys of a dictionary others may have too; keys of one that grows
+ * become its own. */
 static sw_status add_to_dict(value_tree *t, list *l, const value *items, size_t n)
 {
-    struct value_keys *keys;
+    uint64_t h = n;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ items[2 * i]) * UINT64_C(0x9e3779b97f4a7c15) >> 1;
+    struct value_keys **known = &t->keys[(h >> 40) % VALUE_KEYS], *keys = *known;
     SW_TRY(make_room(t, l, l->n > 0 ? l->n + 1 : 0, l->n > 0 ? n : n + 1));
-    SW_TRY(l->n > 0 ? grow_keys(t, l, items, n, &keys) : find_keys(t, items, n, &keys));
+    bool there = l->n == 0 && keys != NULL && keys->n == n;
+    for (size_t i = 0; i < n && there; i++)
+        there = keys->at[i] == items[2 * i];
+    if (!there) {
+        const struct value_keys none = {0}, *old = l->n > 0 ? keys_of(l) : &none;
+        keys = l->n > 0 ? keys_of(l) : NULL;
+        if (keys == NULL || keys->capacity - keys->n < n) {
+            const size_t capacity = l->n > 0 ? 2 * (old->n + n) : n;
+            void *block = NULL;
+            SW_TRY(take(t, &block, sizeof *keys + capacity * sizeof(value)));
+            keys = block;
+            *keys = (struct value_keys){.n = old->n, .capacity = (uint32_t)capacity};
+            memcpy(keys->at, old->at, old->n * sizeof(value));
+        }
+        for (size_t i = 0; i < n; i++)
+            keys->at[keys->n++] = items[2 * i];
+        *known = l->n == 0 ? keys : *known;
+    }
     l->items[0] = (uint64_t)(uintptr_t)keys;
     for (size_t i = 0; i < n; i++)
         l->items[1 + l->n++] = items[2 * i + 1];
@@ -589,55 +542,9 @@ static sw_status read_string(parser *p)
     return push(p, v);
 }
 
-static sw_status read_number(parser *p)
-{
-    sw_json_number x;
-    value v = value_other();
-    SW_TRY(sw_json_get_number(p->in, &x));
-    if (x.whole && x.magnitude <= INT64_MAX)
-        v = value_int(x.minus ? -(int64_t)x.magnitude : (int64_t)x.magnitude);
-    if (value_kind_of(v) != VALUE_INT)
-        SW_TRY(value_real_new(p->tree, &v, x.real, x.whole, x.magnitude));
-    return push(p, v);
-}
-
-static sw_status read_word(parser *p)
-{
-    sw_json_word word;
-    SW_TRY(sw_json_get_word(p->in, &word));
-    return push(p, word == SW_JSON_NULL        ? value_null()
-                   : word == SW_JSON_NO_NUMBER ? value_other()
-                                               : value_bool(word == SW_JSON_TRUE));
-}
-
 /* ---- brackets ---------------------------------------------------------------------------- */
 
 static sw_status read_value(parser *p, int depth);
-
-static sw_status read_key(parser *p)
-{
-    int c;
-    SW_TRY(sw_json_peek(p->in, &c));
-    if (c != '"')
-        return sw_json_bad(p->in, "a key was expected");
-    SW_TRY(read_string(p));
-    return sw_json_expect(p->in, ':');
-}
-
-/* After a member: another one follows, or the bracket closes. */
-static sw_status read_comma(parser *p, int close, bool *more)
-{
-    int c;
-    SW_TRY(sw_json_peek(p->in, &c));
-    if (c != ',' && c != close)
-        return sw_json_bad(p->in, c < 0 ? "the text ends inside of brackets"
-                                        : "a comma or the closing bracket was expected");
-    SW_TRY(sw_json_accept(p->in, ',', more));
-    if (!*more)
-        return SW_OK;
-    SW_TRY(sw_json_peek(p->in, &c));
-    return c != close ? SW_OK : sw_json_bad(p->in, "a comma before the closing bracket");
-}
 
 static sw_status read_members(parser *p, bool object, int depth)
 {
@@ -651,10 +558,26 @@ static sw_status read_members(parser *p, bool object, int depth)
     SW_TRY(object ? value_dict_new(p->tree, &v) : value_list_new(p->tree, &v));
     SW_TRY(sw_json_accept(p->in, close, &end));
     while (!end && more) {
+        int c = '"';
         if (object)
-            SW_TRY(read_key(p));
+            SW_TRY(sw_json_peek(p->in, &c));
+        if (c != '"')
+            return sw_json_bad(p->in, "a key was expected");
+        if (object) {
+            SW_TRY(read_string(p));
+            SW_TRY(sw_json_expect(p->in, ':'));
+        }
         SW_TRY(read_value(p, depth + 1));
-        SW_TRY(read_comma(p, close, &more));
+        /* Another one follows, or the bracket closes. */
+        SW_TRY(sw_json_peek(p->in, &c));
+        if (c != ',' && c != close)
+            return sw_json_bad(p->in, c < 0 ? "the text ends inside of brackets"
+                                            : "a comma or the closing bracket was expected");
+        SW_TRY(sw_json_accept(p->in, ',', &more));
+        if (more)
+            SW_TRY(sw_json_peek(p->in, &c));
+        if (more && c == close)
+            return sw_json_bad(p->in, "a comma before the closing bracket");
     }
     if (!end)
         SW_TRY(sw_json_expect(p->in, close));
@@ -675,7 +598,21 @@ static sw_status read_value(parser *p, int depth)
         return read_string(p);
     if (c == '{' || c == '[')
         return read_members(p, c == '{', depth);
-    return c == '-' || (c >= '0' && c <= '9') ? read_number(p) : read_word(p);
+    if (c != '-' && (c < '0' || c > '9')) {
+        sw_json_word word;
+        SW_TRY(sw_json_get_word(p->in, &word));
+        return push(p, word == SW_JSON_NULL        ? value_null()
+                       : word == SW_JSON_NO_NUMBER ? value_other()
+                                                   : value_bool(word == SW_JSON_TRUE));
+    }
+    sw_json_number x;
+    value v = value_other();
+    SW_TRY(sw_json_get_number(p->in, &x));
+    if (x.whole && x.magnitude <= INT64_MAX)
+        v = value_int(x.minus ? -(int64_t)x.magnitude : (int64_t)x.magnitude);
+    if (value_kind_of(v) != VALUE_INT)
+        SW_TRY(value_real_new(p->tree, &v, x.real, x.whole, x.magnitude));
+    return push(p, v);
 }
 
 sw_status json_tree_build(value_tree *t, json_buffer *buffer, sw_json_in *in, value *out)

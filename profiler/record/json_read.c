@@ -137,18 +137,6 @@ static sw_status read_code(sw_json_in *in, sw_json_text *s)
     return keep(s, 0x80 | (code & 0x3f));
 }
 
-static sw_status read_escape(sw_json_in *in, sw_json_text *s)
-{
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    int c;
-    SW_TRY(look(in, &c));
-    const char *found = c > 0 ? strchr(from, c) : NULL;
-    if (found == NULL && c != 'u')
-        return sw_json_bad(in, "unknown escape");
-    in->at++;
-    return c == 'u' ? read_code(in, s) : keep(s, (unsigned char)to[found - from]);
-}
-
 /* A sequence of UTF-8 whose first byte is read. */
 static sw_status read_sequence(sw_json_in *in, int first, sw_json_text *s)
 {
@@ -183,9 +171,17 @@ sw_status sw_json_get_string(sw_json_in *in, sw_json_text *s)
             return sw_json_bad(in, c < 0 ? "a string without an end"
                                          : "a control character in a string");
         }
-        SW_TRY(c == '\\'                 ? read_escape(in, s)
-               : c >= 0x80 && in->strict ? read_sequence(in, c, s)
-                                         : keep(s, (uint32_t)c));
+        if (c == '\\') {
+            static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+            SW_TRY(look(in, &c));
+            const char *found = c > 0 ? strchr(from, c) : NULL;
+            if (found == NULL && c != 'u')
+                return sw_json_bad(in, "unknown escape");
+            in->at++;
+            SW_TRY(c == 'u' ? read_code(in, s) : keep(s, (unsigned char)to[found - from]));
+        } else {
+            SW_TRY(c >= 0x80 && in->strict ? read_sequence(in, c, s) : keep(s, (uint32_t)c));
+        }
     }
 }
 
@@ -249,18 +245,6 @@ static sw_status take_number(sw_json_in *in, number_text *t, bool *integer)
     return take_digits(in, t);
 }
 
-/* Of a number with a fraction or an exponent, whatever the radix character of the program's
- * locale is, which strtod goes by. */
-static double decimal(const char *text)
-{
-    char local[NUMBER_CHARS + 16];
-    const char *radix = nl_langinfo(RADIXCHAR), *point = strchr(text, '.');
-    if (point == NULL || strcmp(radix, ".") == 0 || strlen(radix) > 8)
-        return strtod(text, NULL);
-    snprintf(local, sizeof local, "%.*s%s%s", (int)(point - text), text, radix, point + 1);
-    return strtod(local, NULL);
-}
-
 sw_status sw_json_get_number(sw_json_in *in, sw_json_number *out)
 {
     number_text t = {.n = 0};
@@ -272,8 +256,18 @@ sw_status sw_json_get_number(sw_json_in *in, sw_json_number *out)
         out->whole =
             !__builtin_mul_overflow(out->magnitude, (uint64_t)10, &out->magnitude) &&
             !__builtin_add_overflow(out->magnitude, (uint64_t)(*p - '0'), &out->magnitude);
-    out->real =
-        out->whole ? (double)out->magnitude * (out->minus ? -1.0 : 1.0) : decimal(t.text);
+    if (out->whole) {
+        out->real = (double)out->magnitude * (out->minus ? -1.0 : 1.0);
+    } else {
+        /* Whatever the radix character of the program's locale is, which strtod goes by. */
+        char local[NUMBER_CHARS + 16];
+        const char *radix = nl_langinfo(RADIXCHAR), *point = strchr(t.text, '.');
+        const bool other = point != NULL && strcmp(radix, ".") != 0 && strlen(radix) <= 8;
+        if (other)
+            snprintf(local, sizeof local, "%.*s%s%s", (int)(point - t.text), t.text, radix,
+                     point + 1);
+        out->real = strtod(other ? local : t.text, NULL);
+    }
     return isfinite(out->real) ? SW_OK : sw_json_bad(in, "a number that is too large");
 }
 
@@ -349,57 +343,43 @@ sw_status sw_json_get_object(sw_json_in *in, sw_json_member *member, void *conte
 
 enum { DEPTH_MAX = 64 }; /* of values that are passed over */
 
-static sw_status skip_scalar(sw_json_in *in, int c)
-{
-    sw_json_text text = {.cap = 0};
-    sw_json_number number;
-    sw_json_word word;
-    return c == '"'                             ? sw_json_get_string(in, &text)
-           : c == '-' || (c >= '0' && c <= '9') ? sw_json_get_number(in, &number)
-                                                : sw_json_get_word(in, &word);
-}
-
-/* Take what closes the value: as many brackets as do, then a comma where one follows inside of
- * what is open yet. */
-static sw_status skip_ends(sw_json_in *in, const char *open, int *depth)
-{
-    bool there = false;
-    while (*depth > 0) {
-        SW_TRY(sw_json_accept(in, ',', &there));
-        if (there)
-            return SW_OK;
-        SW_TRY(sw_json_expect(in, open[*depth - 1] == '{' ? '}' : ']'));
-        (*depth)--;
-    }
-    return SW_OK;
-}
-
 sw_status sw_json_skip(sw_json_in *in)
 {
     char open[DEPTH_MAX];
     int depth = 0;
+    sw_json_text text = {.cap = 0};
+    sw_json_number number;
+    sw_json_word word;
     do {
         int c;
-        bool empty = false;
+        bool there = false;
         if (depth > 0 && open[depth - 1] == '{') {
-            sw_json_text key = {.cap = 0};
-            SW_TRY(sw_json_get_string(in, &key));
+            SW_TRY(sw_json_get_string(in, &text));
             SW_TRY(sw_json_expect(in, ':'));
         }
         SW_TRY(sw_json_peek(in, &c));
-        if (c != '{' && c != '[') {
-            SW_TRY(skip_scalar(in, c));
-        } else {
+        if (c == '{' || c == '[') {
             SW_TRY(sw_json_expect(in, c));
-            SW_TRY(sw_json_accept(in, c == '{' ? '}' : ']', &empty));
-            if (!empty && depth == DEPTH_MAX)
+            SW_TRY(sw_json_accept(in, c == '{' ? '}' : ']', &there));
+            if (!there && depth == DEPTH_MAX)
                 return sw_json_bad(in, "too many brackets");
-            if (!empty) {
+            if (!there) {
                 open[depth++] = (char)c;
                 continue;
             }
+        } else {
+            SW_TRY(c == '"'                             ? sw_json_get_string(in, &text)
+                   : c == '-' || (c >= '0' && c <= '9') ? sw_json_get_number(in, &number)
+                                                        : sw_json_get_word(in, &word));
         }
-        SW_TRY(skip_ends(in, open, &depth));
+        /* What closes the value: as many brackets as do, then a comma where one follows inside
+         * of what is open yet. */
+        for (there = false; depth > 0; depth--) {
+            SW_TRY(sw_json_accept(in, ',', &there));
+            if (there)
+                break;
+            SW_TRY(sw_json_expect(in, open[depth - 1] == '{' ? '}' : ']'));
+        }
     } while (depth > 0);
     return SW_OK;
 }

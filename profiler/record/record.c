@@ -41,27 +41,7 @@ void sw_record_begin(sw_record_log *log, uint64_t step, uint64_t now)
     sw_record_edge(log, SW_RECORD_RUN, (uint32_t)step, now);
 }
 
-/* An event of an arena, but ranges without bytes; `id` is the storage that it is about. */
-static void sw_record_event(sw_record_log *log, const sw_event *event, uint32_t id)
-{
-    static const uint8_t kinds[] = {
-        [SW_EVENT_PUSH] = SW_RECORD_PUSH,       [SW_EVENT_REWIND] = SW_RECORD_REWIND,
-        [SW_EVENT_RESET] = SW_RECORD_RESET,     [SW_EVENT_PLACE] = SW_RECORD_PLACE,
-        [SW_EVENT_RELEASE] = SW_RECORD_RELEASE, [SW_EVENT_DENIED] = SW_RECORD_DENIED};
-    const bool ranged = event->kind == SW_EVENT_PUSH || event->kind == SW_EVENT_PLACE ||
-                        event->kind == SW_EVENT_RELEASE || event->kind == SW_EVENT_DENIED;
-    SW_ASSERT((unsigned)event->kind < sizeof kinds || event->kind == SW_EVENT_COMMIT);
-    SW_ASSERT(log->n <= log->cap);
-    /* Memory of the system is not what lives, and what has no bytes is in no plan. */
-    if (event->kind == SW_EVENT_COMMIT || (ranged && event->bytes == 0))
-        return;
-    sw_record_range(log, (sw_record_kind)kinds[event->kind], event->offset, event->bytes,
-                    ranged ? id : SW_PROF_NONE);
-}
-
-/* ---- watch ------------------------------------------------------------------------------- */
-
-/* Arena events to phase figures. */
+/* ---- watch: arena events to phase figures ------------------------------------------------ */
 
 static void note(sw_watch *w, const sw_event *event, uint32_t id, bool died)
 {
@@ -71,9 +51,21 @@ static void note(sw_watch *w, const sw_event *event, uint32_t id, bool died)
 
 static void listen(void *context, const sw_event *event)
 {
+    static const uint8_t kinds[] = {
+        [SW_EVENT_PUSH] = SW_RECORD_PUSH,       [SW_EVENT_REWIND] = SW_RECORD_REWIND,
+        [SW_EVENT_RESET] = SW_RECORD_RESET,     [SW_EVENT_PLACE] = SW_RECORD_PLACE,
+        [SW_EVENT_RELEASE] = SW_RECORD_RELEASE, [SW_EVENT_DENIED] = SW_RECORD_DENIED};
     sw_watch *w = context;
-    if (w->log != NULL) /* a push has a label, a place its id */
-        sw_record_event(w->log, event, event->label != NULL ? w->push_id : event->id);
+    const bool ranged = event->kind == SW_EVENT_PUSH || event->kind == SW_EVENT_PLACE ||
+                        event->kind == SW_EVENT_RELEASE || event->kind == SW_EVENT_DENIED;
+    SW_ASSERT((unsigned)event->kind < sizeof kinds || event->kind == SW_EVENT_COMMIT);
+    /* Memory of the system is not what lives, and what has no bytes is in no plan. A push has a
+     * label, a place its id. */
+    if (w->log != NULL && event->kind != SW_EVENT_COMMIT && !(ranged && event->bytes == 0))
+        sw_record_range(w->log, (sw_record_kind)kinds[event->kind], event->offset, event->bytes,
+                        !ranged                ? SW_PROF_NONE
+                        : event->label != NULL ? w->push_id
+                                               : event->id);
     switch (event->kind) {
     case SW_EVENT_PUSH:
     case SW_EVENT_PLACE:
