@@ -372,8 +372,8 @@ sw_status sw_json_skip(sw_json_in *in)
                    : c == '-' || (c >= '0' && c <= '9') ? sw_json_get_number(in, &number)
                                                         : sw_json_get_word(in, &word));
         }
-        /* What closes the value: as many brackets as do, then a comma where one follows inside
-         * of what is open yet. */
+        /* As many brackets as close the value, then a comma where one follows inside of those
+         * that are open yet. */
         for (there = false; depth > 0; depth--) {
             SW_TRY(sw_json_accept(in, ',', &there));
             if (there)
