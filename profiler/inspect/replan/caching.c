@@ -375,25 +375,19 @@ sw_status caching_segment_map(caching_allocator *a, caching_lane key, uint64_t a
     return SW_OK;
 }
 
-/* The free block that has the range. An unmapped range begins at a page, which may lie
- * inside. */
-static uint32_t free_around(const caching_allocator *a, uint64_t address, uint64_t bytes)
+sw_status caching_segment_unmap(caching_allocator *a, uint64_t address, uint64_t bytes)
 {
+    /* The free block that has the range: it begins at a page, which may lie inside. */
     const uint32_t exact = blocks_at(a, address);
-    for (uint32_t i = exact != NONE ? exact : 0; i < a->n_blocks; i++) {
-        const block *b = &a->blocks[i];
+    uint32_t i = NONE;
+    for (uint32_t k = exact != NONE ? exact : 0; i == NONE && k < a->n_blocks; k++) {
+        const block *b = &a->blocks[k];
         if (b->lane != NONE && b->state == CACHING_FREE && b->address <= address &&
             bytes <= b->bytes && address - b->address <= b->bytes - bytes)
-            return i;
+            i = k;
         if (exact != NONE)
             break;
     }
-    return NONE;
-}
-
-sw_status caching_segment_unmap(caching_allocator *a, uint64_t address, uint64_t bytes)
-{
-    uint32_t i = free_around(a, address, bytes);
     if (i == NONE || bytes == 0 || !a->blocks[i].expandable)
         SW_FAIL(SW_FORMAT, "memory is unmapped that is not there, or is in use");
     SW_TRY(blocks_reserve(a));
@@ -414,17 +408,6 @@ void caching_mark_present(caching_allocator *a)
     }
 }
 
-/* A pool of the user with an allocator of its own has no expandable segments, whatever the
- * settings say. */
-static bool is_split(const caching_allocator *a, const block *b, uint64_t bytes)
-{
-    const uint64_t rest = b->bytes - bytes;
-    const caching_lane *key = &a->lanes[b->lane].key;
-    if (key->small || (a->settings.expandable && (b->expandable || key->pool == 0)))
-        return rest >= ROUND;
-    return bytes < a->settings.max_split_bytes && rest > CACHING_SMALL_BYTES;
-}
-
 static void make_active(caching_allocator *a, uint32_t i, uint64_t requested, uint64_t tag)
 {
     a->blocks[i].state = CACHING_ACTIVE;
@@ -439,8 +422,16 @@ sw_status caching_take(caching_allocator *a, uint64_t address, uint64_t requeste
     if (i == NONE || a->blocks[i].state != CACHING_FREE || a->blocks[i].bytes < bytes)
         SW_FAIL(SW_FORMAT, "%llu bytes where no free block is", (unsigned long long)requested);
     SW_TRY(blocks_reserve(a));
-    (void)cut_out(a, i, address,
-                  is_split(a, &a->blocks[i], bytes) ? bytes : a->blocks[i].bytes);
+    /* A pool of the user with an allocator of its own has no expandable segments, whatever the
+     * settings say. */
+    const block *b = &a->blocks[i];
+    const uint64_t rest = b->bytes - bytes;
+    const caching_lane *key = &a->lanes[b->lane].key;
+    const bool fine =
+        key->small || (a->settings.expandable && (b->expandable || key->pool == 0));
+    const bool split = fine ? rest >= ROUND
+                            : bytes < a->settings.max_split_bytes && rest > CACHING_SMALL_BYTES;
+    (void)cut_out(a, i, address, split ? bytes : b->bytes);
     make_active(a, i, requested, tag);
     return SW_OK;
 }
@@ -571,17 +562,6 @@ static uint32_t best_of(const caching_allocator *a, const lane *of, uint64_t byt
     return i;
 }
 
-static bool has_room(const caching_allocator *a, uint32_t i, uint64_t bytes)
-{
-    uint64_t room = 0;
-    for (; i != NONE && room < bytes; i = a->blocks[i].next) {
-        if (a->blocks[i].state != CACHING_FREE && a->blocks[i].state != CACHING_UNMAPPED)
-            break;
-        room += a->blocks[i].bytes;
-    }
-    return room >= bytes;
-}
-
 /* A block that the search refuses for its size may still be where an expandable segment grows
  * first: the free block before the lowest addresses without memory that have room. It is taken
  * whole as it is, where it is large enough. */
@@ -592,7 +572,13 @@ static uint32_t where_it_grows(const caching_allocator *a, const lane *of, uint6
             continue;
         const uint32_t prev = a->blocks[i].prev;
         const uint32_t from = prev != NONE && a->blocks[prev].state == CACHING_FREE ? prev : i;
-        if (!has_room(a, from, bytes))
+        uint64_t room = 0;
+        for (uint32_t k = from; k != NONE && room < bytes; k = a->blocks[k].next) {
+            if (a->blocks[k].state != CACHING_FREE && a->blocks[k].state != CACHING_UNMAPPED)
+                break;
+            room += a->blocks[k].bytes;
+        }
+        if (room < bytes)
             continue;
         return a->blocks[from].state == CACHING_FREE && a->blocks[from].bytes >= bytes ? from
                                                                                        : NONE;
@@ -654,26 +640,6 @@ bool caching_pool_at(const caching_allocator *a, uint64_t address, uint64_t *out
 
 /* ---- expandable segments ----------------------------------------------------------------- */
 
-/* Serve a request that caching_find has no place for, as an allocator with expandable segments
- * does: map whole pages after the lane's segment. Adds their bytes to *mapped. Addresses are
- * made up. */
-static sw_status caching_grow(caching_allocator *a, uint64_t stream, uint64_t pool,
-                              uint64_t requested, uint64_t *mapped)
-{
-    uint32_t of;
-    const uint64_t bytes = caching_round(&a->settings, requested);
-    const caching_lane key = {stream, pool, bytes <= CACHING_SMALL_BYTES};
-    SW_TRY(blocks_lane(a, key, &of));
-    const uint32_t tail = a->lanes[of].tail, last = tail != NONE ? a->blocks[tail].prev : NONE;
-    const uint64_t address = tail != NONE ? a->blocks[tail].address : (of + UINT64_C(1)) << 51,
-                   page = key.small ? SMALL_PAGE : a->settings.large_page_bytes;
-    const uint64_t there =
-        last != NONE && a->blocks[last].state == CACHING_FREE ? a->blocks[last].bytes : 0;
-    const uint64_t more = there < bytes ? (bytes - there + page - 1) / page * page : page;
-    *mapped += more;
-    return caching_segment_map(a, key, address, more);
-}
-
 typedef struct {
     const trace_lives *l;
     caching_allocator *a;
@@ -690,8 +656,24 @@ static sw_status take(run *r)
     uint64_t address;
     SW_TRY(caching_find(r->a, of->stream, of->pool, x->bytes, &address));
     if (address == 0) {
-        SW_TRY(caching_grow(r->a, of->stream, of->pool, x->bytes, &r->mapped));
-        SW_TRY(caching_find(r->a, of->stream, of->pool, x->bytes, &address));
+        /* As an allocator with expandable segments does: map whole pages after the lane's
+         * segment. Addresses are made up. */
+        caching_allocator *a = r->a;
+        uint32_t at;
+        const uint64_t bytes = caching_round(&a->settings, x->bytes);
+        const caching_lane key = {of->stream, of->pool, bytes <= CACHING_SMALL_BYTES};
+        SW_TRY(blocks_lane(a, key, &at));
+        const uint32_t tail = a->lanes[at].tail,
+                       last = tail != NONE ? a->blocks[tail].prev : NONE;
+        const uint64_t page = key.small ? SMALL_PAGE : a->settings.large_page_bytes,
+                       there = last != NONE && a->blocks[last].state == CACHING_FREE
+                                   ? a->blocks[last].bytes
+                                   : 0,
+                       more = there < bytes ? (bytes - there + page - 1) / page * page : page;
+        r->mapped += more;
+        SW_TRY(caching_segment_map(
+            a, key, tail != NONE ? a->blocks[tail].address : (at + UINT64_C(1)) << 51, more));
+        SW_TRY(caching_find(a, of->stream, of->pool, x->bytes, &address));
     }
     SW_TRY(caching_take(r->a, address, x->bytes, 0));
     r->at[r->next] = address;
@@ -707,21 +689,6 @@ static sw_status let_go(run *r, const trace_event *e)
     return number_map_set(&r->living, e->address, NUMBER_MAP_NONE);
 }
 
-static sw_status take_all(run *r, const snapshot_trace *t)
-{
-    while (r->next < r->l->n_before)
-        SW_TRY(take(r));
-    for (uint32_t i = 0; i < t->n_events; i++) {
-        const trace_event *e = &t->events[i];
-        const bool made = e->action == TRACE_ALLOC && e->bytes > 0;
-        if (made || e->action == TRACE_FREE_COMPLETED)
-            SW_TRY(let_go(r, e)); /* of an allocation one whose free was not recorded */
-        if (made)
-            SW_TRY(take(r));
-    }
-    return SW_OK;
-}
-
 sw_status expandable_reserved(const snapshot_trace *t, const trace_lives *l, uint64_t *out)
 {
     run r = {.l = l};
@@ -729,8 +696,16 @@ sw_status expandable_reserved(const snapshot_trace *t, const trace_lives *l, uin
     settings.expandable = true;
     SW_TRY(sw_heap_alloc(&r.at, SW_HEAP_PROFILE, l->n * sizeof *r.at));
     sw_status status = caching_create(&r.a, &settings);
-    if (status == SW_OK)
-        status = take_all(&r, t);
+    while (status == SW_OK && r.next < l->n_before)
+        status = take(&r);
+    for (uint32_t i = 0; i < t->n_events && status == SW_OK; i++) {
+        const trace_event *e = &t->events[i];
+        const bool made = e->action == TRACE_ALLOC && e->bytes > 0;
+        if (made || e->action == TRACE_FREE_COMPLETED)
+            status = let_go(&r, e); /* of an allocation one whose free was not recorded */
+        if (made && status == SW_OK)
+            status = take(&r);
+    }
     *out = r.mapped;
     caching_destroy(r.a);
     number_map_free(&r.living);

@@ -171,16 +171,6 @@ static const pattern patterns[] = {
     {HELP_NORM, {"norm", "Norm"}, RSQRT, 0, false, false},
 };
 
-static bool is_named(const char *name, size_t n, const pattern *p)
-{
-    for (int i = 0; i < 4 && p->names[i] != NULL; i++)
-        for (size_t k = 0, of = strlen(p->names[i]); k + of <= n; k++)
-            if (strncmp(name + k, p->names[i], of) == 0 &&
-                (p->outer || k + of == n || name[k + of] == '.'))
-                return true;
-    return false;
-}
-
 static uint64_t hash(uint64_t key, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -309,7 +299,12 @@ static void try_pattern(search *s, const pattern *p)
             next = at + n + (at[n] == '/');
             if (file >= n || name >= n)
                 continue;
-            const bool named = is_named(at + name, n - name, p), inner = *next == '\0';
+            const bool inner = *next == '\0';
+            bool named = false;
+            for (int k = 0; k < 4 && p->names[k] != NULL; k++)
+                for (size_t c = name, has = strlen(p->names[k]); c + has <= n; c++)
+                    named |= strncmp(at + c, p->names[k], has) == 0 &&
+                             (p->outer || c + has == n || at[c + has] == '.');
             if (!(named && (p->outer || inner)) && !(inner && !found.named))
                 continue;
             found = (scope){hash(1, caller, (size_t)(at - caller)),
@@ -331,20 +326,37 @@ static void try_pattern(search *s, const pattern *p)
     }
 }
 
-/* Backward of the loss, from life i on: what has the size of the logits, and what is small
- * beside them. The last of those is the gradient that any loss makes. */
-static void drop_loss_backward(search *s, uint32_t i, uint64_t logits)
+/* One kernel keeps one copy of the logits: of what a loss makes, the largest that is kept. Of
+ * its backward goes what has the size of the logits, and what is small beside them; the last of
+ * those is the gradient that any loss makes. */
+static void try_loss(search *s)
 {
     const trace_lives *l = s->l;
-    uint32_t last = i, to = i;
-    for (; to < l->n && s->r->kind[l->all[to].born] == RUN_BACKWARD; to++) {
-        if (l->all[to].bytes != logits && l->all[to].bytes > logits / 16)
-            break;
-        last = l->all[to].bytes == logits ? to : last;
+    for (uint32_t from = l->n_before, to; from < l->n; from = to) {
+        const trace_life *most = NULL;
+        for (to = from; to < l->n && s->r->phase[l->all[to].born] == RUN_LOSS; to++) {
+            const trace_life *x = &l->all[to];
+            if (x->rule == RULE_SAVED && (most == NULL || x->bytes > most->bytes))
+                most = x;
+        }
+        if (most == NULL) {
+            to += to == from;
+            continue;
+        }
+        for (uint32_t k = from; k < to; k++)
+            if (&l->all[k] != most &&
+                (l->all[k].rule == RULE_SAVED || l->all[k].rule == RULE_TEMPORARY))
+                drop_all(s, &l->all[k]);
+        uint32_t last = to, end = to;
+        for (; end < l->n && s->r->kind[l->all[end].born] == RUN_BACKWARD; end++) {
+            if (l->all[end].bytes != most->bytes && l->all[end].bytes > most->bytes / 16)
+                break;
+            last = l->all[end].bytes == most->bytes ? end : last;
+        }
+        for (uint32_t k = to; k < last; k++)
+            if (l->all[k].rule == RULE_TEMPORARY)
+                drop_all(s, &l->all[k]);
     }
-    for (uint32_t k = i; k < last; k++)
-        if (l->all[k].rule == RULE_TEMPORARY)
-            drop_all(s, &l->all[k]);
 }
 
 /* ---- all of it --------------------------------------------------------------------------- */
@@ -394,29 +406,7 @@ static sw_status try_all(search *s, replan_help *found, uint32_t *n, uint64_t re
         try_pattern(s, &patterns[p]);
         judge(s, patterns[p].change, found, n);
     }
-    /* One kernel keeps one copy of the logits: of what a loss makes, the largest that is
-     * kept. */
-    {
-        const trace_lives *l = s->l;
-        uint32_t to;
-        for (uint32_t m = l->n_before; m < l->n; m = to) {
-            const trace_life *largest = NULL;
-            for (to = m; to < l->n && s->r->phase[l->all[to].born] == RUN_LOSS; to++) {
-                const trace_life *x = &l->all[to];
-                if (x->rule == RULE_SAVED && (largest == NULL || x->bytes > largest->bytes))
-                    largest = x;
-            }
-            if (largest == NULL) {
-                to += to == m;
-                continue;
-            }
-            for (uint32_t k = m; k < to; k++)
-                if (&l->all[k] != largest &&
-                    (l->all[k].rule == RULE_SAVED || l->all[k].rule == RULE_TEMPORARY))
-                    drop_all(s, &l->all[k]);
-            drop_loss_backward(s, to, largest->bytes);
-        }
-    }
+    try_loss(s);
     judge(s, HELP_LOSS, found, n);
     /* Of each update all temporaries but the largest. */
     const trace_life *largest = NULL;
