@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- json -------------------------------------------------------------------------------- */
-
 void sw_json_fixed(sw_json *j, char *buffer, size_t capacity,
                    sw_status (*drain)(void *context, const char *bytes, size_t n),
                    void *context)
@@ -175,17 +173,6 @@ void sw_json_line(sw_json *j)
 
 /* ---- strings ----------------------------------------------------------------------------- */
 
-static void escape(sw_json *j, unsigned char c)
-{
-    static const char hex[] = "0123456789abcdef";
-    const char named[] = {'\\', c == '\n' ? 'n' : c == '\t' ? 't' : c == '\r' ? 'r' : (char)c};
-    const char coded[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-    if (c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r')
-        emit(j, named, sizeof named);
-    else
-        emit(j, coded, sizeof coded);
-}
-
 /* Nearly all strings are plain ASCII and fit: one pass. Otherwise nothing is done. */
 static bool quoted_plain(sw_json *j, const char *text)
 {
@@ -206,6 +193,7 @@ static bool quoted_plain(sw_json *j, const char *text)
 
 static void quoted(sw_json *j, const char *text)
 {
+    static const char hex[] = "0123456789abcdef";
     if (quoted_plain(j, text))
         return;
     const unsigned char *s = (const unsigned char *)text;
@@ -219,11 +207,18 @@ static void quoted(sw_json *j, const char *text)
         emit(j, (const char *)plain, (size_t)(s - plain));
         if (*s == '\0')
             break;
-        if (*s >= 0x80)
+        const unsigned char c = *s++;
+        const char named[] = {'\\', c == '\n'   ? 'n'
+                                    : c == '\t' ? 't'
+                                    : c == '\r' ? 'r'
+                                                : (char)c};
+        const char coded[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+        if (c >= 0x80)
             emit(j, "\xef\xbf\xbd", 3); /* U+FFFD for each byte that is no UTF-8 */
+        else if (c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r')
+            emit(j, named, sizeof named);
         else
-            escape(j, *s);
-        s++;
+            emit(j, coded, sizeof coded);
     }
     emit(j, "\"", 1);
 }
@@ -377,8 +372,6 @@ void sw_json_open(sw_json *j, const char *key, char bracket)
 
 /* ---- utf8 -------------------------------------------------------------------------------- */
 
-/* UTF-8. */
-
 size_t sw_utf8_sequence(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -397,19 +390,12 @@ size_t sw_utf8_sequence(const char *text)
     return n;
 }
 
-/* C0, delete, and the C1 controls, which are two bytes in UTF-8. */
 bool sw_utf8_whole(const char *s)
 {
     for (size_t n; *s != '\0'; s += n)
         if ((n = sw_utf8_sequence(s)) == 0)
             return false;
     return true;
-}
-
-static bool is_control(const char *s, size_t n)
-{
-    const unsigned char c = (unsigned char)s[0];
-    return c < 0x20 || c == 0x7f || (n == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0);
 }
 
 void sw_utf8_clean(char *to, size_t bytes, const char *from)
@@ -419,7 +405,9 @@ void sw_utf8_clean(char *to, size_t bytes, const char *from)
         const size_t sequence = sw_utf8_sequence(from), n = sequence > 0 ? sequence : 1;
         if (used + n + 1 > bytes)
             break;
-        if (sequence == 0 || is_control(from, n))
+        const unsigned char c = (unsigned char)from[0];
+        if (sequence == 0 || c < 0x20 || c == 0x7f ||
+            (n == 2 && c == 0xc2 && (unsigned char)from[1] < 0xa0)) /* C0, delete, C1 */
             memset(to + used, '?', n);
         else
             memcpy(to + used, from, n);

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- nvtx -------------------------------------------------------------------------------- */
-
 #if SW_HAVE_NVTX
 #include <nvtx3/nvToolsExt.h>
 #include <sched.h>
@@ -27,13 +25,6 @@ enum { FRESH, STARTING, READY };
 static nvtxDomainHandle_t domain; /* NULL: no one's */
 static int state;
 
-static void start(void)
-{
-#define NAME(id, name) nvtxDomainNameCategoryA(domain, SW_NVTX_IN_##id, name);
-    domain = nvtxDomainCreateA("stepwell");
-    SW_NVTX_CATEGORIES(NAME)
-#undef NAME
-}
 #endif
 
 bool sw_nvtx_attached(void)
@@ -44,7 +35,10 @@ bool sw_nvtx_attached(void)
         return domain != NULL;
     if (__atomic_compare_exchange_n(&state, &fresh, STARTING, false, __ATOMIC_ACQUIRE,
                                     __ATOMIC_ACQUIRE)) {
-        start();
+#define NAME(id, name) nvtxDomainNameCategoryA(domain, SW_NVTX_IN_##id, name);
+        domain = nvtxDomainCreateA("stepwell");
+        SW_NVTX_CATEGORIES(NAME)
+#undef NAME
         __atomic_store_n(&state, READY, __ATOMIC_RELEASE);
     }
     while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != READY)
@@ -52,16 +46,6 @@ bool sw_nvtx_attached(void)
     return domain != NULL;
 #else
     return false;
-#endif
-}
-
-static const void *sw_nvtx_register(const char *text)
-{
-#if SW_HAVE_NVTX
-    return nvtxDomainRegisterStringA(domain, text);
-#else
-    (void)text;
-    return NULL;
 #endif
 }
 
@@ -145,15 +129,6 @@ uint64_t sw_nvtx_counter(const char *name, const char *about)
 #endif
 }
 
-static void sw_nvtx_sample(uint64_t counter, uint64_t bytes)
-{
-#if SW_HAVE_NVTX_COUNTERS
-    nvtxCounterSampleInt64(domain, counter, (int64_t)bytes);
-#else
-    (void)counter, (void)bytes;
-#endif
-}
-
 /* ---- memory ------------------------------------------------------------------------------ */
 
 void *sw_nvtx_heap(const char *name, const void *base, size_t bytes)
@@ -174,16 +149,6 @@ void *sw_nvtx_heap(const char *name, const void *base, size_t bytes)
 #else
     (void)name, (void)base, (void)bytes;
     return NULL;
-#endif
-}
-
-/* all its regions are gone */
-static void sw_nvtx_heap_reset(void *heap)
-{
-#if SW_HAVE_NVTX_MEM
-    nvtxMemHeapReset(domain, heap);
-#else
-    (void)heap;
 #endif
 }
 
@@ -277,18 +242,13 @@ struct sw_nvtx_run {
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-static uint32_t hash_of(const char *text)
-{
-    uint32_t hash = 2166136261u;
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * 16777619u;
-    return hash;
-}
-
 /* Where the text is, or would be. */
 static const sw_nvtx_name **place_of(const sw_nvtx_name **names, uint32_t cap, const char *text)
 {
-    uint32_t i = hash_of(text) & (cap - 1);
+    uint32_t hash = 2166136261u;
+    for (const char *c = text; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619u;
+    uint32_t i = hash & (cap - 1);
     while (names[i] != NULL && strcmp(names[i]->text, text) != 0)
         i = (i + 1) & (cap - 1);
     return &names[i];
@@ -330,7 +290,9 @@ sw_status sw_nvtx_run_name(sw_nvtx_run *r, const char *text, bool memory,
         sw_nvtx_name *name;
         SW_TRY(sw_heap_alloc(&name, SW_HEAP_PROFILE, sizeof **place + bytes));
         name->text = memcpy(name + 1, text, bytes);
-        name->handle = sw_nvtx_register(text);
+#if SW_HAVE_NVTX
+        name->handle = nvtxDomainRegisterStringA(domain, text);
+#endif
         *place = name;
         r->n_names++;
     }
@@ -355,19 +317,6 @@ void sw_nvtx_table_free(sw_nvtx_table *t)
 static uint64_t numbers; /* a bit each */
 static uint64_t counters[NUMBERS][COUNTERS];
 
-static uint32_t take_number(void)
-{
-    uint64_t taken = __atomic_load_n(&numbers, __ATOMIC_ACQUIRE);
-    for (;;) {
-        if (taken == UINT64_MAX)
-            return NUMBERS;
-        const uint32_t number = (uint32_t)__builtin_ctzll(~taken);
-        if (__atomic_compare_exchange_n(&numbers, &taken, taken | (uint64_t)1 << number, false,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            return number;
-    }
-}
-
 /* "step arena"; "step arena 2" of the second exec. */
 static void with_number(const sw_nvtx_run *r, const char *text, char *to, size_t capacity)
 {
@@ -388,15 +337,6 @@ static void take_counter(sw_nvtx_run *r, int which, const char *name, const char
         *known = sw_nvtx_counter(text, about);
     r->counter[which] = *known;
     r->counts |= *known != 0;
-}
-
-static void take_counters(sw_nvtx_run *r)
-{
-    take_counter(r, LIVE, "live", "bytes that live: models, inputs and step arena");
-    take_counter(r, PEAK, "peak", "most bytes that have lived at one time in this step");
-    for (uint32_t i = 0; i < r->opts.n_roles; i++)
-        take_counter(r, OWN_COUNTERS + (int)i, r->opts.roles[i], "bytes of it that live");
-    memset(r->sampled, 0xff, sizeof r->sampled); /* nothing yet */
 }
 
 static sw_status take_names(sw_nvtx_run *r)
@@ -424,11 +364,21 @@ sw_status sw_nvtx_run_create(sw_nvtx_run **out, const sw_nvtx_opts *opts)
     sw_nvtx_run *r;
     SW_TRY(sw_heap_alloc(&r, SW_HEAP_PROFILE, sizeof(sw_nvtx_run)));
     r->opts = *opts;
-    r->number = take_number();
+    /* The lowest number that is free. */
+    uint64_t taken = __atomic_load_n(&numbers, __ATOMIC_ACQUIRE);
+    do
+        r->number = taken == UINT64_MAX ? NUMBERS : (uint32_t)__builtin_ctzll(~taken);
+    while (r->number < NUMBERS &&
+           !__atomic_compare_exchange_n(&numbers, &taken, taken | (uint64_t)1 << r->number,
+                                        false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
     char name[SW_NVTX_MEMORY_NAME + 1];
     with_number(r, "step arena", name, sizeof name);
     r->heap = opts->base != NULL ? sw_nvtx_heap(name, opts->base, opts->bytes) : NULL;
-    take_counters(r);
+    take_counter(r, LIVE, "live", "bytes that live: models, inputs and step arena");
+    take_counter(r, PEAK, "peak", "most bytes that have lived at one time in this step");
+    for (uint32_t i = 0; i < opts->n_roles; i++)
+        take_counter(r, OWN_COUNTERS + (int)i, opts->roles[i], "bytes of it that live");
+    memset(r->sampled, 0xff, sizeof r->sampled); /* nothing yet */
     if (!attached && r->heap == NULL && !r->counts) {
         sw_nvtx_run_destroy(r);
         return SW_OK;
@@ -474,7 +424,9 @@ static void sample(sw_nvtx_run *r, int which, size_t bytes)
     if (r->counter[which] == 0 || r->sampled[which] == bytes)
         return;
     r->sampled[which] = bytes;
-    sw_nvtx_sample(r->counter[which], bytes);
+#if SW_HAVE_NVTX_COUNTERS
+    nvtxCounterSampleInt64(domain, r->counter[which], (int64_t)bytes);
+#endif
 }
 
 /* All tensors of this moment are counted. */
@@ -583,20 +535,13 @@ static const void *address(const sw_nvtx_run *r, const sw_event *event)
     return (const unsigned char *)r->opts.base + event->offset;
 }
 
-static void born(sw_nvtx_run *r, const sw_event *event, const sw_nvtx_tensor *t)
-{
-    r->live[t->role] += event->bytes;
-    if (r->heap == NULL || t->bytes == 0)
-        return;
-    r->touched = true;
-    sw_nvtx_region(r->heap, t->name->text, address(r, event), t->bytes);
-}
-
 static void reset(sw_nvtx_run *r)
 {
     size_t live = 0;
-    if (r->touched)
-        sw_nvtx_heap_reset(r->heap);
+#if SW_HAVE_NVTX_MEM
+    if (r->touched) /* all regions are gone */
+        nvtxMemHeapReset(domain, r->heap);
+#endif
     r->touched = false;
     for (uint32_t i = 0; r->base != NULL && i < r->opts.n_roles; i++)
         live += r->live[i] = r->base[i];
@@ -611,9 +556,14 @@ void sw_nvtx_run_event(sw_nvtx_run *r, const sw_event *event, uint32_t id)
         reset(r);
     else if (t == NULL || id >= t->n_tensors)
         return;
-    else if (event->kind == SW_EVENT_PUSH || event->kind == SW_EVENT_PLACE)
-        born(r, event, &t->tensors[id]);
-    else if (event->kind == SW_EVENT_RELEASE) {
+    else if (event->kind == SW_EVENT_PUSH || event->kind == SW_EVENT_PLACE) {
+        const sw_nvtx_tensor *x = &t->tensors[id];
+        r->live[x->role] += event->bytes;
+        if (r->heap == NULL || x->bytes == 0)
+            return;
+        r->touched = true;
+        sw_nvtx_region(r->heap, x->name->text, address(r, event), x->bytes);
+    } else if (event->kind == SW_EVENT_RELEASE) {
         r->live[t->tensors[id].role] -= event->bytes;
         if (r->heap != NULL && t->tensors[id].bytes > 0)
             sw_nvtx_region_end(address(r, event));
