@@ -699,8 +699,7 @@ static sw_status answer_turns(bench *b, run *r)
     char line[64], name[16];
     sw_json json;
     result_json_begin(&json);
-    sw_json_put_u64(&json, "first_ns", r->first_ns);
-    sw_json_put_u64(&json, "second_ns", r->second_ns);
+    SW_JSON_PUT(&json, r, first_ns, second_ns);
     b->code = result_json_end(&json, CLI_DONE);
     cli_flush();
     while (b->code == CLI_DONE && !cli_interrupted() &&

@@ -300,12 +300,7 @@ static void put_classes(sw_json *json, const evaluation *e)
         sw_json_begin(json, '{');
         sw_json_put_i64(json, "class", k);
         sw_json_put_string(json, "name", names != NULL ? names[k] : NULL);
-        sw_json_put_u64(json, "support", s.support);
-        sw_json_put_u64(json, "predicted", s.predicted);
-        sw_json_put_u64(json, "right", s.right);
-        sw_json_put_f64(json, "precision", s.precision);
-        sw_json_put_f64(json, "recall", s.recall);
-        sw_json_put_f64(json, "f1", s.f1);
+        SW_JSON_PUT(json, &s, support, predicted, right, precision, recall, f1);
         sw_json_end(json);
     }
     sw_json_end(json);
@@ -336,8 +331,7 @@ static void put_programs(sw_json *json, const evaluation *e)
         if (p->batch == 0)
             continue;
         sw_json_begin(json, '{');
-        sw_json_put_string(json, "name", p->name);
-        sw_json_put_i64(json, "batch", p->batch);
+        SW_JSON_PUT(json, p, name, batch);
         sw_json_put_u64(json, "runs", m->runs);
         result_put_predicted(json, &e->job, p);
         put_measured(json, m);
@@ -355,8 +349,7 @@ void eval_put_json(sw_json *json, evaluation *e)
     const eval_measured *m = eval_main(e);
     sw_json_begin(json, '{');
     const job_opts *o = e->job.opts;
-    sw_json_put_string(json, "model", o->model);
-    sw_json_put_string(json, "device", o->device);
+    SW_JSON_PUT(json, o, model, device);
     sw_json_put_string(json, "data", e->job.test.info.name);
     sw_json_put_string(json, "part", e->opts.part);
     sw_json_put_string(json, "parameters", e->opts.load);

@@ -354,13 +354,8 @@ static int price(evolve *e, const sw_genome *genome)
         sw_json_put_u64(&json, "vertices", info.n_vertices);
         sw_json_put_u64(&json, "parameters", found.parameters);
         sw_json_put_i64(&json, "batch", info.batch);
-        sw_json_put_u64(&json, "peak_bytes", found.peak_bytes);
-        sw_json_put_u64(&json, "model_bytes", found.model_bytes);
-        sw_json_put_u64(&json, "arena_bytes", found.arena_bytes);
-        sw_json_put_u64(&json, "batch_bytes", found.batch_bytes);
-        sw_json_put_u64(&json, "operations", found.operations);
-        sw_json_put_f64(&json, "operations_per_sample", found.operations_per_sample);
-        sw_json_put_u64(&json, "ns", found.ns);
+        SW_JSON_PUT(&json, &found, peak_bytes, model_bytes, arena_bytes, batch_bytes,
+                    operations, operations_per_sample, ns);
         result_put_phases(&json, "predicted", plan.phase);
         return result_json_end(&json, CLI_DONE);
     }

@@ -277,14 +277,8 @@ static void put_best(sw_json *json, const evolve *e)
         return;
     }
     sw_json_open(json, "best", '{');
-    sw_json_put_u64(json, "id", b->id);
-    sw_json_put_u64(json, "born", b->born);
-    sw_json_put_f64(json, "fitness", b->fitness);
-    sw_json_put_f64(json, "accuracy", b->accuracy);
-    sw_json_put_f64(json, "loss", b->loss);
-    sw_json_put_u64(json, "parameters", b->parameters);
-    sw_json_put_u64(json, "vertices", b->vertices);
-    sw_json_put_u64(json, "predicted_bytes", b->predicted_bytes);
+    SW_JSON_PUT(json, b, id, born, fitness, accuracy, loss, parameters, vertices,
+                predicted_bytes);
     sw_json_put_known(json, "measured_bytes", b->measured_bytes > 0, b->measured_bytes);
     sw_json_put_u64(json, "operations", b->operations);
     sw_json_end(json);
@@ -304,12 +298,9 @@ static int print_json(const evolve *e, int status)
     sw_json_put_string(&json, "data", o->job.data);
     sw_json_put_string(&json, "out", o->out);
     sw_json_put_u64(&json, "generations", e->done);
-    sw_json_put_i64(&json, "population", o->population);
-    sw_json_put_i64(&json, "samples", o->samples);
-    sw_json_put_i64(&json, "seed", o->job.seed);
-    sw_json_put_i64(&json, "threads", o->job.threads);
-    sw_json_put_bool(&json, "resumed", e->resumed);
-    sw_json_put_bool(&json, "timed_out", e->timed_out);
+    SW_JSON_PUT(&json, o, population, samples);
+    SW_JSON_PUT(&json, &o->job, seed, threads);
+    SW_JSON_PUT(&json, e, resumed, timed_out);
     sw_json_put_u64(&json, "budget_bytes", o->job.budget_bytes);
     sw_json_put_u64(&json, "peak_bytes", total.population_bytes);
     put_best(&json, e);
@@ -317,11 +308,7 @@ static int print_json(const evolve *e, int status)
     sw_json_put_known(&json, "test_rows", e->test.there, (uint64_t)e->test.rows);
     sw_json_put_known_f64(&json, "retrained_accuracy", e->retrained.there,
                           share_of(&e->retrained));
-    sw_json_put_u64(&json, "steps", total.steps);
-    sw_json_put_u64(&json, "mutants", total.mutants);
-    sw_json_put_u64(&json, "refused", total.refused);
-    sw_json_put_u64(&json, "compared", total.compared);
-    sw_json_put_u64(&json, "differ", total.differ);
+    SW_JSON_PUT(&json, &total, steps, mutants, refused, compared, differ);
     sw_json_put_u64(&json, "longest_gap_ns", e->progress.longest_gap_ns);
     sw_json_put_u64(&json, "wall_ns", e->wall_ns);
     sw_json_open(&json, "history", '[');

@@ -39,17 +39,14 @@ sw_status found_json(const found *f)
     sw_json_growing(&j, SW_HEAP_FILES);
     sw_json_begin(&j, '{');
     sw_json_put_string(&j, "file", f->path);
-    sw_json_put_string(&j, "kind", f->kind);
-    sw_json_put_string(&j, "says", f->says);
-    sw_json_put_u64(&j, "bytes", f->bytes);
+    SW_JSON_PUT(&j, f, kind, says, bytes);
     /* Else nothing of it is held against checksums. */
     sw_json_put_known_bool(&j, "whole", f->whole, true);
     sw_json_put_string(&j, "damage", f->damage[0] != '\0' ? f->damage : NULL);
     sw_json_open(&j, "notes", '[');
     for (int i = 0; i < f->n_notes; i++) {
         sw_json_begin(&j, '{');
-        sw_json_put_string(&j, "key", f->note[i].key);
-        sw_json_put_string(&j, "text", f->note[i].text);
+        SW_JSON_PUT(&j, &f->note[i], key, text);
         sw_json_end(&j);
     }
     sw_json_end(&j);
@@ -172,9 +169,7 @@ int found_folder(const char *path, bool json)
                 if (d.file[i].kind == NULL)
                     continue;
                 sw_json_begin(&j, '{');
-                sw_json_put_string(&j, "name", d.file[i].name);
-                sw_json_put_string(&j, "kind", d.file[i].kind);
-                sw_json_put_u64(&j, "bytes", d.file[i].bytes);
+                SW_JSON_PUT(&j, &d.file[i], name, kind, bytes);
                 sw_json_end(&j);
             }
             sw_json_end(&j);

@@ -10,9 +10,7 @@ static void put_models(sw_json *j, const char *key, const swi_run_model *models,
     sw_json_open(j, key, '[');
     for (uint32_t i = 0; i < n; i++) {
         sw_json_begin(j, '{');
-        sw_json_put_string(j, "name", models[i].name);
-        sw_json_put_string(j, "layout", models[i].layout);
-        sw_json_put_u64(j, "members", models[i].members);
+        SW_JSON_PUT(j, &models[i], name, layout, members);
         if (with_state)
             sw_json_put_u64(j, "state_bytes", models[i].state_bytes);
         sw_json_end(j);
@@ -44,24 +42,15 @@ static void put_all(sw_json *j, const info_file *info, const char *path)
     sw_json_put_u64(j, "damaged_tensors", info->n_damaged);
     sw_json_put_string(j, "damage", info->n_damaged > 0 ? info->damage : NULL);
     if (info->n_damaged == 0 && swi_tensors_is_checkpoint(info->file)) {
-        sw_json_put_u64(j, "step", info->run.step);
-        sw_json_put_u64(j, "seed", info->run.seed);
-        sw_json_put_string(j, "isa", info->run.isa);
-        sw_json_put_string(j, "device", info->run.device);
+        SW_JSON_PUT(j, &info->run, step, seed, isa, device);
         put_models(j, "models", info->run.models, info->run.n_models, false);
         put_models(j, "groups", info->run.groups, info->run.n_groups, true);
         sw_json_open(j, "loaders", '[');
         for (uint32_t i = 0; i < info->run.n_loaders; i++) {
             const swi_run_loader *l = &info->run.loaders[i];
             sw_json_begin(j, '{');
-            sw_json_put_u64(j, "epoch", l->epoch);
-            sw_json_put_u64(j, "batch_index", l->batch_index);
-            sw_json_put_u64(j, "batch_rows", l->batch_rows);
-            sw_json_put_u64(j, "samples", l->samples);
-            sw_json_put_string(j, "seed", l->seed);
-            sw_json_put_bool(j, "shuffle", l->shuffle);
-            sw_json_put_bool(j, "drop_last", l->drop_last);
-            sw_json_put_string(j, "data", l->data);
+            SW_JSON_PUT(j, l, epoch, batch_index, batch_rows, samples, seed, shuffle, drop_last,
+                        data);
             sw_json_end(j);
         }
         sw_json_end(j);

@@ -47,8 +47,7 @@ void result_put_phases(sw_json *json, const char *key, const sw_phase_info *phas
     sw_json_open(json, key, '{');
     for (int i = 0; i < SW_PHASES; i++) {
         sw_json_open(json, sw_phase_name((sw_phase)i), '{');
-        sw_json_put_u64(json, "peak_bytes", phases[i].peak_bytes);
-        sw_json_put_u64(json, "end_bytes", phases[i].end_bytes);
+        SW_JSON_PUT(json, &phases[i], peak_bytes, end_bytes);
         sw_json_end(json);
     }
     sw_json_end(json);
@@ -68,16 +67,8 @@ void result_put_device(sw_json *json, const sw_exec *exec)
     const bool known = sw_exec_device(exec, &d) == SW_OK && d.total_bytes > 0;
     if (!sw_json_open_known(json, "device_memory", known))
         return;
-    sw_json_put_string(json, "name", d.name);
-    sw_json_put_string(json, "card", d.card);
-    sw_json_put_u64(json, "total_bytes", d.total_bytes);
-    sw_json_put_u64(json, "open_bytes", d.open_bytes);
-    sw_json_put_u64(json, "free_bytes", d.free_bytes);
-    sw_json_put_u64(json, "model_bytes", d.model_bytes);
-    sw_json_put_u64(json, "arena_bytes", d.arena_bytes);
-    sw_json_put_u64(json, "data_bytes", d.data_bytes);
-    sw_json_put_i64(json, "unexplained_bytes", d.unexplained_bytes);
-    sw_json_put_u64(json, "pinned_bytes", d.pinned_bytes);
+    SW_JSON_PUT(json, &d, name, card, total_bytes, open_bytes, free_bytes, model_bytes,
+                arena_bytes, data_bytes, unexplained_bytes, pinned_bytes);
     sw_json_end(json);
 }
 
@@ -95,13 +86,9 @@ void result_print_device(const char *label, const sw_exec *exec)
 
 void result_put_totals(sw_json *json, const job *j, const sw_plan_info *plan)
 {
-    sw_json_put_u64(json, "model_bytes", plan->model_bytes);
-    sw_json_put_u64(json, "arena_bytes", plan->arena_bytes);
-    sw_json_put_u64(json, "data_bytes", plan->data_bytes);
+    SW_JSON_PUT(json, plan, model_bytes, arena_bytes, data_bytes);
     sw_json_put_u64(json, "checkpoint_bytes", job_counted_checkpoint_bytes(j));
-    sw_json_put_u64(json, "total_bytes", plan->total_bytes);
-    sw_json_put_u64(json, "lower_bound_bytes", plan->lower_bound_bytes);
-    sw_json_put_u64(json, "program_host_bytes", plan->program_host_bytes);
+    SW_JSON_PUT(json, plan, total_bytes, lower_bound_bytes, program_host_bytes);
     sw_json_put_known(json, "launches", plan->launches > 0, plan->launches);
     sw_json_put_u64(json, "rebuilt_ops", plan->n_rebuilt);
     /* Values that backward recomputes without being asked to, since they are cheap. */
@@ -114,16 +101,11 @@ void result_put_totals(sw_json *json, const job *j, const sw_plan_info *plan)
         sw_json_put_u64(json, "ops", plan->n_ops - plan->n_repeats);
         sw_json_put_u64(json, "released", plan->n_released);
         sw_json_put_u64(json, "repeats", plan->n_repeats);
-        sw_json_put_u64(json, "operations", plan->operations);
-        sw_json_put_u64(json, "repeat_operations", plan->repeat_operations);
-        sw_json_put_u64(json, "cost", plan->cost);
-        sw_json_put_u64(json, "repeat_cost", plan->repeat_cost);
-        sw_json_put_u64(json, "budget_cost", plan->budget_cost);
+        SW_JSON_PUT(json, plan, operations, repeat_operations, cost, repeat_cost, budget_cost);
         sw_json_put_u64(json, "chunk_rows", (uint64_t)plan->chunk_rows);
         sw_json_put_known(json, "least_repeat_cost", plan->least_repeat_cost != UINT64_MAX,
                           plan->least_repeat_cost);
-        sw_json_put_string(json, "method", plan->method);
-        sw_json_put_u64(json, "plain_arena_bytes", plan->plain_arena_bytes);
+        SW_JSON_PUT(json, plan, method, plain_arena_bytes);
         sw_json_end(json);
     }
 }
@@ -345,11 +327,8 @@ static void take(void *to, const sw_plan_layer *l)
         for (int i = 0; i < l->shape.rank; i++)
             sw_json_i64(s->json, l->shape.dim[i]);
         sw_json_end(s->json);
-        sw_json_put_u64(s->json, "parameters", l->parameters);
-        sw_json_put_u64(s->json, "parameter_bytes", l->parameter_bytes);
-        sw_json_put_u64(s->json, "saved_bytes", l->saved_bytes);
-        sw_json_put_u64(s->json, "operations", l->operations);
-        sw_json_put_u64(s->json, "backward_operations", l->backward_operations);
+        SW_JSON_PUT(s->json, l, parameters, parameter_bytes, saved_bytes, operations,
+                    backward_operations);
         sw_json_end(s->json);
         return;
     }

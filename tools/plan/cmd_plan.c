@@ -247,9 +247,7 @@ int plan_methods(const plan_opts *o, job *j)
     }
     sw_json out;
     result_json_begin(&out);
-    sw_json_put_string(&out, "model", o->job.model);
-    sw_json_put_string(&out, "device", o->job.device);
-    sw_json_put_string(&out, "optimizer", o->job.optimizer);
+    SW_JSON_PUT(&out, &o->job, model, device, optimizer);
     sw_json_put_i64(&out, "training_samples", j->train.n);
     sw_json_open(&out, "methods", '[');
     for (int k = 0; k < o->n_methods; k++) {
@@ -261,9 +259,7 @@ int plan_methods(const plan_opts *o, job *j)
             result_put_batch(&out, rows[k].batch, rows[k].asked);
             sw_json_put_u64(&out, "predicted_peak_bytes", rows[k].run.peak_bytes);
             result_put_phases(&out, "predicted", rows[k].run.phase);
-            sw_json_put_u64(&out, "model_bytes", rows[k].run.model_bytes);
-            sw_json_put_u64(&out, "arena_bytes", rows[k].run.arena_bytes);
-            sw_json_put_u64(&out, "data_bytes", rows[k].run.data_bytes);
+            SW_JSON_PUT(&out, &rows[k].run, model_bytes, arena_bytes, data_bytes);
             sw_json_put_known(&out, "population", es, rows[k].population);
             sw_json_put_known(&out, "es_bytes", es, rows[k].es_bytes);
             sw_json_put_known(&out, "update_arena_bytes", es, rows[k].update.arena_bytes);
@@ -292,8 +288,7 @@ static uint64_t plan_ns(const job *j)
 static void put_plan(sw_json *json, job *j, int64_t samples)
 {
     const job_program *main = job_main(j);
-    sw_json_put_string(json, "model", j->opts->model);
-    sw_json_put_string(json, "device", j->opts->device);
+    SW_JSON_PUT(json, j->opts, model, device);
     result_put_batch(json, job_batch(j), j->batch);
     sw_json_put_i64(json, "training_samples", samples);
     result_put_predicted(json, j, main);
@@ -306,14 +301,12 @@ static void put_plan(sw_json *json, job *j, int64_t samples)
     for (int i = 0; i < JOB_PROGRAMS; i++)
         if (j->program[i].batch > 0) {
             sw_json_begin(json, '{');
-            sw_json_put_string(json, "name", j->program[i].name);
-            sw_json_put_i64(json, "batch", j->program[i].batch);
+            SW_JSON_PUT(json, &j->program[i], name, batch);
             result_put_predicted(json, j, &j->program[i]);
             sw_json_put_u64(json, "predicted_peak_bytes", j->program[i].plan.peak_bytes);
             sw_json_put_u64(json, "immediate_bytes", j->program[i].plan.immediate_bytes);
             result_put_totals(json, j, &j->program[i].plan);
-            sw_json_put_u64(json, "padding_bytes", j->program[i].plan.padding_bytes);
-            sw_json_put_string(json, "peak_op", j->program[i].plan.peak_op);
+            SW_JSON_PUT(json, &j->program[i].plan, padding_bytes, peak_op);
             breakdown_put(json, j, (job_which)(&j->program[i] - j->program));
             sw_json_end(json);
         }

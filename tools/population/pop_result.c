@@ -374,9 +374,7 @@ static void put_shape(sw_json *json, const pop *p, int shape)
     for (int k = 0; k < s->config.hidden.n; k++)
         sw_json_i64(json, s->config.hidden.at[k]);
     sw_json_end(json);
-    sw_json_put_u64(json, "member_bytes", s->member_bytes);
-    sw_json_put_u64(json, "arena_bytes", s->arena_bytes);
-    sw_json_put_u64(json, "batch_bytes", s->batch_bytes);
+    SW_JSON_PUT(json, s, member_bytes, arena_bytes, batch_bytes);
     sw_json_put_i64(json, "members", n);
     sw_json_end(json);
 }
@@ -384,14 +382,11 @@ static void put_shape(sw_json *json, const pop *p, int shape)
 static void put_all(sw_json *json, pop *p)
 {
     const int best = pop_best(p);
-    sw_json_put_string(json, "model", p->opts.job.model);
-    sw_json_put_string(json, "data", p->opts.job.data);
+    SW_JSON_PUT(json, &p->opts.job, model, data);
     sw_json_put_i64(json, "members", p->n_members);
     sw_json_put_u64(json, "steps", (uint64_t)p->steps_to_do);
     sw_json_put_u64(json, "turns", p->turn);
-    sw_json_put_u64(json, "member_steps", p->member_steps);
-    sw_json_put_u64(json, "exploits", p->exploits);
-    sw_json_put_u64(json, "refused", p->refused);
+    SW_JSON_PUT(json, p, member_steps, exploits, refused);
     sw_json_put_i64(json, "seed", p->opts.job.seed);
     sw_json_put_i64(json, "threads", p->memory.threads);
     sw_json_put_string(json, "metric", p->by_loss ? "loss" : "accuracy");
@@ -433,10 +428,7 @@ static void put_all(sw_json *json, pop *p)
                       p->opts.job.budget_bytes);
     sw_json_put_u64(json, "predicted_peak_bytes", m->predicted_peak);
     sw_json_put_u64(json, "measured_peak_bytes", m->measured_peak);
-    sw_json_put_u64(json, "lane_bytes", m->most_of.lane_bytes);
-    sw_json_put_u64(json, "resident_bytes", m->most_of.resident_bytes);
-    sw_json_put_u64(json, "resident", m->most_of.resident);
-    sw_json_put_u64(json, "waiting", m->most_of.waiting);
+    SW_JSON_PUT(json, &m->most_of, lane_bytes, resident_bytes, resident, waiting);
     sw_json_put_u64(json, "paused_peak_bytes", m->paused_peak);
     sw_json_end(json);
     if (p->independent) {
@@ -446,8 +438,7 @@ static void put_all(sw_json *json, pop *p)
         sw_json_put_u64(json, "p99_step_ns", s.p99);
         sw_json_put_u64(json, "max_step_ns", s.max);
     }
-    sw_json_put_u64(json, "wall_ns", p->wall_ns);
-    sw_json_put_u64(json, "train_ns", p->train_ns);
+    SW_JSON_PUT(json, p, wall_ns, train_ns);
     if (!p->independent)
         sw_json_put_u64(json, "validation_ns", p->score_ns);
     sw_json_put_u64(json, "test_ns", p->independent ? p->score_ns : p->test_ns);

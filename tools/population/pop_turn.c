@@ -753,8 +753,7 @@ int pop_say_proof(const pop *p)
         return cli_finish(CLI_DONE);
     }
     result_json_begin(&json);
-    sw_json_put_string(&json, "model", p->opts.job.model);
-    sw_json_put_string(&json, "data", p->opts.job.data);
+    SW_JSON_PUT(&json, &p->opts.job, model, data);
     sw_json_put_i64(&json, "shapes", m->n_configs);
     sw_json_put_i64(&json, "shapes_refused", m->n_refused);
     put_config(&json, p, "largest", &m->largest, m->largest_bytes);

@@ -142,21 +142,17 @@ void train_find_put(sw_json *json, const train_find *f)
 {
     const train_found r = train_find_result(f);
     sw_json_open(json, "find_lr", '{');
-    sw_json_put_f64(json, "from", f->from);
-    sw_json_put_f64(json, "to", f->to);
+    SW_JSON_PUT(json, f, from, to);
     sw_json_put_u64(json, "steps", f->n);
     sw_json_put_bool(json, "stopped_early", f->over);
     sw_json_put_f64(json, "suggested", r.steepest);
     sw_json_put_f64(json, "steepest", r.steepest);
     sw_json_put_f64(json, "tenth_of_lowest", r.tenth);
-    sw_json_put_f64(json, "lowest_rate", r.lowest_rate);
-    sw_json_put_f64(json, "lowest_loss", r.lowest_loss);
+    SW_JSON_PUT(json, &r, lowest_rate, lowest_loss);
     sw_json_open(json, "points", '[');
     for (uint64_t i = 0; i < f->n; i++) {
         sw_json_begin(json, '{');
-        sw_json_put_f64(json, "rate", f->at[i].rate);
-        sw_json_put_f64(json, "loss", f->at[i].loss);
-        sw_json_put_f64(json, "smoothed", f->at[i].smoothed);
+        SW_JSON_PUT(json, &f->at[i], rate, loss, smoothed);
         sw_json_end(json);
     }
     sw_json_end(json);

@@ -75,8 +75,7 @@ static void put_program(sw_json *json, train *t, int i)
     const job_program *p = &t->job.program[i];
     const train_measured *m = &t->measured[i];
     sw_json_begin(json, '{');
-    sw_json_put_string(json, "name", p->name);
-    sw_json_put_i64(json, "batch", p->batch);
+    SW_JSON_PUT(json, p, name, batch);
     sw_json_put_u64(json, "runs", m->runs);
     result_put_predicted(json, &t->job, p);
     put_measured(json, t, m);
@@ -99,8 +98,7 @@ static double accuracy(const train_score *score)
 static void put_run(sw_json *json, const train *t)
 {
     const job_opts *o = &t->opts.job;
-    sw_json_put_string(json, "model", o->model);
-    sw_json_put_string(json, "device", o->device);
+    SW_JSON_PUT(json, o, model, device);
     sw_json_put_string(json, "data", t->job.train.info.name);
     sw_json_put_string(json, "normalise",
                        *t->job.normal.text != '\0' ? t->job.normal.text : NULL);
@@ -108,8 +106,7 @@ static void put_run(sw_json *json, const train *t)
     result_put_batch(json, job_batch(&t->job), t->job.batch);
     sw_json_put_u64(json, "steps", t->now.step);
     sw_json_put_u64(json, "epochs", t->now.epochs);
-    sw_json_put_i64(json, "seed", o->seed);
-    sw_json_put_i64(json, "threads", o->threads);
+    SW_JSON_PUT(json, o, seed, threads);
     const bool zeroth = t->zo != NULL, lozo = zeroth && strcmp(t->opts.method, "lozo") == 0;
     const bool replay = t->opts.replay != NULL;
     sw_json_put_string(json, "method", replay ? NULL : t->opts.method);
@@ -154,8 +151,7 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_known(json, "every_steps", every->steps > 0, every->steps);
     sw_json_put_known(json, "every_ns", every->steps == 0, job_every_ns(every));
     sw_json_put_u64(json, "copy_bytes", t->job.checkpoint_bytes);
-    sw_json_put_u64(json, "saved", ended->saved);
-    sw_json_put_u64(json, "failed", ended->failed);
+    SW_JSON_PUT(json, ended, saved, failed);
     sw_json_put_known(json, "last_step", ended->saved > 0, ended->step);
     sw_json_put_known(json, "file_bytes", ended->saved > 0, ended->file_bytes);
     sw_json_put_known(json, "last_copy_ns", ended->saved > 0 && t->job.checkpoint_bytes > 0,

@@ -209,16 +209,9 @@ sw_status swi_evolution_log_write(sw_evolution *e)
         swi_data_put(&j, &(swi_datum){"genome", SWI_DATUM_HEX, 0, sizeof hash, 0}, 1, &hash);
         sw_json_put_i64(&j, "batch", e->members[i].genome->batch);
         sw_json_put_u64(&j, "vertices", e->members[i].genome->n);
-        sw_json_put_u64(&j, "parameters", e->members[i].price.parameters);
-        sw_json_put_u64(&j, "operations", e->members[i].price.operations);
-        sw_json_put_u64(&j, "peak_bytes", e->members[i].price.peak_bytes);
+        SW_JSON_PUT(&j, &e->members[i].price, parameters, operations, peak_bytes);
         sw_json_put_u64(&j, "measured_bytes", e->members[i].measured);
-        sw_json_put_u64(&j, "made", e->members[i].made);
-        sw_json_put_u64(&j, "steps", e->members[i].steps);
-        sw_json_put_f64(&j, "loss", e->members[i].loss);
-        sw_json_put_f64(&j, "accuracy", e->members[i].accuracy);
-        sw_json_put_f64(&j, "train_accuracy", e->members[i].train_accuracy);
-        sw_json_put_f64(&j, "fitness", e->members[i].fitness);
+        SW_JSON_PUT(&j, &e->members[i], made, steps, loss, accuracy, train_accuracy, fitness);
         sw_json_open(&j, "objectives", '[');
         for (size_t k = 0; k < e->fitness.n_objectives; k++)
             sw_json_f64(&j, e->members[i].objectives[k]);
