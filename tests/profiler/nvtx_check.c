@@ -500,53 +500,55 @@ static bool begins_run(const heard *x)
     return x->kind == HEARD_BEGIN && x->category == SW_NVTX_IN_STEP;
 }
 
-void nvtx_check(const heard *list, size_t n, const told_run *const *runs, size_t n_runs,
+void nvtx_check(heard_list list, const told_run *const *runs, size_t n_runs,
                 sw_nvtx_level level, bool extensions)
 {
     static listener l;
     memset(&l, 0, sizeof l);
     l.level = level;
     l.extensions = extensions;
-    for (size_t i = 0; i < n; i++) {
-        if (begins_run(&list[i]) && SW_CHECK(l.runs < n_runs, "more than %zu runs", n_runs)) {
+    for (size_t i = 0; i < list.n; i++) {
+        if (begins_run(&list.at[i]) &&
+            SW_CHECK(l.runs < n_runs, "more than %zu runs", n_runs)) {
             SW_CHECK(!extensions || l.runs == 0 || l.resets == 1, "%zu resets", l.resets);
             l.told = runs[l.runs];
             l.resets = 0;
         }
-        follow(&l, &list[i]);
+        follow(&l, &list.at[i]);
     }
     CU_ASSERT_EQUAL(l.runs, n_runs);
     CU_ASSERT_EQUAL(l.depth, 0);
 }
 
-size_t nvtx_check_nesting(const heard *list, size_t n)
+size_t nvtx_check_nesting(heard_list list)
 {
     static listener all[THINGS];
     uint64_t thread[THINGS];
     size_t threads = 0, ranges = 0;
     memset(all, 0, sizeof all);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < list.n; i++) {
         size_t k = 0;
-        if (list[i].kind != HEARD_BEGIN && list[i].kind != HEARD_END)
+        if (list.at[i].kind != HEARD_BEGIN && list.at[i].kind != HEARD_END)
             continue;
-        while (k < threads && thread[k] != list[i].thread)
+        while (k < threads && thread[k] != list.at[i].thread)
             k++;
         if (!SW_CHECK(k < THINGS, "more than %d threads", THINGS))
             break;
-        thread[k] = list[i].thread;
+        thread[k] = list.at[i].thread;
         threads += k == threads;
-        ranges += list[i].kind == HEARD_BEGIN;
-        follow(&all[k], &list[i]);
+        ranges += list.at[i].kind == HEARD_BEGIN;
+        follow(&all[k], &list.at[i]);
     }
     for (size_t k = 0; k < threads; k++)
         CU_ASSERT_EQUAL(all[k].depth, 0);
     return ranges;
 }
 
-size_t nvtx_count(const heard *list, size_t n, heard_kind kind, const char *name)
+size_t nvtx_count(heard_list list, heard_kind kind, const char *name)
 {
     size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += list[i].kind == kind && (name == NULL || strcmp(name, list[i].name) == 0);
+    for (size_t i = 0; i < list.n; i++)
+        count +=
+            list.at[i].kind == kind && (name == NULL || strcmp(name, list.at[i].name) == 0);
     return count;
 }

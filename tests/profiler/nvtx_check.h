@@ -45,13 +45,13 @@ void told_measured(told_run *run, const sw_exec *exec);
  * between and after them are asserted too: names before they are used, regions apart from each
  * other and inside their heap, one reset for each run. `extensions`: were memory and counters
  * taken? */
-void nvtx_check(const heard *list, size_t n, const told_run *const *runs, size_t n_runs,
+void nvtx_check(heard_list list, const told_run *const *runs, size_t n_runs,
                 sw_nvtx_level level, bool extensions);
 
 /* Ranges alone, of any number of threads: balanced, each of a category that may stand in the
  * one around it. Returns how many began. */
-size_t nvtx_check_nesting(const heard *list, size_t n);
+size_t nvtx_check_nesting(heard_list list);
 /* How many of a kind, with that name (NULL: any). */
-size_t nvtx_count(const heard *list, size_t n, heard_kind kind, const char *name);
+size_t nvtx_count(heard_list list, heard_kind kind, const char *name);
 
 #endif

@@ -21,25 +21,24 @@ void nvtx_recorder_clear(void)
     used = kept;
 }
 
-const heard *nvtx_recorder_heard(size_t *n)
+heard_list nvtx_recorder_heard(void)
 {
     if (used > ROOM) {
         fprintf(stderr, "the recorder has room for %d, not for %zu\n", ROOM, used);
         exit(1);
     }
-    *n = used;
-    return list;
+    return (heard_list){list, used};
 }
 
-heard *nvtx_recorder_read(const char *path, size_t *n)
+heard_list nvtx_recorder_read(const char *path)
 {
     FILE *file = fopen(path, "r");
-    *n = 0;
     if (file == NULL)
-        return NULL;
-    heard *all = calloc(ROOM, sizeof *all), *x = all;
+        return (heard_list){0};
+    heard_list all = {.at = calloc(ROOM, sizeof *all.at)};
     char line[300];
-    while (all != NULL && *n < ROOM && fgets(line, sizeof line, file) != NULL) {
+    while (all.at != NULL && all.n < ROOM && fgets(line, sizeof line, file) != NULL) {
+        heard *x = &all.at[all.n];
         int kind, registered, at = 0;
         unsigned long long bytes, address, id, thread;
         line[strcspn(line, "\n")] = '\0';
@@ -53,8 +52,7 @@ heard *nvtx_recorder_read(const char *path, size_t *n)
         x->thread = thread;
         x->registered = registered != 0;
         snprintf(x->name, sizeof x->name, "%.*s", (int)sizeof x->name - 1, line + at);
-        x++;
-        ++*n;
+        all.n++;
     }
     fclose(file);
     return all;

@@ -36,6 +36,11 @@ typedef struct {
     bool registered;
 } heard;
 
+typedef struct {
+    heard *at;
+    size_t n;
+} heard_list;
+
 /* Does the build have NVTX, and its extensions? */
 bool nvtx_recorder_is_built(void);
 bool nvtx_recorder_has_extensions(void);
@@ -43,8 +48,9 @@ bool nvtx_recorder_has_extensions(void);
 /* Forget all but domain, categories and counters, which come once in a process. */
 void nvtx_recorder_clear(void);
 /* All since then, in order. Fails the process when there was no room for more. */
-const heard *nvtx_recorder_heard(size_t *n);
-/* The records that a module wrote; free() gives them back. NULL: there is no such file. */
-heard *nvtx_recorder_read(const char *path, size_t *n);
+heard_list nvtx_recorder_heard(void);
+/* The records that a module wrote; free(list.at) gives them back. NULL there: no
+ * such file. */
+heard_list nvtx_recorder_read(const char *path);
 
 #endif

@@ -80,12 +80,11 @@ static void check_runs(bool image, bool immediate, sw_nvtx_level level)
     OK(sw_run(exec, &args));
     told_measured(&eval, exec);
     sw_exec_destroy(exec);
-    size_t heard_n;
-    const heard *list = nvtx_recorder_heard(&heard_n);
+    const heard_list list = nvtx_recorder_heard();
     const told_run *const runs[] = {&train, &train, &train, &train, &eval};
-    nvtx_check(list, heard_n, runs, 5, level, nvtx_recorder_has_extensions());
-    CU_ASSERT_EQUAL(nvtx_count(list, heard_n, HEARD_BEGIN, "train step"), 4);
-    CU_ASSERT_EQUAL(nvtx_count(list, heard_n, HEARD_BEGIN, "outer") > 0,
+    nvtx_check(list, runs, 5, level, nvtx_recorder_has_extensions());
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_BEGIN, "train step"), 4);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_BEGIN, "outer") > 0,
                     level == SW_NVTX_LAYERS || level == SW_NVTX_OPS);
 }
 
@@ -108,11 +107,10 @@ SW_TEST("fewer ranges where fewer were asked for")
     NEEDS_NVTX;
     size_t ranges[4];
     for (int level = SW_NVTX_PHASES; level <= SW_NVTX_OPS; level++) {
-        size_t n;
         check_runs(true, false, (sw_nvtx_level)level);
         check_runs(true, true, (sw_nvtx_level)level);
-        const heard *list = nvtx_recorder_heard(&n);
-        ranges[level] = nvtx_check_nesting(list, n);
+        const heard_list list = nvtx_recorder_heard();
+        ranges[level] = nvtx_check_nesting(list);
     }
     CU_ASSERT(ranges[SW_NVTX_PHASES] < ranges[SW_NVTX_LAYERS]);
     CU_ASSERT(ranges[SW_NVTX_LAYERS] < ranges[SW_NVTX_OPS]);
@@ -134,26 +132,25 @@ SW_TEST("phases come in order with the profiler's bytes")
     sw_run_info info = SW_OPTS(sw_run_info);
     OK(sw_last_run(exec, &info));
     sw_exec_destroy(exec);
-    size_t heard_n;
-    const heard *list = nvtx_recorder_heard(&heard_n);
+    const heard_list list = nvtx_recorder_heard();
     int phase = SW_DATA; /* the batch is there when the step begins */
-    for (size_t i = 0; i < heard_n; i++) {
-        if (list[i].kind != HEARD_BEGIN || list[i].category != SW_NVTX_IN_PHASE)
+    for (size_t i = 0; i < list.n; i++) {
+        if (list.at[i].kind != HEARD_BEGIN || list.at[i].category != SW_NVTX_IN_PHASE)
             continue;
-        SW_CHECK(list[i].bytes == info.phase[phase].end_bytes, "%s", list[i].name);
-        CU_ASSERT_STRING_EQUAL(list[i].name, sw_phase_name((sw_phase)++phase));
+        SW_CHECK(list.at[i].bytes == info.phase[phase].end_bytes, "%s", list.at[i].name);
+        CU_ASSERT_STRING_EQUAL(list.at[i].name, sw_phase_name((sw_phase)++phase));
     }
     CU_ASSERT_EQUAL(phase, SW_STEP);
 }
 
-static uint64_t top_sample(const heard *list, size_t n, const char *counter)
+static uint64_t top_sample(heard_list list, const char *counter)
 {
     uint64_t id = 0, top = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (list[i].kind == HEARD_COUNTER && strcmp(list[i].name, counter) == 0)
-            id = list[i].id;
-        if (list[i].kind == HEARD_SAMPLE && list[i].id == id && list[i].bytes > top)
-            top = list[i].bytes;
+    for (size_t i = 0; i < list.n; i++) {
+        if (list.at[i].kind == HEARD_COUNTER && strcmp(list.at[i].name, counter) == 0)
+            id = list.at[i].id;
+        if (list.at[i].kind == HEARD_SAMPLE && list.at[i].id == id && list.at[i].bytes > top)
+            top = list.at[i].bytes;
     }
     return top;
 }
@@ -175,14 +172,13 @@ SW_TEST("counters are the shares")
     OK(sw_last_shares(exec, sw_see_share, &seen));
     OK(sw_last_run(exec, &info));
     sw_exec_destroy(exec);
-    size_t heard_n;
-    const heard *list = nvtx_recorder_heard(&heard_n);
+    const heard_list list = nvtx_recorder_heard();
     for (uint32_t i = 0; i < seen.n; i++)
         if (seen.at[i].kind == SW_SHARE_ROLE)
-            SW_CHECK(top_sample(list, heard_n, seen.at[i].name) == seen.at[i].peak, "%s: %zu",
+            SW_CHECK(top_sample(list, seen.at[i].name) == seen.at[i].peak, "%s: %zu",
                      seen.at[i].name, seen.at[i].peak);
-    CU_ASSERT_EQUAL(top_sample(list, heard_n, "live"), info.peak_bytes);
-    CU_ASSERT_EQUAL(top_sample(list, heard_n, "peak"), info.peak_bytes);
+    CU_ASSERT_EQUAL(top_sample(list, "live"), info.peak_bytes);
+    CU_ASSERT_EQUAL(top_sample(list, "peak"), info.peak_bytes);
 }
 
 /* The bytes that an immediate run has at its end, role by role: also of what became a metric or
@@ -201,17 +197,17 @@ SW_TEST("immediate roles follow what becomes of tensors")
     OK(sw_run(exec, &args));
     sw_seen_breakdown seen = {.n = 0};
     OK(sw_last_shares(exec, sw_see_share, &seen));
-    size_t heard_n;
-    const heard *list = nvtx_recorder_heard(&heard_n);
+    const heard_list list = nvtx_recorder_heard();
     sw_exec_destroy(exec);
     CU_ASSERT(sw_share_named(&seen, SW_SHARE_ROLE, "metric").at_peak == 128);
     for (uint32_t i = 0; i < seen.n; i++) {
         uint64_t id = 0, last = 0;
-        for (size_t k = 0; k < heard_n; k++) {
-            if (list[k].kind == HEARD_COUNTER && strcmp(list[k].name, seen.at[i].name) == 0)
-                id = list[k].id;
-            if (list[k].kind == HEARD_SAMPLE && list[k].id == id)
-                last = list[k].bytes;
+        for (size_t k = 0; k < list.n; k++) {
+            if (list.at[k].kind == HEARD_COUNTER &&
+                strcmp(list.at[k].name, seen.at[i].name) == 0)
+                id = list.at[k].id;
+            if (list.at[k].kind == HEARD_SAMPLE && list.at[k].id == id)
+                last = list.at[k].bytes;
         }
         if (seen.at[i].kind == SW_SHARE_ROLE)
             SW_CHECK(last == seen.at[i].at_peak, "%s: %llu, not %zu", seen.at[i].name,
@@ -222,8 +218,7 @@ SW_TEST("immediate roles follow what becomes of tensors")
 static void nothing_is_told(sw_exec_opts opts)
 {
     nvtx_recorder_clear();
-    size_t before, after;
-    (void)nvtx_recorder_heard(&before);
+    const size_t before = nvtx_recorder_heard().n;
     sw_exec *exec = net_exec(&opts);
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, 9);
@@ -232,8 +227,7 @@ static void nothing_is_told(sw_exec_opts opts)
     args.immediate = 1;
     if (!opts.no_phases)
         OK(sw_run(exec, &args));
-    (void)nvtx_recorder_heard(&after);
-    CU_ASSERT_EQUAL(before, after);
+    CU_ASSERT_EQUAL(nvtx_recorder_heard().n, before);
 }
 
 SW_TEST("off is silent")
@@ -286,10 +280,9 @@ SW_TEST("warm runs know all names")
         OK(sw_run(exec, &args));
         SW_CHECK(sw_mem_calls() == calls, "%llu calls",
                  (unsigned long long)(sw_mem_calls() - calls));
-        size_t heard_n;
-        const heard *list = nvtx_recorder_heard(&heard_n);
-        CU_ASSERT_EQUAL(nvtx_count(list, heard_n, HEARD_STRING, NULL), 0);
-        CU_ASSERT(nvtx_count(list, heard_n, HEARD_BEGIN, NULL) > 20);
+        const heard_list list = nvtx_recorder_heard();
+        CU_ASSERT_EQUAL(nvtx_count(list, HEARD_STRING, NULL), 0);
+        CU_ASSERT(nvtx_count(list, HEARD_BEGIN, NULL) > 20);
         sw_exec_destroy(exec);
     }
 }
@@ -310,13 +303,12 @@ SW_TEST("the domain and its categories have names")
 {
     NEEDS_NVTX;
     sw_exec_destroy(exec_of(SW_NVTX_PHASES));
-    size_t n;
-    const heard *list = nvtx_recorder_heard(&n);
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_DOMAIN, "stepwell"), 1);
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_DOMAIN, NULL), 1);
+    const heard_list list = nvtx_recorder_heard();
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_DOMAIN, "stepwell"), 1);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_DOMAIN, NULL), 1);
     static const char *const names[] = {"step", "phase", "layer", "op", "memory"};
     for (int i = 0; i < 5; i++)
-        CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_CATEGORY, names[i]), 1);
+        CU_ASSERT_EQUAL(nvtx_count(list, HEARD_CATEGORY, names[i]), 1);
 }
 
 /* ---- several execs ----------------------------------------------------------------------- */
@@ -345,15 +337,14 @@ SW_TEST("heaps come and go in any order")
             else
                 sw_exec_destroy(exec[which]);
         }
-        size_t n;
-        const heard *list = nvtx_recorder_heard(&n);
-        CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, "step arena"), 1);
-        CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, "step arena 2"), 1);
-        CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, "a model's name"), 1);
-        CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, NULL), 3);
-        CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_UNHEAP, NULL), 3);
-        CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_NAME, "fc.weight"), 1);
-        nvtx_check(list, n, NULL, 0, SW_NVTX_PHASES, true);
+        const heard_list list = nvtx_recorder_heard();
+        CU_ASSERT_EQUAL(nvtx_count(list, HEARD_HEAP, "step arena"), 1);
+        CU_ASSERT_EQUAL(nvtx_count(list, HEARD_HEAP, "step arena 2"), 1);
+        CU_ASSERT_EQUAL(nvtx_count(list, HEARD_HEAP, "a model's name"), 1);
+        CU_ASSERT_EQUAL(nvtx_count(list, HEARD_HEAP, NULL), 3);
+        CU_ASSERT_EQUAL(nvtx_count(list, HEARD_UNHEAP, NULL), 3);
+        CU_ASSERT_EQUAL(nvtx_count(list, HEARD_NAME, "fc.weight"), 1);
+        nvtx_check(list, NULL, 0, SW_NVTX_PHASES, true);
     }
 }
 
@@ -390,11 +381,10 @@ SW_TEST("two threads")
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, work, &w[i]), 0);
     for (int i = 0; i < 2; i++)
         pthread_join(thread[i], NULL);
-    size_t n;
-    const heard *list = nvtx_recorder_heard(&n);
+    const heard_list list = nvtx_recorder_heard();
     CU_ASSERT(w[0].failed == 0 && w[1].failed == 0);
-    CU_ASSERT(nvtx_check_nesting(list, n) > 400);
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_BEGIN, "train step"), 40);
+    CU_ASSERT(nvtx_check_nesting(list) > 400);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_BEGIN, "train step"), 40);
     sw_exec_destroy(w[0].exec);
     sw_exec_destroy(w[1].exec);
 }
@@ -421,11 +411,9 @@ SW_TEST("failed runs close their ranges")
     bad.immediate = 1;
     nvtx_recorder_clear();
     CU_ASSERT_NOT_EQUAL(sw_run(exec, &bad), SW_OK);
-    size_t heard_n;
-    const heard *list = nvtx_recorder_heard(&heard_n);
-    CU_ASSERT(nvtx_check_nesting(list, heard_n) >= 4);
-    CU_ASSERT_EQUAL(nvtx_count(list, heard_n, HEARD_RESET, NULL),
-                    nvtx_recorder_has_extensions());
+    heard_list list = nvtx_recorder_heard();
+    CU_ASSERT(nvtx_check_nesting(list) >= 4);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_RESET, NULL), nvtx_recorder_has_extensions());
     sw_exec_destroy(exec);
 
     nvtx_recorder_clear();
@@ -437,9 +425,9 @@ SW_TEST("failed runs close their ranges")
     CU_ASSERT_NOT_EQUAL(sw_run(exec, &bad), SW_OK);
     OK(sw_run(exec, &good));
     sw_exec_destroy(exec);
-    list = nvtx_recorder_heard(&heard_n);
+    list = nvtx_recorder_heard();
     const told_run *const runs[] = {&told, NULL, &told};
-    nvtx_check(list, heard_n, runs, 3, SW_NVTX_OPS, nvtx_recorder_has_extensions());
+    nvtx_check(list, runs, 3, SW_NVTX_OPS, nvtx_recorder_has_extensions());
 }
 
 /* Everything that can be refused is, once and from then on: nothing is left, nothing is open.
@@ -482,9 +470,7 @@ SW_TEST("every refusal leaves nothing")
         sites.mode = sites.k % 2 ? SW_FAULT_ONCE : SW_FAULT_FROM;
         (void)SW_AT_SITE(&sites, live_a_little());
     }
-    size_t n;
-    const heard *list = nvtx_recorder_heard(&n);
-    CU_ASSERT(sites.k > 100 && sites.k < 2000 && nvtx_check_nesting(list, n) > 100);
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, NULL),
-                    nvtx_count(list, n, HEARD_UNHEAP, NULL));
+    const heard_list list = nvtx_recorder_heard();
+    CU_ASSERT(sites.k > 100 && sites.k < 2000 && nvtx_check_nesting(list) > 100);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_HEAP, NULL), nvtx_count(list, HEARD_UNHEAP, NULL));
 }

@@ -38,10 +38,10 @@ static void train(sw_outcome *out, const char *tool, const char *what, const cha
     CU_ASSERT_STRING_EQUAL(out->err, "");
 }
 
-static heard *heard_records(size_t *n)
+static heard_list heard_records(void)
 {
-    heard *list = nvtx_recorder_read(sw_temp_path("records"), n);
-    sw_after(free, list);
+    const heard_list list = nvtx_recorder_read(sw_temp_path("records"));
+    sw_after(free, list.at);
     return list;
 }
 
@@ -124,23 +124,21 @@ SW_TEST("training equals its profile")
         told_record(&told[i], plan_of(plans, n_plans, steps[i]), steps[i]);
         runs[i] = &told[i];
     }
-    size_t n;
-    const heard *list = heard_records(&n);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(list);
-    nvtx_check(list, n, runs, n_steps, SW_NVTX_OPS, nvtx_recorder_has_extensions());
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_BEGIN, "train step"), 3);
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, NULL),
-                    nvtx_count(list, n, HEARD_UNHEAP, NULL));
-    sw_note("%zu records of %zu runs", n, n_steps);
+    const heard_list list = heard_records();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(list.at);
+    nvtx_check(list, runs, n_steps, SW_NVTX_OPS, nvtx_recorder_has_extensions());
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_BEGIN, "train step"), 3);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_HEAP, NULL), nvtx_count(list, HEARD_UNHEAP, NULL));
+    sw_note("%zu records of %zu runs", list.n, n_steps);
 }
 
 /* ---- tools of other kinds ---------------------------------------------------------------- */
 
-static size_t ranges_in(const heard *list, size_t n, uint32_t category)
+static size_t ranges_in(heard_list list, uint32_t category)
 {
     size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += list[i].kind == HEARD_BEGIN && list[i].category == category;
+    for (size_t i = 0; i < list.n; i++)
+        count += list.at[i].kind == HEARD_BEGIN && list.at[i].category == category;
     return count;
 }
 
@@ -151,18 +149,16 @@ SW_TEST("levels of the command line")
     static const char *const words[] = {NULL, "phases", "layers", "ops"};
     for (int i = 0; i < 4; i++) {
         const char *const more[] = {words[i] != NULL ? "--nvtx" : NULL, words[i], NULL};
-        size_t n;
         train(&out, NULL, "all", more);
-        const heard *list = heard_records(&n);
-        CU_ASSERT(nvtx_check_nesting(list, n) > 0);
-        CU_ASSERT(ranges_in(list, n, SW_NVTX_IN_PHASE) >= 12);
-        CU_ASSERT_EQUAL(ranges_in(list, n, SW_NVTX_IN_LAYER) > 0, i >= 2);
-        CU_ASSERT_EQUAL(ranges_in(list, n, SW_NVTX_IN_OP) > 0, i == 3);
+        const heard_list list = heard_records();
+        CU_ASSERT(nvtx_check_nesting(list) > 0);
+        CU_ASSERT(ranges_in(list, SW_NVTX_IN_PHASE) >= 12);
+        CU_ASSERT_EQUAL(ranges_in(list, SW_NVTX_IN_LAYER) > 0, i >= 2);
+        CU_ASSERT_EQUAL(ranges_in(list, SW_NVTX_IN_OP) > 0, i == 3);
     }
     const char *const off[] = {"--nvtx", "off", NULL};
-    size_t n;
     train(&out, NULL, "all", off);
-    CU_ASSERT(heard_records(&n) == NULL && n == 0); /* it was not even loaded */
+    CU_ASSERT_PTR_NULL(heard_records().at); /* it was not even loaded */
 }
 
 SW_TEST("immediate training")
@@ -170,12 +166,11 @@ SW_TEST("immediate training")
     NEEDS_NVTX;
     static sw_outcome out;
     const char *const more[] = {"--nvtx", "ops", "--immediate", NULL};
-    size_t n;
     train(&out, NULL, "all", more);
-    const heard *list = heard_records(&n);
-    CU_ASSERT(nvtx_check_nesting(list, n) > 100);
-    CU_ASSERT_EQUAL(ranges_in(list, n, SW_NVTX_IN_STEP),
-                    3 + nvtx_count(list, n, HEARD_BEGIN, "evaluation step"));
+    const heard_list list = heard_records();
+    CU_ASSERT(nvtx_check_nesting(list) > 100);
+    CU_ASSERT_EQUAL(ranges_in(list, SW_NVTX_IN_STEP),
+                    3 + nvtx_count(list, HEARD_BEGIN, "evaluation step"));
 }
 
 /* A tool that takes ranges alone still has every figure, as payloads of ranges and marks. */
@@ -183,14 +178,13 @@ SW_TEST("a tool without extensions")
 {
     NEEDS_NVTX;
     static sw_outcome out;
-    size_t n;
     train(&out, NULL, "ranges", NULL);
-    const heard *list = heard_records(&n);
-    CU_ASSERT(nvtx_check_nesting(list, n) > 12);
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_HEAP, NULL), 0);
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_COUNTER, NULL), 0);
-    CU_ASSERT(nvtx_count(list, n, HEARD_MARK, "activation") > 0);
-    CU_ASSERT(nvtx_count(list, n, HEARD_MARK, "peak") >= 3);
+    const heard_list list = heard_records();
+    CU_ASSERT(nvtx_check_nesting(list) > 12);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_HEAP, NULL), 0);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_COUNTER, NULL), 0);
+    CU_ASSERT(nvtx_count(list, HEARD_MARK, "activation") > 0);
+    CU_ASSERT(nvtx_count(list, HEARD_MARK, "peak") >= 3);
 }
 
 SW_TEST("a tool for memory alone")
@@ -199,25 +193,15 @@ SW_TEST("a tool for memory alone")
     if (!nvtx_recorder_has_extensions())
         SW_SKIP("the NVTX headers have no memory");
     static sw_outcome out;
-    size_t n;
     train(&out, NULL, "memory", NULL);
-    const heard *list = heard_records(&n);
-    CU_ASSERT(nvtx_count(list, n, HEARD_REGION, NULL) > 60);
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_REGION, NULL),
-                    nvtx_count(list, n, HEARD_NAME, NULL));
-    CU_ASSERT(nvtx_count(list, n, HEARD_RESET, NULL) >= 4);
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_BEGIN, NULL), 0);
+    const heard_list list = heard_records();
+    CU_ASSERT(nvtx_count(list, HEARD_REGION, NULL) > 60);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_REGION, NULL), nvtx_count(list, HEARD_NAME, NULL));
+    CU_ASSERT(nvtx_count(list, HEARD_RESET, NULL) >= 4);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_BEGIN, NULL), 0);
 }
 
 /* ---- a device ---------------------------------------------------------------------------- */
-
-static int begun(const heard *list, size_t n, const char *name)
-{
-    int times = 0;
-    for (size_t i = 0; i < n; i++)
-        times += list[i].kind == HEARD_BEGIN && strcmp(list[i].name, name) == 0;
-    return times;
-}
 
 /* A program's first run reports its ops, and its capture reports them again; a replay is a
  * step. A tool that takes memory gets each op of each run, and nothing is captured. */
@@ -227,7 +211,6 @@ SW_TEST("training on a device")
     static char module[1200];
     const char *const more[] = {"--nvtx", "ops", "--device", "cuda", NULL};
     const char *const op = "fc1 linear";
-    size_t n;
     NEEDS_NVTX;
     snprintf(module, sizeof module, "%s/tests/cuda/libstepwell-cuda-fake.so", sw_build_root());
     if (!sw_file_there(module))
@@ -235,19 +218,19 @@ SW_TEST("training on a device")
     setenv("STEPWELL_CUDA_MODULE", module, 1);
     model = "mlp";
     train(&out, NULL, "ranges", more);
-    const heard *list = heard_records(&n);
-    const int captures = begun(list, n, "capture"), steps = begun(list, n, "train step");
+    heard_list list = heard_records();
+    const size_t captures = nvtx_count(list, HEARD_BEGIN, "capture"),
+                 steps = nvtx_count(list, HEARD_BEGIN, "train step");
     CU_ASSERT(captures >= 1 && captures <= 3);
     CU_ASSERT_EQUAL(steps, 3);
-    CU_ASSERT_EQUAL(begun(list, n, op), 2 * captures);
-    CU_ASSERT_EQUAL(nvtx_count(list, n, HEARD_BEGIN, NULL),
-                    nvtx_count(list, n, HEARD_END, NULL));
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_BEGIN, op), 2 * captures);
+    CU_ASSERT_EQUAL(nvtx_count(list, HEARD_BEGIN, NULL), nvtx_count(list, HEARD_END, NULL));
     if (nvtx_recorder_has_extensions()) {
         train(&out, NULL, "all", more);
-        list = heard_records(&n);
-        CU_ASSERT_EQUAL(begun(list, n, "capture"), 0);
-        CU_ASSERT(begun(list, n, op) > steps);
-        CU_ASSERT(nvtx_count(list, n, HEARD_REGION, NULL) > 60);
+        list = heard_records();
+        CU_ASSERT_EQUAL(nvtx_count(list, HEARD_BEGIN, "capture"), 0);
+        CU_ASSERT(nvtx_count(list, HEARD_BEGIN, op) > steps);
+        CU_ASSERT(nvtx_count(list, HEARD_REGION, NULL) > 60);
     }
     model = "lenet5";
     unsetenv("STEPWELL_CUDA_MODULE");
@@ -275,13 +258,12 @@ SW_TEST("no tool is silent")
     static sw_outcome out;
     const char *const more[] = {"--nvtx", "ops", NULL};
     const char *const tools[] = {"/nowhere/libnone.so", sw_source_root(), "", NULL};
-    size_t n;
     for (int i = 0; i < 4; i++) {
         train(&out, tools[i], "refuse", more);
         same_result(&out);
-        const heard *list = heard_records(&n);
-        for (size_t k = 0; list != NULL && k < n; k++)
-            SW_CHECK(false, "%d %s", list[k].kind, list[k].name);
+        const heard_list list = heard_records();
+        for (size_t k = 0; k < list.n; k++)
+            SW_CHECK(false, "%d %s", list.at[k].kind, list.at[k].name);
     }
     train(&out, NULL, "all", more);
     same_result(&out);
