@@ -601,12 +601,11 @@ sw_status sw_file_take(sw_file **out, const char *path, bool empty)
     sw_status status = sw_file_own(file, path);
     if (status == SW_OK && empty)
         status = sw_file_empty(file);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = file;
+    else
         sw_file_drop(file);
-        return status;
-    }
-    *out = file;
-    return SW_OK;
+    return status;
 }
 
 void sw_file_sweep(const char *path)

@@ -65,12 +65,11 @@ sw_status sw_gzip_open(sw_gzip **out, sw_file *file)
     gzip->file = file;
     /* the largest window, gzip only */
     const sw_status status = sw_inflate_begin(&gzip->stream, 15 + 16, sw_file_path(file));
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = gzip;
+    else
         sw_heap_free(gzip, SW_HEAP_FILES, sizeof *gzip);
-        return status;
-    }
-    *out = gzip;
-    return SW_OK;
+    return status;
 }
 
 void sw_gzip_close(sw_gzip *gzip)

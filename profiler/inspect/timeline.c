@@ -1,6 +1,6 @@
 /* Recorded runs in memory: programs, runs, names, and the layers among scopes. */
 #include "alloc/base/assert.h"
-#include "alloc/base/mem.h"
+#include "alloc/base/map.h"
 #include "alloc/base/size.h"
 #include "profiler/inspect/timeline.h"
 #include "profiler/record/record.h"
@@ -127,8 +127,7 @@ typedef struct block {
 
 typedef struct {
     block *first;
-    const char **strings; /* open addressing, cap a power of two */
-    uint32_t n_strings, cap_strings;
+    sw_map strings;
     uint32_t cap_programs, cap_runs;
 } owner;
 
@@ -168,7 +167,7 @@ void sw_timeline_free(sw_timeline *t)
         sw_heap_free(b, SW_HEAP_PROFILE, b->bytes);
         b = next;
     }
-    sw_heap_free(o->strings, SW_HEAP_PROFILE, o->cap_strings * sizeof *o->strings);
+    sw_map_free(&o->strings, SW_HEAP_PROFILE);
     sw_heap_free(t->programs, SW_HEAP_PROFILE, o->cap_programs * sizeof *t->programs);
     sw_heap_free(t->runs, SW_HEAP_PROFILE, o->cap_runs * sizeof *t->runs);
     sw_heap_free(o, SW_HEAP_PROFILE, sizeof *o);
@@ -230,20 +229,6 @@ sw_status sw_timeline_reserve(sw_timeline *t, void *list, uint32_t *cap, uint32_
     return SW_OK;
 }
 
-/* Where the text is or would stand; the table has room. */
-static const char **place(const owner *o, const char *text)
-{
-    SW_ASSERT(o->cap_strings > 0 && (o->cap_strings & (o->cap_strings - 1)) == 0);
-    SW_ASSERT(o->n_strings < o->cap_strings);
-    uint64_t h = 1469598103934665603u; /* FNV-1a */
-    for (const char *c = text; *c != '\0'; c++)
-        h = (h ^ (unsigned char)*c) * 1099511628211u;
-    size_t i = (size_t)(h ^ h >> 32) & (o->cap_strings - 1);
-    while (o->strings[i] != NULL && strcmp(o->strings[i], text) != 0)
-        i = (i + 1) & (o->cap_strings - 1);
-    return &o->strings[i];
-}
-
 sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text)
 {
     owner *o = t->blocks;
@@ -251,30 +236,19 @@ sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text)
         *out = "";
         return SW_OK;
     }
-    if ((o->n_strings + 1) * 2 > o->cap_strings) {
-        owner larger = *o;
-        larger.cap_strings = o->cap_strings == 0 ? 256 : o->cap_strings * 2;
-        SW_TRY(sw_heap_alloc(&larger.strings, SW_HEAP_PROFILE,
-                             larger.cap_strings * sizeof *o->strings));
-        for (uint32_t i = 0; i < o->cap_strings; i++)
-            if (o->strings[i] != NULL)
-                *place(&larger, o->strings[i]) = o->strings[i];
-        sw_heap_free(o->strings, SW_HEAP_PROFILE, o->cap_strings * sizeof *o->strings);
-        *o = larger;
-    }
+    SW_TRY(sw_map_room(&o->strings, SW_HEAP_PROFILE, o->strings.n + 1));
     const size_t n = strlen(text) + 1;
     void *clean;
     SW_TRY(take(o, &clean, n));
     sw_utf8_clean(clean, n, text);
-    const char **at = place(o, clean);
-    if (*at != NULL) {
+    const sw_map_slot *known = sw_map_find(&o->strings, clean, strlen(clean));
+    *out = known != NULL ? known->text : clean;
+    if (known == NULL) {
+        (void)sw_map_add(&o->strings, clean, strlen(clean), 0);
+    } else {
         memset(clean, 0, n); /* as the next who takes it expects it */
         o->first->used -= n <= BLOCK_BYTES / 2 ? (n + 15) / 16 * 16 : 0;
-    } else {
-        *at = clean;
-        o->n_strings++;
     }
-    *out = *at;
     return SW_OK;
 }
 

@@ -76,12 +76,11 @@ static sw_status open_checked(swi_source **out, const char *path, int rank, uint
         if (status == SW_OK)
             status = read_header(source, rank, dims, &bytes);
     }
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = source;
+    else
         swi_source_close(source);
-        return status;
-    }
-    *out = source;
-    return SW_OK;
+    return status;
 }
 
 /* The first sample of each label, -1 where there is none. */
@@ -150,12 +149,11 @@ static sw_status read_both(sw_dataset **out, const char *dir, swi_source *images
         status = read_labels(labels, dataset, first);
     if (status == SW_OK)
         status = check_labels(swi_source_path(labels), dataset, first);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = dataset;
+    else
         sw_dataset_destroy(dataset);
-        return status;
-    }
-    *out = dataset;
-    return SW_OK;
+    return status;
 }
 
 static sw_status read_part(sw_dataset **out, const char *dir, const char *images_path,

@@ -596,12 +596,11 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->done, NULL);
     const sw_status status = make_loader(l, &opts);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = l;
+    else
         end(l);
-        return status;
-    }
-    *out = l;
-    return SW_OK;
+    return status;
 }
 
 void sw_loader_destroy(sw_loader *l)

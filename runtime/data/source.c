@@ -77,12 +77,11 @@ sw_status swi_source_open(swi_source **out, const char *path, size_t unpack_byte
         swi_source_close(source);
         return SW_FORMAT;
     }
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = source;
+    else
         sw_heap_free(source, SW_HEAP_FILES, sizeof *source);
-        return status;
-    }
-    *out = source;
-    return SW_OK;
+    return status;
 }
 
 void swi_source_close(swi_source *source)

@@ -108,12 +108,11 @@ sw_status swi_zip_open(swi_zip *zip, const char *path)
                               path);
     if (status == SW_OK)
         status = sw_file_size(made.file, &made.bytes);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *zip = made;
+    else
         swi_zip_close(&made);
-        return status;
-    }
-    *zip = made;
-    return SW_OK;
+    return status;
 }
 
 sw_status swi_zip_list(swi_zip *zip)
@@ -407,12 +406,11 @@ sw_status swi_zip_member_open(swi_zip_member **out, const swi_zip *zip,
     SW_TRY(sw_heap_alloc(&m, SW_HEAP_FILES, sizeof(swi_zip_member)));
     m->entry = *file;
     const sw_status status = open_member(m, zip, unpack_bytes);
-    if (status != SW_OK) {
+    if (status == SW_OK)
+        *out = m;
+    else
         swi_zip_member_close(m);
-        return status;
-    }
-    *out = m;
-    return SW_OK;
+    return status;
 }
 
 void swi_zip_member_close(swi_zip_member *m)

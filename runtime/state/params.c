@@ -212,35 +212,25 @@ static void give_text(swi_tensor_list *list)
     sw_heap_free(block, SW_HEAP_FILES, HEAD + bytes);
 }
 
-static const char *tensor_name(const void *list, uint32_t i)
+/* Of the tensor that comes next, in the room for it; false where the name is there already. */
+static bool add_name(swi_tensor_list *list, const char *name)
 {
-    return ((const swi_tensor_list *)list)->at[i].name;
-}
-
-static void name_again(swi_tensor_list *list)
-{
-    swi_names_clear(&list->names);
-    for (uint32_t i = 0; i < list->n; i++)
-        (void)swi_names_add(&list->names, i, tensor_name, list); /* they are unique */
+    return sw_map_add(&list->names, name, strlen(name), list->n);
 }
 
 static sw_status reserve(swi_tensor_list *list, uint32_t more)
 {
-    bool emptied;
     if (more > UINT32_MAX / 8 - list->n)
         SW_FAIL(SW_INVALID, "%u tensors and %u more are too many for a file", list->n, more);
     SW_TRY(sw_heap_reserve(&list->at, SW_HEAP_FILES, &list->cap, list->n + more,
                            sizeof *list->at));
-    SW_TRY(swi_names_room(&list->names, list->cap, &emptied));
-    if (emptied)
-        name_again(list);
-    return SW_OK;
+    return sw_map_room(&list->names, SW_HEAP_FILES, list->cap);
 }
 
 const swi_tensor *swi_list_find(const swi_tensor_list *list, const char *name)
 {
-    const uint32_t i = swi_names_find(&list->names, name, tensor_name, list);
-    return i < list->n ? &list->at[i] : NULL;
+    const sw_map_slot *slot = sw_map_find(&list->names, name, strlen(name));
+    return slot != NULL ? &list->at[slot->thing] : NULL;
 }
 
 void swi_list_free(swi_tensor_list *list)
@@ -249,7 +239,7 @@ void swi_list_free(swi_tensor_list *list)
         give_text(list);
     sw_heap_free(list->texts, SW_HEAP_FILES, list->cap_texts * sizeof *list->texts);
     sw_heap_free(list->at, SW_HEAP_FILES, list->cap * sizeof *list->at);
-    swi_names_free(&list->names);
+    sw_map_free(&list->names, SW_HEAP_FILES);
     *list = (swi_tensor_list){0};
 }
 
@@ -261,13 +251,15 @@ swi_list_mark swi_list_end(const swi_tensor_list *list)
 void swi_list_cut(swi_tensor_list *list, swi_list_mark end)
 {
     SW_ASSERT(end.n <= list->n && end.n_texts <= list->n_texts);
+    if (end.n < list->n) {
+        const uint32_t n = end.n;
+        sw_map_clear(&list->names);
+        for (list->n = 0; list->n < n; list->n++)
+            (void)add_name(list, list->at[list->n].name); /* they are unique */
+    }
+    list->n_groups = end.n_groups;
     while (list->n_texts > end.n_texts)
         give_text(list);
-    const bool shorter = end.n < list->n;
-    list->n = end.n;
-    list->n_groups = end.n_groups;
-    if (shorter)
-        name_again(list);
 }
 
 /* ---- models ------------------------------------------------------------------------------ */
@@ -316,7 +308,7 @@ static bool append(swi_tensor_list *list, sw_model *const *models, uint32_t n,
                                      .models = models,
                                      .offset = entry->offset,
                                      .group = list->n_groups};
-    if (!swi_names_add(&list->names, list->n, tensor_name, list))
+    if (!add_name(list, name))
         return false;
     list->n++;
     return true;
@@ -420,6 +412,7 @@ sw_status swi_list_parts(swi_tensor_list *list, const char *name, const void *by
     SW_TRY(reserve(list, 1));
     SW_TRY(take_text(list, &copy, strlen(name) + 1));
     memcpy(copy, name, strlen(name) + 1);
+    (void)add_name(list, copy); /* looked for above */
     list->at[list->n++] = (swi_tensor){.name = copy,
                                        .role = SWI_ROLE_OUTPUT,
                                        .dtype = SW_U8,
@@ -430,7 +423,6 @@ sw_status swi_list_parts(swi_tensor_list *list, const char *name, const void *by
                                                    : (unsigned char *)copy, /* never NULL */
                                        .stride = n,
                                        .group = SWI_NONE};
-    (void)swi_names_add(&list->names, list->n - 1, tensor_name, list); /* looked for above */
     return SW_OK;
 }
 

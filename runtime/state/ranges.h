@@ -3,8 +3,8 @@
 #ifndef SW_RANGES_H
 #define SW_RANGES_H
 
+#include "alloc/base/map.h"
 #include "runtime/model/model.h"
-#include "runtime/state/name_table.h"
 
 /* A tensor of n_parts parts of part_bytes: those of one entry in models of one layout. With one
  * part the shape is the entry's, with more they stand in front: (parts, dims...). */
@@ -30,8 +30,8 @@ typedef struct {
     uint32_t n_groups;
     char **texts; /* blocks that names lie in */
     uint32_t n_texts, cap_texts;
-    swi_name_table names; /* of the tensors */
-} swi_tensor_list;        /* begins as zeros */
+    sw_map names;  /* of the tensors */
+} swi_tensor_list; /* begins as zeros */
 
 /* Append the entries of these roles (bit 1 << role) of n models that have one layout, in the
  * model's order, under prefix (or "") and their name: parameters and buffers bare, the others

@@ -8,7 +8,6 @@
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/file_kind.h"
-#include "runtime/state/name_table.h"
 #include "runtime/state/tensor_header.h"
 #include "runtime/state/tensor_internal.h"
 #include <inttypes.h>
@@ -310,70 +309,6 @@ static sw_status st_parse(const char *text, size_t bytes, const char *path, char
     return c == -1 ? SW_OK : bad(&r, "text after the header's end");
 }
 
-/* ---- name table -------------------------------------------------------------------------- */
-
-static uint32_t hash_of(const char *name)
-{
-    uint64_t hash = 0xcbf29ce484222325ull;
-    for (; *name != '\0'; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3ull;
-    return (uint32_t)(hash ^ hash >> 32);
-}
-
-sw_status swi_names_room(swi_name_table *t, uint32_t n, bool *emptied)
-{
-    uint32_t places = 4;
-    void *block;
-    SW_ASSERT(n <= UINT32_MAX / 4);
-    while (places < 2 * n)
-        places *= 2;
-    *emptied = places > t->n_places;
-    if (!*emptied)
-        return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, places * sizeof *t->places));
-    swi_names_free(t);
-    *t = (swi_name_table){block, places};
-    return SW_OK;
-}
-
-void swi_names_clear(swi_name_table *t)
-{
-    if (t->n_places > 0)
-        memset(t->places, 0, t->n_places * sizeof *t->places);
-}
-
-void swi_names_free(swi_name_table *t)
-{
-    sw_heap_free(t->places, SW_HEAP_FILES, t->n_places * sizeof *t->places);
-    *t = (swi_name_table){0};
-}
-
-/* The place of the name, or the empty one where it would be. */
-static uint32_t place_of(const swi_name_table *t, const char *name, swi_name_of *name_of,
-                         const void *owner)
-{
-    uint32_t at = hash_of(name) & (t->n_places - 1);
-    while (t->places[at] != 0 && strcmp(name_of(owner, t->places[at] - 1), name) != 0)
-        at = (at + 1) & (t->n_places - 1);
-    return at;
-}
-
-bool swi_names_add(swi_name_table *t, uint32_t i, swi_name_of *name_of, const void *owner)
-{
-    SW_ASSERT(t->n_places > 0);
-    const uint32_t at = place_of(t, name_of(owner, i), name_of, owner);
-    if (t->places[at] != 0)
-        return false;
-    t->places[at] = i + 1;
-    return true;
-}
-
-uint32_t swi_names_find(const swi_name_table *t, const char *name, swi_name_of *name_of,
-                        const void *owner)
-{
-    return t->n_places > 0 ? t->places[place_of(t, name, name_of, owner)] - 1 : UINT32_MAX;
-}
-
 /* ---- foreign file ------------------------------------------------------------------------ */
 
 /* Files of other programs: what to do where parameters are read. */
@@ -519,38 +454,30 @@ static const char *shown(char *to, const char *name)
     return to;
 }
 
-/* Add n names; the first that is there already, or NULL. */
-static const char *add_names(const swi_tensors *file, swi_name_table *names, uint32_t n,
-                             swi_name_of *name_of)
+/* Add the names of all tensors; the first that is there already, or NULL. */
+static const char *add_names(swi_tensors *file)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (!swi_names_add(names, i, name_of, file))
-            return name_of(file, i);
+    sw_map_clear(&file->names);
+    for (uint32_t i = 0; i < file->n; i++)
+        if (!sw_map_add(&file->names, file->entries[i].name, strlen(file->entries[i].name), i))
+            return file->entries[i].name;
     return NULL;
-}
-
-static const char *tensor_name(const void *file, uint32_t i)
-{
-    return ((const swi_tensors *)file)->entries[i].name;
-}
-
-static const char *note_key(const void *file, uint32_t i)
-{
-    return ((const swi_tensors *)file)->notes[i].key;
 }
 
 /* No key twice, no name twice; the table of names stays. */
 static sw_status check_names(swi_tensors *file)
 {
     char text[NAME_SHOWN];
-    swi_name_table keys = {0};
-    bool emptied;
-    SW_TRY(swi_names_room(&keys, file->n_notes, &emptied));
-    const char *twice = add_names(file, &keys, file->n_notes, note_key);
-    swi_names_free(&keys);
+    sw_map keys = {NULL, 0, 0};
+    const char *twice = NULL;
+    SW_TRY(sw_map_room(&keys, SW_HEAP_FILES, file->n_notes));
+    for (uint32_t i = 0; i < file->n_notes && twice == NULL; i++)
+        if (!sw_map_add(&keys, file->notes[i].key, strlen(file->notes[i].key), i))
+            twice = file->notes[i].key;
+    sw_map_free(&keys, SW_HEAP_FILES);
     if (twice == NULL) {
-        SW_TRY(swi_names_room(&file->names, file->n, &emptied));
-        twice = add_names(file, &file->names, file->n, tensor_name);
+        SW_TRY(sw_map_room(&file->names, SW_HEAP_FILES, file->n));
+        twice = add_names(file);
     }
     if (twice != NULL)
         SW_FAIL(SW_FORMAT, "%s: '%s' is there twice", swi_tensors_path(file),
@@ -560,8 +487,8 @@ static sw_status check_names(swi_tensors *file)
 
 const swi_tensors_entry *swi_tensors_find(const swi_tensors *file, const char *name)
 {
-    const uint32_t i = swi_names_find(&file->names, name, tensor_name, file);
-    return i < file->n ? &file->entries[i] : NULL;
+    const sw_map_slot *slot = sw_map_find(&file->names, name, strlen(name));
+    return slot != NULL ? &file->entries[slot->thing] : NULL;
 }
 
 /* ---- checksums --------------------------------------------------------------------------- */
@@ -745,8 +672,7 @@ static sw_status read_text(swi_tensors *file, char *text, size_t bytes)
     if (own)
         SW_TRY(take_checksums(file));
     sort_entries(file);
-    swi_names_clear(&file->names);
-    (void)add_names(file, &file->names, file->n, tensor_name);
+    (void)add_names(file);
     return check_cover(file);
 }
 
@@ -787,7 +713,7 @@ void swi_tensors_close(swi_tensors *file)
 {
     if (file == NULL)
         return;
-    swi_names_free(&file->names);
+    sw_map_free(&file->names, SW_HEAP_FILES);
     sw_heap_free(file->notes, SW_HEAP_FILES, file->cap_notes * sizeof *file->notes);
     sw_heap_free(file->entries, SW_HEAP_FILES, file->cap * sizeof *file->entries);
     sw_heap_free(file->texts, SW_HEAP_FILES, file->text_bytes);

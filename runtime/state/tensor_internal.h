@@ -3,7 +3,6 @@
 #define SW_TENSOR_INTERNAL_H
 
 #include "runtime/model/model.h"
-#include "runtime/state/name_table.h"
 #include "runtime/state/tensor_file.h"
 #include "runtime/state/tensor_header.h"
 
@@ -22,7 +21,7 @@ struct swi_tensors {
     uint32_t n, cap;
     swi_tensors_note *notes;
     uint32_t n_notes, cap_notes;
-    swi_name_table names; /* of the tensors */
+    sw_map names; /* of the tensors */
     bool has_checksums, is_checkpoint, checked;
 };
 
