@@ -3,6 +3,7 @@
 #ifndef SW_DATA_READER_H
 #define SW_DATA_READER_H
 
+#include "runtime/data/data_internal.h"
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
@@ -63,5 +64,21 @@ const char *swi_identify(const char *path, char *text, size_t bytes);
 const swi_reader *swi_reader_at(size_t i);
 /* The reader of "NAME:PATH", and where its path begins; NULL: there is none of that name. */
 const swi_reader *swi_reader_of(const char *source, const char **path);
+
+/* ---- vocabulary -------------------------------------------------------------------------- */
+
+/* Files of vocabularies: which token an id stands for. */
+
+typedef struct {
+    int64_t n;
+    char *text; /* the tokens in the order of their ids, each ended by a zero byte */
+    size_t used, room;
+} swi_vocabulary;
+
+/* Read PATH, or PATH.gz: a JSON object {token: id} with every id from 0 on once, where it
+ * begins with '{'; else a token in each line. On failure nothing is kept. */
+SW_MUST_USE sw_status swi_vocabulary_read(swi_vocabulary *out, const char *path,
+                                          size_t unpack_bytes);
+void swi_vocabulary_free(swi_vocabulary *vocabulary); /* all zero is fine */
 
 #endif

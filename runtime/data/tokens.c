@@ -5,7 +5,6 @@
 #include "runtime/base/structs.h"
 #include "runtime/data/data_internal.h"
 #include "runtime/data/reader.h"
-#include "runtime/data/vocabulary.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/state/checkpoint_internal.h"
-#include "runtime/state/run_summary.h"
+#include "runtime/state/tensor_file.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include "runtime/data/loader.h"
 #include "runtime/device/snapshot.h"
 #include "runtime/state/checkpoint_stack.h"
-#include "runtime/state/run_summary.h"
+#include "runtime/state/tensor_file.h"
 
 #define SWI_BLOB_NAME 64
 #define SWI_BLOB_PREFIX SWI_OWN_PREFIX "blob/"

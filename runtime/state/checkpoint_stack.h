@@ -3,7 +3,7 @@
 #ifndef SW_CHECKPOINT_STACK_H
 #define SW_CHECKPOINT_STACK_H
 
-#include "runtime/state/ranges.h"
+#include "runtime/state/tensor_file.h"
 
 /* Of each member, beside its range. */
 typedef struct {

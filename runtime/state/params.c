@@ -8,8 +8,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
-#include "runtime/state/ranges.h"
-#include "runtime/state/run_summary.h"
+#include "runtime/state/tensor_file.h"
 #include "runtime/state/tensor_internal.h"
 #include <stdio.h>
 #include <string.h>

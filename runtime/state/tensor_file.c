@@ -8,7 +8,6 @@
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/file_kind.h"
-#include "runtime/state/tensor_header.h"
 #include "runtime/state/tensor_internal.h"
 #include <inttypes.h>
 #include <stddef.h>

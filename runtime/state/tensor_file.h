@@ -1,3 +1,79 @@
+/* The part of models that outlives a run, as one list of named tensors: for saving, loading,
+ * copying and checkpoints. A list knows where the bytes lie: in models, or in host memory. */
+#ifndef SW_TENSOR_FILE_H
+#define SW_TENSOR_FILE_H
+
+#include "alloc/base/map.h"
+#include "alloc/base/sys.h"
+#include "runtime/model/model.h"
+
+/* A tensor of n_parts parts of part_bytes: those of one entry in models of one layout. With one
+ * part the shape is the entry's, with more they stand in front: (parts, dims...). */
+typedef struct {
+    const char *name; /* UTF-8; in the list's memory */
+    swi_role role;
+    sw_dtype dtype;
+    sw_shape shape;
+    size_t part_bytes;
+    uint32_t n_parts;
+    bool stacked;      /* one part stands in a stack too: (1, dims...) */
+    unsigned char *at; /* host memory: part k begins k * stride after it; NULL: in the models */
+    size_t stride;
+    const size_t *places;    /* with `at`: part k begins places[k] after it; NULL: as above */
+    sw_model *const *models; /* part k is in models[k]; borrowed */
+    size_t offset;           /* there */
+    uint32_t group; /* of the call of swi_list_models that appended it; SWI_NONE: none */
+} swi_tensor;
+
+typedef struct {
+    swi_tensor *at;
+    uint32_t n, cap;
+    uint32_t n_groups;
+    char **texts; /* blocks that names lie in */
+    uint32_t n_texts, cap_texts;
+    sw_map names;  /* of the tensors */
+} swi_tensor_list; /* begins as zeros */
+
+/* Append the entries of these roles (bit 1 << role) of n models that have one layout, in the
+ * model's order, under prefix (or "") and their name: parameters and buffers bare, the others
+ * as SWI_OWN_PREFIX and "optimizer/", "state/", "gradient/" before the entry's name, and
+ * "knobs". SW_INVALID where a name is no UTF-8, stands in the list already or begins with
+ * SWI_OWN_PREFIX, and where several models have an entry of SW_MAX_RANK dims. Knobs lie in the
+ * model; a caller who saves the values as they were set gives them by `at`. */
+SW_MUST_USE sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models,
+                                      uint32_t n, uint32_t roles, const char *prefix);
+/* The same of n members with the layout of `shape`, one too in a stack: their bytes are given
+ * by `at`. */
+SW_MUST_USE sw_status swi_list_stack(swi_tensor_list *list, sw_model *const *shape, uint32_t n,
+                                     uint32_t roles, const char *prefix);
+/* Append `n` bytes of host memory, borrowed, as a U8 tensor (n) with this name, copied. */
+SW_MUST_USE sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *bytes,
+                                     size_t n);
+/* The same of n_parts parts of `n` bytes each, one after the other. */
+SW_MUST_USE sw_status swi_list_parts(swi_tensor_list *list, const char *name, const void *bytes,
+                                     size_t n, uint32_t n_parts);
+/* Where a list ends now; and make it end there again. */
+typedef struct {
+    uint32_t n, n_groups, n_texts;
+} swi_list_mark;
+swi_list_mark swi_list_end(const swi_tensor_list *list);
+void swi_list_cut(swi_tensor_list *list, swi_list_mark end);
+const swi_tensor *swi_list_find(const swi_tensor_list *list, const char *name);
+void swi_list_free(swi_tensor_list *list);
+
+static inline bool swi_tensor_stacked(const swi_tensor *tensor)
+{
+    return tensor->stacked || tensor->n_parts > 1;
+}
+
+/* Of a tensor with `at`. */
+static inline unsigned char *swi_tensor_part(const swi_tensor *tensor, uint32_t k)
+{
+    return tensor->at + (tensor->places != NULL ? tensor->places[k] : k * tensor->stride);
+}
+
+/* ---- tensor file ------------------------------------------------------------------------- */
+
 /* Named tensors in a file: safetensors, which the usual readers open, with checksums in its
  * metadata.
  *
@@ -11,11 +87,6 @@
  * so that every byte of the file belongs to a checksum. They are compared as bytes. A file
  * whose metadata or tensors have any name that begins with "stepwell." must have all of them
  * and is checked. A file without any is another program's, and is read as it is. */
-#ifndef SW_TENSOR_FILE_H
-#define SW_TENSOR_FILE_H
-
-#include "alloc/base/sys.h"
-#include "runtime/state/ranges.h"
 
 #define SWI_TENSORS_MARK "stepwell.checkpoint" /* in the metadata: its value is the version */
 #define SWI_TENSORS_RUN                                                                        \
@@ -86,5 +157,37 @@ SW_MUST_USE sw_status swi_tensors_read(swi_tensors *file, const swi_tensors_entr
  * readable is not any more. `who` names the model in messages. */
 SW_MUST_USE sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list,
                                        bool more, const char *who);
+
+/* ---- run summary ------------------------------------------------------------------------- */
+
+/* The tensor "stepwell.run" of a checkpoint, for those who list it: JSON of one object; members
+ * that are not known are passed over. */
+
+typedef struct {
+    char name[64], layout[24];
+    char optimizers[256];          /* their kinds: "adam,sgd" */
+    uint64_t members, state_bytes; /* state_bytes: of groups of members alone */
+} swi_run_model;
+
+typedef struct {
+    uint64_t epoch, batch_index, batch_rows, samples;
+    char seed[24], data[24];
+    bool begun, shuffle, keyed, drop_last;
+} swi_run_loader;
+
+typedef struct {
+    uint64_t version, step, seed;
+    char isa[16], device[16];
+    swi_run_model *models;
+    uint32_t n_models, cap_models;
+    swi_run_model *groups; /* of members */
+    uint32_t n_groups, cap_groups;
+    swi_run_loader *loaders;
+    uint32_t n_loaders, cap_loaders;
+} swi_run_summary;
+
+/* Of a checkpoint; SW_FORMAT where it is no such text. Texts are cut to their room. */
+SW_MUST_USE sw_status swi_run_summary_read(swi_tensors *file, swi_run_summary *out);
+void swi_run_summary_free(swi_run_summary *run);
 
 #endif

@@ -1,6 +1,6 @@
 /* Tokens in files: ids of both widths, their vocabulary, and the windows that text has. */
 #include "runtime/data/data_internal.h"
-#include "runtime/data/vocabulary.h"
+#include "runtime/data/reader.h"
 #include "tests/data/data_files.h"
 #include <stdio.h>
 #include <string.h>

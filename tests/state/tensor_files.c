@@ -1,7 +1,7 @@
 /* See tensor_files.h. */
 #include "tests/state/tensor_files.h"
 #include "runtime/base/checksum.h"
-#include "runtime/state/tensor_header.h"
+#include "runtime/state/tensor_internal.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

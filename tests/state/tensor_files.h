@@ -4,7 +4,6 @@
 #define SW_TESTS_TENSOR_FILES_H
 
 #include "runtime/exec/exec.h"
-#include "runtime/state/run_summary.h"
 #include "runtime/state/tensor_file.h"
 #include "tests/data/data_files.h"
 #include "tests/support/suite.h"

@@ -2,7 +2,6 @@
 #ifndef STEPWELL_INFO_H
 #define STEPWELL_INFO_H
 
-#include "runtime/state/run_summary.h"
 #include "runtime/state/tensor_file.h"
 #include "tools/cli/cli.h"
 

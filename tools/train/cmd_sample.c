@@ -7,7 +7,7 @@
  * threads. */
 #include "alloc/base/mem.h"
 #include "kernels/rng.h"
-#include "runtime/data/vocabulary.h"
+#include "runtime/data/reader.h"
 #include "tools/job/job.h"
 #include <math.h>
 #include <stdio.h>
