@@ -173,6 +173,8 @@ static void destroy(void *dataset)
     sw_dataset_destroy(dataset);
 }
 
+sw_dataset *made[2];
+
 bool data_read_both(data_read *read, sw_dataset *part[2])
 {
     part[0] = part[1] = NULL;

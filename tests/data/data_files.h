@@ -65,6 +65,8 @@ size_t heap_peak(sw_heap heap);
 /* Read the files of the running test; a part that the reader has not, or that failed, stays
  * NULL. */
 typedef sw_status data_read(sw_dataset *part[2]);
+/* Room for the parts of a test that reads one after the other. */
+extern sw_dataset *made[2];
 
 sw_dataset_info data_info(const sw_dataset *dataset);
 /* Read; the parts are given back at the end of the test. */

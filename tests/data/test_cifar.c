@@ -53,10 +53,8 @@ static sw_status read_shapes(sw_dataset *part[2])
 /* The part has records first to first + n - 1. */
 static void check(data_read *read, int first, int n)
 {
-    sw_dataset *part[2];
-    if (!data_read_both(read, part))
-        return;
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(read, made));
+    const sw_dataset_info info = data_info(made[0]);
     const sw_shape image = info.field[0].shape;
     CU_ASSERT(info.n == n && info.n_classes == 10 && info.n_fields == 2);
     CU_ASSERT_STRING_EQUAL(info.name, dir_name());
@@ -174,14 +172,13 @@ SW_TEST("wild labels are refused")
 
 SW_TEST("class names are read")
 {
-    sw_dataset *part[2];
     dir_new();
     dir_put("data_batch_mini.bin", records(0, 2));
-    CU_ASSERT_FATAL(data_read_both(read_train, part));
-    CU_ASSERT_PTR_NULL(data_info(part[0]).class_names);
+    CU_ASSERT_FATAL(data_read_both(read_train, made));
+    CU_ASSERT_PTR_NULL(data_info(made[0]).class_names);
     sw_file_put(dir_file("batches.meta.txt"), META "\r\n\n", sizeof META + 2);
-    CU_ASSERT_FATAL(data_read_both(read_train, part));
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(read_train, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT_PTR_NOT_NULL_FATAL(info.class_names);
     CU_ASSERT_STRING_EQUAL(info.class_names[0], "airplane");
     CU_ASSERT_STRING_EQUAL(info.class_names[9], "truck");
@@ -200,18 +197,17 @@ SW_TEST("class names are read")
 
 SW_TEST("shapes take no samples")
 {
-    sw_dataset *part[2];
     sw_loader *loader = NULL;
     dir_new();
     bytes b = records(0, 50);
     b.at[0] = 99; /* not looked at */
     dir_put("data_batch_mini.bin", b);
-    CU_ASSERT_FATAL(data_read_both(read_shapes, part));
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(read_shapes, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT(info.n == 50 && info.n_classes == 10 && info.bytes == 0);
     CU_ASSERT(info.field[0].shape.dim[2] == 32 && info.field[0].data == NULL);
     const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 2);
-    failed_as(sw_loader_create(&loader, part[0], &opts), SW_INVALID, "shapes alone");
+    failed_as(sw_loader_create(&loader, made[0], &opts), SW_INVALID, "shapes alone");
 }
 
 SW_TEST("memory stays within the file")
@@ -271,16 +267,15 @@ SW_TEST("real images are read")
 {
     const char *real = sw_data_path("cifar10-mini");
     static const unsigned char first[10] = {6, 9, 9, 4, 1, 1, 2, 7, 8, 3}; /* as published */
-    sw_dataset *part[2];
     if (real == NULL)
         SW_SKIP("no cifar10-mini below $STEPWELL_DATA");
     snprintf(real_dir, sizeof real_dir, "%s", real);
-    CU_ASSERT_FATAL(data_read_both(read_real, part));
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(read_real, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT(info.n == 3200 && memcmp(info.field[1].data, first, 10) == 0);
     CU_ASSERT_STRING_EQUAL(info.class_names[6], "frog");
-    CU_ASSERT_FATAL(sw_dataset_cifar(&part[1], real_dir, "test", NULL) == SW_OK);
-    CU_ASSERT_EQUAL(data_info(part[1]).n, 800);
-    sw_dataset_destroy(part[1]);
+    CU_ASSERT_FATAL(sw_dataset_cifar(&made[1], real_dir, "test", NULL) == SW_OK);
+    CU_ASSERT_EQUAL(data_info(made[1]).n, 800);
+    sw_dataset_destroy(made[1]);
 }
 #endif

@@ -54,10 +54,8 @@ static const unsigned char *labels_of(const sw_dataset *dataset)
 /* The file as it is now has these numbers. */
 static void check(const char *what, int n, int columns, const float *x, const char *labels)
 {
-    sw_dataset *part[2];
-    if (!data_read_both(read_whole, part))
-        return;
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(read_whole, made));
+    const sw_dataset_info info = data_info(made[0]);
     SW_CHECK(info.n == n && info.field[0].shape.rank == 1 &&
                  info.field[0].shape.dim[0] == columns,
              "%s: %lld samples of %lld", what, (long long)info.n,
@@ -68,8 +66,8 @@ static void check(const char *what, int n, int columns, const float *x, const ch
     SW_CHECK(memcmp(info.field[0].data, x, sizeof *x * (size_t)(n * columns)) == 0, "%s: %g...",
              what, (double)*(const float *)info.field[0].data);
     for (int i = 0; i < n; i++)
-        SW_CHECK(labels_of(part[0])[i] == labels[i] - '0', "%s: label %d of sample %d", what,
-                 labels_of(part[0])[i], i);
+        SW_CHECK(labels_of(made[0])[i] == labels[i] - '0', "%s: label %d of sample %d", what,
+                 labels_of(made[0])[i], i);
 }
 
 static const float small[6] = {1.5f, -2.0f, 0.25f, 3e4f, 5.0f, 6.0f};
@@ -131,16 +129,14 @@ SW_TEST("the label column is chosen")
 
 static void check_classes(const char *const *names, int n, const char *labels)
 {
-    sw_dataset *part[2];
-    if (!data_read_both(read_whole, part))
-        return;
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(read_whole, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT_EQUAL_FATAL(info.n_classes, n);
     for (int i = 0; i < n; i++)
         SW_CHECK(strcmp(info.class_names[i], names[i]) == 0, "class %d: '%s'", i,
                  info.class_names[i]);
     for (int i = 0; i < info.n; i++)
-        CU_ASSERT_EQUAL(labels_of(part[0])[i], labels[i] - '0');
+        CU_ASSERT_EQUAL(labels_of(made[0])[i], labels[i] - '0');
 }
 
 SW_TEST("classes are the sorted labels")
@@ -156,14 +152,13 @@ SW_TEST("classes are the sorted labels")
 /* 300 classes do not fit a byte. */
 SW_TEST("many classes take four bytes")
 {
-    sw_dataset *part[2];
     char *text = malloc(300 * 16), *to = text;
     sw_after(free, text);
     for (int i = 0; i < 300; i++)
         to += sprintf(to, "%d,%d\n", i, 299 - i);
     put_text(text);
-    CU_ASSERT_FATAL(data_read_both(read_whole, part));
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(read_whole, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT_FATAL(info.n_classes == 300 && info.field[1].dtype == SW_I32);
     for (int i = 0; i < 300; i++)
         CU_ASSERT_EQUAL(((const int32_t *)info.field[1].data)[i], 299 - i);
@@ -255,9 +250,8 @@ SW_TEST("limits are said")
     while (to[-1] != 'c')
         to--;
     sw_file_put(path, text, (size_t)(to - 3 - text));
-    sw_dataset *part[2];
-    CU_ASSERT_FATAL(data_read_both(read_whole, part));
-    CU_ASSERT_EQUAL(data_info(part[0]).n_classes, 65536);
+    CU_ASSERT_FATAL(data_read_both(read_whole, made));
+    CU_ASSERT_EQUAL(data_info(made[0]).n_classes, 65536);
     memset(text, 'w', 300);
     memcpy(text, "1,", 2);
     sw_file_put(path, text, 300);
@@ -302,18 +296,17 @@ SW_TEST("a share is for testing")
         double share;
     } cases[] = {{500, 100, 0.0}, {500, 50, 0.1}, {7, 1, 0.01}, {2, 1, 0.99}, {11, 10, 0.93}};
     static char first[500], again[500];
-    sw_dataset *part[2];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_numbered(cases[i].n);
         opts.test_share = cases[i].share;
-        CU_ASSERT_FATAL(data_read_both(read_split, part));
-        check_parts(part, cases[i].n, cases[i].test, first);
-        CU_ASSERT_FATAL(data_read_both(read_split, part));
-        check_parts(part, cases[i].n, cases[i].test, again);
+        CU_ASSERT_FATAL(data_read_both(read_split, made));
+        check_parts(made, cases[i].n, cases[i].test, first);
+        CU_ASSERT_FATAL(data_read_both(read_split, made));
+        check_parts(made, cases[i].n, cases[i].test, again);
         CU_ASSERT_EQUAL(memcmp(first, again, (size_t)cases[i].n), 0);
         opts.seed = 1;
-        CU_ASSERT_FATAL(data_read_both(read_split, part));
-        check_parts(part, cases[i].n, cases[i].test, again);
+        CU_ASSERT_FATAL(data_read_both(read_split, made));
+        check_parts(made, cases[i].n, cases[i].test, again);
         CU_ASSERT(cases[i].n < 500 || memcmp(first, again, 500) != 0);
     }
     put_text("1,0\n");
@@ -322,14 +315,13 @@ SW_TEST("a share is for testing")
 
 SW_TEST("a second file is for testing")
 {
-    sw_dataset *part[2];
     put_text("x,k\n1,b\n2,c\n3,a\n");
     put_test("5,c\n6,c\n");
-    CU_ASSERT_FATAL(data_read_both(read_split, part));
-    CU_ASSERT(data_info(part[0]).n == 3 && data_info(part[1]).n == 2);
-    CU_ASSERT(data_info(part[1]).n_classes == 3 && labels_of(part[1])[0] == 2);
-    CU_ASSERT_STRING_EQUAL(data_info(part[1]).name, test_path);
-    CU_ASSERT_STRING_EQUAL(data_info(part[1]).class_names[0], "a");
+    CU_ASSERT_FATAL(data_read_both(read_split, made));
+    CU_ASSERT(data_info(made[0]).n == 3 && data_info(made[1]).n == 2);
+    CU_ASSERT(data_info(made[1]).n_classes == 3 && labels_of(made[1])[0] == 2);
+    CU_ASSERT_STRING_EQUAL(data_info(made[1]).name, test_path);
+    CU_ASSERT_STRING_EQUAL(data_info(made[1]).class_names[0], "a");
     put_test("x,k\n5,c\n6,d\n");
     data_refused(read_split, SW_FORMAT, test_path,
                  "line 3, column 2 ('k'): 'd' is out of range");
@@ -376,14 +368,13 @@ SW_TEST("features are standardised by the training part")
 
 SW_TEST("shapes take no samples")
 {
-    sw_dataset *part[2];
     put_numbered(100);
     opts.shapes_only = 1;
-    CU_ASSERT_FATAL(data_read_both(read_split, part));
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(read_split, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT(info.n == 80 && info.n_classes == 3 && info.bytes == 0);
     CU_ASSERT(info.field[0].shape.dim[0] == 2 && info.field[0].data == NULL);
-    CU_ASSERT_EQUAL(data_info(part[1]).n, 20);
+    CU_ASSERT_EQUAL(data_info(made[1]).n, 20);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------- */
@@ -441,12 +432,11 @@ SW_TEST("bad arguments are refused")
 /* The data set has its numbers, the reader a constant. */
 SW_TEST("memory stays within the data")
 {
-    sw_dataset *part[2];
     put_numbered(100000);
     const size_t sets = heap_peak(SW_HEAP_DATASETS), files = heap_peak(SW_HEAP_FILES);
     const size_t most = 100000 * 9 + 4096, reader = 2 << 20;
-    CU_ASSERT_FATAL(data_read_both(read_split, part));
-    CU_ASSERT_EQUAL(data_info(part[0]).bytes + data_info(part[1]).bytes, 100000 * 9);
+    CU_ASSERT_FATAL(data_read_both(read_split, made));
+    CU_ASSERT_EQUAL(data_info(made[0]).bytes + data_info(made[1]).bytes, 100000 * 9);
     CU_ASSERT(heap_peak(SW_HEAP_DATASETS) <= (sets > most ? sets : most));
     CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (files > reader ? files : reader));
 }
@@ -500,8 +490,7 @@ SW_TEST("compressed files are read by either name")
 #if SW_HAVE_ZLIB
     check("by its name", 3, 2, small, "010");
     snprintf(path, sizeof path, "%s", plain);
-    sw_dataset *part[2];
-    CU_ASSERT(data_read_both(read_whole, part));
+    CU_ASSERT(data_read_both(read_whole, made));
     data_sweep(read_whole, 12, 6);
 #else
     data_refused(read_whole, SW_UNSUPPORTED, path, "zlib is off");
@@ -513,27 +502,26 @@ SW_TEST("compressed files are read by either name")
 SW_TEST("real tables are read")
 {
     static const char *const species[] = {"setosa", "versicolor", "virginica"};
-    sw_dataset *part[2];
     const char *iris = sw_data_path("iris/iris.csv");
     if (iris == NULL)
         SW_SKIP("no iris below $STEPWELL_DATA");
     put_text("");
     snprintf(path, sizeof path, "%s", iris);
-    CU_ASSERT_FATAL(data_read_both(read_whole, part));
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(read_whole, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT(info.n == 150 && info.n_classes == 3 && info.field[0].shape.dim[0] == 4);
     for (int i = 0; i < 3; i++)
         CU_ASSERT_STRING_EQUAL(info.class_names[i], species[i]);
-    CU_ASSERT(features_of(part[0])[0] == 5.1f && features_of(part[0])[599] == 1.8f);
+    CU_ASSERT(features_of(made[0])[0] == 5.1f && features_of(made[0])[599] == 1.8f);
     const char *digits = sw_data_path("digits/optdigits.tes");
     if (digits == NULL)
         SW_SKIP("no digits below $STEPWELL_DATA");
     snprintf(path, sizeof path, "%s", digits);
-    CU_ASSERT_FATAL(data_read_both(read_whole, part));
-    CU_ASSERT(data_info(part[0]).n == 1797 && data_info(part[0]).n_classes == 10);
+    CU_ASSERT_FATAL(data_read_both(read_whole, made));
+    CU_ASSERT(data_info(made[0]).n == 1797 && data_info(made[0]).n_classes == 10);
     double sum = 0.0;
     for (int i = 0; i < 1797 * 64; i++)
-        sum += (double)features_of(part[0])[i];
+        sum += (double)features_of(made[0])[i];
     CU_ASSERT_EQUAL(sum, 561718.0); /* as scikit-learn has it */
 }
 

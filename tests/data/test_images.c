@@ -49,7 +49,6 @@ SW_TEST("folders become classes in the order of their names")
         int label;
         unsigned seed;
     } sorted[] = {{0, 5}, {1, 4}, {1, 3}, {2, 6}, {2, 2}, {3, 1}, {3, 0}};
-    sw_dataset *part[2];
     IMAGES_BEGIN();
     for (unsigned i = 0; i < 7; i++)
         put_png(paths[i], gray(i));
@@ -57,9 +56,8 @@ SW_TEST("folders become classes in the order of their names")
     dir_put("a/.hidden.png", (bytes){NULL, 0});
     dir_put("list.csv", (bytes){NULL, 0});
     folder_make(".git");
-    if (!data_read_both(images_read_one, part))
-        return;
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT(info.n == 7 && info.n_classes == 4 && info.n_fields == 2);
     CU_ASSERT_STRING_EQUAL(info.class_names[0], "Z");
     CU_ASSERT_STRING_EQUAL(info.class_names[1], "a");
@@ -90,11 +88,10 @@ SW_TEST("every kind of PNG is read")
                 const png_image p = SW_INIT(.w = 19, .h = 11, .depth = kinds[k].depths[d],
                                             .type = kinds[k].type, .interlaced = interlaced,
                                             .seed = (unsigned)d);
-                sw_dataset *part[2];
                 put_png("one/image.png", p);
-                if (!data_read_both(images_read_one, part))
+                if (!data_read_both(images_read_one, made))
                     continue;
-                const sw_dataset_info info = data_info(part[0]);
+                const sw_dataset_info info = data_info(made[0]);
                 CU_ASSERT_EQUAL(info.field[0].shape.dim[0], png_channels(&p));
                 check_pixels(&info, 0, &p);
             }
@@ -104,20 +101,18 @@ SW_TEST("channels are what is asked for")
 {
     const png_image colours = {.w = 5, .h = 4, .depth = 8, .type = PNG_COLOUR};
     const png_image one = gray(3);
-    sw_dataset *part[2];
     IMAGES_BEGIN();
     put_png("a/1.png", one);
     put_png("a/2.png", colours);
-    if (data_read_both(images_read_one, part)) { /* colours win; gray has thrice the same */
-        const sw_dataset_info info = data_info(part[0]);
+    if (data_read_both(images_read_one, made)) { /* colours win; gray has thrice the same */
+        const sw_dataset_info info = data_info(made[0]);
         CU_ASSERT_EQUAL(info.field[0].shape.dim[0], 3);
         check_pixels(&info, 0, &one);
         check_pixels(&info, 1, &colours);
     }
     image_opts.channels = 1;
-    if (!data_read_both(images_read_one, part))
-        return;
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT_EQUAL(info.field[0].shape.dim[0], 1);
     check_pixels(&info, 0, &one);
     for (uint32_t i = 0; i < 20; i++) {
@@ -135,12 +130,11 @@ SW_TEST("channels are what is asked for")
 SW_TEST("the middle is cut out and resized")
 {
     const png_image wide = {.w = 17, .h = 8, .depth = 8, .type = PNG_GRAY};
-    sw_dataset *part[2];
     IMAGES_BEGIN();
     put_png("a/1.png", wide);
     image_opts.side = 8; /* as high as it is: 4 and 5 columns of the 17 go */
-    if (data_read_both(images_read_one, part)) {
-        const sw_dataset_info info = data_info(part[0]);
+    if (data_read_both(images_read_one, made)) {
+        const sw_dataset_info info = data_info(made[0]);
         int wrong = 0;
         CU_ASSERT(info.field[0].shape.dim[1] == 8 && info.field[0].shape.dim[2] == 8);
         for (uint32_t i = 0; i < 64; i++)
@@ -150,9 +144,8 @@ SW_TEST("the middle is cut out and resized")
     const png_image even = {.w = 8, .h = 8, .depth = 8, .type = PNG_GRAY};
     put_png("a/1.png", even);
     image_opts.side = 4;
-    if (!data_read_both(images_read_one, part))
-        return;
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
+    const sw_dataset_info info = data_info(made[0]);
     for (uint32_t y = 1; y < 3; y++)
         for (uint32_t x = 1; x < 3; x++) {
             static const double w[] = {0.125, 0.375, 0.375, 0.125};
@@ -182,7 +175,6 @@ SW_TEST("resized pixels stay within the image's")
 {
     static const int sides[] = {1, 3, 8, 100};
     static const uint32_t sizes[][2] = {{1, 1}, {1, 50}, {300, 2}, {63, 64}};
-    sw_dataset *part[2];
     IMAGES_BEGIN();
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < 4; i++) {
@@ -191,9 +183,8 @@ SW_TEST("resized pixels stay within the image's")
             int outside = 0;
             put_png("a/1.png", p);
             image_opts.side = sides[i];
-            if (!data_read_both(images_read_one, part))
-                return;
-            const sw_dataset_info info = data_info(part[0]);
+            CU_ASSERT_FATAL(data_read_both(images_read_one, made));
+            const sw_dataset_info info = data_info(made[0]);
             CU_ASSERT_EQUAL(info.bytes, (size_t)sides[i] * (size_t)sides[i] + 1);
             range_of(&p, range);
             for (int64_t at = 0; at < (int64_t)sides[i] * sides[i]; at++)
@@ -206,7 +197,6 @@ SW_TEST("resized pixels stay within the image's")
 SW_TEST("folders for testing are taken")
 {
     static const char *const names[] = {"test", "val"}; /* val goes before test */
-    sw_dataset *part[2];
     IMAGES_BEGIN();
     for (int i = 0; i < 2; i++) {
         char path[64];
@@ -215,18 +205,17 @@ SW_TEST("folders for testing are taken")
         put_png("train/c/1.png", gray(3));
         snprintf(path, sizeof path, "%s/c/9.png", names[i]);
         put_png(path, gray(40 + (unsigned)i));
-        if (!data_read_both(images_read_both, part))
-            return;
-        const sw_dataset_info train = data_info(part[0]), test = data_info(part[1]);
+        CU_ASSERT_FATAL(data_read_both(images_read_both, made));
+        const sw_dataset_info train = data_info(made[0]), test = data_info(made[1]);
         const png_image wanted = gray(40 + (unsigned)i);
         CU_ASSERT(train.n == 3 && test.n == 1 && train.n_classes == 3 && test.n_classes == 3);
         CU_ASSERT_EQUAL(label_of(&test, 0), 2);
         CU_ASSERT_STRING_EQUAL(test.class_names[2], "c");
         check_pixels(&test, 0, &wanted);
     }
-    if (data_read_both(images_read_one, part)) { /* training alone */
-        CU_ASSERT_EQUAL(data_info(part[0]).n, 3);
-        CU_ASSERT_PTR_NULL(part[1]);
+    if (data_read_both(images_read_one, made)) { /* training alone */
+        CU_ASSERT_EQUAL(data_info(made[0]).n, 3);
+        CU_ASSERT_PTR_NULL(made[1]);
     }
     image_opts.test_share = 0.5;
     data_refused(images_read_both, SW_INVALID, "val", "has no effect");
@@ -243,7 +232,6 @@ SW_TEST("a share is for testing")
         int64_t test;
     } cases[] = {{0.0, 8}, {0.5, 20}, {0.01, 1}, {0.999, 39}};
     unsigned char first[2][40];
-    sw_dataset *part[2];
     IMAGES_BEGIN();
     for (unsigned i = 0; i < 40; i++) {
         char path[32];
@@ -252,9 +240,8 @@ SW_TEST("a share is for testing")
     }
     for (int i = 0; i < 4; i++) {
         image_opts.test_share = cases[i].share;
-        if (!data_read_both(images_read_both, part))
-            return;
-        const sw_dataset_info train = data_info(part[0]), test = data_info(part[1]);
+        CU_ASSERT_FATAL(data_read_both(images_read_both, made));
+        const sw_dataset_info train = data_info(made[0]), test = data_info(made[1]);
         CU_ASSERT(train.n == 40 - cases[i].test && test.n == cases[i].test);
         unsigned char seen[256] = {0}; /* each image once, by its first pixel and label */
         for (int64_t k = 0; k < 40; k++) {
@@ -277,9 +264,8 @@ SW_TEST("a share is for testing")
     image_opts.test_share = 0.5;
     for (int i = 0; i < 2; i++) {
         image_opts.seed = (uint64_t)i;
-        if (!data_read_both(images_read_both, part))
-            return;
-        const sw_dataset_info test = data_info(part[1]);
+        CU_ASSERT_FATAL(data_read_both(images_read_both, made));
+        const sw_dataset_info test = data_info(made[1]);
         for (int64_t k = 0; k < 20; k++)
             first[i][k] = image_of(&test, k)[0];
     }
@@ -295,7 +281,6 @@ static int count_looks(void *user, int64_t done, int64_t all)
 
 SW_TEST("progress is reported and may end it")
 {
-    sw_dataset *part[2];
     IMAGES_BEGIN();
     for (unsigned i = 0; i < 3; i++) {
         char path[32];
@@ -305,7 +290,7 @@ SW_TEST("progress is reported and may end it")
     image_opts.progress = count_looks;
     image_opts.user = &looks;
     stop_at = -1;
-    (void)data_read_both(images_read_one, part);
+    (void)data_read_both(images_read_one, made);
     CU_ASSERT_EQUAL(looks, 6);
     for (stop_at = 0; stop_at < 6; stop_at++) {
         looks = 0;
@@ -314,9 +299,8 @@ SW_TEST("progress is reported and may end it")
     image_opts.shapes_only = 1;
     looks = 0;
     stop_at = -1;
-    if (!data_read_both(images_read_one, part))
-        return;
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT(looks == 3 && info.n == 3 && info.bytes == 0 && info.field[0].data == NULL);
     CU_ASSERT(info.field[0].shape.dim[1] == 4 && info.field[0].shape.dim[2] == 5);
 }
@@ -324,16 +308,14 @@ SW_TEST("progress is reported and may end it")
 /* More than 256 classes have labels of 32 bits. */
 SW_TEST("many classes have wide labels")
 {
-    sw_dataset *part[2];
     IMAGES_BEGIN();
     for (unsigned i = 0; i < 257; i++) {
         char path[32];
         snprintf(path, sizeof path, "%03u/x.png", i);
         put_png(path, gray(i));
     }
-    if (!data_read_both(images_read_one, part))
-        return;
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT(info.n_classes == 257 && info.field[1].dtype == SW_I32);
     CU_ASSERT_EQUAL(((const int32_t *)info.field[1].data)[256], 256);
 }
@@ -341,7 +323,6 @@ SW_TEST("many classes have wide labels")
 /* JPEG is near what went in, and the same whether progressive or not. */
 SW_TEST("JPEG is read")
 {
-    sw_dataset *part[2];
     IMAGES_BEGIN();
     if (!SW_HAVE_JPEG)
         SW_SKIP("built without libjpeg");
@@ -350,9 +331,8 @@ SW_TEST("JPEG is read")
     put_jpeg("a/3.png", (jpeg_image){40, 30, 1, 98, 0, 0, 1}); /* by its content */
     put_jpeg("a/4.jpg", (jpeg_image){40, 30, 1, 98, 0, 1 + 20 * 4, 1});
     image_opts.channels = 1;
-    if (!data_read_both(images_read_one, part))
-        return;
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT_EQUAL(info.n, 4);
     CU_ASSERT_EQUAL(memcmp(image_of(&info, 0), image_of(&info, 1), 1200), 0);
     int most = 0;
@@ -536,11 +516,9 @@ SW_TEST("progress is reported by one thread, in order")
     BEGIN();
     put_some("a", 12);
     for (int k = 0; k < NUMBERS; k++) {
-        sw_dataset *part[2];
         image_opts.threads = numbers[k];
         watch(-1);
-        if (!data_read_both(images_read_one, part))
-            return;
+        CU_ASSERT_FATAL(data_read_both(images_read_one, made));
         SW_CHECK(told.calls == 24 && told.wrong == 0, "%lld calls, %lld wrong",
                  (long long)told.calls, (long long)told.wrong);
         for (int64_t at = 0; at < 24; at++) {

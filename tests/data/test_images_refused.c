@@ -174,8 +174,7 @@ SW_TEST("a limit of memory is kept")
     put_png("a/1.png", small);
     put_png("a/2.png", small);
     image_opts.unpack_bytes = 2 * 60;
-    sw_dataset *part[2];
-    CU_ASSERT(data_read_both(images_read_one, part));
+    CU_ASSERT(data_read_both(images_read_one, made));
     image_opts.unpack_bytes--;
     data_refused(images_read_one, SW_NOMEM, dir_name(),
                  "2 images of 3 x 4 x 5 take 120 bytes; the "
@@ -200,7 +199,6 @@ SW_TEST("a limit of memory counts batches")
             const png_image image = {.w = cases[i].w, .h = 4, .depth = 8, .type = PNG_COLOUR};
             const size_t all = cases[i].each * cases[i].images;
             char says[100];
-            sw_dataset *part[2];
             images_begin();
             put_png("a/1.png", image);
             put_png("a/2.png", image);
@@ -213,7 +211,7 @@ SW_TEST("a limit of memory counts batches")
                              all - 2 * cases[i].each, all - 1, all);
             data_refused(images_read_one, SW_NOMEM, dir_name(), says);
             image_opts.unpack_bytes = all;
-            SW_CHECK(data_read_both(images_read_one, part), "case %zu: %s", i, sw_last_error());
+            SW_CHECK(data_read_both(images_read_one, made), "case %zu: %s", i, sw_last_error());
         }
     image_opts.test_batch = -1;
     data_refused(images_read_one, SW_INVALID, "sw_dataset_images", "at least 0 (got");
@@ -222,12 +220,11 @@ SW_TEST("a limit of memory counts batches")
 /* Row by row: 12 MB of pixels pass through less than one. */
 SW_TEST("a large image is never whole in memory")
 {
-    sw_dataset *part[2];
     images_begin();
     put_png("a/1.png", (png_image){.w = 2000, .h = 2000, .depth = 8, .type = PNG_COLOUR});
     image_opts.side = 8;
     const size_t before = heap_peak(SW_HEAP_FILES);
-    CU_ASSERT(data_read_both(images_read_one, part));
+    CU_ASSERT(data_read_both(images_read_one, made));
     const size_t after = heap_peak(SW_HEAP_FILES);
     SW_CHECK(after < ((size_t)1 << 20) || after == before, "%zu bytes, %zu before", after,
              before);
@@ -267,15 +264,13 @@ SW_TEST("every flipped bit of a PNG is harmless")
 {
     const png_image kinds[] = {small, crossed};
     for (int k = 0; k < 2; k++) {
-        sw_dataset *part[2];
         int refused = 0;
         images_begin();
         char path[1200];
         put_png("a/1.png", kinds[k]);
         snprintf(path, sizeof path, "%s", dir_file("a/1.png"));
-        if (!data_read_both(images_read_one, part))
-            return;
-        const sw_dataset_info sound = data_info(part[0]);
+        CU_ASSERT_FATAL(data_read_both(images_read_one, made));
+        const sw_dataset_info sound = data_info(made[0]);
         const heap_watch before = heap_now();
         sw_damage d = {path, .bits = 1};
         while (sw_damage_next(&d)) {
@@ -351,10 +346,9 @@ SW_TEST("JPEG of other colours is refused")
 /* Each scan is a pass over the image, for a few bytes of the file. */
 SW_TEST("too many scans are refused")
 {
-    sw_dataset *part[2];
     images_begin();
     put_jpeg("a/1.jpg", (jpeg_image){8, 8, 1, 90, 1, 1 + 40 * 4, 1});
-    CU_ASSERT(data_read_both(images_read_one, part));
+    CU_ASSERT(data_read_both(images_read_one, made));
     put_jpeg("a/1.jpg", (jpeg_image){8, 8, 1, 90, 1, 1 + 60 * 4, 1});
     data_refused(images_read_one, SW_FORMAT, "1.jpg", "more than 200 scans");
 }

@@ -92,7 +92,6 @@ SW_TEST("arrays are found by their names")
     static const char *const names[][4] = {
         {"x_train", "y_train", "x_test", "y_test"},
         {"train_images", "train_labels", "test_images", "test_labels"}};
-    sw_dataset *part[2];
     for (size_t i = 0; i < 2; i++) {
         char file[4][40];
         for (int k = 0; k < 4; k++)
@@ -104,22 +103,22 @@ SW_TEST("arrays are found by their names")
                                                     {file[2], inputs(5, 100)},
                                                     {file[1], targets(N)}},
                                       5, ZIP_STORED));
-        CU_ASSERT_FATAL(data_read_both(read_parts, part));
-        CU_ASSERT(part[0]->n == N && part[1]->n == 5);
-        CU_ASSERT(first_number(part[0]) == 0.0f && first_number(part[1]) == 100.0f);
-        CU_ASSERT_FATAL(data_read_both(read_whole, part));
-        CU_ASSERT_EQUAL(part[0]->n, N);
+        CU_ASSERT_FATAL(data_read_both(read_parts, made));
+        CU_ASSERT(made[0]->n == N && made[1]->n == 5);
+        CU_ASSERT(first_number(made[0]) == 0.0f && first_number(made[1]) == 100.0f);
+        CU_ASSERT_FATAL(data_read_both(read_whole, made));
+        CU_ASSERT_EQUAL(made[0]->n, N);
         opts.test_share = 0.5; /* asked for: a share of the training arrays */
-        CU_ASSERT_FATAL(data_read_both(read_parts, part));
-        CU_ASSERT(part[0]->n == 6 && part[1]->n == 6);
+        CU_ASSERT_FATAL(data_read_both(read_parts, made));
+        CU_ASSERT(made[0]->n == 6 && made[1]->n == 6);
         opts.test_share = 0.0;
         snprintf(path, sizeof path, "%s/a.npz:%s,%s", dir_name(), names[i][2], names[i][3]);
-        CU_ASSERT_FATAL(data_read_both(read_whole, part));
-        CU_ASSERT(part[0]->n == 5 && first_number(part[0]) == 100.0f);
+        CU_ASSERT_FATAL(data_read_both(read_whole, made));
+        CU_ASSERT(made[0]->n == 5 && first_number(made[0]) == 100.0f);
         snprintf(test_path, sizeof test_path, "%s/a.npz", dir_name()); /* its test arrays */
         opts.test_path = test_path;
-        CU_ASSERT_FATAL(data_read_both(read_parts, part));
-        CU_ASSERT(part[0]->n == 5 && part[1]->n == 5);
+        CU_ASSERT_FATAL(data_read_both(read_parts, made));
+        CU_ASSERT(made[0]->n == 5 && made[1]->n == 5);
         snprintf(path, sizeof path, "%s/a.npz:x,y", dir_name());
         opts.test_path = NULL;
         data_refused(read_parts, SW_INVALID, "a.npz", "has no arrays 'x,y'; there are: ");
@@ -128,8 +127,8 @@ SW_TEST("arrays are found by their names")
     put_archive("b.npz",
                 zip_make((zip_entry[]){{"arr_0.npy", inputs(N, 7)}, {"arr_1.npy", targets(N)}},
                          2, ZIP_STORED));
-    CU_ASSERT_FATAL(data_read_both(read_whole, part));
-    CU_ASSERT_EQUAL(first_number(part[0]), 7.0f);
+    CU_ASSERT_FATAL(data_read_both(read_whole, made));
+    CU_ASSERT_EQUAL(first_number(made[0]), 7.0f);
     put_archive("c.npz",
                 zip_make((zip_entry[]){{"one.npy", inputs(N, 7)}, {"two.npy", targets(N)}}, 2,
                          ZIP_STORED));
@@ -207,7 +206,6 @@ SW_TEST("lists are held against the file")
 
 SW_TEST("what unpacks to too much is refused")
 {
-    sw_dataset *part[2];
     if (!SW_HAVE_ZLIB)
         SW_SKIP("built without zlib");
     new_scene(ZIP_DEFLATED);
@@ -215,10 +213,10 @@ SW_TEST("what unpacks to too much is refused")
     data_refused(read_parts, SW_NOMEM, "a.npz: x.npy",
                  "unpacks to 224 bytes; the limit is 223");
     opts.unpack_bytes = 224;
-    CU_ASSERT(data_read_both(read_parts, part));
+    CU_ASSERT(data_read_both(read_parts, made));
     new_scene(ZIP_STORED);
     opts.unpack_bytes = 1; /* files are as large as they look */
-    CU_ASSERT(data_read_both(read_parts, part));
+    CU_ASSERT(data_read_both(read_parts, made));
 }
 
 static bool is_an_answer(sw_status status)
@@ -232,20 +230,19 @@ static bool is_an_answer(sw_status status)
 SW_TEST("no byte does harm")
 {
     for (int kind = ZIP_STORED; kind <= ZIP_WIDE; kind++) {
-        sw_dataset *part[2];
         int refused = 0;
         new_scene((zip_kind)kind);
         const heap_watch before = heap_now();
         sw_damage d = {path, .cuts = sw_tests_full() ? 1 : 5, .bytes = 1, .values = "\xff",
                        .n_values = 1};
         while (sw_damage_next(&d)) {
-            part[0] = part[1] = NULL;
-            const sw_status status = read_parts(part);
+            made[0] = made[1] = NULL;
+            const sw_status status = read_parts(made);
             SW_CHECK(d.is_cut ? status == SW_FORMAT : is_an_answer(status), "%s: %s", d.what,
                      sw_last_error());
             refused += !d.is_cut && status != SW_OK;
-            sw_dataset_destroy(part[0]);
-            sw_dataset_destroy(part[1]);
+            sw_dataset_destroy(made[0]);
+            sw_dataset_destroy(made[1]);
         }
         CHECK_NO_LEAK(before);
         CU_ASSERT(refused > 600); /* arrays have checksums; names of the list count, not own */

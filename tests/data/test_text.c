@@ -47,10 +47,9 @@ static sw_status read_whole(sw_dataset *part[2])
 
 SW_TEST("the last tenth is for validation")
 {
-    sw_dataset *part[2];
     put_bytes(1009, 10); /* 908.1 are nine tenths */
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
-    const sw_dataset_info train = data_info(part[0]), last = data_info(part[1]);
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    const sw_dataset_info train = data_info(made[0]), last = data_info(made[1]);
     CU_ASSERT(train.bytes == 908 && last.bytes == 101);
     CU_ASSERT(train.n_classes == 256 && last.n == 10);
     CU_ASSERT_STRING_EQUAL(train.name, path);
@@ -87,15 +86,14 @@ SW_TEST("short texts are refused")
     put_bytes(4, 4);
     data_refused(read_whole, SW_FORMAT, path, "the text has 4, and a context of 4 needs one");
     put_bytes(41, 4);
-    sw_dataset *part[2];
-    CU_ASSERT(data_read_both(read_parts, part)); /* 36 and 5 */
+    CU_ASSERT(data_read_both(read_parts, made)); /* 36 and 5 */
     put_bytes(40, 4);
     data_refused(read_parts, SW_FORMAT, path, "for validation, has 4");
     opts.context = -1;
     data_refused(read_parts, SW_INVALID, "sw_dataset_text", "(got -1)");
     opts.context = (int64_t)1 << 40;
     data_refused(read_parts, SW_INVALID, "sw_dataset_text", "(got 1099511627776)");
-    failed_as(sw_dataset_text(&part[0], NULL, "", NULL), SW_INVALID, "must not be NULL");
+    failed_as(sw_dataset_text(&made[0], NULL, "", NULL), SW_INVALID, "must not be NULL");
 }
 
 SW_TEST("what cannot be opened is named")
@@ -181,22 +179,21 @@ static void check_epoch(sw_loader *l, const sw_dataset *dataset, uint64_t epoch,
 
 SW_TEST("borders move with the epoch")
 {
-    sw_dataset *part[2];
     uint32_t order[200];
     int64_t begin[2][40];
     put_bytes(1501, CONTEXT);
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
-    const uint32_t n = (uint32_t)data_info(part[0]).n;
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    const uint32_t n = (uint32_t)data_info(made[0]).n;
     CU_ASSERT_FATAL(n > 10 && n <= 200);
     for (int in_line = 0; in_line < 2; in_line++) {
-        sw_loader *l = open_loader(part[0], true, in_line, 2 + in_line);
+        sw_loader *l = open_loader(made[0], true, in_line, 2 + in_line);
         const uint64_t calls = sw_mem_calls();
         for (uint64_t e = 0; e < 40; e++) {
             sw_rng_shuffle(order, n, 5, e);
-            check_epoch(l, part[0], e, &begin[in_line][e], order);
+            check_epoch(l, made[0], e, &begin[in_line][e], order);
         }
         CU_ASSERT_EQUAL(sw_mem_calls(), calls);
-        check_epoch(l, part[0], 39, &begin[in_line][38], order); /* again, out of turn */
+        check_epoch(l, made[0], 39, &begin[in_line][38], order); /* again, out of turn */
         CU_ASSERT_EQUAL(begin[in_line][38], begin[in_line][39]);
         sw_loader_destroy(l);
     }
@@ -213,23 +210,22 @@ SW_TEST("borders move with the epoch")
 
 SW_TEST("without shuffling windows stay")
 {
-    sw_dataset *part[2];
     int64_t begin = -1;
     put_bytes(1501, CONTEXT);
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
     for (int i = 0; i < 4; i++) {
-        sw_loader *l = open_loader(part[i / 2], false, i % 2 == 1, 3);
+        sw_loader *l = open_loader(made[i / 2], false, i % 2 == 1, 3);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
-            check_epoch(l, part[i / 2], epoch, &begin, NULL);
+            check_epoch(l, made[i / 2], epoch, &begin, NULL);
             CU_ASSERT_EQUAL(begin, 0);
         }
         sw_loader_destroy(l);
     }
     /* validation is whole: shuffled, its windows stay where they are too */
     uint32_t order[200];
-    sw_rng_shuffle(order, (uint32_t)data_info(part[1]).n, 5, 3);
-    sw_loader *l = open_loader(part[1], true, false, 3);
-    check_epoch(l, part[1], 3, &begin, order);
+    sw_rng_shuffle(order, (uint32_t)data_info(made[1]).n, 5, 3);
+    sw_loader *l = open_loader(made[1], true, false, 3);
+    check_epoch(l, made[1], 3, &begin, order);
     CU_ASSERT_EQUAL(begin, 0);
     sw_loader_destroy(l);
 }

@@ -61,15 +61,14 @@ static sw_status read_whole(sw_dataset *part[2])
 SW_TEST("ids are those of the file")
 {
     for (int bits = 16; bits <= 32; bits += 16) {
-        sw_dataset *part[2];
         const size_t width = (size_t)bits / 8;
         dir_new();
         put_ids("ids.bin", N, bits, 300);
-        CU_ASSERT_FATAL(data_read_both(read_parts, part));
-        const sw_dataset_info train = data_info(part[0]), last = data_info(part[1]);
+        CU_ASSERT_FATAL(data_read_both(read_parts, made));
+        const sw_dataset_info train = data_info(made[0]), last = data_info(made[1]);
         CU_ASSERT(train.n_classes == 300 && last.n_classes == 300);
         CU_ASSERT(train.bytes == 908 * width && last.bytes == 101 * width && last.n == 10);
-        CU_ASSERT(part[0]->places == CONTEXT && part[1]->places == 1);
+        CU_ASSERT(made[0]->places == CONTEXT && made[1]->places == 1);
         for (int f = 0; f < 2; f++) {
             const size_t at = (size_t)f * width;
             CU_ASSERT_EQUAL(train.field[f].dtype, bits == 16 ? SW_U16 : SW_I32);
@@ -130,14 +129,13 @@ SW_TEST("the hash sees every token")
 {
     uint64_t hash[3] = {0};
     for (int i = 0; i < 3; i++) {
-        sw_dataset *part[2];
         new_scene();
         const size_t last = (N / CONTEXT - 1) * CONTEXT + CONTEXT - 1;
         content.at[2 * last] ^= i == 1; /* the last that a window in the last place reads */
         content.at[2 * (N - 1)] ^= i == 2;
         sw_file_put(path, content.at, content.n);
-        CU_ASSERT_FATAL(data_read_both(read_whole, part));
-        OK(sw_dataset_hash(part[0], &hash[i]));
+        CU_ASSERT_FATAL(data_read_both(read_whole, made));
+        OK(sw_dataset_hash(made[0], &hash[i]));
     }
     CU_ASSERT_NOT_EQUAL(hash[0], hash[1]);
     CU_ASSERT_EQUAL(hash[0], hash[2]); /* no window reads the last one */
@@ -145,33 +143,31 @@ SW_TEST("the hash sees every token")
 
 SW_TEST("folders have both parts")
 {
-    sw_dataset *part[2];
     dir_new();
     put_ids("val.bin", 300, 16, 400);
     put_ids("train.bin", N, 16, 300);
     snprintf(path, sizeof path, "%s", dir_name());
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
-    CU_ASSERT(data_info(part[0]).bytes == 2 * N && data_info(part[1]).bytes == 600);
-    CU_ASSERT(data_info(part[0]).n_classes == 400 && data_info(part[1]).n_classes == 400);
-    CU_ASSERT_STRING_EQUAL(data_info(part[1]).name, dir_name());
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    CU_ASSERT(data_info(made[0]).bytes == 2 * N && data_info(made[1]).bytes == 600);
+    CU_ASSERT(data_info(made[0]).n_classes == 400 && data_info(made[1]).n_classes == 400);
+    CU_ASSERT_STRING_EQUAL(data_info(made[1]).name, dir_name());
     snprintf(validation, sizeof validation, "%s/val.bin", dir_name());
     opts.validation_path = validation;
     data_refused(read_parts, SW_INVALID, dir_name(), "is a folder");
     snprintf(path, sizeof path, "%s/train.bin", dir_name());
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
-    CU_ASSERT(data_info(part[0]).bytes == 2 * N && data_info(part[1]).bytes == 600);
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    CU_ASSERT(data_info(made[0]).bytes == 2 * N && data_info(made[1]).bytes == 600);
     data_refused(read_whole, SW_INVALID, "sw_dataset_tokens", "exclude each other");
     (void)remove(validation);
     data_refused(read_parts, SW_IO, validation, "No such file");
     opts.validation_path = NULL;
     snprintf(path, sizeof path, "%s", dir_name());
     data_refused(read_parts, SW_IO, validation, "No such file");
-    CU_ASSERT(data_read_both(read_whole, part)); /* without validation train.bin is enough */
+    CU_ASSERT(data_read_both(read_whole, made)); /* without validation train.bin is enough */
 }
 
 SW_TEST("vocabularies are held against ids")
 {
-    sw_dataset *part[2];
     char lines[4 * 300 + 1] = "", json[16 * 300] = "{ ";
     new_scene();
     for (int i = 0; i < 300; i++) {
@@ -181,17 +177,17 @@ SW_TEST("vocabularies are held against ids")
     }
     strcat(json, "}\n");
     put_vocabulary(lines, 1200);
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
-    CU_ASSERT(data_info(part[1]).n_classes == 300);
-    CU_ASSERT_STRING_EQUAL(data_info(part[1]).class_names[299], "299");
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    CU_ASSERT(data_info(made[1]).n_classes == 300);
+    CU_ASSERT_STRING_EQUAL(data_info(made[1]).class_names[299], "299");
     put_vocabulary(lines, 1199); /* the last line needs no end */
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
-    CU_ASSERT_STRING_EQUAL(data_info(part[0]).class_names[299], "299");
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    CU_ASSERT_STRING_EQUAL(data_info(made[0]).class_names[299], "299");
     put_vocabulary(json, strlen(json));
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
-    CU_ASSERT(data_info(part[0]).n_classes == 300);
-    CU_ASSERT_STRING_EQUAL(data_info(part[0]).class_names[0], "t0");
-    CU_ASSERT_STRING_EQUAL(data_info(part[0]).class_names[299], "t299");
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    CU_ASSERT(data_info(made[0]).n_classes == 300);
+    CU_ASSERT_STRING_EQUAL(data_info(made[0]).class_names[0], "t0");
+    CU_ASSERT_STRING_EQUAL(data_info(made[0]).class_names[299], "t299");
     put_vocabulary(lines, 1196);
     data_refused(read_parts, SW_FORMAT, path, /* 7 * 257 is 299 past six rounds of 300 */
                  "the id at byte 514 must be 0 to 298 (got 299)");
@@ -200,8 +196,8 @@ SW_TEST("vocabularies are held against ids")
     put_vocabulary(lines, 1196);
     data_refused(read_parts, SW_FORMAT, path, "the id at byte 1028 must be 0 to 298 (got 299)");
     opts.shapes_only = 1; /* the vocabulary alone says how many there are */
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
-    CU_ASSERT_EQUAL(data_info(part[0]).n_classes, 299);
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    CU_ASSERT_EQUAL(data_info(made[0]).n_classes, 299);
 }
 
 SW_TEST("tokens may be any text")
@@ -211,16 +207,15 @@ SW_TEST("tokens may be any text")
     static const char *const are[] = {"\xc4\xa0the",      "\"\\/\b\f\n\r\t",
                                       "\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac",
                                       "\\u0000x",         ""};
-    sw_dataset *part[2];
     dir_new();
     put_ids("ids.bin", N, 16, 6);
     put_vocabulary(json, sizeof json - 1);
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
     for (int i = 0; i < 6; i++)
-        CU_ASSERT_STRING_EQUAL(data_info(part[0]).class_names[i], are[i]);
+        CU_ASSERT_STRING_EQUAL(data_info(made[0]).class_names[i], are[i]);
     put_vocabulary("a\r\nb c\r\nd\r\ne\r\nf\r\ng\r\n", 20);
-    CU_ASSERT_FATAL(data_read_both(read_parts, part));
-    CU_ASSERT_STRING_EQUAL(data_info(part[0]).class_names[1], "b c");
+    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    CU_ASSERT_STRING_EQUAL(data_info(made[0]).class_names[1], "b c");
 }
 
 SW_TEST("damaged vocabularies are refused")

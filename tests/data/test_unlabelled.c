@@ -61,44 +61,41 @@ static void check_alone(sw_dataset *const part[2], int64_t n, int64_t each)
 SW_TEST("a table of features alone is read")
 {
     static const char *const texts[] = {"1,2\n3,4\n5,6\n", "a,b\n1,2\n3,4\n5,6\n"};
-    sw_dataset *part[2];
     begin();
     csv.unlabelled = 2;
     for (int i = 0; i < 2; i++) {
         put(path, "x.csv", texts[i]);
-        part[0] = part[1] = NULL;
-        CU_ASSERT_FATAL(data_read_both(read_csv, part));
-        check_alone(part, 3, 8);
-        const float *x = data_info(part[0]).field[0].data;
+        made[0] = made[1] = NULL;
+        CU_ASSERT_FATAL(data_read_both(read_csv, made));
+        check_alone(made, 3, 8);
+        const float *x = data_info(made[0]).field[0].data;
         for (int k = 0; k < 6; k++)
             CU_ASSERT_EQUAL(x[k], (float)(k + 1));
     }
     csv.shapes_only = 1;
-    CU_ASSERT_FATAL(data_read_both(read_csv, part));
-    CU_ASSERT_EQUAL(data_info(part[0]).n, 3);
+    CU_ASSERT_FATAL(data_read_both(read_csv, made));
+    CU_ASSERT_EQUAL(data_info(made[0]).n, 3);
     csv.shapes_only = 0;
     data_sweep(read_csv, 6, 2);
     put(path, "x.csv", "1\n2\n"); /* one feature */
     csv.unlabelled = 1;
-    CU_ASSERT_FATAL(data_read_both(read_csv, part));
-    check_alone(part, 2, 4);
+    CU_ASSERT_FATAL(data_read_both(read_csv, made));
+    check_alone(made, 2, 4);
 }
 
 SW_TEST("a table with labels has them all the same")
 {
-    sw_dataset *part[2];
     begin();
     csv.unlabelled = 2;
     put(path, "x.csv", "1,2,cat\n3,4,dog\n5,6,cat\n");
-    CU_ASSERT_FATAL(data_read_both(read_csv, part));
-    CU_ASSERT_EQUAL(data_info(part[0]).n_fields, 2);
-    CU_ASSERT_EQUAL(data_info(part[0]).n + data_info(part[1]).n, 3);
+    CU_ASSERT_FATAL(data_read_both(read_csv, made));
+    CU_ASSERT_EQUAL(data_info(made[0]).n_fields, 2);
+    CU_ASSERT_EQUAL(data_info(made[0]).n + data_info(made[1]).n, 3);
 }
 
 SW_TEST("a test part may be without labels")
 {
     static const char train[] = "a,kind,b\n1,cat,2\n3,dog,4\n5,cat,6\n";
-    sw_dataset *part[2];
     begin();
     put(path, "x.csv", train);
     put(test_path, "y.csv", "a,b\n7,8\n9,10\n");
@@ -106,9 +103,9 @@ SW_TEST("a test part may be without labels")
     csv.test_path = test_path;
     csv.standardise = 1;
     csv.unlabelled = -1;
-    CU_ASSERT_FATAL(data_read_both(read_csv, part));
-    const sw_dataset_info info = data_info(part[1]);
-    CU_ASSERT_EQUAL(data_info(part[0]).n_fields, 2);
+    CU_ASSERT_FATAL(data_read_both(read_csv, made));
+    const sw_dataset_info info = data_info(made[1]);
+    CU_ASSERT_EQUAL(data_info(made[0]).n_fields, 2);
     CU_ASSERT_EQUAL(info.n_fields, 1);
     CU_ASSERT_EQUAL(info.n, 2);
     CU_ASSERT_EQUAL(info.n_classes, 2);
@@ -161,13 +158,12 @@ static bytes classes(int n)
 
 SW_TEST("an array alone is read")
 {
-    sw_dataset *part[2];
     begin();
     dir_put("x.npy", array(5));
     snprintf(path, sizeof path, "%s", dir_file("x.npy"));
-    CU_ASSERT_FATAL(data_read_both(read_npy, part));
-    check_alone(part, 5, 8);
-    CU_ASSERT_EQUAL(((const float *)data_info(part[0]).field[0].data)[9], 9.0f);
+    CU_ASSERT_FATAL(data_read_both(read_npy, made));
+    check_alone(made, 5, 8);
+    CU_ASSERT_EQUAL(((const float *)data_info(made[0]).field[0].data)[9], 9.0f);
     data_sweep(read_npy, 3, 2);
     npy.unlabelled = 0;
     data_refused(read_npy, SW_INVALID, "sw_dataset_npy", "two files with a comma");
@@ -177,7 +173,6 @@ SW_TEST("an array alone is read")
 
 SW_TEST("an array may be for testing")
 {
-    sw_dataset *part[2];
     begin();
     dir_put("x.npy", array(5));
     dir_put("y.npy", classes(5));
@@ -185,29 +180,28 @@ SW_TEST("an array may be for testing")
     snprintf(path, sizeof path, "%s,%s/y.npy", dir_file("x.npy"), dir_name());
     snprintf(test_path, sizeof test_path, "%s", dir_file("new.npy"));
     npy.test_path = test_path;
-    CU_ASSERT_FATAL(data_read_both(read_npy, part));
-    CU_ASSERT_EQUAL(data_info(part[0]).n_fields, 2);
-    CU_ASSERT_EQUAL(data_info(part[1]).n_fields, 1);
-    CU_ASSERT_EQUAL(data_info(part[1]).n_classes, 3);
-    CU_ASSERT_EQUAL(data_info(part[1]).n, 3);
+    CU_ASSERT_FATAL(data_read_both(read_npy, made));
+    CU_ASSERT_EQUAL(data_info(made[0]).n_fields, 2);
+    CU_ASSERT_EQUAL(data_info(made[1]).n_fields, 1);
+    CU_ASSERT_EQUAL(data_info(made[1]).n_classes, 3);
+    CU_ASSERT_EQUAL(data_info(made[1]).n, 3);
 }
 
 SW_TEST("arrays of archives are read alone")
 {
-    sw_dataset *part[2];
     begin();
     dir_put("one.npz", zip_make((zip_entry[]){{"new.npy", array(4)}}, 1, ZIP_STORED));
     dir_put("two.npz", zip_make((zip_entry[]){{"more.npy", array(6)}, {"new.npy", array(4)}}, 2,
                                 ZIP_STORED));
     snprintf(path, sizeof path, "%s", dir_file("one.npz"));
-    CU_ASSERT_FATAL(data_read_both(read_npz, part));
-    check_alone(part, 4, 8);
+    CU_ASSERT_FATAL(data_read_both(read_npz, made));
+    check_alone(made, 4, 8);
     data_sweep(read_npz, 4, 3);
     snprintf(path, sizeof path, "%s", dir_file("two.npz"));
     data_refused(read_npz, SW_INVALID, "two.npz", "which arrays are inputs and targets?");
     snprintf(path, sizeof path, "%s:more", dir_file("two.npz"));
-    CU_ASSERT_FATAL(data_read_both(read_npz, part));
-    check_alone(part, 6, 8);
+    CU_ASSERT_FATAL(data_read_both(read_npz, made));
+    check_alone(made, 6, 8);
     npy.unlabelled = 0;
     data_refused(read_npz, SW_INVALID, "two.npz", "two arrays must be named");
 }
@@ -215,7 +209,6 @@ SW_TEST("arrays of archives are read alone")
 SW_TEST("images beside each other have no class")
 {
     const png_image image = {.w = 5, .h = 4, .depth = 8, .type = PNG_GRAY, .seed = 1};
-    sw_dataset *part[2];
     if (!SW_HAVE_PNG)
         SW_SKIP("built without libpng");
     begin();
@@ -224,12 +217,12 @@ SW_TEST("images beside each other have no class")
     put_png("a.png", image);
     put_png("more/c.png", image);
     put_png("more/d.png", image);
-    CU_ASSERT_FATAL(data_read_both(read_images, part));
-    check_alone(part, 4, 20);
+    CU_ASSERT_FATAL(data_read_both(read_images, made));
+    check_alone(made, 4, 20);
     data_sweep(read_images, 6, 6);
     images.unlabelled = 0;
-    CU_ASSERT_FATAL(data_read_both(read_images, part)); /* "more" is one */
-    CU_ASSERT_EQUAL(data_info(part[0]).n_classes, 1);
+    CU_ASSERT_FATAL(data_read_both(read_images, made)); /* "more" is one */
+    CU_ASSERT_EQUAL(data_info(made[0]).n_classes, 1);
     images.unlabelled = 3;
     data_refused(read_images, SW_INVALID, "sw_dataset_images", "unlabelled must be 0 or 1");
 }
@@ -237,13 +230,12 @@ SW_TEST("images beside each other have no class")
 SW_TEST("folders of images have classes all the same")
 {
     const png_image image = {.w = 5, .h = 4, .depth = 8, .type = PNG_GRAY, .seed = 1};
-    sw_dataset *part[2];
     if (!SW_HAVE_PNG)
         SW_SKIP("built without libpng");
     begin();
     put_png("cat/1.png", image);
     put_png("dog/1.png", image);
-    CU_ASSERT_FATAL(data_read_both(read_images, part));
-    CU_ASSERT_EQUAL(data_info(part[0]).n_fields, 2);
-    CU_ASSERT_EQUAL(data_info(part[0]).n_classes, 2);
+    CU_ASSERT_FATAL(data_read_both(read_images, made));
+    CU_ASSERT_EQUAL(data_info(made[0]).n_fields, 2);
+    CU_ASSERT_EQUAL(data_info(made[0]).n_classes, 2);
 }

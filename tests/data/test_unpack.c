@@ -76,8 +76,7 @@ SW_TEST("a size over the limit is said before it is taken")
     idx_opts.unpack_bytes = 16 + 10 * 784 - 1;
     data_refused(read_idx, SW_NOMEM, IMAGES, "unpacks to 7,856 bytes; the limit is 7,855");
     idx_opts.unpack_bytes++;
-    sw_dataset *part[2];
-    CU_ASSERT(data_read_both(read_idx, part));
+    CU_ASSERT(data_read_both(read_idx, made));
 }
 
 /* A file that has more than its header says is damaged, not large. */
@@ -97,12 +96,11 @@ SW_TEST("shapes are read without the data")
 {
     if (!SW_HAVE_ZLIB)
         SW_SKIP("built without zlib");
-    sw_dataset *part[2];
     put_images(1000000, 0, 1000000); /* 784 MB of images; one of labels is read */
     const size_t peak = heap_peak(SW_HEAP_DATASETS);
     idx_opts.shapes_only = 1;
-    CU_ASSERT_FATAL(data_read_both(read_idx, part));
-    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_FATAL(data_read_both(read_idx, made));
+    const sw_dataset_info info = data_info(made[0]);
     CU_ASSERT(info.n == 1000000 && info.n_classes == 10 && info.n_fields == 2 &&
               info.bytes == 0);
     CU_ASSERT(info.field[0].shape.rank == 3 && info.field[0].shape.dim[2] == 28);
@@ -110,7 +108,7 @@ SW_TEST("shapes are read without the data")
     CU_ASSERT(heap_peak(SW_HEAP_DATASETS) < peak + 10000);
     sw_loader *loader = NULL;
     const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 10);
-    CU_ASSERT_EQUAL(sw_loader_create(&loader, part[0], &opts), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_loader_create(&loader, made[0], &opts), SW_INVALID);
     put_images(1000, 0, 999); /* labels are read all the same */
     idx_opts.shapes_only = 1;
     data_refused(read_idx, SW_FORMAT, LABELS, "announces 1,000 bytes, 999 bytes are there");
@@ -133,15 +131,14 @@ SW_TEST("the bound is held while inflating")
 {
     if (!SW_HAVE_ZLIB)
         SW_SKIP("built without zlib");
-    sw_dataset *part[2];
     put_text("0.5,1.5,0\n", 300);
     limit = 2999;
     data_refused(read_text, SW_NOMEM, "data.gz",
                  "unpacks to more than 2,999 bytes; the limit is 2,999");
     data_refused(read_csv, SW_NOMEM, "data.gz", "unpacks to more than 2,999 bytes");
     limit = 3000;
-    CU_ASSERT(data_read_both(read_text, part));
-    CU_ASSERT(data_read_both(read_csv, part));
+    CU_ASSERT(data_read_both(read_text, made));
+    CU_ASSERT(data_read_both(read_csv, made));
     bytes record = {NULL, 0};
     for (int i = 0; i < 2 * 3073; i++)
         bytes_byte(&record, 0);
@@ -150,13 +147,12 @@ SW_TEST("the bound is held while inflating")
     limit = 2 * 3073 - 1;
     data_refused(read_cifar, SW_NOMEM, "test_batch.bin.gz", "more than 6,145 bytes");
     limit++;
-    CU_ASSERT(data_read_both(read_cifar, part));
+    CU_ASSERT(data_read_both(read_cifar, made));
 }
 
 /* A plain file is as large as it looks. */
 SW_TEST("plain files have no bound")
 {
-    sw_dataset *part[2];
     bytes text = {NULL, 0};
     dir_new();
     for (int i = 0; i < 5000; i++)
@@ -164,5 +160,5 @@ SW_TEST("plain files have no bound")
     snprintf(path, sizeof path, "%s", dir_file("plain"));
     dir_put("plain", text);
     limit = 10;
-    CU_ASSERT(data_read_both(read_text, part));
+    CU_ASSERT(data_read_both(read_text, made));
 }
