@@ -14,10 +14,10 @@ void bytes_put(bytes *b, const void *from, size_t n)
         return;
     if (b->room - b->n < n || b->room == 0) {
         b->room = 2 * (b->n + n);
-        unsigned char *grown = realloc(b->at, b->room); /* under sanitizers it always moves */
-        if (grown == NULL)
-            exit(1);
-        b->at = grown;
+        const unsigned char *old = b->at;
+        b->at = sw_block(b->room);
+        if (b->n > 0)
+            memcpy(b->at, old, b->n);
     }
     memcpy(b->at + b->n, from, n);
     b->n += n;
@@ -35,16 +35,11 @@ void bytes_u32(bytes *b, uint32_t value)
         bytes_byte(b, (int)(value >> shift & 255));
 }
 
-void bytes_free(bytes *b)
-{
-    free(b->at);
-    *b = (bytes){NULL, 0, 0};
-}
-
 bytes file_get(const char *path)
 {
     bytes b = {NULL, 0};
     b.at = (unsigned char *)sw_file_text(path, &b.n);
+    sw_after(free, b.at);
     return b;
 }
 
@@ -83,7 +78,6 @@ const char *dir_file(const char *name)
 void dir_put(const char *name, bytes content)
 {
     sw_file_put(dir_file(name), content.at, content.n);
-    bytes_free(&content);
 }
 
 bytes idx_make(int rank, const uint32_t *dims, const void *data, size_t n)
@@ -132,6 +126,11 @@ bytes gzip_make(const void *from, size_t n)
     return b;
 }
 
+bytes zipped(bytes plain)
+{
+    return gzip_make(plain.at, plain.n);
+}
+
 heap_watch heap_now(void)
 {
     heap_watch sum = {0, 0};
@@ -159,6 +158,30 @@ size_t heap_peak(sw_heap heap)
     return stats.peak_bytes;
 }
 
+sw_dataset *data_made(sw_status status, sw_dataset *const *set)
+{
+    OK(status);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(*set);
+    AFTER(sw_dataset_destroy, *set);
+    return *set;
+}
+
+sw_dataset *data_digits(int64_t n, uint64_t seed)
+{
+    sw_dataset *set = NULL;
+    return data_made(sw_dataset_synthetic(&set, n, seed), &set);
+}
+
+sw_loader *data_loader(const sw_dataset *set, sw_loader_opts opts)
+{
+    sw_loader *loader = NULL;
+    opts.size = sizeof opts;
+    OK(sw_loader_create(&loader, set, &opts));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(loader);
+    AFTER(sw_loader_destroy, loader);
+    return loader;
+}
+
 /* ---- readers ----------------------------------------------------------------------------- */
 
 sw_dataset_info data_info(const sw_dataset *dataset)
@@ -173,7 +196,7 @@ static void destroy(void *dataset)
     sw_dataset_destroy(dataset);
 }
 
-sw_dataset *made[2];
+sw_dataset *sets[2];
 
 bool data_read_both(data_read *read, sw_dataset *part[2])
 {
@@ -183,6 +206,14 @@ bool data_read_both(data_read *read, sw_dataset *part[2])
         if (part[i] != NULL)
             sw_after(destroy, part[i]);
     return SW_CHECK(status == SW_OK, "%s: %s", sw_status_name(status), sw_last_error());
+}
+
+void data_within(data_read *read, size_t of_sets, size_t of_files)
+{
+    const size_t had = heap_peak(SW_HEAP_DATASETS), files = heap_peak(SW_HEAP_FILES);
+    CU_ASSERT_FATAL(data_read_both(read, sets));
+    CU_ASSERT(heap_peak(SW_HEAP_DATASETS) <= (had > of_sets ? had : of_sets));
+    CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (files > of_files ? files : of_files));
 }
 
 void data_refused(data_read *read, sw_status status, const char *file, const char *reason)
@@ -266,9 +297,10 @@ void data_damage(data_read *read, const char *path, bytes sound, int rounds)
 {
     sw_dice dice = {.state = 7};
     int refused = 0;
+    bytes b = {NULL, 0};
     const heap_watch before = heap_now();
     for (int round = 0; round < rounds; round++) {
-        bytes b = {NULL, 0};
+        b.n = 0;
         bytes_put(&b, sound.at, sound.n);
         for (uint64_t n = 1 + sw_dice_below(&dice, 3); n > 0 && b.n > 0; n--)
             damage(&b, &dice);
@@ -283,7 +315,6 @@ void data_damage(data_read *read, const char *path, bytes sound, int rounds)
         sw_dataset_destroy(part[0]);
         sw_dataset_destroy(part[1]);
         CHECK_NO_LEAK(before);
-        bytes_free(&b);
     }
     sw_note("%d of %d damaged files refused", refused, rounds);
     CU_ASSERT(refused > 0);

@@ -4,11 +4,10 @@
 #define SW_TESTS_DATA_FILES_H
 
 #include "alloc/base/mem.h"
-#include "runtime/stepwell.h"
 #include "tests/support/files.h"
-#include "tests/support/suite.h"
+#include "tests/support/made.h"
 
-/* Bytes that grow; the test frees them with bytes_free. */
+/* Bytes that grow; they end with the running test. */
 typedef struct {
     unsigned char *at;
     size_t n, room; /* room 0: not known */
@@ -16,16 +15,15 @@ typedef struct {
 
 void bytes_put(bytes *b, const void *from, size_t n);
 void bytes_byte(bytes *b, int value);
-void bytes_u32(bytes *b, uint32_t value);   /* big endian */
-void bytes_le(bytes *b, uint64_t x, int n); /* n bytes, little endian */
-void bytes_free(bytes *b);
+void bytes_u32(bytes *b, uint32_t value);             /* big endian */
+void bytes_le(bytes *b, uint64_t x, int n);           /* n bytes, little endian */
 uint32_t crc32_of(const unsigned char *at, size_t n); /* that of zip, bit by bit */
 
 bytes file_get(const char *path); /* n = 0, at = NULL when it is not there */
 bool file_is_there(const char *path);
 
 /* A folder of the running test's own: make the next, name it, name a file in it (valid until
- * the next call), put a file there and give its bytes back. */
+ * the next call), put a file there. */
 void dir_new(void);
 const char *dir_name(void);
 const char *dir_file(const char *name);
@@ -35,6 +33,7 @@ void dir_put(const char *name, bytes content);
 bytes idx_make(int rank, const uint32_t *dims, const void *data, size_t n);
 /* One gzip member of stored blocks around `n` bytes. */
 bytes gzip_make(const void *from, size_t n);
+bytes zipped(bytes plain);
 
 /* Live blocks and bytes of all heaps together. */
 typedef struct {
@@ -52,13 +51,18 @@ heap_watch heap_now(void);
                  (unsigned long long)now_.blocks, now_.bytes);                                 \
     } while (0)
 
-/* Fail the running test with the library's reason. */
-#define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 /* A failure of `expected` with `part` in its one-line message. */
 bool failed_as(sw_status status, sw_status expected, const char *part);
 
 /* The most bytes that a heap ever had. */
 size_t heap_peak(sw_heap heap);
+
+/* ---- objects that end with the test ------------------------------------------------------ */
+
+/* The data set that a call made. */
+sw_dataset *data_made(sw_status status, sw_dataset *const *set);
+sw_dataset *data_digits(int64_t n, uint64_t seed);
+sw_loader *data_loader(const sw_dataset *set, sw_loader_opts opts);
 
 /* ---- readers ----------------------------------------------------------------------------- */
 
@@ -66,11 +70,14 @@ size_t heap_peak(sw_heap heap);
  * NULL. */
 typedef sw_status data_read(sw_dataset *part[2]);
 /* Room for the parts of a test that reads one after the other. */
-extern sw_dataset *made[2];
+extern sw_dataset *sets[2];
 
 sw_dataset_info data_info(const sw_dataset *dataset);
 /* Read; the parts are given back at the end of the test. */
 bool data_read_both(data_read *read, sw_dataset *part[2]);
+/* Read into `sets`; the heaps of data sets and of files had no more than that, if no earlier
+ * test took more. */
+void data_within(data_read *read, size_t of_sets, size_t of_files);
 /* Reading fails with `status`, naming a file and a reason; nothing is left. */
 void data_refused(data_read *read, sw_status status, const char *file, const char *reason);
 /* The same for a file that this process may not read; as root, who may, it takes another user's

@@ -88,15 +88,11 @@ bytes zip_make(const zip_entry *files, int n, zip_kind kind)
     static const char comment[] = "made by hand PK\5\6";
     bytes b = {0}, list = {0};
     for (int i = 0; i < n; i++) {
-        bytes copy = {0};
-        if (kind == ZIP_DEFLATED)
-            copy = deflate_plainly(&files[i].content);
-        else
-            bytes_put(&copy, files[i].content.at, files[i].content.n);
+        const bytes copy =
+            kind == ZIP_DEFLATED ? deflate_plainly(&files[i].content) : files[i].content;
         put_entry(&list, &files[i], &copy, kind, true, b.n);
         put_entry(&b, &files[i], &copy, kind, false, 0);
         bytes_put(&b, copy.at, copy.n);
-        bytes_free(&copy);
     }
     const size_t at = b.n, end = at + list.n;
     const bool wide = kind == ZIP_WIDE;
@@ -125,10 +121,5 @@ bytes zip_make(const zip_entry *files, int n, zip_kind kind)
     bytes_le(&b, kind == ZIP_COMMENT ? sizeof comment - 1 : 0, 2);
     if (kind == ZIP_COMMENT)
         bytes_put(&b, comment, sizeof comment - 1);
-    bytes_free(&list);
-    for (int i = 0; i < n; i++) {
-        bytes content = files[i].content;
-        bytes_free(&content);
-    }
     return b;
 }

@@ -12,19 +12,11 @@ SW_TESTS("arrays")
 
 #define ROWS 37
 
-static void drop_set(void *set)
-{
-    sw_dataset_destroy(set);
-}
-
 static sw_dataset *make(int64_t n, const sw_samples *fields, int n_fields,
                         const sw_arrays_opts *opts)
 {
     sw_dataset *d = NULL;
-    OK(sw_dataset_arrays(&d, n, fields, n_fields, opts));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-    sw_after(drop_set, d);
-    return d;
+    return data_made(sw_dataset_arrays(&d, n, fields, n_fields, opts), &d);
 }
 
 static uint64_t hash_of(const sw_dataset *set)
@@ -243,15 +235,6 @@ SW_TEST("names of classes are copied")
 
 /* ---- the same as from files -------------------------------------------------------------- */
 
-static const sw_dataset *digits_by_file(void)
-{
-    sw_dataset *d = NULL;
-    OK(sw_dataset_synthetic(&d, 100, 4));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-    sw_after(drop_set, d);
-    return d;
-}
-
 static void same_batches(const sw_dataset *a, const sw_dataset *b, bool shuffle, bool keyed)
 {
     const sw_dataset *of[2] = {a, b};
@@ -261,7 +244,7 @@ static void same_batches(const sw_dataset *a, const sw_dataset *b, bool shuffle,
     sw_loader *l[2];
     int n[2] = {1, 1}, batches = 0;
     for (int i = 0; i < 2; i++) {
-        OK(sw_loader_create(&l[i], of[i], &o));
+        l[i] = data_loader(of[i], o);
         OK(sw_loader_epoch(l[i], 3));
     }
     CU_ASSERT_EQUAL(sw_loader_bytes(l[0]), sw_loader_bytes(l[1]));
@@ -277,8 +260,6 @@ static void same_batches(const sw_dataset *a, const sw_dataset *b, bool shuffle,
         }
     }
     CU_ASSERT_EQUAL(batches, (int)((a->n + 6) / 7) + 1);
-    sw_loader_destroy(l[0]);
-    sw_loader_destroy(l[1]);
 }
 
 /* Hash, batches, parts and moments. */
@@ -304,7 +285,7 @@ static void as_the_file(const sw_dataset *file, const sw_dataset *own)
 
 SW_TEST("orders, hashes and parts are those of files")
 {
-    const sw_dataset *file = digits_by_file();
+    const sw_dataset *file = data_digits(100, 4);
     const sw_dataset_info info = data_info(file);
     const sw_samples fields[] = {
         {.data = info.field[0].data, .type = SW_NUMBER_U8, .shape = SW_SHAPE(1, 28, 28)},
@@ -317,7 +298,7 @@ SW_TEST("orders, hashes and parts are those of files")
 SW_TEST("samples that lie apart give the same batches")
 {
     static unsigned char room[100][900];
-    const sw_dataset *file = digits_by_file();
+    const sw_dataset *file = data_digits(100, 4);
     const sw_dataset_info info = data_info(file);
     for (int i = 0; i < 100; i++) {
         memcpy(room[i] + 3, (const char *)info.field[0].data + i * 784, 784);
@@ -352,9 +333,7 @@ SW_TEST("tokens are windows")
     dir_put("text", content);
     sw_dataset *file = NULL;
     const sw_text_opts read = SW_OPTS(sw_text_opts, .context = CONTEXT);
-    OK(sw_dataset_text(&file, NULL, dir_file("text"), &read));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    sw_after(drop_set, file);
+    data_made(sw_dataset_text(&file, NULL, dir_file("text"), &read), &file);
     const sw_arrays_opts opts = SW_OPTS(sw_arrays_opts, .n_classes = 256, .context = CONTEXT);
     const sw_samples same = {.data = text, .type = SW_NUMBER_U8};
     sw_dataset *own = make(N, &same, 1, &opts);
@@ -373,13 +352,11 @@ SW_TEST("tokens are windows")
         const sw_dataset *d = make(N, &cases[i].row, 1, &opts);
         const sw_loader_opts o = SW_OPTS(sw_loader_opts, .batch = 5, .seed = 2, .shuffle = 1);
         const sw_array *a, *b;
-        sw_loader *l[2];
+        sw_loader *l[] = {data_loader(file, o), data_loader(d, o)};
         int n = 0, wrong = 0;
         CU_ASSERT(data_info(d).n == data_info(file).n && d->places == file->places);
         CU_ASSERT(data_info(d).field[0].dtype == cases[i].dtype);
         CU_ASSERT_EQUAL(data_info(d).bytes, cases[i].bytes);
-        OK(sw_loader_create(&l[0], file, &o));
-        OK(sw_loader_create(&l[1], d, &o));
         for (uint64_t epoch = 0; epoch < 6; epoch++) { /* begins elsewhere in each */
             OK(sw_loader_epoch(l[0], epoch));
             OK(sw_loader_epoch(l[1], epoch));
@@ -400,8 +377,6 @@ SW_TEST("tokens are windows")
             }
         }
         SW_CHECK(wrong == 0, "case %zu: %d tokens", i, wrong);
-        sw_loader_destroy(l[0]);
-        sw_loader_destroy(l[1]);
     }
 }
 

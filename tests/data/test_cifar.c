@@ -53,8 +53,8 @@ static sw_status read_shapes(sw_dataset *part[2])
 /* The part has records first to first + n - 1. */
 static void check(data_read *read, int first, int n)
 {
-    CU_ASSERT_FATAL(data_read_both(read, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(read, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     const sw_shape image = info.field[0].shape;
     CU_ASSERT(info.n == n && info.n_classes == 10 && info.n_fields == 2);
     CU_ASSERT_STRING_EQUAL(info.name, dir_name());
@@ -69,7 +69,6 @@ static void check(data_read *read, int first, int n)
         wrong += ((const unsigned char *)info.field[1].data)[i] != record[0];
         wrong += memcmp((const char *)info.field[0].data + i * 3072, record + 1, 3072) != 0;
     }
-    bytes_free(&all);
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
@@ -92,8 +91,7 @@ SW_TEST("small selections are read")
 #if SW_HAVE_ZLIB
     bytes plain = records(9, 33);
     dir_new();
-    dir_put("data_batch_mini.bin.gz", gzip_make(plain.at, plain.n));
-    bytes_free(&plain);
+    dir_put("data_batch_mini.bin.gz", zipped(plain));
     check(read_train, 9, 33);
 #endif
 }
@@ -152,7 +150,6 @@ SW_TEST("cut records are refused")
         (void)unlink(dir_file("data_batch_mini.bin.gz"));
 #endif
     }
-    bytes_free(&whole);
 }
 
 SW_TEST("wild labels are refused")
@@ -174,11 +171,11 @@ SW_TEST("class names are read")
 {
     dir_new();
     dir_put("data_batch_mini.bin", records(0, 2));
-    CU_ASSERT_FATAL(data_read_both(read_train, made));
-    CU_ASSERT_PTR_NULL(data_info(made[0]).class_names);
+    CU_ASSERT_FATAL(data_read_both(read_train, sets));
+    CU_ASSERT_PTR_NULL(data_info(sets[0]).class_names);
     sw_file_put(dir_file("batches.meta.txt"), META "\r\n\n", sizeof META + 2);
-    CU_ASSERT_FATAL(data_read_both(read_train, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(read_train, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT_PTR_NOT_NULL_FATAL(info.class_names);
     CU_ASSERT_STRING_EQUAL(info.class_names[0], "airplane");
     CU_ASSERT_STRING_EQUAL(info.class_names[9], "truck");
@@ -202,23 +199,20 @@ SW_TEST("shapes take no samples")
     bytes b = records(0, 50);
     b.at[0] = 99; /* not looked at */
     dir_put("data_batch_mini.bin", b);
-    CU_ASSERT_FATAL(data_read_both(read_shapes, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(read_shapes, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT(info.n == 50 && info.n_classes == 10 && info.bytes == 0);
     CU_ASSERT(info.field[0].shape.dim[2] == 32 && info.field[0].data == NULL);
     const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 2);
-    failed_as(sw_loader_create(&loader, made[0], &opts), SW_INVALID, "shapes alone");
+    failed_as(sw_loader_create(&loader, sets[0], &opts), SW_INVALID, "shapes alone");
 }
 
 SW_TEST("memory stays within the file")
 {
     dir_new();
     dir_put("data_batch_mini.bin", records(0, 1000));
-    const size_t sets = heap_peak(SW_HEAP_DATASETS), files = heap_peak(SW_HEAP_FILES);
-    const size_t most = 1000 * RECORD + 4096;
+    data_within(read_train, 1000 * RECORD + 4096, 262144);
     check(read_train, 0, 1000);
-    CU_ASSERT(heap_peak(SW_HEAP_DATASETS) <= (sets > most ? sets : most));
-    CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (files > 262144 ? files : 262144));
 }
 
 SW_TEST("bad arguments are refused")
@@ -246,13 +240,11 @@ SW_TEST("damage is refused or harmless")
     data_damage(read_train, dir_file("data_batch_mini.bin"), sound,
                 sw_tests_full() ? 5000 : 300);
 #if SW_HAVE_ZLIB
-    bytes packed = gzip_make(sound.at, sound.n);
+    bytes packed = zipped(sound);
     dir_new();
     data_damage(read_train, dir_file("data_batch_mini.bin.gz"), packed,
                 sw_tests_full() ? 5000 : 300);
-    bytes_free(&packed);
 #endif
-    bytes_free(&sound);
 }
 
 #if SW_HAVE_ZLIB
@@ -270,12 +262,12 @@ SW_TEST("real images are read")
     if (real == NULL)
         SW_SKIP("no cifar10-mini below $STEPWELL_DATA");
     snprintf(real_dir, sizeof real_dir, "%s", real);
-    CU_ASSERT_FATAL(data_read_both(read_real, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(read_real, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT(info.n == 3200 && memcmp(info.field[1].data, first, 10) == 0);
     CU_ASSERT_STRING_EQUAL(info.class_names[6], "frog");
-    CU_ASSERT_FATAL(sw_dataset_cifar(&made[1], real_dir, "test", NULL) == SW_OK);
-    CU_ASSERT_EQUAL(data_info(made[1]).n, 800);
-    sw_dataset_destroy(made[1]);
+    CU_ASSERT_FATAL(sw_dataset_cifar(&sets[1], real_dir, "test", NULL) == SW_OK);
+    CU_ASSERT_EQUAL(data_info(sets[1]).n, 800);
+    sw_dataset_destroy(sets[1]);
 }
 #endif

@@ -54,8 +54,8 @@ static const unsigned char *labels_of(const sw_dataset *dataset)
 /* The file as it is now has these numbers. */
 static void check(const char *what, int n, int columns, const float *x, const char *labels)
 {
-    CU_ASSERT_FATAL(data_read_both(read_whole, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     SW_CHECK(info.n == n && info.field[0].shape.rank == 1 &&
                  info.field[0].shape.dim[0] == columns,
              "%s: %lld samples of %lld", what, (long long)info.n,
@@ -66,8 +66,8 @@ static void check(const char *what, int n, int columns, const float *x, const ch
     SW_CHECK(memcmp(info.field[0].data, x, sizeof *x * (size_t)(n * columns)) == 0, "%s: %g...",
              what, (double)*(const float *)info.field[0].data);
     for (int i = 0; i < n; i++)
-        SW_CHECK(labels_of(made[0])[i] == labels[i] - '0', "%s: label %d of sample %d", what,
-                 labels_of(made[0])[i], i);
+        SW_CHECK(labels_of(sets[0])[i] == labels[i] - '0', "%s: label %d of sample %d", what,
+                 labels_of(sets[0])[i], i);
 }
 
 static const float small[6] = {1.5f, -2.0f, 0.25f, 3e4f, 5.0f, 6.0f};
@@ -129,14 +129,14 @@ SW_TEST("the label column is chosen")
 
 static void check_classes(const char *const *names, int n, const char *labels)
 {
-    CU_ASSERT_FATAL(data_read_both(read_whole, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT_EQUAL_FATAL(info.n_classes, n);
     for (int i = 0; i < n; i++)
         SW_CHECK(strcmp(info.class_names[i], names[i]) == 0, "class %d: '%s'", i,
                  info.class_names[i]);
     for (int i = 0; i < info.n; i++)
-        CU_ASSERT_EQUAL(labels_of(made[0])[i], labels[i] - '0');
+        CU_ASSERT_EQUAL(labels_of(sets[0])[i], labels[i] - '0');
 }
 
 SW_TEST("classes are the sorted labels")
@@ -157,8 +157,8 @@ SW_TEST("many classes take four bytes")
     for (int i = 0; i < 300; i++)
         to += sprintf(to, "%d,%d\n", i, 299 - i);
     put_text(text);
-    CU_ASSERT_FATAL(data_read_both(read_whole, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT_FATAL(info.n_classes == 300 && info.field[1].dtype == SW_I32);
     for (int i = 0; i < 300; i++)
         CU_ASSERT_EQUAL(((const int32_t *)info.field[1].data)[i], 299 - i);
@@ -250,8 +250,8 @@ SW_TEST("limits are said")
     while (to[-1] != 'c')
         to--;
     sw_file_put(path, text, (size_t)(to - 3 - text));
-    CU_ASSERT_FATAL(data_read_both(read_whole, made));
-    CU_ASSERT_EQUAL(data_info(made[0]).n_classes, 65536);
+    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
+    CU_ASSERT_EQUAL(data_info(sets[0]).n_classes, 65536);
     memset(text, 'w', 300);
     memcpy(text, "1,", 2);
     sw_file_put(path, text, 300);
@@ -299,14 +299,14 @@ SW_TEST("a share is for testing")
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_numbered(cases[i].n);
         opts.test_share = cases[i].share;
-        CU_ASSERT_FATAL(data_read_both(read_split, made));
-        check_parts(made, cases[i].n, cases[i].test, first);
-        CU_ASSERT_FATAL(data_read_both(read_split, made));
-        check_parts(made, cases[i].n, cases[i].test, again);
+        CU_ASSERT_FATAL(data_read_both(read_split, sets));
+        check_parts(sets, cases[i].n, cases[i].test, first);
+        CU_ASSERT_FATAL(data_read_both(read_split, sets));
+        check_parts(sets, cases[i].n, cases[i].test, again);
         CU_ASSERT_EQUAL(memcmp(first, again, (size_t)cases[i].n), 0);
         opts.seed = 1;
-        CU_ASSERT_FATAL(data_read_both(read_split, made));
-        check_parts(made, cases[i].n, cases[i].test, again);
+        CU_ASSERT_FATAL(data_read_both(read_split, sets));
+        check_parts(sets, cases[i].n, cases[i].test, again);
         CU_ASSERT(cases[i].n < 500 || memcmp(first, again, 500) != 0);
     }
     put_text("1,0\n");
@@ -317,11 +317,11 @@ SW_TEST("a second file is for testing")
 {
     put_text("x,k\n1,b\n2,c\n3,a\n");
     put_test("5,c\n6,c\n");
-    CU_ASSERT_FATAL(data_read_both(read_split, made));
-    CU_ASSERT(data_info(made[0]).n == 3 && data_info(made[1]).n == 2);
-    CU_ASSERT(data_info(made[1]).n_classes == 3 && labels_of(made[1])[0] == 2);
-    CU_ASSERT_STRING_EQUAL(data_info(made[1]).name, test_path);
-    CU_ASSERT_STRING_EQUAL(data_info(made[1]).class_names[0], "a");
+    CU_ASSERT_FATAL(data_read_both(read_split, sets));
+    CU_ASSERT(data_info(sets[0]).n == 3 && data_info(sets[1]).n == 2);
+    CU_ASSERT(data_info(sets[1]).n_classes == 3 && labels_of(sets[1])[0] == 2);
+    CU_ASSERT_STRING_EQUAL(data_info(sets[1]).name, test_path);
+    CU_ASSERT_STRING_EQUAL(data_info(sets[1]).class_names[0], "a");
     put_test("x,k\n5,c\n6,d\n");
     data_refused(read_split, SW_FORMAT, test_path,
                  "line 3, column 2 ('k'): 'd' is out of range");
@@ -370,11 +370,11 @@ SW_TEST("shapes take no samples")
 {
     put_numbered(100);
     opts.shapes_only = 1;
-    CU_ASSERT_FATAL(data_read_both(read_split, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(read_split, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT(info.n == 80 && info.n_classes == 3 && info.bytes == 0);
     CU_ASSERT(info.field[0].shape.dim[0] == 2 && info.field[0].data == NULL);
-    CU_ASSERT_EQUAL(data_info(made[1]).n, 20);
+    CU_ASSERT_EQUAL(data_info(sets[1]).n, 20);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------- */
@@ -433,12 +433,8 @@ SW_TEST("bad arguments are refused")
 SW_TEST("memory stays within the data")
 {
     put_numbered(100000);
-    const size_t sets = heap_peak(SW_HEAP_DATASETS), files = heap_peak(SW_HEAP_FILES);
-    const size_t most = 100000 * 9 + 4096, reader = 2 << 20;
-    CU_ASSERT_FATAL(data_read_both(read_split, made));
-    CU_ASSERT_EQUAL(data_info(made[0]).bytes + data_info(made[1]).bytes, 100000 * 9);
-    CU_ASSERT(heap_peak(SW_HEAP_DATASETS) <= (sets > most ? sets : most));
-    CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (files > reader ? files : reader));
+    data_within(read_split, 100000 * 9 + 4096, 2 << 20);
+    CU_ASSERT_EQUAL(data_info(sets[0]).bytes + data_info(sets[1]).bytes, 100000 * 9);
 }
 
 static const char sample[] =
@@ -475,14 +471,13 @@ SW_TEST("damage is refused or harmless")
     put_text(sample);
     bytes_put(&sound, sample, sizeof sample - 1);
     data_damage(read_split, path, sound, sw_tests_full() ? 30000 : 3000);
-    bytes_free(&sound);
 }
 
 SW_TEST("compressed files are read by either name")
 {
     static char plain[512];
     put_text("1.5,-2,0\n.25,3e4,1\n5,6,0\n");
-    bytes text = file_get(path), packed = gzip_make(text.at, text.n);
+    bytes text = file_get(path), packed = zipped(text);
     (void)unlink(path);
     snprintf(plain, sizeof plain, "%s", path);
     snprintf(path, sizeof path, "%.500s.gz", plain);
@@ -490,13 +485,11 @@ SW_TEST("compressed files are read by either name")
 #if SW_HAVE_ZLIB
     check("by its name", 3, 2, small, "010");
     snprintf(path, sizeof path, "%s", plain);
-    CU_ASSERT(data_read_both(read_whole, made));
+    CU_ASSERT(data_read_both(read_whole, sets));
     data_sweep(read_whole, 12, 6);
 #else
     data_refused(read_whole, SW_UNSUPPORTED, path, "zlib is off");
 #endif
-    bytes_free(&text);
-    bytes_free(&packed);
 }
 
 SW_TEST("real tables are read")
@@ -507,21 +500,21 @@ SW_TEST("real tables are read")
         SW_SKIP("no iris below $STEPWELL_DATA");
     put_text("");
     snprintf(path, sizeof path, "%s", iris);
-    CU_ASSERT_FATAL(data_read_both(read_whole, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT(info.n == 150 && info.n_classes == 3 && info.field[0].shape.dim[0] == 4);
     for (int i = 0; i < 3; i++)
         CU_ASSERT_STRING_EQUAL(info.class_names[i], species[i]);
-    CU_ASSERT(features_of(made[0])[0] == 5.1f && features_of(made[0])[599] == 1.8f);
+    CU_ASSERT(features_of(sets[0])[0] == 5.1f && features_of(sets[0])[599] == 1.8f);
     const char *digits = sw_data_path("digits/optdigits.tes");
     if (digits == NULL)
         SW_SKIP("no digits below $STEPWELL_DATA");
     snprintf(path, sizeof path, "%s", digits);
-    CU_ASSERT_FATAL(data_read_both(read_whole, made));
-    CU_ASSERT(data_info(made[0]).n == 1797 && data_info(made[0]).n_classes == 10);
+    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
+    CU_ASSERT(data_info(sets[0]).n == 1797 && data_info(sets[0]).n_classes == 10);
     double sum = 0.0;
     for (int i = 0; i < 1797 * 64; i++)
-        sum += (double)features_of(made[0])[i];
+        sum += (double)features_of(sets[0])[i];
     CU_ASSERT_EQUAL(sum, 561718.0); /* as scikit-learn has it */
 }
 

@@ -6,11 +6,6 @@
 
 SW_TESTS("dataset_hash")
 
-static void drop_set(void *set)
-{
-    sw_dataset_destroy(set);
-}
-
 static uint64_t hash_of(const sw_dataset *set)
 {
     uint64_t hash = 0;
@@ -60,7 +55,7 @@ static sw_dataset *text_of(size_t n, int64_t context)
         text[i] = (unsigned char)(i * 7);
     sw_file_put(path, text, n);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_text(&set, NULL, path, &opts), SW_OK);
-    sw_after(drop_set, set);
+    AFTER(sw_dataset_destroy, set);
     return set;
 }
 
@@ -69,9 +64,9 @@ SW_TEST("every byte of every field counts")
 {
     sw_dataset *digits, *vectors;
     CU_ASSERT_EQUAL_FATAL(sw_dataset_synthetic(&digits, 5, 1), SW_OK);
-    sw_after(drop_set, digits);
+    AFTER(sw_dataset_destroy, digits);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_vectors(&vectors, 9, 3, 1), SW_OK);
-    sw_after(drop_set, vectors);
+    AFTER(sw_dataset_destroy, vectors);
     CU_ASSERT_EQUAL(bytes_that_count(digits), 5 * 785);
     CU_ASSERT_EQUAL(bytes_that_count(vectors),
                     vectors->field[0].bytes + vectors->field[1].bytes);
@@ -101,7 +96,7 @@ static sw_dataset *zeros_of(const form *f)
 {
     sw_dataset *set = NULL;
     CU_ASSERT_EQUAL_FATAL(swi_dataset_new(&set, "zeros", f->n + (f->places > 1)), SW_OK);
-    sw_after(drop_set, set);
+    AFTER(sw_dataset_destroy, set);
     for (int i = 0; i < f->n_fields; i++)
         CU_ASSERT_EQUAL_FATAL(swi_dataset_field(set, f->field[i].dtype, f->field[i].shape),
                               SW_OK);
@@ -141,7 +136,7 @@ SW_TEST("samples in another order are others")
 {
     sw_dataset *set;
     CU_ASSERT_EQUAL_FATAL(sw_dataset_vectors(&set, 4, 3, 1), SW_OK);
-    sw_after(drop_set, set);
+    AFTER(sw_dataset_destroy, set);
     unsigned char *x = set->field[0].data, kept[64];
     const size_t each = set->field[0].sample_bytes;
     const uint64_t hash = hash_of(set);
@@ -172,12 +167,10 @@ static void put_images(bool compressed, int last)
     pixels[sizeof pixels - 1] = (unsigned char)last;
     bytes plain = idx_make(3, dims, pixels, sizeof pixels), l = idx_make(1, dims, labels, 3);
     dir_new();
-    if (compressed) {
-        dir_put("train-images-idx3-ubyte.gz", gzip_make(plain.at, plain.n));
-        bytes_free(&plain);
-    } else {
+    if (compressed)
+        dir_put("train-images-idx3-ubyte.gz", zipped(plain));
+    else
         dir_put("train-images-idx3-ubyte", plain);
-    }
     dir_put("train-labels-idx1-ubyte", l);
 }
 
@@ -205,7 +198,7 @@ SW_TEST("shapes alone have no hash")
     sw_dataset *set = NULL;
     put_images(false, 7);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_idx_with(&set, dir_name(), "train", &opts), SW_OK);
-    sw_after(drop_set, set);
+    AFTER(sw_dataset_destroy, set);
     failed_as(sw_dataset_hash(set, &hash), SW_INVALID, "shapes alone");
     CU_ASSERT_EQUAL(hash, 5);
 }

@@ -11,23 +11,10 @@
 
 SW_TESTS("feed")
 
-static void end_dataset(void *dataset)
-{
-    sw_dataset_destroy(dataset);
-}
-
-static void end_feed(void *feed)
-{
-    sw_feed_destroy(feed);
-}
-
 static sw_dataset *vectors(int64_t n, int64_t width)
 {
     sw_dataset *d = NULL;
-    OK(sw_dataset_vectors(&d, n, width, 1));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-    sw_after(end_dataset, d);
-    return d;
+    return data_made(sw_dataset_vectors(&d, n, width, 1), &d);
 }
 
 static sw_feed *feed_of(const sw_dataset *d, int64_t batch, int shuffle, int drop_last)
@@ -37,7 +24,7 @@ static sw_feed *feed_of(const sw_dataset *d, int64_t batch, int shuffle, int dro
     sw_feed *f = NULL;
     OK(sw_feed_create(&f, d, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    sw_after(end_feed, f);
+    AFTER(sw_feed_destroy, f);
     return f;
 }
 
@@ -172,8 +159,7 @@ static void compare_with_loader(const sw_dataset *d, int64_t batch, int drop_las
         const sw_loader_opts opts =
             SW_OPTS(sw_loader_opts, .batch = batch, .seed = seed, .shuffle = shuffle,
                     .drop_last = drop_last, .keyed = 1, .inline_fill = seed == 4 ? 1 : -1);
-        sw_loader *l = NULL;
-        OK(sw_loader_create(&l, d, &opts));
+        sw_loader *l = data_loader(d, opts);
         CU_ASSERT_EQUAL(sw_loader_batches(l), n);
         for (uint64_t epoch = 0; epoch < 4; epoch++) {
             OK(sw_loader_epoch(l, epoch));
@@ -196,7 +182,6 @@ static void compare_with_loader(const sw_dataset *d, int64_t batch, int drop_las
                 }
             }
         }
-        sw_loader_destroy(l);
     }
     free(to);
 }
@@ -212,11 +197,7 @@ static void compare_all(const sw_dataset *d)
 
 SW_TEST("batches are those of a keyed loader")
 {
-    sw_dataset *images = NULL;
-    OK(sw_dataset_synthetic(&images, 103, 2));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(images);
-    sw_after(end_dataset, images);
-    compare_all(images);
+    compare_all(data_digits(103, 2));
     compare_all(vectors(57, 5));
 }
 
@@ -230,11 +211,8 @@ SW_TEST("windows of a text are those of a keyed loader")
     sw_file_put(path, text, sizeof text);
     const sw_text_opts opts = SW_OPTS(sw_text_opts, .context = 24);
     sw_dataset *part[2] = {NULL, NULL};
-    OK(sw_dataset_text(&part[0], &part[1], path, &opts));
-    for (int i = 0; i < 2; i++) {
-        CU_ASSERT_PTR_NOT_NULL_FATAL(part[i]);
-        sw_after(end_dataset, part[i]);
-    }
+    data_made(sw_dataset_text(&part[0], &part[1], path, &opts), &part[0]);
+    data_made(SW_OK, &part[1]);
     CU_ASSERT(part[0]->places > 1);
     compare_all(part[0]);
     compare_with_loader(part[1], 4, 0, 1);
@@ -265,13 +243,6 @@ typedef struct {
     sw_model *model;
 } run;
 
-static void end_run(void *of)
-{
-    run *r = of;
-    sw_model_destroy(r->model);
-    sw_exec_destroy(r->exec);
-}
-
 /* A checkpoint at `path` of the run with that loader. */
 static sw_checkpoint *checkpoint_of(const run *r, const char *path, sw_loader *loader)
 {
@@ -286,11 +257,8 @@ static sw_checkpoint *checkpoint_of(const run *r, const char *path, sw_loader *l
 
 static sw_loader *loader_of(const sw_dataset *d, int shuffle, uint64_t keyed)
 {
-    sw_loader *l = NULL;
-    const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 4, .seed = 3,
-                                        .shuffle = shuffle, .keyed = keyed, .inline_fill = 1);
-    OK(sw_loader_create(&l, d, &opts));
-    return l;
+    return data_loader(d, SW_OPTS(sw_loader_opts, .batch = 4, .seed = 3, .shuffle = shuffle,
+                                  .keyed = keyed, .inline_fill = 1));
 }
 
 /* Saved by a loader in the middle of an epoch, loaded into another one. SW_OK: it goes on with
@@ -319,18 +287,13 @@ static sw_status save_and_load(const run *r, const sw_dataset *d, const int of[2
         CU_ASSERT(memcmp(in[0][0].data, in[1][0].data, 4 * d->field[0].sample_bytes) == 0);
     }
     sw_checkpoint_destroy(c);
-    sw_loader_destroy(l[0]);
-    sw_loader_destroy(l[1]);
     return status;
 }
 
 SW_TEST("a checkpoint tells keyed loaders from others")
 {
-    static run r; /* destroyed after the test */
+    const run r = {.exec = made_exec(NULL), .model = made_model("m")};
     const sw_dataset *d = vectors(21, 3);
-    sw_after(end_run, &r);
-    OK(sw_exec_create(&r.exec, NULL));
-    OK(sw_model_create(&r.model, "m"));
     (void)sw_linear_new(r.model, "l", 3, 3);
     OK(sw_model_ready(r.model, r.exec, 1));
     static const int mixed[2] = {1, 1}, in_order[2] = {0, 0};

@@ -34,13 +34,6 @@ static bytes good_labels(void)
     return idx_make(1, small_dims, small_labels, sizeof small_labels);
 }
 
-static bytes zipped(bytes plain)
-{
-    bytes b = gzip_make(plain.at, plain.n);
-    bytes_free(&plain);
-    return b;
-}
-
 static sw_status read_train(sw_dataset *part[2])
 {
     return sw_dataset_idx(&part[0], dir_name(), "train");
@@ -55,9 +48,8 @@ static void refused(sw_status status, const char *file, const char *reason)
 static void read_small(void)
 {
     sw_dataset *dataset = NULL;
-    sw_dataset_info info = SW_OPTS(sw_dataset_info);
-    SW_CHECK(sw_dataset_idx(&dataset, dir_name(), "train") == SW_OK, "%s", sw_last_error());
-    sw_dataset_describe(dataset, &info);
+    data_made(sw_dataset_idx(&dataset, dir_name(), "train"), &dataset);
+    const sw_dataset_info info = data_info(dataset);
     CU_ASSERT_EQUAL_FATAL(info.n_fields, 2);
     CU_ASSERT(info.n == 12 && info.n_classes == 10);
     CU_ASSERT_STRING_EQUAL(info.name, dir_name());
@@ -66,7 +58,7 @@ static void read_small(void)
     CU_ASSERT(info.field[1].shape.rank == 0);
     CU_ASSERT_EQUAL(memcmp(info.field[0].data, small_images, sizeof small_images), 0);
     CU_ASSERT_EQUAL(memcmp(info.field[1].data, small_labels, sizeof small_labels), 0);
-    sw_dataset_destroy(dataset);
+    sw_now(dataset);
 }
 
 SW_TEST("plain files are read")
@@ -218,19 +210,13 @@ SW_TEST("more classes without a gap are accepted")
         labels[i] = (unsigned char)(i % 47);
     dir_put(IMAGES, idx_make(3, dims, images, 256));
     dir_put(LABELS, idx_make(1, dims, labels, 256));
-    sw_dataset *dataset = NULL;
-    sw_dataset_info info = SW_OPTS(sw_dataset_info);
-    SW_CHECK(sw_dataset_idx(&dataset, dir_name(), "train") == SW_OK, "%s", sw_last_error());
-    sw_dataset_describe(dataset, &info);
-    CU_ASSERT_EQUAL(info.n_classes, 47);
-    sw_dataset_destroy(dataset);
+    CU_ASSERT_FATAL(data_read_both(read_train, sets));
+    CU_ASSERT_EQUAL(data_info(sets[0]).n_classes, 47);
     for (int i = 0; i < 256; i++)
         labels[i] = (unsigned char)i;
     dir_put(LABELS, idx_make(1, dims, labels, 256));
-    SW_CHECK(sw_dataset_idx(&dataset, dir_name(), "train") == SW_OK, "%s", sw_last_error());
-    sw_dataset_describe(dataset, &info);
-    CU_ASSERT_EQUAL(info.n_classes, 256);
-    sw_dataset_destroy(dataset);
+    CU_ASSERT_FATAL(data_read_both(read_train, sets));
+    CU_ASSERT_EQUAL(data_info(sets[0]).n_classes, 256);
 }
 
 /* ---- gzip -------------------------------------------------------------------------------- */
@@ -247,8 +233,6 @@ SW_TEST("compressed files are read, or refused by name")
     bytes whole = good_labels(), first = gzip_make(whole.at, 9),
           second = gzip_make(whole.at + 9, whole.n - 9);
     bytes_put(&first, second.at, second.n);
-    bytes_free(&whole);
-    bytes_free(&second);
     dir_put(LABELS ".gz", first);
     read_small(); /* two members */
 #else
@@ -303,9 +287,8 @@ SW_TEST("damage inside gzip is refused")
                          : "144 bytes");
     }
     bytes_byte(&whole, 1);
-    dir_put(IMAGES ".gz", gzip_make(whole.at, whole.n));
+    dir_put(IMAGES ".gz", zipped(whole));
     refused(SW_FORMAT, IMAGES ".gz", "after the 144");
-    bytes_free(&whole);
     dir_put(IMAGES ".gz", zipped(idx_make(3, many, small_images, sizeof small_images)));
     refused(SW_FORMAT, IMAGES ".gz", "47,040,000 bytes, 144 bytes are there");
     sw_heap_read(SW_HEAP_DATASETS, &after);
@@ -327,13 +310,7 @@ static void memory_stays_within_the_file(bool compressed)
           l = idx_make(1, dims, labels, sizeof labels);
     dir_put(compressed ? IMAGES ".gz" : IMAGES, compressed ? zipped(i) : i);
     dir_put(compressed ? LABELS ".gz" : LABELS, compressed ? zipped(l) : l);
-    const size_t sets = heap_peak(SW_HEAP_DATASETS), files = heap_peak(SW_HEAP_FILES);
-    const size_t most = sizeof images + sizeof labels + 4096;
-    sw_dataset *dataset = NULL;
-    SW_CHECK(sw_dataset_idx(&dataset, dir_name(), "train") == SW_OK, "%s", sw_last_error());
-    sw_dataset_destroy(dataset);
-    CU_ASSERT(heap_peak(SW_HEAP_DATASETS) <= (sets > most ? sets : most));
-    CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (files > 262144 ? files : 262144));
+    data_within(read_train, sizeof images + sizeof labels + 4096, 262144);
 }
 
 SW_TEST("memory stays within the file")
@@ -379,18 +356,14 @@ SW_TEST("mnist is read to the last pixel")
     if (mnist == NULL)
         SW_SKIP("no mnist below $STEPWELL_DATA");
     sw_dataset *dataset = NULL;
-    sw_dataset_info info = SW_OPTS(sw_dataset_info);
-    CU_ASSERT_FATAL(sw_dataset_idx(&dataset, mnist, "t10k") == SW_OK);
-    sw_dataset_describe(dataset, &info);
+    sw_dataset_info info =
+        data_info(data_made(sw_dataset_idx(&dataset, mnist, "t10k"), &dataset));
     CU_ASSERT(info.n == 10000 && info.n_classes == 10);
     int count[10] = {0};
     for (int i = 0; i < 10000; i++)
         count[((const unsigned char *)info.field[1].data)[i]]++;
     CU_ASSERT_EQUAL(memcmp(count, counts, sizeof count), 0);
-    sw_dataset_destroy(dataset);
-    dataset = NULL;
-    CU_ASSERT_FATAL(sw_dataset_idx(&dataset, mnist, "train") == SW_OK);
-    sw_dataset_describe(dataset, &info);
+    info = data_info(data_made(sw_dataset_idx(&dataset, mnist, "train"), &dataset));
     CU_ASSERT(info.n == 60000 && info.n_classes == 10);
     CU_ASSERT_EQUAL(((const unsigned char *)info.field[1].data)[0], 5);
     uint64_t sum = 0;
@@ -398,7 +371,6 @@ SW_TEST("mnist is read to the last pixel")
         sum += ((const unsigned char *)info.field[0].data)[i];
     /* the mean that is published for the training images: 0.1307 of 255 */
     CU_ASSERT_DOUBLE_EQUAL((double)sum / (60000.0 * 784.0 * 255.0), 0.1307, 0.00005);
-    sw_dataset_destroy(dataset);
 }
 
 SW_TEST("its relatives are read")
@@ -407,11 +379,8 @@ SW_TEST("its relatives are read")
     if (fashion == NULL)
         SW_SKIP("no fashion-mnist-mini below $STEPWELL_DATA");
     sw_dataset *dataset = NULL;
-    sw_dataset_info info = SW_OPTS(sw_dataset_info);
-    SW_CHECK(sw_dataset_idx(&dataset, fashion, "t10k") == SW_OK, "%s", sw_last_error());
-    sw_dataset_describe(dataset, &info);
-    CU_ASSERT(info.n == 615 && info.n_classes == 10);
-    sw_dataset_destroy(dataset);
+    data_made(sw_dataset_idx(&dataset, fashion, "t10k"), &dataset);
+    CU_ASSERT(data_info(dataset).n == 615 && data_info(dataset).n_classes == 10);
 }
 
 #endif

@@ -56,8 +56,8 @@ SW_TEST("folders become classes in the order of their names")
     dir_put("a/.hidden.png", (bytes){NULL, 0});
     dir_put("list.csv", (bytes){NULL, 0});
     folder_make(".git");
-    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT(info.n == 7 && info.n_classes == 4 && info.n_fields == 2);
     CU_ASSERT_STRING_EQUAL(info.class_names[0], "Z");
     CU_ASSERT_STRING_EQUAL(info.class_names[1], "a");
@@ -89,9 +89,9 @@ SW_TEST("every kind of PNG is read")
                                             .type = kinds[k].type, .interlaced = interlaced,
                                             .seed = (unsigned)d);
                 put_png("one/image.png", p);
-                if (!data_read_both(images_read_one, made))
+                if (!data_read_both(images_read_one, sets))
                     continue;
-                const sw_dataset_info info = data_info(made[0]);
+                const sw_dataset_info info = data_info(sets[0]);
                 CU_ASSERT_EQUAL(info.field[0].shape.dim[0], png_channels(&p));
                 check_pixels(&info, 0, &p);
             }
@@ -104,15 +104,15 @@ SW_TEST("channels are what is asked for")
     IMAGES_BEGIN();
     put_png("a/1.png", one);
     put_png("a/2.png", colours);
-    if (data_read_both(images_read_one, made)) { /* colours win; gray has thrice the same */
-        const sw_dataset_info info = data_info(made[0]);
+    if (data_read_both(images_read_one, sets)) { /* colours win; gray has thrice the same */
+        const sw_dataset_info info = data_info(sets[0]);
         CU_ASSERT_EQUAL(info.field[0].shape.dim[0], 3);
         check_pixels(&info, 0, &one);
         check_pixels(&info, 1, &colours);
     }
     image_opts.channels = 1;
-    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT_EQUAL(info.field[0].shape.dim[0], 1);
     check_pixels(&info, 0, &one);
     for (uint32_t i = 0; i < 20; i++) {
@@ -133,8 +133,8 @@ SW_TEST("the middle is cut out and resized")
     IMAGES_BEGIN();
     put_png("a/1.png", wide);
     image_opts.side = 8; /* as high as it is: 4 and 5 columns of the 17 go */
-    if (data_read_both(images_read_one, made)) {
-        const sw_dataset_info info = data_info(made[0]);
+    if (data_read_both(images_read_one, sets)) {
+        const sw_dataset_info info = data_info(sets[0]);
         int wrong = 0;
         CU_ASSERT(info.field[0].shape.dim[1] == 8 && info.field[0].shape.dim[2] == 8);
         for (uint32_t i = 0; i < 64; i++)
@@ -144,8 +144,8 @@ SW_TEST("the middle is cut out and resized")
     const png_image even = {.w = 8, .h = 8, .depth = 8, .type = PNG_GRAY};
     put_png("a/1.png", even);
     image_opts.side = 4;
-    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     for (uint32_t y = 1; y < 3; y++)
         for (uint32_t x = 1; x < 3; x++) {
             static const double w[] = {0.125, 0.375, 0.375, 0.125};
@@ -183,8 +183,8 @@ SW_TEST("resized pixels stay within the image's")
             int outside = 0;
             put_png("a/1.png", p);
             image_opts.side = sides[i];
-            CU_ASSERT_FATAL(data_read_both(images_read_one, made));
-            const sw_dataset_info info = data_info(made[0]);
+            CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
+            const sw_dataset_info info = data_info(sets[0]);
             CU_ASSERT_EQUAL(info.bytes, (size_t)sides[i] * (size_t)sides[i] + 1);
             range_of(&p, range);
             for (int64_t at = 0; at < (int64_t)sides[i] * sides[i]; at++)
@@ -205,17 +205,17 @@ SW_TEST("folders for testing are taken")
         put_png("train/c/1.png", gray(3));
         snprintf(path, sizeof path, "%s/c/9.png", names[i]);
         put_png(path, gray(40 + (unsigned)i));
-        CU_ASSERT_FATAL(data_read_both(images_read_both, made));
-        const sw_dataset_info train = data_info(made[0]), test = data_info(made[1]);
+        CU_ASSERT_FATAL(data_read_both(images_read_both, sets));
+        const sw_dataset_info train = data_info(sets[0]), test = data_info(sets[1]);
         const png_image wanted = gray(40 + (unsigned)i);
         CU_ASSERT(train.n == 3 && test.n == 1 && train.n_classes == 3 && test.n_classes == 3);
         CU_ASSERT_EQUAL(label_of(&test, 0), 2);
         CU_ASSERT_STRING_EQUAL(test.class_names[2], "c");
         check_pixels(&test, 0, &wanted);
     }
-    if (data_read_both(images_read_one, made)) { /* training alone */
-        CU_ASSERT_EQUAL(data_info(made[0]).n, 3);
-        CU_ASSERT_PTR_NULL(made[1]);
+    if (data_read_both(images_read_one, sets)) { /* training alone */
+        CU_ASSERT_EQUAL(data_info(sets[0]).n, 3);
+        CU_ASSERT_PTR_NULL(sets[1]);
     }
     image_opts.test_share = 0.5;
     data_refused(images_read_both, SW_INVALID, "val", "has no effect");
@@ -240,8 +240,8 @@ SW_TEST("a share is for testing")
     }
     for (int i = 0; i < 4; i++) {
         image_opts.test_share = cases[i].share;
-        CU_ASSERT_FATAL(data_read_both(images_read_both, made));
-        const sw_dataset_info train = data_info(made[0]), test = data_info(made[1]);
+        CU_ASSERT_FATAL(data_read_both(images_read_both, sets));
+        const sw_dataset_info train = data_info(sets[0]), test = data_info(sets[1]);
         CU_ASSERT(train.n == 40 - cases[i].test && test.n == cases[i].test);
         unsigned char seen[256] = {0}; /* each image once, by its first pixel and label */
         for (int64_t k = 0; k < 40; k++) {
@@ -264,8 +264,8 @@ SW_TEST("a share is for testing")
     image_opts.test_share = 0.5;
     for (int i = 0; i < 2; i++) {
         image_opts.seed = (uint64_t)i;
-        CU_ASSERT_FATAL(data_read_both(images_read_both, made));
-        const sw_dataset_info test = data_info(made[1]);
+        CU_ASSERT_FATAL(data_read_both(images_read_both, sets));
+        const sw_dataset_info test = data_info(sets[1]);
         for (int64_t k = 0; k < 20; k++)
             first[i][k] = image_of(&test, k)[0];
     }
@@ -290,7 +290,7 @@ SW_TEST("progress is reported and may end it")
     image_opts.progress = count_looks;
     image_opts.user = &looks;
     stop_at = -1;
-    (void)data_read_both(images_read_one, made);
+    (void)data_read_both(images_read_one, sets);
     CU_ASSERT_EQUAL(looks, 6);
     for (stop_at = 0; stop_at < 6; stop_at++) {
         looks = 0;
@@ -299,8 +299,8 @@ SW_TEST("progress is reported and may end it")
     image_opts.shapes_only = 1;
     looks = 0;
     stop_at = -1;
-    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT(looks == 3 && info.n == 3 && info.bytes == 0 && info.field[0].data == NULL);
     CU_ASSERT(info.field[0].shape.dim[1] == 4 && info.field[0].shape.dim[2] == 5);
 }
@@ -314,8 +314,8 @@ SW_TEST("many classes have wide labels")
         snprintf(path, sizeof path, "%03u/x.png", i);
         put_png(path, gray(i));
     }
-    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT(info.n_classes == 257 && info.field[1].dtype == SW_I32);
     CU_ASSERT_EQUAL(((const int32_t *)info.field[1].data)[256], 256);
 }
@@ -331,8 +331,8 @@ SW_TEST("JPEG is read")
     put_jpeg("a/3.png", (jpeg_image){40, 30, 1, 98, 0, 0, 1}); /* by its content */
     put_jpeg("a/4.jpg", (jpeg_image){40, 30, 1, 98, 0, 1 + 20 * 4, 1});
     image_opts.channels = 1;
-    CU_ASSERT_FATAL(data_read_both(images_read_one, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT_EQUAL(info.n, 4);
     CU_ASSERT_EQUAL(memcmp(image_of(&info, 0), image_of(&info, 1), 1200), 0);
     int most = 0;
@@ -387,7 +387,6 @@ static void cut(const char *folder, int i, size_t keep)
     bytes b = file_get(path);
     CU_ASSERT_FATAL(b.n > keep);
     sw_file_put(path, b.at, keep > 0 ? keep : b.n - 20);
-    bytes_free(&b);
 }
 
 static const int numbers[] = {0, 2, 3, 8, 256};
@@ -518,7 +517,7 @@ SW_TEST("progress is reported by one thread, in order")
     for (int k = 0; k < NUMBERS; k++) {
         image_opts.threads = numbers[k];
         watch(-1);
-        CU_ASSERT_FATAL(data_read_both(images_read_one, made));
+        CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
         SW_CHECK(told.calls == 24 && told.wrong == 0, "%lld calls, %lld wrong",
                  (long long)told.calls, (long long)told.wrong);
         for (int64_t at = 0; at < 24; at++) {

@@ -174,7 +174,7 @@ SW_TEST("a limit of memory is kept")
     put_png("a/1.png", small);
     put_png("a/2.png", small);
     image_opts.unpack_bytes = 2 * 60;
-    CU_ASSERT(data_read_both(images_read_one, made));
+    CU_ASSERT(data_read_both(images_read_one, sets));
     image_opts.unpack_bytes--;
     data_refused(images_read_one, SW_NOMEM, dir_name(),
                  "2 images of 3 x 4 x 5 take 120 bytes; the "
@@ -211,7 +211,7 @@ SW_TEST("a limit of memory counts batches")
                              all - 2 * cases[i].each, all - 1, all);
             data_refused(images_read_one, SW_NOMEM, dir_name(), says);
             image_opts.unpack_bytes = all;
-            SW_CHECK(data_read_both(images_read_one, made), "case %zu: %s", i, sw_last_error());
+            SW_CHECK(data_read_both(images_read_one, sets), "case %zu: %s", i, sw_last_error());
         }
     image_opts.test_batch = -1;
     data_refused(images_read_one, SW_INVALID, "sw_dataset_images", "at least 0 (got");
@@ -224,7 +224,7 @@ SW_TEST("a large image is never whole in memory")
     put_png("a/1.png", (png_image){.w = 2000, .h = 2000, .depth = 8, .type = PNG_COLOUR});
     image_opts.side = 8;
     const size_t before = heap_peak(SW_HEAP_FILES);
-    CU_ASSERT(data_read_both(images_read_one, made));
+    CU_ASSERT(data_read_both(images_read_one, sets));
     const size_t after = heap_peak(SW_HEAP_FILES);
     SW_CHECK(after < ((size_t)1 << 20) || after == before, "%zu bytes, %zu before", after,
              before);
@@ -255,7 +255,6 @@ SW_TEST("every cut PNG is refused")
             sw_file_put(dir_file("a/1.png"), b.at, n);
             data_refused(images_read_one, SW_FORMAT, "1.png", n == 0 ? "empty" : "");
         }
-        bytes_free(&b);
     }
 }
 
@@ -269,8 +268,8 @@ SW_TEST("every flipped bit of a PNG is harmless")
         char path[1200];
         put_png("a/1.png", kinds[k]);
         snprintf(path, sizeof path, "%s", dir_file("a/1.png"));
-        CU_ASSERT_FATAL(data_read_both(images_read_one, made));
-        const sw_dataset_info sound = data_info(made[0]);
+        CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
+        const sw_dataset_info sound = data_info(sets[0]);
         const heap_watch before = heap_now();
         sw_damage d = {path, .bits = 1};
         while (sw_damage_next(&d)) {
@@ -298,7 +297,6 @@ SW_TEST("damaged PNG is refused by name")
     put_png("a/1.png", (png_image){.w = 9, .h = 9, .depth = 4, .type = PNG_PALETTE});
     bytes sound = file_get(dir_file("a/1.png"));
     data_damage(images_read_one, dir_file("a/1.png"), sound, 500);
-    bytes_free(&sound);
 }
 
 #endif
@@ -319,7 +317,6 @@ SW_TEST("every cut JPEG is refused")
             sw_file_put(dir_file("a/1.jpg"), b.at, n);
             data_refused(images_read_one, SW_FORMAT, "1.jpg", n == 0 ? "empty" : "");
         }
-        bytes_free(&b);
     }
 }
 
@@ -332,7 +329,6 @@ SW_TEST("damaged JPEG is refused or read")
         image_opts.side = 16; /* a size that damage may change */
         bytes sound = file_get(dir_file("a/1.jpg"));
         data_damage(images_read_one, dir_file("a/1.jpg"), sound, 500);
-        bytes_free(&sound);
     }
 }
 
@@ -348,7 +344,7 @@ SW_TEST("too many scans are refused")
 {
     images_begin();
     put_jpeg("a/1.jpg", (jpeg_image){8, 8, 1, 90, 1, 1 + 40 * 4, 1});
-    CU_ASSERT(data_read_both(images_read_one, made));
+    CU_ASSERT(data_read_both(images_read_one, sets));
     put_jpeg("a/1.jpg", (jpeg_image){8, 8, 1, 90, 1, 1 + 60 * 4, 1});
     data_refused(images_read_one, SW_FORMAT, "1.jpg", "more than 200 scans");
 }

@@ -10,37 +10,16 @@
 
 SW_TESTS("loader")
 
-static void destroy_dataset(void *dataset)
-{
-    sw_dataset_destroy(dataset);
-}
-
-static sw_dataset *digits(int64_t n)
-{
-    sw_dataset *dataset = NULL;
-    if (SW_CHECK(sw_dataset_synthetic(&dataset, n, 1) == SW_OK, "%s", sw_last_error()))
-        sw_after(destroy_dataset, dataset);
-    return dataset;
-}
-
-static sw_loader *loader(const sw_dataset *dataset, sw_loader_opts opts)
-{
-    sw_loader *l = NULL;
-    opts.size = sizeof opts;
-    SW_CHECK(sw_loader_create(&l, dataset, &opts) == SW_OK, "%s", sw_last_error());
-    return l;
-}
-
 static int next(sw_loader *l, const sw_array **inputs)
 {
     int n = -1;
-    SW_CHECK(sw_loader_next(l, inputs, &n) == SW_OK, "%s", sw_last_error());
+    OK(sw_loader_next(l, inputs, &n));
     return n;
 }
 
 static void begin(sw_loader *l, uint64_t epoch)
 {
-    SW_CHECK(sw_loader_epoch(l, epoch) == SW_OK, "%s", sw_last_error());
+    OK(sw_loader_epoch(l, epoch));
 }
 
 /* The batch is samples order[first], ... of the data set (order NULL: as they stand). */
@@ -81,24 +60,23 @@ static void check_epoch(sw_loader *l, const sw_dataset *dataset, const uint32_t 
 
 SW_TEST("batches come in order")
 {
-    const sw_dataset *dataset = digits(103);
+    const sw_dataset *dataset = data_digits(103, 1);
     for (int i = 0; i < 16; i++) {
         const sw_loader_opts opts = {.batch = 10,
                                      .slots = i / 4,
                                      .inline_fill = i & 1 ? 1 : -1,
                                      .drop_last = i >> 1 & 1};
-        sw_loader *l = loader(dataset, opts);
+        sw_loader *l = data_loader(dataset, opts);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             begin(l, epoch);
             check_epoch(l, dataset, NULL, opts.drop_last != 0);
         }
-        sw_loader_destroy(l);
     }
 }
 
 SW_TEST("shuffling depends on seed and epoch alone")
 {
-    const sw_dataset *dataset = digits(103);
+    const sw_dataset *dataset = data_digits(103, 1);
     uint32_t order[103], other[103];
     sw_rng_shuffle(order, 103, 9, 0);
     sw_rng_shuffle(other, 103, 9, 1);
@@ -107,22 +85,21 @@ SW_TEST("shuffling depends on seed and epoch alone")
         const sw_loader_opts opts =
             SW_INIT(.batch = 10, .slots = i / 4, .seed = 9, .shuffle = 1,
                     .inline_fill = i & 1 ? 1 : -1, .drop_last = i >> 1 & 1);
-        sw_loader *l = loader(dataset, opts);
+        sw_loader *l = data_loader(dataset, opts);
         for (uint64_t epoch = 5; epoch-- > 0;) {
             sw_rng_shuffle(order, 103, 9, epoch);
             begin(l, epoch);
             check_epoch(l, dataset, order, opts.drop_last != 0);
         }
-        sw_loader_destroy(l);
     }
 }
 
 SW_TEST("a batch larger than the data is one batch")
 {
-    const sw_dataset *dataset = digits(7);
+    const sw_dataset *dataset = data_digits(7, 1);
     for (int i = 0; i < 4; i++) {
         const sw_array *inputs;
-        sw_loader *l = loader(
+        sw_loader *l = data_loader(
             dataset,
             (sw_loader_opts){.batch = 64, .inline_fill = i & 1 ? 1 : -1, .drop_last = i >> 1});
         CU_ASSERT_EQUAL(sw_loader_batches(l), i >> 1 ? 0 : 1);
@@ -132,7 +109,6 @@ SW_TEST("a batch larger than the data is one batch")
             check_batch(dataset, inputs, NULL, 0, 7);
         }
         CU_ASSERT_EQUAL(next(l, &inputs), 0);
-        sw_loader_destroy(l);
     }
 }
 
@@ -145,11 +121,11 @@ static void wait_a_little(void)
 /* While the caller holds a batch the filler may run ahead, and a new epoch may begin. */
 SW_TEST("a batch stays until the next call")
 {
-    const sw_dataset *dataset = digits(40);
+    const sw_dataset *dataset = data_digits(40, 1);
     for (int slots = 1; slots <= 4; slots++)
         for (int restart = 0; restart < 2; restart++) {
             const sw_array *inputs;
-            sw_loader *l = loader(dataset, (sw_loader_opts){.batch = 4, .slots = slots});
+            sw_loader *l = data_loader(dataset, (sw_loader_opts){.batch = 4, .slots = slots});
             begin(l, 0);
             for (int64_t b = 0; b < 5; b++) {
                 CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
@@ -163,16 +139,15 @@ SW_TEST("a batch stays until the next call")
                 CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
                 check_batch(dataset, inputs, NULL, 0, 4);
             }
-            sw_loader_destroy(l);
         }
 }
 
 SW_TEST("an epoch can begin and end anywhere")
 {
-    const sw_dataset *dataset = digits(103);
+    const sw_dataset *dataset = data_digits(103, 1);
     uint32_t order[103];
     for (int i = 0; i < 2; i++) {
-        sw_loader *l = loader(
+        sw_loader *l = data_loader(
             dataset, (sw_loader_opts){
                          .batch = 10, .shuffle = 1, .seed = 4, .inline_fill = i == 1 ? 1 : -1});
         for (uint64_t epoch = 0; epoch < 40; epoch++) {
@@ -185,7 +160,6 @@ SW_TEST("an epoch can begin and end anywhere")
                     check_batch(dataset, inputs, order, b * 10, b < 10 ? 10 : 3);
             }
         }
-        sw_loader_destroy(l);
     }
 }
 
@@ -225,26 +199,25 @@ static sw_loader_opts kind_of_loader(int i)
 
 SW_TEST("a seek goes on at any batch")
 {
-    const sw_dataset *dataset = digits(103);
+    const sw_dataset *dataset = data_digits(103, 1);
     for (int i = 0; i < 32; i++) {
         const sw_loader_opts opts = kind_of_loader(i);
-        sw_loader *l = loader(dataset, opts);
+        sw_loader *l = data_loader(dataset, opts);
         for (uint64_t epoch = 0; epoch < 2; epoch++)
             for (int64_t b = 0; b <= sw_loader_batches(l); b++) {
                 CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, epoch, b), SW_OK);
                 check_from(l, dataset, &opts, epoch, b, 12 - b);
             }
-        sw_loader_destroy(l);
     }
 }
 
 /* A batch that the caller holds, and what was filled ahead of it, do not matter. */
 SW_TEST("seeks follow each other in any order")
 {
-    const sw_dataset *dataset = digits(103);
+    const sw_dataset *dataset = data_digits(103, 1);
     for (int i = 0; i < 32; i++) {
         const sw_loader_opts opts = kind_of_loader(i);
-        sw_loader *l = loader(dataset, opts);
+        sw_loader *l = data_loader(dataset, opts);
         for (uint32_t k = 0; k < 60; k++) {
             uint32_t words[4];
             sw_rng_words(words, 11, (uint32_t)i, sw_rng_stream("seek"), k, 0);
@@ -258,16 +231,15 @@ SW_TEST("seeks follow each other in any order")
                 check_from(l, dataset, &opts, epoch, b, words[2] % 6);
             }
         }
-        sw_loader_destroy(l);
     }
 }
 
 /* Batches that the thread has filled ahead were not given to the caller. */
 SW_TEST("a position is what the caller has had")
 {
-    const sw_dataset *dataset = digits(103);
+    const sw_dataset *dataset = data_digits(103, 1);
     const sw_loader_opts opts = {.batch = 10, .slots = 8};
-    sw_loader *l = loader(dataset, opts);
+    sw_loader *l = data_loader(dataset, opts);
     uint64_t epoch = 7;
     int64_t batch = 7;
     failed_as(sw_loader_position(l, &epoch, &batch), SW_INVALID, "call sw_loader_epoch");
@@ -281,15 +253,14 @@ SW_TEST("a position is what the caller has had")
     CU_ASSERT_EQUAL(sw_loader_position(l, &epoch, NULL), SW_OK);
     CU_ASSERT_EQUAL(sw_loader_position(l, NULL, &batch), SW_OK);
     CU_ASSERT(epoch == 3 && batch == 5);
-    sw_loader_destroy(l);
 }
 
 SW_TEST("a seek past the epoch changes nothing")
 {
-    const sw_dataset *dataset = digits(103);
+    const sw_dataset *dataset = data_digits(103, 1);
     for (int i = 0; i < 8; i++) {
         const sw_loader_opts opts = kind_of_loader(i);
-        sw_loader *l = loader(dataset, opts);
+        sw_loader *l = data_loader(dataset, opts);
         const char *says =
             opts.drop_last ? "batch must be 0 to 10, " : "batch must be 0 to 11,";
         begin(l, 2);
@@ -297,7 +268,6 @@ SW_TEST("a seek past the epoch changes nothing")
         failed_as(sw_loader_seek(l, 5, sw_loader_batches(l) + 1), SW_INVALID, says);
         failed_as(sw_loader_seek(l, 5, -1), SW_INVALID, "(got -1)");
         check_from(l, dataset, &opts, 2, 4, 8);
-        sw_loader_destroy(l);
     }
 }
 
@@ -305,10 +275,10 @@ SW_TEST("a seek past the epoch changes nothing")
  * memory that no batch was copied to is still zero. */
 SW_TEST("a seek replays nothing")
 {
-    const sw_dataset *dataset = digits(1000);
+    const sw_dataset *dataset = data_digits(1000, 1);
     const sw_array *inputs;
     sw_loader *l =
-        loader(dataset, (sw_loader_opts){.batch = 10, .slots = 3, .inline_fill = -1});
+        data_loader(dataset, (sw_loader_opts){.batch = 10, .slots = 3, .inline_fill = -1});
     CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, 0, 99), SW_OK);
     CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
     const char *first = inputs[0].data; /* slots stand one after the other */
@@ -323,21 +293,20 @@ SW_TEST("a seek replays nothing")
         other += third[i] != 0;
     CU_ASSERT_EQUAL(other, 0);
     CU_ASSERT_EQUAL(next(l, &inputs), 0);
-    sw_loader_destroy(l);
 }
 
 SW_TEST("destroying at any moment is fine")
 {
-    const sw_dataset *dataset = digits(64);
+    const sw_dataset *dataset = data_digits(64, 1);
     const heap_watch before = heap_now();
     for (int taken = -2; taken < 20; taken++) {
         const sw_array *inputs;
-        sw_loader *l = loader(dataset, (sw_loader_opts){.batch = 4, .shuffle = taken & 1});
+        sw_loader *l = data_loader(dataset, (sw_loader_opts){.batch = 4, .shuffle = taken & 1});
         if (taken >= -1)
             begin(l, 0);
         for (int i = 0; i < taken; i++)
             next(l, &inputs);
-        sw_loader_destroy(l);
+        sw_now(l);
     }
     sw_loader_destroy(NULL);
     CHECK_NO_LEAK(before);
@@ -345,23 +314,23 @@ SW_TEST("destroying at any moment is fine")
 
 SW_TEST("bytes are those of all slots")
 {
-    const sw_dataset *dataset = digits(10);
+    const sw_dataset *dataset = data_digits(10, 1);
     for (int64_t batch = 1; batch < 200; batch += 33) {
         sw_budget *budget = NULL;
         CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, (size_t)1 << 30), SW_OK);
         const size_t image = ((size_t)batch * 784 + 63) / 64 * 64,
                      label = ((size_t)batch + 63) / 64 * 64;
-        sw_loader *three = loader(
+        sw_loader *three = data_loader(
             dataset, (sw_loader_opts){.batch = batch, .budget = budget, .inline_fill = -1});
         CU_ASSERT_EQUAL(sw_loader_bytes(three), 3 * (image + label));
         CU_ASSERT_EQUAL(sw_budget_used(budget), 3 * (image + label));
-        sw_loader *five = loader(
+        sw_loader *five = data_loader(
             dataset,
             (sw_loader_opts){.batch = batch, .slots = 5, .budget = budget, .inline_fill = -1});
         CU_ASSERT_EQUAL(sw_loader_bytes(five), 5 * (image + label));
         CU_ASSERT_EQUAL(sw_budget_used(budget), 8 * (image + label));
-        sw_loader_destroy(three);
-        sw_loader_destroy(five);
+        sw_now(three);
+        sw_now(five);
         CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
         sw_budget_free(budget);
     }
@@ -369,7 +338,7 @@ SW_TEST("bytes are those of all slots")
 
 SW_TEST("a budget one byte short refuses")
 {
-    const sw_dataset *dataset = digits(10);
+    const sw_dataset *dataset = data_digits(10, 1);
     const heap_watch before = heap_now();
     const size_t slot = 8 * 784 + 64;
     for (int i = 0; i < 4; i++) {
@@ -398,11 +367,11 @@ SW_TEST("a budget one byte short refuses")
 /* Neither the heap nor the system is asked for anything once the loader is made. */
 SW_TEST("epochs allocate nothing")
 {
-    const sw_dataset *dataset = digits(103);
+    const sw_dataset *dataset = data_digits(103, 1);
     for (int i = 0; i < 2; i++) {
-        sw_loader *l =
-            loader(dataset,
-                   (sw_loader_opts){.batch = 10, .shuffle = 1, .inline_fill = i == 1 ? 1 : -1});
+        sw_loader *l = data_loader(
+            dataset,
+            (sw_loader_opts){.batch = 10, .shuffle = 1, .inline_fill = i == 1 ? 1 : -1});
         const uint64_t before = sw_mem_calls();
         for (uint64_t epoch = 0; epoch < 5; epoch++) {
             const sw_array *inputs;
@@ -412,15 +381,15 @@ SW_TEST("epochs allocate nothing")
             CU_ASSERT_EQUAL(sw_loader_seek(l, epoch, 5), SW_OK);
         }
         CU_ASSERT_EQUAL(sw_mem_calls(), before);
-        sw_loader_destroy(l);
+        sw_now(l);
     }
 }
 
 SW_TEST("loaders share a data set")
 {
-    const sw_dataset *dataset = digits(103);
-    sw_loader *a = loader(dataset, (sw_loader_opts){.batch = 10, .shuffle = 1, .seed = 1});
-    sw_loader *b = loader(dataset, (sw_loader_opts){.batch = 20, .shuffle = 1, .seed = 2});
+    const sw_dataset *dataset = data_digits(103, 1);
+    sw_loader *a = data_loader(dataset, (sw_loader_opts){.batch = 10, .shuffle = 1, .seed = 1});
+    sw_loader *b = data_loader(dataset, (sw_loader_opts){.batch = 20, .shuffle = 1, .seed = 2});
     uint32_t of_a[103], of_b[103];
     sw_rng_shuffle(of_a, 103, 1, 3);
     sw_rng_shuffle(of_b, 103, 2, 4);
@@ -433,13 +402,11 @@ SW_TEST("loaders share a data set")
         CU_ASSERT_EQUAL_FATAL(next(b, &inputs), 2);
         check_batch(dataset, inputs, of_b, i * 20, 20);
     }
-    sw_loader_destroy(a);
-    sw_loader_destroy(b);
 }
 
 SW_TEST("misuse is refused")
 {
-    const sw_dataset *dataset = digits(10);
+    const sw_dataset *dataset = data_digits(10, 1);
     const heap_watch before = heap_now();
     const sw_array *inputs = NULL;
     int n = 77;
@@ -468,7 +435,7 @@ SW_TEST("misuse is refused")
 /* No header had so few options: none is dropped silently. */
 SW_TEST("short options are refused")
 {
-    const sw_dataset *dataset = digits(10);
+    const sw_dataset *dataset = data_digits(10, 1);
     sw_loader *l = NULL;
     sw_loader_opts opts = {.size = offsetof(sw_loader_opts, slots), .batch = 2, .slots = -5};
     CU_ASSERT_EQUAL(sw_loader_create(&l, dataset, &opts), SW_INVALID);
@@ -493,7 +460,7 @@ static uint64_t sweep(const sw_dataset *dataset, sw_fault_kind kind, sw_budget *
 
 SW_TEST("every call can fail")
 {
-    const sw_dataset *dataset = digits(10);
+    const sw_dataset *dataset = data_digits(10, 1);
     sw_budget *budget = NULL;
     const sw_loader_opts opts = {.batch = 4, .shuffle = 1, .inline_fill = -1};
     CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, 1 << 20), SW_OK);
@@ -518,23 +485,24 @@ SW_TEST("without a thread there is one slot")
     const sw_samples samples = {.data = numbers, .type = SW_NUMBER_U8, .shape = SW_SHAPE(64)};
     sw_dataset *dataset = NULL;
     CU_ASSERT_EQUAL_FATAL(sw_dataset_arrays(&dataset, 4097, &samples, 1, NULL), SW_OK);
-    sw_after(destroy_dataset, dataset);
+    AFTER(sw_dataset_destroy, dataset);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sw_budget *budget = NULL;
         const sw_array *inputs;
         const size_t bytes_of_all = cases[i].taken * (size_t)cases[i].batch * 64;
         CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, bytes_of_all), SW_OK);
-        sw_loader *l = loader(dataset, (sw_loader_opts){.batch = cases[i].batch,
-                                                        .slots = cases[i].slots,
-                                                        .inline_fill = cases[i].inline_fill,
-                                                        .budget = budget});
+        sw_loader *l =
+            data_loader(dataset, (sw_loader_opts){.batch = cases[i].batch,
+                                                  .slots = cases[i].slots,
+                                                  .inline_fill = cases[i].inline_fill,
+                                                  .budget = budget});
         SW_CHECK(sw_loader_bytes(l) == bytes_of_all && sw_budget_used(budget) == bytes_of_all,
                  "case %zu: %zu bytes, %zu taken of %zu", i, sw_loader_bytes(l),
                  sw_budget_used(budget), bytes_of_all);
         begin(l, 0);
         CU_ASSERT_EQUAL(next(l, &inputs), 1);
         CU_ASSERT_EQUAL(inputs[0].shape.dim[0], cases[i].batch);
-        sw_loader_destroy(l);
+        sw_now(l);
         sw_budget_free(budget);
     }
 }
@@ -547,7 +515,7 @@ SW_TEST("small batches need no thread")
         int inline_fill;
         uint64_t threads;
     } cases[] = {{333, 0, 0}, {334, 0, 1}, {1, 0, 0}, {334, 1, 0}, {1, -1, 1}};
-    const sw_dataset *dataset = digits(400);
+    const sw_dataset *dataset = data_digits(400, 1);
     sw_budget *budget = NULL;
     CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, 1 << 20), SW_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -7,11 +7,6 @@ SW_TESTS("moments")
 
 #define RECORD 3073
 
-static void drop_set(void *set)
-{
-    sw_dataset_destroy(set);
-}
-
 /* CIFAR's records with channels that have the values 0 and 2 v, half of each: mean v. */
 static sw_dataset *colours(const unsigned char *v, int n)
 {
@@ -25,8 +20,8 @@ static sw_dataset *colours(const unsigned char *v, int n)
         bytes_put(&b, record, sizeof record);
     dir_new();
     dir_put("data_batch_mini.bin", b);
-    SW_CHECK(sw_dataset_cifar(&set, dir_name(), "train", NULL) == SW_OK, "%s", sw_last_error());
-    sw_after(drop_set, set);
+    OK(sw_dataset_cifar(&set, dir_name(), "train", NULL));
+    AFTER(sw_dataset_destroy, set);
     return set;
 }
 
@@ -51,9 +46,9 @@ SW_TEST("what has no moments is refused")
     sw_dataset *vectors, *shapes;
     const sw_cifar_opts opts = SW_OPTS(sw_cifar_opts, .shapes_only = 1);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_vectors(&vectors, 4, 3, 1), SW_OK);
-    sw_after(drop_set, vectors);
+    AFTER(sw_dataset_destroy, vectors);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_cifar(&shapes, dir_name(), "train", &opts), SW_OK);
-    sw_after(drop_set, shapes);
+    AFTER(sw_dataset_destroy, shapes);
     CU_ASSERT(failed_as(sw_dataset_moments(NULL, 0, 1, mean, deviation), SW_INVALID, "NULL"));
     CU_ASSERT(failed_as(sw_dataset_moments(set, 0, 1, NULL, deviation), SW_INVALID, "NULL"));
     CU_ASSERT(failed_as(sw_dataset_moments(set, 0, 2, mean, deviation), SW_INVALID, "got 2"));
@@ -76,7 +71,7 @@ SW_TEST("MNIST has the numbers that are published")
     if (folder == NULL)
         SW_SKIP("MNIST is not here");
     CU_ASSERT_EQUAL_FATAL(sw_dataset_idx(&set, folder, "train"), SW_OK);
-    sw_after(drop_set, set);
+    AFTER(sw_dataset_destroy, set);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_moments(set, 0, 1, &mean, &deviation), SW_OK);
     CU_ASSERT(mean == 0.1307f && deviation == 0.3081f);
 }
@@ -86,20 +81,10 @@ SW_TEST("MNIST has the numbers that are published")
 static sw_exec *exec;
 static sw_model *model;
 
-static void drop_model(void *unused)
-{
-    (void)unused;
-    sw_model_destroy(model);
-    sw_exec_destroy(exec);
-    model = NULL;
-    exec = NULL;
-}
-
 static void small_model(void)
 {
-    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, NULL), SW_OK);
-    sw_after(drop_model, NULL);
-    CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "m"), SW_OK);
+    exec = made_exec(NULL);
+    model = made_model("m");
     (void)sw_linear_new(model, "a", 2, 3);
     CU_ASSERT_EQUAL_FATAL(sw_model_ready(model, exec, 1), SW_OK);
     dir_new();
@@ -109,7 +94,7 @@ static const char *noted(const char *key)
 {
     static char text[300];
     const char *path = dir_file("m.safetensors");
-    SW_CHECK(sw_params_note(path, key, text, sizeof text) == SW_OK, "%s", sw_last_error());
+    OK(sw_params_note(path, key, text, sizeof text));
     return text;
 }
 

@@ -103,22 +103,22 @@ SW_TEST("arrays are found by their names")
                                                     {file[2], inputs(5, 100)},
                                                     {file[1], targets(N)}},
                                       5, ZIP_STORED));
-        CU_ASSERT_FATAL(data_read_both(read_parts, made));
-        CU_ASSERT(made[0]->n == N && made[1]->n == 5);
-        CU_ASSERT(first_number(made[0]) == 0.0f && first_number(made[1]) == 100.0f);
-        CU_ASSERT_FATAL(data_read_both(read_whole, made));
-        CU_ASSERT_EQUAL(made[0]->n, N);
+        CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+        CU_ASSERT(sets[0]->n == N && sets[1]->n == 5);
+        CU_ASSERT(first_number(sets[0]) == 0.0f && first_number(sets[1]) == 100.0f);
+        CU_ASSERT_FATAL(data_read_both(read_whole, sets));
+        CU_ASSERT_EQUAL(sets[0]->n, N);
         opts.test_share = 0.5; /* asked for: a share of the training arrays */
-        CU_ASSERT_FATAL(data_read_both(read_parts, made));
-        CU_ASSERT(made[0]->n == 6 && made[1]->n == 6);
+        CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+        CU_ASSERT(sets[0]->n == 6 && sets[1]->n == 6);
         opts.test_share = 0.0;
         snprintf(path, sizeof path, "%s/a.npz:%s,%s", dir_name(), names[i][2], names[i][3]);
-        CU_ASSERT_FATAL(data_read_both(read_whole, made));
-        CU_ASSERT(made[0]->n == 5 && first_number(made[0]) == 100.0f);
+        CU_ASSERT_FATAL(data_read_both(read_whole, sets));
+        CU_ASSERT(sets[0]->n == 5 && first_number(sets[0]) == 100.0f);
         snprintf(test_path, sizeof test_path, "%s/a.npz", dir_name()); /* its test arrays */
         opts.test_path = test_path;
-        CU_ASSERT_FATAL(data_read_both(read_parts, made));
-        CU_ASSERT(made[0]->n == 5 && made[1]->n == 5);
+        CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+        CU_ASSERT(sets[0]->n == 5 && sets[1]->n == 5);
         snprintf(path, sizeof path, "%s/a.npz:x,y", dir_name());
         opts.test_path = NULL;
         data_refused(read_parts, SW_INVALID, "a.npz", "has no arrays 'x,y'; there are: ");
@@ -127,8 +127,8 @@ SW_TEST("arrays are found by their names")
     put_archive("b.npz",
                 zip_make((zip_entry[]){{"arr_0.npy", inputs(N, 7)}, {"arr_1.npy", targets(N)}},
                          2, ZIP_STORED));
-    CU_ASSERT_FATAL(data_read_both(read_whole, made));
-    CU_ASSERT_EQUAL(first_number(made[0]), 7.0f);
+    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
+    CU_ASSERT_EQUAL(first_number(sets[0]), 7.0f);
     put_archive("c.npz",
                 zip_make((zip_entry[]){{"one.npy", inputs(N, 7)}, {"two.npy", targets(N)}}, 2,
                          ZIP_STORED));
@@ -170,7 +170,6 @@ static void refused_with(zip_kind kind, size_t at, const char *to, size_t n, sw_
     CU_ASSERT_FATAL(at + n <= b.n);
     memcpy(b.at + at, to, n);
     sw_file_put(path, b.at, b.n);
-    bytes_free(&b);
     data_refused(read_parts, status, "a.npz", reason);
 }
 
@@ -179,7 +178,6 @@ SW_TEST("lists are held against the file")
     new_scene(ZIP_STORED);
     bytes b = file_get(path);
     size_t list = b.n - 22 - 2 * (46 + 5);
-    bytes_free(&b);
     refused_with(ZIP_STORED, list + 8, "\1", 1, SW_FORMAT, "is encrypted");
     refused_with(ZIP_STORED, list + 10, "\14", 1, SW_UNSUPPORTED, "compressed by method 12");
     refused_with(ZIP_STORED, list + 16, "....", 4, SW_FORMAT, "its checksum is not that");
@@ -195,7 +193,6 @@ SW_TEST("lists are held against the file")
     new_scene(ZIP_WIDE);
     b = file_get(path);
     list = b.n - 22 - 20 - 56;
-    bytes_free(&b);
     refused_with(ZIP_WIDE, list, ".", 1, SW_FORMAT, "no record of 64 bits");
     refused_with(ZIP_WIDE, list + 48, "\377\377\377\377\377\377\377\377", 8, SW_FORMAT,
                  "not before its end");
@@ -213,10 +210,10 @@ SW_TEST("what unpacks to too much is refused")
     data_refused(read_parts, SW_NOMEM, "a.npz: x.npy",
                  "unpacks to 224 bytes; the limit is 223");
     opts.unpack_bytes = 224;
-    CU_ASSERT(data_read_both(read_parts, made));
+    CU_ASSERT(data_read_both(read_parts, sets));
     new_scene(ZIP_STORED);
     opts.unpack_bytes = 1; /* files are as large as they look */
-    CU_ASSERT(data_read_both(read_parts, made));
+    CU_ASSERT(data_read_both(read_parts, sets));
 }
 
 static bool is_an_answer(sw_status status)
@@ -236,13 +233,13 @@ SW_TEST("no byte does harm")
         sw_damage d = {path, .cuts = sw_tests_full() ? 1 : 5, .bytes = 1, .values = "\xff",
                        .n_values = 1};
         while (sw_damage_next(&d)) {
-            made[0] = made[1] = NULL;
-            const sw_status status = read_parts(made);
+            sets[0] = sets[1] = NULL;
+            const sw_status status = read_parts(sets);
             SW_CHECK(d.is_cut ? status == SW_FORMAT : is_an_answer(status), "%s: %s", d.what,
                      sw_last_error());
             refused += !d.is_cut && status != SW_OK;
-            sw_dataset_destroy(made[0]);
-            sw_dataset_destroy(made[1]);
+            sw_dataset_destroy(sets[0]);
+            sw_dataset_destroy(sets[1]);
         }
         CHECK_NO_LEAK(before);
         CU_ASSERT(refused > 600); /* arrays have checksums; names of the list count, not own */

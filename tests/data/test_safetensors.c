@@ -17,18 +17,6 @@ SW_TESTS("safetensors")
 
 static sw_exec *the_exec;
 
-static void drop_exec(void *unused)
-{
-    (void)unused;
-    sw_exec_destroy(the_exec);
-    the_exec = NULL;
-}
-
-static void drop_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 /* No file of a save that came to no end is left. */
 static bool nothing_unfinished(void)
 {
@@ -43,19 +31,13 @@ static bool nothing_unfinished(void)
 
 static sw_model *empty_model(void)
 {
-    sw_model *model = NULL;
-    if (the_exec == NULL) {
-        SW_CHECK(sw_exec_create(&the_exec, NULL) == SW_OK, "%s", sw_last_error());
-        sw_after(drop_exec, NULL);
-    }
-    SW_CHECK(sw_model_create(&model, "m") == SW_OK, "%s", sw_last_error());
-    sw_after(drop_model, model);
-    return model;
+    the_exec = made_exec(NULL);
+    return made_model("m");
 }
 
 static void make_ready(sw_model *model, uint64_t seed)
 {
-    SW_CHECK(sw_model_ready(model, the_exec, seed) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_ready(model, the_exec, seed));
 }
 
 /* Every rank that occurs, a buffer, and things that are not saved. */
@@ -70,7 +52,7 @@ static sw_model *mixed_model(uint64_t seed)
     sw_knob_new(model, "rate", 0.5f);
     sw_optimizer *adam;
     const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam");
-    SW_CHECK(sw_optimizer_create(&adam, model, &opts) == SW_OK, "%s", sw_last_error());
+    OK(sw_optimizer_create(&adam, model, &opts));
     make_ready(model, seed);
     return model;
 }
@@ -137,8 +119,8 @@ SW_TEST("saving and loading gives the same bits")
     const char *path = path_of("same");
     CU_ASSERT_FALSE(same_saved(from, to));
     bytes before = state_of(to);
-    SW_CHECK(sw_model_save(from, path) == SW_OK, "%s", sw_last_error());
-    SW_CHECK(sw_model_load(to, path) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(from, path));
+    OK(sw_model_load(to, path));
     CU_ASSERT(same_saved(from, to));
     for (uint32_t i = 1; i < to->n_entries; i++) { /* all else is untouched */
         const swi_entry *entry = &to->entries[i];
@@ -147,7 +129,6 @@ SW_TEST("saving and loading gives the same bits")
                 memcmp(to->base + entry->offset, before.at + entry->offset, entry->bytes), 0);
     }
     CU_ASSERT(nothing_unfinished());
-    bytes_free(&before);
 }
 
 SW_TEST("the file is what the format says")
@@ -158,16 +139,14 @@ SW_TEST("the file is what the format says")
     char text[400];
     sw_model *model = small_model(1);
     float a[2], b[6];
-    SW_CHECK(sw_param_read(sw_param_find(model, "a"), a, sizeof a) == SW_OK, "%s",
-             sw_last_error());
-    SW_CHECK(sw_param_read(sw_param_find(model, "b"), b, sizeof b) == SW_OK, "%s",
-             sw_last_error());
+    OK(sw_param_read(sw_param_find(model, "a"), a, sizeof a));
+    OK(sw_param_read(sw_param_find(model, "b"), b, sizeof b));
     snprintf(text, sizeof text,
              "{\"__metadata__\":{\"format\":\"pt\",\"stepwell.header\":"
              "\"0000000000000000\",\"stepwell.checksums\":\"%016llx%016llx\"},%s",
              (unsigned long long)swi_checksum_of(a, sizeof a),
              (unsigned long long)swi_checksum_of(b, sizeof b), tensors);
-    SW_CHECK(sw_model_save(model, path_of("format")) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(model, path_of("format")));
     bytes file = file_get(path_of("format"));
     const size_t header = (strlen(text) + 8 + 63) / 64 * 64 - 8;
     CU_ASSERT_EQUAL_FATAL(file.n, 8 + header + 32);
@@ -187,7 +166,6 @@ SW_TEST("the file is what the format says")
         CU_ASSERT_EQUAL(file.at[i], ' ');
     CU_ASSERT_EQUAL(memcmp(file.at + 8 + header, a, sizeof a), 0);
     CU_ASSERT_EQUAL(memcmp(file.at + 16 + header, b, sizeof b), 0);
-    bytes_free(&file);
 }
 
 /* Wider types come first, so that each tensor is aligned to its type. */
@@ -203,7 +181,7 @@ SW_TEST("all types are saved aligned")
                                       "zeros") != 0);
         }
         sw_param_new(models[m], "w", SW_F32, SW_SHAPE(1), "ones");
-        SW_CHECK(swi_model_layout(models[m]) == SW_OK, "%s", sw_last_error());
+        OK(swi_model_layout(models[m]));
         make_ready(models[m], 1);
     }
     sw_dice dice = {5};
@@ -212,8 +190,8 @@ SW_TEST("all types are saved aligned")
             models[0]->base[models[0]->entries[i].offset + k] =
                 (unsigned char)sw_dice_next(&dice);
     const char *path = path_of("types");
-    SW_CHECK(sw_model_save(models[0], path) == SW_OK, "%s", sw_last_error());
-    SW_CHECK(sw_model_load(models[1], path) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(models[0], path));
+    OK(sw_model_load(models[1], path));
     CU_ASSERT(same_saved(models[0], models[1]));
     bytes file = file_get(path);
     bytes_byte(&file, 0);
@@ -224,7 +202,6 @@ SW_TEST("all types are saved aligned")
         "\"u\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[61,64]}"};
     for (size_t i = 0; i < 4; i++)
         SW_CHECK(strstr((const char *)file.at + 8, parts[i]) != NULL, "%s", parts[i]);
-    bytes_free(&file);
 }
 
 SW_TEST("names are escaped, or refused")
@@ -239,8 +216,8 @@ SW_TEST("names are escaped, or refused")
                      SW_F32, SW_SHAPE(2), "normal:1");
         make_ready(models[m], (uint64_t)m);
     }
-    SW_CHECK(sw_model_save(models[0], path_of("names")) == SW_OK, "%s", sw_last_error());
-    SW_CHECK(sw_model_load(models[1], path_of("names")) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(models[0], path_of("names")));
+    OK(sw_model_load(models[1], path_of("names")));
     CU_ASSERT(same_saved(models[0], models[1]));
     static const char *const never[] = {"__metadata__", "\xff", "\xc0\x80", "\xed\xa0\x80",
                                         "\xc3"};
@@ -270,12 +247,11 @@ SW_TEST("files of other writers are read")
         sw_model *model = small_model(i);
         bytes file = file_of(headers[i], 32);
         sw_file_put(path_of("foreign"), file.at, file.n);
-        SW_CHECK(sw_model_load(model, path_of("foreign")) == SW_OK, "%s", sw_last_error());
+        OK(sw_model_load(model, path_of("foreign")));
         unsigned char a[8], b[24];
         CU_ASSERT_EQUAL(sw_param_read(sw_param_find(model, "a"), a, 8), SW_OK);
         CU_ASSERT_EQUAL(sw_param_read(sw_param_find(model, "b"), b, 24), SW_OK);
         CU_ASSERT(a[0] == 24 && a[7] == 31 && b[0] == 0 && b[23] == 23);
-        bytes_free(&file);
     }
 }
 
@@ -293,7 +269,6 @@ static void refused(sw_model *model, const bytes *file, const char *reason)
              reason);
     CU_ASSERT(is_as(model, &before));
     CHECK_NO_LEAK(heap);
-    bytes_free(&before);
 }
 
 #define A "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
@@ -344,7 +319,6 @@ SW_TEST("differences are named")
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bytes file = file_of(cases[i].header, cases[i].bytes);
         refused(model, &file, cases[i].reason);
-        bytes_free(&file);
     }
 }
 
@@ -388,14 +362,13 @@ SW_TEST("damaged headers are refused")
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bytes file = file_of(cases[i][0], 32);
         refused(model, &file, cases[i][1]);
-        bytes_free(&file);
     }
 }
 
 SW_TEST("cut files are refused at every byte")
 {
     sw_model *model = small_model(3);
-    SW_CHECK(sw_model_save(model, path_of("whole")) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(model, path_of("whole")));
     bytes file = file_get(path_of("whole"));
     for (size_t n = 0; n < file.n; n++) {
         const bytes cut = {file.at, n};
@@ -404,7 +377,6 @@ SW_TEST("cut files are refused at every byte")
                 : n < file.n - 32 ? "bytes is announced"
                                   : "' lies at ");
     }
-    bytes_free(&file);
 }
 
 /* A file of another program is called by its kind, with the way to the right one. */
@@ -455,7 +427,6 @@ SW_TEST("hostile lengths take no memory")
         bytes file = file_of("{" A "," B "}", 32);
         file.at[i] = 0xff;
         refused(model, &file, "is announced");
-        bytes_free(&file);
     }
     sw_heap_read(SW_HEAP_FILES, &after);
     CU_ASSERT(after.peak_bytes == before.peak_bytes || after.peak_bytes < 4096);
@@ -463,7 +434,6 @@ SW_TEST("hostile lengths take no memory")
     file.at[2] = 0x10;
     file.at[3] = 1; /* 17 MiB */
     refused(model, &file, "at most 16,777,216 bytes");
-    bytes_free(&file);
 }
 
 /* Whatever one byte of the file becomes: with checksums it is refused, and without, in the
@@ -471,7 +441,7 @@ SW_TEST("hostile lengths take no memory")
 SW_TEST("flipped bytes do no harm")
 {
     sw_model *model = small_model(3);
-    SW_CHECK(sw_model_save(model, path_of("flip")) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(model, path_of("flip")));
     bytes sound = file_get(path_of("flip")), before = state_of(model);
     bytes plain = file_of("{\"__metadata__\":{\"format\":\"pt\"}," A "," B "}   ", 0);
     bytes_put(&plain, sound.at + sound.n - 32, 32);
@@ -492,9 +462,6 @@ SW_TEST("flipped bytes do no harm")
         file->at[at] = old;
     }
     CU_ASSERT(loaded > 0 && loaded < n / 2); /* spaces and metadata may change */
-    bytes_free(&sound);
-    bytes_free(&plain);
-    bytes_free(&before);
 }
 
 SW_TEST("models that are not ready, damaged or busy")
@@ -505,12 +472,12 @@ SW_TEST("models that are not ready, damaged or busy")
     failed_as(sw_model_load(model, path_of("x")), SW_INVALID, "must be ready");
     failed_as(sw_model_save(whole, ""), SW_INVALID, "path");
     failed_as(sw_model_load(whole, path_of("nothing there")), SW_IO, "No such file");
-    SW_CHECK(sw_model_save(whole, path_of("whole")) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(whole, path_of("whole")));
     whole->damaged = true;
     failed_as(sw_model_save(whole, path_of("whole")), SW_STALE, "restore it");
     failed_as(sw_model_load(whole, path_of("nothing there")), SW_IO, "No such file");
     CU_ASSERT(whole->damaged);
-    SW_CHECK(sw_model_load(whole, path_of("whole")) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_load(whole, path_of("whole")));
     CU_ASSERT_FALSE(whole->damaged);
     whole->busy = 1;
     failed_as(sw_model_save(whole, path_of("whole")), SW_BUSY, "another thread");
@@ -537,15 +504,15 @@ SW_TEST("a link stays a link")
     sw_model *model = small_model(1);
     struct stat now;
     const char *target = path_of("target");
-    SW_CHECK(sw_model_save(small_model(2), target) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(small_model(2), target));
     const char *link = path_of("link");
     (void)unlink(link);
     CU_ASSERT_EQUAL_FATAL(symlink("target", link), 0);
-    SW_CHECK(sw_model_save(model, link) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(model, link));
     CU_ASSERT_EQUAL(lstat(link, &now), 0);
     CU_ASSERT(S_ISLNK(now.st_mode));
     sw_model *back = small_model(3);
-    SW_CHECK(sw_model_load(back, path_of("target")) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_load(back, path_of("target")));
     CU_ASSERT(same_saved(model, back));
     failed_as(sw_model_save(model, "/dev/full"), SW_IO, "/dev/full");
     CU_ASSERT_EQUAL(lstat("/dev/full", &now), 0);
@@ -561,17 +528,15 @@ static uint64_t sweep_save(sw_fault_kind kind, sw_status expected)
     const char *path = path_of("sweep");
     sw_sites sites = {kind, .status = expected};
     while (sw_sites_next(&sites)) {
-        SW_CHECK(sw_model_save(old, path) == SW_OK, "%s", sw_last_error());
+        OK(sw_model_save(old, path));
         bytes before = file_get(path);
         const sw_status status = SW_AT_SITE(&sites, sw_model_save(model, path));
         CU_ASSERT(nothing_unfinished());
         bytes now = file_get(path);
         CU_ASSERT_EQUAL(now.n == before.n && memcmp(now.at, before.at, now.n) == 0,
                         status != SW_OK);
-        bytes_free(&now);
-        bytes_free(&before);
     }
-    SW_CHECK(sw_model_load(old, path) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_load(old, path));
     CU_ASSERT(same_saved(old, model));
     return sites.failed;
 }
@@ -580,7 +545,7 @@ static uint64_t sweep_load(sw_fault_kind kind, sw_status expected)
 {
     sw_model *from = mixed_model(1), *to = mixed_model(2);
     const char *path = path_of("sweep");
-    SW_CHECK(sw_model_save(from, path) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(from, path));
     bytes before = state_of(to);
     to->damaged = true;
     sw_sites sites = {kind, .status = expected, .exact = true};
@@ -588,7 +553,6 @@ static uint64_t sweep_load(sw_fault_kind kind, sw_status expected)
         if (SW_AT_SITE(&sites, sw_model_load(to, path)) != SW_OK)
             CU_ASSERT(is_as(to, &before) && to->damaged);
     CU_ASSERT(same_saved(from, to) && !to->damaged);
-    bytes_free(&before);
     return sites.failed;
 }
 
@@ -620,7 +584,7 @@ SW_TEST("what is left is named")
     char left[256];
     snprintf(left, sizeof left, "%.*s", (int)(strstr(name, " is left") - name - 1), name + 1);
     CU_ASSERT_EQUAL(remove(sw_temp_path(left)), 0);
-    SW_CHECK(sw_model_save(model, path) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(model, path));
     CU_ASSERT(nothing_unfinished());
 }
 
@@ -639,10 +603,9 @@ SW_TEST("other files stay")
     failed_as(sw_model_save(model, path), SW_IO, "File exists");
     CU_ASSERT_FALSE(file_is_there(path));
     sw_fault_random(0xab, 3);
-    SW_CHECK(sw_model_save(model, path) == SW_OK, "%s", sw_last_error());
+    OK(sw_model_save(model, path));
     sw_fault_random(0, 0);
     bytes kept = file_get(victim);
     CU_ASSERT(kept.n == 4 && memcmp(kept.at, "mine", 4) == 0);
-    bytes_free(&kept);
     CU_ASSERT_EQUAL(unlink(sw_temp_path("beside.00000000000000ab.tmp")), 0);
 }

@@ -7,27 +7,13 @@
 
 SW_TESTS("split")
 
-static void drop_set(void *set)
-{
-    sw_dataset_destroy(set);
-}
-
-static sw_dataset *digits(int64_t n)
-{
-    sw_dataset *d = NULL;
-    OK(sw_dataset_synthetic(&d, n, 3));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-    sw_after(drop_set, d);
-    return d;
-}
-
 static void split(sw_dataset *part[2], const sw_dataset *of, int64_t n, uint64_t seed)
 {
     part[0] = part[1] = NULL;
     OK(sw_dataset_split(&part[0], &part[1], of, n, seed));
     CU_ASSERT_FATAL(part[0] != NULL && part[1] != NULL);
-    sw_after(drop_set, part[0]);
-    sw_after(drop_set, part[1]);
+    AFTER(sw_dataset_destroy, part[0]);
+    AFTER(sw_dataset_destroy, part[1]);
 }
 
 /* Is sample i of `a` sample k of `b`, in all fields? */
@@ -47,7 +33,7 @@ SW_TEST("every sample is in one part, in its order")
 {
     static const int64_t sizes[][2] = {{2, 1}, {10, 1}, {10, 9}, {301, 30}, {1000, 100}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        sw_dataset *whole = digits(sizes[s][0]), *part[2];
+        sw_dataset *whole = data_digits(sizes[s][0], 3), *part[2];
         int64_t next[2] = {0, 0}, lost = 0;
         split(part, whole, sizes[s][1], 7);
         CU_ASSERT_EQUAL(part[1]->n, sizes[s][1]);
@@ -76,7 +62,7 @@ static uint64_t hash_of(const sw_dataset *set)
 
 SW_TEST("the seed alone chooses")
 {
-    sw_dataset *whole = digits(200), *a[2], *b[2], *c[2];
+    sw_dataset *whole = data_digits(200, 3), *a[2], *b[2], *c[2];
     split(a, whole, 20, 1);
     split(b, whole, 20, 1);
     split(c, whole, 20, 2);
@@ -100,7 +86,7 @@ SW_TEST("sorted samples are mixed")
     sw_dataset *whole = NULL, *part[2];
     OK(sw_dataset_idx(&whole, dir_name(), "train"));
     CU_ASSERT_PTR_NOT_NULL_FATAL(whole);
-    sw_after(drop_set, whole);
+    AFTER(sw_dataset_destroy, whole);
     split(part, whole, 100, 1);
     int of[10] = {0};
     for (int i = 0; i < 100; i++)
@@ -123,7 +109,7 @@ SW_TEST("texts and names are split too")
     const sw_text_opts opts = SW_OPTS(sw_text_opts, .context = 10);
     OK(sw_dataset_text(&whole, NULL, dir_file("text"), &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(whole);
-    sw_after(drop_set, whole);
+    AFTER(sw_dataset_destroy, whole);
     split(part, whole, 9, 1);
     CU_ASSERT_EQUAL(part[0]->places, 1);
     for (int i = 0; i < 9; i++) {
@@ -136,7 +122,7 @@ SW_TEST("texts and names are split too")
     bytes_put(&lines, table, sizeof table - 1);
     dir_put("table.csv", lines);
     OK(sw_dataset_csv(&whole, NULL, dir_file("table.csv"), NULL));
-    sw_after(drop_set, whole);
+    AFTER(sw_dataset_destroy, whole);
     split(part, whole, 2, 1);
     CU_ASSERT_STRING_EQUAL(part[1]->names[0], "blue");
     CU_ASSERT_STRING_EQUAL(part[1]->names[2], "red");
@@ -145,7 +131,7 @@ SW_TEST("texts and names are split too")
 
 SW_TEST("what cannot be split is refused")
 {
-    sw_dataset *whole = digits(5), *untouched = whole, *a = untouched, *b = untouched;
+    sw_dataset *whole = data_digits(5, 3), *untouched = whole, *a = untouched, *b = untouched;
     static const int64_t bad[] = {-1, 0, 5, 6};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         SW_CHECK(sw_dataset_split(&a, &b, whole, bad[i], 1) == SW_INVALID &&
@@ -166,5 +152,5 @@ static sw_status split_and_drop(void *whole)
 
 SW_TEST("failures leave nothing")
 {
-    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, split_and_drop, digits(6)) >= 4);
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, split_and_drop, data_digits(6, 3)) >= 4);
 }

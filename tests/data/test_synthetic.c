@@ -5,19 +5,6 @@
 
 SW_TESTS("synthetic")
 
-static void destroy(void *dataset)
-{
-    sw_dataset_destroy(dataset);
-}
-
-static sw_dataset *digits(int64_t n, uint64_t seed)
-{
-    sw_dataset *dataset = NULL;
-    if (SW_CHECK(sw_dataset_synthetic(&dataset, n, seed) == SW_OK, "%s", sw_last_error()))
-        sw_after(destroy, dataset);
-    return dataset;
-}
-
 static uint64_t hash(const sw_dataset_info *info)
 {
     uint64_t h = 0xcbf29ce484222325u;
@@ -32,7 +19,7 @@ static uint64_t hash(const sw_dataset_info *info)
 SW_TEST("the fields are images and labels")
 {
     sw_dataset_info info = SW_OPTS(sw_dataset_info);
-    sw_dataset_describe(digits(25, 7), &info);
+    sw_dataset_describe(data_digits(25, 7), &info);
     CU_ASSERT_EQUAL(info.n, 25);
     CU_ASSERT_EQUAL(info.n_classes, 10);
     CU_ASSERT_EQUAL(info.n_fields, 2);
@@ -48,7 +35,7 @@ SW_TEST("the fields are images and labels")
 SW_TEST("the bytes are the same everywhere")
 {
     sw_dataset_info info = SW_OPTS(sw_dataset_info);
-    sw_dataset_describe(digits(1000, 1), &info);
+    sw_dataset_describe(data_digits(1000, 1), &info);
     SW_CHECK(hash(&info) == UINT64_C(0xef05e90a591c1d7a), "0x%llx",
              (unsigned long long)hash(&info));
 }
@@ -57,9 +44,9 @@ SW_TEST("a sample depends on seed and index alone")
 {
     sw_dataset_info few = SW_OPTS(sw_dataset_info), many = SW_OPTS(sw_dataset_info),
                     other = SW_OPTS(sw_dataset_info);
-    sw_dataset_describe(digits(37, 5), &few);
-    sw_dataset_describe(digits(300, 5), &many);
-    sw_dataset_describe(digits(37, 6), &other);
+    sw_dataset_describe(data_digits(37, 5), &few);
+    sw_dataset_describe(data_digits(300, 5), &many);
+    sw_dataset_describe(data_digits(37, 6), &other);
     CU_ASSERT_EQUAL(memcmp(few.field[0].data, many.field[0].data, 37 * 784), 0);
     CU_ASSERT_EQUAL(memcmp(few.field[1].data, many.field[1].data, 37), 0);
     CU_ASSERT_NOT_EQUAL(memcmp(few.field[0].data, other.field[0].data, 37 * 784), 0);
@@ -69,7 +56,7 @@ SW_TEST("a sample depends on seed and index alone")
 SW_TEST("every ten labels have every class")
 {
     sw_dataset_info info = SW_OPTS(sw_dataset_info);
-    sw_dataset_describe(digits(1003, 3), &info);
+    sw_dataset_describe(data_digits(1003, 3), &info);
     const unsigned char *labels = info.field[1].data;
     int orders = 0;
     for (int64_t first = 0; first + 10 <= info.n; first += 10) {
@@ -87,8 +74,8 @@ SW_TEST("every ten labels have every class")
 SW_TEST("the digits can be distinguished")
 {
     sw_dataset_info train = SW_OPTS(sw_dataset_info), test = SW_OPTS(sw_dataset_info);
-    sw_dataset_describe(digits(2000, 1), &train);
-    sw_dataset_describe(digits(1000, 2), &test);
+    sw_dataset_describe(data_digits(2000, 1), &train);
+    sw_dataset_describe(data_digits(1000, 2), &test);
     static float mean[10][784];
     memset(mean, 0, sizeof mean);
     const unsigned char *images = train.field[0].data, *labels = train.field[1].data;

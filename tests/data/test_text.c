@@ -13,12 +13,6 @@ static char path[512];
 static sw_text_opts opts;
 static bytes content;
 
-static void free_content(void *unused)
-{
-    (void)unused;
-    bytes_free(&content);
-}
-
 /* A text of n bytes, all different within 65,536. */
 static void put_bytes(size_t n, int64_t context)
 {
@@ -26,9 +20,7 @@ static void put_bytes(size_t n, int64_t context)
     char name[32];
     snprintf(name, sizeof name, "text%d.txt", number++);
     snprintf(path, sizeof path, "%s", sw_temp_path(name));
-    if (content.at == NULL)
-        sw_after(free_content, NULL);
-    bytes_free(&content);
+    content = (bytes){NULL, 0};
     for (size_t i = 0; i < n; i++)
         bytes_byte(&content, (int)((i % 2 == 0 ? i / 2 : i / 512) & 255));
     sw_file_put(path, content.at, n);
@@ -48,8 +40,8 @@ static sw_status read_whole(sw_dataset *part[2])
 SW_TEST("the last tenth is for validation")
 {
     put_bytes(1009, 10); /* 908.1 are nine tenths */
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
-    const sw_dataset_info train = data_info(made[0]), last = data_info(made[1]);
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+    const sw_dataset_info train = data_info(sets[0]), last = data_info(sets[1]);
     CU_ASSERT(train.bytes == 908 && last.bytes == 101);
     CU_ASSERT(train.n_classes == 256 && last.n == 10);
     CU_ASSERT_STRING_EQUAL(train.name, path);
@@ -86,14 +78,14 @@ SW_TEST("short texts are refused")
     put_bytes(4, 4);
     data_refused(read_whole, SW_FORMAT, path, "the text has 4, and a context of 4 needs one");
     put_bytes(41, 4);
-    CU_ASSERT(data_read_both(read_parts, made)); /* 36 and 5 */
+    CU_ASSERT(data_read_both(read_parts, sets)); /* 36 and 5 */
     put_bytes(40, 4);
     data_refused(read_parts, SW_FORMAT, path, "for validation, has 4");
     opts.context = -1;
     data_refused(read_parts, SW_INVALID, "sw_dataset_text", "(got -1)");
     opts.context = (int64_t)1 << 40;
     data_refused(read_parts, SW_INVALID, "sw_dataset_text", "(got 1099511627776)");
-    failed_as(sw_dataset_text(&made[0], NULL, "", NULL), SW_INVALID, "must not be NULL");
+    failed_as(sw_dataset_text(&sets[0], NULL, "", NULL), SW_INVALID, "must not be NULL");
 }
 
 SW_TEST("what cannot be opened is named")
@@ -138,11 +130,8 @@ SW_TEST("every call can fail")
 
 static sw_loader *open_loader(const sw_dataset *dataset, bool shuffle, bool in_line, int slots)
 {
-    const sw_loader_opts o = SW_OPTS(sw_loader_opts, .batch = BATCH, .slots = slots, .seed = 5,
-                                     .shuffle = shuffle, .inline_fill = in_line);
-    sw_loader *l = NULL;
-    SW_CHECK(sw_loader_create(&l, dataset, &o) == SW_OK, "%s", sw_last_error());
-    return l;
+    return data_loader(dataset, SW_OPTS(sw_loader_opts, .batch = BATCH, .slots = slots,
+                                        .seed = 5, .shuffle = shuffle, .inline_fill = in_line));
 }
 
 /* Where window i of the epoch begins in the text, -1 where it is not in it; `order` as the
@@ -182,20 +171,19 @@ SW_TEST("borders move with the epoch")
     uint32_t order[200];
     int64_t begin[2][40];
     put_bytes(1501, CONTEXT);
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
-    const uint32_t n = (uint32_t)data_info(made[0]).n;
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+    const uint32_t n = (uint32_t)data_info(sets[0]).n;
     CU_ASSERT_FATAL(n > 10 && n <= 200);
     for (int in_line = 0; in_line < 2; in_line++) {
-        sw_loader *l = open_loader(made[0], true, in_line, 2 + in_line);
+        sw_loader *l = open_loader(sets[0], true, in_line, 2 + in_line);
         const uint64_t calls = sw_mem_calls();
         for (uint64_t e = 0; e < 40; e++) {
             sw_rng_shuffle(order, n, 5, e);
-            check_epoch(l, made[0], e, &begin[in_line][e], order);
+            check_epoch(l, sets[0], e, &begin[in_line][e], order);
         }
         CU_ASSERT_EQUAL(sw_mem_calls(), calls);
-        check_epoch(l, made[0], 39, &begin[in_line][38], order); /* again, out of turn */
+        check_epoch(l, sets[0], 39, &begin[in_line][38], order); /* again, out of turn */
         CU_ASSERT_EQUAL(begin[in_line][38], begin[in_line][39]);
-        sw_loader_destroy(l);
     }
     CU_ASSERT_EQUAL(memcmp(begin[0], begin[1], sizeof begin[0]), 0);
     int places = 0;
@@ -212,22 +200,20 @@ SW_TEST("without shuffling windows stay")
 {
     int64_t begin = -1;
     put_bytes(1501, CONTEXT);
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
     for (int i = 0; i < 4; i++) {
-        sw_loader *l = open_loader(made[i / 2], false, i % 2 == 1, 3);
+        sw_loader *l = open_loader(sets[i / 2], false, i % 2 == 1, 3);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
-            check_epoch(l, made[i / 2], epoch, &begin, NULL);
+            check_epoch(l, sets[i / 2], epoch, &begin, NULL);
             CU_ASSERT_EQUAL(begin, 0);
         }
-        sw_loader_destroy(l);
     }
     /* validation is whole: shuffled, its windows stay where they are too */
     uint32_t order[200];
-    sw_rng_shuffle(order, (uint32_t)data_info(made[1]).n, 5, 3);
-    sw_loader *l = open_loader(made[1], true, false, 3);
-    check_epoch(l, made[1], 3, &begin, order);
+    sw_rng_shuffle(order, (uint32_t)data_info(sets[1]).n, 5, 3);
+    sw_loader *l = open_loader(sets[1], true, false, 3);
+    check_epoch(l, sets[1], 3, &begin, order);
     CU_ASSERT_EQUAL(begin, 0);
-    sw_loader_destroy(l);
 }
 
 /* Fields of several bytes per element go through a loader as they are. */
@@ -238,7 +224,7 @@ SW_TEST("features go through a loader")
     uint32_t order[5];
     snprintf(path, sizeof path, "%s", sw_temp_path("features.csv"));
     sw_file_put(path, text, sizeof text - 1);
-    CU_ASSERT_EQUAL_FATAL(sw_dataset_csv(&dataset, NULL, path, NULL), SW_OK);
+    data_made(sw_dataset_csv(&dataset, NULL, path, NULL), &dataset);
     for (int in_line = 0; in_line < 2; in_line++) {
         sw_loader *l = open_loader(dataset, true, in_line, 3);
         CU_ASSERT_EQUAL(sw_loader_bytes(l), 2 * 64);
@@ -257,7 +243,5 @@ SW_TEST("features go through a loader")
                 }
             CU_ASSERT_EQUAL(sample, 5);
         }
-        sw_loader_destroy(l);
     }
-    sw_dataset_destroy(dataset);
 }

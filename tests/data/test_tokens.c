@@ -15,18 +15,10 @@ static char path[512], vocabulary[512], validation[512];
 static sw_tokens_opts opts;
 static bytes content;
 
-static void free_content(void *unused)
-{
-    (void)unused;
-    bytes_free(&content);
-}
-
 /* `n` ids of `bits`, id i being i * 7 mod `below`. */
 static void put_ids(const char *name, size_t n, int bits, uint32_t below)
 {
-    if (content.at == NULL)
-        sw_after(free_content, NULL);
-    bytes_free(&content);
+    content = (bytes){NULL, 0};
     for (size_t i = 0; i < n; i++)
         for (int b = 0; b < bits; b += 8)
             bytes_byte(&content, (int)((i * 7 % below) >> b & 255));
@@ -64,11 +56,11 @@ SW_TEST("ids are those of the file")
         const size_t width = (size_t)bits / 8;
         dir_new();
         put_ids("ids.bin", N, bits, 300);
-        CU_ASSERT_FATAL(data_read_both(read_parts, made));
-        const sw_dataset_info train = data_info(made[0]), last = data_info(made[1]);
+        CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+        const sw_dataset_info train = data_info(sets[0]), last = data_info(sets[1]);
         CU_ASSERT(train.n_classes == 300 && last.n_classes == 300);
         CU_ASSERT(train.bytes == 908 * width && last.bytes == 101 * width && last.n == 10);
-        CU_ASSERT(made[0]->places == CONTEXT && made[1]->places == 1);
+        CU_ASSERT(sets[0]->places == CONTEXT && sets[1]->places == 1);
         for (int f = 0; f < 2; f++) {
             const size_t at = (size_t)f * width;
             CU_ASSERT_EQUAL(train.field[f].dtype, bits == 16 ? SW_U16 : SW_I32);
@@ -134,8 +126,8 @@ SW_TEST("the hash sees every token")
         content.at[2 * last] ^= i == 1; /* the last that a window in the last place reads */
         content.at[2 * (N - 1)] ^= i == 2;
         sw_file_put(path, content.at, content.n);
-        CU_ASSERT_FATAL(data_read_both(read_whole, made));
-        OK(sw_dataset_hash(made[0], &hash[i]));
+        CU_ASSERT_FATAL(data_read_both(read_whole, sets));
+        OK(sw_dataset_hash(sets[0], &hash[i]));
     }
     CU_ASSERT_NOT_EQUAL(hash[0], hash[1]);
     CU_ASSERT_EQUAL(hash[0], hash[2]); /* no window reads the last one */
@@ -147,23 +139,23 @@ SW_TEST("folders have both parts")
     put_ids("val.bin", 300, 16, 400);
     put_ids("train.bin", N, 16, 300);
     snprintf(path, sizeof path, "%s", dir_name());
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
-    CU_ASSERT(data_info(made[0]).bytes == 2 * N && data_info(made[1]).bytes == 600);
-    CU_ASSERT(data_info(made[0]).n_classes == 400 && data_info(made[1]).n_classes == 400);
-    CU_ASSERT_STRING_EQUAL(data_info(made[1]).name, dir_name());
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+    CU_ASSERT(data_info(sets[0]).bytes == 2 * N && data_info(sets[1]).bytes == 600);
+    CU_ASSERT(data_info(sets[0]).n_classes == 400 && data_info(sets[1]).n_classes == 400);
+    CU_ASSERT_STRING_EQUAL(data_info(sets[1]).name, dir_name());
     snprintf(validation, sizeof validation, "%s/val.bin", dir_name());
     opts.validation_path = validation;
     data_refused(read_parts, SW_INVALID, dir_name(), "is a folder");
     snprintf(path, sizeof path, "%s/train.bin", dir_name());
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
-    CU_ASSERT(data_info(made[0]).bytes == 2 * N && data_info(made[1]).bytes == 600);
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+    CU_ASSERT(data_info(sets[0]).bytes == 2 * N && data_info(sets[1]).bytes == 600);
     data_refused(read_whole, SW_INVALID, "sw_dataset_tokens", "exclude each other");
     (void)remove(validation);
     data_refused(read_parts, SW_IO, validation, "No such file");
     opts.validation_path = NULL;
     snprintf(path, sizeof path, "%s", dir_name());
     data_refused(read_parts, SW_IO, validation, "No such file");
-    CU_ASSERT(data_read_both(read_whole, made)); /* without validation train.bin is enough */
+    CU_ASSERT(data_read_both(read_whole, sets)); /* without validation train.bin is enough */
 }
 
 SW_TEST("vocabularies are held against ids")
@@ -177,17 +169,17 @@ SW_TEST("vocabularies are held against ids")
     }
     strcat(json, "}\n");
     put_vocabulary(lines, 1200);
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
-    CU_ASSERT(data_info(made[1]).n_classes == 300);
-    CU_ASSERT_STRING_EQUAL(data_info(made[1]).class_names[299], "299");
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+    CU_ASSERT(data_info(sets[1]).n_classes == 300);
+    CU_ASSERT_STRING_EQUAL(data_info(sets[1]).class_names[299], "299");
     put_vocabulary(lines, 1199); /* the last line needs no end */
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
-    CU_ASSERT_STRING_EQUAL(data_info(made[0]).class_names[299], "299");
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+    CU_ASSERT_STRING_EQUAL(data_info(sets[0]).class_names[299], "299");
     put_vocabulary(json, strlen(json));
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
-    CU_ASSERT(data_info(made[0]).n_classes == 300);
-    CU_ASSERT_STRING_EQUAL(data_info(made[0]).class_names[0], "t0");
-    CU_ASSERT_STRING_EQUAL(data_info(made[0]).class_names[299], "t299");
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+    CU_ASSERT(data_info(sets[0]).n_classes == 300);
+    CU_ASSERT_STRING_EQUAL(data_info(sets[0]).class_names[0], "t0");
+    CU_ASSERT_STRING_EQUAL(data_info(sets[0]).class_names[299], "t299");
     put_vocabulary(lines, 1196);
     data_refused(read_parts, SW_FORMAT, path, /* 7 * 257 is 299 past six rounds of 300 */
                  "the id at byte 514 must be 0 to 298 (got 299)");
@@ -196,8 +188,8 @@ SW_TEST("vocabularies are held against ids")
     put_vocabulary(lines, 1196);
     data_refused(read_parts, SW_FORMAT, path, "the id at byte 1028 must be 0 to 298 (got 299)");
     opts.shapes_only = 1; /* the vocabulary alone says how many there are */
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
-    CU_ASSERT_EQUAL(data_info(made[0]).n_classes, 299);
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+    CU_ASSERT_EQUAL(data_info(sets[0]).n_classes, 299);
 }
 
 SW_TEST("tokens may be any text")
@@ -210,12 +202,12 @@ SW_TEST("tokens may be any text")
     dir_new();
     put_ids("ids.bin", N, 16, 6);
     put_vocabulary(json, sizeof json - 1);
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
     for (int i = 0; i < 6; i++)
-        CU_ASSERT_STRING_EQUAL(data_info(made[0]).class_names[i], are[i]);
+        CU_ASSERT_STRING_EQUAL(data_info(sets[0]).class_names[i], are[i]);
     put_vocabulary("a\r\nb c\r\nd\r\ne\r\nf\r\ng\r\n", 20);
-    CU_ASSERT_FATAL(data_read_both(read_parts, made));
-    CU_ASSERT_STRING_EQUAL(data_info(made[0]).class_names[1], "b c");
+    CU_ASSERT_FATAL(data_read_both(read_parts, sets));
+    CU_ASSERT_STRING_EQUAL(data_info(sets[0]).class_names[1], "b c");
 }
 
 SW_TEST("damaged vocabularies are refused")
@@ -316,7 +308,6 @@ SW_TEST("every call can fail")
     data_sweep(read_parts, 10, 6);
     bytes sound = file_get(vocabulary);
     data_damage(read_parts, vocabulary, sound, 200);
-    bytes_free(&sound);
     new_scene();
     data_damage(read_parts, path, content, 100);
 }

@@ -65,22 +65,22 @@ SW_TEST("a table of features alone is read")
     csv.unlabelled = 2;
     for (int i = 0; i < 2; i++) {
         put(path, "x.csv", texts[i]);
-        made[0] = made[1] = NULL;
-        CU_ASSERT_FATAL(data_read_both(read_csv, made));
-        check_alone(made, 3, 8);
-        const float *x = data_info(made[0]).field[0].data;
+        sets[0] = sets[1] = NULL;
+        CU_ASSERT_FATAL(data_read_both(read_csv, sets));
+        check_alone(sets, 3, 8);
+        const float *x = data_info(sets[0]).field[0].data;
         for (int k = 0; k < 6; k++)
             CU_ASSERT_EQUAL(x[k], (float)(k + 1));
     }
     csv.shapes_only = 1;
-    CU_ASSERT_FATAL(data_read_both(read_csv, made));
-    CU_ASSERT_EQUAL(data_info(made[0]).n, 3);
+    CU_ASSERT_FATAL(data_read_both(read_csv, sets));
+    CU_ASSERT_EQUAL(data_info(sets[0]).n, 3);
     csv.shapes_only = 0;
     data_sweep(read_csv, 6, 2);
     put(path, "x.csv", "1\n2\n"); /* one feature */
     csv.unlabelled = 1;
-    CU_ASSERT_FATAL(data_read_both(read_csv, made));
-    check_alone(made, 2, 4);
+    CU_ASSERT_FATAL(data_read_both(read_csv, sets));
+    check_alone(sets, 2, 4);
 }
 
 SW_TEST("a table with labels has them all the same")
@@ -88,9 +88,9 @@ SW_TEST("a table with labels has them all the same")
     begin();
     csv.unlabelled = 2;
     put(path, "x.csv", "1,2,cat\n3,4,dog\n5,6,cat\n");
-    CU_ASSERT_FATAL(data_read_both(read_csv, made));
-    CU_ASSERT_EQUAL(data_info(made[0]).n_fields, 2);
-    CU_ASSERT_EQUAL(data_info(made[0]).n + data_info(made[1]).n, 3);
+    CU_ASSERT_FATAL(data_read_both(read_csv, sets));
+    CU_ASSERT_EQUAL(data_info(sets[0]).n_fields, 2);
+    CU_ASSERT_EQUAL(data_info(sets[0]).n + data_info(sets[1]).n, 3);
 }
 
 SW_TEST("a test part may be without labels")
@@ -103,9 +103,9 @@ SW_TEST("a test part may be without labels")
     csv.test_path = test_path;
     csv.standardise = 1;
     csv.unlabelled = -1;
-    CU_ASSERT_FATAL(data_read_both(read_csv, made));
-    const sw_dataset_info info = data_info(made[1]);
-    CU_ASSERT_EQUAL(data_info(made[0]).n_fields, 2);
+    CU_ASSERT_FATAL(data_read_both(read_csv, sets));
+    const sw_dataset_info info = data_info(sets[1]);
+    CU_ASSERT_EQUAL(data_info(sets[0]).n_fields, 2);
     CU_ASSERT_EQUAL(info.n_fields, 1);
     CU_ASSERT_EQUAL(info.n, 2);
     CU_ASSERT_EQUAL(info.n_classes, 2);
@@ -161,9 +161,9 @@ SW_TEST("an array alone is read")
     begin();
     dir_put("x.npy", array(5));
     snprintf(path, sizeof path, "%s", dir_file("x.npy"));
-    CU_ASSERT_FATAL(data_read_both(read_npy, made));
-    check_alone(made, 5, 8);
-    CU_ASSERT_EQUAL(((const float *)data_info(made[0]).field[0].data)[9], 9.0f);
+    CU_ASSERT_FATAL(data_read_both(read_npy, sets));
+    check_alone(sets, 5, 8);
+    CU_ASSERT_EQUAL(((const float *)data_info(sets[0]).field[0].data)[9], 9.0f);
     data_sweep(read_npy, 3, 2);
     npy.unlabelled = 0;
     data_refused(read_npy, SW_INVALID, "sw_dataset_npy", "two files with a comma");
@@ -180,11 +180,11 @@ SW_TEST("an array may be for testing")
     snprintf(path, sizeof path, "%s,%s/y.npy", dir_file("x.npy"), dir_name());
     snprintf(test_path, sizeof test_path, "%s", dir_file("new.npy"));
     npy.test_path = test_path;
-    CU_ASSERT_FATAL(data_read_both(read_npy, made));
-    CU_ASSERT_EQUAL(data_info(made[0]).n_fields, 2);
-    CU_ASSERT_EQUAL(data_info(made[1]).n_fields, 1);
-    CU_ASSERT_EQUAL(data_info(made[1]).n_classes, 3);
-    CU_ASSERT_EQUAL(data_info(made[1]).n, 3);
+    CU_ASSERT_FATAL(data_read_both(read_npy, sets));
+    CU_ASSERT_EQUAL(data_info(sets[0]).n_fields, 2);
+    CU_ASSERT_EQUAL(data_info(sets[1]).n_fields, 1);
+    CU_ASSERT_EQUAL(data_info(sets[1]).n_classes, 3);
+    CU_ASSERT_EQUAL(data_info(sets[1]).n, 3);
 }
 
 SW_TEST("arrays of archives are read alone")
@@ -194,14 +194,14 @@ SW_TEST("arrays of archives are read alone")
     dir_put("two.npz", zip_make((zip_entry[]){{"more.npy", array(6)}, {"new.npy", array(4)}}, 2,
                                 ZIP_STORED));
     snprintf(path, sizeof path, "%s", dir_file("one.npz"));
-    CU_ASSERT_FATAL(data_read_both(read_npz, made));
-    check_alone(made, 4, 8);
+    CU_ASSERT_FATAL(data_read_both(read_npz, sets));
+    check_alone(sets, 4, 8);
     data_sweep(read_npz, 4, 3);
     snprintf(path, sizeof path, "%s", dir_file("two.npz"));
     data_refused(read_npz, SW_INVALID, "two.npz", "which arrays are inputs and targets?");
     snprintf(path, sizeof path, "%s:more", dir_file("two.npz"));
-    CU_ASSERT_FATAL(data_read_both(read_npz, made));
-    check_alone(made, 6, 8);
+    CU_ASSERT_FATAL(data_read_both(read_npz, sets));
+    check_alone(sets, 6, 8);
     npy.unlabelled = 0;
     data_refused(read_npz, SW_INVALID, "two.npz", "two arrays must be named");
 }
@@ -217,12 +217,12 @@ SW_TEST("images beside each other have no class")
     put_png("a.png", image);
     put_png("more/c.png", image);
     put_png("more/d.png", image);
-    CU_ASSERT_FATAL(data_read_both(read_images, made));
-    check_alone(made, 4, 20);
+    CU_ASSERT_FATAL(data_read_both(read_images, sets));
+    check_alone(sets, 4, 20);
     data_sweep(read_images, 6, 6);
     images.unlabelled = 0;
-    CU_ASSERT_FATAL(data_read_both(read_images, made)); /* "more" is one */
-    CU_ASSERT_EQUAL(data_info(made[0]).n_classes, 1);
+    CU_ASSERT_FATAL(data_read_both(read_images, sets)); /* "more" is one */
+    CU_ASSERT_EQUAL(data_info(sets[0]).n_classes, 1);
     images.unlabelled = 3;
     data_refused(read_images, SW_INVALID, "sw_dataset_images", "unlabelled must be 0 or 1");
 }
@@ -235,7 +235,7 @@ SW_TEST("folders of images have classes all the same")
     begin();
     put_png("cat/1.png", image);
     put_png("dog/1.png", image);
-    CU_ASSERT_FATAL(data_read_both(read_images, made));
-    CU_ASSERT_EQUAL(data_info(made[0]).n_fields, 2);
-    CU_ASSERT_EQUAL(data_info(made[0]).n_classes, 2);
+    CU_ASSERT_FATAL(data_read_both(read_images, sets));
+    CU_ASSERT_EQUAL(data_info(sets[0]).n_fields, 2);
+    CU_ASSERT_EQUAL(data_info(sets[0]).n_classes, 2);
 }

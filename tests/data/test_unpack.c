@@ -15,8 +15,7 @@ static char path[700];
 
 static void put_compressed(const char *name, bytes plain)
 {
-    dir_put(name, gzip_make(plain.at, plain.n));
-    bytes_free(&plain);
+    dir_put(name, zipped(plain));
 }
 
 /* The header of n images of 28 x 28 and `there` bytes after it; n labels, 0 to 9 in turn. */
@@ -28,11 +27,10 @@ static void put_images(uint32_t n, size_t there, uint32_t n_labels)
     for (size_t i = 0; i < there; i++)
         bytes_byte(&data, (int)(i & 255));
     put_compressed(IMAGES, idx_make(3, image, data.at, data.n));
-    bytes_free(&data);
+    data.n = 0;
     for (uint32_t i = 0; i < n_labels; i++)
         bytes_byte(&data, (int)(i % 10));
     put_compressed(LABELS, idx_make(1, &n, data.at, data.n));
-    bytes_free(&data);
     idx_opts = SW_OPTS(sw_idx_opts);
 }
 
@@ -76,7 +74,7 @@ SW_TEST("a size over the limit is said before it is taken")
     idx_opts.unpack_bytes = 16 + 10 * 784 - 1;
     data_refused(read_idx, SW_NOMEM, IMAGES, "unpacks to 7,856 bytes; the limit is 7,855");
     idx_opts.unpack_bytes++;
-    CU_ASSERT(data_read_both(read_idx, made));
+    CU_ASSERT(data_read_both(read_idx, sets));
 }
 
 /* A file that has more than its header says is damaged, not large. */
@@ -99,8 +97,8 @@ SW_TEST("shapes are read without the data")
     put_images(1000000, 0, 1000000); /* 784 MB of images; one of labels is read */
     const size_t peak = heap_peak(SW_HEAP_DATASETS);
     idx_opts.shapes_only = 1;
-    CU_ASSERT_FATAL(data_read_both(read_idx, made));
-    const sw_dataset_info info = data_info(made[0]);
+    CU_ASSERT_FATAL(data_read_both(read_idx, sets));
+    const sw_dataset_info info = data_info(sets[0]);
     CU_ASSERT(info.n == 1000000 && info.n_classes == 10 && info.n_fields == 2 &&
               info.bytes == 0);
     CU_ASSERT(info.field[0].shape.rank == 3 && info.field[0].shape.dim[2] == 28);
@@ -108,7 +106,7 @@ SW_TEST("shapes are read without the data")
     CU_ASSERT(heap_peak(SW_HEAP_DATASETS) < peak + 10000);
     sw_loader *loader = NULL;
     const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 10);
-    CU_ASSERT_EQUAL(sw_loader_create(&loader, made[0], &opts), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_loader_create(&loader, sets[0], &opts), SW_INVALID);
     put_images(1000, 0, 999); /* labels are read all the same */
     idx_opts.shapes_only = 1;
     data_refused(read_idx, SW_FORMAT, LABELS, "announces 1,000 bytes, 999 bytes are there");
@@ -137,8 +135,8 @@ SW_TEST("the bound is held while inflating")
                  "unpacks to more than 2,999 bytes; the limit is 2,999");
     data_refused(read_csv, SW_NOMEM, "data.gz", "unpacks to more than 2,999 bytes");
     limit = 3000;
-    CU_ASSERT(data_read_both(read_text, made));
-    CU_ASSERT(data_read_both(read_csv, made));
+    CU_ASSERT(data_read_both(read_text, sets));
+    CU_ASSERT(data_read_both(read_csv, sets));
     bytes record = {NULL, 0};
     for (int i = 0; i < 2 * 3073; i++)
         bytes_byte(&record, 0);
@@ -147,7 +145,7 @@ SW_TEST("the bound is held while inflating")
     limit = 2 * 3073 - 1;
     data_refused(read_cifar, SW_NOMEM, "test_batch.bin.gz", "more than 6,145 bytes");
     limit++;
-    CU_ASSERT(data_read_both(read_cifar, made));
+    CU_ASSERT(data_read_both(read_cifar, sets));
 }
 
 /* A plain file is as large as it looks. */
@@ -160,5 +158,5 @@ SW_TEST("plain files have no bound")
     snprintf(path, sizeof path, "%s", dir_file("plain"));
     dir_put("plain", text);
     limit = 10;
-    CU_ASSERT(data_read_both(read_text, made));
+    CU_ASSERT(data_read_both(read_text, sets));
 }

@@ -6,40 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static sw_exec *the_exec;
-
-static void drop_exec(void *unused)
-{
-    (void)unused;
-    sw_exec_destroy(the_exec);
-    the_exec = NULL;
-}
-
-static void drop_model(void *model)
-{
-    sw_model_destroy(model);
-}
-
 sw_model *chance_model(const char *name, uint64_t seed)
 {
-    sw_model *model = NULL;
     sw_optimizer *adam;
     const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam");
     (void)sw_op_at(0); /* the static library then has its ops */
-    if (the_exec == NULL) {
-        CHECK_OK(sw_exec_create(&the_exec, NULL));
-        sw_after(drop_exec, NULL);
-    }
-    CHECK_OK(sw_model_create(&model, name));
-    sw_after(drop_model, model);
+    sw_exec *exec = made_exec(NULL);
+    sw_model *model = made_model(name);
     sw_param_new(model, "conv.weight", SW_F32, SW_SHAPE(3, 2, 2, 2), "zeros");
     sw_param_new(model, "conv.bias", SW_F32, SW_SHAPE(3), "zeros");
     sw_buffer_new(model, "running", SW_F32, SW_SHAPE(5, 3), "zeros");
     sw_param_new(model, "scalar", SW_F32, SW_SCALAR, "zeros");
     sw_state_new(model, "hidden", SW_F32, SW_SHAPE(4));
     sw_knob_new(model, "rate", 0.5f);
-    CHECK_OK(sw_optimizer_create(&adam, model, &opts));
-    CHECK_OK(sw_model_ready(model, the_exec, seed));
+    OK(sw_optimizer_create(&adam, model, &opts));
+    OK(sw_model_ready(model, exec, seed));
     sw_dice dice = {seed};
     for (uint32_t i = 1; i < model->n_entries; i++)
         for (size_t k = 0; k < model->entries[i].bytes; k++)
@@ -58,7 +39,7 @@ const char one_model_run[] =
 
 void list_run(swi_tensor_list *list, const char *run)
 {
-    CHECK_OK(swi_list_bytes(list, SWI_TENSORS_RUN, run, strlen(run)));
+    OK(swi_list_bytes(list, SWI_TENSORS_RUN, run, strlen(run)));
 }
 
 sw_status write_tensors(const char *path, const swi_tensor_list *list,
@@ -83,15 +64,15 @@ void write_checkpoint(const char *path, sw_model *model, size_t n_bytes)
         blob[i] = (unsigned char)sw_dice_next(&dice);
     while (now != n_bytes) { /* the header's length depends on it, a little */
         swi_tensor_list list = {0};
-        CHECK_OK(swi_list_models(&list, &model, 1, ALL_ROLES, ""));
+        OK(swi_list_models(&list, &model, 1, ALL_ROLES, ""));
         list_run(&list, one_model_run);
-        CHECK_OK(swi_list_bytes(&list, "stepwell.blob/a", blob, 100));
-        CHECK_OK(swi_list_bytes(&list, "stepwell.blob/b", blob, blob_bytes));
-        CHECK_OK(swi_list_bytes(&list, "stepwell.blob/none", NULL, 0));
-        CHECK_OK(swi_tensors_bytes(&list, checkpoint_marks, N_MARKS, &now));
+        OK(swi_list_bytes(&list, "stepwell.blob/a", blob, 100));
+        OK(swi_list_bytes(&list, "stepwell.blob/b", blob, blob_bytes));
+        OK(swi_list_bytes(&list, "stepwell.blob/none", NULL, 0));
+        OK(swi_tensors_bytes(&list, checkpoint_marks, N_MARKS, &now));
         blob_bytes += n_bytes - (size_t)now;
         if (now == n_bytes)
-            CHECK_OK(write_tensors(path, &list, checkpoint_marks, N_MARKS));
+            OK(write_tensors(path, &list, checkpoint_marks, N_MARKS));
         swi_list_free(&list);
     }
     free(blob);

@@ -8,8 +8,6 @@
 #include "tests/data/data_files.h"
 #include "tests/support/suite.h"
 
-#define CHECK_OK(expression)                                                                   \
-    SW_CHECK((expression) == SW_OK, "%s", sw_last_error()) /* a status */
 /* Ready, with parameters of several ranks, a buffer, a state, a knob, an optimizer, and chance
  * bytes in all of it. They end with the test. */
 sw_model *chance_model(const char *name, uint64_t seed);

@@ -40,9 +40,8 @@ static void begin(void)
     bytes file = file_get(path);
     CU_ASSERT_EQUAL_FATAL(file.n, FILE_BYTES);
     memcpy(sound, file.at, FILE_BYTES);
-    bytes_free(&file);
-    CHECK_OK(open_and_verify(path));
-    SW_CHECK(swi_tensors_open(&header, path) == SW_OK, "%s", sw_last_error());
+    OK(open_and_verify(path));
+    OK(swi_tensors_open(&header, path));
     there = open(path, O_RDWR);
     CU_ASSERT_FATAL(there >= 0 && header != NULL);
     sw_after(close_it, NULL);
@@ -98,7 +97,7 @@ SW_TEST("every flipped bit is noticed")
     sw_damage d = {path, .bits = step(41)};
     while (sw_damage_next(&d))
         is_refused(d.what, owner_of(d.at));
-    CHECK_OK(open_and_verify(path));
+    OK(open_and_verify(path));
     little_memory();
 }
 
@@ -108,7 +107,7 @@ SW_TEST("every cut is noticed")
     sw_damage d = {path, .cuts = step(7)};
     while (sw_damage_next(&d))
         is_refused(d.what, "");
-    CHECK_OK(open_and_verify(path));
+    OK(open_and_verify(path));
     little_memory();
 }
 
@@ -137,7 +136,7 @@ SW_TEST("every lost or doubled sector is noticed")
         for (size_t b = a > 0 ? a - 1 : 1; b < SECTORS && b <= a + 1; b += 2)
             with_sectors("a copy of sector", a, b, sound + a * SECTOR, b, sound + a * SECTOR);
     }
-    CHECK_OK(open_and_verify(path));
+    OK(open_and_verify(path));
     little_memory();
 }
 
@@ -152,7 +151,7 @@ SW_TEST("every two exchanged sectors are noticed")
         with_sectors("exchanged with sector", a, a, sound + b * SECTOR, b, sound + a * SECTOR);
         n++;
     }
-    CHECK_OK(open_and_verify(path));
+    OK(open_and_verify(path));
     sw_note("%zu pairs", n);
     little_memory();
 }
@@ -162,7 +161,7 @@ SW_TEST("a model takes nothing of a damaged file")
 {
     sw_model *model = chance_model("m", 3);
     snprintf(path, sizeof path, "%s", sw_temp_path("params"));
-    CHECK_OK(sw_model_save(model, path));
+    OK(sw_model_save(model, path));
     bytes before = {NULL, 0};
     bytes_put(&before, model->base, model->bytes);
     sw_damage d = {path, .bits = step(23)};
@@ -172,6 +171,5 @@ SW_TEST("a model takes nothing of a damaged file")
             memcmp(before.at, model->base, model->bytes) != 0)
             SW_CHECK(false, "%s: %s", d.what, sw_last_error());
     }
-    CHECK_OK(sw_model_load(model, path));
-    bytes_free(&before);
+    OK(sw_model_load(model, path));
 }

@@ -50,28 +50,19 @@ static void step_of(sw_ctx *ctx, void *user)
     sw_update(ctx, r->opt);
 }
 
-static void end_run(void *run)
-{
-    small_run *r = run;
-    sw_model_destroy(r->model);
-    sw_exec_destroy(r->exec);
-    free(r);
-}
-
 static small_run *new_run(uint64_t seed)
 {
-    small_run *r = calloc(1, sizeof *r);
+    small_run *r = sw_block(sizeof *r);
     const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = 1, .seed = 3);
     const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     (void)sw_op_at(0); /* the static library then has its ops */
-    sw_after(end_run, r);
-    CHECK_OK(sw_exec_create(&r->exec, &exec));
-    CHECK_OK(sw_model_create(&r->model, "small"));
+    r->exec = made_exec(&exec);
+    r->model = made_model("small");
     r->f1 = sw_linear_new(r->model, "f1", INPUTS, HIDDEN);
     r->f2 = sw_linear_new(r->model, "f2", HIDDEN, HIDDEN);
     r->f3 = sw_linear_new(r->model, "f3", HIDDEN, CLASSES);
-    CHECK_OK(sw_optimizer_create(&r->opt, r->model, &adam));
-    CHECK_OK(sw_model_ready(r->model, r->exec, seed));
+    OK(sw_optimizer_create(&r->opt, r->model, &adam));
+    OK(sw_model_ready(r->model, r->exec, seed));
     return r;
 }
 
@@ -92,12 +83,12 @@ static void run_step(small_run *r)
         SW_OPTS(sw_run_args, .fn = step_of, .user = r, .models = &r->model, .n_models = 1,
                 .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN, .step = r->step++);
     double loss = 0;
-    CHECK_OK(sw_run(r->exec, &args));
-    CHECK_OK(sw_metric_get(r->exec, "loss", &loss));
+    OK(sw_run(r->exec, &args));
+    OK(sw_metric_get(r->exec, "loss", &loss));
     snprintf(line, sizeof line, "%*d,%.17g\n", LINE - 30, (int)r->step, loss);
     memset(line + strlen(line), '.', sizeof line - strlen(line));
     for (size_t at = 0; at < LINE; at += PART)
-        CHECK_OK(sw_file_write(r->log, line + at, PART));
+        OK(sw_file_write(r->log, line + at, PART));
     r->log_bytes += LINE;
 }
 
@@ -108,8 +99,8 @@ static sw_status sync_log(void *user)
 
 static void save(small_run *r, sw_checkpoint *c)
 {
-    CHECK_OK(sw_checkpoint_put(c, "log", &r->log_bytes, sizeof r->log_bytes));
-    CHECK_OK(sw_checkpoint_save(c, r->step));
+    OK(sw_checkpoint_put(c, "log", &r->log_bytes, sizeof r->log_bytes));
+    OK(sw_checkpoint_save(c, r->step));
 }
 
 /* ---- recording --------------------------------------------------------------------------- */
@@ -137,15 +128,8 @@ static struct {
 
 static void remember(const small_run *r)
 {
-    unsigned char *copy = malloc(r->model->bytes);
-    memcpy(copy, r->model->base, r->model->bytes);
-    sw_after(free, copy);
-    its.model[r->step] = copy;
-}
-
-static void end_checkpoint(void *checkpoint)
-{
-    sw_checkpoint_destroy(checkpoint);
+    its.model[r->step] = sw_block(r->model->bytes);
+    memcpy(its.model[r->step], r->model->base, r->model->bytes);
 }
 
 static void end_folder(void *folder)
@@ -169,14 +153,14 @@ static void begin_reader(void)
     its.reader = new_run(99);
     const sw_checkpoint_opts opts =
         SW_OPTS(sw_checkpoint_opts, .models = &its.reader->model, .n_models = 1);
-    CHECK_OK(sw_checkpoint_create(&its.c, its.reader->exec, &opts));
-    sw_after(end_checkpoint, its.c);
+    OK(sw_checkpoint_create(&its.c, its.reader->exec, &opts));
+    AFTER(sw_checkpoint_destroy, its.c);
 }
 
 static void open_log(small_run *r, const char *path)
 {
-    CHECK_OK(sw_file_open(&r->log, path, SW_FILE_KEEP));
-    CHECK_OK(sw_file_cut(r->log, r->log_bytes));
+    OK(sw_file_open(&r->log, path, SW_FILE_KEEP));
+    OK(sw_file_cut(r->log, r->log_bytes));
 }
 
 /* Steps and saves 1 and 2, then 3 under the trace, and a step more. */
@@ -195,21 +179,21 @@ static sw_crash *record(const char *name, way w)
                 .command = "power loss", .keep = 2, .no_copy = w.no_copy,
                 .before = w.log_late ? NULL : sync_log, .user = r);
     sw_fault_unnamed(!w.named);
-    CHECK_OK(sw_checkpoint_create(&c, r->exec, &opts));
-    CHECK_OK(sw_file_open(&r->log, log, SW_FILE_CREATE));
+    OK(sw_checkpoint_create(&c, r->exec, &opts));
+    OK(sw_file_open(&r->log, log, SW_FILE_CREATE));
     for (int k = 1; k < SAVES; k++) {
         run_step(r);
         save(r, c);
         remember(r);
     }
-    CHECK_OK(sw_file_close(r->log));
+    OK(sw_file_close(r->log));
     sw_crash *crash = sw_crash_begin(folder);
     open_log(r, log);
     run_step(r);
     remember(r);
     save(r, c);
     if (w.log_late)
-        CHECK_OK(sync_log(r));
+        OK(sync_log(r));
     run_step(r); /* its line is never synced */
     sw_crash_stop();
     sw_fault_unnamed(true);
@@ -217,11 +201,9 @@ static sw_crash *record(const char *name, way w)
     sw_checkpoint_destroy(c);
     bytes saved = file_get(path);
     its.file_bytes = saved.n;
-    bytes_free(&saved);
     bytes whole = file_get(log);
     CU_ASSERT_EQUAL_FATAL(whole.n, sizeof its.log);
     memcpy(its.log, whole.at, sizeof its.log);
-    bytes_free(&whole);
     return crash;
 }
 
@@ -284,7 +266,7 @@ static bool log_is_there(const sw_crash_file *log)
     const void *at = NULL;
     size_t n = 0;
     uint64_t position = 0;
-    CHECK_OK(sw_checkpoint_get(its.c, "log", &at, &n));
+    OK(sw_checkpoint_get(its.c, "log", &at, &n));
     if (n == sizeof position)
         memcpy(&position, at, n);
     return position > 0 && position <= sizeof its.log && log != NULL && position <= log->n &&

@@ -70,10 +70,9 @@ SW_TEST("places and shapes are checked one by one")
         bytes file;
         put_header(&file, cases[i].header, cases[i].n_data);
         if (cases[i].part == NULL)
-            CHECK_OK(open_bytes(&file));
+            OK(open_bytes(&file));
         else
             failed_as(open_bytes(&file), SW_FORMAT, cases[i].part);
-        bytes_free(&file);
     }
 }
 
@@ -101,7 +100,6 @@ SW_TEST("the header's digits are plain")
                  values[i]);
         put_header(&file, header, 4);
         failed_as(open_bytes(&file), SW_FORMAT, "the header's checksum must be 16 digits");
-        bytes_free(&file);
     }
 }
 
@@ -123,10 +121,9 @@ static void with_digits(int n, const char *behind, bool upper, const char *part)
     put_header(&file, header, 4);
     reseal(&file);
     if (part == NULL)
-        CHECK_OK(open_bytes(&file));
+        OK(open_bytes(&file));
     else
         failed_as(open_bytes(&file), SW_FORMAT, part);
-    bytes_free(&file);
 }
 
 SW_TEST("a tensor's digits are plain")
@@ -153,7 +150,6 @@ SW_TEST("checksums belong to their tensor")
     memcpy(at + 16, kept, 16);
     reseal(&file);
     failed_as(open_bytes(&file), SW_FORMAT, "is damaged: checksum");
-    bytes_free(&file);
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
@@ -163,15 +159,15 @@ SW_TEST("a part is inside of its tensor")
     unsigned char to[8];
     swi_tensors *file;
     write_checkpoint(path_of("parts"), chance_model("m", 3), 65536);
-    SW_CHECK(swi_tensors_open(&file, path_of("parts")) == SW_OK, "%s", sw_last_error());
+    OK(swi_tensors_open(&file, path_of("parts")));
     const swi_tensors_entry *entry = swi_tensors_find(file, "scalar");
     CU_ASSERT_PTR_NOT_NULL_FATAL(entry);
-    CHECK_OK(swi_tensors_read_part(file, entry, 0, to, 4));
-    CHECK_OK(swi_tensors_read_part(file, entry, 4, to, 0));
+    OK(swi_tensors_read_part(file, entry, 0, to, 4));
+    OK(swi_tensors_read_part(file, entry, 4, to, 0));
     failed_as(swi_tensors_read_part(file, entry, 0, to, 5), SW_INVALID, "has 4 bytes (5 from");
     failed_as(swi_tensors_read_part(file, entry, 3, to, 2), SW_INVALID, "(2 from 3 are asked");
     failed_as(swi_tensors_read_part(file, entry, 5, to, 0), SW_INVALID, "(0 from 5 are asked");
-    CHECK_OK(swi_tensors_read(file, entry, to, 4));
+    OK(swi_tensors_read(file, entry, to, 4));
     failed_as(swi_tensors_read(file, entry, to, 3), SW_INVALID, "(room for 3 is given)");
     failed_as(swi_tensors_read(file, entry, to, 5), SW_INVALID, "(room for 5 is given)");
     swi_tensors_close(file);
@@ -183,10 +179,10 @@ SW_TEST("every way to read looks at the checksum")
     unsigned char to[12];
     swi_tensors *file;
     write_checkpoint(path_of("later"), chance_model("m", 3), 65536);
-    SW_CHECK(swi_tensors_open(&file, path_of("later")) == SW_OK, "%s", sw_last_error());
+    OK(swi_tensors_open(&file, path_of("later")));
     const swi_tensors_entry *entry = swi_tensors_find(file, "conv.bias");
     CU_ASSERT_PTR_NOT_NULL_FATAL(entry);
-    CHECK_OK(swi_tensors_verify_one(file, entry));
+    OK(swi_tensors_verify_one(file, entry));
     bytes now = file_get(path_of("later"));
     const size_t begins = now.n - swi_tensors_at(file, swi_tensors_count(file) - 1)->end;
     now.at[begins + entry->begin + 7] ^= 64;
@@ -194,13 +190,12 @@ SW_TEST("every way to read looks at the checksum")
     failed_as(swi_tensors_verify_one(file, entry), SW_FORMAT, "'conv.bias', bytes ");
     failed_as(swi_tensors_read(file, entry, to, 12), SW_FORMAT, "'conv.bias', bytes ");
     failed_as(swi_tensors_verify(file), SW_FORMAT, "'conv.bias', bytes ");
-    CHECK_OK(swi_tensors_verify_one(file, swi_tensors_find(file, "scalar")));
-    CHECK_OK(swi_tensors_read_part(file, entry, 4, to, 4)); /* says that it does not look */
+    OK(swi_tensors_verify_one(file, swi_tensors_find(file, "scalar")));
+    OK(swi_tensors_read_part(file, entry, 4, to, 4)); /* says that it does not look */
     CU_ASSERT_EQUAL(truncate(path_of("later"), (off_t)(begins + entry->begin + 6)), 0);
     failed_as(swi_tensors_read_part(file, entry, 4, to, 4), SW_FORMAT,
               "changed while it was read");
     swi_tensors_close(file);
-    bytes_free(&now);
 }
 
 /* Nine dims, which no model can have: the ninth is not held against what lies after the
@@ -218,12 +213,11 @@ SW_TEST("nine dims fit nothing")
                "{" ONE("a", "U8", "[1]", "[0,1]") "," ONE("b", "U8", "[2,1,1,1,1,1,1,1,1]",
                                                           "[1,3]") "}",
                3);
-    CHECK_OK(open_bytes(&file));
-    SW_CHECK(swi_tensors_open(&open, path_of("crafted")) == SW_OK, "%s", sw_last_error());
+    OK(open_bytes(&file));
+    OK(swi_tensors_open(&open, path_of("crafted")));
     failed_as(swi_tensors_load(open, &list, true, "the test"), SW_FORMAT, "'b' is U8 (2, 1");
     CU_ASSERT_EQUAL(to[0], 0);
     swi_tensors_close(open);
-    bytes_free(&file);
 }
 
 /* A pipe that waits for a writer is not a file. */
@@ -243,49 +237,37 @@ SW_TEST("a pipe is refused")
 
 typedef struct {
     sw_exec *exec;
-    sw_dataset *set;
     sw_loader *loader;
     sw_model *model;
     sw_checkpoint *c;
     char record[2048]; /* that of a save */
 } scene;
 
-static void end_scene(void *at)
-{
-    scene *s = at;
-    sw_checkpoint_destroy(s->c);
-    sw_loader_destroy(s->loader);
-    sw_dataset_destroy(s->set);
-    sw_exec_destroy(s->exec);
-    free(s);
-}
-
 static void read_record(scene *s, const char *path)
 {
     swi_tensors *file;
-    SW_CHECK(swi_tensors_open(&file, path) == SW_OK, "%s", sw_last_error());
+    OK(swi_tensors_open(&file, path));
     const swi_tensors_entry *entry = swi_tensors_find(file, SWI_TENSORS_RUN);
     CU_ASSERT_FATAL(entry != NULL && entry->end - entry->begin < sizeof s->record);
-    CHECK_OK(swi_tensors_read(file, entry, s->record, (size_t)(entry->end - entry->begin)));
+    OK(swi_tensors_read(file, entry, s->record, (size_t)(entry->end - entry->begin)));
     swi_tensors_close(file);
 }
 
 /* A model and a loader, and a checkpoint of both that saved once. */
 static scene *new_scene(void)
 {
-    scene *s = calloc(1, sizeof *s);
+    scene *s = sw_block(sizeof *s);
     const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = 1, .seed = 3);
     const sw_loader_opts loader = SW_OPTS(sw_loader_opts, .batch = 4, .seed = 5, .shuffle = 1);
     s->model = chance_model("m", 3);
-    sw_after(end_scene, s);
-    CHECK_OK(sw_exec_create(&s->exec, &exec));
-    CHECK_OK(sw_dataset_synthetic(&s->set, 20, 1));
-    CHECK_OK(sw_loader_create(&s->loader, s->set, &loader));
+    s->exec = made_exec(&exec);
+    s->loader = data_loader(data_digits(20, 1), loader);
     const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = path_of("scene"),
                                             .models = &s->model, .n_models = 1);
-    CHECK_OK(sw_checkpoint_create(&s->c, s->exec, &opts));
-    CHECK_OK(sw_checkpoint_loader(s->c, s->loader));
-    CHECK_OK(sw_checkpoint_save(s->c, 1));
+    OK(sw_checkpoint_create(&s->c, s->exec, &opts));
+    AFTER(sw_checkpoint_destroy, s->c);
+    OK(sw_checkpoint_loader(s->c, s->loader));
+    OK(sw_checkpoint_save(s->c, 1));
     read_record(s, path_of("scene"));
     return s;
 }
@@ -309,7 +291,7 @@ static sw_status load_record(const scene *s, const char *from, const char *to)
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - s->record), s->record, to,
              at + strlen(from));
     list_run(&list, text);
-    CHECK_OK(write_tensors(path_of("record"), &list, checkpoint_marks, N_MARKS));
+    OK(write_tensors(path_of("record"), &list, checkpoint_marks, N_MARKS));
     swi_list_free(&list);
     return find_and_load(s, path_of("record"));
 }
@@ -359,20 +341,20 @@ SW_TEST("tensors that do not fit are named")
     float knobs[2] = {0.5f, (float)NAN};
     for (int what = 0; what < 3; what++) {
         swi_tensor_list list = {0};
-        CHECK_OK(swi_list_models(&list, &s->model, 1, ALL_ROLES, ""));
+        OK(swi_list_models(&list, &s->model, 1, ALL_ROLES, ""));
         list_run(&list, s->record);
-        CHECK_OK(swi_list_bytes(&list, "stepwell.blob/fine", "x", 1));
+        OK(swi_list_bytes(&list, "stepwell.blob/fine", "x", 1));
         swi_tensor *of_knobs = of_list(&list, "stepwell.knobs");
         CU_ASSERT_EQUAL_FATAL(of_knobs->part_bytes, sizeof knobs);
         knobs[1] = what == 1 ? (float)NAN : 0.01f;
         of_knobs->at = (unsigned char *)knobs;
         if (what == 2)
-            CHECK_OK(swi_list_bytes(&list, "extra", "x", 1));
-        CHECK_OK(write_tensors(path_of("fits"), &list, checkpoint_marks, N_MARKS));
+            OK(swi_list_bytes(&list, "extra", "x", 1));
+        OK(write_tensors(path_of("fits"), &list, checkpoint_marks, N_MARKS));
         swi_list_free(&list);
         const sw_status status = find_and_load(s, path_of("fits"));
         if (what == 0)
-            CHECK_OK(status);
+            OK(status);
         else
             failed_as(status, SW_INVALID,
                       what == 1 ? "cannot be nan"
@@ -383,7 +365,7 @@ SW_TEST("tensors that do not fit are named")
 SW_TEST("parameters alone are no checkpoint")
 {
     scene *s = new_scene();
-    CHECK_OK(sw_model_save(s->model, path_of("params")));
+    OK(sw_model_save(s->model, path_of("params")));
     failed_as(find_and_load(s, path_of("params")), SW_FORMAT,
               "it has parameters alone, and is no checkpoint");
 }
@@ -391,15 +373,13 @@ SW_TEST("parameters alone are no checkpoint")
 SW_TEST("a model that is not ready takes nothing")
 {
     scene *s = new_scene();
-    sw_model *bare = NULL;
+    sw_model *bare = made_model("m");
     sw_checkpoint *c = NULL;
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-    CHECK_OK(sw_model_create(&bare, "m"));
     sw_param_new(bare, "scalar", SW_F32, SW_SCALAR, "zeros");
     const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .models = &bare, .n_models = 1);
-    CHECK_OK(sw_checkpoint_create(&c, s->exec, &opts));
-    CHECK_OK(sw_checkpoint_find(c, path_of("scene"), &found));
+    OK(sw_checkpoint_create(&c, s->exec, &opts));
+    OK(sw_checkpoint_find(c, path_of("scene"), &found));
     failed_as(sw_checkpoint_load(c), SW_INVALID, "model m must be ready");
     sw_checkpoint_destroy(c);
-    sw_model_destroy(bare);
 }
