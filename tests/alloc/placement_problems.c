@@ -12,6 +12,16 @@ void problem_shuffle(sw_dice *dice, sw_placement_item *rows, size_t n)
     }
 }
 
+void problem_random(sw_dice *dice, sw_placement_item *rows, size_t n, uint32_t horizon,
+                    uint32_t longest, size_t largest)
+{
+    for (size_t i = 0; i < n; i++) {
+        rows[i].lower = (uint32_t)sw_dice_below(dice, horizon);
+        rows[i].upper = rows[i].lower + 1 + (uint32_t)sw_dice_below(dice, longest);
+        rows[i].bytes = SW_ALIGN * (1 + sw_dice_below(dice, largest));
+    }
+}
+
 size_t problem_cut(sw_dice *dice, sw_placement_item *items, size_t n, uint32_t time,
                    size_t units)
 {
@@ -76,13 +86,14 @@ size_t problem_least(sw_placement_item *items, size_t n, size_t n_placed, uint32
     return best;
 }
 
-size_t problem_read(sw_placement_item *items, size_t most, const char *path)
+size_t problem_read(sw_placement_item *items, size_t most, const char *name)
 {
-    FILE *file = fopen(path, "r");
+    const char *path = sw_data_path(name);
+    FILE *file = path != NULL ? fopen(path, "r") : NULL;
     char line[256];
     size_t n = 0;
     if (file == NULL)
-        return 0;
+        return sw_test_skip("the data folder has no such file"), (size_t)0;
     bool more = fgets(line, sizeof line, file) != NULL; /* the header */
     while (more && n < most && fgets(line, sizeof line, file) != NULL) {
         unsigned long lower, upper, bytes;

@@ -7,6 +7,11 @@
 
 void problem_shuffle(sw_dice *dice, sw_placement_item *rows, size_t n);
 
+/* n buffers that begin below `horizon` and live 1 to `longest`, of 1 to `largest` units of 64
+ * bytes. */
+void problem_random(sw_dice *dice, sw_placement_item *rows, size_t n, uint32_t horizon,
+                    uint32_t longest, size_t largest);
+
 /* Cut the rectangle of `time` x `units` into n pieces, or as many as it takes, by random cuts
  * across or along, in no helpful order: a placement of exactly that height exists and no lower
  * one. Returns how many pieces it became; sizes are units. */
@@ -22,7 +27,8 @@ size_t problem_load(const sw_placement_item *items, size_t n);
 size_t problem_least(sw_placement_item *items, size_t n, size_t n_placed, uint32_t placed,
                      size_t height, size_t best);
 
-/* Rows id,lower,upper,size below a header line, at most `most`. 0 when they cannot be read. */
-size_t problem_read(sw_placement_item *items, size_t most, const char *path);
+/* A published problem below $STEPWELL_DATA, of rows id,lower,upper,size below a header line, at
+ * most `most`; skips the test where it is not there. */
+size_t problem_read(sw_placement_item *items, size_t most, const char *name);
 
 #endif

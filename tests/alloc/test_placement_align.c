@@ -15,13 +15,10 @@ static sw_placement_item items[MOST], again[MOST];
 static void random_items(sw_dice *dice, size_t n, uint32_t horizon, size_t largest,
                          const size_t *aligns, size_t n_aligns, size_t unit)
 {
+    problem_random(dice, items, n, horizon, horizon / 2 + 1, largest);
     for (size_t i = 0; i < n; i++) {
-        const uint32_t lower = (uint32_t)sw_dice_below(dice, horizon);
-        items[i] = (sw_placement_item){.lower = lower,
-                                       .upper = lower + 1 +
-                                                (uint32_t)sw_dice_below(dice, horizon / 2 + 1),
-                                       .bytes = unit * (1 + sw_dice_below(dice, largest)),
-                                       .align = aligns[sw_dice_below(dice, n_aligns)]};
+        items[i].bytes = items[i].bytes / SW_ALIGN * unit;
+        items[i].align = aligns[sw_dice_below(dice, n_aligns)];
     }
 }
 

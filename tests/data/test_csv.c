@@ -13,7 +13,7 @@
 
 SW_TESTS("csv")
 
-static char path[512], test_path[512];
+static char path[512];
 static sw_csv_opts opts; /* of the running test */
 
 static void put_text(const char *text)
@@ -26,9 +26,8 @@ static void put_text(const char *text)
 
 static void put_test(const char *text)
 {
-    snprintf(test_path, sizeof test_path, "%s", sw_temp_path("other.csv"));
-    sw_file_put(test_path, text, strlen(text));
-    opts.test_path = test_path;
+    opts.test_path = sw_temp_path("other.csv");
+    sw_file_put(opts.test_path, text, strlen(text));
 }
 
 static sw_status read_whole(sw_dataset *part[2])
@@ -54,8 +53,7 @@ static const unsigned char *labels_of(const sw_dataset *dataset)
 /* The file as it is now has these numbers. */
 static void check(const char *what, int n, int columns, const float *x, const char *labels)
 {
-    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(read_whole);
     SW_CHECK(info.n == n && info.field[0].shape.rank == 1 &&
                  info.field[0].shape.dim[0] == columns,
              "%s: %lld samples of %lld", what, (long long)info.n,
@@ -129,8 +127,7 @@ SW_TEST("the label column is chosen")
 
 static void check_classes(const char *const *names, int n, const char *labels)
 {
-    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(read_whole);
     CU_ASSERT_EQUAL_FATAL(info.n_classes, n);
     for (int i = 0; i < n; i++)
         SW_CHECK(strcmp(info.class_names[i], names[i]) == 0, "class %d: '%s'", i,
@@ -157,8 +154,7 @@ SW_TEST("many classes take four bytes")
     for (int i = 0; i < 300; i++)
         to += sprintf(to, "%d,%d\n", i, 299 - i);
     put_text(text);
-    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(read_whole);
     CU_ASSERT_FATAL(info.n_classes == 300 && info.field[1].dtype == SW_I32);
     for (int i = 0; i < 300; i++)
         CU_ASSERT_EQUAL(((const int32_t *)info.field[1].data)[i], 299 - i);
@@ -225,9 +221,8 @@ SW_TEST("what cannot be opened is named")
         perror(path);
     data_refused(read_whole, SW_IO, path, "Is a directory");
     put_text("1,0\n");
-    snprintf(test_path, sizeof test_path, "%s", sw_temp_path("nowhere.csv"));
-    opts.test_path = test_path;
-    data_refused(read_split, SW_IO, test_path, "No such file");
+    opts.test_path = sw_temp_path("nowhere.csv");
+    data_refused(read_split, SW_IO, opts.test_path, "No such file");
     put_text("1,0\n");
     data_refused_unreadable(read_whole, path);
 }
@@ -320,22 +315,22 @@ SW_TEST("a second file is for testing")
     CU_ASSERT_FATAL(data_read_both(read_split, sets));
     CU_ASSERT(data_info(sets[0]).n == 3 && data_info(sets[1]).n == 2);
     CU_ASSERT(data_info(sets[1]).n_classes == 3 && labels_of(sets[1])[0] == 2);
-    CU_ASSERT_STRING_EQUAL(data_info(sets[1]).name, test_path);
+    CU_ASSERT_STRING_EQUAL(data_info(sets[1]).name, opts.test_path);
     CU_ASSERT_STRING_EQUAL(data_info(sets[1]).class_names[0], "a");
     put_test("x,k\n5,c\n6,d\n");
-    data_refused(read_split, SW_FORMAT, test_path,
+    data_refused(read_split, SW_FORMAT, opts.test_path,
                  "line 3, column 2 ('k'): 'd' is out of range");
     put_test("5,c,1\n");
-    data_refused(read_split, SW_FORMAT, test_path, "3 columns, those of");
+    data_refused(read_split, SW_FORMAT, opts.test_path, "3 columns, those of");
     put_test("y,k\n5,c\n");
-    data_refused(read_split, SW_FORMAT, test_path, "column 1 is 'y'");
+    data_refused(read_split, SW_FORMAT, opts.test_path, "column 1 is 'y'");
     put_test("");
-    data_refused(read_split, SW_FORMAT, test_path, "empty");
+    data_refused(read_split, SW_FORMAT, opts.test_path, "empty");
     put_test("oops,c\n6,c\n6,\n");
-    data_refused(read_split, SW_FORMAT, test_path, "column 1 is 'oops'");
+    data_refused(read_split, SW_FORMAT, opts.test_path, "column 1 is 'oops'");
     put_text("x,k\n1,0\n2,1\n");
     put_test("5,c\n");
-    data_refused(read_split, SW_FORMAT, test_path, "out of range");
+    data_refused(read_split, SW_FORMAT, opts.test_path, "out of range");
 }
 
 SW_TEST("features are standardised by the training part")
@@ -370,8 +365,7 @@ SW_TEST("shapes take no samples")
 {
     put_numbered(100);
     opts.shapes_only = 1;
-    CU_ASSERT_FATAL(data_read_both(read_split, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(read_split);
     CU_ASSERT(info.n == 80 && info.n_classes == 3 && info.bytes == 0);
     CU_ASSERT(info.field[0].shape.dim[0] == 2 && info.field[0].data == NULL);
     CU_ASSERT_EQUAL(data_info(sets[1]).n, 20);
@@ -500,8 +494,7 @@ SW_TEST("real tables are read")
         SW_SKIP("no iris below $STEPWELL_DATA");
     put_text("");
     snprintf(path, sizeof path, "%s", iris);
-    CU_ASSERT_FATAL(data_read_both(read_whole, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(read_whole);
     CU_ASSERT(info.n == 150 && info.n_classes == 3 && info.field[0].shape.dim[0] == 4);
     for (int i = 0; i < 3; i++)
         CU_ASSERT_STRING_EQUAL(info.class_names[i], species[i]);

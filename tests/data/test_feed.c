@@ -266,12 +266,11 @@ static sw_loader *loader_of(const sw_dataset *d, int shuffle, uint64_t keyed)
 static sw_status save_and_load(const run *r, const sw_dataset *d, const int of[2],
                                const uint64_t keyed[2])
 {
-    char path[500];
     const sw_array *in[2] = {NULL, NULL};
     int n;
     sw_loader *l[2] = {loader_of(d, of[0], keyed[0]), loader_of(d, of[1], keyed[1])};
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-    snprintf(path, sizeof path, "%s", sw_temp_path("keyed"));
+    const char *path = sw_temp_path("keyed");
     sw_checkpoint *c = checkpoint_of(r, path, l[0]);
     OK(sw_loader_epoch(l[0], 2));
     OK(sw_loader_next(l[0], &in[0], &n));

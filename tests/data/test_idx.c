@@ -190,12 +190,11 @@ SW_TEST("wild labels are refused")
     new_dir();
     dir_put(IMAGES, good_images());
     for (size_t i = 0; i < sizeof wild; i++) {
-        char text[100];
         small_labels[5] = wild[i];
         dir_put(LABELS, good_labels());
-        snprintf(text, sizeof text,
-                 "sample 5: the label must be 0 to 9, because no sample has label 10 (got %d)",
-                 wild[i]);
+        const char *text = sw_textf(
+            "sample 5: the label must be 0 to 9, because no sample has label 10 (got %d)",
+            wild[i]);
         refused(SW_FORMAT, LABELS, text);
     }
 }

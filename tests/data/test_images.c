@@ -56,8 +56,7 @@ SW_TEST("folders become classes in the order of their names")
     dir_put("a/.hidden.png", (bytes){NULL, 0});
     dir_put("list.csv", (bytes){NULL, 0});
     folder_make(".git");
-    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(images_read_one);
     CU_ASSERT(info.n == 7 && info.n_classes == 4 && info.n_fields == 2);
     CU_ASSERT_STRING_EQUAL(info.class_names[0], "Z");
     CU_ASSERT_STRING_EQUAL(info.class_names[1], "a");
@@ -111,8 +110,7 @@ SW_TEST("channels are what is asked for")
         check_pixels(&info, 1, &colours);
     }
     image_opts.channels = 1;
-    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(images_read_one);
     CU_ASSERT_EQUAL(info.field[0].shape.dim[0], 1);
     check_pixels(&info, 0, &one);
     for (uint32_t i = 0; i < 20; i++) {
@@ -144,8 +142,7 @@ SW_TEST("the middle is cut out and resized")
     const png_image even = {.w = 8, .h = 8, .depth = 8, .type = PNG_GRAY};
     put_png("a/1.png", even);
     image_opts.side = 4;
-    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(images_read_one);
     for (uint32_t y = 1; y < 3; y++)
         for (uint32_t x = 1; x < 3; x++) {
             static const double w[] = {0.125, 0.375, 0.375, 0.125};
@@ -183,8 +180,7 @@ SW_TEST("resized pixels stay within the image's")
             int outside = 0;
             put_png("a/1.png", p);
             image_opts.side = sides[i];
-            CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
-            const sw_dataset_info info = data_info(sets[0]);
+            const sw_dataset_info info = data_first(images_read_one);
             CU_ASSERT_EQUAL(info.bytes, (size_t)sides[i] * (size_t)sides[i] + 1);
             range_of(&p, range);
             for (int64_t at = 0; at < (int64_t)sides[i] * sides[i]; at++)
@@ -199,12 +195,10 @@ SW_TEST("folders for testing are taken")
     static const char *const names[] = {"test", "val"}; /* val goes before test */
     IMAGES_BEGIN();
     for (int i = 0; i < 2; i++) {
-        char path[64];
         put_png("train/a/1.png", gray(1));
         put_png("train/b/1.png", gray(2));
         put_png("train/c/1.png", gray(3));
-        snprintf(path, sizeof path, "%s/c/9.png", names[i]);
-        put_png(path, gray(40 + (unsigned)i));
+        put_png(sw_textf("%s/c/9.png", names[i]), gray(40 + (unsigned)i));
         CU_ASSERT_FATAL(data_read_both(images_read_both, sets));
         const sw_dataset_info train = data_info(sets[0]), test = data_info(sets[1]);
         const png_image wanted = gray(40 + (unsigned)i);
@@ -233,11 +227,8 @@ SW_TEST("a share is for testing")
     } cases[] = {{0.0, 8}, {0.5, 20}, {0.01, 1}, {0.999, 39}};
     unsigned char first[2][40];
     IMAGES_BEGIN();
-    for (unsigned i = 0; i < 40; i++) {
-        char path[32];
-        snprintf(path, sizeof path, "%s/%02u.png", i % 2 ? "odd" : "even", i);
-        put_png(path, gray(i));
-    }
+    for (unsigned i = 0; i < 40; i++)
+        put_png(sw_textf("%s/%02u.png", i % 2 ? "odd" : "even", i), gray(i));
     for (int i = 0; i < 4; i++) {
         image_opts.test_share = cases[i].share;
         CU_ASSERT_FATAL(data_read_both(images_read_both, sets));
@@ -282,11 +273,8 @@ static int count_looks(void *user, int64_t done, int64_t all)
 SW_TEST("progress is reported and may end it")
 {
     IMAGES_BEGIN();
-    for (unsigned i = 0; i < 3; i++) {
-        char path[32];
-        snprintf(path, sizeof path, "a/%u.png", i);
-        put_png(path, gray(i));
-    }
+    for (unsigned i = 0; i < 3; i++)
+        put_png(sw_textf("a/%u.png", i), gray(i));
     image_opts.progress = count_looks;
     image_opts.user = &looks;
     stop_at = -1;
@@ -299,8 +287,7 @@ SW_TEST("progress is reported and may end it")
     image_opts.shapes_only = 1;
     looks = 0;
     stop_at = -1;
-    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(images_read_one);
     CU_ASSERT(looks == 3 && info.n == 3 && info.bytes == 0 && info.field[0].data == NULL);
     CU_ASSERT(info.field[0].shape.dim[1] == 4 && info.field[0].shape.dim[2] == 5);
 }
@@ -309,13 +296,9 @@ SW_TEST("progress is reported and may end it")
 SW_TEST("many classes have wide labels")
 {
     IMAGES_BEGIN();
-    for (unsigned i = 0; i < 257; i++) {
-        char path[32];
-        snprintf(path, sizeof path, "%03u/x.png", i);
-        put_png(path, gray(i));
-    }
-    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    for (unsigned i = 0; i < 257; i++)
+        put_png(sw_textf("%03u/x.png", i), gray(i));
+    const sw_dataset_info info = data_first(images_read_one);
     CU_ASSERT(info.n_classes == 257 && info.field[1].dtype == SW_I32);
     CU_ASSERT_EQUAL(((const int32_t *)info.field[1].data)[256], 256);
 }
@@ -331,8 +314,7 @@ SW_TEST("JPEG is read")
     put_jpeg("a/3.png", (jpeg_image){40, 30, 1, 98, 0, 0, 1}); /* by its content */
     put_jpeg("a/4.jpg", (jpeg_image){40, 30, 1, 98, 0, 1 + 20 * 4, 1});
     image_opts.channels = 1;
-    CU_ASSERT_FATAL(data_read_both(images_read_one, sets));
-    const sw_dataset_info info = data_info(sets[0]);
+    const sw_dataset_info info = data_first(images_read_one);
     CU_ASSERT_EQUAL(info.n, 4);
     CU_ASSERT_EQUAL(memcmp(image_of(&info, 0), image_of(&info, 1), 1200), 0);
     int most = 0;
@@ -382,8 +364,7 @@ static void put_some(const char *folder, int n)
 /* Cut an image that was put: its head is sound, and the bad end is all the sooner. */
 static void cut(const char *folder, int i, size_t keep)
 {
-    char path[700];
-    snprintf(path, sizeof path, "%s", dir_file(path_of(folder, i)));
+    const char *path = dir_file(path_of(folder, i));
     bytes b = file_get(path);
     CU_ASSERT_FATAL(b.n > keep);
     sw_file_put(path, b.at, keep > 0 ? keep : b.n - 20);

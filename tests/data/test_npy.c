@@ -10,7 +10,7 @@ SW_TESTS("npy")
 
 #define N 12
 
-static char path[1100], test_path[1100];
+static char path[1100];
 static sw_npy_opts opts;
 
 static void put(const char *name, bytes content)
@@ -223,8 +223,7 @@ SW_TEST("parts are those of a table")
                              csv[p]->field[f].bytes) == 0);
         sw_dataset_destroy(csv[p]);
     }
-    snprintf(test_path, sizeof test_path, "%s", path);
-    opts.test_path = test_path;
+    opts.test_path = path;
     data_refused(read_parts, SW_INVALID, "sw_dataset_npy", "test_share exclude");
     opts.test_share = 0.0;
     data_refused(read_whole, SW_INVALID, "sw_dataset_npy", "no data set for testing exclude");
@@ -363,8 +362,7 @@ SW_TEST("numbers are checked")
     put("x.npy", npy_make("<f4", false, "6, 4", wide, sizeof wide));
     data_refused(read_parts, SW_FORMAT, "y.npy", "targets must be classes (n) or (n, 1)");
     new_scene();
-    snprintf(test_path, sizeof test_path, "%s/x.npy,%s/x.npy", dir_name(), dir_name());
-    opts.test_path = test_path;
+    opts.test_path = sw_textf("%s/x.npy,%s/x.npy", dir_name(), dir_name());
     data_refused(read_parts, SW_FORMAT, "x.npy", "its samples are f32 (2), those of");
     put("x.npy", npy_make("<f4", false, "1, 2", x, 8));
     put("y.npy", npy_make("<i8", false, "1,", wide, 8));

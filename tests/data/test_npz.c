@@ -11,7 +11,7 @@ SW_TESTS("npz")
 
 #define N 12
 
-static char path[1100], test_path[1100];
+static char path[1100];
 static sw_npy_opts opts;
 
 static sw_status read_parts(sw_dataset *part[2])
@@ -115,8 +115,7 @@ SW_TEST("arrays are found by their names")
         snprintf(path, sizeof path, "%s/a.npz:%s,%s", dir_name(), names[i][2], names[i][3]);
         CU_ASSERT_FATAL(data_read_both(read_whole, sets));
         CU_ASSERT(sets[0]->n == 5 && first_number(sets[0]) == 100.0f);
-        snprintf(test_path, sizeof test_path, "%s/a.npz", dir_name()); /* its test arrays */
-        opts.test_path = test_path;
+        opts.test_path = sw_textf("%s/a.npz", dir_name()); /* its test arrays */
         CU_ASSERT_FATAL(data_read_both(read_parts, sets));
         CU_ASSERT(sets[0]->n == 5 && sets[1]->n == 5);
         snprintf(path, sizeof path, "%s/a.npz:x,y", dir_name());

@@ -93,13 +93,6 @@ static bool same_saved(const sw_model *a, const sw_model *b)
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static const char *path_of(const char *name)
-{
-    static char path[600];
-    snprintf(path, sizeof path, "%s", sw_temp_path(name));
-    return path;
-}
-
 /* A file of this header and `n` bytes 0, 1, 2, ... of data. */
 static bytes file_of(const char *header, size_t n)
 {
@@ -116,7 +109,7 @@ static bytes file_of(const char *header, size_t n)
 SW_TEST("saving and loading gives the same bits")
 {
     sw_model *from = mixed_model(1), *to = mixed_model(2);
-    const char *path = path_of("same");
+    const char *path = sw_temp_path("same");
     CU_ASSERT_FALSE(same_saved(from, to));
     bytes before = state_of(to);
     OK(sw_model_save(from, path));
@@ -136,18 +129,17 @@ SW_TEST("the file is what the format says")
     static const char tensors[] =
         "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
         "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[8,32]}}";
-    char text[400];
     sw_model *model = small_model(1);
     float a[2], b[6];
     OK(sw_param_read(sw_param_find(model, "a"), a, sizeof a));
     OK(sw_param_read(sw_param_find(model, "b"), b, sizeof b));
-    snprintf(text, sizeof text,
-             "{\"__metadata__\":{\"format\":\"pt\",\"stepwell.header\":"
-             "\"0000000000000000\",\"stepwell.checksums\":\"%016llx%016llx\"},%s",
-             (unsigned long long)swi_checksum_of(a, sizeof a),
-             (unsigned long long)swi_checksum_of(b, sizeof b), tensors);
-    OK(sw_model_save(model, path_of("format")));
-    bytes file = file_get(path_of("format"));
+    const char *text =
+        sw_textf("{\"__metadata__\":{\"format\":\"pt\",\"stepwell.header\":"
+                 "\"0000000000000000\",\"stepwell.checksums\":\"%016llx%016llx\"},%s",
+                 (unsigned long long)swi_checksum_of(a, sizeof a),
+                 (unsigned long long)swi_checksum_of(b, sizeof b), tensors);
+    OK(sw_model_save(model, sw_temp_path("format")));
+    bytes file = file_get(sw_temp_path("format"));
     const size_t header = (strlen(text) + 8 + 63) / 64 * 64 - 8;
     CU_ASSERT_EQUAL_FATAL(file.n, 8 + header + 32);
     CU_ASSERT_EQUAL(file.at[0], header);
@@ -189,7 +181,7 @@ SW_TEST("all types are saved aligned")
         for (size_t k = 0; k < models[0]->entries[i].bytes; k++)
             models[0]->base[models[0]->entries[i].offset + k] =
                 (unsigned char)sw_dice_next(&dice);
-    const char *path = path_of("types");
+    const char *path = sw_temp_path("types");
     OK(sw_model_save(models[0], path));
     OK(sw_model_load(models[1], path));
     CU_ASSERT(same_saved(models[0], models[1]));
@@ -216,8 +208,8 @@ SW_TEST("names are escaped, or refused")
                      SW_F32, SW_SHAPE(2), "normal:1");
         make_ready(models[m], (uint64_t)m);
     }
-    OK(sw_model_save(models[0], path_of("names")));
-    OK(sw_model_load(models[1], path_of("names")));
+    OK(sw_model_save(models[0], sw_temp_path("names")));
+    OK(sw_model_load(models[1], sw_temp_path("names")));
     CU_ASSERT(same_saved(models[0], models[1]));
     static const char *const never[] = {"__metadata__", "\xff", "\xc0\x80", "\xed\xa0\x80",
                                         "\xc3"};
@@ -225,8 +217,9 @@ SW_TEST("names are escaped, or refused")
         sw_model *model = empty_model();
         sw_param_new(model, never[i], SW_F32, SW_SHAPE(1), "zeros");
         make_ready(model, 1);
-        failed_as(sw_model_save(model, path_of("never")), SW_INVALID, "cannot hold the name");
-        CU_ASSERT_FALSE(file_is_there(path_of("never")));
+        failed_as(sw_model_save(model, sw_temp_path("never")), SW_INVALID,
+                  "cannot hold the name");
+        CU_ASSERT_FALSE(file_is_there(sw_temp_path("never")));
     }
 }
 
@@ -246,8 +239,8 @@ SW_TEST("files of other writers are read")
     for (size_t i = 0; i < 3; i++) {
         sw_model *model = small_model(i);
         bytes file = file_of(headers[i], 32);
-        sw_file_put(path_of("foreign"), file.at, file.n);
-        OK(sw_model_load(model, path_of("foreign")));
+        sw_file_put(sw_temp_path("foreign"), file.at, file.n);
+        OK(sw_model_load(model, sw_temp_path("foreign")));
         unsigned char a[8], b[24];
         CU_ASSERT_EQUAL(sw_param_read(sw_param_find(model, "a"), a, 8), SW_OK);
         CU_ASSERT_EQUAL(sw_param_read(sw_param_find(model, "b"), b, 24), SW_OK);
@@ -260,7 +253,7 @@ SW_TEST("files of other writers are read")
 /* Loading it into `model` fails, says so, and changes nothing. */
 static void refused(sw_model *model, const bytes *file, const char *reason)
 {
-    const char *path = path_of("refused");
+    const char *path = sw_temp_path("refused");
     bytes before = state_of(model);
     const heap_watch heap = heap_now();
     sw_file_put(path, file->at, file->n);
@@ -368,8 +361,8 @@ SW_TEST("damaged headers are refused")
 SW_TEST("cut files are refused at every byte")
 {
     sw_model *model = small_model(3);
-    OK(sw_model_save(model, path_of("whole")));
-    bytes file = file_get(path_of("whole"));
+    OK(sw_model_save(model, sw_temp_path("whole")));
+    bytes file = file_get(sw_temp_path("whole"));
     for (size_t n = 0; n < file.n; n++) {
         const bytes cut = {file.at, n};
         refused(model, &cut,
@@ -441,8 +434,8 @@ SW_TEST("hostile lengths take no memory")
 SW_TEST("flipped bytes do no harm")
 {
     sw_model *model = small_model(3);
-    OK(sw_model_save(model, path_of("flip")));
-    bytes sound = file_get(path_of("flip")), before = state_of(model);
+    OK(sw_model_save(model, sw_temp_path("flip")));
+    bytes sound = file_get(sw_temp_path("flip")), before = state_of(model);
     bytes plain = file_of("{\"__metadata__\":{\"format\":\"pt\"}," A "," B "}   ", 0);
     bytes_put(&plain, sound.at + sound.n - 32, 32);
     sw_dice dice = {11};
@@ -453,8 +446,8 @@ SW_TEST("flipped bytes do no harm")
         const size_t at = (size_t)sw_dice_below(&dice, file->n - (file == &plain ? 32 : 0));
         const unsigned char old = file->at[at];
         file->at[at] = (unsigned char)sw_dice_next(&dice);
-        sw_file_put(path_of("flip"), file->at, file->n);
-        const sw_status status = sw_model_load(model, path_of("flip"));
+        sw_file_put(sw_temp_path("flip"), file->at, file->n);
+        const sw_status status = sw_model_load(model, sw_temp_path("flip"));
         const bool may = file == &plain || file->at[at] == old;
         loaded += status == SW_OK && file->at[at] != old;
         SW_CHECK((status == SW_FORMAT || (may && status == SW_OK)) && is_as(model, &before),
@@ -468,20 +461,20 @@ SW_TEST("models that are not ready, damaged or busy")
 {
     sw_model *model = empty_model(), *whole = small_model(1);
     sw_param_new(model, "a", SW_F32, SW_SHAPE(2), "zeros");
-    failed_as(sw_model_save(model, path_of("x")), SW_INVALID, "must be ready");
-    failed_as(sw_model_load(model, path_of("x")), SW_INVALID, "must be ready");
+    failed_as(sw_model_save(model, sw_temp_path("x")), SW_INVALID, "must be ready");
+    failed_as(sw_model_load(model, sw_temp_path("x")), SW_INVALID, "must be ready");
     failed_as(sw_model_save(whole, ""), SW_INVALID, "path");
-    failed_as(sw_model_load(whole, path_of("nothing there")), SW_IO, "No such file");
-    OK(sw_model_save(whole, path_of("whole")));
+    failed_as(sw_model_load(whole, sw_temp_path("nothing there")), SW_IO, "No such file");
+    OK(sw_model_save(whole, sw_temp_path("whole")));
     whole->damaged = true;
-    failed_as(sw_model_save(whole, path_of("whole")), SW_STALE, "restore it");
-    failed_as(sw_model_load(whole, path_of("nothing there")), SW_IO, "No such file");
+    failed_as(sw_model_save(whole, sw_temp_path("whole")), SW_STALE, "restore it");
+    failed_as(sw_model_load(whole, sw_temp_path("nothing there")), SW_IO, "No such file");
     CU_ASSERT(whole->damaged);
-    OK(sw_model_load(whole, path_of("whole")));
+    OK(sw_model_load(whole, sw_temp_path("whole")));
     CU_ASSERT_FALSE(whole->damaged);
     whole->busy = 1;
-    failed_as(sw_model_save(whole, path_of("whole")), SW_BUSY, "another thread");
-    failed_as(sw_model_load(whole, path_of("whole")), SW_BUSY, "another thread");
+    failed_as(sw_model_save(whole, sw_temp_path("whole")), SW_BUSY, "another thread");
+    failed_as(sw_model_load(whole, sw_temp_path("whole")), SW_BUSY, "another thread");
     whole->busy = 0;
 }
 
@@ -490,7 +483,7 @@ SW_TEST("models that are not ready, damaged or busy")
 SW_TEST("a folder is not replaced")
 {
     sw_model *model = small_model(1);
-    const char *path = path_of("folder");
+    const char *path = sw_temp_path("folder");
     if (mkdir(path, 0777) != 0)
         perror(path);
     failed_as(sw_model_save(model, path), SW_IO, "folder");
@@ -503,16 +496,16 @@ SW_TEST("a link stays a link")
 {
     sw_model *model = small_model(1);
     struct stat now;
-    const char *target = path_of("target");
+    const char *target = sw_temp_path("target");
     OK(sw_model_save(small_model(2), target));
-    const char *link = path_of("link");
+    const char *link = sw_temp_path("link");
     (void)unlink(link);
     CU_ASSERT_EQUAL_FATAL(symlink("target", link), 0);
     OK(sw_model_save(model, link));
     CU_ASSERT_EQUAL(lstat(link, &now), 0);
     CU_ASSERT(S_ISLNK(now.st_mode));
     sw_model *back = small_model(3);
-    OK(sw_model_load(back, path_of("target")));
+    OK(sw_model_load(back, sw_temp_path("target")));
     CU_ASSERT(same_saved(model, back));
     failed_as(sw_model_save(model, "/dev/full"), SW_IO, "/dev/full");
     CU_ASSERT_EQUAL(lstat("/dev/full", &now), 0);
@@ -525,7 +518,7 @@ SW_TEST("a link stays a link")
 static uint64_t sweep_save(sw_fault_kind kind, sw_status expected)
 {
     sw_model *old = small_model(1), *model = small_model(2);
-    const char *path = path_of("sweep");
+    const char *path = sw_temp_path("sweep");
     sw_sites sites = {kind, .status = expected};
     while (sw_sites_next(&sites)) {
         OK(sw_model_save(old, path));
@@ -544,7 +537,7 @@ static uint64_t sweep_save(sw_fault_kind kind, sw_status expected)
 static uint64_t sweep_load(sw_fault_kind kind, sw_status expected)
 {
     sw_model *from = mixed_model(1), *to = mixed_model(2);
-    const char *path = path_of("sweep");
+    const char *path = sw_temp_path("sweep");
     OK(sw_model_save(from, path));
     bytes before = state_of(to);
     to->damaged = true;
@@ -570,7 +563,7 @@ SW_TEST("every call can fail")
 SW_TEST("what is left is named")
 {
     sw_model *model = small_model(1);
-    const char *path = path_of("after");
+    const char *path = sw_temp_path("after");
     sw_fault_unnamed(false); /* else there is a name, for a moment, when all is written */
     sw_fault_plan(SW_FAULT_FILE, 4, SW_FAULT_FROM);
     const sw_status status = sw_model_save(model, path);
@@ -592,7 +585,7 @@ SW_TEST("what is left is named")
 SW_TEST("other files stay")
 {
     sw_model *model = small_model(1);
-    const char *path = path_of("beside");
+    const char *path = sw_temp_path("beside");
     char victim[1024];
     snprintf(victim, sizeof victim, "%s", sw_temp_path("victim"));
     FILE *file = fopen(victim, "w");

@@ -17,9 +17,7 @@ static bytes content;
 static void put_bytes(size_t n, int64_t context)
 {
     static int number;
-    char name[32];
-    snprintf(name, sizeof name, "text%d.txt", number++);
-    snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    snprintf(path, sizeof path, "%s", sw_temp_path(sw_textf("text%d.txt", number++)));
     content = (bytes){NULL, 0};
     for (size_t i = 0; i < n; i++)
         bytes_byte(&content, (int)((i % 2 == 0 ? i / 2 : i / 512) & 255));

@@ -11,7 +11,8 @@ SW_TESTS("tokens")
 #define N 1009
 #define CONTEXT 10
 
-static char path[512], vocabulary[512], validation[512];
+static char path[512];
+static const char *vocabulary;
 static sw_tokens_opts opts;
 static bytes content;
 
@@ -30,7 +31,7 @@ static void put_ids(const char *name, size_t n, int bits, uint32_t below)
 static void put_vocabulary(const char *text, size_t n)
 {
     sw_file_put(dir_file("vocab"), text, n);
-    snprintf(vocabulary, sizeof vocabulary, "%s", dir_file("vocab"));
+    vocabulary = dir_file("vocab");
     opts.vocabulary = vocabulary;
 }
 
@@ -143,8 +144,7 @@ SW_TEST("folders have both parts")
     CU_ASSERT(data_info(sets[0]).bytes == 2 * N && data_info(sets[1]).bytes == 600);
     CU_ASSERT(data_info(sets[0]).n_classes == 400 && data_info(sets[1]).n_classes == 400);
     CU_ASSERT_STRING_EQUAL(data_info(sets[1]).name, dir_name());
-    snprintf(validation, sizeof validation, "%s/val.bin", dir_name());
-    opts.validation_path = validation;
+    const char *validation = opts.validation_path = sw_textf("%s/val.bin", dir_name());
     data_refused(read_parts, SW_INVALID, dir_name(), "is a folder");
     snprintf(path, sizeof path, "%s/train.bin", dir_name());
     CU_ASSERT_FATAL(data_read_both(read_parts, sets));

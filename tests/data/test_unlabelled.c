@@ -178,8 +178,7 @@ SW_TEST("an array may be for testing")
     dir_put("y.npy", classes(5));
     dir_put("new.npy", array(3));
     snprintf(path, sizeof path, "%s,%s/y.npy", dir_file("x.npy"), dir_name());
-    snprintf(test_path, sizeof test_path, "%s", dir_file("new.npy"));
-    npy.test_path = test_path;
+    npy.test_path = dir_file("new.npy");
     CU_ASSERT_FATAL(data_read_both(read_npy, sets));
     CU_ASSERT_EQUAL(data_info(sets[0]).n_fields, 2);
     CU_ASSERT_EQUAL(data_info(sets[1]).n_fields, 1);

@@ -11,11 +11,6 @@
 
 SW_TESTS("checks of the reader")
 
-static const char *path_of(const char *name)
-{
-    return sw_textf("%s", sw_temp_path(name));
-}
-
 static void put_header(bytes *file, const char *header, size_t n_data)
 {
     const uint64_t length = strlen(header);
@@ -28,8 +23,8 @@ static void put_header(bytes *file, const char *header, size_t n_data)
 
 static sw_status open_bytes(const bytes *file)
 {
-    sw_file_put(path_of("crafted"), file->at, file->n);
-    return open_and_verify(path_of("crafted"));
+    sw_file_put(sw_temp_path("crafted"), file->at, file->n);
+    return open_and_verify(sw_temp_path("crafted"));
 }
 
 /* ---- headers of others ------------------------------------------------------------------- */
@@ -140,8 +135,8 @@ SW_TEST("checksums belong to their tensor")
 {
     static const char key[] = "\"stepwell.checksums\":\"";
     char kept[16];
-    write_checkpoint(path_of("exchanged"), chance_model("m", 3), 65536);
-    bytes file = file_get(path_of("exchanged"));
+    write_checkpoint(sw_temp_path("exchanged"), chance_model("m", 3), 65536);
+    bytes file = file_get(sw_temp_path("exchanged"));
     unsigned char *at = memmem(file.at, file.n, key, strlen(key));
     CU_ASSERT_PTR_NOT_NULL_FATAL(at);
     at += strlen(key);
@@ -158,8 +153,8 @@ SW_TEST("a part is inside of its tensor")
 {
     unsigned char to[8];
     swi_tensors *file;
-    write_checkpoint(path_of("parts"), chance_model("m", 3), 65536);
-    OK(swi_tensors_open(&file, path_of("parts")));
+    write_checkpoint(sw_temp_path("parts"), chance_model("m", 3), 65536);
+    OK(swi_tensors_open(&file, sw_temp_path("parts")));
     const swi_tensors_entry *entry = swi_tensors_find(file, "scalar");
     CU_ASSERT_PTR_NOT_NULL_FATAL(entry);
     OK(swi_tensors_read_part(file, entry, 0, to, 4));
@@ -178,21 +173,21 @@ SW_TEST("every way to read looks at the checksum")
 {
     unsigned char to[12];
     swi_tensors *file;
-    write_checkpoint(path_of("later"), chance_model("m", 3), 65536);
-    OK(swi_tensors_open(&file, path_of("later")));
+    write_checkpoint(sw_temp_path("later"), chance_model("m", 3), 65536);
+    OK(swi_tensors_open(&file, sw_temp_path("later")));
     const swi_tensors_entry *entry = swi_tensors_find(file, "conv.bias");
     CU_ASSERT_PTR_NOT_NULL_FATAL(entry);
     OK(swi_tensors_verify_one(file, entry));
-    bytes now = file_get(path_of("later"));
+    bytes now = file_get(sw_temp_path("later"));
     const size_t begins = now.n - swi_tensors_at(file, swi_tensors_count(file) - 1)->end;
     now.at[begins + entry->begin + 7] ^= 64;
-    sw_file_put(path_of("later"), now.at, now.n);
+    sw_file_put(sw_temp_path("later"), now.at, now.n);
     failed_as(swi_tensors_verify_one(file, entry), SW_FORMAT, "'conv.bias', bytes ");
     failed_as(swi_tensors_read(file, entry, to, 12), SW_FORMAT, "'conv.bias', bytes ");
     failed_as(swi_tensors_verify(file), SW_FORMAT, "'conv.bias', bytes ");
     OK(swi_tensors_verify_one(file, swi_tensors_find(file, "scalar")));
     OK(swi_tensors_read_part(file, entry, 4, to, 4)); /* says that it does not look */
-    CU_ASSERT_EQUAL(truncate(path_of("later"), (off_t)(begins + entry->begin + 6)), 0);
+    CU_ASSERT_EQUAL(truncate(sw_temp_path("later"), (off_t)(begins + entry->begin + 6)), 0);
     failed_as(swi_tensors_read_part(file, entry, 4, to, 4), SW_FORMAT,
               "changed while it was read");
     swi_tensors_close(file);
@@ -214,7 +209,7 @@ SW_TEST("nine dims fit nothing")
                                                           "[1,3]") "}",
                3);
     OK(open_bytes(&file));
-    OK(swi_tensors_open(&open, path_of("crafted")));
+    OK(swi_tensors_open(&open, sw_temp_path("crafted")));
     failed_as(swi_tensors_load(open, &list, true, "the test"), SW_FORMAT, "'b' is U8 (2, 1");
     CU_ASSERT_EQUAL(to[0], 0);
     swi_tensors_close(open);
@@ -262,13 +257,13 @@ static scene *new_scene(void)
     s->model = chance_model("m", 3);
     s->exec = made_exec(&exec);
     s->loader = data_loader(data_digits(20, 1), loader);
-    const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = path_of("scene"),
+    const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = sw_temp_path("scene"),
                                             .models = &s->model, .n_models = 1);
     OK(sw_checkpoint_create(&s->c, s->exec, &opts));
     AFTER(sw_checkpoint_destroy, s->c);
     OK(sw_checkpoint_loader(s->c, s->loader));
     OK(sw_checkpoint_save(s->c, 1));
-    read_record(s, path_of("scene"));
+    read_record(s, sw_temp_path("scene"));
     return s;
 }
 
@@ -291,9 +286,9 @@ static sw_status load_record(const scene *s, const char *from, const char *to)
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - s->record), s->record, to,
              at + strlen(from));
     list_run(&list, text);
-    OK(write_tensors(path_of("record"), &list, checkpoint_marks, N_MARKS));
+    OK(write_tensors(sw_temp_path("record"), &list, checkpoint_marks, N_MARKS));
     swi_list_free(&list);
-    return find_and_load(s, path_of("record"));
+    return find_and_load(s, sw_temp_path("record"));
 }
 
 SW_TEST("each difference of the record is named")
@@ -350,9 +345,9 @@ SW_TEST("tensors that do not fit are named")
         of_knobs->at = (unsigned char *)knobs;
         if (what == 2)
             OK(swi_list_bytes(&list, "extra", "x", 1));
-        OK(write_tensors(path_of("fits"), &list, checkpoint_marks, N_MARKS));
+        OK(write_tensors(sw_temp_path("fits"), &list, checkpoint_marks, N_MARKS));
         swi_list_free(&list);
-        const sw_status status = find_and_load(s, path_of("fits"));
+        const sw_status status = find_and_load(s, sw_temp_path("fits"));
         if (what == 0)
             OK(status);
         else
@@ -365,8 +360,8 @@ SW_TEST("tensors that do not fit are named")
 SW_TEST("parameters alone are no checkpoint")
 {
     scene *s = new_scene();
-    OK(sw_model_save(s->model, path_of("params")));
-    failed_as(find_and_load(s, path_of("params")), SW_FORMAT,
+    OK(sw_model_save(s->model, sw_temp_path("params")));
+    failed_as(find_and_load(s, sw_temp_path("params")), SW_FORMAT,
               "it has parameters alone, and is no checkpoint");
 }
 
@@ -379,7 +374,7 @@ SW_TEST("a model that is not ready takes nothing")
     sw_param_new(bare, "scalar", SW_F32, SW_SCALAR, "zeros");
     const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .models = &bare, .n_models = 1);
     OK(sw_checkpoint_create(&c, s->exec, &opts));
-    OK(sw_checkpoint_find(c, path_of("scene"), &found));
+    OK(sw_checkpoint_find(c, sw_temp_path("scene"), &found));
     failed_as(sw_checkpoint_load(c), SW_INVALID, "model m must be ready");
     sw_checkpoint_destroy(c);
 }

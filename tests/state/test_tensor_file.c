@@ -9,13 +9,6 @@
 
 SW_TESTS("tensor file")
 
-static const char *path_of(const char *name)
-{
-    static char path[600];
-    snprintf(path, sizeof path, "%s", sw_temp_path(name));
-    return path;
-}
-
 /* ---- checksums --------------------------------------------------------------------------- */
 
 /* As the specification of XXH3 has it, whatever the pieces and the state's address. */
@@ -81,8 +74,8 @@ SW_TEST("all types and bytes come back")
     OK(swi_list_bytes(&list, "stepwell.blob/x", "seven!!", 7));
     OK(swi_list_bytes(&list, "stepwell.blob/none", NULL, 0));
     OK(swi_tensors_bytes(&list, checkpoint_marks, N_MARKS, &file_bytes));
-    OK(write_tensors(path_of("types"), &list, checkpoint_marks, N_MARKS));
-    OK(swi_tensors_open(&file, path_of("types")));
+    OK(write_tensors(sw_temp_path("types"), &list, checkpoint_marks, N_MARKS));
+    OK(swi_tensors_open(&file, sw_temp_path("types")));
     OK(swi_tensors_verify(file));
     CU_ASSERT_EQUAL(swi_tensors_file_bytes(file), file_bytes);
     CU_ASSERT_EQUAL(swi_tensors_count(file), 8);
@@ -122,8 +115,8 @@ SW_TEST("models are stacked")
     OK(swi_list_models(&in, to, 3, roles, "pop/"));
     OK(swi_list_models(&single, &one, 1, roles, "pop/"));
     CU_ASSERT(out.n == 8 && out.n_groups == 2 && out.at[7].group == 1);
-    OK(write_tensors(path_of("stacked"), &out, NULL, 0));
-    OK(swi_tensors_open(&file, path_of("stacked")));
+    OK(write_tensors(sw_temp_path("stacked"), &out, NULL, 0));
+    OK(swi_tensors_open(&file, sw_temp_path("stacked")));
     const swi_tensors_entry *entry = swi_tensors_find(file, "pop/conv.weight");
     CU_ASSERT_PTR_NOT_NULL_FATAL(entry);
     CU_ASSERT(entry->rank == 5 && entry->dim[0] == 3 && entry->dim[1] == 3 &&
@@ -153,7 +146,7 @@ SW_TEST("a model loads from a checkpoint")
              *other = chance_model("c", 3);
     sw_model *back = chance_model("b", 4);
     swi_tensor_list list = {0};
-    const char *path = path_of("several");
+    const char *path = sw_temp_path("several");
     OK(swi_list_models(&list, &a, 1, ALL_ROLES, "a/"));
     OK(swi_list_models(&list, &b, 1, ALL_ROLES, "b/"));
     list_run(&list, "{\"version\":1,\"models\":[{\"name\":\"a\"},{\"name\":\"b\"}]}");
@@ -166,8 +159,8 @@ SW_TEST("a model loads from a checkpoint")
                         saved);
     }
     failed_as(sw_model_load(other, path), SW_FORMAT, "without model c: it has a, b");
-    write_checkpoint(path_of("single"), a, 65536);
-    OK(sw_model_load(other, path_of("single"))); /* whatever its name */
+    write_checkpoint(sw_temp_path("single"), a, 65536);
+    OK(sw_model_load(other, sw_temp_path("single"))); /* whatever its name */
     CU_ASSERT_EQUAL(memcmp(a->base + a->entries[1].offset,
                            other->base + other->entries[1].offset, a->entries[1].bytes),
                     0);
@@ -181,8 +174,8 @@ SW_TEST("a model loads from a checkpoint")
 SW_TEST("the run is read")
 {
     swi_tensors *file;
-    write_checkpoint(path_of("run"), chance_model("m", 1), 65536);
-    OK(swi_tensors_open(&file, path_of("run")));
+    write_checkpoint(sw_temp_path("run"), chance_model("m", 1), 65536);
+    OK(swi_tensors_open(&file, sw_temp_path("run")));
     swi_run_summary run;
     OK(swi_run_summary_read(file, &run));
     CU_ASSERT(run.version == 1 && run.step == 7 && run.seed == UINT64_MAX);
@@ -200,8 +193,8 @@ SW_TEST("the run is read")
         swi_tensor_list list = {0};
         const uint64_t blocks = sw_heap_blocks();
         list_run(&list, bad[i]);
-        OK(write_tensors(path_of("run"), &list, checkpoint_marks, N_MARKS));
-        OK(swi_tensors_open(&file, path_of("run")));
+        OK(write_tensors(sw_temp_path("run"), &list, checkpoint_marks, N_MARKS));
+        OK(swi_tensors_open(&file, sw_temp_path("run")));
         failed_as(swi_run_summary_read(file, &run), SW_FORMAT, "'stepwell.run'");
         swi_tensors_close(file);
         swi_list_free(&list);
@@ -255,8 +248,8 @@ SW_TEST("parts may lie in any order")
         OK(swi_list_parts(&list, "parts", from, n, PARTS));
         list.at[0].stride = n + 100;
         list.at[0].places = slots != NULL ? places : NULL;
-        OK(write_tensors(path_of("parts"), &list, NULL, 0));
-        OK(swi_tensors_open(&file, path_of("parts")));
+        OK(write_tensors(sw_temp_path("parts"), &list, NULL, 0));
+        OK(swi_tensors_open(&file, sw_temp_path("parts")));
         const swi_tensors_entry *entry = swi_tensors_find(file, "parts");
         CU_ASSERT(entry->rank == 2 && entry->dim[0] == PARTS && entry->dim[1] == (int64_t)n);
         OK(swi_tensors_read(file, entry, whole, n * PARTS));
@@ -286,20 +279,21 @@ SW_TEST("notes that are ours are refused")
                                               {{"a", "\xff"}, {"b", ""}},
                                               {{"a", "x"}, {"a", "b"}}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        failed_as(write_tensors(path_of("notes"), &list, bad[i], 2), SW_INVALID, "the note");
+        failed_as(write_tensors(sw_temp_path("notes"), &list, bad[i], 2), SW_INVALID,
+                  "the note");
 }
 
 /* Change a checkpoint and set the header's checksum to what it then must be: what is refused is
  * not so by that checksum. */
 static void refused_when_sealed(const char *from, const char *to, const char *part)
 {
-    write_checkpoint(path_of("sealed"), chance_model("m", 1), 65536);
-    bytes file = file_get(path_of("sealed"));
+    write_checkpoint(sw_temp_path("sealed"), chance_model("m", 1), 65536);
+    bytes file = file_get(sw_temp_path("sealed"));
     replace(&file, from, to);
     if (strstr(to, "headex") == NULL)
         reseal(&file);
-    sw_file_put(path_of("sealed"), file.at, file.n);
-    failed_as(open_and_verify(path_of("sealed")), SW_FORMAT, part);
+    sw_file_put(sw_temp_path("sealed"), file.at, file.n);
+    failed_as(open_and_verify(sw_temp_path("sealed")), SW_FORMAT, part);
 }
 
 SW_TEST("marks and checksums come together")
@@ -322,9 +316,9 @@ SW_TEST("marks and checksums come together")
 SW_TEST("digits are compared as bytes")
 {
     static const char *const keys[] = {"\"stepwell.header\":\"", "\"stepwell.checksums\":\""};
-    write_checkpoint(path_of("digits"), chance_model("m", 1), 65536);
+    write_checkpoint(sw_temp_path("digits"), chance_model("m", 1), 65536);
     for (int which = 0; which < 2; which++) {
-        bytes file = file_get(path_of("digits"));
+        bytes file = file_get(sw_temp_path("digits"));
         unsigned char *at = memmem(file.at, file.n, keys[which], strlen(keys[which]));
         CU_ASSERT_PTR_NOT_NULL_FATAL(at);
         at += strlen(keys[which]);
@@ -335,19 +329,19 @@ SW_TEST("digits are compared as bytes")
         at[i] ^= 0x20;
         if (which == 1)
             reseal(&file);
-        sw_file_put(path_of("upper"), file.at, file.n);
-        failed_as(open_and_verify(path_of("upper")), SW_FORMAT, "damaged");
+        sw_file_put(sw_temp_path("upper"), file.at, file.n);
+        failed_as(open_and_verify(sw_temp_path("upper")), SW_FORMAT, "damaged");
     }
 }
 
 SW_TEST("another version is unsupported")
 {
-    write_checkpoint(path_of("version"), chance_model("m", 1), 65536);
-    bytes file = file_get(path_of("version"));
+    write_checkpoint(sw_temp_path("version"), chance_model("m", 1), 65536);
+    bytes file = file_get(sw_temp_path("version"));
     replace(&file, "\"stepwell.checkpoint\":\"1\"", "\"stepwell.checkpoint\":\"2\"");
     reseal(&file);
-    sw_file_put(path_of("version"), file.at, file.n);
-    failed_as(open_and_verify(path_of("version")), SW_UNSUPPORTED, "version '2'");
+    sw_file_put(sw_temp_path("version"), file.at, file.n);
+    failed_as(open_and_verify(sw_temp_path("version")), SW_UNSUPPORTED, "version '2'");
 }
 
 /* Loading takes the file's bytes once, and a little: here and of a checkpoint. The file is
@@ -365,11 +359,11 @@ SW_TEST("loading takes the file once")
     sw_heap_read(SW_HEAP_FILES, &before);
     const size_t others = before.peak_bytes, little = before.bytes + ((size_t)1 << 20);
     CU_ASSERT_FATAL(others < bytes_of_file);
-    OK(sw_model_save(model, path_of("large")));
+    OK(sw_model_save(model, sw_temp_path("large")));
     /* Saving copies nothing. */
     CU_ASSERT(heap_peak(SW_HEAP_FILES) <= (others > little ? others : little));
     sw_heap_read(SW_HEAP_FILES, &before);
-    OK(sw_model_load(model, path_of("large")));
+    OK(sw_model_load(model, sw_temp_path("large")));
     const size_t peak = heap_peak(SW_HEAP_FILES) - before.bytes;
     sw_note("%zu bytes beside the file's %zu", peak - bytes_of_file, bytes_of_file);
     CU_ASSERT(peak > bytes_of_file && peak <= bytes_of_file + ((size_t)1 << 20));
@@ -396,8 +390,8 @@ SW_TEST("hostile headers are bounded")
         const uint64_t length = text.n;
         bytes_put(&file, &length, 8);
         bytes_put(&file, text.at, text.n);
-        sw_file_put(path_of("many"), file.at, file.n);
-        failed_as(open_and_verify(path_of("many")), SW_FORMAT,
+        sw_file_put(sw_temp_path("many"), file.at, file.n);
+        failed_as(open_and_verify(sw_temp_path("many")), SW_FORMAT,
                   notes ? "more than 65536 texts" : "more than 65536 tensors");
     }
     CU_ASSERT(heap_peak(SW_HEAP_FILES) < (size_t)32 << 20);
@@ -463,7 +457,7 @@ SW_TEST("every call can fail")
     swi_tensor_list list = {0};
     OK(swi_list_models(&list, &model, 1, ALL_ROLES, ""));
     list_run(&list, one_model_run);
-    sweeping s = {&list, path_of("sweep"), chance_model("m", 2)};
+    sweeping s = {&list, sw_temp_path("sweep"), chance_model("m", 2)};
     static const struct {
         const char *name;
         sw_status (*operation)(void *arg);
@@ -490,7 +484,7 @@ SW_TEST("a name of another format is unsupported")
     sw_model *model = chance_model("m", 3);
     static const char *const names[] = {"model.npz", "model.NPZ", "model.Npz"};
     for (int i = 0; i < 3; i++) {
-        const char *path = path_of(names[i]);
+        const char *path = sw_temp_path(names[i]);
         failed_as(sw_model_save(model, path), SW_UNSUPPORTED, names[i]);
         CU_ASSERT_FALSE(sw_file_taken(path));
     }
@@ -502,7 +496,7 @@ SW_TEST("a file loads whatever its name")
 {
     sw_model *model = chance_model("m", 3);
     char from[1200];
-    const char *path = path_of("named.npz");
+    const char *path = sw_temp_path("named.npz");
     failed_as(sw_model_load(model, path), SW_IO, "No such file");
     snprintf(from, sizeof from, "%s", sw_temp_path("named.safetensors"));
     OK(sw_model_save(model, from));
