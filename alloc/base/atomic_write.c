@@ -47,12 +47,6 @@ static sw_status name(const swi_generations *g, char *to, int i)
     return SW_OK;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat now;
-    return lstat(path, &now) == 0 && S_ISDIR(now.st_mode);
-}
-
 /* SW_IO where a name up to the first free one is a folder's, or cannot be looked at. *free: the
  * number of that name, the last generation's where all are taken. */
 static sw_status generations_look(const swi_generations *g, int *free)
@@ -60,9 +54,10 @@ static sw_status generations_look(const swi_generations *g, int *free)
     *free = 1;
     for (int i = 1; i < g->keep; i++) {
         bool there;
+        struct stat now;
         SW_TRY(name(g, g->to, i));
         SW_TRY(sw_file_look(g->to, &there));
-        if (there && is_folder(g->to))
+        if (there && lstat(g->to, &now) == 0 && S_ISDIR(now.st_mode))
             SW_FAIL(SW_IO, "%s: is a folder, and cannot become an older generation", g->to);
         *free = i;
         if (!there)
@@ -135,20 +130,14 @@ static void say(char *to, size_t bytes, const names *n)
 
 /* ---- the new file ------------------------------------------------------------------------ */
 
-static bool is_temporary(const names *n, const char *name)
-{
-    const size_t stem = n->stem - n->folder;
-    const char *stem_of = n->temporary + n->folder;
-    if (strlen(name) != stem + ADDED - 1 || strncmp(name, stem_of, stem) != 0 ||
-        name[stem] != '.' || strcmp(name + stem + 1 + DIGITS, ".tmp") != 0)
-        return false;
-    return strspn(name + stem + 1, "0123456789abcdef") == DIGITS;
-}
-
 static bool sweep_one(void *context, const char *name)
 {
     const names *n = context;
-    if (is_temporary(n, name) && strcmp(name, n->temporary + n->folder) != 0) {
+    const size_t stem = n->stem - n->folder;
+    const char *own = n->temporary + n->folder;
+    if (strlen(name) == stem + ADDED - 1 && strncmp(name, own, stem) == 0 &&
+        name[stem] == '.' && strcmp(name + stem + 1 + DIGITS, ".tmp") == 0 &&
+        strspn(name + stem + 1, "0123456789abcdef") == DIGITS && strcmp(name, own) != 0) {
         memcpy(n->other, n->temporary, n->folder);
         strcpy(n->other + n->folder, name);
         sw_file_sweep(n->other);

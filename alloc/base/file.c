@@ -121,12 +121,6 @@ static bool waits_for_peer(int fd, const struct stat *st)
            (S_ISCHR(st->st_mode) && isatty(fd) == 1);
 }
 
-static bool is_fifo(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
-}
-
 /* open() of a FIFO waits where no signal can end it. So nothing is opened that way: one that is
  * read is open at once, and reading waits for the first writer; one that is written is asked
  * for until it has a reader (ENXIO before). */
@@ -137,7 +131,9 @@ static int open_now(const char *path, int flags)
         int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666);
         if (fd < 0 && errno == EWOULDBLOCK) /* another process holds a lease of the file */
             fd = open(path, flags | O_CLOEXEC, 0666);
-        if (fd >= 0 || (errno != EINTR && !(errno == ENXIO && is_fifo(path))))
+        struct stat st;
+        if (fd >= 0 || (errno != EINTR &&
+                        !(errno == ENXIO && stat(path, &st) == 0 && S_ISFIFO(st.st_mode))))
             return fd;
         if (!swi_wait_slice(&slices)) {
             errno = ECANCELED;
@@ -360,21 +356,16 @@ void sw_file_drop(sw_file *file)
     sw_heap_free(file, SW_HEAP_FILES, sizeof *file + file->path_bytes);
 }
 
-static sw_status close_fd(const sw_file *file)
-{
-    const bool failed = file_hit();
-    if (close(file->fd) == 0 && !failed)
-        return SW_OK;
-    if (failed)
-        errno = EIO;
-    return file_refuse(file->path);
-}
-
 sw_status sw_file_close(sw_file *file)
 {
     if (file == NULL)
         return SW_OK;
-    const sw_status status = close_fd(file);
+    const bool failed = file_hit();
+    sw_status status = SW_OK;
+    if (close(file->fd) != 0 || failed) {
+        errno = failed ? EIO : errno;
+        status = file_refuse(file->path);
+    }
     sw_heap_free(file, SW_HEAP_FILES, sizeof *file + file->path_bytes);
     return status;
 }
@@ -584,14 +575,6 @@ sw_status sw_file_own(sw_file *file, const char *path)
     return lock == SW_LOCK_FAILED ? file_refuse(path) : SW_OK;
 }
 
-static sw_status sw_file_empty(sw_file *file)
-{
-    if (file_hit() || (ftruncate(file->fd, 0) != 0 && errno != EINVAL)) /* EINVAL: a pipe */
-        return file_refuse(file->path);
-    file_tell(&(sw_file_event){.kind = SW_FILE_EMPTIED, .file = file});
-    return SW_OK;
-}
-
 sw_status sw_file_take(sw_file **out, const char *path, bool empty)
 {
     sw_file *file;
@@ -599,8 +582,12 @@ sw_status sw_file_take(sw_file **out, const char *path, bool empty)
         return sw_file_open(out, path, SW_FILE_WRITE);
     SW_TRY(sw_file_open(&file, path, SW_FILE_KEEP));
     sw_status status = sw_file_own(file, path);
-    if (status == SW_OK && empty)
-        status = sw_file_empty(file);
+    if (status == SW_OK && empty) {
+        if (file_hit() || (ftruncate(file->fd, 0) != 0 && errno != EINVAL)) /* EINVAL: a pipe */
+            status = file_refuse(file->path);
+        else
+            file_tell(&(sw_file_event){.kind = SW_FILE_EMPTIED, .file = file});
+    }
     if (status == SW_OK)
         *out = file;
     else
@@ -628,17 +615,6 @@ void sw_file_sweep(const char *path)
 
 /* ---- holding a name ---------------------------------------------------------------------- */
 
-/* A lock file of ours is empty: one that holds bytes is another thing of that name. */
-static sw_status is_ours(sw_file *file)
-{
-    uint64_t bytes = 0;
-    SW_TRY(sw_file_size(file, &bytes));
-    if (bytes > 0)
-        SW_FAIL(SW_IO, "%s: has %llu bytes, so it is no lock", file->path,
-                (unsigned long long)bytes);
-    return SW_OK;
-}
-
 /* *lost: it is locked, but the name has gone to another file in between. */
 static sw_status try_to_hold(sw_file **out, const char *name, sw_file_lock *lock, bool *lost)
 {
@@ -646,7 +622,11 @@ static sw_status try_to_hold(sw_file **out, const char *name, sw_file_lock *lock
     if (!sw_file_replaceable(name))
         SW_FAIL(SW_IO, "%s: is no regular file, so it is no lock", name);
     SW_TRY(sw_file_open(&file, name, SW_FILE_KEEP));
-    sw_status status = is_ours(file);
+    uint64_t bytes = 0; /* a lock file of ours is empty */
+    sw_status status = sw_file_size(file, &bytes);
+    if (status == SW_OK && bytes > 0)
+        status = sw_error_set(SW_IO, __FILE__, __LINE__, "%s: has %llu bytes, so it is no lock",
+                              file->path, (unsigned long long)bytes);
     *lock = status == SW_OK ? sw_file_try_lock(file) : SW_LOCK_FAILED;
     if (status == SW_OK && *lock == SW_LOCK_FAILED)
         status = file_refuse(name);

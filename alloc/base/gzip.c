@@ -80,24 +80,18 @@ void sw_gzip_close(sw_gzip *gzip)
     sw_heap_free(gzip, SW_HEAP_FILES, sizeof *gzip);
 }
 
-/* Fill the empty window. */
-static sw_status refill(sw_gzip *gzip)
-{
-    size_t got;
-    SW_TRY(sw_file_read(gzip->file, gzip->window, sizeof gzip->window, &got));
-    gzip->stream.next_in = gzip->window;
-    gzip->stream.avail_in = (uInt)got;
-    gzip->at_end = got == 0;
-    return SW_OK;
-}
-
 sw_status sw_gzip_read(sw_gzip *gzip, void *to, size_t bytes, size_t *got)
 {
     z_stream *z = &gzip->stream;
     size_t done = 0;
     while (done < bytes) {
-        if (z->avail_in == 0 && !gzip->at_end)
-            SW_TRY(refill(gzip));
+        if (z->avail_in == 0 && !gzip->at_end) {
+            size_t filled;
+            SW_TRY(sw_file_read(gzip->file, gzip->window, sizeof gzip->window, &filled));
+            z->next_in = gzip->window;
+            z->avail_in = (uInt)filled;
+            gzip->at_end = filled == 0;
+        }
         if (gzip->at_end) {
             if (gzip->in_member)
                 SW_FAIL(SW_FORMAT, "%s: the gzip data is cut after %llu bytes",

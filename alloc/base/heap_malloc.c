@@ -45,12 +45,6 @@ size_t swi_heap_unclaimed_bytes(void)
 }
 
 #if defined HAVE_MALLINFO2
-static size_t taken(void)
-{
-    const struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd;
-}
-
 static size_t own_bytes(void)
 {
     size_t sum = 0;
@@ -68,7 +62,8 @@ static size_t own_bytes(void)
 bool swi_heap_other_bytes(size_t *out)
 {
 #if defined HAVE_MALLINFO2
-    const size_t all = taken(), own = own_bytes();
+    const struct mallinfo2 info = mallinfo2();
+    const size_t all = info.uordblks + info.hblkhd, own = own_bytes();
     *out = all > own ? all - own : 0;
     return all > own; /* a sanitizer's heap says 0 */
 #else

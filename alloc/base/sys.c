@@ -81,23 +81,16 @@ uint64_t sw_random(void)
     return x ^ x >> 31;
 }
 
-/* 0 where the clock would be before its beginning: a machine may be up for less than the
- * shift. */
-static uint64_t shifted(uint64_t now, int64_t shift)
-{
-    if (shift >= 0)
-        return now + (uint64_t)shift;
-    const uint64_t back = 0 - (uint64_t)shift;
-    return now > back ? now - back : 0;
-}
-
 uint64_t sw_clock_ns(void)
 {
     static atomic_uint_fast64_t latest;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    const uint64_t now = shifted((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec,
-                                 swi_fault_clock_shift());
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    const int64_t shift = swi_fault_clock_shift();
+    /* 0 where the clock would be before its beginning: a machine may be up for less than the
+     * shift. */
+    now = shift < 0 && now < 0 - (uint64_t)shift ? 0 : now + (uint64_t)shift;
     uint64_t before = atomic_load_explicit(&latest, memory_order_relaxed);
     while (now > before)
         if (atomic_compare_exchange_weak_explicit(&latest, &before, now, memory_order_relaxed,
@@ -176,17 +169,6 @@ static void *enter(void *arg)
     return NULL;
 }
 
-static int create(sw_thread *thread)
-{
-    pthread_attr_t attr, *sized = sized_stack(&attr);
-    const int error = pthread_create(&thread->handle, sized, enter, thread);
-    if (sized == NULL)
-        return error;
-    (void)pthread_attr_destroy(sized);
-    /* EINVAL: the size must be larger on this system. */
-    return error == EINVAL ? pthread_create(&thread->handle, NULL, enter, thread) : error;
-}
-
 /* The stack, with the thread's own data at its end; read only when the address map is read. */
 static bool describe(const swi_address_entry *self, sw_address_range *out)
 {
@@ -213,7 +195,15 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
     thread->arg = arg;
     thread->name = name;
     thread->forks = sw_fork_number();
-    const int error = swi_fault_hit(SW_FAULT_THREAD) ? EAGAIN : create(thread);
+    int error = EAGAIN;
+    if (!swi_fault_hit(SW_FAULT_THREAD)) {
+        pthread_attr_t attr, *sized = sized_stack(&attr);
+        error = pthread_create(&thread->handle, sized, enter, thread);
+        if (sized != NULL)
+            (void)pthread_attr_destroy(sized);
+        if (sized != NULL && error == EINVAL) /* the size must be larger on this system */
+            error = pthread_create(&thread->handle, NULL, enter, thread);
+    }
     if (error != 0) {
         sw_heap_free(thread, SW_HEAP_RECORDS, sizeof *thread);
         SW_FAIL(SW_IO, "thread %s could not be started: %s", name, strerror(error));
@@ -285,33 +275,25 @@ void sw_interrupt_set(int (*asked)(void))
     atomic_store(&asks, asked);
 }
 
-static bool interrupted(void)
-{
-    int (*const asked)(void) = atomic_load(&asks);
-    return asked != NULL && asked() != 0;
-}
-
-/* One slice; with no one to ask there is nothing to wake up for. A file that poll refuses is
- * ready: the call that follows says why. */
-static bool ready(int fd, short events)
-{
-    struct pollfd one = {.fd = fd, .events = events};
-    const int n = poll(&one, 1, atomic_load(&asks) != NULL ? SLICE_MS : -1);
-    return n > 0 || (n < 0 && errno != EINTR);
-}
-
 static bool over(unsigned *slices)
 {
-    return interrupted() && ++*slices >= GRACE_SLICES;
+    int (*const asked)(void) = atomic_load(&asks);
+    return asked != NULL && asked() != 0 && ++*slices >= GRACE_SLICES;
 }
 
 static bool wait_for(int fd, short events)
 {
     unsigned slices = 0;
-    while (!ready(fd, events))
+    for (;;) {
+        /* One slice; with no one to ask there is nothing to wake up for. A file that poll
+         * refuses is ready: the call that follows says why. */
+        struct pollfd one = {.fd = fd, .events = events};
+        const int n = poll(&one, 1, atomic_load(&asks) != NULL ? SLICE_MS : -1);
+        if (n > 0 || (n < 0 && errno != EINTR))
+            return true;
         if (over(&slices))
             return false;
-    return true;
+    }
 }
 
 bool swi_wait_input(int fd)

@@ -550,17 +550,6 @@ static size_t top_of(const swi_sweep *s, const size_t *offset, bool *small)
     return top;
 }
 
-static size_t stack_up(const swi_sweep *s, size_t *offset, size_t top)
-{
-    for (uint32_t i = 0; i < s->n; i++) {
-        if (offset[i] != SIZE_MAX)
-            continue;
-        offset[i] = swi_align_up(top, s->items[i].align);
-        top = offset[i] + s->items[i].bytes;
-    }
-    return top;
-}
-
 /* Bytes in which the buffer fits wherever they begin. */
 static size_t bytes_of(const sw_placement_item *item)
 {
@@ -572,8 +561,13 @@ size_t swi_placement_sweep(const swi_sweep *s, size_t *offset)
     uint32_t free[CLASSES];
     bool small;
     size_t bytes, top = top_of(s, offset, &small), height = top;
+    for (uint32_t i = 0; !small && i < s->n; i++)
+        if (offset[i] == SIZE_MAX) {
+            offset[i] = swi_align_up(top, s->items[i].align);
+            top = offset[i] + s->items[i].bytes;
+        }
     if (!small)
-        return stack_up(s, offset, top);
+        return top;
     memset(free, 0xff, sizeof free);
     for (uint32_t k = 0; k < s->n_sections; k++)
         s->first_birth[k] = s->first_death[k] = NONE;

@@ -462,17 +462,6 @@ static void rank(work *w, const style *how)
     sort_by_key(w, w->by_rank, false);
 }
 
-/* More weight where the last run failed: by 1.3, squared each time that it is the same
- * place. */
-static void learn(work *w, uint32_t last_from, uint32_t last_to, float *grow)
-{
-    const bool same = w->lost_from == last_from && w->lost_to == last_to;
-    *grow = same && *grow < 1e3f ? *grow * *grow : 1.3f;
-    for (uint32_t s = w->lost_from; s < w->lost_to; s++)
-        if (w->weight[s] < 1e12f)
-            w->weight[s] *= *grow;
-}
-
 /* ---- all runs ---------------------------------------------------------------------------- */
 
 /* The styles in turn, then the best of them again and again with learnt weights. */
@@ -505,7 +494,13 @@ static int try_all(work *w, size_t peak, size_t target)
             memcpy(w->best_weight, w->weight, w->n_sections * sizeof *w->weight);
             how = *now;
         } else if (n_runs > N_STYLES) {
-            learn(w, last_from, last_to, &grow);
+            /* More weight where the last run failed: by 1.3, squared each time that it is the
+             * same place. */
+            const bool same = w->lost_from == last_from && w->lost_to == last_to;
+            grow = same && grow < 1e3f ? grow * grow : 1.3f;
+            for (uint32_t s = w->lost_from; s < w->lost_to; s++)
+                if (w->weight[s] < 1e12f)
+                    w->weight[s] *= grow;
             last_from = w->lost_from;
             last_to = w->lost_to;
         }
@@ -567,14 +562,6 @@ static size_t cut_sections(work *w, char *base)
     w->best_weight = cut(base, &used, n, sizeof *w->best_weight);
     w->pressure.node = cut(base, &used, 2 * (size_t)w->pressure.width, sizeof(size_t));
     return used;
-}
-
-/* Placements that are worth their time: twenty runs of up to thirty thousand buffers (more gain
- * little), then as many as take a second or so, and at least three runs. */
-static uint64_t usual_effort(uint64_t n)
-{
-    const uint64_t small = 20 * n, large = 3 * n, middle = 600000;
-    return small < middle ? small : large > middle ? large : middle;
 }
 
 /* The buffers' block is there; take that of the sections, solve, and write the result. */
@@ -651,7 +638,13 @@ sw_status sw_placement_large(sw_placement_item *items, size_t n, size_t lower_bo
         return SW_OK;
     }
     work w = {.items = items, .n = (uint32_t)n, .limit = SIZE_MAX, .opts = opts};
-    w.max_nodes = opts != NULL && opts->nodes > 0 ? opts->nodes : usual_effort(n);
+    /* Placements that are worth their time: twenty runs of up to thirty thousand buffers (more
+     * gain little), then as many as take a second or so, and at least three runs. */
+    const uint64_t small = 20 * n, large = 3 * n, middle = 600000;
+    w.max_nodes = opts != NULL && opts->nodes > 0 ? opts->nodes
+                  : small < middle                ? small
+                  : large > middle                ? large
+                                                  : middle;
     const size_t bytes = cut_buffers(&w, NULL);
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));

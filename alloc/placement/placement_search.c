@@ -428,16 +428,6 @@ static void consider(const swi_search *s, uint32_t section, corner *best)
         *best = (corner){section, score};
 }
 
-static uint32_t tightest(const swi_search *s, uint32_t from, uint32_t to)
-{
-    uint32_t best = from;
-    for (uint32_t k = from + 1; k < to; k++)
-        if (s->rest[k] > s->rest[best] ||
-            (s->rest[k] == s->rest[best] && s->n_left[k] < s->n_left[best]))
-            best = k;
-    return best;
-}
-
 static corner select_corner(const swi_search *s, uint32_t from, uint32_t to)
 {
     corner best = {SWI_NONE, 0.0};
@@ -453,8 +443,14 @@ static corner select_corner(const swi_search *s, uint32_t from, uint32_t to)
             consider(s, l, &best);
         if (right)
             consider(s, r - 1, &best);
-        if (!left && !right)
-            consider(s, tightest(s, l, r), &best);
+        if (left || right)
+            continue;
+        uint32_t tightest = l;
+        for (uint32_t k = l + 1; k < r; k++)
+            if (s->rest[k] > s->rest[tightest] ||
+                (s->rest[k] == s->rest[tightest] && s->n_left[k] < s->n_left[tightest]))
+                tightest = k;
+        consider(s, tightest, &best);
     }
     return best;
 }
@@ -550,17 +546,6 @@ static bool decide(swi_search *s, uint32_t section, const uint32_t *choices, uin
     return next != 0;
 }
 
-/* Where many buffers live at one time, propagation may take a hundred times as long as in other
- * problems: it counts as nodes too, so that a limit in nodes is one of time. */
-static void count_node(swi_search *s)
-{
-    s->nodes += 1 + s->work / WORK_OF_NODE;
-    s->work %= WORK_OF_NODE;
-    if (s->nodes > s->limit)
-        s->nodes = s->limit;
-    s->cut = s->nodes >= s->limit || (++s->asked % 16 == 0 && swi_race_is_over(s));
-}
-
 /* The next choice of the deepest decision that does not fail at once. False: none is left, and
  * the decision is taken off. */
 static bool next_choice(swi_search *s)
@@ -568,7 +553,13 @@ static bool next_choice(swi_search *s)
     swi_decision *d = &s->stack[s->depth - 1];
     const uint32_t *choices = s->choice + s->n_choice - d->n;
     while (d->next <= d->n && !s->cut && !(d->n > 1 && d->next > 0 && s->nodes > d->until)) {
-        count_node(s);
+        /* Where many buffers live at one time, propagation may take a hundred times as long as
+         * in other problems: it counts as nodes too, so that a limit in nodes is one of time.
+         */
+        s->nodes += 1 + s->work / WORK_OF_NODE;
+        s->work %= WORK_OF_NODE;
+        s->nodes = s->nodes < s->limit ? s->nodes : s->limit;
+        s->cut = s->nodes >= s->limit || (++s->asked % 16 == 0 && swi_race_is_over(s));
         if (decide(s, d->section, choices, d->n, d->next++) && search_propagate(s))
             return true;
         search_take_back(s, d->mark);
@@ -585,17 +576,6 @@ static bool next_choice(swi_search *s)
     return false;
 }
 
-/* How far a decision of n choices may go. Its nodes come out of what is left to the one below:
- * a wrong decision is often far down, and all that is on top of it need not be tried. */
-static uint64_t credit(const swi_search *s, uint32_t n)
-{
-    const uint64_t until = s->stack[s->depth - 1].until;
-    uint64_t left = until > s->nodes ? until - s->nodes : 0;
-    if (n > 1 && s->n > SMALL)
-        left = (uint64_t)((double)left * s->how->share);
-    return s->nodes + (left > LEAST_CREDIT ? left : LEAST_CREDIT);
-}
-
 /* Open a decision in the piece. False: it is known to hold no placement, or there is no
  * room. */
 static bool open_piece(swi_search *s, uint32_t from, uint32_t to)
@@ -610,8 +590,16 @@ static bool open_piece(swi_search *s, uint32_t from, uint32_t to)
         return false;
     }
     const uint32_t n = push_choices(s, section);
+    /* How far a decision of n choices may go. Its nodes come out of what is left to the one
+     * below: a wrong decision is often far down, and all that is on top of it need not be
+     * tried. */
+    const uint64_t until = s->stack[s->depth - 1].until;
+    uint64_t left = until > s->nodes ? until - s->nodes : 0;
+    if (n > 1 && s->n > SMALL)
+        left = (uint64_t)((double)left * s->how->share);
+    left = left > LEAST_CREDIT ? left : LEAST_CREDIT;
     s->stack[s->depth] =
-        (swi_decision){from, to, section, n, 0, s->n_trail, state, credit(s, n), false};
+        (swi_decision){from, to, section, n, 0, s->n_trail, state, s->nodes + left, false};
     s->depth++;
     return true;
 }
@@ -733,14 +721,6 @@ static sw_status time_to_sections(swi_search *s, const sw_placement_item *items)
     return SW_OK;
 }
 
-/* Whether i and j, of which one lies directly on the other, can change places. */
-static bool exchangeable(const swi_search *s, uint32_t i, uint32_t j)
-{
-    const uint64_t align = s->align[i];
-    return align == s->align[j] &&
-           (align == 0 || (s->bytes[i] % align == 0 && s->bytes[j] % align == 0));
-}
-
 static void find_twins(swi_search *s)
 {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -750,7 +730,10 @@ static void find_twins(swi_search *s)
             const uint32_t j = s->list[k];
             if (s->first[j] != s->first[i] || s->end[j] != s->end[i])
                 continue;
-            if (s->alike[i] == i && exchangeable(s, i, j)) {
+            /* Whether one that lies directly on the other can change places with it. */
+            const uint64_t align = s->align[i];
+            if (s->alike[i] == i && align == s->align[j] &&
+                (align == 0 || (s->bytes[i] % align == 0 && s->bytes[j] % align == 0))) {
                 s->alike[i] = s->alike[j];
                 s->alike[j] = i;
             }
@@ -813,13 +796,6 @@ static size_t lay_out(swi_search *s, unsigned char *base)
     return at;
 }
 
-/* In units, of which all offsets are multiples. */
-static uint64_t align_of(const swi_search *s, uint64_t align)
-{
-    const uint64_t units = align > 1 ? align / sw_size_gcd(align, s->unit) : 1;
-    return units > 1 ? units : 0;
-}
-
 static void fill_buffers(swi_search *s, const sw_placement_item *items,
                          const sw_placement_opts *opts)
 {
@@ -833,7 +809,10 @@ static void fill_buffers(swi_search *s, const sw_placement_item *items,
     s->noise = swi_mix(opts->seed + 1);
     for (uint32_t i = 0; i < s->n; i++) {
         s->bytes[i] = items[i].bytes / s->unit;
-        s->align[i] = align_of(s, items[i].align);
+        /* In units, of which all offsets are multiples. */
+        const uint64_t align = items[i].align,
+                       units = align > 1 ? align / sw_size_gcd(align, s->unit) : 1;
+        s->align[i] = units > 1 ? units : 0;
         s->name[i] = swi_mix(i + 1);
     }
 }

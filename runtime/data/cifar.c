@@ -47,18 +47,14 @@ static const char *path_of(reader *r, const char *name, const char *end)
     return r->path;
 }
 
-static bool is_there(reader *r, const char *name)
-{
-    return sw_file_there(path_of(r, name, "")) || sw_file_there(path_of(r, name, ".gz"));
-}
-
 /* One batch of the set there decides for the set: the others must be there too. */
 static sw_status choose_set(reader *r, const char *part)
 {
     const batch_set *first = strcmp(part, "train") == 0 ? &sets[0] : &sets[2];
     for (r->set = first; r->set < first + 2; r->set++)
         for (int i = 0; i < r->set->n; i++)
-            if (is_there(r, r->set->name[i]))
+            if (sw_file_there(path_of(r, r->set->name[i], "")) ||
+                sw_file_there(path_of(r, r->set->name[i], ".gz")))
                 return SW_OK;
     swi_source *source;
     const sw_status status =

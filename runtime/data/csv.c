@@ -64,8 +64,6 @@ typedef struct {
     uint32_t *rank, *sorted; /* after classes_sort: place of a number, number at a place */
 } swi_classes;
 
-static void csv_close(swi_csv *csv);
-
 /* ---- csv classes ------------------------------------------------------------------------- */
 
 /* The classes of a label column: a hash table of words, ranked when all are known. */
@@ -237,6 +235,8 @@ static char find_separator(const swi_csv *csv)
                                                                                       : ',';
 }
 
+/* At the first record. With separator 0 the first line that is not blank decides: a tab,
+ * semicolon or comma, which it has most often outside quotation marks. */
 static sw_status begin(swi_csv *csv)
 {
     static const unsigned char mark[3] = {0xef, 0xbb, 0xbf}; /* of UTF-8, at the beginning */
@@ -250,22 +250,6 @@ static sw_status begin(swi_csv *csv)
     return SW_OK;
 }
 
-static sw_status open_all(swi_csv *csv, const char *path, size_t unpack_bytes)
-{
-    SW_TRY(swi_source_open(&csv->source, path, unpack_bytes));
-    SW_TRY(sw_heap_alloc(&csv->window, SW_HEAP_FILES, WINDOW_BYTES));
-    return begin(csv);
-}
-
-static sw_status csv_open(swi_csv *csv, const char *path, char separator, size_t unpack_bytes)
-{
-    *csv = (swi_csv){.separator = separator};
-    const sw_status status = open_all(csv, path, unpack_bytes);
-    if (status != SW_OK)
-        csv_close(csv);
-    return status;
-}
-
 static void csv_close(swi_csv *csv)
 {
     swi_source_close(csv->source);
@@ -275,30 +259,17 @@ static void csv_close(swi_csv *csv)
     *csv = (swi_csv){0};
 }
 
-/* Open PATH. With separator 0 the first line that is not blank decides: a tab, semicolon or
- * comma, which it has most often outside quotation marks. On failure nothing is kept. */
-static sw_status csv_rewind(swi_csv *csv)
-{
-    SW_TRY(swi_source_rewind(csv->source));
-    return begin(csv);
-}
-
 /* ---- fields ------------------------------------------------------------------------------ */
-
-static sw_status grow_text(swi_csv *csv)
-{
-    const size_t capacity = csv->capacity > 0 ? 2 * csv->capacity : 4096;
-    if (capacity > LONGEST)
-        return fail_at(csv, csv->line, "longer than 16 MiB: not a line of a table");
-    SW_TRY(sw_heap_resize(&csv->text, SW_HEAP_FILES, csv->capacity, capacity));
-    csv->capacity = capacity;
-    return SW_OK;
-}
 
 static inline sw_status put(swi_csv *csv, int c)
 {
-    if (csv->used == csv->capacity)
-        SW_TRY(grow_text(csv));
+    if (csv->used == csv->capacity) {
+        const size_t capacity = csv->capacity > 0 ? 2 * csv->capacity : 4096;
+        if (capacity > LONGEST)
+            return fail_at(csv, csv->line, "longer than 16 MiB: not a line of a table");
+        SW_TRY(sw_heap_resize(&csv->text, SW_HEAP_FILES, csv->capacity, capacity));
+        csv->capacity = capacity;
+    }
     csv->text[csv->used++] = (char)c;
     return SW_OK;
 }
@@ -453,19 +424,15 @@ static sw_status columns_refuse(const swi_columns *columns, const swi_csv *csv, 
 
 /* ---- the first line ---------------------------------------------------------------------- */
 
-static swi_number_kind kind_of(const swi_csv *csv, int column)
-{
-    swi_decimal unused;
-    return swi_decimal_read(csv_text(csv, column), csv->field[column].n, &unused);
-}
-
 /* Names have no number among them, and are not all empty: one value that is no number is a
  * mistake in a line of values, not a header. */
 static bool looks_like_header(const swi_csv *csv, int label)
 {
     bool named = false;
     for (int i = 0; i < csv->n_fields; i++) {
-        if (i != label && kind_of(csv, i) != SWI_NO_NUMBER)
+        swi_decimal d;
+        if (i != label &&
+            swi_decimal_read(csv_text(csv, i), csv->field[i].n, &d) != SWI_NO_NUMBER)
             return false;
         named = named || (i != label && csv->field[i].n > 0);
     }
@@ -481,18 +448,6 @@ static bool is_position(const char *text, long long *out)
         return false;
     *out = strtoll(whole, NULL, 10);
     return true;
-}
-
-static sw_status find_position(swi_columns *columns, const swi_csv *csv, long long position)
-{
-    const long long n = columns->n;
-    if (position == 0 || position > n || position < -n)
-        SW_FAIL(
-            SW_INVALID,
-            "%s: the label column must be 1 to %lld, or -1 to -%lld from the end (got %lld)",
-            swi_source_path(csv->source), n, n, position);
-    columns->label = (int)(position > 0 ? position - 1 : n + position);
-    return SW_OK;
 }
 
 static sw_status find_name(swi_columns *columns, const swi_csv *csv, const char *label)
@@ -526,8 +481,14 @@ static sw_status find_label(swi_columns *columns, const swi_csv *csv, const char
     long long position = -1;
     const bool named = label != NULL &&
                        (!is_position(label, &position) || (header > 0 && has_name(csv, label)));
+    const long long n = columns->n;
+    if (!named && (position == 0 || position > n || position < -n))
+        SW_FAIL(
+            SW_INVALID,
+            "%s: the label column must be 1 to %lld, or -1 to -%lld from the end (got %lld)",
+            swi_source_path(csv->source), n, n, position);
     if (!named)
-        SW_TRY(find_position(columns, csv, position));
+        columns->label = (int)(position > 0 ? position - 1 : n + position);
     else if (header < 0)
         SW_FAIL(SW_INVALID, "%s: no column is named '%s' where there is no header line",
                 swi_source_path(csv->source), label);
@@ -717,7 +678,10 @@ static sw_status scan(reader *r, int which)
 {
     swi_csv *csv = &r->csv[which];
     swi_columns *columns = &r->columns[which];
-    SW_TRY(csv_open(csv, r->path[which], r->opts.separator, r->opts.unpack_bytes));
+    *csv = (swi_csv){.separator = r->opts.separator};
+    SW_TRY(swi_source_open(&csv->source, r->path[which], r->opts.unpack_bytes));
+    SW_TRY(sw_heap_alloc(&csv->window, SW_HEAP_FILES, WINDOW_BYTES));
+    SW_TRY(begin(csv));
     SW_TRY(csv_next(csv));
     SW_TRY(columns_read(columns, csv, r->opts.label, r->opts.header, unlabelled(r, which)));
     if (which == TEST) {
@@ -810,7 +774,8 @@ static sw_status fill(reader *r, int file)
     swi_csv *csv = &r->csv[file];
     const int64_t all = file == TRAIN && r->split ? r->n[TRAIN] + r->n[TEST] : r->n[file];
     int64_t i = 0;
-    SW_TRY(csv_rewind(csv));
+    SW_TRY(swi_source_rewind(csv->source));
+    SW_TRY(begin(csv));
     SW_TRY(csv_next(csv));
     SW_TRY(skip_header(r, file));
     for (; csv->n_fields > 0; i++) {

@@ -141,20 +141,6 @@ static void add_number(swi_checksum *sum, uint64_t x)
     swi_checksum_add(sum, &x, sizeof x);
 }
 
-/* All that a batch may read of a field: samples of all places. Fields that share a block are
- * read one after the other. Samples that do not lie side by side give what they would give if
- * they did. */
-static void add_field(swi_checksum *sum, const sw_dataset *dataset, const swi_field *field)
-{
-    const size_t behind = (dataset->places - 1) * sw_dtype_bytes(field->dtype);
-    if (field->stride == (ptrdiff_t)field->sample_bytes) {
-        swi_checksum_add(sum, field->data, (size_t)dataset->n * field->sample_bytes + behind);
-        return;
-    }
-    for (size_t i = 0; i < (size_t)dataset->n; i++)
-        swi_checksum_add(sum, swi_sample_at(field, i, 0), field->sample_bytes);
-}
-
 sw_status sw_dataset_hash(const sw_dataset *dataset, uint64_t *out)
 {
     static const char call[] = "sw_dataset_hash";
@@ -178,8 +164,18 @@ sw_status sw_dataset_hash(const sw_dataset *dataset, uint64_t *out)
         for (int d = 0; d < field->shape.rank; d++)
             add_number(&sum, (uint64_t)field->shape.dim[d]);
     }
-    for (int i = 0; i < dataset->n_fields && dataset->n > 0; i++)
-        add_field(&sum, dataset, &dataset->field[i]);
+    /* All that a batch may read of a field: samples of all places. Fields that share a block
+     * are read one after the other. Samples that do not lie side by side give what they would
+     * give if they did. */
+    for (int f = 0; f < dataset->n_fields && dataset->n > 0; f++) {
+        const swi_field *field = &dataset->field[f];
+        const size_t n = (size_t)dataset->n, each = field->sample_bytes;
+        if (field->stride == (ptrdiff_t)each)
+            swi_checksum_add(&sum, field->data,
+                             n * each + (dataset->places - 1) * sw_dtype_bytes(field->dtype));
+        for (size_t i = 0; field->stride != (ptrdiff_t)each && i < n; i++)
+            swi_checksum_add(&sum, swi_sample_at(field, i, 0), each);
+    }
     *out = swi_checksum_end(&sum);
     return SW_OK;
 }
@@ -403,15 +399,6 @@ sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n, float 
 /* Random vectors: nothing can be learned from them but how much memory and time learning
  * takes. */
 
-static void fill_vectors(swi_field *field, int64_t n, int64_t width, const char *name,
-                         uint64_t seed)
-{
-    const uint32_t stream = sw_rng_stream(name);
-    float *to = (float *)(void *)field->data;
-    for (int64_t i = 0; i < n; i++)
-        sw_rng_normal(to + i * width, 0, width, seed, stream, (uint32_t)i, 0);
-}
-
 sw_status sw_dataset_vectors(sw_dataset **out, int64_t n, int64_t width, uint64_t seed)
 {
     if (out == NULL || n < 1 || n > UINT32_MAX || width < 1)
@@ -430,7 +417,10 @@ sw_status sw_dataset_vectors(sw_dataset **out, int64_t n, int64_t width, uint64_
             sw_dataset_destroy(dataset);
             return status;
         }
-        fill_vectors(&dataset->field[i], n, width, names[i], seed);
+        float *to = (float *)(void *)dataset->field[i].data;
+        for (int64_t k = 0; k < n; k++)
+            sw_rng_normal(to + k * width, 0, width, seed, sw_rng_stream(names[i]), (uint32_t)k,
+                          0);
     }
     *out = dataset;
     return SW_OK;
@@ -471,12 +461,6 @@ const char *swi_identify_bytes(const unsigned char *head, size_t n)
     return is_a[swi_file_kind_of(head, n)];
 }
 
-static bool ends(const char *path, const char *with)
-{
-    const size_t n = strlen(path), m = strlen(with);
-    return n >= m && strcmp(path + n - m, with) == 0;
-}
-
 /* The first bytes of a regular file; 0 of what cannot be read. A pipe would be waited for. */
 static size_t read_head(const char *path, unsigned char *head, size_t bytes)
 {
@@ -501,7 +485,8 @@ const char *swi_identify(const char *path, char *text, size_t bytes)
     const size_t n = read_head(path, head, sizeof head);
     const swi_file_kind kind = swi_file_kind_of(head, n);
     const char *is = is_a[kind];
-    if (is == NULL && n > 0 && ends(path, ".bin")) {
+    const size_t length = strlen(path);
+    if (is == NULL && n > 0 && length >= 4 && strcmp(path + length - 4, ".bin") == 0) {
         snprintf(text, bytes, "is a file: give tokens:%s", path);
         return text;
     }

@@ -109,14 +109,6 @@ static const char *path_of(walk *w, const char *inside, const char *name)
     return n >= 0 && n < PATH_BYTES ? w->path : NULL;
 }
 
-static int depth_of(const char *path)
-{
-    int n = 0;
-    for (; *path != '\0'; path++)
-        n += *path == '/';
-    return n;
-}
-
 static sw_status take_name(walk *w, const char *name)
 {
     swi_image_list *list = w->list;
@@ -138,7 +130,10 @@ static sw_status take_name(walk *w, const char *name)
         w->n_others++;
         return SW_OK;
     }
-    if (depth_of(w->path + root) > DEPTH)
+    int depth = 0;
+    for (const char *c = w->path + root; *c != '\0'; c++)
+        depth += *c == '/';
+    if (depth > DEPTH)
         SW_FAIL(SW_FORMAT, "%s: folders must be at most %d deep in one another", w->path,
                 DEPTH);
     return add_entry(list, &w->folders, &w->n_folders, &w->folders_room, w->path + root, label);
@@ -187,37 +182,24 @@ static sw_status list_classes(walk *w)
     return SW_OK;
 }
 
-static sw_status walk_all(walk *w)
-{
-    SW_TRY(list_classes(w));
-    for (w->at = 0; w->at < w->n_folders; w->at++) {
-        char inside[PATH_BYTES];
-        snprintf(inside, sizeof inside, "%s", w->list->text + w->folders[w->at].path);
-        SW_TRY(list_folder(w, inside)); /* the text may move while it grows */
-    }
-    sort(w->list, w->list->images, w->list->n);
-    return SW_OK;
-}
-
+/* Fill `list`, zeros before, with what is below `root`; it is to be given back after failures
+ * too. With `unlabelled` and images in the root itself there are no classes. */
 static sw_status image_list_open(swi_image_list *list, const char *root, bool unlabelled)
 {
     walk w = {.list = list, .unlabelled = unlabelled};
     list->root = root;
     SW_TRY(sw_heap_alloc(&w.path, SW_HEAP_FILES, PATH_BYTES));
-    const sw_status status = walk_all(&w);
+    sw_status status = list_classes(&w);
+    for (; status == SW_OK && w.at < w.n_folders; w.at++) {
+        char inside[PATH_BYTES]; /* the text may move while it grows */
+        snprintf(inside, sizeof inside, "%s", list->text + w.folders[w.at].path);
+        status = list_folder(&w, inside);
+    }
+    if (status == SW_OK)
+        sort(list, list->images, list->n);
     sw_heap_free(w.path, SW_HEAP_FILES, PATH_BYTES);
     sw_heap_free(w.folders, SW_HEAP_FILES, w.folders_room * sizeof *w.folders);
     return status;
-}
-
-/* Fill `list`, zeros before, with what is below `root`; it is to be closed after failures too.
- * With `unlabelled` and images in the root itself there are no classes. */
-static void image_list_close(swi_image_list *list)
-{
-    sw_heap_free(list->text, SW_HEAP_FILES, list->room);
-    sw_heap_free(list->classes, SW_HEAP_FILES, list->classes_room * sizeof *list->classes);
-    sw_heap_free(list->images, SW_HEAP_FILES, list->images_room * sizeof *list->images);
-    *list = (swi_image_list){0};
 }
 
 /* ---- images ------------------------------------------------------------------------------ */
@@ -552,8 +534,12 @@ sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test, const char *d
     SW_TRY(check_opts(&r.opts));
     const sw_status status = read_all(&r);
     sw_heap_free(r.label, SW_HEAP_FILES, r.list[TEST].n_classes * sizeof(uint32_t));
-    for (int list = 0; list < PARTS; list++)
-        image_list_close(&r.list[list]);
+    for (int p = 0; p < PARTS; p++) {
+        const swi_image_list *list = &r.list[p];
+        sw_heap_free(list->text, SW_HEAP_FILES, list->room);
+        sw_heap_free(list->classes, SW_HEAP_FILES, list->classes_room * sizeof *list->classes);
+        sw_heap_free(list->images, SW_HEAP_FILES, list->images_room * sizeof *list->images);
+    }
     sw_heap_free(r.root[TRAIN], SW_HEAP_FILES, r.root_bytes);
     return swi_parts_give(status, r.part, train, test);
 }
@@ -632,16 +618,6 @@ static int64_t read_until(const run *r)
     return first;
 }
 
-static hand_over *take_hand(run *r)
-{
-    int i = 0;
-    while (i < r->n_hands && r->hands[i].at >= 0)
-        i++;
-    SW_ASSERT(i < r->n_hands); /* as many as threads */
-    r->hands[i].at = r->next++;
-    return &r->hands[i];
-}
-
 /* By the caller's thread; the mutex is open meanwhile. Image k is reported where it is begun,
  * or about to be, also the bad one. */
 static void tell_threads(run *r)
@@ -673,7 +649,11 @@ static void read_next(void *run_, int part)
         pthread_mutex_unlock(&r->mutex);
         return;
     }
-    hand_over *own = take_hand(r);
+    hand_over *own = r->hands;
+    while (own->at >= 0)
+        own++;
+    SW_ASSERT(own < r->hands + r->n_hands); /* as many as threads */
+    own->at = r->next++;
     pthread_mutex_unlock(&r->mutex);
     const uint32_t fp = swi_fp_enter(); /* weights are the same on all threads */
     const sw_status status = r->work->read(r->work->context, own->at, &own->is);
@@ -707,18 +687,13 @@ static sw_status read_all_threads(run *r, int threads)
     return SW_OK;
 }
 
-static int threads_of(const swi_image_work *w)
-{
-    const int processors = w->threads > 1 ? sw_thread_processors() : 1;
-    const int n = w->threads < processors ? w->threads : processors;
-    return w->n < n ? (int)w->n : n;
-}
-
 /* Images 0 to n - 1. Pixels, progress and status are the same for any number of threads: on
  * failure those of the first image that fails. SW_IO where threads cannot be started. */
 static sw_status images_each(const swi_image_work *w)
 {
-    const int threads = threads_of(w);
+    const int processors = w->threads > 1 ? sw_thread_processors() : 1;
+    int threads = w->threads < processors ? w->threads : processors;
+    threads = w->n < threads ? (int)w->n : threads;
     const size_t bytes = sizeof(hand_over) * (size_t)threads,
                  paths = w->path_bytes * (size_t)threads;
     run r = {.work = w, .caller = pthread_self(), .n_hands = threads, .end = w->n};

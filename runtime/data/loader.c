@@ -204,13 +204,6 @@ static slot *slot_of(const sw_loader *l, uint64_t k)
     return &l->slots[k % l->n_slots];
 }
 
-static int64_t rows_of(const sw_loader *l, int64_t batch)
-{
-    const int64_t left = l->dataset->n - batch * l->batch;
-    SW_ASSERT(batch >= 0 && batch < l->n_batches && left > 0);
-    return left < l->batch ? left : l->batch;
-}
-
 static size_t sample_at(const sw_loader *l, int64_t i)
 {
     if (!l->shuffle)
@@ -224,8 +217,9 @@ enum { AHEAD = 4, LINE_BYTES = 64, ASKED_BYTES = 1024 };
 
 static void fill(const sw_loader *l, slot *to, int64_t batch)
 {
-    const int64_t first = batch * l->batch, rows = rows_of(l, batch);
-    SW_ASSERT(rows > 0 && rows <= l->batch && first + rows <= l->dataset->n);
+    const int64_t first = batch * l->batch, left = l->dataset->n - first,
+                  rows = left < l->batch ? left : l->batch;
+    SW_ASSERT(batch >= 0 && batch < l->n_batches && rows > 0);
     for (int f = 0; f < l->dataset->n_fields; f++) {
         const swi_field *field = &l->dataset->field[f];
         SW_ASSERT(to->at[f] != NULL && (const void *)to->at[f] == to->input[f].data);

@@ -812,14 +812,6 @@ typedef struct {
 /* ---- names ------------------------------------------------------------------------------- */
 
 /* NAME, or NAME.npy. */
-static bool is_named(const swi_zip_file *f, const char *name, size_t n)
-{
-    if (f->name_bytes < n || memcmp(f->name, name, n) != 0)
-        return false;
-    return f->name_bytes == n ||
-           (f->name_bytes == n + 4 && memcmp(f->name + n, ".npy", 4) == 0);
-}
-
 static sw_status find(swi_zip *zip, const char *name, size_t n, swi_zip_file *out, bool *found)
 {
     bool more = true;
@@ -828,7 +820,9 @@ static sw_status find(swi_zip *zip, const char *name, size_t n, swi_zip_file *ou
         SW_TRY(swi_zip_next(zip, out, &more));
         if (!more)
             break;
-        *found = is_named(out, name, n);
+        *found = out->name_bytes >= n && memcmp(out->name, name, n) == 0 &&
+                 (out->name_bytes == n ||
+                  (out->name_bytes == n + 4 && memcmp(out->name + n, ".npy", 4) == 0));
     }
     return SW_OK;
 }

@@ -46,16 +46,6 @@ static sw_status open_compressed(swi_source *source, const char *path, const cha
     return status;
 }
 
-static sw_status check_regular(const swi_source *source)
-{
-    if (sw_file_waits(source->file))
-        SW_FAIL(SW_FORMAT,
-                "%s: data must be a regular file, which is read twice (this is a pipe or "
-                "terminal)",
-                sw_file_path(source->file));
-    return SW_OK;
-}
-
 sw_status swi_source_open(swi_source **out, const char *path, size_t unpack_bytes)
 {
     const size_t length = strlen(path);
@@ -73,11 +63,13 @@ sw_status swi_source_open(swi_source **out, const char *path, size_t unpack_byte
         status = open_compressed(source, path, reason);
     }
     source->unpack_bytes = unpack_bytes > 0 ? unpack_bytes : SWI_UNPACK_BYTES;
-    if (status == SW_OK && check_regular(source) != SW_OK) {
+    if (status == SW_OK && sw_file_waits(source->file)) {
+        status = sw_error_set(SW_FORMAT, __FILE__, __LINE__,
+                              "%s: data must be a regular file, which is read twice (this is a "
+                              "pipe or terminal)",
+                              sw_file_path(source->file));
         swi_source_close(source);
-        return SW_FORMAT;
-    }
-    if (status == SW_OK)
+    } else if (status == SW_OK)
         *out = source;
     else
         sw_heap_free(source, SW_HEAP_FILES, sizeof *source);

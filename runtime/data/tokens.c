@@ -135,19 +135,6 @@ static sw_status check_ids(reader *r, int file, uint64_t first, const unsigned c
     return taken == n ? SW_OK : refuse(r, file, first + taken, ids + (ptrdiff_t)taken * width);
 }
 
-/* Through a window: for the largest id. */
-static sw_status look_through(reader *r, int file)
-{
-    unsigned char piece[PIECE];
-    const uint64_t each = sizeof piece / width_of(r);
-    for (uint64_t at = 0; at < r->tokens[file]; at += each) {
-        const uint64_t left = r->tokens[file] - at, n = left < each ? left : each;
-        SW_TRY(swi_source_exactly(r->source[file], piece, (size_t)n * width_of(r)));
-        SW_TRY(check_ids(r, file, at, piece, n));
-    }
-    return SW_OK;
-}
-
 /* ---- parts ------------------------------------------------------------------------------- */
 
 static sw_status make_part(reader *r, int p, int file, uint64_t first, swi_windows w)
@@ -170,11 +157,17 @@ static sw_status make_parts(reader *r)
     const uint64_t context = (uint64_t)r->opts.context, n = r->tokens[TRAIN];
     const bool split = r->validates && r->path[VALIDATION] == NULL;
     const uint64_t first = split ? windows_first(n) : n;
-    for (int p = 0; r->call == tokens_call && r->opts.shapes_only &&
-                    r->opts.vocabulary == NULL && p < PARTS;
-         p++)
-        if (r->path[p] != NULL)
-            SW_TRY(look_through(r, p));
+    const bool look =
+        r->call == tokens_call && r->opts.shapes_only && r->opts.vocabulary == NULL;
+    for (int p = 0; look && p < PARTS && r->path[p] != NULL; p++) {
+        unsigned char piece[PIECE]; /* a window: for the largest id */
+        const uint64_t each = sizeof piece / width_of(r);
+        for (uint64_t at = 0; at < r->tokens[p]; at += each) {
+            const uint64_t left = r->tokens[p] - at, some = left < each ? left : each;
+            SW_TRY(swi_source_exactly(r->source[p], piece, (size_t)some * width_of(r)));
+            SW_TRY(check_ids(r, p, at, piece, some));
+        }
+    }
     SW_TRY(make_part(r, TRAIN, TRAIN, 0, swi_windows_of(first, context, true)));
     if (split)
         return make_part(r, VALIDATION, TRAIN, first,
@@ -241,19 +234,14 @@ static sw_status read_all(reader *r)
 
 #define IN_FOLDER 11 /* "/train.bin" */
 
-static bool is_folder(const char *path, char *room)
-{
-    snprintf(room, strlen(path) + IN_FOLDER, "%s/.", path);
-    return sw_file_there(room);
-}
-
 /* A folder has both parts; `room` has room for two names. */
 static sw_status find_files(reader *r, const char *path, char *room)
 {
     const size_t length = strlen(path) + IN_FOLDER;
     r->path[TRAIN] = path;
     r->path[VALIDATION] = r->opts.validation_path;
-    if (is_folder(path, room)) {
+    snprintf(room, length, "%s/.", path);
+    if (sw_file_there(room)) {
         if (r->opts.validation_path != NULL)
             SW_FAIL(SW_INVALID,
                     "%s: %s is a folder, whose val.bin is for validation: validation_path must "
@@ -516,16 +504,6 @@ static sw_status read_json(swi_vocabulary *v, sw_json_in in)
     return status;
 }
 
-static sw_status parse(swi_vocabulary *v, const char *path, const char *text, size_t bytes)
-{
-    sw_json_in in = sw_json_in_text(text, bytes, path);
-    int c;
-    if (bytes == 0)
-        SW_FAIL(SW_FORMAT, "%s: empty; a vocabulary was expected", path);
-    SW_TRY(sw_json_peek(&in, &c));
-    return c == '{' ? read_json(v, in) : read_lines(v, path, text, text + bytes);
-}
-
 static sw_status read_vocabulary(swi_vocabulary *v, swi_source *source)
 {
     const char *path = swi_source_path(source);
@@ -535,13 +513,20 @@ static sw_status read_vocabulary(swi_vocabulary *v, swi_source *source)
     if (bytes > MOST_BYTES)
         SW_FAIL(SW_FORMAT, "%s: a vocabulary must have at most %llu bytes", path,
                 (unsigned long long)MOST_BYTES);
+    if (bytes == 0)
+        SW_FAIL(SW_FORMAT, "%s: empty; a vocabulary was expected", path);
     SW_TRY(swi_source_rewind(source));
     v->room = (size_t)bytes + 2; /* a last line without an end gets one */
     SW_TRY(sw_heap_alloc(&v->text, SW_HEAP_FILES, v->room));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, (size_t)bytes + 1));
+    sw_json_in in = sw_json_in_text(block, (size_t)bytes, path);
+    int c = 0;
     sw_status status = swi_source_exactly(source, block, (size_t)bytes);
     if (status == SW_OK)
-        status = parse(v, path, block, (size_t)bytes);
+        status = sw_json_peek(&in, &c);
+    if (status == SW_OK)
+        status = c == '{' ? read_json(v, in)
+                          : read_lines(v, path, block, (const char *)block + bytes);
     sw_heap_free(block, SW_HEAP_FILES, (size_t)bytes + 1);
     return status;
 }

@@ -236,15 +236,6 @@ static sw_status damaged_member(const swi_zip_member *m, const char *what)
     SW_FAIL(SW_FORMAT, "%s: %s", m->name, what);
 }
 
-static sw_status check_end(const swi_zip_member *m)
-{
-    if (m->given < m->entry.bytes || m->consumed < m->entry.packed)
-        return SW_OK;
-    return m->crc == m->entry.crc
-               ? SW_OK
-               : damaged_member(m, "damaged: its checksum is not that of the list");
-}
-
 /* ---- reading ----------------------------------------------------------------------------- */
 
 static sw_status read_stored(swi_zip_member *m, void *to, size_t bytes)
@@ -258,18 +249,6 @@ static sw_status read_stored(swi_zip_member *m, void *to, size_t bytes)
 }
 
 #if SW_HAVE_ZLIB
-static sw_status refill(swi_zip_member *m)
-{
-    const uint64_t left = m->entry.packed - m->consumed;
-    const size_t n = left < sizeof m->window ? (size_t)left : sizeof m->window;
-    if (n == 0)
-        return damaged_member(m, "the deflated data are cut");
-    SW_TRY(read_stored(m, m->window, n));
-    m->stream.next_in = m->window;
-    m->stream.avail_in = (uInt)n;
-    return SW_OK;
-}
-
 /* Up to `bytes`; at the end of its bytes the stream must end as well. */
 static sw_status read_deflated(swi_zip_member *m, unsigned char *to, size_t bytes)
 {
@@ -284,8 +263,15 @@ static sw_status read_deflated(swi_zip_member *m, unsigned char *to, size_t byte
         z->avail_out = room;
         if (m->ended)
             return damaged_member(m, "the deflated data are less than its list says");
-        if (z->avail_in == 0)
-            SW_TRY(refill(m));
+        if (z->avail_in == 0) {
+            const uint64_t left = m->entry.packed - m->consumed;
+            const size_t n = left < sizeof m->window ? (size_t)left : sizeof m->window;
+            if (n == 0)
+                return damaged_member(m, "the deflated data are cut");
+            SW_TRY(read_stored(m, m->window, n));
+            z->next_in = m->window;
+            z->avail_in = (uInt)n;
+        }
         const int code = inflate(z, Z_NO_FLUSH);
         if (code == Z_MEM_ERROR)
             SW_FAIL(SW_NOMEM, "%s: no memory to inflate it", m->name);
@@ -315,7 +301,8 @@ sw_status swi_zip_member_read(swi_zip_member *m, void *to, size_t bytes, size_t 
 #endif
     m->crc = crc_of(m->crc, to, n);
     m->given += n;
-    SW_TRY(check_end(m));
+    if (m->given >= m->entry.bytes && m->consumed >= m->entry.packed && m->crc != m->entry.crc)
+        return damaged_member(m, "damaged: its checksum is not that of the list");
     *got = n;
     return SW_OK;
 }
@@ -388,24 +375,24 @@ static sw_status find_bytes(swi_zip_member *m, uint64_t archive)
     return sw_file_seek(m->file, m->begin);
 }
 
-static sw_status open_member(swi_zip_member *m, const swi_zip *zip, size_t unpack_bytes)
-{
-    const char *path = sw_file_path(zip->file);
-    m->name_room = strlen(path) + m->entry.name_bytes + 3;
-    SW_TRY(sw_heap_alloc(&m->name, SW_HEAP_FILES, m->name_room));
-    snprintf(m->name, m->name_room, "%s: %.*s", path, (int)m->entry.name_bytes, m->entry.name);
-    SW_TRY(check_entry(m, zip->bytes, unpack_bytes));
-    SW_TRY(sw_file_open(&m->file, path, SW_FILE_READ));
-    return find_bytes(m, zip->bytes);
-}
-
 sw_status swi_zip_member_open(swi_zip_member **out, const swi_zip *zip,
                               const swi_zip_file *file, size_t unpack_bytes)
 {
     swi_zip_member *m;
     SW_TRY(sw_heap_alloc(&m, SW_HEAP_FILES, sizeof(swi_zip_member)));
     m->entry = *file;
-    const sw_status status = open_member(m, zip, unpack_bytes);
+    const char *path = sw_file_path(zip->file);
+    m->name_room = strlen(path) + m->entry.name_bytes + 3;
+    sw_status status = sw_heap_alloc(&m->name, SW_HEAP_FILES, m->name_room);
+    if (status == SW_OK) {
+        snprintf(m->name, m->name_room, "%s: %.*s", path, (int)m->entry.name_bytes,
+                 m->entry.name);
+        status = check_entry(m, zip->bytes, unpack_bytes);
+    }
+    if (status == SW_OK)
+        status = sw_file_open(&m->file, path, SW_FILE_READ);
+    if (status == SW_OK)
+        status = find_bytes(m, zip->bytes);
     if (status == SW_OK)
         *out = m;
     else

@@ -859,21 +859,6 @@ static const swi_tensors_entry *entry_of(const sw_checkpoint *c, const swi_tenso
                                                                                     : NULL;
 }
 
-/* A knob in a file may be a number that no knob can have. */
-static sw_status check_knobs(const sw_checkpoint *c, const swi_stack *s, const float *values,
-                             size_t n)
-{
-    const sw_model *shape = *s->source.shape;
-    for (size_t k = 0; k < n; k++) {
-        const swi_knob *knob = &shape->knobs[k % shape->n_knobs];
-        if (!swi_knob_can_be(knob, values[k]))
-            SW_FAIL(SW_INVALID, "%s: knob '%s' of member %zu of %s cannot be %g",
-                    swi_tensors_path(c->found), knob->name, k / shape->n_knobs, shape->name,
-                    (double)values[k]);
-    }
-    return SW_OK;
-}
-
 static sw_status look_at_knobs(const sw_checkpoint *c, const swi_stack *s, const swi_tensor *t)
 {
     const swi_tensors_entry *entry = entry_of(c, t);
@@ -883,8 +868,16 @@ static sw_status look_at_knobs(const sw_checkpoint *c, const swi_stack *s, const
         return SW_OK;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
     sw_status status = swi_tensors_read(c->found, entry, block, bytes);
-    if (status == SW_OK)
-        status = check_knobs(c, s, block, bytes / sizeof *c->knobs);
+    const sw_model *shape = *s->source.shape;
+    const float *value = block;
+    for (size_t k = 0; status == SW_OK && k < bytes / sizeof *value; k++) {
+        const swi_knob *knob = &shape->knobs[k % shape->n_knobs];
+        if (!swi_knob_can_be(knob, value[k])) /* a number that no knob can have */
+            status = sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                  "%s: knob '%s' of member %zu of %s cannot be %g",
+                                  swi_tensors_path(c->found), knob->name, k / shape->n_knobs,
+                                  shape->name, (double)value[k]);
+    }
     sw_heap_free(block, SW_HEAP_FILES, bytes);
     return status;
 }

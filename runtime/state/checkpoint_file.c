@@ -31,14 +31,6 @@ static sw_status check_models(const sw_checkpoint *c)
     return SW_OK;
 }
 
-/* A note does not name its model. So a checkpoint of several models has no notes. */
-static void keep_notes(sw_checkpoint *c)
-{
-    c->n_notes = c->n_models == 1 ? c->models[0]->n_notes : 0;
-    if (c->n_notes > 0)
-        memcpy(c->notes, c->models[0]->notes, sizeof c->notes);
-}
-
 static sw_status take_room(sw_checkpoint *c)
 {
     if (c->snapshot == NULL || c->has_room)
@@ -96,7 +88,10 @@ static sw_status take(sw_checkpoint *c, uint64_t step)
         SW_TRY(swi_snapshot_end(c->snapshot));
         SW_TRY(swi_stacks_copy(c));
     }
-    keep_notes(c);
+    /* A note does not name its model. So a checkpoint of several models has no notes. */
+    c->n_notes = c->n_models == 1 ? c->models[0]->n_notes : 0;
+    if (c->n_notes > 0)
+        memcpy(c->notes, c->models[0]->notes, sizeof c->notes);
     swi_checkpoint_keep_knobs(c);
     swi_stacks_read(c);
     c->step = step;
@@ -385,14 +380,6 @@ static sw_status try_file(sw_checkpoint *c, const char *path)
     return SW_OK;
 }
 
-/* The reason in one line after the others. */
-static void note_skipped(sw_checkpoint_found *f)
-{
-    const size_t used = strlen(f->skipped);
-    snprintf(f->skipped + used, sizeof f->skipped - used, "%s%s", used > 0 ? "; " : "",
-             sw_last_error());
-}
-
 static sw_status find(sw_checkpoint *c, const char *path, sw_checkpoint_found *f)
 {
     char name[sizeof f->path];
@@ -420,7 +407,9 @@ static sw_status find(sw_checkpoint *c, const char *path, sw_checkpoint_found *f
         if (status != SW_FORMAT && status != SW_IO)
             return status;
         first = first == SW_OK ? status : first;
-        note_skipped(f);
+        const size_t used = strlen(f->skipped); /* the reason, in one line after the others */
+        snprintf(f->skipped + used, sizeof f->skipped - used, "%s%s", used > 0 ? "; " : "",
+                 sw_last_error());
     }
     if (first != SW_OK)
         return sw_error_set(first, __FILE__, __LINE__, "%s", f->skipped);

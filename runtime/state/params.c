@@ -32,20 +32,6 @@ static sw_status write_all(void *context, sw_file *file)
     return swi_tensors_write(file, &s->list, s->notes, s->n_notes);
 }
 
-/* A name of another format: sw_model_load would refuse what is written. */
-static sw_status check_name(const char *path)
-{
-    static const char npz[] = ".npz";
-    const size_t n = strlen(path), end = sizeof npz - 1;
-    if (n >= end && strcasecmp(path + n - end, npz) == 0)
-        SW_FAIL(
-            SW_UNSUPPORTED,
-            "sw_model_save: parameters are saved as safetensors, which sw_model_load reads; "
-            "the name must not end in .npz (got '%s')",
-            path);
-    return SW_OK;
-}
-
 static sw_status save(sw_model *model, const char *path)
 {
     saving s = {.n_notes = (uint32_t)model->n_notes};
@@ -73,7 +59,14 @@ sw_status sw_model_save(const sw_model *model, const char *path)
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_model_save"));
     if (path == NULL || path[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_model_save: path must not be NULL or empty");
-    SW_TRY(check_name(path));
+    static const char npz[] = ".npz"; /* of another format: sw_model_load would refuse it */
+    const size_t n = strlen(path), end = sizeof npz - 1;
+    if (n >= end && strcasecmp(path + n - end, npz) == 0)
+        SW_FAIL(
+            SW_UNSUPPORTED,
+            "sw_model_save: parameters are saved as safetensors, which sw_model_load reads; "
+            "the name must not end in .npz (got '%s')",
+            path);
     SW_TRY(swi_model_take(model));
     const sw_status status = save((sw_model *)(uintptr_t)model, path); /* it is only read */
     swi_model_give(model);
@@ -81,18 +74,6 @@ sw_status sw_model_save(const sw_model *model, const char *path)
 }
 
 /* ---- loading ----------------------------------------------------------------------------- */
-
-/* State that the file does not hold is half written in a damaged model: it begins anew, as
- * sw_model_ready leaves it; knobs are not written by runs. */
-static sw_status begin_anew(sw_model *model)
-{
-    for (uint32_t i = 1; i < model->n_entries; i++) {
-        const swi_entry *entry = &model->entries[i];
-        if (!(SAVED_ROLES >> entry->role & 1) && entry->role != SWI_ROLE_KNOB)
-            SW_TRY(swi_init_entry(model, entry, 0)); /* constants: nothing is drawn */
-    }
-    return SW_OK;
-}
 
 static sw_status not_in_it(const swi_run_summary *run, const char *path, const char *name)
 {
@@ -134,23 +115,16 @@ static sw_status load_from(sw_model *model, swi_tensors *file)
     if (status == SW_OK)
         status = swi_tensors_load(file, &list, more, who);
     swi_list_free(&list);
-    if (status == SW_OK && damaged)
-        status = begin_anew(model);
+    /* State that the file does not hold is half written in a damaged model: it begins anew, as
+     * sw_model_ready leaves it, with constants: nothing is drawn. Knobs are not written by
+     * runs. */
+    for (uint32_t i = 1; status == SW_OK && damaged && i < model->n_entries; i++) {
+        const swi_entry *entry = &model->entries[i];
+        if (!(SAVED_ROLES >> entry->role & 1) && entry->role != SWI_ROLE_KNOB)
+            status = swi_init_entry(model, entry, 0);
+    }
     if (status == SW_OK)
         model->damaged = false;
-    return status;
-}
-
-static sw_status load(sw_model *model, const char *path)
-{
-    if (!model->ready)
-        SW_FAIL(SW_INVALID, "sw_model_load: model %s must be ready: call sw_model_ready first",
-                model->name);
-    swi_tensors *file;
-    swi_note_set("%s", "");
-    SW_TRY(swi_tensors_open(&file, path));
-    const sw_status status = load_from(model, file);
-    swi_tensors_close(file);
     return status;
 }
 
@@ -160,7 +134,19 @@ sw_status sw_model_load(sw_model *model, const char *path)
     if (path == NULL || path[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_model_load: path must not be NULL or empty");
     SW_TRY(swi_model_take(model));
-    const sw_status status = load(model, path);
+    swi_tensors *file = NULL;
+    sw_status status = SW_OK;
+    if (!model->ready)
+        status = sw_error_set(
+            SW_INVALID, __FILE__, __LINE__,
+            "sw_model_load: model %s must be ready: call sw_model_ready first", model->name);
+    else
+        swi_note_set("%s", "");
+    if (status == SW_OK)
+        status = swi_tensors_open(&file, path);
+    if (status == SW_OK)
+        status = load_from(model, file);
+    swi_tensors_close(file);
     swi_model_give(model);
     return status;
 }
@@ -285,15 +271,6 @@ static bool is_in(const swi_entry *entry, uint32_t roles)
     return roles >> entry->role & 1;
 }
 
-static sw_status check_layouts(sw_model *const *models, uint32_t n)
-{
-    for (uint32_t i = 1; i < n; i++)
-        if (models[i]->layout_hash != models[0]->layout_hash)
-            SW_FAIL(SW_INVALID, "models %s: model %u of %u has another layout than the first",
-                    models[0]->name, i + 1, n);
-    return SW_OK;
-}
-
 /* False where the name is there already. */
 static bool append(swi_tensor_list *list, sw_model *const *models, uint32_t n,
                    const swi_entry *entry, const char *name)
@@ -396,7 +373,10 @@ sw_status swi_list_stack(swi_tensor_list *list, sw_model *const *shape, uint32_t
 sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32_t n,
                           uint32_t roles, const char *prefix)
 {
-    SW_TRY(check_layouts(models, n));
+    for (uint32_t i = 1; i < n; i++)
+        if (models[i]->layout_hash != models[0]->layout_hash)
+            SW_FAIL(SW_INVALID, "models %s: model %u of %u has another layout than the first",
+                    models[0]->name, i + 1, n);
     return add_entries(list, models, n, roles, prefix);
 }
 

@@ -83,19 +83,6 @@ static sw_status check(const writing *w)
 
 /* ---- the header -------------------------------------------------------------------------- */
 
-static void put_tensor(swi_st_text *text, const swi_tensor *tensor, uint64_t *at)
-{
-    int64_t dim[SW_MAX_RANK];
-    int rank = 0;
-    if (swi_tensor_stacked(tensor))
-        dim[rank++] = tensor->n_parts;
-    for (int i = 0; i < tensor->shape.rank; i++)
-        dim[rank++] = tensor->shape.dim[i];
-    swi_st_add(text, tensor->name, tensors_dtype(tensor->dtype), dim, rank, *at,
-               *at + bytes_of(tensor));
-    *at += bytes_of(tensor);
-}
-
 /* Returns where the digits of the header's own checksum lie. The keys of checksums come first:
  * no sector that is lost takes both of them and leaves the file's beginning as it was. */
 static size_t put_header(const writing *w, swi_st_text *text)
@@ -108,8 +95,18 @@ static size_t put_header(const writing *w, swi_st_text *text)
     for (uint32_t i = 0; i < w->n_notes; i++)
         swi_st_note(text, w->notes[i].key, w->notes[i].text);
     swi_st_end_notes(text);
-    for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n; i = next_of(w->list, i))
-        put_tensor(text, &w->list->at[i], &at);
+    for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n; i = next_of(w->list, i)) {
+        const swi_tensor *tensor = &w->list->at[i];
+        int64_t dim[SW_MAX_RANK];
+        int rank = 0;
+        if (swi_tensor_stacked(tensor))
+            dim[rank++] = tensor->n_parts;
+        for (int d = 0; d < tensor->shape.rank; d++)
+            dim[rank++] = tensor->shape.dim[d];
+        const uint64_t end = at + bytes_of(tensor);
+        swi_st_add(text, tensor->name, tensors_dtype(tensor->dtype), dim, rank, at, end);
+        at = end;
+    }
     swi_st_end(text);
     return own;
 }
@@ -518,30 +515,6 @@ static void put_all(const loading *l, const unsigned char *kept)
     }
 }
 
-/* The small block is given back before data are put on a device, which takes one too. */
-static sw_status read_once(const loading *l, unsigned char *kept)
-{
-    void *block;
-    const size_t room = room_for(l->file);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, room));
-    const sw_status status = read_all(l, kept, block, room);
-    sw_heap_free(block, SW_HEAP_FILES, room);
-    return status;
-}
-
-static sw_status take_all(const loading *l)
-{
-    void *kept;
-    SW_TRY(sw_heap_alloc(&kept, SW_HEAP_FILES, l->kept));
-    sw_status status = read_once(l, kept);
-    if (status == SW_OK)
-        status = stream_all(l);
-    if (status == SW_OK)
-        put_all(l, kept);
-    sw_heap_free(kept, SW_HEAP_FILES, l->kept);
-    return status;
-}
-
 sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list, bool more,
                            const char *who)
 {
@@ -553,8 +526,21 @@ sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list, bool 
     sw_status status = match(&l);
     if (status == SW_OK && !more)
         status = check_no_more(&l);
+    void *kept = NULL, *piece = NULL;
+    const size_t room = room_for(file);
     if (status == SW_OK)
-        status = take_all(&l);
+        status = sw_heap_alloc(&kept, SW_HEAP_FILES, l.kept);
+    if (status == SW_OK)
+        status = sw_heap_alloc(&piece, SW_HEAP_FILES, room);
+    if (status == SW_OK)
+        status = read_all(&l, kept, piece, room);
+    /* The small block is given back before data are put on a device, which takes one too. */
+    sw_heap_free(piece, SW_HEAP_FILES, room);
+    if (status == SW_OK)
+        status = stream_all(&l);
+    if (status == SW_OK)
+        put_all(&l, kept);
+    sw_heap_free(kept, SW_HEAP_FILES, l.kept);
     sw_heap_free(block, SW_HEAP_FILES, bytes);
     return status;
 }

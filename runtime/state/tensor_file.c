@@ -181,13 +181,6 @@ static sw_status get_text(reader *r, const char **out)
     return SW_OK;
 }
 
-static void count_elements(swi_st_tensor *tensor, uint64_t dim, bool *zero)
-{
-    *zero |= dim == 0;
-    if (dim > 0 && __builtin_mul_overflow(tensor->elements, dim, &tensor->elements))
-        tensor->elements = UINT64_MAX;
-}
-
 static sw_status read_shape(reader *r, swi_st_tensor *tensor)
 {
     bool more, zero = false;
@@ -204,20 +197,13 @@ static sw_status read_shape(reader *r, swi_st_tensor *tensor)
             tensor->dim[tensor->rank] = (int64_t)dim;
         if (tensor->rank <= SW_MAX_RANK)
             tensor->rank++;
-        count_elements(tensor, dim, &zero);
+        zero |= dim == 0;
+        if (dim > 0 && __builtin_mul_overflow(tensor->elements, dim, &tensor->elements))
+            tensor->elements = UINT64_MAX;
         SW_TRY(accept(r, ',', &more));
     } while (more);
     if (zero)
         tensor->elements = 0;
-    return expect(r, ']');
-}
-
-static sw_status read_offsets(reader *r, swi_st_tensor *tensor)
-{
-    SW_TRY(expect(r, '['));
-    SW_TRY(sw_json_get_count(&r->json, &tensor->begin));
-    SW_TRY(expect(r, ','));
-    SW_TRY(sw_json_get_count(&r->json, &tensor->end));
     return expect(r, ']');
 }
 
@@ -238,9 +224,13 @@ static sw_status read_member(reader *r, swi_st_tensor *tensor, unsigned *seen)
         return bad(r, "a member of a tensor twice");
     *seen |= 1u << which;
     SW_TRY(expect(r, ':'));
-    return which == 0   ? get_text(r, &tensor->dtype)
-           : which == 1 ? read_shape(r, tensor)
-                        : read_offsets(r, tensor);
+    if (which < 2)
+        return which == 0 ? get_text(r, &tensor->dtype) : read_shape(r, tensor);
+    SW_TRY(expect(r, '['));
+    SW_TRY(sw_json_get_count(&r->json, &tensor->begin));
+    SW_TRY(expect(r, ','));
+    SW_TRY(sw_json_get_count(&r->json, &tensor->end));
+    return expect(r, ']');
 }
 
 static sw_status read_entry(reader *r)
@@ -528,16 +518,6 @@ static sw_status take_checksums(swi_tensors *file)
     return SW_OK;
 }
 
-static bool has_own_names(const swi_tensors *file)
-{
-    bool own = false;
-    for (uint32_t i = 0; i < file->n_notes; i++)
-        own |= swi_is_own(file->notes[i].key);
-    for (uint32_t i = 0; i < file->n; i++)
-        own |= swi_is_own(file->entries[i].name);
-    return own;
-}
-
 /* A checkpoint has both marks. */
 static sw_status check_marks(swi_tensors *file)
 {
@@ -664,7 +644,11 @@ static sw_status read_text(swi_tensors *file, char *text, size_t bytes)
     const swi_st_visit visit = {take_tensor, take_note, &p};
     SW_TRY(st_parse(text, bytes, swi_tensors_path(file), file->texts, &visit));
     SW_TRY(check_names(file));
-    const bool own = has_own_names(file);
+    bool own = false;
+    for (uint32_t i = 0; i < file->n_notes; i++)
+        own |= swi_is_own(file->notes[i].key);
+    for (uint32_t i = 0; i < file->n; i++)
+        own |= swi_is_own(file->entries[i].name);
     if (own)
         SW_TRY(check_own(file, &p, text, bytes));
     SW_TRY(check_places(file));
