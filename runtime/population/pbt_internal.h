@@ -150,13 +150,5 @@ uint64_t swi_pbt_rank_of(const sw_pbt *pbt, uint32_t member);
 sw_status swi_pbt_log_begin(sw_pbt *pbt);
 sw_status swi_pbt_log_exploit(sw_pbt *pbt, uint32_t target, uint32_t donor);
 void swi_pbt_log_end(sw_pbt *pbt);
-#define SWI_LOG_PATH 1024      /* bytes of a path */
-#define SWI_LOG_MOST (1 << 30) /* bytes of a log */
-/* A whole file, on the heap of files. */
-sw_status swi_log_read(const char *path, void **out, size_t *bytes);
-/* One line, for messages by its number. */
-sw_json_in swi_log_line(const char *text, size_t bytes, const char *path, uint64_t line);
-/* The sum of a log goes on with n bytes; that of none is SWI_LOG_SUM. */
-#define SWI_LOG_SUM 2166136261u
 
 #endif

@@ -8,72 +8,17 @@
 
 static sw_status pbt_log_restore(sw_pbt *p);
 
-/* exp and log of double numbers, from operations that IEEE 754 rounds exactly: the same bits on
- * every machine. frexp and ldexp move the exponent alone. */
-
-/* log 2 in two parts: the first has 32 bits, so that its product with an exponent is exact. */
-#define LN2_HIGH 0x1.62e42feep-1
-#define LN2_LOW 0x1.a39ef35793c76p-33
-
-/* x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh s, s = (m - 1) / (m + 1), whose
- * series in s^2 <= 0.0295 has an error below 2^-56 after 11 terms. */
-double swi_log(double x)
-{
-    int e;
-    double m = frexp(x, &e);
-    if (m < 0x1.6a09e667f3bcdp-1) {
-        m *= 2;
-        e--;
-    }
-    const double s = (m - 1) / (m + 1), square = s * s;
-    double sum = 0;
-    for (int k = 21; k >= 3; k -= 2)
-        sum = sum * square + 1.0 / k;
-    const double log_m = 2 * s + 2 * s * square * sum;
-    return e * LN2_HIGH + (e * LN2_LOW + log_m);
-}
-
-/* x = k log 2 + r with |r| <= 0.35; the Taylor series of exp r to the 14th power. */
-double swi_exp(double x)
-{
-    static const double factor[] = {/* 1 / 14! ... 1 / 0! */
-                                    1 / 87178291200.0,
-                                    1 / 6227020800.0,
-                                    1 / 479001600.0,
-                                    1 / 39916800.0,
-                                    1 / 3628800.0,
-                                    1 / 362880.0,
-                                    1 / 40320.0,
-                                    1 / 5040.0,
-                                    1 / 720.0,
-                                    1 / 120.0,
-                                    1 / 24.0,
-                                    1 / 6.0,
-                                    1 / 2.0,
-                                    1,
-                                    1};
-    if (x > 709.78)
-        return (double)INFINITY;
-    if (!(x >= -745))
-        return 0;
-    const double k = floor(x * 0x1.71547652b82fep0 + 0.5);
-    const double r = (x - k * LN2_HIGH) - k * LN2_LOW;
-    double sum = factor[0];
-    for (size_t i = 1; i < sizeof factor / sizeof *factor; i++)
-        sum = sum * r + factor[i];
-    return ldexp(sum, (int)k);
-}
-
-/* ---- pbt log ----------------------------------------------------------------------------- */
-
 #define DIR_BYTES 900
+#define LOG_PATH 1024       /* bytes of a path */
+#define LOG_MOST (1 << 30)  /* bytes of a log */
+#define LOG_SUM 2166136261u /* of no bytes */
 
 static void pbt_log_path(const sw_pbt *p, char *to, int64_t member, const char *behind)
 {
     if (member < 0)
-        (void)snprintf(to, SWI_LOG_PATH, "%s/pbt_global.txt%s", p->log, behind);
+        (void)snprintf(to, LOG_PATH, "%s/pbt_global.txt%s", p->log, behind);
     else
-        (void)snprintf(to, SWI_LOG_PATH, "%s/pbt_policy_%lld.txt%s", p->log, (long long)member,
+        (void)snprintf(to, LOG_PATH, "%s/pbt_policy_%lld.txt%s", p->log, (long long)member,
                        behind);
 }
 
@@ -106,9 +51,9 @@ static sw_status read_open(sw_file *f, void **out, size_t *bytes)
     size_t got = 0;
     void *block;
     SW_TRY(sw_file_size(f, &size));
-    if (size > SWI_LOG_MOST)
+    if (size > LOG_MOST)
         SW_FAIL(SW_FORMAT, "%s: a log must have at most %d bytes (got %llu)", sw_file_path(f),
-                SWI_LOG_MOST, (unsigned long long)size);
+                LOG_MOST, (unsigned long long)size);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, (size_t)size));
     sw_status status = sw_file_read(f, block, (size_t)size, &got);
     if (status == SW_OK && got < size)
@@ -123,13 +68,43 @@ static sw_status read_open(sw_file *f, void **out, size_t *bytes)
     return SW_OK;
 }
 
-sw_status swi_log_read(const char *path, void **out, size_t *bytes)
+static sw_status log_read(const char *path, void **out, size_t *bytes)
 {
     sw_file *f;
     SW_TRY(sw_file_open(&f, path, SW_FILE_READ));
     const sw_status status = read_open(f, out, bytes);
     sw_file_drop(f);
     return status;
+}
+
+/* Bytes of the line at `at`, with its end; `lines` are before it. */
+static sw_status line_at(const char *text, size_t bytes, size_t at, const char *path,
+                         uint64_t lines, size_t *out)
+{
+    const char *end = memchr(text + at, '\n', bytes - at);
+    if (end == NULL)
+        SW_FAIL(SW_FORMAT, "%s: line %llu: is cut, it has no end", path,
+                (unsigned long long)lines + 1);
+    *out = (size_t)(end - text) + 1 - at;
+    return SW_OK;
+}
+
+/* One line, for messages by its number. */
+static sw_json_in log_line(const char *text, size_t bytes, const char *path, uint64_t line)
+{
+    sw_json_in in = sw_json_in_text(text, bytes, path);
+    in.line = line;
+    in.strict = true;
+    return in;
+}
+
+/* The begin of a line: "[TARGET,DONOR". */
+static sw_status read_who(sw_json_in *in, uint64_t *target, uint64_t *donor)
+{
+    SW_TRY(sw_json_expect(in, '['));
+    SW_TRY(sw_json_get_count(in, target));
+    SW_TRY(sw_json_expect(in, ','));
+    return sw_json_get_count(in, donor);
 }
 
 /* A new file of two parts, not yet in the place of the old one. */
@@ -150,7 +125,7 @@ static sw_status write_beside(const char *path, const void *a, size_t n, const v
 
 static sw_status policy_write(const sw_pbt *p, uint32_t member, const void *bytes, size_t n)
 {
-    char beside[SWI_LOG_PATH], path[SWI_LOG_PATH];
+    char beside[LOG_PATH], path[LOG_PATH];
     pbt_log_path(p, beside, member, ".tmp");
     pbt_log_path(p, path, member, "");
     SW_TRY(write_beside(beside, bytes, n, "", 0));
@@ -185,7 +160,7 @@ sw_status swi_pbt_log_begin(sw_pbt *p)
         p->one[i].first_time = p->one[i].time;
     memcpy(p->first, p->values, (size_t)p->n * p->h * sizeof *p->first);
     p->s.log_bytes = 0;
-    p->s.log_sum = SWI_LOG_SUM;
+    p->s.log_sum = LOG_SUM;
     p->s.logged = 1;
     return SW_OK;
 }
@@ -201,7 +176,7 @@ void swi_pbt_log_end(sw_pbt *p)
 
 sw_status sw_pbt_log(sw_pbt *p, const char *dir)
 {
-    char path[SWI_LOG_PATH];
+    char path[LOG_PATH];
     void *block;
     SW_TRY(swi_pbt_check(p, __func__));
     if (dir == NULL) {
@@ -234,12 +209,12 @@ sw_status sw_pbt_log(sw_pbt *p, const char *dir)
 /* The global log first: what was written there and not noted is cut when it is tried again. */
 static sw_status append(sw_pbt *p, uint32_t target, const char *donors, const sw_json *line)
 {
-    char beside[SWI_LOG_PATH], path[SWI_LOG_PATH];
+    char beside[LOG_PATH], path[LOG_PATH];
     void *lineage;
     size_t n;
     pbt_log_path(p, beside, target, ".tmp");
     pbt_log_path(p, path, target, "");
-    SW_TRY(swi_log_read(donors, &lineage, &n));
+    SW_TRY(log_read(donors, &lineage, &n));
     const sw_status status = write_beside(beside, lineage, n, line->bytes, line->used);
     sw_heap_free(lineage, SW_HEAP_FILES, n);
     SW_TRY(status);
@@ -250,7 +225,7 @@ static sw_status append(sw_pbt *p, uint32_t target, const char *donors, const sw
 
 sw_status swi_pbt_log_exploit(sw_pbt *p, uint32_t target, uint32_t donor)
 {
-    char path[SWI_LOG_PATH];
+    char path[LOG_PATH];
     sw_json j;
     if (p->log == NULL) {
         p->s.logged = 0; /* logs that begin later begin with what is then */
@@ -292,11 +267,8 @@ typedef struct {
 static sw_status read_line(lineages *l, size_t at, size_t bytes)
 {
     uint64_t target, donor;
-    sw_json_in in = swi_log_line(l->text + at, bytes - 1, l->path, l->n_nodes + 1);
-    SW_TRY(sw_json_expect(&in, '['));
-    SW_TRY(sw_json_get_count(&in, &target));
-    SW_TRY(sw_json_expect(&in, ','));
-    SW_TRY(sw_json_get_count(&in, &donor));
+    sw_json_in in = log_line(l->text + at, bytes - 1, l->path, l->n_nodes + 1);
+    SW_TRY(read_who(&in, &target, &donor));
     if (target >= l->pbt->n || donor >= l->pbt->n)
         return sw_json_bad(&in, "there is no such member");
     l->nodes[l->n_nodes] = (node){.before = l->heads[donor], .at = at, .bytes = bytes};
@@ -340,11 +312,8 @@ static sw_status rebuild(lineages *l, size_t bytes)
     for (uint32_t i = 0; i < l->pbt->n; i++)
         l->heads[i] = -1 - (int64_t)i;
     for (size_t at = 0; at < bytes;) {
-        const char *end = memchr(l->text + at, '\n', bytes - at);
-        if (end == NULL)
-            SW_FAIL(SW_FORMAT, "%s: line %llu: is cut, it has no end", l->path,
-                    (unsigned long long)l->n_nodes + 1);
-        const size_t line = (size_t)(end - l->text) + 1 - at;
+        size_t line = 0;
+        SW_TRY(line_at(l->text, bytes, at, l->path, l->n_nodes, &line));
         SW_TRY(read_line(l, at, line));
         at += line;
     }
@@ -365,7 +334,7 @@ static uint64_t lines_of(const char *text, size_t bytes)
 /* The first `bytes` are those that were there: the state has their number and sum. */
 static sw_status check_sum(sw_pbt *p, const char *path, const char *text, size_t bytes)
 {
-    const uint32_t sum = log_sum(SWI_LOG_SUM, text, bytes);
+    const uint32_t sum = log_sum(LOG_SUM, text, bytes);
     if (bytes < p->s.log_bytes)
         SW_FAIL(SW_FORMAT, "%s: has %zu bytes, and had %llu when the run was saved", path,
                 bytes, (unsigned long long)p->s.log_bytes);
@@ -381,11 +350,11 @@ static sw_status check_sum(sw_pbt *p, const char *path, const char *text, size_t
 /* The logs as they were when the state was saved. SW_FORMAT where they have other bytes. */
 static sw_status pbt_log_restore(sw_pbt *p)
 {
-    char path[SWI_LOG_PATH];
+    char path[LOG_PATH];
     void *text, *nodes = NULL, *heads = NULL;
     size_t bytes;
     pbt_log_path(p, path, -1, "");
-    SW_TRY(swi_log_read(path, &text, &bytes));
+    SW_TRY(log_read(path, &text, &bytes));
     const size_t cut = bytes < p->s.log_bytes ? bytes : (size_t)p->s.log_bytes;
     const size_t n_nodes = (size_t)lines_of(text, cut) * sizeof(node);
     const size_t n_heads = p->n * sizeof(int64_t);
@@ -403,6 +372,124 @@ static sw_status pbt_log_restore(sw_pbt *p)
     sw_heap_free(text, SW_HEAP_FILES, bytes);
     return status;
 }
+
+/* ---- policies ------------------------------------------------------------------------ */
+
+/* The schedule of one lineage, read from a policy file. */
+typedef struct {
+    const sw_space *space;
+    const char *path, *text;
+    size_t bytes;
+    double *from, *to; /* one line's values; of to those of change k */
+    uint64_t before;   /* the line before: who goes on */
+    double time;       /* its change */
+} policy;
+
+/* Line `k`, from 0: the first says who it begins with, each other one goes on from the one
+ * before. */
+static sw_status read_change(policy *p, const char *text, size_t bytes, uint64_t k)
+{
+    uint64_t target, donor;
+    sw_json_in in = log_line(text, bytes, p->path, k + 1);
+    SW_TRY(read_who(&in, &target, &donor));
+    if (k == 0 ? target != donor : donor != p->before)
+        return sw_json_bad(&in, k == 0
+                                    ? "the first line must have one member as target and donor"
+                                    : "the donor must be the target of the line before");
+    sw_json_number time; /* the target's, then the donor's */
+    for (int i = 0; i < 2; i++) {
+        SW_TRY(sw_json_expect(&in, ','));
+        SW_TRY(sw_json_get_number(&in, &time));
+    }
+    if (time.real < 0 || (k > 0 && time.real < p->time))
+        return sw_json_bad(&in, "the donor's time must not be before that of the line before");
+    int c;
+    SW_TRY(sw_json_expect(&in, ','));
+    SW_TRY(swi_values_read(&in, p->space, p->from));
+    SW_TRY(sw_json_expect(&in, ','));
+    SW_TRY(swi_values_read(&in, p->space, p->to));
+    SW_TRY(sw_json_expect(&in, ']'));
+    SW_TRY(sw_json_peek(&in, &c));
+    SW_TRY(c < 0 ? SW_OK : sw_json_bad(&in, "the line must end here"));
+    p->before = target;
+    p->time = time.real;
+    return SW_OK;
+}
+
+/* All lines up to line `last`; *n is how many there were. */
+static sw_status read_lines(policy *p, uint64_t last, uint64_t *n)
+{
+    *n = 0;
+    for (size_t at = 0; at < p->bytes && *n <= last;) {
+        size_t line = 0;
+        SW_TRY(line_at(p->text, p->bytes, at, p->path, *n, &line));
+        SW_TRY(read_change(p, p->text + at, line - 1, (*n)++));
+        at += line;
+    }
+    if (*n == 0)
+        SW_FAIL(SW_FORMAT, "%s: line 1: a policy must begin with its first values", p->path);
+    return SW_OK;
+}
+
+/* With room for two rows of values. */
+static sw_status read_policy(const char *path, const sw_space *space, uint64_t last,
+                             uint64_t *n, int *member, double *time, double *values)
+{
+    void *text;
+    const size_t row = space->n * sizeof(double);
+    policy p = {.space = space, .path = path};
+    SW_TRY(log_read(path, &text, &p.bytes));
+    p.text = text;
+    sw_status status = sw_heap_alloc(&p.from, SW_HEAP_FILES, 2 * row);
+    if (status == SW_OK) {
+        p.to = p.from + space->n;
+        status = read_lines(&p, last, n);
+        if (status == SW_OK && *n > last) {
+            if (member != NULL)
+                *member = (int)p.before;
+            if (time != NULL)
+                *time = p.time;
+            if (values != NULL)
+                memcpy(values, p.to, row);
+        }
+        sw_heap_free(p.from, SW_HEAP_FILES, 2 * row);
+    }
+    sw_heap_free(text, SW_HEAP_FILES, p.bytes);
+    return status;
+}
+
+static sw_status check_policy(const char *path, const sw_space *space, const void *out,
+                              const char *call)
+{
+    if (path == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "%s: path and results must not be NULL", call);
+    return sw_handle_check(space, SW_HANDLE_SPACE, call);
+}
+
+sw_status sw_policy_changes(const char *path, const sw_space *space, int *n)
+{
+    uint64_t count;
+    SW_TRY(check_policy(path, space, n, "sw_policy_changes"));
+    SW_TRY(read_policy(path, space, UINT64_MAX, &count, NULL, NULL, NULL));
+    *n = (int)count; /* a file has less than 2^30 bytes */
+    return SW_OK;
+}
+
+sw_status sw_policy_change(const char *path, const sw_space *space, int k, int *member,
+                           double *time, double *values)
+{
+    uint64_t count;
+    SW_TRY(check_policy(path, space, path, __func__));
+    if (k < 0)
+        SW_FAIL(SW_INVALID, "%s: the change must be 0 or more (got %d)", __func__, k);
+    SW_TRY(read_policy(path, space, (uint64_t)k, &count, member, time, values));
+    if (count <= (uint64_t)k)
+        SW_FAIL(SW_INVALID, "%s: %s has %llu changes (got %d)", __func__, path,
+                (unsigned long long)count, k);
+    return SW_OK;
+}
+
+/* ---- the state as bytes ------------------------------------------------------------------ */
 
 /* All that decisions depend on as bytes, and back. The options come first, so that a run with
  * others is refused by name; after them is the state, in the order of the machine. Bytes that

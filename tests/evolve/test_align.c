@@ -21,7 +21,6 @@ static bool is_list(const int32_t *numbers, uint32_t n, const int32_t *list)
     CU_ASSERT(is_list((g)->vertices[i].cols, (g)->vertices[i].n_cols,                          \
                       (const int32_t[]){__VA_ARGS__, -2}))
 
-/* A chain: one vertex changes, and what the next one reads. */
 SW_TEST("a chain changes in one place")
 {
     sw_genome *g = scene_genome(3, 0, 0);
@@ -85,7 +84,6 @@ SW_TEST("parts of a concat keep their places")
     OK(swi_genome_check(g, NULL));
 }
 
-/* Elements of a flattened image come and go with their channel. */
 SW_TEST("flattened channels come and go whole")
 {
     sw_genome *g = scene_genome(1, 2, 2);
@@ -194,7 +192,6 @@ SW_TEST("ties of flattened images take whole channels")
     OK(swi_genome_check(g, NULL));
 }
 
-/* Groups of a grouped convolution stay equal, in what it reads and in what it gives. */
 SW_TEST("groups of convolutions stay equal")
 {
     sw_genome *g = scene_genome(3, 4, 4);
@@ -213,7 +210,6 @@ SW_TEST("groups of convolutions stay equal")
     OK(swi_genome_check(g, NULL));
 }
 
-/* Groups that lie across the parts of a concat: they are equal in sum. */
 SW_TEST("groups across parts of a concat stay equal")
 {
     sw_genome *g = scene_genome(3, 4, 4);
@@ -326,7 +322,6 @@ static sw_status align_swept(void *arg)
     return status;
 }
 
-/* Whatever memory is refused, the genome is as it was. */
 SW_TEST("refused memory leaves the genome as it was")
 {
     swept = scene_genome(3, 4, 4);

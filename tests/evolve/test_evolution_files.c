@@ -242,7 +242,6 @@ static const char *short_run(const evo_data *data, sw_exec *exec, sw_evolution_o
     return dir;
 }
 
-/* Another option is another run, and is named. */
 SW_TEST("other options are named")
 {
     const evo_data data = evo_digits(64, 16), more = evo_digits(80, 16);

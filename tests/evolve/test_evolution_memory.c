@@ -196,7 +196,6 @@ SW_TEST("candidates have a hard limit")
     sw_note("largest %zu of %zu bytes", largest, opts.candidate_bytes);
 }
 
-/* An evolution gives back everything that it took. */
 SW_TEST("everything is given back")
 {
     const evo_data data = evo_digits(128, 32);

@@ -219,7 +219,6 @@ SW_TEST("print is a fixed point")
     CU_ASSERT_STRING_EQUAL(genome_print(again), text);
 }
 
-/* Shapes and numbers of parameters, computed by hand. */
 SW_TEST("shapes and parameters are those of the layers")
 {
     static const struct {
@@ -264,7 +263,6 @@ SW_TEST("shapes and parameters are those of the layers")
     CU_ASSERT_EQUAL(info.lr, 0.001f);
 }
 
-/* Any float comes back bit for bit. */
 SW_TEST("floats read back bit for bit")
 {
     sw_genome *g = genome_of(genome_text);
@@ -288,7 +286,6 @@ SW_TEST("floats read back bit for bit")
     }
 }
 
-/* The hash is of everything but the genome's own name. */
 SW_TEST("hashes tell genomes apart, but not by their name")
 {
     static const char *const changes[][2] = {

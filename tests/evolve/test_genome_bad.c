@@ -115,7 +115,6 @@ SW_TEST("damaged texts are refused by line")
         refused(bad[i][0], bad[i][1], bad[i][2], bad[i][3]);
 }
 
-/* Only a vector gives logits. */
 SW_TEST("the last vertex is a vector")
 {
     static const char text[] =
@@ -179,7 +178,6 @@ SW_TEST("a global max pool takes 255 places")
             "line 2: vertex 'a': a global_max_pool takes at most 255 places (got 15 x 18)");
 }
 
-/* Batch norm has at least two numbers of each channel to compute statistics of. */
 SW_TEST("batch norm needs two numbers")
 {
     static const char text[] =
@@ -226,7 +224,6 @@ SW_TEST("large products are refused")
     }
 }
 
-/* A text of too many vertices ends at the first one too many. */
 SW_TEST("too many vertices are refused")
 {
     static char text[400000];

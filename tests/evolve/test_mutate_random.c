@@ -133,7 +133,6 @@ SW_TEST("random children are sound")
                  (unsigned long long)counts[i]);
 }
 
-/* Shields of any kind hold, whatever is drawn. */
 SW_TEST("random shields hold")
 {
     static utilities u;

@@ -107,7 +107,6 @@ SW_TEST("draws of the default space are valid, and come again")
     draw_many(&vector, 7000000, sw_tests_full() ? 10000 : 1500);
 }
 
-/* Each draw has a price, and trains. */
 SW_TEST("draws train")
 {
     sw_search_space *s = genome_space(&image);
@@ -145,7 +144,6 @@ SW_TEST("the default space has genomes of any task")
         }
 }
 
-/* Seeds differ in what they draw. */
 SW_TEST("seeds differ")
 {
     sw_search_space *s = genome_space(&image);
@@ -314,7 +312,6 @@ SW_TEST("impossible draws name the node")
 
 /* ---- refusals ---------------------------------------------------------------------------- */
 
-/* Each damage is refused by its line. */
 SW_TEST("damaged spaces are refused by line")
 {
     static const struct {
@@ -539,7 +536,7 @@ SW_TEST("training is drawn as it is said")
         "\"optimizers\": [\"sgd\", \"lion\"], \"lr\": {\"from\": 0.001, "
         "\"to\": 0.1}, \"batch\": {\"from\": 3, \"to\": 5}}";
     sw_search_space *s = space_of(text);
-    const swi_space_training *t = swi_space_training_of(s);
+    const swi_space_training *t = &s->training;
     CU_ASSERT_STRING_EQUAL(sw_search_space_text(s), text);
     CU_ASSERT_EQUAL(t->n_optimizers, 2);
     CU_ASSERT_EQUAL(t->n_batches, 0);

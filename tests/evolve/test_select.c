@@ -72,7 +72,6 @@ SW_TEST("universal sampling selects each as often as expected, rounded")
     }
 }
 
-/* Over many seeds the mean is what is expected. */
 SW_TEST("universal sampling has the expected mean")
 {
     const double f[] = {0.3, 1.1, 0.25, 2};
@@ -348,7 +347,6 @@ SW_TEST("one objective is an order")
     REFUSED(sw_pareto(x, 5, 0, rank, NULL), SW_INVALID, "got 0");
 }
 
-/* A draw is a function of seed, stream and number; streams and seeds differ. */
 SW_TEST("a draw is a function of seed, stream and number")
 {
     swi_draws a = swi_draws_of(7, 1), b = swi_draws_of(7, 1), c = swi_draws_of(7, 2);
@@ -363,7 +361,6 @@ SW_TEST("a draw is a function of seed, stream and number")
     CU_ASSERT_EQUAL(equal, 0);
 }
 
-/* Numbers are spread evenly over where they may be. */
 SW_TEST("draws are uniform")
 {
     swi_draws d = swi_draws_of(3, 5);

@@ -68,7 +68,6 @@ SW_TEST("weights count once")
     }
 }
 
-/* Positions are not numbers of 16 bits. */
 SW_TEST("more columns than 16 bits count are permuted")
 {
     enum { COLS = 70001, ROWS = 2, N = 3 };

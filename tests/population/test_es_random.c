@@ -717,7 +717,6 @@ SW_TEST("inputs that are no numbers stay in their evaluation")
     }
 }
 
-/* A parameter that is no number makes those evaluations none that it makes none alone. */
 SW_TEST("parameters that are no numbers do what they do alone")
 {
     const float nan_number = NAN;

@@ -354,7 +354,6 @@ SW_TEST("every allocation can fail")
     CU_ASSERT(sites.failed > 100 && sites.k - sites.failed < 20);
 }
 
-/* A member costs its range and a record. */
 SW_TEST("many members cost their ranges")
 {
     const int64_t many = sw_tests_full() ? 100000 : 5000;

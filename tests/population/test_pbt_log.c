@@ -234,7 +234,6 @@ SW_TEST("logs that are damaged are refused")
     sw_pbt_free(bytes, n);
 }
 
-/* A process that is killed at any moment leaves whole lines. */
 SW_TEST("a killed process leaves whole lines")
 {
     sw_space *s = help_space(four, 4);

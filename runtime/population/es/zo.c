@@ -10,10 +10,9 @@
 #include "runtime/model/noise_mode.h"
 #include "runtime/population/es/zo_internal.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-static void zo_record_free(swi_zo_record *r);
 
 /* ---- sums of parameters ------------------------------------------------------------------ */
 
@@ -24,11 +23,17 @@ static sw_status take(void *context, const void *bytes, size_t at, size_t n)
     return SW_OK;
 }
 
+/* Little-endian. */
+static void put(unsigned char *to, uint64_t x, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        to[i] = (unsigned char)(x >> 8 * i);
+}
+
 static void add_number(swi_checksum *sum, uint64_t x)
 {
     unsigned char bytes[8];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)(x >> 8 * i);
+    put(bytes, x, 8);
     swi_checksum_add(sum, bytes, sizeof bytes);
 }
 
@@ -210,18 +215,22 @@ static size_t slopes_bytes(uint64_t steps)
 sw_status sw_zo_create(sw_zo **out, sw_model *model, const sw_zo_opts *given)
 {
     sw_zo_opts opts;
-    swi_zo_rule rule;
-    void *block, *slopes = NULL;
+    sw_zo *zo;
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_zo_create: out must not be NULL");
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_zo_create"));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_zo_opts, &opts, given, "sw_zo_create"));
-    swi_zo_rule *to = &rule;
-    *to = (swi_zo_rule){.eps = opts.eps != 0.0f ? opts.eps : 0.001f,
+    const bool mezo = opts.kind == NULL || strcmp(opts.kind, "mezo") == 0;
+    swi_zo_rule rule = {.eps = opts.eps != 0.0f ? opts.eps : 0.001f,
                         .lr = opts.lr != 0.0f ? opts.lr : 1e-6f,
                         .weight_decay = opts.weight_decay,
+                        .rank = mezo             ? 0
+                                : opts.rank != 0 ? opts.rank
+                                                 : 2,
+                        .window = mezo               ? 0
+                                  : opts.window != 0 ? opts.window
+                                                     : 50,
                         .seed = opts.seed};
-    const bool mezo = opts.kind == NULL || strcmp(opts.kind, "mezo") == 0;
     if (!mezo && strcmp(opts.kind, "lozo") != 0)
         SW_FAIL(SW_INVALID, "sw_zo_create: kind must be \"mezo\" or \"lozo\" (got \"%s\")",
                 opts.kind);
@@ -231,18 +240,14 @@ sw_status sw_zo_create(sw_zo **out, sw_model *model, const sw_zo_opts *given)
     if (opts.rank < 0)
         SW_FAIL(SW_INVALID, "sw_zo_create: rank must be 1 to %d (got %d)", SWI_ZO_RANK_MAX,
                 opts.rank);
-    to->rank = mezo ? 0 : opts.rank != 0 ? opts.rank : 2;
-    to->window = mezo ? 0 : opts.window != 0 ? opts.window : 50;
-
-    SW_TRY(read_schedule(opts.schedule, to));
-    SW_TRY(zo_check(to, "sw_zo_create"));
+    SW_TRY(read_schedule(opts.schedule, &rule));
+    SW_TRY(zo_check(&rule, "sw_zo_create"));
     if (opts.max_steps > SWI_ZO_STEPS_MAX)
         SW_FAIL(SW_INVALID, "sw_zo_create: max_steps must be at most %llu (got %llu)",
                 (unsigned long long)SWI_ZO_STEPS_MAX, (unsigned long long)opts.max_steps);
 
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_ZO, sizeof(sw_zo)));
-    sw_zo *zo = block;
-    const sw_status status = opts.max_steps > 0 ? sw_heap_alloc(&slopes, SW_HEAP_RECORDS,
+    SW_TRY(sw_handle_take(&zo, SW_HANDLE_ZO, sizeof(sw_zo)));
+    const sw_status status = opts.max_steps > 0 ? sw_heap_alloc(&zo->slopes, SW_HEAP_RECORDS,
                                                                 slopes_bytes(opts.max_steps))
                                                 : SW_OK;
     if (status != SW_OK) {
@@ -253,7 +258,6 @@ sw_status sw_zo_create(sw_zo **out, sw_model *model, const sw_zo_opts *given)
     zo->model_generation = model->handle.generation;
     zo->rule = rule;
     zo->room = opts.max_steps;
-    zo->slopes = slopes;
     *out = zo;
     return SW_OK;
 }
@@ -444,12 +448,6 @@ static const char magic[8] = "swzo 2";
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-static void put(unsigned char *to, uint64_t x, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        to[i] = (unsigned char)(x >> 8 * i);
-}
-
 static void put_f32(unsigned char *to, float x)
 {
     uint32_t bits;
@@ -475,32 +473,44 @@ static float get_f32(const unsigned char *from)
 
 /* ---- the head ---------------------------------------------------------------------------- */
 
+/* Where its numbers stand, in the file and in a record; of 4 or 8 bytes. */
+#define NUMBER_AT(at, member)                                                                  \
+    {                                                                                          \
+        at, offsetof(swi_zo_record, member), sizeof(((swi_zo_record *)0)->member)              \
+    }
+static const struct {
+    size_t at, in, bytes;
+} numbers[] = {NUMBER_AT(16, rule.eps),
+               NUMBER_AT(20, rule.lr),
+               NUMBER_AT(24, rule.weight_decay),
+               NUMBER_AT(28, rule.rank),
+               NUMBER_AT(32, rule.window),
+               NUMBER_AT(40, rule.seed),
+               NUMBER_AT(48, steps),
+               NUMBER_AT(56, not_finite),
+               NUMBER_AT(64, before),
+               NUMBER_AT(72, behind),
+               NUMBER_AT(96, rule.schedule.base),
+               NUMBER_AT(100, rule.schedule.gamma),
+               NUMBER_AT(104, rule.schedule.floor),
+               NUMBER_AT(112, rule.schedule.warmup_steps),
+               NUMBER_AT(120, rule.schedule.total_steps),
+               NUMBER_AT(128, rule.schedule.every)};
+enum { SCHEDULE = 80 }; /* its name, and its numbers from there on */
+
 static void write_head(unsigned char *to, const swi_zo_record *r)
 {
-    const swi_zo_rule *rule = &r->rule;
-    const sw_schedule *s = &rule->schedule;
     memset(to, 0, HEAD);
     memcpy(to, magic, sizeof magic);
-    memcpy(to + 8, rule->rank > 0 ? "lozo" : "mezo", 4);
-    put_f32(to + 16, rule->eps);
-    put_f32(to + 20, rule->lr);
-    put_f32(to + 24, rule->weight_decay);
-    put(to + 28, (uint64_t)rule->rank, 4);
-    put(to + 32, rule->window, 4);
-    put(to + 40, rule->seed, 8);
-    put(to + 48, r->steps, 8);
-    put(to + 56, r->not_finite, 8);
-    put(to + 64, r->before, 8);
-    put(to + 72, r->behind, 8);
-    if (s->kind == NULL)
-        return;
-    memcpy(to + 80, s->kind, strlen(s->kind));
-    put_f32(to + 96, s->base);
-    put_f32(to + 100, s->gamma);
-    put_f32(to + 104, s->floor);
-    put(to + 112, s->warmup_steps, 8);
-    put(to + 120, s->total_steps, 8);
-    put(to + 128, s->every, 8);
+    memcpy(to + 8, r->rule.rank > 0 ? "lozo" : "mezo", 4);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        uint64_t x = 0;
+        memcpy(&x, (const char *)r + numbers[i].in, numbers[i].bytes);
+        if (numbers[i].at < SCHEDULE || r->rule.schedule.kind != NULL)
+            put(to + numbers[i].at, x, (int)numbers[i].bytes);
+    }
+    if (r->rule.schedule.kind != NULL)
+        memcpy(to + SCHEDULE, r->rule.schedule.kind, strlen(r->rule.schedule.kind));
 }
 
 /* Is the head what write_head makes of what was read, so that no byte of it is ignored? Then
@@ -628,6 +638,13 @@ static sw_status read_all(swi_zo_record *r, sw_file *file)
     return read_slopes(r, (const unsigned char *)r->slopes, path);
 }
 
+static void zo_record_free(swi_zo_record *r)
+{
+    sw_heap_free(r->slopes, SW_HEAP_RECORDS, (size_t)r->steps * NUMBER);
+    r->slopes = NULL;
+}
+
+/* SW_FORMAT names the file and what is wrong with it. The record is to be freed on success. */
 static sw_status read_open(swi_zo_record *r, sw_file *file)
 {
     uint64_t bytes;
@@ -644,27 +661,14 @@ static sw_status read_open(swi_zo_record *r, sw_file *file)
     if (memcmp(head, magic, sizeof magic) != 0)
         SW_FAIL(SW_FORMAT, "%s: it is no record of zeroth-order training%s", path,
                 memcmp(head, magic, 5) == 0 ? " by this version of the library" : "");
-    swi_zo_rule *rule = &r->rule;
-    rule->eps = get_f32(head + 16);
-    rule->lr = get_f32(head + 20);
-    rule->weight_decay = get_f32(head + 24);
-    rule->rank = (int32_t)get(head + 28, 4);
-    rule->window = (uint32_t)get(head + 32, 4);
-    rule->seed = get(head + 40, 8);
-    r->steps = get(head + 48, 8);
-    r->not_finite = get(head + 56, 8);
-    r->before = get(head + 64, 8);
-    r->behind = get(head + 72, 8);
-    rule->schedule.size = sizeof rule->schedule;
-    rule->schedule.base = get_f32(head + 96);
-    rule->schedule.gamma = get_f32(head + 100);
-    rule->schedule.floor = get_f32(head + 104);
-    rule->schedule.warmup_steps = get(head + 112, 8);
-    rule->schedule.total_steps = get(head + 120, 8);
-    rule->schedule.every = get(head + 128, 8);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const uint64_t x = get(head + numbers[i].at, (int)numbers[i].bytes);
+        memcpy((char *)r + numbers[i].in, &x, numbers[i].bytes);
+    }
+    r->rule.schedule.size = sizeof r->rule.schedule;
     for (size_t i = 0; sw_schedule_kind(i) != NULL; i++)
-        if (strncmp((const char *)head + 80, sw_schedule_kind(i), 16) == 0)
-            rule->schedule.kind = sw_schedule_kind(i);
+        if (strncmp((const char *)head + SCHEDULE, sw_schedule_kind(i), 16) == 0)
+            r->rule.schedule.kind = sw_schedule_kind(i);
     if (r->steps > SWI_ZO_STEPS_MAX || bytes != HEAD + SUM + r->steps * NUMBER)
         SW_FAIL(SW_FORMAT, "%s: it has %llu bytes, and should have %llu for %llu steps", path,
                 (unsigned long long)bytes, (unsigned long long)(HEAD + SUM + r->steps * NUMBER),
@@ -675,13 +679,6 @@ static sw_status read_open(swi_zo_record *r, sw_file *file)
     if (status != SW_OK)
         zo_record_free(r);
     return status;
-}
-
-/* SW_FORMAT names the file and what is wrong with it. *out is to be freed on success. */
-static void zo_record_free(swi_zo_record *r)
-{
-    sw_heap_free(r->slopes, SW_HEAP_RECORDS, (size_t)r->steps * NUMBER);
-    r->slopes = NULL;
 }
 
 /* A record's steps again, without data: each is one pass over the parameters, which makes the

@@ -358,7 +358,7 @@ static sw_status change_activation(swi_child *c, const sw_mutation *m, uint32_t 
     const char *had = swi_activation_name(x->activation);
     (void)m;
     SW_TRY(swi_child_space(c, &space));
-    const swi_space_training *t = swi_space_training_of(space);
+    const swi_space_training *t = &space->training;
     const int i = draw_other(c, t->activations, t->n_activations, had);
     if (i < 0)
         SW_FAIL(SW_UNSUPPORTED, "vertex '%s': the space has no other activation", x->name);
@@ -476,7 +476,7 @@ static sw_status change_optimizer(swi_child *c, const sw_mutation *m, uint32_t v
     (void)m;
     (void)v;
     SW_TRY(swi_child_space(c, &space));
-    const swi_space_training *t = swi_space_training_of(space);
+    const swi_space_training *t = &space->training;
     const int i = draw_other(c, t->optimizers, t->n_optimizers, g->optimizer);
     if (i < 0)
         SW_FAIL(SW_UNSUPPORTED, "the space has no other optimizer than %s", g->optimizer);
@@ -561,7 +561,7 @@ static sw_status change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
     (void)v;
     swi_mutation_range(m, &low, &high);
     SW_TRY(swi_child_space(c, &space));
-    const swi_space_training *t = swi_space_training_of(space);
+    const swi_space_training *t = &space->training;
     const double share = swi_draw_range(&c->draws, low, high);
     const int64_t to = t->n_batches > 0 ? step_list(t, had, share) : step_range(t, had, share);
     if (to == had)

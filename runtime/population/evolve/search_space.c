@@ -78,11 +78,6 @@ const char *sw_search_space_text(const sw_search_space *s)
                                                                                        : NULL;
 }
 
-const swi_space_training *swi_space_training_of(const sw_search_space *s)
-{
-    return &s->training;
-}
-
 /* The search space that is there without a file: classifiers of images and of vectors, of some
  * 2,000 to 200,000 parameters on samples of 28 x 28. Images are halved early, so that one core
  * trains thousands of samples a second. */

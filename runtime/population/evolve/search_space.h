@@ -25,7 +25,6 @@ typedef struct {
     const char *const *activations; /* that mutations choose from: n_activations */
     int n_activations;
 } swi_space_training;
-const swi_space_training *swi_space_training_of(const sw_search_space *space);
 
 /* Between the files of search spaces: the tree. */
 
