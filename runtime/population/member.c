@@ -156,12 +156,11 @@ sw_status sw_member_new(sw_member *out, sw_members *m, uint64_t seed)
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_member_new"));
     SW_TRY(swi_slot_take(m, &index));
     const sw_status status = begin(m, index, seed);
-    if (status != SW_OK) {
+    if (status != SW_OK)
         swi_slot_give(m, index);
-        return status;
-    }
-    *out = take_member(m, index, seed);
-    return SW_OK;
+    else
+        *out = take_member(m, index, seed);
+    return status;
 }
 
 sw_status swi_member_claim(sw_member *out, sw_members *m, uint64_t seed)
@@ -484,12 +483,11 @@ static sw_status make(swi_member_pool **out, sw_exec *exec)
     SW_TRY(sw_heap_alloc(&c, SW_HEAP_RECORDS, sizeof(swi_member_pool)));
     *c = (swi_member_pool){.exec = exec};
     const sw_status status = swi_member_pool_arena(&c->ranges, exec, "members", SW_ARENA_MODEL);
-    if (status != SW_OK) {
+    if (status != SW_OK)
         end(c);
-        return status;
-    }
-    *out = c;
-    return SW_OK;
+    else
+        *out = c;
+    return status;
 }
 
 sw_status swi_member_pool_join(sw_members *m, sw_exec *exec)

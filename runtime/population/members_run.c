@@ -174,28 +174,27 @@ sw_status swi_lanes_empty(swi_lanes *l)
 
 /* On a device members run in the arena of the planner, and its inputs are what a batch
  * takes. */
-size_t swi_lanes_step_bytes(const swi_member_pool *member_pool)
+static size_t lanes_bytes(const swi_member_pool *member_pool, bool steps)
 {
     size_t bytes = 0;
     for (const swi_lanes *l = member_pool->lanes; l != NULL; l = l->next) {
         if (!lanes_on_host(l))
-            bytes += sw_arena_height(l->planner->arena);
+            bytes += steps ? sw_arena_height(l->planner->arena)
+                           : l->planner->backend->data_height(l->planner);
         for (int i = 0; i < l->n && lanes_on_host(l); i++)
-            bytes += sw_arena_height(l->lane[i].steps);
+            bytes += sw_arena_height(steps ? l->lane[i].steps : l->lane[i].batches);
     }
     return bytes;
 }
 
+size_t swi_lanes_step_bytes(const swi_member_pool *member_pool)
+{
+    return lanes_bytes(member_pool, true);
+}
+
 size_t swi_lanes_batch_bytes(const swi_member_pool *member_pool)
 {
-    size_t bytes = 0;
-    for (const swi_lanes *l = member_pool->lanes; l != NULL; l = l->next) {
-        if (!lanes_on_host(l))
-            bytes += l->planner->backend->data_height(l->planner);
-        for (int i = 0; i < l->n && lanes_on_host(l); i++)
-            bytes += sw_arena_height(l->lane[i].batches);
-    }
-    return bytes;
+    return lanes_bytes(member_pool, false);
 }
 
 size_t swi_lanes_bytes(const swi_member_pool *member_pool)

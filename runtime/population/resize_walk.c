@@ -111,13 +111,12 @@ static sw_status check_utilities(const swi_axes *x, const sw_resize_opts *opts)
             opts->utilities[k].values == NULL ||
             opts->utilities[k].n != e->shape.dim[opts->utilities[k].axis] ||
             opts->utilities[k].reserved[0] != 0 || opts->utilities[k].reserved[1] != 0)
-            SW_FAIL(
-                SW_INVALID,
-                "utilities of '%s': there must be one for each position of an axis (got %lld "
-                "for axis %d), and reserved words must be zero",
-                e->name,
-                (long long)(opts->utilities[k].values != NULL ? opts->utilities[k].n : 0),
-                opts->utilities[k].axis);
+            SW_FAIL(SW_INVALID,
+                    "utilities of '%s': there must be one for each position of an axis (got "
+                    "%lld for axis %d), and reserved words must be zero",
+                    e->name,
+                    (long long)(opts->utilities[k].values != NULL ? opts->utilities[k].n : 0),
+                    opts->utilities[k].axis);
         for (int64_t i = 0; i < opts->utilities[k].n; i++)
             if (!isfinite(opts->utilities[k].values[i]))
                 SW_FAIL(SW_INVALID, "utilities of '%s': each must be finite (got %g)", e->name,
@@ -694,43 +693,35 @@ static bool is_depthwise(const swi_walk *w)
     return groups[SWI_FROM] > 1 || groups[SWI_TO] > 1;
 }
 
-static void tie_conv(swi_walk *w)
+/* Of a convolution, or of a transposed one, whose weight's first axis is `in` and whose
+ * attributes begin with those of a convolution. */
+static void tie_convs(swi_walk *w, bool transposed)
 {
     const int64_t groups = ((const swi_conv_attrs *)swi_walk_attrs_of(w))->groups;
-    const uint32_t out = w->node->n_in;
+    const uint32_t out = w->node->n_in, first = transposed ? 0 : out, other = out - first;
     walk_tie(w, 0, 0, out, 0);
-    walk_tie(w, out, 1, 1, 0);
+    walk_tie(w, first, 1, 1, 0);
     if (w->node->n_in > 2)
-        walk_tie(w, 2, 0, 1, 0);
+        walk_tie(w, 2, 0, transposed ? out : 1, transposed);
     if (is_depthwise(w)) {
         const int64_t each =
             swi_walk_shape_of(w, out)->dim[1] / groups; /* that a channel makes */
         if (each > 0)
             walk_block(w, out, 1, 0, 1, each);
     } else if (groups == 1) {
-        walk_tie(w, 0, 1, 1, 1);
-        must_read_by(w, 1, 1);
+        walk_tie(w, other, 1, 1, 1);
+        must_read_by(w, 1, !transposed);
     }
 }
 
-/* The weight's first axis is `in`; its attributes begin with those of a convolution. */
+static void tie_conv(swi_walk *w)
+{
+    tie_convs(w, false);
+}
+
 static void tie_conv_transpose(swi_walk *w)
 {
-    const int64_t groups = ((const swi_conv_attrs *)swi_walk_attrs_of(w))->groups;
-    const uint32_t out = w->node->n_in;
-    walk_tie(w, 0, 0, out, 0);
-    walk_tie(w, 0, 1, 1, 0);
-    if (w->node->n_in > 2)
-        walk_tie(w, 2, 0, out, 1);
-    if (is_depthwise(w)) {
-        const int64_t each =
-            swi_walk_shape_of(w, out)->dim[1] / groups; /* that a channel makes */
-        if (each > 0)
-            walk_block(w, out, 1, 0, 1, each);
-    } else if (groups == 1) {
-        walk_tie(w, out, 1, 1, 1);
-        must_read_by(w, 1, 0);
-    }
+    tie_convs(w, true);
 }
 
 static void tie_matmul(swi_walk *w)
@@ -925,10 +916,9 @@ static void tie_norm(swi_walk *w)
     if (!swi_walk_is_resized(w, 0, swi_walk_last_of(w, 0)))
         return;
     if (!w->axes->approximate)
-        walk_refuse(
-            w, 0, swi_walk_last_of(w, 0),
-            "is normalised over, so that other widths change what the net computes (see "
-            "sw_resize_opts.approximate), by");
+        walk_refuse(w, 0, swi_walk_last_of(w, 0),
+                    "is normalised over, so that other widths change what the net computes "
+                    "(see sw_resize_opts.approximate), by");
     w->axes->exact = false;
 }
 

@@ -131,8 +131,7 @@ SW_TEST("the last vertex is a vector")
             "line 4: vertex 'a': a genome must have a vertex with parameters");
     char *tail = strstr(own, "}]}");
     snprintf(tail, 100,
-             "},\n{\"name\": \"b\", \"kind\": \"linear\", \"in\": [\"a\"], "
-             "\"size\": 3}]}");
+             "},\n{\"name\": \"b\", \"kind\": \"linear\", \"in\": [\"a\"], \"size\": 3}]}");
     g = genome_of(own);
     CU_ASSERT_FATAL(g != NULL);
     CU_ASSERT_STRING_EQUAL(g->loss, "own");
@@ -231,10 +230,9 @@ SW_TEST("too many vertices are refused")
                                 "{\"format\": \"stepwell genome 1\", \"input\": [3], "
                                 "\"vertices\": [");
     for (int i = 0; i < SWI_MAX_VERTICES; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n,
-                              "\n{\"name\": \"a%d\", \"kind\": \"add\", \"in\": [\"input\", "
-                              "\"input\"]},",
-                              i);
+        n += (size_t)snprintf(
+            text + n, sizeof text - n,
+            "\n{\"name\": \"a%d\", \"kind\": \"add\", \"in\": [\"input\", \"input\"]},", i);
     sw_genome *g = NULL;
     REFUSED(sw_genome_parse(&g, text, n, "a text"), SW_FORMAT,
             "line 4097: column 1: a genome has at most 4096 vertices");

@@ -239,10 +239,9 @@ SW_TEST("every node draws what it says")
 /* Numbers are drawn from all of their range or list, and from nothing else. */
 SW_TEST("numbers are within their ranges")
 {
-    sw_search_space *s =
-        body_of("{\"vertex\": \"conv2d\", \"size\": {\"from\": 8, \"to\": 21, "
-                "\"step\": 4}, \"kernel\": [1, 5], \"dilation\": {\"from\": 1, "
-                "\"to\": 2}, \"shield\": [\"size\", \"kernel\"]}");
+    sw_search_space *s = body_of("{\"vertex\": \"conv2d\", \"size\": {\"from\": 8, \"to\": 21, "
+                                 "\"step\": 4}, \"kernel\": [1, 5], \"dilation\": {\"from\": "
+                                 "1, \"to\": 2}, \"shield\": [\"size\", \"kernel\"]}");
     int sizes[40] = {0}, kernels[8] = {0}, dilations[4] = {0};
     for (uint64_t seed = 0; seed < 300; seed++) {
         sw_genome *g = genome_drawn(s, &image, seed);
@@ -383,8 +382,7 @@ SW_TEST("large trees end")
     sw_search_space *s = NULL;
     REFUSED(sw_search_space_parse(&s, text, n, "a space"), SW_FORMAT, "at most 40 deep");
     n = (size_t)snprintf(text, sizeof text,
-                         "{\"format\": \"%s\", \"parts\": {\"p0\": {\"chain\": "
-                         "[]}",
+                         "{\"format\": \"%s\", \"parts\": {\"p0\": {\"chain\": []}",
                          SWI_SPACE_FORMAT);
     for (int i = 1; i < 50; i++)
         n += (size_t)snprintf(text + n, sizeof text - n,
@@ -489,9 +487,8 @@ SW_TEST("insertions fit")
 /* As the identity an activation stands only where it was applied already. */
 SW_TEST("an activation is inserted where it changes nothing")
 {
-    sw_search_space *s =
-        space_of("{\"format\": \"stepwell search space 1\", \"body\": {\"chain\": "
-                 "[]},\n\"insert\": [" RELU "]}");
+    sw_search_space *s = space_of("{\"format\": \"stepwell search space 1\", \"body\": "
+                                  "{\"chain\": []},\n\"insert\": [" RELU "]}");
     sw_genome *g = genome_of(genome_text);
     swi_draws d = swi_draws_of(1, 1);
     uint32_t first, n;

@@ -316,8 +316,7 @@ SW_TEST("damaged policies are refused by file and line")
         {OTHER("{\"depth\":8}"), "no hyper-parameter's"},
         {OTHER("{\"opt\":8}"), "no hyper-parameter's"},
         {OTHER("{\"opt\":{\"opt\":{\"opt\":{\"opt\":{\"opt\":{\"opt\":{\"opt\":{\"opt\":{"
-               "\"opt\":{"
-               "\"opt\":{\"opt\":{\"opt\":{\"opt\":{}}}}}}}}}}}}}}"),
+               "\"opt\":{\"opt\":{\"opt\":{\"opt\":{\"opt\":{}}}}}}}}}}}}}}"),
          "no hyper-parameter's"},
     };
     sw_space *s = help_space(four, 4);

@@ -19,6 +19,17 @@ static sw_status resize(sw_exec *exec, resize_net *to, resize_net *from,
     return sw_model_resize(to->model, from->model, exec, &a, &b, opts);
 }
 
+/* The units of that axis stay by these utilities. */
+static void resize_by(sw_exec *exec, resize_net *to, resize_net *from, sw_param tensor,
+                      int axis, int64_t n, const float *values)
+{
+    const sw_utility given = {.tensor = tensor, .axis = axis, .n = n, .values = values};
+    sw_resize_opts opts = usual;
+    opts.utilities = &given;
+    opts.n_utilities = 1;
+    OK(resize(exec, to, from, &opts));
+}
+
 static resize_net *ready(sw_exec *exec, const resize_spec *spec, uint64_t seed)
 {
     resize_net *n = resize_net_for_test(spec);
@@ -309,12 +320,7 @@ SW_TEST("channels go with their places in a flattened axis")
     sw_exec *exec = net_exec(NULL);
     resize_net *from = ready(exec, &was, 1), *to = ready(exec, &is, 2);
     resize_train(exec, from, 3);
-    const sw_utility given = {
-        .tensor = from->c[2].weight, .axis = 0, .n = 6, .values = utility};
-    sw_resize_opts opts = usual;
-    opts.utilities = &given;
-    opts.n_utilities = 1;
-    OK(resize(exec, to, from, &opts));
+    resize_by(exec, to, from, from->c[2].weight, 0, 6, utility);
     float *w = values_of(from, "f0.weight.v", 11 * 54),
           *v = values_of(to, "f0.weight.v", 11 * 36);
     float *c = values_of(from, "c1.weight", 6 * 45), *d = values_of(to, "c1.weight", 4 * 45);
@@ -340,12 +346,7 @@ SW_TEST("what is shared by a residual goes everywhere")
     sw_exec *exec = net_exec(NULL);
     resize_net *from = ready(exec, &was, 1), *to = ready(exec, &is, 2);
     resize_train(exec, from, 3);
-    const sw_utility given = {
-        .tensor = from->f[5].weight, .axis = 1, .n = 6, .values = utility};
-    sw_resize_opts opts = usual;
-    opts.utilities = &given;
-    opts.n_utilities = 1;
-    OK(resize(exec, to, from, &opts));
+    resize_by(exec, to, from, from->f[5].weight, 1, 6, utility);
     static const char *const rows[] = {"stem.weight", "a.down.weight", "b.down.weight.m"};
     static const size_t width[] = {RN_IN, 3, 4};
     for (int i = 0; i < 3; i++) {
@@ -521,12 +522,7 @@ SW_TEST("states of optimizers go with their units")
                           is = {RN_CHAIN, 2, {23, 16}, kinds[k]};
         resize_net *from = ready(exec, &was, 1), *to = ready(exec, &is, 2);
         resize_train(exec, from, 3);
-        const sw_utility given = {
-            .tensor = from->f[0].bias, .axis = 0, .n = 24, .values = utility};
-        sw_resize_opts opts = usual;
-        opts.utilities = &given;
-        opts.n_utilities = 1;
-        OK(resize(exec, to, from, &opts));
+        resize_by(exec, to, from, from->f[0].bias, 0, 24, utility);
         char name[48];
         snprintf(name, sizeof name, "f0.weight.%s", of_rows[k]);
         const float *a = entry_of(from, name), *b = entry_of(to, name);

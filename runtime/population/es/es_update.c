@@ -385,11 +385,10 @@ static sw_status check_told(const sw_es *es)
     size_t first = 0;
     while (es->order != NULL && first < n && es->order[first] != 0)
         first++;
-    SW_FAIL(
-        SW_INVALID,
-        "sw_es_step: %zu of %zu evaluations have no fitness yet, the first is repeat %zu of "
-        "direction %zu",
-        n - es->told, n, first / es->mode.directions, first % es->mode.directions);
+    SW_FAIL(SW_INVALID,
+            "sw_es_step: %zu of %zu evaluations have no fitness yet, the first is repeat %zu "
+            "of direction %zu",
+            n - es->told, n, first / es->mode.directions, first % es->mode.directions);
 }
 
 sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)

@@ -292,8 +292,7 @@ static sw_status check_step(const sw_zo *zo, const sw_run_args *args, const char
         SW_FAIL(SW_INVALID, "%s: the name of the loss must not be NULL", call);
     if (args->es != NULL)
         SW_FAIL(SW_INVALID,
-                "%s: the noise of a strategy (es) and a zeroth-order step exclude "
-                "each other",
+                "%s: the noise of a strategy (es) and a zeroth-order step exclude each other",
                 call);
     for (int i = 0; i < args->n_models; i++)
         found |= args->models[i] == zo->model;

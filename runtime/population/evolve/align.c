@@ -604,17 +604,15 @@ sw_status swi_align(sw_genome *genome, const swi_align_opts *opts, swi_align_inf
         SW_TRY(check_vertex(genome, opts->utilities[k].vertex, "utility", k));
         const swi_vertex *v = &genome->vertices[opts->utilities[k].vertex];
         if (opts->utilities[k].values == NULL || opts->utilities[k].n != v->channels)
-            SW_FAIL(
-                SW_INVALID,
-                "utilities of vertex '%s': there must be one for each of its %lld outputs (got "
-                "%lld)",
-                v->name, (long long)v->channels,
-                (long long)(opts->utilities[k].values != NULL ? opts->utilities[k].n : 0));
+            SW_FAIL(SW_INVALID,
+                    "utilities of vertex '%s': there must be one for each of its %lld outputs "
+                    "(got %lld)",
+                    v->name, (long long)v->channels,
+                    (long long)(opts->utilities[k].values != NULL ? opts->utilities[k].n : 0));
         for (int64_t i = 0; i < opts->utilities[k].n; i++)
             if (!isfinite(opts->utilities[k].values[i]))
                 SW_FAIL(SW_INVALID,
-                        "utilities of vertex '%s': each must be finite (output %lld "
-                        "has %g)",
+                        "utilities of vertex '%s': each must be finite (output %lld has %g)",
                         v->name, (long long)i, (double)opts->utilities[k].values[i]);
     }
 

@@ -965,12 +965,11 @@ static sw_status refuse(const swi_alignment *al)
     const swi_align_opts *opts = al->opts;
     const swi_vertex *v = al->genome->vertices;
     if (opts->n_wishes > 0)
-        SW_FAIL(
-            SW_UNSUPPORTED,
-            "vertex '%s': it cannot have %lld outputs in the place of %lld: no sizes of the "
-            "vertices that it is tied to fit",
-            v[opts->wishes[0].vertex].name, (long long)opts->wishes[0].size,
-            (long long)v[opts->wishes[0].vertex].channels);
+        SW_FAIL(SW_UNSUPPORTED,
+                "vertex '%s': it cannot have %lld outputs in the place of %lld: no sizes of "
+                "the vertices that it is tied to fit",
+                v[opts->wishes[0].vertex].name, (long long)opts->wishes[0].size,
+                (long long)v[opts->wishes[0].vertex].channels);
     SW_FAIL(SW_UNSUPPORTED,
             "vertex '%s': its %lld outputs cannot be those of '%s' (%lld): no sizes of the "
             "vertices that they are tied to fit",

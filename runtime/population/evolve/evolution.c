@@ -258,12 +258,11 @@ sw_status sw_net_copy(sw_net **out, sw_evolution *e, uint32_t i)
     const swi_one *one = i == UINT32_MAX ? &e->best : &e->members[i];
     SW_TRY(sw_net_create(&net, one->genome, &e->net_opts));
     const sw_status status = fill(e, one, net);
-    if (status != SW_OK) {
+    if (status != SW_OK)
         swi_genome_net_free(net);
-        return status;
-    }
-    *out = net;
-    return SW_OK;
+    else
+        *out = net;
+    return status;
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */
@@ -673,12 +672,11 @@ sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolut
     e->opts.fitness = NULL;
     e->opts.dir = NULL;
     const sw_status status = make(e, &opts, __func__);
-    if (status != SW_OK) {
+    if (status != SW_OK)
         end(e);
-        return status;
-    }
-    *out = e;
-    return SW_OK;
+    else
+        *out = e;
+    return status;
 }
 
 void sw_evolution_destroy(sw_evolution *e)

@@ -586,17 +586,15 @@ static void invalidate(swi_one *one, const char *what, double x)
                    (unsigned long long)one->steps);
 }
 
-/* False: the run of the member failed, which makes it invalid. */
-static sw_status ended_well(swi_one *one, bool *well)
+/* A member whose run failed is invalid. */
+static sw_status ended(swi_one *one)
 {
     sw_status status;
     SW_TRY(sw_members_status(one->group, &status, 1));
-    *well = status == SW_OK;
-    if (*well)
-        return SW_OK;
-    one->invalid = true;
-    (void)snprintf(one->why, sizeof one->why, "a step ended with %s: %s",
-                   sw_status_name(status), sw_last_note());
+    one->invalid = status != SW_OK;
+    if (one->invalid)
+        (void)snprintf(one->why, sizeof one->why, "a step ended with %s: %s",
+                       sw_status_name(status), sw_last_note());
     return SW_OK;
 }
 
@@ -626,9 +624,8 @@ static void judge_time(const sw_evolution *e, swi_one *one, uint64_t ns, uint32_
 static sw_status take_training(sw_evolution *e, swi_one *one, uint32_t steps)
 {
     double loss, accuracy;
-    bool well;
-    SW_TRY(ended_well(one, &well));
-    if (!well)
+    SW_TRY(ended(one));
+    if (one->invalid)
         return SW_OK;
     SW_TRY(sw_members_mean(one->group, "loss", &loss, 1));
     SW_TRY(sw_members_mean(one->group, "accuracy", &accuracy, 1));
@@ -651,9 +648,8 @@ static sw_status take_training(sw_evolution *e, swi_one *one, uint32_t steps)
 static sw_status take_evaluation(swi_one *one)
 {
     double loss, accuracy;
-    bool well;
-    SW_TRY(ended_well(one, &well));
-    if (!well)
+    SW_TRY(ended(one));
+    if (one->invalid)
         return SW_OK;
     SW_TRY(sw_members_metric(one->group, "loss", &loss, 1));
     SW_TRY(sw_members_metric(one->group, "accuracy", &accuracy, 1));

@@ -260,6 +260,14 @@ static sw_status check_size(const swi_vertex *v)
 
 /* ---- by kind ----------------------------------------------------------------------------- */
 
+static sw_status gives(swi_vertex *v, int64_t channels, int64_t height, int64_t width)
+{
+    v->channels = channels;
+    v->height = height;
+    v->width = width;
+    return SW_OK;
+}
+
 static sw_status infer_linear(swi_vertex *v, const swi_vertex *x)
 {
     char text[64];
@@ -269,9 +277,7 @@ static sw_status infer_linear(swi_vertex *v, const swi_vertex *x)
                 "vertex '%s': linear reads a vector, and '%s' is %s: put flatten "
                 "or a global pool in between",
                 v->name, x->name, shape_text(x, text));
-    v->channels = v->size;
-    v->height = v->width = 0;
-    return SW_OK;
+    return gives(v, v->size, 0, 0);
 }
 
 static sw_status check_window(const swi_vertex *v)
@@ -311,10 +317,8 @@ static sw_status infer_conv2d(swi_vertex *v, const swi_vertex *x)
                 "groups, %lld inputs and a size of %lld)",
                 v->name, v->groups, (long long)x->channels, (long long)v->size);
 
-    v->channels = swi_vertex_is_depthwise(v) ? x->channels : v->size;
-    v->height = slide(v, x->height, v->dilation);
-    v->width = slide(v, x->width, v->dilation);
-    return SW_OK;
+    return gives(v, swi_vertex_is_depthwise(v) ? x->channels : v->size,
+                 slide(v, x->height, v->dilation), slide(v, x->width, v->dilation));
 }
 
 static sw_status infer_pool(swi_vertex *v, const swi_vertex *x)
@@ -329,10 +333,7 @@ static sw_status infer_pool(swi_vertex *v, const swi_vertex *x)
     if (height < 1 || width < 1)
         SW_FAIL(SW_INVALID, "vertex '%s': a window of %d is larger than '%s', which is %s",
                 v->name, v->kernel, x->name, shape_text(x, text));
-    v->channels = x->channels;
-    v->height = height;
-    v->width = width;
-    return SW_OK;
+    return gives(v, x->channels, height, width);
 }
 
 static sw_status infer_to_vector(swi_vertex *v, const swi_vertex *x)
@@ -342,10 +343,8 @@ static sw_status infer_to_vector(swi_vertex *v, const swi_vertex *x)
         SW_FAIL(SW_INVALID,
                 "vertex '%s': a global_max_pool takes at most 255 places (got %lld x %lld)",
                 v->name, (long long)x->height, (long long)x->width);
-    v->channels =
-        v->kind == SW_VERTEX_FLATTEN ? x->channels * x->height * x->width : x->channels;
-    v->height = v->width = 0;
-    return SW_OK;
+    const int64_t each = v->kind == SW_VERTEX_FLATTEN ? x->height * x->width : 1;
+    return gives(v, x->channels * each, 0, 0);
 }
 
 static sw_status infer_same(swi_vertex *v, const swi_vertex *x)
@@ -357,10 +356,7 @@ static sw_status infer_same(swi_vertex *v, const swi_vertex *x)
     if (v->kind == SW_VERTEX_DROPOUT && !(v->rate >= 0 && v->rate < 1))
         SW_FAIL(SW_INVALID, "vertex '%s': rate must be at least 0 and below 1 (got %g)",
                 v->name, (double)v->rate);
-    v->channels = x->channels;
-    v->height = x->height;
-    v->width = x->width;
-    return SW_OK;
+    return gives(v, x->channels, x->height, x->width);
 }
 
 static sw_status infer_join(const sw_genome *g, swi_vertex *v)
@@ -379,10 +375,7 @@ static sw_status infer_join(const sw_genome *g, swi_vertex *v)
                     first->name, shape_text(first, a), x->name, shape_text(x, b));
         channels += add ? 0 : x->channels;
     }
-    v->channels = channels;
-    v->height = first->height;
-    v->width = first->width;
-    return SW_OK;
+    return gives(v, channels, first->height, first->width);
 }
 
 static sw_status infer_kind(const sw_genome *g, swi_vertex *v)
@@ -427,8 +420,7 @@ static sw_status infer_vertex(sw_genome *g, uint32_t i)
         SW_FAIL(SW_INVALID, "vertex '%s': kind %d is none", v->name, (int)v->kind);
     if ((v->kind == SW_VERTEX_INPUT) != (i == 0))
         SW_FAIL(SW_INVALID,
-                "vertex '%s': vertex 0 must be the input, and no other (this is %s "
-                "vertex %u)",
+                "vertex '%s': vertex 0 must be the input, and no other (this is %s vertex %u)",
                 v->name, sw_vertex_kind_name(v->kind), i);
     const bool many = v->kind == SW_VERTEX_ADD || v->kind == SW_VERTEX_CONCAT;
     const uint32_t least = i == 0 ? 0 : many ? 2 : 1, most = many ? SWI_MAX_INPUTS : least;
@@ -447,9 +439,8 @@ static sw_status infer_vertex(sw_genome *g, uint32_t i)
     const bool image = is_image(v);
     if (v->channels > SWI_MAX_UNITS)
         SW_FAIL(SW_INVALID,
-                "vertex '%s': it must give at most %d channels or elements (got "
-                "%lld)",
-                v->name, SWI_MAX_UNITS, (long long)v->channels);
+                "vertex '%s': it must give at most %d channels or elements (got %lld)", v->name,
+                SWI_MAX_UNITS, (long long)v->channels);
     if (image && v->channels * v->height > MAX_ELEMENTS / v->width)
         SW_FAIL(SW_INVALID,
                 "vertex '%s': a sample must give at most %lld elements (got %lld x "

@@ -82,8 +82,7 @@ static sw_status space_read_drawn(sw_json_in *in, swi_space_reader *r, const cha
         if (x.out->low > x.out->high || (x.whole && x.out->step < 1))
             return swi_read_bad(
                 in,
-                "\"%s\": from must not be above to, and step at least 1 (got %g "
-                "to %g by %g)",
+                "\"%s\": from must not be above to, and step at least 1 (got %g to %g by %g)",
                 x.field, x.out->low, x.out->high, x.out->step);
         return SW_OK;
     }
@@ -93,10 +92,9 @@ static sw_status space_read_drawn(sw_json_in *in, swi_space_reader *r, const cha
                           : swi_read_bad(in, "\"%s\" must have a choice at least", field);
     }
     if (c != '-' && !(c >= '0' && c <= '9'))
-        return swi_read_bad(in,
-                            "\"%s\" must be a number, a list of choices, or {\"from\": ..., "
-                            "\"to\": ...}",
-                            field);
+        return swi_read_bad(
+            in, "\"%s\" must be a number, a list of choices, or {\"from\": ..., \"to\": ...}",
+            field);
     SW_TRY(read_one(in, &x, &out->low));
     out->high = out->low;
     return SW_OK;
@@ -446,10 +444,9 @@ static sw_status read_part(sw_json_in *in, const char *key, void *context)
     swi_space_reader *r = context;
     uint32_t i, node;
     if (!swi_name_is_one(key, SWI_VERTEX_NAME, false))
-        return swi_read_bad(in,
-                            "the name of a part must be of 1 to %d letters, digits, '_' and "
-                            "'-' (got '%s')",
-                            SWI_VERTEX_NAME - 1, key);
+        return swi_read_bad(
+            in, "the name of a part must be of 1 to %d letters, digits, '_' and '-' (got '%s')",
+            SWI_VERTEX_NAME - 1, key);
     SW_TRY(find_part(in, r->space, key, &i));
     if (r->space->parts[i].node != 0)
         return swi_read_bad(in, "part '%s' is there twice", key);

@@ -215,11 +215,10 @@ sw_status swi_fitness_read(swi_fitness_plan *out, const sw_fitness *terms, size_
                     "%s: fitness %zu: fn must be given for custom, and for no other", call, i);
         if (!(plan.terms[i].drop >= 0 && plan.terms[i].drop < 1) ||
             (plan.terms[i].drop > 0 && plan.terms[i].kind != SW_FITNESS_TRAIN_ACCURACY))
-            SW_FAIL(
-                SW_INVALID,
-                "%s: fitness %zu: drop must be 0 to below 1 (got %g), and is of train_accuracy "
-                "alone",
-                call, i, plan.terms[i].drop);
+            SW_FAIL(SW_INVALID,
+                    "%s: fitness %zu: drop must be 0 to below 1 (got %g), and is of "
+                    "train_accuracy alone",
+                    call, i, plan.terms[i].drop);
 
         if (plan.terms[i].factor == 0)
             plan.terms[i].factor = 1;
@@ -448,8 +447,7 @@ sw_status swi_utility_check(const sw_genome *g, const sw_neuron_utility *list, s
         const swi_vertex *v = &g->vertices[u->vertex];
         if (!swi_vertex_has_parameters(v))
             SW_FAIL(SW_INVALID,
-                    "%s: utility %zu: it must be of a vertex with parameters (got "
-                    "%s '%s')",
+                    "%s: utility %zu: it must be of a vertex with parameters (got %s '%s')",
                     call, i, sw_vertex_kind_name(v->kind), v->name);
         if (u->n != v->channels || u->values == NULL)
             SW_FAIL(SW_INVALID,
@@ -651,8 +649,7 @@ static sw_status check(size_t n, const sw_selection *all, size_t n_all, const ch
                 (all[i].contestants > MOST_CONTESTANTS || !(all[i].p >= 0 && all[i].p <= 1)))
                 SW_FAIL(SW_INVALID,
                         "%s: selection %zu: contestants must be at most %d (got %u), and p "
-                        "above 0 to "
-                        "1 (got %g)",
+                        "above 0 to 1 (got %g)",
                         call, i, MOST_CONTESTANTS, all[i].contestants, all[i].p);
 
             if (all[i].keep && behind < n_all)
