@@ -408,12 +408,13 @@ static sw_status draw_kind(swi_drawing *d, const swi_space_node *n, uint32_t *at
         }
         return space_draw_node(d, child, at);
     }
-    case SWI_SPACE_NODE_IF:
+    case SWI_SPACE_NODE_IF: {
         const bool yes = holds(d, n, *at);
         if (yes ? !n->has_then : !n->has_else)
             return SW_OK;
         return space_draw_node(
             d, yes || !n->has_then ? n->first : d->space->nodes[n->first].next, at);
+    }
     case SWI_SPACE_NODE_USE:
         return space_draw_node(d, d->space->parts[n->part].node, at);
     default: {
