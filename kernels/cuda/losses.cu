@@ -13,37 +13,18 @@
 /* ---- terms, and the best of a row -------------------------------------------------------- */
 
 /* x, t: an element and its target; p: the loss's number. */
-struct sw_cuda_mse_term {
-    static __device__ double of(float x, float t, float)
-    {
-        const double d = (double)(x - t);
-        return d * d;
-    }
-};
-struct sw_cuda_bce_term {
-    static __device__ double of(float x, float t, float)
-    {
-        return (double)sw_bce_value(x, t);
-    }
-};
-struct sw_cuda_huber_term {
-    static __device__ double of(float x, float t, float p)
-    {
-        return (double)sw_huber_value(x, t, p);
-    }
-};
-struct sw_cuda_l1_term {
-    static __device__ double of(float x, float t, float)
-    {
-        return (double)sw_absf(x - t);
-    }
-};
-struct sw_cuda_kl_div_term {
-    static __device__ double of(float x, float t, float)
-    {
-        return (double)sw_kl_value(x, t);
-    }
-};
+#define TERM(name, value)                                                                      \
+    struct name##_term {                                                                       \
+        static __device__ double of(float x, float t, [[maybe_unused]] float p)                \
+        {                                                                                      \
+            return value;                                                                      \
+        }                                                                                      \
+    };
+TERM(mse, (double)(x - t) * (double)(x - t))
+TERM(bce, (double)sw_bce_value(x, t))
+TERM(huber, (double)sw_huber_value(x, t, p))
+TERM(l1, (double)sw_absf(x - t))
+TERM(kl_div, (double)sw_kl_value(x, t))
 
 /* A position and its number; the larger number wins, a NaN above all, the first of equals. */
 struct sw_cuda_best {
@@ -75,8 +56,7 @@ static float number_of(const sw_launch *l)
     return sw_cuda_attrs<swi_number_attrs>(l)->value;
 }
 
-/* ---- losses of pairs ----------------------------------------------------------------------
- */
+/* ---- losses of pairs --------------------------------------------------------------------- */
 
 /* The sum of the terms by `share`. t NULL: the target is p. */
 template <class TERM> struct elementwise_sum {
@@ -95,7 +75,7 @@ template <class TERM> struct elementwise_sum {
     }
 };
 
-SW_CUDA_SCRATCH_SIZE(sw_cuda_elementwise_loss_scratch)
+SW_CUDA_SCRATCH_SIZE(sw_cuda_loss_scratch)
 {
     return sw_cuda_reduce_bytes(sw_cuda_elements(&info->in[0]), 1, 1, false);
 }
@@ -132,62 +112,22 @@ struct share_of_dy {
     }
 };
 
-struct difference_slope {
-    share_of_dy s;
-    float p;
-    __device__ float operator()(float x, float t) const
-    {
-        return (x - t) * s.factor();
-    }
-};
-struct bce_slope {
-    share_of_dy s;
-    float p;
-    __device__ float operator()(float x, float) const
-    {
-        return (sw_sigmoidf(x) - p) * s.factor();
-    }
-};
-struct bce_with_slope {
-    share_of_dy s;
-    float p;
-    __device__ float operator()(float x, float t) const
-    {
-        return (sw_sigmoidf(x) - t) * s.factor();
-    }
-};
-struct times_slope {
-    share_of_dy s;
-    float p;
-    __device__ float operator()(float x, float) const
-    {
-        return x * s.factor();
-    }
-};
-struct huber_slope {
-    share_of_dy s;
-    float p;
-    __device__ float operator()(float x, float t) const
-    {
-        return s.factor() * sw_between(x - t, -p, p);
-    }
-};
-struct l1_slope {
-    share_of_dy s;
-    float p;
-    __device__ float operator()(float x, float t) const
-    {
-        return s.factor() * sw_signf(x - t);
-    }
-};
-struct kl_div_slope {
-    share_of_dy s;
-    float p;
-    __device__ float operator()(float x, float t) const
-    {
-        return s.factor() * sw_kl_slope(x, t);
-    }
-};
+#define SLOPE(name, value)                                                                     \
+    struct name##_slope {                                                                      \
+        share_of_dy s;                                                                         \
+        float p;                                                                               \
+        __device__ float operator()(float x, [[maybe_unused]] float t) const                   \
+        {                                                                                      \
+            return value;                                                                      \
+        }                                                                                      \
+    };
+SLOPE(difference, (x - t) * s.factor())
+SLOPE(bce, (sw_sigmoidf(x) - p) * s.factor())
+SLOPE(bce_with, (sw_sigmoidf(x) - t) * s.factor())
+SLOPE(times, s.factor() * x)
+SLOPE(huber, s.factor() * sw_between(x - t, -p, p))
+SLOPE(l1, s.factor() * sw_signf(x - t))
+SLOPE(kl_div, s.factor() * sw_kl_slope(x, t))
 
 /* in: INPUTS tensors, dy; swap: the second tensor is the first of the difference. */
 template <int INPUTS, class SLOPE>
@@ -201,33 +141,41 @@ static sw_status slope_run(const char *op, const sw_launch *l, double by, double
                                            queue);
 }
 
-#define ENTRY(name, call)                                                                      \
-    extern "C" sw_status sw_cuda_##name(const sw_launch *l, const sw_cuda_queue *queue)        \
-    {                                                                                          \
-        return call;                                                                           \
-    }
-#define LOSS(op, term, p, share)                                                               \
-    ENTRY(op##_forward, (elementwise_run<term>(#op, l, p, share, queue)))
-#define SLOPE(op, g, inputs, slope, by, share, p, swap)                                        \
-    ENTRY(op##_grad##g, (slope_run<inputs, slope>(#op, l, by, share, p, swap, queue)))
+#define LOSS(op, term, p, share) elementwise_run<term>(#op, l, p, share, queue)
+#define SLOPES(op, inputs, slope, by, share, p, swap)                                          \
+    slope_run<inputs, slope>(#op, l, by, share, p, swap, queue)
 
-LOSS(mse, sw_cuda_mse_term, 0.0f, elements_of(l))
-SLOPE(mse, 0, 2, difference_slope, 2.0, elements_of(l), 0.0f, 0)
-SLOPE(mse, 1, 2, difference_slope, 2.0, elements_of(l), 0.0f, 1)
-LOSS(bce, sw_cuda_bce_term, number_of(l), elements_of(l))
-SLOPE(bce, 0, 1, bce_slope, 1.0, elements_of(l), number_of(l), 0)
-LOSS(bce_with, sw_cuda_bce_term, 0.0f, elements_of(l))
-SLOPE(bce_with, 0, 2, bce_with_slope, 1.0, elements_of(l), 0.0f, 0)
-SLOPE(bce_with, 1, 1, times_slope, -1.0, elements_of(l), 0.0f, 0)
-LOSS(huber, sw_cuda_huber_term, number_of(l), elements_of(l))
-SLOPE(huber, 0, 2, huber_slope, 1.0, elements_of(l), number_of(l), 0)
-SLOPE(huber, 1, 2, huber_slope, 1.0, elements_of(l), number_of(l), 1)
-LOSS(l1, sw_cuda_l1_term, 0.0f, elements_of(l))
-SLOPE(l1, 0, 2, l1_slope, 1.0, elements_of(l), 0.0f, 0)
-SLOPE(l1, 1, 2, l1_slope, 1.0, elements_of(l), 0.0f, 1)
-LOSS(kl_div, sw_cuda_kl_div_term, 0.0f, rows_in(l))
-SLOPE(kl_div, 0, 1, times_slope, -1.0, rows_in(l), 0.0f, 0)
-SLOPE(kl_div, 1, 2, kl_div_slope, 1.0, rows_in(l), 0.0f, 0)
+SW_CUDA_ENTRY_OF(mse, forward, sw_cuda_loss_scratch, 0,
+                 LOSS(mse, mse_term, 0.0f, elements_of(l)))
+SW_CUDA_ENTRY_OF(mse, grad0, NULL, 1,
+                 SLOPES(mse, 2, difference_slope, 2.0, elements_of(l), 0.0f, 0))
+SW_CUDA_ENTRY_OF(mse, grad1, NULL, 1,
+                 SLOPES(mse, 2, difference_slope, 2.0, elements_of(l), 0.0f, 1))
+SW_CUDA_ENTRY_OF(bce, forward, sw_cuda_loss_scratch, 0,
+                 LOSS(bce, bce_term, number_of(l), elements_of(l)))
+SW_CUDA_ENTRY_OF(bce, grad0, NULL, 1,
+                 SLOPES(bce, 1, bce_slope, 1.0, elements_of(l), number_of(l), 0))
+SW_CUDA_ENTRY_OF(bce_with, forward, sw_cuda_loss_scratch, 0,
+                 LOSS(bce_with, bce_term, 0.0f, elements_of(l)))
+SW_CUDA_ENTRY_OF(bce_with, grad0, NULL, 1,
+                 SLOPES(bce_with, 2, bce_with_slope, 1.0, elements_of(l), 0.0f, 0))
+SW_CUDA_ENTRY_OF(bce_with, grad1, NULL, 1,
+                 SLOPES(bce_with, 1, times_slope, -1.0, elements_of(l), 0.0f, 0))
+SW_CUDA_ENTRY_OF(huber, forward, sw_cuda_loss_scratch, 0,
+                 LOSS(huber, huber_term, number_of(l), elements_of(l)))
+SW_CUDA_ENTRY_OF(huber, grad0, NULL, 1,
+                 SLOPES(huber, 2, huber_slope, 1.0, elements_of(l), number_of(l), 0))
+SW_CUDA_ENTRY_OF(huber, grad1, NULL, 1,
+                 SLOPES(huber, 2, huber_slope, 1.0, elements_of(l), number_of(l), 1))
+SW_CUDA_ENTRY_OF(l1, forward, sw_cuda_loss_scratch, 0, LOSS(l1, l1_term, 0.0f, elements_of(l)))
+SW_CUDA_ENTRY_OF(l1, grad0, NULL, 1, SLOPES(l1, 2, l1_slope, 1.0, elements_of(l), 0.0f, 0))
+SW_CUDA_ENTRY_OF(l1, grad1, NULL, 1, SLOPES(l1, 2, l1_slope, 1.0, elements_of(l), 0.0f, 1))
+SW_CUDA_ENTRY_OF(kl_div, forward, sw_cuda_loss_scratch, 0,
+                 LOSS(kl_div, kl_div_term, 0.0f, rows_in(l)))
+SW_CUDA_ENTRY_OF(kl_div, grad0, NULL, 1,
+                 SLOPES(kl_div, 1, times_slope, -1.0, rows_in(l), 0.0f, 0))
+SW_CUDA_ENTRY_OF(kl_div, grad1, NULL, 1,
+                 SLOPES(kl_div, 2, kl_div_slope, 1.0, rows_in(l), 0.0f, 0))
 
 /* ---- rows with a label ------------------------------------------------------------------- */
 
@@ -436,24 +384,6 @@ SW_CUDA_ENTRY(accuracy, forward, sw_cuda_accuracy_scratch, 1)
                           s->dim[0], 1, false, hits + s->dim[0], queue);
 }
 
-SW_CUDA_ENTRY_BY(mse, -1, sw_cuda_mse_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY_BY(mse, 0, sw_cuda_mse_grad0, NULL, 1)
-SW_CUDA_ENTRY_BY(mse, 1, sw_cuda_mse_grad1, NULL, 1)
-SW_CUDA_ENTRY_BY(bce, -1, sw_cuda_bce_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY_BY(bce, 0, sw_cuda_bce_grad0, NULL, 1)
-SW_CUDA_ENTRY_BY(bce_with, -1, sw_cuda_bce_with_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY_BY(bce_with, 0, sw_cuda_bce_with_grad0, NULL, 1)
-SW_CUDA_ENTRY_BY(bce_with, 1, sw_cuda_bce_with_grad1, NULL, 1)
-SW_CUDA_ENTRY_BY(huber, -1, sw_cuda_huber_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY_BY(huber, 0, sw_cuda_huber_grad0, NULL, 1)
-SW_CUDA_ENTRY_BY(huber, 1, sw_cuda_huber_grad1, NULL, 1)
-SW_CUDA_ENTRY_BY(l1, -1, sw_cuda_l1_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY_BY(l1, 0, sw_cuda_l1_grad0, NULL, 1)
-SW_CUDA_ENTRY_BY(l1, 1, sw_cuda_l1_grad1, NULL, 1)
-SW_CUDA_ENTRY_BY(kl_div, -1, sw_cuda_kl_div_forward, sw_cuda_elementwise_loss_scratch, 0)
-SW_CUDA_ENTRY_BY(kl_div, 0, sw_cuda_kl_div_grad0, NULL, 1)
-SW_CUDA_ENTRY_BY(kl_div, 1, sw_cuda_kl_div_grad1, NULL, 1)
-
 /* ---- each evaluation --------------------------------------------------------------------- */
 
 /* One number of each evaluation of a batch (runtime/ops/es_gradient.c): losses, and sums and
@@ -613,17 +543,17 @@ static sw_status pairs_run(const each_parts &p, const swi_each_attrs *a, int64_t
     float number;
     memcpy(&number, a->attrs, sizeof number);
     if (is(a, "mse"))
-        return mean_run<sw_cuda_mse_term>(p, n, 0.0f, queue);
+        return mean_run<mse_term>(p, n, 0.0f, queue);
     if (is(a, "bce"))
-        return mean_run<sw_cuda_bce_term>(p, n, number, queue);
+        return mean_run<bce_term>(p, n, number, queue);
     if (is(a, "bce_with"))
-        return mean_run<sw_cuda_bce_term>(p, n, 0.0f, queue);
+        return mean_run<bce_term>(p, n, 0.0f, queue);
     if (is(a, "huber"))
-        return mean_run<sw_cuda_huber_term>(p, n, number, queue);
+        return mean_run<huber_term>(p, n, number, queue);
     if (is(a, "l1"))
-        return mean_run<sw_cuda_l1_term>(p, n, 0.0f, queue);
+        return mean_run<l1_term>(p, n, 0.0f, queue);
     if (is(a, "kl_div"))
-        return mean_run<sw_cuda_kl_div_term>(p, (double)rows, 0.0f, queue);
+        return mean_run<kl_div_term>(p, (double)rows, 0.0f, queue);
     return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
                                  "each: this device has no kernel for %s of each evaluation",
                                  a->name);

@@ -9,11 +9,19 @@ static __device__ __forceinline__ void put(float *to, int64_t at, float v, bool 
         to[at] = add ? to[at] + v : v;
 }
 
-/* Elements of the state, and its last axis. */
-template <class ARGS> static void shape_of(ARGS *a, const sw_type *state)
+/* A cell whose state is that operand. */
+template <class ARGS>
+static sw_status run(const char *op, void (*kernel)(ARGS), const sw_launch *l, ARGS a,
+                     int state, const sw_cuda_queue *queue)
 {
-    a->hidden = state->shape.rank > 0 ? state->shape.dim[state->shape.rank - 1] : 0;
-    a->rows = a->hidden > 0 ? sw_cuda_elements(state) / a->hidden : 0;
+    const sw_shape *s = &l->in[state].type.shape;
+    SW_TRY(sw_cuda_all_plain(op, l));
+    a.hidden = s->rank > 0 ? s->dim[s->rank - 1] : 0;
+    a.rows = a.hidden > 0 ? sw_cuda_elements(&l->in[state].type) / a.hidden : 0;
+    if (a.rows == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH_FOR(kernel, a.rows * a.hidden, SW_CUDA_THREADS, queue, a);
+    return sw_cuda_launched(op);
 }
 
 /* ---- lstm_cell --------------------------------------------------------------------------- */
@@ -45,37 +53,33 @@ __global__ void lstm_cell_kernel(sw_lstm_args l)
     }
 }
 
-static sw_status lstm_run(const sw_launch *l, sw_lstm_args a, const sw_cuda_queue *queue)
+static sw_lstm_args lstm_of(const sw_launch *l)
 {
-    SW_TRY(sw_cuda_all_plain("lstm_cell", l));
-    shape_of(&a, &l->in[1].type);
+    sw_lstm_args a = {};
     a.gates = sw_cuda_in(l, 0);
     a.cell = sw_cuda_in(l, 1);
-    if (a.rows == 0)
-        return SW_OK;
-    SW_CUDA_LAUNCH_FOR(lstm_cell_kernel, a.rows * a.hidden, SW_CUDA_THREADS, queue, a);
-    return sw_cuda_launched("lstm_cell");
+    return a;
 }
 
 SW_CUDA_ENTRY(lstm_cell, forward, NULL, 1)
 {
-    sw_lstm_args a = {};
+    sw_lstm_args a = lstm_of(l);
     a.h = sw_cuda_out(l, 0);
     a.c = sw_cuda_out(l, 1);
-    return lstm_run(l, a, queue);
+    return run("lstm_cell", lstm_cell_kernel, l, a, 1, queue);
 }
 
 /* in: gates, cell, dh, dc */
 SW_CUDA_ENTRY(lstm_cell, grad0, NULL, 1)
 {
-    sw_lstm_args a = {};
+    sw_lstm_args a = lstm_of(l);
     a.dh = sw_cuda_in(l, 2);
     a.dc = sw_cuda_in(l, 3);
     a.d_gates = sw_cuda_out(l, 0);
     a.d_cell = sw_cuda_out(l, 1);
     a.add_gates = sw_cuda_adds(l, 0) != 0;
     a.add_cell = sw_cuda_adds(l, 1) != 0;
-    return lstm_run(l, a, queue);
+    return run("lstm_cell", lstm_cell_kernel, l, a, 1, queue);
 }
 
 /* ---- gru_cell ---------------------------------------------------------------------------- */
@@ -111,30 +115,26 @@ __global__ void gru_cell_kernel(sw_gru_args g)
     }
 }
 
-static sw_status gru_run(const sw_launch *l, sw_gru_args a, const sw_cuda_queue *queue)
+static sw_gru_args gru_of(const sw_launch *l)
 {
-    SW_TRY(sw_cuda_all_plain("gru_cell", l));
-    shape_of(&a, &l->in[2].type);
+    sw_gru_args a = {};
     a.x = sw_cuda_in(l, 0);
     a.s = sw_cuda_in(l, 1);
     a.h = sw_cuda_in(l, 2);
-    if (a.rows == 0)
-        return SW_OK;
-    SW_CUDA_LAUNCH_FOR(gru_cell_kernel, a.rows * a.hidden, SW_CUDA_THREADS, queue, a);
-    return sw_cuda_launched("gru_cell");
+    return a;
 }
 
 SW_CUDA_ENTRY(gru_cell, forward, NULL, 1)
 {
-    sw_gru_args a = {};
+    sw_gru_args a = gru_of(l);
     a.y = sw_cuda_out(l, 0);
-    return gru_run(l, a, queue);
+    return run("gru_cell", gru_cell_kernel, l, a, 2, queue);
 }
 
 /* in: sums of the input, of the hidden state, h, dy */
 SW_CUDA_ENTRY(gru_cell, grad0, NULL, 1)
 {
-    sw_gru_args a = {};
+    sw_gru_args a = gru_of(l);
     a.dy = sw_cuda_in(l, 3);
     a.d_x = sw_cuda_out(l, 0);
     a.d_s = sw_cuda_out(l, 1);
@@ -142,5 +142,5 @@ SW_CUDA_ENTRY(gru_cell, grad0, NULL, 1)
     a.add_x = sw_cuda_adds(l, 0) != 0;
     a.add_s = sw_cuda_adds(l, 1) != 0;
     a.add_h = sw_cuda_adds(l, 2) != 0;
-    return gru_run(l, a, queue);
+    return run("gru_cell", gru_cell_kernel, l, a, 2, queue);
 }

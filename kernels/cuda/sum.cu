@@ -32,6 +32,16 @@ static inline bool sw_cuda_axes_along(const sw_shape *s, uint32_t reduced)
     return last >= 0 && (reduced >> last & 1u) == 0;
 }
 
+/* Of one result for each place of the kept axes. */
+static size_t scratch_of(const sw_kernel_info *info, int each)
+{
+    const uint32_t axes = sw_cuda_attrs<swi_sum_attrs>(info)->axes;
+    const sw_shape *s = &info->in[0].shape;
+    return sw_cuda_reduce_bytes(sw_cuda_axes(s, nullptr, axes, true).n,
+                                sw_cuda_axes(s, nullptr, axes, false).n, each,
+                                sw_cuda_axes_along(s, axes));
+}
+
 /* ---- sums -------------------------------------------------------------------------------- */
 
 /* Places of the kept axes stand in A, of the summed ones in B. */
@@ -56,11 +66,7 @@ struct axes_sum {
 
 SW_CUDA_SCRATCH_SIZE(sw_cuda_sum_scratch)
 {
-    const uint32_t summed = sw_cuda_attrs<swi_sum_attrs>(info)->axes;
-    const sw_shape *s = &info->in[0].shape;
-    return sw_cuda_reduce_bytes(sw_cuda_axes(s, nullptr, summed, true).n,
-                                sw_cuda_axes(s, nullptr, summed, false).n, axes_sum::N,
-                                sw_cuda_axes_along(s, summed));
+    return scratch_of(info, axes_sum::N);
 }
 
 SW_CUDA_ENTRY(sum, forward, sw_cuda_sum_scratch, 0)
@@ -162,11 +168,7 @@ template <> struct sw_cuda_reduction<axes_max> {
 
 SW_CUDA_SCRATCH_SIZE(sw_cuda_max_scratch)
 {
-    const uint32_t axes = sw_cuda_attrs<swi_sum_attrs>(info)->axes;
-    const sw_shape *s = &info->in[0].shape;
-    return sw_cuda_reduce_bytes(sw_cuda_axes(s, nullptr, axes, true).n,
-                                sw_cuda_axes(s, nullptr, axes, false).n, axes_max::N,
-                                sw_cuda_axes_along(s, axes));
+    return scratch_of(info, axes_max::N);
 }
 
 static sw_status reduce(const char *op, axes_max f, const sw_launch *l,

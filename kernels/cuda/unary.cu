@@ -110,15 +110,8 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
 /* The entries of all but those that have bits. */
 #define SW_UNARY(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)      \
     CURVE_RUNS(id, gradient)                                                                   \
-    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l,                            \
-                                                const sw_cuda_queue *queue)                    \
-    {                                                                                          \
-        return id##_run(l, queue);                                                             \
-    }                                                                                          \
-    extern "C" sw_status sw_cuda_##id##_grad0(const sw_launch *l, const sw_cuda_queue *queue)  \
-    {                                                                                          \
-        return id##_dx_run(l, queue);                                                          \
-    }
+    SW_CUDA_ENTRY_OF(id, forward, NULL, 1, id##_run(l, queue))                                 \
+    SW_CUDA_ENTRY_OF(id, grad0, NULL, 1, id##_dx_run(l, queue))
 #define SW_BENT(id, call, keeps, layout, draws, cost, slope_cost, value_, gradient, ref)       \
     CURVE_RUNS(id, gradient)
 #include "kernels/unary.def"
@@ -159,21 +152,12 @@ struct leaky_relu_bits : bend {
 };
 
 #define BENT(id)                                                                               \
-    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l,                            \
-                                                const sw_cuda_queue *queue)                    \
-    {                                                                                          \
-        if (l->n_out < 2 || l->out[1].ptr == nullptr)                                          \
-            return id##_run(l, queue);                                                         \
-        return coded_run(#id, l, queue, id##_bits{{number_of(l)}});                            \
-    }                                                                                          \
-    extern "C" sw_status sw_cuda_##id##_grad0(const sw_launch *l, const sw_cuda_queue *queue)  \
-    {                                                                                          \
-        return id##_dx_run(l, queue);                                                          \
-    }                                                                                          \
-    extern "C" sw_status sw_cuda_##id##_grad1(const sw_launch *l, const sw_cuda_queue *queue)  \
-    {                                                                                          \
-        return coded_dx_run(#id, l, queue, id##_bits{{number_of(l)}});                         \
-    }
+    SW_CUDA_ENTRY_OF(id, forward, NULL, 1,                                                     \
+                     l->n_out < 2 || l->out[1].ptr == nullptr                                  \
+                         ? id##_run(l, queue)                                                  \
+                         : coded_run(#id, l, queue, id##_bits{{number_of(l)}}))                \
+    SW_CUDA_ENTRY_OF(id, grad0, NULL, 1, id##_dx_run(l, queue))                                \
+    SW_CUDA_ENTRY_OF(id, grad1, NULL, 1, coded_dx_run(#id, l, queue, id##_bits{{number_of(l)}}))
 BENT(relu)
 BENT(leaky_relu)
 

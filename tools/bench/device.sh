@@ -137,7 +137,7 @@ suite() {
     fi
     list=tests/cuda/DEVICE.md
     [ -z "$rehearsal" ] || list=$logs/DEVICE.md
-    if [ ! -x "$tests/device_mark" ] || ! "$tests/device_mark" --out "$list" "$date" "$name" "$driver" < "$passed" > "$logs/mark.log" 2>&1; then
+    if ! python3 tests/cuda/device_list.py . "$build" mark --out "$list" "$date" "$name" "$driver" < "$passed" > "$logs/mark.log" 2>&1; then
         [ -n "$rehearsal" ] || bad=1
         note "- kernels that a card has checked: not written: $(tail -n 1 "$logs/mark.log" 2>/dev/null)"
         return
