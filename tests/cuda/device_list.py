@@ -105,7 +105,7 @@ def state(ops, checked, op):
 
 
 def test(source, ops, text):
-    """What the list says today, and that it notices changes."""
+    """The list as it is today is shown; changes are noticed."""
     def refused(call, *args):
         try:
             call(*args)

@@ -10,6 +10,19 @@
 
 SW_TESTS("fake")
 
+/* A new card with a stream, and memory of it and of the host. */
+static cudaStream_t s;
+static float *d, *p;
+
+static const sw_fake_api *begin(uint64_t lazy)
+{
+    const sw_fake_api *f = fresh(NULL, lazy);
+    s = new_stream();
+    d = new_device();
+    p = new_pinned();
+    return f;
+}
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 /* Whether a child that does this to `at` ends well. */
@@ -47,8 +60,7 @@ static void run_kernel_past_it(void *at)
 
 SW_TEST("memory of the card is not for the host")
 {
-    fresh(NULL, 0);
-    float *d = new_device(), *p = new_pinned();
+    begin(0);
     CU_ASSERT(survives(write_it, p));
     CU_ASSERT(survives(run_kernel_on_it, d));
     CU_ASSERT(!survives(read_it, d));
@@ -62,8 +74,7 @@ SW_TEST("memory of the card is not for the host")
 
 SW_TEST("new memory is NaNs")
 {
-    fresh(NULL, 0);
-    float *d = new_device(), *p = new_pinned();
+    begin(0);
     CU_ASSERT(isnan(first_of(d)) && isnan(p[N - 1]));
     GOOD(cudaMemsetAsync(d, 0, N * sizeof(float), new_stream()));
     CU_ASSERT_EQUAL(first_of(d), 0.0f);
@@ -97,9 +108,8 @@ SW_TEST("a card has so much memory")
 
 SW_TEST("lazy work runs when it is waited for")
 {
-    fresh(NULL, 1);
-    cudaStream_t s = new_stream();
-    float *d = new_device(), *p = new_pinned(), *q = new_pinned();
+    begin(1);
+    float *q = new_pinned();
     p[0] = 3.0f;
     q[0] = 7.0f;
     GOOD(cudaMemcpyAsync(d, p, 4, cudaMemcpyHostToDevice, s));
@@ -112,8 +122,7 @@ SW_TEST("lazy work runs when it is waited for")
     CU_ASSERT_EQUAL(q[0], 10.0f);
     CU_ASSERT_EQUAL(living().pending, 0);
     CU_ASSERT_EQUAL(counted().syncs, 1);
-    fresh(NULL, 0);
-    s = new_stream(), d = new_device(), p = new_pinned();
+    begin(0);
     p[0] = 3.0f;
     GOOD(cudaMemcpyAsync(d, p, 4, cudaMemcpyHostToDevice, s));
     CU_ASSERT_EQUAL(first_of(d), 3.0f);
@@ -125,10 +134,9 @@ static int too_early(bool with_event)
 {
     int early = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
-        fresh(NULL, seed);
+        begin(seed);
         cudaStream_t a = new_stream(), b = new_stream();
         cudaEvent_t e = new_event();
-        float *d = new_device(), *p = new_pinned();
         p[0] = 1.0f;
         GOOD(cudaMemcpyAsync(d, p, 4, cudaMemcpyHostToDevice, a));
         GOOD(cudaEventRecord(e, a));
@@ -154,10 +162,9 @@ SW_TEST("a missing wait between streams shows")
 /* An event stands for what it was when it was waited for. */
 SW_TEST("waits are for the record of their time")
 {
-    fresh(NULL, 1);
+    begin(1);
     cudaStream_t a = new_stream(), b = new_stream();
     cudaEvent_t e = new_event();
-    float *d = new_device();
     GOOD(cudaStreamWaitEvent(b, e, 0)); /* never recorded: nothing to wait for */
     GOOD(cudaEventQuery(e));
     GOOD(cudaMemsetAsync(d, 0, 4, a));
@@ -182,10 +189,9 @@ SW_TEST("waits are for the record of their time")
 
 SW_TEST("clocks are the card's")
 {
-    fresh(NULL, 0);
-    cudaStream_t s = new_stream();
+    begin(0);
     cudaEvent_t from = new_event(), to = new_event(), without;
-    float *d = new_device(), ms = -1.0f;
+    float ms = -1.0f;
     GOOD(cudaEventCreateWithFlags(&without, cudaEventDisableTiming));
     GIVES(cudaErrorInvalidResourceHandle, cudaEventElapsedTime(&ms, from, to));
     GIVES(cudaErrorInvalidResourceHandle, cudaGetLastError());
@@ -203,9 +209,8 @@ SW_TEST("clocks are the card's")
 
 SW_TEST("pageable copies wait and are counted")
 {
-    fresh(NULL, 1);
-    cudaStream_t s = new_stream();
-    float *d = new_device(), *p = new_pinned(), host[4] = {4.0f};
+    begin(1);
+    float host[4] = {4.0f};
     GOOD(cudaMemcpyAsync(d, p, 16, cudaMemcpyHostToDevice, s));
     CU_ASSERT_EQUAL(counted().pageable, 0);
     GOOD(cudaMemcpyAsync(d, host, 16, cudaMemcpyHostToDevice, s));
@@ -226,14 +231,11 @@ SW_TEST("pageable copies wait and are counted")
 
 SW_TEST("what is used after its end is reported")
 {
-    fresh(NULL, 1);
-    cudaStream_t s = new_stream();
-    float *d = new_device(), *p = new_pinned();
+    begin(1);
     GOOD(cudaMemcpyAsync(d, p, 16, cudaMemcpyHostToDevice, s));
     GOOD(cudaFreeHost(p));
     violation_says("cudaFreeHost");
-    fresh(NULL, 1);
-    s = new_stream(), d = new_device();
+    begin(1);
     GOOD(cudaMemsetAsync(d, 0, 4, s));
     GOOD(cudaStreamDestroy(s)); /* what is in it still runs */
     CU_ASSERT_EQUAL(living().streams, 0);
@@ -251,8 +253,7 @@ SW_TEST("what is used after its end is reported")
 
 SW_TEST("the default stream is seen")
 {
-    fresh(NULL, 0);
-    float *d = new_device();
+    begin(0);
     GOOD(tiny_add(NULL, d, 1, 1.0f));
     CU_ASSERT_EQUAL(counted().legacy, 1);
     CU_ASSERT_EQUAL(counted().launches, 1);
@@ -262,9 +263,8 @@ SW_TEST("the default stream is seen")
 
 SW_TEST("launches are noted with their pointers")
 {
-    const sw_fake_api *f = fresh(NULL, 0);
-    cudaStream_t s = new_stream();
-    float *d = new_device(), *e = new_device(), *by = new_device();
+    const sw_fake_api *f = begin(0);
+    float *e = new_device(), *by = new_device();
     GOOD(cudaMemsetAsync(e, 0, N * sizeof(float), s));
     GOOD(cudaMemsetAsync(by, 0, 4, s));
     GOOD(tiny_product(s, d, e, by, N));
@@ -292,41 +292,34 @@ static const bool looks_into_structs =
 
 SW_TEST("pointers that are not the card's are reported")
 {
-    fresh(NULL, 1);
-    cudaStream_t s = new_stream();
-    float *d;
+    begin(1);
     float *host = mmap((void *)0x7abc12340000, N * sizeof *host, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CU_ASSERT_FATAL(host != MAP_FAILED);
     GOOD(tiny_add(s, host, N, 1.0f));
     violation_says("add is given");
-    fresh(NULL, 1);
-    s = new_stream(), d = new_device();
+    begin(1);
     GOOD(tiny_product(s, d, d, host, N)); /* inside of a struct, where its padding is cleared */
     if (looks_into_structs)
         violation_says("product is given");
-    fresh(NULL, 1);
-    s = new_stream(), d = new_device();
+    begin(1);
     GOOD(cudaFree(d));
     GOOD(tiny_add(s, d, N, 1.0f));
     violation_says("add is given");
     violation_says("where the card has no memory");
-    fresh(NULL, 1);
-    s = new_stream(), d = new_device();
+    begin(1);
     float *gone = new_device();
     GOOD(cudaFree(gone));
     GOOD(tiny_product(s, d, d, gone, N));
     if (looks_into_structs)
         violation_says("product is given");
-    fresh(NULL, 0);
+    begin(0);
     munmap(host, N * sizeof *host);
 }
 
 SW_TEST("a bad configuration breaks nothing")
 {
-    fresh(NULL, 0);
-    cudaStream_t s = new_stream();
-    float *d = new_device();
+    begin(0);
     GIVES(cudaErrorInvalidConfiguration, tiny_too_wide(s, d));
     GOOD(tiny_add(s, d, N, 1.0f));
     GOOD(cudaDeviceSynchronize());
@@ -336,9 +329,7 @@ SW_TEST("a bad configuration breaks nothing")
 
 SW_TEST("a kernel that fails breaks the card")
 {
-    fresh(NULL, 1);
-    cudaStream_t s = new_stream();
-    float *d = new_device();
+    begin(1);
     void *more;
     GOOD(tiny_divergent(s, d)); /* no one knows yet */
     GIVES(cudaErrorLaunchFailure, cudaStreamSynchronize(s));
@@ -354,9 +345,7 @@ SW_TEST("a kernel that fails breaks the card")
 
 SW_TEST("calls fail when they are ordered to")
 {
-    const sw_fake_api *f = fresh(NULL, 0);
-    cudaStream_t s = new_stream();
-    float *d = new_device();
+    const sw_fake_api *f = begin(0);
     void *more;
     f->fail("cudaMalloc", 1, cudaErrorMemoryAllocation);
     GOOD(cudaMalloc(&more, 4));
@@ -369,8 +358,7 @@ SW_TEST("calls fail when they are ordered to")
     f->fail("launch", 0, cudaErrorLaunchFailure);
     GIVES(cudaErrorLaunchFailure, tiny_add(s, d, N, 1.0f));
     GIVES(cudaErrorLaunchFailure, cudaDeviceSynchronize());
-    f->reset(NULL);
-    s = new_stream(), d = new_device();
+    begin(0);
     f->fail(NULL, 1, cudaErrorUnknown);
     GOOD(cudaMemsetAsync(d, 0, 4, s));
     GIVES(cudaErrorUnknown, cudaMemsetAsync(d, 0, 4, s));
@@ -380,9 +368,7 @@ SW_TEST("calls fail when they are ordered to")
 SW_TEST("work fails when it is ordered to")
 {
     for (uint64_t lazy = 0; lazy < 2; lazy++) {
-        const sw_fake_api *f = fresh(NULL, lazy);
-        cudaStream_t s = new_stream();
-        float *d = new_device();
+        const sw_fake_api *f = begin(lazy);
         f->fail_work(1, cudaErrorIllegalAddress);
         GOOD(cudaMemsetAsync(d, 0, 4, s));
         const int second = tiny_add(s, d, 1, 1.0f);
@@ -416,18 +402,14 @@ SW_TEST("cards that are missing or old")
     GIVES(cudaErrorInvalidDevice, cudaSetDevice(2));
     GOOD(cudaDeviceGetAttribute(&n, cudaDevAttrComputeCapabilityMajor, 1));
     CU_ASSERT_EQUAL(n, 7);
-    cudaStream_t s = new_stream();
-    float *d = new_device();
     GOOD(cudaSetDevice(1)); /* a stream belongs to a card */
     GIVES(cudaErrorInvalidResourceHandle, tiny_add(s, d, N, 1.0f));
-    fresh(NULL, 0);
+    begin(0);
 }
 
 SW_TEST("counts are of what was done")
 {
-    const sw_fake_api *f = fresh(NULL, 0);
-    cudaStream_t s = new_stream();
-    float *d = new_device(), *p = new_pinned();
+    const sw_fake_api *f = begin(0);
     GOOD(tiny_add(s, d, 1, 1.0f));
     GOOD(cudaMemcpyAsync(p, d, 4, cudaMemcpyDeviceToHost, s));
     GOOD(cudaMemcpyAsync(d + 1, d, 4, cudaMemcpyDeviceToDevice, s));
@@ -579,17 +561,16 @@ SW_TEST("what no capture may see ends it")
  * captures. */
 SW_TEST("the default stream ends captures too")
 {
-    fresh(NULL, 0);
-    cudaStream_t s;
+    begin(0);
+    cudaStream_t with;
     cudaGraph_t graph;
-    float *d = new_device();
-    GOOD(cudaStreamCreateWithFlags(&s, cudaStreamDefault));
-    GOOD(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    GOOD(cudaStreamCreateWithFlags(&with, cudaStreamDefault));
+    GOOD(cudaStreamBeginCapture(with, cudaStreamCaptureModeThreadLocal));
     GIVES(cudaErrorStreamCaptureImplicit, tiny_add(NULL, d, 1, 1.0f));
-    GIVES(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(s, &graph));
+    GIVES(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(with, &graph));
     GIVES(cudaErrorStreamCaptureUnsupported,
           cudaStreamBeginCapture(NULL, cudaStreamCaptureModeThreadLocal));
-    GIVES(cudaErrorStreamCaptureUnmatched, cudaStreamEndCapture(s, &graph));
+    GIVES(cudaErrorStreamCaptureUnmatched, cudaStreamEndCapture(with, &graph));
 }
 
 static void *pin_elsewhere(void *error)
