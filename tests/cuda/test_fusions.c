@@ -90,10 +90,7 @@ typedef struct {
 
 static sw_entry_run run_of(const product *p, const char *label)
 {
-    const sw_type x = {SW_F32, SW_PLAIN, {2, {p->m, p->k}}},
-                  w = {SW_F32, SW_PLAIN, {2, {p->n, p->k}}},
-                  b = {SW_F32, SW_PLAIN, {1, {p->n}}},
-                  y = {SW_F32, SW_PLAIN, {2, {p->m, p->n}}};
+    const sw_type x = F32(p->m, p->k), w = F32(p->n, p->k), b = F32(p->n), y = F32(p->m, p->n);
     sw_entry_run r =
         SW_INIT(.label = label, .kernel = on_cpu, .scratch_bytes = sw_op_linear.scratch_bytes,
                 .n_out = 1, .alias = {-1}, .accumulate = p->add, .shift = p->shift);

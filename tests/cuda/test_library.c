@@ -65,7 +65,7 @@ SW_TEST("a library is asked first")
     static const sw_status said[] = {SW_OK, SW_DEVICE, SW_UNSUPPORTED};
     const sw_type types[] = {{SW_F32, SW_PLAIN, {3, {3, 5, 6}}},
                              {SW_F32, SW_PLAIN, {2, {6, 10}}}};
-    const sw_type y = {SW_F32, SW_PLAIN, {3, {3, 5, 10}}};
+    const sw_type y = F32(3, 5, 10);
     const sw_kernel_info info = {types, &y, 2, 1, NULL, 1, SW_ISA_BASE, 1};
     const sw_cuda_entry *entry = sw_side_entry("matmul", -1);
     for (int i = 0; i < 3; i++) {

@@ -44,7 +44,7 @@ static sw_buffer numbers(sw_type type, const int64_t *stride, uint32_t stream)
 static sw_buffer matrix(int64_t rows, int64_t cols, bool turned, int64_t gap, uint32_t stream)
 {
     const int64_t stride[] = {turned ? 1 : cols + gap, turned ? rows + gap : 1};
-    return numbers((sw_type){SW_F32, SW_PLAIN, {2, {rows, cols}}}, stride, stream);
+    return numbers((sw_type)F32(rows, cols), stride, stream);
 }
 
 static sw_entry_run begin(const char *label, const sw_op_desc *desc, int which)
@@ -78,7 +78,7 @@ SW_TEST("factors lie either way")
         for (int mode = 0; mode < 12; mode++) {
             const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
             const int64_t gap = mode / 4 == 0 ? 0 : mode / 4 == 1 ? 4 : 1;
-            const sw_type y = {SW_F32, SW_PLAIN, {2, {m, n}}};
+            const sw_type y = F32(m, n);
             const char *label = sw_textf("(%d, %d, %d), mode %d", (int)m, (int)n, (int)k, mode);
             sw_entry_run r = begin(label, &sw_op_matmul, -1);
             r.in[r.n_in++] = matrix(m, k, (mode & 1) != 0, gap, 1);
@@ -90,7 +90,7 @@ SW_TEST("factors lie either way")
 /* Tiles go in bands of rows: two of them, the second not full. */
 SW_TEST("more rows than a band")
 {
-    const sw_type y = {SW_F32, SW_PLAIN, {2, {1100, 132}}};
+    const sw_type y = F32(1100, 132);
     sw_entry_run r = begin("bands", &sw_op_matmul, -1);
     r.in[r.n_in++] = matrix(1100, 4, false, 0, 1);
     r.in[r.n_in++] = matrix(4, 132, false, 0, 2);
@@ -147,7 +147,7 @@ SW_TEST("columns of a larger gradient")
 {
     static const int64_t gaps[] = {0, 4, 7, 60};
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
-        const sw_type dw = {SW_F32, SW_PLAIN, {2, {36, 65}}};
+        const sw_type dw = F32(36, 65);
         sw_entry_run r = begin("dw", &sw_op_linear, 1);
         r.in[r.n_in++] = matrix(110, 65, false, 0, 1);
         r.in[r.n_in++] = matrix(110, 36, false, gaps[i], 2);
@@ -167,7 +167,7 @@ SW_TEST("bounds of many blocks")
         sw_entry_run r = begin("bound of many blocks", &sw_op_product_bound, -1);
         r.attrs = &attrs;
         for (int i = 0; i < 2; i++) {
-            const sw_type t = {SW_F32, SW_PLAIN, {1, {n[i]}}};
+            const sw_type t = F32(n[i]);
             r.in[r.n_in++] = numbers(t, (const int64_t[]){1}, (uint32_t)i);
         }
         ((float *)r.in[0].ptr)[at[k]] = 50.0f;
@@ -191,7 +191,7 @@ SW_TEST("bounds")
                 sw_entry_run r = begin("bound", &sw_op_product_bound, -1);
                 r.attrs = &attrs;
                 for (int i = 0; i < 2; i++) {
-                    const sw_type t = {SW_F32, SW_PLAIN, {1, {n[i]}}};
+                    const sw_type t = F32(n[i]);
                     r.in[r.n_in++] = numbers(t, (const int64_t[]){1}, (uint32_t)i);
                     if (which == i)
                         ((float *)r.in[i].ptr)[n[i] - 1 - n[i] / 3] = odd[k];
@@ -212,7 +212,7 @@ static const swi_attention_attrs causal = {1, 1, 0.0f};
 
 static sw_type rows_of(int64_t rows, int64_t size)
 {
-    return (sw_type){SW_F32, SW_PLAIN, {3, {1, rows, size}}};
+    return (sw_type)F32(1, rows, size);
 }
 
 static sw_buffer numbers_attention(sw_type type, uint32_t stream)
@@ -226,8 +226,7 @@ static sw_buffer numbers_attention(sw_type type, uint32_t stream)
  * infinite keys and values of a later tile change no bit, forward and in dq. */
 SW_TEST("later tiles are left alone")
 {
-    const sw_type type = rows_of(2 * TILE, SIZE),
-                  lse = {SW_F32, SW_PLAIN, {3, {1, 1, 2 * TILE}}};
+    const sw_type type = rows_of(2 * TILE, SIZE), lse = F32(1, 1, 2 * TILE);
     sw_buffer in[6] = {numbers_attention(type, 0), numbers_attention(type, 1),
                        numbers_attention(type, 2)};
     sw_buffer y[2][2], dq[2];
@@ -269,8 +268,7 @@ SW_TEST("one row more than a tile")
 /* All kernels, over several tiles. */
 SW_TEST("heads as wide as a tile")
 {
-    const sw_type type = rows_of(TILE + 3, TILE),
-                  lse = {SW_F32, SW_PLAIN, {3, {1, 1, TILE + 3}}};
+    const sw_type type = rows_of(TILE + 3, TILE), lse = F32(1, 1, TILE + 3);
     sw_entry_run forward = sw_entry_of("wide heads", &sw_op_attention, -1, &causal);
     while (forward.n_in < 3) {
         forward.in[forward.n_in] = numbers_attention(type, 7 + (uint32_t)forward.n_in);
@@ -304,9 +302,7 @@ enum { IDS = 40, ROWS = 6, WIDTH = 5 };
 SW_TEST("an id out of range gives NaNs and no gradient")
 {
     static const int32_t bad[] = {-1, ROWS, INT32_MIN, INT32_MAX};
-    const sw_type rows = {SW_F32, SW_PLAIN, {2, {ROWS, WIDTH}}},
-                  wide = {SW_F32, SW_PLAIN, {2, {IDS, WIDTH}}},
-                  list = {SW_I32, SW_PLAIN, {1, {IDS}}};
+    const sw_type rows = F32(ROWS, WIDTH), wide = F32(IDS, WIDTH), list = I32(IDS);
     float table[ROWS * WIDTH], dy[IDS * WIDTH];
     int32_t ids[IDS];
     for (int i = 0; i < IDS * WIDTH; i++)

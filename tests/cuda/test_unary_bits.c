@@ -28,7 +28,7 @@ static int different(const accuracy_row *row, int n)
 {
     const sw_cuda_entry *entry = sw_side_entry(row->kind == SW_UNARY_pow ? "pow" : row->name,
                                                row->slope ? 0 : SW_CUDA_FORWARD);
-    const sw_type type = {SW_F32, SW_PLAIN, {1, {n}}};
+    const sw_type type = F32(n);
     const swi_number_attrs attrs = {row->param};
     const sw_buffer in[] = {sw_entry_fill(&type, x, false, 0.0f, 0),
                             sw_entry_fill(&type, ones, false, 0.0f, 0)};

@@ -92,6 +92,19 @@ static const swi_update_attrs numbers[] = {
 static const float knobs[] = {0.05f, 0.03f, 0.6f, 0.7f, 0.85f};
 #define READS (SWI_READS_DECAY | SWI_READS_MOMENTUM | SWI_READS_BETAS)
 
+/* What bits say of an update, as its inputs. */
+static void in_conditions(const swi_update_attrs *a, int bits)
+{
+    static const float scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
+    static const double good[] = {0.0}, bad[] = {3.0};
+    if (a->has_scale)
+        in_floats(1, scale);
+    if (a->has_flag)
+        in_floats(1, (bits & 2) != 0 ? set : unset);
+    if (a->has_finite_check)
+        in_doubles(1, (bits & 8) != 0 ? good : bad);
+}
+
 /* bits: 1 a scale, 2 a flag that is set, 4 one that is not, 8 a good verdict, 16 a bad one, 32
  * knobs, 64 those of a kind without a momentum. */
 static void update(size_t u, int way, int64_t n, size_t shift, int bits)
@@ -99,8 +112,7 @@ static void update(size_t u, int way, int64_t n, size_t shift, int bits)
     swi_update_attrs a = numbers[way];
     a.rule = rules[u].rule;
     a.n_state = rules[u].n_state;
-    static const float scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
-    static const double corrections[] = {0.19, 0.0199}, good[] = {0.0}, bad[] = {3.0};
+    static const double corrections[] = {0.19, 0.0199};
     a.has_scale = (bits & 1) != 0;
     a.has_flag = (bits & 6) != 0;
     a.has_finite_check = (bits & 24) != 0;
@@ -116,12 +128,7 @@ static void update(size_t u, int way, int64_t n, size_t shift, int bits)
         in_random(n, true);
     if (a.has_corrections)
         in_doubles(2, corrections);
-    if (a.has_scale)
-        in_floats(1, scale);
-    if (a.has_flag)
-        in_floats(1, (bits & 2) != 0 ? set : unset);
-    if (a.has_finite_check)
-        in_doubles(1, (bits & 8) != 0 ? good : bad);
+    in_conditions(&a, bits);
     out(vector(SW_F32, n), 0);
     for (int k = 0; k < a.n_state; k++)
         out(vector(SW_F32, n), 3 + k);
@@ -176,8 +183,6 @@ static sw_shape without(const sw_shape *s, int from_end)
 /* bits as of update(); k chooses how the rate comes about. */
 static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
 {
-    static const float scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
-    static const double good[] = {0.0}, bad[] = {3.0};
     static const double corrections[][2] = {{0.3, 0.01}, {0.9, 0.3}};
     const bool factored = s->rank > 1;
     const sw_shape row = factored ? without(s, 1) : *s, col = factored ? without(s, 2) : *s;
@@ -197,12 +202,7 @@ static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
     if (factored)
         in_matrices(&col, true);
     in_doubles(2, corrections[k % 2]);
-    if (a.has_scale)
-        in_floats(1, scale);
-    if (a.has_flag)
-        in_floats(1, (bits & 2) != 0 ? set : unset);
-    if (a.has_finite_check)
-        in_doubles(1, (bits & 8) != 0 ? good : bad);
+    in_conditions(&a, bits);
     out_matrices(s, 0);
     out_matrices(&row, 3);
     if (factored)
@@ -361,7 +361,7 @@ enum { ROWS = 40, CLASSES = 70 };
 static void in_rows_along(int at, int step, float x, const int32_t *labels)
 {
     static float logits[ROWS * CLASSES];
-    const sw_type matrix = {SW_F32, SW_PLAIN, {2, {ROWS, CLASSES}}};
+    const sw_type matrix = F32(ROWS, CLASSES);
     for (int i = 0; i < ROWS * CLASSES; i++) {
         const int r = i / CLASSES;
         logits[i] = i % CLASSES == (at + r * step) % CLASSES ? x : (float)((i + r * 3) % 7);
@@ -384,7 +384,7 @@ SW_TEST("hits are found by all lanes")
             labels[r] = (at * 9 + r * (CLASSES - 1)) % CLASSES;
         begin(&sw_op_accuracy, NULL, 0, "all lanes");
         in_rows_along(at * 9, CLASSES - 1, 9.0f, labels);
-        out((sw_type){SW_F32, SW_PLAIN, {0, {0}}}, -1);
+        out((sw_type)SCALAR, -1);
         compare();
     }
 }
@@ -402,7 +402,7 @@ SW_TEST("the first of equal logits is the hit")
                     labels[i] = i % 2 == 0 ? at : 0;
                 begin(&sw_op_accuracy, NULL, 0, "equal logits");
                 in_rows(at, odd[k], labels);
-                out((sw_type){SW_F32, SW_PLAIN, {0, {0}}}, -1);
+                out((sw_type)SCALAR, -1);
                 compare();
             }
 }
@@ -413,7 +413,7 @@ SW_TEST("the first of equal numbers is the largest")
     static const float odd[][3] = {{0, 1, 2},        {NAN, 9, NAN},  {-INFINITY, 9, 9},
                                    {-0.0f, 0.0f, 0}, {0, -0.0f, -1}, {INFINITY, -NAN, 3}};
     static float x[ROWS * CLASSES];
-    const sw_type matrix = {SW_F32, SW_PLAIN, {2, {ROWS, CLASSES}}};
+    const sw_type matrix = F32(ROWS, CLASSES);
     for (int i = 0; i < 2 * 6; i++) {
         const swi_sum_attrs a = {.axes = i % 2 == 0 ? 1 : 2};
         const int64_t n = i % 2 == 0 ? CLASSES : ROWS;
@@ -424,7 +424,7 @@ SW_TEST("the first of equal numbers is the largest")
         x[i + 1] = odd[i / 2][1];
         in_buffer(matrix, x);
         out(vector(SW_F32, n), -1);
-        out((sw_type){SW_U8, SW_PLAIN, {2, {n, 1}}}, -1);
+        out((sw_type)U8(n, 1), -1);
         compare();
     }
 }
@@ -448,7 +448,7 @@ SW_TEST("an element is dropped below the share")
 
 static void out_loss(void)
 {
-    out((sw_type){SW_F32, SW_PLAIN, {0, {0}}}, -1);
+    out((sw_type)SCALAR, -1);
     out(vector(SW_F32, ROWS), -1);
 }
 
@@ -468,7 +468,7 @@ SW_TEST("cross-entropy does at its ends")
         in_rows(5, 1.0f, labels);
         in_random(ROWS, true);
         in_floats(1, (const float[]){0.5f});
-        out((sw_type){SW_F32, SW_PLAIN, {2, {ROWS, CLASSES}}}, -1);
+        out((sw_type)F32(ROWS, CLASSES), -1);
         compare();
     }
 }
@@ -495,60 +495,31 @@ SW_TEST("a label out of range makes the loss NaN")
 enum { BATCH = 19, TILED_IN = 7 };
 static const struct {
     const char *what;
-    int64_t rows; /* of the parameter */
-    swi_tile_attrs attrs;
-    swi_update_attrs update;
+    int64_t rows, tile; /* of the parameter, of a tile */
+    uint32_t op;
     float spoiled; /* stands in dy */
+    bool before;   /* a verdict that was bad */
+    swi_update_attrs update;
 } tiles[] = {
-    {"sgd, last tile smaller",
-     300,
-     {.update_op = SW_OP_sgd_update, .rows = 24},
-     {.rule = SW_OPTIM_sgd},
-     1.0f},
-    {"momentum, whole tiles",
-     256,
-     {.update_op = SW_OP_sgd_update, .rows = 48},
-     {.rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1},
-     1.0f},
-    {"adam, tiles of the runtime's size",
-     300,
-     {.update_op = SW_OP_adam_update, .rows = 144},
-     SW_INIT(.rule = SW_OPTIM_adam, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-3f,
-             .n_state = 2, .has_corrections = 1),
-     1.0f},
+#define TILES(what, rows, tile, kind, spoiled, before, ...)                                    \
+    {what, rows, tile, SW_OP_##kind##_update, spoiled, before, {__VA_ARGS__}},
 #define SW_OPTIMIZER(kind, states, operations)                                                 \
-    {#kind " in two tiles",                                                                    \
-     130,                                                                                      \
-     {.update_op = SW_OP_##kind##_update, .rows = 24},                                         \
-     {.rule = SW_OPTIM_##kind,                                                                 \
-      .beta1 = 0.9f,                                                                           \
-      .beta2 = 0.99f,                                                                          \
-      .epsilon = 1e-3f,                                                                        \
-      .n_state = states},                                                                      \
-     1.0f},
+    TILES(#kind " in two tiles", 130, 24, kind, 1.0f, false, .rule = SW_OPTIM_##kind,          \
+          .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-3f, .n_state = states)
+#define MOMENTUM .rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1
 #include "kernels/optimizers.def"
-    {"rmsprop, one tile",
-     100,
-     {.update_op = SW_OP_rmsprop_update, .rows = 24},
-     {.rule = SW_OPTIM_rmsprop, .beta2 = 0.9f, .epsilon = 1e-3f, .n_state = 1},
-     1.0f},
-    {"looked at",
-     300,
-     {.update_op = SW_OP_sgd_update, .rows = 24, .has_check = 1, .check = {.code = 3.0}},
-     {.rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1, .has_finite_check = 1},
-     1.0f},
-    {"not finite",
-     300,
-     {.update_op = SW_OP_sgd_update, .rows = 24, .has_check = 1, .check = {.code = 3.0}},
-     {.rule = SW_OPTIM_momentum, .momentum = 0.9f, .n_state = 1, .has_finite_check = 1},
-     INFINITY},
-    {"bad before",
-     300,
-     SW_INIT(.update_op = SW_OP_sgd_update, .rows = 24, .has_check = 1, .n_check = 1,
-             .check = {.code = 3.0, .has_before = 1}),
-     {.rule = SW_OPTIM_sgd, .has_finite_check = 1},
-     1.0f},
-};
+    TILES("sgd, last tile smaller", 300, 24, sgd, 1.0f, false, .rule = SW_OPTIM_sgd)
+        TILES("momentum, whole tiles", 256, 48, sgd, 1.0f, false,
+              MOMENTUM) TILES("adam, tiles of the runtime's size", 300, 144, adam, 1.0f, false,
+                              .rule = SW_OPTIM_adam, .beta1 = 0.9f, .beta2 = 0.99f,
+                              .epsilon = 1e-3f, .n_state = 2, .has_corrections = 1)
+            TILES("rmsprop, one tile", 100, 24, rmsprop, 1.0f, false, .rule = SW_OPTIM_rmsprop,
+                  .beta2 = 0.9f, .epsilon = 1e-3f, .n_state = 1)
+                TILES("looked at", 300, 24, sgd, 1.0f, false, MOMENTUM, .has_finite_check = 1)
+                    TILES("not finite", 300, 24, sgd, INFINITY, false, MOMENTUM,
+                          .has_finite_check = 1)
+                        TILES("bad before", 300, 24, sgd, 1.0f, true, .rule = SW_OPTIM_sgd,
+                              .has_finite_check = 1)};
 
 static void in_matrix(int64_t rows, int64_t cols, float first)
 {
@@ -557,18 +528,19 @@ static void in_matrix(int64_t rows, int64_t cols, float first)
     for (int64_t i = 0; i < rows * cols && run.n_in > 2; i++)
         x[i] *= x[i]; /* states and parameters: squares */
     x[0] = first;
-    in_buffer((sw_type){SW_F32, SW_PLAIN, {2, {rows, cols}}}, x);
+    in_buffer((sw_type)F32(rows, cols), x);
 }
 
 SW_TEST("gradients and updates by tiles do")
 {
     for (size_t k = 0; k < 2 * sizeof tiles / sizeof *tiles; k++) {
         const size_t i = k / 2;
-        const sw_type param = {SW_F32, SW_PLAIN, {2, {tiles[i].rows, TILED_IN}}};
-        swi_tile_attrs a = tiles[i].attrs;
-        a.make_op = SW_OP_linear;
-        a.make_grad = 1;
-        a.n_make = 2;
+        const sw_type param = F32(tiles[i].rows, TILED_IN);
+        swi_tile_attrs a =
+            SW_INIT(.make_op = SW_OP_linear, .make_grad = 1, .n_make = 2,
+                    .update_op = tiles[i].op, .rows = tiles[i].tile,
+                    .has_check = tiles[i].update.has_finite_check, .n_check = tiles[i].before,
+                    .check = {.code = 3.0, .has_before = tiles[i].before});
         memcpy(a.attrs, &tiles[i].update, sizeof tiles[i].update);
         begin(&sw_op_tile_update, &a, k % 2, tiles[i].what);
         in_matrix(BATCH, TILED_IN, 0.5f);
@@ -753,7 +725,7 @@ SW_TEST("another op is refused by name")
 {
     const swi_each_attrs a = each_of(SW_OP_mse, "median", "", 0);
     float x[12] = {0.0f};
-    const sw_type type = {SW_F32, SW_PLAIN, {2, {6, 2}}}, y = {SW_F32, SW_PLAIN, {1, {6}}};
+    const sw_type type = F32(6, 2), y = F32(6);
     const sw_cuda_entry *entry = sw_side_entry("each", SW_CUDA_FORWARD);
     const sw_buffer in = sw_entry_fill(&type, x, false, 0.0f, 0), out = sw_entry_buffer(&y, 0);
     const sw_launch l =
