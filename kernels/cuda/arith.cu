@@ -70,24 +70,23 @@ static sw_status binary_run(const char *op, const sw_launch *l, int a,
     return sw_cuda_launched(op);
 }
 
-#define BINARY(id, first, expr)                                                                \
+#define BINARY(id, expr)                                                                       \
     struct id##_of {                                                                           \
-        __device__ float operator()(float a, float b, bool set) const                          \
+        __device__ float operator()(float a, float b, [[maybe_unused]] bool set) const         \
         {                                                                                      \
-            (void)set;                                                                         \
             return expr;                                                                       \
         }                                                                                      \
-    };                                                                                         \
-    extern "C" sw_status sw_cuda_##id##_forward(const sw_launch *l,                            \
-                                                const sw_cuda_queue *queue)                    \
-    {                                                                                          \
-        return binary_run<id##_of>(#id, l, first, queue);                                      \
-    }
-BINARY(add, 0, a + b)
-BINARY(sub, 0, a - b)
-BINARY(mul, 0, a *b)
-BINARY(div, 0, a / b)
-BINARY(where, 1, set ? a : b)
+    };
+BINARY(add, a + b)
+BINARY(sub, a - b)
+BINARY(mul, a *b)
+BINARY(div, a / b)
+BINARY(where, set ? a : b)
+SW_CUDA_ENTRY_OF(add, forward, NULL, 1, binary_run<add_of>("add", l, 0, queue))
+SW_CUDA_ENTRY_OF(sub, forward, NULL, 1, binary_run<sub_of>("sub", l, 0, queue))
+SW_CUDA_ENTRY_OF(mul, forward, NULL, 1, binary_run<mul_of>("mul", l, 0, queue))
+SW_CUDA_ENTRY_OF(div, forward, NULL, 1, binary_run<div_of>("div", l, 0, queue))
+SW_CUDA_ENTRY_OF(where, forward, NULL, 1, binary_run<where_of>("where", l, 1, queue))
 
 /* ---- scaling ----------------------------------------------------------------------------- */
 
@@ -301,12 +300,6 @@ SW_CUDA_ENTRY(swiglu, grad2, NULL, 1)
     g.add_b = sw_cuda_adds(l, 0);
     return glu_run(g, queue);
 }
-
-SW_CUDA_ENTRY_BY(add, -1, sw_cuda_add_forward, NULL, 1)
-SW_CUDA_ENTRY_BY(sub, -1, sw_cuda_sub_forward, NULL, 1)
-SW_CUDA_ENTRY_BY(mul, -1, sw_cuda_mul_forward, NULL, 1)
-SW_CUDA_ENTRY_BY(div, -1, sw_cuda_div_forward, NULL, 1)
-SW_CUDA_ENTRY_BY(where, -1, sw_cuda_where_forward, NULL, 1)
 
 /* ---- moves of bytes ---------------------------------------------------------------------- */
 

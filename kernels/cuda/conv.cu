@@ -358,14 +358,6 @@ static sw_cuda_product product_of(const sw_cuda_conv &c, bool backward)
                              c.in_c);
 }
 
-static size_t product_bytes(const sw_cuda_conv &c, bool backward, bool add,
-                            const sw_cuda_queue *queue)
-{
-    sw_cuda_product g = product_of(c, backward);
-    g.p.accumulate = add;
-    return sw_cuda_product_bytes(&g, queue);
-}
-
 static sw_status product(const conv_job &j, const sw_cuda_conv &c, bool backward,
                          const sw_launch *l, const sw_cuda_queue *queue)
 {
@@ -379,9 +371,11 @@ static sw_status product(const conv_job &j, const sw_cuda_conv &c, bool backward
 static size_t scratch(const sw_cuda_conv &c, bool bias, bool backward, uint32_t add,
                       const sw_cuda_queue *queue)
 {
-    return !sw_cuda_depthwise_is(c) && is_product(c, bias, queue)
-               ? product_bytes(c, backward, add != 0, queue)
-               : 0;
+    if (sw_cuda_depthwise_is(c) || !is_product(c, bias, queue))
+        return 0;
+    sw_cuda_product g = product_of(c, backward);
+    g.p.accumulate = add != 0;
+    return sw_cuda_product_bytes(&g, queue);
 }
 SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_y_scratch)
 {
@@ -674,14 +668,6 @@ static size_t parts_bytes(const sw_cuda_conv &c, const dw_plan &p)
 }
 
 /* Parts, and what their sum wants. */
-static size_t own_bytes(const sw_cuda_conv &c, const dw_plan &p)
-{
-    const int64_t all = sw_cuda_conv_weights(c);
-    return p.parts > 1 ? parts_bytes(c, p) +
-                             sw_cuda_reduce_bytes(p.parts, all, sw_cuda_column_sum::N, true)
-                       : 0;
-}
-
 /* Of all sums over dy for each channel. */
 static int64_t bias_positions(const sw_type *dy)
 {
@@ -696,7 +682,11 @@ SW_CUDA_SCRATCH_SIZE(sw_cuda_conv2d_dw_scratch)
     const size_t db = info->n_out > 1
                           ? sw_cuda_reduce_bytes(bias_positions(y), y->shape.dim[1], 1, false)
                           : 0;
-    const size_t dw = own_bytes(c, plan_of(c));
+    const dw_plan p = plan_of(c);
+    const size_t dw =
+        p.parts > 1 ? parts_bytes(c, p) + sw_cuda_reduce_bytes(p.parts, sw_cuda_conv_weights(c),
+                                                               sw_cuda_column_sum::N, true)
+                    : 0;
     return dw > db ? dw : db;
 }
 
