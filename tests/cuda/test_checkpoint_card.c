@@ -318,7 +318,7 @@ enum { STEPS = 6, SKIPPED = 3, BROKEN_CARD = 700 }; /* BROKEN_CARD: cudaErrorIll
 static const saved_opts on_card = {.width = 8, .rows = 8, .exec = {.device = "cuda"}};
 static const saved_opts on_cpu = {.width = 8, .rows = 8, .seed = 99};
 
-static saved_run *begin_card(uint64_t lazy)
+static saved_run *begin_run(uint64_t lazy)
 {
     sw_fake_card_new(NULL, lazy);
     return saved_run_new(&on_card);
@@ -362,7 +362,7 @@ static void remember(const saved_run *r)
 static void make_whole(void)
 {
     uint64_t all = 0, row = 0;
-    saved_run *r = begin_card(0);
+    saved_run *r = begin_run(0);
     whole.n = numbers_of(r->model);
     remember(r);
     while (r->step < STEPS) {
@@ -423,7 +423,7 @@ SW_TEST("each file is what was after its step")
     saved_run *reader = saved_run_new(&on_cpu);
     make_whole();
     for (uint64_t lazy = 0; lazy < seeds; lazy++) {
-        saved_run *r = begin_card(lazy);
+        saved_run *r = begin_run(lazy);
         sw_checkpoint *c = saved_run_checkpoint(r, path, NULL);
         const char *what = sw_textf("seed %d", (int)lazy);
         step_on(r);
@@ -447,7 +447,7 @@ SW_TEST("each file is what was after its step")
 /* How often the exec's thread waits in each step, with a copy before it or without. */
 static void waits_of(bool copies, uint64_t *waits, uint64_t *taking)
 {
-    saved_run *r = begin_card(1); /* as late as can be */
+    saved_run *r = begin_run(1); /* as late as can be */
     sw_checkpoint *c = saved_run_checkpoint(r, path_of(copies ? "waits" : "plain"), NULL);
     step_on(r);
     OK(sw_checkpoint_save(c, r->step)); /* has taken its memory */
@@ -491,7 +491,7 @@ SW_TEST("a run on a card goes on with the same bits")
     make_whole();
     for (uint64_t lazy = 0; lazy < seeds; lazy++)
         for (uint64_t step = 1; step < STEPS; step += lazy == 0 ? 1 : 2) {
-            saved_run *r = begin_card(lazy);
+            saved_run *r = begin_run(lazy);
             sw_checkpoint *c = saved_run_checkpoint(r, path, NULL);
             while (r->step < step)
                 step_on(r);
@@ -499,7 +499,7 @@ SW_TEST("a run on a card goes on with the same bits")
             step_on(r); /* is lost */
             OK(sw_checkpoint_write(c));
             saved_checkpoint_end(c);
-            r = begin_card(lazy + 1);
+            r = begin_run(lazy + 1);
             step_on(r); /* what it has before does not matter */
             c = saved_run_checkpoint(r, NULL, NULL);
             saved_run_resume(r, c, path);
@@ -522,7 +522,7 @@ SW_TEST("another exec may have trained the model")
     make_whole();
     for (uint64_t lazy = 0; lazy < seeds; lazy++) {
         double loss = 0;
-        saved_run *r = begin_card(lazy);
+        saved_run *r = begin_run(lazy);
         sw_exec *own = r->exec, *other = NULL;
         sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = "cuda", .seed = 3);
         OK(sw_exec_create(&other, &opts));
@@ -553,7 +553,7 @@ SW_TEST("another exec may have trained the model")
 SW_TEST("a model elsewhere is refused")
 {
     sw_checkpoint *c = NULL;
-    saved_run *r = begin_card(0), *reader = saved_run_new(&on_cpu);
+    saved_run *r = begin_run(0), *reader = saved_run_new(&on_cpu);
     step_on(r);
     const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = path_of("elsewhere"),
                                             .models = &r->model, .n_models = 1);
@@ -590,7 +590,7 @@ SW_TEST("a file that changes while it is loaded is noticed")
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     const char *path = sw_textf("%s", sw_temp_path("changes"));
     make_whole();
-    saved_run *r = begin_card(0);
+    saved_run *r = begin_run(0);
     sw_checkpoint *c = saved_run_checkpoint(r, path, &(sw_checkpoint_opts){.keep = 2});
     for (int k = 1; k <= 2; k++) {
         step_on(r);
@@ -620,7 +620,7 @@ SW_TEST("a file that changes while it is loaded is noticed")
 /* A save of step 1, then one of step 2 in which `call` (NULL: a copy on the card) fails. */
 static void a_fault_at(const char *call, bool no_copy)
 {
-    saved_run *r = begin_card(1), *reader = saved_run_new(&on_cpu);
+    saved_run *r = begin_run(1), *reader = saved_run_new(&on_cpu);
     double loss = 0;
     sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
     const char *path = sw_textf("%s", sw_temp_path("fault"));

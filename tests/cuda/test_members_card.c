@@ -101,8 +101,6 @@ static bool member_pool_same(sw_member a, sw_member b)
     return memcmp(x + MEMBER_POOL_HEAD, y + MEMBER_POOL_HEAD, a.of->stride) == 0;
 }
 
-/* ---- what they compute is what models compute that are trained alone --------------------- */
-
 /* The largest difference of two parameters. */
 static double far(sw_member a, sw_param of_a, sw_member b, sw_param of_b, size_t n)
 {

@@ -1,5 +1,6 @@
-/* Products that descriptors have no cases for: factors that lie either way, sizes about those
- * of tiles, sums over axes, columns of a larger matrix; what no element exceeds. */
+/* Cases that descriptors do not have: products whose factors lie either way, sizes about those
+ * of tiles, sums over axes, columns of a larger matrix; bounds; attention; ids; convolutions.
+ */
 #include "kernels/attrs.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
@@ -215,7 +216,7 @@ static sw_type rows_of(int64_t rows, int64_t size)
     return (sw_type)F32(1, rows, size);
 }
 
-static sw_buffer numbers_attention(sw_type type, uint32_t stream)
+static sw_buffer normal_numbers(sw_type type, uint32_t stream)
 {
     const sw_buffer b = sw_entry_buffer(&type, 0);
     sw_rng_normal(b.ptr, 0, sw_type_elements(&type), 41, 42, stream, 0);
@@ -227,8 +228,8 @@ static sw_buffer numbers_attention(sw_type type, uint32_t stream)
 SW_TEST("later tiles are left alone")
 {
     const sw_type type = rows_of(2 * TILE, SIZE), lse = F32(1, 1, 2 * TILE);
-    sw_buffer in[6] = {numbers_attention(type, 0), numbers_attention(type, 1),
-                       numbers_attention(type, 2)};
+    sw_buffer in[6] = {normal_numbers(type, 0), normal_numbers(type, 1),
+                       normal_numbers(type, 2)};
     sw_buffer y[2][2], dq[2];
     for (int odd = 0; odd < 2; odd++) {
         for (int i = 1; i < 3 && odd == 1; i++)
@@ -239,7 +240,7 @@ SW_TEST("later tiles are left alone")
         sw_entry_launch(sw_side_entry("attention", SW_CUDA_FORWARD), in, 3, y[odd], 2, &causal);
         in[3] = y[0][0];
         in[4] = y[0][1];
-        in[5] = odd == 0 ? numbers_attention(type, 3) : in[5];
+        in[5] = odd == 0 ? normal_numbers(type, 3) : in[5];
         sw_entry_launch(sw_side_entry("attention", 1), in, 6, &dq[odd], 1, &causal);
     }
     const size_t bytes = TILE * SIZE * sizeof(float);
@@ -257,7 +258,7 @@ SW_TEST("one row more than a tile")
     const sw_type type = rows_of(TILE + 1, SIZE);
     sw_entry_run run = sw_entry_of("one row more than a tile", &sw_op_attention, -1, &causal);
     while (run.n_in < 3) {
-        run.in[run.n_in] = numbers_attention(type, 4 + (uint32_t)run.n_in);
+        run.in[run.n_in] = normal_numbers(type, 4 + (uint32_t)run.n_in);
         run.n_in++;
     }
     run.out[run.n_out++] = sw_entry_buffer(&type, 0);
@@ -271,14 +272,14 @@ SW_TEST("heads as wide as a tile")
     const sw_type type = rows_of(TILE + 3, TILE), lse = F32(1, 1, TILE + 3);
     sw_entry_run forward = sw_entry_of("wide heads", &sw_op_attention, -1, &causal);
     while (forward.n_in < 3) {
-        forward.in[forward.n_in] = numbers_attention(type, 7 + (uint32_t)forward.n_in);
+        forward.in[forward.n_in] = normal_numbers(type, 7 + (uint32_t)forward.n_in);
         forward.n_in++;
     }
     forward.out[forward.n_out++] = sw_entry_buffer(&type, 0);
     forward.out[forward.n_out++] = sw_entry_buffer(&lse, 0);
     sw_entry_compare(&forward);
     const sw_buffer operands[] = {forward.in[0],  forward.in[1],  forward.in[2],
-                                  forward.out[0], forward.out[1], numbers_attention(type, 10)};
+                                  forward.out[0], forward.out[1], normal_numbers(type, 10)};
     for (int g = 0; g < sw_op_attention.n_grads; g++) {
         const sw_grad_desc *d = &sw_op_attention.grads[g];
         sw_entry_run run = sw_entry_of("wide heads, gradient", &sw_op_attention, g, &causal);

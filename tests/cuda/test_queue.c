@@ -62,8 +62,7 @@ static void mix_run(uint64_t *hash, sw_exec *exec, const random_life *life, int 
     }
 }
 
-/* ---- ways_random to run
- * ------------------------------------------------------------------------- */
+/* ---- ways to run ------------------------------------------------------------------------- */
 
 typedef struct {
     const char *name;
@@ -71,7 +70,7 @@ typedef struct {
     bool immediate;
     bool late; /* metrics are read one run late */
 } way;
-static const way ways_random[] = {
+static const way random_ways[] = {
     {"replayed", {.size = sizeof(sw_exec_opts), .device = "cuda", .seed = 5}, false, true},
     {"replayed in step",
      {.size = sizeof(sw_exec_opts), .device = "cuda", .seed = 5},
@@ -87,7 +86,7 @@ static const way ways_random[] = {
      false},
     {"immediate", {.size = sizeof(sw_exec_opts), .device = "cuda", .seed = 5}, true, false},
 };
-#define WAYS (sizeof ways_random / sizeof *ways_random)
+#define WAYS (sizeof random_ways / sizeof *random_ways)
 
 static bool live(sw_exec *exec, random_life *life, const way *w, uint64_t *hash)
 {
@@ -125,12 +124,12 @@ static bool live_this_way(const way *w, uint64_t *hash)
 static void all_ways(void)
 {
     uint64_t late = 0, in_step = 0, other = 0;
-    if (!live_this_way(&ways_random[0], &late) || !live_this_way(&ways_random[1], &in_step))
+    if (!live_this_way(&random_ways[0], &late) || !live_this_way(&random_ways[1], &in_step))
         return;
     for (size_t i = 2; i < WAYS; i++) {
-        const uint64_t wanted = ways_random[i].late ? late : in_step;
-        seed_check(!live_this_way(&ways_random[i], &other) || other == wanted,
-                   ways_random[i].name, "other bits than replayed");
+        const uint64_t wanted = random_ways[i].late ? late : in_step;
+        seed_check(!live_this_way(&random_ways[i], &other) || other == wanted,
+                   random_ways[i].name, "other bits than replayed");
     }
 }
 
