@@ -92,7 +92,7 @@ static const swi_update_attrs numbers[] = {
 static const float knobs[] = {0.05f, 0.03f, 0.6f, 0.7f, 0.85f};
 #define READS (SWI_READS_DECAY | SWI_READS_MOMENTUM | SWI_READS_BETAS)
 
-/* What bits say of an update, as its inputs. */
+/* The inputs that bits of an update name. */
 static void in_conditions(const swi_update_attrs *a, int bits)
 {
     static const float scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
