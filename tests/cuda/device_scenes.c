@@ -234,19 +234,18 @@ static sw_status one_step(const sw_scene *scene, const sw_scene_run *run, sw_exe
     return SW_OK;
 }
 
-static sw_status read_end(sw_exec *exec, sw_model *model, sw_scene_end *end)
+sw_status sw_scene_numbers(sw_model *model, float **numbers, size_t *n)
 {
-    SW_TRY(sw_metric_get(exec, "loss", &end->loss));
-    end->n = 0;
+    *n = 0;
     for (size_t i = 0; i < sw_param_count(model); i++) {
         const sw_param p = sw_param_at(model, i);
         const sw_shape s = sw_param_shape(p);
-        size_t n = 1;
+        size_t each = 1;
         for (int k = 0; k < s.rank; k++)
-            n *= (size_t)s.dim[k];
-        end->numbers = realloc(end->numbers, (end->n + n) * sizeof(float));
-        SW_TRY(sw_param_read(p, end->numbers + end->n, n * sizeof(float)));
-        end->n += n;
+            each *= (size_t)s.dim[k];
+        *numbers = realloc(*numbers, (*n + each) * sizeof(float));
+        SW_TRY(sw_param_read(p, *numbers + *n, each * sizeof(float)));
+        *n += each;
     }
     return SW_OK;
 }
@@ -265,7 +264,10 @@ static sw_status train(const sw_scene *scene, const sw_scene_run *run, sw_exec *
     SW_TRY(sw_model_ready(model, exec, 7));
     for (int step = 0; step < run->steps; step++)
         SW_TRY(one_step(scene, run, exec, model, &net, step));
-    return end != NULL ? read_end(exec, model, end) : SW_OK;
+    if (end == NULL)
+        return SW_OK;
+    SW_TRY(sw_metric_get(exec, "loss", &end->loss));
+    return sw_scene_numbers(model, &end->numbers, &end->n);
 }
 
 sw_status sw_scene_train(const sw_scene *scene, const sw_scene_run *run, sw_scene_end *end)

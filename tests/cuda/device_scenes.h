@@ -62,6 +62,9 @@ sw_status sw_scene_train(const sw_scene *scene, const sw_scene_run *run, sw_scen
  * sw_scene_train the caller frees end->numbers. */
 sw_scene_end sw_scene_trained(const sw_scene *scene, sw_scene_run run);
 
+/* All parameters and buffers of a model: *numbers, which grow by realloc, *n of them. */
+sw_status sw_scene_numbers(sw_model *model, float **numbers, size_t *n);
+
 /* Same loss and numbers, to the bit. */
 bool sw_scene_same_bits(const sw_scene_end *a, const sw_scene_end *b);
 /* The largest difference of two trainings of one scene, relative to the largest number. */

@@ -227,21 +227,10 @@ SW_TEST("launches do not grow with the population")
     }
 }
 
-/* All parameters, n numbers; freed when the test ends. */
 static float *parameters_of(sw_model *model, size_t *n)
 {
     float *all = NULL;
-    *n = 0;
-    for (size_t i = 0; i < sw_param_count(model); i++) {
-        const sw_param p = sw_param_at(model, i);
-        const sw_shape s = sw_param_shape(p);
-        size_t each = 1;
-        for (int k = 0; k < s.rank; k++)
-            each *= (size_t)s.dim[k];
-        all = realloc(all, (*n + each) * sizeof(float));
-        OK(sw_param_read(p, all + *n, each * sizeof(float)));
-        *n += each;
-    }
+    OK(sw_scene_numbers(model, &all, n));
     sw_after(free, all);
     return all;
 }

@@ -50,26 +50,6 @@ static cublasLtMatrixLayout_t layout(int rows, int cols, int batch)
     return l;
 }
 
-static void describe(const shape *s)
-{
-    const int32_t ta = s->ta, tb = s->tb, epilogue = s->epilogue;
-    GOOD(cublasLtMatmulDescCreate(&t.desc, s->compute, CUDA_R_32F));
-    const struct {
-        cublasLtMatmulDescAttributes_t attr;
-        const void *from;
-        size_t bytes;
-    } set[] = {{CUBLASLT_MATMUL_DESC_TRANSA, &ta, 4},
-               {CUBLASLT_MATMUL_DESC_TRANSB, &tb, 4},
-               {CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, 4},
-               {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &t.dev[3], sizeof t.dev[3]}};
-    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
-        GOOD(cublasLtMatmulDescSetAttribute(t.desc, set[i].attr, set[i].from, set[i].bytes));
-    t.a = layout(s->ta ? s->k : s->m, s->ta ? s->m : s->k, s->batch);
-    t.b = layout(s->tb ? s->n : s->k, s->tb ? s->k : s->n, s->batch);
-    t.c = layout(s->m, s->n, s->batch);
-    t.d = layout(s->m, s->n, s->batch);
-}
-
 static void give_back(void *unused)
 {
     (void)unused;
@@ -100,7 +80,22 @@ static void set_up_on(const sw_fake_card *card, const shape *s, uint64_t workspa
     t.out = pinned(MOST);
     t.dev_out = device(MOST);
     t.workspace = device(MOST);
-    describe(s);
+    const int32_t ta = s->ta, tb = s->tb, epilogue = s->epilogue;
+    GOOD(cublasLtMatmulDescCreate(&t.desc, s->compute, CUDA_R_32F));
+    const struct {
+        cublasLtMatmulDescAttributes_t attr;
+        const void *from;
+        size_t bytes;
+    } set[] = {{CUBLASLT_MATMUL_DESC_TRANSA, &ta, 4},
+               {CUBLASLT_MATMUL_DESC_TRANSB, &tb, 4},
+               {CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, 4},
+               {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &t.dev[3], sizeof t.dev[3]}};
+    for (size_t j = 0; j < sizeof set / sizeof *set; j++)
+        GOOD(cublasLtMatmulDescSetAttribute(t.desc, set[j].attr, set[j].from, set[j].bytes));
+    t.a = layout(s->ta ? s->k : s->m, s->ta ? s->m : s->k, s->batch);
+    t.b = layout(s->tb ? s->n : s->k, s->tb ? s->k : s->n, s->batch);
+    t.c = layout(s->m, s->n, s->batch);
+    t.d = layout(s->m, s->n, s->batch);
     GOOD(cublasLtMatmulPreferenceCreate(&t.pref));
     GOOD(cublasLtMatmulPreferenceSetAttribute(t.pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                               &workspace, sizeof workspace));

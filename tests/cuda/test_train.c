@@ -346,27 +346,23 @@ static size_t without_times(char *text)
     return (size_t)(to - text);
 }
 
-static void same_file(const place *a, const place *b, int which, const char *what)
-{
-    size_t n = 0, m = 0;
-    char *one = text_of(a->files[which], &n), *other = text_of(b->files[which], &m);
-    if (which == METRICS) {
-        n = without_times(one);
-        m = without_times(other);
-    }
-    size_t at = 0;
-    while (at < n && at < m && one[at] == other[at])
-        at++;
-    SW_CHECK(n > 0 && n == m && at == n, "%s: file %d: %zu and %zu bytes, differ at %zu", what,
-             which, n, m, at);
-    free(one);
-    free(other);
-}
-
 static void same_files(const place *a, const place *b, const char *what)
 {
-    for (int which = PARAMS; which <= METRICS; which++)
-        same_file(a, b, which, what);
+    for (int which = PARAMS; which <= METRICS; which++) {
+        size_t n = 0, m = 0;
+        char *one = text_of(a->files[which], &n), *other = text_of(b->files[which], &m);
+        if (which == METRICS) {
+            n = without_times(one);
+            m = without_times(other);
+        }
+        size_t at = 0;
+        while (at < n && at < m && one[at] == other[at])
+            at++;
+        SW_CHECK(n > 0 && n == m && at == n, "%s: file %d: %zu and %zu bytes, differ at %zu",
+                 what, which, n, m, at);
+        free(one);
+        free(other);
+    }
 }
 
 /* ---- tests ------------------------------------------------------------------------------- */
