@@ -33,7 +33,6 @@ GIVES(crop_bytes, sw_to_f32(c, sw_random_crop(c, sw_input(c, 0), b->count), 1.0f
 static void both_twice(sw_ctx *c, void *user)
 {
     sw_value x = sw_input(c, 0), y = sw_random_crop(c, sw_random_flip(c, x, 0.5f), PAD);
-    (void)user;
     sw_output(c, "first", sw_to_f32(c, y, 1.0f, 0.0f));
     y = sw_random_crop(c, sw_random_flip(c, x, 0.5f), PAD);
     sw_output(c, "y", sw_to_f32(c, y, 1.0f, 0.0f));

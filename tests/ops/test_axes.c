@@ -161,7 +161,6 @@ static const float cube[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}; /* (2, 3, 2
 
 static void reduce_step(sw_ctx *c, void *user)
 {
-    (void)user;
     const sw_value x = sw_input(c, 0);
     sw_output(c, "sum", sw_sum_axes(c, x, (int[]){-2}, 1, 0));
     sw_output(c, "mean", sw_mean_axes(c, x, (int[]){-1, 0}, 2, 1));

@@ -126,7 +126,6 @@ static void no_good(const char *member)
 static sw_status whole_view(const sw_buffer *in, const void *attrs, const sw_type *out,
                             int64_t *strides, int64_t *offset)
 {
-    (void)attrs, (void)out;
     memcpy(strides, in->stride, sizeof in->stride);
     *offset = 0;
     return SW_OK;
@@ -236,7 +235,6 @@ SW_TEST("a struct of another size is taken")
 static sw_type inferred;
 static sw_status infer_any(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)in, (void)n_in, (void)attrs;
     out[0] = inferred;
     return SW_OK;
 }
@@ -340,7 +338,6 @@ static int64_t view_offset, view_stride;
 static sw_type view_type;
 static sw_status infer_view(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)in, (void)n_in, (void)attrs;
     out[0] = view_type;
     return SW_OK;
 }
@@ -348,7 +345,6 @@ static sw_status infer_view(const sw_type *in, int n_in, const void *attrs, sw_t
 static sw_status any_view(const sw_buffer *in, const void *attrs, const sw_type *out,
                           int64_t *strides, int64_t *offset)
 {
-    (void)in, (void)attrs, (void)out;
     strides[0] = view_stride;
     *offset = view_offset;
     return SW_OK;

@@ -240,7 +240,6 @@ SW_TEST("the fewest kept bytes decide")
 
 static int never(const void *attrs)
 {
-    (void)attrs;
     return 0;
 }
 

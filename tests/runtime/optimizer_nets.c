@@ -37,7 +37,6 @@ void on_end(void)
 
 static void end_test(void *arg)
 {
-    (void)arg;
     on_end();
     watched = false;
 }

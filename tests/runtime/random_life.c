@@ -169,7 +169,6 @@ static sw_value compute(walk *w, const random_op *op, const char *name)
 
 static sw_value halve(sw_ctx *ctx, sw_param param, sw_value gradient, void *user)
 {
-    (void)param, (void)user;
     return sw_scale_by(ctx, gradient, 0.5f);
 }
 

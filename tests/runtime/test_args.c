@@ -8,7 +8,6 @@ SW_TESTS("arguments")
 
 static void nothing(sw_ctx *c, void *user)
 {
-    (void)c, (void)user;
 }
 
 SW_TEST("bad run arguments are refused by name")
@@ -255,7 +254,6 @@ SW_TEST("initialisers have their moments")
 
 static void draw(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_output(c, "a", sw_randn(c, "z", SW_SHAPE(4, 64)));
     sw_output(c, "b", sw_randn(c, "other", SW_SHAPE(4, 64)));
     sw_scope_begin(c, "block");
@@ -311,7 +309,6 @@ SW_TEST("random streams have names and counters")
 static double items[3];
 static void look(sw_ctx *c, void *user)
 {
-    (void)user;
     const sw_value x = sw_input(c, 0);
     if (sw_item(c, sw_mean(c, x, 0), &items[0]) != SW_OK)
         return;

@@ -28,7 +28,6 @@ static swi_device *share(swi_device *device)
 
 static void close_user(swi_device *device)
 {
-    (void)device;
     seen.closed++;
 }
 
@@ -86,7 +85,6 @@ static void close_exec(sw_exec *exec)
 
 static sw_status count_launches(sw_exec *exec, swi_frame *frame, uint32_t *launches)
 {
-    (void)exec;
     seen.counted++;
     *launches = frame->program->n_ops;
     return SW_OK;
@@ -94,8 +92,6 @@ static sw_status count_launches(sw_exec *exec, swi_frame *frame, uint32_t *launc
 
 static void forget(sw_exec *exec, const swi_program *program)
 {
-    (void)exec;
-    (void)program;
     seen.forgotten++;
 }
 
@@ -139,14 +135,11 @@ static sw_status run(sw_exec *exec, swi_frame *frame, const sw_run_args *args, s
 
 static sw_status begin_immediate(sw_exec *exec, const sw_run_args *args)
 {
-    (void)exec;
     return send_knobs(args);
 }
 
 static sw_status skipped(sw_exec *exec, const sw_run_args *args)
 {
-    (void)exec;
-    (void)args;
     return SW_OK;
 }
 
@@ -159,8 +152,6 @@ static sw_status output(sw_exec *exec, const swi_trace *trace, uint32_t i, const
 static sw_status sum_of_one_rank(sw_exec *exec, const char *name, void *data, sw_dtype dtype,
                                  int64_t n)
 {
-    (void)exec;
-    (void)data;
     seen.collectives += strcmp(name, "all_reduce") == 0 && dtype == SW_F32 && n == 3;
     return SW_OK;
 }

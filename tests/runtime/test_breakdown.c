@@ -47,7 +47,6 @@ typedef struct {
 
 static void see_op(void *to, uint32_t position, const char *name, sw_phase phase)
 {
-    (void)position, (void)name, (void)phase;
     ((listing *)to)->n_ops++;
 }
 
@@ -278,7 +277,6 @@ typedef struct {
 static void ask_again(void *to, const sw_share *share)
 {
     asking *a = to;
-    (void)share;
     a->inside = sw_last_shares(a->exec, sw_see_share, NULL);
 }
 

@@ -18,7 +18,6 @@ static uint32_t seen_inside;
 /* Products that are denormals, and denormals as they stand. */
 static void step(sw_ctx *c, void *user)
 {
-    (void)user;
     seen_inside = _mm_getcsr() & MODE;
     const sw_value x = sw_input(c, 0);
     sw_output(c, "products", sw_mul(c, x, x));
@@ -27,7 +26,6 @@ static void step(sw_ctx *c, void *user)
 
 static void bad_label(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_output(c, "y", sw_softmax_ce(c, sw_input(c, 0), sw_input(c, 1)));
 }
 

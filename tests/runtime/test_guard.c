@@ -25,7 +25,6 @@ static uint32_t op;
 
 static sw_status like_input(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)n_in, (void)attrs;
     out[0] = in[0];
     if (does == NO_STATUS_FOR_TYPES)
         return (sw_status)99;
@@ -74,7 +73,6 @@ static sw_status twice(const sw_launch *l)
 
 static void step(sw_ctx *c, void *user)
 {
-    (void)user;
     const sw_value x = sw_scale_by(c, sw_input(c, 0), 3.0f);
     const sw_value y = sw_op_apply(c, op, &x, 1, NULL);
     sw_output(c, "y", sw_add(c, y, x)); /* x is read after, too */

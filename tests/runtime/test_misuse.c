@@ -27,7 +27,6 @@ static const sw_shape four = {1, {4}};
 
 static void nothing(sw_ctx *c, void *user)
 {
-    (void)c, (void)user;
 }
 
 static things make_things(void)
@@ -193,7 +192,6 @@ typedef struct {
 static void destroy_one(sw_ctx *c, void *user)
 {
     const ending *e = user;
-    (void)c;
     switch (e->what) {
     case 0:
         sw_exec_destroy(e->t->exec);
@@ -230,7 +228,6 @@ SW_TEST("nothing is destroyed in a step function")
 static sw_ctx *kept;
 static void keep_ctx(sw_ctx *c, void *user)
 {
-    (void)user;
     kept = c;
 }
 
@@ -345,7 +342,6 @@ static void call_again(sw_ctx *ctx, void *user)
 {
     callers *c = user;
     pthread_t thread;
-    (void)ctx;
     c->inner = sw_run(c->exec, c->args);
     snprintf(c->inner_text, sizeof c->inner_text, "%s", sw_last_error());
     if (pthread_create(&thread, NULL, call_foreign, c) == 0)

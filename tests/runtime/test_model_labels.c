@@ -79,7 +79,6 @@ static void add(listing *to, const char *name)
 
 static void see_op(void *to, uint32_t position, const char *name, sw_phase phase)
 {
-    (void)position, (void)phase;
     add(to, name);
 }
 

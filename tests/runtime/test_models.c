@@ -138,7 +138,6 @@ SW_TEST("initialisers that do not fit are refused")
 
 static void put_locale_back(void *arg)
 {
-    (void)arg;
     setlocale(LC_ALL, "C");
 }
 
@@ -323,7 +322,6 @@ static sw_status declare_many(void *arg)
 {
     sw_model *m;
     char name[32];
-    (void)arg;
     SW_TRY(sw_model_create(&m, "many"));
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "w%d", i);

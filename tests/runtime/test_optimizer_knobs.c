@@ -396,7 +396,6 @@ static sw_status life(void *unused)
 {
     sw_model *m = NULL;
     sw_optimizer *o;
-    (void)unused;
     sw_status status = sw_model_create(&m, "life");
     if (status == SW_OK) {
         const sw_param p[] = {sw_param_new(m, "a", SW_F32, SW_SHAPE(3), "normal:1"),

@@ -132,8 +132,6 @@ typedef struct {
 
 static void nothing(void *to, const sw_plan_layer *layer)
 {
-    (void)to;
-    (void)layer;
 }
 
 static sw_status show_layers(void *arg)

@@ -291,7 +291,6 @@ SW_TEST("plans do not depend on those before")
 
 static void stop_faults(void *arg)
 {
-    (void)arg;
     sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
 }
 

@@ -142,7 +142,6 @@ SW_TEST("release excludes what needs all gradients at once")
 
 static void leave_input(sw_ctx *c, void *user)
 {
-    (void)user;
     const sw_value x = sw_input(c, 0);
     sw_output(c, "whole", x);
     sw_output(c, "part", sw_slice(c, x, 1, 1, 2));
@@ -150,7 +149,6 @@ static void leave_input(sw_ctx *c, void *user)
 }
 static void leave_nothing(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_metric(c, "mean", sw_mean(c, sw_input(c, 0), 0));
 }
 
@@ -308,7 +306,6 @@ static sw_status sometimes(const sw_launch *l)
 }
 static sw_status same_type(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)n_in, (void)attrs;
     out[0] = in[0];
     return SW_OK;
 }

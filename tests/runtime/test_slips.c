@@ -58,13 +58,11 @@ SW_TEST("an unknown phase is refused")
 
 static void right_the_clock(void *unused)
 {
-    (void)unused;
     sw_fault_clock(0);
 }
 
 static void go_back(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_fault_clock(-3600000000000); /* an hour, in the middle of the run */
     sw_output(c, "z", sw_tanh(c, sw_to_f32(c, sw_input(c, 0), 1.0f, 0.0f)));
 }

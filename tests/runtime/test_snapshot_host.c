@@ -166,7 +166,6 @@ static sw_status read_bytes(swi_device *device, void *to, const void *from, size
 
 static sw_status fault(swi_device *device)
 {
-    (void)device;
     if (its_fault != SW_OK)
         SW_FAIL(its_fault, "third: failed before");
     return SW_OK;
@@ -180,7 +179,6 @@ static swi_device *share(swi_device *device)
 
 static void leave(swi_device *device)
 {
-    (void)device;
     shares--;
 }
 

@@ -18,7 +18,6 @@ SW_TESTS("threads")
 
 static void nothing(sw_ctx *c, void *user)
 {
-    (void)c, (void)user;
 }
 
 /* Bits of what went wrong in a child, which has 20 seconds; 255: it took longer or crashed. */
@@ -128,7 +127,6 @@ SW_TEST("a child hangs in nothing, and the parent goes on")
 
 static void fork_inside(sw_ctx *c, void *user)
 {
-    (void)c;
     const pid_t child = fork();
     *(int *)user = child == 0 ? -1 : child;
 }

@@ -22,7 +22,6 @@ static bench b;
 
 static void end_bench(void *arg)
 {
-    (void)arg;
     sw_model_destroy(b.model);
     sw_model_destroy(b.other);
     memset(&b, 0, sizeof b);
@@ -187,30 +186,25 @@ SW_TEST("the first error sticks, with its scope")
 
 static void fail_own(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_fail(c, SW_STOPPED, "enough of this");
 }
 static void leave_scope_open(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_scope_begin(c, "open");
 }
 
 static void leave_no_name(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_scope_begin(c, "");
 }
 static void end_no_scope(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_scope_begin(c, "a");
     sw_scope_end(c);
     sw_scope_end(c);
 }
 static void scope_of_two_parts(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_scope_begin(c, "encoder/fc1");
     sw_scope_begin(c, "x/y");
     sw_scope_end(c);
@@ -242,7 +236,6 @@ static void use_kept(sw_ctx *c, void *user)
 }
 static void use_nothing(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_relu(c, (sw_value){0, 0});
 }
 static void use_foreign(sw_ctx *c, void *user)
@@ -251,17 +244,14 @@ static void use_foreign(sw_ctx *c, void *user)
 }
 static void use_no_parameter(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_relu(c, sw_use(c, (sw_param){NULL, 0}));
 }
 static void use_wrong_input(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_relu(c, sw_input(c, 1));
 }
 static void use_wrong_axis(sw_ctx *c, void *user)
 {
-    (void)user;
     (void)sw_dim(c, sw_input(c, 0), -3);
 }
 
@@ -350,24 +340,20 @@ static void through_accuracy(sw_ctx *c, void *user)
 }
 static void long_output(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_output(c, "a name of forty-eight bytes is one more than fits", sw_input(c, 0));
 }
 static void nameless_metric(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_metric(c, NULL, sw_sum(c, sw_input(c, 0), 0));
 }
 static void two_metrics(sw_ctx *c, void *user)
 {
-    (void)user;
     const sw_value m = sw_mean(c, sw_input(c, 0), 0);
     sw_metric(c, "twice", m);
     sw_metric(c, "twice", m);
 }
 static void metric_of_tensor(sw_ctx *c, void *user)
 {
-    (void)user;
     sw_metric(c, "rows", sw_input(c, 0));
 }
 

@@ -210,7 +210,6 @@ typedef struct {
 
 static sw_status infer_claim(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)n_in, (void)attrs;
     out[0] = in[1];
     return SW_OK;
 }
@@ -227,7 +226,6 @@ static sw_status claim_kernel(const sw_launch *l)
 
 static uint32_t claim_unread(const sw_kernel_info *info, int grad)
 {
-    (void)grad;
     return ((const claim *)info->attrs)->says ? 1u : 0;
 }
 

@@ -430,7 +430,6 @@ static volatile int others;
 
 static void open_page(int signal_number, siginfo_t *info, void *context)
 {
-    (void)signal_number, (void)info, (void)context;
     others++;
     (void)mprotect(closed_page, 4096, PROT_READ);
 }

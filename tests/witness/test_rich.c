@@ -163,7 +163,6 @@ SW_TEST("models are made ready")
 
 static void nothing(sw_ctx *ctx, void *user)
 {
-    (void)ctx, (void)user;
 }
 
 SW_TEST("empty steps agree")
