@@ -22,22 +22,21 @@ static sw_value operand(walk *w, const random_op *op, int k)
     return w->life->twin && !labels && from->uses > 1 ? sw_scale_by(w->ctx, v, 1.0f) : v;
 }
 
+#define IS(kind, ...)                                                                          \
+    case RANDOM_##kind:                                                                        \
+        return __VA_ARGS__
+
 static sw_value source(walk *w, const random_op *op, const char *name)
 {
     random_life *l = w->life;
     switch (op->kind) {
-    case RANDOM_INPUT:
-        return sw_input(w->ctx, op->what == RANDOM_LABELS ? RANDOM_LABELS
-                                : op->n[0] != 0           ? 1
-                                                          : 0);
-    case RANDOM_BYTES:
-        return sw_to_f32(w->ctx, sw_input(w->ctx, 1), 1.0f / 128.0f, -1.0f);
-    case RANDOM_PARAM:
-        return sw_use(w->ctx, l->param[op->what]);
-    case RANDOM_STATE:
-        return sw_use(w->ctx, l->state[op->what]);
-    case RANDOM_RANDN:
-        return sw_randn(w->ctx, name, op->shape);
+        IS(INPUT, sw_input(w->ctx, op->what == RANDOM_LABELS ? RANDOM_LABELS
+                                   : op->n[0] != 0           ? 1
+                                                             : 0));
+        IS(BYTES, sw_to_f32(w->ctx, sw_input(w->ctx, 1), 1.0f / 128.0f, -1.0f));
+        IS(PARAM, sw_use(w->ctx, l->param[op->what]));
+        IS(STATE, sw_use(w->ctx, l->state[op->what]));
+        IS(RANDN, sw_randn(w->ctx, name, op->shape));
     default:
         return sw_rand(w->ctx, name, op->shape);
     }
@@ -47,38 +46,22 @@ static sw_value source(walk *w, const random_op *op, const char *name)
 static sw_value curve(sw_ctx *c, const random_op *op, const sw_value *in)
 {
     switch (op->kind) {
-    case RANDOM_RELU:
-        return sw_relu(c, in[0]);
-    case RANDOM_LEAKY:
-        return sw_leaky_relu(c, in[0], op->number);
-    case RANDOM_TANH:
-        return sw_tanh(c, in[0]);
-    case RANDOM_SIGMOID:
-        return sw_sigmoid(c, in[0]);
-    case RANDOM_SWISH:
-        return sw_swish(c, in[0]);
-    case RANDOM_GELU:
-        return sw_gelu(c, in[0]);
-    case RANDOM_GELU_TANH:
-        return sw_gelu_tanh(c, in[0]);
-    case RANDOM_MISH:
-        return sw_mish(c, in[0]);
-    case RANDOM_SOFTPLUS:
-        return sw_softplus(c, in[0]);
-    case RANDOM_HARD_SWISH:
-        return sw_hard_swish(c, in[0]);
-    case RANDOM_ELU:
-        return sw_elu(c, in[0], op->number);
-    case RANDOM_SELU:
-        return sw_selu(c, in[0]);
-    case RANDOM_EXP:
-        return sw_exp(c, in[0]);
-    case RANDOM_ABS:
-        return sw_abs(c, in[0]);
-    case RANDOM_CLAMP:
-        return sw_clamp(c, in[0], -op->number, 1.1f * op->number);
-    case RANDOM_DROPOUT:
-        return sw_dropout(c, in[0], op->number);
+        IS(RELU, sw_relu(c, in[0]));
+        IS(LEAKY, sw_leaky_relu(c, in[0], op->number));
+        IS(TANH, sw_tanh(c, in[0]));
+        IS(SIGMOID, sw_sigmoid(c, in[0]));
+        IS(SWISH, sw_swish(c, in[0]));
+        IS(GELU, sw_gelu(c, in[0]));
+        IS(GELU_TANH, sw_gelu_tanh(c, in[0]));
+        IS(MISH, sw_mish(c, in[0]));
+        IS(SOFTPLUS, sw_softplus(c, in[0]));
+        IS(HARD_SWISH, sw_hard_swish(c, in[0]));
+        IS(ELU, sw_elu(c, in[0], op->number));
+        IS(SELU, sw_selu(c, in[0]));
+        IS(EXP, sw_exp(c, in[0]));
+        IS(ABS, sw_abs(c, in[0]));
+        IS(CLAMP, sw_clamp(c, in[0], -op->number, 1.1f * op->number));
+        IS(DROPOUT, sw_dropout(c, in[0], op->number));
     default:
         return (sw_value){0, 0};
     }
@@ -97,71 +80,39 @@ static sw_value compute(walk *w, const random_op *op, const char *name)
     if (op->kind <= RANDOM_DROPOUT)
         return curve(c, op, in);
     switch (op->kind) {
-    case RANDOM_ADD:
-        return turn ? sw_add(c, in[1], in[0]) : sw_add(c, in[0], in[1]);
-    case RANDOM_MUL:
-        return turn ? sw_mul(c, in[1], in[0]) : sw_mul(c, in[0], in[1]);
-    case RANDOM_SUB:
-        return sw_sub(c, in[0], in[1]);
-    case RANDOM_SCALE:
-        return sw_scale(c, in[0], w->life->knob[op->what]);
-    case RANDOM_SCALE_BY:
-        return sw_scale_by(c, in[0], op->number);
-    case RANDOM_RESHAPE:
-        return sw_reshape(c, in[0], op->shape);
-    case RANDOM_SLICE:
-        return sw_slice(c, in[0], (int)op->n[0], op->n[1], op->n[2]);
-    case RANDOM_CONCAT:
-        return sw_concat(c, in, op->n_in, (int)op->n[0]);
-    case RANDOM_TRANSPOSE:
-        return sw_transpose(c, in[0], (int)op->n[0], (int)op->n[1]);
-    case RANDOM_DETACH:
-        return sw_detach(c, in[0]);
-    case RANDOM_LINEAR:
-        return sw_linear_op(c, in[0], in[1], in[2]);
-    case RANDOM_MATMUL:
-        return sw_matmul(c, in[0], in[1]);
-    case RANDOM_LAYER_NORM:
-        return sw_layer_norm_op(c, in[0], in[1], in[2], 0.1f);
-    case RANDOM_RMS_NORM:
-        return sw_rms_norm_op(c, in[0], in[1], 0.1f);
-    case RANDOM_GROUP_NORM:
-        return sw_group_norm_op(c, in[0], in[1], in[2], op->n[0], 0.1f);
-    case RANDOM_BATCH_NORM:
-        return sw_batch_norm_op(c, in[0], in[1], in[2], w->life->running[op->what][0],
-                                w->life->running[op->what][1], 0.1f, 0.1f);
-    case RANDOM_CONV:
-        return sw_conv2d_op(c, in[0], in[1], in[2], stride, pad);
-    case RANDOM_MAX_POOL:
-        return sw_max_pool2d(c, in[0], (int)op->n[0], stride, pad);
-    case RANDOM_AVG_POOL:
-        return sw_avg_pool2d(c, in[0], (int)op->n[0], stride, pad);
-    case RANDOM_GLOBAL_MAX:
-        return sw_global_max_pool(c, in[0]);
-    case RANDOM_GLOBAL_AVG:
-        return sw_global_avg_pool(c, in[0]);
-    case RANDOM_SUM:
-        return sw_sum(c, in[0], (uint32_t)op->n[0]);
-    case RANDOM_MEAN:
-        return sw_mean(c, in[0], (uint32_t)op->n[0]);
-    case RANDOM_MAX:
-        return sw_max(c, in[0], (uint32_t)op->n[0]);
-    case RANDOM_SOFTMAX:
-        return sw_softmax(c, in[0]);
-    case RANDOM_SOFTMAX_CE:
-        return sw_softmax_ce(c, in[0], in[1]);
-    case RANDOM_MSE:
-        return sw_mse(c, in[0], in[1]);
-    case RANDOM_BCE:
-        return sw_bce(c, in[0], op->number);
-    case RANDOM_BCE_WITH:
-        return sw_bce_with(c, in[0], in[1]);
-    case RANDOM_HUBER:
-        return sw_huber(c, in[0], in[1], 0.5f);
-    case RANDOM_L1:
-        return sw_l1(c, in[0], in[1]);
-    case RANDOM_ACCURACY:
-        return sw_accuracy(c, in[0], in[1]);
+        IS(ADD, turn ? sw_add(c, in[1], in[0]) : sw_add(c, in[0], in[1]));
+        IS(MUL, turn ? sw_mul(c, in[1], in[0]) : sw_mul(c, in[0], in[1]));
+        IS(SUB, sw_sub(c, in[0], in[1]));
+        IS(SCALE, sw_scale(c, in[0], w->life->knob[op->what]));
+        IS(SCALE_BY, sw_scale_by(c, in[0], op->number));
+        IS(RESHAPE, sw_reshape(c, in[0], op->shape));
+        IS(SLICE, sw_slice(c, in[0], (int)op->n[0], op->n[1], op->n[2]));
+        IS(CONCAT, sw_concat(c, in, op->n_in, (int)op->n[0]));
+        IS(TRANSPOSE, sw_transpose(c, in[0], (int)op->n[0], (int)op->n[1]));
+        IS(DETACH, sw_detach(c, in[0]));
+        IS(LINEAR, sw_linear_op(c, in[0], in[1], in[2]));
+        IS(MATMUL, sw_matmul(c, in[0], in[1]));
+        IS(LAYER_NORM, sw_layer_norm_op(c, in[0], in[1], in[2], 0.1f));
+        IS(RMS_NORM, sw_rms_norm_op(c, in[0], in[1], 0.1f));
+        IS(GROUP_NORM, sw_group_norm_op(c, in[0], in[1], in[2], op->n[0], 0.1f));
+        IS(BATCH_NORM, sw_batch_norm_op(c, in[0], in[1], in[2], w->life->running[op->what][0],
+                                        w->life->running[op->what][1], 0.1f, 0.1f));
+        IS(CONV, sw_conv2d_op(c, in[0], in[1], in[2], stride, pad));
+        IS(MAX_POOL, sw_max_pool2d(c, in[0], (int)op->n[0], stride, pad));
+        IS(AVG_POOL, sw_avg_pool2d(c, in[0], (int)op->n[0], stride, pad));
+        IS(GLOBAL_MAX, sw_global_max_pool(c, in[0]));
+        IS(GLOBAL_AVG, sw_global_avg_pool(c, in[0]));
+        IS(SUM, sw_sum(c, in[0], (uint32_t)op->n[0]));
+        IS(MEAN, sw_mean(c, in[0], (uint32_t)op->n[0]));
+        IS(MAX, sw_max(c, in[0], (uint32_t)op->n[0]));
+        IS(SOFTMAX, sw_softmax(c, in[0]));
+        IS(SOFTMAX_CE, sw_softmax_ce(c, in[0], in[1]));
+        IS(MSE, sw_mse(c, in[0], in[1]));
+        IS(BCE, sw_bce(c, in[0], op->number));
+        IS(BCE_WITH, sw_bce_with(c, in[0], in[1]));
+        IS(HUBER, sw_huber(c, in[0], in[1], 0.5f));
+        IS(L1, sw_l1(c, in[0], in[1]));
+        IS(ACCURACY, sw_accuracy(c, in[0], in[1]));
     default:
         return (sw_value){0, 0};
     }
