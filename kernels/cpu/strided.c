@@ -129,29 +129,16 @@ void sw_strided_scale(float *y, const float *a, float factor, bool accumulate,
     LOOP(a[ia] * factor);
 }
 
-void sw_strided_add(float *y, const float *a, const float *b, bool accumulate,
-                    const sw_strided *strided)
-{
-    LOOP(a[ia] + b[ib]);
-}
-
-void sw_strided_mul(float *y, const float *a, const float *b, bool accumulate,
-                    const sw_strided *strided)
-{
-    LOOP(a[ia] * b[ib]);
-}
-
-void sw_strided_sub(float *y, const float *a, const float *b, bool accumulate,
-                    const sw_strided *strided)
-{
-    LOOP(a[ia] - b[ib]);
-}
-
-void sw_strided_div(float *y, const float *a, const float *b, bool accumulate,
-                    const sw_strided *strided)
-{
-    LOOP(a[ia] / b[ib]);
-}
+#define OF_TWO(name, expr)                                                                     \
+    void sw_strided_##name(float *y, const float *a, const float *b, bool accumulate,          \
+                           const sw_strided *strided)                                          \
+    {                                                                                          \
+        LOOP(expr);                                                                            \
+    }
+OF_TWO(add, a[ia] + b[ib])
+OF_TWO(mul, a[ia] * b[ib])
+OF_TWO(sub, a[ia] - b[ib])
+OF_TWO(div, a[ia] / b[ib])
 
 /* Where the odometer stands in an operand that it does not count for. */
 static int64_t position(const odometer *o, const int64_t *stride, const sw_strided *strided)

@@ -126,11 +126,6 @@ static void pack_piece(float *to, const sw_gemm *g, const piece *x)
 
 /* ---- packing A --------------------------------------------------------------------------- */
 
-static int rows_of_block(int64_t left)
-{
-    return swi_strip_rows(left);
-}
-
 /* ROWS numbers of each of n columns, where eight can be read. Numbers written after a column
  * are overwritten by the next one. */
 static void pack_columns(float *strip, const float *a, int64_t step, int64_t ahead, int64_t n)
@@ -153,7 +148,7 @@ static void pack_strips(float *to, const sw_gemm *g, const range *r)
         const int64_t n = least(TURN, depth - k);
         const int64_t ahead = k + 2 * TURN <= depth ? TURN * g->a_col : 0;
         for (int64_t i = r->i; i < r->end;) {
-            const int mr = rows_of_block(r->end - i);
+            const int mr = swi_strip_rows(r->end - i);
             const float *a = g->a + i * g->a_row + (r->k + k) * g->a_col;
             float *strip = to + (i - r->i) * depth + k * mr;
             if (g->a_row == 1 && mr == ROWS && i + 8 <= g->m)
@@ -370,7 +365,7 @@ static void run_tile(tile *t)
         const int64_t left = t->end - t->i;
         /* Few rows keep too few sums in flight: the last 8 are twice 4 where strips allow
          * it. */
-        const int mr = left == 8 && t->strips == NULL ? 4 : rows_of_block(left);
+        const int mr = left == 8 && t->strips == NULL ? 4 : swi_strip_rows(left);
         blocks[mr][nv - 1](t);
         t->i += mr;
     }

@@ -39,38 +39,25 @@ typedef struct {
     double sum, square;
 } row_moments;
 
-static row_moments moments_of(const float *x, int64_t cols, bool centred)
+/* wide: where squares are beyond float32. */
+static row_moments moments_of(const float *x, int64_t cols, bool centred, bool wide)
 {
     double s1[LANES] = {0}, s2[LANES] = {0};
+    float about[LANES] = {0};
     row_moments m = {0};
-    if (centred) {
+    if (centred && wide)
+        swi_sum_wide(s1, NULL, x, cols, about);
+    else if (centred)
         swi_sum(s1, x, cols);
-        m.mean = (float)(swi_lanes_sum(s1, LANES) / (double)cols);
-        for (int k = 0; k < LANES; k++)
-            s1[k] = 0;
-    }
-    swi_sum_square(centred ? s1 : NULL, s2, x, cols, l_set1(m.mean));
-    if (centred)
-        m.sum = swi_lanes_sum(s1, LANES);
-    m.square = swi_lanes_sum(s2, LANES);
-    return m;
-}
-
-/* The same where squares are beyond float32. */
-static row_moments wide_moments_of(const float *x, int64_t cols, bool centred)
-{
-    double s1[LANES] = {0}, s2[LANES] = {0};
-    float mean[LANES] = {0};
-    row_moments m = {0};
-    if (centred) {
-        swi_sum_wide(s1, NULL, x, cols, mean);
-        m.mean = (float)(swi_lanes_sum(s1, LANES) / (double)cols);
-    }
+    m.mean = (float)(swi_lanes_sum(s1, LANES) / (double)cols);
     for (int k = 0; k < LANES; k++) {
-        mean[k] = m.mean;
+        about[k] = m.mean;
         s1[k] = 0;
     }
-    swi_sum_wide(s1, s2, x, cols, mean);
+    if (wide)
+        swi_sum_wide(s1, s2, x, cols, about);
+    else
+        swi_sum_square(centred ? s1 : NULL, s2, x, cols, l_set1(m.mean));
     m.sum = centred ? swi_lanes_sum(s1, LANES) : 0.0;
     m.square = swi_lanes_sum(s2, LANES);
     return m;
@@ -80,9 +67,9 @@ static void rows_row(const sw_norm_args *n, int64_t r, bool centred)
 {
     const int64_t cols = n->channels;
     const float *x = n->x + r * cols;
-    row_moments m = moments_of(x, cols, centred);
+    row_moments m = moments_of(x, cols, centred, false);
     if (swi_is_beyond(m.square))
-        m = wide_moments_of(x, cols, centred);
+        m = moments_of(x, cols, centred, true);
     const double var = sw_variance(m.sum, m.square, (double)cols);
     const float rstd = (float)sw_rstd(var, n->epsilon);
     const float mean = (float)((double)m.mean + m.sum / (double)cols);

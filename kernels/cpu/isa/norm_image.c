@@ -63,10 +63,15 @@ static void set(float *to, int64_t i, double value, bool adds)
 
 /* ---- groups ------------------------------------------------------------------------------ */
 
-static void run_image(image_job *j, void (*body)(void *, int), int64_t parts, const sw_par *par)
+/* A part for each group of each image or block, or for each channel. */
+static void run_groups(const sw_norm_args *n, void (*body)(void *, int), bool by_group,
+                       const sw_par *par)
 {
-    const sw_norm_args *n = j->n;
-    vparts(par, body, j, (int)parts, j->cover * n->channels * j->stride > PART);
+    image_job j = job_of(n);
+    j.width = n->channels / n->groups;
+    j.count = (double)j.width * (double)n->inner;
+    vparts(par, body, &j, (int)(by_group ? j.cover * n->groups : n->channels),
+           j.cover * n->channels * j.stride > PART);
 }
 
 /* Plain: the sum of the lanes in all of them. */
@@ -170,18 +175,9 @@ static void group_part(void *arg, int part)
     }
 }
 
-static image_job group_job(const sw_norm_args *n)
-{
-    image_job j = job_of(n);
-    j.width = n->channels / n->groups;
-    j.count = (double)j.width * (double)n->inner;
-    return j;
-}
-
 void SW_KERNEL(norm, group)(const sw_norm_args *n, const sw_par *par)
 {
-    image_job j = group_job(n);
-    run_image(&j, group_part, j.cover * n->groups, par);
+    run_groups(n, group_part, true, par);
 }
 
 static void group_dx_part(void *arg, int part)
@@ -214,8 +210,7 @@ static void group_dx_part(void *arg, int part)
 
 void SW_KERNEL(norm, group_dx)(const sw_norm_args *n, const sw_par *par)
 {
-    image_job j = group_job(n);
-    run_image(&j, group_dx_part, j.cover * n->groups, par);
+    run_groups(n, group_dx_part, true, par);
 }
 
 /* Part c is channel c. */
@@ -246,20 +241,12 @@ static void group_dw_part(void *arg, int part)
 
 void SW_KERNEL(norm, group_dw)(const sw_norm_args *n, const sw_par *par)
 {
-    image_job j = group_job(n);
-    run_image(&j, group_dw_part, n->channels, par);
+    run_groups(n, group_dw_part, false, par);
 }
 
 /* ---- batch: channels --------------------------------------------------------------------- */
 
 enum { TOGETHER = 16, NEAR = 1 << 15 }; /* channels; floats of them */
-
-static image_job batch_job(const sw_norm_args *n)
-{
-    image_job j = job_of(n);
-    j.count = (double)n->batch * (double)n->inner;
-    return j;
-}
 
 /* Channels that go together. */
 static int64_t together(const image_job *j)
@@ -292,12 +279,15 @@ static void batch_work_part(void *arg, int part)
     }
 }
 
-static void run_channels(const image_job *j, void (*body)(const channels *), const sw_par *par)
+static void run_channels(const sw_norm_args *n, void (*body)(const channels *),
+                         const sw_par *par)
 {
-    const int64_t all = j->n->channels, size = j->cover * all * j->stride;
+    image_job j = job_of(n);
+    j.count = (double)n->batch * (double)n->inner;
+    const int64_t all = n->channels, size = j.cover * all * j.stride;
     const int threads = par != NULL ? par->n_threads : 1;
     const int64_t parts = threads > 1 && size > PART ? 8 * threads : 1;
-    batch_work w = {j, body, (int)(parts < all ? parts : all)};
+    batch_work w = {&j, body, (int)(parts < all ? parts : all)};
     vparts(par, batch_work_part, &w, w.parts, w.parts > 1);
 }
 
@@ -409,8 +399,7 @@ static void batch_channels(const channels *s)
 
 void SW_KERNEL(norm, batch)(const sw_norm_args *n, const sw_par *par)
 {
-    const image_job j = batch_job(n);
-    run_channels(&j, batch_channels, par);
+    run_channels(n, batch_channels, par);
 }
 
 /* ---- its gradients ----------------------------------------------------------------------- */
@@ -475,8 +464,7 @@ static void grad_channels(const channels *s)
 
 void SW_KERNEL(norm, batch_grad)(const sw_norm_args *n, const sw_par *par)
 {
-    const image_job j = batch_job(n);
-    run_channels(&j, grad_channels, par);
+    run_channels(n, grad_channels, par);
 }
 
 /* ---- statistics that are given ----------------------------------------------------------- */
@@ -489,8 +477,7 @@ static void fixed_channels(const channels *s)
 
 void SW_KERNEL(norm, fixed)(const sw_norm_args *n, const sw_par *par)
 {
-    const image_job j = batch_job(n);
-    run_channels(&j, fixed_channels, par);
+    run_channels(n, fixed_channels, par);
 }
 
 /* dx = dy w rstd: lanes that are zero in dy are zero here. */
@@ -519,6 +506,5 @@ static void fixed_dx_channels(const channels *s)
 
 void SW_KERNEL(norm, fixed_dx)(const sw_norm_args *n, const sw_par *par)
 {
-    const image_job j = batch_job(n);
-    run_channels(&j, fixed_dx_channels, par);
+    run_channels(n, fixed_dx_channels, par);
 }

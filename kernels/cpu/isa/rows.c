@@ -38,6 +38,15 @@ static void split(const sw_par *par, void (*body)(void *, int), job *j)
     par->run(par, body, j, (int)((j->rows + j->rows_per_part - 1) / j->rows_per_part));
 }
 
+/* The kernel that runs name_part over the parts of a job, where there is anything to do. */
+#define KERNEL(name, any, parameters, ...)                                                     \
+    void SW_KERNEL(pointwise, name) parameters                                                 \
+    {                                                                                          \
+        job j = {__VA_ARGS__};                                                                 \
+        if (any)                                                                               \
+            split(par, name##_part, &j);                                                       \
+    }
+
 static int64_t first_row(const job *j, int part)
 {
     return part * j->rows_per_part;
@@ -130,13 +139,9 @@ static void softmax_part(void *arg, int part)
     }
 }
 
-void SW_KERNEL(pointwise, softmax)(float *y, const float *x, int64_t rows, int64_t cols,
-                                   const sw_par *par)
-{
-    job j = {.y = y, .x = x, .rows = rows, .cols = cols};
-    if (cols > 0)
-        split(par, softmax_part, &j);
-}
+KERNEL(softmax, cols > 0,
+       (float *y, const float *x, int64_t rows, int64_t cols, const sw_par *par), .y = y,
+       .x = x, .rows = rows, .cols = cols)
 
 static void softmax_dx_part(void *arg, int part)
 {
@@ -154,13 +159,10 @@ static void softmax_dx_part(void *arg, int part)
     }
 }
 
-void SW_KERNEL(pointwise, softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,
-                                      int64_t cols, bool accumulate, const sw_par *par)
-{
-    job j = {.y = dx, .x = dy, .b = y, .rows = rows, .cols = cols, .accumulate = accumulate};
-    if (cols > 0)
-        split(par, softmax_dx_part, &j);
-}
+KERNEL(softmax_dx, cols > 0,
+       (float *dx, const float *dy, const float *y, int64_t rows, int64_t cols, bool accumulate,
+        const sw_par *par),
+       .y = dx, .x = dy, .b = y, .rows = rows, .cols = cols, .accumulate = accumulate)
 
 static float row_lse(const float *x, int64_t cols)
 {
@@ -181,13 +183,9 @@ static void log_softmax_part(void *arg, int part)
     }
 }
 
-void SW_KERNEL(pointwise, log_softmax)(float *y, const float *x, int64_t rows, int64_t cols,
-                                       const sw_par *par)
-{
-    job j = {.y = y, .x = x, .rows = rows, .cols = cols};
-    if (cols > 0)
-        split(par, log_softmax_part, &j);
-}
+KERNEL(log_softmax, cols > 0,
+       (float *y, const float *x, int64_t rows, int64_t cols, const sw_par *par), .y = y,
+       .x = x, .rows = rows, .cols = cols)
 
 static void log_softmax_dx_part(void *arg, int part)
 {
@@ -205,14 +203,10 @@ static void log_softmax_dx_part(void *arg, int part)
     }
 }
 
-void SW_KERNEL(pointwise, log_softmax_dx)(float *dx, const float *dy, const float *y,
-                                          int64_t rows, int64_t cols, bool accumulate,
-                                          const sw_par *par)
-{
-    job j = {.y = dx, .x = dy, .b = y, .rows = rows, .cols = cols, .accumulate = accumulate};
-    if (cols > 0)
-        split(par, log_softmax_dx_part, &j);
-}
+KERNEL(log_softmax_dx, cols > 0,
+       (float *dx, const float *dy, const float *y, int64_t rows, int64_t cols, bool accumulate,
+        const sw_par *par),
+       .y = dx, .x = dy, .b = y, .rows = rows, .cols = cols, .accumulate = accumulate)
 
 /* ---- cross-entropy ----------------------------------------------------------------------- */
 
@@ -312,13 +306,9 @@ static void lse_part(void *arg, int part)
         j->y[r] = row_lse(j->x + r * j->cols, j->cols);
 }
 
-void SW_KERNEL(pointwise, lse)(float *lse, const float *x, int64_t rows, int64_t cols,
-                               const sw_par *par)
-{
-    job j = {.y = lse, .x = x, .rows = rows, .cols = cols};
-    if (cols > 0)
-        split(par, lse_part, &j);
-}
+KERNEL(lse, cols > 0,
+       (float *lse, const float *x, int64_t rows, int64_t cols, const sw_par *par), .y = lse,
+       .x = x, .rows = rows, .cols = cols)
 
 /* The label's element is made apart, so that the loop compares no positions. dx may be x. */
 static void row_ce_dx(const job *j, float *dx, const float *x, float lse, int64_t label)
@@ -351,14 +341,11 @@ static void softmax_ce_dx_part(void *arg, int part)
         row_ce_dx(j, j->y + r * j->cols, j->x + r * j->cols, j->b[r], sw_id_at(j->labels, r));
 }
 
-void SW_KERNEL(pointwise, softmax_ce_dx)(float *dx, const float *x, const float *lse,
-                                         const sw_ids *labels, int64_t rows, int64_t cols,
-                                         float factor, bool accumulate, const sw_par *par)
-{
-    job j = {.y = dx, .x = x, .b = lse, .labels = labels, .rows = rows, .cols = cols};
-    j.factor = factor, j.accumulate = accumulate;
-    split(par, softmax_ce_dx_part, &j);
-}
+KERNEL(softmax_ce_dx, true,
+       (float *dx, const float *x, const float *lse, const sw_ids *labels, int64_t rows,
+        int64_t cols, float factor, bool accumulate, const sw_par *par),
+       .y = dx, .x = x, .b = lse, .labels = labels, .rows = rows, .cols = cols,
+       .factor = factor, .accumulate = accumulate)
 
 /* A row is read once for all that is made of it. */
 static void softmax_ce_part(void *arg, int part)
@@ -373,14 +360,11 @@ static void softmax_ce_part(void *arg, int part)
     }
 }
 
-void SW_KERNEL(pointwise, softmax_ce)(float *x, float *lse, float *at_label,
-                                      const sw_ids *labels, int64_t rows, int64_t cols,
-                                      float factor, const sw_par *par)
-{
-    job j = {.y = x, .lse = lse, .at_label = at_label, .labels = labels, .rows = rows};
-    j.cols = cols, j.factor = factor;
-    split(par, softmax_ce_part, &j);
-}
+KERNEL(softmax_ce, true,
+       (float *x, float *lse, float *at_label, const sw_ids *labels, int64_t rows, int64_t cols,
+        float factor, const sw_par *par),
+       .y = x, .lse = lse, .at_label = at_label, .labels = labels, .rows = rows, .cols = cols,
+       .factor = factor)
 
 /* ---- cross-entropy by a rule: labels smoothed, one that is ignored ----------------------- */
 
@@ -394,12 +378,9 @@ static void row_sums_part(void *arg, int part)
     }
 }
 
-void SW_KERNEL(pointwise, row_sums)(double *sums, const float *x, int64_t rows, int64_t cols,
-                                    const sw_par *par)
-{
-    job j = {.sums = sums, .x = x, .rows = rows, .cols = cols};
-    split(par, row_sums_part, &j);
-}
+KERNEL(row_sums, true,
+       (double *sums, const float *x, int64_t rows, int64_t cols, const sw_par *par),
+       .sums = sums, .x = x, .rows = rows, .cols = cols)
 
 /* A row that is ignored is read as well, and gives zeros whatever it holds. */
 static void smooth_ce_dx_part(void *arg, int part)
@@ -422,12 +403,8 @@ static void smooth_ce_dx_part(void *arg, int part)
     }
 }
 
-void SW_KERNEL(pointwise, smooth_ce_dx)(float *dx, const float *x, const float *lse,
-                                        const sw_ids *labels, int64_t rows, int64_t cols,
-                                        const sw_ce_rule *rule, float factor, bool accumulate,
-                                        const sw_par *par)
-{
-    job j = {.y = dx, .x = x, .b = lse, .labels = labels, .rows = rows, .cols = cols};
-    j.rule = rule, j.factor = factor, j.accumulate = accumulate;
-    split(par, smooth_ce_dx_part, &j);
-}
+KERNEL(smooth_ce_dx, true,
+       (float *dx, const float *x, const float *lse, const sw_ids *labels, int64_t rows,
+        int64_t cols, const sw_ce_rule *rule, float factor, bool accumulate, const sw_par *par),
+       .y = dx, .x = x, .b = lse, .labels = labels, .rows = rows, .cols = cols, .rule = rule,
+       .factor = factor, .accumulate = accumulate)
