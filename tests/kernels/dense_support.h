@@ -20,7 +20,7 @@ static void run_reversed(const sw_par *par, void (*body)(void *arg, int part), v
 static const sw_par one_thread = {1, run_reversed}, reversed = {3, run_reversed};
 
 /* Buffers come from one pool, each followed by a guard that must not be written. */
-enum { POOL = 6 << 20, GUARD = 16, MAX_TAKEN = 64 };
+enum { POOL = 6 << 20, GUARD = 16, MAX_TAKEN = 128 };
 static _Alignas(64) float pool[POOL];
 static size_t pool_used;
 static size_t taken_end[MAX_TAKEN];
@@ -78,6 +78,69 @@ static inline size_t n16_floats(int64_t batch, int64_t inner)
     return (size_t)((batch + 15) / 16 * 16 * inner);
 }
 
+/* Blocks of random images; lanes past the batch are zero. */
+static inline float *images(int64_t batch, int64_t inner, uint64_t seed)
+{
+    float *p = numbers(n16_floats(batch, inner), seed);
+    for (int64_t b = batch; b < (batch + 15) / 16 * 16; b++)
+        for (int64_t i = 0; i < inner; i++)
+            p[n16(b, i, inner)] = 0.0f;
+    return p;
+}
+
+/* `plain` images in blocks; lanes past the batch are zero. */
+static inline float *blocks_of(const float *plain, int64_t batch, int64_t inner)
+{
+    const size_t n = n16_floats(batch, inner);
+    float *p = take(n);
+    memset(p, 0, n * sizeof *p);
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t i = 0; i < inner; i++)
+            p[n16(b, i, inner)] = plain[b * inner + i];
+    return p;
+}
+
+/* The same images in the layout of s; NULL stays. */
+static inline float *laid_out(const sw_conv *s, const float *plain, int64_t inner)
+{
+    if (plain == NULL)
+        return NULL;
+    return s->plain ? copy_of(plain, (size_t)(s->batch * inner))
+                    : blocks_of(plain, s->batch, inner);
+}
+
+/* Floats of images in the layout of s, and where element i of image b is. */
+static inline size_t held(const sw_conv *s, int64_t inner)
+{
+    return s->plain ? (size_t)(s->batch * inner) : n16_floats(s->batch, inner);
+}
+static inline int64_t held_at(const sw_conv *s, int64_t b, int64_t i, int64_t inner)
+{
+    return s->plain ? b * inner + i : n16(b, i, inner);
+}
+
+/* A copy of `before`; NaN where it is NULL. */
+static inline float *begin_with(const float *before, size_t n)
+{
+    return before != NULL ? copy_of(before, n) : take(n);
+}
+
+/* `plain` holds, bit for bit, what `blocks` holds in its lanes of images. */
+static inline bool same_images(const float *plain, const float *blocks, int64_t batch,
+                               int64_t inner)
+{
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t i = 0; i < inner; i++)
+            if (memcmp(plain + b * inner + i, blocks + n16(b, i, inner), sizeof *plain) != 0)
+                return false;
+    return true;
+}
+
+static inline bool same_bits(const float *a, const float *b, size_t n)
+{
+    return memcmp(a, b, n * sizeof *a) == 0;
+}
+
 /* The place that max pooling says won in output i of image b. */
 static inline int won_at(const sw_conv *s, const uint8_t *index, int64_t b, int64_t i)
 {
@@ -91,16 +154,6 @@ static inline int won_at(const sw_conv *s, const uint8_t *index, int64_t b, int6
     return low | (index[4 * o + 2 + b % 16 / 8] >> b % 8 & 1) << 1;
 }
 
-/* Blocks of random images; lanes past the batch are zero. */
-static inline float *images(int64_t batch, int64_t inner, uint64_t seed)
-{
-    float *p = numbers(n16_floats(batch, inner), seed);
-    for (int64_t b = batch; b < (batch + 15) / 16 * 16; b++)
-        for (int64_t i = 0; i < inner; i++)
-            p[n16(b, i, inner)] = 0.0f;
-    return p;
-}
-
 /* Sizes of a convolution, with `groups` and `dilation` set. */
 static inline sw_conv conv_of(int64_t batch, int64_t in_c, int64_t h, int64_t w, int64_t out_c,
                               int64_t kh, int64_t kw, int64_t stride, int64_t pad,
@@ -112,6 +165,16 @@ static inline sw_conv conv_of(int64_t batch, int64_t in_c, int64_t h, int64_t w,
     s.out_h = (h + 2 * pad - (kh - 1) * dilation - 1) / stride + 1;
     s.out_w = (w + 2 * pad - (kw - 1) * dilation - 1) / stride + 1;
     return s;
+}
+
+static inline int64_t in_size(const sw_conv *s)
+{
+    return s->in_c * s->in_h * s->in_w;
+}
+
+static inline int64_t out_size(const sw_conv *s)
+{
+    return s->out_c * s->out_h * s->out_w;
 }
 
 static inline int64_t conv_weights(const sw_conv *s)

@@ -7,17 +7,28 @@ typedef struct {
     int64_t m, n, k;
 } size3;
 
-/* Turned: A lies by columns, `gap` numbers more than it has rows apart. */
-static sw_gemm product(size3 z, bool a_turned, bool b_turned, int64_t gap)
+enum {
+    A_TURNED = 1, /* A lies by columns */
+    B_TURNED = 2,
+    B_SPARSE = 4, /* numbers of B are three apart */
+    WITH_BIAS = 8,
+    ADDING = 16,
+    A_GAPS = 32 /* rows of A are five numbers further apart than they are long */
+};
+
+static sw_gemm product(size3 z, int mode)
 {
-    sw_gemm g = {.m = z.m, .n = z.n, .k = z.k};
-    const int64_t row = a_turned ? z.m + gap : z.k + gap;
+    sw_gemm g = {.m = z.m, .n = z.n, .k = z.k, .accumulate = (mode & ADDING) != 0};
+    const bool a_turned = (mode & A_TURNED) != 0, b_turned = (mode & B_TURNED) != 0;
+    const int64_t gap = (mode & B_SPARSE) != 0 ? 3 : 1;
+    const int64_t row = (a_turned ? z.m : z.k) + ((mode & A_GAPS) != 0 ? 5 : 0);
     g.a = numbers((size_t)(row * (a_turned ? z.k : z.m)), 1);
     g.a_row = a_turned ? 1 : row;
     g.a_col = a_turned ? row : 1;
-    g.b = numbers((size_t)(z.n * z.k), 2);
-    g.b_row = b_turned ? 1 : z.n;
-    g.b_col = b_turned ? z.k : 1;
+    g.b = numbers((size_t)(z.n * z.k * gap), 2);
+    g.b_row = gap * (b_turned ? 1 : z.n);
+    g.b_col = gap * (b_turned ? z.k : 1);
+    g.bias = (mode & WITH_BIAS) != 0 ? numbers((size_t)z.n, 3) : NULL;
     return g;
 }
 
@@ -42,6 +53,13 @@ static const size3 small[] = {{128, 64, 49},  {128, 24, 64},  {128, 10, 24}, {12
                               {1, 1, 1},      {7, 2, 5},      {5, 63, 256},  {13, 40, 100},
                               {1024, 64, 30}, {1025, 64, 30}, {40, 65, 30},  {40, 64, 257}};
 
+/* In any mode; all their elements are checked. */
+static const size3 any_mode[] = {{1, 1, 1},    {1, 10, 84},   {7, 3, 5},   {12, 16, 9},
+                                 {13, 17, 0},  {16, 64, 33},  {5, 65, 40}, {33, 50, 7},
+                                 {24, 10, 84}, {19, 129, 20}, {6, 36, 48}};
+static const size3 threaded[] = {
+    {128, 120, 256}, {120, 256, 128}, {257, 10, 300}, {3, 700, 301}};
+
 /* Of a large result some elements; in full of the very large alone. */
 static size_t every(size_t n)
 {
@@ -50,11 +68,12 @@ static size_t every(size_t n)
 
 /* A sample of elements, on every instruction set: packed and in place, both operands either
  * way, from zero and from what was there. Scratch is written to its end. */
-static void run_product(int isa, sw_gemm g, const float *before, const float *want, int mode)
+static void run_product(int isa, sw_gemm g, const float *before, const float *want, size_t step,
+                        int mode)
 {
     const sw_dense_kernels *d = sw_dense((sw_isa)isa);
     const size3 z = {g.m, g.n, g.k};
-    const size_t n = (size_t)(z.m * z.n), bytes = d->gemm_bytes(z.m, z.n, z.k, mode & 1);
+    const size_t n = (size_t)(z.m * z.n), bytes = d->gemm_bytes(z.m, z.n, z.k, mode & A_TURNED);
     CU_ASSERT_FATAL(bytes <= (size_t)2 << 20);
     float *scratch[2] = {take(bytes / 4), take(bytes / 4)};
     float *c[3] = {copy_of(before, n), copy_of(before, n), copy_of(before, n)};
@@ -69,39 +88,70 @@ static void run_product(int isa, sw_gemm g, const float *before, const float *wa
                  memcmp(scratch[0], scratch[1], bytes) == 0,
              "isa %d mode %d %ldx%ldx%ld", isa, mode, (long)z.m, (long)z.n, (long)z.k);
     int wrong = 0;
-    for (size_t e = 0; e < n; e += every(n))
-        wrong += memcmp(want + e / every(n), c[0] + e, sizeof *want) != 0;
+    for (size_t e = 0; e < n; e += step)
+        wrong += memcmp(want + e / step, c[0] + e, sizeof *want) != 0;
     SW_CHECK(wrong == 0, "isa %d mode %d %ldx%ldx%ld: %d wrong", isa, mode, (long)z.m,
              (long)z.n, (long)z.k, wrong);
 }
 
 /* All instruction sets but the first have the same bits. */
-static void a_product(size3 z, int mode)
+static void a_product(size3 z, size_t step, int mode)
 {
     const size_t n = (size_t)(z.m * z.n);
     for (int fused = 0; fused <= (sw_cpu_isa() > SW_ISA_BASE); fused++) {
-        sw_gemm g = product(z, (mode & 1) != 0, (mode & 2) != 0, 5);
-        g.bias = (mode & 4) != 0 ? numbers((size_t)z.n, 3) : NULL;
-        g.accumulate = (mode & 4) == 0;
+        const sw_gemm g = product(z, mode);
         const float *before = numbers(n, 4);
-        float *want = take(n / every(n) + 1);
-        for (size_t e = 0; e < n; e += every(n))
-            want[e / every(n)] = chain(&g, fused != 0, g.accumulate ? before[e] : 0.0f,
-                                       (int64_t)e / z.n, (int64_t)e % z.n);
+        float *want = take(n / step + 1);
+        for (size_t e = 0; e < n; e += step)
+            want[e / step] = chain(&g, fused != 0, g.accumulate ? before[e] : 0.0f,
+                                   (int64_t)e / z.n, (int64_t)e % z.n);
         const int last = fused != 0 ? (int)sw_cpu_isa() : SW_ISA_BASE;
         for (int isa = fused; isa <= last; isa++)
-            run_product(isa, g, before, want, mode);
+            run_product(isa, g, before, want, step, mode);
         give_all();
     }
 }
 
 SW_TEST("an element is one chain")
 {
-    for (int mode = 0; mode < 8; mode++) {
-        for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-            a_product(large[i], mode);
-        for (size_t i = 0; i < sizeof small / sizeof *small; i++)
-            a_product(small[i], mode);
+    for (int i = 0; i < 8; i++) {
+        const int mode = (i & 3) | A_GAPS | ((i & 4) != 0 ? WITH_BIAS : ADDING);
+        for (size_t s = 0; s < sizeof large / sizeof *large; s++)
+            a_product(large[s], every((size_t)(large[s].m * large[s].n)), mode);
+        for (size_t s = 0; s < sizeof small / sizeof *small; s++)
+            a_product(small[s], every((size_t)(small[s].m * small[s].n)), mode);
+    }
+}
+
+SW_TEST("products are right for all strides")
+{
+    for (size_t s = 0; s < sizeof any_mode / sizeof *any_mode; s++)
+        for (int mode = 0; mode < A_GAPS; mode++)
+            a_product(any_mode[s], 1, mode);
+    for (size_t s = 0; s < sizeof threaded / sizeof *threaded; s++)
+        for (int mode = 0; mode < A_GAPS; mode += 3)
+            a_product(threaded[s], 1, mode);
+}
+
+/* Each element alone gives the bits it has in the whole product: the tile it falls in does not
+ * matter. */
+SW_TEST("an element does not depend on its tile")
+{
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
+        const sw_dense_kernels *k = sw_dense((sw_isa)isa);
+        sw_gemm g = product((size3){29, 83, 60}, WITH_BIAS);
+        g.c = take(29 * 83);
+        float one;
+        k->gemm(&g, NULL, &one_thread);
+        for (int64_t i = 0; i < 29; i += 4)
+            for (int64_t j = 0; j < 83; j += 5) {
+                sw_gemm e = g;
+                e.m = e.n = 1, e.c = &one;
+                e.a += i * g.a_row, e.b += j * g.b_col, e.bias += j;
+                k->gemm(&e, NULL, &one_thread);
+                CU_ASSERT_EQUAL(memcmp(&one, g.c + i * 83 + j, sizeof one), 0);
+            }
+        give_all();
     }
 }
 
@@ -113,7 +163,7 @@ SW_TEST("rows may be cut anywhere")
     const size3 z = {150, 90, 3 * SW_GEMM_BLOCK + 33};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
         const sw_dense_kernels *d = sw_dense((sw_isa)isa);
-        sw_gemm g = product(z, true, false, 0);
+        sw_gemm g = product(z, A_TURNED);
         const size_t n = (size_t)(z.m * z.n);
         float *scratch = take(d->gemm_bytes(z.m, z.n, z.k, true) / 4);
         float *whole = take(n), *pieces = take(n);
@@ -142,7 +192,7 @@ SW_TEST("ranges of rows have the bits of the whole")
     const size3 z = {200, 140, 310};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
         const sw_dense_kernels *d = sw_dense((sw_isa)isa);
-        sw_gemm g = product(z, true, false, 0);
+        sw_gemm g = product(z, A_TURNED);
         float *scratch = take(d->gemm_bytes(z.m, z.n, z.k, true) / 4);
         float *whole = take((size_t)(z.m * z.n)), *some = take((size_t)(77 * z.n));
         g.c = whole;

@@ -1,4 +1,5 @@
-/* Pooling and layouts against plain loops, on every instruction set of this machine. */
+/* Pooling, in blocks of sixteen images and plain, and layouts against plain loops, on every
+ * instruction set of this machine. */
 #include "tests/kernels/dense_support.h"
 
 SW_TESTS("pool")
@@ -6,11 +7,7 @@ SW_TESTS("pool")
 static sw_conv pool_of(int64_t batch, int64_t c, int64_t h, int64_t w, int64_t kh, int64_t kw,
                        int64_t stride, int64_t pad)
 {
-    sw_conv s = {.batch = batch, .in_c = c, .in_h = h, .in_w = w, .out_c = c};
-    s.kernel_h = kh, s.kernel_w = kw, s.stride = stride, s.pad = pad;
-    s.out_h = (h + 2 * pad - kh) / stride + 1;
-    s.out_w = (w + 2 * pad - kw) / stride + 1;
-    return s;
+    return conv_of(batch, c, h, w, c, kh, kw, stride, pad, 1, 1);
 }
 
 /* The input element of a place of a window, or -1 outside the image. */
@@ -22,44 +19,39 @@ static int64_t position(const sw_conv *s, int64_t c, int64_t oy, int64_t ox, int
                                                           : (c * s->in_h + y) * s->in_w + x;
 }
 
-/* The expected values of every pooling of one image. */
-enum { MOST = 4096 };
-typedef struct {
-    double max[MOST], avg[MOST], max_dx[MOST], avg_dx[MOST];
-    int won[MOST];
-} expected;
+enum { MOST = 160000 };
+static double want_avg[MOST], want_max_dx[MOST], want_avg_dx[MOST];
+static float want_max[MOST];
+static int want_won[MOST];
 
-static void one_output(expected *e, const sw_conv *s, const float *x, const float *dy,
-                       int64_t b, int64_t c, int64_t oy, int64_t ox)
+/* Of plain images: the place that wins a window by the contract, the mean, and the gradients.
+ */
+static void expect(const sw_conv *s, const float *x, const float *dy, const float *before)
 {
-    const int64_t in = s->in_c * s->in_h * s->in_w, out = s->out_c * s->out_h * s->out_w;
-    const int64_t o = (c * s->out_h + oy) * s->out_w + ox, n = s->kernel_h * s->kernel_w;
-    const double d = (double)dy[n16(b, o, out)];
-    int won = -1;
-    e->avg[o] = 0.0;
-    for (int k = 0; k < (int)n; k++) {
-        const int64_t i = position(s, c, oy, ox, k);
-        if (i < 0)
-            continue;
-        const double v = (double)x[n16(b, i, in)];
-        e->avg[o] += v / (double)n;
-        e->avg_dx[i] += d / (double)n;
-        if (won < 0 || v > e->max[o] || isnan(v)) {
-            won = k;
-            e->max[o] = v;
+    const int64_t n = s->kernel_h * s->kernel_w;
+    CU_ASSERT_FATAL(s->batch * in_size(s) <= MOST && s->batch * out_size(s) <= MOST);
+    for (int64_t i = 0; i < s->batch * in_size(s); i++)
+        want_max_dx[i] = want_avg_dx[i] = before != NULL ? (double)before[i] : 0.0;
+    for (int64_t o = 0; o < s->batch * out_size(s); o++) {
+        const int64_t c = o / s->out_w / s->out_h, oy = o / s->out_w % s->out_h;
+        const double d = (double)dy[o];
+        int64_t at = -1;
+        want_avg[o] = 0.0;
+        want_won[o] = -1;
+        for (int k = 0; k < (int)n; k++) {
+            const int64_t i = position(s, c, oy, o % s->out_w, k);
+            if (i < 0)
+                continue;
+            want_avg[o] += (double)x[i] / (double)n;
+            want_avg_dx[i] += d / (double)n;
+            if (want_won[o] < 0 || x[i] > want_max[o] || isnan(x[i])) {
+                want_won[o] = k;
+                want_max[o] = x[i];
+                at = i;
+            }
         }
+        want_max_dx[at] += d;
     }
-    e->won[o] = won;
-    e->max_dx[position(s, c, oy, ox, won)] += d;
-}
-
-static void expect(expected *e, const sw_conv *s, const float *x, const float *dy, int64_t b)
-{
-    memset(e, 0, sizeof *e);
-    for (int64_t c = 0; c < s->in_c; c++)
-        for (int64_t oy = 0; oy < s->out_h; oy++)
-            for (int64_t ox = 0; ox < s->out_w; ox++)
-                one_output(e, s, x, dy, b, c, oy, ox);
 }
 
 typedef struct {
@@ -67,78 +59,81 @@ typedef struct {
     uint8_t *index;
 } results;
 
-static results run_all(int isa, const sw_conv *s, const float *x, const float *dy,
-                       const float *before, const sw_par *par)
+static results run_all(int isa, const sw_conv *s, const float *plain_x, const float *plain_dy,
+                       const float *plain_before, const sw_par *par)
 {
     const sw_dense_kernels *k = sw_dense((sw_isa)isa);
-    const size_t in = n16_floats(s->batch, s->in_c * s->in_h * s->in_w);
-    const size_t out = n16_floats(s->batch, s->out_c * s->out_h * s->out_w);
+    const size_t in = held(s, in_size(s)), out = held(s, out_size(s));
+    const float *x = laid_out(s, plain_x, in_size(s)), *dy = laid_out(s, plain_dy, out_size(s));
+    const float *before = laid_out(s, plain_before, in_size(s));
     results r = {.y = take(out), .avg = take(out)};
-    float *index = take(out / 4), *y = take(out);
+    float *index = take((out + 3) / 4), *y = take(out);
     r.index = (uint8_t *)index;
-    r.max_dx = before != NULL ? copy_of(before, in) : take(in);
-    r.avg_dx = before != NULL ? copy_of(before, in) : take(in);
+    r.max_dx = begin_with(before, in);
+    r.avg_dx = begin_with(before, in);
     k->max_pool(r.y, r.index, x, s, par);
     k->max_pool(y, NULL, x, s, par);
-    CU_ASSERT_EQUAL(memcmp(y, r.y, out * sizeof *y), 0);
+    CU_ASSERT(same_bits(y, r.y, out));
     k->max_pool_dx(r.max_dx, dy, r.index, s, before != NULL, par);
     k->avg_pool(r.avg, x, s, par);
     k->avg_pool_dx(r.avg_dx, dy, s, before != NULL, par);
     return r;
 }
 
-static int64_t wrong_in_image(const expected *e, const sw_conv *s, const results *r,
-                              const float *before, int64_t b)
+static void check_pools(int isa, const sw_conv *s, const results *r)
 {
-    const int64_t in = s->in_c * s->in_h * s->in_w, out = s->out_c * s->out_h * s->out_w;
     int64_t wrong = 0;
-    for (int64_t i = 0; i < out; i++) {
-        const int64_t at = n16(b, i, out);
-        wrong += (double)r->y[at] != e->max[i] && !(isnan(r->y[at]) && isnan(e->max[i]));
-        wrong += won_at(s, r->index, b, i) != e->won[i];
-        wrong += !(fabs((double)r->avg[at] - e->avg[i]) < 1e-6) && isfinite(e->avg[i]);
+    for (int64_t o = 0; o < s->batch * out_size(s); o++) {
+        const int64_t b = o / out_size(s), i = o % out_size(s);
+        const int64_t at = held_at(s, b, i, out_size(s));
+        wrong += memcmp(&r->y[at], &want_max[o], sizeof *r->y) != 0;
+        wrong += won_at(s, r->index, b, i) != want_won[o];
+        wrong += isfinite(want_avg[o]) && !(fabs((double)r->avg[at] - want_avg[o]) < 1e-6);
     }
-    for (int64_t i = 0; i < in; i++) {
-        const int64_t at = n16(b, i, in);
-        const double old = before != NULL ? (double)before[at] : 0.0;
-        wrong += !(fabs((double)r->max_dx[at] - old - e->max_dx[i]) < 2e-6);
-        wrong += !(fabs((double)r->avg_dx[at] - old - e->avg_dx[i]) < 2e-6);
+    for (int64_t i = 0; i < s->batch * in_size(s); i++) {
+        const int64_t at = held_at(s, i / in_size(s), i % in_size(s), in_size(s));
+        wrong += !(fabs((double)r->max_dx[at] - want_max_dx[i]) < 2e-6);
+        wrong += !(fabs((double)r->avg_dx[at] - want_avg_dx[i]) < 2e-6);
     }
-    return wrong;
+    SW_CHECK(wrong == 0, "isa %d plain %d: %s: %ld wrong", isa, s->plain, conv_text(s),
+             (long)wrong);
 }
 
-/* x holds few different numbers, so that windows have equals, and a NaN here and there. */
+/* In both layouts, with the same bits. x holds few different numbers, so that windows have
+ * equals, and a NaN here and there. */
 static void pool_case(sw_conv s)
 {
-    static expected e;
-    const int64_t in = s.in_c * s.in_h * s.in_w, out = s.out_c * s.out_h * s.out_w;
-    CU_ASSERT_FATAL(in <= MOST && out <= MOST);
-    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
-        for (int adding = 0; adding < 2; adding++) {
-            const size_t n_in = n16_floats(s.batch, in), n_out = n16_floats(s.batch, out);
-            float *x = images(s.batch, in, 21);
+    const size_t n_in = (size_t)(s.batch * in_size(&s));
+    for (int adding = 0; adding < 2; adding++)
+        for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
+            float *x = numbers(n_in, 21);
             for (size_t i = 0; i < n_in; i++)
                 x[i] = i % 97 == 5 ? NAN : floorf(x[i] * 4.0f);
             for (int64_t i = 0; i < s.in_h * s.in_w; i++)
-                x[n16(0, i, in)] = -INFINITY; /* even this wins over places outside */
-            const float *dy = images(s.batch, out, 22);
-            const float *before = adding != 0 ? images(s.batch, in, 23) : NULL;
-            const results r = run_all(isa, &s, x, dy, before, &one_thread);
-            const results q = run_all(isa, &s, x, dy, before, &reversed);
-            CU_ASSERT_EQUAL(memcmp(r.y, q.y, n_out * sizeof *r.y), 0);
-            CU_ASSERT_EQUAL(memcmp(r.index, q.index, n_out), 0);
-            CU_ASSERT_EQUAL(memcmp(r.avg, q.avg, n_out * sizeof *r.y), 0);
-            CU_ASSERT_EQUAL(memcmp(r.max_dx, q.max_dx, n_in * sizeof *r.y), 0);
-            CU_ASSERT_EQUAL(memcmp(r.avg_dx, q.avg_dx, n_in * sizeof *r.y), 0);
-            int64_t wrong = 0;
-            for (int64_t b = 0; b < s.batch; b++) {
-                expect(&e, &s, x, dy, b);
-                wrong += wrong_in_image(&e, &s, &r, before, b);
+                x[i] = -INFINITY; /* even this wins over places outside */
+            const float *dy = numbers((size_t)(s.batch * out_size(&s)), 22);
+            const float *before = adding != 0 ? numbers(n_in, 23) : NULL;
+            if (isa == 0)
+                expect(&s, x, dy, before);
+            results of[2];
+            for (int plain = 0; plain < 2; plain++) {
+                s.plain = plain != 0;
+                const size_t in = held(&s, in_size(&s)), out = held(&s, out_size(&s));
+                const size_t bytes = (size_t)(sw_pool_index_bytes(&s) * s.in_c *
+                                              (plain ? s.batch : (s.batch + 15) / 16));
+                const results r = run_all(isa, &s, x, dy, before, &one_thread);
+                const results q = run_all(isa, &s, x, dy, before, &reversed);
+                CU_ASSERT(same_bits(r.y, q.y, out) && same_bits(r.avg, q.avg, out));
+                CU_ASSERT(same_bits(r.max_dx, q.max_dx, in));
+                CU_ASSERT(same_bits(r.avg_dx, q.avg_dx, in));
+                CU_ASSERT_EQUAL(memcmp(r.index, q.index, bytes), 0);
+                check_pools(isa, &s, &r);
+                of[plain] = r;
             }
-            SW_CHECK(wrong == 0,
-                     "isa %d batch %ld %ldx%ldx%ld window %ldx%ld/%ld+%ld: %ld wrong", isa,
-                     (long)s.batch, (long)s.in_c, (long)s.in_h, (long)s.in_w, (long)s.kernel_h,
-                     (long)s.kernel_w, (long)s.stride, (long)s.pad, (long)wrong);
+            CU_ASSERT(same_images(of[1].y, of[0].y, s.batch, out_size(&s)));
+            CU_ASSERT(same_images(of[1].avg, of[0].avg, s.batch, out_size(&s)));
+            CU_ASSERT(same_images(of[1].max_dx, of[0].max_dx, s.batch, in_size(&s)));
+            CU_ASSERT(same_images(of[1].avg_dx, of[0].avg_dx, s.batch, in_size(&s)));
             give_all();
         }
 }
@@ -150,10 +145,22 @@ SW_TEST("pools and their gradients are right")
     pool_case(pool_of(16, 2, 9, 8, 3, 3, 2, 1)); /* overlapping */
     pool_case(pool_of(1, 2, 7, 7, 3, 3, 1, 1));
     pool_case(pool_of(5, 2, 6, 7, 2, 2, 2, 1));
-    pool_case(pool_of(5, 1, 9, 9, 2, 2, 3, 0));     /* gaps */
-    pool_case(pool_of(18, 4, 7, 5, 7, 5, 1, 0));    /* global */
+    pool_case(pool_of(17, 2, 6, 7, 2, 2, 2, 1));
+    pool_case(pool_of(5, 1, 9, 9, 2, 2, 3, 0));  /* gaps */
+    pool_case(pool_of(18, 4, 7, 5, 7, 5, 1, 0)); /* global */
+    pool_case(pool_of(3, 4, 7, 5, 7, 5, 1, 0));
     pool_case(pool_of(2, 2, 15, 17, 15, 17, 1, 0)); /* 255 places */
     pool_case(pool_of(40, 6, 24, 24, 2, 2, 2, 0));  /* enough work for threads */
+    pool_case(pool_of(8, 6, 24, 66, 2, 2, 2, 0));
+}
+
+SW_TEST("pools of any width are right")
+{
+    for (int64_t w = 2; w <= 40; w += w < 9 ? 1 : 3) {
+        pool_case(pool_of(3, 2, 6, w, 2, 2, 2, 0));
+        pool_case(pool_of(1, 2, 5, w + 1, 3, 3, 2, 1)); /* overlapping */
+        pool_case(pool_of(2, 1, 5, w + 1, 3, 3, 1, 1));
+    }
 }
 
 /* ---- layouts ----------------------------------------------------------------------------- */
