@@ -237,41 +237,34 @@ static const char *read_step(const char *text, report_step *step)
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
-static sw_status print_all(report *r, const report_settings *s, const report_gate *gate)
-{
-    report_live live = {0};
-    const report_plan *plan = report_peak_plan(r);
-    const report_tail of_gate = {report_gate_more, gate},
-                      *more = gate != NULL ? &of_gate : NULL;
-    if (s->by != NULL)
-        return report_print_by(r, s->by,
-                               s->json                         ? BY_JSON
-                               : strcmp(s->format, "csv") == 0 ? BY_CSV
-                                                               : BY_TEXT,
-                               &s->style, more);
-    if (plan != NULL)
-        SW_TRY(report_find_live(r, plan, &live));
-    if (s->json)
-        return report_print_json(r, &live, more, &s->style);
-    report_print_text(r, &live, &s->style);
-    return SW_OK;
-}
-
 static int report_file(const report_settings *s)
 {
     report *r;
-    int code;
+    report_live live = {0};
+    const bool text = !s->json && strcmp(s->format, "text") == 0;
     sw_status status = report_open(&r, s->file, NULL);
     if (status != SW_OK)
         return cli_library_error(status, true);
     const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
-    status = print_all(r, s, report_gate_asked(&s->limits) ? &gate : NULL);
-    if (status == SW_OK)
-        code = report_end(
-            &r->file, report_gate_judge(&gate, (!s->json && strcmp(s->format, "text") == 0) &&
-                                                   !s->style.quiet));
-    else
-        code = cli_library_error(status, true);
+    const report_tail of_gate = {report_gate_more, &gate},
+                      *more = report_gate_asked(&s->limits) ? &of_gate : NULL;
+    const report_plan *plan = report_peak_plan(r);
+    if (s->by == NULL && plan != NULL)
+        status = report_find_live(r, plan, &live);
+    if (s->by != NULL)
+        status = report_print_by(r, s->by,
+                                 s->json ? BY_JSON
+                                 : text  ? BY_TEXT
+                                         : BY_CSV,
+                                 &s->style, more);
+    else if (status == SW_OK && s->json)
+        status = report_print_json(r, &live, more, &s->style);
+    else if (status == SW_OK)
+        report_print_text(r, &live, &s->style);
+    const int code =
+        status == SW_OK
+            ? report_end(&r->file, report_gate_judge(&gate, text && !s->style.quiet))
+            : cli_library_error(status, true);
     report_free(r);
     return code;
 }
