@@ -319,29 +319,6 @@ static void put_step(sw_json *j, const population_step *s, const sw_tl_program *
 
 /* ---- one member -------------------------------------------------------------------------- */
 
-static void print_member(const population *p, const population_turn *t,
-                         const population_member *m, const report_style *style)
-{
-    const sw_writer *to = style->to;
-    const table parts = part_table(&p->shapes[m->shape].parts);
-    print_head(p, style);
-    sw_writer_print(to, "\n");
-    sw_writer_say(to, 0, 2, "Member %" PRIu32 " in turn %" PRIu64 ", step %" PRIu64 ": %s, %s",
-                  m->member, t->turn, m->step, m->shape_name, m->place);
-    if (m->donor >= 0)
-        sw_writer_say(to, 2, 4, "a copy of member %" PRId64 " since this turn began", m->donor);
-    if (!isnan(m->score))
-        sw_writer_print(to, "  score %.5g, loss %.5g\n", m->score, m->loss);
-    for (uint32_t i = 0; i < p->n_names; i++)
-        sw_writer_say(to, 2, 4, "%s %.6g", p->names[i], values_of(p, t, m->member)[i]);
-    sw_writer_print(to, "  %s of the budget", table_bytes(m->range_bytes, style).text);
-    sw_writer_print(to, "; outside of it %s that wait",
-                    table_bytes(m->waiting_bytes, style).text);
-    sw_writer_print(to, " and %s kept\n\n", table_bytes(m->kept_bytes, style).text);
-    table_print(&parts, parts.n, style);
-    sw_writer_print(to, "  together %s\n", table_bytes(m->member_bytes, style).text);
-}
-
 static sw_status member_report(population *p, uint32_t member, population_format format,
                                const report_tail *more, const report_style *style)
 {
@@ -361,11 +338,29 @@ static sw_status member_report(population *p, uint32_t member, population_format
         SW_TRY(step_of(&step, p, program));
     if (format == POPULATION_CSV)
         table_print_csv(style, &parts);
-    if (format == POPULATION_TEXT)
-        print_member(p, t, m, style);
-    if (format == POPULATION_TEXT && program != NULL) {
-        sw_writer_print(style->to, "\n");
-        print_step(&step, program, style);
+    if (format == POPULATION_TEXT) {
+        const sw_writer *to = style->to;
+        print_head(p, style);
+        sw_writer_print(to, "\n");
+        sw_writer_say(to, 0, 2,
+                      "Member %" PRIu32 " in turn %" PRIu64 ", step %" PRIu64 ": %s, %s",
+                      m->member, t->turn, m->step, m->shape_name, m->place);
+        if (m->donor >= 0)
+            sw_writer_say(to, 2, 4, "a copy of member %" PRId64 " since this turn began",
+                          m->donor);
+        if (!isnan(m->score))
+            sw_writer_print(to, "  score %.5g, loss %.5g\n", m->score, m->loss);
+        for (uint32_t i = 0; i < p->n_names; i++)
+            sw_writer_say(to, 2, 4, "%s %.6g", p->names[i], values_of(p, t, m->member)[i]);
+        sw_writer_print(to, "  %s of the budget", table_bytes(m->range_bytes, style).text);
+        sw_writer_print(to, "; outside of it %s that wait",
+                        table_bytes(m->waiting_bytes, style).text);
+        sw_writer_print(to, " and %s kept\n\n", table_bytes(m->kept_bytes, style).text);
+        table_print(&parts, parts.n, style);
+        sw_writer_print(to, "  together %s\n", table_bytes(m->member_bytes, style).text);
+        sw_writer_text(to, program != NULL ? "\n" : "");
+        if (program != NULL)
+            print_step(&step, program, style);
     }
     if (format != POPULATION_JSON)
         return SW_OK;

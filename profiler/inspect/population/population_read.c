@@ -322,29 +322,22 @@ static sw_status read_file(population_reader *r, const char *path)
 
 static const char header_start[] = "{\"type\":\"header\"";
 
-static sw_status has_members(profile_lines *lines, bool *is)
-{
-    char head[sizeof header_start];
-    profile_line line;
-    profile_position at;
-    size_t n = 0;
-    bool there = false;
-    SW_TRY(profile_lines_head(lines, head, sizeof head - 1, &n));
-    if (n < sizeof head - 1 || memcmp(head, header_start, n) != 0)
-        return SW_OK;
-    SW_TRY(profile_lines_next(lines, &line));
-    if (line.text != NULL)
-        SW_TRY(profile_record(lines, &line, &at, &there));
-    *is = there && value_at(at.record, "members") != 0;
-    return SW_OK;
-}
-
 sw_status population_is(const char *path, bool *is)
 {
     profile_lines lines;
+    profile_line line = {.text = NULL};
+    profile_position at;
+    char head[sizeof header_start];
+    size_t n = 0;
+    bool there = false;
     *is = false;
     SW_TRY(profile_lines_open(&lines, path));
-    const sw_status status = has_members(&lines, is);
+    sw_status status = profile_lines_head(&lines, head, sizeof head - 1, &n);
+    if (status == SW_OK && n == sizeof head - 1 && memcmp(head, header_start, n) == 0)
+        status = profile_lines_next(&lines, &line);
+    if (status == SW_OK && line.text != NULL)
+        status = profile_record(&lines, &line, &at, &there);
+    *is = status == SW_OK && there && value_at(at.record, "members") != 0;
     profile_lines_close(&lines);
     return status == SW_FORMAT ? SW_OK : status; /* who reads all of it says what is wrong */
 }

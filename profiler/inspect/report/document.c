@@ -304,11 +304,9 @@ void table_print(const table *t, size_t n, const report_style *style)
 
 /* ---- CSV --------------------------------------------------------------------------------- */
 
-/* In quotes where it must be. */
-static void print_quoted(const sw_writer *to, const char *text)
+static void print_csv_cell(const sw_writer *to, const table_column *c, const table_cell *x)
 {
-    if (text == NULL)
-        return;
+    const char *text = c->kind <= TABLE_WRAP && x->text != NULL ? x->text : "";
     const bool quoted = strpbrk(text, ",\"\r\n") != NULL;
     sw_writer_text(to, quoted ? "\"" : "");
     for (; *text != '\0'; text++) {
@@ -317,13 +315,9 @@ static void print_quoted(const sw_writer *to, const char *text)
         to->put(to->context, text, 1);
     }
     sw_writer_text(to, quoted ? "\"" : "");
-}
-
-static void print_csv_cell(const sw_writer *to, const table_column *c, const table_cell *x)
-{
     if (c->kind <= TABLE_WRAP)
-        print_quoted(to, x->text);
-    else if (x->none)
+        return;
+    if (x->none)
         return;
     else if (c->kind == TABLE_SHARE)
         sw_writer_print(to, "%.6f", x->share);

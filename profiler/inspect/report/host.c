@@ -194,16 +194,6 @@ static bool grows(const report_host *h, const report_growth *g, uint64_t wanted)
            (g->weak.times >= WEAK && goes_on(h, &g->weak));
 }
 
-/* Half of it must have come in the later half, or it levels off. */
-static bool levels_off(const report_series *s)
-{
-    if (s->n_bins < 4)
-        return true;
-    const uint64_t begin = s->bin[s->n_bins / 4], middle = s->bin[s->n_bins / 2],
-                   end = s->bin[s->n_bins - 1];
-    return end <= middle || middle <= begin || 3 * (end - middle) < end - begin;
-}
-
 static bool series_grows(const report_host *h, int series)
 {
     const report_series *s = &h->series[series];
@@ -215,8 +205,13 @@ static bool series_grows(const report_host *h, int series)
         return grows(h, &s->growth, 2);
     for (int i = 0; i < REPORT_OF_PROCESS; i++)
         known += h->series[i].growth.settled.gained;
-    return x->gained >= known + PROCESS_BYTES && 2 * known < x->gained &&
-           x->times >= PROCESS_TIMES && grows(h, &s->growth, PROCESS_TIMES) && !levels_off(s);
+    if (x->gained < known + PROCESS_BYTES || 2 * known >= x->gained ||
+        x->times < PROCESS_TIMES || !grows(h, &s->growth, PROCESS_TIMES) || s->n_bins < 4)
+        return false;
+    /* A third of it must have come in the later half, or it levels off. */
+    const uint64_t begin = s->bin[s->n_bins / 4], middle = s->bin[s->n_bins / 2],
+                   end = s->bin[s->n_bins - 1];
+    return end > middle && middle > begin && 3 * (end - middle) >= end - begin;
 }
 
 /* Those that growth is judged by. */
@@ -263,18 +258,6 @@ static void hide_no_growth(const void *context, size_t i, table_cell *c)
 {
     if (!((const series_line *)context)[i].grows)
         c[5].shown = "-";
-}
-
-static bars_text curve_of(const report_series *s, const report_style *style)
-{
-    uint64_t low = UINT64_MAX, high = 0;
-    for (size_t i = 0; i < s->n_bins; i++) {
-        low = s->bin[i] < low ? s->bin[i] : low;
-        high = s->bin[i] > high ? s->bin[i] : high;
-    }
-    if (s->n_bins > 1 && high > low) /* a line that says nothing is left out */
-        return bars_spark(s->bin, s->n_bins, low, high, style->ascii);
-    return (bars_text){""};
 }
 
 /* The line of that purpose that has gained the most, of those that grow; NULL: none, as where
@@ -339,8 +322,13 @@ static void growth_section(const document *d, const report *r)
                                   .high = s->growth.high,
                                   .grows = rises,
                                   .per_step = rises ? per_step(&s->growth) : 0};
-        if (d->json == NULL)
-            series[n].curve = curve_of(s, d->style);
+        uint64_t low = UINT64_MAX, high = 0;
+        for (size_t k = 0; k < s->n_bins; k++) {
+            low = s->bin[k] < low ? s->bin[k] : low;
+            high = s->bin[k] > high ? s->bin[k] : high;
+        }
+        if (s->n_bins > 1 && high > low) /* a line that says nothing is left out */
+            series[n].curve = bars_spark(s->bin, s->n_bins, low, high, d->style->ascii);
         n++;
     }
     if (d->json == NULL) {

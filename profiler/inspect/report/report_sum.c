@@ -313,23 +313,18 @@ const parts_group *parts_find(const parts *x, const char *path)
     return at > 0 ? &x->at[at - 1] : NULL;
 }
 
-static sw_status more_slots(parts *x, sw_timeline *t)
-{
-    parts larger = *x;
-    larger.n_slots = x->n_slots == 0 ? 64 : 2 * x->n_slots;
-    SW_TRY(sw_timeline_alloc(t, &larger.slots, larger.n_slots, sizeof *x->slots));
-    for (uint32_t i = 0; i < x->n; i++)
-        *slot_of(&larger, x->at[i].path, strlen(x->at[i].path)) = i + 1;
-    *x = larger;
-    return SW_OK;
-}
-
 /* The group of the first n bytes of `path`, made where it is missing. */
 static sw_status group_of(parts *x, sw_timeline *t, const char *path, size_t n, uint32_t parent,
                           uint32_t *out)
 {
-    if (2 * (x->n + 1) > x->n_slots)
-        SW_TRY(more_slots(x, t));
+    if (2 * (x->n + 1) > x->n_slots) {
+        parts larger = *x;
+        larger.n_slots = x->n_slots == 0 ? 64 : 2 * x->n_slots;
+        SW_TRY(sw_timeline_alloc(t, &larger.slots, larger.n_slots, sizeof *x->slots));
+        for (uint32_t i = 0; i < x->n; i++)
+            *slot_of(&larger, x->at[i].path, strlen(x->at[i].path)) = i + 1;
+        *x = larger;
+    }
     uint32_t *slot = slot_of(x, path, n);
     if (*slot == 0) {
         void *text;
@@ -380,24 +375,20 @@ static sw_status inner_group(parts *x, sw_timeline *t, uint32_t *at)
     return group_of(x, t, path, n + sizeof own - 1, *at, at);
 }
 
-static sw_status value_group(parts *x, sw_timeline *t, const sw_tensor *v, uint32_t *out)
-{
-    const char *name = *v->name != '\0' ? v->name : "(no name)";
-    SW_TRY(group_of(x, t, name, strlen(name), 0, out));
-    if (x->at[*out].again++ == 0)
-        return SW_OK;
-    char copy[512]; /* another one of that name */
-    snprintf(copy, sizeof copy, "%.480s #%u", name, x->at[*out].again);
-    return group_of(x, t, copy, strlen(copy), 0, out);
-}
-
 static sw_status group_for(parts *x, sw_timeline *t, const sw_tensor *v, parts_by by,
                            uint32_t *out)
 {
     static const char *const others[SW_SEGMENTS] = {"(no op)", "(model)", "(batch)"};
     const char *name = "";
-    if (by == PARTS_VALUE)
-        return value_group(x, t, v, out);
+    if (by == PARTS_VALUE) {
+        char again[512]; /* another one of that name */
+        name = *v->name != '\0' ? v->name : "(no name)";
+        SW_TRY(group_of(x, t, name, strlen(name), 0, out));
+        if (x->at[*out].again++ == 0)
+            return SW_OK;
+        snprintf(again, sizeof again, "%.480s #%u", name, x->at[*out].again);
+        return group_of(x, t, again, strlen(again), 0, out);
+    }
     if (by == PARTS_LAYER)
         name = *v->layer != '\0' ? v->layer : REPORT_NO_LAYER;
     else if (by == PARTS_ROLE)
