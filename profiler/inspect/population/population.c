@@ -628,25 +628,6 @@ static double value_of(const population_pair *x, int side, uint32_t member, cons
     return (double)NAN;
 }
 
-/* "lr 0.01 to 0.012, batch 64 to 32" */
-static void note_values(char *note, const population_pair *x, uint32_t member)
-{
-    const population *p = x->of[1];
-    size_t used = 0;
-    note[0] = '\0';
-    for (uint32_t k = 0; k < p->n_names && used < NOTE_BYTES; k++) {
-        char text[2][32];
-        const double v[2] = {value_of(x, 0, member, p->names[k]),
-                             value_of(x, 1, member, p->names[k])};
-        if (v[0] == v[1] || (isnan(v[0]) && isnan(v[1])))
-            continue;
-        for (int s = 0; s < 2; s++)
-            snprintf(text[s], sizeof text[s], isnan(v[s]) ? "none" : "%.5g", v[s]);
-        used += (size_t)snprintf(note + used, NOTE_BYTES - used, "%s%.40s %s to %s",
-                                 used > 0 ? ", " : "", p->names[k], text[0], text[1]);
-    }
-}
-
 static sw_status make_line(pair_view *v, uint32_t i)
 {
     const population_pair *x = v->pair;
@@ -677,8 +658,19 @@ static sw_status make_line(pair_view *v, uint32_t i)
                  l->shape[1] != NULL ? l->shape[1] : "none");
         v->changed_shapes += both;
     }
-    if (both) /* a side that lacks the member has no values */
-        note_values(note, x, i);
+    /* "lr 0.01 to 0.012, batch 64 to 32"; a side that lacks the member has no values. */
+    const population *p = x->of[1];
+    size_t used = 0;
+    for (uint32_t k = 0; both && k < p->n_names && used < NOTE_BYTES; k++) {
+        char text[2][32];
+        const double of[2] = {value_of(x, 0, i, p->names[k]), value_of(x, 1, i, p->names[k])};
+        if (of[0] == of[1] || (isnan(of[0]) && isnan(of[1])))
+            continue;
+        for (int s = 0; s < 2; s++)
+            snprintf(text[s], sizeof text[s], isnan(of[s]) ? "none" : "%.5g", of[s]);
+        used += (size_t)snprintf(note + used, NOTE_BYTES - used, "%s%.40s %s to %s",
+                                 used > 0 ? ", " : "", p->names[k], text[0], text[1]);
+    }
     v->changed_values += note[0] != '\0';
     SW_TRY(sw_timeline_string(t, &l->shapes, shapes));
     return sw_timeline_string(t, &l->values, note);

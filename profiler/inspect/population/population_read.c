@@ -34,22 +34,6 @@ static bool add_up(uint64_t *sum, uint64_t more)
 
 /* ---- shapes ------------------------------------------------------------------------------ */
 
-static sw_status take_tensor(population_reader *r, const profile_position *at, value o,
-                             population_shape *s, uint64_t *sum)
-{
-    const char *layer, *role;
-    uint64_t bytes, padding;
-    if (!value_is_dict(o))
-        return profile_wrong(at, "values", "a list of values");
-    SW_TRY(PROFILE_TAKE(r->p->timeline, at, o, {"layer", &layer, PROFILE_TEXT},
-                        {"role", &role, PROFILE_TEXT}, {"bytes", &bytes, PROFILE_NEEDED},
-                        {"padding", &padding, PROFILE_NEEDED}));
-    if (!add_up(&bytes, padding) || !add_up(sum, bytes))
-        return profile_wrong(at, "bytes", "in range");
-    s->kind[population_kind_of(role)] += bytes;
-    return population_add(&s->parts, r->p->timeline, layer, role, bytes);
-}
-
 static sw_status fill_shape(population_reader *r, const profile_position *at,
                             population_shape *s)
 {
@@ -63,8 +47,20 @@ static sw_status fill_shape(population_reader *r, const profile_position *at,
                         {"batch_bytes", &s->batch_bytes, 0}));
     if (!value_is_list(values))
         return profile_wrong(at, "values", "a list of values");
-    for (uint64_t i = 0; i < value_count(values); i++)
-        SW_TRY(take_tensor(r, at, value_item(values, i), s, &sum));
+    for (uint64_t i = 0; i < value_count(values); i++) {
+        const char *layer, *role;
+        uint64_t bytes, padding;
+        const value o = value_item(values, i);
+        if (!value_is_dict(o))
+            return profile_wrong(at, "values", "a list of values");
+        SW_TRY(PROFILE_TAKE(r->p->timeline, at, o, {"layer", &layer, PROFILE_TEXT},
+                            {"role", &role, PROFILE_TEXT}, {"bytes", &bytes, PROFILE_NEEDED},
+                            {"padding", &padding, PROFILE_NEEDED}));
+        if (!add_up(&bytes, padding) || !add_up(&sum, bytes))
+            return profile_wrong(at, "bytes", "in range");
+        s->kind[population_kind_of(role)] += bytes;
+        SW_TRY(population_add(&s->parts, r->p->timeline, layer, role, bytes));
+    }
     if (sum != s->member_bytes)
         return profile_damaged(at, "the tensors of a member do not add up to member_bytes");
     /* The program of the shape with the largest step arena. */

@@ -479,48 +479,22 @@ static sw_status sweep(parts *x, sw_timeline *t, const sw_tl_program *p, const u
     return SW_OK;
 }
 
-/* All bytes that live while the ops of each scope run. */
-static sw_status count_ops(parts *x, sw_timeline *t, const sw_tl_program *p,
-                           const uint32_t *of_op)
-{
-    uint64_t *curve;
-    SW_TRY(sw_timeline_alloc(t, &curve, (size_t)p->n_ops + 1, sizeof(uint64_t)));
-    sw_timeline_curve(p, NULL, NULL, curve);
-    for (uint32_t i = 0; i < p->n_ops; i++)
-        for (uint32_t g = of_op[i];; g = x->at[g].parent) {
-            x->at[g].n_ops++;
-            if ((int64_t)curve[i] > x->at[g].run_peak)
-                x->at[g].run_peak = (int64_t)curve[i];
-            if (g == 0)
-                break;
-        }
-    return SW_OK;
-}
-
-/* All scopes are known before the first value is counted: one may be outer because of a later
- * one. */
-static sw_status make_tree(parts *x, sw_timeline *t, const sw_tl_program *p, uint32_t *group,
-                           uint32_t *of_op)
-{
-    for (uint32_t i = 0; i < p->n_ops; i++)
-        SW_TRY(layer_group(x, t, p->ops[i].layer, &of_op[i]));
-    for (uint32_t i = 0; i < p->n_values; i++)
-        SW_TRY(layer_group(x, t, p->values[i].layer, &group[i]));
-    for (uint32_t i = 0; i < p->n_ops; i++)
-        SW_TRY(inner_group(x, t, &of_op[i]));
-    for (uint32_t i = 0; i < p->n_values; i++)
-        SW_TRY(inner_group(x, t, &group[i]));
-    return SW_OK;
-}
-
 sw_status parts_make(parts *x, sw_timeline *t, const sw_tl_program *p, parts_by by)
 {
     uint32_t root, *group, *of_op;
     SW_TRY(group_of(x, t, "(all)", 5, 0, &root));
     SW_TRY(sw_timeline_alloc(t, &group, (size_t)p->n_values + 1, sizeof(uint32_t)));
     SW_TRY(sw_timeline_alloc(t, &of_op, (size_t)p->n_ops + 1, sizeof(uint32_t)));
-    if (by == PARTS_TREE)
-        SW_TRY(make_tree(x, t, p, group, of_op));
+    /* All scopes are known before the first value is counted: one may be outer because of a
+     * later one. */
+    for (uint32_t i = 0; i < p->n_ops && by == PARTS_TREE; i++)
+        SW_TRY(layer_group(x, t, p->ops[i].layer, &of_op[i]));
+    for (uint32_t i = 0; i < p->n_values && by == PARTS_TREE; i++)
+        SW_TRY(layer_group(x, t, p->values[i].layer, &group[i]));
+    for (uint32_t i = 0; i < p->n_ops && by == PARTS_TREE; i++)
+        SW_TRY(inner_group(x, t, &of_op[i]));
+    for (uint32_t i = 0; i < p->n_values && by == PARTS_TREE; i++)
+        SW_TRY(inner_group(x, t, &group[i]));
     for (uint32_t i = 0; i < p->n_values; i++) {
         if (by != PARTS_TREE)
             SW_TRY(group_for(x, t, &p->values[i], by, &group[i]));
@@ -533,7 +507,19 @@ sw_status parts_make(parts *x, sw_timeline *t, const sw_tl_program *p, parts_by 
             g->own_op = p->ops[0].name;
         g->share = x->at[0].at_peak > 0 ? (double)g->at_peak / (double)x->at[0].at_peak : 0.0;
     }
-    return by == PARTS_TREE ? count_ops(x, t, p, of_op) : SW_OK;
+    /* All bytes that live while the ops of each scope run. */
+    uint64_t *curve;
+    SW_TRY(sw_timeline_alloc(t, &curve, (size_t)p->n_ops + 1, sizeof(uint64_t)));
+    sw_timeline_curve(p, NULL, NULL, curve);
+    for (uint32_t i = 0; i < p->n_ops && by == PARTS_TREE; i++)
+        for (uint32_t g = of_op[i];; g = x->at[g].parent) {
+            x->at[g].n_ops++;
+            if ((int64_t)curve[i] > x->at[g].run_peak)
+                x->at[g].run_peak = (int64_t)curve[i];
+            if (g == 0)
+                break;
+        }
+    return SW_OK;
 }
 
 /* ---- order ------------------------------------------------------------------------------- */
