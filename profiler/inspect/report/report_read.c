@@ -1,10 +1,11 @@
 /* From a file to a report: a profile of ours, record by record, or the timeline of what another
- * tool wrote. */
+ * tool wrote; and figures that follow from what was kept. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/profile_read.h"
-#include "profiler/inspect/report/report.h"
+#include "profiler/inspect/report/parts.h"
 #include "profiler/inspect/timeline_read.h"
 #include "profiler/record/utf8.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -393,4 +394,251 @@ sw_status report_open(report **out, const char *path, report_steps_wanted *steps
     else
         report_free(r);
     return status;
+}
+
+/* ---- figures that follow from the records that were kept --------------------------------- */
+
+void report_free(report *r)
+{
+    if (r == NULL)
+        return;
+    sw_timeline_free(r->timeline);
+    sw_heap_free(r, SW_HEAP_PROFILE, sizeof *r);
+}
+
+const report_plan *report_peak_plan(const report *r)
+{
+    const sw_tl_program *p = sw_timeline_peak(r->timeline);
+    return p != NULL ? &r->plans[p - r->timeline->programs] : NULL;
+}
+
+/* Traces are counted apart from programs: the bit that tells them is not shown. */
+report_name report_program_name(const report_plan *plan)
+{
+    report_name t;
+    char exec[20] = "", batch[24] = "";
+    if (plan->key >> 32 > 0)
+        snprintf(exec, sizeof exec, ", exec %" PRIu32, (uint32_t)(plan->key >> 32));
+    if (plan->batch >= 0)
+        snprintf(batch, sizeof batch, ", batch %" PRIu32, (uint32_t)plan->batch);
+    snprintf(t.text, sizeof t.text, "%s %" PRIu64 " (%.16s%s%s)",
+             !plan->immediate                  ? "program"
+             : strcmp(plan->run, "trace") == 0 ? "recording"
+                                               : "immediate run",
+             plan->key & (UINT32_MAX >> 1), plan->run[0] != '\0' ? plan->run : "run", exec,
+             batch);
+    return t;
+}
+
+const sw_tl_program *report_program(const report *r, const report_plan *plan)
+{
+    return &r->timeline->programs[plan - r->plans];
+}
+
+bool report_finished(const report *r)
+{
+    return r->file.ended && strcmp(r->file.status, "done") == 0;
+}
+
+bool report_equal_phases(const sw_prof_phase *a, const sw_prof_phase *b)
+{
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)
+            return false;
+    return true;
+}
+
+int report_peak_phase(const sw_prof_phase *phase)
+{
+    int best = 0;
+    for (int i = 1; i < SW_PROF_PHASES; i++)
+        if (phase[i].peak_bytes > phase[best].peak_bytes)
+            best = i;
+    return best;
+}
+
+report_gate_peak report_highest(const report *r)
+{
+    const sw_timeline *t = r->timeline;
+    const report_plan *plan = report_peak_plan(r);
+    const uint64_t held = plan != NULL ? sw_timeline_height(report_program(r, plan)) : 0;
+    const bool measured = t->measured && t->measured_bytes >= held;
+    report_gate_peak peak = {.path = r->path,
+                             .known = measured || plan != NULL,
+                             .measured = measured,
+                             .bytes = measured ? t->measured_bytes : held};
+    if (plan != NULL && peak.bytes == held)
+        snprintf(peak.in, sizeof peak.in, " in %s", report_program_name(plan).text);
+    return peak;
+}
+
+const report_seen *report_best_seen(const report_plan *plan)
+{
+    for (int i = 0; i < plan->n_seen; i++)
+        if (strcmp(plan->seen[i].by, "access") == 0)
+            return &plan->seen[i];
+    return plan->n_seen > 0 ? &plan->seen[0] : NULL;
+}
+
+size_t report_rows(const report *r, const report_row **rows)
+{
+    const uint64_t total = r->runs, edge = REPORT_EDGE;
+    const size_t between_max = REPORT_ROWS - 2 * REPORT_EDGE;
+    size_t n = 0;
+    for (uint64_t i = 0; i < total && i < edge; i++)
+        rows[n++] = &r->first[i];
+    const uint64_t last = total > 2 * edge ? total - edge : edge;
+    size_t from = 0, to = r->n_sample;
+    while (from < to && r->sample[from].index < edge)
+        from++;
+    while (to > from && r->sample[to - 1].index >= last)
+        to--;
+    const size_t inner = to - from, take = inner < between_max ? inner : between_max;
+    for (size_t k = 0; k < take; k++)
+        rows[n++] = &r->sample[from + (2 * k + 1) * inner / (2 * take)];
+    for (uint64_t i = last; i < total; i++)
+        rows[n++] = &r->last[i % edge];
+    return n;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+bool report_medians(report *r, uint64_t *median)
+{
+    static uint64_t column[REPORT_TIMES];
+    if (r->n_times == 0)
+        return false;
+    for (int k = 0; k <= SW_PROF_PHASES; k++) {
+        for (size_t i = 0; i < r->n_times; i++)
+            column[i] = r->times[i][k];
+        qsort(column, r->n_times, sizeof *column, by_size);
+        median[k] = column[(r->n_times - 1) / 2];
+    }
+    return true;
+}
+
+/* ---- what is live at the peak ------------------------------------------------------------ */
+
+/* The groups that live at the peak, largest first. */
+static sw_status shares_by(sw_timeline *t, const sw_tl_program *p, parts_by by,
+                           const report_share **out, size_t *n)
+{
+    parts x = {0};
+    parts_group *all;
+    report_share *shares;
+    SW_TRY(parts_make(&x, t, p, by));
+    SW_TRY(sw_timeline_alloc(t, &shares, x.n, sizeof(report_share)));
+    SW_TRY(parts_order(&x, t, &all));
+    for (uint32_t i = 1; i < x.n; i++)
+        if (all[i].at_peak > 0)
+            shares[(*n)++] = (report_share){all[i].path, all[i].at_peak};
+    *out = shares;
+    return SW_OK;
+}
+
+/* By name, layer, op, role and bytes: texts are kept once, so equal ones have one address. */
+static int compare_what(const sw_tensor *x, const sw_tensor *y)
+{
+    const uint64_t of_x[] = {(uintptr_t)x->name, (uintptr_t)x->layer, (uintptr_t)x->op,
+                             (uintptr_t)x->role, x->bytes + x->padding},
+                   of_y[] = {(uintptr_t)y->name, (uintptr_t)y->layer, (uintptr_t)y->op,
+                             (uintptr_t)y->role, y->bytes + y->padding};
+    return memcmp(of_x, of_y, sizeof of_x);
+}
+
+static int by_what(const void *a, const void *b)
+{
+    const sw_tensor *x = *(const sw_tensor *const *)a, *y = *(const sw_tensor *const *)b;
+    const int what = compare_what(x, y);
+    return what != 0 ? what : (x > y) - (x < y);
+}
+
+/* Most bytes first, then as they come. */
+static int by_bytes(const void *a, const void *b)
+{
+    const report_same *x = a, *y = b;
+    const uint64_t of_x = x->n * (x->first->bytes + x->first->padding),
+                   of_y = y->n * (y->first->bytes + y->first->padding);
+    return of_x != of_y ? (of_x < of_y ? 1 : -1)
+                        : (x->first > y->first) - (x->first < y->first);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const report_op *x = a, *y = b;
+    return x->ns != y->ns ? (x->ns < y->ns ? 1 : -1) : (x->at > y->at) - (x->at < y->at);
+}
+
+/* In columns, each as high as the highest of its ops; few ops have several columns each. */
+static void draw_curve(report_live *live, const sw_tl_program *p, const uint64_t *all)
+{
+    const size_t ops = p->n_ops, each = ops > 0 && ops < REPORT_CURVE ? REPORT_CURVE / ops : 1;
+    const size_t n = ops < REPORT_CURVE ? ops * each : REPORT_CURVE;
+    int before = -1;
+    live->n_curve = n;
+    for (size_t k = 0; k < n; k++) {
+        const size_t from = k * ops / n, to = (k + 1) * ops / n;
+        uint64_t high = all[from];
+        for (size_t i = from; i < to; i++)
+            high = all[i] > high ? all[i] : high;
+        live->curve[k] = high;
+        const int phase = p->ops[from].phase;
+        live->phase[k] = phase != before ? sw_prof_phase_name(phase)[0] : ' ';
+        before = phase;
+    }
+}
+
+sw_status report_find_live(const report *r, const report_plan *plan, report_live *live)
+{
+    const sw_tl_program *p = report_program(r, plan);
+    uint64_t *curve;
+    const sw_tensor **at_peak;
+    size_t n = 0;
+    SW_TRY(sw_timeline_alloc(r->timeline, &at_peak, (size_t)p->n_values + 1, sizeof(void *)));
+    memset(live, 0, sizeof *live);
+    live->program = p;
+    live->op = p->peak_op < p->n_ops ? p->ops[p->peak_op].name : "";
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const sw_tensor *v = &p->values[i];
+        if (v->alias != SW_TL_NONE || v->birth > p->peak_op || v->death < p->peak_op)
+            continue;
+        live->bytes += v->bytes + v->padding;
+        live->padding += v->padding;
+        at_peak[n++] = v;
+    }
+    qsort(at_peak, n, sizeof *at_peak, by_what);
+    report_same *same;
+    SW_TRY(sw_timeline_alloc(r->timeline, &same, n + 1, sizeof *same));
+    for (size_t j = 0; j < n; j += same[live->n_largest++].n)
+        for (same[live->n_largest] = (report_same){at_peak[j], 1};
+             j + same[live->n_largest].n < n &&
+             compare_what(at_peak[j], at_peak[j + same[live->n_largest].n]) == 0;)
+            same[live->n_largest].n++;
+    qsort(same, live->n_largest, sizeof *same, by_bytes);
+    live->largest = same;
+    live->n_largest = live->n_largest < REPORT_LARGEST ? live->n_largest : REPORT_LARGEST;
+    SW_TRY(shares_by(r->timeline, p, PARTS_ROLE, &live->role, &live->n_roles));
+    SW_TRY(shares_by(r->timeline, p, PARTS_LAYER, &live->layer, &live->n_layers));
+    report_op *ops;
+    const size_t timed = plan->op_runs == 0       ? 0
+                         : plan->n_ops < p->n_ops ? plan->n_ops
+                                                  : p->n_ops;
+    SW_TRY(sw_timeline_alloc(r->timeline, &ops, timed + 1, sizeof *ops));
+    for (size_t i = 0; i < timed; i++) {
+        ops[i] = (report_op){p->ops[i].name, plan->op_ns[i] / plan->op_runs, 0.0, i};
+        live->ops_ns += ops[i].ns;
+    }
+    qsort(ops, timed, sizeof *ops, by_time);
+    live->slowest = ops;
+    live->n_slowest = timed < REPORT_SLOWEST ? timed : REPORT_SLOWEST;
+    for (size_t i = 0; i < live->n_slowest && live->ops_ns > 0; i++)
+        ops[i].share = (double)ops[i].ns / (double)live->ops_ns;
+    SW_TRY(sw_timeline_alloc(r->timeline, &curve, (size_t)p->n_ops + 1, sizeof(uint64_t)));
+    sw_timeline_curve(p, NULL, NULL, curve);
+    draw_curve(live, p, curve);
+    return SW_OK;
 }
