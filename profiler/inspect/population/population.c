@@ -794,26 +794,6 @@ static void put_page(void *context, const char *bytes, size_t n)
         g->status = g->write(g->context, bytes, n);
 }
 
-/* The score; the owners of the bytes by the pointer. A frame: it began the turn as a copy. */
-static void put_cell(const sw_writer *to, const population *p, const population_turn *t,
-                     const population_member *m)
-{
-    sw_writer_print(to, "<td class=\"%s%s\" title=\"", m->donor >= 0 ? "copy " : "",
-                    m->resident ? "" : "waits");
-    html_escaped(to, m->shape_name);
-    sw_writer_print(to,
-                    ", step %" PRIu64 ", %" PRIu64 " bytes in the budget, %" PRIu64 " outside",
-                    m->step, m->range_bytes, m->waiting_bytes + m->kept_bytes);
-    if (m->donor >= 0)
-        sw_writer_print(to, ", a copy of member %" PRId64, m->donor);
-    for (uint32_t i = 0; i < p->n_names; i++) {
-        sw_writer_text(to, ", ");
-        html_escaped(to, p->names[i]);
-        sw_writer_print(to, " %.6g", values_of(p, t, m->member)[i]);
-    }
-    sw_writer_print(to, isnan(m->score) ? "\">-</td>" : "\">%.5g</td>", m->score);
-}
-
 static void put_members(const sw_writer *to, const population *p)
 {
     sw_writer_print(to, "<h2>Members and turns</h2>\n<p>Scores%s",
@@ -828,8 +808,26 @@ static void put_members(const sw_writer *to, const population *p)
     sw_writer_text(to, "</tr>\n");
     for (uint32_t k = 0; k < p->members && p->n_turns > 0; k++) {
         sw_writer_print(to, "<tr><td>%" PRIu32 "</td>", k);
-        for (uint32_t i = 0; i < p->n_turns; i++)
-            put_cell(to, p, &p->turns[i], &p->turns[i].at[k]);
+        for (uint32_t j = 0; j < p->n_turns; j++) {
+            /* The score; the owners of the bytes by the pointer. A frame: it began the turn as
+             * a copy. */
+            const population_turn *t = &p->turns[j];
+            const population_member *m = &t->at[k];
+            sw_writer_print(to, "<td class=\"%s%s\" title=\"", m->donor >= 0 ? "copy " : "",
+                            m->resident ? "" : "waits");
+            html_escaped(to, m->shape_name);
+            sw_writer_print(
+                to, ", step %" PRIu64 ", %" PRIu64 " bytes in the budget, %" PRIu64 " outside",
+                m->step, m->range_bytes, m->waiting_bytes + m->kept_bytes);
+            if (m->donor >= 0)
+                sw_writer_print(to, ", a copy of member %" PRId64, m->donor);
+            for (uint32_t i = 0; i < p->n_names; i++) {
+                sw_writer_text(to, ", ");
+                html_escaped(to, p->names[i]);
+                sw_writer_print(to, " %.6g", values_of(p, t, m->member)[i]);
+            }
+            sw_writer_print(to, isnan(m->score) ? "\">-</td>" : "\">%.5g</td>", m->score);
+        }
         sw_writer_text(to, "</tr>\n");
     }
     sw_writer_text(to, "</table></div>\n<h2>Bytes of turns</h2>\n");

@@ -425,15 +425,6 @@ static sw_status take_denied(report *r, const profile_position *p)
     return SW_OK;
 }
 
-/* It belongs to the denied record before it. */
-static sw_status take_fits(report_denied *d, const profile_position *p)
-{
-    if (d == NULL)
-        return profile_wrong(p, "type", "a record after a denied one");
-    SW_TRY(profile_get_batch(p, &d->largest_batch));
-    return profile_get_u64(p, p->record, "needed_bytes", 0, &d->largest_batch_bytes);
-}
-
 void report_print_denied(const report *r, const report_style *style)
 {
     const report_denied *d = r->host != NULL ? r->host->denied : NULL;
@@ -867,8 +858,13 @@ sw_status report_take_host(report *r, const profile_position *p)
         return take_heap(r->host, p);
     if (strcmp(p->type, "denied") == 0)
         return take_denied(r, p);
-    if (strcmp(p->type, "fits") == 0)
-        return take_fits(r->host->denied, p);
+    if (strcmp(p->type, "fits") == 0) { /* it belongs to the denied record before it */
+        report_denied *d = r->host->denied;
+        if (d == NULL)
+            return profile_wrong(p, "type", "a record after a denied one");
+        SW_TRY(profile_get_batch(p, &d->largest_batch));
+        return profile_get_u64(p, p->record, "needed_bytes", 0, &d->largest_batch_bytes);
+    }
     if (strcmp(p->type, "device") == 0)
         return take_device(r->host, p);
     return strcmp(p->type, "process") == 0 ? take_process(r, p) : SW_OK;

@@ -597,21 +597,6 @@ static const table_column slowest_columns[] = {
     COLUMN(report_op, "mean_ns", "on average", TABLE_NS, 12, ns),
     COLUMN(report_op, NULL, "share", TABLE_SHARE, 6, share)};
 
-static void print_times(const report_style *style, report *r)
-{
-    uint64_t median[N + 1];
-    char text[160] = "";
-    if (!report_medians(r, median))
-        return;
-    sw_writer_text(style->to, "\n");
-    begin(style, "Median time", " of %s warm %s: %s", sw_text_digits(r->warm).text,
-          r->runs > r->n_steps ? "runs" : "steps", sw_text_ns(median[N]).text);
-    for (int i = 0; i < N; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %s", i > 0 ? ", " : "",
-                 sw_prof_phase_name(i), sw_text_ns(median[i]).text);
-    sw_writer_say(style->to, 2, 2, "%s", text);
-}
-
 static void print_resident(const report_style *style, const report *r, const report_plan *plan)
 {
     char where[80] = "";
@@ -685,6 +670,8 @@ static void print_notes(const report_style *style, const report *r)
 
 void report_print_text(report *r, const report_live *live, const report_style *style)
 {
+    uint64_t median[N + 1];
+    char text[160] = "";
     const report_plan *plan = report_peak_plan(r);
     const document d = {.style = style};
     report_print_denied(r, style);
@@ -694,7 +681,15 @@ void report_print_text(report *r, const report_live *live, const report_style *s
         report_print_predicted(style, r, plan);
         print_live(style, r, plan, live);
     }
-    print_times(style, r);
+    if (report_medians(r, median)) {
+        sw_writer_text(style->to, "\n");
+        begin(style, "Median time", " of %s warm %s: %s", sw_text_digits(r->warm).text,
+              r->runs > r->n_steps ? "runs" : "steps", sw_text_ns(median[N]).text);
+        for (int i = 0; i < N; i++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %s",
+                     i > 0 ? ", " : "", sw_prof_phase_name(i), sw_text_ns(median[i]).text);
+        sw_writer_say(style->to, 2, 2, "%s", text);
+    }
     if (live->n_slowest > 0) {
         sw_writer_text(style->to, "\n");
         begin(style, "Slowest ops", " of %s warm %s of %s:", sw_text_digits(plan->op_runs).text,
