@@ -72,7 +72,7 @@ typedef struct {
 } swi_column;
 
 typedef struct {
-    uint64_t first, max, max_step, factor;
+    uint64_t max, max_step, factor;
     bool ascends;
 } survey;
 
@@ -82,8 +82,6 @@ static survey look(const swi_column *c)
     uint64_t last = 0;
     for (size_t i = 0; i < c->n; i++) {
         const uint64_t x = c->get(c->context, i);
-        if (i == 0)
-            s.first = x;
         if (x > s.max)
             s.max = x;
         for (uint64_t a = s.factor, b = x; s.factor != 1 && b != 0; a = s.factor) {

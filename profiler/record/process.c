@@ -289,29 +289,6 @@ static sw_status read_all(reader *r, sw_file *file, char *buffer)
     return finish_mapping(r);
 }
 
-/* Hand the mappings of the text at `path` to `take`, in order of their addresses; a mapping is
- * valid during the call. SW_FORMAT names the line of what is no such text, or is cut; mappings
- * before it were taken. All memory is taken before the text is read, and no mapping is seen
- * between two states as long as no other thread maps memory. */
-static sw_status sw_smaps_read(const char *path,
-                               void (*take)(void *context, const sw_mapping *mapping),
-                               void *context)
-{
-    reader *r;
-    sw_file *file;
-    SW_TRY(sw_heap_alloc(&r, SW_HEAP_FILES, sizeof(reader) + READ_BYTES));
-    r->take = take;
-    r->context = context;
-    r->file = path;
-    sw_status status = sw_file_open(&file, path, SW_FILE_READ);
-    if (status == SW_OK) {
-        status = read_all(r, file, (char *)r + sizeof *r);
-        sw_file_drop(file);
-    }
-    sw_heap_free(r, SW_HEAP_FILES, sizeof(reader) + READ_BYTES);
-    return status;
-}
-
 /* ---- process ----------------------------------------------------------------------------- */
 
 #define SPARE 64 /* mappings that no one claims; what is more counts as unexplained */
@@ -523,6 +500,26 @@ static void take_mapping(void *context, const sw_mapping *m)
         add(s->out, SW_PROCESS_FILE, last_part(m->path), share_of(m));
 }
 
+/* All memory is taken before the text is read, and no mapping is seen between two states as
+ * long as no other thread maps memory. SW_FORMAT names the line of what is no such text, or is
+ * cut; mappings before it were taken. */
+static sw_status read_smaps(sorter *s, const char *path)
+{
+    reader *r;
+    sw_file *file;
+    SW_TRY(sw_heap_alloc(&r, SW_HEAP_FILES, sizeof(reader) + READ_BYTES));
+    r->take = take_mapping;
+    r->context = s;
+    r->file = path;
+    sw_status status = sw_file_open(&file, path, SW_FILE_READ);
+    if (status == SW_OK) {
+        status = read_all(r, file, (char *)r + sizeof *r);
+        sw_file_drop(file);
+    }
+    sw_heap_free(r, SW_HEAP_FILES, sizeof(reader) + READ_BYTES);
+    return status;
+}
+
 /* ---- what no one claims ------------------------------------------------------------------ */
 
 /* Choose of spare[i..] what has `bytes` addresses in all, and at most `slack` more, by search;
@@ -619,7 +616,7 @@ sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap
     if (pagemap != NULL)
         status = sw_file_open(&s->pagemap, pagemap, SW_FILE_READ);
     if (status == SW_OK || status == SW_IO) /* without it pages are not told apart */
-        status = sw_smaps_read(smaps, take_mapping, s);
+        status = read_smaps(s, smaps);
     const uint64_t heap = heap_share(s, heap_bytes);
     for (size_t i = 0; i < s->n_spare; i++)
         if ((heap >> i & 1) != 0)

@@ -60,15 +60,10 @@ static void put_arenas(sw_json *j, const size_t *bytes)
 #define SITE_BYTES_MAX ((size_t)220)
 #define SITES_AT_ONCE 100
 
-static bool changed(const sw_prof_heap *h)
-{
-    return !h->written || h->more || memcmp(h->heap, h->heap_written, sizeof h->heap) != 0;
-}
-
 void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
 {
     const uint64_t claims = sw_address_map_version();
-    if (changed(h)) {
+    if (!h->written || h->more || memcmp(h->heap, h->heap_written, sizeof h->heap) != 0) {
         memcpy(h->heap_written, h->heap, sizeof h->heap);
         put_purposes(j, h->heap);
         sw_alloc_site site;
@@ -259,20 +254,6 @@ static void put_version(sw_json *j, const char *key, int version)
     sw_json_put_string(j, key, text);
 }
 
-static void put_card_arenas(sw_json *j, const sw_prof_device *d)
-{
-    sw_json_open(j, "arenas", '{');
-    for (int i = 0; i < SW_ARENA_USES; i++) {
-        if (i == SW_ARENA_OTHER && d->committed_bytes[i] + d->promised_bytes[i] == 0)
-            continue;
-        sw_json_open(j, uses[i], '{');
-        sw_json_put_u64(j, "committed_bytes", d->committed_bytes[i]);
-        sw_json_put_u64(j, "promised_bytes", d->promised_bytes[i]);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
-
 static void put_device(sw_json *j, const void *device)
 {
     const sw_prof_device *d = device;
@@ -289,7 +270,16 @@ static void put_device(sw_json *j, const void *device)
     sw_json_put_known(j, "cublas", d->blas != 0, (uint64_t)d->blas);
     sw_json_put_known(j, "cudnn", false, 0);
     SW_JSON_PUT(j, d, maps, total_bytes, open_bytes, free_bytes);
-    put_card_arenas(j, d);
+    sw_json_open(j, "arenas", '{');
+    for (int i = 0; i < SW_ARENA_USES; i++) {
+        if (i == SW_ARENA_OTHER && d->committed_bytes[i] + d->promised_bytes[i] == 0)
+            continue;
+        sw_json_open(j, uses[i], '{');
+        sw_json_put_u64(j, "committed_bytes", d->committed_bytes[i]);
+        sw_json_put_u64(j, "promised_bytes", d->promised_bytes[i]);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
     sw_json_put_i64(j, "unexplained_bytes", sw_prof_device_rest(d));
     sw_json_put_u64(j, "pinned_bytes", d->pinned_bytes);
 }

@@ -379,28 +379,6 @@ static void lost(search *f, const trace_event *e, const char *why)
         snprintf(f->s->why, sizeof f->s->why, "the memory of event %u %s", e->number, why);
 }
 
-static sw_status undo_map(search *f, trace_event *e)
-{
-    trace_segment *x = NULL; /* the expandable range that has it */
-    for (uint32_t i = 0; e->bytes > 0 && x == NULL && i < f->s->n_segments; i++) {
-        trace_segment *s = &f->s->segments[i];
-        if (s->expandable && s->address <= e->address && e->bytes <= s->bytes &&
-            e->address - s->address <= s->bytes - e->bytes)
-            x = s;
-    }
-    if (x == NULL) {
-        lost(f, e, "is neither unmapped later nor there at the end");
-        return SW_OK;
-    }
-    if (e->pool == TRACE_NO_POOL)
-        e->pool = x->pool;
-    trace_segment above = *x;
-    above.address = e->address + e->bytes;
-    above.bytes = x->address + x->bytes - above.address;
-    x->bytes = e->address - x->address;
-    return above.bytes > 0 ? add_segment(f, &above) : SW_OK;
-}
-
 /* Ranges that it joins become one. */
 static sw_status undo_unmap(search *f, trace_event *e)
 {
@@ -455,8 +433,27 @@ static sw_status undo(search *f, trace_event *e)
                                                .stream = e->stream,
                                                .pool = e->pool,
                                                .small = e->bytes == SMALL_SEGMENT});
-    case TRACE_SEGMENT_MAP:
-        return f->n_ranges > MOST_RANGES ? SW_OK : undo_map(f, e);
+    case TRACE_SEGMENT_MAP: {
+        if (f->n_ranges > MOST_RANGES)
+            return SW_OK;
+        trace_segment *x = NULL; /* the expandable range that has it */
+        for (uint32_t i = 0; e->bytes > 0 && x == NULL && i < f->s->n_segments; i++) {
+            trace_segment *s = &f->s->segments[i];
+            if (s->expandable && s->address <= e->address && e->bytes <= s->bytes &&
+                e->address - s->address <= s->bytes - e->bytes)
+                x = s;
+        }
+        if (x == NULL) {
+            lost(f, e, "is neither unmapped later nor there at the end");
+            return SW_OK;
+        }
+        e->pool = e->pool == TRACE_NO_POOL ? x->pool : e->pool;
+        trace_segment above = *x;
+        above.address = e->address + e->bytes;
+        above.bytes = x->address + x->bytes - above.address;
+        x->bytes = e->address - x->address;
+        return above.bytes > 0 ? add_segment(f, &above) : SW_OK;
+    }
     case TRACE_SEGMENT_UNMAP:
         return f->n_ranges > MOST_RANGES ? SW_OK : undo_unmap(f, e);
     default:
@@ -701,26 +698,6 @@ static uint32_t count_born(const trace_lives *l, uint32_t from, uint32_t to)
     return n;
 }
 
-/* Of the run's last steps but one the request before which the least lives. */
-static void choose_step(trace_period *out, const trace_period_search *s, uint32_t run,
-                        uint32_t period, uint32_t end, const uint64_t *live)
-{
-    uint32_t best = end - 2 * period, top = 0;
-    for (uint32_t i = best; i < end - period; i++)
-        if (live[s->of[i].born - 1] < live[s->of[best].born - 1])
-            best = i;
-    const trace_period found = {.steps = run / period,
-                                .first = s->of[end - run].born,
-                                .from = s->of[best].born,
-                                .to = s->of[best + period].born};
-    for (uint32_t i = 1; i < s->l->n_positions; i++)
-        top = live[i] > live[top] ? i : top;
-    if (live[found.from - 1] != live[found.to - 1] || top >= s->of[end - 1].dead)
-        return;
-    *out = found;
-    out->requests = count_born(s->l, out->from, out->to);
-}
-
 static sw_status find(trace_period_search *s, trace_period *out)
 {
     uint32_t run = 0, period = 0, end = 0;
@@ -739,7 +716,20 @@ static sw_status find(trace_period_search *s, trace_period *out)
         return SW_OK;
     uint64_t *live;
     SW_TRY(trace_lives_curve(s->l, &live));
-    choose_step(out, s, run, period, end, live);
+    /* Of the run's last steps but one the request before which the least lives. */
+    uint32_t best = end - 2 * period, top = 0;
+    for (uint32_t i = best; i < end - period; i++)
+        if (live[s->of[i].born - 1] < live[s->of[best].born - 1])
+            best = i;
+    const uint32_t from = s->of[best].born, to = s->of[best + period].born;
+    for (uint32_t i = 1; i < s->l->n_positions; i++)
+        top = live[i] > live[top] ? i : top;
+    if (live[from - 1] == live[to - 1] && top < s->of[end - 1].dead)
+        *out = (trace_period){.steps = run / period,
+                              .requests = count_born(s->l, from, to),
+                              .first = s->of[end - run].born,
+                              .from = from,
+                              .to = to};
     trace_lives_curve_free(s->l, live);
     return SW_OK;
 }
