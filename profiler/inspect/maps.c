@@ -88,20 +88,20 @@ void swi_strings_free(swi_strings *s)
     *s = (swi_strings){0};
 }
 
-static sw_status add_string(swi_strings *s, const char *text)
-{
-    SW_TRY(sw_heap_reserve(&s->list, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->list));
-    SW_TRY(number_map_set(&s->numbers, (uintptr_t)text, s->n));
-    s->list[s->n++] = text;
-    return SW_OK;
-}
-
 uint32_t swi_strings_number(swi_strings *s, const char *text)
 {
     const uint32_t known = number_map_at(&s->numbers, (uintptr_t)text);
-    if (s->status == SW_OK && known == NUMBER_MAP_NONE)
-        s->status = add_string(s, text);
-    return s->status != SW_OK ? 0 : known != NUMBER_MAP_NONE ? known : s->n - 1;
+    if (s->status == SW_OK && known != NUMBER_MAP_NONE)
+        return known;
+    if (s->status == SW_OK)
+        s->status =
+            sw_heap_reserve(&s->list, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->list);
+    if (s->status == SW_OK)
+        s->status = number_map_set(&s->numbers, (uintptr_t)text, s->n);
+    if (s->status != SW_OK)
+        return 0;
+    s->list[s->n] = text;
+    return s->n++;
 }
 
 /* ---- addresses --------------------------------------------------------------------------- */

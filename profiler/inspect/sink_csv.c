@@ -68,28 +68,6 @@ const sw_sink sw_sink_csv = {
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
-static void put_run(sw_sink_out *out, const sw_tl_program *p, const sw_tl_run *r)
-{
-    int peak = 0;
-    sw_sink_print(out, "%" PRIu64 ",%" PRIu64 ",", r->step, r->micro);
-    put_field(out, p->run);
-    sw_sink_print(out, ",%" PRIu64 ",%" PRIu64 ",%s,", p->key >> 32, p->key & UINT32_MAX,
-                  p->immediate ? "True" : "False");
-    if (p->batch >= 0)
-        sw_sink_print(out, "%" PRId64, p->batch);
-    sw_sink_text(out, ",");
-    if (r->has_loss)
-        sw_sink_print(out, "%.17g", r->loss);
-    for (int i = 1; i < SW_PROF_PHASES; i++)
-        peak = r->phase[i].peak_bytes > r->phase[peak].peak_bytes ? i : peak;
-    sw_sink_print(out, ",%" PRIu64 ",%s,%" PRIu64, r->ns, sw_prof_phase_name(peak),
-                  r->peak_bytes);
-    for (int i = 0; i < SW_PROF_PHASES; i++)
-        sw_sink_print(out, ",%zu,%zu,%" PRIu64, r->phase[i].peak_bytes, r->phase[i].end_bytes,
-                      r->phase[i].ns);
-    sw_sink_text(out, "\n");
-}
-
 /* A record of another tool has no runs. */
 static sw_status write_runs(const sw_timeline *t, sw_sink_out *out)
 {
@@ -99,8 +77,28 @@ static sw_status write_runs(const sw_timeline *t, sw_sink_out *out)
         sw_sink_print(out, ",phases.%s.peak_bytes,phases.%s.end_bytes,phases.%s.ns",
                       sw_prof_phase_name(i), sw_prof_phase_name(i), sw_prof_phase_name(i));
     sw_sink_text(out, "\n");
-    for (size_t i = 0; i < t->n_runs && sw_timeline_is_ours(t); i++)
-        put_run(out, &t->programs[t->runs[i].program], &t->runs[i]);
+    for (size_t k = 0; k < t->n_runs && sw_timeline_is_ours(t); k++) {
+        const sw_tl_run *r = &t->runs[k];
+        const sw_tl_program *p = &t->programs[r->program];
+        int peak = 0;
+        sw_sink_print(out, "%" PRIu64 ",%" PRIu64 ",", r->step, r->micro);
+        put_field(out, p->run);
+        sw_sink_print(out, ",%" PRIu64 ",%" PRIu64 ",%s,", p->key >> 32, p->key & UINT32_MAX,
+                      p->immediate ? "True" : "False");
+        if (p->batch >= 0)
+            sw_sink_print(out, "%" PRId64, p->batch);
+        sw_sink_text(out, ",");
+        if (r->has_loss)
+            sw_sink_print(out, "%.17g", r->loss);
+        for (int i = 1; i < SW_PROF_PHASES; i++)
+            peak = r->phase[i].peak_bytes > r->phase[peak].peak_bytes ? i : peak;
+        sw_sink_print(out, ",%" PRIu64 ",%s,%" PRIu64, r->ns, sw_prof_phase_name(peak),
+                      r->peak_bytes);
+        for (int i = 0; i < SW_PROF_PHASES; i++)
+            sw_sink_print(out, ",%zu,%zu,%" PRIu64, r->phase[i].peak_bytes,
+                          r->phase[i].end_bytes, r->phase[i].ns);
+        sw_sink_text(out, "\n");
+    }
     return out->status;
 }
 

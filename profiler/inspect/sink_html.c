@@ -71,34 +71,6 @@ typedef struct {
     size_t n;
 } swi_column;
 
-typedef struct {
-    uint64_t max, max_step, factor;
-    bool ascends;
-} survey;
-
-static survey look(const swi_column *c)
-{
-    survey s = {.ascends = true};
-    uint64_t last = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        const uint64_t x = c->get(c->context, i);
-        if (x > s.max)
-            s.max = x;
-        for (uint64_t a = s.factor, b = x; s.factor != 1 && b != 0; a = s.factor) {
-            s.factor = b; /* the greatest common divisor so far */
-            b = a % b;
-        }
-        if (x < last)
-            s.ascends = false;
-        else if (x - last > s.max_step)
-            s.max_step = x - last;
-        last = x;
-    }
-    if (s.factor == 0)
-        s.factor = 1;
-    return s;
-}
-
 static int width_of(uint64_t max)
 {
     return max <= UINT8_MAX ? 1 : max <= UINT16_MAX ? 2 : max <= UINT32_MAX ? 4 : 8;
@@ -116,7 +88,23 @@ static uint64_t bits_of(double x)
 static void swi_html_column(sw_sink_out *out, const char *id, const swi_column *c)
 {
     static const char *const types[] = {"", "u8", "u16", "", "u32", "", "", "", "f64"};
-    const survey s = look(c);
+    struct {
+        uint64_t max, max_step, factor;
+        bool ascends;
+    } s = {.ascends = true};
+    uint64_t last = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const uint64_t x = c->get(c->context, i), step = x - last;
+        s.max = x > s.max ? x : s.max;
+        for (uint64_t a = s.factor, b = x; s.factor != 1 && b != 0; a = s.factor) {
+            s.factor = b; /* the greatest common divisor so far */
+            b = a % b;
+        }
+        s.ascends &= x >= last;
+        s.max_step = x >= last && step > s.max_step ? step : s.max_step;
+        last = x;
+    }
+    s.factor = s.factor > 0 ? s.factor : 1;
     const int plain = width_of(s.max / s.factor);
     const int steps = s.ascends ? width_of(s.max_step / s.factor) : 8;
     const bool differences = steps < plain;
@@ -125,7 +113,7 @@ static void swi_html_column(sw_sink_out *out, const char *id, const swi_column *
     sw_sink_print(out, " data-factor=\"%llu\"%s>", (unsigned long long)s.factor,
                   differences ? " data-steps=\"1\"" : "");
     base64 b = {.out = out};
-    uint64_t last = 0;
+    last = 0;
     for (size_t i = 0; i < c->n; i++) {
         const uint64_t x = c->get(c->context, i) / s.factor;
         const uint64_t put_x = differences ? x - last : x;

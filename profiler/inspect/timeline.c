@@ -399,37 +399,34 @@ sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *p)
     return SW_OK;
 }
 
-static sw_status finish_run(sw_timeline *t, sw_tl_run *run, uint64_t *now)
-{
-    if (run->program >= t->n_programs)
-        WRONG("%s: a run of step %llu has no program", t->path, (unsigned long long)run->step);
-    const sw_tl_program *p = &t->programs[run->program];
-    for (size_t i = 0; i < run->n_log; i++) {
-        const sw_record *e = &run->log[i];
-        if (e->kind >= SW_RECORD_KINDS ||
-            (e->kind == SW_RECORD_PHASE && e->id >= SW_PROF_PHASES) ||
-            (e->kind == SW_RECORD_OP && e->id >= p->n_ops))
-            WRONG("%s: event %zu of step %llu is none", t->path, i,
-                  (unsigned long long)run->step);
-        if (i == 0 && e->kind == SW_RECORD_RUN)
-            run->at_ns = (uint64_t)e->bytes << 32 | e->offset;
-    }
-    if (run->clock == SW_TL_UNTIMED && run->n_log == 0)
-        run->ns = (uint64_t)p->n_ops * 1000;
-    if (run->at_ns == SW_TL_AFTER || run->at_ns < *now)
-        run->at_ns = *now;
-    if (__builtin_add_overflow(run->at_ns, run->ns, now) || *now > (uint64_t)1 << 62)
-        WRONG("%s: step %llu ends past all time", t->path, (unsigned long long)run->step);
-    return SW_OK;
-}
-
 sw_status sw_timeline_finish(sw_timeline *t)
 {
     uint64_t now = 0;
     for (uint32_t i = 0; i < t->n_programs; i++)
         SW_TRY(sw_timeline_finish_program(t, &t->programs[i]));
-    for (size_t i = 0; i < t->n_runs; i++)
-        SW_TRY(finish_run(t, &t->runs[i], &now));
+    for (size_t k = 0; k < t->n_runs; k++) {
+        sw_tl_run *run = &t->runs[k];
+        if (run->program >= t->n_programs)
+            WRONG("%s: a run of step %llu has no program", t->path,
+                  (unsigned long long)run->step);
+        const sw_tl_program *p = &t->programs[run->program];
+        for (size_t i = 0; i < run->n_log; i++) {
+            const sw_record *e = &run->log[i];
+            if (e->kind >= SW_RECORD_KINDS ||
+                (e->kind == SW_RECORD_PHASE && e->id >= SW_PROF_PHASES) ||
+                (e->kind == SW_RECORD_OP && e->id >= p->n_ops))
+                WRONG("%s: event %zu of step %llu is none", t->path, i,
+                      (unsigned long long)run->step);
+            if (i == 0 && e->kind == SW_RECORD_RUN)
+                run->at_ns = sw_record_ns(e);
+        }
+        if (run->clock == SW_TL_UNTIMED && run->n_log == 0)
+            run->ns = (uint64_t)p->n_ops * 1000;
+        if (run->at_ns == SW_TL_AFTER || run->at_ns < now)
+            run->at_ns = now;
+        if (__builtin_add_overflow(run->at_ns, run->ns, &now) || now > (uint64_t)1 << 62)
+            WRONG("%s: step %llu ends past all time", t->path, (unsigned long long)run->step);
+    }
     return SW_OK;
 }
 
@@ -445,29 +442,25 @@ uint64_t sw_timeline_height(const sw_tl_program *p)
     return p->measured ? p->measured_bytes : p->peak_bytes;
 }
 
-static bool is_higher(const sw_timeline *t, const sw_tl_program *p, const sw_tl_program *than)
-{
-    const sw_tl_program *const of[2] = {than, p};
-    uint64_t rank[2][5];
-    for (int i = 0; i < 2; i++) {
-        rank[i][0] = of[i]->ran || (t->measured && of[i]->peak_bytes <= t->measured_bytes);
-        rank[i][1] = sw_timeline_height(of[i]);
-        rank[i][2] = of[i]->ran;
-        rank[i][3] = of[i]->peak_bytes;
-        rank[i][4] = strcmp(of[i]->run, "eval") != 0;
-    }
-    int k = 0;
-    while (k < 4 && rank[0][k] == rank[1][k])
-        k++;
-    return rank[1][k] > rank[0][k];
-}
-
 const sw_tl_program *sw_timeline_peak(const sw_timeline *t)
 {
     const sw_tl_program *best = NULL;
-    for (uint32_t i = 0; i < t->n_programs; i++)
-        if (best == NULL || is_higher(t, &t->programs[i], best))
-            best = &t->programs[i];
+    uint64_t rank[2][5]; /* of the best so far, and of the next */
+    for (uint32_t i = 0; i < t->n_programs; i++) {
+        const sw_tl_program *p = &t->programs[i];
+        int k = 0;
+        rank[1][0] = p->ran || (t->measured && p->peak_bytes <= t->measured_bytes);
+        rank[1][1] = sw_timeline_height(p);
+        rank[1][2] = p->ran;
+        rank[1][3] = p->peak_bytes;
+        rank[1][4] = strcmp(p->run, "eval") != 0;
+        while (best != NULL && k < 4 && rank[0][k] == rank[1][k])
+            k++;
+        if (best != NULL && rank[1][k] <= rank[0][k])
+            continue;
+        best = p;
+        memcpy(rank[0], rank[1], sizeof rank[0]);
+    }
     return best;
 }
 

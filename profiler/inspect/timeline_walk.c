@@ -271,7 +271,7 @@ static void walk_log(walk *w, const sw_tl_run *run)
     const sw_tl_program *p = w->event.program;
     for (size_t i = 0; i < run->n_log && w->status == SW_OK; i++) {
         const sw_record *e = &run->log[i];
-        const uint64_t clock = (uint64_t)e->bytes << 32 | e->offset;
+        const uint64_t clock = sw_record_ns(e);
         const bool edge = e->kind <= SW_RECORD_OP || e->kind == SW_RECORD_END;
         const uint32_t v = edge ? SW_TL_NONE : sw_timeline_value(p, e->id);
         if (edge)

@@ -78,24 +78,15 @@ static bool begins_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-/* Colours take no column. */
-static size_t skip_colour(const char *text, size_t n)
-{
-    size_t i = 0;
-    if (n > 1 && text[0] == '\033')
-        while (i < n && text[i++] != 'm') {
-        }
-    return i;
-}
-
 static int width_of(const char *text, size_t n)
 {
     int width = 0;
-    for (size_t i = 0; i < n;) {
-        const size_t skipped = skip_colour(text + i, n - i);
-        if (skipped == 0)
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '\033' && i + 1 < n) /* colours take no column */
+            while (i + 1 < n && text[i] != 'm')
+                i++;
+        else
             width += begins_character(text[i]);
-        i += skipped > 0 ? skipped : 1;
     }
     return width;
 }
