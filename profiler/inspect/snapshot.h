@@ -45,7 +45,7 @@ SW_MUST_USE sw_status snapshot_frames_read(sw_timeline *t, value frames, snapsho
  * born at the first. Bytes are as they were requested, as the viewer draws them; the peak of
  * what the segments had reserved is the arena. Frames tell op and layer: the op is the PyTorch
  * operator or the innermost frame, the layer the user's functions outside of PyTorch's files.
- * Phases and roles are those of replan/trace_roles.h, of our own export as it says them. */
+ * Phases and roles are those of replan/trace.h, of our own export as it says them. */
 
 /* Fill a new timeline that has its path. SW_FORMAT names the byte or the event. */
 SW_MUST_USE sw_status snapshot_read(sw_timeline *t);
