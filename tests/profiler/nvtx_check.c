@@ -133,17 +133,11 @@ static thing *region_at(listener *l, uint64_t at)
     return NULL;
 }
 
-static const thing *counter_named(const listener *l, const char *name)
-{
-    for (size_t i = 0; i < l->n_counters; i++)
-        if (strcmp(l->counter[i].name, name) == 0)
-            return &l->counter[i];
-    return NULL;
-}
-
 static void check_counter(const listener *l, const char *name, uint64_t wanted)
 {
-    const thing *c = counter_named(l, name);
+    const thing *c = NULL;
+    for (size_t i = 0; i < l->n_counters && c == NULL; i++)
+        c = strcmp(l->counter[i].name, name) == 0 ? &l->counter[i] : NULL;
     if (SW_CHECK(c != NULL, "no counter %s", name))
         SW_CHECK(c->bytes == wanted, "counter %s: %llu, not %llu", name,
                  (unsigned long long)c->bytes, (unsigned long long)wanted);
@@ -202,16 +196,6 @@ static const thing *step_heap(const listener *l)
     return NULL;
 }
 
-/* The names of memory are cut in front. */
-static bool same_name(const char *region, const char *tensor)
-{
-    const size_t n = strlen(tensor);
-    if (n <= SW_NVTX_MEMORY_NAME)
-        return strcmp(region, tensor) == 0;
-    return strncmp(region, "..", 2) == 0 &&
-           strcmp(region + 2, tensor + n - (SW_NVTX_MEMORY_NAME - 2)) == 0;
-}
-
 /* The regions are what the plan says that lives, one for one. */
 static void check_regions(listener *l, uint32_t at)
 {
@@ -225,8 +209,13 @@ static void check_regions(listener *l, uint32_t at)
             continue;
         live++;
         const thing *r = region_at(l, heap->at + t->offset);
+        /* The names of memory are cut in front. */
+        char name[SW_NVTX_MEMORY_NAME + 1];
+        const size_t n = strlen(t->name),
+                     over = n > SW_NVTX_MEMORY_NAME ? n - (SW_NVTX_MEMORY_NAME - 2) : 0;
+        snprintf(name, sizeof name, "%s%s", over > 0 ? ".." : "", t->name + over);
         if (SW_CHECK(r != NULL, "op %u: %s is no region", at, t->name))
-            SW_CHECK(r->bytes == t->bytes && r->named && same_name(r->name, t->name),
+            SW_CHECK(r->bytes == t->bytes && r->named && strcmp(r->name, name) == 0,
                      "op %u: region %s of %llu bytes is not %s of %llu", at, r->name,
                      (unsigned long long)r->bytes, t->name, (unsigned long long)t->bytes);
     }
@@ -333,18 +322,6 @@ static void phase_ends(listener *l, const heard *begin)
         check_counters(l, end, true);
 }
 
-static void step_begins(listener *l, const heard *x)
-{
-    const told_run *t = l->told;
-    CU_ASSERT_STRING_EQUAL(x->name, t->training ? "train step" : "evaluation step");
-    SW_CHECK(x->bytes == told_live(t, NULL, 0, true), "a step begins with %llu bytes",
-             (unsigned long long)x->bytes);
-    l->position = 0;
-    memset(l->ran, 0, sizeof l->ran);
-    if (l->extensions)
-        CU_ASSERT_PTR_NULL(region_at(l, step_heap(l)->at));
-}
-
 static void step_ends(listener *l)
 {
     const told_run *t = l->told;
@@ -382,35 +359,32 @@ static void marked(listener *l, const heard *x)
 
 /* ---- listening --------------------------------------------------------------------------- */
 
-static bool may_stand_in(uint32_t inner, uint32_t outer)
-{
-    switch (inner) {
-    case SW_NVTX_IN_STEP:
-        return outer == SW_NVTX_IN_NONE;
-    case SW_NVTX_IN_PHASE:
-        return outer == SW_NVTX_IN_STEP;
-    case SW_NVTX_IN_LAYER:
-        return outer == SW_NVTX_IN_PHASE || outer == SW_NVTX_IN_LAYER;
-    case SW_NVTX_IN_OP:
-        return outer == SW_NVTX_IN_PHASE || outer == SW_NVTX_IN_LAYER;
-    default:
-        return false;
-    }
-}
-
 static void range_begins(listener *l, const heard *x)
 {
     const uint32_t outer = l->depth > 0 ? l->range[l->depth - 1]->category : SW_NVTX_IN_NONE;
-    SW_CHECK(may_stand_in(x->category, outer), "%s of category %u in one of %u", x->name,
-             x->category, outer);
+    static const uint32_t around[SW_NVTX_IN_COUNT] = {
+        [SW_NVTX_IN_STEP] = 1u << SW_NVTX_IN_NONE,
+        [SW_NVTX_IN_PHASE] = 1u << SW_NVTX_IN_STEP,
+        [SW_NVTX_IN_LAYER] = 1u << SW_NVTX_IN_PHASE | 1u << SW_NVTX_IN_LAYER,
+        [SW_NVTX_IN_OP] = 1u << SW_NVTX_IN_PHASE | 1u << SW_NVTX_IN_LAYER};
+    const bool fits = x->category < SW_NVTX_IN_COUNT && outer < SW_NVTX_IN_COUNT &&
+                      (around[x->category] >> outer & 1) != 0;
+    SW_CHECK(fits, "%s of category %u in one of %u", x->name, x->category, outer);
     SW_CHECK(x->registered, "%s is not registered", x->name);
     if (SW_CHECK(l->depth < DEPTH, "ranges nest past %d", DEPTH))
         l->range[l->depth++] = x;
     if (l->told == NULL)
         return;
-    if (x->category == SW_NVTX_IN_STEP)
-        step_begins(l, x);
-    else if (x->category == SW_NVTX_IN_PHASE)
+    if (x->category == SW_NVTX_IN_STEP) {
+        const told_run *t = l->told;
+        CU_ASSERT_STRING_EQUAL(x->name, t->training ? "train step" : "evaluation step");
+        SW_CHECK(x->bytes == told_live(t, NULL, 0, true), "a step begins with %llu bytes",
+                 (unsigned long long)x->bytes);
+        l->position = 0;
+        memset(l->ran, 0, sizeof l->ran);
+        if (l->extensions)
+            CU_ASSERT_PTR_NULL(region_at(l, step_heap(l)->at));
+    } else if (x->category == SW_NVTX_IN_PHASE)
         phase_begins(l, x);
     else if (x->category == SW_NVTX_IN_OP)
         op_begins(l, x);
@@ -430,21 +404,6 @@ static void range_ends(listener *l)
         phase_ends(l, begin);
     else if (begin->category == SW_NVTX_IN_STEP)
         step_ends(l);
-}
-
-static void unregion(listener *l, const heard *x)
-{
-    thing *region = region_at(l, x->at);
-    if (SW_CHECK(region != NULL, "a region ends that has not begun"))
-        *region = l->region[--l->n_regions];
-}
-
-static void unheap(listener *l, const heard *x)
-{
-    thing *heap = find(l->heap, l->n_heaps, x->id);
-    drop_regions(l, x->id);
-    if (SW_CHECK(heap != NULL, "a heap ends that has not begun"))
-        *heap = l->heap[--l->n_heaps];
 }
 
 static void follow(listener *l, const heard *x)
@@ -477,7 +436,10 @@ static void follow(listener *l, const heard *x)
         l->resets++;
         break;
     case HEARD_UNHEAP:
-        unheap(l, x);
+        found = find(l->heap, l->n_heaps, x->id);
+        drop_regions(l, x->id);
+        if (SW_CHECK(found != NULL, "a heap ends that has not begun"))
+            *found = l->heap[--l->n_heaps];
         break;
     case HEARD_REGION:
         add_region(l, x);
@@ -486,18 +448,15 @@ static void follow(listener *l, const heard *x)
         name_region(l, x);
         break;
     case HEARD_UNREGION:
-        unregion(l, x);
+        found = region_at(l, x->at);
+        if (SW_CHECK(found != NULL, "a region ends that has not begun"))
+            *found = l->region[--l->n_regions];
         break;
     case HEARD_DOMAIN:
     case HEARD_CATEGORY:
     case HEARD_STRING:
         break;
     }
-}
-
-static bool begins_run(const heard *x)
-{
-    return x->kind == HEARD_BEGIN && x->category == SW_NVTX_IN_STEP;
 }
 
 void nvtx_check(heard_list list, const told_run *const *runs, size_t n_runs,
@@ -508,8 +467,9 @@ void nvtx_check(heard_list list, const told_run *const *runs, size_t n_runs,
     l.level = level;
     l.extensions = extensions;
     for (size_t i = 0; i < list.n; i++) {
-        if (begins_run(&list.at[i]) &&
-            SW_CHECK(l.runs < n_runs, "more than %zu runs", n_runs)) {
+        const bool begins =
+            list.at[i].kind == HEARD_BEGIN && list.at[i].category == SW_NVTX_IN_STEP;
+        if (begins && SW_CHECK(l.runs < n_runs, "more than %zu runs", n_runs)) {
             SW_CHECK(!extensions || l.runs == 0 || l.resets == 1, "%zu resets", l.resets);
             l.told = runs[l.runs];
             l.resets = 0;
