@@ -95,52 +95,36 @@ static bool has_place_of(const sw_record *x, const json_t *value)
            (int64_t)x->bytes * SW_ALIGN == bytes;
 }
 
-/* A birth, at the op and of the bytes that the program says. */
-static bool birth_is_planned(run_log *r, const sw_record *x, int64_t op)
-{
-    const json_t *v = x->id < MOST_IDS ? r->value_of_id[x->id] : NULL;
-    if (v == NULL || r->born[x->id]++ > 0 || !has_place_of(x, v) || number_of(v, "birth") != op)
-        return false;
-    r->lives[x->id] = x->kind != SW_RECORD_REUSE;
-    r->n_reuses += x->kind == SW_RECORD_REUSE;
-    return (x->kind == SW_RECORD_REUSE) == (json_object_get(v, "alias") != NULL);
-}
-
-static bool death_is_planned(run_log *r, const sw_record *x, int64_t op)
-{
-    const json_t *v = x->id < MOST_IDS ? r->value_of_id[x->id] : NULL;
-    if (v == NULL || !r->lives[x->id] || !has_place_of(x, v) || number_of(v, "death") != op)
-        return false;
-    r->lives[x->id] = false;
-    return true;
-}
-
-/* A tensor that lives at the reset lives to the end in the program too. */
-static bool reset_ends_all(run_log *r)
-{
-    bool good = true;
-    const int64_t n_ops = number_of(r->program, "n_ops");
-    for (uint32_t id = 0; id < MOST_IDS; id++) {
-        good = good && (!r->lives[id] || number_of(r->value_of_id[id], "death") == n_ops);
-        r->lives[id] = false;
-    }
-    return good;
-}
-
+/* A birth or death is at the op and of the bytes that the program says. */
 static bool event_is_planned(run_log *r, const sw_record *x, int64_t *op)
 {
     const char *phases = json_string_value(json_object_get(r->program, "op_phase"));
+    const json_t *v = x->id < MOST_IDS ? r->value_of_id[x->id] : NULL;
+    bool good = v != NULL && has_place_of(x, v);
     switch ((sw_record_kind)x->kind) {
     case SW_RECORD_OP:
         return x->id == ++*op && x->id < strlen(phases) && x->phase == phases[*op] - '0';
     case SW_RECORD_PLACE:
     case SW_RECORD_PUSH:
     case SW_RECORD_REUSE:
-        return birth_is_planned(r, x, *op);
+        if (!good || r->born[x->id]++ > 0 || number_of(v, "birth") != *op)
+            return false;
+        r->lives[x->id] = x->kind != SW_RECORD_REUSE;
+        r->n_reuses += x->kind == SW_RECORD_REUSE;
+        return (x->kind == SW_RECORD_REUSE) == (json_object_get(v, "alias") != NULL);
     case SW_RECORD_RELEASE:
-        return death_is_planned(r, x, *op);
-    case SW_RECORD_RESET:
-        return reset_ends_all(r);
+        good = good && r->lives[x->id] && number_of(v, "death") == *op;
+        if (good)
+            r->lives[x->id] = false;
+        return good;
+    case SW_RECORD_RESET: /* what lives there lives to the end in the program too */
+        good = true;
+        for (uint32_t id = 0; id < MOST_IDS; id++) {
+            good = good && (!r->lives[id] || number_of(r->value_of_id[id], "death") ==
+                                                 number_of(r->program, "n_ops"));
+            r->lives[id] = false;
+        }
+        return good;
     case SW_RECORD_PHASE:
         return x->id == x->phase;
     case SW_RECORD_RUN:

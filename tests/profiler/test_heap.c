@@ -167,12 +167,6 @@ SW_TEST("arenas are counted by their use")
     CU_ASSERT_EQUAL(number_of(json_object_get(found[4], "arenas"), "model"), own);
 }
 
-static void sleep_ms(long ms)
-{
-    const struct timespec t = {0, ms * 1000000};
-    (void)nanosleep(&t, NULL);
-}
-
 /* Memory that the program takes by malloc is not ours; it is shown beside the system's
  * figure. */
 SW_TEST("malloc is listed apart")
@@ -185,7 +179,7 @@ SW_TEST("malloc is listed apart")
     char *volatile kept[N];
     steps(r, 2);
     for (int i = 0; i < N; i++) {
-        sleep_ms(110); /* the system is asked ten times a second */
+        nanosleep(&(struct timespec){0, 110000000}, NULL); /* it is asked ten times a second */
         kept[i] = malloc(BYTES);
         CU_ASSERT_PTR_NOT_NULL_FATAL(kept[i]);
         kept[i][0] = 1;
