@@ -1,4 +1,6 @@
-/* The JSON writer; what it writes is read back. */
+/* The JSON writer, whose text is read back, and the one parser: what is JSON and what is not,
+ * and texts that mean harm. */
+#include "alloc/base/mem.h"
 #include "profiler/inspect/values.h"
 #include "profiler/record/json.h"
 #include "profiler/record/utf8.h"
@@ -6,6 +8,7 @@
 #include "tests/support/json.h"
 #include "tests/support/suite.h"
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,16 +217,23 @@ static void put_locale_back(void *arg)
     setlocale(LC_ALL, "C");
 }
 
-SW_TEST("a decimal comma stays out")
+/* A locale with a decimal comma, up to the end of the test; false: none is installed. */
+static bool set_comma(void)
 {
     static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE",
                                          "ru_RU.UTF-8"};
-    const char *set = NULL;
-    for (size_t i = 0; set == NULL && i < sizeof commas / sizeof *commas; i++)
-        set = setlocale(LC_ALL, commas[i]);
-    if (set == NULL)
+    for (size_t i = 0; i < sizeof commas / sizeof *commas; i++)
+        if (setlocale(LC_ALL, commas[i]) != NULL) {
+            sw_after(put_locale_back, NULL);
+            return true;
+        }
+    return false;
+}
+
+SW_TEST("a decimal comma stays out")
+{
+    if (!set_comma())
         SW_SKIP("no locale with a decimal comma is installed");
-    sw_after(put_locale_back, NULL);
     char buffer[64];
     sw_json j;
     sw_json_fixed(&j, buffer, sizeof buffer, NULL, NULL);
@@ -411,4 +421,313 @@ SW_TEST("floats come back bit for bit")
     sw_json_fixed(&j, text, sizeof text, NULL, NULL);
     sw_json_f32(&j, 0.001f);
     CU_ASSERT(j.used == 5 && memcmp(text, "0.001", 5) == 0);
+}
+
+/* ---- one text ---------------------------------------------------------------------------- */
+
+/* Where a text comes in pieces of some bytes, as a file does. */
+typedef struct {
+    const char *text;
+    size_t n, at, piece;
+    unsigned char buffer[64]; /* what is after a piece may not be read */
+} feeder;
+
+static sw_status feed(sw_json_in *in)
+{
+    feeder *f = in->context;
+    const size_t left = f->n - f->at, n = left < f->piece ? left : f->piece;
+    memset(f->buffer, '"', sizeof f->buffer);
+    if (n > 0)
+        memcpy(f->buffer, f->text + f->at, n);
+    in->before += in->bytes;
+    in->text = f->buffer;
+    in->at = 0;
+    in->bytes = n;
+    f->at += n;
+    return SW_OK;
+}
+
+/* In pieces of `piece` bytes; 0: at once, from a block of just these bytes. */
+static sw_status parse(value_tree *t, const char *text, size_t n, size_t piece, bool strict,
+                       value *out)
+{
+    feeder f = {.text = text, .n = n, .piece = piece};
+    json_buffer room = {0};
+    char *exact = malloc(n + 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(exact);
+    char *block = exact + 1; /* no space after it for a reader that goes too far */
+    if (n > 0)
+        memcpy(block, text, n);
+    sw_json_in in = sw_json_in_text(piece > 0 ? NULL : block, piece > 0 ? 0 : n, "text");
+    in.more = piece > 0 ? feed : NULL;
+    in.context = &f;
+    in.strict = strict;
+    value_tree_reset(t);
+    const sw_status status = json_tree_build(t, &room, &in, out);
+    json_buffer_free(&room);
+    free(exact);
+    return status;
+}
+
+static value_tree tree;
+
+static void open_tree(void)
+{
+    CU_ASSERT_EQUAL_FATAL(value_tree_open_for(&tree, "text", (size_t)64 << 20), SW_OK);
+}
+
+/* ---- what is JSON ------------------------------------------------------------------------ */
+
+#define TEXT(text) text, sizeof(text) - 1
+
+static const struct {
+    const char *text;
+    size_t n;
+    const char *says; /* NULL: it is taken */
+} cases[] = {
+    {TEXT("0"), NULL},
+    {TEXT("-0"), NULL},
+    {TEXT(" \t\r\n[ ] "), NULL},
+    {TEXT("{\"\":{}, \"a\" : [1 , -2.5e+3,1E5] }"), NULL},
+    {TEXT("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e4\\uD83D\\uDE00\""), NULL},
+    {TEXT("\"\xc3\xa4\xf0\x9f\x98\x80\x7f\""), NULL},
+    {TEXT("18446744073709551615"), NULL},
+    {TEXT("123456789012345678901234567890"), NULL},
+    {TEXT("1.7976931348623157e308"), NULL},
+    {TEXT("1e-999"), NULL},
+    {TEXT(""), "byte 0: the text ends where a value was expected"},
+    {TEXT(" "), "byte 1: the text ends where a value was expected"},
+    {TEXT("+1"), "byte 0: a value was expected"},
+    {TEXT(".5"), "byte 0: a value was expected"},
+    {TEXT("01"), "byte 1: a number that begins with 0"},
+    {TEXT("-01"), "byte 2: a number that begins with 0"},
+    {TEXT("1."), "byte 2: a digit was expected"},
+    {TEXT("1.e5"), "byte 2: a digit was expected"},
+    {TEXT("1e"), "byte 2: a digit was expected"},
+    {TEXT("1e+"), "byte 3: a digit was expected"},
+    {TEXT("--1"), "byte 1: a digit was expected"},
+    {TEXT("0x1"), "byte 1: something stands after the value"},
+    {TEXT("1e309"), "byte 5: a number that is too large"},
+    {TEXT("-1e99999999999999999999"), "a number that is too large"},
+    {TEXT("NaN"), "byte 3: a value was expected"},
+    {TEXT("Infinity"), "byte 8: a value was expected"},
+    {TEXT("tru"), "byte 3: a value was expected"},
+    {TEXT("truee"), "byte 5: a value was expected"},
+    {TEXT("nullnull"), "byte 8: a value was expected"},
+    {TEXT("[1 2]"), "byte 3: a comma or the closing bracket was expected"},
+    {TEXT("[1,]"), "byte 3: a comma before the closing bracket"},
+    {TEXT("[,1]"), "byte 1: a value was expected"},
+    {TEXT("[1}"), "byte 2: a comma or the closing bracket was expected"},
+    {TEXT("[1"), "byte 2: the text ends inside of brackets"},
+    {TEXT("{\"a\" 1}"), "byte 5: ':' was expected"},
+    {TEXT("{\"a\":1,}"), "byte 7: a comma before the closing bracket"},
+    {TEXT("{1:1}"), "byte 1: a key was expected"},
+    {TEXT("{\"a\":1 \"b\":2}"), "byte 7: a comma or the closing bracket was expected"},
+    {TEXT("[] []"), "byte 3: something stands after the value"},
+    {TEXT("[]\0"), "byte 2: something stands after the value"},
+    {TEXT("\"a"), "byte 2: a string without an end"},
+    {TEXT("\"a\n\""), "byte 2: a control character in a string"},
+    {TEXT("\"\0\""), "byte 1: a control character in a string"},
+    {TEXT("\"\\x\""), "byte 2: unknown escape"},
+    {TEXT("\"\\"), "byte 2: unknown escape"},
+    {TEXT("\"\\u12\""), "byte 5: four hexadecimal digits were expected"},
+    {TEXT("\"\\ud800\""), "byte 7: half a surrogate pair"},
+    {TEXT("\"\\ud800\\n\""), "half a surrogate pair"},
+    {TEXT("\"\\udc00\""), "byte 7: half a surrogate pair"},
+    {TEXT("\"\\ud800\\u0041\""), "byte 13: half a surrogate pair"},
+    {TEXT("\"\\u0000\""), "byte 7: a zero character in a string"},
+    {TEXT("\"\x80\""), "a string must be UTF-8"},
+    {TEXT("\"\xc3\""), "byte 2: a string must be UTF-8"},
+    {TEXT("\"\xc0\xaf\""), "a string must be UTF-8"},         /* overlong */
+    {TEXT("\"\xed\xa0\x80\""), "a string must be UTF-8"},     /* a surrogate */
+    {TEXT("\"\xf4\x90\x80\x80\""), "a string must be UTF-8"}, /* past U+10FFFF */
+    {TEXT("\"\xff\xff\xff\xff\""), "a string must be UTF-8"},
+    {TEXT("\xef\xbb\xbf{}"), "byte 0: a value was expected"}, /* a byte order mark */
+};
+
+SW_TEST("JSON is what its grammar says")
+{
+    open_tree();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t piece = 0; piece < 4; piece++) {
+            value out;
+            const sw_status status = parse(&tree, cases[i].text, cases[i].n, piece, true, &out);
+            SW_CHECK(cases[i].says == NULL ? status == SW_OK
+                                           : status == SW_FORMAT &&
+                                                 strstr(sw_last_error(), cases[i].says) != NULL,
+                     "case %zu in pieces of %zu: %s: %s", i, piece, cases[i].text,
+                     status == SW_OK ? "taken" : sw_last_error());
+        }
+    value_tree_close(&tree);
+}
+
+SW_TEST("numbers and texts arrive")
+{
+    static const char text[] =
+        "{\"a\":9223372036854775808,\"b\":-3,\"c\":2.5,\"d\":3e2,\"e\":true,\"f\":null,"
+        "\"g\":\"\\u00e4\\ud83d\\ude00\",\"h\":[1,2],\"b\":4,\"i\":-1,\"j\":"
+        "18446744073709551616}";
+    value o;
+    uint64_t x = 0;
+    open_tree();
+    CU_ASSERT_EQUAL_FATAL(parse(&tree, text, sizeof text - 1, 0, true, &o), SW_OK);
+    CU_ASSERT(value_whole(value_at(o, "a"), &x) && x == (uint64_t)1 << 63);
+    CU_ASSERT(value_number(value_at(o, "b")) == 4); /* the latest of two */
+    CU_ASSERT(value_real(value_at(o, "c")) == 2.5 && !value_whole(value_at(o, "c"), &x));
+    CU_ASSERT(value_whole(value_at(o, "d"), &x) && x == 300);
+    CU_ASSERT(value_is_true(value_at(o, "e")) && value_is_null(value_at(o, "f")));
+    CU_ASSERT_STRING_EQUAL(value_text(value_at(o, "g")), "\xc3\xa4\xf0\x9f\x98\x80");
+    CU_ASSERT(value_count(value_at(o, "h")) == 2 && value_count(o) == 11);
+    CU_ASSERT(!value_whole(value_at(o, "i"), &x) && !value_whole(value_at(o, "j"), &x));
+    CU_ASSERT(value_real(value_at(o, "j")) == 0x1p64);
+    CU_ASSERT(value_at(o, "none") == 0 && !value_whole(value_at(o, "none"), &x));
+    value_tree_close(&tree);
+}
+
+/* Line and column, where a text has lines. */
+SW_TEST("messages name line and column")
+{
+    static const char text[] = "{\n  \"a\": 1,\n  \"b\" 2\n}";
+    json_buffer room = {0};
+    value out;
+    open_tree();
+    sw_json_in in = sw_json_in_text(text, sizeof text - 1, "file.json");
+    in.line = 7;
+    CU_ASSERT_EQUAL(json_tree_build(&tree, &room, &in, &out), SW_FORMAT);
+    CU_ASSERT_STRING_EQUAL(sw_last_error(), "file.json: line 9: column 7: ':' was expected");
+    json_buffer_free(&room);
+    value_tree_close(&tree);
+}
+
+/* ---- harm -------------------------------------------------------------------------------- */
+
+SW_TEST("brackets are bounded")
+{
+    static char deep[1 << 20];
+    value out;
+    open_tree();
+    memset(deep, '[', sizeof deep);
+    CU_ASSERT_EQUAL(parse(&tree, deep, sizeof deep, 0, true, &out), SW_FORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "byte 64: brackets are too deep"));
+    memset(deep + JSON_TREE_DEPTH, ']', JSON_TREE_DEPTH);
+    CU_ASSERT_EQUAL(parse(&tree, deep, 2 * JSON_TREE_DEPTH, 0, true, &out), SW_OK);
+    for (size_t n = 0; n + 5 <= sizeof deep; n += 5)
+        memcpy(deep + n, "{\"a\":", 5);
+    CU_ASSERT_EQUAL(parse(&tree, deep, sizeof deep, 0, true, &out), SW_FORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "brackets are too deep"));
+    value_tree_close(&tree);
+}
+
+/* A program with a decimal comma reads what others wrote. */
+SW_TEST("fractions have a point in every locale")
+{
+    static const char text[] = "[0.001, -2.5e3, 7, 1E2]";
+    static const double is[] = {0.001, -2500, 7, 100};
+    if (!set_comma())
+        SW_SKIP("no locale with a decimal comma is installed");
+    sw_json_in in = sw_json_in_text(text, sizeof text - 1, "text");
+    for (int i = 0; i < 4; i++) {
+        sw_json_number x;
+        CU_ASSERT_EQUAL(sw_json_expect(&in, i == 0 ? '[' : ','), SW_OK);
+        CU_ASSERT_EQUAL(sw_json_get_number(&in, &x), SW_OK);
+        CU_ASSERT(x.real == is[i]);
+    }
+}
+
+SW_TEST("long numbers and strings are bounded")
+{
+    static char text[1 << 20];
+    value out;
+    open_tree();
+    memset(text, '7', sizeof text);
+    CU_ASSERT_EQUAL(parse(&tree, text, sizeof text, 3, true, &out), SW_FORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "byte 400: a number that is too long"));
+    text[0] = text[sizeof text - 1] = '"';
+    CU_ASSERT_EQUAL(parse(&tree, text, sizeof text, 3, true, &out), SW_OK);
+    CU_ASSERT_EQUAL(strlen(value_text(out)), sizeof text - 2);
+
+    char room[5] = "....";
+    sw_json_text fixed = {.to = room, .cap = 3};
+    sw_json_in in = sw_json_in_text(text, sizeof text, "text");
+    CU_ASSERT_EQUAL(sw_json_get_string(&in, &fixed), SW_OK);
+    CU_ASSERT(fixed.length == sizeof text - 2 && strcmp(room, "777.") == 0);
+    value_tree_close(&tree);
+
+    /* A tree that is full says so, and nothing is written after it. */
+    CU_ASSERT_EQUAL_FATAL(value_tree_open_for(&tree, "text", 4096), SW_OK);
+    tree.line = 3;
+    CU_ASSERT_EQUAL(parse(&tree, text, sizeof text, 0, true, &out), SW_FORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "text: line 3 takes more than"));
+    CU_ASSERT(tree.full);
+    value_tree_close(&tree);
+}
+
+/* Goes to every value of a tree, so that sanitizers see what is wrong with one. */
+static uint64_t visit(value v)
+{
+    uint64_t sum = value_count(v) + (value_is_number(v) ? value_real(v) > 0.0 : 0);
+    for (uint64_t i = 0; i < value_count(v); i++)
+        sum += value_is_dict(v) ? strlen(value_key(v, i)) + visit(value_member(v, i))
+                                : visit(value_item(v, i));
+    return sum + (value_is_text(v) ? strlen(value_text(v)) : 0);
+}
+
+/* Each cut, and each change of a byte: taken whole or refused by its place; in pieces it is the
+ * same. */
+SW_TEST("damaged texts are refused or whole")
+{
+    static const char whole[] =
+        " {\"type\":\"step\",\"loss\":-1.25e-3,\"list\":[0,12,true,null,"
+        "{}],\"t\\u00e4\\n\":\"\xc3\xa4\\ud83d\\ude00\",\"u\":[[[{}]]]} ";
+    const char marks[] = "\"\\[]{},:0-.eun\n\x80\xff ";
+    char text[sizeof whole];
+    sw_dice dice = {2027};
+    unsigned taken = 0, refused = 0;
+    open_tree();
+    for (int i = 0; i < 60000; i++) {
+        size_t n = sizeof whole - 1;
+        memcpy(text, whole, n);
+        if (i < (int)n)
+            n = (size_t)i;
+        for (uint64_t k = i < 200 ? 0 : 1 + sw_dice_below(&dice, 3); k > 0; k--)
+            text[sw_dice_below(&dice, n)] = sw_dice_below(&dice, 2) == 0
+                                                ? marks[sw_dice_below(&dice, sizeof marks - 1)]
+                                                : (char)sw_dice_below(&dice, 256);
+        value out = 0;
+        const sw_status status = parse(&tree, text, n, 0, i % 2 == 0, &out);
+        const uint64_t sum = status == SW_OK ? visit(out) : 0;
+        const char *said = status == SW_OK ? "" : sw_last_error();
+        SW_CHECK(status == SW_OK ||
+                     (status == SW_FORMAT && strncmp(said, "text: byte ", 11) == 0),
+                 "%d: %s", i, said);
+        taken += status == SW_OK;
+        refused += status != SW_OK;
+        const sw_status again = parse(&tree, text, n, 1 + (size_t)i % 7, i % 2 == 0, &out);
+        SW_CHECK(again == status &&
+                     (status == SW_OK ? visit(out) == sum : strcmp(sw_last_error(), said) == 0),
+                 "%d: in pieces: %s, at once: %s", i, sw_last_error(), said);
+    }
+    sw_note("%u taken, %u refused", taken, refused);
+    CU_ASSERT(taken > 1000 && refused > 10000);
+    value_tree_close(&tree);
+}
+
+static sw_status build_once(void *arg)
+{
+    static value_tree fresh;
+    static const char text[] = "{\"a\":[1,2.5,\"text\",{\"b\":null}]}";
+    json_buffer room = {0};
+    value out;
+    (void)arg;
+    sw_json_in in = sw_json_in_text(text, sizeof text - 1, "text");
+    SW_TRY(value_tree_open_for(&fresh, "text", (size_t)1 << 20));
+    const sw_status status = json_tree_build(&fresh, &room, &in, &out);
+    json_buffer_free(&room);
+    value_tree_close(&fresh);
+    return status;
+}
+
+SW_TEST("every refusal of memory is reported")
+{
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, build_once, NULL) > 3);
 }

@@ -1,5 +1,5 @@
 /* JSON that programs and the library write, for tests: read by json_read.h; its own tests are
- * tests/profiler/test_json_read.c. A key twice in one object is refused. */
+ * tests/profiler/test_json.c. A key twice in one object is refused. */
 #ifndef SW_TESTS_JSON_H
 #define SW_TESTS_JSON_H
 
