@@ -146,8 +146,9 @@ const char *evolve_path(const evolve *e, const char *name)
 
 /* ---- the folder -------------------------------------------------------------------------- */
 
-static int check_run(const evolve *e)
+int evolve_files_check(const evolve *e)
 {
+    CLI_TRY(job_folder_check("--out", e->opts.out));
     const bool there = sw_file_taken(evolve_path(e, "generation.json")) || /* the library's */
                        sw_file_taken(evolve_path(e, "generation.json.1"));
     if (e->opts.resume || !there)
@@ -156,20 +157,6 @@ static int check_run(const evolve *e)
                      "--out %s: a run is there already. --resume goes on with it; to begin a "
                      "new one remove the folder, or name another",
                      e->opts.out);
-}
-
-int evolve_files_check(const evolve *e)
-{
-    CLI_TRY(job_folder_check("--out", e->opts.out));
-    return check_run(e);
-}
-
-/* Makes the folder, and holds it. */
-static int evolve_files_open(evolve *e)
-{
-    CLI_TRY(job_folder_make("--out", e->opts.out, &e->made));
-    CLI_LIBRARY(cli_saved(sw_file_hold(&e->held, evolve_path(e, "run"))), false);
-    return CLI_GO;
 }
 
 void evolve_files_close(evolve *e)
@@ -256,15 +243,6 @@ static void evolve_say_row(const evolve *e, const evolve_row *r)
            cli_digits(r->parameters).text, sw_text_mib(r->best_bytes).text,
            sw_text_mib(r->largest_bytes).text, r->refused, (double)r->ns / 1e9);
     cli_flush();
-}
-
-static void evolve_say_progress(const evolve *e)
-{
-    const sw_evolve_progress *p = &e->progress;
-    if (e->opts.quiet || p->all == 0)
-        return;
-    cli_progress("generation %" PRIu64 ": %.0f %% trained, %s steps so far", p->generation,
-                 100.0 * (double)p->done / (double)p->all, cli_digits(p->steps).text);
 }
 
 /* ---- at the end, as JSON ----------------------------------------------------------------- */
@@ -495,7 +473,8 @@ int evolve_open(evolve *e)
         return status == SW_INVALID ? cli_error(CLI_USAGE, "%s", sw_last_error())
                                     : cli_library_error(status, true);
     CLI_TRY(split(e));
-    CLI_TRY(evolve_files_open(e));
+    CLI_TRY(job_folder_make("--out", e->opts.out, &e->made));
+    CLI_LIBRARY(cli_saved(sw_file_hold(&e->held, evolve_path(e, "run"))), false);
     status = make_population(e);
     if (status == SW_INVALID) /* a genome of other data, say */
         return cli_error(CLI_USAGE, "%s", sw_last_error());
@@ -626,8 +605,11 @@ sw_status evolve_loop(evolve *e)
             break; /* a run that was complete */
         if (e->progress.what == SW_EVOLVE_STOPPED)
             break;
-        if (e->progress.what == SW_EVOLVE_TRAINED)
-            evolve_say_progress(e);
+        if (e->progress.what == SW_EVOLVE_TRAINED && !e->opts.quiet && e->progress.all > 0)
+            cli_progress("generation %" PRIu64 ": %.0f %% trained, %s steps so far",
+                         e->progress.generation,
+                         100.0 * (double)e->progress.done / (double)e->progress.all,
+                         cli_digits(e->progress.steps).text);
         if (e->progress.what == SW_EVOLVE_EVALUATED) {
             /* All members of a generation that has its fitness. */
             const uint32_t n = sw_evolution_count(e->evolution);

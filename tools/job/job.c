@@ -431,22 +431,6 @@ const char *tool_optimizer_rates(void)
     return text;
 }
 
-/* The rate where none is given; 0: the library's. */
-static double tool_optimizer_lr(const char *name)
-{
-    const int i = index_of(name);
-    return i < N_KNOWN ? known[i].lr : 0.0;
-}
-
-/* Whether it has a momentum; `usual` (or NULL) receives what it is where none is given. */
-static bool tool_optimizer_has_momentum(const char *name, double *usual)
-{
-    const int i = index_of(name);
-    if (usual != NULL)
-        *usual = i < N_KNOWN ? known[i].momentum : 0.0;
-    return i < N_KNOWN && known[i].has_momentum;
-}
-
 void tool_optimizer_set(sw_optimizer_opts *o, const char *name, double momentum)
 {
     const int i = index_of(name);
@@ -578,14 +562,14 @@ static int derive_options(job_opts *o)
     CLI_TRY(tool_settings_complete(o->kind, &o->settings));
     if (o->optimizer == NULL)
         o->optimizer = usual;
-    double usual_momentum;
-    const bool heavy = tool_optimizer_has_momentum(o->optimizer, &usual_momentum);
+    const int at = index_of(o->optimizer);
+    const bool heavy = at < N_KNOWN && known[at].has_momentum;
     if (o->lr < 0.0 && o->method == JOB_MEZO)
         o->lr = JOB_MEZO_RATE;
     if (o->lr < 0.0)
-        o->lr = o->kind->lr > 0.0f && strcmp(o->optimizer, usual) == 0
-                    ? (double)o->kind->lr
-                    : tool_optimizer_lr(o->optimizer);
+        o->lr = o->kind->lr > 0.0f && strcmp(o->optimizer, usual) == 0 ? (double)o->kind->lr
+                : at < N_KNOWN                                         ? known[at].lr
+                               : 0.0; /* 0: the library's */
     if (o->synthetic_n > 0 && strcmp(o->data, "synthetic") != 0)
         return no_effect("--synthetic-n", "--data synthetic");
     if (o->momentum >= 0.0 && !heavy)
@@ -598,7 +582,7 @@ static int derive_options(job_opts *o)
     if (o->synthetic_n == 0)
         o->synthetic_n = o->kind->synthetic_n > 0 ? o->kind->synthetic_n : 10000;
     if (o->momentum < 0.0)
-        o->momentum = usual_momentum;
+        o->momentum = at < N_KNOWN ? known[at].momentum : 0.0;
     return CLI_GO;
 }
 

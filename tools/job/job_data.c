@@ -281,15 +281,6 @@ static void describe(job_data *data)
         data->n = data->info.n;
 }
 
-/* Some models are made for one kind of data: known here, before any model. */
-static int check_model(const job *j)
-{
-    const tool_net_opts opts = job_net_opts(j);
-    return tool_net_accepts(&opts) == SW_OK
-               ? CLI_GO
-               : cli_error(CLI_USAGE, "--model %s", sw_last_error());
-}
-
 int job_load(job *j, bool shapes_only)
 {
     sw_status status = SW_OK;
@@ -312,7 +303,10 @@ int job_load(job *j, bool shapes_only)
     if (j->train.info.n_fields == 1)
         CLI_TRY(job_unlabelled(j));
     CLI_LIBRARY(job_file_agree(j), true);
-    CLI_TRY(check_model(j));
+    /* Some models are made for one kind of data: known here, before any model. */
+    const tool_net_opts opts = job_net_opts(j);
+    if (tool_net_accepts(&opts) != SW_OK)
+        return cli_error(CLI_USAGE, "--model %s", sw_last_error());
     return job_normalise(j, shapes_only);
 }
 

@@ -193,14 +193,10 @@ bool job_metrics_events(const char *path)
     return strncmp(name, SW_TFEVENTS_NAME, sizeof SW_TFEVENTS_NAME - 1) == 0;
 }
 
-static bool is_rows(const char *path)
-{
-    return cli_ends_with(path, ".csv") || cli_ends_with(path, ".jsonl");
-}
-
 int job_metrics_check(const char *path, bool events)
 {
-    if (path == NULL || is_rows(path) || (events && job_metrics_events(path)))
+    if (path == NULL || cli_ends_with(path, ".csv") || cli_ends_with(path, ".jsonl") ||
+        (events && job_metrics_events(path)))
         return CLI_GO;
     return events ? cli_error(CLI_USAGE,
                               "--metrics must be a file that ends in .csv or .jsonl, or for "

@@ -82,15 +82,6 @@ static int check_bounds(pop *p, const pop_hyper *h, const sw_hyper *is)
     return CLI_GO;
 }
 
-/* Words are choices of a program that knows what they mean. */
-static int check_words(const sw_hyper *is)
-{
-    if (is->kind == SW_CHOICE && is->labels != NULL)
-        return cli_error(CLI_USAGE, "%s: choices must be numbers (got '%s')", is->name,
-                         is->labels[0]);
-    return CLI_GO;
-}
-
 static int read_one(pop *p, const sw_hyper *is)
 {
     pop_hyper *h = &p->hyper[p->n_hypers];
@@ -113,7 +104,9 @@ static int read_one(pop *p, const sw_hyper *is)
     if (strcmp(h->name, "dropout") == 0 && p->opts.job.kind->takes[TOOL_DROPOUT] == NULL)
         return cli_error(CLI_USAGE, "dropout: --model %s has none", p->opts.job.model);
     p->n_hypers++;
-    CLI_TRY(check_words(is));
+    if (is->kind == SW_CHOICE && is->labels != NULL) /* whose words have no meaning here */
+        return cli_error(CLI_USAGE, "%s: choices must be numbers (got '%s')", is->name,
+                         is->labels[0]);
     return check_bounds(p, h, is);
 }
 

@@ -431,14 +431,6 @@ static double choice_at(const pop *p, int i, int64_t k)
     return is.kind == SW_CHOICE ? is.choices[k] : is.low + (double)k;
 }
 
-static double count_configs(const pop *p)
-{
-    double n = 1.0;
-    for (int i = 0; i < p->n_hypers; i++)
-        n *= (double)choices_of(p, i);
-    return n;
-}
-
 static pop_config config_at(const pop *p, int64_t k)
 {
     double values[POP_HYPERS] = {0};
@@ -640,20 +632,13 @@ static int look_into(pop *p, need *needs, int64_t n)
     return p->memory.n_refused == p->memory.n_configs ? refuse(p, needs) : CLI_GO;
 }
 
-/* Ranges under a budget are never higher than what lives at one time, so there always is
- * one. */
-static int open_exec(pop *p)
-{
-    const size_t budget = p->opts.job.budget_bytes;
-    CLI_LIBRARY(sw_budget_create(&p->job.budget, budget > 0 ? budget : SIZE_MAX / 2), false);
-    CLI_LIBRARY(make_exec(p, p->memory.threads, p->job.budget), false);
-    return CLI_GO;
-}
-
 int pop_open(pop *p)
 {
-    const double n = count_configs(p);
+    const size_t budget = p->opts.job.budget_bytes;
+    double n = 1.0;
     void *needs;
+    for (int i = 0; i < p->n_hypers; i++)
+        n *= (double)choices_of(p, i);
     if (n > MOST_CONFIGS)
         return cli_error(
             CLI_USAGE,
@@ -663,7 +648,12 @@ int pop_open(pop *p)
     CLI_LIBRARY(sw_heap_alloc(&needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need)), false);
     const int found = look_into(p, needs, (int64_t)n);
     sw_heap_free(needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need));
-    return found == CLI_GO ? open_exec(p) : found;
+    CLI_TRY(found);
+    /* Ranges under a budget are never higher than what lives at one time, so there always is
+     * one. */
+    CLI_LIBRARY(sw_budget_create(&p->job.budget, budget > 0 ? budget : SIZE_MAX / 2), false);
+    CLI_LIBRARY(make_exec(p, p->memory.threads, p->job.budget), false);
+    return CLI_GO;
 }
 
 /* ---- one turn ---------------------------------------------------------------------------- */

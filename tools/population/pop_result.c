@@ -362,12 +362,18 @@ static void put_member(sw_json *json, const pop *p, int k)
     sw_json_end(json);
 }
 
+/* Members of a shape. */
+static int count(const pop *p, int shape)
+{
+    int n = 0;
+    for (int k = 0; k < p->n_members; k++)
+        n += p->members[k].shape == shape;
+    return n;
+}
+
 static void put_shape(sw_json *json, const pop *p, int shape)
 {
     const pop_shape *s = p->shapes[shape];
-    int64_t n = 0;
-    for (int k = 0; k < p->n_members; k++)
-        n += p->members[k].shape == shape;
     sw_json_begin(json, '{');
     result_put_batch(json, job_slot_rows(&p->job.train, s->config.batch), s->config.batch);
     sw_json_open(json, "hidden", '[');
@@ -375,7 +381,7 @@ static void put_shape(sw_json *json, const pop *p, int shape)
         sw_json_i64(json, s->config.hidden.at[k]);
     sw_json_end(json);
     SW_JSON_PUT(json, s, member_bytes, arena_bytes, batch_bytes);
-    sw_json_put_i64(json, "members", n);
+    sw_json_put_i64(json, "members", count(p, shape));
     sw_json_end(json);
 }
 
@@ -868,14 +874,6 @@ static void members(const pop *p, svg *to)
     for (int k = 0; k < p->n_members; k++)
         member_row(p, to, &c, k, k == best);
     svg_print(to, "</table>\n");
-}
-
-static int count(const pop *p, int shape)
-{
-    int n = 0;
-    for (int k = 0; k < p->n_members; k++)
-        n += p->members[k].shape == shape;
-    return n;
 }
 
 /* In the order of the members that have them: places in the list of shapes depend on what was

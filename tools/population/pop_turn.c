@@ -497,14 +497,6 @@ static void say_turn(const pop *p, const int *turn, int n)
             p->members[turn[0]].target, best, pop_metric_name(p), p->members[best].score.score);
 }
 
-/* A new turn, or the one that was interrupted. */
-static void aim(pop_member *m, uint64_t until)
-{
-    if (m->steps < until)
-        m->diverged = false;
-    m->target = until;
-}
-
 sw_status pop_run(pop *p)
 {
     void *block;
@@ -517,8 +509,11 @@ sw_status pop_run(pop *p)
         status = sw_pbt_next(p->pbt, turn, p->n_members, &n, &until);
         if (status != SW_OK || n == 0)
             break;
-        for (int i = 0; i < n; i++)
-            aim(&p->members[turn[i]], (uint64_t)until);
+        for (int i = 0; i < n; i++) { /* a new turn, or the one that was interrupted */
+            pop_member *m = &p->members[turn[i]];
+            m->diverged &= m->steps >= (uint64_t)until;
+            m->target = (uint64_t)until;
+        }
         status = pop_arrange(p);
         if (status == SW_OK)
             status = run_turn(p, turn, n);
@@ -543,15 +538,6 @@ sw_status pop_run(pop *p)
 
 /* stepwell train --members N: members that train side by side and learn nothing from each
  * other. The population of `stepwell pbt` without exploits: a turn is a validation. */
-
-/* Options of train that say something about one model. */
-static int check(void)
-{
-    const char *no =
-        cli_given("--profile --heap-profile --load-params --witness --process --checks "
-                  "--immediate --accumulate --keep-gradients --checkpoint-pauses");
-    return no != NULL ? cli_error(CLI_USAGE, "%s is not supported with --members", no) : CLI_GO;
-}
 
 /* The rate is the one number that a space needs; it has one choice. */
 static sw_status make_space(pop *p)
@@ -592,7 +578,12 @@ int pop_train(const train *t)
 {
     static pop p; /* large */
     const train_opts *o = &t->opts;
-    CLI_TRY(check());
+    /* Options of train that say something about one model. */
+    const char *no =
+        cli_given("--profile --heap-profile --load-params --witness --process --checks "
+                  "--immediate --accumulate --keep-gradients --checkpoint-pauses");
+    if (no != NULL)
+        return cli_error(CLI_USAGE, "%s is not supported with --members", no);
     pop_opts *to = &p.opts;
     *to = (pop_opts){.job = o->job,
                      .members = o->members,
@@ -637,13 +628,6 @@ int pop_train(const train *t)
  * which values; so the seeds are known too, and the bits are those of the population's
  * member. */
 
-static sw_status values_to(pop *p, const double *values)
-{
-    for (int i = 0; i < p->n_hypers; i++)
-        SW_TRY(sw_pbt_value_set(p->pbt, 0, i, values[i]));
-    return SW_OK;
-}
-
 static sw_status along(pop *p, int n)
 {
     double values[POP_HYPERS], next, time;
@@ -664,7 +648,8 @@ static sw_status along(pop *p, int n)
                     p->opts.replay, pop_config_text(&config).text, p->opts.job.budget_bytes);
 
         SW_TRY(pop_pause(p, 0)); /* nothing is there before the first */
-        SW_TRY(values_to(p, values));
+        for (int i = 0; i < p->n_hypers; i++)
+            SW_TRY(sw_pbt_value_set(p->pbt, 0, i, values[i]));
         SW_TRY(pop_shape_of(p, &config, &shape));
         m->resized = m->waiting.there && m->waiting.shape != shape;
         m->shape = shape;

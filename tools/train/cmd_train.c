@@ -225,31 +225,15 @@ static sw_status train_create_profile(train *t)
     return sw_profile_create(&t->profile, &opts);
 }
 
-/* The last thing before the first step. */
-static int open_profile(train *t)
-{
-    if (t->opts.profile == NULL)
-        return CLI_GO;
-    CLI_LIBRARY(train_create_profile(t), false);
-    CLI_LIBRARY(sw_exec_set_profile(t->job.exec, t->profile), false);
-    return CLI_GO;
-}
-
-/* Settings that jemalloc needs when the program starts cannot be mended at its end. */
-static int check_heap_profile(const train *t)
-{
-    if (t->opts.heap_profile == NULL || sw_heap_profile_ready() == SW_OK)
-        return CLI_GO;
-    return cli_error(CLI_FAILED, "--heap-profile: %s", sw_last_error());
-}
-
 /* Everything up to the first step. CLI_GO or the exit status. */
 static int prepare(train *t)
 {
     cli_catch_interrupt();
     if (t->opts.job.checkpoint != NULL)
         cli_catch_save(); /* not later: it would end a run that is about to begin */
-    CLI_TRY(check_heap_profile(t));
+    /* Settings that jemalloc needs when the program starts cannot be mended at its end. */
+    if (t->opts.heap_profile != NULL && sw_heap_profile_ready() != SW_OK)
+        return cli_error(CLI_FAILED, "--heap-profile: %s", sw_last_error());
     CLI_TRY(train_check_writable(&t->opts));
     t->opts.job.params = t->opts.load != NULL ? t->opts.load : train_resumed_params(&t->opts);
     t->job.quiet = t->opts.quiet;
@@ -267,7 +251,10 @@ static int prepare(train *t)
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED, "interrupted before the first step: no file was "
                                           "written");
-    CLI_TRY(open_profile(t));
+    if (t->opts.profile != NULL) { /* the last thing before the first step */
+        CLI_LIBRARY(train_create_profile(t), false);
+        CLI_LIBRARY(sw_exec_set_profile(t->job.exec, t->profile), false);
+    }
     const bool has_rows = t->inside && t->now.has_metrics; /* of the run before */
     const sw_status opened =
         has_rows ? train_metrics_go_on(t, t->now.metrics_bytes) : train_metrics_open(t);

@@ -356,21 +356,17 @@ static sw_status take(train *t)
     return SW_OK;
 }
 
-static bool is_due(train *t)
-{
-    train_saving *s = &t->saving;
-    s->say |= cli_save_asked();
-    return s->say || job_is_due(&s->due, t->now.step);
-}
-
 sw_status train_checkpoint_step(train *t)
 {
     train_saving *s = &t->saving;
     if (t->opts.job.checkpoint == NULL)
         return SW_OK;
     SW_TRY(look(t));
-    if (s->running || s->waits || !is_due(t))
+    if (s->running || s->waits)
         return SW_OK; /* what is due while one is written comes after it */
+    s->say |= cli_save_asked();
+    if (!s->say && !job_is_due(&s->due, t->now.step))
+        return SW_OK;
     s->due = job_due_after(&t->opts.every, t->now.step);
     if (t->opts.job.checkpoint_pauses)
         SW_TRY(train_catch_up(t));

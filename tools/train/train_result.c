@@ -45,11 +45,6 @@ cli_text train_loss(double loss)
     return isnan(loss) ? (cli_text){"nan"} : t;
 }
 
-static bool witnessed(const train_measured *m)
-{
-    return m->witness.size != 0;
-}
-
 int train_check_witness(const train *t)
 {
     int status = CLI_DONE;
@@ -254,7 +249,7 @@ static void print_witnesses(const train *t)
 {
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         const sw_witness_info *w = &t->measured[i].witness;
-        if (!witnessed(&t->measured[i]))
+        if (w->size == 0)
             continue;
         char text[256];
         snprintf(text, sizeof text, "%s, batch %" PRId64 ": %s", t->job.program[i].name,
