@@ -102,7 +102,7 @@ const char *es_noise(const es_opts *o)
 }
 
 /* ars and snes have a shaping of their own, snes its noise too. */
-static int check_strategy(const es_opts *o)
+static int check_noise(const es_opts *o)
 {
     const bool snes = strcmp(o->strategy, "snes") == 0, ars = strcmp(o->strategy, "ars") == 0;
     if (o->shaping != NULL && (snes || ars))
@@ -112,11 +112,6 @@ static int check_strategy(const es_opts *o)
                          o->strategy);
     if (snes && strcmp(es_noise(o), "iid") != 0)
         return cli_error(CLI_USAGE, "--strategy snes has --noise iid (got %s)", o->noise);
-    return CLI_GO;
-}
-
-static int check_noise(const es_opts *o)
-{
     if (o->rank > 0 && strcmp(es_noise(o), "low-rank") != 0)
         return cli_error(CLI_USAGE, "--rank has no effect without --noise low-rank");
     for (int i = 0; i < 2; i++) {
@@ -187,7 +182,6 @@ static int check(es_run *r)
     es_opts *o = &r->opts;
     if (o->strategy == NULL)
         o->strategy = o->environment != NULL ? "nes" : "eggroll";
-    CLI_TRY(check_strategy(o));
     CLI_TRY(check_noise(o));
     CLI_TRY(check_population(o));
     CLI_TRY(es_files_check(o));
@@ -334,19 +328,6 @@ static int load(es_run *r)
                            r->opts.job.model);
 }
 
-/* The plans fit; the fitness of a generation is to do so beside them. */
-static int check_budget(const es_run *r)
-{
-    const size_t budget = r->opts.job.budget_bytes, needed = es_total_bytes(r);
-    if (budget == 0 || needed <= budget)
-        return CLI_GO;
-    return cli_error(
-        CLI_NO_FIT,
-        "does not fit: %zu bytes are needed, %zu of them for the fitness of %" PRId64
-        " evaluations; the budget is %zu",
-        needed, sw_es_bytes(r->job.es), r->opts.population, budget);
-}
-
 /* Everything up to the first generation. CLI_GO or the exit status. */
 static int prepare(es_run *r)
 {
@@ -361,7 +342,14 @@ static int prepare(es_run *r)
     sw_status made = make_ready(r);
     if (made != SW_OK)
         return cli_library_error(made, made == SW_FORMAT || made == SW_IO);
-    CLI_TRY(check_budget(r));
+    /* The plans fit; the fitness of a generation is to do so beside them. */
+    const size_t budget = r->opts.job.budget_bytes, needed = es_total_bytes(r);
+    if (budget > 0 && needed > budget)
+        return cli_error(
+            CLI_NO_FIT,
+            "does not fit: %zu bytes are needed, %zu of them for the fitness of %" PRId64
+            " evaluations; the budget is %zu",
+            needed, sw_es_bytes(r->job.es), r->opts.population, budget);
     CLI_TRY(es_resume(r));
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED,

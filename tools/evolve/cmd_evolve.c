@@ -461,22 +461,24 @@ static int table_of(evolve_opts *o, cli_option *table)
 
 /* ---- what the parser cannot see ---------------------------------------------------------- */
 
-static int check_asked(const evolve_opts *o)
+static int check(evolve *e)
 {
+    evolve_opts *o = &e->opts;
     const char *of_run = cli_given("--resume --retrain");
-    const size_t n = o->plot != NULL ? strlen(o->plot) : 0;
+    if (strncmp(o->job.data, "text:", 5) == 0)
+        return cli_error(CLI_USAGE,
+                         "--data %s has no classes: evolve fits classifiers of "
+                         "images and of vectors",
+                         o->job.data);
+    if (o->job.budget_bytes == 0)
+        o->job.budget_bytes = EVOLVE_BUDGET;
     if ((o->print_space || o->price != NULL) && of_run != NULL)
         return cli_error(CLI_USAGE, "%s has no effect without a run", of_run);
-    if (n >= 4 && strcmp(o->plot + n - 4, ".svg") == 0)
+    if (o->plot != NULL && cli_ends_with(o->plot, ".svg"))
         return cli_error(CLI_USAGE,
                          "--plot %s: the graph is DOT text: name it FILE.dot, and "
                          "dot -Tsvg FILE.dot draws it",
                          o->plot);
-    return CLI_GO;
-}
-
-static int check_numbers(const evolve_opts *o)
-{
     if (o->mutate > 1.0 || o->crossover > 1.0)
         return cli_error(CLI_USAGE, "%s must be a probability, 0 to 1 (got %g)",
                          o->mutate > 1.0 ? "--mutate" : "--crossover",
@@ -490,21 +492,7 @@ static int check_numbers(const evolve_opts *o)
         return cli_error(CLI_USAGE,
                          "--candidate-memory must be at most --memory-budget %zu (got %zu)",
                          o->job.budget_bytes, o->candidate_bytes);
-    return job_validation_check(o->validation_share);
-}
-
-static int check(evolve *e)
-{
-    evolve_opts *o = &e->opts;
-    if (strncmp(o->job.data, "text:", 5) == 0)
-        return cli_error(CLI_USAGE,
-                         "--data %s has no classes: evolve fits classifiers of "
-                         "images and of vectors",
-                         o->job.data);
-    if (o->job.budget_bytes == 0)
-        o->job.budget_bytes = EVOLVE_BUDGET;
-    CLI_TRY(check_asked(o));
-    CLI_TRY(check_numbers(o));
+    CLI_TRY(job_validation_check(o->validation_share));
     CLI_TRY(evolve_read_selection(e));
     CLI_TRY(evolve_read_fitness(e));
     CLI_TRY(evolve_read_mutations(e));

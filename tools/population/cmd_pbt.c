@@ -214,17 +214,6 @@ sw_status pop_set_knobs(pop *p, int k, const double *values)
 
 /* ---- the run ----------------------------------------------------------------------------- */
 
-static int check_metric(pop *p)
-{
-    const char *metric = p->opts.metric;
-    p->classes = tool_task_of(&p->job.train.info) == TOOL_CLASSIFY;
-    p->by_loss = metric != NULL ? strcmp(metric, "loss") == 0 : !p->classes;
-    p->minimize = p->by_loss;
-    if (!p->by_loss && !p->classes)
-        return cli_error(CLI_USAGE, "--metric accuracy: %s has no classes", p->opts.job.data);
-    return CLI_GO;
-}
-
 /* So many samples of the validation part are enough for a score. */
 static int thin(pop *p)
 {
@@ -366,9 +355,13 @@ static int prepare(pop *p)
     p->job.limited[0] = p->job.limited[1] =
         p->largest_batch > 0 ? p->largest_batch : p->opts.job.batch.at[0];
     CLI_TRY(job_load(&p->job, false));
-    CLI_TRY(check_metric(p));
-    CLI_TRY(split(p));
     const pop_opts *o = &p->opts;
+    p->classes = tool_task_of(&p->job.train.info) == TOOL_CLASSIFY;
+    p->by_loss = o->metric != NULL ? strcmp(o->metric, "loss") == 0 : !p->classes;
+    p->minimize = p->by_loss;
+    if (!p->by_loss && !p->classes)
+        return cli_error(CLI_USAGE, "--metric accuracy: %s has no classes", o->job.data);
+    CLI_TRY(split(p));
     const uint64_t n = (uint64_t)p->job.train.n, batch = (uint64_t)o->job.batch.at[0];
     const uint64_t epochs = (uint64_t)(o->epochs > 0 ? o->epochs : 1);
     const uint64_t by_epochs = (n + batch - 1) / batch * epochs;
@@ -592,8 +585,10 @@ static int pop_word(const char *const *words, const char *word)
     return i;
 }
 
-static int check_factors(pop_opts *o)
+/* Numbers, and options of a job that a population has no use for. */
+static int check(pop_opts *o)
 {
+    const char *no = cli_given("--immediate --accumulate --keep-gradients --checkpoint-pauses");
     char *end;
     o->factor[0] = strtod(o->factors, &end);
     o->factor[1] = *end == ',' ? strtod(end + 1, &end) : 0.0;
@@ -602,11 +597,6 @@ static int check_factors(pop_opts *o)
         return cli_error(CLI_USAGE,
                          "--factors must be two numbers above 0, as 1.2,0.8 (got '%s')",
                          o->factors);
-    return CLI_GO;
-}
-
-static int check_shares(pop_opts *o)
-{
     if (o->quantile > 0.5)
         return cli_error(CLI_USAGE, "--quantile must be 0 to 0.5 (got %g)", o->quantile);
     if ((o->replaced >= 0.0) != (o->donors >= 0.0))
@@ -619,13 +609,6 @@ static int check_shares(pop_opts *o)
                          o->replaced, o->donors);
     if (o->resample > 1.0)
         return cli_error(CLI_USAGE, "--resample must be 0 to 1 (got %g)", o->resample);
-    return CLI_GO;
-}
-
-/* Options of a job that a population has no use for. */
-static int check_job(const pop_opts *o)
-{
-    const char *no = cli_given("--immediate --accumulate --keep-gradients --checkpoint-pauses");
     if (no != NULL)
         return cli_error(CLI_USAGE, "%s is not supported for populations", no);
     CLI_TRY(job_validation_check(o->validation_share));
@@ -681,8 +664,6 @@ static int pop_parse(pop *p, int argc, char **argv)
     o->job.knobs = true;
     p->job.opts = &o->job;
     CLI_TRY(job_check(&o->job));
-    CLI_TRY(check_factors(o));
-    CLI_TRY(check_shares(o));
-    CLI_TRY(check_job(o));
+    CLI_TRY(check(o));
     return pop_hypers_read(p);
 }

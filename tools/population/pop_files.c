@@ -120,23 +120,6 @@ sw_status pop_save_params(pop *p)
 /* The files that `stepwell pbt` is to write: their names, and whether they can be written, are
  * checked before anything runs. */
 
-static int check_words(const pop_opts *o)
-{
-    const char *save = o->save;
-    CLI_TRY(job_metrics_check(o->metrics, false));
-    if (o->plot != NULL && !cli_ends_with(o->plot, ".svg") && !cli_ends_with(o->plot, ".html"))
-        return cli_error(CLI_USAGE, "--plot must be FILE.svg or FILE.html (got '%s')", o->plot);
-    if (save == NULL)
-        return CLI_GO;
-    const char *number = strchr(save, '%');
-    if (number != NULL && (number[1] != 'd' || strchr(number + 1, '%') != NULL))
-        return cli_error(CLI_USAGE,
-                         "--save-params: the only %% must be that of %%d, the member's number "
-                         "(got '%s')",
-                         save);
-    return CLI_GO;
-}
-
 /* FILE of --save-params, or what it is for member 0. */
 static const char *first_params(const char *save, char *to, size_t bytes)
 {
@@ -151,7 +134,15 @@ int pop_files_check(const pop *p)
 {
     const pop_opts *o = &p->opts;
     char first[FILE_PATH_BYTES];
-    CLI_TRY(check_words(o));
+    const char *number = o->save != NULL ? strchr(o->save, '%') : NULL;
+    CLI_TRY(job_metrics_check(o->metrics, false));
+    if (o->plot != NULL && !cli_ends_with(o->plot, ".svg") && !cli_ends_with(o->plot, ".html"))
+        return cli_error(CLI_USAGE, "--plot must be FILE.svg or FILE.html (got '%s')", o->plot);
+    if (number != NULL && (number[1] != 'd' || strchr(number + 1, '%') != NULL))
+        return cli_error(CLI_USAGE,
+                         "--save-params: the only %% must be that of %%d, the member's number "
+                         "(got '%s')",
+                         o->save);
     CLI_TRY(job_check_params_name("--save-params", o->save));
     const job_output files[] = {{"--metrics", o->metrics, JOB_BESIDE},
                                 {"--plot", o->plot, JOB_BESIDE},

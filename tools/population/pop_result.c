@@ -158,24 +158,17 @@ static void copies(const pop_plot *d, bool dots)
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-/* The profile of a run before this one is not replaced where it goes on. */
-static sw_status keep_before(const pop *p)
-{
-    char kept[600];
-    if (!p->resumed)
-        return SW_OK;
-    SW_TRY(job_keep_profile(p->opts.profile, p->turn, kept, sizeof kept));
-    if (kept[0] != '\0')
-        cli_note("the profile of the turns before is in %s", kept);
-    return SW_OK;
-}
-
 sw_status pop_profile_open(pop *p)
 {
     const job_opts *j = &p->opts.job;
+    char kept[600] = "";
     if (p->opts.profile == NULL)
         return SW_OK;
-    SW_TRY(keep_before(p));
+    /* The profile of a run before this one is not replaced where it goes on. */
+    if (p->resumed)
+        SW_TRY(job_keep_profile(p->opts.profile, p->turn, kept, sizeof kept));
+    if (kept[0] != '\0')
+        cli_note("the profile of the turns before is in %s", kept);
     const sw_prof_header header = {.path = p->opts.profile,
                                    .model = j->model,
                                    .device = j->device,

@@ -201,17 +201,6 @@ static sw_status open_loader(train *t, sw_loader **out, const job_data *data, bo
     return sw_loader_create(out, data->set, &opts);
 }
 
-static sw_status make_ready(train *t)
-{
-    SW_TRY(open_loader(t, &t->train_loader, &t->job.train, true));
-    SW_TRY(open_loader(t, &t->test_loader, &t->job.test, false));
-    SW_TRY(cli_times_init(&t->times, t->total_steps));
-    if (t->opts.find_lr)
-        SW_TRY(train_find_create(&t->find, &t->opts, t->total_steps));
-    SW_TRY(job_note(&t->job, t->job.net.model));
-    return sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed);
-}
-
 /* The profile of --profile, without an exec. */
 static sw_status train_create_profile(train *t)
 {
@@ -243,7 +232,14 @@ static int prepare(train *t)
     train_checkpoint_opts(t);
     CLI_TRY(job_open(&t->job));
     CLI_TRY(job_check_machine(&t->job, t->opts.witness));
-    CLI_LIBRARY(make_ready(t), false);
+    CLI_LIBRARY(open_loader(t, &t->train_loader, &t->job.train, true), false);
+    CLI_LIBRARY(open_loader(t, &t->test_loader, &t->job.test, false), false);
+    CLI_LIBRARY(cli_times_init(&t->times, t->total_steps), false);
+    if (t->opts.find_lr)
+        CLI_LIBRARY(train_find_create(&t->find, &t->opts, t->total_steps), false);
+    CLI_LIBRARY(job_note(&t->job, t->job.net.model), false);
+    CLI_LIBRARY(sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed),
+                false);
     if (t->opts.load != NULL)
         CLI_LIBRARY(cli_saved(sw_model_load(t->job.net.model, t->opts.load)), true);
     CLI_TRY(train_resume(t));

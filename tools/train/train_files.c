@@ -238,39 +238,29 @@ static int go_on_checkpoint(train *t, const sw_checkpoint_found *found)
     return CLI_GO;
 }
 
-/* The profile of the run before is not replaced. */
-static int keep_profile(const train *t)
+int train_resume(train *t)
 {
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     char kept[FILE_PATH_BYTES];
-    if (t->opts.profile == NULL)
+    if (!t->job.saves)
         return CLI_GO;
+    sw_loader *const loaders[] = {t->train_loader, t->test_loader};
+    for (int i = 0; i < 2; i++)
+        CLI_LIBRARY(sw_checkpoint_loader(t->job.checkpoint, loaders[i]), true);
+    if (t->opts.job.checkpoint != NULL)
+        CLI_LIBRARY(sw_checkpoint_ready(t->job.checkpoint), true);
+    CLI_TRY(job_resume_find(t->job.checkpoint, t->opts.resume, t->opts.job.checkpoint,
+                            t->opts.quiet, &found));
+    if (found.found)
+        CLI_TRY(go_on_checkpoint(t, &found));
+    t->saving.due = job_due_after(&t->opts.every, t->now.step);
+    if (!found.found || t->opts.profile == NULL)
+        return CLI_GO;
+    /* The profile of the run before is not replaced. */
     CLI_LIBRARY(job_keep_profile(t->opts.profile, t->now.step, kept, sizeof kept), false);
     if (kept[0] != '\0')
         cli_note("the profile of the steps before is in %s", kept);
     return CLI_GO;
-}
-
-int train_resume(train *t)
-{
-    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-    sw_status status = SW_OK;
-    if (!t->job.saves)
-        return CLI_GO;
-    sw_loader *const loaders[] = {t->train_loader, t->test_loader};
-    for (int i = 0; i < 2 && status == SW_OK; i++)
-        status = sw_checkpoint_loader(t->job.checkpoint, loaders[i]);
-    if (status == SW_OK && t->opts.job.checkpoint != NULL)
-        status = sw_checkpoint_ready(t->job.checkpoint);
-    if (status != SW_OK)
-        return cli_library_error(status, true);
-    int code = job_resume_find(t->job.checkpoint, t->opts.resume, t->opts.job.checkpoint,
-                               t->opts.quiet, &found);
-    if (code == CLI_GO && found.found)
-        code = go_on_checkpoint(t, &found);
-    if (code == CLI_GO && found.found)
-        code = keep_profile(t);
-    t->saving.due = job_due_after(&t->opts.every, t->now.step);
-    return code;
 }
 
 /* ---- saving ------------------------------------------------------------------------------ */
