@@ -302,26 +302,6 @@ static void take(void *sampler_, int id)
     append(sampler_, id);
 }
 
-static int prepare(sampler *s)
-{
-    CLI_LIBRARY(open_model(s), false);
-    CLI_LIBRARY(cli_saved(sw_model_load(s->model, s->opts->load)), true);
-    const sample_opts *o = s->opts;
-    for (int i = 0; i < o->prompt_ids.n; i++)
-        append(s, (int)o->prompt_ids.at[i]);
-    if (o->prompt_ids.n > 0)
-        return CLI_GO;
-    for (const char *c = o->prompt; !s->by_token && *c != '\0'; c++)
-        append(s, (unsigned char)*c);
-    if (!s->by_token || sample_tokens_encode(&s->tokens, o->prompt, take, s) == SW_OK)
-        return CLI_GO;
-    if (!s->prompted) { /* a vocabulary without a token of an empty line */
-        append(s, 0);
-        return CLI_GO;
-    }
-    return cli_error(CLI_USAGE, "--prompt: %s: --prompt-ids gives ids", sw_last_error());
-}
-
 /* An id, as it is written: a byte, the token's text, or a number. */
 static void put_id(sampler *s, int id)
 {
@@ -505,53 +485,56 @@ static int check(const sample_opts *o, const gpt_shape *shape)
     return CLI_GO;
 }
 
-static int open_tokens(sampler *s)
+/* Everything up to the first id that is drawn. CLI_GO or the exit status. */
+static int prepare(sampler *s, sample_opts *opts)
 {
-    if (s->opts->vocab == NULL)
-        return CLI_GO;
-    CLI_LIBRARY(sample_tokens_open(&s->tokens, s->opts->vocab), true);
-    return CLI_GO;
-}
-
-/* Ids after the vocabulary's, or the training's, are those that --vocabulary made the model
- * wider by. */
-static int64_t ids_of(const sampler *s)
-{
+    if (opts->load != NULL)
+        CLI_TRY(take_note(opts));
+    if (opts->vocab != NULL)
+        CLI_LIBRARY(sample_tokens_open(&s->tokens, opts->vocab), true);
+    const bool vocab = s->tokens.token != NULL;
+    const int64_t most = vocab ? s->tokens.vocabulary.n : BYTES;
+    s->shape = tool_gpt_shape(&opts->settings, most);
+    s->shape.dropout = 0.0f;
+    CLI_TRY(check(opts, &s->shape));
+    /* Ids after the vocabulary's, or the training's, are those that --vocabulary made the model
+     * wider by. */
     const int64_t all = s->shape.vocabulary;
-    if (s->by_token && s->tokens.token == NULL)
-        return s->opts->noted ? s->opts->trained.ids : all;
-    const int64_t most = s->tokens.token != NULL ? s->tokens.vocabulary.n : BYTES;
-    return all < most ? all : most;
+    if (s->by_token && !vocab)
+        s->ids = opts->noted ? opts->trained.ids : all;
+    else
+        s->ids = all < most ? all : most;
+    CLI_TRY(check_tokens(s));
+    cli_catch_interrupt();
+    CLI_LIBRARY(open_model(s), false);
+    CLI_LIBRARY(cli_saved(sw_model_load(s->model, s->opts->load)), true);
+    for (int i = 0; i < opts->prompt_ids.n; i++)
+        append(s, (int)opts->prompt_ids.at[i]);
+    if (opts->prompt_ids.n > 0)
+        return CLI_GO;
+    for (const char *c = opts->prompt; !s->by_token && *c != '\0'; c++)
+        append(s, (unsigned char)*c);
+    if (!s->by_token || sample_tokens_encode(&s->tokens, opts->prompt, take, s) == SW_OK)
+        return CLI_GO;
+    if (!s->prompted) { /* a vocabulary without a token of an empty line */
+        append(s, 0);
+        return CLI_GO;
+    }
+    return cli_error(CLI_USAGE, "--prompt: %s: --prompt-ids gives ids", sw_last_error());
 }
 
 int tool_sample(int argc, char **argv)
 {
     sample_opts opts = {.prompt = NULL};
     sampler s = {.opts = &opts};
-    int status = parse(&opts, argc, argv);
-    if (status != CLI_GO)
-        return status;
+    CLI_TRY(parse(&opts, argc, argv));
     s.prompted = opts.prompt != NULL;
     if (s.prompted && opts.prompt_ids.n > 0)
         return cli_error(CLI_USAGE,
                          "--prompt and --prompt-ids are two beginnings: leave one out");
     opts.prompt = s.prompted ? opts.prompt : "\n";
     s.by_token = draws_tokens(&opts);
-    if (opts.load != NULL)
-        status = take_note(&opts);
-    if (status == CLI_GO)
-        status = open_tokens(&s);
-    s.shape =
-        tool_gpt_shape(&opts.settings, s.tokens.token != NULL ? s.tokens.vocabulary.n : BYTES);
-    s.shape.dropout = 0.0f;
-    if (status == CLI_GO)
-        status = check(&opts, &s.shape);
-    s.ids = ids_of(&s);
-    if (status == CLI_GO)
-        status = check_tokens(&s);
-    cli_catch_interrupt();
-    if (status == CLI_GO)
-        status = prepare(&s);
+    int status = prepare(&s, &opts);
     if (status == CLI_GO) {
         if (s.prompted)
             fputs(opts.prompt, stdout);
@@ -561,19 +544,12 @@ int tool_sample(int argc, char **argv)
     }
     sw_model_destroy(s.model);
     sw_exec_destroy(s.exec);
-    /* all zero is fine */
-    if (s.tokens.token != NULL)
-        sw_heap_free(s.tokens.token, SW_HEAP_FILES,
-                     (size_t)s.tokens.vocabulary.n * sizeof *s.tokens.token);
-    swi_vocabulary_free(&s.tokens.vocabulary);
-    s.tokens.token = NULL;
-    if (s.share != NULL)
-        sw_heap_free(s.share, SW_HEAP_RECORDS, (size_t)s.ids * sizeof *s.share);
-    if (s.best != NULL)
-        sw_heap_free(s.best, SW_HEAP_RECORDS, (size_t)s.ids * sizeof *s.best);
-    if (s.window != NULL)
-        sw_heap_free(s.window, SW_HEAP_RECORDS, (size_t)s.shape.context * sizeof *s.window);
-    if (s.net != NULL)
-        sw_heap_free(s.net, SW_HEAP_RECORDS, gpt_net_bytes(s.shape.layers));
+    sw_heap_free(s.tokens.token, SW_HEAP_FILES,
+                 (size_t)s.tokens.vocabulary.n * sizeof *s.tokens.token);
+    swi_vocabulary_free(&s.tokens.vocabulary); /* all zero is fine */
+    sw_heap_free(s.share, SW_HEAP_RECORDS, (size_t)s.ids * sizeof *s.share);
+    sw_heap_free(s.best, SW_HEAP_RECORDS, (size_t)s.ids * sizeof *s.best);
+    sw_heap_free(s.window, SW_HEAP_RECORDS, (size_t)s.shape.context * sizeof *s.window);
+    sw_heap_free(s.net, SW_HEAP_RECORDS, gpt_net_bytes(s.shape.layers));
     return status;
 }
