@@ -2,6 +2,7 @@
  * into models. Loading reads all data first: what goes to host memory into a block, the rest
  * through a small one. Only then does anything change: first what is on a device, which can
  * still fail, then memory, which cannot. */
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "profiler/record/utf8.h"
@@ -9,6 +10,7 @@
 #include "runtime/device/device.h"
 #include "runtime/state/tensor_internal.h"
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,37 +85,100 @@ static sw_status check(const writing *w)
 
 /* ---- the header -------------------------------------------------------------------------- */
 
-/* Returns where the digits of the header's own checksum lie. The keys of checksums come first:
- * no sector that is lost takes both of them and leaves the file's beginning as it was. */
-static size_t put_header(const writing *w, swi_st_text *text)
+/* Text that is counted when `to` is NULL and written otherwise. */
+typedef struct {
+    char *to;
+    size_t bytes;
+} header_text;
+
+static void put(header_text *text, const char *from, size_t bytes)
 {
-    static const uint64_t zero = 0;
+    if (text->to != NULL)
+        memcpy(text->to + text->bytes, from, bytes);
+    text->bytes += bytes;
+}
+
+__attribute__((format(printf, 2, 3))) static void putf(header_text *text, const char *format,
+                                                       ...)
+{
+    char piece[256];
+    va_list list;
+    va_start(list, format);
+    const int n = vsnprintf(piece, sizeof piece, format, list);
+    va_end(list);
+    SW_ASSERT(n >= 0 && (size_t)n < sizeof piece);
+    put(text, piece, (size_t)n);
+}
+
+static void put_string(header_text *text, const char *from)
+{
+    put(text, "\"", 1);
+    for (; *from != '\0'; from++) {
+        const unsigned char c = (unsigned char)*from;
+        if (c < 0x20)
+            putf(text, "\\u%04x", c);
+        else if (c == '"' || c == '\\')
+            putf(text, "\\%c", c);
+        else
+            put(text, from, 1);
+    }
+    put(text, "\"", 1);
+}
+
+/* In a file, parts are a dim before the shape. */
+static int shape_of(const swi_tensor *tensor, int64_t *dim)
+{
+    int rank = 0;
+    if (swi_tensor_stacked(tensor))
+        dim[rank++] = tensor->n_parts;
+    for (int i = 0; i < tensor->shape.rank; i++)
+        dim[rank++] = tensor->shape.dim[i];
+    return rank;
+}
+
+/* The metadata, "format" first, then the tensors; padded with spaces, so that the data after it
+ * begin at a multiple of 64. Returns where the digits of the header's own checksum lie. The
+ * keys of checksums come first: no sector that is lost takes both of them and leaves the file's
+ * beginning as it was. */
+static size_t put_header(const writing *w, header_text *text)
+{
     uint64_t at = 0;
-    swi_st_begin(text);
-    const size_t own = swi_st_note_hex(text, SWI_KEY_HEADER, &zero, 1);
-    (void)swi_st_note_hex(text, SWI_KEY_CHECKSUMS, w->sums, w->list->n);
-    for (uint32_t i = 0; i < w->n_notes; i++)
-        swi_st_note(text, w->notes[i].key, w->notes[i].text);
-    swi_st_end_notes(text);
+    text->bytes = 0;
+    putf(text, "{\"__metadata__\":{\"format\":\"pt\",\"" SWI_KEY_HEADER "\":\"");
+    const size_t own = text->bytes;
+    putf(text, "%016d\",\"" SWI_KEY_CHECKSUMS "\":\"", 0);
+    for (uint32_t i = 0; i < w->list->n; i++)
+        putf(text, "%016" PRIx64, w->sums[i]);
+    putf(text, "\"");
+    for (uint32_t i = 0; i < w->n_notes; i++) {
+        putf(text, ",");
+        put_string(text, w->notes[i].key);
+        putf(text, ":");
+        put_string(text, w->notes[i].text);
+    }
+    putf(text, "}");
     for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n; i = next_of(w->list, i)) {
         const swi_tensor *tensor = &w->list->at[i];
-        int64_t dim[SW_MAX_RANK];
-        int rank = 0;
-        if (swi_tensor_stacked(tensor))
-            dim[rank++] = tensor->n_parts;
-        for (int d = 0; d < tensor->shape.rank; d++)
-            dim[rank++] = tensor->shape.dim[d];
         const uint64_t end = at + bytes_of(tensor);
-        swi_st_add(text, tensor->name, tensors_dtype(tensor->dtype), dim, rank, at, end);
+        int64_t dim[SW_MAX_RANK];
+        const int rank = shape_of(tensor, dim);
+        putf(text, ",");
+        put_string(text, tensor->name);
+        putf(text, ":{\"dtype\":\"%s\",\"shape\":[", tensors_dtype(tensor->dtype));
+        for (int d = 0; d < rank; d++)
+            putf(text, "%s%" PRId64, d > 0 ? "," : "", dim[d]);
+        putf(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, end);
         at = end;
     }
-    swi_st_end(text);
+    putf(text, "}");
+    while ((text->bytes + 8) % 64 != 0) /* 8: the length before it */
+        putf(text, " ");
     return own;
 }
 
 static sw_status count_header(const writing *w, size_t *bytes)
 {
-    swi_st_text text = {NULL, 0};
+    header_text text = {NULL, 0};
     (void)put_header(w, &text);
     if (text.bytes > SWI_ST_HEADER_MAX)
         SW_FAIL(SW_INVALID, "the header of %u tensors must have at most %zu bytes (it has %zu)",
@@ -181,9 +246,11 @@ static sw_status write_all(const writing *w, sw_file *file)
     void *block;
     SW_TRY(count_header(w, &bytes));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
-    swi_st_text text = {block, 0};
+    header_text text = {block, 0};
     const size_t own = put_header(w, &text);
-    swi_st_hex(text.to + own, swi_checksum_of(block, bytes));
+    char digits[17];
+    snprintf(digits, sizeof digits, "%016" PRIx64, swi_checksum_of(block, bytes));
+    memcpy(text.to + own, digits, 16);
     const uint64_t length = bytes;
     sw_status status = sw_file_write(file, &length, sizeof length);
     if (status == SW_OK)
@@ -349,17 +416,6 @@ static void describe(char *to, size_t bytes, const char *dtype, int rank, const 
                                (long long)dim[i]);
     if (at < bytes)
         snprintf(to + at, bytes - at, "%s)", rank > SW_MAX_RANK ? ", ..." : "");
-}
-
-/* In a file, parts are a dim before the shape. */
-static int shape_of(const swi_tensor *tensor, int64_t *dim)
-{
-    int rank = 0;
-    if (swi_tensor_stacked(tensor))
-        dim[rank++] = tensor->n_parts;
-    for (int i = 0; i < tensor->shape.rank; i++)
-        dim[rank++] = tensor->shape.dim[i];
-    return rank;
 }
 
 static sw_status check_type(const loading *l, const swi_tensor *tensor,

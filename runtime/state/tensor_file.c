@@ -14,59 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- tensor header ----------------------------------------------------------------------- */
+/* ---- the header -------------------------------------------------------------------------- */
 
 /* The header of a safetensors file: a JSON object {"NAME": {"dtype": "F32", "shape": [2, 3],
  * "data_offsets": [0, 24]}, "__metadata__": {"KEY": "TEXT"}}.
  *
- * The reader below takes this one shape of JSON and nothing else. Its texts go into room that
- * the caller has: none is longer than what it was read from, quotes included, so a header of n
- * bytes needs no more than n. */
-
-/* ---- writing ----------------------------------------------------------------------------- */
-
-static void put(swi_st_text *text, const char *from, size_t bytes)
-{
-    if (text->to != NULL)
-        memcpy(text->to + text->bytes, from, bytes);
-    text->bytes += bytes;
-}
-
-static void put_text(swi_st_text *text, const char *from)
-{
-    put(text, from, strlen(from));
-}
-
-static void put_string(swi_st_text *text, const char *from)
-{
-    put_text(text, "\"");
-    for (; *from != '\0'; from++) {
-        const unsigned char c = (unsigned char)*from;
-        char code[8];
-        if (c < 0x20) {
-            snprintf(code, sizeof code, "\\u%04x", c);
-            put_text(text, code);
-            continue;
-        }
-        if (c == '"' || c == '\\')
-            put_text(text, "\\");
-        put(text, from, 1);
-    }
-    put_text(text, "\"");
-}
-
-static void put_number(swi_st_text *text, uint64_t number)
-{
-    char digits[24];
-    snprintf(digits, sizeof digits, "%" PRIu64, number);
-    put_text(text, digits);
-}
-
-void swi_st_hex(char *to, uint64_t number)
-{
-    for (int i = 15; i >= 0; i--, number >>= 4)
-        to[i] = "0123456789abcdef"[number & 15];
-}
+ * The reader takes this one shape of JSON and nothing else. Its texts are UTF-8 without zero
+ * characters, terminated, and go into room of the file: none is longer than what it was read
+ * from, quotes included, so a header of n bytes needs no more than n. */
 
 /* Of those digits alone. */
 static bool st_unhex(const char *from, uint64_t *out)
@@ -81,76 +36,21 @@ static bool st_unhex(const char *from, uint64_t *out)
     return true;
 }
 
-void swi_st_begin(swi_st_text *text)
-{
-    text->bytes = 0;
-    put_text(text, "{\"__metadata__\":{\"format\":\"pt\"");
-}
-
-void swi_st_note(swi_st_text *text, const char *key, const char *note)
-{
-    put_text(text, ",");
-    put_string(text, key);
-    put_text(text, ":");
-    put_string(text, note);
-}
-
-size_t swi_st_note_hex(swi_st_text *text, const char *key, const uint64_t *numbers, uint32_t n)
-{
-    put_text(text, ",");
-    put_string(text, key);
-    put_text(text, ":\"");
-    const size_t first = text->bytes;
-    for (uint32_t i = 0; i < n; i++) {
-        char digits[16];
-        swi_st_hex(digits, numbers[i]);
-        put(text, digits, sizeof digits);
-    }
-    put_text(text, "\"");
-    return first;
-}
-
-void swi_st_end_notes(swi_st_text *text)
-{
-    put_text(text, "}");
-}
-
-void swi_st_add(swi_st_text *text, const char *name, const char *dtype, const int64_t *dim,
-                int rank, uint64_t begin, uint64_t end)
-{
-    put_text(text, ",");
-    put_string(text, name);
-    put_text(text, ":{\"dtype\":\"");
-    put_text(text, dtype);
-    put_text(text, "\",\"shape\":[");
-    for (int i = 0; i < rank; i++) {
-        if (i > 0)
-            put_text(text, ",");
-        put_number(text, (uint64_t)dim[i]);
-    }
-    put_text(text, "],\"data_offsets\":[");
-    put_number(text, begin);
-    put_text(text, ",");
-    put_number(text, end);
-    put_text(text, "]}");
-}
-
-void swi_st_end(swi_st_text *text)
-{
-    put_text(text, "}");
-    while ((text->bytes + 8) % 64 != 0) /* 8: the length before it */
-        put_text(text, " ");
-}
-
-/* ---- reading ----------------------------------------------------------------------------- */
-
 typedef struct {
     sw_json_in json;
     char *room; /* what is left of it */
     size_t left;
-    const swi_st_visit *visit;
+    swi_tensors *file;
     bool metadata; /* was there */
+    size_t own;    /* where the digits of the header's checksum end in the text; 0: none */
 } reader;
+
+/* A tensor, whose checksum is its number of elements until it is looked at: UINT64_MAX where
+ * they are too many to count. Its rank is 9 where it has more than 8 dims. */
+typedef struct {
+    swi_tensors_entry is;
+    unsigned seen; /* a bit for each of its three members */
+} tensor_read;
 
 static sw_status bad(const reader *r, const char *what)
 {
@@ -181,36 +81,48 @@ static sw_status get_text(reader *r, const char **out)
     return SW_OK;
 }
 
-static sw_status read_shape(reader *r, swi_st_tensor *tensor)
+/* The members of an object, one after the other. */
+static sw_status read_object(reader *r, sw_status (*member)(reader *r, void *to), void *to)
+{
+    bool end, more = true;
+    SW_TRY(expect(r, '{'));
+    SW_TRY(accept(r, '}', &end));
+    while (!end && more) {
+        SW_TRY(member(r, to));
+        SW_TRY(accept(r, ',', &more));
+    }
+    return end ? SW_OK : expect(r, '}');
+}
+
+static sw_status read_shape(reader *r, swi_tensors_entry *entry)
 {
     bool more, zero = false;
     SW_TRY(expect(r, '['));
-    tensor->rank = 0;
-    tensor->elements = 1;
+    entry->checksum = 1;
     SW_TRY(accept(r, ']', &more));
     if (more)
         return SW_OK;
     do {
         uint64_t dim = 0;
         SW_TRY(sw_json_get_count(&r->json, &dim));
-        if (tensor->rank < SW_MAX_RANK)
-            tensor->dim[tensor->rank] = (int64_t)dim;
-        if (tensor->rank <= SW_MAX_RANK)
-            tensor->rank++;
+        if (entry->rank < SW_MAX_RANK)
+            entry->dim[entry->rank] = (int64_t)dim;
+        if (entry->rank <= SW_MAX_RANK)
+            entry->rank++;
         zero |= dim == 0;
-        if (dim > 0 && __builtin_mul_overflow(tensor->elements, dim, &tensor->elements))
-            tensor->elements = UINT64_MAX;
+        if (dim > 0 && __builtin_mul_overflow(entry->checksum, dim, &entry->checksum))
+            entry->checksum = UINT64_MAX;
         SW_TRY(accept(r, ',', &more));
     } while (more);
     if (zero)
-        tensor->elements = 0;
+        entry->checksum = 0;
     return expect(r, ']');
 }
 
-/* One of the three members; `seen` has a bit for each. */
-static sw_status read_member(reader *r, swi_st_tensor *tensor, unsigned *seen)
+static sw_status read_member(reader *r, void *to)
 {
     static const char *const names[] = {"dtype", "shape", "data_offsets"};
+    tensor_read *tensor = to;
     char word[16];
     sw_json_text key = {.to = word, .cap = sizeof word};
     SW_TRY(sw_json_get_string(&r->json, &key));
@@ -220,82 +132,61 @@ static sw_status read_member(reader *r, swi_st_tensor *tensor, unsigned *seen)
         which++;
     if (which == 3)
         return bad(r, "an unknown member of a tensor");
-    if (*seen & 1u << which)
+    if (tensor->seen & 1u << which)
         return bad(r, "a member of a tensor twice");
-    *seen |= 1u << which;
+    tensor->seen |= 1u << which;
     SW_TRY(expect(r, ':'));
     if (which < 2)
-        return which == 0 ? get_text(r, &tensor->dtype) : read_shape(r, tensor);
+        return which == 0 ? get_text(r, &tensor->is.dtype) : read_shape(r, &tensor->is);
     SW_TRY(expect(r, '['));
-    SW_TRY(sw_json_get_count(&r->json, &tensor->begin));
+    SW_TRY(sw_json_get_count(&r->json, &tensor->is.begin));
     SW_TRY(expect(r, ','));
-    SW_TRY(sw_json_get_count(&r->json, &tensor->end));
+    SW_TRY(sw_json_get_count(&r->json, &tensor->is.end));
     return expect(r, ']');
 }
 
-static sw_status read_entry(reader *r)
+static sw_status read_note(reader *r, void *unused)
 {
-    swi_st_tensor tensor;
-    memset(&tensor, 0, sizeof tensor);
-    SW_TRY(get_text(r, &tensor.name));
+    swi_tensors *file = r->file;
+    const char *key = NULL, *text = NULL;
+    (void)unused;
+    SW_TRY(get_text(r, &key));
     SW_TRY(expect(r, ':'));
-    if (strcmp(tensor.name, "__metadata__") != 0) {
-        unsigned seen = 0;
-        bool end, more = true;
-        SW_TRY(expect(r, '{'));
-        SW_TRY(accept(r, '}', &end));
-        while (!end && more) {
-            SW_TRY(read_member(r, &tensor, &seen));
-            SW_TRY(accept(r, ',', &more));
-        }
-        if (!end)
-            SW_TRY(expect(r, '}'));
-        SW_TRY(seen == 7 ? SW_OK : bad(r, "a tensor without dtype, shape or data_offsets"));
-        return r->visit->tensor(r->visit->context, &tensor);
-    }
-    if (r->metadata)
-        return bad(r, "__metadata__ twice");
-    r->metadata = true;
-    /* Texts by key. */
-    {
-        bool more;
-        SW_TRY(expect(r, '{'));
-        SW_TRY(accept(r, '}', &more));
-        if (more)
-            return SW_OK;
-        do {
-            const char *key = NULL, *text = NULL;
-            SW_TRY(get_text(r, &key));
-            SW_TRY(expect(r, ':'));
-            SW_TRY(get_text(r, &text));
-            SW_TRY(r->visit->note(r->visit->context, key, text, r->json.at - 1));
-            SW_TRY(accept(r, ',', &more));
-        } while (more);
-        return expect(r, '}');
-    }
+    SW_TRY(get_text(r, &text));
+    if (file->n_notes == SWI_ST_NOTES_MAX)
+        SW_FAIL(SW_FORMAT, "%s: more than %d texts of metadata", swi_tensors_path(file),
+                SWI_ST_NOTES_MAX);
+    SW_TRY(sw_heap_reserve(&file->notes, SW_HEAP_FILES, &file->cap_notes, file->n_notes + 1,
+                           sizeof *file->notes));
+    file->notes[file->n_notes++] = (swi_tensors_note){key, text};
+    if (strcmp(key, SWI_KEY_HEADER) == 0)
+        r->own = r->json.at - 1;
+    return SW_OK;
 }
 
-/* Visit tensors and metadata of the header in the order of the text. SW_FORMAT, naming `path`
- * and the byte, for anything that is not the header of a safetensors file. Takes no memory:
- * `room` has `bytes` bytes, which is enough for all texts. */
-static sw_status st_parse(const char *text, size_t bytes, const char *path, char *room,
-                          const swi_st_visit *visit)
+static sw_status read_entry(reader *r, void *unused)
 {
-    reader r = {sw_json_in_text(text, bytes, path), room, bytes, visit, false};
-    bool end, more = true;
-    int c;
-    r.json.of = " of its header";
-    r.json.strict = true;
-    SW_TRY(expect(&r, '{'));
-    SW_TRY(accept(&r, '}', &end));
-    while (!end && more) {
-        SW_TRY(read_entry(&r));
-        SW_TRY(accept(&r, ',', &more));
+    swi_tensors *file = r->file;
+    tensor_read tensor = {.seen = 0};
+    (void)unused;
+    SW_TRY(get_text(r, &tensor.is.name));
+    SW_TRY(expect(r, ':'));
+    if (strcmp(tensor.is.name, "__metadata__") == 0) {
+        if (r->metadata)
+            return bad(r, "__metadata__ twice");
+        r->metadata = true;
+        return read_object(r, read_note, NULL);
     }
-    if (!end)
-        SW_TRY(expect(&r, '}'));
-    SW_TRY(sw_json_peek(&r.json, &c));
-    return c == -1 ? SW_OK : bad(&r, "text after the header's end");
+    SW_TRY(read_object(r, read_member, &tensor));
+    if (tensor.seen != 7)
+        return bad(r, "a tensor without dtype, shape or data_offsets");
+    if (file->n == SWI_ST_TENSORS_MAX)
+        SW_FAIL(SW_FORMAT, "%s: more than %d tensors", swi_tensors_path(file),
+                SWI_ST_TENSORS_MAX);
+    SW_TRY(sw_heap_reserve(&file->entries, SW_HEAP_FILES, &file->cap, file->n + 1,
+                           sizeof *file->entries));
+    file->entries[file->n++] = tensor.is;
+    return SW_OK;
 }
 
 /* ---- foreign file ------------------------------------------------------------------------ */
@@ -392,47 +283,6 @@ static sw_status read_length(swi_tensors *file, size_t *header_bytes)
     return SW_OK;
 }
 
-/* ---- what the header says ---------------------------------------------------------------- */
-
-typedef struct {
-    swi_tensors *file;
-    size_t own; /* where the digits of the header's checksum end in the text; 0: none */
-} parsing;
-
-static sw_status take_tensor(void *context, const swi_st_tensor *tensor)
-{
-    swi_tensors *file = ((parsing *)context)->file;
-    if (file->n == SWI_ST_TENSORS_MAX)
-        SW_FAIL(SW_FORMAT, "%s: more than %d tensors", swi_tensors_path(file),
-                SWI_ST_TENSORS_MAX);
-    SW_TRY(sw_heap_reserve(&file->entries, SW_HEAP_FILES, &file->cap, file->n + 1,
-                           sizeof *file->entries));
-    swi_tensors_entry *entry = &file->entries[file->n++];
-    *entry = (swi_tensors_entry){.name = tensor->name,
-                                 .dtype = tensor->dtype,
-                                 .rank = tensor->rank,
-                                 .begin = tensor->begin,
-                                 .end = tensor->end,
-                                 .checksum = tensor->elements}; /* until it is looked at */
-    memcpy(entry->dim, tensor->dim, sizeof entry->dim);
-    return SW_OK;
-}
-
-static sw_status take_note(void *context, const char *key, const char *text, size_t end)
-{
-    parsing *p = context;
-    swi_tensors *file = p->file;
-    if (file->n_notes == SWI_ST_NOTES_MAX)
-        SW_FAIL(SW_FORMAT, "%s: more than %d texts of metadata", swi_tensors_path(file),
-                SWI_ST_NOTES_MAX);
-    SW_TRY(sw_heap_reserve(&file->notes, SW_HEAP_FILES, &file->cap_notes, file->n_notes + 1,
-                           sizeof *file->notes));
-    file->notes[file->n_notes++] = (swi_tensors_note){key, text};
-    if (strcmp(key, SWI_KEY_HEADER) == 0)
-        p->own = end;
-    return SW_OK;
-}
-
 /* ---- names ------------------------------------------------------------------------------- */
 
 /* A name for a message: cut, without what is not printable. */
@@ -487,17 +337,15 @@ const swi_tensors_entry *swi_tensors_find(const swi_tensors *file, const char *n
 static sw_status check_header(const swi_tensors *file, char *text, size_t bytes, size_t end)
 {
     const char *said = swi_tensors_text(file, SWI_KEY_HEADER);
-    char digits[16];
-    if (strlen(said) != sizeof digits || memcmp(text + end - sizeof digits, said, 16) != 0 ||
-        text[end - sizeof digits - 1] != '"')
+    char digits[17];
+    if (strlen(said) != 16 || memcmp(text + end - 16, said, 16) != 0 || text[end - 17] != '"')
         SW_FAIL(SW_FORMAT, "%s: the header's checksum must be 16 digits: it is damaged",
                 swi_tensors_path(file));
-    memset(text + end - sizeof digits, '0', sizeof digits);
-    swi_st_hex(digits, swi_checksum_of(text, bytes));
-    if (memcmp(said, digits, sizeof digits) != 0)
+    memset(text + end - 16, '0', 16);
+    snprintf(digits, sizeof digits, "%016" PRIx64, swi_checksum_of(text, bytes));
+    if (strcmp(said, digits) != 0)
         SW_FAIL(SW_FORMAT,
-                "%s: bytes 8 to %" PRIu64
-                ", the header, are damaged: checksum %.16s, must be %s",
+                "%s: bytes 8 to %" PRIu64 ", the header, are damaged: checksum %s, must be %s",
                 swi_tensors_path(file), file->data_begin, digits, said);
     return SW_OK;
 }
@@ -538,7 +386,7 @@ static sw_status check_marks(swi_tensors *file)
 
 /* With one name of ours there must be all: a flipped bit in the name of one thing cannot hide
  * the others. */
-static sw_status check_own(swi_tensors *file, const parsing *p, char *text, size_t bytes)
+static sw_status check_own(swi_tensors *file, const reader *r, char *text, size_t bytes)
 {
     static const char *const keys[] = {SWI_KEY_HEADER, SWI_KEY_CHECKSUMS};
     for (int i = 0; i < 2; i++)
@@ -547,7 +395,7 @@ static sw_status check_own(swi_tensors *file, const parsing *p, char *text, size
                     "%s: has names that begin with '" SWI_OWN_PREFIX
                     "', and no '%s': its header is damaged",
                     swi_tensors_path(file), keys[i]);
-    SW_TRY(check_header(file, text, bytes, p->own));
+    SW_TRY(check_header(file, text, bytes, r->own));
     return check_marks(file);
 }
 
@@ -640,9 +488,19 @@ static sw_status check_cover(const swi_tensors *file)
  * the tensors are sorted. */
 static sw_status read_text(swi_tensors *file, char *text, size_t bytes)
 {
-    parsing p = {file, 0};
-    const swi_st_visit visit = {take_tensor, take_note, &p};
-    SW_TRY(st_parse(text, bytes, swi_tensors_path(file), file->texts, &visit));
+    reader r = {sw_json_in_text(text, bytes, swi_tensors_path(file)),
+                file->texts,
+                bytes,
+                file,
+                false,
+                0};
+    int c;
+    r.json.of = " of its header";
+    r.json.strict = true;
+    SW_TRY(read_object(&r, read_entry, NULL));
+    SW_TRY(sw_json_peek(&r.json, &c));
+    if (c != -1)
+        return bad(&r, "text after the header's end");
     SW_TRY(check_names(file));
     bool own = false;
     for (uint32_t i = 0; i < file->n_notes; i++)
@@ -650,7 +508,7 @@ static sw_status read_text(swi_tensors *file, char *text, size_t bytes)
     for (uint32_t i = 0; i < file->n; i++)
         own |= swi_is_own(file->entries[i].name);
     if (own)
-        SW_TRY(check_own(file, &p, text, bytes));
+        SW_TRY(check_own(file, &r, text, bytes));
     SW_TRY(check_places(file));
     if (own)
         SW_TRY(take_checksums(file));

@@ -2,6 +2,7 @@
 #include "tests/state/tensor_files.h"
 #include "runtime/base/checksum.h"
 #include "runtime/state/tensor_internal.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,5 +108,5 @@ void reseal(bytes *file)
     char *digits = (char *)find(file, key) + strlen(key);
     memcpy(&length, file->at, sizeof length);
     memset(digits, '0', 16);
-    swi_st_hex(digits, swi_checksum_of(file->at + 8, (size_t)length));
+    memcpy(digits, sw_textf("%016" PRIx64, swi_checksum_of(file->at + 8, (size_t)length)), 16);
 }
