@@ -1,4 +1,4 @@
-/* Two .npy files: "INPUTS.npy,TARGETS.npy". */
+/* Arrays of NumPy: two .npy files, "INPUTS.npy,TARGETS.npy", or those of an archive. */
 #include "alloc/base/size.h"
 #include "kernels/rng.h"
 #include "runtime/base/file_kind.h"
@@ -18,10 +18,15 @@ enum { TRAIN, TEST, PARTS, FIELDS = 2 };
 typedef struct {
     const char *name; /* in messages */
     uint64_t bytes;   /* all of them, the header too */
-    void *of;
-    sw_status (*read)(void *of, void *to, size_t bytes, size_t *got);
-    sw_status (*rewind)(void *of);
+    swi_source *file; /* one of both */
+    swi_zip_member *member;
 } byte_source;
+
+static sw_status read_bytes(const byte_source *s, void *to, size_t bytes, size_t *got)
+{
+    return s->file != NULL ? swi_source_read(s->file, to, bytes, got)
+                           : swi_zip_member_read(s->member, to, bytes, got);
+}
 
 typedef struct {
     byte_source source;
@@ -41,6 +46,7 @@ typedef struct {
     uint64_t seed;
     bool given[PARTS], unlabelled[PARTS]; /* unlabelled: without y */
     array x[PARTS], y[PARTS];
+    swi_zip zip[PARTS]; /* of archives; TEST: of test_path */
 } pair_of_arrays;
 
 /* ---- npy head ---------------------------------------------------------------------------- */
@@ -178,7 +184,7 @@ static sw_status refuse_magic(const byte_source *source, const unsigned char *fi
     unsigned char head[256];
     size_t more = 0;
     memcpy(head, first, n);
-    SW_TRY(source->read(source->of, head + n, sizeof head - n, &more));
+    SW_TRY(read_bytes(source, head + n, sizeof head - n, &more));
     n += more;
     const char *is = swi_identify_bytes(head, n);
     SW_FAIL(SW_FORMAT, "%s: must be a .npy file; it is %s", source->name,
@@ -196,7 +202,7 @@ static sw_status read_header(array *h)
     unsigned char head[12];
     char text[TEXT_BYTES + 1];
     size_t got;
-    SW_TRY(source->read(source->of, head, 10, &got));
+    SW_TRY(read_bytes(source, head, 10, &got));
     if (got < 6 || memcmp(head, magic, 6) != 0)
         return refuse_magic(source, head, got);
     if (got == 10 && (head[6] < 1 || head[6] > 3 || head[7] != 0))
@@ -205,7 +211,7 @@ static sw_status read_header(array *h)
     uint32_t length = got == 10 ? head[8] | (uint32_t)head[9] << 8 : 0;
     h->head_bytes = 10;
     if (got == 10 && head[6] > 1) {
-        SW_TRY(source->read(source->of, head + 10, 2, &got));
+        SW_TRY(read_bytes(source, head + 10, 2, &got));
         length |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
         h->head_bytes = 12;
         got = got == 2 ? 10 : 0;
@@ -216,7 +222,7 @@ static sw_status read_header(array *h)
     const bool whole = got == 10;
     got = 0;
     if (whole)
-        SW_TRY(source->read(source->of, text, length, &got));
+        SW_TRY(read_bytes(source, text, length, &got));
     if (!whole || got < length)
         SW_FAIL(SW_FORMAT, "%s: cut in its header", name);
     h->head_bytes += length;
@@ -513,14 +519,14 @@ static sw_status go_through(sets *s, int p, int f, bool fill)
     while (left > 0) {
         const size_t bytes = left < sizeof window ? (size_t)left : sizeof window;
         size_t got;
-        SW_TRY(source->read(source->of, window, bytes, &got));
+        SW_TRY(read_bytes(source, window, bytes, &got));
         if (got < bytes)
             return swi_source_changed(source->name);
         SW_TRY(take_window(s, p, f, &w, window, bytes / swi_number_bytes(c->take.from), fill));
         left -= bytes;
     }
     size_t more = 0; /* an archive holds the end against its checksum */
-    SW_TRY(source->read(source->of, window, 1, &more));
+    SW_TRY(read_bytes(source, window, 1, &more));
     return more == 0 ? SW_OK : swi_source_changed(source->name);
 }
 
@@ -537,10 +543,11 @@ static sw_status count_ids(sets *s)
                 const byte_source *source = &s->column[p][f].npy->source;
                 unsigned char passed[512];
                 size_t got;
-                SW_TRY(source->rewind(source->of));
+                SW_TRY(source->file != NULL ? swi_source_rewind(source->file)
+                                            : swi_zip_member_rewind(source->member));
                 for (size_t left = s->column[p][f].npy->head_bytes; left > 0; left -= got) {
-                    SW_TRY(source->read(source->of, passed,
-                                        left < sizeof passed ? left : sizeof passed, &got));
+                    SW_TRY(read_bytes(source, passed,
+                                      left < sizeof passed ? left : sizeof passed, &got));
                     if (got == 0)
                         return swi_source_changed(source->name);
                 }
@@ -631,90 +638,15 @@ static sw_status read_all(sets *s)
     return SW_OK;
 }
 
-/* ---- calls ------------------------------------------------------------------------------- */
-
-static sw_status check_opts(sw_npy_opts *to, const sw_npy_opts *given, const char *path,
-                            bool train, bool test, const char *call)
-{
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_npy_opts, to, given, call));
-    SW_TRY(swi_reader_check(call, train, "train", path, "path"));
-    SW_TRY(swi_reader_check_share(call, to->test_share));
-    if (to->unlabelled < 0 || to->unlabelled > 1)
-        SW_FAIL(SW_INVALID, "%s: unlabelled must be 0 or 1 (got %lld)", call,
-                (long long)to->unlabelled);
-    if (to->test_path != NULL && (to->test_share > 0.0 || !test))
-        SW_FAIL(SW_INVALID, "%s: test_path and %s exclude each other", call,
-                test ? "test_share" : "no data set for testing");
-    return SW_OK;
-}
-
-/* Open all arrays that `path` and the options name, each with a source, and fill the pair;
- * `room` is as long as any path. */
-typedef sw_status open_arrays(void *context, pair_of_arrays *pair, const char *path,
-                              const sw_npy_opts *o, bool test, char *room);
-
-/* A call, from its arguments to its data sets. */
-static sw_status npy_call(sw_dataset **train, sw_dataset **test, const char *path,
-                          const sw_npy_opts *given, const char *call, open_arrays *open_all,
-                          void *context)
-{
-    sw_npy_opts o;
-    pair_of_arrays pair = {.name = path};
-    void *room;
-    SW_TRY(check_opts(&o, given, path, train != NULL, test != NULL, call));
-    pair.shapes_only = o.shapes_only != 0;
-    pair.share = o.test_share;
-    pair.seed = o.seed;
-    const size_t bytes = strlen(path) + (o.test_path != NULL ? strlen(o.test_path) : 0) + 1;
-    SW_TRY(sw_heap_alloc(&room, SW_HEAP_FILES, bytes));
-    const sw_status opened = open_all(context, &pair, path, &o, test != NULL, room);
-    sw_heap_free(room, SW_HEAP_FILES, bytes);
-    SW_TRY(opened);
-    pair.split = test != NULL && !pair.given[TEST] && !pair.unlabelled[TRAIN];
-    sets s = {.pair = &pair, .largest = -1};
-    const sw_status status = read_all(&s);
-    if (s.place != NULL)
-        sw_heap_free(s.place, SW_HEAP_FILES,
-                     (size_t)pair.x[TRAIN].shape.dim[0] * sizeof(uint64_t));
-    return swi_parts_give(status, s.part, train, test);
-}
-
-static sw_npy_opts npy_opts_of(const swi_reader_opts *o)
-{
-    return SW_OPTS(sw_npy_opts, .unlabelled = o->unlabelled, .shapes_only = o->shapes_only,
-                   .test_path = o->test_path, .test_share = o->test_share, .seed = o->seed,
-                   .unpack_bytes = o->unpack_bytes);
-}
-
 /* ---- npy --------------------------------------------------------------------------------- */
 
-static const char own_call[] = "sw_dataset_npy";
-
-typedef struct {
-    swi_source *source[PARTS][2];
-    pair_of_arrays *pair;
-} files;
-
-static sw_status read_bytes(void *of, void *to, size_t bytes, size_t *got)
+static sw_status open_array(array *npy, const char *path, size_t unpack_bytes)
 {
-    return swi_source_read(of, to, bytes, got);
-}
-
-static sw_status rewind_bytes(void *of)
-{
-    return swi_source_rewind(of);
-}
-
-static sw_status open_array(swi_source **source, array *npy, const char *path,
-                            size_t unpack_bytes)
-{
-    SW_TRY(swi_source_open(source, path, unpack_bytes));
-    npy->source = (byte_source){.name = swi_source_path(*source),
-                                .of = *source,
-                                .read = read_bytes,
-                                .rewind = rewind_bytes};
-    SW_TRY(swi_source_count(*source, UINT64_MAX, &npy->source.bytes));
-    SW_TRY(swi_source_rewind(*source));
+    swi_source **file = &npy->source.file;
+    SW_TRY(swi_source_open(file, path, unpack_bytes));
+    npy->source.name = swi_source_path(*file);
+    SW_TRY(swi_source_count(*file, UINT64_MAX, &npy->source.bytes));
+    SW_TRY(swi_source_rewind(*file));
     return npy_head(npy);
 }
 
@@ -728,86 +660,31 @@ static const char *find_comma(const char *path)
     return behind != NULL ? behind + strlen(".npy") : comma;
 }
 
-static sw_status open_pair(files *f, int p, const char *path, const sw_npy_opts *o, char *room)
+static sw_status open_pair(pair_of_arrays *pair, int p, const char *path, const sw_npy_opts *o,
+                           char *room)
 {
     const size_t unpack_bytes = o->unpack_bytes;
     const char *comma = find_comma(path);
     if (comma == NULL && o->unlabelled) {
-        f->pair->given[p] = f->pair->unlabelled[p] = true;
-        return open_array(&f->source[p][0], &f->pair->x[p], path, unpack_bytes);
+        pair->given[p] = pair->unlabelled[p] = true;
+        return open_array(&pair->x[p], path, unpack_bytes);
     }
     if (comma == NULL || comma == path || comma[1] == '\0')
         SW_FAIL(SW_INVALID,
                 "%s: the arrays must be INPUTS.npy,TARGETS.npy, two files with a comma between "
                 "them (got '%s')",
-                own_call, path);
+                "sw_dataset_npy", path);
     memcpy(room, path, strlen(path) + 1);
     room[comma - path] = '\0';
-    SW_TRY(open_array(&f->source[p][0], &f->pair->x[p], room, unpack_bytes));
-    SW_TRY(
-        open_array(&f->source[p][1], &f->pair->y[p], room + (comma - path) + 1, unpack_bytes));
-    f->pair->given[p] = true;
+    SW_TRY(open_array(&pair->x[p], room, unpack_bytes));
+    SW_TRY(open_array(&pair->y[p], room + (comma - path) + 1, unpack_bytes));
+    pair->given[p] = true;
     return SW_OK;
 }
-
-static sw_status open_files(void *context, pair_of_arrays *pair, const char *path,
-                            const sw_npy_opts *o, bool test, char *room)
-{
-    files *f = context;
-    (void)test;
-    f->pair = pair;
-    SW_TRY(open_pair(f, TRAIN, path, o, room));
-    return o->test_path != NULL ? open_pair(f, TEST, o->test_path, o, room) : SW_OK;
-}
-
-sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test, const char *path,
-                         const sw_npy_opts *opts)
-{
-    files f = {.pair = NULL};
-    const sw_status status = npy_call(train, test, path, opts, own_call, open_files, &f);
-    for (int i = 0; i < 2 * PARTS; i++)
-        swi_source_close(f.source[i / 2][i % 2]);
-    return status;
-}
-
-/* ---- as a reader ------------------------------------------------------------------------- */
-
-static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *path,
-                            const swi_reader_opts *o)
-{
-    const sw_npy_opts opts = npy_opts_of(o);
-    return sw_dataset_npy(train, test, path, &opts);
-}
-
-static bool name_file(const char *path, int i, char *to, size_t bytes)
-{
-    const char *comma = find_comma(path);
-    if (i > (comma != NULL))
-        return false;
-    const char *from = i == 0 ? path : comma + 1;
-    const size_t n = i == 0 && comma != NULL ? (size_t)(comma - path) : strlen(from);
-    swi_name_file(to, bytes, from, n, "");
-    return true;
-}
-
-const swi_reader swi_reader_npy = {.name = "npy",
-                                   .path = "INPUTS,TARGETS",
-                                   .about = "for two arrays of NumPy",
-                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
-                                   .name_file = name_file,
-                                   .both = read_named};
 
 /* ---- npz --------------------------------------------------------------------------------- */
 
 /* Arrays of NumPy in an archive: "FILE" or "FILE:INPUTS,TARGETS". */
-
-static const char call[] = "sw_dataset_npz";
-
-typedef struct {
-    swi_zip zip[PARTS]; /* TEST: of test_path */
-    swi_zip_member *member[PARTS][2];
-    pair_of_arrays *pair;
-} archive;
 
 /* ---- names ------------------------------------------------------------------------------- */
 
@@ -846,19 +723,9 @@ static const char *list_names(swi_zip *zip, char *text, size_t bytes)
     return text;
 }
 
-static sw_status read_bytes_npz(void *of, void *to, size_t bytes, size_t *got)
-{
-    return swi_zip_member_read(of, to, bytes, got);
-}
-
-static sw_status rewind_bytes_npz(void *of)
-{
-    return swi_zip_member_rewind(of);
-}
-
 /* The arrays "x" and "y" of one archive as a part, without targets where that is NULL; *found
  * false, and nothing open, where one of them is not there. */
-static sw_status open_names(archive *a, int zip, int p, const char *const names[2],
+static sw_status open_names(pair_of_arrays *a, int zip, int p, const char *const names[2],
                             const size_t n[2], size_t unpack_bytes, bool *found)
 {
     swi_zip_file f[2];
@@ -869,18 +736,15 @@ static sw_status open_names(archive *a, int zip, int p, const char *const names[
             return SW_OK;
     }
     for (int i = 0; i < fields; i++) {
-        array *npy = i == 0 ? &a->pair->x[p] : &a->pair->y[p];
-        swi_zip_member **m = &a->member[p][i];
-        SW_TRY(swi_zip_member_open(m, &a->zip[zip], &f[i], unpack_bytes));
-        npy->source =
-            (byte_source){.name = swi_zip_member_name(*m), .bytes = f[i].bytes, .of = *m};
-
-        npy->source.read = read_bytes_npz;
-        npy->source.rewind = rewind_bytes_npz;
+        array *npy = i == 0 ? &a->x[p] : &a->y[p];
+        byte_source *source = &npy->source;
+        SW_TRY(swi_zip_member_open(&source->member, &a->zip[zip], &f[i], unpack_bytes));
+        source->name = swi_zip_member_name(source->member);
+        source->bytes = f[i].bytes;
         SW_TRY(npy_head(npy));
     }
-    a->pair->given[p] = true;
-    a->pair->unlabelled[p] = fields == 1;
+    a->given[p] = true;
+    a->unlabelled[p] = fields == 1;
     return SW_OK;
 }
 
@@ -895,7 +759,7 @@ static const char *const usual[][4] = {
 };
 
 /* The inputs of an archive that has one array. */
-static sw_status open_only(archive *a, int zip, int p, size_t unpack_bytes, bool *found)
+static sw_status open_only(pair_of_arrays *a, int zip, int p, size_t unpack_bytes, bool *found)
 {
     swi_zip_file first, f;
     bool more;
@@ -913,7 +777,8 @@ static sw_status open_only(archive *a, int zip, int p, size_t unpack_bytes, bool
     return open_names(a, zip, p, names, n, unpack_bytes, found);
 }
 
-static sw_status open_usual(archive *a, int zip, int p, const sw_npy_opts *o, bool own_test)
+static sw_status open_usual(pair_of_arrays *a, int zip, int p, const sw_npy_opts *o,
+                            bool own_test)
 {
     char names[300];
     bool found = false;
@@ -949,7 +814,8 @@ static const char *find_names(const char *path)
     return alone || strchr(colon, ',') != NULL ? colon : NULL;
 }
 
-static sw_status open_named(archive *a, int zip, int p, const char *names, const sw_npy_opts *o)
+static sw_status open_named(pair_of_arrays *a, int zip, int p, const char *names,
+                            const sw_npy_opts *o)
 {
     char there[300];
     const char *comma = strchr(names, ',');
@@ -984,7 +850,7 @@ static sw_status check_head(const swi_zip *zip)
                          : "something else");
 }
 
-static sw_status open_path(archive *a, int p, const char *path, const sw_npy_opts *o,
+static sw_status open_path(pair_of_arrays *a, int p, const char *path, const sw_npy_opts *o,
                            bool own_test, char *room)
 {
     const char *colon = find_names(path);
@@ -997,29 +863,113 @@ static sw_status open_path(archive *a, int p, const char *path, const sw_npy_opt
     return colon != NULL ? open_named(a, p, p, colon + 1, o) : open_usual(a, p, p, o, own_test);
 }
 
-static sw_status open_all(void *context, pair_of_arrays *pair, const char *path,
-                          const sw_npy_opts *o, bool test, char *room)
+/* ---- calls ------------------------------------------------------------------------------- */
+
+static sw_status check_opts(sw_npy_opts *to, const sw_npy_opts *given, const char *path,
+                            bool train, bool test, const char *call)
 {
-    archive *a = context;
-    const bool own_test = test && o->test_path == NULL && !(o->test_share > 0.0);
-    a->pair = pair;
-    SW_TRY(open_path(a, TRAIN, path, o, own_test, room));
-    return o->test_path != NULL ? open_path(a, TEST, o->test_path, o, false, room) : SW_OK;
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_npy_opts, to, given, call));
+    SW_TRY(swi_reader_check(call, train, "train", path, "path"));
+    SW_TRY(swi_reader_check_share(call, to->test_share));
+    if (to->unlabelled < 0 || to->unlabelled > 1)
+        SW_FAIL(SW_INVALID, "%s: unlabelled must be 0 or 1 (got %lld)", call,
+                (long long)to->unlabelled);
+    if (to->test_path != NULL && (to->test_share > 0.0 || !test))
+        SW_FAIL(SW_INVALID, "%s: test_path and %s exclude each other", call,
+                test ? "test_share" : "no data set for testing");
+    return SW_OK;
+}
+
+static sw_status open_arrays(pair_of_arrays *pair, const char *path, const sw_npy_opts *o,
+                             bool archive, bool own_test, char *room)
+{
+    SW_TRY(archive ? open_path(pair, TRAIN, path, o, own_test, room)
+                   : open_pair(pair, TRAIN, path, o, room));
+    if (o->test_path == NULL)
+        return SW_OK;
+    return archive ? open_path(pair, TEST, o->test_path, o, false, room)
+                   : open_pair(pair, TEST, o->test_path, o, room);
+}
+
+/* A call, from its arguments to its data sets. */
+static sw_status npy_call(sw_dataset **train, sw_dataset **test, const char *path,
+                          const sw_npy_opts *given, const char *call, bool archive)
+{
+    sw_npy_opts o;
+    pair_of_arrays pair = {.name = path};
+    void *room;
+    SW_TRY(check_opts(&o, given, path, train != NULL, test != NULL, call));
+    pair.shapes_only = o.shapes_only != 0;
+    pair.share = o.test_share;
+    pair.seed = o.seed;
+    const bool own_test = test != NULL && o.test_path == NULL && !(o.test_share > 0.0);
+    const size_t bytes = strlen(path) + (o.test_path != NULL ? strlen(o.test_path) : 0) + 1;
+    SW_TRY(sw_heap_alloc(&room, SW_HEAP_FILES, bytes)); /* as long as any path */
+    sw_status status = open_arrays(&pair, path, &o, archive, own_test, room);
+    sw_heap_free(room, SW_HEAP_FILES, bytes);
+    pair.split = test != NULL && !pair.given[TEST] && !pair.unlabelled[TRAIN];
+    sets s = {.pair = &pair, .largest = -1};
+    if (status == SW_OK)
+        status = read_all(&s);
+    if (s.place != NULL)
+        sw_heap_free(s.place, SW_HEAP_FILES,
+                     (size_t)pair.x[TRAIN].shape.dim[0] * sizeof(uint64_t));
+    for (int p = 0; p < PARTS; p++) {
+        const byte_source *sources[] = {&pair.x[p].source, &pair.y[p].source};
+        for (int f = 0; f < FIELDS; f++) {
+            swi_source_close(sources[f]->file);
+            swi_zip_member_close(sources[f]->member);
+        }
+        swi_zip_close(&pair.zip[p]);
+    }
+    return swi_parts_give(status, s.part, train, test);
+}
+
+sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test, const char *path,
+                         const sw_npy_opts *opts)
+{
+    return npy_call(train, test, path, opts, "sw_dataset_npy", false);
 }
 
 sw_status sw_dataset_npz(sw_dataset **train, sw_dataset **test, const char *path,
                          const sw_npy_opts *opts)
 {
-    archive a = {.pair = NULL};
-    const sw_status status = npy_call(train, test, path, opts, call, open_all, &a);
-    for (int i = 0; i < 2 * PARTS; i++)
-        swi_zip_member_close(a.member[i / 2][i % 2]);
-    for (int p = 0; p < PARTS; p++)
-        swi_zip_close(&a.zip[p]);
-    return status;
+    return npy_call(train, test, path, opts, "sw_dataset_npz", true);
 }
 
-/* ---- as a reader ------------------------------------------------------------------------- */
+/* ---- as readers -------------------------------------------------------------------------- */
+
+static sw_npy_opts npy_opts_of(const swi_reader_opts *o)
+{
+    return SW_OPTS(sw_npy_opts, .unlabelled = o->unlabelled, .shapes_only = o->shapes_only,
+                   .test_path = o->test_path, .test_share = o->test_share, .seed = o->seed,
+                   .unpack_bytes = o->unpack_bytes);
+}
+
+static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *path,
+                            const swi_reader_opts *o)
+{
+    const sw_npy_opts opts = npy_opts_of(o);
+    return sw_dataset_npy(train, test, path, &opts);
+}
+
+static bool name_file(const char *path, int i, char *to, size_t bytes)
+{
+    const char *comma = find_comma(path);
+    if (i > (comma != NULL))
+        return false;
+    const char *from = i == 0 ? path : comma + 1;
+    const size_t n = i == 0 && comma != NULL ? (size_t)(comma - path) : strlen(from);
+    swi_name_file(to, bytes, from, n, "");
+    return true;
+}
+
+const swi_reader swi_reader_npy = {.name = "npy",
+                                   .path = "INPUTS,TARGETS",
+                                   .about = "for two arrays of NumPy",
+                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
+                                   .name_file = name_file,
+                                   .both = read_named};
 
 static sw_status read_named_npz(sw_dataset **train, sw_dataset **test, const char *path,
                                 const swi_reader_opts *o)
