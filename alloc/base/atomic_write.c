@@ -178,19 +178,6 @@ static sw_status create_named(sw_file **out, names *n)
     }
 }
 
-static sw_status create(sw_file **out, names *n)
-{
-    const sw_status status = sw_file_open(out, n->path, SW_FILE_UNNAMED);
-    if (status == SW_UNSUPPORTED) {
-        SW_TRY(create_named(out, n));
-        n->named = true;
-    }
-    /* Locked before it has a name: no sweep of another process takes it. */
-    if (status == SW_OK && sw_file_try_lock(*out) == SW_LOCK_OURS)
-        sweep(n);
-    return n->named ? SW_OK : status;
-}
-
 static sw_status give_name(names *n, sw_file *file)
 {
     for (int tries = 1; !n->named; tries++) {
@@ -205,19 +192,6 @@ static sw_status give_name(names *n, sw_file *file)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-/* The new file is full: all that comes between this and its name. */
-static sw_status finish(names *n, sw_file *file, const sw_replace_opts *opts,
-                        const swi_generations *g, bool *kept)
-{
-    SW_TRY(give_name(n, file));
-    SW_TRY(sw_file_sync(file));
-    if (opts->before != NULL)
-        SW_TRY(opts->before(opts->context));
-    if (!opts->drop_old)
-        SW_TRY(generations_move(g, kept));
-    return sw_file_rename(n->temporary, n->path);
-}
-
 static sw_status replace(names *n, const sw_replace_opts *opts)
 {
     const swi_generations g = {n->path, opts->drop_old ? 0 : opts->keep, n->other, n->third,
@@ -226,7 +200,14 @@ static sw_status replace(names *n, const sw_replace_opts *opts)
     int free;
     bool kept = true;
     SW_TRY(generations_look(&g, &free)); /* before the work of writing */
-    sw_status status = create(&file, n);
+    sw_status status = sw_file_open(&file, n->path, SW_FILE_UNNAMED);
+    /* Locked before it has a name: no sweep of another process takes it. */
+    if (status == SW_OK && sw_file_try_lock(file) == SW_LOCK_OURS)
+        sweep(n);
+    if (status == SW_UNSUPPORTED) {
+        status = create_named(&file, n);
+        n->named = status == SW_OK;
+    }
     if (status != SW_OK) {
         char reason[512];
         say(reason, sizeof reason, n);
@@ -235,8 +216,17 @@ static sw_status replace(names *n, const sw_replace_opts *opts)
     status = sw_file_take_mode(file, n->path); /* before a byte of it can be read */
     if (status == SW_OK)
         status = opts->write(opts->context, file);
+    /* The new file is full: all that comes between this and its name. */
     if (status == SW_OK)
-        status = finish(n, file, opts, &g, &kept);
+        status = give_name(n, file);
+    if (status == SW_OK)
+        status = sw_file_sync(file);
+    if (status == SW_OK && opts->before != NULL)
+        status = opts->before(opts->context);
+    if (status == SW_OK && !opts->drop_old)
+        status = generations_move(&g, &kept);
+    if (status == SW_OK)
+        status = sw_file_rename(n->temporary, n->path);
     if (status != SW_OK) {
         /* Take the unfinished file away and answer with the failure that came first. */
         char reason[512];

@@ -44,26 +44,19 @@ size_t swi_heap_unclaimed_bytes(void)
 #endif
 }
 
-#if defined HAVE_MALLINFO2
-static size_t own_bytes(void)
-{
-    size_t sum = 0;
-    for (int i = 0; i < SW_HEAP_KINDS; i++) {
-        sw_heap_stats stats;
-        sw_heap_read((sw_heap)i, &stats);
-        if (i != SW_HEAP_PINNED) /* others gave it */
-            sum += stats.bytes;
-    }
-    return sum;
-}
-#endif
-
 /* All blocks lie together: what ours take besides what was asked for counts as the others'. */
 bool swi_heap_other_bytes(size_t *out)
 {
 #if defined HAVE_MALLINFO2
     const struct mallinfo2 info = mallinfo2();
-    const size_t all = info.uordblks + info.hblkhd, own = own_bytes();
+    const size_t all = info.uordblks + info.hblkhd;
+    size_t own = 0;
+    for (int i = 0; i < SW_HEAP_KINDS; i++) {
+        sw_heap_stats stats;
+        sw_heap_read((sw_heap)i, &stats);
+        if (i != SW_HEAP_PINNED) /* others gave it */
+            own += stats.bytes;
+    }
     *out = all > own ? all - own : 0;
     return all > own; /* a sanitizer's heap says 0 */
 #else

@@ -148,20 +148,6 @@ static void search_take_back(swi_search *s, size_t mark)
 
 /* ---- propagation ------------------------------------------------------------------------- */
 
-/* The least and the greatest bound of what is not placed. */
-static uint64_t span_of_bounds(const swi_search *s, uint32_t section, uint64_t *highest)
-{
-    uint64_t least = UINT64_MAX;
-    const uint32_t *list = s->list + s->list_at[section];
-    *highest = 0;
-    for (uint32_t k = 0; k < s->n_left[section]; k++) {
-        const uint64_t low = s->low[list[k]];
-        least = low < least ? low : least;
-        *highest = low > *highest ? low : *highest;
-    }
-    return least;
-}
-
 /* The unplaced buffers of a section, latest end first: their list is nearly so from the last
  * time, and becomes so. */
 static uint32_t gather(const swi_search *s, uint32_t section)
@@ -255,8 +241,14 @@ static bool peel(swi_search *s, uint32_t *n, uint32_t one, uint64_t end)
  * is examined in the same way. False: no buffer can be the lowest. */
 static bool tighten(swi_search *s, uint32_t section)
 {
-    uint64_t highest, rest = s->rest[section];
-    s->floor[section] = span_of_bounds(s, section, &highest);
+    uint64_t least = UINT64_MAX, highest = 0, rest = s->rest[section];
+    const uint32_t *list = s->list + s->list_at[section];
+    for (uint32_t k = 0; k < s->n_left[section]; k++) { /* the bounds of what is not placed */
+        const uint64_t low = s->low[list[k]];
+        least = low < least ? low : least;
+        highest = low > highest ? low : highest;
+    }
+    s->floor[section] = least;
     if (rest > s->roof || s->floor[section] > s->roof - rest)
         return false;
     if (highest <= s->roof - rest)
@@ -457,17 +449,6 @@ static corner select_corner(const swi_search *s, uint32_t from, uint32_t to)
 
 /* ---- pieces ------------------------------------------------------------------------------ */
 
-static uint64_t state_of(const swi_search *s, uint32_t from, uint32_t to)
-{
-    uint64_t hash = 0;
-    for (uint32_t k = s->start_at[from]; k < s->start_at[to]; k++) {
-        const uint32_t i = s->starter[k];
-        if (!s->placed[i])
-            hash += swi_mix(s->name[i] + 2 * s->low[i] + out_of_order(s, i));
-    }
-    return hash | 1;
-}
-
 /* ---- one attempt ------------------------------------------------------------------------- */
 
 /* Of the pieces of [from, to) that hold unplaced buffers the one with the fewest: what is
@@ -582,7 +563,13 @@ static bool open_piece(swi_search *s, uint32_t from, uint32_t to)
 {
     const uint32_t section = select_corner(s, from, to).section;
     SW_ASSERT(section != SWI_NONE); /* something is left to place */
-    const uint64_t state = state_of(s, from, to);
+    uint64_t state = 0;
+    for (uint32_t k = s->start_at[from]; k < s->start_at[to]; k++) {
+        const uint32_t i = s->starter[k];
+        if (!s->placed[i])
+            state += swi_mix(s->name[i] + 2 * s->low[i] + out_of_order(s, i));
+    }
+    state |= 1;
     if (s->table[state >> (64 - SWI_TABLE_BITS)] == state)
         return false;
     if (s->depth == s->cap_stack || s->n_choice + s->n > s->cap_choice) {
@@ -743,19 +730,6 @@ static void find_twins(swi_search *s)
     }
 }
 
-static void fill_starters(swi_search *s)
-{
-    for (uint32_t i = 0; i < s->n; i++)
-        s->start_at[s->first[i] + 1]++;
-    for (uint32_t k = 0; k < s->n_sections; k++)
-        s->start_at[k + 1] += s->start_at[k];
-    for (uint32_t i = s->n; i-- > 0;) /* each count goes down to where its section starts */
-        s->starter[--s->start_at[s->first[i] + 1]] = i;
-    for (uint32_t k = 0; k < s->n_sections; k++)
-        s->start_at[k] = s->start_at[k + 1];
-    s->start_at[s->n_sections] = s->n;
-}
-
 /* Large alignments first. */
 static size_t lay_out(swi_search *s, unsigned char *base)
 {
@@ -834,7 +808,15 @@ static sw_status take_lists(swi_search *s)
             s->rest[k] += s->bytes[i];
         }
     find_twins(s);
-    fill_starters(s);
+    for (uint32_t i = 0; i < s->n; i++)
+        s->start_at[s->first[i] + 1]++;
+    for (uint32_t k = 0; k < s->n_sections; k++)
+        s->start_at[k + 1] += s->start_at[k];
+    for (uint32_t i = s->n; i-- > 0;) /* each count goes down to where its section starts */
+        s->starter[--s->start_at[s->first[i] + 1]] = i;
+    for (uint32_t k = 0; k < s->n_sections; k++)
+        s->start_at[k] = s->start_at[k + 1];
+    s->start_at[s->n_sections] = s->n;
     return SW_OK;
 }
 

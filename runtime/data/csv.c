@@ -136,17 +136,6 @@ static int by_bytes(const void *a, const void *b, void *classes)
                   word_at(classes, *(const uint32_t *)b));
 }
 
-/* Rank the words by their bytes, whole numbers by their value. */
-static void classes_sort(swi_classes *classes, bool numbers)
-{
-    for (uint32_t i = 0; i < classes->n; i++)
-        classes->sorted[i] = i;
-    qsort_r(classes->sorted, (size_t)classes->n, sizeof *classes->sorted,
-            numbers ? by_number : by_bytes, classes);
-    for (uint32_t i = 0; i < classes->n; i++)
-        classes->rank[classes->sorted[i]] = i;
-}
-
 /* ---- csv lines --------------------------------------------------------------------------- */
 
 /* Records of a CSV file, read through a window of fixed size; only the record at hand is
@@ -274,19 +263,6 @@ static inline sw_status put(swi_csv *csv, int c)
     return SW_OK;
 }
 
-static sw_status add_field(swi_csv *csv, size_t at)
-{
-    if (csv->n_fields == csv->field_capacity) {
-        const int capacity = csv->field_capacity > 0 ? 2 * csv->field_capacity : 256;
-        SW_TRY(sw_heap_resize(&csv->field, SW_HEAP_FILES,
-                              (size_t)csv->field_capacity * sizeof *csv->field,
-                              (size_t)capacity * sizeof *csv->field));
-        csv->field_capacity = capacity;
-    }
-    csv->field[csv->n_fields++] = (swi_csv_field){at, csv->used - at};
-    return put(csv, '\0');
-}
-
 static bool ends_field(const swi_csv *csv, int c)
 {
     return c == csv->separator || c == '\n' || c == END;
@@ -349,7 +325,15 @@ static sw_status read_field(swi_csv *csv, int *c, bool *quoted)
         SW_TRY(read_quoted(csv, c));
     else
         SW_TRY(read_plain(csv, c));
-    return add_field(csv, at);
+    if (csv->n_fields == csv->field_capacity) {
+        const int capacity = csv->field_capacity > 0 ? 2 * csv->field_capacity : 256;
+        SW_TRY(sw_heap_resize(&csv->field, SW_HEAP_FILES,
+                              (size_t)csv->field_capacity * sizeof *csv->field,
+                              (size_t)capacity * sizeof *csv->field));
+        csv->field_capacity = capacity;
+    }
+    csv->field[csv->n_fields++] = (swi_csv_field){at, csv->used - at};
+    return put(csv, '\0');
 }
 
 static sw_status csv_next(swi_csv *csv)
@@ -837,7 +821,13 @@ static sw_status read_all(reader *r, bool test)
     if (r->split)
         SW_TRY(swi_split_sizes(r->path[TRAIN], "sample", r->opts.test_share, r->n[TRAIN],
                                &r->n[TRAIN], &r->n[TEST]));
-    classes_sort(&r->classes, r->columns[TRAIN].numbers);
+    /* Rank the words by their bytes, whole numbers by their value. */
+    for (uint32_t i = 0; i < classes->n; i++)
+        classes->sorted[i] = i;
+    qsort_r(classes->sorted, (size_t)classes->n, sizeof *classes->sorted,
+            r->columns[TRAIN].numbers ? by_number : by_bytes, classes);
+    for (uint32_t i = 0; i < classes->n; i++)
+        classes->rank[classes->sorted[i]] = i;
     for (int p = 0; p < (test ? PARTS : TEST); p++)
         SW_TRY(make_part(r, p, r->path[p] != NULL ? r->path[p] : r->path[TRAIN]));
     if (r->opts.shapes_only)

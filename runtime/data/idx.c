@@ -197,20 +197,6 @@ sw_status sw_dataset_idx_with(sw_dataset **out, const char *dir, const char *par
 
 /* ---- as a reader ------------------------------------------------------------------------- */
 
-/* A class that a single training image shows, and no test image, is a wild label: -1 where
- * there is none. */
-static int64_t wild_class(const sw_dataset *train, const sw_dataset *test)
-{
-    const unsigned char *label = train->field[1].data;
-    int64_t count[256] = {0};
-    for (int64_t i = 0; label != NULL && i < train->n; i++) /* NULL: shapes only */
-        count[label[i]]++;
-    for (int64_t i = test->n_classes; i < train->n_classes; i++)
-        if (count[i] == 1)
-            return i;
-    return -1;
-}
-
 /* Each part was read by itself; what the test images have and those for training have not is
  * damage. The other way round it need be none: few images do not show every class. */
 static sw_status agree(const sw_dataset *train, const sw_dataset *test, const char *dir)
@@ -226,8 +212,14 @@ static sw_status agree(const sw_dataset *train, const sw_dataset *test, const ch
                 "%s/t10k-labels-idx1-ubyte: label %lld is out of range: those of "
                 "train-labels-idx1-ubyte are 0 to %lld",
                 dir, (long long)test->n_classes - 1, (long long)train->n_classes - 1);
-    const int64_t wild = wild_class(train, test);
-    if (wild >= 0)
+    /* A class that a single training image shows, and no test image, is a wild label. */
+    const unsigned char *label = train->field[1].data;
+    int64_t count[256] = {0}, wild = test->n_classes;
+    for (int64_t i = 0; label != NULL && i < train->n; i++) /* NULL: shapes only */
+        count[label[i]]++;
+    while (wild < train->n_classes && count[wild] != 1)
+        wild++;
+    if (wild < train->n_classes)
         SW_FAIL(SW_FORMAT,
                 "%s/train-labels-idx1-ubyte: label %lld is out of range: one image has "
                 "it, and those of t10k-labels-idx1-ubyte are 0 to %lld",

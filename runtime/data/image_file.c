@@ -237,19 +237,6 @@ static void read_bytes(png_structp png, png_bytep to, size_t bytes)
     }
 }
 
-/* 8 bits, gray or colours, no transparency. */
-static int make_plain(records *r)
-{
-    const int type = png_get_color_type(r->png, r->info);
-    if (type == PNG_COLOR_TYPE_PALETTE)
-        png_set_palette_to_rgb(r->png);
-    else if (type == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(r->png, r->info) < 8)
-        png_set_expand_gray_1_2_4_to_8(r->png);
-    png_set_strip_16(r->png);
-    png_set_strip_alpha(r->png);
-    return (type & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1;
-}
-
 static void read_png(swi_image *image)
 {
     records *r = image_take(image, sizeof *r);
@@ -269,7 +256,15 @@ static void read_png(swi_image *image)
     png_set_chunk_malloc_max(r->png, CHUNK_BYTES);
     png_set_chunk_cache_max(r->png, CHUNKS);
     png_read_info(r->png, r->info);
-    const int channels = make_plain(r);
+    /* 8 bits, gray or colours, no transparency. */
+    const int type = png_get_color_type(r->png, r->info);
+    if (type == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(r->png);
+    else if (type == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(r->png, r->info) < 8)
+        png_set_expand_gray_1_2_4_to_8(r->png);
+    png_set_strip_16(r->png);
+    png_set_strip_alpha(r->png);
+    const int channels = (type & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1;
     if (!image_begin(image, png_get_image_width(r->png, r->info),
                      png_get_image_height(r->png, r->info), channels))
         return;

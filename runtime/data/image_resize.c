@@ -145,17 +145,6 @@ static void resized_row(swi_image_fit *f, const unsigned char *pixels)
     }
 }
 
-/* To planes as it is. */
-static void same_row(const swi_image_fit *f, const unsigned char *pixels)
-{
-    const int64_t w = f->head.w;
-    for (int c = 0; c < f->channels; c++) {
-        unsigned char *to = f->out + (c * f->head.h + f->y) * w;
-        for (int64_t x = 0; x < w; x++)
-            to[x] = pixels[x * f->channels + c];
-    }
-}
-
 /* Gray of ITU-R 601-2, as Pillow's convert("L"), in 2^-16; colours of gray: thrice the same. */
 static const unsigned char *recoloured(const swi_image_fit *f, const unsigned char *pixels)
 {
@@ -178,8 +167,12 @@ void swi_image_fit_row(void *context, const unsigned char *pixels)
     pixels = recoloured(f, pixels);
     if (f->resize != NULL)
         resized_row(f, pixels);
-    else
-        same_row(f, pixels);
+    const int64_t w = f->head.w;
+    for (int c = 0; f->resize == NULL && c < f->channels; c++) { /* to planes as it is */
+        unsigned char *to = f->out + (c * f->head.h + f->y) * w;
+        for (int64_t x = 0; x < w; x++)
+            to[x] = pixels[x * f->channels + c];
+    }
     f->y++;
 }
 

@@ -112,19 +112,6 @@ static sw_status check_head(swi_source *source)
 
 /* ---- ids --------------------------------------------------------------------------------- */
 
-static sw_status refuse(const reader *r, int file, uint64_t at, const unsigned char *id)
-{
-    char why[SWI_TAKE_TEXT];
-    const char *path = swi_source_path(r->source[file]);
-    swi_take_reason(&r->take, id, why);
-    if (r->opts.vocabulary == NULL)
-        SW_FAIL(SW_FORMAT, "%s: the id at byte %llu %s", path,
-                (unsigned long long)(at * width_of(r)), why);
-    SW_FAIL(SW_FORMAT, "%s: the id at byte %llu %s: %s has %lld tokens", path,
-            (unsigned long long)(at * width_of(r)), why, r->opts.vocabulary,
-            (long long)r->vocabulary.n);
-}
-
 /* n ids in memory, the first of which is number `first` of a file. */
 static sw_status check_ids(reader *r, int file, uint64_t first, const unsigned char *ids,
                            uint64_t n)
@@ -132,7 +119,16 @@ static sw_status check_ids(reader *r, int file, uint64_t first, const unsigned c
     const ptrdiff_t width = (ptrdiff_t)width_of(r);
     const size_t taken =
         swi_take_numbers(&r->take, NULL, 0, ids, width, (size_t)n, &r->largest);
-    return taken == n ? SW_OK : refuse(r, file, first + taken, ids + (ptrdiff_t)taken * width);
+    if (taken == n)
+        return SW_OK;
+    char why[SWI_TAKE_TEXT];
+    const char *path = swi_source_path(r->source[file]);
+    const unsigned long long at = (first + taken) * (uint64_t)width;
+    swi_take_reason(&r->take, ids + (ptrdiff_t)taken * width, why);
+    if (r->opts.vocabulary == NULL)
+        SW_FAIL(SW_FORMAT, "%s: the id at byte %llu %s", path, at, why);
+    SW_FAIL(SW_FORMAT, "%s: the id at byte %llu %s: %s has %lld tokens", path, at, why,
+            r->opts.vocabulary, (long long)r->vocabulary.n);
 }
 
 /* ---- parts ------------------------------------------------------------------------------- */

@@ -316,18 +316,6 @@ static sw_status take_of_run(sw_json_in *in, const char *key, void *what)
     return take_field(in, key, &o);
 }
 
-static sw_status read_text(const char *text, size_t bytes, const char *path,
-                           swi_run_summary *out)
-{
-    sw_json_in in = sw_json_in_text(text, bytes, path);
-    int c;
-    in.of = " of '" SWI_TENSORS_RUN "'";
-    in.strict = true;
-    SW_TRY(sw_json_get_object(&in, take_of_run, out));
-    SW_TRY(sw_json_peek(&in, &c));
-    return c == -1 ? SW_OK : sw_json_bad(&in, "text after the end");
-}
-
 sw_status swi_run_summary_read(swi_tensors *file, swi_run_summary *out)
 {
     const swi_tensors_entry *entry = swi_tensors_find(file, SWI_TENSORS_RUN);
@@ -341,8 +329,16 @@ sw_status swi_run_summary_read(swi_tensors *file, swi_run_summary *out)
     void *text;
     SW_TRY(sw_heap_alloc(&text, SW_HEAP_FILES, bytes));
     sw_status status = swi_tensors_read(file, entry, text, bytes);
+    sw_json_in in = sw_json_in_text(text, bytes, path);
+    int c = 0;
+    in.of = " of '" SWI_TENSORS_RUN "'";
+    in.strict = true;
     if (status == SW_OK)
-        status = read_text(text, bytes, path, out);
+        status = sw_json_get_object(&in, take_of_run, out);
+    if (status == SW_OK)
+        status = sw_json_peek(&in, &c);
+    if (status == SW_OK && c != -1)
+        status = sw_json_bad(&in, "text after the end");
     sw_heap_free(text, SW_HEAP_FILES, bytes);
     if (status != SW_OK)
         swi_run_summary_free(out);
@@ -654,18 +650,6 @@ size_t sw_checkpoint_bytes(const sw_checkpoint *c)
 
 /* ---- blobs ------------------------------------------------------------------------------- */
 
-static sw_status check_blob_name(const char *name, const char *call)
-{
-    static const char may[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    const size_t n = name != NULL ? strlen(name) : 0;
-    if (n < 1 || n >= SWI_BLOB_NAME || strspn(name, may) != n)
-        SW_FAIL(SW_INVALID,
-                "%s: a name must have 1 to %d letters, digits, '.', '_' or '-' (got '%s')",
-                call, SWI_BLOB_NAME - 1, name != NULL ? name : "");
-    return SW_OK;
-}
-
 static sw_status blob_of(sw_checkpoint *c, const char *name, swi_blob **out)
 {
     for (uint32_t i = 0; i < c->n_blobs; i++)
@@ -685,7 +669,13 @@ sw_status sw_checkpoint_put(sw_checkpoint *c, const char *name, const void *byte
     static const char call[] = "sw_checkpoint_put";
     swi_blob *blob;
     SW_TRY(swi_checkpoint_check(c, call));
-    SW_TRY(check_blob_name(name, call));
+    static const char may[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const size_t length = name != NULL ? strlen(name) : 0;
+    if (length < 1 || length >= SWI_BLOB_NAME || strspn(name, may) != length)
+        SW_FAIL(SW_INVALID,
+                "%s: a name must have 1 to %d letters, digits, '.', '_' or '-' (got '%s')",
+                call, SWI_BLOB_NAME - 1, name != NULL ? name : "");
     if (bytes == NULL && n > 0)
         SW_FAIL(SW_INVALID, "%s: bytes must not be NULL", call);
     const uint32_t before = c->n_blobs;

@@ -168,24 +168,20 @@ static sw_status call_before(void *context)
     return sw_call_end(&call, c->before(c->user));
 }
 
-static sw_status save(sw_checkpoint *c)
+/* Save, and say how it ended. */
+static void save_and_tell(sw_checkpoint *c)
 {
+    const uint64_t start = sw_clock_ns();
     const sw_replace_opts opts = {.write = write_file,
                                   .before = c->before != NULL ? call_before : NULL,
                                   .context = c,
                                   .keep = c->keep,
                                   .drop_old = c->drop_old};
-    if (c->snapshot != NULL)
-        SW_TRY(swi_snapshot_wait(c->snapshot));
-    SW_TRY(swi_stacks_wait(c));
-    return sw_file_replace_with(c->path, &opts);
-}
-
-/* Save, and say how it ended. */
-static void save_and_tell(sw_checkpoint *c)
-{
-    const uint64_t start = sw_clock_ns();
-    const sw_status status = save(c);
+    sw_status status = c->snapshot != NULL ? swi_snapshot_wait(c->snapshot) : SW_OK;
+    if (status == SW_OK)
+        status = swi_stacks_wait(c);
+    if (status == SW_OK)
+        status = sw_file_replace_with(c->path, &opts);
     if (status == SW_OK)
         c->drop_old = false;
     pthread_mutex_lock(&c->mutex);
