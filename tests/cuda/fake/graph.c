@@ -305,15 +305,12 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
     return swi_fake_leave(error);
 }
 
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+SWI_END_FUNCTION(cudaGraphDestroy, (cudaGraph_t graph), (graph))
 {
-    const cudaError_t error = swi_fake_enter(SWI_FN_cudaGraphDestroy);
-    const cudaError_t there = known_graph(graph);
-    if (there == cudaSuccess) {
-        graph->gone = true;
-        graph_free(graph);
-    }
-    return swi_fake_leave(error != cudaSuccess ? error : there);
+    SWI_TRY(known_graph(graph));
+    graph->gone = true;
+    graph_free(graph);
+    return cudaSuccess;
 }
 
 /* ---- executables ------------------------------------------------------------------------- */
@@ -348,15 +345,12 @@ void swi_graph_free(cudaGraphExec_t exec)
 }
 
 /* Launches that are on their way keep it. */
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+SWI_END_FUNCTION(cudaGraphExecDestroy, (cudaGraphExec_t exec), (exec))
 {
-    const cudaError_t error = swi_fake_enter(SWI_FN_cudaGraphExecDestroy);
-    const cudaError_t there = known_exec(exec);
-    if (there == cudaSuccess) {
-        exec->gone = true;
-        swi_graph_free(exec);
-    }
-    return swi_fake_leave(error != cudaSuccess ? error : there);
+    SWI_TRY(known_exec(exec));
+    exec->gone = true;
+    swi_graph_free(exec);
+    return cudaSuccess;
 }
 
 SWI_FUNCTION(cudaError_t, cudaGraphUpload, (cudaGraphExec_t graphExec, cudaStream_t stream),

@@ -56,6 +56,16 @@ cudaError_t swi_fake_leave(cudaError_t error);
     static cudaError_t name##_does params;                                                     \
     SWI_CALL_AS(type, name, params, name##_does args)                                          \
     static cudaError_t name##_does params
+/* One that gives back: it does so where the call fails too, with that error. */
+#define SWI_END_FUNCTION(name, params, args)                                                   \
+    static cudaError_t name##_does params;                                                     \
+    cudaError_t name params                                                                    \
+    {                                                                                          \
+        const cudaError_t error = swi_fake_enter(SWI_FN_##name);                               \
+        const cudaError_t its = name##_does args;                                              \
+        return swi_fake_leave(error != cudaSuccess ? error : its);                             \
+    }                                                                                          \
+    static cudaError_t name##_does params
 #define SWI_TRY(call)                                                                          \
     do {                                                                                       \
         const cudaError_t tried = (call);                                                      \

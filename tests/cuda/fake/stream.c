@@ -376,15 +376,14 @@ SWI_FUNCTION(cudaError_t, cudaStreamCreateWithFlags,
 }
 
 /* Work that is still in the stream runs. */
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
+SWI_END_FUNCTION(cudaStreamDestroy, (cudaStream_t stream), (stream))
 {
-    cudaError_t error = swi_fake_enter(SWI_FN_cudaStreamDestroy);
-    const cudaError_t known = swi_stream_of(&stream);
-    if (known == cudaSuccess && stream != &legacy) {
+    SWI_TRY(swi_stream_of(&stream));
+    if (stream != &legacy) {
         stream->gone = true;
         end_of_streams();
     }
-    return swi_fake_leave(error != cudaSuccess ? error : known);
+    return cudaSuccess;
 }
 
 /* The error of work that failed comes from the call that waited for it. */
@@ -445,15 +444,12 @@ SWI_FUNCTION(cudaError_t, cudaEventCreateWithFlags, (cudaEvent_t * event, unsign
     return cudaSuccess;
 }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event)
+SWI_END_FUNCTION(cudaEventDestroy, (cudaEvent_t event), (event))
 {
-    const cudaError_t error = swi_fake_enter(SWI_FN_cudaEventDestroy);
-    const cudaError_t there = known(event);
-    if (there == cudaSuccess) {
-        event->gone = true;
-        event_free(event);
-    }
-    return swi_fake_leave(error != cudaSuccess ? error : there);
+    SWI_TRY(known(event));
+    event->gone = true;
+    event_free(event);
+    return cudaSuccess;
 }
 
 /* A node of a graph that records or waits for the event as it is when the graph runs. */

@@ -149,30 +149,17 @@ static inline int __ffs(unsigned bits)
 }
 
 /* One fiber runs at a time, so these need no more than to be done in one piece. */
-template <class T, class V> static inline T atomicAdd(T *at, V value)
-{
-    const T old = *at;
-    *at = (T)(old + (T)value);
-    return old;
-}
-template <class T, class V> static inline T atomicMax(T *at, V value)
-{
-    const T old = *at;
-    *at = old > (T)value ? old : (T)value;
-    return old;
-}
-template <class T, class V> static inline T atomicOr(T *at, V value)
-{
-    const T old = *at;
-    *at = (T)(old | (T)value);
-    return old;
-}
-template <class T, class V> static inline T atomicExch(T *at, V value)
-{
-    const T old = *at;
-    *at = (T)value;
-    return old;
-}
+#define SWI_EMU_ATOMIC(name, then)                                                             \
+    template <class T, class V> static inline T name(T *at, V value)                           \
+    {                                                                                          \
+        const T old = *at;                                                                     \
+        *at = (T)(then);                                                                       \
+        return old;                                                                            \
+    }
+SWI_EMU_ATOMIC(atomicAdd, old + (T)value)
+SWI_EMU_ATOMIC(atomicMax, old > (T)value ? old : (T)value)
+SWI_EMU_ATOMIC(atomicOr, old | (T)value)
+SWI_EMU_ATOMIC(atomicExch, value)
 template <class T> static inline T atomicCAS(T *at, T expected, T value)
 {
     const T old = *at;
