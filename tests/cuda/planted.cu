@@ -180,21 +180,7 @@ extern "C" int planted_run(const planted *p)
         SW_CUDA_LAUNCH(name, grid, block, shared_bytes, &queue, __VA_ARGS__);                  \
         break;
     switch (p->kernel) {
-        PLANTED(BLOCK_SUM, block_sum, 0, y, x, p->right)
-        PLANTED(REVERSE_TWICE, reverse_twice, 0, y, x, p->right)
-        PLANTED(WARP_AHEAD, warp_ahead, 0, y, p->right)
-        PLANTED(HALF_WAITS, half_waits, 0, y)
-        PLANTED(WAITS_APART, waits_apart, 0, y)
-        PLANTED(HALF_A_WARP, half_a_warp, 0, y)
-        PLANTED(BARRIER_AND_WARP, barrier_and_warp, 0, y)
-        PLANTED(READS_UNWRITTEN, reads_unwritten, 0, y)
-        PLANTED(DYNAMIC_REVERSE, dynamic_reverse, p->shared_bytes, y, x, !p->right)
-        PLANTED(TOO_MUCH_SHARED, too_much_shared, 0, y)
-        PLANTED(COPIES, copies, 0, y, x, p->n)
-        PLANTED(COPIES_FOUR, copies_four, 0, y, x)
-        PLANTED(LANES, lanes, 0, u)
-        PLANTED(COUNTS, counts, 0, u)
-        PLANTED(WHO_IS_LAST, who_is_last, 0, u)
+        PLANTED_KERNELS(PLANTED)
     }
     return (int)cudaGetLastError();
 }

@@ -9,23 +9,26 @@
 extern "C" {
 #endif
 
-enum {
-    PLANTED_BLOCK_SUM,
-    PLANTED_REVERSE_TWICE,
-    PLANTED_WARP_AHEAD,
-    PLANTED_HALF_WAITS,
-    PLANTED_WAITS_APART,
-    PLANTED_HALF_A_WARP,
-    PLANTED_BARRIER_AND_WARP,
-    PLANTED_READS_UNWRITTEN,
-    PLANTED_DYNAMIC_REVERSE,
-    PLANTED_TOO_MUCH_SHARED,
-    PLANTED_COPIES,
-    PLANTED_COPIES_FOUR,
-    PLANTED_LANES,
-    PLANTED_COUNTS,
-    PLANTED_WHO_IS_LAST
-};
+/* PLANTED(id, kernel, bytes of shared memory, arguments of planted_run). */
+#define PLANTED_KERNELS(PLANTED)                                                               \
+    PLANTED(BLOCK_SUM, block_sum, 0, y, x, p->right)                                           \
+    PLANTED(REVERSE_TWICE, reverse_twice, 0, y, x, p->right)                                   \
+    PLANTED(WARP_AHEAD, warp_ahead, 0, y, p->right)                                            \
+    PLANTED(HALF_WAITS, half_waits, 0, y)                                                      \
+    PLANTED(WAITS_APART, waits_apart, 0, y)                                                    \
+    PLANTED(HALF_A_WARP, half_a_warp, 0, y)                                                    \
+    PLANTED(BARRIER_AND_WARP, barrier_and_warp, 0, y)                                          \
+    PLANTED(READS_UNWRITTEN, reads_unwritten, 0, y)                                            \
+    PLANTED(DYNAMIC_REVERSE, dynamic_reverse, p->shared_bytes, y, x, !p->right)                \
+    PLANTED(TOO_MUCH_SHARED, too_much_shared, 0, y)                                            \
+    PLANTED(COPIES, copies, 0, y, x, p->n)                                                     \
+    PLANTED(COPIES_FOUR, copies_four, 0, y, x)                                                 \
+    PLANTED(LANES, lanes, 0, u)                                                                \
+    PLANTED(COUNTS, counts, 0, u)                                                              \
+    PLANTED(WHO_IS_LAST, who_is_last, 0, u)
+#define PLANTED_ID(id, ...) PLANTED_##id,
+enum { PLANTED_KERNELS(PLANTED_ID) };
+#undef PLANTED_ID
 
 typedef struct {
     int kernel;
