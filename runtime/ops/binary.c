@@ -169,19 +169,19 @@ static uint32_t conv_unread(const sw_kernel_info *info, int grad)
 
 KERNEL(conv_forward, forward(l, true))
 
-static size_t linear_scratch(const sw_kernel_info *info)
+static sw_binary_shape shape_in(const sw_kernel_info *info, bool is_conv)
 {
-    const sw_binary_shape s =
-        shape_of(&info->in[X].shape, &info->in[LOGITS].shape, info->attrs, false);
+    return shape_of(&info->in[X].shape, &info->in[LOGITS].shape, info->attrs, is_conv);
+}
+
+static size_t scratch(const sw_kernel_info *info, bool is_conv)
+{
+    const sw_binary_shape s = shape_in(info, is_conv);
     return sw_binary(info->isa)->layer_bytes(&s, info->threads);
 }
 
-static size_t conv_scratch(const sw_kernel_info *info)
-{
-    const sw_binary_shape s =
-        shape_of(&info->in[X].shape, &info->in[LOGITS].shape, info->attrs, true);
-    return sw_binary(info->isa)->layer_bytes(&s, info->threads);
-}
+SCRATCH(linear_scratch, scratch(info, false))
+SCRATCH(conv_scratch, scratch(info, true))
 
 /* Three for each word of each output, and four; half a number of Philox, and a comparison, for
  * each bit of a filter and direction. */
@@ -466,11 +466,9 @@ static sw_status pool_infer(const sw_type *in, int n_in, const void *attrs, sw_t
                 "binary_max_pool2d: window and stride must be at least 1, the window no larger "
                 "than the image (got window %d x %d, stride %d, %s)",
                 a->kernel_h, a->kernel_w, a->stride, SWI_SHAPE(x));
-    out[0] = (sw_type){SW_U8,
-                       SW_PLAIN,
-                       {4,
-                        {x->dim[0], (x->dim[1] - a->kernel_h) / a->stride + 1,
-                         (x->dim[2] - a->kernel_w) / a->stride + 1, x->dim[3]}}};
+    out[0] = (sw_type){SW_U8, SW_PLAIN,
+                       SW_SHAPE(x->dim[0], (x->dim[1] - a->kernel_h) / a->stride + 1,
+                                (x->dim[2] - a->kernel_w) / a->stride + 1, x->dim[3])};
     return SW_OK;
 }
 

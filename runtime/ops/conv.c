@@ -43,11 +43,9 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     if (n_in > 2 && (in[2].shape.rank != 1 || in[2].shape.dim[0] != w->dim[0]))
         SW_FAIL(SW_INVALID, "conv2d: the bias must be (out) (got %s for the weight %s)",
                 SWI_SHAPE(&in[2].shape), SWI_SHAPE(w));
-    out[0] = (sw_type){SW_F32,
-                       in[0].layout,
-                       {4,
-                        {x->dim[0], w->dim[0], swi_conv_out(x->dim[2], w->dim[2], a),
-                         swi_conv_out(x->dim[3], w->dim[3], a)}}};
+    out[0] = (sw_type){SW_F32, in[0].layout,
+                       SW_SHAPE(x->dim[0], w->dim[0], swi_conv_out(x->dim[2], w->dim[2], a),
+                                swi_conv_out(x->dim[3], w->dim[3], a))};
     return SW_OK;
 }
 
@@ -407,11 +405,9 @@ static sw_status up_infer(const sw_type *in, int n_in, const void *attrs, sw_typ
         SW_FAIL(SW_INVALID,
                 "conv_transpose2d: the bias must be (out) (got %s for %lld channels)",
                 SWI_SHAPE(&in[2].shape), (long long)channels);
-    out[0] = (sw_type){SW_F32,
-                       in[0].layout,
-                       {4,
-                        {x->dim[0], channels, out_dim(x->dim[2], w->dim[2], a),
-                         out_dim(x->dim[3], w->dim[3], a)}}};
+    out[0] = (sw_type){SW_F32, in[0].layout,
+                       SW_SHAPE(x->dim[0], channels, out_dim(x->dim[2], w->dim[2], a),
+                                out_dim(x->dim[3], w->dim[3], a))};
     return SW_OK;
 }
 

@@ -28,18 +28,12 @@ static uint64_t product(int64_t rows, int64_t cols, int64_t depth)
                          swi_count_mul(2, (uint64_t)depth));
 }
 
-static uint64_t forward_operations(const sw_kernel_info *info)
-{
-    const sw_shape *x = &info->in[0].shape, *w = &info->in[1].shape;
-    return swi_count_add(product(x->dim[0], w->dim[0], x->dim[1]),
-                         info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0);
-}
+#define DIM(i, k) (info->in[i].shape.dim[k])
+COUNT(forward_operations,
+      swi_count_add(product(DIM(0, 0), DIM(1, 0), DIM(0, 1)),
+                    info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0))
 
-static size_t forward_bytes(const sw_kernel_info *info)
-{
-    const sw_shape *x = &info->in[0].shape, *w = &info->in[1].shape;
-    return sw_dense(info->isa)->gemm_bytes(x->dim[0], w->dim[0], x->dim[1], false);
-}
+SCRATCH(forward_bytes, sw_dense(info->isa)->gemm_bytes(DIM(0, 0), DIM(1, 0), DIM(0, 1), false))
 
 /* Operand a (m, k) by operand b (k, n), with these steps of rows and columns. */
 static sw_status multiply(const sw_launch *l, sw_gemm g, int a, int b, const float *bias)
@@ -62,17 +56,8 @@ static sw_status forward(const sw_launch *l)
 }
 
 /* in: w (out, in), dy (batch, out). w may be a range of columns of a larger matrix. */
-static size_t dx_bytes(const sw_kernel_info *info)
-{
-    const sw_shape *w = &info->in[0].shape, *dy = &info->in[1].shape;
-    return sw_dense(info->isa)->gemm_bytes(dy->dim[0], w->dim[1], w->dim[0], false);
-}
-
-static uint64_t dx_operations(const sw_kernel_info *info)
-{
-    const sw_shape *w = &info->in[0].shape, *dy = &info->in[1].shape;
-    return product(dy->dim[0], w->dim[1], w->dim[0]);
-}
+SCRATCH(dx_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 0), DIM(0, 1), DIM(0, 0), false))
+COUNT(dx_operations, product(DIM(1, 0), DIM(0, 1), DIM(0, 0)))
 
 static sw_status dx_kernel(const sw_launch *l)
 {
@@ -84,17 +69,8 @@ static sw_status dx_kernel(const sw_launch *l)
 
 /* in: x (batch, in), dy (batch, out). dy may be a range of columns of a larger matrix: what is
  * made is then that range of rows of dw. */
-static size_t dw_bytes(const sw_kernel_info *info)
-{
-    const sw_shape *x = &info->in[0].shape, *dy = &info->in[1].shape;
-    return sw_dense(info->isa)->gemm_bytes(dy->dim[1], x->dim[1], x->dim[0], true);
-}
-
-static uint64_t dw_operations(const sw_kernel_info *info)
-{
-    const sw_shape *x = &info->in[0].shape, *dy = &info->in[1].shape;
-    return product(dy->dim[1], x->dim[1], x->dim[0]);
-}
+SCRATCH(dw_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 1), DIM(0, 1), DIM(0, 0), true))
+COUNT(dw_operations, product(DIM(1, 1), DIM(0, 1), DIM(0, 0)))
 
 static sw_status dw_kernel(const sw_launch *l)
 {

@@ -250,11 +250,10 @@ static sw_status conv_infer(const sw_type *in, int n_in, const void *attrs, sw_t
                 (long long)(a->weight.cols * a->conv.groups), SWI_SHAPE(x));
     SW_TRY(swi_noise_infer("noise_conv2d", a, x->dim[0], &in[SIGMA]));
     taps_of(a, &kernel_h, &kernel_w);
-    out[0] = (sw_type){SW_F32,
-                       in[X].layout,
-                       {4,
-                        {x->dim[0], channels_of(a), swi_conv_out(x->dim[2], kernel_h, &a->conv),
-                         swi_conv_out(x->dim[3], kernel_w, &a->conv)}}};
+    out[0] = (sw_type){SW_F32, in[X].layout,
+                       SW_SHAPE(x->dim[0], channels_of(a),
+                                swi_conv_out(x->dim[2], kernel_h, &a->conv),
+                                swi_conv_out(x->dim[3], kernel_w, &a->conv))};
     return SW_OK;
 }
 

@@ -31,11 +31,9 @@ static sw_status pool_infer(const char *op, const sw_type *in, const void *attrs
     if (x->dim[2] + 2 * a->pad < a->kernel_h || x->dim[3] + 2 * a->pad < a->kernel_w)
         SW_FAIL(SW_INVALID, "%s: window %d x %d is larger than input %s", op, a->kernel_h,
                 a->kernel_w, SWI_SHAPE(x));
-    out[0] = (sw_type){SW_F32,
-                       in[0].layout,
-                       {4,
-                        {x->dim[0], x->dim[1], out_dim(x->dim[2], a->kernel_h, a),
-                         out_dim(x->dim[3], a->kernel_w, a)}}};
+    out[0] = (sw_type){SW_F32, in[0].layout,
+                       SW_SHAPE(x->dim[0], x->dim[1], out_dim(x->dim[2], a->kernel_h, a),
+                                out_dim(x->dim[3], a->kernel_w, a))};
     return SW_OK;
 }
 
