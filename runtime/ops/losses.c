@@ -445,13 +445,9 @@ static sw_status bce_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
     return infer_elementwise_loss("bce", in, n_in, out);
 }
 
-static sw_status bce_forward(const sw_launch *l)
-{
-    swi_out(l, 0)[0] = (float)sw_pointwise(l->isa)->bce(
-        swi_in(l, 0), NULL, ((const swi_number_attrs *)l->attrs)->value,
-        swi_elements(&l->in[0].type.shape));
-    return SW_OK;
-}
+DOES(bce_forward, swi_out(l, 0)[0] = (float)sw_pointwise(l->isa)->bce(
+                      swi_in(l, 0), NULL, ((const swi_number_attrs *)l->attrs)->value,
+                      swi_elements(&l->in[0].type.shape)))
 
 /* in: x, dy */
 static sw_status bce_dx(const sw_launch *l)
@@ -503,12 +499,9 @@ sw_value sw_bce(sw_ctx *ctx, sw_value logits, float target)
 
 INFER(bce_with_infer, infer_elementwise_loss("bce_with", in, n_in, out))
 
-static sw_status bce_with_forward(const sw_launch *l)
-{
-    swi_out(l, 0)[0] = (float)sw_pointwise(l->isa)->bce(swi_in(l, 0), swi_in(l, 1), 0.0f,
-                                                        swi_elements(&l->in[0].type.shape));
-    return SW_OK;
-}
+DOES(bce_with_forward,
+     swi_out(l, 0)[0] = (float)sw_pointwise(l->isa)->bce(swi_in(l, 0), swi_in(l, 1), 0.0f,
+                                                         swi_elements(&l->in[0].type.shape)))
 
 /* in: x, target, dy */
 static sw_status bce_with_dx(const sw_launch *l)

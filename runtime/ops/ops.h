@@ -58,8 +58,10 @@
 #define I32(...) SWI_TYPE(SW_I32, SW_PLAIN, __VA_ARGS__)
 #define SCALAR {SW_F32, SW_PLAIN, {0, {0}}}
 
-/* Functions of one expression: of l, r, info, or in, n_in, attrs and out. */
+/* Functions of one expression: of l, r, info, or in, n_in, attrs and out. A kernel that cannot
+ * fail DOES its statement. */
 #define KERNEL(f, ...) static sw_status f(const sw_launch *l) { return __VA_ARGS__; }
+#define DOES(f, ...) static sw_status f(const sw_launch *l) { __VA_ARGS__; return SW_OK; }
 #define REFERENCE(f, ...) static sw_status f(const sw_reference *r) { return __VA_ARGS__; }
 #define COUNT(f, ...) static uint64_t f(const sw_kernel_info *info) { return __VA_ARGS__; }
 #define SCRATCH(f, ...) static size_t f(const sw_kernel_info *info) { return __VA_ARGS__; }

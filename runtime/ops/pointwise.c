@@ -211,20 +211,14 @@ static const sw_op_case leaky_relu_cases[] = {
 COUNT(bits_dx_operations, swi_count_per_element(&info->out[0], 4))
 
 /* in: bits, dy */
-static sw_status set_dx(const sw_launch *l)
-{
-    sw_pointwise(l->isa)->clamp_dx(swi_out(l, 0), swi_in(l, 1), l->in[0].ptr,
-                                   sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);
-    return SW_OK;
-}
+DOES(set_dx,
+     sw_pointwise(l->isa)->clamp_dx(swi_out(l, 0), swi_in(l, 1), l->in[0].ptr,
+                                    sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par))
 
-static sw_status leaky_relu_bits_dx(const sw_launch *l)
-{
-    sw_pointwise(l->isa)->above_dx(swi_out(l, 0), swi_in(l, 1), l->in[0].ptr,
-                                   sw_type_elements(&l->out[0].type), number_of(l->attrs),
-                                   swi_adds(l, 0), l->par);
-    return SW_OK;
-}
+DOES(leaky_relu_bits_dx,
+     sw_pointwise(l->isa)->above_dx(swi_out(l, 0), swi_in(l, 1), l->in[0].ptr,
+                                    sw_type_elements(&l->out[0].type), number_of(l->attrs),
+                                    swi_adds(l, 0), l->par))
 
 /* Only then the output is above 0 where the input is. */
 static int rises(const void *attrs)
@@ -277,20 +271,13 @@ static int rises(const void *attrs)
 
 INFER(abs_infer, coded_infer("abs", in, n_in, 4, out))
 
-static sw_status abs_forward(const sw_launch *l)
-{
-    sw_pointwise(l->isa)->abs(swi_out(l, 0), codes_of(l), swi_in(l, 0),
-                              sw_type_elements(&l->in[0].type), l->par);
-    return SW_OK;
-}
+DOES(abs_forward, sw_pointwise(l->isa)->abs(swi_out(l, 0), codes_of(l), swi_in(l, 0),
+                                            sw_type_elements(&l->in[0].type), l->par))
 
 /* in: codes, dy */
-static sw_status abs_dx(const sw_launch *l)
-{
-    sw_pointwise(l->isa)->abs_dx(swi_out(l, 0), swi_in(l, 1), l->in[0].ptr,
-                                 sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);
-    return SW_OK;
-}
+DOES(abs_dx,
+     sw_pointwise(l->isa)->abs_dx(swi_out(l, 0), swi_in(l, 1), l->in[0].ptr,
+                                  sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par))
 
 /* The value; two comparisons, two steps that put them in their place. */
 COUNT(abs_operations, swi_count_per_element(&info->in[0], 6))
@@ -369,12 +356,9 @@ static sw_status scale_infer(const sw_type *in, int n_in, const void *attrs, sw_
     return SW_OK;
 }
 
-static sw_status scale_forward(const sw_launch *l)
-{
-    sw_pointwise(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), sw_type_elements(&l->in[0].type),
-                                *swi_in(l, 1), swi_adds(l, 0), l->par);
-    return SW_OK;
-}
+DOES(scale_forward,
+     sw_pointwise(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), sw_type_elements(&l->in[0].type),
+                                 *swi_in(l, 1), swi_adds(l, 0), l->par))
 
 /* A knob has no gradient; a factor that is a tensor does: dfactor = sum(dy x). */
 static void scale_rule(sw_ctx *ctx, const sw_rule *r)
@@ -401,12 +385,9 @@ OP(scale, 2, 0, 1, .rebuild = 1, .infer = scale_infer, .layout = swi_layout_firs
 
 INFER(scale_by_infer, swi_infer_same("scale_by", in, n_in, out))
 
-static sw_status scale_by_forward(const sw_launch *l)
-{
-    sw_pointwise(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), sw_type_elements(&l->in[0].type),
-                                param_of(l->attrs), swi_adds(l, 0), l->par);
-    return SW_OK;
-}
+DOES(scale_by_forward,
+     sw_pointwise(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), sw_type_elements(&l->in[0].type),
+                                 param_of(l->attrs), swi_adds(l, 0), l->par))
 
 RULE(scale_by_rule, sw_scale_by(ctx, r->dout[0], param_of(r->attrs)))
 
