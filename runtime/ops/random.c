@@ -82,16 +82,23 @@ static void name_stream(const sw_ctx *ctx, uint32_t op, uint32_t also, char to[S
     snprintf(to, SWI_STREAM_TEXT, n > 0 ? "%s.%u" : "%s", name, n);
 }
 
+/* The result of an op that draws from the stream. */
+static sw_value drawn(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, const void *attrs,
+                      const char *stream)
+{
+    uint32_t id = SWI_NONE;
+    if (swi_apply(ctx, op, in, n_in, attrs, NULL, 0, stream, &id) != SW_OK)
+        return (sw_value){0, 0};
+    return swi_handle(ctx, id);
+}
+
 static sw_value random_value(sw_ctx *ctx, uint32_t op, const char *stream, sw_shape shape)
 {
     swi_random_attrs attrs;
     if (stream == NULL)
         return SWI_REFUSE(ctx, "sw_randn, sw_rand: the stream's name must not be NULL");
     swi_set_shape(&attrs.shape, &shape);
-    uint32_t id = SWI_NONE;
-    if (swi_apply(ctx, op, NULL, 0, &attrs, NULL, 0, stream, &id) != SW_OK)
-        return (sw_value){0, 0};
-    return swi_handle(ctx, id);
+    return drawn(ctx, op, NULL, 0, &attrs, stream);
 }
 
 sw_value sw_randn(sw_ctx *ctx, const char *stream, sw_shape shape)
@@ -205,22 +212,18 @@ sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p)
 {
     const swi_number_attrs attrs = {p};
     char stream[SWI_STREAM_TEXT];
-    uint32_t id = SWI_NONE;
     if (swi_value_at(ctx, x) == NULL)
         return (sw_value){0, 0};
     if ((sw_ctx_mode(ctx) == SW_EVAL || p == 0.0f) && p >= 0.0f && p <= 1.0f)
         return x;
     name_stream(ctx, SW_OP_dropout, SW_OP_dropout_by, stream);
     const uint32_t in = x.id - 1;
-    if (swi_apply(ctx, SW_OP_dropout, &in, 1, &attrs, NULL, 0, stream, &id) != SW_OK)
-        return (sw_value){0, 0};
-    return swi_handle(ctx, id);
+    return drawn(ctx, SW_OP_dropout, &in, 1, &attrs, stream);
 }
 
 sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p)
 {
     char stream[SWI_STREAM_TEXT];
-    uint32_t id = SWI_NONE;
     if (swi_value_at(ctx, x) == NULL)
         return (sw_value){0, 0};
     const uint32_t in[] = {x.id - 1, swi_knob_value(ctx, p)};
@@ -229,9 +232,7 @@ sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p)
     if (sw_ctx_mode(ctx) == SW_EVAL)
         return x;
     name_stream(ctx, SW_OP_dropout, SW_OP_dropout_by, stream);
-    if (swi_apply(ctx, SW_OP_dropout_by, in, 2, NULL, NULL, 0, stream, &id) != SW_OK)
-        return (sw_value){0, 0};
-    return swi_handle(ctx, id);
+    return drawn(ctx, SW_OP_dropout_by, in, 2, NULL, stream);
 }
 
 /* ==== augment ============================================================================= */
@@ -361,7 +362,6 @@ OP(random_crop, 1, 0, 1, ATTRS(swi_augment_attrs), .rebuild = 1, .infer = crop_i
 static sw_value apply(sw_ctx *ctx, uint32_t op, sw_value x, swi_augment_attrs a)
 {
     char stream[SWI_STREAM_TEXT];
-    uint32_t id = SWI_NONE;
     const swi_value *v = swi_value_at(ctx, x);
     if (v == NULL)
         return (sw_value){0, 0};
@@ -372,9 +372,7 @@ static sw_value apply(sw_ctx *ctx, uint32_t op, sw_value x, swi_augment_attrs a)
     }
     name_stream(ctx, op, op, stream);
     const uint32_t in = x.id - 1;
-    if (swi_apply(ctx, op, &in, 1, &a, NULL, 0, stream, &id) != SW_OK)
-        return (sw_value){0, 0};
-    return swi_handle(ctx, id);
+    return drawn(ctx, op, &in, 1, &a, stream);
 }
 
 sw_value sw_random_flip(sw_ctx *ctx, sw_value x, float p)
