@@ -444,16 +444,12 @@ static void run_part(void *arg, int part)
 static void run(const sw_binary_layer *l, uint64_t *to, void *scratch, const sw_par *par)
 {
     const swi_noise_attrs *a = l->a;
-    job j = {.l = l,
-             .scratch = scratch,
-             .each = part_bytes(&l->s),
-             .words = sw_binary_words(l->s.channels),
-             .taps = l->s.kernel_h * l->s.kernel_w,
-             .filter_words = filter_words(&l->s),
-             .sampled = a->weight.rows > 0,
-             .noisy_bias = a->bias.rows > 0,
-             .to = to,
-             .n_parts = par->n_threads};
+    job j = {.l = l, .scratch = scratch, .each = part_bytes(&l->s), .to = to};
+    j.words = sw_binary_words(l->s.channels);
+    j.taps = l->s.kernel_h * l->s.kernel_w;
+    j.filter_words = filter_words(&l->s);
+    j.sampled = a->weight.rows > 0, j.noisy_bias = a->bias.rows > 0;
+    j.n_parts = par->n_threads;
     j.root = 1.0f / sqrtf((float)(l->s.channels * j.taps));
     j.directions = a->directions;
     j.repeats = a->repeats;

@@ -103,10 +103,8 @@ SW_VEC_FN void store_lanes(float *y, vf sum, int n, int64_t up, bool accumulate)
         vstore(lane, sum);
         for (int i = 0; i < n; i++)
             y[i * up] = accumulate ? y[i * up] + lane[i] : lane[i];
-    } else if (n == VW) {
-        vstore(y, accumulate ? vadd(vload(y), sum) : sum);
     } else {
-        vstore_n(y, accumulate ? vadd(vload_n(y, n), sum) : sum, n);
+        vstore_upto(y, accumulate ? vadd(vload_upto(y, n), sum) : sum, n);
     }
 }
 

@@ -62,11 +62,7 @@ static void pack(float *to, const product_job *j, const float *x, int64_t at)
     for (int64_t c = 0; c < j->in_c; c++, x += j->size)
         for (int64_t k = 0; k < j->strip; k += VW) {
             const int64_t left = end - at - k;
-            vf v = vzero();
-            if (left >= VW)
-                v = vload(x + at + k);
-            else if (left > 0)
-                v = vload_n(x + at + k, (int)left);
+            const vf v = left > 0 ? vload_upto(x + at + k, left) : vzero();
             vstore(to + (k / NR * j->in_c + c) * NR + k % NR, v);
         }
 }
@@ -105,14 +101,9 @@ SW_VEC_FN void block(const product_job *j, const float *panel, float *y, int64_t
         SW_UNROLL
         for (int v = 0; v < nv; v++) {
             float *to = y + i * j->size + v * VW;
-            const bool whole = v < nv - 1 || last == VW;
-            vf sum = acc[i][v];
-            if (j->accumulate)
-                sum = vadd(whole ? vload(to) : vload_n(to, last), sum);
-            if (whole)
-                vstore(to, sum);
-            else
-                vstore_n(to, sum, last);
+            const int lanes = v < nv - 1 ? VW : last;
+            vstore_upto(to, j->accumulate ? vadd(vload_upto(to, lanes), acc[i][v]) : acc[i][v],
+                        lanes);
         }
     }
 }

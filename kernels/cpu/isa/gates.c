@@ -32,13 +32,6 @@ static void part(void *arg, int number)
     }
 }
 
-static void go(const void *args, int64_t rows, int64_t cols, int64_t size, run *body,
-               const sw_par *par)
-{
-    job j = {args, body, rows, cols, size};
-    par->run(par, part, &j, (int)((rows * cols + size - 1) / size));
-}
-
 static void sigmoids(float *y, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -119,16 +112,6 @@ static void lstm_backward(const void *args, int64_t row, int64_t col, int64_t at
         put(l->d_cell + at, d_cell, n, l->add_cell);
 }
 
-void SW_KERNEL(pointwise, lstm_cell)(const sw_lstm_args *l, const sw_par *par)
-{
-    go(l, l->rows, l->hidden, 4096, lstm_forward, par);
-}
-
-void SW_KERNEL(pointwise, lstm_cell_grad)(const sw_lstm_args *l, const sw_par *par)
-{
-    go(l, l->rows, l->hidden, 4096, lstm_backward, par);
-}
-
 /* ---- gru_cell ---------------------------------------------------------------------------- */
 
 typedef struct {
@@ -187,16 +170,6 @@ static void gru_backward(const void *args, int64_t row, int64_t col, int64_t at,
         put(g->d_h + at, d_h, n, g->add_h);
 }
 
-void SW_KERNEL(pointwise, gru_cell)(const sw_gru_args *g, const sw_par *par)
-{
-    go(g, g->rows, g->hidden, 4096, gru_forward, par);
-}
-
-void SW_KERNEL(pointwise, gru_cell_grad)(const sw_gru_args *g, const sw_par *par)
-{
-    go(g, g->rows, g->hidden, 4096, gru_backward, par);
-}
-
 /* ---- swiglu: y = a sigmoid(a) b ---------------------------------------------------------- */
 
 static void swiglu_forward(const void *args, int64_t row, int64_t col, int64_t at, int64_t n)
@@ -225,12 +198,17 @@ static void swiglu_backward(const void *args, int64_t row, int64_t col, int64_t 
         put(g->db + first, db, n, g->add_b);
 }
 
-void SW_KERNEL(pointwise, swiglu)(const sw_glu *g, const sw_par *par)
-{
-    go(g, g->rows, g->cols, 16384, swiglu_forward, par);
-}
+/* ------------------------------------------------------------------------------------------ */
 
-void SW_KERNEL(pointwise, swiglu_grad)(const sw_glu *g, const sw_par *par)
-{
-    go(g, g->rows, g->cols, 16384, swiglu_backward, par);
-}
+#define KERNEL(name, args, width, size, body)                                                  \
+    void SW_KERNEL(pointwise, name)(const args *a, const sw_par *par)                          \
+    {                                                                                          \
+        job j = {a, body, a->rows, a->width, size};                                            \
+        par->run(par, part, &j, (int)((j.rows * j.cols + (size)-1) / (size)));                 \
+    }
+KERNEL(lstm_cell, sw_lstm_args, hidden, 4096, lstm_forward)
+KERNEL(lstm_cell_grad, sw_lstm_args, hidden, 4096, lstm_backward)
+KERNEL(gru_cell, sw_gru_args, hidden, 4096, gru_forward)
+KERNEL(gru_cell_grad, sw_gru_args, hidden, 4096, gru_backward)
+KERNEL(swiglu, sw_glu, cols, 16384, swiglu_forward)
+KERNEL(swiglu_grad, sw_glu, cols, 16384, swiglu_backward)

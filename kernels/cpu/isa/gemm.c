@@ -72,8 +72,7 @@ static void pack_rows(float *to, const sw_gemm *g, const piece *x)
         for (int64_t j = x->raw; j < x->width; j += VW) {
             const int64_t left = x->width - j, p = j / NR * NR;
             __builtin_prefetch(ahead + j, 0, 2);
-            vstore(to + p * x->depth + k * panel_width(x, p) + j - p,
-                   left >= VW ? vload(b + j) : vload_n(b + j, (int)left));
+            vstore(to + p * x->depth + k * panel_width(x, p) + j - p, vload_upto(b + j, left));
         }
     }
 }
@@ -305,9 +304,8 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs)
     for (int r = 0; r < mr; r++)
         SW_UNROLL
     for (int v = 0; v < nv; v++) {
-        const bool whole = v < nv - 1 || last == VW;
         const float *from = c + r * c_row + v * VW;
-        acc[r][v] = !t->load ? vzero() : whole ? vload(from) : vload_n(from, last);
+        acc[r][v] = t->load ? vload_upto(from, v < nv - 1 ? VW : last) : vzero();
         __builtin_prefetch(from + next * c_row, 1, 2);
     }
     raw_rows raw = {0};
@@ -322,18 +320,12 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs)
     const float *bias = t->finish && g->bias != NULL ? g->bias + t->j : NULL;
     SW_UNROLL
     for (int v = 0; v < nv; v++) {
-        const bool whole = v < nv - 1 || last == VW;
-        vf add = vzero();
-        if (bias != NULL)
-            add = whole ? vload(bias + v * VW) : vload_n(bias + v * VW, last);
+        const int lanes = v < nv - 1 ? VW : last;
+        const vf add = bias != NULL ? vload_upto(bias + v * VW, lanes) : vzero();
         SW_UNROLL
         for (int r = 0; r < mr; r++) {
-            float *to = c + r * c_row + v * VW;
             const vf x = bias != NULL ? vadd(acc[r][v], add) : acc[r][v];
-            if (whole)
-                vstore(to, x);
-            else
-                vstore_n(to, x, last);
+            vstore_upto(c + r * c_row + v * VW, x, lanes);
         }
     }
 }

@@ -119,14 +119,11 @@ SW_VEC_FN void block(const tile *t, int mr, int nv)
     for (int v = 0; v < nv; v++) {
         const int n = v < nv - 1 ? VW : t->last;
         const float *bias = g->bias != NULL ? g->bias + t->j + v * VW : NULL;
-        const vf add = bias == NULL ? vzero() : n == VW ? vload(bias) : vload_n(bias, n);
+        const vf add = bias != NULL ? vload_upto(bias, n) : vzero();
         SW_UNROLL
         for (int r = 0; r < mr; r++) {
             const vf sum = bias != NULL ? vadd(acc[r][v], add) : acc[r][v];
-            if (n == VW)
-                vstore(c + r * t->c_row + v * VW, sum);
-            else
-                vstore_n(c + r * t->c_row + v * VW, sum, n);
+            vstore_upto(c + r * t->c_row + v * VW, sum, n);
         }
     }
 }

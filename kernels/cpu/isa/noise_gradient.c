@@ -109,16 +109,6 @@ typedef struct {
     block at;
 } sum_job;
 
-static block block_of(const sum_job *j, int part)
-{
-    const int rp = part / j->col_parts, cp = part % j->col_parts;
-    block at = {.row = vpiece(j->g->n_rows, 6, rp, j->row_parts),
-                .col = vpiece(j->g->spec->cols, 16, cp, j->col_parts)};
-    at.rows = vpiece(j->g->n_rows, 6, rp + 1, j->row_parts) - at.row;
-    at.cols = vpiece(j->g->spec->cols, 16, cp + 1, j->col_parts) - at.col;
-    return at;
-}
-
 static sw_gemm product_of(float *to, int64_t c_row, const block *at, const float *b, int n)
 {
     sw_gemm g = {.c = to, .c_row = c_row, .b = b, .b_row = at->cols, .b_col = 1};
@@ -148,8 +138,12 @@ static void sum_block(float *to, int64_t c_row, const sw_noise_sum *g, const blo
 static void low_rank_part(void *arg, int part)
 {
     const sum_job *j = arg;
-    block at = block_of(j, part);
+    const int rp = part / j->col_parts, cp = part % j->col_parts;
+    block at = {.row = vpiece(j->g->n_rows, 6, rp, j->row_parts),
+                .col = vpiece(j->g->spec->cols, 16, cp, j->col_parts)};
     _Alignas(64) float tile[TILE];
+    at.rows = vpiece(j->g->n_rows, 6, rp + 1, j->row_parts) - at.row;
+    at.cols = vpiece(j->g->spec->cols, 16, cp + 1, j->col_parts) - at.col;
     if (at.rows < 1 || at.cols < 1)
         return;
     float *to = j->g->to + at.row * j->g->spec->cols + at.col;
@@ -159,18 +153,13 @@ static void low_rank_part(void *arg, int part)
 
 /* ---- together ---------------------------------------------------------------------------- */
 
-/* Slots of a tile in scratch, for n directions; 0: there is none. */
-static int64_t shared_slots(const sw_noise_spec *s, int64_t n_rows, int64_t n)
+/* Floats of a tile in scratch, for n directions: its slots; 0: there is none. */
+static int64_t shared_floats(const sw_noise_spec *s, int64_t n_rows, int64_t n)
 {
     const int64_t each = least(n_rows, MOST_ROWS) + least(s->cols, MOST_COLS);
     if (s->kind != SW_NOISE_LOW_RANK || n_rows * s->cols < SHARED_FROM)
         return 0;
-    return least(least(SHARED / each, SLOTS), n * s->rank);
-}
-
-static int64_t shared_floats(const sw_noise_spec *s, int64_t n_rows, int64_t n)
-{
-    return shared_slots(s, n_rows, n) * (least(n_rows, MOST_ROWS) + least(s->cols, MOST_COLS));
+    return least(least(SHARED / each, SLOTS), n * s->rank) * each;
 }
 
 enum { DRAWN = 16 }; /* slots of a part */

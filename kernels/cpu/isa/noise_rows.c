@@ -188,19 +188,14 @@ static void low_rank_row(float *to, swi_noise_elements *e, int64_t row, int64_t 
                            least(s->rows - row, SWI_NOISE_AHEAD), &e->rows);
     }
     for (int64_t i = 0; i < n; i += VW) {
-        const bool whole = n - i >= VW;
         vf sum = vzero();
         for (int32_t k = 0; k < s->rank; k++) {
-            const float *b = e->cols_of + k * n + i;
-            const vf v = whole ? vload(b) : vload_n(b, (int)(n - i));
+            const vf v = vload_upto(e->cols_of + k * n + i, n - i);
             const vf a = vset1(e->rows_of[k * SWI_NOISE_AHEAD + row - e->row]);
             sum = k == 0 ? vmul(a, v) : fused(a, v, sum);
         }
         sum = vmul(sum, vset1(e->d.scale));
-        if (whole)
-            vstore(to + i, sum);
-        else
-            vstore_n(to + i, sum, (int)(n - i));
+        vstore_upto(to + i, sum, n - i);
     }
 }
 

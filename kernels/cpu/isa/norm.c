@@ -13,16 +13,11 @@ typedef struct {
     bool centred;
 } row_job;
 
-static int64_t rows_of_part(const sw_norm_args *n)
-{
-    return n->channels >= PART ? 1 : PART / (n->channels > 0 ? n->channels : 1);
-}
-
 static void run_rows(const sw_norm_args *n, void (*body)(void *, int), row_job *j,
                      const sw_par *par)
 {
     j->n = n;
-    j->rows_per_part = rows_of_part(n);
+    j->rows_per_part = n->channels >= PART ? 1 : PART / (n->channels > 0 ? n->channels : 1);
     const int64_t parts = (n->batch + j->rows_per_part - 1) / j->rows_per_part;
     vparts(par, body, j, (int)parts, 1);
 }

@@ -37,7 +37,7 @@ SW_VEC_FN void tile_to(const layout_job *j, int64_t image, int rows, int64_t i, 
     vf r[VW];
     for (int k = 0; k < VW; k++) {
         const float *from = j->x + (image + k) * j->inner + i;
-        r[k] = k >= rows ? vzero() : n == VW ? vload(from) : vload_n(from, n);
+        r[k] = k < rows ? vload_upto(from, n) : vzero();
     }
     vtranspose(r);
     const int64_t block = image / SWI_LANES, lane = image % SWI_LANES;
@@ -64,11 +64,8 @@ SW_VEC_FN void tile_from(const layout_job *j, int64_t image, int rows, int64_t i
     for (int k = 0; k < rows; k++) {
         float *to = j->y + (image + k) * j->inner + i;
         if (j->accumulate)
-            r[k] = vadd(n == VW ? vload(to) : vload_n(to, n), r[k]);
-        if (n == VW)
-            vstore(to, r[k]);
-        else
-            vstore_n(to, r[k], n);
+            r[k] = vadd(vload_upto(to, n), r[k]);
+        vstore_upto(to, r[k], n);
     }
 }
 

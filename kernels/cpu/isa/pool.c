@@ -266,16 +266,8 @@ SW_VEC_FN vf load_position(const float *x, const sw_conv *s, const windows *w, i
 {
     const float *from = x + w->w.at + ky * s->in_w + kx;
     if (s->stride == 1)
-        return w->n == VW ? vload(from) : vload_n(from, w->n);
+        return vload_upto(from, w->n);
     return s->stride == 2 ? vload_even(w->even, from) : vload_step(from, s->stride, 0, w->n);
-}
-
-static void store_positions(float *y, vf v, int n)
-{
-    if (n == VW)
-        vstore(y, v);
-    else
-        vstore_n(y, v, n);
 }
 
 /* Which positions won, of a plane's outputs in order. Two bits each: what does not fill a byte
@@ -318,7 +310,7 @@ SW_VEC_FN void max_windows(float *y, index_writer *index, const float *x, const 
             const vi here = viset1((int)(ky * s->kernel_w + kx));
             take(&best, &position, &first, v, here);
         }
-    store_positions(y, best, w->n);
+    vstore_upto(y, best, w->n);
     if (index->to != NULL)
         put_positions(index, position, w->n);
 }
@@ -381,7 +373,7 @@ static void avg_plain_part(void *arg, int part)
             for (int64_t ky = w.w.ky0; ky < w.w.ky1; ky++)
                 for (int64_t kx = w.w.kx0; kx < w.w.kx1; kx++)
                     sum = vadd(sum, load_position(x, s, &w, ky, kx));
-            store_positions(y, vdiv(sum, count), w.n);
+            vstore_upto(y, vdiv(sum, count), w.n);
             ox += w.n;
             y += w.n;
         }

@@ -257,12 +257,6 @@ typedef struct {
     int64_t per_part; /* lines */
 } cumsum_job;
 
-/* Where line number l begins. */
-static int64_t line_at(const sw_lines *s, int64_t l)
-{
-    return l / s->inner * s->n * s->inner + l % s->inner;
-}
-
 /* n lines anywhere. y may be x: what is read is read first. */
 static void lanes_sum(const cumsum_job *j, const int64_t *from, int n)
 {
@@ -338,7 +332,7 @@ static void cumsum_part(void *arg, int part)
         const int n = end - l < LANES ? (int)(end - l) : LANES;
         int64_t from[LANES];
         for (int k = 0; k < n; k++)
-            from[k] = line_at(&j->s, l + k);
+            from[k] = (l + k) / j->s.inner * j->s.n * j->s.inner + (l + k) % j->s.inner;
         if (n < LANES || from[n - 1] != from[0] + n - 1)
             lanes_sum(j, from, n);
         else if (j->accumulate)
@@ -375,14 +369,11 @@ SW_VEC_FN void add_row_pieces(const sums_job *s, int64_t i, int rows, int64_t j,
     const float *x = s->x + i * s->step + j;
     vf y = vzero();
     if (i > 0 || s->accumulate)
-        y = n == VW ? vload(s->y + j) : vload_n(s->y + j, n);
+        y = vload_upto(s->y + j, n);
     SW_UNROLL
     for (int r = 0; r < rows; r++)
-        y = vadd(y, n == VW ? vload(x + r * s->step) : vload_n(x + r * s->step, n));
-    if (n == VW)
-        vstore(s->y + j, y);
-    else
-        vstore_n(s->y + j, y, n);
+        y = vadd(y, vload_upto(x + r * s->step, n));
+    vstore_upto(s->y + j, y, n);
 }
 
 /* Columns [j, j + (nv - 1) VW + last) of all rows. */

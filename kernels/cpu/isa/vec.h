@@ -280,6 +280,19 @@ SW_VEC_FN vf vzero(void)
     return vset1(0.0f);
 }
 
+/* The first n lanes where n < VW, else all. */
+SW_VEC_FN vf vload_upto(const float *p, int64_t n)
+{
+    return n >= VW ? vload(p) : vload_n(p, (int)n);
+}
+SW_VEC_FN void vstore_upto(float *p, vf v, int64_t n)
+{
+    if (n >= VW)
+        vstore(p, v);
+    else
+        vstore_n(p, v, (int)n);
+}
+
 /* The larger one, lane by lane, as vwins says. */
 SW_VEC_FN vf vlarger(vf best, vf x)
 {
