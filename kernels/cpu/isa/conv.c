@@ -527,15 +527,6 @@ static void tile_rows(tile_args *a, float *y, const phase *h, int ob, int rows)
     }
 }
 
-/* How many pairs of rows begin here: two rows and their taps must lie in the image. */
-static int pairs_here(const tile_args *a, int64_t left)
-{
-    const int pairs = left >= 2 * WIDE ? WIDE : 1;
-    return left >= 2 && a->v.at >= 0 && a->v.at + 2 * pairs - 1 + a->v.end <= a->j->s.in_h
-               ? pairs
-               : 0;
-}
-
 /* Rows [row, end) of a phase, in pairs where two rows fit in a vector. */
 static void phase_rows(tile_args *a, const phase *v, const phase *h, int ob, int64_t row,
                        int64_t end)
@@ -549,8 +540,10 @@ static void phase_rows(tile_args *a, const phase *v, const phase *h, int ob, int
     while (row < end) {
         float *y = a->y + (v->origin + row * j->up) * j->s.out_w + h->origin;
         a->v.at = v->t.at + row * j->s.stride;
-        const int pairs = narrow ? pairs_here(a, end - row) : 0;
-        if (pairs > 0) {
+        /* Both rows of each pair and their taps lie in the image. */
+        const int pairs = end - row >= 2 * WIDE ? WIDE : 1;
+        if (narrow && end - row >= 2 && a->v.at >= 0 &&
+            a->v.at + 2 * pairs - 1 + a->v.end <= j->s.in_h) {
             a->n = (int)h->n;
             a->h.at = h->t.at;
             tiles[ob / 2][pairs > 1][PAIR - FULL](a, y);

@@ -479,18 +479,6 @@ static bool next_piece(const product_job *j, piece *p)
     return p->b < j->images && p->n > 0;
 }
 
-/* Rows from r on by columns from c on of a piece. */
-static sw_gemm product_of(const product_job *j, const piece *p, int64_t r, int64_t c)
-{
-    const bool points = j->size == 1;
-    sw_gemm g = {.k = p->n};
-    g.a_row = j->size, g.a_col = points ? j->rows : 1;
-    g.b_row = points ? j->cols : 1, g.b_col = j->size;
-    g.a = j->row + (p->b * j->rows + r) * j->size + p->from;
-    g.b = j->col + (p->b * j->cols + c) * j->size + p->from;
-    return g;
-}
-
 static void add_to(float *y, const float *x, int64_t n)
 {
     int64_t i = 0;
@@ -500,26 +488,19 @@ static void add_to(float *y, const float *x, int64_t n)
         y[i] += x[i];
 }
 
-/* A tile, (rows, cols), into rows from r on and columns from c on of dw. */
-static void put_tile(const product_job *j, const float *tile, int64_t r, int64_t rows,
-                     int64_t c, int64_t cols)
-{
-    for (int64_t i = 0; i < rows; i++) {
-        float *dw = j->dw + (r + i) * j->dw_row + c * j->dw_col;
-        for (int64_t k = 0; k < cols; k++, dw += j->dw_col)
-            *dw = j->accumulate_dw ? *dw + tile[i * cols + k] : tile[i * cols + k];
-    }
-}
-
+/* Rows from r on by columns from c on of dw. */
 static void tile_of(const product_job *j, int64_t r, int64_t rows, int64_t c, int64_t cols)
 {
     _Alignas(64) float packed[COLS * DEPTH], tile[ROWS * COLS], more[ROWS * COLS];
     piece p = {0};
+    const bool points = j->size == 1;
     bool first = true;
     while (next_piece(j, &p)) {
-        sw_gemm g = product_of(j, &p, r, c);
-        g.m = rows, g.n = cols;
-        g.c = first ? tile : more;
+        sw_gemm g = {.m = rows, .n = cols, .k = p.n, .c = first ? tile : more};
+        g.a_row = j->size, g.a_col = points ? j->rows : 1;
+        g.b_row = points ? j->cols : 1, g.b_col = j->size;
+        g.a = j->row + (p.b * j->rows + r) * j->size + p.from;
+        g.b = j->col + (p.b * j->cols + c) * j->size + p.from;
         swi_gemm_pack(packed, &g);
         swi_gemm_along(&g, packed);
         if (!first)
@@ -528,7 +509,11 @@ static void tile_of(const product_job *j, int64_t r, int64_t rows, int64_t c, in
     }
     if (first) /* the sum of nothing */
         memset(tile, 0, (size_t)(rows * cols) * sizeof *tile);
-    put_tile(j, tile, r, rows, c, cols);
+    for (int64_t i = 0; i < rows; i++) {
+        float *dw = j->dw + (r + i) * j->dw_row + c * j->dw_col;
+        for (int64_t k = 0; k < cols; k++, dw += j->dw_col)
+            *dw = j->accumulate_dw ? *dw + tile[i * cols + k] : tile[i * cols + k];
+    }
 }
 
 static void product_part(void *arg, int part)

@@ -201,17 +201,6 @@ static void kept_places(uint32_t *to, const linear_part *p, sw_noise_part side, 
             to[position[i]] = (uint32_t)i;
 }
 
-/* Rows [q, end), at most ROWS: the inputs that have noise, side by side. */
-static void take_inputs(float *to, const linear_part *p, const uint32_t *from, int64_t keep,
-                        int64_t q, int64_t end)
-{
-    for (; q < end; q++, to += keep) {
-        const float *x = p->j->x + row_at(p, q) * p->j->in;
-        for (int64_t i = 0; i < keep; i++)
-            to[i] = x[from[i]];
-    }
-}
-
 /* n numbers, few: one after the other. */
 static float short_dot(const float *a, const float *b, int64_t n)
 {
@@ -237,7 +226,9 @@ static void sparse(const linear_part *p)
     swi_noise_source_of(&numbers, s, SW_NOISE_ELEMENTS, &p->at);
     for (int64_t q = p->row, end; q < p->end; q = end) {
         end = least(q + least(most, ROWS), p->end);
-        take_inputs(x, p, from, keep, q, end);
+        for (int64_t k = q; k < end; k++) /* the inputs that have noise, side by side */
+            for (int64_t i = 0; i < keep; i++)
+                x[(k - q) * keep + i] = j->x[row_at(p, k) * j->in + from[i]];
         for (int64_t r = 0, n; r < s->keep_rows; r += n) {
             n = least(s->keep_rows - r, most);
             swi_noise_draw(e, r * keep, n * keep, &numbers);
@@ -250,13 +241,6 @@ static void sparse(const linear_part *p)
             }
         }
     }
-}
-
-static bool is_sparse(const linear_job *j)
-{
-    const sw_noise_spec *s = &j->l->a->weight;
-    return s->rows != 0 && s->kind == SW_NOISE_SPARSE && j->l->weight_sigmas == NULL &&
-           j->in <= PLACES && j->out <= PLACES;
 }
 
 /* ---- other kinds ------------------------------------------------------------------------- */
@@ -619,21 +603,17 @@ static void run_group(product_job *j, void *scratch, int threads, const sw_par *
         vparts(par, outputs_part, j, (int)n, true);
 }
 
-/* A row that is longer than tables for it, or than scratch. */
-static bool is_too_long(const swi_noise_attrs *a)
-{
-    const sw_noise_spec *s = &a->weight;
-    if (s->kind == SW_NOISE_SIGN_FLIP)
-        return bytes_each(s) > SLOT;
-    return s->rows > LONGEST || s->cols > LONGEST || bytes_each(s) * (size_t)a->repeats > SLOT;
-}
-
+/* Sign-flip or permuted; no row longer than tables for it, or than scratch. */
 static bool is_product_of(const swi_noise_attrs *a)
 {
-    const int kind = a->weight.kind;
-    return a->weight.rows != 0 && a->weight.taps == 1 &&
-           (kind == SW_NOISE_SIGN_FLIP || kind == SW_NOISE_PERMUTED) &&
-           bytes_each(&a->weight) > 0 && !is_too_long(a);
+    const sw_noise_spec *s = &a->weight;
+    const size_t each = bytes_each(s);
+    if (s->rows == 0 || s->taps != 1 || each == 0)
+        return false;
+    if (s->kind == SW_NOISE_SIGN_FLIP)
+        return each <= SLOT;
+    return s->kind == SW_NOISE_PERMUTED && s->rows <= LONGEST && s->cols <= LONGEST &&
+           each * (size_t)a->repeats <= SLOT;
 }
 
 /* That of the plain product, where it has any, or a slot for each thread. */
@@ -675,7 +655,8 @@ static void run_direction(const linear_part *p)
         low_rank(p);
         return;
     }
-    if (is_sparse(p->j))
+    if (s->rows != 0 && s->kind == SW_NOISE_SPARSE && p->j->l->weight_sigmas == NULL &&
+        p->j->in <= PLACES && p->j->out <= PLACES)
         sparse(p);
     else if (s->rows != 0 && !p->j->is_product)
         by_rows(p);

@@ -481,27 +481,24 @@ void SW_KERNEL(norm, fixed)(const sw_norm_args *n, const sw_par *par)
 }
 
 /* dx = dy w rstd: lanes that are zero in dy are zero here. */
-static void fixed_dx(const image_job *j, int64_t c)
-{
-    const sw_norm_args *n = j->n;
-    const swi_16 zero = l_set1(0.0f);
-    const swi_16 factor = l_set1(at_or(n->weight, c, 1.0f) * rstd_at(n, c));
-    for (int64_t i = 0; i < j->cover; i++) {
-        const int64_t at = position(j, i, c);
-        for (int64_t k = 0; k < j->stride; k += LANES) {
-            const int64_t left = j->stride - k;
-            swi_16 r = l_mul(l_take(n->dy + at + k, left, zero), factor);
-            if (n->add_dx)
-                r = l_add(l_take(n->dx + at + k, left, zero), r);
-            l_put(n->dx + at + k, left, r);
-        }
-    }
-}
-
 static void fixed_dx_channels(const channels *s)
 {
-    for (int64_t c = s->c; c < s->end; c++)
-        fixed_dx(s->j, c);
+    const image_job *j = s->j;
+    const sw_norm_args *n = j->n;
+    const swi_16 zero = l_set1(0.0f);
+    for (int64_t c = s->c; c < s->end; c++) {
+        const swi_16 factor = l_set1(at_or(n->weight, c, 1.0f) * rstd_at(n, c));
+        for (int64_t i = 0; i < j->cover; i++) {
+            const int64_t at = position(j, i, c);
+            for (int64_t k = 0; k < j->stride; k += LANES) {
+                const int64_t left = j->stride - k;
+                swi_16 r = l_mul(l_take(n->dy + at + k, left, zero), factor);
+                if (n->add_dx)
+                    r = l_add(l_take(n->dx + at + k, left, zero), r);
+                l_put(n->dx + at + k, left, r);
+            }
+        }
+    }
 }
 
 void SW_KERNEL(norm, fixed_dx)(const sw_norm_args *n, const sw_par *par)

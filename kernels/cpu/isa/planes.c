@@ -26,11 +26,6 @@ typedef struct {
     int pieces; /* of inner, per block */
 } layout_job;
 
-static inline int at_most(int64_t n, int limit)
-{
-    return n < limit ? (int)n : limit;
-}
-
 /* One tile: images [image, image + VW), elements [i, i + n), n <= VW. `rows` images exist. */
 SW_VEC_FN void tile_to(const layout_job *j, int64_t image, int rows, int64_t i, int n)
 {
@@ -77,10 +72,10 @@ SW_VEC_FN void part_of(const layout_job *j, int part, bool to)
     const int64_t begin = vpiece(j->inner, VW, piece, j->pieces);
     const int64_t end = vpiece(j->inner, VW, piece + 1, j->pieces);
     for (int64_t i = begin; i < end; i += VW) {
-        const int n = at_most(end - i, VW);
+        const int n = (int)least(end - i, VW);
         for (int g = 0; g < SWI_GROUPS; g++) {
             const int64_t image = block * SWI_LANES + g * VW;
-            const int rows = at_most(j->batch - image, VW);
+            const int rows = (int)least(j->batch - image, VW);
             if (rows == VW && n == VW) {
                 if (to)
                     tile_to(j, image, VW, i, VW);

@@ -210,39 +210,30 @@ static inline float square(float x)
     return x * x;
 }
 
-static double update_size(const adafactor_job *j, int64_t r)
-{
-    UPDATE_OF_ROW;
-    double sum;
-    int64_t c = 0;
-    SUM_LANES(double, sum, c, cols,
-              square(sw_adafactor_update(g[c + k] * s, a * v[c + k], least)));
-    return sum;
-}
-
 static void sizes_part(void *arg, int part)
 {
     const adafactor_job *j = arg;
-    double size = 0;
-    for (int64_t r = (int64_t)part * j->each; r < last_row(j, part); r++)
-        size += update_size(j, r);
+    double size = 0, sum;
+    for (int64_t r = (int64_t)part * j->each; r < last_row(j, part); r++) {
+        UPDATE_OF_ROW;
+        int64_t c = 0;
+        SUM_LANES(double, sum, c, cols,
+                  square(sw_adafactor_update(g[c + k] * s, a * v[c + k], least)));
+        size += sum;
+    }
     j->updates[part] = size;
-}
-
-static void update_row(const adafactor_job *j, int64_t r)
-{
-    UPDATE_OF_ROW;
-    float *restrict p = j->x.p + r * cols;
-    const float step = j->step, keep = j->keep;
-    for (int64_t c = 0; c < cols; c++)
-        p[c] = p[c] * keep - step * sw_adafactor_update(g[c] * s, a * v[c], least);
 }
 
 static void adafactor_part(void *arg, int part)
 {
     const adafactor_job *j = arg;
-    for (int64_t r = (int64_t)part * j->each; r < last_row(j, part); r++)
-        update_row(j, r);
+    const float step = j->step, keep = j->keep;
+    for (int64_t r = (int64_t)part * j->each; r < last_row(j, part); r++) {
+        UPDATE_OF_ROW;
+        float *restrict p = j->x.p + r * cols;
+        for (int64_t c = 0; c < cols; c++)
+            p[c] = p[c] * keep - step * sw_adafactor_update(g[c] * s, a * v[c], least);
+    }
 }
 
 static double root_mean_square(const double *sums, int64_t parts, int64_t n)
