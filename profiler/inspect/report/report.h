@@ -106,8 +106,6 @@ typedef struct {
     uint64_t stride;
     report_moves moves;
     report_steps_wanted *steps; /* to be found; NULL: none */
-    bool has_heap;
-    uint64_t heap[SW_HEAP_KINDS]; /* the latest that was said */
     uint64_t times[REPORT_TIMES]
                   [SW_PROF_PHASES + 1]; /* of warm training runs; the whole run last */
     size_t n_times;
