@@ -3,9 +3,6 @@
 #include "tests/alloc/crash.h"
 #include "tests/support/suite.h"
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

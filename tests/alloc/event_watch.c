@@ -2,8 +2,6 @@
 #include "tests/alloc/event_watch.h"
 #include "tests/alloc/device_memory.h"
 #include "tests/support/suite.h"
-#include <stdlib.h>
-#include <string.h>
 
 static void listen(void *context, const sw_event *event)
 {

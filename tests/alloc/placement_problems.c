@@ -1,6 +1,4 @@
 #include "tests/alloc/placement_problems.h"
-#include <stdio.h>
-#include <string.h>
 
 void problem_shuffle(sw_dice *dice, sw_placement_item *rows, size_t n)
 {

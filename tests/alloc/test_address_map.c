@@ -4,7 +4,6 @@
 #include "alloc/base/sys.h"
 #include "tests/support/suite.h"
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

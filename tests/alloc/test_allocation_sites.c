@@ -5,9 +5,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 SW_TESTS("places")

@@ -6,7 +6,6 @@
 #include "tests/alloc/event_watch.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include <string.h>
 #include <pthread.h>
 #include <stdatomic.h>
 

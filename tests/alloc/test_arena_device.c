@@ -6,7 +6,6 @@
 #include "tests/alloc/device_memory.h"
 #include "tests/alloc/event_watch.h"
 #include "tests/support/suite.h"
-#include <string.h>
 
 SW_TESTS("arena on a device")
 

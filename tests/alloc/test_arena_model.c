@@ -4,7 +4,6 @@
 #include "alloc/base/fault.h"
 #include "tests/alloc/event_watch.h"
 #include "tests/support/suite.h"
-#include <string.h>
 
 SW_TESTS("arena model")
 

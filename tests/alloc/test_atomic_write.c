@@ -5,9 +5,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -2,8 +2,6 @@
  * end of a save it is the new one. A call that makes this so cannot be left out unseen. */
 #include "tests/alloc/crash.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SW_TESTS("crash")

@@ -3,8 +3,6 @@
 #include "alloc/base/fault.h"
 #include "tests/alloc/crash.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SW_TESTS("crash, generations")

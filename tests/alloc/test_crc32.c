@@ -1,7 +1,6 @@
 /* Checks of 32 bits: known answers, any cut and any alignment. */
 #include "alloc/base/gzip.h"
 #include "tests/support/suite.h"
-#include <string.h>
 
 SW_TESTS("crc32")
 

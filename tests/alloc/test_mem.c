@@ -6,7 +6,6 @@
 #include "tests/support/suite.h"
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

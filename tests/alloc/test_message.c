@@ -2,8 +2,6 @@
 #include "alloc/base/message.h"
 #include "tests/support/suite.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("messages")
 

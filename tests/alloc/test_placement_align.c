@@ -3,8 +3,6 @@
 #include "alloc/placement/placement_internal.h"
 #include "tests/alloc/placement_problems.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("placement alignment")
 

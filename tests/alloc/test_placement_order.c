@@ -5,8 +5,6 @@
 #include "tests/alloc/placement_problems.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("placement order")
 

@@ -5,8 +5,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -6,8 +6,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -4,7 +4,6 @@
 #include "tests/support/suite.h"
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

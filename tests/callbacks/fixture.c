@@ -2,8 +2,6 @@
 #include "alloc/base/error.h"
 #include "callbacks_functions.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

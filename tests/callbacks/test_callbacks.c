@@ -8,8 +8,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -6,8 +6,6 @@
 #include "tests/callbacks/fixture.h"
 #include "callbacks_functions.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

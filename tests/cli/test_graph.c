@@ -2,9 +2,6 @@
 #include "tests/support/suite.h"
 #include "tools/evolve/evolve.h"
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("graph")
 

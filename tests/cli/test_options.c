@@ -3,8 +3,6 @@
 #include "tests/support/suite.h"
 #include "tools/cli/cli_page.h"
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 SW_TESTS("options")

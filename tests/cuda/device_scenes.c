@@ -1,8 +1,5 @@
 #include "tests/cuda/device_scenes.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- nets -------------------------------------------------------------------------------- */
 

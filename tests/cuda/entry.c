@@ -3,9 +3,6 @@
 #include "kernels/rng.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Relative to the largest element: sums of both sides are in other orders. */
 #define TOLERANCE 3e-6

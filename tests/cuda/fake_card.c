@@ -2,8 +2,6 @@
 #include "alloc/base/mem.h"
 #include "tests/support/suite.h"
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MODULE SW_BUILD_ROOT "/tests/cuda/libstepwell-cuda-fake.so"
 

@@ -7,9 +7,6 @@
 #include "runtime/stepwell.h"
 #include "tests/cuda/entry.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Of this build, unless another is named. */

@@ -4,7 +4,6 @@
 #include "tests/cuda/emulator.h"
 #include "tests/support/suite.h"
 #include "runtime/stepwell.h"
-#include <string.h>
 
 static sw_cuda_counters counters;
 static const sw_cuda_queue queue = {.counters = &counters};

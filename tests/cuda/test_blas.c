@@ -5,8 +5,6 @@
 #include "runtime/stepwell.h"
 #include "tests/cuda/test_fake.h"
 #include <cublasLt.h>
-#include <math.h>
-#include <stdlib.h>
 
 SW_TESTS("blas")
 

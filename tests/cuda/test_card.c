@@ -11,10 +11,6 @@
 #include "tests/cuda/fake_card.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/files.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 SW_TESTS("card")

@@ -8,9 +8,6 @@
 #include "tests/cuda/entry.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("steps on a card")
 

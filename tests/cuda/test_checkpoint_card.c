@@ -7,9 +7,6 @@
 #include "tests/runtime/nets.h"
 #include "tests/runtime/saved_runs.h"
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("saved on a card")
 

@@ -5,9 +5,6 @@
 #include "tests/support/files.h"
 #include "tests/support/suite.h"
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

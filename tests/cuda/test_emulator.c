@@ -5,9 +5,6 @@
 #include "runtime/stepwell.h"
 #include "tests/cuda/planted.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -5,9 +5,6 @@
 #include "tests/cuda/device_scenes.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/population/es_nets.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("es on a card")
 

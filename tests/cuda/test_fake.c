@@ -1,9 +1,7 @@
 /* The card that is not there: each of its rules, and what breaks it. */
 #include "tests/cuda/test_fake.h"
 #include <cuda.h>
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

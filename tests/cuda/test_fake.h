@@ -6,7 +6,6 @@
 #include "tests/cuda/tiny.h"
 #include "tests/support/suite.h"
 #include <cuda_runtime_api.h>
-#include <string.h>
 
 #define GOOD(call) CU_ASSERT_EQUAL((int)(call), 0)
 #define GIVES(error, call) CU_ASSERT_EQUAL((int)(call), (int)(error))

@@ -1,7 +1,6 @@
 /* cuBLASLt of the fake runtime: products against float64, and what it refuses. */
 #include "tests/cuda/test_fake.h"
 #include <cublasLt.h>
-#include <math.h>
 
 SW_TESTS("fake blas")
 

@@ -6,9 +6,6 @@
 #include "tests/cuda/fake_card.h"
 #include "tests/cuda/device_scenes.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("steps in pairs")
 

@@ -4,11 +4,7 @@
 #include "tests/cuda/fake/fake.h"
 #include "tests/support/suite.h"
 #include <dlfcn.h>
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("host")
 

@@ -8,8 +8,6 @@
 #include "tests/cuda/entry.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("by a library")
 

@@ -7,9 +7,6 @@
 #include "tests/cuda/fake_card.h"
 #include "tests/population/small_net.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("members on a card")
 

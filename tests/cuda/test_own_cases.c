@@ -7,9 +7,6 @@
 #include "tests/cuda/entry.h"
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("own cases")
 

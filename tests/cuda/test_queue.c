@@ -7,10 +7,6 @@
 #include "tests/runtime/nets.h"
 #include "tests/runtime/random_net.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("queue")
 

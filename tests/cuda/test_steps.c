@@ -7,11 +7,7 @@
 #include "tests/ops/special.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("steps")
 

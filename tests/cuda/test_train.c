@@ -4,11 +4,7 @@
 #include "tests/support/files.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 

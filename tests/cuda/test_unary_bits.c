@@ -6,8 +6,6 @@
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
 #include "tools/bench/accuracy.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("curve bits")
 

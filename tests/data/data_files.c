@@ -2,9 +2,6 @@
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include "alloc/base/mem.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

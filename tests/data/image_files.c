@@ -1,7 +1,4 @@
 #include "tests/data/image_files.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #if SW_HAVE_JPEG
 #include <jpeglib.h>

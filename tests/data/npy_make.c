@@ -1,7 +1,5 @@
 /* .npy files and archives of them, byte by byte. */
 #include "tests/data/npy_make.h"
-#include <stdio.h>
-#include <string.h>
 
 bytes npy_raw(int major, const char *dictionary, const void *data, size_t n)
 {

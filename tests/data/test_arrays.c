@@ -4,9 +4,6 @@
 #include "tests/data/data_files.h"
 #include "tests/support/heap_sweep.h"
 #include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("arrays")
 

@@ -1,7 +1,5 @@
 /* CIFAR-10's binary batches: what is read, what is refused and how. */
 #include "tests/data/data_files.h"
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

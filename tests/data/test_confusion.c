@@ -1,8 +1,6 @@
 /* Counts of labels and predictions: against counts made by hand, and against sw_accuracy's
  * rule. */
 #include "tests/data/data_files.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("confusion")
 

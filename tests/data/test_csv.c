@@ -4,10 +4,6 @@
 #include "runtime/data/data_internal.h"
 #include "tests/support/suite.h"
 #include <locale.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

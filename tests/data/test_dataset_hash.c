@@ -1,8 +1,6 @@
 /* The checksum of a data set: what changes it and what does not. */
 #include "runtime/data/data_internal.h"
 #include "tests/data/data_files.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("dataset_hash")
 

@@ -4,10 +4,6 @@
 #include "runtime/data/feed.h"
 #include "tests/data/data_files.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("feed")
 

@@ -2,8 +2,6 @@
  * memory. */
 #include "alloc/base/mem.h"
 #include "tests/data/data_files.h"
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SW_TESTS("idx")

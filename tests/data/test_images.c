@@ -2,9 +2,6 @@
 #include "tests/data/image_files.h"
 #include "alloc/base/fault.h"
 #include "alloc/base/sys.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <pthread.h>
 

@@ -4,9 +4,6 @@
 #include "alloc/base/message.h"
 #include "tests/data/image_files.h"
 #include "tests/support/files.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

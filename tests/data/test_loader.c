@@ -5,7 +5,6 @@
 #include "kernels/rng.h"
 #include "tests/data/data_files.h"
 #include "tests/support/heap_sweep.h"
-#include <string.h>
 #include <time.h>
 
 SW_TESTS("loader")

@@ -1,7 +1,5 @@
 /* Mean and deviation of pixels, and texts that are saved with parameters. */
 #include "tests/data/data_files.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("moments")
 

@@ -2,9 +2,6 @@
 #include "runtime/data/data_internal.h"
 #include "tests/data/npy_make.h"
 #include "tests/support/files.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("npy")
 

@@ -4,8 +4,6 @@
 #include "runtime/data/reader.h"
 #include "tests/data/npy_make.h"
 #include "tests/support/files.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("npz")
 

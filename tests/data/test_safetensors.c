@@ -5,9 +5,6 @@
 #include "tests/data/data_files.h"
 #include "tests/support/heap_sweep.h"
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

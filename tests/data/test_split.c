@@ -2,8 +2,6 @@
 #include "runtime/data/data_internal.h"
 #include "tests/data/data_files.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("split")
 

@@ -1,7 +1,6 @@
 /* Synthetic digits: the same bytes everywhere, balanced labels, something to learn. */
 #include "tests/data/data_files.h"
 #include "tests/support/heap_sweep.h"
-#include <string.h>
 
 SW_TESTS("synthetic")
 

@@ -1,9 +1,6 @@
 /* Texts: parts, windows, and what a loader makes of them. */
 #include "kernels/rng.h"
 #include "tests/data/data_files.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

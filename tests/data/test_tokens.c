@@ -2,8 +2,6 @@
 #include "runtime/data/data_internal.h"
 #include "runtime/data/reader.h"
 #include "tests/data/data_files.h"
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SW_TESTS("tokens")

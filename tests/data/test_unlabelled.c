@@ -2,8 +2,6 @@
 #include "runtime/data/data_internal.h"
 #include "tests/data/image_files.h"
 #include "tests/data/npy_make.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("unlabelled")
 

@@ -1,8 +1,5 @@
 /* Compressed data are bounded, and shapes are read without the data. */
 #include "tests/data/data_files.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("unpacking")
 

@@ -2,8 +2,6 @@
  * linear system. Also the end of an episode, and its start. */
 #include "tests/support/suite.h"
 #include "tools/es/cart_pole.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("cart-pole")
 

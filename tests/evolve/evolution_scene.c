@@ -2,9 +2,6 @@
 #include "tests/evolve/evolution_scene.h"
 #include "tests/support/files.h"
 #include "runtime/population/evolve/evolution.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 evo_data evo_digits(int64_t train, int64_t validation)

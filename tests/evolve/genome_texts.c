@@ -1,7 +1,5 @@
 /* See genome_texts.h. */
 #include "tests/evolve/genome_texts.h"
-#include <stdio.h>
-#include <string.h>
 
 const char genome_text[] =
     "{\n"

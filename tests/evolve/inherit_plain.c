@@ -1,7 +1,5 @@
 #include "tests/evolve/inherit_plain.h"
 #include <float.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- children by hand -------------------------------------------------------------------- */
 

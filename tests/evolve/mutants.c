@@ -1,7 +1,5 @@
 /* See mutants.h. */
 #include "tests/evolve/mutants.h"
-#include <stdio.h>
-#include <string.h>
 
 sw_genome *mutant_base(const char *input, const char *vertices)
 {

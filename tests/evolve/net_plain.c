@@ -1,7 +1,5 @@
 /* A plain interpreter of genomes in float64: loops as the definitions say. */
 #include "tests/evolve/net_scene.h"
-#include <math.h>
-#include <string.h>
 
 typedef struct {
     int64_t c, h, w; /* a vector: 1 x 1 */

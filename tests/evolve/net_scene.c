@@ -1,8 +1,4 @@
 #include "tests/evolve/net_scene.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- ends -------------------------------------------------------------------------------- */
 

@@ -1,8 +1,6 @@
 /* Sizes that fit together: known cases. */
 #include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("align")
 

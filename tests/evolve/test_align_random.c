@@ -1,8 +1,6 @@
 /* Alignment of random genomes against plain code: what is tied stays tied, position by
  * position; who stays has the most utility; sizes are the best of all. */
 #include "tests/evolve/net_scene.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("align_random")
 

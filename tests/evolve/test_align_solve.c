@@ -3,9 +3,6 @@
 #include "runtime/population/evolve/align.h"
 #include "tests/evolve/net_scene.h"
 #include "alloc/base/sys.h"
-#include <math.h>
-#include <string.h>
-#include <stdlib.h>
 
 SW_TESTS("align_solve")
 

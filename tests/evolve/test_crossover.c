@@ -2,8 +2,6 @@
 #include "tests/evolve/mutants.h"
 #include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("crossover")
 

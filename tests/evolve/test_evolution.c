@@ -2,9 +2,6 @@
 #include "runtime/population/evolve/evolution.h"
 #include "tests/evolve/evolution_scene.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("evolution")
 

@@ -4,9 +4,6 @@
 #include "runtime/population/evolve/evolution.h"
 #include "tests/evolve/evolution_scene.h"
 #include "tests/support/files.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SW_TESTS("evolution damage")

@@ -2,9 +2,6 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include "tests/evolve/evolution_scene.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("evolution memory")
 

@@ -1,8 +1,6 @@
 /* Fitness of members with given numbers. */
 #include "runtime/population/evolve/evolution.h"
 #include "tests/runtime/nets.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("fitness")
 

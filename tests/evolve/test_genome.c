@@ -5,10 +5,6 @@
 #include "tests/evolve/genome_texts.h"
 #include "tests/support/heap_sweep.h"
 #include "kernels/rng.h"
-#include <stdio.h>
-#include <string.h>
-#include <math.h>
-#include <stdlib.h>
 
 SW_TESTS("genome")
 

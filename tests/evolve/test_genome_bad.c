@@ -2,8 +2,6 @@
 #include "runtime/population/evolve/draws.h"
 #include "tests/evolve/genome_texts.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("bad genome")
 

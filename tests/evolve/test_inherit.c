@@ -4,9 +4,6 @@
 #include "tests/evolve/inherit_plain.h"
 #include "tests/support/heap_sweep.h"
 #include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("inheritance")
 

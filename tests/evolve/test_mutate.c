@@ -1,9 +1,6 @@
 /* Mutations one by one, against results that were worked out by hand. */
 #include "tests/evolve/mutants.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("mutate")
 

@@ -2,8 +2,6 @@
  * child trains. */
 #include "tests/evolve/mutants.h"
 #include "tests/evolve/net_scene.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("mutate nets")
 

@@ -4,9 +4,6 @@
 #include "tests/evolve/mutants.h"
 #include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("mutate random")
 

@@ -1,9 +1,6 @@
 /* Nets of genomes: what they compute, that they train, what is refused. */
 #include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("nets")
 

@@ -2,9 +2,6 @@
 #include "alloc/base/sys.h"
 #include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("net prices")
 

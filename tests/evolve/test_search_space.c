@@ -4,8 +4,6 @@
 #include "tests/evolve/net_scene.h"
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("search space")
 

@@ -5,8 +5,6 @@
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("select")
 

@@ -4,9 +4,6 @@
 
 #include "kernels/dispatch.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Threads that run their parts in reverse, all on this one: what depends on the order shows. */
 static void run_reversed(const sw_par *par, void (*body)(void *arg, int part), void *arg,

@@ -5,10 +5,6 @@
 #include "kernels/scalar.h"
 #include "tests/support/suite.h"
 #include "tools/bench/accuracy.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("accuracy")
 

@@ -2,9 +2,6 @@
  * of threads; draws against P; the estimate against its sum in float64. */
 #include "kernels/dispatch.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("binary")
 

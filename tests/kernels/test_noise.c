@@ -2,9 +2,6 @@
  * instruction set, and the estimate's sum against the definition in float64. */
 #include "kernels/dispatch.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("noise")
 

@@ -3,9 +3,7 @@
  * Seeds are fixed. A bound of 5 standard errors is passed by chance once in 1.7 million. */
 #include "kernels/dispatch.h"
 #include "tests/support/suite.h"
-#include <math.h>
 #include <pthread.h>
-#include <string.h>
 
 SW_TESTS("noise statistics")
 

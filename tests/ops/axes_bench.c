@@ -1,5 +1,4 @@
 #include "tests/ops/axes_bench.h"
-#include <string.h>
 
 void bench_close(void *arg)
 {

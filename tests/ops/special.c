@@ -3,10 +3,6 @@
 #include "tests/ops/special.h"
 #include "tests/support/suite.h"
 #include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- the page ---------------------------------------------------------------------------- */
 

@@ -4,8 +4,6 @@
 #include "runtime/ops/ops.h"
 #include "tests/ops/contract_page.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("again")
 

@@ -2,8 +2,6 @@
  * descriptors. */
 #include "tests/ops/axes_bench.h"
 #include "kernels/augment.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("augment")
 

@@ -1,8 +1,6 @@
 /* Dropout, embedding, sums and maxima over axes: what their public functions promise beyond the
  * checks of their descriptors. */
 #include "tests/ops/axes_bench.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("axes")
 

@@ -6,9 +6,6 @@
 #include "tests/ops/contract_page.h"
 #include "tests/support/suite.h"
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("contract")
 

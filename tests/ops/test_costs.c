@@ -5,7 +5,6 @@
 #include "tests/ops/ops_outside.h"
 #include "tests/ops/plain_costs.h"
 #include "tests/support/made.h"
-#include <string.h>
 
 SW_TESTS("costs")
 

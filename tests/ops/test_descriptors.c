@@ -6,8 +6,6 @@
 #include "runtime/exec/exec.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("descriptors")
 

@@ -2,8 +2,6 @@
  * plan. */
 #include "alloc/base/mem.h"
 #include "tests/ops/axes_bench.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("dropout knob")
 

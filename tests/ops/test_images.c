@@ -3,8 +3,6 @@
  * of their descriptors. */
 #include "tests/ops/axes_bench.h"
 #include "kernels/resample.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("images")
 

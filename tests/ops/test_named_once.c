@@ -1,8 +1,6 @@
 /* Messages of ops that fail: the op's name, once, wherever it fails. */
 #include "tests/support/suite.h"
 #include "runtime/base/common.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("named once")
 

@@ -2,8 +2,6 @@
  * far from 0, the same bits for any number of threads, refusals. */
 #include "runtime/ops/ops.h"
 #include "tests/support/made.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("norm")
 

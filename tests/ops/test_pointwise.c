@@ -5,8 +5,6 @@
 #include "runtime/exec/exec.h"
 #include "tests/ops/pointwise_list.h"
 #include "tests/support/made.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("point")
 

@@ -1,9 +1,6 @@
 /* Products of many matrices, axes in another order, pieces of tensors: what their public
  * functions promise beyond the checks of their descriptors. */
 #include "tests/ops/axes_bench.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("products")
 

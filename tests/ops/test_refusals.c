@@ -2,8 +2,6 @@
  * op and the member, and nothing is written where it should not be. */
 #include "tests/ops/ops_outside.h"
 #include "tests/support/made.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("refusals")
 

@@ -6,8 +6,6 @@
 #include "tests/ops/special.h"
 #include "tests/support/suite.h"
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("special")
 

@@ -4,8 +4,6 @@
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"
 #include <dirent.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("traits")
 

@@ -2,7 +2,6 @@
  * bits that do not depend on how they are asked for. */
 #include "kernels/dispatch.h"
 #include "tests/ops/axes_bench.h"
-#include <string.h>
 
 SW_TESTS("transformer")
 

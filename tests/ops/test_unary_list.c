@@ -4,7 +4,6 @@
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include "tests/support/suite.h"
-#include <math.h>
 
 SW_TESTS("curve list")
 

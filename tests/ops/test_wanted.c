@@ -4,8 +4,6 @@
 #include "runtime/exec/exec.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/support/made.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("requested gradients")
 

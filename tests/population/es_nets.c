@@ -1,8 +1,6 @@
 #include "tests/population/es_nets.h"
 #include "kernels/noise.h"
 #include "runtime/population/es/es_internal.h"
-#include <stdlib.h>
-#include <string.h>
 
 const char *const es_net_names[ES_NETS] = {"mlp", "conv", "tokens", "vectors", "words"};
 

@@ -1,7 +1,5 @@
 #include "tests/population/es_scene.h"
 #include "kernels/noise.h"
-#include <math.h>
-#include <string.h>
 
 static const sw_optimizer_opts sgd = {
     .size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 1.0f};

@@ -3,8 +3,6 @@
 #define SW_TESTS_PBT_HELP_H
 
 #include "tests/runtime/nets.h"
-#include <math.h>
-#include <string.h>
 
 sw_space *help_space(const char *const *texts, int n);
 sw_pbt *help_pbt(const sw_pbt_opts *opts);

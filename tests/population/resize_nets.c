@@ -1,8 +1,5 @@
 /* See resize_nets.h. */
 #include "tests/population/resize_nets.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- declarations ------------------------------------------------------------------------ */
 

@@ -1,7 +1,4 @@
 #include "tests/population/small_net.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void small_step(sw_ctx *ctx, void *user)
 {

@@ -3,8 +3,6 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/es/es_internal.h"
 #include "tests/population/es_nets.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("es")
 

@@ -5,9 +5,6 @@
 #include "kernels/dispatch.h"
 #include "runtime/population/es/es_internal.h"
 #include "tests/runtime/nets.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("nets of bits")
 

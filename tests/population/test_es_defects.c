@@ -2,9 +2,6 @@
 #include "kernels/noise.h"
 #include "tests/population/es_scene.h"
 #include "tests/support/files.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("es defects")
 

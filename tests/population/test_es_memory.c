@@ -3,8 +3,6 @@
  * each thread and 12 bytes for each evaluation, whatever the population; as planned, and as the
  * witnesses observe it. */
 #include "tests/population/es_nets.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("es memory")
 

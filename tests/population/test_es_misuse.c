@@ -3,9 +3,6 @@
 #include "alloc/base/poison.h"
 #include "tests/population/es_nets.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("es misuse")
 

@@ -3,10 +3,6 @@
  * it is. */
 #include "runtime/population/es/es_internal.h"
 #include "tests/population/es_nets.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("es random")
 

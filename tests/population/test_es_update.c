@@ -5,9 +5,6 @@
 #include "kernels/noise.h"
 #include "tests/population/es_scene.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("es update")
 

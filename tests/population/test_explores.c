@@ -2,8 +2,6 @@
  * packed, wait, come back, and are resized; nothing fails, and at every step the bytes that are
  * taken are those that were predicted, to the byte. */
 #include "tests/population/small_net.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("explores")
 

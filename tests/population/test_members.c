@@ -4,8 +4,6 @@
 #include "alloc/base/poison.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("members")
 

@@ -1,7 +1,5 @@
 /* Members that are no networks: a callback with state and knobs of its own. */
 #include "tests/population/small_net.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("members by callbacks")
 

@@ -1,8 +1,6 @@
 /* Members that a feed trains are models that a keyed loader trains, whatever the threads, the
  * order of members and the steps of each call. */
 #include "tests/population/small_net.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("members by feeds")
 

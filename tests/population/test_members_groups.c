@@ -1,7 +1,6 @@
 /* Several groups in one run, members of several threads, and what is refused without a
  * change. */
 #include "tests/population/small_net.h"
-#include <string.h>
 
 SW_TESTS("groups of members")
 

@@ -3,9 +3,6 @@
 #include "alloc/base/poison.h"
 #include "tests/population/small_net.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 SW_TESTS("memory of members")

@@ -4,8 +4,6 @@
 #include "tests/population/small_net.h"
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("members in checkpoints")
 

@@ -1,7 +1,6 @@
 /* Slots: members that come, go, are copied and kept elsewhere, against a plain model. */
 #include "alloc/base/mem.h"
 #include "tests/population/small_net.h"
-#include <string.h>
 
 SW_TESTS("slots of members")
 

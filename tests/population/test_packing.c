@@ -2,9 +2,6 @@
 #include "runtime/stepwell.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("packing")
 

@@ -2,7 +2,6 @@
  * with it: each event of many random schedules. */
 #include "tests/population/pbt_help.h"
 #include "tests/support/heap_sweep.h"
-#include <stdlib.h>
 
 SW_TESTS("population based training")
 

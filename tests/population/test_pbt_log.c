@@ -4,8 +4,6 @@
 #include "tests/population/pbt_help.h"
 #include "tests/support/json.h"
 #include "tests/support/files.h"
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -3,7 +3,6 @@
 #include "runtime/population/pbt_internal.h"
 #include "tests/population/pbt_help.h"
 #include "tests/support/heap_sweep.h"
-#include <stdlib.h>
 
 SW_TESTS("pbt save")
 

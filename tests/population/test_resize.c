@@ -5,8 +5,6 @@
 #include "runtime/population/members_internal.h"
 #include "tests/population/resize_nets.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("resize")
 

@@ -2,8 +2,6 @@
 #include "alloc/base/mem.h"
 #include "tests/population/zo_scene.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("zeroth order")
 

@@ -2,9 +2,6 @@
 #include "tests/population/zo_scene.h"
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SW_TESTS("zeroth order records")

@@ -1,9 +1,6 @@
 #include "tests/population/zo_scene.h"
 #include "kernels/noise.h"
 #include "kernels/rng.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 net *zo_net(sw_exec *exec, bool image, uint64_t seed)
 {

@@ -2,8 +2,6 @@
 #include "tests/profiler/nvtx_check.h"
 #include "profiler/record/nvtx.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <string.h>
 
 /* ---- what must be heard ------------------------------------------------------------------ */
 

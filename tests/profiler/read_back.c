@@ -2,9 +2,6 @@
 #include "tests/profiler/read_back.h"
 #include "profiler/record/prof.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 size_t count_lines(const char *path)
 {

@@ -8,9 +8,6 @@
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
 #include "runtime/stepwell.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 SW_TESTS("events")

@@ -5,9 +5,6 @@
 #include "tests/profiler/read_back.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 SW_TESTS("heap records")

@@ -8,10 +8,6 @@
 #include "tests/support/json.h"
 #include "tests/support/suite.h"
 #include <locale.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("json")
 

@@ -7,8 +7,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/seen_breakdown.h"
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("nvtx")
 

@@ -6,9 +6,6 @@
 #include "tests/profiler/read_back.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("nvtx tool")
 

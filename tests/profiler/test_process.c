@@ -7,9 +7,6 @@
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -6,8 +6,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -6,7 +6,6 @@
 #include "profiler/record/watch.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/suite.h"
-#include <string.h>
 
 SW_TESTS("event log")
 

@@ -5,8 +5,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "runtime/stepwell.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("profile of a run")
 

@@ -3,8 +3,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("timeline")
 

@@ -1,5 +1,4 @@
 #include "tests/recompute/recompute_problems.h"
-#include <string.h>
 
 static swi_rc_op *add_op(problem *out, uint64_t cost)
 {

@@ -3,8 +3,6 @@
 #include "tests/recompute/brute.h"
 #include "tests/recompute/recompute_problems.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 SW_TESTS("exact")

@@ -3,8 +3,6 @@
 #include "tools/cli/cli.h"
 #include <fcntl.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define WORDS 16

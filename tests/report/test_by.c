@@ -5,9 +5,6 @@
  * 960, 960, 576. */
 #include "tests/report/call.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 SW_TESTS("by")
 
 static const json_t *rows_by(const char *file, const char *by)

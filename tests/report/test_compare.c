@@ -3,9 +3,6 @@
  * gone, an extra of 448 is new, an output of 128 has 192, and one of 64 is made an op earlier.
  * Step 4 runs the program of step 1 and peaks 64 bytes above its plan. */
 #include "tests/report/call.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("compare")
 

@@ -5,8 +5,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "profiler/inspect/report/report.h"
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/support/json.h"
 

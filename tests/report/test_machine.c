@@ -3,9 +3,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tools/job/machine.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SW_TESTS("machine")

@@ -5,9 +5,6 @@
 #include "profiler/inspect/timeline_read.h"
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("population")
 

@@ -12,9 +12,6 @@
 #include "tests/report/call.h"
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("report")
 

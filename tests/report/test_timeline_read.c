@@ -8,9 +8,6 @@
 #include "tools/cli/cli.h"
 #include "tools/report/report_settings.h"
 #include "profiler/inspect/timeline_read.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("timeline_read")
 

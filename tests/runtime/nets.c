@@ -1,7 +1,5 @@
 #include "tests/runtime/nets.h"
 #include "kernels/rng.h"
-#include <stdlib.h>
-#include <string.h>
 
 static void end_net(void *arg)
 {

@@ -1,6 +1,4 @@
 #include "tests/runtime/optimizer_nets.h"
-#include <math.h>
-#include <string.h>
 
 const sw_shape on_shapes[ON_PARAMS] = {{1, {1}},        {0, {0}},          {1, {33}},
                                        {2, {257, 130}}, {4, {5, 3, 7, 2}}, {3, {2, 1, 19}}};

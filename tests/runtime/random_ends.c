@@ -1,6 +1,5 @@
 /* Where random networks end: losses, metrics, outputs, and training. */
 #include "tests/runtime/random_make.h"
-#include <string.h>
 
 /* ---- where everything ends --------------------------------------------------------------- */
 

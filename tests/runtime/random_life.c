@@ -1,9 +1,6 @@
 /* Random networks at work: the step function that interprets them, their models and batches. */
 #include "kernels/rng.h"
 #include "tests/runtime/random_net.h"
-#include <stdio.h>
-#include <string.h>
-#include <stdlib.h>
 
 /* ---- the step function ------------------------------------------------------------------- */
 

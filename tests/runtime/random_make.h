@@ -5,7 +5,6 @@
 #define SW_TESTS_RUNTIME_RANDOM_MAKE_H
 
 #include "tests/runtime/random_net.h"
-#include <string.h>
 
 #define MOST_ELEMENTS 40000
 

@@ -1,7 +1,5 @@
 /* Random networks, made op by op from dice. */
 #include "tests/runtime/random_make.h"
-#include <stdio.h>
-#include <string.h>
 
 /* ---- appending --------------------------------------------------------------------------- */
 

@@ -1,6 +1,5 @@
 /* The ops of random networks, each where it finds operands of shapes that it can have. */
 #include "tests/runtime/random_make.h"
-#include <math.h>
 
 static bool broadcast(const sw_shape *a, const sw_shape *b, sw_shape *out)
 {

@@ -1,6 +1,4 @@
 #include "tests/runtime/recompute_nets.h"
-#include <stdio.h>
-#include <string.h>
 
 #define WIDTH 32
 #define CHANNELS 4

@@ -1,6 +1,4 @@
 #include "tests/runtime/saved_runs.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum { PIXELS = 784, CLASSES = 10, MICRO = 2 };
 

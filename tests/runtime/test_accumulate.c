@@ -1,8 +1,6 @@
 /* Gradient accumulation: what a large batch gives, within rounding, in the memory of a small
  * one and the kept gradients. */
 #include "tests/runtime/nets.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("accumulate")
 

@@ -1,8 +1,6 @@
 /* Bad arguments, models and their declarations, random streams, phases: the small print of the
  * header. */
 #include "tests/runtime/nets.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("arguments")
 

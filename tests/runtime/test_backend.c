@@ -5,7 +5,6 @@
 #include "runtime/device/device.h"
 #include "runtime/model/model.h"
 #include "tests/runtime/nets.h"
-#include <string.h>
 
 SW_TESTS("backends")
 

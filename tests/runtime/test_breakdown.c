@@ -3,7 +3,6 @@
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/seen_breakdown.h"
-#include <string.h>
 
 SW_TESTS("shares")
 

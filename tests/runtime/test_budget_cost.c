@@ -6,7 +6,6 @@
 #include "tests/runtime/nets.h"
 #include "tests/runtime/recompute_nets.h"
 #include "tests/support/suite.h"
-#include <string.h>
 
 SW_TESTS("budget_cost")
 

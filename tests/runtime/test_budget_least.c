@@ -2,8 +2,6 @@
  * is refused again. Random programs beside others, who have taken models, arenas and slots of
  * the same budget before. */
 #include "tests/runtime/random_net.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("least budgets")
 

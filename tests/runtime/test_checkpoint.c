@@ -8,9 +8,6 @@
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,8 +2,6 @@
  * saved. */
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("constants")
 

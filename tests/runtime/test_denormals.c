@@ -2,7 +2,6 @@
  * it was after it: rounding, flushing and masks. */
 #include "runtime/stepwell.h"
 #include "tests/support/made.h"
-#include <string.h>
 
 SW_TESTS("denormals")
 

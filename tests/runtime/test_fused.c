@@ -2,7 +2,6 @@
  * it, and their gradients. An exec with checks runs each kernel by itself: the same bits. */
 #include "runtime/verify/witness_internal.h"
 #include "tests/runtime/nets.h"
-#include <string.h>
 
 SW_TESTS("fused")
 

@@ -1,8 +1,6 @@
 /* Gradient hooks, and the utility of neurons, which goes the same way. */
 #include "runtime/ops/ops.h"
 #include "tests/runtime/nets.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("hooks")
 

@@ -1,7 +1,6 @@
 /* Kernels from outside that misbehave: what an exec with checks finds, and what every exec
  * says. */
 #include "tests/runtime/nets.h"
-#include <string.h>
 
 SW_TESTS("guards")
 

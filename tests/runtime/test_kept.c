@@ -1,7 +1,6 @@
 /* Kept gradients: what one update used, no later one sees. Each parameter has its own: in a run
  * whose loss does not depend on a parameter nothing happens to it, whatever was kept before. */
 #include "tests/runtime/nets.h"
-#include <string.h>
 
 SW_TESTS("kept")
 

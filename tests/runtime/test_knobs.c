@@ -1,8 +1,6 @@
 /* Numbers that are not finite, and negative rates, wherever they come in: the weights never
  * become NaN by them. */
 #include "tests/runtime/nets.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("knobs")
 

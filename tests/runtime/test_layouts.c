@@ -2,7 +2,6 @@
  * way there and back. */
 #include "runtime/ops/ops.h"
 #include "tests/runtime/nets.h"
-#include <string.h>
 
 SW_TESTS("layouts")
 

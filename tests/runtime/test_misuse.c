@@ -5,8 +5,6 @@
 #include "tests/runtime/nets.h"
 #include <pthread.h>
 #include <setjmp.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("misuse")
 

@@ -1,9 +1,6 @@
 /* Runs of several models: what people read has each model's name before its layers and
  * tensors. In a run of one model there is no such name. */
 #include "tests/runtime/nets.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("model labels")
 

@@ -3,7 +3,6 @@
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
 #include <locale.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SW_TESTS("models")

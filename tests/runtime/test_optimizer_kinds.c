@@ -1,8 +1,6 @@
 /* All kinds of optimizers: their list, one set of bits however they run, copies, and
  * adafactor against plain C. */
 #include "tests/runtime/optimizer_nets.h"
-#include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 SW_TESTS("optimizer kinds")

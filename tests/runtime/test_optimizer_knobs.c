@@ -2,8 +2,6 @@
  * to plain loops in double precision. */
 #include "tests/runtime/optimizer_nets.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("optimizer knobs")
 

@@ -1,8 +1,5 @@
 /* Optimizers, clipping and accumulation against plain C in double precision. */
 #include "tests/runtime/nets.h"
-#include <math.h>
-#include <string.h>
-#include <stddef.h>
 
 SW_TESTS("optimizers")
 

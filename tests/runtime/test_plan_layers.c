@@ -3,7 +3,6 @@
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
 #include "runtime/ops/ops.h"
-#include <string.h>
 
 SW_TESTS("plan layers")
 

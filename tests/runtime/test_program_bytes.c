@@ -1,8 +1,6 @@
 /* The host's memory that programs take, and when it is given back. */
 #include "alloc/base/sys.h"
 #include "tests/runtime/nets.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("bytes of programs")
 

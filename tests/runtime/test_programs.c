@@ -3,8 +3,6 @@
 #include "alloc/base/message.h"
 #include "alloc/arena/arena.h"
 #include "tests/runtime/nets.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("programs")
 

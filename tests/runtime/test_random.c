@@ -5,9 +5,6 @@
 #include "tests/runtime/random_net.h"
 #include "tests/runtime/rebuilt_bits.h"
 #include "tests/support/seen_breakdown.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("random networks")
 

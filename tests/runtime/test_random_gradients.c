@@ -2,10 +2,6 @@
  * part in double precision, and against the same network written in another way. */
 #include "kernels/dispatch.h"
 #include "tests/runtime/random_net.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("random gradients")
 

@@ -5,8 +5,6 @@
 #include "tests/runtime/rebuilt_bits.h"
 #include "tests/support/suite.h"
 #include "tools/models/gpt_net.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("rebuild")
 

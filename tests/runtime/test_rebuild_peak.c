@@ -3,7 +3,6 @@
 #include "tests/runtime/random_net.h"
 #include "tests/runtime/recompute_nets.h"
 #include "tests/support/suite.h"
-#include <string.h>
 
 SW_TESTS("rebuild peak")
 

@@ -6,8 +6,6 @@
 #include "alloc/base/mem.h"
 #include "tests/runtime/random_net.h"
 #include "tests/runtime/recompute_nets.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("recompute")
 

@@ -6,8 +6,6 @@
 #include "tests/runtime/recompute_nets.h"
 #include "tests/support/seen_breakdown.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("recompute at the edges")
 

@@ -1,10 +1,6 @@
 /* Recurrent layers: sequences against their steps, cells against the ops that they are made of,
  * and what a run of T steps takes. */
 #include "tests/runtime/nets.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("recurrent")
 

@@ -4,9 +4,7 @@
 #include "tests/runtime/nets.h"
 #include "alloc/base/mem.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
 #include <pthread.h>
-#include <string.h>
 
 SW_TESTS("runs")
 

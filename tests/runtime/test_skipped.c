@@ -1,7 +1,5 @@
 /* Values that are not finite are never used: updates are skipped, counted, and reported. */
 #include "tests/runtime/optimizer_nets.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("skipped")
 

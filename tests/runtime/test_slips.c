@@ -2,7 +2,6 @@
 #include "alloc/base/fault.h"
 #include "alloc/base/sys.h"
 #include "tests/runtime/nets.h"
-#include <string.h>
 
 SW_TESTS("slips")
 

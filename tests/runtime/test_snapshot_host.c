@@ -6,7 +6,6 @@
 #include "runtime/model/model.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
-#include <string.h>
 #include <sys/mman.h>
 
 SW_TESTS("snapshots in host memory")

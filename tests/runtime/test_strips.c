@@ -4,9 +4,6 @@
 #include "kernels/dispatch.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("strips")
 

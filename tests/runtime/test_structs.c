@@ -3,9 +3,6 @@
 #include "tests/runtime/nets.h"
 #include "tests/support/files.h"
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 SW_TESTS("structs")

@@ -4,9 +4,6 @@
 #include "alloc/base/sys.h"
 #include "tests/runtime/nets.h"
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>

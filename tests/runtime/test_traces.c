@@ -1,7 +1,5 @@
 /* Calls that a step function may make, and the errors of those that it may not. */
 #include "tests/runtime/nets.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("traces")
 

@@ -1,7 +1,6 @@
 /* When updates run: released, after backward, or some of each; and what cannot be had
  * together, by name. */
 #include "tests/runtime/optimizer_nets.h"
-#include <string.h>
 
 SW_TESTS("update time")
 

@@ -1,9 +1,6 @@
 /* See expect.h. */
 #include "tests/sinks/expect.h"
 #include "alloc/base/mem.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- files in memory --------------------------------------------------------------------- */
 

@@ -1,8 +1,6 @@
 /* Perfetto's file, by a decoder of our own that knows the fields from Perfetto's .proto files
  * and refuses all others. */
 #include "tests/sinks/expect.h"
-#include <stdio.h>
-#include <string.h>
 
 typedef struct {
     const unsigned char *at, *end;

@@ -1,9 +1,6 @@
 /* Folded stacks, read as their tools read them. */
 #include "tests/sinks/expect.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char wrong[4200];
 

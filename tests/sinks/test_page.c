@@ -3,10 +3,6 @@
 #include "tests/sinks/expect.h"
 #include "tests/support/json.h"
 #include "tests/support/timeline.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("html")
 

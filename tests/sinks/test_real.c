@@ -4,8 +4,6 @@
 
 #include "tests/support/process.h"
 #include "profiler/inspect/timeline_read.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("real")
 

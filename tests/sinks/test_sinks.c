@@ -4,8 +4,6 @@
 #include "tests/sinks/expect.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/timeline.h"
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 SW_TESTS("sinks")

@@ -2,8 +2,6 @@
 #include "profiler/inspect/tfevents.h"
 #include "tests/support/suite.h"
 #include "tests/support/read_tfevents.h"
-#include <math.h>
-#include <string.h>
 
 SW_TESTS("tensorboard")
 

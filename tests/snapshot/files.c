@@ -3,9 +3,6 @@
 #include "tests/support/files.h"
 #include "tests/support/suite.h"
 #include "profiler/inspect/snapshot.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 char *put_file(const char *name, const void *bytes, size_t n)
 {

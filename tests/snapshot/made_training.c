@@ -1,9 +1,6 @@
 /* See made_training.h. */
 #include "tests/snapshot/made_training.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define T "/usr/lib/python3.11/site-packages/torch/"
 #define MODULE ";" T "nn/modules/module.py|1501|_call_impl;/u/train.py|30|main"

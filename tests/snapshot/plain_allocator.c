@@ -2,8 +2,6 @@
 #include "tests/snapshot/plain_allocator.h"
 #include "tests/snapshot/files.h"
 #include "tests/support/suite.h"
-#include <stdlib.h>
-#include <string.h>
 
 #define TAIL ((uint64_t)1 << 44) /* addresses of an expandable segment */
 

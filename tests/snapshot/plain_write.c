@@ -2,8 +2,6 @@
 #include "tests/snapshot/files.h"
 #include "tests/snapshot/plain_allocator.h"
 #include "tests/support/suite.h"
-#include <stdlib.h>
-#include <string.h>
 
 static void put_number(sw_pickle *k, const char *key, uint64_t number)
 {

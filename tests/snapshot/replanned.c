@@ -4,9 +4,6 @@
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 sw_status replanned(replan *r, const char *path)
 {

@@ -3,8 +3,6 @@
 #include "tests/support/suite.h"
 #include "profiler/inspect/values.h"
 #include "profiler/inspect/snapshot.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("frames")
 

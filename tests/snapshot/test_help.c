@@ -3,8 +3,6 @@
 #include "tests/snapshot/made_training.h"
 #include "tests/snapshot/replanned.h"
 #include "tests/support/suite.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("help")
 

@@ -3,8 +3,6 @@
 #include "tests/snapshot/files.h"
 #include "tests/snapshot/replanned.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("period")
 

@@ -6,9 +6,6 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "profiler/inspect/values.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("pickle")
 

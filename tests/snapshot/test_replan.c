@@ -8,8 +8,6 @@
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
 #include "profiler/inspect/replan/replan.h"
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 

@@ -5,9 +5,6 @@
 #include "tests/snapshot/replanned.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("replan kinds")
 

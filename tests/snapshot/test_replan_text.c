@@ -2,8 +2,6 @@
 #include "tests/snapshot/made_training.h"
 #include "tests/snapshot/replanned.h"
 #include "tests/support/suite.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("replan text")
 

@@ -3,8 +3,6 @@
 #include "tests/snapshot/plain_allocator.h"
 #include "tests/support/suite.h"
 #include "profiler/inspect/replan/replan.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("replay")
 

@@ -8,9 +8,6 @@
 #include "profiler/inspect/snapshot.h"
 #include "profiler/record/json.h"
 #include "profiler/inspect/timeline_read.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 SW_TESTS("snapshot")

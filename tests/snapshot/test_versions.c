@@ -5,9 +5,6 @@
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
 #include "profiler/inspect/timeline_read.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("versions")
 

@@ -3,9 +3,6 @@
 #include "runtime/base/checksum.h"
 #include "runtime/state/tensor_internal.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 sw_model *chance_model(const char *name, uint64_t seed)
 {

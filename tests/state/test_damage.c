@@ -3,9 +3,6 @@
 #include "tests/state/tensor_files.h"
 #include "tests/support/files.h"
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 SW_TESTS("damage")

@@ -6,9 +6,6 @@
 #include "tests/alloc/crash.h"
 #include "tests/state/tensor_files.h"
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

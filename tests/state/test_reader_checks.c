@@ -2,10 +2,6 @@
  * there are none, and all else is as it must be. */
 #include "runtime/base/checksum.h"
 #include "tests/state/tensor_files.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -3,9 +3,6 @@
 #include "tests/state/tensor_files.h"
 #include "runtime/base/checksum.h"
 #include "tests/support/heap_sweep.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("tensor file")
 

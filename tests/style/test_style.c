@@ -5,9 +5,6 @@
 #include "tests/support/suite.h"
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <sys/stat.h>
 #include <time.h>

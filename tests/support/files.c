@@ -1,9 +1,6 @@
 /* See files.h. */
 #include "tests/support/files.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 char *sw_file_text(const char *path, size_t *n)

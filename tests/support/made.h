@@ -5,7 +5,6 @@
 
 #include "runtime/stepwell.h"
 #include "tests/support/suite.h"
-#include <string.h>
 
 /* Step functions have a context and a pointer of the test, and few need both. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"

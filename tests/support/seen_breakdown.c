@@ -1,6 +1,4 @@
 #include "tests/support/seen_breakdown.h"
-#include <stdio.h>
-#include <string.h>
 
 void sw_see_share(void *to, const sw_share *share)
 {

@@ -5,9 +5,6 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>

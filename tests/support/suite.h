@@ -14,14 +14,19 @@
  * contains it, K/N: the K-th of N shards of them, which together are all (gpu: full, and what
  * all tests need must be there, sw_suite_needs). Without a word
  * $STEPWELL_TESTS decides, else quick. Asserts belong to the main thread: threads of a test
- * report through variables that it checks after joining them. */
+ * report through variables that it checks after joining them. Tests need no include of the
+ * standard headers below. */
 #ifndef SW_TESTS_SUITE_H
 #define SW_TESTS_SUITE_H
 
 #include <CUnit/CUnit.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     const char *name; /* the promise, as a sentence */

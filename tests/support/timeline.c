@@ -2,8 +2,6 @@
 #include "tests/support/timeline.h"
 #include "profiler/record/record.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <string.h>
 
 static uint64_t state;
 

@@ -1,8 +1,6 @@
 /* See asking.h. */
 #include "tests/system/asking.h"
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 sw_outcome asked;
 

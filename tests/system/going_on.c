@@ -2,9 +2,6 @@
 #include "tests/system/going_on.h"
 #include "tests/support/suite.h"
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

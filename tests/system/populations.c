@@ -2,9 +2,6 @@
 #include "tests/system/populations.h"
 #include "tests/support/suite.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define NET                                                                                    \

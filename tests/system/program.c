@@ -2,10 +2,6 @@
 #include "tests/system/program.h"
 #include "tests/support/files.h"
 #include "tests/support/suite.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

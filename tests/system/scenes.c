@@ -1,9 +1,6 @@
 /* See scenes.h. */
 #include "tests/system/scenes.h"
 #include "tests/support/suite.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void drop(void *arg)
 {

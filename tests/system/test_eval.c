@@ -3,10 +3,6 @@
 #include "tests/support/json.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("predictions")
 

@@ -3,9 +3,6 @@
 #include "tests/support/suite.h"
 #include "tests/system/populations.h"
 #include "tests/system/well_formed.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("architectures")
 

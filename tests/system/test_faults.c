@@ -4,9 +4,6 @@
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -2,9 +2,6 @@
  * clean one is not; what did not fit says who would have held it; the heap's own profile. */
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/json.h"

@@ -4,9 +4,6 @@
 #include "tests/support/json.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 SW_TESTS("info")

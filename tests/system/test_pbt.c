@@ -3,9 +3,6 @@
 #include "tests/support/suite.h"
 #include "tests/system/populations.h"
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>

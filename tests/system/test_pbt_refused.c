@@ -2,9 +2,6 @@
  * transcripts/pbt-refused.txt. */
 #include "tests/support/suite.h"
 #include "tests/system/populations.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("pbt refused")
 

@@ -3,9 +3,6 @@
  * other outputs are held against them, and text against the gate. */
 #include "profiler/inspect/writer.h"
 #include "tests/system/asking.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("peak program")
 

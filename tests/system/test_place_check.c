@@ -5,9 +5,6 @@
 #include "tests/support/suite.h"
 #include "tools/place/place_check.h"
 #include "tools/place/place_sort.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("place check")
 

@@ -4,9 +4,6 @@
 #include "profiler/record/process.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/json.h"

@@ -2,9 +2,6 @@
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include "tests/support/json.h"

@@ -3,8 +3,6 @@
  * planted, or by what the system says from outside. Those about the host, budgets and long runs
  * are in test_questions_host.c. */
 #include "tests/system/asking.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("questions")
 

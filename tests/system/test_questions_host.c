@@ -4,9 +4,6 @@
 #include "profiler/record/process.h"
 #include "tests/system/asking.h"
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>

@@ -2,9 +2,6 @@
  * that agree with each other and between commands. */
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include "tests/support/json.h"
 
 SW_TESTS("results")

@@ -8,9 +8,6 @@
 #include "tests/support/suite.h"
 #include "tests/system/going_on.h"
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -4,9 +4,6 @@
 #include "tests/support/suite.h"
 #include "tests/system/going_on.h"
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>

@@ -2,9 +2,6 @@
  * counted from outside, by the process's own malloc (steady.c) and by strace. */
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 SW_TESTS("steady")

@@ -4,10 +4,6 @@
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 SW_TESTS("train")

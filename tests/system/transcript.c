@@ -8,11 +8,7 @@
 #include "tests/system/well_formed.h"
 #include <ctype.h>
 #include <dirent.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>

@@ -4,9 +4,6 @@
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include "tests/system/transcript.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* "FOLDER N TRAIN TEST": N images, and labels that go round so many classes; 32 and random ones

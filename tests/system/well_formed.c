@@ -2,9 +2,6 @@
 #include "tests/system/well_formed.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *malformed(const char *text, const char *begins)
 {

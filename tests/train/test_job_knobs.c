@@ -3,8 +3,6 @@
 #include "alloc/base/mem.h"
 #include "tests/support/suite.h"
 #include "tools/job/job.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("job knobs")
 

@@ -1,9 +1,6 @@
 /* The state of a run in a checkpoint: what comes back, and what is refused by name. */
 #include "tests/support/suite.h"
 #include "tools/job/saves.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("saves")
 

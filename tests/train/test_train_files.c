@@ -6,9 +6,6 @@
 #include "tests/support/suite.h"
 #include "tools/train/train.h"
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -2,9 +2,6 @@
  * without averages of epochs saved. */
 #include "tests/support/suite.h"
 #include "tools/train/train.h"
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("sweeps and averages")
 

@@ -1,7 +1,5 @@
 #include "tests/witness/fixture.h"
 #include "tests/witness/probe.h"
-#include <stdlib.h>
-#include <string.h>
 
 static sw_value lenet5(sw_ctx *ctx, fixture *f, sw_value x)
 {

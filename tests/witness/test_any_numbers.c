@@ -2,8 +2,6 @@
  * mask chooses and whichever labels count. */
 #include "runtime/exec/exec.h"
 #include "tests/support/made.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("any numbers")
 

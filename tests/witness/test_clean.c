@@ -4,9 +4,6 @@
 #include "kernels/dispatch.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/witness/fixture.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 SW_TESTS("witness")

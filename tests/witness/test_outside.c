@@ -2,7 +2,6 @@
  * the plan ends the operand where it is read last, and all witnesses agree. */
 #include "runtime/exec/exec.h"
 #include "tests/support/made.h"
-#include <string.h>
 
 SW_TESTS("outside")
 

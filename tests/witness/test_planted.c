@@ -4,8 +4,6 @@
 #include "tests/witness/probe.h"
 #include <setjmp.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 SW_TESTS("planted")

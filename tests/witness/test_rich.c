@@ -2,8 +2,6 @@
  * numbers, knobs, states, outputs, an evaluation program. All witnesses agree with it. */
 #include "runtime/exec/exec.h"
 #include "tests/support/made.h"
-#include <stdlib.h>
-#include <string.h>
 
 SW_TESTS("rich")
 

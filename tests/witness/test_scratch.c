@@ -4,8 +4,6 @@
 #include "kernels/dispatch.h"
 #include "runtime/exec/exec.h"
 #include "tests/support/made.h"
-#include <stdio.h>
-#include <string.h>
 
 SW_TESTS("scratch")
 

@@ -7,7 +7,6 @@
 #include "tests/support/seen_breakdown.h"
 #include "tests/witness/fixture.h"
 #include "tests/witness/probe.h"
-#include <string.h>
 
 SW_TESTS("witness shares")
 
