@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- budget ------------------------------------------------------------------------------ */
-
 /* Budgets: one atomic number under a limit. */
 
 struct sw_budget {

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- error ------------------------------------------------------------------------------- */
-
 static _Thread_local char message[512], note[512];
 static _Thread_local uint64_t count;
 

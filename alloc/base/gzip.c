@@ -3,8 +3,6 @@
  * counted and can be made to fail. */
 #include "alloc/base/gzip.h"
 
-/* ---- gzip -------------------------------------------------------------------------------- */
-
 #if SW_HAVE_ZLIB
 
 #include "alloc/base/inflate.h"

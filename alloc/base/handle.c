@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ---- calls ------------------------------------------------------------------------------- */
-
 /* The calls of each thread, the innermost first.
  *
  * Stacks grow down. A call that goes on has its frame above all that it calls; where a frame at

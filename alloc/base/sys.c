@@ -21,8 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- sys --------------------------------------------------------------------------------- */
-
 sw_status sw_library_open(void **out, const char *name)
 {
     void *library =

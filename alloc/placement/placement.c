@@ -9,8 +9,6 @@
 #include "alloc/placement/placement_internal.h"
 #include <string.h>
 
-/* ---- placement --------------------------------------------------------------------------- */
-
 #define GREEDY_MOST 4000   /* buffers: each attempt is quadratic */
 #define PLAN_NODES 2000    /* at most; some hundredths of a second */
 #define PLAN_EFFORT 100000 /* nodes times buffers: a node costs more where there are many */

@@ -31,8 +31,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- placement search bounds ------------------------------------------------------------- */
-
 /* The state of a search: bounds of what is not placed, changes and taking them back, and what
  * follows from the bounds. See placement_search.c. */
 
@@ -446,8 +444,6 @@ static corner select_corner(const swi_search *s, uint32_t from, uint32_t to)
     }
     return best;
 }
-
-/* ---- pieces ------------------------------------------------------------------------------ */
 
 /* ---- one attempt ------------------------------------------------------------------------- */
 

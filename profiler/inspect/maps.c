@@ -4,8 +4,6 @@
 #include "alloc/base/mem.h"
 #include <stdlib.h>
 
-/* ---- numbers by number ------------------------------------------------------------------- */
-
 struct number_map_slot {
     uint64_t key;
     uint32_t next; /* the number plus one; 0: the slot is free */

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- lines ------------------------------------------------------------------------------- */
-
 #define FIRST_BYTES ((size_t)256 << 10)
 #define LONGEST_BYTES ((size_t)32 << 20) /* a plan of a hundred thousand values is shorter */
 

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- base64 ------------------------------------------------------------------------------ */
-
 typedef struct {
     sw_sink_out *out;
     uint32_t held; /* up to two bytes that wait for the third */

@@ -23,8 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the pickle -------------------------------------------------------------------------- */
-
 /* Texts that the timeline owns and values that were marked are written once. */
 typedef struct {
     sw_pickle pickle;

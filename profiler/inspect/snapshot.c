@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- frames ------------------------------------------------------------------------------ */
-
 #define LAYERS 4 /* functions of a layer's name */
 #define NAME_BYTES 512
 

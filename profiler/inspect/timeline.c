@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- layers ------------------------------------------------------------------------------ */
-
 #define FORWARD 1       /* phase */
 #define LAYERS_MAX 4096 /* more are left as they are */
 

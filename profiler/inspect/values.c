@@ -6,8 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ---- bytes ------------------------------------------------------------------------------- */
-
 #define DEFLATE_MOST 1032 /* bytes of one */
 #define INFLATED_MOST (UINT64_C(1) << 36)
 

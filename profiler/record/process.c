@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* ---- process ranges ---------------------------------------------------------------------- */
-
 /* The places of this process: what alloc claims, the program and its libraries, and the few
  * mappings of the dynamic loader. */
 

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- in step records --------------------------------------------------------------------- */
-
 sw_status sw_prof_heap_begin(sw_prof_heap *h)
 {
     SW_TRY(sw_sites_begin());

@@ -6,8 +6,6 @@
 #include "profiler/record/watch.h"
 #include <string.h>
 
-/* ---- record ------------------------------------------------------------------------------ */
-
 sw_status sw_record_log_create(sw_record_log **out, uint32_t capacity, uint64_t zero_ns)
 {
     SW_ASSERT(capacity > 0);

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- gradient kernels -------------------------------------------------------------------- */
-
 /* Which kernel makes gradients of an op's inputs. */
 
 static bool can_skip(const sw_op_desc *desc, int g)

@@ -4,8 +4,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- file kind --------------------------------------------------------------------------- */
-
 /* The first bytes of files of other programs. */
 
 /* Is the word among the first bytes? Archives have the name of their first file there. */

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- init -------------------------------------------------------------------------------- */
-
 typedef enum { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM } init_kind;
 typedef struct {
     init_kind kind;

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- op traits --------------------------------------------------------------------------- */
-
 /* The words of ops.def as a table. */
 
 static const swi_op_traits inside_traits[] = {

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- arrays ------------------------------------------------------------------------------ */
-
 static const char call[] = "sw_dataset_arrays";
 
 #define MOST (PTRDIFF_MAX / 16) /* bytes, of a field and of the way along its strides */

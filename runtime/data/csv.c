@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- records ----------------------------------------------------------------------------- */
-
 typedef struct {
     size_t at, n; /* in the text of the record; a zero stands after it */
 } swi_csv_field;

@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- dataset ----------------------------------------------------------------------------- */
-
 sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n)
 {
     const size_t name_bytes = strlen(name) + 1;

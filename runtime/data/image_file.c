@@ -9,10 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- image file -------------------------------------------------------------------------- */
-
-/* ---- the way out ------------------------------------------------------------------------- */
-
 /* End the decoding, with an error that is set; does not return. Memory that was taken by
  * image_take is given back; the decoder's own end comes first. */
 static _Noreturn void image_leave(swi_image *image, sw_status status)

@@ -25,8 +25,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- feed -------------------------------------------------------------------------------- */
-
 /* Feeds: a batch is a function of its stream and its number, so that any thread fills any batch
  * of any stream, and nothing is kept for a stream. */
 

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- as it is written -------------------------------------------------------------------- */
-
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';

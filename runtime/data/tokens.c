@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- windows ----------------------------------------------------------------------------- */
-
 /* Windows of a row of tokens. */
 
 swi_windows swi_windows_of(uint64_t tokens, uint64_t context, bool move)

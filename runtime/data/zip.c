@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- zip --------------------------------------------------------------------------------- */
-
 enum { END = 22, COMMENT = 65535, LOCATOR = 20, END64 = 56, ENTRY = 46 };
 #define MOST_LIST ((uint64_t)1 << 26) /* bytes: some 700,000 files */
 

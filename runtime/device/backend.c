@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- backend cpu ------------------------------------------------------------------------- */
-
 /* The CPU as a backend: one device, which is always there and in host memory. */
 
 swi_device *swi_device_cpu(void)

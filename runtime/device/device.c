@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- device ------------------------------------------------------------------------------ */
-
 /* Of the module, the list, and the counts of users. Each card has a lock of its own besides,
  * which is taken last. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -120,8 +120,6 @@ const swi_snapshot_ways swi_snapshot_by_stream = {.create = create,
                                                   .sync = sync_card,
                                                   .free = free_card};
 
-/* ---- snapshot ---------------------------------------------------------------------------- */
-
 /* ---- calls ------------------------------------------------------------------------------- */
 
 static const swi_snapshot_ways *ways_of(const swi_snapshot *s)

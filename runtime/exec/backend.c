@@ -11,8 +11,6 @@
 #include "runtime/exec/run_internal.h"
 #include <string.h>
 
-/* ---- backend ----------------------------------------------------------------------------- */
-
 sw_status swi_exec_collective(sw_exec *exec, const char *name, void *data, sw_dtype dtype,
                               int64_t n)
 {

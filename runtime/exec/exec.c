@@ -17,8 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- fits -------------------------------------------------------------------------------- */
-
 /* The room of a budget: how high a step arena may be in it, and the least budget that a program
  * fits.
  *

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- clocks ------------------------------------------------------------------------------ */
-
 sw_status swi_phase_events_reserve(const swi_queue *q, swi_phase_events *b, uint32_t n)
 {
     void *p = b->at;

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- trace ------------------------------------------------------------------------------- */
-
 sw_status swi_reserve_nodes(swi_trace *t)
 {
     SW_ASSERT(t->n_nodes <= t->cap_nodes && t->n_nodes < SWI_NONE - 1);

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- layouts, copies, views -------------------------------------------------------------- */
-
 uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value)
 {
     if (ctx->status != SW_OK || ctx->trace.values[value].contiguous)

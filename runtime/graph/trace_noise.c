@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which values are parameters with noise ---------------------------------------------- */
-
 static const swi_entry *entry_of(const sw_ctx *ctx, uint32_t value)
 {
     const swi_storage *s = &ctx->trace.storages[ctx->trace.values[value].storage];

@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- model bytes ------------------------------------------------------------------------- */
-
 /* Where host code and the memory of models meet. */
 
 static unsigned char *range_of(const sw_model *model, size_t offset, size_t bytes)

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- lines ------------------------------------------------------------------------------- */
-
 static sw_status add_line(swi_breakdown *x, const char *name)
 {
     void *p = x->lines;

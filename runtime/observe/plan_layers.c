@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- plan layers ------------------------------------------------------------------------- */
-
 #define LAYER_NONE UINT32_MAX
 
 typedef struct {

@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- profile trace ----------------------------------------------------------------------- */
-
 /* Immediate runs in the profile: what they did is recorded as a plan is, once for each way in
  * which they went. */
 

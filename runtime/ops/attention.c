@@ -9,8 +9,6 @@
 #include "runtime/ops/ops.h"
 #include <math.h>
 
-/* ---- shapes ------------------------------------------------------------------------------ */
-
 static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     const swi_attention_attrs *a = attrs;

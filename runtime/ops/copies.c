@@ -4,8 +4,6 @@
 #include "runtime/ops/ops.h"
 #include <string.h>
 
-/* ---- copy: any strides to contiguous; adds when asked ------------------------------------ */
-
 TYPE(copy_infer, in[0])
 
 static sw_status copy_forward(const sw_launch *l)

@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ---- what the family shares -------------------------------------------------------------- */
-
 /* Gradients of x, weight and bias, of an op whose mean and rstd are these outputs: dx from x,
  * mean, rstd, dy, [weight]; dweight (and dbias) from x, mean, rstd, dy; dbias from dy. */
 #define NORM_SAVED(mean, rstd) SW_IN(0), SW_OUT(mean), SW_OUT(rstd), SW_DOUT(0)

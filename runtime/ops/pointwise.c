@@ -267,8 +267,6 @@ static int rises(const void *attrs)
 
 #include "kernels/unary.def"
 
-/* ---- abs, clamp -------------------------------------------------------------------------- */
-
 INFER(abs_infer, coded_infer("abs", in, n_in, 4, out))
 
 DOES(abs_forward, sw_pointwise(l->isa)->abs(swi_out(l, 0), codes_of(l), swi_in(l, 0),

@@ -5,8 +5,6 @@
 #include "runtime/ops/ops.h"
 #include <string.h>
 
-/* ---- concat ------------------------------------------------------------------------------ */
-
 #define MAX_PARTS 32
 
 static sw_status concat_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)

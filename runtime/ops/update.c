@@ -250,8 +250,6 @@ static uint64_t elementwise_operations(const sw_kernel_info *info)
        .operations = elementwise_operations, .no_gradient = 1);
 #include "kernels/optimizers.def"
 
-/* ---- adafactor --------------------------------------------------------------------------- */
-
 /* n matrices of the last two axes; a vector is one row. */
 static sw_adafactor_operands matrices_of(const sw_shape *shape)
 {

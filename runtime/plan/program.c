@@ -12,8 +12,6 @@
 #include "runtime/plan/program_internal.h"
 #include <string.h>
 
-/* ---- packed ------------------------------------------------------------------------------ */
-
 /* A trace as its differences from another one: passes leave most of a trace as it was, so that
  * what was traced takes little beside what runs.
  *

@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- program figures --------------------------------------------------------------------- */
-
 /* Is its first result a gradient, as far as the plan knows? */
 static bool makes_gradient(const swi_trace *t, const swi_node *node)
 {

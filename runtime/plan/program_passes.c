@@ -9,8 +9,6 @@
 #include "runtime/plan/recompute/pass.h"
 #include <string.h>
 
-/* ---- order ------------------------------------------------------------------------------- */
-
 /* Order of the nodes that run, views left out. */
 static uint32_t plain_order(const swi_trace *t, uint32_t *order)
 {

@@ -11,8 +11,6 @@
 #include "runtime/plan/program_internal.h"
 #include <string.h>
 
-/* ---- tiles ------------------------------------------------------------------------------- */
-
 /* The pass that updates weights tile by tile: tile_update.h. */
 
 /* Who touches a storage, by position. */

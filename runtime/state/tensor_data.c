@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- tensor file write ------------------------------------------------------------------- */
-
 /* Writing tensors: the data are read once for the checksums, which stand in the header, and
  * once more after it. */
 

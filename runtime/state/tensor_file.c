@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the header -------------------------------------------------------------------------- */
-
 /* The header of a safetensors file: a JSON object {"NAME": {"dtype": "F32", "shape": [2, 3],
  * "data_offsets": [0, 24]}, "__metadata__": {"KEY": "TEXT"}}.
  *

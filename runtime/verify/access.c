@@ -10,8 +10,6 @@
 #include <string.h>
 #include <ucontext.h>
 
-/* ---- fault handler ----------------------------------------------------------------------- */
-
 /* The trap: regions are closed before each op, the first touch of a region faults, and the
  * handler of SIGSEGV writes down who it was and opens the region as far as was asked. A region
  * faults at most twice per op, once for reading and once for writing. It works through any code

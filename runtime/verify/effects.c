@@ -4,8 +4,6 @@
 #include "runtime/verify/witness_internal.h"
 #include <string.h>
 
-/* ---- death ------------------------------------------------------------------------------- */
-
 /* The death witness: the program runs in the exec's real arena at the planned offsets, and
  * after each op every byte that the plan calls dead or not yet born becomes NaN, before the
  * backward part all that is not kept for it. An op's results must stay the same bits as where

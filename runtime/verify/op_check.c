@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- op check case ----------------------------------------------------------------------- */
-
 /* One case of an op's descriptor: operands by Philox, the same as doubles, and the
  * double-precision forward after a loss of fixed random weights. */
 

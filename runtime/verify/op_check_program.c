@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- op check run ------------------------------------------------------------------------ */
-
 /* The step function around the op under test, built from public ops, and one run of it. */
 
 /* Inputs of the run: the operands that are no parameters, then the weights of the F32

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- witness ----------------------------------------------------------------------------- */
-
 void swi_witness_fault(swi_witness *w, uint32_t op, uint32_t storage, const char *format, ...)
 {
     if (w->info.n_faults++ > 0)

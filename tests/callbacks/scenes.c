@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- step functions ---------------------------------------------------------------------- */
-
 static void calling_step(sw_ctx *ctx, void *user)
 {
     fixture *f = user;

@@ -1,8 +1,6 @@
 #include "tests/cuda/device_scenes.h"
 #include "tests/support/suite.h"
 
-/* ---- nets -------------------------------------------------------------------------------- */
-
 static void train_on(sw_ctx *ctx, sw_scene_net *net, sw_value loss)
 {
     sw_metric(ctx, "loss", loss);

@@ -1,8 +1,6 @@
 #include "tests/evolve/inherit_plain.h"
 #include <float.h>
 
-/* ---- children by hand -------------------------------------------------------------------- */
-
 sw_genome *scene_child(const sw_genome *a)
 {
     sw_genome *child = NULL;

@@ -1,7 +1,5 @@
 #include "tests/evolve/net_scene.h"
 
-/* ---- ends -------------------------------------------------------------------------------- */
-
 /* sw_after takes 256 things; these are thousands. */
 typedef struct {
     void (*end)(void *);

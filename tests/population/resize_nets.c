@@ -1,8 +1,6 @@
 /* See resize_nets.h. */
 #include "tests/population/resize_nets.h"
 
-/* ---- declarations ------------------------------------------------------------------------ */
-
 static void declare_chain(resize_net *n)
 {
     int64_t in = RN_IN;

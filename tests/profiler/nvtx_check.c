@@ -3,8 +3,6 @@
 #include "profiler/record/nvtx.h"
 #include "tests/support/suite.h"
 
-/* ---- what must be heard ------------------------------------------------------------------ */
-
 void told_tensor_add(told_run *run, const told_tensor *tensor)
 {
     if (SW_CHECK(run->n_tensors < TOLD_TENSORS, "more than %d tensors", TOLD_TENSORS))

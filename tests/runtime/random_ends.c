@@ -1,8 +1,6 @@
 /* Where random networks end: losses, metrics, outputs, and training. */
 #include "tests/runtime/random_make.h"
 
-/* ---- where everything ends --------------------------------------------------------------- */
-
 /* Not what x is the sum of: their difference would have no gradient for it. */
 static int other_of_shape(maker *m, int x)
 {

@@ -2,8 +2,6 @@
 #include "kernels/rng.h"
 #include "tests/runtime/random_net.h"
 
-/* ---- the step function ------------------------------------------------------------------- */
-
 typedef struct {
     sw_ctx *ctx;
     random_life *life;

@@ -1,8 +1,6 @@
 /* Random networks, made op by op from dice. */
 #include "tests/runtime/random_make.h"
 
-/* ---- appending --------------------------------------------------------------------------- */
-
 static bool is_view(random_kind kind)
 {
     return kind == RANDOM_RESHAPE || kind == RANDOM_SLICE || kind == RANDOM_TRANSPOSE ||

@@ -2,8 +2,6 @@
 #include "tests/sinks/expect.h"
 #include "alloc/base/mem.h"
 
-/* ---- files in memory --------------------------------------------------------------------- */
-
 static sw_status keep(void *context, const void *bytes, size_t n)
 {
     written *w = context;

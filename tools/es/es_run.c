@@ -9,8 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- es save ----------------------------------------------------------------------------- */
-
 /* --checkpoint and --resume of `stepwell es`: the model with the optimizer's state, sigma and
  * the states of snes, and beside it the options that decide and where the run is. */
 

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- evolve terms ------------------------------------------------------------------------ */
-
 /* The little languages of --selection, --fitness and --mutations. */
 
 /* A piece of a text that is read: up to the next of `stops`. */

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- evolve plot ------------------------------------------------------------------------- */
-
 /* Two panels over generations: fitness, and predicted bytes with the budget as a line. */
 
 enum { WIDTH = 1000, LEFT = 96, PLOT_W = 876, TOP = 34, HEIGHT = 220, GAP = 84, FOOT = 62 };

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the best net ------------------------------------------------------------------------ */
-
 /* The best net on the test part, and training it from scratch: in the budget of the run, which
  * the population has left by then. */
 typedef struct {

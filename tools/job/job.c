@@ -6,8 +6,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- job --------------------------------------------------------------------------------- */
-
 int64_t job_slot_rows(const job_data *data, int64_t batch)
 {
     return batch < data->n ? batch : data->n;

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- job augment ------------------------------------------------------------------------- */
-
 /* --augment: what is done with the images of training, before the model. */
 
 /* "=0.5": digits and a point after the sign; else false. */

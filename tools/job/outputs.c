@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- names ------------------------------------------------------------------------------- */
-
 /* The other one by its option, its name or both. */
 static int refuse(const job_output *f, const char *option, const char *name)
 {

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- result ------------------------------------------------------------------------------ */
-
 void result_json_begin(sw_json *json)
 {
     sw_json_growing(json, SW_HEAP_FILES);

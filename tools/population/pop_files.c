@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- metrics ----------------------------------------------------------------------------- */
-
 sw_status pop_metrics_open(pop *p)
 {
     char head[POP_HYPERS * 50 + 100];

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- pop shapes -------------------------------------------------------------------------- */
-
 /* Shapes: a net, a group of members and a feed of each part for each config that some member
  * has. */
 

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- pop turn ---------------------------------------------------------------------------- */
-
 #define LAST_STEPS 8   /* whose mean loss is noted */
 #define SLICE_NS 300e6 /* a call of the library takes about so long: Ctrl-C waits for one */
 

@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- formats ----------------------------------------------------------------------------- */
-
 #define FORMATS 32
 
 static const char *const *report_formats(void)

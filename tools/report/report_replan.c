@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the page ---------------------------------------------------------------------------- */
-
 enum { WIDTH = 1200, PANEL_H = 430, PLOT_H = 370, LEFT = 120, PLOT_W = 1060, MOST = 6000 };
 
 typedef struct {

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- names ------------------------------------------------------------------------------- */
-
 #define FILES(o)                                                                               \
     {"--profile", (o)->profile, JOB_LATER, .no_stream = true},                                 \
         {"--metrics", (o)->metrics, JOB_IN_PLACE},                                             \

@@ -14,8 +14,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- train find -------------------------------------------------------------------------- */
-
 #define REACH 25  /* a smoothed loss has a 25th of the steps on both sides */
 #define WORSE 4.0 /* times the lowest: the sweep ends */
 

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- train events ------------------------------------------------------------------------ */
-
 /* --metrics DIR/events.out.tfevents.NAME: rows as events of TensorBoard. An event of a step has
  * its bytes too: of each phase that ran the peak, and what lives at the end of the last one.
  *

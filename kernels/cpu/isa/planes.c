@@ -16,8 +16,6 @@
 #include "kernels/cpu/isa/dense_internal.h"
 #include "kernels/resample.h"
 
-/* ---- layout ------------------------------------------------------------------------------ */
-
 typedef struct {
     float *y;
     const float *x;

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- parts ------------------------------------------------------------------------------- */
-
 population_kind population_kind_of(const char *role)
 {
     return strcmp(role, "parameter") == 0         ? POPULATION_PARAMETERS

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the allocator, held against the trace ----------------------------------------------- */
-
 typedef struct {
     snapshot_trace *t;
     caching_allocator *a;

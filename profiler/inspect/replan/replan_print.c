@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- text -------------------------------------------------------------------------------- */
-
 /* A sentence; a number as "1,234,567". */
 #define SAY(style, ...) sw_writer_say((style)->to, 2, 4, __VA_ARGS__)
 #define DIGITS(x) sw_text_digits(x).text

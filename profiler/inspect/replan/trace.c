@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the trace --------------------------------------------------------------------------- */
-
 typedef struct {
     snapshot_trace *t;
     const snapshot_file *f;

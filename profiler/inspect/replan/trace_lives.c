@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- lifetimes --------------------------------------------------------------------------- */
-
 #define DEVICE_ALIGN 512 /* what PyTorch's blocks have */
 #define HOST_ALIGN 64
 

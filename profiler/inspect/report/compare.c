@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- pairs ------------------------------------------------------------------------------- */
-
 /* The groups of that name in two programs; NULL: it has none. */
 typedef struct {
     const char *name;

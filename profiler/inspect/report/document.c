@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- bars and sparklines ----------------------------------------------------------------- */
-
 static void append(char **to, const char *mark)
 {
     while (*mark != '\0')

@@ -26,8 +26,6 @@ static sw_status take_fields(const profile_position *p, value o, const table_col
 }
 #define TAKE_FIELDS(p, o, columns, to) take_fields(p, o, columns, TABLE_LENGTH(columns), to)
 
-/* ---- what grew --------------------------------------------------------------------------- */
-
 /* ---- counting ---------------------------------------------------------------------------- */
 
 static void look(report_growth *g, uint64_t bytes, uint64_t step, bool settled)

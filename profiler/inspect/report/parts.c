@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- groups of values -------------------------------------------------------------------- */
-
 #define DEEPEST 12 /* scopes in one another; what is deeper counts as one name */
 
 /* ---- roles ------------------------------------------------------------------------------- */

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- an empty report --------------------------------------------------------------------- */
-
 #define PLANS_MAX 65536
 
 static sw_status report_new(report **out, const char *path)

@@ -3,8 +3,6 @@
 #include "kernels/optim.h"
 #include "runtime/autograd/optim/optimizer_internal.h"
 
-/* ---- adafactor --------------------------------------------------------------------------- */
-
 static float or_default(float given, float otherwise, const sw_optimizer_opts *opts)
 {
     return given != 0.0f || opts->as_given ? given : otherwise;

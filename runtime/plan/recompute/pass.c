@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- rewrite ----------------------------------------------------------------------------- */
-
 /* Repeats become nodes of the trace. */
 
 typedef struct {

@@ -5,8 +5,6 @@
 #include "runtime/plan/recompute/pass.h"
 #include <string.h>
 
-/* ---- problem ----------------------------------------------------------------------------- */
-
 /* While a problem is made. */
 typedef struct {
     const uint32_t *order;

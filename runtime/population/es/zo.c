@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- sums of parameters ------------------------------------------------------------------ */
-
 static sw_status take(void *context, const void *bytes, size_t at, size_t n)
 {
     (void)at;

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- evolution json ---------------------------------------------------------------------- */
-
 /* Pieces of the files of an evolution: numbers, lists, births. */
 
 void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_EVOLUTION_PATH])
