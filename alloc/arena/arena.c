@@ -23,9 +23,7 @@ struct sw_budget {
 
 sw_status sw_budget_new(sw_budget **out, size_t bytes)
 {
-    void *block;
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_BUDGET, sizeof(sw_budget)));
-    *out = block;
+    SW_TRY(sw_handle_take(out, SW_HANDLE_BUDGET, sizeof(sw_budget)));
     (*out)->limit = bytes;
     SW_ASSERT(atomic_load(&(*out)->used) == 0 && atomic_load(&(*out)->slots) == 0);
     atomic_store(&(*out)->users, 1);

@@ -171,12 +171,11 @@ static sw_status solve(sw_placement_item *items, size_t n, const sw_placement_op
 static sw_status solve_ordered(sw_placement_item *items, size_t n, size_t divisor,
                                const sw_placement_opts *opts, sw_placement_result *out)
 {
-    void *block;
+    sw_placement_item *ordered;
     size_t bytes = 0;
     if (!sw_size_mul(n, sizeof *items + 2 * sizeof(uint32_t), &bytes))
         SW_FAIL(SW_NOMEM, "placement: %zu buffers overflow", n);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    sw_placement_item *ordered = block;
+    SW_TRY(sw_heap_alloc(&ordered, SW_HEAP_PROGRAMS, bytes));
     uint32_t *order = (uint32_t *)(void *)(ordered + n);
     swi_placement_order(items, n, divisor, order, order + n);
     for (size_t k = 0; k < n; k++)
@@ -185,7 +184,7 @@ static sw_status solve_ordered(sw_placement_item *items, size_t n, size_t diviso
     const sw_status status = solve(ordered, n, opts, out);
     for (size_t k = 0; k < n && status == SW_OK; k++)
         items[order[k]].offset = ordered[k].offset;
-    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    sw_heap_free(ordered, SW_HEAP_PROGRAMS, bytes);
     return status;
 }
 

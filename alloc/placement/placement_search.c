@@ -676,11 +676,10 @@ static int by_time(const void *a, const void *b)
 
 static sw_status time_to_sections(swi_search *s, const sw_placement_item *items)
 {
-    void *block;
+    event *events;
     const size_t bytes = 2 * (size_t)s->n * sizeof(event);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    SW_TRY(sw_heap_alloc(&events, SW_HEAP_PROGRAMS, bytes));
     /* A section ends where a buffer ends and one has started since the last such place. */
-    event *events = block;
     bool started = false;
     for (uint32_t i = 0; i < s->n; i++) {
         events[2 * i] = (event){items[i].lower, i, 1};
@@ -700,7 +699,7 @@ static sw_status time_to_sections(swi_search *s, const sw_placement_item *items)
         s->end[i] = s->n_sections;
         s->n_list += s->end[i] - s->first[i];
     }
-    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    sw_heap_free(events, SW_HEAP_PROGRAMS, bytes);
     return SW_OK;
 }
 

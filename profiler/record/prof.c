@@ -302,9 +302,8 @@ static void discard(sw_profile *p)
 
 sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
 {
-    void *block;
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_PROFILE, sizeof(sw_profile)));
-    sw_profile *p = block;
+    sw_profile *p;
+    SW_TRY(sw_handle_take(&p, SW_HANDLE_PROFILE, sizeof(sw_profile)));
     p->forks = sw_fork_number();
     /* A plain mutex has nothing that can fail, nor has a condition on a clock that is there. */
     pthread_condattr_t attr;

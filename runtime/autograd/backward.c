@@ -111,9 +111,8 @@ static uint32_t *grad_of(sw_ctx *ctx, uint32_t id)
 static sw_status reserve_grads(sw_ctx *ctx)
 {
     const uint32_t n = ctx->trace.n_values + 1;
-    void *p = ctx->value_grads;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_value_grads, n, sizeof(uint32_t)));
-    ctx->value_grads = p;
+    SW_TRY(sw_heap_reserve(&ctx->value_grads, SW_HEAP_PROGRAMS, &ctx->cap_value_grads, n,
+                           sizeof(uint32_t)));
     memset(ctx->value_grads, 0xff, n * sizeof(uint32_t));
     ctx->n_value_grads = n;
     return SW_OK;
@@ -473,10 +472,8 @@ sw_status swi_note_gradient(sw_ctx *ctx, uint32_t model, uint32_t entry, uint32_
         known->hooked = false;
         return add_finite_check(ctx, &known->finite_check, finite_check);
     }
-    void *p = ctx->grads;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
+    SW_TRY(sw_heap_reserve(&ctx->grads, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
                            sizeof *ctx->grads));
-    ctx->grads = p;
     ctx->grad_at[model - SWI_SEG_MODEL][entry] = ctx->n_grads;
     ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, gradient, finite_check, false};
     swi_storage *storage = &ctx->trace.storages[ctx->trace.values[gradient].storage];

@@ -155,9 +155,7 @@ static uint64_t ended; /* atomic: lives so far */
 
 sw_status swi_alive_begin(swi_alive **out)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_alive)));
-    *out = block;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_RECORDS, sizeof(swi_alive)));
     (*out)->holders = 1;
     return SW_OK;
 }

@@ -293,9 +293,8 @@ static int count_spins(void)
 sw_status swi_pool_create(sw_pool **out, int threads, int sharers)
 {
     SW_ASSERT(threads >= 1 && threads <= 256 && sharers >= 1);
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_pool)));
-    sw_pool *pool = block;
+    sw_pool *pool;
+    SW_TRY(sw_heap_alloc(&pool, SW_HEAP_RECORDS, sizeof(sw_pool)));
     const int processors = sw_thread_processors() / sharers;
     pool->par = (sw_par){threads, run_parallel};
     pool->forks = sw_fork_number();

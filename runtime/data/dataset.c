@@ -17,9 +17,8 @@
 sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n)
 {
     const size_t name_bytes = strlen(name) + 1;
-    void *block;
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_DATASET, sizeof(sw_dataset)));
-    sw_dataset *dataset = block;
+    sw_dataset *dataset;
+    SW_TRY(sw_handle_take(&dataset, SW_HANDLE_DATASET, sizeof(sw_dataset)));
     const sw_status status = sw_heap_alloc(&dataset->name, SW_HEAP_DATASETS, name_bytes);
     if (status != SW_OK) {
         sw_handle_give(dataset, SW_HANDLE_DATASET, sizeof *dataset);

@@ -697,16 +697,14 @@ static sw_status images_each(const swi_image_work *w)
     const size_t bytes = sizeof(hand_over) * (size_t)threads,
                  paths = w->path_bytes * (size_t)threads;
     run r = {.work = w, .caller = pthread_self(), .n_hands = threads, .end = w->n};
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes + paths));
-    r.hands = block;
+    SW_TRY(sw_heap_alloc(&r.hands, SW_HEAP_FILES, bytes + paths));
     for (int i = 0; i < threads; i++) {
         r.hands[i].at = -1;
-        r.hands[i].is.path = (char *)block + bytes + (size_t)i * w->path_bytes;
+        r.hands[i].is.path = (char *)r.hands + bytes + (size_t)i * w->path_bytes;
     }
     pthread_mutex_init(&r.mutex, NULL);
     const sw_status status = read_all_threads(&r, threads);
     pthread_mutex_destroy(&r.mutex);
-    sw_heap_free(block, SW_HEAP_FILES, bytes + paths);
+    sw_heap_free(r.hands, SW_HEAP_FILES, bytes + paths);
     return status;
 }

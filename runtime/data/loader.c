@@ -81,7 +81,7 @@ sw_array swi_feed_array(const sw_feed *f, int i, int64_t rows, const unsigned ch
 sw_status sw_feed_create(sw_feed **out, const sw_dataset *dataset, const sw_feed_opts *given)
 {
     sw_feed_opts o;
-    void *block;
+    sw_feed *f;
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_feed_create: out must not be NULL");
     SW_TRY(sw_handle_check(dataset, SW_HANDLE_DATASET, "sw_feed_create"));
@@ -111,8 +111,7 @@ sw_status sw_feed_create(sw_feed **out, const sw_dataset *dataset, const sw_feed
             SW_FAIL(SW_NOMEM, "feed: a batch of %lld overflows", (long long)made.batch);
     }
 
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_FEED, sizeof(sw_feed)));
-    sw_feed *f = block;
+    SW_TRY(sw_handle_take(&f, SW_HANDLE_FEED, sizeof(sw_feed)));
     made.handle = f->handle;
     *f = made;
     swi_dataset_share(dataset);
@@ -509,10 +508,8 @@ static sw_status make_loader(sw_loader *l, const sw_loader_opts *opts)
         }
 
     if (l->shuffle && !l->keyed) {
-        void *order;
-        SW_TRY(
-            sw_heap_alloc(&order, SW_HEAP_RECORDS, (size_t)l->dataset->n * sizeof(uint32_t)));
-        l->order = order;
+        SW_TRY(sw_heap_alloc(&l->order, SW_HEAP_RECORDS,
+                             (size_t)l->dataset->n * sizeof(uint32_t)));
     }
     if (!l->inline_fill)
         SW_TRY(sw_thread_start(&l->thread, filler, l, "sw-loader"));
@@ -570,11 +567,10 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
         SW_FAIL(SW_INVALID, "sw_loader_create: slots must be 1 to %d (got %d)", MAX_SLOTS,
                 opts.slots);
 
-    void *block;
+    sw_loader *l;
     if (opts.budget != NULL)
         SW_TRY(sw_handle_check(opts.budget, SW_HANDLE_BUDGET, "sw_loader_create"));
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_LOADER, sizeof(sw_loader)));
-    sw_loader *l = block;
+    SW_TRY(sw_handle_take(&l, SW_HANDLE_LOADER, sizeof(sw_loader)));
     l->forks = sw_fork_number();
     l->dataset = dataset;
     swi_dataset_share(dataset);

@@ -83,15 +83,13 @@ static sw_status read_list(swi_zip *zip, unsigned char *tail)
 {
     const size_t n = zip->bytes < END + COMMENT ? (size_t)zip->bytes : END + COMMENT;
     place list = {0, 0};
-    void *block;
     SW_TRY(read_at(zip, zip->bytes - n, tail, n));
     SW_TRY(find_end(zip, tail, n, &list));
     if (list.bytes > MOST_LIST)
         return damaged(zip, "its list has more than 64 MiB");
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, (size_t)list.bytes));
-    zip->list = block;
+    SW_TRY(sw_heap_alloc(&zip->list, SW_HEAP_FILES, (size_t)list.bytes));
     zip->list_bytes = (size_t)list.bytes;
-    return read_at(zip, list.at, block, (size_t)list.bytes);
+    return read_at(zip, list.at, zip->list, (size_t)list.bytes);
 }
 
 sw_status swi_zip_open(swi_zip *zip, const char *path)

@@ -167,10 +167,9 @@ static void free_device(swi_device *device)
 static sw_status create(swi_device **out, int ordinal)
 {
     const sw_cuda_module *module;
-    void *block;
+    swi_device *device;
     SW_TRY(swi_device_module(&module));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_device)));
-    swi_device *device = block;
+    SW_TRY(sw_heap_alloc(&device, SW_HEAP_RECORDS, sizeof(swi_device)));
     device->backend = &swi_backend_cuda;
     device->api = module->api;
     device->ordinal = ordinal;

@@ -129,10 +129,9 @@ static const swi_snapshot_ways *ways_of(const swi_snapshot *s)
 
 sw_status swi_snapshot_create(swi_snapshot **out, const swi_target *target, size_t bytes)
 {
-    void *block;
+    swi_snapshot *s;
     SW_ASSERT(target != NULL && target->device->backend->snapshot != NULL);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_snapshot)));
-    swi_snapshot *s = block;
+    SW_TRY(sw_heap_alloc(&s, SW_HEAP_RECORDS, sizeof(swi_snapshot)));
     s->device = swi_device_share(target->device);
     s->compute = target->compute;
     s->n_bytes = bytes > 0 ? bytes : 1;

@@ -293,10 +293,9 @@ static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
 sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
                              const swi_exec_backend *backend, swi_device *device)
 {
-    void *block;
+    sw_exec *exec;
     SW_ASSERT(backend != NULL && device != NULL && device->backend != NULL);
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_EXEC, sizeof(sw_exec)));
-    sw_exec *exec = block;
+    SW_TRY(sw_handle_take(&exec, SW_HANDLE_EXEC, sizeof(sw_exec)));
     exec->forks = sw_fork_number();
     exec->backend = backend;
     exec->target.device = swi_device_share(device);

@@ -45,11 +45,10 @@ typedef struct {
 
 sw_status swi_guard_create(swi_guard **out)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_guard)));
-    swi_guard *g = block;
+    swi_guard *g;
+    SW_TRY(sw_heap_alloc(&g, SW_HEAP_RECORDS, sizeof(swi_guard)));
     if (pthread_mutex_init(&g->mutex, NULL) != 0) {
-        sw_heap_free(block, SW_HEAP_RECORDS, sizeof(swi_guard));
+        sw_heap_free(g, SW_HEAP_RECORDS, sizeof(swi_guard));
         SW_FAIL(SW_NOMEM, "no mutex for the guards of kernels");
     }
     *out = g;
@@ -138,11 +137,9 @@ static bool share_out(call *c, unsigned char *block, size_t *used)
 
 static sw_status reserve(swi_guard *g, size_t bytes)
 {
-    void *block = g->block;
     if (bytes <= g->bytes)
         return SW_OK;
-    SW_TRY(sw_heap_resize(&block, SW_HEAP_RECORDS, g->bytes, bytes));
-    g->block = block;
+    SW_TRY(sw_heap_resize(&g->block, SW_HEAP_RECORDS, g->bytes, bytes));
     g->bytes = bytes;
     return SW_OK;
 }

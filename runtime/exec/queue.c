@@ -33,9 +33,7 @@ static void readback_free(swi_readback *l)
 
 static sw_status add_copy(swi_readback *l, const swi_gathered *copy)
 {
-    void *p = l->copies;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &l->cap, l->n + 1, sizeof *l->copies));
-    l->copies = p;
+    SW_TRY(sw_heap_reserve(&l->copies, SW_HEAP_PROGRAMS, &l->cap, l->n + 1, sizeof *l->copies));
     l->copies[l->n++] = *copy;
     return SW_OK;
 }
@@ -66,10 +64,8 @@ static sw_status add_counts(swi_readback *l, int model, const sw_optimizer *o, s
                                  .to = at + BEFORE_BYTES};
     SW_TRY(add_copy(l, &before));
     SW_TRY(add_copy(l, &behind));
-    void *p = l->watched;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1,
+    SW_TRY(sw_heap_reserve(&l->watched, SW_HEAP_PROGRAMS, &l->cap_watched, l->n_watched + 1,
                            sizeof *l->watched));
-    l->watched = p;
     l->watched[l->n_watched++] =
         (swi_watched){.slot = (uint32_t)model, .optimizer = o->index, .at = (uint32_t)at};
     return SW_OK;
@@ -108,9 +104,8 @@ static sw_status readback_of(const sw_run_args *args, const swi_trace *trace, si
 {
     if (out == NULL)
         return lay(args, trace, bytes, NULL);
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_readback)));
-    swi_readback *l = block;
+    swi_readback *l;
+    SW_TRY(sw_heap_alloc(&l, SW_HEAP_PROGRAMS, sizeof(swi_readback)));
     const sw_status status = lay(args, trace, &l->bytes, l);
     if (status != SW_OK) {
         readback_free(l);
@@ -256,10 +251,8 @@ sw_status swi_queue_output(swi_queue *q, const swi_trace *t, uint32_t output, co
         sum += sw_size_round(own);
     }
     if (sum > q->outputs_bytes) {
-        void *block;
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sum));
+        SW_TRY(sw_heap_alloc(&q->outputs, SW_HEAP_RECORDS, sum));
         sw_heap_free(q->outputs, SW_HEAP_RECORDS, q->outputs_bytes);
-        q->outputs = block;
         q->outputs_bytes = sum;
     }
     unsigned char *to = q->outputs != NULL ? (unsigned char *)q->outputs + at : NULL;
@@ -445,9 +438,8 @@ static sw_status make(swi_queue *q, const swi_queue_opts *o)
 
 sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_opts *opts)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_queue)));
-    swi_queue *q = block;
+    swi_queue *q;
+    SW_TRY(sw_heap_alloc(&q, SW_HEAP_RECORDS, sizeof(swi_queue)));
     q->device = device;
     SW_ASSERT(device != NULL && device->api != NULL);
     q->api = device->api;
@@ -648,10 +640,9 @@ sw_status swi_queue_prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f
     if (f != NULL) {
         want.block = f->readback->bytes;
         if (!(f->readback->n_watched <= q->cap_watched)) {
-            void *block;
-            SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS,
+            swi_watched *watched;
+            SW_TRY(sw_heap_alloc(&watched, SW_HEAP_PROGRAMS,
                                  SWI_HISTORY * f->readback->n_watched * sizeof(swi_watched)));
-            swi_watched *watched = block;
             for (int i = 0; i < SWI_HISTORY; i++) {
                 if (q->readback[i].n_watched > 0)
                     memcpy(watched + (size_t)i * f->readback->n_watched, q->readback[i].watched,

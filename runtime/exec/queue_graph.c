@@ -11,13 +11,11 @@
 
 sw_status swi_phase_events_reserve(const swi_queue *q, swi_phase_events *b, uint32_t n)
 {
-    void *p = b->at;
     uint32_t cap = b->cap;
     SW_ASSERT(n > 0);
     if (n <= b->cap && b->at[n - 1].event != NULL) /* they are made in order, until one fails */
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &cap, n, sizeof *b->at));
-    b->at = p;
+    SW_TRY(sw_heap_reserve(&b->at, SW_HEAP_PROGRAMS, &cap, n, sizeof *b->at));
     b->cap = cap;
     for (uint32_t i = 0; i < cap; i++)
         if (b->at[i].event == NULL)
@@ -171,10 +169,8 @@ static swi_binding *find(swi_queue *q, const swi_program *p, unsigned char *cons
 
 static sw_status reserve_binding(swi_queue *q)
 {
-    void *p = q->bindings;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &q->cap_bindings, q->n_bindings + 1,
+    SW_TRY(sw_heap_reserve(&q->bindings, SW_HEAP_PROGRAMS, &q->cap_bindings, q->n_bindings + 1,
                            sizeof(void *)));
-    q->bindings = p;
     if (q->n_bindings < q->most_graphs)
         return SW_OK;
     uint32_t oldest = 0;
@@ -247,10 +243,9 @@ static sw_status add_graph(sw_exec *exec, swi_frame *f, unsigned char *const *ba
                            uint64_t seed, bool clocks)
 {
     swi_queue *q = exec->queue;
-    void *block;
+    swi_binding *b;
     SW_TRY(reserve_binding(q));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_binding)));
-    swi_binding *b = block;
+    SW_TRY(sw_heap_alloc(&b, SW_HEAP_PROGRAMS, sizeof(swi_binding)));
     b->program = f->program;
     b->seed = seed;
     memcpy(b->base, base, sizeof b->base);

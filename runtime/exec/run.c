@@ -24,10 +24,9 @@ sw_status swi_history_reserve(swi_history *history, uint32_t n)
     SW_ASSERT((history->metrics == NULL) == (history->cap == 0));
     if (n <= history->cap)
         return SW_OK;
-    void *block;
+    swi_history_metric *metrics;
     const size_t row = n * sizeof *history->metrics;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, SWI_HISTORY * row));
-    swi_history_metric *metrics = block;
+    SW_TRY(sw_heap_alloc(&metrics, SW_HEAP_PROGRAMS, SWI_HISTORY * row));
     for (int i = 0; i < SWI_HISTORY; i++) {
         swi_history_run *run = &history->run[i];
         SW_ASSERT(run->n <= history->cap);
@@ -305,9 +304,8 @@ static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run
 
 static sw_status reserve_op_clocks(sw_exec *exec, uint32_t n)
 {
-    void *p = exec->op_ns;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n, sizeof *exec->op_ns));
-    exec->op_ns = p;
+    SW_TRY(sw_heap_reserve(&exec->op_ns, SW_HEAP_PROGRAMS, &exec->cap_op_ns, n,
+                           sizeof *exec->op_ns));
     return SW_OK;
 }
 
@@ -804,9 +802,8 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     SW_TRY(swi_trace_reset(&ctx->trace));
     for (int m = 0; m < args->n_models; m++) {
         const uint32_t entries = args->models[m]->n_entries, n = 2 * entries;
-        void *p = ctx->model_values[m];
-        SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->model_cap[m], n, sizeof(uint32_t)));
-        ctx->model_values[m] = p;
+        SW_TRY(sw_heap_reserve(&ctx->model_values[m], SW_HEAP_PROGRAMS, &ctx->model_cap[m], n,
+                               sizeof(uint32_t)));
         memset(ctx->model_values[m], 0xff, n * sizeof(uint32_t));
         ctx->grad_at[m] = ctx->model_values[m] + entries;
     }

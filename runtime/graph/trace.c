@@ -12,29 +12,23 @@
 sw_status swi_reserve_nodes(swi_trace *t)
 {
     SW_ASSERT(t->n_nodes <= t->cap_nodes && t->n_nodes < SWI_NONE - 1);
-    void *p = t->nodes;
-    SW_TRY(
-        sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1, sizeof *t->nodes));
-    t->nodes = p;
+    SW_TRY(sw_heap_reserve(&t->nodes, SW_HEAP_PROGRAMS, &t->cap_nodes, t->n_nodes + 1,
+                           sizeof *t->nodes));
     return SW_OK;
 }
 
 sw_status swi_reserve_operands(swi_trace *t, uint32_t n)
 {
     SW_ASSERT(t->n_operands <= t->cap_operands && n <= UINT32_MAX - t->n_operands);
-    void *p = t->operands;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
+    SW_TRY(sw_heap_reserve(&t->operands, SW_HEAP_PROGRAMS, &t->cap_operands, t->n_operands + n,
                            sizeof *t->operands));
-    t->operands = p;
     return SW_OK;
 }
 
 sw_status swi_reserve_attrs(swi_trace *t, uint32_t n)
 {
     SW_ASSERT(t->n_attrs <= t->cap_attrs && n <= UINT32_MAX - t->n_attrs);
-    void *p = t->attrs;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1));
-    t->attrs = p;
+    SW_TRY(sw_heap_reserve(&t->attrs, SW_HEAP_PROGRAMS, &t->cap_attrs, t->n_attrs + n, 1));
     return SW_OK;
 }
 
@@ -42,9 +36,7 @@ sw_status swi_trace_reset(swi_trace *t)
 {
     t->n_nodes = t->n_operands = t->n_values = t->n_storages = t->n_strides = 0;
     t->n_attrs = t->n_metrics = t->n_outputs = 0;
-    void *p = t->strings;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_strings, 1, 1));
-    t->strings = p;
+    SW_TRY(sw_heap_reserve(&t->strings, SW_HEAP_PROGRAMS, &t->cap_strings, 1, 1));
     t->strings[0] = '\0';
     t->n_strings = 1;
     t->n_string_slots = 0;
@@ -210,16 +202,14 @@ swi_value *swi_value_at(sw_ctx *ctx, sw_value v)
 uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role)
 {
     swi_trace *t = &ctx->trace;
-    void *p = t->storages;
     size_t rounded;
     if (!sw_size_align(bytes, SW_ALIGN, &rounded)) {
         SWI_STICK(ctx, SW_NOMEM, "%zu bytes overflow", bytes);
         return SWI_NONE;
     }
-    if (swi_stick(ctx, sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_storages,
+    if (swi_stick(ctx, sw_heap_reserve(&t->storages, SW_HEAP_PROGRAMS, &t->cap_storages,
                                        t->n_storages + 1, sizeof *t->storages)) != SW_OK)
         return SWI_NONE;
-    t->storages = p;
     swi_storage *s = &t->storages[t->n_storages];
     memset(s, 0, sizeof *s);
     s->bytes = bytes;
@@ -250,12 +240,10 @@ void swi_contiguous_strides(const sw_type *type, int64_t *stride)
 uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage)
 {
     swi_trace *t = &ctx->trace;
-    void *p = t->values;
     if (storage == SWI_NONE ||
-        swi_stick(ctx, sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1,
-                                       sizeof *t->values)) != SW_OK)
+        swi_stick(ctx, sw_heap_reserve(&t->values, SW_HEAP_PROGRAMS, &t->cap_values,
+                                       t->n_values + 1, sizeof *t->values)) != SW_OK)
         return SWI_NONE;
-    t->values = p;
     swi_value *v = &t->values[t->n_values];
     memset(v, 0, sizeof *v);
     v->storage = storage;
@@ -293,10 +281,8 @@ sw_status swi_set_strides(swi_trace *t, uint32_t value, const int64_t *stride)
             v->strides = i;
     if (v->strides != 0)
         return SW_OK;
-    void *p = t->strides;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_strides, t->n_strides + 1,
+    SW_TRY(sw_heap_reserve(&t->strides, SW_HEAP_PROGRAMS, &t->cap_strides, t->n_strides + 1,
                            sizeof *t->strides));
-    t->strides = p;
     memcpy(t->strides[t->n_strides], stride, sizeof *t->strides);
     v->strides = ++t->n_strides;
     return SW_OK;

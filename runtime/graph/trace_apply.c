@@ -435,10 +435,8 @@ static sw_status note_assignment(sw_ctx *ctx, sw_param state, uint32_t target, u
             ctx->assignments[i].value = value;
             return SW_OK;
         }
-    void *p = ctx->assignments;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_assignments, ctx->n_assignments + 1,
-                           sizeof *ctx->assignments));
-    ctx->assignments = p;
+    SW_TRY(sw_heap_reserve(&ctx->assignments, SW_HEAP_PROGRAMS, &ctx->cap_assignments,
+                           ctx->n_assignments + 1, sizeof *ctx->assignments));
     ctx->assignments[ctx->n_assignments++] =
         (swi_assignment){m, state.index, target, value, layer};
     return SW_OK;

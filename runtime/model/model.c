@@ -251,9 +251,8 @@ sw_status sw_model_create(sw_model **out, const char *name)
 {
     if (out == NULL || name == NULL || name[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_model_create: out and name must not be NULL, name not empty");
-    void *block;
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_MODEL, sizeof(sw_model)));
-    sw_model *model = block;
+    sw_model *model;
+    SW_TRY(sw_handle_take(&model, SW_HANDLE_MODEL, sizeof(sw_model)));
     model->device = swi_device_cpu();
     snprintf(model->name, sizeof model->name, "%s", name);
     model->uid = __atomic_add_fetch(&next_uid, 1, __ATOMIC_RELAXED);
@@ -373,11 +372,9 @@ static uint32_t *place_of(const sw_model *model, const char *name)
 /* A table for twice as many entries as there is room for: half full at most. */
 static sw_status index_names(sw_model *model)
 {
-    void *block;
     const uint32_t n = 2 * model->cap_entries;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n * sizeof *model->by_name));
+    SW_TRY(sw_heap_alloc(&model->by_name, SW_HEAP_RECORDS, n * sizeof *model->by_name));
     sw_heap_free(model->by_name, SW_HEAP_RECORDS, model->n_by_name * sizeof *model->by_name);
-    model->by_name = block;
     model->n_by_name = n;
     for (uint32_t i = 1; i < model->n_entries; i++)
         if (is_declared(&model->entries[i]))
@@ -444,14 +441,12 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
         check_declaration(model, name, dtype, &shape, init, &bytes) != SW_OK)
         return 0;
     if (model->n_entries == model->cap_entries) {
-        void *grown = model->entries;
         const size_t old = model->cap_entries * sizeof(swi_entry);
-        if (sw_heap_resize(&grown, SW_HEAP_RECORDS, old, 2 * old) != SW_OK) {
+        if (sw_heap_resize(&model->entries, SW_HEAP_RECORDS, old, 2 * old) != SW_OK) {
             (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
                                    name);
             return 0;
         }
-        model->entries = grown;
         model->cap_entries *= 2;
         if (model->cap_entries >= MANY && index_names(model) != SW_OK) {
             (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
@@ -596,14 +591,13 @@ uint32_t swi_model_knob(sw_model *model, const char *name, float value)
     }
     if (model->n_knobs == model->cap_knobs) {
         const size_t cap = model->cap_knobs == 0 ? 8 : 2 * model->cap_knobs;
-        void *grown = model->knobs;
-        if (sw_heap_resize(&grown, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs,
+        if (sw_heap_resize(&model->knobs, SW_HEAP_RECORDS,
+                           model->cap_knobs * sizeof *model->knobs,
                            cap * sizeof *model->knobs) != SW_OK) {
             (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for knob '%s'",
                                    model->name, name);
             return UINT32_MAX;
         }
-        model->knobs = grown;
         model->cap_knobs = (uint32_t)cap;
     }
     snprintf(model->knobs[model->n_knobs].name, sizeof model->knobs->name, "%s", name);

@@ -31,7 +31,6 @@ typedef struct {
 
 static sw_status find(layer_list *list, const char *name, layer_line **out)
 {
-    void *block = list->at;
     for (uint32_t d = 0; d < list->n; d++) {
         const uint32_t i = (list->found + d) % list->n;
         if (strcmp(list->at[i].name, name) == 0) {
@@ -40,9 +39,8 @@ static sw_status find(layer_list *list, const char *name, layer_line **out)
             return SW_OK;
         }
     }
-    SW_TRY(
-        sw_heap_reserve(&block, SW_HEAP_PROGRAMS, &list->cap, list->n + 1, sizeof *list->at));
-    list->at = block;
+    SW_TRY(sw_heap_reserve(&list->at, SW_HEAP_PROGRAMS, &list->cap, list->n + 1,
+                           sizeof *list->at));
     list->found = list->n++;
     *out = &list->at[list->found];
     memset(*out, 0, sizeof **out);
@@ -108,9 +106,7 @@ static sw_status add_ops(layer_list *list, const swi_program *p)
 
 static sw_status make_room(layer_list *list, const swi_trace *t)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, t->n_storages * sizeof *list->made));
-    list->made = block;
+    SW_TRY(sw_heap_alloc(&list->made, SW_HEAP_PROGRAMS, t->n_storages * sizeof *list->made));
     for (uint32_t s = 0; s < t->n_storages; s++)
         list->made[s].line = LAYER_NONE;
     return SW_OK;

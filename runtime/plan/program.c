@@ -295,9 +295,8 @@ static size_t frame_bytes(const swi_program *p)
 
 sw_status swi_frame_create(swi_frame **out, const swi_program *p)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, frame_bytes(p)));
-    swi_frame *f = block;
+    swi_frame *f;
+    SW_TRY(sw_heap_alloc(&f, SW_HEAP_PROGRAMS, frame_bytes(p)));
     f->program = p;
     f->refs = 1;
     f->bytes = frame_bytes(p);
@@ -701,9 +700,8 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
 
 sw_status swi_program_create(swi_program **out, const sw_ctx *ctx, size_t limit)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_program)));
-    swi_program *p = block;
+    swi_program *p;
+    SW_TRY(sw_heap_alloc(&p, SW_HEAP_PROGRAMS, sizeof(swi_program)));
     const sw_status status = build(p, ctx, limit);
     if (status != SW_OK) {
         swi_program_free(p);
@@ -773,9 +771,8 @@ static sw_status take_clone(swi_program *p, const swi_program *from)
 /* A copy that tests may change; same plan. */
 sw_status swi_program_clone(swi_program **out, const swi_program *from)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_program)));
-    swi_program *p = block;
+    swi_program *p;
+    SW_TRY(sw_heap_alloc(&p, SW_HEAP_PROGRAMS, sizeof(swi_program)));
     p->id = from->id;
     p->hash = from->hash;
     p->n_models = from->n_models;

@@ -190,10 +190,9 @@ bool swi_takes_part(const swi_trace *t, uint32_t s)
 /* Offsets of storages that have lifetimes. */
 static sw_status place_storages(swi_trace *t, size_t *height, size_t *lower_bound)
 {
-    void *block;
+    sw_placement_item *items;
     const size_t bytes = (size_t)t->n_storages * sizeof(sw_placement_item);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    sw_placement_item *items = block;
+    SW_TRY(sw_heap_alloc(&items, SW_HEAP_PROGRAMS, bytes));
     size_t n = 0;
     for (uint32_t s = 0; s < t->n_storages; s++)
         if (swi_takes_part(t, s))
@@ -207,7 +206,7 @@ static sw_status place_storages(swi_trace *t, size_t *height, size_t *lower_boun
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
         if (swi_takes_part(t, s))
             t->storages[s].offset = items[n++].offset;
-    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    sw_heap_free(items, SW_HEAP_PROGRAMS, bytes);
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
         if (t->storages[s].alias != s)
             t->storages[s].offset = t->storages[root_of(t, s)].offset;

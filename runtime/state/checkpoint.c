@@ -599,9 +599,8 @@ sw_status sw_checkpoint_create(sw_checkpoint **out, sw_exec *exec,
         SW_FAIL(SW_INVALID, "sw_checkpoint_create: out must not be NULL");
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_checkpoint_create"));
     SW_TRY(read_opts(given, &opts));
-    void *block;
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_CHECKPOINT, sizeof(sw_checkpoint)));
-    sw_checkpoint *c = block;
+    sw_checkpoint *c;
+    SW_TRY(sw_handle_take(&c, SW_HANDLE_CHECKPOINT, sizeof(sw_checkpoint)));
     c->forks = sw_fork_number();
     c->exec = exec;
     c->info.size = sizeof c->info;

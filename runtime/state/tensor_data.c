@@ -573,10 +573,8 @@ sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list, bool 
                            const char *who)
 {
     loading l = {file, list, who, NULL, 0};
-    void *block;
     const size_t bytes = file->n * sizeof *l.target;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
-    l.target = block;
+    SW_TRY(sw_heap_alloc(&l.target, SW_HEAP_FILES, bytes));
     sw_status status = match(&l);
     if (status == SW_OK && !more)
         status = check_no_more(&l);
@@ -588,13 +586,13 @@ sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list, bool 
         status = sw_heap_alloc(&piece, SW_HEAP_FILES, room);
     if (status == SW_OK)
         status = read_all(&l, kept, piece, room);
-    /* The small block is given back before data are put on a device, which takes one too. */
+    /* The small l.target is given back before data are put on a device, which takes one too. */
     sw_heap_free(piece, SW_HEAP_FILES, room);
     if (status == SW_OK)
         status = stream_all(&l);
     if (status == SW_OK)
         put_all(&l, kept);
     sw_heap_free(kept, SW_HEAP_FILES, l.kept);
-    sw_heap_free(block, SW_HEAP_FILES, bytes);
+    sw_heap_free(l.target, SW_HEAP_FILES, bytes);
     return status;
 }

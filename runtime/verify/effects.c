@@ -37,9 +37,7 @@ static const swi_storage *storage(const death_session *d, uint32_t i)
 static sw_status sort_roots(death_session *d)
 {
     const swi_trace *t = &d->w->program->trace;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, t->n_storages * sizeof *d->roots));
-    d->roots = block;
+    SW_TRY(sw_heap_alloc(&d->roots, SWI_WITNESS_HEAP, t->n_storages * sizeof *d->roots));
     for (uint32_t s = 0; s < t->n_storages; s++) {
         if (!swi_witness_planned(d->w, s))
             continue;
@@ -256,9 +254,7 @@ static sw_status run_overlaid(death_session *d)
         unused = SWI_SEG_INPUT + (uint32_t)a->n_inputs;
     if (unused != SWI_SEG_COUNT)
         base[unused] = d->copies + d->no_scratch;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, p->n_binds * sizeof *d->binds));
-    d->binds = block;
+    SW_TRY(sw_heap_alloc(&d->binds, SWI_WITNESS_HEAP, p->n_binds * sizeof *d->binds));
     memcpy(d->binds, p->binds, p->n_binds * sizeof *d->binds);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         swi_bind *scratch = &d->binds[p->ops[i].first + i + p->ops[i].n_buffers];

@@ -26,13 +26,12 @@ struct swi_check_block {
 
 sw_status swi_check_take(swi_check *c, void **out, size_t bytes)
 {
-    void *block;
+    struct swi_check_block *b;
     const size_t head = 64;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, head + bytes));
-    struct swi_check_block *b = block;
+    SW_TRY(sw_heap_alloc(&b, SW_HEAP_RECORDS, head + bytes));
     *b = (struct swi_check_block){c->blocks, head + bytes};
     c->blocks = b;
-    *out = (unsigned char *)block + head;
+    *out = (unsigned char *)b + head;
     return SW_OK;
 }
 
@@ -681,9 +680,8 @@ sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), v
         SW_FAIL(SW_INVALID, "there is no op number %u", id);
     if (desc->n_cases == 0)
         SW_FAIL(SW_INVALID, "op %s has no cases: nothing would be checked", desc->name);
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_check)));
-    swi_check *c = block;
+    swi_check *c;
+    SW_TRY(sw_heap_alloc(&c, SW_HEAP_RECORDS, sizeof(swi_check)));
     c->id = id;
     c->desc = desc;
     c->report = report;

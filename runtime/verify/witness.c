@@ -87,10 +87,8 @@ sw_status swi_witness_reference(swi_witness *w)
 {
     if (w->referred)
         return SW_OK;
-    void *block;
     SW_TRY(swi_regions_create(&w->reference, w, SWI_REGIONS_HEAD | SWI_REGIONS_APART));
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, w->program->n_ops * sizeof *w->hashes));
-    w->hashes = block;
+    SW_TRY(sw_heap_alloc(&w->hashes, SWI_WITNESS_HEAP, w->program->n_ops * sizeof *w->hashes));
     swi_regions_fill(&w->reference, SWI_PATTERN);
     const swi_hooks hooks = {.context = w, .after = note_hash};
     SW_TRY(swi_regions_run(w, &w->reference, &hooks));
@@ -101,9 +99,7 @@ sw_status swi_witness_reference(swi_witness *w)
 static sw_status find_roots(swi_witness *w)
 {
     const swi_trace *t = &w->program->trace;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, t->n_storages * sizeof *w->root));
-    w->root = block;
+    SW_TRY(sw_heap_alloc(&w->root, SWI_WITNESS_HEAP, t->n_storages * sizeof *w->root));
     for (uint32_t s = 0; s < t->n_storages; s++) {
         uint32_t r = s;
         while (t->storages[r].alias != r)
@@ -410,7 +406,7 @@ static sw_status follow(swi_breakdown *to, const swi_life *lives, const breakdow
 
 sw_status swi_witness_share_out(swi_witness *w, const swi_life *lives, uint32_t n)
 {
-    void *block;
+    uint32_t *all;
     const uint32_t positions = w->program->n_ops + 1;
     const size_t words = 2 * ((size_t)positions + n);
     SW_TRY(swi_breakdown_empty(&w->breakdown));
@@ -431,8 +427,7 @@ sw_status swi_witness_share_out(swi_witness *w, const swi_life *lives, uint32_t 
     }
 
     swi_breakdown_begin(&w->breakdown);
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, words * sizeof(uint32_t)));
-    uint32_t *all = block;
+    SW_TRY(sw_heap_alloc(&all, SWI_WITNESS_HEAP, words * sizeof(uint32_t)));
     const breakdown_list births = {all, all + 2 * (size_t)positions};
     const breakdown_list deaths = {all + positions, births.next + n};
     memset(all, 0xff, words * sizeof *all);
@@ -442,7 +437,7 @@ sw_status swi_witness_share_out(swi_witness *w, const swi_life *lives, uint32_t 
             add(&deaths, lives[i].last, i);
         }
     const sw_status status = follow(&w->breakdown, lives, &births, &deaths, positions - 1);
-    sw_heap_free(block, SWI_WITNESS_HEAP, words * sizeof(uint32_t));
+    sw_heap_free(all, SWI_WITNESS_HEAP, words * sizeof(uint32_t));
     return status;
 }
 

@@ -341,11 +341,9 @@ void evolve_row_put(sw_json *json, const evolve_row *row)
 static sw_status keep_row(evolve *e, const evolve_row *row)
 {
     if (e->n_rows == e->cap_rows) {
-        void *block = e->rows;
         const size_t more = e->cap_rows > 0 ? 2 * e->cap_rows : 64;
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_RECORDS, e->cap_rows * sizeof *e->rows,
+        SW_TRY(sw_heap_resize(&e->rows, SW_HEAP_RECORDS, e->cap_rows * sizeof *e->rows,
                               more * sizeof *e->rows));
-        e->rows = block;
         e->cap_rows = more;
     }
     e->rows[e->n_rows++] = *row;

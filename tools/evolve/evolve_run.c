@@ -435,11 +435,10 @@ static sw_status make_population(evolve *e)
         .fitness = e->n_fitness > 0 ? e->fitness : NULL, .n_fitness = e->n_fitness,
         .candidate_bytes = o->candidate_bytes, .dir = o->out, .stop = stop, .stop_user = e,
         .generation_ns = o->generation_time.ns);
-    void *block;
     SW_TRY(evolve_exec(e, &e->exec));
     SW_TRY(sw_evolution_create(&e->evolution, e->exec, &opts));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)o->population * sizeof *e->members));
-    e->members = block;
+    SW_TRY(sw_heap_alloc(&e->members, SW_HEAP_RECORDS,
+                         (size_t)o->population * sizeof *e->members));
     return SW_OK;
 }
 

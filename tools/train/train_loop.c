@@ -115,15 +115,13 @@ static sw_status predict_step(train *t, size_t *bytes)
     *bytes = p.n * p.page;
     if (t->opts.job.immediate || p.n == 0)
         return SW_OK;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, p.n));
-    p.marked = block;
+    SW_TRY(sw_heap_alloc(&p.marked, SW_HEAP_PROFILE, p.n));
     const sw_status status = mark_programs(t, &p);
     size_t n = 0;
     for (size_t i = 0; i < p.n; i++)
         n += p.marked[i];
     *bytes = n * p.page;
-    sw_heap_free(block, SW_HEAP_PROFILE, p.n);
+    sw_heap_free(p.marked, SW_HEAP_PROFILE, p.n);
     return status;
 }
 

@@ -399,13 +399,10 @@ static swi_update_attrs attrs_of(const sw_optimizer_opts *opts, const swi_optimi
 
 static sw_status take_slot(sw_model *model, sw_optimizer **out)
 {
-    void *list = model->optimizers;
-    SW_TRY(sw_heap_reserve(&list, SW_HEAP_RECORDS, &model->cap_optimizers,
+    SW_TRY(sw_heap_reserve(&model->optimizers, SW_HEAP_RECORDS, &model->cap_optimizers,
                            model->n_optimizers + 1, sizeof *model->optimizers));
-    model->optimizers = list;
-    void *block;
-    SW_TRY(sw_handle_take(&block, SW_HANDLE_OPTIMIZER, sizeof(sw_optimizer)));
-    sw_optimizer *o = block;
+    sw_optimizer *o;
+    SW_TRY(sw_handle_take(&o, SW_HANDLE_OPTIMIZER, sizeof(sw_optimizer)));
     o->model = model;
     o->index = model->n_optimizers;
     o->counts = SWI_NONE;

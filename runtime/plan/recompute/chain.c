@@ -258,14 +258,12 @@ void swi_rc_family_free(swi_rc_family *f)
 /* Takes the schedule over, also when it fails. */
 static sw_status rc_family_add(swi_rc_family *f, swi_rc_schedule *s)
 {
-    void *p = f->schedules;
-    const sw_status status =
-        sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &f->cap, f->n + 1, sizeof *f->schedules);
+    const sw_status status = sw_heap_reserve(&f->schedules, SW_HEAP_PROGRAMS, &f->cap, f->n + 1,
+                                             sizeof *f->schedules);
     if (status != SW_OK) {
         swi_rc_free(s);
         return status;
     }
-    f->schedules = p;
     f->schedules[f->n++] = *s;
     return SW_OK;
 }

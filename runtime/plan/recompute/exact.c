@@ -420,9 +420,8 @@ sw_status swi_rc_exact(const swi_rc_problem *problem, size_t capacity, uint64_t 
     if (problem->n_items > SWI_RC_EXACT_ITEMS)
         SW_FAIL(SW_UNSUPPORTED, "exact schedules must have at most %u items (got %u)",
                 SWI_RC_EXACT_ITEMS, problem->n_items);
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(search)));
-    search *s = block;
+    search *s;
+    SW_TRY(sw_heap_alloc(&s, SW_HEAP_PROGRAMS, sizeof(search)));
     s->p = problem;
     const uint64_t given = *nodes < NONE / 4 ? *nodes : NONE / 4;
     s->left = given;

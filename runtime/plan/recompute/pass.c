@@ -28,10 +28,8 @@ typedef struct {
 static sw_status add_storage(writer *w, uint32_t of, uint32_t *out)
 {
     swi_trace *t = w->t;
-    void *p = t->storages;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_storages, t->n_storages + 1,
+    SW_TRY(sw_heap_reserve(&t->storages, SW_HEAP_PROGRAMS, &t->cap_storages, t->n_storages + 1,
                            sizeof *t->storages));
-    t->storages = p;
     t->storages[t->n_storages] = t->storages[of];
     t->storages[t->n_storages].alias = t->n_storages;
     *out = t->n_storages++;
@@ -41,10 +39,8 @@ static sw_status add_storage(writer *w, uint32_t of, uint32_t *out)
 static sw_status add_value(writer *w, uint32_t of, uint32_t storage, uint32_t *out)
 {
     swi_trace *t = w->t;
-    void *p = t->values;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1,
+    SW_TRY(sw_heap_reserve(&t->values, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1,
                            sizeof *t->values));
-    t->values = p;
     t->values[t->n_values] = t->values[of];
     t->values[t->n_values].storage = storage;
     *out = t->n_values++;
@@ -655,15 +651,14 @@ static sw_status find_schedule(session *s, size_t *without)
     /* Keep results after all until no single one lowers the peak; all of them where it is above
      * `plain` even so. */
     const size_t plain = *without;
-    void *block;
+    bool *again;
     bool better = s->schedule->repeats > 0;
     const size_t bytes = (size_t)s->p->n_items + s->p->n_ops;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    bool *again = block;
+    SW_TRY(sw_heap_alloc(&again, SW_HEAP_PROGRAMS, bytes));
     sw_status status = SW_OK;
     while (status == SW_OK && better && s->steps > 0)
         status = keep_one(s, again, again + s->p->n_items, &better);
-    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    sw_heap_free(again, SW_HEAP_PROGRAMS, bytes);
     if (status != SW_OK || s->schedule->peak <= plain)
         return status;
     for (uint32_t j = 0; j < s->p->n_items; j++)
@@ -674,15 +669,13 @@ static sw_status find_schedule(session *s, size_t *without)
 static sw_status schedule_of(const swi_rc_trace_problem *problem, const bool *cheap,
                              swi_rc_schedule *out, size_t *without)
 {
-    void *items;
     session s = {.p = &problem->p, .cheap = cheap, .schedule = out, .steps = TRIAL_STEPS};
     while (s.backward < s.p->n_ops && problem->backward_of[s.backward] == UINT32_MAX)
         s.backward++;
     const size_t bytes = s.p->n_items * sizeof(rebuild_item);
-    SW_TRY(sw_heap_alloc(&items, SW_HEAP_PROGRAMS, bytes));
-    s.items = items;
+    SW_TRY(sw_heap_alloc(&s.items, SW_HEAP_PROGRAMS, bytes));
     const sw_status status = find_schedule(&s, without);
-    sw_heap_free(items, SW_HEAP_PROGRAMS, bytes);
+    sw_heap_free(s.items, SW_HEAP_PROGRAMS, bytes);
     return status;
 }
 
@@ -878,20 +871,16 @@ sw_status swi_rc_follow(const swi_rc_problem *p, swi_rc_schedule *s)
 
 sw_status swi_rc_append(swi_rc_schedule *s, uint32_t op)
 {
-    void *p = s->steps;
-    SW_TRY(
-        sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &s->cap_steps, s->n_steps + 1, sizeof *s->steps));
-    s->steps = p;
+    SW_TRY(sw_heap_reserve(&s->steps, SW_HEAP_PROGRAMS, &s->cap_steps, s->n_steps + 1,
+                           sizeof *s->steps));
     s->steps[s->n_steps++] = op;
     return SW_OK;
 }
 
 sw_status swi_rc_copy(swi_rc_schedule *to, const swi_rc_schedule *from)
 {
-    void *steps;
-    SW_TRY(sw_heap_alloc(&steps, SW_HEAP_PROGRAMS, from->n_steps * sizeof *from->steps));
+    SW_TRY(sw_heap_alloc(&to->steps, SW_HEAP_PROGRAMS, from->n_steps * sizeof *from->steps));
     *to = *from;
-    to->steps = steps;
     to->cap_steps = from->n_steps;
     if (from->n_steps > 0)
         memcpy(to->steps, from->steps, from->n_steps * sizeof *from->steps);

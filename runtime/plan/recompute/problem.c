@@ -294,15 +294,13 @@ sw_status swi_rc_parts_of(swi_rc_parts *out, swi_trace *t, const swi_order *orde
                           const sw_exec *exec, int64_t fewest, int64_t most)
 {
     *out = (swi_rc_parts){0};
-    void *block;
     for (int64_t parts = fewest; parts <= most; parts = next_parts(parts, most))
         out->n++;
     for (uint32_t i = 0; i < order->n; i++)
         out->n_ops += is_in_parts(t, &t->nodes[order->nodes[i]]);
     out->bytes = (size_t)out->n * (sizeof *out->choices + out->n_ops * sizeof *out->scratch) +
                  out->n_ops * sizeof *out->ops + order->n * sizeof *out->during;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, out->bytes));
-    out->choices = block;
+    SW_TRY(sw_heap_alloc(&out->choices, SW_HEAP_PROGRAMS, out->bytes));
     out->during = (size_t *)(void *)(out->choices + out->n);
     out->scratch = out->during + order->n;
     out->ops = (uint32_t *)(void *)(out->scratch + (size_t)out->n * out->n_ops);

@@ -388,17 +388,15 @@ static sw_status write(session *s, uint32_t last, swi_rc_schedule *out)
 static sw_status walk(session *s, uint64_t *least, swi_rc_schedule *out)
 {
     const size_t states = (size_t)s->n_checks * (s->p->n_items + 1);
-    void *block;
     uint32_t last = s->p->n_items;
-    SW_TRY(
-        sw_heap_alloc(&block, SW_HEAP_PROGRAMS, states * (sizeof *s->cost + sizeof *s->from)));
-    s->cost = block;
+    SW_TRY(sw_heap_alloc(&s->cost, SW_HEAP_PROGRAMS,
+                         states * (sizeof *s->cost + sizeof *s->from)));
     s->from = (uint32_t *)(void *)(s->cost + states);
     *least = solve(s, &last);
     sw_status status = SW_OK;
     if (*least < UINT64_MAX && out != NULL)
         status = write(s, last, out);
-    sw_heap_free(block, SW_HEAP_PROGRAMS, states * (sizeof *s->cost + sizeof *s->from));
+    sw_heap_free(s->cost, SW_HEAP_PROGRAMS, states * (sizeof *s->cost + sizeof *s->from));
     return status;
 }
 

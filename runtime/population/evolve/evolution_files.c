@@ -539,11 +539,9 @@ static sw_status read_op(sw_json_in *in, void *context)
     reader *r = context;
     swi_one *one = r->at;
     sw_json_text text = {.to = r->text, .cap = r->room};
-    void *ops = one->ops;
     SW_TRY(sw_json_get_string(in, &text));
-    SW_TRY(sw_heap_reserve(&ops, SW_HEAP_RECORDS, &one->ops_cap,
+    SW_TRY(sw_heap_reserve(&one->ops, SW_HEAP_RECORDS, &one->ops_cap,
                            one->ops_bytes + (uint32_t)text.length + 1, 1));
-    one->ops = ops;
     memcpy(one->ops + one->ops_bytes, r->text, text.length);
     one->ops_bytes += (uint32_t)text.length + 1;
     one->ops[one->ops_bytes - 1] = '\n';
