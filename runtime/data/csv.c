@@ -592,12 +592,11 @@ static sw_status columns_label(swi_columns *columns, const swi_csv *csv, char *b
         columns->numbers = number;
         return SW_OK;
     }
-    snprintf(
-        what, sizeof what,
-        "is a %s, and the label in line %llu a %s: classes are words or whole numbers, and "
-        "a header line is said by its option",
-        number ? "number" : "word", (unsigned long long)columns->label_line,
-        number ? "word" : "number");
+    snprintf(what, sizeof what,
+             "is a %s, and the label in line %llu a %s: classes are words or whole numbers, "
+             "and a header line is said by its option",
+             number ? "number" : "word", (unsigned long long)columns->label_line,
+             number ? "word" : "number");
     return columns_refuse(columns, csv, columns->label, what);
 }
 

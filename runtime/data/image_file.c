@@ -137,8 +137,7 @@ static sw_status guarded(swi_image *image)
     image_refill(image);
     const swi_image_format *format = format_of(image);
     if (format == NULL)
-        image_fail(image, "it begins as neither PNG nor JPEG does: convert it to one of "
-                          "them");
+        image_fail(image, "it begins as neither PNG nor JPEG does: convert it to one of them");
     if (format->read == NULL)
         image_leave(image, sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
                                         "%s: this build reads no %s (lib%s is off): install "

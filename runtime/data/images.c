@@ -166,11 +166,10 @@ static sw_status list_classes(walk *w)
     if (list->n > 0) /* its folders have no meaning: all labels are 0 */
         return SW_OK;
     if (w->n_folders == 0)
-        SW_FAIL(
-            SW_FORMAT,
-            "%s: a folder for each class is needed, with its images in it (%zu files and no "
-            "folder are there)",
-            list->root, w->n_others);
+        SW_FAIL(SW_FORMAT,
+                "%s: a folder for each class is needed, with its images in it (%zu files and "
+                "no folder are there)",
+                list->root, w->n_others);
     sort(list, w->folders, w->n_folders);
     SW_TRY(sw_heap_reserve(&list->classes, SW_HEAP_FILES, &list->classes_room, w->n_folders,
                            sizeof *list->classes));

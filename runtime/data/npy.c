@@ -272,11 +272,10 @@ static sw_status check_type(array *npy, const char *text)
             npy->type = known[i].type;
             return SW_OK;
         }
-    SW_FAIL(
-        SW_FORMAT,
-        "%s: the type must be f4, f8, i1, i2, i4, i8, u1, u2, u4, u8 or b1 (got '%s'): save "
-        "x.astype('<f4'), or '<i8' of classes",
-        name, text);
+    SW_FAIL(SW_FORMAT,
+            "%s: the type must be f4, f8, i1, i2, i4, i8, u1, u2, u4, u8 or b1 (got '%s'): "
+            "save x.astype('<f4'), or '<i8' of classes",
+            name, text);
 }
 
 /* Read and check the header: afterwards the first number comes next. All that the header

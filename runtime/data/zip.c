@@ -326,26 +326,23 @@ static sw_status check_entry(const swi_zip_member *m, uint64_t archive, size_t u
     if (f->encrypted)
         return damaged_member(m, "is encrypted");
     if (f->method != STORED && f->method != DEFLATED)
-        SW_FAIL(
-            SW_UNSUPPORTED,
-            "%s: is compressed by method %d; stored and deflated files are read (numpy.savez "
-            "and numpy.savez_compressed)",
-            m->name, f->method);
+        SW_FAIL(SW_UNSUPPORTED,
+                "%s: is compressed by method %d; stored and deflated files are read "
+                "(numpy.savez and numpy.savez_compressed)",
+                m->name, f->method);
     if (f->method == DEFLATED && !SW_HAVE_ZLIB)
-        SW_FAIL(
-            SW_UNSUPPORTED,
-            "%s: is deflated, and this build reads no such files (zlib is off): save it with "
-            "numpy.savez",
-            m->name);
+        SW_FAIL(SW_UNSUPPORTED,
+                "%s: is deflated, and this build reads no such files (zlib is off): save it "
+                "with numpy.savez",
+                m->name);
     if (f->header > archive || LOCAL > archive - f->header || f->packed > archive ||
         (f->method == STORED && f->packed != f->bytes))
         return damaged_member(m, "the archive is damaged: its list has sizes that cannot be");
     if (f->method == DEFLATED && f->bytes > limit)
-        SW_FAIL(
-            SW_NOMEM,
-            "%s: unpacks to %llu bytes; the limit is %llu (raise it with --data-limit SIZE, "
-            "in a program with unpack_bytes)",
-            m->name, (unsigned long long)f->bytes, (unsigned long long)limit);
+        SW_FAIL(SW_NOMEM,
+                "%s: unpacks to %llu bytes; the limit is %llu (raise it with --data-limit "
+                "SIZE, in a program with unpack_bytes)",
+                m->name, (unsigned long long)f->bytes, (unsigned long long)limit);
     return SW_OK;
 }
 

@@ -722,11 +722,10 @@ sw_status swi_enter(sw_exec *exec, const sw_run_args *a, const void *frame)
                           : exec->busy != 0           ? "a thread of the parent was using it"
                                                       : NULL;
         if (why != NULL)
-            SW_FAIL(
-                SW_BUSY,
-                "the exec was made before a fork, and %s: make an exec in the child, or fork "
-                "before the exec is made",
-                why);
+            SW_FAIL(SW_BUSY,
+                    "the exec was made before a fork, and %s: make an exec in the child, or "
+                    "fork before the exec is made",
+                    why);
     }
     if (exec->rec.profile != NULL &&
         !sw_handle_is(exec->rec.profile, SW_HANDLE_PROFILE, exec->rec.profile_generation))

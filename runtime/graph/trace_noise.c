@@ -36,11 +36,10 @@ static const swi_entry *parameter(sw_ctx *ctx, const char *op, uint32_t value)
 
 static sw_status refuse(sw_ctx *ctx, const char *op, const swi_entry *entry, const char *why)
 {
-    return swi_stick(
-        ctx, sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
-                          "%s reads the parameter '%s', which has noise: %s. Freeze the "
-                          "parameter, or leave it to another optimizer",
-                          op, entry->name, why));
+    return swi_stick(ctx, sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
+                                       "%s reads the parameter '%s', which has noise: %s. "
+                                       "Freeze the parameter, or leave it to another optimizer",
+                                       op, entry->name, why));
 }
 
 /* ---- attributes -------------------------------------------------------------------------- */
@@ -276,8 +275,7 @@ static sw_status vector(sw_ctx *ctx, uint32_t op, const uint32_t *in, uint32_t *
     if (entry_of(ctx, in[1 - p]) != NULL || axis < 0)
         return refuse(ctx, name, entry,
                       "it can be a vector along the last axis, (c, 1, 1) along the channels, "
-                      "or rows of a "
-                      "matrix that are added to each sample");
+                      "or rows of a matrix that are added to each sample");
     return affine(ctx, name, in[1 - p], op == SW_OP_mul ? in[p] : SWI_NONE,
                   op == SW_OP_add ? in[p] : SWI_NONE, axis, outs);
 }

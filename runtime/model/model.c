@@ -417,11 +417,10 @@ static sw_status check_declaration(sw_model *model, const char *name, sw_dtype d
                                 model->name, name, SW_MAX_RANK, (int)shape->rank);
     if (!sw_size_elements(shape->dim, shape->rank, &n) || n == 0 ||
         !sw_size_mul((size_t)n, sw_dtype_bytes(dtype), bytes))
-        return swi_declare_fail(
-            model, SW_INVALID,
-            "model %s: the dims of '%s' must be at least 1, and its bytes a 64-bit number "
-            "(got %s)",
-            model->name, name, SWI_SHAPE(shape));
+        return swi_declare_fail(model, SW_INVALID,
+                                "model %s: the dims of '%s' must be at least 1, and its bytes "
+                                "a 64-bit number (got %s)",
+                                model->name, name, SWI_SHAPE(shape));
     if (init != NULL && strlen(init) >= sizeof model->entries[0].init)
         return swi_declare_fail(
             model, SW_INVALID,

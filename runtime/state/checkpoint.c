@@ -446,11 +446,10 @@ static sw_status read_opts(const sw_checkpoint_opts *given, sw_checkpoint_opts *
                     "%.100s...: the path of a checkpoint must have at most %zu bytes (got %zu)",
                     o->path, longest, strlen(o->path));
         if (strcmp(o->path, "-") == 0 || !sw_file_replaceable(o->path))
-            SW_FAIL(
-                SW_INVALID,
-                "%s: a checkpoint must be a regular file, by its own name: this is a link, a "
-                "folder, a device or a pipe",
-                o->path);
+            SW_FAIL(SW_INVALID,
+                    "%s: a checkpoint must be a regular file, by its own name: this is a link, "
+                    "a folder, a device or a pipe",
+                    o->path);
     }
     if (o->n_models < 0 || (o->n_models > 0 && o->models == NULL))
         SW_FAIL(SW_INVALID, "%s: n_models must be 0 or more (got %d), models not NULL", call,

@@ -60,11 +60,10 @@ sw_status sw_model_save(const sw_model *model, const char *path)
     static const char npz[] = ".npz"; /* of another format: sw_model_load would refuse it */
     const size_t n = strlen(path), end = sizeof npz - 1;
     if (n >= end && strcasecmp(path + n - end, npz) == 0)
-        SW_FAIL(
-            SW_UNSUPPORTED,
-            "sw_model_save: parameters are saved as safetensors, which sw_model_load reads; "
-            "the name must not end in .npz (got '%s')",
-            path);
+        SW_FAIL(SW_UNSUPPORTED,
+                "sw_model_save: parameters are saved as safetensors, which sw_model_load "
+                "reads; the name must not end in .npz (got '%s')",
+                path);
     SW_TRY(swi_model_take(model));
     const sw_status status = save((sw_model *)(uintptr_t)model, path); /* it is only read */
     swi_model_give(model);
@@ -314,8 +313,7 @@ static sw_status add_entries(swi_tensor_list *list, sw_model *const *models, uin
     size_t left;
     if (!sw_utf8_whole(prefix) || strncmp(prefix, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0)
         SW_FAIL(SW_INVALID,
-                "model %s: a safetensors file cannot hold names that begin with "
-                "'%s'",
+                "model %s: a safetensors file cannot hold names that begin with '%s'",
                 model->name, prefix);
     for (uint32_t i = 1; i < model->n_entries; i++)
         if (is_in(&model->entries[i], roles)) {

@@ -215,9 +215,8 @@ static const char *const is_a[SWI_FILE_KINDS] = {
     [SWI_FILE_SQLITE] = "an SQLite file, which is not read",
     [SWI_FILE_IDX] = "an IDX file, which has samples (--data idx:DIR) and no parameters",
     [SWI_FILE_PROFILE] = "a profile of stepwell, for 'stepwell report'",
-    [SWI_FILE_EVOLUTION] =
-        "a file that 'stepwell evolve --resume' goes on from; the parameters "
-        "of the best net are in best.safetensors",
+    [SWI_FILE_EVOLUTION] = "a file that 'stepwell evolve --resume' goes on from; the "
+                           "parameters of the best net are in best.safetensors",
 };
 
 /* ---- tensor file ------------------------------------------------------------------------- */

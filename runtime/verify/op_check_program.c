@@ -627,8 +627,7 @@ sw_status swi_check_program(swi_check *c, sw_exec *exec, uint32_t flags,
                   "unwritten is read",
                   where);
     swi_check_say(c, !x.stray, "stray write",
-                  "%s writes at byte %zu of the arena, outside of "
-                  "its outputs and scratch",
+                  "%s writes at byte %zu of the arena, outside of its outputs and scratch",
                   x.stray ? swi_node_name(&p->trace, &p->trace.nodes[p->ops[x.stray_op].node],
                                           name, sizeof name)
                           : "",

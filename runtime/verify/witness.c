@@ -458,11 +458,10 @@ static void judge_line(swi_witness *w, bool layer, const swi_breakdown_line *see
     const char *name = seen->name[0] != '\0' ? seen->name : said->name;
     if (seen->at_peak == said->at_peak && seen->peak == said->peak)
         return;
-    swi_witness_fault(w, SWI_NONE, SWI_NONE,
-                      "%s '%s': %zu bytes at the peak and %zu at its own observed, %zu and %zu "
-                      "planned",
-                      layer ? "layer" : "role", name, seen->at_peak, seen->peak, said->at_peak,
-                      said->peak);
+    swi_witness_fault(
+        w, SWI_NONE, SWI_NONE,
+        "%s '%s': %zu bytes at the peak and %zu at its own observed, %zu and %zu planned",
+        layer ? "layer" : "role", name, seen->at_peak, seen->peak, said->at_peak, said->peak);
 }
 
 sw_status swi_witness_compare_breakdowns(swi_witness *w)

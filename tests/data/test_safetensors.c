@@ -227,9 +227,8 @@ SW_TEST("files of other writers are read")
         "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
         "\"a\":{\"data_offsets\":[24,32],\"shape\":[2],\"dtype\":\"F32\"}}",
         " \t\n{ \"\\u0061\" : { \"dtype\" : \"\\u00463\\u0032\" , \"shape\" : [ 2 ] ,\r\n "
-        "\"data_offsets\" : [ "
-        "24 , 32 ] } , \"__metadata__\" : { \"k\\n\" : \"\\ud83d\\ude00 } ]\" , \"l\" : \"\" } "
-        ", \"b\" : "
+        "\"data_offsets\" : [ 24 , 32 ] } , \"__metadata__\" : { \"k\\n\" : \"\\ud83d\\ude00 } "
+        "]\" , \"l\" : \"\" } , \"b\" : "
         "{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]} } \n ",
         "{\"__metadata__\":{},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[24,32]},"
         "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}"};
@@ -384,8 +383,7 @@ SW_TEST("files of other programs are named")
         FILE_OF(ZIP_HEAD "\x05\0\0\0a.npy\x93NUM", "NumPy arrays (.npz)"),
         FILE_OF(ZIP_HEAD "\x05\0\0\0a.txthello", "it is a zip file; one that torch.save"),
         FILE_OF("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.",
-                "a pickle that "
-                "torch.save wrote; in Python"),
+                "a pickle that torch.save wrote; in Python"),
         FILE_OF("\x80\x04\x95\x0a\0\0\0\0\0\0\0}", "it is a Python pickle"),
         FILE_OF("\x93NUMPY\x01\0v\0", "it is a NumPy array (.npy)"),
         FILE_OF("GGUF\3\0\0\0\1\0\0\0", "it is a GGUF file"),

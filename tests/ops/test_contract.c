@@ -360,14 +360,12 @@ SW_TEST("planted rows are found")
     static const planted rows[] = {
         {"swish", "| swish | out0 | 4 | yes | 8 |\n", "gradient 0 names in0"},
         {"swish", "| swish | in0 | 8 | yes | 8 |\n",
-         "case one: the page says 8 bytes, the death "
-         "witness leaves 4 alive"},
+         "case one: the page says 8 bytes, the death witness leaves 4 alive"},
         {"swish", "| swish | in0 | 4 | yes | 8 |\n| swish | in0 | 4 | yes | 8 |\n",
          "swish has two rows"},
         {"swish", "",
          "a row is missing (STEPWELL_WRITE_PAGES=1 writes it, by the first case): | swish | "
-         "in0 | 4 of "
-         "in0 | yes | ? |"},
+         "in0 | 4 of in0 | yes | ? |"},
         {"swish", "| swish | in0, in1 | 4 | yes | 8 |\n| swiss | in0 | 4 | yes | 8 |\n",
          "swiss is no op with a gradient"},
         {"swish", "| swish | in0 | 4 per head | yes | 8 |\n", "is not a sum"},

@@ -260,8 +260,7 @@ SW_TEST("the message names the input and the reason")
         const char *says;
     } rows[] = {
         {"outside.half", none,
-         "outside.half has no gradient for its input 0 ('a'): no kernel of the op makes "
-         "it"},
+         "outside.half has no gradient for its input 0 ('a'): no kernel of the op makes it"},
         {"outside.refusing", refusing,
          "outside.refusing has no gradient for its input 0 ('a'): no kernel that makes "
          "it applies"}};

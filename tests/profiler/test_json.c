@@ -560,9 +560,8 @@ SW_TEST("JSON is what its grammar says")
 SW_TEST("numbers and texts arrive")
 {
     static const char text[] =
-        "{\"a\":9223372036854775808,\"b\":-3,\"c\":2.5,\"d\":3e2,\"e\":true,\"f\":null,"
-        "\"g\":\"\\u00e4\\ud83d\\ude00\",\"h\":[1,2],\"b\":4,\"i\":-1,\"j\":"
-        "18446744073709551616}";
+        "{\"a\":9223372036854775808,\"b\":-3,\"c\":2.5,\"d\":3e2,\"e\":true,\"f\":null,\"g\":"
+        "\"\\u00e4\\ud83d\\ude00\",\"h\":[1,2],\"b\":4,\"i\":-1,\"j\":18446744073709551616}";
     value o;
     uint64_t x = 0;
     open_tree();

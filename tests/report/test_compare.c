@@ -196,9 +196,8 @@ SW_TEST("a peak above the limit fails")
         const printed *p = call_words("small.jsonl --max-peak %s", cases[i].limit);
         SW_CHECK(p->status == cases[i].status && lines(p->err) == cases[i].status,
                  "%s: status %d, %s", cases[i].limit, p->status, p->err);
-        SW_CHECK(cases[i].status == 0 ||
-                     has(p->err, "measured peak of 1,024 bytes in program 0 (train, batch 16) "
-                                 "is above --max-peak"),
+        SW_CHECK(cases[i].status == 0 || has(p->err, "measured peak of 1,024 bytes in program "
+                                                     "0 (train, batch 16) is above --max-peak"),
                  "%s", p->err);
         CU_ASSERT(has(p->out, "Live at the peak")); /* the report is there all the same */
         CU_ASSERT_EQUAL(has(p->out, "gate: "), cases[i].status == 0);
@@ -252,12 +251,11 @@ SW_TEST("an increase over the base fails")
                                       cases[i].limit);
         SW_CHECK(p->status == cases[i].status && lines(p->err) == cases[i].status,
                  "%s: status %d, %s", cases[i].limit, p->status, p->err);
-        SW_CHECK(
-            cases[i].status == 0 ||
-                (has(p->err, "1,088 bytes in program 0 (train, batch 16) is 64 bytes (6.25%) "
-                             "above the 1,024 bytes of") &&
-                 has(p->err, cases[i].limit)),
-            "%s", p->err);
+        SW_CHECK(cases[i].status == 0 ||
+                     (has(p->err, "1,088 bytes in program 0 (train, batch 16) is 64 bytes "
+                                  "(6.25%) above the 1,024 bytes of") &&
+                      has(p->err, cases[i].limit)),
+                 "%s", p->err);
         p = call_words("small.jsonl --diff differs.jsonl --fail-on-increase %s",
                        cases[i].limit);
         SW_CHECK(p->status == 0 && p->err[0] == '\0', "less is no increase: %s", p->err);

@@ -324,11 +324,10 @@ SW_TEST("the process levels off or grows")
 
 static void write_plan(FILE *f)
 {
-    fputs("{\"type\":\"plan\",\"program\":0,\"run\":\"train\",\"batch\":8,"
-          "\"model_bytes\":1000,\"model_padding_bytes\":30,\"arena_bytes\":5000,"
-          "\"data_bytes\":600,\"slot_bytes\":200,\"total_bytes\":6600,"
-          "\"lower_bound_bytes\":4400,\"padding_bytes\":70,\"lanes_bytes\":300,"
-          "\"peak_bytes\":5600,\"peak_position\":0,\"peak_op\":\"x\",\"n_ops\":1,"
+    fputs("{\"type\":\"plan\",\"program\":0,\"run\":\"train\",\"batch\":8,\"model_bytes\":1000,"
+          "\"model_padding_bytes\":30,\"arena_bytes\":5000,\"data_bytes\":600,\"slot_bytes\":"
+          "200,\"total_bytes\":6600,\"lower_bound_bytes\":4400,\"padding_bytes\":70,\"lanes_"
+          "bytes\":300,\"peak_bytes\":5600,\"peak_position\":0,\"peak_op\":\"x\",\"n_ops\":1,"
           "\"ops\":[\"x\"],\"layers\":[\"\"],\"op_layer\":[0],\"op_phase\":\"1\",\"values\":[],"
           "\"phases\":{",
           f);
@@ -365,15 +364,13 @@ SW_TEST("a record of the process is listed apart")
     script *s = begin();
     write_plan(s->file);
     train(s, true);
-    fputs("{\"type\":\"process\",\"resident_bytes\":5000,\"lines\":["
-          "{\"kind\":\"arena\",\"name\":\"step\",\"mapped_bytes\":4096,\"resident_bytes\":1000,"
-          "\"predicted_bytes\":1000},"
-          "{\"kind\":\"stack\",\"name\":\"main\",\"resident_bytes\":200},"
-          "{\"kind\":\"heap\",\"name\":\"malloc\",\"resident_bytes\":300},"
-          "{\"kind\":\"code\",\"name\":\"libc\",\"resident_bytes\":400},"
-          "{\"kind\":\"file\",\"name\":\"f\",\"resident_bytes\":30},"
-          "{\"kind\":\"system\",\"name\":\"v\",\"resident_bytes\":70},"
-          "{\"kind\":\"rest\",\"name\":\"unexplained\",\"resident_bytes\":3000}]}\n",
+    fputs("{\"type\":\"process\",\"resident_bytes\":5000,\"lines\":[{\"kind\":\"arena\","
+          "\"name\":\"step\",\"mapped_bytes\":4096,\"resident_bytes\":1000,\"predicted_bytes\":"
+          "1000},{\"kind\":\"stack\",\"name\":\"main\",\"resident_bytes\":200},{\"kind\":"
+          "\"heap\",\"name\":\"malloc\",\"resident_bytes\":300},{\"kind\":\"code\",\"name\":"
+          "\"libc\",\"resident_bytes\":400},{\"kind\":\"file\",\"name\":\"f\",\"resident_"
+          "bytes\":30},{\"kind\":\"system\",\"name\":\"v\",\"resident_bytes\":70},{\"kind\":"
+          "\"rest\",\"name\":\"unexplained\",\"resident_bytes\":3000}]}\n",
           s->file);
     const json_t *w = json_object_get(finish(s), "waterfall");
     CU_ASSERT(json_is_true(json_object_get(w, "told_apart")));
@@ -423,9 +420,8 @@ SW_TEST("what was denied is passed on")
 /* Of more layers than there are lines the last one has the rest; what is in none has a name. */
 SW_TEST("layers of a refusal add up")
 {
-    static const char layers[] =
-        "{\"\":9,\"b\":8,\"c\":7,\"d\":6,\"e\":5,\"f\":5,\"g\":4,\"h\":4,\"i\":3,"
-        "\"j\":2,\"k\":1,\"l\":1}";
+    static const char layers[] = "{\"\":9,\"b\":8,\"c\":7,\"d\":6,\"e\":5,\"f\":5,\"g\":4,"
+                                 "\"h\":4,\"i\":3,\"j\":2,\"k\":1,\"l\":1}";
     const json_t *d = denied_with("{\"a\":55}", layers);
     CU_ASSERT_EQUAL(number(json_object_get(d, "by_layer"), "(no layer)"), 9);
     CU_ASSERT_EQUAL(number(json_object_get(d, "by_layer"), "l"), 1);
@@ -446,14 +442,12 @@ SW_TEST("layers of a refusal add up")
 static void put_device(FILE *f, const char *at, const char *name, unsigned free_bytes)
 {
     fprintf(f,
-            "{\"type\":\"device\",\"at\":\"%s\",\"name\":\"%s\",\"card\":\"Card X\","
-            "\"capability\":\"9.0\",\"driver\":\"13.2\",\"runtime\":\"13.0\",\"cublas\":130002,"
-            "\"cudnn\":null,"
-            "\"total_bytes\":10000,\"open_bytes\":9000,\"free_bytes\":%u,"
-            "\"arenas\":{\"model\":{\"committed_bytes\":2000,\"promised_bytes\":1900},"
-            "\"step\":{\"committed_bytes\":3000,\"promised_bytes\":2900},"
-            "\"data\":{\"committed_bytes\":500,\"promised_bytes\":400}},"
-            "\"pinned_bytes\":77}\n",
+            "{\"type\":\"device\",\"at\":\"%s\",\"name\":\"%s\",\"card\":\"Card "
+            "X\",\"capability\":\"9.0\",\"driver\":\"13.2\",\"runtime\":\"13.0\",\"cublas\":"
+            "130002,\"cudnn\":null,\"total_bytes\":10000,\"open_bytes\":9000,\"free_bytes\":%u,"
+            "\"arenas\":{\"model\":{\"committed_bytes\":2000,\"promised_bytes\":1900},\"step\":"
+            "{\"committed_bytes\":3000,\"promised_bytes\":2900},\"data\":{\"committed_bytes\":"
+            "500,\"promised_bytes\":400}},\"pinned_bytes\":77}\n",
             at, name, free_bytes);
 }
 

@@ -302,8 +302,7 @@ SW_TEST("what cannot be is refused by name")
     } rows[] = {
         {"sgd",
          "momentum",
-         "the momentum of optimizer 0 (sgd), group 1 must be at least 0 and "
-         "below 1",
+         "the momentum of optimizer 0 (sgd), group 1 must be at least 0 and below 1",
          {1.0f, -0.1f, NAN, INFINITY}},
         {"adam",
          "beta1",

@@ -216,9 +216,8 @@ SW_TEST("rebuilt bits are the forward bits")
                  (int)shapes[i], bits.differ, bits.unknown, bits.first);
         OK(rebuilt_bits_compare(exec, &args, true, &bits));
         SW_CHECK(bits.differ == results[i],
-                 "shape %d: one byte of %u results was changed, "
-                 "seen in %u",
-                 (int)shapes[i], results[i], bits.differ);
+                 "shape %d: one byte of %u results was changed, seen in %u", (int)shapes[i],
+                 results[i], bits.differ);
     }
 }
 

@@ -450,9 +450,8 @@ SW_TEST("a model that a run makes ready is reported, once")
                                    .n_inputs = 1, .mode = SW_EVAL, .immediate = immediate);
         swi_note_set("%s", "");
         OK(sw_run(exec, &args));
-        SW_CHECK(strcmp(sw_last_note(),
-                        "model net: sw_model_ready was not called: its first values are by the "
-                        "exec's seed, 77") == 0,
+        SW_CHECK(strcmp(sw_last_note(), "model net: sw_model_ready was not called: its first "
+                                        "values are by the exec's seed, 77") == 0,
                  "%s", sw_last_note());
         swi_note_set("%s", "");
         OK(sw_run(exec, &args));

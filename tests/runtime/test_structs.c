@@ -62,11 +62,10 @@ static sw_genome *a_genome(void)
     static const char text[] =
         "{\"format\": \"stepwell genome 1\", \"name\": \"g\", \"input\": [1, 28, 28], "
         "\"optimizer\": {\"kind\": \"sgd\", \"lr\": 0.01}, \"batch\": 4, \"loss\": {\"kind\": "
-        "\"cross_entropy\"}, \"vertices\": "
-        "[\n{\"name\": \"c\", \"kind\": \"conv2d\", \"in\": [\"input\"], \"size\": 2, "
-        "\"kernel\": 3},\n{\"name\": \"p\", \"kind\": \"global_avg_pool\", \"in\": "
-        "[\"c\"]},\n{\"name\": \"out\", \"kind\": \"linear\", \"in\": [\"p\"], \"size\": "
-        "10}]}";
+        "\"cross_entropy\"}, \"vertices\": [\n{\"name\": \"c\", \"kind\": \"conv2d\", \"in\": "
+        "[\"input\"], \"size\": 2, \"kernel\": 3},\n{\"name\": \"p\", \"kind\": "
+        "\"global_avg_pool\", \"in\": [\"c\"]},\n{\"name\": \"out\", \"kind\": \"linear\", "
+        "\"in\": [\"p\"], \"size\": 10}]}";
     sw_genome *g = NULL;
     OK(sw_genome_parse(&g, text, sizeof text - 1, "text"));
     return g;

@@ -57,11 +57,10 @@ static const char *gpt_words(const char *more)
     for (int i = 0; i < 200; i++)
         fprintf(f, "the quick brown fox %d jumps over; the lazy dog\n", i);
     CU_ASSERT_EQUAL(fclose(f), 0);
-    snprintf(
-        words, sizeof words,
-        "--model gpt --layers 2 --width 32 --heads 2 --context 16 --data text:%s --batch 2 "
-        "--steps 3 %s",
-        path, more);
+    snprintf(words, sizeof words,
+             "--model gpt --layers 2 --width 32 --heads 2 --context 16 --data text:%s --batch "
+             "2 --steps 3 %s",
+             path, more);
     return words;
 }
 

@@ -99,9 +99,8 @@ static const struct {
     [NORM_FIRST] = {"mul", "/u/like.py|8|norm_and_project;/u/net.py|48|forward" MODULE},
     [PROJECT] = {"linear", "/u/like.py|9|norm_and_project;/u/net.py|48|forward" MODULE},
     [PROJECT_FIRST] = {"linear", "/u/like.py|11|project_norm;/u/net.py|48|forward" MODULE},
-    [NORM_LAST] = {"layer_norm",
-                   T "nn/functional.py|90|layer_norm;/u/like.py|12|project_norm;/u/"
-                     "net.py|48|forward" MODULE},
+    [NORM_LAST] = {"layer_norm", T "nn/functional.py|90|layer_norm;/u/like.py|12|project_norm;/"
+                                   "u/net.py|48|forward" MODULE},
     [GATE_B] = {"linear", "/u/like.py|14|gate;/u/net.py|48|forward" MODULE},
     [GATE_SIGMOID] = {"sigmoid", "/u/like.py|15|gate;/u/net.py|48|forward" MODULE},
     [GATE_MUL] = {"mul", "/u/like.py|16|gate;/u/net.py|48|forward" MODULE},

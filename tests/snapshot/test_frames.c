@@ -39,10 +39,9 @@ static const frames_case cases[] = {
      "a.py:4 b/a.py:3 c/a.py:2 d/a.py:1 e", 1},
     {"<ipython-input-3>|2|a/b", "<ipython-input-3>:2 a|b", "<ipython-input-3>:2 a|b", 1},
     {"none|0|<built-in method conv2d of type object at "
-     "0x7f0>;none|0|torch/nn/modules/conv.py(548): "
-     "_conv_forward;none|0|nn.Module: Conv2d_0;none|0|a/net.py(3): forward;none|0|nn.Module: "
-     "Net_1;"
-     "none|0|train.py(9): <module>",
+     "0x7f0>;none|0|torch/nn/modules/conv.py(548): _conv_forward;none|0|nn.Module: "
+     "Conv2d_0;none|0|a/net.py(3): forward;none|0|nn.Module: Net_1;none|0|train.py(9): "
+     "<module>",
      "conv2d", "Net_1/Conv2d_0", 1},
     {"none|0|<built-in function linear>;none|0|a/net.py(33): run", "linear", "net.py:33 run",
      1},

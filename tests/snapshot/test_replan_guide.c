@@ -114,11 +114,10 @@ SW_TEST("the guide has all members")
                     0);
     CU_ASSERT(replan_said("\"oom\":{") && replan_said("\"step\":{") &&
               replan_said("\"gate\":{"));
-    CU_ASSERT_EQUAL(
-        sw_shell("missing=0; for key in $(cat '%s' '%s' | grep -o '\"[a-z_]*\":' | "
-                 "tr -d '\":' | sort -u) arena offset born completed step_offset; do "
-                 "grep -q \"\\`$key\\`\" '%s/tools/docs/replan.md' || { echo \"the "
-                 "guide has no $key\"; missing=1; }; done; exit $missing",
-                 sw_temp_path("said.txt"), plan, sw_source_root()),
-        0);
+    CU_ASSERT_EQUAL(sw_shell("missing=0; for key in $(cat '%s' '%s' | grep -o '\"[a-z_]*\":' | "
+                             "tr -d '\":' | sort -u) arena offset born completed step_offset; "
+                             "do grep -q \"\\`$key\\`\" '%s/tools/docs/replan.md' || { echo "
+                             "\"the guide has no $key\"; missing=1; }; done; exit $missing",
+                             sw_temp_path("said.txt"), plan, sw_source_root()),
+                    0);
 }

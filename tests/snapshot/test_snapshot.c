@@ -354,8 +354,7 @@ static const harm_case harms[] = {
      "block 0: 'requested_size'"},
     {"{'segments':[],'device_traces':{}}", "no list of segments"},
     {TRACE("{'action':'alloc'}"), "event 0: 'addr'"},
-    {TRACE("{'action':'alloc','addr':0,'size':1},{'action':'free_completed',"
-           "'addr':0}"),
+    {TRACE("{'action':'alloc','addr':0,'size':1},{'action':'free_completed','addr':0}"),
      "event 1: 'size'"},
     {TRACE("{'action':'alloc','addr':0,'size':1099511627777}"), "event 0: 'size'"},
     {TRACE("{'action':'alloc','addr':9223372036854775807,'size':1}"), "event 0: 'addr'"},

@@ -10,15 +10,14 @@ SW_TESTS("versions")
 
 /* PyTorch 2.0: no settings, no times, no type of a block's request but its history. */
 static const char of_2_0[] =
-    "{'segments':[{'device':0,'address':1048576,'total_size':2097152,'allocated_size':1536,"
-    "'active_size':1536,'stream':0,'segment_type':'small','blocks':["
-    "{'size':1024,'state':'active_allocated','history':["
-    "{'addr':1048576,'real_size':1000,'frames':[{'filename':'net.py','line':1,'name':'kept'}]},"
-    "{'addr':1048576,'real_size':7,'frames':[{'filename':'net.py','line':1,'name':'old'}]}]},"
-    "{'size':512,'state':'active_allocated','history':[{'addr':1049600,'real_size':300}]},"
-    "{'size':2095616,'state':'inactive'}]}],'device_traces':[["
-    "{'action':'alloc','addr':1049600,'size':300,'stream':0,"
-    "'frames':[{'filename':'net.py','line':1,'name':'made'}]}]]}";
+    "{'segments':[{'device':0,'address':1048576,'total_size':2097152,'allocated_size':1536,'"
+    "active_size':1536,'stream':0,'segment_type':'small','blocks':[{'size':1024,'state':'"
+    "active_allocated','history':[{'addr':1048576,'real_size':1000,'frames':[{'filename':'net."
+    "py','line':1,'name':'kept'}]},{'addr':1048576,'real_size':7,'frames':[{'filename':'net.py'"
+    ",'line':1,'name':'old'}]}]},{'size':512,'state':'active_allocated','history':[{'addr':"
+    "1049600,'real_size':300}]},{'size':2095616,'state':'inactive'}]}],'device_traces':[[{'"
+    "action':'alloc','addr':1049600,'size':300,'stream':0,'frames':[{'filename':'net.py','line'"
+    ":1,'name':'made'}]}]]}";
 
 SW_TEST("files of PyTorch 2.0 are read")
 {
@@ -43,27 +42,24 @@ SW_TEST("files of PyTorch 2.0 are read")
 /* Pools stand with the events, and there are notes. The segment of the pool is gone at the end,
  * so that events alone say that it was the pool's. */
 static const char events_of_2_12[] =
-    "user_defined 0 0 'time_us':5,'user_metadata':'begin';"
-    "segment_alloc 2097152 2097152 'time_us':5,'pool_id':[1,7];"
-    "alloc 2097152 500 'time_us':5,'pool_id':[1,7],'compile_context':'0/0';"
-    "annotate 2097152 500 'time_us':5,'internal_metadata':'x';"
-    "segment_alloc 8388608 2097152 'time_us':5,'pool_id':[0,0];"
-    "alloc 8388608 400 'time_us':5,'pool_id':[0,0]; snapshot 0 0 'time_us':5;"
-    "free_requested 2097152 500 'time_us':5,'pool_id':[1,7];"
-    "free_completed 2097152 500 'time_us':5,'pool_id':[1,7];"
-    "segment_free 2097152 2097152 'time_us':5,'pool_id':[1,7];"
-    "free_requested 8388608 400 'time_us':5,'pool_id':[0,0];"
-    "free_completed 8388608 400 'time_us':5,'pool_id':[0,0];"
-    "segment_free 8388608 2097152 'pool_id':[0,0]";
+    "user_defined 0 0 'time_us':5,'user_metadata':'begin';segment_alloc 2097152 2097152 "
+    "'time_us':5,'pool_id':[1,7];alloc 2097152 500 "
+    "'time_us':5,'pool_id':[1,7],'compile_context':'0/0';annotate 2097152 500 "
+    "'time_us':5,'internal_metadata':'x';segment_alloc 8388608 2097152 "
+    "'time_us':5,'pool_id':[0,0];alloc 8388608 400 'time_us':5,'pool_id':[0,0]; snapshot 0 0 "
+    "'time_us':5;free_requested 2097152 500 'time_us':5,'pool_id':[1,7];free_completed 2097152 "
+    "500 'time_us':5,'pool_id':[1,7];segment_free 2097152 2097152 "
+    "'time_us':5,'pool_id':[1,7];free_requested 8388608 400 "
+    "'time_us':5,'pool_id':[0,0];free_completed 8388608 400 "
+    "'time_us':5,'pool_id':[0,0];segment_free 8388608 2097152 'pool_id':[0,0]";
 
 static const char file_of_2_12[] =
-    "{'segments':[],'external_annotations':[{'name':'step','stage':'START','device':0,"
-    "'time_us':3}],'host_segments':[],'host_traces':[[]],'device_traces':[[%s]],"
-    "'allocator_settings':{'PYTORCH_CUDA_ALLOC_CONF':'backend:native, "
-    "max_non_split_rounding_mb:64,large_segment_size_mb:40','max_split_size':-1,"
-    "'garbage_collection_threshold':0.0,'expandable_segments':false,"
-    "'release_lock_on_cudamalloc':true,"
-    "'roundup_power2_divisions':{'1':0,'2':4,'4':8,'32768':2}}}";
+    "{'segments':[],'external_annotations':[{'name':'step','stage':'START','device':0,'time_us'"
+    ":3}],'host_segments':[],'host_traces':[[]],'device_traces':[[%s]],'allocator_settings':{'"
+    "PYTORCH_CUDA_ALLOC_CONF':'backend:native, "
+    "max_non_split_rounding_mb:64,large_segment_size_mb:40','max_split_size':-1,'garbage_"
+    "collection_threshold':0.0,'expandable_segments':false,'release_lock_on_cudamalloc':true,'"
+    "roundup_power2_divisions':{'1':0,'2':4,'4':8,'32768':2}}}";
 
 SW_TEST("pools and settings are read, and notes are not")
 {

@@ -61,11 +61,10 @@ SW_TEST("the best is named by accuracy itself")
     for (int seed = 1; seed <= 4; seed++) {
         double of_all = -1.0, most[2] = {-1.0, -1.0}, fittest[2] = {-1.0, -1.0}, its[2] = {0};
         const json_t *result = parsed(
-            good(
-                sw_textf("evolve --quiet --json --synthetic-n 2000 --space @/S --population 16 "
-                         "--samples 16 --generations 2 --seed %d --out @/R%d",
-                         seed, seed),
-                "")
+            good(sw_textf("evolve --quiet --json --synthetic-n 2000 --space @/S --population "
+                          "16 --samples 16 --generations 2 --seed %d --out @/R%d",
+                          seed, seed),
+                 "")
                 ->out);
         char *line = text_of(going_at(sw_textf("R%d/history.jsonl", seed)));
         for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {

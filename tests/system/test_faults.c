@@ -25,8 +25,7 @@ static const job jobs[] = {
     {"lenet5",
      "train --json --quiet --model lenet5 --threads 2 --batch 16 --steps 20 --epochs 5"},
     {"mlp", "train --json --quiet --model mlp --hidden 512,512 --optimizer sgd --batch 128 "
-            "--synthetic-n 512 "
-            "--steps 20 --epochs 5"},
+            "--synthetic-n 512 --steps 20 --epochs 5"},
 };
 
 typedef struct {

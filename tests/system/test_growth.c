@@ -138,12 +138,11 @@ SW_TEST("nothing grows over 100,000 steps")
 {
     const char *n = sw_tests_full() ? "100000" : "3000";
     const char *path = sw_temp_path("long.jsonl");
-    program_run(
-        &outcome,
-        sw_textf("train --model mlp --hidden 16 --synthetic-n 3210 --batch 32 --steps %s "
-                 "--epochs 1000000 --quiet --profile %s",
-                 n, path),
-        NULL);
+    program_run(&outcome,
+                sw_textf("train --model mlp --hidden 16 --synthetic-n 3210 --batch 32 --steps "
+                         "%s --epochs 1000000 --quiet --profile %s",
+                         n, path),
+                NULL);
     CU_ASSERT_EQUAL_FATAL(outcome.status, 0);
     json_t *all = report_of(path), *growth = json_object_get(all, "growth");
     SW_CHECK(json_is_false(json_object_get(growth, "grew")), "%s", outcome.out);

@@ -85,15 +85,14 @@ static const char *write_scene(const char *name, const scene *s, bool checkpoint
                                       {"stepwell.created", s->created}};
     swi_tensor_list list = {0};
     sw_file *file;
-    const char *text = sw_textf(
-        "{\"version\":1,\"step\":%d,\"seed\":5,\"isa\":\"avx512\",\"device\":\"cpu\","
-        "\"models\":[{\"name\":\"lenet5\",\"layout\":\"0123456789abcdef\",\"members\":1}],"
-        "\"groups\":[{\"name\":\"mlp\",\"layout\":\"00000000000000ab\","
-        "\"members\":100000,\"state_bytes\":24}],"
-        "\"loaders\":[{\"epoch\":1,\"batch_index\":2,\"batch_rows\":64,\"samples\":1200,"
-        "\"seed\":\"9\",\"shuffle\":true,\"drop_last\":false,\"data\":"
-        "\"fedcba9876543210\"}]}",
-        s->step);
+    const char *text =
+        sw_textf("{\"version\":1,\"step\":%d,\"seed\":5,\"isa\":\"avx512\",\"device\":\"cpu\","
+                 "\"models\":[{\"name\":\"lenet5\",\"layout\":\"0123456789abcdef\",\"members\":"
+                 "1}],\"groups\":[{\"name\":\"mlp\",\"layout\":\"00000000000000ab\","
+                 "\"members\":100000,\"state_bytes\":24}],\"loaders\":[{\"epoch\":1,\"batch_"
+                 "index\":2,\"batch_rows\":64,\"samples\":1200,\"seed\":\"9\",\"shuffle\":true,"
+                 "\"drop_last\":false,\"data\":\"fedcba9876543210\"}]}",
+                 s->step);
     add(&list, "fc.weight", SW_F32, s->weight, sizeof s->weight);
     add(&list, s->name, SW_F32, bias, sizeof bias);
     if (checkpoint)
@@ -121,18 +120,17 @@ static void flip(const char *path, size_t from_end)
 
 SW_TEST("a checkpoint is described")
 {
-    static const char *const parts[] = SW_INIT(
-        ": a checkpoint, version 1, ", "step 7, seed 5, avx512, cpu",
-        "model lenet5, layout 0123456789abcdef, 1 member\n",
-        "group mlp, layout 00000000000000ab, 100,000 members, 24 bytes of state each\n",
-        "loader 0: epoch 1, 2 batches of 64 rows taken\n    1,200 samples, seed 9, shuffled, "
-        "data "
-        "fedcba9876543210",
-        "stepwell.command: stepwell train", "stepwell.created: 2026-01-02T03:04:05Z",
-        "parameters and buffers: 2 tensors, 36 B", "optimizer: 2 tensors, 20 B",
-        "states: 1 tensor, 4 B", "gradients: 1 tensor", "knobs: 1 tensor",
-        "members: 2 tensors, 11 B", "blobs: 1 tensor, 3 B", "run: 1 tensor", "F32 (6)",
-        "whole: all 11 tensors and the header match their checksums");
+    static const char *const parts[] =
+        SW_INIT(": a checkpoint, version 1, ", "step 7, seed 5, avx512, cpu",
+                "model lenet5, layout 0123456789abcdef, 1 member\n",
+                "group mlp, layout 00000000000000ab, 100,000 members, 24 bytes of state each\n",
+                "loader 0: epoch 1, 2 batches of 64 rows taken\n    1,200 samples, seed 9, "
+                "shuffled, data fedcba9876543210",
+                "stepwell.command: stepwell train", "stepwell.created: 2026-01-02T03:04:05Z",
+                "parameters and buffers: 2 tensors, 36 B", "optimizer: 2 tensors, 20 B",
+                "states: 1 tensor, 4 B", "gradients: 1 tensor", "knobs: 1 tensor",
+                "members: 2 tensors, 11 B", "blobs: 1 tensor, 3 B", "run: 1 tensor", "F32 (6)",
+                "whole: all 11 tensors and the header match their checksums");
     CU_ASSERT_EQUAL(run("info %s", write_scene("c", &usual, true), ""), 0);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         (void)says(parts[i]);

@@ -54,10 +54,9 @@ static void put_table(const char *name, int n, uint64_t seed, int other)
 static const sw_outcome *run_tables(const char *more)
 {
     return going_run(
-        "pbt --data csv:@/train.csv --test-data csv:@/test.csv --model mlp "
-        "--hidden 5 --members 6 --interval 2 --steps 12 --batch 8 --seed 3 --quiet "
-        "--json --metrics @/M.csv --log-dir @/L --save-params @/P%%d "
-        "--optimizer momentum lr=log:0.01..1 %s",
+        "pbt --data csv:@/train.csv --test-data csv:@/test.csv --model mlp --hidden 5 "
+        "--members 6 --interval 2 --steps 12 --batch 8 --seed 3 --quiet --json --metrics "
+        "@/M.csv --log-dir @/L --save-params @/P%%d --optimizer momentum lr=log:0.01..1 %s",
         more);
 }
 

@@ -123,10 +123,9 @@ SW_TEST("without /proc it says so")
     static const char empty[] = "mount -t tmpfs none /proc";
     if (sw_shell("unshare -rm sh -c '%s' 2>/dev/null", empty) != 0)
         SW_SKIP("no namespace with an empty /proc to be had");
-    const char *line =
-        sw_textf("%s && exec %s train --process --json --quiet --model mlp --synthetic-n 100 "
-                 "--batch 50 --steps 2",
-                 empty, program_path());
+    const char *line = sw_textf("%s && exec %s train --process --json --quiet --model mlp "
+                                "--synthetic-n 100 --batch 50 --steps 2",
+                                empty, program_path());
     const char *const argv[] = {"unshare", "-rm", "sh", "-c", line, NULL};
     sw_process_run(&outcome, argv, NULL, 60);
     CU_ASSERT_EQUAL(outcome.status, 0);

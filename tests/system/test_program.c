@@ -14,12 +14,11 @@ SW_TEST("a small budget is refused before training, with numbers and the holder"
     static const char *const budgets[] = {"1KiB", "100KiB", "600KiB", "800KiB"};
     const char *profile = sw_temp_path("refused-profile");
     for (size_t i = 0; i < 4; i += sw_tests_full() ? 1 : 3) {
-        program_run(
-            &outcome,
-            sw_textf("train --quiet --synthetic-n 64 --batch 16 --steps 3 --memory-budget %s "
-                     "--profile %s",
-                     budgets[i], profile),
-            NULL);
+        program_run(&outcome,
+                    sw_textf("train --quiet --synthetic-n 64 --batch 16 --steps 3 "
+                             "--memory-budget %s --profile %s",
+                             budgets[i], profile),
+                    NULL);
         SW_CHECK(program_failed_cleanly(&outcome, 4), "%s: status %d: %s%s", budgets[i],
                  outcome.status, outcome.out, outcome.err);
         SW_CHECK(strpbrk(outcome.err, "0123456789") != NULL &&

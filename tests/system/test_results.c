@@ -155,10 +155,9 @@ SW_TEST("a run with checkpoints has their keys")
     CU_ASSERT_EQUAL(number(root, "total_bytes"),
                     number(root, "model_bytes") + number(root, "arena_bytes") +
                         number(root, "data_bytes") + number(root, "checkpoint_bytes"));
-    root =
-        object_of(sw_textf("train --json --synthetic-n 100 --batch 20 --resume --checkpoint %s "
-                           "--checkpoint-pauses",
-                           path));
+    root = object_of(sw_textf("train --json --synthetic-n 100 --batch 20 --resume --checkpoint "
+                              "%s --checkpoint-pauses",
+                              path));
     saves = json_object_get(root, "checkpoint");
     CU_ASSERT_EQUAL(number(root, "resumed_from_step"), 5);
     CU_ASSERT(json_is_null(json_object_get(saves, "every_steps")) &&
@@ -257,8 +256,7 @@ SW_TEST("what is planned is what the witnesses observe")
                 if (!full && (b != o || e != o % 3))
                     continue;
                 check_witnessed(sw_textf(
-                    "--model mlp --hidden 12 --synthetic-n 100 --batch %d --optimizer %s "
-                    "%s",
+                    "--model mlp --hidden 12 --synthetic-n 100 --batch %d --optimizer %s %s",
                     batches[b], optimizers[o], extra[e]));
             }
     check_witnessed("--synthetic-n 90 --batch 32 --optimizer adam");

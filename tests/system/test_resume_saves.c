@@ -114,8 +114,7 @@ SW_TEST("a signal saves at once")
 static pid_t start_limited(const char *words, unsigned kib)
 {
     const char *line =
-        sw_textf("trap '' XFSZ; ulimit -S -f %u; exec '%s' %s --checkpoint '%s' "
-                 "--metrics '%s'",
+        sw_textf("trap '' XFSZ; ulimit -S -f %u; exec '%s' %s --checkpoint '%s' --metrics '%s'",
                  kib * 2, program_path(), words, going_at("C"), going_at("M.jsonl"));
     const char *const argv[] = {"sh", "-c", line, NULL};
     return sw_process_start("going", argv, NULL);

@@ -244,8 +244,7 @@ static void report(const planted *x)
         const sw_seen_share a = sw_share_named(&seen, b->kind, b->name);
         (void)sw_message(
             text, sizeof text,
-            "%s '%s': %zu bytes at the peak and %zu at its own observed, %zu and %zu "
-            "planned",
+            "%s '%s': %zu bytes at the peak and %zu at its own observed, %zu and %zu planned",
             b->kind == SW_SHARE_ROLE ? "role" : "layer", b->name, a.at_peak, a.peak, b->at_peak,
             b->peak);
         named |= strcmp(text, again.info.first_fault) == 0 &&

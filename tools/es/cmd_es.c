@@ -25,9 +25,8 @@ static const char *const distribution_words[] = {"normal", "rademacher", "bits",
 /* Options of a job that have no part here: they say how a backward part goes, or how a batch is
  * made, which --population, --slice and --samples do. */
 static const char left_out[] =
-    "--batch --clip --max-skipped --update --keep-gradients --accumulate "
-    "--immediate --checkpoint --augment --no-rebuild --no-recompute --no-chunks "
-    "--checkpoint-pauses";
+    "--batch --clip --max-skipped --update --keep-gradients --accumulate --immediate "
+    "--checkpoint --augment --no-rebuild --no-recompute --no-chunks --checkpoint-pauses";
 
 static const char notes[] =
     "A generation evaluates the net --population times, each time with other noise on its "
@@ -107,8 +106,7 @@ static int check_noise(const es_opts *o)
     const bool snes = strcmp(o->strategy, "snes") == 0, ars = strcmp(o->strategy, "ars") == 0;
     if (o->shaping != NULL && (snes || ars))
         return cli_error(CLI_USAGE,
-                         "--shaping has no effect with --strategy %s, which has its "
-                         "own",
+                         "--shaping has no effect with --strategy %s, which has its own",
                          o->strategy);
     if (snes && strcmp(es_noise(o), "iid") != 0)
         return cli_error(CLI_USAGE, "--strategy snes has --noise iid (got %s)", o->noise);
@@ -202,10 +200,9 @@ static int check(es_run *r)
     if (o->target > 0.0 && o->test_every == 0)
         o->test_every = 10;
     if (o->environment == NULL && o->target > 1.0)
-        return cli_error(CLI_USAGE,
-                         "--target must be a share that is right, above 0 and at "
-                         "most 1 (got %g)",
-                         o->target);
+        return cli_error(
+            CLI_USAGE, "--target must be a share that is right, above 0 and at most 1 (got %g)",
+            o->target);
     return job_check(&o->job);
 }
 
@@ -353,8 +350,7 @@ static int prepare(es_run *r)
     CLI_TRY(es_resume(r));
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED,
-                         "interrupted before the first generation: no file was "
-                         "written");
+                         "interrupted before the first generation: no file was written");
     CLI_LIBRARY(es_profile_open(r), false);
     CLI_LIBRARY(es_metrics_open(r), false);
     return CLI_GO;

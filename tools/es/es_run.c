@@ -52,10 +52,9 @@ static void es_save_due(es_run *r)
         return;
     r->due = job_due_after(&r->opts.every, r->generation);
     if (save(r) != SW_OK)
-        cli_note(
-            "the checkpoint could not be saved: %s; the run goes on, and the save is tried "
-            "again",
-            sw_last_error());
+        cli_note("the checkpoint could not be saved: %s; the run goes on, and the save is "
+                 "tried again",
+                 sw_last_error());
     else if (asked)
         cli_note("generation %" PRIu64 " is saved in %s", r->generation, r->opts.checkpoint);
 }

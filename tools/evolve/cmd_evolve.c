@@ -386,10 +386,9 @@ static int evolve_price(evolve *e)
 /* Options of a job that have a part here: data and memory. How a net is trained is the
  * genome's. */
 static const char taken[] =
-    "--data --normalise --normalize --synthetic-n --seed --threads --isa "
-    "--no-chunks --memory-budget --no-recompute --no-tiles --no-rebuild "
-    "--test-data --test-share --split-seed --label --header --data-limit "
-    "--standardise --resize --channels";
+    "--data --normalise --normalize --synthetic-n --seed --threads --isa --no-chunks "
+    "--memory-budget --no-recompute --no-tiles --no-rebuild --test-data --test-share "
+    "--split-seed --label --header --data-limit --standardise --resize --channels";
 
 static const char notes[] =
     "A generation trains every member with the same samples, measures its accuracy on the "

@@ -320,12 +320,11 @@ int job_check_machine(job *j, bool witness)
         if (p->total_bytes > there)
             return no_fit(j, p, "this machine has", there);
         if (more > there - p->total_bytes)
-            return cli_error(CLI_NO_FIT,
-                             "does not fit: %zu bytes are planned, %s take %zu more, this "
-                             "machine has %zu",
-                             p->total_bytes,
-                             witness ? "the data sets and witnesses" : "the data sets", more,
-                             there);
+            return cli_error(
+                CLI_NO_FIT,
+                "does not fit: %zu bytes are planned, %s take %zu more, this machine has %zu",
+                p->total_bytes, witness ? "the data sets and witnesses" : "the data sets", more,
+                there);
     }
     return CLI_GO;
 }
@@ -591,13 +590,11 @@ static int when_to_update(job_opts *o)
     const bool asked = o->update != NULL && strcmp(o->update, "release") == 0;
     const bool all = o->clip > 0.0 || o->keep_gradients || o->accumulate > 1;
     if (asked && o->clip > 0.0)
-        return cli_error(CLI_USAGE,
-                         "--update release and --clip exclude each other: the global norm is "
-                         "known only when all gradients are");
+        return cli_error(CLI_USAGE, "--update release and --clip exclude each other: the "
+                                    "global norm is known only when all gradients are");
     if (asked && o->keep_gradients)
-        return cli_error(CLI_USAGE,
-                         "--update release and --keep-gradients exclude each other: a "
-                         "released gradient does not outlive its update");
+        return cli_error(CLI_USAGE, "--update release and --keep-gradients exclude each other: "
+                                    "a released gradient does not outlive its update");
     if (asked && o->accumulate > 1)
         return cli_error(CLI_USAGE,
                          "--update release and --accumulate exclude each other: an update "

@@ -495,11 +495,10 @@ static int refuse(const job *j)
     const sw_array *own = &j->train.info.field[0];
     char a[JOB_NOTE_BYTES], b[JOB_NOTE_BYTES];
     if (!t->known)
-        return cli_error(
-            CLI_USAGE,
-            "%s has no labels, and %s does not say how many classes it knows: name "
-            "data with labels with --data, and these with --test-data",
-            j->train.info.name, j->opts->params);
+        return cli_error(CLI_USAGE,
+                         "%s has no labels, and %s does not say how many classes it knows: "
+                         "name data with labels with --data, and these with --test-data",
+                         j->train.info.name, j->opts->params);
     if (t->standardised || j->opts->standardise)
         return cli_error(CLI_USAGE,
                          "--standardise needs the data of the training: name them with --data, "

@@ -390,11 +390,10 @@ static int prepare(pop *p)
     /* Before the other files: where the log is not as it was, those stay as they are. */
     sw_status made = p->opts.logs != NULL ? sw_pbt_log(p->pbt, p->opts.logs) : SW_OK;
     if (made == SW_FORMAT)
-        return cli_error(
-            CLI_DAMAGED,
-            "%s; put it there as it was, or go on without --log-dir: the run keeps "
-            "no logs then",
-            sw_last_error());
+        return cli_error(CLI_DAMAGED,
+                         "%s; put it there as it was, or go on without --log-dir: the run "
+                         "keeps no logs then",
+                         sw_last_error());
     if (made == SW_OK)
         made = pop_metrics_open(p);
     if (made == SW_OK)
@@ -643,16 +642,15 @@ static int pop_parse(pop *p, int argc, char **argv)
 {
     static cli_option table[POP_OPTIONS_MAX];
     pop_opts *o = &p->opts;
-    const cli_command command = {
-        .name = "pbt",
-        .usage = "[options] NAME=RANGE ...",
-        .about = "Train a population of models that learn from each other how to train "
-                 "(population based training).",
-        .options = table,
-        .n_options = pop_table(o, table),
-        .operand = o->hyper,
-        .max_operands = POP_HYPERS,
-        .notes = notes};
+    const cli_command command = {.name = "pbt",
+                                 .usage = "[options] NAME=RANGE ...",
+                                 .about = "Train a population of models that learn from each "
+                                          "other how to train (population based training).",
+                                 .options = table,
+                                 .n_options = pop_table(o, table),
+                                 .operand = o->hyper,
+                                 .max_operands = POP_HYPERS,
+                                 .notes = notes};
     CLI_TRY(cli_parse(&command, argc, argv));
     p->options = table;
     p->n_options = command.n_options;

@@ -638,11 +638,10 @@ int pop_open(pop *p)
     for (int i = 0; i < p->n_hypers; i++)
         n *= (double)choices_of(p, i);
     if (n > MOST_CONFIGS)
-        return cli_error(
-            CLI_USAGE,
-            "the ranges reach %.0f shapes, and %d can be planned ahead: give fewer "
-            "batches and widths, as choice:64,128,256",
-            n, MOST_CONFIGS);
+        return cli_error(CLI_USAGE,
+                         "the ranges reach %.0f shapes, and %d can be planned ahead: give "
+                         "fewer batches and widths, as choice:64,128,256",
+                         n, MOST_CONFIGS);
     CLI_LIBRARY(sw_heap_alloc(&needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need)), false);
     const int found = look_into(p, needs, (int64_t)n);
     sw_heap_free(needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need));

@@ -370,11 +370,10 @@ sw_status pop_explored(int member, const double *donors, double *values, int n, 
             return SW_OK;
         SW_TRY(pop_config_bytes(p, &before, &was[0], &was[1]));
         SW_TRY(pop_config_bytes(p, &config, &is[0], &is[1]));
-        cli_note(
-            "member %d: %s becomes %s: a member takes %zu bytes (%zu), its step and batch %zu "
-            "(%zu)",
-            member, pop_config_text(&before).text, pop_config_text(&config).text, is[0], was[0],
-            is[1], was[1]);
+        cli_note("member %d: %s becomes %s: a member takes %zu bytes (%zu), its step and batch "
+                 "%zu (%zu)",
+                 member, pop_config_text(&before).text, pop_config_text(&config).text, is[0],
+                 was[0], is[1], was[1]);
         return SW_OK;
     }
     p->refused++;
@@ -713,8 +712,7 @@ int pop_say_proof(const pop *p)
     sw_json json;
     if (!p->opts.json) {
         printf("%lld shape%s can be reached; the largest%s is %s: %s alone (a step %s, a batch "
-               "%s, "
-               "a member %s)\n",
+               "%s, a member %s)\n",
                (long long)m->n_configs, m->n_configs > 1 ? "s" : "",
                m->n_refused > 0 ? " that fits" : "", pop_config_text(&m->largest).text,
                cli_bytes(m->largest_bytes).text, cli_bytes(m->arena).text,

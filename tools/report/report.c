@@ -433,11 +433,10 @@ static int check(const report_settings *s)
         return cli_error(CLI_USAGE,
                          "--max-peak and --fail-on-increase belong to reports in text or json");
     if (!is_export(s) && s->out != NULL)
-        return cli_error(
-            CLI_USAGE,
-            "--out takes the formats that --list-formats names first: %s goes to standard "
-            "output, which the shell can redirect (--format %s > FILE)",
-            s->format, s->format);
+        return cli_error(CLI_USAGE,
+                         "--out takes the formats that --list-formats names first: %s goes to "
+                         "standard output, which the shell can redirect (--format %s > FILE)",
+                         s->format, s->format);
     const char *out = s->html != NULL ? s->html : s->out;
     if (file_same(out, s->file) || file_same(out, s->diff))
         return cli_error(CLI_USAGE, "%s %s, a file that is read",
@@ -595,8 +594,7 @@ int tool_report(int argc, char **argv)
         {"--list-formats", NULL, CLI_FLAG, &s.list, NULL, "list the formats", 0, 0, NULL},
         {"--out", "FILE", CLI_WORD, &s.out, NULL,
          "file for any listed format but text and json (default standard output); with "
-         "--replan "
-         "for the plan's offsets",
+         "--replan for the plan's offsets",
          0, 0, NULL},
         {"--bytes", NULL, CLI_FLAG, &s.style.exact, NULL, "exact bytes instead of KiB and MiB",
          0, 0, NULL},

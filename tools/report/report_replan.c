@@ -187,12 +187,11 @@ static sw_status add(page *p)
         panel(p, false, title);
         snprintf(title, sizeof title, "planned: %s bytes", cli_digits(p->planned).text);
         panel(p, true, title);
-        svg_print(
-            p->to,
-            "<p>%s: %s events, from left to right. A rectangle is an allocation; its colour is "
-            "who asked for it, and its text says who.",
-            p->step ? "One steady step" : "The whole trace",
-            cli_digits(p->until - p->from).text);
+        svg_print(p->to,
+                  "<p>%s: %s events, from left to right. A rectangle is an allocation; its "
+                  "colour is who asked for it, and its text says who.",
+                  p->step ? "One steady step" : "The whole trace",
+                  cli_digits(p->until - p->from).text);
         if (p->left_out > 0)
             svg_print(p->to, " The %s smallest are left out.", cli_digits(p->left_out).text);
         svg_print(p->to, "</p>\n");
@@ -276,11 +275,10 @@ static sw_status read_file(run *r, const char *path)
         snprintf(why, sizeof why, "%s", sw_last_error());
     snapshot_file_close(&f);
     if (own)
-        SW_FAIL(
-            SW_FORMAT,
-            "%s: it must be a snapshot that PyTorch wrote (got an export of stepwell, whose "
-            "memory is planned already): stepwell report %s shows it",
-            path, path);
+        SW_FAIL(SW_FORMAT,
+                "%s: it must be a snapshot that PyTorch wrote (got an export of stepwell, "
+                "whose memory is planned already): stepwell report %s shows it",
+                path, path);
     if (why[0] == '\0')
         return status;
     /* A file that does not even begin like a snapshot has no byte that is wrong. */

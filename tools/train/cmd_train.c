@@ -101,9 +101,8 @@ static int check(train_opts *o)
     job_opts *j = &o->job;
     const unsigned takes = tool_schedule_takes(j->schedule);
     if (o->witness && j->immediate)
-        return cli_error(CLI_USAGE,
-                         "--witness and --immediate exclude each other: without a plan there "
-                         "is nothing to witness");
+        return cli_error(CLI_USAGE, "--witness and --immediate exclude each other: without a "
+                                    "plan there is nothing to witness");
     if (o->witness && job_on_device(j))
         return cli_error(CLI_USAGE,
                          "--witness and --device %s exclude each other: witnesses look at "
@@ -306,8 +305,7 @@ static int train_and_report(train *t)
         CLI_LIBRARY(sw_heap_profile_write(t->opts.heap_profile), false);
     if (t->now.diverged > 0)
         cli_note("the loss is not a finite number any more since step %" PRIu64
-                 ": a smaller %s "
-                 "may help",
+                 ": a smaller %s may help",
                  t->now.diverged, t->zo != NULL ? "--lr" : "--lr or --clip");
     const bool whole = t->opts.replay == NULL || !cli_interrupted();
     if (t->opts.save != NULL && t->now.step > 0 && whole) /* else those of the beginning */

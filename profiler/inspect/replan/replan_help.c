@@ -18,16 +18,14 @@ const replan_change_words replan_changes[REPLAN_CHANGES] = {
     [HELP_ATTENTION] = {"attention", "fused attention, which keeps no scores "
                                      "(scaled_dot_product_attention)"},
     [HELP_SOFTMAX] = {"softmax", "a softmax of one kernel, which keeps its result alone"},
-    [HELP_ACTIVATION] = {"activation",
-                         "an activation of one kernel, which keeps its input alone "
-                         "(silu, gelu)"},
+    [HELP_ACTIVATION] =
+        {"activation", "an activation of one kernel, which keeps its input alone (silu, gelu)"},
     [HELP_NORM] = {"norm", "a normalisation of one kernel, which keeps its input and a number "
                            "for each row"},
     [HELP_LOSS] = {"loss", "a loss of one kernel, which makes one copy of the logits "
                            "(cross_entropy), or none (in chunks)"},
-    [HELP_FOREACH] = {"foreach",
-                      "an optimizer with foreach=False or fused=True: temporaries of "
-                      "one parameter at a time"},
+    [HELP_FOREACH] = {"foreach", "an optimizer with foreach=False or fused=True: temporaries "
+                                 "of one parameter at a time"},
     [HELP_EXPANDABLE] = {"expandable", "expandable segments (PYTORCH_CUDA_ALLOC_CONF="
                                        "expandable_segments:True)"},
 };

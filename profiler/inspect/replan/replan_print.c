@@ -154,9 +154,8 @@ static void print_reserved(const replan *r, const report_style *style)
             "the trace, whose ends nothing in it shows.",
             DIGITS(r->at_reserved.census.unsure));
     if (!r->trace.said_settings)
-        SAY(style,
-            "The snapshot does not say the allocator's settings, as those of PyTorch 2.3 "
-            "and newer do: the defaults are taken.");
+        SAY(style, "The snapshot does not say the allocator's settings, as those of PyTorch "
+                   "2.3 and newer do: the defaults are taken.");
 }
 
 /* ---- plans ------------------------------------------------------------------------------- */
@@ -203,12 +202,10 @@ static void print_plans(const replan *r, const report_style *style)
         p->first > 0 && p->steps > 0 ? r->trace.events[p->first - 1].number : 0;
     if (p->steps < 2)
         SAY(style,
-            p->steps == 1 ? "One %s is in the trace: the figures are those of the "
-                            "whole trace."
-            : p->by_frames
-                ? "No %s is in the trace: the figures are those of the whole trace."
-                : "No steady step was found: the requests do not repeat three times, "
-                  "up to the same bytes.",
+            p->steps == 1  ? "One %s is in the trace: the figures are those of the whole trace."
+            : p->by_frames ? "No %s is in the trace: the figures are those of the whole trace."
+                           : "No steady step was found: the requests do not repeat three "
+                             "times, up to the same bytes.",
             what);
     else
         SAY(style, "From event %s on %s %s %s; %s bytes live through all of %s.", DIGITS(first),

@@ -596,11 +596,10 @@ sw_status swi_check_optimizer(const sw_optimizer_opts *o, const swi_optimizer_ki
     for (size_t g = 0; g < o->n_groups; g++) {
         const sw_param_group *group = &o->groups[g];
         if (!is_factor(group->lr) || !is_factor(group->weight_decay))
-            SW_FAIL(
-                SW_INVALID,
-                "optimizer %s: group %zu: lr and weight_decay must be finite and at least 0 "
-                "(got %g and %g)",
-                o->kind, g, (double)group->lr, (double)group->weight_decay);
+            SW_FAIL(SW_INVALID,
+                    "optimizer %s: group %zu: lr and weight_decay must be finite and at least "
+                    "0 (got %g and %g)",
+                    o->kind, g, (double)group->lr, (double)group->weight_decay);
         if (group->n_params > 0 && group->params == NULL)
             SW_FAIL(SW_INVALID, "optimizer %s: group %zu has no parameters", o->kind, g);
         if (group->update < SW_UPDATE_DEFAULT || group->update > SW_UPDATE_RELEASE)

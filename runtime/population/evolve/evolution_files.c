@@ -450,11 +450,10 @@ sw_status swi_generation_check(const char *text, size_t n, const char *path)
     char tail[TAIL + 1], format[64];
     const bool known = sscanf(text, "{\"format\":\"%63[^\"]", format) == 1;
     if (known && strcmp(format, SWI_GENERATION_FORMAT) != 0)
-        SW_FAIL(
-            SW_FORMAT,
-            "%s: its format is \"%s\", and this library goes on with \"%s\" alone: go on with "
-            "the version that began the run, or begin one in another folder",
-            path, format, SWI_GENERATION_FORMAT);
+        SW_FAIL(SW_FORMAT,
+                "%s: its format is \"%s\", and this library goes on with \"%s\" alone: go on "
+                "with the version that began the run, or begin one in another folder",
+                path, format, SWI_GENERATION_FORMAT);
     if (n >= TAIL)
         tail_of(tail, text, n - TAIL);
     if (!known || n < TAIL || memcmp(text + n - TAIL, tail, TAIL) != 0)
