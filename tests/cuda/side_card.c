@@ -264,7 +264,6 @@ sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,
                          sw_cuda_counters now)
 {
     static places p;
-    char why[512];
     SW_TRY(open_side());
     SW_TRY(find_places(&p, launch));
     sw_status status = swi_device_write(device, counters, &now, sizeof now);
@@ -275,7 +274,7 @@ sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,
     if (status == SW_OK)
         status = fetch(&p, entry);
     broken |= status == SW_DEVICE;
-    snprintf(why, sizeof why, "%s", sw_last_error());
+    const char *why = sw_textf("%s", sw_last_error());
     for (int i = 0; i < p.n; i++)
         if (p.at[i].apart != NULL)
             device->api->free(device->card, p.at[i].apart);

@@ -521,8 +521,7 @@ SW_TEST("another exec may have trained the model")
         double loss = 0;
         saved_run *r = begin_run(lazy);
         sw_exec *own = r->exec, *other = NULL;
-        sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = "cuda", .seed = 3);
-        OK(sw_exec_create(&other, &opts));
+        OK(sw_exec_create(&other, &SW_OPTS(sw_exec_opts, .device = "cuda", .seed = 3)));
         sw_checkpoint *c = saved_run_checkpoint(r, path, NULL);
         const char *what = sw_textf("seed %d", (int)lazy);
         r->exec = other;

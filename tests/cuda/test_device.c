@@ -490,12 +490,12 @@ CARDS_TEST(copy_bytes, "bytes are copied after what was launched", true)
 CARDS_TEST(fail_once, "the first fault is kept and answers all later calls", false)
 {
     swi_device *d = card("cuda"), *other = card("cuda:1");
-    char back[8] = "kept", before[300];
+    char back[8] = "kept";
     void *there = NULL, *block = &back;
     CU_ASSERT_EQUAL(d->memory.alloc(d->memory.context, &there, 8), SW_OK);
     f->fail("cudaMemcpyAsync", 0, 1);
     CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_DEVICE);
-    snprintf(before, sizeof before, "cuda:0 failed before: %s", sw_last_error());
+    const char *before = sw_textf("cuda:0 failed before: %s", sw_last_error());
     CU_ASSERT_PTR_NOT_NULL(strstr(before, "cudaMemcpyAsync"));
     CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_DEVICE);
     CU_ASSERT_STRING_EQUAL(sw_last_error(), before);

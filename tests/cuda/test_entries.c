@@ -451,7 +451,6 @@ static bool run_case(uint32_t id, const sw_op_desc *desc, const sw_op_case *as,
     with.n_cases = 1;
     with.no_gradient = 1; /* of the check: no model is needed */
     with.rule = NULL;
-    char label[200];
     memset(&c, 0, sizeof c);
     c.id = id;
     c.desc = &with;
@@ -464,12 +463,10 @@ static bool run_case(uint32_t id, const sw_op_desc *desc, const sw_op_case *as,
     if (change != NULL)
         change(c.in[0].data, c.in[0].n);
     sw_entry_run f;
-    snprintf(label, sizeof label, "%s, %s%s", desc->name, spec.name, v->name);
-    forward_case(&c, v, label, &f);
+    forward_case(&c, v, sw_textf("%s, %s%s", desc->name, spec.name, v->name), &f);
     for (int g = 0; g < desc->n_grads; g++) {
-        snprintf(label, sizeof label, "%s, %s%s, gradient %d", desc->name, spec.name, v->name,
-                 g);
-        gradient_case(&c, g, label, &f);
+        gradient_case(&c, g,
+                      sw_textf("%s, %s%s, gradient %d", desc->name, spec.name, v->name, g), &f);
     }
     swi_check_end(&c);
     sw_entry_free();

@@ -18,9 +18,8 @@ enum { NOISES = sizeof noises / sizeof *noises };
 static sw_exec *exec_of(const char *device, bool graphs)
 {
     sw_exec *exec = NULL;
-    const sw_exec_opts o = SW_OPTS(sw_exec_opts, .device = device, .threads = 1, .seed = 5,
-                                   .no_graphs = device != NULL && !graphs);
-    OK(sw_exec_create(&exec, &o));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .device = device, .threads = 1, .seed = 5,
+                                      .no_graphs = device != NULL && !graphs)));
     CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
     sw_after((void (*)(void *))sw_exec_destroy, exec);
     return exec;
@@ -35,8 +34,7 @@ static es_net *net_of(es_net_kind kind, const char *strategy, const char *noise,
                 .out_share = parts ? 0.7f : 0.0f, .sigma = 0.2f, .directions = DIRECTIONS,
                 .repeats = REPEATS, .slice = SLICE,
                 .l2 = strcmp(noise, "iid") == 0 ? 0.01f : 0.0f, .seed = 99);
-    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.05f);
-    es_net *t = es_net_new(kind, &o, &sgd);
+    es_net *t = es_net_new(kind, &o, &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.05f));
     OK(sw_model_ready(t->model, exec, 7));
     return t;
 }

@@ -141,10 +141,9 @@ static trained alone(const char *device, int k, const sw_dataset *data, const sw
                 OK(sw_loader_next(loader, &in, &n));
             }
         }
-        const sw_run_args args =
-            SW_OPTS(sw_run_args, .fn = small_step, .user = t, .models = &t->model,
-                    .n_models = 1, .inputs = in, .n_inputs = n, .mode = SW_TRAIN, .step = step);
-        OK(sw_run(exec, &args));
+        OK(sw_run(exec, &SW_OPTS(sw_run_args, .fn = small_step, .user = t, .models = &t->model,
+                                 .n_models = 1, .inputs = in, .n_inputs = n, .mode = SW_TRAIN,
+                                 .step = step)));
         OK(sw_metric_get(exec, "loss", &out.loss));
     }
     out.bytes = sw_block(t->model->bytes);
@@ -648,9 +647,8 @@ static sw_status whole_life(void *feed)
     sw_members *all = NULL;
     small t = {NULL};
     sw_member one[2];
-    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .device = "cuda");
     const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
-    sw_status status = sw_exec_create(&exec, &exec_opts);
+    sw_status status = sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .device = "cuda"));
     if (status == SW_OK)
         status = sw_model_create(&t.model, "life");
     if (status == SW_OK) {
@@ -722,9 +720,8 @@ SW_TEST("what is of the CPU is refused")
     CU_ASSERT_PTR_NULL(none);
     member_pool g = member_pool_on("cuda", NULL, true);
     sw_checkpoint *checkpoint = NULL;
-    const sw_checkpoint_opts kept =
-        SW_OPTS(sw_checkpoint_opts, .path = sw_temp_path("members"));
-    OK(sw_checkpoint_create(&checkpoint, g.exec, &kept));
+    OK(sw_checkpoint_create(&checkpoint, g.exec,
+                            &SW_OPTS(sw_checkpoint_opts, .path = sw_temp_path("members"))));
     REFUSED(sw_checkpoint_members(checkpoint, g.all, g.member, N), SW_UNSUPPORTED,
             "sw_checkpoint_put");
     sw_checkpoint_destroy(checkpoint);

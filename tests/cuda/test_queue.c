@@ -88,7 +88,6 @@ static bool live(sw_exec *exec, random_life *life, const way *w, uint64_t *hash)
 {
     for (uint64_t k = 0; k < RUNS; k++) {
         sw_run_args args = random_life_args(life, k);
-        sw_run_info info = SW_OPTS(sw_run_info);
         args.immediate = w->immediate;
         if (!seed_well(sw_run(exec, &args), w->name))
             return false;
@@ -96,7 +95,7 @@ static bool live(sw_exec *exec, random_life *life, const way *w, uint64_t *hash)
             mix_run(hash, exec, life, 1);
         if (w->late && k + 1 < RUNS)
             continue;
-        if (!seed_well(sw_last_run(exec, &info), "last run"))
+        if (!seed_well(sw_last_run(exec, &SW_OPTS(sw_run_info)), "last run"))
             return false;
         mix_run(hash, exec, life, 0);
     }

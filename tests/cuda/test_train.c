@@ -377,9 +377,8 @@ SW_TEST("a run that is stopped ends with the same files")
     const uint64_t took_ms = (sw_clock_ns() - start) / 1000000;
     for (uint64_t seed = 0; seed < seeds; seed++) {
         place p;
-        char name[40], setting[40];
-        snprintf(name, sizeof name, "seed %d", (int)seed);
-        snprintf(setting, sizeof setting, "STEPWELL_FAKE_LAZY=%d", (int)seed);
+        const char *name = sw_textf("seed %d", (int)seed);
+        const char *setting = sw_textf("STEPWELL_FAKE_LAZY=%d", (int)seed);
         new_place(&p, name);
         p.pauses = seed % 3 == 1;
         const char *every = everys[seed % 2];

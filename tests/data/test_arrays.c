@@ -390,8 +390,7 @@ SW_TEST("loaders outlive the data set")
     const sw_array *in = NULL;
     int n = 0;
     OK(sw_dataset_arrays(&d, ROWS, &x, 1, NULL));
-    const sw_loader_opts o = SW_OPTS(sw_loader_opts, .batch = ROWS, .inline_fill = 1);
-    OK(sw_loader_create(&l, d, &o));
+    OK(sw_loader_create(&l, d, &SW_OPTS(sw_loader_opts, .batch = ROWS, .inline_fill = 1)));
     sw_dataset_destroy(d);
     OK(sw_loader_epoch(l, 0));
     OK(sw_loader_next(l, &in, &n));

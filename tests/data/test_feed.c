@@ -220,9 +220,8 @@ SW_TEST("a dataset lives as long as its feeds")
     sw_dataset *d = NULL;
     sw_feed *f = NULL;
     const heap_watch before = heap_now();
-    const sw_feed_opts opts = SW_OPTS(sw_feed_opts, .batch = 4, .shuffle = 1);
     OK(sw_dataset_vectors(&d, 9, 3, 1));
-    OK(sw_feed_create(&f, d, &opts));
+    OK(sw_feed_create(&f, d, &SW_OPTS(sw_feed_opts, .batch = 4, .shuffle = 1)));
     sw_dataset_destroy(d);
     unsigned char *to = malloc(sw_feed_bytes(f));
     swi_feed_fill(f, 1, 2, to); /* of samples that are there yet */

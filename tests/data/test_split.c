@@ -104,8 +104,7 @@ SW_TEST("texts and names are split too")
     dir_new();
     dir_put("text", content);
     sw_dataset *whole = NULL, *part[2];
-    const sw_text_opts opts = SW_OPTS(sw_text_opts, .context = 10);
-    OK(sw_dataset_text(&whole, NULL, dir_file("text"), &opts));
+    OK(sw_dataset_text(&whole, NULL, dir_file("text"), &SW_OPTS(sw_text_opts, .context = 10)));
     CU_ASSERT_PTR_NOT_NULL_FATAL(whole);
     AFTER(sw_dataset_destroy, whole);
     split(part, whole, 9, 1);

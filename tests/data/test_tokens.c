@@ -79,8 +79,7 @@ SW_TEST("batches are those of a text")
     int wrong = 0, n = 0;
     dir_new();
     put_ids("text", N, 8, 200);
-    const sw_text_opts text = SW_OPTS(sw_text_opts, .context = CONTEXT);
-    OK(sw_dataset_text(&set[0], NULL, path, &text));
+    OK(sw_dataset_text(&set[0], NULL, path, &SW_OPTS(sw_text_opts, .context = CONTEXT)));
     for (int i = 1; i < 3; i++) {
         put_ids("ids.bin", N, 16 * i, 200);
         OK(sw_dataset_tokens(&set[i], NULL, path, &opts));

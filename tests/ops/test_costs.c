@@ -205,13 +205,12 @@ static const swi_program *plan_of(net *n, sw_exec *exec, const sw_optimizer_opts
 static void plan_sigmas(sw_exec *exec)
 {
     static net n;
-    const sw_es_opts snes = SW_OPTS(sw_es_opts, .strategy = "snes", .directions = 9);
     sw_es *es;
     OK(sw_model_create(&n.model, "net"));
     sw_after(drop_net, &n);
     n.layer = sw_linear_new(n.model, "layer", 7, 5);
     OK(sw_optimizer_create(&n.opt, n.model, &SW_OPTS(sw_optimizer_opts, .kind = "sgd")));
-    OK(sw_es_create(&es, n.opt, &snes));
+    OK(sw_es_create(&es, n.opt, &SW_OPTS(sw_es_opts, .strategy = "snes", .directions = 9)));
     sw_after((void (*)(void *))sw_es_destroy, es);
     OK(sw_es_plan(es, exec, &SW_OPTS(sw_plan_info)));
     CU_ASSERT_PTR_NOT_NULL_FATAL(exec->last_frame != NULL ? exec->last_frame : exec->frames[0]);

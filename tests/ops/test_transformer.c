@@ -170,10 +170,9 @@ static void ce_run(ce_use *u, int threads, const char *isa, int immediate, ce_re
     sw_exec_destroy(b->exec);
     b->exec = NULL;
     OK(sw_exec_create(&b->exec, &exec));
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = ce_step, .user = u, .models = &b->model, .n_models = 1,
-                .inputs = ce_inputs(), .n_inputs = 1, .mode = SW_TRAIN, .immediate = immediate);
-    OK(sw_run(b->exec, &args));
+    OK(sw_run(b->exec, &SW_OPTS(sw_run_args, .fn = ce_step, .user = u, .models = &b->model,
+                                .n_models = 1, .inputs = ce_inputs(), .n_inputs = 1,
+                                .mode = SW_TRAIN, .immediate = immediate)));
     to->loss = bench_output(b, "loss", 1)[0];
     OK(sw_param_gradient(b->p, to->gradient, sizeof to->gradient));
     bench_close(b);

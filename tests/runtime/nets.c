@@ -10,8 +10,7 @@ static void end_net(void *arg)
 
 sw_exec *net_exec(const sw_exec_opts *opts)
 {
-    const sw_exec_opts usual = SW_OPTS(sw_exec_opts, .seed = 11);
-    return made_exec(opts != NULL ? opts : &usual);
+    return made_exec(opts != NULL ? opts : &SW_OPTS(sw_exec_opts, .seed = 11));
 }
 
 static void declare(net *n, const sw_optimizer_opts *opts)

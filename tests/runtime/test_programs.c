@@ -253,9 +253,8 @@ SW_TEST("with checks a trace that differs names the first op")
     CU_ASSERT_EQUAL(calls, 3);
 
     /* A pure one passes, released updates included, and learns the same. */
-    const sw_optimizer_opts released =
-        SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f, .release = 1);
-    net *n = net_new(true, &released);
+    net *n =
+        net_new(true, &SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f, .release = 1));
     net *plain = net_new(true, NULL);
     const batch b = net_batch(true, 0, 20);
     net_train(exec, n, &b, 4);

@@ -50,10 +50,9 @@ static void step_of(sw_ctx *ctx, void *user)
 static small_run *new_run(uint64_t seed)
 {
     small_run *r = sw_block(sizeof *r);
-    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = 1, .seed = 3);
     const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     (void)sw_op_at(0); /* the static library then has its ops */
-    r->exec = made_exec(&exec);
+    r->exec = made_exec(&SW_OPTS(sw_exec_opts, .threads = 1, .seed = 3));
     r->model = made_model("small");
     r->f1 = sw_linear_new(r->model, "f1", INPUTS, HIDDEN);
     r->f2 = sw_linear_new(r->model, "f2", HIDDEN, HIDDEN);
@@ -76,11 +75,10 @@ static void run_step(small_run *r)
             x[i][k] = (float)sw_dice_below(&dice, 1000) / 500 - 1;
     }
     const sw_array inputs[] = {{SW_F32, SW_SHAPE(ROWS, INPUTS), x}, {SW_U8, SW_SHAPE(ROWS), y}};
-    const sw_run_args args =
-        SW_OPTS(sw_run_args, .fn = step_of, .user = r, .models = &r->model, .n_models = 1,
-                .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN, .step = r->step++);
     double loss = 0;
-    OK(sw_run(r->exec, &args));
+    OK(sw_run(r->exec, &SW_OPTS(sw_run_args, .fn = step_of, .user = r, .models = &r->model,
+                                .n_models = 1, .inputs = inputs, .n_inputs = 2,
+                                .mode = SW_TRAIN, .step = r->step++)));
     OK(sw_metric_get(r->exec, "loss", &loss));
     snprintf(line, sizeof line, "%*d,%.17g\n", LINE - 30, (int)r->step, loss);
     memset(line + strlen(line), '.', sizeof line - strlen(line));

@@ -247,10 +247,9 @@ static void read_record(scene *s, const char *path)
 static scene *new_scene(void)
 {
     scene *s = sw_block(sizeof *s);
-    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = 1, .seed = 3);
     const sw_loader_opts loader = SW_OPTS(sw_loader_opts, .batch = 4, .seed = 5, .shuffle = 1);
     s->model = chance_model("m", 3);
-    s->exec = made_exec(&exec);
+    s->exec = made_exec(&SW_OPTS(sw_exec_opts, .threads = 1, .seed = 3));
     s->loader = data_loader(data_digits(20, 1), loader);
     const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = sw_temp_path("scene"),
                                             .models = &s->model, .n_models = 1);
@@ -264,8 +263,7 @@ static scene *new_scene(void)
 
 static sw_status find_and_load(const scene *s, const char *path)
 {
-    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-    SW_TRY(sw_checkpoint_find(s->c, path, &found));
+    SW_TRY(sw_checkpoint_find(s->c, path, &SW_OPTS(sw_checkpoint_found)));
     return sw_checkpoint_load(s->c);
 }
 
@@ -365,11 +363,10 @@ SW_TEST("a model that is not ready takes nothing")
     scene *s = new_scene();
     sw_model *bare = made_model("m");
     sw_checkpoint *c = NULL;
-    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     sw_param_new(bare, "scalar", SW_F32, SW_SCALAR, "zeros");
     const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .models = &bare, .n_models = 1);
     OK(sw_checkpoint_create(&c, s->exec, &opts));
-    OK(sw_checkpoint_find(c, sw_temp_path("scene"), &found));
+    OK(sw_checkpoint_find(c, sw_temp_path("scene"), &SW_OPTS(sw_checkpoint_found)));
     failed_as(sw_checkpoint_load(c), SW_INVALID, "model m must be ready");
     sw_checkpoint_destroy(c);
 }

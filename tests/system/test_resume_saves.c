@@ -170,8 +170,7 @@ SW_TEST("a checkpoint of another program is refused")
     sw_exec *exec = NULL;
     sw_model *model = NULL;
     sw_checkpoint *checkpoint = NULL;
-    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .seed = 1);
-    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, &exec_opts), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .seed = 1)), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "mlp"), SW_OK);
     const sw_linear linear = sw_linear_new(model, "fc", 4, 3);
     (void)linear;

@@ -34,11 +34,9 @@ static sw_checkpoint *a_checkpoint(void)
     sw_exec *exec = NULL;
     sw_checkpoint *c = NULL;
     snprintf(path, sizeof path, "%s", sw_temp_path("saves"));
-    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts);
-    OK(sw_exec_create(&exec, &exec_opts));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts)));
     sw_after(end_exec, exec);
-    const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = path);
-    OK(sw_checkpoint_create(&c, exec, &opts));
+    OK(sw_checkpoint_create(&c, exec, &SW_OPTS(sw_checkpoint_opts, .path = path)));
     sw_after(end_checkpoint, c);
     return c;
 }
