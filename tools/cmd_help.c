@@ -34,14 +34,12 @@ static cli_command commands_of(const cli_tool *tools, int n, cli_option *table)
     for (int i = 0; i < n && used < MOST - 1; i++)
         table[used++] = (cli_option){.name = tools[i].name, .help = tools[i].about};
     table[used++] = (cli_option){.name = "help", .help = "the options of a command"};
-    return (cli_command){.name = "",
-                         .usage = "COMMAND [options]",
-                         .about = "Train neural networks from planned memory. The peak of "
-                                  "every phase is known before a byte is allocated, and what "
-                                  "is measured equals it.",
-                         .options = table,
-                         .n_options = used,
-                         .notes = environment};
+    return (cli_command)SW_INIT(.name = "", .usage = "COMMAND [options]",
+                                .about =
+                                    "Train neural networks from planned memory. The peak of "
+                                    "every phase is known before a byte is allocated, and what "
+                                    "is measured equals it.",
+                                .options = table, .n_options = used, .notes = environment);
 }
 
 static int print_completion(const cli_tool *tools, int n, const cli_command *own)
@@ -87,17 +85,14 @@ int tool_help(const cli_tool *tools, int n, int argc, char **argv, const char **
         {"--completion", "SHELL", CLI_WORD, &shell, NULL,
          "a script that completes the words of stepwell in bash", 0, 0, shells},
     };
-    const cli_command command = {
-        .name = "help",
-        .usage = "[COMMAND] [options]",
-        .about = "Show the options of a command, its manual page, or completions for bash.",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options),
-        .operand = name,
-        .max_operands = 1,
-        .notes = "In bash: source <(stepwell help --completion bash). An installation has the "
-                 "pages and the script where man and bash look for them.",
-    };
+    const cli_command command = SW_INIT(
+            .name = "help", .usage = "[COMMAND] [options]",
+            .about = "Show the options of a command, its manual page, or completions for bash.",
+            .options = options, .n_options = (int)(sizeof options / sizeof *options),
+            .operand = name, .max_operands = 1,
+            .notes =
+                "In bash: source <(stepwell help --completion bash). An installation has the "
+                "pages and the script where man and bash look for them.");
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;

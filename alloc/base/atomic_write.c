@@ -280,11 +280,8 @@ sw_status sw_file_replace_with(const char *path, const sw_replace_opts *opts)
     void *block;
     const size_t length = strlen(path), room = length + 256 + ADDED;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 3 * room));
-    names n = {.path = path,
-               .temporary = block,
-               .other = (char *)block + room,
-               .third = (char *)block + 2 * room,
-               .room = room};
+    names n = SW_INIT(.path = path, .temporary = block, .other = (char *)block + room,
+                      .third = (char *)block + 2 * room, .room = room);
     const char *slash = strrchr(path, '/');
     n.folder = slash != NULL ? (size_t)(slash + 1 - path) : 0;
     n.stem = length - n.folder > LONGEST ? n.folder + LONGEST : length;

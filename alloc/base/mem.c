@@ -64,11 +64,8 @@ typedef struct {
 static void visit_heap(void *context, sw_heap heap, uintptr_t base, size_t bytes)
 {
     const visitor *v = context;
-    const sw_address_range claim = {.kind = SW_ADDRESS_HEAP,
-                                    .label = sw_heap_name(heap),
-                                    .base = base,
-                                    .bytes = bytes,
-                                    .heap = heap};
+    const sw_address_range claim = SW_INIT(.kind = SW_ADDRESS_HEAP, .label = sw_heap_name(heap),
+                                           .base = base, .bytes = bytes, .heap = heap);
     v->visit(v->context, &claim);
 }
 

@@ -178,10 +178,8 @@ static bool describe(const swi_address_entry *self, sw_address_range *out)
         return false;
     const int error = pthread_attr_getstack(&attr, &base, &bytes);
     (void)pthread_attr_destroy(&attr);
-    *out = (sw_address_range){.kind = SW_ADDRESS_STACK,
-                              .label = thread->name,
-                              .base = (uintptr_t)base,
-                              .bytes = bytes};
+    *out = (sw_address_range)SW_INIT(.kind = SW_ADDRESS_STACK, .label = thread->name,
+                                     .base = (uintptr_t)base, .bytes = bytes);
     return error == 0;
 }
 

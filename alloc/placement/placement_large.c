@@ -600,17 +600,11 @@ static sw_status solve(work *w, sw_placement_item *items, size_t lower_bound,
         result.n_orders = try_all(w, peak, capacity > bound ? capacity : bound);
     if (w->limit == SIZE_MAX) {
         /* Buffers that have no place yet go on top of the rest, quickly. */
-        const swi_sweep sweep = {.items = w->items,
-                                 .lo = w->lo,
-                                 .hi = w->hi,
-                                 .n = w->n,
-                                 .n_sections = w->n_sections,
-                                 .first_birth = w->heap,
-                                 .first_death = w->heap_at,
-                                 .next_birth = w->by_rank,
-                                 .next_death = w->by_bytes,
-                                 .next_free = w->temp,
-                                 .block = w->spare};
+        const swi_sweep sweep =
+            SW_INIT(.items = w->items, .lo = w->lo, .hi = w->hi, .n = w->n,
+                    .n_sections = w->n_sections, .first_birth = w->heap,
+                    .first_death = w->heap_at, .next_birth = w->by_rank,
+                    .next_death = w->by_bytes, .next_free = w->temp, .block = w->spare);
         if (result.n_orders == 0) /* the run did not begin */
             memset(w->offset, 0xff, w->n * sizeof *w->offset);
         w->limit = swi_placement_sweep(&sweep, w->offset);

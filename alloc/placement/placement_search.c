@@ -818,10 +818,8 @@ static sw_status take_lists(swi_search *s)
 sw_status swi_search_create(swi_search *s, const sw_placement_item *items, size_t n,
                             const sw_placement_opts *opts)
 {
-    *s = (swi_search){.n = (uint32_t)n,
-                      .cap_choice = 16 * n + 4096,
-                      .cap_stack = 2 * (uint32_t)n + 64,
-                      .outcome = SW_SEARCH_GAVE_UP};
+    *s = (swi_search)SW_INIT(.n = (uint32_t)n, .cap_choice = 16 * n + 4096,
+                             .cap_stack = 2 * (uint32_t)n + 64, .outcome = SW_SEARCH_GAVE_UP);
     s->block_bytes = lay_out(s, NULL);
     SW_TRY(sw_heap_alloc(&s->block, SW_HEAP_PROGRAMS, s->block_bytes));
     (void)lay_out(s, s->block);

@@ -425,13 +425,11 @@ sw_status profile_take_program(sw_timeline *t, const profile_position *p, bool i
 sw_status profile_read_step(const profile_position *p, profile_step *s)
 {
     const value o = p->record, loss = value_at(o, "loss"), warm = value_at(o, "warm");
-    *s = (profile_step){.has_loss = value_is_number(loss),
-                        .loss = value_real(loss),
-                        .says_warm = warm != 0,
-                        .warm = value_is_true(warm),
-                        .witnesses = value_at(o, "witnesses"),
-                        .clocks = value_at(o, "op_ns"),
-                        .has_phases = value_at(o, "phases") != 0};
+    *s = (profile_step)SW_INIT(.has_loss = value_is_number(loss), .loss = value_real(loss),
+                               .says_warm = warm != 0, .warm = value_is_true(warm),
+                               .witnesses = value_at(o, "witnesses"),
+                               .clocks = value_at(o, "op_ns"),
+                               .has_phases = value_at(o, "phases") != 0);
     SW_TRY(
         PROFILE_TAKE(NULL, p, o, {"step", &s->step, PROFILE_NEEDED}, {"micro", &s->micro, 0}));
     SW_TRY(profile_get_key(p, &s->key, &s->has));

@@ -59,12 +59,10 @@ static sw_status write_csv(const sw_timeline *t, sw_sink_out *out)
     return sw_timeline_walk(t, take, &w);
 }
 
-const sw_sink sw_sink_csv = {
-    .name = "csv",
-    .about = "every birth, reuse and death, for a spreadsheet or a data frame",
-    .ending = ".csv",
-    .write = write_csv,
-};
+const sw_sink sw_sink_csv =
+    SW_INIT(.name = "csv",
+            .about = "every birth, reuse and death, for a spreadsheet or a data frame",
+            .ending = ".csv", .write = write_csv);
 
 /* ---- runs -------------------------------------------------------------------------------- */
 

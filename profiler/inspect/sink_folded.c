@@ -77,9 +77,7 @@ static sw_status write_folded(const sw_timeline *t, sw_sink_out *out)
     return out->status;
 }
 
-const sw_sink sw_sink_folded = {
-    .name = "folded",
-    .about = "folded stacks of the peak, for flamegraph.pl, inferno and speedscope",
-    .ending = ".folded",
-    .write = write_folded,
-};
+const sw_sink sw_sink_folded =
+    SW_INIT(.name = "folded",
+            .about = "folded stacks of the peak, for flamegraph.pl, inferno and speedscope",
+            .ending = ".folded", .write = write_folded);

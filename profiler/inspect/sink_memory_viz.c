@@ -466,10 +466,8 @@ static sw_status write_snapshot(const sw_timeline *t, sw_sink_out *out)
     return status;
 }
 
-const sw_sink sw_sink_memory_viz = {
-    .name = "memory-viz",
-    .about = "a PyTorch memory snapshot: pytorch.org/memory_viz, torch.cuda._memory_viz",
-    .ending = ".pickle",
-    .binary = true,
-    .write = write_snapshot,
-};
+const sw_sink sw_sink_memory_viz =
+    SW_INIT(.name = "memory-viz",
+            .about =
+                "a PyTorch memory snapshot: pytorch.org/memory_viz, torch.cuda._memory_viz",
+            .ending = ".pickle", .binary = true, .write = write_snapshot);

@@ -276,10 +276,8 @@ static sw_status write_perfetto(const sw_timeline *t, sw_sink_out *out)
     return out->status;
 }
 
-const sw_sink sw_sink_perfetto = {
-    .name = "perfetto",
-    .about = "Perfetto's own format (protobuf), for ui.perfetto.dev and trace_processor",
-    .ending = ".pftrace",
-    .binary = true,
-    .write = write_perfetto,
-};
+const sw_sink sw_sink_perfetto =
+    SW_INIT(.name = "perfetto",
+            .about =
+                "Perfetto's own format (protobuf), for ui.perfetto.dev and trace_processor",
+            .ending = ".pftrace", .binary = true, .write = write_perfetto);

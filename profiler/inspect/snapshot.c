@@ -322,17 +322,12 @@ static sw_status take_life(reader *r, uint32_t i, bool own)
     const int phase = own || x->born == 0 ? by->phase : r->roles.phase[x->born];
     sw_tensor *v = &r->p->values[i];
     const bool kept = x->dead == r->lives.n_positions;
-    *v = (sw_tensor){.id = i,
-                     .alias = SW_TL_NONE,
-                     .name = by->name,
-                     .layer = by->layer,
-                     .op = by->op,
-                     .phase = phase >= 0 ? sw_prof_phase_name(phase) : "",
-                     .segment = SW_SEGMENT_STEP,
-                     .bytes = x->bytes,
-                     .offset = address_space_offset(&r->space, x->address),
-                     .birth = x->born > 0 ? r->op_of[x->born - 1] : 0,
-                     .death = kept ? r->p->n_ops : r->op_of[x->dead - 1] - 1};
+    *v = (sw_tensor)SW_INIT(.id = i, .alias = SW_TL_NONE, .name = by->name, .layer = by->layer,
+                            .op = by->op, .phase = phase >= 0 ? sw_prof_phase_name(phase) : "",
+                            .segment = SW_SEGMENT_STEP, .bytes = x->bytes,
+                            .offset = address_space_offset(&r->space, x->address),
+                            .birth = x->born > 0 ? r->op_of[x->born - 1] : 0,
+                            .death = kept ? r->p->n_ops : r->op_of[x->dead - 1] - 1);
     SW_TRY(sw_timeline_string(r->t, &v->role, x->role));
     if (x->note != NULL && by->name == by->op) /* ours has a name of its own */
         SW_TRY(sw_timeline_string(r->t, &v->name, x->note));

@@ -139,19 +139,10 @@ sw_status sw_timeline_new(sw_timeline **out)
         return status;
     }
     *out = t;
-    **out = (sw_timeline){.tool = "stepwell",
-                          .path = "",
-                          .model = "",
-                          .device = "",
-                          .data = "",
-                          .normalise = "",
-                          .scores = "",
-                          .created = "",
-                          .command = "",
-                          .ended = "",
-                          .why = "",
-                          .batch = -1,
-                          .blocks = o};
+    **out =
+        (sw_timeline)SW_INIT(.tool = "stepwell", .path = "", .model = "", .device = "",
+                             .data = "", .normalise = "", .scores = "", .created = "",
+                             .command = "", .ended = "", .why = "", .batch = -1, .blocks = o);
     return SW_OK;
 }
 

@@ -112,15 +112,11 @@ static sw_status take_run(reader *r, const profile_position *p)
     SW_TRY(sw_timeline_add_run(r->t, &run));
     for (int i = 0; i < SW_PROF_PHASES; i++)
         clocked += s.phase[i].ns;
-    *run = (sw_tl_run){.program = profile_program_of(r->t, &s),
-                       .step = s.step,
-                       .micro = s.micro,
-                       .has_loss = s.has_loss,
-                       .loss = s.loss,
-                       .at_ns = s.at_ns,
-                       .ns = s.ns,
-                       .clock = clocked > 0 ? SW_TL_PHASES : SW_TL_UNTIMED,
-                       .peak_bytes = s.peak};
+    *run = (sw_tl_run)SW_INIT(.program = profile_program_of(r->t, &s), .step = s.step,
+                              .micro = s.micro, .has_loss = s.has_loss, .loss = s.loss,
+                              .at_ns = s.at_ns, .ns = s.ns,
+                              .clock = clocked > 0 ? SW_TL_PHASES : SW_TL_UNTIMED,
+                              .peak_bytes = s.peak);
     memcpy(run->phase, s.phase, sizeof run->phase);
     const size_t n = value_count(s.clocks);
     SW_TRY(profile_check_clocks(p, &s, &r->t->programs[run->program]));

@@ -53,13 +53,11 @@ bool sw_nvtx_attached(void)
 static nvtxEventAttributes_t event(sw_nvtx_category category, const sw_nvtx_name *name,
                                    uint64_t bytes)
 {
-    nvtxEventAttributes_t e = {.version = NVTX_VERSION,
-                               .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
-                               .category = (uint32_t)category,
-                               .payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64,
-                               .payload.ullValue = bytes,
-                               .messageType = NVTX_MESSAGE_TYPE_ASCII,
-                               .message.ascii = name->text};
+    nvtxEventAttributes_t e =
+        SW_INIT(.version = NVTX_VERSION, .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                .category = (uint32_t)category, .payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64,
+                .payload.ullValue = bytes, .messageType = NVTX_MESSAGE_TYPE_ASCII,
+                .message.ascii = name->text);
     if (name->handle != NULL) {
         e.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
         e.message.registered = (nvtxStringHandle_t)(uintptr_t)name->handle;
@@ -115,13 +113,10 @@ uint64_t sw_nvtx_counter(const char *name, const char *about)
                                           .unitScaleNumerator = 1,
                                           .unitScaleDenominator = 1,
                                           .limitType = NVTX_COUNTER_LIMIT_UNDEFINED};
-    const nvtxCounterAttr_t counter = {.structSize = sizeof counter,
-                                       .schemaId = NVTX_PAYLOAD_ENTRY_TYPE_INT64,
-                                       .name = name,
-                                       .description = about,
-                                       .scopeId = NVTX_SCOPE_CURRENT_SW_PROCESS,
-                                       .semantics = &bytes.header,
-                                       .counterId = NVTX_COUNTER_ID_NONE};
+    const nvtxCounterAttr_t counter =
+        SW_INIT(.structSize = sizeof counter, .schemaId = NVTX_PAYLOAD_ENTRY_TYPE_INT64,
+                .name = name, .description = about, .scopeId = NVTX_SCOPE_CURRENT_SW_PROCESS,
+                .semantics = &bytes.header, .counterId = NVTX_COUNTER_ID_NONE);
     return nvtxCounterRegister(domain, &counter);
 #else
     (void)name, (void)about;
@@ -135,15 +130,12 @@ void *sw_nvtx_heap(const char *name, const void *base, size_t bytes)
 {
 #if SW_HAVE_NVTX_MEM
     const nvtxMemVirtualRangeDesc_t range = {.size = bytes, .ptr = base};
-    const nvtxMemHeapDesc_t heap = {.extCompatID = NVTX_EXT_COMPATID_MEM,
-                                    .structSize = sizeof heap,
-                                    .usage = NVTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR,
-                                    .type = NVTX_MEM_TYPE_VIRTUAL_ADDRESS,
-                                    .typeSpecificDescSize = sizeof range,
-                                    .typeSpecificDesc = &range,
-                                    .category = SW_NVTX_IN_MEMORY,
-                                    .messageType = NVTX_MESSAGE_TYPE_ASCII,
-                                    .message.ascii = name};
+    const nvtxMemHeapDesc_t heap =
+        SW_INIT(.extCompatID = NVTX_EXT_COMPATID_MEM, .structSize = sizeof heap,
+                .usage = NVTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR,
+                .type = NVTX_MEM_TYPE_VIRTUAL_ADDRESS, .typeSpecificDescSize = sizeof range,
+                .typeSpecificDesc = &range, .category = SW_NVTX_IN_MEMORY,
+                .messageType = NVTX_MESSAGE_TYPE_ASCII, .message.ascii = name);
     nvtxMemHeapHandle_t handle = nvtxMemHeapRegister(domain, &heap);
     return handle != NVTX_MEM_HEAP_HANDLE_NO_TOOL ? (void *)handle : NULL;
 #else
@@ -166,23 +158,18 @@ void sw_nvtx_region(void *heap, const char *name, const void *at, size_t bytes)
 {
 #if SW_HAVE_NVTX_MEM
     const nvtxMemVirtualRangeDesc_t range = {.size = bytes, .ptr = at};
-    const nvtxMemRegionsRegisterBatch_t regions = {.extCompatID = NVTX_EXT_COMPATID_MEM,
-                                                   .structSize = sizeof regions,
-                                                   .regionType = NVTX_MEM_TYPE_VIRTUAL_ADDRESS,
-                                                   .heap = heap,
-                                                   .regionCount = 1,
-                                                   .regionDescElementSize = sizeof range,
-                                                   .regionDescElements = &range};
+    const nvtxMemRegionsRegisterBatch_t regions =
+        SW_INIT(.extCompatID = NVTX_EXT_COMPATID_MEM, .structSize = sizeof regions,
+                .regionType = NVTX_MEM_TYPE_VIRTUAL_ADDRESS, .heap = heap, .regionCount = 1,
+                .regionDescElementSize = sizeof range, .regionDescElements = &range);
     const nvtxMemRegionNameDesc_t label = {.regionRefType = NVTX_MEM_REGION_REF_TYPE_POINTER,
                                            .nameType = NVTX_MESSAGE_TYPE_ASCII,
                                            .region.pointer = at,
                                            .name.ascii = name,
                                            .category = SW_NVTX_IN_MEMORY};
-    const nvtxMemRegionsNameBatch_t names = {.extCompatID = NVTX_EXT_COMPATID_MEM,
-                                             .structSize = sizeof names,
-                                             .regionCount = 1,
-                                             .regionElementSize = sizeof label,
-                                             .regionElements = &label};
+    const nvtxMemRegionsNameBatch_t names =
+        SW_INIT(.extCompatID = NVTX_EXT_COMPATID_MEM, .structSize = sizeof names,
+                .regionCount = 1, .regionElementSize = sizeof label, .regionElements = &label);
     nvtxMemRegionsRegister(domain, &regions);
     nvtxMemRegionsName(domain, &names);
 #else
@@ -194,13 +181,10 @@ static void sw_nvtx_region_end(const void *at)
 {
 #if SW_HAVE_NVTX_MEM
     const nvtxMemRegionRef_t region = {.pointer = at};
-    const nvtxMemRegionsUnregisterBatch_t regions = {.extCompatID = NVTX_EXT_COMPATID_MEM,
-                                                     .structSize = sizeof regions,
-                                                     .refType =
-                                                         NVTX_MEM_REGION_REF_TYPE_POINTER,
-                                                     .refCount = 1,
-                                                     .refElementSize = sizeof region,
-                                                     .refElements = &region};
+    const nvtxMemRegionsUnregisterBatch_t regions =
+        SW_INIT(.extCompatID = NVTX_EXT_COMPATID_MEM, .structSize = sizeof regions,
+                .refType = NVTX_MEM_REGION_REF_TYPE_POINTER, .refCount = 1,
+                .refElementSize = sizeof region, .refElements = &region);
     nvtxMemRegionsUnregister(domain, &regions);
 #else
     (void)at;

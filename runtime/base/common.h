@@ -9,12 +9,6 @@
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
-/* {...}: members or elements in full lines, where the layout would give each a line. */
-#define SW_INIT(...)                                                                           \
-    {                                                                                          \
-        __VA_ARGS__                                                                            \
-    }
-
 #define SWI_NONE UINT32_MAX
 #define SWI_MAX_MODELS 16
 #define SWI_MAX_INPUTS 16

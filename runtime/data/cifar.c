@@ -219,8 +219,6 @@ static const char *const files[] = {"data_batch_1.bin", "data_batch_2.bin",
                                     "test_batch.bin",   "test_batch_mini.bin",
                                     "batches.meta.txt", NULL};
 
-const swi_reader swi_reader_cifar = {.name = "cifar",
-                                     .path = "DIR",
-                                     .about = "for CIFAR-10's binary batches",
-                                     .files = files,
-                                     .part = read_named};
+const swi_reader swi_reader_cifar =
+    SW_INIT(.name = "cifar", .path = "DIR", .about = "for CIFAR-10's binary batches",
+            .files = files, .part = read_named);

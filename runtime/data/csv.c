@@ -893,8 +893,6 @@ static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *p
     return sw_dataset_csv(train, test, path, &opts);
 }
 
-const swi_reader swi_reader_csv = {.name = "csv",
-                                   .path = "FILE",
-                                   .about = "for numbers and a class per line",
-                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE | SWI_TAKES_TABLE,
-                                   .both = read_named};
+const swi_reader swi_reader_csv =
+    SW_INIT(.name = "csv", .path = "FILE", .about = "for numbers and a class per line",
+            .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE | SWI_TAKES_TABLE, .both = read_named);

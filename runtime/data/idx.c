@@ -238,9 +238,6 @@ static sw_status read_named(sw_dataset **out, const char *dir, bool test,
 static const char *const files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                     "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", NULL};
 
-const swi_reader swi_reader_idx = {.name = "idx",
-                                   .path = "DIR",
-                                   .about = "for MNIST and its relatives",
-                                   .files = files,
-                                   .part = read_named,
-                                   .agree = agree};
+const swi_reader swi_reader_idx =
+    SW_INIT(.name = "idx", .path = "DIR", .about = "for MNIST and its relatives",
+            .files = files, .part = read_named, .agree = agree);

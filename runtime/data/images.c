@@ -442,11 +442,9 @@ static sw_status fill_image(void *reader_, int64_t k, swi_image_hand *hand)
     const sw_dataset *part = r->part[moves ? TEST : list];
     const int64_t sample = image->sample - (moves ? r->n[TRAIN] : 0);
     const size_t bytes = part->field[0].sample_bytes;
-    swi_image_fit fit = {.path = hand->path,
-                         .side = r->opts.side,
-                         .channels = r->channels,
-                         .out = part->field[0].data + (size_t)sample * bytes,
-                         .most = bytes};
+    swi_image_fit fit =
+        SW_INIT(.path = hand->path, .side = r->opts.side, .channels = r->channels,
+                .out = part->field[0].data + (size_t)sample * bytes, .most = bytes);
     const swi_image_to there = {&fit, swi_image_fit_begin, swi_image_fit_row};
     swi_image_head head;
     const sw_status status = swi_image_read(&hand->image, hand->path, &head, &there);

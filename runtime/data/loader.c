@@ -434,13 +434,10 @@ sw_status swi_loader_identify(const sw_loader *l, swi_loader_identity *out)
     uint64_t data;
     SW_TRY(check_fork(l, "sw_checkpoint_loader")); /* it could not seek */
     SW_TRY(sw_dataset_hash(l->dataset, &data));
-    *out = (swi_loader_identity){.batch = l->batch,
-                                 .samples = l->dataset->n,
-                                 .seed = l->seed,
-                                 .shuffle = l->shuffle,
-                                 .keyed = l->shuffle && l->keyed,
-                                 .drop_last = l->drop_last,
-                                 .data = data};
+    *out = (swi_loader_identity)SW_INIT(.batch = l->batch, .samples = l->dataset->n,
+                                        .seed = l->seed, .shuffle = l->shuffle,
+                                        .keyed = l->shuffle && l->keyed,
+                                        .drop_last = l->drop_last, .data = data);
     return SW_OK;
 }
 

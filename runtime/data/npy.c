@@ -963,12 +963,10 @@ static bool name_file(const char *path, int i, char *to, size_t bytes)
     return true;
 }
 
-const swi_reader swi_reader_npy = {.name = "npy",
-                                   .path = "INPUTS,TARGETS",
-                                   .about = "for two arrays of NumPy",
-                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
-                                   .name_file = name_file,
-                                   .both = read_named};
+const swi_reader swi_reader_npy =
+    SW_INIT(.name = "npy", .path = "INPUTS,TARGETS", .about = "for two arrays of NumPy",
+            .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE, .name_file = name_file,
+            .both = read_named);
 
 static sw_status read_named_npz(sw_dataset **train, sw_dataset **test, const char *path,
                                 const swi_reader_opts *o)
@@ -984,9 +982,7 @@ static bool name_file_npz(const char *path, int i, char *to, size_t bytes)
     return i == 0;
 }
 
-const swi_reader swi_reader_npz = {.name = "npz",
-                                   .path = "FILE",
-                                   .about = "for an archive of NumPy",
-                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
-                                   .name_file = name_file_npz,
-                                   .both = read_named_npz};
+const swi_reader swi_reader_npz =
+    SW_INIT(.name = "npz", .path = "FILE", .about = "for an archive of NumPy",
+            .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE, .name_file = name_file_npz,
+            .both = read_named_npz);

@@ -35,11 +35,9 @@ sw_status swi_windows_fields(sw_dataset *dataset, sw_dtype dtype, int64_t contex
     if (!sw_size_mul((size_t)tokens, one, &all) || !sw_size_mul((size_t)context, one, &each))
         SW_FAIL(SW_NOMEM, "%s: %llu tokens overflow", dataset->name,
                 (unsigned long long)tokens);
-    swi_field read = {.dtype = dtype,
-                      .shape = {1, {context}},
-                      .sample_bytes = each,
-                      .stride = (ptrdiff_t)each,
-                      .data = (unsigned char *)(uintptr_t)data};
+    swi_field read =
+        SW_INIT(.dtype = dtype, .shape = {1, {context}}, .sample_bytes = each,
+                .stride = (ptrdiff_t)each, .data = (unsigned char *)(uintptr_t)data);
     swi_field following = read;
     if (data == NULL && !dataset->shapes_only) {
         SW_TRY(sw_heap_alloc(&read.block, SW_HEAP_DATASETS, all));
@@ -303,16 +301,13 @@ sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation, const cha
     SW_TRY(swi_reader_check(text_call, train != NULL, "train", path, "path"));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_text_opts, &o, given, text_call));
     SW_TRY(check_context(text_call, &o.context));
-    reader r = {.call = text_call,
-                .opts = {.bits = 8,
-                         .context = o.context,
-                         .unpack_bytes = o.unpack_bytes,
-                         .shapes_only = o.shapes_only},
-                .name = path,
-                .validates = validation != NULL,
-                .path = {path},
-                .take = swi_take_of(SW_NUMBER_U8),
-                .largest = UINT8_MAX};
+    reader r = SW_INIT(.call = text_call,
+                       .opts = {.bits = 8,
+                                .context = o.context,
+                                .unpack_bytes = o.unpack_bytes,
+                                .shapes_only = o.shapes_only},
+                       .name = path, .validates = validation != NULL, .path = {path},
+                       .take = swi_take_of(SW_NUMBER_U8), .largest = UINT8_MAX);
     return give(&r, read_all(&r), train, validation);
 }
 

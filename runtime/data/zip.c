@@ -170,14 +170,11 @@ sw_status swi_zip_next(swi_zip *zip, swi_zip_file *out, bool *more)
     const size_t name = get16(at + 28), extra = get16(at + 30), comment = get16(at + 32);
     if (name + extra + comment > left - ENTRY)
         return damaged(zip, "an entry past the end of its list");
-    *out = (swi_zip_file){.name = (const char *)at + ENTRY,
-                          .name_bytes = name,
-                          .encrypted = (get16(at + 8) & 1) != 0,
-                          .method = (int)get16(at + 10),
-                          .crc = get32(at + 16),
-                          .packed = get32(at + 20),
-                          .bytes = get32(at + 24),
-                          .header = get32(at + 42)};
+    *out = (swi_zip_file)SW_INIT(.name = (const char *)at + ENTRY, .name_bytes = name,
+                                 .encrypted = (get16(at + 8) & 1) != 0,
+                                 .method = (int)get16(at + 10), .crc = get32(at + 16),
+                                 .packed = get32(at + 20), .bytes = get32(at + 24),
+                                 .header = get32(at + 42));
     SW_TRY(read_extra(zip, at + ENTRY + name, extra, out));
     zip->at += ENTRY + name + extra + comment;
     return SW_OK;

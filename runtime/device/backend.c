@@ -106,26 +106,12 @@ static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dt
     return true;
 }
 
-const swi_backend swi_backend_cpu = {.name = "cpu",
-                                     .fuses_channels = true,
-                                     .host_memory = true,
-                                     .survives_fork = true,
-                                     .threads = true,
-                                     .image_blocks = true,
-                                     .chunks = true,
-                                     .share = share,
-                                     .close = keep_open,
-                                     .fault = no_fault,
-                                     .say_name = say_name,
-                                     .say_free = say_free,
-                                     .store = store,
-                                     .read = copy,
-                                     .write = copy,
-                                     .copy = copy,
-                                     .zero = zero,
-                                     .select = select_kernel,
-                                     .has = has,
-                                     .snapshot = &swi_snapshot_at_once};
+const swi_backend swi_backend_cpu =
+    SW_INIT(.name = "cpu", .fuses_channels = true, .host_memory = true, .survives_fork = true,
+            .threads = true, .image_blocks = true, .chunks = true, .share = share,
+            .close = keep_open, .fault = no_fault, .say_name = say_name, .say_free = say_free,
+            .store = store, .read = copy, .write = copy, .copy = copy, .zero = zero,
+            .select = select_kernel, .has = has, .snapshot = &swi_snapshot_at_once);
 
 /* ---- backend ----------------------------------------------------------------------------- */
 

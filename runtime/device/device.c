@@ -146,11 +146,9 @@ static sw_status open_card(swi_device *device)
 {
     SW_TRY(device->api->open(&device->card, device->ordinal));
     SW_TRY(device->api->info(device->card, &device->info));
-    device->memory =
-        (sw_device_memory){device,         device->info.can_map ? device->info.granularity : 0,
-                           memory_reserve, memory_map,
-                           memory_release, memory_alloc,
-                           memory_free,    memory_copy};
+    device->memory = (sw_device_memory)SW_INIT(
+        device, device->info.can_map ? device->info.granularity : 0, memory_reserve, memory_map,
+        memory_release, memory_alloc, memory_free, memory_copy);
     return device->api->queue_create(device->card, &device->queue, false, 0);
 }
 
@@ -337,21 +335,11 @@ static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dt
     return true;
 }
 
-const swi_backend swi_backend_cuda = {.name = "cuda",
-                                      .fuses_launches = true,
-                                      .share = add_user,
-                                      .close = end_user,
-                                      .fault = first_fault,
-                                      .say_name = say_name,
-                                      .say_free = say_free,
-                                      .store = store,
-                                      .read = to_host,
-                                      .write = to_card,
-                                      .copy = copy_on,
-                                      .zero = zero,
-                                      .select = select_kernel,
-                                      .has = has,
-                                      .snapshot = &swi_snapshot_by_stream};
+const swi_backend swi_backend_cuda =
+    SW_INIT(.name = "cuda", .fuses_launches = true, .share = add_user, .close = end_user,
+            .fault = first_fault, .say_name = say_name, .say_free = say_free, .store = store,
+            .read = to_host, .write = to_card, .copy = copy_on, .zero = zero,
+            .select = select_kernel, .has = has, .snapshot = &swi_snapshot_by_stream);
 
 /* ---- device module ----------------------------------------------------------------------- */
 

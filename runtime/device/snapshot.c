@@ -112,13 +112,9 @@ static void free_card(swi_snapshot *s)
     swi_device_unpin(s->device, s->bytes, s->n_bytes);
 }
 
-const swi_snapshot_ways swi_snapshot_by_stream = {.create = create,
-                                                  .room = pin,
-                                                  .copy = copy,
-                                                  .end = end,
-                                                  .wait = wait_for,
-                                                  .sync = sync_card,
-                                                  .free = free_card};
+const swi_snapshot_ways swi_snapshot_by_stream =
+    SW_INIT(.create = create, .room = pin, .copy = copy, .end = end, .wait = wait_for,
+            .sync = sync_card, .free = free_card);
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
@@ -232,9 +228,6 @@ static void end_arena(swi_snapshot *s)
     sw_arena_destroy(s->arena);
 }
 
-const swi_snapshot_ways swi_snapshot_at_once = {.create = charge,
-                                                .room = commit,
-                                                .copy = read_now,
-                                                .end = is_there,
-                                                .wait = is_there,
-                                                .free = end_arena};
+const swi_snapshot_ways swi_snapshot_at_once =
+    SW_INIT(.create = charge, .room = commit, .copy = read_now, .end = is_there,
+            .wait = is_there, .free = end_arena);

@@ -181,25 +181,13 @@ static sw_status output(sw_exec *exec, const swi_trace *trace, uint32_t i, const
     return SW_OK;
 }
 
-const swi_exec_backend swi_exec_cpu = {.open = open_exec,
-                                       .close = close_exec,
-                                       .count_launches = count_launches,
-                                       .forget = forget,
-                                       .data_bytes = data_bytes,
-                                       .data_need = data_need,
-                                       .data_height = data_height,
-                                       .reserve = reserve,
-                                       .room = room,
-                                       .bind = bind,
-                                       .launch = launch,
-                                       .launch_node = launch_node,
-                                       .run = run,
-                                       .begin_immediate = begin_immediate,
-                                       .end_immediate = end_immediate,
-                                       .await = await,
-                                       .skipped = skipped,
-                                       .skipped_in = skipped_in,
-                                       .output = output};
+const swi_exec_backend swi_exec_cpu =
+    SW_INIT(.open = open_exec, .close = close_exec, .count_launches = count_launches,
+            .forget = forget, .data_bytes = data_bytes, .data_need = data_need,
+            .data_height = data_height, .reserve = reserve, .room = room, .bind = bind,
+            .launch = launch, .launch_node = launch_node, .run = run,
+            .begin_immediate = begin_immediate, .end_immediate = end_immediate, .await = await,
+            .skipped = skipped, .skipped_in = skipped_in, .output = output);
 
 /* ---- backend cuda ------------------------------------------------------------------------ */
 
@@ -289,22 +277,12 @@ static sw_status output_cuda(sw_exec *exec, const swi_trace *trace, uint32_t i,
     return swi_queue_output(exec->queue, trace, i, data);
 }
 
-const swi_exec_backend swi_exec_cuda = {.open = open_exec_cuda,
-                                        .close = close_exec_cuda,
-                                        .count_launches = count_launches_cuda,
-                                        .forget = forget_cuda,
-                                        .data_bytes = data_bytes_cuda,
-                                        .data_need = swi_queue_data_need,
-                                        .data_height = data_height_cuda,
-                                        .reserve = reserve_cuda,
-                                        .room = swi_queue_prepare,
-                                        .bind = bind_cuda,
-                                        .launch = launch_cuda,
-                                        .launch_node = launch_node_cuda,
-                                        .run = run_cuda,
-                                        .begin_immediate = swi_queue_begin_immediate,
-                                        .end_immediate = swi_queue_end_immediate,
-                                        .await = swi_queue_await,
-                                        .skipped = skipped_cuda,
-                                        .skipped_in = swi_queue_skipped_in,
-                                        .output = output_cuda};
+const swi_exec_backend swi_exec_cuda =
+    SW_INIT(.open = open_exec_cuda, .close = close_exec_cuda,
+            .count_launches = count_launches_cuda, .forget = forget_cuda,
+            .data_bytes = data_bytes_cuda, .data_need = swi_queue_data_need,
+            .data_height = data_height_cuda, .reserve = reserve_cuda, .room = swi_queue_prepare,
+            .bind = bind_cuda, .launch = launch_cuda, .launch_node = launch_node_cuda,
+            .run = run_cuda, .begin_immediate = swi_queue_begin_immediate,
+            .end_immediate = swi_queue_end_immediate, .await = swi_queue_await,
+            .skipped = skipped_cuda, .skipped_in = swi_queue_skipped_in, .output = output_cuda);

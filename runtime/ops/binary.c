@@ -330,12 +330,10 @@ static const swi_binary_attrs conv_plain = {
     .noise = {.repeats = 1, .directions = 1}, CONV(1, 1), .has_bias = 1};
 static const swi_binary_attrs conv_sums = {
     .noise = {.repeats = 1, .directions = 1}, CONV(2, 0), .sums = 1};
-static const swi_binary_attrs conv_sampled = {
-    .noise = SW_INIT(.weight = LOGITS_NOISE(11, 70, 9), .bias = BIAS_NOISE(11), .repeats = 2,
-                     .directions = 3, .antithetic = 1),
-    CONV(2, 2),
-    .sums = 1,
-    .has_bias = 1};
+static const swi_binary_attrs conv_sampled =
+    SW_INIT(.noise = SW_INIT(.weight = LOGITS_NOISE(11, 70, 9), .bias = BIAS_NOISE(11),
+                             .repeats = 2, .directions = 3, .antithetic = 1),
+            CONV(2, 2), .sums = 1, .has_bias = 1);
 static const sw_op_case conv_cases[] = {
     CASE("padded", IN(U8(3, 6, 5, 8), F32(20, 30, 3, 3), F32(20)), FILL(BYTES, NORMAL, NORMAL),
          AT(conv_plain)),

@@ -424,12 +424,10 @@ sw_status sw_member_pack(sw_member member, void *to, size_t bytes)
     SW_TRY(check_packed(member, to, bytes, "sw_member_pack"));
     const sw_members *m = member.of;
     const swi_slot_record *slot = &m->slots[member.index];
-    const packed_head head = {.layout = m->shape->layout_hash,
-                              .state_bytes = m->opts.state_bytes,
-                              .seed = slot->seed,
-                              .steps = slot->steps,
-                              .batches = slot->batches,
-                              .damaged = slot->damaged};
+    const packed_head head =
+        SW_INIT(.layout = m->shape->layout_hash, .state_bytes = m->opts.state_bytes,
+                .seed = slot->seed, .steps = slot->steps, .batches = slot->batches,
+                .damaged = slot->damaged);
     SW_TRY(swi_member_take(m, member.index, (unsigned char *)to + sizeof head));
     memcpy(to, &head, sizeof head);
     return SW_OK;
@@ -768,19 +766,11 @@ sw_status sw_checkpoint_members(sw_checkpoint *c, sw_members *m, const sw_member
                 __func__, m->shape->name);
     SW_TRY(swi_members_check_list(m, list, n, __func__));
     SW_TRY(keep(&l, m, list, n));
-    const swi_stack_source source = {.exec = m->exec,
-                                     .shape = &m->shape,
-                                     .n = l->n,
-                                     .stride = m->stride,
-                                     .state_at = m->model_bytes,
-                                     .state_bytes = m->opts.state_bytes,
-                                     .places = l->places,
-                                     .owner = l,
-                                     .check = check,
-                                     .base = base,
-                                     .read = read_records,
-                                     .write = write_records,
-                                     .end = end_checkpoint};
+    const swi_stack_source source =
+        SW_INIT(.exec = m->exec, .shape = &m->shape, .n = l->n, .stride = m->stride,
+                .state_at = m->model_bytes, .state_bytes = m->opts.state_bytes,
+                .places = l->places, .owner = l, .check = check, .base = base,
+                .read = read_records, .write = write_records, .end = end_checkpoint);
     const sw_status status = swi_checkpoint_stack(c, &source, __func__);
     if (status != SW_OK)
         end_checkpoint(l);

@@ -545,13 +545,9 @@ typedef void tensor_fn(void *to, const sw_tensor *tensor);
 
 static sw_tensor range_tensor(uint32_t id, const char *name, const char *layer, swi_role role)
 {
-    return (sw_tensor){.id = id,
-                       .alias = SW_TENSOR_NONE,
-                       .name = name,
-                       .layer = layer,
-                       .role = swi_role_name(role),
-                       .phase = sw_phase_name(SW_DATA),
-                       .segment = SW_SEGMENT_MODEL};
+    return (sw_tensor)SW_INIT(.id = id, .alias = SW_TENSOR_NONE, .name = name, .layer = layer,
+                              .role = swi_role_name(role), .phase = sw_phase_name(SW_DATA),
+                              .segment = SW_SEGMENT_MODEL);
 }
 
 static void visit_range(const sw_members *m, tensor_fn *fn, void *to)
@@ -727,12 +723,9 @@ static sw_status write_shape(sw_members *m, const sw_members_args *args, size_t 
         SW_TRY(members_find(m, args_at(args, i), call));
         write_plans(m, to, number, &all);
     }
-    const sw_prof_shape head = {.name = name,
-                                .member_bytes = m->stride,
-                                .batch_bytes = all.batch_bytes,
-                                .exec = number,
-                                .programs = all.program,
-                                .n_programs = all.n};
+    const sw_prof_shape head =
+        SW_INIT(.name = name, .member_bytes = m->stride, .batch_bytes = all.batch_bytes,
+                .exec = number, .programs = all.program, .n_programs = all.n);
     const uint32_t its = sw_prof_shape_begin(to, &head);
     visit_range(m, put_tensor, to);
     (void)sw_prof_plan_end(to);

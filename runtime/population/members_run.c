@@ -368,14 +368,12 @@ static sw_status network_step(member_run *r, uint64_t step, uint32_t s)
 static sw_status callback_step(member_run *r, uint64_t step)
 {
     sw_members *m = r->m;
-    sw_member_view view = {.member = m->run.args.members[r->k],
-                           .state = r->range + m->model_bytes,
-                           .state_bytes = m->opts.state_bytes,
-                           .knobs = swi_member_knobs(m, (uint32_t)(r->slot - m->slots)),
-                           .n_knobs = (int)m->shape->n_knobs,
-                           .seed = r->slot->seed,
-                           .step = step,
-                           .score = NAN};
+    sw_member_view view =
+        SW_INIT(.member = m->run.args.members[r->k], .state = r->range + m->model_bytes,
+                .state_bytes = m->opts.state_bytes,
+                .knobs = swi_member_knobs(m, (uint32_t)(r->slot - m->slots)),
+                .n_knobs = (int)m->shape->n_knobs, .seed = r->slot->seed, .step = step,
+                .score = NAN);
     sw_call call = {.name = "a run of members",
                     .uses = {(const void *const *)r->all->groups, r->all->n_groups},
                     .closed = true};
@@ -460,13 +458,9 @@ static void run_lane(void *arg, int part)
             swi_lane *lane = &g->lanes->lane[part];
             const size_t k = item - m->run.first;
             const uint32_t index = m->run.args.members[k].index;
-            member_run r = {.m = m,
-                            .all = g,
-                            .lane = lane,
-                            .n_lane = part,
-                            .k = k,
-                            .slot = &m->slots[index],
-                            .range = swi_member_base(m, index)};
+            member_run r =
+                SW_INIT(.m = m, .all = g, .lane = lane, .n_lane = part, .k = k,
+                        .slot = &m->slots[index], .range = swi_member_base(m, index));
             r.base[SWI_SEG_STEP] = sw_arena_base(lane->steps);
             r.base[SWI_SEG_MODEL] = r.range;
             if (!(item + 1 == from + g->chunk))
@@ -762,12 +756,9 @@ static void next_member(stream_run *g, member_at *a)
             continue;
         }
         const uint32_t index = m->run.args.members[g->k].index;
-        *a = (member_at){.m = m,
-                         .k = g->k++,
-                         .item = g->item++,
-                         .index = index,
-                         .slot = &m->slots[index],
-                         .stand_in = swi_member_stand_in(m, index)};
+        *a = (member_at)SW_INIT(.m = m, .k = g->k++, .item = g->item++, .index = index,
+                                .slot = &m->slots[index],
+                                .stand_in = swi_member_stand_in(m, index));
         const sw_status status = check_member(a);
         if (status != SW_OK)
             leave(g, a, status);

@@ -346,11 +346,9 @@ static sw_status add_node(reader *r, const swi_node *node)
     swi_net *net = r->net;
     const void *given = swi_node_attrs(r->trace, node);
     const uint32_t bytes = given != NULL ? (uint32_t)swi_op(node->op)->attrs_bytes : 0;
-    const swi_net_node new_node = {.op = node->op,
-                                   .n_in = node->n_in,
-                                   .n_out = node->n_out,
-                                   .first = net->n_operands,
-                                   .attrs = net->n_attrs};
+    const swi_net_node new_node =
+        SW_INIT(.op = node->op, .n_in = node->n_in, .n_out = node->n_out,
+                .first = net->n_operands, .attrs = net->n_attrs);
     const uint32_t n = node->n_in + node->n_out;
     const uint32_t *operand = r->trace->operands + node->first;
     SW_TRY(sw_heap_reserve(&net->operands, SW_HEAP_PROGRAMS, &net->cap_operands,

@@ -85,14 +85,11 @@ static swi_run_model group_of(const sw_checkpoint *c, uint32_t g)
 static swi_run_loader loader_of(const swi_loader_state *l)
 {
     const swi_loader_identity *is = &l->identity;
-    swi_run_loader r = {.epoch = l->epoch,
-                        .batch_index = (uint64_t)l->batch,
-                        .batch_rows = (uint64_t)is->batch,
-                        .samples = (uint64_t)is->samples,
-                        .begun = l->begun,
-                        .shuffle = is->shuffle,
-                        .keyed = is->keyed,
-                        .drop_last = is->drop_last};
+    swi_run_loader r =
+        SW_INIT(.epoch = l->epoch, .batch_index = (uint64_t)l->batch,
+                .batch_rows = (uint64_t)is->batch, .samples = (uint64_t)is->samples,
+                .begun = l->begun, .shuffle = is->shuffle, .keyed = is->keyed,
+                .drop_last = is->drop_last);
     snprintf(r.seed, sizeof r.seed, "%" PRIu64, is->seed);
     snprintf(r.data, sizeof r.data, "%016" PRIx64, is->data);
     return r;

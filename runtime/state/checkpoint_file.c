@@ -159,11 +159,9 @@ static sw_status write_file(void *context, sw_file *file)
 static sw_status call_before(void *context)
 {
     const sw_checkpoint *c = context;
-    sw_call call = {
-        .name = "a save",
-        .callback = "`before`",
-        .uses = SW_CALL_ONE(c),
-        .keeps = {SW_CALL_ONE(c->exec), {(const void *const *)c->models, c->n_models}}};
+    sw_call call =
+        SW_INIT(.name = "a save", .callback = "`before`", .uses = SW_CALL_ONE(c),
+                .keeps = {SW_CALL_ONE(c->exec), {(const void *const *)c->models, c->n_models}});
     SW_TRY(sw_call_begin(&call, SW_FRAME));
     return sw_call_end(&call, c->before(c->user));
 }
@@ -172,11 +170,9 @@ static sw_status call_before(void *context)
 static void save_and_tell(sw_checkpoint *c)
 {
     const uint64_t start = sw_clock_ns();
-    const sw_replace_opts opts = {.write = write_file,
-                                  .before = c->before != NULL ? call_before : NULL,
-                                  .context = c,
-                                  .keep = c->keep,
-                                  .drop_old = c->drop_old};
+    const sw_replace_opts opts =
+        SW_INIT(.write = write_file, .before = c->before != NULL ? call_before : NULL,
+                .context = c, .keep = c->keep, .drop_old = c->drop_old);
     sw_status status = c->snapshot != NULL ? swi_snapshot_wait(c->snapshot) : SW_OK;
     if (status == SW_OK)
         status = swi_stacks_wait(c);

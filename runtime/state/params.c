@@ -272,15 +272,10 @@ static bool is_in(const swi_entry *entry, uint32_t roles)
 static bool append(swi_tensor_list *list, sw_model *const *models, uint32_t n,
                    const swi_entry *entry, const char *name)
 {
-    list->at[list->n] = (swi_tensor){.name = name,
-                                     .role = entry->role,
-                                     .dtype = entry->dtype,
-                                     .shape = entry->shape,
-                                     .part_bytes = entry->bytes,
-                                     .n_parts = n,
-                                     .models = models,
-                                     .offset = entry->offset,
-                                     .group = list->n_groups};
+    list->at[list->n] =
+        (swi_tensor)SW_INIT(.name = name, .role = entry->role, .dtype = entry->dtype,
+                            .shape = entry->shape, .part_bytes = entry->bytes, .n_parts = n,
+                            .models = models, .offset = entry->offset, .group = list->n_groups);
     if (!add_name(list, name))
         return false;
     list->n++;

@@ -211,13 +211,10 @@ static int es_parse(es_run *r, int argc, char **argv)
 {
     static cli_option table[ES_OPTIONS_MAX]; /* a checkpoint names what differs */
     es_opts *o = &r->opts;
-    const cli_command command = {
-        .name = "es",
-        .usage = "[options]",
-        .about = "Train a network by evolution strategies, in the memory of inference.",
-        .options = table,
-        .n_options = es_table(o, table),
-        .notes = notes};
+    const cli_command command =
+        SW_INIT(.name = "es", .usage = "[options]",
+                .about = "Train a network by evolution strategies, in the memory of inference.",
+                .options = table, .n_options = es_table(o, table), .notes = notes);
     CLI_TRY(cli_parse(&command, argc, argv));
     cli_command_line(r->command, sizeof r->command, argc, argv);
     r->options = table;

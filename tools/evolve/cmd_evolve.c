@@ -501,13 +501,11 @@ static int evolve_parse(evolve *e, int argc, char **argv)
 {
     cli_option table[EVOLVE_OPTIONS_MAX];
     evolve_opts *o = &e->opts;
-    const cli_command command = {.name = "evolve",
-                                 .usage = "[options]",
-                                 .about = "Evolve architectures for a classifier; the memory "
-                                          "of each is known before it is trained.",
-                                 .options = table,
-                                 .n_options = table_of(o, table),
-                                 .notes = notes};
+    const cli_command command =
+        SW_INIT(.name = "evolve", .usage = "[options]",
+                .about = "Evolve architectures for a classifier; the memory "
+                         "of each is known before it is trained.",
+                .options = table, .n_options = table_of(o, table), .notes = notes);
     CLI_TRY(cli_parse(&command, argc, argv));
     int status = check(e);
     e->job.opts = &o->job;

@@ -482,10 +482,8 @@ static sw_status take_other(sw_json_in *in, const char *key, void *member)
 
 static sw_status take_member(evolve *e, sw_json_in *in, uint64_t generation)
 {
-    history_line l = {.member = {.fitness = (double)NAN,
-                                 .accuracy = (double)NAN,
-                                 .loss = (double)NAN,
-                                 .train_accuracy = (double)NAN}};
+    history_line l = {.member = SW_INIT(.fitness = (double)NAN, .accuracy = (double)NAN,
+                                        .loss = (double)NAN, .train_accuracy = (double)NAN)};
     SW_TRY(sw_json_get_object(in, swi_datum_get,
                               &(swi_data_in){.fields = line_fields,
                                              .n = sizeof line_fields / sizeof *line_fields,

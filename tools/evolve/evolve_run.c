@@ -482,21 +482,14 @@ int evolve_open(evolve *e)
 
 static evolve_member member_of(const sw_candidate *c)
 {
-    evolve_member m = {.id = c->id,
-                       .parents = {c->parents[0], c->parents[1]},
-                       .born = c->born,
-                       .steps = c->steps,
-                       .parameters = c->price->parameters,
-                       .operations = c->price->operations,
-                       .ns_per_sample = c->ns_per_sample,
-                       .rank = c->rank,
-                       .predicted_bytes = c->price->peak_bytes,
-                       .measured_bytes = c->measured_bytes,
-                       .fitness = c->fitness,
-                       .accuracy = c->accuracy,
-                       .loss = c->loss,
-                       .train_accuracy = c->train_accuracy,
-                       .invalid = c->invalid != 0};
+    evolve_member m =
+        SW_INIT(.id = c->id, .parents = {c->parents[0], c->parents[1]}, .born = c->born,
+                .steps = c->steps, .parameters = c->price->parameters,
+                .operations = c->price->operations, .ns_per_sample = c->ns_per_sample,
+                .rank = c->rank, .predicted_bytes = c->price->peak_bytes,
+                .measured_bytes = c->measured_bytes, .fitness = c->fitness,
+                .accuracy = c->accuracy, .loss = c->loss, .train_accuracy = c->train_accuracy,
+                .invalid = c->invalid != 0);
     sw_genome_info info = SW_OPTS(sw_genome_info);
     if (sw_genome_describe(c->genome, &info) == SW_OK)
         m.vertices = info.n_vertices;

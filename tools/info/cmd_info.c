@@ -74,14 +74,8 @@ info_group info_group_of(const char *name)
 
 const char *info_group_name(info_group group)
 {
-    static const char *const names[] = {"parameters and buffers",
-                                        "optimizer",
-                                        "states",
-                                        "gradients",
-                                        "knobs",
-                                        "members",
-                                        "blobs",
-                                        "run"};
+    static const char *const names[] = SW_INIT("parameters and buffers", "optimizer", "states",
+                                               "gradients", "knobs", "members", "blobs", "run");
     return names[group];
 }
 

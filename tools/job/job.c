@@ -131,22 +131,17 @@ size_t job_total_bytes(const job *j)
 tool_net_opts job_net_opts(const job *j)
 {
     const job_opts *o = j->opts;
-    tool_net_opts net = {
-        .model = o->kind,
-        .settings = o->settings,
-        .data = j->train.info,
-        .pixels = j->normal.pixels,
-        .augment = job_augment(o),
-        .clip = (float)o->clip,
-        .accumulate = o->accumulate > 1,
-        .knobs = o->knobs,
-        .optimizer = {.size = sizeof net.optimizer,
-                      .lr = (float)o->lr,
-                      .weight_decay = (float)o->weight_decay,
-                      .update = o->release ? SW_UPDATE_RELEASE : SW_UPDATE_AFTER,
-                      .keep_gradients = o->keep_gradients || o->accumulate > 1,
-                      .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1,
-                      .knobs = o->knobs}};
+    tool_net_opts net =
+        SW_INIT(.model = o->kind, .settings = o->settings, .data = j->train.info,
+                .pixels = j->normal.pixels, .augment = job_augment(o), .clip = (float)o->clip,
+                .accumulate = o->accumulate > 1, .knobs = o->knobs,
+                .optimizer = {.size = sizeof net.optimizer,
+                              .lr = (float)o->lr,
+                              .weight_decay = (float)o->weight_decay,
+                              .update = o->release ? SW_UPDATE_RELEASE : SW_UPDATE_AFTER,
+                              .keep_gradients = o->keep_gradients || o->accumulate > 1,
+                              .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1,
+                              .knobs = o->knobs});
     if (o->method == JOB_MEZO || o->method == JOB_NONE)
         net.optimizer.kind = NULL;
     else

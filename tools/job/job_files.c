@@ -226,16 +226,11 @@ sw_status job_file_load(job *j, bool test, bool shapes_only)
     const swi_reader *r = swi_reader_of(j->opts->data, &path);
     const sw_csv_opts csv = csv_opts(j);
     const sw_images_opts images = images_opts(j);
-    const swi_reader_opts opts = {.images = &images,
-                                  .unlabelled = j->opts->unlabelled,
-                                  .shapes_only = shapes_only,
-                                  .unpack_bytes = j->opts->data_limit,
-                                  .context = j->opts->settings.context,
-                                  .csv = &csv,
-                                  .vocabulary = j->opts->vocab,
-                                  .test_path = csv.test_path,
-                                  .test_share = csv.test_share,
-                                  .seed = csv.seed};
+    const swi_reader_opts opts =
+        SW_INIT(.images = &images, .unlabelled = j->opts->unlabelled,
+                .shapes_only = shapes_only, .unpack_bytes = j->opts->data_limit,
+                .context = j->opts->settings.context, .csv = &csv, .vocabulary = j->opts->vocab,
+                .test_path = csv.test_path, .test_share = csv.test_share, .seed = csv.seed);
     if (r->part != NULL)
         return r->part(test ? &j->test.set : &j->train.set, path, test, &opts);
     return test ? SW_OK /* both parts came from one file */

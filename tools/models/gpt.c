@@ -3,12 +3,10 @@
 
 gpt_shape tool_gpt_shape(const tool_settings *s, int64_t classes)
 {
-    return (gpt_shape){.layers = s->layers,
-                       .width = s->width,
-                       .heads = s->heads,
-                       .context = s->context,
-                       .vocabulary = s->vocabulary > 0 ? s->vocabulary : classes,
-                       .dropout = (float)s->dropout};
+    return (gpt_shape)SW_INIT(.layers = s->layers, .width = s->width, .heads = s->heads,
+                              .context = s->context,
+                              .vocabulary = s->vocabulary > 0 ? s->vocabulary : classes,
+                              .dropout = (float)s->dropout);
 }
 
 static sw_status accepts(const tool_net_opts *o)

@@ -307,11 +307,9 @@ sw_status tool_net_digits(tool_net_opts *opts, const char *model)
     *opts = (tool_net_opts){
         .model = tool_model_find(model),
         .settings = TOOL_SETTINGS_NONE,
-        .data = {.size = sizeof opts->data,
-                 .n_classes = 10,
-                 .n_fields = 2,
-                 .field = {{SW_U8, SW_SHAPE(1, 28, 28), NULL}, {SW_U8, SW_SCALAR, NULL}},
-                 .name = "synthetic"},
+        .data = SW_INIT(.size = sizeof opts->data, .n_classes = 10, .n_fields = 2,
+                        .field = {{SW_U8, SW_SHAPE(1, 28, 28), NULL}, {SW_U8, SW_SCALAR, NULL}},
+                        .name = "synthetic"),
         .pixels = {1, {0.1307f}, {0.3081f}}, /* MNIST's */
         .optimizer = {.size = sizeof opts->optimizer, .kind = "adam"}};
     if (opts->model == NULL || tool_settings_complete(opts->model, &opts->settings) != CLI_GO)

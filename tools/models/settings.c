@@ -152,14 +152,9 @@ static const setting settings[TOOL_SETTINGS] = {
 static cli_option option_of(const setting *s, tool_settings *to)
 {
     const char *const *words = s == &settings[TOOL_ACTIVATION] ? tool_activation_words() : NULL;
-    return (cli_option){.name = s->name,
-                        .value = s->value,
-                        .kind = s->kind,
-                        .to = (char *)to + s->at,
-                        .help = s->help,
-                        .min = s->min,
-                        .max = s->max,
-                        .words = words};
+    return (cli_option)SW_INIT(.name = s->name, .value = s->value, .kind = s->kind,
+                               .to = (char *)to + s->at, .help = s->help, .min = s->min,
+                               .max = s->max, .words = words);
 }
 
 static bool given(const setting *s, const tool_settings *in)

@@ -244,22 +244,20 @@ int tool_place(int argc, char **argv)
         {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "print only the height; with --out nothing",
          0, 0, NULL},
     };
-    const cli_command command = {
-        .name = "place",
-        .usage = "FILE [options]",
-        .about = "Give each buffer of a file an offset, so that buffers that live at the same "
-                 "time do not overlap and the height is small.",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options),
-        .operand = &o.file,
-        .max_operands = 1,
-        .notes = "The file has a header, id,lower,upper,size and perhaps alignment, and a line "
-                 "per buffer, which lives from lower until before upper, at a multiple of its "
-                 "alignment. Every answer is checked. The status is 4 when there is no "
-                 "placement within the capacity, or "
-                 "none was found; the message says which, and no file is written. Ctrl-C "
-                 "writes the best that was found, and the status is 130.",
-    };
+    const cli_command command = SW_INIT(
+            .name = "place", .usage = "FILE [options]",
+            .about =
+                "Give each buffer of a file an offset, so that buffers that live at the same "
+                "time do not overlap and the height is small.",
+            .options = options, .n_options = (int)(sizeof options / sizeof *options),
+            .operand = &o.file, .max_operands = 1,
+            .notes =
+                "The file has a header, id,lower,upper,size and perhaps alignment, and a line "
+                "per buffer, which lives from lower until before upper, at a multiple of its "
+                "alignment. Every answer is checked. The status is 4 when there is no "
+                "placement within the capacity, or "
+                "none was found; the message says which, and no file is written. Ctrl-C "
+                "writes the best that was found, and the status is 130.");
     CLI_TRY(cli_parse(&command, argc, argv));
     CLI_TRY(check(&o));
     return run_place(&o);

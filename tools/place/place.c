@@ -26,12 +26,9 @@ sw_status place_solve(place_csv *csv, const place_request *request, place_answer
 {
     *a = (place_answer){0};
     watch w = {.request = request};
-    const sw_placement_opts opts = {.capacity = request->capacity,
-                                    .nodes = request->nodes,
-                                    .seed = request->seed,
-                                    .threads = request->threads,
-                                    .stop = stop,
-                                    .context = &w};
+    const sw_placement_opts opts =
+        SW_INIT(.capacity = request->capacity, .nodes = request->nodes, .seed = request->seed,
+                .threads = request->threads, .stop = stop, .context = &w);
     const uint64_t start = cli_clock_ns();
     SW_TRY(sw_placement_solve(csv->items, csv->n, &opts, &a->result));
     const uint64_t solved = cli_clock_ns();

@@ -142,12 +142,9 @@ static sw_status look_under_budget(const task *t, plan_fit *fit)
         bool fits;
         if (batch <= found || batch > JOB_BATCH_MAX)
             continue;
-        job look = {.opts = &opts,
-                    .batch = batch,
-                    .train = t->job->train,
-                    .test = t->job->test,
-                    .normal = t->job->normal,
-                    .keep_programs = JOB_PROGRAMS};
+        job look =
+            SW_INIT(.opts = &opts, .batch = batch, .train = t->job->train, .test = t->job->test,
+                    .normal = t->job->normal, .keep_programs = JOB_PROGRAMS);
         look.train.n = batch > t->images ? batch : t->images;
         const sw_status status = plan_under(&look, &fits);
         if (status == SW_OK && fits) {

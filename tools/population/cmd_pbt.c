@@ -642,15 +642,12 @@ static int pop_parse(pop *p, int argc, char **argv)
 {
     static cli_option table[POP_OPTIONS_MAX];
     pop_opts *o = &p->opts;
-    const cli_command command = {.name = "pbt",
-                                 .usage = "[options] NAME=RANGE ...",
-                                 .about = "Train a population of models that learn from each "
-                                          "other how to train (population based training).",
-                                 .options = table,
-                                 .n_options = pop_table(o, table),
-                                 .operand = o->hyper,
-                                 .max_operands = POP_HYPERS,
-                                 .notes = notes};
+    const cli_command command =
+        SW_INIT(.name = "pbt", .usage = "[options] NAME=RANGE ...",
+                .about = "Train a population of models that learn from each "
+                         "other how to train (population based training).",
+                .options = table, .n_options = pop_table(o, table), .operand = o->hyper,
+                .max_operands = POP_HYPERS, .notes = notes);
     CLI_TRY(cli_parse(&command, argc, argv));
     p->options = table;
     p->n_options = command.n_options;

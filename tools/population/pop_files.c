@@ -465,15 +465,12 @@ static sw_status put_state(pop *p, size_t pbt_bytes)
 {
     static job_identity identity; /* large */
     const job_saved what = saved_of(p);
-    const saved_run run = {.turn = p->turn,
-                           .exploits = p->exploits,
-                           .refused = p->refused,
-                           .member_steps = p->member_steps,
-                           .metrics_bytes = p->metrics.bytes,
-                           .pbt_bytes = pbt_bytes,
-                           .history_bytes = pop_history_bytes(p),
-                           .predicted_peak = p->memory.predicted_peak,
-                           .measured_peak = p->memory.measured_peak};
+    const saved_run run =
+        SW_INIT(.turn = p->turn, .exploits = p->exploits, .refused = p->refused,
+                .member_steps = p->member_steps, .metrics_bytes = p->metrics.bytes,
+                .pbt_bytes = pbt_bytes, .history_bytes = pop_history_bytes(p),
+                .predicted_peak = p->memory.predicted_peak,
+                .measured_peak = p->memory.measured_peak);
     SW_TRY(identify(p, &identity));
     return job_state_put(p->checkpoint, &what, &identity, &run);
 }

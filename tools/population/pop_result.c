@@ -169,19 +169,14 @@ sw_status pop_profile_open(pop *p)
         SW_TRY(job_keep_profile(p->opts.profile, p->turn, kept, sizeof kept));
     if (kept[0] != '\0')
         cli_note("the profile of the turns before is in %s", kept);
-    const sw_prof_header header = {.path = p->opts.profile,
-                                   .model = j->model,
-                                   .device = j->device,
-                                   .data = j->data,
-                                   .command = p->command,
-                                   .version = sw_version(),
-                                   .normalise = p->job.normal.text,
-                                   .batch = job_slot_rows(&p->job.train, j->batch.at[0]),
-                                   .seed = (uint64_t)j->seed,
-                                   .steps = (uint64_t)p->steps_to_do,
-                                   .budget_bytes = j->budget_bytes,
-                                   .members = (uint64_t)p->n_members,
-                                   .scores = pop_metric_name(p)};
+    const sw_prof_header header =
+        SW_INIT(.path = p->opts.profile, .model = j->model, .device = j->device,
+                .data = j->data, .command = p->command, .version = sw_version(),
+                .normalise = p->job.normal.text,
+                .batch = job_slot_rows(&p->job.train, j->batch.at[0]),
+                .seed = (uint64_t)j->seed, .steps = (uint64_t)p->steps_to_do,
+                .budget_bytes = j->budget_bytes, .members = (uint64_t)p->n_members,
+                .scores = pop_metric_name(p));
     return sw_prof_create(&p->profile, &header);
 }
 
@@ -225,26 +220,21 @@ static sw_status write_member(pop *p, int k)
     const bool resident = m->member.of != NULL;
     const char *names[POP_HYPERS];
     double values[POP_HYPERS];
-    sw_prof_member x = {.turn = p->turn,
-                        .member = (uint32_t)k,
-                        .step = m->steps,
-                        .seed = m->seed,
-                        .place = resident           ? "resident"
-                                 : m->waiting.there ? "waiting"
-                                                    : "none",
-                        .range_bytes = resident ? s->member_bytes : 0,
-                        .waiting_bytes = m->waiting.there ? m->waiting.n : 0,
-                        .kept_bytes = m->kept.there ? m->kept.n : 0,
-                        .score = fabs(m->score.score) < DBL_MAX ? m->score.score : (double)NAN,
-                        .loss = m->score.loss,
-                        .train_loss = m->score.train_loss,
-                        .donor = m->copied - 1,
-                        .status = m->failed  ? "failed"
-                                  : m->ended ? "ended"
-                                             : "runs",
-                        .names = names,
-                        .values = values,
-                        .n_values = (uint32_t)p->n_hypers};
+    sw_prof_member x =
+        SW_INIT(.turn = p->turn, .member = (uint32_t)k, .step = m->steps, .seed = m->seed,
+                .place = resident           ? "resident"
+                         : m->waiting.there ? "waiting"
+                                            : "none",
+                .range_bytes = resident ? s->member_bytes : 0,
+                .waiting_bytes = m->waiting.there ? m->waiting.n : 0,
+                .kept_bytes = m->kept.there ? m->kept.n : 0,
+                .score = fabs(m->score.score) < DBL_MAX ? m->score.score : (double)NAN,
+                .loss = m->score.loss, .train_loss = m->score.train_loss,
+                .donor = m->copied - 1,
+                .status = m->failed  ? "failed"
+                          : m->ended ? "ended"
+                                     : "runs",
+                .names = names, .values = values, .n_values = (uint32_t)p->n_hypers);
     SW_TRY(shape_number(p, s, &x.shape));
     SW_TRY(pop_values(p, k, values));
     for (int i = 0; i < p->n_hypers; i++)

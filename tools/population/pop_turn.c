@@ -582,29 +582,14 @@ int pop_train(const train *t)
     if (no != NULL)
         return cli_error(CLI_USAGE, "%s is not supported with --members", no);
     pop_opts *to = &p.opts;
-    *to = (pop_opts){.job = o->job,
-                     .members = o->members,
-                     .steps = o->job.steps,
-                     .epochs = o->job.epochs,
-                     .stop_score = (double)NAN,
-                     .quantile = 0.0,
-                     .replaced = -1.0,
-                     .donors = -1.0,
-                     .resample = 0.0,
-                     .factor = {1.0, 1.0},
-                     .exploit = "truncation",
-                     .explore = "perturb",
-                     .too_large = "refuse",
-                     .synch = true,
-                     .metric = "loss",
-                     .same_data = o->same_data,
-                     .metrics = o->metrics,
-                     .save = o->save,
-                     .every = o->every,
-                     .keep = o->keep,
-                     .resume = o->resume,
-                     .json = o->json,
-                     .quiet = o->quiet};
+    *to = (pop_opts)SW_INIT(.job = o->job, .members = o->members, .steps = o->job.steps,
+                            .epochs = o->job.epochs, .stop_score = (double)NAN, .quantile = 0.0,
+                            .replaced = -1.0, .donors = -1.0, .resample = 0.0,
+                            .factor = {1.0, 1.0}, .exploit = "truncation", .explore = "perturb",
+                            .too_large = "refuse", .synch = true, .metric = "loss",
+                            .same_data = o->same_data, .metrics = o->metrics, .save = o->save,
+                            .every = o->every, .keep = o->keep, .resume = o->resume,
+                            .json = o->json, .quiet = o->quiet);
     p.independent = true;
     p.best_path = o->best;
     p.patience = o->patience;

@@ -632,15 +632,12 @@ int tool_report(int argc, char **argv)
         {"--ascii", NULL, CLI_FLAG, &s.ascii, NULL, "draw bars with ASCII characters", 0, 0,
          NULL},
     };
-    const cli_command command = {
-        .name = "report",
-        .usage = "FILE... [options]",
-        .about = "Show what a profile says: the memory of each phase, planned and measured.",
-        .options = options,
-        .n_options = (int)(sizeof options / sizeof *options),
-        .operand = s.files,
-        .max_operands = REPORT_FILES,
-        .notes = notes};
+    const cli_command command =
+        SW_INIT(.name = "report", .usage = "FILE... [options]",
+                .about =
+                    "Show what a profile says: the memory of each phase, planned and measured.",
+                .options = options, .n_options = (int)(sizeof options / sizeof *options),
+                .operand = s.files, .max_operands = REPORT_FILES, .notes = notes);
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;

@@ -441,13 +441,11 @@ static sw_status run_all(run *r)
         .limits = l,
         .run = {.path = file, .known = true, .what = "least", .bytes = r->sums.bound},
         .base = {.path = base, .known = base != NULL, .bytes = r->base.bound}};
-    r->loss =
-        (report_gate){.limits = &r->no_max,
-                      .run = {.path = file,
-                              .known = true,
-                              .what = "loss (reserved above the least)",
-                              .bytes = r->sums.loss},
-                      .base = {.path = base, .known = base != NULL, .bytes = r->base.loss}};
+    r->loss = (report_gate){
+        .limits = &r->no_max,
+        .run = SW_INIT(.path = file, .known = true, .what = "loss (reserved above the least)",
+                       .bytes = r->sums.loss),
+        .base = {.path = base, .known = base != NULL, .bytes = r->base.loss}};
     if (report_gate_asked(l) && !cli_interrupted()) {
         sw_json_open(&r->report, "gate", '{');
         sw_json_put_bool(&r->report, "failed",
@@ -521,14 +519,12 @@ static sw_status add_rank(run *r, const replan *of)
                            sizeof *r->ranks));
     const uint64_t most = of->whole.most, bytes = of->at_peak[0].bytes;
     rank *x = &r->ranks[r->n_ranks++];
-    *x = (rank){.file = r->file,
-                .phase = phase >= 0 ? sw_prof_phase_name(phase) : NULL,
-                .device = of->trace.device,
-                .reserved_bytes = of->replayed ? of->reserved : 0,
-                .requested_bytes = most,
-                .role_bytes = bytes,
-                .share = most > 0 ? (double)bytes / (double)most : 0.0,
-                .out_of_memory = of->oom.there};
+    *x = (rank)SW_INIT(.file = r->file, .phase = phase >= 0 ? sw_prof_phase_name(phase) : NULL,
+                       .device = of->trace.device,
+                       .reserved_bytes = of->replayed ? of->reserved : 0,
+                       .requested_bytes = most, .role_bytes = bytes,
+                       .share = most > 0 ? (double)bytes / (double)most : 0.0,
+                       .out_of_memory = of->oom.there);
     snprintf(x->role, sizeof x->role, "%s", of->n_roles > 0 ? of->at_peak[0].role : "");
     return SW_OK;
 }

@@ -140,15 +140,11 @@ static int check(train_opts *o)
 static int train_parse(train *t, int argc, char **argv)
 {
     static cli_option table[TRAIN_OPTIONS_MAX];
-    const cli_command command = {
-        .name = "train",
-        .usage = "[options]",
-        .about =
-            "Train a network from planned memory and say what every phase of a step needed.",
-        .options = table,
-        .n_options = train_table(&t->opts, table),
-        .notes = notes,
-    };
+    const cli_command command =
+        SW_INIT(.name = "train", .usage = "[options]",
+                .about = "Train a network from planned memory and say what every phase of a "
+                         "step needed.",
+                .options = table, .n_options = train_table(&t->opts, table), .notes = notes);
     CLI_TRY(cli_parse(&command, argc, argv));
     t->opts.job.shares = t->opts.json;
     t->job.opts = &t->opts.job;
@@ -409,11 +405,9 @@ static void record_other(train *t, const char *message)
         swi_profile_refused(j->exec, &args, budget ? "budget" : "machine", limit, message);
         return;
     }
-    const sw_prof_denied denied = {.program = SW_PROF_NONE,
-                                   .batch = job_batch(j),
-                                   .run = "train",
-                                   .limited_by = "memory",
-                                   .message = message};
+    const sw_prof_denied denied =
+        SW_INIT(.program = SW_PROF_NONE, .batch = job_batch(j), .run = "train",
+                .limited_by = "memory", .message = message);
     sw_prof_denied_record(t->profile, &denied);
 }
 

@@ -48,12 +48,9 @@ sw_status train_find_create(train_find **out, const train_opts *o, uint64_t step
         return status;
     }
     *out = block;
-    **out = (train_find){.at = points,
-                         .steps = steps,
-                         .from = o->lr_from,
-                         .to = o->lr_to,
-                         .reach = steps / REACH > 0 ? steps / REACH : 1,
-                         .lowest = HUGE_VAL};
+    **out =
+        (train_find)SW_INIT(.at = points, .steps = steps, .from = o->lr_from, .to = o->lr_to,
+                            .reach = steps / REACH > 0 ? steps / REACH : 1, .lowest = HUGE_VAL);
     return SW_OK;
 }
 

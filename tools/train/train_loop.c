@@ -275,12 +275,9 @@ static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t
 {
     train_measured *m = &t->measured[which];
     sw_run_args args = job_args(&t->job, which, inputs, t->now.step);
-    const train_flight f = {.there = true,
-                            .first = m->runs == 0,
-                            .which = which,
-                            .rows = inputs[0].shape.dim[0],
-                            .score = score,
-                            .step = step};
+    const train_flight f =
+        SW_INIT(.there = true, .first = m->runs == 0, .which = which,
+                .rows = inputs[0].shape.dim[0], .score = score, .step = step);
     args.run = micro;
     if (t->opts.witness && f.first) {
         m->witness.size = sizeof m->witness;
@@ -393,11 +390,9 @@ static sw_status validate(train *t)
         t->now.waited++;
     }
     t->now.stopped = t->opts.patience > 0 && t->now.waited >= t->opts.patience;
-    const train_row row = {.kind = TRAIN_LINE_VALIDATION,
-                           .step = t->now.step,
-                           .epoch = t->now.epoch,
-                           .score = score,
-                           .ns = cli_clock_ns() - start};
+    const train_row row =
+        SW_INIT(.kind = TRAIN_LINE_VALIDATION, .step = t->now.step, .epoch = t->now.epoch,
+                .score = score, .ns = cli_clock_ns() - start);
     train_metrics_row(t, &row);
     return SW_OK;
 }
@@ -488,12 +483,8 @@ static sw_status tell(train *t, train_step *s, bool timed)
         look_at_loss(t, s->score.loss, s->step);
     if (timed && is_timed(t, s))
         cli_times_add(&t->times, ns);
-    const train_row row = {.step = s->step,
-                           .epoch = s->epoch,
-                           .score = s->score,
-                           .rate = s->rate,
-                           .ns = ns,
-                           .bytes = &s->bytes};
+    const train_row row = SW_INIT(.step = s->step, .epoch = s->epoch, .score = s->score,
+                                  .rate = s->rate, .ns = ns, .bytes = &s->bytes);
     train_metrics_row(t, &row);
     if (!t->opts.quiet)
         cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %s", s->epoch + 1,
@@ -506,11 +497,9 @@ static sw_status next_step(train *t, bool *more)
 {
     train_step *s = &t->steps[(t->now.step + 1) % 2], *before = &t->steps[t->now.step % 2];
     float rate;
-    *s = (train_step){.step = t->now.step + 1,
-                      .epoch = t->now.epoch,
-                      .start_ns = cli_clock_ns(),
-                      .rows = rows_of_step(t, t->now.batches_taken),
-                      .warm = true};
+    *s = (train_step)SW_INIT(.step = t->now.step + 1, .epoch = t->now.epoch,
+                             .start_ns = cli_clock_ns(),
+                             .rows = rows_of_step(t, t->now.batches_taken), .warm = true);
     SW_TRY(set_rate(t, &rate));
     s->rate = (double)rate;
     SW_TRY(run_step(t, s));
@@ -561,10 +550,8 @@ static void tell_epoch(train *t)
     if (!over || t->now.averaged || t->now.epoch_steps == 0)
         return;
     t->now.averaged = true;
-    const train_row row = {.kind = TRAIN_LINE_EPOCH,
-                           .step = t->now.step,
-                           .epoch = t->now.epoch,
-                           .score = train_epoch_average(t)};
+    const train_row row = SW_INIT(.kind = TRAIN_LINE_EPOCH, .step = t->now.step,
+                                  .epoch = t->now.epoch, .score = train_epoch_average(t));
     train_metrics_row(t, &row);
 }
 

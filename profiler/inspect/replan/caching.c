@@ -132,15 +132,9 @@ static uint32_t blocks_new(caching_allocator *a, uint32_t of, uint64_t address, 
         a->unused = a->blocks[i].next;
     else
         i = a->n_blocks++;
-    a->blocks[i] = (block){.address = address,
-                           .bytes = bytes,
-                           .prev = NONE,
-                           .next = NONE,
-                           .left = NONE,
-                           .right = NONE,
-                           .lane = of,
-                           .state = (uint8_t)state,
-                           .expandable = expandable};
+    a->blocks[i] = (block)SW_INIT(.address = address, .bytes = bytes, .prev = NONE,
+                                  .next = NONE, .left = NONE, .right = NONE, .lane = of,
+                                  .state = (uint8_t)state, .expandable = expandable);
     number_map_put(&a->at, address, i);
     return i;
 }

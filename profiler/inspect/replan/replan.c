@@ -385,10 +385,8 @@ static sw_status place_oom(replan *r, const asked *a)
         if (l->all[i].born <= r->oom.event + 1 && l->all[i].dead > r->oom.event + 1)
             r->oom.requested += l->all[i].bytes;
     SW_TRY(trace_lives_add(l, e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool,
-                           (trace_life){.bytes = e->bytes,
-                                        .born = r->oom.event + 1,
-                                        .dead = r->oom.event + 2,
-                                        .stack = e->stack}));
+                           (trace_life)SW_INIT(.bytes = e->bytes, .born = r->oom.event + 1,
+                                               .dead = r->oom.event + 2, .stack = e->stack)));
     const sw_status status = trace_lives_place(l, &choice, a->stop, a->context, &r->oom.with);
     l->n = n;
     l->n_positions = before;

@@ -176,13 +176,11 @@ static sw_status take_segment(reader *r, value segment, uint64_t number)
     SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "total_size",
                            SNAPSHOT_LARGEST(r->f), &bytes));
     const uint64_t pool = pool_of(value_at(segment, "segment_pool_id"));
-    trace_segment s = {.address = (uint64_t)address,
-                       .bytes = (uint64_t)bytes,
-                       .stream = (uint64_t)value_number(value_at(segment, "stream")),
-                       .pool = pool == TRACE_NO_POOL ? 0 : pool,
-                       .first = t->n_blocks,
-                       .small = kind != NULL && strcmp(kind, "small") == 0,
-                       .expandable = value_is_true(value_at(segment, "is_expandable"))};
+    trace_segment s = SW_INIT(.address = (uint64_t)address, .bytes = (uint64_t)bytes,
+                              .stream = (uint64_t)value_number(value_at(segment, "stream")),
+                              .pool = pool == TRACE_NO_POOL ? 0 : pool, .first = t->n_blocks,
+                              .small = kind != NULL && strcmp(kind, "small") == 0,
+                              .expandable = value_is_true(value_at(segment, "is_expandable")));
     /* A file can name one list of blocks again and again: there are never more than bytes. */
     uint64_t end = s.address;
     for (uint64_t i = 0; i < value_count(blocks); i++) {
@@ -380,12 +378,10 @@ static void lost(search *f, const trace_event *e, const char *why)
 /* Ranges that it joins become one. */
 static sw_status undo_unmap(search *f, trace_event *e)
 {
-    trace_segment made = {.address = e->address,
-                          .bytes = e->bytes,
-                          .stream = e->stream,
-                          .pool = e->pool == TRACE_NO_POOL ? 0 : e->pool,
-                          .small = e->bytes % f->t->settings.large_page_bytes != 0,
-                          .expandable = true};
+    trace_segment made =
+        SW_INIT(.address = e->address, .bytes = e->bytes, .stream = e->stream,
+                .pool = e->pool == TRACE_NO_POOL ? 0 : e->pool,
+                .small = e->bytes % f->t->settings.large_page_bytes != 0, .expandable = true);
     for (uint32_t i = 0; i < f->s->n_segments; i++) {
         trace_segment *x = &f->s->segments[i];
         if (!x->expandable || x->bytes == 0 || x->stream != e->stream ||
@@ -426,11 +422,9 @@ static sw_status undo(search *f, trace_event *e)
             lost(f, e, "is there later without an event that made it");
             return SW_OK;
         }
-        return add_segment(f, &(trace_segment){.address = e->address,
-                                               .bytes = e->bytes,
-                                               .stream = e->stream,
-                                               .pool = e->pool,
-                                               .small = e->bytes == SMALL_SEGMENT});
+        return add_segment(f, &(trace_segment)SW_INIT(.address = e->address, .bytes = e->bytes,
+                                                      .stream = e->stream, .pool = e->pool,
+                                                      .small = e->bytes == SMALL_SEGMENT));
     case TRACE_SEGMENT_MAP: {
         if (f->n_ranges > MOST_RANGES)
             return SW_OK;
@@ -505,13 +499,11 @@ static sw_status find_blocks(trace_start *s, const snapshot_trace *t, number_map
         if (e->action != TRACE_FREE_COMPLETED)
             continue;
         if (is != 1)
-            SW_TRY(add_block(s, (trace_block){.address = e->address,
-                                              .requested = e->bytes,
-                                              .bytes = caching_round(&t->settings, e->bytes),
-                                              .active = true,
-                                              .freed = i,
-                                              .role = e->role,
-                                              .pending = is != 2}));
+            SW_TRY(add_block(
+                s, (trace_block)SW_INIT(.address = e->address, .requested = e->bytes,
+                                        .bytes = caching_round(&t->settings, e->bytes),
+                                        .active = true, .freed = i, .role = e->role,
+                                        .pending = is != 2)));
         SW_TRY(number_map_set(live, e->address, 0));
     }
 
@@ -723,11 +715,9 @@ static sw_status find(trace_period_search *s, trace_period *out)
     for (uint32_t i = 1; i < s->l->n_positions; i++)
         top = live[i] > live[top] ? i : top;
     if (live[from - 1] == live[to - 1] && top < s->of[end - 1].dead)
-        *out = (trace_period){.steps = run / period,
-                              .requests = count_born(s->l, from, to),
-                              .first = s->of[end - run].born,
-                              .from = from,
-                              .to = to};
+        *out =
+            (trace_period)SW_INIT(.steps = run / period, .requests = count_born(s->l, from, to),
+                                  .first = s->of[end - run].born, .from = from, .to = to);
     trace_lives_curve_free(s->l, live);
     return SW_OK;
 }

@@ -63,12 +63,8 @@ static sw_status take_event(trace_lives *l, number_map *living, const snapshot_t
     if (at != NUMBER_MAP_NONE) /* its free was not recorded */
         l->all[at].dead = i + 1;
     return add_life(l, living, e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool,
-                    (trace_life){.bytes = e->bytes,
-                                 .address = e->address,
-                                 .born = i + 1,
-                                 .stack = e->stack,
-                                 .note = e->note,
-                                 .role = e->role});
+                    (trace_life)SW_INIT(.bytes = e->bytes, .address = e->address, .born = i + 1,
+                                        .stack = e->stack, .note = e->note, .role = e->role));
 }
 
 static sw_status find(trace_lives *l, const snapshot_trace *t, const trace_start *start,
@@ -84,11 +80,9 @@ static sw_status find(trace_lives *l, const snapshot_trace *t, const trace_start
             in = &start->segments[below - 1];
         if (b->requested > 0)
             SW_TRY(add_life(l, living, in->stream, in->pool,
-                            (trace_life){.bytes = b->requested,
-                                         .address = b->address,
-                                         .stack = b->stack,
-                                         .note = b->note,
-                                         .role = b->role}));
+                            (trace_life)SW_INIT(.bytes = b->requested, .address = b->address,
+                                                .stack = b->stack, .note = b->note,
+                                                .role = b->role)));
     }
     l->n_before = l->n;
 

@@ -282,21 +282,19 @@ static grown_line grown_of(const report_host *h, int series)
     const report_growth *g = &h->series[series].growth;
     const report_line *l = worst_line(h, series);
     const report_gains *x = gains_of(g);
-    return (grown_line){
-        .purpose = series_name(series),
-        .place = series == REPORT_OF_OTHER
-                     ? "by malloc of the program's own, outside the library's heap"
-                 : series == REPORT_OF_PROCESS
-                     ? "outside the library's heap, and not by malloc: mappings of others"
-                 : series < REPORT_OF_HEAP
-                     ? "by arenas that are made and not destroyed, or grow"
-                 : l != NULL ? l->at
-                             : "at a line that the profile does not know",
-        .line = l != NULL,
-        .bytes_per_step = per_step(g),
-        .first_step = x->from,
-        .bytes = x->gained,
-        .times = x->times};
+    return (grown_line)
+        SW_INIT(.purpose = series_name(series),
+                .place =
+                    series == REPORT_OF_OTHER
+                        ? "by malloc of the program's own, outside the library's heap"
+                    : series == REPORT_OF_PROCESS
+                        ? "outside the library's heap, and not by malloc: mappings of others"
+                    : series < REPORT_OF_HEAP
+                        ? "by arenas that are made and not destroyed, or grow"
+                    : l != NULL ? l->at
+                                : "at a line that the profile does not know",
+                .line = l != NULL, .bytes_per_step = per_step(g), .first_step = x->from,
+                .bytes = x->gained, .times = x->times);
 }
 
 static void growth_section(const document *d, const report *r)
@@ -314,12 +312,10 @@ static void growth_section(const document *d, const report *r)
             grown[n_grown++] = grown_of(h, i);
         if (!s->growth.known || (d->json == NULL && s->growth.high == 0 && s->growth.last == 0))
             continue;
-        series[n] = (series_line){.name = series_name(i),
-                                  .first = s->growth.first,
-                                  .last = s->growth.last,
-                                  .high = s->growth.high,
-                                  .grows = rises,
-                                  .per_step = rises ? per_step(&s->growth) : 0};
+        series[n] =
+            (series_line)SW_INIT(.name = series_name(i), .first = s->growth.first,
+                                 .last = s->growth.last, .high = s->growth.high, .grows = rises,
+                                 .per_step = rises ? per_step(&s->growth) : 0);
         uint64_t low = UINT64_MAX, high = 0;
         for (size_t k = 0; k < s->n_bins; k++) {
             low = s->bin[k] < low ? s->bin[k] : low;

@@ -43,17 +43,12 @@ static sw_status report_add_plan(report *r, uint32_t program)
     SW_TRY(sw_timeline_reserve(r->timeline, &r->plans, &r->cap_plans, r->n_plans + 1,
                                sizeof *r->plans));
     report_plan *x = &r->plans[r->n_plans++];
-    *x = (report_plan){.key = p->key,
-                       .immediate = p->immediate,
-                       .run = p->run,
-                       .batch = p->batch,
-                       .peak = p->peak_bytes,
-                       .model_bytes = p->model_bytes,
-                       .arena_bytes = p->arena_bytes,
-                       .data_bytes = p->data_bytes,
-                       .total_bytes = p->total_bytes,
-                       .lower_bound_bytes = p->lower_bound_bytes,
-                       .program_host_bytes = p->program_host_bytes};
+    *x = (report_plan)SW_INIT(.key = p->key, .immediate = p->immediate, .run = p->run,
+                              .batch = p->batch, .peak = p->peak_bytes,
+                              .model_bytes = p->model_bytes, .arena_bytes = p->arena_bytes,
+                              .data_bytes = p->data_bytes, .total_bytes = p->total_bytes,
+                              .lower_bound_bytes = p->lower_bound_bytes,
+                              .program_host_bytes = p->program_host_bytes);
     memcpy(x->phase, p->phase, sizeof x->phase);
     return SW_OK;
 }
@@ -206,11 +201,8 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
     SW_TRY(profile_read_step(p, &s));
     if (!s.has_phases)
         return profile_wrong(p, "phases", "an object");
-    report_row row = {.index = r->runs,
-                      .step = s.step,
-                      .micro = s.micro,
-                      .has_loss = s.has_loss,
-                      .loss = s.loss};
+    report_row row = SW_INIT(.index = r->runs, .step = s.step, .micro = s.micro,
+                             .has_loss = s.has_loss, .loss = s.loss);
     memcpy(row.phase, s.phase, sizeof row.phase);
     const uint32_t program = profile_count_step(r->timeline, &s);
     report_plan *plan = program != SW_TL_NONE ? &r->plans[program] : NULL;

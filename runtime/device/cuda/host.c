@@ -787,37 +787,17 @@ static sw_status card_info(sw_cuda_device *device, sw_cuda_info *out)
     return SW_OK;
 }
 
-static const sw_cuda_api functions = {
-    .open = card_open,
-    .close = card_close,
-    .info = card_info,
-    .use = card_use,
-    .sync = card_sync,
-    .reserve = range_reserve,
-    .map = range_map,
-    .release = range_release,
-    .alloc = block_alloc,
-    .free = block_free,
-    .host_alloc = pinned_alloc,
-    .host_free = pinned_free,
-    .queue_create = queue_create,
-    .queue_destroy = queue_destroy,
-    .queue_sync = queue_sync,
-    .copy = queue_copy,
-    .fill = queue_fill,
-    .event_create = event_create,
-    .event_destroy = event_destroy,
-    .record = event_record,
-    .after = event_after,
-    .done = event_done,
-    .wait = event_wait,
-    .between = event_between,
-    .capture_begin = capture_begin,
-    .capture_end = capture_end,
-    .graph_launch = graph_launch,
-    .graph_nodes = graph_nodes,
-    .graph_destroy = graph_destroy,
-};
+static const sw_cuda_api functions =
+    SW_INIT(.open = card_open, .close = card_close, .info = card_info, .use = card_use,
+            .sync = card_sync, .reserve = range_reserve, .map = range_map,
+            .release = range_release, .alloc = block_alloc, .free = block_free,
+            .host_alloc = pinned_alloc, .host_free = pinned_free, .queue_create = queue_create,
+            .queue_destroy = queue_destroy, .queue_sync = queue_sync, .copy = queue_copy,
+            .fill = queue_fill, .event_create = event_create, .event_destroy = event_destroy,
+            .record = event_record, .after = event_after, .done = event_done,
+            .wait = event_wait, .between = event_between, .capture_begin = capture_begin,
+            .capture_end = capture_end, .graph_launch = graph_launch,
+            .graph_nodes = graph_nodes, .graph_destroy = graph_destroy);
 
 const sw_cuda_module *sw_cuda_module_open(const sw_cuda_host *host)
 {

@@ -496,10 +496,8 @@ sw_status sw_es_member(sw_es *es, uint32_t direction, int sign, sw_model *to)
     if (to == es->mode.model)
         SW_FAIL(SW_INVALID, "sw_es_member: the member must be another model than '%s'",
                 to->name);
-    member m = {.mode = &es->mode,
-                .to = to,
-                .sigma = sw_knob_get(sw_es_sigma(es)),
-                .sign = (float)sign};
+    member m = SW_INIT(.mode = &es->mode, .to = to, .sigma = sw_knob_get(sw_es_sigma(es)),
+                       .sign = (float)sign);
     SW_TRY(sw_model_copy(to, es->mode.model));
     SW_TRY(swi_model_take(to));
     const sw_status status = perturb_all(&m, direction);

@@ -407,10 +407,8 @@ sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
     if (!es->weighed) {
         /* Figures and weights, once: a run that fails can be tried again. */
         const void *const kept[] = {exec, es->mode.model};
-        sw_call call = {.name = "sw_es_step",
-                        .callback = "`shape`",
-                        .uses = SW_CALL_ONE(es),
-                        .keeps = {{kept, 2}}};
+        sw_call call = SW_INIT(.name = "sw_es_step", .callback = "`shape`",
+                               .uses = SW_CALL_ONE(es), .keeps = {{kept, 2}});
         SW_TRY(check_told(es));
         /* Figures of the fitness that is known; NaN and infinities become the worst. */
         const size_t n = swi_es_evaluations(es);

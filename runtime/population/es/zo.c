@@ -114,15 +114,9 @@ static void move_all(sw_ctx *ctx, void *user)
                            swi_noise_stream(e->name));
             attrs.move = (int32_t)m.move;
             attrs.decays = m.decays && e->shape.rank > 1 && m.move != SWI_MOVE_BY_NOISE;
-            const swi_append_args args = {.op = SW_OP_noise_move,
-                                          .grad = -1,
-                                          .in = in,
-                                          .n_in = 2,
-                                          .attrs = &attrs,
-                                          .out_types = &type,
-                                          .into = in,
-                                          .n_out = 1,
-                                          .update = true};
+            const swi_append_args args = SW_INIT(.op = SW_OP_noise_move, .grad = -1, .in = in,
+                                                 .n_in = 2, .attrs = &attrs, .out_types = &type,
+                                                 .into = in, .n_out = 1, .update = true);
             if (sw_ctx_status(ctx) == SW_OK)
                 (void)swi_append(ctx, &args, &out);
         }
@@ -578,11 +572,9 @@ sw_status sw_zo_save(const sw_zo *zo, const char *path)
     if (path == NULL)
         SW_FAIL(SW_INVALID, "sw_zo_save: path must not be NULL");
     SW_TRY(check_save(zo));
-    swi_zo_record r = {.rule = zo->rule,
-                       .steps = zo->steps,
-                       .not_finite = zo->not_finite,
-                       .before = zo->before,
-                       .slopes = zo->slopes};
+    swi_zo_record r =
+        SW_INIT(.rule = zo->rule, .steps = zo->steps, .not_finite = zo->not_finite,
+                .before = zo->before, .slopes = zo->slopes);
     SW_TRY(swi_model_take(zo->model));
     const sw_status status = sum_ready(zo->model, &r.behind, "sw_zo_save");
     swi_model_give(zo->model);

@@ -794,11 +794,9 @@ static sw_status rows_make(swi_rows *b, const swi_grouped *x, uint32_t n_grouped
         if (!v->concerned || !swi_vertex_is_sized(&b->al->genome->vertices[m]))
             continue;
         add_source(b, m, 1);
-        SW_TRY(end_row(b, (swi_row){.kind = v->wished ? SWI_ROW_BOUND : SWI_ROW_SIZE,
-                                    .low = 1,
-                                    .high = size > most ? size : most,
-                                    .at = size,
-                                    .before = size}));
+        SW_TRY(end_row(b, (swi_row)SW_INIT(.kind = v->wished ? SWI_ROW_BOUND : SWI_ROW_SIZE,
+                                           .low = 1, .high = size > most ? size : most,
+                                           .at = size, .before = size)));
     }
 
     for (size_t j = 0; j < b->al->opts->n_wishes; j++) {
@@ -860,12 +858,9 @@ static sw_status leave_concerned(swi_rows *b, uint32_t *from, swi_sizes *out)
             terms[k].var = to[terms[k].var];
         b->rows[n_rows++] = b->rows[i];
     }
-    *out = (swi_sizes){.vars = b->vars,
-                       .rows = b->rows,
-                       .n_vars = n,
-                       .n_rows = n_rows,
-                       .max_nodes =
-                           al->opts->max_nodes > 0 ? al->opts->max_nodes : MAX_NODES_DEFAULT};
+    *out = (swi_sizes)SW_INIT(.vars = b->vars, .rows = b->rows, .n_vars = n, .n_rows = n_rows,
+                              .max_nodes = al->opts->max_nodes > 0 ? al->opts->max_nodes
+                                                                   : MAX_NODES_DEFAULT);
     return SW_OK;
 }
 

@@ -367,11 +367,9 @@ static sw_status add(swi_segments *s, const walk *w, const sw_genome *g, uint32_
     if (!entry_is_free(w, g, entry, exit))
         return SW_OK;
     SW_TRY(sw_heap_reserve(&s->list, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->list));
-    s->list[s->n++] = (swi_segment){.entry = entry,
-                                    .exit = exit,
-                                    .n = n,
-                                    .from = w->depth[entry] / depth,
-                                    .to = w->depth[exit] / depth};
+    s->list[s->n++] =
+        (swi_segment)SW_INIT(.entry = entry, .exit = exit, .n = n,
+                             .from = w->depth[entry] / depth, .to = w->depth[exit] / depth);
     return SW_OK;
 }
 
@@ -513,15 +511,11 @@ sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size_t n_wishes,
 {
     swi_align_info own;
     SW_TRY(swi_utilities_of(&c->utilities, c->genome, c->parents));
-    const swi_align_opts opts = {.wishes = wishes,
-                                 .n_wishes = n_wishes,
-                                 .ties = ties,
-                                 .n_ties = n_ties,
-                                 .relax = true,
-                                 .max_size = c->opts != NULL ? c->opts->max_size : 0,
-                                 .utilities = c->utilities.list,
-                                 .n_utilities = c->utilities.n,
-                                 .max_nodes = MOST_NODES};
+    const swi_align_opts opts =
+        SW_INIT(.wishes = wishes, .n_wishes = n_wishes, .ties = ties, .n_ties = n_ties,
+                .relax = true, .max_size = c->opts != NULL ? c->opts->max_size : 0,
+                .utilities = c->utilities.list, .n_utilities = c->utilities.n,
+                .max_nodes = MOST_NODES);
     return swi_align(c->genome, &opts, info != NULL ? info : &own);
 }
 

@@ -516,10 +516,8 @@ static sw_status opts_keep(sw_evolution *e, const sw_evolution_opts *given, cons
         /* The best two go on, the others win tournaments of two. */
         const uint32_t elite = o->population > 2 ? 2 : o->population - 1;
         sw_selection both[2] = {{.kind = SW_SELECT_ELITE, .n = elite, .keep = 1},
-                                {.kind = SW_SELECT_TOURNAMENT,
-                                 .n = o->population - elite,
-                                 .contestants = 2,
-                                 .p = 1}};
+                                SW_INIT(.kind = SW_SELECT_TOURNAMENT,
+                                        .n = o->population - elite, .contestants = 2, .p = 1)};
         const size_t from = elite == 0;
         o->n_selections = 2 - from;
         SW_TRY(keep(&o->selections, both + from, (2 - from) * sizeof *both));
@@ -774,13 +772,9 @@ sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)
         e->broken = true;
         return status;
     }
-    sw_evolve_progress p = {.size = out->size,
-                            .what = what,
-                            .generation = e->generation,
-                            .steps = e->steps,
-                            .longest_gap_ns = e->longest_gap,
-                            .mutants = e->mutants,
-                            .refused = e->refused};
+    sw_evolve_progress p =
+        SW_INIT(.size = out->size, .what = what, .generation = e->generation, .steps = e->steps,
+                .longest_gap_ns = e->longest_gap, .mutants = e->mutants, .refused = e->refused);
     for (uint32_t i = 0; i < e->opts.population; i++) {
         const swi_one *one = &e->members[i];
         const bool done = one->ended || one->invalid;

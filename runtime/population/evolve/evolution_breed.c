@@ -275,11 +275,8 @@ void swi_one_close(swi_one *one)
 
 void swi_one_begin(swi_one *one)
 {
-    *one = (swi_one){.fitness = (double)NAN,
-                     .order = (double)NAN,
-                     .loss = (double)NAN,
-                     .accuracy = (double)NAN,
-                     .train_accuracy = (double)NAN};
+    *one = (swi_one)SW_INIT(.fitness = (double)NAN, .order = (double)NAN, .loss = (double)NAN,
+                            .accuracy = (double)NAN, .train_accuracy = (double)NAN);
     for (int k = 0; k < SWI_MAX_OBJECTIVES; k++)
         one->objectives[k] = (double)NAN;
     swi_fitness_begin(&one->averages);
@@ -648,11 +645,8 @@ static sw_status try_child(sw_evolution *e, uint32_t i)
     child->id = e->next_id++;
     child->parents[0] = parent->id;
     child->parents[1] = mate != NULL ? mate->id : 0;
-    child->birth = (swi_birth){.how = SWI_BORN_CHILD,
-                               .generation = e->generation + 1,
-                               .index = i,
-                               .fresh = fresh,
-                               .limits = m->limits};
+    child->birth = (swi_birth)SW_INIT(.how = SWI_BORN_CHILD, .generation = e->generation + 1,
+                                      .index = i, .fresh = fresh, .limits = m->limits);
     child->steps = fresh ? 0 : parent->begin_steps;
     swi_brood b = {.e = e, .child = child, .parent = {.one = parent}, .mate = {.one = mate}};
     const sw_status status = breed(&b, &r);

@@ -406,12 +406,9 @@ enum { COUNTS = COUNT_OF(count_fields) - 1 }; /* the sum is the last of the file
 
 static sw_status write_all(sw_json *j, const sw_evolution *e)
 {
-    const counts now = {.generation = e->generation,
-                        .next_id = e->next_id,
-                        .history_bytes = e->history_bytes,
-                        .steps = e->steps - e->early,
-                        .mutants = e->mutants,
-                        .refused = e->refused};
+    const counts now = SW_INIT(.generation = e->generation, .next_id = e->next_id,
+                               .history_bytes = e->history_bytes, .steps = e->steps - e->early,
+                               .mutants = e->mutants, .refused = e->refused);
     option list[OPTIONS];
     options_of(e, list);
     sw_json_begin(j, '{');

@@ -660,12 +660,8 @@ bool swi_vertex_is_identity(const swi_vertex *v)
 
 swi_vertex swi_vertex_of(sw_vertex_kind kind)
 {
-    return (swi_vertex){.kind = kind,
-                        .kernel = 1,
-                        .stride = 1,
-                        .dilation = 1,
-                        .groups = 1,
-                        .parent = SWI_NO_PARENT};
+    return (swi_vertex)SW_INIT(.kind = kind, .kernel = 1, .stride = 1, .dilation = 1,
+                               .groups = 1, .parent = SWI_NO_PARENT);
 }
 
 /* ---- what it reads and has --------------------------------------------------------------- */

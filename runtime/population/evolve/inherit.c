@@ -475,17 +475,9 @@ static void write_utility(void *context, float *to, int64_t first, int64_t n)
 /* A vector, of outputs or of inputs. */
 static swi_carry vector_of(const int32_t *map, int64_t n, int64_t n_from)
 {
-    return (swi_carry){.map_rows = map,
-                       .rows = n,
-                       .rows_from = n_from,
-                       .cols = 1,
-                       .cols_from = 1,
-                       .groups = 1,
-                       .groups_from = 1,
-                       .ky = 1,
-                       .kx = 1,
-                       .ky_from = 1,
-                       .kx_from = 1};
+    return (swi_carry)SW_INIT(.map_rows = map, .rows = n, .rows_from = n_from, .cols = 1,
+                              .cols_from = 1, .groups = 1, .groups_from = 1, .ky = 1, .kx = 1,
+                              .ky_from = 1, .kx_from = 1);
 }
 
 static swi_carry both_of(const swi_heir *h, const swi_vertex *v, const swi_vertex *was)

@@ -833,16 +833,11 @@ void swi_mutation_range(const sw_mutation *m, double *low, double *high)
 #define LARGE 200000000u
 static const sw_mutation defaults[] = {
     {.kind = SW_MUTATE_SIZE, .probability = 0.05, .max_parameters = LARGE},
-    {.kind = SW_MUTATE_SIZE,
-     .probability = 0.05,
-     .weigh = SW_WEIGH_LOW,
-     .low = -0.2,
-     .high = -0x1p-20},
+    SW_INIT(.kind = SW_MUTATE_SIZE, .probability = 0.05, .weigh = SW_WEIGH_LOW, .low = -0.2,
+            .high = -0x1p-20),
     {.kind = SW_MUTATE_ADD_VERTEX, .probability = 0.02, .max_parameters = LARGE},
-    {.kind = SW_MUTATE_REMOVE_VERTEX,
-     .probability = 0.02,
-     .weigh = SW_WEIGH_LOW,
-     .min_vertices = 6},
+    SW_INIT(.kind = SW_MUTATE_REMOVE_VERTEX, .probability = 0.02, .weigh = SW_WEIGH_LOW,
+            .min_vertices = 6),
     {.kind = SW_MUTATE_ADD_EDGE, .probability = 0.01, .max_parameters = LARGE},
     {.kind = SW_MUTATE_REMOVE_EDGE, .probability = 0.05},
     {.kind = SW_MUTATE_KERNEL, .probability = 0.02, .max_parameters = LARGE},
@@ -958,10 +953,8 @@ static sw_status mutate(sw_genome **genome, const sw_genome *parent, const sw_mu
     size_t n = opts->n_mutations;
     const sw_mutation *list = n > 0 ? opts->mutations : sw_mutations_default(&n);
     sw_status status = SW_OK;
-    swi_child c = {.genome = *genome,
-                   .opts = opts,
-                   .space = opts->space,
-                   .parents = {{opts->utilities, opts->n_utilities}}};
+    swi_child c = SW_INIT(.genome = *genome, .opts = opts, .space = opts->space,
+                          .parents = {{opts->utilities, opts->n_utilities}});
     const void *const kept[] = {parent, opts->space};
     sw_call call = {.name = "sw_genome_mutate", .keeps = {SW_CALL_ONE(c.genome), {kept, 2}}};
     SW_TRY(sw_call_begin(&call, SW_FRAME));

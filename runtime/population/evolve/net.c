@@ -592,12 +592,9 @@ static sw_value apply_layer(sw_ctx *ctx, const sw_net *net, uint32_t i, sw_value
         return sw_apply_conv2d(ctx, layer, x);
     }
     if (v->kind == SW_VERTEX_BATCH_NORM) {
-        const sw_batch_norm2d layer = {.weight = l->weight,
-                                       .bias = l->bias,
-                                       .running_mean = l->mean,
-                                       .running_var = l->variance,
-                                       .momentum = 0.1f,
-                                       .epsilon = 1e-5f};
+        const sw_batch_norm2d layer =
+            SW_INIT(.weight = l->weight, .bias = l->bias, .running_mean = l->mean,
+                    .running_var = l->variance, .momentum = 0.1f, .epsilon = 1e-5f);
         return sw_apply_batch_norm2d(ctx, layer, x);
     }
     const sw_linear layer = {.weight = l->weight, .bias = l->bias};

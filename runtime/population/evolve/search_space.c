@@ -655,10 +655,8 @@ static sw_status try_once(const sw_search_space *space, sw_genome *g, uint32_t b
     const swi_vertex *v = &g->vertices[behind];
     const sw_task task =
         SW_OPTS(sw_task, .channels = v->channels, .height = v->height, .width = v->width);
-    swi_drawing d = {.space = space,
-                     .draws = draws,
-                     .classes = g->vertices[g->n - 1].channels,
-                     .beside = g->n - 1};
+    swi_drawing d = SW_INIT(.space = space, .draws = draws,
+                            .classes = g->vertices[g->n - 1].channels, .beside = g->n - 1);
     SW_TRY(swi_genome_new(&d.genome, &task));
     sw_status status = draw_part(&d, v, origin(g, behind), identity, space->insert);
     if (status == SW_OK) {

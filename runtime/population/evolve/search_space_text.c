@@ -573,14 +573,11 @@ sw_status swi_space_read(sw_search_space *s)
     s->optimizers[0] = "adam";
     s->activations[0] = "relu";
     s->batches[0] = 64;
-    s->training = (swi_space_training){.optimizers = s->optimizers,
-                                       .n_optimizers = 1,
-                                       .lr_low = 0.001,
-                                       .lr_high = 0.001,
-                                       .batches = s->batches,
-                                       .n_batches = 1,
-                                       .activations = s->activations,
-                                       .n_activations = 1};
+    s->training =
+        (swi_space_training)SW_INIT(.optimizers = s->optimizers, .n_optimizers = 1,
+                                    .lr_low = 0.001, .lr_high = 0.001, .batches = s->batches,
+                                    .n_batches = 1, .activations = s->activations,
+                                    .n_activations = 1);
     SW_TRY(sw_json_get_object(&in, read_top, &r));
     if ((r.seen & BIT(FORMAT)) == 0 || s->body == 0)
         return sw_json_bad(&in, "a search space must have \"format\" and \"body\"");
