@@ -251,8 +251,10 @@ sw_status swi_queue_output(swi_queue *q, const swi_trace *t, uint32_t output, co
         sum += sw_size_round(own);
     }
     if (sum > q->outputs_bytes) {
-        SW_TRY(sw_heap_alloc(&q->outputs, SW_HEAP_RECORDS, sum));
+        void *outputs;
+        SW_TRY(sw_heap_alloc(&outputs, SW_HEAP_RECORDS, sum));
         sw_heap_free(q->outputs, SW_HEAP_RECORDS, q->outputs_bytes);
+        q->outputs = outputs;
         q->outputs_bytes = sum;
     }
     unsigned char *to = q->outputs != NULL ? (unsigned char *)q->outputs + at : NULL;

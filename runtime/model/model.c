@@ -372,9 +372,11 @@ static uint32_t *place_of(const sw_model *model, const char *name)
 /* A table for twice as many entries as there is room for: half full at most. */
 static sw_status index_names(sw_model *model)
 {
+    uint32_t *by_name;
     const uint32_t n = 2 * model->cap_entries;
-    SW_TRY(sw_heap_alloc(&model->by_name, SW_HEAP_RECORDS, n * sizeof *model->by_name));
-    sw_heap_free(model->by_name, SW_HEAP_RECORDS, model->n_by_name * sizeof *model->by_name);
+    SW_TRY(sw_heap_alloc(&by_name, SW_HEAP_RECORDS, n * sizeof *by_name));
+    sw_heap_free(model->by_name, SW_HEAP_RECORDS, model->n_by_name * sizeof *by_name);
+    model->by_name = by_name;
     model->n_by_name = n;
     for (uint32_t i = 1; i < model->n_entries; i++)
         if (is_declared(&model->entries[i]))

@@ -49,19 +49,21 @@ static sw_status read_open(sw_file *f, void **out, size_t *bytes)
 {
     uint64_t size;
     size_t got = 0;
+    void *block;
     SW_TRY(sw_file_size(f, &size));
     if (size > LOG_MOST)
         SW_FAIL(SW_FORMAT, "%s: a log must have at most %d bytes (got %llu)", sw_file_path(f),
                 LOG_MOST, (unsigned long long)size);
-    SW_TRY(sw_heap_alloc(out, SW_HEAP_FILES, (size_t)size));
-    sw_status status = sw_file_read(f, *out, (size_t)size, &got);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, (size_t)size));
+    sw_status status = sw_file_read(f, block, (size_t)size, &got);
     if (status == SW_OK && got < size)
         status =
             sw_error_set(SW_FORMAT, __FILE__, __LINE__, "%s: became shorter", sw_file_path(f));
     if (status != SW_OK) {
-        sw_heap_free(*out, SW_HEAP_FILES, (size_t)size);
+        sw_heap_free(block, SW_HEAP_FILES, (size_t)size);
         return status;
     }
+    *out = block;
     *bytes = (size_t)size;
     return SW_OK;
 }

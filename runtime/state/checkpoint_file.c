@@ -333,14 +333,16 @@ static sw_status get(sw_checkpoint *c, swi_tensors *file, const swi_tensors_entr
     SW_TRY(sw_heap_reserve(&c->got, SW_HEAP_FILES, &c->cap_got, c->n_got + 1, sizeof *c->got));
     SW_TRY(sw_heap_reserve(&c->got_bytes, SW_HEAP_FILES, &c->cap_got_bytes, c->n_got + 1,
                            sizeof *c->got_bytes));
-    SW_TRY(sw_heap_alloc(&c->got[c->n_got], SW_HEAP_FILES, bytes));
-    const sw_status status = swi_tensors_read(file, entry, c->got[c->n_got], bytes);
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
+    const sw_status status = swi_tensors_read(file, entry, block, bytes);
     if (status != SW_OK) {
-        sw_heap_free(c->got[c->n_got], SW_HEAP_FILES, bytes);
+        sw_heap_free(block, SW_HEAP_FILES, bytes);
         return status;
     }
+    c->got[c->n_got] = block;
     c->got_bytes[c->n_got++] = bytes;
-    *out = c->got[c->n_got];
+    *out = block;
     return SW_OK;
 }
 

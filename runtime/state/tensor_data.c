@@ -586,7 +586,7 @@ sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list, bool 
         status = sw_heap_alloc(&piece, SW_HEAP_FILES, room);
     if (status == SW_OK)
         status = read_all(&l, kept, piece, room);
-    /* The small l.target is given back before data are put on a device, which takes one too. */
+    /* The small block is given back before data are put on a device, which takes one too. */
     sw_heap_free(piece, SW_HEAP_FILES, room);
     if (status == SW_OK)
         status = stream_all(&l);

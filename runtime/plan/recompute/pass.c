@@ -879,8 +879,10 @@ sw_status swi_rc_append(swi_rc_schedule *s, uint32_t op)
 
 sw_status swi_rc_copy(swi_rc_schedule *to, const swi_rc_schedule *from)
 {
-    SW_TRY(sw_heap_alloc(&to->steps, SW_HEAP_PROGRAMS, from->n_steps * sizeof *from->steps));
+    uint32_t *steps;
+    SW_TRY(sw_heap_alloc(&steps, SW_HEAP_PROGRAMS, from->n_steps * sizeof *from->steps));
     *to = *from;
+    to->steps = steps;
     to->cap_steps = from->n_steps;
     if (from->n_steps > 0)
         memcpy(to->steps, from->steps, from->n_steps * sizeof *from->steps);
