@@ -362,7 +362,6 @@ static sw_status measure_times(timing *m, uint64_t steps, row *r)
         const swi_program *plain = m->plain->exec->last, *with = m->with->exec->last;
         for (uint32_t i = 0; i < with->n_ops; i++) {
             const swi_node *node = &with->trace.nodes[with->ops[i].node];
-            void *repeats = m->repeats;
             if (!node->again)
                 continue;
             const uint32_t of = repeated_node(&with->trace, node);
@@ -371,9 +370,8 @@ static sw_status measure_times(timing *m, uint64_t steps, row *r)
                 k++;
             if (k == plain->n_ops)
                 SW_FAIL(SW_INVALID, "a repeat of an op that the plain program does not have");
-            SW_TRY(sw_heap_reserve(&repeats, SW_HEAP_RECORDS, &m->capacity, m->n + 1,
+            SW_TRY(sw_heap_reserve(&m->repeats, SW_HEAP_RECORDS, &m->capacity, m->n + 1,
                                    sizeof *m->repeats));
-            m->repeats = repeats;
             m->repeats[m->n].of = k;
             SW_TRY(cli_times_init(&m->repeats[m->n++].ns, steps));
         }
@@ -578,11 +576,10 @@ static sw_status measure(bench *b)
 
 static const cli_option options[] = {
     BENCH_NAME("--subject", &o.subject, "all", "mlp, lenet5, conv, or all", kinds),
-    BENCH_NUMBER(
-        "--steps", &o.steps, NULL,
-        "timed steps of each row, and as many without a budget in between (default 20, lenet5 "
-        "500); 0: none",
-        0, 1 << 16),
+    BENCH_NUMBER("--steps", &o.steps, NULL,
+                 "timed steps of each row, and as many without a budget in between (default "
+                 "20, lenet5 500); 0: none",
+                 0, 1 << 16),
     BENCH_NUMBER("--budgets", &o.budgets, "50", "that are planned, evenly down to the least", 2,
                  1 << 16),
     BENCH_NUMBER("--layers", &o.given.layers, NULL, "of the chains (default 32, conv 50)", 2,

@@ -321,14 +321,12 @@ static sw_status measure_layer(bench *b, table *t)
     const int64_t rows = o.batch;
     const sw_exec_opts exec = {.size = sizeof exec, .threads = t->threads};
     const sw_shape images = SW_SHAPE(rows, l->in, l->side, l->side);
-    void *p;
     SW_TRY(sw_exec_create(&t->exec, &exec));
     t->input = (sw_array){SW_F32, l->kernel > 0 ? images : SW_SHAPE(rows, l->in), NULL};
     SW_TRY(bench_batch_make(&t->input, 1, 0));
     t->row = t->input;
     t->row.shape.dim[0] = 1;
-    SW_TRY(sw_heap_alloc(&p, SW_HEAP_RECORDS, (size_t)rows * sizeof *t->fitness));
-    t->fitness = p;
+    SW_TRY(sw_heap_alloc(&t->fitness, SW_HEAP_RECORDS, (size_t)rows * sizeof *t->fitness));
     for (int64_t i = 0; i < rows; i++)
         t->fitness[i] = (float)(i * 7919 % 1009);
     for (int i = 0; i < MODES; i++) {

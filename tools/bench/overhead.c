@@ -549,6 +549,5 @@ const bench_command bench_overhead = {
     BENCH_OPTIONS(options),
     .run = measure,
     .notes = "Steps and loops take turns. The tool for ranges is the one that "
-             "NVTX_INJECTION64_PATH names, or none. "
-             "Checkpoints lie in a folder below TMPDIR; their cost is by the fastest run of "
-             "each kind."};
+             "NVTX_INJECTION64_PATH names, or none. Checkpoints lie in a folder below TMPDIR; "
+             "their cost is by the fastest run of each kind."};

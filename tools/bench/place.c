@@ -8,8 +8,6 @@
 #include "tools/place/place.h"
 #include <string.h>
 
-/* ---- problems ---------------------------------------------------------------------------- */
-
 /* A number below `below`, and the next state. */
 static uint64_t dice(uint64_t *state, uint64_t below)
 {
@@ -268,6 +266,5 @@ const bench_command bench_place = {
     .check = check,
     .run = measure,
     .notes = "Gaps are to the lower bound, the largest sum of sizes live at one time. Times "
-             "are the solver's alone; "
-             "its answer does not depend on its threads.",
+             "are the solver's alone; its answer does not depend on its threads.",
 };

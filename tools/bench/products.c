@@ -49,11 +49,10 @@ static sw_status compare(const bench_operands *operands, const char *which)
     for (int64_t i = 0; i < g->m * g->n; i++) {
         const double ours = (double)g->c[i], theirs = (double)operands->there.c[i];
         if (!(fabs(ours - theirs) <= most))
-            return sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                "%s, %lld x %lld by %lld: the library has %g where the "
-                                "result is %g",
-                                which, (long long)g->m, (long long)g->n, (long long)g->k,
-                                theirs, ours);
+            return sw_error_set(
+                SW_INVALID, __FILE__, __LINE__,
+                "%s, %lld x %lld by %lld: the library has %g where the result is %g", which,
+                (long long)g->m, (long long)g->n, (long long)g->k, theirs, ours);
     }
     return SW_OK;
 }

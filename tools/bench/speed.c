@@ -544,10 +544,8 @@ static void rank(ops *b)
 static sw_status run_steps(ops *b)
 {
     const sw_exec *exec = b->subject.exec;
-    void *block;
     b->n_ops = exec->last->n_ops;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, b->n_ops * sizeof *b->op_ns));
-    b->op_ns = block;
+    SW_TRY(sw_heap_alloc(&b->op_ns, SW_HEAP_RECORDS, b->n_ops * sizeof *b->op_ns));
     SW_TRY(cli_times_init(&b->steps, (uint64_t)o.steps));
     for (int64_t i = 0; i < o.steps && !cli_interrupted(); i++) {
         const uint64_t start = cli_clock_ns();

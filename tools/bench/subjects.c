@@ -207,7 +207,6 @@ sw_status bench_subject_make(bench_subject *s, const bench_case *which, int64_t 
     }
     /* its sigma is part of the model's layout */
     if (s->of.members > 0) {
-        void *block;
         const int64_t n = s->of.members;
         const sw_members_opts opts = {.size = sizeof opts,
                                       .shape = s->net.model,
@@ -215,8 +214,7 @@ sw_status bench_subject_make(bench_subject *s, const bench_case *which, int64_t 
                                       .user = &s->net,
                                       .threads = 1};
         SW_TRY(sw_members_create(&s->group, s->exec, &opts));
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)n * sizeof *s->members));
-        s->members = block;
+        SW_TRY(sw_heap_alloc(&s->members, SW_HEAP_RECORDS, (size_t)n * sizeof *s->members));
         for (int64_t i = 0; i < n; i++)
             SW_TRY(sw_member_new(&s->members[i], s->group, (uint64_t)i));
 

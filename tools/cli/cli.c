@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- cli --------------------------------------------------------------------------------- */
-
-/* ---- nearest name ------------------------------------------------------------------------ */
-
 /* Levenshtein distance, cut at 63 letters. */
 static int distance(const char *a, const char *b)
 {

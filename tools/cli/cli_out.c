@@ -18,8 +18,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* ---- cli signal -------------------------------------------------------------------------- */
-
 /* The interrupt flag, and what becomes of standard streams that are full when it is set.
  *
  * A write of stdio cannot be asked to wait for a while. So from the first signal on an alarm

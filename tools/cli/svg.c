@@ -6,8 +6,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* ---- svg --------------------------------------------------------------------------------- */
-
 void svg_put(svg *s, const char *text, size_t n)
 {
     const size_t more = s->capacity > n ? s->capacity : n + 4096;

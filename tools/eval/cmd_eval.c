@@ -385,9 +385,8 @@ static int check_format(eval_opts *o, bool predicts)
     o->format =
         o->json ? EVAL_JSON : by_word(o->word != NULL ? o->word : by_ending(o, predicts));
     if (o->out != NULL && !predicts && o->format == EVAL_TEXT)
-        return cli_error(CLI_USAGE,
-                         "--out has no effect with --format text: use a redirection, or name a "
-                         "file that ends in .json or .csv");
+        return cli_error(CLI_USAGE, "--out has no effect with --format text: use a "
+                                    "redirection, or name a file that ends in .json or .csv");
     if (o->out == NULL && o->format == EVAL_NPY && cli_terminal(stdout))
         return cli_error(CLI_USAGE, "npy is not text: name a file with --out");
     return CLI_GO;

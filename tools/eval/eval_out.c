@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- eval out ---------------------------------------------------------------------------- */
-
 static sw_status eval_flush(eval_out *out)
 {
     if (out->status == SW_OK && out->used > 0)
@@ -105,8 +103,6 @@ sw_status eval_write(const char *path, sw_status (*write)(void *context, eval_ou
 #define NAME_COLUMNS 20   /* of a class in the table */
 #define MATRIX_CLASSES 12 /* more do not fit 80 columns */
 #define MISTAKES 10       /* of more classes so many are listed */
-
-/* ---- memory ------------------------------------------------------------------------------ */
 
 /* ---- classes ----------------------------------------------------------------------------- */
 

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- one file ---------------------------------------------------------------------------- */
-
 static sw_status verify(info_file *info)
 {
     for (uint32_t i = 0; i < swi_tensors_count(info->file); i++) {
@@ -199,10 +197,9 @@ int tool_info(int argc, char **argv)
     const cli_command command = {
         .name = "info",
         .usage = "FILE [options]",
-        .about =
-            "Say what a file is and what it has: a checkpoint or a file of parameters, and "
-            "whether it is whole; a profile, a memory snapshot, arrays, models of other "
-            "programs.",
+        .about = "Say what a file is and what it has: a checkpoint or a file of parameters, "
+                 "and whether it is whole; a profile, a memory snapshot, arrays, models of "
+                 "other programs.",
         .options = options,
         .n_options = (int)(sizeof options / sizeof *options),
         .operand = &o.file,

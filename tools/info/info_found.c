@@ -142,9 +142,8 @@ static const char genome[] = "stepwell evolve --help says which options read it"
                   goes_on[] = "stepwell evolve --resume goes on from it",
                   logged[] =
                       "stepwell pbt --replay FILE trains a member along pbt_policy_K.txt",
-                  torch[] =
-                      "safetensors.torch.save_file(state_dict, FILE) in Python writes the "
-                      "tensors as a file that --load-params and info read",
+                  torch[] = "safetensors.torch.save_file(state_dict, FILE) in Python writes "
+                            "the tensors as a file that --load-params and info read",
                   arrays[] = "train --data npz:FILE or npy:INPUTS,TARGETS reads it";
 
 /* Blanks count nowhere, and '#' stands for a number. */

@@ -171,9 +171,7 @@ sw_value tool_chain_apply(sw_ctx *ctx, const tool_net *net, const tool_chain *ch
 
 sw_status tool_net_own(tool_net *net, size_t bytes)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    net->own = block;
+    SW_TRY(sw_heap_alloc(&net->own, SW_HEAP_RECORDS, bytes));
     net->own_bytes = bytes;
     return SW_OK;
 }
@@ -243,8 +241,7 @@ sw_status tool_net_accepts(const tool_net_opts *o)
         return SW_OK;
     if (!tool_has_pixels(&o->data) || s->rank != 3 || o->model->forward == NULL)
         SW_FAIL(SW_INVALID,
-                "%s: --augment is for images (channels, height, width), and %s has "
-                "none",
+                "%s: --augment is for images (channels, height, width), and %s has none",
                 o->model->name, o->data.name);
     if (o->augment.crop >= s->dim[1] || o->augment.crop >= s->dim[2])
         SW_FAIL(SW_INVALID,

@@ -4,8 +4,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ---- table ------------------------------------------------------------------------------- */
-
 /* The table of models. */
 
 static const tool_model *const models[] = {&tool_mlp, &tool_lenet5, &tool_swishnet,

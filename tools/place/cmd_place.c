@@ -187,22 +187,6 @@ static int show(const place_run *run)
     return cli_finish(status);
 }
 
-static int run_place(const place_opts *o)
-{
-    place_run run = {.opts = o, .start = cli_clock_ns()};
-    cli_catch_interrupt();
-    int status = read_problem(&run);
-    if (status == CLI_GO)
-        status = solve_problem(&run);
-    if (status == CLI_GO)
-        status = write_answer(&run);
-    run.total_ns = cli_clock_ns() - run.start;
-    if (status == CLI_GO)
-        status = show(&run);
-    place_csv_free(&run.csv);
-    return status;
-}
-
 static int check(const place_opts *o)
 {
     if (o->file == NULL)
@@ -260,5 +244,16 @@ int tool_place(int argc, char **argv)
                 "writes the best that was found, and the status is 130.");
     CLI_TRY(cli_parse(&command, argc, argv));
     CLI_TRY(check(&o));
-    return run_place(&o);
+    place_run run = {.opts = &o, .start = cli_clock_ns()};
+    cli_catch_interrupt();
+    int status = read_problem(&run);
+    if (status == CLI_GO)
+        status = solve_problem(&run);
+    if (status == CLI_GO)
+        status = write_answer(&run);
+    run.total_ns = cli_clock_ns() - run.start;
+    if (status == CLI_GO)
+        status = show(&run);
+    place_csv_free(&run.csv);
+    return status;
 }

@@ -6,8 +6,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ---- place ------------------------------------------------------------------------------- */
-
 typedef struct {
     const place_request *request;
     atomic_bool timed_out;

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- place csv --------------------------------------------------------------------------- */
-
 static const char *const names[PLACE_COLUMNS] = {"id",   "lower",     "upper",
                                                  "size", "alignment", "offset"};
 
@@ -327,9 +325,7 @@ static sw_status read_text(place_csv *csv, sw_file *file)
         SW_FAIL(SW_NOMEM, "%s: %llu bytes do not fit the memory", sw_file_path(file),
                 (unsigned long long)size);
     for (size_t capacity = (size_t)size + 2;; capacity *= 2) {
-        void *block = csv->text;
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, csv->text_capacity, capacity));
-        csv->text = block;
+        SW_TRY(sw_heap_resize(&csv->text, SW_HEAP_FILES, csv->text_capacity, capacity));
         csv->text_capacity = capacity;
         const size_t wanted = capacity - 1 - csv->text_bytes;
         size_t got = 0;

@@ -5,8 +5,6 @@
 #include "tools/job/outputs.h"
 #include <string.h>
 
-/* ---- plan methods ------------------------------------------------------------------------ */
-
 /* stepwell plan --method: what the same job takes by backprop, by zeroth order (mezo) and by
  * evolution strategies (es), side by side.
  *
@@ -232,15 +230,14 @@ int plan_methods(const plan_opts *o, job *j)
             const row *r = &rows[m];
             if (r->method != JOB_ES || !r->fits)
                 continue;
-            snprintf(
-                text, sizeof text,
-                "\nes: a batch is %s evaluations of %s, %s sample%s each; fitness and order "
-                "take %s; the update has an arena of %s.",
-                cli_digits((uint64_t)(o->slice > 0 ? o->slice : r->batch)).text,
-                cli_digits(r->population).text,
-                cli_digits((uint64_t)(o->slice > 0 ? r->batch / o->slice : 1)).text,
-                o->slice > 0 && r->batch > o->slice ? "s" : "", cli_bytes(r->es_bytes).text,
-                cli_bytes(r->update.arena_bytes).text);
+            snprintf(text, sizeof text,
+                     "\nes: a batch is %s evaluations of %s, %s sample%s each; fitness and "
+                     "order take %s; the update has an arena of %s.",
+                     cli_digits((uint64_t)(o->slice > 0 ? o->slice : r->batch)).text,
+                     cli_digits(r->population).text,
+                     cli_digits((uint64_t)(o->slice > 0 ? r->batch / o->slice : 1)).text,
+                     o->slice > 0 && r->batch > o->slice ? "s" : "",
+                     cli_bytes(r->es_bytes).text, cli_bytes(r->update.arena_bytes).text);
             cli_wrap(stdout, 0, 0, text);
         }
         return cli_finish(CLI_DONE);

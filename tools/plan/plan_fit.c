@@ -167,34 +167,9 @@ static void say_budget(const plan_fit *fit, size_t fit_bytes, char *text, size_t
     snprintf(
         text, bytes,
         "--memory-budget %s, which runs ops again in backward, takes a batch of %s: it was "
-        "planned, with a total of %s bytes and %.2f %% more operations, weighed by their "
-        "time.",
+        "planned, with a total of %s bytes and %.2f %% more operations, weighed by their time.",
         cli_digits(fit_bytes).text, cli_digits((uint64_t)fit->budget.batch).text,
         cli_digits(fit->budget.total_bytes).text, fit->budget.more);
-}
-
-static int no_batch(const task *t, const plan_fit *fit)
-{
-    size_t total;
-    char budget[320] = "";
-    const job_program *most = NULL;
-    CLI_LIBRARY(plan_job(t, 1, SIZE_MAX, &total), false);
-    for (int i = 0; i < JOB_PROGRAMS; i++) {
-        const job_program *p = &t->job->program[i];
-        if (p->batch > 0 && (most == NULL || p->plan.total_bytes > most->plan.total_bytes))
-            most = p;
-    }
-    if (fit->budget.batch > 0) {
-        memcpy(budget, ". ", 3);
-        say_budget(fit, t->fit_bytes, budget + 2, sizeof budget - 2);
-    }
-    return cli_error(
-        CLI_NO_FIT,
-        "no batch fits %zu bytes: a batch of %lld needs total_bytes %zu (model "
-        "%zu, arena %zu, data %zu, checkpoint %zu); the peak is at %s, held by %s%s",
-        t->fit_bytes, (long long)t->unit, total, most->plan.model_bytes, most->plan.arena_bytes,
-        most->plan.data_bytes, job_counted_checkpoint_bytes(t->job), most->plan.peak_op,
-        most->plan.holders, budget);
 }
 
 /* As far as --batch and --population go. */
@@ -260,8 +235,28 @@ int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out)
     fit.ns = cli_clock_ns() - start;
     if (searched == SW_OK)
         searched = look_under_budget(&t, &fit);
-    if (searched == SW_OK && fit.found.batch == 0)
-        return no_batch(&t, &fit);
+    if (searched == SW_OK && fit.found.batch == 0) {
+        size_t total;
+        char budget[320] = "";
+        const job_program *most = NULL;
+        CLI_LIBRARY(plan_job(&t, 1, SIZE_MAX, &total), false);
+        for (int i = 0; i < JOB_PROGRAMS; i++) {
+            const job_program *p = &t.job->program[i];
+            if (p->batch > 0 && (most == NULL || p->plan.total_bytes > most->plan.total_bytes))
+                most = p;
+        }
+        if (fit.budget.batch > 0) {
+            memcpy(budget, ". ", 3);
+            say_budget(&fit, t.fit_bytes, budget + 2, sizeof budget - 2);
+        }
+        return cli_error(
+            CLI_NO_FIT,
+            "no batch fits %zu bytes: a batch of %lld needs total_bytes %zu (model "
+            "%zu, arena %zu, data %zu, checkpoint %zu); the peak is at %s, held by %s%s",
+            t.fit_bytes, (long long)t.unit, total, most->plan.model_bytes,
+            most->plan.arena_bytes, most->plan.data_bytes, job_counted_checkpoint_bytes(t.job),
+            most->plan.peak_op, most->plan.holders, budget);
+    }
     if (searched == SW_OK)
         searched = plan_answer(&t, &fit);
     if (searched != SW_OK)
@@ -315,11 +310,10 @@ static void print_few(int64_t samples, int64_t batch)
     char text[300];
     if (batch <= samples)
         return;
-    snprintf(
-        text, sizeof text,
-        "The data have only %s samples for training: a batch of %s was planned as if there "
-        "were enough. Training on these takes all of them at once, and needs less.",
-        cli_digits((uint64_t)samples).text, cli_digits((uint64_t)batch).text);
+    snprintf(text, sizeof text,
+             "The data have only %s samples for training: a batch of %s was planned as if "
+             "there were enough. Training on these takes all of them at once, and needs less.",
+             cli_digits((uint64_t)samples).text, cli_digits((uint64_t)batch).text);
     cli_wrap(stdout, 0, 0, text);
 }
 

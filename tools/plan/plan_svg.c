@@ -226,13 +226,11 @@ static sw_status draw_plan(drawing *d, job *j)
 {
     const sw_plan_info *p = &job_main(j)->plan;
     const size_t bytes = p->n_storages * sizeof *d->covered;
-    void *covered;
     d->arena_bytes = p->arena_bytes;
     d->n_ops = p->n_ops;
-    SW_TRY(sw_heap_alloc(&covered, SW_HEAP_FILES, bytes));
-    d->covered = covered;
+    SW_TRY(sw_heap_alloc(&d->covered, SW_HEAP_FILES, bytes));
     const sw_status status = draw(d, j);
-    sw_heap_free(covered, SW_HEAP_FILES, bytes);
+    sw_heap_free(d->covered, SW_HEAP_FILES, bytes);
     return status;
 }
 
