@@ -535,7 +535,6 @@ const char *saves_at(const char *name)
 
 static bool count_name(void *context, const char *name)
 {
-    (void)name;
     ++*(int *)context;
     return true;
 }

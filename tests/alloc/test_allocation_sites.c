@@ -11,7 +11,6 @@ SW_TESTS("places")
 
 static void end_places(void *unused)
 {
-    (void)unused;
     sw_sites_end();
 }
 

@@ -209,7 +209,6 @@ SW_TEST("a refusing store gives the budget back")
 
 static sw_status create_arena(void *unused)
 {
-    (void)unused;
     sw_store *store;
     sw_budget *budget;
     sw_arena *arena = NULL;

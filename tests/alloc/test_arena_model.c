@@ -180,7 +180,6 @@ static void compare(model *m, int step)
 
 static void no_faults(void *unused)
 {
-    (void)unused;
     sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
 }
 

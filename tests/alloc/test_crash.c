@@ -17,7 +17,6 @@ static save its;
 
 static sw_status write_parts(void *unused, sw_file *file)
 {
-    (void)unused;
     for (size_t at = 0; at < sizeof its.after; at += 700)
         SW_TRY(sw_file_write(file, its.after + at,
                              sizeof its.after - at < 700 ? sizeof its.after - at : 700));
@@ -26,7 +25,6 @@ static sw_status write_parts(void *unused, sw_file *file)
 
 static sw_status write_before(void *unused, sw_file *file)
 {
-    (void)unused;
     return sw_file_write(file, its.before, sizeof its.before);
 }
 
@@ -37,7 +35,6 @@ static bool is(const sw_crash_file *f, const unsigned char *bytes, size_t n)
 
 static bool look(void *unused, const sw_crash_file *files, int n, bool done)
 {
-    (void)unused;
     const sw_crash_file *saved = sw_crash_find(files, n, "saved");
     const bool new = is(saved, its.after, sizeof its.after);
     const bool old = is(saved, its.before, sizeof its.before);

@@ -25,7 +25,6 @@ static struct {
 static sw_status write_parts(void *unused, sw_file *file)
 {
     char part[PART];
-    (void)unused;
     memset(part, its.name, sizeof part);
     for (size_t at = 0; at < BYTES; at += PART)
         SW_TRY(sw_file_write(file, part, BYTES - at < PART ? BYTES - at : PART));
@@ -41,7 +40,6 @@ static sw_status write_log(sw_file *log, size_t n)
 
 static sw_status sync_log(void *unused)
 {
-    (void)unused;
     SW_TRY(write_log(its.log, LOG_NEW / 2));
     return sw_file_sync(its.log);
 }
@@ -81,7 +79,6 @@ static bool look(void *unused, const sw_crash_file *files, int n, bool done)
                one = letter(sw_crash_find(files, n, "saved.1")),
                two = letter(sw_crash_find(files, n, "saved.2"));
     const char old = its.damaged ? '?' : 'c';
-    (void)unused;
     its.old += now == old;
     its.new_ += now == 'd';
     bool right = now == 'd' || (now == old && !done);

@@ -172,7 +172,6 @@ SW_TEST("a name without room for a number is refused")
 
 static sw_status write_to_full_disk(void *unused, sw_file *file)
 {
-    (void)unused;
     SW_TRY(sw_file_write(file, "half", 4));
     SW_FAIL(SW_IO, "%s: No space left on device", sw_file_path(file));
 }
@@ -246,7 +245,6 @@ static sw_status count_call(void *calls)
 
 static sw_status write_any(void *unused, sw_file *file)
 {
-    (void)unused;
     return sw_file_write(file, "x", 1);
 }
 

@@ -187,7 +187,6 @@ SW_TEST("only its own lock is removed")
 
 static sw_status hold_once(void *unused)
 {
-    (void)unused;
     sw_file *held = NULL;
     SW_TRY(sw_file_hold(&held, path));
     sw_file_drop(held);
@@ -238,7 +237,6 @@ SW_TEST("a pipe cannot be cut")
 
 static sw_status cut_once(void *unused)
 {
-    (void)unused;
     sw_file *file = NULL;
     SW_TRY(sw_file_open(&file, path, SW_FILE_KEEP));
     const sw_status status = sw_file_cut(file, 4);

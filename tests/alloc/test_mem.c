@@ -13,7 +13,6 @@ SW_TESTS("mem")
 
 static void no_faults(void *unused)
 {
-    (void)unused;
     sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
 }
 
@@ -118,7 +117,6 @@ SW_TEST("an impossible size is an ordinary answer")
 
 static void *churn(void *unused)
 {
-    (void)unused;
     for (int i = 0; i < 2000; i++) {
         void *block;
         if (sw_heap_alloc(&block, SW_HEAP_PROFILE, (size_t)i) == SW_OK)
@@ -177,7 +175,6 @@ SW_TEST("ranges are reachable only where committed")
 
 static sw_status use_everything(void *unused)
 {
-    (void)unused;
     void *block = NULL, *range;
     const size_t page = sw_page_bytes();
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, 64));
@@ -242,7 +239,6 @@ SW_TEST("heaps and the backend have names")
 /* Planned failures: which call fails, what text means, and the error of a thread. */
 static void all_off(void *unused)
 {
-    (void)unused;
     for (int kind = 0; kind < SW_FAULT_KINDS; kind++)
         sw_fault_plan((sw_fault_kind)kind, 0, SW_FAULT_OFF);
 }

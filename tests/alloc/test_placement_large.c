@@ -423,7 +423,6 @@ SW_TEST("limits end it early with a placement")
 
 static sw_status solve_some(void *unused)
 {
-    (void)unused;
     sw_dice dice = {5};
     sw_placement_result result;
     random_items(&dice, 30, 20, 20);

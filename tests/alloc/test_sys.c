@@ -13,7 +13,6 @@ SW_TESTS("sys")
 
 static void no_faults(void *unused)
 {
-    (void)unused;
     sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
 }
 
@@ -142,7 +141,6 @@ SW_TEST("a full disk is reported")
 
 static sw_status every_file_call(void *unused)
 {
-    (void)unused;
     const char *path = sw_temp_path("sweep"), *moved = sw_temp_path("swept");
     char text[4];
     size_t got;
@@ -318,7 +316,6 @@ SW_TEST("threads start, join and fail")
 
 static sw_status open_library(void *unused)
 {
-    (void)unused;
     void *library, *symbol;
     SW_TRY(sw_library_open(&library, "libc.so.6"));
     SW_TRY(sw_library_symbol(library, "strlen", &symbol));

@@ -19,7 +19,6 @@ static int asked(void)
 
 static void begin(void *unused)
 {
-    (void)unused;
     answer = questions = 0;
     sw_interrupt_set(NULL);
 }
@@ -27,7 +26,6 @@ static void begin(void *unused)
 /* Ask for the end when the wait has begun. */
 static void interrupt_later(void *unused)
 {
-    (void)unused;
     while (questions < 3)
         usleep(1000);
     answer = 1;

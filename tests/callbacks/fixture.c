@@ -62,13 +62,11 @@ static sw_status member(sw_member_view *view, void *user)
 
 static sw_status explore(int of, const double *donors, double *values, int n, void *user)
 {
-    (void)of, (void)donors, (void)values, (void)n;
     return fixture_call(user);
 }
 
 static sw_status shape(float *fitness, size_t n, void *user)
 {
-    (void)fitness, (void)n;
     return fixture_call(user);
 }
 

@@ -195,7 +195,6 @@ static int shaped(fixture *f)
 
 static sw_status behind_step(void *user, uint64_t step, uint64_t steps)
 {
-    (void)step, (void)steps;
     return fixture_call(user);
 }
 
@@ -244,7 +243,6 @@ static void record(const sw_mutation_record *record, void *user)
 
 static int fits(const sw_genome *genome, void *user)
 {
-    (void)genome;
     return -(int)fixture_call(user) == 0;
 }
 
@@ -295,7 +293,6 @@ static int saved(fixture *f)
 
 static int looked_at(void *user, int64_t done, int64_t all)
 {
-    (void)done, (void)all;
     return fixture_call(user) != SW_OK;
 }
 
@@ -330,7 +327,6 @@ static void call_from(const char *part)
 
 static sw_status twice_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)n_in, (void)attrs;
     *out = in[0];
     call_from("infer");
     return of_ops != NULL && strcmp("infer", calling_part) == 0 ? (sw_status)of_ops->answer

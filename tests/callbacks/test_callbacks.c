@@ -349,7 +349,6 @@ static uint64_t n_sites;
 
 static sw_status make_exec(fixture *f, void **out)
 {
-    (void)f;
     return sw_exec_create((sw_exec **)out, NULL);
 }
 
@@ -367,7 +366,6 @@ static sw_status make_net(fixture *f, void **out)
 
 static sw_status make_price(fixture *f, void **out)
 {
-    (void)out;
     return sw_genome_price(f->genome, idle, NULL, SW_U8, &SW_OPTS(sw_price));
 }
 
@@ -380,7 +378,6 @@ static sw_status make_child(fixture *f, void **out)
 
 static sw_status make_search_space(fixture *f, void **out)
 {
-    (void)f;
     const sw_task task =
         SW_OPTS(sw_task, .channels = 1, .height = 28, .width = 28, .classes = 10);
     return sw_search_space_default((sw_search_space **)out, &task);
@@ -388,7 +385,6 @@ static sw_status make_search_space(fixture *f, void **out)
 
 static sw_status explore(int of, const double *donors, double *values, int n, void *user)
 {
-    (void)of, (void)donors, (void)values, (void)n, (void)user;
     return SW_OK;
 }
 
@@ -415,13 +411,11 @@ static sw_status make_evolution(fixture *f, void **out)
 
 static void say_nothing(void *to, const char *line)
 {
-    (void)to, (void)line;
 }
 
 static sw_status make_check(fixture *f, void **out)
 {
     uint32_t checks, failures, id;
-    (void)f, (void)out;
     for (id = 1; sw_op_check(id, say_nothing, NULL, &checks, &failures) == SW_INVALID;)
         id++;
     return failures == 0 ? SW_OK : SW_INVALID;

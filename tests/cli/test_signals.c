@@ -103,7 +103,6 @@ SW_TEST("two at once end")
 
 static void asks_for_saves(int caught, int unused)
 {
-    (void)unused;
     (void)signal(SIGUSR1, SIG_DFL);
     cli_catch_interrupt();
     if (caught)

@@ -177,7 +177,6 @@ static void *copy_of(const sw_buffer *from, size_t shift)
 
 static void serial(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n_parts)
 {
-    (void)par;
     for (int i = 0; i < n_parts; i++)
         body(arg, i);
 }

@@ -27,7 +27,6 @@ static struct {
 
 static void end_of_test(void *unused)
 {
-    (void)unused;
     last.there = false;
     sw_fake_card_is_well("the test");
 }

@@ -21,7 +21,6 @@ static sw_status host_alloc(void **out, size_t bytes)
 }
 static void host_free(void *block, size_t bytes)
 {
-    (void)bytes;
     sw_fake_host_blocks--;
     free(block);
 }
@@ -37,7 +36,6 @@ static struct {
 
 static void end(void *unused)
 {
-    (void)unused;
     sw_cuda_blas_destroy(t.queue.blas);
     CU_ASSERT_EQUAL(living().blas, 0);
     CU_ASSERT_EQUAL(sw_fake_host_blocks, 0);

@@ -273,8 +273,6 @@ SW_TEST("a file that is refused changes nothing")
 
 static void no_step(sw_ctx *ctx, void *user)
 {
-    (void)ctx;
-    (void)user;
 }
 
 SW_TEST("a model stays where it lies")

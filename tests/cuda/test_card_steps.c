@@ -25,7 +25,6 @@ static sw_status writes_aside(const sw_launch *l, const sw_cuda_queue *queue)
 
 static sw_status fails(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    (void)l, (void)queue;
     return sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__, "planted");
 }
 
@@ -167,7 +166,6 @@ typedef struct {
 static void look_at_memory(void *context, sw_exec *exec, const sw_model *model, int step)
 {
     hundred *h = context;
-    (void)exec, (void)model;
     if (step == 3)
         h->memory = counted.memory;
     if (step == h->steps - 1)

@@ -51,7 +51,6 @@ static cublasLtMatrixLayout_t layout(int rows, int cols, int batch)
 
 static void give_back(void *unused)
 {
-    (void)unused;
     GOOD(cublasLtMatrixLayoutDestroy(t.a));
     GOOD(cublasLtMatrixLayoutDestroy(t.b));
     GOOD(cublasLtMatrixLayoutDestroy(t.c));

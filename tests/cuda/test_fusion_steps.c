@@ -156,7 +156,6 @@ static void look(void *context, sw_exec *exec, const sw_model *model, int at)
     seen *s = context;
     const swi_program *p = exec->last;
     sw_fake_counts c;
-    (void)model;
     sw_fake_card_api()->counts(&c);
     s->launched[at] = sw_fake_all_run(&c);
     for (int i = 0; i < at; i++)

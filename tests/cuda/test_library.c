@@ -30,7 +30,6 @@ static struct {
 
 static size_t wants(const sw_cuda_queue *queue, const sw_cuda_product *g)
 {
-    (void)queue;
     seen.asked = *g;
     return seen.wanted;
 }
@@ -38,7 +37,6 @@ static size_t wants(const sw_cuda_queue *queue, const sw_cuda_product *g)
 static sw_status takes(const sw_cuda_queue *queue, const sw_cuda_product *g, void *scratch,
                        size_t bytes)
 {
-    (void)queue;
     seen.run = *g;
     seen.scratch = scratch;
     seen.bytes = bytes;
@@ -95,7 +93,6 @@ static struct {
 
 static size_t notes(const sw_cuda_queue *queue, const sw_cuda_product *g)
 {
-    (void)queue;
     plan.product[plan.n++ % 32] = *g;
     return 640;
 }
@@ -104,7 +101,6 @@ static sw_status looks(const sw_cuda_queue *queue, const sw_cuda_product *g, voi
                        size_t bytes)
 {
     bool known = false;
-    (void)queue, (void)scratch;
     for (int i = 0; i < plan.n && i < 32; i++)
         known |= same_product(&plan.product[i].p, &g->p, false) &&
                  (plan.product[i].bias != NULL) == (g->bias != NULL);
@@ -261,7 +257,6 @@ static struct {
 
 static size_t conv_wants(const sw_cuda_queue *queue, const sw_cuda_product *g)
 {
-    (void)queue, (void)g;
     conv.asked++;
     return 640;
 }
@@ -273,7 +268,6 @@ static sw_status conv_makes(const sw_cuda_queue *queue, const sw_cuda_product *g
     const sw_products *p = &g->p;
     const int64_t n[] = {p->n_results > 0 ? p->result[0] : 1,
                          p->n_results > 1 ? p->result[1] : 1};
-    (void)queue;
     CU_ASSERT(scratch != NULL && bytes >= 640 && p->n_sums == 0 && p->n_results <= 2);
     if (!conv.makes)
         return SW_UNSUPPORTED;

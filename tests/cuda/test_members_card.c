@@ -701,7 +701,6 @@ SW_TEST("every allocation can fail")
 
 static sw_status a_callback(sw_member_view *view, void *user)
 {
-    (void)user;
     view->score = 0.0;
     return SW_OK;
 }

@@ -16,7 +16,6 @@ static float x[PIECE], ones[PIECE], want[PIECE];
 
 static void alone(const sw_par *par, void (*body)(void *, int), void *arg, int n_parts)
 {
-    (void)par;
     for (int i = 0; i < n_parts; i++)
         body(arg, i);
 }

@@ -106,7 +106,6 @@ bytes jpeg_bytes(jpeg_image image)
 
 bytes jpeg_bytes(jpeg_image image)
 {
-    (void)image;
     return (bytes){NULL, 0};
 }
 

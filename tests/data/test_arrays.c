@@ -527,7 +527,6 @@ static sw_status make_and_drop(void *unused)
     const char *const names[] = {"a", "b"};
     const sw_arrays_opts o = SW_OPTS(sw_arrays_opts, .n_classes = 2, .class_names = names);
     sw_dataset *d = NULL;
-    (void)unused;
     SW_TRY(sw_dataset_arrays(&d, 6, fields, 2, &o));
     sw_dataset_destroy(d);
     return SW_OK;

@@ -18,7 +18,6 @@ void scene_sweep(void)
 
 static void end_things(void *unused)
 {
-    (void)unused;
     scene_sweep();
     free(things);
     things = NULL;
@@ -326,7 +325,6 @@ typedef struct {
 
 static sw_value keep_logits(sw_ctx *ctx, sw_value logits, sw_value labels, void *user)
 {
-    (void)user;
     sw_output(ctx, "logits", logits);
     return sw_softmax_ce(ctx, logits, labels);
 }

@@ -307,7 +307,6 @@ static sw_genome *swept, *swept_before;
 
 static sw_status align_swept(void *arg)
 {
-    (void)arg;
     sw_genome *g = NULL;
     const swi_tie tie = {1, 4};
     const swi_wish wish = {2, 2};

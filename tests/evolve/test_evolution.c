@@ -238,7 +238,6 @@ SW_TEST("objectives are ranked")
 static sw_value bad_loss(sw_ctx *ctx, sw_value logits, sw_value labels, void *user)
 {
     const sw_value loss = sw_softmax_ce(ctx, logits, labels);
-    (void)user;
     return sw_scale_by(ctx, sw_scale_by(ctx, loss, 3e38f), 3e38f);
 }
 
@@ -289,7 +288,6 @@ SW_TEST("infinite losses end no run")
 
 static double always_nan(const sw_candidate *c, void *user)
 {
-    (void)user;
     return c->id % 2 == 0 ? (double)NAN : c->accuracy;
 }
 

@@ -352,7 +352,6 @@ static sw_status parse_and_print(void *arg)
     sw_genome *g, *copy;
     char *text;
     size_t bytes;
-    (void)arg;
     SW_TRY(sw_genome_parse(&g, genome_text, strlen(genome_text), "a text"));
     sw_status status = swi_genome_begin_lineage(g);
     if (status == SW_OK)

@@ -429,7 +429,6 @@ SW_TEST("growth is the largest that fits")
 
 static int refuse(const sw_genome *g, void *user)
 {
-    (void)g;
     return *(int *)user;
 }
 

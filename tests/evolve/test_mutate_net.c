@@ -159,7 +159,6 @@ static void all_kinds(sw_mutation list[SW_MUTATION_KINDS])
 
 static int is_small(const sw_genome *g, void *none)
 {
-    (void)none;
     return swi_genome_parameters(g) <= MOST;
 }
 

@@ -106,7 +106,6 @@ typedef struct {
 static sw_value scale_gradient(sw_ctx *ctx, sw_param param, sw_value gradient, void *user)
 {
     hook_notes *notes = user;
-    (void)param;
     notes->calls++;
     return sw_scale_by(ctx, gradient, notes->by);
 }

@@ -505,7 +505,6 @@ static sw_status draw_and_insert(void *arg)
     sw_genome *g;
     swi_draws d = swi_draws_of(5, 5);
     uint32_t first, n;
-    (void)arg;
     SW_TRY(sw_search_space_default(&s, &image));
     sw_status status = sw_genome_draw(&g, s, &image, 4);
     if (status == SW_OK) {

@@ -237,7 +237,6 @@ static sw_status select_once(void *arg)
     const sw_selection how = {.kind = SW_SELECT_TOURNAMENT, .n = 5};
     uint32_t out[5];
     size_t n;
-    (void)arg;
     return sw_select(f, 3, &how, 1, 9, out, NULL, &n);
 }
 

@@ -10,7 +10,6 @@ enum { MOST = 1 << 16 };
 /* As many threads as it says, in turns from the last part to the first. */
 static void backwards(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n)
 {
-    (void)par;
     for (int i = n - 1; i >= 0; i--)
         body(arg, i);
 }

@@ -63,7 +63,6 @@ static void put(float *to, int64_t i, float x, uint32_t accumulate)
 
 static sw_status infer_same(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)n_in, (void)attrs;
     if (in[0].dtype != SW_F32)
         SW_FAIL(SW_INVALID, "must be f32");
     out[0] = in[0];
@@ -185,7 +184,6 @@ const sw_op_desc outside_normalise = {NORMALISE("outside.normalise", normalise),
 
 static sw_status pair_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)n_in, (void)attrs;
     for (int i = 0; i < 3; i++)
         out[i] = in[0];
     return SW_OK;
@@ -411,7 +409,6 @@ const sw_op_desc planted_one = {
 /* The outer product: no operand has the bytes of the result. */
 static sw_status outer_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)n_in, (void)attrs;
     out[0] = (sw_type){SW_F32, SW_PLAIN, {2, {in[0].shape.dim[0], in[0].shape.dim[0]}}};
     return SW_OK;
 }

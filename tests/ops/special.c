@@ -413,7 +413,6 @@ typedef struct {
 static void name_op(void *to, uint32_t position, const char *name, sw_phase phase)
 {
     const op_names *names = to;
-    (void)position, (void)phase;
     names->op(names->to, name);
 }
 

@@ -240,7 +240,6 @@ static uint64_t live_blocks(void)
 
 static void stop_faults(void *arg)
 {
-    (void)arg;
     sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
 }
 

@@ -31,7 +31,6 @@ static const unary unary_ops[] = {
 
 static void run_parts(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n)
 {
-    (void)par;
     for (int part = 0; part < n; part++)
         body(arg, part);
 }

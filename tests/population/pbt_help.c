@@ -95,13 +95,11 @@ void help_note(const sw_pbt *p, const sw_pbt_event *e, void *list)
 
 double help_random(const sw_pbt *p, int member, double time, void *user)
 {
-    (void)p, (void)user;
     sw_dice dice = {(uint64_t)member * 1000003 + (uint64_t)(time * 16)};
     return (double)sw_dice_below(&dice, 1000);
 }
 
 double help_index(const sw_pbt *p, int member, double time, void *user)
 {
-    (void)p, (void)time, (void)user;
     return member;
 }

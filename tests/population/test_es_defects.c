@@ -216,7 +216,6 @@ SW_TEST("generations have noise of their own")
 /* Random ops draw what they draw without a strategy, and the model is what it was. */
 static void draw(sw_ctx *ctx, void *user)
 {
-    (void)user;
     sw_output(ctx, "z", sw_randn(ctx, "z", SW_SHAPE(64)));
 }
 

@@ -314,7 +314,6 @@ SW_TEST("a budget counts every member")
 
 static sw_status whole_life(void *unused)
 {
-    (void)unused;
     sw_exec *exec = NULL;
     tiny t = {NULL};
     sw_members *all = NULL;

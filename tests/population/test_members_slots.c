@@ -54,8 +54,6 @@ SW_TEST("a packed member goes on elsewhere")
 
 static sw_status fails(sw_member_view *view, void *user)
 {
-    (void)view;
-    (void)user;
     return SW_IO;
 }
 
@@ -176,7 +174,6 @@ static void change(schedule *s, plain *p, sw_dice *dice)
 
 static void copy(schedule *s, plain *to, const plain *from)
 {
-    (void)s;
     if (!to->there || !from->there)
         return;
     OK(sw_member_copy(to->member, from->member));

@@ -91,7 +91,6 @@ SW_TEST("tensors add up to a member's range")
 
 static sw_status no_step(sw_member_view *view, void *user)
 {
-    (void)user;
     view->score = 0.0;
     return SW_OK;
 }
@@ -212,7 +211,6 @@ SW_TEST("lanes have arenas and batches")
 /* A call inside the visitor is refused, and does no harm. */
 static void call_inside(void *to, const sw_plan_storage *x)
 {
-    (void)x;
     scene *g = to;
     CU_ASSERT_EQUAL(sw_members_run(g->all, &g->args), SW_BUSY);
     CU_ASSERT_EQUAL(sw_members_visit(g->all, &SW_OPTS(sw_plan_visitor)), SW_BUSY);

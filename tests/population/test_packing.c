@@ -169,7 +169,6 @@ static sw_status pack_once(void *context)
     const sw_pack_shape shapes[2] = {{.member_bytes = 640, .arena_bytes = 640, .members = 30},
                                      {.member_bytes = 64, .arena_bytes = 64, .members = 3}};
     size_t resident[2];
-    (void)context;
     return sw_pack(shapes, 2, 6400, 2, resident, &SW_OPTS(sw_packing));
 }
 

@@ -141,7 +141,6 @@ SW_TEST("integers lose their fraction and keep their bounds")
 
 static sw_status custom(int member, const double *donors, double *values, int n, void *user)
 {
-    (void)donors;
     int *mode = user;
     if (*mode == 2)
         return sw_error_set(SW_STOPPED, __FILE__, __LINE__, "custom says no");
@@ -190,7 +189,6 @@ SW_TEST("quantiles at their ends")
 
 static void see_shares(const sw_pbt *p, const sw_pbt_event *e, void *seen)
 {
-    (void)p;
     if (e->what != SW_PBT_EXPLOIT)
         return;
     CU_ASSERT(e->member < 7 && e->donor >= 7);
@@ -215,7 +213,6 @@ SW_TEST("7 of 10 are replaced by 3")
 
 static double with_gaps(const sw_pbt *p, int member, double time, void *user)
 {
-    (void)p, (void)time, (void)user;
     return member < 3 ? (double)NAN : member == 7 ? -(double)INFINITY : 5;
 }
 
@@ -243,7 +240,6 @@ SW_TEST("no score and equal scores")
 
 static void better_by_index(const sw_pbt *p, const sw_pbt_event *e, void *user)
 {
-    (void)p, (void)user;
     if (e->what == SW_PBT_EXPLOIT)
         SW_CHECK(e->donor_score > e->score, "%d copies %d", e->member, e->donor);
 }
@@ -268,7 +264,6 @@ static double two_groups(const sw_pbt *p, int member, double time, void *user)
 
 static void never_of_the_lower(const sw_pbt *p, const sw_pbt_event *e, void *user)
 {
-    (void)p, (void)user;
     if (e->what == SW_PBT_EXPLOIT)
         CU_ASSERT(e->member < 5 || e->donor >= 5);
 }
@@ -293,7 +288,6 @@ SW_TEST("the t-test copies who is surely better")
 
 static double rises(const sw_pbt *p, int member, double time, void *user)
 {
-    (void)p, (void)user;
     return time * (member + 1);
 }
 

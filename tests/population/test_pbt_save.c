@@ -99,7 +99,6 @@ SW_TEST("a saved population goes on with the same decisions")
 
 static sw_status no_change(int member, const double *donors, double *values, int n, void *user)
 {
-    (void)donors, (void)member, (void)values, (void)n, (void)user;
     return SW_OK;
 }
 

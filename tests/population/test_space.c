@@ -193,7 +193,6 @@ SW_TEST("extreme bounds hold")
 static sw_status build(void *unused)
 {
     sw_space *s;
-    (void)unused;
     SW_TRY(sw_space_create(&s));
     sw_status status = SW_OK;
     for (int i = 0; i < 4 && status == SW_OK; i++)

@@ -269,7 +269,6 @@ static struct {
 
 static sw_status fails_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)n_in, (void)attrs;
     out[0] = in[0];
     return SW_OK;
 }

@@ -32,7 +32,6 @@ void told_base_add(told_run *run, const char *role, uint64_t bytes)
 
 static void see_op(void *to, uint32_t position, const char *name, sw_phase phase)
 {
-    (void)position;
     told_op_add(to, name, (int)phase);
 }
 

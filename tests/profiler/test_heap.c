@@ -257,7 +257,6 @@ static void convolve(sw_ctx *ctx, void *user)
 static void twist(sw_ctx *ctx, void *user)
 {
     const sw_value x = sw_input(ctx, 0);
-    (void)user;
     sw_output(ctx, "y", sw_add(ctx, sw_relu(ctx, x), sw_tanh(ctx, x)));
 }
 

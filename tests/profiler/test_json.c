@@ -105,7 +105,6 @@ SW_TEST("a full buffer or a failing drain stops the writer")
 
 static sw_status grow_everything(void *arg)
 {
-    (void)arg;
     sw_json j;
     sw_json_growing(&j, SW_HEAP_FILES);
     for (int i = 0; i < 50; i++)
@@ -209,7 +208,6 @@ SW_TEST("doubles come back bit for bit, others are null")
 
 static void put_locale_back(void *arg)
 {
-    (void)arg;
     setlocale(LC_ALL, "C");
 }
 
@@ -713,7 +711,6 @@ static sw_status build_once(void *arg)
     static const char text[] = "{\"a\":[1,2.5,\"text\",{\"b\":null}]}";
     json_buffer room = {0};
     value out;
-    (void)arg;
     sw_json_in in = sw_json_in_text(text, sizeof text - 1, "text");
     SW_TRY(value_tree_open_for(&fresh, "text", (size_t)1 << 20));
     const sw_status status = json_tree_build(&fresh, &room, &in, &out);

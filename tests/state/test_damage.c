@@ -19,7 +19,6 @@ static swi_tensors *header; /* of the sound file */
 
 static void close_it(void *unused)
 {
-    (void)unused;
     close(there);
     swi_tensors_close(header);
     header = NULL;

@@ -327,7 +327,6 @@ static int verdict_of(const sw_crash_file *files, int n)
 /* Step 2 or 3; after the save 3, and 2 is the generation before it. */
 static bool look(void *unused, const sw_crash_file *files, int n, bool done)
 {
-    (void)unused;
     const int verdict = verdict_of(files, n), step = verdict & STEP;
     const bool right =
         done ? step == SAVES && (verdict & OLDER) != 0 : step == SAVES - 1 || step == SAVES;

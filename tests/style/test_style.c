@@ -61,14 +61,11 @@ static int walk(const char *folder, visit *each)
 
 static void fail(void *to, const char *path, int line, const char *what)
 {
-    (void)to;
     SW_CHECK(false, "%s:%d: %s", path, line, what);
 }
 
 static void count(void *to, const char *path, int line, const char *what)
 {
-    (void)path;
-    (void)what;
     *(int *)to += line > 0;
 }
 
@@ -208,7 +205,6 @@ static void leave_ok(const char *stamp, const struct timespec *began)
 
 static void visit_layout(const char *path, char *text)
 {
-    (void)text;
     struct stat st;
     if (!is_c(path) && !ends(path, ".cu"))
         return;
@@ -407,7 +403,6 @@ SW_TEST("names in documents are declared")
 static int n_reported;
 static void note_report(void *to, const char *path, int line, const char *what)
 {
-    (void)to, (void)path, (void)line, (void)what;
     n_reported++;
 }
 

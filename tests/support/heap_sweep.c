@@ -17,7 +17,6 @@ uint64_t sw_heap_blocks(void)
 
 static void stop(void *unused)
 {
-    (void)unused;
     for (int kind = 0; kind < SW_FAULT_KINDS; kind++)
         sw_fault_plan((sw_fault_kind)kind, 0, SW_FAULT_OFF);
 }

@@ -6,9 +6,6 @@
 #include "runtime/stepwell.h"
 #include "tests/support/suite.h"
 
-/* Step functions have a context and a pointer of the test, and few need both. */
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
 /* Fail the running test with the library's reason. */
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
 /* A refusal with this status and a message that names `part`. */

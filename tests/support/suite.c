@@ -223,8 +223,6 @@ static void test_starts(const CU_pTest test, const CU_pSuite suite)
 static void test_ends(const CU_pTest test, const CU_pSuite suite,
                       const CU_pFailureRecord failures)
 {
-    (void)test;
-    (void)suite;
     while (n_afters > 0) {
         n_afters--;
         afters[n_afters].after(afters[n_afters].arg);
@@ -312,9 +310,6 @@ static char temp_folder[512];
 
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
-    (void)st;
-    (void)kind;
-    (void)where;
     return remove(path);
 }
 

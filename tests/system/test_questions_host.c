@@ -24,7 +24,6 @@ static struct {
 
 static void give_back(void *unused)
 {
-    (void)unused;
     while (leaked.n > 0)
         sw_heap_free(leaked.block[--leaked.n], SW_HEAP_DATASETS, LEAK_BYTES);
 }

@@ -780,14 +780,12 @@ static void needs(char *rest)
 
 static void only_full(char *rest)
 {
-    (void)rest;
     if (!sw_tests_full())
         now.line = end_of(now.line);
 }
 
 static void no_more(char *rest)
 {
-    (void)rest;
 }
 
 static const struct {

@@ -16,7 +16,6 @@ static train t;
 
 static void end_run(void *unused)
 {
-    (void)unused;
     train_metrics_close(&t);
 }
 
@@ -87,7 +86,6 @@ static size_t n_got;
 
 static void keep(void *unused, const tfevents_scalar *s)
 {
-    (void)unused;
     if (n_got < MOST)
         got[n_got++] = *s;
 }

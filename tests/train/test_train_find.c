@@ -24,7 +24,6 @@ static void feed(train_find *f, double (*loss)(double decades, uint64_t i))
 /* Falls from 2 to 1, fastest at 1e-3, and rises from 1e-1 on. */
 static double bend(double x, uint64_t i)
 {
-    (void)i;
     return 1.0 + 1.0 / (1.0 + exp(4.0 * (x + 3.0))) + (x > -1.0 ? 20.0 * (x + 1.0) : 0.0);
 }
 
@@ -35,14 +34,11 @@ static double noisy(double x, uint64_t i)
 
 static double flat(double x, uint64_t i)
 {
-    (void)x;
-    (void)i;
     return 0.7;
 }
 
 static double rising(double x, uint64_t i)
 {
-    (void)i;
     return 10.0 + x;
 }
 

@@ -9,7 +9,6 @@ static volatile float sink;
 
 static sw_status infer_same(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
-    (void)n_in, (void)attrs;
     out[0] = in[0];
     return SW_OK;
 }
