@@ -3,8 +3,7 @@
 #include "alloc/placement/placement_internal.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
-#include "tools/place/place_check.h"
-#include "tools/place/place_sort.h"
+#include "tools/place/place_csv.h"
 
 SW_TESTS("place check")
 

@@ -1,31 +1,82 @@
 /* stepwell eval: how good trained parameters are on a data set. */
 #include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
+#include "kernels/scalar.h"
 #include "profiler/record/utf8.h"
-#include "tools/eval/eval.h"
-#include "tools/report/file_same.h"
 #include "tools/job/outputs.h"
+#include "tools/job/result.h"
+#include "tools/report/file_same.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
-static int eval_parse(evaluation *e, int argc, char **argv, bool predicts);
+/* In the order of eval_words and predict_words. */
+typedef enum { EVAL_TEXT, EVAL_JSON, EVAL_CSV, EVAL_JSONL, EVAL_NPY } eval_format;
 
-/* ---- eval run ---------------------------------------------------------------------------- */
+typedef struct {
+    job_opts job;
+    const char *load, *part, *out, *word; /* word: of --format; NULL: not given */
+    eval_format format;
+    bool json, quiet;
+} eval_opts;
+
+/* Observations of a program. */
+typedef struct {
+    uint64_t runs;
+    sw_phase_info phase[SW_PHASES]; /* the highest peak of all runs, the end of the last */
+    size_t peak_bytes;
+} eval_measured;
+
+/* Confusion is counted up to so many classes: 128 MiB. */
+#define EVAL_COUNTED 4096
+
+typedef struct {
+    eval_opts opts;
+    job job;
+    sw_loader *loader;
+    eval_measured measured[2]; /* of JOB_EVAL and JOB_EVAL_LAST */
+    uint64_t *counts;          /* (classes, classes); NULL: nothing is counted */
+    size_t counts_bytes;
+    double loss;         /* mean over `rows`; not of predict */
+    int64_t right, rows; /* right: of classes */
+    uint64_t warm_runs, allocations, wall_ns;
+} evaluation;
+
+/* All batches, in the order of the samples. `take` is called after each run with the inputs,
+ * and the scores (rows, n); scores is NULL where the model has none. SW_STOPPED after an
+ * interrupt. */
+typedef sw_status eval_take(evaluation *e, const sw_array *inputs, const sw_array *scores,
+                            void *to);
+
+#define EVAL_NAME_BYTES 100
+
+/* A text that goes to a file piece by piece. The first error stays. */
+typedef struct {
+    sw_file *file;
+    sw_status status;
+    size_t used;
+    char bytes[1 << 14];
+} eval_out;
+
+/* ---- the runs ---------------------------------------------------------------------------- */
 
 /* The runs of `stepwell eval` and `stepwell predict`: a plan of inference in an arena of its
  * own, without optimizer and without gradients. */
 
-bool eval_has_classes(const evaluation *e)
+static bool eval_has_classes(const evaluation *e)
 {
     return e->job.net.task == TOOL_CLASSIFY;
 }
 
-bool eval_is_language(const evaluation *e)
+static bool eval_is_language(const evaluation *e)
 {
     return e->job.net.task == TOOL_PREDICT;
 }
 
-char *eval_class_name(const evaluation *e, int64_t k, char *to)
+/* The name of class k, cleaned for people: its number where it has none. Returns `to`. */
+static char *eval_class_name(const evaluation *e, int64_t k, char *to)
 {
     const char *const *names = e->job.test.info.class_names;
     if (names != NULL && k < e->job.test.info.n_classes)
@@ -35,12 +86,11 @@ char *eval_class_name(const evaluation *e, int64_t k, char *to)
     return to;
 }
 
-const eval_measured *eval_main(const evaluation *e)
+/* The program that most samples went through. */
+static const eval_measured *eval_main(const evaluation *e)
 {
     return &e->measured[job_main(&e->job) - e->job.program - JOB_EVAL];
 }
-
-/* ---- before ------------------------------------------------------------------------------ */
 
 static sw_status make_ready(evaluation *e)
 {
@@ -53,6 +103,7 @@ static sw_status make_ready(evaluation *e)
     return cli_saved(sw_model_load(e->job.net.model, e->opts.load));
 }
 
+/* Everything before the first run: data, model, plan, parameters. CLI_GO or a status. */
 static int eval_open(evaluation *e, sw_step_fn *fn)
 {
     bool there;
@@ -82,7 +133,6 @@ static int eval_open(evaluation *e, sw_step_fn *fn)
     return CLI_GO;
 }
 
-/* Everything before the first run: data, model, plan, parameters. CLI_GO or a status. */
 static void eval_close(evaluation *e)
 {
     sw_loader_destroy(e->loader);
@@ -90,8 +140,6 @@ static void eval_close(evaluation *e)
     job_unload(&e->job);
     sw_heap_free(e->counts, SW_HEAP_RECORDS, e->counts_bytes);
 }
-
-/* ---- the runs ---------------------------------------------------------------------------- */
 
 static sw_status run(evaluation *e, const sw_array *inputs, eval_take *take, void *to)
 {
@@ -122,7 +170,7 @@ static sw_status run(evaluation *e, const sw_array *inputs, eval_take *take, voi
     return SW_OK;
 }
 
-sw_status eval_all(evaluation *e, eval_take *take, void *to)
+static sw_status eval_all(evaluation *e, eval_take *take, void *to)
 {
     const uint64_t start = cli_clock_ns();
     SW_TRY(sw_loader_epoch(e->loader, 0));
@@ -144,115 +192,666 @@ sw_status eval_all(evaluation *e, eval_take *take, void *to)
     return SW_OK;
 }
 
-/* ---- cmd eval ---------------------------------------------------------------------------- */
+/* ---- eval out ---------------------------------------------------------------------------- */
 
-static sw_status take(evaluation *e, const sw_array *inputs, const sw_array *scores, void *to)
-{
-    const int64_t rows = inputs[0].shape.dim[0];
-    double loss, accuracy = 0.0;
-    (void)to;
-    SW_TRY(sw_metric_get(e->job.exec, "loss", &loss));
-    if (eval_has_classes(e))
-        SW_TRY(sw_metric_get(e->job.exec, "accuracy", &accuracy));
-    /* As `train` weighs its batches, so that both say the same loss to the bit. */
-    e->loss = e->rows == 0 ? loss
-                           : (e->loss * (double)e->rows + loss * (double)rows) /
-                                 (double)(e->rows + rows);
-    e->right += llround(accuracy * (double)rows); /* a share of rows: whole again */
-    if (e->counts == NULL)
-        return SW_OK;
-    return sw_confusion_add(e->counts, scores->shape.dim[1], scores, &inputs[1]);
-}
+/* Results on their way to a file or to standard output. */
 
-static sw_status take_counts(evaluation *e)
+static sw_status eval_flush(eval_out *out)
 {
-    const int64_t n = e->job.test.info.n_classes;
-    void *block;
-    if (!eval_has_classes(e) || n > EVAL_COUNTED)
-        return SW_OK;
-    e->counts_bytes = (size_t)(n * n) * sizeof *e->counts;
-    const sw_status status = sw_heap_alloc(&block, SW_HEAP_RECORDS, e->counts_bytes);
-    e->counts = status == SW_OK ? block : NULL;
-    return status;
-}
-
-static sw_status write_csv(void *context, eval_out *out)
-{
-    eval_put_csv(out, context);
+    if (out->status == SW_OK && out->used > 0)
+        out->status = sw_file_write(out->file, out->bytes, out->used);
+    out->used = 0;
     return out->status;
 }
 
-static sw_status write_json(void *context, eval_out *out)
+static void eval_put(eval_out *out, const void *bytes, size_t n)
 {
-    sw_json json;
-    sw_json_growing(&json, SW_HEAP_FILES);
-    eval_put_json(&json, context);
-    if (json.status == SW_OK)
-        eval_put(out, json.bytes, json.used);
-    const sw_status status = json.status;
-    sw_json_free(&json);
-    return status == SW_OK ? out->status : status;
-}
-
-static int show(evaluation *e)
-{
-    const eval_format format = e->opts.format;
-    if (format == EVAL_TEXT) {
-        eval_print_text(e);
-        return cli_finish(CLI_DONE);
+    const char *at = bytes;
+    while (n > 0 && out->status == SW_OK) {
+        const size_t room = sizeof out->bytes - out->used, piece = n < room ? n : room;
+        memcpy(out->bytes + out->used, at, piece);
+        out->used += piece;
+        at += piece;
+        n -= piece;
+        if (out->used == sizeof out->bytes)
+            out->status = eval_flush(out);
     }
-    const sw_status status =
-        eval_write(e->opts.out, format == EVAL_CSV ? write_csv : write_json, e);
-    return status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, false);
 }
 
-static int evaluate(evaluation *e)
+static void eval_print(eval_out *out, const char *format, ...)
 {
-    sw_status status = take_counts(e);
-    if (status == SW_OK)
-        status = eval_all(e, take, NULL);
-    if (status == SW_STOPPED && cli_interrupted())
-        return cli_error(CLI_INTERRUPTED, "%s", sw_last_error());
-    return status == SW_OK ? show(e) : cli_library_error(status, false);
+    char text[1024];
+    va_list list;
+    va_start(list, format);
+    const int n = vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (n > 0)
+        eval_put(out, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-int tool_eval(int argc, char **argv)
+/* A number with the fewest digits that say it; "nan" and "inf" too. */
+static void eval_put_float(eval_out *out, float x)
 {
-    evaluation e = {.loader = NULL};
-    CLI_TRY(eval_parse(&e, argc, argv, false));
-    int status = eval_open(&e, tool_net_eval_step);
-    if (status == CLI_GO)
-        status = evaluate(&e);
-    eval_close(&e);
+    char text[40];
+    if (isnan(x)) { /* the sign of what is no number says nothing */
+        eval_put(out, "nan", 3);
+        return;
+    }
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)x);
+        if (strtof(text, NULL) == x)
+            break;
+    }
+    eval_put(out, text, strlen(text));
+}
+
+/* A field of CSV, in quotes where it needs them. */
+static void eval_put_field(eval_out *out, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n;") == NULL) {
+        eval_put(out, text, strlen(text));
+        return;
+    }
+    eval_put(out, "\"", 1);
+    for (; *text != '\0'; text++)
+        eval_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    eval_put(out, "\"", 1);
+}
+
+typedef struct {
+    sw_status (*write)(void *context, eval_out *out);
+    void *context;
+    eval_out *out;
+} writing;
+
+static sw_status fill(void *context, sw_file *file)
+{
+    writing *w = context;
+    w->out->file = file;
+    SW_TRY(w->write(w->context, w->out));
+    return eval_flush(w->out);
+}
+
+/* Have `write` fill the file of --out, or standard output: a file is there whole or not at all.
+ * The status of the first failure. */
+static sw_status eval_write(const char *path, sw_status (*write)(void *context, eval_out *out),
+                            void *context)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(eval_out)));
+    writing w = {write, context, block};
+    const sw_status status = cli_saved(sw_file_replace(path != NULL ? path : "-", fill, &w));
+    sw_heap_free(block, SW_HEAP_FILES, sizeof(eval_out));
     return status;
 }
 
-/* ---- cmd predict ------------------------------------------------------------------------- */
+/* ---- eval print -------------------------------------------------------------------------- */
 
-/* stepwell predict: predictions of trained parameters for each sample. */
+/* The output of `stepwell eval` for people. */
 
-static int predict(evaluation *e)
+#define NAME_COLUMNS 20   /* of a class in the table */
+#define MATRIX_CLASSES 12 /* more do not fit 80 columns */
+#define MISTAKES 10       /* of more classes so many are listed */
+
+/* ---- classes ----------------------------------------------------------------------------- */
+
+/* "0.9876", or "-" where there is none. */
+static cli_text share(double x)
 {
-    const sw_status status = eval_write(e->opts.out, predict_write, e);
-    if (status == SW_STOPPED && cli_interrupted())
-        return cli_error(CLI_INTERRUPTED, "%s", sw_last_error());
-    return status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, false);
+    cli_text t = {"-"};
+    if (!isnan(x))
+        snprintf(t.text, sizeof t.text, "%.4f", x);
+    return t;
 }
 
-int tool_predict(int argc, char **argv)
+/* The width that the names take_out. */
+static int name_columns(const evaluation *e, int64_t n)
 {
-    evaluation e = {.loader = NULL};
-    CLI_TRY(eval_parse(&e, argc, argv, true));
-    if (e.opts.job.kind->forward == NULL)
-        return cli_error(CLI_USAGE,
-                         "predict has no rows of %s, which reads sequences: stepwell sample "
-                         "writes text from its parameters, stepwell eval tells its loss",
-                         e.opts.job.model);
-    int status = eval_open(&e, tool_net_predict_step);
-    if (status == CLI_GO)
-        status = predict(&e);
-    eval_close(&e);
-    return status;
+    char name[EVAL_NAME_BYTES];
+    size_t width = strlen("class");
+    for (int64_t k = 0; k < n; k++) {
+        const size_t bytes = strlen(eval_class_name(e, k, name));
+        width = bytes > width ? bytes : width;
+    }
+    return (int)(width < NAME_COLUMNS ? width : NAME_COLUMNS);
+}
+
+static void print_name(const char *name, int width)
+{
+    const int left = cli_fitted(stdout, name, strlen(name), width);
+    printf("%*s", left, "");
+}
+
+static void print_class(const char *name, int width, const sw_class_score *s)
+{
+    print_name(name, width);
+    printf("  %11s %11s %11s  %9s  %6s  %6s\n", cli_digits(s->support).text,
+           cli_digits(s->predicted).text, cli_digits(s->right).text, share(s->precision).text,
+           share(s->recall).text, share(s->f1).text);
+}
+
+static void print_classes(const evaluation *e, int64_t n, int width)
+{
+    const bool colour = cli_colour(stdout);
+    char name[EVAL_NAME_BYTES];
+    sw_class_score s = SW_OPTS(sw_class_score);
+    printf("\n%s%-*s  %11s %11s %11s  %9s  %6s  %6s%s\n", colour ? "\033[1m" : "", width,
+           "class", "support", "predicted", "right", "precision", "recall", "F1",
+           colour ? "\033[0m" : "");
+    for (int64_t k = 0; k < n; k++)
+        if (sw_confusion_class(e->counts, n, k, &s) == SW_OK)
+            print_class(eval_class_name(e, k, name), width, &s);
+    if (sw_confusion_mean(e->counts, n, &s) == SW_OK)
+        print_class("mean", width, &s);
+}
+
+static void print_matrix(const evaluation *e, int64_t n, int width)
+{
+    char name[EVAL_NAME_BYTES];
+    uint64_t most = 0;
+    for (int64_t i = 0; i < n * n; i++)
+        most = e->counts[i] > most ? e->counts[i] : most;
+    const int digits = snprintf(NULL, 0, "%" PRIu64, most);
+    const int column = digits < 4 ? 4 : digits;
+    printf("\nconfusion: a row for each label, a column for each prediction, in the order "
+           "above\n");
+    for (int64_t row = 0; row < n; row++) {
+        print_name(eval_class_name(e, row, name), width);
+        putchar(' ');
+        for (int64_t k = 0; k < n; k++)
+            printf(" %*" PRIu64, column, e->counts[row * n + k]);
+        putchar('\n');
+    }
+}
+
+/* The largest count off the diagonal that comes after `last` in the order of counts, then of
+ * places; -1: none. */
+static int64_t next_mistake(const evaluation *e, int64_t n, int64_t last)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < n * n; i++) {
+        const uint64_t x = e->counts[i];
+        if (i / n == i % n || x == 0)
+            continue;
+        const bool behind =
+            last < 0 || x < e->counts[last] || (x == e->counts[last] && i > last);
+        if (behind && (best < 0 || x > e->counts[best]))
+            best = i;
+    }
+    return best;
+}
+
+/* ---- all --------------------------------------------------------------------------------- */
+
+static void eval_print_text(const evaluation *e)
+{
+    const int64_t n = e->job.test.info.n_classes;
+    const job_opts *o = e->job.opts;
+    char name[1024], path[1024], title[2400];
+    sw_utf8_clean(name, sizeof name, e->job.test.info.name);
+    sw_utf8_clean(path, sizeof path, e->opts.load);
+    snprintf(title, sizeof title,
+             "%s with %s on %s, %s samples for %s, batch %s, %s, %" PRId64 " thread%s",
+             o->model, path, name, cli_digits((uint64_t)e->job.test.n).text,
+             strcmp(e->opts.part, "train") == 0 ? "training" : "testing",
+             result_batch(job_batch(&e->job), e->job.batch).text, o->device, o->threads,
+             o->threads == 1 ? "" : "s");
+    cli_wrap(stdout, 0, 0, title);
+    if (*e->job.normal.text != '\0')
+        printf("pixels  %s from %s\n", e->job.normal.text, e->job.normal.from);
+    putchar('\n');
+    const job_program *main = job_main(&e->job);
+    const eval_measured *m = eval_main(e);
+    const bool immediate = e->job.opts->immediate;
+    char found[96], text[256];
+    result_print_phases(immediate ? NULL : main->plan.phase, m->phase);
+    if (m->peak_bytes == main->plan.peak_bytes &&
+        (immediate || result_phases_equal(main->plan.phase, m->phase)))
+        snprintf(found, sizeof found, "the same measured by arena%s",
+                 immediate ? "" : ", in every phase");
+    else
+        snprintf(found, sizeof found, "%s measured by arena", cli_digits(m->peak_bytes).text);
+    snprintf(text, sizeof text, "%s predicted, %s", result_both(main->plan.peak_bytes).text,
+             found);
+    printf("\npeak    ");
+    cli_wrap(stdout, 8, 8, text);
+    printf("model   %s\n", result_both(main->plan.model_bytes).text);
+    printf("%s   %s\n", immediate ? "bump " : "arena",
+           result_both(main->plan.arena_bytes).text);
+    printf("data    %s\n", result_both(main->plan.data_bytes).text);
+    printf("total   %s\n", result_both(job_total_bytes(&e->job)).text);
+    result_print_device("card    ", e->job.exec);
+    printf("\n%s samples in %s", cli_digits((uint64_t)e->rows).text, cli_ns(e->wall_ns).text);
+    if (e->warm_runs > 0)
+        printf("; %s allocation%s after warm-up", cli_digits(e->allocations).text,
+               e->allocations == 1 ? "" : "s");
+    putchar('\n');
+    printf("\nloss        %.4f\n", e->loss);
+    if (eval_is_language(e)) {
+        printf("perplexity  %.4f\n", exp(e->loss));
+        printf("bits        %.4f for each token\n", e->loss / log(2.0));
+    } else if (eval_has_classes(e)) {
+        printf("accuracy    %.2f %% (%s of %s)\n", 100.0 * (double)e->right / (double)e->rows,
+               cli_digits((uint64_t)e->right).text, cli_digits((uint64_t)e->rows).text);
+    } else {
+        printf("rmse        %.4f\n", sqrt(e->loss));
+    }
+    if (e->counts == NULL)
+        return;
+    const int width = name_columns(e, n);
+    print_classes(e, n, width);
+    if (n <= MATRIX_CLASSES)
+        print_matrix(e, n, width);
+    else {
+        char label[EVAL_NAME_BYTES], taken[EVAL_NAME_BYTES];
+        int64_t at = next_mistake(e, n, -1);
+        if (at >= 0)
+            printf("\nmost frequent mistakes; --format csv has all of the confusion\n");
+        for (int i = 0; at >= 0 && i < MISTAKES; i++, at = next_mistake(e, n, at))
+            printf("%11s of %s taken for %s\n", cli_digits(e->counts[at]).text,
+                   eval_class_name(e, at / n, label), eval_class_name(e, at % n, taken));
+    }
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static void put_mean(sw_json *json, const evaluation *e, int64_t n)
+{
+    sw_class_score s = SW_OPTS(sw_class_score);
+    if (sw_confusion_mean(e->counts, n, &s) != SW_OK)
+        return;
+    sw_json_put_f64(json, "macro_precision", s.precision);
+    sw_json_put_f64(json, "macro_recall", s.recall);
+    sw_json_put_f64(json, "macro_f1", s.f1);
+}
+
+static void put_classes(sw_json *json, const evaluation *e)
+{
+    const int64_t n = e->job.test.info.n_classes;
+    const char *const *names = e->job.test.info.class_names;
+    sw_class_score s = SW_OPTS(sw_class_score);
+    if (e->counts == NULL) {
+        sw_json_put_null(json, "classes");
+        sw_json_put_null(json, "confusion");
+        return;
+    }
+    put_mean(json, e, n);
+    sw_json_open(json, "classes", '[');
+    for (int64_t k = 0; k < n && sw_confusion_class(e->counts, n, k, &s) == SW_OK; k++) {
+        sw_json_begin(json, '{');
+        sw_json_put_i64(json, "class", k);
+        sw_json_put_string(json, "name", names != NULL ? names[k] : NULL);
+        SW_JSON_PUT(json, &s, support, predicted, right, precision, recall, f1);
+        sw_json_end(json);
+    }
+    sw_json_end(json);
+    sw_json_open(json, "confusion", '[');
+    for (int64_t k = 0; k < n; k++) {
+        sw_json_begin(json, '[');
+        for (int64_t i = 0; i < n; i++)
+            sw_json_u64(json, e->counts[k * n + i]);
+        sw_json_end(json);
+    }
+    sw_json_end(json);
+}
+
+static void put_measured(sw_json *json, const eval_measured *m)
+{
+    if (m->runs > 0)
+        result_put_phases(json, "measured", m->phase);
+    else
+        sw_json_put_null(json, "measured");
+}
+
+static void put_programs(sw_json *json, const evaluation *e)
+{
+    sw_json_open(json, "programs", '[');
+    for (int i = 0; i < 2; i++) {
+        const job_program *p = &e->job.program[JOB_EVAL + i];
+        const eval_measured *m = &e->measured[i];
+        if (p->batch == 0)
+            continue;
+        sw_json_begin(json, '{');
+        SW_JSON_PUT(json, p, name, batch);
+        sw_json_put_u64(json, "runs", m->runs);
+        result_put_predicted(json, &e->job, p);
+        put_measured(json, m);
+        sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
+        sw_json_put_known(json, "measured_peak_bytes", m->runs > 0, m->peak_bytes);
+        sw_json_put_u64(json, "arena_bytes", p->plan.arena_bytes);
+        sw_json_end(json);
+    }
+    sw_json_end(json);
+}
+
+static void eval_put_json(sw_json *json, evaluation *e)
+{
+    const job_program *main = job_main(&e->job);
+    const eval_measured *m = eval_main(e);
+    sw_json_begin(json, '{');
+    const job_opts *o = e->job.opts;
+    SW_JSON_PUT(json, o, model, device);
+    sw_json_put_string(json, "data", e->job.test.info.name);
+    sw_json_put_string(json, "part", e->opts.part);
+    sw_json_put_string(json, "parameters", e->opts.load);
+    sw_json_put_string(json, "normalise",
+                       *e->job.normal.text != '\0' ? e->job.normal.text : NULL);
+    result_put_batch(json, job_batch(&e->job), e->job.batch);
+    sw_json_put_i64(json, "samples", e->rows);
+    sw_json_put_i64(json, "threads", o->threads);
+    sw_json_put_f64(json, "loss", e->loss);
+    if (eval_is_language(e)) {
+        sw_json_put_f64(json, "perplexity", exp(e->loss));
+        sw_json_put_f64(json, "bits_per_token", e->loss / log(2.0));
+    } else if (eval_has_classes(e)) {
+        sw_json_put_f64(json, "accuracy", (double)e->right / (double)e->rows);
+        put_classes(json, e);
+    } else {
+        sw_json_put_f64(json, "rmse", sqrt(e->loss));
+    }
+    result_put_predicted(json, &e->job, main);
+    put_measured(json, m);
+    sw_json_put_string(json, "measured_by", "arena");
+    sw_json_put_u64(json, "predicted_peak_bytes", main->plan.peak_bytes);
+    sw_json_put_u64(json, "measured_peak_bytes", m->peak_bytes);
+    result_put_totals(json, &e->job, &main->plan);
+    sw_json_put_known(json, "allocations_after_warmup", e->warm_runs > 0, e->allocations);
+    sw_json_put_u64(json, "wall_ns", e->wall_ns);
+    result_put_device(json, e->job.exec);
+    put_programs(json, e);
+    sw_json_end(json);
+    sw_json_line(json);
+}
+
+/* ---- CSV --------------------------------------------------------------------------------- */
+
+/* Nothing where there is none. */
+static void put_share(eval_out *out, double x)
+{
+    if (isnan(x))
+        eval_print(out, ",");
+    else
+        eval_print(out, ",%.9g", x);
+}
+
+/* The result of eval. */
+static void eval_put_csv(eval_out *out, const evaluation *e)
+{
+    const int64_t n = e->job.test.info.n_classes;
+    if (e->counts == NULL) {
+        const bool classes = eval_has_classes(e), language = eval_is_language(e);
+        eval_print(out, "samples,loss,%s\n%" PRId64 ",%.9g,%.9g\n",
+                   classes    ? "accuracy"
+                   : language ? "perplexity"
+                              : "rmse",
+                   e->rows, e->loss,
+                   classes    ? (double)e->right / (double)e->rows
+                   : language ? exp(e->loss)
+                              : sqrt(e->loss));
+        return;
+    }
+    eval_print(out, "class,name,support,predicted,right,precision,recall,f1");
+    for (int64_t k = 0; k < n; k++)
+        eval_print(out, ",as_%" PRId64, k);
+    eval_print(out, "\n");
+    for (int64_t k = 0; k < n; k++) {
+        const char *const *names = e->job.test.info.class_names;
+        sw_class_score s = SW_OPTS(sw_class_score);
+        if (out->status == SW_OK)
+            out->status = sw_confusion_class(e->counts, n, k, &s);
+        eval_print(out, "%" PRId64 ",", k);
+        eval_put_field(out, names != NULL ? names[k] : "");
+        eval_print(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, s.support, s.predicted, s.right);
+        put_share(out, s.precision);
+        put_share(out, s.recall);
+        put_share(out, s.f1);
+        for (int64_t i = 0; i < n; i++)
+            eval_print(out, ",%" PRIu64, e->counts[k * n + i]);
+        eval_print(out, "\n");
+    }
+}
+
+/* ---- predict rows ------------------------------------------------------------------------ */
+
+/* The rows of `stepwell predict`: text, CSV, JSON, JSON Lines, or an array of NumPy's. */
+
+/* Rows on their way out. */
+typedef struct {
+    eval_out *out;
+    int64_t n;   /* scores of a sample */
+    bool labels; /* rows have one */
+    sw_json json;
+    char room[1 << 12]; /* of the JSON writer */
+} writing_rows;
+
+/* One sample. */
+typedef struct {
+    int64_t number, label; /* label -1: it has none */
+    int64_t best;
+    const float *scores;
+} sample_row;
+
+static int64_t label_at(const sw_array *labels, int64_t i)
+{
+    if (labels->dtype == SW_U8)
+        return ((const uint8_t *)labels->data)[i];
+    if (labels->dtype == SW_U16)
+        return ((const uint16_t *)labels->data)[i];
+    return labels->dtype == SW_I32 ? ((const int32_t *)labels->data)[i] : -1;
+}
+
+static int64_t best_of(const float *scores, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        best = sw_wins(scores[i], scores[best]) ? i : best;
+    return best;
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+static void text_head(const evaluation *e, writing_rows *w)
+{
+    if (eval_has_classes(e) && w->labels)
+        eval_print(w->out, "%10s  %-16s  %-16s  %s\n", "row", "label", "predicted",
+                   "probability");
+    else if (eval_has_classes(e))
+        eval_print(w->out, "%10s  %-16s  %s\n", "row", "predicted", "probability");
+    else
+        eval_print(w->out, "%10s  %s\n", "row", "predicted");
+}
+
+static void text_row(const evaluation *e, writing_rows *w, const sample_row *r)
+{
+    char label[EVAL_NAME_BYTES], predicted[EVAL_NAME_BYTES];
+    eval_print(w->out, "%10" PRId64, r->number);
+    if (!eval_has_classes(e)) {
+        for (int64_t i = 0; i < w->n; i++)
+            eval_print(w->out, "%s%.6g", i == 0 ? "  " : " ", (double)r->scores[i]);
+        eval_print(w->out, "\n");
+        return;
+    }
+    if (w->labels)
+        eval_print(w->out, "  %-16s", eval_class_name(e, r->label, label));
+    eval_print(w->out, "  %-16s  %.4f%s\n", eval_class_name(e, r->best, predicted),
+               (double)r->scores[r->best], !w->labels || r->best == r->label ? "" : "  *");
+}
+
+/* ---- CSV --------------------------------------------------------------------------------- */
+
+static void csv_head(const evaluation *e, writing_rows *w)
+{
+    const bool classes = eval_has_classes(e), named = e->job.test.info.class_names != NULL;
+    eval_print(w->out, "row");
+    if (classes)
+        eval_print(w->out, "%s,predicted%s%s", w->labels ? ",label" : "",
+                   named && w->labels ? ",label_name" : "", named ? ",predicted_name" : "");
+    for (int64_t i = 0; i < w->n; i++)
+        eval_print(w->out, ",%c%" PRId64, classes ? 'p' : 'y', i);
+    eval_print(w->out, "\n");
+}
+
+static void csv_row(const evaluation *e, writing_rows *w, const sample_row *r)
+{
+    const char *const *names = e->job.test.info.class_names;
+    eval_print(w->out, "%" PRId64, r->number);
+    if (eval_has_classes(e) && w->labels)
+        eval_print(w->out, ",%" PRId64, r->label);
+    if (eval_has_classes(e))
+        eval_print(w->out, ",%" PRId64, r->best);
+    if (eval_has_classes(e) && names != NULL) {
+        if (w->labels) {
+            eval_put(w->out, ",", 1);
+            eval_put_field(w->out, names[r->label]);
+        }
+        eval_put(w->out, ",", 1);
+        eval_put_field(w->out, names[r->best]);
+    }
+    for (int64_t i = 0; i < w->n; i++) {
+        eval_put(w->out, ",", 1);
+        eval_put_float(w->out, r->scores[i]);
+    }
+    eval_put(w->out, "\n", 1);
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static sw_status drain(void *context, const char *bytes, size_t n)
+{
+    eval_out *out = context;
+    eval_put(out, bytes, n);
+    return out->status;
+}
+
+static void put_names(sw_json *json, const evaluation *e)
+{
+    const char *const *names = e->job.test.info.class_names;
+    if (names == NULL) {
+        sw_json_put_null(json, "class_names");
+        return;
+    }
+    sw_json_open(json, "class_names", '[');
+    for (int64_t k = 0; k < e->job.test.info.n_classes; k++)
+        sw_json_string(json, names[k]);
+    sw_json_end(json);
+}
+
+static void json_head(const evaluation *e, writing_rows *w)
+{
+    sw_json *json = &w->json;
+    sw_json_begin(json, '{');
+    sw_json_put_string(json, "model", e->job.opts->model);
+    sw_json_put_string(json, "data", e->job.test.info.name);
+    sw_json_put_string(json, "part", e->opts.part);
+    sw_json_put_string(json, "parameters", e->opts.load);
+    sw_json_put_i64(json, "samples", e->job.test.n);
+    put_names(json, e);
+    sw_json_open(json, "rows", '[');
+}
+
+static void json_row(const evaluation *e, writing_rows *w, const sample_row *r)
+{
+    const char *const *names = e->job.test.info.class_names;
+    sw_json *json = &w->json;
+    sw_json_begin(json, '{');
+    sw_json_put_i64(json, "row", r->number);
+    if (eval_has_classes(e)) {
+        if (w->labels)
+            sw_json_put_i64(json, "label", r->label);
+        sw_json_put_i64(json, "predicted", r->best);
+        if (names != NULL)
+            sw_json_put_string(json, "name", names[r->best]);
+    }
+    sw_json_open(json, eval_has_classes(e) ? "probabilities" : "values", '[');
+    for (int64_t i = 0; i < w->n; i++)
+        sw_json_f32(json, r->scores[i]);
+    sw_json_end(json);
+    sw_json_end(json);
+    if (e->opts.format == EVAL_JSONL)
+        sw_json_line(json);
+}
+
+/* ---- an array of NumPy's ----------------------------------------------------------------- */
+
+/* Version 1.0: the header, newline included, ends at a multiple of 64. */
+static void npy_head(const evaluation *e, writing_rows *w)
+{
+    char text[118];
+    const int n = snprintf(text, sizeof text,
+                           "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRId64
+                           ", %" PRId64 "), }",
+                           e->job.test.n, w->n);
+    memset(text + n, ' ', sizeof text - (size_t)n);
+    text[sizeof text - 1] = '\n';
+    eval_put(w->out, "\x93NUMPY\x01\x00\x76\x00", 10);
+    eval_put(w->out, text, sizeof text);
+}
+
+static void npy_row(const evaluation *e, writing_rows *w, const sample_row *r)
+{
+    (void)e;
+    for (int64_t i = 0; i < w->n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &r->scores[i], sizeof bits);
+        const unsigned char at[4] = {(unsigned char)bits, (unsigned char)(bits >> 8),
+                                     (unsigned char)(bits >> 16), (unsigned char)(bits >> 24)};
+        eval_put(w->out, at, sizeof at);
+    }
+}
+
+/* ---- all --------------------------------------------------------------------------------- */
+
+static void nothing(const evaluation *e, writing_rows *w)
+{
+    (void)e;
+    (void)w;
+}
+
+static const struct {
+    void (*head)(const evaluation *e, writing_rows *w);
+    void (*row)(const evaluation *e, writing_rows *w, const sample_row *r);
+} formats[] = {[EVAL_TEXT] = {text_head, text_row},
+               [EVAL_JSON] = {json_head, json_row},
+               [EVAL_CSV] = {csv_head, csv_row},
+               [EVAL_JSONL] = {nothing, json_row},
+               [EVAL_NPY] = {npy_head, npy_row}};
+
+static sw_status take_out(evaluation *e, const sw_array *inputs, const sw_array *scores,
+                          void *to)
+{
+    writing_rows *w = to;
+    const int64_t rows = inputs[0].shape.dim[0];
+    int64_t all = 1;
+    for (int i = 0; i < scores->shape.rank; i++)
+        all *= scores->shape.dim[i];
+    if (e->rows == 0) {
+        w->n = all / rows;
+        formats[e->opts.format].head(e, w);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        const float *x = (const float *)scores->data + i * w->n;
+        const sample_row r = {e->rows + i, w->labels ? label_at(&inputs[1], i) : -1,
+                              best_of(x, w->n), x};
+        formats[e->opts.format].row(e, w, &r);
+    }
+    return w->out->status != SW_OK ? w->out->status : w->json.status;
+}
+
+/* All rows of predict, in the format of the options. */
+static sw_status predict_write(void *context, eval_out *out)
+{
+    evaluation *e = context;
+    writing_rows w = {.out = out, .labels = e->job.test.info.n_fields > 1};
+    sw_json_fixed(&w.json, w.room, sizeof w.room, drain, out);
+    SW_TRY(eval_all(e, take_out, &w));
+    if (e->opts.format == EVAL_JSON) {
+        sw_json_end(&w.json);
+        sw_json_end(&w.json);
+        sw_json_line(&w.json);
+    }
+    if (w.json.status == SW_OK)
+        eval_put(w.out, w.json.bytes, w.json.used);
+    return w.json.status;
 }
 
 /* ---- eval opts --------------------------------------------------------------------------- */
@@ -280,30 +879,25 @@ static const char eval_notes[] =
     "/ 0 is shown as -, in JSON as null, in CSV as nothing. The means give each class that "
     "occurs the same weight.\n"
     "With --json, or --format json, there is one object: model, device, data, part, "
-    "parameters, "
-    "normalise, batch (that runs), batch_asked (where there are fewer samples), samples, "
-    "threads, loss; accuracy, macro_precision, macro_recall, "
-    "macro_f1, classes (class, name, support, predicted, right, precision, recall, f1) and "
-    "confusion (a row for each label, a column for each prediction) where classes are learned, "
-    "perplexity and bits_per_token of sequences, rmse of numbers; predicted and measured, for "
-    "each phase its peak_bytes and end_bytes, measured_by, predicted_peak_bytes, "
-    "measured_peak_bytes, model_bytes, arena_bytes, data_bytes, checkpoint_bytes, total_bytes, "
-    "lower_bound_bytes, program_host_bytes, launches, rebuilt_ops, rebuilt, recompute, "
-    "allocations_after_warmup, wall_ns, device_memory, programs.\n"
-    "With --format csv there is a line for each class, with its row of the confusion after "
-    "it; "
+    "parameters, normalise, batch (that runs), batch_asked (where there are fewer samples), "
+    "samples, threads, loss; accuracy, macro_precision, macro_recall, macro_f1, classes "
+    "(class, name, support, predicted, right, precision, recall, f1) and confusion (a row for "
+    "each label, a column for each prediction) where classes are learned, perplexity and "
+    "bits_per_token of sequences, rmse of numbers; predicted and measured, for each phase its "
+    "peak_bytes and end_bytes, measured_by, predicted_peak_bytes, measured_peak_bytes, "
+    "model_bytes, arena_bytes, data_bytes, checkpoint_bytes, total_bytes, lower_bound_bytes, "
+    "program_host_bytes, launches, rebuilt_ops, rebuilt, recompute, allocations_after_warmup, "
+    "wall_ns, device_memory, programs.\n"
+    "With --format csv there is a line for each class, with its row of the confusion after it; "
     "of sequences and numbers there is one line.";
 
 static const char predict_notes[] =
     "Rows are numbered from 0 in the order of the data. A row has its label, the class with "
-    "the "
-    "largest probability, and the probabilities; of numbers its predictions. text shows the "
-    "likeliest class alone. jsonl is an object for each row; npy is an array (rows, classes) "
-    "of "
-    "32-bit floats. Where --format is not given the ending of --out decides.\n"
-    "The data may have no labels: a table of as many columns as the parameters were trained "
-    "on (with --data the training's table, also --test-data without its label column), a "
-    "folder "
+    "the largest probability, and the probabilities; of numbers its predictions. text shows "
+    "the likeliest class alone. jsonl is an object for each row; npy is an array (rows, "
+    "classes) of 32-bit floats. Where --format is not given the ending of --out decides.\n"
+    "The data may have no labels: a table of as many columns as the parameters were trained on "
+    "(with --data the training's table, also --test-data without its label column), a folder "
     "with images in itself, npy:INPUTS.npy, npz:FILE.npz:INPUTS. All samples are predicted "
     "then, and rows have no label.";
 
@@ -355,8 +949,6 @@ static int parse(eval_opts *o, int argc, char **argv, bool predicts)
                 .options = table, .n_options = n + job_table(o, table + n), .notes = notes);
     return cli_parse(&command, argc, argv);
 }
-
-/* ---- what the parser cannot see ---------------------------------------------------------- */
 
 static eval_format by_word(const char *word)
 {
@@ -421,5 +1013,95 @@ static int eval_parse(evaluation *e, int argc, char **argv, bool predicts)
         status = job_check(&o->job);
     e->job.opts = &o->job;
     e->job.batch = o->job.batch.at[0];
+    return status;
+}
+
+/* ---- the commands ------------------------------------------------------------------------ */
+
+static sw_status take(evaluation *e, const sw_array *inputs, const sw_array *scores, void *to)
+{
+    const int64_t rows = inputs[0].shape.dim[0];
+    double loss, accuracy = 0.0;
+    (void)to;
+    SW_TRY(sw_metric_get(e->job.exec, "loss", &loss));
+    if (eval_has_classes(e))
+        SW_TRY(sw_metric_get(e->job.exec, "accuracy", &accuracy));
+    /* As `train` weighs its batches, so that both say the same loss to the bit. */
+    e->loss = e->rows == 0 ? loss
+                           : (e->loss * (double)e->rows + loss * (double)rows) /
+                                 (double)(e->rows + rows);
+    e->right += llround(accuracy * (double)rows); /* a share of rows: whole again */
+    if (e->counts == NULL)
+        return SW_OK;
+    return sw_confusion_add(e->counts, scores->shape.dim[1], scores, &inputs[1]);
+}
+
+static sw_status write_csv(void *context, eval_out *out)
+{
+    eval_put_csv(out, context);
+    return out->status;
+}
+
+static sw_status write_json(void *context, eval_out *out)
+{
+    sw_json json;
+    sw_json_growing(&json, SW_HEAP_FILES);
+    eval_put_json(&json, context);
+    if (json.status == SW_OK)
+        eval_put(out, json.bytes, json.used);
+    const sw_status status = json.status;
+    sw_json_free(&json);
+    return status == SW_OK ? out->status : status;
+}
+
+static int evaluate(evaluation *e)
+{
+    const int64_t n = e->job.test.info.n_classes;
+    const eval_format format = e->opts.format;
+    sw_status status = SW_OK;
+    if (eval_has_classes(e) && n <= EVAL_COUNTED) {
+        e->counts_bytes = (size_t)(n * n) * sizeof *e->counts;
+        status = sw_heap_alloc(&e->counts, SW_HEAP_RECORDS, e->counts_bytes);
+    }
+    if (status == SW_OK)
+        status = eval_all(e, take, NULL);
+    if (status == SW_STOPPED && cli_interrupted())
+        return cli_error(CLI_INTERRUPTED, "%s", sw_last_error());
+    if (status == SW_OK && format == EVAL_TEXT)
+        eval_print_text(e);
+    else if (status == SW_OK)
+        status = eval_write(e->opts.out, format == EVAL_CSV ? write_csv : write_json, e);
+    return status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, false);
+}
+
+int tool_eval(int argc, char **argv)
+{
+    evaluation e = {.loader = NULL};
+    CLI_TRY(eval_parse(&e, argc, argv, false));
+    int status = eval_open(&e, tool_net_eval_step);
+    if (status == CLI_GO)
+        status = evaluate(&e);
+    eval_close(&e);
+    return status;
+}
+
+int tool_predict(int argc, char **argv)
+{
+    evaluation e = {.loader = NULL};
+    CLI_TRY(eval_parse(&e, argc, argv, true));
+    if (e.opts.job.kind->forward == NULL)
+        return cli_error(CLI_USAGE,
+                         "predict has no rows of %s, which reads sequences: stepwell sample "
+                         "writes text from its parameters, stepwell eval tells its loss",
+                         e.opts.job.model);
+    int status = eval_open(&e, tool_net_predict_step);
+    if (status == CLI_GO) {
+        const sw_status written = eval_write(e.opts.out, predict_write, &e);
+        status = written == SW_STOPPED && cli_interrupted()
+                     ? cli_error(CLI_INTERRUPTED, "%s", sw_last_error())
+                 : written == SW_OK ? cli_finish(CLI_DONE)
+                                    : cli_library_error(written, false);
+    }
+    eval_close(&e);
     return status;
 }

@@ -3,6 +3,8 @@
 #define STEPWELL_INFO_FOUND_H
 
 #include "alloc/base/sys.h"
+#include "profiler/record/json.h"
+#include "runtime/state/tensor_file.h"
 #include "tools/cli/cli.h"
 
 #define FOUND_NOTES 24
@@ -26,9 +28,11 @@ typedef struct {
  * nothing that is known. SW_FORMAT names the byte where a known kind is cut or cannot be. */
 SW_MUST_USE sw_status found_look(found *f, const char *path);
 
-/* ---- what is said ------------------------------------------------------------------------ */
-
 void found_print(const found *f);
+/* A line of JSON on standard output; it is free then. */
+SW_MUST_USE sw_status found_out(sw_json *j);
+/* The kind of a file of tensors. */
+const char *found_tensors(const swi_tensors *file);
 SW_MUST_USE sw_status found_json(const found *f);
 /* The files of a folder, a line each. The exit status. */
 int found_folder(const char *path, bool json);

@@ -3,7 +3,7 @@
 #define STEPWELL_PLACE_H
 
 #include "tools/cli/cli.h"
-#include "tools/place/place_check.h"
+#include "tools/place/place_csv.h"
 
 /* Where a person waits for it, a problem may take more search than a plan: seconds. */
 #define PLACE_NODES ((int64_t)1000000)

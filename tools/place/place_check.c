@@ -1,10 +1,9 @@
 /* See place_check.h. The ordered set is a bitmap over the buffers sorted by offset, with a
  * bitmap of its words that are not empty, and so on up to one word: the neighbours of a buffer
  * are found in as many steps as there are levels. */
-#include "tools/place/place_check.h"
+#include "tools/place/place_csv.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
-#include "tools/place/place_sort.h"
 
 #define LEVELS 6 /* 64^6 is more than 2^32 */
 #define NONE UINT32_MAX

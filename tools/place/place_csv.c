@@ -5,7 +5,6 @@
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "tools/place/place_csv.h"
-#include "tools/place/place_sort.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,6 +5,8 @@
 #define STEPWELL_PLACE_CSV_H
 
 #include "alloc/placement/placement.h"
+#include <stddef.h>
+#include <stdint.h>
 
 enum { PLACE_ID, PLACE_LOWER, PLACE_UPPER, PLACE_SIZE, PLACE_ALIGNMENT, PLACE_OFFSET };
 #define PLACE_COLUMNS 6
@@ -34,5 +36,29 @@ SW_MUST_USE sw_status place_csv_read(place_csv *csv, const char *path);
 SW_MUST_USE sw_status place_csv_write(const place_csv *csv, const char *path);
 
 void place_csv_free(place_csv *csv);
+
+/* ---- place check ------------------------------------------------------------------------- */
+
+/* The checker of `stepwell place`: shares nothing with the solver and takes n log n time, so
+ * that every result is checked. A sweep over the file's own times with the live buffers in a
+ * set that is ordered by offset: a buffer that starts must be apart from its two neighbours. */
+
+typedef struct {
+    uint64_t height;      /* highest end of any buffer */
+    uint64_t lower_bound; /* largest sum of sizes live at one time */
+} place_checked;
+
+/* SW_INVALID names two lines whose buffers live together and overlap, or a buffer that ends
+ * past 64 bits or is not aligned as the file asks. */
+SW_MUST_USE sw_status place_check(const place_csv *csv, place_checked *out);
+
+/* ---- place sort -------------------------------------------------------------------------- */
+
+/* Sorting for reader and checker of `stepwell place`: stable, by 64-bit keys, in linear
+ * time. */
+
+/* Let order[0..n) be the numbers 0..n-1 by rising key, equal keys by number. `scratch` has n
+ * entries and comes back with anything; order and scratch may not overlap. n < 2^32. */
+void place_sort(uint32_t *order, uint32_t *scratch, const uint64_t *key, size_t n);
 
 #endif

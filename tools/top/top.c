@@ -751,23 +751,21 @@ int tool_top(int argc, char **argv)
         .operand = &t->operand,
         .max_operands = 1,
         .notes =
-            "PID is a process that was started with --profile, FILE its profile. On a "
-            "terminal each look is the report's table of phases, until the run ends or Ctrl-C "
-            "is pressed; elsewhere it is a line. A new run in the same file begins from "
-            "nothing.\nRates and times are those of the last ten seconds. Sparklines "
-            "go over a sample of all training steps: loss, time, highest peak. The table is of "
-            "the program with the highest peak so far, in training or evaluation.\n"
-            "Keys of --json, null where it is not known: file, process, model, device, "
-            "data, batch; condition (empty, running, waiting, ended, died), status, "
-            "idle_ns; step, planned_steps, loss; of the last ten seconds "
-            "steps_per_second, median_step_ns, max_step_ns, window_steps, window_ns; "
-            "program (the highest so far), predicted and measured, for each phase its "
-            "peak_bytes and end_bytes, "
-            "predicted_peak_bytes, measured_peak_bytes, model_bytes, arena_bytes, "
-            "data_bytes, total_bytes, budget_bytes, process_bytes, host_bytes, measured_by, "
-            "allocations_after_warmup.\n"
-            "Exit status: 0 the run has ended, 2 wrong usage, 3 no such process or "
-            "profile, 130 interrupted."};
+            "PID is a process that was started with --profile, FILE its profile. On a terminal "
+            "each look is the report's table of phases, until the run ends or Ctrl-C is "
+            "pressed; elsewhere it is a line. A new run in the same file begins from "
+            "nothing.\nRates and times are those of the last ten seconds. Sparklines go over a "
+            "sample of all training steps: loss, time, highest peak. The table is of the "
+            "program with the highest peak so far, in training or evaluation.\n"
+            "Keys of --json, null where it is not known: file, process, model, device, data, "
+            "batch; condition (empty, running, waiting, ended, died), status, idle_ns; step, "
+            "planned_steps, loss; of the last ten seconds steps_per_second, median_step_ns, "
+            "max_step_ns, window_steps, window_ns; program (the highest so far), predicted and "
+            "measured, for each phase its peak_bytes and end_bytes, predicted_peak_bytes, "
+            "measured_peak_bytes, model_bytes, arena_bytes, data_bytes, total_bytes, "
+            "budget_bytes, process_bytes, host_bytes, measured_by, allocations_after_warmup.\n"
+            "Exit status: 0 the run has ended, 2 wrong usage, 3 no such process or profile, "
+            "130 interrupted."};
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;
