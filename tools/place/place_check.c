@@ -1,4 +1,4 @@
-/* See place_check.h. The ordered set is a bitmap over the buffers sorted by offset, with a
+/* See place_csv.h. The ordered set is a bitmap over the buffers sorted by offset, with a
  * bitmap of its words that are not empty, and so on up to one word: the neighbours of a buffer
  * are found in as many steps as there are levels. */
 #include "tools/place/place_csv.h"
