@@ -181,8 +181,7 @@ SW_VEC_FN void edge_tap(vf acc[6][WIDE], const tile_args *a, const float *x, con
         if ((uint64_t)(iy + p * stride) >= (uint64_t)s->in_h)
             continue;
         const float *from = x + p * stride * s->in_w;
-        const vf v =
-            stride == 1 ? vload_where(in.mask, from) : vload_step(from, stride, in.lo, in.hi);
+        const vf v = unit ? vload_where(in.mask, from) : vload_step(from, stride, in.lo, in.hi);
         SW_UNROLL
         for (int o = 0; o < ob; o++)
             acc[o][p] = vfma_where(in.mask, vset1(w[o * a->j->w_out]), v, acc[o][p]);
@@ -513,16 +512,19 @@ static void tile_rows(tile_args *a, float *y, const phase *h, int ob, int rows)
     const sw_conv *s = &j->s;
     const bool unit = is_unit(j);
     const bool inside = a->v.at >= 0 && a->v.at + rows - 1 + a->v.end <= s->in_h;
-    for (int64_t col = 0; col < h->n; col += a->n) {
-        const int64_t ix = h->t.at + col * s->stride, left = h->n - col;
-        a->h.at = ix;
-        a->n = left < VW ? (int)left : VW;
-        tile_kind kind = a->n == VW ? FULL : TAIL;
-        if (!inside || ix < 0 || ix + a->n - 1 + a->h.end > s->in_w)
+    const int64_t stride = s->stride, next = j->step.position, width = s->in_w, end = a->h.end;
+    for (int64_t col = 0; col < h->n; col += VW) {
+        const int64_t ix = h->t.at + col * stride;
+        const int n = (int)least(h->n - col, VW);
+        tile_kind kind = n == VW ? FULL : TAIL;
+        if (!inside || ix < 0 || ix + n - 1 + end > width)
             kind = EDGE;
         kind = unit ? kind : STEP;
-        for (int64_t t = 0; kind >= EDGE && t < a->h.end && t < KEPT; t++)
-            a->in[t] = swi_lanes_inside(ix + t * j->step.position, s->stride, s->in_w, a->n);
+        for (int64_t t = 0; kind >= EDGE && t < end && t < KEPT; t++)
+            a->in[t] = unit ? swi_lanes_inside(ix + t, 1, width, n)
+                            : swi_lanes_inside(ix + t * next, stride, width, n);
+        a->h.at = ix;
+        a->n = n;
         tiles[ob / 2][rows > 1][kind - FULL](a, y + col * j->up);
     }
 }
@@ -590,7 +592,10 @@ static void conv_part(void *arg, int part)
                     j->w + first * a.in_c * s->kernel_h * s->kernel_w + (o - first) * j->w_out;
                 a.bias = j->bias != NULL ? j->bias + o : no_bias;
                 a.y = j->y + (at * s->out_c + o) * s->out_h * s->out_w * lanes + lane;
-                (s->plain ? plain_rows : block_rows)(&a, ob, part % j->bands);
+                if (s->plain)
+                    plain_rows(&a, ob, part % j->bands);
+                else
+                    block_rows(&a, ob, part % j->bands);
                 o += ob;
             }
         }

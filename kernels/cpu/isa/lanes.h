@@ -92,10 +92,16 @@ SW_VEC_FN vf vload_step(const float *p, int64_t step, int64_t lo, int64_t hi)
         return vload_where(vrange(lo, hi), p);
     if (step == 2)
         return vload_even(veven(lo, hi), p);
+#if SW_ISA_ID == 2
+    const __m512i i = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_mask_i32gather_ps(vzero(), vrange(lo, hi),
+                                    _mm512_mullo_epi32(i, _mm512_set1_epi32((int)step)), p, 4);
+#else
     float lane[VW] = {0};
     for (int64_t i = lo; i < hi; i++)
         lane[i] = p[i * step];
     return vload(lane);
+#endif
 }
 
 /* a * b + c for a `b` that is zero in the other lanes: they keep c, whatever a is. (A c of -0
