@@ -505,56 +505,46 @@ static phase phase_of(const conv_job *j, int64_t origin, int64_t pad, int64_t ke
                    taps_of(j, origin, pad, kernel)};
 }
 
-/* All columns of `rows` rows that meet a->v; y: the first of them. */
-static void tile_rows(tile_args *a, float *y, const phase *h, int ob, int rows)
+/* Rows [begin, end) of a phase. Of a few rows, or of all of one channel, one vector of columns
+ * goes after the other, and its lanes are found once. Rows go in pairs where two fit in a
+ * vector, and both rows of each pair and their taps lie in the image. */
+static void phase_rows(tile_args *a, const phase *v, const phase *h, int ob, int64_t begin,
+                       int64_t end)
 {
     const conv_job *j = a->j;
     const sw_conv *s = &j->s;
     const bool unit = is_unit(j);
-    const bool inside = a->v.at >= 0 && a->v.at + rows - 1 + a->v.end <= s->in_h;
-    const int64_t stride = s->stride, next = j->step.position, width = s->in_w, end = a->h.end;
-    for (int64_t col = 0; col < h->n; col += VW) {
-        const int64_t ix = h->t.at + col * stride;
-        const int n = (int)least(h->n - col, VW);
-        tile_kind kind = n == VW ? FULL : TAIL;
-        if (!inside || ix < 0 || ix + n - 1 + end > width)
-            kind = EDGE;
-        kind = unit ? kind : STEP;
-        for (int64_t t = 0; kind >= EDGE && t < end && t < KEPT; t++)
-            a->in[t] = unit ? swi_lanes_inside(ix + t, 1, width, n)
-                            : swi_lanes_inside(ix + t * next, stride, width, n);
-        a->h.at = ix;
-        a->n = n;
-        tiles[ob / 2][rows > 1][kind - FULL](a, y + col * j->up);
-    }
-}
-
-/* Rows [row, end) of a phase, in pairs where two rows fit in a vector. */
-static void phase_rows(tile_args *a, const phase *v, const phase *h, int ob, int64_t row,
-                       int64_t end)
-{
-    const conv_job *j = a->j;
-    const bool unit = is_unit(j);
-    const bool narrow = SW_VEC_HALVES && unit && h->n <= VW / 2 && h->t.at >= 0 &&
-                        h->t.at + h->n - 1 + h->t.end <= j->s.in_w;
+    const int64_t most = a->in_c == 1 ? end : 2 * WIDE;
     a->v = v->t;
     a->h = h->t;
-    while (row < end) {
-        float *y = a->y + (v->origin + row * j->up) * j->s.out_w + h->origin;
-        a->v.at = v->t.at + row * j->s.stride;
-        /* Both rows of each pair and their taps lie in the image. */
-        const int pairs = end - row >= 2 * WIDE ? WIDE : 1;
-        if (narrow && end - row >= 2 && a->v.at >= 0 &&
-            a->v.at + 2 * pairs - 1 + a->v.end <= j->s.in_h) {
-            a->n = (int)h->n;
-            a->h.at = h->t.at;
-            tiles[ob / 2][pairs > 1][PAIR - FULL](a, y);
-            row += 2 * pairs;
-            continue;
+    for (int64_t next; begin < end; begin = next) {
+        next = least(begin + most, end);
+        for (int64_t col = 0; col < h->n; col += VW) {
+            const int64_t ix = h->t.at + col * s->stride;
+            const int n = (int)least(h->n - col, VW);
+            const bool across = ix >= 0 && ix + n - 1 + h->t.end <= s->in_w;
+            const bool narrow = SW_VEC_HALVES && unit && across && h->n <= VW / 2;
+            a->h.at = ix;
+            a->n = n;
+            for (int64_t t = 0; t < h->t.end && t < KEPT; t++)
+                a->in[t] = swi_lanes_inside(ix + t * j->step.position, s->stride, s->in_w, n);
+            for (int64_t row = begin, rows; row < next; row += rows) {
+                const int64_t iy = v->t.at + row * s->stride, left = next - row;
+                const int64_t room = iy < 0 ? 0 : s->in_h - iy - v->t.end + 1; /* rows inside */
+                const int pairs = left >= 2 * WIDE ? WIDE : 1;
+                float *y =
+                    a->y + (v->origin + row * j->up) * s->out_w + h->origin + col * j->up;
+                a->v.at = iy;
+                if (narrow && left >= 2 && room >= 2 * pairs) {
+                    tiles[ob / 2][pairs > 1][PAIR - FULL](a, y);
+                    rows = 2 * pairs;
+                    continue;
+                }
+                rows = unit && left >= WIDE ? WIDE : 1;
+                tile_kind kind = !across || room < rows ? EDGE : n == VW ? FULL : TAIL;
+                tiles[ob / 2][rows > 1][(unit ? kind : STEP) - FULL](a, y);
+            }
         }
-        const int rows = unit && end - row >= WIDE ? WIDE : 1;
-        tile_rows(a, y, h, ob, rows);
-        row += rows;
     }
 }
 
