@@ -1,4 +1,5 @@
 /* stepwell help: the commands; the options of one; its manual page; completions for bash. */
+#include "alloc/base/mem.h"
 #include "tools/cli/cli_page.h"
 #include <string.h>
 

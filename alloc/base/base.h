@@ -65,12 +65,6 @@ SW_API sw_status sw_error_set(sw_status status, const char *file, int line, cons
 }
 #endif
 
-/* {...}: members or elements in full lines, where the layout would give each a line. */
-#define SW_INIT(...)                                                                           \
-    {                                                                                          \
-        __VA_ARGS__                                                                            \
-    }
-
 /* Where a failure starts: records why, once, and returns the status from the function. */
 #define SW_FAIL(status, ...) return sw_error_set((status), __FILE__, __LINE__, __VA_ARGS__)
 

@@ -8,6 +8,12 @@
 #include "alloc/base/base.h"
 #include <stdbool.h>
 
+/* {...}: members or elements in full lines, where the layout would give each a line. */
+#define SW_INIT(...)                                                                           \
+    {                                                                                          \
+        __VA_ARGS__                                                                            \
+    }
+
 typedef enum {
     SW_HEAP_RECORDS,  /* execs, models, optimizers, arenas, handles */
     SW_HEAP_PROGRAMS, /* traces, plans, caches of programs */

@@ -1,4 +1,5 @@
 /* Tables: a row for each birth, reuse and death, or one for each run. */
+#include "alloc/base/mem.h"
 #include "profiler/inspect/sink.h"
 #include <inttypes.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  *
  * Numbers of fields are those of trace_packet.proto, track_descriptor.proto, track_event.proto,
  * counter_descriptor.proto and debug_annotation.proto. */
+#include "alloc/base/mem.h"
 #include "alloc/base/assert.h"
 #include "profiler/inspect/sink.h"
 #include <string.h>

@@ -1,4 +1,5 @@
 /* gpt: a decoder-only transformer over the bytes of a text, or ids of tokens. */
+#include "alloc/base/mem.h"
 #include "tools/models/models.h"
 
 gpt_shape tool_gpt_shape(const tool_settings *s, int64_t classes)

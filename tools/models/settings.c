@@ -1,5 +1,6 @@
 /* The settings of models: one table gives their options, the other, in each model, who takes
  * them. */
+#include "alloc/base/mem.h"
 #include "tools/models/models.h"
 #include <stddef.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  *
  * The CUDA runtime is linked in; the driver is asked for by name, so that the module can be
  * opened where there is none. */
+#include "alloc/base/mem.h"
 #include "runtime/device/cuda/host.h"
 #include <cuda.h>
 #include <pthread.h>
