@@ -103,26 +103,14 @@ static int refuse(const place_run *run)
                      r->proved > r->lower_bound ? r->proved : r->lower_bound);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------- */
-
-static const char *end_name(sw_placement_end end)
-{
-    static const char *const names[] = {"optimal", "fits", "no_fit", "gave_up"};
-    return names[end];
-}
-
 /* ---- the run ----------------------------------------------------------------------------- */
 
-static int read_problem(place_run *run)
-{
-    CLI_LIBRARY(place_csv_read(&run->csv, run->opts->file), true);
-    run->read_ns = cli_clock_ns() - run->start;
-    return CLI_GO;
-}
-
+/* Reads the file and finds the places. */
 static int solve_problem(place_run *run)
 {
     const place_opts *o = run->opts;
+    CLI_LIBRARY(place_csv_read(&run->csv, o->file), true);
+    run->read_ns = cli_clock_ns() - run->start;
     place_request request = {.capacity = o->capacity,
                              .threads = (unsigned)o->threads,
                              .nodes = (uint64_t)(o->nodes > 0 ? o->nodes
@@ -160,6 +148,7 @@ static int show(const place_run *run)
     else if (status == CLI_INTERRUPTED && !a->optimal)
         cli_note("interrupted: this is the lowest that was found until then");
     if (o->json) {
+        static const char *const ends[] = {"optimal", "fits", "no_fit", "gave_up"};
         const sw_placement_result *r = &a->result;
         sw_json json;
         result_json_begin(&json);
@@ -169,13 +158,13 @@ static int show(const place_run *run)
         sw_json_put_bool(&json, "solved", a->holds);
         sw_json_put_bool(&json, "optimal", a->optimal);
         sw_json_put_u64(&json, "proved", r->proved);
-        sw_json_put_string(&json, "end", end_name(a->result.end));
+        sw_json_put_string(&json, "end", ends[r->end]);
         sw_json_put_f64(&json, "gap_percent", place_gap_percent(a));
         SW_JSON_PUT(&json, r, method, nodes);
         sw_json_put_i64(&json, "orders", r->n_orders);
         SW_JSON_PUT(&json, a, timed_out, interrupted);
         sw_json_put_bool(&json, "hurried", r->hurried);
-        sw_json_put_bool(&json, "written", run->written);
+        SW_JSON_PUT(&json, run, written);
         sw_json_put_u64(&json, "ns", run->total_ns);
         sw_json_put_u64(&json, "read_ns", run->read_ns);
         SW_JSON_PUT(&json, a, solve_ns, check_ns);
@@ -246,9 +235,7 @@ int tool_place(int argc, char **argv)
     CLI_TRY(check(&o));
     place_run run = {.opts = &o, .start = cli_clock_ns()};
     cli_catch_interrupt();
-    int status = read_problem(&run);
-    if (status == CLI_GO)
-        status = solve_problem(&run);
+    int status = solve_problem(&run);
     if (status == CLI_GO)
         status = write_answer(&run);
     run.total_ns = cli_clock_ns() - run.start;
