@@ -35,12 +35,11 @@ static cli_command commands_of(const cli_tool *tools, int n, cli_option *table)
     for (int i = 0; i < n && used < MOST - 1; i++)
         table[used++] = (cli_option){.name = tools[i].name, .help = tools[i].about};
     table[used++] = (cli_option){.name = "help", .help = "the options of a command"};
-    return (cli_command)SW_INIT(.name = "", .usage = "COMMAND [options]",
-                                .about =
-                                    "Train neural networks from planned memory. The peak of "
-                                    "every phase is known before a byte is allocated, and what "
-                                    "is measured equals it.",
-                                .options = table, .n_options = used, .notes = environment);
+    return (cli_command)
+        SW_INIT(.name = "", .usage = "COMMAND [options]",
+                .about = "Train neural networks from planned memory. The peak of every phase "
+                         "is known before a byte is allocated, and what is measured equals it.",
+                .options = table, .n_options = used, .notes = environment);
 }
 
 static int print_completion(const cli_tool *tools, int n, const cli_command *own)

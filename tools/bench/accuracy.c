@@ -45,13 +45,9 @@ static bool chosen(int i)
 static row judge(int i, const accuracy_result *found)
 {
     const accuracy_row *a = &accuracy_rows[i];
-    row r = {.op = a->name,
-             .of = a->slope ? "slope" : "value",
-             .note = a->note,
-             .arguments = (int64_t)found->arguments,
-             .other_bits = (int64_t)found->apart,
-             .bound_ulp = a->bound,
-             .holds = found->apart == 0};
+    row r = SW_INIT(.op = a->name, .of = a->slope ? "slope" : "value", .note = a->note,
+                    .arguments = (int64_t)found->arguments, .other_bits = (int64_t)found->apart,
+                    .bound_ulp = a->bound, .holds = found->apart == 0);
     for (int k = 0; k < ACCURACY_RANGES; k++) {
         const double worst = found->worst[k];
         r.worst_ulp[k] = worst < 0.0 ? (double)NAN : ceil(worst * 100.0) / 100.0;

@@ -100,16 +100,12 @@ static sw_run_args args_of(deep *d)
         const sw_type type = {d->inputs[k].dtype, SW_PLAIN, d->inputs[k].shape};
         slot_bytes += sw_size_round(sw_type_bytes(&type));
     }
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = lenet ? tool_net_step : deep_step,
-                         .user = lenet ? (void *)&d->lenet : d,
-                         .models = &d->model,
-                         .n_models = 1,
-                         .inputs = d->inputs,
-                         .n_inputs = 2,
-                         .mode = SW_TRAIN,
-                         .step = d->step,
-                         .data_bytes = slot_bytes}; /* the budget is for the batch too */
+    return (sw_run_args)SW_INIT(.size = sizeof(sw_run_args),
+                                .fn = lenet ? tool_net_step : deep_step,
+                                .user = lenet ? (void *)&d->lenet : d, .models = &d->model,
+                                .n_models = 1, .inputs = d->inputs, .n_inputs = 2,
+                                .mode = SW_TRAIN, .step = d->step,
+                                .data_bytes = slot_bytes); /* the budget is for the batch too */
 }
 
 static sw_status declare_lenet5(deep *d)
@@ -546,13 +542,11 @@ static sw_status measure(bench *b)
             SW_TRY(plan(&tables[i], SIZE_MAX, &tables[i].plain, &fits));
             SW_TRY(plan(&tables[i], 1, &lowest, &fits));
             tables[i].program =
-                (program){.subject = tables[i].of.kind,
-                          .layers = tables[i].of.layers,
-                          .width = tables[i].of.width,
-                          .batch = tables[i].of.batch,
-                          .plain_total_bytes = (int64_t)tables[i].plain.total_bytes,
-                          .least_total_bytes = (int64_t)lowest.total_bytes,
-                          .operations = (int64_t)tables[i].plain.operations};
+                (program)SW_INIT(.subject = tables[i].of.kind, .layers = tables[i].of.layers,
+                                 .width = tables[i].of.width, .batch = tables[i].of.batch,
+                                 .plain_total_bytes = (int64_t)tables[i].plain.total_bytes,
+                                 .least_total_bytes = (int64_t)lowest.total_bytes,
+                                 .operations = (int64_t)tables[i].plain.operations);
             SW_TRY(create(&plain, &tables[i].of, SIZE_MAX, (int)tables[i].out->threads));
             const sw_status status = measure_with(&tables[i], &plain);
             destroy(&plain);
@@ -591,11 +585,9 @@ static const cli_option options[] = {
                  "rows per step (default 512, lenet5 128, conv 32)", 1, 1 << 16),
 };
 
-const bench_command bench_budget = {
-    .name = "budget",
-    .line = "what a smaller budget costs: three deep programs",
-    .about = "The cost of keeping less: bytes, repeated arithmetic and time of three deep "
-             "programs.",
-    BENCH_OPTIONS(options),
-    .run = measure,
-};
+const bench_command bench_budget =
+    SW_INIT(.name = "budget", .line = "what a smaller budget costs: three deep programs",
+            .about =
+                "The cost of keeping less: bytes, repeated arithmetic and time of three deep "
+                "programs.",
+            BENCH_OPTIONS(options), .run = measure);

@@ -79,13 +79,9 @@ static sw_status measure_work(card *c, const work *w, cli_summary *out)
     SW_TRY(entry_of(c, w, &entry));
     SW_TRY(make_scratch(c, w, entry));
     SW_TRY(cli_times_init(&times, (uint64_t)o.steps));
-    const sw_launch launch = {.size = sizeof launch,
-                              .in = w->in,
-                              .n_in = w->n_in,
-                              .out = w->out,
-                              .n_out = 1,
-                              .scratch = c->block[3],
-                              .scratch_bytes = c->scratch_bytes};
+    const sw_launch launch =
+        SW_INIT(.size = sizeof launch, .in = w->in, .n_in = w->n_in, .out = w->out, .n_out = 1,
+                .scratch = c->block[3], .scratch_bytes = c->scratch_bytes);
     sw_status status = SW_OK;
     for (int64_t i = -o.warmup; i < o.steps && status == SW_OK && !cli_interrupted(); i++) {
         uint64_t ns = 0;
@@ -269,11 +265,9 @@ static sw_status measure(bench *b)
         bench_subject subject = {0};
         cli_times times = {0};
         const int64_t batch = c->batch / o.share > 0 ? c->batch / o.share : 1;
-        const sw_exec_opts exec = {.size = sizeof exec,
-                                   .device = o.device,
-                                   .threads = (int)b->threads,
-                                   .tf32 = o.tf32,
-                                   .no_graphs = o.no_graphs};
+        const sw_exec_opts exec =
+            SW_INIT(.size = sizeof exec, .device = o.device, .threads = (int)b->threads,
+                    .tf32 = o.tf32, .no_graphs = o.no_graphs);
         row r = {.network = c->name, .batch = batch, .card_bytes = BENCH_NONE};
         sw_status status = cli_times_init(&times, (uint64_t)o.steps);
         if (status == SW_OK)

@@ -139,15 +139,12 @@ static sw_status make_subject(table *t, const es_mode *mode)
     SW_TRY(sw_optimizer_create(&s->sgd, s->model, &sgd));
     if (mode->noise != NULL) {
         const es_mode *m = s->mode;
-        const sw_es_opts opts = {.size = sizeof opts,
-                                 .noise = m->noise,
-                                 .distribution = m->distribution,
-                                 .in_share = share_of(m->in_share, s->layer->in),
-                                 .out_share = share_of(m->out_share, s->layer->out),
-                                 .directions = (uint32_t)(m->pairs ? o.batch / 2 : o.batch),
-                                 .repeats = m->pairs ? 2 : 1,
-                                 .no_antithetic = m->pairs ? 0 : 1,
-                                 .seed = 7};
+        const sw_es_opts opts =
+            SW_INIT(.size = sizeof opts, .noise = m->noise, .distribution = m->distribution,
+                    .in_share = share_of(m->in_share, s->layer->in),
+                    .out_share = share_of(m->out_share, s->layer->out),
+                    .directions = (uint32_t)(m->pairs ? o.batch / 2 : o.batch),
+                    .repeats = m->pairs ? 2 : 1, .no_antithetic = m->pairs ? 0 : 1, .seed = 7);
         SW_TRY(sw_es_create(&s->es, s->sgd, &opts));
     }
     return sw_model_ready(s->model, t->exec, 1);
@@ -172,15 +169,11 @@ static void end(table *t)
 
 static sw_run_args args_of(table *t, subject *s)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = s,
-                         .models = &s->model,
-                         .n_models = 1,
-                         .inputs = s->mode == t->subjects[NAIVE].mode ? &t->row : &t->input,
-                         .n_inputs = 1,
-                         .mode = SW_EVAL,
-                         .es = s->es};
+    return (sw_run_args)SW_INIT(.size = sizeof(sw_run_args), .fn = step, .user = s,
+                                .models = &s->model, .n_models = 1,
+                                .inputs =
+                                    s->mode == t->subjects[NAIVE].mode ? &t->row : &t->input,
+                                .n_inputs = 1, .mode = SW_EVAL, .es = s->es);
 }
 
 static sw_status run_layer(table *t, subject *s, uint64_t *ns)
@@ -419,11 +412,8 @@ static const cli_option options[] = {
     BENCH_SWITCH("--forward", &o.forward, "no updates"),
 };
 
-const bench_command bench_es = {
-    .name = "es",
-    .line = "layers under the noise of evolution strategies: NESgpu's table",
-    .about = "Layers under the noise of evolution strategies, beside the plain layer.",
-    BENCH_OPTIONS(options),
-    .check = check,
-    .run = measure,
-};
+const bench_command bench_es =
+    SW_INIT(.name = "es",
+            .line = "layers under the noise of evolution strategies: NESgpu's table",
+            .about = "Layers under the noise of evolution strategies, beside the plain layer.",
+            BENCH_OPTIONS(options), .check = check, .run = measure);

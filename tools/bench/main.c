@@ -61,15 +61,11 @@ static int run_bench(const bench_command *c, int argc, char **argv)
     snprintf(name, sizeof name, "bench %s", c->name);
     memcpy(options, c->options, (size_t)c->n_options * sizeof *options);
     memcpy(options + c->n_options, common, sizeof common);
-    const cli_command command = {.name = name,
-                                 .usage = c->usage != NULL ? c->usage : "[options]",
-                                 .about = c->about,
-                                 .options = options,
-                                 .n_options =
-                                     c->n_options + (int)(sizeof common / sizeof *common),
-                                 .operand = c->files,
-                                 .max_operands = c->max_files,
-                                 .notes = c->notes};
+    const cli_command command =
+        SW_INIT(.name = name, .usage = c->usage != NULL ? c->usage : "[options]",
+                .about = c->about, .options = options,
+                .n_options = c->n_options + (int)(sizeof common / sizeof *common),
+                .operand = c->files, .max_operands = c->max_files, .notes = c->notes);
     int status = cli_parse(&command, argc, argv);
     if (status == CLI_GO && c->check != NULL)
         status = c->check(&b);
@@ -84,12 +80,10 @@ static int run_bench(const bench_command *c, int argc, char **argv)
 static int print_page(cli_page page)
 {
     cli_option table[N_BENCHES];
-    const cli_command names = {
-        .name = "bench",
-        .usage = "NAME [options]",
-        .about = "Compare ways to run within one run; show minimum and median of each.",
-        .options = table,
-        .n_options = N_BENCHES};
+    const cli_command names =
+        SW_INIT(.name = "bench", .usage = "NAME [options]",
+                .about = "Compare ways to run within one run; show minimum and median of each.",
+                .options = table, .n_options = N_BENCHES);
     char name[32], option[] = "--help", *argv[] = {name, option, NULL};
     int status = CLI_DONE;
     for (int i = 0; i < N_BENCHES; i++)

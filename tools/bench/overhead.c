@@ -193,10 +193,8 @@ static sw_status dump_to(bench *b, const char *folder, const sw_prof_step *step)
     if (status == SW_OK)
         status = file_bytes(path, &bytes);
     const sw_status removed = sw_file_remove(path);
-    const row r = {.events = o.events,
-                   .dump = dump,
-                   .bytes = (int64_t)bytes,
-                   .event_ns = (double)dump.median / (double)o.events};
+    const row r = SW_INIT(.events = o.events, .dump = dump, .bytes = (int64_t)bytes,
+                          .event_ns = (double)dump.median / (double)o.events);
     if (status == SW_OK)
         bench_rows(b, "dump", fields, &r, 1);
     return status == SW_OK ? removed : status;
@@ -234,19 +232,14 @@ static sw_status open_steps(steps *s, const bench *b, const bench_case *c)
     for (int i = 0; i < RECORDINGS; i++) {
         const recording *r = &recordings[i];
         snprintf(s->path[i], sizeof s->path[i], "%s/%d.jsonl", s->folder, i);
-        const sw_profile_opts opts = {.size = sizeof opts,
-                                      .path = r->file ? s->path[i] : NULL,
-                                      .model = c->name,
-                                      .device = "cpu",
-                                      .events = r->events};
+        const sw_profile_opts opts =
+            SW_INIT(.size = sizeof opts, .path = r->file ? s->path[i] : NULL, .model = c->name,
+                    .device = "cpu", .events = r->events);
         if (r->profile)
             SW_TRY(sw_profile_create(&s->profile[i], &opts));
-        const sw_exec_opts exec = {.size = sizeof exec,
-                                   .threads = (int)b->threads,
-                                   .profile = s->profile[i],
-                                   .op_clocks = r->clocks,
-                                   .no_phases = r->no_phases,
-                                   .nvtx = r->nvtx};
+        const sw_exec_opts exec =
+            SW_INIT(.size = sizeof exec, .threads = (int)b->threads, .profile = s->profile[i],
+                    .op_clocks = r->clocks, .no_phases = r->no_phases, .nvtx = r->nvtx);
         SW_TRY(bench_subject_make(&s->subject[i], c, o.batch, &exec));
     }
     return SW_OK;
@@ -430,21 +423,16 @@ static sw_status measure_saving(bench *b)
                           without = cli_times_summary(&s.without);
         const double bound = 1.5 * (double)without.median + (double)s.copy_ns,
                      p99 = (double)without.p99;
-        const row r = {.model = o.model,
-                       .file_system = file_system(s.folder),
-                       .batch = s.subject.batch,
-                       .copy_bytes = (int64_t)sw_checkpoint_bytes(s.checkpoint),
-                       .saves = (int64_t)s.saves,
-                       .busy = (int64_t)s.busy,
-                       .copy_ns = (int64_t)s.copy_ns,
-                       .write_ns = (int64_t)s.write_ns,
-                       .plain_step_ns = s.least_ns[0],
-                       .saving_step_ns = s.least_ns[1],
-                       .cost_percent =
-                           bench_percent(s.least_ns[1] - s.least_ns[0], s.least_ns[0]),
-                       .step_with_save = with,
-                       .step_without = without,
-                       .p99_bound_ns = bound > p99 ? bound : p99};
+        const row r =
+            SW_INIT(.model = o.model, .file_system = file_system(s.folder),
+                    .batch = s.subject.batch,
+                    .copy_bytes = (int64_t)sw_checkpoint_bytes(s.checkpoint),
+                    .saves = (int64_t)s.saves, .busy = (int64_t)s.busy,
+                    .copy_ns = (int64_t)s.copy_ns, .write_ns = (int64_t)s.write_ns,
+                    .plain_step_ns = s.least_ns[0], .saving_step_ns = s.least_ns[1],
+                    .cost_percent = bench_percent(s.least_ns[1] - s.least_ns[0], s.least_ns[0]),
+                    .step_with_save = with, .step_without = without,
+                    .p99_bound_ns = bound > p99 ? bound : p99);
         bench_rows(b, "checkpoint", fields, &r, 1);
     }
     sw_checkpoint_destroy(s.checkpoint);
@@ -503,12 +491,9 @@ static sw_status measure(bench *b)
         SW_TRY(sw_heap_alloc(&log, SW_HEAP_PROFILE, n * sizeof(sw_record)));
         fill(log, n);
         const sw_prof_log events = {.log = log, .n = n};
-        const sw_prof_step step = {.trace = SW_PROF_NONE,
-                                   .step = 1,
-                                   .run = "train",
-                                   .mode = "planned",
-                                   .measured_by = "arena",
-                                   .events = &events};
+        const sw_prof_step step =
+            SW_INIT(.trace = SW_PROF_NONE, .step = 1, .run = "train", .mode = "planned",
+                    .measured_by = "arena", .events = &events);
         sw_status status = make_folder(folder, sizeof folder);
         if (status == SW_OK)
             status = dump_to(b, folder, &step);

@@ -215,17 +215,11 @@ sw_status bench_operands_take(bench_operands *o, const bench_product *p, sw_isa 
     unsigned char *at = o->block;
     at += (PAGE - (uintptr_t)at % PAGE) % PAGE;
     float *x = (float *)(void *)at;
-    o->here = (sw_gemm){.a = x,
-                        .b = (float *)(void *)(at + a),
-                        .c = (float *)(void *)(at + a + b),
-                        .a_row = p->turn_a ? 1 : p->k,
-                        .a_col = p->turn_a ? p->m : 1,
-                        .b_row = p->turn_b ? 1 : p->n,
-                        .b_col = p->turn_b ? p->k : 1,
-                        .m = p->m,
-                        .n = p->n,
-                        .k = p->k,
-                        .accumulate = p->adds};
+    o->here = (sw_gemm)SW_INIT(.a = x, .b = (float *)(void *)(at + a),
+                               .c = (float *)(void *)(at + a + b),
+                               .a_row = p->turn_a ? 1 : p->k, .a_col = p->turn_a ? p->m : 1,
+                               .b_row = p->turn_b ? 1 : p->n, .b_col = p->turn_b ? p->k : 1,
+                               .m = p->m, .n = p->n, .k = p->k, .accumulate = p->adds);
     o->there = o->here;
     o->there.c = (float *)(void *)(at + a + b + c);
     o->scratch = at + a + b + 2 * c;

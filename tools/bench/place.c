@@ -253,18 +253,14 @@ static const cli_option options[] = {
                  "also N random buffers with lifetimes as in training", 1, 1 << 24),
 };
 
-const bench_command bench_place = {
-    .name = "place",
-    .line = "the placement solver over files and random buffers",
-    .usage = "[FILE...] [options]",
-    .about = "Solve the placement problems of the files as they are, with time reversed, "
-             "with the rows in random order, and with other seeds.",
-    .threads = "1",
-    BENCH_OPTIONS(options),
-    .files = o.files,
-    .max_files = FILES_MAX,
-    .check = check,
-    .run = measure,
-    .notes = "Gaps are to the lower bound, the largest sum of sizes live at one time. Times "
-             "are the solver's alone; its answer does not depend on its threads.",
-};
+const bench_command bench_place =
+    SW_INIT(.name = "place", .line = "the placement solver over files and random buffers",
+            .usage = "[FILE...] [options]",
+            .about =
+                "Solve the placement problems of the files as they are, with time reversed, "
+                "with the rows in random order, and with other seeds.",
+            .threads = "1", BENCH_OPTIONS(options), .files = o.files, .max_files = FILES_MAX,
+            .check = check, .run = measure,
+            .notes =
+                "Gaps are to the lower bound, the largest sum of sizes live at one time. Times "
+                "are the solver's alone; its answer does not depend on its threads.");

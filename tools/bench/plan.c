@@ -17,14 +17,9 @@ static sw_run_args args_of(tool_net *net, sw_array inputs[2], int64_t batch)
 {
     inputs[0] = (sw_array){SW_U8, SW_SHAPE(batch, 1, TOOL_LENET5_SIDE, TOOL_LENET5_SIDE), NULL};
     inputs[1] = (sw_array){SW_U8, SW_SHAPE(batch), NULL};
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = tool_net_step,
-                         .user = net,
-                         .models = &net->model,
-                         .n_models = 1,
-                         .inputs = inputs,
-                         .n_inputs = 2,
-                         .mode = SW_TRAIN};
+    return (sw_run_args)SW_INIT(.size = sizeof(sw_run_args), .fn = tool_net_step, .user = net,
+                                .models = &net->model, .n_models = 1, .inputs = inputs,
+                                .n_inputs = 2, .mode = SW_TRAIN);
 }
 
 /* ---- its time ---------------------------------------------------------------------------- */
@@ -239,12 +234,10 @@ static const cli_option options[] = {
                  1, 0),
 };
 
-const bench_command bench_plan = {
-    .name = "plan",
-    .line = "tracing and planning LeNet5; arenas beside their lower bounds",
-    .about = "Trace and plan a training step of LeNet5, from nothing each time; or prove how "
-             "low the arenas of all training programs are.",
-    BENCH_OPTIONS(options),
-    .check = check,
-    .run = measure,
-    .notes = "bench plan --budget [options] is bench budget."};
+const bench_command bench_plan = SW_INIT(
+        .name = "plan", .line = "tracing and planning LeNet5; arenas beside their lower bounds",
+        .about =
+            "Trace and plan a training step of LeNet5, from nothing each time; or prove how "
+            "low the arenas of all training programs are.",
+        BENCH_OPTIONS(options), .check = check, .run = measure,
+        .notes = "bench plan --budget [options] is bench budget.");

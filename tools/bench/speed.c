@@ -663,16 +663,14 @@ static sw_status speed_ops(bench *out, const sw_exec_opts *given)
     const sw_status status = measure_ops(out, &b, &exec);
     if (status == SW_OK) {
         BENCH_ROW(step_facts, facts, OPS_FACTS);
-        const step_facts f = {.model = o.of.name,
-                              .about = o.of.about,
-                              .isa = sw_isa_name(b.subject.exec->target.isa),
-                              .batch = b.subject.batch,
-                              .with_library_ns = o.blas != NULL
-                                                     ? b.rows[b.n_rows - 1].min_ns -
-                                                           b.rows[b.n_rows - 1].products_ns +
-                                                           b.rows[b.n_rows - 1].library_ns
-                                                     : BENCH_NONE,
-                              .step = cli_times_summary(&b.steps)};
+        const step_facts f =
+            SW_INIT(.model = o.of.name, .about = o.of.about,
+                    .isa = sw_isa_name(b.subject.exec->target.isa), .batch = b.subject.batch,
+                    .with_library_ns = o.blas != NULL ? b.rows[b.n_rows - 1].min_ns -
+                                                            b.rows[b.n_rows - 1].products_ns +
+                                                            b.rows[b.n_rows - 1].library_ns
+                                                      : BENCH_NONE,
+                    .step = cli_times_summary(&b.steps));
         bench_facts(out, facts, &f);
         bench_peaks_put(out, &b.peaks);
         put_rows(out, &b);

@@ -10,25 +10,16 @@ enum { LENETS = 5, LOADED = 128 * 32, FED = 60000 };
 static const bench_case cases[] = {
     {.name = "lenet5", .about = "LeNet5, Adam, loader included", .lists = BENCH_OF_SPEED, .model = "lenet5",
      .digits = true, .source = BENCH_LOADER, .batch = 128, .steps = 500},
-    {.name = "mlp200", .about = "200 perceptrons 49-64-24-10 as members, Adam", .lists = BENCH_OF_SPEED,
-     .model = "mlp", .optimizer = "adam", .release = true, .plain = true, .batch = 128, .steps = 200, .members = 200,
-     .features = 49, .classes = 10, .hidden = {{64, 24}, 2}},
+    SW_INIT(.name = "mlp200", .about = "200 perceptrons 49-64-24-10 as members, Adam", .lists = BENCH_OF_SPEED, .model = "mlp", .optimizer = "adam", .release = true, .plain = true, .batch = 128, .steps = 200, .members = 200, .features = 49, .classes = 10, .hidden = {{64, 24}, 2}),
     /* A thread takes a member for a slice, then the next one: none waits for long at the end. */
     {.name = "lenet5x5", .about = "14 steps of each of 5 LeNet5 as members, Adam, own orders", .lists = BENCH_OF_SPEED,
      .model = "lenet5", .digits = true, .source = BENCH_FEED, .batch = 128, .steps = 30, .members = LENETS, .slice = 7,
      .slices = 2, .epoch = 469},
     {.name = "swishnet", .about = "8 linear layers of 4096, swish, SGD", .lists = BENCH_OF_SPEED,
      .model = "swishnet", .optimizer = "sgd", .release = true, .batch = 128, .steps = 15, .layers = 8, .width = 4096},
-    {.name = "gpt", .about = "gpt, 4 layers of 256, 8 heads, context 128, vocabulary 8192, AdamW",
-     .lists = BENCH_OF_SPEED, .model = "gpt", .optimizer = "adamw", .release = true, .batch = 8, .steps = 30,
-     .layers = 4, .width = 256, .heads = 8, .context = 128, .classes = 8192},
-    {.name = "mbconv", .about = "EfficientNet-B0's body, images of 64 x 64, Adam", .lists = BENCH_OF_SPEED,
-     .model = "mbconv", .optimizer = "adam", .release = true, .batch = 32, .steps = 30, .classes = 10, .channels = 3,
-     .side = 64},
-    {.name = "es",
-     .about = "a generation of LeNet5: evaluations of an image each under low-rank noise in pairs, and the update",
-     .lists = BENCH_OF_SPEED, .model = "lenet5", .optimizer = "sgd", .es = true, .batch = 1024, .steps = 30,
-     .classes = 10, .channels = 1, .side = 28},
+    SW_INIT(.name = "gpt", .about = "gpt, 4 layers of 256, 8 heads, context 128, vocabulary 8192, AdamW", .lists = BENCH_OF_SPEED, .model = "gpt", .optimizer = "adamw", .release = true, .batch = 8, .steps = 30, .layers = 4, .width = 256, .heads = 8, .context = 128, .classes = 8192),
+    SW_INIT(.name = "mbconv", .about = "EfficientNet-B0's body, images of 64 x 64, Adam", .lists = BENCH_OF_SPEED, .model = "mbconv", .optimizer = "adam", .release = true, .batch = 32, .steps = 30, .classes = 10, .channels = 3, .side = 64),
+    SW_INIT(.name = "es", .about = "a generation of LeNet5: evaluations of an image each under low-rank noise in pairs, and the update", .lists = BENCH_OF_SPEED, .model = "lenet5", .optimizer = "sgd", .es = true, .batch = 1024, .steps = 30, .classes = 10, .channels = 1, .side = 28),
     {.name = "digits", .model = "lenet5", .digits = true, .batch = 128}, /* lenet5 over one batch */
     /* tools/bench/device_torch.py has the same table. */
     {.name = "mlp4096", .about = "8 linear layers of 4096, swish, SGD", .lists = BENCH_OF_DEVICE,
@@ -37,15 +28,9 @@ static const bench_case cases[] = {
      .model = "swishnet", .optimizer = "adam", .batch = 64, .layers = 8, .width = 256},
     {.name = "lenet5", .about = "LeNet5, images of 28 x 28 bytes, Adam", .lists = BENCH_OF_DEVICE, .model = "lenet5",
      .optimizer = "adam", .batch = 128, .classes = 10, .channels = 1, .side = 28},
-    {.name = "mbconv128", .about = "EfficientNet-B0, images of 224 x 224 bytes, SGD with momentum",
-     .lists = BENCH_OF_DEVICE, .model = "mbconv", .optimizer = "sgd", .momentum = 0.9f, .batch = 128,
-     .classes = 1000, .channels = 3, .side = 224},
-    {.name = "mbconv16", .about = "the same, a batch that is bound by launches", .lists = BENCH_OF_DEVICE,
-     .model = "mbconv", .optimizer = "sgd", .momentum = 0.9f, .batch = 16, .classes = 1000, .channels = 3,
-     .side = 224},
-    {.name = "gpt124m", .about = "GPT-2 of 124 million parameters, context 1024, AdamW", .lists = BENCH_OF_DEVICE,
-     .model = "gpt", .optimizer = "adamw", .batch = 8, .layers = 12, .width = 768, .heads = 12, .context = 1024,
-     .classes = 50257},
+    SW_INIT(.name = "mbconv128", .about = "EfficientNet-B0, images of 224 x 224 bytes, SGD with momentum", .lists = BENCH_OF_DEVICE, .model = "mbconv", .optimizer = "sgd", .momentum = 0.9f, .batch = 128, .classes = 1000, .channels = 3, .side = 224),
+    SW_INIT(.name = "mbconv16", .about = "the same, a batch that is bound by launches", .lists = BENCH_OF_DEVICE, .model = "mbconv", .optimizer = "sgd", .momentum = 0.9f, .batch = 16, .classes = 1000, .channels = 3, .side = 224),
+    SW_INIT(.name = "gpt124m", .about = "GPT-2 of 124 million parameters, context 1024, AdamW", .lists = BENCH_OF_DEVICE, .model = "gpt", .optimizer = "adamw", .batch = 8, .layers = 12, .width = 768, .heads = 12, .context = 1024, .classes = 50257),
 };
 /* clang-format on */
 enum { CASES = sizeof cases / sizeof *cases };
@@ -198,21 +183,17 @@ sw_status bench_subject_make(bench_subject *s, const bench_case *which, int64_t 
     SW_TRY(tool_net_create(&s->net, &net));
     SW_TRY(open_data(s, &net.data));
     if (s->of.es) {
-        const sw_es_opts opts = {.size = sizeof opts,
-                                 .noise = "low-rank",
-                                 .directions = (uint32_t)(s->batch / 2),
-                                 .repeats = 2,
-                                 .seed = 7};
+        const sw_es_opts opts =
+            SW_INIT(.size = sizeof opts, .noise = "low-rank",
+                    .directions = (uint32_t)(s->batch / 2), .repeats = 2, .seed = 7);
         SW_TRY(sw_es_create(&s->es, s->net.optimizer, &opts));
     }
     /* its sigma is part of the model's layout */
     if (s->of.members > 0) {
         const int64_t n = s->of.members;
-        const sw_members_opts opts = {.size = sizeof opts,
-                                      .shape = s->net.model,
-                                      .fn = step_of(&s->of),
-                                      .user = &s->net,
-                                      .threads = 1};
+        const sw_members_opts opts =
+            SW_INIT(.size = sizeof opts, .shape = s->net.model, .fn = step_of(&s->of),
+                    .user = &s->net, .threads = 1);
         SW_TRY(sw_members_create(&s->group, s->exec, &opts));
         SW_TRY(sw_heap_alloc(&s->members, SW_HEAP_RECORDS, (size_t)n * sizeof *s->members));
         for (int64_t i = 0; i < n; i++)
@@ -244,16 +225,11 @@ void bench_subject_destroy(bench_subject *s)
 
 sw_run_args bench_subject_args(bench_subject *s)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step_of(&s->of),
-                         .user = &s->net,
-                         .models = &s->net.model,
-                         .n_models = 1,
-                         .inputs = s->inputs,
-                         .n_inputs = 2,
-                         .mode = s->of.es ? SW_EVAL : SW_TRAIN,
-                         .es = s->es,
-                         .step = s->step};
+    return (sw_run_args)SW_INIT(.size = sizeof(sw_run_args), .fn = step_of(&s->of),
+                                .user = &s->net, .models = &s->net.model, .n_models = 1,
+                                .inputs = s->inputs, .n_inputs = 2,
+                                .mode = s->of.es ? SW_EVAL : SW_TRAIN, .es = s->es,
+                                .step = s->step);
 }
 
 static sw_status step_fed(bench_subject *s)
@@ -264,13 +240,9 @@ static sw_status step_fed(bench_subject *s)
         const int64_t now = left < most ? left : most;
         for (int64_t i = 0; i < now; i++)
             side[i] = s->members[s->turn++ % n];
-        const sw_members_args args = {.size = sizeof args,
-                                      .members = side,
-                                      .n = (size_t)now,
-                                      .mode = SW_TRAIN,
-                                      .feed = s->feed,
-                                      .own_steps = 1,
-                                      .steps = (uint32_t)s->of.slice};
+        const sw_members_args args =
+            SW_INIT(.size = sizeof args, .members = side, .n = (size_t)now, .mode = SW_TRAIN,
+                    .feed = s->feed, .own_steps = 1, .steps = (uint32_t)s->of.slice);
         SW_TRY(sw_members_run(s->group, &args));
         left -= now;
     }
@@ -279,13 +251,9 @@ static sw_status step_fed(bench_subject *s)
 
 static sw_status step_members(bench_subject *s)
 {
-    const sw_members_args args = {.size = sizeof args,
-                                  .members = s->members,
-                                  .n = (size_t)s->of.members,
-                                  .inputs = s->inputs,
-                                  .n_inputs = 2,
-                                  .mode = SW_TRAIN,
-                                  .step = s->step};
+    const sw_members_args args =
+        SW_INIT(.size = sizeof args, .members = s->members, .n = (size_t)s->of.members,
+                .inputs = s->inputs, .n_inputs = 2, .mode = SW_TRAIN, .step = s->step);
     return sw_members_run(s->group, &args);
 }
 

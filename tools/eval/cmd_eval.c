@@ -941,11 +941,9 @@ static int parse(eval_opts *o, int argc, char **argv, bool predicts)
     snprintf(notes, sizeof notes, "%s%s", both_notes, predicts ? predict_notes : eval_notes);
     const cli_command command =
         SW_INIT(.name = predicts ? "predict" : "eval", .usage = "--load-params FILE [options]",
-                .about =
-                    predicts
-                        ? "Predict each sample with trained parameters."
-                        : "Say how good trained parameters are: loss, accuracy, confusion, "
-                          "and a score for each class.",
+                .about = predicts ? "Predict each sample with trained parameters."
+                                  : "Say how good trained parameters are: loss, accuracy, "
+                                    "confusion, and a score for each class.",
                 .options = table, .n_options = n + job_table(o, table + n), .notes = notes);
     return cli_parse(&command, argc, argv);
 }

@@ -16,8 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- info found print -------------------------------------------------------------------- */
-
 /* The report on a file that was recognised, and on the files of a folder. */
 
 void found_print(const found *f)

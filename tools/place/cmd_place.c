@@ -219,9 +219,8 @@ int tool_place(int argc, char **argv)
     };
     const cli_command command = SW_INIT(
             .name = "place", .usage = "FILE [options]",
-            .about =
-                "Give each buffer of a file an offset, so that buffers that live at the same "
-                "time do not overlap and the height is small.",
+            .about = "Give each buffer of a file an offset, so that buffers that live at the "
+                     "same time do not overlap and the height is small.",
             .options = options, .n_options = (int)(sizeof options / sizeof *options),
             .operand = &o.file, .max_operands = 1,
             .notes =
