@@ -76,9 +76,8 @@ SW_INLINE void sw_nesterov_step(float *p, float *s, float g, const sw_optim_numb
     s[0] = n->momentum * s[0] + d;
     *p -= n->lr * (d + n->momentum * s[0]);
 }
-/* {m, v}: m = b1 m + (1 - b1) d;  v = b2 v + (1 - b2) d^2;
- * p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + eps), c = 1 - b^t. Kingma and Ba 2015; decoupled:
- * Loshchilov and Hutter 2019. */
+/* {m, v}: m = b1 m + (1 - b1) d;  v = b2 v + (1 - b2) d^2; p -= lr / c1 * m / (sqrt(v) /
+ * sqrt(c2) + eps), c = 1 - b^t. Kingma and Ba 2015; decoupled: Loshchilov and Hutter 2019. */
 SW_INLINE void sw_adam_step(float *p, float *s, float g, const sw_optim_numbers *n)
 {
     const float d = sw_optim_d(*p, g, n);

@@ -70,13 +70,12 @@ sw_status sw_call_may_end(const void *object, const char *what, const char *name
 
 /* Objects that callers hold pointers to, and may use by mistake after they are destroyed.
  *
- * Each begins with a sw_handle. The memory of a destroyed object is not freed. It is
- * marked and waits at the end of a queue of its kind, so that a pointer to it can be
- * recognised without reading memory that belongs to another object. The oldest is used
- * again once SW_HANDLE_KEPT of its kind wait; none goes back to the heap, so the queue is
- * as long as the most objects that lived at once. Counters of the heap say that they are
- * free. Builds for sanitizers give the memory back, and leave finding to them.
- * Thread-safe. */
+ * Each begins with a sw_handle. The memory of a destroyed object is not freed. It is marked and
+ * waits at the end of a queue of its kind, so that a pointer to it can be recognised without
+ * reading memory that belongs to another object. The oldest is used again once SW_HANDLE_KEPT
+ * of its kind wait; none goes back to the heap, so the queue is as long as the most objects
+ * that lived at once. Counters of the heap say that they are free. Builds for sanitizers give
+ * the memory back, and leave finding to them. Thread-safe. */
 
 #define SW_HANDLE_KEPT 64      /* the largest but profiles has some 10 KB */
 #define SW_HANDLE_KEPT_LARGE 4 /* profiles: 70 KB */
@@ -174,9 +173,8 @@ sw_status sw_handle_may_end(const void *object, sw_handle_kind kind, const char 
  * system call. */
 uint32_t sw_fork_number(void);
 
-/* A lock that no other thread holds after a fork. On first use it joins a list. All locks
- * of the list are taken before a fork, in the order of the list. Hold none while taking
- * one. */
+/* A lock that no other thread holds after a fork. On first use it joins a list. All locks of
+ * the list are taken before a fork, in the order of the list. Hold none while taking one. */
 typedef struct sw_fork_lock {
     pthread_mutex_t mutex;
     int listed; /* once */

@@ -1,5 +1,4 @@
-/* The one way down to the host heap, for mem.c alone. Zeroed blocks, aligned to
- * 16. */
+/* The one way down to the host heap, for mem.c alone. Zeroed blocks, aligned to 16. */
 #ifndef SW_HEAP_H
 #define SW_HEAP_H
 

@@ -116,9 +116,8 @@ SW_CUDA_ENTRY(sumsq, forward, sw_cuda_sumsq_scratch, 0)
 
 /* ---- maxima ------------------------------------------------------------------------------ */
 
-/* A number and its position are one key, the
- * larger the better, so that the order of comparisons does not matter: the first of equals
- * wins, and a NaN before all numbers. */
+/* A number and its position are one key, the larger the better, so that the order of
+ * comparisons does not matter: the first of equals wins, and a NaN before all numbers. */
 
 struct axes_max {
     enum { N = 1 };

@@ -193,8 +193,7 @@ static void sw_nvtx_region_end(const void *at)
 
 /* ---- nvtx run ---------------------------------------------------------------------------- */
 
-/* The state of a run: which ranges are open, what lives by role, which names are
- * known. */
+/* The state of a run: which ranges are open, what lives by role, which names are known. */
 
 /* Figures with one range, mark or counter each. */
 enum { LIVE, PEAK, OWN_COUNTERS };

@@ -74,10 +74,9 @@ typedef struct {
     uint64_t hash; /* of all that its text says but for its own name */
 } sw_genome_info;
 
-/* Read a text. SW_FORMAT names `path` (which is for messages alone) and the line of what
- * is damaged, unknown, missing, or cannot be: an input that is not before its vertex,
- * sizes or images that do not fit, an even kernel that is not a pool's, updates that
- * cannot be mixed. */
+/* Read a text. SW_FORMAT names `path` (which is for messages alone) and the line of what is
+ * damaged, unknown, missing, or cannot be: an input that is not before its vertex, sizes or
+ * images that do not fit, an even kernel that is not a pool's, updates that cannot be mixed. */
 SW_MUST_USE SW_API sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes,
                                              const char *path);
 SW_MUST_USE SW_API sw_status sw_genome_load(sw_genome **out, const char *path);

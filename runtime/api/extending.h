@@ -98,8 +98,7 @@ typedef struct {
     /* Types of outputs and extras from those of the inputs; SW_FAIL(SW_INVALID, ...) with a
      * reason. A type that cannot be is refused after it: SW_INVALID, too large SW_NOMEM. */
     sw_status (*infer)(const sw_type *in, int n_in, const void *attrs, sw_type *out);
-    /* The layout that image inputs (mask image_in; 0: all of rank 4) must have. NULL:
-     * plain. */
+    /* The layout that image inputs (mask image_in; 0: all of rank 4) must have. NULL: plain. */
     sw_layout (*layout)(const sw_type *in, int n_in, const void *attrs);
     uint32_t image_in;
     uint32_t strided_in; /* bit i: input i may have any strides (plain layout) */

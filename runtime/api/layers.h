@@ -81,8 +81,7 @@ typedef struct {
  * which sw_model_ready returns. */
 SW_API sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out);
 /* As PyTorch's nn.LSTMCell and nn.GRUCell: all parameters uniform in +-1/sqrt(hidden). Names
- * get
- * ".weight_ih", ".weight_hh", ".bias_ih", ".bias_hh". */
+ * get ".weight_ih", ".weight_hh", ".bias_ih", ".bias_hh". */
 SW_API sw_lstm sw_lstm_new(sw_model *model, const char *name, int64_t in, int64_t hidden);
 SW_API sw_gru sw_gru_new(sw_model *model, const char *name, int64_t in, int64_t hidden);
 /* N(0, 1). The weight may serve as the weight of a linear op too (tied). */

@@ -57,10 +57,9 @@ typedef struct {
     size_t arena_bytes; /* the most that a plan of the group may take for steps; 0: no limit */
 } sw_members_opts;
 
-/* Uses the exec's threads, device and budget, which is charged for each member and for a
- * step arena for each thread; on a device for one step arena and its inputs, beside those
- * of the exec's own runs. A plan is not made smaller for it. Destroy it before shape and
- * exec. */
+/* Uses the exec's threads, device and budget, which is charged for each member and for a step
+ * arena for each thread; on a device for one step arena and its inputs, beside those of the
+ * exec's own runs. A plan is not made smaller for it. Destroy it before shape and exec. */
 SW_MUST_USE SW_API sw_status sw_members_create(sw_members **out, sw_exec *exec,
                                                const sw_members_opts *opts);
 SW_API void sw_members_destroy(sw_members *members);
@@ -244,13 +243,12 @@ typedef struct {
  * same place of the two lists. A unit is added, or dropped, everywhere at once: where a
  * residual adds two results, in all that make and all that read the sum. opts NULL: all zero.
  *
- * Widened: units keep their order, new ones come after them. The values of a new unit begin
- * as in sw_model_ready with opts->seed: a weight by its initialiser, a batch norm's weight 1,
- * bias 0, mean 0 and variance 1, optimizer state as it begins, kept gradients 0; but the
- * weights by which others read the new unit are 0. While the new unit's values are finite,
- * the net computes what it did: on the CPU the same bits, but for the sign of zeros, in
- * evaluation and up to the first update; on a card up to the order of sums. Dropout draws other
- * numbers.
+ * Widened: units keep their order, new ones come after them. The values of a new unit begin as
+ * in sw_model_ready with opts->seed: a weight by its initialiser, a batch norm's weight 1, bias
+ * 0, mean 0 and variance 1, optimizer state as it begins, kept gradients 0; but the weights by
+ * which others read the new unit are 0. While the new unit's values are finite, the net
+ * computes what it did: on the CPU the same bits, but for the sign of zeros, in evaluation and
+ * up to the first update; on a card up to the order of sums. Dropout draws other numbers.
  *
  * Narrowed: the most useful units stay, in their order; of equals the first. The default
  * utility of a unit is the product of two 2-norms: of all elements of parameters that belong to

@@ -7,10 +7,9 @@
  *     sw_knob_set(sw_optimizer_lr(optimizer, 0), numbers[0]);
  */
 
-/* When parameters are updated. AFTER: after backward, with all gradients at once. RELEASE:
- * each right after the last contribution to its gradient; the gradient's memory ends there;
- * the same bits. DEFAULT is after, but where a plan would be over its budget updates are
- * released. */
+/* When parameters are updated. AFTER: after backward, with all gradients at once. RELEASE: each
+ * right after the last contribution to its gradient; the gradient's memory ends there; the same
+ * bits. DEFAULT is after, but where a plan would be over its budget updates are released. */
 typedef enum { SW_UPDATE_DEFAULT, SW_UPDATE_AFTER, SW_UPDATE_RELEASE } sw_update_time;
 
 /* One parameter group: its own rate (0: that of the options), decay, and time of updates

@@ -161,8 +161,7 @@ static bool may_wait(const swi_trace *t, const swi_order *order, uint32_t from, 
 }
 
 /* How the kernel of this node makes rows of a gradient of this type; NULL: it cannot, or tiles
- * are not worth it. A device's tile_update makes those alone that are a range of an
- * operand. */
+ * are not worth it. A device's tile_update makes those alone that are a range of an operand. */
 static const swi_row_range *range_of(const swi_trace *t, const swi_node *make,
                                      const sw_type *param)
 {

@@ -251,9 +251,8 @@ static sw_status run_ops(member_run *r, swi_frame *f, uint64_t step)
     size_t reached = 0;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         if (r->next != NULL) {
-            /* The lines of the next member's range come nearer while this one computes: a
-             * part after each op, so that they are asked for no faster than memory gives
-             * them. */
+            /* The lines of the next member's range come nearer while this one computes: a part
+             * after each op, so that they are asked for no faster than memory gives them. */
             const size_t line = 64, part = r->next_bytes / p->n_ops / line * line + line;
             const size_t from = i * part, end = from + part;
             for (size_t at = from; at < end && at < r->next_bytes; at += line)

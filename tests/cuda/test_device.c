@@ -172,8 +172,7 @@ SW_TEST("wide accesses are there")
     }
 }
 
-/* No C++ runtime, no driver and no CUDA library by name, other than cuBLASLt; one
- * symbol. */
+/* No C++ runtime, no driver and no CUDA library by name, other than cuBLASLt; one symbol. */
 SW_TEST("the module needs nothing and exports one name")
 {
     char line[512];

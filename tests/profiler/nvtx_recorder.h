@@ -49,8 +49,7 @@ bool nvtx_recorder_has_extensions(void);
 void nvtx_recorder_clear(void);
 /* All since then, in order. Fails the process when there was no room for more. */
 heard_list nvtx_recorder_heard(void);
-/* The records that a module wrote; free(list.at) gives them back. NULL there: no
- * such file. */
+/* The records that a module wrote; free(list.at) gives them back. NULL there: no such file. */
 heard_list nvtx_recorder_read(const char *path);
 
 #endif

@@ -409,8 +409,7 @@ SW_TEST("a full log says what it lost")
     }
 }
 
-/* Such a run is not counted, so there is nothing to log; with checks everything is
- * counted. */
+/* Such a run is not counted, so there is nothing to log; with checks everything is counted. */
 SW_TEST("a run that counts nothing has no events")
 {
     sw_profile *profile = NULL;

@@ -1,6 +1,5 @@
-/* Random networks, seed by seed: whatever a step function does, its plan is what is
- * measured, every way to run it gives the same bits, and its gradients are those of its
- * losses. */
+/* Random networks, seed by seed: whatever a step function does, its plan is what is measured,
+ * every way to run it gives the same bits, and its gradients are those of its losses. */
 #include "alloc/base/fault.h"
 #include "tests/runtime/random_net.h"
 #include "tests/runtime/rebuilt_bits.h"

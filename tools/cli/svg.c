@@ -85,7 +85,7 @@ void svg_grid_line(svg *s, long long x1, long long y1, long long x2, long long y
     svg_length(s, "y1", y1);
     svg_length(s, "x2", x2);
     svg_length(s, "y2", y2);
-    svg_print(s, "/>\n");
+    svg_print(s, "/>");
 }
 
 void svg_open_text(svg *s, const char *class, long long x, long long y)

@@ -300,12 +300,11 @@ void job_folder_leave(const char *path, bool made)
 /* The data that parameters were trained on, as notes beside them: how a sample looks and what
  * its target is. Data without labels are read by it.
  *
- * "features" is a type and a shape, "f32 4" or "u8 3x32x32", with " standardised" after it;
- * of sequences it says how long they are, "u16 128", and that they are bytes, "u8 128".
- * "targets" is "classes 3" and, where there is room for all of them and all are UTF-8, as files
- * of parameters need it, a line for each name; or "values 2"; or of sequences how many ids
- * there are, "ids 50257", and how many the model knows where these are more, "ids 50257 of
- * 50304". */
+ * "features" is a type and a shape, "f32 4" or "u8 3x32x32", with " standardised" after it; of
+ * sequences it says how long they are, "u16 128", and that they are bytes, "u8 128". "targets"
+ * is "classes 3" and, where there is room for all of them and all are UTF-8, as files of
+ * parameters need it, a line for each name; or "values 2"; or of sequences how many ids there
+ * are, "ids 50257", and how many the model knows where these are more, "ids 50257 of 50304". */
 
 #define FEATURES "features"
 #define TARGETS "targets"

@@ -73,8 +73,7 @@ uint64_t job_every_ns(const cli_every *every); /* where steps do not say it */
 job_due job_due_after(const cli_every *every, uint64_t step);
 bool job_is_due(const job_due *due, uint64_t step);
 
-/* In so many generations of a checkpoint before all others is looked for one that is
- * there. */
+/* In so many generations of a checkpoint before all others is looked for one that is there. */
 #define JOB_GENERATIONS 16
 
 #endif

@@ -145,7 +145,7 @@ static void see_storage(void *to, const sw_plan_storage *s)
     svg_print(&d->to, ">");
     svg_print(&d->to, "<title>");
     svg_escaped(&d->to, s->name);
-    svg_print(&d->to, "\n%s, %s bytes (%s of them padding) at offset %s\n", s->role,
+    svg_print(&d->to, "&#10;%s, %s bytes (%s of them padding) at offset %s&#10;", s->role,
               cli_digits(s->bytes + s->padding).text, cli_digits(s->padding).text,
               cli_digits(s->offset).text);
     svg_print(&d->to, "born at op %u", s->birth);

@@ -281,8 +281,7 @@ SW_MUST_USE sw_status pop_profile_open(pop *p);
 SW_MUST_USE sw_status pop_profile_turn(pop *p);
 int pop_profile_close(pop *p, int status);
 
-/* History: what members did in their turns. All but _open do nothing where it is not
- * kept. */
+/* History: what members did in their turns. All but _open do nothing where it is not kept. */
 SW_MUST_USE sw_status pop_history_open(pop *p);
 void pop_history_clear(pop *p);
 void pop_history_close(pop *p);

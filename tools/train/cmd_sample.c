@@ -1,10 +1,9 @@
 /* stepwell sample: text from parameters that `train --model gpt` has saved.
  *
- * Its ids are bytes, or tokens: with a vocabulary, or where the prompt is given as ids.
- * The last `context` ids stand in a window of one fixed shape, so one plan serves all; the rest
- * of it is not seen, since attention is causal. Each id is drawn from the
- * scores in the row of the last one: Philox by seed and number, the same text for any number of
- * threads. */
+ * Its ids are bytes, or tokens: with a vocabulary, or where the prompt is given as ids. The
+ * last `context` ids stand in a window of one fixed shape, so one plan serves all; the rest of
+ * it is not seen, since attention is causal. Each id is drawn from the scores in the row of the
+ * last one: Philox by seed and number, the same text for any number of threads. */
 #include "alloc/base/mem.h"
 #include "kernels/rng.h"
 #include "runtime/data/reader.h"

@@ -4,9 +4,8 @@
  * is one parallel region, and B needs no scratch.
  *
  * A is read in place and broadcast. Where its columns are not side by side and there is enough
- * of it (the weight gradient's), it is first packed into strips of ROWS rows, BLOCK rows
- * and KC columns at a time; while one block is multiplied by, the next is packed into a
- * second buffer.
+ * of it (the weight gradient's), it is first packed into strips of ROWS rows, BLOCK rows and KC
+ * columns at a time; while one block is multiplied by, the next is packed into a second buffer.
  *
  * An element of C is one chain of multiply-adds over k from the first to the last, which begins
  * at zero or, when adding, at what stood in c; then + bias. Between pieces the chain waits in

@@ -815,8 +815,7 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
                   &TABLE_OF(slowest_columns, live->slowest, live->n_slowest));
         sw_json_put_u64(&j, "ops_mean_ns", live->ops_ns);
     }
-    /* Whether each measured run of each program was as planned; null when none was
-     * measured. */
+    /* Whether each measured run of each program was as planned; null when none was measured. */
     bool equal = true, any = false;
     for (size_t i = 0; i < r->n_plans; i++)
         for (int k = 0; k < r->plans[i].n_seen && !r->plans[i].immediate; k++) {

@@ -1,14 +1,13 @@
 /* A proved bound of what a schedule under a capacity must repeat.
  *
- * While op t of the program runs, a limited number of bytes is left beside its own fixed
- * bytes: the room. An item that later ops read is either held in the room, or recomputed
- * later: then its maker runs again, and what the maker reads is held or recomputed too. The
- * cheapest such choice for the room bounds the cost of every schedule. It is a cut with a
- * side condition: cost of the makers that run again + price x bytes held is a minimum cut for
- * each price of a byte, and that less price x room bounds the choice (Lagrange). The best
- * price is where the cuts of two prices, one that holds too much and one that holds too
- * little, are equally good; a few steps find it. All in whole numbers: any price proves its
- * bound.
+ * While op t of the program runs, a limited number of bytes is left beside its own fixed bytes:
+ * the room. An item that later ops read is either held in the room, or recomputed later: then
+ * its maker runs again, and what the maker reads is held or recomputed too. The cheapest such
+ * choice for the room bounds the cost of every schedule. It is a cut with a side condition:
+ * cost of the makers that run again + price x bytes held is a minimum cut for each price of a
+ * byte, and that less price x room bounds the choice (Lagrange). The best price is where the
+ * cuts of two prices, one that holds too much and one that holds too little, are equally good;
+ * a few steps find it. All in whole numbers: any price proves its bound.
  *
  * The ops with the least room for what they should hold are looked at first, as many as the
  * effort allows. */

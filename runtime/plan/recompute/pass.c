@@ -474,12 +474,11 @@ sw_status swi_recompute(swi_program *p, const swi_trace *base, const swi_order *
 /* The rebuild pass: results of cheap ops that backward reads are not kept until then. They
  * are recomputed right before their first reader, where their operands are kept anyway.
  *
- * A norm keeps its input for its own gradient, swish keeps what the norm made, the
- * convolution after them what swish made: three tensors where the first is enough. An op
- * says in its descriptor that it is cheap (`rebuild`). Its results go where each operand is
- * there at the first reader: of the model or the inputs and not overwritten yet, kept until
- * then for another reader, or recomputed themselves. The same kernels read the same bytes, so
- * bits stay.
+ * A norm keeps its input for its own gradient, swish keeps what the norm made, the convolution
+ * after them what swish made: three tensors where the first is enough. An op says in its
+ * descriptor that it is cheap (`rebuild`). Its results go where each operand is there at the
+ * first reader: of the model or the inputs and not overwritten yet, kept until then for another
+ * reader, or recomputed themselves. The same kernels read the same bytes, so bits stay.
  *
  * A rebuild needs its operands in memory, so it can also raise the peak. While leaving one
  * rebuild out lowers the peak, that result is kept after all; and where the peak would

@@ -1,5 +1,4 @@
-/* For small capacities, where at most one item can be held over some ops of the backward
- * part.
+/* For small capacities, where at most one item can be held over some ops of the backward part.
  *
  * Over each of these ops one item is held, or none. Between two of them, the items that are
  * read and the item that is held over the second are recomputed from the item that was held
