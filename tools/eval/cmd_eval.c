@@ -455,16 +455,6 @@ static void eval_print_text(const evaluation *e)
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-static void put_mean(sw_json *json, const evaluation *e, int64_t n)
-{
-    sw_class_score s = SW_OPTS(sw_class_score);
-    if (sw_confusion_mean(e->counts, n, &s) != SW_OK)
-        return;
-    sw_json_put_f64(json, "macro_precision", s.precision);
-    sw_json_put_f64(json, "macro_recall", s.recall);
-    sw_json_put_f64(json, "macro_f1", s.f1);
-}
-
 static void put_classes(sw_json *json, const evaluation *e)
 {
     const int64_t n = e->job.test.info.n_classes;
@@ -475,7 +465,11 @@ static void put_classes(sw_json *json, const evaluation *e)
         sw_json_put_null(json, "confusion");
         return;
     }
-    put_mean(json, e, n);
+    if (sw_confusion_mean(e->counts, n, &s) == SW_OK) {
+        sw_json_put_f64(json, "macro_precision", s.precision);
+        sw_json_put_f64(json, "macro_recall", s.recall);
+        sw_json_put_f64(json, "macro_f1", s.f1);
+    }
     sw_json_open(json, "classes", '[');
     for (int64_t k = 0; k < n && sw_confusion_class(e->counts, n, k, &s) == SW_OK; k++) {
         sw_json_begin(json, '{');

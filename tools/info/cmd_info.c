@@ -36,19 +36,6 @@ typedef struct {
 
 #define NAME_BYTES 200
 
-static sw_status verify(info_file *info)
-{
-    for (uint32_t i = 0; i < swi_tensors_count(info->file); i++) {
-        const sw_status status =
-            swi_tensors_verify_one(info->file, swi_tensors_at(info->file, i));
-        if (status != SW_OK && status != SW_FORMAT)
-            return status;
-        if (status == SW_FORMAT && info->n_damaged++ == 0)
-            snprintf(info->damage, sizeof info->damage, "%s", sw_last_error());
-    }
-    return SW_OK;
-}
-
 static void info_close(info_file *info)
 {
     swi_run_summary_free(&info->run);
@@ -60,7 +47,15 @@ static sw_status info_open(info_file *info, const char *path)
 {
     *info = (info_file){0};
     SW_TRY(swi_tensors_open(&info->file, path));
-    sw_status status = verify(info);
+    sw_status status = SW_OK;
+    for (uint32_t i = 0; i < swi_tensors_count(info->file) && status == SW_OK; i++) {
+        status = swi_tensors_verify_one(info->file, swi_tensors_at(info->file, i));
+        if (status != SW_FORMAT)
+            continue;
+        status = SW_OK;
+        if (info->n_damaged++ == 0)
+            snprintf(info->damage, sizeof info->damage, "%s", sw_last_error());
+    }
     if (status == SW_OK && info->n_damaged == 0 && swi_tensors_is_checkpoint(info->file))
         status = swi_run_summary_read(info->file, &info->run);
     if (status != SW_OK)
