@@ -11,8 +11,8 @@ const char *malformed(const char *text, const char *begins)
     if (strncmp(at, begins, strlen(begins)) != 0)
         return at;
     for (at = strchr(at, '\n') + 1; *at != '\0';) {
-        if (*at == '&' && strncmp(at, "&amp;", 5) != 0 && strncmp(at, "&lt;", 4) != 0 &&
-            strncmp(at, "&gt;", 4) != 0)
+        if (*at == '&' && strncmp(at, "&amp;", 5) != 0 && strncmp(at, "&#10;", 5) != 0 &&
+            strncmp(at, "&lt;", 4) != 0 && strncmp(at, "&gt;", 4) != 0)
             return at;
         if ((unsigned char)*at > 0x7e || ((unsigned char)*at < 0x20 && *at != '\n') ||
             *at == '>' || (depth == 0 && *at != '<' && *at != '\n'))
