@@ -7,7 +7,6 @@
 #include "kernels/attrs.h"
 #include "kernels/par.h"
 #include "kernels/rng.h"
-#include <stddef.h>
 
 /* The draw for one image: y(r, c) = x(r, w - 1 - c) where `flip`, else x(r + down, c + right),
  * 0 where that is outside of x. */

@@ -10,9 +10,6 @@
 #include "kernels/attention.h"
 #include "kernels/ids.h"
 #include "kernels/par.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define SW_AXES_MAX 9 /* a tensor's eight axes and one of length 1 */
 

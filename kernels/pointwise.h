@@ -11,9 +11,6 @@
 #include "kernels/optim.h"
 #include "kernels/par.h"
 #include "kernels/recurrent.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* Unary functions: functions of one number. */
 typedef enum {

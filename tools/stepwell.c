@@ -3,8 +3,6 @@
 #include "alloc/base/mem.h"
 #include "tools/cli/cli.h"
 #include "alloc/base/fault.h"
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const cli_tool tools[] = {

@@ -8,7 +8,6 @@
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Budgets: one atomic number under a limit. */

@@ -5,7 +5,6 @@
 #define SW_ADDRESS_MAP_H
 
 #include "alloc/base/mem.h"
-#include <stdbool.h>
 
 /* The use of an arena's bytes. */
 typedef enum { SW_ARENA_OTHER, SW_ARENA_STEP, SW_ARENA_MODEL, SW_ARENA_DATA } sw_arena_use;

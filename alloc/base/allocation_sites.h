@@ -5,7 +5,6 @@
 #define SW_ALLOCATION_SITES_H
 
 #include "alloc/base/mem.h"
-#include <stdbool.h>
 
 typedef struct {
     const char *at; /* "runtime/exec/exec.c:91", from the root of the source; never freed */

@@ -15,8 +15,6 @@
 #include "alloc/base/error.h"
 #include "alloc/base/sys.h"
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -3,7 +3,6 @@
 #define SW_ERROR_H
 
 #include "alloc/base/base.h"
-#include <stdint.h>
 
 /* How many failures the calling thread has recorded so far. While the number stays the
  * same, no new reason has been recorded. */

@@ -5,7 +5,6 @@
 #include "alloc/base/file_trace.h"
 #include "alloc/base/sys.h"
 #include <errno.h>
-#include <limits.h>
 
 struct sw_file {
     int fd;

@@ -9,7 +9,6 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include <limits.h>
-#include <stdbool.h>
 #include <string.h>
 
 struct sw_gzip {

@@ -3,8 +3,6 @@
 #define SW_GZIP_H
 
 #include "alloc/base/sys.h"
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct sw_gzip sw_gzip;
 /* SW_UNSUPPORTED in a build without zlib. */

@@ -4,7 +4,6 @@
 #include "alloc/base/error.h"
 #include "alloc/base/fault.h"
 #include "alloc/base/poison.h"
-#include <stddef.h>
 #include <string.h>
 
 /* The calls of each thread, the innermost first.

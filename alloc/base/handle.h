@@ -7,7 +7,6 @@
 #include "alloc/base/base.h"
 #include "alloc/base/mem.h"
 #include <pthread.h>
-#include <stdbool.h>
 
 typedef struct sw_call sw_call;
 

@@ -7,7 +7,6 @@
 #include "alloc/base/heap.h"
 #include <jemalloc/jemalloc.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

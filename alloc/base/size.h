@@ -5,8 +5,6 @@
 
 #include "alloc/base/base.h"
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 static inline bool sw_size_mul(size_t a, size_t b, size_t *out)
 {

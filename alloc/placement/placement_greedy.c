@@ -8,7 +8,6 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
-#include <stdbool.h>
 #include <string.h>
 
 /* A buffer that has its place; the times stand here so that a walk reads nothing else of those

@@ -4,8 +4,6 @@
 
 #include "alloc/placement/placement.h"
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* The least multiple of `align` (0 and 1: of one) from x on; the caller keeps x + align in
  * range. */

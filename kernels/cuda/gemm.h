@@ -9,7 +9,6 @@
 
 #include "kernels/axes.h"
 #include "kernels/cuda/table.h"
-#include <stdbool.h>
 #include <string.h>
 
 #ifdef __cplusplus

@@ -5,7 +5,6 @@
 #include "profiler/inspect/values.h"
 #include "alloc/base/mem.h"
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 /* The work of the opcodes here. */

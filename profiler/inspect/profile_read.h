@@ -6,7 +6,6 @@
 #include "alloc/base/sys.h"
 #include "profiler/inspect/values.h"
 #include "profiler/inspect/timeline.h"
-#include <stdbool.h>
 
 #define PROFILE_RECORD_BYTES ((size_t)256 << 20) /* that one record takes as a tree */
 

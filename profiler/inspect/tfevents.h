@@ -12,9 +12,6 @@
 #define SW_TFEVENTS_H
 
 #include "alloc/base/gzip.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define SW_TFEVENTS_NAME "events.out.tfevents" /* how a file's name usually begins */
 #define SW_TFEVENTS_ROOM 4096

@@ -5,7 +5,6 @@
 #include "profiler/inspect/timeline.h"
 #include "profiler/record/record.h"
 #include "profiler/record/utf8.h"
-#include <stdio.h>
 #include <string.h>
 
 #define FORWARD 1       /* phase */

@@ -13,7 +13,6 @@
 
 #include "alloc/base/base.h"
 #include "profiler/record/prof.h"
-#include <stdbool.h>
 
 #define SW_TL_NONE UINT32_MAX
 #define SW_TL_AFTER UINT64_MAX

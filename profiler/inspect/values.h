@@ -6,7 +6,6 @@
 #include "alloc/base/base.h"
 #include "alloc/base/gzip.h"
 #include "profiler/record/json_read.h"
-#include <stdbool.h>
 
 typedef struct {
     sw_file *file;

@@ -1,7 +1,6 @@
 /* See writer.h. */
 #include "profiler/inspect/writer.h"
 #include "alloc/base/message.h"
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

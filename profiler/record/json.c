@@ -3,7 +3,6 @@
 #include "profiler/record/json.h"
 #include "profiler/record/utf8.h"
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,6 @@
 #define SW_JSON_H
 
 #include "alloc/base/mem.h"
-#include <stdbool.h>
 
 #define SW_JSON_DEPTH 60
 

@@ -5,7 +5,6 @@
 #include "alloc/base/handle.h"
 #include "kernels/cuda/api.h"
 #include "runtime/stepwell.h"
-#include <stdbool.h>
 
 typedef struct swi_device swi_device; /* device/device.h */
 

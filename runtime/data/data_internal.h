@@ -7,7 +7,6 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "runtime/stepwell.h"
-#include <stdbool.h>
 
 #define SWI_MAX_FIELDS 4
 

@@ -10,7 +10,6 @@
 #include "runtime/data/data_internal.h"
 #include "runtime/data/reader.h"
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
  * decoder holds is in the list that swi_image_read gives back. */
 #include "runtime/data/image_internal.h"
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -177,7 +176,6 @@ sw_status swi_image_read(swi_image *image, const char *path, swi_image_head *hea
 #if SW_HAVE_PNG
 
 #include <png.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define CHUNK_BYTES                                                                            \

@@ -10,7 +10,6 @@
 #include "runtime/data/image_internal.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/reader.h"
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -22,7 +22,6 @@
 #include "runtime/data/feed.h"
 #include "runtime/data/loader.h"
 #include <pthread.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* Feeds: a batch is a function of its stream and its number, so that any thread fills any batch

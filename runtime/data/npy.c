@@ -6,7 +6,6 @@
 #include "runtime/data/data_internal.h"
 #include "runtime/data/reader.h"
 #include "runtime/data/zip.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

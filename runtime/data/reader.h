@@ -5,7 +5,6 @@
 
 #include "runtime/data/data_internal.h"
 #include "runtime/stepwell.h"
-#include <stdbool.h>
 
 typedef struct {
     bool shapes_only;       /* as much is read as tells how many samples there are, and how one

@@ -6,7 +6,6 @@
 #include "alloc/base/size.h"
 #include "kernels/rng.h"
 #include "runtime/data/data_internal.h"
-#include <stdbool.h>
 #include <string.h>
 
 #define SIDE 28

@@ -14,7 +14,6 @@
 #include "runtime/exec/backend.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/run_internal.h"
-#include <stdio.h>
 #include <string.h>
 
 /* The room of a budget: how high a step arena may be in it, and the least budget that a program

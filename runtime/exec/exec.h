@@ -10,7 +10,6 @@
 #include "runtime/base/run_observer.h"
 #include "runtime/plan/frame.h"
 #include "runtime/stepwell.h"
-#include <stdbool.h>
 
 /* ---- guard ------------------------------------------------------------------------------- */
 

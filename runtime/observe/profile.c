@@ -13,7 +13,6 @@
 #include "runtime/observe/observe.h"
 #include "runtime/plan/program_internal.h"
 #include <stdio.h>
-#include <string.h>
 
 /* Immediate runs in the profile: what they did is recorded as a plan is, once for each way in
  * which they went. */

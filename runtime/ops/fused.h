@@ -6,7 +6,6 @@
 
 #include "kernels/launch.h"
 #include <stdbool.h>
-#include <stdint.h>
 
 typedef struct {
     const sw_launch *launch;

@@ -12,7 +12,6 @@
 #include "kernels/norm.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 /* Gradients of x, weight and bias, of an op whose mean and rstd are these outputs: dx from x,

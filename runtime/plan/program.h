@@ -9,8 +9,6 @@
 #include "profiler/record/watch.h"
 #include "runtime/graph/trace.h"
 #include "runtime/ops/fused.h"
-#include <stddef.h>
-#include <stdint.h>
 
 /* ---- packed ------------------------------------------------------------------------------ */
 

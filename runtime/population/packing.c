@@ -9,7 +9,6 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "runtime/base/structs.h"
-#include <stdbool.h>
 #include <string.h>
 
 #define GRANULES ((size_t)1 << 20)

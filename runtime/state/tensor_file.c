@@ -10,7 +10,6 @@
 #include "runtime/base/file_kind.h"
 #include "runtime/state/tensor_internal.h"
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include "runtime/model/model.h"
 #include "runtime/state/tensor_file.h"
 #include "runtime/stepwell.h"
-#include <stdbool.h>
 
 #define SWI_KEY_CHECKSUMS SWI_OWN_PREFIX "checksums"
 #define SWI_KEY_HEADER SWI_OWN_PREFIX "header"

@@ -6,7 +6,6 @@
 
 #include "profiler/inspect/writer.h"
 #include "runtime/stepwell.h"
-#include <stdbool.h>
 #include <stdio.h>
 
 /* Exit statuses; part of the interface. */

@@ -6,7 +6,6 @@
 #include "tools/cli/cli.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>

@@ -4,7 +4,6 @@
 #include "tools/es/es.h"
 #include "tools/job/job.h"
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 static sw_es_opts es_library_opts(const es_run *r);

@@ -2,7 +2,6 @@
  * them. */
 #include "alloc/base/mem.h"
 #include "tools/models/models.h"
-#include <stddef.h>
 #include <string.h>
 
 /* The table of models. */

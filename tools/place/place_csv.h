@@ -5,8 +5,6 @@
 #define STEPWELL_PLACE_CSV_H
 
 #include "alloc/placement/placement.h"
-#include <stddef.h>
-#include <stdint.h>
 
 enum { PLACE_ID, PLACE_LOWER, PLACE_UPPER, PLACE_SIZE, PLACE_ALIGNMENT, PLACE_OFFSET };
 #define PLACE_COLUMNS 6

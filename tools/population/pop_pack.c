@@ -3,7 +3,6 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "tools/population/population.h"
-#include <math.h>
 #include <string.h>
 
 /* Shapes: a net, a group of members and a feed of each part for each config that some member

@@ -12,7 +12,6 @@
 #include "tools/train/train_find.h"
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #define REACH 25  /* a smoothed loss has a 25th of the steps on both sides */
 #define WORSE 4.0 /* times the lowest: the sweep ends */

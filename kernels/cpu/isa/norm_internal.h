@@ -6,7 +6,6 @@
 #include "kernels/cpu/isa/vec.h"
 #include "kernels/norm.h"
 #include "kernels/scalar.h"
-#include <stddef.h>
 
 #define LANES 16
 #define NV (LANES / VW)

@@ -8,7 +8,6 @@
 #include "kernels/cpu/isa/element_loops.h"
 #include "kernels/cpu/isa/lanes.h"
 #include "kernels/scalar.h"
-#include <math.h>
 #include <string.h>
 
 #define NV (LANES / VW)

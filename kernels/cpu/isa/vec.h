@@ -10,7 +10,6 @@
 
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/par.h"
-#include <stdint.h>
 #include <string.h>
 
 /* Constants reach register blocks by inlining, and sums stay in registers only when the loops

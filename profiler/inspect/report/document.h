@@ -8,9 +8,6 @@
 
 #include "profiler/inspect/writer.h"
 #include "profiler/record/json.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct {
     bool exact; /* bytes, not KiB or MiB */

@@ -4,7 +4,6 @@
 
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/timeline.h"
-#include <stdbool.h>
 
 #define REPORT_NO_LAYER "(no layer)" /* what the values of no layer are called */
 

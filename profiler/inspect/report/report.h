@@ -14,7 +14,6 @@
 #include "profiler/record/json.h"
 #include "profiler/record/process.h"
 #include "profiler/record/prof_heap.h"
-#include <stdbool.h>
 
 #define REPORT_EDGE 3 /* steps shown from each end */
 #define REPORT_SAMPLES                                                                         \

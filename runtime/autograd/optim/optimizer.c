@@ -3,8 +3,6 @@
 #include "runtime/autograd/optim/optimizer_internal.h"
 #include "runtime/base/structs.h"
 #include <math.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -25,7 +25,6 @@
 #include "alloc/base/size.h"
 #include "runtime/plan/recompute/chain_internal.h"
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #define NONE UINT32_MAX

@@ -11,7 +11,6 @@
 #include "runtime/graph/trace.h"
 #include "runtime/plan/recompute/pass.h"
 #include "runtime/plan/recompute/recompute.h"
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

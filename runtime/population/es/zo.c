@@ -10,7 +10,6 @@
 #include "runtime/model/noise_mode.h"
 #include "runtime/population/es/zo_internal.h"
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 
 #include "kernels/rng.h"
 #include <stdbool.h>
-#include <stdint.h>
 
 typedef struct {
     uint64_t seed, stream;

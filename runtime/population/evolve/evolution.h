@@ -11,7 +11,6 @@
 #include "runtime/population/evolve/genome.h"
 #include "runtime/population/evolve/net.h"
 #include "runtime/population/members_internal.h"
-#include <stdbool.h>
 
 #define SWI_MAX_TERMS 32
 #define SWI_MAX_OBJECTIVES 8

@@ -15,7 +15,6 @@
 #include "alloc/base/handle.h"
 #include "profiler/record/json_read.h"
 #include "runtime/base/structs.h"
-#include <stdbool.h>
 #include <string.h>
 
 #define SWI_VERTEX_NAME 32

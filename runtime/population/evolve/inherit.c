@@ -6,7 +6,6 @@
 #include "runtime/population/evolve/mutate.h"
 #include "runtime/population/evolve/net.h"
 #include <float.h>
-#include <math.h>
 #include <string.h>
 
 /* Neighbours that stay neighbours: n positions from `to` on were those from `from` on;
