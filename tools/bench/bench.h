@@ -6,6 +6,8 @@
 #define STEPWELL_BENCH_H
 
 #include "tools/job/result.h"
+#include <math.h>
+#include <stddef.h>
 
 /* ---- a bench ----------------------------------------------------------------------------- */
 
