@@ -13,8 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- C (m, n) = A (m, k) B (k, n) [+ bias (n)] ------------------------------------------- */
-
 /* An element is one chain of multiply-adds over k, first to last, from zero or from c; so the
  * bits stay where the columns of A and the rows of B are cut and one product after the other is
  * added to c. The kernel works through k in steps of this: cuts at multiples of it cost least.

@@ -8,8 +8,6 @@
  * same, no new reason has been recorded. */
 uint64_t sw_error_count(void);
 
-/* ---- note -------------------------------------------------------------------------------- */
-
 /* Setting what sw_last_note() answers. */
 
 /* "" takes the note away. */

@@ -18,8 +18,6 @@
 static bool folder_of(char to[PATH_MAX], const char *path);
 static void fd_path(char to[SWI_FD_PATH], int fd);
 
-/* ---- file system ------------------------------------------------------------------------- */
-
 /* File systems of which a sync does not say that the data will be there. */
 
 /* f_type of Linux's file systems; FUSE: what its program does on a sync is not known here. */

@@ -13,8 +13,6 @@ SW_MUST_USE sw_status sw_gzip_read(sw_gzip *gzip, void *to, size_t bytes, size_t
 /* Start again, where the file does. */
 SW_MUST_USE sw_status sw_gzip_rewind(sw_gzip *gzip);
 
-/* ---- crc32 ------------------------------------------------------------------------------- */
-
 /* Cyclic redundancy checks of 32 bits, for formats of others that have them. Not against
  * forgers: against damage. */
 

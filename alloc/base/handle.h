@@ -162,8 +162,6 @@ SW_FRAME_CALLER static inline sw_status sw_handle_check(const void *object, sw_h
 sw_status sw_handle_may_end(const void *object, sw_handle_kind kind, const char *call,
                             const void *frame);
 
-/* ---- fork -------------------------------------------------------------------------------- */
-
 /* A fork leaves of a process with threads the caller's thread alone, and every lock as it was.
  * Objects with threads keep the number of the process that they were made in, and are not used
  * in another; the library's own locks are free in the child. */

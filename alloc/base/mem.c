@@ -350,8 +350,6 @@ sw_status sw_range_protect(void *base, size_t from, size_t to, sw_range_access a
     return SW_OK;
 }
 
-/* ---- allocation sites -------------------------------------------------------------------- */
-
 /* Sites: a hash table of live blocks by address, and one of sites by the address of their
  * text, under one lock. The table of blocks doubles when half of it is used; where there is no
  * memory for that, new blocks are counted as lost, and nothing fails. */

@@ -174,8 +174,6 @@ uint64_t sw_random(void);
  * says. */
 uint64_t sw_clock_ns(void);
 
-/* ---- wait -------------------------------------------------------------------------------- */
-
 /* Waiting for a FIFO, pipe, socket or terminal, so that sw_interrupt_set()'s answer ends
  * it. The function is called before each slice of the wait, so a request that comes
  * between that call and the system call is not lost. */

@@ -83,8 +83,6 @@ static void sort_by(work *w, int order)
         memcpy(w->order, from, w->n * sizeof *from);
 }
 
-/* ---- lower bound ------------------------------------------------------------------------- */
-
 /* The largest sum that lives at one time: starts in order, each retiring the ends up to it.
  * Leaves the orders unsorted for the attempts. */
 static sw_status lower_bound(work *w, size_t *out)
@@ -183,8 +181,6 @@ static void try_orders(work *w, const sw_placement_opts *opts, sw_placement_resu
         }
     }
 }
-
-/* ---- solve ------------------------------------------------------------------------------- */
 
 sw_status sw_placement_greedy(sw_placement_item *items, size_t n, const sw_placement_opts *opts,
                               sw_placement_result *out)

@@ -15,8 +15,6 @@ static inline uint64_t swi_align_up(uint64_t x, uint64_t align)
     return rest == 0 ? x : x + (align - rest);
 }
 
-/* ---- placement greedy -------------------------------------------------------------------- */
-
 /* Greedy placement, for some thousand buffers: it is quadratic. */
 
 /* Place n items that sw_placement_solve has checked. Stops early when the lower bound is
@@ -26,8 +24,6 @@ static inline uint64_t swi_align_up(uint64_t x, uint64_t align)
 SW_MUST_USE sw_status sw_placement_greedy(sw_placement_item *items, size_t n,
                                           const sw_placement_opts *opts,
                                           sw_placement_result *out);
-
-/* ---- placement large --------------------------------------------------------------------- */
 
 /* Placement of many buffers: near n log n for a run, at most some 150 bytes of memory per
  * buffer. */
@@ -45,8 +41,6 @@ SW_MUST_USE sw_status sw_placement_large(sw_placement_item *items, size_t n, siz
                                          const sw_placement_opts *opts,
                                          sw_placement_result *out);
 
-/* ---- placement order --------------------------------------------------------------------- */
-
 /* The canonical order of buffers: who lists the same buffers in another order gets the same
  * placement. */
 
@@ -59,8 +53,6 @@ bool swi_placement_is_ordered(const sw_placement_item *items, size_t n, size_t d
  * entries too. n < 2^32. */
 void swi_placement_order(const sw_placement_item *items, size_t n, size_t divisor,
                          uint32_t *order, uint32_t *scratch);
-
-/* ---- placement pressure ------------------------------------------------------------------ */
 
 /* The pressure of each section, as a tree: the larger child, and what was added to all
  * below. */
@@ -77,8 +69,6 @@ void swi_pressure_add(const swi_pressure *p, uint32_t from, uint32_t to, size_t 
 /* The leftmost section of the highest pressure in [from, to). */
 uint32_t swi_pressure_most(const swi_pressure *p, uint32_t from, uint32_t to);
 
-/* ---- placement sweep --------------------------------------------------------------------- */
-
 /* The quickest complete placement, in linear time, for when there is no time left: over time,
  * each buffer takes a block that a dead one of about its size has left, or new room on top. */
 
@@ -94,8 +84,6 @@ typedef struct {
 
 /* Place the buffers with offset SIZE_MAX above all that have another. Returns the height. */
 size_t swi_placement_sweep(const swi_sweep *s, size_t *offset);
-
-/* ---- placement search -------------------------------------------------------------------- */
 
 /* Exact placement under a capacity: finds offsets, or proves that there are none, or gives up
  * after a number of search nodes. For problems of up to some thousand buffers. Pure: equal

@@ -305,8 +305,6 @@ static bool search_propagate(swi_search *s)
     return good && !s->cut;
 }
 
-/* ---- placement search -------------------------------------------------------------------- */
-
 #define WORK_OF_NODE 20000 /* steps: some nodes of most problems */
 #define LEAST_CREDIT 10    /* nodes */
 #define SMALL 64           /* buffers: all is tried */

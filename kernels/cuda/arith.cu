@@ -88,8 +88,6 @@ SW_CUDA_ENTRY_OF(mul, forward, NULL, 1, binary_run<mul_of>("mul", l, 0, queue))
 SW_CUDA_ENTRY_OF(div, forward, NULL, 1, binary_run<div_of>("div", l, 0, queue))
 SW_CUDA_ENTRY_OF(where, forward, NULL, 1, binary_run<where_of>("where", l, 1, queue))
 
-/* ---- scaling ----------------------------------------------------------------------------- */
-
 struct times {
     const float *there; /* read by each thread: a knob changes between runs; NULL: `here` */
     float here;
@@ -301,8 +299,6 @@ SW_CUDA_ENTRY(swiglu, grad2, NULL, 1)
     return glu_run(g, queue);
 }
 
-/* ---- moves of bytes ---------------------------------------------------------------------- */
-
 /* Moves of bytes: copies of any strides, constants, repetition, parts put together, gradients
  * of slices, layouts. */
 
@@ -404,8 +400,6 @@ SW_CUDA_ENTRY(copy, forward, NULL, 1)
         return scaled_run("copy", sw_cuda_out(l, 0), sw_cuda_in(l, 0), strided, 1.0f, 1, queue);
     return copy_run("copy", l->out[0].ptr, x->ptr, x->type.dtype, strided, queue);
 }
-
-/* ---- constants --------------------------------------------------------------------------- */
 
 struct constant {
     float value;

@@ -16,8 +16,6 @@
 #include "kernels/cuda/device.h"
 #include "kernels/scalar.h"
 
-/* ---- tiles: rows of a head in shared memory, products, probabilities --------------------- */
-
 #define SIDE 64     /* rows, columns and depth of a tile */
 #define THREADS 128 /* each has 8 rows by 4 columns of x and of a result */
 #define ROWS 8

@@ -201,8 +201,6 @@ static sw_status bias_run(const char *op, const sw_launch *l, const sw_cuda_queu
 SW_CUDA_ENTRY_OF(batch_norm, grad3, sw_cuda_batch_norm_scratch, 0,
                  bias_run("batch_norm", l, queue))
 
-/* ---- running statistics: in {mean, var, stats of the batch}, out {mean, var} ------------- */
-
 struct running {
     const float *from[2];
     float *to[2];

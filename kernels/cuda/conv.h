@@ -97,8 +97,6 @@ sw_cuda_scratch_size sw_cuda_conv2d_y_scratch, sw_cuda_conv2d_dx_scratch,
     sw_cuda_conv2d_dw_scratch, sw_cuda_conv2d_db_scratch;
 }
 
-/* ---- depthwise: each channel is a group of its own --------------------------------------- */
-
 /* Blocks that keep a large card busy, and positions that are worth a part of their own in sums
  * for the weights; tests give fewer. */
 #ifndef SW_CUDA_DW_TILES

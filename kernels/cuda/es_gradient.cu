@@ -118,8 +118,6 @@ __global__ void __launch_bounds__(TILE::THREADS, TILE::RESIDENT) es_low_rank_ker
     }
 }
 
-/* ---- normal iid noise -------------------------------------------------------------------- */
-
 /* Four elements of a counter, those that are there. */
 __global__ void es_iid_kernel(es_sum g)
 {
@@ -147,8 +145,6 @@ __global__ void es_iid_kernel(es_sum g)
                 out[4 * b + k - begin] = all[k] + sum[k];
     }
 }
-
-/* ---- other kinds ------------------------------------------------------------------------- */
 
 __global__ void es_element_kernel(es_sum g)
 {
@@ -178,8 +174,6 @@ __global__ void es_element_kernel(es_sum g)
             out[i] = sum;
     }
 }
-
-/* ---- what is left to do to each element -------------------------------------------------- */
 
 __global__ void es_rest_kernel(es_sum g, int64_t n_parts)
 {

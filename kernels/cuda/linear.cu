@@ -183,8 +183,6 @@ SW_CUDA_ENTRY(linear, grad2, sw_cuda_linear_grad2_scratch, 0)
     return sw_cuda_reduce("linear", f, dy[0], dy[1], true, l->scratch, queue);
 }
 
-/* ---- matmul ------------------------------------------------------------------------------ */
-
 template <int WHICH> static sw_cuda_product matmul_of(const sw_launch *l)
 {
     sw_cuda_product g = {};
@@ -279,8 +277,6 @@ SW_CUDA_ENTRY_BY(linear, 0, sw_cuda_linear_grad0, sw_cuda_linear_grad0_scratch, 
 SW_CUDA_ENTRY_BY(matmul, -1, sw_cuda_matmul_forward, sw_cuda_matmul_forward_scratch, 0)
 SW_CUDA_ENTRY_BY(matmul, 0, sw_cuda_matmul_grad0, sw_cuda_matmul_grad0_scratch, 0)
 SW_CUDA_ENTRY_BY(matmul, 1, sw_cuda_matmul_grad1, sw_cuda_matmul_grad1_scratch, 0)
-
-/* ---- linear_ce --------------------------------------------------------------------------- */
 
 /* Softmax cross-entropy of x W^T + b, chunk after chunk of rows, as the CPU's kernel goes over
  * them (runtime/ops/linear_ce.c): the logits of one chunk exist at a time, and their gradient

@@ -6,8 +6,6 @@
 #include "kernels/cuda/noise_draw.h"
 #include "kernels/cuda/reduce.h"
 
-/* ---- linear ------------------------------------------------------------------------------ */
-
 /* Noise added to a linear layer: y (rows, out) (+)= s sigma (x E^T + e).
  *
  * Low-rank noise is never a matrix: a block has a direction, makes B in shared memory and its
@@ -463,8 +461,6 @@ SW_CUDA_ENTRY(noise_conv2d, forward, NULL, 0)
     }
     return sw_cuda_launched("noise_conv2d");
 }
-
-/* ---- rows and channels ------------------------------------------------------------------- */
 
 /* Noise on what is read row by row or channel by channel: embeddings, gains and shifts. A block
  * has a direction, and makes what its rows share once. An id out of range gives NaNs: a kernel

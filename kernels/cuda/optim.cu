@@ -11,8 +11,6 @@
 #include "kernels/optim_step.h"
 #include "kernels/tile_launch.h"
 
-/* ---- operands of an update --------------------------------------------------------------- */
-
 /* Inputs of updates of a parameter after its states, all read on the device: they change
  * between replays of a graph. in {param, grad, lr, states..., [corrections], [scale], [flag],
  * [finite check]}. */

@@ -307,8 +307,6 @@ SW_CUDA_ENTRY(avg_pool2d, grad0, NULL, 1)
     return sw_cuda_launched("avg_pool2d");
 }
 
-/* ---- images of another size -------------------------------------------------------------- */
-
 /* Images of another size, and the gradient. Forward, a thread has one output; backward, one
  * position of dx, which gathers from the rows and columns of dy that it went into, in their
  * order: nothing is added to from two threads, and the bits are the CPU's. Positions are worked

@@ -83,8 +83,6 @@ static sw_status coded_dx_run(const char *op, const sw_launch *l, const sw_cuda_
     return sw_cuda_launched(op);
 }
 
-/* ---- unary functions --------------------------------------------------------------------- */
-
 /* Values without codes; gradients from what is saved and dy. */
 #define CURVE_RUNS(id, gradient)                                                               \
     struct id##_slope {                                                                        \

@@ -121,8 +121,6 @@ static void swi_html_column(sw_sink_out *out, const char *id, const swi_column *
     finish(&b);
 }
 
-/* ---- the page ---------------------------------------------------------------------------- */
-
 /* So many clocks of ops are kept; of more runs, every k-th has its clocks. */
 #define MAX_OP_CLOCKS ((size_t)4000000)
 
@@ -179,8 +177,6 @@ static const column value_columns[] = {
 };
 static const column op_columns[] = {
     {"op.name", op_name}, {"op.layer", op_layer}, {"op.phase", op_phase}};
-
-/* ---- runs -------------------------------------------------------------------------------- */
 
 static bool has_clocks(const sw_tl_run *r)
 {

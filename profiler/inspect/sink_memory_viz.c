@@ -78,8 +78,6 @@ static void tree_put_text(tree *t, const char *key, const char *kept)
     tree_text(t, kept);
 }
 
-/* ---- what is written --------------------------------------------------------------------- */
-
 /* A value: where it is, and what was written of it. */
 typedef struct {
     uint64_t address;

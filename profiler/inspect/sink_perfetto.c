@@ -93,8 +93,6 @@ static void put_message(message *m, unsigned field, const message *inner)
     m->n_tail = inner->n_tail;
 }
 
-/* ---- bytes by role ----------------------------------------------------------------------- */
-
 #define ROLES 32
 
 /* Counters that a walk moves. Births of one instant are one change, deaths are another, so

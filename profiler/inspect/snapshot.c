@@ -296,8 +296,6 @@ sw_status snapshot_frames_read(sw_timeline *t, value frames, snapshot_frames *ou
                                                        : s.others);
 }
 
-/* ---- from the trace to a timeline -------------------------------------------------------- */
-
 #define LATEST_US UINT32_MAX /* after the first event */
 
 static const char before_trace[] = "from before the trace";
@@ -312,8 +310,6 @@ typedef struct {
     uint32_t *op_of; /* by event: the op that it is */
     sw_tl_program *p;
 } reader;
-
-/* ---- values ------------------------------------------------------------------------------ */
 
 static sw_status take_life(reader *r, uint32_t i, bool own)
 {
@@ -340,8 +336,6 @@ static sw_status take_life(reader *r, uint32_t i, bool own)
         r->p->ops[v->death + 1].layer = v->layer;
     return SW_OK;
 }
-
-/* ---- positions --------------------------------------------------------------------------- */
 
 /* The first one is before the trace; the time up to an event is that of the one before. */
 static void take_ops(reader *r, sw_tl_run *run, uint64_t *op_ns)

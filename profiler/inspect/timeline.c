@@ -110,8 +110,6 @@ sw_status timeline_assign_layers(sw_timeline *t, sw_tl_program *p)
     return status;
 }
 
-/* ---- the timeline ------------------------------------------------------------------------ */
-
 #define BLOCK_BYTES ((size_t)64 << 10)
 #define LARGEST_ADDRESS ((uint64_t)1 << 40) /* of a segment: made addresses do not overlap */
 

@@ -101,8 +101,6 @@ typedef struct sw_timeline {
     void *blocks;          /* what owns it all */
 } sw_timeline;
 
-/* ---- building, for readers --------------------------------------------------------------- */
-
 SW_MUST_USE sw_status sw_timeline_new(sw_timeline **out);
 void sw_timeline_free(sw_timeline *t); /* NULL is fine */
 /* Room that lives as long as the timeline, zeroed; out: of a pointer of any type. */
@@ -127,8 +125,6 @@ SW_MUST_USE sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *
  * are there. */
 SW_MUST_USE sw_status timeline_assign_layers(sw_timeline *t, sw_tl_program *program);
 
-/* ---- questions --------------------------------------------------------------------------- */
-
 /* Ours; what other tools wrote has no steps and no process. */
 bool sw_timeline_is_ours(const sw_timeline *t);
 /* The peak of a program: as measured, else as predicted. */
@@ -144,8 +140,6 @@ uint32_t sw_timeline_value(const sw_tl_program *p, uint32_t id);
  * (NULL: all). The curve in one pass: out has n_ops places. */
 void sw_timeline_curve(const sw_tl_program *p, bool (*of)(void *context, const sw_tensor *v),
                        void *context, uint64_t *out);
-
-/* ---- walking ----------------------------------------------------------------------------- */
 
 typedef enum {
     SW_TL_STEP_BEGIN,

@@ -99,8 +99,6 @@ void sw_nvtx_mark(sw_nvtx_category category, const sw_nvtx_name *name, uint64_t 
 #endif
 }
 
-/* ---- counters ---------------------------------------------------------------------------- */
-
 uint64_t sw_nvtx_counter(const char *name, const char *about)
 {
 #if SW_HAVE_NVTX_COUNTERS
@@ -190,8 +188,6 @@ static void sw_nvtx_region_end(const void *at)
     (void)at;
 #endif
 }
-
-/* ---- nvtx run ---------------------------------------------------------------------------- */
 
 /* The state of a run: which ranges are open, what lives by role, which names are known. */
 

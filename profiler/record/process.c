@@ -287,8 +287,6 @@ static sw_status read_all(reader *r, sw_file *file, char *buffer)
     return finish_mapping(r);
 }
 
-/* ---- process ----------------------------------------------------------------------------- */
-
 #define SPARE 64 /* mappings that no one claims; what is more counts as unexplained */
 #define NEAR ((uintptr_t)256 << 10) /* the loader's mappings are smaller */
 #define GROWN ((size_t)64 << 10)

@@ -503,8 +503,6 @@ void sw_prof_process_record(sw_profile *p, const sw_process *x)
     swi_prof_record(p, "process", put_process, x);
 }
 
-/* ---- the end of it all ------------------------------------------------------------------- */
-
 sw_status sw_prof_destroy(sw_profile *p)
 {
     if (p == NULL)

@@ -19,8 +19,6 @@
 #define SW_PROF_FLUSH_NS 100000000u   /* no record waits longer */
 #define SW_PROF_PROCESS_NS 100000000u /* the system is asked no more often */
 
-/* ---- tensors, as the profile writes them and readers keep them --------------------------- */
-
 #define SW_TENSOR_NONE UINT32_MAX
 
 /* The start that an offset counts from. */

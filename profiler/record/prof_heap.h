@@ -84,8 +84,6 @@ void sw_prof_denied_record(sw_profile *profile, const sw_prof_denied *denied);
 /* A record of the type "fits": the largest batch within the limit of the denied record. */
 void sw_prof_fits_record(sw_profile *profile, int64_t batch, size_t bytes, size_t limit_bytes);
 
-/* ---- cards ------------------------------------------------------------------------------- */
-
 /* A card: what it is, who has its memory, and what its driver says of that. */
 typedef struct {
     const char *when; /* "begin" or "end" */

@@ -113,8 +113,6 @@ SW_MUST_USE SW_API sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **
                                                  const sw_genome *a, const sw_genome *b,
                                                  const sw_crossover_opts *opts);
 
-/* ---- selection --------------------------------------------------------------------------- */
-
 /* Of n fitnesses, higher is better and NaN the worst; equals are in the order of their index.
  * Functions of their arguments alone. */
 typedef enum {

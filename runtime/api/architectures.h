@@ -93,8 +93,6 @@ SW_MUST_USE SW_API sw_status sw_genome_describe(const sw_genome *genome, sw_geno
 SW_MUST_USE SW_API sw_status sw_genome_vertex(const sw_genome *genome, uint32_t i,
                                               sw_vertex *out);
 
-/* ---- search spaces: which genomes there are ---------------------------------------------- */
-
 /* The task to be learnt. */
 typedef struct {
     size_t size;

@@ -327,8 +327,6 @@ SW_MUST_USE SW_API sw_status sw_loader_position(const sw_loader *loader, uint64_
 SW_API size_t sw_loader_bytes(const sw_loader *loader); /* all slots, or the one */
 SW_API int64_t sw_loader_batches(const sw_loader *loader);
 
-/* ---- feeds: batches by number, for many members ------------------------------------------ */
-
 typedef struct {
     size_t size;
     int64_t batch;

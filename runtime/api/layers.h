@@ -114,8 +114,6 @@ SW_API sw_binary_linear sw_binary_linear_new(sw_model *model, const char *name, 
 SW_API sw_binary_conv2d sw_binary_conv2d_new(sw_model *model, const char *name, int64_t in,
                                              int64_t out, int kernel);
 
-/* ---- in a step function ------------------------------------------------------------------ */
-
 /* (batch, in) -> (batch, out): x W^T + b. (batch, in, h, w) -> (batch, out, h', w'). */
 SW_API sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x);
 SW_API sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x);

@@ -288,8 +288,6 @@ SW_MUST_USE SW_API sw_status sw_members_resize_plan(sw_members *to, sw_members *
                                                     const sw_resize_opts *opts,
                                                     sw_resize_info *out);
 
-/* ---- packing: who lies in the budget, who waits ------------------------------------------ */
-
 /* Members of one shape. Their needs are known from their plan: sw_members_bytes,
  * sw_plan_info.arena_bytes, sw_feed_bytes. */
 typedef struct {

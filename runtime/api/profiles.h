@@ -48,8 +48,6 @@ SW_API void sw_profile_end_status(sw_profile *profile, sw_status status, const c
 /* Writes the end record and closes; the status says whether all reached the file. */
 SW_MUST_USE SW_API sw_status sw_profile_destroy(sw_profile *profile);
 
-/* ---- witnesses: how "measured" is measured ----------------------------------------------- */
-
 #define SW_WITNESS_ACCESS 1u
 #define SW_WITNESS_EXTENT 2u
 #define SW_WITNESS_DEATH 4u

@@ -384,8 +384,6 @@ sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_value x)
                                            layer.running_var, layer.momentum, layer.epsilon));
 }
 
-/* ---- recurrent --------------------------------------------------------------------------- */
-
 /* Recurrent layers, unrolled: the product of the input for all steps at once, then one product
  * of the hidden state and one cell for each step, in a scope of its own. */
 

@@ -88,8 +88,6 @@ sw_status swi_broadcast(const char *op, const sw_shape *a, const sw_shape *b, sw
 void swi_broadcast_strides(const sw_buffer *from, const sw_shape *to, int64_t *stride);
 bool swi_is_contiguous(const sw_buffer *b);
 
-/* ---- what ops cost: counted operations --------------------------------------------------- */
-
 /* Operations per element of the formulas of kernels/scalar.h and kernels/rng.h, counted there
  * line by line: each +, -, *, /, comparison, conversion and step on the bits of a number is
  * one; a choice between two results is free. */
@@ -117,8 +115,6 @@ uint64_t swi_count_per_element(const sw_type *type, uint64_t each);
 /* Only moves bytes. */
 uint64_t swi_count_none(const sw_kernel_info *info);
 
-/* ---- ops --------------------------------------------------------------------------------- */
-
 /* The ops inside, in the order of their numbers: SW_OPS_INSIDE, kept. library.c calls it. */
 void swi_ops_register(const sw_op_desc *const *descs);
 sw_status swi_op_register(const sw_op_desc *desc, uint32_t *id); /* sw_op_register */
@@ -140,8 +136,6 @@ const char *swi_op_words(uint32_t op, bool gradient, char to[SWI_WORDS_BYTES]);
 /* One word for names of what it makes: "repacked". */
 const char *swi_op_word(uint32_t op);
 
-/* ---- initial values ---------------------------------------------------------------------- */
-
 /* Elements first to first + n - 1 of a tensor of that shape. */
 sw_status swi_init_values(float *to, int64_t first, int64_t n, const sw_shape *shape,
                           const char *init, uint64_t seed, const char *name);
@@ -150,8 +144,6 @@ sw_status swi_init_check(const char *init);
 /* "uniform:-B,B" with all digits and a decimal point, whatever the locale. */
 void swi_init_uniform(char *to, size_t bytes, double bound);
 void swi_init_constant(char *to, size_t bytes, double value); /* "constant:V" */
-
-/* ---- threads ----------------------------------------------------------------------------- */
 
 typedef struct sw_pool sw_pool;
 /* sharers: so many pools compute at the same time and share the processors. */

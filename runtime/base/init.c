@@ -320,7 +320,5 @@ void swi_struct_write(swi_struct which, void *out, const void *from)
     memcpy(out, &size, sizeof size);
 }
 
-/* ---- run observers ----------------------------------------------------------------------- */
-
 static const swi_observer *const none[] = {NULL};
 const swi_observer *const *swi_observers = none;

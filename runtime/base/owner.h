@@ -13,8 +13,6 @@ void swi_owner_give(swi_owner *owner);
 /* "another thread", or this one. */
 const char *swi_owner_text(const swi_owner *owner);
 
-/* ---- alive ------------------------------------------------------------------------------- */
-
 /* Whether a model is still there, for those that remember it by more than a pointer: keys of
  * execs, which may belong to another thread than the model. A life is ended once, by whom it
  * belongs to, and stays readable as long as somebody holds it. Thread-safe. */

@@ -66,8 +66,6 @@ static sw_status choose_set(reader *r, const char *part)
     SW_FAIL(SW_IO, "%s; nor is %s[.gz] there", sw_last_error(), first[1].name[0]);
 }
 
-/* ---- reading ----------------------------------------------------------------------------- */
-
 static sw_status read_records(reader *r, swi_source *source, uint64_t n, unsigned char *buffer)
 {
     const char *path = swi_source_path(source);
@@ -202,8 +200,6 @@ sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part,
         sw_dataset_destroy(r.dataset);
     return status;
 }
-
-/* ---- as a reader ------------------------------------------------------------------------- */
 
 static sw_status read_named(sw_dataset **out, const char *dir, bool test,
                             const swi_reader_opts *o)

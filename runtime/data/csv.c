@@ -37,8 +37,6 @@ typedef struct {
     char text[48];
 } swi_csv_quote;
 
-/* ---- columns ----------------------------------------------------------------------------- */
-
 /* The meaning of a file's first line, and what its lines are checked against. */
 typedef struct {
     int n, label; /* columns; the one that has the label, -1: none */
@@ -48,8 +46,6 @@ typedef struct {
     bool decided, numbers; /* labels are whole numbers; once the first was seen, in line: */
     uint64_t label_line;
 } swi_columns;
-
-/* ---- classes ----------------------------------------------------------------------------- */
 
 #define SWI_CLASSES_MAX 65536
 
@@ -133,8 +129,6 @@ static int by_bytes(const void *a, const void *b, void *classes)
     return strcmp(word_at(classes, *(const uint32_t *)a),
                   word_at(classes, *(const uint32_t *)b));
 }
-
-/* ---- csv lines --------------------------------------------------------------------------- */
 
 /* Records of a CSV file, read through a window of fixed size; only the record at hand is
  * kept. */
@@ -600,8 +594,6 @@ static sw_status columns_label(swi_columns *columns, const swi_csv *csv, char *b
     return columns_refuse(columns, csv, columns->label, what);
 }
 
-/* ---- csv --------------------------------------------------------------------------------- */
-
 enum { TRAIN, TEST, PARTS };
 
 typedef struct {
@@ -771,8 +763,6 @@ static sw_status fill(reader *r, int file)
     return i == all ? SW_OK : swi_source_changed(swi_source_path(csv->source));
 }
 
-/* ---- mean 0 and deviation 1 -------------------------------------------------------------- */
-
 /* Each column of the training part gets mean 0 and deviation 1, and those of the test part are
  * moved alike. Sums are those of distances from the first sample, so that a column of one value
  * has a deviation of exactly 0; it only loses its mean. */
@@ -881,8 +871,6 @@ sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test, const char *path
     }
     return swi_parts_give(status, r.part, train, test);
 }
-
-/* ---- as a reader ------------------------------------------------------------------------- */
 
 static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *path,
                             const swi_reader_opts *o)

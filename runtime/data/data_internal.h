@@ -118,8 +118,6 @@ bool swi_decimal_float(const swi_decimal *d, float *out);
 #define SWI_WHOLE_BYTES 20
 bool swi_decimal_whole(const swi_decimal *d, char *text);
 
-/* ---- what readers do alike --------------------------------------------------------------- */
-
 /* The call's places, named `what` ("train"), and its path are there; `name` ("path"). */
 SW_MUST_USE sw_status swi_reader_check(const char *call, bool there, const char *what,
                                        const char *path, const char *name);
@@ -141,8 +139,6 @@ void swi_labels_put(const sw_dataset *dataset, size_t sample, uint32_t label);
 /* A name of a file for swi_reader.name_file: n bytes of `from`, then `end`; "" where that is
  * longer than any path. */
 void swi_name_file(char *to, size_t bytes, const char *from, size_t n, const char *end);
-
-/* ---- numbers as callers and files of other programs write them --------------------------- */
 
 size_t swi_number_bytes(sw_number type);
 /* Is it written as a whole number? */
@@ -172,8 +168,6 @@ size_t swi_take_numbers(const swi_take *take, unsigned char *to, ptrdiff_t to_st
 /* The reason why a number was not taken: "must be finite (got nan)". */
 #define SWI_TAKE_TEXT 100
 const char *swi_take_reason(const swi_take *take, const unsigned char *from, char *text);
-
-/* ---- windows ----------------------------------------------------------------------------- */
 
 /* Windows of a row of tokens: a sample is `context` of them, and those that follow each. They
  * overlap in nothing but that, so an epoch has each token once; where the first begins is left

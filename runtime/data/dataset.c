@@ -390,8 +390,6 @@ sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n, float 
     return SW_OK;
 }
 
-/* ---- vectors ----------------------------------------------------------------------------- */
-
 /* Random vectors: nothing can be learned from them but how much memory and time learning
  * takes. */
 

@@ -50,8 +50,6 @@ typedef struct {
 SW_MUST_USE sw_status swi_image_read(swi_image *image, const char *path, swi_image_head *head,
                                      const swi_image_to *to);
 
-/* ---- many images ------------------------------------------------------------------------- */
-
 /* A thread's means to read images, one after the other. */
 typedef struct {
     swi_image image;
@@ -69,8 +67,6 @@ typedef struct {
     sw_status (*read)(void *context, int64_t k, swi_image_hand *hand);
 } swi_image_work;
 
-/* ---- for the decoders, inside swi_image_read --------------------------------------------- */
-
 /* From the file's first byte on; NULL in builds without the library. `end` gives back what the
  * decoder holds, after errors too. */
 typedef struct {
@@ -79,8 +75,6 @@ typedef struct {
     void (*end)(swi_image *image);
 } swi_image_format;
 extern const swi_image_format swi_image_png, swi_image_jpeg;
-
-/* ---- resizing ---------------------------------------------------------------------------- */
 
 /* Rows of one image become `side` x `side` x `channels` bytes in planes at `out`: gray and
  * colours as the data set has them, then resized and cut. side 0: as large as it is. */
@@ -100,8 +94,6 @@ typedef struct {
 SW_MUST_USE sw_status swi_image_fit_begin(void *fit, const swi_image_head *head);
 void swi_image_fit_row(void *fit, const unsigned char *pixels);
 void swi_image_fit_end(swi_image_fit *fit); /* gives its memory back */
-
-/* ---- folders ----------------------------------------------------------------------------- */
 
 typedef struct {
     size_t path;     /* in `text`: "class/name.png" */

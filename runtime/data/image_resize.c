@@ -30,8 +30,6 @@ struct swi_resize {
     int64_t next; /* row of the result */
 };
 
-/* ---- geometry ---------------------------------------------------------------------------- */
-
 typedef struct {
     int64_t in, out, from; /* pixels of the axis; of the result's, the first that is kept */
 } axis;

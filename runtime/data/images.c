@@ -18,8 +18,6 @@
 
 static sw_status images_each(const swi_image_work *w);
 
-/* ---- image list -------------------------------------------------------------------------- */
-
 /* The images below a folder: ROOT/CLASS/..., with folders in folders. Names are sorted by their
  * bytes, so that labels and order are the same on every file system. */
 
@@ -199,8 +197,6 @@ static sw_status image_list_open(swi_image_list *list, const char *root, bool un
     sw_heap_free(w.folders, SW_HEAP_FILES, w.folders_room * sizeof *w.folders);
     return status;
 }
-
-/* ---- images ------------------------------------------------------------------------------ */
 
 enum { TRAIN, TEST, PARTS };
 #define SIDE_MAX 4096 /* of images that are resized */
@@ -540,8 +536,6 @@ sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test, const char *d
     return swi_parts_give(status, r.part, train, test);
 }
 
-/* ---- as a reader ------------------------------------------------------------------------- */
-
 static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *dir,
                             const swi_reader_opts *o)
 {
@@ -558,8 +552,6 @@ const swi_reader swi_reader_images = {.name = "images",
                                       .about = "for folders of PNG and JPEG, one a class",
                                       .takes = SWI_TAKES_SHARE | SWI_TAKES_IMAGES,
                                       .both = read_named};
-
-/* ---- image threads ----------------------------------------------------------------------- */
 
 /* Images one after the other, on several threads, with what one thread would tell.
  *

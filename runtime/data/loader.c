@@ -157,8 +157,6 @@ sw_status sw_feed_sample(const sw_feed *f, uint64_t stream, uint64_t epoch, int6
     return SW_OK;
 }
 
-/* ---- loader ------------------------------------------------------------------------------ */
-
 #define MAX_SLOTS 1024
 
 typedef struct {

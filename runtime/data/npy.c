@@ -11,8 +11,6 @@
 
 enum { TRAIN, TEST, PARTS, FIELDS = 2 };
 
-/* ---- arrays ------------------------------------------------------------------------------ */
-
 /* Where the bytes of an array come from. */
 typedef struct {
     const char *name; /* in messages */
@@ -302,8 +300,6 @@ static sw_status npy_head(array *npy)
                 name, bytes, (unsigned long long)there);
     return SW_OK;
 }
-
-/* ---- npy sets ---------------------------------------------------------------------------- */
 
 /* Two arrays become the fields of a data set. Numbers come through a window in the order of the
  * file, and go to where their sample and place say: nothing is held twice. */
@@ -679,8 +675,6 @@ static sw_status open_pair(pair_of_arrays *pair, int p, const char *path, const 
     pair->given[p] = true;
     return SW_OK;
 }
-
-/* ---- npz --------------------------------------------------------------------------------- */
 
 /* Arrays of NumPy in an archive: "FILE" or "FILE:INPUTS,TARGETS". */
 

@@ -64,8 +64,6 @@ const swi_reader *swi_reader_at(size_t i);
 /* The reader of "NAME:PATH", and where its path begins; NULL: there is none of that name. */
 const swi_reader *swi_reader_of(const char *source, const char **path);
 
-/* ---- vocabulary -------------------------------------------------------------------------- */
-
 /* Files of vocabularies: which token an id stands for. */
 
 typedef struct {

@@ -52,8 +52,6 @@ sw_status swi_windows_fields(sw_dataset *dataset, sw_dtype dtype, int64_t contex
     return SW_OK;
 }
 
-/* ---- tokens ------------------------------------------------------------------------------ */
-
 static const char tokens_call[] = "sw_dataset_tokens", text_call[] = "sw_dataset_text";
 
 enum {
@@ -105,8 +103,6 @@ static sw_status check_head(swi_source *source)
                 path);
     return swi_source_rewind(source);
 }
-
-/* ---- ids --------------------------------------------------------------------------------- */
 
 /* n ids in memory, the first of which is number `first` of a file. */
 static sw_status check_ids(reader *r, int file, uint64_t first, const unsigned char *ids,

@@ -180,8 +180,6 @@ sw_status swi_zip_next(swi_zip *zip, swi_zip_file *out, bool *more)
     return SW_OK;
 }
 
-/* ---- zip member -------------------------------------------------------------------------- */
-
 /* One file of a zip archive: stored, or deflated and unpacked by zlib through a window. */
 
 #if SW_HAVE_ZLIB

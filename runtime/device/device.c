@@ -341,8 +341,6 @@ const swi_backend swi_backend_cuda =
             .read = to_host, .write = to_card, .copy = copy_on, .zero = zero,
             .select = select_kernel, .has = has, .snapshot = &swi_snapshot_by_stream);
 
-/* ---- device module ----------------------------------------------------------------------- */
-
 /* Finding and opening libstepwell-cuda.so.
  *
  * STEPWELL_CUDA_MODULE names the file, and then nothing else is tried. Otherwise it lies where

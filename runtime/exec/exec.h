@@ -11,8 +11,6 @@
 #include "runtime/plan/frame.h"
 #include "runtime/stepwell.h"
 
-/* ---- guard ------------------------------------------------------------------------------- */
-
 /* Checks of what a kernel does, while it runs: execs with checks, and debug builds. */
 
 typedef struct swi_guard swi_guard;

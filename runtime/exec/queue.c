@@ -9,8 +9,6 @@
 
 static sw_status queue_wait(const swi_queue *q, sw_cuda_event *event);
 
-/* ---- queue metrics ----------------------------------------------------------------------- */
-
 /* Results of a run on a device: metrics and counts of skipped updates, gathered there in one
  * block, which is copied to a ring of pinned blocks and read when it is asked for. */
 
@@ -238,8 +236,6 @@ sw_status swi_queue_end_immediate(sw_exec *exec)
     return swi_queue_fault(q, read_times(q, readback, &exec->info));
 }
 
-/* ---- outputs ----------------------------------------------------------------------------- */
-
 /* All outputs of a run have their places, so that asking for one moves no other. */
 sw_status swi_queue_output(swi_queue *q, const swi_trace *t, uint32_t output, const void **data)
 {
@@ -361,8 +357,6 @@ sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args)
     }
     return tell(q, args);
 }
-
-/* ---- queue ------------------------------------------------------------------------------- */
 
 enum {
     COUNTERS_BYTES = SW_ALIGN, /* before the inputs */

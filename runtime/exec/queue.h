@@ -32,8 +32,6 @@ const sw_cuda_queue *swi_queue_compute(const swi_queue *queue);
 /* By this number models know the queue that worked on them last; never 0. */
 uint64_t swi_queue_number(const swi_queue *queue);
 
-/* ---- memory ------------------------------------------------------------------------------ */
-
 /* On the device, for the inputs of these arguments and what leaves such a trace: as much as the
  * exec will have taken when they run, for larger ones before too. */
 size_t swi_queue_data_bytes(const swi_queue *queue, const sw_run_args *args,

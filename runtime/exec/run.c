@@ -169,8 +169,6 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
     return SW_OK;
 }
 
-/* ---- owning what a run uses -------------------------------------------------------------- */
-
 sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
 {
     for (int i = 0; i < a->n_models; i++) {
@@ -619,8 +617,6 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
     swi_leave(exec, &args);
     return status;
 }
-
-/* ---- what leaves a run ------------------------------------------------------------------- */
 
 sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
 {

@@ -354,8 +354,6 @@ uint32_t swi_unread(const swi_trace *trace, const swi_node *node)
     return desc->unread(&info, node->grad);
 }
 
-/* ---- trace append ------------------------------------------------------------------------ */
-
 /* One node more: versions, attributes, outputs and scratch of a kernel op. */
 
 /* Data stays data through conversions: an op that only re-lays what the data phase made is

@@ -269,8 +269,6 @@ uint32_t *swi_gradient_so_far(sw_ctx *ctx, sw_value x);
 
 sw_shape swi_shape_of(sw_ctx *ctx, sw_value x);
 
-/* ---- between the files that write traces: room in the arrays ----------------------------- */
-
 /* Room for one more node; n more operands; n more bytes of attributes. */
 sw_status swi_reserve_nodes(swi_trace *t);
 sw_status swi_reserve_operands(swi_trace *t, uint32_t n);

@@ -506,8 +506,6 @@ sw_status swi_write_states(sw_ctx *ctx)
     return ctx->status;
 }
 
-/* ---- trace step -------------------------------------------------------------------------- */
-
 /* The frame of a step function: phases, scopes, and what leaves a run. */
 
 /* ---- phases and scopes ------------------------------------------------------------------- */

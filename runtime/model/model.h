@@ -196,8 +196,6 @@ sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format
 /* Zeros, or what its initialiser says, into an entry of a model with memory. */
 sw_status swi_init_entry(sw_model *model, const swi_entry *entry, uint64_t seed);
 
-/* ---- names in texts for people ----------------------------------------------------------- */
-
 /* Names of models and their tensors in what people read of a run: reports, profiles, plans,
  * errors. In a run of one model they have their own names; of several, their model's name comes
  * first, so that two "fc1.weight" can be distinguished. */
@@ -219,8 +217,6 @@ const char *swi_entry_layer(const sw_run_args *args, const sw_model *model, cons
 
 /* The path of scopes that a name is: "block1.up" is in "block1/up". In place. */
 void swi_path_of(char *name);
-
-/* ---- bytes ------------------------------------------------------------------------------- */
 
 /* The bytes of a model, wherever they lie. Of a model in host memory they are passed as they
  * are; a device's go through a block of host memory of at most SWI_PIECE_BYTES, piece by piece

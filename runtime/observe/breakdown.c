@@ -121,8 +121,6 @@ static sw_status copy_base(swi_breakdown *to, const swi_breakdown *from)
     return SW_OK;
 }
 
-/* ---- what lives all the time ------------------------------------------------------------- */
-
 /* Empty `to`, then the base alone: what models and inputs hold in every phase. */
 static sw_status breakdown_of_args(swi_breakdown *to, const sw_run_args *args)
 {

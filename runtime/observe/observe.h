@@ -47,8 +47,6 @@ void swi_profile_device(sw_exec *exec, bool ends);
 sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_frame *frame,
                               uint32_t which, const sw_witness_info *info);
 
-/* ---- breakdown --------------------------------------------------------------------------- */
-
 /* The bytes of a step by role and by layer.
  *
  * Lines are counted up and down as bytes come and go, whoever says when: the plan's lifetimes,
@@ -76,8 +74,6 @@ void swi_breakdown_show(const swi_breakdown *breakdown, sw_share_visitor *visito
 
 /* The program's shares by its plan, in frame->shares: once. */
 sw_status swi_program_breakdown(swi_frame *frame, const sw_run_args *args);
-
-/* ---- observers --------------------------------------------------------------------------- */
 
 /* The observers of runs; library.c registers them in this order. */
 

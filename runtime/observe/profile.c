@@ -94,8 +94,6 @@ static uint32_t profile_trace(sw_exec *exec, const sw_run_args *args)
     return r->n_traces++;
 }
 
-/* ---- profile ----------------------------------------------------------------------------- */
-
 #define NAME_BYTES 320
 #define EVENT_CAPACITY 65536 /* 1 MiB: ten times the events of a step of a deep program */
 

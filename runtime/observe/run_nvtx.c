@@ -174,8 +174,6 @@ static void role_changes(sw_ctx *ctx, uint32_t storage, uint32_t role)
     names->tensors[storage].role = (swi_role)role;
 }
 
-/* ---- models ------------------------------------------------------------------------------ */
-
 static void name_model(sw_exec *exec, sw_model *model)
 {
     if (!sw_nvtx_run_has_heap(exec->watch.nvtx) || model->nvtx_heap != NULL)

@@ -176,8 +176,6 @@ static uint64_t operations(const sw_kernel_info *info)
             &logits, swi_count_add(products, swi_ce_dx_per_element(&a->ce) + (bias ? 2 : 0))));
 }
 
-/* ---- backward: the gradients are there, up to a factor. in: one of them, dy -------------- */
-
 static sw_status scale(const sw_launch *l)
 {
     const float factor = swi_in(l, 1)[0];
@@ -190,8 +188,6 @@ static sw_status scale(const sw_launch *l)
 #define SCALED(input, extra)                                                                   \
     GRAD(MAKES(input), FROM(SW_OUT(extra), SW_DOUT(0)), scale, NULL, .inplace = 1)
 static const sw_grad_desc grads[] = {SCALED(X, DX), SCALED(W, DW), SCALED(BIAS, DB)};
-
-/* ---- reference --------------------------------------------------------------------------- */
 
 static sw_status reference(const sw_reference *r)
 {

@@ -648,8 +648,6 @@ sw_value sw_huber(sw_ctx *ctx, sw_value x, sw_value target, float delta)
                        &(swi_number_attrs){delta});
 }
 
-/* ---- Kullback-Leibler divergence --------------------------------------------------------- */
-
 INFER(kl_div_infer, infer_elementwise_loss("kl_div", in, n_in, out))
 
 KERNELS(kl_div, SW_KL, SWI_LOG + 6, SWI_LOG + 6)

@@ -234,8 +234,6 @@ sw_value sw_layer_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bia
     return norm_apply(ctx, SW_OP_layer_norm, x, weight, bias, &a);
 }
 
-/* ---- RMS norm ---------------------------------------------------------------------------- */
-
 INFER(rms_infer, rows_infer("rms_norm", in, n_in, attrs, out, 1))
 
 KERNEL(rms_forward, rows_forward(l, false, GIVES(Y, RSTD_OUT)))

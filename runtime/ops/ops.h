@@ -138,8 +138,6 @@ static inline bool swi_adds(const sw_launch *l, int i)
     return (l->accumulate >> i & 1u) != 0;
 }
 
-/* ---- what optimizers append -------------------------------------------------------------- */
-
 /* A finite check is an f64 scalar: 0 where all is finite, else who is not: the entry of the
  * parameter whose gradient it is, or SWI_LOSS. */
 #define SWI_LOSS (-1.0)

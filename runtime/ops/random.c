@@ -174,8 +174,6 @@ OP(dropout, 1, 0, 1, ATTRS(swi_number_attrs), .rebuild = 1, .infer = infer,
    .layout = swi_layout_keep, .inplace = 1, .forward = kernel, .random = 1,
    .operations = operations, GRADS(grads), CHECKS(dropout_reference, dropout_cases));
 
-/* ---- the same by a scalar tensor, a knob ------------------------------------------------- */
-
 static sw_status by_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     (void)attrs;

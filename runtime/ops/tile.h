@@ -40,8 +40,6 @@ bool swi_tile_is_bounded(const sw_launch *launch);
 /* Workspace of one: a tile of the gradient and what the kernel needs for it. */
 size_t swi_tile_bytes(const sw_kernel_info *info);
 
-/* ---- ops that go strip by strip: what in_strips tells its pass --------------------------- */
-
 /* A function of one number that keeps its input, and has no result but one of its type. */
 bool swi_strips_function(uint32_t op);
 

@@ -409,8 +409,6 @@ bool swi_reads_one_element(uint32_t op, const sw_kernel_info *info, int i)
 SWI_APPENDED(finite, 1, 4, 1, .infer = finite_check_infer,
              .attrs_bytes = sizeof(swi_finite_attrs), .reference = finite_reference);
 
-/* ---- the first of several that is not 0 -------------------------------------------------- */
-
 static sw_status any_verdict_forward(const sw_launch *l)
 {
     double found = 0.0;

@@ -10,8 +10,6 @@
 #include "runtime/graph/trace.h"
 #include "runtime/ops/fused.h"
 
-/* ---- packed ------------------------------------------------------------------------------ */
-
 /* A trace as its differences from another one, without loss. */
 
 struct swi_trace;

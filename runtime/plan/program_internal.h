@@ -38,8 +38,6 @@ void swi_program_list_lifetimes(swi_program *p);
 /* `to` is empty before, and as large as it must be; freed by the caller also on failure. */
 sw_status swi_trace_copy(swi_trace *to, const swi_trace *from);
 
-/* ---- strips.c ---------------------------------------------------------------------------- */
-
 /* Is there anything that swi_pass_strips would change? */
 bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec);
 

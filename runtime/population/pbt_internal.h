@@ -14,8 +14,6 @@
 double swi_exp(double x);
 double swi_log(double x);
 
-/* ---- spaces ------------------------------------------------------------------------------ */
-
 #define SWI_HYPER_NAME 48      /* bytes of a name with its zero */
 #define SWI_HYPER_CHOICES 4096 /* of one hyper-parameter */
 #define SWI_HYPERS 1024        /* of a space */

@@ -489,8 +489,6 @@ sw_status sw_policy_change(const char *path, const sw_space *space, int k, int *
     return SW_OK;
 }
 
-/* ---- the state as bytes ------------------------------------------------------------------ */
-
 /* All that decisions depend on as bytes, and back. The options come first, so that a run with
  * others is refused by name; after them is the state, in the order of the machine. Bytes that
  * come back are checked before anything changes: no bytes can make a decision reach outside of

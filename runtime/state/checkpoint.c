@@ -350,8 +350,6 @@ void swi_run_summary_free(swi_run_summary *run)
     *run = (swi_run_summary){0};
 }
 
-/* ---- checkpoint -------------------------------------------------------------------------- */
-
 sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call)
 {
     SW_TRY(sw_handle_check(c, SW_HANDLE_CHECKPOINT, call));
@@ -689,8 +687,6 @@ sw_status sw_checkpoint_put(sw_checkpoint *c, const char *name, const void *byte
     return SW_OK;
 }
 
-/* ---- how saves went ---------------------------------------------------------------------- */
-
 sw_status sw_checkpoint_describe(sw_checkpoint *c, sw_checkpoint_info *out)
 {
     static const char call[] = "sw_checkpoint_describe";
@@ -704,8 +700,6 @@ sw_status sw_checkpoint_describe(sw_checkpoint *c, sw_checkpoint_info *out)
     swi_struct_write(SWI_STRUCT_sw_checkpoint_info, out, &info);
     return SW_OK;
 }
-
-/* ---- checkpoint stack -------------------------------------------------------------------- */
 
 /* Members in checkpoints: a stack of tensors by the name of their shape, "stepwell.members"
  * with seed, progress and damage of each, and "stepwell.bytes" with what callbacks have. */

@@ -9,8 +9,6 @@
 
 static void checkpoint_idle(sw_checkpoint *c);
 
-/* ---- checkpoint save --------------------------------------------------------------------- */
-
 /* Saving: what is taken at a step, and the thread that writes it. */
 
 /* ---- taking ------------------------------------------------------------------------------ */
@@ -308,8 +306,6 @@ sw_status sw_checkpoint_save(sw_checkpoint *c, uint64_t step)
     SW_TRY(sw_checkpoint_write(c));
     return sw_checkpoint_wait(c);
 }
-
-/* ---- checkpoint load --------------------------------------------------------------------- */
 
 enum { MISSING = 16 }; /* generations in a row that are not there: there are no more */
 

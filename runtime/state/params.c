@@ -148,8 +148,6 @@ sw_status sw_model_load(sw_model *model, const char *path)
     return status;
 }
 
-/* ---- notes ------------------------------------------------------------------------------- */
-
 sw_status sw_params_note(const char *path, const char *key, char *text, size_t bytes)
 {
     if (path == NULL || path[0] == '\0' || key == NULL ||
@@ -163,8 +161,6 @@ sw_status sw_params_note(const char *path, const char *key, char *text, size_t b
     swi_tensors_close(file);
     return SW_OK;
 }
-
-/* ---- ranges ------------------------------------------------------------------------------ */
 
 /* Lists of named tensors. Names lie in blocks of the list, one for each call that appends, so
  * that none moves. */

@@ -49,8 +49,6 @@ static uint64_t bytes_of(const swi_tensor *tensor)
     return (uint64_t)tensor->part_bytes * tensor->n_parts;
 }
 
-/* ---- what can be written ----------------------------------------------------------------- */
-
 static sw_status check(const writing *w)
 {
     const swi_tensor_list *list = w->list;

@@ -186,8 +186,6 @@ static sw_status read_entry(reader *r, void *unused)
     return SW_OK;
 }
 
-/* ---- foreign file ------------------------------------------------------------------------ */
-
 /* Files of other programs: what to do where parameters are read. */
 
 #define TORCH                                                                                  \
@@ -217,8 +215,6 @@ static const char *const is_a[SWI_FILE_KINDS] = {
     [SWI_FILE_EVOLUTION] = "a file that 'stepwell evolve --resume' goes on from; the "
                            "parameters of the best net are in best.safetensors",
 };
-
-/* ---- tensor file ------------------------------------------------------------------------- */
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "safetensors files are little endian, and their bytes are copied as they are"

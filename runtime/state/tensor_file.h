@@ -72,8 +72,6 @@ static inline unsigned char *swi_tensor_part(const swi_tensor *tensor, uint32_t 
     return tensor->at + (tensor->places != NULL ? tensor->places[k] : k * tensor->stride);
 }
 
-/* ---- tensor file ------------------------------------------------------------------------- */
-
 /* Named tensors in a file: safetensors, which the usual readers open, with checksums in its
  * metadata.
  *
@@ -157,8 +155,6 @@ SW_MUST_USE sw_status swi_tensors_read(swi_tensors *file, const swi_tensors_entr
  * readable is not any more. `who` names the model in messages. */
 SW_MUST_USE sw_status swi_tensors_load(swi_tensors *file, const swi_tensor_list *list,
                                        bool more, const char *who);
-
-/* ---- run summary ------------------------------------------------------------------------- */
 
 /* The tensor "stepwell.run" of a checkpoint, for those who list it: JSON of one object; members
  * that are not known are passed over. */

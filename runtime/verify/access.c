@@ -188,8 +188,6 @@ static void access_recorder_end(void)
     atomic_store(&taken, false);
 }
 
-/* ---- access ------------------------------------------------------------------------------ */
-
 /* Ops that a run does together are one launch here too, at the position of the first: what the
  * second touches is first touched there, and needed until the position of the second. */
 typedef struct {
@@ -401,8 +399,6 @@ static void judge_life(session *a, uint32_t region)
         (swi_life)SW_INIT(.first = seen->first, .last = last, .bytes = sw_size_round(x->bytes),
                           .role = role_seen(w, s, seen), .layer = layer_seen(w, seen));
 }
-
-/* ---- figures ----------------------------------------------------------------------------- */
 
 static void observe_figures(session *a)
 {

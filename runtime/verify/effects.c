@@ -419,8 +419,6 @@ sw_status swi_witness_extent(swi_witness *w)
     return status;
 }
 
-/* ---- need -------------------------------------------------------------------------------- */
-
 /* The need witness: is everything that lives at the peak needed there?
  *
  * Each storage that the plan has live at its peak is overwritten at that moment, in a run of

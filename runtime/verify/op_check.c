@@ -286,8 +286,6 @@ static sw_status check_loss(swi_check *c, double *const *direction, double step,
     return loss_at(c, in, out, loss);
 }
 
-/* ---- op check ---------------------------------------------------------------------------- */
-
 #define MOST_FOR_SETS 6 /* inputs of which every set is tried */
 #define STEP 1e-5       /* of the central differences: errors near 1e-10 in double */
 

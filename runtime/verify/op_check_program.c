@@ -305,8 +305,6 @@ static const swi_node *forward_node(const swi_check *c, const swi_trace *t)
     return NULL;
 }
 
-/* ---- in place ---------------------------------------------------------------------------- */
-
 void swi_check_taken(swi_check *c, const sw_exec *exec)
 {
     const swi_trace *t = &exec->last->trace;

@@ -10,8 +10,6 @@
 
 #define SWI_WITNESS_HEAP SW_HEAP_PROFILE
 
-/* ---- regions: every storage in pages of its own ------------------------------------------ */
-
 typedef enum {
     SWI_REGION_STEP,  /* a storage of the step arena */
     SWI_REGION_MODEL, /* one entry of a model */
@@ -86,8 +84,6 @@ bool swi_witness_planned(const swi_witness *w, uint32_t storage);
 /* The bytes leave the run: metrics and outputs. */
 bool swi_witness_is_result(const swi_witness *w, uint32_t root);
 
-/* ---- the trap: who touches which region -------------------------------------------------- */
-
 typedef struct {
     uint32_t op, region;
     bool write;
@@ -102,8 +98,6 @@ typedef struct {
     uint32_t lost; /* touches that found no region in the list */
     uint32_t op;
 } swi_access_recorder;
-
-/* ---- the witnesses: SW_OK when the witnessing worked ------------------------------------- */
 
 /* The access witness's record of one storage. */
 typedef struct {

@@ -125,8 +125,6 @@ void bench_print_heading(bench *b);
 double bench_ratio(double a, double b); /* NaN where b is 0 */
 double bench_percent(double part, double whole);
 
-/* ---- turns ------------------------------------------------------------------------------- */
-
 /* One of several that do the same in different ways; the first is what others are compared
  * with, in percent. */
 typedef struct {

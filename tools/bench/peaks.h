@@ -7,8 +7,6 @@
 #include "kernels/dispatch.h"
 #include "tools/bench/bench.h"
 
-/* ---- peaks ------------------------------------------------------------------------------- */
-
 /* The best of all samples so far; NaN where none was taken. Bytes are those that loops load and
  * store. */
 typedef struct {
@@ -28,8 +26,6 @@ uint64_t bench_peaks_flops(bench_peaks *peaks, sw_isa isa, const sw_par *par);
 SW_MUST_USE sw_status bench_peaks_measure(bench_peaks *peaks, int samples, sw_isa isa,
                                           const sw_par *par);
 void bench_peaks_put(bench *b, const bench_peaks *peaks);
-
-/* ---- operands ---------------------------------------------------------------------------- */
 
 /* `count` products c (m, n) = a (m, k) b (k, n); turned: the rows of a lie along k, the rows of
  * b along n. */
@@ -52,8 +48,6 @@ typedef struct {
 SW_MUST_USE sw_status bench_operands_take(bench_operands *o, const bench_product *p,
                                           sw_isa isa);
 void bench_operands_give(bench_operands *o);
-
-/* ---- a library --------------------------------------------------------------------------- */
 
 /* Any shared object that has cblas_sgemm, opened when it is named. */
 typedef struct bench_library {

@@ -14,8 +14,6 @@ double bench_percent(double part, double whole)
     return whole > 0.0 ? 100.0 * part / whole : 0.0;
 }
 
-/* ---- a value ----------------------------------------------------------------------------- */
-
 typedef union {
     const char *word;
     int64_t n;

@@ -686,8 +686,6 @@ static sw_status speed_ops(bench *out, const sw_exec_opts *given)
     return status;
 }
 
-/* ---- turns ------------------------------------------------------------------------------- */
-
 /* --turns: say {"first_ns", "second_ns"}, then answer lines of NAME WARM COUNT on standard
  * input until it ends: WARM steps untimed, then COUNT, {"ns": [...]}. */
 static sw_status answer_turns(bench *b, run *r)

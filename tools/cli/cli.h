@@ -171,8 +171,6 @@ int cli_finish(int status);
 /* Flush standard output in between; why it failed is kept for cli_finish. */
 void cli_flush(void);
 
-/* ---- the rest ---------------------------------------------------------------------------- */
-
 /* From now on the first request to end only sets a flag: Ctrl-C (SIGINT), SIGTERM, or SIGHUP
  * when the terminal goes. The second ends the process at once by its default action, whichever
  * of the three it is. One that was ignored when the program began stays ignored, so nohup
@@ -210,8 +208,6 @@ cli_summary cli_times_summary(cli_times *times); /* sorts in place; zeros when e
 
 /* The result for main: run(argc, argv), under the failures that STEPWELL_FAULT plans. */
 int cli_main(int argc, char **argv, int (*run)(int argc, char **argv));
-
-/* ---- commands ---------------------------------------------------------------------------- */
 
 typedef struct {
     const char *name;

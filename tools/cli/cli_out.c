@@ -136,8 +136,6 @@ bool cli_interrupted(void)
     return interrupted != 0;
 }
 
-/* ---- cli out ----------------------------------------------------------------------------- */
-
 static const char *command = "";
 static bool progress_shown;
 
@@ -343,8 +341,6 @@ void cli_progress(const char *format, ...)
     fprintf(stderr, "\r%.*s\033[K", columns(stderr), text);
     fflush(stderr);
 }
-
-/* ---- clock ------------------------------------------------------------------------------- */
 
 uint64_t cli_clock_ns(void)
 {

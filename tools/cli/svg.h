@@ -31,8 +31,6 @@ void svg_open_text(svg *to, const char *class, long long x, long long y);
 SW_MUST_USE sw_status svg_save(const svg *s, const char *path);
 void svg_free(svg *s);
 
-/* ---- axes -------------------------------------------------------------------------------- */
-
 /* Values from low to high lie on a line of `length` pixels that begins at `from`; a length
  * below 0 goes upward. */
 typedef struct {
@@ -65,8 +63,6 @@ typedef struct {
 void svg_grid_down(svg *to, const svg_plot *plot, int about);
 /* The same across, of y, which stand on the left. */
 void svg_grid_across(svg *to, const svg_plot *plot, int about);
-
-/* ---- pages ------------------------------------------------------------------------------- */
 
 /* A page of pictures and tables without a script, up to the begin of its body. */
 void svg_page(svg *to, const char *title);

@@ -86,25 +86,17 @@ typedef struct {
     job_due due;
 } es_run;
 
-/* ---- options ----------------------------------------------------------------------------- */
-
 /* Once the data are there: generations, and their bounds. */
 int64_t es_directions(const es_opts *o);
 const char *es_noise(const es_opts *o); /* its kind */
-
-/* ---- batches of an evaluation ------------------------------------------------------------ */
 
 SW_MUST_USE sw_status es_batch_open(es_run *r);
 void es_batch_close(es_run *r);
 /* Set the rows of the inputs. */
 void es_batch_rows(es_run *r, int64_t rows);
 
-/* ---- episodes ---------------------------------------------------------------------------- */
-
 /* The job of an environment: what its net reads and gives, in the place of data. */
 void es_episodes_describe(es_run *r);
-
-/* ---- es_run.c ---------------------------------------------------------------------------- */
 
 int es_files_check(const es_opts *o);    /* options alone: CLI_GO or CLI_USAGE */
 int es_files_writable(const es_opts *o); /* CLI_GO or CLI_FAILED */

@@ -174,8 +174,6 @@ static sw_status es_metrics_row(es_run *r, bool test, double rate, uint64_t ns)
     return job_metrics_row(&r->metrics, cells, sizeof cells / sizeof *cells);
 }
 
-/* ---- profile ----------------------------------------------------------------------------- */
-
 sw_status es_profile_open(es_run *r)
 {
     const es_opts *o = &r->opts;
@@ -189,8 +187,6 @@ sw_status es_profile_open(es_run *r)
     SW_TRY(sw_profile_create(&r->profile, &opts));
     return sw_exec_set_profile(r->job.exec, r->profile);
 }
-
-/* ---- es loop ----------------------------------------------------------------------------- */
 
 static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args);
 static void es_policy(sw_ctx *ctx, void *user);
@@ -529,8 +525,6 @@ sw_status es_loop(es_run *r)
     return cli_interrupted() ? SW_OK : es_test_now(r);
 }
 
-/* ---- es result --------------------------------------------------------------------------- */
-
 /* The output of `stepwell es` when it is done. */
 
 /* ---- what is noise in the plan ----------------------------------------------------------- */
@@ -579,8 +573,6 @@ size_t es_total_bytes(const es_run *r)
     const size_t runs = job_total_bytes(&r->job), update = r->update.total_bytes;
     return (runs > update ? runs : update) + sw_es_bytes(r->job.es);
 }
-
-/* ---- witnesses --------------------------------------------------------------------------- */
 
 int es_check_witness(const es_run *r)
 {

@@ -285,8 +285,6 @@ static sw_status eval_write(const char *path, sw_status (*write)(void *context, 
     return status;
 }
 
-/* ---- eval print -------------------------------------------------------------------------- */
-
 /* The output of `stepwell eval` for people. */
 
 #define NAME_COLUMNS 20   /* of a class in the table */

@@ -251,11 +251,7 @@ static int evolve_read_mutations(evolve *e)
     return CLI_GO;
 }
 
-/* ---- evolve asked ------------------------------------------------------------------------ */
-
 /* Output of evolve without a search: the space, and the price of a genome. */
-
-/* ---- the space --------------------------------------------------------------------------- */
 
 /* exit statuses */
 static int evolve_print_space(evolve *e)

@@ -103,8 +103,6 @@ typedef struct {
     uint64_t wall_ns;
 } evolve;
 
-/* ---- files and history ------------------------------------------------------------------- */
-
 /* DIR/name; the text is good until the fourth next call. */
 const char *evolve_path(const evolve *e, const char *name);
 /* Can the folder be written, or be made, and is there a run in it where one is to be gone on
@@ -131,8 +129,6 @@ SW_MUST_USE sw_status evolve_graph_put(const sw_genome *genome, svg *to);
 /* The text as the file `path`. */
 SW_MUST_USE sw_status evolve_graph_save(const sw_genome *genome, const char *path);
 
-/* ---- evolve_run.c ------------------------------------------------------------------------ */
-
 /* Space, first genomes, budget, exec, population: CLI_GO or an exit status. */
 int evolve_open(evolve *e);
 SW_MUST_USE sw_status evolve_loop(evolve *e);
@@ -144,17 +140,11 @@ SW_MUST_USE sw_status evolve_exec(evolve *e, sw_exec **out);
 void evolve_end_population(evolve *e);
 void evolve_close(evolve *e);
 
-/* ---- the test part ----------------------------------------------------------------------- */
-
 /* The score of the best net on the test part; of --retrain, trained from scratch, again. */
 SW_MUST_USE sw_status evolve_test_best(evolve *e, bool again);
 
-/* ---- progress ---------------------------------------------------------------------------- */
-
 /* The results of a run, as text or JSON. Returns the exit status. */
 int evolve_print(evolve *e, int status);
-
-/* ---- reports and pictures ---------------------------------------------------------------- */
 
 SW_MUST_USE sw_status evolve_report_save(const evolve *e);
 

@@ -268,8 +268,6 @@ sw_status evolve_report_save(const evolve *e)
     return status;
 }
 
-/* ---- evolve history ---------------------------------------------------------------------- */
-
 /* Lines of the folder that are read again: generations.jsonl, which is written here, and
  * history.jsonl, which is the library's. */
 

@@ -129,8 +129,6 @@ sw_status evolve_test_best(evolve *e, bool again)
     return status;
 }
 
-/* ---- evolve files ------------------------------------------------------------------------ */
-
 /* The folder of a run: what the library keeps there, and what people read. */
 
 const char *evolve_path(const evolve *e, const char *name)
@@ -163,8 +161,6 @@ void evolve_files_close(evolve *e)
     e->held = NULL;
     job_folder_leave(e->opts.out, e->made);
 }
-
-/* ---- the best ---------------------------------------------------------------------------- */
 
 sw_status evolve_save_best(evolve *e)
 {

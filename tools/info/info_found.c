@@ -198,8 +198,6 @@ int found_folder(const char *path, bool json)
     return status == SW_OK ? cli_finish(code) : cli_library_error(status, true);
 }
 
-/* ---- info found -------------------------------------------------------------------------- */
-
 static void found_note(found *f, const char *key, const char *format, ...) SW_PRINTF(3, 4);
 static void found_note(found *f, const char *key, const char *format, ...)
 {
@@ -283,8 +281,6 @@ static sw_status look_braces(found *f)
     SW_TRY(snapshot_is(f->path, &is));
     return look_profile(f, is);
 }
-
-/* ---- evolutions -------------------------------------------------------------------------- */
 
 /* A state is a line that says what it is, then the bytes of its sum; a generation's file is a
  * text with a sum at its end. */

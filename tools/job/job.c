@@ -340,8 +340,6 @@ void job_close(job *j)
     j->budget = NULL;
 }
 
-/* ---- optimizer --------------------------------------------------------------------------- */
-
 /* The names of optimizers and schedules: which there are is the library's list; here is
  * what a command line adds to it. */
 
@@ -654,8 +652,6 @@ int job_check(job_opts *o)
     CLI_TRY(when_to_update(o));
     return derive_options(o);
 }
-
-/* ---- params name ------------------------------------------------------------------------- */
 
 /* Names of files of parameters: what is written is safetensors, whatever the name says. */
 

@@ -240,8 +240,6 @@ size_t job_total_bytes(const job *j);
  * where the job trains, with an update where one has a full batch. */
 const job_program *job_main(const job *j);
 
-/* ---- optimizers and schedules ------------------------------------------------------------ */
-
 /* By the names of the command line: those of the library, and "momentum" and "nesterov" for its
  * sgd with one. */
 

@@ -295,8 +295,6 @@ void job_folder_leave(const char *path, bool made)
         (void)rmdir(path); /* not where it has files */
 }
 
-/* ---- job trained ------------------------------------------------------------------------- */
-
 /* The data that parameters were trained on, as notes beside them: how a sample looks and what
  * its target is. Data without labels are read by it.
  *

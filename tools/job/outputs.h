@@ -7,8 +7,6 @@
 #include "alloc/base/sys.h"
 #include "tools/job/job.h"
 
-/* ---- names ------------------------------------------------------------------------------- */
-
 typedef enum {
     JOB_READ,   /* it is not written */
     JOB_BESIDE, /* written beside the old one, which it replaces */

@@ -50,8 +50,6 @@ void result_print_phases(const sw_phase_info *predicted, const sw_phase_info *me
 /* Whether peaks and ends are the same in all phases. */
 bool result_phases_equal(const sw_phase_info *a, const sw_phase_info *b);
 
-/* ---- witnesses --------------------------------------------------------------------------- */
-
 /* Over programs, or of one: a witness agrees when it agrees on each. */
 typedef struct {
     uint32_t n, agreed, faults; /* n: programs that were witnessed */
@@ -67,8 +65,6 @@ result_text result_witnesses_text(const sw_witness_info *w);
  */
 int result_check_witness(const job_program *program, const sw_witness_info *w);
 
-/* ---- summary ----------------------------------------------------------------------------- */
-
 /* A summary of the model: how `plan` and `train` show it. */
 
 /* A table of the layers of the program that speaks for the job. */
@@ -76,8 +72,6 @@ SW_MUST_USE sw_status summary_print(job *j);
 /* "summary": a list of {"layer", "op", "output", "parameters", "parameter_bytes",
  * "saved_bytes", "operations", "backward_operations"}. An error stays in the JSON writer. */
 void summary_put(sw_json *json, job *j);
-
-/* ---- breakdown put ----------------------------------------------------------------------- */
 
 /* The bytes of a program by role and by layer: how `plan` and `train` show them. */
 

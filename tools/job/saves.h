@@ -10,8 +10,6 @@
 
 #include "tools/job/job.h"
 
-/* ---- what decides ------------------------------------------------------------------------ */
-
 typedef struct {
     char text[64 * 400];
     size_t used;
@@ -23,8 +21,6 @@ void job_identify(job_identity *to, const job_opts *opts, const cli_option *opti
 /* One more line. */
 void job_identity_add(job_identity *to, const char *name, const char *format, ...)
     SW_PRINTF(3, 4);
-
-/* ---- how far it is ----------------------------------------------------------------------- */
 
 typedef enum { JOB_U64, JOB_I64, JOB_F64, JOB_BOOL } job_field_kind;
 typedef struct {
@@ -51,8 +47,6 @@ SW_MUST_USE sw_status job_state_put(sw_checkpoint *to, const job_saved *what,
  * line that names the first option that is another one. */
 int job_state_get(sw_checkpoint *from, const job_saved *what, const job_identity *identity,
                   const char *path, void *state);
-
-/* ---- --checkpoint, --checkpoint-every, --keep-checkpoints, --resume ---------------------- */
 
 /* The file that --resume names, or that of --checkpoint; NULL: neither. */
 const char *job_resume_path(const char *resume, const char *checkpoint);

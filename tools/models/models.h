@@ -9,8 +9,6 @@
 
 #define TOOL_LENET5_SIDE 28 /* pixels of its images */
 
-/* ---- settings: what the command line can say about a model ------------------------------- */
-
 /* One line each in the table of settings.c: the option's name, kind, bounds and help. */
 typedef enum {
     TOOL_HIDDEN,
@@ -189,8 +187,6 @@ void tool_net_eval_step(sw_ctx *ctx, void *net);
 /* The same output without loss and metrics, and probabilities where classes are learned: field
  * 1 is not looked at. For models with `forward`. */
 void tool_net_predict_step(sw_ctx *ctx, void *net);
-
-/* ---- gpt, for `sample` too --------------------------------------------------------------- */
 
 /* Of complete settings; `classes`: the vocabulary where they have none. */
 gpt_shape tool_gpt_shape(const tool_settings *settings, int64_t classes);

@@ -294,8 +294,6 @@ static sw_status read_header(reader *r)
     return SW_OK;
 }
 
-/* ---- times ------------------------------------------------------------------------------- */
-
 /* The solver's times: 0 for the earliest of the file, 1 for the next, ... */
 static sw_status place_csv_rank(place_csv *csv)
 {

@@ -35,8 +35,6 @@ SW_MUST_USE sw_status place_csv_write(const place_csv *csv, const char *path);
 
 void place_csv_free(place_csv *csv);
 
-/* ---- place check ------------------------------------------------------------------------- */
-
 /* The checker of `stepwell place`: shares nothing with the solver and takes n log n time, so
  * that every result is checked. A sweep over the file's own times with the live buffers in a
  * set that is ordered by offset: a buffer that starts must be apart from its two neighbours. */
@@ -49,8 +47,6 @@ typedef struct {
 /* SW_INVALID names two lines whose buffers live together and overlap, or a buffer that ends
  * past 64 bits or is not aligned as the file asks. */
 SW_MUST_USE sw_status place_check(const place_csv *csv, place_checked *out);
-
-/* ---- place sort -------------------------------------------------------------------------- */
 
 /* Sorting for reader and checker of `stepwell place`: stable, by 64-bit keys, in linear
  * time. */

@@ -16,8 +16,6 @@ typedef struct {
     int64_t population, slice; /* es: evaluations of a generation and of a run; 0: not given */
 } plan_opts;
 
-/* ---- plan_fit.c -------------------------------------------------------------------------- */
-
 #define PLAN_NEXT 3 /* larger batches that are shown beside the answer */
 
 typedef struct {
@@ -47,16 +45,12 @@ int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out);
 void plan_fit_put(sw_json *json, const plan_opts *opts, const plan_fit *fit);
 void plan_fit_print(const plan_opts *opts, const plan_fit *fit);
 
-/* ---- methods side by side ---------------------------------------------------------------- */
-
 /* A row for each method, on standard output. The exit status. */
 int plan_methods(const plan_opts *opts, job *j);
 /* With es: what batches are multiples of; the strategy whose runs have such a batch, in
  * pairs. */
 int64_t plan_es_unit(const plan_opts *opts);
 sw_es_opts plan_es_opts(const plan_opts *opts, int64_t batch);
-
-/* ---- plan_svg.c -------------------------------------------------------------------------- */
 
 /* Draw the program that speaks for a planned job into the file of --svg. CLI_GO or an exit
  * status. */

@@ -322,12 +322,8 @@ static sw_status pop_history_restore(pop *p, const unsigned char *at, size_t n,
     return SW_OK;
 }
 
-/* ---- pop save ---------------------------------------------------------------------------- */
-
 /* --checkpoint and --resume of a population: what was decided, where every member is and all
  * that it is, in the checkpoint that exists, as bytes of the program's own. */
-
-/* ---- the options that decide ------------------------------------------------------------- */
 
 static sw_status identify(const pop *p, job_identity *to)
 {
@@ -353,8 +349,6 @@ static sw_status identify(const pop *p, job_identity *to)
                          o->hyper[i] + strlen(p->hyper[i].name) + 1);
     return SW_OK;
 }
-
-/* ---- where the run is -------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t turn, exploits, refused, member_steps, metrics_bytes, pbt_bytes, history_bytes;

@@ -131,8 +131,6 @@ void pop_shapes_sweep(pop *p)
         }
 }
 
-/* ---- pop states -------------------------------------------------------------------------- */
-
 /* Members in the budget and outside of it. A member that waits, and a state that is kept for
  * who may copy it, are the bytes of sw_member_pack, in memory that the budget does not count or
  * in the file of --pause-to. */
@@ -395,8 +393,6 @@ sw_status pop_copy(pop *p, int target, int donor)
     SW_TRY(sw_member_copy(to->member, from->member));
     return pop_set_knobs(p, target, values);
 }
-
-/* ---- pop pack ---------------------------------------------------------------------------- */
 
 #define MOST_CONFIGS 100000
 

@@ -152,8 +152,6 @@ static void copies(const pop_plot *d, bool dots)
     svg_print(d->to, "\"/>\n");
 }
 
-/* ---- pop profile ------------------------------------------------------------------------- */
-
 /* --profile: the shapes that occur, and who takes which bytes in every turn. */
 
 /* ---- the file ---------------------------------------------------------------------------- */
@@ -189,8 +187,6 @@ int pop_profile_close(pop *p, int status)
     p->profile = NULL;
     return job_profile_close(profile, status);
 }
-
-/* ---- shapes ------------------------------------------------------------------------------ */
 
 /* Shapes of one config have the same plans, whenever they are made: they are written once. */
 static sw_status shape_number(pop *p, pop_shape *s, uint32_t *out)
@@ -580,8 +576,6 @@ int pop_print(pop *p, int status)
     put_all(&json, p);
     return result_json_end(&json, status);
 }
-
-/* ---- pop plot ---------------------------------------------------------------------------- */
 
 /* --plot: scores of all members over steps, and below them a panel for each explored value. A
  * line is a member's; it breaks where there is no score, and begins anew at the donor's place

@@ -12,8 +12,6 @@
 
 #define POP_HYPERS 64
 
-/* ---- options ----------------------------------------------------------------------------- */
-
 typedef struct {
     job_opts job;
 #define POP_OPTION(type, field, ...) type field;
@@ -29,16 +27,12 @@ enum {
 #include "tools/population/pop_options.def"
 };
 
-/* ---- hyper-parameters -------------------------------------------------------------------- */
-
 typedef enum { POP_KNOB, POP_BATCH, POP_WIDTH } pop_hyper_kind;
 typedef struct {
     pop_hyper_kind kind;
     char name[48];
     int layer; /* POP_WIDTH: of the hidden layers, from 0; -1: all */
 } pop_hyper;
-
-/* ---- shapes ------------------------------------------------------------------------------ */
 
 /* The values that decide a shape. */
 typedef struct {

@@ -134,8 +134,6 @@ static sw_status sample_tokens_encode(const sample_tokens *t, const char *text,
     return SW_OK;
 }
 
-/* ---- cmd sample -------------------------------------------------------------------------- */
-
 enum { BYTES = 256 }; /* ids that stand for a byte; of a text no others are drawn */
 
 typedef struct {

@@ -108,8 +108,6 @@ void train_metrics_close(train *t)
         t->trouble = cli_library_error(status, false);
 }
 
-/* ---- train checkpoint -------------------------------------------------------------------- */
-
 /* --checkpoint and --resume: when a run is saved, and how it goes on.
  *
  * A checkpoint is the state after a step. On a device the models are copied after the step

@@ -599,12 +599,8 @@ sw_status train_all(train *t)
     return SW_OK;
 }
 
-/* ---- train zeroth ------------------------------------------------------------------------ */
-
 /* Training of zeroth order: `stepwell train --method mezo|lozo`, --record and --replay. The
  * runs of a step are those of validation, so a training needs what inference needs. */
-
-/* ---- options ----------------------------------------------------------------------------- */
 
 int train_zeroth_check(train_opts *o)
 {

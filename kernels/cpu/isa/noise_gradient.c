@@ -218,8 +218,6 @@ static void low_rank(const sw_noise_sum *g, float *scratch, const sw_par *par)
            g->n * g->n_rows * cols >= SWI_WORTH);
 }
 
-/* ---- sign-flip --------------------------------------------------------------------------- */
-
 enum { FLIP_ROWS = 60, FLIP_COLS = 256, FLIP_TILE = TILE - FLIP_ROWS * FLIP_COLS };
 
 /* S times the sums of products of signs, for FLIP_ROWS rows and FLIP_COLS channels. */

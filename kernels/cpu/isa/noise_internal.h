@@ -50,8 +50,6 @@ void swi_noise_words(uint32_t *to, int64_t first, int64_t n, const swi_noise_sou
 void swi_noise_words_of(uint32_t *to, int64_t words, uint32_t first, int64_t n,
                         const swi_noise_source *from);
 
-/* ---- rows of E --------------------------------------------------------------------------- */
-
 /* Elements of E by rows, of one direction. Values of columns are made for a piece of them and
  * stay while the next rows ask for the same piece: walk through columns outside, rows inside.
  * 68 KiB, for the stack. */

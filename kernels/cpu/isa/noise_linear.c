@@ -243,8 +243,6 @@ static void sparse(const linear_part *p)
     }
 }
 
-/* ---- other kinds ------------------------------------------------------------------------- */
-
 /* Row by row of E, a piece of its columns at a time. */
 static void by_rows(const linear_part *p)
 {

@@ -103,8 +103,6 @@ void population_free(population *p); /* NULL is fine */
 const population_turn *population_find(const population *p, uint64_t turn);
 const population_turn *population_last(const population *p); /* NULL: none has ended */
 
-/* ---- output ------------------------------------------------------------------------------ */
-
 typedef enum { POPULATION_TEXT, POPULATION_JSON, POPULATION_CSV } population_format;
 /* member: -1, or the one that is shown alone. more: members after the others of JSON, or
  * NULL. */

@@ -250,8 +250,6 @@ static uint32_t blocks_next_larger(const caching_allocator *a, uint32_t i)
     return found;
 }
 
-/* ---- the allocator ----------------------------------------------------------------------- */
-
 #define ROUND UINT64_C(512)
 #define SMALL_PAGE (UINT64_C(2) << 20)
 /* Addresses that an expandable segment may grow to. */

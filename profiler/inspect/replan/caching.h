@@ -86,8 +86,6 @@ void caching_mark_present(caching_allocator *a);
 SW_MUST_USE sw_status caching_free_requested(caching_allocator *a, uint64_t address);
 SW_MUST_USE sw_status caching_free(caching_allocator *a, uint64_t address);
 
-/* ---- questions --------------------------------------------------------------------------- */
-
 /* Whether the free block at `address` is what a request to the device yields for that stream
  * and size: the latest segment of its lane, a block with the memory that was mapped at `mapped`
  * (0: none was), or one that an expandable segment need not grow for. */

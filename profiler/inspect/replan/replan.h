@@ -48,8 +48,6 @@ SW_MUST_USE sw_status replay_run(snapshot_trace *t, const trace_start *start,
  * allocator reserved, why that is more than what was asked for, the least that any allocator
  * needs, and how low a plan is that knows all lifetimes. One device at a time. */
 
-/* ---- steps ------------------------------------------------------------------------------- */
-
 /* Where a trace repeats: the steps of a training. */
 typedef struct {
     uint32_t steps;    /* whole ones; 0: none were found */
@@ -194,8 +192,6 @@ typedef struct {
 SW_MUST_USE sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *context),
                                   void *context);
 void replan_free(replan *r);
-
-/* ---- as text and as JSON ----------------------------------------------------------------- */
 
 /* Who asked, in words: "aten::addmm in net.py:12 forward"; valid until the next call. */
 const char *replan_who(const snapshot_trace *t, uint32_t stack);

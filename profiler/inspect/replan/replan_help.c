@@ -89,8 +89,6 @@ static void judge(search *s, replan_change change, replan_help *out, uint32_t *n
     s->now = (replan_help){.stack = TRACE_NONE};
 }
 
-/* ---- gradients and updates --------------------------------------------------------------- */
-
 /* Where backward writes a gradient again that was kept: after the tensor of its size that it
  * makes next, a different one for each; else where the pass begins. */
 static sw_status write_again(search *s, const trace_life *x, uint32_t from, uint32_t *out)

@@ -344,8 +344,6 @@ uint32_t trace_below(const void *of, uint32_t n, size_t size, uint64_t address)
     return low;
 }
 
-/* ---- the state before it ----------------------------------------------------------------- */
-
 #define SMALL_SEGMENT (UINT64_C(2) << 20)
 #define MOST_RANGES 4096 /* of expandable segments: they are looked through one by one */
 
@@ -596,8 +594,6 @@ void trace_start_free(trace_start *s)
     *s = (trace_start){0};
 }
 
-/* ---- the steady step --------------------------------------------------------------------- */
-
 #define ENDS 16    /* places where the run may end: parts of the trace */
 #define LEAST 3    /* steps */
 #define SHORTEST 4 /* requests of a step */
@@ -615,8 +611,6 @@ typedef struct {
     uint64_t *keys;
     uint32_t *agree; /* how many requests agree with those p before them */
 } trace_period_search;
-
-/* ---- requests ---------------------------------------------------------------------------- */
 
 /* From the events, not from the lives. In a profile of a CPU addresses make no difference
  * then: what is written in place looks like what got its place by chance. On a device a free

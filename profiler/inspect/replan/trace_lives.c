@@ -295,8 +295,6 @@ sw_status trace_lives_place(trace_lives *l, const lives_choice *of, bool (*stop)
     return status;
 }
 
-/* ---- roles ------------------------------------------------------------------------------- */
-
 #define CUBLAS_BYTES 8519680 /* of PyTorch's workspace for cuBLAS: 8 MiB and 128 KiB */
 
 static const struct {
@@ -360,8 +358,6 @@ static void find_phases(search *s)
             r->region[i + 1] == r->region[r->n_positions - 1])
             s->end = i + 1;
 }
-
-/* ---- steps ------------------------------------------------------------------------------- */
 
 /* After each update that forward and backward came before; `ends`: 4 for updates, 3 for
  * passes. */

@@ -31,8 +31,6 @@ static int by_difference(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* ---- lines of two numbers ---------------------------------------------------------------- */
-
 static bool compare_is_sum(compare_group of)
 {
     return of >= COMPARE_ROLES && of <= COMPARE_TENSORS;

@@ -47,8 +47,6 @@ bars_text bars_spark(const uint64_t *values, size_t n, uint64_t low, uint64_t hi
     return spark;
 }
 
-/* ---- tables ------------------------------------------------------------------------------ */
-
 #define EXACT_WIDTH 15 /* 999,999,999,999 */
 
 static bool is_left(table_kind kind)

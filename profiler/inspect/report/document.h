@@ -16,8 +16,6 @@ typedef struct {
     const sw_writer *to;
 } report_style;
 
-/* ---- bars -------------------------------------------------------------------------------- */
-
 /* Sparklines in a line of text: blocks of UTF-8 where the locale has them, else ASCII. */
 
 #define BARS_COLUMNS 76 /* at most */

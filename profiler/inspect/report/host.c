@@ -158,8 +158,6 @@ static sw_status take_growth(report *r, const profile_position *p)
     return SW_OK;
 }
 
-/* ---- whether it grows -------------------------------------------------------------------- */
-
 #define FEW 4             /* growths that must be close to each other */
 #define CLOSE 8           /* steps between two of a few */
 #define WEAK 16           /* growths in steps that may */

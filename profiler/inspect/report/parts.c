@@ -8,8 +8,6 @@
 
 #define DEEPEST 12 /* scopes in one another; what is deeper counts as one name */
 
-/* ---- roles ------------------------------------------------------------------------------- */
-
 static parts_kind kind_of(const sw_tensor *v)
 {
     static const struct {
@@ -319,8 +317,6 @@ sw_status parts_order(const parts *x, sw_timeline *t, parts_group **out)
     return SW_OK;
 }
 
-/* ---- one program in a table -------------------------------------------------------------- */
-
 #define SHOWN_OPS 20 /* in text */
 
 enum { BY_LAYER, BY_ROLE, BY_OP, BY_PHASE };
@@ -376,8 +372,6 @@ static void indent_layer(const void *context, size_t i, table_cell *c)
     c->indent = g->depth > 0 ? 2 * (int)(g->depth - 1) : 0;
 }
 
-/* ---- ops --------------------------------------------------------------------------------- */
-
 typedef struct {
     const char *name, *phase, *layer;
     uint64_t live, born;
@@ -403,8 +397,6 @@ static int by_live(const void *left, const void *right)
         return a->live > b->live ? -1 : 1;
     return a->position < b->position ? -1 : 1;
 }
-
-/* ---- phases ------------------------------------------------------------------------------ */
 
 typedef struct {
     const char *name, *peak_op;

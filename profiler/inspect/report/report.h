@@ -233,8 +233,6 @@ bool report_medians(report *r, uint64_t *median);
  * the heap's backend has, what was denied, and the memory of cards. Each is a section of the
  * text and a member of the JSON object that tools/report makes. */
 
-/* ---- what grew --------------------------------------------------------------------------- */
-
 typedef struct {
     uint64_t times, gained;
     uint64_t from, to, gap; /* steps of the first and last growth; the widest gap between two */
@@ -360,8 +358,6 @@ void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase);
 void report_put_by_phase(sw_json *j, const char *key, const uint64_t *x);
 /* "damaged": null, or the line and what is wrong in it. */
 void report_put_damaged(sw_json *j, const profile_reading *file);
-
-/* ---- sections of the host ---------------------------------------------------------------- */
 
 /* Before everything else: "It did not fit". Nothing where nothing was denied. */
 void report_print_denied(const report *r, const report_style *style);

@@ -53,8 +53,6 @@ static sw_status report_add_plan(report *r, uint32_t program)
     return SW_OK;
 }
 
-/* ---- plans ------------------------------------------------------------------------------- */
-
 static void compare_with_plan(report_plan *plan, const char *by, uint64_t step,
                               const sw_prof_phase *phase)
 {

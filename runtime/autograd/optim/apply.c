@@ -477,8 +477,6 @@ void swi_update_released(sw_ctx *ctx, sw_optimizer *optimizer)
     append_in_step(ctx, optimizer, "sw_update", update_released);
 }
 
-/* ---- finite check ------------------------------------------------------------------------ */
-
 /* Losses and gradients that are not finite: the ops that look, before the updates that
  * would use them, and what is made of it after a run.
  *

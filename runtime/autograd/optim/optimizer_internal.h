@@ -42,8 +42,6 @@ static inline uint32_t swi_ticks(const sw_optimizer *o)
     return o->kind->tick == 0 ? 0 : (o->attrs.reads & SWI_READS_BETAS) != 0 ? o->n_groups : 1;
 }
 
-/* ---- in a step function ------------------------------------------------------------------ */
-
 /* The finite checks that the parts of one sw_update read; SWI_NONE where no one looks. */
 typedef struct {
     uint32_t losses; /* what the gradients come from */

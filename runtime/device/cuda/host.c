@@ -62,8 +62,6 @@ struct sw_cuda_device {
     pthread_mutex_t capture_lock;
 };
 
-/* ---- what failed ------------------------------------------------------------------------- */
-
 #define REFUSE(status, ...)                                                                    \
     return sw_cuda_its_host.fail((status), __FILE__, __LINE__, __VA_ARGS__)
 

@@ -31,8 +31,6 @@
 
 static sw_status chain_schedules(const swi_chain *c, size_t peak, swi_rc_family *out);
 
-/* ---- chain nodes ------------------------------------------------------------------------- */
-
 /* A program as a chain: which forward ops make a node, which backward ops belong to it. */
 
 /* Bytes of the items in a, and not in b (NULL: none). */
@@ -212,8 +210,6 @@ static size_t chain_group_bytes(const swi_chain *c, uint32_t k, const uint64_t *
     }
     return most;
 }
-
-/* ---- making and freeing ------------------------------------------------------------------ */
 
 static sw_status take_nodes(swi_chain *c, readers **r)
 {

@@ -145,8 +145,6 @@ static sw_status look(session *x, const swi_rc_schedule *s, figures *out)
     return SW_OK;
 }
 
-/* ---- what may go ------------------------------------------------------------------------- */
-
 /* The items that live before step b: when each was made, and read last. *first: the op
  * that runs for the first time there. */
 static void find_there(session *x, const swi_rc_schedule *s, uint32_t b, uint32_t *first)

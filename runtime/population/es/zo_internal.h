@@ -43,8 +43,6 @@ typedef struct {
 sw_run_args swi_zo_move_args(const swi_zo_rule *rule, sw_model *const *model, swi_move move,
                              const sw_array *numbers);
 
-/* ---- records ----------------------------------------------------------------------------- */
-
 typedef struct {
     swi_zo_rule rule;
     uint64_t steps, not_finite;

@@ -71,8 +71,6 @@ sw_status swi_vertex_move_cols(swi_vertex *v, const int32_t *map, size_t n);
 /* The same of outputs. */
 sw_status swi_vertex_move_rows(swi_vertex *v, const int32_t *map, size_t n);
 
-/* ---- between the files of alignment ---------------------------------------------------- */
-
 /* Zeroed memory that ends all at once. */
 typedef struct swi_scratch_block swi_scratch_block;
 typedef struct {

@@ -202,8 +202,6 @@ struct sw_evolution {
     uint64_t history_bytes;
 };
 
-/* ---- candidates -------------------------------------------------------------------------- */
-
 /* Net, group, feeds and price of a genome that stands in `one`; no tensor memory. */
 sw_status swi_one_open(sw_evolution *e, swi_one *one);
 /* Ends member, group and net. */
@@ -217,8 +215,6 @@ void swi_feeds_free(sw_evolution *e);
 sw_candidate swi_one_view(const swi_one *one);
 /* The seed of its random ops, and of first weights. */
 uint64_t swi_member_seed(const sw_evolution *e, uint64_t id);
-
-/* ---- memory ------------------------------------------------------------------------------ */
 
 swi_candidate_need swi_need_most(swi_candidate_need a, swi_candidate_need b);
 /* Does `need` fit beside what the limits say? */
@@ -236,8 +232,6 @@ void swi_evolution_use_lanes(const sw_evolution *e, int lanes);
 /* Lanes and ranges that are not used are given back, where there is a budget. */
 sw_status swi_evolution_trim(sw_evolution *e);
 void swi_evolution_note_peak(sw_evolution *e);
-
-/* ---- members that rest ------------------------------------------------------------------- */
 
 /* Where the bytes of a member that begins are to be written: a block that stays, or
  * `scratch`. */
@@ -266,8 +260,6 @@ sw_status swi_one_pause(sw_evolution *e, swi_one *one);
 sw_status swi_best_mend(const sw_evolution *e, unsigned char *scratch, char *why, size_t room);
 sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char *to);
 
-/* ---- evolution_train.c ------------------------------------------------------------------- */
-
 /* The generation begins: members are packed, residents loaded, the first wave is there. */
 sw_status swi_evolution_place(sw_evolution *e);
 /* Before the others of its generation: those that are resident and go on. */
@@ -276,8 +268,6 @@ sw_status swi_evolution_train_kept(sw_evolution *e);
 sw_status swi_evolution_run_kept(sw_evolution *e);
 /* One call of runs; *ended: all of the generation are evaluated. */
 sw_status swi_evolution_run(sw_evolution *e, bool *ended);
-
-/* ---- evolution_breed.c ------------------------------------------------------------------- */
 
 /* A parent while children are made. */
 typedef struct {
@@ -304,8 +294,6 @@ typedef struct {
 
 /* May it be, beside what the limits say? Counted. */
 bool swi_candidate_fits(sw_evolution *e, const swi_limits *limits, const swi_one *one);
-
-/* ---- the next generation ----------------------------------------------------------------- */
 
 /* Ranks of all, and history. */
 sw_status swi_evolution_judge(sw_evolution *e);

@@ -496,8 +496,6 @@ sw_status swi_generation_write(sw_evolution *e)
     return SW_OK;
 }
 
-/* ---- evolution resume -------------------------------------------------------------------- */
-
 /* A run goes on where its folder ends: DIR/generation.json is read, and everything that it
  * names is checked, before anything changes. Where something of it is damaged it is passed
  * over, and DIR/generation.json.1 is asked. */

@@ -66,8 +66,6 @@ struct sw_genome {
     uint64_t parents[2]; /* their hashes */
 };
 
-/* ---- genome.c ---------------------------------------------------------------------------- */
-
 /* Of a task: an input alone, adam, batch 64; for the caller to fill, then swi_genome_check. */
 sw_status swi_genome_new(sw_genome **out, const sw_task *task);
 /* One of the library's own, whatever callback runs; NULL: nothing. */
@@ -98,8 +96,6 @@ uint32_t swi_genome_find(const sw_genome *genome, const char *name);
 /* A name that no vertex has: "v" and a number above those of all such names. */
 void swi_genome_fresh_name(sw_genome *genome, char name[SWI_VERTEX_NAME]);
 uint64_t swi_genome_parameters(const sw_genome *genome);
-
-/* ---- vertices ---------------------------------------------------------------------------- */
 
 /* Of that kind: windows of 1, of no parent, the rest 0. */
 swi_vertex swi_vertex_of(sw_vertex_kind kind);

@@ -6,8 +6,6 @@
 #include "runtime/population/evolve/draws.h"
 #include "runtime/population/evolve/search_space.h"
 
-/* ---- utilities --------------------------------------------------------------------------- */
-
 /* Of the neurons of the parents' vertices with parameters. */
 typedef struct {
     const sw_neuron_utility *list;
@@ -27,8 +25,6 @@ SW_MUST_USE sw_status swi_utilities_of(swi_utilities *u, const sw_genome *genome
 void swi_utilities_end(swi_utilities *u);
 SW_MUST_USE sw_status swi_utility_check(const sw_genome *genome, const sw_neuron_utility *list,
                                         size_t n, const char *call);
-
-/* ---- a child while it is made ------------------------------------------------------------ */
 
 /* The result of a mutation. */
 typedef struct {
@@ -67,8 +63,6 @@ SW_MUST_USE sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size
                                       const swi_tie *ties, size_t n_ties, swi_align_info *info);
 void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_change_note *note);
 
-/* ---- the list, and the choice of vertices ------------------------------------------------ */
-
 typedef sw_status swi_mutate_fn(swi_child *c, const sw_mutation *m, uint32_t vertex,
                                 swi_change_note *note);
 typedef enum {
@@ -91,8 +85,6 @@ SW_MUST_USE sw_status swi_mutation_choose(swi_child *c, const sw_mutation *m, ui
 /* p of a vertex with utility u, where m is the largest and a the mean. */
 double swi_weighed(double p, sw_weigh weigh, double u, double m, double a);
 
-/* ---- the mutations ----------------------------------------------------------------------- */
-
 bool swi_can_size(const sw_genome *g, uint32_t v);
 swi_mutate_fn swi_grow;
 
@@ -110,8 +102,6 @@ bool swi_growth_is_exact(const sw_genome *now, const sw_genome *before);
  * x alone. Sizes and images are equal. */
 SW_MUST_USE sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x);
 
-/* ---- moved elements ---------------------------------------------------------------------- */
-
 /* After an edit that moved elements, not units: of images that are flattened and have another
  * height or width, or of concat `cut` of `now` (UINT32_MAX: none), which lost its inputs `gone`
  * (a bit each, by their numbers there). Whoever reads them reads what it did by its columns;
@@ -119,8 +109,6 @@ SW_MUST_USE sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x);
  * widths of `now` are inferred. SW_UNSUPPORTED where a vertex cannot read them otherwise. */
 SW_MUST_USE sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cut,
                                            uint32_t gone);
-
-/* ---- segments ---------------------------------------------------------------------------- */
 
 /* Vertices between `entry`, which is not of them, and `exit`, which is: all that they read is
  * of them or the entry, and no other vertex reads any of them but the exit. */

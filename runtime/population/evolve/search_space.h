@@ -114,8 +114,6 @@ struct sw_search_space {
 /* Fill a space that has its text and path. */
 sw_status swi_space_read(sw_search_space *space);
 
-/* ---- draws ------------------------------------------------------------------------------- */
-
 typedef struct {
     const sw_search_space *space;
     sw_genome *genome; /* vertices are put at its end */
