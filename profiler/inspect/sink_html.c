@@ -1,6 +1,6 @@
 /* The report as one HTML page: html/README.md has the format of its data. */
 #include "alloc/base/mem.h"
-#include "profiler/inspect/maps.h"
+#include "profiler/inspect/numbers.h"
 #include "profiler/inspect/sink_html.h"
 #include "profiler/record/json.h"
 #include <math.h>

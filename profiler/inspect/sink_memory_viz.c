@@ -17,7 +17,7 @@
  * stands where a file's name would. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/pickle.h"
-#include "profiler/inspect/maps.h"
+#include "profiler/inspect/numbers.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

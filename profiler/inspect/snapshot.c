@@ -1,6 +1,6 @@
 /* A snapshot of PyTorch as a timeline: its frames, its events, its file. */
 #include "alloc/base/mem.h"
-#include "profiler/inspect/maps.h"
+#include "profiler/inspect/numbers.h"
 #include "profiler/inspect/replan/trace.h"
 #include "profiler/inspect/snapshot.h"
 #include "profiler/inspect/values.h"

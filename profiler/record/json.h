@@ -75,11 +75,29 @@ void sw_json_null(sw_json *json);
     (sw_json_key(json, key), (known) ? sw_json_f64(json, x) : sw_json_null(json))
 #define sw_json_put_known_bool(json, key, known, x)                                            \
     (sw_json_key(json, key), (known) ? sw_json_bool(json, x) : sw_json_null(json))
+/* F(a, m), F(a, n), ...: for each of up to 12 names. */
+#define SW_EACH(F, a, ...)                                                                     \
+    SW_EACH_OF(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)(F, a, __VA_ARGS__)
+#define SW_EACH_OF(a, b, c, d, e, f, g, h, i, k, l, m, n, ...) SW_EACH_##n
+#define SW_EACH_1(F, a, m) F(a, m)
+#define SW_EACH_2(F, a, m, ...) F(a, m), SW_EACH_1(F, a, __VA_ARGS__)
+#define SW_EACH_3(F, a, m, ...) F(a, m), SW_EACH_2(F, a, __VA_ARGS__)
+#define SW_EACH_4(F, a, m, ...) F(a, m), SW_EACH_3(F, a, __VA_ARGS__)
+#define SW_EACH_5(F, a, m, ...) F(a, m), SW_EACH_4(F, a, __VA_ARGS__)
+#define SW_EACH_6(F, a, m, ...) F(a, m), SW_EACH_5(F, a, __VA_ARGS__)
+#define SW_EACH_7(F, a, m, ...) F(a, m), SW_EACH_6(F, a, __VA_ARGS__)
+#define SW_EACH_8(F, a, m, ...) F(a, m), SW_EACH_7(F, a, __VA_ARGS__)
+#define SW_EACH_9(F, a, m, ...) F(a, m), SW_EACH_8(F, a, __VA_ARGS__)
+#define SW_EACH_10(F, a, m, ...) F(a, m), SW_EACH_9(F, a, __VA_ARGS__)
+#define SW_EACH_11(F, a, m, ...) F(a, m), SW_EACH_10(F, a, __VA_ARGS__)
+#define SW_EACH_12(F, a, m, ...) F(a, m), SW_EACH_11(F, a, __VA_ARGS__)
+
 /* Members of *x by their names, at most 12 of them: SW_JSON_PUT(j, x, step, bytes) writes
  * "step":...,"bytes":... as the functions above do. */
-#define SW_JSON_PUT(j, x, ...)                                                                 \
-    SW_JSON_CHOOSE(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)(j, x, __VA_ARGS__)
-#define SW_JSON_CHOOSE(a, b, c, d, e, f, g, h, i, k, l, m, n, ...) SW_JSON_PUT_##n
+#define SW_JSON_PUT(j, x, ...) (SW_EACH(SW_JSON_PUT_OF, (j, x), __VA_ARGS__))
+#define SW_JSON_PUT_OF(jx, m) SW_JSON_PUT_CALL(SW_JSON_PUT_BOTH jx, m)
+#define SW_JSON_PUT_BOTH(j, x) j, x
+#define SW_JSON_PUT_CALL(...) SW_JSON_PUT_1(__VA_ARGS__)
 #define SW_JSON_PUT_1(j, x, m)                                                                 \
     (sw_json_key(j, #m), _Generic((x)->m,                                                      \
          double: sw_json_f64,                                                                  \
@@ -90,17 +108,6 @@ void sw_json_null(sw_json *json);
          int: sw_json_i64,                                                                     \
          int64_t: sw_json_i64,                                                                 \
          default: sw_json_u64)(j, (x)->m))
-#define SW_JSON_PUT_2(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_1(j, x, __VA_ARGS__))
-#define SW_JSON_PUT_3(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_2(j, x, __VA_ARGS__))
-#define SW_JSON_PUT_4(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_3(j, x, __VA_ARGS__))
-#define SW_JSON_PUT_5(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_4(j, x, __VA_ARGS__))
-#define SW_JSON_PUT_6(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_5(j, x, __VA_ARGS__))
-#define SW_JSON_PUT_7(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_6(j, x, __VA_ARGS__))
-#define SW_JSON_PUT_8(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_7(j, x, __VA_ARGS__))
-#define SW_JSON_PUT_9(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_8(j, x, __VA_ARGS__))
-#define SW_JSON_PUT_10(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_9(j, x, __VA_ARGS__))
-#define SW_JSON_PUT_11(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_10(j, x, __VA_ARGS__))
-#define SW_JSON_PUT_12(j, x, m, ...) (SW_JSON_PUT_1(j, x, m), SW_JSON_PUT_11(j, x, __VA_ARGS__))
 /* A key and an opened bracket. */
 void sw_json_open(sw_json *json, const char *key, char bracket);
 /* A key and an opened brace where the object is known, else null; says whether it is. */

@@ -370,7 +370,7 @@ static sw_status member_report(population *p, uint32_t member, population_format
         FIELDS(population_member, place, member_status, score, loss, train_loss),
         FIELDS_KNOWN(population_member, donor));
     put_values(&j, "values", p, t, member);
-    PUT(&j, m, FIELDS(population_member, member_bytes, range_bytes, waiting_bytes, kept_bytes));
+    SW_JSON_PUT(&j, m, member_bytes, range_bytes, waiting_bytes, kept_bytes);
     table_put(&j, "parts", &parts);
     put_step(&j, &step, program);
     return end_json(&j, p, more, style);

@@ -2,7 +2,7 @@
  * and joins them again. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/caching.h"
-#include "profiler/inspect/maps.h"
+#include "profiler/inspect/numbers.h"
 #include "profiler/inspect/replan/replan.h"
 
 /* Blocks are in chains, one for each segment, by address; free ones also in a treap of their

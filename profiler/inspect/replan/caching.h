@@ -15,7 +15,7 @@
 #ifndef STEPWELL_CACHING_H
 #define STEPWELL_CACHING_H
 
-#include "profiler/inspect/maps.h"
+#include "profiler/inspect/numbers.h"
 #include <stdbool.h>
 
 #define CACHING_SMALL_BYTES (UINT64_C(1) << 20) /* requests up to here are a class */

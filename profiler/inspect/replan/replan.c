@@ -2,7 +2,7 @@
 #include "alloc/base/error.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/caching.h"
-#include "profiler/inspect/maps.h"
+#include "profiler/inspect/numbers.h"
 #include "profiler/inspect/replan/replan.h"
 #include <stdio.h>
 #include <stdlib.h>

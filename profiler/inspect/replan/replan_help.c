@@ -4,7 +4,7 @@
  * what comes out. */
 #include "profiler/inspect/replan/replan.h"
 #include "alloc/base/mem.h"
-#include "profiler/inspect/maps.h"
+#include "profiler/inspect/numbers.h"
 #include "profiler/inspect/snapshot.h"
 #include <stdlib.h>
 #include <string.h>

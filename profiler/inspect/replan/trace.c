@@ -1,7 +1,7 @@
 /* One device's part of a snapshot as flat arrays: events, the state before them, and the period
  * that they repeat in. */
 #include "alloc/base/mem.h"
-#include "profiler/inspect/maps.h"
+#include "profiler/inspect/numbers.h"
 #include "profiler/inspect/replan/replan.h"
 #include "profiler/inspect/replan/trace.h"
 #include "profiler/inspect/snapshot.h"

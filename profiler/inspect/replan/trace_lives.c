@@ -1,7 +1,7 @@
 /* The allocations of a trace with their lifetimes and roles, and how high arenas are that hold
  * them. */
 #include "alloc/base/mem.h"
-#include "profiler/inspect/maps.h"
+#include "profiler/inspect/numbers.h"
 #include "profiler/inspect/replan/trace.h"
 #include "profiler/inspect/snapshot.h"
 #include <stdlib.h>

@@ -90,25 +90,10 @@ typedef struct {
 #define FIELD_KNOWN(T, key, member)                                                            \
     COLUMN_KNOWN(T, key, NULL, TABLE_KIND(((T *)0)->member), 0, member)
 /* The same of up to 12 members whose names are the keys. */
-#define FIELDS(T, ...) TABLE_EACH(TABLE_FIELD, T, __VA_ARGS__)
-#define FIELDS_KNOWN(T, ...) TABLE_EACH(TABLE_FIELD_KNOWN, T, __VA_ARGS__)
+#define FIELDS(T, ...) SW_EACH(TABLE_FIELD, T, __VA_ARGS__)
+#define FIELDS_KNOWN(T, ...) SW_EACH(TABLE_FIELD_KNOWN, T, __VA_ARGS__)
 #define TABLE_FIELD(T, m) FIELD(T, #m, m)
 #define TABLE_FIELD_KNOWN(T, m) FIELD_KNOWN(T, #m, m)
-#define TABLE_EACH(F, T, ...)                                                                  \
-    TABLE_CHOOSE(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)(F, T, __VA_ARGS__)
-#define TABLE_CHOOSE(a, b, c, d, e, f, g, h, i, k, l, m, n, ...) TABLE_EACH_##n
-#define TABLE_EACH_1(F, T, m) F(T, m)
-#define TABLE_EACH_2(F, T, m, ...) F(T, m), TABLE_EACH_1(F, T, __VA_ARGS__)
-#define TABLE_EACH_3(F, T, m, ...) F(T, m), TABLE_EACH_2(F, T, __VA_ARGS__)
-#define TABLE_EACH_4(F, T, m, ...) F(T, m), TABLE_EACH_3(F, T, __VA_ARGS__)
-#define TABLE_EACH_5(F, T, m, ...) F(T, m), TABLE_EACH_4(F, T, __VA_ARGS__)
-#define TABLE_EACH_6(F, T, m, ...) F(T, m), TABLE_EACH_5(F, T, __VA_ARGS__)
-#define TABLE_EACH_7(F, T, m, ...) F(T, m), TABLE_EACH_6(F, T, __VA_ARGS__)
-#define TABLE_EACH_8(F, T, m, ...) F(T, m), TABLE_EACH_7(F, T, __VA_ARGS__)
-#define TABLE_EACH_9(F, T, m, ...) F(T, m), TABLE_EACH_8(F, T, __VA_ARGS__)
-#define TABLE_EACH_10(F, T, m, ...) F(T, m), TABLE_EACH_9(F, T, __VA_ARGS__)
-#define TABLE_EACH_11(F, T, m, ...) F(T, m), TABLE_EACH_10(F, T, __VA_ARGS__)
-#define TABLE_EACH_12(F, T, m, ...) F(T, m), TABLE_EACH_11(F, T, __VA_ARGS__)
 
 typedef struct {
     const char *text, *shown; /* shown: in text, where it is another */

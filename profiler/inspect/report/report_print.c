@@ -94,7 +94,7 @@ void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase)
         return;
     for (int i = 0; i < N; i++) {
         sw_json_open(j, sw_prof_phase_name(i), '{');
-        PUT(j, &phase[i], FIELDS(sw_prof_phase, peak_bytes, end_bytes));
+        SW_JSON_PUT(j, &phase[i], peak_bytes, end_bytes);
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -582,7 +582,7 @@ static void put_live(sw_json *j, const report_plan *plan, const report_live *liv
         PUT(j, v, FIELDS(sw_tensor, name, role), FIELDS_KNOWN(sw_tensor, layer, op, phase));
         sw_json_put_u64(j, "bytes", v->bytes + v->padding);
         sw_json_put_u64(j, "count", live->largest[i].n);
-        PUT(j, v, FIELDS(sw_tensor, padding, birth, death));
+        SW_JSON_PUT(j, v, padding, birth, death);
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -741,7 +741,7 @@ static void put_rows(sw_json *j, const report *r)
     sw_json_open(j, "rows", '[');
     for (size_t k = 0; k < n; k++) {
         sw_json_begin(j, '{');
-        PUT(j, rows[k], FIELDS(report_row, step, micro));
+        SW_JSON_PUT(j, rows[k], step, micro);
         sw_json_put_known_f64(j, "loss", rows[k]->has_loss, rows[k]->loss);
         report_put_phases(j, "phases", rows[k]->phase);
         const int peak = report_peak_phase(rows[k]->phase);

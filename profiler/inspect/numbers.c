@@ -1,5 +1,5 @@
-/* See maps.h. */
-#include "profiler/inspect/maps.h"
+/* See numbers.h. */
+#include "profiler/inspect/numbers.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Small numbers for large ones: numbers by number, texts by their address, addresses of another
  * process set one after another. */
-#ifndef STEPWELL_MAPS_H
-#define STEPWELL_MAPS_H
+#ifndef STEPWELL_NUMBERS_H
+#define STEPWELL_NUMBERS_H
 
 #include "alloc/base/base.h"
 
