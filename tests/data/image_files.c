@@ -26,8 +26,7 @@ static void put_at(const char *path, bytes content)
 bytes png_bytes(png_image image)
 {
     const size_t room = 4096 + (size_t)image.w * image.h * 18;
-    bytes b = {malloc(room), 0, room};
-    CU_ASSERT_PTR_NOT_NULL_FATAL(b.at);
+    bytes b = {sw_block(room), 0, room};
     b.n = png_make(b.at, room, &image);
     CU_ASSERT_FATAL(b.n > 0);
     return b;
