@@ -5,6 +5,7 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "runtime/device/device.h"
+#include "runtime/exec/queue_internal.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/model/model.h"
 #include "runtime/observe/observe.h"
@@ -53,7 +54,7 @@ static sw_exec *exec_on_card(const char *card, sw_budget *budget)
         its = device->api;
         watched = *its;
         watched.copy = copy;
-        device->api = &watched;
+        device->api = exec->queue->api = &watched;
     }
     return exec;
 }

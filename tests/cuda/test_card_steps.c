@@ -201,6 +201,7 @@ SW_TEST("a hundred replays need one capture")
         SW_CHECK(status == SW_OK, "%s: %s", s->name, sw_last_error());
         if (status != SW_OK)
             break;
+        sw_after(free, card.numbers);
         SW_CHECK(counted.captures == 1 && counted.replays == (uint64_t)h.steps - 1,
                  "%s: %d captures, %d replays", s->name, (int)counted.captures,
                  (int)counted.replays);

@@ -418,7 +418,7 @@ SW_TEST("hostile lengths take no memory")
     }
     sw_heap_read(SW_HEAP_FILES, &after);
     CU_ASSERT(after.peak_bytes == before.peak_bytes || after.peak_bytes < 4096);
-    bytes file = {calloc(1, ((size_t)17 << 20) + 8), ((size_t)17 << 20) + 8};
+    bytes file = {sw_block(((size_t)17 << 20) + 8), ((size_t)17 << 20) + 8};
     file.at[2] = 0x10;
     file.at[3] = 1; /* 17 MiB */
     refused(model, &file, "at most 16,777,216 bytes");
