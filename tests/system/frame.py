@@ -45,7 +45,7 @@ class Run:
         self.file = tempfile.TemporaryFile("w+", encoding="utf-8"), tempfile.TemporaryFile("w+", encoding="utf-8")
         argv = ["sh", "-c", words] if shell else [PROGRAM, *words.split()]
         self.child = subprocess.Popen(argv, env={**os.environ, "P": PROGRAM, **dict(env)}, stdin=subprocess.DEVNULL, stdout=self.file[0],
-                                      stderr=self.file[1], preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+                                      stderr=self.file[1])
         running.append(self.child)
 
     def send(self, number):
@@ -143,6 +143,25 @@ def put(name, text):
 def get(name):
     with open(name, encoding="utf-8") as f:
         return f.read()
+
+
+def records(name):
+    """The objects of its lines."""
+    return [json.loads(line) for line in get(name).splitlines()]
+
+
+def tensors(name):
+    """The header of a file of tensors, and the bytes after it."""
+    with open(name, "rb") as f:
+        return json.loads(f.read(struct.unpack("<Q", f.read(8))[0])), f.read()
+
+
+def put_idx(folder, part, pixels, labels):
+    """A part, train or t10k, of a data set in MNIST's format."""
+    os.makedirs(folder, exist_ok=True)
+    for name, head, body in (("images-idx3", (0x803, len(labels), 28, 28), pixels), ("labels-idx1", (0x801, len(labels)), labels)):
+        with open(f"{folder}/{part}-{name}-ubyte", "wb") as f:
+            f.write(struct.pack(f">{len(head)}I", *head) + body)
 
 
 def data(name):

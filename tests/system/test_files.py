@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """The files of `stepwell train` after a signal: none is destroyed before the first step, and later each has whole lines; refusals are in
 transcripts/files.txt."""
-import json
 import os
 import signal
 import struct
 
-from frame import Run, caught, check, get, main, put, test, wait_until
+from frame import Run, caught, check, get, main, put, tensors, test, wait_until
 
 
 def send_when_caught(job, number, sent):
@@ -43,9 +42,8 @@ def ended():
         killed = number == signal.SIGKILL
         check(job.status == -number if killed else job.status == 130 and job.json["steps"] > 1, number, job)
         assert get("m.csv").endswith("\n")
-        with open("best", "rb") as best:
-            head = json.loads(best.read(struct.unpack("<Q", best.read(8))[0]))
-            assert max(x["data_offsets"][1] for name, x in head.items() if name != "__metadata__") == len(best.read()) > 0
+        head, body = tensors("best")
+        assert max(x["data_offsets"][1] for name, x in head.items() if name != "__metadata__") == len(body) > 0
         assert os.path.exists("last") != killed
         for name in ("m.csv", "best") + (() if killed else ("last",)):
             os.unlink(name)

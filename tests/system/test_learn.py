@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
 """Metrics of `stepwell train`, and the page of the Swish experiment. The loop is in transcripts/learn.txt."""
 import csv
-import json
-import os
-import struct
 import subprocess
 import sys
 
-from frame import PROGRAM, ROOT, check, get, main, said, test
+from frame import PROGRAM, ROOT, check, get, main, records, said, tensors, test
 
 
 @test("metrics have each step and each validation")
@@ -15,16 +12,14 @@ def metrics():
     """Both formats have a line for each step and each validation, with the same numbers, and cost no bit of the parameters."""
     def train(more, name):
         x = said(f"train --json --quiet --model mlp --hidden 16 --synthetic-n 150 --epochs 4 --batch 50 {more} --save-params {name}")
-        with open(name, "rb") as f:
-            f.seek(struct.unpack("<Q", f.read(8))[0], os.SEEK_CUR)
-            return x, f.read()
+        return x, tensors(name)[1]
     _, plain = train("", "plain")
     x, bits = train("--validate-every 2 --metrics m.csv", "csv")
     assert bits == plain and train("--validate-every 2 --metrics m.jsonl", "jsonl")[1] == plain
     assert get("m.csv").startswith("kind,step,epoch,loss,accuracy,rate,ms\n") and get("m.csv").endswith("\n")
     with open("m.csv", encoding="utf-8") as f:
         rows = list(csv.DictReader(f))
-    lines = [json.loads(line) for line in get("m.jsonl").splitlines()]
+    lines = records("m.jsonl")
     kinds = {kind: [row for row in rows if row["kind"] == kind] for kind in ("train", "validation", "epoch")}
     assert [len(part) for part in kinds.values()] == [12, 8, 4] and x["validations"] == 8  # after 2 3 4 6 8 9 10 12
     steps = 0

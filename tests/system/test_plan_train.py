@@ -6,7 +6,7 @@ import random
 import struct
 import zlib
 
-from frame import FULL, Run, check, main, put, run, test
+from frame import FULL, Run, check, main, put, put_idx, run, test
 
 LINES, PIXELS, FILES, PICTURES, TEXT, ANY = 1, 2, 4, 8, 16, 31
 
@@ -57,12 +57,8 @@ def png(path, dice, width, height, gray):
 
 
 def make_data(dice):
-    os.mkdir("idx")
     for part, n in (("train", 50), ("t10k", 25)):
-        for name, head, body in (("images-idx3", struct.pack(">4I", 0x803, n, 28, 28), dice.randbytes(n * 784)),
-                                 ("labels-idx1", struct.pack(">2I", 0x801, n), bytes(dice.randrange(10) for _ in range(n)))):
-            with open(f"idx/{part}-{name}-ubyte", "wb") as f:
-                f.write(head + body)
+        put_idx("idx", part, dice.randbytes(n * 784), bytes(dice.randrange(10) for _ in range(n)))
     for name, n in (("many.csv", 73), ("few.csv", 11)):
         put(name, "a,b,c,kind\n" + "".join(f"{i},{i * i % 17}.5,{-i},k{i % 3}\n" for i in range(n)))
     for name, n in (("text", 1500), ("short", 90)):
