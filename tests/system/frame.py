@@ -135,13 +135,19 @@ def wait_until(holds, seconds=20, pause=0.001):
 
 
 def put(name, text):
-    with open(name, "w", encoding="utf-8") as f:
-        f.write(text)
+    """Text or bytes."""
+    with open(name, "wb") as f:
+        f.write(text if isinstance(text, bytes) else text.encode())
     return name
 
 
 def get(name):
     with open(name, encoding="utf-8") as f:
+        return f.read()
+
+
+def raw(name):
+    with open(name, "rb") as f:
         return f.read()
 
 
@@ -152,16 +158,16 @@ def records(name):
 
 def tensors(name):
     """The header of a file of tensors, and the bytes after it."""
-    with open(name, "rb") as f:
-        return json.loads(f.read(struct.unpack("<Q", f.read(8))[0])), f.read()
+    text = raw(name)
+    end = 8 + struct.unpack_from("<Q", text)[0]
+    return json.loads(text[8:end]), text[end:]
 
 
 def put_idx(folder, part, pixels, labels):
     """A part, train or t10k, of a data set in MNIST's format."""
     os.makedirs(folder, exist_ok=True)
     for name, head, body in (("images-idx3", (0x803, len(labels), 28, 28), pixels), ("labels-idx1", (0x801, len(labels)), labels)):
-        with open(f"{folder}/{part}-{name}-ubyte", "wb") as f:
-            f.write(struct.pack(f">{len(head)}I", *head) + body)
+        put(f"{folder}/{part}-{name}-ubyte", struct.pack(f">{len(head)}I", *head) + body)
 
 
 def data(name):
