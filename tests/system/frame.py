@@ -1,8 +1,8 @@
 """Tests of the program from outside, in Python: what it prints, writes and answers to signals.
 
 A file names its promises by @test and ends with main(). Each test has an empty folder, in which the program runs; what it started ends
-with it. An assert that fails ends its test; `check` says more than its expression. FILE PROGRAM [quick|full] [sanitized] [PART]: the tests
-whose promise has PART. The last line has the totals."""
+with it. An assert that fails ends its test; `check` says more than its expression. FILE PROGRAM [quick|full] [sanitized] [checked] [PART]:
+the tests whose promise has PART. The last line has the totals."""
 import fcntl
 import itertools
 import json
@@ -20,6 +20,7 @@ import traceback
 PROGRAM = os.path.abspath(sys.argv[1])
 FULL = "full" in sys.argv[2:]
 STEADY = "sanitized" not in sys.argv[2:]  # sanitizers keep memory of their own
+CHECKED = "checked" in sys.argv[2:]  # arenas have bytes between allocations
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 tests, running = [], []
 
@@ -199,7 +200,7 @@ def one(suite, promise, body):
 
 def main(suite):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
-    part = "".join(w for w in sys.argv[2:] if w not in ("full", "quick", "sanitized"))
+    part = "".join(w for w in sys.argv[2:] if w not in ("full", "quick", "sanitized", "checked"))
     ends = [one(suite, promise, body) for promise, body in tests if part in promise]
     print(f"{ends.count(0)} passed, {ends.count(1)} failed, {ends.count(2)} skipped", flush=True)
     sys.exit(1 if ends.count(1) else 0)
