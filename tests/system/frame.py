@@ -38,6 +38,11 @@ def check(holds, *says):
         raise AssertionError(" ".join(str(s) for s in says))
 
 
+def written(file):
+    """Its text, while another process may write on where it is."""
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
+
+
 class Run:
     """The program with these words, split at blanks. status is below 0 where a signal ended it."""
 
@@ -54,7 +59,7 @@ class Run:
 
     def printed(self):
         """Whole lines on standard output so far."""
-        text = os.pread(self.file[0].fileno(), 1 << 24, 0).decode()
+        text = written(self.file[0])
         return text[:text.rfind("\n") + 1].splitlines()
 
     def line_with(self, part, seconds=20):
@@ -66,8 +71,8 @@ class Run:
         wait_until(lambda: os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), seconds)
         _, status, used = os.wait4(self.child.pid, 0)
         self.status = self.child.returncode = os.waitstatus_to_exitcode(status)
-        self.peak_bytes = used.ru_maxrss * 1024
-        self.out, self.err = (os.pread(f.fileno(), 1 << 26, 0).decode() for f in self.file)
+        self.peak_bytes = used.ru_maxrss * 1024  # at least what Python took before it
+        self.out, self.err = (written(f) for f in self.file)
         return self
 
     @property
