@@ -42,11 +42,6 @@ bool program_failed_cleanly(const sw_outcome *out, int status)
            sw_count_lines(out->err) == 1;
 }
 
-const char *program_params(void)
-{
-    return sw_textf("%s", sw_temp_path("params"));
-}
-
 float *program_numbers(const char *path, size_t *n)
 {
     uint64_t header;
@@ -75,17 +70,6 @@ uint64_t program_tensors(const char *path)
     return n > 0 ? hash : 0;
 }
 
-uint64_t program_train(sw_outcome *out, const char *words)
-{
-    (void)unlink(program_params());
-    program_run(out,
-                sw_textf("train --json --quiet --save-params %s %s", program_params(), words),
-                NULL);
-    const uint64_t hash = program_tensors(program_params());
-    SW_CHECK(out->status == 0 && hash != 0, "%s: status %d: %s", words, out->status, out->err);
-    return hash;
-}
-
 double program_number(const char *json, const char *name)
 {
     char *end;
@@ -98,7 +82,7 @@ double program_number(const char *json, const char *name)
     return end > at ? number : (double)NAN;
 }
 
-const char *idx_name(int which)
+static const char *idx_name(int which)
 {
     static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                         "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};

@@ -26,11 +26,8 @@ pid_t program_start(const char *tag, const char *words, const char *env);
  * signal. */
 bool program_failed_cleanly(const sw_outcome *out, int status);
 
-/* `train --json --quiet` with these words too: a hash of the tensors that it saves, not of
- * their names; 0, and a failed test, when it did not work. program_params is where they are. */
-uint64_t program_train(sw_outcome *out, const char *words);
-const char *program_params(void);
-/* The hash of a safetensors file; 0 when it is not such a file. */
+/* The hash of a safetensors file's tensors, not of their names; 0 when it is not such a file.
+ */
 uint64_t program_tensors(const char *path);
 /* Its *n numbers, all tensors in a row. NULL when it is not one; give back by free(). */
 float *program_numbers(const char *path, size_t *n);
@@ -54,7 +51,6 @@ void idx_make(idx_set *set, uint32_t n);
 void idx_free(idx_set *set);
 /* Write into folder (made if need be); a file with bytes NULL is left out. */
 void idx_write(const idx_set *set, const char *folder);
-const char *idx_name(int which);
 
 /* Whole files; *n is set. NULL when it is not there. Give back by free(). */
 unsigned char *file_read(const char *path, size_t *n);
