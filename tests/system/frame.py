@@ -68,7 +68,7 @@ class Run:
         return self.printed()[-1]
 
     def wait(self, seconds=300):
-        wait_until(lambda: os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), seconds)
+        wait_until(lambda: os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), seconds, longer=1.05)
         _, status, used = os.wait4(self.child.pid, 0)
         self.status = self.child.returncode = os.waitstatus_to_exitcode(status)
         self.peak_bytes = used.ru_maxrss * 1024  # at least what Python took before it
@@ -133,11 +133,13 @@ def caught(job, number):
         raise Skip("the system does not tell which signals a process catches") from why
 
 
-def wait_until(holds, seconds=20, pause=0.001):
+def wait_until(holds, seconds=20, pause=0.001, longer=1):
+    """Looks again after a pause; each is longer than the one before by this factor, up to 20 ms."""
     end = time.monotonic() + seconds
     while not holds():
         check(time.monotonic() < end, "it took too long")
         time.sleep(pause)
+        pause = min(longer * pause, 0.02)
 
 
 def put(name, text):
