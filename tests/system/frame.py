@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -169,6 +170,20 @@ def tensors(name):
     text = raw(name)
     end = 8 + struct.unpack_from("<Q", text)[0]
     return json.loads(text[8:end]), text[end:]
+
+
+def column(text, head, row, cell, number):
+    """How many numbers a column has of the table after `head`, whose rows and cells begin so (None: blanks). All must have the same number
+    of decimals; "none" and "nan" are none."""
+    decimals = []
+    for line in text.split(head, 1)[1].split(row)[1:]:
+        cells = line.split(cell)[cell is not None:]
+        if not cells:
+            break  # after the table
+        if len(cells) > number and (found := re.match(r"[-0-9]+(?:\.([0-9]*))?", cells[number])):
+            decimals.append(len(found.group(1) or ""))
+    check(len(set(decimals)) == 1, head, "column", number, "has decimals", decimals)
+    return len(decimals)
 
 
 def put_idx(folder, part, pixels, labels):
