@@ -68,6 +68,10 @@ class Run:
         wait_until(lambda: part in "".join(self.printed()[-1:]), seconds, 0.01)
         return self.printed()[-1]
 
+    def notes(self, part, seconds=20):
+        """Waits for it on standard error."""
+        wait_until(lambda: part in written(self.file[1]), seconds)
+
     def wait(self, seconds=300):
         wait_until(lambda: os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), seconds, longer=1.05)
         _, status, used = os.wait4(self.child.pid, 0)
@@ -126,12 +130,17 @@ def on_terminal(words, status=0, columns=80, **env):
     return shown.decode()
 
 
+def signals(job, kind):
+    """The process's mask: ShdPnd, sent to it and not seen yet; SigCgt, with a handler."""
+    try:
+        return int(get(f"/proc/{job.child.pid}/status").split(f"{kind}:")[1].split()[0], 16)
+    except OSError as why:
+        raise Skip("the system does not tell which signals a process has") from why
+
+
 def caught(job, number):
     """Whether the process has a handler for the signal."""
-    try:
-        return bool(int(get(f"/proc/{job.child.pid}/status").split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1)
-    except OSError as why:
-        raise Skip("the system does not tell which signals a process catches") from why
+    return bool(signals(job, "SigCgt") >> (number - 1) & 1)
 
 
 def wait_until(holds, seconds=20, pause=0.001, longer=1):

@@ -70,18 +70,6 @@ uint64_t program_tensors(const char *path)
     return n > 0 ? hash : 0;
 }
 
-double program_number(const char *json, const char *name)
-{
-    char *end;
-    const char *key = sw_textf("\"%s\":", name);
-    const char *at = strstr(json, key);
-    if (at == NULL)
-        return (double)NAN;
-    at += strlen(key);
-    const double number = strtod(at, &end);
-    return end > at ? number : (double)NAN;
-}
-
 static const char *idx_name(int which)
 {
     static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",

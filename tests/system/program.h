@@ -32,9 +32,6 @@ uint64_t program_tensors(const char *path);
 /* Its *n numbers, all tensors in a row. NULL when it is not one; give back by free(). */
 float *program_numbers(const char *path, size_t *n);
 
-/* The number after the first "name": of a JSON text; NAN where it is missing or no number. */
-double program_number(const char *json, const char *name);
-
 /* One file of an IDX data set in memory. */
 typedef struct {
     unsigned char *bytes;

@@ -9,10 +9,10 @@ or SIGHUP: exit status 130, and the checkpoint is of the last step that the metr
 kills), `save` (SIGUSR1, where no checkpoint is due otherwise: the step after it is saved, and the training goes on to its end or
 to a kill). A signal that the program did not catch yet, or not any more, may end it.
 
-The same: of a training the sha256 of the parameters and of the best ones, and the lines of the metrics but for their times; of a
-population (--scenes populations, or names of them) all that it writes and prints but for times. After each stop the checkpoint
-that is there is whole, and at the end no temporary file and no lock is left. --module: the module over the fake card,
-for the scene `card`."""
+The same: of a training the sha256 of the parameters and of the best ones, the lines of the metrics but for their times, and the numbers
+of its JSON; of a population (--scenes populations, or names of them) all that it writes and prints but for times. After each stop the
+checkpoint that is there is whole, and at the end no temporary file and no lock is left. --module: the module over the fake card, for
+the scene `card`."""
 import argparse
 import collections
 import os

@@ -11,7 +11,7 @@ import sys
 import time
 
 DOCUMENTED = {0, 1, 2, 3, 4, 5, 130}  # exit statuses, of `stepwell train --help`
-SAVES = "--metrics M.jsonl --save-best B --save-params P --seed 5 --quiet".split()
+SAVES = "--metrics M.jsonl --save-best B --save-params P --seed 5 --quiet --json".split()
 CHECKPOINTS = "--checkpoint C --checkpoint-every 1 --resume".split()
 SYNTHETIC = "--data synthetic --synthetic-n 256 --batch 32 --epochs 3 "
 TEXT = "text"  # a file beside the folders of the runs
@@ -23,10 +23,12 @@ SCENES = {
     "accumulate": ("--model mlp --optimizer adamw --data synthetic --synthetic-n 256 --batch 8 --accumulate 4 --epochs 3", {}),
     "validate": ("--model mlp --optimizer lion --keep-gradients --validate-every 2 " + SYNTHETIC, {}),
     "immediate": ("--model mlp --optimizer adafactor --immediate " + SYNTHETIC, {}),
-    "lenet5": ("--model lenet5 --optimizer adagrad --data synthetic --synthetic-n 128 --batch 16 --epochs 2", {}),
+    "lenet5": ("--model lenet5 --optimizer adagrad --validate-every 1 --threads 2 --data synthetic --synthetic-n 128 "
+               "--batch 16 --epochs 2", {}),
     "gpt": (f"--model gpt --data text:../{TEXT} --layers 2 --width 32 --heads 2 --context 16 --dropout 0.1 --batch 4 "
             "--epochs 1 --steps 24", {}),
     "threads": ("--model mlp --optimizer rmsprop --threads 2 " + SYNTHETIC, {}),
+    "swishnet": ("--model swishnet --width 64 --layers 3 --validate-every 2 --accumulate 3 " + SYNTHETIC, {}),
     "pauses": ("--model mlp --optimizer nesterov --checkpoint-pauses " + SYNTHETIC, {}),
     "card": ("--model mlp --optimizer adam --device cuda " + SYNTHETIC, {"STEPWELL_FAKE_LAZY": "5"}),
 }
@@ -49,6 +51,10 @@ POPULATIONS = {
 STARTS = (["--threads", "1"], ["--threads", "3"], ["--memory-budget", "700000", "--threads", "2"],
           ["--memory-budget", "700000", "--pause-to", "Z"])
 OF_THE_PROCESS = {"paused_peak_bytes", "measured_peak_bytes"}  # of the JSON of a population, beside times
+
+# Of the JSON of a training: the same of any run with the same numbers
+TOLD = ("steps epochs final_loss diverged skipped test_accuracy validations validation_loss best_step best_accuracy stopped_early "
+        "best_validation_loss").split()
 
 Outcome = collections.namedtuple("Outcome", "status out err")  # status: "no end" where it was stopped
 
@@ -142,9 +148,9 @@ class Scene:
         self.look(folder, outcome)
         return folder
 
-    def look(self, folder, _outcome):
+    def look(self, folder, outcome):
         """The reference: all that it left without a stop."""
-        self.reference = results(folder)
+        self.reference, self.told = results(folder), told(json.loads(outcome.out))
         for name in ("P", "B", "M.jsonl"):
             if not self.reference[name]:
                 raise Failed(f"without any stop: no {name}")
@@ -161,9 +167,10 @@ class Scene:
         steps = [int(found.group(1)) for found in (re.search(r'"step": (\d+)', line) for line in lines if '"train"' in line) if found]
         return steps[-1] if steps else 0
 
-    def ended(self, folder, _outcome):
+    def ended(self, folder, outcome):
         """Faults of a run that was stopped, at its end."""
-        return self.differences(folder)
+        now = told(json.loads(outcome.out))
+        return self.differences(folder) + [f"{k} is {now.get(k)} and not {then}" for k, then in self.told.items() if now.get(k) != then]
 
     def left(self, folder):
         """Names that an ended run leaves and must not."""
@@ -237,6 +244,10 @@ class Population(Scene):
         if other == ["json"]:
             other = [f"{k} of the JSON: {now['json'].get(k)} and not {v}" for k, v in then["json"].items() if now["json"].get(k) != v]
         return [f"other or missing: {', '.join(other)}"] if other else []
+
+
+def told(x):
+    return {name: x[name] for name in TOLD if name in x}
 
 
 def without_times(value):
