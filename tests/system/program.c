@@ -2,8 +2,6 @@
 #include "tests/system/program.h"
 #include "tests/support/files.h"
 #include "tests/support/suite.h"
-#include <sys/stat.h>
-#include <unistd.h>
 
 const char *program_path(void)
 {
@@ -68,65 +66,6 @@ uint64_t program_tensors(const char *path)
         hash = (hash ^ bytes[i]) * 0x100000001b3u;
     free(numbers);
     return n > 0 ? hash : 0;
-}
-
-static const char *idx_name(int which)
-{
-    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-    return names[which];
-}
-
-static void put_u32(unsigned char *at, uint32_t x)
-{
-    at[0] = (unsigned char)(x >> 24);
-    at[1] = (unsigned char)(x >> 16);
-    at[2] = (unsigned char)(x >> 8);
-    at[3] = (unsigned char)x;
-}
-
-static idx_file make_file(bool images, uint32_t n, uint64_t seed)
-{
-    const size_t header = images ? 16 : 8, each = images ? 28 * 28 : 1;
-    idx_file file = {calloc(header + n * each, 1), header + n * each};
-    sw_dice dice = {seed};
-    if (file.bytes == NULL)
-        exit(1);
-    put_u32(file.bytes, images ? 0x803 : 0x801);
-    put_u32(file.bytes + 4, n);
-    if (images) {
-        put_u32(file.bytes + 8, 28);
-        put_u32(file.bytes + 12, 28);
-    }
-    for (size_t i = header; i < file.n; i++)
-        file.bytes[i] = (unsigned char)sw_dice_below(&dice, images ? 256 : 10);
-    return file;
-}
-
-void idx_make(idx_set *set, uint32_t n)
-{
-    set->file[TRAIN_IMAGES] = make_file(true, n, 1);
-    set->file[TRAIN_LABELS] = make_file(false, n, 2);
-    set->file[TEST_IMAGES] = make_file(true, n / 2, 3);
-    set->file[TEST_LABELS] = make_file(false, n / 2, 4);
-}
-
-void idx_free(idx_set *set)
-{
-    for (int i = 0; i < IDX_FILES; i++)
-        free(set->file[i].bytes);
-}
-
-void idx_write(const idx_set *set, const char *folder)
-{
-    (void)mkdir(folder, 0700);
-    for (int i = 0; i < IDX_FILES; i++) {
-        const char *path = sw_textf("%s/%s", folder, idx_name(i));
-        if (set->file[i].bytes == NULL)
-            (void)unlink(path);
-        else
-            CU_ASSERT(file_write(path, set->file[i].bytes, set->file[i].n));
-    }
 }
 
 unsigned char *file_read(const char *path, size_t *n)

@@ -1,5 +1,4 @@
-/* Running the program `stepwell` of this build, and small data sets in MNIST's format for it.
- */
+/* Running the program `stepwell` of this build. */
 #ifndef SW_TESTS_PROGRAM_H
 #define SW_TESTS_PROGRAM_H
 
@@ -31,23 +30,6 @@ bool program_failed_cleanly(const sw_outcome *out, int status);
 uint64_t program_tensors(const char *path);
 /* Its *n numbers, all tensors in a row. NULL when it is not one; give back by free(). */
 float *program_numbers(const char *path, size_t *n);
-
-/* One file of an IDX data set in memory. */
-typedef struct {
-    unsigned char *bytes;
-    size_t n;
-} idx_file;
-
-enum { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, IDX_FILES };
-
-/* A sound set: n training images and n / 2 for testing, random pixels, labels 0..9. */
-typedef struct {
-    idx_file file[IDX_FILES];
-} idx_set;
-void idx_make(idx_set *set, uint32_t n);
-void idx_free(idx_set *set);
-/* Write into folder (made if need be); a file with bytes NULL is left out. */
-void idx_write(const idx_set *set, const char *folder);
 
 /* Whole files; *n is set. NULL when it is not there. Give back by free(). */
 unsigned char *file_read(const char *path, size_t *n);

@@ -6,24 +6,35 @@
 #include "tests/system/transcript.h"
 #include <sys/stat.h>
 
-/* "FOLDER N TRAIN TEST": N images, and labels that go round so many classes; 32 and random ones
- * without. */
+/* "FOLDER N TRAIN TEST": a set in MNIST's format of N random images, half as many for testing,
+ * and labels that go round so many classes; 32 and random labels without. */
 static void put_idx(char *rest)
 {
-    const char *folder = transcript_word(&rest);
-    idx_set set;
-    const int n = *rest != '\0' ? atoi(transcript_word(&rest)) : 32;
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
     char name[100];
-    snprintf(name, sizeof name, "%s", folder);
+    snprintf(name, sizeof name, "%s", transcript_word(&rest));
+    const uint32_t n = *rest != '\0' ? (uint32_t)atoi(transcript_word(&rest)) : 32;
     (void)transcript_unescape(name);
-    idx_make(&set, (uint32_t)n);
-    for (int which = TRAIN_LABELS; which < IDX_FILES && *rest != '\0'; which += 2) {
-        const size_t classes = strtoul(transcript_word(&rest), NULL, 10);
-        for (size_t i = 8; i < set.file[which].n; i++)
-            set.file[which].bytes[i] = (unsigned char)((i - 8) % classes);
+    const char *folder = transcript_path(name);
+    (void)mkdir(folder, 0700);
+    for (unsigned which = 0; which < 4; which++) {
+        const bool images = which % 2 == 0;
+        const uint32_t head[] = {images ? 0x803 : 0x801, which < 2 ? n : n / 2, 28, 28};
+        const size_t begin = images ? 16 : 8, size = begin + head[1] * (images ? 28u * 28 : 1);
+        const size_t classes =
+            !images && *rest != '\0' ? strtoul(transcript_word(&rest), NULL, 10) : 0;
+        sw_dice dice = {which + 1};
+        unsigned char *file = malloc(size);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+        for (size_t i = 0; i < begin; i++)
+            file[i] = (unsigned char)(head[i / 4] >> (24 - i % 4 * 8));
+        for (size_t i = begin; i < size; i++)
+            file[i] = (unsigned char)(classes > 0 ? (i - begin) % classes
+                                                  : sw_dice_below(&dice, images ? 256 : 10));
+        CU_ASSERT(file_write(sw_textf("%s/%s", folder, names[which]), file, size));
+        free(file);
     }
-    idx_write(&set, transcript_path(name));
-    idx_free(&set);
 }
 
 /* Three classes of images of 30 x 24 to 32 x 26, and 100 more of the first with `many`. */
