@@ -24,10 +24,11 @@ typedef enum {
     SW_MUTATE_OPTIMIZER,      /* another kind, the rate stays */
     SW_MUTATE_OPTIMIZER_PART, /* weight decay, momentum or clip: there, or gone */
     SW_MUTATE_BATCH,          /* times 1 + a share of low to high, in multiples of 8 */
-    SW_MUTATE_GROW /* all sizes by the largest share up to high that sw_mutate_opts.fits: found
-                      by bisection */
+    SW_MUTATE_GROW, /* all sizes by the largest share up to high that sw_mutate_opts.fits: found
+                       by bisection */
+    SW_MUTATE_CUSTOM /* what `fn` edits */
 } sw_mutation_kind;
-#define SW_MUTATION_KINDS 13
+#define SW_MUTATION_KINDS 14
 SW_API const char *sw_mutation_kind_name(sw_mutation_kind kind); /* NULL past the end */
 
 /* By which vertices are preferred: with the utility u of a vertex (the mean of its neurons), m
@@ -37,27 +38,34 @@ SW_API const char *sw_mutation_kind_name(sw_mutation_kind kind); /* NULL past th
 typedef enum { SW_WEIGH_NOTHING, SW_WEIGH_HIGH, SW_WEIGH_LOW } sw_weigh;
 
 typedef int sw_vertex_filter(const sw_genome *genome, uint32_t vertex, void *user);
+/* A mutation of one's own: edit the genome (sw_genome_add_vertex and so on). For equal children
+ * it must be a function of genome and seed. The bounds and utilities of the sw_mutate_opts hold
+ * in its edits. SW_OK: they stay if the result fits, and inherit. SW_UNSUPPORTED or SW_INVALID:
+ * they are undone, and mutation goes on. Any other status: sw_genome_mutate fails with it. */
+typedef sw_status sw_edit_fn(sw_genome *genome, uint64_t seed, void *user);
 /* One of a list, applied in its order. */
 typedef struct {
     sw_mutation_kind kind;
     sw_weigh weigh;
     double probability; /* of each vertex that it could change; of the genome for those of
-                           optimizer and batch, and for GROW */
+                           optimizer and batch, for GROW and for CUSTOM */
     double low, high;   /* both 0: -0.2 and 0.2 of sizes, -2 and 2 of kernels, -0.15 and 0.15 of
                            rates, -0.5 and 0.5 of batches, 0 and 1 of GROW. Others have none */
     const sw_search_space *space; /* ADD_VERTEX: its "insert" part; NULL: that of the opts */
     uint32_t min_vertices;        /* not where the genome has fewer */
     uint64_t max_parameters;      /* not where it has more; 0: no bound */
     sw_vertex_filter *filter;     /* 0: not this vertex; NULL: all */
-    void *user;
-    uint64_t reserved[2]; /* must be zero */
+    void *user;                   /* of filter, and of fn */
+    sw_edit_fn *fn;               /* CUSTOM, and no other kind */
+    uint64_t reserved[1];         /* must be zero */
 } sw_mutation;
 
-/* A change that was made; `text` says it: "conv3: 16 to 19 outputs". */
+/* A change that was made; `text` says it: "conv3: 16 to 19 outputs". Of CUSTOM it says each
+ * edit, as far as there is room: "custom: conv3: 16 to 19 outputs; lr 0.01 to 0.02". */
 typedef struct {
     size_t size;
     sw_mutation_kind kind;
-    const char *vertex; /* NULL: of optimizer or batch */
+    const char *vertex; /* NULL: of optimizer or batch, or CUSTOM */
     const char *text;
     int exact; /* 1: the net computes what it did, up to 1e-6 */
 } sw_mutation_record;

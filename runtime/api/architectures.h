@@ -41,7 +41,7 @@ SW_API const char *sw_vertex_kind_name(sw_vertex_kind kind);
 #define SW_SHIELD_CROSSOVER 64u /* it is in no segment that is swapped */
 #define SW_SHIELD_ALL 127u
 
-/* A vertex; pointers are valid until the genome is destroyed. */
+/* A vertex; pointers are valid until the genome is edited or destroyed. */
 typedef struct {
     size_t size; /* set by the caller */
     const char *name;
@@ -92,6 +92,62 @@ SW_API void sw_genome_destroy(sw_genome *genome);
 SW_MUST_USE SW_API sw_status sw_genome_describe(const sw_genome *genome, sw_genome_info *out);
 SW_MUST_USE SW_API sw_status sw_genome_vertex(const sw_genome *genome, uint32_t i,
                                               sw_vertex *out);
+
+/* ---- edits of genomes -------------------------------------------------------------------- */
+
+/* They change a genome in place: the one that a mutation of one's own is given
+ * (SW_MUTATE_CUSTOM), or one that the caller owns. Each keeps the lineage, so that
+ * sw_net_inherit works on the result: which vertex of the parent each was, and which of its
+ * outputs and inputs. A vertex is given by its position; those after an added or removed one
+ * move, names stay. A vertex that none reads after an edit goes too.
+ *
+ * Where an edit cannot be, the genome is as it was, and the message has names and numbers.
+ * SW_INVALID: an argument is out of range, or the result would not be valid. SW_UNSUPPORTED: a
+ * shield forbids it, a bound, or sizes that cannot fit. SW_NOMEM. */
+
+/* A copy that descends from `parent`: edited, its net inherits from a net of the parent. */
+SW_MUST_USE SW_API sw_status sw_genome_child(sw_genome **out, const sw_genome *parent);
+/* The position of a vertex; UINT32_MAX: there is none of that name. */
+SW_API uint32_t sw_genome_find(const sw_genome *genome, const char *name);
+/* Add a vertex after the last one that it reads. Those that read its first input, and stand
+ * after it, read the new vertex instead: `reader` alone, or with UINT32_MAX all of them. Their
+ * weights stay; of a new concat they have new columns for its other inputs. All inputs of an
+ * add get one size.
+ *
+ * vertex  as sw_genome_vertex gives it, but for:
+ *           name            NULL: a new one
+ *           inputs          1 to 16
+ *           channels        outputs of a linear or conv2d, 1 to 2^20; 0: as many as inputs[0]
+ *           groups          0: depthwise. An ordinary conv2d has 1
+ *           kernel, stride, dilation   0: 1
+ *           height, width, parameters  not read
+ * at      receives its position; may be NULL */
+SW_MUST_USE SW_API sw_status sw_genome_add_vertex(sw_genome *genome, const sw_vertex *vertex,
+                                                  uint32_t reader, uint32_t *at);
+/* Those that read the vertex read its input number `input` instead. Sizes are aligned first.
+ * Not the input, the last vertex, or one that makes a vector of an image: SW_UNSUPPORTED. */
+SW_MUST_USE SW_API sw_status sw_genome_remove_vertex(sw_genome *genome, uint32_t vertex,
+                                                     uint32_t input);
+/* The vertex reads `to`, which stands before it, as its input number `input`. Its weights read
+ * output i of `to` in the place of output i of what it read; of more outputs the last are new.
+ * Other sizes change only where an add or groups need it. With `input` = n_inputs an add or a
+ * concat reads one more. With `to` UINT32_MAX it reads one less, and goes where one is left. */
+SW_MUST_USE SW_API sw_status sw_genome_rewire(sw_genome *genome, uint32_t vertex,
+                                              uint32_t input, uint32_t to);
+/* Give the vertex `size` outputs (1 to 2^20, in a mutation to its max_size). Sizes that are
+ * tied to it change too. New outputs come after its own. Those that go have the least utility;
+ * without utility they are the last. The size of a norm, an add and so on is that of what it
+ * reads. */
+SW_MUST_USE SW_API sw_status sw_genome_resize(sw_genome *genome, uint32_t vertex, int64_t size);
+/* Set a field by its name in texts (tools/docs/genomes.md). Of a vertex: kernel, stride,
+ * dilation, groups (neither to nor from 0), rate. Of the genome, where `vertex` is UINT32_MAX:
+ * lr, momentum, weight_decay, clip, clip_norm, smoothing, batch. Ranges are those of texts. */
+SW_MUST_USE SW_API sw_status sw_genome_set_number(sw_genome *genome, uint32_t vertex,
+                                                  const char *name, double value);
+/* Of a vertex: activation, kind (of pools: max to average and back), update. Of the genome:
+ * optimizer, loss, update, name. Momentum becomes 0 where the optimizer has none. */
+SW_MUST_USE SW_API sw_status sw_genome_set_word(sw_genome *genome, uint32_t vertex,
+                                                const char *name, const char *word);
 
 /* The task to be learnt. */
 typedef struct {
@@ -184,13 +240,13 @@ SW_MUST_USE SW_API sw_status sw_genome_price(const sw_genome *genome, sw_exec *e
 
 /* Take over from the nets of a genome's parents what it has of them: weights, buffers,
  * optimizer state of the same kind, utility, by the neurons' descent, which the genome of `to`
- * has (sw_genome_mutate, sw_genome_crossover). New outputs begin by their initialiser, what
- * reads a new input with 0, filters stay aligned, optimizer state of what is new as it begins,
- * its utility with the machine epsilon; vertices of neither parent as in sw_model_ready, or as
- * the identity. Step counters, and counts of skipped updates, are those of the first parent
- * that has an optimizer of the same kind and gives a parameter; knobs those of `to`. b
- * NULL: of one parent. All models are ready. On failure `to` is as it was. SW_INVALID: `a` is
- * not a net of the parent. */
+ * has (sw_genome_mutate, sw_genome_crossover, sw_genome_child). New outputs begin by their
+ * initialiser, what reads a new input with 0, filters stay aligned, optimizer state of what is
+ * new as it begins, its utility with the machine epsilon; vertices of neither parent as in
+ * sw_model_ready, or as the identity. Step counters, and counts of skipped updates, are those
+ * of the first parent that has an optimizer of the same kind and gives a parameter; knobs those
+ * of `to`. b NULL: of one parent. All models are ready. On failure `to` is as it was.
+ * SW_INVALID: `a` is not a net of the parent. */
 SW_MUST_USE SW_API sw_status sw_net_inherit(sw_net *to, const sw_net *a, const sw_net *b,
                                             uint64_t seed);
 

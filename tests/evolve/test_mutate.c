@@ -300,12 +300,12 @@ SW_TEST("kinds are exchanged")
     mutant_notes notes;
     const sw_genome *a = base(flattened);
     sw_genome *g = mutant_of(a, SW_MUTATE_POOL, NULL, 0, 0, 1, &notes);
-    said(&notes, "pool: max_pool to avg_pool", 0);
+    said(&notes, "pool: kind max_pool to avg_pool", 0);
     g = mutant_of(g, SW_MUTATE_POOL, NULL, 0, 0, 1, &notes);
-    said(&notes, "pool: avg_pool to max_pool", 0);
+    said(&notes, "pool: kind avg_pool to max_pool", 0);
     a = base(chain);
     g = mutant_of(a, SW_MUTATE_POOL, NULL, 0, 0, 1, &notes);
-    said(&notes, "gap: global_avg_pool to global_max_pool", 0);
+    said(&notes, "gap: kind global_avg_pool to global_max_pool", 0);
     bool other[64] = {false};
     int kinds = 0;
     for (uint64_t seed = 0; seed < 60; seed++) {
@@ -438,11 +438,11 @@ SW_TEST("nothing that does not fit stays")
     int answer = 0;
     mutant_notes notes = {.n = 0};
     const sw_genome *a = base(residual);
-    sw_mutation all[SW_MUTATION_KINDS] = {{.kind = 0}};
-    for (int i = 0; i < SW_MUTATION_KINDS; i++)
+    sw_mutation all[SW_MUTATE_CUSTOM] = {{.kind = 0}};
+    for (int i = 0; i < SW_MUTATE_CUSTOM; i++)
         all[i] = (sw_mutation){.kind = (sw_mutation_kind)i, .probability = 1};
     const sw_mutate_opts opts = SW_OPTS(
-        sw_mutate_opts, .mutations = all, .n_mutations = SW_MUTATION_KINDS, .fits = refuse,
+        sw_mutate_opts, .mutations = all, .n_mutations = SW_MUTATE_CUSTOM, .fits = refuse,
         .fits_user = &answer, .record = mutant_note, .record_user = &notes);
     sw_genome *g = NULL;
     OK(sw_genome_mutate(&g, a, &opts));

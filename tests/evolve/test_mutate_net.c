@@ -141,9 +141,9 @@ SW_TEST("exact changes compute the same")
 
 /* ---- training ---------------------------------------------------------------------------- */
 
-static void all_kinds(sw_mutation list[SW_MUTATION_KINDS])
+static void all_kinds(sw_mutation list[SW_MUTATE_CUSTOM])
 {
-    for (int i = 0; i < SW_MUTATION_KINDS; i++)
+    for (int i = 0; i < SW_MUTATE_CUSTOM; i++)
         list[i] = (sw_mutation){.kind = (sw_mutation_kind)i,
                                 .probability = i < SW_MUTATE_RATE ? 0.1 : 0.2};
     list[SW_MUTATE_REMOVE_VERTEX].min_vertices = 5;
@@ -176,7 +176,7 @@ static sw_net *ready_net(const sw_genome *g, sw_exec *exec, uint64_t seed)
 static uint64_t train_line(sw_exec *exec, const sw_search_space *space, int source,
                            uint64_t seed)
 {
-    sw_mutation list[SW_MUTATION_KINDS];
+    sw_mutation list[SW_MUTATE_CUSTOM];
     uint64_t trained = 0;
     all_kinds(list);
     sw_genome *first = draw(space, source, seed);
@@ -184,7 +184,7 @@ static uint64_t train_line(sw_exec *exec, const sw_search_space *space, int sour
     sw_net *parent = ready_net(first, exec, seed);
     for (uint64_t i = 0; i < LINE; i++) {
         const sw_mutate_opts opts =
-            SW_OPTS(sw_mutate_opts, .mutations = list, .n_mutations = SW_MUTATION_KINDS,
+            SW_OPTS(sw_mutate_opts, .mutations = list, .n_mutations = SW_MUTATE_CUSTOM,
                     .seed = seed + i, .space = space, .fits = is_small, .max_vertices = 60,
                     .max_size = 64);
         sw_genome *child = NULL;

@@ -7,7 +7,7 @@
 
 SW_TESTS("mutate random")
 
-#define KINDS SW_MUTATION_KINDS
+#define KINDS SW_MUTATE_CUSTOM
 
 /* All kinds, often enough that each child has some. */
 static void many(sw_mutation list[KINDS])

@@ -195,7 +195,7 @@ static int evolve_read_fitness(evolve *e)
 
 static int mutation_named(const char *name)
 {
-    for (int i = 0; i < SW_MUTATION_KINDS; i++)
+    for (int i = 0; i < SW_MUTATE_CUSTOM; i++) /* the last */
         if (strcmp(sw_mutation_kind_name((sw_mutation_kind)i), name) == 0)
             return i;
     return -1;
@@ -231,7 +231,7 @@ static int evolve_read_mutations(evolve *e)
     reader r = {.option = "--mutations", .at = e->opts.mutations, .stop = ','};
     char all[400];
     size_t used = (size_t)snprintf(all, sizeof all, "is none of ");
-    for (int i = 0; i < SW_MUTATION_KINDS && used < sizeof all; i++)
+    for (int i = 0; i < SW_MUTATE_CUSTOM && used < sizeof all; i++)
         used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "",
                                  sw_mutation_kind_name((sw_mutation_kind)i));
     while (r.at != NULL && r.stop != '\0') {

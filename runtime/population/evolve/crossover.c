@@ -3,6 +3,7 @@
 #include "runtime/base/structs.h"
 #include "runtime/population/evolve/mutate.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* One segment in the place of another, between two adapters: layers that make of what is in
@@ -18,10 +19,8 @@ static uint32_t maker(const sw_genome *g, uint32_t i)
     return swi_vertex_is_sized(&g->vertices[i]) ? i : UINT32_MAX;
 }
 
-/* A layer that reads x and has the outputs of vertex `like` of `from`, whose utility they have
- * too; of the image of x. */
-static sw_status insert_adapter(sw_genome *g, uint32_t at, uint32_t x, const sw_genome *from,
-                                uint32_t like, uint8_t parent)
+sw_status swi_insert_adapter(sw_genome *g, uint32_t at, uint32_t x, const sw_genome *from,
+                             uint32_t like, uint8_t parent)
 {
     const uint32_t was = maker(from, like);
     swi_vertex v =
@@ -75,13 +74,13 @@ static sw_status segment_exchange(swi_child *c, const sw_genome *from, const swi
      * vertex `last` then. */
     uint32_t list[SWI_SEGMENT_MOST];
     swi_segment_vertices(g, out, list);
-    SW_TRY(insert_adapter(g, out->exit + 1, out->exit, g, out->exit, 0));
+    SW_TRY(swi_insert_adapter(g, out->exit + 1, out->exit, g, out->exit, 0));
     swi_genome_redirect(g, out->exit, out->exit + 1);
     g->vertices[out->exit + 1].in[0] = out->entry;
     for (uint32_t i = out->n; i-- > 0;)
         swi_genome_remove(g, list[i]);
     const uint32_t last = out->exit + 1 - out->n + 1 + in->n;
-    SW_TRY(insert_adapter(g, first, out->entry, from, in->entry, 1));
+    SW_TRY(swi_insert_adapter(g, first, out->entry, from, in->entry, 1));
     SW_TRY(put_in(g, from, in, first));
     g->vertices[last].in[0] = exit;
     SW_TRY(swi_genome_infer(g, NULL));
@@ -517,6 +516,15 @@ sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size_t n_wishes,
                 .utilities = c->utilities.list, .n_utilities = c->utilities.n,
                 .max_nodes = MOST_NODES);
     return swi_align(c->genome, &opts, info != NULL ? info : &own);
+}
+
+void swi_child_note(swi_child *c, const swi_change_note *edit)
+{
+    swi_change_note *all = c->note;
+    const size_t n = strlen(all->text);
+    snprintf(all->text + n, sizeof all->text - n, "%s%s",
+             strchr(all->text, ':') == NULL ? ": " : "; ", edit->text);
+    all->exact = all->exact && edit->exact;
 }
 
 void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_change_note *note)

@@ -103,11 +103,27 @@ sw_status sw_genome_copy(sw_genome **out, const sw_genome *from)
     const sw_handle handle = g->handle;
     *g = *from;
     g->handle = handle;
+    g->editor = NULL;
     const sw_status status = copy_vertices(g, from);
     if (status != SW_OK)
         swi_genome_free(g);
     else
         *out = g;
+    return status;
+}
+
+sw_status sw_genome_child(sw_genome **out, const sw_genome *parent)
+{
+    sw_genome *child;
+    SW_TRY(sw_handle_check(parent, SW_HANDLE_GENOME, __func__));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(sw_genome_copy(&child, parent));
+    const sw_status status = swi_genome_begin_lineage(child);
+    if (status != SW_OK)
+        swi_genome_free(child);
+    else
+        *out = child;
     return status;
 }
 
@@ -959,6 +975,13 @@ sw_status swi_genome_check(sw_genome *g, uint32_t *bad)
 }
 
 /* ---- names ------------------------------------------------------------------------------- */
+
+uint32_t sw_genome_find(const sw_genome *g, const char *name)
+{
+    return sw_handle_check(g, SW_HANDLE_GENOME, __func__) == SW_OK && name != NULL
+               ? swi_genome_find(g, name)
+               : UINT32_MAX;
+}
 
 uint32_t swi_genome_find(const sw_genome *g, const char *name)
 {

@@ -61,9 +61,10 @@ struct sw_genome {
     float lr, momentum, weight_decay, clip, clip_norm, smoothing;
     sw_update_time update; /* RELEASE or AFTER */
     int64_t batch;
-    uint32_t next;       /* number of the next new name; 0 at the begin of a child */
-    uint32_t n_parents;  /* 0: no lineage */
-    uint64_t parents[2]; /* their hashes */
+    uint32_t next;            /* number of the next new name; 0 at the begin of a child */
+    uint32_t n_parents;       /* 0: no lineage */
+    uint64_t parents[2];      /* their hashes */
+    struct swi_child *editor; /* the mutation whose callback edits it now; NULL: none */
 };
 
 /* Of a task: an input alone, adam, batch 64; for the caller to fill, then swi_genome_check. */
@@ -99,6 +100,9 @@ uint64_t swi_genome_parameters(const sw_genome *genome);
 
 /* Of that kind: windows of 1, of no parent, the rest 0. */
 swi_vertex swi_vertex_of(sw_vertex_kind kind);
+/* By the name that it has in texts. */
+bool swi_vertex_has_field(const swi_vertex *v, const char *name);
+const char *swi_shield_name(uint32_t bit); /* "size" is bit 0; NULL past the end */
 bool swi_vertex_is_sized(const swi_vertex *v);
 bool swi_vertex_has_window(const swi_vertex *v); /* kernel and stride */
 bool swi_vertex_is_depthwise(const swi_vertex *v);

@@ -58,8 +58,7 @@ sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char 
 static const char *const shields[] = {"size",   "remove",     "inputs",   "outputs",
                                       "kernel", "activation", "crossover"};
 
-/* Bits of SW_SHIELD_* by name: "size" is bit 0; "all" is all of them. NULL past the end. */
-static const char *shield_name(uint32_t bit)
+const char *swi_shield_name(uint32_t bit)
 {
     return bit < sizeof shields / sizeof *shields ? shields[bit] : NULL;
 }
@@ -119,9 +118,10 @@ static void print_vertex(sw_json *j, const sw_genome *g, const swi_vertex *v)
         sw_json_open(j, "shield", '[');
         if (v->shield == SW_SHIELD_ALL)
             sw_json_string(j, "all");
-        for (uint32_t bit = 0; v->shield != SW_SHIELD_ALL && shield_name(bit) != NULL; bit++)
+        for (uint32_t bit = 0; v->shield != SW_SHIELD_ALL && swi_shield_name(bit) != NULL;
+             bit++)
             if ((v->shield >> bit & 1) != 0)
-                sw_json_string(j, shield_name(bit));
+                sw_json_string(j, swi_shield_name(bit));
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -292,6 +292,14 @@ static uint32_t fields_allowed(const swi_vertex *v)
            (conv ? BIT(DILATION) | BIT(GROUPS) : 0) |
            (swi_vertex_has_parameters(v) ? BIT(UPDATE) : 0) |
            (conv || v->kind == SW_VERTEX_LINEAR ? BIT(IDENTITY) : 0);
+}
+
+bool swi_vertex_has_field(const swi_vertex *v, const char *name)
+{
+    uint32_t i = 0;
+    while (i < FIELDS && strcmp(vertex_fields[i], name) != 0)
+        i++;
+    return i < FIELDS && (fields_allowed(v) & BIT(i)) != 0;
 }
 
 static sw_status read_kind(sw_json_in *in, swi_vertex *v)
@@ -752,8 +760,8 @@ static sw_status read_one_shield(sw_json_in *in, void *context)
     uint32_t *shield = context, which;
     const char *names[] = {"all", NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     uint32_t n = 1;
-    for (; shield_name(n - 1) != NULL; n++)
-        names[n] = shield_name(n - 1);
+    for (; swi_shield_name(n - 1) != NULL; n++)
+        names[n] = swi_shield_name(n - 1);
     SW_TRY(swi_read_choice(in, "shield", names, n, &which));
     const uint32_t bits = which == 0 ? SW_SHIELD_ALL : (uint32_t)1 << (which - 1);
     if ((*shield & bits) != 0)

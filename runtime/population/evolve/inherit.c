@@ -169,23 +169,24 @@ static bool same(const moved *a, const moved *b)
             (a->n == b->n && memcmp(a->map, b->map, a->n * sizeof *a->map) == 0));
 }
 
+/* The parts that it had, in their order, then new ones. One that is new had its first part,
+ * which its readers read. */
 static sw_status follow_concat(follow *f, uint32_t i)
 {
     const swi_vertex *v = &f->now->vertices[i], *old = before(f, v);
+    const uint32_t n_old = old != NULL ? old->n_in : 1;
     int64_t n = 0, from = 0;
-    bool any = i == f->cut;
+    bool any = i == f->cut || v->n_in > n_old;
     for (uint32_t k = 0; k < v->n_in; k++) {
         any = any || f->of[v->in[k]].map != NULL;
         n += count(f, v->in[k]);
     }
     if (!any)
         return SW_OK;
-    if (old == NULL)
-        SW_FAIL(SW_UNSUPPORTED, "vertex '%s' is new", v->name);
     SW_TRY(make(&f->of[i], n));
-    int32_t *out = f->of[i].map;
-    for (uint32_t k = 0, was = 0; was < old->n_in; was++) {
-        const int64_t had = f->was->vertices[old->in[was]].channels;
+    int32_t *out = f->of[i].map, *const end = out + n;
+    for (uint32_t k = 0, was = 0; was < n_old; was++) {
+        const int64_t had = old != NULL ? f->was->vertices[old->in[was]].channels : 0;
         if (i != f->cut || (f->gone >> was & 1) == 0) {
             const moved *m = &f->of[v->in[k]];
             const int64_t part = count(f, v->in[k++]);
@@ -196,6 +197,8 @@ static sw_status follow_concat(follow *f, uint32_t i)
         }
         from += had;
     }
+    while (out < end)
+        *out++ = SWI_NEW;
     return SW_OK;
 }
 

@@ -1,25 +1,11 @@
 /* Children of genomes: the mutations of a list, one after the other. */
+#include "alloc/base/error.h"
 #include "runtime/base/structs.h"
 #include "runtime/population/evolve/mutate.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Note what a change did: "VERTEX: text", or the text alone where it is of all. */
-static void say(swi_change_note *note, const char *vertex, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void say(swi_change_note *note, const char *vertex, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    snprintf(note->vertex, sizeof note->vertex, "%s", vertex);
-    const int used =
-        vertex[0] != '\0' ? snprintf(note->text, sizeof note->text, "%s: ", vertex) : 0;
-    vsnprintf(note->text + used, sizeof note->text - (size_t)used, format, args);
-    va_end(args);
-}
 
 /* One of the n words other than `had`, drawn; -1: there is none. */
 static int draw_other(swi_child *c, const char *const *words, int n, const char *had)
@@ -131,58 +117,6 @@ static bool draw_edge(swi_child *c, uint32_t from, bool add, edge *out)
     return n > 0;
 }
 
-static sw_status insert_join(swi_child *c, edge e, sw_vertex_kind kind)
-{
-    sw_genome *g = c->genome;
-    swi_vertex join = swi_vertex_of(kind);
-    if (g->n >= c->opts->max_vertices)
-        SW_FAIL(SW_UNSUPPORTED, "the genome has %u vertices, and more must not be", g->n);
-    swi_genome_fresh_name(g, join.name);
-    join.in[0] = g->vertices[e.to].in[e.k];
-    join.in[1] = e.from;
-    join.n_in = 2;
-    SW_TRY(swi_genome_insert(g, e.to, &join));
-    g->vertices[e.to + 1].in[e.k] = e.to;
-    return SW_OK;
-}
-
-static sw_status join_by_add(swi_child *c, edge e)
-{
-    sw_genome *g = c->genome;
-    const swi_tie tie = {.a = g->vertices[e.to].in[e.k], .b = e.from};
-    SW_TRY(swi_child_align(c, NULL, 0, &tie, 1, NULL));
-    if (!e.extend)
-        return insert_join(c, e, SW_VERTEX_ADD);
-    swi_vertex *join = &g->vertices[e.to];
-    join->in[join->n_in++] = e.from;
-    return SW_OK;
-}
-
-/* The layer's columns of what it read are in front, the new ones after them. */
-static sw_status join_by_concat(swi_child *c, edge e)
-{
-    sw_genome *g = c->genome;
-    int32_t *map;
-    const int64_t had = swi_vertex_reads(g, &g->vertices[e.to]);
-    const int64_t n = had + g->vertices[e.from].channels;
-    if (n > SWI_MAX_UNITS)
-        SW_FAIL(SW_UNSUPPORTED, "%lld inputs are more than a vertex may have", (long long)n);
-    swi_vertex *join = &g->vertices[g->vertices[e.to].in[e.k]];
-    if (e.extend)
-        join->in[join->n_in++] = e.from;
-    else
-        SW_TRY(insert_join(c, e, SW_VERTEX_CONCAT));
-    swi_vertex *to = &g->vertices[e.to + !e.extend];
-    if (to->cols == NULL)
-        return SW_OK;
-    SW_TRY(sw_heap_alloc(&map, SW_HEAP_RECORDS, (size_t)n * sizeof(int32_t)));
-    for (int64_t i = 0; i < n; i++)
-        map[i] = i < had ? (int32_t)i : SWI_NEW;
-    const sw_status status = swi_vertex_move_cols(to, map, (size_t)n);
-    sw_heap_free(map, SW_HEAP_RECORDS, (size_t)n * sizeof(int32_t));
-    return status;
-}
-
 static sw_status add_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
 {
     edge e = {0};
@@ -194,10 +128,24 @@ static sw_status add_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_ch
             SW_FAIL(SW_UNSUPPORTED, "vertex '%s': no later vertex can read it too",
                     c->genome->vertices[v].name);
     }
-    say(note, c->genome->vertices[v].name, "%s what %s reads", add ? "added to" : "beside",
-        c->genome->vertices[e.to].name);
+    sw_genome *g = c->genome;
+    swi_vertex join = swi_vertex_of(add ? SW_VERTEX_ADD : SW_VERTEX_CONCAT);
+    const uint32_t y = g->vertices[e.to].in[e.k], extended = add ? e.to : y;
+    char name[SWI_VERTEX_NAME], to[SWI_VERTEX_NAME];
+    memcpy(name, g->vertices[v].name, sizeof name);
+    memcpy(to, g->vertices[e.to].name, sizeof to);
+    if (e.extend) {
+        SW_TRY(swi_edit_rewire(c, extended, g->vertices[extended].n_in, e.from, note));
+    } else {
+        swi_genome_fresh_name(g, join.name);
+        join.in[0] = y;
+        join.in[1] = e.from;
+        join.n_in = 2;
+        SW_TRY(swi_edit_add(c, &join, e.to, e.to, e.k, note));
+    }
+    swi_edit_note(note, name, "%s what %s reads", add ? "added to" : "beside", to);
     note->exact = !add;
-    return add ? join_by_add(c, e) : join_by_concat(c, e);
+    return SW_OK;
 }
 
 /* ---- one less ---------------------------------------------------------------------------- */
@@ -240,18 +188,8 @@ static uint32_t draw_cut(swi_child *c, uint32_t v)
 static sw_status remove_edge(swi_child *c, const sw_mutation *m, uint32_t v,
                              swi_change_note *note)
 {
-    sw_genome *g = c->genome;
-    swi_vertex *join = &g->vertices[v];
-    const uint32_t k = draw_cut(c, v);
     (void)m;
-    say(note, join->name, "reads %s no more", g->vertices[join->in[k]].name);
-    memmove(join->in + k, join->in + k + 1, (join->n_in - k - 1) * sizeof *join->in);
-    join->n_in--;
-    if (join->kind == SW_VERTEX_CONCAT)
-        SW_TRY(swi_positions_follow(g, c->before, v, 1u << k));
-    if (join->n_in > 1)
-        return SW_OK;
-    return swi_pass_over(g, v, join->in[0]);
+    return swi_edit_rewire(c, v, draw_cut(c, v), UINT32_MAX, note);
 }
 
 /* Kernels, kinds of pools, activations. */
@@ -294,52 +232,30 @@ static int32_t draw_kernel(swi_child *c, const sw_mutation *m, const swi_vertex 
     return n > 0 ? can[swi_draw_below(&c->draws, n)] : 0;
 }
 
-/* Odd windows are padded, so that images keep their size. */
 static sw_status change_kernel(swi_child *c, const sw_mutation *m, uint32_t v,
                                swi_change_note *note)
 {
-    sw_genome *g = c->genome;
-    swi_vertex *x = &g->vertices[v];
-    const int32_t had = x->kernel, kernel = draw_kernel(c, m, x);
+    const swi_vertex *x = &c->genome->vertices[v];
+    const int32_t kernel = draw_kernel(c, m, x);
     if (kernel == 0)
         SW_FAIL(SW_UNSUPPORTED, "vertex '%s': no other kernel can be", x->name);
-    say(note, x->name, "kernel %d to %d", had, kernel);
-    note->exact = !is_pool(x) && kernel > had;
-    x->kernel = kernel;
-    if (kernel % 2 != 0)
-        return SW_OK;
-    SW_TRY(swi_genome_infer(g, NULL));
-    return swi_positions_follow(g, c->before, UINT32_MAX, 0);
+    return swi_edit_number(c, v, "kernel", kernel, note);
 }
 
 /* ---- pools ------------------------------------------------------------------------------- */
 
-/* The other kind of a pool; SW_VERTEX_INPUT for what is not a pool. */
-static sw_vertex_kind other_pool(sw_vertex_kind kind)
-{
-    static const sw_vertex_kind other[SW_VERTEX_KINDS] = {
-        [SW_VERTEX_MAX_POOL] = SW_VERTEX_AVG_POOL,
-        [SW_VERTEX_AVG_POOL] = SW_VERTEX_MAX_POOL,
-        [SW_VERTEX_GLOBAL_MAX_POOL] = SW_VERTEX_GLOBAL_AVG_POOL,
-        [SW_VERTEX_GLOBAL_AVG_POOL] = SW_VERTEX_GLOBAL_MAX_POOL};
-    return other[kind];
-}
-
 static bool can_pool(const sw_genome *g, uint32_t v)
 {
-    return other_pool(g->vertices[v].kind) != SW_VERTEX_INPUT &&
+    return swi_other_pool(g->vertices[v].kind) != SW_VERTEX_INPUT &&
            (g->vertices[v].shield & SW_SHIELD_KERNEL) == 0;
 }
 
 static sw_status change_pool(swi_child *c, const sw_mutation *m, uint32_t v,
                              swi_change_note *note)
 {
-    swi_vertex *x = &c->genome->vertices[v];
-    const sw_vertex_kind had = x->kind;
+    const sw_vertex_kind other = swi_other_pool(c->genome->vertices[v].kind);
     (void)m;
-    x->kind = other_pool(had);
-    say(note, x->name, "%s to %s", sw_vertex_kind_name(had), sw_vertex_kind_name(x->kind));
-    return SW_OK;
+    return swi_edit_word(c, v, "kind", sw_vertex_kind_name(other), note);
 }
 
 /* ---- activations ------------------------------------------------------------------------- */
@@ -354,17 +270,15 @@ static sw_status change_activation(swi_child *c, const sw_mutation *m, uint32_t 
                                    swi_change_note *note)
 {
     const sw_search_space *space;
-    swi_vertex *x = &c->genome->vertices[v];
-    const char *had = swi_activation_name(x->activation);
+    const swi_vertex *x = &c->genome->vertices[v];
     (void)m;
     SW_TRY(swi_child_space(c, &space));
     const swi_space_training *t = &space->training;
-    const int i = draw_other(c, t->activations, t->n_activations, had);
+    const int i =
+        draw_other(c, t->activations, t->n_activations, swi_activation_name(x->activation));
     if (i < 0)
         SW_FAIL(SW_UNSUPPORTED, "vertex '%s': the space has no other activation", x->name);
-    x->activation = swi_activation_find(t->activations[i]);
-    say(note, x->name, "%s to %s", had, t->activations[i]);
-    return SW_OK;
+    return swi_edit_word(c, v, "activation", t->activations[i], note);
 }
 
 /* Sizes: all chosen vertices at once. */
@@ -434,8 +348,8 @@ static sw_status change_sizes(swi_child *c, const sw_mutation *m, uint32_t n)
             swi_change_note note = {.exact = exact};
             if (!swi_vertex_is_sized(v) || v->size == was->size)
                 continue;
-            say(&note, v->name, "%lld to %lld outputs", (long long)was->size,
-                (long long)v->size);
+            swi_edit_note(&note, v->name, "%lld to %lld outputs", (long long)was->size,
+                          (long long)v->size);
             swi_child_record(c, SW_MUTATE_SIZE, &note);
         }
     }
@@ -449,72 +363,43 @@ static sw_status change_rate(swi_child *c, const sw_mutation *m, uint32_t v,
 {
     double low, high;
     const float had = c->genome->lr;
-    (void)v;
     swi_mutation_range(m, &low, &high);
     const double lr = (double)had * (1 + swi_draw_range(&c->draws, low, high));
-    c->genome->lr = (float)fmin(fmax(lr, 1e-6), 1);
-    if (c->genome->lr == had)
+    const float to = (float)fmin(fmax(lr, 1e-6), 1);
+    if (to == had)
         SW_FAIL(SW_UNSUPPORTED, "the learning rate stays %g", (double)had);
-    say(note, "", "learning rate %.6g to %.6g", (double)had, (double)c->genome->lr);
-    note->exact = true;
-    return SW_OK;
+    return swi_edit_number(c, v, "lr", (double)to, note);
 }
 
 /* ---- optimizer --------------------------------------------------------------------------- */
-
-static bool has_momentum(const char *optimizer)
-{
-    return strcmp(optimizer, "sgd") == 0 || strcmp(optimizer, "rmsprop") == 0;
-}
 
 /* The rate stays, and the momentum where the kind has one. */
 static sw_status change_optimizer(swi_child *c, const sw_mutation *m, uint32_t v,
                                   swi_change_note *note)
 {
     const sw_search_space *space;
-    sw_genome *g = c->genome;
+    const sw_genome *g = c->genome;
     (void)m;
-    (void)v;
     SW_TRY(swi_child_space(c, &space));
     const swi_space_training *t = &space->training;
     const int i = draw_other(c, t->optimizers, t->n_optimizers, g->optimizer);
     if (i < 0)
         SW_FAIL(SW_UNSUPPORTED, "the space has no other optimizer than %s", g->optimizer);
-    say(note, "", "optimizer %s to %s", g->optimizer, t->optimizers[i]);
-    snprintf(g->optimizer, sizeof g->optimizer, "%s", t->optimizers[i]);
-    g->momentum = has_momentum(g->optimizer) ? g->momentum : 0;
-    note->exact = true;
-    return SW_OK;
+    return swi_edit_word(c, v, "optimizer", t->optimizers[i], note);
 }
 
-static void toggle(float *x, float on, const char *name, swi_change_note *note)
-{
-    *x = *x != 0 ? 0 : on;
-    if (*x != 0)
-        say(note, "", "%s %g", name, (double)on);
-    else
-        say(note, "", "no %s", name);
-}
-
+/* Weight decay, clip or momentum: there, or gone. */
 static sw_status change_optimizer_part(swi_child *c, const sw_mutation *m, uint32_t v,
                                        swi_change_note *note)
 {
-    sw_genome *g = c->genome;
+    const sw_genome *g = c->genome;
+    const uint32_t part = swi_draw_below(&c->draws, swi_has_momentum(g->optimizer) ? 3 : 2);
     (void)m;
-    (void)v;
-    switch (swi_draw_below(&c->draws, has_momentum(g->optimizer) ? 3 : 2)) {
-    case 0:
-        toggle(&g->weight_decay, 1e-4f, "weight decay", note);
-        break;
-    case 1:
-        toggle(&g->clip, 1, "clip", note);
-        break;
-    default:
-        toggle(&g->momentum, 0.9f, "momentum", note);
-        break;
-    }
-    note->exact = true;
-    return SW_OK;
+    if (part == 0)
+        return swi_edit_number(c, v, "weight_decay", g->weight_decay != 0 ? 0 : 1e-4, note);
+    if (part == 1)
+        return swi_edit_number(c, v, "clip", g->clip != 0 ? 0 : 1, note);
+    return swi_edit_number(c, v, "momentum", g->momentum != 0 ? 0 : 0.9, note);
 }
 
 /* ---- batch ------------------------------------------------------------------------------- */
@@ -558,7 +443,6 @@ static sw_status change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
     double low, high;
     const sw_search_space *space;
     const int64_t had = c->genome->batch;
-    (void)v;
     swi_mutation_range(m, &low, &high);
     SW_TRY(swi_child_space(c, &space));
     const swi_space_training *t = &space->training;
@@ -566,154 +450,10 @@ static sw_status change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
     const int64_t to = t->n_batches > 0 ? step_list(t, had, share) : step_range(t, had, share);
     if (to == had)
         SW_FAIL(SW_UNSUPPORTED, "the batch stays %lld", (long long)had);
-    c->genome->batch = to;
-    say(note, "", "batch %lld to %lld", (long long)had, (long long)to);
-    note->exact = true;
-    return SW_OK;
-}
-
-/* Rewiring: a vertex is passed by, what no vertex reads goes, what is read twice is read
- * once. */
-
-static bool drop_doubles(swi_vertex *v, uint32_t x)
-{
-    const uint32_t had = v->n_in;
-    uint32_t n = 0;
-    bool seen = false;
-    for (uint32_t k = 0; k < had; k++) {
-        if (v->in[k] != x || !seen)
-            v->in[n++] = v->in[k];
-        seen = seen || v->in[k] == x;
-    }
-    v->n_in = n;
-    return n < had;
-}
-
-static sw_status read_once(sw_genome *g, uint32_t x)
-{
-    for (uint32_t i = x + 1; i < g->n; i++) {
-        swi_vertex *v = &g->vertices[i];
-        if (v->kind != SW_VERTEX_ADD || !drop_doubles(v, x) || v->n_in > 1)
-            continue;
-        if ((v->shield & SW_SHIELD_REMOVE) != 0 || i + 1 == g->n || !swi_inputs_free(g, i) ||
-            !swi_outputs_free(g, i))
-            SW_FAIL(SW_UNSUPPORTED, "vertex '%s' would add nothing, and a shield keeps it",
-                    v->name);
-        swi_genome_redirect(g, i, x);
-        swi_genome_remove(g, i);
-        i--; /* later adds may read x twice now: they come */
-    }
-    return SW_OK;
-}
-
-/* Invariant vertices give the units that they read, one by one. */
-static sw_status align(swi_child *c, uint32_t v, uint32_t x)
-{
-    const swi_tie tie = {.a = x, .b = v};
-    if (swi_vertex_is_invariant(&c->genome->vertices[v]))
-        return SW_OK;
-    return swi_child_align(c, NULL, 0, &tie, 1, NULL);
-}
-
-sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x)
-{
-    swi_genome_redirect(g, v, x);
-    SW_TRY(read_once(g, x));
-    /* Dead ends go, v too. From the back: what one alone has read is one too. */
-    uint32_t reads[SWI_MAX_VERTICES]; /* edges to readers */
-    memset(reads, 0, g->n * sizeof *reads);
-    for (uint32_t i = 0; i < g->n; i++)
-        for (uint32_t k = 0; k < g->vertices[i].n_in; k++)
-            reads[g->vertices[i].in[k]]++;
-    for (uint32_t i = g->n - 1; i-- > 0;) {
-        if (reads[i] > 0)
-            continue;
-        for (uint32_t k = 0; k < g->vertices[i].n_in; k++)
-            reads[g->vertices[i].in[k]]--;
-        /* those in front keep their positions */
-        if (i == 0)
-            SW_FAIL(SW_UNSUPPORTED, "vertex '%s': nothing would read the input",
-                    g->vertices[0].name);
-        if ((g->vertices[i].shield & SW_SHIELD_REMOVE) != 0 || !swi_inputs_free(g, i))
-            SW_FAIL(SW_UNSUPPORTED, "vertex '%s' would be read by none, and a shield keeps it",
-                    g->vertices[i].name);
-        swi_genome_remove(g, i);
-    }
-    return SW_OK;
-}
-
-/* Images after v get another height and width, if they can. */
-static sw_status redirect_moved(sw_genome *g, uint32_t v, uint32_t x)
-{
-    sw_genome *was;
-    SW_TRY(sw_genome_copy(&was, g));
-    sw_status status = swi_pass_over(g, v, x);
-    if (status == SW_OK)
-        status = swi_genome_infer(g, NULL);
-    if (status == SW_OK)
-        status = swi_positions_follow(g, was, UINT32_MAX, 0);
-    swi_genome_free(was);
-    return status;
-}
-
-/* Who reads v reads x, which it reads; v goes, and what no vertex reads then, and adds that
- * would add x alone. Sizes are aligned first. SW_UNSUPPORTED, or SW_INVALID, where that cannot
- * be: the genome is then neither as it was nor valid. */
-static sw_status bypass(swi_child *c, uint32_t v, uint32_t x)
-{
-    const swi_vertex *from = &c->genome->vertices[v], *to = &c->genome->vertices[x];
-    if ((from->height == 0) != (to->height == 0))
-        SW_FAIL(SW_UNSUPPORTED, "vertex '%s' makes a vector of an image: it stays", from->name);
-    const bool moved = from->height != to->height || from->width != to->width;
-    SW_TRY(align(c, v, x));
-    return moved ? redirect_moved(c->genome, v, x) : swi_pass_over(c->genome, v, x);
-}
-
-/* Concat v reads input k alone, and is passed by; its readers lose the other columns. */
-static sw_status bypass_concat(swi_child *c, uint32_t v, uint32_t k)
-{
-    swi_vertex *join = &c->genome->vertices[v];
-    const uint32_t x = join->in[k], all = (1u << join->n_in) - 1;
-    join->in[0] = x;
-    join->n_in = 1;
-    SW_TRY(swi_positions_follow(c->genome, c->before, v, all & ~(1u << k)));
-    return swi_pass_over(c->genome, v, x);
+    return swi_edit_number(c, v, "batch", (double)to, note);
 }
 
 /* Vertices that are put in between others, and that go. */
-
-/* ---- does it compute what it reads? ------------------------------------------------------ */
-
-/* Over what passes everything on in evaluation. */
-static const swi_vertex *behind_dropout(const sw_genome *g, const swi_vertex *v)
-{
-    while (v->kind == SW_VERTEX_DROPOUT)
-        v = &g->vertices[v->in[0]];
-    return v;
-}
-
-static bool is_identity(const sw_genome *g, const swi_vertex *v)
-{
-    switch (v->kind) {
-    case SW_VERTEX_DROPOUT:
-        return true;
-    case SW_VERTEX_ACTIVATION: {
-        const swi_vertex *x = behind_dropout(g, &g->vertices[v->in[0]]);
-        return swi_activation_is_idempotent(v->activation) && x->kind == SW_VERTEX_ACTIVATION &&
-               x->activation == v->activation;
-    }
-    case SW_VERTEX_MAX_POOL:
-    case SW_VERTEX_AVG_POOL:
-        return v->kernel == 1 && v->stride == 1;
-    case SW_VERTEX_LINEAR:
-    case SW_VERTEX_CONV2D:
-        return v->identity && v->parent == SWI_NO_PARENT && v->stride == 1 &&
-               (v->groups == 1 || swi_vertex_is_depthwise(v)) &&
-               v->channels == swi_vertex_reads(g, v);
-    default:
-        return false;
-    }
-}
 
 /* ---- one more ---------------------------------------------------------------------------- */
 
@@ -725,7 +465,7 @@ static bool can_add_vertex(const sw_genome *g, uint32_t v)
 static bool are_identity(const sw_genome *g, uint32_t first, uint32_t n)
 {
     for (uint32_t i = first; i < first + n; i++)
-        if (!is_identity(g, &g->vertices[i]))
+        if (!swi_is_identity(g, &g->vertices[i]))
             return false;
     return true;
 }
@@ -749,7 +489,8 @@ static sw_status add_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
     char more[32] = "";
     if (n > 1)
         snprintf(more, sizeof more, " and %u more", n - 1);
-    say(note, one->name, "%s%s after %s", sw_vertex_kind_name(one->kind), more, behind->name);
+    swi_edit_note(note, one->name, "%s%s after %s", sw_vertex_kind_name(one->kind), more,
+                  behind->name);
     note->exact = are_identity(c->genome, first, n);
     return SW_OK;
 }
@@ -769,22 +510,26 @@ static bool can_remove_vertex(const sw_genome *g, uint32_t v)
 static sw_status remove_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
                                swi_change_note *note)
 {
-    const swi_vertex *x = &c->genome->vertices[v];
-    const uint32_t n = c->genome->n;
-    const sw_vertex_kind kind = x->kind;
-    char name[SWI_VERTEX_NAME];
     (void)m;
-    memcpy(name, x->name, sizeof name);
-    note->exact = is_identity(c->genome, x);
-    const uint32_t k = swi_draw_below(&c->draws, x->n_in);
-    if (kind == SW_VERTEX_CONCAT)
-        SW_TRY(bypass_concat(c, v, k));
-    else
-        SW_TRY(bypass(c, v, x->in[k]));
-    char more[48] = "";
-    if (n - c->genome->n > 1)
-        snprintf(more, sizeof more, ", and %u that it needed", n - c->genome->n - 1);
-    say(note, name, "%s removed%s", sw_vertex_kind_name(kind), more);
+    return swi_edit_remove(c, v, swi_draw_below(&c->draws, c->genome->vertices[v].n_in), note);
+}
+
+/* Edits of the caller's own. Where the genome is as it was, or the callback says SW_UNSUPPORTED
+ * or SW_INVALID, nothing happened. */
+static sw_status change_custom(swi_child *c, const sw_mutation *m, uint32_t v,
+                               swi_change_note *note)
+{
+    const uint64_t seed = swi_draw_bits(&c->draws), said = sw_error_count();
+    (void)v;
+    swi_edit_note(note, "", "custom");
+    note->exact = true;
+    c->note = note;
+    c->genome->editor = c;
+    const sw_status status = m->fn(c->genome, seed, m->user);
+    c->genome->editor = NULL;
+    SW_TRY(sw_call_status(status, said, "sw_mutation.fn"));
+    if (swi_genome_hash(c->genome) == swi_genome_hash(c->before))
+        SW_FAIL(SW_UNSUPPORTED, "sw_mutation.fn changed nothing");
     return SW_OK;
 }
 
@@ -805,6 +550,7 @@ static const swi_mutation_rule rules[SW_MUTATION_KINDS] = {
     [SW_MUTATE_OPTIMIZER_PART] = {"optimizer_part", SWI_WHOLE, 0, 0, 0, NULL, change_optimizer_part},
     [SW_MUTATE_BATCH]          = {"batch", SWI_WHOLE, -0.5, 0.5, -1, NULL, change_batch},
     [SW_MUTATE_GROW]           = {"grow", SWI_WHOLE, 0, 1, -0x1p-52, NULL, swi_grow},
+    [SW_MUTATE_CUSTOM]         = {"custom", SWI_WHOLE, 0, 0, 0, NULL, change_custom},
     /* clang-format on */
 };
 
@@ -875,7 +621,10 @@ static sw_status check_one(const sw_mutation *m, size_t i, const char *call)
                 call, i, name);
     if (m->space != NULL)
         SW_TRY(sw_handle_check(m->space, SW_HANDLE_SEARCH_SPACE, call));
-    if (m->reserved[0] != 0 || m->reserved[1] != 0)
+    if ((m->kind == SW_MUTATE_CUSTOM) != (m->fn != NULL))
+        SW_FAIL(SW_INVALID, "%s: mutation %zu (%s): fn must %s", call, i, name,
+                m->fn != NULL ? "be NULL: it is of the kind custom" : "not be NULL");
+    if (m->reserved[0] != 0)
         SW_FAIL(SW_INVALID, "%s: mutation %zu (%s): reserved must be zero", call, i, name);
     const swi_mutation_rule *rule = &rules[m->kind];
     if (m->low == 0 && m->high == 0)

@@ -33,7 +33,7 @@ typedef struct {
     bool exact;
 } swi_change_note;
 
-typedef struct {
+typedef struct swi_child {
     sw_genome *genome; /* with lineage; valid between two changes */
     sw_genome *before; /* the change that is being made, or was made last; else NULL */
     const sw_mutate_opts *opts;
@@ -45,7 +45,8 @@ typedef struct {
     swi_wish *wishes;
     char (*names)[SWI_VERTEX_NAME];
     uint32_t wishes_cap, names_cap;
-    bool asked; /* what it fits was asked of the genome as it is */
+    bool asked;            /* what it fits was asked of the genome as it is */
+    swi_change_note *note; /* of a callback that edits: its edits are added to it */
 } swi_child;
 
 /* Free what the child took besides the genome. */
@@ -61,6 +62,8 @@ SW_MUST_USE sw_status swi_child_accept(swi_child *c, sw_status status, bool *sta
 SW_MUST_USE sw_status swi_child_fits(swi_child *c, const sw_genome *genome, bool *fits);
 SW_MUST_USE sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size_t n_wishes,
                                       const swi_tie *ties, size_t n_ties, swi_align_info *info);
+/* An edit of the callback was made. */
+void swi_child_note(swi_child *c, const swi_change_note *edit);
 void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_change_note *note);
 
 typedef sw_status swi_mutate_fn(swi_child *c, const sw_mutation *m, uint32_t vertex,
@@ -84,6 +87,39 @@ void swi_mutation_range(const sw_mutation *m, double *low, double *high);
 SW_MUST_USE sw_status swi_mutation_choose(swi_child *c, const sw_mutation *m, uint32_t *n);
 /* p of a vertex with utility u, where m is the largest and a the mean. */
 double swi_weighed(double p, sw_weigh weigh, double u, double m, double a);
+
+/* Edits of c->genome, which was c->before; the bounds of c->opts hold. Each notes what it did.
+ * On failure (SW_UNSUPPORTED, SW_INVALID: it cannot be) the genome is neither as it was nor
+ * valid, and after success for swi_genome_check. Shields hold. UINT32_MAX as a vertex: of the
+ * genome. */
+
+/* Put v, which is of no parent, in position `at`, after what it reads. Who reads its first
+ * input and follows reads v instead: `reader` alone (as numbered now; UINT32_MAX: all), its
+ * input k alone (UINT32_MAX: all). */
+SW_MUST_USE sw_status swi_edit_add(swi_child *c, swi_vertex *v, uint32_t at, uint32_t reader,
+                                   uint32_t k, swi_change_note *note);
+SW_MUST_USE sw_status swi_edit_remove(swi_child *c, uint32_t v, uint32_t k,
+                                      swi_change_note *note);
+SW_MUST_USE sw_status swi_edit_rewire(swi_child *c, uint32_t v, uint32_t k, uint32_t y,
+                                      swi_change_note *note);
+SW_MUST_USE sw_status swi_edit_resize(swi_child *c, uint32_t v, int64_t size,
+                                      swi_change_note *note);
+SW_MUST_USE sw_status swi_edit_number(swi_child *c, uint32_t v, const char *name, double value,
+                                      swi_change_note *note);
+SW_MUST_USE sw_status swi_edit_word(swi_child *c, uint32_t v, const char *name,
+                                    const char *word, swi_change_note *note);
+/* "VERTEX: text", or the text alone where it is of all. */
+void swi_edit_note(swi_change_note *note, const char *vertex, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* It computes what it reads, in evaluation. */
+bool swi_is_identity(const sw_genome *g, const swi_vertex *v);
+/* The other kind of a pool; SW_VERTEX_INPUT for what is not a pool. */
+sw_vertex_kind swi_other_pool(sw_vertex_kind kind);
+bool swi_has_momentum(const char *optimizer);
+/* A layer that reads x and has the outputs of vertex `like` of `from`, whose utility they have
+ * too; of the image of x. */
+SW_MUST_USE sw_status swi_insert_adapter(sw_genome *g, uint32_t at, uint32_t x,
+                                         const sw_genome *from, uint32_t like, uint8_t parent);
 
 bool swi_can_size(const sw_genome *g, uint32_t v);
 swi_mutate_fn swi_grow;
