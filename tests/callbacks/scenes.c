@@ -276,6 +276,29 @@ static int fitted(fixture *f)
     return mutated(f, NULL, NULL, fits);
 }
 
+/* Calls are of the genome that it is given. */
+static sw_status edit(sw_genome *genome, uint64_t seed, void *user)
+{
+    fixture *f = user;
+    sw_genome *own = f->genome;
+    (void)seed;
+    f->genome = genome;
+    const sw_status status = fixture_call(f);
+    f->genome = own;
+    return status;
+}
+
+static int edited(fixture *f)
+{
+    const sw_mutation own = {.kind = SW_MUTATE_CUSTOM, .probability = 1, .user = f, .fn = edit};
+    sw_genome *child = NULL;
+    const sw_status status = sw_genome_mutate(
+        &child, f->genome, &SW_OPTS(sw_mutate_opts, .mutations = &own, .n_mutations = 1));
+    if (status == SW_OK)
+        sw_genome_destroy(child);
+    return (int)status;
+}
+
 static int advanced(fixture *f)
 {
     sw_status status = SW_OK;
@@ -436,6 +459,7 @@ const scene scenes[] = {
     {"filter", "sw_vertex_filter", GENOME, 0, GENOME | SEARCH_SPACE, false, false, filtered},
     {"record", "sw_mutation_fn", GENOME, 0, GENOME | SEARCH_SPACE, false, false, recorded},
     {"fits", "sw_genome_fits", GENOME, 0, GENOME | SEARCH_SPACE, false, false, fitted},
+    {"edit", "sw_edit_fn", GENOME, 0, GENOME, false, false, edited},
     {"stop", "sw_evolution_opts.stop", EVOLUTION, EVOLUTION, EXEC, false, false, advanced},
     {"fitness", "sw_fitness_fn", EVOLUTION, EVOLUTION, EXEC | GENOME, false, false, advanced},
     {"map", "sw_fitness.map", EVOLUTION, EVOLUTION, EXEC, false, false, advanced},

@@ -157,6 +157,7 @@ static const struct {
     {"filter", {"sw_genome_describe", "sw_genome_save"}},
     {"record", {"sw_genome_copy", "sw_search_space_text"}},
     {"fits", {"sw_genome_price", "sw_genome_describe"}},
+    {"edit", {"sw_genome_price", "sw_genome_copy", "sw_genome_child"}},
     {"stop",
      {"sw_evolution_count", "sw_evolution_used", "sw_run", "sw_param_freeze",
       "sw_genome_destroy"}},

@@ -421,9 +421,10 @@ static const number numbers[] = {
 
 static sw_status no_field(const swi_vertex *v, const char *what, const char *name)
 {
-    SW_FAIL(SW_INVALID, "%s%s%s%s has no %s '%.40s'", v != NULL ? "vertex '" : "",
-            v != NULL ? v->name : "", v != NULL ? "': a " : "",
-            v != NULL ? sw_vertex_kind_name(v->kind) : "a genome", what, name);
+    if (v == NULL)
+        SW_FAIL(SW_INVALID, "a genome has no %s '%.40s'", what, name);
+    SW_FAIL(SW_INVALID, "vertex '%s' (%s) has no %s '%.40s'", v->name,
+            sw_vertex_kind_name(v->kind), what, name);
 }
 
 /* Windows move images: what reads elements of flattened ones keeps those that it had. */

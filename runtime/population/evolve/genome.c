@@ -978,9 +978,12 @@ sw_status swi_genome_check(sw_genome *g, uint32_t *bad)
 
 uint32_t sw_genome_find(const sw_genome *g, const char *name)
 {
-    return sw_handle_check(g, SW_HANDLE_GENOME, __func__) == SW_OK && name != NULL
-               ? swi_genome_find(g, name)
-               : UINT32_MAX;
+    if (sw_handle_check(g, SW_HANDLE_GENOME, __func__) != SW_OK)
+        return UINT32_MAX;
+    if (name != NULL)
+        return swi_genome_find(g, name);
+    sw_error_set(SW_INVALID, __FILE__, __LINE__, "%s: name must not be NULL", __func__);
+    return UINT32_MAX;
 }
 
 uint32_t swi_genome_find(const sw_genome *g, const char *name)
