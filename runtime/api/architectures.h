@@ -114,14 +114,10 @@ SW_API uint32_t sw_genome_find(const sw_genome *genome, const char *name);
  * weights stay; of a new concat they have new columns for its other inputs. All inputs of an
  * add get one size.
  *
- * vertex  as sw_genome_vertex gives it, but for:
- *           name            NULL: a new one
- *           inputs          1 to 16
- *           channels        outputs of a linear or conv2d, 1 to 2^20; 0: as many as inputs[0]
- *           groups          0: depthwise. An ordinary conv2d has 1
- *           kernel, stride, dilation   0: 1
- *           height, width, parameters  not read
- * at      receives its position; may be NULL */
+ * `vertex` is as sw_genome_vertex gives it: 1 to 16 inputs; name NULL: a new one; channels, of
+ * a linear or conv2d, 1 to 2^20, 0: as many as its first input has; groups 0 is depthwise, so
+ * an ordinary conv2d has 1; kernel, stride and dilation 0: 1. Height, width and parameters are
+ * not read. `at`, which may be NULL, receives its position. */
 SW_MUST_USE SW_API sw_status sw_genome_add_vertex(sw_genome *genome, const sw_vertex *vertex,
                                                   uint32_t reader, uint32_t *at);
 /* Those that read the vertex read its input number `input` instead. Sizes are aligned first.

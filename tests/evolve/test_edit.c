@@ -532,7 +532,7 @@ SW_TEST("what cannot be is refused, and changes nothing")
     BAD_IS(sw_genome_resize(g, at(g, "c1"), 0), SW_INVALID, "1 to 1048576 (got 0)");
     BAD_IS(sw_genome_set_number(g, in, "kernel", 4), SW_INVALID, "must be odd (got 4)");
     BAD_IS(sw_genome_set_number(g, in, "kernel", 2.5), SW_INVALID, "whole number");
-    BAD_IS(sw_genome_set_number(g, in, "kernel", NAN), SW_INVALID, "whole number");
+    BAD_IS(sw_genome_set_number(g, in, "kernel", (double)NAN), SW_INVALID, "whole number");
     BAD_IS(sw_genome_set_number(g, in, "groups", 0), SW_UNSUPPORTED, "depthwise");
     BAD_IS(sw_genome_set_number(g, in, "rate", 0.5), SW_INVALID, "'c1' (conv2d) has no number");
     BAD_IS(sw_genome_set_number(g, at(g, "held"), "kernel", 5), SW_UNSUPPORTED, "'kernel'");
