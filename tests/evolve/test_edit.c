@@ -385,6 +385,10 @@ SW_TEST("edits of a callback keep every neuron's descent")
         } else {
             parent = scene_random(&dice);
         }
+        swi_draws d = swi_draws_of(i, 3);
+        for (uint32_t v = 1; i % 5 == 0 && v < parent->n; v++)
+            if (swi_draw_happens(&d, 0.2))
+                parent->vertices[v].shield = swi_draw_below(&d, SW_SHIELD_ALL + 1);
         sw_genome *child = custom_child(parent, edit_some, &all, i, &notes);
         CU_ASSERT_FATAL(mutant_is_sound(child, parent, NULL));
         CU_ASSERT_EQUAL(notes.n, swi_genome_hash(child) != swi_genome_hash(parent));
@@ -521,6 +525,7 @@ SW_TEST("what cannot be is refused, and changes nothing")
     BAD_IS(sw_genome_rewire(g, at(g, "c2"), 1, at(g, "c1")), SW_UNSUPPORTED,
            "may read one more");
     BAD_IS(sw_genome_rewire(g, at(g, "c2"), 0, ALL), SW_UNSUPPORTED, "must read one");
+    BAD_IS(sw_genome_rewire(g, at(g, "both"), 1, ALL), SW_UNSUPPORTED, "keeps its readers");
     BAD_IS(sw_genome_rewire(g, at(g, "c2"), 1, ALL), SW_INVALID, "reads 1 vertices");
     BAD_IS(sw_genome_rewire(g, at(g, "sum"), 0, at(g, "r1")), SW_INVALID,
            "must have one shape");
@@ -569,7 +574,7 @@ static sw_status call_of(sw_genome *g, int which)
     case 4:
         return sw_genome_remove_vertex(g, at(g, "pool"), 0);
     case 5:
-        return sw_genome_rewire(g, at(g, "both"), 1, ALL);
+        return sw_genome_rewire(g, at(g, "sum"), 0, ALL);
     case 6:
         return sw_genome_rewire(g, at(g, "both"), 0, at(g, "pool"));
     case 7:

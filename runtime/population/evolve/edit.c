@@ -160,6 +160,9 @@ static sw_status cut(swi_child *c, uint32_t v, uint32_t k)
     join->n_in--;
     if (join->kind == SW_VERTEX_CONCAT)
         SW_TRY(swi_positions_follow(g, c->before, v, 1u << k));
+    if (join->n_in == 1 && !swi_outputs_free(g, v))
+        SW_FAIL(SW_UNSUPPORTED, "vertex '%s' would join one, and a shield keeps its readers",
+                join->name);
     if (join->n_in == 1)
         return swi_pass_over(g, v, join->in[0]);
     return swi_vertex_readers(g, x, NULL, 0) > 0 ? SW_OK : swi_pass_over(g, x, x);
@@ -349,9 +352,7 @@ sw_status swi_edit_remove(swi_child *c, uint32_t v, uint32_t k, swi_change_note 
     SW_TRY(allows(g, v, SW_SHIELD_REMOVE | SW_SHIELD_INPUTS | SW_SHIELD_OUTPUTS));
     if (!swi_inputs_free(g, v) || !swi_outputs_free(g, v))
         SW_FAIL(SW_UNSUPPORTED,
-                "vertex '%s': the shield of one that it reads, or that reads "
-                "it, keeps it",
-                name);
+                "vertex '%s': the shield of what it reads, or of a reader, keeps it", name);
     note->exact = swi_is_identity(g, x);
     SW_TRY(kind == SW_VERTEX_CONCAT ? bypass_concat(c, v, k) : bypass(c, v, x->in[k]));
     if (n - g->n > 1)
@@ -559,13 +560,22 @@ sw_status swi_edit_word(swi_child *c, uint32_t v, const char *name, const char *
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
+static sw_status check_vertex(const sw_genome *g, uint32_t v, const char *call)
+{
+    if (v >= g->n)
+        SW_FAIL(SW_INVALID, "%s: the genome has %u vertices (got %u)", call, g->n, v);
+    return SW_OK;
+}
+
 /* A call edits a copy. Where a mutation's callback makes the call, the mutation's bounds and
  * utilities hold. */
-static sw_status edit_begin(swi_child *c, const sw_genome *g)
+static sw_status edit_begin(swi_child *c, sw_genome *g, uint32_t v, const char *call)
 {
     static const sw_mutate_opts bounds = {.max_vertices = SWI_MAX_VERTICES,
                                           .max_size = SWI_MAX_UNITS};
-    *c = (swi_child){.opts = &bounds};
+    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, call));
+    SW_TRY(check_vertex(g, v, call));
+    *c = (swi_child){.opts = &bounds, .before = g};
     if (g->editor != NULL) {
         c->opts = g->editor->opts;
         memcpy(c->parents, g->editor->parents, sizeof c->parents);
@@ -596,25 +606,21 @@ static sw_status edit_end(swi_child *c, sw_genome *g, sw_status status,
     return status;
 }
 
-/* Run `call` on the copy `c` of genome g. */
-#define EDIT(g, call)                                                                          \
-    swi_child c;                                                                               \
-    swi_change_note note = {.text = ""};                                                       \
-    SW_TRY(edit_begin(&c, g));                                                                 \
-    c.before = (g);                                                                            \
-    const sw_status status = edit_end(&c, g, call, &note)
-
-static sw_status check_vertex(const sw_genome *g, uint32_t v, const char *call)
-{
-    if (v >= g->n)
-        SW_FAIL(SW_INVALID, "%s: the genome has %u vertices (got %u)", call, g->n, v);
-    return SW_OK;
-}
+/* Return the status of `edit` on a copy, `c`, of genome g, which has vertex v. */
+#define EDIT(g, v, edit)                                                                       \
+    do {                                                                                       \
+        swi_child c;                                                                           \
+        swi_change_note note = {.text = ""};                                                   \
+        SW_TRY(edit_begin(&c, g, v, __func__));                                                \
+        return edit_end(&c, g, edit, &note);                                                   \
+    } while (0)
 
 static sw_status read_vertex(sw_genome *g, const sw_vertex *given, swi_vertex *v,
                              const char *call)
 {
     sw_vertex from;
+    if (given == NULL)
+        SW_FAIL(SW_INVALID, "%s: vertex must not be NULL", call);
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_vertex, &from, given, call));
     *v = swi_vertex_of(from.kind);
     if (from.n_inputs < 1 || from.n_inputs > SWI_MAX_INPUTS || from.inputs == NULL)
@@ -653,69 +659,53 @@ static sw_status read_vertex(sw_genome *g, const sw_vertex *given, swi_vertex *v
     return SW_OK;
 }
 
-sw_status sw_genome_add_vertex(sw_genome *g, const sw_vertex *vertex, uint32_t reader,
-                               uint32_t *at)
+static sw_status add_given(swi_child *c, const sw_vertex *given, uint32_t reader, uint32_t *at,
+                           swi_change_note *note, const char *call)
 {
     swi_vertex v;
     uint32_t after = 0;
-    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    if (vertex == NULL)
-        SW_FAIL(SW_INVALID, "%s: vertex must not be NULL", __func__);
-    if (reader != UINT32_MAX)
-        SW_TRY(check_vertex(g, reader, __func__));
-    SW_TRY(read_vertex(g, vertex, &v, __func__));
+    SW_TRY(read_vertex(c->genome, given, &v, call));
     for (uint32_t i = 0; i < v.n_in; i++)
         after = v.in[i] > after ? v.in[i] : after;
-    EDIT(g, swi_edit_add(&c, &v, after + 1, reader, UINT32_MAX, &note));
-    if (status == SW_OK && at != NULL)
+    SW_TRY(swi_edit_add(c, &v, after + 1, reader, UINT32_MAX, note));
+    SW_TRY(swi_genome_check(c->genome, NULL));
+    if (at != NULL)
         *at = after + 1;
-    return status;
+    return SW_OK;
+}
+
+sw_status sw_genome_add_vertex(sw_genome *g, const sw_vertex *vertex, uint32_t reader,
+                               uint32_t *at)
+{
+    EDIT(g, reader == UINT32_MAX ? 0 : reader,
+         add_given(&c, vertex, reader, at, &note, __func__));
 }
 
 sw_status sw_genome_remove_vertex(sw_genome *g, uint32_t vertex, uint32_t input)
 {
-    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    SW_TRY(check_vertex(g, vertex, __func__));
-    EDIT(g, swi_edit_remove(&c, vertex, input, &note));
-    return status;
+    EDIT(g, vertex, swi_edit_remove(&c, vertex, input, &note));
 }
 
 sw_status sw_genome_rewire(sw_genome *g, uint32_t vertex, uint32_t input, uint32_t to)
 {
-    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    SW_TRY(check_vertex(g, vertex, __func__));
-    if (to != UINT32_MAX)
-        SW_TRY(check_vertex(g, to, __func__));
-    EDIT(g, swi_edit_rewire(&c, vertex, input, to, &note));
-    return status;
+    EDIT(g, vertex, swi_edit_rewire(&c, vertex, input, to, &note));
 }
 
 sw_status sw_genome_resize(sw_genome *g, uint32_t vertex, int64_t size)
 {
-    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    SW_TRY(check_vertex(g, vertex, __func__));
-    EDIT(g, swi_edit_resize(&c, vertex, size, &note));
-    return status;
+    EDIT(g, vertex, swi_edit_resize(&c, vertex, size, &note));
 }
 
 sw_status sw_genome_set_number(sw_genome *g, uint32_t vertex, const char *name, double value)
 {
-    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    if (vertex != UINT32_MAX)
-        SW_TRY(check_vertex(g, vertex, __func__));
     if (name == NULL)
         SW_FAIL(SW_INVALID, "%s: name must not be NULL", __func__);
-    EDIT(g, swi_edit_number(&c, vertex, name, value, &note));
-    return status;
+    EDIT(g, vertex == UINT32_MAX ? 0 : vertex, swi_edit_number(&c, vertex, name, value, &note));
 }
 
 sw_status sw_genome_set_word(sw_genome *g, uint32_t vertex, const char *name, const char *word)
 {
-    SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, __func__));
-    if (vertex != UINT32_MAX)
-        SW_TRY(check_vertex(g, vertex, __func__));
     if (name == NULL || word == NULL)
         SW_FAIL(SW_INVALID, "%s: name and word must not be NULL", __func__);
-    EDIT(g, swi_edit_word(&c, vertex, name, word, &note));
-    return status;
+    EDIT(g, vertex == UINT32_MAX ? 0 : vertex, swi_edit_word(&c, vertex, name, word, &note));
 }
