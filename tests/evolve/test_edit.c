@@ -1,5 +1,6 @@
 /* Edits of genomes, and mutations of one's own: against what their definition says, worked
  * out by the names of neurons. */
+#include "tests/evolve/evolution_scene.h"
 #include "tests/evolve/inherit_plain.h"
 #include "tests/evolve/mutants.h"
 #include "tests/support/heap_sweep.h"
@@ -765,6 +766,33 @@ SW_TEST("bounds and utilities of the mutation hold in a callback")
     const swi_vertex *c3 = mutant_vertex(child, "c3");
     CU_ASSERT_FATAL(c3->n_rows == 3);
     CU_ASSERT(c3->rows[0] == 0 && c3->rows[1] == 2 && c3->rows[2] == 4);
+}
+
+static sw_status edit_any(sw_genome *g, uint64_t seed, void *made)
+{
+    drawn what;
+    for (uint64_t i = 0; i < 12; i++)
+        *(int *)made += edit_drawn(g, swi_draws_of(seed, i), &what) == SW_OK;
+    return SW_OK;
+}
+
+/* In a search, whose children inherit: for any threads the same bits. */
+SW_TEST("a search has mutations of one's own")
+{
+    const evo_data data = evo_digits(300, 60);
+    int made = 0;
+    const sw_mutation own = {
+        .kind = SW_MUTATE_CUSTOM, .probability = 1, .fn = edit_any, .user = &made};
+    const sw_evolution_opts opts =
+        EVO_OPTS(&data, .mutations = &own, .n_mutations = 1, .candidate_bytes = 1 << 20);
+    uint64_t sum[2];
+    for (int k = 0; k < 2; k++) {
+        sw_evolution *e = evo_evolution(evo_exec(k + 1, NULL), &opts);
+        evo_run(e, 4);
+        sum[k] = evo_sum(e);
+    }
+    CU_ASSERT_EQUAL(sum[0], sum[1]);
+    CU_ASSERT(made > 20);
 }
 
 /* Programs that were built before it had `fn` see the same struct. */
