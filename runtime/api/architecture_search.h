@@ -152,7 +152,7 @@ SW_MUST_USE SW_API sw_status sw_select(const double *fitness, size_t n,
 SW_MUST_USE SW_API sw_status sw_pareto(const double *objectives, size_t n, size_t m,
                                        uint32_t *rank, double *crowding);
 
-/* ---- evolution: a population of architectures -------------------------------------------- */
+/* ---- evolution: a search of architectures ------------------------------------------------ */
 
 typedef enum {
     SW_FITNESS_ACCURACY,       /* on the validation part, after the training of a generation */
@@ -168,118 +168,158 @@ typedef enum {
 #define SW_FITNESS_KINDS 8
 SW_API const char *sw_fitness_kind_name(sw_fitness_kind kind); /* NULL past the end */
 
-/* A member as callbacks see it. */
+/* A candidate as callbacks see it. */
 typedef struct {
     size_t size;
-    uint64_t id, parents[2]; /* ids of the run, from 1; 0: none */
-    uint64_t born;           /* generation */
-    uint64_t steps;          /* that it has been trained, its parents' among them */
+    uint64_t id, parents[2]; /* ids of the run, from 1; 0: none. Of a second look parents[0] is
+                                whom it looks at */
+    uint64_t born;           /* trainings that had ended when it began */
+    uint64_t steps;          /* that it has been trained */
     const sw_genome *genome;
     const sw_price *price;
     size_t measured_bytes; /* most that lived in its training steps, model and batch too; 0: not
                               yet */
-    double fitness;        /* NaN: none */
-    double loss, accuracy, train_accuracy; /* of the last generation; NaN: none */
+    double fitness;        /* at the rung that it has reached; NaN: none */
+    double loss, accuracy, train_accuracy; /* the same */
     uint64_t ns_per_sample;
-    uint32_t rank; /* Pareto */
+    uint32_t rank; /* 0 */
     int invalid;   /* 1: its numbers became NaN or infinite, or it failed */
     const char *why;
+    int rung;       /* that it has reached, from 0; -1: none */
+    int look;       /* 1: a second look */
+    int training;   /* 1: it is in training */
+    uint32_t looks; /* trainings to the end that `mean` is the mean of: its own, and those of
+                       its looks */
+    double mean;    /* of their fitness; NaN: none */
+    double error;   /* standard error of `accuracy`: sqrt(a (1 - a) / validation samples) */
 } sw_candidate;
 typedef double sw_fitness_fn(const sw_candidate *candidate, void *user);
-/* A term; the fitness is the sum of the terms of objective 0. With objectives above 0 members
- * are compared by Pareto rank, then by crowding distance. */
+/* A term; the fitness is the sum of the terms. */
 typedef struct {
     sw_fitness_kind kind;
-    int objective;
-    double factor;  /* 0: 1 */
-    double average; /* of a member, over generations: (1 - average) now + average before */
-    double drop;    /* TRAIN_ACCURACY; 0: 0.5 */
+    int objective;                       /* 0 */
+    double factor;                       /* 0: 1 */
+    double average;                      /* 0 */
+    double drop;                         /* TRAIN_ACCURACY; 0: 0.5 */
     double (*map)(double x, void *user); /* of the term, before its factor; NULL: none */
     sw_fitness_fn *fn;
     void *user;
     uint64_t reserved[2]; /* must be zero */
 } sw_fitness;
 
+/* Where a new candidate comes from, once `start` of them were drawn. */
+typedef enum {
+    SW_SEARCH_LOCAL,  /* a child of one of the best `parents` */
+    SW_SEARCH_AGEING, /* a child of the best of `parents` that are drawn from the newest
+                         `population` (Real et al. 2019) */
+    SW_SEARCH_RANDOM  /* a draw */
+} sw_search_kind;
+#define SW_SEARCH_KINDS 3
+SW_API const char *sw_search_kind_name(sw_search_kind kind); /* NULL past the end */
+
+/* A selection of one's own: the position of the parent of the next candidate, or UINT32_MAX for
+ * a draw. It must follow from its arguments, and what it calls on the evolution, alone. */
+typedef uint32_t sw_parent_fn(sw_evolution *evolution, uint64_t seed, void *user);
+
 typedef struct {
     size_t size;
     const sw_dataset *train, *validation; /* borrowed */
     const sw_search_space *space;         /* NULL: the default one; borrowed */
-    const sw_genome *const *first;        /* the first members, n_first of them, copied; the
-                                             others are drawn from the space */
+    const sw_genome *const *first;        /* the first candidates, n_first of them, copied */
     size_t n_first;
-    uint32_t population; /* 0: 20 */
-    uint64_t samples;    /* that each member is trained with in a generation; 0: 12,800 */
+    uint32_t population;         /* AGEING: the newest so many have children; 0: 20 */
+    uint64_t samples;            /* of a whole training; 0: 12,800 */
     uint64_t validation_samples; /* 0: all, at most 2,000 */
     uint64_t seed;
-    const sw_net_opts *net;       /* NULL: all zero; `utility` is always on */
+    const sw_net_opts *net;       /* NULL: all zero */
     const sw_mutation *mutations; /* n_mutations; none: the default ones */
     size_t n_mutations;
-    double mutate, crossover; /* probability for each child; 0: 0.8 and 0.3; below 0: never */
-    const sw_selection *selections; /* n_selections; none: 2 elite, the others by tournament */
+    double mutate, crossover;       /* no longer used: 0 */
+    const sw_selection *selections; /* no longer used: NULL, and n_selections 0 */
     size_t n_selections;
-    const sw_fitness *fitness; /* n_fitness; none: accuracy to two digits + min(0.001, 1 /
-                                  parameters) */
+    const sw_fitness *fitness; /* n_fitness; none: accuracy - loss / 10^6 */
     size_t n_fitness;
-    size_t candidate_bytes;  /* hard limit of a member's peak_bytes; 0: the budget's alone */
-    const char *dir;         /* of the run: log, members at rest, what it goes on from; NULL:
-                                nothing is kept, and members rest in memory */
+    size_t candidate_bytes;  /* hard limit of a candidate's peak_bytes; 0: the budget's alone */
+    const char *dir;         /* of the run: history, states at rest, what it goes on from;
+                                NULL: nothing is kept, and states rest in memory */
     int (*stop)(void *user); /* asked between batches; not 0: stop. NULL: never */
     void *stop_user;
-    uint64_t generation_ns; /* a generation's training ends when it took so long; 0: never */
-    uint64_t step_ns; /* a member with steps that take longer, `patience` times in a row, is not
-                         trained further in this generation; 0: no limit */
-    uint32_t patience; /* 0: 5 */
+    uint64_t generation_ns, step_ns; /* no longer used: 0 */
+    uint32_t patience;               /* no longer used: 0 */
+    double fresh; /* share of draws among later candidates; 0: 0.1; below 0: none */
+    sw_search_kind search;
+    uint32_t rungs;       /* 1 to 6; 0: 3 */
+    uint32_t eta;         /* a rung has eta times the samples of the one before; 0: 3 */
+    uint32_t start;       /* draws before the first child; 0: 16 */
+    uint32_t parents;     /* 0: 2 of LOCAL, 5 of AGEING */
+    uint32_t workers;     /* candidates in training at one time, but for the first draws and the
+                             looks, which are 4 at least; 0: 1 */
+    uint32_t trainings;   /* whole ones that all of it takes, looks too; 0: 20 */
+    uint32_t looks;       /* second looks; 0: 4, at most a quarter of trainings; UINT32_MAX:
+                             none */
+    sw_parent_fn *parent; /* in the place of `search`; NULL: none */
+    void *parent_user;
 } sw_evolution_opts;
 
-/* A population in the exec's memory and budget, on its threads, which are side by side for
- * different members, as many at a time as the budget has room for; the same bits for every
- * number. Members that the packer finds no room for beside the others rest in files and take
- * turns; without dir all of them and their children have to fit at one time. SW_UNSUPPORTED on
- * a device.
+/* A search in the exec's memory and budget, on its threads, which are side by side for
+ * different candidates, as many at a time as the budget has room for; the same bits for every
+ * number. SW_UNSUPPORTED on a device.
  *
- * A generation: every member is trained with the same samples, in its own batch size; then
- * fitness; then selection, crossover and mutation make the next one. A child is accepted if its
- * predicted peak, the largest of training, of training with utility and of evaluation, is
- * within candidate_bytes, and the budget has room for a lane as large as the largest of all,
- * and for what children are made in: no member can be refused memory later. Where no mutant is
- * accepted the child is a copy of its parent.
+ * A candidate is trained with samples / eta^(rungs - 1) samples and evaluated; if it is among
+ * the best 1 / eta of those that got so far, it is trained on to the next rung of eta times as
+ * many (ASHA, Li et al. 2020). New candidates are draws, and then children. All are trained
+ * from the start with the same samples in the same order, so what they reach can be compared.
+ * In the end the best few are trained once more from scratch, with another seed and order; the
+ * best mean of both is the answer. Up to `workers` are in training at one time, and who ends
+ * first follows from planned operations and not from clocks.
  *
- * SW_NOMEM: not even the smallest draws fit, with the least budget that would do. */
+ * A candidate is accepted if its predicted peak, the largest of training and evaluation, is
+ * within candidate_bytes, and the budget has room for a lane as large as the largest of all
+ * beside `workers` members: none can be refused memory later. Where no mutant is accepted the
+ * child is a copy of its parent.
+ *
+ * SW_NOMEM: not even the smallest of a hundred draws fits, with the least budget that would
+ * do. */
 SW_MUST_USE SW_API sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec,
                                                  const sw_evolution_opts *opts);
 SW_API void sw_evolution_destroy(sw_evolution *evolution);
 
 typedef enum {
-    SW_EVOLVE_TRAINED,    /* a part of the generation's steps were made */
-    SW_EVOLVE_EVALUATED,  /* all have a fitness: members can be looked at as they are */
-    SW_EVOLVE_GENERATION, /* the next generation is there */
-    SW_EVOLVE_STOPPED     /* `stop` said so; call it again to go on */
+    SW_EVOLVE_TRAINED,    /* a part of the training was made, or a candidate begins */
+    SW_EVOLVE_EVALUATED,  /* `candidate` has reached a rung and has a fitness */
+    SW_EVOLVE_GENERATION, /* no longer used */
+    SW_EVOLVE_STOPPED,    /* `stop` said so; call it again to go on */
+    SW_EVOLVE_ENDED       /* all trainings were made */
 } sw_evolve_what;
 typedef struct {
     size_t size;
     sw_evolve_what what;
-    uint64_t generation;       /* that is trained, from 0 */
-    uint64_t done, all;        /* samples of it, over all members */
-    uint64_t steps;            /* of all members since the run began */
+    uint64_t generation;       /* trainings of a candidate to a rung that have ended */
+    uint64_t done, all;        /* samples, of the whole search */
+    uint64_t steps;            /* of all candidates since the run began */
     uint64_t longest_gap_ns;   /* between two batches, since the process began */
     uint64_t mutants, refused; /* that were priced; that did not fit */
+    uint32_t candidate;        /* position; EVALUATED */
 } sw_evolve_progress;
-/* Continue up to the next event to report; some ten milliseconds, or a step. Children are
- * made one in a call, and those that go on are trained in between. A failure leaves the last
- * complete generation in `dir`, and an evolution that can only be destroyed. */
+/* Continue up to the next event to report; some ten milliseconds, or a step. A candidate is
+ * made in a call of its own. A failure leaves the history in `dir`, and an evolution that can
+ * only be destroyed. */
 SW_MUST_USE SW_API sw_status sw_evolution_advance(sw_evolution *evolution,
                                                   sw_evolve_progress *out);
-/* Members by position; before GENERATION in the order in which they were made. */
+/* Candidates by position, in the order in which they began; what is shown of one is valid until
+ * the next sw_evolution_advance. */
 SW_API uint32_t sw_evolution_count(const sw_evolution *evolution);
 SW_MUST_USE SW_API sw_status sw_evolution_member(sw_evolution *evolution, uint32_t i,
                                                  sw_candidate *out);
-/* The fittest member that any generation had, as it was then; by accuracy itself where
- * `fitness` has none, which rounds it. SW_INVALID before the first evaluation. */
+/* The answer so far: the best mean of a training to the end and its second look, else the
+ * fittest at the highest rung. SW_INVALID before the first evaluation. */
 SW_MUST_USE SW_API sw_status sw_evolution_best(sw_evolution *evolution, sw_candidate *out);
-/* A net with a copy of that member's state, ready in the exec; position UINT32_MAX: the best.
- * The caller destroys it. */
+/* A net with a copy of that candidate's state, ready in the exec; position UINT32_MAX: the
+ * best. The caller destroys it. SW_INVALID: its state is not kept, for it may neither go on nor
+ * be the answer. */
 SW_MUST_USE SW_API sw_status sw_net_copy(sw_net **out, sw_evolution *evolution, uint32_t i);
-/* Bytes that the population has now, of the budget; the most so far; members at rest. */
+/* Bytes that the search has now, of the budget; the most so far; how many candidates are in
+ * training, and how many have a state at rest. */
 typedef struct {
     size_t size;
     size_t bytes, peak_bytes, lane_bytes, member_bytes;
@@ -288,14 +328,13 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_evolution_used(const sw_evolution *evolution,
                                                sw_evolution_memory *out);
 
-/* With `dir` two generations are kept as they begin (DIR/generation.json,
- * DIR/generation.json.1, and states in DIR/members, which is made), and a line of
- * DIR/history.jsonl says what became of each member. Go on where the files of `dir` end: the
- * same bits as if the run had never stopped. Where the newest generation is damaged or a file
- * of it is missing, the one before is taken, and sw_last_note() names the damage. It also does
- * where the history lost lines. *found 0: there is none. SW_INVALID names the option that is
- * another; SW_FORMAT and SW_IO the files of both generations. Call it before the first
- * sw_evolution_advance. */
+/* With `dir` a line of DIR/history.jsonl says how each candidate was made, and another what it
+ * reached at each rung; states of those that may go on are in DIR/members. Go on where the
+ * history ends: the same bits as if the run had never stopped; what was in training begins its
+ * rung again. Where the history is damaged, it ends before the damage; where a state is damaged
+ * or missing, its candidate is trained again from the start. sw_last_note() names it. *found 0:
+ * there is no history. SW_INVALID names the option that is another; SW_FORMAT and SW_IO the
+ * file. Call it before the first sw_evolution_advance. */
 SW_MUST_USE SW_API sw_status sw_evolution_resume(sw_evolution *evolution, int *found);
 /* No longer used: SW_UNSUPPORTED. */
 SW_MUST_USE SW_API sw_status sw_evolution_rebuild(sw_evolution *evolution, uint64_t id,

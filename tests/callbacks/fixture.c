@@ -91,6 +91,12 @@ static double fitness(const sw_candidate *c, void *user)
     return 1;
 }
 
+static uint32_t parent(sw_evolution *e, uint64_t seed, void *user)
+{
+    (void)e, (void)seed, (void)fixture_call(user);
+    return UINT32_MAX;
+}
+
 static double map(double x, void *user)
 {
     (void)fixture_call(user);
@@ -152,14 +158,17 @@ static bool evolution(fixture *f)
     static sw_fitness term;
     term = strstr(f->type, "map") != NULL
                ? (sw_fitness){.kind = SW_FITNESS_PARAMETERS, .map = map, .user = f}
+           : strstr(f->type, "parent") != NULL
+               ? (sw_fitness){.kind = SW_FITNESS_PARAMETERS}
                : (sw_fitness){.kind = SW_FITNESS_CUSTOM, .fn = fitness, .user = f};
     if (sw_dataset_synthetic(&f->train, 64, 3))
         return false;
     const sw_evolution_opts o =
         SW_OPTS(sw_evolution_opts, .train = f->train, .validation = f->train,
                 .first = (const sw_genome *const *)(void *)&f->genome, .n_first = 1,
-                .population = 1, .samples = 64, .validation_samples = 8, .fitness = &term,
-                .n_fitness = 1, .stop = stop, .stop_user = f);
+                .samples = 64, .validation_samples = 8, .start = 1, .fresh = -1,
+                .fitness = &term, .n_fitness = 1, .stop = stop, .stop_user = f,
+                .parent = strstr(f->type, "parent") != NULL ? parent : NULL, .parent_user = f);
     return sw_evolution_create(&f->evolution, f->exec, &o) == SW_OK;
 }
 

@@ -462,6 +462,7 @@ const scene scenes[] = {
     {"edit", "sw_edit_fn", GENOME, 0, GENOME, false, false, edited},
     {"stop", "sw_evolution_opts.stop", EVOLUTION, EVOLUTION, EXEC, false, false, advanced},
     {"fitness", "sw_fitness_fn", EVOLUTION, EVOLUTION, EXEC | GENOME, false, false, advanced},
+    {"parent", "sw_parent_fn", EVOLUTION, EVOLUTION, EXEC, false, false, advanced},
     {"map", "sw_fitness.map", EVOLUTION, EVOLUTION, EXEC, false, false, advanced},
     {"before", "sw_checkpoint_opts.before", CHECKPOINT, CHECKPOINT, EXEC | MODEL, false, true,
      saved},

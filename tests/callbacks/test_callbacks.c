@@ -81,7 +81,8 @@ static bool is_busy(void)
 /* Functions that only look, although what they look at is not const. */
 static bool looks(const row *r)
 {
-    return strcmp(r->name, "sw_es_sigma") == 0;
+    return strcmp(r->name, "sw_es_sigma") == 0 || strcmp(r->name, "sw_evolution_member") == 0 ||
+           strcmp(r->name, "sw_evolution_best") == 0;
 }
 
 /* By value: reading and writing a member, and what it counts, is for its callback. */
@@ -162,6 +163,7 @@ static const struct {
      {"sw_evolution_count", "sw_evolution_used", "sw_run", "sw_param_freeze",
       "sw_genome_destroy"}},
     {"fitness", {"sw_genome_price", "sw_run", "sw_net_destroy", "sw_genome_describe"}},
+    {"parent", {"sw_evolution_count", "sw_evolution_best", "sw_evolution_member", "sw_run"}},
     {"map", {"sw_evolution_count"}},
     {"before",
      {"sw_checkpoint_bytes", "sw_profile_sync", "sw_loader_destroy", "sw_param_read"}},
@@ -399,8 +401,8 @@ static sw_status make_population(fixture *f, void **out)
 static sw_status make_evolution(fixture *f, void **out)
 {
     const sw_evolution_opts o =
-        SW_OPTS(sw_evolution_opts, .train = f->train, .validation = f->train, .population = 2,
-                .samples = 64, .validation_samples = 8);
+        SW_OPTS(sw_evolution_opts, .train = f->train, .validation = f->train, .samples = 64,
+                .validation_samples = 8);
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress, .generation = 0);
     sw_status status = SW_OK;
     if (*out == NULL)

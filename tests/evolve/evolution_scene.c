@@ -70,8 +70,9 @@ sw_evolution_opts evo_opts(const evo_data *data, sw_evolution_opts given)
     given.train = data->train;
     given.validation = data->validation;
     given.space = given.space != NULL ? given.space : evo_space();
-    given.population = given.population > 0 ? given.population : 6;
-    given.samples = given.samples > 0 ? given.samples : 128;
+    given.trainings = given.trainings > 0 ? given.trainings : 6;
+    given.start = given.start > 0 ? given.start : 6;
+    given.samples = given.samples > 0 ? given.samples : 288;
     given.seed = given.seed > 0 ? given.seed : 5;
     return given;
 }
@@ -89,19 +90,11 @@ sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts)
     return e;
 }
 
-void evo_evaluate(sw_evolution *e, uint64_t generation)
+void evo_run(sw_evolution *e, uint64_t trainings)
 {
     sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
-    while (!((p.generation == generation || generation == UINT64_MAX) &&
-             p.what == SW_EVOLVE_EVALUATED) &&
+    while (p.generation < trainings && p.what != SW_EVOLVE_ENDED &&
            OK(sw_evolution_advance(e, &p)))
-        ;
-}
-
-void evo_run(sw_evolution *e, uint64_t generations)
-{
-    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
-    while (p.generation < generations && OK(sw_evolution_advance(e, &p)))
         ;
 }
 
@@ -123,16 +116,21 @@ static uint64_t sum_of_member(sw_evolution *e, uint32_t i, uint64_t sum)
     sw_genome_info info = SW_OPTS(sw_genome_info);
     sw_net *made = NULL;
     OK(sw_genome_describe(c.genome, &info));
-    const uint64_t numbers[] = {c.id,    c.parents[0], c.parents[1],       c.born,
-                                c.steps, info.hash,    c.price->peak_bytes};
-    const double reals[] = {c.fitness, c.loss, c.accuracy, c.train_accuracy};
+    const uint64_t numbers[] = {c.id,
+                                c.parents[0],
+                                c.born,
+                                info.hash,
+                                (uint64_t)c.rung,
+                                c.price->peak_bytes,
+                                c.training ? 0 : c.steps};
+    const double reals[] = {c.fitness, c.loss, c.accuracy, c.train_accuracy, c.mean};
     sum = swi_sum_of(numbers, sizeof numbers, sum);
     sum = swi_sum_of(reals, sizeof reals, sum);
-    OK(sw_net_copy(&made, e, i));
+    if (c.training || sw_net_copy(&made, e, i) != SW_OK)
+        return sum;
     const uint64_t weights = evo_net_sum(made);
-    sum = swi_sum_of(&weights, sizeof weights, sum);
     sw_net_destroy(made);
-    return sum;
+    return swi_sum_of(&weights, sizeof weights, sum);
 }
 
 uint64_t evo_sum(sw_evolution *e)
@@ -170,10 +168,11 @@ char *evo_history(const char *dir)
     (void)snprintf(path, sizeof path, "%s/history.jsonl", dir);
     char *text = evo_read(path, &n), *to = text;
     for (char *line = text, *next; *line != '\0'; line = next) {
+        const size_t all = strcspn(line, "\n");
         char *end = strstr(line, ",\"ns_per_sample\"");
-        CU_ASSERT_PTR_NOT_NULL_FATAL(end);
-        next = end + strcspn(end, "\n");
-        next += *next != '\0';
+        next = line + all + (line[all] != '\0');
+        if (end == NULL || end > line + all) /* of a beginning */
+            end = line + all;
         memmove(to, line, (size_t)(end - line));
         to += end - line;
         *to++ = '\n';

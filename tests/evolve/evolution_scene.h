@@ -14,18 +14,16 @@ evo_data evo_digits(int64_t train, int64_t validation);
 sw_search_space *evo_space(void);
 /* One hidden layer, which can grow. */
 sw_search_space *evo_dense_space(void);
-/* Six members, few samples, a small space, where `given` says nothing else. */
+/* Six trainings, few samples, a small space, where `given` says nothing else. */
 sw_evolution_opts evo_opts(const evo_data *data, sw_evolution_opts given);
 #define EVO_OPTS(data, ...) evo_opts(data, (sw_evolution_opts){__VA_ARGS__})
 sw_exec *evo_exec(int threads, sw_budget *budget);
 sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts);
-/* Go on until generation `generations` begins. */
-void evo_run(sw_evolution *evolution, uint64_t generations);
-/* Go on until that generation (UINT64_MAX: one) is evaluated: what members are then depends on
- * no clock. */
-void evo_evaluate(sw_evolution *evolution, uint64_t generation);
+/* Go on until so many trainings have ended; UINT64_MAX: all. */
+void evo_run(sw_evolution *evolution, uint64_t trainings);
 sw_candidate evo_member(sw_evolution *evolution, uint32_t i);
-/* A sum over genomes, numbers and weights of all members, without times. */
+/* A sum over genomes and numbers of all candidates, and the weights that are kept; without
+ * times. */
 uint64_t evo_sum(sw_evolution *evolution);
 /* Of genome and weights of one. */
 uint64_t evo_net_sum(const sw_net *made);

@@ -776,7 +776,7 @@ static sw_status edit_any(sw_genome *g, uint64_t seed, void *made)
     return SW_OK;
 }
 
-/* In a search, whose children inherit: for any threads the same bits. */
+/* In a search: for any threads the same bits. */
 SW_TEST("a search has mutations of one's own")
 {
     const evo_data data = evo_digits(300, 60);
@@ -788,7 +788,7 @@ SW_TEST("a search has mutations of one's own")
     uint64_t sum[2];
     for (int k = 0; k < 2; k++) {
         sw_evolution *e = evo_evolution(evo_exec(k + 1, NULL), &opts);
-        evo_run(e, 4);
+        evo_run(e, UINT64_MAX);
         sum[k] = evo_sum(e);
     }
     CU_ASSERT_EQUAL(sum[0], sum[1]);

@@ -14,31 +14,6 @@ static sw_candidate member(void)
                    .train_accuracy = 0.75, .ns_per_sample = 1234);
 }
 
-static double of(const swi_fitness_plan *plan, const sw_candidate *c, swi_fitness_averages *a)
-{
-    double objectives[SWI_MAX_OBJECTIVES];
-    uint32_t which;
-    CU_ASSERT(swi_fitness_of(plan, c, a, objectives, &which));
-    return objectives[0];
-}
-
-/* Accuracy to two digits, and at most a thousandth for being small. */
-SW_TEST("the default prefers the small one of equals")
-{
-    swi_fitness_plan plan;
-    swi_fitness_averages a;
-    sw_price small = price;
-    sw_candidate c = member();
-    OK(swi_fitness_read(&plan, NULL, 0, "test"));
-    swi_fitness_begin(&a);
-    CU_ASSERT_DOUBLE_EQUAL(of(&plan, &c, &a), 0.93 + 1.0 / 50000, 1e-15);
-    small.parameters = 100;
-    c.price = &small;
-    CU_ASSERT_DOUBLE_EQUAL(of(&plan, &c, &a), 0.93 + 0.001, 1e-15);
-    c.accuracy = 0.9349; /* to two digits the same */
-    CU_ASSERT_DOUBLE_EQUAL(of(&plan, &c, &a), 0.93 + 0.001, 1e-15);
-}
-
 static double twice_of(const sw_candidate *c, void *user)
 {
     return *(double *)user * c->accuracy;
@@ -57,81 +32,33 @@ SW_TEST("each kind is its number")
                                  .fn = kind == SW_FITNESS_CUSTOM ? twice_of : NULL,
                                  .user = &two};
         swi_fitness_plan plan;
-        swi_fitness_averages a;
+        uint32_t which;
         OK(swi_fitness_read(&plan, &term, 1, "test"));
-        swi_fitness_begin(&a);
-        CU_ASSERT_DOUBLE_EQUAL(of(&plan, &c, &a), expected[kind] * (kind % 2 ? 3 : 1), 1e-12);
+        CU_ASSERT_DOUBLE_EQUAL(swi_fitness_of(&plan, &c, &which),
+                               expected[kind] * (kind % 2 ? 3 : 1), 1e-12);
         CU_ASSERT_PTR_NOT_NULL(sw_fitness_kind_name((sw_fitness_kind)kind));
     }
     CU_ASSERT_PTR_NULL(sw_fitness_kind_name((sw_fitness_kind)SW_FITNESS_KINDS));
 }
 
-/* (1 - average) now + average before, from the first generation on. */
-SW_TEST("terms are averaged over generations")
+/* The sum of all terms; without any it is accuracy, and a
+ * little of the loss. NaN and infinities are named. */
+SW_TEST("terms are added, and what is no number is named")
 {
-    const sw_fitness term = {.kind = SW_FITNESS_ACCURACY, .average = 0.25};
+    const sw_fitness terms[] = {{.kind = SW_FITNESS_PARAMETERS, .factor = 1e-6},
+                                {.kind = SW_FITNESS_LOSS}};
+    static const double bad[] = {NAN, INFINITY, -INFINITY};
     swi_fitness_plan plan;
-    swi_fitness_averages a;
-    sw_candidate c = member();
-    double expected = 0.5;
-    OK(swi_fitness_read(&plan, &term, 1, "test"));
-    swi_fitness_begin(&a);
-    for (int i = 0; i < 5; i++) {
-        c.accuracy = 0.5 + 0.1 * i;
-        expected = i == 0 ? 0.5 : 0.75 * c.accuracy + 0.25 * expected;
-        CU_ASSERT_DOUBLE_EQUAL(of(&plan, &c, &a), expected, 1e-15);
-    }
-}
-
-/* NaN and infinities make a member invalid, and leave its averages. */
-SW_TEST("what is no number makes a member invalid")
-{
-    const sw_fitness terms[] = {{.kind = SW_FITNESS_PARAMETERS, .average = 0.5},
-                                {.kind = SW_FITNESS_LOSS, .objective = 1, .average = 0.5}};
-    swi_fitness_plan plan;
-    swi_fitness_averages a;
-    double objectives[SWI_MAX_OBJECTIVES];
     uint32_t which;
     sw_candidate c = member();
+    OK(swi_fitness_read(&plan, NULL, 0, "test"));
+    CU_ASSERT_EQUAL(swi_fitness_of(&plan, &c, &which), 0.9276 - 0.25e-6);
     OK(swi_fitness_read(&plan, terms, 2, "test"));
-    swi_fitness_begin(&a);
-    CU_ASSERT(swi_fitness_of(&plan, &c, &a, objectives, &which));
-    const swi_fitness_averages before = a;
-    static const double bad[] = {NAN, INFINITY, -INFINITY};
+    CU_ASSERT_DOUBLE_EQUAL(swi_fitness_of(&plan, &c, &which), -0.05 - 0.25, 1e-12);
     for (int i = 0; i < 3; i++) {
         c.loss = bad[i];
-        CU_ASSERT_FALSE(swi_fitness_of(&plan, &c, &a, objectives, &which));
-        CU_ASSERT_EQUAL(which, 1);
-        CU_ASSERT(isnan(objectives[0]) && isnan(objectives[1]));
-        CU_ASSERT_EQUAL(memcmp(&a, &before, sizeof a), 0);
+        CU_ASSERT(isnan(swi_fitness_of(&plan, &c, &which)) && which == 1);
     }
-    c = member();
-    c.invalid = 1;
-    CU_ASSERT_FALSE(swi_fitness_of(&plan, &c, &a, objectives, &which));
-    CU_ASSERT_EQUAL(which, UINT32_MAX);
-}
-
-/* Rank first, then distance; invalid ones are NaN. */
-SW_TEST("several objectives are ordered by rank")
-{
-    const sw_fitness terms[] = {{.kind = SW_FITNESS_ACCURACY},
-                                {.kind = SW_FITNESS_PARAMETERS, .objective = 1}};
-    static const double points[][2] = {{1, 9}, {5, 5}, {9, 1}, {NAN, NAN}, {4, 4}, {6, 4.5}};
-    double x[6][SWI_MAX_OBJECTIVES], order[6];
-    uint32_t ranks[6];
-    swi_fitness_plan plan;
-    for (int i = 0; i < 6; i++)
-        for (int k = 0; k < SWI_MAX_OBJECTIVES; k++)
-            x[i][k] = k < 2 ? points[i][k] : (double)NAN;
-    OK(swi_fitness_read(&plan, terms, 2, "test"));
-    OK(swi_fitness_order(&plan, x[0], 6, order, ranks));
-    static const uint32_t expected[] = {0, 0, 0, 2, 1, 0};
-    CU_ASSERT_EQUAL(memcmp(ranks, expected, sizeof ranks), 0);
-    CU_ASSERT(order[0] > order[1] && order[2] > order[1] && order[2] > order[5]);
-    CU_ASSERT(order[1] > order[4] && order[5] > order[4] && isnan(order[3]));
-    plan.n_objectives = 1;
-    OK(swi_fitness_order(&plan, x[0], 6, order, ranks));
-    CU_ASSERT(order[0] == 1 && order[2] == 9 && isnan(order[3]));
 }
 
 SW_TEST("wrong terms are refused")
@@ -143,17 +70,18 @@ SW_TEST("wrong terms are refused")
     } cases[] = {
         {{{.kind = (sw_fitness_kind)8}}, "kind 8"},
         {{{.kind = SW_FITNESS_CUSTOM}}, "fn"},
-        {{{.average = 1}}, "average"},
         {{{.factor = NAN}}, "factor"},
         {{{.drop = 0.5}}, "drop"},
-        {{{.objective = 1}}, "objective 0"},
-        {{{.objective = 8}}, "got 8"},
         {{{.kind = SW_FITNESS_TRAIN_ACCURACY, .drop = 0.25},
           {.kind = SW_FITNESS_TRAIN_ACCURACY}},
          "drop"},
     };
-    for (uint32_t i = 0; i < 8; i++)
-        REFUSED(swi_fitness_read(&plan, cases[i].t, i < 7 ? 1 : 2, "test"), SW_INVALID,
+    for (uint32_t i = 0; i < 5; i++)
+        REFUSED(swi_fitness_read(&plan, cases[i].t, i < 4 ? 1 : 2, "test"), SW_INVALID,
                 cases[i].part);
+    REFUSED(swi_fitness_read(&plan, &(sw_fitness){.objective = 1}, 1, "test"), SW_UNSUPPORTED,
+            "objective is no longer used");
+    REFUSED(swi_fitness_read(&plan, &(sw_fitness){.average = 0.5}, 1, "test"), SW_UNSUPPORTED,
+            "average is no longer used");
     CU_ASSERT_EQUAL(plan.n, 77);
 }

@@ -312,7 +312,8 @@ static sw_status evolution_of(sw_evolution **made, scene *s, sw_evolution_opts *
     const sw_genome *const first[] = {s->genome};
     it->train = it->validation = s->data;
     it->first = first, it->n_first = it->population = 1;
-    return sw_evolution_create(made, s->exec, it);
+    SW_TRY(sw_evolution_create(made, s->exec, it));
+    return sw_evolution_advance(*made, &SW_OPTS(sw_evolve_progress));
 }
 #define OF_EVOLUTION(type, call)                                                               \
     FILLED_OF(type, evolution,                                                                 \

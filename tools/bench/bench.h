@@ -56,7 +56,7 @@ typedef struct {
     .options = (table), .n_options = (int)(sizeof(table) / sizeof *(table))
 
 extern const bench_command bench_speed, bench_products, bench_plan, bench_budget, bench_place,
-    bench_es, bench_accuracy, bench_overhead, bench_device;
+    bench_es, bench_accuracy, bench_overhead, bench_search, bench_device;
 
 /* ---- rows -------------------------------------------------------------------------------- */
 

@@ -4,9 +4,9 @@
 #include "tools/cli/cli_page.h"
 #include <string.h>
 
-static const bench_command *const benches[] = {&bench_speed,    &bench_products, &bench_plan,
-                                               &bench_budget,   &bench_place,    &bench_es,
-                                               &bench_accuracy, &bench_overhead, &bench_device};
+static const bench_command *const benches[] = {
+    &bench_speed, &bench_products, &bench_plan,     &bench_budget, &bench_place,
+    &bench_es,    &bench_accuracy, &bench_overhead, &bench_search, &bench_device};
 enum { N_BENCHES = sizeof benches / sizeof *benches, OWN_OPTIONS = 16 };
 
 /* Names that are gone, each with its successor. */

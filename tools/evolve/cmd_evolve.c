@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The little languages of --selection, --fitness and --mutations. */
+/* The little languages of --fitness and --mutations. */
 
 /* A piece of a text that is read: up to the next of `stops`. */
 typedef struct {
@@ -29,87 +29,12 @@ static bool next(reader *r, const char *stops)
     return n > 0 && n < 64;
 }
 
-static bool read_count(const char *text, uint32_t *out)
-{
-    char *end;
-    const unsigned long n = strtoul(text, &end, 10);
-    *out = (uint32_t)n;
-    return *text >= '0' && *text <= '9' && *end == '\0' && n > 0 && n <= 1000000;
-}
-
 static bool read_real(const char *text, double *out)
 {
     char *end;
     *out = strtod(text, &end);
     return strspn(text, "0123456789.eE+-") == strlen(text) && *text != '\0' && *end == '\0' &&
            isfinite(*out);
-}
-
-/* ---- selection --------------------------------------------------------------------------- */
-
-static int read_selector_part(reader *r, sw_selection *s)
-{
-    const bool tournament = s->kind == SW_SELECT_TOURNAMENT;
-    if (strcmp(r->word, "keep") == 0 || strcmp(r->word, "breed") == 0) {
-        s->keep = r->word[0] == 'k';
-        return CLI_GO;
-    }
-    if (tournament && r->word[0] == 'k' && read_count(r->word + 1, &s->contestants))
-        return CLI_GO;
-    if (tournament && r->word[0] == 'p' && read_real(r->word + 1, &s->p) && s->p > 0.0 &&
-        s->p <= 1.0)
-        return CLI_GO;
-    return refuse(r, tournament ? "is not kCONTESTANTS, pPROBABILITY, keep or breed"
-                                : "is neither keep nor breed");
-}
-
-static int read_selector(reader *r, sw_selection *s)
-{
-    static const char *const names[] = {"elite", "sus", "tournament"}; /* sw_selection_kind */
-    int kind = 0;
-    if (!next(r, ":+,"))
-        return refuse(r, "must be elite:N, sus:N or tournament:N");
-    while (kind < 3 && strcmp(names[kind], r->word) != 0)
-        kind++;
-    if (kind == 3)
-        return refuse(r, "is none of elite, sus and tournament");
-    s->kind = (sw_selection_kind)kind;
-    s->keep = s->kind == SW_SELECT_ELITE;
-    if (r->stop != ':')
-        return refuse(r, "must be followed by :N, how many it selects");
-    if (!next(r, ":+,") || !read_count(r->word, &s->n))
-        return refuse(r, "is no number of members");
-    while (r->stop == ':') {
-        const bool there = next(r, ":+,");
-        CLI_TRY(there ? read_selector_part(r, s) : refuse(r, "is empty"));
-    }
-    return CLI_GO;
-}
-
-/* CLI_GO or CLI_USAGE */
-static int evolve_read_selection(evolve *e)
-{
-    reader r = {.option = "--selection", .at = e->opts.selection, .stop = '+'};
-    uint64_t last = 0;
-    int stage = 0;
-    if (r.at == NULL)
-        return CLI_GO;
-    for (; r.stop != '\0'; e->n_selection++) {
-        if (e->n_selection == EVOLVE_TERMS)
-            return cli_error(CLI_USAGE, "--selection: at most %d", EVOLVE_TERMS);
-        if (r.stop == ',')
-            last = 0;
-        stage += r.stop == ',';
-        sw_selection *s = &e->selection[e->n_selection];
-        CLI_TRY(read_selector(&r, s));
-        s->stage = stage;
-        last += s->n;
-    }
-    if (last != (uint64_t)e->opts.population)
-        return cli_error(CLI_USAGE,
-                         "--selection: must select as many as --population, %lld (got %llu)",
-                         (long long)e->opts.population, (unsigned long long)last);
-    return CLI_GO;
 }
 
 /* ---- fitness ----------------------------------------------------------------------------- */
@@ -138,14 +63,11 @@ static const char *fitness_names(void)
 
 static int read_fitness_part(reader *r, sw_fitness *f)
 {
-    double *to = strncmp(r->word, "average=", 8) == 0 ? &f->average
-                 : strncmp(r->word, "drop=", 5) == 0  ? &f->drop
-                                                      : NULL;
-    if (to == NULL)
-        return refuse(r, "is neither average=X nor drop=X");
-    if (!read_real(strchr(r->word, '=') + 1, to) || *to < 0.0 || *to >= 1.0)
+    if (strncmp(r->word, "drop=", 5) != 0)
+        return refuse(r, "is not drop=X");
+    if (!read_real(r->word + 5, &f->drop) || f->drop < 0.0 || f->drop >= 1.0)
         return refuse(r, "must be a share, at least 0 and below 1");
-    if (to == &f->drop && f->kind != SW_FITNESS_TRAIN_ACCURACY)
+    if (f->kind != SW_FITNESS_TRAIN_ACCURACY)
         return refuse(r, "has no effect but of train_accuracy");
     return CLI_GO;
 }
@@ -153,12 +75,12 @@ static int read_fitness_part(reader *r, sw_fitness *f)
 static int read_term(reader *r, sw_fitness *f)
 {
     char all[360];
-    if (!next(r, "*:+,"))
+    if (!next(r, "*:+"))
         return refuse(r, "must be the name of a fitness");
     if (r->stop == '*') {
         if (!read_real(r->word, &f->factor) || f->factor == 0.0)
             return refuse(r, "is no factor");
-        if (!next(r, ":+,"))
+        if (!next(r, ":+"))
             return refuse(r, "must be the name of a fitness");
     }
     const int kind = fitness_named(r->word);
@@ -167,7 +89,7 @@ static int read_term(reader *r, sw_fitness *f)
         return refuse(r, all);
     f->kind = (sw_fitness_kind)kind;
     while (r->stop == ':') {
-        const bool there = next(r, ":+,");
+        const bool there = next(r, ":+");
         CLI_TRY(there ? read_fitness_part(r, f) : refuse(r, "is empty"));
     }
     return CLI_GO;
@@ -176,18 +98,11 @@ static int read_term(reader *r, sw_fitness *f)
 static int evolve_read_fitness(evolve *e)
 {
     reader r = {.option = "--fitness", .at = e->opts.fitness, .stop = '+'};
-    int objective = 0;
-    e->n_objectives = 1;
-    if (r.at == NULL)
-        return CLI_GO;
-    for (; r.stop != '\0'; e->n_fitness++) {
+    for (; r.at != NULL && r.stop != '\0'; e->n_fitness++) {
         if (e->n_fitness == EVOLVE_TERMS)
             return cli_error(CLI_USAGE, "--fitness: at most %d terms", EVOLVE_TERMS);
-        objective += r.stop == ',';
         CLI_TRY(read_term(&r, &e->fitness[e->n_fitness]));
-        e->fitness[e->n_fitness].objective = objective;
     }
-    e->n_objectives = (size_t)objective + 1;
     return CLI_GO;
 }
 
@@ -269,21 +184,12 @@ static int evolve_print_space(evolve *e)
 
 /* ---- a price ----------------------------------------------------------------------------- */
 
-/* As a member of a run is, which has the utility of its neurons too. */
-static sw_net_opts member_opts(const evolve *e)
-{
-    sw_net_opts opts = e->net;
-    opts.utility = 1;
-    return opts;
-}
-
-/* The phases of a training step, which the price has as one: of the variant that takes more. */
+/* The phases of a training step, which the price has as one. */
 static sw_status plan_phases(evolve *e, const sw_genome *genome, int64_t batch,
                              sw_plan_info *plan)
 {
-    const sw_net_opts opts = member_opts(e);
     sw_net *net;
-    SW_TRY(sw_net_create(&net, genome, &opts));
+    SW_TRY(sw_net_create(&net, genome, &e->net));
     sw_model *model = sw_net_model(net);
     const sw_array *field = e->job.train.info.field;
     sw_array inputs[2];
@@ -297,13 +203,7 @@ static sw_status plan_phases(evolve *e, const sw_genome *genome, int64_t batch,
     sw_run_args args =
         SW_OPTS(sw_run_args, .fn = sw_net_step, .user = net, .models = &model, .n_models = 1,
                 .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN);
-    sw_plan_info other = SW_OPTS(sw_plan_info);
-    sw_status status = sw_plan(e->exec, &args, plan);
-    args.variant = 1;
-    if (status == SW_OK)
-        status = sw_plan(e->exec, &args, &other);
-    if (status == SW_OK && other.peak_bytes > plan->peak_bytes)
-        *plan = other;
+    const sw_status status = sw_plan(e->exec, &args, plan);
     sw_net_destroy(net);
     return status;
 }
@@ -326,7 +226,6 @@ static int check_genome(const evolve *e, const sw_genome_info *g)
 static int price(evolve *e, const sw_genome *genome)
 {
     sw_genome_info info = SW_OPTS(sw_genome_info);
-    const sw_net_opts opts = member_opts(e);
     sw_price found = SW_OPTS(sw_price);
     sw_plan_info plan = SW_OPTS(sw_plan_info);
     sw_status status = sw_genome_describe(genome, &info);
@@ -334,7 +233,7 @@ static int price(evolve *e, const sw_genome *genome)
     if (status == SW_OK)
         status = evolve_exec(e, &e->exec);
     if (status == SW_OK)
-        status = sw_genome_price(genome, e->exec, &opts, e->input, &found);
+        status = sw_genome_price(genome, e->exec, &e->net, e->input, &found);
     if (status == SW_OK)
         status = plan_phases(e, genome, info.batch, &plan);
     if (status == SW_OK && e->opts.plot != NULL)
@@ -387,30 +286,29 @@ static const char taken[] =
     "--split-seed --label --header --data-limit --standardise --resize --channels";
 
 static const char notes[] =
-    "A generation trains every member with the same samples, measures its accuracy on the "
-    "validation part, selects, crosses and mutates. A child is traced and planned before it is "
-    "accepted. Its peak is known to the byte; it is refused if the next generation would not "
-    "fit --memory-budget. Children take over their parents' weights. The "
-    "test part is for the best net alone, at the end.\n"
-    "Example: stepwell evolve --data idx:mnist --generations 20 --population 20 "
-    "--memory-budget 64MiB --threads 2 --out mnist-run --retrain 5\n"
-    "Example: stepwell evolve --data cifar:cifar10 --fitness accuracy,peak_bytes "
-    "--candidate-memory 8MiB --time-limit 30m\n"
+    "A candidate is trained with a ninth of --samples and judged on the validation part; if it "
+    "is among the best third, it goes on with a third of them, and again to the end. New ones "
+    "are draws of the space first, then mutants of the best. The best few are trained once "
+    "more from scratch before one is named. A candidate is traced and planned before it is "
+    "accepted: its peak is known to the byte. Rates of learning stay as they were drawn, for a "
+    "rate that suits a trained net does not suit one from scratch; pbt moves them. The test "
+    "part is for the best net alone, at the end.\n"
+    "Example: stepwell evolve --data idx:mnist --trainings 20 --memory-budget 64MiB --threads "
+    "2 "
+    "--out mnist-run --retrain 5\n"
+    "Example: stepwell evolve --data cifar:cifar10 --candidate-memory 8MiB --time-limit 30m\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
-    "the memory, 130 interrupted. Ctrl-C stops after the current batches and drops the current "
-    "generation, which --resume begins again; a second one stops at once.\n"
+    "the memory, 130 interrupted. Ctrl-C stops after the current batches; --resume begins the "
+    "rungs again that were in training. A second one stops at once.\n"
     "With --json standard output has one object when the run came to its end or was "
-    "interrupted, and nothing when it was refused or failed. Its keys: data, out, generations "
-    "(complete ones), population, samples, seed, threads, resumed, timed_out, budget_bytes, "
-    "peak_bytes (that the population had of it), best (id, born, fitness, accuracy, "
-    "loss, "
-    "parameters, vertices, predicted_bytes, measured_bytes, operations), test_accuracy, "
-    "test_rows, retrained_accuracy, steps, mutants, refused, compared (members whose training "
-    "step was measured), differ (of these, not as predicted), longest_gap_ns, wall_ns, history "
-    "(of each generation: generation, best, mean, accuracy, mean_accuracy, best_id, "
-    "parameters, "
-    "best_bytes, largest_bytes, population_bytes, mutants, refused, invalid, compared, differ, "
-    "steps, ns).";
+    "interrupted, and nothing when it was refused or failed. Its keys: data, out, search, "
+    "trainings, samples, seed, threads, workers, resumed, timed_out, ended (all trainings were "
+    "made), budget_bytes, peak_bytes (that all had of it), best and plain (id, of, rung, look, "
+    "steps, fitness, accuracy, error, loss, mean, looks, parameters, vertices, operations, "
+    "predicted_bytes, measured_bytes), better (best is above plain by more than the error), "
+    "test_accuracy, test_rows, retrained_accuracy, steps, mutants, refused, compared "
+    "(candidates whose training step was measured), differ (of these, not as predicted), "
+    "invalid, longest_gap_ns, wall_ns, candidates (of each the same as of best).";
 
 static const char data_help[] =
     "synthetic (digits that are drawn), idx:DIR for MNIST and its relatives, cifar:DIR for "
@@ -452,6 +350,17 @@ static int table_of(evolve_opts *o, cli_option *table)
     return n + (int)(sizeof options / sizeof *options);
 }
 
+static int read_search(evolve *e)
+{
+    for (int i = 0; i < SW_SEARCH_KINDS; i++)
+        if (strcmp(sw_search_kind_name((sw_search_kind)i), e->opts.search) == 0) {
+            e->search = (sw_search_kind)i;
+            return CLI_GO;
+        }
+    return cli_error(CLI_USAGE, "--search must be local, ageing or random (got %s)",
+                     e->opts.search);
+}
+
 /* ---- what the parser cannot see ---------------------------------------------------------- */
 
 static int check(evolve *e)
@@ -472,21 +381,22 @@ static int check(evolve *e)
                          "--plot %s: the graph is DOT text: name it FILE.dot, and "
                          "dot -Tsvg FILE.dot draws it",
                          o->plot);
-    if (o->mutate > 1.0 || o->crossover > 1.0)
-        return cli_error(CLI_USAGE, "%s must be a probability, 0 to 1 (got %g)",
-                         o->mutate > 1.0 ? "--mutate" : "--crossover",
-                         o->mutate > 1.0 ? o->mutate : o->crossover);
-    if (o->time_limit.steps > 0 || o->generation_time.steps > 0)
-        return cli_error(CLI_USAGE, "%s must be a time: 90s, 30m or 2h (got %" PRIu64 ")",
-                         o->time_limit.steps > 0 ? "--time-limit" : "--generation-time",
-                         o->time_limit.steps > 0 ? o->time_limit.steps
-                                                 : o->generation_time.steps);
+    if (o->fresh > 1.0)
+        return cli_error(CLI_USAGE, "--fresh must be a share, 0 to 1 (got %g)", o->fresh);
+    if (o->looks >= o->trainings)
+        return cli_error(CLI_USAGE,
+                         "--looks must be below --trainings %" PRId64 " (got %" PRId64 ")",
+                         o->trainings, o->looks);
+    if (o->time_limit.steps > 0)
+        return cli_error(CLI_USAGE,
+                         "--time-limit must be a time: 90s, 30m or 2h (got %" PRIu64 ")",
+                         o->time_limit.steps);
     if (o->candidate_bytes > o->job.budget_bytes)
         return cli_error(CLI_USAGE,
                          "--candidate-memory must be at most --memory-budget %zu (got %zu)",
                          o->job.budget_bytes, o->candidate_bytes);
     CLI_TRY(job_validation_check(o->validation_share));
-    CLI_TRY(evolve_read_selection(e));
+    CLI_TRY(read_search(e));
     CLI_TRY(evolve_read_fitness(e));
     CLI_TRY(evolve_read_mutations(e));
     return job_check(&o->job);
@@ -505,9 +415,6 @@ static int evolve_parse(evolve *e, int argc, char **argv)
     CLI_TRY(cli_parse(&command, argc, argv));
     int status = check(e);
     e->job.opts = &o->job;
-    e->generations = o->generations > 0     ? (uint64_t)o->generations
-                     : o->time_limit.ns > 0 ? UINT64_MAX
-                                            : 20;
     return status;
 }
 
@@ -538,7 +445,7 @@ static bool is_asked(const evolve_opts *o)
     return o->print_space || o->price != NULL;
 }
 
-/* Everything up to the first generation. CLI_GO or the exit status. */
+/* Everything up to the first candidate. CLI_GO or the exit status. */
 static int prepare(evolve *e)
 {
     cli_catch_interrupt();
@@ -574,11 +481,8 @@ static int search(evolve *e)
         ran = finish(e);
     if (ran != SW_OK)
         return cli_library_error(ran, false);
-    if (cli_interrupted() && e->done < e->generations)
-        cli_note("interrupted in generation %" PRIu64 ": --resume begins it again", e->done);
-    else if (e->timed_out && !e->opts.quiet)
-        cli_note("the time is over in generation %" PRIu64 ": --resume begins it again",
-                 e->done);
+    if (!e->opts.quiet && e->progress.what != SW_EVOLVE_ENDED)
+        cli_note("%s: --resume goes on", e->timed_out ? "the time is over" : "interrupted");
     return evolve_print(e, cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
 }
 

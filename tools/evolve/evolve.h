@@ -25,38 +25,26 @@ enum {
 
 enum {
     EVOLVE_FIRST = 256,            /* genomes of --first */
-    EVOLVE_TERMS = 32,             /* of --selection, --fitness and --mutations, each */
+    EVOLVE_TERMS = 32,             /* of --fitness and --mutations, each */
     EVOLVE_PATH = JOB_FOLDER_BYTES /* a file of --out */
 };
 #define EVOLVE_BUDGET ((size_t)1 << 30) /* without --memory-budget */
 
-/* The report of a generation: a line of the table, and of generations.jsonl. */
+/* A candidate, as it is now. */
 typedef struct {
-    double best, mean; /* fitness; NAN: none */
-    double accuracy, mean_accuracy;
-    uint64_t generation, best_id, parameters; /* of the one with the best fitness */
-    uint64_t best_bytes, largest_bytes;       /* predicted peaks: its, and the largest */
-    uint64_t population_bytes; /* that all together had of the budget, at most so far */
-    uint64_t mutants, refused; /* so far */
-    uint64_t invalid;
-    uint64_t compared, differ; /* members whose step was measured; not as predicted */
-    uint64_t steps;            /* so far */
-    uint64_t ns;
-} evolve_row;
-/* Its line was damaged or missing: nothing is known but its generation. */
-static inline bool evolve_row_lost(const evolve_row *row)
-{
-    return row->best_id == UINT64_MAX;
-}
-
-/* A member of the last generation that was complete. */
-typedef struct {
-    uint64_t id, parents[2], born, steps, parameters, operations, ns_per_sample;
-    uint64_t vertices, rank, predicted_bytes, measured_bytes; /* measured 0: not run */
-    double fitness, accuracy, loss, train_accuracy;
-    bool invalid;
+    uint64_t id, of, steps, parameters, operations, ns_per_sample, vertices;
+    uint64_t predicted_bytes, measured_bytes; /* measured 0: not run */
+    uint64_t looks;
+    double fitness, accuracy, error, loss, train_accuracy, mean;
+    int64_t rung; /* -1: none */
+    bool look, invalid;
     char why[120];
-} evolve_member;
+} evolve_candidate;
+
+/* Sums over all of them. */
+typedef struct {
+    uint64_t n, trained, compared, differ, invalid;
+} evolve_total;
 
 /* Over the test part. */
 typedef struct {
@@ -71,33 +59,31 @@ typedef struct {
     sw_dtype input;
     sw_net_opts net;
     job_data train, validation;
+    sw_search_kind search;
     sw_search_space *space; /* of --space; NULL: the default one */
     sw_genome *first[EVOLVE_FIRST];
     size_t n_first;
-    sw_selection selection[EVOLVE_TERMS];
     sw_fitness fitness[EVOLVE_TERMS];
     sw_mutation mutation[EVOLVE_TERMS];
-    size_t n_selection, n_fitness, n_mutation, n_objectives;
+    size_t n_fitness, n_mutation;
+    bool plain; /* first[0] is the plain net */
     sw_budget *budget;
     sw_exec *exec;
     sw_evolution *evolution;
-    sw_file *held;                           /* DIR/run.lock */
-    bool made;                               /* the folder */
-    uint64_t generations, began_ns, ends_ns; /* 0: no limit of time */
+    sw_file *held;              /* DIR/run.lock */
+    bool made;                  /* the folder */
+    uint64_t began_ns, ends_ns; /* ends_ns 0: no limit of time */
 
     /* Where it is. */
     sw_evolve_progress progress;
-    evolve_row *rows; /* of all generations, those before a resume too */
-    size_t n_rows, cap_rows;
-    evolve_member *members; /* of the last one: population of them at most */
-    size_t n_members;
-    uint64_t generation_began_ns;
-    uint64_t done; /* generations that are complete */
+    evolve_candidate *all; /* n of them, as they were looked at last */
+    size_t n, cap;
+    size_t peak_bytes; /* that all together had of the budget, at most */
     bool resumed, timed_out;
 
     /* Results. */
     bool has_best;
-    evolve_member best;
+    evolve_candidate best;
     sw_genome *genome; /* of the best */
     evolve_test test, retrained;
     uint64_t wall_ns;
@@ -110,17 +96,9 @@ const char *evolve_path(const evolve *e, const char *name);
 int evolve_files_check(const evolve *e);
 /* An empty folder that was made goes. */
 void evolve_files_close(evolve *e);
-/* Its members, into an object that is open. */
-void evolve_row_put(sw_json *json, const evolve_row *row);
-/* A line of generations.jsonl, and the row in memory. */
-SW_MUST_USE sw_status evolve_row_add(evolve *e, const evolve_row *row);
-/* The rows of all generations before this one; the file has these alone then. A damaged
- * line is noted, and its row is lost. */
-SW_MUST_USE sw_status evolve_rows_read(evolve *e, uint64_t generation);
-/* The members of a generation out of history.jsonl. */
-SW_MUST_USE sw_status evolve_members_read(evolve *e, uint64_t generation);
-/* The total of all rows: sums of compared and differ, the last and largest of others. */
-evolve_row evolve_total(const evolve *e);
+/* All candidates as they are now. */
+SW_MUST_USE sw_status evolve_look(evolve *e);
+evolve_total evolve_sums(const evolve *e);
 /* best.json, best.safetensors, best.dot. */
 SW_MUST_USE sw_status evolve_save_best(evolve *e);
 

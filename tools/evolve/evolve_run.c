@@ -145,8 +145,7 @@ const char *evolve_path(const evolve *e, const char *name)
 int evolve_files_check(const evolve *e)
 {
     CLI_TRY(job_folder_check("--out", e->opts.out));
-    const bool there = sw_file_taken(evolve_path(e, "generation.json")) || /* the library's */
-                       sw_file_taken(evolve_path(e, "generation.json.1"));
+    const bool there = sw_file_taken(evolve_path(e, "history.jsonl")); /* the library's */
     if (e->opts.resume || !there)
         return CLI_GO;
     return cli_error(CLI_USAGE,
@@ -186,74 +185,68 @@ static bool is_silent(const evolve *e)
     return e->opts.quiet || e->opts.json;
 }
 
-static void evolve_say_head(const evolve *e)
+static void say_head(const evolve *e)
 {
     const evolve_opts *o = &e->opts;
     if (is_silent(e))
         return;
-    printf("%s: %s samples for training, %s for validation; %s of %" PRId64
-           " members, seed %" PRId64 "\n\n",
+    printf("%s: %s samples for training, %s for validation; %s for %" PRId64
+           " trainings of %s samples, seed %" PRId64 "\n\n",
            o->job.data, cli_digits((uint64_t)e->train.n).text,
            cli_digits((uint64_t)e->validation.n).text, cli_bytes(o->job.budget_bytes).text,
-           o->population, o->job.seed);
-    printf("%5s %9s %9s %8s %10s %10s %10s %7s %7s\n", "gen", "best", "mean", "accuracy",
-           "parameters", "best MiB", "most MiB", "refused", "seconds");
+           o->trainings, cli_digits((uint64_t)o->samples).text, o->job.seed);
+    printf("%6s %6s %5s %9s %18s %11s %10s %8s\n", "id", "of", "rung", "steps", "accuracy",
+           "parameters", "MiB", "seconds");
     cli_flush();
 }
 
-/* A fitness, "none" where there is none. The first one of the run says what suits all of them:
- * four decimals, none where they are large (bytes, say), an exponent where they are small. */
-static cli_text number(const evolve *e, double x)
+/* "97.20 % +- 0.37" */
+static cli_text accuracy(const evolve_candidate *c)
 {
     cli_text t = {"none"};
-    const double first = e->n_rows > 0 && e->n_fitness > 0 ? fabs(e->rows[0].best) : 1.0;
-    const char *format = first > 1e9 || (first > 0.0 && first < 0.01) ? "%.2e"
-                         : first >= 1000.0                            ? "%.0f"
-                                                                      : "%.4f";
-    if (isfinite(x))
-        snprintf(t.text, sizeof t.text, format, x);
+    if (isfinite(c->accuracy))
+        snprintf(t.text, sizeof t.text, "%.2f %% +- %.2f", 100.0 * c->accuracy,
+                 100.0 * c->error);
     return t;
 }
 
-static cli_text percent(double x)
+static void say_row(const evolve *e, const evolve_candidate *c)
 {
-    cli_text t = {"none"};
-    if (isfinite(x))
-        snprintf(t.text, sizeof t.text, "%.2f %%", 100.0 * x);
-    return t;
-}
-
-static void evolve_say_row(const evolve *e, const evolve_row *r)
-{
+    char of[24] = "drawn";
     if (is_silent(e))
         return;
+    if (c->of > 0)
+        snprintf(of, sizeof of, "%" PRIu64, c->of);
+    if (e->plain && c->id == 1)
+        snprintf(of, sizeof of, "plain");
     cli_progress("%s", "");
-    if (evolve_row_lost(r)) {
-        printf("%5" PRIu64 " its line of generations.jsonl is lost\n", r->generation);
-        return;
-    }
-    printf("%5" PRIu64 " %9s %9s %8s %10s %10s %10s %7" PRIu64 " %7.1f\n", r->generation,
-           number(e, r->best).text, number(e, r->mean).text, percent(r->accuracy).text,
-           cli_digits(r->parameters).text, sw_text_mib(r->best_bytes).text,
-           sw_text_mib(r->largest_bytes).text, r->refused, (double)r->ns / 1e9);
+    printf("%6" PRIu64 " %6s %5s %9s %18s %11s %10s %8.1f\n", c->id, of,
+           c->look ? "look" : cli_digits((uint64_t)c->rung + 1).text, cli_digits(c->steps).text,
+           accuracy(c).text, cli_digits(c->parameters).text,
+           sw_text_mib(c->predicted_bytes).text, (double)(cli_clock_ns() - e->began_ns) / 1e9);
     cli_flush();
 }
 
 /* ---- at the end, as JSON ----------------------------------------------------------------- */
 
-static void put_best(sw_json *json, const evolve *e)
+static void put_one(sw_json *json, const evolve_candidate *c)
 {
-    const evolve_member *b = &e->best;
-    if (!e->has_best) {
-        sw_json_put_null(json, "best");
-        return;
-    }
-    sw_json_open(json, "best", '{');
-    SW_JSON_PUT(json, b, id, born, fitness, accuracy, loss, parameters, vertices,
-                predicted_bytes);
-    sw_json_put_known(json, "measured_bytes", b->measured_bytes > 0, b->measured_bytes);
-    sw_json_put_u64(json, "operations", b->operations);
-    sw_json_end(json);
+    SW_JSON_PUT(json, c, id, of, rung, look, steps, fitness, accuracy, error, loss, mean);
+    SW_JSON_PUT(json, c, looks, parameters, vertices, operations, predicted_bytes);
+    sw_json_put_known(json, "measured_bytes", c->measured_bytes > 0, c->measured_bytes);
+}
+
+/* Above the plain net by more than the standard error of both: by the means of their looks,
+ * where both have one. */
+static bool is_better(const evolve *e)
+{
+    const evolve_candidate *a = &e->best, *b = &e->all[0];
+    const bool means = a->looks > 1 && b->looks > 1 && e->n_fitness == 0;
+    const double n = means ? 2.0 : 1.0;
+    const double margin = sqrt((a->error * a->error + b->error * b->error) / n);
+    return a->id != b->id && a->rung >= b->rung &&
+           (a->rung > b->rung ||
+            (means ? a->mean - b->mean : a->accuracy - b->accuracy) > margin);
 }
 
 static double share_of(const evolve_test *t)
@@ -264,29 +257,37 @@ static double share_of(const evolve_test *t)
 static int print_json(const evolve *e, int status)
 {
     const evolve_opts *o = &e->opts;
-    const evolve_row total = evolve_total(e);
+    const evolve_total total = evolve_sums(e);
     sw_json json;
     result_json_begin(&json);
     sw_json_put_string(&json, "data", o->job.data);
-    sw_json_put_string(&json, "out", o->out);
-    sw_json_put_u64(&json, "generations", e->done);
-    SW_JSON_PUT(&json, o, population, samples);
+    SW_JSON_PUT(&json, o, out, search, trainings, samples);
     SW_JSON_PUT(&json, &o->job, seed, threads);
+    sw_json_put_i64(&json, "workers", o->workers);
     SW_JSON_PUT(&json, e, resumed, timed_out);
+    sw_json_put_bool(&json, "ended", e->progress.what == SW_EVOLVE_ENDED);
     sw_json_put_u64(&json, "budget_bytes", o->job.budget_bytes);
-    sw_json_put_u64(&json, "peak_bytes", total.population_bytes);
-    put_best(&json, e);
+    sw_json_put_u64(&json, "peak_bytes", e->peak_bytes);
+    for (int i = 0; i < 2; i++) {
+        const bool known = i == 0 ? e->has_best : e->plain && e->n > 0;
+        if (!sw_json_open_known(&json, i == 0 ? "best" : "plain", known))
+            continue;
+        put_one(&json, i == 0 ? &e->best : &e->all[0]);
+        sw_json_end(&json);
+    }
+    sw_json_put_known_bool(&json, "better", e->has_best && e->plain, is_better(e));
     sw_json_put_known_f64(&json, "test_accuracy", e->test.there, share_of(&e->test));
     sw_json_put_known(&json, "test_rows", e->test.there, (uint64_t)e->test.rows);
     sw_json_put_known_f64(&json, "retrained_accuracy", e->retrained.there,
                           share_of(&e->retrained));
-    SW_JSON_PUT(&json, &total, steps, mutants, refused, compared, differ);
-    sw_json_put_u64(&json, "longest_gap_ns", e->progress.longest_gap_ns);
+    SW_JSON_PUT(&json, &e->progress, steps, mutants, refused);
+    SW_JSON_PUT(&json, &total, compared, differ, invalid);
+    SW_JSON_PUT(&json, &e->progress, longest_gap_ns);
     sw_json_put_u64(&json, "wall_ns", e->wall_ns);
-    sw_json_open(&json, "history", '[');
-    for (size_t i = 0; i < e->n_rows; i++) {
+    sw_json_open(&json, "candidates", '[');
+    for (size_t i = 0; i < e->n; i++) {
         sw_json_begin(&json, '{');
-        evolve_row_put(&json, &e->rows[i]);
+        put_one(&json, &e->all[i]);
         sw_json_end(&json);
     }
     sw_json_end(&json);
@@ -304,40 +305,46 @@ static void print_test(const char *name, const evolve_test *t)
 
 static void print_best(const evolve *e)
 {
-    const evolve_member *b = &e->best;
+    const evolve_candidate *b = &e->best;
     if (!e->has_best) {
-        printf("best     none: no generation was complete\n");
+        printf("best     none: no candidate was judged\n");
         return;
     }
-    printf("best     member %" PRIu64 ", born in generation %" PRIu64
-           ": fitness %s, accuracy %s\n",
-           b->id, b->born, number(e, b->fitness).text, percent(b->accuracy).text);
-    printf("         %" PRIu64
+    printf("best     candidate %" PRIu64 ": accuracy %s", b->id, accuracy(b).text);
+    if (b->looks > 1)
+        printf(", with its second look %.2f %%", 100.0 * b->mean);
+    printf("\n         %" PRIu64
            " vertices, %s parameters; a training step takes %s, %s operations\n",
            b->vertices, cli_digits(b->parameters).text, result_both(b->predicted_bytes).text,
            cli_digits(b->operations).text);
+    if (e->plain && !is_better(e))
+        printf("         not better than the plain net, %s\n", accuracy(&e->all[0]).text);
+    else if (e->plain)
+        printf("         the plain net has %s\n", accuracy(&e->all[0]).text);
     print_test("test", &e->test);
     print_test("again", &e->retrained);
 }
 
 int evolve_print(evolve *e, int status)
 {
-    const evolve_row total = evolve_total(e);
+    const evolve_total total = evolve_sums(e);
     if (e->opts.json)
         return print_json(e, status);
     printf("%s", e->opts.quiet ? "" : "\n");
     print_best(e);
-    printf("memory   at most %s of %s\n", result_both(total.population_bytes).text,
+    printf("memory   at most %s of %s\n", result_both(e->peak_bytes).text,
            cli_bytes(e->opts.job.budget_bytes).text);
     if (total.differ > 0)
-        printf("         %s of %s members took other bytes than predicted\n",
+        printf("         %s of %s candidates took other bytes than predicted\n",
                cli_digits(total.differ).text, cli_digits(total.compared).text);
     else if (total.compared > 0)
-        printf("         %s members took the bytes that were predicted\n",
+        printf("         %s candidates took the bytes that were predicted\n",
                cli_digits(total.compared).text);
-    printf("search   %s generations, %s steps in %.1f s; %s mutants priced, %s did not fit\n",
-           cli_digits(e->done).text, cli_digits(total.steps).text, (double)total.ns / 1e9,
-           cli_digits(total.mutants).text, cli_digits(total.refused).text);
+    printf("search   %s candidates, %s trained to the end; %s steps in %.1f s; %s priced, %s "
+           "did not fit\n",
+           cli_digits(total.n).text, cli_digits(total.trained).text,
+           cli_digits(e->progress.steps).text, (double)e->wall_ns / 1e9,
+           cli_digits(e->progress.mutants).text, cli_digits(e->progress.refused).text);
     printf("         longest pause between two batches %s\n",
            cli_ns(e->progress.longest_gap_ns).text);
     if (e->has_best)
@@ -377,10 +384,59 @@ static int check_machine(const evolve *e)
 
 /* ---- making ------------------------------------------------------------------------------ */
 
+/* The net that a search is to be better than: two convolutions, or a hidden layer. */
+static sw_status plain_net(evolve *e)
+{
+    char text[2048];
+    const sw_task *t = &e->task;
+    int n = snprintf(text, sizeof text,
+                     "{\"format\": \"stepwell genome 1\", \"name\": \"plain\", \"input\": [");
+    n += t->height > 0
+             ? snprintf(text + n, sizeof text - (size_t)n, "%" PRId64 ", %" PRId64 ", %" PRId64,
+                        t->channels, t->height, t->width)
+             : snprintf(text + n, sizeof text - (size_t)n, "%" PRId64, t->channels);
+    n += snprintf(text + n, sizeof text - (size_t)n,
+                  "], \"optimizer\": {\"kind\": \"adam\", \"lr\": 0.002, \"update\": "
+                  "\"release\"}, \"batch\": 64, \"loss\": {\"kind\": \"cross_entropy\"}, "
+                  "\"vertices\": [\n");
+    const char *last = "input";
+    for (int i = 0; i < 2 && t->height >= 8 && t->width >= 8; i++) {
+        n += snprintf(
+            text + n, sizeof text - (size_t)n,
+            "{\"name\": \"conv%d\", \"kind\": \"conv2d\", \"in\": [\"%s\"], \"size\": %d, "
+            "\"kernel\": 3},\n{\"name\": \"norm%d\", \"kind\": \"batch_norm\", \"in\": "
+            "[\"conv%d\"]},\n{\"name\": \"act%d\", \"kind\": \"activation\", \"in\": "
+            "[\"norm%d\"], \"activation\": \"relu\"},\n{\"name\": \"pool%d\", \"kind\": "
+            "\"max_pool\", \"in\": [\"act%d\"], \"kernel\": 2, \"stride\": 2},\n",
+            i, last, 16 << i, i, i, i, i, i, i);
+        last = i == 0 ? "pool0" : "pool1";
+    }
+    if (t->height > 0) {
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "{\"name\": \"flat\", \"kind\": \"flatten\", \"in\": [\"%s\"]},\n", last);
+        last = "flat";
+    } else {
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "{\"name\": \"hidden\", \"kind\": \"linear\", \"in\": [\"input\"], "
+                      "\"size\": 64},\n{\"name\": \"act\", \"kind\": \"activation\", \"in\": "
+                      "[\"hidden\"], \"activation\": \"relu\"},\n");
+        last = "act";
+    }
+    n += snprintf(text + n, sizeof text - (size_t)n,
+                  "{\"name\": \"out\", \"kind\": \"linear\", \"in\": [\"%s\"], \"size\": "
+                  "%" PRId64 ", \"shield\": [\"size\", \"remove\", \"outputs\", "
+                  "\"crossover\"]}]}",
+                  last, t->classes);
+    return sw_genome_parse(&e->first[e->n_first++], text, (size_t)n, "the plain net");
+}
+
 static sw_status read_first(evolve *e)
 {
     const char *at = e->opts.first;
     char path[EVOLVE_PATH];
+    e->plain = at == NULL && e->train.n >= 64;
+    if (e->plain)
+        return plain_net(e);
     for (size_t n; at != NULL && *at != '\0'; at += n + (at[n] == ',')) {
         n = strcspn(at, ",");
         if (e->n_first == EVOLVE_FIRST || n >= sizeof path)
@@ -415,7 +471,7 @@ static int stop(void *user)
     return e->timed_out || cli_interrupted();
 }
 
-static sw_status make_population(evolve *e)
+static sw_status make_search(evolve *e)
 {
     const evolve_opts *o = &e->opts;
     const sw_evolution_opts opts = SW_OPTS(
@@ -425,17 +481,17 @@ static sw_status make_population(evolve *e)
         .samples = (uint64_t)o->samples, .validation_samples = (uint64_t)o->validation_samples,
         .seed = (uint64_t)o->job.seed, .net = &e->net,
         .mutations = e->n_mutation > 0 ? e->mutation : NULL, .n_mutations = e->n_mutation,
-        .mutate = o->mutate > 0.0 ? o->mutate : -1.0,
-        .crossover = o->crossover > 0.0 ? o->crossover : -1.0,
-        .selections = e->n_selection > 0 ? e->selection : NULL, .n_selections = e->n_selection,
         .fitness = e->n_fitness > 0 ? e->fitness : NULL, .n_fitness = e->n_fitness,
         .candidate_bytes = o->candidate_bytes, .dir = o->out, .stop = stop, .stop_user = e,
-        .generation_ns = o->generation_time.ns);
+        .fresh = o->fresh > 0.0 ? o->fresh : -1.0, .search = e->search,
+        .rungs = (uint32_t)o->rungs, .eta = (uint32_t)o->eta, .start = (uint32_t)o->start,
+        .parents = (uint32_t)o->parents, .workers = (uint32_t)o->workers,
+        .trainings = (uint32_t)o->trainings,
+        .looks = cli_given("--looks") == NULL ? 0
+                 : o->looks == 0              ? UINT32_MAX
+                                              : (uint32_t)o->looks);
     SW_TRY(evolve_exec(e, &e->exec));
-    SW_TRY(sw_evolution_create(&e->evolution, e->exec, &opts));
-    SW_TRY(sw_heap_alloc(&e->members, SW_HEAP_RECORDS,
-                         (size_t)o->population * sizeof *e->members));
-    return SW_OK;
+    return sw_evolution_create(&e->evolution, e->exec, &opts);
 }
 
 /* An option that differs from the files of the folder is a mistake of the command line. */
@@ -458,6 +514,7 @@ static int resume(evolve *e)
 int evolve_open(evolve *e)
 {
     CLI_TRY(check_machine(e));
+    CLI_TRY(split(e));
     sw_status status =
         e->opts.space != NULL ? sw_search_space_load(&e->space, e->opts.space) : SW_OK;
     if (status == SW_OK)
@@ -465,10 +522,9 @@ int evolve_open(evolve *e)
     if (status != SW_OK)
         return status == SW_INVALID ? cli_error(CLI_USAGE, "%s", sw_last_error())
                                     : cli_library_error(status, true);
-    CLI_TRY(split(e));
     CLI_TRY(job_folder_make("--out", e->opts.out, &e->made));
     CLI_LIBRARY(cli_saved(sw_file_hold(&e->held, evolve_path(e, "run"))), false);
-    status = make_population(e);
+    status = make_search(e);
     if (status == SW_INVALID) /* a genome of other data, say */
         return cli_error(CLI_USAGE, "%s", sw_last_error());
     return status == SW_OK ? resume(e) : cli_library_error(status, false);
@@ -476,16 +532,16 @@ int evolve_open(evolve *e)
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
-static evolve_member member_of(const sw_candidate *c)
+static evolve_candidate candidate_of(const sw_candidate *c)
 {
-    evolve_member m =
-        SW_INIT(.id = c->id, .parents = {c->parents[0], c->parents[1]}, .born = c->born,
-                .steps = c->steps, .parameters = c->price->parameters,
-                .operations = c->price->operations, .ns_per_sample = c->ns_per_sample,
-                .rank = c->rank, .predicted_bytes = c->price->peak_bytes,
-                .measured_bytes = c->measured_bytes, .fitness = c->fitness,
-                .accuracy = c->accuracy, .loss = c->loss, .train_accuracy = c->train_accuracy,
-                .invalid = c->invalid != 0);
+    evolve_candidate m =
+        SW_INIT(.id = c->id, .of = c->parents[0], .steps = c->steps,
+                .parameters = c->price->parameters, .operations = c->price->operations,
+                .ns_per_sample = c->ns_per_sample, .predicted_bytes = c->price->peak_bytes,
+                .measured_bytes = c->measured_bytes, .looks = c->looks, .fitness = c->fitness,
+                .accuracy = c->accuracy, .error = c->error, .loss = c->loss,
+                .train_accuracy = c->train_accuracy, .mean = c->mean, .rung = c->rung,
+                .look = c->look != 0, .invalid = c->invalid != 0);
     sw_genome_info info = SW_OPTS(sw_genome_info);
     if (sw_genome_describe(c->genome, &info) == SW_OK)
         m.vertices = info.n_vertices;
@@ -493,136 +549,80 @@ static evolve_member member_of(const sw_candidate *c)
     return m;
 }
 
-/* Is `a` ahead of `b`: by rank, then by fitness, of which none is the worst? The default
- * fitness rounds accuracy, which is asked first then, as by sw_evolution_best. */
-static bool ahead(const evolve *e, const evolve_member *a, const evolve_member *b)
+sw_status evolve_look(evolve *e)
 {
-    if (a->invalid != b->invalid)
-        return b->invalid;
-    if (e->n_fitness == 0 && a->accuracy != b->accuracy)
-        return a->accuracy > b->accuracy;
-    if (a->rank != b->rank)
-        return a->rank < b->rank;
-    return isnan(b->fitness) ? !isnan(a->fitness) : a->fitness > b->fitness;
-}
-
-static double mean(double sum, uint32_t n)
-{
-    return n > 0 ? sum / n : (double)NAN;
-}
-
-static evolve_row row_of(const evolve *e)
-{
-    const evolve_member *best = &e->members[0];
-    double fitness = 0.0, accuracy = 0.0;
-    uint32_t n = 0, n_accuracy = 0;
-    evolve_row row = {.generation = e->progress.generation,
-                      .mutants = e->progress.mutants,
-                      .refused = e->progress.refused,
-                      .steps = e->progress.steps,
-                      .ns = cli_clock_ns() - e->generation_began_ns};
-    for (size_t i = 0; i < e->n_members; i++) {
-        const evolve_member *m = &e->members[i];
-        best = ahead(e, m, best) ? m : best;
-        row.invalid += m->invalid;
-        row.compared += m->measured_bytes > 0;
-        row.differ += m->measured_bytes > 0 && m->measured_bytes != m->predicted_bytes;
-        if (m->predicted_bytes > row.largest_bytes)
-            row.largest_bytes = m->predicted_bytes;
-        if (!isnan(m->fitness)) {
-            fitness += m->fitness;
-            n++;
-        }
-        if (!isnan(m->accuracy)) {
-            accuracy += m->accuracy;
-            n_accuracy++;
-        }
+    const uint32_t n = sw_evolution_count(e->evolution);
+    sw_evolution_memory memory = SW_OPTS(sw_evolution_memory);
+    if (n > e->cap) {
+        SW_TRY(sw_heap_resize(&e->all, SW_HEAP_RECORDS, e->cap * sizeof *e->all,
+                              2 * n * sizeof *e->all));
+        e->cap = 2 * n;
     }
-    row.best = best->fitness;
-    row.mean = mean(fitness, n);
-    row.accuracy = best->accuracy;
-    row.mean_accuracy = mean(accuracy, n_accuracy);
-    row.best_id = best->id;
-    row.parameters = best->parameters;
-    row.best_bytes = best->predicted_bytes;
-    return row;
+    for (e->n = 0; e->n < n; e->n++) {
+        sw_candidate c = SW_OPTS(sw_candidate);
+        SW_TRY(sw_evolution_member(e->evolution, (uint32_t)e->n, &c));
+        e->all[e->n] = candidate_of(&c);
+    }
+    SW_TRY(sw_evolution_used(e->evolution, &memory));
+    e->peak_bytes = memory.peak_bytes;
+    return SW_OK;
+}
+
+evolve_total evolve_sums(const evolve *e)
+{
+    evolve_total total = {.n = e->n};
+    for (size_t i = 0; i < e->n; i++) {
+        const evolve_candidate *c = &e->all[i];
+        total.trained += c->rung + 1 == e->opts.rungs;
+        total.compared += c->measured_bytes > 0;
+        total.differ += c->measured_bytes > 0 && c->measured_bytes != c->predicted_bytes;
+        total.invalid += c->invalid;
+    }
+    return total;
 }
 
 sw_status evolve_find_best(evolve *e)
 {
     sw_candidate c = SW_OPTS(sw_candidate);
-    if (e->n_members == 0 && e->done > 0) /* all of them were before this process */
-        SW_TRY(evolve_members_read(e, e->done - 1));
+    SW_TRY(evolve_look(e));
     const sw_status status = sw_evolution_best(e->evolution, &c);
     if (status == SW_INVALID) /* none was measured yet */
         return SW_OK;
     SW_TRY(status);
     SW_TRY(sw_genome_copy(&e->genome, c.genome));
-    e->best = member_of(&c);
+    e->best = candidate_of(&c);
     e->has_best = true;
     return SW_OK;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------- */
 
-/* A generation counts once the next one is there: then the folder has it. */
 sw_status evolve_loop(evolve *e)
 {
-    bool told = false;
     const uint64_t limit = e->opts.time_limit.ns;
-    e->began_ns = e->generation_began_ns = cli_clock_ns();
+    e->began_ns = cli_clock_ns();
     e->ends_ns = limit > 0 ? e->began_ns + limit : 0;
-    while (!told || e->done < e->generations) {
+    say_head(e);
+    SW_TRY(evolve_look(e));
+    for (size_t i = 0; i < e->n; i++)
+        if (e->all[i].rung >= 0)
+            say_row(e, &e->all[i]);
+    if (e->resumed && !e->opts.quiet)
+        cli_note("goes on after %zu candidates, from %s", e->n, e->opts.out);
+    do {
         e->progress = SW_OPTS(sw_evolve_progress);
         SW_TRY(sw_evolution_advance(e->evolution, &e->progress));
-        if (!told) {
-            e->done = e->progress.generation;
-            if (e->resumed)
-                SW_TRY(evolve_rows_read(e, e->done));
-            if (e->resumed && !e->opts.quiet)
-                cli_note("goes on with generation %llu, from %s", (unsigned long long)e->done,
-                         e->opts.out);
-            evolve_say_head(e);
-            for (size_t i = 0; i < e->n_rows; i++)
-                evolve_say_row(e, &e->rows[i]);
-        }
-        told = true;
-        if (e->done >= e->generations)
-            break; /* a run that was complete */
-        if (e->progress.what == SW_EVOLVE_STOPPED)
-            break;
-        if (e->progress.what == SW_EVOLVE_TRAINED && !e->opts.quiet && e->progress.all > 0)
-            cli_progress("generation %" PRIu64 ": %.0f %% trained, %s steps so far",
-                         e->progress.generation,
+        if (e->progress.what == SW_EVOLVE_TRAINED && !e->opts.quiet)
+            cli_progress("%.0f %% of all samples, %s steps so far",
                          100.0 * (double)e->progress.done / (double)e->progress.all,
                          cli_digits(e->progress.steps).text);
         if (e->progress.what == SW_EVOLVE_EVALUATED) {
-            /* All members of a generation that has its fitness. */
-            const uint32_t n = sw_evolution_count(e->evolution);
-            e->n_members = 0;
-            for (uint32_t i = 0; i < n && i < (uint32_t)e->opts.population; i++) {
-                sw_candidate c = SW_OPTS(sw_candidate);
-                SW_TRY(sw_evolution_member(e->evolution, i, &c));
-                evolve_member *m = &e->members[e->n_members++];
-                *m = member_of(&c);
-            }
-            sw_evolution_memory memory = SW_OPTS(sw_evolution_memory);
-            SW_TRY(sw_evolution_used(e->evolution, &memory));
-            evolve_row row = row_of(e);
-            row.population_bytes = memory.peak_bytes;
-            SW_TRY(evolve_row_add(e, &row));
-            e->done = row.generation + 1;
-            e->generation_began_ns += row.ns; /* breeding the next one is part of it */
-            evolve_say_row(e, &row);
+            sw_candidate c = SW_OPTS(sw_candidate);
+            SW_TRY(sw_evolution_member(e->evolution, e->progress.candidate, &c));
+            const evolve_candidate row = candidate_of(&c);
+            say_row(e, &row);
         }
-        if (e->progress.what == SW_EVOLVE_GENERATION && stop(e))
-            break;
-    }
-    /* The last one is measured; the next one is bred too, for who goes on. */
-    if (e->progress.what == SW_EVOLVE_EVALUATED)
-        do
-            SW_TRY(sw_evolution_advance(e->evolution, &e->progress));
-        while (e->progress.what == SW_EVOLVE_TRAINED);
+    } while (e->progress.what != SW_EVOLVE_ENDED && e->progress.what != SW_EVOLVE_STOPPED);
     return SW_OK;
 }
 
@@ -645,6 +645,5 @@ void evolve_close(evolve *e)
     sw_dataset_destroy(e->train.set);
     sw_dataset_destroy(e->validation.set);
     job_unload(&e->job);
-    sw_heap_free(e->members, SW_HEAP_RECORDS, (size_t)e->opts.population * sizeof *e->members);
-    sw_heap_free(e->rows, SW_HEAP_RECORDS, e->cap_rows * sizeof *e->rows);
+    sw_heap_free(e->all, SW_HEAP_RECORDS, e->cap * sizeof *e->all);
 }

@@ -1,9 +1,9 @@
-/* A search with a mutation of one's own, on the public header alone: a residual branch goes in,
- * and what was learnt stays. */
+/* A search with a mutation of one's own, on the public header alone: a residual branch goes
+ * in. */
 #include <stdio.h>
 #include <stepwell.h>
 
-enum { GENERATIONS = 5, MUTATIONS = 32 };
+enum { MUTATIONS = 32 };
 
 /* Put x + tanh(conv2d(x)) in the place of an image x that the seed draws. Where that cannot be,
  * the status says so, and the genome stays what it was. */
@@ -30,16 +30,16 @@ static sw_status add_branch(sw_genome *genome, uint64_t seed, void *count)
     return SW_OK;
 }
 
-static sw_status print_best(sw_evolution *evolution, uint64_t generation, int branches)
+static sw_status print_best(sw_evolution *evolution, int branches)
 {
     sw_candidate best = SW_OPTS(sw_candidate);
     sw_genome_info info = SW_OPTS(sw_genome_info);
     SW_TRY(sw_evolution_best(evolution, &best));
     SW_TRY(sw_genome_describe(best.genome, &info));
-    printf("generation %d: %2d branches so far; the best has %u vertices, %zu bytes, and is "
-           "right in %.1f %%\n",
-           (int)generation, branches, info.n_vertices, best.price->peak_bytes,
-           100 * best.accuracy);
+    printf("%u candidates, %d branches; the best has %u vertices, %zu bytes, and is right in "
+           "%.1f %%\n",
+           sw_evolution_count(evolution), branches, info.n_vertices, best.price->peak_bytes,
+           100 * best.mean);
     return SW_OK;
 }
 
@@ -62,15 +62,13 @@ int main(void)
     int bad = sw_exec_create(&exec, &threads) || sw_dataset_synthetic(&digits, 3000, 1) ||
               sw_dataset_split(&learned, &seen, digits, 500, 1);
     const sw_evolution_opts opts =
-        SW_OPTS(sw_evolution_opts, .train = learned, .validation = seen, .population = 8,
-                .samples = 640, .seed = 1, .mutations = list, .n_mutations = n,
+        SW_OPTS(sw_evolution_opts, .train = learned, .validation = seen, .trainings = 8,
+                .samples = 2560, .seed = 1, .mutations = list, .n_mutations = n,
                 .candidate_bytes = 4 << 20);
     bad = bad || sw_evolution_create(&evolution, exec, &opts);
-    while (!bad && now.generation < GENERATIONS) {
+    while (!bad && now.what != SW_EVOLVE_ENDED)
         bad = sw_evolution_advance(evolution, &now);
-        if (!bad && now.what == SW_EVOLVE_EVALUATED)
-            bad = print_best(evolution, now.generation, branches);
-    }
+    bad = bad || print_best(evolution, branches);
     if (bad)
         fprintf(stderr, "own_mutation: %s\n", sw_last_error());
     sw_evolution_destroy(evolution);

@@ -282,37 +282,53 @@ static sw_status look_braces(found *f)
     return look_profile(f, is);
 }
 
-/* A state is a line that says what it is, then the bytes of its sum; a generation's file is a
- * text with a sum at its end. */
-static sw_status look_evolution(found *f)
+/* A state is a line that says what it is, then the bytes of its sum. */
+static bool is_state(const char *text, size_t n, unsigned long long *id, unsigned *rung)
 {
-    char *text, what[12];
-    size_t n, bytes = 0;
-    unsigned long long id = 0, generation = 0, sum = 0;
+    const char *end = memchr(text, '\n', n);
+    unsigned long long sum = 0;
+    size_t bytes = 0;
+    return end != NULL &&
+           sscanf(text,
+                  SWI_STATE_HEAD "\"id\":%llu,\"rung\":%u,\"bytes\":%zu,\"sum\":\"0x%llx\"}",
+                  id, rung, &bytes, &sum) == 4 &&
+           bytes == n - (size_t)(end + 1 - text) && swi_sum_of(end + 1, bytes, 0) == sum;
+}
+
+/* Each line of a history has a sum at its end. */
+static bool is_history(const char *text, size_t n, unsigned *candidates, unsigned *judged)
+{
+    static const char rung[] = "{\"what\":\"rung\"";
+    for (const char *line = text, *end; line < text + n; line = end + 1) {
+        end = memchr(line, '\n', n - (size_t)(line - text));
+        if (end == NULL || !swi_line_is_whole(line, (size_t)(end - line) + 1))
+            return false;
+        *(strncmp(line, rung, sizeof rung - 1) == 0 ? judged : candidates) += line > text;
+    }
+    return true;
+}
+
+static sw_status look_search(found *f)
+{
+    char *text;
+    size_t n;
+    unsigned long long id = 0;
+    unsigned rung = 0, counts[2] = {0};
     SW_TRY(swi_text_load(&text, &n, f->path, f->says, SIZE_MAX / 2));
-    const char *end = memchr(text, '\n', n), *at = strstr(text, "\"generation\":");
     const bool state = strcmp(f->kind, "state") == 0;
-    sw_status status = SW_OK;
-    bool whole = true;
-    if (state)
-        whole = end != NULL &&
-                sscanf(text,
-                       SWI_STATE_HEAD "\"what\":\"%11[a-z]\",\"id\":%llu,\"generation\":%llu,"
-                                      "\"bytes\":%zu,\"sum\":\"0x%llx\"}",
-                       what, &id, &generation, &bytes, &sum) == 5 &&
-                bytes == n - (size_t)(end + 1 - text) && swi_sum_of(end + 1, bytes, 0) == sum;
-    else
-        status = swi_generation_check(text, n, f->path);
-    if (!state && at != NULL)
-        generation = strtoull(at + strlen("\"generation\":"), NULL, 10);
+    const bool whole =
+        state ? is_state(text, n, &id, &rung) : is_history(text, n, &counts[0], &counts[1]);
     sw_text_free(text, n);
-    SW_TRY(status);
     if (!whole)
         SW_FAIL(SW_FORMAT, "%s: %s, and is damaged: its bytes are not those that were written",
                 f->path, f->says);
-    if (state)
-        found_note(f, "member", "%llu (%s)", id, what);
-    found_note(f, "generation", "%llu", generation);
+    if (state) {
+        found_note(f, "candidate", "%llu", id);
+        found_note(f, "rung", "%u", rung);
+    } else {
+        found_note(f, "candidates", "%u", counts[0]);
+        found_note(f, "judged", "%u", counts[1]);
+    }
     f->whole = true;
     return SW_OK;
 }
@@ -353,12 +369,11 @@ static const struct {
      "dot -Tsvg FILE, of Graphviz, draws it"},
     {"{\"format\": \"stepwell search space", "search_space", "a search space of architectures",
      "stepwell evolve --space FILE searches it"},
-    {"{\"format\": \"stepwell evolution", "generation", "a generation of an evolution",
-     goes_on},
-    {SWI_STATE_HEAD, "state", "the state of a member of an evolution", goes_on},
-    {"{\"generation\": #, \"id\":", "history", "the history of an evolution, a line a member",
-     NULL},
-    {"{\"generation\": #, \"best\":", "generations", "an evolution, a line a generation", NULL},
+    {"{\"format\": \"" SWI_HISTORY_FORMAT, "history",
+     "the history of a search of architectures", goes_on},
+    {SWI_STATE_HEAD, "state", "the state of a candidate of a search", goes_on},
+    {"{\"format\": \"stepwell evolution", "generation",
+     "a generation of an evolution, which this version does not go on with", NULL},
     {"kind,step,epoch,", "metrics", "metrics of a training", NULL},
     {"kind,generation,mean,", "metrics", "metrics of an evolution strategy", NULL},
     {"member,step,score,", "metrics", "metrics of a population", NULL},
@@ -441,7 +456,7 @@ static sw_status look(found *f, const unsigned char *head, size_t n)
         return SW_OK;
     }
     if (look_named(f, head, n))
-        return f->advice == goes_on ? look_evolution(f) : SW_OK;
+        return f->advice == goes_on ? look_search(f) : SW_OK;
     if (n > 4 && head[0] == 0 && head[1] == 0 && head[2] == 8 && head[3] > 0 && head[3] <= 8) {
         f->kind = "idx";
         f->says = "IDX, the format of MNIST";

@@ -1,5 +1,5 @@
-/* An evolution: made and ended, and what drives it from one call to the next. */
-#include "alloc/base/assert.h"
+/* The search loop: made and ended, what drives it from one call to the next, and what callers
+ * see of it. */
 #include "alloc/base/mem.h"
 #include "runtime/base/owner.h"
 #include "runtime/model/model.h"
@@ -10,240 +10,86 @@
 #include <math.h>
 #include <string.h>
 
-/* The budget of an evolution: what is accepted, who stays, and what is given back.
- *
- * With files every member may rest, so what must fit is one lane, the largest arena + the
- * largest batch + the largest member, and what children are made in while others run: a child,
- * its parents and what lies between them, at most four members. Without files all members are
- * resident, and children are made beside them: twice the population of the largest member, one
- * in between, and the best so far. Both depend on the largest of each alone, so that a copy of
- * a parent always fits: a child can be refused, and the generation can still be filled. Memory
- * beyond that is for more lanes and more residents. */
+static const char *const kinds[SW_SEARCH_KINDS] = {"local", "ageing", "random"};
 
-enum { IN_BETWEEN = 4 }; /* a child, two parents, and the net of both */
-
-static size_t larger(size_t a, size_t b)
+const char *sw_search_kind_name(sw_search_kind kind)
 {
-    return a > b ? a : b;
+    return (unsigned)kind < SW_SEARCH_KINDS ? kinds[kind] : NULL;
 }
 
-swi_candidate_need swi_need_most(swi_candidate_need a, swi_candidate_need b)
-{
-    return (swi_candidate_need){larger(a.arena, b.arena), larger(a.batch, b.batch),
-                                larger(a.member, b.member)};
-}
-
-/* Plans are far below 2^48 bytes, and there are at most 2^12 members. */
-static bool is_sane(swi_candidate_need n)
-{
-    const size_t most = (size_t)1 << 44;
-    return n.arena < most && n.batch < most && n.member < most;
-}
-
-size_t swi_limits_bytes(const swi_limits *l, swi_candidate_need need)
-{
-    const swi_candidate_need most = swi_need_most(l->most, need);
-    const size_t n = l->population, step = most.arena + most.batch;
-    if (l->files)
-        return step + (1 + IN_BETWEEN) * most.member;
-    return step + (2 * n + 1) * most.member + larger(l->best, most.member);
-}
-
-bool swi_limits_fit(const swi_limits *l, swi_candidate_need need)
-{
-    return is_sane(need) && swi_limits_bytes(l, need) <= l->room;
-}
-
-static size_t room_of(const sw_evolution *e)
-{
-    const size_t limit = sw_budget_limit(e->budget);
-    if (e->budget == NULL)
-        return SIZE_MAX / 4;
-    return limit > e->others ? limit - e->others : 0;
-}
-
-swi_limits swi_limits_begin(const sw_evolution *e)
-{
-    return (swi_limits){
-        .room = room_of(e), .population = e->opts.population, .files = e->opts.dir != NULL};
-}
-
-/* ---- charged ----------------------------------------------------------------------------- */
-
-sw_status swi_charged_take(sw_evolution *e, void **out, size_t bytes, size_t *count)
-{
-    SW_TRY(sw_budget_take(e->budget, bytes, "evolution"));
-    const sw_status status = sw_heap_alloc(out, SW_HEAP_RECORDS, bytes);
-    if (status != SW_OK) {
-        sw_budget_give(e->budget, bytes);
-        return status;
-    }
-    *count += bytes;
-    swi_evolution_note_peak(e);
-    return SW_OK;
-}
-
-void swi_charged_give(sw_evolution *e, void *block, size_t bytes, size_t *count)
-{
-    if (block == NULL)
-        return;
-    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
-    sw_budget_give(e->budget, bytes);
-    *count -= bytes;
-}
-
-static size_t evolution_bytes(const sw_evolution *e)
-{
-    const swi_member_pool *member_pool = e->exec->member_pool;
-    const size_t members = member_pool != NULL ? sw_arena_height(member_pool->ranges) +
-                                                     swi_lanes_bytes(member_pool)
-                                               : 0;
-    return members + e->rest_bytes + e->scratch_bytes;
-}
-
-void swi_evolution_note_peak(sw_evolution *e)
-{
-    e->peak_bytes = larger(e->peak_bytes, evolution_bytes(e));
-}
-
-sw_status swi_evolution_trim(sw_evolution *e)
-{
-    swi_evolution_note_peak(e);
-    if (e->budget == NULL || e->exec->member_pool == NULL)
-        return SW_OK;
-    return swi_member_pool_trim(e->exec->member_pool);
-}
-
-/* ---- packing ----------------------------------------------------------------------------- */
-
-static swi_candidate_need most_of_members(const sw_evolution *e)
-{
-    swi_candidate_need most = {0};
-    for (uint32_t i = 0; i < e->opts.population; i++)
-        most = swi_need_most(most, e->members[i].need);
-    return most;
-}
-
-static sw_status pack_into(sw_evolution *e, sw_pack_shape *shapes, size_t *resident)
-{
-    const uint32_t n = e->opts.population;
-    const swi_limits l = swi_limits_begin(e);
-    const swi_candidate_need most = most_of_members(e);
-    const size_t between = IN_BETWEEN * most.member;
-    sw_packing packing = SW_OPTS(sw_packing);
-    for (uint32_t i = 0; i < n; i++)
-        shapes[i] = (sw_pack_shape){.member_bytes = e->members[i].need.member,
-                                    .arena_bytes = most.arena,
-                                    .batch_bytes = most.batch,
-                                    .members = 1};
-    SW_TRY(sw_pack(shapes, n, l.room > between ? l.room - between : 0,
-                   swi_target_of(e->exec)->threads, resident, &packing));
-    for (uint32_t i = 0; i < n; i++)
-        e->members[i].resident = resident[i] > 0;
-    e->lanes = packing.threads;
-    return SW_OK;
-}
-
-void swi_evolution_use_lanes(const sw_evolution *e, int lanes)
-{
-    if (e->exec->member_pool != NULL)
-        swi_lanes_use(e->exec->member_pool, lanes);
-}
-
-sw_status swi_evolution_pack(sw_evolution *e)
-{
-    const size_t bytes = e->opts.population * (sizeof(sw_pack_shape) + sizeof(size_t));
-    sw_pack_shape *shapes;
-    if (e->budget == NULL || e->opts.dir == NULL) {
-        /* As many lanes as there is room for. */
-        const swi_candidate_need most = most_of_members(e);
-        const int threads = swi_target_of(e->exec)->threads;
-        swi_limits l = swi_limits_begin(e);
-        l.best = e->best.rest.bytes;
-        const size_t one = swi_limits_bytes(&l, most), more = most.arena + most.batch;
-        const size_t lanes = l.room > one ? 1 + (l.room - one) / (more + 1) : 1;
-        e->lanes = lanes < (size_t)threads ? (int)lanes : threads;
-        for (uint32_t i = 0; i < e->opts.population; i++)
-            e->members[i].resident = true;
-        return SW_OK;
-    }
-    SW_TRY(sw_heap_alloc(&shapes, SW_HEAP_RECORDS, bytes));
-    const sw_status status =
-        pack_into(e, shapes, (size_t *)(void *)(shapes + e->opts.population));
-    sw_heap_free(shapes, SW_HEAP_RECORDS, bytes);
-    return status;
-}
-
-/* An evolution as callers see it: members, the best, nets of them, bytes. */
+/* ---- what callers see -------------------------------------------------------------------- */
 
 uint32_t sw_evolution_count(const sw_evolution *e)
 {
-    return sw_handle_look(e, SW_HANDLE_EVOLUTION, "sw_evolution_count") == SW_OK
-               ? e->opts.population
-               : 0;
+    return sw_handle_look(e, SW_HANDLE_EVOLUTION, "sw_evolution_count") == SW_OK ? e->n : 0;
 }
 
-static sw_status check_out(const sw_evolution *e, const sw_candidate *out, const char *call)
+sw_candidate swi_one_view(const sw_evolution *e, const swi_one *one)
 {
-    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
+    const swi_try *t = &e->search.tries[one->id - 1];
+    const bool known = one->id <= e->search.n;
+    const double a = one->accuracy, n = (double)e->opts.validation_samples;
+    return SW_OPTS(sw_candidate, .id = one->id, .parents = {(uint64_t)(one->of + 1), 0},
+                   .born = one->born, .steps = one->steps, .genome = one->genome,
+                   .price = &one->price, .measured_bytes = one->measured,
+                   .fitness = one->fitness, .loss = one->loss, .accuracy = one->accuracy,
+                   .train_accuracy = one->train_accuracy, .ns_per_sample = one->ns_per_sample,
+                   .invalid = one->invalid, .why = one->invalid ? one->why : NULL,
+                   .rung = known ? t->rung : -1, .look = one->how == SWI_JOB_LOOK,
+                   .training = one->training, .looks = known ? t->n : 0,
+                   .mean = known && t->n > 0 ? t->sum / t->n : (double)NAN,
+                   .error = sqrt(a * (1 - a) / n));
+}
+
+/* The position, or that of the answer for UINT32_MAX; *one is it. */
+static sw_status find(const sw_evolution *e, uint32_t i, swi_one **one, const char *call)
+{
+    const uint32_t at = i == UINT32_MAX ? swi_search_answer(&e->search) : i;
+    if (i == UINT32_MAX && at == SWI_SEARCH_NONE)
+        SW_FAIL(SW_INVALID, "%s: no candidate was evaluated yet, or none is valid", call);
+    if (at >= e->n)
+        SW_FAIL(SW_INVALID, "%s: the position must be below %u (got %u)", call, e->n, i);
+    *one = e->ones[at];
+    return SW_OK;
+}
+
+static sw_status show(sw_evolution *e, uint32_t i, sw_candidate *out, const char *call)
+{
+    swi_one *one;
+    SW_TRY(sw_handle_look(e, SW_HANDLE_EVOLUTION, call)); /* a choice of parents looks, too */
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    return swi_struct_check(SWI_STRUCT_sw_candidate, out->size, call);
-}
-
-static sw_status check_position(const sw_evolution *e, uint32_t i, const char *call)
-{
-    if (i == UINT32_MAX && !e->has_best)
-        SW_FAIL(SW_INVALID, "%s: no member was evaluated yet, or none is valid", call);
-    if (i != UINT32_MAX && i >= e->opts.population)
-        SW_FAIL(SW_INVALID, "%s: the position must be below %u (got %u)", call,
-                e->opts.population, i);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_candidate, out->size, call));
+    SW_TRY(find(e, i, &one, call));
+    const sw_candidate view = swi_one_view(e, one);
+    swi_struct_write(SWI_STRUCT_sw_candidate, out, &view);
     return SW_OK;
 }
 
 sw_status sw_evolution_member(sw_evolution *e, uint32_t i, sw_candidate *out)
 {
-    SW_TRY(check_out(e, out, __func__));
     if (i == UINT32_MAX)
         SW_FAIL(SW_INVALID, "%s: the position must be below %u (got %u)", __func__,
-                e->opts.population, i);
-    SW_TRY(check_position(e, i, __func__));
-    const sw_candidate view = swi_one_view(&e->members[i]);
-    swi_struct_write(SWI_STRUCT_sw_candidate, out, &view);
-    return SW_OK;
+                sw_evolution_count(e), i);
+    return show(e, i, out, __func__);
 }
 
 sw_status sw_evolution_best(sw_evolution *e, sw_candidate *out)
 {
-    SW_TRY(check_out(e, out, __func__));
-    SW_TRY(check_position(e, UINT32_MAX, __func__));
-    const sw_candidate view = swi_one_view(&e->best);
-    swi_struct_write(SWI_STRUCT_sw_candidate, out, &view);
-    return SW_OK;
-}
-
-/* ---- nets -------------------------------------------------------------------------------- */
-
-static sw_status fill_from(sw_evolution *e, const swi_one *one, sw_net *net, void *scratch)
-{
-    const bool begun = one->rest.there || one->member.of != NULL;
-    const unsigned char *bytes = scratch;
-    if (begun)
-        SW_TRY(swi_one_bytes(e, one, scratch, &bytes));
-    else
-        SW_TRY(swi_net_begin(one->net, scratch, swi_member_seed(e, one->id)));
-    return swi_net_fill(net, bytes, one->need.member);
+    return show(e, UINT32_MAX, out, __func__);
 }
 
 static sw_status fill(sw_evolution *e, const swi_one *one, sw_net *net)
 {
     const size_t n = one->need.member;
-    const bool there = one->member.of != NULL || one->rest.block != NULL;
-    void *scratch = NULL;
+    void *scratch;
     SW_TRY(sw_model_ready(net->model, e->exec, 0));
-    if (!there)
-        SW_TRY(swi_charged_take(e, &scratch, n, &e->scratch_bytes));
-    const sw_status status = fill_from(e, one, net, scratch);
+    if (one->member.of != NULL)
+        return swi_net_fill(net, swi_member_base(one->group, one->member.index), n);
+    SW_TRY(swi_charged_take(e, &scratch, n, &e->scratch_bytes));
+    sw_status status = swi_rest_get(e, one, scratch);
+    if (status == SW_OK)
+        status = swi_net_fill(net, scratch, n);
     swi_charged_give(e, scratch, n, &e->scratch_bytes);
     return status;
 }
@@ -251,11 +97,14 @@ static sw_status fill(sw_evolution *e, const swi_one *one, sw_net *net)
 sw_status sw_net_copy(sw_net **out, sw_evolution *e, uint32_t i)
 {
     sw_net *net;
+    swi_one *one;
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, __func__));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(check_position(e, i, __func__));
-    const swi_one *one = i == UINT32_MAX ? &e->best : &e->members[i];
+    SW_TRY(find(e, i, &one, __func__));
+    if (one->member.of == NULL && !one->rest.there)
+        SW_FAIL(SW_INVALID, "%s: the state of candidate %llu is not kept", __func__,
+                (unsigned long long)one->id);
     SW_TRY(sw_net_create(&net, one->genome, &e->net_opts));
     const sw_status status = fill(e, one, net);
     if (status != SW_OK)
@@ -265,163 +114,19 @@ sw_status sw_net_copy(sw_net **out, sw_evolution *e, uint32_t i)
     return status;
 }
 
-/* ---- memory ------------------------------------------------------------------------------ */
-
-sw_status sw_evolution_used(const sw_evolution *e, sw_evolution_memory *out)
-{
-    SW_TRY(sw_handle_look(e, SW_HANDLE_EVOLUTION, __func__));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
-    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_memory, out->size, __func__));
-    const swi_member_pool *member_pool = e->exec->member_pool;
-    const size_t now = evolution_bytes(e);
-    sw_evolution_memory used = {.size = out->size,
-                                .bytes = now,
-                                .peak_bytes = now > e->peak_bytes ? now : e->peak_bytes};
-    if (member_pool != NULL) {
-        used.lane_bytes = swi_lanes_bytes(member_pool);
-        used.member_bytes = sw_arena_height(member_pool->ranges);
-    }
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        used.resident += e->members[i].member.of != NULL;
-        used.resting += e->members[i].member.of == NULL;
-    }
-    swi_struct_write(SWI_STRUCT_sw_evolution_memory, out, &used);
-    return SW_OK;
-}
-
 sw_status sw_evolution_rebuild(sw_evolution *e, uint64_t id, sw_net **out)
 {
     (void)id;
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, "sw_evolution_rebuild"));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_evolution_rebuild: out must not be NULL");
-    SW_FAIL(SW_UNSUPPORTED, "sw_evolution_rebuild: members are not rebuilt; sw_net_copy() "
-                            "copies one that is there");
+    SW_FAIL(SW_UNSUPPORTED, "sw_evolution_rebuild: candidates are not rebuilt; sw_net_copy() "
+                            "copies one whose state is there");
 }
 
-/* The first population: genomes that were given, then draws, each the first of a hundred that
- * fits beside those before it. Where one has none, all are the smallest of their draws; if
- * not even these fit, what they need is the least budget. */
+/* ---- options ----------------------------------------------------------------------------- */
 
-enum { MOST_DRAWS = 100 };
-
-static void drop_genome(swi_one *one)
-{
-    swi_one_close(one);
-    swi_genome_free(one->genome);
-    one->genome = NULL;
-}
-
-/* Open that attempt; *there false: its batch is larger than the data set. A genome that was
- * given is refused then. */
-static sw_status open_attempt(sw_evolution *e, swi_one *one, uint32_t attempt, bool *there)
-{
-    one->birth.attempt = attempt;
-    /* A genome by its birth. */
-    const swi_birth *b = &one->birth;
-    const uint64_t of_all = swi_draw_seed(e->opts.seed, UINT64_MAX);
-    const uint64_t number = (uint64_t)b->index * MOST_DRAWS + b->attempt;
-    if (b->how == SWI_BORN_FIRST)
-        SW_TRY(sw_genome_copy(&one->genome, e->opts.first[b->index]));
-    else
-        SW_TRY(sw_genome_draw(&one->genome, e->space, &e->task, swi_draw_seed(of_all, number)));
-    swi_genome_forget(one->genome);
-
-    *there = one->genome->batch <= e->n_train || one->birth.how == SWI_BORN_FIRST;
-    if (*there)
-        return swi_one_open(e, one);
-    drop_genome(one);
-    return SW_OK;
-}
-
-static uint32_t attempts_of(const swi_one *one)
-{
-    return one->birth.how == SWI_BORN_FIRST ? 1 : MOST_DRAWS;
-}
-
-static void begin(sw_evolution *e, uint32_t i, const swi_limits *limits)
-{
-    swi_one *one = &e->members[i];
-    swi_one_free(e, one);
-    one->id = i + 1;
-    one->birth = (swi_birth){.how = i < e->opts.n_first ? SWI_BORN_FIRST : SWI_BORN_DRAWN,
-                             .index = i,
-                             .limits = *limits};
-}
-
-static sw_status find_fitting(sw_evolution *e, swi_one *one, bool *accepted)
-{
-    bool there;
-    *accepted = false;
-    for (uint32_t attempt = 0; attempt < attempts_of(one); attempt++) {
-        SW_TRY(open_attempt(e, one, attempt, &there));
-        if (!there)
-            continue;
-        *accepted = swi_candidate_fits(e, &one->birth.limits, one);
-        if (*accepted)
-            return SW_OK;
-        drop_genome(one);
-    }
-    return SW_OK;
-}
-
-/* ---- the smallest ------------------------------------------------------------------------ */
-
-static sw_status find_smallest(sw_evolution *e, swi_one *one)
-{
-    const swi_limits alone = swi_limits_begin(e);
-    size_t least = SIZE_MAX;
-    uint32_t best = UINT32_MAX;
-    bool there;
-    for (uint32_t attempt = 0; attempt < attempts_of(one); attempt++) {
-        SW_TRY(open_attempt(e, one, attempt, &there));
-        if (!there)
-            continue;
-        const size_t bytes = e->opts.candidate_bytes > 0 ? one->price.peak_bytes
-                                                         : swi_limits_bytes(&alone, one->need);
-        best = bytes < least ? attempt : best;
-        least = bytes < least ? bytes : least;
-        drop_genome(one);
-    }
-    if (best == UINT32_MAX)
-        SW_FAIL(SW_INVALID,
-                "sw_evolution_create: the space draws batches above the %lld samples of the "
-                "training set alone",
-                (long long)e->n_train);
-    return open_attempt(e, one, best, &there);
-}
-
-static sw_status populate_smallest(sw_evolution *e)
-{
-    swi_limits limits = swi_limits_begin(e);
-    const size_t most = e->opts.candidate_bytes;
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        swi_one *one = &e->members[i];
-        begin(e, i, &limits);
-        SW_TRY(find_smallest(e, one));
-        if (most > 0 && one->price.peak_bytes > most)
-            SW_FAIL(SW_NOMEM,
-                    "sw_evolution_create: candidate_bytes must be at least %zu (got %zu), for "
-                    "%s genome for member %u needs as many",
-                    one->price.peak_bytes, most,
-                    one->birth.how == SWI_BORN_FIRST ? "the given" : "the smallest drawn",
-                    i + 1);
-        limits.most = swi_need_most(limits.most, one->need);
-    }
-    const size_t bytes = swi_limits_bytes(&limits, limits.most);
-    if (bytes > limits.room)
-        SW_FAIL(SW_NOMEM,
-                "sw_evolution_create: the smallest genomes drawn for %u members need %zu bytes "
-                "of the budget, %zu are there; raise the budget by %zu, or lower sizes, "
-                "batches or threads",
-                e->opts.population, bytes, limits.room, bytes - limits.room);
-    return SW_OK;
-}
-
-/* Options of an evolution: checked, defaults set, lists copied. */
-
-enum { MOST_MEMBERS = 4096, DEFAULT_VALIDATION = 2000 };
+enum { DEFAULT_VALIDATION = 2000, MOST_WORKERS = 1024 };
 
 /* *to: n elements of `from` in a block of our own. */
 static sw_status keep_at(void *to, const void *from, size_t bytes)
@@ -435,19 +140,6 @@ static sw_status keep_at(void *to, const void *from, size_t bytes)
     return SW_OK;
 }
 #define keep(to, from, bytes) keep_at(SW_POINTER(to), from, bytes)
-
-/* Selections refuse now what they would refuse later. */
-static sw_status try_selections(const sw_evolution_opts *o)
-{
-    const size_t n = o->population, bytes = n * (sizeof(double) + sizeof(uint32_t));
-    size_t n_out;
-    double *fitness;
-    SW_TRY(sw_heap_alloc(&fitness, SW_HEAP_RECORDS, bytes));
-    const sw_status status = sw_select(fitness, n, o->selections, o->n_selections, 0,
-                                       (uint32_t *)(void *)(fitness + n), NULL, &n_out);
-    sw_heap_free(fitness, SW_HEAP_RECORDS, bytes);
-    return status;
-}
 
 static sw_status keep_first(sw_evolution *e, const sw_genome *const *first)
 {
@@ -475,11 +167,9 @@ static sw_status keep_first(sw_evolution *e, const sw_genome *const *first)
     return SW_OK;
 }
 
-/* Lists of the caller's, one by one: what was kept before a failure is freed by end(). */
-static sw_status opts_keep(sw_evolution *e, const sw_evolution_opts *given, const char *call)
+/* Samples and a label each; the same shapes of both. */
+static sw_status look_at_data(sw_evolution *e, const char *call)
 {
-    sw_evolution_opts *o = &e->opts;
-    /* Samples and a label each; the same shapes of both. */
     sw_dataset_info t = SW_OPTS(sw_dataset_info), v = SW_OPTS(sw_dataset_info);
     SW_TRY(sw_handle_check(e->opts.train, SW_HANDLE_DATASET, call));
     SW_TRY(sw_handle_check(e->opts.validation, SW_HANDLE_DATASET, call));
@@ -508,38 +198,20 @@ static sw_status opts_keep(sw_evolution *e, const sw_evolution_opts *given, cons
     if (e->opts.validation_samples == 0)
         e->opts.validation_samples =
             (uint64_t)(v.n < DEFAULT_VALIDATION ? v.n : DEFAULT_VALIDATION);
+    return SW_OK;
+}
 
+/* Lists of the caller's, one by one: what was kept before a failure is freed by end(). */
+static sw_status opts_keep(sw_evolution *e, const sw_evolution_opts *given, const char *call)
+{
+    sw_evolution_opts *o = &e->opts;
+    SW_TRY(look_at_data(e, call));
     SW_TRY(swi_fitness_read(&e->fitness, given->fitness, given->n_fitness, call));
     SW_TRY(keep(&o->mutations, given->mutations, o->n_mutations * sizeof *o->mutations));
-    SW_TRY(keep(&o->selections, given->selections, o->n_selections * sizeof *o->selections));
-    if (given->n_selections == 0) {
-        /* The best two go on, the others win tournaments of two. */
-        const uint32_t elite = o->population > 2 ? 2 : o->population - 1;
-        sw_selection both[2] = {{.kind = SW_SELECT_ELITE, .n = elite, .keep = 1},
-                                SW_INIT(.kind = SW_SELECT_TOURNAMENT,
-                                        .n = o->population - elite, .contestants = 2, .p = 1)};
-        const size_t from = elite == 0;
-        o->n_selections = 2 - from;
-        SW_TRY(keep(&o->selections, both + from, (2 - from) * sizeof *both));
-    }
-    /* The last stage selects as many as there are. */
-    const size_t n = o->n_selections;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < n; i++)
-        if (o->selections[i].stage == o->selections[n - 1].stage)
-            sum += o->selections[i].n;
-    if (sum != o->population)
-        SW_FAIL(SW_INVALID,
-                "%s: the last stage of selection must select the population of %u (got %llu)",
-                call, o->population, (unsigned long long)sum);
-
-    SW_TRY(try_selections(o));
     SW_TRY(keep(&o->dir, given->dir, given->dir != NULL ? strlen(given->dir) + 1 : 0));
     return keep_first(e, given->first);
 }
 
-/* Check the data, and copy the caller's lists; what was kept before a failure is freed by
- * opts_free. */
 static void opts_free(sw_evolution *e)
 {
     const sw_evolution_opts *o = &e->opts;
@@ -548,89 +220,119 @@ static void opts_free(sw_evolution *e)
     sw_heap_free((void *)(uintptr_t)o->first, SW_HEAP_RECORDS, o->n_first * sizeof *o->first);
     sw_heap_free((void *)(uintptr_t)o->mutations, SW_HEAP_RECORDS,
                  o->n_mutations * sizeof *o->mutations);
-    sw_heap_free((void *)(uintptr_t)o->selections, SW_HEAP_RECORDS,
-                 o->n_selections * sizeof *o->selections);
     if (o->dir != NULL)
         sw_heap_free((void *)(uintptr_t)o->dir, SW_HEAP_RECORDS, strlen(o->dir) + 1);
 }
 
+static void set_default(uint32_t *option, uint32_t value)
+{
+    *option = *option == 0 ? value : *option;
+}
+
+static void set_defaults(sw_evolution_opts *o)
+{
+    o->samples = o->samples == 0 ? 12800 : o->samples;
+    set_default(&o->population, 20);
+    set_default(&o->rungs, 3);
+    set_default(&o->eta, 3);
+    set_default(&o->start, 16);
+    set_default(&o->parents, o->search == SW_SEARCH_AGEING ? 5 : 2);
+    set_default(&o->workers, 1);
+    set_default(&o->trainings, 20);
+    set_default(&o->looks, o->trainings >= 16 ? 4 : o->trainings / 4);
+    o->looks = o->looks == UINT32_MAX ? 0 : o->looks;
+    o->fresh = o->fresh == 0 ? 0.1 : o->fresh < 0 ? 0 : o->fresh;
+    o->start = o->start < o->n_first ? (uint32_t)o->n_first : o->start;
+}
+
+static uint32_t ask_caller(void *user, uint64_t seed)
+{
+    sw_evolution *e = user;
+    const uint32_t i = e->opts.parent(e, seed, e->opts.parent_user);
+    return i < e->n && !e->ones[i]->invalid && e->ones[i]->how != SWI_JOB_LOOK
+               ? i
+               : SWI_SEARCH_NONE;
+}
+
 /* ---- made and ended ---------------------------------------------------------------------- */
 
-/* The arrays of an evolution: take(pointer, elements) for each. */
+/* Arrays of one call: take(pointer, elements) for each. */
 #define ARRAYS(e, n, take)                                                                     \
-    take((e)->members, n) take((e)->children, n) take((e)->wave, n) take((e)->waved, n)        \
-        take((e)->call_groups, n) take((e)->call_args, n) take((e)->call_of, n)                \
-            take((e)->making.chosen, n) take((e)->making.kept, n)                              \
-                take((e)->states[0].all, (n) + 2) take((e)->states[1].all, (n) + 2)
+    take((e)->call_groups, n) take((e)->call_args, n) take((e)->call_of, n)                    \
+        take((e)->in_training, n)
 #define TAKE(x, n) SW_TRY(sw_heap_alloc(&(x), SW_HEAP_RECORDS, (n) * sizeof *(x)));
 #define GIVE(x, n) sw_heap_free(x, SW_HEAP_RECORDS, (n) * sizeof *(x));
 
 static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const char *call)
 {
+    sw_evolution_opts *o = &e->opts;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_net_opts, &e->net_opts, given->net, call));
-    e->net_opts.utility = 1;
-    e->opts.net = &e->net_opts;
-    /* Numbers alone; the lists are looked at where they are kept. */
-    if (e->opts.population == 0)
-        e->opts.population = 20;
-    if (e->opts.samples == 0)
-        e->opts.samples = 12800;
-    e->opts.mutate = e->opts.mutate == 0 ? 0.8 : e->opts.mutate < 0 ? 0 : e->opts.mutate;
-    e->opts.crossover = e->opts.crossover == 0  ? 0.3
-                        : e->opts.crossover < 0 ? 0
-                                                : e->opts.crossover;
-    if (e->opts.patience == 0)
-        e->opts.patience = 5;
+    e->net_opts.utility = 0; /* nothing inherits */
+    o->net = &e->net_opts;
     SW_TRY(opts_keep(e, given, call));
-    e->space = e->opts.space;
+    e->space = o->space;
     if (e->space == NULL) {
         SW_TRY(sw_search_space_default(&e->own_space, &e->task));
         e->space = e->own_space;
     }
     SW_TRY(sw_handle_check(e->space, SW_HANDLE_SEARCH_SPACE, call));
+    set_defaults(o);
+    if (o->workers > MOST_WORKERS)
+        SW_FAIL(SW_INVALID, "%s: workers must be at most %d (got %u)", call, MOST_WORKERS,
+                o->workers);
+    const swi_search_opts search =
+        SW_INIT(.kind = o->search, .rungs = o->rungs, .eta = o->eta, .start = o->start,
+                .parents = o->parents, .population = o->population, .fresh = o->fresh,
+                .looks = o->looks, .workers = o->workers, .trainings = o->trainings,
+                .seed = o->seed, .parent = o->parent != NULL ? ask_caller : NULL,
+                .parent_user = e);
+    SW_TRY(swi_search_begin(&e->search, &search, call));
     e->budget = swi_target_of(e->exec)->budget;
     sw_budget_share(e->budget);
     e->others = sw_budget_used(e->budget);
     e->lanes = swi_target_of(e->exec)->threads;
-    e->next_id = 1;
-    const size_t n = e->opts.population;
-    ARRAYS(e, n, TAKE)
-    for (size_t i = 0; i < n; i++) {
-        swi_one_begin(&e->members[i]);
-        swi_one_begin(&e->children[i]);
-    }
-    swi_one_begin(&e->best);
-
-    /* All of the first population: genomes that fit, opened. */
-    swi_limits limits = swi_limits_begin(e);
-    e->next_id = (uint64_t)e->opts.population + 1;
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        bool accepted;
-        begin(e, i, &limits);
-        SW_TRY(find_fitting(e, &e->members[i], &accepted));
-        if (!accepted)
-            return populate_smallest(e);
-        limits.most = swi_need_most(limits.most, e->members[i].need);
-    }
-    return SW_OK;
+    ARRAYS(e, (size_t)swi_evolution_width(e), TAKE)
+    return swi_evolution_try(e, call);
 }
 
 static void end(sw_evolution *e)
 {
+    const size_t n = swi_evolution_width(e);
     sw_file_drop(e->history);
-    const size_t n = e->opts.population;
-    for (size_t i = 0; i < n && e->members != NULL; i++)
-        swi_one_free(e, &e->members[i]);
-    for (size_t i = 0; i < n && e->children != NULL; i++)
-        swi_one_free(e, &e->children[i]);
-    swi_one_free(e, &e->best);
+    for (uint32_t i = 0; i < e->n; i++) {
+        swi_one_free(e, e->ones[i]);
+        sw_heap_free(e->ones[i], SW_HEAP_RECORDS, sizeof *e->ones[i]);
+    }
+    sw_heap_free(e->ones, SW_HEAP_RECORDS, e->cap * sizeof *e->ones);
+    sw_text_free(e->replayed, e->replayed_bytes);
+    swi_search_end(&e->search);
     ARRAYS(e, n, GIVE)
-    swi_evolution_use_lanes(e, INT_MAX); /* where others have members there */
+    if (e->exec->member_pool != NULL) /* where others have members there */
+        swi_lanes_use(e->exec->member_pool, INT_MAX);
     swi_feeds_free(e);
     swi_search_space_free(e->own_space);
     opts_free(e);
     sw_budget_leave(e->budget);
     sw_handle_give(e, SW_HANDLE_EVOLUTION, sizeof *e);
+}
+
+/* Options that are no longer used must not be given. */
+static sw_status refuse_older(const sw_evolution_opts *o, const char *call)
+{
+    const struct {
+        const char *name, *now;
+        bool given;
+    } older[] = {{"mutate", "every child is mutated", o->mutate != 0},
+                 {"crossover", "it did not help", o->crossover > 0},
+                 {"selections", "use search or parent", o->n_selections > 0},
+                 {"generation_ns", "rungs end by samples", o->generation_ns > 0},
+                 {"step_ns", "rungs end by samples", o->step_ns > 0},
+                 {"patience", "rungs end by samples", o->patience > 0}};
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++)
+        if (older[i].given)
+            SW_FAIL(SW_UNSUPPORTED, "%s: %s is no longer used: %s", call, older[i].name,
+                    older[i].now);
+    return SW_OK;
 }
 
 sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolution_opts *given)
@@ -641,23 +343,17 @@ sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolut
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_evolution_opts, &opts, given, __func__));
-    if (opts.population > MOST_MEMBERS)
-        SW_FAIL(SW_INVALID, "%s: population must be at most %d (got %u)", __func__,
-                MOST_MEMBERS, opts.population);
-    if (isnan(opts.mutate) || opts.mutate > 1 || isnan(opts.crossover) || opts.crossover > 1)
-        SW_FAIL(SW_INVALID,
-                "%s: mutate (got %g) and crossover (got %g) must be probabilities, or below 0",
-                __func__, opts.mutate, opts.crossover);
+    SW_TRY(refuse_older(&opts, __func__));
+    if (sw_search_kind_name(opts.search) == NULL)
+        SW_FAIL(SW_INVALID, "%s: the search %d is none", __func__, (int)opts.search);
     if (opts.dir != NULL &&
         (opts.dir[0] == '\0' || strlen(opts.dir) > SWI_EVOLUTION_PATH - 100))
         SW_FAIL(SW_INVALID, "%s: dir must have 1 to %d bytes", __func__,
                 SWI_EVOLUTION_PATH - 100);
     if ((opts.first == NULL) != (opts.n_first == 0) ||
         (opts.mutations == NULL) != (opts.n_mutations == 0) ||
-        (opts.selections == NULL) != (opts.n_selections == 0) ||
         (opts.fitness == NULL) != (opts.n_fitness == 0))
         SW_FAIL(SW_INVALID, "%s: each list must be given together with its number", __func__);
-
     if (!swi_target_of(exec)->device->backend->host_memory)
         SW_FAIL(SW_UNSUPPORTED, "%s: architectures evolve on the CPU; give an exec of it",
                 __func__);
@@ -666,7 +362,6 @@ sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolut
     e->opts = opts;
     e->opts.first = NULL; /* the caller's lists: ours take their place one by one */
     e->opts.mutations = NULL;
-    e->opts.selections = NULL;
     e->opts.fitness = NULL;
     e->opts.dir = NULL;
     const sw_status status = make(e, &opts, __func__);
@@ -683,78 +378,197 @@ void sw_evolution_destroy(sw_evolution *e)
         end(e);
 }
 
+/* ---- states at rest ---------------------------------------------------------------------- */
+
+/* May it still go on, or be the answer? */
+static bool is_needed(const sw_evolution *e, uint32_t i)
+{
+    const swi_search *s = &e->search;
+    const swi_try *t = &s->tries[i];
+    const int last = (int)e->opts.rungs - 1;
+    uint32_t before = 0;
+    if (t->invalid || t->look)
+        return false;
+    if (i == swi_search_answer(s))
+        return true;
+    if (s->looks == 0 && s->running == 0 && e->opts.looks > 0)
+        return false; /* it has ended */
+    if (t->rung < last)
+        return !t->stays && s->looks == e->opts.looks;
+    for (uint32_t k = 0; k < s->n; k++)
+        before += !s->tries[k].look && s->tries[k].rung == last &&
+                  s->tries[k].score[last] > t->score[last];
+    return before < e->opts.looks;
+}
+
+/* Drop what is not needed, and without files the worst where the room for them ends: those do
+ * not go on. */
+static void sweep(sw_evolution *e)
+{
+    const size_t room = swi_evolution_room(e), need = swi_need_bytes(e, e->most);
+    for (uint32_t i = 0; i < e->n; i++)
+        if (e->ones[i]->rest.there && !e->ones[i]->training && !is_needed(e, i))
+            swi_rest_drop(e, e->ones[i]);
+    while (e->opts.dir == NULL && e->rest_bytes > (room - need) / 2) {
+        const uint32_t answer = swi_search_answer(&e->search);
+        uint32_t worst = SWI_SEARCH_NONE;
+        for (uint32_t i = 0; i < e->n; i++) {
+            const swi_one *one = e->ones[i];
+            if (!one->rest.there || one->training || i == answer)
+                continue;
+            if (worst == SWI_SEARCH_NONE ||
+                e->search.tries[i].rung < e->search.tries[worst].rung ||
+                (e->search.tries[i].rung == e->search.tries[worst].rung &&
+                 one->fitness < e->ones[worst]->fitness))
+                worst = i;
+        }
+        if (worst == SWI_SEARCH_NONE)
+            return;
+        e->search.tries[worst].stays = true;
+        swi_rest_drop(e, e->ones[worst]);
+    }
+}
+
 /* ---- going on ---------------------------------------------------------------------------- */
 
-static sw_status train(sw_evolution *e, sw_evolve_what *what)
+static sw_status add_one(sw_evolution *e, const swi_job *job, swi_one **out)
 {
-    bool ended;
-    *what = SW_EVOLVE_TRAINED;
-    SW_TRY(swi_evolution_run(e, &ended));
-    if (!ended)
+    swi_one *one;
+    SW_TRY(sw_heap_reserve(&e->ones, SW_HEAP_RECORDS, &e->cap, e->n + 1, sizeof *e->ones));
+    SW_TRY(sw_heap_alloc(&one, SW_HEAP_RECORDS, sizeof *one));
+    swi_one_begin(one);
+    one->id = (uint64_t)job->id + 1;
+    one->how = job->what;
+    one->of = job->of;
+    one->born = e->told;
+    e->ones[e->n++] = one;
+    *out = one;
+    return SW_OK;
+}
+
+/* A job that was asked for begins: out of the history, or as something new. */
+static sw_status begin_job(sw_evolution *e, const swi_job *job)
+{
+    swi_one *one;
+    bool there = false;
+    if (job->what == SWI_JOB_GO_ON) {
+        one = e->ones[job->id];
+    } else {
+        SW_TRY(add_one(e, job, &one));
+        if (e->replayed != NULL)
+            SW_TRY(swi_replay_begin(e, one, &there));
+        if (!there) {
+            SW_TRY(swi_one_make(e, one));
+            SW_TRY(swi_log_begin(e, one));
+        }
+    }
+    swi_search_plan(&e->search, job, one->price.operations_per_sample);
+    swi_one_assign(e, one, job);
+    return SW_OK;
+}
+
+static sw_status tell(sw_evolution *e, uint32_t i, bool replayed)
+{
+    swi_one *one = e->ones[i];
+    swi_search_tell(&e->search, i, one->invalid ? (double)NAN : one->fitness);
+    e->told++;
+    one->training = false;
+    const int rung = e->search.tries[i].rung;
+    if (!replayed && is_needed(e, i))
+        SW_TRY(swi_rest_put(e, one, (uint32_t)rung));
+    if (!replayed)
+        SW_TRY(swi_log_end(e, one));
+    swi_one_close(one);
+    sweep(e);
+    return SW_OK;
+}
+
+/* The state of the answer must be there: where its file is damaged or missing, it is trained
+ * again. */
+static sw_status mend(sw_evolution *e, sw_evolve_what *what)
+{
+    const uint32_t answer = swi_search_answer(&e->search);
+    swi_one *one = answer == SWI_SEARCH_NONE ? NULL : e->ones[answer];
+    void *scratch;
+    uint32_t ended = SWI_SEARCH_NONE;
+    *what = SW_EVOLVE_ENDED;
+    if (e->ended || one == NULL || e->opts.dir == NULL)
         return SW_OK;
-    SW_TRY(swi_evolution_judge(e));
-    e->phase = SWI_PHASE_EVALUATED;
+    if (!one->training) {
+        SW_TRY(swi_charged_take(e, &scratch, one->need.member, &e->scratch_bytes));
+        const sw_status status = one->rest.there ? swi_rest_get(e, one, scratch) : SW_FORMAT;
+        swi_charged_give(e, scratch, one->need.member, &e->scratch_bytes);
+        e->ended = status == SW_OK;
+        if (e->ended || (status != SW_FORMAT && status != SW_IO))
+            return status;
+        if (one->rest.there)
+            swi_evolution_note(e, sw_last_error());
+        const uint32_t rung = (uint32_t)e->search.tries[answer].rung;
+        for (uint32_t r = 0; r <= rung; r++) { /* its numbers are of the last one */
+            one->steps = r > 0 ? one->assigned : 0;
+            swi_one_assign(e, one, &(swi_job){.rung = r});
+        }
+        one->steps = 0;
+    }
+    *what = SW_EVOLVE_TRAINED;
+    SW_TRY(swi_evolution_run(e, answer, &ended));
+    if (ended == SWI_SEARCH_NONE)
+        return SW_OK;
+    one->training = false;
+    SW_TRY(swi_rest_put(e, one, (uint32_t)e->search.tries[answer].rung));
+    swi_one_close(one);
+    return SW_OK;
+}
+
+/* Fill the workers, then go on with those in training. *candidate: who has reached a rung. */
+static sw_status drive(sw_evolution *e, sw_evolve_what *what, uint32_t *candidate)
+{
+    swi_job job;
+    bool there = false;
+    *what = SW_EVOLVE_TRAINED;
+    SW_TRY(swi_search_ask(&e->search, &job));
+    if (job.what != SWI_JOB_NONE)
+        return begin_job(e, &job);
+    uint32_t next = swi_search_next(&e->search);
+    if (next == SWI_SEARCH_NONE) {
+        sweep(e);
+        return mend(e, what);
+    }
+    if (e->replayed != NULL)
+        SW_TRY(swi_replay_end(e, e->ones[next], &there));
+    if (!there)
+        SW_TRY(swi_evolution_run(e, next, &next));
+    if (next == SWI_SEARCH_NONE)
+        return SW_OK;
     *what = SW_EVOLVE_EVALUATED;
-    return SW_OK;
+    *candidate = next;
+    return tell(e, next, there);
 }
 
-static sw_status breed(sw_evolution *e, sw_evolve_what *what)
-{
-    bool ended;
-    if (e->phase == SWI_PHASE_EVALUATED)
-        SW_TRY(swi_evolution_breed_begin(e));
-    e->phase = SWI_PHASE_BREED;
-    *what = SW_EVOLVE_TRAINED;
-    SW_TRY(swi_evolution_breed(e, &ended));
-    if (!ended)
-        return SW_OK;
-    e->phase = SWI_PHASE_TRAIN;
-    *what = SW_EVOLVE_GENERATION;
-    return SW_OK;
-}
-
-SW_FRAME_OWN static sw_status go_on(sw_evolution *e, sw_evolve_what *what)
+SW_FRAME_OWN static sw_status go_on(sw_evolution *e, sw_evolve_what *what, uint32_t *candidate)
 {
     *what = SW_EVOLVE_STOPPED;
     if (e->opts.stop != NULL && e->opts.stop(e->opts.stop_user) != 0)
         return SW_OK;
-    if (e->phase == SWI_PHASE_NEW) {
-        /* First weights, and the files of generation 0. */
-        if (e->opts.dir != NULL)
-            SW_TRY(swi_states_open(e));
-        for (uint32_t i = 0; i < e->opts.population; i++) {
-            swi_one *one = &e->members[i];
-            void *scratch = NULL;
-            unsigned char *to = NULL;
-            const size_t bytes = one->need.member;
-            if (one->rest.there) /* it goes on */
-                continue;
-            if (e->opts.dir != NULL)
-                SW_TRY(swi_charged_take(e, &scratch, bytes, &e->scratch_bytes));
-            sw_status status = swi_rest_begin(e, one, scratch, &to);
-            if (status == SW_OK)
-                status = swi_net_begin(one->net, to, swi_member_seed(e, one->id));
-            if (status == SW_OK)
-                status = swi_rest_end(e, one, to, 0);
-            swi_charged_give(e, scratch, bytes, &e->scratch_bytes);
-            SW_TRY(status);
-        }
-        if (e->opts.dir != NULL)
-            SW_TRY(swi_evolution_log_begin(e));
-        e->drop_old |= !e->resumed; /* another run's */
-        if (e->opts.dir != NULL && !e->resumed)
-            SW_TRY(swi_generation_write(e));
-        else if (e->opts.dir != NULL)
-            swi_states_sweep(e); /* what a process left that was ended */
-        e->phase = SWI_PHASE_TRAIN;
-        SW_TRY(swi_evolution_place(e));
+    if (e->history == NULL && e->opts.dir != NULL)
+        SW_TRY(swi_log_open(e));
+    e->begun = true;
+    return drive(e, what, candidate);
+}
+
+static void count(const sw_evolution *e, sw_evolve_progress *p)
+{
+    for (uint32_t i = 0; i < e->n; i++) {
+        p->steps += e->ones[i]->steps;
+        p->done += e->ones[i]->steps * (uint64_t)e->ones[i]->genome->batch;
     }
-    return e->phase == SWI_PHASE_TRAIN ? train(e, what) : breed(e, what);
+    p->all = e->opts.samples * e->opts.trainings;
 }
 
 sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)
 {
     sw_evolve_what what;
+    uint32_t candidate = 0;
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, __func__));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
@@ -767,22 +581,25 @@ sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)
     sw_call of = {
         .name = __func__, .uses = SW_CALL_ONE(e), .keeps = {{kept, 2}, SW_CALL_ONE(e->shown)}};
     SW_TRY(sw_call_begin(&of, SW_FRAME));
-    const sw_status status = sw_call_end(&of, go_on(e, &what));
+    const sw_status status = sw_call_end(&of, go_on(e, &what, &candidate));
     if (status != SW_OK) {
         e->broken = true;
         return status;
     }
-    sw_evolve_progress p =
-        SW_INIT(.size = out->size, .what = what, .generation = e->generation, .steps = e->steps,
-                .longest_gap_ns = e->longest_gap, .mutants = e->mutants, .refused = e->refused);
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        const swi_one *one = &e->members[i];
-        const bool done = one->ended || one->invalid;
-        p.all += one->assigned * (uint64_t)one->genome->batch;
-        p.done += (done ? one->assigned : one->made) * (uint64_t)one->genome->batch;
-    }
-    if (e->phase == SWI_PHASE_BREED) /* what is done already is of the next one */
-        p.done = p.all;
+    sw_evolve_progress p = SW_INIT(.size = out->size, .what = what, .generation = e->told,
+                                   .longest_gap_ns = e->longest_gap, .mutants = e->mutants,
+                                   .refused = e->refused, .candidate = candidate);
+    count(e, &p);
     swi_struct_write(SWI_STRUCT_sw_evolve_progress, out, &p);
+    return SW_OK;
+}
+
+/* The history is done again, without training; then all is as it was. */
+sw_status swi_evolution_replay(sw_evolution *e)
+{
+    sw_evolve_what what;
+    uint32_t candidate;
+    while (e->replayed != NULL && e->replayed_at < e->replayed_bytes)
+        SW_TRY(drive(e, &what, &candidate));
     return SW_OK;
 }

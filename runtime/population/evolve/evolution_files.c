@@ -1,21 +1,55 @@
-/* DIR/generation.json: all that a generation begins with but for the states of its members,
- * which are files in DIR/members. It is written when those are there, and the one before it is
- * generation.json.1 from then on, as with checkpoints; then what neither of both needs is
- * removed. */
+/* DIR/history.jsonl: a line that says which run it is, then a line for each candidate that
+ * began and one for each rung that one reached, each with a checksum; and DIR/members, the
+ * states of those that may go on. A run that goes on does what the lines say again, without
+ * training: the search is a function of its scores. */
 #include "alloc/base/error.h"
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Pieces of the files of an evolution: numbers, lists, births. */
 
 void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_EVOLUTION_PATH])
 {
     (void)snprintf(path, SWI_EVOLUTION_PATH, "%s/%s", e->opts.dir, name);
 }
+
+void swi_evolution_note(sw_evolution *e, const char *why)
+{
+    const size_t used = strlen(e->notes);
+    (void)snprintf(e->notes + used, sizeof e->notes - used, "%s%s", used > 0 ? "; " : "", why);
+    swi_note_set("%s", e->notes);
+}
+
+/* Numbers of a struct as fields of a JSON object: one table writes and reads them. A whole
+ * number that is UINT64_MAX is null, as NaN is; sums are "0x" and 16 digits. */
+typedef enum { DATUM_WHOLE, DATUM_HEX, DATUM_REAL, DATUM_YES } datum_kind;
+typedef struct {
+    const char *name;
+    datum_kind kind;
+    size_t at, bytes; /* in the struct; of a number: 1, 4 or 8 */
+    uint32_t many;    /* of a list; 0: a number alone */
+} datum;
+#define DATUM(name, kind, type, member)                                                        \
+    {                                                                                          \
+#name, DATUM_##kind, offsetof(type, member), sizeof(((type *)0)->member), 0            \
+    }
+#define DATA(name, kind, type, member)                                                         \
+    {                                                                                          \
+#name, DATUM_##kind, offsetof(type, member), sizeof(((type *)0)->member[0]),           \
+            sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0])                       \
+    }
+/* Of datum_get, a sw_json_member: the table and where to read to. */
+typedef struct {
+    const datum *fields;
+    uint32_t n;
+    void *to;
+    sw_json_member *other; /* of a key that the table has not; NULL: passed over */
+    void *context;         /* of `other` */
+    uint32_t seen;         /* fields of the table */
+} data_in;
 
 /* ---- fields ------------------------------------------------------------------------------ */
 
@@ -26,15 +60,15 @@ static uint64_t whole_at(const void *at, size_t bytes)
                         : *(const uint64_t *)at;
 }
 
-static void put_value(sw_json *j, const swi_datum *f, const char *at)
+static void put_value(sw_json *j, const datum *f, const char *at)
 {
     char text[24];
-    const uint64_t x = f->kind != SWI_DATUM_REAL ? whole_at(at, f->bytes) : 0;
-    if (f->kind == SWI_DATUM_REAL)
+    const uint64_t x = f->kind != DATUM_REAL ? whole_at(at, f->bytes) : 0;
+    if (f->kind == DATUM_REAL)
         sw_json_f64(j, *(const double *)(const void *)at);
-    else if (f->kind == SWI_DATUM_YES)
+    else if (f->kind == DATUM_YES)
         sw_json_bool(j, x != 0);
-    else if (f->kind == SWI_DATUM_HEX) {
+    else if (f->kind == DATUM_HEX) {
         (void)snprintf(text, sizeof text, "0x%016llx", (unsigned long long)x);
         sw_json_string(j, text);
     } else if (x == UINT64_MAX)
@@ -43,9 +77,9 @@ static void put_value(sw_json *j, const swi_datum *f, const char *at)
         sw_json_u64(j, x);
 }
 
-void swi_data_put(sw_json *j, const swi_datum *fields, size_t n, const void *from)
+static void put_data(sw_json *j, const datum *fields, size_t n, const void *from)
 {
-    for (const swi_datum *f = fields; f < fields + n; f++) {
+    for (const datum *f = fields; f < fields + n; f++) {
         const char *at = (const char *)from + f->at;
         sw_json_key(j, f->name);
         if (f->many > 0)
@@ -57,29 +91,29 @@ void swi_data_put(sw_json *j, const swi_datum *fields, size_t n, const void *fro
     }
 }
 
-static sw_status get_value(sw_json_in *in, const swi_datum *f, void *at)
+static sw_status get_value(sw_json_in *in, const datum *f, void *at)
 {
     sw_json_number x = {.magnitude = UINT64_MAX, .real = (double)NAN};
     sw_json_word word;
     char text[24], *end = text;
     int c;
     SW_TRY(sw_json_peek(in, &c));
-    if (f->kind == SWI_DATUM_HEX) {
+    if (f->kind == DATUM_HEX) {
         SW_TRY(sw_json_get_text(in, text, sizeof text));
         x.magnitude = strtoull(text, &end, 16);
         if (end != text + 18)
             return sw_json_bad(in, "16 hexadecimal digits after 0x must stand here");
-    } else if (f->kind == SWI_DATUM_YES || c == 'n') {
+    } else if (f->kind == DATUM_YES || c == 'n') {
         SW_TRY(sw_json_get_word(in, &word));
-        if ((word == SW_JSON_NULL) == (f->kind == SWI_DATUM_YES))
+        if ((word == SW_JSON_NULL) == (f->kind == DATUM_YES))
             return sw_json_bad(in, "another word must stand here");
-        x.magnitude = f->kind == SWI_DATUM_YES ? word == SW_JSON_TRUE : UINT64_MAX;
+        x.magnitude = f->kind == DATUM_YES ? word == SW_JSON_TRUE : UINT64_MAX;
     } else {
         SW_TRY(sw_json_get_number(in, &x));
-        if (f->kind == SWI_DATUM_WHOLE && (x.minus || !x.whole))
+        if (f->kind == DATUM_WHOLE && (x.minus || !x.whole))
             return sw_json_bad(in, "a whole number must stand here");
     }
-    if (f->kind == SWI_DATUM_REAL)
+    if (f->kind == DATUM_REAL)
         *(double *)at = x.real;
     else if (f->bytes == 1)
         *(uint8_t *)at = (uint8_t)x.magnitude;
@@ -90,10 +124,10 @@ static sw_status get_value(sw_json_in *in, const swi_datum *f, void *at)
     return SW_OK;
 }
 
-sw_status swi_datum_get(sw_json_in *in, const char *key, void *context)
+static sw_status get_datum(sw_json_in *in, const char *key, void *context)
 {
-    swi_data_in *r = context;
-    const swi_datum *f = r->fields;
+    data_in *r = context;
+    const datum *f = r->fields;
     while (f < r->fields + r->n && strcmp(f->name, key) != 0)
         f++;
     if (f == r->fields + r->n)
@@ -110,57 +144,12 @@ sw_status swi_datum_get(sw_json_in *in, const char *key, void *context)
 }
 
 /* All numbers of the table are there. */
-static sw_status get_object(sw_json_in *in, swi_data_in r)
+static sw_status get_object(sw_json_in *in, data_in r)
 {
-    SW_TRY(sw_json_get_object(in, swi_datum_get, &r));
+    SW_TRY(sw_json_get_object(in, get_datum, &r));
     return r.seen == r.n ? SW_OK : sw_json_bad(in, "a field is missing");
 }
 #define COUNT_OF(table) (uint32_t)(sizeof(table) / sizeof *(table))
-
-/* ---- births ------------------------------------------------------------------------------ */
-
-static const char *const births[] = {"first", "drawn", "child"};
-static const swi_datum birth_fields[] = {SWI_DATUM(generation, WHOLE, swi_birth, generation),
-                                         SWI_DATUM(index, WHOLE, swi_birth, index),
-                                         SWI_DATUM(attempt, WHOLE, swi_birth, attempt),
-                                         SWI_DATUM(fresh, YES, swi_birth, fresh),
-                                         {"limits", SWI_DATUM_WHOLE,
-                                          offsetof(swi_birth, limits), sizeof(size_t),
-                                          sizeof(swi_limits) / sizeof(size_t)}};
-
-/* Of a member as its generation begins. */
-static const swi_datum one_fields[] = {
-    SWI_DATUM(id, WHOLE, swi_one, id),
-    SWI_DATA(parents, WHOLE, swi_one, parents),
-    SWI_DATUM(steps, WHOLE, swi_one, steps),
-    SWI_DATA(averages, REAL, swi_one, averages.of),
-    SWI_DATA(objectives, REAL, swi_one, objectives),
-    SWI_DATUM(fitness, REAL, swi_one, fitness),
-    SWI_DATUM(loss, REAL, swi_one, loss),
-    SWI_DATUM(accuracy, REAL, swi_one, accuracy),
-    SWI_DATUM(train_accuracy, REAL, swi_one, train_accuracy),
-    SWI_DATUM(measured_bytes, WHOLE, swi_one, measured),
-    SWI_DATUM(ns_per_sample, WHOLE, swi_one, ns_per_sample),
-    SWI_DATUM(rank, WHOLE, swi_one, rank),
-    {"state", SWI_DATUM_WHOLE, offsetof(swi_one, rest.generation), sizeof(uint64_t), 2},
-    SWI_DATUM(sum, HEX, swi_one, rest.sum)};
-
-/* How a member was born; an object. */
-static void birth_write(sw_json *j, const swi_birth *b)
-{
-    sw_json_open(j, "born", '{');
-    sw_json_put_string(j, "how", births[b->how]);
-    swi_data_put(j, birth_fields, COUNT_OF(birth_fields), b);
-    sw_json_end(j);
-}
-
-static sw_status read_how(sw_json_in *in, const char *key, void *birth)
-{
-    uint32_t how;
-    SW_TRY(swi_read_choice(in, key, births, 3, &how));
-    ((swi_birth *)birth)->how = (swi_birth_kind)how;
-    return SW_OK;
-}
 
 static void ops_write(sw_json *j, const swi_one *one)
 {
@@ -177,61 +166,7 @@ static void ops_write(sw_json *j, const swi_one *one)
     sw_json_end(j);
 }
 
-/* ---- evolution history ------------------------------------------------------------------- */
-
-/* DIR/history.jsonl: a line for each member and generation, of what it was and what became of
- * it. A run that goes on cuts it to what the last whole generation knew of it. */
-
-sw_status swi_evolution_log_begin(sw_evolution *e)
-{
-    char path[SWI_EVOLUTION_PATH];
-    swi_evolution_path(e, "history.jsonl", path);
-    SW_TRY(sw_file_open(&e->history, path, SW_FILE_KEEP));
-    SW_TRY(sw_file_own(e->history, path)); /* one run at a time writes into the folder */
-    return sw_file_cut(e->history, e->history_bytes);
-}
-
-sw_status swi_evolution_log_write(sw_evolution *e)
-{
-    sw_json j;
-    if (e->opts.dir == NULL)
-        return SW_OK;
-    sw_json_growing(&j, SW_HEAP_FILES);
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        sw_json_begin(&j, '{');
-        sw_json_put_u64(&j, "generation", e->generation);
-        swi_data_put(&j, one_fields, 2, &e->members[i]); /* id, parents */
-        birth_write(&j, &e->members[i].birth);
-        ops_write(&j, &e->members[i]);
-        const uint64_t hash = swi_genome_hash(e->members[i].genome);
-        swi_data_put(&j, &(swi_datum){"genome", SWI_DATUM_HEX, 0, sizeof hash, 0}, 1, &hash);
-        sw_json_put_i64(&j, "batch", e->members[i].genome->batch);
-        sw_json_put_u64(&j, "vertices", e->members[i].genome->n);
-        SW_JSON_PUT(&j, &e->members[i].price, parameters, operations, peak_bytes);
-        sw_json_put_u64(&j, "measured_bytes", e->members[i].measured);
-        SW_JSON_PUT(&j, &e->members[i], made, steps, loss, accuracy, train_accuracy, fitness);
-        sw_json_open(&j, "objectives", '[');
-        for (size_t k = 0; k < e->fitness.n_objectives; k++)
-            sw_json_f64(&j, e->members[i].objectives[k]);
-        sw_json_end(&j);
-        sw_json_put_u64(&j, "rank", e->members[i].rank);
-        sw_json_put_string(&j, "why", e->members[i].invalid ? e->members[i].why : NULL);
-        sw_json_put_u64(&j, "ns_per_sample", e->members[i].ns_per_sample);
-        sw_json_end(&j);
-        sw_json_line(&j);
-    }
-    sw_status status = j.status;
-    if (status == SW_OK)
-        status = sw_file_cut(e->history, e->history_bytes);
-    if (status == SW_OK)
-        status = sw_file_write(e->history, j.bytes, j.used);
-    if (status == SW_OK)
-        e->history_bytes += j.used;
-    sw_json_free(&j);
-    return status;
-}
-
-/* ---- evolution identity ------------------------------------------------------------------ */
+/* ---- which run it is ------------------------------------------------------------------ */
 
 /* Which run it is: the options that its bits depend on, by name, so that a run that would not
  * be the same is refused by what is another. */
@@ -240,7 +175,7 @@ typedef struct {
     const char *name;
     uint64_t value;
 } option;
-enum { OPTIONS = 17 };
+enum { OPTIONS = 20 };
 
 static uint64_t bits_of(double x)
 {
@@ -265,28 +200,17 @@ static uint64_t sum_of_mutations(const sw_evolution_opts *o)
     uint64_t sum = o->n_mutations;
     for (size_t i = 0; i < o->n_mutations; i++) {
         const sw_mutation *m = &o->mutations[i];
-        const uint64_t x[] = {(uint64_t)m->kind,
-                              (uint64_t)m->weigh,
-                              bits_of(m->probability),
-                              bits_of(m->low),
-                              bits_of(m->high),
-                              m->min_vertices,
-                              m->max_parameters,
-                              m->filter != NULL,
-                              m->space != NULL ? sum_of_text(sw_search_space_text(m->space))
-                                               : 0};
-        sum = swi_sum_of(x, sizeof x, sum);
-    }
-    return sum;
-}
-
-static uint64_t sum_of_selections(const sw_evolution_opts *o)
-{
-    uint64_t sum = o->n_selections;
-    for (size_t i = 0; i < o->n_selections; i++) {
-        const sw_selection *s = &o->selections[i];
-        const uint64_t x[] = {(uint64_t)s->kind,  s->n,        s->contestants, bits_of(s->p),
-                              (uint64_t)s->stage, s->keep != 0};
+        const uint64_t x[] = {
+            (uint64_t)m->kind,
+            (uint64_t)m->weigh,
+            bits_of(m->probability),
+            bits_of(m->low),
+            bits_of(m->high),
+            m->min_vertices,
+            m->max_parameters,
+            m->filter != NULL,
+            m->fn != NULL,
+            m->space != NULL ? sum_of_text(sw_search_space_text(m->space)) : 0};
         sum = swi_sum_of(x, sizeof x, sum);
     }
     return sum;
@@ -297,9 +221,8 @@ static uint64_t sum_of_fitness(const swi_fitness_plan *p)
     uint64_t sum = p->n;
     for (size_t i = 0; i < p->n; i++) {
         const sw_fitness *t = &p->terms[i];
-        const uint64_t x[] = {(uint64_t)t->kind,   (uint64_t)t->objective, bits_of(t->factor),
-                              bits_of(t->average), bits_of(t->drop),       t->map != NULL,
-                              t->fn != NULL};
+        const uint64_t x[] = {(uint64_t)t->kind, bits_of(t->factor), bits_of(t->drop),
+                              t->map != NULL, t->fn != NULL};
         sum = swi_sum_of(x, sizeof x, sum);
     }
     return sum;
@@ -332,18 +255,21 @@ static void options_of(const sw_evolution *e, option list[OPTIONS])
         first = add(first, swi_genome_hash(o->first[i]));
     const option all[OPTIONS] = {
         {"seed", o->seed},
-        {"population", o->population},
+        {"search", o->search + (o->parent != NULL ? SW_SEARCH_KINDS : 0)},
         {"samples", o->samples},
         {"validation_samples", o->validation_samples},
-        {"mutate", bits_of(o->mutate)},
-        {"crossover", bits_of(o->crossover)},
+        {"trainings", o->trainings},
+        {"rungs", o->rungs},
+        {"eta", o->eta},
+        {"start", o->start},
+        {"parents", o->parents},
+        {"population", o->population},
+        {"workers", o->workers},
+        {"looks", o->looks},
+        {"fresh", bits_of(o->fresh)},
         {"candidate_bytes", o->candidate_bytes},
-        {"generation_ns", o->generation_ns},
-        {"step_ns", o->step_ns},
-        {"patience", o->patience},
         {"first", first},
         {"mutations", sum_of_mutations(o)},
-        {"selections", sum_of_selections(o)},
         {"fitness", sum_of_fitness(&e->fitness)},
         {"net", sum_of_net(&e->net_opts)},
         {"space", sum_of_text(sw_search_space_text(e->space))},
@@ -355,13 +281,12 @@ static void options_of(const sw_evolution *e, option list[OPTIONS])
 static sw_status options_read(sw_json_in *in, const sw_evolution *e)
 {
     option list[OPTIONS];
-    swi_datum fields[OPTIONS];
+    datum fields[OPTIONS];
     uint64_t values[OPTIONS];
     options_of(e, list);
     for (uint32_t i = 0; i < OPTIONS; i++)
-        fields[i] =
-            (swi_datum){list[i].name, SWI_DATUM_HEX, i * sizeof *values, sizeof *values, 0};
-    SW_TRY(get_object(in, (swi_data_in){.fields = fields, .n = OPTIONS, .to = values}));
+        fields[i] = (datum){list[i].name, DATUM_HEX, i * sizeof *values, sizeof *values, 0};
+    SW_TRY(get_object(in, (data_in){.fields = fields, .n = OPTIONS, .to = values}));
     for (int i = 0; i < OPTIONS; i++)
         if (values[i] != list[i].value)
             SW_FAIL(SW_INVALID,
@@ -371,69 +296,112 @@ static sw_status options_read(sw_json_in *in, const sw_evolution *e)
     return SW_OK;
 }
 
-/* ---- writing ----------------------------------------------------------------------------- */
+/* ---- states at rest ---------------------------------------------------------------------- */
 
-static sw_status write_one(sw_json *j, const swi_one *one)
+/* A state begins with a line that says what it is. */
+enum { HEAD = 160 };
+
+static void path_of(const sw_evolution *e, const swi_one *one, char path[SWI_EVOLUTION_PATH])
 {
-    swi_one was = *one;
-    char *text;
-    size_t bytes;
-    if (one->begun)
-        was.steps = one->begin_steps;
-    SW_TRY(sw_genome_print(one->genome, &text, &bytes));
-    sw_json_begin(j, '{');
-    swi_data_put(j, one_fields, COUNT_OF(one_fields), &was);
-    birth_write(j, &one->birth);
-    ops_write(j, one);
-    sw_json_put_string(j, "genome", text);
-    sw_json_end(j);
-    sw_text_free(text, bytes);
+    (void)snprintf(path, SWI_EVOLUTION_PATH, "%s/members/%llu-%u.state", e->opts.dir,
+                   (unsigned long long)one->id, one->rest.rung);
+}
+
+static size_t head_of(char to[HEAD], const swi_one *one)
+{
+    return (size_t)snprintf(to, HEAD,
+                            SWI_STATE_HEAD "\"id\":%llu,\"rung\":%u,"
+                                           "\"bytes\":%zu,\"sum\":\"0x%016llx\"}\n",
+                            (unsigned long long)one->id, one->rest.rung, one->need.member,
+                            (unsigned long long)one->rest.sum);
+}
+
+static sw_status write_state(const sw_evolution *e, const swi_one *one, const void *bytes)
+{
+    char path[SWI_EVOLUTION_PATH], head[HEAD];
+    sw_file *f;
+    path_of(e, one, path);
+    SW_TRY(sw_file_open(&f, path, SW_FILE_WRITE));
+    sw_status status = sw_file_write(f, head, head_of(head, one));
+    if (status == SW_OK)
+        status = sw_file_write(f, bytes, one->need.member);
+    const sw_status closed = sw_file_close(f);
+    return status == SW_OK ? closed : status;
+}
+
+/* Every byte of it must be the one that was written. */
+static sw_status read_open(sw_file *f, const swi_one *one, void *to)
+{
+    char head[HEAD], found[HEAD];
+    const size_t begin = head_of(head, one), n = one->need.member;
+    uint64_t size;
+    size_t got = 0, got_head = 0;
+    SW_TRY(sw_file_size(f, &size));
+    SW_TRY(sw_file_read(f, found, begin, &got_head));
+    SW_TRY(sw_file_read(f, to, n, &got));
+    if (size != begin + n)
+        SW_FAIL(SW_FORMAT, "%s: has %llu bytes, and %zu were written", sw_file_path(f),
+                (unsigned long long)size, begin + n);
+    if (got_head != begin || memcmp(head, found, begin) != 0 || got != n ||
+        swi_sum_of(to, n, 0) != one->rest.sum)
+        SW_FAIL(SW_FORMAT, "%s is damaged: its bytes are not those that were written",
+                sw_file_path(f));
     return SW_OK;
 }
 
-/* Of a run, in its file. */
-typedef struct {
-    uint64_t generation, next_id, history_bytes, steps, mutants, refused, sum;
-} counts;
-static const swi_datum count_fields[] = {SWI_DATUM(generation, WHOLE, counts, generation),
-                                         SWI_DATUM(next_id, WHOLE, counts, next_id),
-                                         SWI_DATUM(history_bytes, WHOLE, counts, history_bytes),
-                                         SWI_DATUM(steps, WHOLE, counts, steps),
-                                         SWI_DATUM(mutants, WHOLE, counts, mutants),
-                                         SWI_DATUM(refused, WHOLE, counts, refused),
-                                         SWI_DATUM(sum, HEX, counts, sum)};
-enum { COUNTS = COUNT_OF(count_fields) - 1 }; /* the sum is the last of the file */
-
-static sw_status write_all(sw_json *j, const sw_evolution *e)
+sw_status swi_rest_get(const sw_evolution *e, const swi_one *one, unsigned char *to)
 {
-    const counts now = SW_INIT(.generation = e->generation, .next_id = e->next_id,
-                               .history_bytes = e->history_bytes, .steps = e->steps - e->early,
-                               .mutants = e->mutants, .refused = e->refused);
-    option list[OPTIONS];
-    options_of(e, list);
-    sw_json_begin(j, '{');
-    sw_json_put_string(j, "format", SWI_GENERATION_FORMAT);
-    sw_json_open(j, "options", '{');
-    for (int i = 0; i < OPTIONS; i++)
-        swi_data_put(j, &(swi_datum){list[i].name, SWI_DATUM_HEX, 0, sizeof list[i].value, 0},
-                     1, &list[i].value);
-    sw_json_end(j);
-    swi_data_put(j, count_fields, COUNTS, &now);
-    sw_json_open(j, "members", '[');
-    for (uint32_t i = 0; i < e->opts.population; i++)
-        SW_TRY(write_one(j, &e->members[i]));
-    sw_json_end(j);
-    sw_json_open(j, "best", '[');
-    if (e->has_best)
-        SW_TRY(write_one(j, &e->best));
-    sw_json_end(j);
-    swi_data_put(j, count_fields + COUNTS, 1, &now);
-    sw_json_end(j);
-    sw_json_line(j);
-    return j->status;
+    char path[SWI_EVOLUTION_PATH];
+    sw_file *f;
+    if (e->opts.dir == NULL) {
+        memcpy(to, one->rest.block, one->need.member);
+        return SW_OK;
+    }
+    path_of(e, one, path);
+    SW_TRY(sw_file_open(&f, path, SW_FILE_READ));
+    const sw_status status = read_open(f, one, to);
+    sw_file_drop(f);
+    return status;
 }
 
-/* Bytes after those that the sum is of. */
+sw_status swi_rest_put(sw_evolution *e, swi_one *one, uint32_t rung)
+{
+    const size_t n = one->need.member;
+    const unsigned char *range = swi_member_base(one->group, one->member.index);
+    const uint32_t before = one->rest.rung;
+    const bool had = one->rest.there;
+    if (e->opts.dir == NULL) {
+        if (one->rest.block == NULL)
+            SW_TRY(swi_charged_take(e, &one->rest.block, n, &e->rest_bytes));
+        memcpy(one->rest.block, range, n);
+        one->rest.there = true;
+        return SW_OK;
+    }
+    if (had && before != rung)
+        swi_rest_drop(e, one);
+    one->rest.rung = rung;
+    one->rest.sum = swi_sum_of(range, n, 0);
+    one->rest.there = true;
+    return write_state(e, one, range);
+}
+
+void swi_rest_drop(sw_evolution *e, swi_one *one)
+{
+    char path[SWI_EVOLUTION_PATH];
+    if (!one->rest.there)
+        return;
+    swi_charged_give(e, one->rest.block, one->need.member, &e->rest_bytes);
+    one->rest.block = NULL;
+    one->rest.there = false;
+    if (e->opts.dir == NULL)
+        return;
+    path_of(e, one, path);
+    (void)!sw_file_remove(path);
+}
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+/* A line ends with the sum of what stands before it. */
 enum { TAIL = 29 };
 static void tail_of(char to[TAIL + 1], const char *text, size_t n)
 {
@@ -441,97 +409,110 @@ static void tail_of(char to[TAIL + 1], const char *text, size_t n)
                    (unsigned long long)swi_sum_of(text, n, 0));
 }
 
-/* The format is judged first: each one has its own sum. */
-sw_status swi_generation_check(const char *text, size_t n, const char *path)
-{
-    char tail[TAIL + 1], format[64];
-    const bool known = sscanf(text, "{\"format\":\"%63[^\"]", format) == 1;
-    if (known && strcmp(format, SWI_GENERATION_FORMAT) != 0)
-        SW_FAIL(SW_FORMAT,
-                "%s: its format is \"%s\", and this library goes on with \"%s\" alone: go on "
-                "with the version that began the run, or begin one in another folder",
-                path, format, SWI_GENERATION_FORMAT);
-    if (n >= TAIL)
-        tail_of(tail, text, n - TAIL);
-    if (!known || n < TAIL || memcmp(text + n - TAIL, tail, TAIL) != 0)
-        SW_FAIL(SW_FORMAT, "%s is damaged: it is not what was written", path);
-    return SW_OK;
-}
-
-/* In the place of that with zeros. */
-static sw_status put_sum(sw_json *j)
+bool swi_line_is_whole(const char *line, size_t bytes)
 {
     char tail[TAIL + 1];
-    SW_TRY(j->status);
-    tail_of(tail, j->bytes, j->used - TAIL);
-    memcpy(j->bytes + j->used - TAIL, tail, TAIL);
-    return SW_OK;
+    if (bytes < TAIL)
+        return false;
+    tail_of(tail, line, bytes - TAIL);
+    return memcmp(line + bytes - TAIL, tail, TAIL) == 0;
 }
 
-static sw_status write_text(void *context, sw_file *f)
+/* The object that is open in j becomes a line of the history. */
+static sw_status put_line(sw_evolution *e, sw_json *j)
 {
-    const sw_json *j = context;
-    return sw_file_write(f, j->bytes, j->used);
+    char tail[TAIL + 1];
+    sw_status status = j->status;
+    if (status == SW_OK && e->history == NULL)
+        status = swi_log_open(e);
+    if (status == SW_OK) {
+        tail_of(tail, j->bytes, j->used);
+        status = sw_file_write(e->history, j->bytes, j->used);
+    }
+    if (status == SW_OK)
+        status = sw_file_write(e->history, tail, TAIL);
+    if (status == SW_OK)
+        e->history_bytes += j->used + TAIL;
+    sw_json_free(j);
+    return status;
 }
 
-sw_status swi_generation_write(sw_evolution *e)
+static const char *const jobs[] = {"none", "draw", "child", "rung", "look"}; /* swi_job_what */
+
+/* How a candidate began. */
+static const datum begin_fields[] = {
+    DATUM(id, WHOLE, swi_one, id),
+    DATUM(how, WHOLE, swi_one, how),
+    DATUM(of, WHOLE, swi_one, of),
+    DATUM(born, WHOLE, swi_one, born),
+    DATUM(attempt, WHOLE, swi_one, attempt),
+    DATUM(hash, HEX, swi_one, hash),
+    DATUM(peak_bytes, WHOLE, swi_one, price.peak_bytes),
+    DATUM(parameters, WHOLE, swi_one, price.parameters),
+    DATUM(operations, WHOLE, swi_one, price.operations),
+    {"needs", DATUM_WHOLE, offsetof(swi_one, need), sizeof(size_t), 3}};
+
+/* Its results at a rung. */
+static const datum end_fields[] = {DATUM(id, WHOLE, swi_one, id),
+                                   DATUM(steps, WHOLE, swi_one, steps),
+                                   DATUM(fitness, REAL, swi_one, fitness),
+                                   DATUM(loss, REAL, swi_one, loss),
+                                   DATUM(accuracy, REAL, swi_one, accuracy),
+                                   DATUM(train_accuracy, REAL, swi_one, train_accuracy),
+                                   DATUM(measured_bytes, WHOLE, swi_one, measured),
+                                   DATUM(rests, YES, swi_one, rest.there),
+                                   DATUM(rung, WHOLE, swi_one, rest.rung),
+                                   DATUM(state, HEX, swi_one, rest.sum),
+                                   DATUM(invalid, YES, swi_one, invalid),
+                                   DATUM(ns_per_sample, WHOLE, swi_one, ns_per_sample)};
+
+sw_status swi_log_begin(sw_evolution *e, const swi_one *one)
 {
-    char path[SWI_EVOLUTION_PATH];
     sw_json j;
-    swi_evolution_path(e, "generation.json", path);
+    char *text;
+    size_t bytes;
+    if (e->opts.dir == NULL)
+        return SW_OK;
+    SW_TRY(sw_genome_print(one->genome, &text, &bytes));
     sw_json_growing(&j, SW_HEAP_FILES);
-    sw_status status = write_all(&j, e);
-    if (status == SW_OK)
-        status = put_sum(&j);
-    if (status == SW_OK)
-        status = sw_file_replace_with(path, &(sw_replace_opts){.write = write_text,
-                                                               .context = &j,
-                                                               .keep = SWI_GENERATIONS_KEPT,
-                                                               .drop_old = e->drop_old});
-    sw_json_free(&j);
-    SW_TRY(status);
-    e->drop_old = false;
-    swi_states_note(e, e->members, e->has_best ? &e->best : NULL);
-    swi_states_sweep(e);
-    return SW_OK;
+    sw_json_begin(&j, '{');
+    sw_json_put_string(&j, "what", jobs[one->how]);
+    put_data(&j, begin_fields, COUNT_OF(begin_fields), one);
+    sw_json_put_u64(&j, "mutants", e->mutants);
+    sw_json_put_u64(&j, "refused", e->refused);
+    ops_write(&j, one);
+    sw_json_put_string(&j, "genome", text);
+    sw_text_free(text, bytes);
+    return put_line(e, &j);
 }
 
-/* A run goes on where its folder ends: DIR/generation.json is read, and everything that it
- * names is checked, before anything changes. Where something of it is damaged it is passed
- * over, and DIR/generation.json.1 is asked. */
-
-/* Room for all that is wrong with both generations. The folder is named once, so that the
- * second reason has room in a message, too. */
-enum { NOTES = 4 * SWI_EVOLUTION_PATH };
-static void note(const sw_evolution *e, char *notes, const char *why)
+sw_status swi_log_end(sw_evolution *e, const swi_one *one)
 {
-    const size_t used = strlen(notes), n = strlen(e->opts.dir);
-    if (used > 0 && strncmp(why, e->opts.dir, n) == 0 && why[n] == '/')
-        why += n + 1;
-    (void)snprintf(notes + used, NOTES - used, "%s%s", used > 0 ? "; " : "", why);
+    sw_json j;
+    if (e->opts.dir == NULL)
+        return SW_OK;
+    sw_json_growing(&j, SW_HEAP_FILES);
+    sw_json_begin(&j, '{');
+    sw_json_put_string(&j, "what", jobs[SWI_JOB_GO_ON]);
+    put_data(&j, end_fields, COUNT_OF(end_fields), one);
+    sw_json_put_string(&j, "why", one->invalid ? one->why : NULL);
+    return put_line(e, &j);
 }
 
-/* ---- reading ----------------------------------------------------------------------------- */
+/* ---- doing it again ---------------------------------------------------------------------- */
 
 typedef struct {
     sw_evolution *e;
-    const char *path;
-    const char *file; /* its bytes */
-    size_t n;
-    char *notes;            /* NOTES bytes: what was wrong and ended nothing */
-    swi_one *members, best; /* of the run, as far as they were read */
-    uint32_t n_members, n_best;
-    counts now;
-    swi_one *at;                     /* that is read */
-    uint32_t sections, sections_one; /* that were read: of the file, of the member */
-    char *text;                      /* room for any string of the file */
+    swi_one *one;
+    char *text; /* room for any string of the line */
     size_t room;
+    char what[16];
 } reader;
 
 static sw_status read_op(sw_json_in *in, void *context)
 {
     reader *r = context;
-    swi_one *one = r->at;
+    swi_one *one = r->one;
     sw_json_text text = {.to = r->text, .cap = r->room};
     SW_TRY(sw_json_get_string(in, &text));
     SW_TRY(sw_heap_reserve(&one->ops, SW_HEAP_RECORDS, &one->ops_cap,
@@ -542,260 +523,222 @@ static sw_status read_op(sw_json_in *in, void *context)
     return SW_OK;
 }
 
-static sw_status read_section_of_one(sw_json_in *in, const char *key, void *context)
+static sw_status read_other(sw_json_in *in, const char *key, void *context)
 {
     reader *r = context;
-    swi_one *one = r->at;
-    r->sections_one++;
-    if (strcmp(key, "born") == 0)
-        return sw_json_get_object(in, swi_datum_get,
-                                  &(swi_data_in){.fields = birth_fields,
-                                                 .n = COUNT_OF(birth_fields),
-                                                 .to = &one->birth,
-                                                 .other = read_how,
-                                                 .context = &one->birth});
+    sw_json_text text = {.to = r->text, .cap = r->room};
+    int c;
+    if (strcmp(key, "what") == 0)
+        return sw_json_get_text(in, r->what, sizeof r->what);
     if (strcmp(key, "ops") == 0)
         return swi_read_list(in, read_op, r);
-    sw_json_text text = {.to = r->text, .cap = r->room};
-    SW_TRY(sw_json_get_string(in, &text));
-    return one->genome != NULL ? sw_json_bad(in, "a second genome")
-                               : sw_genome_parse(&one->genome, r->text, text.length, r->path);
+    if (strcmp(key, "mutants") == 0)
+        return sw_json_get_count(in, &r->e->mutants);
+    if (strcmp(key, "refused") == 0)
+        return sw_json_get_count(in, &r->e->refused);
+    if (strcmp(key, "genome") == 0 && r->one->genome == NULL) {
+        SW_TRY(sw_json_get_string(in, &text));
+        return sw_genome_parse(&r->one->genome, r->text, text.length, in->path);
+    }
+    SW_TRY(sw_json_peek(in, &c));
+    if (strcmp(key, "why") == 0 && c == '"')
+        return sw_json_get_text(in, r->one->why, sizeof r->one->why);
+    return sw_json_skip(in);
 }
 
-static sw_status read_one(sw_json_in *in, reader *r, swi_one *to)
+/* The next line of what is replayed, read into `one`: of that kind, of that candidate, and what
+ * was written. Else nothing of it counts: the history is cut here. */
+static sw_status read_line(sw_evolution *e, swi_one *one, const char *what, const datum *fields,
+                           uint32_t n, const char *path)
 {
-    r->at = to;
-    r->sections_one = 0;
-    SW_TRY(get_object(
-        in, (swi_data_in){one_fields, COUNT_OF(one_fields), to, read_section_of_one, r, 0}));
-    return r->sections_one == 3 ? SW_OK : sw_json_bad(in, "a field of the member is missing");
+    const char *line = e->replayed + e->replayed_at;
+    const size_t left = e->replayed_bytes - e->replayed_at;
+    const char *end = memchr(line, '\n', left);
+    const uint64_t id = one->id;
+    if (end == NULL)
+        SW_FAIL(SW_FORMAT, "%s: its last line is cut", path);
+    const size_t bytes = (size_t)(end - line) + 1;
+    if (!swi_line_is_whole(line, bytes))
+        SW_FAIL(SW_FORMAT, "%s is damaged at byte %zu: it is not what was written", path,
+                e->replayed_at);
+    reader r = {.e = e, .one = one, .room = bytes};
+    SW_TRY(sw_heap_alloc(&r.text, SW_HEAP_FILES, bytes));
+    sw_json_in in = swi_read_begin(line, bytes, path);
+    const sw_status status = get_object(
+        &in,
+        (data_in){.fields = fields, .n = n, .to = one, .other = read_other, .context = &r});
+    sw_heap_free(r.text, SW_HEAP_FILES, bytes);
+    SW_TRY(status);
+    if (one->id != id || strcmp(r.what, what) != 0)
+        SW_FAIL(SW_FORMAT, "%s: the line at byte %zu is another candidate's", path,
+                e->replayed_at);
+    e->replayed_at += bytes;
+    return SW_OK;
 }
 
-static sw_status read_member(sw_json_in *in, void *context)
+/* The rest of the history goes, and the run is no longer replayed. */
+static sw_status cut(sw_evolution *e, const char *why)
 {
-    reader *r = context;
-    if (r->n_members == r->e->opts.population)
-        return sw_json_bad(in, "more members than the population has");
-    return read_one(in, r, &r->members[r->n_members++]);
+    if (why != NULL)
+        swi_evolution_note(e, why);
+    sw_text_free(e->replayed, e->replayed_bytes);
+    e->replayed = NULL;
+    e->history_bytes = e->replayed_at;
+    return SW_OK;
 }
 
-static sw_status read_best(sw_json_in *in, void *context)
+static sw_status replay(sw_evolution *e, swi_one *one, const char *what, const datum *fields,
+                        uint32_t n, bool *there)
 {
-    reader *r = context;
-    if (r->n_best++ > 0)
-        return sw_json_bad(in, "there is one best");
-    return read_one(in, r, &r->best);
-}
-
-static sw_status read_section(sw_json_in *in, const char *key, void *context)
-{
-    reader *r = context;
-    r->sections++;
-    if (strcmp(key, "options") == 0)
-        return options_read(in, r->e);
-    if (strcmp(key, "members") == 0)
-        return swi_read_list(in, read_member, r);
-    if (strcmp(key, "best") == 0)
-        return swi_read_list(in, read_best, r);
-    return sw_json_skip(in); /* the format was judged with the sum */
-}
-
-static sw_status parse(reader *r)
-{
-    sw_json_in in = swi_read_begin(r->file, r->n, r->path);
-    SW_TRY(swi_generation_check(r->file, r->n, r->path));
-    SW_TRY(get_object(
-        &in, (swi_data_in){count_fields, COUNT_OF(count_fields), &r->now, read_section, r, 0}));
-    if (r->sections != 4 || r->n_members != r->e->opts.population)
-        return sw_json_bad(&in, "members are missing");
-    return swi_read_end(&in);
-}
-
-/* ---- going on ---------------------------------------------------------------------------- */
-
-/* Its state is as large as the genome says, and the bytes are those that were written. */
-static sw_status check_state(reader *r, swi_one *one)
-{
-    sw_evolution *e = r->e;
-    void *scratch;
-    char why[SWI_EVOLUTION_PATH] = "";
-    one->rest.there = true;
-    if (one->rest.bytes != one->need.member)
-        SW_FAIL(SW_FORMAT, "%s: member %llu has %zu bytes, its genome needs %zu", r->path,
-                (unsigned long long)one->id, one->rest.bytes, one->need.member);
-    SW_TRY(swi_charged_take(e, &scratch, one->need.member, &e->scratch_bytes));
-    const sw_status status = one == &e->best ? swi_best_mend(e, scratch, why, sizeof why)
-                                             : swi_rest_read(e, one, scratch);
-    swi_charged_give(e, scratch, one->need.member, &e->scratch_bytes);
-    if (*why != '\0' && status == SW_OK)
-        note(e, r->notes, why);
-    return status;
-}
-
-/* Opening it finds out what its genome takes; then it needs no net. */
-static sw_status open_best(reader *r)
-{
-    swi_one opened;
-    if (r->n_best == 0)
+    char path[SWI_EVOLUTION_PATH];
+    swi_one read = *one;
+    *there = e->replayed_at < e->replayed_bytes;
+    if (!*there)
+        return cut(e, NULL);
+    swi_evolution_path(e, "history.jsonl", path);
+    const sw_status status = read_line(e, &read, what, fields, n, path);
+    *there = status == SW_OK;
+    if (*there) {
+        *one = read;
         return SW_OK;
-    swi_one_begin(&opened);
-    opened.genome = r->best.genome;
-    SW_TRY(swi_one_open(r->e, &opened));
-    r->best.need = opened.need;
-    r->best.price = opened.price;
-    r->best.eval_rows = opened.eval_rows;
-    swi_one_close(&opened);
+    }
+    if (read.genome != one->genome)
+        swi_genome_free(read.genome);
+    if (read.ops != one->ops)
+        sw_heap_free(read.ops, SW_HEAP_RECORDS, read.ops_cap);
+    return status == SW_FORMAT ? cut(e, sw_last_error()) : status;
+}
+
+sw_status swi_replay_begin(sw_evolution *e, swi_one *one, bool *there)
+{
+    const swi_job_what how = one->how;
+    SW_TRY(replay(e, one, jobs[how], begin_fields, COUNT_OF(begin_fields), there));
+    if (!*there)
+        return SW_OK;
+    sw_price *p = &one->price;
+    *p = SW_OPTS(sw_price, .peak_bytes = p->peak_bytes, .model_bytes = one->need.member,
+                 .arena_bytes = one->need.arena, .batch_bytes = one->need.batch,
+                 .operations = p->operations, .parameters = p->parameters,
+                 .operations_per_sample = (double)p->operations / (double)one->genome->batch);
+    e->most = swi_need_most(e->most, one->need);
     return SW_OK;
 }
 
-/* Everything is read and checked before anything changes. */
-static sw_status restore(reader *r)
+sw_status swi_replay_end(sw_evolution *e, swi_one *one, bool *there)
 {
-    sw_evolution *e = r->e;
-    swi_limits limits = swi_limits_begin(e);
-    for (uint32_t i = 0; i < r->n_members; i++) {
-        swi_one *one = &r->members[i];
-        SW_TRY(swi_one_open(e, one));
-        if (!swi_limits_fit(&limits, one->need))
-            SW_FAIL(SW_NOMEM,
-                    "sw_evolution_resume: member %llu does not fit the budget: %zu bytes are "
-                    "needed, %zu are there",
-                    (unsigned long long)one->id, swi_limits_bytes(&limits, one->need),
-                    limits.room);
-        limits.most = swi_need_most(limits.most, one->need);
-        SW_TRY(check_state(r, one));
-    }
+    return replay(e, one, jobs[SWI_JOB_GO_ON], end_fields, COUNT_OF(end_fields), there);
+}
 
-    SW_TRY(open_best(r));
-    /* No run needs the lost part of a history to go on: it ends after its last whole line
-     * then. */
-    char path[SWI_EVOLUTION_PATH], why[SWI_EVOLUTION_PATH + 100];
-    char *text = NULL;
-    size_t n = 0;
-    bool there;
-    const unsigned long long had = r->now.history_bytes;
-    swi_evolution_path(r->e, "history.jsonl", path);
-    SW_TRY(sw_file_look(path, &there));
-    if (there)
-        SW_TRY(swi_text_load(&text, &n, path, "a history", SIZE_MAX / 2));
-    if (n < r->now.history_bytes) {
-        (void)snprintf(why, sizeof why, "%s: has %zu of its %llu bytes: lines are lost", path,
-                       n, had);
-        note(r->e, r->notes, why);
-        r->now.history_bytes = n;
-        while (r->now.history_bytes > 0 && text[r->now.history_bytes - 1] != '\n')
-            r->now.history_bytes--;
-    }
-    sw_text_free(text, n);
+/* ---- opening ----------------------------------------------------------------------------- */
 
-    if (r->n_best > 0) {
-        swi_one *real = &r->e->best, was = *real; /* its file is named after where it stands */
-        *real = r->best;
-        const sw_status status = check_state(r, real);
-        *real = was;
-        SW_TRY(status);
-    }
-    for (uint32_t j = 0; j < e->opts.population; j++) {
-        swi_one_free(e, &e->members[j]);
-        e->members[j] = r->members[j];
-        swi_one_begin(&r->members[j]);
-    }
-    swi_one_free(e, &e->best);
-    e->best = r->best;
-    e->best.rest.there = r->n_best > 0;
-    e->has_best = r->n_best > 0;
-    swi_one_begin(&r->best);
-    e->generation = r->now.generation;
-    e->next_id = r->now.next_id;
-    e->history_bytes = r->now.history_bytes;
-    e->steps = r->now.steps;
-    e->mutants = r->now.mutants;
-    e->refused = r->now.refused;
-    e->resumed = true;
-    swi_feeds_sweep(e);
+static sw_status put_head(sw_evolution *e)
+{
+    sw_json j;
+    option list[OPTIONS];
+    options_of(e, list);
+    sw_json_growing(&j, SW_HEAP_FILES);
+    sw_json_begin(&j, '{');
+    sw_json_put_string(&j, "format", SWI_HISTORY_FORMAT);
+    sw_json_open(&j, "options", '{');
+    for (int i = 0; i < OPTIONS; i++)
+        put_data(&j, &(datum){list[i].name, DATUM_HEX, 0, sizeof list[i].value, 0}, 1,
+                 &list[i].value);
+    sw_json_end(&j);
+    return put_line(e, &j);
+}
+
+/* States that no line names: of a process that was ended. */
+static bool sweep_one(void *context, const char *name)
+{
+    const sw_evolution *e = context;
+    char path[SWI_EVOLUTION_PATH];
+    unsigned long long id;
+    unsigned rung;
+    int n = 0;
+    if (sscanf(name, "%llu-%u.state%n", &id, &rung, &n) != 2 || name[n] != '\0' || n == 0)
+        return true;
+    const swi_one *one = id > 0 && id <= e->n ? e->ones[id - 1] : NULL;
+    if (one != NULL && one->rest.there && one->rest.rung == rung)
+        return true;
+    (void)snprintf(path, sizeof path, "%s/members/%s", e->opts.dir, name);
+    (void)!sw_file_remove(path);
+    return true;
+}
+
+sw_status swi_log_open(sw_evolution *e)
+{
+    char path[SWI_EVOLUTION_PATH];
+    swi_evolution_path(e, "members", path);
+    SW_TRY(sw_folder_make(path));
+    (void)!sw_folder_for_each(path, sweep_one, e);
+    swi_evolution_path(e, "history.jsonl", path);
+    SW_TRY(sw_file_open(&e->history, path, SW_FILE_KEEP));
+    SW_TRY(sw_file_own(e->history, path)); /* one run at a time writes into the folder */
+    SW_TRY(sw_file_cut(e->history, e->history_bytes));
+    SW_TRY(sw_file_seek(e->history, e->history_bytes));
+    return e->history_bytes == 0 ? put_head(e) : SW_OK;
+}
+
+static sw_status head_member(sw_json_in *in, const char *key, void *context)
+{
+    char format[64];
+    if (strcmp(key, "options") == 0)
+        return options_read(in, context);
+    if (strcmp(key, "format") != 0)
+        return sw_json_skip(in);
+    SW_TRY(sw_json_get_text(in, format, sizeof format));
+    if (strcmp(format, SWI_HISTORY_FORMAT) != 0)
+        SW_FAIL(SW_FORMAT,
+                "%s: its format is \"%s\", and this library goes on with \"" SWI_HISTORY_FORMAT
+                "\" alone: go on with the version that began the run, or begin one in another "
+                "folder",
+                in->path, format);
     return SW_OK;
 }
 
-/* Note which states the generation of a file needs; and go on from it, or leave it at that. */
-static sw_status take(sw_evolution *e, const char *path, bool go_on, char *notes)
+/* The first line, which is whole, is that of this run. A history of an earlier version is
+ * refused. */
+static sw_status read_head(sw_evolution *e, const char *path)
 {
-    const size_t bytes = e->opts.population * sizeof(swi_one);
-    char *file;
-    reader r = {.e = e, .path = path, .notes = notes};
-    void *members = NULL, *text = NULL;
-    SW_TRY(swi_text_load(&file, &r.n, path, "a generation", SIZE_MAX / 2));
-    r.file = file;
-    r.room = r.n + 1;
-    sw_status status = sw_heap_alloc(&members, SW_HEAP_RECORDS, bytes);
-    if (status == SW_OK)
-        status = sw_heap_alloc(&text, SW_HEAP_FILES, r.room);
-    r.members = members;
-    r.text = text;
-    swi_one_begin(&r.best);
-    for (uint32_t i = 0; i < e->opts.population && members != NULL; i++)
-        swi_one_begin(&r.members[i]);
-    if (status == SW_OK)
-        status = parse(&r);
-    if (status == SW_OK)
-        swi_states_note(e, r.members, r.n_best > 0 ? &r.best : NULL);
-    if (status == SW_OK && go_on)
-        status = restore(&r);
-    for (uint32_t i = 0; i < e->opts.population && members != NULL; i++)
-        swi_one_free(e, &r.members[i]);
-    swi_one_free(e, &r.best);
-    sw_heap_free(text, SW_HEAP_FILES, r.room);
-    sw_heap_free(members, SW_HEAP_RECORDS, bytes);
-    sw_text_free(file, r.n);
-    return status;
-}
-
-/* From the newest generation that is whole; *found false: there is none at all. */
-static sw_status resume(sw_evolution *e, const char *const paths[], char *notes, bool *found)
-{
-    sw_status first = SW_OK;
-    char from[80];
-    for (int i = 0; i < SWI_GENERATIONS_KEPT; i++) {
-        bool there = false;
-        sw_status status = sw_file_look(paths[i], &there);
-        if (status == SW_OK && !there)
-            status = sw_error_set(SW_IO, __FILE__, __LINE__, "%s is not there", paths[i]);
-        else
-            *found = true;
-        if (there)
-            status = take(e, paths[i], true, notes);
-        e->drop_old = i > 0; /* it must not take the place of the whole one */
-        if (status == SW_OK && i > 0) {
-            (void)snprintf(from, sizeof from, "goes on from generation %llu (%s)",
-                           (unsigned long long)e->generation, strrchr(paths[i], '/') + 1);
-            note(e, notes, from);
-        }
-        if (status != SW_FORMAT && status != SW_IO)
-            return status;
-        first = first == SW_OK ? status : first;
-        note(e, notes, sw_last_error());
-    }
-    return *found ? sw_error_set(first, __FILE__, __LINE__, "%s", notes) : SW_OK;
+    const char *end = memchr(e->replayed, '\n', e->replayed_bytes);
+    sw_json_in in = swi_read_begin(e->replayed, (size_t)(end - e->replayed) + 1, path);
+    e->replayed_at = (size_t)(end - e->replayed) + 1;
+    if (strncmp(e->replayed, "{\"format\":", 10) != 0)
+        SW_FAIL(SW_FORMAT,
+                "%s: is not a history of \"" SWI_HISTORY_FORMAT
+                "\": go on with the version that began "
+                "the run, or begin one in another folder",
+                path);
+    return sw_json_get_object(&in, head_member, e);
 }
 
 sw_status sw_evolution_resume(sw_evolution *e, int *found)
 {
     static const char call[] = "sw_evolution_resume";
-    char newest[SWI_EVOLUTION_PATH], older[SWI_EVOLUTION_PATH], notes[NOTES] = "";
-    const char *const paths[SWI_GENERATIONS_KEPT] = {newest, older};
-    bool any = false;
+    char path[SWI_EVOLUTION_PATH];
+    bool there = false;
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
     if (found == NULL)
         SW_FAIL(SW_INVALID, "%s: found must not be NULL", call);
-    if (e->opts.dir == NULL || e->phase != SWI_PHASE_NEW)
+    if (e->opts.dir == NULL || e->begun || e->n > 0)
         SW_FAIL(SW_INVALID, "%s: %s", call,
                 e->opts.dir == NULL
                     ? "the run has no dir"
                     : "it must be called before the first sw_evolution_advance");
-    swi_evolution_path(e, "generation.json", newest);
-    swi_evolution_path(e, "generation.json.1", older);
-    (void)!take(e, older, false, notes); /* it need not be there */
-    SW_TRY(resume(e, paths, notes, &any));
-    swi_note_set("%s", any ? notes : "");
-    *found = any;
-    return SW_OK;
+    swi_evolution_path(e, "history.jsonl", path);
+    SW_TRY(sw_file_look(path, &there));
+    if (!there) {
+        *found = 0;
+        return SW_OK;
+    }
+    SW_TRY(swi_text_load(&e->replayed, &e->replayed_bytes, path, "a history", SIZE_MAX / 2));
+    swi_note_set("%s", "");
+    if (memchr(e->replayed, '\n', e->replayed_bytes) == NULL) { /* it ended as it began */
+        *found = 0;
+        return cut(e, NULL);
+    }
+    SW_TRY(read_head(e, path));
+    SW_TRY(swi_evolution_replay(e));
+    *found = 1;
+    return e->replayed != NULL ? cut(e, NULL) : SW_OK;
 }
