@@ -130,7 +130,7 @@ static swi_search_opts opts_of(uint64_t i)
                          .seed = i};
     o.looks = (uint32_t)sw_dice_below(&dice, o.trainings);
     const uint64_t third = (o.trainings - o.looks) * whole_of(&o) / 3;
-    o.start = o.start < third ? o.start : third < 1 ? 1 : (uint32_t)third;
+    o.start = o.rungs == 1 || o.start < third ? o.start : third < 1 ? 1 : (uint32_t)third;
     return o;
 }
 

@@ -26,8 +26,8 @@ typedef struct {
     double drop; /* share of a training's steps that TRAIN_ACCURACY leaves out */
 } swi_fitness_plan;
 
-/* Read terms; none: accuracy, and of equals the smaller loss. SW_INVALID names the term, and SW_UNSUPPORTED what is no longer
- * used. */
+/* Read terms; none: accuracy, and of equals the smaller loss. SW_INVALID names the term, and
+ * SW_UNSUPPORTED what is no longer used. */
 sw_status swi_fitness_read(swi_fitness_plan *out, const sw_fitness *terms, size_t n,
                            const char *call);
 /* The sum of the terms. NaN: one of them is no finite number, and *which is the first one. */
@@ -167,8 +167,8 @@ void swi_evolution_note_peak(sw_evolution *e);
 
 /* Its steps up to the rung are assigned. */
 void swi_one_assign(const sw_evolution *e, swi_one *one, const swi_job *job);
-/* Bring those in training into memory, and make some steps of them. *ended: `next`, the one that
- * ends next, has a fitness now; SWI_SEARCH_NONE: not yet. */
+/* Bring those in training into memory, and make some steps of them. *ended: `next`, the one
+ * that ends next, has a fitness now; SWI_SEARCH_NONE: not yet. */
 sw_status swi_evolution_run(sw_evolution *e, uint32_t next, uint32_t *ended);
 
 /* ---- files ------------------------------------------------------------------------------- */

@@ -45,7 +45,7 @@ sw_status swi_search_begin(swi_search *s, const swi_search_opts *o, const char *
                 1u << 24, (unsigned long long)o->trainings, o->looks);
     s->left = (o->trainings - o->looks) * whole(s);
     /* A third of the units at most, so that some can be trained to the end. */
-    if (s->left / 3 < o->start)
+    if (o->rungs > 1 && s->left / 3 < o->start)
         s->opts.start = s->left < 3 ? 1 : (uint32_t)(s->left / 3);
     s->looks = o->looks;
     return SW_OK;

@@ -22,10 +22,10 @@
 
 typedef struct {
     sw_search_kind kind;
-    uint32_t rungs, eta; /* 1 to SWI_SEARCH_RUNGS; 2 to 16 */
-    uint32_t start, parents, population; /* start: a third of all units at most */
-    double fresh;   /* probability that a new one is drawn after all */
-    uint32_t looks; /* second looks */
+    uint32_t rungs, eta;                 /* 1 to SWI_SEARCH_RUNGS; 2 to 16 */
+    uint32_t start, parents, population; /* start: with rungs a third of all units at most */
+    double fresh;                        /* probability that a new one is drawn after all */
+    uint32_t looks;                      /* second looks */
     uint32_t workers;
     uint64_t trainings; /* whole ones that all of it may take, looks too */
     uint64_t seed;
