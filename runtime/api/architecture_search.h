@@ -121,37 +121,6 @@ SW_MUST_USE SW_API sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **
                                                  const sw_genome *a, const sw_genome *b,
                                                  const sw_crossover_opts *opts);
 
-/* Of n fitnesses, higher is better and NaN the worst; equals are in the order of their index.
- * Functions of their arguments alone. */
-typedef enum {
-    SW_SELECT_ELITE,     /* the best ones, in order */
-    SW_SELECT_SUS,       /* stochastic universal sampling: evenly spaced pointers over the
-                            fitness, from which the least one, if below 0, is subtracted */
-    SW_SELECT_TOURNAMENT /* of k contestants, drawn by dealing shuffled copies, the one of rank
-                            i wins with probability p (1 - p)^i, the last one with what
-                            remains */
-} sw_selection_kind;
-typedef struct {
-    sw_selection_kind kind;
-    uint32_t n;           /* that it selects */
-    uint32_t contestants; /* tournament: k; 0: 2 */
-    double p;             /* tournament: above 0 to 1; 0: 1 */
-    int stage;            /* those of one stage select side by side, one after the other in the
-                             result; those of the next one from what they selected */
-    int keep; /* 1: what it selects goes on as it is: no crossover and no mutation */
-    uint64_t reserved[2]; /* must be zero */
-} sw_selection;
-/* *n_out indices in `out` (room for the sum of the last stage's n), and with `kept` (or NULL)
- * for each whether it goes on as it is. */
-SW_MUST_USE SW_API sw_status sw_select(const double *fitness, size_t n,
-                                       const sw_selection *selections, size_t n_selections,
-                                       uint64_t seed, uint32_t *out, int *kept, size_t *n_out);
-/* Rank (from 0: dominated by none) and crowding distance of n points with m objectives each,
- * all to be maximised (Deb et al. 2002); a point with a NaN comes last. crowding may be
- * NULL. */
-SW_MUST_USE SW_API sw_status sw_pareto(const double *objectives, size_t n, size_t m,
-                                       uint32_t *rank, double *crowding);
-
 /* ---- evolution: a search of architectures ------------------------------------------------ */
 
 typedef enum {
@@ -234,8 +203,8 @@ typedef struct {
     const sw_net_opts *net;       /* NULL: all zero */
     const sw_mutation *mutations; /* n_mutations; none: the default ones */
     size_t n_mutations;
-    double mutate, crossover;       /* no longer used: 0 */
-    const sw_selection *selections; /* no longer used: NULL, and n_selections 0 */
+    double mutate, crossover; /* no longer used: 0 */
+    const void *selections;   /* no longer used: NULL, and n_selections 0 */
     size_t n_selections;
     const sw_fitness *fitness; /* n_fitness; none: accuracy - loss / 10^6 */
     size_t n_fitness;
@@ -336,6 +305,3 @@ SW_MUST_USE SW_API sw_status sw_evolution_used(const sw_evolution *evolution,
  * there is no history. SW_INVALID names the option that is another; SW_FORMAT and SW_IO the
  * file. Call it before the first sw_evolution_advance. */
 SW_MUST_USE SW_API sw_status sw_evolution_resume(sw_evolution *evolution, int *found);
-/* No longer used: SW_UNSUPPORTED. */
-SW_MUST_USE SW_API sw_status sw_evolution_rebuild(sw_evolution *evolution, uint64_t id,
-                                                  sw_net **out);

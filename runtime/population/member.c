@@ -654,24 +654,6 @@ sw_status swi_member_pool_range(swi_member_pool *c, size_t bytes, size_t *offset
     return c->top < top ? grow_to(c, bytes, offset) : status;
 }
 
-static sw_status empty_ranges(swi_member_pool *c)
-{
-    sw_arena *ranges;
-    SW_TRY(swi_member_pool_arena(&ranges, c->exec, "members", SW_ARENA_MODEL));
-    forget_free_ranges(c);
-    sw_arena_destroy(c->ranges);
-    c->ranges = ranges;
-    c->top = 0;
-    return SW_OK;
-}
-
-sw_status swi_member_pool_trim(swi_member_pool *c)
-{
-    for (swi_lanes *l = c->lanes; l != NULL; l = l->next)
-        SW_TRY(swi_lanes_empty(l));
-    return c->n_live == 0 ? empty_ranges(c) : SW_OK;
-}
-
 /* Members in checkpoints: which slots they have, and what stands in their records. */
 
 /* The list of a checkpoint, in one block. */

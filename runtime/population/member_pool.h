@@ -55,9 +55,6 @@ sw_status swi_member_pool_arena(sw_arena **out, const sw_exec *exec, const char 
                                 sw_arena_use use);
 /* A range of so many bytes, a multiple of SW_ALIGN: *offset in the member_pool's arena. */
 sw_status swi_member_pool_range(swi_member_pool *member_pool, size_t bytes, size_t *offset);
-/* Give back what lanes have, and ranges where no member lives, between two runs: the next run
- * takes what it needs. Members that live stay where they are. */
-sw_status swi_member_pool_trim(swi_member_pool *member_pool);
 
 /* Those for members of so many threads, made where they are not there yet. */
 sw_status swi_lanes_take(swi_lanes **out, swi_member_pool *member_pool, int threads);
@@ -68,8 +65,6 @@ void swi_lanes_give(swi_member_pool *member_pool,
 void swi_lanes_use(swi_member_pool *member_pool, int lanes);
 /* So much in every lane that is used; on a device the batch alone. */
 sw_status swi_lanes_grow(swi_lanes *lanes, size_t steps_bytes, size_t batch_bytes);
-/* On the host: empty from now on. */
-sw_status swi_lanes_empty(swi_lanes *lanes);
 /* Bytes that all lanes have: in their step arenas, for their batches, and both. */
 size_t swi_lanes_step_bytes(const swi_member_pool *member_pool);
 size_t swi_lanes_batch_bytes(const swi_member_pool *member_pool);

@@ -423,3 +423,19 @@ sw_status aligned_resize(sw_genome *g, uint32_t vertex, int64_t size)
     const swi_align_opts opts = {.wishes = &wish, .n_wishes = 1};
     return swi_align(g, &opts, NULL);
 }
+
+size_t scene_utilities(const sw_net *made, const unsigned char *bytes, sw_neuron_utility *out)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < made->genome->n; i++) {
+        const sw_param utility = made->layers[i].utility;
+        if (utility.index == 0)
+            continue;
+        const swi_entry *e = &made->model->entries[utility.index];
+        out[n++] =
+            (sw_neuron_utility){.vertex = i,
+                                .n = (int64_t)(e->bytes / sizeof(float)),
+                                .values = (const float *)(const void *)(bytes + e->offset)};
+    }
+    return n;
+}

@@ -64,4 +64,8 @@ double *scene_logits(const sw_net *made, const scene_batch *data);
 /* The logits that the library computes, in evaluation. */
 float *scene_run_logits(sw_exec *exec, sw_net *made, const scene_batch *data);
 
+/* Utilities of a net's neurons out of the bytes of its model: `out` has room for as many as the
+ * genome has vertices; values point into `bytes`. How many there are. */
+size_t scene_utilities(const sw_net *made, const unsigned char *bytes, sw_neuron_utility *out);
+
 #endif

@@ -313,6 +313,8 @@ SW_TEST("wrong options are refused")
     opts = good;
     opts.n_selections = 1;
     opts.selections = &few;
+    REFUSED(sw_select(NULL, 0, &few, 1, 0, NULL, NULL, NULL), SW_UNSUPPORTED, "are gone");
+    REFUSED(sw_pareto(NULL, 0, 0, NULL, NULL), SW_UNSUPPORTED, "one fitness");
     REFUSED(sw_evolution_create(&e, exec, &opts), SW_UNSUPPORTED, "use search or parent");
     opts = good;
     opts.n_fitness = 1;

@@ -273,8 +273,8 @@ SW_TEST("utilities follow their neurons")
     scene_follow(child, g);
     sw_net *a = scene_ready(g, &opts, exec, 1), *c = scene_ready(child, &opts, exec, 2);
     sw_neuron_utility u[16], was[16];
-    CU_ASSERT_EQUAL_FATAL(swi_net_utilities(a, a->model->base, was), 5);
-    CU_ASSERT_EQUAL_FATAL(swi_net_utilities(c, c->model->base, u), 5);
+    CU_ASSERT_EQUAL_FATAL(scene_utilities(a, a->model->base, was), 5);
+    CU_ASSERT_EQUAL_FATAL(scene_utilities(c, c->model->base, u), 5);
     for (int64_t i = 0; i < 6; i++)
         ((float *)(uintptr_t)was[0].values)[i] = (float)i + 1;
     OK(sw_net_inherit(c, a, NULL, 7));

@@ -261,7 +261,7 @@ SW_TEST("utilities are averaged in variant 1")
     sw_net *made = scene_ready(g, &SW_OPTS(sw_net_opts, .utility = 1), exec, 1);
     const scene_batch b = scene_data(g, SW_U8, 16, 2);
     sw_neuron_utility u[16];
-    CU_ASSERT_EQUAL(swi_net_utilities(made, made->model->base, u), 5);
+    CU_ASSERT_EQUAL(scene_utilities(made, made->model->base, u), 5);
     train(exec, made, &b, 2, 0);
     for (int k = 0; k < 5; k++)
         for (int64_t i = 0; i < u[k].n; i++)

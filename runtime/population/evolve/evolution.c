@@ -114,16 +114,6 @@ sw_status sw_net_copy(sw_net **out, sw_evolution *e, uint32_t i)
     return status;
 }
 
-sw_status sw_evolution_rebuild(sw_evolution *e, uint64_t id, sw_net **out)
-{
-    (void)id;
-    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, "sw_evolution_rebuild"));
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_evolution_rebuild: out must not be NULL");
-    SW_FAIL(SW_UNSUPPORTED, "sw_evolution_rebuild: candidates are not rebuilt; sw_net_copy() "
-                            "copies one whose state is there");
-}
-
 /* ---- options ----------------------------------------------------------------------------- */
 
 enum { DEFAULT_VALIDATION = 2000, MOST_WORKERS = 1024 };

@@ -742,22 +742,6 @@ sw_status swi_net_begin(const sw_net *net, unsigned char *bytes, uint64_t seed)
     return inherit(&h);
 }
 
-size_t swi_net_utilities(const sw_net *net, const unsigned char *bytes, sw_neuron_utility *out)
-{
-    size_t n = 0;
-    for (uint32_t i = 0; i < net->genome->n; i++) {
-        const sw_param utility = net->layers[i].utility;
-        if (utility.index == 0)
-            continue;
-        const swi_entry *e = entry_of(net, utility);
-        out[n++] =
-            (sw_neuron_utility){.vertex = i,
-                                .n = entry_elements(e),
-                                .values = (const float *)(const void *)(bytes + e->offset)};
-    }
-    return n;
-}
-
 /* Before a net inherits: are these the nets of its genome's parents, and does its lineage fit
  * them? */
 

@@ -45,8 +45,4 @@ sw_status swi_net_begin(const sw_net *net, unsigned char *bytes, uint64_t seed);
 /* The bytes of a range into a model that is ready. */
 sw_status swi_net_fill(sw_net *net, const unsigned char *bytes, size_t n);
 
-/* Utilities of a net's neurons out of the bytes of its model: `out` has room for as many as the
- * genome has vertices; values point into `bytes`. How many there are. */
-size_t swi_net_utilities(const sw_net *net, const unsigned char *bytes, sw_neuron_utility *out);
-
 #endif
