@@ -490,7 +490,8 @@ static sw_status make_search(evolve *e)
         .looks = cli_given("--looks") == NULL ? 0
                  : o->looks == 0              ? UINT32_MAX
                                               : (uint32_t)o->looks);
-    SW_TRY(evolve_exec(e, &e->exec));
+    if (e->exec == NULL)
+        SW_TRY(evolve_exec(e, &e->exec));
     return sw_evolution_create(&e->evolution, e->exec, &opts);
 }
 
@@ -525,6 +526,12 @@ int evolve_open(evolve *e)
     CLI_TRY(job_folder_make("--out", e->opts.out, &e->made));
     CLI_LIBRARY(cli_saved(sw_file_hold(&e->held, evolve_path(e, "run"))), false);
     status = make_search(e);
+    if (status == SW_NOMEM && e->plain) {
+        cli_note("the plain net is left out, for it does not fit");
+        sw_genome_destroy(e->first[--e->n_first]);
+        e->plain = false;
+        status = make_search(e);
+    }
     if (status == SW_INVALID) /* a genome of other data, say */
         return cli_error(CLI_USAGE, "%s", sw_last_error());
     return status == SW_OK ? resume(e) : cli_library_error(status, false);

@@ -278,7 +278,8 @@ sw_status swi_genome_fits(sw_evolution *e, const sw_genome *genome, bool *may)
 /* ---- genomes ----------------------------------------------------------------------------- */
 
 enum {
-    MOST_DRAWS = 100,
+    MOST_DRAWS = 100, /* of the first candidate; of later ones, which keep others waiting, */
+    FEW_DRAWS = 20,
     MUTANTS = 9, /* of a child, then */
     SHRINK = 9,  /* one that is only smaller, */
     COPY = 10    /* and a copy of the parent: it fits */
@@ -426,7 +427,7 @@ static sw_status refuse(sw_evolution *e, swi_one *one, const char *call)
 
 static sw_status draw(sw_evolution *e, swi_one *one, bool *accepted)
 {
-    const uint32_t n = one->id <= e->opts.n_first ? 1 : MOST_DRAWS;
+    const uint32_t n = one->id <= e->opts.n_first ? 1 : one->id == 1 ? MOST_DRAWS : FEW_DRAWS;
     for (uint32_t attempt = 0; attempt < n && !*accepted; attempt++)
         SW_TRY(try_attempt(e, one, attempt, accepted));
     return SW_OK;
