@@ -1,5 +1,5 @@
-/* The process reconciled: what is read of kept texts (smaps/), worked out by hand, and of the
- * process of this test. */
+/* The process reconciled: what is read of kept mappings, worked out by hand, and of the process
+ * of this test. */
 #include "alloc/arena/arena.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
@@ -26,11 +26,6 @@ SW_TESTS("process")
 #define KIB ((size_t)1024)
 #define MIB (KIB * 1024)
 
-static const char *kept(const char *name)
-{
-    return sw_textf("%s/tests/profiler/smaps/%s", sw_source_root(), name);
-}
-
 static const sw_process_line *line(const sw_process *p, sw_process_kind kind, const char *name)
 {
     for (size_t i = 0; i < p->n; i++)
@@ -54,9 +49,99 @@ static size_t sum(const sw_process *p)
     return bytes;
 }
 
-/* ---- kept texts -------------------------------------------------------------------------- */
+/* ---- kept mappings ----------------------------------------------------------------------- */
 
-/* Those of smaps/plain.txt. Not in order; the bss of the program and of libc is anonymous. */
+/* How the line of /proc/self/smaps begins, its path, and KiB resident, of them in huge pages. A
+ * mapping without a file is anonymous. */
+typedef struct {
+    const char *at, *path;
+    unsigned resident, huge;
+    const char *flags; /* NULL: "rd mr mw me " */
+} mapping;
+
+static const mapping plain_text[] = {
+    {"558c198dc000-558c198e0000 r--p 00000000 fe:00 1001", "/opt/bin/trainer", 16},
+    {"558c198e0000-558c198f0000 r-xp 00004000 fe:00 1001", "/opt/bin/trainer", 48},
+    {"558c198f0000-558c198f2000 rw-p 00014000 fe:00 1001", "/opt/bin/trainer", 8},
+    {"558c198f2000-558c198fa000 rw-p 00000000 00:00 0", "", 12},
+    {"558c1a000000-558c1a021000 rw-p 00000000 00:00 0", "[heap]", 20},
+    {"7f1000001000-7f1000101000 rw-p 00000000 00:00 0", "", 1024},
+    {"7f1000101000-7f1040000000 ---p 00000000 00:00 0", "", 0},
+    {"7f1050000000-7f1050400000 rw-p 00000000 00:00 0", "", 100},
+    {"7f1060000000-7f1060008000 rw-p 00000000 00:00 0", "", 28},
+    {"7f1070000000-7f1070100000 r-xp 00000000 fe:00 2002", "/usr/lib/libc.so.6", 600},
+    {"7f1070100000-7f1070102000 rw-p 00100000 fe:00 2002", "/usr/lib/libc.so.6", 8},
+    {"7f1070102000-7f1070110000 rw-p 00000000 00:00 0", "", 16},
+    {"7f1080000000-7f1080300000 r--p 00000000 fe:00 3003", "/usr/lib/locale/locale-archive",
+     200},
+    {"7ffd1d2a0000-7ffd1d2c1000 rw-p 00000000 00:00 0", "[stack]", 40},
+    {"7ffd1d3f0000-7ffd1d3f4000 r--p 00000000 00:00 0", "[vvar]", 0},
+    {"7ffd1d3f4000-7ffd1d3f6000 r-xp 00000000 00:00 0", "[vdso]", 4},
+    {"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0", "[vsyscall]", 0},
+    {NULL},
+};
+
+/* Blanks in paths, deleted files, memory files, names that an allocator gave. */
+static const mapping odd_text[] = {
+    {"400000-410000 r-xp 00000000 fe:00 11", "/opt/my program/run it", 64},
+    {"7f0000000000-7f0000010000 r-xp 00000000 fe:00 12",
+     "/opt/lib (deleted)/lib one.so (deleted)", 32},
+    {"7f0000020000-7f0000030000 rw-s 00000000 00:01 13", "/memfd:pool one (deleted)", 12},
+    {"7f0000040000-7f0000050000 rw-s 00000000 00:05 14", "/dev/zero (deleted)", 4},
+    {"7f0000060000-7f0000070000 r--p 00000000 fe:00 15", "/data/two\\012lines.idx", 8},
+    {"7f0000080000-7f0000090000 rw-p 00000000 00:00 0", "[anon:another allocator]", 28},
+    {"7f00000a0000-7f00000b0000 rw-p 00000000 00:00 16", "anon_inode:[io_uring]", 0},
+    {"7f00000c0000-7f00000d0000 r--p 00000000 fe:00 17", "/data/(deleted)", 16},
+    {NULL},
+};
+
+static const mapping huge_text[] = {
+    {"7f1000000000-7f1000800000 rw-p 00000000 00:00 0", "", 6144, 4096,
+     "rd wr mr mw me nr hg "},
+    {"7f1000800000-7f1040000000 ---p 00000000 00:00 0", "", 0},
+    {"7f1050000000-7f1050400000 rw-p 00000000 00:00 0", "", 2048, 2048},
+    {NULL},
+};
+
+static char text[64 << 10];
+
+/* Them as the kernel writes them; how many bytes. */
+static size_t write_text(const mapping *m)
+{
+    size_t n = 0;
+    for (; m->at != NULL; m++) {
+        unsigned long long begin = 0, end = 0;
+        CU_ASSERT_EQUAL_FATAL(sscanf(m->at, "%llx-%llx", &begin, &end), 2);
+        const unsigned resident = m->resident;
+        const int width = m->path[0] != '\0' ? 73 : (int)strlen(m->at) + 1;
+        n += (size_t)snprintf(
+            text + n, sizeof text - n,
+            "%-*s%s\n"
+            "Size:           %8llu kB\nKernelPageSize:        4 kB\n"
+            "MMUPageSize:           4 kB\nRss:            %8u kB\n"
+            "Pss:            %8u kB\nPss_Dirty:             0 kB\n"
+            "Shared_Clean:          0 kB\nShared_Dirty:          0 kB\n"
+            "Private_Clean:         0 kB\nPrivate_Dirty:  %8u kB\nReferenced:     %8u kB\n"
+            "Anonymous:      %8u kB\nKSM:                   0 kB\nLazyFree:              0 kB\n"
+            "AnonHugePages:  %8u kB\nShmemPmdMapped:        0 kB\nFilePmdMapped:         0 kB\n"
+            "Shared_Hugetlb:        0 kB\nPrivate_Hugetlb:       0 kB\n"
+            "Swap:                  0 kB\nSwapPss:               0 kB\n"
+            "Locked:                0 kB\nTHPeligible:           0\nVmFlags: %s\n",
+            width, m->at, m->path, (end - begin) / KIB, resident, resident, resident, resident,
+            m->path[0] == '/' ? 0 : resident, m->huge,
+            m->flags != NULL ? m->flags : "rd mr mw me ");
+    }
+    return n;
+}
+
+static const char *kept(const mapping *m)
+{
+    const char *path = sw_temp_path("kept");
+    sw_file_put(path, text, write_text(m));
+    return path;
+}
+
+/* Not in order; the bss of the program and of libc is anonymous. */
 static const sw_process_range plain[] = {
     {0x7f1070000000, 0x110000, SW_PROCESS_CODE, "libc.so.6", 0},
     {0x7f1060001040, 0, SW_PROCESS_STACK, "main", 0},
@@ -68,7 +153,7 @@ static sw_status read_plain(sw_process *p, size_t heap_bytes)
 {
     sw_process_range ranges[4];
     memcpy(ranges, plain, sizeof ranges);
-    return sw_process_sum(p, kept("plain.txt"), NULL, ranges, 4, heap_bytes);
+    return sw_process_sum(p, kept(plain_text), NULL, ranges, 4, heap_bytes);
 }
 
 SW_TEST("each mapping has its line, and they add up")
@@ -106,14 +191,14 @@ SW_TEST("what no one claims is unexplained")
     CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
     CU_ASSERT_EQUAL_FATAL(read_plain(&p, 4 * MIB - 64 * KIB), SW_OK); /* grown together */
     CU_ASSERT_EQUAL(sw_process_rest(&p), 0);
-    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("plain.txt"), NULL, NULL, 0, 0), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept(plain_text), NULL, NULL, 0, 0), SW_OK);
     CU_ASSERT_EQUAL(sw_process_rest(&p), (12 + 1024 + 100 + 28 + 16) * KIB);
     CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "trainer"), 16 + 48 + 8);
     CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
     /* Two of the mappings are together what the heap has: 56 KiB, libc's zeroed data, and 1
      * MiB, the arena's. */
     CU_ASSERT_EQUAL_FATAL(
-        sw_process_sum(&p, kept("plain.txt"), NULL, NULL, 0, (56 + 1024) * KIB), SW_OK);
+        sw_process_sum(&p, kept(plain_text), NULL, NULL, 0, (56 + 1024) * KIB), SW_OK);
     CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_HEAP, "malloc"), 20 + 16 + 1024);
     CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
 }
@@ -122,7 +207,7 @@ SW_TEST("huge pages are counted")
 {
     sw_process p;
     sw_process_range step = {0x7f1000000000, 0x40000000, SW_PROCESS_ARENA, "step", 6 * MIB};
-    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("huge.txt"), NULL, &step, 1, 0), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept(huge_text), NULL, &step, 1, 0), SW_OK);
     const sw_process_line *l = line(&p, SW_PROCESS_ARENA, "step");
     CU_ASSERT_PTR_NOT_NULL_FATAL(l);
     CU_ASSERT_EQUAL(l->resident_bytes, 6 * MIB);
@@ -132,11 +217,10 @@ SW_TEST("huge pages are counted")
     CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
 }
 
-/* Blanks in paths, deleted files, memory files, names that an allocator gave. */
 SW_TEST("odd names are read")
 {
     sw_process p;
-    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("odd.txt"), NULL, NULL, 0, 0), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept(odd_text), NULL, NULL, 0, 0), SW_OK);
     CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "run it"), 64);
     CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "lib one.so"), 32);
     CU_ASSERT_EQUAL(kib(&p, SW_PROCESS_FILE, "memfd:pool one"), 12);
@@ -149,18 +233,6 @@ SW_TEST("odd names are read")
 }
 
 /* ---- damage ------------------------------------------------------------------------------ */
-
-static char text[64 << 10];
-
-static size_t load(const char *name)
-{
-    FILE *f = fopen(kept(name), "r");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    const size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = '\0';
-    return n;
-}
 
 static sw_status read_text(const char *bytes, size_t n, sw_process *p)
 {
@@ -175,7 +247,7 @@ SW_TEST("a cut text is refused by its line")
 {
     static const char ending[] = "VmFlags: ";
     sw_process p;
-    const size_t n = load("plain.txt");
+    const size_t n = write_text(plain_text);
     const uint64_t blocks = sw_heap_blocks();
     size_t first = (size_t)(strstr(text, ending) - text);
     first += strcspn(text + first, "\n") + 1;
@@ -222,7 +294,7 @@ SW_TEST("damage names the line")
     };
     static char changed[sizeof text + 64];
     sw_process p;
-    (void)load("plain.txt");
+    (void)write_text(plain_text);
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         const char *at = strstr(text, changes[i].from);
         CU_ASSERT_PTR_NOT_NULL_FATAL(at);
@@ -252,7 +324,7 @@ SW_TEST("many arenas share lines, and nothing is lost")
             (sw_process_range){0x7f1000001000 + i * 4096, 4096, SW_PROCESS_ARENA, "", 64};
         snprintf(ranges[i].name, sizeof ranges[i].name, "member %zu", i);
     }
-    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept("plain.txt"), NULL, ranges, ARENAS, 4 * MIB),
+    CU_ASSERT_EQUAL_FATAL(sw_process_sum(&p, kept(plain_text), NULL, ranges, ARENAS, 4 * MIB),
                           SW_OK);
     CU_ASSERT(p.n <= SW_PROCESS_LINES);
     CU_ASSERT_EQUAL(sum(&p), p.resident_bytes);
