@@ -21,24 +21,8 @@ static const sw_fake_api *fresh(uint64_t lazy, bool library)
 /* ---- steps ------------------------------------------------------------------------------- */
 
 /* The ops between a product and its relu, and around them. */
-enum {
-    PLAIN,
-    LEAKY,
-    TWICE,
-    VIEW,
-    TWO,
-    RESULT,
-    READ_BY_ANOTHER,
-    READ_BY_A_VIEW,
-    OUTPUT,
-    PHASE,
-    BETWEEN,
-    PART,
-    SUM,
-    BITS,
-    CURVE,
-    KINDS
-};
+enum SW_INIT(PLAIN, LEAKY, TWICE, VIEW, TWO, RESULT, READ_BY_ANOTHER, READ_BY_A_VIEW, OUTPUT,
+             PHASE, BETWEEN, PART, SUM, BITS, CURVE, KINDS);
 static const struct {
     const char *name;
     uint32_t fusions; /* that there have to be */

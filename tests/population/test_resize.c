@@ -624,19 +624,8 @@ SW_TEST("bad utilities are refused")
 
 /* ---- nets whose hidden axis goes where it cannot be resized ------------------------------ */
 
-typedef enum {
-    ODD_SOFTMAX,
-    ODD_SUM,
-    ODD_PRODUCT,
-    ODD_GROUPS,
-    ODD_CLASSES,
-    ODD_ROWS,
-    ODD_TARGET,
-    ODD_UNUSED,
-    ODD_INPUT,
-    ODD_RANK,
-    ODD_KINDS
-} odd_kind;
+typedef enum SW_INIT(ODD_SOFTMAX, ODD_SUM, ODD_PRODUCT, ODD_GROUPS, ODD_CLASSES, ODD_ROWS,
+                     ODD_TARGET, ODD_UNUSED, ODD_INPUT, ODD_RANK, ODD_KINDS) odd_kind;
 
 typedef struct {
     odd_kind kind;

@@ -185,20 +185,6 @@ static void random_push(life *l)
     }
 }
 
-static void random_place(life *l)
-{
-    sw_arena *a = l->b->arena;
-    const uint32_t i = (uint32_t)sw_dice_below(&l->dice, SLOTS);
-    const size_t offset = (size_t)i * (HEIGHT / SLOTS / SW_ALIGN * SW_ALIGN);
-    if (l->slot_bytes[i] > 0) {
-        sw_arena_release(a, offset, l->slot_bytes[i], i);
-        l->slot_bytes[i] = 0;
-    } else {
-        l->slot_bytes[i] = 1 + (size_t)sw_dice_below(&l->dice, HEIGHT / SLOTS - SW_ALIGN);
-        place(l->b, offset, l->slot_bytes[i], i);
-    }
-}
-
 static void random_event(life *l)
 {
     const uint64_t what = sw_dice_below(&l->dice, 32);
@@ -211,7 +197,16 @@ static void random_event(life *l)
     } else if (l->pushes) {
         random_push(l);
     } else {
-        random_place(l);
+        sw_arena *a = l->b->arena;
+        const uint32_t i = (uint32_t)sw_dice_below(&l->dice, SLOTS);
+        const size_t offset = (size_t)i * (HEIGHT / SLOTS / SW_ALIGN * SW_ALIGN);
+        if (l->slot_bytes[i] > 0) {
+            sw_arena_release(a, offset, l->slot_bytes[i], i);
+            l->slot_bytes[i] = 0;
+        } else {
+            l->slot_bytes[i] = 1 + (size_t)sw_dice_below(&l->dice, HEIGHT / SLOTS - SW_ALIGN);
+            place(l->b, offset, l->slot_bytes[i], i);
+        }
     }
 }
 

@@ -4,20 +4,9 @@
 
 SW_TESTS("guards")
 
-typedef enum {
-    HONEST,
-    PAST,
-    FAR_PAST,
-    IN_FRONT,
-    INTO_INPUT,
-    NOTHING,
-    PAST_SCRATCH,
-    NO_STATUS,
-    NO_REASON,
-    A_REASON,
-    NO_STATUS_FOR_TYPES,
-    NO_REASON_FOR_TYPES
-} mischief;
+typedef enum SW_INIT(HONEST, PAST, FAR_PAST, IN_FRONT, INTO_INPUT, NOTHING, PAST_SCRATCH,
+                     NO_STATUS, NO_REASON, A_REASON, NO_STATUS_FOR_TYPES,
+                     NO_REASON_FOR_TYPES) mischief;
 
 static mischief does;
 static uint32_t op;

@@ -153,16 +153,6 @@ static uint32_t new_segment(plain_allocator *p, plain_segment s)
     return (uint32_t)p->n_segments++;
 }
 
-/* Waits for blocks that other streams use. */
-static void finish_all(plain_allocator *p)
-{
-    for (size_t i = 0; i < p->n_blocks; i++)
-        if (p->blocks[i].state == PLAIN_PENDING) {
-            plain_finish(p, p->blocks[i].address);
-            i = 0;
-        }
-}
-
 /* Some of the large segments that are free, before a request to the device. */
 static void collect(plain_allocator *p)
 {
@@ -182,7 +172,12 @@ static void collect(plain_allocator *p)
 /* All free segments, and pages of expandable ones. */
 void plain_empty_cache(plain_allocator *p)
 {
-    finish_all(p);
+    /* Waits for blocks that other streams use. */
+    for (size_t i = 0; i < p->n_blocks; i++)
+        if (p->blocks[i].state == PLAIN_PENDING) {
+            plain_finish(p, p->blocks[i].address);
+            i = 0;
+        }
     for (size_t i = 0; i < p->n_blocks; i++) {
         plain_block *b = &p->blocks[i];
         plain_segment *s = &p->segments[b->segment];

@@ -45,21 +45,6 @@ static void put_pool(sw_pickle *k, const char *key, uint64_t pool)
     sw_pickle_tuple2(k, (uint32_t)(pool >> 32), (uint32_t)pool);
 }
 
-static void put_event(sw_pickle *k, const plain_allocator *p, size_t i)
-{
-    const plain_event *e = &p->events[i];
-    sw_pickle_begin(k, '{');
-    put_text(k, "action", e->action);
-    put_number(k, strcmp(e->action, "oom") == 0 ? "device_free" : "addr", e->address);
-    put_number(k, "size", e->bytes);
-    put_number(k, "stream", e->stream);
-    put_number(k, "time_us", 1000000 + 10 * i);
-    if (p->say_pools)
-        put_pool(k, "pool_id", e->pool);
-    put_frames(k, p, e->frame);
-    sw_pickle_end(k);
-}
-
 /* Blocks from i on that are mapped and in one segment; returns the next one. */
 static size_t put_segment(sw_pickle *k, const plain_allocator *p, size_t i)
 {
@@ -129,8 +114,19 @@ char *plain_write(const plain_allocator *p, const char *name, size_t first)
     sw_pickle_string(&k, "device_traces");
     sw_pickle_begin(&k, '[');
     sw_pickle_begin(&k, '[');
-    for (size_t i = first; i < p->n_events; i++)
-        put_event(&k, p, i);
+    for (size_t i = first; i < p->n_events; i++) {
+        const plain_event *e = &p->events[i];
+        sw_pickle_begin(&k, '{');
+        put_text(&k, "action", e->action);
+        put_number(&k, strcmp(e->action, "oom") == 0 ? "device_free" : "addr", e->address);
+        put_number(&k, "size", e->bytes);
+        put_number(&k, "stream", e->stream);
+        put_number(&k, "time_us", 1000000 + 10 * i);
+        if (p->say_pools)
+            put_pool(&k, "pool_id", e->pool);
+        put_frames(&k, p, e->frame);
+        sw_pickle_end(&k);
+    }
     sw_pickle_end(&k);
     sw_pickle_end(&k);
     if (!p->old)

@@ -152,12 +152,6 @@ static void begin_reader(void)
     AFTER(sw_checkpoint_destroy, its.c);
 }
 
-static void open_log(small_run *r, const char *path)
-{
-    OK(sw_file_open(&r->log, path, SW_FILE_KEEP));
-    OK(sw_file_cut(r->log, r->log_bytes));
-}
-
 /* Steps and saves 1 and 2, then 3 under the trace, and a step more. */
 static sw_crash *record(const char *name, way w)
 {
@@ -183,7 +177,8 @@ static sw_crash *record(const char *name, way w)
     }
     OK(sw_file_close(r->log));
     sw_crash *crash = sw_crash_begin(folder);
-    open_log(r, log);
+    OK(sw_file_open(&r->log, log, SW_FILE_KEEP));
+    OK(sw_file_cut(r->log, r->log_bytes));
     run_step(r);
     remember(r);
     save(r, c);
@@ -216,13 +211,6 @@ static void put_file(const sw_crash_file *f)
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     CU_ASSERT_FATAL(fd >= 0 && write(fd, f->bytes, f->n) == (ssize_t)f->n);
     close(fd);
-}
-
-static void drop_file(const sw_crash_file *f)
-{
-    char path[600];
-    path_in(path, sizeof path, f->name);
-    unlink(path);
 }
 
 /* All that a run has but its knobs, which lie beside the model. */
@@ -295,8 +283,11 @@ static int judge(const sw_crash_file *files, int n)
     const int step = goes_on(files, n);
     const bool older = step == SAVES && sw_crash_find(files, n, "run.swck.1") != NULL &&
                        found_at("run.swck.1") == 2;
-    for (int i = 0; i < n; i++)
-        drop_file(&files[i]);
+    for (int i = 0; i < n; i++) {
+        char path[600];
+        path_in(path, sizeof path, files[i].name);
+        unlink(path);
+    }
     return (step > 0 ? step : 0) | (older ? OLDER : 0);
 }
 

@@ -1,17 +1,25 @@
 #!/usr/bin/env python3
 """Profile and report from one end to the other: a run that leaks is named by what and where, a clean one is not; what did not fit says who
-would have held it; the heap's own profile."""
+would have held it; the heap's own profile. And steps after the warm-up take no memory, counted from outside."""
 import os
+import re
+import shutil
 
-from frame import FULL, PROGRAM, STEADY, Run, Skip, check, main, raw, run, said, test
+from frame import FULL, PROGRAM, STEADY, Run, Skip, check, get, main, raw, run, said, test
 
 
-def steady(steps, plant=""):
-    """The growth that is reported of so many steps after the warm-up, with what is planted."""
+def steady(steps, plant="", before=""):
+    """The figures that the program `steady` prints of so many steps after the warm-up, with what is planted."""
     if not STEADY:
         raise Skip("sanitizers have a heap of their own")
-    done = Run(f"exec '{os.path.dirname(PROGRAM)}/../tests/system/steady' {steps} profile {plant}", shell=True).wait(900)
+    done = Run(f"exec {before} '{os.path.dirname(PROGRAM)}/../tests/system/steady' {steps} profile {plant}", shell=True).wait(900)
     check(done.status == 0, done)
+    return re.match(r"steps (\d+) heap_calls (\d+) first (\S+) allocations (\d+)", done.out).groups()
+
+
+def growth_of(steps, plant=""):
+    """The growth that is reported of them."""
+    steady(steps, plant)
     return said("report --json profile")["growth"]
 
 
@@ -22,14 +30,14 @@ def row_of(growth, purpose):
 @test("nothing grows in a clean run")
 def clean():
     """Warm-up, last partial batches and evaluation plan programs: none of that is growth."""
-    assert steady(1000 if FULL else 100)["grew"] is False
+    assert growth_of(1000 if FULL else 100)["grew"] is False
     assert "  nothing grew\n" in run("report profile").out
 
 
 @test("a leak of data is named within two steps")
 def leak():
     """The warm-up takes an epoch of 16 batches and a step. A leak after step 18 is in the record of step 19, and by step 20 it is growth."""
-    growth = steady(3, "data")
+    growth = growth_of(3, "data")
     row = row_of(growth, "datasets")
     check(row and row["place"].startswith("runtime/data/") and row["bytes_per_step"] >= 5 * 28 * 28 and row["first_step"] == 19, growth)
     assert "datasets grows by" in run("report profile").out
@@ -40,7 +48,7 @@ def outside():
     """Memory that the library did not take is named so; by which means, where the heap can tell."""
     for plant, purpose, place, least in (("malloc", "malloc", "outside the library's heap", 10000),
                                          ("pages", "process", "not by malloc", 8000)):
-        growth = steady(3000 if FULL else 150, plant)
+        growth = growth_of(3000 if FULL else 150, plant)
         if "malloc" not in growth["series"]:
             raise Skip("this heap does not say what it has given out")
         row = row_of(growth, purpose)
@@ -83,6 +91,42 @@ def heap():
         raise Skip("this build has no jemalloc, or one without a heap profile")
     run(words, MALLOC_CONF="prof:true,lg_prof_sample:0")
     assert raw("heap").startswith(b"heap_v2/") and len(raw("heap")) > 100
+
+
+@test("planted calls of the heap are seen")
+def heap_seen():
+    calls = int(steady(20, "heap")[1])
+    check(calls >= 40, calls, "calls")  # one each way, a step and more
+
+
+STEPS = 10000 if FULL else 100
+
+
+@test("steps make no call of the heap, loaders and profile included")
+def heap_calls():
+    steps, calls, first, allocations = steady(STEPS)
+    check(calls == "0", calls, "calls, the first from", first)
+    assert allocations == "0"  # the library's own count says the same
+    print(f"      {steps} steps, {calls} calls of the heap")
+
+
+def traced(steps, plant=""):
+    """System calls for memory between the two marks."""
+    if not shutil.which("strace") or Run("strace -f --seccomp-bpf -o trace true", shell=True).wait().status:
+        raise Skip("strace is not installed or may not trace here")
+    steady(steps, plant, "strace -f -qq --seccomp-bpf -o trace -e trace=mmap,munmap,mremap,brk,mprotect,madvise,getppid")
+    parts = re.split(r".*getppid\(.*\n", get("trace"))
+    assert len(parts) == 3
+    return parts[1].splitlines()
+
+
+@test("steps ask the system for no memory")
+def system_calls():
+    planted = len(traced(20, "system"))
+    check(planted >= 40, planted, "planted calls")
+    calls = traced(STEPS)
+    check(not calls, len(calls), "calls, the first:", *calls[:1])
+    print(f"      {STEPS} steps, {len(calls)} system calls for memory")
 
 
 main("growth")

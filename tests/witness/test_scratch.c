@@ -9,16 +9,8 @@ SW_TESTS("scratch")
 
 enum { MAX_PARAMS = 3 };
 
-typedef enum {
-    ATTENTION,
-    SIDE_BY_SIDE,
-    LINEAR,
-    LINEAR_CE,
-    CONV,
-    SOFTMAX_CE,
-    MSE,
-    N_OPS
-} op_kind;
+typedef enum SW_INIT(ATTENTION, SIDE_BY_SIDE, LINEAR, LINEAR_CE, CONV, SOFTMAX_CE, MSE,
+                     N_OPS) op_kind;
 
 /* Numbers of one case; what they mean depends on the op. */
 typedef struct {
