@@ -275,6 +275,25 @@ typedef struct {
  * only be destroyed. */
 SW_MUST_USE SW_API sw_status sw_evolution_advance(sw_evolution *evolution,
                                                   sw_evolve_progress *out);
+/* A training that a program makes itself, where nets are trained elsewhere or are judged by a
+ * game: of a net of `genome`, from the start or on from where it was, with `samples` in all. */
+typedef struct {
+    size_t size;
+    uint32_t candidate; /* position; UINT32_MAX: none, tell first; with nothing to tell the
+                           search has ended */
+    int rung, look;     /* look: a second look: with another seed */
+    uint64_t samples;
+    const sw_genome *genome; /* these two are valid until the evolution ends */
+    const sw_price *price;   /* price->peak_bytes: of a training step with the genome's batch */
+} sw_evolution_job;
+/* In the place of sw_evolution_advance, and not beside it: ask for a training, up to `workers`
+ * at one time, and tell its fitness, in any order; a fitness that is no finite number makes the
+ * candidate invalid. A search follows from its options and from all fitness so far, so it goes
+ * on by telling the same again: SW_UNSUPPORTED with `dir`. SW_INVALID: the candidate is not in
+ * training. */
+SW_MUST_USE SW_API sw_status sw_evolution_ask(sw_evolution *evolution, sw_evolution_job *out);
+SW_MUST_USE SW_API sw_status sw_evolution_tell(sw_evolution *evolution, uint32_t candidate,
+                                               double fitness);
 /* Candidates by position, in the order in which they began; what is shown of one is valid until
  * the next sw_evolution_advance. */
 SW_API uint32_t sw_evolution_count(const sw_evolution *evolution);

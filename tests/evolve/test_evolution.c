@@ -201,6 +201,56 @@ SW_TEST("parents may be the caller's choice")
     CU_ASSERT(calls > 3);
 }
 
+/* A search that the program trains: two that tell the same ask the same, the order of ends may
+ * be any, and the best has the best mean. */
+SW_TEST("a search can be asked and told")
+{
+    const evo_data data = evo_digits(128, 32);
+    const sw_evolution_opts opts = EVO_OPTS(&data, .samples = 144, .trainings = 9, .looks = 2);
+    uint64_t sums[2] = {0};
+    for (int k = 0; k < 2; k++) {
+        sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
+        sw_evolution_job jobs[8], job = SW_OPTS(sw_evolution_job);
+        sw_candidate best = SW_OPTS(sw_candidate);
+        sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
+        sw_dice dice = {3};
+        int n = 0, looks = 0;
+        double most = -INFINITY;
+        do {
+            OK(sw_evolution_ask(e, &job));
+            if (job.candidate != UINT32_MAX) {
+                CU_ASSERT_FATAL(n < 8 && job.samples <= 144 && job.price->peak_bytes > 1000);
+                jobs[n++] = job;
+                looks += job.look;
+                sums[k] = sums[k] * 31 + job.candidate * 8 + (uint64_t)job.rung;
+                continue;
+            }
+            if (n == 0)
+                break;
+            const uint64_t at = sw_dice_below(&dice, (uint64_t)n);
+            const double fitness =
+                jobs[at].candidate == 3 ? (double)NAN : -(double)jobs[at].price->parameters;
+            most = jobs[at].rung == 2 && fitness > most ? fitness : most;
+            OK(sw_evolution_tell(e, jobs[at].candidate, fitness));
+            REFUSED(sw_evolution_tell(e, jobs[at].candidate, 0), SW_INVALID, "not asked for");
+            jobs[at] = jobs[--n];
+        } while (true);
+        OK(sw_evolution_best(e, &best));
+        CU_ASSERT(looks == 2 && best.looks == 2 && best.mean == most);
+        CU_ASSERT(evo_member(e, 3).invalid);
+        REFUSED(sw_evolution_advance(e, &p), SW_INVALID, "asked and told");
+    }
+    CU_ASSERT_EQUAL(sums[0], sums[1]);
+    sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
+    sw_evolution_job job = SW_OPTS(sw_evolution_job);
+    evo_run(e, 1);
+    REFUSED(sw_evolution_ask(e, &job), SW_INVALID, "by sw_evolution_advance");
+    REFUSED(sw_evolution_tell(e, 0, 1), SW_INVALID, "not asked for");
+    const sw_evolution_opts with = EVO_OPTS(&data, .dir = evo_folder());
+    REFUSED(sw_evolution_ask(evo_evolution(evo_exec(1, NULL), &with), &job), SW_UNSUPPORTED,
+            "no dir");
+}
+
 /* ---- numbers that are not finite --------------------------------------------------------- */
 
 /* Infinite: what is learnt by it is no number. */

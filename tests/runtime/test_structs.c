@@ -306,13 +306,18 @@ FILLED(sw_price, sw_genome_price(s->genome, s->exec, NULL, SW_U8, it))
 MADE(sw_mutate_opts, genome, sw_genome_mutate(&made, s->genome, it))
 MADE(sw_crossover_opts, genome, sw_genome_crossover(&made, NULL, s->genome, s->genome, it))
 
-/* A population of one genome. */
-static sw_status evolution_of(sw_evolution **made, scene *s, sw_evolution_opts *it)
+static sw_status evolution_made(sw_evolution **made, scene *s, sw_evolution_opts *it)
 {
     const sw_genome *const first[] = {s->genome};
     it->train = it->validation = s->data;
     it->first = first, it->n_first = it->population = 1;
-    SW_TRY(sw_evolution_create(made, s->exec, it));
+    return sw_evolution_create(made, s->exec, it);
+}
+
+/* One candidate has begun. */
+static sw_status evolution_of(sw_evolution **made, scene *s, sw_evolution_opts *it)
+{
+    SW_TRY(evolution_made(made, s, it));
     return sw_evolution_advance(*made, &SW_OPTS(sw_evolve_progress));
 }
 #define OF_EVOLUTION(type, call)                                                               \
@@ -322,6 +327,9 @@ MADE(sw_evolution_opts, evolution, evolution_of(&made, s, it))
 OF_EVOLUTION(sw_candidate, sw_evolution_member(made, 0, it))
 OF_EVOLUTION(sw_evolve_progress, sw_evolution_advance(made, it))
 OF_EVOLUTION(sw_evolution_memory, sw_evolution_used(made, it))
+FILLED_OF(sw_evolution_job, evolution,
+          evolution_made(&made, s, &SW_OPTS(sw_evolution_opts, .samples = 4)),
+          sw_evolution_ask(made, it))
 
 /* Made without a path, a checkpoint takes no name and no thread. */
 static sw_status checkpoint_of(sw_checkpoint **made, scene *s, sw_checkpoint_opts *it)

@@ -8,6 +8,7 @@
 #include "runtime/population/member_pool.h"
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const kinds[SW_SEARCH_KINDS] = {"local", "ageing", "random"};
@@ -567,6 +568,8 @@ sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)
         SW_FAIL(SW_STALE,
                 "%s: an earlier call failed: destroy it, and go on with sw_evolution_resume",
                 __func__);
+    if (e->asked)
+        SW_FAIL(SW_INVALID, "%s: this search is asked and told by the program", __func__);
     const void *const kept[] = {e->exec, e->space};
     sw_call of = {
         .name = __func__, .uses = SW_CALL_ONE(e), .keeps = {{kept, 2}, SW_CALL_ONE(e->shown)}};
@@ -591,5 +594,67 @@ sw_status swi_evolution_replay(sw_evolution *e)
     uint32_t candidate;
     while (e->replayed != NULL && e->replayed_at < e->replayed_bytes)
         SW_TRY(drive(e, &what, &candidate));
+    return SW_OK;
+}
+
+/* ---- trained by the program -------------------------------------------------------------- */
+
+static sw_status ask(sw_evolution *e, sw_evolution_job *out)
+{
+    swi_job job;
+    SW_TRY(swi_search_ask(&e->search, &job));
+    if (job.what == SWI_JOB_NONE)
+        return SW_OK;
+    SW_TRY(begin_job(e, &job));
+    swi_one *one = e->ones[job.id];
+    swi_one_close(one); /* it was opened for its price */
+    out->candidate = job.id;
+    out->rung = (int)job.rung;
+    out->look = job.what == SWI_JOB_LOOK;
+    out->samples = one->assigned * (uint64_t)one->genome->batch;
+    out->genome = one->genome;
+    out->price = &one->price;
+    return SW_OK;
+}
+
+sw_status sw_evolution_ask(sw_evolution *e, sw_evolution_job *out)
+{
+    sw_evolution_job job = SW_OPTS(sw_evolution_job, .candidate = UINT32_MAX);
+    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, __func__));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", __func__);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_job, out->size, __func__));
+    if (e->opts.dir != NULL)
+        SW_FAIL(SW_UNSUPPORTED, "%s: the search must have no dir; tell the same again to go on",
+                __func__);
+    if (e->begun || e->broken)
+        SW_FAIL(SW_INVALID, "%s: %s", __func__,
+                e->begun ? "the search is trained by sw_evolution_advance"
+                         : "an earlier call failed: destroy it");
+    e->asked = true;
+    const void *const kept[] = {e->exec, e->space};
+    sw_call of = {.name = __func__, .uses = SW_CALL_ONE(e), .keeps = {{kept, 2}}};
+    SW_TRY(sw_call_begin(&of, SW_FRAME));
+    const sw_status status = sw_call_end(&of, ask(e, &job));
+    e->broken = status != SW_OK;
+    if (status == SW_OK)
+        swi_struct_write(SWI_STRUCT_sw_evolution_job, out, &job);
+    return status;
+}
+
+sw_status sw_evolution_tell(sw_evolution *e, uint32_t candidate, double fitness)
+{
+    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, __func__));
+    if (!e->asked || candidate >= e->n || !e->ones[candidate]->training)
+        SW_FAIL(SW_INVALID, "%s: candidate %u was not asked for", __func__, candidate);
+    swi_one *one = e->ones[candidate];
+    one->steps = one->assigned;
+    one->fitness = isfinite(fitness) ? fitness : (double)NAN;
+    one->invalid = !isfinite(fitness);
+    if (one->invalid)
+        (void)snprintf(one->why, sizeof one->why, "its fitness is no finite number");
+    one->training = false;
+    e->told++;
+    swi_search_tell(&e->search, candidate, one->fitness);
     return SW_OK;
 }

@@ -110,6 +110,7 @@ struct sw_evolution {
     uint32_t n_feeds, cap_feeds;
     uint64_t mutants, refused, told;
     bool begun, broken, ended;
+    bool asked;             /* the program trains, and no call of advance does */
     const sw_genome *shown; /* to a fitness function */
     int lanes;              /* that runs use: as many as fit */
     /* One call: at most swi_evolution_width of each. */

@@ -248,10 +248,10 @@ uint32_t swi_search_next(const swi_search *s)
 void swi_search_tell(swi_search *s, uint32_t id, double score)
 {
     swi_try *t = &s->tries[id];
-    SW_ASSERT(t->running && id == swi_search_next(s));
+    SW_ASSERT(t->running);
     t->running = false;
     s->running--;
-    s->now = t->ends;
+    s->now = t->ends > s->now ? t->ends : s->now;
     t->rung = t->look ? (int32_t)s->opts.rungs - 1 : t->rung + 1;
     t->invalid |= !isfinite(score);
     t->score[t->rung] = isfinite(score) ? score : -(double)INFINITY;

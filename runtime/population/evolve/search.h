@@ -79,7 +79,8 @@ SW_MUST_USE sw_status swi_search_ask(swi_search *search, swi_job *job);
 void swi_search_plan(swi_search *search, const swi_job *job, double operations);
 /* Of those in training, the one that ends next; SWI_SEARCH_NONE: there is none. */
 uint32_t swi_search_next(const swi_search *search);
-/* That one has ended. NaN: it is invalid, and is never better than another. */
+/* One has ended: the next one, or where others train, any. NaN: it is invalid, and is never
+ * better than another. */
 void swi_search_tell(swi_search *search, uint32_t id, double score);
 /* The best that there is: by the mean of its looks, else by the score at the highest rung. */
 uint32_t swi_search_answer(const swi_search *search);

@@ -15,16 +15,17 @@ from . import _header
 from ._arrays import View, array, arrays, output, read, samples, view, write
 from ._calls import Error, Function, library, set_step
 from ._command import CommandError, command, frames, plan, report, train
+from ._evolution import Evolution
 from ._owners import OWNERS, Borrowed, Owner, borrow, check, get, make, sized
 from ._text import SW_AXIS, SW_DOUT, SW_IN, SW_OUT, SW_SCALAR, SW_SHAPE, print, save, scope
 from ._types import FUNCTIONS
 
-for _made in (Error, CommandError, View, Owner, Borrowed, Function):
+for _made in (Error, CommandError, Evolution, View, Owner, Borrowed, Function):
     _made.__module__ = "stepwell"
 __version__ = _header.VERSION
 globals().update({name: getattr(_header, name) for name in dir(_header) if name.lower().startswith("sw_")})
 globals().update({kind.__name__[3:]: made for kind, made in OWNERS.items()})
-__all__ = ["Error", "View", "array", "arrays", "borrow", "check", "get", "make", "output", "read", "samples", "set_step", "sized", "write",
+__all__ = ["Error", "Evolution", "View", "array", "arrays", "borrow", "check", "get", "make", "output", "read", "samples", "set_step", "sized", "write",
            "SW_AXIS", "SW_DOUT", "SW_IN", "SW_OUT", "SW_SCALAR", "SW_SHAPE", *FUNCTIONS, *(n for n in dir(_header) if n.lower().startswith("sw_"))]
 
 
