@@ -65,6 +65,8 @@ void swi_lanes_give(swi_member_pool *member_pool,
 void swi_lanes_use(swi_member_pool *member_pool, int lanes);
 /* So much in every lane that is used; on a device the batch alone. */
 sw_status swi_lanes_grow(swi_lanes *lanes, size_t steps_bytes, size_t batch_bytes);
+/* On the host, between two runs: empty from now on. */
+sw_status swi_lanes_empty(swi_lanes *lanes);
 /* Bytes that all lanes have: in their step arenas, for their batches, and both. */
 size_t swi_lanes_step_bytes(const swi_member_pool *member_pool);
 size_t swi_lanes_batch_bytes(const swi_member_pool *member_pool);

@@ -152,6 +152,26 @@ sw_status swi_lanes_grow(swi_lanes *l, size_t steps_bytes, size_t batch_bytes)
     return SW_OK;
 }
 
+sw_status swi_lanes_empty(swi_lanes *l)
+{
+    for (int i = 0; i < l->n && lanes_on_host(l); i++) {
+        swi_lane *lane = &l->lane[i];
+        sw_arena *steps, *batches;
+        SW_TRY(swi_member_pool_arena(&steps, l->exec, "member's step", SW_ARENA_STEP));
+        const sw_status status =
+            swi_member_pool_arena(&batches, l->exec, "member's batch", SW_ARENA_DATA);
+        if (status != SW_OK) {
+            sw_arena_destroy(steps);
+            return status;
+        }
+        sw_arena_destroy(lane->steps);
+        sw_arena_destroy(lane->batches);
+        lane->steps = steps;
+        lane->batches = batches;
+    }
+    return SW_OK;
+}
+
 /* On a device members run in the arena of the planner, and its inputs are what a batch
  * takes. */
 static size_t lanes_bytes(const swi_member_pool *member_pool, bool steps)

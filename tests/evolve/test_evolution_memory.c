@@ -79,6 +79,38 @@ SW_TEST("predictions are exact, and no one is denied memory")
             used.peak_bytes, limit);
 }
 
+/* Without files states rest in the budget too, and nets grow: whatever the budget above the
+ * least, the workers and the threads, no call is refused memory. */
+SW_TEST("states at rest make room")
+{
+    const evo_data data = evo_digits(128, 32);
+    const sw_mutation grow = {.kind = SW_MUTATE_GROW, .probability = 0.7, .high = 0.6};
+    sw_dice dice = {5};
+    const int n = sw_tests_full() ? 200 : 16;
+    for (int k = 0; k < n; k++) {
+        sw_evolution_opts opts =
+            EVO_OPTS(&data, .samples = 72, .trainings = 10, .seed = (uint64_t)k + 1,
+                     .workers = 1 + (uint32_t)sw_dice_below(&dice, 5), .fresh = 0.3);
+        if (k % 3 > 0) {
+            opts.mutations = &grow;
+            opts.n_mutations = 1;
+            opts.space = evo_dense_space();
+        }
+        const size_t least = least_of(&opts);
+        sw_budget *budget = made_budget(least + sw_dice_below(&dice, 3 * least));
+        sw_evolution *e = evo_evolution(evo_exec(1 + k % 4, budget), &opts);
+        sw_evolution_memory used = SW_OPTS(sw_evolution_memory);
+        evo_run(e, UINT64_MAX);
+        OK(sw_evolution_used(e, &used));
+        CU_ASSERT(used.peak_bytes <= sw_budget_limit(budget));
+        sw_candidate best = SW_OPTS(sw_candidate);
+        sw_net *made = NULL;
+        OK(sw_evolution_best(e, &best));
+        OK(sw_net_copy(&made, e, UINT32_MAX));
+        sw_net_destroy(made);
+    }
+}
+
 /* A member of that genome trained alone, with one thread, under a budget of so many bytes. */
 static sw_status train_alone(const sw_genome *genome, const evo_data *data, size_t bytes)
 {

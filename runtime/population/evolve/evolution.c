@@ -392,16 +392,15 @@ static bool is_needed(const sw_evolution *e, uint32_t i)
     return before < e->opts.looks;
 }
 
-/* Drop what is not needed, and without files the worst where the room for them ends: those do
- * not go on. */
-static void sweep(sw_evolution *e)
+/* Drop what is not needed, and without files the worst where `more` bytes have no room beside
+ * the others: those do not go on. The answer's state stays. */
+static void sweep(sw_evolution *e, size_t more)
 {
-    const size_t room = swi_evolution_room(e), need = swi_need_bytes(e, e->most);
+    const uint32_t answer = swi_search_answer(&e->search);
     for (uint32_t i = 0; i < e->n; i++)
         if (e->ones[i]->rest.there && !e->ones[i]->training && !is_needed(e, i))
             swi_rest_drop(e, e->ones[i]);
-    while (e->opts.dir == NULL && e->rest_bytes > (room - need) / 2) {
-        const uint32_t answer = swi_search_answer(&e->search);
+    while (e->opts.dir == NULL && e->rest_bytes + more > swi_rest_room(e)) {
         uint32_t worst = SWI_SEARCH_NONE;
         for (uint32_t i = 0; i < e->n; i++) {
             const swi_one *one = e->ones[i];
@@ -418,6 +417,24 @@ static void sweep(sw_evolution *e)
         e->search.tries[worst].stays = true;
         swi_rest_drop(e, e->ones[worst]);
     }
+}
+
+/* Keep the state of one that has reached a rung, if it is needed and has room. The answer's
+ * always has: more members are reserved than are in training. */
+static sw_status keep_state(sw_evolution *e, uint32_t i)
+{
+    swi_one *one = e->ones[i];
+    const size_t more = one->rest.block != NULL ? 0 : one->need.member;
+    if (!is_needed(e, i))
+        return SW_OK;
+    one->training = true; /* its older block is not to go */
+    sweep(e, more);
+    one->training = false;
+    if (e->opts.dir != NULL || e->rest_bytes + more <= swi_rest_room(e) ||
+        i == swi_search_answer(&e->search))
+        return swi_rest_put(e, one, (uint32_t)e->search.tries[i].rung);
+    e->search.tries[i].stays = true;
+    return SW_OK;
 }
 
 /* ---- going on ---------------------------------------------------------------------------- */
@@ -450,6 +467,7 @@ static sw_status begin_job(sw_evolution *e, const swi_job *job)
             SW_TRY(swi_replay_begin(e, one, &there));
         if (!there) {
             SW_TRY(swi_one_make(e, one));
+            sweep(e, 0); /* the largest may have grown */
             SW_TRY(swi_log_begin(e, one));
         }
     }
@@ -464,31 +482,40 @@ static sw_status tell(sw_evolution *e, uint32_t i, bool replayed)
     swi_search_tell(&e->search, i, one->invalid ? (double)NAN : one->fitness);
     e->told++;
     one->training = false;
-    const int rung = e->search.tries[i].rung;
-    if (!replayed && is_needed(e, i))
-        SW_TRY(swi_rest_put(e, one, (uint32_t)rung));
-    if (!replayed)
+    if (!replayed) {
+        SW_TRY(keep_state(e, i));
         SW_TRY(swi_log_end(e, one));
+    }
     swi_one_close(one);
-    sweep(e);
+    sweep(e, 0);
     return SW_OK;
 }
 
-/* The state of the answer must be there: where its file is damaged or missing, it is trained
- * again. */
+static sw_status look_at_state(sw_evolution *e, const swi_one *one)
+{
+    void *scratch;
+    if (!one->rest.there)
+        return SW_FORMAT;
+    if (e->opts.dir == NULL)
+        return SW_OK;
+    SW_TRY(swi_charged_take(e, &scratch, one->need.member, &e->scratch_bytes));
+    const sw_status status = swi_rest_get(e, one, scratch);
+    swi_charged_give(e, scratch, one->need.member, &e->scratch_bytes);
+    return status;
+}
+
+/* The state of the answer must be there: where its file is damaged or missing, or it had no
+ * room before its second look, it is trained again. */
 static sw_status mend(sw_evolution *e, sw_evolve_what *what)
 {
     const uint32_t answer = swi_search_answer(&e->search);
     swi_one *one = answer == SWI_SEARCH_NONE ? NULL : e->ones[answer];
-    void *scratch;
     uint32_t ended = SWI_SEARCH_NONE;
     *what = SW_EVOLVE_ENDED;
-    if (e->ended || one == NULL || e->opts.dir == NULL)
+    if (e->ended || one == NULL)
         return SW_OK;
     if (!one->training) {
-        SW_TRY(swi_charged_take(e, &scratch, one->need.member, &e->scratch_bytes));
-        const sw_status status = one->rest.there ? swi_rest_get(e, one, scratch) : SW_FORMAT;
-        swi_charged_give(e, scratch, one->need.member, &e->scratch_bytes);
+        const sw_status status = look_at_state(e, one);
         e->ended = status == SW_OK;
         if (e->ended || (status != SW_FORMAT && status != SW_IO))
             return status;
@@ -522,7 +549,7 @@ static sw_status drive(sw_evolution *e, sw_evolve_what *what, uint32_t *candidat
         return begin_job(e, &job);
     uint32_t next = swi_search_next(&e->search);
     if (next == SWI_SEARCH_NONE) {
-        sweep(e);
+        sweep(e, 0);
         return mend(e, what);
     }
     if (e->replayed != NULL)

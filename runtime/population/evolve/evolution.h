@@ -159,6 +159,7 @@ uint32_t swi_evolution_width(const sw_evolution *e);
 /* Bytes of the budget that one lane and all workers take at most; what there is. */
 size_t swi_need_bytes(const sw_evolution *e, swi_candidate_need need);
 size_t swi_evolution_room(const sw_evolution *e);
+size_t swi_rest_room(const sw_evolution *e);
 /* Memory that the budget pays for. */
 sw_status swi_charged_take(sw_evolution *e, void **out, size_t bytes, size_t *count);
 void swi_charged_give(sw_evolution *e, void *block, size_t bytes, size_t *count);

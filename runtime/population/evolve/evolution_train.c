@@ -102,17 +102,27 @@ sw_status sw_evolution_used(const sw_evolution *e, sw_evolution_memory *out)
     return SW_OK;
 }
 
-/* As many lanes as there is room for; without files states at rest have half of what is left.
- */
-static void use_lanes(sw_evolution *e)
+/* The most that states at rest take without files: half of the room that one lane and all
+ * members leave. The other half is for more lanes. */
+size_t swi_rest_room(const sw_evolution *e)
 {
-    const size_t need = swi_need_bytes(e, e->most), room = swi_evolution_room(e);
-    const size_t more = (room - need) / (e->opts.dir != NULL ? 1 : 2);
+    return (swi_evolution_room(e) - swi_need_bytes(e, e->most)) / 2;
+}
+
+/* As many lanes as there is room for. Where they become fewer, all give back what they have. */
+static sw_status use_lanes(sw_evolution *e)
+{
+    const size_t more = swi_rest_room(e) * (e->opts.dir != NULL ? 2 : 1);
     const size_t lanes = 1 + more / (e->most.arena + e->most.batch + 1);
     const size_t most = (size_t)swi_target_of(e->exec)->threads;
+    const int had = e->lanes;
     e->lanes = (int)(lanes < most ? lanes : most);
-    if (e->exec->member_pool != NULL)
-        swi_lanes_use(e->exec->member_pool, e->lanes);
+    if (e->exec->member_pool == NULL)
+        return SW_OK;
+    for (swi_lanes *l = e->exec->member_pool->lanes; l != NULL && e->lanes < had; l = l->next)
+        SW_TRY(swi_lanes_empty(l));
+    swi_lanes_use(e->exec->member_pool, e->lanes);
+    return SW_OK;
 }
 
 /* ---- into memory ------------------------------------------------------------------------- */
@@ -175,8 +185,7 @@ static sw_status place_all(sw_evolution *e)
             SW_TRY(place(e, one));
         e->in_training[e->n_training++] = i;
     }
-    use_lanes(e);
-    return SW_OK;
+    return use_lanes(e);
 }
 
 /* ---- one call ---------------------------------------------------------------------------- */
