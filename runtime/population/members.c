@@ -588,7 +588,7 @@ static void show_tensor(void *to, const sw_tensor *x)
 static const sw_run_args no_models = {.n_models = 0};
 
 /* From here on the group's exec refuses calls, until swi_leave(m->exec, &no_models). */
-static sw_status open_group(sw_members *m, const char *call)
+SW_FRAME_CALLER static inline sw_status open_group(sw_members *m, const char *call)
 {
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
     SW_TRY(sw_handle_check(m->exec, SW_HANDLE_EXEC, call));

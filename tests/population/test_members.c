@@ -161,6 +161,7 @@ static bool is_model(sw_member member, const tiny *t)
 
 static void compare(int threads, bool own, const char *kind, bool knobs)
 {
+    const size_t mark = sw_after_mark();
     make_data(ROWS);
     group *g = group_new(threads, kind, NULL, knobs);
     double loss[N], its;
@@ -182,12 +183,15 @@ static void compare(int threads, bool own, const char *kind, bool knobs)
     SW_CHECK(g->shape->calls == 1, "%s: traced %d times", kind, g->shape->calls);
     OK(sw_members_metric(g->all, "loss", loss, N));
     for (int k = 0; k < N; k++) {
+        const size_t before = sw_after_mark();
         const tiny *t = alone(k, own, kind, knobs, &its);
         SW_CHECK(memcmp(&its, &loss[k], sizeof its) == 0, "%s, %d threads: loss of member %d",
                  kind, threads, k);
         SW_CHECK(is_model(g->member[k], t), "%s, %d threads: bytes of member %d", kind, threads,
                  k);
+        sw_after_since(before);
     }
+    sw_after_since(mark);
 }
 
 SW_TEST("members are models that are trained alone")
