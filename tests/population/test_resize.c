@@ -462,7 +462,7 @@ SW_TEST("members cost what their plans say")
     CU_ASSERT_EQUAL(info.from_bytes, sw_members_bytes(few));
     CU_ASSERT_EQUAL(info.to_bytes, sw_members_bytes(many));
     OK(cost(exec, large, small, &of_models));
-    CU_ASSERT(memcmp(&info, &of_models, sizeof info) == 0);
+    CU_ASSERT(memcmp(&info, &of_models, offsetof(sw_resize_info, exact)) == 0);
     CU_ASSERT_EQUAL(info.added, 13 + 5);
     CU_ASSERT_EQUAL(info.dropped, 0);
     CU_ASSERT_EQUAL(info.exact, 1);
