@@ -1,6 +1,6 @@
 /* Search of architectures: mutation, crossover, selection, and whole evolutions.
  *
- *     sw_evolution_opts opts = SW_OPTS(sw_evolution_opts, .train = dataset, .population = 20);
+ *     sw_evolution_opts opts = SW_OPTS(sw_evolution_opts, .train = dataset, .trainings = 20);
  *     opts.validation = dataset;
  *     SW_TRY(sw_evolution_create(&evolution, exec, &opts));
  *     sw_evolve_progress progress = SW_OPTS(sw_evolve_progress);
@@ -124,8 +124,8 @@ SW_MUST_USE SW_API sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **
 /* ---- evolution: a search of architectures ------------------------------------------------ */
 
 typedef enum {
-    SW_FITNESS_ACCURACY,       /* on the validation part, after the training of a generation */
-    SW_FITNESS_TRAIN_ACCURACY, /* of the generation's training steps, the first `drop` of them
+    SW_FITNESS_ACCURACY,       /* on the validation part */
+    SW_FITNESS_TRAIN_ACCURACY, /* of a rung's training steps, the first `drop` of them
                                   left out */
     SW_FITNESS_LOSS,           /* on the validation part, negated */
     SW_FITNESS_TIME,           /* ns of training a sample, negated: differs from run to run */

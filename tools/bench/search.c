@@ -7,7 +7,7 @@
 static struct {
     const char *files[1];
     const char *make, *data, *search;
-    int64_t trainings, repeats, workers, looks, start, parents, population, rungs, eta, seed;
+    int64_t trainings, repeats, workers, looks, start, parents, population, seed;
     double fresh;
 } o;
 
@@ -83,7 +83,9 @@ static void begin(replay *r, const swi_job *next, uint64_t seed)
     r->seed[next->id] = (uint8_t)swi_draw_below(&d, TABLE_SEEDS);
     if (next->what == SWI_JOB_LOOK) {
         r->net[next->id] = r->net[next->of];
-        r->seed[next->id] = (uint8_t)((r->seed[next->of] + 1 + swi_draw_below(&d, 2)) % 3);
+        r->seed[next->id] =
+            (uint8_t)((r->seed[next->of] + 1 + swi_draw_below(&d, TABLE_SEEDS - 1)) %
+                      TABLE_SEEDS);
         return;
     }
     r->net[next->id] =

@@ -1,5 +1,5 @@
-/* stepwell evolve: load and split the data, make a population that fits the budget, evolve it,
- * keep the best, test it, say what was found. All refusals come before the first generation. */
+/* stepwell evolve: load and split the data, search in a budget, keep the best, test it, say
+ * what was found. All refusals come before the first candidate. */
 #include "tools/evolve/evolve.h"
 #include <inttypes.h>
 #include <math.h>
@@ -464,7 +464,7 @@ static sw_status finish(evolve *e)
     SW_TRY(evolve_report_save(e));
     if (cli_interrupted() || !e->has_best)
         return SW_OK;
-    evolve_end_population(e);
+    evolve_end_search(e);
     SW_TRY(evolve_test_best(e, false));
     if (e->opts.retrain > 0)
         SW_TRY(evolve_test_best(e, true));

@@ -1,7 +1,7 @@
-/* Shared by the files of `stepwell evolve`: a population of architectures that is evolved under
- * a memory budget, and what is written about it.
+/* Shared by the files of `stepwell evolve`: architectures that are searched under a
+ * memory budget, and what is written about it.
  *
- * The training part of the data is split: members are trained with one part, fitness is
+ * The training part of the data is split: candidates are trained with one part, fitness is
  * measured with the other. The test part is for the best net alone, once the search is over. */
 #ifndef STEPWELL_EVOLVE_H
 #define STEPWELL_EVOLVE_H
@@ -107,15 +107,15 @@ SW_MUST_USE sw_status evolve_graph_put(const sw_genome *genome, svg *to);
 /* The text as the file `path`. */
 SW_MUST_USE sw_status evolve_graph_save(const sw_genome *genome, const char *path);
 
-/* Space, first genomes, budget, exec, population: CLI_GO or an exit status. */
+/* Space, first genomes, budget, exec, search: CLI_GO or an exit status. */
 int evolve_open(evolve *e);
 SW_MUST_USE sw_status evolve_loop(evolve *e);
 /* The best of the members that there are. */
 SW_MUST_USE sw_status evolve_find_best(evolve *e);
 /* An exec in the budget of the run. */
 SW_MUST_USE sw_status evolve_exec(evolve *e, sw_exec **out);
-/* The population and its exec, so that their memory is free for others. */
-void evolve_end_population(evolve *e);
+/* The search and its exec, so that their memory is free for others. */
+void evolve_end_search(evolve *e);
 void evolve_close(evolve *e);
 
 /* The score of the best net on the test part; of --retrain, trained from scratch, again. */

@@ -1,12 +1,11 @@
-/* The population: what it is made from, generation after generation, and what is kept of
- * each. */
+/* The search: its data, its options and its loop; what is printed and kept of it. */
 #include "tools/evolve/evolve.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 /* The best net on the test part, and training it from scratch: in the budget of the run, which
- * the population has left by then. */
+ * the search has left by then. */
 typedef struct {
     evolve *e;
     sw_exec *exec;
@@ -633,7 +632,7 @@ sw_status evolve_loop(evolve *e)
     return SW_OK;
 }
 
-void evolve_end_population(evolve *e)
+void evolve_end_search(evolve *e)
 {
     sw_evolution_destroy(e->evolution);
     sw_exec_destroy(e->exec);
@@ -643,7 +642,7 @@ void evolve_end_population(evolve *e)
 
 void evolve_close(evolve *e)
 {
-    evolve_end_population(e);
+    evolve_end_search(e);
     sw_budget_destroy(e->budget);
     for (size_t i = 0; i < e->n_first; i++)
         sw_genome_destroy(e->first[i]);

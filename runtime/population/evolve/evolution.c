@@ -372,7 +372,7 @@ void sw_evolution_destroy(sw_evolution *e)
 /* ---- states at rest ---------------------------------------------------------------------- */
 
 /* May it still go on, or be the answer? */
-static bool is_needed(const sw_evolution *e, uint32_t i)
+static bool is_needed(const sw_evolution *e, uint32_t i, uint32_t answer)
 {
     const swi_search *s = &e->search;
     const swi_try *t = &s->tries[i];
@@ -380,7 +380,7 @@ static bool is_needed(const sw_evolution *e, uint32_t i)
     uint32_t before = 0;
     if (t->invalid || t->look)
         return false;
-    if (i == swi_search_answer(s))
+    if (i == answer)
         return true;
     if (s->looks == 0 && s->running == 0 && e->opts.looks > 0)
         return false; /* it has ended */
@@ -393,18 +393,19 @@ static bool is_needed(const sw_evolution *e, uint32_t i)
 }
 
 /* Drop what is not needed, and without files the worst where `more` bytes have no room beside
- * the others: those do not go on. The answer's state stays. */
-static void sweep(sw_evolution *e, size_t more)
+ * the others: those do not go on. The states of the answer and of candidate `but` stay. */
+static void sweep(sw_evolution *e, size_t more, uint32_t but)
 {
     const uint32_t answer = swi_search_answer(&e->search);
     for (uint32_t i = 0; i < e->n; i++)
-        if (e->ones[i]->rest.there && !e->ones[i]->training && !is_needed(e, i))
+        if (i != but && e->ones[i]->rest.there && !e->ones[i]->training &&
+            !is_needed(e, i, answer))
             swi_rest_drop(e, e->ones[i]);
     while (e->opts.dir == NULL && e->rest_bytes + more > swi_rest_room(e)) {
         uint32_t worst = SWI_SEARCH_NONE;
         for (uint32_t i = 0; i < e->n; i++) {
             const swi_one *one = e->ones[i];
-            if (!one->rest.there || one->training || i == answer)
+            if (!one->rest.there || one->training || i == answer || i == but)
                 continue;
             if (worst == SWI_SEARCH_NONE ||
                 e->search.tries[i].rung < e->search.tries[worst].rung ||
@@ -425,13 +426,11 @@ static sw_status keep_state(sw_evolution *e, uint32_t i)
 {
     swi_one *one = e->ones[i];
     const size_t more = one->rest.block != NULL ? 0 : one->need.member;
-    if (!is_needed(e, i))
+    const uint32_t answer = swi_search_answer(&e->search);
+    if (!is_needed(e, i, answer))
         return SW_OK;
-    one->training = true; /* its older block is not to go */
-    sweep(e, more);
-    one->training = false;
-    if (e->opts.dir != NULL || e->rest_bytes + more <= swi_rest_room(e) ||
-        i == swi_search_answer(&e->search))
+    sweep(e, more, i);
+    if (e->opts.dir != NULL || e->rest_bytes + more <= swi_rest_room(e) || i == answer)
         return swi_rest_put(e, one, (uint32_t)e->search.tries[i].rung);
     e->search.tries[i].stays = true;
     return SW_OK;
@@ -467,7 +466,7 @@ static sw_status begin_job(sw_evolution *e, const swi_job *job)
             SW_TRY(swi_replay_begin(e, one, &there));
         if (!there) {
             SW_TRY(swi_one_make(e, one));
-            sweep(e, 0); /* the largest may have grown */
+            sweep(e, 0, SWI_SEARCH_NONE); /* the largest may have grown */
             SW_TRY(swi_log_begin(e, one));
         }
     }
@@ -487,7 +486,7 @@ static sw_status tell(sw_evolution *e, uint32_t i, bool replayed)
         SW_TRY(swi_log_end(e, one));
     }
     swi_one_close(one);
-    sweep(e, 0);
+    sweep(e, 0, SWI_SEARCH_NONE);
     return SW_OK;
 }
 
@@ -549,7 +548,7 @@ static sw_status drive(sw_evolution *e, sw_evolve_what *what, uint32_t *candidat
         return begin_job(e, &job);
     uint32_t next = swi_search_next(&e->search);
     if (next == SWI_SEARCH_NONE) {
-        sweep(e, 0);
+        sweep(e, 0, SWI_SEARCH_NONE);
         return mend(e, what);
     }
     if (e->replayed != NULL)

@@ -54,7 +54,7 @@ sw_status swi_search_begin(swi_search *s, const swi_search_opts *o, const char *
 void swi_search_end(swi_search *s)
 {
     sw_heap_free(s->tries, SW_HEAP_RECORDS, s->cap * sizeof *s->tries);
-    sw_heap_free(s->order, SW_HEAP_RECORDS, s->cap * sizeof *s->order);
+    sw_heap_free(s->order, SW_HEAP_RECORDS, s->cap_order * sizeof *s->order);
     s->tries = NULL;
     s->order = NULL;
 }
@@ -126,14 +126,9 @@ static uint32_t scored(const swi_search *s)
 
 static sw_status begin_one(swi_search *s, swi_job *job, swi_job_what what, uint32_t of)
 {
-    const uint32_t cap = s->cap;
-    uint32_t room = cap;
-    SW_TRY(sw_heap_reserve(&s->order, SW_HEAP_RECORDS, &room, s->n + 1, sizeof *s->order));
-    room = cap;
-    const sw_status status =
-        sw_heap_reserve(&s->tries, SW_HEAP_RECORDS, &room, s->n + 1, sizeof *s->tries);
-    s->cap = room;
-    SW_TRY(status);
+    SW_TRY(
+        sw_heap_reserve(&s->order, SW_HEAP_RECORDS, &s->cap_order, s->n + 1, sizeof *s->order));
+    SW_TRY(sw_heap_reserve(&s->tries, SW_HEAP_RECORDS, &s->cap, s->n + 1, sizeof *s->tries));
     s->tries[s->n] = (swi_try){.of = of, .rung = -1, .look = what == SWI_JOB_LOOK};
     *job = (swi_job){.what = what, .id = s->n++, .of = of};
     return SW_OK;
@@ -220,11 +215,9 @@ sw_status swi_search_ask(swi_search *s, swi_job *job)
         SW_TRY(ask_look(s, job));
     if (job->what == SWI_JOB_NONE)
         return SW_OK;
-    job->until = job->what == SWI_JOB_LOOK ? whole(s) : 1;
-    for (uint32_t rung = 0; rung < job->rung; rung++)
-        job->until *= job->what == SWI_JOB_LOOK ? 1 : s->opts.eta;
-    job->units = job->what == SWI_JOB_LOOK ? job->until : units_to(s, job->rung);
-    s->left -= job->what == SWI_JOB_LOOK ? 0 : job->units;
+    const bool look = job->what == SWI_JOB_LOOK; /* its units are set aside */
+    job->units = look ? whole(s) : units_to(s, job->rung);
+    s->left -= look ? 0 : job->units;
     s->tries[job->id].running = true;
     s->running++;
     return SW_OK;

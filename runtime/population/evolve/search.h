@@ -42,9 +42,9 @@ typedef enum {
 } swi_job_what;
 typedef struct {
     swi_job_what what;
-    uint32_t id, of;       /* of: SWI_SEARCH_NONE where there is none */
-    uint32_t rung;         /* that it is trained to */
-    uint64_t units, until; /* of this training; of all, when it has ended */
+    uint32_t id, of; /* of: SWI_SEARCH_NONE where there is none */
+    uint32_t rung;   /* that it is trained to */
+    uint64_t units;  /* of this training */
 } swi_job;
 
 /* Candidates are numbered as they begin. */
@@ -63,10 +63,10 @@ typedef struct {
     swi_search_opts opts;
     swi_try *tries;
     uint32_t n, cap, running;
-    uint32_t *order; /* cap of them */
-    uint64_t left;   /* units, without those of the looks */
-    uint32_t looks;  /* that were not asked for */
-    double now;      /* planned operations */
+    uint32_t *order, cap_order; /* room for as many as there are tries */
+    uint64_t left;              /* units, without those of the looks */
+    uint32_t looks;             /* that were not asked for */
+    double now;                 /* planned operations */
 } swi_search;
 
 /* SW_INVALID names the option. */
