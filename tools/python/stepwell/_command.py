@@ -4,8 +4,10 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 
 from ._calls import HERE
 
@@ -56,23 +58,36 @@ def words_of(options):
 
 
 def run(words, progress=None):
-    """Run the program: its standard output. Ctrl-C reaches it too, and what it says in its end is
-    waited for; the message has what it wrote to standard error."""
-    words = [program(), *words]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=progress or subprocess.PIPE, text=True) as child:
-        interrupted = None
-        while True:
-            try:
-                out, err = child.communicate()
-                break
-            except KeyboardInterrupt as raised:
-                # A terminal sends Ctrl-C to both; one that came from elsewhere is passed on.
-                if interrupted is None and not _shares_terminal():
-                    child.send_signal(2)
-                if interrupted is not None:
-                    child.kill()
-                interrupted = raised
-    if interrupted is not None:
+    """Run the program: its standard output. Ctrl-C reaches it too, whenever it comes, and what it says
+    in its end is waited for; a second one kills it."""
+    words, child, interrupts = [program(), *words], None, []
+
+    def interrupt(*_):
+        interrupts.append(None)
+        if child is not None and len(interrupts) > 1:
+            child.kill()
+        elif child is not None and not _shares_terminal():  # a terminal sends Ctrl-C to both; one that came from elsewhere is passed on
+            child.send_signal(signal.SIGINT)
+
+    # An exception may come anywhere, also while the program starts, which would then train on unseen.
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=progress or subprocess.PIPE, text=True) as started:
+            child = started
+            if interrupts:
+                child.send_signal(signal.SIGINT)
+            out, err = child.communicate()
+    except BaseException:
+        if child is not None:
+            child.kill()
+        raise
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if interrupts:
+        interrupted = KeyboardInterrupt()
         interrupted.result = parsed(out)
         raise interrupted
     if child.returncode != 0:
