@@ -230,9 +230,9 @@ typedef struct {
     void *parent_user;
 } sw_evolution_opts;
 
-/* A search in the exec's memory and budget, on its threads, which are side by side for
- * different candidates, as many at a time as the budget has room for; the same bits for every
- * number. SW_UNSUPPORTED on a device.
+/* A search in the exec's memory and budget, on its threads: each candidate in training has
+ * threads / workers of them, and as many are trained side by side as threads and budget have
+ * room for; the same bits for every number. SW_UNSUPPORTED on a device.
  *
  * A candidate is trained with samples / eta^(rungs - 1) samples and evaluated; if it is among
  * the best 1 / eta of those that got so far, it is trained on to the next rung of eta times as

@@ -327,8 +327,8 @@ static int job_table(evolve_opts *o, cli_option *table)
         {&o->job.synthetic_n,
          "synthetic training samples (default 10000); a fifth as many for testing"},
         {&o->job.seed, "seed of everything that is drawn; the data have their own"},
-        {&o->job.threads, "members that are trained side by side, as many as the budget has "
-                          "room for; the bits are the same for any number"},
+        {&o->job.threads, "threads; with --workers N each candidate in training has an N-th of "
+                          "them, but at least one; the bits are the same for any number"},
         {&o->job.budget_bytes,
          "hard limit for all members, steps and batches together (default 1GiB)"}};
     const int n = job_options_but(&o->job, table, taken, false, help, 6);

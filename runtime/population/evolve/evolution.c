@@ -281,7 +281,9 @@ static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const cha
     e->budget = swi_target_of(e->exec)->budget;
     sw_budget_share(e->budget);
     e->others = sw_budget_used(e->budget);
-    e->lanes = swi_target_of(e->exec)->threads;
+    const int threads = swi_target_of(e->exec)->threads;
+    e->threads = threads > (int)o->workers ? threads / (int)o->workers : 1;
+    e->lanes = threads / e->threads;
     ARRAYS(e, (size_t)swi_evolution_width(e), TAKE)
     return swi_evolution_try(e, call);
 }

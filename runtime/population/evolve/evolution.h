@@ -112,6 +112,7 @@ struct sw_evolution {
     bool begun, broken, ended;
     bool asked;             /* the program trains, and no call of advance does */
     const sw_genome *shown; /* to a fitness function */
+    int threads;            /* of a candidate */
     int lanes;              /* that runs use: as many as fit */
     /* One call: at most swi_evolution_width of each. */
     sw_members **call_groups;

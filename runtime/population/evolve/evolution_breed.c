@@ -207,7 +207,8 @@ static sw_status open_all(sw_evolution *e, swi_one *one)
     SW_TRY(swi_net_create(&one->net, one->genome, &e->net_opts, "sw_evolution"));
     SW_TRY(sw_members_create(&one->group, e->exec,
                              &SW_OPTS(sw_members_opts, .shape = sw_net_model(one->net),
-                                      .fn = sw_net_step, .user = one->net, .threads = 1)));
+                                      .fn = sw_net_step, .user = one->net,
+                                      .threads = e->threads)));
     SW_TRY(feed_get(e, e->opts.train, one->genome->batch, &one->train));
     SW_TRY(feed_get(e, e->opts.validation, rows, &one->eval));
     one->eval_all = (uint64_t)((n + rows - 1) / rows);

@@ -114,7 +114,7 @@ static sw_status use_lanes(sw_evolution *e)
 {
     const size_t more = swi_rest_room(e) * (e->opts.dir != NULL ? 2 : 1);
     const size_t lanes = 1 + more / (e->most.arena + e->most.batch + 1);
-    const size_t most = (size_t)swi_target_of(e->exec)->threads;
+    const size_t most = (size_t)(swi_target_of(e->exec)->threads / e->threads);
     const int had = e->lanes;
     e->lanes = (int)(lanes < most ? lanes : most);
     if (e->exec->member_pool == NULL)
