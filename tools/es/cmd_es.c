@@ -202,6 +202,7 @@ static int check(es_run *r)
         return cli_error(
             CLI_USAGE, "--target must be a share that is right, above 0 and at most 1 (got %g)",
             o->target);
+    CLI_TRY(job_check_ranks(&o->job));
     return job_check(&o->job);
 }
 

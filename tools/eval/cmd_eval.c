@@ -858,7 +858,7 @@ static const char *const part_words[] = {"test", "train", NULL};
 static const char left_out[] =
     "--optimizer --lr --momentum --weight-decay --clip --max-skipped --update "
     "--keep-gradients --accumulate --seed --no-recompute --no-tiles "
-    "--no-rebuild --no-strips --no-chunks --checkpoint --checkpoint-pauses";
+    "--no-rebuild --no-strips --no-chunks --checkpoint --checkpoint-pauses --ranks";
 
 static const char both_notes[] =
     "The options of model and data must be those of the training. Exit status: 0 done, 1 "

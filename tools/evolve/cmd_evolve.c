@@ -283,7 +283,7 @@ static int evolve_price(evolve *e)
 static const char taken[] =
     "--data --normalise --normalize --synthetic-n --seed --threads --isa --no-chunks "
     "--memory-budget --no-recompute --no-tiles --no-rebuild --test-data --test-share "
-    "--split-seed --label --header --data-limit --standardise --resize --channels";
+    "--split-seed --label --header --data-limit --standardise --resize --channels --ranks";
 
 static const char notes[] =
     "A candidate is trained with a ninth of --samples and judged on the validation part; if it "
@@ -399,6 +399,7 @@ static int check(evolve *e)
     CLI_TRY(read_search(e));
     CLI_TRY(evolve_read_fitness(e));
     CLI_TRY(evolve_read_mutations(e));
+    CLI_TRY(job_check_ranks(&o->job));
     return job_check(&o->job);
 }
 

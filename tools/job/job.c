@@ -3,6 +3,7 @@
 #include "alloc/base/size.h"
 #include "tools/job/job.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -479,6 +480,7 @@ const char *tool_schedule_takers(unsigned what)
 
 static const char *const update_words[] = {"release", "after", NULL};
 static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
+static const char *const ranks_words[] = {"off", NULL};
 static const char *const header_words[] = {"auto", "yes", "no", NULL};
 
 static const char *optimizer_help(void)
@@ -508,7 +510,7 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
     memcpy(table + n, options, sizeof *options);
     n = tool_settings_options(&o->settings, table, n + 1); /* after --model */
     memcpy(table + n, options + 1, sizeof options - sizeof *options);
-    return n + count - 1;
+    return n + count - (one_batch ? 1 : 2); /* a plan is no run: it has no --ranks */
 }
 
 static bool is_among(const char *names, const char *name)
@@ -636,6 +638,23 @@ static int check_device(const job_opts *o)
                          "--op-clocks with --device %s needs --sync-ops: without it the clock "
                          "measures launches only",
                          o->device);
+    return CLI_GO;
+}
+
+int job_check_ranks(const job_opts *o)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && o->ranks == NULL; i++) {
+        const char *size = getenv(sizes[i]);
+        if (size != NULL && strtoull(size, NULL, 10) > 1)
+            return cli_error(
+                CLI_USAGE,
+                "%s=%s says that %s processes are started together, and a run over "
+                "several is not there yet: start one, or give --ranks off for as "
+                "many runs, each with files of its own",
+                sizes[i], size, size);
+    }
     return CLI_GO;
 }
 

@@ -62,6 +62,9 @@ int job_options_but(job_opts *opts, cli_option *table, const char *names, bool b
 extern const char *const job_nvtx_words[];
 /* Does the job run on a device, and not on the CPU? */
 bool job_on_device(const job_opts *opts);
+/* Whether a launcher starts this process with others, which would train the same run and write
+ * the same files. CLI_GO or CLI_USAGE. */
+int job_check_ranks(const job_opts *opts);
 /* The checks that the parser cannot do: an option against another, and defaults that depend on
  * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);

@@ -658,6 +658,7 @@ static int pop_parse(pop *p, int argc, char **argv)
     o->job.steps = o->steps;
     o->job.knobs = true;
     p->job.opts = &o->job;
+    CLI_TRY(job_check_ranks(&o->job));
     CLI_TRY(job_check(&o->job));
     CLI_TRY(check(o));
     return pop_hypers_read(p);

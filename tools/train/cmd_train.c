@@ -153,6 +153,7 @@ static int train_parse(train *t, int argc, char **argv)
     t->n_options = command.n_options;
     cli_command_line(t->command, sizeof t->command, argc, argv);
     CLI_TRY(check(&t->opts));
+    CLI_TRY(job_check_ranks(&t->opts.job));
     CLI_TRY(job_check(&t->opts.job));
     return train_check_files(&t->opts);
 }
