@@ -6,12 +6,14 @@ a runtime of its own, and the sanitizer's symbolizer does not end with a second 
 python() gives it back to an interpreter."""
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import unittest
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.dont_write_bytecode = True
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins without it, and so would what it starts
 SANITIZED = os.environ.get("STEPWELL_SANITIZED", "")  # as the option b_sanitize says it
 PRELOAD = os.environ.get("STEPWELL_PRELOAD", "")
 

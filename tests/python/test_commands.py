@@ -84,8 +84,7 @@ except KeyboardInterrupt as stopped:
 """
         for early in [], ["early"]:
             words = [sys.executable, "-c", program, *early]
-            options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # a job in the background is started without it
-            with self.subTest(early=early), subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as child:
+            with self.subTest(early=early), subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
                 if not early:
                     child.stderr.readline()  # the training goes on
                     child.send_signal(signal.SIGINT)

@@ -24,6 +24,7 @@ STEADY = "sanitized" not in sys.argv[2:]  # sanitizers keep memory of their own
 CHECKED = "checked" in sys.argv[2:]  # arenas have bytes between allocations
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 tests, running = [], []
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins without it, and so would what it starts
 
 
 class Skip(Exception):
