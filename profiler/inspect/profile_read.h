@@ -1,5 +1,5 @@
-/* Profiles: lines as records in bounded memory, their members, and the one reader of records.
- * Messages name file, line and member. */
+/* Profiles: lines as records in bounded memory, their members, the one reader of records, and
+ * the timeline of a file. Messages name file, line and member. */
 #ifndef STEPWELL_PROFILE_READ_H
 #define STEPWELL_PROFILE_READ_H
 
@@ -59,9 +59,6 @@ SW_MUST_USE sw_status profile_get_u64(const profile_position *p, value o, const 
 /* "" where it is missing or null. Control characters become question marks. */
 SW_MUST_USE sw_status profile_get_text(const profile_position *p, value o, const char *key,
                                        char *to, size_t bytes);
-/* The same as it stands there, valid as long as the record. */
-SW_MUST_USE sw_status profile_borrow_text(const profile_position *p, value o, const char *key,
-                                          const char **out);
 /* Of the record; -1: none. */
 SW_MUST_USE sw_status profile_get_batch(const profile_position *p, int64_t *out);
 
@@ -120,8 +117,6 @@ SW_MUST_USE sw_status profile_read_step(const profile_position *p, profile_step 
 SW_MUST_USE sw_status profile_check_clocks(const profile_position *p, const profile_step *s,
                                            const sw_tl_program *program);
 uint64_t profile_clock(const profile_step *s, uint64_t op);
-/* The index of its program, the latest of that key; SW_TL_NONE: it has none. */
-uint32_t profile_program_of(const sw_timeline *t, const profile_step *s);
 /* The same, and what it says of the peak of the program and of the run is taken. */
 uint32_t profile_count_step(sw_timeline *t, const profile_step *s);
 /* Whether it says what a whole run took: a witness that was asked of something else does
@@ -134,9 +129,6 @@ typedef struct {
     const char *status, *error; /* as they stand there, valid as long as the record */
     uint64_t wall_ns, steps;
 } profile_end;
-/* The peak of all runs goes into the timeline. */
-SW_MUST_USE sw_status profile_read_end(const profile_position *p, profile_end *e,
-                                       sw_timeline *t);
 
 /* All records of a file, for who sums them up: where the reading ended, and why. */
 typedef struct {
@@ -155,5 +147,24 @@ typedef struct {
 /* Damage after the header ends the reading, and the part before it stays. */
 SW_MUST_USE sw_status profile_read_all(profile_reading *x, profile_lines *lines,
                                        sw_timeline *t);
+
+/* From a file to a timeline: a profile of ours, or what another tool wrote. */
+
+#define TIMELINE_EVENTS ((uint64_t)1000000)
+#define TIMELINE_STEPS 16
+
+typedef struct {
+    uint64_t max_events;           /* births, deaths and ops; 0: TIMELINE_EVENTS */
+    uint64_t step[TIMELINE_STEPS]; /* these only; none: as many as max_events allows, half of */
+    uint32_t n_steps;              /* them from the front, half from the end */
+} timeline_want;
+
+/* All programs and the runs that are requested (NULL: no step by number). The kind of the file
+ * is seen from its first bytes. SW_FORMAT and SW_IO name the file and the line. Of a profile
+ * that is damaged after its header there is what precedes the damage, and `damaged` says so; a
+ * last line that is cut ends the timeline and nothing more. Owner: the caller, by
+ * sw_timeline_free. */
+SW_MUST_USE sw_status timeline_open(sw_timeline **out, const char *path,
+                                    const timeline_want *want);
 
 #endif

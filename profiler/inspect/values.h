@@ -22,14 +22,8 @@ SW_MUST_USE sw_status byte_reader_open(byte_reader *r, const char *path);
 void byte_reader_close(byte_reader *r);
 /* All of them, at most: of a compressed file what it may hold. */
 SW_MUST_USE sw_status byte_reader_bytes(byte_reader *r, uint64_t *out);
-/* The next byte, 0 to 255; -1 at the end of the file. */
-SW_MUST_USE sw_status byte_reader_next(byte_reader *r, int *out);
+/* The next byte, 0 to 255, which stays; -1 at the end of the file. */
 SW_MUST_USE sw_status byte_reader_peek(byte_reader *r, int *out);
-/* The next n bytes, at r->text; SW_FORMAT where the file ends before. It never takes more than
- * the file turned out to have. */
-SW_MUST_USE sw_status byte_reader_take(byte_reader *r, uint64_t n);
-/* n bytes as a number, the lowest first; n is at most 8. */
-SW_MUST_USE sw_status byte_reader_number(byte_reader *r, size_t n, uint64_t *out);
 
 /* Data that a file holds as a tree: numbers, texts, lists and dictionaries, a word each, in one
  * growing range of addresses that is given back as a whole. Parts may be shared, and a hostile
@@ -46,6 +40,11 @@ typedef enum {
     VALUE_OTHER, /* None, true, false, and what a pickle has besides */
     VALUE_REAL   /* of JSON: a number with a fraction or an exponent, or past 60 bits */
 } value_kind;
+#define VALUE_KIND_BITS 3
+/* The values of kind VALUE_OTHER that have a name; all that have none are VALUE_OTHER. */
+#define VALUE_NULL ((value)1 << VALUE_KIND_BITS | VALUE_OTHER)
+#define VALUE_FALSE ((value)2 << VALUE_KIND_BITS | VALUE_OTHER)
+#define VALUE_TRUE ((value)3 << VALUE_KIND_BITS | VALUE_OTHER)
 
 #define VALUE_TEXTS 4096 /* latest texts that are not kept twice */
 #define VALUE_KEYS 256   /* latest keys of dictionaries: those with the same share them */
@@ -72,13 +71,7 @@ void value_tree_reset(value_tree *t);
 void value_tree_close(value_tree *t);
 
 value_kind value_kind_of(value v);
-bool value_is_text(value v);
-bool value_is_list(value v);
-bool value_is_dict(value v);
 value value_int(int64_t x); /* within 60 bits and its sign, else VALUE_OTHER */
-value value_other(void);
-value value_null(void);
-value value_bool(bool x);
 /* NULL or 0 where `v` is of another kind. */
 const char *value_text(value v);
 int64_t value_number(value v);
@@ -86,9 +79,6 @@ int64_t value_number(value v);
 bool value_whole(value v, uint64_t *out);
 double value_real(value v); /* of any number of JSON */
 bool value_is_number(value v);
-bool value_is_null(value v);
-bool value_is_bool(value v);
-bool value_is_true(value v);
 uint64_t value_count(value v); /* items of a list; keys of a dictionary */
 value value_item(value v, uint64_t i);
 /* The i-th of a dictionary. */
@@ -102,8 +92,8 @@ SW_MUST_USE sw_status value_text_new(value_tree *t, value *out, const char *byte
 /* A number that a word cannot hold: `magnitude` and its sign where `whole`, `real` always. */
 SW_MUST_USE sw_status value_real_new(value_tree *t, value *out, double real, bool whole,
                                      uint64_t magnitude);
-SW_MUST_USE sw_status value_list_new(value_tree *t, value *out);
-SW_MUST_USE sw_status value_dict_new(value_tree *t, value *out);
+/* An empty list or dictionary. */
+SW_MUST_USE sw_status value_new(value_tree *t, value *out, value_kind kind);
 /* n items, at least one, to the end of a list, or of a dictionary: key, value, key, value. */
 SW_MUST_USE sw_status value_add(value_tree *t, value to, const value *items, size_t n);
 

@@ -308,16 +308,16 @@ static value random_value(sw_dice *dice, sw_json *j, int depth, value_tree *t)
         return status == SW_OK ? out : 0;
     case 4:
         sw_json_bool(j, number > 0);
-        return value_bool(number > 0);
+        return number > 0 ? VALUE_TRUE : VALUE_FALSE;
     case 5:
         sw_json_null(j);
-        return value_null();
+        return VALUE_NULL;
     default:
         break;
     }
     const bool list = kind == 6;
     size_t n = 0;
-    status = list ? value_list_new(t, &out) : value_dict_new(t, &out);
+    status = value_new(t, &out, list ? VALUE_LIST : VALUE_DICT);
     sw_json_begin(j, list ? '[' : '{');
     for (uint64_t i = 0, most = sw_dice_below(dice, 5); i < most && status == SW_OK; i++) {
         snprintf(text, sizeof text, "k%llu\"\\%c", (unsigned long long)i,
@@ -568,7 +568,7 @@ SW_TEST("numbers and texts arrive")
     CU_ASSERT(value_number(value_at(o, "b")) == 4); /* the latest of two */
     CU_ASSERT(value_real(value_at(o, "c")) == 2.5 && !value_whole(value_at(o, "c"), &x));
     CU_ASSERT(value_whole(value_at(o, "d"), &x) && x == 300);
-    CU_ASSERT(value_is_true(value_at(o, "e")) && value_is_null(value_at(o, "f")));
+    CU_ASSERT(value_at(o, "e") == VALUE_TRUE && value_at(o, "f") == VALUE_NULL);
     CU_ASSERT_STRING_EQUAL(value_text(value_at(o, "g")), "\xc3\xa4\xf0\x9f\x98\x80");
     CU_ASSERT(value_count(value_at(o, "h")) == 2 && value_count(o) == 11);
     CU_ASSERT(!value_whole(value_at(o, "i"), &x) && !value_whole(value_at(o, "j"), &x));
@@ -660,9 +660,10 @@ static uint64_t visit(value v)
 {
     uint64_t sum = value_count(v) + (value_is_number(v) ? value_real(v) > 0.0 : 0);
     for (uint64_t i = 0; i < value_count(v); i++)
-        sum += value_is_dict(v) ? strlen(value_key(v, i)) + visit(value_member(v, i))
-                                : visit(value_item(v, i));
-    return sum + (value_is_text(v) ? strlen(value_text(v)) : 0);
+        sum += value_kind_of(v) == VALUE_DICT
+                   ? strlen(value_key(v, i)) + visit(value_member(v, i))
+                   : visit(value_item(v, i));
+    return sum + (value_kind_of(v) == VALUE_TEXT ? strlen(value_text(v)) : 0);
 }
 
 /* Each cut, and each change of a byte: taken whole or refused by its place; in pieces it is the

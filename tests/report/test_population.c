@@ -2,7 +2,7 @@
  * budget of 4096 bytes in which one member stays and the others take turns. */
 #include "tests/report/call.h"
 #include "profiler/inspect/population/population.h"
-#include "profiler/inspect/timeline_read.h"
+#include "profiler/inspect/profile_read.h"
 #include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 

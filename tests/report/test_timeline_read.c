@@ -7,7 +7,7 @@
 #include "tests/support/heap_sweep.h"
 #include "tools/cli/cli.h"
 #include "tools/report/report_settings.h"
-#include "profiler/inspect/timeline_read.h"
+#include "profiler/inspect/profile_read.h"
 
 SW_TESTS("timeline_read")
 

@@ -3,7 +3,7 @@
 #include "tests/sinks/expect.h"
 
 #include "tests/support/process.h"
-#include "profiler/inspect/timeline_read.h"
+#include "profiler/inspect/profile_read.h"
 
 SW_TESTS("real")
 

@@ -4,7 +4,7 @@
 #include "tests/snapshot/replanned.h"
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
-#include "profiler/inspect/timeline_read.h"
+#include "profiler/inspect/profile_read.h"
 
 SW_TESTS("versions")
 

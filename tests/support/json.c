@@ -30,9 +30,10 @@ static value word(const json_t *x)
 static bool has_twins(value v)
 {
     for (uint64_t i = 0; i < value_count(v); i++) {
-        if (value_is_dict(v) && value_at(v, value_key(v, i)) != value_member(v, i))
+        if (value_kind_of(v) == VALUE_DICT &&
+            value_at(v, value_key(v, i)) != value_member(v, i))
             return true;
-        if (has_twins(value_is_dict(v) ? value_member(v, i) : value_item(v, i)))
+        if (has_twins(value_kind_of(v) == VALUE_DICT ? value_member(v, i) : value_item(v, i)))
             return true;
     }
     return false;
@@ -94,17 +95,17 @@ void json_decref(const json_t *x)
 
 bool json_is_object(const json_t *x)
 {
-    return value_is_dict(word(x));
+    return value_kind_of(word(x)) == VALUE_DICT;
 }
 
 bool json_is_array(const json_t *x)
 {
-    return value_is_list(word(x));
+    return value_kind_of(word(x)) == VALUE_LIST;
 }
 
 bool json_is_string(const json_t *x)
 {
-    return value_is_text(word(x));
+    return value_kind_of(word(x)) == VALUE_TEXT;
 }
 
 bool json_is_number(const json_t *x)
@@ -125,7 +126,7 @@ bool json_is_real(const json_t *x)
 
 bool json_is_true(const json_t *x)
 {
-    return value_is_true(word(x));
+    return word(x) == VALUE_TRUE;
 }
 
 bool json_is_false(const json_t *x)
@@ -135,12 +136,12 @@ bool json_is_false(const json_t *x)
 
 bool json_is_null(const json_t *x)
 {
-    return value_is_null(word(x));
+    return word(x) == VALUE_NULL;
 }
 
 bool json_is_boolean(const json_t *x)
 {
-    return value_is_bool(word(x));
+    return word(x) == VALUE_TRUE || word(x) == VALUE_FALSE;
 }
 
 const char *json_string_value(const json_t *x)

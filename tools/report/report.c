@@ -5,7 +5,7 @@
 #include "profiler/inspect/report/parts.h"
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/sink.h"
-#include "profiler/inspect/timeline_read.h"
+#include "profiler/inspect/profile_read.h"
 #include "tools/cli/cli.h"
 #include "tools/report/file_same.h"
 #include "tools/report/report_settings.h"

@@ -6,7 +6,7 @@
 #define STEPWELL_POPULATION_REPORT_H
 
 #include "profiler/inspect/profile_read.h"
-#include "profiler/inspect/report/document.h"
+#include "profiler/inspect/document.h"
 #include "profiler/inspect/timeline.h"
 
 /* Roles of a member's tensors in four groups. */

@@ -22,9 +22,8 @@ static sw_status real_of(const profile_position *at, value o, const char *key, d
 {
     const value x = value_at(o, key);
     *out = value_is_number(x) ? value_real(x) : (double)NAN;
-    return x == 0 || value_is_null(x) || value_is_number(x)
-               ? SW_OK
-               : profile_wrong(at, key, "a number");
+    return x == 0 || x == VALUE_NULL || value_is_number(x) ? SW_OK
+                                                           : profile_wrong(at, key, "a number");
 }
 
 static bool add_up(uint64_t *sum, uint64_t more)
@@ -45,13 +44,13 @@ static sw_status fill_shape(population_reader *r, const profile_position *at,
     SW_TRY(PROFILE_TAKE(r->p->timeline, at, at->record, {"name", &s->name, PROFILE_TEXT},
                         {"member_bytes", &s->member_bytes, PROFILE_NEEDED},
                         {"batch_bytes", &s->batch_bytes, 0}));
-    if (!value_is_list(values))
+    if (value_kind_of(values) != VALUE_LIST)
         return profile_wrong(at, "values", "a list of values");
     for (uint64_t i = 0; i < value_count(values); i++) {
         const char *layer, *role;
         uint64_t bytes, padding;
         const value o = value_item(values, i);
-        if (!value_is_dict(o))
+        if (value_kind_of(o) != VALUE_DICT)
             return profile_wrong(at, "values", "a list of values");
         SW_TRY(PROFILE_TAKE(r->p->timeline, at, o, {"layer", &layer, PROFILE_TEXT},
                             {"role", &role, PROFILE_TEXT}, {"bytes", &bytes, PROFILE_NEEDED},
@@ -68,7 +67,7 @@ static sw_status fill_shape(population_reader *r, const profile_position *at,
     const sw_timeline *t = r->p->timeline;
     uint64_t exec, most = 0;
     SW_TRY(profile_get_in(at, at->record, "exec", UINT32_MAX, 0, &exec));
-    if (!value_is_list(list))
+    if (value_kind_of(list) != VALUE_LIST)
         return profile_wrong(at, "programs", "a list of numbers");
     for (uint64_t j = 0; j < value_count(list); j++) {
         uint64_t id;
@@ -97,7 +96,7 @@ static sw_status take_names(population_reader *r, const profile_position *at)
     const char **names;
     if (p->names != NULL)
         return SW_OK;
-    if (!value_is_dict(values) || value_count(values) > 4096)
+    if (value_kind_of(values) != VALUE_DICT || value_count(values) > 4096)
         return profile_wrong(at, "values", "an object");
     const uint32_t n = (uint32_t)value_count(values);
     SW_TRY(sw_timeline_alloc(p->timeline, &names, n + 1, sizeof(char *)));

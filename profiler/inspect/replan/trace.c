@@ -180,7 +180,7 @@ static sw_status take_segment(reader *r, value segment, uint64_t number)
                               .stream = (uint64_t)value_number(value_at(segment, "stream")),
                               .pool = pool == TRACE_NO_POOL ? 0 : pool, .first = t->n_blocks,
                               .small = kind != NULL && strcmp(kind, "small") == 0,
-                              .expandable = value_is_true(value_at(segment, "is_expandable")));
+                              .expandable = value_at(segment, "is_expandable") == VALUE_TRUE);
     /* A file can name one list of blocks again and again: there are never more than bytes. */
     uint64_t end = s.address;
     for (uint64_t i = 0; i < value_count(blocks); i++) {
@@ -224,16 +224,17 @@ static void take_settings(reader *r)
     t->said_settings = value_at(all, "expandable_segments") != 0;
     if (!t->said_settings)
         return;
-    t->settings.expandable = value_is_true(value_at(all, "expandable_segments"));
+    t->settings.expandable = value_at(all, "expandable_segments") == VALUE_TRUE;
     uint64_t x;
     t->settings.max_split_bytes =
         value_whole(value_at(all, "max_split_size"), &x) ? x : UINT64_MAX;
     if (t->settings.max_split_bytes == 0 || t->settings.max_split_bytes > INT64_MAX)
         t->settings.max_split_bytes = UINT64_MAX;
-    t->settings.unlocked = value_is_true(value_at(all, "release_lock_on_cudamalloc"));
+    t->settings.unlocked = value_at(all, "release_lock_on_cudamalloc") == VALUE_TRUE;
     /* {"1": 8, "2": 8, ...} by MiB. */
     const value divisions = value_at(all, "roundup_power2_divisions");
-    for (uint64_t i = 0; i < value_count(divisions) && value_is_dict(divisions); i++) {
+    for (uint64_t i = 0; i < value_count(divisions) && value_kind_of(divisions) == VALUE_DICT;
+         i++) {
         uint64_t mib = 0, by;
         const char *key = value_key(divisions, i);
         for (const char *c = key != NULL ? key : ""; *c >= '0' && *c <= '9' && mib < 1 << 20;

@@ -13,7 +13,7 @@
 static sw_status take_fields(const profile_position *p, value o, const table_column *c, int n,
                              void *to)
 {
-    if (!value_is_dict(o))
+    if (value_kind_of(o) != VALUE_DICT)
         return profile_damaged(p, "no object where one must be");
     for (int k = 0; k < n; k++) {
         void *at = (char *)to + c[k].at;
@@ -72,7 +72,7 @@ static sw_status take_line(report *r, const profile_position *p, value o, uint64
     /* It has held nothing before, but for what is there when the file begins. */
     report_line x = {.growth = {.known = h->records > 0}};
     uint64_t bytes;
-    if (!value_is_dict(o))
+    if (value_kind_of(o) != VALUE_DICT)
         return profile_wrong(p, "places", "a list of places");
     SW_TRY(profile_get_text(p, o, "at", x.at, sizeof x.at));
     SW_TRY(profile_get_text(p, o, "heap", x.heap, sizeof x.heap));
@@ -98,7 +98,7 @@ static sw_status take_figures(report_host *h, const profile_position *p, const c
     const value o = value_at(p->record, key);
     if (o == 0)
         return SW_OK;
-    if (!value_is_dict(o))
+    if (value_kind_of(o) != VALUE_DICT)
         return profile_wrong(p, key, "an object");
     for (int i = 0; i < n; i++) {
         uint64_t bytes;
@@ -131,7 +131,7 @@ static sw_status take_growth(report *r, const profile_position *p)
     const char *mode = value_text(value_at(p->record, "mode"));
     const bool quiet = mode != NULL && strcmp(mode, "immediate") == 0
                            ? h->immediate++ > 2
-                           : value_is_true(value_at(p->record, "warm")),
+                           : value_at(p->record, "warm") == VALUE_TRUE,
                settled = quiet && !h->unsettled;
     const value sites = value_at(p->record, "places");
     h->unsettled = !quiet;
@@ -141,7 +141,7 @@ static sw_status take_growth(report *r, const profile_position *p)
         purposes[i] = sw_heap_name((sw_heap)i);
     SW_TRY(take_figures(h, p, "heap", purposes, REPORT_OF_HEAP, SW_HEAP_KINDS, step, settled));
     SW_TRY(take_figures(h, p, "arenas", arenas, REPORT_OF_MODEL, 3, step, settled));
-    if (sites != 0 && !value_is_list(sites))
+    if (sites != 0 && value_kind_of(sites) != VALUE_LIST)
         return profile_wrong(p, "places", "a list of places");
     for (size_t i = 0; i < value_count(sites); i++)
         SW_TRY(take_line(r, p, value_item(sites, i), step, settled));
@@ -369,7 +369,7 @@ static sw_status take_shares(report *r, const profile_position *p, const char *k
 {
     const value o = value_at(p->record, key);
     *n = 0;
-    if (!value_is_dict(o) || value_count(o) > capacity)
+    if (value_kind_of(o) != VALUE_DICT || value_count(o) > capacity)
         return profile_wrong(p, key, "an object of bytes");
     for (uint64_t i = 0; i < value_count(o); i++) {
         const char *name = value_key(o, i), *kept;
@@ -405,11 +405,11 @@ static sw_status take_denied(report *r, const profile_position *p)
         take_shares(r, p, "by_role", "(no role)", d->role, SW_DENIED_SHARES / 4, &d->n_roles));
     SW_TRY(take_shares(r, p, "by_layer", REPORT_NO_LAYER, d->layer, SW_DENIED_SHARES,
                        &d->n_layers));
-    if (!value_is_list(holders) || value_count(holders) > SW_DENIED_HOLDERS)
+    if (value_kind_of(holders) != VALUE_LIST || value_count(holders) > SW_DENIED_HOLDERS)
         return profile_wrong(p, "holders", "a list of holders");
     for (; d->n_holders < value_count(holders); d->n_holders++) {
         const value o = value_item(holders, d->n_holders);
-        if (!value_is_dict(o))
+        if (value_kind_of(o) != VALUE_DICT)
             return profile_wrong(p, "holders", "a list of holders");
         SW_TRY(TAKE_FIELDS(p, o, holder_columns, &d->holder[d->n_holders]));
         SW_TRY(profile_need_u64(p, o, "bytes", &d->holder[d->n_holders].bytes));
@@ -514,7 +514,7 @@ static sw_status take_device(report_host *h, const profile_position *p)
     SW_TRY(profile_get_in(p, p->record, "pinned_bytes", (uint64_t)1 << 56, 0, &d.pinned_bytes));
     for (int k = 0; k < SW_ARENA_USES; k++) {
         const value o = value_at(arenas, arena_names[k].key);
-        if (o != 0 && !value_is_dict(o))
+        if (o != 0 && value_kind_of(o) != VALUE_DICT)
             return profile_wrong(p, "arenas", "an object of objects");
         SW_TRY(profile_get_in(p, o, "committed_bytes", d.total_bytes, 0, &d.committed[k]));
         SW_TRY(profile_get_u64(p, o, "promised_bytes", 0, &d.promised[k]));
@@ -592,10 +592,10 @@ static sw_status take_heap(report_host *h, const profile_position *p)
 {
     const value purposes = value_at(p->record, "purposes"),
                 other = value_at(p->record, "other");
-    const size_t n = value_is_list(purposes) ? value_count(purposes) : SIZE_MAX;
+    const size_t n = value_kind_of(purposes) == VALUE_LIST ? value_count(purposes) : SIZE_MAX;
     if (n > SW_HEAP_KINDS)
         return profile_wrong(p, "purposes", "a list of purposes");
-    if (!value_is_dict(other))
+    if (value_kind_of(other) != VALUE_DICT)
         return profile_wrong(p, "other", "an object");
     SW_TRY(profile_get_text(p, p->record, "backend", h->backend, sizeof h->backend));
     SW_TRY(profile_get_u64(p, p->record, "kept_bytes", 0, &h->kept));
@@ -747,7 +747,7 @@ static sw_status process_take_line(const profile_position *p, value o, sw_proces
 {
     char kind[16];
     uint64_t n, mapped, resident, huge, predicted;
-    if (!value_is_dict(o))
+    if (value_kind_of(o) != VALUE_DICT)
         return profile_wrong(p, "lines", "a list of lines");
     SW_TRY(profile_get_text(p, o, "kind", kind, sizeof kind));
     SW_TRY(profile_get_text(p, o, "name", l->name, sizeof l->name));
@@ -773,7 +773,7 @@ static sw_status take_process(report *r, const profile_position *p)
     uint64_t resident, sum = 0;
     const value lines = value_at(p->record, "lines");
     SW_TRY(profile_need_u64(p, p->record, "resident_bytes", &resident));
-    if (!value_is_list(lines) || value_count(lines) > SW_PROCESS_LINES)
+    if (value_kind_of(lines) != VALUE_LIST || value_count(lines) > SW_PROCESS_LINES)
         return profile_wrong(p, "lines", "a list of lines");
     for (; x.n < value_count(lines); x.n++) {
         SW_TRY(process_take_line(p, value_item(lines, x.n), &x.line[x.n]));

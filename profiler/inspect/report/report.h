@@ -9,7 +9,7 @@
 #include "alloc/arena/arena.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/profile_read.h"
-#include "profiler/inspect/report/document.h"
+#include "profiler/inspect/document.h"
 #include "profiler/inspect/timeline.h"
 #include "profiler/record/json.h"
 #include "profiler/record/process.h"

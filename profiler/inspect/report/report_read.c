@@ -3,7 +3,6 @@
 #include "alloc/base/mem.h"
 #include "profiler/inspect/profile_read.h"
 #include "profiler/inspect/report/parts.h"
-#include "profiler/inspect/timeline_read.h"
 #include "profiler/record/utf8.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -151,8 +150,8 @@ static void keep_witnesses(report *r, const profile_step *s)
     r->witnessed++;
     for (int i = 0; i < 4; i++) {
         const value x = value_at(s->witnesses, report_witnesses[i]);
-        if (value_is_bool(x) && r->witness_results[i] != 0)
-            r->witness_results[i] = value_is_true(x);
+        if ((x == VALUE_TRUE || x == VALUE_FALSE) && r->witness_results[i] != 0)
+            r->witness_results[i] = x == VALUE_TRUE;
     }
     if (r->faults == 0 && s->faults > 0)
         memcpy(r->first_fault, s->first_fault, sizeof r->first_fault);
