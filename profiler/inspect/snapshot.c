@@ -1,300 +1,497 @@
-/* A snapshot of PyTorch as a timeline: its frames, its events, its file. */
+/* A snapshot of PyTorch: the lives of its allocations, their roles, the timeline that they
+ * make, and its file. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/numbers.h"
 #include "profiler/inspect/replan/trace.h"
-#include "profiler/inspect/snapshot.h"
-#include "profiler/inspect/values.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define LAYERS 4 /* functions of a layer's name */
-#define NAME_BYTES 512
+#define DEVICE_ALIGN 512 /* what PyTorch's blocks have */
+#define HOST_ALIGN 64
+#define CUBLAS_BYTES 8519680 /* of PyTorch's workspace for cuBLAS: 8 MiB and 128 KiB */
+#define ROLE_BYTES (sizeof(uint32_t) + 2) /* of a position */
 
-/* Pieces of the file's texts. */
-typedef struct {
-    char path[256]; /* the end of the file's, with slashes */
-    const char *file, *name;
-    int n_name;
-    int64_t line;
-    bool module, builtin; /* `name` is that of an nn.Module, or of a function without a file */
-} frame;
+/* ---- lives ------------------------------------------------------------------------------- */
 
-static bool begins(const char *text, const char *with)
+sw_status trace_lives_add(trace_lives *l, uint64_t stream, uint64_t pool, trace_life life)
 {
-    return strncmp(text, with, strlen(with)) == 0;
+    for (life.arena = 0; life.arena < l->n_arenas; life.arena++)
+        if (l->arenas[life.arena].stream == stream && l->arenas[life.arena].pool == pool)
+            break;
+    if (life.arena == 4096)
+        SW_FAIL(SW_UNSUPPORTED, "more than 4,096 streams and pools");
+    SW_TRY(sw_heap_reserve(&l->arenas, SW_HEAP_PROFILE, &l->cap_arenas, life.arena + 1,
+                           sizeof *l->arenas));
+    if (life.arena == l->n_arenas)
+        l->arenas[l->n_arenas++] = (trace_arena){.stream = stream, .pool = pool};
+    SW_TRY(sw_heap_reserve(&l->all, SW_HEAP_PROFILE, &l->cap, l->n + 1, sizeof *l->all));
+    life.step_offset = UINT64_MAX;
+    l->n_positions = life.dead > l->n_positions ? life.dead : l->n_positions;
+    l->all[l->n++] = life;
+    return SW_OK;
 }
 
-/* Paths of Windows have slashes from here on. */
-static void take_path(frame *f, const char *file, size_t n)
+/* Until it is freed it lives to the end. */
+static sw_status add_life(trace_lives *l, number_map *living, uint64_t stream, uint64_t pool,
+                          trace_life life)
 {
-    const size_t over = n >= sizeof f->path ? n - sizeof f->path + 1 : 0;
-    memcpy(f->path, file + over, n - over);
-    f->path[n - over] = '\0';
-    for (char *c = f->path; (c = strchr(c, '\\')) != NULL;)
-        *c = '/';
-    f->file = f->path;
+    life.dead = l->n_positions;
+    SW_TRY(trace_lives_add(l, stream, pool, life));
+    return number_map_set(living, life.address, l->n - 1);
 }
 
-static bool frame_at(value frames, uint64_t i, frame *out)
+/* In a profile of a CPU the next event, for what is written in place. */
+static bool comes_again(const snapshot_trace *t, uint32_t i)
 {
-    const value f = value_item(frames, i);
-    const char *file = value_text(value_at(f, "filename"));
-    out->name = value_text(value_at(f, "name"));
-    out->line = value_number(value_at(f, "line"));
-    out->module = out->builtin = false;
-    if (file == NULL || out->name == NULL)
-        return false;
-    out->n_name = (int)strnlen(out->name, INT32_MAX);
-    take_path(out, file, strlen(file));
-    if (strcmp(file, "none") == 0) {
-        /* The frames of PyTorch's profiler have all in their name: "nn.Module: Linear_0",
-         * "<built-in method relu of type object at 0x7f..>", "train.py(40): step". */
-        const char *text = out->name, *behind = strstr(text, "): ");
-        const char *open = behind != NULL ? behind : text;
-        while (open > text && *open != '(')
-            open--;
-        if (begins(text, "nn.Module: ")) {
-            out->module = true;
-            out->name = text + strlen("nn.Module: ");
-        } else if (begins(text, "<built-in method ") || begins(text, "<built-in function ")) {
-            out->builtin = true;
-            out->name = strchr(strchr(text, ' ') + 1, ' ') + 1;
-        } else if (open > text) {
-            take_path(out, text, (size_t)(open - text));
-            out->line = 0;
-            for (const char *c = open + 1; *c >= '0' && *c <= '9' && out->line < 100000000; c++)
-                out->line = out->line * 10 + (*c - '0');
-            out->name = behind + 3;
-        }
-        out->n_name = (int)(out->builtin ? strcspn(out->name, " >") : strlen(out->name));
+    const trace_event *e = &t->events[i];
+    return !t->cuda && i + 1 < t->n_events && e[1].action == TRACE_ALLOC &&
+           e[1].address == e->address && e[1].bytes == e->bytes;
+}
+
+static sw_status follow_event(trace_lives *l, number_map *living, const snapshot_trace *t,
+                              uint32_t i)
+{
+    const trace_event *e = &t->events[i];
+    const uint32_t at = number_map_at(living, e->address);
+    if (e->action == TRACE_FREE_COMPLETED && at != NUMBER_MAP_NONE && !comes_again(t, i)) {
+        l->all[at].dead = i + 1;
+        return number_map_set(living, e->address, NUMBER_MAP_NONE);
     }
-    return true;
+    const bool again = i > 0 && t->events[i - 1].action == TRACE_FREE_COMPLETED &&
+                       at != NUMBER_MAP_NONE && comes_again(t, i - 1);
+    if (e->action != TRACE_ALLOC || e->bytes == 0 || again)
+        return SW_OK;
+    if (at != NUMBER_MAP_NONE) /* its free was not recorded */
+        l->all[at].dead = i + 1;
+    return add_life(l, living, e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool,
+                    (trace_life)SW_INIT(.bytes = e->bytes, .address = e->address, .born = i + 1,
+                                        .stack = e->stack, .note = e->note, .role = e->role));
 }
 
-/* ---- frames of our own export ------------------------------------------------------------ */
-
-/* One scope more around `layer`, of NAME_BYTES; what does not fit stays out. */
-static void put_scope(char *layer, const char *scope)
+static sw_status find_lives(trace_lives *l, const snapshot_trace *t, number_map *living)
 {
-    const size_t inner = strlen(layer), n = strlen(scope) + (inner > 0);
-    if (n + inner >= NAME_BYTES)
-        return;
-    memmove(layer + n, layer, inner + 1);
-    memcpy(layer, scope, strlen(scope));
-    if (inner > 0)
-        layer[n - 1] = '/';
-}
-
-static sw_status read_ours(sw_timeline *t, value frames, snapshot_frames *out)
-{
-    char layer[NAME_BYTES] = "";
-    frame f;
-    for (uint64_t i = 0; i < value_count(frames); i++) {
-        if (!frame_at(frames, i, &f))
-            continue;
-        if (strcmp(f.file, "tensor") == 0)
-            SW_TRY(sw_timeline_string(t, &out->name, f.name));
-        else if (strcmp(f.file, "op") == 0)
-            SW_TRY(sw_timeline_string(t, &out->op, f.name));
-        else if (strcmp(f.file, "layer") == 0)
-            put_scope(layer, f.name);
-        for (int phase = 0; phase < SW_PROF_PHASES; phase++)
-            if (strcmp(f.file, "phase") == 0 && strcmp(f.name, sw_prof_phase_name(phase)) == 0)
-                out->phase = phase;
+    const trace_start *start = &t->start;
+    for (uint32_t i = 0; i < start->n_blocks; i++) {
+        const trace_block *b = &start->blocks[i];
+        const uint32_t below = trace_below(start->segments, start->n_segments,
+                                           sizeof *start->segments, b->address);
+        const trace_segment none = {.address = 0}, *in = &none;
+        if (below > 0 &&
+            b->address - start->segments[below - 1].address < start->segments[below - 1].bytes)
+            in = &start->segments[below - 1];
+        if (b->requested > 0)
+            SW_TRY(add_life(l, living, in->stream, in->pool,
+                            (trace_life)SW_INIT(.bytes = b->requested, .address = b->address,
+                                                .stack = b->stack, .note = b->note,
+                                                .role = b->role)));
     }
-    return sw_timeline_string(t, &out->layer, layer);
+    l->n_before = l->n;
+
+    for (uint32_t i = 0; i < t->n_events; i++)
+        SW_TRY(follow_event(l, living, t, i));
+    return SW_OK;
 }
 
-/* ---- PyTorch's --------------------------------------------------------------------------- */
-
-static bool has(const char *text, const char *part)
+sw_status trace_lives_curve(const trace_lives *l, uint64_t **out)
 {
-    return strstr(text, part) != NULL;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_PROFILE, (l->n_positions + 1) * sizeof **out));
+    for (uint32_t i = 0; i < l->n; i++) {
+        (*out)[l->all[i].born] += l->all[i].bytes;
+        (*out)[l->all[i].dead] -= l->all[i].bytes;
+    }
+    for (uint32_t i = 1; i <= l->n_positions; i++)
+        (*out)[i] += (*out)[i - 1];
+    return SW_OK;
 }
 
-static bool is_python(const frame *f)
+void trace_lives_curve_free(const trace_lives *l, uint64_t *curve)
 {
-    const size_t n = strlen(f->file);
-    return f->module || f->builtin || f->file[0] == '<' ||
-           (n > 3 && strcmp(f->file + n - 3, ".py") == 0);
+    sw_heap_free(curve, SW_HEAP_PROFILE, (l->n_positions + 1) * sizeof *curve);
 }
 
-static const char *base_of(const char *file)
+/* ---- roles ------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *role, *text;
+} rules[TRACE_RULES] = {
+    [RULE_NONE] = {"unknown", "by no rule"},
+    [RULE_FILE] = {NULL, "the file says it"},
+    [RULE_PARAMETER] = {"parameter", "a model's making, or a gradient's size"},
+    [RULE_STATE] = {"optimizer_state", "made by an optimizer, or a parameter's size"},
+    [RULE_GRADIENT] = {"gradient", "made by backward, or a parameter's size"},
+    [RULE_SAVED] = {"saved", "made in forward, freed in backward"},
+    [RULE_TEMPORARY] = {"temporary", "freed in the phase that made it"},
+    [RULE_WORKSPACE] = {"workspace", "made for cuBLAS or cuDNN"},
+    [RULE_INPUT] = {"input", "moved, or made outside of modules"},
+    [RULE_OUTPUT] = {"output", "made in forward, outlives backward"},
+    [RULE_ACTIVATION] = {"activation", "made in forward, no backward came"},
+    [RULE_WEIGHTS] = {"weights", "from before, no gradient's size"},
+};
+
+const char *trace_rule_text(trace_rule rule)
 {
-    const char *slash = strrchr(file, '/');
-    return slash != NULL ? slash + 1 : file;
+    return rules[rule].text;
 }
 
-/* "net.py:12 forward"; a slash would divide layers. */
-static void describe(const frame *f, char *to, size_t bytes)
-{
-    if (f->module || f->builtin)
-        snprintf(to, bytes, "%.*s", f->n_name < 120 ? f->n_name : 120, f->name);
-    else
-        snprintf(to, bytes, "%.100s:%lld %.*s", base_of(f->file), (long long)f->line,
-                 f->n_name < 120 ? f->n_name : 120, f->name);
-    for (char *c = strchr(to, '/'); c != NULL; c = strchr(c, '/'))
-        *c = '|';
-}
-
-/* Found so far, from the inside out. */
 typedef struct {
-    char op[NAME_BYTES], functions[NAME_BYTES], modules[NAME_BYTES], first[NAME_BYTES];
-    char others[NAME_BYTES], latest[NAME_BYTES]; /* of libraries: all, and the latest frame */
-    bool op_found, last_is_apply;
-    int n_functions, n_others, phase;
-    uint32_t facts;
+    trace_roles *r;
+    const snapshot_trace *t;
+    trace_lives *l;
+    uint32_t end;      /* position: what is freed from there on lived to the end */
+    bool empty, frees; /* who has no frames is autograd's thread; frees have some */
 } search;
 
-static bool is_loss(const char *text)
+/* ---- phases ------------------------------------------------------------------------------ */
+
+static int phase_of_event(const search *s, const trace_event *e)
 {
-    return has(text, "loss") || has(text, "Loss") || has(text, "cross_entropy") ||
-           has(text, "criterion");
+    if (!trace_moves(e) || (e->action != TRACE_ALLOC && !s->frees))
+        return -1;
+    return e->stack > 0 ? s->t->stacks[e->stack].phase : s->empty ? 3 : -1;
 }
 
-/* Facts by names, of C++ and of Python alike. */
-static uint32_t facts_of(const frame *f)
+/* Events before the first one that says its phase have that phase. */
+static void find_phases(search *s)
 {
-    static const struct {
-        const char *file, *name; /* the file has, the name begins with */
-        uint32_t facts;
-    } rules[] = {
-        {"", "zero_grad", FRAMES_ZERO_GRAD},
-        {"", "Optimizer.zero_grad", FRAMES_ZERO_GRAD},
-        {"torch/nn/modules/module.py", "_apply", FRAMES_MOVE},
-        {"torch/nn/parallel/replicate.py", "", FRAMES_MOVE},
-        {"torch/nn/", "__init__", FRAMES_INIT},
-        {"torch/nn/init.py", "", FRAMES_INIT},
-        {"torch/nn/modules/module.py", "_call_impl", FRAMES_MODULE},
-        {"torch/nn/modules/module.py", "_wrapped_call_impl", FRAMES_MODULE},
-        {"parallel", "scatter", FRAMES_TRANSFER},
-        {"", "pin_memory", FRAMES_TRANSFER},
-        {"torch/optim/", "_multi_tensor", FRAMES_FOREACH},
-    };
-    static const struct {
-        const char *part;
-        uint32_t facts;
-    } native[] = {
-        {"autograd::Engine::", FRAMES_ENGINE},   {"autograd::engine::", FRAMES_ENGINE},
-        {"AccumulateGrad", FRAMES_ACCUMULATE},   {"orkspace", FRAMES_WORKSPACE},
-        {"at::_ops::_to_copy", FRAMES_TRANSFER}, {"aten::_to_copy", FRAMES_TRANSFER},
-        {"at::_ops::_foreach", FRAMES_FOREACH},  {"aten::_foreach", FRAMES_FOREACH},
-        {"THPVariable_cuda", FRAMES_TRANSFER},
-    };
-    uint32_t facts = f->module ? FRAMES_MODULE : 0;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (begins(f->name, rules[i].name) && has(f->file, rules[i].file))
-            facts |= rules[i].facts;
-    if (is_python(f))
-        return facts;
-    for (size_t i = 0; i < sizeof native / sizeof *native; i++)
-        if (has(f->name, native[i].part))
-            facts |= native[i].facts;
-    return facts | (has(f->name, "at::") || has(f->name, "c10::") ? FRAMES_NATIVE : 0);
-}
-
-/* The user's own code, and a library's function that a module calls. */
-static void take_function(search *s, const frame *f)
-{
-    if (!is_python(f))
-        return;
-    const bool called = s->latest[0] != '\0' && has(f->file, "torch/nn/modules/module.py");
-    if (called && s->n_functions < LAYERS) {
-        put_scope(s->functions, s->latest);
-        s->n_functions++;
+    trace_roles *r = s->r;
+    int now = -1;
+    for (uint32_t i = 0; i < s->t->n_events && now < 0; i++)
+        now = phase_of_event(s, &s->t->events[i]);
+    for (uint32_t i = 0; i < r->n_positions; i++) {
+        const int phase = i > 0 ? phase_of_event(s, &s->t->events[i - 1]) : -1;
+        now = phase >= 0 ? phase : now;
+        r->phase[i] = (int8_t)now;
+        r->backward |= now == RUN_BACKWARD;
+        s->r->kind[i] = now < 0 ? 0 : now < RUN_BACKWARD ? RUN_FORWARD : (uint8_t)now;
+        r->region[i] = i > 0 ? r->region[i - 1] + (s->r->kind[i] != s->r->kind[i - 1]) : 0;
     }
-    s->latest[0] = '\0';
-    const bool library = has(f->file, "-packages/");
-    char scope[NAME_BYTES];
-    if (f->module || f->builtin || begins(f->file, "torch/") ||
-        has(f->file, "packages/torch/") || has(f->file, "pytorch/torch/") ||
-        begins(f->file, "<frozen") ||
-        (!library && (has(f->file, "/lib/python") || has(f->file, "/Lib/"))))
-        return; /* PyTorch's and Python's own */
-    describe(f, scope, sizeof scope);
-    if (library)
-        memcpy(s->latest, scope, sizeof scope);
-    if (library && s->n_others < LAYERS) {
-        put_scope(s->others, scope);
-        s->n_others++;
-    }
-    if (!library && s->n_functions < LAYERS &&
-        (s->n_functions == 0 || !begins(f->name, "<module>"))) {
-        put_scope(s->functions, scope);
-        s->n_functions++;
-    }
+    /* Where a request failed and nothing went on, frees after it are the exception's. */
+    s->end = r->n_positions;
+    for (uint32_t i = 0; i < s->t->n_events; i++)
+        if (s->t->events[i].action == TRACE_OOM &&
+            r->region[i + 1] == r->region[r->n_positions - 1])
+            s->end = i + 1;
 }
 
-/* -1: it does not say. Work of a closure that the optimizer calls is no update. */
-static int phase_of(const search *s, const frame *f)
+/* After each update that forward and backward came before; `ends`: 4 for updates, 3 for
+ * passes. */
+static sw_status cut_steps(search *s, uint8_t ends)
 {
-    const bool inner = (s->facts & FRAMES_MODULE) != 0 || s->phase == 2 || s->phase == 3;
-    if (begins(f->name, "Optimizer.step#") ||
-        (!f->module && !f->builtin && has(f->file, "torch/optim/") &&
-         !has(f->file, "lr_scheduler")))
-        return inner ? -1 : 4;
-    if ((s->facts & FRAMES_ENGINE) != 0 || has(f->file, "torch/autograd/__init__.py") ||
-        (has(f->file, "torch/autograd/graph.py") && !has(f->name, "pack")) ||
-        (has(f->file, "torch/_tensor.py") && begins(f->name, "backward")))
-        return 3;
-    if (has(f->file, "torch/utils/data/"))
-        return 0;
-    return !inner && is_python(f) && (is_loss(f->name) || is_loss(base_of(f->file))) ? 2 : -1;
-}
-
-sw_status snapshot_frames_read(sw_timeline *t, value frames, snapshot_frames *out)
-{
-    search s = {.phase = -1};
-    frame f;
-    *out = (snapshot_frames){"", "", "", -1, 0};
-    if (value_count(frames) == 0)
-        return SW_OK;
-    if (frame_at(frames, 0, &f) && strcmp(f.file, "tensor") == 0)
-        return read_ours(t, frames, out);
-    for (uint64_t i = 0; i < value_count(frames); i++) {
-        char scope[NAME_BYTES];
-        if (!frame_at(frames, i, &f))
+    uint32_t from = 0;
+    bool forward = false, backward = false;
+    for (uint32_t i = 0; i < s->r->n_positions; i++) {
+        forward |= s->r->kind[i] == RUN_FORWARD;
+        backward |= forward && s->r->kind[i] == RUN_BACKWARD;
+        const bool last = i + 1 == s->r->n_positions || s->r->kind[i + 1] != s->r->kind[i];
+        if (!last || s->r->kind[i] != ends)
             continue;
-        if (!s.op_found && is_python(&f)) {
-            s.op_found = true;
-            if (s.op[0] == '\0')
-                describe(&f, s.op, sizeof s.op);
-        } else if (!s.op_found) { /* at::_ops::addmm::call(...) is aten::addmm */
-            static const char mark[] = "at::_ops::";
-            const char *at = strstr(f.name, mark);
-            if (at != NULL)
-                snprintf(s.op, sizeof s.op, "aten::%.*s",
-                         (int)strcspn(at + sizeof mark - 1, ":(< "), at + sizeof mark - 1);
+        if (backward) {
+            SW_TRY(sw_heap_reserve(&s->r->steps, SW_HEAP_PROFILE, &s->r->cap_steps,
+                                   s->r->n_steps + 1, sizeof *s->r->steps));
+            s->r->steps[s->r->n_steps++] = (sw_tl_step){.from = from, .to = (i + 1)};
         }
-        if (s.first[0] == '\0')
-            snprintf(s.first, sizeof s.first, "%.*s", f.n_name < 200 ? f.n_name : 200, f.name);
-        const int phase = phase_of(&s, &f);
-        s.facts |= facts_of(&f);
-        /* A call by backward or by the optimizer belongs there, whatever it is. */
-        if (phase >= 3 || s.phase < 0)
-            s.phase = phase >= 0 ? phase : s.phase;
-        if (is_python(&f))
-            s.last_is_apply =
-                has(f.file, "torch/autograd/function.py") && begins(f.name, "apply");
-        take_function(&s, &f);
-        if (f.module) {
-            describe(&f, scope, sizeof scope);
-            put_scope(s.modules, scope);
+        from = i + 1;
+        forward = backward = false;
+    }
+    return SW_OK;
+}
+
+/* ---- what is made in the trace ----------------------------------------------------------- */
+
+/* Of the event that ended it; 0: it lives on. */
+static uint32_t facts_of_death(const search *s, const trace_life *x)
+{
+    return s->frees && x->dead < s->l->n_positions
+               ? s->t->stacks[s->t->events[x->dead - 1].stack].facts
+               : 0;
+}
+
+static trace_rule rule_of_made(const search *s, const trace_life *x)
+{
+    const uint32_t facts = s->t->stacks[x->stack].facts;
+    const bool kept = x->dead == s->l->n_positions || (x->born < s->end && x->dead >= s->end);
+    const uint8_t kind = s->r->kind[x->born];
+    if ((facts & FRAMES_WORKSPACE) != 0 || (kept && x->bytes == CUBLAS_BYTES))
+        return RULE_WORKSPACE;
+    if (kind == 0 || (x->stack == 0 && !s->empty))
+        return RULE_NONE;
+    if (kind == RUN_FORWARD &&
+        ((facts & FRAMES_MOVE) != 0 || (kept && (facts & FRAMES_INIT) != 0)))
+        return RULE_PARAMETER;
+    if (!kept && s->r->region[x->dead] == s->r->region[x->born])
+        return RULE_TEMPORARY;
+    if (kind != RUN_FORWARD)
+        return kind == RUN_BACKWARD ? RULE_GRADIENT : RULE_STATE;
+    /* Freed after the phase that made it, or never. */
+    const int phase = s->r->phase[x->born];
+    const bool moved = (facts & FRAMES_TRANSFER) != 0;
+    if (!s->r->backward) /* nothing frees what is kept for a backward pass */
+        return kept && moved ? RULE_INPUT : RULE_ACTIVATION;
+    if (kept ? s->r->region[x->born] == s->r->region[s->r->n_positions - 1]
+             : s->r->kind[x->dead] == RUN_BACKWARD)
+        return RULE_SAVED;
+    return phase != RUN_DATA && !moved && ((facts & FRAMES_MODULE) != 0 || phase == RUN_LOSS)
+               ? RULE_OUTPUT
+               : RULE_INPUT;
+}
+
+/* ---- what was there before --------------------------------------------------------------- */
+
+/* Blocks at the end of a trace have the frames that made them, though it began later. */
+static trace_rule said_before(const search *s, const trace_life *x)
+{
+    const snapshot_frames *by = &s->t->stacks[x->stack];
+    return (by->facts & FRAMES_WORKSPACE) != 0              ? RULE_WORKSPACE
+           : by->phase == RUN_UPDATE                        ? RULE_STATE
+           : by->phase == RUN_BACKWARD                      ? RULE_GRADIENT
+           : (by->facts & (FRAMES_MOVE | FRAMES_INIT)) != 0 ? RULE_PARAMETER
+                                                            : RULE_NONE;
+}
+
+/* The most of one region. */
+typedef struct {
+    uint32_t most, now, region;
+} counter;
+
+/* Tensors of one size: of those from before the trace that are never freed, how many frames
+ * show to be parameters, or something else, and how many they do not show; and what is made. */
+typedef struct {
+    uint32_t parameters, others, before;
+    counter gradients, added, states; /* kept; added to gradients that are; of an optimizer */
+    counter freed;                    /* by the backward pass that made them */
+    bool inputs;
+} size_class;
+
+/* How many there are of parameters, gradients and states, in this order; the rest is none.
+ * copies: where no gradient is seen to be kept, how many tensors there are for a parameter, its
+ * gradient among them; 0: gradients are seen. */
+typedef struct {
+    uint32_t parameters, gradients, states;
+} shares;
+
+static uint32_t at_most(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static shares share_out(const size_class *c, uint32_t copies)
+{
+    const bool kept = copies > 0 && c->freed.most > 0;
+    const uint32_t made = c->gradients.most > c->added.most ? c->gradients.most : c->added.most;
+    const uint32_t each = made > 0              ? made
+                          : c->states.most >= 2 ? c->states.most / 2
+                          : kept ? (c->before + c->parameters + c->others) / copies
+                                 : 0;
+    const uint32_t most = !kept ? 3 : copies > 2 ? copies - 2 : 0;
+    shares x = {at_most(each > c->parameters ? each - c->parameters : 0, c->before), 0, 0};
+    x.gradients = kept && copies > 1 ? at_most(each, c->before - x.parameters) : 0;
+    const uint32_t left = c->before - x.parameters - x.gradients;
+    x.states = each > 0 ? at_most(left / each, most) * each : 0;
+    return x;
+}
+
+/* An allocation freed in the trace is known by its end, one that lives on by its size. */
+static trace_rule rule_of_before(const search *s, const trace_life *x, const size_class *c,
+                                 shares *left)
+{
+    const uint32_t facts = facts_of_death(s, x);
+    const trace_rule said = said_before(s, x);
+    if (said != RULE_NONE)
+        return said;
+    if (x->bytes == CUBLAS_BYTES && x->dead == s->l->n_positions)
+        return RULE_WORKSPACE;
+    if ((facts & (FRAMES_ZERO_GRAD | FRAMES_ACCUMULATE)) != 0)
+        return RULE_GRADIENT;
+    if ((facts & FRAMES_MOVE) != 0)
+        return RULE_PARAMETER;
+    if (!s->r->known)
+        return RULE_NONE;
+    if (x->dead < s->l->n_positions)
+        switch (s->r->kind[x->dead]) {
+        case RUN_BACKWARD:
+            return RULE_SAVED;
+        case RUN_UPDATE: /* of an update that the trace begins in, or of those before it */
+            return s->r->region[x->dead] == 0 ? RULE_TEMPORARY
+                   : c->states.most > 0       ? RULE_STATE
+                                              : RULE_GRADIENT;
+        default:
+            return !s->r->backward ? RULE_NONE : c->inputs ? RULE_INPUT : RULE_OUTPUT;
+        }
+    if (!s->r->backward)
+        return RULE_PARAMETER;
+    if (left->parameters > 0)
+        return left->parameters--, RULE_PARAMETER;
+    if (left->gradients > 0)
+        return left->gradients--, RULE_GRADIENT;
+    if (left->states > 0)
+        return left->states--, RULE_STATE;
+    return RULE_WEIGHTS;
+}
+
+typedef struct {
+    uint64_t bytes;
+    uint32_t life;
+} sized;
+
+static int by_size(const void *a, const void *b)
+{
+    const sized *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? -1 : 1;
+    return x->life < y->life ? -1 : 1;
+}
+
+/* Those from `from` on that have its size; the first that does not. */
+static uint32_t count_size(const search *s, const sized *of, uint32_t from, size_class *c)
+{
+    uint32_t i = from;
+    *c = (size_class){0};
+    for (; i < s->l->n && of[i].bytes == of[from].bytes; i++) {
+        const trace_life *x = &s->l->all[of[i].life];
+        const uint32_t region = s->r->region[x->born];
+        const trace_rule said = said_before(s, x);
+        c->inputs |= x->born > 0 && x->rule == RULE_INPUT;
+        if (x->born == 0 && x->dead == s->l->n_positions)
+            (*(said == RULE_NONE        ? &c->before
+               : said == RULE_PARAMETER ? &c->parameters
+                                        : &c->others))++;
+        else if (x->born > 0 &&
+                 (x->rule == RULE_STATE || s->r->kind[x->born] == RUN_BACKWARD)) {
+            counter *to = x->rule == RULE_STATE                             ? &c->states
+                          : x->rule == RULE_GRADIENT                        ? &c->gradients
+                          : (facts_of_death(s, x) & FRAMES_ACCUMULATE) != 0 ? &c->added
+                                                                            : &c->freed;
+            to->now = to->region == region + 1 ? to->now + 1 : 1;
+            to->region = region + 1;
+            to->most = to->now > to->most ? to->now : to->most;
         }
     }
-    if (s.last_is_apply) /* nothing called it: autograd's thread */
-        s.facts |= FRAMES_ENGINE;
-    if ((s.facts & FRAMES_ENGINE) != 0 && s.phase != 4)
-        s.phase = 3;
-    out->facts = s.facts;
-    out->phase = (s.facts & FRAMES_ZERO_GRAD) != 0 ? -1 : s.phase < 0 ? 1 : s.phase;
-    SW_TRY(sw_timeline_string(t, &out->op, s.op[0] != '\0' ? s.op : s.first));
-    out->name = out->op;
-    return sw_timeline_string(t, &out->layer,
-                              s.modules[0] != '\0'     ? s.modules
-                              : s.functions[0] != '\0' ? s.functions
-                                                       : s.others);
+    return i;
 }
+
+/* The most common number, by bytes, of those sizes that backward makes one each of and
+ * frees. */
+static uint32_t find_copies(const search *s, const sized *of)
+{
+    uint64_t bytes[9] = {0};
+    uint32_t best = 1;
+    size_class c;
+    for (uint32_t i = 0, from = 0; i < s->l->n; from = i) {
+        i = count_size(s, of, from, &c);
+        const uint32_t all = c.before + c.parameters + c.others;
+        if (c.gradients.most + c.added.most > 0)
+            return 0;
+        if (c.freed.most > 0 && all % c.freed.most == 0 && all / c.freed.most <= 8)
+            bytes[all / c.freed.most] += of[from].bytes * all;
+    }
+    for (uint32_t k = 1; k <= 8; k++)
+        best = bytes[k] > bytes[best] ? k : best;
+    return best;
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+static sw_status find_roles(search *s)
+{
+    sized *of;
+    const uint32_t n = s->l->n;
+    SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n * sizeof(sized)));
+    /* Python's stacks are empty in autograd's thread, where others name backward or an
+     * update; where frees have none at all, they say nothing. C++ would show a backward
+     * pass. In a profile frees have the frames of who made it, and what is written in place
+     * by no one has none. */
+    bool native = false, training = false;
+    for (uint32_t i = 0; i < s->t->n_events; i++) {
+        const trace_event *e = &s->t->events[i];
+        const snapshot_frames *by = &s->t->stacks[e->stack];
+        native |= (by->facts & (FRAMES_NATIVE | FRAMES_ENGINE)) != 0;
+        training |= by->phase >= 3;
+        s->frees |= s->t->cuda && e->action == TRACE_FREE_COMPLETED && e->stack > 0;
+    }
+    s->empty = training && !native && s->t->cuda;
+    s->r->known = training || native;
+    find_phases(s);
+    for (uint32_t i = 0; i < n; i++) {
+        of[i] = (sized){s->l->all[i].bytes, i};
+        if (s->l->all[i].born > 0)
+            s->l->all[i].rule = (uint8_t)rule_of_made(s, &s->l->all[i]);
+    }
+    if (n > 0)
+        qsort(of, n, sizeof *of, by_size);
+    /* Tensors that forward made outside of modules and keeps, with two states each, are
+     * trained. */
+    const uint32_t copies = find_copies(s, of);
+    size_class c;
+    for (uint32_t m = 0, from = 0; m < s->l->n; from = m) {
+        m = count_size(s, of, from, &c);
+        shares left = share_out(&c, copies);
+        for (uint32_t k = from, states = c.states.most; k < m; k++) {
+            trace_life *x = &s->l->all[of[k].life];
+            const bool kept = x->dead == s->l->n_positions;
+            if (x->born == 0)
+                x->rule = (uint8_t)rule_of_before(s, x, &c, &left);
+            else if (x->rule == RULE_INPUT && kept && states >= 2) {
+                x->rule = RULE_PARAMETER;
+                states -= 2;
+            }
+        }
+    }
+    sw_heap_free(of, SW_HEAP_PROFILE, n * sizeof(sized));
+    for (uint32_t i = 0; i < n; i++) {
+        trace_life *x = &s->l->all[i];
+        x->rule = x->role != NULL ? RULE_FILE : x->rule;
+        x->role = x->role != NULL ? x->role : rules[x->rule].role;
+    }
+    SW_TRY(cut_steps(s, 4));
+    if (s->r->n_steps == 0) {
+        SW_TRY(cut_steps(s, 3));
+        s->r->passes = s->r->n_steps > 0;
+    }
+    uint64_t *live;
+    SW_TRY(trace_lives_curve(s->l, &live));
+    for (uint32_t k = 0; k < s->r->n_steps; k++) {
+        sw_tl_step *x = &s->r->steps[k];
+        x->first = s->t->events[x->from > 0 ? x->from - 1 : 0].number;
+        x->last = s->t->events[x->to - 2].number;
+        for (uint32_t j = x->from; j < x->to; j++) {
+            const int phase = s->r->phase[j];
+            if (phase < 0)
+                continue;
+            x->peak[phase] = live[j] > x->peak[phase] ? live[j] : x->peak[phase];
+            x->end[phase] = live[j];
+        }
+    }
+    trace_lives_curve_free(s->l, live);
+    return SW_OK;
+}
+
+sw_status trace_lives_find(trace_lives *l, const snapshot_trace *t)
+{
+    number_map living = {0};
+    trace_roles *r = &l->roles;
+    *l = (trace_lives){.n_positions = t->n_events + 1,
+                       .align = t->cuda ? DEVICE_ALIGN : HOST_ALIGN};
+    const sw_status status = find_lives(l, t, &living);
+    number_map_free(&living);
+    SW_TRY(status);
+    SW_TRY(sw_heap_alloc(&r->region, SW_HEAP_PROFILE, l->n_positions * ROLE_BYTES));
+    r->n_positions = l->n_positions;
+    r->phase = (int8_t *)(r->region + r->n_positions);
+    r->kind = (uint8_t *)(r->phase + r->n_positions);
+    return find_roles(&(search){.r = r, .t = t, .l = l});
+}
+
+void trace_lives_free(trace_lives *l)
+{
+    sw_heap_free(l->all, SW_HEAP_PROFILE, l->cap * sizeof *l->all);
+    sw_heap_free(l->arenas, SW_HEAP_PROFILE, l->cap_arenas * sizeof *l->arenas);
+    sw_heap_free(l->roles.region, SW_HEAP_PROFILE, l->roles.n_positions * ROLE_BYTES);
+    sw_heap_free(l->roles.steps, SW_HEAP_PROFILE, l->roles.cap_steps * sizeof *l->roles.steps);
+    *l = (trace_lives){0};
+}
+
+/* ---- the timeline ------------------------------------------------------------------------ */
 
 #define LATEST_US UINT32_MAX /* after the first event */
 
@@ -303,9 +500,7 @@ static const char before_trace[] = "from before the trace";
 typedef struct {
     sw_timeline *t;
     snapshot_trace trace;
-    trace_start start;
     trace_lives lives;
-    trace_roles roles;
     address_space space;
     uint32_t *op_of; /* by event: the op that it is */
     sw_tl_program *p;
@@ -314,8 +509,8 @@ typedef struct {
 static sw_status take_life(reader *r, uint32_t i, bool own)
 {
     const trace_life *x = &r->lives.all[i];
-    const trace_stack *by = &r->trace.stacks[x->stack];
-    const int phase = own || x->born == 0 ? by->phase : r->roles.phase[x->born];
+    const snapshot_frames *by = &r->trace.stacks[x->stack];
+    const int phase = own || x->born == 0 ? by->phase : r->lives.roles.phase[x->born];
     sw_tensor *v = &r->p->values[i];
     const bool kept = x->dead == r->lives.n_positions;
     *v = (sw_tensor)SW_INIT(.id = i, .alias = SW_TL_NONE, .name = by->name, .layer = by->layer,
@@ -341,11 +536,11 @@ static sw_status take_life(reader *r, uint32_t i, bool own)
 static void take_ops(reader *r, sw_tl_run *run, uint64_t *op_ns)
 {
     uint32_t now = 0, first = 0, n = 0;
-    r->p->ops[n++] =
-        (sw_tl_op){before_trace, "", (uint8_t)(r->roles.phase[0] < 0 ? 0 : r->roles.phase[0])};
+    r->p->ops[n++] = (sw_tl_op){
+        before_trace, "", (uint8_t)(r->lives.roles.phase[0] < 0 ? 0 : r->lives.roles.phase[0])};
     for (uint32_t i = 0; i < r->trace.n_events; i++) {
         const trace_event *e = &r->trace.events[i];
-        const int phase = r->roles.phase[i + 1];
+        const int phase = r->lives.roles.phase[i + 1];
         r->op_of[i] = n;
         if (!trace_moves(e))
             continue;
@@ -363,8 +558,6 @@ static void take_ops(reader *r, sw_tl_run *run, uint64_t *op_ns)
     run->ns = (uint64_t)(now - first) * 1000;
 }
 
-/* ---- the program ------------------------------------------------------------------------- */
-
 static sw_status add_program(reader *r, bool own)
 {
     uint64_t *ns;
@@ -374,7 +567,7 @@ static sw_status add_program(reader *r, bool own)
     bool phases = false;
     for (uint32_t i = 0; i < r->trace.n_events; i++) {
         n += trace_moves(&r->trace.events[i]);
-        phases |= r->roles.phase[i + 1] >= 0;
+        phases |= r->lives.roles.phase[i + 1] >= 0;
     }
     SW_TRY(sw_timeline_add_program(r->t, &r->p));
     SW_TRY(sw_timeline_alloc(r->t, &r->p->ops, n, sizeof *r->p->ops));
@@ -386,8 +579,7 @@ static sw_status add_program(reader *r, bool own)
     r->p->n_ops = n;
     r->p->n_values = r->lives.n;
     uint32_t ignored;
-    r->p->arena_bytes =
-        trace_start_most(&r->start, &r->trace, r->trace.n_events, &ignored, NULL);
+    r->p->arena_bytes = trace_start_most(&r->trace, r->trace.n_events, &ignored, NULL);
     r->p->total_bytes = r->p->arena_bytes;
     SW_TRY(sw_timeline_add_run(r->t, &run));
     take_ops(r, run, ns);
@@ -411,12 +603,12 @@ static sw_status add_program(reader *r, bool own)
     sw_heap_free(curve, SW_HEAP_PROFILE, r->p->n_ops * sizeof(uint64_t));
 
     r->p->lower_bound_bytes = r->p->peak_bytes;
-    SW_TRY(sw_timeline_alloc(r->t, &steps, (size_t)r->roles.n_steps + 1, sizeof *steps));
-    if (r->roles.n_steps > 0)
-        memcpy(steps, r->roles.steps, r->roles.n_steps * sizeof *steps);
+    SW_TRY(sw_timeline_alloc(r->t, &steps, (size_t)r->lives.roles.n_steps + 1, sizeof *steps));
+    if (r->lives.roles.n_steps > 0)
+        memcpy(steps, r->lives.roles.steps, r->lives.roles.n_steps * sizeof *steps);
     r->t->steps = steps;
-    r->t->n_steps = r->roles.n_steps;
-    r->t->passes = r->roles.passes;
+    r->t->n_steps = r->lives.roles.n_steps;
+    r->t->passes = r->lives.roles.passes;
     run->step = 1;
     run->peak_bytes = r->p->peak_bytes;
     memcpy(run->phase, r->p->phase, sizeof run->phase);
@@ -477,15 +669,13 @@ static sw_status take_snapshot(reader *r, const snapshot_file *f)
     SW_TRY(snapshot_trace_read(&r->trace, f, device));
     /* Texts of the trace become the timeline's. */
     for (uint32_t i = 0; i < r->trace.n_stacks; i++) {
-        trace_stack *s = &r->trace.stacks[i];
+        snapshot_frames *s = &r->trace.stacks[i];
         SW_TRY(sw_timeline_string(r->t, &s->name, s->name));
         SW_TRY(sw_timeline_string(r->t, &s->op, s->op));
         SW_TRY(sw_timeline_string(r->t, &s->layer, s->layer));
     }
 
-    SW_TRY(trace_start_find(&r->start, &r->trace));
-    SW_TRY(trace_lives_find(&r->lives, &r->trace, &r->start));
-    SW_TRY(trace_roles_find(&r->roles, &r->trace, &r->lives));
+    SW_TRY(trace_lives_find(&r->lives, &r->trace));
     const snapshot_trace *t = &r->trace;
     for (uint32_t j = 0; j < t->n_segments && t->cuda; j++)
         SW_TRY(address_space_add(&r->space, t->segments[j].address, t->segments[j].bytes));
@@ -507,20 +697,13 @@ sw_status snapshot_read(sw_timeline *t)
     if (status == SW_OK)
         status = take_snapshot(&r, &file);
     snapshot_file_close(&file);
-    trace_roles_free(&r.roles);
     trace_lives_free(&r.lives);
-    trace_start_free(&r.start);
     snapshot_trace_free(&r.trace);
     address_space_free(&r.space);
     return status;
 }
 
 /* ---- the file ---------------------------------------------------------------------------- */
-
-struct snapshot_tree {
-    value_tree tree;
-    byte_reader in;
-};
 
 sw_status snapshot_is(const char *path, bool *out)
 {
@@ -533,23 +716,19 @@ sw_status snapshot_is(const char *path, bool *out)
     const char *key = text + 1 + strspn(text + (*text != '\0'), " \n\r\t");
     *out = r.end >= 2 && (unsigned char)text[0] == 0x80;
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        *out |= text[0] == '{' && begins(key, keys[k]);
+        *out |= text[0] == '{' && strncmp(key, keys[k], strlen(keys[k])) == 0;
     byte_reader_close(&r);
     if (empty)
         SW_FAIL(SW_FORMAT, "%s: the file is empty", path);
     return SW_OK;
 }
 
-static sw_status read_tree(snapshot_file *f)
+sw_status snapshot_file_open(snapshot_file *f, const char *path)
 {
-    byte_reader *in = &f->tree->in;
-    value_tree *tree = &f->tree->tree;
+    *f = (snapshot_file){.path = path};
     value top = 0;
-    int first;
-    SW_TRY(byte_reader_bytes(in, &f->bytes));
-    SW_TRY(value_tree_open(tree, f->path, f->bytes));
-    SW_TRY(byte_reader_peek(in, &first));
-    SW_TRY(first == 0x80 ? pickle_read(tree, in, &top) : json_tree_read(tree, in, &top));
+    SW_TRY(sw_heap_alloc(&f->tree, SW_HEAP_FILES, sizeof *f->tree));
+    SW_TRY(value_tree_read(f->tree, f->path, &f->bytes, &top));
     const bool list = value_kind_of(top) == VALUE_LIST; /* of segments: memory_snapshot() */
     f->segments = list ? top : value_at(top, "segments");
     f->traces = value_at(top, "device_traces");
@@ -573,52 +752,11 @@ static sw_status read_tree(snapshot_file *f)
     return SW_OK;
 }
 
-sw_status snapshot_file_open(snapshot_file *f, const char *path)
-{
-    *f = (snapshot_file){.path = path};
-    SW_TRY(sw_heap_alloc(&f->tree, SW_HEAP_FILES, sizeof *f->tree));
-    SW_TRY(byte_reader_open(&f->tree->in, path));
-    const sw_status status = read_tree(f);
-    byte_reader_close(&f->tree->in);
-    return status;
-}
-
 void snapshot_file_close(snapshot_file *f)
 {
     if (f->tree == NULL)
         return;
-    value_tree_close(&f->tree->tree);
+    value_tree_close(f->tree);
     sw_heap_free(f->tree, SW_HEAP_FILES, sizeof *f->tree);
     f->tree = NULL;
-}
-
-sw_status snapshot_number(const char *path, value of, const char *where, uint64_t index,
-                          const char *key, int64_t most, int64_t *out)
-{
-    const value v = value_at(of, key);
-    char got[64] = "no number";
-    *out = value_number(v);
-    if (value_kind_of(v) == VALUE_INT && *out >= 0 && *out <= most)
-        return SW_OK;
-    uint64_t whole;
-    if (value_whole(v, &whole))
-        snprintf(got, sizeof got, "%llu", (unsigned long long)whole);
-    else if (value_is_number(v))
-        snprintf(got, sizeof got, "%.17g", value_real(v));
-    SW_FAIL(SW_FORMAT, "%s: %s %llu: '%s' must be a number from 0 to %lld (got %s)", path,
-            where, (unsigned long long)index, key, (long long)most, v == 0 ? "nothing" : got);
-}
-
-sw_status snapshot_block_request(const char *path, value of, uint64_t index, int64_t most,
-                                 int64_t *bytes, value *frames)
-{
-    const value latest = value_item(value_at(of, "history"), 0);
-    const bool said = value_kind_of(value_at(of, "requested_size")) == VALUE_INT;
-    *frames = value_at(of, "frames");
-    if (latest != 0 && *frames == 0)
-        *frames = value_at(latest, "frames");
-    if (latest != 0 && !said)
-        return snapshot_number(path, latest, "block", index, "real_size", most, bytes);
-    return snapshot_number(path, of, "block", index, said ? "requested_size" : "size", most,
-                           bytes);
 }

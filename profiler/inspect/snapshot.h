@@ -68,7 +68,7 @@ typedef struct {
     value settings; /* a dictionary, or absent */
     bool device;    /* of a device's allocator; else of PyTorch's profiler */
     bool own;       /* our own export, which has a plan already */
-    struct snapshot_tree *tree;
+    value_tree *tree;
 } snapshot_file;
 
 /* Whether the file at `path` begins like a snapshot: a pickle, or JSON with its first keys. */
@@ -83,10 +83,4 @@ void snapshot_file_close(snapshot_file *f);
 SW_MUST_USE sw_status snapshot_number(const char *path, value of, const char *where,
                                       uint64_t index, const char *key, int64_t most,
                                       int64_t *out);
-/* The requested bytes of an active block, at most `most`, and who asked for them. Blocks of
- * PyTorch 2.0 say both in "history", the latest first; a block that does not say is as large as
- * asked. */
-SW_MUST_USE sw_status snapshot_block_request(const char *path, value block, uint64_t index,
-                                             int64_t most, int64_t *bytes, value *frames);
-
 #endif

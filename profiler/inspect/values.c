@@ -927,3 +927,22 @@ sw_status pickle_read(value_tree *t, byte_reader *r, value *out)
     sw_heap_free(m.marks, SW_HEAP_FILES, m.cap_marks * sizeof *m.marks);
     return status;
 }
+
+sw_status value_tree_read(value_tree *t, const char *path, uint64_t *bytes, value *out)
+{
+    byte_reader *r; /* a buffer is in it */
+    int first;
+    SW_TRY(sw_heap_alloc(&r, SW_HEAP_FILES, sizeof *r));
+    sw_status status = byte_reader_open(r, path);
+    if (status == SW_OK)
+        status = byte_reader_bytes(r, bytes);
+    if (status == SW_OK)
+        status = value_tree_open(t, path, *bytes);
+    if (status == SW_OK)
+        status = byte_reader_peek(r, &first);
+    if (status == SW_OK)
+        status = first == 0x80 ? pickle_read(t, r, out) : json_tree_read(t, r, out);
+    byte_reader_close(r);
+    sw_heap_free(r, SW_HEAP_FILES, sizeof *r);
+    return status;
+}

@@ -124,4 +124,9 @@ SW_MUST_USE sw_status json_tree_read(value_tree *t, byte_reader *r, value *out);
 /* The value that the pickle makes, in the tree. SW_FORMAT names the byte. */
 SW_MUST_USE sw_status pickle_read(value_tree *t, byte_reader *r, value *out);
 
+/* The file at `path`, a pickle or JSON, as a tree, which is opened for it; its bytes, at most.
+ */
+SW_MUST_USE sw_status value_tree_read(value_tree *t, const char *path, uint64_t *bytes,
+                                      value *out);
+
 #endif

@@ -67,28 +67,15 @@ static void run_randomly(plain_allocator *p, size_t events, bool pools)
 
 /* ---- what is read ------------------------------------------------------------------------ */
 
-typedef struct {
-    snapshot_trace trace;
-    trace_start start;
-} read_trace;
-
-static sw_status open_trace(read_trace *r, const char *path)
+static sw_status open_trace(snapshot_trace *t, const char *path)
 {
     snapshot_file f;
-    *r = (read_trace){0};
+    *t = (snapshot_trace){0};
     sw_status status = snapshot_file_open(&f, path);
     if (status == SW_OK)
-        status = snapshot_trace_read(&r->trace, &f, 0);
+        status = snapshot_trace_read(t, &f, 0);
     snapshot_file_close(&f);
-    if (status == SW_OK)
-        status = trace_start_find(&r->start, &r->trace);
     return status;
-}
-
-static void close_trace(read_trace *r)
-{
-    trace_start_free(&r->start);
-    snapshot_trace_free(&r->trace);
 }
 
 #define MOMENTS 50
@@ -116,15 +103,15 @@ static void same(const replay_census *c, const plain_sums *s, const char *what, 
 /* Written without its first events, read, and replayed; moments all over it. */
 static void check(const plain_allocator *p, size_t first, const char *what)
 {
-    read_trace r;
+    snapshot_trace r;
     replay_moment moments[MOMENTS] = {{0}};
     replay_proof proof;
     const char *path = plain_write(p, "trace.pickle", first);
     SW_CHECK(open_trace(&r, path) == SW_OK, "%s: %s", what, sw_last_error());
-    CU_ASSERT_EQUAL_FATAL(r.trace.n_events, p->n_events - first);
+    CU_ASSERT_EQUAL_FATAL(r.n_events, p->n_events - first);
     for (uint32_t i = 0; i < MOMENTS; i++)
-        moments[i].event = (uint32_t)((uint64_t)i * (r.trace.n_events - 1) / (MOMENTS - 1));
-    CU_ASSERT_EQUAL_FATAL(replay_run(&r.trace, &r.start, moments, MOMENTS, &proof), SW_OK);
+        moments[i].event = (uint32_t)((uint64_t)i * (r.n_events - 1) / (MOMENTS - 1));
+    CU_ASSERT_EQUAL_FATAL(replay_run(&r, moments, MOMENTS, &proof), SW_OK);
     /* Pools of segments that went are not known where events do not say them; nor are all rests
      * of blocks that were taken before the trace. */
     const bool may_end = (p->pool_used && !p->say_pools) || first > 0;
@@ -141,7 +128,7 @@ static void check(const plain_allocator *p, size_t first, const char *what)
     }
     if (first == 0)
         CU_ASSERT(r.start.n_segments == 0 && r.start.n_blocks == 0);
-    close_trace(&r);
+    snapshot_trace_free(&r);
 }
 
 static const struct {
@@ -197,7 +184,7 @@ SW_TEST("every place follows from the rules")
  * there alone. */
 SW_TEST("what does not follow is named")
 {
-    read_trace r;
+    snapshot_trace r;
     replay_moment moments[2] = {{.event = 2}, {.event = 4}};
     replay_proof proof;
     plain_allocator *p = plain_new(5);
@@ -209,17 +196,17 @@ SW_TEST("what does not follow is named")
     for (size_t i = 0; i < p->n_segments; i++)
         p->segments[i].pool = 0;
     SW_CHECK(open_trace(&r, plain_write(p, "moved.pickle", 0)) == SW_OK, "%s", sw_last_error());
-    CU_ASSERT_EQUAL_FATAL(replay_run(&r.trace, &r.start, moments, 2, &proof), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(replay_run(&r, moments, 2, &proof), SW_OK);
     CU_ASSERT(proof.from == 4 && proof.n_checked == 2 && moments[0].known && !moments[1].known);
     SW_CHECK(strstr(proof.why, "and the rules put them at 0x") != NULL, "%s", proof.why);
-    close_trace(&r);
+    snapshot_trace_free(&r);
 }
 
 /* A device of 60 MiB is full, and 20 MiB of it are waited for. They become free where the
  * allocator makes room for the next 20 MiB, which go to a segment of their own all the same. */
 SW_TEST("what waited is no place yet")
 {
-    read_trace r;
+    snapshot_trace r;
     replay_proof proof;
     plain_allocator *p = plain_new(5);
     p->capacity = 60 * MIB;
@@ -231,16 +218,16 @@ SW_TEST("what waited is no place yet")
     CU_ASSERT(plain_malloc(p, 0, 20 * MIB, 5) != waits);
     CU_ASSERT_STRING_EQUAL(p->events[p->n_events - 4].action, "free_completed");
     SW_CHECK(open_trace(&r, plain_write(p, "waits.pickle", 0)) == SW_OK, "%s", sw_last_error());
-    CU_ASSERT_EQUAL_FATAL(replay_run(&r.trace, &r.start, NULL, 0, &proof), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(replay_run(&r, NULL, 0, &proof), SW_OK);
     SW_CHECK(proof.from == TRACE_NONE && proof.n_checked == 5, "%s", proof.why);
-    close_trace(&r);
+    snapshot_trace_free(&r);
 }
 
 /* The same with expandable segments: once the device is asked again the request goes where the
  * segment has its first hole, though a block that became free meanwhile fits better. */
 SW_TEST("what waited may be before a hole")
 {
-    read_trace r;
+    snapshot_trace r;
     replay_proof proof;
     plain_allocator *p = plain_new(5);
     p->expandable = true;
@@ -253,7 +240,7 @@ SW_TEST("what waited may be before a hole")
     plain_free(p, better, true);
     CU_ASSERT_EQUAL(plain_malloc(p, 0, 14 * MIB, 5), base + 5 * MIB);
     SW_CHECK(open_trace(&r, plain_write(p, "hole.pickle", 0)) == SW_OK, "%s", sw_last_error());
-    CU_ASSERT_EQUAL_FATAL(replay_run(&r.trace, &r.start, NULL, 0, &proof), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(replay_run(&r, NULL, 0, &proof), SW_OK);
     SW_CHECK(proof.from == TRACE_NONE && proof.n_checked == 5, "%s", proof.why);
-    close_trace(&r);
+    snapshot_trace_free(&r);
 }

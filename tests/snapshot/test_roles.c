@@ -40,7 +40,7 @@ static void check_roles(const replan *r, size_t first, const char *what)
         CU_ASSERT_FATAL(e > 0);
         /* A trace that begins in a backward pass does not show which of what it frees it made.
          */
-        const bool open = x->rule == RULE_SAVED && r->roles.region[x->dead] == 0;
+        const bool open = x->rule == RULE_SAVED && r->lives.roles.region[x->dead] == 0;
         add(is, open && strcmp(m.role[e - 1], "temporary") == 0 ? "temporary" : x->role,
             x->bytes);
         add(must, m.role[e - 1], x->bytes);
@@ -95,15 +95,16 @@ SW_TEST("every tensor has its role")
         const replan *r = planned(plain_write(m.p, "roles.pickle", first));
         check_roles(r, first, runs[i].name);
         SW_CHECK(r->period.steps == runs[i].steps && r->period.passes == runs[i].passes &&
-                     r->roles.n_steps == runs[i].steps,
+                     r->lives.roles.n_steps == runs[i].steps,
                  "%s: %u steps", runs[i].name, r->period.steps);
         uint64_t at_peak = 0;
         for (uint32_t k = 0; k < r->n_roles; k++)
             at_peak += r->at_peak[k].bytes;
         CU_ASSERT_EQUAL(at_peak, r->whole.most);
-        for (uint32_t k = 0; k < r->roles.n_steps; k++)
-            SW_CHECK(r->roles.steps[k].peak[1] > 0 && r->roles.steps[k].peak[3] > 0 &&
-                         (runs[i].passes || r->roles.steps[k].peak[4] > 0),
+        for (uint32_t k = 0; k < r->lives.roles.n_steps; k++)
+            SW_CHECK(r->lives.roles.steps[k].peak[1] > 0 &&
+                         r->lives.roles.steps[k].peak[3] > 0 &&
+                         (runs[i].passes || r->lives.roles.steps[k].peak[4] > 0),
                      "%s: step %u has no phases", runs[i].name, k + 1);
     }
 }
@@ -163,9 +164,9 @@ SW_TEST("a phase has one peak")
         const char *path = plain_write(m.p, "peaks.pickle", 0);
         const replan *r = planned(path);
         CU_ASSERT_EQUAL_FATAL(read_snapshot(&t, path), SW_OK);
-        CU_ASSERT_EQUAL_FATAL(r->roles.n_steps, 2);
+        CU_ASSERT_EQUAL_FATAL(r->lives.roles.n_steps, 2);
         for (int k = 0; k < 5; k++) {
-            const uint64_t *a = r->roles.steps[0].peak, *b = r->roles.steps[1].peak,
+            const uint64_t *a = r->lives.roles.steps[0].peak, *b = r->lives.roles.steps[1].peak,
                            most = a[k] > b[k] ? a[k] : b[k],
                            says = t->programs[0].phase[k].peak_bytes;
             SW_CHECK(most == says, "late %d, phase %d: %llu and %llu", late, k,

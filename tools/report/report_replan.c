@@ -157,8 +157,9 @@ static sw_status add(page *p)
     /* Segments that there ever were; of a profile, which has none, what lives in what is
      * shown. */
     const snapshot_trace *t = &p->r->trace;
-    for (uint32_t j = 0; p->r->replayed && j < p->r->start.n_segments; j++)
-        SW_TRY(add_range(p, p->r->start.segments[j].address, p->r->start.segments[j].bytes));
+    for (uint32_t j = 0; p->r->replayed && j < p->r->trace.start.n_segments; j++)
+        SW_TRY(add_range(p, p->r->trace.start.segments[j].address,
+                         p->r->trace.start.segments[j].bytes));
     for (uint32_t j = 0; j < t->n_events; j++)
         if (t->events[j].action == TRACE_SEGMENT_ALLOC ||
             t->events[j].action == TRACE_SEGMENT_MAP)
@@ -514,7 +515,7 @@ static int by_size(const void *a, const void *b)
 
 static sw_status add_rank(run *r, const replan *of)
 {
-    const int phase = of->roles.phase[of->whole.position];
+    const int phase = of->lives.roles.phase[of->whole.position];
     SW_TRY(sw_heap_reserve(&r->ranks, SW_HEAP_PROFILE, &r->cap_ranks, r->n_ranks + 1,
                            sizeof *r->ranks));
     const uint64_t most = of->whole.most, bytes = of->at_peak[0].bytes;

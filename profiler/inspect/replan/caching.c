@@ -257,13 +257,6 @@ static uint32_t blocks_next_larger(const caching_allocator *a, uint32_t i)
 
 /* ---- settings ---------------------------------------------------------------------------- */
 
-caching_settings caching_settings_default(void)
-{
-    return (caching_settings){.max_split_bytes = UINT64_MAX,
-                              .max_rounding_bytes = UINT64_C(20) << 20,
-                              .large_page_bytes = UINT64_C(20) << 20};
-}
-
 static int log2_of(uint64_t x)
 {
     return 63 - __builtin_clzll(x);

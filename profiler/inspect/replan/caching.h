@@ -32,7 +32,6 @@ typedef struct {
     uint8_t divisions[CACHING_DIVISIONS]; /* of a power of two, that sizes are rounded up to;
                                              0: to 512 bytes. For sizes below 2 MiB, 4 MiB... */
 } caching_settings;
-caching_settings caching_settings_default(void);
 /* Bytes that a request takes, at least. */
 uint64_t caching_round(const caching_settings *s, uint64_t bytes);
 

@@ -24,8 +24,9 @@ typedef struct {
 
 /* ---- before the trace -------------------------------------------------------------------- */
 
-static sw_status begin(replay *r, const trace_start *s)
+static sw_status begin(replay *r)
 {
+    const trace_start *s = &r->t->start;
     uint32_t at = 0;
     if (s->why[0] != '\0')
         SW_FAIL(SW_FORMAT, "%s", s->why);
@@ -199,36 +200,29 @@ static void unknown(replay *r, uint32_t event)
     snprintf(r->proof->why, sizeof r->proof->why, "%s", sw_last_error());
 }
 
-static sw_status run(replay *r, const trace_start *start, replay_moment *moments, uint32_t n)
-{
-    uint32_t m = 0;
-    sw_status status = begin(r, start);
-    for (; status == SW_OK && r->t->n_events == 0 && m < n; m++)
-        look(r, &moments[m]);
-    for (uint32_t i = 0; i < r->t->n_events && status == SW_OK; i++) {
-        status = take(r, &r->t->events[i], i);
-        if (status == SW_FORMAT)
-            unknown(r, i);
-        for (; status == SW_OK && m < n && moments[m].event == i; m++)
-            look(r, &moments[m]);
-    }
-    if (status == SW_FORMAT && r->proof->from == TRACE_NONE)
-        unknown(r, 0);
-    return status == SW_FORMAT ? SW_OK : status;
-}
-
-sw_status replay_run(snapshot_trace *t, const trace_start *start, replay_moment *moments,
-                     uint32_t n, replay_proof *out)
+sw_status replay_run(snapshot_trace *t, replay_moment *moments, uint32_t n, replay_proof *out)
 {
     replay r = {.t = t, .proof = out};
+    uint32_t m = 0;
     *out = (replay_proof){.from = TRACE_NONE};
     for (uint32_t i = 0; i < n; i++)
         moments[i].known = false;
     SW_TRY(caching_create(&r.a, &t->settings));
-    const sw_status status = run(&r, start, moments, n);
+    sw_status status = begin(&r);
+    for (; status == SW_OK && t->n_events == 0 && m < n; m++)
+        look(&r, &moments[m]);
+    for (uint32_t i = 0; i < t->n_events && status == SW_OK; i++) {
+        status = take(&r, &t->events[i], i);
+        if (status == SW_FORMAT)
+            unknown(&r, i);
+        for (; status == SW_OK && m < n && moments[m].event == i; m++)
+            look(&r, &moments[m]);
+    }
+    if (status == SW_FORMAT && out->from == TRACE_NONE)
+        unknown(&r, 0);
     number_map_free(&r.unsure);
     caching_destroy(r.a);
-    return status;
+    return status == SW_FORMAT ? SW_OK : status;
 }
 
 /* ---- what was reserved ------------------------------------------------------------------- */
@@ -245,7 +239,7 @@ static sw_status replay_with(replan *r, uint64_t *lost)
 {
     replay_moment moments[2];
     uint32_t n = 0, at;
-    r->reserved = trace_start_most(&r->start, &r->trace, r->trace.n_events, &at, NULL);
+    r->reserved = trace_start_most(&r->trace, r->trace.n_events, &at, NULL);
     r->reserved_event = at;
     /* The request after the segment, which it was taken for. */
     for (uint32_t k = at; at != TRACE_NONE && ++k < r->trace.n_events;) {
@@ -262,7 +256,7 @@ static sw_status replay_with(replan *r, uint64_t *lost)
         r->oom = (replan_oom){
             .there = true, .event = i, .asked = e->bytes, .device_free = e->address};
         uint32_t ignored;
-        (void)trace_start_most(&r->start, &r->trace, i, &ignored, &r->oom.reserved);
+        (void)trace_start_most(&r->trace, i, &ignored, &r->oom.reserved);
     }
     /* The state before the trace is seen after its first event. */
     const replay_moment peak = {.event = at != TRACE_NONE ? r->reserved_event : 0,
@@ -274,7 +268,7 @@ static sw_status replay_with(replan *r, uint64_t *lost)
     moments[n++] = peak;
     if (r->oom.there && !oom_first)
         moments[n++] = oom;
-    SW_TRY(replay_run(&r->trace, &r->start, moments, n, &r->proof));
+    SW_TRY(replay_run(&r->trace, moments, n, &r->proof));
     r->at_reserved = moments[oom_first];
     r->at_reserved.lost_of = NULL;
     if (r->oom.there)
@@ -298,7 +292,334 @@ static sw_status replay_with(replan *r, uint64_t *lost)
     return SW_OK;
 }
 
-/* ---- plans ------------------------------------------------------------------------------- */
+/* ---- the period -------------------------------------------------------------------------- */
+
+#define ENDS 16    /* places where the run may end: parts of the trace */
+#define LEAST 3    /* steps */
+#define SHORTEST 4 /* requests of a step */
+
+typedef struct {
+    uint32_t born, dead; /* positions */
+    uint32_t during;     /* requests up to its death; 0: it lives to the end */
+} request;
+
+typedef struct {
+    const snapshot_trace *t;
+    const trace_lives *l;
+    request *of;
+    uint32_t n;
+    uint64_t *keys;
+    uint32_t *agree; /* how many requests agree with those p before them */
+} trace_period_search;
+
+/* From the events, not from the lives. In a profile of a CPU addresses make no difference
+ * then: what is written in place looks like what got its place by chance. On a device a free
+ * counts where the program asks for it: when other streams let it complete differs from step
+ * to step. */
+static sw_status take_requests(trace_period_search *s, number_map *living)
+{
+    for (uint32_t i = 0; i < s->t->n_events; i++) {
+        const trace_event *e = &s->t->events[i];
+        const bool begins = e->action == TRACE_ALLOC && e->bytes > 0;
+        const bool ends =
+            begins || e->action == TRACE_FREE_REQUESTED || e->action == TRACE_FREE_COMPLETED;
+        const uint32_t at = ends ? number_map_at(living, e->address) : NUMBER_MAP_NONE;
+        if (at != NUMBER_MAP_NONE && s->of[at].dead == s->l->n_positions) {
+            s->of[at].dead = i + 1;
+            s->of[at].during = s->n;
+        }
+        if (at != NUMBER_MAP_NONE && e->action != TRACE_FREE_REQUESTED)
+            SW_TRY(number_map_set(living, e->address, NUMBER_MAP_NONE));
+        if (!begins)
+            continue;
+        /* Not who asks: the first step may go other ways through the code. */
+        const uint64_t pool = e->pool == TRACE_NO_POOL ? 0 : e->pool;
+        uint64_t key = e->bytes * UINT64_C(0x9e3779b97f4a7c15) ^ e->stream;
+        key = (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15) ^ pool;
+        s->keys[s->n] = (key ^ key >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+        s->of[s->n++] = (request){i + 1, s->l->n_positions, 0};
+        SW_TRY(number_map_set(living, e->address, s->n - 1));
+    }
+    return SW_OK;
+}
+
+static void look_back(trace_period_search *s, uint32_t n, uint32_t *run, uint32_t *period,
+                      uint32_t *end)
+{
+    /* Of the first n requests, read from their end. */
+    uint32_t left = 0, right = 0;
+    const uint64_t *k = s->keys + (n - 1);
+    for (uint32_t p = 1; p < n; p++) {
+        uint32_t z = p < right ? s->agree[p - left] : 0;
+        if (z > right - p && p < right)
+            z = right - p;
+        while (p + z < n && *(k - z) == *(k - p - z))
+            z++;
+        s->agree[p] = z;
+        if (p + z > right) {
+            left = p;
+            right = p + z;
+        }
+    }
+    for (uint32_t p = SHORTEST; p <= n / LEAST; p++) {
+        const uint32_t length = s->agree[p] + p;
+        if (s->agree[p] < (LEAST - 1) * p || length <= *run)
+            continue;
+        *run = length;
+        *period = p;
+        *end = n;
+    }
+}
+
+/* Lives that are born in it. */
+static uint32_t count_born(const trace_lives *l, uint32_t from, uint32_t to)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->n; i++)
+        n += l->all[i].born >= from && l->all[i].born < to;
+    return n;
+}
+
+static sw_status find_period(trace_period_search *s, trace_period *out)
+{
+    uint32_t run = 0, period = 0, end = 0;
+    number_map living = {0};
+    const sw_status status = take_requests(s, &living);
+    number_map_free(&living);
+    SW_TRY(status);
+    for (uint32_t i = 0; i < s->n; i++) /* how many requests come while it lives */
+        s->keys[i] ^= s->of[i].during > 0 ? s->of[i].during - i : 0;
+    for (uint32_t i = ENDS; i > 0; i--) {
+        const uint32_t n = (uint32_t)((uint64_t)s->n * i / ENDS);
+        if (n > run && n >= LEAST * SHORTEST)
+            look_back(s, n, &run, &period, &end);
+    }
+    if (run == 0)
+        return SW_OK;
+    uint64_t *live;
+    SW_TRY(trace_lives_curve(s->l, &live));
+    /* Of the run's last steps but one the request before which the least lives. */
+    uint32_t best = end - 2 * period, top = 0;
+    for (uint32_t i = best; i < end - period; i++)
+        if (live[s->of[i].born - 1] < live[s->of[best].born - 1])
+            best = i;
+    const uint32_t from = s->of[best].born, to = s->of[best + period].born;
+    for (uint32_t i = 1; i < s->l->n_positions; i++)
+        top = live[i] > live[top] ? i : top;
+    if (live[from - 1] == live[to - 1] && top < s->of[end - 1].dead)
+        *out =
+            (trace_period)SW_INIT(.steps = run / period, .requests = count_born(s->l, from, to),
+                                  .first = s->of[end - run].born, .from = from, .to = to);
+    trace_lives_curve_free(s->l, live);
+    return SW_OK;
+}
+
+/* Steps that frames show. Where frames show none: the longest run of requests (bytes, stream,
+ * pool, how long they live) that repeats and ends in the last 15/16 of the trace; of a run's
+ * periods the shortest. A step begins and ends with the same live bytes, and has the peak of
+ * the trace that follows it: what repeats without that is a layer. Linear. */
+static sw_status find_steps(trace_period *p, const snapshot_trace *t, const trace_lives *l)
+{
+    const trace_roles *roles = &l->roles;
+    trace_period_search s = {.t = t, .l = l};
+    size_t n = 0;
+    *p = (trace_period){0};
+    if (roles->known) { /* the last one */
+        const uint32_t steps = roles->n_steps;
+        *p = (trace_period){.steps = steps, .passes = roles->passes, .by_frames = true};
+        if (steps == 0)
+            return SW_OK;
+        p->first = roles->steps[0].from;
+        p->from = roles->steps[steps - 1].from;
+        p->to = roles->steps[steps - 1].to;
+        p->requests = count_born(l, p->from, p->to);
+        return SW_OK;
+    }
+    for (uint32_t i = 0; i < t->n_events; i++)
+        n += t->events[i].action == TRACE_ALLOC;
+    if (n < LEAST * SHORTEST)
+        return SW_OK;
+    const size_t bytes = n * (sizeof *s.keys + sizeof *s.of + sizeof *s.agree);
+    SW_TRY(sw_heap_alloc(&s.keys, SW_HEAP_PROFILE, bytes));
+    s.of = (request *)(s.keys + n);
+    s.agree = (uint32_t *)(s.of + n);
+    const sw_status status = find_period(&s, p);
+    sw_heap_free(s.keys, SW_HEAP_PROFILE, bytes);
+    return status;
+}
+
+/* ---- bounds and plans -------------------------------------------------------------------- */
+
+/* The part of a life that is meant; false: none is. */
+static bool chosen(const trace_life *x, const lives_choice *of, uint32_t *from, uint32_t *to)
+{
+    *from = x->born > of->from ? x->born : of->from;
+    *to = x->dead < of->to ? x->dead : of->to;
+    return *from < *to && (x->stack != of->left_out || strcmp(x->role, of->left_role) != 0);
+}
+
+/* By arena the first one that shares its room: itself, or with merged streams that of its
+ * pool. */
+static void find_leaders(const trace_lives *l, const lives_choice *of, uint32_t *lead)
+{
+    for (uint32_t a = 0; a < l->n_arenas; a++) {
+        lead[a] = a;
+        for (uint32_t b = 0; of->merged && b < lead[a]; b++)
+            if (l->arenas[b].pool == l->arenas[a].pool)
+                lead[a] = b;
+    }
+}
+
+/* One sweep over the positions, for all arenas. most_of: of each arena, where it leads; NULL:
+ * not written. */
+static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_height *out,
+                            uint64_t *most_of)
+{
+    struct {
+        uint64_t *live, *most; /* by leading arena */
+        uint32_t *lead;
+        uint32_t *head,
+            *next; /* who dies at a position: lives plus one, and the next of them */
+    } s;
+    const size_t arenas = l->n_arenas, positions = of->to - of->from;
+    const size_t bytes = arenas * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
+                         (positions + l->n) * sizeof(uint32_t);
+    *out = (lives_height){.position = of->from};
+    if (bytes == 0)
+        return SW_OK;
+    SW_TRY(sw_heap_alloc(&s.live, SW_HEAP_PROFILE, bytes));
+    s.most = s.live + arenas;
+    s.lead = (uint32_t *)(s.most + arenas);
+    s.head = s.lead + arenas;
+    s.next = s.head + positions;
+    find_leaders(l, of, s.lead);
+    uint64_t total = 0;
+    uint32_t next = 0, from, to;
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (!chosen(&l->all[i], of, &from, &to))
+            continue;
+        out->n++;
+        if (to == of->to)
+            continue;
+        s.next[i] = s.head[to - of->from];
+        s.head[to - of->from] = i + 1;
+    }
+    /* The chosen lives are in order of birth. */
+    for (uint32_t p = of->from; p < of->to; p++) {
+        for (uint32_t i = s.head[p - of->from]; i > 0; i = s.next[i - 1]) {
+            s.live[s.lead[l->all[i - 1].arena]] -= l->all[i - 1].bytes;
+            total -= l->all[i - 1].bytes;
+        }
+        for (; next < l->n; next++) {
+            const trace_life *x = &l->all[next];
+            const uint32_t a = s.lead[x->arena];
+            if (!chosen(x, of, &from, &to))
+                continue;
+            if (from > p)
+                break;
+            s.live[a] += x->bytes;
+            s.most[a] = s.live[a] > s.most[a] ? s.live[a] : s.most[a];
+            total += x->bytes;
+        }
+        if (total > out->most) {
+            out->most = total;
+            out->position = p;
+        }
+    }
+    for (uint32_t a = 0; a < l->n_arenas; a++) {
+        out->bound += s.most[a];
+        if (most_of != NULL)
+            most_of[a] = s.most[a];
+    }
+    sw_heap_free(s.live, SW_HEAP_PROFILE, bytes);
+    return SW_OK;
+}
+
+/* The bound alone; `height` and `proved` are 0. */
+static sw_status lives_bound(const trace_lives *l, const lives_choice *of, lives_height *out)
+{
+    return find_bound(l, of, out, NULL);
+}
+
+typedef struct {
+    sw_placement_item *items; /* arena by arena */
+    uint64_t *most;           /* by arena: its bound */
+    uint32_t *whose;          /* lives */
+    uint32_t *lead, *end;     /* by arena; after its items */
+} arena_items;
+
+static void fill(trace_lives *l, const lives_choice *of, arena_items *a)
+{
+    uint32_t from, to, n = 0;
+    find_leaders(l, of, a->lead);
+    for (uint32_t i = 0; i < l->n; i++)
+        if (chosen(&l->all[i], of, &from, &to))
+            a->end[a->lead[l->all[i].arena]]++;
+    for (uint32_t k = 0; k < l->n_arenas; k++) {
+        n += a->end[k];
+        a->end[k] = n - a->end[k]; /* where they begin */
+    }
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (!chosen(&l->all[i], of, &from, &to))
+            continue;
+        const uint32_t at = a->end[a->lead[l->all[i].arena]]++;
+        a->items[at] = (sw_placement_item){
+            .lower = from, .upper = to, .bytes = l->all[i].bytes, .align = l->align};
+        a->whose[at] = i;
+    }
+}
+
+/* A plan that is as low as a reader can tell from the bound is low enough: what comes below it
+ * takes most of the time. */
+static sw_status place_arenas(trace_lives *l, const arena_items *a, sw_placement_opts opts,
+                              lives_height *out)
+{
+    uint32_t from = 0;
+    for (uint32_t arena = 0; arena < l->n_arenas; arena++) {
+        sw_placement_result r = {0};
+        const uint32_t to = a->end[arena];
+        l->arenas[arena].height = 0;
+        const uint64_t near = a->most[arena] / 4096;
+        opts.capacity = near < l->align ? 0 : a->most[arena] + near;
+        if (from < to)
+            SW_TRY(sw_placement_solve(a->items + from, to - from, &opts, &r));
+        l->arenas[arena].height = r.height;
+        out->height += r.height;
+        out->proved += r.proved;
+        from = to;
+    }
+    for (uint32_t i = 0; i < from; i++)
+        l->all[a->whose[i]].offset = a->items[i].offset;
+    return SW_OK;
+}
+
+/* A plan, with the offsets of those that it has. Stops early, with a plan that is whole, where
+ * stop(context) says so. */
+static sw_status lives_place(trace_lives *l, const lives_choice *of,
+                             bool (*stop)(void *context), void *context, lives_height *out)
+{
+    arena_items a;
+    const sw_placement_opts opts = {.stop = stop, .context = context};
+    const size_t arenas = l->n_arenas;
+    const size_t n = arenas * sizeof(uint64_t) + (l->n + 2 * arenas) * sizeof(uint32_t);
+    SW_TRY(sw_heap_alloc(&a.items, SW_HEAP_PROFILE, l->n * sizeof *a.items));
+    sw_status status = sw_heap_alloc(&a.most, SW_HEAP_PROFILE, n);
+    if (status == SW_OK) {
+        a.whose = (uint32_t *)(a.most + arenas);
+        a.lead = a.whose + l->n;
+        a.end = a.lead + arenas;
+        status = find_bound(l, of, out, a.most);
+        if (status == SW_OK) {
+            fill(l, of, &a);
+            status = place_arenas(l, &a, opts, out);
+        }
+        sw_heap_free(a.most, SW_HEAP_PROFILE, n);
+    }
+    sw_heap_free(a.items, SW_HEAP_PROFILE, l->n * sizeof *a.items);
+    return status;
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
 
 static int by_stack(const void *a, const void *b)
 {
@@ -387,7 +708,7 @@ static sw_status place_oom(replan *r, const asked *a)
     SW_TRY(trace_lives_add(l, e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool,
                            (trace_life)SW_INIT(.bytes = e->bytes, .born = r->oom.event + 1,
                                                .dead = r->oom.event + 2, .stack = e->stack)));
-    const sw_status status = trace_lives_place(l, &choice, a->stop, a->context, &r->oom.with);
+    const sw_status status = lives_place(l, &choice, a->stop, a->context, &r->oom.with);
     l->n = n;
     l->n_positions = before;
     r->oom.fits = r->oom.with.height <= r->oom.reserved + r->oom.device_free;
@@ -402,7 +723,7 @@ static sw_status place_step(replan *r, const asked *a)
                        before = {.to = p->from, .left_out = TRACE_NONE};
     lives_height warm = {0};
     uint32_t ignored;
-    SW_TRY(trace_lives_place(l, &step, a->stop, a->context, &r->step));
+    SW_TRY(lives_place(l, &step, a->stop, a->context, &r->step));
     for (uint32_t i = 0; i < l->n; i++) {
         trace_life *x = &l->all[i];
         const bool in = x->born < p->to && x->dead > p->from;
@@ -411,10 +732,9 @@ static sw_status place_step(replan *r, const asked *a)
     }
     for (uint32_t k = 0; k < l->n_arenas; k++)
         l->arenas[k].step_height = l->arenas[k].height;
-    r->step_reserved =
-        r->replayed ? trace_start_most(&r->start, &r->trace, p->to - 1, &ignored, NULL) : 0;
+    r->step_reserved = r->replayed ? trace_start_most(&r->trace, p->to - 1, &ignored, NULL) : 0;
     if (p->from > 0)
-        SW_TRY(trace_lives_bound(l, &before, &warm));
+        SW_TRY(lives_bound(l, &before, &warm));
     r->before_requested = warm.most;
     return SW_OK;
 }
@@ -430,7 +750,6 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
                 "%s: device %lld has no events: record them with "
                 "torch.cuda.memory._record_memory_history()",
                 r->trace.path, (long long)r->trace.device);
-    SW_TRY(trace_start_find(&r->start, &r->trace));
     if (r->trace.cuda) {
         void *lost;
         const size_t bytes = r->trace.n_stacks * sizeof(uint64_t);
@@ -439,8 +758,7 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
         sw_heap_free(lost, SW_HEAP_PROFILE, bytes);
         SW_TRY(status);
     }
-    SW_TRY(trace_lives_find(&r->lives, &r->trace, &r->start));
-    SW_TRY(trace_roles_find(&r->roles, &r->trace, &r->lives));
+    SW_TRY(trace_lives_find(&r->lives, &r->trace));
     if (!r->trace.cuda) {
         /* A CPU's addresses have no segments. */
         uint64_t low = UINT64_MAX, high = 0;
@@ -455,7 +773,7 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
     /* The plan of the whole trace comes last: its offsets stay. */
     {
         lives_choice choice = all;
-        SW_TRY(trace_period_find(&r->period, &r->trace, &r->lives, &r->roles));
+        SW_TRY(find_steps(&r->period, &r->trace, &r->lives));
         r->steady = r->period.steps > 1;
         if (r->steady)
             SW_TRY(place_step(r, &a));
@@ -465,9 +783,9 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
             r->streams |= r->lives.arenas[i].stream != r->lives.arenas[0].stream;
         choice.merged = true;
         if (r->streams)
-            SW_TRY(trace_lives_place(&r->lives, &choice, a.stop, a.context, &r->merged));
+            SW_TRY(lives_place(&r->lives, &choice, a.stop, a.context, &r->merged));
         choice.merged = false;
-        SW_TRY(trace_lives_place(&r->lives, &choice, a.stop, a.context, &r->whole));
+        SW_TRY(lives_place(&r->lives, &choice, a.stop, a.context, &r->whole));
     }
     /* A reserve that had grown before the trace cannot be compared with a simulation of it. */
     if (r->replayed && !r->trace.settings.expandable && r->reserved_event != TRACE_NONE) {
@@ -477,7 +795,7 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
         else
             SW_TRY(status);
     }
-    SW_TRY(replan_help_find(r->help, &r->n_help, &r->trace, &r->lives, &r->roles, r->reserved,
+    SW_TRY(replan_help_find(r->help, &r->n_help, &r->trace, &r->lives, r->reserved,
                             r->expandable));
     find_roles(r);
     SW_TRY(find_holders(r, r->whole.position, r->holders, &r->n_holders));
@@ -485,7 +803,7 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
         lives_choice choice = all;
         choice.left_out = r->holders[i].stack;
         choice.left_role = r->holders[i].role;
-        SW_TRY(trace_lives_bound(&r->lives, &choice, &r->holders[i].without));
+        SW_TRY(lives_bound(&r->lives, &choice, &r->holders[i].without));
     }
     return r->oom.there ? find_holders(r, r->oom.event + 1, r->oom.holders, &r->oom.n_holders)
                         : SW_OK;
@@ -493,8 +811,6 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
 
 void replan_free(replan *r)
 {
-    trace_roles_free(&r->roles);
     trace_lives_free(&r->lives);
-    trace_start_free(&r->start);
     snapshot_trace_free(&r->trace);
 }

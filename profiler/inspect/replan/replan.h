@@ -41,8 +41,8 @@ typedef struct {
 /* Moments come by event; of a trace without events they are its end. Ends at the first event
  * that does not follow. Requests that do not say their pool get that of the block that they
  * took. */
-SW_MUST_USE sw_status replay_run(snapshot_trace *t, const trace_start *start,
-                                 replay_moment *moments, uint32_t n, replay_proof *out);
+SW_MUST_USE sw_status replay_run(snapshot_trace *t, replay_moment *moments, uint32_t n,
+                                 replay_proof *out);
 
 /* The bytes that a PyTorch run would need, from its own memory snapshot: what its caching
  * allocator reserved, why that is more than what was asked for, the least that any allocator
@@ -58,13 +58,6 @@ typedef struct {
     uint32_t from,
         to; /* positions of one of them, half-open; it begins where the least lives */
 } trace_period;
-
-/* Steps that frames show. Where frames show none: the longest run of requests (bytes, stream,
- * pool, how long they live) that repeats and ends in the last 15/16 of the trace; of a run's
- * periods the shortest. A step begins and ends with the same live bytes, and has the peak of
- * the trace that follows it: what repeats without that is a layer. Linear. */
-SW_MUST_USE sw_status trace_period_find(trace_period *p, const snapshot_trace *t,
-                                        const trace_lives *l, const trace_roles *roles);
 
 /* ---- changes ----------------------------------------------------------------------------- */
 
@@ -107,8 +100,7 @@ typedef struct {
  * `expandable`, what would be with expandable segments: 0 where not known. */
 SW_MUST_USE sw_status replan_help_find(replan_help out[REPLAN_HELPS], uint32_t *n,
                                        const snapshot_trace *t, const trace_lives *l,
-                                       const trace_roles *r, uint64_t reserved,
-                                       uint64_t expandable);
+                                       uint64_t reserved, uint64_t expandable);
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
@@ -154,9 +146,7 @@ typedef struct {
 
 typedef struct {
     snapshot_trace trace;
-    trace_start start;
     trace_lives lives;
-    trace_roles roles;
     replay_proof proof;        /* of a device's trace */
     bool replayed;             /* it is of a device, with segments */
     uint64_t reserved;         /* the most; of a CPU the span of all addresses */

@@ -428,11 +428,10 @@ static sw_status try_all(search *s, replan_help *found, uint32_t *n, uint64_t re
 }
 
 sw_status replan_help_find(replan_help out[REPLAN_HELPS], uint32_t *n, const snapshot_trace *t,
-                           const trace_lives *l, const trace_roles *r, uint64_t reserved,
-                           uint64_t expandable)
+                           const trace_lives *l, uint64_t reserved, uint64_t expandable)
 {
     replan_help found[REPLAN_CHANGES];
-    search s = {.t = t, .l = l, .r = r};
+    search s = {.t = t, .l = l, .r = &l->roles};
     const size_t n_less = (size_t)l->n_positions + 1;
     const size_t bytes = n_less * (sizeof *s.less + sizeof *s.ends) +
                          t->n_stacks * (sizeof *s.scopes + sizeof *s.flags);

@@ -10,14 +10,14 @@
 static const char *const phase_names[] = {"data", "forward", "loss", "backward", "optimizer"};
 
 /* An op that is the layer's innermost function is said once. */
-static bool ends_with_op(const trace_stack *s)
+static bool ends_with_op(const snapshot_frames *s)
 {
     const size_t n_op = strlen(s->op), n_layer = strlen(s->layer);
     return n_op > 0 && n_layer >= n_op && strcmp(s->layer + n_layer - n_op, s->op) == 0 &&
            (n_layer == n_op || s->layer[n_layer - n_op - 1] == '/');
 }
 
-static bool is_nameless(const trace_stack *s)
+static bool is_nameless(const snapshot_frames *s)
 {
     return s->op[0] == '\0' && s->layer[0] == '\0';
 }
@@ -27,7 +27,7 @@ static const char nameless[] = "made before the recording, or without frames";
 const char *replan_who(const snapshot_trace *t, uint32_t stack)
 {
     static char text[1100]; /* both are at most half of it */
-    const trace_stack *s = &t->stacks[stack];
+    const snapshot_frames *s = &t->stacks[stack];
     if (is_nameless(s))
         return "code without frames";
     snprintf(text, sizeof text, "%s%s%s", ends_with_op(s) ? "" : s->op,
@@ -36,7 +36,7 @@ const char *replan_who(const snapshot_trace *t, uint32_t stack)
 }
 
 /* On what is left of a line: of a long name the innermost functions. */
-static void print_stack(const trace_stack *s, int taken, const report_style *style)
+static void print_stack(const snapshot_frames *s, int taken, const report_style *style)
 {
     char head[300];
     snprintf(head, sizeof head, "%.200s%s",
@@ -232,7 +232,7 @@ static void print_plans(const replan *r, const report_style *style)
 /* A name on a line of its own: it is what most people look for. */
 static void print_who(const replan *r, const replan_holder *h, const report_style *style)
 {
-    const trace_stack *s = &r->trace.stacks[h->stack];
+    const snapshot_frames *s = &r->trace.stacks[h->stack];
     char role[60], phase[16] = "";
     snprintf(role, sizeof role, "      %.40s: ", h->role);
     if (s->phase >= 0)
@@ -353,7 +353,8 @@ void replan_print_text(const replan *r, const report_style *style)
                             trace_rule_text(x->rule));
         }
     }
-    report_print_steps(style, r->roles.steps, r->roles.n_steps, r->roles.passes);
+    report_print_steps(style, r->lives.roles.steps, r->lives.roles.n_steps,
+                       r->lives.roles.passes);
     print_what_if(r, style);
     if (!style->quiet)
         sw_writer_say(
@@ -412,7 +413,7 @@ static void put_holders(sw_json *j, const snapshot_trace *t, const replan_holder
 {
     sw_json_open(j, "holders", '[');
     for (uint32_t i = 0; i < n; i++) {
-        const trace_stack *s = &t->stacks[of[i].stack];
+        const snapshot_frames *s = &t->stacks[of[i].stack];
         sw_json_begin(j, '{');
         SW_JSON_PUT(j, s, op, layer);
         sw_json_put_string(j, "phase", s->phase >= 0 ? sw_prof_phase_name(s->phase) : NULL);
@@ -453,7 +454,7 @@ void replan_put_json(sw_json *j, const replan *r)
                        : r->period.passes   ? "passes"
                                             : "optimizer steps");
     sw_json_put_u64(j, "steps", r->period.steps);
-    report_put_steps(j, r->roles.steps, r->roles.n_steps);
+    report_put_steps(j, r->lives.roles.steps, r->lives.roles.n_steps);
     sw_json_open(j, "roles", '[');
     for (uint32_t i = 0; i < r->n_roles; i++) {
         const replan_role *x = &r->at_peak[i];
@@ -483,7 +484,7 @@ void replan_put_json(sw_json *j, const replan *r)
     put_holders(j, t, r->holders, r->n_holders, true);
     sw_json_open(j, "losers", '[');
     for (uint32_t i = 0; i < r->n_losers; i++) {
-        const trace_stack *s = &r->trace.stacks[r->losers[i].stack];
+        const snapshot_frames *s = &r->trace.stacks[r->losers[i].stack];
         sw_json_begin(j, '{');
         SW_JSON_PUT(j, s, op, layer);
         sw_json_put_u64(j, "bytes", r->losers[i].bytes);

@@ -1,13 +1,321 @@
-/* One device's part of a snapshot as flat arrays: events, the state before them, and the period
- * that they repeat in. */
+/* One device's part of a snapshot as flat arrays: what frames say, events and segments, and the
+ * state before them. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/numbers.h"
-#include "profiler/inspect/replan/replan.h"
 #include "profiler/inspect/replan/trace.h"
-#include "profiler/inspect/snapshot.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+sw_status snapshot_number(const char *path, value of, const char *where, uint64_t index,
+                          const char *key, int64_t most, int64_t *out)
+{
+    const value v = value_at(of, key);
+    char got[64] = "no number";
+    *out = value_number(v);
+    if (value_kind_of(v) == VALUE_INT && *out >= 0 && *out <= most)
+        return SW_OK;
+    uint64_t whole;
+    if (value_whole(v, &whole))
+        snprintf(got, sizeof got, "%llu", (unsigned long long)whole);
+    else if (value_is_number(v))
+        snprintf(got, sizeof got, "%.17g", value_real(v));
+    SW_FAIL(SW_FORMAT, "%s: %s %llu: '%s' must be a number from 0 to %lld (got %s)", path,
+            where, (unsigned long long)index, key, (long long)most, v == 0 ? "nothing" : got);
+}
+
+/* ---- frames ------------------------------------------------------------------------------ */
+
+#define LAYERS 4 /* functions of a layer's name */
+#define NAME_BYTES 512
+
+/* Pieces of the file's texts. */
+typedef struct {
+    char path[256]; /* the end of the file's, with slashes */
+    const char *file, *name;
+    int n_name;
+    int64_t line;
+    bool module, builtin; /* `name` is that of an nn.Module, or of a function without a file */
+} frame;
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Paths of Windows have slashes from here on. */
+static void take_path(frame *f, const char *file, size_t n)
+{
+    const size_t over = n >= sizeof f->path ? n - sizeof f->path + 1 : 0;
+    memcpy(f->path, file + over, n - over);
+    f->path[n - over] = '\0';
+    for (char *c = f->path; (c = strchr(c, '\\')) != NULL;)
+        *c = '/';
+    f->file = f->path;
+}
+
+static bool frame_at(value frames, uint64_t i, frame *out)
+{
+    const value f = value_item(frames, i);
+    const char *file = value_text(value_at(f, "filename"));
+    out->name = value_text(value_at(f, "name"));
+    out->line = value_number(value_at(f, "line"));
+    out->module = out->builtin = false;
+    if (file == NULL || out->name == NULL)
+        return false;
+    out->n_name = (int)strnlen(out->name, INT32_MAX);
+    take_path(out, file, strlen(file));
+    if (strcmp(file, "none") == 0) {
+        /* The frames of PyTorch's profiler have all in their name: "nn.Module: Linear_0",
+         * "<built-in method relu of type object at 0x7f..>", "train.py(40): step". */
+        const char *text = out->name, *behind = strstr(text, "): ");
+        const char *open = behind != NULL ? behind : text;
+        while (open > text && *open != '(')
+            open--;
+        if (begins(text, "nn.Module: ")) {
+            out->module = true;
+            out->name = text + strlen("nn.Module: ");
+        } else if (begins(text, "<built-in method ") || begins(text, "<built-in function ")) {
+            out->builtin = true;
+            out->name = strchr(strchr(text, ' ') + 1, ' ') + 1;
+        } else if (open > text) {
+            take_path(out, text, (size_t)(open - text));
+            out->line = 0;
+            for (const char *c = open + 1; *c >= '0' && *c <= '9' && out->line < 100000000; c++)
+                out->line = out->line * 10 + (*c - '0');
+            out->name = behind + 3;
+        }
+        out->n_name = (int)(out->builtin ? strcspn(out->name, " >") : strlen(out->name));
+    }
+    return true;
+}
+
+/* ---- frames of our own export ------------------------------------------------------------ */
+
+/* One scope more around `layer`, of NAME_BYTES; what does not fit stays out. */
+static void put_scope(char *layer, const char *scope)
+{
+    const size_t inner = strlen(layer), n = strlen(scope) + (inner > 0);
+    if (n + inner >= NAME_BYTES)
+        return;
+    memmove(layer + n, layer, inner + 1);
+    memcpy(layer, scope, strlen(scope));
+    if (inner > 0)
+        layer[n - 1] = '/';
+}
+
+static sw_status read_ours(sw_timeline *t, value frames, snapshot_frames *out)
+{
+    char layer[NAME_BYTES] = "";
+    frame f;
+    for (uint64_t i = 0; i < value_count(frames); i++) {
+        if (!frame_at(frames, i, &f))
+            continue;
+        if (strcmp(f.file, "tensor") == 0)
+            SW_TRY(sw_timeline_string(t, &out->name, f.name));
+        else if (strcmp(f.file, "op") == 0)
+            SW_TRY(sw_timeline_string(t, &out->op, f.name));
+        else if (strcmp(f.file, "layer") == 0)
+            put_scope(layer, f.name);
+        for (int phase = 0; phase < SW_PROF_PHASES; phase++)
+            if (strcmp(f.file, "phase") == 0 && strcmp(f.name, sw_prof_phase_name(phase)) == 0)
+                out->phase = phase;
+    }
+    return sw_timeline_string(t, &out->layer, layer);
+}
+
+/* ---- PyTorch's --------------------------------------------------------------------------- */
+
+static bool has(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+static bool is_python(const frame *f)
+{
+    const size_t n = strlen(f->file);
+    return f->module || f->builtin || f->file[0] == '<' ||
+           (n > 3 && strcmp(f->file + n - 3, ".py") == 0);
+}
+
+static const char *base_of(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash != NULL ? slash + 1 : file;
+}
+
+/* "net.py:12 forward"; a slash would divide layers. */
+static void describe(const frame *f, char *to, size_t bytes)
+{
+    if (f->module || f->builtin)
+        snprintf(to, bytes, "%.*s", f->n_name < 120 ? f->n_name : 120, f->name);
+    else
+        snprintf(to, bytes, "%.100s:%lld %.*s", base_of(f->file), (long long)f->line,
+                 f->n_name < 120 ? f->n_name : 120, f->name);
+    for (char *c = strchr(to, '/'); c != NULL; c = strchr(c, '/'))
+        *c = '|';
+}
+
+/* Found so far, from the inside out. */
+typedef struct {
+    char op[NAME_BYTES], functions[NAME_BYTES], modules[NAME_BYTES], first[NAME_BYTES];
+    char others[NAME_BYTES], latest[NAME_BYTES]; /* of libraries: all, and the latest frame */
+    bool op_found, last_is_apply;
+    int n_functions, n_others, phase;
+    uint32_t facts;
+} search;
+
+static bool is_loss(const char *text)
+{
+    return has(text, "loss") || has(text, "Loss") || has(text, "cross_entropy") ||
+           has(text, "criterion");
+}
+
+/* Facts by names, of C++ and of Python alike. */
+static uint32_t facts_of(const frame *f)
+{
+    static const struct {
+        const char *file, *name; /* the file has, the name begins with */
+        uint32_t facts;
+    } rules[] = {
+        {"", "zero_grad", FRAMES_ZERO_GRAD},
+        {"", "Optimizer.zero_grad", FRAMES_ZERO_GRAD},
+        {"torch/nn/modules/module.py", "_apply", FRAMES_MOVE},
+        {"torch/nn/parallel/replicate.py", "", FRAMES_MOVE},
+        {"torch/nn/", "__init__", FRAMES_INIT},
+        {"torch/nn/init.py", "", FRAMES_INIT},
+        {"torch/nn/modules/module.py", "_call_impl", FRAMES_MODULE},
+        {"torch/nn/modules/module.py", "_wrapped_call_impl", FRAMES_MODULE},
+        {"parallel", "scatter", FRAMES_TRANSFER},
+        {"", "pin_memory", FRAMES_TRANSFER},
+        {"torch/optim/", "_multi_tensor", FRAMES_FOREACH},
+    };
+    static const struct {
+        const char *part;
+        uint32_t facts;
+    } native[] = {
+        {"autograd::Engine::", FRAMES_ENGINE},   {"autograd::engine::", FRAMES_ENGINE},
+        {"AccumulateGrad", FRAMES_ACCUMULATE},   {"orkspace", FRAMES_WORKSPACE},
+        {"at::_ops::_to_copy", FRAMES_TRANSFER}, {"aten::_to_copy", FRAMES_TRANSFER},
+        {"at::_ops::_foreach", FRAMES_FOREACH},  {"aten::_foreach", FRAMES_FOREACH},
+        {"THPVariable_cuda", FRAMES_TRANSFER},
+    };
+    uint32_t facts = f->module ? FRAMES_MODULE : 0;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (begins(f->name, rules[i].name) && has(f->file, rules[i].file))
+            facts |= rules[i].facts;
+    if (is_python(f))
+        return facts;
+    for (size_t i = 0; i < sizeof native / sizeof *native; i++)
+        if (has(f->name, native[i].part))
+            facts |= native[i].facts;
+    return facts | (has(f->name, "at::") || has(f->name, "c10::") ? FRAMES_NATIVE : 0);
+}
+
+/* The user's own code, and a library's function that a module calls. */
+static void take_function(search *s, const frame *f)
+{
+    if (!is_python(f))
+        return;
+    const bool called = s->latest[0] != '\0' && has(f->file, "torch/nn/modules/module.py");
+    if (called && s->n_functions < LAYERS) {
+        put_scope(s->functions, s->latest);
+        s->n_functions++;
+    }
+    s->latest[0] = '\0';
+    const bool library = has(f->file, "-packages/");
+    char scope[NAME_BYTES];
+    if (f->module || f->builtin || begins(f->file, "torch/") ||
+        has(f->file, "packages/torch/") || has(f->file, "pytorch/torch/") ||
+        begins(f->file, "<frozen") ||
+        (!library && (has(f->file, "/lib/python") || has(f->file, "/Lib/"))))
+        return; /* PyTorch's and Python's own */
+    describe(f, scope, sizeof scope);
+    if (library)
+        memcpy(s->latest, scope, sizeof scope);
+    if (library && s->n_others < LAYERS) {
+        put_scope(s->others, scope);
+        s->n_others++;
+    }
+    if (!library && s->n_functions < LAYERS &&
+        (s->n_functions == 0 || !begins(f->name, "<module>"))) {
+        put_scope(s->functions, scope);
+        s->n_functions++;
+    }
+}
+
+/* -1: it does not say. Work of a closure that the optimizer calls is no update. */
+static int phase_of(const search *s, const frame *f)
+{
+    const bool inner = (s->facts & FRAMES_MODULE) != 0 || s->phase == 2 || s->phase == 3;
+    if (begins(f->name, "Optimizer.step#") ||
+        (!f->module && !f->builtin && has(f->file, "torch/optim/") &&
+         !has(f->file, "lr_scheduler")))
+        return inner ? -1 : 4;
+    if ((s->facts & FRAMES_ENGINE) != 0 || has(f->file, "torch/autograd/__init__.py") ||
+        (has(f->file, "torch/autograd/graph.py") && !has(f->name, "pack")) ||
+        (has(f->file, "torch/_tensor.py") && begins(f->name, "backward")))
+        return 3;
+    if (has(f->file, "torch/utils/data/"))
+        return 0;
+    return !inner && is_python(f) && (is_loss(f->name) || is_loss(base_of(f->file))) ? 2 : -1;
+}
+
+sw_status snapshot_frames_read(sw_timeline *t, value frames, snapshot_frames *out)
+{
+    search s = {.phase = -1};
+    frame f;
+    *out = (snapshot_frames){"", "", "", -1, 0};
+    if (value_count(frames) == 0)
+        return SW_OK;
+    if (frame_at(frames, 0, &f) && strcmp(f.file, "tensor") == 0)
+        return read_ours(t, frames, out);
+    for (uint64_t i = 0; i < value_count(frames); i++) {
+        char scope[NAME_BYTES];
+        if (!frame_at(frames, i, &f))
+            continue;
+        if (!s.op_found && is_python(&f)) {
+            s.op_found = true;
+            if (s.op[0] == '\0')
+                describe(&f, s.op, sizeof s.op);
+        } else if (!s.op_found) { /* at::_ops::addmm::call(...) is aten::addmm */
+            static const char mark[] = "at::_ops::";
+            const char *at = strstr(f.name, mark);
+            if (at != NULL)
+                snprintf(s.op, sizeof s.op, "aten::%.*s",
+                         (int)strcspn(at + sizeof mark - 1, ":(< "), at + sizeof mark - 1);
+        }
+        if (s.first[0] == '\0')
+            snprintf(s.first, sizeof s.first, "%.*s", f.n_name < 200 ? f.n_name : 200, f.name);
+        const int phase = phase_of(&s, &f);
+        s.facts |= facts_of(&f);
+        /* A call by backward or by the optimizer belongs there, whatever it is. */
+        if (phase >= 3 || s.phase < 0)
+            s.phase = phase >= 0 ? phase : s.phase;
+        if (is_python(&f))
+            s.last_is_apply =
+                has(f.file, "torch/autograd/function.py") && begins(f.name, "apply");
+        take_function(&s, &f);
+        if (f.module) {
+            describe(&f, scope, sizeof scope);
+            put_scope(s.modules, scope);
+        }
+    }
+    if (s.last_is_apply) /* nothing called it: autograd's thread */
+        s.facts |= FRAMES_ENGINE;
+    if ((s.facts & FRAMES_ENGINE) != 0 && s.phase != 4)
+        s.phase = 3;
+    out->facts = s.facts;
+    out->phase = (s.facts & FRAMES_ZERO_GRAD) != 0 ? -1 : s.phase < 0 ? 1 : s.phase;
+    SW_TRY(sw_timeline_string(t, &out->op, s.op[0] != '\0' ? s.op : s.first));
+    out->name = out->op;
+    return sw_timeline_string(t, &out->layer,
+                              s.modules[0] != '\0'     ? s.modules
+                              : s.functions[0] != '\0' ? s.functions
+                                                       : s.others);
+}
+
+/* ---- stacks ------------------------------------------------------------------------------ */
 
 typedef struct {
     snapshot_trace *t;
@@ -17,8 +325,6 @@ typedef struct {
     int64_t first_us;
     bool timed;
 } reader;
-
-/* ---- stacks ------------------------------------------------------------------------------ */
 
 static uint64_t mix(uint64_t hash, uint64_t with)
 {
@@ -38,16 +344,13 @@ static sw_status add_stack(reader *r, const snapshot_frames *said, uint32_t *out
     SW_TRY(sw_heap_reserve(&t->stacks, SW_HEAP_PROFILE, &t->cap_stacks, t->n_stacks + 1,
                            sizeof *t->stacks));
     *out = t->n_stacks;
-    t->stacks[t->n_stacks++] =
-        (trace_stack){said->name, said->op, said->layer, said->phase, said->facts};
+    t->stacks[t->n_stacks++] = *said;
     return number_map_set(&r->stacks, hash, *out);
 }
 
 static sw_status stack_of(reader *r, value frames, uint32_t *out)
 {
-    snapshot_frames said = {"", "", "", -1, 0};
-    if (value_count(frames) == 0)
-        return add_stack(r, &said, out);
+    snapshot_frames said;
     /* Frames are shared by the file where they come again. */
     uint64_t hash = 1;
     for (uint64_t i = 0; i < value_count(frames); i++)
@@ -136,6 +439,23 @@ static sw_status take_event(reader *r, value event, uint64_t number)
 
 /* ---- segments ---------------------------------------------------------------------------- */
 
+/* The requested bytes of an active block, at most `most`, and who asked for them. Blocks of
+ * PyTorch 2.0 say both in "history", the latest first; a block that does not say is as large as
+ * asked. */
+static sw_status block_request(const char *path, value of, uint64_t index, int64_t most,
+                               int64_t *bytes, value *frames)
+{
+    const value latest = value_item(value_at(of, "history"), 0);
+    const bool said = value_kind_of(value_at(of, "requested_size")) == VALUE_INT;
+    *frames = value_at(of, "frames");
+    if (latest != 0 && *frames == 0)
+        *frames = value_at(latest, "frames");
+    if (latest != 0 && !said)
+        return snapshot_number(path, latest, "block", index, "real_size", most, bytes);
+    return snapshot_number(path, of, "block", index, said ? "requested_size" : "size", most,
+                           bytes);
+}
+
 static sw_status take_block(reader *r, value o, uint64_t number, uint64_t address)
 {
     snapshot_trace *t = r->t;
@@ -149,7 +469,7 @@ static sw_status take_block(reader *r, value o, uint64_t number, uint64_t addres
                            &bytes));
     if (b.active) {
         value frames;
-        SW_TRY(snapshot_block_request(r->f->path, o, number, bytes, &requested, &frames));
+        SW_TRY(block_request(r->f->path, o, number, bytes, &requested, &frames));
         SW_TRY(stack_of(r, frames, &b.stack));
         SW_TRY(said_of(r, o, &b.note, &b.role));
     }
@@ -220,7 +540,9 @@ static void take_settings(reader *r)
 {
     snapshot_trace *t = r->t;
     const value all = r->f->settings;
-    t->settings = caching_settings_default();
+    t->settings = (caching_settings){.max_split_bytes = UINT64_MAX,
+                                     .max_rounding_bytes = UINT64_C(20) << 20,
+                                     .large_page_bytes = UINT64_C(20) << 20};
     t->said_settings = value_at(all, "expandable_segments") != 0;
     if (!t->said_settings)
         return;
@@ -254,77 +576,7 @@ static void take_settings(reader *r)
         mib_or(text, "large_segment_size_mb", t->settings.large_page_bytes);
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
-
-bool trace_moves(const trace_event *e)
-{
-    return (e->action == TRACE_ALLOC || e->action == TRACE_FREE_COMPLETED) && e->bytes > 0;
-}
-
-sw_status snapshot_trace_devices(const snapshot_file *f, uint64_t out[SNAPSHOT_DEVICES / 64])
-{
-    memset(out, 0, SNAPSHOT_DEVICES / 8);
-    for (uint64_t i = 0; i < value_count(f->segments); i++) {
-        int64_t d;
-        SW_TRY(snapshot_number(f->path, value_item(f->segments, i), "segment", i, "device",
-                               SNAPSHOT_DEVICES - 1, &d));
-        out[d / 64] |= UINT64_C(1) << d % 64;
-    }
-    for (uint64_t d = 0; d < value_count(f->traces) && d < SNAPSHOT_DEVICES; d++)
-        if (value_count(value_item(f->traces, d)) > 0)
-            out[d / 64] |= UINT64_C(1) << d % 64;
-    return SW_OK;
-}
-
-static sw_status read_all(reader *r)
-{
-    snapshot_frames none = {"", "", "", -1, 0};
-    uint32_t first;
-    SW_TRY(sw_timeline_new(&r->t->texts));
-    SW_TRY(add_stack(r, &none, &first));
-    take_settings(r);
-    const value trace = value_item(r->f->traces, (uint64_t)r->t->device);
-    const uint64_t n = value_count(trace);
-    if (n > SNAPSHOT_MOST)
-        SW_FAIL(SW_UNSUPPORTED, "%s: more than %u events", r->f->path, SNAPSHOT_MOST);
-    SW_TRY(sw_heap_alloc(&r->t->events, SW_HEAP_PROFILE, n * sizeof(trace_event)));
-    r->t->cap_events = (uint32_t)n;
-    for (uint64_t i = 0; i < n; i++)
-        SW_TRY(take_event(r, value_item(trace, i), i));
-
-    for (uint64_t j = 0; j < value_count(r->f->segments); j++)
-        SW_TRY(take_segment(r, value_item(r->f->segments, j), j));
-
-    if (!r->t->said_settings) {
-        /* Files of PyTorch 2.0 to 2.2 do not say the settings; events and segments say one
-         * of them. */
-        for (uint32_t i = 0; i < r->t->n_segments; i++)
-            r->t->settings.expandable |= r->t->segments[i].expandable;
-        for (uint32_t i = 0; i < r->t->n_events; i++)
-            r->t->settings.expandable |= r->t->events[i].action == TRACE_SEGMENT_MAP;
-    }
-    return SW_OK;
-}
-
-sw_status snapshot_trace_read(snapshot_trace *t, const snapshot_file *f, int64_t device)
-{
-    *t = (snapshot_trace){.path = f->path, .device = device, .cuda = f->device};
-    reader r = {.t = t, .f = f};
-    const sw_status status = read_all(&r);
-    number_map_free(&r.stacks);
-    number_map_free(&r.made);
-    return status;
-}
-
-void snapshot_trace_free(snapshot_trace *t)
-{
-    sw_heap_free(t->events, SW_HEAP_PROFILE, t->cap_events * sizeof *t->events);
-    sw_heap_free(t->segments, SW_HEAP_PROFILE, t->cap_segments * sizeof *t->segments);
-    sw_heap_free(t->blocks, SW_HEAP_PROFILE, t->cap_blocks * sizeof *t->blocks);
-    sw_heap_free(t->stacks, SW_HEAP_PROFILE, t->cap_stacks * sizeof *t->stacks);
-    sw_timeline_free(t->texts);
-    *t = (snapshot_trace){0};
-}
+/* ---- the state before -------------------------------------------------------------------- */
 
 static int trace_by_address(const void *a, const void *b)
 {
@@ -353,11 +605,9 @@ typedef struct {
     snapshot_trace *t;
     number_map at; /* segments that are not expandable, by address */
     uint32_t n_ranges;
-} search;
+} undoing;
 
-/* ---- segments ---------------------------------------------------------------------------- */
-
-static sw_status add_segment(search *f, const trace_segment *segment)
+static sw_status add_segment(undoing *f, const trace_segment *segment)
 {
     trace_start *s = f->s;
     SW_TRY(sw_heap_reserve(&s->segments, SW_HEAP_PROFILE, &s->cap_segments, s->n_segments + 1,
@@ -368,14 +618,14 @@ static sw_status add_segment(search *f, const trace_segment *segment)
                                : number_map_set(&f->at, segment->address, s->n_segments - 1);
 }
 
-static void lost(search *f, const trace_event *e, const char *why)
+static void lost(undoing *f, const trace_event *e, const char *why)
 {
     if (f->s->why[0] == '\0')
         snprintf(f->s->why, sizeof f->s->why, "the memory of event %u %s", e->number, why);
 }
 
 /* Ranges that it joins become one. */
-static sw_status undo_unmap(search *f, trace_event *e)
+static sw_status undo_unmap(undoing *f, trace_event *e)
 {
     trace_segment made =
         SW_INIT(.address = e->address, .bytes = e->bytes, .stream = e->stream,
@@ -397,7 +647,7 @@ static sw_status undo_unmap(search *f, trace_event *e)
     return add_segment(f, &made);
 }
 
-static sw_status undo(search *f, trace_event *e)
+static sw_status undo(undoing *f, trace_event *e)
 {
     if (f->n_ranges > MOST_RANGES)
         lost(f, e, "is one of more than 4,096 ranges of expandable segments");
@@ -452,7 +702,7 @@ static sw_status undo(search *f, trace_event *e)
     }
 }
 
-static sw_status find_segments(search *f)
+static sw_status find_segments(undoing *f)
 {
     trace_start *s = f->s;
     for (uint32_t i = 0; i < f->t->n_segments; i++)
@@ -474,8 +724,6 @@ static sw_status find_segments(search *f)
             snprintf(s->why, sizeof s->why, "segments overlap before the first event");
     return SW_OK;
 }
-
-/* ---- blocks ------------------------------------------------------------------------------ */
 
 static sw_status add_block(trace_start *s, trace_block b)
 {
@@ -554,10 +802,10 @@ static sw_status find_blocks(trace_start *s, const snapshot_trace *t, number_map
     return SW_OK;
 }
 
-sw_status trace_start_find(trace_start *s, snapshot_trace *t)
+static sw_status find_start(snapshot_trace *t)
 {
-    *s = (trace_start){0};
-    search f = {.s = s, .t = t};
+    trace_start *s = &t->start;
+    undoing f = {.s = s, .t = t};
     number_map live = {0};
     sw_status status = find_segments(&f);
     if (status == SW_OK)
@@ -567,10 +815,9 @@ sw_status trace_start_find(trace_start *s, snapshot_trace *t)
     return status;
 }
 
-uint64_t trace_start_most(const trace_start *s, const snapshot_trace *t, uint32_t to,
-                          uint32_t *where, uint64_t *now)
+uint64_t trace_start_most(const snapshot_trace *t, uint32_t to, uint32_t *where, uint64_t *now)
 {
-    uint64_t is = s->reserved, most = is; /* hostile sums wrap */
+    uint64_t is = t->start.reserved, most = is; /* hostile sums wrap */
     *where = TRACE_NONE;
     for (uint32_t i = 0; i < to; i++) {
         const trace_event *e = &t->events[i];
@@ -588,161 +835,77 @@ uint64_t trace_start_most(const trace_start *s, const snapshot_trace *t, uint32_
     return most;
 }
 
-void trace_start_free(trace_start *s)
+/* ---- all of it --------------------------------------------------------------------------- */
+
+bool trace_moves(const trace_event *e)
 {
-    sw_heap_free(s->segments, SW_HEAP_PROFILE, s->cap_segments * sizeof *s->segments);
-    sw_heap_free(s->blocks, SW_HEAP_PROFILE, s->cap_blocks * sizeof *s->blocks);
-    *s = (trace_start){0};
+    return (e->action == TRACE_ALLOC || e->action == TRACE_FREE_COMPLETED) && e->bytes > 0;
 }
 
-#define ENDS 16    /* places where the run may end: parts of the trace */
-#define LEAST 3    /* steps */
-#define SHORTEST 4 /* requests of a step */
-
-typedef struct {
-    uint32_t born, dead; /* positions */
-    uint32_t during;     /* requests up to its death; 0: it lives to the end */
-} request;
-
-typedef struct {
-    const snapshot_trace *t;
-    const trace_lives *l;
-    request *of;
-    uint32_t n;
-    uint64_t *keys;
-    uint32_t *agree; /* how many requests agree with those p before them */
-} trace_period_search;
-
-/* From the events, not from the lives. In a profile of a CPU addresses make no difference
- * then: what is written in place looks like what got its place by chance. On a device a free
- * counts where the program asks for it: when other streams let it complete differs from step
- * to step. */
-static sw_status take_requests(trace_period_search *s, number_map *living)
+sw_status snapshot_trace_devices(const snapshot_file *f, uint64_t out[SNAPSHOT_DEVICES / 64])
 {
-    for (uint32_t i = 0; i < s->t->n_events; i++) {
-        const trace_event *e = &s->t->events[i];
-        const bool begins = e->action == TRACE_ALLOC && e->bytes > 0;
-        const bool ends =
-            begins || e->action == TRACE_FREE_REQUESTED || e->action == TRACE_FREE_COMPLETED;
-        const uint32_t at = ends ? number_map_at(living, e->address) : NUMBER_MAP_NONE;
-        if (at != NUMBER_MAP_NONE && s->of[at].dead == s->l->n_positions) {
-            s->of[at].dead = i + 1;
-            s->of[at].during = s->n;
-        }
-        if (at != NUMBER_MAP_NONE && e->action != TRACE_FREE_REQUESTED)
-            SW_TRY(number_map_set(living, e->address, NUMBER_MAP_NONE));
-        if (!begins)
-            continue;
-        /* Not who asks: the first step may go other ways through the code. */
-        const uint64_t pool = e->pool == TRACE_NO_POOL ? 0 : e->pool;
-        uint64_t key = e->bytes * UINT64_C(0x9e3779b97f4a7c15) ^ e->stream;
-        key = (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15) ^ pool;
-        s->keys[s->n] = (key ^ key >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
-        s->of[s->n++] = (request){i + 1, s->l->n_positions, 0};
-        SW_TRY(number_map_set(living, e->address, s->n - 1));
+    memset(out, 0, SNAPSHOT_DEVICES / 8);
+    for (uint64_t i = 0; i < value_count(f->segments); i++) {
+        int64_t d;
+        SW_TRY(snapshot_number(f->path, value_item(f->segments, i), "segment", i, "device",
+                               SNAPSHOT_DEVICES - 1, &d));
+        out[d / 64] |= UINT64_C(1) << d % 64;
     }
+    for (uint64_t d = 0; d < value_count(f->traces) && d < SNAPSHOT_DEVICES; d++)
+        if (value_count(value_item(f->traces, d)) > 0)
+            out[d / 64] |= UINT64_C(1) << d % 64;
     return SW_OK;
 }
 
-/* ---- periods ----------------------------------------------------------------------------- */
-
-static void look(trace_period_search *s, uint32_t n, uint32_t *run, uint32_t *period,
-                 uint32_t *end)
+static sw_status read_all(reader *r)
 {
-    /* Of the first n requests, read from their end. */
-    uint32_t left = 0, right = 0;
-    const uint64_t *k = s->keys + (n - 1);
-    for (uint32_t p = 1; p < n; p++) {
-        uint32_t z = p < right ? s->agree[p - left] : 0;
-        if (z > right - p && p < right)
-            z = right - p;
-        while (p + z < n && *(k - z) == *(k - p - z))
-            z++;
-        s->agree[p] = z;
-        if (p + z > right) {
-            left = p;
-            right = p + z;
-        }
+    uint32_t first;
+    SW_TRY(sw_timeline_new(&r->t->texts));
+    SW_TRY(stack_of(r, 0, &first));
+    take_settings(r);
+    const value trace = value_item(r->f->traces, (uint64_t)r->t->device);
+    const uint64_t n = value_count(trace);
+    if (n > SNAPSHOT_MOST)
+        SW_FAIL(SW_UNSUPPORTED, "%s: more than %u events", r->f->path, SNAPSHOT_MOST);
+    SW_TRY(sw_heap_alloc(&r->t->events, SW_HEAP_PROFILE, n * sizeof(trace_event)));
+    r->t->cap_events = (uint32_t)n;
+    for (uint64_t i = 0; i < n; i++)
+        SW_TRY(take_event(r, value_item(trace, i), i));
+
+    for (uint64_t j = 0; j < value_count(r->f->segments); j++)
+        SW_TRY(take_segment(r, value_item(r->f->segments, j), j));
+
+    if (!r->t->said_settings) {
+        /* Files of PyTorch 2.0 to 2.2 do not say the settings; events and segments say one
+         * of them. */
+        for (uint32_t i = 0; i < r->t->n_segments; i++)
+            r->t->settings.expandable |= r->t->segments[i].expandable;
+        for (uint32_t i = 0; i < r->t->n_events; i++)
+            r->t->settings.expandable |= r->t->events[i].action == TRACE_SEGMENT_MAP;
     }
-    for (uint32_t p = SHORTEST; p <= n / LEAST; p++) {
-        const uint32_t length = s->agree[p] + p;
-        if (s->agree[p] < (LEAST - 1) * p || length <= *run)
-            continue;
-        *run = length;
-        *period = p;
-        *end = n;
-    }
+    return find_start(r->t);
 }
 
-/* Lives that are born in it. */
-static uint32_t count_born(const trace_lives *l, uint32_t from, uint32_t to)
+sw_status snapshot_trace_read(snapshot_trace *t, const snapshot_file *f, int64_t device)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < l->n; i++)
-        n += l->all[i].born >= from && l->all[i].born < to;
-    return n;
-}
-
-static sw_status find(trace_period_search *s, trace_period *out)
-{
-    uint32_t run = 0, period = 0, end = 0;
-    number_map living = {0};
-    const sw_status status = take_requests(s, &living);
-    number_map_free(&living);
-    SW_TRY(status);
-    for (uint32_t i = 0; i < s->n; i++) /* how many requests come while it lives */
-        s->keys[i] ^= s->of[i].during > 0 ? s->of[i].during - i : 0;
-    for (uint32_t i = ENDS; i > 0; i--) {
-        const uint32_t n = (uint32_t)((uint64_t)s->n * i / ENDS);
-        if (n > run && n >= LEAST * SHORTEST)
-            look(s, n, &run, &period, &end);
-    }
-    if (run == 0)
-        return SW_OK;
-    uint64_t *live;
-    SW_TRY(trace_lives_curve(s->l, &live));
-    /* Of the run's last steps but one the request before which the least lives. */
-    uint32_t best = end - 2 * period, top = 0;
-    for (uint32_t i = best; i < end - period; i++)
-        if (live[s->of[i].born - 1] < live[s->of[best].born - 1])
-            best = i;
-    const uint32_t from = s->of[best].born, to = s->of[best + period].born;
-    for (uint32_t i = 1; i < s->l->n_positions; i++)
-        top = live[i] > live[top] ? i : top;
-    if (live[from - 1] == live[to - 1] && top < s->of[end - 1].dead)
-        *out =
-            (trace_period)SW_INIT(.steps = run / period, .requests = count_born(s->l, from, to),
-                                  .first = s->of[end - run].born, .from = from, .to = to);
-    trace_lives_curve_free(s->l, live);
-    return SW_OK;
-}
-
-sw_status trace_period_find(trace_period *p, const snapshot_trace *t, const trace_lives *l,
-                            const trace_roles *roles)
-{
-    trace_period_search s = {.t = t, .l = l};
-    size_t n = 0;
-    *p = (trace_period){0};
-    if (roles->known) { /* the last one */
-        const uint32_t steps = roles->n_steps;
-        *p = (trace_period){.steps = steps, .passes = roles->passes, .by_frames = true};
-        if (steps == 0)
-            return SW_OK;
-        p->first = roles->steps[0].from;
-        p->from = roles->steps[steps - 1].from;
-        p->to = roles->steps[steps - 1].to;
-        p->requests = count_born(l, p->from, p->to);
-        return SW_OK;
-    }
-    for (uint32_t i = 0; i < t->n_events; i++)
-        n += t->events[i].action == TRACE_ALLOC;
-    if (n < LEAST * SHORTEST)
-        return SW_OK;
-    const size_t bytes = n * (sizeof *s.keys + sizeof *s.of + sizeof *s.agree);
-    SW_TRY(sw_heap_alloc(&s.keys, SW_HEAP_PROFILE, bytes));
-    s.of = (request *)(s.keys + n);
-    s.agree = (uint32_t *)(s.of + n);
-    const sw_status status = find(&s, p);
-    sw_heap_free(s.keys, SW_HEAP_PROFILE, bytes);
+    *t = (snapshot_trace){.path = f->path, .device = device, .cuda = f->device};
+    reader r = {.t = t, .f = f};
+    const sw_status status = read_all(&r);
+    number_map_free(&r.stacks);
+    number_map_free(&r.made);
     return status;
+}
+
+void snapshot_trace_free(snapshot_trace *t)
+{
+    sw_heap_free(t->events, SW_HEAP_PROFILE, t->cap_events * sizeof *t->events);
+    sw_heap_free(t->segments, SW_HEAP_PROFILE, t->cap_segments * sizeof *t->segments);
+    sw_heap_free(t->blocks, SW_HEAP_PROFILE, t->cap_blocks * sizeof *t->blocks);
+    sw_heap_free(t->stacks, SW_HEAP_PROFILE, t->cap_stacks * sizeof *t->stacks);
+    sw_heap_free(t->start.segments, SW_HEAP_PROFILE,
+                 t->start.cap_segments * sizeof *t->start.segments);
+    sw_heap_free(t->start.blocks, SW_HEAP_PROFILE,
+                 t->start.cap_blocks * sizeof *t->start.blocks);
+    sw_timeline_free(t->texts);
+    *t = (snapshot_trace){0};
 }

@@ -33,13 +33,6 @@ typedef struct {
     const char *note, *role; /* that the file says of the allocation; NULL: nothing */
 } trace_event;
 
-/* Who asked: the same for the same frames. */
-typedef struct {
-    const char *name, *op, *layer; /* as snapshot_frames says */
-    int phase;                     /* -1: the frames do not say */
-    uint32_t facts;
-} trace_stack;
-
 /* The address comes first here and in segments. */
 typedef struct {
     uint64_t address, bytes, requested;
@@ -57,38 +50,6 @@ typedef struct {
     bool small, expandable;
 } trace_segment;
 
-typedef struct {
-    const char *path;
-    int64_t device;
-    bool cuda;          /* of a device's allocator; else of PyTorch's profiler: no segments */
-    bool said_settings; /* else the defaults stand in `settings` */
-    caching_settings settings;
-    trace_event *events;
-    uint32_t n_events;
-    trace_segment *segments;
-    uint32_t n_segments;
-    trace_block *blocks;
-    uint32_t n_blocks;
-    trace_stack *stacks; /* the first one: no frames */
-    uint32_t n_stacks;
-    sw_timeline *texts;
-    uint32_t cap_events, cap_segments, cap_blocks, cap_stacks;
-} snapshot_trace;
-
-/* It changes what lives: an allocation, or the end of one. */
-bool trace_moves(const trace_event *e);
-/* Devices that have segments or events, as bits of numbers below SNAPSHOT_DEVICES. */
-SW_MUST_USE sw_status snapshot_trace_devices(const snapshot_file *f,
-                                             uint64_t out[SNAPSHOT_DEVICES / 64]);
-/* The trace of a device; the file may be closed then. SW_FORMAT names the event, segment or
- * block. Free it too after a failure. */
-SW_MUST_USE sw_status snapshot_trace_read(snapshot_trace *t, const snapshot_file *f,
-                                          int64_t device);
-void snapshot_trace_free(snapshot_trace *t);
-/* For qsort; and of n blocks or segments of `size` in that order, how many begin at or below an
- * address. */
-uint32_t trace_below(const void *of, uint32_t n, size_t size, uint64_t address);
-
 /* The state before a trace: the end of the snapshot with the trace undone. */
 
 typedef struct {
@@ -102,15 +63,44 @@ typedef struct {
     char why[160];      /* why the segments are not known; "": they are */
 } trace_start;
 
-/* Also gives segment events that do not say their pool that of the segment in the snapshot.
- * Free it too after a failure. */
-SW_MUST_USE sw_status trace_start_find(trace_start *s, snapshot_trace *t);
+typedef struct {
+    const char *path;
+    int64_t device;
+    bool cuda;          /* of a device's allocator; else of PyTorch's profiler: no segments */
+    bool said_settings; /* else the defaults stand in `settings` */
+    caching_settings settings;
+    trace_event *events;
+    uint32_t n_events;
+    trace_segment *segments;
+    uint32_t n_segments;
+    trace_block *blocks;
+    uint32_t n_blocks;
+    snapshot_frames *stacks; /* who asked, each once; the first one: no frames */
+    uint32_t n_stacks;
+    sw_timeline *texts;
+    trace_start start;
+    uint32_t cap_events, cap_segments, cap_blocks, cap_stacks;
+} snapshot_trace;
+
+/* It changes what lives: an allocation, or the end of one. */
+bool trace_moves(const trace_event *e);
+/* Devices that have segments or events, as bits of numbers below SNAPSHOT_DEVICES. */
+SW_MUST_USE sw_status snapshot_trace_devices(const snapshot_file *f,
+                                             uint64_t out[SNAPSHOT_DEVICES / 64]);
+/* The trace of a device, with the state before it; the file may be closed then. Segment events
+ * that do not say their pool have that of the segment in the snapshot. SW_FORMAT names the
+ * event, segment or block. Free it too after a failure. */
+SW_MUST_USE sw_status snapshot_trace_read(snapshot_trace *t, const snapshot_file *f,
+                                          int64_t device);
+void snapshot_trace_free(snapshot_trace *t);
+/* For qsort; and of n blocks or segments of `size` in that order, how many begin at or below an
+ * address. */
+uint32_t trace_below(const void *of, uint32_t n, size_t size, uint64_t address);
+
 /* The most that was reserved up to event `to`, and the index of the event that made it so,
  * or TRACE_NONE where it was so before the trace; what is reserved then, where `now` is not
  * NULL. */
-uint64_t trace_start_most(const trace_start *s, const snapshot_trace *t, uint32_t to,
-                          uint32_t *where, uint64_t *now);
-void trace_start_free(trace_start *s);
+uint64_t trace_start_most(const snapshot_trace *t, uint32_t to, uint32_t *where, uint64_t *now);
 
 /* The allocations of a trace with their lifetimes, and how high arenas are that hold them.
  *
@@ -133,57 +123,6 @@ typedef struct {
     uint64_t stream, pool;
     uint64_t height, step_height; /* of the latest plan, and of the steady step's */
 } trace_arena;
-
-typedef struct {
-    trace_life *all; /* in order of birth; those from before the trace first */
-    uint32_t n, cap;
-    uint32_t n_before;
-    uint32_t n_positions;
-    trace_arena *arenas;
-    uint32_t n_arenas, cap_arenas;
-    uint64_t align;
-} trace_lives;
-
-/* Lives of a trace whose events know their pools, as far as can be known. A free and an
- * allocation at one address, one after the other in a profile of a CPU, are a write in place:
- * one life. Free them too after a failure. */
-SW_MUST_USE sw_status trace_lives_find(trace_lives *l, const snapshot_trace *t,
-                                       const trace_start *start);
-void trace_lives_free(trace_lives *l);
-/* One life more; positions grow to its death. */
-SW_MUST_USE sw_status trace_lives_add(trace_lives *l, uint64_t stream, uint64_t pool,
-                                      trace_life life);
-
-/* Bytes that live after each position, n_positions + 1 of them; give it back by the second. */
-SW_MUST_USE sw_status trace_lives_curve(const trace_lives *l, uint64_t **out);
-void trace_lives_curve_free(const trace_lives *l, uint64_t *curve);
-
-/* A choice of them: lives that meet the positions from..to, cut to them, but for those of
- * `left_role` that `left_out` (a stack; TRACE_NONE: none) asked for. */
-typedef struct {
-    uint32_t from, to, left_out;
-    const char *left_role;
-    bool merged; /* all streams share an arena; private pools never do */
-} lives_choice;
-
-typedef struct {
-    uint32_t n;
-    uint64_t bound;    /* the sum over the arenas of the most that lives at one time there */
-    uint64_t height;   /* of the plan: the sum over the arenas */
-    uint64_t proved;   /* no plan is lower */
-    uint32_t position; /* where the most lives at one time, all arenas together */
-    uint64_t most;     /* that much; at most `bound`. No allocator needs less, also one that
-                          gives one stream the memory of another */
-} lives_height;
-
-/* The bound alone; `height` and `proved` are 0. */
-SW_MUST_USE sw_status trace_lives_bound(const trace_lives *l, const lives_choice *of,
-                                        lives_height *out);
-/* A plan, with the offsets of those that it has. Stops early, with a plan that is whole, where
- * stop(context) says so. */
-SW_MUST_USE sw_status trace_lives_place(trace_lives *l, const lives_choice *of,
-                                        bool (*stop)(void *context), void *context,
-                                        lives_height *out);
 
 /* The roles of the allocations of a PyTorch run, and where its training steps lie: rules over
  * frames and lifetimes. PyTorch records neither. */
@@ -222,8 +161,46 @@ typedef struct {
     uint32_t n_steps, cap_steps;
 } trace_roles;
 
-/* Gives all lives their roles. Free it too after a failure. */
-SW_MUST_USE sw_status trace_roles_find(trace_roles *r, const snapshot_trace *t, trace_lives *l);
-void trace_roles_free(trace_roles *r);
+typedef struct {
+    trace_life *all; /* in order of birth; those from before the trace first */
+    uint32_t n, cap;
+    uint32_t n_before;
+    uint32_t n_positions;
+    trace_arena *arenas;
+    uint32_t n_arenas, cap_arenas;
+    uint64_t align;
+    trace_roles roles;
+} trace_lives;
+
+/* Lives of a trace whose events know their pools, as far as can be known, with their roles. A
+ * free and an allocation at one address, one after the other in a profile of a CPU, are a write
+ * in place: one life. Free them too after a failure. */
+SW_MUST_USE sw_status trace_lives_find(trace_lives *l, const snapshot_trace *t);
+void trace_lives_free(trace_lives *l);
+/* One life more; positions grow to its death. */
+SW_MUST_USE sw_status trace_lives_add(trace_lives *l, uint64_t stream, uint64_t pool,
+                                      trace_life life);
+
+/* Bytes that live after each position, n_positions + 1 of them; give it back by the second. */
+SW_MUST_USE sw_status trace_lives_curve(const trace_lives *l, uint64_t **out);
+void trace_lives_curve_free(const trace_lives *l, uint64_t *curve);
+
+/* A choice of them: lives that meet the positions from..to, cut to them, but for those of
+ * `left_role` that `left_out` (a stack; TRACE_NONE: none) asked for. */
+typedef struct {
+    uint32_t from, to, left_out;
+    const char *left_role;
+    bool merged; /* all streams share an arena; private pools never do */
+} lives_choice;
+
+typedef struct {
+    uint32_t n;
+    uint64_t bound;    /* the sum over the arenas of the most that lives at one time there */
+    uint64_t height;   /* of the plan: the sum over the arenas */
+    uint64_t proved;   /* no plan is lower */
+    uint32_t position; /* where the most lives at one time, all arenas together */
+    uint64_t most;     /* that much; at most `bound`. No allocator needs less, also one that
+                          gives one stream the memory of another */
+} lives_height;
 
 #endif
