@@ -3,7 +3,6 @@
  * in events. It needs no other file and no script. */
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
-#include "profiler/inspect/numbers.h"
 #include "profiler/inspect/replan/replan.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/svg.h"

@@ -1,328 +1,16 @@
-/* Groups of the values of a program, with their peaks, and stepwell report FILE --by
- * layer|role|op|phase: one program in a table. */
+/* Tables of parts: stepwell report FILE --by layer|role|op|phase, one program in a table; and
+ * --diff OTHER and --steps A,B, two runs side by side, in lines that add up to their
+ * difference. */
 #include "profiler/inspect/report/parts.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DEEPEST 12 /* scopes in one another; what is deeper counts as one name */
-
-static parts_kind kind_of(const sw_tensor *v)
-{
-    static const struct {
-        const char *role;
-        parts_kind kind;
-    } roles[] = {{"parameter", PARTS_PARAMETERS},
-                 {"buffer", PARTS_PARAMETERS},
-                 {"state", PARTS_PARAMETERS},
-                 {"knob", PARTS_PARAMETERS},
-                 {"optimizer_state", PARTS_OPTIMIZER},
-                 {"gradient", PARTS_GRADIENTS},
-                 {"activation", PARTS_ACTIVATIONS},
-                 {"saved", PARTS_ACTIVATIONS},
-                 {"output", PARTS_ACTIVATIONS},
-                 {"metric", PARTS_ACTIVATIONS},
-                 {"workspace", PARTS_WORKSPACE},
-                 {"temporary", PARTS_WORKSPACE},
-                 {"input", PARTS_DATA}};
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (strcmp(roles[i].role, v->role) == 0)
-            return roles[i].kind;
-    return PARTS_OTHER;
-}
-
-/* ---- groups by name ---------------------------------------------------------------------- */
-
-static uint32_t hash(const char *text, size_t n)
-{
-    uint32_t h = 2166136261u; /* FNV-1a */
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)text[i]) * 16777619u;
-    return h ^ h >> 15;
-}
-
-/* Where the path is, or would be. */
-static uint32_t *slot_of(const parts *x, const char *path, size_t n)
-{
-    uint32_t i = hash(path, n) & (x->n_slots - 1);
-    for (; x->slots[i] != 0; i = (i + 1) & (x->n_slots - 1)) {
-        const char *there = x->at[x->slots[i] - 1].path;
-        if (strncmp(there, path, n) == 0 && there[n] == '\0')
-            break;
-    }
-    return &x->slots[i];
-}
-
-const parts_group *parts_find(const parts *x, const char *path)
-{
-    const uint32_t at = x->n_slots > 0 ? *slot_of(x, path, strlen(path)) : 0;
-    return at > 0 ? &x->at[at - 1] : NULL;
-}
-
-/* The group of the first n bytes of `path`, made where it is missing. */
-static sw_status group_of(parts *x, sw_timeline *t, const char *path, size_t n, uint32_t parent,
-                          uint32_t *out)
-{
-    if (2 * (x->n + 1) > x->n_slots) {
-        parts larger = *x;
-        larger.n_slots = x->n_slots == 0 ? 64 : 2 * x->n_slots;
-        SW_TRY(sw_timeline_alloc(t, &larger.slots, larger.n_slots, sizeof *x->slots));
-        for (uint32_t i = 0; i < x->n; i++)
-            *slot_of(&larger, x->at[i].path, strlen(x->at[i].path)) = i + 1;
-        *x = larger;
-    }
-    uint32_t *slot = slot_of(x, path, n);
-    if (*slot == 0) {
-        void *text;
-        SW_TRY(sw_timeline_alloc(t, &text, n + 1, 1));
-        SW_TRY(sw_timeline_reserve(t, &x->at, &x->cap, x->n + 1, sizeof *x->at));
-        memcpy(text, path, n);
-        const size_t above = parent > 0 ? strlen(x->at[parent].path) + 1 : 0;
-        x->at[x->n] = (parts_group){.path = text,
-                                    .name = (const char *)text + above,
-                                    .parent = parent,
-                                    .depth = x->n > 0 ? x->at[parent].depth + 1 : 0,
-                                    .run_peak = -1};
-        x->at[parent].outer |= x->n > 0;
-        *slot = ++x->n;
-    }
-    *out = *slot - 1;
-    return SW_OK;
-}
-
-/* The group of a layer in a tree, and those around it. */
-static sw_status layer_group(parts *x, sw_timeline *t, const char *layer, uint32_t *out)
-{
-    *out = 0;
-    if (*layer == '\0')
-        return group_of(x, t, REPORT_NO_LAYER, sizeof REPORT_NO_LAYER - 1, 0, out);
-    uint32_t depth = 0;
-    for (size_t n = 0;; n++) {
-        const bool scope = layer[n] == '/' && n > 0 && ++depth < DEEPEST;
-        if (layer[n] == '\0' || scope)
-            SW_TRY(group_of(x, t, layer, n, *out, out));
-        if (layer[n] == '\0')
-            return SW_OK;
-    }
-}
-
-/* Values in a scope and in no layer of it have a group beside those layers. */
-static sw_status inner_group(parts *x, sw_timeline *t, uint32_t *at)
-{
-    static const char own[] = "/(itself)";
-    const parts_group *g = &x->at[*at];
-    if (!g->outer || *at == 0)
-        return SW_OK;
-    const size_t n = strlen(g->path);
-    char *path;
-    SW_TRY(sw_timeline_alloc(t, &path, n + sizeof own, 1));
-    memcpy(path, g->path, n);
-    memcpy(path + n, own, sizeof own);
-    return group_of(x, t, path, n + sizeof own - 1, *at, at);
-}
-
-static sw_status group_for(parts *x, sw_timeline *t, const sw_tensor *v, parts_by by,
-                           uint32_t *out)
-{
-    static const char *const others[SW_SEGMENTS] = {"(no op)", "(model)", "(batch)"};
-    const char *name = "";
-    if (by == PARTS_VALUE) {
-        char again[512]; /* another one of that name */
-        name = *v->name != '\0' ? v->name : "(no name)";
-        SW_TRY(group_of(x, t, name, strlen(name), 0, out));
-        if (x->at[*out].again++ == 0)
-            return SW_OK;
-        snprintf(again, sizeof again, "%.480s #%u", name, x->at[*out].again);
-        return group_of(x, t, again, strlen(again), 0, out);
-    }
-    if (by == PARTS_LAYER)
-        name = *v->layer != '\0' ? v->layer : REPORT_NO_LAYER;
-    else if (by == PARTS_ROLE)
-        name = *v->role != '\0' ? v->role : "(no role)";
-    else
-        name = *v->op != '\0' ? v->op : others[v->segment];
-    return group_of(x, t, name, strlen(name), 0, out);
-}
-
-/* ---- figures ----------------------------------------------------------------------------- */
-
-/* Of the values in `order`, sorted by birth or by death, those of one position after
- * another. */
-typedef struct {
-    uint32_t *order, *first; /* first[i]: of position i; n_ops + 1 of them */
-} by_position;
-
-static uint32_t position(const sw_tl_program *p, const sw_tensor *v, bool death)
-{
-    const uint32_t at = death ? v->death : v->birth;
-    return at < p->n_ops ? at : p->n_ops;
-}
-
-static sw_status sort_values(by_position *out, sw_timeline *t, const sw_tl_program *p,
-                             bool death)
-{
-    SW_TRY(sw_timeline_alloc(t, &out->order, (size_t)p->n_values + 1, sizeof *out->order));
-    SW_TRY(sw_timeline_alloc(t, &out->first, (size_t)p->n_ops + 3, sizeof *out->first));
-    for (uint32_t i = 0; i < p->n_values; i++)
-        out->first[position(p, &p->values[i], death) + 2]++;
-    for (uint32_t i = 0; i <= p->n_ops; i++)
-        out->first[i + 1] += out->first[i];
-    for (uint32_t i = 0; i < p->n_values; i++)
-        out->order[out->first[position(p, &p->values[i], death) + 1]++] = i;
-    return SW_OK;
-}
-
-static void count_value(parts *x, const sw_tl_program *p, uint32_t i, uint32_t group)
-{
-    const sw_tensor *v = &p->values[i];
-    const bool aliased = v->alias != SW_TL_NONE;
-    const bool there = !aliased && v->birth <= p->peak_op && v->death >= p->peak_op;
-    const uint64_t bytes = aliased ? 0 : v->bytes + v->padding;
-    for (uint32_t g = group;; g = x->at[g].parent) {
-        parts_group *at = &x->at[g];
-        at->n_values += !aliased;
-        at->in_place |= aliased;
-        at->bytes += bytes;
-        at->n_at_peak += there;
-        at->at_peak += there ? bytes : 0;
-        at->kind[kind_of(v)] += there ? bytes : 0;
-        if (g == 0)
-            return;
-    }
-}
-
-/* More bytes live in the group and those around it, or fewer. */
-static void change_live(parts *x, uint32_t group, uint64_t bytes, const char *op)
-{
-    for (uint32_t g = group;; g = x->at[g].parent) {
-        parts_group *at = &x->at[g];
-        at->live += bytes;
-        if ((int64_t)bytes > 0 && at->live > at->own_peak) {
-            at->own_peak = at->live;
-            at->own_op = op;
-        }
-        if (g == 0)
-            return;
-    }
-}
-
-static sw_status sweep(parts *x, sw_timeline *t, const sw_tl_program *p, const uint32_t *group)
-{
-    by_position born, dead;
-    SW_TRY(sort_values(&born, t, p, false));
-    SW_TRY(sort_values(&dead, t, p, true));
-    for (uint32_t op = 0; op < p->n_ops; op++)
-        for (int end = 0; end < 2; end++) {
-            const by_position *at = end ? &dead : &born;
-            for (uint32_t k = at->first[op]; k < at->first[op + 1]; k++) {
-                const sw_tensor *v = &p->values[at->order[k]];
-                const uint64_t bytes = v->bytes + v->padding;
-                if (v->alias == SW_TL_NONE)
-                    change_live(x, group[at->order[k]], end ? 0 - bytes : bytes,
-                                p->ops[op].name);
-            }
-        }
-    return SW_OK;
-}
-
-sw_status parts_make(parts *x, sw_timeline *t, const sw_tl_program *p, parts_by by)
-{
-    uint32_t root, *group, *of_op;
-    SW_TRY(group_of(x, t, "(all)", 5, 0, &root));
-    SW_TRY(sw_timeline_alloc(t, &group, (size_t)p->n_values + 1, sizeof(uint32_t)));
-    SW_TRY(sw_timeline_alloc(t, &of_op, (size_t)p->n_ops + 1, sizeof(uint32_t)));
-    /* All scopes are known before the first value is counted: one may be outer because of a
-     * later one. */
-    for (uint32_t i = 0; i < p->n_ops && by == PARTS_TREE; i++)
-        SW_TRY(layer_group(x, t, p->ops[i].layer, &of_op[i]));
-    for (uint32_t i = 0; i < p->n_values && by == PARTS_TREE; i++)
-        SW_TRY(layer_group(x, t, p->values[i].layer, &group[i]));
-    for (uint32_t i = 0; i < p->n_ops && by == PARTS_TREE; i++)
-        SW_TRY(inner_group(x, t, &of_op[i]));
-    for (uint32_t i = 0; i < p->n_values && by == PARTS_TREE; i++)
-        SW_TRY(inner_group(x, t, &group[i]));
-    for (uint32_t i = 0; i < p->n_values; i++) {
-        if (by != PARTS_TREE)
-            SW_TRY(group_for(x, t, &p->values[i], by, &group[i]));
-        count_value(x, p, i, group[i]);
-    }
-    SW_TRY(sweep(x, t, p, group));
-    for (uint32_t i = 0; i < x->n; i++) {
-        parts_group *g = &x->at[i];
-        if (g->own_op == NULL && p->n_ops > 0)
-            g->own_op = p->ops[0].name;
-        g->share = x->at[0].at_peak > 0 ? (double)g->at_peak / (double)x->at[0].at_peak : 0.0;
-    }
-    /* All bytes that live while the ops of each scope run. */
-    uint64_t *curve;
-    SW_TRY(sw_timeline_alloc(t, &curve, (size_t)p->n_ops + 1, sizeof(uint64_t)));
-    sw_timeline_curve(p, NULL, NULL, curve);
-    for (uint32_t i = 0; i < p->n_ops && by == PARTS_TREE; i++)
-        for (uint32_t g = of_op[i];; g = x->at[g].parent) {
-            x->at[g].n_ops++;
-            if ((int64_t)curve[i] > x->at[g].run_peak)
-                x->at[g].run_peak = (int64_t)curve[i];
-            if (g == 0)
-                break;
-        }
-    return SW_OK;
-}
-
-/* ---- order ------------------------------------------------------------------------------- */
-
-/* Groups of one parent side by side. */
-static int by_weight(const void *left, const void *right)
-{
-    const parts_group *a = *(const parts_group *const *)left,
-                      *b = *(const parts_group *const *)right;
-    if (a->parent != b->parent)
-        return a->parent < b->parent ? -1 : 1;
-    if (a->at_peak != b->at_peak)
-        return a->at_peak > b->at_peak ? -1 : 1;
-    if (a->own_peak != b->own_peak)
-        return a->own_peak > b->own_peak ? -1 : 1;
-    return strcmp(a->path, b->path);
-}
-
-typedef struct {
-    const parts *x;
-    const parts_group **sorted;
-    uint32_t *first; /* of the children of each; 0: none, counted from 1 */
-    parts_group *out;
-} walk;
-
-/* As deep as scopes are. */
-static void walk_below(walk *w, uint32_t parent) /* NOLINT(misc-no-recursion) */
-{
-    *w->out++ = w->x->at[parent];
-    for (uint32_t k = w->first[parent]; k > 0 && k < w->x->n && w->sorted[k]->parent == parent;
-         k++)
-        walk_below(w, (uint32_t)(w->sorted[k] - w->x->at));
-}
-
-sw_status parts_order(const parts *x, sw_timeline *t, parts_group **out)
-{
-    walk w = {.x = x};
-    SW_TRY(sw_timeline_alloc(t, &w.sorted, x->n, sizeof(parts_group *)));
-    SW_TRY(sw_timeline_alloc(t, &w.first, x->n, sizeof(uint32_t)));
-    SW_TRY(sw_timeline_alloc(t, out, x->n, sizeof **out));
-    for (uint32_t i = 0; i < x->n; i++)
-        w.sorted[i] = &x->at[i];
-    qsort(w.sorted + 1, x->n - 1, sizeof *w.sorted, by_weight); /* the root stays first */
-    for (uint32_t k = x->n; k-- > 1;)
-        w.first[w.sorted[k]->parent] = k;
-    w.out = *out;
-    walk_below(&w, 0);
-    return SW_OK;
-}
-
 #define SHOWN_OPS 20 /* in text */
 
 enum { BY_LAYER, BY_ROLE, BY_OP, BY_PHASE };
 const char *const report_by_words[] = {"layer", "role", "op", "phase", NULL};
-
-/* ---- layers and roles -------------------------------------------------------------------- */
 
 #define G(key, head, kind, width, member) COLUMN(parts_group, key, head, kind, width, member)
 #define SHARE(width)                                                                           \
@@ -433,8 +121,6 @@ static void fill_phase(phase_line *x, int i, const report_plan *plan, const sw_t
     x->peak_op = x->position >= 0 ? p->ops[x->position].name : NULL;
     x->share = at_peak > 0 ? (double)shown->peak_bytes / (double)at_peak : 0.0;
 }
-
-/* ---- all four ---------------------------------------------------------------------------- */
 
 /* The program and its table. */
 typedef struct {
@@ -561,4 +247,528 @@ sw_status report_print_by(const report *r, const char *word, by_format format,
     else if (status == SW_OK)
         print_text(&v, by, style);
     return status;
+}
+
+/* ---- two runs ---------------------------------------------------------------------------- */
+
+/* The groups of that name in two programs; NULL: it has none. */
+typedef struct {
+    const char *name;
+    const parts_group *group[2];
+    int64_t bytes[2]; /* at the peak */
+} parts_match;
+
+static uint64_t apart_by(const parts_match *p)
+{
+    const uint64_t a = (uint64_t)p->bytes[0], b = (uint64_t)p->bytes[1];
+    return p->bytes[0] > p->bytes[1] ? a - b : b - a;
+}
+
+static int by_difference(const void *left, const void *right)
+{
+    const parts_match *a = left, *b = right;
+    const uint64_t x = apart_by(a), y = apart_by(b);
+    if (x != y)
+        return x > y ? -1 : 1;
+    if (a->bytes[1] != b->bytes[1]) /* equal ones: the largest first */
+        return a->bytes[1] > b->bytes[1] ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static bool compare_is_sum(compare_group of)
+{
+    return of >= COMPARE_ROLES && of <= COMPARE_TENSORS;
+}
+
+static sw_status make_parts(compare_side *s)
+{
+    static const parts_by by[COMPARE_GROUPS] = {[COMPARE_ROLES] = PARTS_ROLE,
+                                                [COMPARE_LAYERS] = PARTS_LAYER,
+                                                [COMPARE_OPS] = PARTS_OP,
+                                                [COMPARE_TENSORS] = PARTS_VALUE};
+    for (int of = COMPARE_ROLES; of <= COMPARE_TENSORS; of++)
+        SW_TRY(
+            parts_make(&s->parts[of], s->r->timeline, report_program(s->r, s->plan), by[of]));
+    return SW_OK;
+}
+
+/* A run that no one looked at has the figures of its plan. */
+static const char *looked_by(const char *by)
+{
+    return strcmp(by, "plan") != 0 ? by : NULL;
+}
+
+/* "net.py:12 forward" without the line: an edit moves it. */
+static sw_status drop_lines(sw_timeline *t, const char **text)
+{
+    char without[1200];
+    size_t n = 0;
+    for (const char *c = *text; *c != '\0' && n + 1 < sizeof without; c++) {
+        const size_t digits = *c == ':' ? strspn(c + 1, "0123456789") : 0;
+        if (digits > 0 && c[1 + digits] == ' ')
+            c += digits;
+        else
+            without[n++] = *c;
+    }
+    without[n] = '\0';
+    return strcmp(without, *text) == 0 ? SW_OK : sw_timeline_string(t, text, without);
+}
+
+sw_status compare_run(compare_side *s, report *r)
+{
+    s->r = r;
+    s->plan = report_peak_plan(r);
+    if (s->plan == NULL && r->file.damaged_line > 0)
+        SW_FAIL(SW_FORMAT, "%s", r->file.damaged_why);
+    if (s->plan == NULL)
+        SW_FAIL(SW_FORMAT, "%s: it has no plan that could be compared", r->path);
+    const report_seen *seen = report_best_seen(s->plan);
+    memcpy(s->phase, seen != NULL ? seen->phase : s->plan->phase, sizeof s->phase);
+    s->by = seen != NULL ? looked_by(seen->by) : NULL;
+    s->peak = s->phase[report_peak_phase(s->phase)].peak_bytes;
+    if (s->peak == 0) /* other tools have no phases */
+        s->peak = s->plan->peak;
+    s->timed = report_medians(r, s->ns);
+    const sw_tl_program *p = report_program(r, s->plan);
+    for (uint32_t i = 0; i < p->n_values && !sw_timeline_is_ours(r->timeline); i++) {
+        SW_TRY(drop_lines(r->timeline, &p->values[i].name));
+        SW_TRY(drop_lines(r->timeline, &p->values[i].layer));
+        SW_TRY(drop_lines(r->timeline, &p->values[i].op));
+    }
+
+    return make_parts(s);
+}
+
+sw_status compare_step(compare_side *s, const report *r, const report_step *step)
+{
+    s->r = r;
+    s->step = step;
+    s->by = looked_by(step->by);
+    if (step->plan == SW_TL_NONE)
+        SW_FAIL(SW_FORMAT,
+                "%s: step %llu has no plan or trace in the file: its tensors are not known",
+                r->path, (unsigned long long)step->step);
+    s->plan = &r->plans[step->plan];
+    memcpy(s->phase, step->phase, sizeof s->phase);
+    s->peak = s->phase[report_peak_phase(s->phase)].peak_bytes;
+    s->timed = step->ns > 0;
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        s->ns[i] = step->phase[i].ns;
+    s->ns[SW_PROF_PHASES] = step->ns;
+    return make_parts(s);
+}
+
+int64_t compare_difference(const comparison *c, const compare_line *l)
+{
+    return (int64_t)(l->x[c->newer] - l->x[1 - c->newer]);
+}
+
+static int64_t compare_peaks(const comparison *c)
+{
+    return (int64_t)(c->side[c->newer].peak - c->side[1 - c->newer].peak);
+}
+
+bool compare_is_unknown(const compare_line *l)
+{
+    return l->unknown[0] || l->unknown[1];
+}
+
+/* A line's share of all growth in its group, or of all that shrank, by its sign: never more
+ * than 1, and the share of the whole difference where all lines go one way. Of a line of no
+ * group of sums, or without a difference, false. */
+static bool compare_share(const comparison *c, const compare_line *l, double *out)
+{
+    const int64_t own = compare_difference(c, l);
+    if (!compare_is_sum(l->of) || own == 0)
+        return false;
+    const uint64_t of = own > 0 ? c->grown[l->of] : c->shrunk[l->of];
+    *out = (double)own / (double)of;
+    return of > 0;
+}
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+static sw_status add_line(comparison *c, compare_line l)
+{
+    SW_TRY(sw_timeline_reserve(c->side[0].r->timeline, &c->lines, &c->cap, c->n + 1,
+                               sizeof *c->lines));
+    c->lines[c->n++] = l;
+    return SW_OK;
+}
+
+static sw_status add(comparison *c, compare_group of, const char *name, uint64_t a, uint64_t b)
+{
+    return add_line(c, (compare_line){of, name, {true, true}, {a, b}, NULL, {false, false}});
+}
+
+/* Why a tensor has other bytes at the one peak than at the other. */
+static const char *why(const parts_match *p)
+{
+    const parts_group *a = p->group[0], *b = p->group[1];
+    if (p->bytes[0] == p->bytes[1] || (a == NULL && b == NULL))
+        return NULL;
+    if (a == NULL)
+        return "only in B";
+    if (b == NULL)
+        return "only in A";
+    if (a->in_place != b->in_place)
+        return a->in_place ? "in place in A" : "in place in B";
+    if (p->bytes[0] != 0 && p->bytes[1] != 0)
+        return "other size";
+    return p->bytes[0] != 0 ? "peak of A only" : "peak of B only";
+}
+
+/* Pairs of groups, the largest difference first, that live at one of the peaks; what the two
+ * peaks have beyond their values has a line of its own where it is not zero. */
+static sw_status add_pairs(comparison *c, compare_group of)
+{
+    const parts *of_side[2] = {&c->side[0].parts[of], &c->side[1].parts[of]};
+    parts_match *pairs, beyond = {.name = "(not in the values)"};
+    size_t used = 0;
+    SW_TRY(sw_timeline_alloc(c->side[0].r->timeline, &pairs,
+                             (size_t)of_side[0]->n + of_side[1]->n + 1, sizeof *pairs));
+    for (int s = 0; s < 2; s++) {
+        beyond.bytes[s] = (int64_t)(c->side[s].peak - of_side[s]->at[0].at_peak);
+        for (uint32_t i = 1; i < of_side[s]->n; i++) {
+            const parts_group *g = &of_side[s]->at[i],
+                              *other = parts_find(of_side[1 - s], g->path);
+            if (s == 1 && other != NULL)
+                continue;
+            parts_match *p = &pairs[used++];
+            p->name = g->path;
+            p->group[s] = g;
+            p->group[1 - s] = other;
+            p->bytes[s] = (int64_t)g->at_peak;
+            p->bytes[1 - s] = other != NULL ? (int64_t)other->at_peak : 0;
+        }
+    }
+    if (beyond.bytes[0] != 0 || beyond.bytes[1] != 0)
+        pairs[used++] = beyond;
+    qsort(pairs, used, sizeof *pairs, by_difference);
+    for (size_t i = 0; i < used; i++) {
+        const parts_match *p = &pairs[i];
+        const bool in[2] = {p->bytes[0] != 0, p->bytes[1] != 0};
+        if (in[0] || in[1])
+            SW_TRY(add_line(c, (compare_line){of,
+                                              p->name,
+                                              {in[0], in[1]},
+                                              {(uint64_t)p->bytes[0], (uint64_t)p->bytes[1]},
+                                              of == COMPARE_TENSORS ? why(p) : NULL,
+                                              {false, false}}));
+    }
+    return SW_OK;
+}
+
+/* A phase that another tool's frames do not tell is not one without bytes. */
+static sw_status add_phase(comparison *c, compare_group of, int phase, uint64_t a, uint64_t b)
+{
+    compare_line l = {
+        of, sw_prof_phase_name(phase), {true, true}, {a, b}, NULL, {false, false}};
+    for (int s = 0; s < 2; s++)
+        l.unknown[s] = !sw_timeline_is_ours(c->side[s].r->timeline) &&
+                       c->side[s].phase[phase].peak_bytes == 0;
+    return add_line(c, l);
+}
+
+sw_status compare(comparison *c)
+{
+    const compare_side *a = &c->side[0], *b = &c->side[1];
+    const bool ours[2] = {sw_timeline_is_ours(a->r->timeline),
+                          sw_timeline_is_ours(b->r->timeline)};
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        SW_TRY(add_phase(c, COMPARE_PEAKS, i, a->phase[i].peak_bytes, b->phase[i].peak_bytes));
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        SW_TRY(add_phase(c, COMPARE_ENDS, i, a->phase[i].end_bytes, b->phase[i].end_bytes));
+    SW_TRY(add(c, COMPARE_TOTALS, "peak", a->peak, b->peak));
+    /* Bytes that another tool reserved stand for an arena; model and data are unknown then. */
+    const bool both = ours[0] && ours[1];
+    if (both)
+        SW_TRY(add(c, COMPARE_TOTALS, "model", a->plan->model_bytes, b->plan->model_bytes));
+    SW_TRY(add(c, COMPARE_TOTALS,
+               both                 ? "arena"
+               : ours[0] || ours[1] ? "arena, reserved"
+                                    : "reserved",
+               a->plan->arena_bytes, b->plan->arena_bytes));
+    if (both) {
+        SW_TRY(add(c, COMPARE_TOTALS, "data", a->plan->data_bytes, b->plan->data_bytes));
+        SW_TRY(add(c, COMPARE_TOTALS, "total", a->plan->total_bytes, b->plan->total_bytes));
+    }
+    for (int of = COMPARE_ROLES; of <= COMPARE_TENSORS; of++)
+        SW_TRY(add_pairs(c, (compare_group)of));
+    const report_step *x = a->step, *y = b->step;
+    if (x != NULL && y != NULL) {
+        /* The process, as both steps report it. */
+        SW_TRY(add(c, COMPARE_HOST, "host heap", x->host, y->host));
+        for (int i = 0; i < SW_HEAP_KINDS && x->has_heap && y->has_heap; i++)
+            SW_TRY(add(c, COMPARE_HOST, sw_heap_name((sw_heap)i), x->heap[i], y->heap[i]));
+        if (x->process != UINT64_MAX && y->process != UINT64_MAX)
+            SW_TRY(add(c, COMPARE_HOST, "process resident", x->process, y->process));
+        SW_TRY(add(c, COMPARE_HOST, "allocations", x->calls, y->calls));
+    }
+    for (int i = 0; i <= SW_PROF_PHASES && a->timed && b->timed; i++)
+        SW_TRY(add(c, COMPARE_TIMES, i < SW_PROF_PHASES ? sw_prof_phase_name(i) : "step in all",
+                   a->ns[i], b->ns[i]));
+    for (uint32_t j = 0; j < c->n; j++) {
+        const int64_t change = compare_difference(c, &c->lines[j]);
+        uint64_t *sums = change > 0 ? c->grown : c->shrunk;
+        sums[c->lines[j].of] += (uint64_t)(change > 0 ? change : -change);
+    }
+    return SW_OK;
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+#define SHOWN 12 /* lines of a group in text: those that differ most, the rest in one */
+
+/* The lines of a group that are shown, one of those that are not, and their sum. */
+typedef struct {
+    const comparison *c;
+    const compare_line *lines;
+    size_t n;
+    compare_line rest, sum;
+    sw_text text[4];
+} group_view;
+
+/* Numbers may be below zero: what is not in the values. */
+static sw_text figure(const compare_line *l, uint64_t x, const char *plus)
+{
+    const uint64_t size = (int64_t)x < 0 ? 0 - x : x;
+    sw_text text;
+    snprintf(text.text, sizeof text.text, "%s%.30s",
+             (int64_t)x < 0 ? "-"
+             : x > 0        ? plus
+                            : "",
+             l->of == COMPARE_TIMES ? sw_text_ns(size).text : sw_text_digits(size).text);
+    return text;
+}
+
+static void group_row(const void *context, size_t i, table_cell *c)
+{
+    group_view *v = (group_view *)(uintptr_t)context; /* has the room for the row's text */
+    const bool rest = i == v->n && v->rest.name != NULL,
+               all = i >= v->n && !rest; /* which has no share */
+    const compare_line *l = rest ? &v->rest : all ? &v->sum : &v->lines[i];
+    const int64_t change = compare_difference(v->c, l);
+    for (int s = 0; s < 2; s++)
+        v->text[s] = l->unknown[s] ? (sw_text){"unknown"}
+                     : l->in[s]    ? figure(l, l->x[s], "")
+                                   : (sw_text){"-"};
+    v->text[2] = compare_is_unknown(l) ? (sw_text){"unknown"}
+                 : change == 0         ? (sw_text){"equal"}
+                                       : figure(l, (uint64_t)change, "+");
+    /* Of all that grew in its group, or of all that shrank; else the newer by the other. */
+    double of;
+    const uint64_t newer = l->x[v->c->newer], older = l->x[1 - v->c->newer];
+    v->text[3] = (sw_text){""};
+    if (!all && compare_share(v->c, l, &of))
+        snprintf(v->text[3].text, sizeof v->text[3].text, "%6.1f%%", 100.0 * of);
+    else if (!compare_is_sum(l->of) && older > 0 && l->in[0] && l->in[1] &&
+             !compare_is_unknown(l))
+        snprintf(v->text[3].text, sizeof v->text[3].text, "%7.3f",
+                 (double)newer / (double)older);
+    c[0].text = *l->name != '\0' ? l->name : "(no name)";
+    for (int k = 0; k < 3; k++)
+        c[k + 1].shown = v->text[k].text;
+    c[4].text = l->of != COMPARE_TENSORS ? v->text[3].text : l->why != NULL ? l->why : "";
+}
+
+/* The widths of a group's columns: name, A, B, their difference, and what stands after. */
+static void set_columns(table_column *columns, const comparison *c, compare_group of)
+{
+    static const int usual[] = {20, 15, 15, 17, 7}, exact[] = {20, 13, 13, 14, 14},
+                     wide[] = {14, 15, 15, 16, 14};
+    static const char *const heads[COMPARE_GROUPS] = {
+        "peak in each phase", "live at its end", "in all",
+        "peak by role",       "peak by layer",   "peak by maker",
+        "peak by tensor",     "of the process",  "time (medians)"};
+    const uint64_t a = c->side[0].peak, b = c->side[1].peak;
+    const bool long_numbers = (a > b ? a : b) >= 10000000000u; /* 9,999,999,999 */
+    const int *w = of != COMPARE_TENSORS ? usual : long_numbers ? wide : exact;
+    const char *const head[] = {of == COMPARE_TIMES && c->side[0].step != NULL ? "time"
+                                                                               : heads[of],
+                                "A", "B", c->newer == 0 ? "A - B" : "B - A",
+                                of == COMPARE_TENSORS ? "why"
+                                : compare_is_sum(of)  ? " of +/-"
+                                : c->newer == 0       ? "  A / B"
+                                                      : "  B / A"};
+    for (int k = 0; k < 5; k++)
+        columns[k] = (table_column){.head = head[k],
+                                    .kind = k == 0   ? TABLE_SCOPES
+                                            : k == 4 ? TABLE_TEXT
+                                                     : TABLE_COUNT,
+                                    .width = w[k]};
+}
+
+static void print_group(const comparison *c, const compare_line *lines, size_t n,
+                        const report_style *style)
+{
+    const compare_group of = lines[0].of;
+    const bool some = of == COMPARE_LAYERS || of == COMPARE_OPS || of == COMPARE_TENSORS,
+               sums = compare_is_sum(of);
+    group_view v = {.c = c, .lines = lines, .n = n};
+    table_column columns[5];
+    char name[64];
+    v.rest = v.sum = (compare_line){.of = of, .name = "total", .in = {true, true}};
+    v.rest.name = NULL;
+    /* Those that differ most come first, equal ones last. */
+    for (size_t i = some && n > SHOWN ? SHOWN : n; some && i <= n; i--) {
+        v.n = i;
+        if (i == 0 || lines[i - 1].x[0] != lines[i - 1].x[1])
+            break;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (int s = 0; s < 2; s++) {
+            v.sum.x[s] += lines[i].x[s];
+            v.rest.x[s] += i >= v.n ? lines[i].x[s] : 0;
+        }
+    if (v.n < n) {
+        const size_t left = n - v.n;
+        const bool equal = lines[v.n].x[0] == lines[v.n].x[1];
+        const char *what = of == COMPARE_TENSORS  ? ""
+                           : of == COMPARE_LAYERS ? " layer"
+                                                  : " op",
+                   *s = left == 1 || *what == '\0' ? "" : "s",
+                   *is = *what == '\0' ? ""
+                         : left == 1   ? " is"
+                                       : " are";
+        v.rest.name = name; /* the column of tensors is narrow with exact bytes */
+        if (equal)
+            snprintf(name, sizeof name, "%zu%s%s%s equal", left, what, s, is);
+        else
+            snprintf(name, sizeof name, "%zu more%s%s", left, what, s);
+    }
+    set_columns(columns, c, of);
+    const table t = TABLE_MADE(columns, v.n + (v.rest.name != NULL) + sums, group_row, &v);
+    sw_writer_text(style->to, "\n");
+    table_print(&t, t.n, style);
+    if (c->grown[of] > 0 && c->shrunk[of] > 0 && of == COMPARE_ROLES)
+        sw_writer_say(style->to, 2, 2,
+                      "of +/-: the share of all that grew, %s bytes, or of all that shrank, %s",
+                      sw_text_digits(c->grown[of]).text, sw_text_digits(c->shrunk[of]).text);
+}
+
+static void print_side(const report_style *style, const char *letter, const compare_side *s)
+{
+    char text[4096 + 256];
+    const bool ours = sw_timeline_is_ours(s->r->timeline);
+    const char *model = s->r->model[0] != '\0' ? s->r->model : "model";
+    if (s->step != NULL)
+        snprintf(text, sizeof text, "step %" PRIu64 ", %s, %s%s: %s", s->step->step,
+                 report_program_name(s->plan).text,
+                 s->by != NULL ? "measured by " : "as planned", s->by != NULL ? s->by : "",
+                 s->r->shown);
+    else
+        snprintf(text, sizeof text, "%s%s%s, %s: %s", model, ours ? ", " : "",
+                 ours ? report_program_name(s->plan).text : "",
+                 s->by != NULL ? "measured" : "planned", s->r->shown);
+    sw_writer_print(style->to, "%s  ", letter);
+    sw_writer_wrap(style->to, 3, 3, text);
+    /* The prediction against what was measured, phase by phase. */
+    char apart[1024] = "predicted and measured are equal in every phase";
+    size_t used = 0;
+    if (s->by == NULL || s->plan->immediate)
+        return;
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        const sw_prof_phase *said = &s->plan->phase[i], *seen = &s->phase[i];
+        const bool peak = said->peak_bytes != seen->peak_bytes;
+        if (!peak && said->end_bytes == seen->end_bytes)
+            continue;
+        used += (size_t)snprintf(
+            apart + used, sizeof apart - used, "%s%s: %s of %s bytes predicted, %s measured",
+            used > 0 ? "; " : "", sw_prof_phase_name(i), peak ? "peak" : "end",
+            sw_text_digits(peak ? said->peak_bytes : said->end_bytes).text,
+            sw_text_digits(peak ? seen->peak_bytes : seen->end_bytes).text);
+    }
+    sw_writer_print(style->to, "   ");
+    sw_writer_wrap(style->to, 3, 3, apart);
+}
+
+void report_print_difference(const comparison *c, const report_style *style)
+{
+    print_side(style, "A", &c->side[0]);
+    print_side(style, "B", &c->side[1]);
+    const compare_side *a = &c->side[0], *b = &c->side[1];
+    /* Runs of one program that peak alike. */
+    const bool same =
+        a->step != NULL && a->r == b->r && a->plan == b->plan && a->peak == b->peak;
+    if (same)
+        sw_writer_print(
+            style->to,
+            "\nequal, the same program: both have the same tensors at the same peak\n");
+    for (size_t i = 0, n; i < c->n; i += n) {
+        for (n = 1; i + n < c->n && c->lines[i + n].of == c->lines[i].of;)
+            n++;
+        if (!same || !compare_is_sum(c->lines[i].of))
+            print_group(c, &c->lines[i], n, style);
+    }
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static void put_side(sw_json *j, const char *key, const compare_side *s)
+{
+    sw_json_open(j, key, '{');
+    sw_json_put_string(j, "file", s->r->path);
+    sw_json_put_string(j, "tool", s->r->timeline->tool);
+    sw_json_put_string(j, "model", s->r->model);
+    report_put_batch(j, s->plan->batch);
+    sw_json_put_string(j, "command", s->r->command);
+    sw_json_put_string(j, "program", report_program_name(s->plan).text);
+    if (s->step != NULL)
+        sw_json_put_u64(j, "step", s->step->step);
+    sw_json_put_bool(j, "measured", s->by != NULL);
+    report_put_phases(j, "predicted", s->plan->immediate ? NULL : s->plan->phase);
+    const bool judged = s->by != NULL && !s->plan->immediate;
+    sw_json_put_known_bool(j, "equal", judged,
+                           judged && report_equal_phases(s->phase, s->plan->phase));
+    report_put_damaged(j, &s->r->file);
+    sw_json_end(j);
+}
+
+static void put_known(sw_json *j, const char *key, bool unknown, int64_t x)
+{
+    if (unknown)
+        sw_json_put_null(j, key);
+    else
+        sw_json_put_i64(j, key, x);
+}
+
+sw_status report_difference_json(const comparison *c, const report_tail *more,
+                                 const report_style *style)
+{
+    static const char *const keys[COMPARE_GROUPS] = {"peak_bytes", "end_bytes", "totals",
+                                                     "roles",      "layers",    "ops",
+                                                     "tensors",    "process",   NULL};
+    const bool steps = c->side[0].step != NULL;
+    sw_json j;
+    report_begin_object(&j);
+    put_side(&j, "a", &c->side[0]);
+    put_side(&j, "b", &c->side[1]);
+    sw_json_put_string(&j, "newer", c->newer == 0 ? "a" : "b");
+    sw_json_put_i64(&j, "peak_difference_bytes", compare_peaks(c));
+    if (steps)
+        sw_json_put_bool(&j, "same_program", c->side[0].plan == c->side[1].plan);
+    for (int g = 0; g < COMPARE_GROUPS; g++) {
+        if (g == COMPARE_HOST && !steps)
+            continue;
+        sw_json_open(&j, keys[g] != NULL ? keys[g] : steps ? "ns" : "median_ns", '{');
+        for (size_t i = 0; i < c->n; i++)
+            if ((int)c->lines[i].of == g) {
+                /* There are shares where there is a whole. */
+                double of = 0.0;
+                sw_json_open(&j, c->lines[i].name, '{');
+                put_known(&j, "a", c->lines[i].unknown[0], (int64_t)c->lines[i].x[0]);
+                put_known(&j, "b", c->lines[i].unknown[1], (int64_t)c->lines[i].x[1]);
+                put_known(&j, "difference", compare_is_unknown(&c->lines[i]),
+                          compare_difference(c, &c->lines[i]));
+                if (compare_is_sum(c->lines[i].of) &&
+                    (compare_share(c, &c->lines[i], &of) || compare_peaks(c) != 0))
+                    sw_json_put_f64(&j, "share", of);
+                if (c->lines[i].of == COMPARE_TENSORS)
+                    sw_json_put_string(&j, "why", c->lines[i].why);
+                sw_json_end(&j);
+            }
+        sw_json_end(&j);
+    }
+    return report_end_object(&j, more, style);
 }

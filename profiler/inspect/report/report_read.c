@@ -1,5 +1,5 @@
 /* From a file to a report: a profile of ours, record by record, or the timeline of what another
- * tool wrote; and figures that follow from what was kept. */
+ * tool wrote; and figures that follow from what was kept: groups of values, what is live. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/profile_read.h"
 #include "profiler/inspect/report/parts.h"
@@ -506,6 +506,313 @@ bool report_medians(report *r, uint64_t *median)
         median[k] = column[(r->n_times - 1) / 2];
     }
     return true;
+}
+
+/* ---- groups of values -------------------------------------------------------------------- */
+
+#define DEEPEST 12 /* scopes in one another; what is deeper counts as one name */
+
+static parts_kind kind_of(const sw_tensor *v)
+{
+    static const struct {
+        const char *role;
+        parts_kind kind;
+    } roles[] = {{"parameter", PARTS_PARAMETERS},
+                 {"buffer", PARTS_PARAMETERS},
+                 {"state", PARTS_PARAMETERS},
+                 {"knob", PARTS_PARAMETERS},
+                 {"optimizer_state", PARTS_OPTIMIZER},
+                 {"gradient", PARTS_GRADIENTS},
+                 {"activation", PARTS_ACTIVATIONS},
+                 {"saved", PARTS_ACTIVATIONS},
+                 {"output", PARTS_ACTIVATIONS},
+                 {"metric", PARTS_ACTIVATIONS},
+                 {"workspace", PARTS_WORKSPACE},
+                 {"temporary", PARTS_WORKSPACE},
+                 {"input", PARTS_DATA}};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (strcmp(roles[i].role, v->role) == 0)
+            return roles[i].kind;
+    return PARTS_OTHER;
+}
+
+static uint32_t hash(const char *text, size_t n)
+{
+    uint32_t h = 2166136261u; /* FNV-1a */
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)text[i]) * 16777619u;
+    return h ^ h >> 15;
+}
+
+/* Where the path is, or would be. */
+static uint32_t *slot_of(const parts *x, const char *path, size_t n)
+{
+    uint32_t i = hash(path, n) & (x->n_slots - 1);
+    for (; x->slots[i] != 0; i = (i + 1) & (x->n_slots - 1)) {
+        const char *there = x->at[x->slots[i] - 1].path;
+        if (strncmp(there, path, n) == 0 && there[n] == '\0')
+            break;
+    }
+    return &x->slots[i];
+}
+
+const parts_group *parts_find(const parts *x, const char *path)
+{
+    const uint32_t at = x->n_slots > 0 ? *slot_of(x, path, strlen(path)) : 0;
+    return at > 0 ? &x->at[at - 1] : NULL;
+}
+
+/* The group of the first n bytes of `path`, made where it is missing. */
+static sw_status group_of(parts *x, sw_timeline *t, const char *path, size_t n, uint32_t parent,
+                          uint32_t *out)
+{
+    if (2 * (x->n + 1) > x->n_slots) {
+        parts larger = *x;
+        larger.n_slots = x->n_slots == 0 ? 64 : 2 * x->n_slots;
+        SW_TRY(sw_timeline_alloc(t, &larger.slots, larger.n_slots, sizeof *x->slots));
+        for (uint32_t i = 0; i < x->n; i++)
+            *slot_of(&larger, x->at[i].path, strlen(x->at[i].path)) = i + 1;
+        *x = larger;
+    }
+    uint32_t *slot = slot_of(x, path, n);
+    if (*slot == 0) {
+        void *text;
+        SW_TRY(sw_timeline_alloc(t, &text, n + 1, 1));
+        SW_TRY(sw_timeline_reserve(t, &x->at, &x->cap, x->n + 1, sizeof *x->at));
+        memcpy(text, path, n);
+        const size_t above = parent > 0 ? strlen(x->at[parent].path) + 1 : 0;
+        x->at[x->n] = (parts_group){.path = text,
+                                    .name = (const char *)text + above,
+                                    .parent = parent,
+                                    .depth = x->n > 0 ? x->at[parent].depth + 1 : 0,
+                                    .run_peak = -1};
+        x->at[parent].outer |= x->n > 0;
+        *slot = ++x->n;
+    }
+    *out = *slot - 1;
+    return SW_OK;
+}
+
+/* The group of a layer in a tree, and those around it. */
+static sw_status layer_group(parts *x, sw_timeline *t, const char *layer, uint32_t *out)
+{
+    *out = 0;
+    if (*layer == '\0')
+        return group_of(x, t, REPORT_NO_LAYER, sizeof REPORT_NO_LAYER - 1, 0, out);
+    uint32_t depth = 0;
+    for (size_t n = 0;; n++) {
+        const bool scope = layer[n] == '/' && n > 0 && ++depth < DEEPEST;
+        if (layer[n] == '\0' || scope)
+            SW_TRY(group_of(x, t, layer, n, *out, out));
+        if (layer[n] == '\0')
+            return SW_OK;
+    }
+}
+
+/* Values in a scope and in no layer of it have a group beside those layers. */
+static sw_status inner_group(parts *x, sw_timeline *t, uint32_t *at)
+{
+    static const char own[] = "/(itself)";
+    const parts_group *g = &x->at[*at];
+    if (!g->outer || *at == 0)
+        return SW_OK;
+    const size_t n = strlen(g->path);
+    char *path;
+    SW_TRY(sw_timeline_alloc(t, &path, n + sizeof own, 1));
+    memcpy(path, g->path, n);
+    memcpy(path + n, own, sizeof own);
+    return group_of(x, t, path, n + sizeof own - 1, *at, at);
+}
+
+static sw_status group_for(parts *x, sw_timeline *t, const sw_tensor *v, parts_by by,
+                           uint32_t *out)
+{
+    static const char *const others[SW_SEGMENTS] = {"(no op)", "(model)", "(batch)"};
+    const char *name = "";
+    if (by == PARTS_VALUE) {
+        char again[512]; /* another one of that name */
+        name = *v->name != '\0' ? v->name : "(no name)";
+        SW_TRY(group_of(x, t, name, strlen(name), 0, out));
+        if (x->at[*out].again++ == 0)
+            return SW_OK;
+        snprintf(again, sizeof again, "%.480s #%u", name, x->at[*out].again);
+        return group_of(x, t, again, strlen(again), 0, out);
+    }
+    if (by == PARTS_LAYER)
+        name = *v->layer != '\0' ? v->layer : REPORT_NO_LAYER;
+    else if (by == PARTS_ROLE)
+        name = *v->role != '\0' ? v->role : "(no role)";
+    else
+        name = *v->op != '\0' ? v->op : others[v->segment];
+    return group_of(x, t, name, strlen(name), 0, out);
+}
+
+/* Of the values in `order`, sorted by birth or by death, those of one position after
+ * another. */
+typedef struct {
+    uint32_t *order, *first; /* first[i]: of position i; n_ops + 1 of them */
+} by_position;
+
+static uint32_t position(const sw_tl_program *p, const sw_tensor *v, bool death)
+{
+    const uint32_t at = death ? v->death : v->birth;
+    return at < p->n_ops ? at : p->n_ops;
+}
+
+static sw_status sort_values(by_position *out, sw_timeline *t, const sw_tl_program *p,
+                             bool death)
+{
+    SW_TRY(sw_timeline_alloc(t, &out->order, (size_t)p->n_values + 1, sizeof *out->order));
+    SW_TRY(sw_timeline_alloc(t, &out->first, (size_t)p->n_ops + 3, sizeof *out->first));
+    for (uint32_t i = 0; i < p->n_values; i++)
+        out->first[position(p, &p->values[i], death) + 2]++;
+    for (uint32_t i = 0; i <= p->n_ops; i++)
+        out->first[i + 1] += out->first[i];
+    for (uint32_t i = 0; i < p->n_values; i++)
+        out->order[out->first[position(p, &p->values[i], death) + 1]++] = i;
+    return SW_OK;
+}
+
+static void count_value(parts *x, const sw_tl_program *p, uint32_t i, uint32_t group)
+{
+    const sw_tensor *v = &p->values[i];
+    const bool aliased = v->alias != SW_TL_NONE;
+    const bool there = !aliased && v->birth <= p->peak_op && v->death >= p->peak_op;
+    const uint64_t bytes = aliased ? 0 : v->bytes + v->padding;
+    for (uint32_t g = group;; g = x->at[g].parent) {
+        parts_group *at = &x->at[g];
+        at->n_values += !aliased;
+        at->in_place |= aliased;
+        at->bytes += bytes;
+        at->n_at_peak += there;
+        at->at_peak += there ? bytes : 0;
+        at->kind[kind_of(v)] += there ? bytes : 0;
+        if (g == 0)
+            return;
+    }
+}
+
+/* More bytes live in the group and those around it, or fewer. */
+static void change_live(parts *x, uint32_t group, uint64_t bytes, const char *op)
+{
+    for (uint32_t g = group;; g = x->at[g].parent) {
+        parts_group *at = &x->at[g];
+        at->live += bytes;
+        if ((int64_t)bytes > 0 && at->live > at->own_peak) {
+            at->own_peak = at->live;
+            at->own_op = op;
+        }
+        if (g == 0)
+            return;
+    }
+}
+
+static sw_status sweep(parts *x, sw_timeline *t, const sw_tl_program *p, const uint32_t *group)
+{
+    by_position born, dead;
+    SW_TRY(sort_values(&born, t, p, false));
+    SW_TRY(sort_values(&dead, t, p, true));
+    for (uint32_t op = 0; op < p->n_ops; op++)
+        for (int end = 0; end < 2; end++) {
+            const by_position *at = end ? &dead : &born;
+            for (uint32_t k = at->first[op]; k < at->first[op + 1]; k++) {
+                const sw_tensor *v = &p->values[at->order[k]];
+                const uint64_t bytes = v->bytes + v->padding;
+                if (v->alias == SW_TL_NONE)
+                    change_live(x, group[at->order[k]], end ? 0 - bytes : bytes,
+                                p->ops[op].name);
+            }
+        }
+    return SW_OK;
+}
+
+sw_status parts_make(parts *x, sw_timeline *t, const sw_tl_program *p, parts_by by)
+{
+    uint32_t root, *group, *of_op;
+    SW_TRY(group_of(x, t, "(all)", 5, 0, &root));
+    SW_TRY(sw_timeline_alloc(t, &group, (size_t)p->n_values + 1, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_alloc(t, &of_op, (size_t)p->n_ops + 1, sizeof(uint32_t)));
+    /* All scopes are known before the first value is counted: one may be outer because of a
+     * later one. */
+    for (uint32_t i = 0; i < p->n_ops && by == PARTS_TREE; i++)
+        SW_TRY(layer_group(x, t, p->ops[i].layer, &of_op[i]));
+    for (uint32_t i = 0; i < p->n_values && by == PARTS_TREE; i++)
+        SW_TRY(layer_group(x, t, p->values[i].layer, &group[i]));
+    for (uint32_t i = 0; i < p->n_ops && by == PARTS_TREE; i++)
+        SW_TRY(inner_group(x, t, &of_op[i]));
+    for (uint32_t i = 0; i < p->n_values && by == PARTS_TREE; i++)
+        SW_TRY(inner_group(x, t, &group[i]));
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        if (by != PARTS_TREE)
+            SW_TRY(group_for(x, t, &p->values[i], by, &group[i]));
+        count_value(x, p, i, group[i]);
+    }
+    SW_TRY(sweep(x, t, p, group));
+    for (uint32_t i = 0; i < x->n; i++) {
+        parts_group *g = &x->at[i];
+        if (g->own_op == NULL && p->n_ops > 0)
+            g->own_op = p->ops[0].name;
+        g->share = x->at[0].at_peak > 0 ? (double)g->at_peak / (double)x->at[0].at_peak : 0.0;
+    }
+    /* All bytes that live while the ops of each scope run. */
+    uint64_t *curve;
+    SW_TRY(sw_timeline_alloc(t, &curve, (size_t)p->n_ops + 1, sizeof(uint64_t)));
+    sw_timeline_curve(p, NULL, NULL, curve);
+    for (uint32_t i = 0; i < p->n_ops && by == PARTS_TREE; i++)
+        for (uint32_t g = of_op[i];; g = x->at[g].parent) {
+            x->at[g].n_ops++;
+            if ((int64_t)curve[i] > x->at[g].run_peak)
+                x->at[g].run_peak = (int64_t)curve[i];
+            if (g == 0)
+                break;
+        }
+    return SW_OK;
+}
+
+/* Groups of one parent side by side. */
+static int by_weight(const void *left, const void *right)
+{
+    const parts_group *a = *(const parts_group *const *)left,
+                      *b = *(const parts_group *const *)right;
+    if (a->parent != b->parent)
+        return a->parent < b->parent ? -1 : 1;
+    if (a->at_peak != b->at_peak)
+        return a->at_peak > b->at_peak ? -1 : 1;
+    if (a->own_peak != b->own_peak)
+        return a->own_peak > b->own_peak ? -1 : 1;
+    return strcmp(a->path, b->path);
+}
+
+typedef struct {
+    const parts *x;
+    const parts_group **sorted;
+    uint32_t *first; /* of the children of each; 0: none, counted from 1 */
+    parts_group *out;
+} walk;
+
+/* As deep as scopes are. */
+static void walk_below(walk *w, uint32_t parent) /* NOLINT(misc-no-recursion) */
+{
+    *w->out++ = w->x->at[parent];
+    for (uint32_t k = w->first[parent]; k > 0 && k < w->x->n && w->sorted[k]->parent == parent;
+         k++)
+        walk_below(w, (uint32_t)(w->sorted[k] - w->x->at));
+}
+
+sw_status parts_order(const parts *x, sw_timeline *t, parts_group **out)
+{
+    walk w = {.x = x};
+    SW_TRY(sw_timeline_alloc(t, &w.sorted, x->n, sizeof(parts_group *)));
+    SW_TRY(sw_timeline_alloc(t, &w.first, x->n, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_alloc(t, out, x->n, sizeof **out));
+    for (uint32_t i = 0; i < x->n; i++)
+        w.sorted[i] = &x->at[i];
+    qsort(w.sorted + 1, x->n - 1, sizeof *w.sorted, by_weight); /* the root stays first */
+    for (uint32_t k = x->n; k-- > 1;)
+        w.first[w.sorted[k]->parent] = k;
+    w.out = *out;
+    walk_below(&w, 0);
+    return SW_OK;
 }
 
 /* ---- what is live at the peak ------------------------------------------------------------ */
