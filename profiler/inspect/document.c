@@ -10,18 +10,23 @@
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-sw_text sw_text_bytes(size_t bytes)
+/* In the first of n units, each `by` times the one before, in which it is below `most`. */
+static sw_text in_units(double x, double by, double most, const char *const *units, int n)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    double x = (double)bytes;
     int unit = 0;
-    while (x >= 1023.995 && unit < 5) {
-        x /= 1024.0;
+    while (x >= most && unit + 1 < n) {
+        x /= by;
         unit++;
     }
     sw_text t;
     snprintf(t.text, sizeof t.text, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
     return t;
+}
+
+sw_text sw_text_bytes(size_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    return in_units((double)bytes, 1024.0, 1023.995, units, 6);
 }
 
 sw_text sw_text_mib(size_t bytes)
@@ -37,15 +42,7 @@ sw_text sw_text_mib(size_t bytes)
 sw_text sw_text_ns(uint64_t ns)
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};
-    double x = (double)ns;
-    int unit = 0;
-    while (x >= 999.5 && unit < 3) {
-        x /= 1000.0;
-        unit++;
-    }
-    sw_text t;
-    snprintf(t.text, sizeof t.text, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
-    return t;
+    return in_units((double)ns, 1000.0, 999.5, units, 4);
 }
 
 sw_text sw_text_digits(uint64_t n)

@@ -728,46 +728,41 @@ static sw_status take_run(timeline_reader *r, const profile_position *p)
     return SW_OK;
 }
 
-/* One record; the first pass takes programs and places, the second events and runs. */
-static sw_status pass_record(timeline_reader *r, const profile_position *p, bool *run_ended)
-{
-    const char *type = p->type;
-    if (p->line == 1)
-        return profile_take_header(r->t, p);
-    const bool step = strcmp(type, "step") == 0, events = strcmp(type, "events") == 0;
-    *run_ended = step;
-    if (r->second)
-        return step ? take_run(r, p) : events ? take_events(r, p) : SW_OK;
-    if (events && !r->has_events) {
-        r->has_events = true;
-        r->events_at = r->lines.at;
-        r->events_line = p->line;
-    }
-    if (step)
-        SW_TRY(choose_run(r, p));
-    if (step)
-        r->has_events = false;
-    if (strcmp(type, "plan") == 0 || strcmp(type, "trace") == 0)
-        return profile_take_program(r->t, p, type[0] == 't');
-    if (strcmp(type, "end") != 0)
-        return SW_OK;
-    profile_end e;
-    SW_TRY(profile_read_end(p, &e, r->t));
-    SW_TRY(sw_timeline_string(r->t, &r->t->ended, e.status));
-    return sw_timeline_string(r->t, &r->t->why, e.error);
-}
-
-/* The next record; *more is false after the last, or where the file is cut. */
+/* The next record: the first pass takes programs and places, the second events and runs. *more
+ * is false after the last, or where the file is cut. */
 static sw_status read_next(timeline_reader *r, bool *more, bool *run_ended)
 {
     profile_line line;
     profile_position p;
+    profile_end e;
     SW_TRY(profile_lines_next(&r->lines, &line));
     *more = line.text != NULL;
-    if (line.text == NULL)
+    if (*more)
+        SW_TRY(profile_record(&r->lines, &line, &p, more));
+    if (!*more)
         return SW_OK;
-    SW_TRY(profile_record(&r->lines, &line, &p, more));
-    return *more ? pass_record(r, &p, run_ended) : SW_OK;
+    if (p.line == 1)
+        return profile_take_header(r->t, &p);
+    const bool step = strcmp(p.type, "step") == 0, events = strcmp(p.type, "events") == 0;
+    *run_ended = step;
+    if (r->second)
+        return step ? take_run(r, &p) : events ? take_events(r, &p) : SW_OK;
+    if (events && !r->has_events) {
+        r->has_events = true;
+        r->events_at = r->lines.at;
+        r->events_line = p.line;
+    }
+    if (step) {
+        SW_TRY(choose_run(r, &p));
+        r->has_events = false;
+    }
+    if (strcmp(p.type, "plan") == 0 || strcmp(p.type, "trace") == 0)
+        return profile_take_program(r->t, &p, p.type[0] == 't');
+    if (strcmp(p.type, "end") != 0)
+        return SW_OK;
+    SW_TRY(profile_read_end(&p, &e, r->t));
+    SW_TRY(sw_timeline_string(r->t, &r->t->ended, e.status));
+    return sw_timeline_string(r->t, &r->t->why, e.error);
 }
 
 /* A run of which a record is damaged is none. */

@@ -26,12 +26,6 @@ static const char *const *report_formats(void)
     return names;
 }
 
-/* A sink's, not the report's own. */
-static bool report_is_export(const char *format)
-{
-    return sw_sink_find(format) != NULL;
-}
-
 /* Print what there is; the exit status. */
 static int report_list_formats(void)
 {
@@ -343,6 +337,19 @@ static int report_two(const report_settings *s, report_steps_wanted *steps)
     return code;
 }
 
+const char *report_read_number(const char *text, uint64_t *out)
+{
+    *out = 0;
+    if (*text < '0' || *text > '9')
+        return NULL;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (*out > (UINT64_MAX - 9) / 10)
+            return NULL;
+        *out = *out * 10 + (uint64_t)(*text - '0');
+    }
+    return text;
+}
+
 /* "12", "train:12" or "eval:12"; what follows. */
 static const char *read_step(const char *text, report_step *step)
 {
@@ -355,14 +362,7 @@ static const char *read_step(const char *text, report_step *step)
             text += n + 1;
         }
     }
-    if (*text < '1' || *text > '9')
-        return NULL;
-    for (; *text >= '0' && *text <= '9'; text++) {
-        if (step->step > (UINT64_MAX - 9) / 10)
-            return NULL;
-        step->step = step->step * 10 + (uint64_t)(*text - '0');
-    }
-    return text;
+    return *text != '0' ? report_read_number(text, &step->step) : NULL;
 }
 
 /* ---- one run ----------------------------------------------------------------------------- */
@@ -401,8 +401,8 @@ static int report_file(const report_settings *s)
 
 static bool is_export(const report_settings *s)
 {
-    return s->html != NULL ||
-           (report_is_export(s->format) && !(s->by != NULL && strcmp(s->format, "csv") == 0));
+    return s->html != NULL || (sw_sink_find(s->format) != NULL &&
+                               !(s->by != NULL && strcmp(s->format, "csv") == 0));
 }
 
 /* Whether the options go together: CLI_GO, or CLI_USAGE with a message. */
@@ -450,7 +450,7 @@ static int run_replan(report_settings *s)
     if (s->by != NULL || s->steps != NULL || s->live || s->turns != NULL || s->member != NULL)
         return cli_error(CLI_USAGE, "--replan does not go with --by, --steps, --live, --turns "
                                     "or --member");
-    if (report_is_export(s->format))
+    if (sw_sink_find(s->format) != NULL)
         return cli_error(CLI_USAGE, "--replan goes out as text or json (got --format %s)",
                          s->format);
     if (file_same(s->out, s->file) || file_same(s->html, s->file))
@@ -473,7 +473,7 @@ static int run_several(const report_settings *s, int n)
 {
     if (s->by != NULL || s->steps != NULL || s->live || s->turns != NULL || s->member != NULL ||
         s->diff != NULL || s->html != NULL || s->out != NULL || s->replan ||
-        report_is_export(s->format) || report_gate_asked(&s->limits))
+        sw_sink_find(s->format) != NULL || report_gate_asked(&s->limits))
         return cli_error(CLI_USAGE,
                          "several files are one table, as text or json%s: of the other "
                          "options --device and --ascii go with them",

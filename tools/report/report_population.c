@@ -17,19 +17,6 @@ typedef struct {
 
 /* ---- what was asked for ------------------------------------------------------------------ */
 
-static const char *read_number(const char *text, uint64_t *out)
-{
-    *out = 0;
-    if (*text < '0' || *text > '9')
-        return NULL;
-    for (; *text >= '0' && *text <= '9'; text++) {
-        if (*out > (UINT64_MAX - 9) / 10)
-            return NULL;
-        *out = *out * 10 + (uint64_t)(*text - '0');
-    }
-    return text;
-}
-
 static int read_asked(const report_settings *a, plan *out)
 {
     const bool html = strcmp(a->format, "html") == 0, csv = strcmp(a->format, "csv") == 0,
@@ -71,12 +58,12 @@ static int read_asked(const report_settings *a, plan *out)
         return cli_error(CLI_USAGE,
                          "--max-peak and --fail-on-increase belong to reports in text or json");
     uint64_t *turn = out->want.turn, member = 0;
-    const char *rest = a->turns != NULL ? read_number(a->turns, &turn[0]) : NULL;
-    rest = rest != NULL && *rest == ',' ? read_number(rest + 1, &turn[1]) : NULL;
+    const char *rest = a->turns != NULL ? report_read_number(a->turns, &turn[0]) : NULL;
+    rest = rest != NULL && *rest == ',' ? report_read_number(rest + 1, &turn[1]) : NULL;
     if (a->turns != NULL && (rest == NULL || *rest != '\0' || turn[0] == 0 || turn[1] == 0))
         return cli_error(CLI_USAGE, "--turns must be two turns such as 1,20 (got '%s')",
                          a->turns);
-    rest = a->member != NULL ? read_number(a->member, &member) : NULL;
+    rest = a->member != NULL ? report_read_number(a->member, &member) : NULL;
     if (a->member != NULL && (rest == NULL || *rest != '\0' || member > UINT32_MAX))
         return cli_error(CLI_USAGE, "--member must be the number of a member (got '%s')",
                          a->member);

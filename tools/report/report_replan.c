@@ -377,14 +377,6 @@ static void begin_json(sw_json *j, const char *path)
     sw_json_open(j, "devices", '[');
 }
 
-static sw_status end_json(sw_json *j)
-{
-    sw_json_end(j);
-    sw_json_end(j);
-    sw_json_line(j);
-    return j->status;
-}
-
 /* Sums over other devices say nothing, nor do those of another kind. */
 static sw_status plan_base(run *r)
 {
@@ -459,7 +451,10 @@ static sw_status run_all(run *r)
     sw_json_end(&r->report);
     sw_json_line(&r->report);
     SW_TRY(r->report.status);
-    SW_TRY(end_json(&r->offsets));
+    sw_json_end(&r->offsets);
+    sw_json_end(&r->offsets);
+    sw_json_line(&r->offsets);
+    SW_TRY(r->offsets.status);
     if (r->asked->json)
         fwrite(r->report.bytes, 1, r->report.used, stdout);
     if (r->asked->html != NULL) {

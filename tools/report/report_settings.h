@@ -57,6 +57,8 @@ int report_ranks(const report_settings *s, int n);
  * format to `out` (NULL or "-": standard output), whole or not at all. */
 int report_export(const char *file, const char *other, const char *format, const char *out);
 
+/* The number that `text` begins with, and what follows it; NULL: it begins with none. */
+const char *report_read_number(const char *text, uint64_t *out);
 /* Who has read `file` leaves with `code`, or with CLI_DAMAGED and the line that is damaged on
  * standard error. */
 int report_end(const profile_reading *file, int code);

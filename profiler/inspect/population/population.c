@@ -674,26 +674,6 @@ static sw_status make_line(pair_view *v, uint32_t i)
     return sw_timeline_string(t, &l->values, note);
 }
 
-static sw_status make_pair(pair_view *v)
-{
-    const population_pair *x = v->pair;
-    for (int k = 0; k < TURN_TOTALS; k++) {
-        const table_column *c = &turn_columns[TURN_BYTES + k];
-        total_line *t = &v->totals[k];
-        t->name = c->head;
-        for (int s = 0; s < 2; s++)
-            t->x[s] = *(const uint64_t *)((const char *)x->turn[s] + c->at);
-        t->change = (int64_t)(t->x[x->newer] - t->x[1 - x->newer]);
-    }
-    for (int s = 0; s < 2; s++)
-        v->n = x->turn[s]->n > v->n ? x->turn[s]->n : v->n;
-    SW_TRY(
-        sw_timeline_alloc(x->of[0]->timeline, &v->lines, (size_t)v->n + 1, sizeof *v->lines));
-    for (uint32_t i = 0; i < v->n; i++)
-        SW_TRY(make_line(v, i));
-    return SW_OK;
-}
-
 static void print_pair(const pair_view *v, const table *lines, const report_style *style)
 {
     const population_pair *x = v->pair;
@@ -752,7 +732,21 @@ sw_status population_compare(const population_pair *pair, population_format form
                              const report_tail *more, const report_style *style)
 {
     pair_view v = {.pair = pair};
-    SW_TRY(make_pair(&v));
+    const population_pair *x = v.pair;
+    for (int k = 0; k < TURN_TOTALS; k++) {
+        const table_column *c = &turn_columns[TURN_BYTES + k];
+        total_line *t = &v.totals[k];
+        t->name = c->head;
+        for (int s = 0; s < 2; s++)
+            t->x[s] = *(const uint64_t *)((const char *)x->turn[s] + c->at);
+        t->change = (int64_t)(t->x[x->newer] - t->x[1 - x->newer]);
+    }
+    for (int s = 0; s < 2; s++)
+        v.n = x->turn[s]->n > v.n ? x->turn[s]->n : v.n;
+    SW_TRY(sw_timeline_alloc(x->of[0]->timeline, &v.lines, (size_t)v.n + 1, sizeof *v.lines));
+    for (uint32_t i = 0; i < v.n; i++)
+        SW_TRY(make_line(&v, i));
+
     table t = TABLE_OF(pair_columns, v.lines, v.n);
     t.empty = "the same";
     if (format == POPULATION_JSON)

@@ -332,24 +332,9 @@ static uint64_t mix(uint64_t hash, uint64_t with)
     return hash ^ hash >> 29;
 }
 
-static sw_status add_stack(reader *r, const snapshot_frames *said, uint32_t *out)
-{
-    snapshot_trace *t = r->t;
-    const uint64_t hash = mix(
-        mix(mix(mix(2, (uintptr_t)said->op), (uintptr_t)said->layer), (uintptr_t)said->name),
-        (uint64_t)(said->phase + 1) << 32 | said->facts);
-    *out = number_map_at(&r->stacks, hash);
-    if (*out != NUMBER_MAP_NONE)
-        return SW_OK;
-    SW_TRY(sw_heap_reserve(&t->stacks, SW_HEAP_PROFILE, &t->cap_stacks, t->n_stacks + 1,
-                           sizeof *t->stacks));
-    *out = t->n_stacks;
-    t->stacks[t->n_stacks++] = *said;
-    return number_map_set(&r->stacks, hash, *out);
-}
-
 static sw_status stack_of(reader *r, value frames, uint32_t *out)
 {
+    snapshot_trace *t = r->t;
     snapshot_frames said;
     /* Frames are shared by the file where they come again. */
     uint64_t hash = 1;
@@ -358,8 +343,18 @@ static sw_status stack_of(reader *r, value frames, uint32_t *out)
     *out = number_map_at(&r->stacks, hash);
     if (*out != NUMBER_MAP_NONE)
         return SW_OK;
-    SW_TRY(snapshot_frames_read(r->t->texts, frames, &said));
-    SW_TRY(add_stack(r, &said, out));
+    SW_TRY(snapshot_frames_read(t->texts, frames, &said));
+    const uint64_t words =
+        mix(mix(mix(mix(2, (uintptr_t)said.op), (uintptr_t)said.layer), (uintptr_t)said.name),
+            (uint64_t)(said.phase + 1) << 32 | said.facts);
+    *out = number_map_at(&r->stacks, words);
+    if (*out == NUMBER_MAP_NONE) {
+        SW_TRY(sw_heap_reserve(&t->stacks, SW_HEAP_PROFILE, &t->cap_stacks, t->n_stacks + 1,
+                               sizeof *t->stacks));
+        *out = t->n_stacks;
+        t->stacks[t->n_stacks++] = said;
+        SW_TRY(number_map_set(&r->stacks, words, *out));
+    }
     return number_map_set(&r->stacks, hash, *out);
 }
 
@@ -802,19 +797,6 @@ static sw_status find_blocks(trace_start *s, const snapshot_trace *t, number_map
     return SW_OK;
 }
 
-static sw_status find_start(snapshot_trace *t)
-{
-    trace_start *s = &t->start;
-    undoing f = {.s = s, .t = t};
-    number_map live = {0};
-    sw_status status = find_segments(&f);
-    if (status == SW_OK)
-        status = find_blocks(s, t, &live);
-    number_map_free(&live);
-    number_map_free(&f.at);
-    return status;
-}
-
 uint64_t trace_start_most(const snapshot_trace *t, uint32_t to, uint32_t *where, uint64_t *now)
 {
     uint64_t is = t->start.reserved, most = is; /* hostile sums wrap */
@@ -883,7 +865,14 @@ static sw_status read_all(reader *r)
         for (uint32_t i = 0; i < r->t->n_events; i++)
             r->t->settings.expandable |= r->t->events[i].action == TRACE_SEGMENT_MAP;
     }
-    return find_start(r->t);
+    undoing f = {.s = &r->t->start, .t = r->t};
+    number_map live = {0};
+    sw_status status = find_segments(&f);
+    if (status == SW_OK)
+        status = find_blocks(f.s, f.t, &live);
+    number_map_free(&live);
+    number_map_free(&f.at);
+    return status;
 }
 
 sw_status snapshot_trace_read(snapshot_trace *t, const snapshot_file *f, int64_t device)

@@ -103,25 +103,6 @@ static const table_column phase_columns[] = {
     COLUMN_KNOWN(phase_line, "measured_end_bytes", NULL, TABLE_BYTES, 0, end[1]),
     COLUMN_KNOWN(phase_line, "peak_position", NULL, TABLE_COUNT, 0, position)};
 
-static void fill_phase(phase_line *x, int i, const report_plan *plan, const sw_tl_program *p,
-                       const uint64_t *curve, uint64_t at_peak)
-{
-    const report_seen *seen = report_best_seen(plan);
-    const sw_prof_phase *of[2] = {plan->immediate ? NULL : &plan->phase[i],
-                                  seen != NULL ? &seen->phase[i] : NULL},
-                        *shown = of[1] != NULL ? of[1] : &plan->phase[i];
-    *x = (phase_line){.name = sw_prof_phase_name(i), .position = -1};
-    for (int k = 0; k < 2; k++) {
-        x->peak[k] = of[k] != NULL ? (int64_t)of[k]->peak_bytes : -1;
-        x->end[k] = of[k] != NULL ? (int64_t)of[k]->end_bytes : -1;
-    }
-    for (uint32_t op = 0; op < p->n_ops; op++)
-        if (p->ops[op].phase == i && (x->position < 0 || curve[op] > curve[x->position]))
-            x->position = op;
-    x->peak_op = x->position >= 0 ? p->ops[x->position].name : NULL;
-    x->share = at_peak > 0 ? (double)shown->peak_bytes / (double)at_peak : 0.0;
-}
-
 /* The program and its table. */
 typedef struct {
     const report *r;
@@ -154,8 +135,23 @@ static sw_status make_lines(view *v, int by)
     SW_TRY(sw_timeline_alloc(v->r->timeline, &ops, (size_t)p->n_ops + 1, sizeof *ops));
     SW_TRY(sw_timeline_alloc(v->r->timeline, &phases, SW_PROF_PHASES, sizeof *phases));
     sw_timeline_curve(p, NULL, NULL, curve);
-    for (int i = 0; i < SW_PROF_PHASES; i++)
-        fill_phase(&phases[i], i, v->plan, p, curve, all->at_peak);
+    for (int i = 0; i < SW_PROF_PHASES; i++) {
+        phase_line *x = &phases[i];
+        const report_seen *seen = report_best_seen(v->plan);
+        const sw_prof_phase *of[2] = {v->plan->immediate ? NULL : &v->plan->phase[i],
+                                      seen != NULL ? &seen->phase[i] : NULL},
+                            *shown = of[1] != NULL ? of[1] : &v->plan->phase[i];
+        *x = (phase_line){.name = sw_prof_phase_name(i), .position = -1};
+        for (int k = 0; k < 2; k++) {
+            x->peak[k] = of[k] != NULL ? (int64_t)of[k]->peak_bytes : -1;
+            x->end[k] = of[k] != NULL ? (int64_t)of[k]->end_bytes : -1;
+        }
+        for (uint32_t op = 0; op < p->n_ops; op++)
+            if (p->ops[op].phase == i && (x->position < 0 || curve[op] > curve[x->position]))
+                x->position = op;
+        x->peak_op = x->position >= 0 ? p->ops[x->position].name : NULL;
+        x->share = all->at_peak > 0 ? (double)shown->peak_bytes / (double)all->at_peak : 0.0;
+    }
     for (uint32_t i = 0; i < p->n_ops; i++)
         ops[i] = (op_line){.name = p->ops[i].name,
                            .phase = sw_prof_phase_name(p->ops[i].phase),
@@ -205,26 +201,6 @@ static void print_text(const view *v, int by, const report_style *style)
         sw_writer_wrap(style->to, 0, 2, about[by]);
 }
 
-static sw_status print_json(const view *v, int by, const report_tail *more,
-                            const report_style *style)
-{
-    const report_seen *seen = report_best_seen(v->plan);
-    sw_json j;
-    report_begin_object(&j);
-    sw_json_put_string(&j, "file", v->r->path);
-    sw_json_put_string(&j, "tool", v->r->timeline->tool);
-    sw_json_put_string(&j, "by", report_by_words[by]);
-    sw_json_put_string(&j, "program", report_program_name(v->plan).text);
-    sw_json_put_u64(&j, "at_peak_bytes", v->parts.at[0].at_peak);
-    sw_json_put_known(&j, "measured_peak_bytes", seen != NULL,
-                      seen != NULL ? profile_peak(seen->phase) : 0);
-    sw_json_put_string(&j, "peak_op", v->p->n_ops > 0 ? v->p->ops[v->p->peak_op].name : NULL);
-    sw_json_put_u64(&j, "peak_position", v->p->peak_op);
-    table_put(&j, "rows", &v->table);
-    report_put_damaged(&j, &v->r->file);
-    return report_end_object(&j, more, style);
-}
-
 sw_status report_print_by(const report *r, const char *word, by_format format,
                           const report_style *style, const report_tail *more)
 {
@@ -240,9 +216,23 @@ sw_status report_print_by(const report *r, const char *word, by_format format,
         parts_make(&v.parts, r->timeline, v.p, by == BY_LAYER ? PARTS_TREE : PARTS_ROLE);
     if (status == SW_OK)
         status = by < BY_OP ? make_groups(&v, by) : make_lines(&v, by);
-    if (status == SW_OK && format == BY_JSON)
-        status = print_json(&v, by, more, style);
-    else if (status == SW_OK && format == BY_CSV)
+    if (status == SW_OK && format == BY_JSON) {
+        const report_seen *seen = report_best_seen(v.plan);
+        sw_json j;
+        report_begin_object(&j);
+        sw_json_put_string(&j, "file", v.r->path);
+        sw_json_put_string(&j, "tool", v.r->timeline->tool);
+        sw_json_put_string(&j, "by", report_by_words[by]);
+        sw_json_put_string(&j, "program", report_program_name(v.plan).text);
+        sw_json_put_u64(&j, "at_peak_bytes", v.parts.at[0].at_peak);
+        sw_json_put_known(&j, "measured_peak_bytes", seen != NULL,
+                          seen != NULL ? profile_peak(seen->phase) : 0);
+        sw_json_put_string(&j, "peak_op", v.p->n_ops > 0 ? v.p->ops[v.p->peak_op].name : NULL);
+        sw_json_put_u64(&j, "peak_position", v.p->peak_op);
+        table_put(&j, "rows", &v.table);
+        report_put_damaged(&j, &v.r->file);
+        status = report_end_object(&j, more, style);
+    } else if (status == SW_OK && format == BY_CSV)
         table_print_csv(style, &v.table);
     else if (status == SW_OK)
         print_text(&v, by, style);

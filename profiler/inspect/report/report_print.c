@@ -463,25 +463,6 @@ void report_print_predicted(const report_style *style, const report *r, const re
 
 /* ---- what is live at the peak ------------------------------------------------------------ */
 
-/* Live bytes of a run from its first op to its last, and where phases begin. */
-static void print_curve(const report_style *style, const report_live *live)
-{
-    if (live->n_curve == 0)
-        return;
-    uint64_t high = 0;
-    for (size_t i = 0; i < live->n_curve; i++)
-        high = live->curve[i] > high ? live->curve[i] : high;
-    sw_writer_say(style->to, 2, 2,
-                  "live bytes op by op, from 0 to %s; phases by their first letters:",
-                  table_bytes(high, style).text);
-    sw_writer_print(style->to, "  %s\n",
-                    bars_spark(live->curve, live->n_curve, 0, high, style->ascii).text);
-    int n = (int)live->n_curve;
-    while (n > 1 && live->phase[n - 1] == ' ')
-        n--;
-    sw_writer_print(style->to, "  %.*s\n", n, live->phase);
-}
-
 /* "24 x aten::exp, net.py:41 forward/parts.py:6 softmax": names of other tools are long. */
 static void print_equal(const report_style *style, const report_live *live)
 {
@@ -538,7 +519,21 @@ static void print_live(const report_style *style, const report *r, const report_
         sw_writer_say(style->to, 2, 2, "%sthe highest peak that was measured is %s%s%s", on,
                       table_bytes(highest.bytes, style).text,
                       *highest.in != '\0' ? "" : ", in a run that is not in the file", off);
-    print_curve(style, live);
+    /* Live bytes of a run from its first op to its last, and where phases begin. */
+    if (live->n_curve != 0) {
+        uint64_t high = 0;
+        for (size_t i = 0; i < live->n_curve; i++)
+            high = live->curve[i] > high ? live->curve[i] : high;
+        sw_writer_say(style->to, 2, 2,
+                      "live bytes op by op, from 0 to %s; phases by their first letters:",
+                      table_bytes(high, style).text);
+        sw_writer_print(style->to, "  %s\n",
+                        bars_spark(live->curve, live->n_curve, 0, high, style->ascii).text);
+        int n = (int)live->n_curve;
+        while (n > 1 && live->phase[n - 1] == ' ')
+            n--;
+        sw_writer_print(style->to, "  %.*s\n", n, live->phase);
+    }
     report_print_breakdown((report_breakdown){live->role, live->n_roles},
                            (report_breakdown){live->layer, live->n_layers}, live->bytes, style);
     if (ours) {

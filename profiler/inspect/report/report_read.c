@@ -536,18 +536,13 @@ static parts_kind kind_of(const sw_tensor *v)
     return PARTS_OTHER;
 }
 
-static uint32_t hash(const char *text, size_t n)
-{
-    uint32_t h = 2166136261u; /* FNV-1a */
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)text[i]) * 16777619u;
-    return h ^ h >> 15;
-}
-
 /* Where the path is, or would be. */
 static uint32_t *slot_of(const parts *x, const char *path, size_t n)
 {
-    uint32_t i = hash(path, n) & (x->n_slots - 1);
+    uint32_t h = 2166136261u; /* FNV-1a */
+    for (size_t k = 0; k < n; k++)
+        h = (h ^ (unsigned char)path[k]) * 16777619u;
+    uint32_t i = (h ^ h >> 15) & (x->n_slots - 1);
     for (; x->slots[i] != 0; i = (i + 1) & (x->n_slots - 1)) {
         const char *there = x->at[x->slots[i] - 1].path;
         if (strncmp(there, path, n) == 0 && there[n] == '\0')
