@@ -588,6 +588,24 @@ static const table_column purpose_columns[] = {
     COLUMN(report_purpose, "resident_bytes", "resident", TABLE_BYTES, 13, resident),
     COLUMN(report_purpose, "mapped_bytes", "mapped", TABLE_BYTES, 13, mapped)};
 
+static sw_status take_heap(report_host *h, const profile_position *p)
+{
+    const value purposes = value_at(p->record, "purposes"),
+                other = value_at(p->record, "other");
+    const size_t n = value_kind_of(purposes) == VALUE_LIST ? value_count(purposes) : SIZE_MAX;
+    if (n > SW_HEAP_KINDS)
+        return profile_wrong(p, "purposes", "a list of purposes");
+    if (value_kind_of(other) != VALUE_DICT)
+        return profile_wrong(p, "other", "an object");
+    SW_TRY(profile_get_text(p, p->record, "backend", h->backend, sizeof h->backend));
+    SW_TRY(profile_get_u64(p, p->record, "kept_bytes", 0, &h->kept));
+    for (h->n_purposes = 0; h->n_purposes <= n; h->n_purposes++)
+        SW_TRY(TAKE_FIELDS(p, h->n_purposes < n ? value_item(purposes, h->n_purposes) : other,
+                           purpose_columns, &h->purpose[h->n_purposes]));
+    snprintf(h->purpose[n].name, sizeof h->purpose[n].name, "others");
+    return SW_OK;
+}
+
 /* 0 may be what the backend cannot tell. */
 static void hide_unknown(const void *context, size_t i, table_cell *c)
 {
@@ -828,25 +846,8 @@ sw_status report_take_host(report *r, const profile_position *p)
         SW_TRY(sw_timeline_alloc(r->timeline, &r->host, 1, sizeof *r->host));
     if (strcmp(p->type, "step") == 0)
         return take_growth(r, p);
-    if (strcmp(p->type, "heap") == 0) {
-        report_host *h = r->host;
-        const value purposes = value_at(p->record, "purposes"),
-                    other = value_at(p->record, "other");
-        const size_t n =
-            value_kind_of(purposes) == VALUE_LIST ? value_count(purposes) : SIZE_MAX;
-        if (n > SW_HEAP_KINDS)
-            return profile_wrong(p, "purposes", "a list of purposes");
-        if (value_kind_of(other) != VALUE_DICT)
-            return profile_wrong(p, "other", "an object");
-        SW_TRY(profile_get_text(p, p->record, "backend", h->backend, sizeof h->backend));
-        SW_TRY(profile_get_u64(p, p->record, "kept_bytes", 0, &h->kept));
-        for (h->n_purposes = 0; h->n_purposes <= n; h->n_purposes++)
-            SW_TRY(TAKE_FIELDS(p,
-                               h->n_purposes < n ? value_item(purposes, h->n_purposes) : other,
-                               purpose_columns, &h->purpose[h->n_purposes]));
-        snprintf(h->purpose[n].name, sizeof h->purpose[n].name, "others");
-        return SW_OK;
-    }
+    if (strcmp(p->type, "heap") == 0)
+        return take_heap(r->host, p);
     if (strcmp(p->type, "denied") == 0)
         return take_denied(r, p);
     if (strcmp(p->type, "fits") == 0) { /* it belongs to the denied record before it */
