@@ -470,8 +470,8 @@ static void find_leaders(const trace_lives *l, const lives_choice *of, uint32_t 
     }
 }
 
-/* One sweep over the positions, for all arenas. most_of: of each arena, where it leads; NULL:
- * not written. */
+/* The bound alone, `height` and `proved` are 0: one sweep over the positions, for all arenas.
+ * most_of: of each arena, where it leads; NULL: not written. */
 static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_height *out,
                             uint64_t *most_of)
 {
@@ -533,12 +533,6 @@ static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_
     }
     sw_heap_free(s.live, SW_HEAP_PROFILE, bytes);
     return SW_OK;
-}
-
-/* The bound alone; `height` and `proved` are 0. */
-static sw_status lives_bound(const trace_lives *l, const lives_choice *of, lives_height *out)
-{
-    return find_bound(l, of, out, NULL);
 }
 
 typedef struct {
@@ -734,7 +728,7 @@ static sw_status place_step(replan *r, const asked *a)
         l->arenas[k].step_height = l->arenas[k].height;
     r->step_reserved = r->replayed ? trace_start_most(&r->trace, p->to - 1, &ignored, NULL) : 0;
     if (p->from > 0)
-        SW_TRY(lives_bound(l, &before, &warm));
+        SW_TRY(find_bound(l, &before, &warm, NULL));
     r->before_requested = warm.most;
     return SW_OK;
 }
@@ -769,24 +763,21 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
         }
         r->reserved = high > low ? high - low : 0;
     }
-    const lives_choice all = {.to = r->lives.n_positions, .left_out = TRACE_NONE};
+    lives_choice choice = {.to = r->lives.n_positions, .left_out = TRACE_NONE};
     /* The plan of the whole trace comes last: its offsets stay. */
-    {
-        lives_choice choice = all;
-        SW_TRY(find_steps(&r->period, &r->trace, &r->lives));
-        r->steady = r->period.steps > 1;
-        if (r->steady)
-            SW_TRY(place_step(r, &a));
-        if (r->oom.there)
-            SW_TRY(place_oom(r, &a));
-        for (uint32_t i = 1; i < r->lives.n_arenas; i++)
-            r->streams |= r->lives.arenas[i].stream != r->lives.arenas[0].stream;
-        choice.merged = true;
-        if (r->streams)
-            SW_TRY(lives_place(&r->lives, &choice, a.stop, a.context, &r->merged));
-        choice.merged = false;
-        SW_TRY(lives_place(&r->lives, &choice, a.stop, a.context, &r->whole));
-    }
+    SW_TRY(find_steps(&r->period, &r->trace, &r->lives));
+    r->steady = r->period.steps > 1;
+    if (r->steady)
+        SW_TRY(place_step(r, &a));
+    if (r->oom.there)
+        SW_TRY(place_oom(r, &a));
+    for (uint32_t i = 1; i < r->lives.n_arenas; i++)
+        r->streams |= r->lives.arenas[i].stream != r->lives.arenas[0].stream;
+    choice.merged = true;
+    if (r->streams)
+        SW_TRY(lives_place(&r->lives, &choice, a.stop, a.context, &r->merged));
+    choice.merged = false;
+    SW_TRY(lives_place(&r->lives, &choice, a.stop, a.context, &r->whole));
     /* A reserve that had grown before the trace cannot be compared with a simulation of it. */
     if (r->replayed && !r->trace.settings.expandable && r->reserved_event != TRACE_NONE) {
         const sw_status status = expandable_reserved(&r->trace, &r->lives, &r->expandable);
@@ -800,10 +791,9 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
     find_roles(r);
     SW_TRY(find_holders(r, r->whole.position, r->holders, &r->n_holders));
     for (uint32_t i = 0; i < r->n_holders; i++) {
-        lives_choice choice = all;
         choice.left_out = r->holders[i].stack;
         choice.left_role = r->holders[i].role;
-        SW_TRY(lives_bound(&r->lives, &choice, &r->holders[i].without));
+        SW_TRY(find_bound(&r->lives, &choice, &r->holders[i].without, NULL));
     }
     return r->oom.there ? find_holders(r, r->oom.event + 1, r->oom.holders, &r->oom.n_holders)
                         : SW_OK;

@@ -93,8 +93,7 @@ SW_MUST_USE sw_status snapshot_trace_devices(const snapshot_file *f,
 SW_MUST_USE sw_status snapshot_trace_read(snapshot_trace *t, const snapshot_file *f,
                                           int64_t device);
 void snapshot_trace_free(snapshot_trace *t);
-/* For qsort; and of n blocks or segments of `size` in that order, how many begin at or below an
- * address. */
+/* Of n blocks or segments of `size`, by address: how many begin at or below an address. */
 uint32_t trace_below(const void *of, uint32_t n, size_t size, uint64_t address);
 
 /* The most that was reserved up to event `to`, and the index of the event that made it so,
@@ -102,7 +101,7 @@ uint32_t trace_below(const void *of, uint32_t n, size_t size, uint64_t address);
  * NULL. */
 uint64_t trace_start_most(const snapshot_trace *t, uint32_t to, uint32_t *where, uint64_t *now);
 
-/* The allocations of a trace with their lifetimes, and how high arenas are that hold them.
+/* The allocations of a trace with their lifetimes and roles.
  *
  * Positions: 0 is before the trace, event i is i + 1. An allocation lives until its memory
  * can be used again, which is after the last use that other streams make of it. Allocations of
