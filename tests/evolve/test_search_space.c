@@ -316,7 +316,7 @@ SW_TEST("damaged spaces are refused by line")
     } bad[] = {
         {"{\"format\": \"stepwell search space 2\"}", "line 1: "},
         {"{\"body\": " RELU "}", "line 1: column 9: the first must be \"format\""},
-        {"{\"format\": \"stepwell search space 1\"}", "must have \"format\" and \"body\""},
+        {"{\"format\": \"stepwell search space 1\"}", "a search space must have \"body\""},
 #define SPACE(rest) "{\"format\": \"stepwell search space 1\",\n" rest "}"
         {SPACE("\"body\": {}"), "line 2: column 11: a node must be one of"},
         {SPACE("\"body\":\n{\"vertex\": \"conv3d\"}"), "line 3: "},

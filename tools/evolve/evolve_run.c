@@ -32,13 +32,6 @@ static sw_status trial_open(trial *t, evolve *e)
     return sw_net_ready(t->net, t->exec, seed);
 }
 
-static void trial_close(trial *t)
-{
-    sw_loader_destroy(t->loader);
-    sw_net_destroy(t->net);
-    sw_exec_destroy(t->exec);
-}
-
 /* One slot: the batch that a step reads. */
 static sw_status begin_epoch(trial *t, const sw_dataset *set, bool training, uint64_t epoch)
 {
@@ -124,7 +117,9 @@ sw_status evolve_test_best(evolve *e, bool again)
         if (status == SW_OK)
             status = test(&t, &e->test);
     }
-    trial_close(&t);
+    sw_loader_destroy(t.loader);
+    sw_net_destroy(t.net);
+    sw_exec_destroy(t.exec);
     return status;
 }
 

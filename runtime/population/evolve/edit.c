@@ -396,30 +396,6 @@ bool swi_is_identity(const sw_genome *g, const swi_vertex *v)
 
 /* ---- fields ------------------------------------------------------------------------------ */
 
-typedef enum { REAL, SMALL, WHOLE } number_type;
-typedef struct {
-    const char *name; /* as in texts */
-    bool of_vertex;
-    number_type type; /* float, int32_t, int64_t */
-    size_t offset;
-} number;
-static const number numbers[] = {
-    {"kernel", true, SMALL, offsetof(swi_vertex, kernel)},
-    {"stride", true, SMALL, offsetof(swi_vertex, stride)},
-    {"dilation", true, SMALL, offsetof(swi_vertex, dilation)},
-    {"groups", true, SMALL, offsetof(swi_vertex, groups)},
-    {"rate", true, REAL, offsetof(swi_vertex, rate)},
-    {"lr", false, REAL, offsetof(sw_genome, lr)},
-    {"momentum", false, REAL, offsetof(sw_genome, momentum)},
-    {"weight_decay", false, REAL, offsetof(sw_genome, weight_decay)},
-    {"clip", false, REAL, offsetof(sw_genome, clip)},
-    {"clip_norm", false, REAL, offsetof(sw_genome, clip_norm)},
-    {"smoothing", false, REAL, offsetof(sw_genome, smoothing)},
-    {"batch", false, WHOLE, offsetof(sw_genome, batch)},
-};
-
-#define N_NUMBERS (sizeof numbers / sizeof *numbers)
-
 static sw_status no_field(const swi_vertex *v, const char *what, const char *name)
 {
     if (v == NULL)
@@ -434,39 +410,32 @@ sw_status swi_edit_number(swi_child *c, uint32_t v, const char *name, double val
 {
     sw_genome *g = c->genome;
     swi_vertex *x = v != UINT32_MAX ? &g->vertices[v] : NULL;
-    size_t i = 0;
-    while (i < N_NUMBERS &&
-           (numbers[i].of_vertex != (x != NULL) || strcmp(numbers[i].name, name) != 0))
-        i++;
-    if (i == N_NUMBERS || (x != NULL && !swi_vertex_has_field(x, name)))
+    const swi_text_field *f =
+        swi_field_find(x != NULL ? &swi_vertex_fields : &swi_genome_fields, name);
+    /* Sizes are resized, by a call of their own. */
+    if (f == NULL || (x != NULL && !swi_vertex_has_field(x, name)) ||
+        !(f->kind == SWI_FIELD_SMALL || f->kind == SWI_FIELD_REAL ||
+          (x == NULL && f->kind == SWI_FIELD_WHOLE)))
         return no_field(x, "number", name);
-    const number *f = &numbers[i];
-    void *at = (char *)(x != NULL ? (void *)x : (void *)g) + f->offset;
-    const double had = f->type == REAL    ? (double)*(float *)at
-                       : f->type == SMALL ? (double)*(int32_t *)at
-                                          : (double)*(int64_t *)at;
-    if (f->type != REAL && !(value == floor(value) && fabs(value) <= SWI_MAX_UNITS))
+    void *of = x != NULL ? (void *)x : (void *)g;
+    const double had = swi_field_get(f, of);
+    if (f->kind != SWI_FIELD_REAL && !(value == floor(value) && fabs(value) <= SWI_MAX_UNITS))
         SW_FAIL(SW_INVALID, "%s must be a whole number of at most %d (got %.12g)", name,
                 SWI_MAX_UNITS, value);
-    if (x != NULL && f->type == SMALL)
+    if (f->kind == SWI_FIELD_SMALL)
         SW_TRY(allows(g, v, SW_SHIELD_KERNEL));
     if (strcmp(name, "groups") == 0 && (had == 0) != (value == 0))
         SW_FAIL(SW_UNSUPPORTED,
                 "vertex '%s': groups 0 is depthwise, which has no size of its own: %g cannot "
                 "become %g",
                 x->name, had, value);
-    if (f->type == REAL)
-        *(float *)at = fabs(value) <= (double)FLT_MAX ? (float)value : INFINITY;
-    else if (f->type == SMALL)
-        *(int32_t *)at = (int32_t)value;
-    else
-        *(int64_t *)at = (int64_t)value;
-    note->exact = f->type != SMALL || (x->kind == SW_VERTEX_CONV2D && value > had &&
-                                       f->offset == offsetof(swi_vertex, kernel));
+    swi_field_set(f, of, value);
+    note->exact = f->kind != SWI_FIELD_SMALL || (x->kind == SW_VERTEX_CONV2D && value > had &&
+                                                 f->at == offsetof(swi_vertex, kernel));
     if (value == had)
         return SW_OK;
     swi_edit_note(note, x != NULL ? x->name : "", "%s %.6g to %.6g", name, had, value);
-    if (f->type != SMALL)
+    if (f->kind != SWI_FIELD_SMALL)
         return SW_OK;
     SW_TRY(swi_genome_infer(g, NULL));
     return swi_positions_follow(g, c->before, UINT32_MAX, 0);

@@ -192,29 +192,6 @@ static sw_status look_at_data(sw_evolution *e, const char *call)
     return SW_OK;
 }
 
-/* Lists of the caller's, one by one: what was kept before a failure is freed by end(). */
-static sw_status opts_keep(sw_evolution *e, const sw_evolution_opts *given, const char *call)
-{
-    sw_evolution_opts *o = &e->opts;
-    SW_TRY(look_at_data(e, call));
-    SW_TRY(swi_fitness_read(&e->fitness, given->fitness, given->n_fitness, call));
-    SW_TRY(keep(&o->mutations, given->mutations, o->n_mutations * sizeof *o->mutations));
-    SW_TRY(keep(&o->dir, given->dir, given->dir != NULL ? strlen(given->dir) + 1 : 0));
-    return keep_first(e, given->first);
-}
-
-static void opts_free(sw_evolution *e)
-{
-    const sw_evolution_opts *o = &e->opts;
-    for (size_t i = 0; i < o->n_first && o->first != NULL; i++)
-        swi_genome_free((sw_genome *)(uintptr_t)o->first[i]);
-    sw_heap_free((void *)(uintptr_t)o->first, SW_HEAP_RECORDS, o->n_first * sizeof *o->first);
-    sw_heap_free((void *)(uintptr_t)o->mutations, SW_HEAP_RECORDS,
-                 o->n_mutations * sizeof *o->mutations);
-    if (o->dir != NULL)
-        sw_heap_free((void *)(uintptr_t)o->dir, SW_HEAP_RECORDS, strlen(o->dir) + 1);
-}
-
 static void set_default(uint32_t *option, uint32_t value)
 {
     *option = *option == 0 ? value : *option;
@@ -260,7 +237,12 @@ static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const cha
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_net_opts, &e->net_opts, given->net, call));
     e->net_opts.utility = 0; /* nothing inherits */
     o->net = &e->net_opts;
-    SW_TRY(opts_keep(e, given, call));
+    /* Lists of the caller's, one by one: what was kept before a failure is freed by end(). */
+    SW_TRY(look_at_data(e, call));
+    SW_TRY(swi_fitness_read(&e->fitness, given->fitness, given->n_fitness, call));
+    SW_TRY(keep(&o->mutations, given->mutations, o->n_mutations * sizeof *o->mutations));
+    SW_TRY(keep(&o->dir, given->dir, given->dir != NULL ? strlen(given->dir) + 1 : 0));
+    SW_TRY(keep_first(e, given->first));
     e->space = o->space;
     if (e->space == NULL) {
         SW_TRY(sw_search_space_default(&e->own_space, &e->task));
@@ -304,7 +286,14 @@ static void end(sw_evolution *e)
         swi_lanes_use(e->exec->member_pool, INT_MAX);
     swi_feeds_free(e);
     swi_search_space_free(e->own_space);
-    opts_free(e);
+    const sw_evolution_opts *o = &e->opts;
+    for (size_t j = 0; j < o->n_first && o->first != NULL; j++)
+        swi_genome_free((sw_genome *)(uintptr_t)o->first[j]);
+    sw_heap_free((void *)(uintptr_t)o->first, SW_HEAP_RECORDS, o->n_first * sizeof *o->first);
+    sw_heap_free((void *)(uintptr_t)o->mutations, SW_HEAP_RECORDS,
+                 o->n_mutations * sizeof *o->mutations);
+    if (o->dir != NULL)
+        sw_heap_free((void *)(uintptr_t)o->dir, SW_HEAP_RECORDS, strlen(o->dir) + 1);
     sw_budget_leave(e->budget);
     sw_handle_give(e, SW_HANDLE_EVOLUTION, sizeof *e);
 }
@@ -575,15 +564,6 @@ SW_FRAME_OWN static sw_status go_on(sw_evolution *e, sw_evolve_what *what, uint3
     return drive(e, what, candidate);
 }
 
-static void count(const sw_evolution *e, sw_evolve_progress *p)
-{
-    for (uint32_t i = 0; i < e->n; i++) {
-        p->steps += e->ones[i]->steps;
-        p->done += e->ones[i]->steps * (uint64_t)e->ones[i]->genome->batch;
-    }
-    p->all = e->opts.samples * e->opts.trainings;
-}
-
 sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)
 {
     sw_evolve_what what;
@@ -610,7 +590,11 @@ sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)
     sw_evolve_progress p = SW_INIT(.size = out->size, .what = what, .generation = e->told,
                                    .longest_gap_ns = e->longest_gap, .mutants = e->mutants,
                                    .refused = e->refused, .candidate = candidate);
-    count(e, &p);
+    for (uint32_t i = 0; i < e->n; i++) {
+        p.steps += e->ones[i]->steps;
+        p.done += e->ones[i]->steps * (uint64_t)e->ones[i]->genome->batch;
+    }
+    p.all = e->opts.samples * e->opts.trainings;
     swi_struct_write(SWI_STRUCT_sw_evolve_progress, out, &p);
     return SW_OK;
 }

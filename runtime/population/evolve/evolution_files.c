@@ -316,19 +316,6 @@ static size_t head_of(char to[HEAD], const swi_one *one)
                             (unsigned long long)one->rest.sum);
 }
 
-static sw_status write_state(const sw_evolution *e, const swi_one *one, const void *bytes)
-{
-    char path[SWI_EVOLUTION_PATH], head[HEAD];
-    sw_file *f;
-    path_of(e, one, path);
-    SW_TRY(sw_file_open(&f, path, SW_FILE_WRITE));
-    sw_status status = sw_file_write(f, head, head_of(head, one));
-    if (status == SW_OK)
-        status = sw_file_write(f, bytes, one->need.member);
-    const sw_status closed = sw_file_close(f);
-    return status == SW_OK ? closed : status;
-}
-
 /* Every byte of it must be the one that was written. */
 static sw_status read_open(sw_file *f, const swi_one *one, void *to)
 {
@@ -382,7 +369,15 @@ sw_status swi_rest_put(sw_evolution *e, swi_one *one, uint32_t rung)
     one->rest.rung = rung;
     one->rest.sum = swi_sum_of(range, n, 0);
     one->rest.there = true;
-    return write_state(e, one, range);
+    char path[SWI_EVOLUTION_PATH], head[HEAD];
+    sw_file *f;
+    path_of(e, one, path);
+    SW_TRY(sw_file_open(&f, path, SW_FILE_WRITE));
+    sw_status status = sw_file_write(f, head, head_of(head, one));
+    if (status == SW_OK)
+        status = sw_file_write(f, range, one->need.member);
+    const sw_status closed = sw_file_close(f);
+    return status == SW_OK ? closed : status;
 }
 
 void swi_rest_drop(sw_evolution *e, swi_one *one)
@@ -696,22 +691,6 @@ static sw_status head_member(sw_json_in *in, const char *key, void *context)
     return SW_OK;
 }
 
-/* The first line, which is whole, is that of this run. A history of an earlier version is
- * refused. */
-static sw_status read_head(sw_evolution *e, const char *path)
-{
-    const char *end = memchr(e->replayed, '\n', e->replayed_bytes);
-    sw_json_in in = swi_read_begin(e->replayed, (size_t)(end - e->replayed) + 1, path);
-    e->replayed_at = (size_t)(end - e->replayed) + 1;
-    if (strncmp(e->replayed, "{\"format\":", 10) != 0)
-        SW_FAIL(SW_FORMAT,
-                "%s: is not a history of \"" SWI_HISTORY_FORMAT
-                "\": go on with the version that began "
-                "the run, or begin one in another folder",
-                path);
-    return sw_json_get_object(&in, head_member, e);
-}
-
 sw_status sw_evolution_resume(sw_evolution *e, int *found)
 {
     static const char call[] = "sw_evolution_resume";
@@ -737,7 +716,18 @@ sw_status sw_evolution_resume(sw_evolution *e, int *found)
         *found = 0;
         return cut(e, NULL);
     }
-    SW_TRY(read_head(e, path));
+    /* The first line, which is whole, is that of this run. A history of an earlier version is
+     * refused. */
+    const char *end = memchr(e->replayed, '\n', e->replayed_bytes);
+    sw_json_in in = swi_read_begin(e->replayed, (size_t)(end - e->replayed) + 1, path);
+    e->replayed_at = (size_t)(end - e->replayed) + 1;
+    if (strncmp(e->replayed, "{\"format\":", 10) != 0)
+        SW_FAIL(SW_FORMAT,
+                "%s: is not a history of \"" SWI_HISTORY_FORMAT
+                "\": go on with the version that began "
+                "the run, or begin one in another folder",
+                path);
+    SW_TRY(sw_json_get_object(&in, head_member, e));
     SW_TRY(swi_evolution_replay(e));
     *found = 1;
     return e->replayed != NULL ? cut(e, NULL) : SW_OK;

@@ -174,20 +174,6 @@ static sw_status place(sw_evolution *e, swi_one *one)
     return status;
 }
 
-static sw_status place_all(sw_evolution *e)
-{
-    e->n_training = 0;
-    for (uint32_t i = 0; i < e->n; i++) {
-        swi_one *one = e->ones[i];
-        if (!one->training)
-            continue;
-        if (one->member.of == NULL)
-            SW_TRY(place(e, one));
-        e->in_training[e->n_training++] = i;
-    }
-    return use_lanes(e);
-}
-
 /* ---- one call ---------------------------------------------------------------------------- */
 
 /* Operations of a call for each lane, and of one member in it: some ten milliseconds and half a
@@ -337,7 +323,16 @@ static void judge(sw_evolution *e, swi_one *one)
 sw_status swi_evolution_run(sw_evolution *e, uint32_t next, uint32_t *ended)
 {
     *ended = SWI_SEARCH_NONE;
-    SW_TRY(place_all(e));
+    e->n_training = 0;
+    for (uint32_t i = 0; i < e->n; i++) {
+        swi_one *one = e->ones[i];
+        if (!one->training)
+            continue;
+        if (one->member.of == NULL)
+            SW_TRY(place(e, one));
+        e->in_training[e->n_training++] = i;
+    }
+    SW_TRY(use_lanes(e));
     if (!is_over(e->ones[next])) {
         const uint32_t n = choose(e);
         const uint64_t begin = sw_clock_ns();

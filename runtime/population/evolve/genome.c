@@ -532,28 +532,24 @@ uint64_t swi_genome_hash(const sw_genome *g)
     mix(&h, (uint64_t)input->channels);
     mix(&h, (uint64_t)input->height);
     mix(&h, (uint64_t)input->width);
-    for (uint32_t i = 0; i < g->n; i++) {
-        mix_text(&h, g->vertices[i].name);
-        mix(&h, (uint64_t)g->vertices[i].kind << 32 |
-                    (g->vertices[i].kind == SW_VERTEX_INPUT ? 0 : g->vertices[i].shield));
-        for (uint32_t k = 0; k < g->vertices[i].n_in; k++)
-            mix(&h, g->vertices[i].in[k]);
-        mix(&h, g->vertices[i].n_in);
-        if (swi_vertex_is_sized(&g->vertices[i]))
-            mix(&h, (uint64_t)g->vertices[i].size);
-        if (swi_vertex_has_window(&g->vertices[i]))
-            mix(&h, (uint64_t)(uint32_t)g->vertices[i].kernel << 32 |
-                        (uint32_t)g->vertices[i].stride);
-        if (g->vertices[i].kind == SW_VERTEX_CONV2D)
-            mix(&h, (uint64_t)(uint32_t)g->vertices[i].dilation << 32 |
-                        (uint32_t)g->vertices[i].groups);
-        if (g->vertices[i].kind == SW_VERTEX_ACTIVATION)
-            mix_text(&h, swi_activation_name(g->vertices[i].activation));
-        if (g->vertices[i].kind == SW_VERTEX_DROPOUT)
-            mix_f32(&h, g->vertices[i].rate);
-        if (swi_vertex_has_parameters(&g->vertices[i]))
-            mix(&h,
-                (uint64_t)g->vertices[i].update << 1 | swi_vertex_is_identity(&g->vertices[i]));
+    for (const swi_vertex *v = g->vertices; v < g->vertices + g->n; v++) {
+        mix_text(&h, v->name);
+        mix(&h, (uint64_t)v->kind << 32 | (v->kind == SW_VERTEX_INPUT ? 0 : v->shield));
+        for (uint32_t k = 0; k < v->n_in; k++)
+            mix(&h, v->in[k]);
+        mix(&h, v->n_in);
+        if (swi_vertex_is_sized(v))
+            mix(&h, (uint64_t)v->size);
+        if (swi_vertex_has_window(v))
+            mix(&h, (uint64_t)(uint32_t)v->kernel << 32 | (uint32_t)v->stride);
+        if (v->kind == SW_VERTEX_CONV2D)
+            mix(&h, (uint64_t)(uint32_t)v->dilation << 32 | (uint32_t)v->groups);
+        if (v->kind == SW_VERTEX_ACTIVATION)
+            mix_text(&h, swi_activation_name(v->activation));
+        if (v->kind == SW_VERTEX_DROPOUT)
+            mix_f32(&h, v->rate);
+        if (swi_vertex_has_parameters(v))
+            mix(&h, (uint64_t)v->update << 1 | swi_vertex_is_identity(v));
     }
     mix_text(&h, g->optimizer);
     mix_text(&h, g->loss);
@@ -636,20 +632,17 @@ bool swi_vertex_is_depthwise(const swi_vertex *v)
 
 bool swi_vertex_is_sized(const swi_vertex *v)
 {
-    return v->kind == SW_VERTEX_LINEAR ||
-           (v->kind == SW_VERTEX_CONV2D && !swi_vertex_is_depthwise(v));
+    return swi_vertex_has(v, SWI_VERTEX_SIZE);
 }
 
 bool swi_vertex_has_parameters(const swi_vertex *v)
 {
-    return v->kind == SW_VERTEX_LINEAR || v->kind == SW_VERTEX_CONV2D ||
-           v->kind == SW_VERTEX_BATCH_NORM;
+    return swi_vertex_has(v, SWI_VERTEX_UPDATE);
 }
 
 bool swi_vertex_has_window(const swi_vertex *v)
 {
-    return v->kind == SW_VERTEX_CONV2D || v->kind == SW_VERTEX_MAX_POOL ||
-           v->kind == SW_VERTEX_AVG_POOL;
+    return swi_vertex_has(v, SWI_VERTEX_KERNEL);
 }
 
 bool swi_vertex_is_invariant(const swi_vertex *v)
@@ -671,7 +664,7 @@ bool swi_vertex_is_invariant(const swi_vertex *v)
 
 bool swi_vertex_is_identity(const swi_vertex *v)
 {
-    return v->identity && (v->kind == SW_VERTEX_LINEAR || v->kind == SW_VERTEX_CONV2D);
+    return v->identity && swi_vertex_has(v, SWI_VERTEX_IDENTITY);
 }
 
 swi_vertex swi_vertex_of(sw_vertex_kind kind)

@@ -100,7 +100,8 @@ uint64_t swi_genome_parameters(const sw_genome *genome);
 
 /* Of that kind: windows of 1, of no parent, the rest 0. */
 swi_vertex swi_vertex_of(sw_vertex_kind kind);
-/* By the name that it has in texts. */
+/* It has that field: by its position, or the name that it has in texts. */
+bool swi_vertex_has(const swi_vertex *v, uint32_t field);
 bool swi_vertex_has_field(const swi_vertex *v, const char *name);
 const char *swi_shield_name(uint32_t bit); /* "size" is bit 0; NULL past the end */
 bool swi_vertex_is_sized(const swi_vertex *v);
@@ -191,8 +192,90 @@ typedef enum {
 sw_status swi_genome_infer_from(sw_genome *genome, uint32_t first, uint32_t *bad);
 sw_status swi_genome_check_part(const sw_genome *genome, swi_genome_part part);
 
-/* Reading texts of genomes and spaces: fields of objects that are known, of the right type, and
- * there once. A refusal is SW_FORMAT, by line. */
+/* Fields: what texts say of vertices and of genomes. Texts are read, checked and printed by
+ * these tables, edits set numbers by them, and nodes of search spaces take theirs from them. */
+
+typedef enum {
+    SWI_FIELD_OWN,        /* its object reads and prints it */
+    SWI_FIELD_WORD,       /* char[high] */
+    SWI_FIELD_SMALL,      /* int32_t, low to high */
+    SWI_FIELD_WHOLE,      /* int64_t, low to high */
+    SWI_FIELD_REAL,       /* float; low to high where it is drawn */
+    SWI_FIELD_BOOL,       /* bool */
+    SWI_FIELD_UPDATE,     /* sw_update_time: release or after */
+    SWI_FIELD_ACTIVATION, /* int, by its name */
+    SWI_FIELD_SHIELD,     /* uint32_t: a list of names of SW_SHIELD_* */
+    SWI_FIELD_OBJECT      /* the fields of `inside`, of the same structure */
+} swi_field_kind;
+
+typedef struct swi_fields swi_fields;
+typedef struct {
+    const char *name;
+    swi_field_kind kind;
+    size_t at; /* bytes into the structure */
+    double low, high;
+    const char *zero;   /* the word for 0; NULL: it has none */
+    uint32_t must, may; /* forms of the object (a bit each) that have it, and that may */
+    double usual;       /* what it is where it is not written */
+    const swi_fields *inside;
+} swi_text_field;
+
+struct swi_fields {
+    const char *is; /* as messages call the object: "a vertex" */
+    const swi_text_field *list;
+    uint32_t n; /* at most 32 */
+};
+#define SWI_OWN(word)                                                                          \
+    {                                                                                          \
+        .name = word                                                                           \
+    }
+#define SWI_FIELDS(is, list)                                                                   \
+    {                                                                                          \
+        is, list, sizeof(list) / sizeof *(list)                                                \
+    }
+
+/* Of swi_vertex_fields, by position. */
+enum {
+    SWI_VERTEX_KIND = 1,
+    SWI_VERTEX_IN,
+    SWI_VERTEX_SIZE,
+    SWI_VERTEX_KERNEL,
+    SWI_VERTEX_GROUPS = SWI_VERTEX_KERNEL + 3,
+    SWI_VERTEX_ACTIVATION,
+    SWI_VERTEX_RATE,
+    SWI_VERTEX_UPDATE,
+    SWI_VERTEX_IDENTITY
+};
+extern const swi_fields swi_vertex_fields; /* of swi_vertex */
+extern const swi_fields swi_genome_fields; /* of sw_genome; optimizer and loss inside */
+/* The form of a vertex: the bit of its kind, or one of a depthwise convolution alone. */
+uint32_t swi_vertex_form(const swi_vertex *v);
+/* The field of that name, also of what is inside; NULL: there is none. */
+const swi_text_field *swi_field_find(const swi_fields *fields, const char *name);
+/* A number of any type; not of words, and of what is its own. */
+double swi_field_get(const swi_text_field *f, const void *of);
+void swi_field_set(const swi_text_field *f, void *to, double x);
+
+/* Reading objects: of fields that are known, of the right type, and there once. A refusal is
+ * SW_FORMAT, by line. */
+
+typedef struct swi_object swi_object;
+struct swi_object {
+    const swi_fields *fields;
+    void *to, *context;
+    /* The value of field `which`, one of SWI_FIELD_OWN. */
+    sw_status (*own)(sw_json_in *in, swi_object *object, uint32_t which);
+    const char *format; /* what field 0 must be, which is there first; NULL: it has none */
+    uint32_t seen;      /* a bit each */
+    uint64_t lines[32]; /* where their values begin */
+};
+sw_status swi_read_object(sw_json_in *in, swi_object *object);
+/* It has all fields of `must`, and else those of `may` alone; `who` begins messages. */
+sw_status swi_read_complete(const sw_json_in *in, const swi_object *object, uint32_t must,
+                            uint32_t may, const char *who);
+/* The fields (bits of them) that objects of that form must have; those that they may have. */
+uint32_t swi_fields_must(const swi_fields *fields, uint32_t form);
+uint32_t swi_fields_may(const swi_fields *fields, uint32_t form);
 
 /* A whole file: *bytes and a zero after them, for sw_text_free. SW_FORMAT where it has more
  * than `most`; `is` says what it should be. */
@@ -208,10 +291,6 @@ sw_status swi_read_bad(const sw_json_in *in, const char *format, ...)
 /* SW_FORMAT at a line that was read: "PATH: line N: what". */
 sw_status swi_read_bad_at(const sw_json_in *in, uint64_t line, const char *what);
 
-/* *which: the number of `key` among the n fields; its bit in *seen is set. SW_FORMAT: `of` (as
- * messages call it) has no such field, or the field was there before. */
-sw_status swi_read_field(const sw_json_in *in, const char *key, const char *const *fields,
-                         uint32_t n, const char *of, uint32_t *seen, uint32_t *which);
 /* A string of 1 to room - 1 bytes. */
 sw_status swi_read_word(sw_json_in *in, const char *field, char *to, size_t room);
 /* One of n words: its number. */
@@ -220,11 +299,8 @@ sw_status swi_read_choice(sw_json_in *in, const char *field, const char *const *
 sw_status swi_read_whole(sw_json_in *in, const char *field, int64_t low, int64_t high,
                          int64_t *out);
 sw_status swi_read_real(sw_json_in *in, double *out);
-sw_status swi_read_bool(sw_json_in *in, const char *field, bool *out);
 /* `element` is called before each element and reads it. */
 typedef sw_status swi_read_element(sw_json_in *in, void *context);
 sw_status swi_read_list(sw_json_in *in, swi_read_element *element, void *context);
-/* A list of names of SW_SHIELD_*. */
-sw_status swi_read_shield(sw_json_in *in, uint32_t *out);
 
 #endif

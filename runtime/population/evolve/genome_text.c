@@ -3,11 +3,12 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/json.h"
 #include "runtime/population/evolve/genome.h"
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-static sw_status read_f32(sw_json_in *in, const char *field, float *out);
+#define BIT(field) ((uint32_t)1 << (field))
 
 /* ---- texts ------------------------------------------------------------------------------- */
 
@@ -53,8 +54,6 @@ sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char 
     return status;
 }
 
-/* ---- printing ---------------------------------------------------------------------------- */
-
 static const char *const shields[] = {"size",   "remove",     "inputs",   "outputs",
                                       "kernel", "activation", "crossover"};
 
@@ -63,34 +62,193 @@ const char *swi_shield_name(uint32_t bit)
     return bit < sizeof shields / sizeof *shields ? shields[bit] : NULL;
 }
 
-static const char *update_name(sw_update_time update)
+/* ---- fields ------------------------------------------------------------------------------ */
+
+#define OF(kind) ((uint32_t)1 << SW_VERTEX_##kind)
+#define DEPTHWISE OF(KINDS)
+#define ANY UINT32_MAX
+#define CONV (OF(CONV2D) | DEPTHWISE)
+#define WINDOW (CONV | OF(MAX_POOL) | OF(AVG_POOL))
+#define LAYER (CONV | OF(LINEAR))
+#define AT(field) .at = offsetof(swi_vertex, field)
+#define NUMBERS(to) .low = 1, .high = to
+#define FIELD(word, type) .name = word, .kind = SWI_FIELD_##type
+
+/* clang-format off */
+static const swi_text_field vertex_list[] = {
+    {FIELD("name", OWN), .must = ANY},
+    {FIELD("kind", OWN), .must = ANY},
+    {FIELD("in", OWN), .must = ANY},
+    {FIELD("size", WHOLE), AT(size), NUMBERS(SWI_MAX_UNITS), .must = OF(LINEAR) | OF(CONV2D)},
+    {FIELD("kernel", SMALL), AT(kernel), NUMBERS(SWI_MAX_WINDOW), .must = WINDOW},
+    {FIELD("stride", SMALL), AT(stride), NUMBERS(SWI_MAX_WINDOW), .may = WINDOW, .usual = 1},
+    {FIELD("dilation", SMALL), AT(dilation), NUMBERS(SWI_MAX_WINDOW), .may = CONV, .usual = 1},
+    {FIELD("groups", SMALL), AT(groups), NUMBERS(SWI_MAX_UNITS), .zero = "depthwise", .may = CONV, .usual = 1},
+    {FIELD("activation", ACTIVATION), AT(activation), .must = OF(ACTIVATION)},
+    {FIELD("rate", REAL), AT(rate), .low = 0, .high = 0.99, .must = OF(DROPOUT)},
+    {FIELD("update", UPDATE), AT(update), .may = LAYER | OF(BATCH_NORM)},
+    {FIELD("identity", BOOL), AT(identity), .may = LAYER},
+    {FIELD("shield", SHIELD), AT(shield), .may = ANY},
+};
+const swi_fields swi_vertex_fields = SWI_FIELDS("a vertex", vertex_list);
+
+#undef AT
+#define AT(field) .at = offsetof(sw_genome, field)
+#define ROOM(field) AT(field), .high = sizeof ((sw_genome *)0)->field
+static const swi_text_field optimizer_list[] = {
+    {FIELD("kind", WORD), ROOM(optimizer), .must = ANY},
+    {FIELD("lr", REAL), AT(lr), .must = ANY},
+    {FIELD("momentum", REAL), AT(momentum), .may = ANY},
+    {FIELD("weight_decay", REAL), AT(weight_decay), .may = ANY},
+    {FIELD("clip", REAL), AT(clip), .may = ANY},
+    {FIELD("clip_norm", REAL), AT(clip_norm), .may = ANY},
+    {FIELD("update", UPDATE), AT(update), .may = ANY},
+};
+static const swi_fields optimizer_fields = SWI_FIELDS("an optimizer", optimizer_list);
+
+static const swi_text_field loss_list[] = {
+    {FIELD("kind", WORD), ROOM(loss), .must = ANY},
+    {FIELD("smoothing", REAL), AT(smoothing), .may = ANY},
+};
+static const swi_fields loss_fields = SWI_FIELDS("a loss", loss_list);
+
+enum { FORMAT, TITLE, INPUT, OPTIMIZER, BATCH, LOSS, VERTICES, TOPS };
+static const swi_text_field genome_list[TOPS] = {
+    {FIELD("format", OWN), .must = ANY},
+    {FIELD("name", WORD), ROOM(name), .may = ANY},
+    {FIELD("input", OWN), .must = ANY},
+    {FIELD("optimizer", OBJECT), .must = ANY, .inside = &optimizer_fields},
+    {FIELD("batch", WHOLE), AT(batch), NUMBERS(SWI_MAX_BATCH), .must = ANY},
+    {FIELD("loss", OBJECT), .must = ANY, .inside = &loss_fields},
+    {FIELD("vertices", OWN), .must = ANY},
+};
+const swi_fields swi_genome_fields = SWI_FIELDS("a genome", genome_list);
+/* clang-format on */
+
+uint32_t swi_vertex_form(const swi_vertex *v)
 {
-    return update == SW_UPDATE_AFTER ? "after" : "release";
+    return swi_vertex_is_depthwise(v) ? DEPTHWISE : (uint32_t)1 << v->kind;
 }
 
-static void put_unless_1(sw_json *j, const char *key, int32_t x)
+bool swi_vertex_has(const swi_vertex *v, uint32_t field)
 {
-    if (x != 1)
-        sw_json_put_i64(j, key, x);
+    return ((vertex_list[field].must | vertex_list[field].may) & swi_vertex_form(v)) != 0;
 }
 
-static void put_unless_0(sw_json *j, const char *key, float x)
+uint32_t swi_fields_must(const swi_fields *fields, uint32_t form)
 {
-    if (x != 0)
-        sw_json_put_f32(j, key, x);
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < fields->n; i++)
+        bits |= (fields->list[i].must & form) != 0 ? BIT(i) : 0;
+    return bits;
 }
 
-static void print_window(sw_json *j, const swi_vertex *v)
+uint32_t swi_fields_may(const swi_fields *fields, uint32_t form)
 {
-    sw_json_put_i64(j, "kernel", v->kernel);
-    put_unless_1(j, "stride", v->stride);
-    if (v->kind != SW_VERTEX_CONV2D)
-        return;
-    put_unless_1(j, "dilation", v->dilation);
-    if (v->groups == 0)
-        sw_json_put_string(j, "groups", "depthwise");
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < fields->n; i++)
+        bits |= (fields->list[i].may & form) != 0 ? BIT(i) : 0;
+    return bits;
+}
+
+const swi_text_field *swi_field_find(const swi_fields *fields, const char *name)
+{
+    const swi_text_field *found = NULL;
+    for (uint32_t i = 0; i < fields->n && found == NULL; i++) {
+        const swi_text_field *f = &fields->list[i];
+        found = f->kind == SWI_FIELD_OBJECT  ? swi_field_find(f->inside, name)
+                : strcmp(f->name, name) == 0 ? f
+                                             : NULL;
+    }
+    return found;
+}
+
+bool swi_vertex_has_field(const swi_vertex *v, const char *name)
+{
+    const swi_text_field *f = swi_field_find(&swi_vertex_fields, name);
+    return f != NULL && swi_vertex_has(v, (uint32_t)(f - vertex_list));
+}
+
+double swi_field_get(const swi_text_field *f, const void *of)
+{
+    const void *at = (const char *)of + f->at;
+    switch (f->kind) {
+    case SWI_FIELD_WHOLE:
+        return (double)*(const int64_t *)at;
+    case SWI_FIELD_REAL:
+        return (double)*(const float *)at;
+    case SWI_FIELD_BOOL:
+        return *(const bool *)at;
+    case SWI_FIELD_UPDATE:
+        return *(const sw_update_time *)at;
+    case SWI_FIELD_SHIELD:
+        return *(const uint32_t *)at;
+    default:
+        return *(const int32_t *)at;
+    }
+}
+
+void swi_field_set(const swi_text_field *f, void *to, double x)
+{
+    void *at = (char *)to + f->at;
+    if (f->kind == SWI_FIELD_WHOLE)
+        *(int64_t *)at = (int64_t)x;
+    else if (f->kind == SWI_FIELD_SMALL)
+        *(int32_t *)at = (int32_t)x;
     else
-        put_unless_1(j, "groups", v->groups);
+        *(float *)at = fabs(x) <= (double)FLT_MAX ? (float)x : x > 0 ? INFINITY : -INFINITY;
+}
+
+/* ---- printing ---------------------------------------------------------------------------- */
+
+static void print_shield(sw_json *j, uint32_t shield)
+{
+    sw_json_begin(j, '[');
+    if (shield == SW_SHIELD_ALL)
+        sw_json_string(j, "all");
+    for (uint32_t bit = 0; shield != SW_SHIELD_ALL && swi_shield_name(bit) != NULL; bit++)
+        if ((shield >> bit & 1) != 0)
+            sw_json_string(j, swi_shield_name(bit));
+    sw_json_end(j);
+}
+
+/* Fields that may be missing are written where they are not as usual. */
+static void print_fields(sw_json *j, const swi_fields *fields, uint32_t form, const void *of)
+{
+    for (const swi_text_field *f = fields->list; f < fields->list + fields->n; f++) {
+        if (f->kind == SWI_FIELD_OWN || ((f->must | f->may) & form) == 0)
+            continue;
+        if (f->kind == SWI_FIELD_WORD) {
+            sw_json_put_string(j, f->name, (const char *)of + f->at);
+            continue;
+        }
+        const double x = swi_field_get(f, of);
+        if ((f->must & form) == 0 && x == f->usual)
+            continue;
+        sw_json_key(j, f->name);
+        switch (f->kind) {
+        case SWI_FIELD_REAL:
+            sw_json_f32(j, (float)x);
+            break;
+        case SWI_FIELD_BOOL:
+            sw_json_bool(j, true);
+            break;
+        case SWI_FIELD_UPDATE:
+            sw_json_string(j, x == SW_UPDATE_AFTER ? "after" : "release");
+            break;
+        case SWI_FIELD_ACTIVATION:
+            sw_json_string(j, swi_activation_name((int)x));
+            break;
+        case SWI_FIELD_SHIELD:
+            print_shield(j, (uint32_t)x);
+            break;
+        default:
+            if (x == 0 && f->zero != NULL)
+                sw_json_string(j, f->zero);
+            else
+                sw_json_i64(j, (int64_t)x);
+        }
+    }
 }
 
 static void print_vertex(sw_json *j, const sw_genome *g, const swi_vertex *v)
@@ -102,28 +260,7 @@ static void print_vertex(sw_json *j, const sw_genome *g, const swi_vertex *v)
     for (uint32_t k = 0; k < v->n_in; k++)
         sw_json_string(j, g->vertices[v->in[k]].name);
     sw_json_end(j);
-    if (swi_vertex_is_sized(v))
-        sw_json_put_i64(j, "size", v->size);
-    if (swi_vertex_has_window(v))
-        print_window(j, v);
-    if (v->kind == SW_VERTEX_ACTIVATION)
-        sw_json_put_string(j, "activation", swi_activation_name(v->activation));
-    if (v->kind == SW_VERTEX_DROPOUT)
-        sw_json_put_f32(j, "rate", v->rate);
-    if (swi_vertex_has_parameters(v) && v->update != SW_UPDATE_DEFAULT)
-        sw_json_put_string(j, "update", update_name(v->update));
-    if (swi_vertex_is_identity(v))
-        sw_json_put_bool(j, "identity", true);
-    if (v->shield != 0) {
-        sw_json_open(j, "shield", '[');
-        if (v->shield == SW_SHIELD_ALL)
-            sw_json_string(j, "all");
-        for (uint32_t bit = 0; v->shield != SW_SHIELD_ALL && swi_shield_name(bit) != NULL;
-             bit++)
-            if ((v->shield >> bit & 1) != 0)
-                sw_json_string(j, swi_shield_name(bit));
-        sw_json_end(j);
-    }
+    print_fields(j, &swi_vertex_fields, swi_vertex_form(v), v);
     sw_json_end(j);
 }
 
@@ -131,45 +268,36 @@ static void print_genome(sw_json *j, const sw_genome *g)
 {
     j->spaced = true;
     sw_json_begin(j, '{');
-    sw_json_break(j, 1);
-    sw_json_put_string(j, "format", SWI_GENOME_FORMAT);
-    if (g->name[0] != '\0') {
+    for (uint32_t top = 0; top < TOPS; top++) {
+        const swi_text_field *f = &genome_list[top];
+        if (top == TITLE && g->name[0] == '\0')
+            continue;
         sw_json_break(j, 1);
-        sw_json_put_string(j, "name", g->name);
+        if (f->kind == SWI_FIELD_OBJECT) {
+            sw_json_open(j, f->name, '{');
+            print_fields(j, f->inside, ANY, g);
+            sw_json_end(j);
+        } else if (top == INPUT) {
+            const int64_t dims[] = {g->vertices[0].channels, g->vertices[0].height,
+                                    g->vertices[0].width};
+            sw_json_open(j, f->name, '[');
+            for (int k = 0; k < (dims[1] > 0 ? 3 : 1); k++)
+                sw_json_i64(j, dims[k]);
+            sw_json_end(j);
+        } else if (top == VERTICES) {
+            sw_json_open(j, f->name, '[');
+            for (uint32_t i = 1; i < g->n; i++) {
+                sw_json_break(j, 2);
+                print_vertex(j, g, &g->vertices[i]);
+            }
+            sw_json_break(j, 1);
+            sw_json_end(j);
+        } else if (top == BATCH) {
+            sw_json_put_i64(j, f->name, g->batch);
+        } else {
+            sw_json_put_string(j, f->name, top == FORMAT ? SWI_GENOME_FORMAT : g->name);
+        }
     }
-    sw_json_break(j, 1);
-    sw_json_open(j, "input", '[');
-    sw_json_i64(j, g->vertices[0].channels);
-    if (g->vertices[0].height > 0) {
-        sw_json_i64(j, g->vertices[0].height);
-        sw_json_i64(j, g->vertices[0].width);
-    }
-    sw_json_end(j);
-    sw_json_break(j, 1);
-    sw_json_open(j, "optimizer", '{');
-    sw_json_put_string(j, "kind", g->optimizer);
-    sw_json_put_f32(j, "lr", g->lr);
-    put_unless_0(j, "momentum", g->momentum);
-    put_unless_0(j, "weight_decay", g->weight_decay);
-    put_unless_0(j, "clip", g->clip);
-    put_unless_0(j, "clip_norm", g->clip_norm);
-    sw_json_put_string(j, "update", update_name(g->update));
-    sw_json_end(j);
-    sw_json_break(j, 1);
-    sw_json_put_i64(j, "batch", g->batch);
-    sw_json_break(j, 1);
-    sw_json_open(j, "loss", '{');
-    sw_json_put_string(j, "kind", g->loss);
-    put_unless_0(j, "smoothing", g->smoothing);
-    sw_json_end(j);
-    sw_json_break(j, 1);
-    sw_json_open(j, "vertices", '[');
-    for (uint32_t i = 1; i < g->n; i++) {
-        sw_json_break(j, 2);
-        print_vertex(j, g, &g->vertices[i]);
-    }
-    sw_json_break(j, 1);
-    sw_json_end(j);
     sw_json_break(j, 0);
     sw_json_end(j);
     sw_json_line(j);
@@ -232,75 +360,11 @@ sw_status sw_genome_save(const sw_genome *g, const char *path)
 typedef struct {
     sw_genome *genome;
     swi_names names;
-    uint32_t seen; /* fields of the text, and of the object that is being read */
-    uint32_t seen_inside;
-    bool depthwise;
-    swi_vertex vertex;
-    uint64_t lines[SWI_MAX_VERTICES], parts[SWI_PARTS];
+    swi_vertex vertex; /* that is being read */
+    uint64_t lines[SWI_MAX_VERTICES];
 } reader;
 
-static const char *const updates[] = {"release", "after"};
-static const sw_update_time update_times[] = {SW_UPDATE_RELEASE, SW_UPDATE_AFTER};
-
-static sw_status read_update(sw_json_in *in, sw_update_time *out)
-{
-    uint32_t which;
-    SW_TRY(swi_read_choice(in, "update", updates, 2, &which));
-    *out = update_times[which];
-    return SW_OK;
-}
-
 /* ---- a vertex ---------------------------------------------------------------------------- */
-
-enum {
-    NAME,
-    KIND,
-    IN,
-    SIZE,
-    KERNEL,
-    STRIDE,
-    DILATION,
-    GROUPS,
-    ACTIVATION,
-    RATE,
-    UPDATE,
-    IDENTITY,
-    SHIELD,
-    FIELDS
-};
-static const char *const vertex_fields[FIELDS] = {
-    "name",   "kind",       "in",   "size",   "kernel",   "stride", "dilation",
-    "groups", "activation", "rate", "update", "identity", "shield"};
-
-#define BIT(field) ((uint32_t)1 << (field))
-#define ALWAYS (BIT(NAME) | BIT(KIND) | BIT(IN))
-#define WINDOW (BIT(KERNEL) | BIT(STRIDE))
-
-/* The fields that a kind must have, and all that it may have. */
-static uint32_t fields_needed(const swi_vertex *v)
-{
-    return ALWAYS | (swi_vertex_is_sized(v) ? BIT(SIZE) : 0) |
-           (swi_vertex_has_window(v) ? BIT(KERNEL) : 0) |
-           (v->kind == SW_VERTEX_ACTIVATION ? BIT(ACTIVATION) : 0) |
-           (v->kind == SW_VERTEX_DROPOUT ? BIT(RATE) : 0);
-}
-
-static uint32_t fields_allowed(const swi_vertex *v)
-{
-    const bool conv = v->kind == SW_VERTEX_CONV2D;
-    return fields_needed(v) | BIT(SHIELD) | (swi_vertex_has_window(v) ? WINDOW : 0) |
-           (conv ? BIT(DILATION) | BIT(GROUPS) : 0) |
-           (swi_vertex_has_parameters(v) ? BIT(UPDATE) : 0) |
-           (conv || v->kind == SW_VERTEX_LINEAR ? BIT(IDENTITY) : 0);
-}
-
-bool swi_vertex_has_field(const swi_vertex *v, const char *name)
-{
-    uint32_t i = 0;
-    while (i < FIELDS && strcmp(vertex_fields[i], name) != 0)
-        i++;
-    return i < FIELDS && (fields_allowed(v) & BIT(i)) != 0;
-}
 
 static sw_status read_kind(sw_json_in *in, swi_vertex *v)
 {
@@ -329,40 +393,13 @@ static sw_status read_input_name(sw_json_in *in, void *context)
     return SW_OK;
 }
 
-static sw_status read_groups(sw_json_in *in, swi_vertex *v)
+static sw_status read_vertex_field(sw_json_in *in, swi_object *o, uint32_t which)
 {
-    static const char *const depthwise[] = {"depthwise"};
-    int c;
-    uint32_t which = 0;
-    int64_t x;
-    SW_TRY(sw_json_peek(in, &c));
-    if (c == '"') {
-        v->groups = 0;
-        return swi_read_choice(in, "groups", depthwise, 1, &which);
-    }
-    SW_TRY(swi_read_whole(in, "groups", 1, SWI_MAX_UNITS, &x));
-    v->groups = (int32_t)x;
-    return SW_OK;
-}
-
-static sw_status read_small(sw_json_in *in, const char *field, int32_t *out)
-{
-    int64_t x;
-    SW_TRY(swi_read_whole(in, field, 1, SWI_MAX_WINDOW, &x));
-    *out = (int32_t)x;
-    return SW_OK;
-}
-
-static sw_status read_activation(sw_json_in *in, swi_vertex *v)
-{
-    char word[24];
-    SW_TRY(swi_read_word(in, "activation", word, sizeof word));
-    v->activation = swi_activation_find(word);
-    return v->activation >= 0 ? SW_OK : swi_read_bad(in, "'%s' is no activation", word);
-}
-
-static sw_status read_name(sw_json_in *in, swi_vertex *v)
-{
+    swi_vertex *v = o->to;
+    if (which == SWI_VERTEX_KIND)
+        return read_kind(in, v);
+    if (which == SWI_VERTEX_IN)
+        return swi_read_list(in, read_input_name, o->context);
     SW_TRY(swi_read_word(in, "name", v->name, sizeof v->name));
     if (!swi_name_is_one(v->name, sizeof v->name, false))
         return swi_read_bad(in, "a name must be of letters, digits, '_' and '-' (got '%s')",
@@ -370,193 +407,75 @@ static sw_status read_name(sw_json_in *in, swi_vertex *v)
     return SW_OK;
 }
 
-static sw_status read_member(sw_json_in *in, const char *key, void *context)
-{
-    reader *r = context;
-    swi_vertex *v = &r->vertex;
-    uint32_t which = 0;
-    SW_TRY(swi_read_field(in, key, vertex_fields, FIELDS, "a vertex", &r->seen_inside, &which));
-    switch (which) {
-    case NAME:
-        return read_name(in, v);
-    case KIND:
-        return read_kind(in, v);
-    case IN:
-        return swi_read_list(in, read_input_name, r);
-    case SIZE:
-        return swi_read_whole(in, "size", 1, SWI_MAX_UNITS, &v->size);
-    case KERNEL:
-        return read_small(in, "kernel", &v->kernel);
-    case STRIDE:
-        return read_small(in, "stride", &v->stride);
-    case DILATION:
-        return read_small(in, "dilation", &v->dilation);
-    case GROUPS:
-        return read_groups(in, v);
-    case ACTIVATION:
-        return read_activation(in, v);
-    case RATE:
-        return read_f32(in, "rate", &v->rate);
-    case UPDATE:
-        return read_update(in, &v->update);
-    case IDENTITY:
-        return swi_read_bool(in, "identity", &v->identity);
-    default:
-        return swi_read_shield(in, &v->shield);
-    }
-}
-
-/* The fields are those of the kind. */
-static sw_status check_fields(const sw_json_in *in, const reader *r)
-{
-    const swi_vertex *v = &r->vertex;
-    const uint32_t missing = ALWAYS & ~r->seen_inside;
-    if (missing != 0)
-        return swi_read_bad(in, "this vertex has no \"%s\"",
-                            vertex_fields[__builtin_ctz(missing)]);
-    const uint32_t needed = fields_needed(v) & ~r->seen_inside;
-    const uint32_t more = r->seen_inside & ~fields_allowed(v);
-    const char *what =
-        swi_vertex_is_depthwise(v) ? "depthwise conv2d" : sw_vertex_kind_name(v->kind);
-    if (needed != 0)
-        return swi_read_bad(in, "vertex '%s': a %s must have \"%s\"", v->name, what,
-                            vertex_fields[__builtin_ctz(needed)]);
-    if (more != 0)
-        return swi_read_bad(in, "vertex '%s': a %s has no \"%s\"", v->name, what,
-                            vertex_fields[__builtin_ctz(more)]);
-    return SW_OK;
-}
-
 static sw_status read_vertex(sw_json_in *in, void *context)
 {
     reader *r = context;
     sw_genome *g = r->genome;
+    swi_vertex *v = &r->vertex;
+    swi_object o = {
+        .fields = &swi_vertex_fields, .to = v, .context = r, .own = read_vertex_field};
+    char who[80] = "a vertex";
     int c;
     SW_TRY(sw_json_peek(in, &c));
     const uint64_t line = in->line;
     if (g->n == SWI_MAX_VERTICES)
         return swi_read_bad(in, "a genome has at most %d vertices", SWI_MAX_VERTICES);
-    r->vertex = swi_vertex_of(SW_VERTEX_INPUT);
-    r->seen_inside = 0;
-    SW_TRY(sw_json_get_object(in, read_member, r));
-    SW_TRY(check_fields(in, r));
-    uint16_t *slot = swi_names_slot(&r->names, g, r->vertex.name);
+    *v = swi_vertex_of(SW_VERTEX_INPUT);
+    SW_TRY(swi_read_object(in, &o));
+    const uint32_t form = swi_vertex_form(v);
+    if (v->name[0] != '\0' && v->kind != SW_VERTEX_INPUT)
+        snprintf(who, sizeof who, "vertex '%s': a %s", v->name,
+                 form == DEPTHWISE ? "depthwise conv2d" : sw_vertex_kind_name(v->kind));
+    SW_TRY(swi_read_complete(in, &o, swi_fields_must(o.fields, form),
+                             swi_fields_may(o.fields, form), who));
+    uint16_t *slot = swi_names_slot(&r->names, g, v->name);
     if (*slot != 0)
-        return swi_read_bad(in, "vertex '%s': line %llu has this name too", r->vertex.name,
+        return swi_read_bad(in, "vertex '%s': line %llu has this name too", v->name,
                             (unsigned long long)r->lines[*slot - 1]);
-    SW_TRY(swi_genome_insert(g, g->n, &r->vertex));
+    SW_TRY(swi_genome_insert(g, g->n, v));
     *slot = (uint16_t)g->n;
     r->lines[g->n - 1] = line;
     return SW_OK;
-}
-
-/* ---- training ---------------------------------------------------------------------------- */
-
-static sw_status read_optimizer_member(sw_json_in *in, const char *key, void *context)
-{
-    static const char *const names[] = {"kind", "lr",        "momentum", "weight_decay",
-                                        "clip", "clip_norm", "update"};
-    reader *r = context;
-    sw_genome *g = r->genome;
-    float *const to[] = {NULL,     &g->lr,        &g->momentum, &g->weight_decay,
-                         &g->clip, &g->clip_norm, NULL};
-    uint32_t which = 0;
-    SW_TRY(swi_read_field(in, key, names, 7, "an optimizer", &r->seen_inside, &which));
-    if (which == 0)
-        return swi_read_word(in, "kind", g->optimizer, sizeof g->optimizer);
-    return to[which] == NULL ? read_update(in, &g->update)
-                             : read_f32(in, names[which], to[which]);
-}
-
-static sw_status read_loss_member(sw_json_in *in, const char *key, void *context)
-{
-    static const char *const names[] = {"kind", "smoothing"};
-    reader *r = context;
-    uint32_t which = 0;
-    SW_TRY(swi_read_field(in, key, names, 2, "a loss", &r->seen_inside, &which));
-    return which == 0 ? swi_read_word(in, "kind", r->genome->loss, sizeof r->genome->loss)
-                      : read_f32(in, "smoothing", &r->genome->smoothing);
 }
 
 /* ---- the whole --------------------------------------------------------------------------- */
 
 static sw_status read_dim(sw_json_in *in, void *context)
 {
-    reader *r = context;
-    swi_vertex *v = &r->genome->vertices[0];
+    swi_vertex *v = context; /* `was` counts them: nothing has lineage here */
     int64_t *const dims[] = {&v->channels, &v->height, &v->width};
     if (v->was == 3)
         return sw_json_bad(in, "\"input\" must be [channels, height, width] or [elements]");
     return swi_read_whole(in, "input", 1, SWI_MAX_UNITS, dims[v->was++]);
 }
 
-static sw_status read_format(sw_json_in *in)
+static sw_status read_top(sw_json_in *in, swi_object *o, uint32_t which)
 {
-    static const char *const formats[] = {SWI_GENOME_FORMAT};
-    uint32_t which = 0;
-    return swi_read_choice(in, "format", formats, 1, &which);
-}
-
-enum { FORMAT, TITLE, INPUT, OPTIMIZER, BATCH, LOSS, VERTICES, TOPS };
-static const char *const tops[TOPS] = {"format", "name", "input",   "optimizer",
-                                       "batch",  "loss", "vertices"};
-
-static sw_status read_top(sw_json_in *in, const char *key, void *context)
-{
-    reader *r = context;
-    sw_genome *g = r->genome;
-    uint32_t which = 0;
-    int c;
-    SW_TRY(swi_read_field(in, key, tops, TOPS, "a genome", &r->seen, &which));
-    if ((r->seen & BIT(FORMAT)) == 0)
-        return sw_json_bad(in, "the first must be \"format\": \"" SWI_GENOME_FORMAT "\"");
-    SW_TRY(sw_json_peek(in, &c));
-    switch (which) {
-    case FORMAT:
-        return read_format(in);
-    case TITLE:
-        r->parts[SWI_PART_NAME] = in->line;
-        return swi_read_word(in, "name", g->name, sizeof g->name);
-    case INPUT:
-        r->lines[0] = in->line;
-        swi_vertex *v = &r->genome->vertices[0];
-        SW_TRY(
-            swi_read_list(in, read_dim, r)); /* `was` counts them: nothing has lineage here */
-        const uint32_t n = v->was;
-        v->was = 0;
-        return n == 1 || n == 3 ? SW_OK
-                                : sw_json_bad(in, "\"input\" must be [channels, height, width] "
-                                                  "or [elements]");
-    case OPTIMIZER:
-        r->parts[SWI_PART_OPTIMIZER] = in->line;
-        r->seen_inside = 0;
-        SW_TRY(sw_json_get_object(in, read_optimizer_member, r));
-        return (r->seen_inside & 3) == 3
-                   ? SW_OK
-                   : sw_json_bad(in, "an optimizer must have \"kind\" and \"lr\"");
-    case BATCH:
-        r->parts[SWI_PART_BATCH] = in->line;
-        return swi_read_whole(in, "batch", 1, SWI_MAX_BATCH, &g->batch);
-    case LOSS:
-        r->parts[SWI_PART_LOSS] = in->line;
-        r->seen_inside = 0;
-        SW_TRY(sw_json_get_object(in, read_loss_member, r));
-        return (r->seen_inside & 1) != 0 ? SW_OK : sw_json_bad(in, "a loss must have \"kind\"");
-    default:
+    reader *r = o->context;
+    if (which == VERTICES)
         return swi_read_list(in, read_vertex, r);
-    }
+    swi_vertex *input = &r->genome->vertices[0];
+    r->lines[0] = in->line;
+    SW_TRY(swi_read_list(in, read_dim, input));
+    const uint32_t n = input->was;
+    input->was = 0;
+    return n == 1 || n == 3
+               ? SW_OK
+               : sw_json_bad(in, "\"input\" must be [channels, height, width] or [elements]");
 }
 
 static sw_status read_all(sw_json_in *in, reader *r)
 {
+    static const int fields[SWI_PARTS] = {TITLE, OPTIMIZER, BATCH, LOSS};
+    swi_object o = {.fields = &swi_genome_fields,
+                    .to = r->genome,
+                    .context = r,
+                    .own = read_top,
+                    .format = SWI_GENOME_FORMAT};
     swi_names_begin(&r->names, SWI_MAX_VERTICES);
     *swi_names_slot(&r->names, r->genome, "input") = 1;
-    SW_TRY(sw_json_get_object(in, read_top, r));
-    const uint32_t needed =
-        BIT(FORMAT) | BIT(INPUT) | BIT(OPTIMIZER) | BIT(BATCH) | BIT(LOSS) | BIT(VERTICES);
-    const uint32_t missing = needed & ~r->seen;
-    if (missing != 0)
-        return swi_read_bad(in, "a genome must have \"%s\"", tops[__builtin_ctz(missing)]);
+    SW_TRY(swi_read_object(in, &o));
+    SW_TRY(swi_read_complete(in, &o, swi_fields_must(o.fields, ANY), ANY, o.fields->is));
     SW_TRY(swi_read_end(in));
     /* Check what no single line shows. The input is refused where its shape stands, the last
      * vertex where it does. */
@@ -572,7 +491,7 @@ static sw_status read_all(sw_json_in *in, reader *r)
         swi_genome_part part = SWI_PART_NAME;
         while (part < SWI_PARTS && swi_genome_check_part(g, part) == SW_OK)
             part++;
-        line = part < SWI_PARTS ? r->parts[part] : line;
+        line = part < SWI_PARTS ? o.lines[fields[part]] : line;
     }
     return swi_read_bad_at(in, line, sw_last_error());
 }
@@ -645,21 +564,6 @@ sw_status swi_read_bad_at(const sw_json_in *in, uint64_t line, const char *what)
     SW_FAIL(SW_FORMAT, "%s: line %llu: %s", in->path, (unsigned long long)line, text);
 }
 
-sw_status swi_read_field(const sw_json_in *in, const char *key, const char *const *fields,
-                         uint32_t n, const char *of, uint32_t *seen, uint32_t *which)
-{
-    uint32_t i = 0;
-    while (i < n && strcmp(fields[i], key) != 0)
-        i++;
-    if (i == n)
-        return swi_read_bad(in, "%s has no \"%.40s\"", of, key);
-    if ((*seen >> i & 1) != 0)
-        return swi_read_bad(in, "\"%s\" is there twice", key);
-    *seen |= (uint32_t)1 << i;
-    *which = i;
-    return SW_OK;
-}
-
 /* ---- values ------------------------------------------------------------------------------ */
 
 /* The next value begins so; else which type it must have. */
@@ -723,24 +627,6 @@ sw_status swi_read_real(sw_json_in *in, double *out)
     return SW_OK;
 }
 
-static sw_status read_f32(sw_json_in *in, const char *field, float *out)
-{
-    double x;
-    SW_TRY(need(in, field, "-0123456789", "a number"));
-    SW_TRY(swi_read_real(in, &x));
-    *out = fabs(x) <= 3.4028234663852886e38 ? (float)x : x > 0 ? INFINITY : -INFINITY;
-    return SW_OK;
-}
-
-sw_status swi_read_bool(sw_json_in *in, const char *field, bool *out)
-{
-    sw_json_word word;
-    SW_TRY(need(in, field, "tf", "true or false"));
-    SW_TRY(sw_json_get_word(in, &word));
-    *out = word == SW_JSON_TRUE;
-    return SW_OK;
-}
-
 sw_status swi_read_list(sw_json_in *in, swi_read_element *element, void *context)
 {
     bool end, more = true;
@@ -770,8 +656,98 @@ static sw_status read_one_shield(sw_json_in *in, void *context)
     return SW_OK;
 }
 
-sw_status swi_read_shield(sw_json_in *in, uint32_t *out)
+/* ---- objects ----------------------------------------------------------------------------- */
+
+static sw_status read_value(sw_json_in *in, swi_object *o, const swi_text_field *f)
 {
-    *out = 0;
-    return swi_read_list(in, read_one_shield, out);
+    static const char *const updates[] = {"release", "after"};
+    void *at = (char *)o->to + f->at;
+    uint32_t which = 0;
+    int c;
+    SW_TRY(sw_json_peek(in, &c));
+    switch (f->kind) {
+    case SWI_FIELD_WORD:
+        return swi_read_word(in, f->name, at, (size_t)f->high);
+    case SWI_FIELD_SMALL:
+    case SWI_FIELD_WHOLE: {
+        int64_t x = 0;
+        if (f->zero != NULL && c == '"')
+            SW_TRY(swi_read_choice(in, f->name, &f->zero, 1, &which));
+        else
+            SW_TRY(swi_read_whole(in, f->name, (int64_t)f->low, (int64_t)f->high, &x));
+        swi_field_set(f, o->to, (double)x);
+        return SW_OK;
+    }
+    case SWI_FIELD_REAL: {
+        double x;
+        SW_TRY(need(in, f->name, "-0123456789", "a number"));
+        SW_TRY(swi_read_real(in, &x));
+        swi_field_set(f, o->to, x);
+        return SW_OK;
+    }
+    case SWI_FIELD_BOOL: {
+        sw_json_word word;
+        SW_TRY(need(in, f->name, "tf", "true or false"));
+        SW_TRY(sw_json_get_word(in, &word));
+        *(bool *)at = word == SW_JSON_TRUE;
+        return SW_OK;
+    }
+    case SWI_FIELD_UPDATE:
+        SW_TRY(swi_read_choice(in, f->name, updates, 2, &which));
+        *(sw_update_time *)at = which == 0 ? SW_UPDATE_RELEASE : SW_UPDATE_AFTER;
+        return SW_OK;
+    case SWI_FIELD_ACTIVATION: {
+        char word[24];
+        SW_TRY(swi_read_word(in, f->name, word, sizeof word));
+        *(int *)at = swi_activation_find(word);
+        return *(int *)at >= 0 ? SW_OK : swi_read_bad(in, "'%s' is no activation", word);
+    }
+    case SWI_FIELD_SHIELD:
+        *(uint32_t *)at = 0;
+        return swi_read_list(in, read_one_shield, at);
+    case SWI_FIELD_OBJECT: {
+        swi_object inside = {.fields = f->inside, .to = o->to};
+        SW_TRY(swi_read_object(in, &inside));
+        return swi_read_complete(in, &inside, swi_fields_must(f->inside, ANY), UINT32_MAX,
+                                 f->inside->is);
+    }
+    default:
+        return o->own(in, o, (uint32_t)(f - o->fields->list));
+    }
+}
+
+static sw_status read_member(sw_json_in *in, const char *key, void *context)
+{
+    swi_object *o = context;
+    const swi_fields *fields = o->fields;
+    uint32_t i = 0, which;
+    int c;
+    while (i < fields->n && strcmp(fields->list[i].name, key) != 0)
+        i++;
+    if (i == fields->n)
+        return swi_read_bad(in, "%s has no \"%.40s\"", fields->is, key);
+    if ((o->seen & BIT(i)) != 0)
+        return swi_read_bad(in, "\"%s\" is there twice", key);
+    o->seen |= BIT(i);
+    if (o->format != NULL && (o->seen & 1) == 0)
+        return swi_read_bad(in, "the first must be \"format\": \"%s\"", o->format);
+    SW_TRY(sw_json_peek(in, &c));
+    o->lines[i] = in->line;
+    return o->format != NULL && i == 0 ? swi_read_choice(in, key, &o->format, 1, &which)
+                                       : read_value(in, o, &fields->list[i]);
+}
+
+sw_status swi_read_object(sw_json_in *in, swi_object *o)
+{
+    return sw_json_get_object(in, read_member, o);
+}
+
+sw_status swi_read_complete(const sw_json_in *in, const swi_object *o, uint32_t must,
+                            uint32_t may, const char *who)
+{
+    const uint32_t missing = must & ~o->seen, surplus = o->seen & ~(must | may);
+    if (missing == 0 && surplus == 0)
+        return SW_OK;
+    return swi_read_bad(in, "%s %s \"%s\"", who, missing != 0 ? "must have" : "has no",
+                        o->fields->list[__builtin_ctz(missing != 0 ? missing : surplus)].name);
 }

@@ -196,15 +196,12 @@ static sw_status remove_edge(swi_child *c, const sw_mutation *m, uint32_t v,
 
 #define MOST_KERNEL 15 /* the largest of a max pool */
 
-static bool is_pool(const swi_vertex *v)
-{
-    return v->kind == SW_VERTEX_MAX_POOL || v->kind == SW_VERTEX_AVG_POOL;
-}
-
 static bool can_kernel(const sw_genome *g, uint32_t v)
 {
     const swi_vertex *x = &g->vertices[v];
-    return (x->kind == SW_VERTEX_CONV2D || is_pool(x)) && (x->shield & SW_SHIELD_KERNEL) == 0;
+    return (x->kind == SW_VERTEX_CONV2D || x->kind == SW_VERTEX_MAX_POOL ||
+            x->kind == SW_VERTEX_AVG_POOL) &&
+           (x->shield & SW_SHIELD_KERNEL) == 0;
 }
 
 /* A larger window sees something of the image: an odd one reaches at most one over its smaller

@@ -280,18 +280,40 @@ static sw_status space_put(swi_drawing *d, swi_vertex *v, uint32_t *at)
     return swi_genome_infer_from(g, *at, NULL);
 }
 
-/* Groups are the most that divide the inputs and what was drawn; the size is the next
- * multiple. */
-static void draw_groups(swi_drawing *d, const swi_space_node *n, swi_vertex *v, int64_t inputs)
+swi_vertex swi_space_vertex(const swi_space_node *n)
 {
-    if (n->groups.low == SWI_SPACE_DEPTHWISE) {
-        v->groups = 0;
-        return;
+    swi_vertex v = swi_vertex_of(n->vertex);
+    v.groups = n->drawn[SWI_VERTEX_GROUPS].low != SWI_SPACE_DEPTHWISE;
+    v.shield = n->shield;
+    return v;
+}
+
+static sw_status draw_vertex(swi_drawing *d, const swi_space_node *n, uint32_t *at)
+{
+    swi_vertex v = swi_space_vertex(n);
+    const bool classes = n->drawn[SWI_VERTEX_SIZE].low == SWI_SPACE_CLASSES;
+    for (uint32_t i = SWI_VERTEX_SIZE; i <= SWI_VERTEX_RATE; i++) {
+        if (!swi_vertex_has(&v, i) || (i == SWI_VERTEX_GROUPS && v.groups == 0))
+            continue;
+        if (i == SWI_VERTEX_ACTIVATION)
+            v.activation = draw_activation(d->space, n->activations, d->draws);
+        else if (i == SWI_VERTEX_SIZE && classes)
+            v.size = d->classes;
+        else
+            swi_field_set(&swi_vertex_fields.list[i], &v,
+                          draw_number(d->space, &n->drawn[i], d->draws));
     }
-    const int64_t groups = space_draw_whole(d->space, &n->groups, d->draws);
-    v->groups = (int32_t)sw_size_gcd((uint64_t)groups, (uint64_t)inputs);
-    const int64_t rest = v->size % v->groups;
-    v->size += rest > 0 ? v->groups - rest : 0;
+    if (n->vertex == SW_VERTEX_CONV2D && v.groups > 0) {
+        /* Groups are the most that divide the inputs and what was drawn; the size is the next
+         * multiple. */
+        v.groups = (int32_t)sw_size_gcd((uint64_t)v.groups,
+                                        (uint64_t)d->genome->vertices[*at].channels);
+        const int64_t rest = v.size % v.groups;
+        v.size += rest > 0 ? v.groups - rest : 0;
+    }
+    if (swi_vertex_is_sized(&v) || n->vertex == SW_VERTEX_FLATTEN)
+        d->ended = classes;
+    return space_put(d, &v, at);
 }
 
 /* ---- nodes that have nodes --------------------------------------------------------------- */
@@ -356,29 +378,8 @@ static bool holds(const swi_drawing *d, const swi_space_node *n, uint32_t at)
 static sw_status draw_kind(swi_drawing *d, const swi_space_node *n, uint32_t *at)
 {
     switch (n->kind) {
-    case SWI_SPACE_NODE_VERTEX: {
-        const sw_search_space *s = d->space;
-        swi_vertex v = swi_vertex_of(n->vertex);
-        const bool classes = n->size.low == SWI_SPACE_CLASSES;
-        v.shield = n->shield;
-        if (n->vertex == SW_VERTEX_CONV2D || n->vertex == SW_VERTEX_LINEAR)
-            v.size = classes ? d->classes : space_draw_whole(s, &n->size, d->draws);
-        if (swi_vertex_has_window(&v)) {
-            v.kernel = (int32_t)space_draw_whole(s, &n->kernel, d->draws);
-            v.stride = (int32_t)space_draw_whole(s, &n->stride, d->draws);
-        }
-        if (n->vertex == SW_VERTEX_CONV2D) {
-            v.dilation = (int32_t)space_draw_whole(s, &n->dilation, d->draws);
-            draw_groups(d, n, &v, d->genome->vertices[*at].channels);
-        }
-        if (n->vertex == SW_VERTEX_ACTIVATION)
-            v.activation = draw_activation(s, n->activations, d->draws);
-        if (n->vertex == SW_VERTEX_DROPOUT)
-            v.rate = (float)draw_number(s, &n->rate, d->draws);
-        if (swi_vertex_is_sized(&v) || n->vertex == SW_VERTEX_FLATTEN)
-            d->ended = classes;
-        return space_put(d, &v, at);
-    }
+    case SWI_SPACE_NODE_VERTEX:
+        return draw_vertex(d, n, at);
     case SWI_SPACE_NODE_CHAIN: {
         uint32_t child = n->first;
         for (; child != 0; child = d->space->nodes[child].next)

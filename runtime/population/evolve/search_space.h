@@ -74,8 +74,8 @@ typedef struct {
     double weight; /* among the children of a choice */
     /* vertex */
     sw_vertex_kind vertex;
-    swi_drawn size, kernel, stride, dilation, groups, rate;
-    uint32_t activations; /* bits of them; 0: those of the space */
+    swi_drawn drawn[SWI_VERTEX_RATE + 1]; /* by field of a vertex */
+    uint32_t activations;                 /* bits of them; 0: those of the space */
     uint32_t shield;
     /* repeat: how often; fork of one node: how many paths */
     swi_drawn times;
@@ -111,6 +111,8 @@ struct sw_search_space {
     int64_t batches[SWI_SPACE_CHOICES];
 };
 
+/* A vertex of that node before its numbers are drawn; groups 0: it is depthwise. */
+swi_vertex swi_space_vertex(const swi_space_node *node);
 /* Fill a space that has its text and path. */
 sw_status swi_space_read(sw_search_space *space);
 

@@ -6,7 +6,7 @@
 
 typedef struct {
     sw_search_space *space;
-    uint32_t seen, depth; /* fields of the text; objects that are open */
+    uint32_t depth; /* objects that are open */
 } swi_space_reader;
 
 static sw_status space_read_node(sw_json_in *in, swi_space_reader *r, uint32_t *out);
@@ -21,7 +21,6 @@ typedef struct {
     double low, high;
     bool whole;
     swi_drawn *out;
-    uint32_t seen;
 } number;
 
 static sw_status read_one(sw_json_in *in, const number *x, double *out)
@@ -54,12 +53,9 @@ static sw_status add_choice(sw_json_in *in, void *context)
     return SW_OK;
 }
 
-static sw_status read_bound(sw_json_in *in, const char *key, void *context)
+static sw_status read_bound(sw_json_in *in, swi_object *o, uint32_t which)
 {
-    static const char *const bounds[] = {"from", "to", "step"};
-    number *x = context;
-    uint32_t which;
-    SW_TRY(swi_read_field(in, key, bounds, x->whole ? 3 : 2, "a range", &x->seen, &which));
+    number *x = o->context;
     return read_one(in, x,
                     which == 0   ? &x->out->low
                     : which == 1 ? &x->out->high
@@ -70,15 +66,18 @@ static sw_status read_bound(sw_json_in *in, const char *key, void *context)
 static sw_status space_read_drawn(sw_json_in *in, swi_space_reader *r, const char *field,
                                   double low, double high, bool whole, swi_drawn *out)
 {
-    number x = {r, field, low, high, whole, out, 0};
+    static const swi_text_field bounds[] = {SWI_OWN("from"), SWI_OWN("to"), SWI_OWN("step")};
+    const swi_fields range = {"a range", bounds, whole ? 3 : 2};
+    number x = {r, field, low, high, whole, out};
     int c;
     *out = (swi_drawn){.first = r->space->n_choices};
     SW_TRY(sw_json_peek(in, &c));
     if (c == '{') {
-        x.out->step = x.whole ? 1 : 0;
-        SW_TRY(sw_json_get_object(in, read_bound, &x));
-        if ((x.seen & 3) != 3)
-            return swi_read_bad(in, "\"%s\": a range must have \"from\" and \"to\"", x.field);
+        swi_object o = {.fields = &range, .context = &x, .own = read_bound};
+        out->step = whole ? 1 : 0;
+        SW_TRY(swi_read_object(in, &o));
+        if ((o.seen & 3) != 3)
+            return swi_read_bad(in, "\"%s\": a range must have \"from\" and \"to\"", field);
         if (x.out->low > x.out->high || (x.whole && x.out->step < 1))
             return swi_read_bad(
                 in,
@@ -100,31 +99,11 @@ static sw_status space_read_drawn(sw_json_in *in, swi_space_reader *r, const cha
     return SW_OK;
 }
 
-/* A number, a list of choices, or a range; of `low` to `high`. */
-static sw_status space_read_whole(sw_json_in *in, swi_space_reader *r, const char *field,
-                                  int64_t low, int64_t high, swi_drawn *out)
-{
-    return space_read_drawn(in, r, field, (double)low, (double)high, true, out);
-}
-
-/* The word, which stands for `value`, or numbers. */
-static sw_status space_read_or_word(sw_json_in *in, swi_space_reader *r, const char *field,
-                                    const char *word, double value, swi_drawn *out)
-{
-    int c;
-    uint32_t which;
-    SW_TRY(sw_json_peek(in, &c));
-    if (c != '"')
-        return space_read_whole(in, r, field, 1, SWI_MAX_UNITS, out);
-    *out = (swi_drawn){.low = value, .high = value};
-    return swi_read_choice(in, field, &word, 1, &which);
-}
-
 /* A node while it is read. */
 typedef struct {
     swi_space_reader *r;
     swi_space_node node;
-    uint32_t seen, last; /* the last child, 0: none */
+    uint32_t last; /* the last child, 0: none */
     uint32_t then_node, else_node;
     double weights[SWI_SPACE_CHOICES];
     uint32_t n_weights;
@@ -232,6 +211,7 @@ static sw_status read_weight(sw_json_in *in, void *context)
     return SW_OK;
 }
 
+/* After the kinds of node, fields of vertices, as swi_vertex_fields has them. */
 enum {
     VERTEX,
     CHAIN,
@@ -243,11 +223,7 @@ enum {
     USE,
     NODE, /* these are swi_space_node_kind */
     SIZE,
-    KERNEL,
-    STRIDE,
-    DILATION,
-    GROUPS,
-    ACTIVATION,
+    ACTIVATION = SIZE + SWI_VERTEX_ACTIVATION - SWI_VERTEX_SIZE,
     RATE,
     SHIELD,
     TIMES,
@@ -257,20 +233,43 @@ enum {
     ELSE,
     FIELDS
 };
-static const char *const fields[FIELDS] = {
-    "vertex", "chain", "repeat", "fork",    "residual", "choice", "if",         "use",
-    "node",   "size",  "kernel", "stride",  "dilation", "groups", "activation", "rate",
-    "shield", "times", "paths",  "weights", "then",     "else"};
+/* clang-format off */
+static const swi_text_field node_list[FIELDS] = {
+    SWI_OWN("vertex"), SWI_OWN("chain"), SWI_OWN("repeat"), SWI_OWN("fork"), SWI_OWN("residual"), SWI_OWN("choice"),
+    SWI_OWN("if"), SWI_OWN("use"), SWI_OWN("node"),
+    SWI_OWN("size"), SWI_OWN("kernel"), SWI_OWN("stride"),
+    SWI_OWN("dilation"), SWI_OWN("groups"), SWI_OWN("activation"), SWI_OWN("rate"),
+    {.name = "shield", .kind = SWI_FIELD_SHIELD, .at = offsetof(swi_space_node, shield)},
+    SWI_OWN("times"), SWI_OWN("paths"), SWI_OWN("weights"), SWI_OWN("then"), SWI_OWN("else"),
+};
+/* clang-format on */
+static const swi_fields node_fields = SWI_FIELDS("a node", node_list);
 #define KINDS (BIT(SWI_SPACE_NODE_KINDS) - 1)
 
-static sw_status read_member(sw_json_in *in, const char *key, void *context)
+/* Numbers of a vertex: or the word for one. */
+static sw_status read_vertex_number(sw_json_in *in, half *h, uint32_t which)
 {
-    half *h = context;
-    uint32_t which;
-    SW_TRY(swi_read_field(in, key, fields, FIELDS, "a node", &h->seen, &which));
-    if (which < SWI_SPACE_NODE_KINDS && (h->seen & KINDS & ~BIT(which)) != 0)
-        return swi_read_bad(in, "a node is \"%s\" or \"%s\", not both", key,
-                            fields[__builtin_ctz(h->seen & KINDS & ~BIT(which))]);
+    const swi_text_field *f = &swi_vertex_fields.list[which];
+    const char *word = which == SWI_VERTEX_SIZE ? "classes" : f->zero;
+    swi_drawn *out = &h->node.drawn[which];
+    uint32_t found;
+    int c;
+    SW_TRY(sw_json_peek(in, &c));
+    if (word == NULL || c != '"')
+        return space_read_drawn(in, h->r, f->name, f->low, f->high, f->kind != SWI_FIELD_REAL,
+                                out);
+    const double value = which == SWI_VERTEX_SIZE ? SWI_SPACE_CLASSES : SWI_SPACE_DEPTHWISE;
+    *out = (swi_drawn){.low = value, .high = value};
+    return swi_read_choice(in, f->name, &word, 1, &found);
+}
+
+static sw_status read_node_field(sw_json_in *in, swi_object *o, uint32_t which)
+{
+    half *h = o->context;
+    const uint32_t others = o->seen & KINDS & ~BIT(which);
+    if (which < SWI_SPACE_NODE_KINDS && others != 0)
+        return swi_read_bad(in, "a node is \"%s\" or \"%s\", not both", node_list[which].name,
+                            node_list[__builtin_ctz(others)].name);
     if (which < SWI_SPACE_NODE_KINDS)
         h->node.kind = (swi_space_node_kind)which;
     switch (which) {
@@ -309,81 +308,57 @@ static sw_status read_member(sw_json_in *in, const char *key, void *context)
     }
     case ACTIVATION:
         return space_read_activations(in, &h->node.activations);
-    case SHIELD:
-        return swi_read_shield(in, &h->node.shield);
     case WEIGHTS:
         return swi_read_list(in, read_weight, h);
     case THEN:
         return space_read_node(in, h->r, &h->then_node);
     case ELSE:
         return space_read_node(in, h->r, &h->else_node);
-    default: {
-        swi_space_node *n = &h->node;
-        switch (which) {
-        case SIZE:
-            return space_read_or_word(in, h->r, "size", "classes", SWI_SPACE_CLASSES, &n->size);
-        case KERNEL:
-            return space_read_whole(in, h->r, "kernel", 1, SWI_MAX_WINDOW, &n->kernel);
-        case STRIDE:
-            return space_read_whole(in, h->r, "stride", 1, SWI_MAX_WINDOW, &n->stride);
-        case DILATION:
-            return space_read_whole(in, h->r, "dilation", 1, SWI_MAX_WINDOW, &n->dilation);
-        case GROUPS:
-            return space_read_or_word(in, h->r, "groups", "depthwise", SWI_SPACE_DEPTHWISE,
-                                      &n->groups);
-        case RATE:
-            return space_read_drawn(in, h->r, "rate", 0, 0.99, false, &n->rate);
-        case TIMES:
-            return space_read_whole(in, h->r, "times", 0, SWI_MAX_VERTICES, &n->times);
-        default:
-            return space_read_whole(in, h->r, "paths", 1, SWI_MAX_INPUTS, &n->times);
-        }
-    }
+    case TIMES:
+        return space_read_drawn(in, h->r, "times", 0, SWI_MAX_VERTICES, true, &h->node.times);
+    case PATHS:
+        return space_read_drawn(in, h->r, "paths", 1, SWI_MAX_INPUTS, true, &h->node.times);
+    default:
+        return read_vertex_number(in, h, which - SIZE + SWI_VERTEX_SIZE);
     }
 }
 
-/* The fields that a node must have, and all that it may have. */
-static void fields_of(const swi_space_node *n, uint32_t *needed, uint32_t *allowed)
+/* The fields that a node must have, and others that it may have. */
+static void fields_of(const swi_space_node *n, uint32_t *must, uint32_t *may)
 {
-    static const uint32_t more[SWI_SPACE_NODE_KINDS] = {
+    static const uint32_t needed[SWI_SPACE_NODE_KINDS] = {
         [SWI_SPACE_NODE_REPEAT] = BIT(TIMES), [SWI_SPACE_NODE_NODE] = BIT(SHIELD)};
-    swi_vertex v = swi_vertex_of(n->vertex);
-    v.groups = n->groups.low == SWI_SPACE_DEPTHWISE ? 0 : 1;
-    *needed = BIT(n->kind) | more[n->kind];
-    *allowed = 0;
-    if (n->kind == SWI_SPACE_NODE_VERTEX) {
-        *needed |= (swi_vertex_is_sized(&v) ? BIT(SIZE) : 0) |
-                   (swi_vertex_has_window(&v) ? BIT(KERNEL) : 0) |
-                   (n->vertex == SW_VERTEX_DROPOUT ? BIT(RATE) : 0);
-        *allowed = BIT(SHIELD) | (swi_vertex_has_window(&v) ? BIT(STRIDE) : 0) |
-                   (n->vertex == SW_VERTEX_CONV2D ? BIT(DILATION) | BIT(GROUPS) : 0) |
-                   (n->vertex == SW_VERTEX_ACTIVATION ? BIT(ACTIVATION) : 0);
-    } else if (n->kind == SWI_SPACE_NODE_FORK) {
-        *needed |= n->many ? BIT(PATHS) : 0;
-    } else if (n->kind == SWI_SPACE_NODE_CHOICE) {
-        *allowed = BIT(WEIGHTS);
-    } else if (n->kind == SWI_SPACE_NODE_IF) {
-        *allowed = BIT(THEN) | BIT(ELSE);
-    }
-    *allowed |= *needed;
+    static const uint32_t allowed[SWI_SPACE_NODE_KINDS] = {
+        [SWI_SPACE_NODE_VERTEX] = BIT(SHIELD),
+        [SWI_SPACE_NODE_CHOICE] = BIT(WEIGHTS),
+        [SWI_SPACE_NODE_IF] = BIT(THEN) | BIT(ELSE)};
+    *must = BIT(n->kind) | needed[n->kind] |
+            (n->kind == SWI_SPACE_NODE_FORK && n->many ? BIT(PATHS) : 0);
+    *may = allowed[n->kind];
+    if (n->kind != SWI_SPACE_NODE_VERTEX)
+        return;
+    const swi_vertex v = swi_space_vertex(n);
+    const uint32_t form = swi_vertex_form(&v), numbers = BIT(SHIELD) - BIT(SIZE);
+    const uint32_t own = swi_fields_must(&swi_vertex_fields, form) << (SIZE - SWI_VERTEX_SIZE);
+    *must |= own & numbers & ~BIT(ACTIVATION);
+    *may |=
+        (own | swi_fields_may(&swi_vertex_fields, form) << (SIZE - SWI_VERTEX_SIZE)) & numbers;
 }
 
-static sw_status check_node(const sw_json_in *in, const half *h)
+static sw_status check_node(const sw_json_in *in, const swi_object *o)
 {
+    const half *h = o->context;
     const swi_space_node *n = &h->node;
-    uint32_t needed, allowed;
-    if ((h->seen & KINDS) == 0)
+    uint32_t must, may;
+    char who[60];
+    if ((o->seen & KINDS) == 0)
         return sw_json_bad(in, "a node must be one of vertex, chain, repeat, fork, residual, "
                                "choice, if, use and node");
-    fields_of(n, &needed, &allowed);
-    const char *what =
-        n->kind == SWI_SPACE_NODE_VERTEX ? sw_vertex_kind_name(n->vertex) : fields[n->kind];
-    if ((needed & ~h->seen) != 0)
-        return swi_read_bad(in, "a node of %s must have \"%s\"", what,
-                            fields[__builtin_ctz(needed & ~h->seen)]);
-    if ((h->seen & ~allowed) != 0)
-        return swi_read_bad(in, "a node of %s has no \"%s\"", what,
-                            fields[__builtin_ctz(h->seen & ~allowed)]);
+    fields_of(n, &must, &may);
+    snprintf(who, sizeof who, "a node of %s",
+             n->kind == SWI_SPACE_NODE_VERTEX ? sw_vertex_kind_name(n->vertex)
+                                              : node_list[n->kind].name);
+    SW_TRY(swi_read_complete(in, o, must, may, who));
     if (n->kind == SWI_SPACE_NODE_CHOICE && n->n_children == 0)
         return sw_json_bad(in, "\"choice\" must have a node at least");
     if (n->kind == SWI_SPACE_NODE_FORK && !n->many &&
@@ -424,18 +399,20 @@ static sw_status add_node(const sw_json_in *in, sw_search_space *s, half *h, uin
 static sw_status space_read_node(sw_json_in *in, swi_space_reader *r, uint32_t *out)
 {
     static const swi_drawn one = {1, 1, 0, 0, 0};
-    half h = {
-        .r = r,
-        .node = {.kernel = one, .stride = one, .dilation = one, .groups = one, .weight = 1}};
+    half h = {.r = r, .node = {.weight = 1}};
+    swi_object o = {
+        .fields = &node_fields, .to = &h.node, .context = &h, .own = read_node_field};
+    for (int i = SWI_VERTEX_KERNEL; i <= SWI_VERTEX_GROUPS; i++)
+        h.node.drawn[i] = one;
     int c;
     SW_TRY(sw_json_peek(in, &c));
     h.node.line = (uint32_t)in->line;
     if (r->depth == SWI_SPACE_DEPTH)
         return swi_read_bad(in, "nodes are at most %d deep", SWI_SPACE_DEPTH);
     r->depth++;
-    SW_TRY(sw_json_get_object(in, read_member, &h));
+    SW_TRY(swi_read_object(in, &o));
     r->depth--;
-    SW_TRY(check_node(in, &h));
+    SW_TRY(check_node(in, &o));
     return add_node(in, r->space, &h, out);
 }
 
@@ -473,22 +450,18 @@ static sw_status add_optimizer(sw_json_in *in, void *context)
 
 /* ---- the whole --------------------------------------------------------------------------- */
 
-enum { FORMAT, PARTS, BODY, HEAD, INSERT, OPTIMIZERS, LR, BATCH, ACTIVATIONS, TOPS };
-static const char *const tops[TOPS] = {"format",     "parts", "body",  "head",       "insert",
-                                       "optimizers", "lr",    "batch", "activations"};
+enum { FORMAT, PARTS, BODY, HEAD, INSERT, OPTIMIZERS, LR, BATCH, ACTIVATIONS };
+static const swi_text_field top_list[] = {
+    SWI_OWN("format"), SWI_OWN("parts"),  SWI_OWN("body"),
+    SWI_OWN("head"),   SWI_OWN("insert"), SWI_OWN("optimizers"),
+    SWI_OWN("lr"),     SWI_OWN("batch"),  SWI_OWN("activations")};
+static const swi_fields top_fields = SWI_FIELDS("a search space", top_list);
 
-static sw_status read_top(sw_json_in *in, const char *key, void *context)
+static sw_status read_top(sw_json_in *in, swi_object *o, uint32_t which)
 {
-    static const char *const formats[] = {SWI_SPACE_FORMAT};
-    swi_space_reader *r = context;
+    swi_space_reader *r = o->context;
     sw_search_space *s = r->space;
-    uint32_t which, found;
-    SW_TRY(swi_read_field(in, key, tops, TOPS, "a search space", &r->seen, &which));
-    if ((r->seen & BIT(FORMAT)) == 0)
-        return sw_json_bad(in, "the first must be \"format\": \"" SWI_SPACE_FORMAT "\"");
     switch (which) {
-    case FORMAT:
-        return swi_read_choice(in, "format", formats, 1, &found);
         /* An object of nodes by name. */
     case PARTS:
         return sw_json_get_object(in, read_part, r);
@@ -500,7 +473,7 @@ static sw_status read_top(sw_json_in *in, const char *key, void *context)
         /* A list of nodes, as a choice; 0 where it is empty. */
         half h = {.r = r, .node = {.kind = SWI_SPACE_NODE_CHOICE, .line = (uint32_t)in->line}};
         SW_TRY(swi_read_list(in, read_child, &h));
-        return h.node.n_children > 0 ? add_node(in, r->space, &h, &s->insert) : SW_OK;
+        return h.node.n_children > 0 ? add_node(in, s, &h, &s->insert) : SW_OK;
     }
     case OPTIMIZERS:
         s->training.n_optimizers = 0;
@@ -510,13 +483,13 @@ static sw_status read_top(sw_json_in *in, const char *key, void *context)
         SW_TRY(space_read_drawn(in, r, "lr", 1e-30, 1e30, false, &x));
         if (x.n > 0)
             return sw_json_bad(in, "\"lr\" must be a number or a range");
-        r->space->training.lr_low = x.low;
-        r->space->training.lr_high = x.high;
+        s->training.lr_low = x.low;
+        s->training.lr_high = x.high;
         return SW_OK;
     }
     case BATCH: {
         swi_drawn x;
-        SW_TRY(space_read_whole(in, r, "batch", 1, SWI_MAX_BATCH, &x));
+        SW_TRY(space_read_drawn(in, r, "batch", 1, SWI_MAX_BATCH, true, &x));
         if (x.step > 1)
             return sw_json_bad(in, "a range of \"batch\" has no \"step\": write a list");
         for (uint32_t i = 0; i < x.n; i++)
@@ -569,6 +542,8 @@ static sw_status check_uses(const sw_json_in *in, sw_search_space *s, uint32_t n
 sw_status swi_space_read(sw_search_space *s)
 {
     swi_space_reader r = {.space = s};
+    swi_object o = {
+        .fields = &top_fields, .context = &r, .own = read_top, .format = SWI_SPACE_FORMAT};
     sw_json_in in = swi_read_begin(s->text, s->text_bytes, s->path);
     s->optimizers[0] = "adam";
     s->activations[0] = "relu";
@@ -578,9 +553,8 @@ sw_status swi_space_read(sw_search_space *s)
                                     .lr_low = 0.001, .lr_high = 0.001, .batches = s->batches,
                                     .n_batches = 1, .activations = s->activations,
                                     .n_activations = 1);
-    SW_TRY(sw_json_get_object(&in, read_top, &r));
-    if ((r.seen & BIT(FORMAT)) == 0 || s->body == 0)
-        return sw_json_bad(&in, "a search space must have \"format\" and \"body\"");
+    SW_TRY(swi_read_object(&in, &o));
+    SW_TRY(swi_read_complete(&in, &o, BIT(FORMAT) | BIT(BODY), UINT32_MAX, top_fields.is));
     if (s->training.n_optimizers == 0)
         return sw_json_bad(&in, "\"optimizers\" must have a name at least");
     SW_TRY(swi_read_end(&in));
