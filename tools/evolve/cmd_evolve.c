@@ -37,28 +37,29 @@ static bool read_real(const char *text, double *out)
            isfinite(*out);
 }
 
-/* ---- fitness ----------------------------------------------------------------------------- */
-
-static int fitness_named(const char *name)
+/* The kind that r->word names, of n; `left_out` has no name here. Refused with all names. */
+static int read_kind(const reader *r, const char *(*name)(int), int n, int left_out, int *kind)
 {
-    for (int i = 0; i < SW_FITNESS_KINDS; i++)
-        if (i != SW_FITNESS_CUSTOM &&
-            strcmp(sw_fitness_kind_name((sw_fitness_kind)i), name) == 0)
-            return i;
-    return -1;
+    char all[400];
+    size_t used = (size_t)snprintf(all, sizeof all, "is none of ");
+    const size_t before = used;
+    for (*kind = 0; *kind < n; ++*kind) {
+        if (*kind == left_out)
+            continue;
+        if (strcmp(name(*kind), r->word) == 0)
+            return CLI_GO;
+        if (used < sizeof all)
+            used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
+                                     used > before ? ", " : "", name(*kind));
+    }
+    return refuse(r, all);
 }
 
-/* "accuracy, train_accuracy, ..." */
-static const char *fitness_names(void)
+/* ---- fitness ----------------------------------------------------------------------------- */
+
+static const char *fitness_name(int kind)
 {
-    static char text[300];
-    size_t used = 0;
-    for (int i = 0; i < SW_FITNESS_KINDS && used < sizeof text; i++)
-        if (i != SW_FITNESS_CUSTOM)
-            used +=
-                (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "",
-                                 sw_fitness_kind_name((sw_fitness_kind)i));
-    return text;
+    return sw_fitness_kind_name((sw_fitness_kind)kind);
 }
 
 static int read_fitness_part(reader *r, sw_fitness *f)
@@ -74,7 +75,7 @@ static int read_fitness_part(reader *r, sw_fitness *f)
 
 static int read_term(reader *r, sw_fitness *f)
 {
-    char all[360];
+    int kind;
     if (!next(r, "*:+"))
         return refuse(r, "must be the name of a fitness");
     if (r->stop == '*') {
@@ -83,10 +84,7 @@ static int read_term(reader *r, sw_fitness *f)
         if (!next(r, ":+"))
             return refuse(r, "must be the name of a fitness");
     }
-    const int kind = fitness_named(r->word);
-    snprintf(all, sizeof all, "is none of %s", fitness_names());
-    if (kind < 0)
-        return refuse(r, all);
+    CLI_TRY(read_kind(r, fitness_name, SW_FITNESS_KINDS, SW_FITNESS_CUSTOM, &kind));
     f->kind = (sw_fitness_kind)kind;
     while (r->stop == ':') {
         const bool there = next(r, ":+");
@@ -108,12 +106,9 @@ static int evolve_read_fitness(evolve *e)
 
 /* ---- mutations --------------------------------------------------------------------------- */
 
-static int mutation_named(const char *name)
+static const char *mutation_name(int kind)
 {
-    for (int i = 0; i < SW_MUTATE_CUSTOM; i++) /* the last */
-        if (strcmp(sw_mutation_kind_name((sw_mutation_kind)i), name) == 0)
-            return i;
-    return -1;
+    return sw_mutation_kind_name((sw_mutation_kind)kind);
 }
 
 /* The default ones of that kind; a kind that the default list does not have is taken with its
@@ -144,11 +139,6 @@ static int add_mutations(evolve *e, const reader *r, int kind, double probabilit
 static int evolve_read_mutations(evolve *e)
 {
     reader r = {.option = "--mutations", .at = e->opts.mutations, .stop = ','};
-    char all[400];
-    size_t used = (size_t)snprintf(all, sizeof all, "is none of ");
-    for (int i = 0; i < SW_MUTATE_CUSTOM && used < sizeof all; i++)
-        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "",
-                                 sw_mutation_kind_name((sw_mutation_kind)i));
     while (r.at != NULL && r.stop != '\0') {
         double probability = 0.0;
         char *equals;
@@ -160,8 +150,9 @@ static int evolve_read_mutations(evolve *e)
             return refuse(&r, "must have a probability above 0, at most 1");
         if (equals != NULL)
             *equals = '\0';
-        const int kind = mutation_named(r.word);
-        CLI_TRY(kind < 0 ? refuse(&r, all) : add_mutations(e, &r, kind, probability));
+        int kind;
+        CLI_TRY(read_kind(&r, mutation_name, SW_MUTATE_CUSTOM, -1, &kind));
+        CLI_TRY(add_mutations(e, &r, kind, probability));
     }
     return CLI_GO;
 }

@@ -711,12 +711,6 @@ static sw_status end_row(swi_rows *b, swi_row row)
 
 /* ---- variables --------------------------------------------------------------------------- */
 
-/* These sizes must stay: of the input, of the last vertex, and of shields. */
-static bool is_fixed(const sw_genome *g, uint32_t i)
-{
-    return i == 0 || i + 1 == g->n || (g->vertices[i].shield & SW_SHIELD_SIZE) != 0;
-}
-
 static void fix_source(swi_alignment *al, uint32_t source)
 {
     const swi_aligned *v = &al->vertices[source];
@@ -761,16 +755,6 @@ static void mark_wished(swi_alignment *al, uint32_t vertex)
         mark_wished(al, v->in[k]);
 }
 
-static sw_status add_grouped(swi_rows *b, const swi_grouped *x, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        for (int k = 1; k < x[i].groups; k++) {
-            swi_groups_add(b, &x[i], k);
-            SW_TRY(end_row(b, (swi_row){.kind = SWI_ROW_BOUND}));
-        }
-    return SW_OK;
-}
-
 /* Variables of all cells. */
 static sw_status rows_make(swi_rows *b, const swi_grouped *x, uint32_t n_grouped, bool relax)
 {
@@ -808,8 +792,12 @@ static sw_status rows_make(swi_rows *b, const swi_grouped *x, uint32_t n_grouped
                                     .at = w->size,
                                     .before = b->al->genome->vertices[w->vertex].channels}));
     }
-
-    return add_grouped(b, x, n_grouped);
+    for (uint32_t i = 0; i < n_grouped; i++)
+        for (int k = 1; k < x[i].groups; k++) {
+            swi_groups_add(b, &x[i], k);
+            SW_TRY(end_row(b, (swi_row){.kind = SWI_ROW_BOUND}));
+        }
+    return SW_OK;
 }
 
 /* Numbers of units of all cells. Only variables that hang together with a wish or a tie are
@@ -984,10 +972,13 @@ sw_status swi_align_sizes(swi_alignment *al, swi_align_info *info)
     SW_TRY(swi_groups_find(al, &x, &n));
     SW_TRY(swi_groups_join(al, var, x, &n));
     /* Cells that must stay or go say so. */
+    /* These sizes must stay: of the input, of the last vertex, and of shields. */
     for (uint32_t i = 0; i < al->genome->n; i++) {
         const swi_aligned *v = &al->vertices[i];
-        for (uint32_t p = v->first_part;
-             v->concerned && is_fixed(al->genome, i) && p < v->first_part + v->n_parts; p++)
+        if (!v->concerned || (i > 0 && i + 1 < al->genome->n &&
+                              (al->genome->vertices[i].shield & SW_SHIELD_SIZE) == 0))
+            continue;
+        for (uint32_t p = v->first_part; p < v->first_part + v->n_parts; p++)
             fix_source(al, al->parts[p].source);
     }
     SW_TRY(rows_vars(&b, var));

@@ -262,15 +262,6 @@ static sw_status read_once(sw_genome *g, uint32_t x)
     return SW_OK;
 }
 
-/* Invariant vertices give the units that they read, one by one. */
-static sw_status tie_to(swi_child *c, uint32_t v, uint32_t x)
-{
-    const swi_tie tie = {.a = x, .b = v};
-    if (swi_vertex_is_invariant(&c->genome->vertices[v]))
-        return SW_OK;
-    return swi_child_align(c, NULL, 0, &tie, 1, NULL);
-}
-
 sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x)
 {
     swi_genome_redirect(g, v, x);
@@ -321,7 +312,9 @@ static sw_status bypass(swi_child *c, uint32_t v, uint32_t x)
     if ((from->height == 0) != (to->height == 0))
         SW_FAIL(SW_UNSUPPORTED, "vertex '%s' makes a vector of an image: it stays", from->name);
     const bool moved = from->height != to->height || from->width != to->width;
-    SW_TRY(tie_to(c, v, x));
+    /* Invariant vertices give the units that they read, one by one. */
+    if (!swi_vertex_is_invariant(from))
+        SW_TRY(swi_child_align(c, NULL, 0, &(swi_tie){.a = x, .b = v}, 1, NULL));
     return moved ? redirect_moved(c->genome, v, x) : swi_pass_over(c->genome, v, x);
 }
 
@@ -363,21 +356,15 @@ sw_status swi_edit_remove(swi_child *c, uint32_t v, uint32_t k, swi_change_note 
 
 /* ---- does it compute what it reads? ------------------------------------------------------ */
 
-/* Over what passes everything on in evaluation. */
-static const swi_vertex *behind_dropout(const sw_genome *g, const swi_vertex *v)
-{
-    while (v->kind == SW_VERTEX_DROPOUT)
-        v = &g->vertices[v->in[0]];
-    return v;
-}
-
 bool swi_is_identity(const sw_genome *g, const swi_vertex *v)
 {
     switch (v->kind) {
     case SW_VERTEX_DROPOUT:
         return true;
     case SW_VERTEX_ACTIVATION: {
-        const swi_vertex *x = behind_dropout(g, &g->vertices[v->in[0]]);
+        const swi_vertex *x = &g->vertices[v->in[0]];
+        while (x->kind == SW_VERTEX_DROPOUT) /* it passes everything on in evaluation */
+            x = &g->vertices[x->in[0]];
         return swi_activation_is_idempotent(v->activation) && x->kind == SW_VERTEX_ACTIVATION &&
                x->activation == v->activation;
     }

@@ -53,19 +53,16 @@ typedef struct {
 
 /* ---- fields ------------------------------------------------------------------------------ */
 
-static uint64_t whole_at(const void *at, size_t bytes)
-{
-    return bytes == 1   ? *(const uint8_t *)at
-           : bytes == 4 ? *(const uint32_t *)at
-                        : *(const uint64_t *)at;
-}
-
 static void put_value(sw_json *j, const datum *f, const char *at)
 {
     char text[24];
-    const uint64_t x = f->kind != DATUM_REAL ? whole_at(at, f->bytes) : 0;
+    const void *p = at;
+    const uint64_t x = f->kind == DATUM_REAL ? 0
+                       : f->bytes == 1       ? *(const uint8_t *)p
+                       : f->bytes == 4       ? *(const uint32_t *)p
+                                             : *(const uint64_t *)p;
     if (f->kind == DATUM_REAL)
-        sw_json_f64(j, *(const double *)(const void *)at);
+        sw_json_f64(j, *(const double *)p);
     else if (f->kind == DATUM_YES)
         sw_json_bool(j, x != 0);
     else if (f->kind == DATUM_HEX) {

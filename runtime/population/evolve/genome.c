@@ -266,11 +266,17 @@ static sw_status need_image(const swi_vertex *v, const swi_vertex *x)
     return SW_OK;
 }
 
-static sw_status check_size(const swi_vertex *v)
+/* Whole numbers are within the ranges that texts have. */
+static sw_status check_numbers(const swi_vertex *v)
 {
-    if (v->size < 1 || v->size > SWI_MAX_UNITS)
-        SW_FAIL(SW_INVALID, "vertex '%s': size must be 1 to %d (got %lld)", v->name,
-                SWI_MAX_UNITS, (long long)v->size);
+    for (uint32_t i = SWI_VERTEX_SIZE; i <= SWI_VERTEX_GROUPS; i++) {
+        const swi_text_field *f = &swi_vertex_fields.list[i];
+        const double x = swi_vertex_has(v, i) ? swi_field_get(f, v) : f->low;
+        if ((x < f->low || x > f->high) && (x != 0 || f->zero == NULL))
+            SW_FAIL(SW_INVALID, "vertex '%s': %s must be %.0f to %.0f%s%s (got %.0f)", v->name,
+                    f->name, f->low, f->high, f->zero != NULL ? ", or 0 for " : "",
+                    f->zero != NULL ? f->zero : "", x);
+    }
     return SW_OK;
 }
 
@@ -287,22 +293,12 @@ static sw_status gives(swi_vertex *v, int64_t channels, int64_t height, int64_t 
 static sw_status infer_linear(swi_vertex *v, const swi_vertex *x)
 {
     char text[64];
-    SW_TRY(check_size(v));
     if (is_image(x))
         SW_FAIL(SW_INVALID,
                 "vertex '%s': linear reads a vector, and '%s' is %s: put flatten "
                 "or a global pool in between",
                 v->name, x->name, shape_text(x, text));
     return gives(v, v->size, 0, 0);
-}
-
-static sw_status check_window(const swi_vertex *v)
-{
-    if (v->kernel < 1 || v->kernel > SWI_MAX_WINDOW || v->stride < 1 ||
-        v->stride > SWI_MAX_WINDOW)
-        SW_FAIL(SW_INVALID, "vertex '%s': kernel and stride must be 1 to %d (got %d and %d)",
-                v->name, SWI_MAX_WINDOW, v->kernel, v->stride);
-    return SW_OK;
 }
 
 /* Both windows pad so that with an odd kernel and stride 1 an image keeps its size. */
@@ -315,18 +311,9 @@ static int64_t slide(const swi_vertex *v, int64_t dim, int dilation)
 static sw_status infer_conv2d(swi_vertex *v, const swi_vertex *x)
 {
     SW_TRY(need_image(v, x));
-    SW_TRY(check_window(v));
     if (v->kernel % 2 == 0)
         SW_FAIL(SW_INVALID, "vertex '%s': the kernel of a conv2d must be odd (got %d)", v->name,
                 v->kernel);
-    if (v->dilation < 1 || v->dilation > SWI_MAX_WINDOW)
-        SW_FAIL(SW_INVALID, "vertex '%s': dilation must be 1 to %d (got %d)", v->name,
-                SWI_MAX_WINDOW, v->dilation);
-    if (!swi_vertex_is_depthwise(v))
-        SW_TRY(check_size(v));
-    if (v->groups < 0 || v->groups > SWI_MAX_UNITS)
-        SW_FAIL(SW_INVALID, "vertex '%s': groups must be 1 to %d, or 0 for depthwise (got %d)",
-                v->name, SWI_MAX_UNITS, v->groups);
     if (v->groups > 0 && (x->channels % v->groups != 0 || v->size % v->groups != 0))
         SW_FAIL(SW_INVALID,
                 "vertex '%s': groups must divide its inputs and its size (got %d "
@@ -341,7 +328,6 @@ static sw_status infer_pool(swi_vertex *v, const swi_vertex *x)
 {
     char text[64];
     SW_TRY(need_image(v, x));
-    SW_TRY(check_window(v));
     if (v->kind == SW_VERTEX_MAX_POOL && v->kernel * v->kernel > 255)
         SW_FAIL(SW_INVALID, "vertex '%s': the kernel of a max_pool must be at most 15 (got %d)",
                 v->name, v->kernel);
@@ -450,6 +436,7 @@ static sw_status infer_vertex(sw_genome *g, uint32_t i)
                     "%u is vertex %u, and it is vertex %u)",
                     v->name, k, v->in[k], i);
 
+    SW_TRY(check_numbers(v));
     SW_TRY(infer_kind(g, v));
     /* So that products of sizes, parameters and batches of all vertices have room. */
     const bool image = is_image(v);
@@ -899,45 +886,36 @@ static sw_status check_updates(const sw_genome *g, uint32_t *bad)
     return SW_OK;
 }
 
-static sw_status check_name(const sw_genome *g)
-{
-    if (g->name[0] != '\0' && !swi_name_is_one(g->name, SWI_GENOME_NAME, true))
-        SW_FAIL(SW_INVALID,
-                "the name of a genome must be of at most %d letters, digits, '_', "
-                "'-' and '.' (got '%.60s')",
-                SWI_GENOME_NAME - 1, g->name);
-    return SW_OK;
-}
-
-static sw_status check_batch(const sw_genome *g)
-{
-    if (g->batch < 1 || g->batch > SWI_MAX_BATCH)
-        SW_FAIL(SW_INVALID, "batch must be 1 to %d (got %lld)", SWI_MAX_BATCH,
-                (long long)g->batch);
-    return SW_OK;
-}
-
-static sw_status check_loss(const sw_genome *g)
-{
-    if (!swi_name_is_one(g->loss, sizeof g->loss, false))
-        SW_FAIL(SW_INVALID,
-                "the name of a loss must be of 1 to %d letters, digits, '_' and "
-                "'-' (got '%.40s')",
-                (int)sizeof g->loss - 1, g->loss);
-    if (!(g->smoothing >= 0 && g->smoothing < 1))
-        SW_FAIL(SW_INVALID, "smoothing must be at least 0 and below 1 (got %g)",
-                (double)g->smoothing);
-    if (g->smoothing > 0 && strcmp(g->loss, "cross_entropy") != 0)
-        SW_FAIL(SW_INVALID, "smoothing is cross_entropy's, and the loss is '%s'", g->loss);
-    return SW_OK;
-}
-
 sw_status swi_genome_check_part(const sw_genome *g, swi_genome_part part)
 {
-    return part == SWI_PART_NAME        ? check_name(g)
-           : part == SWI_PART_OPTIMIZER ? check_optimizer(g)
-           : part == SWI_PART_BATCH     ? check_batch(g)
-                                        : check_loss(g);
+    switch (part) {
+    case SWI_PART_OPTIMIZER:
+        return check_optimizer(g);
+    case SWI_PART_NAME:
+        if (g->name[0] != '\0' && !swi_name_is_one(g->name, SWI_GENOME_NAME, true))
+            SW_FAIL(SW_INVALID,
+                    "the name of a genome must be of at most %d letters, digits, '_', "
+                    "'-' and '.' (got '%.60s')",
+                    SWI_GENOME_NAME - 1, g->name);
+        return SW_OK;
+    case SWI_PART_BATCH:
+        if (g->batch < 1 || g->batch > SWI_MAX_BATCH)
+            SW_FAIL(SW_INVALID, "batch must be 1 to %d (got %lld)", SWI_MAX_BATCH,
+                    (long long)g->batch);
+        return SW_OK;
+    default:
+        if (!swi_name_is_one(g->loss, sizeof g->loss, false))
+            SW_FAIL(SW_INVALID,
+                    "the name of a loss must be of 1 to %d letters, digits, '_' and "
+                    "'-' (got '%.40s')",
+                    (int)sizeof g->loss - 1, g->loss);
+        if (!(g->smoothing >= 0 && g->smoothing < 1))
+            SW_FAIL(SW_INVALID, "smoothing must be at least 0 and below 1 (got %g)",
+                    (double)g->smoothing);
+        if (g->smoothing > 0 && strcmp(g->loss, "cross_entropy") != 0)
+            SW_FAIL(SW_INVALID, "smoothing is cross_entropy's, and the loss is '%s'", g->loss);
+        return SW_OK;
+    }
 }
 
 sw_status swi_genome_check(sw_genome *g, uint32_t *bad)

@@ -273,9 +273,8 @@ sw_status swi_read_object(sw_json_in *in, swi_object *object);
 /* It has all fields of `must`, and else those of `may` alone; `who` begins messages. */
 sw_status swi_read_complete(const sw_json_in *in, const swi_object *object, uint32_t must,
                             uint32_t may, const char *who);
-/* The fields (bits of them) that objects of that form must have; those that they may have. */
-uint32_t swi_fields_must(const swi_fields *fields, uint32_t form);
-uint32_t swi_fields_may(const swi_fields *fields, uint32_t form);
+/* The fields (bits of them) that objects of that form must have, and in *may others. */
+uint32_t swi_fields_of(const swi_fields *fields, uint32_t form, uint32_t *may);
 
 /* A whole file: *bytes and a zero after them, for sw_text_free. SW_FORMAT where it has more
  * than `most`; `is` says what it should be. */

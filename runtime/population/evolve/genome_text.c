@@ -135,20 +135,15 @@ bool swi_vertex_has(const swi_vertex *v, uint32_t field)
     return ((vertex_list[field].must | vertex_list[field].may) & swi_vertex_form(v)) != 0;
 }
 
-uint32_t swi_fields_must(const swi_fields *fields, uint32_t form)
+uint32_t swi_fields_of(const swi_fields *fields, uint32_t form, uint32_t *may)
 {
-    uint32_t bits = 0;
-    for (uint32_t i = 0; i < fields->n; i++)
-        bits |= (fields->list[i].must & form) != 0 ? BIT(i) : 0;
-    return bits;
-}
-
-uint32_t swi_fields_may(const swi_fields *fields, uint32_t form)
-{
-    uint32_t bits = 0;
-    for (uint32_t i = 0; i < fields->n; i++)
-        bits |= (fields->list[i].may & form) != 0 ? BIT(i) : 0;
-    return bits;
+    uint32_t must = 0;
+    *may = 0;
+    for (uint32_t i = 0; i < fields->n; i++) {
+        must |= (fields->list[i].must & form) != 0 ? BIT(i) : 0;
+        *may |= (fields->list[i].may & form) != 0 ? BIT(i) : 0;
+    }
+    return must;
 }
 
 const swi_text_field *swi_field_find(const swi_fields *fields, const char *name)
@@ -415,6 +410,7 @@ static sw_status read_vertex(sw_json_in *in, void *context)
     swi_object o = {
         .fields = &swi_vertex_fields, .to = v, .context = r, .own = read_vertex_field};
     char who[80] = "a vertex";
+    uint32_t may;
     int c;
     SW_TRY(sw_json_peek(in, &c));
     const uint64_t line = in->line;
@@ -426,8 +422,8 @@ static sw_status read_vertex(sw_json_in *in, void *context)
     if (v->name[0] != '\0' && v->kind != SW_VERTEX_INPUT)
         snprintf(who, sizeof who, "vertex '%s': a %s", v->name,
                  form == DEPTHWISE ? "depthwise conv2d" : sw_vertex_kind_name(v->kind));
-    SW_TRY(swi_read_complete(in, &o, swi_fields_must(o.fields, form),
-                             swi_fields_may(o.fields, form), who));
+    const uint32_t must = swi_fields_of(o.fields, form, &may);
+    SW_TRY(swi_read_complete(in, &o, must, may, who));
     uint16_t *slot = swi_names_slot(&r->names, g, v->name);
     if (*slot != 0)
         return swi_read_bad(in, "vertex '%s': line %llu has this name too", v->name,
@@ -467,6 +463,7 @@ static sw_status read_top(sw_json_in *in, swi_object *o, uint32_t which)
 static sw_status read_all(sw_json_in *in, reader *r)
 {
     static const int fields[SWI_PARTS] = {TITLE, OPTIMIZER, BATCH, LOSS};
+    uint32_t may;
     swi_object o = {.fields = &swi_genome_fields,
                     .to = r->genome,
                     .context = r,
@@ -475,7 +472,8 @@ static sw_status read_all(sw_json_in *in, reader *r)
     swi_names_begin(&r->names, SWI_MAX_VERTICES);
     *swi_names_slot(&r->names, r->genome, "input") = 1;
     SW_TRY(swi_read_object(in, &o));
-    SW_TRY(swi_read_complete(in, &o, swi_fields_must(o.fields, ANY), ANY, o.fields->is));
+    const uint32_t must = swi_fields_of(o.fields, ANY, &may);
+    SW_TRY(swi_read_complete(in, &o, must, may, o.fields->is));
     SW_TRY(swi_read_end(in));
     /* Check what no single line shows. The input is refused where its shape stands, the last
      * vertex where it does. */
@@ -708,8 +706,8 @@ static sw_status read_value(sw_json_in *in, swi_object *o, const swi_text_field 
     case SWI_FIELD_OBJECT: {
         swi_object inside = {.fields = f->inside, .to = o->to};
         SW_TRY(swi_read_object(in, &inside));
-        return swi_read_complete(in, &inside, swi_fields_must(f->inside, ANY), UINT32_MAX,
-                                 f->inside->is);
+        const uint32_t must = swi_fields_of(f->inside, ANY, &which);
+        return swi_read_complete(in, &inside, must, which, f->inside->is);
     }
     default:
         return o->own(in, o, (uint32_t)(f - o->fields->list));

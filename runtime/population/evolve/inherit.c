@@ -241,14 +241,6 @@ static sw_status follow_vertex(follow *f, uint32_t i)
     }
 }
 
-/* Logits stay what they are. */
-static sw_status check_last(const follow *f)
-{
-    if (f->of[f->now->n - 1].map != NULL)
-        SW_FAIL(SW_UNSUPPORTED, "the logits would move");
-    return SW_OK;
-}
-
 sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cut,
                                uint32_t gone)
 {
@@ -258,8 +250,8 @@ sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cu
     sw_status status = SW_OK;
     for (uint32_t i = 0; i < now->n && status == SW_OK; i++)
         status = follow_vertex(&f, i);
-    if (status == SW_OK)
-        status = check_last(&f);
+    if (status == SW_OK && f.of[now->n - 1].map != NULL)
+        status = sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__, "the logits would move");
     for (uint32_t i = 0; i < now->n; i++)
         if (f.of[i].own)
             sw_heap_free(f.of[i].map, SW_HEAP_RECORDS, f.of[i].n * sizeof *f.of[i].map);

@@ -176,20 +176,15 @@ static bool can_remove_edge(const sw_genome *g, uint32_t v)
     return false;
 }
 
-static uint32_t draw_cut(swi_child *c, uint32_t v)
-{
-    uint32_t can[SWI_MAX_INPUTS], n = 0;
-    for (uint32_t k = 0; k < c->genome->vertices[v].n_in; k++)
-        if (can_cut(c->genome, v, k))
-            can[n++] = k;
-    return can[swi_draw_below(&c->draws, n)];
-}
-
 static sw_status remove_edge(swi_child *c, const sw_mutation *m, uint32_t v,
                              swi_change_note *note)
 {
     (void)m;
-    return swi_edit_rewire(c, v, draw_cut(c, v), UINT32_MAX, note);
+    uint32_t can[SWI_MAX_INPUTS], n = 0;
+    for (uint32_t k = 0; k < c->genome->vertices[v].n_in; k++)
+        if (can_cut(c->genome, v, k))
+            can[n++] = k;
+    return swi_edit_rewire(c, v, can[swi_draw_below(&c->draws, n)], UINT32_MAX, note);
 }
 
 /* Kernels, kinds of pools, activations. */
@@ -459,14 +454,6 @@ static bool can_add_vertex(const sw_genome *g, uint32_t v)
     return v > 0 && v + 1 < g->n && swi_outputs_free(g, v);
 }
 
-static bool are_identity(const sw_genome *g, uint32_t first, uint32_t n)
-{
-    for (uint32_t i = first; i < first + n; i++)
-        if (!swi_is_identity(g, &g->vertices[i]))
-            return false;
-    return true;
-}
-
 /* Three times in four it begins as the identity, so that what was learnt is not disturbed;
  * joins, pools and norms, which cannot, are among the others. Not after the input, whose size
  * is given: a layer there would have its size. */
@@ -488,7 +475,9 @@ static sw_status add_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
         snprintf(more, sizeof more, " and %u more", n - 1);
     swi_edit_note(note, one->name, "%s%s after %s", sw_vertex_kind_name(one->kind), more,
                   behind->name);
-    note->exact = are_identity(c->genome, first, n);
+    note->exact = true;
+    for (uint32_t i = first; i < first + n; i++)
+        note->exact = note->exact && swi_is_identity(c->genome, &c->genome->vertices[i]);
     return SW_OK;
 }
 

@@ -339,10 +339,10 @@ static void fields_of(const swi_space_node *n, uint32_t *must, uint32_t *may)
         return;
     const swi_vertex v = swi_space_vertex(n);
     const uint32_t form = swi_vertex_form(&v), numbers = BIT(SHIELD) - BIT(SIZE);
-    const uint32_t own = swi_fields_must(&swi_vertex_fields, form) << (SIZE - SWI_VERTEX_SIZE);
-    *must |= own & numbers & ~BIT(ACTIVATION);
-    *may |=
-        (own | swi_fields_may(&swi_vertex_fields, form) << (SIZE - SWI_VERTEX_SIZE)) & numbers;
+    uint32_t others;
+    const uint32_t own = swi_fields_of(&swi_vertex_fields, form, &others);
+    *must |= own << (SIZE - SWI_VERTEX_SIZE) & numbers & ~BIT(ACTIVATION);
+    *may |= (own | others) << (SIZE - SWI_VERTEX_SIZE) & numbers;
 }
 
 static sw_status check_node(const sw_json_in *in, const swi_object *o)
