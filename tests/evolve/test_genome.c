@@ -1,7 +1,6 @@
 /* Genomes as graphs: copies, edits, order, lineage, names, and what these cost; as texts: read,
  * written, saved. */
 #include "alloc/base/sys.h"
-#include "runtime/population/evolve/draws.h"
 #include "tests/evolve/genome_texts.h"
 #include "tests/support/heap_sweep.h"
 #include "kernels/rng.h"

@@ -1,5 +1,4 @@
 /* Texts that are not genomes: refused by line; and any damage to a text. */
-#include "runtime/population/evolve/draws.h"
 #include "tests/evolve/genome_texts.h"
 #include "tests/support/heap_sweep.h"
 

@@ -1,5 +1,5 @@
 /* bench search: searches of architectures, played again over a table of trained nets. */
-#include "runtime/population/evolve/draws.h"
+#include "runtime/population/evolve/genome.h"
 #include "runtime/population/evolve/search.h"
 #include "tools/bench/search_table.h"
 #include <string.h>

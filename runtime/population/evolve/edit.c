@@ -381,6 +381,27 @@ bool swi_is_identity(const sw_genome *g, const swi_vertex *v)
     }
 }
 
+bool swi_outputs_free(const sw_genome *g, uint32_t v)
+{
+    if ((g->vertices[v].shield & SW_SHIELD_OUTPUTS) != 0)
+        return false;
+    for (uint32_t i = v + 1; i < g->n; i++)
+        for (uint32_t k = 0; k < g->vertices[i].n_in; k++)
+            if (g->vertices[i].in[k] == v && (g->vertices[i].shield & SW_SHIELD_INPUTS) != 0)
+                return false;
+    return true;
+}
+
+bool swi_inputs_free(const sw_genome *g, uint32_t v)
+{
+    if ((g->vertices[v].shield & SW_SHIELD_INPUTS) != 0)
+        return false;
+    for (uint32_t k = 0; k < g->vertices[v].n_in; k++)
+        if ((g->vertices[g->vertices[v].in[k]].shield & SW_SHIELD_OUTPUTS) != 0)
+            return false;
+    return true;
+}
+
 /* ---- fields ------------------------------------------------------------------------------ */
 
 static sw_status no_field(const swi_vertex *v, const char *what, const char *name)

@@ -12,7 +12,6 @@
 #include "profiler/record/json_read.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/structs.h"
-#include "runtime/population/evolve/draws.h"
 #include "runtime/population/evolve/genome.h"
 #include "runtime/population/evolve/net.h"
 #include "runtime/population/evolve/search.h"

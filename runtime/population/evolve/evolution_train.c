@@ -8,6 +8,111 @@
 #include <math.h>
 #include <stdio.h>
 
+/* ---- fitness: what a member's numbers are worth ------------------------------------------ */
+
+static const char *const fitness_names[SW_FITNESS_KINDS] = {
+    [SW_FITNESS_ACCURACY] = "accuracy",
+    [SW_FITNESS_TRAIN_ACCURACY] = "train_accuracy",
+    [SW_FITNESS_LOSS] = "loss",
+    [SW_FITNESS_TIME] = "time",
+    [SW_FITNESS_PARAMETERS] = "parameters",
+    [SW_FITNESS_PEAK_BYTES] = "peak_bytes",
+    [SW_FITNESS_OPERATIONS] = "operations",
+    [SW_FITNESS_CUSTOM] = "custom"};
+
+const char *sw_fitness_kind_name(sw_fitness_kind kind)
+{
+    return (unsigned)kind < SW_FITNESS_KINDS ? fitness_names[kind] : NULL;
+}
+
+sw_status swi_fitness_read(swi_fitness_plan *out, const sw_fitness *terms, size_t n,
+                           const char *call)
+{
+    /* Accuracy is a whole number of answers: of equals the one with the smaller loss. */
+    static const sw_fitness usual[] = {{.kind = SW_FITNESS_ACCURACY},
+                                       {.kind = SW_FITNESS_LOSS, .factor = 1e-6}};
+    swi_fitness_plan plan = {.n = n > 0 ? n : 2};
+    terms = n > 0 ? terms : usual;
+    if (terms == NULL || n > SWI_MAX_TERMS)
+        SW_FAIL(SW_INVALID, "%s: fitness must have at most %d terms (got %zu)", call,
+                SWI_MAX_TERMS, n);
+    for (size_t i = 0; i < plan.n; i++) {
+        sw_fitness *t = &plan.terms[i];
+        *t = terms[i];
+        if (sw_fitness_kind_name(t->kind) == NULL)
+            SW_FAIL(SW_INVALID, "%s: fitness %zu: the kind %d is none", call, i, (int)t->kind);
+        if (t->reserved[0] != 0 || t->reserved[1] != 0)
+            SW_FAIL(SW_INVALID, "%s: fitness %zu: reserved must be zero", call, i);
+        if (t->objective != 0 || t->average != 0)
+            SW_FAIL(SW_UNSUPPORTED, "%s: fitness %zu: %s is no longer used: must be 0", call, i,
+                    t->objective != 0 ? "objective" : "average");
+        if (!isfinite(t->factor))
+            SW_FAIL(SW_INVALID, "%s: fitness %zu: factor must be finite (got %g)", call, i,
+                    t->factor);
+        if ((t->kind == SW_FITNESS_CUSTOM) != (t->fn != NULL))
+            SW_FAIL(SW_INVALID,
+                    "%s: fitness %zu: fn must be given for custom, and for no other", call, i);
+        if (!(t->drop >= 0 && t->drop < 1) ||
+            (t->drop > 0 && t->kind != SW_FITNESS_TRAIN_ACCURACY))
+            SW_FAIL(SW_INVALID,
+                    "%s: fitness %zu: drop must be 0 to below 1 (got %g), and is of "
+                    "train_accuracy alone",
+                    call, i, t->drop);
+        if (t->factor == 0)
+            t->factor = 1;
+        if (t->kind != SW_FITNESS_TRAIN_ACCURACY)
+            continue;
+        const double drop = t->drop > 0 ? t->drop : 0.5;
+        if (plan.drop > 0 && plan.drop != drop)
+            SW_FAIL(SW_INVALID, "%s: fitness %zu: drop must be that of the others, %g (got %g)",
+                    call, i, plan.drop, drop);
+        plan.drop = drop;
+    }
+    if (plan.drop == 0)
+        plan.drop = 0.5;
+    *out = plan;
+    return SW_OK;
+}
+
+static double number_of(const sw_fitness *t, const sw_candidate *c)
+{
+    switch (t->kind) {
+    case SW_FITNESS_ACCURACY:
+        return c->accuracy;
+    case SW_FITNESS_TRAIN_ACCURACY:
+        return c->train_accuracy;
+    case SW_FITNESS_LOSS:
+        return -c->loss;
+    case SW_FITNESS_TIME:
+        return -(double)c->ns_per_sample;
+    case SW_FITNESS_PARAMETERS:
+        return -(double)c->price->parameters;
+    case SW_FITNESS_PEAK_BYTES:
+        return -(double)c->price->peak_bytes;
+    case SW_FITNESS_OPERATIONS:
+        return -c->price->operations_per_sample;
+    case SW_FITNESS_CUSTOM:
+        return t->fn(c, t->user);
+    }
+    return NAN;
+}
+
+double swi_fitness_of(const swi_fitness_plan *p, const sw_candidate *c, uint32_t *which)
+{
+    double sum = 0;
+    *which = UINT32_MAX;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const sw_fitness *t = &p->terms[i];
+        const double x = number_of(t, c);
+        sum += (t->map != NULL ? t->map(x, t->user) : x) * t->factor;
+        if (!isfinite(x) || !isfinite(sum)) {
+            *which = i;
+            return (double)NAN;
+        }
+    }
+    return sum;
+}
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 /* One lane for the largest, all that are in training, and what a child begins in. */

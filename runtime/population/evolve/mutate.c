@@ -521,33 +521,41 @@ static sw_status change_custom(swi_child *c, const sw_mutation *m, uint32_t v,
 
 /* The list of mutations: what each is called, what it is drawn for, what does it. */
 
-static const swi_mutation_rule rules[SW_MUTATION_KINDS] = {
+typedef enum {
+    EACH,  /* chosen vertices, each a change of its own */
+    JOINT, /* chosen vertices, one change of all */
+    WHOLE  /* of the genome */
+} mutation_scope;
+typedef struct {
+    const char *name;
+    mutation_scope scope;
+    double low, high, least; /* where both are 0; low must be above `least` */
+    bool (*can)(const sw_genome *genome, uint32_t vertex); /* WHOLE: NULL */
+    swi_mutate_fn *apply; /* SW_OK: it changed something, as the note says. JOINT: NULL */
+} mutation_rule;
+
+static const mutation_rule rules[SW_MUTATION_KINDS] = {
     /* clang-format off */
-    [SW_MUTATE_SIZE]           = {"size", SWI_JOINT, -0.2, 0.2, -1, swi_can_size, NULL},
-    [SW_MUTATE_ADD_VERTEX]     = {"add_vertex", SWI_EACH, 0, 0, 0, can_add_vertex, add_vertex},
-    [SW_MUTATE_REMOVE_VERTEX]  = {"remove_vertex", SWI_EACH, 0, 0, 0, can_remove_vertex, remove_vertex},
-    [SW_MUTATE_ADD_EDGE]       = {"add_edge", SWI_EACH, 0, 0, 0, can_add_edge, add_edge},
-    [SW_MUTATE_REMOVE_EDGE]    = {"remove_edge", SWI_EACH, 0, 0, 0, can_remove_edge, remove_edge},
-    [SW_MUTATE_KERNEL]         = {"kernel", SWI_EACH, -2, 2, -1000, can_kernel, change_kernel},
-    [SW_MUTATE_ACTIVATION]     = {"activation", SWI_EACH, 0, 0, 0, can_activation, change_activation},
-    [SW_MUTATE_POOL]           = {"pool", SWI_EACH, 0, 0, 0, can_pool, change_pool},
-    [SW_MUTATE_RATE]           = {"rate", SWI_WHOLE, -0.15, 0.15, -1, NULL, change_rate},
-    [SW_MUTATE_OPTIMIZER]      = {"optimizer", SWI_WHOLE, 0, 0, 0, NULL, change_optimizer},
-    [SW_MUTATE_OPTIMIZER_PART] = {"optimizer_part", SWI_WHOLE, 0, 0, 0, NULL, change_optimizer_part},
-    [SW_MUTATE_BATCH]          = {"batch", SWI_WHOLE, -0.5, 0.5, -1, NULL, change_batch},
-    [SW_MUTATE_GROW]           = {"grow", SWI_WHOLE, 0, 1, -0x1p-52, NULL, swi_grow},
-    [SW_MUTATE_CUSTOM]         = {"custom", SWI_WHOLE, 0, 0, 0, NULL, change_custom},
+    [SW_MUTATE_SIZE]           = {"size", JOINT, -0.2, 0.2, -1, swi_can_size, NULL},
+    [SW_MUTATE_ADD_VERTEX]     = {"add_vertex", EACH, 0, 0, 0, can_add_vertex, add_vertex},
+    [SW_MUTATE_REMOVE_VERTEX]  = {"remove_vertex", EACH, 0, 0, 0, can_remove_vertex, remove_vertex},
+    [SW_MUTATE_ADD_EDGE]       = {"add_edge", EACH, 0, 0, 0, can_add_edge, add_edge},
+    [SW_MUTATE_REMOVE_EDGE]    = {"remove_edge", EACH, 0, 0, 0, can_remove_edge, remove_edge},
+    [SW_MUTATE_KERNEL]         = {"kernel", EACH, -2, 2, -1000, can_kernel, change_kernel},
+    [SW_MUTATE_ACTIVATION]     = {"activation", EACH, 0, 0, 0, can_activation, change_activation},
+    [SW_MUTATE_POOL]           = {"pool", EACH, 0, 0, 0, can_pool, change_pool},
+    [SW_MUTATE_RATE]           = {"rate", WHOLE, -0.15, 0.15, -1, NULL, change_rate},
+    [SW_MUTATE_OPTIMIZER]      = {"optimizer", WHOLE, 0, 0, 0, NULL, change_optimizer},
+    [SW_MUTATE_OPTIMIZER_PART] = {"optimizer_part", WHOLE, 0, 0, 0, NULL, change_optimizer_part},
+    [SW_MUTATE_BATCH]          = {"batch", WHOLE, -0.5, 0.5, -1, NULL, change_batch},
+    [SW_MUTATE_GROW]           = {"grow", WHOLE, 0, 1, -0x1p-52, NULL, swi_grow},
+    [SW_MUTATE_CUSTOM]         = {"custom", WHOLE, 0, 0, 0, NULL, change_custom},
     /* clang-format on */
 };
 
 const char *sw_mutation_kind_name(sw_mutation_kind kind)
 {
     return (unsigned)kind < SW_MUTATION_KINDS ? rules[kind].name : NULL;
-}
-
-const swi_mutation_rule *swi_mutation_rule_of(sw_mutation_kind kind)
-{
-    return &rules[kind];
 }
 
 void swi_mutation_range(const sw_mutation *m, double *low, double *high)
@@ -600,7 +608,7 @@ static sw_status check_one(const sw_mutation *m, size_t i, const char *call)
     if (!(m->probability >= 0 && m->probability <= 1))
         SW_FAIL(SW_INVALID, "%s: mutation %zu (%s): the probability must be 0 to 1 (got %g)",
                 call, i, name, m->probability);
-    if (rules[m->kind].scope == SWI_WHOLE && (m->weigh != SW_WEIGH_NOTHING || m->filter))
+    if (rules[m->kind].scope == WHOLE && (m->weigh != SW_WEIGH_NOTHING || m->filter))
         SW_FAIL(SW_INVALID,
                 "%s: mutation %zu (%s): it is of the genome: weigh and filter, which are of "
                 "vertices, must be 0 and NULL",
@@ -612,7 +620,7 @@ static sw_status check_one(const sw_mutation *m, size_t i, const char *call)
                 m->fn != NULL ? "be NULL: it is of the kind custom" : "not be NULL");
     if (m->reserved[0] != 0)
         SW_FAIL(SW_INVALID, "%s: mutation %zu (%s): reserved must be zero", call, i, name);
-    const swi_mutation_rule *rule = &rules[m->kind];
+    const mutation_rule *rule = &rules[m->kind];
     if (m->low == 0 && m->high == 0)
         return SW_OK;
     if (rule->low == 0 && rule->high == 0)
@@ -633,6 +641,78 @@ static sw_status check_one(const sw_mutation *m, size_t i, const char *call)
     return SW_OK;
 }
 
+/* ---- which vertices: those that it can change, each by its probability --------------------
+ */
+
+double swi_weighed(double p, sw_weigh weigh_choose, double u, double m, double a)
+{
+    if (weigh_choose == SW_WEIGH_NOTHING || !(m > 0))
+        return p;
+    if (weigh_choose == SW_WEIGH_HIGH)
+        return pow(p, (2 * sqrt(m) - sqrt(u)) / (2 * sqrt(m) - sqrt(a)));
+    u /= m; /* shares of m: its square may be out of range */
+    a /= m;
+    return pow(p, (2 - a * a) / (2 - u * u));
+}
+
+static double mean_of(const sw_neuron_utility *u)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < u->n; i++)
+        sum += (double)u->values[i];
+    return u->n > 0 ? sum / (double)u->n : 0;
+}
+
+typedef struct {
+    double most, mean; /* of the vertices that it can change and that have a utility */
+} weights;
+
+static weights weigh_choose(const swi_child *c, const bool *can)
+{
+    weights w = {0};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->utilities.n; i++)
+        if (can[c->utilities.list[i].vertex]) {
+            const double mean = mean_of(&c->utilities.list[i]);
+            w.most = fmax(w.most, mean);
+            w.mean += mean;
+            n++;
+        }
+    w.mean /= n > 0 ? n : 1;
+    return w;
+}
+
+/* Their names in c->names, *n of them. */
+static sw_status choose(swi_child *c, const sw_mutation *m, uint32_t *n)
+{
+    bool can[SWI_MAX_VERTICES];
+    *n = 0;
+    for (uint32_t v = 0; v < c->genome->n; v++) {
+        can[v] = rules[m->kind].can(c->genome, v) &&
+                 (m->filter == NULL || m->filter(c->genome, v, m->user) != 0);
+    }
+    c->utilities.n = 0;
+    if (m->weigh != SW_WEIGH_NOTHING)
+        SW_TRY(swi_utilities_of(&c->utilities, c->genome, c->parents));
+    const weights w = weigh_choose(c, can);
+    const sw_neuron_utility *u = c->utilities.list;
+    for (uint32_t v = 0, i = 0; v < c->genome->n; v++) {
+        const bool has = i < c->utilities.n && u[i].vertex == v;
+        const double mean = has ? mean_of(&u[i]) : 0;
+        i += has;
+        if (!can[v])
+            continue;
+        const double p =
+            has ? swi_weighed(m->probability, m->weigh, mean, w.most, w.mean) : m->probability;
+        if (swi_draw_happens(&c->draws, p)) {
+            SW_TRY(sw_heap_reserve(&c->names, SW_HEAP_RECORDS, &c->names_cap, *n + 1,
+                                   sizeof *c->names));
+            memcpy(c->names[(*n)++], c->genome->vertices[v].name, sizeof *c->names);
+        }
+    }
+    return SW_OK;
+}
+
 /* ---- mutate ------------------------------------------------------------------------------ */
 
 #define MOST_VERTICES 1024
@@ -650,7 +730,7 @@ static sw_status change(swi_child *c, const sw_mutation *m, uint32_t v)
     swi_change_note note = {.exact = false};
     bool stays;
     SW_TRY(swi_child_begin(c));
-    const sw_status status = swi_mutation_rule_of(m->kind)->apply(c, m, v, &note);
+    const sw_status status = rules[m->kind].apply(c, m, v, &note);
     SW_TRY(swi_child_accept(c, status, &stays));
     if (stays)
         swi_child_record(c, m->kind, &note);
@@ -662,20 +742,19 @@ SW_FRAME_OWN static sw_status mutate_by(swi_child *c, const sw_mutation *m)
     uint32_t n;
     if (!applies(c, m))
         return SW_OK;
-    switch (swi_mutation_rule_of(m->kind)->scope) {
-    case SWI_EACH:
-        SW_TRY(swi_mutation_choose(c, m, &n));
+    switch (rules[m->kind].scope) {
+    case EACH:
+        SW_TRY(choose(c, m, &n));
         /* The vertices that were chosen, by their names: earlier changes may have moved or
          * removed them. */
-        const swi_mutation_rule *rule = swi_mutation_rule_of(m->kind);
         for (uint32_t i = 0; i < n; i++) {
             const uint32_t v = swi_genome_find(c->genome, c->names[i]);
-            if (v != UINT32_MAX && applies(c, m) && rule->can(c->genome, v))
+            if (v != UINT32_MAX && applies(c, m) && rules[m->kind].can(c->genome, v))
                 SW_TRY(change(c, m, v));
         }
         return SW_OK;
-    case SWI_JOINT:
-        SW_TRY(swi_mutation_choose(c, m, &n));
+    case JOINT:
+        SW_TRY(choose(c, m, &n));
         return n > 0 ? change_sizes(c, m, n) : SW_OK;
     default:
         return swi_draw_happens(&c->draws, m->probability) ? change(c, m, UINT32_MAX) : SW_OK;

@@ -3,7 +3,6 @@
 #define SW_MUTATE_H
 
 #include "runtime/population/evolve/align.h"
-#include "runtime/population/evolve/draws.h"
 #include "runtime/population/evolve/search_space.h"
 
 /* Of the neurons of the parents' vertices with parameters. */
@@ -68,23 +67,8 @@ void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_change_note
 
 typedef sw_status swi_mutate_fn(swi_child *c, const sw_mutation *m, uint32_t vertex,
                                 swi_change_note *note);
-typedef enum {
-    SWI_EACH,  /* chosen vertices, each a change of its own */
-    SWI_JOINT, /* chosen vertices, one change of all */
-    SWI_WHOLE  /* of the genome */
-} swi_mutation_scope;
-typedef struct {
-    const char *name;
-    swi_mutation_scope scope;
-    double low, high, least; /* where both are 0; low must be above `least` */
-    bool (*can)(const sw_genome *genome, uint32_t vertex); /* WHOLE: NULL */
-    swi_mutate_fn *apply; /* SW_OK: it changed something, as the note says. JOINT: NULL */
-} swi_mutation_rule;
-const swi_mutation_rule *swi_mutation_rule_of(sw_mutation_kind kind);
 void swi_mutation_range(const sw_mutation *m, double *low, double *high);
 
-/* Draw which vertices are changed: their names in c->names, *n of them. */
-SW_MUST_USE sw_status swi_mutation_choose(swi_child *c, const sw_mutation *m, uint32_t *n);
 /* p of a vertex with utility u, where m is the largest and a the mean. */
 double swi_weighed(double p, sw_weigh weigh, double u, double m, double a);
 

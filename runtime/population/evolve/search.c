@@ -2,7 +2,7 @@
 #include "runtime/population/evolve/search.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
-#include "runtime/population/evolve/draws.h"
+#include "runtime/population/evolve/genome.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #ifndef SW_SEARCH_SPACE_H
 #define SW_SEARCH_SPACE_H
 
-#include "runtime/population/evolve/draws.h"
 #include "runtime/population/evolve/genome.h"
 
 /* One of the library's own, whatever callback runs; NULL: nothing. */
