@@ -7,6 +7,7 @@
  */
 #include "runtime/population/evolve/align.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of the terms of a row from one on. */
@@ -300,16 +301,6 @@ static double take_up(const swi_row_state *r, uint32_t tail, double difference, 
     return least;
 }
 
-/* How far the row's sum is from where it costs nothing, with all others at rest. */
-static int64_t mismatch(const swi_row *row, int64_t at_rest)
-{
-    if (row->kind != SWI_ROW_BOUND)
-        return at_rest < row->at ? row->at - at_rest : at_rest - row->at;
-    return at_rest < row->low    ? row->low - at_rest
-           : at_rest > row->high ? at_rest - row->high
-                                 : 0;
-}
-
 /* Add a row; its terms before `tail` have this sum. */
 static void add_row(swi_cost *c, const swi_row_state *r, uint32_t tail, int64_t sum)
 {
@@ -330,9 +321,13 @@ static void add_tail(swi_cost *c, const swi_row_state *r, uint32_t tail, int64_t
     const int64_t from = low < r->row->low ? r->row->low : low;
     const int64_t to = high > r->row->high ? r->row->high : high;
     const double own = difference(r->row->at, from, to) * r->slope;
-    const int64_t more = mismatch(r->row, sum + r->tails[tail].rest);
+    /* How far the row's sum is from where it costs nothing, with all others at rest. */
+    const int64_t rest = sum + r->tails[tail].rest;
+    const double more = r->row->kind != SWI_ROW_BOUND
+                            ? difference(r->row->at, rest, rest)
+                            : difference(rest, r->row->low, r->row->high);
     if (more > 0)
-        c->tail = fmax(c->tail, take_up(r, tail, (double)more, c->largest) - own);
+        c->tail = fmax(c->tail, take_up(r, tail, more, c->largest) - own);
 }
 
 /* The least cost of rows without variable v; v: the next one. */
@@ -532,42 +527,24 @@ typedef struct {
     uint32_t unit, place;
 } choice;
 
-static bool is_better(const choice *a, const choice *b)
+/* More utility first; of equals the first in the cell. */
+static int by_utility(const void *a, const void *b)
 {
-    return a->utility > b->utility || (a->utility == b->utility && a->place < b->place);
-}
-
-/* A heap, the best one at its root, but for element i, which goes down to its place. */
-static void sink(choice *heap, uint32_t n, uint32_t i)
-{
-    const choice x = heap[i];
-    for (uint32_t k = 2 * i + 1; k < n; i = k, k = 2 * i + 1) {
-        k += k + 1 < n && is_better(&heap[k + 1], &heap[k]);
-        if (!is_better(&heap[k], &x))
-            break;
-        heap[i] = heap[k];
-    }
-    heap[i] = x;
+    const choice *x = a, *y = b;
+    return x->utility != y->utility ? (x->utility < y->utility) - (x->utility > y->utility)
+                                    : (x->place > y->place) - (x->place < y->place);
 }
 
 static void choose(const swi_alignment *al, const swi_cell *cell, const double *utility,
                    choice *room, bool *stays)
 {
     const uint32_t *units = al->members + cell->first;
-    if (cell->size >= cell->n) {
-        for (uint32_t i = 0; i < cell->n; i++)
-            stays[units[i]] = true;
-        return;
-    }
     for (uint32_t i = 0; i < cell->n; i++)
         room[i] = (choice){utility[units[i]], units[i], i};
-    for (uint32_t i = cell->n / 2; i-- > 0;)
-        sink(room, cell->n, i);
-    for (uint32_t n = cell->n; n > cell->n - (uint32_t)cell->size; n--) {
-        stays[room[0].unit] = true;
-        room[0] = room[n - 1];
-        sink(room, n - 1, 0);
-    }
+    if (cell->size < cell->n)
+        qsort(room, cell->n, sizeof *room, by_utility);
+    for (uint32_t i = 0; i < cell->n && i < cell->size; i++)
+        stays[room[i].unit] = true;
 }
 
 /* ---- where outputs come from ------------------------------------------------------------- */
@@ -600,16 +577,6 @@ static sw_status map_source(swi_alignment *al, swi_aligned *v, const bool *stays
     return SW_OK;
 }
 
-static bool is_other(const swi_aligned *v, int64_t channels)
-{
-    if (v->n_map != channels)
-        return true;
-    for (uint32_t i = 0; i < v->n_map; i++)
-        if (v->map[i] != (int32_t)i)
-            return true;
-    return false;
-}
-
 sw_status swi_align_keep(swi_alignment *al)
 {
     double *utility = NULL;
@@ -638,7 +605,9 @@ sw_status swi_align_keep(swi_alignment *al)
         if (v->n_slots == 0)
             continue;
         SW_TRY(map_source(al, v, stays));
-        v->changed = is_other(v, al->genome->vertices[i].channels);
+        v->changed = v->n_map != al->genome->vertices[i].channels;
+        for (uint32_t k = 0; k < v->n_map; k++)
+            v->changed |= v->map[k] != (int32_t)k;
     }
     for (uint32_t i = 0; i < al->genome->n; i++)
         for (uint32_t p = 0; p < al->vertices[i].n_parts; p++)
@@ -908,15 +877,6 @@ static sw_status move_one(swi_scratch *scratch, const swi_sizes *x, swi_row *row
 
 /* ---- sizes of all cells ------------------------------------------------------------------ */
 
-static sw_status solve(swi_rows *b, const swi_sizes *x, bool relax, int64_t *values,
-                       swi_solution *s)
-{
-    SW_TRY(swi_sizes_solve(&b->al->scratch, x, values, s));
-    if (relax && s->found && !some_wish_moved(x, values))
-        return move_one(&b->al->scratch, x, b->rows, values, s);
-    return SW_OK;
-}
-
 static sw_status try_sizes(swi_rows *b, const swi_grouped *x, uint32_t n_grouped, bool relax,
                            swi_align_info *info, bool *found)
 {
@@ -932,7 +892,9 @@ static sw_status try_sizes(swi_rows *b, const swi_grouped *x, uint32_t n_grouped
     for (uint32_t i = 0; i < al->n_vars; i++)
         all[i] = b->vars[i].present;
     SW_TRY(leave_concerned(b, from, &sizes));
-    SW_TRY(solve(b, &sizes, relax, values, &s));
+    SW_TRY(swi_sizes_solve(&al->scratch, &sizes, values, &s));
+    if (relax && s.found && !some_wish_moved(&sizes, values))
+        SW_TRY(move_one(&al->scratch, &sizes, b->rows, values, &s));
     info->nodes += s.nodes;
     info->optimal = s.optimal;
     *found = s.found;
@@ -971,7 +933,6 @@ sw_status swi_align_sizes(swi_alignment *al, swi_align_info *info)
         var[c] = c;
     SW_TRY(swi_groups_find(al, &x, &n));
     SW_TRY(swi_groups_join(al, var, x, &n));
-    /* Cells that must stay or go say so. */
     /* These sizes must stay: of the input, of the last vertex, and of shields. */
     for (uint32_t i = 0; i < al->genome->n; i++) {
         const swi_aligned *v = &al->vertices[i];
@@ -981,13 +942,11 @@ sw_status swi_align_sizes(swi_alignment *al, swi_align_info *info)
         for (uint32_t p = v->first_part; p < v->first_part + v->n_parts; p++)
             fix_source(al, al->parts[p].source);
     }
-    SW_TRY(rows_vars(&b, var));
-    SW_TRY(try_sizes(&b, x, n, false, info, &found));
-    if (found || !al->opts->relax)
-        return found ? SW_OK : refuse(al);
-    al->n_vars = 0;
-    SW_TRY(rows_vars(&b, var));
-    SW_TRY(try_sizes(&b, x, n, true, info, &found));
+    for (int relax = 0; relax <= al->opts->relax && !found; relax++) {
+        al->n_vars = 0;
+        SW_TRY(rows_vars(&b, var));
+        SW_TRY(try_sizes(&b, x, n, relax != 0, info, &found));
+    }
     return found ? SW_OK : refuse(al);
 }
 
