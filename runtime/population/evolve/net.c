@@ -84,38 +84,24 @@ static sw_status check_net(const sw_net *net, bool whole, const char *what, cons
     return SW_OK;
 }
 
-/* The models of all of them, each once. */
-static sw_status take(sw_net *const nets[3], int *n)
-{
-    for (*n = 0; *n < 3; (*n)++) {
-        const sw_net *net = nets[*n];
-        if (net == NULL || (*n == 2 && net == nets[1]))
-            continue;
-        SW_TRY(swi_model_take(net->model));
-    }
-    return SW_OK;
-}
-
-static void give(sw_net *const nets[3], int n)
-{
-    for (int i = 0; i < n; i++)
-        if (nets[i] != NULL && !(i == 2 && nets[2] == nets[1]))
-            swi_model_give(nets[i]->model);
-}
-
 sw_status sw_net_inherit(sw_net *to, const sw_net *a, const sw_net *b, uint64_t seed)
 {
-    int n;
     SW_TRY(check_net(to, false, "the net that inherits", __func__));
     SW_TRY(check_net(a, true, "a", __func__));
     SW_TRY(b != NULL ? check_net(b, true, "b", __func__) : SW_OK);
     if (to == a || to == b)
         SW_FAIL(SW_INVALID, "%s: a net cannot be its own parent", __func__);
-    sw_net *const nets[3] = {to, (sw_net *)(uintptr_t)a, (sw_net *)(uintptr_t)b};
-    sw_status status = take(nets, &n);
+    /* The models of all of them, each once. */
+    sw_model *const models[3] = {to->model, a->model, b != NULL ? b->model : NULL};
+    const int all = b == NULL || b == a ? 2 : 3;
+    int n = 0;
+    sw_status status = SW_OK;
+    while (n < all && (status = swi_model_take(models[n])) == SW_OK)
+        n++;
     if (status == SW_OK)
         status = inherit_into(to, a, b, seed);
-    give(nets, n);
+    while (n > 0)
+        swi_model_give(models[--n]);
     return status;
 }
 
@@ -446,27 +432,18 @@ static sw_status look(sw_net *net, sw_exec *exec, const sw_array in[2], uint64_t
     return status;
 }
 
-/* With utility each step may be of either variant: the arena is the larger one. */
-static sw_status look_at_all(sw_net *net, sw_exec *exec, const sw_array in[2],
-                             sw_plan_info *out)
-{
-    sw_plan_info with;
-    SW_TRY(look(net, exec, in, 0, out));
-    if (net->opts.utility == 0)
-        return SW_OK;
-    SW_TRY(look(net, exec, in, 1, &with));
-    if (with.arena_bytes > out->arena_bytes)
-        out->arena_bytes = with.arena_bytes;
-    return SW_OK;
-}
-
 static sw_status price_net(sw_net *net, sw_exec *exec, sw_dtype input, sw_price *price)
 {
     sw_array in[2];
-    sw_plan_info info;
+    sw_plan_info info, with;
     inputs_of(net->genome, input, in);
     SW_TRY(batch_bytes(net->genome, in, &price->batch_bytes));
-    SW_TRY(look_at_all(net, exec, in, &info));
+    SW_TRY(look(net, exec, in, 0, &info));
+    if (net->opts.utility != 0) { /* a step may be of either variant */
+        SW_TRY(look(net, exec, in, 1, &with));
+        info.arena_bytes =
+            with.arena_bytes > info.arena_bytes ? with.arena_bytes : info.arena_bytes;
+    }
     /* As for members: a range has at least SW_ALIGN bytes. */
     const sw_genome *g = net->genome;
     price->model_bytes = net->model->bytes > 0 ? net->model->bytes : SW_ALIGN;

@@ -35,13 +35,6 @@ void sw_search_space_destroy(sw_search_space *s)
         swi_search_space_free(s);
 }
 
-static sw_status fill(sw_search_space *s, const char *text, size_t bytes, const char *path)
-{
-    SW_TRY(keep(&s->text, &s->text_bytes, text, bytes));
-    SW_TRY(keep(&s->path, &s->path_bytes, path, strlen(path)));
-    return swi_space_read(s);
-}
-
 sw_status sw_search_space_parse(sw_search_space **out, const char *text, size_t bytes,
                                 const char *path)
 {
@@ -52,7 +45,11 @@ sw_status sw_search_space_parse(sw_search_space **out, const char *text, size_t 
         SW_FAIL(SW_FORMAT, "%s: a search space has at most %zu bytes (got %zu)", path,
                 SWI_TEXT_MAX, bytes);
     SW_TRY(sw_handle_take(&s, SW_HANDLE_SEARCH_SPACE, sizeof(sw_search_space)));
-    const sw_status status = fill(s, text, bytes, path);
+    sw_status status = keep(&s->text, &s->text_bytes, text, bytes);
+    if (status == SW_OK)
+        status = keep(&s->path, &s->path_bytes, path, strlen(path));
+    if (status == SW_OK)
+        status = swi_space_read(s);
     if (status != SW_OK)
         swi_search_space_free(s);
     else
@@ -179,8 +176,6 @@ typedef struct {
     int64_t asked[SWI_MAX_VERTICES]; /* 0: not yet */
 } tying;
 
-static sw_status tie(tying *t, uint32_t v, int64_t channels);
-
 static sw_status differ(const swi_vertex *v, int64_t channels)
 {
     SW_FAIL(SW_INVALID, "%lld channels are needed here, and '%s' has %lld", (long long)channels,
@@ -244,11 +239,6 @@ static double draw_number(const sw_search_space *s, const swi_drawn *x, swi_draw
         return swi_draw_range(d, x->low, x->high);
     const uint32_t n = (uint32_t)((x->high - x->low) / x->step) + 1;
     return x->low + x->step * swi_draw_below(d, n);
-}
-
-static int64_t space_draw_whole(const sw_search_space *s, const swi_drawn *x, swi_draws *d)
-{
-    return (int64_t)draw_number(s, x, d);
 }
 
 static int draw_activation(const sw_search_space *s, uint32_t bits, swi_draws *d)
@@ -322,7 +312,7 @@ static sw_status draw_fork(swi_drawing *d, const swi_space_node *n, uint32_t *at
 {
     swi_vertex join = swi_vertex_of(SW_VERTEX_CONCAT);
     const int64_t paths =
-        n->many ? space_draw_whole(d->space, &n->times, d->draws) : n->n_children;
+        n->many ? (int64_t)draw_number(d->space, &n->times, d->draws) : n->n_children;
     uint32_t child = n->first;
     for (int64_t i = 0; i < paths; i++) {
         uint32_t path = *at;
@@ -387,7 +377,7 @@ static sw_status draw_kind(swi_drawing *d, const swi_space_node *n, uint32_t *at
         return SW_OK;
     }
     case SWI_SPACE_NODE_REPEAT: {
-        const int64_t times = space_draw_whole(d->space, &n->times, d->draws);
+        const int64_t times = (int64_t)draw_number(d->space, &n->times, d->draws);
         for (int64_t i = 0; i < times; i++)
             SW_TRY(space_draw_node(d, n->first, at));
         return SW_OK;
@@ -481,7 +471,7 @@ static sw_status draw_all(swi_drawing *d)
                         : t->lr_low);
     const swi_drawn range = {(double)t->batch_low, (double)t->batch_high, 1, 0, 0};
     g->batch = t->n_batches > 0 ? t->batches[swi_draw_below(d->draws, (uint32_t)t->n_batches)]
-                                : space_draw_whole(d->space, &range, d->draws);
+                                : (int64_t)draw_number(d->space, &range, d->draws);
     return swi_genome_check(d->genome, &bad);
 }
 
