@@ -503,6 +503,8 @@ SW_TEST("what cannot be is refused, and changes nothing")
     } while (0)
     BAD_IS(sw_genome_add_vertex(g, &many, ALL, NULL), SW_INVALID, "n_inputs must be 1 to 16");
     BAD_IS(sw_genome_add_vertex(g, &relu, ALL, NULL), SW_INVALID, "'sine' is no activation");
+    relu.kind = (sw_vertex_kind)77;
+    BAD_IS(sw_genome_add_vertex(g, &relu, ALL, NULL), SW_INVALID, "kind 77 is none");
     BAD_IS(conv_after(g, "c1", 8, 1, ALL, "c2"), SW_INVALID, "the same name");
     BAD_IS(conv_after(g, "c1", 8, 1, ALL, "a b"), SW_INVALID, "letters");
     BAD_IS(conv_after(g, "c1", 8, 1, at(g, "out"), "x"), SW_INVALID, "must read 'c1'");

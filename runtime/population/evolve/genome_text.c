@@ -127,6 +127,8 @@ const swi_fields swi_genome_fields = SWI_FIELDS("a genome", genome_list);
 
 uint32_t swi_vertex_form(const swi_vertex *v)
 {
+    if ((unsigned)v->kind >= SW_VERTEX_KINDS)
+        return 0; /* swi_genome_infer refuses it */
     return swi_vertex_is_depthwise(v) ? DEPTHWISE : (uint32_t)1 << v->kind;
 }
 
