@@ -180,6 +180,8 @@ void cli_flush(void);
  * standard output and error, where no one takes anything for three seconds, by leading to
  * /dev/null from then on. */
 void cli_catch_interrupt(void);
+/* Requests within a second of the first one are no second one: for ranks of a launcher. */
+void cli_catch_repeats(void);
 /* Standard output leads to /dev/null, since no one took it after the interrupt. */
 bool cli_interrupted(void);
 

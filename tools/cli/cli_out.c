@@ -74,6 +74,15 @@ static void set_handler(int number, void (*handler)(int))
     (void)sigaction(number, &action, NULL);
 }
 
+/* A launcher sends what a terminal has sent already: within a second that is no other one. */
+static bool repeats;
+static uint64_t interrupted_ns;
+
+void cli_catch_repeats(void)
+{
+    repeats = true;
+}
+
 /* The next request finds the default action, whichever it is. One that came to another thread
  * before that is a second one too: it is sent again. An alarm that was set for us by whoever
  * started us ends the process until then. */
@@ -81,7 +90,11 @@ static void on_interrupt(int number)
 {
     const int before = errno;
     const bool second = __atomic_exchange_n(&interrupted, 1, __ATOMIC_RELAXED) != 0;
-    for (int i = 0; i < REQUESTS; i++)
+    if (!second)
+        interrupted_ns = sw_clock_ns();
+    else if (repeats && sw_clock_ns() - interrupted_ns < 1000000000)
+        return;
+    for (int i = 0; i < REQUESTS && (second || !repeats); i++)
         if (is_caught[i])
             set_handler(requests[i], SIG_DFL);
     if (second) {

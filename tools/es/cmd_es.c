@@ -202,8 +202,12 @@ static int check(es_run *r)
         return cli_error(
             CLI_USAGE, "--target must be a share that is right, above 0 and at most 1 (got %g)",
             o->target);
-    CLI_TRY(job_check_ranks(&o->job));
-    return job_check(&o->job);
+    if (strcmp(j->device, "cpu") != 0)
+        CLI_TRY(job_check_ranks(j));
+    if (!(o->rank_timeout >= 1.0 && o->rank_timeout <= 1e6))
+        return cli_error(CLI_USAGE, "--rank-timeout must be 1 to 1e6 seconds (got %g)",
+                         o->rank_timeout);
+    return job_check(j);
 }
 
 /* CLI_GO or an exit status; fills in what follows from the options alone. */
@@ -326,6 +330,7 @@ static int load(es_run *r)
 static int prepare(es_run *r)
 {
     cli_catch_interrupt();
+    CLI_TRY(es_ranks_open(r));
     if (r->opts.checkpoint != NULL)
         cli_catch_save();
     CLI_TRY(es_files_writable(&r->opts));
@@ -345,7 +350,8 @@ static int prepare(es_run *r)
             " evaluations; the budget is %zu",
             needed, sw_es_bytes(r->job.es), r->opts.population, budget);
     CLI_TRY(es_resume(r));
-    if (cli_interrupted())
+    CLI_TRY(es_ranks_agree(r));
+    if (cli_interrupted() && r->ranks == NULL)
         return cli_error(CLI_INTERRUPTED,
                          "interrupted before the first generation: no file was written");
     CLI_LIBRARY(es_profile_open(r), false);
@@ -368,7 +374,7 @@ static int run(es_run *r)
     if (ran != SW_OK)
         return cli_library_error(ran, false);
     const int status = es_check_witness(r);
-    return es_print(r, cli_interrupted() ? CLI_INTERRUPTED : status);
+    return es_print(r, cli_interrupted() || r->stopped ? CLI_INTERRUPTED : status);
 }
 
 /* Backwards through prepare(). The profile closes last, since the exec writes to it. */
@@ -390,5 +396,6 @@ int tool_es(int argc, char **argv)
     int status = prepare(&r);
     if (status == CLI_GO)
         status = run(&r);
+    status = es_ranks_close(&r, status);
     return close_all(&r, status);
 }

@@ -8,6 +8,7 @@
 
 #include "alloc/base/sys.h"
 #include "kernels/bijection.h"
+#include "runtime/transport/ranks.h"
 #include "tools/es/cart_pole.h"
 #include "tools/job/outputs.h"
 #include "tools/job/saves.h"
@@ -66,6 +67,14 @@ typedef struct {
     uint64_t order_of;
     bool ordered;
 
+    /* Of several processes; NULL: there is one. Slice s is evaluated by rank s mod N; what all
+     * ranks found in a generation, mine first. */
+    swi_ranks *ranks;
+    float *found;
+    size_t found_bytes;
+    bool stopped;  /* a rank was interrupted: all end after this generation */
+    uint64_t runs; /* of slices, here */
+
     /* Where it is. */
     uint64_t generation;
     sw_es_info last; /* of the last generation */
@@ -106,6 +115,15 @@ SW_MUST_USE sw_status es_profile_open(es_run *r);
 /* Before the first generation: CLI_GO or an exit status. */
 int es_resume(es_run *r);
 SW_MUST_USE sw_status es_loop(es_run *r);
+/* Join the other ranks, before anything is read: those but rank 0 write no file and say nothing
+ * but errors. CLI_GO or an exit status. */
+int es_ranks_open(es_run *r);
+/* All have the same options and data, and then the state of rank 0. */
+int es_ranks_agree(es_run *r);
+/* `status`, and where that is a failure the end of all ranks. */
+int es_ranks_close(es_run *r, int status);
+/* Bytes of the exchange: the transport's buffer, and the fitness that is gathered. */
+size_t es_ranks_bytes(const es_run *r);
 /* Once more, after the last generation. */
 SW_MUST_USE sw_status es_save_last(es_run *r);
 

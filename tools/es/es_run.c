@@ -3,6 +3,8 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "profiler/record/utf8.h"
+#include "runtime/base/checksum.h"
+#include "runtime/model/model.h"
 #include "tools/es/es.h"
 #include "tools/job/result.h"
 #include <inttypes.h>
@@ -340,8 +342,10 @@ static sw_status es_episodes_test(es_run *r, int64_t first, int64_t n, double *s
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
+/* After each run: a sign of life. */
 static sw_status keep_peak(es_run *r, job_which which)
 {
+    SW_TRY(swi_ranks_alive(r->ranks));
     es_measured *m = &r->measured[which];
     sw_run_info info = SW_OPTS(sw_run_info);
     SW_TRY(sw_last_run(r->job.exec, &info));
@@ -366,6 +370,142 @@ static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args)
     return keep_peak(r, which);
 }
 
+/* ---- ranks ------------------------------------------------------------------------------- */
+
+/* Behind the fitness of its slices each rank says where it is and whether it was interrupted.
+ */
+typedef struct {
+    uint64_t generation;
+    uint32_t interrupted, reserved;
+} word;
+
+static size_t found_slices(const es_run *r)
+{
+    const size_t ranks = (size_t)swi_ranks_size(r->ranks);
+    return (sw_es_slices(r->job.es) + ranks - 1) / ranks;
+}
+
+static size_t found_each(const es_run *r)
+{
+    return sw_size_round(found_slices(r) * sw_es_rows(r->job.es) * sizeof(float) +
+                         sizeof(word)); /* at least 64: it holds the last word of a rank, too */
+}
+
+size_t es_ranks_bytes(const es_run *r)
+{
+    const int ranks = swi_ranks_size(r->ranks);
+    return ranks > 1 ? swi_ranks_bytes(ranks) + (size_t)(ranks + 1) * found_each(r) : 0;
+}
+
+static void keep_found(es_run *r, uint32_t slice, const float *fitness)
+{
+    const size_t rows = sw_es_rows(r->job.es);
+    if (r->ranks != NULL)
+        memcpy(r->found + slice / (uint32_t)swi_ranks_size(r->ranks) * rows, fitness,
+               rows * sizeof *fitness);
+    r->runs++;
+}
+
+/* The fitness of all slices, to all. */
+static sw_status exchange(es_run *r)
+{
+    const size_t each = found_each(r), rows = sw_es_rows(r->job.es), last = each - sizeof(word);
+    const int ranks = swi_ranks_size(r->ranks), rank = swi_ranks_rank(r->ranks);
+    char *mine = (char *)r->found, *all = mine + each;
+    const word own = {.generation = r->generation, .interrupted = cli_interrupted()};
+    if (r->ranks == NULL)
+        return SW_OK;
+    memcpy(mine + last, &own, sizeof own);
+    SW_TRY(swi_ranks_gather(r->ranks, mine, each, all));
+    for (int k = 0; k < ranks; k++) {
+        word of;
+        memcpy(&of, all + (size_t)k * each + last, sizeof of);
+        r->stopped |= of.interrupted != 0;
+        if (of.generation != r->generation)
+            SW_FAIL(SW_IO, "rank %d is in generation %" PRIu64 ", rank %d in %" PRIu64, k,
+                    of.generation, rank, r->generation);
+    }
+    for (uint32_t s = 0; s < sw_es_slices(r->job.es); s++) {
+        const size_t from = s % (uint32_t)ranks, at = s / (uint32_t)ranks;
+        const void *fitness = all + from * each + at * rows * sizeof(float);
+        if ((int)from != rank)
+            SW_TRY(sw_es_tell_slice(r->job.es, s, fitness, rows));
+    }
+    return SW_OK;
+}
+
+int es_ranks_open(es_run *r)
+{
+    es_opts *o = &r->opts;
+    if (o->job.ranks != NULL || swi_ranks_started(NULL) == 1)
+        return CLI_GO;
+    CLI_LIBRARY(swi_ranks_open(&r->ranks, o->rank_timeout, NULL), false);
+    cli_catch_repeats();
+    r->job.on_host = swi_ranks_on_host(r->ranks);
+    if (swi_ranks_rank(r->ranks) > 0) {
+        o->metrics = o->profile = o->save = o->checkpoint = o->resume = NULL;
+        o->quiet = true;
+    }
+    return CLI_GO;
+}
+
+/* Parameters, buffers and states of rank 0, which alone has read files of the run. */
+static sw_status share_model(es_run *r)
+{
+    unsigned char piece[1 << 14];
+    sw_model *model = r->job.net.model;
+    SW_TRY(swi_model_take(model));
+    sw_status status = SW_OK;
+    for (size_t at = 0; at < model->bytes && status == SW_OK; at += sizeof piece) {
+        const size_t n = model->bytes - at < sizeof piece ? model->bytes - at : sizeof piece;
+        status = swi_model_read(model, piece, at, n);
+        if (status == SW_OK)
+            status = swi_ranks_share(r->ranks, piece, n);
+        if (status == SW_OK)
+            status = swi_model_write(model, at, piece, n);
+    }
+    swi_model_give(model);
+    return status;
+}
+
+static sw_status agree(es_run *r)
+{
+    static job_identity identity; /* large */
+    uint64_t data = 0, at[] = {r->generation, r->evaluations, r->not_finite, r->resumed};
+    identify(r, &identity);
+    SW_TRY(swi_ranks_same(r->ranks, "options", swi_checksum_of(identity.text, identity.used)));
+    if (!r->on_environment)
+        SW_TRY(sw_dataset_hash(r->job.train.set, &data));
+    SW_TRY(swi_ranks_same(r->ranks, "training data", data));
+    SW_TRY(swi_ranks_share(r->ranks, at, sizeof at));
+    r->generation = at[0], r->evaluations = at[1], r->not_finite = at[2], r->resumed = at[3];
+    SW_TRY(sw_es_generation_set(r->job.es, r->generation));
+    SW_TRY(share_model(r));
+    r->found_bytes = (size_t)(swi_ranks_size(r->ranks) + 1) * found_each(r);
+    SW_TRY(sw_heap_alloc(&r->found, SW_HEAP_RECORDS, r->found_bytes));
+    memset(r->found, 0, r->found_bytes);
+    return SW_OK;
+}
+
+int es_ranks_agree(es_run *r)
+{
+    if (r->ranks != NULL)
+        CLI_LIBRARY(agree(r), false);
+    return CLI_GO;
+}
+
+int es_ranks_close(es_run *r, int status)
+{
+    const bool ended = status == CLI_DONE || status == CLI_INTERRUPTED;
+    if (r->ranks != NULL && !ended)
+        swi_ranks_abort(r->ranks, status);
+    swi_ranks_close(r->ranks);
+    sw_heap_free(r->found, SW_HEAP_RECORDS, r->found_bytes);
+    return status;
+}
+
+/* ---- one slice --------------------------------------------------------------------------- */
+
 static sw_status evaluate_slice(es_run *r, uint32_t slice)
 {
     if (r->on_environment) {
@@ -386,6 +526,7 @@ static sw_status evaluate_slice(es_run *r, uint32_t slice)
                 steps += (double)r->poles[e * samples + k].steps;
             r->fitness[e] = (float)(steps / (double)samples);
         }
+        keep_found(r, slice, r->fitness);
         return sw_es_tell_slice(r->job.es, slice, r->fitness, n);
     }
     /* The samples of a slice of this generation. */
@@ -403,6 +544,11 @@ static sw_status evaluate_slice(es_run *r, uint32_t slice)
     args.es_slice = slice;
     SW_TRY(witness(r, JOB_TRAIN, &args));
     SW_TRY(sw_es_evaluate(r->job.es, r->job.exec, &args, slice, "loss"));
+    if (r->ranks != NULL) {
+        sw_array losses;
+        SW_TRY(sw_output_get(r->job.exec, "loss", &losses));
+        keep_found(r, slice, losses.data);
+    }
     return keep_peak(r, JOB_TRAIN);
 }
 
@@ -493,7 +639,8 @@ sw_status es_loop(es_run *r)
 {
     if (r->generation > 0)
         SW_TRY(test_when_due(r));
-    while (r->generation < r->generations && !r->reached && !cli_interrupted()) {
+    while (r->generation < r->generations && !r->reached && !r->stopped &&
+           (r->ranks != NULL || !cli_interrupted())) {
         /* It comes to its end when it was begun: an interrupt is looked at after it. */
         const uint64_t start = cli_clock_ns();
         sw_es_info info = SW_OPTS(sw_es_info);
@@ -506,8 +653,11 @@ sw_status es_loop(es_run *r)
         SW_TRY(sw_schedule_at(&schedule, r->generation, &rate));
         sw_knob_set(sw_optimizer_lr(r->job.net.optimizer, 0), rate);
 
-        for (uint32_t s = 0; s < sw_es_slices(r->job.es); s++)
+        const uint32_t ranks = (uint32_t)swi_ranks_size(r->ranks);
+        for (uint32_t s = (uint32_t)swi_ranks_rank(r->ranks); s < sw_es_slices(r->job.es);
+             s += ranks)
             SW_TRY(evaluate_slice(r, s));
+        SW_TRY(exchange(r));
         const uint64_t evaluated = cli_clock_ns();
         SW_TRY(sw_es_step(r->job.es, r->job.exec, &info));
         const uint64_t end = cli_clock_ns();
@@ -522,7 +672,7 @@ sw_status es_loop(es_run *r)
         SW_TRY(test_when_due(r));
         es_save_due(r);
     }
-    return cli_interrupted() ? SW_OK : es_test_now(r);
+    return r->stopped || (r->ranks == NULL && cli_interrupted()) ? SW_OK : es_test_now(r);
 }
 
 /* The output of `stepwell es` when it is done. */
@@ -571,7 +721,7 @@ sw_status es_look_at_plan(es_run *r)
 size_t es_total_bytes(const es_run *r)
 {
     const size_t runs = job_total_bytes(&r->job), update = r->update.total_bytes;
-    return (runs > update ? runs : update) + sw_es_bytes(r->job.es);
+    return (runs > update ? runs : update) + sw_es_bytes(r->job.es) + es_ranks_bytes(r);
 }
 
 int es_check_witness(const es_run *r)
@@ -584,6 +734,11 @@ int es_check_witness(const es_run *r)
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
+/* What a rank says in the end. */
+typedef struct {
+    uint64_t runs, measured_peak_bytes, sent_bytes, waited_ns;
+} es_rank;
+
 static double per_second(const es_run *r)
 {
     const uint64_t ns = r->evaluate_ns + r->update_ns;
@@ -591,7 +746,7 @@ static double per_second(const es_run *r)
     return ns > 0 ? (double)made * 1e9 / (double)ns : 0.0;
 }
 
-static int print_json(es_run *r, int status)
+static int print_json(es_run *r, int status, const es_rank *of)
 {
     sw_json json;
     result_json_begin(&json);
@@ -648,6 +803,18 @@ static int print_json(es_run *r, int status)
         sw_json_end(&json);
     }
     result_put_device(&json, r->job.exec);
+    if (r->ranks != NULL) {
+        sw_json_put_string(&json, "transport", swi_ranks_name(r->ranks));
+        sw_json_put_u64(&json, "transport_bytes", es_ranks_bytes(r));
+        sw_json_open(&json, "ranks", '[');
+        for (int k = 0; k < swi_ranks_size(r->ranks); k++) {
+            sw_json_begin(&json, '{');
+            sw_json_put_string(&json, "host", swi_ranks_host(r->ranks, k));
+            SW_JSON_PUT(&json, &of[k], runs, measured_peak_bytes, sent_bytes, waited_ns);
+            sw_json_end(&json);
+        }
+        sw_json_end(&json);
+    }
     return result_json_end(&json, status);
 }
 
@@ -655,8 +822,17 @@ static int print_json(es_run *r, int status)
 
 int es_print(es_run *r, int status)
 {
+    const es_rank own = {.runs = r->runs,
+                         .measured_peak_bytes = r->measured[JOB_TRAIN].peak_bytes,
+                         .sent_bytes = swi_ranks_sent(r->ranks),
+                         .waited_ns = swi_ranks_waited(r->ranks)};
+    es_rank *of = (es_rank *)(void *)r->found; /* what it had is used up */
+    if (r->ranks != NULL)
+        CLI_LIBRARY(swi_ranks_gather(r->ranks, &own, sizeof own, of), false);
+    if (swi_ranks_rank(r->ranks) > 0)
+        return status;
     if (r->opts.json)
-        return print_json(r, status);
+        return print_json(r, status, of);
     const es_opts *o = &r->opts;
     char name[1024], title[1400];
     sw_utf8_clean(name, sizeof name, r->job.train.info.name);
@@ -687,6 +863,10 @@ int es_print(es_run *r, int status)
     printf("noise   %s; fitness and order of a generation %s\n",
            result_both(r->noise_bytes).text, cli_bytes(sw_es_bytes(r->job.es)).text);
     printf("data    %s\n", result_both(p->data_bytes).text);
+    if (r->ranks != NULL)
+        printf("ranks   %d by %s: %s each, %s sent\n", swi_ranks_size(r->ranks),
+               swi_ranks_name(r->ranks), result_both(es_ranks_bytes(r)).text,
+               cli_bytes(own.sent_bytes).text);
     printf("total   %s\n", result_both(es_total_bytes(r)).text);
     result_print_device("card    ", r->job.exec);
     const sw_es_info *g = &r->last;

@@ -1,9 +1,9 @@
 /* A training job: exec, model, programs, their plans. */
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
+#include "runtime/transport/ranks.h"
 #include "tools/job/job.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -282,7 +282,11 @@ int job_open(job *j)
 int job_check_machine(job *j, bool witness)
 {
     sw_device_info device = SW_OPTS(sw_device_info);
+    const size_t ranks = j->on_host > 1 ? (size_t)j->on_host : 1;
+    const char *has = ranks > 1 ? "this machine has for each of its ranks" : "this machine has";
     sw_status status = machine_memory("", &j->machine);
+    if (j->machine.bytes < SIZE_MAX)
+        j->machine.bytes /= ranks;
     const size_t there = j->machine.bytes;
     if (status == SW_OK)
         status = sw_exec_device(j->exec, &device);
@@ -314,13 +318,12 @@ int job_check_machine(job *j, bool witness)
         const size_t more =
             sets + (witness ? 3 * (p->immediate_bytes + p->model_bytes + p->slot_bytes) : 0);
         if (p->total_bytes > there)
-            return no_fit(j, p, "this machine has", there);
+            return no_fit(j, p, has, there);
         if (more > there - p->total_bytes)
             return cli_error(
-                CLI_NO_FIT,
-                "does not fit: %zu bytes are planned, %s take %zu more, this machine has %zu",
+                CLI_NO_FIT, "does not fit: %zu bytes are planned, %s take %zu more, %s %zu",
                 p->total_bytes, witness ? "the data sets and witnesses" : "the data sets", more,
-                there);
+                has, there);
     }
     return CLI_GO;
 }
@@ -643,19 +646,16 @@ static int check_device(const job_opts *o)
 
 int job_check_ranks(const job_opts *o)
 {
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                        "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && o->ranks == NULL; i++) {
-        const char *size = getenv(sizes[i]);
-        if (size != NULL && strtoull(size, NULL, 10) > 1)
-            return cli_error(
-                CLI_USAGE,
-                "%s=%s says that %s processes are started together, and a run over "
-                "several is not there yet: start one, or give --ranks off for as "
-                "many runs, each with files of its own",
-                sizes[i], size, size);
-    }
-    return CLI_GO;
+    const char *by = NULL;
+    const int n = o->ranks == NULL ? swi_ranks_started(&by) : 1;
+    if (n == 1)
+        return CLI_GO;
+    return cli_error(
+        CLI_USAGE,
+        "%s says that %d processes are started together, and a run over several is "
+        "there for es on the CPU alone: start one, or give --ranks off for as many "
+        "runs, each with files of its own",
+        by, n);
 }
 
 int job_check(job_opts *o)

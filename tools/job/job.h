@@ -154,6 +154,7 @@ typedef struct {
     job_trained trained; /* with opts->unlabelled */
     job_normal normal;
     machine machine; /* of job_check_machine */
+    int on_host;     /* processes of this run on this machine, which have it together; 0: 1 */
     sw_budget *budget;
     sw_exec *exec;
     bool saves;                /* train: with checkpoints, made from `saving` */

@@ -1,0 +1,332 @@
+#include "runtime/transport/ranks.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
+#include "runtime/base/module.h"
+#include "runtime/transport/module.h"
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND 1000000000u
+
+/* What all tell each other first. */
+typedef struct {
+    char version[32], host[64];
+} hello;
+
+struct swi_ranks {
+    const sw_transport *t;
+    hello *of; /* by rank */
+    sw_budget *budget;
+    unsigned char *out, *in; /* one block: what is sent, what has come */
+    size_t piece;            /* bytes of each */
+    uint64_t timeout_ns, period_ns, signed_at, heard_at, looked_at, signs, heard, sent, waited;
+};
+
+int swi_ranks_started(const char **by)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *size = getenv(sizes[i]);
+        const unsigned long n = size != NULL ? strtoul(size, NULL, 10) : 0;
+        if (n < 2)
+            continue;
+        if (by != NULL)
+            *by = sizes[i];
+        return n < SWI_RANKS_MOST ? (int)n : SWI_RANKS_MOST;
+    }
+    return 1;
+}
+
+int swi_ranks_rank(const swi_ranks *r)
+{
+    return r != NULL ? r->t->rank : 0;
+}
+
+int swi_ranks_size(const swi_ranks *r)
+{
+    return r != NULL ? r->t->ranks : 1;
+}
+
+int swi_ranks_on_host(const swi_ranks *r)
+{
+    int n = r == NULL;
+    for (int k = 0; r != NULL && k < r->t->ranks; k++)
+        n += strcmp(r->of[k].host, r->of[r->t->rank].host) == 0;
+    return n;
+}
+
+const char *swi_ranks_host(const swi_ranks *r, int rank)
+{
+    return r->of[rank].host;
+}
+
+const char *swi_ranks_name(const swi_ranks *r)
+{
+    return r != NULL ? r->t->name : "none";
+}
+
+uint64_t swi_ranks_sent(const swi_ranks *r)
+{
+    return r != NULL ? r->sent : 0;
+}
+
+uint64_t swi_ranks_waited(const swi_ranks *r)
+{
+    return r != NULL ? r->waited : 0;
+}
+
+/* ---- signs of life, and waiting ---------------------------------------------------------- */
+
+static sw_status failed(const swi_ranks *r, int code)
+{
+    SW_FAIL(SW_IO, "rank %d of %d on host %s: %s: %s", r->t->rank, r->t->ranks,
+            r->of[r->t->rank].host, r->t->name, r->t->why(code));
+}
+
+sw_status swi_ranks_alive(swi_ranks *r)
+{
+    if (r == NULL)
+        return SW_OK;
+    const uint64_t now = sw_clock_ns();
+    uint64_t came = 0;
+    int left = 0, code = 0;
+    if (now - r->signed_at >= r->period_ns) {
+        code = r->t->sign(&left);
+        r->signed_at = now;
+        r->signs += left != 0;
+    }
+    if (code == 0)
+        code = r->t->signs(&came);
+    if (code != 0)
+        return failed(r, code);
+    r->heard += came;
+    if (came > 0 || now - r->looked_at > r->timeout_ns / 2) /* it was this one that was away */
+        r->heard_at = now;
+    r->looked_at = now;
+    if (now - r->heard_at <= r->timeout_ns)
+        return SW_OK;
+    const int before = (r->t->rank + r->t->ranks - 1) % r->t->ranks;
+    SW_FAIL(SW_IO, "rank %d of %d on host %s has given no sign of life for %.0f s", before,
+            r->t->ranks, r->of[before].host, (double)(now - r->heard_at) * 1e-9);
+}
+
+/* No call of the transport blocks: a processor that waits is free for ranks that do not. */
+static sw_status wait(swi_ranks *r)
+{
+    const struct timespec pause = {.tv_nsec = 50000};
+    const uint64_t begin = sw_clock_ns();
+    for (int done = 0;;) {
+        const int code = r->t->done(&done);
+        if (code != 0)
+            return failed(r, code);
+        if (done)
+            break;
+        SW_TRY(swi_ranks_alive(r));
+        (void)sched_yield();
+        (void)nanosleep(&pause, NULL);
+    }
+    r->waited += sw_clock_ns() - begin;
+    return SW_OK;
+}
+
+/* ---- exchanges --------------------------------------------------------------------------- */
+
+/* What stands in `out`, of all into `in`. */
+static sw_status exchange(swi_ranks *r, size_t bytes)
+{
+    const int code = r->t->gather(r->out, r->in, bytes);
+    if (code != 0)
+        return failed(r, code);
+    r->sent += (uint64_t)bytes * (uint64_t)(r->t->ranks - 1);
+    return wait(r);
+}
+
+sw_status swi_ranks_gather(swi_ranks *r, const void *mine, size_t bytes, void *all)
+{
+    if (r == NULL) {
+        memcpy(all, mine, bytes);
+        return SW_OK;
+    }
+    const size_t n = (size_t)r->t->ranks, most = r->piece / n;
+    for (size_t at = 0; at < bytes; at += most) {
+        const size_t part = bytes - at < most ? bytes - at : most;
+        memcpy(r->out, (const char *)mine + at, part);
+        SW_TRY(exchange(r, part));
+        for (size_t k = 0; k < n; k++)
+            memcpy((char *)all + k * bytes + at, r->in + k * part, part);
+    }
+    return SW_OK;
+}
+
+sw_status swi_ranks_share(swi_ranks *r, void *data, size_t bytes)
+{
+    const size_t most = r->piece / (size_t)r->t->ranks;
+    for (size_t at = 0; at < bytes; at += most) {
+        const size_t part = bytes - at < most ? bytes - at : most;
+        memcpy(r->out, (char *)data + at, part);
+        SW_TRY(exchange(r, part));
+        memcpy((char *)data + at, r->in, part);
+    }
+    return SW_OK;
+}
+
+sw_status swi_ranks_same(swi_ranks *r, const char *what, uint64_t number)
+{
+    uint64_t of[SWI_RANKS_MOST];
+    SW_TRY(swi_ranks_gather(r, &number, sizeof number, of));
+    for (int k = 1; k < swi_ranks_size(r); k++)
+        if (of[k] != of[0])
+            SW_FAIL(SW_INVALID,
+                    "all ranks must have the same %s: rank %d on host %s has another than rank "
+                    "0 on host %s",
+                    what, k, r->of[k].host, r->of[0].host);
+    return SW_OK;
+}
+
+/* ---- joining and leaving ----------------------------------------------------------------- */
+
+size_t swi_ranks_bytes(int ranks)
+{
+    return ranks > 1 ? 2 * SWI_RANKS_PIECE + (size_t)ranks * sizeof(hello) : 0;
+}
+
+/* The module of the launcher's MPI. */
+static sw_status open_module(const sw_transport **out, const char *by, int started)
+{
+    const bool open_mpi =
+        strcmp(by, "OMPI_COMM_WORLD_SIZE") == 0 || getenv("PMIX_RANK") != NULL;
+    const swi_module_kind kind = {.what = "MPI module",
+                                  .file = open_mpi ? "libstepwell-openmpi.so"
+                                                   : "libstepwell-mpich.so",
+                                  .built = "runtime",
+                                  .variable = "STEPWELL_MPI_MODULE",
+                                  .entry = "sw_transport_open",
+                                  .missing = "build it where that MPI's mpicc is"};
+    char path[SWI_MODULE_PATH], why[300] = "no reason is known";
+    void *entry;
+    sw_transport_opener *opener;
+    SW_TRY(swi_module_open(&kind, NULL, path, &entry));
+    memcpy(&opener, &entry, sizeof opener);
+    const sw_transport *t = opener(why, sizeof why);
+    if (t == NULL)
+        SW_FAIL(SW_DEVICE, "MPI module: %s could not join the other ranks: %s", path, why);
+    if (t->abi != SW_TRANSPORT_ABI || t->size != sizeof *t)
+        SW_FAIL(SW_DEVICE,
+                "MPI module: %s is of another version than the library (which has ABI %u); "
+                "install both from one build",
+                path, SW_TRANSPORT_ABI);
+    if (t->ranks != started)
+        SW_FAIL(SW_DEVICE,
+                "the launcher started %d processes (%s), and %s sees %d: it is of another MPI; "
+                "start them by its own mpirun, or by srun --mpi=pmix, or name another module "
+                "in STEPWELL_MPI_MODULE",
+                started, by, t->name, t->ranks);
+    *out = t;
+    return SW_OK;
+}
+
+static sw_status greet(swi_ranks *r)
+{
+    hello mine = {.version = ""};
+    snprintf(mine.version, sizeof mine.version, "%s", sw_version());
+    if (gethostname(mine.host, sizeof mine.host - 1) != 0)
+        snprintf(mine.host, sizeof mine.host, "unknown");
+    SW_TRY(swi_ranks_gather(r, &mine, sizeof mine, r->of));
+    for (int k = 1; k < r->t->ranks; k++)
+        if (strcmp(r->of[k].version, r->of[0].version) != 0)
+            SW_FAIL(SW_INVALID,
+                    "all ranks must have the same version of stepwell: rank %d on host %s has "
+                    "%s, rank 0 on host %s has %s",
+                    k, r->of[k].host, r->of[k].version, r->of[0].host, r->of[0].version);
+    return SW_OK;
+}
+
+static void free_all(swi_ranks *r)
+{
+    const size_t bytes = swi_ranks_bytes(r->t->ranks);
+    sw_heap_free(r->out, SW_HEAP_RECORDS, bytes);
+    sw_budget_give(r->budget, r->out != NULL ? bytes : 0);
+    sw_budget_leave(r->budget);
+    sw_heap_free(r, SW_HEAP_RECORDS, sizeof *r);
+}
+
+static sw_status begin(swi_ranks *r)
+{
+    const size_t bytes = swi_ranks_bytes(r->t->ranks);
+    SW_TRY(sw_budget_take(r->budget, bytes, "transport"));
+    const sw_status status = sw_heap_alloc(&r->out, SW_HEAP_RECORDS, bytes);
+    if (status != SW_OK) {
+        sw_budget_give(r->budget, bytes);
+        return status;
+    }
+    r->in = r->out + r->piece;
+    r->of = (hello *)(void *)(r->in + r->piece);
+    memset(r->of, 0, (size_t)r->t->ranks * sizeof *r->of);
+    r->signed_at = r->heard_at = r->looked_at = sw_clock_ns();
+    return greet(r);
+}
+
+sw_status swi_ranks_open(swi_ranks **out, double timeout_s, sw_budget *budget)
+{
+    const char *by = NULL;
+    const int started = swi_ranks_started(&by);
+    swi_ranks *r;
+    *out = NULL;
+    if (started == 1)
+        return SW_OK;
+    SW_TRY(sw_heap_alloc(&r, SW_HEAP_RECORDS, sizeof *r));
+    *r = (swi_ranks){.piece = SWI_RANKS_PIECE,
+                     .budget = budget,
+                     .timeout_ns = (uint64_t)(timeout_s * SECOND)};
+    r->period_ns = r->timeout_ns / 8 < SECOND ? r->timeout_ns / 8 : SECOND;
+    sw_status status = open_module(&r->t, by, started);
+    if (status != SW_OK) {
+        sw_heap_free(r, SW_HEAP_RECORDS, sizeof *r);
+        return status;
+    }
+    sw_budget_share(budget);
+    status = begin(r);
+    if (status != SW_OK)
+        free_all(r);
+    else
+        *out = r;
+    return status;
+}
+
+/* Signs that are still under way are waited for: an MPI that ends must have none. */
+static sw_status take_leave(swi_ranks *r)
+{
+    uint64_t all[SWI_RANKS_MOST];
+    const uint64_t mine = r->signs;
+    SW_TRY(swi_ranks_gather(r, &mine, sizeof mine, all));
+    const uint64_t due = all[(r->t->rank + r->t->ranks - 1) % r->t->ranks];
+    while (r->heard < due) {
+        uint64_t came = 0;
+        const int code = r->t->signs(&came);
+        if (code != 0)
+            return failed(r, code);
+        r->heard += came;
+        (void)sched_yield();
+    }
+    return SW_OK;
+}
+
+void swi_ranks_close(swi_ranks *r)
+{
+    if (r == NULL)
+        return;
+    if (take_leave(r) == SW_OK)
+        r->t->close();
+    free_all(r);
+}
+
+void swi_ranks_abort(swi_ranks *r, int status)
+{
+    if (r != NULL)
+        r->t->abort(status);
+}

@@ -1,0 +1,187 @@
+/* A transport module over sockets of one machine, for tests: WORLD_SIZE ranks, of which this is
+ * RANK, meet in the folder SOCKETS. SOCKETS_SIZE: what it says that there are, in the place of
+ * WORLD_SIZE. A rank that aborts kills the others, as mpirun does. */
+#include "runtime/transport/module.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 64, LEFT = 1000 };
+
+typedef struct {
+    int data, signs; /* sockets */
+    pid_t pid;
+    size_t sent, got; /* of the exchange */
+} peer;
+
+typedef struct {
+    int rank, channel;
+    pid_t pid;
+} greeting;
+
+static peer peers[MOST];
+static sw_transport table;
+static const char *mine;
+static char *all;
+static size_t each;
+
+static int gather(const void *from, void *to, size_t bytes)
+{
+    mine = from, all = to, each = bytes;
+    memcpy(all + (size_t)table.rank * each, mine, each);
+    for (int k = 0; k < table.ranks; k++)
+        peers[k].sent = peers[k].got = k == table.rank ? each : 0;
+    return 0;
+}
+
+/* Adds what went through to *at; 0, or that the rank has left. */
+static int moved(ssize_t n, size_t *at, int rank)
+{
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        return LEFT + rank;
+    *at += n > 0 ? (size_t)n : 0;
+    return 0;
+}
+
+static int is_done(int *done)
+{
+    *done = 1;
+    for (int k = 0; k < table.ranks; k++) {
+        peer *p = &peers[k];
+        int code = 0;
+        if (p->sent < each)
+            code =
+                moved(send(p->data, mine + p->sent, each - p->sent, MSG_NOSIGNAL), &p->sent, k);
+        if (code == 0 && p->got < each)
+            code = moved(recv(p->data, all + (size_t)k * each + p->got, each - p->got, 0),
+                         &p->got, k);
+        if (code != 0)
+            return code;
+        *done &= p->sent == each && p->got == each;
+    }
+    return 0;
+}
+
+static int sign(int *sent)
+{
+    const int next = (table.rank + 1) % table.ranks;
+    *sent = send(peers[next].signs, "", 1, MSG_NOSIGNAL) == 1;
+    return 0;
+}
+
+static int signs(uint64_t *came)
+{
+    char bytes[64];
+    const int before = (table.rank + table.ranks - 1) % table.ranks;
+    const ssize_t n = recv(peers[before].signs, bytes, sizeof bytes, 0);
+    *came = n > 0 ? (uint64_t)n : 0;
+    return 0;
+}
+
+static const char *why_of(int code)
+{
+    static char text[60];
+    snprintf(text, sizeof text, "rank %d has left", code - LEFT);
+    return text;
+}
+
+static void end_all(int status)
+{
+    for (int k = 0; k < table.ranks; k++)
+        if (k != table.rank)
+            kill(peers[k].pid, SIGKILL);
+    _exit(status);
+}
+
+static void leave(void)
+{
+    for (int k = 0; k < table.ranks; k++)
+        if (k != table.rank) {
+            close(peers[k].data);
+            close(peers[k].signs);
+        }
+}
+
+static struct sockaddr_un address(int rank)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%.90s/%d", getenv("SOCKETS"), rank);
+    return a;
+}
+
+static void keep(int fd, const greeting *of)
+{
+    peers[of->rank].pid = of->pid;
+    *(of->channel == 0 ? &peers[of->rank].data : &peers[of->rank].signs) = fd;
+}
+
+/* Two sockets to each rank: those below are called, those above call. */
+static int meet(void)
+{
+    const struct timespec pause = {.tv_nsec = 2000000};
+    struct sockaddr_un here = address(table.rank);
+    const int door = socket(AF_UNIX, SOCK_STREAM, 0);
+    greeting own = {table.rank, 0, getpid()}, other;
+    if (bind(door, (struct sockaddr *)&here, sizeof here) != 0 || listen(door, 2 * MOST) != 0)
+        return -1;
+    for (int k = 0; k < 2 * table.rank; k++) {
+        struct sockaddr_un there = address(k / 2);
+        const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        int tries = 10000;
+        while (connect(fd, (struct sockaddr *)&there, sizeof there) != 0)
+            if (--tries == 0 || nanosleep(&pause, NULL) != 0)
+                return -1;
+        own.channel = k % 2;
+        if (write(fd, &own, sizeof own) != sizeof own ||
+            read(fd, &other, sizeof other) != sizeof other)
+            return -1;
+        other.channel = k % 2;
+        keep(fd, &other);
+    }
+    for (int k = 0; k < 2 * (table.ranks - 1 - table.rank); k++) {
+        const int fd = accept(door, NULL, NULL);
+        if (fd < 0 || read(fd, &other, sizeof other) != sizeof other ||
+            write(fd, &own, sizeof own) != sizeof own)
+            return -1;
+        keep(fd, &other);
+    }
+    close(door);
+    for (int k = 0; k < table.ranks; k++)
+        if (k != table.rank && (fcntl(peers[k].data, F_SETFL, O_NONBLOCK) != 0 ||
+                                fcntl(peers[k].signs, F_SETFL, O_NONBLOCK) != 0))
+            return -1;
+    return 0;
+}
+
+const sw_transport *sw_transport_open(char *why, size_t room);
+
+__attribute__((visibility("default"))) const sw_transport *sw_transport_open(char *why,
+                                                                             size_t room)
+{
+    const char *size =
+        getenv("SOCKETS_SIZE") != NULL ? getenv("SOCKETS_SIZE") : getenv("WORLD_SIZE");
+    table = (sw_transport){SW_TRANSPORT_ABI,
+                           sizeof table,
+                           "sockets",
+                           atoi(getenv("RANK")),
+                           atoi(size),
+                           gather,
+                           is_done,
+                           sign,
+                           signs,
+                           why_of,
+                           end_all,
+                           leave};
+    if (getenv("SOCKETS_SIZE") == NULL && meet() != 0) {
+        snprintf(why, room, "%s", strerror(errno));
+        return NULL;
+    }
+    return &table;
+}

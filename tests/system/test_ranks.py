@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""es over several processes: the same bits for any number of them, their bytes as planned, and an end for all when one is gone."""
+import glob
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from frame import FULL, PROGRAM, Run, Skip, check, get, main, put, raw, records, said, test, wait_until
+
+MODULE = os.path.join(os.path.dirname(PROGRAM), "..", "tests", "system", "libsockets.so")
+SMALL = "es --model mlp --hidden 16 --synthetic-n 300 --population 96 --slice 8 --generations 5 --sigma 0.02"
+RANDOM = random.Random(1)
+
+
+def ranks(n, words, of=None, **env):
+    """n processes with these words; `of` has others for some."""
+    place = tempfile.mkdtemp(dir=".")  # short: names of sockets are
+    base = {"WORLD_SIZE": str(n), "SOCKETS": place, "STEPWELL_MPI_MODULE": MODULE, **env}
+    return [Run((of or {}).get(k, words), {**base, "RANK": str(k)}.items()) for k in range(n)]
+
+
+def ended(jobs, status=0, seconds=120):
+    """All end with this status; rank 0."""
+    for job in jobs:
+        job.wait(seconds)
+    for k, job in enumerate(jobs):
+        check(job.status == status and (k == 0 or not job.out), k, job)
+    return jobs[0]
+
+
+def gone(jobs, seconds=10):
+    """All end, and not all well; what they said."""
+    for job in jobs:
+        job.wait(seconds)
+    check(any(job.status != 0 for job in jobs), *jobs)
+    return "".join(job.err for job in jobs)
+
+
+def kept(out):
+    """What does not depend on time."""
+    return {k: v for k, v in out.items() if k in ("fitness", "generations", "evaluations", "not_finite", "test_loss", "test_accuracy", "test_steps")}
+
+
+@test("the bits are those of one process, for any number of ranks and threads")
+def bits():
+    kinds = [f"--noise {k}" for k in ("low-rank", "iid", "permuted", "permuted-in", "permuted-out", "sign-flip", "sign-flip-in", "sign-flip-out",
+                                      "sparse", "dropout")] + ["--strategy snes", "--strategy ars", "--strategy nes --no-antithetic"]
+    for i, kind in enumerate(kinds if FULL else ("--noise low-rank", "--strategy snes --noise iid")):
+        words = f"{SMALL} {kind} --json --save-params p --metrics m.jsonl"
+        alone, bytes_alone = said(words), raw("p")
+        rows = [{k: v for k, v in r.items() if k != "ms"} for r in records("m.jsonl")]
+        for n in (2, 3, 4, 8) if FULL or i == 0 else (3,):
+            os.unlink("p")
+            both = ended(ranks(n, f"{words} --threads {1 + n % 2}")).json
+            check(raw("p") == bytes_alone and kept(both) == kept(alone), n, kind, both)
+            check([{k: v for k, v in r.items() if k != "ms"} for r in records("m.jsonl")] == rows, n, kind)
+
+
+@test("an environment is played by all")
+def environment():
+    words = "es --environment cart-pole --generations 6 --population 64 --slice 8 --json --save-params p"
+    alone, bytes_alone = said(words), raw("p")
+    check(kept(ended(ranks(3, words)).json) == kept(alone) and raw("p") == bytes_alone)
+
+
+@test("each does its share, with the bytes that were planned and sent")
+def shares():
+    """Sent: what a rank says at first, two numbers that are compared, where rank 0 is, its model, and then 64-byte multiples of each generation."""
+    alone = said(f"{SMALL} --json")
+    for n in 2, 5:
+        out = ended(ranks(n, f"{SMALL} --json")).json
+        slices = 2 * 96 // 2 // 8
+        assert out["transport"] == "sockets" and [r["runs"] for r in out["ranks"]] == [5 * len(range(k, slices, n)) for k in range(n)], out
+        assert all(r["measured_peak_bytes"] == out["predicted_peak_bytes"] for r in out["ranks"])
+        each = (-(-slices // n) * 8 * 4 + 16 + 63) // 64 * 64
+        assert out["total_bytes"] - alone["total_bytes"] == out["transport_bytes"] == 2 * 256 * 1024 + 96 * n + (n + 1) * each
+        assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 4 * 8 + out["model_bytes"] + 5 * each) for r in out["ranks"]), out["ranks"]
+
+
+@test("a run goes on with another number of ranks, after an interrupt or a kill")
+def resume():
+    many = SMALL.replace("--generations 5", "--generations 400")
+    words = f"{many} --save-params p --checkpoint c --checkpoint-every 7"
+    Run(f"{many} --save-params whole").wait()
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)[:3 if FULL else 2]:
+        jobs = ranks(3, words)
+        wait_until(lambda: os.path.exists("c"))
+        if number == signal.SIGKILL:
+            jobs[RANDOM.randrange(3)].send(number)
+            gone(jobs)
+        else:
+            for job in jobs + jobs[:2]:  # a launcher sends again what a terminal has sent
+                job.send(number)
+            ended(jobs, 130)
+        ended(ranks(2, f"{words} --resume c"))
+        check(raw("p") == raw("whole"))
+        for name in glob.glob("[cp]*"):
+            os.unlink(name)
+    assert not glob.glob("m*")
+
+
+@test("where one is killed, at whatever moment, all end")
+def kills():
+    many = SMALL.replace("--generations 5", "--generations 100000")
+    for i in range(20 if FULL else 4):
+        jobs = ranks(3, many)
+        time.sleep(RANDOM.random() * 0.4)
+        jobs[i % 3].send(signal.SIGKILL)
+        said_all = gone(jobs)
+        check("has left" in said_all or all(j.status < 0 for j in jobs), said_all)
+
+
+@test("a rank that has stopped is named, and all end")
+def stopped():
+    jobs = ranks(3, SMALL.replace("--generations 5", "--generations 100000") + " --rank-timeout 1.5")
+    time.sleep(1)
+    jobs[1].send(signal.SIGSTOP)
+    began = time.monotonic()
+    said_all = gone(jobs, 20)
+    check(f"rank 1 of 3 on host {socket.gethostname()[:60]}" in said_all and "has given no sign of life for" in said_all, said_all)
+    assert time.monotonic() - began < 8 and jobs[2].status == 1
+
+
+@test("a generation of many deadlines is no reason to end")
+def long():
+    size, limit = (8192, 1) if FULL else (1024, 1.5)
+    out = ended(ranks(2, f"es --model mlp --hidden 256 --synthetic-n 300 --population {size} --slice 16 --samples 128 --generations 1 --rank-timeout {limit} --json")).json
+    print(f"      a generation of {out['evaluate_ns'] / 1e9 / limit:.1f} deadlines")
+
+
+@test("what is not the same on all ranks is named")
+def differs():
+    def says(jobs, *parts):
+        text = gone(jobs)
+        check(all(p in text for p in parts), text)
+    says(ranks(2, SMALL, {1: f"{SMALL} --l2 0.5"}), "all ranks must have the same options: rank 1 on host")
+    lines = [f"{i},{i % 7},{i % 2}" for i in range(60)]
+    put("a.csv", "\n".join(lines))
+    put("b.csv", "\n".join(lines[:-1] + ["59,4,1"]))
+    words = "es --model mlp --hidden 8 --population 16 --generations 2 --data csv:{}.csv"
+
+    same = words.format("a")
+    os.makedirs("one"), os.makedirs("two")
+    shutil.copy("a.csv", "one/d.csv"), shutil.copy("b.csv", "two/d.csv")
+    ended(ranks(2, same))
+    here = os.getcwd()
+    jobs, base = [], {"WORLD_SIZE": "2", "SOCKETS": tempfile.mkdtemp(dir=here), "STEPWELL_MPI_MODULE": MODULE}
+    for k, folder in enumerate(("one", "two")):
+        os.chdir(folder)
+        jobs.append(Run(words.format("d"), {**base, "RANK": str(k)}.items()))
+        os.chdir(here)
+    says(jobs, "all ranks must have the same training data: rank 1")
+
+
+@test("a module that cannot be is refused in one line")
+def modules():
+    def says(*parts, **env):
+        done = Run(SMALL, {"WORLD_SIZE": "2", "RANK": "0", "SOCKETS": ".", **env}.items()).wait()
+        check(done.failed_cleanly(5) and all(p in done.err for p in parts), done)
+    put("text", "no library\n" * 100)
+    put("cut", raw(MODULE)[:4096])
+    says("MPI module: ./not-there", STEPWELL_MPI_MODULE="not-there")
+    says("MPI module: ./text is not a shared library", STEPWELL_MPI_MODULE="text")
+    says("MPI module: ./cut is cut off", STEPWELL_MPI_MODULE="cut")
+    says("the launcher started 2 processes (WORLD_SIZE), and sockets sees 3", STEPWELL_MPI_MODULE=MODULE, SOCKETS_SIZE="3")
+
+
+@test("a budget has the transport in it")
+def budget():
+    total = ended(ranks(2, f"{SMALL} --json")).json["total_bytes"]
+    ended(ranks(2, f"{SMALL} --memory-budget {total}"))
+    check("does not fit" in gone(ranks(2, f"{SMALL} --memory-budget {total - 1}")))
+    for words, part in ((f"{SMALL} --rank-timeout 0.5", "--rank-timeout must be 1 to 1e6 seconds (got 0.5)"), (f"{SMALL} --rank-timeout nan", "--rank-timeout")):
+        done = Run(words).wait()
+        check(done.failed_cleanly(2) and part in done.err, done)
+
+
+@test("Open MPI and MPICH give the same bits")
+def mpi():
+    if not FULL:
+        raise Skip("in full alone")
+    words = f"{SMALL} --json --save-params p"
+    alone, bytes_alone = said(words), raw("p")
+    found = 0
+    for launcher, file, more in ("mpirun.openmpi", "libstepwell-openmpi.so", "--allow-run-as-root --oversubscribe"), ("mpirun.mpich", "libstepwell-mpich.so", ""):
+        if shutil.which(launcher) is None or not os.path.exists(os.path.join(os.path.dirname(PROGRAM), "..", "runtime", file)):
+            continue
+        for n in 2, 4:
+            os.unlink("p")
+            done = subprocess.run([launcher, *more.split(), "-n", str(n), PROGRAM, *words.split()], capture_output=True, text=True, timeout=120, check=True)
+            check(raw("p") == bytes_alone and f'"ranks":[' in done.stdout and done.stdout.count("\n") == 1, done)
+            found += 1
+    if found == 0:
+        raise Skip("no MPI is here")
+    assert alone
+
+
+main("ranks")
