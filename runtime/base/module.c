@@ -1,3 +1,4 @@
+/* Modules: found, looked at, opened. */
 #include "runtime/base/module.h"
 #include "alloc/base/sys.h"
 #include <elf.h>

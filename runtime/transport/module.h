@@ -1,4 +1,4 @@
-/* What a transport module is: calls that move bytes between the ranks that a launcher started.
+/* A transport module: calls that move bytes between the ranks that a launcher started.
  * One of them exists for each MPI (mpi.c), since programs link none. No call blocks but `open`,
  * `abort` and `close`. One exchange is under way at a time, which all ranks start in the same
  * order with the same bytes. All are called by one thread. Codes: 0 is success; `why` says what

@@ -1,3 +1,4 @@
+/* Ranks: joining, gathering, signs of life. */
 #include "runtime/transport/ranks.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
@@ -12,7 +13,7 @@
 
 #define SECOND 1000000000u
 
-/* What all tell each other first. */
+/* All tell each other first. */
 typedef struct {
     char version[32], host[64];
 } hello;
@@ -136,7 +137,7 @@ static sw_status wait(swi_ranks *r)
 
 /* ---- exchanges --------------------------------------------------------------------------- */
 
-/* What stands in `out`, of all into `in`. */
+/* The bytes that stand in `out`, those of all into `in`. */
 static sw_status exchange(swi_ranks *r, size_t bytes)
 {
     const int code = r->t->gather(r->out, r->in, bytes);

@@ -42,7 +42,7 @@ def gone(jobs, seconds=10):
 
 
 def kept(out):
-    """What does not depend on time."""
+    """All that does not depend on time."""
     return {k: v for k, v in out.items() if k in ("fitness", "generations", "evaluations", "not_finite", "test_loss", "test_accuracy", "test_steps")}
 
 

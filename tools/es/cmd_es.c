@@ -52,7 +52,9 @@ static const char notes[] =
     "that updates), es_bytes (fitness and order), noise_bytes (of the plan: noise that "
     "outlives its op), noise_scratch_bytes (of the op that takes most), "
     "evaluations_per_second, "
-    "wall_ns, evaluate_ns, update_ns, test_ns, resumed_from_generation, checkpoints, witness.";
+    "wall_ns, evaluate_ns, update_ns, test_ns, resumed_from_generation, checkpoints, witness. "
+    "With several processes also transport, transport_bytes (of each rank, for exchanges) and "
+    "ranks: host, runs (of slices), measured_peak_bytes, sent_bytes and waited_ns of each.";
 
 /* Options of the job that are taken; model and data have no default until it is known whether
  * an environment is. */

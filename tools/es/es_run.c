@@ -372,7 +372,7 @@ static sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args)
 
 /* ---- ranks ------------------------------------------------------------------------------- */
 
-/* Behind the fitness of its slices each rank says where it is and whether it was interrupted.
+/* Each rank says where it is and whether it was interrupted, after the fitness of its slices.
  */
 typedef struct {
     uint64_t generation;
@@ -734,7 +734,7 @@ int es_check_witness(const es_run *r)
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-/* What a rank says in the end. */
+/* The figures of a rank, in the end. */
 typedef struct {
     uint64_t runs, measured_peak_bytes, sent_bytes, waited_ns;
 } es_rank;
