@@ -411,10 +411,10 @@ static sw_status exchange(es_run *r)
 {
     const size_t each = found_each(r), rows = sw_es_rows(r->job.es), last = each - sizeof(word);
     const int ranks = swi_ranks_size(r->ranks), rank = swi_ranks_rank(r->ranks);
-    char *mine = (char *)r->found, *all = mine + each;
     const word own = {.generation = r->generation, .interrupted = cli_interrupted()};
     if (r->ranks == NULL)
         return SW_OK;
+    char *mine = (char *)r->found, *all = mine + each;
     memcpy(mine + last, &own, sizeof own);
     SW_TRY(swi_ranks_gather(r->ranks, mine, each, all));
     for (int k = 0; k < ranks; k++) {

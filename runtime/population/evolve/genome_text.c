@@ -661,7 +661,7 @@ static sw_status read_one_shield(sw_json_in *in, void *context)
 static sw_status read_value(sw_json_in *in, swi_object *o, const swi_text_field *f)
 {
     static const char *const updates[] = {"release", "after"};
-    void *at = (char *)o->to + f->at;
+    void *at = o->to != NULL ? (char *)o->to + f->at : NULL; /* of fields that others read */
     uint32_t which = 0;
     int c;
     SW_TRY(sw_json_peek(in, &c));
