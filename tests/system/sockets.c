@@ -1,6 +1,7 @@
 /* A transport module over sockets of one machine, for tests: WORLD_SIZE ranks, of which this is
  * RANK, meet in the folder SOCKETS. SOCKETS_SIZE: what it says that there are, in the place of
- * WORLD_SIZE. A rank that aborts kills the others, as mpirun does. */
+ * WORLD_SIZE. A rank that aborts kills the others, as mpirun does. Each that has met the others
+ * leaves a file met0, met1, ... there. */
 #include "runtime/transport/module.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -157,6 +158,8 @@ static int meet(void)
         if (k != table.rank && (fcntl(peers[k].data, F_SETFL, O_NONBLOCK) != 0 ||
                                 fcntl(peers[k].signs, F_SETFL, O_NONBLOCK) != 0))
             return -1;
+    snprintf(here.sun_path, sizeof here.sun_path, "%.90s/met%d", getenv("SOCKETS"), table.rank);
+    close(open(here.sun_path, O_CREAT | O_WRONLY, 0600));
     return 0;
 }
 
