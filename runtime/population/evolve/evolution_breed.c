@@ -321,7 +321,9 @@ static sw_status mutate(sw_evolution *e, swi_one *child, uint32_t attempt)
         {.kind = SW_MUTATE_SIZE, .probability = 0.5, .low = -0.5, .high = -0.1},
         {.kind = SW_MUTATE_BATCH, .probability = 1, .low = -0.5, .high = -0.25},
     };
-    const bool limited = e->opts.candidate_bytes > 0 || e->budget != NULL;
+    /* A price takes up to some milliseconds: the first attempt is asked about as a whole, later
+     * ones after each mutation. */
+    const bool limited = attempt > 0 && (e->opts.candidate_bytes > 0 || e->budget != NULL);
     sw_mutate_opts opts = SW_OPTS(
         sw_mutate_opts, .mutations = e->opts.mutations, .n_mutations = e->opts.n_mutations,
         .seed = seed_of(e, child, attempt), .space = e->space, .fits = limited ? may_be : NULL,
