@@ -4,6 +4,7 @@
 #include "alloc/base/sys.h"
 #include "runtime/base/module.h"
 #include "runtime/transport/module.h"
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,7 @@ typedef struct {
 
 struct swi_ranks {
     const sw_transport *t;
-    hello *of; /* by rank */
-    sw_budget *budget;
+    hello *of;               /* by rank */
     unsigned char *out, *in; /* one block: what is sent, what has come */
     size_t piece;            /* bytes of each */
     uint64_t timeout_ns, period_ns, signed_at, heard_at, looked_at, signs, heard, sent, waited;
@@ -38,7 +38,7 @@ int swi_ranks_started(const char **by)
             continue;
         if (by != NULL)
             *by = sizes[i];
-        return n < SWI_RANKS_MOST ? (int)n : SWI_RANKS_MOST;
+        return n < INT_MAX ? (int)n : INT_MAX;
     }
     return 1;
 }
@@ -251,20 +251,13 @@ static void free_all(swi_ranks *r)
 {
     const size_t bytes = swi_ranks_bytes(r->t->ranks);
     sw_heap_free(r->out, SW_HEAP_RECORDS, bytes);
-    sw_budget_give(r->budget, r->out != NULL ? bytes : 0);
-    sw_budget_leave(r->budget);
     sw_heap_free(r, SW_HEAP_RECORDS, sizeof *r);
 }
 
 static sw_status begin(swi_ranks *r)
 {
     const size_t bytes = swi_ranks_bytes(r->t->ranks);
-    SW_TRY(sw_budget_take(r->budget, bytes, "transport"));
-    const sw_status status = sw_heap_alloc(&r->out, SW_HEAP_RECORDS, bytes);
-    if (status != SW_OK) {
-        sw_budget_give(r->budget, bytes);
-        return status;
-    }
+    SW_TRY(sw_heap_alloc(&r->out, SW_HEAP_RECORDS, bytes));
     r->in = r->out + r->piece;
     r->of = (hello *)(void *)(r->in + r->piece);
     memset(r->of, 0, (size_t)r->t->ranks * sizeof *r->of);
@@ -272,7 +265,7 @@ static sw_status begin(swi_ranks *r)
     return greet(r);
 }
 
-sw_status swi_ranks_open(swi_ranks **out, double timeout_s, sw_budget *budget)
+sw_status swi_ranks_open(swi_ranks **out, double timeout_s)
 {
     const char *by = NULL;
     const int started = swi_ranks_started(&by);
@@ -280,17 +273,17 @@ sw_status swi_ranks_open(swi_ranks **out, double timeout_s, sw_budget *budget)
     *out = NULL;
     if (started == 1)
         return SW_OK;
+    if (started > SWI_RANKS_MOST)
+        SW_FAIL(SW_UNSUPPORTED, "there are at most %d ranks (%s says %d)", SWI_RANKS_MOST, by,
+                started);
     SW_TRY(sw_heap_alloc(&r, SW_HEAP_RECORDS, sizeof *r));
-    *r = (swi_ranks){.piece = SWI_RANKS_PIECE,
-                     .budget = budget,
-                     .timeout_ns = (uint64_t)(timeout_s * SECOND)};
+    *r = (swi_ranks){.piece = SWI_RANKS_PIECE, .timeout_ns = (uint64_t)(timeout_s * SECOND)};
     r->period_ns = r->timeout_ns / 8 < SECOND ? r->timeout_ns / 8 : SECOND;
     sw_status status = open_module(&r->t, by, started);
     if (status != SW_OK) {
         sw_heap_free(r, SW_HEAP_RECORDS, sizeof *r);
         return status;
     }
-    sw_budget_share(budget);
     status = begin(r);
     if (status != SW_OK)
         free_all(r);

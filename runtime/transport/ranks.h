@@ -7,7 +7,6 @@
 #ifndef SW_RANKS_H
 #define SW_RANKS_H
 
-#include "alloc/arena/arena.h"
 #include "runtime/base/common.h"
 
 #define SWI_RANKS_MOST 4096
@@ -19,10 +18,11 @@ typedef struct swi_ranks swi_ranks;
  * variable that says so. */
 int swi_ranks_started(const char **by);
 
-/* Join the others. `budget` (or NULL) pays for the buffer, of swi_ranks_bytes. timeout_s: from
- * the last sign of life on. SW_DEVICE: there is no module, or it is of another MPI than the
- * launcher; SW_INVALID: the ranks have different versions of the library. */
-SW_MUST_USE sw_status swi_ranks_open(swi_ranks **out, double timeout_s, sw_budget *budget);
+/* Join the others; each has a buffer of swi_ranks_bytes, which no budget pays for. timeout_s:
+ * from the last sign of life on. SW_DEVICE: there is no module, or it is of another MPI than
+ * the launcher; SW_INVALID: the ranks have different versions of the library; SW_UNSUPPORTED:
+ * there are too many. */
+SW_MUST_USE sw_status swi_ranks_open(swi_ranks **out, double timeout_s);
 /* All ranks call it. After a failure of an exchange: swi_ranks_abort. NULL is fine. */
 void swi_ranks_close(swi_ranks *r);
 /* Ends the processes of all ranks with this status, this one too. */

@@ -439,7 +439,7 @@ int es_ranks_open(es_run *r)
     es_opts *o = &r->opts;
     if (o->job.ranks != NULL || swi_ranks_started(NULL) == 1)
         return CLI_GO;
-    CLI_LIBRARY(swi_ranks_open(&r->ranks, o->rank_timeout, NULL), false);
+    CLI_LIBRARY(swi_ranks_open(&r->ranks, o->rank_timeout), false);
     cli_catch_repeats();
     r->job.on_host = swi_ranks_on_host(r->ranks);
     if (swi_ranks_rank(r->ranks) > 0) {
@@ -496,7 +496,8 @@ int es_ranks_agree(es_run *r)
 
 int es_ranks_close(es_run *r, int status)
 {
-    const bool ended = status == CLI_DONE || status == CLI_INTERRUPTED;
+    /* Before they agreed the others do not know of an interrupt here, and would wait. */
+    const bool ended = r->found != NULL && (status == CLI_DONE || status == CLI_INTERRUPTED);
     if (r->ranks != NULL && !ended)
         swi_ranks_abort(r->ranks, status);
     swi_ranks_close(r->ranks);

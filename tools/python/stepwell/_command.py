@@ -60,13 +60,15 @@ def words_of(options):
 def run(words, progress=None):
     """Run the program: its standard output. Ctrl-C reaches it too, whenever it comes, and what it says
     in its end is waited for; a second one kills it."""
-    words, child, interrupts = [program(), *words], None, []
+    words, child, interrupts, early = [program(), *words], None, [], []
 
     def interrupt(*_):
         interrupts.append(None)
-        if child is not None and len(interrupts) > 1:
+        if child is None:
+            early.append(None)
+        elif len(interrupts) > 1:
             child.kill()
-        elif child is not None and not _shares_terminal():  # a terminal sends Ctrl-C to both; one that came from elsewhere is passed on
+        elif not _shares_terminal():  # a terminal sends Ctrl-C to both; one that came from elsewhere is passed on
             child.send_signal(signal.SIGINT)
 
     # An exception may come anywhere, also while the program starts, which would then train on unseen.
@@ -76,7 +78,7 @@ def run(words, progress=None):
     try:
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=progress or subprocess.PIPE, text=True) as started:
             child = started
-            if interrupts:
+            if early:  # one that comes from here on is passed on already
                 child.send_signal(signal.SIGINT)
             out, err = child.communicate()
     except BaseException:
