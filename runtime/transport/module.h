@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SW_TRANSPORT_ABI 1u
+#define SW_TRANSPORT_ABI 2u
+#define SW_TRANSPORT_RANKS 4096 /* at most */
 
 typedef struct {
     uint32_t abi, size;
@@ -17,6 +18,9 @@ typedef struct {
     int rank, ranks;
     /* Start an exchange: `bytes` of each rank, in the order of ranks, to all. */
     int (*gather)(const void *mine, void *all, size_t bytes);
+    /* Start an exchange: to rank k the next out_bytes[k] of `out`, from rank k in_bytes[k],
+     * which are what it sends to this one; the counts stay until it is over. */
+    int (*trade)(const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes);
     int (*done)(int *done); /* is it over? */
     /* Signs of life: one to the next rank, unless the last has not left yet (*sent 0); how many
      * came from the one before since this was asked last. */

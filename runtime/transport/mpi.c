@@ -18,6 +18,25 @@ static int gather(const void *mine, void *all, size_t bytes)
                           &exchange);
 }
 
+/* MPI wants them as int, with the places where they begin. */
+static int trade(const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes)
+{
+    static int n[2][SW_TRANSPORT_RANKS], at[2][SW_TRANSPORT_RANKS];
+    const size_t *const bytes[2] = {out_bytes, in_bytes};
+    int ranks;
+    MPI_Comm_size(comm, &ranks);
+    for (int way = 0; way < 2; way++) {
+        int begin = 0;
+        for (int k = 0; k < ranks; k++) {
+            n[way][k] = (int)bytes[way][k];
+            at[way][k] = begin;
+            begin += n[way][k];
+        }
+    }
+    return MPI_Ialltoallv(out, n[0], at[0], MPI_BYTE, in, n[1], at[1], MPI_BYTE, comm,
+                          &exchange);
+}
+
 static int is_done(int *done)
 {
     return MPI_Test(&exchange, done, MPI_STATUS_IGNORE);
@@ -104,6 +123,7 @@ __attribute__((visibility("default"))) const sw_transport *sw_transport_open(cha
                                  .size = sizeof table,
                                  .name = name,
                                  .gather = gather,
+                                 .trade = trade,
                                  .done = is_done,
                                  .sign = sign,
                                  .signs = signs,

@@ -3,7 +3,6 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "runtime/base/module.h"
-#include "runtime/transport/module.h"
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@ typedef struct {
 struct swi_ranks {
     const sw_transport *t;
     hello *of;               /* by rank */
+    size_t *counts;          /* of a trade: to each rank, and from each */
     unsigned char *out, *in; /* one block: what is sent, what has come */
     size_t piece;            /* bytes of each */
     uint64_t timeout_ns, period_ns, signed_at, heard_at, looked_at, signs, heard, sent, waited;
@@ -176,6 +176,67 @@ sw_status swi_ranks_share(swi_ranks *r, void *data, size_t bytes)
     return SW_OK;
 }
 
+/* counts[0..] and counts[ranks..] are set. */
+static sw_status trade(swi_ranks *r)
+{
+    const int n = r->t->ranks;
+    const int code = r->t->trade(r->out, r->counts, r->in, r->counts + n);
+    if (code != 0)
+        return failed(r, code);
+    for (int k = 0; k < n; k++)
+        r->sent += k != r->t->rank ? r->counts[k] : 0;
+    return wait(r);
+}
+
+sw_status swi_ranks_copy(swi_ranks *r, int from, int to, void *data, size_t bytes)
+{
+    const int rank = swi_ranks_rank(r);
+    for (size_t at = 0; from != to && at < bytes; at += r->piece) {
+        const size_t part = bytes - at < r->piece ? bytes - at : r->piece;
+        memset(r->counts, 0, 2 * (size_t)r->t->ranks * sizeof *r->counts);
+        r->counts[to] = rank == from ? part : 0;
+        r->counts[r->t->ranks + from] = rank == to ? part : 0;
+        if (rank == from)
+            memcpy(r->out, (const char *)data + at, part);
+        SW_TRY(trade(r));
+        if (rank == to)
+            memcpy((char *)data + at, r->in, part);
+    }
+    return SW_OK;
+}
+
+/* `values`: n of each rank, one after the other; the sums come into the first. */
+static void add_in_pairs(float *values, size_t n, size_t ranks)
+{
+    for (size_t apart = 1; apart < ranks; apart *= 2)
+        for (size_t k = 0; k + apart < ranks; k += 2 * apart) {
+            float *const to = values + k * n;
+            const float *const from = values + (k + apart) * n;
+            for (size_t i = 0; i < n; i++)
+                to[i] += from[i];
+        }
+}
+
+sw_status swi_ranks_sum(swi_ranks *r, float *values, size_t n)
+{
+    const size_t ranks = (size_t)swi_ranks_size(r);
+    const size_t most = ranks > 1 ? r->piece / sizeof *values / ranks * ranks : n;
+    for (size_t at = 0; ranks > 1 && at < n; at += most) {
+        const size_t now = n - at < most ? n - at : most, part = (now + ranks - 1) / ranks;
+        const size_t bytes = part * sizeof *values;
+        memcpy(r->out, values + at, now * sizeof *values);
+        memset(r->out + now * sizeof *values, 0, (part * ranks - now) * sizeof *values);
+        for (size_t k = 0; k < 2 * ranks; k++)
+            r->counts[k] = bytes;
+        SW_TRY(trade(r));
+        add_in_pairs((float *)(void *)r->in, part, ranks);
+        memcpy(r->out, r->in, bytes);
+        SW_TRY(exchange(r, bytes));
+        memcpy(values + at, r->in, now * sizeof *values);
+    }
+    return SW_OK;
+}
+
 sw_status swi_ranks_same(swi_ranks *r, const char *what, uint64_t number)
 {
     uint64_t of[SWI_RANKS_MOST];
@@ -193,7 +254,8 @@ sw_status swi_ranks_same(swi_ranks *r, const char *what, uint64_t number)
 
 size_t swi_ranks_bytes(int ranks)
 {
-    return ranks > 1 ? 2 * SWI_RANKS_PIECE + (size_t)ranks * sizeof(hello) : 0;
+    return ranks > 1 ? 2 * SWI_RANKS_PIECE + (size_t)ranks * (sizeof(hello) + 2 * sizeof(size_t))
+                     : 0;
 }
 
 /* The module of the launcher's MPI. */
@@ -260,6 +322,7 @@ static sw_status begin(swi_ranks *r)
     SW_TRY(sw_heap_alloc(&r->out, SW_HEAP_RECORDS, bytes));
     r->in = r->out + r->piece;
     r->of = (hello *)(void *)(r->in + r->piece);
+    r->counts = (size_t *)(void *)(r->of + r->t->ranks);
     memset(r->of, 0, (size_t)r->t->ranks * sizeof *r->of);
     r->signed_at = r->heard_at = r->looked_at = sw_clock_ns();
     return greet(r);

@@ -8,8 +8,9 @@
 #define SW_RANKS_H
 
 #include "runtime/base/common.h"
+#include "runtime/transport/module.h"
 
-#define SWI_RANKS_MOST 4096
+#define SWI_RANKS_MOST SW_TRANSPORT_RANKS
 #define SWI_RANKS_PIECE ((size_t)256 << 10) /* bytes that an exchange gives each rank */
 
 typedef struct swi_ranks swi_ranks;
@@ -43,6 +44,12 @@ uint64_t swi_ranks_waited(const swi_ranks *r);
 SW_MUST_USE sw_status swi_ranks_gather(swi_ranks *r, const void *mine, size_t bytes, void *all);
 /* data becomes that of rank 0. */
 SW_MUST_USE sw_status swi_ranks_share(swi_ranks *r, void *data, size_t bytes);
+/* `bytes` at `data` of rank `from` become those at `data` of rank `to`; others need none. */
+SW_MUST_USE sw_status swi_ranks_copy(swi_ranks *r, int from, int to, void *data, size_t bytes);
+/* Values become their sums over all ranks, the same bits on each: ranks are added in pairs of
+ * neighbours, then pairs of these sums, and so on; one without a neighbour is carried up. A
+ * rank sends 8 (ranks - 1) ceil(n / ranks) bytes. */
+SW_MUST_USE sw_status swi_ranks_sum(swi_ranks *r, float *values, size_t n);
 /* SW_INVALID, with the first rank that has another number than rank 0: `what` differs. */
 SW_MUST_USE sw_status swi_ranks_same(swi_ranks *r, const char *what, uint64_t number);
 /* A sign of life, and a look at that of the rank before; between pieces of work that are long.

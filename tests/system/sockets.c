@@ -19,7 +19,9 @@ enum { MOST = 64, LEFT = 1000 };
 typedef struct {
     int data, signs; /* sockets */
     pid_t pid;
-    size_t sent, got; /* of the exchange */
+    const char *out; /* of the exchange, and how much of it went */
+    char *in;
+    size_t to_send, to_get, sent, got;
 } peer;
 
 typedef struct {
@@ -29,16 +31,34 @@ typedef struct {
 
 static peer peers[MOST];
 static sw_transport table;
-static const char *mine;
-static char *all;
-static size_t each;
+
+static void begin(int k, const char *out, size_t to_send, char *in, size_t to_get)
+{
+    peer *p = &peers[k];
+    p->out = out, p->in = in, p->to_send = to_send, p->to_get = to_get;
+    p->sent = p->got = 0;
+    if (k != table.rank)
+        return;
+    memcpy(in, out, to_send);
+    p->sent = p->got = to_send;
+}
 
 static int gather(const void *from, void *to, size_t bytes)
 {
-    mine = from, all = to, each = bytes;
-    memcpy(all + (size_t)table.rank * each, mine, each);
     for (int k = 0; k < table.ranks; k++)
-        peers[k].sent = peers[k].got = k == table.rank ? each : 0;
+        begin(k, from, bytes, (char *)to + (size_t)k * bytes, bytes);
+    return 0;
+}
+
+static int trade(const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes)
+{
+    const char *from = out;
+    char *to = in;
+    for (int k = 0; k < table.ranks; k++) {
+        begin(k, from, out_bytes[k], to, in_bytes[k]);
+        from += out_bytes[k];
+        to += in_bytes[k];
+    }
     return 0;
 }
 
@@ -57,15 +77,14 @@ static int is_done(int *done)
     for (int k = 0; k < table.ranks; k++) {
         peer *p = &peers[k];
         int code = 0;
-        if (p->sent < each)
-            code =
-                moved(send(p->data, mine + p->sent, each - p->sent, MSG_NOSIGNAL), &p->sent, k);
-        if (code == 0 && p->got < each)
-            code = moved(recv(p->data, all + (size_t)k * each + p->got, each - p->got, 0),
-                         &p->got, k);
+        if (p->sent < p->to_send)
+            code = moved(send(p->data, p->out + p->sent, p->to_send - p->sent, MSG_NOSIGNAL),
+                         &p->sent, k);
+        if (code == 0 && p->got < p->to_get)
+            code = moved(recv(p->data, p->in + p->got, p->to_get - p->got, 0), &p->got, k);
         if (code != 0)
             return code;
-        *done &= p->sent == each && p->got == each;
+        *done &= p->sent == p->to_send && p->got == p->to_get;
     }
     return 0;
 }
@@ -176,6 +195,7 @@ __attribute__((visibility("default"))) const sw_transport *sw_transport_open(cha
                            atoi(getenv("RANK")),
                            atoi(size),
                            gather,
+                           trade,
                            is_done,
                            sign,
                            signs,

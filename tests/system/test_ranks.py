@@ -86,7 +86,7 @@ def shares():
         assert out["transport"] == "sockets" and [r["runs"] for r in out["ranks"]] == [5 * len(range(k, slices, n)) for k in range(n)], out
         assert all(r["measured_peak_bytes"] == out["predicted_peak_bytes"] for r in out["ranks"])
         each = (-(-slices // n) * 8 * 4 + 16 + 63) // 64 * 64
-        assert out["total_bytes"] - alone["total_bytes"] == out["transport_bytes"] == 2 * 256 * 1024 + 96 * n + (n + 1) * each
+        assert out["total_bytes"] - alone["total_bytes"] == out["transport_bytes"] == 2 * 256 * 1024 + 112 * n + (n + 1) * each
         assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 4 * 8 + out["model_bytes"] + 5 * each) for r in out["ranks"]), out["ranks"]
 
 
