@@ -254,8 +254,9 @@ sw_status swi_ranks_same(swi_ranks *r, const char *what, uint64_t number)
 
 size_t swi_ranks_bytes(int ranks)
 {
-    return ranks > 1 ? 2 * SWI_RANKS_PIECE + (size_t)ranks * (sizeof(hello) + 2 * sizeof(size_t))
-                     : 0;
+    return ranks > 1
+               ? 2 * SWI_RANKS_PIECE + (size_t)ranks * (sizeof(hello) + 2 * sizeof(size_t))
+               : 0;
 }
 
 /* The module of the launcher's MPI. */
