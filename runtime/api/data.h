@@ -305,6 +305,10 @@ typedef struct {
                           at most 256 KiB (each field rounded up to 64 bytes), since waking a
                           thread takes as long; -1: never */
     uint64_t keyed;    /* 1: with shuffle, in the order of a sw_feed, which takes no memory */
+    /* Of each `of` batches in a row those from `first` on, `share` of them, as one of several
+     * ranks has them; with drop_last fewer than `of` at the end are left out. 0: all */
+    uint32_t of, first, share;
+    uint32_t reserved_word; /* must be zero */
 } sw_loader_opts;
 /* A ring of batch slots, and a thread that fills it ahead (see inline_fill). The samples stay
  * until the last loader of a dataset has ended. */
@@ -318,14 +322,15 @@ SW_MUST_USE SW_API sw_status sw_loader_epoch(sw_loader *loader, uint64_t epoch);
 SW_MUST_USE SW_API sw_status sw_loader_next(sw_loader *loader, const sw_array **inputs,
                                             int *n_inputs);
 /* Go on in epoch `epoch` with batch `batch` (0 to sw_loader_batches) as the next one: it costs
- * as much as beginning an epoch, whatever the batch. */
+ * as much as beginning an epoch, whatever the batch. Here and below the batches of all ranks
+ * count (`of`). */
 SW_MUST_USE SW_API sw_status sw_loader_seek(sw_loader *loader, uint64_t epoch, int64_t batch);
 /* The epoch, and how many of its batches were given away; either may be NULL. SW_INVALID before
  * the first epoch. */
 SW_MUST_USE SW_API sw_status sw_loader_position(const sw_loader *loader, uint64_t *epoch,
                                                 int64_t *batch);
-SW_API size_t sw_loader_bytes(const sw_loader *loader); /* all slots, or the one */
-SW_API int64_t sw_loader_batches(const sw_loader *loader);
+SW_API size_t sw_loader_bytes(const sw_loader *loader);    /* all slots, or the one */
+SW_API int64_t sw_loader_batches(const sw_loader *loader); /* of an epoch, for all ranks */
 
 typedef struct {
     size_t size;

@@ -63,6 +63,9 @@ typedef struct {
     int no_strips; /* 1: switch the pass off that lets a function of one number, the op that
                       reads its result and the update after that go strip by strip where this
                       lowers the arena (swish before a large linear layer) */
+    sw_ranks *ranks; /* that share the shards of each step; NULL: there is this process alone.
+                        Borrowed, must outlive the exec */
+    int shards;      /* batches of a training step; 0: one for each rank. See sw_ranks_open */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs.

@@ -57,6 +57,9 @@ typedef struct {
     int no_check;    /* 1: losses and gradients are not looked at, and nothing is skipped */
     uint64_t knobs; /* 1: weight_decay, momentum, beta1 and beta2 of each group are knobs of the
                        model, read at each run (sw_optimizer_knob); 0: they stay */
+    uint64_t shards; /* of a step that each process runs (sw_exec_opts, shards / ranks). Above
+                        1 the model has room for partial sums of gradients: for as many as
+                        the largest number of bits that are set in 1, 2, ... shards - 1 */
 } sw_optimizer_opts;
 
 /* Owned by the model. Parameters must be of that model, each owned by one optimizer at most.

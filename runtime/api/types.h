@@ -65,6 +65,7 @@ typedef struct sw_space sw_space;
 typedef struct sw_pbt sw_pbt;
 typedef struct sw_es sw_es;
 typedef struct sw_zo sw_zo;
+typedef struct sw_ranks sw_ranks;
 typedef struct sw_genome sw_genome;
 typedef struct sw_search_space sw_search_space;
 typedef struct sw_net sw_net;

@@ -306,7 +306,8 @@ static sw_status look_at_factors(session *s, const swi_node *node, const sw_grad
     for (int i = 0; i < 2; i++)
         if (!t->values[factors[i]].contiguous || t->values[factors[i]].type.dtype != SW_F32)
             return SW_OK;
-    if (!swi_looks(model->optimizers[model->entries[st->entry].optimizer]))
+    if (!swi_looks(model->optimizers[model->entries[st->entry].optimizer]) ||
+        swi_target_of(s->ctx->exec)->shards > 1) /* the sum over shards is looked at */
         return SW_OK;
     const int64_t out = t->values[target].type.shape.dim[0];
     return swi_append_bound(s->ctx, factors,
@@ -475,7 +476,9 @@ sw_status swi_note_gradient(sw_ctx *ctx, uint32_t model, uint32_t entry, uint32_
     SW_TRY(sw_heap_reserve(&ctx->grads, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
                            sizeof *ctx->grads));
     ctx->grad_at[model - SWI_SEG_MODEL][entry] = ctx->n_grads;
-    ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, gradient, finite_check, false};
+    ctx->grads[ctx->n_grads++] =
+        (swi_param_grad)SW_INIT(.model = model, .entry = entry, .value = gradient,
+                                .finite_check = finite_check);
     swi_storage *storage = &ctx->trace.storages[ctx->trace.values[gradient].storage];
     if (storage->name == 0)
         storage->name = name;

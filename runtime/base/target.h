@@ -6,6 +6,8 @@
 #include "kernels/cuda/api.h"
 #include "runtime/stepwell.h"
 
+#define SWI_SHARDS_MOST 65536 /* of a step */
+
 typedef struct swi_device swi_device; /* device/device.h */
 
 typedef struct {
@@ -15,6 +17,8 @@ typedef struct {
     int threads;
     sw_isa isa;
     sw_budget *budget;
+    sw_ranks *ranks;         /* that share the shards of a step; NULL: one */
+    int shards, shards_here; /* of a step, and those of each rank; 1: a step is a batch */
     sw_exec_opts opts; /* as they were given: passes that are off; its pointers are not read */
 } swi_target;
 

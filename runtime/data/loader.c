@@ -168,7 +168,8 @@ struct sw_loader {
     sw_handle handle;
     uint32_t forks; /* sw_fork_number of the process that made it */
     const sw_dataset *dataset;
-    int64_t batch, n_batches;
+    int64_t batch, n_batches, n_all; /* n_all: those that others have too */
+    int64_t of, first, share;        /* of `of` in a row `share` from `first` on */
     uint32_t n_slots;
     uint64_t seed;
     bool shuffle, keyed, inline_fill, drop_last;
@@ -209,9 +210,22 @@ static size_t sample_at(const sw_loader *l, int64_t i)
  * lines, after which a processor goes on by itself. */
 enum { AHEAD = 4, LINE_BYTES = 64, ASKED_BYTES = 1024 };
 
+/* The k-th of this loader's batches, among those of all. */
+static int64_t batch_at(const sw_loader *l, int64_t k)
+{
+    return k / l->share * l->of + l->first + k % l->share;
+}
+
+/* How many of this loader's batches come before one of all. */
+static int64_t own_before(const sw_loader *l, int64_t batch)
+{
+    const int64_t rest = batch % l->of - l->first;
+    return batch / l->of * l->share + (rest < 0 ? 0 : rest < l->share ? rest : l->share);
+}
+
 static void fill(const sw_loader *l, slot *to, int64_t batch)
 {
-    const int64_t first = batch * l->batch, left = l->dataset->n - first,
+    const int64_t first = batch_at(l, batch) * l->batch, left = l->dataset->n - first,
                   rows = left < l->batch ? left : l->batch;
     SW_ASSERT(batch >= 0 && batch < l->n_batches && rows > 0);
     for (int f = 0; f < l->dataset->n_fields; f++) {
@@ -340,12 +354,12 @@ sw_status sw_loader_seek(sw_loader *l, uint64_t epoch, int64_t batch)
 {
     SW_TRY(sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_seek"));
     SW_TRY(check_fork(l, "sw_loader_seek"));
-    if (batch < 0 || batch > l->n_batches)
+    if (batch < 0 || batch > l->n_all)
         SW_FAIL(SW_INVALID,
                 "sw_loader_seek: batch must be 0 to %lld, as many as an epoch of "
                 "%s has (got %lld)",
-                (long long)l->n_batches, l->dataset->name, (long long)batch);
-    go_to(l, epoch, batch);
+                (long long)l->n_all, l->dataset->name, (long long)batch);
+    go_to(l, epoch, own_before(l, batch));
     return SW_OK;
 }
 
@@ -358,8 +372,12 @@ sw_status sw_loader_position(const sw_loader *l, uint64_t *epoch, int64_t *batch
         SW_FAIL(SW_INVALID, "sw_loader_position: call sw_loader_epoch or sw_loader_seek first");
     if (epoch != NULL)
         *epoch = l->epoch;
-    if (batch != NULL)
-        *batch = l->given;
+    if (batch != NULL) {
+        const int64_t rest = l->given % l->share;
+        *batch = l->given == l->n_batches
+                     ? l->n_all
+                     : l->given / l->share * l->of + (rest > 0 ? l->first + rest : 0);
+    }
     return SW_OK;
 }
 
@@ -417,8 +435,7 @@ size_t sw_loader_bytes(const sw_loader *l)
 
 int64_t sw_loader_batches(const sw_loader *l)
 {
-    return sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_batches") == SW_OK ? l->n_batches
-                                                                              : 0;
+    return sw_handle_check(l, SW_HANDLE_LOADER, "sw_loader_batches") == SW_OK ? l->n_all : 0;
 }
 
 bool swi_loader_begun(const sw_loader *l)
@@ -539,6 +556,29 @@ static void end(sw_loader *l)
     sw_handle_give(l, SW_HANDLE_LOADER, sizeof *l);
 }
 
+static sw_status check_share(const sw_loader_opts *o)
+{
+    if (o->reserved_word != 0)
+        SW_FAIL(SW_INVALID, "sw_loader_create: reserved_word must be 0");
+    if (o->of == 0 ? o->first != 0 || o->share != 0
+                   : o->share == 0 || o->first >= o->of || o->share > o->of - o->first)
+        SW_FAIL(SW_INVALID,
+                "sw_loader_create: a loader has batches `first` to `first` + `share` - 1 of "
+                "each `of` (got first %u, share %u, of %u)",
+                o->first, o->share, o->of);
+    return SW_OK;
+}
+
+static void share_out(sw_loader *l, const sw_loader_opts *o)
+{
+    const int64_t n = l->dataset->n, all = n / o->batch + (!o->drop_last && n % o->batch != 0);
+    l->of = o->of > 0 ? o->of : 1;
+    l->share = o->of > 0 ? o->share : 1;
+    l->first = o->first;
+    l->n_all = o->drop_last ? all / l->of * l->of : all;
+    l->n_batches = own_before(l, l->n_all);
+}
+
 sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
                            const sw_loader_opts *given)
 {
@@ -561,6 +601,7 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
         SW_FAIL(SW_INVALID, "sw_loader_create: slots must be 1 to %d (got %d)", MAX_SLOTS,
                 opts.slots);
 
+    SW_TRY(check_share(&opts));
     sw_loader *l;
     if (opts.budget != NULL)
         SW_TRY(sw_handle_check(opts.budget, SW_HANDLE_BUDGET, "sw_loader_create"));
@@ -569,7 +610,7 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     l->dataset = dataset;
     swi_dataset_share(dataset);
     l->batch = opts.batch;
-    l->n_batches = dataset->n / opts.batch + (!opts.drop_last && dataset->n % opts.batch != 0);
+    share_out(l, &opts);
     l->seed = opts.seed;
     l->shuffle = opts.shuffle != 0;
     l->keyed = l->shuffle && opts.keyed != 0; /* without it there is no order */

@@ -14,6 +14,7 @@
 #include "runtime/exec/backend.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/run_internal.h"
+#include "runtime/transport/ranks.h"
 #include <string.h>
 
 /* The room of a budget: how high a step arena may be in it, and the least budget that a program
@@ -241,6 +242,9 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->checks = o->checks != 0;
     e->op_clocks = o->op_clocks != 0;
     e->target.opts = *o;
+    e->target.ranks = o->ranks;
+    e->target.shards = o->shards > 0 ? o->shards : swi_ranks_size(o->ranks);
+    e->target.shards_here = e->target.shards / swi_ranks_size(o->ranks);
     e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */
     e->shares = o->shares != 0;
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
@@ -258,6 +262,18 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     SWI_ASK(attach, e, o);
     SW_TRY(e->backend->open(e, o));
     return swi_pool_create(&e->pool, e->target.threads, 1);
+}
+
+sw_status swi_shards_check(int shards, int ranks)
+{
+    const int each = shards / ranks;
+    if (shards < 0 || shards > SWI_SHARDS_MOST)
+        SW_FAIL(SW_INVALID, "shards must be 0 to %d (got %d)", SWI_SHARDS_MOST, shards);
+    if (shards > 0 && ranks > 1 && (shards % ranks != 0 || (each & (each - 1)) != 0))
+        SW_FAIL(SW_INVALID,
+                "shards must be %d times 1, 2, 4, 8, ..., since there are %d ranks (got %d)",
+                ranks, ranks, shards);
+    return SW_OK;
 }
 
 static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
@@ -280,6 +296,10 @@ static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
 
     if (opts.threads < 0 || opts.threads > 256)
         SW_FAIL(SW_INVALID, "threads must be 1 to 256 (got %d)", opts.threads);
+    if ((opts.shards > 1 || opts.ranks != NULL) && !is_cpu(opts.device))
+        SW_FAIL(SW_UNSUPPORTED, "shards and ranks are there on cpu alone (got device '%s')",
+                opts.device);
+    SW_TRY(swi_shards_check(opts.shards, swi_ranks_size(opts.ranks)));
     if (opts.op_clocks != 0 && opts.no_phases != 0)
         SW_FAIL(SW_INVALID,
                 "op_clocks and no_phases exclude each other: no_phases reads no clock");
@@ -430,7 +450,7 @@ static void put(unsigned char **to, const void *from, size_t bytes)
 static sw_status write_key(sw_exec *exec, const sw_run_args *a, size_t *bytes)
 {
     const size_t most =
-        96 + (size_t)a->n_models * 24 + (size_t)a->n_inputs * (8 + 8 * SW_MAX_RANK);
+        100 + (size_t)a->n_models * 24 + (size_t)a->n_inputs * (8 + 8 * SW_MAX_RANK);
     if (most > exec->cap_key_scratch) {
         SW_TRY(
             sw_heap_resize(&exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch, most));
@@ -442,6 +462,8 @@ static sw_status write_key(sw_exec *exec, const sw_run_args *a, size_t *bytes)
     put(&p, &a->user, sizeof a->user);
     put(&p, &a->variant, sizeof a->variant);
     put(&p, words, sizeof words);
+    const int32_t later = a->run % (uint32_t)exec->target.shards_here > 0;
+    put(&p, &later, sizeof later);
     const uint64_t noise[] = {a->es != NULL ? swi_noise_mode_of(a->es)->uid : 0,
                               a->es_slice == SWI_ES_UPDATE};
     put(&p, noise, sizeof noise);

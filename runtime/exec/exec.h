@@ -146,6 +146,8 @@ struct sw_exec {
         *member_pool; /* of members (population/member_pool.h), which are to end first */
 };
 
+/* SW_INVALID where steps of so many shards (0: as many as ranks) cannot be shared out. */
+sw_status swi_shards_check(int shards, int ranks);
 /* sw_exec_create. */
 sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *opts);
 

@@ -773,6 +773,9 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index);
 sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
 {
     sw_ctx *ctx = &exec->ctx;
+    if (exec->target.shards > 1 && (immediate || args->es != NULL))
+        SW_FAIL(SW_UNSUPPORTED, "an exec with shards or ranks has no %s",
+                immediate ? "immediate mode" : "runs of evolution strategies");
     ctx->exec = exec;
     ctx->args = args;
     ctx->status = SW_OK;

@@ -134,6 +134,7 @@ typedef struct {
     uint32_t model, entry;
     uint32_t value;
     uint32_t finite_check; /* of the losses that it comes from; SWI_NONE: no one asks */
+    bool summed;           /* over the shards of the step */
     bool hooked;           /* a gradient hook has seen it */
 } swi_param_grad;
 

@@ -490,7 +490,10 @@ sw_status swi_write_states(sw_ctx *ctx)
     memcpy(scope, ctx->scope, sizeof scope);
     ctx->phase_now = SW_STEP;
     ctx->phase_override = -1;
-    for (uint32_t i = 0; i < ctx->n_assignments && ctx->status == SW_OK; i++) {
+    /* Of a step of several shards those of the first stay. */
+    const int here = swi_target_of(ctx->exec)->shards_here;
+    const bool later = ctx->args->mode == SW_TRAIN && ctx->args->run % (uint32_t)here > 0;
+    for (uint32_t i = 0; i < ctx->n_assignments && !later && ctx->status == SW_OK; i++) {
         const swi_assignment *a = &ctx->assignments[i];
         const sw_type type = ctx->trace.values[a->target].type;
         uint32_t out;

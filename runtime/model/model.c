@@ -464,7 +464,7 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
     entry->dtype = dtype;
     entry->shape = shape;
     entry->bytes = bytes;
-    entry->optimizer = entry->kept = SWI_NONE;
+    entry->optimizer = entry->kept = entry->partial = SWI_NONE;
     for (int k = 0; k < SWI_MAX_STATE; k++)
         entry->state[k] = SWI_NONE;
     if (model->by_name != NULL && is_declared(entry))

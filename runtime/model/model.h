@@ -22,10 +22,12 @@ typedef struct {
     size_t bytes;  /* payload */
     size_t offset; /* in the model arena, once laid out */
     bool frozen;
+    bool brief;                    /* nothing of it outlives a step: no file has it */
     bool logits;                   /* of bits: with noise it has bits of each direction */
     uint32_t optimizer;            /* index of the owner; SWI_NONE */
     uint32_t group;                /* parameter group of the owner */
     uint32_t kept;                 /* entry of the kept gradient; SWI_NONE */
+    uint32_t partial;              /* entry of the partial sums of its gradient; SWI_NONE */
     uint32_t kept_flag;            /* its element of the owner's flags */
     uint32_t state[SWI_MAX_STATE]; /* entries of the optimizer's state; SWI_NONE */
 } swi_entry;
@@ -70,6 +72,7 @@ struct sw_optimizer {
     const swi_optimizer_kind *kind;
     swi_update_attrs attrs; /* of every update; what differs is 0 */
     bool keep;
+    int shards;      /* of a step that each process runs */
     int max_skipped; /* updates in a row; 0: gradients are not looked at, below 0: any number */
     uint32_t n_groups;
     uint32_t lr_knob[SWI_MAX_GROUPS]; /* after it lie its other knobs, as attrs.reads says */

@@ -144,6 +144,14 @@ static inline bool swi_adds(const sw_launch *l, int i)
 
 /* Does a product_bound read its factors? Where they have more elements than it is worth, it
  * says DBL_MAX instead. */
+/* Of ops between the gradients of shards and updates (shards.c). */
+typedef struct {
+    sw_ranks *ranks;      /* NULL: one */
+    int32_t here, shards; /* of each rank; in all */
+} swi_shard_attrs;
+/* The most partial sums that wait at one time while a rank runs so many shards. */
+int swi_partial_sums(int shards);
+
 bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);
 
 /* Input i of which such an op reads one element, as a rule. */

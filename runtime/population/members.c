@@ -152,6 +152,8 @@ sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_op
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_opts, &opts, given, __func__));
     const int threads = swi_target_of(exec)->threads;
+    if (swi_target_of(exec)->shards > 1)
+        SW_FAIL(SW_UNSUPPORTED, "%s: an exec with shards or ranks has no members", __func__);
     SW_TRY(sw_handle_check(opts.shape, SW_HANDLE_MODEL, __func__));
     if ((opts.fn == NULL) == (opts.callback == NULL))
         SW_FAIL(SW_INVALID, "%s: give a step function or a callback, one of them", __func__);

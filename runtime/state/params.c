@@ -261,7 +261,7 @@ static const char *kind_of(swi_role role)
 
 static bool is_in(const swi_entry *entry, uint32_t roles)
 {
-    return roles >> entry->role & 1;
+    return !entry->brief && (roles >> entry->role & 1) != 0;
 }
 
 /* False where the name is there already. */

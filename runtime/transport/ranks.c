@@ -18,7 +18,7 @@ typedef struct {
     char version[32], host[64];
 } hello;
 
-struct swi_ranks {
+struct sw_ranks {
     const sw_transport *t;
     hello *of;               /* by rank */
     size_t *counts;          /* of a trade: to each rank, and from each */

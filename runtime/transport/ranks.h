@@ -13,7 +13,7 @@
 #define SWI_RANKS_MOST SW_TRANSPORT_RANKS
 #define SWI_RANKS_PIECE ((size_t)256 << 10) /* bytes that an exchange gives each rank */
 
-typedef struct swi_ranks swi_ranks;
+typedef struct sw_ranks swi_ranks;
 
 /* How many processes a launcher says that it started: 1 without one. *by (or NULL): the
  * variable that says so. */

@@ -105,7 +105,8 @@ def main():
     header = load(sys.argv[1])
     _, text, defines = header.preprocess(header.read(sys.argv[2], sys.argv[3:], set()))
     parsed = header.Parser(text, defines).all()
-    missing = [x for x in parsed.opaque if x[3:] not in OBJECTS]
+    taken = {kind.base for _, _, parameters, _, _ in parsed.functions for _, kind in parameters if kind is not None}
+    missing = [x for x in parsed.opaque if x[3:] not in OBJECTS and x in taken]
     if missing:
         sys.exit(f"tests/callbacks/generate.py: no fixture has {missing}")
     print("enum {")

@@ -254,6 +254,55 @@ SW_TEST("a position is what the caller has had")
     CU_ASSERT(epoch == 3 && batch == 5);
 }
 
+SW_TEST("the batches of an epoch are shared out, each to one rank")
+{
+    static const struct {
+        uint32_t of, share;
+    } ways[] = {{1, 1}, {2, 1}, {3, 1}, {4, 2}, {5, 1}, {6, 3}, {16, 4}};
+    const sw_dataset *dataset = data_digits(103, 5);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        for (int way = 0; way < 4; way++) {
+            int seen[11] = {0};
+            const bool drop = way % 2 != 0;
+            const int64_t all = drop ? 10 / ways[w].of * ways[w].of : 11;
+            for (uint32_t first = 0; first < ways[w].of; first += ways[w].share) {
+                sw_loader *l;
+                const sw_array *inputs;
+                const sw_loader_opts opts =
+                    SW_OPTS(sw_loader_opts, .batch = 10, .drop_last = drop,
+                            .inline_fill = way < 2 ? 1 : -1, .of = ways[w].of, .first = first,
+                            .share = ways[w].share);
+                OK(sw_loader_create(&l, dataset, &opts));
+                CU_ASSERT_EQUAL(sw_loader_batches(l), all);
+                /* From the start, and from each multiple of `of` on. */
+                for (int64_t from = 0; from <= all; from += ways[w].of) {
+                    int64_t at = -1;
+                    OK(sw_loader_seek(l, 0, from));
+                    for (int64_t b = from; b < all; b++) {
+                        const uint32_t place = (uint32_t)(b % ways[w].of);
+                        if (place < first || place >= first + ways[w].share)
+                            continue;
+                        CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
+                        check_batch(dataset, inputs, NULL, b * 10, b < 10 ? 10 : 3);
+                        seen[b] += from == 0;
+                    }
+                    CU_ASSERT_EQUAL(next(l, &inputs), 0);
+                    OK(sw_loader_position(l, NULL, &at));
+                    CU_ASSERT_EQUAL(at, all);
+                }
+                sw_loader_destroy(l);
+            }
+            for (int64_t b = 0; b < 11; b++)
+                CU_ASSERT_EQUAL(seen[b], b < all);
+        }
+    sw_loader *l;
+    const sw_loader_opts past =
+        SW_OPTS(sw_loader_opts, .batch = 10, .of = 4, .first = 3, .share = 2);
+    REFUSED(sw_loader_create(&l, dataset, &past), SW_INVALID, "(got first 3, share 2, of 4)");
+    const sw_loader_opts none = SW_OPTS(sw_loader_opts, .batch = 10, .share = 1);
+    REFUSED(sw_loader_create(&l, dataset, &none), SW_INVALID, "(got first 0, share 1, of 0)");
+}
+
 SW_TEST("a seek past the epoch changes nothing")
 {
     const sw_dataset *dataset = data_digits(103, 1);

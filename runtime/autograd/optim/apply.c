@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+static const sw_type finite_check_type = {SW_F64, SW_PLAIN, {0, {0}}};
 static swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry);
+static bool has_pending(sw_ctx *ctx, const sw_optimizer *o);
+static void drop_pending(sw_ctx *ctx, const sw_optimizer *o);
+static uint8_t first_release(const sw_optimizer *o);
 static sw_status note_losses(sw_ctx *ctx, const sw_optimizer *o);
 static sw_status append_finite_checks(sw_ctx *ctx, const sw_optimizer *o, uint32_t *own,
                                       swi_finite_checks *out);
@@ -61,9 +65,116 @@ static sw_status take(sw_ctx *ctx, const swi_entry *entry, sw_value made, uint32
     return ctx->status;
 }
 
+/* ---- shards -------------------------------------------------------------------------------
+ */
+
+static void set_shards(swi_shard_attrs *a, const swi_target *t)
+{
+    memset(a, 0, sizeof *a); /* compared byte for byte */
+    a->ranks = t->ranks;
+    a->here = t->shards_here;
+    a->shards = t->shards;
+}
+
+static sw_status check_shards(const swi_target *t, const sw_optimizer *o)
+{
+    if (o->shards != t->shards_here)
+        SW_FAIL(SW_INVALID,
+                "model %s: its optimizer is for %d shards of a step in each process, and the "
+                "exec has %d: set sw_optimizer_opts.shards to %d",
+                o->model->name, o->shards, t->shards_here, t->shards_here);
+    if (t->shards > 1 && o->keep)
+        SW_FAIL(SW_UNSUPPORTED,
+                "model %s: an optimizer with keep_gradients has no steps of several shards",
+                o->model->name);
+    return SW_OK;
+}
+
+/* A pending gradient of a parameter that this optimizer updates; NULL: there is none. */
+static swi_param_grad *own_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
+{
+    const swi_entry *entry = &o->model->entries[e];
+    return entry->optimizer == o->index && !entry->frozen ? swi_pending(ctx, o, e) : NULL;
+}
+
+/* Each pending gradient becomes the mean over all shards, once. It moves with a released
+ * update, as a hook does. */
+static sw_status mean_over_shards(sw_ctx *ctx, const sw_optimizer *o)
+{
+    const swi_target *t = swi_target_of(ctx->exec);
+    SW_TRY(check_shards(t, o));
+    for (uint32_t e = 1; t->shards > 1 && e < o->model->n_entries; e++) {
+        const swi_entry *entry = &o->model->entries[e];
+        const swi_param_grad *g = own_pending(ctx, o, e);
+        if (g == NULL || g->summed)
+            continue;
+        char before[SWI_MAX_SCOPE];
+        uint32_t in[2] = {g->value}, mean = SWI_NONE;
+        swi_shard_attrs a;
+        set_shards(&a, t);
+        if (o->shards > 1)
+            in[1] = swi_model_value(ctx, o->model, entry->partial);
+        SW_TRY(ctx->status);
+        ctx->release = o->release[entry->group];
+        swi_enter_layer(ctx, o->model, entry->name, before);
+        const sw_status status =
+            swi_apply(ctx, SW_OP_shard_mean, in, 1 + (o->shards > 1), &a, NULL, 0, NULL, &mean);
+        swi_leave_layer(ctx, before);
+        ctx->release = SWI_STAYS;
+        SW_TRY(status);
+        swi_param_grad *pending = swi_pending(ctx, o, e); /* the array may have moved */
+        pending->value = mean;
+        pending->summed = true;
+    }
+    return SW_OK;
+}
+
+/* In the place of sw_accumulate's work for a step of several shards here. */
+static sw_status keep_partial_sums(sw_ctx *ctx, const sw_optimizer *o)
+{
+    swi_shard_attrs a;
+    set_shards(&a, swi_target_of(ctx->exec));
+    SW_TRY(note_losses(ctx, o));
+    for (uint32_t e = o->model->n_entries; e-- > 1;) {
+        const swi_param_grad *g = own_pending(ctx, o, e);
+        if (g == NULL)
+            continue;
+        const uint32_t sums = swi_model_value(ctx, o->model, o->model->entries[e].partial);
+        const uint32_t in[] = {sums, g->value};
+        SW_TRY(ctx->status);
+        SW_TRY(swi_append_update(ctx, SWI_RELEASED, SW_OP_partial_sum, in, 2, &a, &sums, 1));
+    }
+    drop_pending(ctx, o);
+    return ctx->status;
+}
+
+/* The check on the losses of this run becomes that of all shards of the step. */
+static sw_status check_of_shards(sw_ctx *ctx, const sw_optimizer *o, uint32_t *losses)
+{
+    const swi_target *t = swi_target_of(ctx->exec);
+    const uint8_t release = first_release(o);
+    swi_shard_attrs a;
+    set_shards(&a, t);
+    if (*losses == SWI_NONE)
+        return SW_OK;
+    if (o->shards > 1) {
+        const uint32_t both[] = {swi_model_element(ctx, o->model, o->counts, SWI_SKIPPED_NEXT),
+                                 *losses};
+        SW_TRY(ctx->status);
+        SW_TRY(swi_append_any(ctx, both, 2, release, losses));
+    }
+    if (t->ranks == NULL)
+        return SW_OK;
+    const swi_append_args args =
+        SW_INIT(.op = SW_OP_agreed_verdict, .grad = -1, .in = losses, .n_in = 1, .attrs = &a,
+                .out_types = &finite_check_type, .n_out = 1, .release = release);
+    return swi_append(ctx, &args, losses);
+}
+
 /* Give pending gradients to the hook of the optimizer's model, each once. */
 static sw_status hook_gradients(sw_ctx *ctx, const sw_optimizer *o)
 {
+    SW_TRY(mean_over_shards(ctx, o));
     const swi_gradient_hook *hook = hook_of(ctx, o->model);
     if (hook == NULL || hook->fn == NULL)
         return SW_OK;
@@ -190,6 +301,9 @@ static sw_status refuse_released(const sw_optimizer *o, const char *call)
 
 static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
 {
+    SW_TRY(check_shards(swi_target_of(ctx->exec), o));
+    if (o->shards > 1 && has_pending(ctx, o))
+        return keep_partial_sums(ctx, o);
     SW_TRY(refuse_released(o, "sw_accumulate"));
     if (!o->keep)
         SW_FAIL(SW_INVALID,
@@ -495,8 +609,6 @@ bool swi_looks(const sw_optimizer *o)
 
 /* ---- while tracing ----------------------------------------------------------------------- */
 
-static const sw_type finite_check_type = {SW_F64, SW_PLAIN, {0, {0}}};
-
 sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, int64_t worth)
 {
     const swi_bound_attrs attrs = {terms, worth};
@@ -638,6 +750,7 @@ static sw_status append_finite_checks(sw_ctx *ctx, const sw_optimizer *o, uint32
         out->losses = swi_model_element(ctx, o->model, o->counts, SWI_SKIPPED_NEXT);
     else
         SW_TRY(losses_of(ctx, o, &out->losses));
+    SW_TRY(check_of_shards(ctx, o, &out->losses));
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
         const uint32_t g = gradient_for(ctx, o, e);
         const uint32_t flag = g != SWI_NONE ? flag_of(ctx, o, e) : SWI_NONE;

@@ -335,6 +335,17 @@ static sw_status own(sw_optimizer *o, const sw_optimizer_opts *opts, uint32_t in
         model->entries[index].kept = entry;
         model->entries[index].kept_flag = o->n_kept++;
     }
+    if (o->shards > 1) {
+        const int64_t n = swi_elements(&model->entries[index].shape);
+        snprintf(name, sizeof name, "%s.partial", model->entries[index].name);
+        const uint32_t entry =
+            swi_model_entry(model, name, SWI_ROLE_GRADIENT, SW_F32,
+                            SW_SHAPE(swi_partial_sums(o->shards), n), "zeros");
+        if (entry == 0)
+            return model->declared;
+        model->entries[entry].brief = true;
+        model->entries[index].partial = entry;
+    }
     model->entries[index].optimizer = o->index;
     model->entries[index].group = group;
     return SW_OK;
@@ -495,6 +506,7 @@ sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
     o->kind = kind;
     o->attrs = attrs_of(&opts, kind);
     o->keep = opts.keep_gradients != 0;
+    o->shards = opts.shards > 1 ? (int)opts.shards : 1;
     o->max_skipped = opts.no_check ? 0 : opts.max_skipped == 0 ? 10 : opts.max_skipped;
     SW_TRY(declare(o, &opts));
     *out = o;
@@ -572,6 +584,14 @@ sw_status swi_check_optimizer(const sw_optimizer_opts *o, const swi_optimizer_ki
     if (o->knobs > 1)
         SW_FAIL(SW_INVALID, "optimizer %s: knobs must be 0 or 1 (got %llu)", o->kind,
                 (unsigned long long)o->knobs);
+    if (o->shards > SWI_SHARDS_MOST)
+        SW_FAIL(SW_INVALID, "optimizer %s: shards must be at most %d (got %llu)", o->kind,
+                SWI_SHARDS_MOST, (unsigned long long)o->shards);
+    if (o->shards > 1 && o->keep_gradients)
+        SW_FAIL(SW_INVALID,
+                "optimizer %s: shards and keep_gradients exclude each other: the gradients of "
+                "shards are summed and not kept",
+                o->kind);
     if (o->max_skipped < -1)
         SW_FAIL(SW_INVALID,
                 "optimizer %s: max_skipped must be -1 (any number), 0 (the default, 10) or "

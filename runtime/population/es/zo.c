@@ -412,6 +412,9 @@ sw_status sw_zo_step(sw_zo *zo, sw_exec *exec, const sw_run_args *given, const c
     SW_TRY(sw_handle_check(zo, SW_HANDLE_ZO, __func__));
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, __func__));
     SW_TRY(swi_read_args(&args, given, true, __func__));
+    if (swi_target_of(exec)->shards > 1)
+        SW_FAIL(SW_UNSUPPORTED, "%s: an exec with shards or ranks has no steps of zeroth order",
+                __func__);
     SW_TRY(check_step(zo, &args, loss));
     SW_TRY(prepare(zo, exec, &args, loss));
     sw_status status = move(zo, exec, zo->rule.eps);
