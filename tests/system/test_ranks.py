@@ -34,6 +34,18 @@ def bits():
             check([{k: v for k, v in r.items() if k != "ms"} for r in records("m.jsonl")] == rows, n, kind)
 
 
+@test("the lowest instruction set counts for all")
+def isa():
+    words = f"{SMALL} --save-params p"
+    said_by = []
+    for run in (lambda: Run(f"{words} --isa base").wait(), lambda: ended(ranks(3, words, {2: f"{words} --isa base"})), lambda: Run(words).wait()):
+        run()
+        said_by.append(raw("p"))
+        os.unlink("p")
+    check(said_by[0] == said_by[1])
+    print(f"      that of another {'differs' if said_by[0] != said_by[2] else 'has the same bits'}")
+
+
 @test("an environment is played by all")
 def environment():
     words = "es --environment cart-pole --generations 6 --population 64 --slice 8 --json --save-params p"
@@ -43,7 +55,8 @@ def environment():
 
 @test("each does its share, with the bytes that were planned and sent")
 def shares():
-    """Sent: what a rank says at first, two numbers that are compared, where rank 0 is, its model, and then 64-byte multiples of each generation."""
+    """Sent: what a rank says at first, its ISA and budget, two numbers that are compared, where rank 0 is, its model, and then 64-byte
+    multiples of each generation."""
     alone = said(f"{SMALL} --json")
     for n in 2, 5:
         out = ended(ranks(n, f"{SMALL} --json")).json
@@ -52,7 +65,7 @@ def shares():
         assert all(r["measured_peak_bytes"] == out["predicted_peak_bytes"] for r in out["ranks"])
         each = (-(-slices // n) * 8 * 4 + 16 + 63) // 64 * 64
         assert out["total_bytes"] - alone["total_bytes"] == out["transport_bytes"] == 2 * 256 * 1024 + 112 * n + (n + 1) * each
-        assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 4 * 8 + out["model_bytes"] + 5 * each) for r in out["ranks"]), out["ranks"]
+        assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 2 * 8 + 4 * 8 + out["model_bytes"] + 5 * each) for r in out["ranks"]), out["ranks"]
 
 
 @test("a run goes on with another number of ranks, after an interrupt or a kill")

@@ -436,7 +436,7 @@ static sw_status exchange(es_run *r)
 int es_ranks_open(es_run *r)
 {
     es_opts *o = &r->opts;
-    CLI_TRY(job_ranks_open(&r->ranks, &r->job, o->rank_timeout));
+    CLI_TRY(job_ranks_open(&r->ranks, &r->job, &o->job, o->rank_timeout));
     if (swi_ranks_rank(r->ranks) > 0) {
         o->metrics = o->profile = o->save = o->checkpoint = o->resume = NULL;
         o->quiet = true;

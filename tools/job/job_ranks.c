@@ -1,7 +1,9 @@
 /* See job_ranks.h. */
 #include "tools/job/job_ranks.h"
+#include "kernels/dispatch.h"
 #include "runtime/base/checksum.h"
 #include "tools/job/result.h"
+#include <string.h>
 
 int job_ranks_check(double timeout_s)
 {
@@ -10,15 +12,33 @@ int job_ranks_check(double timeout_s)
     return cli_error(CLI_USAGE, "--rank-timeout must be 1 to 1e6 seconds (got %g)", timeout_s);
 }
 
-int job_ranks_open(swi_ranks **out, job *j, double timeout_s)
+/* So that all have one plan, and the same bits. */
+static sw_status make_alike(swi_ranks *ranks, job_opts *o)
 {
-    if (j->opts->ranks != NULL || swi_ranks_started(NULL) == 1)
+    uint64_t all[2 * SWI_RANKS_MOST], own[2] = {(uint64_t)sw_cpu_isa(), o->budget_bytes};
+    for (int i = SW_ISA_BASE; o->isa != NULL && i <= SW_ISA_AVX512; i++)
+        own[0] = strcmp(o->isa, sw_isa_name((sw_isa)i)) == 0 ? (uint64_t)i : own[0];
+    SW_TRY(swi_ranks_gather(ranks, own, sizeof own, all));
+    for (int k = 0; k < swi_ranks_size(ranks); k++) {
+        const uint64_t *of = &all[2 * k];
+        if (of[0] < own[0])
+            o->isa = sw_isa_name((sw_isa)(own[0] = of[0]));
+        if (of[1] > 0 && (o->budget_bytes == 0 || of[1] < o->budget_bytes))
+            o->budget_bytes = (size_t)of[1];
+    }
+    return SW_OK;
+}
+
+int job_ranks_open(swi_ranks **out, job *j, job_opts *o, double timeout_s)
+{
+    if (o->ranks != NULL || swi_ranks_started(NULL) == 1)
         return CLI_GO;
     CLI_LIBRARY(swi_ranks_open(out, timeout_s), false);
     cli_catch_repeats();
     if (swi_ranks_rank(*out) > 0)
         cli_no_notes();
     j->on_host = swi_ranks_on_host(*out);
+    CLI_LIBRARY(make_alike(*out, o), false);
     return CLI_GO;
 }
 

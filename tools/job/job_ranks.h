@@ -10,9 +10,10 @@
 /* Options alone: CLI_GO or CLI_USAGE. */
 int job_ranks_check(double timeout_s);
 /* Join the other ranks, before anything is read, and share the machine's memory with those on
- * it. Ranks but the first make no notes; the caller has them write no file. *out NULL: no
- * launcher started others, or --ranks says off. CLI_GO or an exit status. */
-int job_ranks_open(swi_ranks **out, job *j, double timeout_s);
+ * it. The lowest --isa and the least --memory-budget of all become those of each. Ranks but the
+ * first make no notes; the caller has them write no file. *out NULL: no launcher started
+ * others, or --ranks says off. CLI_GO or an exit status. */
+int job_ranks_open(swi_ranks **out, job *j, job_opts *opts, double timeout_s);
 /* All have the same options and data sets; NULL among these stands for none. */
 SW_MUST_USE sw_status job_ranks_same(swi_ranks *ranks, const job_identity *options,
                                      const sw_dataset *const *data, int n);
