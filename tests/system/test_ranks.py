@@ -2,51 +2,16 @@
 """es over several processes: the same bits for any number of them, their bytes as planned, and an end for all when one is gone."""
 import glob
 import os
-import random
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 
-from frame import FULL, PROGRAM, Run, Skip, check, get, main, put, raw, records, said, test, wait_until
+from frame import FULL, Run, Skip, check, main, put, raw, records, said, test, wait_until
+from ranks_frame import MODULE, RANDOM, by_mpi, ended, gone, met, ranks
 
-MODULE = os.path.join(os.path.dirname(PROGRAM), "..", "tests", "system", "libsockets.so")
 SMALL = "es --model mlp --hidden 16 --synthetic-n 300 --population 96 --slice 8 --generations 5 --sigma 0.02"
-RANDOM = random.Random(1)
-
-
-def ranks(n, words, of=None, **env):
-    """n processes with these words; `of` has others for some."""
-    place = tempfile.mkdtemp(dir=".")  # short: names of sockets are
-    base = {"WORLD_SIZE": str(n), "SOCKETS": place, "STEPWELL_MPI_MODULE": MODULE, **env}
-    jobs = [Run((of or {}).get(k, words), {**base, "RANK": str(k)}.items()) for k in range(n)]
-    jobs[0].place = place
-    return jobs
-
-
-def met(jobs):
-    """Until then a launcher ends the others, and here is none."""
-    wait_until(lambda: all(os.path.exists(os.path.join(jobs[0].place, f"met{k}")) for k in range(len(jobs))), 60, 0.005)
-    return jobs
-
-
-def ended(jobs, status=0, seconds=120):
-    """All end with this status; rank 0."""
-    for job in jobs:
-        job.wait(seconds)
-    for k, job in enumerate(jobs):
-        check(job.status == status and (k == 0 or not job.out), k, job)
-    return jobs[0]
-
-
-def gone(jobs, seconds=10):
-    """All end, and not all well; what they said."""
-    for job in jobs:
-        job.wait(seconds)
-    check(any(job.status != 0 for job in jobs), *jobs)
-    return "".join(job.err for job in jobs)
 
 
 def kept(out):
@@ -69,6 +34,18 @@ def bits():
             check([{k: v for k, v in r.items() if k != "ms"} for r in records("m.jsonl")] == rows, n, kind)
 
 
+@test("the lowest instruction set counts for all")
+def isa():
+    words = f"{SMALL} --save-params p"
+    said_by = []
+    for run in (lambda: Run(f"{words} --isa base").wait(), lambda: ended(ranks(3, words, {2: f"{words} --isa base"})), lambda: Run(words).wait()):
+        run()
+        said_by.append(raw("p"))
+        os.unlink("p")
+    check(said_by[0] == said_by[1])
+    print(f"      that of another {'differs' if said_by[0] != said_by[2] else 'has the same bits'}")
+
+
 @test("an environment is played by all")
 def environment():
     words = "es --environment cart-pole --generations 6 --population 64 --slice 8 --json --save-params p"
@@ -78,7 +55,8 @@ def environment():
 
 @test("each does its share, with the bytes that were planned and sent")
 def shares():
-    """Sent: what a rank says at first, two numbers that are compared, where rank 0 is, its model, and then 64-byte multiples of each generation."""
+    """Sent: what a rank says at first, its ISA and budget, two numbers that are compared, where rank 0 is, its model, and then 64-byte
+    multiples of each generation."""
     alone = said(f"{SMALL} --json")
     for n in 2, 5:
         out = ended(ranks(n, f"{SMALL} --json")).json
@@ -87,7 +65,7 @@ def shares():
         assert all(r["measured_peak_bytes"] == out["predicted_peak_bytes"] for r in out["ranks"])
         each = (-(-slices // n) * 8 * 4 + 16 + 63) // 64 * 64
         assert out["total_bytes"] - alone["total_bytes"] == out["transport_bytes"] == 2 * 256 * 1024 + 112 * n + (n + 1) * each
-        assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 4 * 8 + out["model_bytes"] + 5 * each) for r in out["ranks"]), out["ranks"]
+        assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 2 * 8 + 4 * 8 + out["model_bytes"] + 5 * each) for r in out["ranks"]), out["ranks"]
 
 
 @test("a run goes on with another number of ranks, after an interrupt or a kill")
@@ -193,19 +171,12 @@ def mpi():
     if not FULL:
         raise Skip("in full alone")
     words = f"{SMALL} --json --save-params p"
-    alone, bytes_alone = said(words), raw("p")
-    found = 0
-    for launcher, file, more in ("mpirun.openmpi", "libstepwell-openmpi.so", "--allow-run-as-root --oversubscribe"), ("mpirun.mpich", "libstepwell-mpich.so", ""):
-        if shutil.which(launcher) is None or not os.path.exists(os.path.join(os.path.dirname(PROGRAM), "..", "runtime", file)):
-            continue
-        for n in 2, 4:
-            os.unlink("p")
-            done = subprocess.run([launcher, *more.split(), "-n", str(n), PROGRAM, *words.split()], capture_output=True, text=True, timeout=120, check=True)
-            check(raw("p") == bytes_alone and f'"ranks":[' in done.stdout and done.stdout.count("\n") == 1, done)
-            found += 1
-    if found == 0:
-        raise Skip("no MPI is here")
-    assert alone
+    said(words)
+    bytes_alone = raw("p")
+    os.unlink("p")
+    for out in by_mpi(words, (2, 4)):
+        check(raw("p") == bytes_alone and '"ranks":[' in out and out.count("\n") == 1, out)
+        os.unlink("p")
 
 
 main("ranks")

@@ -122,6 +122,8 @@ void cli_set_command(const char *name); /* for the prefix */
     } while (0)
 /* The same line for what is worth knowing and no failure. */
 void cli_note(const char *format, ...) SW_PRINTF(1, 2);
+/* None from now on: another process of the run makes them. */
+void cli_no_notes(void);
 /* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one.
  * Returns `status`. */
 sw_status cli_saved(sw_status status);

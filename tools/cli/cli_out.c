@@ -187,9 +187,18 @@ int cli_error(int status, const char *format, ...)
     return status;
 }
 
+static bool no_notes;
+
+void cli_no_notes(void)
+{
+    no_notes = true;
+}
+
 void cli_note(const char *format, ...)
 {
     va_list args;
+    if (no_notes)
+        return;
     va_start(args, format);
     print_line("\033[33m", format, args);
     va_end(args);

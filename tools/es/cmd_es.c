@@ -1,5 +1,6 @@
 /* stepwell es: load, plan everything, evolve, test, say what was measured. All refusals come
  * before the first generation. */
+#include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "tools/es/es.h"
 #include "tools/job/job.h"
@@ -54,7 +55,8 @@ static const char notes[] =
     "evaluations_per_second, "
     "wall_ns, evaluate_ns, update_ns, test_ns, resumed_from_generation, checkpoints, witness. "
     "With several processes also transport, transport_bytes (of each rank, for exchanges) and "
-    "ranks: host, runs (of slices), measured_peak_bytes, sent_bytes and waited_ns of each.";
+    "ranks: host, runs (of slices), predicted_peak_bytes, measured_peak_bytes, sent_bytes and "
+    "waited_ns of each.";
 
 /* Options of the job that are taken; model and data have no default until it is known whether
  * an environment is. */
@@ -206,9 +208,7 @@ static int check(es_run *r)
             o->target);
     if (strcmp(j->device, "cpu") != 0)
         CLI_TRY(job_check_ranks(j));
-    if (!(o->rank_timeout >= 1.0 && o->rank_timeout <= 1e6))
-        return cli_error(CLI_USAGE, "--rank-timeout must be 1 to 1e6 seconds (got %g)",
-                         o->rank_timeout);
+    CLI_TRY(job_ranks_check(o->rank_timeout));
     return job_check(j);
 }
 
@@ -386,6 +386,7 @@ static int close_all(es_run *r, int status)
     sw_file_drop(r->metrics.file);
     job_close(&r->job);
     es_batch_close(r);
+    sw_heap_free(r->found, SW_HEAP_RECORDS, r->found_bytes);
     status = job_profile_close(r->profile, status);
     job_unload(&r->job);
     return status;
@@ -398,6 +399,6 @@ int tool_es(int argc, char **argv)
     int status = prepare(&r);
     if (status == CLI_GO)
         status = run(&r);
-    status = es_ranks_close(&r, status);
+    status = job_ranks_close(r.ranks, r.found != NULL, status);
     return close_all(&r, status);
 }

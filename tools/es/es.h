@@ -8,9 +8,9 @@
 
 #include "alloc/base/sys.h"
 #include "kernels/bijection.h"
-#include "runtime/transport/ranks.h"
 #include "tools/es/cart_pole.h"
 #include "tools/job/outputs.h"
+#include "tools/job/job_ranks.h"
 #include "tools/job/saves.h"
 
 /* A field for each option of es_options.def, as it was given. */
@@ -120,8 +120,6 @@ SW_MUST_USE sw_status es_loop(es_run *r);
 int es_ranks_open(es_run *r);
 /* All have the same options and data, and then the state of rank 0. */
 int es_ranks_agree(es_run *r);
-/* `status`, and where that is a failure the end of all ranks. */
-int es_ranks_close(es_run *r, int status);
 /* Bytes of the exchange: the transport's buffer, and the fitness that is gathered. */
 size_t es_ranks_bytes(const es_run *r);
 /* Once more, after the last generation. */

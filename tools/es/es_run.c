@@ -3,7 +3,6 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "profiler/record/utf8.h"
-#include "runtime/base/checksum.h"
 #include "runtime/model/model.h"
 #include "tools/es/es.h"
 #include "tools/job/result.h"
@@ -437,11 +436,7 @@ static sw_status exchange(es_run *r)
 int es_ranks_open(es_run *r)
 {
     es_opts *o = &r->opts;
-    if (o->job.ranks != NULL || swi_ranks_started(NULL) == 1)
-        return CLI_GO;
-    CLI_LIBRARY(swi_ranks_open(&r->ranks, o->rank_timeout), false);
-    cli_catch_repeats();
-    r->job.on_host = swi_ranks_on_host(r->ranks);
+    CLI_TRY(job_ranks_open(&r->ranks, &r->job, &o->job, o->rank_timeout));
     if (swi_ranks_rank(r->ranks) > 0) {
         o->metrics = o->profile = o->save = o->checkpoint = o->resume = NULL;
         o->quiet = true;
@@ -471,12 +466,10 @@ static sw_status share_model(es_run *r)
 static sw_status agree(es_run *r)
 {
     static job_identity identity; /* large */
-    uint64_t data = 0, at[] = {r->generation, r->evaluations, r->not_finite, r->resumed};
+    const sw_dataset *data = r->on_environment ? NULL : r->job.train.set;
+    uint64_t at[] = {r->generation, r->evaluations, r->not_finite, r->resumed};
     identify(r, &identity);
-    SW_TRY(swi_ranks_same(r->ranks, "options", swi_checksum_of(identity.text, identity.used)));
-    if (!r->on_environment)
-        SW_TRY(sw_dataset_hash(r->job.train.set, &data));
-    SW_TRY(swi_ranks_same(r->ranks, "training data", data));
+    SW_TRY(job_ranks_same(r->ranks, &identity, &data, 1));
     SW_TRY(swi_ranks_share(r->ranks, at, sizeof at));
     r->generation = at[0], r->evaluations = at[1], r->not_finite = at[2], r->resumed = at[3];
     SW_TRY(sw_es_generation_set(r->job.es, r->generation));
@@ -492,17 +485,6 @@ int es_ranks_agree(es_run *r)
     if (r->ranks != NULL)
         CLI_LIBRARY(agree(r), false);
     return CLI_GO;
-}
-
-int es_ranks_close(es_run *r, int status)
-{
-    /* Before they agreed the others do not know of an interrupt here, and would wait. */
-    const bool ended = r->found != NULL && (status == CLI_DONE || status == CLI_INTERRUPTED);
-    if (r->ranks != NULL && !ended)
-        swi_ranks_abort(r->ranks, status);
-    swi_ranks_close(r->ranks);
-    sw_heap_free(r->found, SW_HEAP_RECORDS, r->found_bytes);
-    return status;
 }
 
 /* ---- one slice --------------------------------------------------------------------------- */
@@ -735,11 +717,6 @@ int es_check_witness(const es_run *r)
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-/* The figures of a rank, in the end. */
-typedef struct {
-    uint64_t runs, measured_peak_bytes, sent_bytes, waited_ns;
-} es_rank;
-
 static double per_second(const es_run *r)
 {
     const uint64_t ns = r->evaluate_ns + r->update_ns;
@@ -747,7 +724,7 @@ static double per_second(const es_run *r)
     return ns > 0 ? (double)made * 1e9 / (double)ns : 0.0;
 }
 
-static int print_json(es_run *r, int status, const es_rank *of)
+static int print_json(es_run *r, int status, const job_rank *of)
 {
     sw_json json;
     result_json_begin(&json);
@@ -804,18 +781,7 @@ static int print_json(es_run *r, int status, const es_rank *of)
         sw_json_end(&json);
     }
     result_put_device(&json, r->job.exec);
-    if (r->ranks != NULL) {
-        sw_json_put_string(&json, "transport", swi_ranks_name(r->ranks));
-        sw_json_put_u64(&json, "transport_bytes", es_ranks_bytes(r));
-        sw_json_open(&json, "ranks", '[');
-        for (int k = 0; k < swi_ranks_size(r->ranks); k++) {
-            sw_json_begin(&json, '{');
-            sw_json_put_string(&json, "host", swi_ranks_host(r->ranks, k));
-            SW_JSON_PUT(&json, &of[k], runs, measured_peak_bytes, sent_bytes, waited_ns);
-            sw_json_end(&json);
-        }
-        sw_json_end(&json);
-    }
+    job_ranks_put(&json, r->ranks, es_ranks_bytes(r), "runs", of);
     return result_json_end(&json, status);
 }
 
@@ -823,13 +789,12 @@ static int print_json(es_run *r, int status, const es_rank *of)
 
 int es_print(es_run *r, int status)
 {
-    const es_rank own = {.runs = r->runs,
-                         .measured_peak_bytes = r->measured[JOB_TRAIN].peak_bytes,
-                         .sent_bytes = swi_ranks_sent(r->ranks),
-                         .waited_ns = swi_ranks_waited(r->ranks)};
-    es_rank *of = (es_rank *)(void *)r->found; /* what it had is used up */
+    const job_rank own = {.done = r->runs,
+                          .predicted_peak_bytes = r->job.program[JOB_TRAIN].plan.peak_bytes,
+                          .measured_peak_bytes = r->measured[JOB_TRAIN].peak_bytes};
+    job_rank *of = (job_rank *)(void *)r->found; /* what it had is used up */
     if (r->ranks != NULL)
-        CLI_LIBRARY(swi_ranks_gather(r->ranks, &own, sizeof own, of), false);
+        CLI_LIBRARY(job_ranks_figures(r->ranks, own, of), false);
     if (swi_ranks_rank(r->ranks) > 0)
         return status;
     if (r->opts.json)
@@ -864,10 +829,7 @@ int es_print(es_run *r, int status)
     printf("noise   %s; fitness and order of a generation %s\n",
            result_both(r->noise_bytes).text, cli_bytes(sw_es_bytes(r->job.es)).text);
     printf("data    %s\n", result_both(p->data_bytes).text);
-    if (r->ranks != NULL)
-        printf("ranks   %d by %s: %s each, %s sent\n", swi_ranks_size(r->ranks),
-               swi_ranks_name(r->ranks), result_both(es_ranks_bytes(r)).text,
-               cli_bytes(own.sent_bytes).text);
+    job_ranks_print(r->ranks, es_ranks_bytes(r));
     printf("total   %s\n", result_both(es_total_bytes(r)).text);
     result_print_device("card    ", r->job.exec);
     const sw_es_info *g = &r->last;

@@ -1,0 +1,58 @@
+"""Several processes of one run, by sockets: what the tests of commands over ranks share."""
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+
+from frame import PROGRAM, Run, Skip, check, wait_until
+
+MODULE = os.path.join(os.path.dirname(PROGRAM), "..", "tests", "system", "libsockets.so")
+RANDOM = random.Random(1)
+
+
+def ranks(n, words, of=None, **env):
+    """n processes with these words; `of` has others for some."""
+    place = tempfile.mkdtemp(dir=".")  # short: names of sockets are
+    base = {"WORLD_SIZE": str(n), "SOCKETS": place, "STEPWELL_MPI_MODULE": MODULE, **env}
+    jobs = [Run((of or {}).get(k, words), {**base, "RANK": str(k)}.items()) for k in range(n)]
+    jobs[0].place = place
+    return jobs
+
+
+def met(jobs):
+    """Until then a launcher ends the others, and here is none."""
+    wait_until(lambda: all(os.path.exists(os.path.join(jobs[0].place, f"met{k}")) for k in range(len(jobs))), 60, 0.005)
+    return jobs
+
+
+def ended(jobs, status=0, seconds=120):
+    """All end with this status; rank 0."""
+    for job in jobs:
+        job.wait(seconds)
+    for k, job in enumerate(jobs):
+        check(job.status == status and (k == 0 or not job.out), k, job)
+    return jobs[0]
+
+
+def gone(jobs, seconds=10):
+    """All end, and not all well; what they said."""
+    for job in jobs:
+        job.wait(seconds)
+    check(any(job.status != 0 for job in jobs), *jobs)
+    return "".join(job.err for job in jobs)
+
+
+def by_mpi(words, sizes):
+    """Runs of so many processes by each MPI that is here: what they print."""
+    found = 0
+    for launcher, file, more in (("mpirun.openmpi", "libstepwell-openmpi.so", "--allow-run-as-root --oversubscribe"),
+                                 ("mpirun.mpich", "libstepwell-mpich.so", "")):
+        if shutil.which(launcher) is None or not os.path.exists(os.path.join(os.path.dirname(PROGRAM), "..", "runtime", file)):
+            continue
+        for n in sizes:
+            found += 1
+            yield subprocess.run([launcher, *more.split(), "-n", str(n), PROGRAM, *words.split()], capture_output=True, text=True, timeout=120,
+                                 check=True).stdout
+    if found == 0:
+        raise Skip("no MPI is here")

@@ -1,0 +1,100 @@
+/* See job_ranks.h. */
+#include "tools/job/job_ranks.h"
+#include "kernels/dispatch.h"
+#include "runtime/base/checksum.h"
+#include "tools/job/result.h"
+#include <string.h>
+
+int job_ranks_check(double timeout_s)
+{
+    if (timeout_s >= 1.0 && timeout_s <= 1e6)
+        return CLI_GO;
+    return cli_error(CLI_USAGE, "--rank-timeout must be 1 to 1e6 seconds (got %g)", timeout_s);
+}
+
+/* So that all have one plan, and the same bits. */
+static sw_status make_alike(swi_ranks *ranks, job_opts *o)
+{
+    uint64_t all[2 * SWI_RANKS_MOST], own[2] = {(uint64_t)sw_cpu_isa(), o->budget_bytes};
+    for (int i = SW_ISA_BASE; o->isa != NULL && i <= SW_ISA_AVX512; i++)
+        own[0] = strcmp(o->isa, sw_isa_name((sw_isa)i)) == 0 ? (uint64_t)i : own[0];
+    SW_TRY(swi_ranks_gather(ranks, own, sizeof own, all));
+    for (int k = 0; k < swi_ranks_size(ranks); k++) {
+        const uint64_t *of = &all[2 * k];
+        if (of[0] < own[0])
+            o->isa = sw_isa_name((sw_isa)(own[0] = of[0]));
+        if (of[1] > 0 && (o->budget_bytes == 0 || of[1] < o->budget_bytes))
+            o->budget_bytes = (size_t)of[1];
+    }
+    return SW_OK;
+}
+
+int job_ranks_open(swi_ranks **out, job *j, job_opts *o, double timeout_s)
+{
+    if (o->ranks != NULL || swi_ranks_started(NULL) == 1)
+        return CLI_GO;
+    CLI_LIBRARY(swi_ranks_open(out, timeout_s), false);
+    cli_catch_repeats();
+    if (swi_ranks_rank(*out) > 0)
+        cli_no_notes();
+    j->on_host = swi_ranks_on_host(*out);
+    CLI_LIBRARY(make_alike(*out, o), false);
+    return CLI_GO;
+}
+
+sw_status job_ranks_same(swi_ranks *ranks, const job_identity *options,
+                         const sw_dataset *const *data, int n)
+{
+    SW_TRY(swi_ranks_same(ranks, "options", swi_checksum_of(options->text, options->used)));
+    for (int i = 0; i < n; i++) {
+        uint64_t hash = 0;
+        if (data[i] != NULL)
+            SW_TRY(sw_dataset_hash(data[i], &hash));
+        SW_TRY(swi_ranks_same(ranks, i == 0 ? "training data" : "test data", hash));
+    }
+    return SW_OK;
+}
+
+int job_ranks_close(swi_ranks *ranks, bool agreed, int status)
+{
+    if (!agreed || (status != CLI_DONE && status != CLI_INTERRUPTED))
+        swi_ranks_abort(ranks, status);
+    swi_ranks_close(ranks);
+    return status;
+}
+
+/* ---- the result -------------------------------------------------------------------------- */
+
+sw_status job_ranks_figures(swi_ranks *ranks, job_rank own, job_rank *all)
+{
+    own.sent_bytes = swi_ranks_sent(ranks);
+    own.waited_ns = swi_ranks_waited(ranks);
+    return swi_ranks_gather(ranks, &own, sizeof own, all);
+}
+
+void job_ranks_put(sw_json *json, const swi_ranks *ranks, size_t bytes, const char *done,
+                   const job_rank *all)
+{
+    if (ranks == NULL)
+        return;
+    sw_json_put_string(json, "transport", swi_ranks_name(ranks));
+    sw_json_put_u64(json, "transport_bytes", bytes);
+    sw_json_open(json, "ranks", '[');
+    for (int k = 0; k < swi_ranks_size(ranks); k++) {
+        sw_json_begin(json, '{');
+        sw_json_put_string(json, "host", swi_ranks_host(ranks, k));
+        sw_json_put_u64(json, done, all[k].done);
+        SW_JSON_PUT(json, &all[k], predicted_peak_bytes, measured_peak_bytes, sent_bytes,
+                    waited_ns);
+        sw_json_end(json);
+    }
+    sw_json_end(json);
+}
+
+void job_ranks_print(const swi_ranks *ranks, size_t bytes)
+{
+    if (ranks != NULL)
+        printf("ranks   %d by %s: %s each, %s sent\n", swi_ranks_size(ranks),
+               swi_ranks_name(ranks), result_both(bytes).text,
+               cli_bytes(swi_ranks_sent(ranks)).text);
+}

@@ -1,0 +1,37 @@
+/* A run over several processes: joining the others, what must be alike, the end of all, and
+ * what the result says of each. `ranks` may be NULL: there is one process. */
+#ifndef STEPWELL_JOB_RANKS_H
+#define STEPWELL_JOB_RANKS_H
+
+#include "profiler/record/json.h"
+#include "runtime/transport/ranks.h"
+#include "tools/job/saves.h"
+
+/* Options alone: CLI_GO or CLI_USAGE. */
+int job_ranks_check(double timeout_s);
+/* Join the other ranks, before anything is read, and share the machine's memory with those on
+ * it. The lowest --isa and the least --memory-budget of all become those of each. Ranks but the
+ * first make no notes; the caller has them write no file. *out NULL: no launcher started
+ * others, or --ranks says off. CLI_GO or an exit status. */
+int job_ranks_open(swi_ranks **out, job *j, job_opts *opts, double timeout_s);
+/* All have the same options and data sets; NULL among these stands for none. */
+SW_MUST_USE sw_status job_ranks_same(swi_ranks *ranks, const job_identity *options,
+                                     const sw_dataset *const *data, int n);
+/* Leave the others, or end all of them where this one failed. `agreed`: all are past what must
+ * be alike; before that others do not know of an interrupt here, and would wait. `status`. */
+int job_ranks_close(swi_ranks *ranks, bool agreed, int status);
+
+/* Figures of a rank: what it did and took. */
+typedef struct {
+    uint64_t done; /* runs, or steps */
+    uint64_t predicted_peak_bytes, measured_peak_bytes, sent_bytes, waited_ns;
+} job_rank;
+/* Of all, by rank, into `all`, from `own`, whose last two fields are filled in. */
+SW_MUST_USE sw_status job_ranks_figures(swi_ranks *ranks, job_rank own, job_rank *all);
+/* "transport", "transport_bytes" and "ranks"; `done` is the key of that figure. */
+void job_ranks_put(sw_json *json, const swi_ranks *ranks, size_t bytes, const char *done,
+                   const job_rank *all);
+/* The same in a line after "ranks"; nothing where there is one process. */
+void job_ranks_print(const swi_ranks *ranks, size_t bytes);
+
+#endif
