@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define SECOND 1000000000u
+#define SOON 1000000u /* nanoseconds between two looks at signs of life */
 
 /* All tell each other first. */
 typedef struct {
@@ -96,6 +97,8 @@ sw_status swi_ranks_alive(swi_ranks *r)
     const uint64_t now = sw_clock_ns();
     uint64_t came = 0;
     int left = 0, code = 0;
+    if (now - r->looked_at < SOON)
+        return SW_OK;
     if (now - r->signed_at >= r->period_ns) {
         code = r->t->sign(&left);
         r->signed_at = now;
@@ -160,6 +163,28 @@ sw_status swi_ranks_gather(swi_ranks *r, const void *mine, size_t bytes, void *a
         SW_TRY(exchange(r, part));
         for (size_t k = 0; k < n; k++)
             memcpy((char *)all + k * bytes + at, r->in + k * part, part);
+    }
+    return SW_OK;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+sw_status swi_ranks_gather_in_place(swi_ranks *r, void *all, size_t bytes, size_t each)
+{
+    const size_t n = (size_t)swi_ranks_size(r), own = (size_t)swi_ranks_rank(r);
+    for (size_t at = 0, part; r != NULL && at < each; at += part) {
+        const size_t mine = least(own * each + at, bytes);
+        part = least(each - at, r->piece / n);
+        memcpy(r->out, (char *)all + mine, least(part, bytes - mine));
+        SW_TRY(exchange(r, part));
+        for (size_t k = 0; k < n; k++) {
+            const size_t to = least(k * each + at, bytes);
+            if (k != own)
+                memcpy((char *)all + to, r->in + k * part, least(part, bytes - to));
+        }
     }
     return SW_OK;
 }

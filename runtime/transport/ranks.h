@@ -42,6 +42,9 @@ uint64_t swi_ranks_waited(const swi_ranks *r);
 
 /* In the order of ranks: `bytes` of each into `all`. */
 SW_MUST_USE sw_status swi_ranks_gather(swi_ranks *r, const void *mine, size_t bytes, void *all);
+/* Of `bytes` rank k has those from k `each` on, at most `each` of them: all get all. */
+SW_MUST_USE sw_status swi_ranks_gather_in_place(swi_ranks *r, void *all, size_t bytes,
+                                                size_t each);
 /* data becomes that of rank 0. */
 SW_MUST_USE sw_status swi_ranks_share(swi_ranks *r, void *data, size_t bytes);
 /* `bytes` at `data` of rank `from` become those at `data` of rank `to`; others need none. */

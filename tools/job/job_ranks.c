@@ -86,6 +86,8 @@ void job_ranks_put(sw_json *json, const swi_ranks *ranks, size_t bytes, const ch
         sw_json_put_u64(json, done, all[k].done);
         SW_JSON_PUT(json, &all[k], predicted_peak_bytes, measured_peak_bytes, sent_bytes,
                     waited_ns);
+        if (all[k].update_ns > 0)
+            SW_JSON_PUT(json, &all[k], update_ns);
         sw_json_end(json);
     }
     sw_json_end(json);
