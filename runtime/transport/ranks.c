@@ -28,20 +28,39 @@ struct swi_ranks {
     uint64_t timeout_ns, period_ns, signed_at, heard_at, looked_at, signs, heard, sent, waited;
 };
 
+static int number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    const unsigned long n = text != NULL ? strtoul(text, NULL, 10) : 0;
+    return n < INT_MAX ? (int)n : INT_MAX;
+}
+
+/* Size and rank, by launcher. */
+static const char *const variables[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                           {"PMI_SIZE", "PMI_RANK"},
+                                           {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+                                           {"WORLD_SIZE", "RANK"}};
+
+static const char *const *launcher(void)
+{
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (number_of(variables[i][0]) > 1)
+            return variables[i];
+    return NULL;
+}
+
 int swi_ranks_started(const char **by)
 {
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                        "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const char *size = getenv(sizes[i]);
-        const unsigned long n = size != NULL ? strtoul(size, NULL, 10) : 0;
-        if (n < 2)
-            continue;
-        if (by != NULL)
-            *by = sizes[i];
-        return n < INT_MAX ? (int)n : INT_MAX;
-    }
-    return 1;
+    const char *const *of = launcher();
+    if (of != NULL && by != NULL)
+        *by = of[0];
+    return of != NULL ? number_of(of[0]) : 1;
+}
+
+int swi_ranks_started_as(void)
+{
+    const char *const *of = launcher();
+    return of != NULL ? number_of(of[1]) : 0;
 }
 
 int swi_ranks_rank(const swi_ranks *r)

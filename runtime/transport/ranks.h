@@ -18,6 +18,8 @@ typedef struct swi_ranks swi_ranks;
 /* How many processes a launcher says that it started: 1 without one. *by (or NULL): the
  * variable that says so. */
 int swi_ranks_started(const char **by);
+/* Which of them this process is, as the launcher says: 0 where it says nothing. */
+int swi_ranks_started_as(void);
 
 /* Join the others; each has a buffer of swi_ranks_bytes, which no budget pays for. timeout_s:
  * from the last sign of life on. SW_DEVICE: there is no module, or it is of another MPI than

@@ -166,6 +166,33 @@ def differs():
     says(jobs, "all ranks must have the same training data: rank 1")
 
 
+@test("what is wrong with the options of all is said once")
+def one_voice():
+    def alone(words, rank, said_by, of=None, **env):
+        """The ranks that say so; all end with status 2."""
+        jobs = ranks(3, words, of, **env)
+        for job in jobs:
+            job.wait(20)
+        check(jobs[rank].status == 2 and [k for k, job in enumerate(jobs) if job.err] == said_by, *jobs)
+        check(all(job.status == 2 for job in jobs) and not any(job.out for job in jobs), *jobs)
+
+    for words in (f"{SMALL} --sigma 0", f"{SMALL} --no-such", f"{SMALL} --rank-timeout 0", f"{SMALL} --save-params p.npz", "train --model mlp", "evolve"):
+        alone(words, 0, [0])
+    alone(f"{SMALL} --sigma 0 --ranks off", 0, [0, 1, 2])  # separate runs
+    alone(f"{SMALL} --sigma 0 --ranks=off", 0, [0, 1, 2])
+    alone(f"{SMALL} --sigma 0", 0, [0, 1, 2], OMPI_NUM_APP_CTX="2")  # mpirun ... : ...
+    for names in ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"), ("PMI_SIZE", "PMI_RANK"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"), ("WORLD_SIZE", "RANK"):
+        for rank in "0", "2":
+            done = Run(f"{SMALL} --sigma 0", {names[0]: "3", names[1]: rank}.items()).wait()
+            check(done.status == 2 and bool(done.err) == (rank == "0"), done)
+    check("--sigma must be" in Run(f"{SMALL} --sigma 0", {"WORLD_SIZE": "1", "RANK": "2"}.items()).wait().err)
+    check("unknown option" in Run("info --no-such", {"WORLD_SIZE": "2", "RANK": "1"}.items()).wait().err)
+    # of one rank alone: data that it does not have
+    put("here.csv", "1,2,0\n2,3,1\n" * 20)
+    jobs = ranks(2, "es --model mlp --hidden 8 --population 16 --data csv:here.csv", {1: "es --model mlp --hidden 8 --population 16 --data csv:not-here.csv"})
+    check("not-here.csv" in gone(jobs) and "not-here.csv" in jobs[1].err, *jobs)
+
+
 @test("a module that cannot be is refused in one line")
 def modules():
     def says(*parts, **env):

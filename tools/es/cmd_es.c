@@ -397,6 +397,7 @@ static int close_all(es_run *r, int status)
 int tool_es(int argc, char **argv)
 {
     static es_run r; /* large */
+    job_ranks_one_voice(argc, argv);
     CLI_TRY(es_parse(&r, argc, argv));
     int status = prepare(&r);
     if (status == CLI_GO)

@@ -7,6 +7,9 @@
 #include "runtime/transport/ranks.h"
 #include "tools/job/saves.h"
 
+/* Before options are read, until the ranks join: the first one says for all what is wrong with
+ * them. Not with --ranks off, nor where a launcher was given several command lines. */
+void job_ranks_one_voice(int argc, char **argv);
 /* Options alone: CLI_GO or CLI_USAGE. */
 int job_ranks_check(double timeout_s);
 /* Join the other ranks, before anything is read, and share the machine's memory with those on
