@@ -79,6 +79,7 @@ typedef struct {
     sw_shape shape; /* of the parameter, all of it */
     float l1, l2;
     int32_t has_sigmas, antithetic; /* antithetic: bits have mirrored pairs */
+    void *ranks;                    /* swi_ranks that share out the rows; NULL: none */
 } swi_es_gradient_attrs;
 
 /* snes_update: in {sigmas, weights (directions), rate, [finite check]}. */

@@ -317,6 +317,7 @@ static sw_status run_bare(sw_exec *exec, swi_frame *f, const sw_run_args *args,
         const sw_status status = launch_next(exec, f, i, args, base, p->binds);
         if (status != SW_OK)
             return swi_blame(p, i, status);
+        SW_TRY(swi_ranks_alive(exec->ranks));
     }
     return SW_OK;
 }
@@ -341,7 +342,7 @@ static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, b
         return status;
     }
     sw_watch_begin(&exec->watch, p->model_bytes + p->slot_bytes);
-    for (uint32_t i = 0; i < p->n_ops; i++) {
+    for (uint32_t i = 0; i < p->n_ops && status == SW_OK; i++) {
         const swi_run_op *op = &p->ops[i];
         sw_watch_phase(&exec->watch, (int)op->phase);
         const uint64_t before = exec->op_clocks || log != NULL ? sw_clock_ns() : 0;
@@ -373,6 +374,7 @@ static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, b
         sw_watch_op_end(&exec->watch);
         if (exec->op_clocks)
             exec->op_ns[i] = sw_clock_ns() - before;
+        status = swi_ranks_alive(exec->ranks);
     }
     sw_watch_end(&exec->watch);
     read_watch(exec);

@@ -2,12 +2,13 @@
  * directions from the launch's run on (kernels/noise.h), times the sigma of each element where
  * there are such, plus l1 sign(theta) + l2 theta. Of logits it is sigma times the sum of scores
  * of their bits (kernels/binary.h). Of a matrix any range of rows can be made
- * alone, with the same bits; theta and sigmas then are those rows. Nothing of it grows with the
- * number of directions. */
+ * alone, with the same bits; theta and sigmas then are those rows. So ranks make some rows each
+ * and gather them. Nothing of it grows with the number of directions. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/noise.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/tile.h"
+#include "runtime/transport/ranks.h"
 #include <string.h>
 
 /* Which operand is what; NONE: it is not there. */
@@ -113,41 +114,56 @@ static void finish_part(void *arg, int part)
     }
 }
 
-static void sum_scores(const sw_launch *l, const operands *o)
-{
-    const swi_es_gradient_attrs *a = l->attrs;
-    const sw_binary_sum sum =
-        SW_INIT(.spec = &a->spec, .seed = l->seed, .generation = l->step, .first = l->run,
-                .n = l->in[WEIGHTS].type.shape.dim[0], .weights = swi_in(l, WEIGHTS),
-                .logits = swi_in(l, o->theta), .to = swi_out(l, 0),
-                .scale = *swi_in(l, o->scale), .sigma = *swi_in(l, o->sigma),
-                .antithetic = a->antithetic != 0, .first_row = a->rows.first,
-                .n_rows = rows_of(a, &l->out[0].type));
-    sw_binary(l->isa)->gradient(&sum, l->scratch, l->par);
-}
-
-static sw_status forward(const sw_launch *l)
+/* Rows [first, first + rows) of the result. */
+static void make_rows(const sw_launch *l, int64_t first, int64_t rows)
 {
     const swi_es_gradient_attrs *a = l->attrs;
     const operands o = operands_of(a);
-    const float *theta = o.theta != NONE ? swi_in(l, o.theta) : NULL;
-    const sw_noise_sum sum =
-        SW_INIT(.spec = &a->spec, .seed = l->seed, .generation = l->step, .first = l->run,
-                .n = l->in[WEIGHTS].type.shape.dim[0], .weights = swi_in(l, WEIGHTS),
-                .to = swi_out(l, 0), .parameter = theta,
-                .sigma = o.sigma != NONE ? *swi_in(l, o.sigma) : 0.0f,
-                .first_row = a->rows.first, .n_rows = rows_of(a, &l->out[0].type));
-    rest r = {a, sum.to, theta, o.sigmas != NONE ? swi_in(l, o.sigmas) : NULL,
-              sw_type_elements(&l->out[0].type)};
-    /* The first and only contribution to its gradient: it writes, whatever l->accumulate
-     * says. */
-    if (of_bits(a))
-        sum_scores(l, &o);
-    else
+    const int64_t skipped = first * a->spec.cols, n = l->in[WEIGHTS].type.shape.dim[0];
+    const float *theta = o.theta != NONE ? swi_in(l, o.theta) + skipped : NULL;
+    const float sigma = o.sigma != NONE ? *swi_in(l, o.sigma) : 0.0f;
+    rest r = {a, swi_out(l, 0) + skipped, theta,
+              o.sigmas != NONE ? swi_in(l, o.sigmas) + skipped : NULL, rows * a->spec.cols};
+    if (of_bits(a)) {
+        const sw_binary_sum sum =
+            SW_INIT(.spec = &a->spec, .seed = l->seed, .generation = l->step, .first = l->run,
+                    .n = n, .weights = swi_in(l, WEIGHTS), .logits = theta, .to = r.g,
+                    .scale = *swi_in(l, o.scale), .sigma = sigma,
+                    .antithetic = a->antithetic != 0, .first_row = a->rows.first + first,
+                    .n_rows = rows);
+        sw_binary(l->isa)->gradient(&sum, l->scratch, l->par);
+    } else {
+        const sw_noise_sum sum =
+            SW_INIT(.spec = &a->spec, .seed = l->seed, .generation = l->step, .first = l->run,
+                    .n = n, .weights = swi_in(l, WEIGHTS), .to = r.g, .parameter = theta,
+                    .sigma = sigma, .first_row = a->rows.first + first, .n_rows = rows);
         sw_noise(l->isa)->gradient(&sum, l->scratch, l->par);
+    }
     if (r.sigmas != NULL || a->l1 != 0.0f || a->l2 != 0.0f)
         l->par->run(l->par, finish_part, &r, (int)((r.n + PART - 1) / PART));
-    return SW_OK;
+}
+
+int64_t swi_es_gradient_share(int64_t rows, int ranks)
+{
+    return rows > 1 && ranks > 1 ? (rows + ranks - 1) / ranks : rows;
+}
+
+/* The first and only contribution to its gradient: it writes, whatever l->accumulate says. */
+static sw_status forward(const sw_launch *l)
+{
+    const swi_es_gradient_attrs *a = l->attrs;
+    const int64_t rows = rows_of(a, &l->out[0].type);
+    const int64_t each = swi_es_gradient_share(rows, swi_ranks_size(a->ranks));
+    if (each == rows) {
+        make_rows(l, 0, rows);
+        return SW_OK;
+    }
+    const size_t row_bytes = (size_t)a->spec.cols * sw_dtype_bytes(SW_F32);
+    const int64_t first = each * swi_ranks_rank(a->ranks);
+    if (first < rows)
+        make_rows(l, first, first + each < rows ? each : rows - first);
+    return swi_ranks_gather_in_place(a->ranks, swi_out(l, 0), (size_t)rows * row_bytes,
+                                     (size_t)each * row_bytes);
 }
 
 /* ---- a bound ----------------------------------------------------------------------------- */

@@ -28,6 +28,8 @@ const swi_row_range *swi_rows_of(uint32_t op, int grad); /* NULL: it does not */
 /* es_gradient.c */
 double swi_es_gradient_bound(const sw_launch *launch);
 uint64_t swi_es_gradient_bound_operations(const sw_kernel_info *info);
+/* Rows of so many that each rank makes (the last ones fewer, or none); all: nothing is sent. */
+int64_t swi_es_gradient_share(int64_t rows, int ranks);
 
 /* Operations of the two parts of a tile_update. */
 void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *update);

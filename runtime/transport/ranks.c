@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define SECOND 1000000000u
+#define SOON 1000000u /* nanoseconds between two looks at signs of life */
 
 /* All tell each other first. */
 typedef struct {
@@ -27,20 +28,39 @@ struct sw_ranks {
     uint64_t timeout_ns, period_ns, signed_at, heard_at, looked_at, signs, heard, sent, waited;
 };
 
+static int number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    const unsigned long n = text != NULL ? strtoul(text, NULL, 10) : 0;
+    return n < INT_MAX ? (int)n : INT_MAX;
+}
+
+/* Size and rank, by launcher. */
+static const char *const variables[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                           {"PMI_SIZE", "PMI_RANK"},
+                                           {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+                                           {"WORLD_SIZE", "RANK"}};
+
+static const char *const *launcher(void)
+{
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (number_of(variables[i][0]) > 1)
+            return variables[i];
+    return NULL;
+}
+
 int swi_ranks_started(const char **by)
 {
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                        "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const char *size = getenv(sizes[i]);
-        const unsigned long n = size != NULL ? strtoul(size, NULL, 10) : 0;
-        if (n < 2)
-            continue;
-        if (by != NULL)
-            *by = sizes[i];
-        return n < INT_MAX ? (int)n : INT_MAX;
-    }
-    return 1;
+    const char *const *of = launcher();
+    if (of != NULL && by != NULL)
+        *by = of[0];
+    return of != NULL ? number_of(of[0]) : 1;
+}
+
+int swi_ranks_started_as(void)
+{
+    const char *const *of = launcher();
+    return of != NULL ? number_of(of[1]) : 0;
 }
 
 int swi_ranks_rank(const swi_ranks *r)
@@ -96,6 +116,8 @@ sw_status swi_ranks_alive(swi_ranks *r)
     const uint64_t now = sw_clock_ns();
     uint64_t came = 0;
     int left = 0, code = 0;
+    if (now - r->looked_at < SOON)
+        return SW_OK;
     if (now - r->signed_at >= r->period_ns) {
         code = r->t->sign(&left);
         r->signed_at = now;
@@ -160,6 +182,28 @@ sw_status swi_ranks_gather(swi_ranks *r, const void *mine, size_t bytes, void *a
         SW_TRY(exchange(r, part));
         for (size_t k = 0; k < n; k++)
             memcpy((char *)all + k * bytes + at, r->in + k * part, part);
+    }
+    return SW_OK;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+sw_status swi_ranks_gather_in_place(swi_ranks *r, void *all, size_t bytes, size_t each)
+{
+    const size_t n = (size_t)swi_ranks_size(r), own = (size_t)swi_ranks_rank(r);
+    for (size_t at = 0, part; r != NULL && at < each; at += part) {
+        const size_t mine = least(own * each + at, bytes);
+        part = least(each - at, r->piece / n);
+        memcpy(r->out, (char *)all + mine, least(part, bytes - mine));
+        SW_TRY(exchange(r, part));
+        for (size_t k = 0; k < n; k++) {
+            const size_t to = least(k * each + at, bytes);
+            if (k != own)
+                memcpy((char *)all + to, r->in + k * part, least(part, bytes - to));
+        }
     }
     return SW_OK;
 }

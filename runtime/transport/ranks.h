@@ -18,6 +18,8 @@ typedef struct sw_ranks swi_ranks;
 /* How many processes a launcher says that it started: 1 without one. *by (or NULL): the
  * variable that says so. */
 int swi_ranks_started(const char **by);
+/* Which of them this process is, as the launcher says: 0 where it says nothing. */
+int swi_ranks_started_as(void);
 
 /* Join the others; each has a buffer of swi_ranks_bytes, which no budget pays for. timeout_s:
  * from the last sign of life on. SW_DEVICE: there is no module, or it is of another MPI than
@@ -42,6 +44,9 @@ uint64_t swi_ranks_waited(const swi_ranks *r);
 
 /* In the order of ranks: `bytes` of each into `all`. */
 SW_MUST_USE sw_status swi_ranks_gather(swi_ranks *r, const void *mine, size_t bytes, void *all);
+/* Of `bytes` rank k has those from k `each` on, at most `each` of them: all get all. */
+SW_MUST_USE sw_status swi_ranks_gather_in_place(swi_ranks *r, void *all, size_t bytes,
+                                                size_t each);
 /* data becomes that of rank 0. */
 SW_MUST_USE sw_status swi_ranks_share(swi_ranks *r, void *data, size_t bytes);
 /* `bytes` at `data` of rank `from` become those at `data` of rank `to`; others need none. */

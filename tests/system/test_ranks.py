@@ -55,8 +55,8 @@ def environment():
 
 @test("each does its share, with the bytes that were planned and sent")
 def shares():
-    """Sent: what a rank says at first, its ISA and budget, two numbers that are compared, where rank 0 is, its model, and then 64-byte
-    multiples of each generation."""
+    """Sent: what a rank says at first, its ISA and budget, two numbers that are compared, where rank 0 is, its model, and then of each generation
+    64-byte multiples and rows of the estimate, of the weights (784 -> 16 -> 10)."""
     alone = said(f"{SMALL} --json")
     for n in 2, 5:
         out = ended(ranks(n, f"{SMALL} --json")).json
@@ -65,7 +65,26 @@ def shares():
         assert all(r["measured_peak_bytes"] == out["predicted_peak_bytes"] for r in out["ranks"])
         each = (-(-slices // n) * 8 * 4 + 16 + 63) // 64 * 64
         assert out["total_bytes"] - alone["total_bytes"] == out["transport_bytes"] == 2 * 256 * 1024 + 112 * n + (n + 1) * each
-        assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 2 * 8 + 4 * 8 + out["model_bytes"] + 5 * each) for r in out["ranks"]), out["ranks"]
+        rows = 4 * (-(-16 // n) * 784 + -(-10 // n) * 16)
+        assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 2 * 8 + 4 * 8 + out["model_bytes"] + 5 * (each + rows)) for r in out["ranks"]), out["ranks"]
+
+
+@test("an estimate that is made tile by tile is shared out")
+def tiles():
+    """Of 500 rows of 784 floats: 144 in a tile, and 68 in the last one; with snes and l2 a rank takes its rows of what is beside them."""
+    big = "es --model mlp --hidden 500 --synthetic-n 300 --population 32 --slice 4 --samples 2 --generations 2 --save-params p --json"
+    kinds = "--strategy snes --l2 0.1", "--noise low-rank --rank 2 --l1 0.01", "--noise dropout --optimizer sgd", "--noise sign-flip --threads 2", "--noise sparse"
+    for i, kind in enumerate(kinds if FULL else kinds[:2]):
+        said(f"{big} {kind}")
+        whole = raw("p")
+        for n in (2, 3, 7) if FULL else (3,):
+            os.unlink("p")
+            out = ended(ranks(n, f"{big} {kind}")).json
+            check(raw("p") == whole, n, kind)
+            rows = 4 * (784 * (3 * -(-144 // n) + -(-68 // n)) + -(-10 // n) * 500)
+            each = (-(-8 // n) * 4 * 4 + 16 + 63) // 64 * 64
+            check(all(r["sent_bytes"] == (n - 1) * (160 + out["model_bytes"] + 2 * (each + rows)) for r in out["ranks"]), rows, out)
+            assert i > 0 or all(0 < r["update_ns"] < out["wall_ns"] for r in out["ranks"])
 
 
 @test("a run goes on with another number of ranks, after an interrupt or a kill")
@@ -117,6 +136,10 @@ def long():
     size, limit = (8192, 1) if FULL else (1024, 2)
     out = ended(ranks(2, f"es --model mlp --hidden 256 --synthetic-n 300 --population {size} --slice 16 --samples 128 --generations 1 --rank-timeout {limit} --json")).json
     print(f"      a generation of {out['evaluate_ns'] / 1e9 / limit:.1f} deadlines")
+    if FULL:  # signs between the ops of a run
+        out = ended(ranks(2, f"es --model mlp --hidden {','.join(['512'] * 24)} --synthetic-n 300 --population 512 --slice 256 --samples 128 --generations 1 --rank-timeout 1 --json")).json
+        print(f"      a run of {out['evaluate_ns'] / 1e9:.1f} deadlines")
+        assert out["evaluate_ns"] > 2e9, out
 
 
 @test("what is not the same on all ranks is named")
@@ -141,6 +164,33 @@ def differs():
         jobs.append(Run(words.format("d"), {**base, "RANK": str(k)}.items()))
         os.chdir(here)
     says(jobs, "all ranks must have the same training data: rank 1")
+
+
+@test("what is wrong with the options of all is said once")
+def one_voice():
+    def alone(words, rank, said_by, of=None, **env):
+        """The ranks that say so; all end with status 2."""
+        jobs = ranks(3, words, of, **env)
+        for job in jobs:
+            job.wait(20)
+        check(jobs[rank].status == 2 and [k for k, job in enumerate(jobs) if job.err] == said_by, *jobs)
+        check(all(job.status == 2 for job in jobs) and not any(job.out for job in jobs), *jobs)
+
+    for words in (f"{SMALL} --sigma 0", f"{SMALL} --no-such", f"{SMALL} --rank-timeout 0", f"{SMALL} --save-params p.npz", "train --model mlp", "evolve"):
+        alone(words, 0, [0])
+    alone(f"{SMALL} --sigma 0 --ranks off", 0, [0, 1, 2])  # separate runs
+    alone(f"{SMALL} --sigma 0 --ranks=off", 0, [0, 1, 2])
+    alone(f"{SMALL} --sigma 0", 0, [0, 1, 2], OMPI_NUM_APP_CTX="2")  # mpirun ... : ...
+    for names in ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"), ("PMI_SIZE", "PMI_RANK"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"), ("WORLD_SIZE", "RANK"):
+        for rank in "0", "2":
+            done = Run(f"{SMALL} --sigma 0", {names[0]: "3", names[1]: rank}.items()).wait()
+            check(done.status == 2 and bool(done.err) == (rank == "0"), done)
+    check("--sigma must be" in Run(f"{SMALL} --sigma 0", {"WORLD_SIZE": "1", "RANK": "2"}.items()).wait().err)
+    check("unknown option" in Run("info --no-such", {"WORLD_SIZE": "2", "RANK": "1"}.items()).wait().err)
+    # of one rank alone: data that it does not have
+    put("here.csv", "1,2,0\n2,3,1\n" * 20)
+    jobs = ranks(2, "es --model mlp --hidden 8 --population 16 --data csv:here.csv", {1: "es --model mlp --hidden 8 --population 16 --data csv:not-here.csv"})
+    check("not-here.csv" in gone(jobs) and "not-here.csv" in jobs[1].err, *jobs)
 
 
 @test("a module that cannot be is refused in one line")

@@ -124,6 +124,8 @@ void cli_set_command(const char *name); /* for the prefix */
 void cli_note(const char *format, ...) SW_PRINTF(1, 2);
 /* None from now on: another process of the run makes them. */
 void cli_no_notes(void);
+/* Another process has the same options, and says what is wrong with them (CLI_USAGE). */
+void cli_no_usage(bool none);
 /* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one.
  * Returns `status`. */
 sw_status cli_saved(sw_status status);

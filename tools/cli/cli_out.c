@@ -178,16 +178,23 @@ static void print_line(const char *colour, const char *format, va_list args)
             *command != '\0' ? " " : "", command, coloured ? "\033[0m" : "", last_line);
 }
 
+static bool no_usage, no_notes;
+
+void cli_no_usage(bool none)
+{
+    no_usage = none;
+}
+
 int cli_error(int status, const char *format, ...)
 {
     va_list args;
+    if (no_usage && status == CLI_USAGE)
+        return status;
     va_start(args, format);
     print_line("\033[31m", format, args);
     va_end(args);
     return status;
 }
-
-static bool no_notes;
 
 void cli_no_notes(void)
 {

@@ -2,6 +2,7 @@
  * before the first generation. */
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
+#include "runtime/exec/exec.h"
 #include "tools/es/es.h"
 #include "tools/job/job.h"
 #include <inttypes.h>
@@ -55,8 +56,8 @@ static const char notes[] =
     "evaluations_per_second, "
     "wall_ns, evaluate_ns, update_ns, test_ns, resumed_from_generation, checkpoints, witness. "
     "With several processes also transport, transport_bytes (of each rank, for exchanges) and "
-    "ranks: host, runs (of slices), predicted_peak_bytes, measured_peak_bytes, sent_bytes and "
-    "waited_ns of each.";
+    "ranks: host, runs (of slices), predicted_peak_bytes, measured_peak_bytes, sent_bytes, "
+    "waited_ns and update_ns (its part of the updates, without waiting) of each.";
 
 /* Options of the job that are taken; model and data have no default until it is known whether
  * an environment is. */
@@ -339,6 +340,7 @@ static int prepare(es_run *r)
     CLI_TRY(load(r));
     CLI_TRY(es_count(r));
     CLI_TRY(job_open(&r->job));
+    r->job.exec->ranks = r->ranks; /* before the update is planned: they share it out */
     CLI_TRY(job_check_machine(&r->job, r->opts.witness));
     sw_status made = make_ready(r);
     if (made != SW_OK)
@@ -395,6 +397,7 @@ static int close_all(es_run *r, int status)
 int tool_es(int argc, char **argv)
 {
     static es_run r; /* large */
+    job_ranks_one_voice(argc, argv);
     CLI_TRY(es_parse(&r, argc, argv));
     int status = prepare(&r);
     if (status == CLI_GO)

@@ -90,8 +90,9 @@ typedef struct {
     size_t noise_bytes;    /* of the plan of a run: noise that outlives its op, and model */
     size_t scratch_bytes;  /* of the op of noise that has the most */
     uint64_t wall_ns, evaluate_ns, update_ns, test_ns;
-    uint64_t resumed; /* generation that the run went on after; 0: it began */
-    uint64_t saved;   /* checkpoints of this process */
+    uint64_t update_waited_ns; /* of update_ns, for other ranks */
+    uint64_t resumed;          /* generation that the run went on after; 0: it began */
+    uint64_t saved;            /* checkpoints of this process */
     job_due due;
 } es_run;
 

@@ -641,9 +641,10 @@ sw_status es_loop(es_run *r)
              s += ranks)
             SW_TRY(evaluate_slice(r, s));
         SW_TRY(exchange(r));
-        const uint64_t evaluated = cli_clock_ns();
+        const uint64_t evaluated = cli_clock_ns(), waited = swi_ranks_waited(r->ranks);
         SW_TRY(sw_es_step(r->job.es, r->job.exec, &info));
         const uint64_t end = cli_clock_ns();
+        r->update_waited_ns += swi_ranks_waited(r->ranks) - waited;
         r->evaluate_ns += evaluated - start;
         r->update_ns += end - evaluated;
         r->last = info;
@@ -791,7 +792,8 @@ int es_print(es_run *r, int status)
 {
     const job_rank own = {.done = r->runs,
                           .predicted_peak_bytes = r->job.program[JOB_TRAIN].plan.peak_bytes,
-                          .measured_peak_bytes = r->measured[JOB_TRAIN].peak_bytes};
+                          .measured_peak_bytes = r->measured[JOB_TRAIN].peak_bytes,
+                          .update_ns = r->update_ns - r->update_waited_ns};
     job_rank *of = (job_rank *)(void *)r->found; /* what it had is used up */
     if (r->ranks != NULL)
         CLI_LIBRARY(job_ranks_figures(r->ranks, own, of), false);

@@ -650,6 +650,8 @@ int job_check_ranks(const job_opts *o)
     const int n = o->ranks == NULL ? swi_ranks_started(&by) : 1;
     if (n == 1)
         return CLI_GO;
+    if (swi_ranks_started_as() > 0) /* the first says it */
+        return CLI_USAGE;
     return cli_error(
         CLI_USAGE,
         "%s says that %d processes are started together, and a run over several is "

@@ -3,7 +3,17 @@
 #include "kernels/dispatch.h"
 #include "runtime/base/checksum.h"
 #include "tools/job/result.h"
+#include <stdlib.h>
 #include <string.h>
+
+void job_ranks_one_voice(int argc, char **argv)
+{
+    const char *lines = getenv("OMPI_NUM_APP_CTX"); /* that mpirun was given */
+    bool alike = swi_ranks_started_as() > 0 && (lines == NULL || strcmp(lines, "1") == 0);
+    for (int i = 1; i < argc; i++)
+        alike &= strcmp(argv[i], "--ranks") != 0 && strncmp(argv[i], "--ranks=", 8) != 0;
+    cli_no_usage(alike);
+}
 
 int job_ranks_check(double timeout_s)
 {
@@ -34,6 +44,7 @@ int job_ranks_open(swi_ranks **out, job *j, job_opts *o, double timeout_s)
     if (o->ranks != NULL || swi_ranks_started(NULL) == 1)
         return CLI_GO;
     CLI_LIBRARY(swi_ranks_open(out, timeout_s), false);
+    cli_no_usage(false);
     cli_catch_repeats();
     if (swi_ranks_rank(*out) > 0)
         cli_no_notes();
@@ -86,6 +97,8 @@ void job_ranks_put(sw_json *json, const swi_ranks *ranks, size_t bytes, const ch
         sw_json_put_u64(json, done, all[k].done);
         SW_JSON_PUT(json, &all[k], predicted_peak_bytes, measured_peak_bytes, sent_bytes,
                     waited_ns);
+        if (all[k].update_ns > 0)
+            SW_JSON_PUT(json, &all[k], update_ns);
         sw_json_end(json);
     }
     sw_json_end(json);

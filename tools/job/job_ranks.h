@@ -7,6 +7,9 @@
 #include "runtime/transport/ranks.h"
 #include "tools/job/saves.h"
 
+/* Before options are read, until the ranks join: the first one says for all what is wrong with
+ * them. Not with --ranks off, nor where a launcher was given several command lines. */
+void job_ranks_one_voice(int argc, char **argv);
 /* Options alone: CLI_GO or CLI_USAGE. */
 int job_ranks_check(double timeout_s);
 /* Join the other ranks, before anything is read, and share the machine's memory with those on
@@ -25,8 +28,9 @@ int job_ranks_close(swi_ranks *ranks, bool agreed, int status);
 typedef struct {
     uint64_t done; /* runs, or steps */
     uint64_t predicted_peak_bytes, measured_peak_bytes, sent_bytes, waited_ns;
+    uint64_t update_ns; /* es: of its part of the updates, without waiting */
 } job_rank;
-/* Of all, by rank, into `all`, from `own`, whose last two fields are filled in. */
+/* Of all, by rank, into `all`, from `own`, whose sent_bytes and waited_ns are filled in. */
 SW_MUST_USE sw_status job_ranks_figures(swi_ranks *ranks, job_rank own, job_rank *all);
 /* "transport", "transport_bytes" and "ranks"; `done` is the key of that figure. */
 void job_ranks_put(sw_json *json, const swi_ranks *ranks, size_t bytes, const char *done,

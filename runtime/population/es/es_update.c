@@ -66,6 +66,7 @@ static sw_status estimate_one(sw_ctx *ctx, const estimate *s, uint32_t e,
     a.l1 = s->es->l1;
     a.l2 = s->es->l2;
     a.has_sigmas = mode->sigmas != NULL;
+    a.ranks = ctx->exec->ranks;
     swi_set_shape(&a.shape, &mode->model->entries[e].shape);
     a.antithetic = bits && mode->antithetic && mode->repeats > 1;
     if (bits && a.has_sigmas)
@@ -444,6 +445,7 @@ sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
             swi_es_forget(es);
         es->weighed = status == SW_OK;
         SW_TRY(status);
+        SW_TRY(swi_ranks_alive(exec->ranks));
     }
     const sw_run_args args = update_args(es, &model, inputs);
     SW_TRY(sw_run(exec, &args));
