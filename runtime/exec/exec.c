@@ -242,7 +242,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->checks = o->checks != 0;
     e->op_clocks = o->op_clocks != 0;
     e->target.opts = *o;
-    e->target.ranks = o->ranks;
+    e->ranks = e->target.ranks = o->ranks;
     e->target.shards = o->shards > 0 ? o->shards : swi_ranks_size(o->ranks);
     e->target.shards_here = e->target.shards / swi_ranks_size(o->ranks);
     e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */

@@ -3,7 +3,6 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "profiler/record/utf8.h"
-#include "runtime/model/model.h"
 #include "tools/es/es.h"
 #include "tools/job/result.h"
 #include <inttypes.h>
@@ -444,25 +443,6 @@ int es_ranks_open(es_run *r)
     return CLI_GO;
 }
 
-/* Parameters, buffers and states of rank 0, which alone has read files of the run. */
-static sw_status share_model(es_run *r)
-{
-    unsigned char piece[1 << 14];
-    sw_model *model = r->job.net.model;
-    SW_TRY(swi_model_take(model));
-    sw_status status = SW_OK;
-    for (size_t at = 0; at < model->bytes && status == SW_OK; at += sizeof piece) {
-        const size_t n = model->bytes - at < sizeof piece ? model->bytes - at : sizeof piece;
-        status = swi_model_read(model, piece, at, n);
-        if (status == SW_OK)
-            status = swi_ranks_share(r->ranks, piece, n);
-        if (status == SW_OK)
-            status = swi_model_write(model, at, piece, n);
-    }
-    swi_model_give(model);
-    return status;
-}
-
 static sw_status agree(es_run *r)
 {
     static job_identity identity; /* large */
@@ -473,7 +453,7 @@ static sw_status agree(es_run *r)
     SW_TRY(swi_ranks_share(r->ranks, at, sizeof at));
     r->generation = at[0], r->evaluations = at[1], r->not_finite = at[2], r->resumed = at[3];
     SW_TRY(sw_es_generation_set(r->job.es, r->generation));
-    SW_TRY(share_model(r));
+    SW_TRY(job_ranks_share_model(r->ranks, r->job.net.model, false));
     r->found_bytes = (size_t)(swi_ranks_size(r->ranks) + 1) * found_each(r);
     SW_TRY(sw_heap_alloc(&r->found, SW_HEAP_RECORDS, r->found_bytes));
     memset(r->found, 0, r->found_bytes);

@@ -1,7 +1,8 @@
 /* A training job: exec, model, programs, their plans. */
+#include "alloc/arena/arena.h"
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
-#include "runtime/transport/ranks.h"
+#include "runtime/exec/exec.h"
 #include "tools/job/job.h"
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +52,8 @@ int64_t job_batch(const job *j)
                : job_slot_rows(j->opts->method == JOB_NONE ? &j->test : &j->train, j->batch);
 }
 
-/* A generation takes its samples one by one, so that every slice is whole. With --accumulate
+/* A generation takes its samples one by one, so that every slice is whole, and so are shards,
+ * all but the last of a rank micro-batches that update nothing. With --accumulate
  * a full batch updates where it is the last of its step: as the last of so many, or of the
  * epoch. */
 static int64_t batch_of_program(const job *j, job_which which)
@@ -60,6 +62,8 @@ static int64_t batch_of_program(const job *j, job_which which)
     const int64_t full = data->n / j->batch, rest = data->n % j->batch;
     if (j->opts->method == JOB_NONE && which < JOB_EVAL)
         return 0;
+    if (j->shards > 0 && which < JOB_EVAL)
+        return which == JOB_TRAIN || (which == JOB_MICRO && j->shards_here > 1) ? j->batch : 0;
     if (j->opts->method == JOB_ES && which < JOB_EVAL)
         return which == JOB_TRAIN ? j->batch : 0;
     if (which == JOB_TRAIN_LAST || which == JOB_EVAL_LAST)
@@ -106,6 +110,7 @@ sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t s
                 .user = &j->net, .models = &j->net.model, .n_models = 1, .inputs = inputs,
                 .n_inputs = (which < JOB_EVAL ? &j->train : &j->test)->info.n_fields,
                 .mode = j->program[which].mode, .immediate = j->opts->immediate, .step = step,
+                .run = which == JOB_TRAIN && j->shards > 0 ? (uint32_t)j->shards_here - 1 : 0,
                 .data_bytes = j->data_bytes, .es = which < JOB_EVAL ? j->es : NULL);
     return args;
 }
@@ -141,6 +146,7 @@ tool_net_opts job_net_opts(const job *j)
                               .weight_decay = (float)o->weight_decay,
                               .update = o->release ? SW_UPDATE_RELEASE : SW_UPDATE_AFTER,
                               .keep_gradients = o->keep_gradients || o->accumulate > 1,
+                              .shards = (uint64_t)j->shards_here,
                               .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1,
                               .knobs = o->knobs});
     if (o->method == JOB_MEZO || o->method == JOB_NONE)
@@ -153,11 +159,31 @@ tool_net_opts job_net_opts(const job *j)
 /* In the order of sw_nvtx_level. */
 const char *const job_nvtx_words[] = {"phases", "layers", "ops", "off", NULL};
 
+int job_set_shards(job *j, int64_t asked, int ranks)
+{
+    const int64_t batch = j->opts->batch.at[0], shards = asked > 0 ? asked : ranks;
+    if (ranks == 1 && asked <= 1)
+        return CLI_GO;
+    if (swi_shards_check((int)shards, ranks) != SW_OK)
+        return cli_error(CLI_USAGE, "--shards: %s", sw_last_error());
+    if (batch % shards != 0)
+        return cli_error(CLI_USAGE,
+                         "--batch must be a multiple of the %lld shards of a step (got %lld)",
+                         (long long)shards, (long long)batch);
+    j->shards = (int)shards;
+    j->shards_here = (int)shards / ranks;
+    j->batch = batch / shards;
+    return CLI_GO;
+}
+
 sw_status job_make(job *j)
 {
     const job_opts *o = j->opts;
-    if (o->budget_bytes > 0)
+    if (o->budget_bytes > 0) {
         SW_TRY(sw_budget_create(&j->budget, o->budget_bytes));
+        SW_TRY(sw_budget_take(j->budget, j->transport_bytes, "exchanges between ranks"));
+        j->transport_taken = true;
+    }
     sw_exec_opts exec = o->exec;
     exec.size = sizeof exec;
     exec.device = o->device;
@@ -167,11 +193,15 @@ sw_status job_make(job *j)
     exec.max_programs = j->keep_programs;
     exec.isa = o->isa;
     exec.shares = o->shares;
+    exec.ranks = j->ranks;
+    exec.shards = j->shards;
     int i = 0;
     while (o->nvtx != NULL && strcmp(o->nvtx, job_nvtx_words[i]) != 0)
         i++;
     exec.nvtx = (sw_nvtx_level)i;
     SW_TRY(sw_exec_create(&j->exec, &exec));
+    if (j->shards > 0) /* without ranks: a plan of one of several */
+        j->exec->target.shards_here = j->shards_here;
     const tool_net_opts net = job_net_opts(j);
     SW_TRY(tool_net_create(&j->net, &net));
     if (o->method == JOB_ES)
@@ -222,6 +252,14 @@ sw_status job_plan(job *j, job_which which)
     job_program *p = &j->program[which];
     const sw_run_args args = job_args(j, which, p->inputs, 0);
     SW_TRY(sw_plan(j->exec, &args, &p->plan));
+    if (which == JOB_MICRO && j->shards_here > 2) { /* the first writes buffers, too */
+        sw_run_args later = args;
+        sw_plan_info other = SW_OPTS(sw_plan_info);
+        later.run = 1;
+        SW_TRY(sw_plan(j->exec, &later, &other));
+        if (other.peak_bytes > p->plan.peak_bytes || other.total_bytes > p->plan.total_bytes)
+            p->plan = other;
+    }
     if (j->opts->immediate) {
         /* Without a plan the arena is the bump, and everything that a run ever made lives at
          * its end. */
@@ -229,14 +267,15 @@ sw_status job_plan(job *j, job_which which)
         p->plan.total_bytes = p->plan.model_bytes + p->plan.arena_bytes + p->plan.data_bytes;
         p->plan.peak_bytes = p->plan.model_bytes + p->plan.slot_bytes + p->plan.immediate_bytes;
     }
-    p->plan.total_bytes += job_counted_checkpoint_bytes(j);
+    p->plan.total_bytes += job_counted_checkpoint_bytes(j) + j->transport_bytes;
     return SW_OK;
 }
 
 size_t job_needed_bytes(const job *j, const sw_plan_info *plan)
 {
     const size_t arena = j->opts->immediate ? plan->immediate_bytes : plan->arena_bytes;
-    return plan->model_bytes + arena + plan->data_bytes + job_counted_checkpoint_bytes(j);
+    return plan->model_bytes + arena + plan->data_bytes + job_counted_checkpoint_bytes(j) +
+           j->transport_bytes;
 }
 
 /* All programs, whether they fit or not: of those that do not, the one that needs the most is
@@ -339,6 +378,9 @@ void job_close(job *j)
     if (j->net.model != NULL)
         tool_net_destroy(&j->net);
     sw_exec_destroy(j->exec);
+    if (j->transport_taken)
+        sw_budget_give(j->budget, j->transport_bytes);
+    j->transport_taken = false;
     sw_budget_destroy(j->budget);
     j->exec = NULL;
     j->budget = NULL;

@@ -4,6 +4,7 @@
 
 #include "runtime/data/loader.h"
 #include "runtime/device/snapshot.h"
+#include "runtime/transport/ranks.h"
 #include "tools/cli/cli.h"
 #include "tools/job/machine.h"
 #include "tools/models/models.h"
@@ -153,8 +154,13 @@ typedef struct {
     job_data train, test;
     job_trained trained; /* with opts->unlabelled */
     job_normal normal;
-    machine machine; /* of job_check_machine */
-    int on_host;     /* processes of this run on this machine, which have it together; 0: 1 */
+    machine machine;  /* of job_check_machine */
+    swi_ranks *ranks; /* that share the shards of each step; NULL: there is one process */
+    int shards, shards_here; /* of a step, whose batch is shards x batch, and of each rank; 0:
+                                a step is a batch */
+    bool transport_taken;    /* of the budget */
+    size_t transport_bytes;  /* of exchanges, beside the plans */
+    int on_host; /* processes of this run on this machine, which have it together; 0: 1 */
     sw_budget *budget;
     sw_exec *exec;
     bool saves;                /* train: with checkpoints, made from `saving` */
@@ -202,6 +208,9 @@ int job_take_sequences(job_opts *opts);
 /* The training data have no labels: they become `test`, and `train` is what the parameters were
  * trained on, without samples. CLI_GO or an exit status. */
 int job_unlabelled(job *j);
+/* The batch of a step in shards, of which each of so many ranks has its part; asked 0: one for
+ * each rank. Before the exec is made. CLI_GO or CLI_USAGE. */
+int job_set_shards(job *j, int64_t asked, int ranks);
 /* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
  * or refuses. Needs opts, batch, train and test. */
 int job_open(job *j);

@@ -2,6 +2,7 @@
 #include "tools/job/job_ranks.h"
 #include "kernels/dispatch.h"
 #include "runtime/base/checksum.h"
+#include "runtime/model/model.h"
 #include "tools/job/result.h"
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,33 @@ sw_status job_ranks_same(swi_ranks *ranks, const job_identity *options,
         SW_TRY(swi_ranks_same(ranks, i == 0 ? "training data" : "test data", hash));
     }
     return SW_OK;
+}
+
+static sw_status share_range(swi_ranks *ranks, sw_model *model, size_t at, size_t end)
+{
+    unsigned char piece[1 << 14];
+    for (; at < end; at += sizeof piece) {
+        const size_t n = end - at < sizeof piece ? end - at : sizeof piece;
+        SW_TRY(swi_model_read(model, piece, at, n));
+        SW_TRY(swi_ranks_share(ranks, piece, n));
+        SW_TRY(swi_model_write(model, at, piece, n));
+    }
+    return SW_OK;
+}
+
+sw_status job_ranks_share_model(swi_ranks *ranks, sw_model *model, bool buffers)
+{
+    if (ranks == NULL)
+        return SW_OK;
+    SW_TRY(swi_model_take(model));
+    sw_status status = buffers ? SW_OK : share_range(ranks, model, 0, model->bytes);
+    for (uint32_t i = 1; buffers && i < model->n_entries && status == SW_OK; i++) {
+        const swi_entry *e = &model->entries[i];
+        if (e->role == SWI_ROLE_BUFFER || e->role == SWI_ROLE_STATE)
+            status = share_range(ranks, model, e->offset, e->offset + e->bytes);
+    }
+    swi_model_give(model);
+    return status;
 }
 
 int job_ranks_close(swi_ranks *ranks, bool agreed, int status)

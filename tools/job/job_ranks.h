@@ -20,6 +20,8 @@ int job_ranks_open(swi_ranks **out, job *j, job_opts *opts, double timeout_s);
 /* All have the same options and data sets; NULL among these stands for none. */
 SW_MUST_USE sw_status job_ranks_same(swi_ranks *ranks, const job_identity *options,
                                      const sw_dataset *const *data, int n);
+/* Parameters, buffers and states become those of rank 0; or the buffers and states alone. */
+SW_MUST_USE sw_status job_ranks_share_model(swi_ranks *ranks, sw_model *model, bool buffers);
 /* Leave the others, or end all of them where this one failed. `agreed`: all are past what must
  * be alike; before that others do not know of an interrupt here, and would wait. `status`. */
 int job_ranks_close(swi_ranks *ranks, bool agreed, int status);

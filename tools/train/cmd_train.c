@@ -153,7 +153,7 @@ static int train_parse(train *t, int argc, char **argv)
     t->n_options = command.n_options;
     cli_command_line(t->command, sizeof t->command, argc, argv);
     CLI_TRY(check(&t->opts));
-    CLI_TRY(job_check_ranks(&t->opts.job));
+    CLI_TRY(train_ranks_check(&t->opts));
     CLI_TRY(job_check(&t->opts.job));
     return train_check_files(&t->opts);
 }
@@ -169,9 +169,16 @@ static int count_steps(train *t)
         t->total_steps = o->steps > 0 ? (uint64_t)o->steps : TRAIN_FIND_STEPS;
         return CLI_GO;
     }
-    const uint64_t n = (uint64_t)t->job.train.n, batch = (uint64_t)t->job.batch;
+    const uint64_t n = (uint64_t)t->job.train.n, batch = (uint64_t)o->batch.at[0];
     const uint64_t each = batch * (uint64_t)o->accumulate; /* samples of a step */
-    const uint64_t per_epoch = (n + each - 1) / each;
+    const bool whole = t->job.shards > 0;
+    const uint64_t per_epoch = (n + (whole ? 0 : each - 1)) / each;
+    if (per_epoch == 0)
+        return cli_error(CLI_USAGE,
+                         "--batch must be at most the %" PRIu64
+                         " training samples: a step of several shards is whole (got %" PRIu64
+                         ")",
+                         n, batch);
     const uint64_t by_epochs = per_epoch * (uint64_t)(o->epochs > 0 ? o->epochs : 1);
     const uint64_t by_steps = (uint64_t)o->steps;
     t->total_steps = o->steps == 0                           ? by_epochs
@@ -188,9 +195,16 @@ static int count_steps(train *t)
 
 static sw_status open_loader(train *t, sw_loader **out, const job_data *data, bool shuffle)
 {
+    const bool learns = data == &t->job.train;
+    const int rank = swi_ranks_rank(t->job.ranks), ranks = swi_ranks_size(t->job.ranks);
+    const int share = learns ? t->job.shards_here : 1;
     const sw_loader_opts opts =
         SW_OPTS(sw_loader_opts, .batch = job_slot_rows(data, t->job.batch), .slots = JOB_SLOTS,
                 .seed = (uint64_t)t->opts.job.seed, .shuffle = shuffle,
+                .drop_last = learns && t->job.shards > 0,
+                .of = (uint32_t)(!learns ? ranks > 1 ? ranks : 0 : t->job.shards),
+                .first = ranks > 1 || learns ? (uint32_t)(rank * share) : 0,
+                .share = (uint32_t)(learns || ranks > 1 ? share : 0),
                 .budget = job_on_device(&t->opts.job) /* its memory alone */
                               ? NULL
                               : t->job.budget);
@@ -214,6 +228,7 @@ static sw_status train_create_profile(train *t)
 static int prepare(train *t)
 {
     cli_catch_interrupt();
+    CLI_TRY(train_ranks_open(t));
     if (t->opts.job.checkpoint != NULL)
         cli_catch_save(); /* not later: it would end a run that is about to begin */
     /* Settings that jemalloc needs when the program starts cannot be mended at its end. */
@@ -224,6 +239,7 @@ static int prepare(train *t)
     t->job.quiet = t->opts.quiet;
     t->job.limited[0] = t->job.limited[1] = t->job.batch;
     CLI_TRY(job_load(&t->job, false));
+    CLI_TRY(train_ranks_normal(t));
     CLI_TRY(count_steps(t));
     train_checkpoint_opts(t);
     CLI_TRY(job_open(&t->job));
@@ -239,8 +255,9 @@ static int prepare(train *t)
     if (t->opts.load != NULL)
         CLI_LIBRARY(cli_saved(sw_model_load(t->job.net.model, t->opts.load)), true);
     CLI_TRY(train_resume(t));
+    CLI_TRY(train_ranks_agree(t));
     CLI_LIBRARY(train_zeroth_open(t), false);
-    if (cli_interrupted())
+    if (cli_interrupted() && t->job.ranks == NULL)
         return cli_error(CLI_INTERRUPTED, "interrupted before the first step: no file was "
                                           "written");
     if (t->opts.profile != NULL) { /* the last thing before the first step */
@@ -277,6 +294,9 @@ static int train_and_report(train *t)
     sw_checkpoint_destroy(t->job.checkpoint); /* it syncs the metrics */
     t->job.checkpoint = NULL;
     train_metrics_close(t);
+    t->alike = t->job.ranks != NULL && trained == SW_INVALID; /* too many skipped, on all */
+    if (t->alike && swi_ranks_rank(t->job.ranks) > 0)
+        return CLI_FAILED;
     if (trained != SW_OK) {
         /* Too many gradients in a row that are no numbers (SW_INVALID) leave the model as it
          * was before them: what was trained until then is saved all the same. */
@@ -304,7 +324,7 @@ static int train_and_report(train *t)
         cli_note("the loss is not a finite number any more since step %" PRIu64
                  ": a smaller %s may help",
                  t->now.diverged, t->zo != NULL ? "--lr" : "--lr or --clip");
-    const bool whole = t->opts.replay == NULL || !cli_interrupted();
+    const bool whole = t->opts.replay == NULL || !train_interrupted(t);
     if (t->opts.save != NULL && t->now.step > 0 && whole) /* else those of the beginning */
         CLI_LIBRARY(cli_saved(sw_model_save(t->job.net.model, t->opts.save)), false);
     if (t->opts.plot != NULL && !cli_interrupted())
@@ -326,7 +346,7 @@ static int train_and_report(train *t)
                                           t->now.best_step, t->opts.best);
     if (t->trouble == CLI_DONE)
         t->trouble = failed;
-    int status = cli_interrupted() && !t->saving.lost ? CLI_INTERRUPTED : t->trouble;
+    int status = train_interrupted(t) && !t->saving.lost ? CLI_INTERRUPTED : t->trouble;
     if (status == CLI_DONE)
         status = train_check_witness(t);
     return train_print(t, status);
@@ -350,6 +370,7 @@ static int close_all(train *t, int status)
     status = job_profile_close(t->profile, status);
     job_unload(&t->job);
     train_free_process(t);
+    sw_heap_free(t->found, SW_HEAP_RECORDS, t->found_bytes);
     if (t->times.ns != NULL)
         cli_times_free(&t->times);
     return status;
@@ -358,6 +379,7 @@ static int close_all(train *t, int status)
 int tool_train(int argc, char **argv)
 {
     train t = {0};
+    job_ranks_one_voice(argc, argv);
     CLI_TRY(train_parse(&t, argc, argv));
     if (t.opts.members > 0)
         return pop_train(&t);
@@ -368,7 +390,9 @@ int tool_train(int argc, char **argv)
         status = train_and_report(&t);
     else if (status == CLI_NO_FIT)
         train_record_refusal(&t);
-    return close_all(&t, status);
+    const int all = job_ranks_close(t.job.ranks, t.agreed, t.alike ? CLI_DONE : status);
+    t.job.ranks = NULL;
+    return close_all(&t, t.alike ? status : all);
 }
 
 /* ---- train refused ----------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/inspect/tfevents.h"
 #include "profiler/record/process.h"
+#include "tools/job/job_ranks.h"
 #include "tools/job/outputs.h"
 #include "tools/job/saves.h"
 #include "tools/job/result.h"
@@ -66,6 +67,7 @@ typedef struct {
 typedef struct {
     bool there, first; /* first: of its program */
     job_which which;
+    uint32_t micro; /* of its step */
     int64_t rows;
     train_score *score;
     train_step *step; /* NULL: a validation's */
@@ -135,7 +137,13 @@ typedef struct {
     int64_t batches;     /* of an epoch, micro-batches each */
     train_step steps[2]; /* step k is at k % 2 */
     train_flight flight; /* the last run, on a device */
-    uint64_t told_ns;    /* when the last step was reported */
+    /* Of several processes: all are past what must be alike; one was interrupted, and all know;
+     * what each said of a step, mine first. */
+    bool agreed, interrupted;
+    unsigned char *found;
+    size_t found_bytes;
+    bool alike;       /* it failed, and the others in the same way */
+    uint64_t told_ns; /* when the last step was reported */
     train_saving saving;
     job_metrics metrics; /* one that was given up stays at its last whole row */
     sw_tfevents events;  /* the record that is made for it, where it is TensorBoard's */
@@ -166,6 +174,27 @@ SW_MUST_USE sw_status train_zeroth_save(train *t);
 /* --replay, in the place of train_all. */
 SW_MUST_USE sw_status train_replay(train *t);
 
+/* Several processes, and steps of several shards. Options alone: CLI_GO or CLI_USAGE. */
+int train_ranks_check(const train_opts *opts);
+/* Join the others: those but rank 0 read and write no file, and say nothing. Sets the shards.
+ * CLI_GO or an exit status. */
+int train_ranks_open(train *t);
+/* How pixels become numbers, as on rank 0. CLI_GO or an exit status. */
+int train_ranks_normal(train *t);
+/* Options and data must be alike; parameters and progress become those of rank 0. CLI_GO or an
+ * exit status. */
+int train_ranks_agree(train *t);
+/* What a shard of the running step came to; then the whole step. */
+void train_ranks_keep(train *t, uint32_t shard, double loss, int64_t right);
+SW_MUST_USE sw_status train_ranks_step(train *t, train_step *s);
+/* Add to a validation what each rank had of its last batch; rows 0: it had none. */
+SW_MUST_USE sw_status train_ranks_validate(train *t, const train_score *own, train_score *to);
+job_rank train_ranks_own(const train *t);
+/* Was this process, or another rank? */
+bool train_interrupted(const train *t);
+/* Scores are means, weighted by rows. */
+void train_score_add(train_score *to, double loss, int64_t right, int64_t rows);
+
 /* --checkpoint and --resume. CLI_GO, or CLI_USAGE. */
 int train_checkpoint_check(const train_opts *opts);
 /* The options that job_open makes the checkpoint from. */
@@ -173,6 +202,8 @@ void train_checkpoint_opts(train *t);
 /* The file of --resume that says how pixels become numbers, as that of --load-params does;
  * NULL: there is none yet. Valid until the next call. */
 const char *train_resumed_params(const train_opts *opts);
+/* What decides about the bits of a run. */
+void train_identify(const train *t, job_identity *to);
 /* Once models and loaders are there: go on from the newest whole checkpoint. CLI_GO, or an exit
  * status. */
 int train_resume(train *t);

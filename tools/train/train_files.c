@@ -186,14 +186,16 @@ const char *train_resumed_params(const train_opts *o)
 
 /* ---- going on ---------------------------------------------------------------------------- */
 
-static void identify(const train *t, job_identity *to)
+void train_identify(const train *t, job_identity *to)
 {
     const job_opts *o = &t->opts.job;
     const unsigned takes = tool_schedule_takes(o->schedule);
     job_identify(to, o, t->options, t->n_options);
     job_identity_add(to, "--data", "%s", o->data);
     job_identity_add(to, "--normalise", "%s", t->job.normal.text);
-    job_identity_add(to, "--batch", "%" PRId64, t->job.batch);
+    if (t->job.shards > 0)
+        job_identity_add(to, "--shards", "%d", t->job.shards);
+    job_identity_add(to, "--batch", "%" PRId64, o->batch.at[0]);
     if ((takes & TOOL_LR_CUTS) != 0)
         job_identity_add(to, "--lr-every", "%" PRIu64, t->lr_every);
     if ((takes & TOOL_LR_TOTAL) != 0)
@@ -203,7 +205,7 @@ static void identify(const train *t, job_identity *to)
 static int go_on_checkpoint(train *t, const sw_checkpoint_found *found)
 {
     static job_identity identity; /* large */
-    identify(t, &identity);
+    train_identify(t, &identity);
     CLI_TRY(job_state_get(t->job.checkpoint, &what, &identity, found->path, &t->now));
     if (t->now.step > t->total_steps)
         return cli_error(CLI_USAGE,
@@ -298,7 +300,7 @@ static sw_status write_taken(train *t)
     s->waits = false;
     s->taken.has_metrics = t->metrics.file != NULL;
     s->taken.metrics_bytes = t->metrics.bytes;
-    identify(t, &identity);
+    train_identify(t, &identity);
     SW_TRY(job_state_put(t->job.checkpoint, &what, &identity, &s->taken));
     const sw_status written = sw_checkpoint_write(t->job.checkpoint);
     s->running =

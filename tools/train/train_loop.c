@@ -186,6 +186,16 @@ static void look_at_loss(train *t, double loss, uint64_t step)
         t->now.diverged = step;
 }
 
+/* One batch has the loss that its run said, to the bit. */
+void train_score_add(train_score *to, double loss, int64_t right, int64_t rows)
+{
+    to->loss = to->rows == 0 ? loss
+                             : (to->loss * (double)to->rows + loss * (double)rows) /
+                                   (double)(to->rows + rows);
+    to->right += right;
+    to->rows += rows;
+}
+
 /* Read the results of the run of `ago` runs ago. A replay on a device is as planned. */
 static sw_status read_run(train *t, int ago, const train_flight *f)
 {
@@ -227,12 +237,11 @@ static sw_status read_run(train *t, int ago, const train_flight *f)
     SW_TRY(sw_metric_past(t->job.exec, ago, "loss", &loss));
     if (train_has_classes(t))
         SW_TRY(sw_metric_past(t->job.exec, ago, "accuracy", &accuracy));
-    /* One batch has the loss that its run said, to the bit. */
-    to->loss = to->rows == 0 ? loss
-                             : (to->loss * (double)to->rows + loss * (double)f->rows) /
-                                   (double)(to->rows + f->rows);
-    to->right += llround(accuracy * (double)f->rows); /* a share of rows: whole again */
-    to->rows += f->rows;
+    const int64_t right =
+        llround(accuracy * (double)f->rows); /* a share of rows: whole again */
+    train_score_add(to, loss, right, f->rows);
+    if (t->job.ranks != NULL && f->step != NULL)
+        train_ranks_keep(t, f->micro, loss, right);
     return SW_OK;
 }
 
@@ -277,8 +286,10 @@ static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t
     sw_run_args args = job_args(&t->job, which, inputs, t->now.step);
     const train_flight f =
         SW_INIT(.there = true, .first = m->runs == 0, .which = which,
-                .rows = inputs[0].shape.dim[0], .score = score, .step = step);
+                .rows = inputs[0].shape.dim[0], .micro = micro, .score = score, .step = step);
     args.run = micro;
+    if (t->job.ranks != NULL && step != NULL) /* the number of the shard, in the step */
+        args.run += (uint32_t)(swi_ranks_rank(t->job.ranks) * t->job.shards_here);
     if (t->opts.witness && f.first) {
         m->witness.size = sizeof m->witness;
         SW_TRY(sw_witness(t->job.exec, &args, SW_WITNESS_ALL, &m->witness));
@@ -325,7 +336,7 @@ static void save_best(train *t)
 static void save_best_again(train *t)
 {
     if (t->opts.best != NULL && t->now.best_lost && t->now.best_step == t->now.step &&
-        !cli_interrupted())
+        !train_interrupted(t))
         save_best(t);
 }
 
@@ -355,14 +366,21 @@ static sw_status validate(train *t)
     /* All of the test set; rows is less where that was interrupted. */
     train_score *out = &score;
     *out = (train_score){0};
+    SW_TRY(job_ranks_share_model(t->job.ranks, t->job.net.model, true));
     SW_TRY(sw_loader_epoch(t->test_loader, 0));
-    while (!cli_interrupted()) {
+    const bool ranks = t->job.ranks != NULL;
+    while (!train_interrupted(t) && out->rows < t->job.test.n) {
         const sw_array *inputs;
         int n_inputs;
+        train_score own = {0}; /* of a batch, of which each rank has one */
         SW_TRY(sw_loader_next(t->test_loader, &inputs, &n_inputs));
-        if (n_inputs == 0)
+        if (n_inputs == 0 && !ranks)
             break;
-        SW_TRY(run(t, select_job(t, JOB_EVAL, inputs), inputs, 0, out, NULL));
+        if (n_inputs > 0)
+            SW_TRY(
+                run(t, select_job(t, JOB_EVAL, inputs), inputs, 0, ranks ? &own : out, NULL));
+        if (ranks)
+            SW_TRY(train_ranks_validate(t, &own, out));
         if (!t->opts.quiet)
             cli_progress("testing  %" PRId64 "/%" PRId64, out->rows, t->job.test.n);
     }
@@ -427,6 +445,8 @@ static int64_t rows_of_step(const train *t, int64_t first)
     const int64_t batch = job_slot_rows(&t->job.train, t->job.batch);
     const int64_t left = t->job.train.n - first * batch;
     const int64_t all = batch * t->opts.job.accumulate;
+    if (t->job.shards > 0) /* those that run here, of a whole step */
+        return first < t->batches ? batch * t->job.shards_here : 0;
     return left < all ? left : all;
 }
 
@@ -434,7 +454,7 @@ static int64_t rows_of_step(const train *t, int64_t first)
  * the epoch. A checkpoint is of whole steps, so with one a step that began comes to its end. */
 static sw_status run_step(train *t, train_step *s)
 {
-    const bool whole = t->opts.job.checkpoint != NULL;
+    const bool whole = t->opts.job.checkpoint != NULL || t->job.ranks != NULL;
     for (uint32_t micro = 0;
          micro == 0 || (s->taken < s->rows && (whole || !cli_interrupted())); micro++) {
         const sw_array *inputs;
@@ -449,13 +469,13 @@ static sw_status run_step(train *t, train_step *s)
             tool_net_share(&t->job.net, (double)rows / (double)s->rows);
         SW_TRY(run(t, s->which, inputs, micro, &s->score, s));
     }
-    return SW_OK;
+    return train_ranks_step(t, s);
 }
 
 /* Smaller steps and warm-ups would make the minimum and the maximum of another thing. */
 static bool is_timed(const train *t, const train_step *s)
 {
-    const int64_t n = t->opts.job.accumulate;
+    const int64_t n = t->job.shards > 0 ? t->job.shards_here : t->opts.job.accumulate;
     return s->warm && &t->job.program[s->which] == job_main(&t->job) &&
            (n == 1 || s->rows == n * t->job.batch);
 }
@@ -507,7 +527,7 @@ static sw_status next_step(train *t, bool *more)
     if (!*more)
         return SW_OK;
     s->there = true;
-    t->now.batches_taken += t->opts.job.accumulate;
+    t->now.batches_taken += t->job.shards > 0 ? t->job.shards : t->opts.job.accumulate;
     t->now.step++;
     t->now.evaluated = t->now.averaged = false;
     return tell(t, t->flight.there ? before : s, true);
@@ -524,7 +544,7 @@ sw_status train_catch_up(train *t)
 static bool goes_on(const train *t)
 {
     const bool found = t->find != NULL && t->find->over;
-    return t->now.step < t->total_steps && !t->now.stopped && !found && !cli_interrupted();
+    return t->now.step < t->total_steps && !t->now.stopped && !found && !train_interrupted(t);
 }
 
 /* In the middle of an epoch; the one at its end comes anyway. */
@@ -591,7 +611,7 @@ sw_status train_all(train *t)
 
         if (t->find != NULL)
             continue;
-        if (!cli_interrupted() && !t->now.evaluated)
+        if (!train_interrupted(t) && !t->now.evaluated)
             SW_TRY(validate(t));
         say_validation(t);
     }

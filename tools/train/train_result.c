@@ -93,12 +93,13 @@ static double accuracy(const train_score *score)
 static void put_run(sw_json *json, const train *t)
 {
     const job_opts *o = &t->opts.job;
+    const int64_t each = t->job.shards > 0 ? t->job.shards : 1; /* batches of a step */
     SW_JSON_PUT(json, o, model, device);
     sw_json_put_string(json, "data", t->job.train.info.name);
     sw_json_put_string(json, "normalise",
                        *t->job.normal.text != '\0' ? t->job.normal.text : NULL);
     sw_json_put_string(json, "augment", t->opts.job.augment);
-    result_put_batch(json, job_batch(&t->job), t->job.batch);
+    result_put_batch(json, job_batch(&t->job) * each, t->job.batch * each);
     sw_json_put_u64(json, "steps", t->now.step);
     sw_json_put_u64(json, "epochs", t->now.epochs);
     SW_JSON_PUT(json, o, seed, threads);
@@ -115,6 +116,8 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_string(json, "replayed", t->opts.replay);
     sw_json_put_bool(json, "keep_gradients", o->keep_gradients || o->accumulate > 1);
     sw_json_put_i64(json, "accumulate", o->accumulate);
+    if (t->job.shards > 0)
+        sw_json_put_i64(json, "shards", t->job.shards);
     sw_json_put_f64(json, "final_loss", t->now.step > 0 ? t->now.last_loss : (double)NAN);
     const train_score average = train_epoch_average(t);
     sw_json_put_known_f64(json, "epoch_loss", t->now.epoch_steps > 0, average.loss);
@@ -161,7 +164,7 @@ static const char *limit_unknown(const train *t)
     return *t->job.machine.limit_unknown != '\0' ? t->job.machine.limit_unknown : NULL;
 }
 
-static int print_json(train *t, int status)
+static int print_json(train *t, int status, const job_rank *ranks)
 {
     const job_program *main = job_main(&t->job);
     const train_measured *m = &t->measured[main - t->job.program];
@@ -191,6 +194,7 @@ static int print_json(train *t, int status)
     if (t->find != NULL)
         train_find_put(&json, t->find);
     result_put_device(&json, t->job.exec);
+    job_ranks_put(&json, t->job.ranks, t->job.transport_bytes, "runs", ranks);
     if (t->opts.witness) {
         result_witnesses all = {.agreed = SW_WITNESS_ALL};
         for (int i = 0; i < JOB_PROGRAMS; i++)
@@ -241,6 +245,7 @@ static void print_memory(const train *t)
     result_print_repeats("again   ", &main->plan);
     printf("data    %s\n", result_both(main->plan.data_bytes).text);
     result_print_copy("copy    ", &t->job);
+    job_ranks_print(t->job.ranks, t->job.transport_bytes);
     printf("total   %s\n", result_both(job_total_bytes(&t->job)).text);
     result_print_device("card    ", t->job.exec);
 }
@@ -327,6 +332,8 @@ static void print_text(train *t)
     say_method(t, method, sizeof method);
     if (o->accumulate > 1)
         snprintf(each, sizeof each, " x %" PRId64, o->accumulate);
+    if (t->job.shards > 0)
+        snprintf(each, sizeof each, " x %d shards", t->job.shards);
     snprintf(title, sizeof title,
              "%s on %s, %s + %s samples, batch %s%s, %s, seed %" PRId64 ", %s, %" PRId64
              " thread%s",
@@ -392,8 +399,13 @@ static void print_text(train *t)
 
 int train_print(train *t, int status)
 {
+    job_rank ranks[SWI_RANKS_MOST];
+    if (t->job.ranks != NULL)
+        CLI_LIBRARY(job_ranks_figures(t->job.ranks, train_ranks_own(t), ranks), false);
+    if (swi_ranks_rank(t->job.ranks) > 0)
+        return status;
     if (t->opts.json)
-        return print_json(t, status);
+        return print_json(t, status, ranks);
     print_text(t);
     return cli_finish(status);
 }

@@ -65,8 +65,7 @@ static sw_status take(sw_ctx *ctx, const swi_entry *entry, sw_value made, uint32
     return ctx->status;
 }
 
-/* ---- shards -------------------------------------------------------------------------------
- */
+/* ---- shards ------------------------------------------------------------------------------ */
 
 static void set_shards(swi_shard_attrs *a, const swi_target *t)
 {
@@ -163,7 +162,7 @@ static sw_status check_of_shards(sw_ctx *ctx, const sw_optimizer *o, uint32_t *l
         SW_TRY(ctx->status);
         SW_TRY(swi_append_any(ctx, both, 2, release, losses));
     }
-    if (t->ranks == NULL)
+    if (t->shards == t->shards_here)
         return SW_OK;
     const swi_append_args args =
         SW_INIT(.op = SW_OP_agreed_verdict, .grad = -1, .in = losses, .n_in = 1, .attrs = &a,
