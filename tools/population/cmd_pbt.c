@@ -529,6 +529,7 @@ int pop_go(pop *p)
 int tool_pbt(int argc, char **argv)
 {
     static pop p; /* large */
+    job_ranks_one_voice(argc, argv);
     const int status = pop_parse(&p, argc, argv);
     if (status == CLI_GO)
         return pop_go(&p);

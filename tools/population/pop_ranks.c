@@ -69,12 +69,12 @@ int pop_ranks_open(pop *p)
 sw_status pop_ranks_agree(pop *p, const job_identity *options)
 {
     const pop_memory *m = &p->memory;
-    const sw_dataset *data[] = {p->job.train.set, p->job.test.set};
+    const sw_dataset *data[] = {p->job.train.set, p->job.test.set, p->validation.set};
     const uint64_t plans[] = {m->most,   m->arena,       m->batch,
                               m->member, m->arena_limit, (uint64_t)m->n_refused};
     uint32_t files[] = {p->saves, p->params};
     void *block;
-    SW_TRY(job_ranks_same(p->ranks, options, data, 2));
+    SW_TRY(job_ranks_same(p->ranks, options, data, 3));
     SW_TRY(swi_ranks_same(p->ranks, "plans", swi_checksum_of(plans, sizeof plans)));
     SW_TRY(swi_ranks_share(p->ranks, files, sizeof files));
     p->saves = files[0] != 0;
