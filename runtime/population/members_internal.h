@@ -68,6 +68,7 @@ struct sw_members {
     uint32_t cap_metrics, cap_sums, cap_made, cap_ended;
     size_t n_last;
     uint64_t n_runs;
+    bool goes_on; /* the next run is more of the last one */
 };
 
 static inline unsigned char *swi_member_base(const sw_members *m, uint32_t index)
@@ -76,6 +77,10 @@ static inline unsigned char *swi_member_base(const sw_members *m, uint32_t index
     return (unsigned char *)sw_arena_base(m->member_pool->ranges) + m->slots[index].offset;
 }
 
+/* On the CPU: the next run is of the same members in the same order, and adds to the means of
+ * the last one, so that a long run can be made in pieces with the same bits. Members that
+ * failed make no more of it. */
+void swi_members_go_on(sw_members *members);
 /* One of the library's own, whatever callback runs; NULL: nothing. */
 void swi_members_free(sw_members *members);
 /* Do they lie in host memory? Else swi_member_base is an address of the device. */

@@ -456,6 +456,8 @@ static void run_lane(void *arg, int part)
             sw_members *m = g->groups[of];
             swi_lane *lane = &g->lanes->lane[part];
             const size_t k = item - m->run.first;
+            if (m->ended[k] != SW_OK) /* in the part before */
+                continue;
             const uint32_t index = m->run.args.members[k].index;
             member_run r =
                 SW_INIT(.m = m, .all = g, .lane = lane, .n_lane = part, .k = k,
@@ -499,6 +501,11 @@ static void run_threads(many_run *g)
     par->run(par, run_lane, g, n);
 }
 
+void swi_members_go_on(sw_members *m)
+{
+    m->goes_on = true;
+}
+
 static sw_status run_all(many_run *g)
 {
     for (size_t i = 0; i < g->n_groups; i++) {
@@ -506,10 +513,13 @@ static sw_status run_all(many_run *g)
         const size_t n = m->run.args.n, all = n * swi_members_n_metrics(m);
         for (size_t j = 0; j < all; j++) {
             m->metrics[j] = NAN;
-            m->sums[j] = 0.0;
+            m->sums[j] = m->goes_on ? m->sums[j] : 0.0;
         }
-        for (size_t k = 0; k < n; k++)
+        for (size_t k = 0; k < n && !m->goes_on; k++) {
             m->made[k] = 0;
+            m->ended[k] = SW_OK;
+        }
+        m->goes_on = false;
         g->groups[i]->run.first = g->n_items;
         g->n_items += g->groups[i]->run.args.n;
     }

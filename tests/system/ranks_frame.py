@@ -11,11 +11,11 @@ MODULE = os.path.join(os.path.dirname(PROGRAM), "..", "tests", "system", "libsoc
 RANDOM = random.Random(1)
 
 
-def ranks(n, words, of=None, **env):
-    """n processes with these words; `of` has others for some."""
+def ranks(n, words, of=None, env_of=None, **env):
+    """n processes with these words; `of` and `env_of` have others, and more of the environment, for some."""
     place = tempfile.mkdtemp(dir=".")  # short: names of sockets are
     base = {"WORLD_SIZE": str(n), "SOCKETS": place, "STEPWELL_MPI_MODULE": MODULE, **env}
-    jobs = [Run((of or {}).get(k, words), {**base, "RANK": str(k)}.items()) for k in range(n)]
+    jobs = [Run((of or {}).get(k, words), {**base, "RANK": str(k), **(env_of or {}).get(k, {})}.items()) for k in range(n)]
     jobs[0].place = place
     return jobs
 

@@ -58,11 +58,12 @@ sw_status job_ranks_same(swi_ranks *ranks, const job_identity *options,
                          const sw_dataset *const *data, int n)
 {
     SW_TRY(swi_ranks_same(ranks, "options", swi_checksum_of(options->text, options->used)));
+    static const char *const names[] = {"training data", "test data", "validation data"};
     for (int i = 0; i < n; i++) {
         uint64_t hash = 0;
         if (data[i] != NULL)
             SW_TRY(sw_dataset_hash(data[i], &hash));
-        SW_TRY(swi_ranks_same(ranks, i == 0 ? "training data" : "test data", hash));
+        SW_TRY(swi_ranks_same(ranks, names[i], hash));
     }
     return SW_OK;
 }

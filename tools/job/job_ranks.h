@@ -17,7 +17,8 @@ int job_ranks_check(double timeout_s);
  * first make no notes; the caller has them write no file. *out NULL: no launcher started
  * others, or --ranks says off. CLI_GO or an exit status. */
 int job_ranks_open(swi_ranks **out, job *j, job_opts *opts, double timeout_s);
-/* All have the same options and data sets; NULL among these stands for none. */
+/* All have the same options and data sets: training, test and validation part, as many as are
+ * given; NULL stands for none. */
 SW_MUST_USE sw_status job_ranks_same(swi_ranks *ranks, const job_identity *options,
                                      const sw_dataset *const *data, int n);
 /* Parameters, buffers and states become those of rank 0; or the buffers and states alone. */

@@ -340,7 +340,8 @@ static sw_status room(pop *p)
     SW_TRY(sw_heap_alloc(&p->list, SW_HEAP_RECORDS, n * sizeof *p->list));
     SW_TRY(sw_heap_alloc(&p->order, SW_HEAP_RECORDS, n * sizeof *p->order));
     SW_TRY(sw_heap_alloc(&p->values, SW_HEAP_RECORDS, n * sizeof *p->values));
-    SW_TRY(sw_heap_alloc(&p->ended, SW_HEAP_RECORDS, n * sizeof *p->ended));
+    SW_TRY(sw_heap_alloc(&p->sizes, SW_HEAP_RECORDS, n * sizeof *p->sizes));
+    SW_TRY(sw_heap_alloc(&p->ended, SW_HEAP_RECORDS, 2 * n * sizeof *p->ended));
     return SW_OK;
 }
 
@@ -348,6 +349,8 @@ static sw_status room(pop *p)
 static int prepare(pop *p)
 {
     cli_catch_interrupt();
+    if (!p->independent)
+        CLI_TRY(pop_ranks_open(p));
     if (p->opts.job.checkpoint != NULL)
         cli_catch_save();
     CLI_TRY(pop_files_check(p));
@@ -384,8 +387,7 @@ static int prepare(pop *p)
     CLI_LIBRARY(pop_pause_open(p), false);
     CLI_LIBRARY(make_members(p, 0), false);
     CLI_LIBRARY(pop_history_open(p), false);
-    if (p->opts.replay == NULL)
-        CLI_LIBRARY(pop_save_open(p), false);
+    CLI_LIBRARY(pop_save_open(p), false);
     CLI_TRY(pop_resume(p));
     /* Before the other files: where the log is not as it was, those stay as they are. */
     sw_status made = p->opts.logs != NULL ? sw_pbt_log(p->pbt, p->opts.logs) : SW_OK;
@@ -420,7 +422,7 @@ static int end_of(pop *p, sw_status ran)
     ran = ran == SW_OK ? closed : ran;
     if (ran != SW_OK)
         return cli_library_error(ran, false);
-    return pop_print(p, cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
+    return pop_print(p, pop_stopped(p) ? CLI_INTERRUPTED : CLI_DONE);
 }
 
 /* From the start again, without exploit N. */
@@ -499,7 +501,9 @@ static void close_all(pop *p)
     sw_heap_free(p->list, SW_HEAP_RECORDS, n * sizeof *p->list);
     sw_heap_free(p->order, SW_HEAP_RECORDS, n * sizeof *p->order);
     sw_heap_free(p->values, SW_HEAP_RECORDS, n * sizeof *p->values);
-    sw_heap_free(p->ended, SW_HEAP_RECORDS, n * sizeof *p->ended);
+    sw_heap_free(p->sizes, SW_HEAP_RECORDS, n * sizeof *p->sizes);
+    sw_heap_free(p->ended, SW_HEAP_RECORDS, 2 * n * sizeof *p->ended);
+    sw_heap_free(p->said, SW_HEAP_RECORDS, p->said_bytes);
     sw_exec_destroy(p->job.exec);
     sw_budget_destroy(p->job.budget);
     sw_space_destroy(p->space);
@@ -517,6 +521,7 @@ int pop_go(pop *p)
     if (status == CLI_GO)
         status = run(p);
     status = pop_profile_close(p, status);
+    status = p->ranks != NULL ? job_ranks_close(p->ranks, p->agreed, status) : status;
     close_all(p);
     return status;
 }
@@ -524,6 +529,7 @@ int pop_go(pop *p)
 int tool_pbt(int argc, char **argv)
 {
     static pop p; /* large */
+    job_ranks_one_voice(argc, argv);
     const int status = pop_parse(&p, argc, argv);
     if (status == CLI_GO)
         return pop_go(&p);
@@ -567,7 +573,11 @@ static const char notes[] =
     "there are fewer samples, hidden, member_bytes, arena_bytes, "
     "batch_bytes, members), memory (budget_bytes, predicted_peak_bytes, measured_peak_bytes, "
     "lane_bytes, resident_bytes, paused_peak_bytes), wall_ns, train_ns, validation_ns, "
-    "test_ns, exploit_ns. Each score, loss and accuracy that "
+    "test_ns, exploit_ns. With several processes also transport, transport_bytes (of each "
+    "rank, "
+    "for exchanges) and ranks: host, steps (of its members), predicted_peak_bytes, "
+    "measured_peak_bytes, sent_bytes and waited_ns of each; memory is that of rank 0. Each "
+    "score, loss and accuracy that "
     "is not of the test is of the validation part.\n"
     "With --prove it has: model, data, shapes, shapes_refused, largest and first_refused "
     "(batch, hidden, bytes), too_large, threads, arena_bytes, batch_bytes, member_bytes, "
@@ -658,7 +668,7 @@ static int pop_parse(pop *p, int argc, char **argv)
     o->job.steps = o->steps;
     o->job.knobs = true;
     p->job.opts = &o->job;
-    CLI_TRY(job_check_ranks(&o->job));
+    CLI_TRY(pop_ranks_check(o));
     CLI_TRY(job_check(&o->job));
     CLI_TRY(check(o));
     return pop_hypers_read(p);

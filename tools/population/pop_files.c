@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 sw_status pop_metrics_open(pop *p)
 {
@@ -36,81 +37,6 @@ sw_status pop_metrics_row(pop *p, int k)
     for (int i = 0; i < p->n_hypers; i++)
         cells[7 + i] = (job_cell){p->hyper[i].name, JOB_REAL, true, .real = values[i]};
     return job_metrics_row(&p->metrics, cells, 7 + p->n_hypers);
-}
-
-/* ---- parameters -------------------------------------------------------------------------- */
-
-/* A model of the member's config in an exec without a budget: `net` and `group` are its own. */
-static sw_status to_model(pop *p, int k, sw_exec *exec, tool_net *net, sw_members **group)
-{
-    const pop_member *m = &p->members[k];
-    const int shape = m->member.of == NULL && m->waiting.there ? m->waiting.shape : m->shape;
-    tool_net_opts opts = job_net_opts(&p->job);
-    sw_member member;
-    opts.settings.hidden = p->shapes[shape]->config.hidden;
-    SW_TRY(tool_net_create(net, &opts));
-    SW_TRY(sw_model_ready(net->model, exec, m->seed));
-    const sw_members_opts of =
-        SW_OPTS(sw_members_opts, .shape = net->model, .fn = tool_net_step, .user = net);
-    SW_TRY(sw_members_create(group, exec, &of));
-    SW_TRY(sw_member_new(&member, *group, m->seed));
-    if (m->member.of != NULL || m->waiting.there) {
-        const size_t n = sw_members_packed_bytes(*group);
-        void *bytes;
-        SW_TRY(sw_heap_alloc(&bytes, SW_HEAP_RECORDS, n));
-        sw_status status = pop_state_of(p, k, bytes);
-        if (status == SW_OK)
-            status = sw_member_unpack(member, bytes, n);
-        sw_heap_free(bytes, SW_HEAP_RECORDS, n);
-        SW_TRY(status);
-    }
-    SW_TRY(job_note(&p->job, net->model));
-    return sw_member_to_model(net->model, member);
-}
-
-static sw_status save_one(pop *p, int k, const char *path)
-{
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
-    sw_exec *exec;
-    tool_net net = {0};
-    sw_members *group = NULL;
-    SW_TRY(sw_exec_create(&exec, &opts));
-    sw_status status = to_model(p, k, exec, &net, &group);
-    if (status == SW_OK)
-        status = cli_saved(sw_model_save(net.model, path));
-    sw_members_destroy(group);
-    if (net.model != NULL)
-        tool_net_destroy(&net);
-    sw_exec_destroy(exec);
-    return status;
-}
-
-sw_status pop_save_member(pop *p, int k, const char *path)
-{
-    const char *at = strstr(path, "%d");
-    char name[600];
-    if (at == NULL)
-        return save_one(p, k, path);
-    snprintf(name, sizeof name, "%.*s%d%s", (int)(at - path), path, k, at + 2);
-    return save_one(p, k, name);
-}
-
-sw_status pop_save_params(pop *p)
-{
-    const char *save = p->opts.save, *at = save != NULL ? strstr(save, "%d") : NULL;
-    const int best = pop_best(p);
-    if (save == NULL || (at == NULL && best < 0))
-        return SW_OK;
-    if (at == NULL)
-        return save_one(p, best, save);
-    for (int k = 0; k < p->n_members; k++) {
-        if (p->members[k].failed) { /* what an update left half done is no net */
-            cli_note("member %d failed: its parameters are not saved", k);
-            continue;
-        }
-        SW_TRY(pop_save_member(p, k, save));
-    }
-    return SW_OK;
 }
 
 /* ---- pop names --------------------------------------------------------------------------- */
@@ -325,15 +251,19 @@ static sw_status pop_history_restore(pop *p, const unsigned char *at, size_t n,
 /* --checkpoint and --resume of a population: what was decided, where every member is and all
  * that it is, in the checkpoint that exists, as bytes of the program's own. */
 
-static sw_status identify(const pop *p, job_identity *to)
+/* data: with their hashes. */
+static sw_status identify(const pop *p, job_identity *to, bool data)
 {
     const pop_opts *o = &p->opts;
-    uint64_t train_hash, test_hash;
-    SW_TRY(sw_dataset_hash(p->job.train.set, &train_hash));
-    SW_TRY(sw_dataset_hash(p->job.test.set, &test_hash));
+    uint64_t train_hash = 0, test_hash = 0;
+    if (data) {
+        SW_TRY(sw_dataset_hash(p->job.train.set, &train_hash));
+        SW_TRY(sw_dataset_hash(p->job.test.set, &test_hash));
+    }
     job_identify(to, &o->job, p->options, p->n_options);
-    job_identity_add(to, "--data", "%" PRIx64 " and %" PRIx64 " (hashes of the samples)",
-                     train_hash, test_hash);
+    if (data)
+        job_identity_add(to, "--data", "%" PRIx64 " and %" PRIx64 " (hashes of the samples)",
+                         train_hash, test_hash);
     job_identity_add(to, "--normalise", "%s", p->job.normal.text);
     job_identity_add(to, "--batch", "%" PRId64, o->job.batch.at[0]);
     job_identity_add(to, "steps in all (--steps, --epochs)", "%.17g", p->steps_to_do);
@@ -381,20 +311,21 @@ typedef struct {
     char why[200];
 } saved_member;
 
-static size_t blob_bytes(const pop *p, size_t pbt_bytes)
+/* A piece is what a file has of a member: this, its state, and with `kept` its kept state. All
+ * ranks ask for its size. */
+static sw_status piece_bytes(pop *p, int k, bool kept, size_t *out)
 {
-    size_t n = sizeof(sw_packing) + pbt_bytes + pop_history_bytes(p);
-    for (int k = 0; k < p->n_members; k++) {
-        const pop_member *m = &p->members[k];
-        n += sizeof(saved_member);
-        if (m->member.of != NULL || m->waiting.there)
-            n += pop_state_bytes(p, k);
-        n += m->kept.there ? m->kept.n : 0;
-    }
-    return n;
+    const pop_member *m = &p->members[k];
+    uint64_t own = sizeof(saved_member), all[SWI_RANKS_MOST];
+    if (m->member.of != NULL || m->waiting.there)
+        own += pop_state_bytes(p, k);
+    own += kept && m->kept.there ? m->kept.n : 0;
+    SW_TRY(swi_ranks_gather(p->ranks, &own, sizeof own, all));
+    *out = (size_t)all[pop_owner(p, k)];
+    return SW_OK;
 }
 
-static sw_status put_member(pop *p, int k, unsigned char **at)
+static sw_status put_member(pop *p, int k, bool kept, unsigned char *at)
 {
     const pop_member *m = &p->members[k];
     saved_member s;
@@ -404,7 +335,7 @@ static sw_status put_member(pop *p, int k, unsigned char **at)
     s.waiting_config =
         p->shapes[m->member.of == NULL && m->waiting.there ? m->waiting.shape : m->shape]
             ->config;
-    s.kept = m->kept.there;
+    s.kept = kept && m->kept.there;
     if (s.kept)
         s.kept_config = p->shapes[m->kept.shape]->config;
     s.score = m->score;
@@ -420,39 +351,164 @@ static sw_status put_member(pop *p, int k, unsigned char **at)
     s.failed = m->failed;
     s.diverged = m->diverged;
     memcpy(s.why, m->why, sizeof s.why);
-    memcpy(*at, &s, sizeof s);
-    *at += sizeof s;
+    memcpy(at, &s, sizeof s);
+    at += sizeof s;
     if (s.there)
-        SW_TRY(pop_state_of(p, k, *at));
-    *at += s.state_bytes;
-    if (s.kept)
-        SW_TRY(pop_state_read(p, &m->kept, *at));
-    *at += s.kept_bytes;
+        SW_TRY(pop_state_of(p, k, at));
+    return s.kept ? pop_state_read(p, &m->kept, at + s.state_bytes) : SW_OK;
+}
+
+/* A piece of n bytes to rank 0. */
+static sw_status bring_piece(pop *p, int k, bool kept, size_t n, void *to)
+{
+    void *from = to;
+    if (pop_is_mine(p, k)) {
+        if (swi_ranks_rank(p->ranks) > 0) {
+            SW_TRY(pop_scratch(p, n));
+            from = p->scratch;
+        }
+        SW_TRY(put_member(p, k, kept, from));
+    }
+    return swi_ranks_copy(p->ranks, pop_owner(p, k), 0, from, n);
+}
+
+/* ---- parameters -------------------------------------------------------------------------- */
+
+/* A model of the member's config in an exec without a budget: `net` and `group` are its own. */
+static sw_status to_model(pop *p, int k, const unsigned char *piece, sw_exec *exec,
+                          tool_net *net, sw_members **group)
+{
+    const pop_member *m = &p->members[k];
+    tool_net_opts opts = job_net_opts(&p->job);
+    sw_member member;
+    saved_member s;
+    memcpy(&s, piece, sizeof s);
+    opts.settings.hidden = s.waiting_config.hidden;
+    SW_TRY(tool_net_create(net, &opts));
+    SW_TRY(sw_model_ready(net->model, exec, m->seed));
+    const sw_members_opts of =
+        SW_OPTS(sw_members_opts, .shape = net->model, .fn = tool_net_step, .user = net);
+    SW_TRY(sw_members_create(group, exec, &of));
+    SW_TRY(sw_member_new(&member, *group, m->seed));
+    if (s.there)
+        SW_TRY(sw_member_unpack(member, piece + sizeof s, s.state_bytes));
+    SW_TRY(job_note(&p->job, net->model));
+    return sw_member_to_model(net->model, member);
+}
+
+static sw_status save_piece(pop *p, int k, const unsigned char *piece, const char *path)
+{
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
+    sw_exec *exec;
+    tool_net net = {0};
+    sw_members *group = NULL;
+    SW_TRY(sw_exec_create(&exec, &opts));
+    sw_status status = to_model(p, k, piece, exec, &net, &group);
+    if (status == SW_OK)
+        status = cli_saved(sw_model_save(net.model, path));
+    sw_members_destroy(group);
+    if (net.model != NULL)
+        tool_net_destroy(&net);
+    sw_exec_destroy(exec);
+    return status;
+}
+
+sw_status pop_save_member(pop *p, int k, const char *path)
+{
+    const char *at = path != NULL ? strstr(path, "%d") : NULL;
+    char name[600];
+    size_t n = 0;
+    void *piece;
+    if (at != NULL)
+        snprintf(name, sizeof name, "%.*s%d%s", (int)(at - path), path, k, at + 2);
+    SW_TRY(piece_bytes(p, k, false, &n));
+    SW_TRY(sw_heap_alloc(&piece, SW_HEAP_RECORDS, n));
+    sw_status status = bring_piece(p, k, false, n, piece);
+    if (status == SW_OK && swi_ranks_rank(p->ranks) == 0)
+        status = save_piece(p, k, piece, at != NULL ? name : path);
+    sw_heap_free(piece, SW_HEAP_RECORDS, n);
+    return status;
+}
+
+sw_status pop_save_params(pop *p)
+{
+    const char *save = p->opts.save;
+    const int best = pop_best(p);
+    if (p->params == POP_NO_PARAMS || (p->params == POP_BEST && best < 0))
+        return SW_OK;
+    if (p->params == POP_BEST)
+        return pop_save_member(p, best, save);
+    for (int k = 0; k < p->n_members; k++) {
+        if (p->members[k].failed) { /* what an update left half done is no net */
+            cli_note("member %d failed: its parameters are not saved", k);
+            continue;
+        }
+        SW_TRY(pop_save_member(p, k, save));
+    }
     return SW_OK;
 }
 
-/* The packing, the decisions, the turns and all members. */
-static sw_status fill_blob(pop *p, unsigned char *at, const void *pbt, size_t pbt_bytes)
+/* ---- saving ----------------------------------------------------------------------------- */
+
+/* The packing, the decisions and the turns; the members follow. */
+static unsigned char *fill_head(const pop *p, unsigned char *at, const void *pbt,
+                                size_t pbt_bytes)
 {
     memcpy(at, &p->memory.most_of, sizeof(sw_packing));
     at += sizeof(sw_packing);
     memcpy(at, pbt, pbt_bytes);
     at += pbt_bytes;
-    unsigned char *to = at;
     for (int k = 0; k < p->n_members && p->history != NULL; k++) {
         const pop_history *h = &p->history[k];
         const saved_history s = {h->turns, h->n, h->apart};
         const size_t rows = h->n * pop_history_width(p) * sizeof *h->rows;
-        memcpy(to, &s, sizeof s);
-        to += sizeof s;
+        memcpy(at, &s, sizeof s);
+        at += sizeof s;
         if (rows > 0)
-            memcpy(to, h->rows, rows);
-        to += rows;
+            memcpy(at, h->rows, rows);
+        at += rows;
     }
-    at += pop_history_bytes(p);
-    for (int k = 0; k < p->n_members; k++)
-        SW_TRY(put_member(p, k, &at));
-    return SW_OK;
+    return at;
+}
+
+/* All of the run, at rank 0, to which members come one after the other; elsewhere *out has room
+ * for nothing. */
+static sw_status make_blob(pop *p, const void *pbt, size_t pbt_bytes, void **out, size_t *bytes)
+{
+    const bool first = swi_ranks_rank(p->ranks) == 0;
+    size_t n, all = first ? sizeof(sw_packing) + pbt_bytes + pop_history_bytes(p) : 0;
+    for (int k = 0; k < p->n_members; k++) {
+        SW_TRY(piece_bytes(p, k, true, &n));
+        p->sizes[k] = n;
+        all += first ? n : 0;
+    }
+    *bytes = all;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_FILES, all));
+    unsigned char *at = first ? fill_head(p, *out, pbt, pbt_bytes) : NULL;
+    sw_status status = SW_OK;
+    for (int k = 0; k < p->n_members && status == SW_OK; k++) {
+        status = bring_piece(p, k, true, p->sizes[k], at);
+        at += first ? p->sizes[k] : 0;
+    }
+    if (status != SW_OK)
+        sw_heap_free(*out, SW_HEAP_FILES, all);
+    return status;
+}
+
+/* With signs of life: a thread writes. */
+static sw_status write_checkpoint(pop *p)
+{
+    const struct timespec pause = {.tv_nsec = 5000000};
+    sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
+    SW_TRY(sw_checkpoint_take(p->checkpoint, p->turn));
+    SW_TRY(sw_checkpoint_write(p->checkpoint));
+    for (;;) {
+        SW_TRY(sw_checkpoint_describe(p->checkpoint, &info));
+        if (!info.busy || p->ranks == NULL)
+            return sw_checkpoint_wait(p->checkpoint);
+        SW_TRY(swi_ranks_alive(p->ranks));
+        (void)nanosleep(&pause, NULL);
+    }
 }
 
 static sw_status put_state(pop *p, size_t pbt_bytes)
@@ -465,7 +521,7 @@ static sw_status put_state(pop *p, size_t pbt_bytes)
                 .pbt_bytes = pbt_bytes, .history_bytes = pop_history_bytes(p),
                 .predicted_peak = p->memory.predicted_peak,
                 .measured_peak = p->memory.measured_peak);
-    SW_TRY(identify(p, &identity));
+    SW_TRY(identify(p, &identity, true));
     return job_state_put(p->checkpoint, &what, &identity, &run);
 }
 
@@ -488,38 +544,41 @@ static sw_status sync_log(const pop *p)
 sw_status pop_save_now(pop *p)
 {
     void *pbt, *blob;
-    size_t pbt_bytes;
-    if (p->checkpoint == NULL || p->opts.job.checkpoint == NULL)
+    size_t pbt_bytes, n;
+    if (!p->saves)
         return SW_OK;
     SW_TRY(job_metrics_sync(&p->metrics));
     SW_TRY(sync_log(p));
     SW_TRY(sw_pbt_save(p->pbt, &pbt, &pbt_bytes));
-    const size_t n = blob_bytes(p, pbt_bytes);
-    sw_status status = sw_heap_alloc(&blob, SW_HEAP_FILES, n);
+    sw_status status = make_blob(p, pbt, pbt_bytes, &blob, &n);
     if (status == SW_OK) {
-        status = fill_blob(p, blob, pbt, pbt_bytes);
-        if (status == SW_OK)
+        if (p->checkpoint != NULL)
             status = sw_checkpoint_put(p->checkpoint, "population", blob, n);
         sw_heap_free(blob, SW_HEAP_FILES, n);
     }
-    if (status == SW_OK)
+    if (status == SW_OK && p->checkpoint != NULL)
         status = put_state(p, pbt_bytes);
     sw_pbt_free(pbt, pbt_bytes);
     SW_TRY(status);
     p->due = job_due_after(&p->opts.every, p->turn);
-    return cli_saved(sw_checkpoint_save(p->checkpoint, p->turn));
+    return p->checkpoint != NULL ? cli_saved(write_checkpoint(p)) : SW_OK;
 }
 
 sw_status pop_save_due(pop *p)
 {
-    const bool due = p->checkpoint != NULL && job_is_due(&p->due, p->turn);
-    return p->checkpoint != NULL && (due | cli_save_asked()) ? pop_save_now(p) : SW_OK;
+    if (p->ranks == NULL)
+        p->save_now =
+            p->checkpoint != NULL && (job_is_due(&p->due, p->turn) | cli_save_asked());
+    return p->save_now ? pop_save_now(p) : SW_OK;
 }
 
 sw_status pop_save_open(pop *p)
 {
     const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = p->opts.job.checkpoint,
                                             .command = p->command, .keep = (int)p->opts.keep);
+    const char *save = p->opts.save;
+    p->saves = p->opts.job.checkpoint != NULL;
+    p->params = save == NULL ? POP_NO_PARAMS : strstr(save, "%d") != NULL ? POP_EACH : POP_BEST;
     if (p->opts.job.checkpoint == NULL && p->opts.resume == NULL)
         return SW_OK;
     p->due = job_due_after(&p->opts.every, 0);
@@ -538,29 +597,53 @@ static bool is_config(const pop *p, const pop_config *config)
     return is;
 }
 
-static sw_status get_state(pop *p, pop_state *s, const pop_config *config,
+/* The state lies at rank 0. */
+static sw_status get_state(pop *p, int k, pop_state *s, const pop_config *config,
                            const unsigned char *at, size_t n)
 {
     int shape;
+    const bool mine = pop_is_mine(p, k);
+    void *bytes = (void *)(uintptr_t)at;
     SW_TRY(pop_shape_of(p, config, &shape));
-    return pop_state_put(p, s, at, n, shape);
+    if (mine && swi_ranks_rank(p->ranks) > 0) {
+        SW_TRY(pop_scratch(p, n));
+        bytes = p->scratch;
+    }
+    SW_TRY(swi_ranks_copy(p->ranks, 0, pop_owner(p, k), bytes, n));
+    if (mine)
+        return pop_state_put(p, s, bytes, n, shape);
+    *s = (pop_state){.there = true, .away = true, .shape = shape};
+    return SW_OK;
 }
 
+static sw_status look_at_piece(const pop *p, int k, const unsigned char *at, size_t left,
+                               const char *path, saved_member *s)
+{
+    if (left < sizeof *s)
+        SW_FAIL(SW_FORMAT, "%s: the population is cut at member %d", path, k);
+    memcpy(s, at, sizeof *s);
+    left -= sizeof *s;
+    if (s->state_bytes > left || s->kept_bytes > left - s->state_bytes)
+        SW_FAIL(SW_FORMAT, "%s: the state of member %d is cut", path, k);
+    if (!is_config(p, &s->config) || !is_config(p, &s->waiting_config) ||
+        (s->kept && !is_config(p, &s->kept_config)))
+        SW_FAIL(SW_FORMAT, "%s: the shape of member %d is damaged", path, k);
+    return SW_OK;
+}
+
+/* The piece at `at` of rank 0; elsewhere that is NULL. */
 static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *left,
                             const char *path)
 {
     pop_member *m = &p->members[k];
     saved_member s;
-    if (*left < sizeof s)
-        SW_FAIL(SW_FORMAT, "%s: the population is cut at member %d", path, k);
-    memcpy(&s, *at, sizeof s);
-    *at += sizeof s;
-    *left -= sizeof s;
-    if (s.state_bytes > *left || s.kept_bytes > *left - s.state_bytes)
-        SW_FAIL(SW_FORMAT, "%s: the state of member %d is cut", path, k);
-    if (!is_config(p, &s.config) || !is_config(p, &s.waiting_config) ||
-        (s.kept && !is_config(p, &s.kept_config)))
-        SW_FAIL(SW_FORMAT, "%s: the shape of member %d is damaged", path, k);
+    memset(&s, 0, sizeof s);
+    if (*at != NULL)
+        SW_TRY(look_at_piece(p, k, *at, *left, path, &s));
+    if (p->ranks != NULL)
+        SW_TRY(swi_ranks_share(p->ranks, &s, sizeof s));
+    const unsigned char *state = *at != NULL ? *at + sizeof s : NULL;
+    const unsigned char *kept = *at != NULL ? state + s.state_bytes : NULL;
     SW_TRY(pop_shape_of(p, &s.config, &m->shape));
     m->score = s.score;
     m->mark = s.mark;
@@ -576,58 +659,110 @@ static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *lef
     memcpy(m->why, s.why, sizeof m->why);
     m->why[sizeof m->why - 1] = '\0';
     if (s.there)
-        SW_TRY(get_state(p, &m->waiting, &s.waiting_config, *at, s.state_bytes));
+        SW_TRY(get_state(p, k, &m->waiting, &s.waiting_config, state, s.state_bytes));
+    if (!pop_is_mine(p, k)) /* whose state it is, and where, is its own rank's */
+        m->waiting = (pop_state){.there = false};
     if (s.kept)
-        SW_TRY(get_state(p, &m->kept, &s.kept_config, *at + s.state_bytes, s.kept_bytes));
-    *at += s.state_bytes + s.kept_bytes;
-    *left -= s.state_bytes + s.kept_bytes;
+        SW_TRY(get_state(p, k, &m->kept, &s.kept_config, kept, s.kept_bytes));
+    if (*at != NULL)
+        *at = kept + s.kept_bytes;
+    *left -= *at != NULL ? sizeof s + s.state_bytes + s.kept_bytes : 0;
     return SW_OK;
 }
 
-static sw_status read_blob(pop *p, const saved_run *run, const unsigned char *at, size_t n,
-                           const char *path)
+/* The decisions, which lie at rank 0. */
+static sw_status get_decisions(pop *p, const void *from, size_t n)
 {
-    size_t left = n - sizeof(sw_packing);
+    void *block;
+    if (from != NULL)
+        SW_TRY(sw_pbt_restore(p->pbt, from, n));
+    if (p->ranks == NULL)
+        return SW_OK;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, n));
+    if (from != NULL)
+        memcpy(block, from, n);
+    sw_status status = swi_ranks_share(p->ranks, block, n);
+    if (status == SW_OK && from == NULL)
+        status = sw_pbt_restore(p->pbt, block, n);
+    sw_heap_free(block, SW_HEAP_FILES, n);
+    return status;
+}
+
+static sw_status look_at_blob(const saved_run *run, const unsigned char *at, size_t n,
+                              const char *path)
+{
+    const size_t left = n - sizeof(sw_packing);
     if (at == NULL || n < sizeof(sw_packing) || run->pbt_bytes > left ||
         run->history_bytes > left - run->pbt_bytes)
         SW_FAIL(SW_FORMAT, "%s: the population is damaged", path);
-    memcpy(&p->memory.most_of, at, sizeof(sw_packing));
-    at += sizeof(sw_packing);
-    SW_TRY(sw_pbt_restore(p->pbt, at, run->pbt_bytes));
-    at += run->pbt_bytes;
-    SW_TRY(pop_history_restore(p, at, run->history_bytes, path));
-    at += run->history_bytes;
-    left -= run->pbt_bytes + run->history_bytes;
+    return SW_OK;
+}
+
+/* Rank 0 has looked at it; `at` is NULL elsewhere. */
+static sw_status read_blob(pop *p, const saved_run *run, const unsigned char *at, size_t n,
+                           const char *path)
+{
+    size_t left = at != NULL ? n - sizeof(sw_packing) - run->pbt_bytes - run->history_bytes : 0;
+    const unsigned char *pbt = at != NULL ? at + sizeof(sw_packing) : NULL;
+    SW_TRY(get_decisions(p, pbt, run->pbt_bytes));
+    if (at != NULL) {
+        memcpy(&p->memory.most_of, at, sizeof(sw_packing));
+        SW_TRY(pop_history_restore(p, pbt + run->pbt_bytes, run->history_bytes, path));
+        p->memory.predicted_peak = run->predicted_peak;
+        p->memory.measured_peak = run->measured_peak;
+        at = pbt + run->pbt_bytes + run->history_bytes;
+    }
     for (int k = 0; k < p->n_members; k++)
         SW_TRY(get_member(p, k, &at, &left, path));
     p->turn = run->turn;
     p->exploits = run->exploits;
     p->refused = run->refused;
-    p->member_steps = run->member_steps;
+    p->member_steps = p->steps_before = run->member_steps;
     p->metrics.bytes = run->metrics_bytes;
-    p->memory.predicted_peak = run->predicted_peak;
-    p->memory.measured_peak = run->measured_peak;
     p->due = job_due_after(&p->opts.every, p->turn);
     return SW_OK;
+}
+
+/* By rank 0 alone, from the file. */
+static int find_run(pop *p, sw_checkpoint_found *found, saved_run *run, const void **blob,
+                    size_t *n)
+{
+    static job_identity identity; /* large */
+    const job_saved what = saved_of(p);
+    const int code = job_resume_find(p->checkpoint, p->opts.resume, p->opts.job.checkpoint,
+                                     p->opts.quiet, found);
+    if (code != CLI_GO || !found->found)
+        return code;
+    CLI_LIBRARY(identify(p, &identity, true), true);
+    CLI_TRY(job_state_get(p->checkpoint, &what, &identity, found->path, run));
+    CLI_LIBRARY(sw_checkpoint_get(p->checkpoint, "population", blob, n), true);
+    CLI_LIBRARY(look_at_blob(run, *blob, *n, found->path), true);
+    return CLI_GO;
 }
 
 int pop_resume(pop *p)
 {
     static job_identity identity; /* large */
-    const job_saved what = saved_of(p);
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-    saved_run run;
-    const void *blob;
-    size_t n;
-    int code = job_resume_find(p->checkpoint, p->opts.resume, p->opts.job.checkpoint,
-                               p->opts.quiet, &found);
-    if (code != CLI_GO || !found.found)
-        return code;
-    CLI_LIBRARY(identify(p, &identity), true);
-    CLI_TRY(job_state_get(p->checkpoint, &what, &identity, found.path, &run));
-    sw_status status = sw_checkpoint_get(p->checkpoint, "population", &blob, &n);
-    if (status == SW_OK)
-        status = read_blob(p, &run, blob, n, found.path);
+    saved_run run = {.turn = 0};
+    const void *blob = NULL;
+    size_t n = 0;
+    if (p->ranks != NULL) {
+        CLI_LIBRARY(identify(p, &identity, false), false);
+        CLI_LIBRARY(pop_ranks_agree(p, &identity), false);
+    }
+    if (swi_ranks_rank(p->ranks) == 0)
+        CLI_TRY(find_run(p, &found, &run, &blob, &n));
+    if (p->ranks != NULL) {
+        uint64_t is = (uint64_t)found.found;
+        CLI_LIBRARY(swi_ranks_share(p->ranks, &is, sizeof is), false);
+        CLI_LIBRARY(swi_ranks_share(p->ranks, &run, sizeof run), false);
+        found.found = is != 0;
+        p->agreed = true;
+    }
+    if (!found.found)
+        return CLI_GO;
+    const sw_status status = read_blob(p, &run, blob, n, found.path);
     if (status != SW_OK)
         return status == SW_INVALID ? cli_error(CLI_USAGE, "--resume: %s", sw_last_error())
                                     : cli_library_error(status, true);

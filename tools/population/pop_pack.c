@@ -182,8 +182,10 @@ static uint64_t take_place(pop *p, size_t n)
 
 void pop_state_free(pop *p, pop_state *s)
 {
-    if (!s->there)
+    if (!s->there || s->away) {
+        *s = (pop_state){.there = false};
         return;
+    }
     if (p->pause.write != NULL) {
         /* Without memory for it the place is lost until the end. */
         if (sw_heap_reserve(&p->pause.free, SW_HEAP_RECORDS, &p->pause.cap_free,
@@ -240,7 +242,7 @@ sw_status pop_state_read(pop *p, const pop_state *s, void *to)
     return SW_OK;
 }
 
-static sw_status scratch(pop *p, size_t n)
+sw_status pop_scratch(pop *p, size_t n)
 {
     if (n <= p->scratch_bytes)
         return SW_OK;
@@ -268,7 +270,7 @@ sw_status pop_state_of(pop *p, int k, void *to)
 /* A member of the shape with the bytes of a state, and a seed of its own. */
 static sw_status unpack(pop *p, const pop_state *s, sw_member member, uint64_t seed)
 {
-    SW_TRY(scratch(p, s->n));
+    SW_TRY(pop_scratch(p, s->n));
     SW_TRY(pop_state_read(p, s, p->scratch));
     SW_TRY(sw_member_unpack(member, p->scratch, s->n));
     return sw_member_seed_set(member, seed);
@@ -338,7 +340,7 @@ sw_status pop_pause(pop *p, int k)
     if (m->member.of == NULL)
         return SW_OK;
     const size_t n = sw_members_packed_bytes(m->member.of);
-    SW_TRY(scratch(p, n));
+    SW_TRY(pop_scratch(p, n));
     SW_TRY(sw_member_pack(m->member, p->scratch, n));
     SW_TRY(pop_state_put(p, &m->waiting, p->scratch, n, m->shape));
     sw_member_end(m->member);
@@ -351,8 +353,12 @@ sw_status pop_pause(pop *p, int k)
 sw_status pop_keep(pop *p, int k)
 {
     pop_member *m = &p->members[k];
+    if (!pop_is_mine(p, k)) {
+        m->kept = (pop_state){.there = true, .away = true, .shape = m->shape};
+        return SW_OK;
+    }
     const size_t n = pop_state_bytes(p, k);
-    SW_TRY(scratch(p, n));
+    SW_TRY(pop_scratch(p, n));
     SW_TRY(pop_state_of(p, k, p->scratch));
     return pop_state_put(p, &m->kept, p->scratch, n, m->shape);
 }
@@ -360,6 +366,22 @@ sw_status pop_keep(pop *p, int k)
 void pop_drop(pop *p, int k)
 {
     pop_state_free(p, &p->members[k].kept);
+}
+
+/* The donor's state, as it was kept or as it is, into p->scratch of the target's rank; `of`:
+ * its shape. A donor has had its turn, so what it is has the shape that it is to have. */
+static sw_status bring_state(pop *p, int target, int donor, size_t *n, int *of)
+{
+    const pop_member *from = &p->members[donor];
+    const bool kept = from->kept.there;
+    *of = kept ? from->kept.shape : from->shape;
+    *n = sw_members_packed_bytes(p->shapes[*of]->group);
+    if (pop_is_mine(p, donor) || pop_is_mine(p, target))
+        SW_TRY(pop_scratch(p, *n));
+    if (pop_is_mine(p, donor))
+        SW_TRY(kept ? pop_state_read(p, &from->kept, p->scratch)
+                    : pop_state_of(p, donor, p->scratch));
+    return swi_ranks_copy(p->ranks, pop_owner(p, donor), pop_owner(p, target), p->scratch, *n);
 }
 
 /* Where both are in the budget and of one shape it is one copy of a range. */
@@ -374,20 +396,17 @@ sw_status pop_copy(pop *p, int target, int donor)
     SW_TRY(pop_shape_of(p, &config, &shape));
     if (from->kept.there || from->shape != shape || to->shape != shape ||
         from->member.of == NULL || to->member.of == NULL) {
-        /* The donor's state, as it was kept or as it is, waits in the place of the target's. */
-        const bool kept = from->kept.there;
-        const int of = kept || from->member.of == NULL
-                           ? (kept ? &from->kept : &from->waiting)->shape
-                           : from->shape;
-        const size_t n = kept ? from->kept.n : pop_state_bytes(p, donor);
-        SW_TRY(scratch(p, n));
-        SW_TRY(kept ? pop_state_read(p, &from->kept, p->scratch)
-                    : pop_state_of(p, donor, p->scratch));
+        size_t n;
+        int of;
+        SW_TRY(bring_state(p, target, donor, &n, &of));
+        to->resized = of != shape;
+        to->shape = shape;
+        if (!pop_is_mine(p, target))
+            return SW_OK;
+        /* It waits in the place of the target's. */
         if (to->member.of != NULL)
             sw_member_end(to->member);
         to->member = (sw_member){.of = NULL};
-        to->resized = of != shape;
-        to->shape = shape;
         return pop_state_put(p, &to->waiting, p->scratch, n, of);
     }
     SW_TRY(sw_member_copy(to->member, from->member));
@@ -440,6 +459,7 @@ static sw_status look_at(pop *p, const pop_config *config, need *out)
 {
     int shape;
     SW_TRY(pop_shape_of(p, config, &shape));
+    SW_TRY(swi_ranks_alive(p->ranks));
     const pop_shape *s = p->shapes[shape];
     if (p->memory.refused_knob == 0)
         p->memory.refused_knob = pop_knobs_check(p, s) == CLI_GO ? 0 : CLI_USAGE;
@@ -500,7 +520,7 @@ static size_t find_most(const pop *p, const need *needs, int64_t n, size_t budge
 static void decide(pop *p, const need *needs, int64_t n)
 {
     pop_memory *m = &p->memory;
-    const size_t budget = p->opts.job.budget_bytes;
+    const size_t budget = pop_budget(p);
     m->most = budget > 0 ? find_most(p, needs, n, budget) : SIZE_MAX;
     const need all = largest(needs, n, m->most);
     m->arena = all.arena;
@@ -573,7 +593,7 @@ static sw_status look_again(pop *p, need *needs, int64_t n)
  * member and batch: it then runs ops again. */
 static sw_status look(pop *p, need *needs, int64_t n)
 {
-    const size_t budget = p->opts.job.budget_bytes;
+    const size_t budget = pop_budget(p);
     SW_TRY(look_again(p, needs, n));
     decide(p, needs, n);
     if (p->memory.n_refused == 0 || budget == 0 || p->opts.job.exec.no_recompute ||
@@ -609,7 +629,8 @@ static int refuse(const pop *p, const need *needs)
     return cli_error(CLI_NO_FIT,
                      "no shape fits --memory-budget %zu: the smallest, %s, needs %zu bytes%s; "
                      "raise the budget, or lower --batch or the widths",
-                     p->opts.job.budget_bytes, pop_config_text(&config).text, least(p, &all, 1),
+                     p->opts.job.budget_bytes, pop_config_text(&config).text,
+                     least(p, &all, 1) + pop_ranks_bytes(p),
                      pop_changes_config(p) ? " with a second member to change it" : "");
 }
 
@@ -627,7 +648,7 @@ static int look_into(pop *p, need *needs, int64_t n)
 
 int pop_open(pop *p)
 {
-    const size_t budget = p->opts.job.budget_bytes;
+    const size_t budget = pop_budget(p);
     double n = 1.0;
     void *needs;
     for (int i = 0; i < p->n_hypers; i++)
@@ -650,15 +671,21 @@ int pop_open(pop *p)
 
 /* ---- one turn ---------------------------------------------------------------------------- */
 
+/* A member of this rank that goes on, of the shape. */
+static bool may_stay(const pop *p, int k, int shape)
+{
+    return pop_is_mine(p, k) && p->members[k].shape == shape && !p->members[k].ended;
+}
+
 /* Lanes as large as for any shape, so that what is reserved never changes. */
 static sw_status pack(pop *p, sw_pack_shape *shapes, size_t *resident, int *of, int n)
 {
-    const size_t budget = p->opts.job.budget_bytes;
+    const size_t budget = pop_budget(p);
     int used = 0;
     for (int i = 0; i < n; i++) {
         size_t members = 0;
         for (int k = 0; k < p->n_members; k++)
-            members += p->members[k].shape == i && !p->members[k].ended;
+            members += may_stay(p, k, i);
         if (members == 0)
             continue;
         of[used] = i;
@@ -667,7 +694,7 @@ static sw_status pack(pop *p, sw_pack_shape *shapes, size_t *resident, int *of, 
                                          .batch_bytes = p->memory.batch,
                                          .members = members};
     }
-    p->memory.packing.size = sizeof p->memory.packing;
+    p->memory.packing = SW_OPTS(sw_packing);
     size_t room = budget == 0 ? SIZE_MAX / 2 : budget;
     room -= p->memory.staging < room ? p->memory.staging : 0;
     if (used == 0)
@@ -676,7 +703,7 @@ static sw_status pack(pop *p, sw_pack_shape *shapes, size_t *resident, int *of, 
         sw_pack(shapes, (size_t)used, room, p->memory.threads, resident, &p->memory.packing));
     for (int i = 0; i < used; i++)
         for (int k = 0; k < p->n_members; k++)
-            if (p->members[k].shape == of[i] && !p->members[k].ended && resident[i] > 0) {
+            if (may_stay(p, k, of[i]) && resident[i] > 0) {
                 p->members[k].stays = true;
                 resident[i]--;
             }
@@ -695,7 +722,8 @@ sw_status pop_arrange(pop *p)
     const sw_status status = pack(p, shapes, resident, (int *)(resident + n), (int)n);
     sw_heap_free(shapes, SW_HEAP_RECORDS, bytes);
     SW_TRY(status);
-    const size_t predicted = p->memory.packing.bytes + p->memory.staging;
+    const size_t packed = p->memory.packing.bytes;
+    const size_t predicted = packed > 0 ? packed + p->memory.staging : 0;
     if (predicted > p->memory.predicted_peak) {
         p->memory.predicted_peak = predicted;
         p->memory.most_of = p->memory.packing;

@@ -428,6 +428,7 @@ static void put_all(sw_json *json, pop *p)
         sw_json_put_u64(json, "validation_ns", p->score_ns);
     sw_json_put_u64(json, "test_ns", p->independent ? p->score_ns : p->test_ns);
     sw_json_put_u64(json, "exploit_ns", p->exploit_ns);
+    job_ranks_put(json, p->ranks, pop_ranks_bytes(p), "steps", (job_rank *)(void *)p->said);
 }
 
 /* ---- text -------------------------------------------------------------------------------- */
@@ -561,6 +562,7 @@ static int print_text(pop *p, int status)
     char line[500];
     pop_memory_line(p, true, line, sizeof line);
     printf("\n%s\n", line);
+    job_ranks_print(p->ranks, pop_ranks_bytes(p));
     if (best >= 0)
         printf("best: member %d, %s %.5g%s%s\n", best, pop_metric_name(p),
                p->members[best].score.score, p->tested ? "; " : "", pop_test_text(p).text);
@@ -570,6 +572,13 @@ static int print_text(pop *p, int status)
 int pop_print(pop *p, int status)
 {
     sw_json json;
+    const job_rank own = {.done = p->own_steps,
+                          .predicted_peak_bytes = p->memory.predicted_peak,
+                          .measured_peak_bytes = p->memory.measured_peak};
+    if (p->ranks != NULL) /* what was said is used up */
+        CLI_LIBRARY(job_ranks_figures(p->ranks, own, (job_rank *)(void *)p->said), false);
+    if (swi_ranks_rank(p->ranks) > 0)
+        return status;
     if (!p->opts.json)
         return print_text(p, status);
     result_json_begin(&json);

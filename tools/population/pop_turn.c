@@ -2,6 +2,7 @@
  * other. At the end the best one is tested. */
 #include "alloc/base/mem.h"
 #include "profiler/record/json.h"
+#include "runtime/population/members_internal.h"
 #include "tools/job/result.h"
 #include "tools/population/population.h"
 #include "tools/train/train.h"
@@ -17,28 +18,42 @@
 
 /* Arguments of the groups of one call, and which members they are. */
 typedef struct {
-    sw_members **groups;
-    sw_members_args *args;
+    sw_members **groups, **now_groups; /* now: of a piece */
+    sw_members_args *args, *now;
     int *shape;
     size_t n, cap;
 } calls;
+
+static size_t calls_bytes(size_t cap)
+{
+    return cap * (2 * (sizeof(sw_members_args) + sizeof(void *)) + sizeof(int));
+}
 
 static sw_status calls_new(calls *c, const pop *p)
 {
     void *block;
     const size_t cap = (size_t)p->n_shapes;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS,
-                         cap * (sizeof(sw_members_args) + sizeof(void *) + sizeof(int))));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, calls_bytes(cap)));
     *c = (calls){.args = block, .cap = cap};
-    c->groups = (sw_members **)(void *)(c->args + cap);
-    c->shape = (int *)(c->groups + cap);
+    c->now = c->args + cap;
+    c->groups = (sw_members **)(void *)(c->now + cap);
+    c->now_groups = c->groups + cap;
+    c->shape = (int *)(c->now_groups + cap);
     return SW_OK;
 }
 
 static void calls_free(calls *c)
 {
-    sw_heap_free(c->args, SW_HEAP_RECORDS,
-                 c->cap * (sizeof(sw_members_args) + sizeof(void *) + sizeof(int)));
+    sw_heap_free(c->args, SW_HEAP_RECORDS, calls_bytes(c->cap));
+}
+
+/* Of the next call, by what the last one took. */
+static void next_piece(uint64_t *steps, uint64_t took)
+{
+    if ((double)took * 2.0 < SLICE_NS && *steps < 1 << 20)
+        *steps *= 2;
+    else if ((double)took > SLICE_NS * 2.0 && *steps > 1)
+        *steps /= 2;
 }
 
 static uint64_t left_of(const pop_member *m)
@@ -110,7 +125,6 @@ static void gather(pop *p, calls *c, const int *members, int n, pop_part part, u
 static sw_status note_failure(pop *p, int k, sw_status status)
 {
     pop_member *m = &p->members[k];
-    snprintf(m->why, sizeof m->why, "%.190s", sw_last_note());
     if (status == SW_INVALID) {
         m->diverged = true;
         m->steps = m->target;
@@ -122,11 +136,63 @@ static sw_status note_failure(pop *p, int k, sw_status status)
     return SW_OK;
 }
 
+/* Which members have failed in the piece that was run, and why. */
+static sw_status look_at_failures(pop *p, const calls *c, size_t i)
+{
+    const sw_members_args *a = &c->args[i];
+    const size_t first = (size_t)(a->members - p->list);
+    sw_status *was = p->ended + p->n_members; /* room for as many again */
+    memcpy(was, p->ended + first, a->n * sizeof *was);
+    SW_TRY(sw_members_status(c->groups[i], p->ended + first, a->n));
+    for (size_t k = 0; k < a->n; k++) {
+        pop_member *m = &p->members[p->order[first + k]];
+        if (p->ended[first + k] != SW_OK && was[k] == SW_OK)
+            snprintf(m->why, sizeof m->why, "%.190s", sw_last_note());
+    }
+    return SW_OK;
+}
+
+/* The groups of a call. Other ranks hear of this one in between: it is then made in pieces, of
+ * as many steps as the clock lets, with the same bits. */
+static sw_status run_calls(pop *p, calls *c)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const sw_members_args *a = &c->args[i];
+        most = a->steps > most ? a->steps : most;
+        for (size_t k = 0; k < a->n; k++)
+            p->ended[(size_t)(a->members - p->list) + k] = SW_OK;
+    }
+    for (uint64_t made = 0, piece; made < most; made += piece) {
+        const uint64_t start = cli_clock_ns();
+        size_t n = 0;
+        piece = p->ranks == NULL ? most : p->piece;
+        for (size_t i = 0; i < c->n; i++) {
+            if (c->args[i].steps <= made)
+                continue;
+            sw_members_args a = c->args[i];
+            a.step += made;
+            a.steps -= (uint32_t)made;
+            a.steps = a.steps < piece ? a.steps : (uint32_t)piece;
+            if (made > 0)
+                swi_members_go_on(c->groups[i]);
+            c->now_groups[n] = c->groups[i];
+            c->now[n++] = a;
+        }
+        SW_TRY(sw_members_run_all(c->now_groups, c->now, n));
+        SW_TRY(swi_ranks_alive(p->ranks));
+        for (size_t i = 0; i < c->n; i++)
+            if (c->args[i].steps > made)
+                SW_TRY(look_at_failures(p, c, i));
+        next_piece(&p->piece, cli_clock_ns() - start);
+    }
+    return SW_OK;
+}
+
 static sw_status read_call(pop *p, const calls *c, size_t i)
 {
     const sw_members_args *a = &c->args[i];
     const size_t first = (size_t)(a->members - p->list);
-    SW_TRY(sw_members_status(c->groups[i], p->ended + first, a->n));
     SW_TRY(sw_members_mean(c->groups[i], "loss", p->values + first, a->n));
     for (size_t k = first; k < first + a->n; k++) {
         pop_member *m = &p->members[p->order[k]];
@@ -138,6 +204,7 @@ static sw_status read_call(pop *p, const calls *c, size_t i)
             m->steps += a->steps;
             m->score.train_loss = p->values[k];
             p->member_steps += a->steps;
+            p->own_steps += a->steps;
         }
     }
     return SW_OK;
@@ -167,16 +234,13 @@ static sw_status pop_advance(pop *p, const int *members, int n)
             break;
         status = p->scheduled ? set_rates(p, members, n) : SW_OK;
         if (status == SW_OK)
-            status = sw_members_run_all(c.groups, c.args, c.n);
+            status = run_calls(p, &c);
         for (size_t i = 0; i < c.n && status == SW_OK; i++)
             status = read_call(p, &c, i);
-        const double took = (double)(cli_clock_ns() - start);
+        const uint64_t took = cli_clock_ns() - start;
         if (p->independent && p->times.ns != NULL)
-            cli_times_add(&p->times, (uint64_t)(took / (double)c.args[0].steps));
-        if (took * 2.0 < SLICE_NS && slice < 1 << 20)
-            slice *= 2;
-        else if (took > SLICE_NS * 2.0 && slice > 1)
-            slice /= 2;
+            cli_times_add(&p->times, took / c.args[0].steps);
+        next_piece(&slice, took);
     }
     calls_free(&c);
     return status;
@@ -224,7 +288,7 @@ static sw_status run_batches(pop *p, calls *c, const int *members, int n, pop_pa
     c->n = used;
     if (used == 0)
         return SW_OK;
-    status = sw_members_run_all(c->groups, c->args, c->n);
+    status = run_calls(p, c);
     for (size_t i = 0; i < c->n && status == SW_OK; i++) {
         const int64_t rows = job_slot_rows(data, p->shapes[c->shape[i]]->config.batch);
         const int64_t of = last ? data->n % rows : data->n / rows * rows;
@@ -284,19 +348,23 @@ sw_status pop_test_best(pop *p)
 {
     const uint64_t start = cli_clock_ns();
     const int best = pop_best(p);
-    if (p->independent || best < 0 || cli_interrupted())
+    if (p->independent || best < 0 || pop_stopped(p))
         return SW_OK;
-    pop_member *m = &p->members[best];
-    for (int k = 0; k < p->n_members && m->member.of == NULL; k++)
-        SW_TRY(pop_pause(p, k));
-    SW_TRY(pop_bring(p, best));
-    const pop_score score = m->score;
-    const sw_status status = measure(p, &best, 1, POP_TEST);
-    p->test = m->score;
-    m->score = score;
-    p->tested = status == SW_OK;
+    if (pop_is_mine(p, best)) {
+        pop_member *m = &p->members[best];
+        for (int k = 0; k < p->n_members && m->member.of == NULL; k++)
+            SW_TRY(pop_pause(p, k));
+        SW_TRY(pop_bring(p, best));
+        const pop_score score = m->score;
+        const sw_status status = measure(p, &best, 1, POP_TEST);
+        p->test = m->score;
+        m->score = score;
+        SW_TRY(status);
+    }
+    SW_TRY(swi_ranks_copy(p->ranks, pop_owner(p, best), 0, &p->test, sizeof p->test));
+    p->tested = true;
     p->test_ns = cli_clock_ns() - start;
-    return status == SW_OK ? pop_measure(p) : status;
+    return pop_measure(p);
 }
 
 /* ---- waves ------------------------------------------------------------------------------- */
@@ -494,15 +562,26 @@ static void say_turn(const pop *p, const int *turn, int n)
             p->members[turn[0]].target, best, pop_metric_name(p), p->members[best].score.score);
 }
 
+/* Those of the turn that are with this rank. */
+static sw_status run_own(pop *p, const int *turn, int n)
+{
+    int own = 0, *mine = p->turn_room;
+    for (int i = 0; i < n; i++)
+        if (pop_is_mine(p, turn[i]))
+            mine[own++] = turn[i];
+    return run_turn(p, mine, own);
+}
+
 sw_status pop_run(pop *p)
 {
     void *block;
-    const size_t bytes = 2 * (size_t)p->n_members * sizeof(int);
+    const size_t bytes = 3 * (size_t)p->n_members * sizeof(int);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
     int *turn = block, n = 0;
     double until;
     sw_status status = SW_OK;
-    while (status == SW_OK && !cli_interrupted()) {
+    p->turn_room = turn + p->n_members;
+    while (status == SW_OK && !pop_stopped(p)) {
         status = sw_pbt_next(p->pbt, turn, p->n_members, &n, &until);
         if (status != SW_OK || n == 0)
             break;
@@ -513,10 +592,12 @@ sw_status pop_run(pop *p)
         }
         status = pop_arrange(p);
         if (status == SW_OK)
-            status = run_turn(p, turn, n);
+            status = run_own(p, turn, n);
         if (status == SW_OK)
             status = pop_measure(p);
-        if (status != SW_OK || cli_interrupted())
+        if (status == SW_OK)
+            status = pop_ranks_turn(p, turn, n);
+        if (status != SW_OK || pop_stopped(p))
             break;
         p->turn++;
         say_turn(p, turn, n);

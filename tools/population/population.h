@@ -7,6 +7,7 @@
 
 #include "alloc/base/sys.h"
 #include "tools/cli/svg.h"
+#include "tools/job/job_ranks.h"
 #include "tools/job/outputs.h"
 #include "tools/job/saves.h"
 
@@ -63,6 +64,7 @@ typedef struct {
     uint64_t offset; /* in the file */
     int shape;       /* that it is of */
     bool there;
+    bool away; /* with another rank, which has its bytes */
 } pop_state;
 
 /* The file of --pause-to: it has no name, so nothing is left of it whatever ends the process.
@@ -163,7 +165,17 @@ typedef struct {
     sw_checkpoint *checkpoint;
     job_due due;
     bool resumed;
-    bool made_logs, made_pauses; /* the folders of --log-dir and --pause-to */
+    bool saves;                                        /* there is a --checkpoint */
+    enum { POP_NO_PARAMS, POP_BEST, POP_EACH } params; /* whose --save-params writes */
+    /* Of several processes; NULL: there is one. */
+    swi_ranks *ranks;
+    unsigned char *said; /* of a turn, mine before that of all */
+    size_t said_bytes;
+    bool agreed, stopped, save_now;   /* stopped: one was interrupted; all know the last two */
+    uint64_t own_steps, steps_before; /* of this process; of those before it */
+    uint64_t piece;                   /* steps of the next piece of a call */
+    int *turn_room;                   /* for members of a turn, twice */
+    bool made_logs, made_pauses;      /* the folders of --log-dir and --pause-to */
     /* Of `train --members` alone. */
     bool independent; /* nothing is copied */
     bool scheduled;   /* the rate follows `schedule` */
@@ -182,7 +194,8 @@ typedef struct {
     sw_member *list;
     int *order;
     double *values;
-    sw_status *ended;
+    size_t *sizes;
+    sw_status *ended; /* and as many again */
 } pop;
 
 extern const char *const pop_metric_words[];
@@ -230,6 +243,35 @@ size_t pop_state_bytes(const pop *p, int member);
 SW_MUST_USE sw_status pop_state_of(pop *p, int member, void *to);
 SW_MUST_USE sw_status pop_pause_open(pop *p);
 void pop_pause_close(pop *p);
+
+/* Who has member k: its state, its steps and its score. */
+static inline int pop_owner(const pop *p, int k)
+{
+    return k % swi_ranks_size(p->ranks);
+}
+static inline bool pop_is_mine(const pop *p, int k)
+{
+    return pop_owner(p, k) == swi_ranks_rank(p->ranks);
+}
+/* An interrupt that all know of. */
+static inline bool pop_stopped(const pop *p)
+{
+    return p->ranks != NULL ? p->stopped : cli_interrupted();
+}
+/* pop_ranks.c. Options that a run over several processes does not have: CLI_GO or CLI_USAGE. */
+int pop_ranks_check(const pop_opts *o);
+/* Join the others. CLI_GO or an exit status. */
+int pop_ranks_open(pop *p);
+/* All have the same options (that decide), data and plans; then what rank 0 knows of files. */
+SW_MUST_USE sw_status pop_ranks_agree(pop *p, const job_identity *options);
+/* Steps and scores of all members of a turn, to all. */
+SW_MUST_USE sw_status pop_ranks_turn(pop *p, const int *turn, int n);
+/* Of the exchange: the transport's buffer, and a turn's steps and scores. */
+size_t pop_ranks_bytes(const pop *p);
+/* --memory-budget without these; 0: there is none. */
+size_t pop_budget(const pop *p);
+/* Room for a packed member in p->scratch. */
+SW_MUST_USE sw_status pop_scratch(pop *p, size_t n);
 
 /* pop_pack.c */
 /* Look at every shape that the space can reach, decide lanes and plans, and make the exec of
