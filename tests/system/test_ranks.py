@@ -8,7 +8,7 @@ import socket
 import tempfile
 import time
 
-from frame import FULL, Run, Skip, check, main, put, raw, records, said, test, wait_until
+from frame import FULL, Run, Skip, check, main, put, raw, records, refused, run, said, test, wait_until
 from ranks_frame import MODULE, RANDOM, by_mpi, ended, gone, met, ranks
 
 SMALL = "es --model mlp --hidden 16 --synthetic-n 300 --population 96 --slice 8 --generations 5 --sigma 0.02"
@@ -85,6 +85,31 @@ def tiles():
             each = (-(-8 // n) * 4 * 4 + 16 + 63) // 64 * 64
             check(all(r["sent_bytes"] == (n - 1) * (160 + out["model_bytes"] + 2 * (each + rows)) for r in out["ranks"]), rows, out)
             assert i > 0 or all(0 < r["update_ns"] < out["wall_ns"] for r in out["ranks"])
+
+
+@test("plan knows the bytes of each rank, and what it sends")
+def planned():
+    nets = ("mlp --hidden 500 --optimizer adam", 32, 8, 2), ("mlp --hidden 16 --optimizer sgd", 96, 8, 1), ("lenet5 --optimizer adam", 40, 20, 1)
+    for net, population, size, samples in nets if FULL else nets[:1]:
+        for n in (2, 3, 16) if FULL else (3,):
+            each = f"--model {net} --synthetic-n 300 --population {population} --slice {size}"
+            plan = said(f"plan --method es {each} --batch {size * samples} --ranks {n} --json")["methods"][0]
+            out = ended(ranks(n, f"es {each} --samples {samples} --generations 3 --json")).json
+            check(all(plan[key] == out[key] for key in ("total_bytes", "transport_bytes", "predicted_peak_bytes", "model_bytes")) and plan["ranks"] == n, plan, out)
+            assert all(r["measured_peak_bytes"] == (plan["predicted_peak_bytes"] if r["runs"] > 0 else 0) for r in out["ranks"])
+            sent = sum(plan["sent_bytes_of_a_generation"].values())
+            check(all(r["sent_bytes"] == (n - 1) * 160 + plan["sent_bytes_of_the_model"] + 3 * sent for r in out["ranks"]), plan, out)
+    one = "plan --method es --model mlp --batch 8 --population 64"
+    assert said(f"{one} --ranks 1 --json")["methods"] == said(f"{one} --json")["methods"]
+    text = run(f"{one} --ranks 4").out.replace("\n", " ")
+    assert "Each of 4 ranks has this total, " in text and " of the estimate, and before the first " in text, text
+    total = said(f"{one} --ranks 4 --json")["methods"][0]["total_bytes"]
+    said(f"{one} --ranks 4 --json --memory-budget {total}")
+    refused(f"{one} --ranks 4 --memory-budget {total - 1}", 4, "does not fit", f"{total:,}")
+    refused("plan --model mlp --ranks 2", 2, "--ranks is planned with --method es alone")
+    refused("plan --method es,mezo --model mlp --ranks 2", 2, "--ranks is planned with --method es alone")
+    refused("plan --method es --model mlp --fit 64MiB --ranks 2", 2, "--ranks and --fit exclude each other")
+    refused(f"{one} --ranks 5000", 2, "--ranks")
 
 
 @test("a run goes on with another number of ranks, after an interrupt or a kill")
