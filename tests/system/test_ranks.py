@@ -112,6 +112,47 @@ def planned():
     refused(f"{one} --ranks 5000", 2, "--ranks")
 
 
+@test("a profile of each rank, and a report of all")
+def profiles():
+    out = ended(ranks(3, f"{SMALL} --profile f --json")).json
+    lines = [records(name) for name in ("f", "f.r1", "f.r2")]
+    begins, ends = zip(*([r for r in of if r["type"] == "rank"] for of in lines))
+    for k, (of, begin, end) in enumerate(zip(lines, begins, ends)):
+        assert (begin["at"], end["at"]) == ("begin", "end") and all((r["rank"], r["ranks"], r["host"]) == (k, 3, out["ranks"][k]["host"]) for r in (begin, end))
+        assert of[-1]["status"] == "done" and begin["run"] == end["run"] == ends[0]["run"]
+        assert end["sent_bytes"] >= out["ranks"][k]["sent_bytes"] and end["waited_ns"] >= out["ranks"][k]["waited_ns"], (end, out)
+    one, all_of_them = said("report f --json"), said("report f.r2 f f.r1 --json")
+    assert one["ranks"] == all_of_them["ranks"] and all_of_them["n_ranks"] == 3
+    for k, row in enumerate(one["ranks"]):
+        peak = max(r["peak_bytes"] for r in lines[k] if r["type"] == "step")
+        runs = sum(r["type"] == "step" for r in lines[k])
+        check((row["rank"], row["file"], row["measured_bytes"], row["predicted_bytes"], row["runs"], row["status"]) == (k, f"f.r{k}" if k else "f", peak, peak, runs, "done"), row)
+        assert row["waited_ns"] == ends[k]["waited_ns"] and row["sent_bytes"] == ends[k]["sent_bytes"]
+    text = run("report f").out
+    table = text[text.index("Ranks: 3 of 3"):].splitlines()
+    assert len(table) == 5 and all(line.split()[0] == str(k) and " equal" in line for k, line in enumerate(table[2:])), text
+    assert run("report f f.r1 f.r2").out.splitlines() == table
+    assert "Ranks" not in run("report f.r1").out and "ranks" not in said("report f.r1 --json")
+    os.unlink("f.r1")
+    assert run("report f").out.endswith("  1 of 3 files are not here, the first that of rank 1\n")
+    assert "not here" not in run("report f --quiet").out
+    refused("report f f", 2, "f and f are of one rank")
+    put("f.r1", "no profile")  # is passed over beside it, and refused by name
+    assert len(said("report f --json")["ranks"]) == 2
+    run("report f f.r1", 3)
+    shutil.copy("f", "first")
+    ended(ranks(3, f"{SMALL} --profile f"))
+    refused("report first f.r1", 2, "first and f.r1 are of two runs")
+    shutil.move("first", "f")  # its neighbours are of another run
+    assert [r["rank"] for r in said("report f --json")["ranks"]] == [0]
+    run(f"{SMALL} --profile alone")
+    assert "ranks" not in said("report alone --json")
+    refused("report f alone", 2, "alone is of a run in one process")
+    put("cut", raw("f.r2")[:raw("f.r2").index(b'"at":"end"')])
+    done = Run("report f.r1 cut").wait()
+    check(done.status == 0 and ", not ended" in done.out and " -  " in done.out, done)
+
+
 @test("a run goes on with another number of ranks, after an interrupt or a kill")
 def resume():
     many = SMALL.replace("--generations 5", "--generations 400")

@@ -186,6 +186,7 @@ sw_status es_profile_open(es_run *r)
     if (o->profile == NULL)
         return SW_OK;
     SW_TRY(sw_profile_create(&r->profile, &opts));
+    job_ranks_profile(r->ranks, r->profile, false);
     return sw_exec_set_profile(r->job.exec, r->profile);
 }
 
@@ -441,12 +442,14 @@ static sw_status exchange(es_run *r)
 
 int es_ranks_open(es_run *r)
 {
+    static char profile[FILE_PATH_BYTES];
     es_opts *o = &r->opts;
     CLI_TRY(job_ranks_open(&r->ranks, &r->job, &o->job, o->rank_timeout));
     if (swi_ranks_rank(r->ranks) > 0) {
-        o->metrics = o->profile = o->save = o->checkpoint = o->resume = NULL;
+        o->metrics = o->save = o->checkpoint = o->resume = NULL;
         o->quiet = true;
     }
+    o->profile = job_ranks_profile_path(r->ranks, o->profile, profile);
     return CLI_GO;
 }
 
