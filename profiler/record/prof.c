@@ -10,6 +10,7 @@
 #include "profiler/record/process.h"
 #include "profiler/record/prof_internal.h"
 #include "profiler/record/record.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,23 @@ static void put_exec(sw_json *j, uint32_t exec)
 static void raise_to(size_t *most, size_t bytes)
 {
     *most = bytes > *most ? bytes : *most;
+}
+
+static void put_rank(sw_json *j, const void *x)
+{
+    const sw_prof_rank *r = x;
+    char run[24];
+    snprintf(run, sizeof run, "%016" PRIx64, r->run);
+    sw_json_put_string(j, "at", r->ends ? "end" : "begin");
+    SW_JSON_PUT(j, r, rank, ranks, host);
+    sw_json_put_string(j, "run", run);
+    if (r->ends)
+        SW_JSON_PUT(j, r, sent_bytes, waited_ns);
+}
+
+void sw_prof_rank_record(sw_profile *profile, const sw_prof_rank *rank)
+{
+    swi_prof_record(profile, "rank", put_rank, rank);
 }
 
 /* ---- populations: shapes, members in a turn, and what a turn takes ----------------------- */

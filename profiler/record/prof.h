@@ -169,6 +169,17 @@ typedef struct {
 } sw_prof_witness;
 void sw_prof_witness_record(sw_profile *profile, const sw_prof_witness *witness);
 
+/* A run over several processes: this one, when it begins, and what it did when it ends. Figures
+ * are written at the end. */
+typedef struct {
+    bool ends;
+    int rank, ranks;
+    const char *host;
+    uint64_t run; /* the same for all of them */
+    uint64_t sent_bytes, waited_ns;
+} sw_prof_rank;
+void sw_prof_rank_record(sw_profile *profile, const sw_prof_rank *rank);
+
 /* ---- populations ------------------------------------------------------------------------- */
 
 /* Shared by members: after the plans of its programs. */

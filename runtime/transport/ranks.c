@@ -16,7 +16,8 @@
 
 /* All tell each other first. */
 typedef struct {
-    char version[32], host[64];
+    char version[24], host[64];
+    uint64_t run; /* that of rank 0 counts */
 } hello;
 
 struct sw_ranks {
@@ -89,6 +90,11 @@ const char *swi_ranks_host(const swi_ranks *r, int rank)
 const char *swi_ranks_name(const swi_ranks *r)
 {
     return r != NULL ? r->t->name : "none";
+}
+
+uint64_t swi_ranks_run(const swi_ranks *r)
+{
+    return r != NULL ? r->of[0].run : 0;
 }
 
 uint64_t swi_ranks_sent(const swi_ranks *r)
@@ -340,7 +346,7 @@ static sw_status open_module(const sw_transport **out, const char *by, int start
 
 static sw_status greet(swi_ranks *r)
 {
-    hello mine = {.version = ""};
+    hello mine = {.version = "", .run = sw_clock_ns()};
     snprintf(mine.version, sizeof mine.version, "%s", sw_version());
     if (gethostname(mine.host, sizeof mine.host - 1) != 0)
         snprintf(mine.host, sizeof mine.host, "unknown");

@@ -37,7 +37,8 @@ int swi_ranks_size(const swi_ranks *r);
 const char *swi_ranks_host(const swi_ranks *r, int rank);
 int swi_ranks_on_host(const swi_ranks *r);      /* this one too */
 const char *swi_ranks_name(const swi_ranks *r); /* of the transport */
-size_t swi_ranks_bytes(int ranks);              /* of the buffer of each rank */
+uint64_t swi_ranks_run(const swi_ranks *r); /* the same on all ranks; another for each run */
+size_t swi_ranks_bytes(int ranks);          /* of the buffer of each rank */
 /* That this rank sent since it joined; nanoseconds that it waited for others. */
 uint64_t swi_ranks_sent(const swi_ranks *r);
 uint64_t swi_ranks_waited(const swi_ranks *r);

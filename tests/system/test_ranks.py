@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """es over several processes: the same bits for any number of them, their bytes as planned, and an end for all when one is gone."""
 import glob
+import json
 import os
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 
-from frame import FULL, Run, Skip, check, main, put, raw, records, said, test, wait_until
+from frame import FULL, PROGRAM, Run, Skip, check, main, put, raw, records, refused, run, said, test, wait_until
 from ranks_frame import MODULE, RANDOM, by_mpi, ended, gone, met, ranks
 
 SMALL = "es --model mlp --hidden 16 --synthetic-n 300 --population 96 --slice 8 --generations 5 --sigma 0.02"
@@ -85,6 +87,72 @@ def tiles():
             each = (-(-8 // n) * 4 * 4 + 16 + 63) // 64 * 64
             check(all(r["sent_bytes"] == (n - 1) * (160 + out["model_bytes"] + 2 * (each + rows)) for r in out["ranks"]), rows, out)
             assert i > 0 or all(0 < r["update_ns"] < out["wall_ns"] for r in out["ranks"])
+
+
+@test("plan knows the bytes of each rank, and what it sends")
+def planned():
+    nets = ("mlp --hidden 500 --optimizer adam", 32, 8, 2), ("mlp --hidden 16 --optimizer sgd", 96, 8, 1), ("lenet5 --optimizer adam", 40, 20, 1)
+    for net, population, size, samples in nets if FULL else nets[:1]:
+        for n in (2, 3, 16) if FULL else (3,):
+            each = f"--model {net} --synthetic-n 300 --population {population} --slice {size}"
+            plan = said(f"plan --method es {each} --batch {size * samples} --ranks {n} --json")["methods"][0]
+            out = ended(ranks(n, f"es {each} --samples {samples} --generations 3 --json")).json
+            check(all(plan[key] == out[key] for key in ("total_bytes", "transport_bytes", "predicted_peak_bytes", "model_bytes")) and plan["ranks"] == n, plan, out)
+            assert all(r["measured_peak_bytes"] == (plan["predicted_peak_bytes"] if r["runs"] > 0 else 0) for r in out["ranks"])
+            sent = sum(plan["sent_bytes_of_a_generation"].values())
+            check(all(r["sent_bytes"] == (n - 1) * 160 + plan["sent_bytes_of_the_model"] + 3 * sent for r in out["ranks"]), plan, out)
+    one = "plan --method es --model mlp --batch 8 --population 64"
+    assert said(f"{one} --ranks 1 --json")["methods"] == said(f"{one} --json")["methods"]
+    text = run(f"{one} --ranks 4").out.replace("\n", " ")
+    assert "Each of 4 ranks has this total, " in text and " of the estimate, and before the first " in text, text
+    total = said(f"{one} --ranks 4 --json")["methods"][0]["total_bytes"]
+    said(f"{one} --ranks 4 --json --memory-budget {total}")
+    refused(f"{one} --ranks 4 --memory-budget {total - 1}", 4, "does not fit", f"{total:,}")
+    refused("plan --model mlp --ranks 2", 2, "--ranks is planned with --method es alone")
+    refused("plan --method es,mezo --model mlp --ranks 2", 2, "--ranks is planned with --method es alone")
+    refused("plan --method es --model mlp --fit 64MiB --ranks 2", 2, "--ranks and --fit exclude each other")
+    refused(f"{one} --ranks 5000", 2, "--ranks")
+
+
+@test("a profile of each rank, and a report of all")
+def profiles():
+    out = ended(ranks(3, f"{SMALL} --profile f --json")).json
+    lines = [records(name) for name in ("f", "f.r1", "f.r2")]
+    begins, ends = zip(*([r for r in of if r["type"] == "rank"] for of in lines))
+    for k, (of, begin, end) in enumerate(zip(lines, begins, ends)):
+        assert (begin["at"], end["at"]) == ("begin", "end") and all((r["rank"], r["ranks"], r["host"]) == (k, 3, out["ranks"][k]["host"]) for r in (begin, end))
+        assert of[-1]["status"] == "done" and begin["run"] == end["run"] == ends[0]["run"]
+        assert end["sent_bytes"] >= out["ranks"][k]["sent_bytes"] and end["waited_ns"] >= out["ranks"][k]["waited_ns"], (end, out)
+    one, all_of_them = said("report f --json"), said("report f.r2 f f.r1 --json")
+    assert one["ranks"] == all_of_them["ranks"] and all_of_them["n_ranks"] == 3
+    for k, row in enumerate(one["ranks"]):
+        peak = max(r["peak_bytes"] for r in lines[k] if r["type"] == "step")
+        runs = sum(r["type"] == "step" for r in lines[k])
+        check((row["rank"], row["file"], row["measured_bytes"], row["predicted_bytes"], row["runs"], row["status"]) == (k, f"f.r{k}" if k else "f", peak, peak, runs, "done"), row)
+        assert row["waited_ns"] == ends[k]["waited_ns"] and row["sent_bytes"] == ends[k]["sent_bytes"]
+    text = run("report f").out
+    table = text[text.index("Ranks: 3 of 3"):].splitlines()
+    assert len(table) == 5 and all(line.split()[0] == str(k) and " equal" in line for k, line in enumerate(table[2:])), text
+    assert run("report f f.r1 f.r2").out.splitlines() == table
+    assert "Ranks" not in run("report f.r1").out and "ranks" not in said("report f.r1 --json")
+    os.unlink("f.r1")
+    assert run("report f").out.endswith("  1 of 3 files are not here, the first that of rank 1\n")
+    assert "not here" not in run("report f --quiet").out
+    refused("report f f", 2, "f and f are of one rank")
+    put("f.r1", "no profile")  # is passed over beside it, and refused by name
+    assert len(said("report f --json")["ranks"]) == 2
+    run("report f f.r1", 3)
+    shutil.copy("f", "first")
+    ended(ranks(3, f"{SMALL} --profile f"))
+    refused("report first f.r1", 2, "first and f.r1 are of two runs")
+    shutil.move("first", "f")  # its neighbours are of another run
+    assert [r["rank"] for r in said("report f --json")["ranks"]] == [0]
+    run(f"{SMALL} --profile alone")
+    assert "ranks" not in said("report alone --json")
+    refused("report f alone", 2, "alone is of a run in one process")
+    put("cut", raw("f.r2")[:raw("f.r2").index(b'"at":"end"')])
+    done = Run("report f.r1 cut").wait()
+    check(done.status == 0 and ", not ended" in done.out and " -  " in done.out, done)
 
 
 @test("a run goes on with another number of ranks, after an interrupt or a kill")
@@ -227,6 +295,31 @@ def mpi():
     for out in by_mpi(words, (2, 4)):
         check(raw("p") == bytes_alone and '"ranks":[' in out and out.count("\n") == 1, out)
         os.unlink("p")
+
+
+@test("MPI over TCP sends at most 1 % more than the formula says")
+def wire():
+    """In a network of its own, whose one device counts: MPI's headers, its start and signs of life are the rest."""
+    if not FULL:
+        raise Skip("in full alone")
+    module = os.path.join(os.path.dirname(PROGRAM), "..", "runtime", "libstepwell-openmpi.so")
+    if shutil.which("mpirun.openmpi") is None or not os.path.exists(module):
+        raise Skip("no Open MPI is here")
+    if shutil.which("unshare") is None or shutil.which("ip") is None or subprocess.run("unshare -rn ip link set lo up", shell=True, check=False).returncode != 0:
+        raise Skip("no network of its own can be made here")
+    size = "--model mlp --hidden 512,512 --synthetic-n 300 --population 96 --slice 16"
+    for n in 2, 3:
+        mpirun = f"mpirun.openmpi --allow-run-as-root --oversubscribe --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo -n {n}"
+        words = f"ip link set lo up && {mpirun} $P es {size} --optimizer adam --generations 10 --json && grep lo: /proc/net/dev"
+        done = Run(f"exec unshare -rn sh -c '{words}'", shell=True).wait(120)
+        check(done.status == 0 and done.out.count("\n") == 2, done)
+        out, device = done.out.splitlines()
+        counted = int(device.split()[9])  # bytes that it sent
+        plan = said(f"plan --method es {size} --optimizer adam --batch 16 --ranks {n} --json")["methods"][0]
+        of_each = (n - 1) * 160 + plan["sent_bytes_of_the_model"] + 10 * sum(plan["sent_bytes_of_a_generation"].values())
+        check([r["sent_bytes"] for r in json.loads(out)["ranks"]] == [of_each] * n, out, of_each)
+        print(f"      {n} ranks: {counted:,} bytes for {n * of_each:,}: {100 * counted / (n * of_each) - 100:.2f} % more")
+        assert n * of_each <= counted <= 1.01 * n * of_each
 
 
 main("ranks")

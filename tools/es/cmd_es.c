@@ -402,6 +402,7 @@ int tool_es(int argc, char **argv)
     int status = prepare(&r);
     if (status == CLI_GO)
         status = run(&r);
+    job_ranks_profile(r.ranks, r.profile, true);
     status = job_ranks_close(r.ranks, r.found != NULL, status);
     return close_all(&r, status);
 }

@@ -121,8 +121,10 @@ SW_MUST_USE sw_status es_loop(es_run *r);
 int es_ranks_open(es_run *r);
 /* All have the same options and data, and then the state of rank 0. */
 int es_ranks_agree(es_run *r);
-/* Bytes of the exchange: the transport's buffer, and the fitness that is gathered. */
-size_t es_ranks_bytes(const es_run *r);
+/* Of so many ranks: what each of them gathers of a generation, the fitness of its slices; all
+ * bytes for exchanges, the transport's buffer and the fitness of all. */
+size_t es_fitness_bytes(const sw_es *es, int ranks);
+size_t es_ranks_bytes(const sw_es *es, int ranks);
 /* Once more, after the last generation. */
 SW_MUST_USE sw_status es_save_last(es_run *r);
 

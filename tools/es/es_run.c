@@ -185,6 +185,7 @@ sw_status es_profile_open(es_run *r)
     if (o->profile == NULL)
         return SW_OK;
     SW_TRY(sw_profile_create(&r->profile, &opts));
+    job_ranks_profile(r->ranks, r->profile, false);
     return sw_exec_set_profile(r->job.exec, r->profile);
 }
 
@@ -377,22 +378,28 @@ typedef struct {
     uint32_t interrupted, reserved;
 } word;
 
-static size_t found_slices(const es_run *r)
+size_t es_fitness_bytes(const sw_es *es, int ranks)
 {
-    const size_t ranks = (size_t)swi_ranks_size(r->ranks);
-    return (sw_es_slices(r->job.es) + ranks - 1) / ranks;
+    const size_t slices = (sw_es_slices(es) + (size_t)ranks - 1) / (size_t)ranks;
+    return sw_size_round(slices * sw_es_rows(es) * sizeof(float) + sizeof(word));
 }
 
+size_t es_ranks_bytes(const sw_es *es, int ranks)
+{
+    return ranks > 1
+               ? swi_ranks_bytes(ranks) + (size_t)(ranks + 1) * es_fitness_bytes(es, ranks)
+               : 0;
+}
+
+/* At least 64: it holds the last word of a rank, too. */
 static size_t found_each(const es_run *r)
 {
-    return sw_size_round(found_slices(r) * sw_es_rows(r->job.es) * sizeof(float) +
-                         sizeof(word)); /* at least 64: it holds the last word of a rank, too */
+    return es_fitness_bytes(r->job.es, swi_ranks_size(r->ranks));
 }
 
-size_t es_ranks_bytes(const es_run *r)
+static size_t transport_bytes(const es_run *r)
 {
-    const int ranks = swi_ranks_size(r->ranks);
-    return ranks > 1 ? swi_ranks_bytes(ranks) + (size_t)(ranks + 1) * found_each(r) : 0;
+    return es_ranks_bytes(r->job.es, swi_ranks_size(r->ranks));
 }
 
 static void keep_found(es_run *r, uint32_t slice, const float *fitness)
@@ -434,12 +441,14 @@ static sw_status exchange(es_run *r)
 
 int es_ranks_open(es_run *r)
 {
+    static char profile[FILE_PATH_BYTES];
     es_opts *o = &r->opts;
     CLI_TRY(job_ranks_open(&r->ranks, &r->job, &o->job, o->rank_timeout));
     if (swi_ranks_rank(r->ranks) > 0) {
-        o->metrics = o->profile = o->save = o->checkpoint = o->resume = NULL;
+        o->metrics = o->save = o->checkpoint = o->resume = NULL;
         o->quiet = true;
     }
+    o->profile = job_ranks_profile_path(r->ranks, o->profile, profile);
     return CLI_GO;
 }
 
@@ -685,7 +694,7 @@ sw_status es_look_at_plan(es_run *r)
 size_t es_total_bytes(const es_run *r)
 {
     const size_t runs = job_total_bytes(&r->job), update = r->update.total_bytes;
-    return (runs > update ? runs : update) + sw_es_bytes(r->job.es) + es_ranks_bytes(r);
+    return (runs > update ? runs : update) + sw_es_bytes(r->job.es) + transport_bytes(r);
 }
 
 int es_check_witness(const es_run *r)
@@ -762,7 +771,7 @@ static int print_json(es_run *r, int status, const job_rank *of)
         sw_json_end(&json);
     }
     result_put_device(&json, r->job.exec);
-    job_ranks_put(&json, r->ranks, es_ranks_bytes(r), "runs", of);
+    job_ranks_put(&json, r->ranks, transport_bytes(r), "runs", of);
     return result_json_end(&json, status);
 }
 
@@ -811,7 +820,7 @@ int es_print(es_run *r, int status)
     printf("noise   %s; fitness and order of a generation %s\n",
            result_both(r->noise_bytes).text, cli_bytes(sw_es_bytes(r->job.es)).text);
     printf("data    %s\n", result_both(p->data_bytes).text);
-    job_ranks_print(r->ranks, es_ranks_bytes(r));
+    job_ranks_print(r->ranks, transport_bytes(r));
     printf("total   %s\n", result_both(es_total_bytes(r)).text);
     result_print_device("card    ", r->job.exec);
     const sw_es_info *g = &r->last;

@@ -1,5 +1,6 @@
 /* See job_ranks.h. */
 #include "tools/job/job_ranks.h"
+#include "profiler/record/prof.h"
 #include "kernels/dispatch.h"
 #include "runtime/base/checksum.h"
 #include "runtime/model/model.h"
@@ -101,6 +102,31 @@ int job_ranks_close(swi_ranks *ranks, bool agreed, int status)
         swi_ranks_abort(ranks, status);
     swi_ranks_close(ranks);
     return status;
+}
+
+/* ---- profiles ---------------------------------------------------------------------------- */
+
+const char *job_ranks_profile_path(const swi_ranks *ranks, const char *path, char *to)
+{
+    if (path == NULL || swi_ranks_rank(ranks) == 0)
+        return path;
+    snprintf(to, FILE_PATH_BYTES, "%s.r%d", path, swi_ranks_rank(ranks));
+    return to;
+}
+
+void job_ranks_profile(const swi_ranks *ranks, sw_profile *profile, bool ends)
+{
+    if (ranks == NULL || profile == NULL)
+        return;
+    const int rank = swi_ranks_rank(ranks);
+    const sw_prof_rank record = {.ends = ends,
+                                 .rank = rank,
+                                 .ranks = swi_ranks_size(ranks),
+                                 .host = swi_ranks_host(ranks, rank),
+                                 .run = swi_ranks_run(ranks),
+                                 .sent_bytes = swi_ranks_sent(ranks),
+                                 .waited_ns = swi_ranks_waited(ranks)};
+    sw_prof_rank_record(profile, &record);
 }
 
 /* ---- the result -------------------------------------------------------------------------- */

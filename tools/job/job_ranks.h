@@ -4,6 +4,7 @@
 #define STEPWELL_JOB_RANKS_H
 
 #include "profiler/record/json.h"
+#include "tools/report/file_same.h"
 #include "runtime/transport/ranks.h"
 #include "tools/job/saves.h"
 
@@ -26,6 +27,12 @@ SW_MUST_USE sw_status job_ranks_share_model(swi_ranks *ranks, sw_model *model, b
 /* Leave the others, or end all of them where this one failed. `agreed`: all are past what must
  * be alike; before that others do not know of an interrupt here, and would wait. `status`. */
 int job_ranks_close(swi_ranks *ranks, bool agreed, int status);
+
+/* Where this rank writes --profile: rank 0 to `path`, others beside it: "path.r1". `to` has
+ * FILE_PATH_BYTES. NULL: no profile. */
+const char *job_ranks_profile_path(const swi_ranks *ranks, const char *path, char *to);
+/* Record which rank it is, when it begins; what it sent and waited, when it ends. */
+void job_ranks_profile(const swi_ranks *ranks, sw_profile *profile, bool ends);
 
 /* Figures of a rank: what it did and took. */
 typedef struct {

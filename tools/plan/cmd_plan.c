@@ -1,6 +1,8 @@
 /* stepwell plan: the peaks of a training job, known before a byte of it exists. */
 #include "profiler/record/utf8.h"
 #include "tools/job/result.h"
+#include "runtime/population/es/es_internal.h"
+#include "tools/es/es.h"
 #include "tools/plan/plan.h"
 #include "tools/job/outputs.h"
 #include <string.h>
@@ -26,6 +28,8 @@ typedef struct {
     sw_plan_info update; /* es alone: of the program that updates */
     uint64_t population;
     size_t es_bytes, total_bytes;
+    /* With --ranks: of each, what exchanges take, and what it sends in a generation. */
+    uint64_t transport_bytes, fitness_sent, estimate_sent;
     plan_fit fit; /* with --fit */
 } row;
 
@@ -104,6 +108,17 @@ static int plan_methods_check(plan_opts *o)
     if (o->population > 0 && o->slice > o->population)
         return cli_error(CLI_USAGE, "--slice must be at most --population %lld (got %lld)",
                          (long long)o->population, (long long)o->slice);
+    if (o->ranks > 1) {
+        if (o->n_methods > 1 || o->method[0] != JOB_ES)
+            return cli_error(CLI_USAGE, "--ranks is planned with --method es alone");
+        if (o->fit_bytes > 0)
+            return cli_error(CLI_USAGE, "--ranks and --fit exclude each other");
+        if (strcmp(o->job.device, "cpu") != 0)
+            return cli_error(CLI_USAGE,
+                             "--ranks: several processes run on --device cpu alone "
+                             "(got %s)",
+                             o->job.device);
+    }
     if (plan_compares(o) && of_backprop(o) != NULL)
         return cli_error(CLI_USAGE, "--method %s and %s exclude each other", o->methods,
                          of_backprop(o));
@@ -126,8 +141,9 @@ int64_t plan_es_unit(const plan_opts *o)
 }
 
 /* Figures of what was planned; the programs of the job are those of its batch. */
-static sw_status fill(row *r, job *j)
+static sw_status fill(const plan_opts *o, row *r, job *j)
 {
+    const int ranks = (int)o->ranks;
     r->batch = job_batch(j);
     r->asked = j->batch;
     r->run = job_main(j)->plan;
@@ -140,8 +156,10 @@ static sw_status fill(row *r, job *j)
     r->population = (uint64_t)j->es_opts.directions * 2;
     if (r->update.total_bytes > r->total_bytes)
         r->total_bytes = r->update.total_bytes;
-    r->total_bytes += r->es_bytes;
-    return SW_OK;
+    r->transport_bytes = es_ranks_bytes(j->es, ranks);
+    r->total_bytes += r->es_bytes + r->transport_bytes;
+    r->fitness_sent = (uint64_t)(ranks - 1) * es_fitness_bytes(j->es, ranks);
+    return swi_es_estimate_sent(j->es, j->exec, ranks, &r->estimate_sent);
 }
 
 static int check_batch(const plan_opts *o, job_method method, int64_t batch)
@@ -179,7 +197,14 @@ static int plan_row(const plan_opts *o, job *j, row *r)
         if (status == CLI_GO)
             status = job_open(j);
     }
-    const sw_status filled = status == CLI_GO ? fill(r, j) : SW_OK;
+    const sw_status filled = status == CLI_GO ? fill(o, r, j) : SW_OK;
+    if (status == CLI_GO && filled == SW_OK && opts.budget_bytes > 0 &&
+        r->total_bytes > opts.budget_bytes)
+        status = cli_error(CLI_NO_FIT,
+                           "does not fit: es needs %zu bytes, %zu of them for fitness and "
+                           "exchanges; the budget is %zu",
+                           r->total_bytes, r->es_bytes + (size_t)r->transport_bytes,
+                           opts.budget_bytes);
     job_close(j);
     j->opts = &o->job;
     j->train.n = samples;
@@ -201,6 +226,19 @@ static void print_row(const row *r)
            sw_text_mib(r->run.model_bytes).text, sw_text_mib(r->run.arena_bytes).text,
            sw_text_mib(r->run.data_bytes).text, sw_text_mib(r->run.peak_bytes).text,
            sw_text_mib(r->total_bytes).text);
+}
+
+/* Of each of them: bytes for exchanges, part of the total, and what it sends. */
+static void put_ranks(sw_json *out, const plan_opts *o, const row *r)
+{
+    sw_json_put_i64(out, "ranks", o->ranks);
+    SW_JSON_PUT(out, r, transport_bytes);
+    sw_json_open(out, "sent_bytes_of_a_generation", '{');
+    sw_json_put_u64(out, "fitness", r->fitness_sent);
+    sw_json_put_u64(out, "estimate", r->estimate_sent);
+    sw_json_end(out);
+    sw_json_put_u64(out, "sent_bytes_of_the_model",
+                    (uint64_t)(o->ranks - 1) * r->run.model_bytes);
 }
 
 int plan_methods(const plan_opts *o, job *j)
@@ -239,6 +277,17 @@ int plan_methods(const plan_opts *o, job *j)
                      o->slice > 0 && r->batch > o->slice ? "s" : "",
                      cli_bytes(r->es_bytes).text, cli_bytes(r->update.arena_bytes).text);
             cli_wrap(stdout, 0, 0, text);
+            if (o->ranks == 1)
+                continue;
+            snprintf(
+                text, sizeof text,
+                "Each of %s ranks has this total, %s of it for exchanges. In a generation "
+                "it sends %s of fitness and %s of the estimate, and before the first %s of "
+                "the model.",
+                cli_digits((uint64_t)o->ranks).text, cli_bytes(r->transport_bytes).text,
+                cli_bytes(r->fitness_sent).text, cli_bytes(r->estimate_sent).text,
+                cli_bytes((uint64_t)(o->ranks - 1) * r->run.model_bytes).text);
+            cli_wrap(stdout, 0, 0, text);
         }
         return cli_finish(CLI_DONE);
     }
@@ -261,6 +310,8 @@ int plan_methods(const plan_opts *o, job *j)
             sw_json_put_known(&out, "es_bytes", es, rows[k].es_bytes);
             sw_json_put_known(&out, "update_arena_bytes", es, rows[k].update.arena_bytes);
             sw_json_put_u64(&out, "total_bytes", rows[k].total_bytes);
+            if (o->ranks > 1)
+                put_ranks(&out, o, &rows[k]);
             if (o->fit_bytes > 0)
                 plan_fit_put(&out, o, &rows[k].fit);
         }
@@ -497,7 +548,7 @@ static int check(plan_opts *o)
 int tool_plan(int argc, char **argv)
 {
     plan_opts o = {0};
-    cli_option table[JOB_OPTIONS_MAX + 8];
+    cli_option table[JOB_OPTIONS_MAX + 9];
     int n = job_options(&o.job, table, 0, false);
     const cli_option own[] = {
         {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
@@ -517,6 +568,9 @@ int tool_plan(int argc, char **argv)
          "with --method es: evaluations of one run, which share the batch (default: one for "
          "each sample of it)",
          2, JOB_BATCH_MAX, NULL},
+        {"--ranks", "N", CLI_COUNT, &o.ranks, "1",
+         "with --method es: plan each of so many processes, and what it sends", 1,
+         SWI_RANKS_MOST, NULL},
         {"--summary", NULL, CLI_FLAG, &o.summary, NULL,
          "of one batch: the layers, with output, parameters, saved bytes and operations", 0, 0,
          NULL},

@@ -5,6 +5,7 @@
 #include "profiler/inspect/report/parts.h"
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/sink.h"
+#include "profiler/inspect/snapshot.h"
 #include "profiler/inspect/profile_read.h"
 #include "tools/cli/cli.h"
 #include "tools/report/file_same.h"
@@ -367,6 +368,21 @@ static const char *read_step(const char *text, report_step *step)
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
+/* The members after those of the report. */
+typedef struct {
+    const report_gate *gate; /* NULL: no limit was given */
+    const report_rank_rows *ranks;
+} after;
+
+static void put_after(sw_json *j, const void *context)
+{
+    const after *x = context;
+    if (x->ranks->n > 0)
+        report_ranks_put(j, x->ranks);
+    if (x->gate != NULL)
+        report_gate_more(j, x->gate);
+}
+
 static int report_file(const report_settings *s)
 {
     report *r;
@@ -376,10 +392,14 @@ static int report_file(const report_settings *s)
     if (status != SW_OK)
         return cli_library_error(status, true);
     const report_gate gate = {.limits = &s->limits, .run = report_highest(r)};
-    const report_tail of_gate = {report_gate_more, &gate},
-                      *more = report_gate_asked(&s->limits) ? &of_gate : NULL;
+    report_rank_rows ranks = {0};
+    if (s->by == NULL)
+        status = report_ranks_beside(&ranks, r);
+    const after rest = {report_gate_asked(&s->limits) ? &gate : NULL, &ranks};
+    const report_tail tail = {put_after, &rest},
+                      *more = rest.gate != NULL || ranks.n > 0 ? &tail : NULL;
     const report_plan *plan = report_peak_plan(r);
-    if (s->by == NULL && plan != NULL)
+    if (status == SW_OK && s->by == NULL && plan != NULL)
         status = report_find_live(r, plan, &live);
     if (s->by != NULL)
         status = report_print_by(r, s->by,
@@ -389,8 +409,14 @@ static int report_file(const report_settings *s)
                                  &s->style, more);
     else if (status == SW_OK && s->json)
         status = report_print_json(r, &live, more, &s->style);
-    else if (status == SW_OK)
+    else if (status == SW_OK) {
         report_print_text(r, &live, &s->style);
+        if (ranks.n > 0) {
+            sw_writer_print(s->style.to, "\n");
+            report_ranks_print(&ranks, &s->style);
+        }
+    }
+    report_ranks_free(&ranks);
     const int code =
         status == SW_OK
             ? report_end(&r->file, report_gate_judge(&gate, text && !s->style.quiet))
@@ -478,7 +504,11 @@ static int run_several(const report_settings *s, int n)
                          "several files are one table, as text or json%s: of the other "
                          "options --device and --ascii go with them",
                          s->replan ? " (got --replan, which takes one file)" : "");
-    return report_ranks(s, n);
+    bool foreign;
+    const sw_status status = snapshot_is(s->files[0], &foreign);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    return foreign ? report_ranks(s, n) : report_rank_profiles(s, n);
 }
 
 /* The first steps, for people who have no file yet. */
@@ -531,12 +561,15 @@ static int run(report_settings *s)
 }
 
 static const char notes[] =
-    "FILE is what `stepwell train --profile FILE` or `stepwell pbt --profile FILE` wrote, or a "
+    "FILE is what --profile FILE of `stepwell train`, `es` or `pbt` wrote, or a "
     "PyTorch memory snapshot, also compressed (.gz). Several snapshots, of a rank each, are "
     "one "
     "table, the largest first; its --json has tool and devices with file, device, "
     "reserved_bytes, requested_bytes, role, role_bytes (what most of the peak is), phase and "
-    "out_of_memory.\n"
+    "out_of_memory. Several profiles, of a rank each of one run (F, F.r1, F.r2), are one too, "
+    "by "
+    "rank: tool, n_ranks, ranks with rank, host, file, runs, predicted_bytes, measured_bytes, "
+    "sent_bytes, waited_ns, wall_ns, status. A report of F has the same `ranks`.\n"
     "With --diff A is FILE, B is OTHER and differences are A - B: what FILE has more. With "
     "--steps they are B - A. Lines by role, layer, maker and "
     "tensor add up to the difference of the peaks. --fail-on-increase judges "

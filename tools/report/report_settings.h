@@ -53,6 +53,22 @@ int report_is_population(const char *path, bool *is);
 int report_replan(const report_settings *s);
 /* Several snapshots, of a rank each: a table of their devices, the largest first. */
 int report_ranks(const report_settings *s, int n);
+/* Several profiles, of a rank of one run each: a table of them. */
+int report_rank_profiles(const report_settings *s, int n);
+
+/* Rows of such a table. */
+#define SW_REPORT_RANKS 4096
+typedef struct report_rank_row report_rank_row;
+typedef struct {
+    report_rank_row *at;
+    uint32_t n, cap;
+} report_rank_rows;
+/* The ranks of the run of rank 0, whose profiles lie beside it ("FILE.r1"); none where it was
+ * alone. */
+SW_MUST_USE sw_status report_ranks_beside(report_rank_rows *rows, const report *of);
+void report_ranks_print(const report_rank_rows *rows, const report_style *style);
+void report_ranks_put(sw_json *j, const report_rank_rows *rows); /* "ranks" */
+void report_ranks_free(report_rank_rows *rows);
 /* Write the timeline of `file`, or what it and `other` (NULL: none) have apart, in a sink's
  * format to `out` (NULL or "-": standard output), whole or not at all. */
 int report_export(const char *file, const char *other, const char *format, const char *out);

@@ -84,6 +84,13 @@ typedef struct {
     uint64_t lowest_bytes, highest_bytes, lowest_step, highest_step;
 } report_moves;
 
+/* Which of several processes the run was. */
+typedef struct {
+    uint64_t rank, ranks; /* ranks 0: it was alone */
+    char host[REPORT_TEXT], run[24];
+    uint64_t sent_bytes, waited_ns; /* UINT64_MAX: not said */
+} report_rank;
+
 typedef struct {
     const char *path;
     char shown[4096];      /* the path without control characters, for people */
@@ -123,6 +130,7 @@ typedef struct {
     sw_process *process;      /* NULL: the profile has no such record */
     struct report_host *host; /* NULL: no record was read */
 
+    report_rank rank;
     profile_reading file;
     const struct report_watch *watch; /* NULL: the file is not followed */
     uint64_t dropped;                 /* events that the logs had no room for */

@@ -289,6 +289,15 @@ static sw_status take(void *context, const profile_position *p)
         r->timeline->n_programs -= status != SW_OK;
         return status;
     }
+    if (strcmp(name, "rank") == 0) {
+        report_rank *x = &r->rank;
+        SW_TRY(profile_get_text(p, p->record, "host", x->host, sizeof x->host));
+        SW_TRY(profile_get_text(p, p->record, "run", x->run, sizeof x->run));
+        return PROFILE_TAKE(NULL, p, p->record, {"rank", &x->rank, PROFILE_NEEDED},
+                            {"ranks", &x->ranks, PROFILE_NEEDED},
+                            {"sent_bytes", &x->sent_bytes, UINT64_MAX},
+                            {"waited_ns", &x->waited_ns, UINT64_MAX});
+    }
     if (strcmp(name, "step") == 0)
         return take_step(r, p, r->watch);
     if (strcmp(name, "events") == 0) {

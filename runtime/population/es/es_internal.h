@@ -53,4 +53,8 @@ void swi_es_forget(sw_es *es);
  * SWI_ES_UPDATE: seed and step of the launches are those of the noise, and the run is 0. */
 void swi_es_update(sw_ctx *ctx, void *user);
 
+/* Bytes that each of so many ranks sends to make the estimate of one step, where no part of it
+ * is made twice (a gradient that may not be finite). */
+SW_MUST_USE sw_status swi_es_estimate_sent(sw_es *es, sw_exec *exec, int ranks, uint64_t *out);
+
 #endif
