@@ -52,10 +52,9 @@ int64_t job_batch(const job *j)
                : job_slot_rows(j->opts->method == JOB_NONE ? &j->test : &j->train, j->batch);
 }
 
-/* A generation takes its samples one by one, so that every slice is whole, and so are shards,
- * all but the last of a rank micro-batches that update nothing. With --accumulate
- * a full batch updates where it is the last of its step: as the last of so many, or of the
- * epoch. */
+/* A generation takes its samples one by one, so that every slice is whole. Shards are whole,
+ * too; all but the last of a rank update nothing. With --accumulate a full batch updates where
+ * it is the last of its step: as the last of so many, or of the epoch. */
 static int64_t batch_of_program(const job *j, job_which which)
 {
     const job_data *data = which >= JOB_EVAL ? &j->test : &j->train;
@@ -168,8 +167,10 @@ int job_set_shards(job *j, int64_t asked, int ranks)
         return cli_error(CLI_USAGE, "--shards: %s", sw_last_error());
     if (batch % shards != 0)
         return cli_error(CLI_USAGE,
-                         "--batch must be a multiple of the %lld shards of a step (got %lld)",
-                         (long long)shards, (long long)batch);
+                         "--batch must be a multiple of the %lld shards of a step (got %lld; "
+                         "%lld would do)",
+                         (long long)shards, (long long)batch,
+                         (long long)((batch / shards + 1) * shards));
     j->shards = (int)shards;
     j->shards_here = (int)shards / ranks;
     j->batch = batch / shards;

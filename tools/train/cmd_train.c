@@ -155,6 +155,9 @@ static int train_parse(train *t, int argc, char **argv)
     CLI_TRY(check(&t->opts));
     CLI_TRY(train_ranks_check(&t->opts));
     CLI_TRY(job_check(&t->opts.job));
+    if (t->opts.members == 0)
+        CLI_TRY(job_set_shards(&t->job, t->opts.shards,
+                               t->opts.job.ranks == NULL ? swi_ranks_started(NULL) : 1));
     return train_check_files(&t->opts);
 }
 
@@ -449,7 +452,8 @@ static void train_record_refusal(train *t)
     if (!again)
         record_other(t, cli_last_line());
     const size_t budget = t->opts.job.budget_bytes;
-    if (t->job.exec != NULL && budget > 0 && job_main(&t->job)->plan.n_ops <= SEARCHED_OPS) {
+    if (t->job.exec != NULL && budget > 0 && t->job.shards == 0 &&
+        job_main(&t->job)->plan.n_ops <= SEARCHED_OPS) {
         job_opts opts = t->opts.job;
         opts.budget_bytes = 0; /* without one nothing is run again: what then fits does */
         job look = {

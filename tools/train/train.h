@@ -176,15 +176,15 @@ SW_MUST_USE sw_status train_replay(train *t);
 
 /* Several processes, and steps of several shards. Options alone: CLI_GO or CLI_USAGE. */
 int train_ranks_check(const train_opts *opts);
-/* Join the others: those but rank 0 read and write no file, and say nothing. Sets the shards.
- * CLI_GO or an exit status. */
+/* Join the others: those but rank 0 read and write no file, and say nothing. CLI_GO or an exit
+ * status. */
 int train_ranks_open(train *t);
 /* How pixels become numbers, as on rank 0. CLI_GO or an exit status. */
 int train_ranks_normal(train *t);
 /* Options and data must be alike; parameters and progress become those of rank 0. CLI_GO or an
  * exit status. */
 int train_ranks_agree(train *t);
-/* What a shard of the running step came to; then the whole step. */
+/* Note the score of a shard of the running step; then make that of the whole step. */
 void train_ranks_keep(train *t, uint32_t shard, double loss, int64_t right);
 SW_MUST_USE sw_status train_ranks_step(train *t, train_step *s);
 /* Add to a validation what each rank had of its last batch; rows 0: it had none. */
@@ -202,7 +202,7 @@ void train_checkpoint_opts(train *t);
 /* The file of --resume that says how pixels become numbers, as that of --load-params does;
  * NULL: there is none yet. Valid until the next call. */
 const char *train_resumed_params(const train_opts *opts);
-/* What decides about the bits of a run. */
+/* All that decides about the bits of a run. */
 void train_identify(const train *t, job_identity *to);
 /* Once models and loaders are there: go on from the newest whole checkpoint. CLI_GO, or an exit
  * status. */

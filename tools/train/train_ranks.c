@@ -54,7 +54,6 @@ int train_ranks_open(train *t)
     train_opts *o = &t->opts;
     CLI_TRY(job_ranks_open(&t->job.ranks, &t->job, &o->job, o->rank_timeout));
     const int ranks = swi_ranks_size(t->job.ranks);
-    CLI_TRY(job_set_shards(&t->job, o->shards, ranks));
     if (t->job.ranks == NULL)
         return CLI_GO;
     t->found_bytes = (size_t)(ranks + 1) * each_found(t);

@@ -164,8 +164,9 @@ static sw_status check_of_shards(sw_ctx *ctx, const sw_optimizer *o, uint32_t *l
     }
     if (t->shards == t->shards_here)
         return SW_OK;
+    const uint32_t own = *losses;
     const swi_append_args args =
-        SW_INIT(.op = SW_OP_agreed_verdict, .grad = -1, .in = losses, .n_in = 1, .attrs = &a,
+        SW_INIT(.op = SW_OP_agreed_verdict, .grad = -1, .in = &own, .n_in = 1, .attrs = &a,
                 .out_types = &finite_check_type, .n_out = 1, .release = release);
     return swi_append(ctx, &args, losses);
 }

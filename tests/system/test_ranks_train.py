@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""train over several processes: the bits of one for any number of them, their bytes as planned and sent, and an end for all when one is gone."""
+import glob
+import itertools
+import math
+import os
+import signal
+import socket
+import time
+
+from frame import FULL, Run, Skip, check, get, main, put, raw, records, run, said, test, wait_until
+from ranks_frame import RANDOM, by_mpi, ended, gone, met, ranks
+
+MODELS = {"mlp": "--model mlp --hidden 24,12 --synthetic-n 130", "lenet5": "--model lenet5 --synthetic-n 130",
+          "gpt": "--model gpt --data text:t.txt --layers 1 --width 16 --heads 2 --context 16",
+          "mbconv": "--model mbconv --synthetic-n 130 --width-factor 0.1 --depth-factor 0.1"}
+WAYS = {"released": "--update release", "after": "--update after", "clipped": "--clip 0.5", "dropout": "--dropout 0.3", "augmented": "--augment flip,crop=2",
+        "momentum": "--optimizer momentum", "adafactor": "--optimizer adafactor"}
+SHARDS = {8: (2, 4, 8), 12: (3, 6, 12)}
+SMALL = f"train {MODELS['mlp']} --batch 24 --seed 2 --quiet"
+LONG = f"{SMALL} --steps 1000000"
+
+
+def kept(out):
+    """All that does not depend on time, or on who ran what."""
+    return {k: out[k] for k in ("steps", "epochs", "final_loss", "epoch_loss", "validation_loss", "skipped", "best_step", "best_validation_loss", "shards", "batch")}
+
+
+def rows(name):
+    return [{k: v for k, v in r.items() if k != "ms"} for r in records(name)]
+
+
+def text():
+    put("t.txt", "".join(chr(97 + (i * i // 7 + i // 3) % 26) for i in range(3000)))
+
+
+def choices():
+    """Runs in which every pair of choices occurs: model, way, shards, ranks' place, threads."""
+    factors = [list(MODELS), list(WAYS), list(SHARDS), [0, 1, 2], [1, 2]]
+    possible = [c for c in itertools.product(*factors) if not (c[1] == "augmented" and c[0] in ("mlp", "gpt"))]
+    pairs = {(i, j, c[i], c[j]) for c in possible for i in range(5) for j in range(i)}
+    while pairs:
+        best = max(possible, key=lambda c: len(pairs & {(i, j, c[i], c[j]) for i in range(5) for j in range(i)}))
+        pairs -= {(i, j, best[i], best[j]) for i in range(5) for j in range(i)}
+        yield best
+
+
+@test("the bits are those of one process, for any number of ranks and threads")
+def bits():
+    text()
+    chosen = list(choices())
+    if not FULL:
+        chosen = chosen[:8]
+    elif len(chosen) < 40:
+        chosen += [c for c in itertools.product(MODELS, ("released", "clipped", "dropout"), SHARDS, (0, 1, 2), (1,)) if c not in chosen][:40 - len(chosen)]
+    for model, way, shards, place, threads in chosen:
+        n = SHARDS[shards][place]
+        words = f"train {MODELS[model]} {WAYS[way]} --batch {2 * shards} --epochs 2 --validate-every 3 --shards {shards} --json --quiet --save-params p --metrics m.jsonl"
+        alone = kept(said(words))
+        params, metrics = raw("p"), rows("m.jsonl")
+        os.unlink("p")
+        out = ended(ranks(n, f"{words} --threads {threads}")).json
+        check(raw("p") == params, "parameters", model, way, shards, n)
+        check(kept(out) == alone and rows("m.jsonl") == metrics, model, way, shards, n, out, alone)
+        check(all(r["measured_peak_bytes"] == r["predicted_peak_bytes"] for r in out["ranks"]), out["ranks"])
+    print(f"      {len(chosen)} runs")
+
+
+@test("each rank runs its shards, with the bytes that were planned and sent")
+def shares():
+    """Sent: what a rank says at first, its ISA and budget, numbers that are compared, how pixels become numbers, progress, the model, and
+    for each step the gradients, the check of losses and the scores; for each validation a batch's score."""
+    sizes = (784 * 24, 24, 24 * 12, 12, 12 * 10, 10)
+    for n, shards in ((2, 2), (2, 8), (3, 6), (4, 8)):
+        words = f"{SMALL} --shards {shards} --epochs 2 --json --save-params p --checkpoint c"
+        more = ended(ranks(n, words)).json
+        os.unlink("c")
+        fewer = ended(ranks(n, f"{words} --steps {more['steps'] - 1}")).json
+        check(more["steps"] == 2 * (130 // 24) and [r["runs"] for r in more["ranks"]] == [more["steps"] * shards // n] * n, more)
+        each = sum(8 * (n - 1) * math.ceil(g / n) for g in sizes) + (n - 1) * (8 + 16 + 16 * shards // n)
+        for a, b in zip(more["ranks"], fewer["ranks"]):
+            assert a["sent_bytes"] - b["sent_bytes"] == each, (a, b, each)
+            check(a["measured_peak_bytes"] == a["predicted_peak_bytes"], more["ranks"])
+        assert more["transport_bytes"] == 2 * 256 * 1024 + 112 * n + (n + 1) * (16 + 16 * shards // n), more
+        budget = more["total_bytes"]
+        for name in glob.glob("[pc]*"):
+            os.unlink(name)
+        ended(ranks(n, f"{words} --memory-budget {budget}"))
+        for name in glob.glob("[pc]*"):
+            os.unlink(name)
+        check("does not fit" in gone(ranks(n, f"{words} --memory-budget {budget - 1}"), 20))
+        for name in glob.glob("[pc]*"):
+            os.unlink(name)
+
+
+@test("an infinite loss of one shard skips the update everywhere")
+def infinite():
+    for some in ((5, 33, 70), (60, 61, 62), (2, 40, 90)):
+        put("d.csv", "\n".join(",".join(["3e38" if i in some else f"{(i * k) % 13 * 0.1}" for k in range(9)] + [str(i % 3)]) for i in range(96)))
+        words = "train --data csv:d.csv --model mlp --hidden 8 --batch 12 --shards 4 --epochs 3 --seed 2 --test-share 0.05 --quiet --json --save-params p"
+        alone = kept(said(words))
+        params = raw("p")
+        check(alone["skipped"] > 0, alone)
+        for n in (2, 4):
+            out = ended(ranks(n, words)).json
+            check(kept(out) == alone and raw("p") == params, out)
+
+
+@test("a run goes on with another number of ranks, after an interrupt or a kill")
+def resume():
+    words = f"{SMALL} --shards 4 --epochs 400 --validate-every 3 --save-params p --metrics m.jsonl --checkpoint c --checkpoint-every 7"
+    run(f"{SMALL} --shards 4 --epochs 400 --validate-every 3 --save-params whole --metrics w.jsonl")
+    numbers = (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)
+    for number, first, then in zip(numbers[:3 if FULL else 2], (4, 2, 4), (2, 4, 1)):
+        jobs = ranks(first, words)
+        wait_until(lambda: os.path.exists("c"))
+        if number == signal.SIGKILL:
+            jobs[RANDOM.randrange(first)].send(number)
+            gone(jobs)
+        else:
+            for job in jobs + jobs[:2]:  # a launcher sends again what a terminal has sent
+                job.send(number)
+            ended(jobs, 130)
+        if then > 1:
+            ended(ranks(then, f"{words} --resume c"))
+        else:
+            run(f"{words} --resume c")
+        check(raw("p") == raw("whole") and rows("m.jsonl") == rows("w.jsonl"), number)
+        for name in ["p", "m.jsonl", *glob.glob("c*")]:
+            os.unlink(name)
+
+
+@test("another number of shards is another run")
+def other_shards():
+    words = f"{SMALL} --steps 4 --checkpoint c"
+    ended(ranks(2, words))
+    check("--shards" in gone(ranks(4, f"{words} --resume c --steps 8")))
+
+
+@test("where one is killed, at whatever moment, all end")
+def kills():
+    for i in range(20 if FULL else 4):
+        jobs = met(ranks(3, LONG))
+        time.sleep(RANDOM.random() * 0.4)
+        jobs[i % 3].send(signal.SIGKILL)
+        said_all = gone(jobs)
+        check("has left" in said_all or all(j.status < 0 for j in jobs), said_all)
+
+
+@test("a rank that has stopped is named, and all end")
+def stopped():
+    jobs = met(ranks(3, f"{LONG} --rank-timeout 2"))
+    time.sleep(0.5)
+    jobs[1].send(signal.SIGSTOP)
+    began = time.monotonic()
+    said_all = gone(jobs, 20)
+    check(f"rank 1 of 3 on host {socket.gethostname()[:60]}" in said_all and "has given no sign of life for" in said_all, said_all)
+    assert time.monotonic() - began < 8 and jobs[2].status == 1
+
+
+@test("a disk that is full, and no memory, end all with one reason")
+def faults():
+    if os.path.exists("/dev/full"):
+        os.symlink("/dev/full", "m.csv")
+        said_all = gone(ranks(2, f"{SMALL} --steps 5 --metrics m.csv"), 20)
+        check("m.csv" in said_all and said_all.count("stepwell train:") == 1, said_all)
+    check("does not fit" in gone(ranks(2, SMALL, {1: f"{SMALL} --memory-budget 600KiB"}), 20))
+
+
+@test("what is not the same on all ranks is named, and what is not there is refused once")
+def differs():
+    check("all ranks must have the same options: rank 1 on host" in gone(ranks(2, f"{SMALL} --steps 9", {1: f"{SMALL} --steps 9 --weight-decay 0.5"})))
+    for words, part in ((f"{SMALL} --accumulate 2", "--accumulate is not there with --shards or several processes"), (f"{SMALL} --immediate", "--immediate"),
+                        (f"{SMALL} --method mezo", "--method"), (f"{SMALL} --device cuda", "cuda"), (f"{SMALL} --members 2", "start one, or give --ranks off"),
+                        (f"{SMALL} --shards 3", "shards must be 2 times 1, 2, 4, 8, ..., since there are 2 ranks (got 3)"),
+                        (f"{SMALL} --batch 25", "--batch must be a multiple of the 2 shards of a step (got 25; 26 would do)"),
+                        (f"{SMALL} --batch 4000", "--batch must be at most the 130 training samples")):
+        said_all = gone(ranks(2, words), 20)
+        check(part in said_all and said_all.count("stepwell train:") == 1, words, said_all)
+    done = Run(f"{SMALL} --shards 5").wait()
+    check(done.failed_cleanly(2) and "--batch must be a multiple of the 5 shards" in done.err, done)
+
+
+@test("Open MPI and MPICH give the same bits")
+def mpi():
+    if not FULL:
+        raise Skip("in full alone")
+    words = f"{SMALL} --epochs 2 --shards 4 --json --save-params p"
+    alone = kept(said(words))
+    params = raw("p")
+    for out in by_mpi(words, (2, 4)):
+        check(raw("p") == params and out.count("\n") == 1 and '"ranks":[' in out, out)
+        os.unlink("p")
+    assert alone
+
+
+main("ranks_train")
