@@ -136,7 +136,8 @@ def resume():
             jobs[RANDOM.randrange(first)].send(number)
             gone(jobs)
         else:
-            for job in jobs + (jobs[:2] if first > 1 else []):  # a launcher sends again what a terminal has sent
+            # a launcher sends again what a terminal has sent; or one rank alone is asked to end
+            for job in jobs[1:2] if i == 0 else jobs + jobs[:2] * (first > 1):
                 job.send(number)
             ended(jobs, 130)
         done = ended(ranks(then, f"{words} --resume c") if then > 1 else [Run(f"{words} --resume c")])
