@@ -72,9 +72,11 @@ def shares():
     for each step the gradients, the check of losses and the scores; for each validation a batch's score."""
     sizes = (784 * 24, 24, 24 * 12, 12, 12 * 10, 10)
     for n, shards in ((2, 2), (2, 8), (3, 6), (4, 8)):
-        words = f"{SMALL} --shards {shards} --epochs 2 --json --save-params p --checkpoint c"
+        words = f"{SMALL} --shards {shards} --epochs 2 --json --save-params p --checkpoint c --profile f"
         more = ended(ranks(n, words)).json
         os.unlink("c")
+        rows_of = [line.split() for line in run(f"report f").out.splitlines() if line.split()[1:2] == [socket.gethostname()]]
+        check(len(rows_of) == n, rows_of)
         fewer = ended(ranks(n, f"{words} --steps {more['steps'] - 1}")).json
         check(more["steps"] == 2 * (130 // 24) and [r["runs"] for r in more["ranks"]] == [more["steps"] * shards // n] * n, more)
         each = sum(8 * (n - 1) * math.ceil(g / n) for g in sizes) + (n - 1) * (8 + 16 + 16 * shards // n)
@@ -82,6 +84,9 @@ def shares():
             assert a["sent_bytes"] - b["sent_bytes"] == each, (a, b, each)
             check(a["measured_peak_bytes"] == a["predicted_peak_bytes"], more["ranks"])
         assert more["transport_bytes"] == 2 * 256 * 1024 + 112 * n + (n + 1) * (16 + 16 * shards // n), more
+        planned = said(f"plan {MODELS['mlp']} --batch 24 --ranks {n} --shards {shards} --checkpoint c --json")
+        check(all(planned[k] == more[k] for k in ("predicted_peak_bytes", "arena_bytes", "model_bytes", "total_bytes", "transport_bytes", "shards", "batch")), planned)
+        assert sum(planned["sent_bytes_of_a_step"].values()) == each and planned["ranks"] == n, planned
         budget = more["total_bytes"]
         for name in glob.glob("[pc]*"):
             os.unlink(name)

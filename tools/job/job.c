@@ -3,6 +3,7 @@
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
 #include "runtime/exec/exec.h"
+#include "runtime/model/model.h"
 #include "tools/job/job.h"
 #include <stdio.h>
 #include <string.h>
@@ -158,9 +159,9 @@ tool_net_opts job_net_opts(const job *j)
 /* In the order of sw_nvtx_level. */
 const char *const job_nvtx_words[] = {"phases", "layers", "ops", "off", NULL};
 
-int job_set_shards(job *j, int64_t asked, int ranks)
+int job_set_shards(job *j, int64_t batch, int64_t asked, int ranks)
 {
-    const int64_t batch = j->opts->batch.at[0], shards = asked > 0 ? asked : ranks;
+    const int64_t shards = asked > 0 ? asked : ranks;
     if (ranks == 1 && asked <= 1)
         return CLI_GO;
     if (swi_shards_check((int)shards, ranks) != SW_OK)
@@ -174,7 +175,30 @@ int job_set_shards(job *j, int64_t asked, int ranks)
     j->shards = (int)shards;
     j->shards_here = (int)shards / ranks;
     j->batch = batch / shards;
+    if (ranks > 1) /* and room for the scores of a step of all ranks, mine first */
+        j->transport_bytes = swi_ranks_bytes(ranks) + (size_t)(ranks + 1) *
+                                                          (size_t)(1 + j->shards_here) *
+                                                          JOB_SCORE_BYTES;
     return CLI_GO;
+}
+
+uint64_t job_sent_gradients(const job *j)
+{
+    const uint64_t ranks = (uint64_t)(j->shards / j->shards_here);
+    const sw_model *model = j->net.model;
+    uint64_t bytes = 0;
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        const swi_entry *e = &model->entries[i];
+        if (e->role == SWI_ROLE_PARAMETER && e->optimizer != SWI_NONE && !e->frozen)
+            bytes += 8 * (ranks - 1) * ((e->bytes / sizeof(float) + ranks - 1) / ranks);
+    }
+    return bytes;
+}
+
+uint64_t job_sent_scores(const job *j)
+{
+    const uint64_t ranks = (uint64_t)(j->shards / j->shards_here);
+    return (ranks - 1) * (sizeof(double) + JOB_SCORE_BYTES * (uint64_t)(1 + j->shards_here));
 }
 
 sw_status job_make(job *j)

@@ -208,9 +208,19 @@ int job_take_sequences(job_opts *opts);
 /* The training data have no labels: they become `test`, and `train` is what the parameters were
  * trained on, without samples. CLI_GO or an exit status. */
 int job_unlabelled(job *j);
-/* The batch of a step in shards, of which each of so many ranks has its part; asked 0: one for
- * each rank. Before the exec is made. CLI_GO or CLI_USAGE. */
-int job_set_shards(job *j, int64_t asked, int ranks);
+/* A step's batch in shards, of which each of so many ranks has its part; asked 0: one for each
+ * rank. Before the exec is made. CLI_GO or CLI_USAGE. */
+int job_set_shards(job *j, int64_t batch, int64_t asked, int ranks);
+/* Batches of a step: 1 where it has no shards. */
+static inline int64_t job_batches(const job *j)
+{
+    return j->shards > 0 ? j->shards : 1;
+}
+/* Bytes that each rank sends in a step, of gradients and of scores: losses, what was right, how
+ * far it is. The model is there. */
+#define JOB_SCORE_BYTES 16
+uint64_t job_sent_gradients(const job *j);
+uint64_t job_sent_scores(const job *j);
 /* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
  * or refuses. Needs opts, batch, train and test. */
 int job_open(job *j);

@@ -109,8 +109,8 @@ static int plan_methods_check(plan_opts *o)
         return cli_error(CLI_USAGE, "--slice must be at most --population %lld (got %lld)",
                          (long long)o->population, (long long)o->slice);
     if (o->ranks > 1) {
-        if (o->n_methods > 1 || o->method[0] != JOB_ES)
-            return cli_error(CLI_USAGE, "--ranks is planned with --method es alone");
+        if (o->n_methods > 1 || o->method[0] == JOB_MEZO)
+            return cli_error(CLI_USAGE, "--ranks is planned with --method backprop or es");
         if (o->fit_bytes > 0)
             return cli_error(CLI_USAGE, "--ranks and --fit exclude each other");
         if (strcmp(o->job.device, "cpu") != 0)
@@ -118,6 +118,18 @@ static int plan_methods_check(plan_opts *o)
                              "--ranks: several processes run on --device cpu alone "
                              "(got %s)",
                              o->job.device);
+    }
+    if (o->ranks > 1 || o->shards > 0) {
+        const job_opts *j = &o->job;
+        const char *no = o->fit_bytes > 0                    ? "--fit"
+                         : j->accumulate > 1                 ? "--accumulate"
+                         : j->keep_gradients                 ? "--keep-gradients"
+                         : j->immediate                      ? "--immediate"
+                         : o->shards > 0 && plan_compares(o) ? "--method"
+                                                             : NULL;
+        if (no != NULL)
+            return cli_error(CLI_USAGE, "%s and %s exclude each other",
+                             o->shards > 0 ? "--shards" : "--ranks", no);
     }
     if (plan_compares(o) && of_backprop(o) != NULL)
         return cli_error(CLI_USAGE, "--method %s and %s exclude each other", o->methods,
@@ -337,11 +349,22 @@ static void put_plan(sw_json *json, job *j, int64_t samples)
 {
     const job_program *main = job_main(j);
     SW_JSON_PUT(json, j->opts, model, device);
-    result_put_batch(json, job_batch(j), j->batch);
+    result_put_batch(json, job_batch(j) * job_batches(j), j->batch * job_batches(j));
     sw_json_put_i64(json, "training_samples", samples);
     result_put_predicted(json, j, main);
     sw_json_put_u64(json, "predicted_peak_bytes", main->plan.peak_bytes);
     result_put_totals(json, j, &main->plan);
+    if (j->shards > 0) {
+        sw_json_put_i64(json, "ranks", j->shards / j->shards_here);
+        sw_json_put_i64(json, "shards", j->shards);
+        sw_json_put_u64(json, "transport_bytes", j->transport_bytes);
+        sw_json_open(json, "sent_bytes_of_a_step", '{');
+        sw_json_put_u64(json, "gradients", job_sent_gradients(j));
+        sw_json_put_u64(json, "scores", job_sent_scores(j));
+        sw_json_end(json);
+        sw_json_put_u64(json, "sent_bytes_of_the_model",
+                        (uint64_t)(j->shards / j->shards_here - 1) * main->plan.model_bytes);
+    }
     sw_json_put_u64(json, "plan_ns", plan_ns(j));
     breakdown_put(json, j, (job_which)(main - j->program));
     result_put_device(json, j->exec);
@@ -368,7 +391,8 @@ static sw_status print_plan(job *j, bool quiet, bool summary)
     char name[1024];
     sw_utf8_clean(name, sizeof name, j->train.info.name);
     printf("%s on %s, batch %s, %s\n\n", j->opts->model, name,
-           result_batch(job_batch(j), j->batch).text, j->opts->optimizer);
+           result_batch(job_batch(j) * job_batches(j), j->batch * job_batches(j)).text,
+           j->opts->optimizer);
     if (summary) {
         SW_TRY(summary_print(j));
         putchar('\n');
@@ -397,6 +421,17 @@ static sw_status print_plan(job *j, bool quiet, bool summary)
     printf("total  %s\n", result_both(p->total_bytes).text);
     printf("host   %s for the program's records, part of no total\n",
            result_both(p->program_host_bytes).text);
+    if (j->shards > 0) {
+        const int ranks = j->shards / j->shards_here;
+        char text[300];
+        snprintf(text, sizeof text,
+                 "%d, each with %d of the %d shards of a step: %s for exchanges; a step sends "
+                 "%s of gradients and %s of scores",
+                 ranks, j->shards_here, j->shards, result_both(j->transport_bytes).text,
+                 cli_bytes(job_sent_gradients(j)).text, cli_bytes(job_sent_scores(j)).text);
+        printf("ranks  ");
+        cli_wrap(stdout, 7, 7, text);
+    }
     result_print_device("card   ", j->exec);
     if (p->launches > 0)
         printf("runs   %s kernels and library calls in each step\n",
@@ -437,7 +472,9 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
     uint64_t ns = 0;
     for (int i = 0; i < batches->n && status == CLI_GO; i++) {
         j->batch = batches->at[i];
-        status = job_open(j);
+        status = job_set_shards(j, j->batch, o->shards, (int)o->ranks);
+        if (status == CLI_GO)
+            status = job_open(j);
         if (status == CLI_GO && json != NULL) {
             sw_json_begin(json, '{');
             put_plan(json, j, samples);
@@ -447,7 +484,7 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
                 print_title(j);
             /* Peaks of one batch: 76 columns. */
             const sw_plan_info *p = &job_main(j)->plan;
-            printf("%10s", cli_digits((uint64_t)job_batch(j)).text);
+            printf("%10s", cli_digits((uint64_t)(job_batch(j) * job_batches(j))).text);
             for (int m = 0; m < SW_PHASES && !j->opts->immediate; m++)
                 printf(" %10s", sw_text_mib(p->phase[m].peak_bytes).text);
             if (j->opts->immediate)
@@ -477,6 +514,7 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
     const bool fits = o->fit_bytes > 0;
     const int64_t samples = j->train.n;
     j->batch = o->job.batch.at[0];
+    CLI_TRY(job_set_shards(j, j->batch, o->shards, (int)o->ranks));
     int status = fits ? plan_fit_find(o, j, &fit) : job_open(j);
     if (status == CLI_GO && o->svg != NULL)
         status = plan_svg_write(j, o->svg);
@@ -548,7 +586,7 @@ static int check(plan_opts *o)
 int tool_plan(int argc, char **argv)
 {
     plan_opts o = {0};
-    cli_option table[JOB_OPTIONS_MAX + 9];
+    cli_option table[JOB_OPTIONS_MAX + 10];
     int n = job_options(&o.job, table, 0, false);
     const cli_option own[] = {
         {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
@@ -569,8 +607,10 @@ int tool_plan(int argc, char **argv)
          "each sample of it)",
          2, JOB_BATCH_MAX, NULL},
         {"--ranks", "N", CLI_COUNT, &o.ranks, "1",
-         "with --method es: plan each of so many processes, and what it sends", 1,
-         SWI_RANKS_MOST, NULL},
+         "plan each of so many processes, and what it sends", 1, SWI_RANKS_MOST, NULL},
+        {"--shards", "N", CLI_COUNT, &o.shards, NULL,
+         "a step is N batches of --batch / N samples, as in train (default: one for each rank)",
+         1, SWI_SHARDS_MOST, NULL},
         {"--summary", NULL, CLI_FLAG, &o.summary, NULL,
          "of one batch: the layers, with output, parameters, saved bytes and operations", 0, 0,
          NULL},

@@ -14,7 +14,7 @@ typedef struct {
     job_method method[3];
     int n_methods;
     int64_t population, slice; /* es: evaluations of a generation and of a run; 0: not given */
-    int64_t ranks;             /* 1: one process */
+    int64_t ranks, shards;     /* ranks 1: one process; shards 0: one for each */
 } plan_opts;
 
 #define PLAN_NEXT 3 /* larger batches that are shown beside the answer */

@@ -156,7 +156,7 @@ static int train_parse(train *t, int argc, char **argv)
     CLI_TRY(train_ranks_check(&t->opts));
     CLI_TRY(job_check(&t->opts.job));
     if (t->opts.members == 0)
-        CLI_TRY(job_set_shards(&t->job, t->opts.shards,
+        CLI_TRY(job_set_shards(&t->job, t->opts.job.batch.at[0], t->opts.shards,
                                t->opts.job.ranks == NULL ? swi_ranks_started(NULL) : 1));
     return train_check_files(&t->opts);
 }
@@ -265,6 +265,7 @@ static int prepare(train *t)
                                           "written");
     if (t->opts.profile != NULL) { /* the last thing before the first step */
         CLI_LIBRARY(train_create_profile(t), false);
+        job_ranks_profile(t->job.ranks, t->profile, false);
         CLI_LIBRARY(sw_exec_set_profile(t->job.exec, t->profile), false);
     }
     const bool has_rows = t->inside && t->now.has_metrics; /* of the run before */
@@ -393,6 +394,7 @@ int tool_train(int argc, char **argv)
         status = train_and_report(&t);
     else if (status == CLI_NO_FIT)
         train_record_refusal(&t);
+    job_ranks_profile(t.job.ranks, t.profile, true);
     const int all = job_ranks_close(t.job.ranks, t.agreed, t.alike ? CLI_DONE : status);
     t.job.ranks = NULL;
     return close_all(&t, t.alike ? status : all);

@@ -44,23 +44,27 @@ bool train_interrupted(const train *t)
     return t->job.ranks != NULL ? t->interrupted : cli_interrupted();
 }
 
+_Static_assert(sizeof(word) == JOB_SCORE_BYTES && sizeof(shard_score) == JOB_SCORE_BYTES,
+               "job_set_shards counts them");
+
 static size_t each_found(const train *t)
 {
-    return sizeof(word) + (size_t)t->job.shards_here * sizeof(shard_score);
+    return (size_t)(1 + t->job.shards_here) * JOB_SCORE_BYTES;
 }
 
 int train_ranks_open(train *t)
 {
+    static char path[FILE_PATH_BYTES]; /* of this rank's profile */
     train_opts *o = &t->opts;
     CLI_TRY(job_ranks_open(&t->job.ranks, &t->job, &o->job, o->rank_timeout));
     const int ranks = swi_ranks_size(t->job.ranks);
     if (t->job.ranks == NULL)
         return CLI_GO;
     t->found_bytes = (size_t)(ranks + 1) * each_found(t);
-    t->job.transport_bytes = swi_ranks_bytes(ranks) + t->found_bytes;
     CLI_LIBRARY(sw_heap_alloc(&t->found, SW_HEAP_RECORDS, t->found_bytes), false);
     if (swi_ranks_rank(t->job.ranks) > 0) {
-        o->metrics = o->profile = o->heap_profile = o->save = o->best = o->load = o->resume =
+        o->profile = job_ranks_profile_path(t->job.ranks, o->profile, path);
+        o->metrics = o->heap_profile = o->save = o->best = o->load = o->resume =
             o->job.checkpoint = NULL;
         o->quiet = true;
         o->summary = false;

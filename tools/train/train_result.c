@@ -93,7 +93,7 @@ static double accuracy(const train_score *score)
 static void put_run(sw_json *json, const train *t)
 {
     const job_opts *o = &t->opts.job;
-    const int64_t each = t->job.shards > 0 ? t->job.shards : 1; /* batches of a step */
+    const int64_t each = job_batches(&t->job);
     SW_JSON_PUT(json, o, model, device);
     sw_json_put_string(json, "data", t->job.train.info.name);
     sw_json_put_string(json, "normalise",
@@ -328,18 +328,19 @@ static void print_text(train *t)
     const job_opts *o = &t->opts.job;
     char name[1024], method[160], title[1400];
     char each[40] = "";
+    const int64_t n = job_batches(&t->job);
     sw_utf8_clean(name, sizeof name, t->job.train.info.name);
     say_method(t, method, sizeof method);
     if (o->accumulate > 1)
         snprintf(each, sizeof each, " x %" PRId64, o->accumulate);
     if (t->job.shards > 0)
-        snprintf(each, sizeof each, " x %d shards", t->job.shards);
+        snprintf(each, sizeof each, " in %d shards", t->job.shards);
     snprintf(title, sizeof title,
              "%s on %s, %s + %s samples, batch %s%s, %s, seed %" PRId64 ", %s, %" PRId64
              " thread%s",
              o->model, name, cli_digits((uint64_t)t->job.train.n).text,
              cli_digits((uint64_t)t->job.test.n).text,
-             result_batch(job_batch(&t->job), t->job.batch).text, each, method, o->seed,
+             result_batch(job_batch(&t->job) * n, t->job.batch * n).text, each, method, o->seed,
              o->device, o->threads, o->threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
     if (*t->job.normal.text != '\0') {
