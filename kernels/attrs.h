@@ -239,6 +239,12 @@ typedef struct {
     int32_t is_bounded; /* has_bound, and the bound reads its factors: x is rarely read too */
 } swi_finite_attrs;
 
+/* Of ops between the gradients of a step's shards and its updates (runtime/ops/shards.c). */
+typedef struct {
+    struct sw_ranks *ranks; /* NULL: one */
+    int32_t here, shards;   /* of each rank; in all */
+} swi_shard_attrs;
+
 /* tile_update. in: the operands of the kernel that makes the gradient; those of the check (op
  * `finite`) of it, where there is one; those of the update; the gradient and the finite check
  * on it left out. out: those of the update, then the finite check. */
@@ -253,7 +259,8 @@ typedef struct {
     int32_t n_make;             /* its operands */
     int32_t has_check, n_check; /* is the gradient looked at; operands */
     swi_finite_attrs check;
-    int64_t rows; /* of the parameter, at a time; the last tile may have fewer */
+    int64_t rows;          /* of the parameter, at a time; the last tile may have fewer */
+    swi_shard_attrs shard; /* shards above 1: of the gradient the mean over them updates */
     unsigned char make[SWI_TILE_MAKE_ATTRS]; /* attributes of the maker */
     unsigned char attrs[SWI_TILE_ATTRS];     /* of the update; aligned as what is before it */
 } swi_tile_attrs;

@@ -770,6 +770,20 @@ static sw_status add_inputs(sw_ctx *ctx)
     return SW_OK;
 }
 
+sw_status swi_run_sent(sw_exec *exec, const sw_run_args *given, int ranks, uint64_t *out)
+{
+    swi_frame *f;
+    bool fresh;
+    sw_run_args args;
+    SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
+    const sw_status status = swi_exec_program(exec, &args, &f, &fresh);
+    if (status == SW_OK)
+        *out = swi_program_sent(f->program, ranks);
+    swi_leave(exec, &args);
+    return status;
+}
+
 static sw_status give_and_run(sw_ctx *ctx, uint32_t index);
 
 sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)

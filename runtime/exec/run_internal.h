@@ -10,6 +10,10 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
 
 /* Mark the exec and the models as in use by this thread; SW_BUSY changes nothing. frame: of the
  * public function, SW_FRAME. */
+/* Bytes that each of so many ranks sends in a run, where no gradient is made twice (one that
+ * may not be finite), and no update is skipped. */
+SW_MUST_USE sw_status swi_run_sent(sw_exec *exec, const sw_run_args *args, int ranks,
+                                   uint64_t *out);
 sw_status swi_enter(sw_exec *exec, const sw_run_args *args, const void *frame);
 
 /* Lay out and initialise models that are not ready; refuse damaged ones. */

@@ -51,7 +51,8 @@ swi_strips_reader swi_strips_reads(uint32_t op, int32_t grad, const void *attrs)
         return grad < 0 ? SWI_READS_LOSS : grad == 0 ? SWI_READS_LOSS_DX : SWI_READS_NOT;
     if (op == SW_OP_product_bound)
         return SWI_READS_BOUND;
-    return op == SW_OP_tile_update && tile->make_op == SW_OP_linear && tile->make_grad == 1
+    return op == SW_OP_tile_update && tile->shard.shards <= 1 &&
+                   tile->make_op == SW_OP_linear && tile->make_grad == 1
                ? SWI_READS_TILES
                : SWI_READS_NOT;
 }

@@ -144,13 +144,12 @@ static inline bool swi_adds(const sw_launch *l, int i)
 
 /* Does a product_bound read its factors? Where they have more elements than it is worth, it
  * says DBL_MAX instead. */
-/* Of ops between the gradients of shards and updates (shards.c). */
-typedef struct {
-    sw_ranks *ranks;      /* NULL: one */
-    int32_t here, shards; /* of each rank; in all */
-} swi_shard_attrs;
 /* The most partial sums that wait at one time while a rank runs so many shards. */
 int swi_partial_sums(int shards);
+/* The sum over a rank's shards becomes the mean over all; the sum of all ranks' numbers. */
+SW_MUST_USE sw_status swi_shard_mean(const swi_shard_attrs *a, const sw_launch *l, float *to,
+                                     int64_t n);
+SW_MUST_USE sw_status swi_shard_add(const swi_shard_attrs *a, double *number);
 
 bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);
 

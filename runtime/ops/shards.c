@@ -54,6 +54,23 @@ SWI_APPENDED(partial_sum, 2, 2, 1, .infer = partial_sum_infer,
 /* ---- in {gradient of a rank's last shard, [partial sums]}, out {mean over all shards} -----
  */
 
+sw_status swi_shard_mean(const swi_shard_attrs *a, const sw_launch *l, float *to, int64_t n)
+{
+    SW_TRY(swi_ranks_sum(a->ranks, to, (size_t)n));
+    add(l, to, to, n, (float)(1.0 / (double)a->shards), false);
+    return SW_OK;
+}
+
+sw_status swi_shard_add(const swi_shard_attrs *a, double *number)
+{
+    double sum = 0.0, of[SWI_RANKS_MOST];
+    SW_TRY(swi_ranks_gather(a->ranks, number, sizeof *number, of));
+    for (int k = 0; k < swi_ranks_size(a->ranks); k++)
+        sum += of[k];
+    *number = sum;
+    return SW_OK;
+}
+
 static sw_status shard_mean_forward(const sw_launch *l)
 {
     const swi_shard_attrs *a = l->attrs;
@@ -64,9 +81,7 @@ static sw_status shard_mean_forward(const sw_launch *l)
         memcpy(to, swi_in(l, 0), (size_t)n * sizeof *to);
     for (int k = __builtin_popcount((unsigned)a->here - 1); sums != NULL && k-- > 0;)
         add(l, to, sums + k * n, n, 1.0f, true);
-    SW_TRY(swi_ranks_sum(a->ranks, to, (size_t)n));
-    add(l, to, to, n, (float)(1.0 / (double)a->shards), false);
-    return SW_OK;
+    return swi_shard_mean(a, l, to, n);
 }
 
 COUNT(shard_mean_operations, swi_count_per_element(&info->in[0], 2))

@@ -169,9 +169,13 @@ static void launch_of(sw_tile_part *p, const sw_launch *l, const sw_buffer *grad
 
 static sw_status make_rows(const sw_launch *l, const sw_buffer *gradient, int64_t first)
 {
+    const swi_tile_attrs *a = l->attrs;
     sw_tile_part p;
     launch_of(&p, l, gradient, first);
-    return make(l->attrs, &p.launch);
+    SW_TRY(make(a, &p.launch));
+    return a->shard.shards > 1
+               ? swi_shard_mean(&a->shard, l, gradient->ptr, sw_type_elements(&gradient->type))
+               : SW_OK;
 }
 
 /* Rows of a range of columns: the update gets one row after the other, since it takes elements
@@ -241,16 +245,21 @@ bool swi_tile_is_bounded(const sw_launch *l)
            *(const double *)l->in[a->n_make + a->n_check - 1].ptr < SWI_SURELY_FINITE;
 }
 
-/* Are the operands so small that no sum on the way can leave the range of floats? */
-static bool is_surely_finite(const sw_launch *l)
+/* Are the operands so small that no sum on the way can leave the range of floats? Ranks answer
+ * alike, by the operands of all. */
+static sw_status is_surely_finite(const sw_launch *l, bool *surely)
 {
     const swi_tile_attrs *a = l->attrs;
-    if (swi_tile_is_bounded(l))
-        return true;
+    *surely = swi_tile_is_bounded(l);
+    if (*surely)
+        return SW_OK;
     sw_tile_part p;
     launch_of(&p, l, &l->out[0], 0); /* of all rows */
-    const double bound = swi_rows_of(a->make_op, a->make_grad)->bound(&p.launch);
-    return bound < (double)FLT_MAX / 2.0; /* not where it is NaN */
+    double bound = swi_rows_of(a->make_op, a->make_grad)->bound(&p.launch);
+    if (a->shard.shards > 1)
+        SW_TRY(swi_shard_add(&a->shard, &bound));
+    *surely = bound < (double)FLT_MAX / 2.0; /* not where it is NaN */
+    return SW_OK;
 }
 
 static sw_status look(const sw_launch *l, const sw_buffer *gradient)
@@ -270,7 +279,10 @@ sw_status swi_tile_judge(const sw_launch *l)
     gradient.type.shape.dim[0] = 0;
     *(float *)gradient.ptr = 0.0f; /* the check touches one whatever comes */
     SW_TRY(look(l, &gradient));
-    if (*finite_check != 0.0 || is_surely_finite(l))
+    bool surely = false;
+    if (*finite_check == 0.0)
+        SW_TRY(is_surely_finite(l, &surely));
+    if (*finite_check != 0.0 || surely)
         return SW_OK;
     for (int64_t first = 0; first < all && *finite_check == 0.0; first += rows) {
         gradient = tile_of(l, first);

@@ -122,6 +122,8 @@ sw_status swi_program_traced(const swi_program *program, swi_trace *room,
 sw_status swi_programs_equal(const swi_program *a, const swi_program *b, bool *equal);
 
 /* Bytes of the host's heap that it takes, with its frame in one exec. */
+/* Bytes that each of so many ranks sends: swi_run_sent. */
+uint64_t swi_program_sent(const swi_program *program, int ranks);
 size_t swi_program_host_bytes(const swi_program *program);
 void swi_program_free(swi_program *program);
 void swi_program_bind(swi_program *program); /* binds, births, deaths from storages */

@@ -203,10 +203,11 @@ static uint32_t write_operands_tiles(swi_trace *t, const swi_node *make, const s
     return n;
 }
 
-/* The node of the update becomes that of all; the bytes of the gradient become its
- * workspace. */
-static sw_status join_tiles(swi_trace *t, const swi_node *make, const swi_node *check,
-                            swi_node *update, const swi_row_range *range, const sw_exec *exec)
+/* The node of the update becomes that of all (mean, check: or NULL); the bytes of the gradient
+ * become its workspace. */
+static sw_status join_tiles(swi_trace *t, const swi_node *make, const swi_node *mean,
+                            const swi_node *check, swi_node *update, const swi_row_range *range,
+                            const sw_exec *exec)
 {
     const uint32_t gradient = operand_tiles(t, update, 1)->storage;
     uint32_t n_in;
@@ -222,6 +223,8 @@ static sw_status join_tiles(swi_trace *t, const swi_node *make, const swi_node *
     a.rows = tile_rows(&operand_tiles(t, update, 0)->type, range);
     memcpy(a.make, t->attrs + make->attrs, swi_op(make->op)->attrs_bytes);
     memcpy(a.attrs, t->attrs + update->attrs, swi_op(update->op)->attrs_bytes);
+    if (mean != NULL)
+        memcpy(&a.shard, t->attrs + mean->attrs, sizeof a.shard);
     if (check != NULL) {
         a.has_check = 1;
         a.n_check = (int32_t)check->n_in - 1;
@@ -261,6 +264,17 @@ static sw_status join_tiles(swi_trace *t, const swi_node *make, const swi_node *
     return SW_OK;
 }
 
+/* The mean over the shards of a step, each rank with one, of a gradient that nothing else
+ * reads. */
+static bool is_mean(const swi_trace *t, const swi_node *node, const use *uses)
+{
+    const swi_value *g = operand_tiles(t, node, 0);
+    const use *u = &uses[g->storage];
+    return node->op == SW_OP_shard_mean && node->n_in == 1 && u->reads == 1 && u->writes == 1 &&
+           g->contiguous && !t->storages[g->storage].pinned &&
+           t->storages[g->storage].segment == SWI_SEG_STEP;
+}
+
 static sw_status join_all(swi_trace *t, swi_order *order, use *uses, const sw_exec *exec)
 {
     bool any = false;
@@ -269,7 +283,11 @@ static sw_status join_all(swi_trace *t, swi_order *order, use *uses, const sw_ex
         swi_node *update = &t->nodes[order->nodes[at]];
         if (!is_update(t, update, uses))
             continue;
-        const uint32_t from = uses[operand_tiles(t, update, 1)->storage].writer;
+        uint32_t from = uses[operand_tiles(t, update, 1)->storage].writer;
+        const uint32_t mean =
+            from < at && is_mean(t, &t->nodes[order->nodes[from]], uses) ? from : SWI_NONE;
+        if (mean != SWI_NONE)
+            from = uses[operand_tiles(t, &t->nodes[order->nodes[mean]], 0)->storage].writer;
         const swi_row_range *range = from < at ? range_of(t, &t->nodes[order->nodes[from]],
                                                           &operand_tiles(t, update, 0)->type)
                                                : NULL;
@@ -278,9 +296,12 @@ static sw_status join_all(swi_trace *t, swi_order *order, use *uses, const sw_ex
             (check != SWI_NONE && !may_wait(t, order, check, at)))
             continue;
         SW_TRY(join_tiles(t, &t->nodes[order->nodes[from]],
+                          mean != SWI_NONE ? &t->nodes[order->nodes[mean]] : NULL,
                           check != SWI_NONE ? &t->nodes[order->nodes[check]] : NULL, update,
                           range, exec));
         order->nodes[from] = SWI_NONE;
+        if (mean != SWI_NONE)
+            order->nodes[mean] = SWI_NONE;
         if (check != SWI_NONE)
             order->nodes[check] = SWI_NONE;
         any = true;

@@ -108,8 +108,7 @@ def planned():
     total = said(f"{one} --ranks 4 --json")["methods"][0]["total_bytes"]
     said(f"{one} --ranks 4 --json --memory-budget {total}")
     refused(f"{one} --ranks 4 --memory-budget {total - 1}", 4, "does not fit", f"{total:,}")
-    refused("plan --model mlp --ranks 2", 2, "--ranks is planned with --method es alone")
-    refused("plan --method es,mezo --model mlp --ranks 2", 2, "--ranks is planned with --method es alone")
+    refused("plan --method es,mezo --model mlp --ranks 2", 2, "--ranks is planned with --method backprop or es")
     refused("plan --method es --model mlp --fit 64MiB --ranks 2", 2, "--ranks and --fit exclude each other")
     refused(f"{one} --ranks 5000", 2, "--ranks")
 

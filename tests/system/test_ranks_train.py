@@ -98,6 +98,26 @@ def shares():
             os.unlink(name)
 
 
+@test("weights are updated in tiles, in the arena of one process")
+def tiles():
+    net = "--model mlp --hidden 600,600 --synthetic-n 130 --quiet"
+    for n in (2, 3) if FULL else (3,):
+        words = f"train {net} --batch 48 --steps {{}} --schedule constant --shards {n} --json --save-params p"
+        alone = kept(said(words.format(4)))
+        params = raw("p")
+        os.unlink("p")
+        both = ended(ranks(n, words.format(4))).json
+        check(kept(both) == alone and raw("p") == params, both)
+        os.unlink("p")
+        fewer = ended(ranks(n, words.format(3))).json
+        os.unlink("p")
+        planned = said(f"plan {net} --batch 48 --ranks {n} --json")
+        small = said(f"plan {net} --batch {48 // n} --json")
+        each = sum(planned["sent_bytes_of_a_step"].values())
+        assert [b["sent_bytes"] - a["sent_bytes"] for a, b in zip(fewer["ranks"], both["ranks"])] == [each] * n, (each, fewer["ranks"], both["ranks"])
+        check(both["arena_bytes"] == planned["arena_bytes"] <= small["arena_bytes"] < 600 * 784 * 4, small["arena_bytes"], planned)
+
+
 @test("an infinite loss of one shard skips the update everywhere")
 def infinite():
     for some in ((5, 33, 70), (60, 61, 62), (2, 40, 90)):

@@ -2,8 +2,7 @@
 #include "alloc/arena/arena.h"
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
-#include "runtime/exec/exec.h"
-#include "runtime/model/model.h"
+#include "runtime/exec/run_internal.h"
 #include "tools/job/job.h"
 #include <stdio.h>
 #include <string.h>
@@ -182,23 +181,12 @@ int job_set_shards(job *j, int64_t batch, int64_t asked, int ranks)
     return CLI_GO;
 }
 
-uint64_t job_sent_gradients(const job *j)
+sw_status job_sent(job *j, uint64_t *gradients, uint64_t *scores)
 {
-    const uint64_t ranks = (uint64_t)(j->shards / j->shards_here);
-    const sw_model *model = j->net.model;
-    uint64_t bytes = 0;
-    for (uint32_t i = 1; i < model->n_entries; i++) {
-        const swi_entry *e = &model->entries[i];
-        if (e->role == SWI_ROLE_PARAMETER && e->optimizer != SWI_NONE && !e->frozen)
-            bytes += 8 * (ranks - 1) * ((e->bytes / sizeof(float) + ranks - 1) / ranks);
-    }
-    return bytes;
-}
-
-uint64_t job_sent_scores(const job *j)
-{
-    const uint64_t ranks = (uint64_t)(j->shards / j->shards_here);
-    return (ranks - 1) * (sizeof(double) + JOB_SCORE_BYTES * (uint64_t)(1 + j->shards_here));
+    const int ranks = j->shards / j->shards_here;
+    const sw_run_args args = job_args(j, JOB_TRAIN, j->program[JOB_TRAIN].inputs, 0);
+    *scores = (uint64_t)(ranks - 1) * (uint64_t)(1 + j->shards_here) * JOB_SCORE_BYTES;
+    return swi_run_sent(j->exec, &args, ranks, gradients);
 }
 
 sw_status job_make(job *j)

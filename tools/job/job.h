@@ -216,11 +216,10 @@ static inline int64_t job_batches(const job *j)
 {
     return j->shards > 0 ? j->shards : 1;
 }
-/* Bytes that each rank sends in a step, of gradients and of scores: losses, what was right, how
- * far it is. The model is there. */
+/* Bytes that each rank sends in a step, of gradients with their checks, and of scores: losses,
+ * what was right, how far it is. The job is planned. */
 #define JOB_SCORE_BYTES 16
-uint64_t job_sent_gradients(const job *j);
-uint64_t job_sent_scores(const job *j);
+SW_MUST_USE sw_status job_sent(job *j, uint64_t *gradients, uint64_t *scores);
 /* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
  * or refuses. Needs opts, batch, train and test. */
 int job_open(job *j);

@@ -345,9 +345,12 @@ static uint64_t plan_ns(const job *j)
 }
 
 /* The members of one plan; the object is open. */
-static void put_plan(sw_json *json, job *j, int64_t samples)
+static sw_status put_plan(sw_json *json, job *j, int64_t samples)
 {
     const job_program *main = job_main(j);
+    uint64_t gradients = 0, scores = 0;
+    if (j->shards > 0)
+        SW_TRY(job_sent(j, &gradients, &scores));
     SW_JSON_PUT(json, j->opts, model, device);
     result_put_batch(json, job_batch(j) * job_batches(j), j->batch * job_batches(j));
     sw_json_put_i64(json, "training_samples", samples);
@@ -359,8 +362,8 @@ static void put_plan(sw_json *json, job *j, int64_t samples)
         sw_json_put_i64(json, "shards", j->shards);
         sw_json_put_u64(json, "transport_bytes", j->transport_bytes);
         sw_json_open(json, "sent_bytes_of_a_step", '{');
-        sw_json_put_u64(json, "gradients", job_sent_gradients(j));
-        sw_json_put_u64(json, "scores", job_sent_scores(j));
+        sw_json_put_u64(json, "gradients", gradients);
+        sw_json_put_u64(json, "scores", scores);
         sw_json_end(json);
         sw_json_put_u64(json, "sent_bytes_of_the_model",
                         (uint64_t)(j->shards / j->shards_here - 1) * main->plan.model_bytes);
@@ -382,6 +385,7 @@ static void put_plan(sw_json *json, job *j, int64_t samples)
             sw_json_end(json);
         }
     sw_json_end(json);
+    return SW_OK;
 }
 
 static sw_status print_plan(job *j, bool quiet, bool summary)
@@ -423,12 +427,14 @@ static sw_status print_plan(job *j, bool quiet, bool summary)
            result_both(p->program_host_bytes).text);
     if (j->shards > 0) {
         const int ranks = j->shards / j->shards_here;
+        uint64_t gradients, scores;
         char text[300];
+        SW_TRY(job_sent(j, &gradients, &scores));
         snprintf(text, sizeof text,
                  "%d, each with %d of the %d shards of a step: %s for exchanges; a step sends "
                  "%s of gradients and %s of scores",
                  ranks, j->shards_here, j->shards, result_both(j->transport_bytes).text,
-                 cli_bytes(job_sent_gradients(j)).text, cli_bytes(job_sent_scores(j)).text);
+                 cli_bytes(gradients).text, cli_bytes(scores).text);
         printf("ranks  ");
         cli_wrap(stdout, 7, 7, text);
     }
@@ -446,6 +452,11 @@ static sw_status print_plan(job *j, bool quiet, bool summary)
     }
     printf("planned in %s\n", cli_ns(plan_ns(j)).text);
     return SW_OK;
+}
+
+static int told(sw_status status)
+{
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
 
 /* ---- several batches --------------------------------------------------------------------- */
@@ -477,7 +488,7 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
             status = job_open(j);
         if (status == CLI_GO && json != NULL) {
             sw_json_begin(json, '{');
-            put_plan(json, j, samples);
+            status = told(put_plan(json, j, samples));
             sw_json_end(json);
         } else if (status == CLI_GO) {
             if (i == 0)
@@ -519,7 +530,7 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
     if (status == CLI_GO && o->svg != NULL)
         status = plan_svg_write(j, o->svg);
     if (status == CLI_GO && json != NULL) {
-        put_plan(json, j, samples);
+        status = told(put_plan(json, j, samples));
         if (o->summary)
             summary_put(json, j);
         if (fits)
@@ -527,8 +538,7 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
     } else if (status == CLI_GO) {
         if (fits)
             plan_fit_print(o, &fit);
-        const sw_status printed = print_plan(j, o->quiet, o->summary);
-        status = printed == SW_OK ? CLI_GO : cli_library_error(printed, false);
+        status = told(print_plan(j, o->quiet, o->summary));
     }
     job_close(j);
     return status;

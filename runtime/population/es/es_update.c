@@ -468,52 +468,10 @@ sw_status sw_es_plan(sw_es *es, sw_exec *exec, sw_plan_info *out)
 
 /* ---- what ranks send --------------------------------------------------------------------- */
 
-/* Of rows of a parameter, made in tiles of so many. */
-static uint64_t sent_of(const swi_es_gradient_attrs *a, int64_t tile, int ranks)
-{
-    uint64_t bytes = 0;
-    for (int64_t at = 0, rows; at < a->spec.rows; at += rows) {
-        rows = a->spec.rows - at < tile ? a->spec.rows - at : tile;
-        const int64_t each = swi_es_gradient_share(rows, ranks);
-        if (each < rows)
-            bytes += (uint64_t)(each * a->spec.cols) * sw_dtype_bytes(SW_F32) *
-                     (uint64_t)(ranks - 1);
-    }
-    return bytes;
-}
-
-static uint64_t sent_in(const swi_program *p, int ranks)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < p->n_ops; i++) {
-        const swi_node *node = &p->trace.nodes[p->ops[i].node];
-        const void *attrs = swi_node_attrs(&p->trace, node);
-        swi_es_gradient_attrs a;
-        if (node->op == SW_OP_es_gradient) {
-            memcpy(&a, attrs, sizeof a);
-            bytes += sent_of(&a, a.spec.rows, ranks);
-        } else if (node->op == SW_OP_tile_update) {
-            const swi_tile_attrs *tile = attrs;
-            memcpy(&a, tile->make, sizeof a); /* no other is made here */
-            bytes += sent_of(&a, tile->rows, ranks);
-        }
-    }
-    return bytes;
-}
-
 sw_status swi_es_estimate_sent(sw_es *es, sw_exec *exec, int ranks, uint64_t *out)
 {
     sw_model *model;
     sw_array inputs[2];
-    swi_frame *f;
-    bool fresh;
-    const sw_run_args given = update_args(es, &model, inputs);
-    sw_run_args args;
-    SW_TRY(swi_read_args(&args, &given, false, "sw_es_plan"));
-    SW_TRY(swi_enter(exec, &args, SW_FRAME));
-    const sw_status status = swi_exec_program(exec, &args, &f, &fresh);
-    if (status == SW_OK)
-        *out = sent_in(f->program, ranks);
-    swi_leave(exec, &args);
-    return status;
+    const sw_run_args args = update_args(es, &model, inputs);
+    return swi_run_sent(exec, &args, ranks, out);
 }
