@@ -60,6 +60,7 @@ extern "C" {
 #endif
 
 #include "runtime/api/types.h"
+#include "runtime/api/ranks.h"
 #include "runtime/api/execs.h"
 #include "runtime/api/models.h"
 #include "runtime/api/tensor_ops.h"

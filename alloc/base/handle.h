@@ -97,6 +97,7 @@ sw_status sw_call_may_end(const void *object, const char *what, const char *name
     X(ZO, "zeroth-order trainer", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                             \
     X(GENOME, "genome", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                       \
     X(SEARCH_SPACE, "search space", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                           \
+    X(RANKS, "ranks", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                         \
     X(NET, "net", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                             \
     X(EVOLUTION, "evolution", SW_HEAP_RECORDS, SW_HANDLE_KEPT)
 #define SW_HANDLE_ENUM(id, name, heap, kept) SW_HANDLE_##id,

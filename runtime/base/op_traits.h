@@ -39,6 +39,7 @@ typedef enum {
                               each; its attributes begin with the rows of a part */
     SWI_DUTY_ROWS,         /* makes any range of rows of its result, which its attributes begin
                               with (swi_rows_attrs) */
+    SWI_DUTY_MEAN,         /* the mean of input 0 over the shards of a step */
     SWI_DUTY_CHECK,        /* says whether input 0 is finite */
     SWI_DUTY_JOIN,         /* joins two such verdicts */
     SWI_DUTY_TICK,         /* counts steps, unless a verdict forbids it */

@@ -299,6 +299,8 @@ static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
     if ((opts.shards > 1 || opts.ranks != NULL) && !is_cpu(opts.device))
         SW_FAIL(SW_UNSUPPORTED, "shards and ranks are there on cpu alone (got device '%s')",
                 opts.device);
+    if (opts.ranks != NULL)
+        SW_TRY(sw_handle_check(opts.ranks, SW_HANDLE_RANKS, "sw_exec_create"));
     SW_TRY(swi_shards_check(opts.shards, swi_ranks_size(opts.ranks)));
     if (opts.op_clocks != 0 && opts.no_phases != 0)
         SW_FAIL(SW_INVALID,

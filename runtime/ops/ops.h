@@ -149,6 +149,8 @@ int swi_partial_sums(int shards);
 /* The sum over a rank's shards becomes the mean over all; the sum of all ranks' numbers. */
 SW_MUST_USE sw_status swi_shard_mean(const swi_shard_attrs *a, const sw_launch *l, float *to,
                                      int64_t n);
+/* Bytes that each of so many ranks sends in a forward kernel: swi_run_sent. */
+uint64_t swi_op_sends(uint32_t op, const sw_kernel_info *info, int ranks);
 SW_MUST_USE sw_status swi_shard_add(const swi_shard_attrs *a, double *number);
 
 bool swi_bound_reads(const sw_type factors[2], const swi_bound_attrs *a);

@@ -8,6 +8,7 @@
  * shard 5 after 0 to 4: [0..3] + [4 + 5]. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
+#include "runtime/ops/tile.h"
 #include "runtime/transport/ranks.h"
 #include <math.h>
 #include <string.h>
@@ -110,3 +111,53 @@ TYPE(agreed_verdict_infer, in[0])
 
 SWI_APPENDED(agreed_verdict, 1, 1, 1, .infer = agreed_verdict_infer,
              .attrs_bytes = sizeof(swi_shard_attrs));
+
+/* ---- what ranks send --------------------------------------------------------------------- */
+
+/* For a sum over ranks: parts to all, and their sums. */
+static uint64_t sum_bytes(uint64_t elements, uint64_t ranks)
+{
+    return 2 * sw_dtype_bytes(SW_F32) * (ranks - 1) * ((elements + ranks - 1) / ranks);
+}
+
+/* Rows of an estimate, which ranks share out. */
+static uint64_t estimate_bytes(const swi_es_gradient_attrs *a, int64_t n, int ranks)
+{
+    const int64_t each = swi_es_gradient_share(n, ranks);
+    return each == n ? 0
+                     : (uint64_t)(each * a->spec.cols) * sw_dtype_bytes(SW_F32) *
+                           (uint64_t)(ranks - 1);
+}
+
+static uint64_t tile_bytes(const swi_tile_attrs *a, const sw_shape *param, int64_t n, int ranks)
+{
+    swi_es_gradient_attrs estimate;
+    if (a->shard.shards > 1)
+        return sum_bytes((uint64_t)(swi_elements(param) / param->dim[0] * n), (uint64_t)ranks);
+    if (a->make_op != SW_OP_es_gradient)
+        return 0;
+    memcpy(&estimate, a->make, sizeof estimate);
+    return estimate_bytes(&estimate, n, ranks);
+}
+
+uint64_t swi_op_sends(uint32_t op, const sw_kernel_info *info, int ranks)
+{
+    const uint64_t number = sizeof(double) * (uint64_t)(ranks - 1);
+    const swi_tile_attrs *a = info->attrs;
+    uint64_t bytes = 0;
+    if (op == SW_OP_shard_mean)
+        return sum_bytes((uint64_t)swi_elements(&info->in[0].shape), (uint64_t)ranks);
+    if (op == SW_OP_agreed_verdict)
+        return number;
+    if (op == SW_OP_es_gradient) {
+        const swi_es_gradient_attrs *estimate = info->attrs;
+        return estimate_bytes(estimate, estimate->spec.rows, ranks);
+    }
+    if (op != SW_OP_tile_update)
+        return 0;
+    const sw_shape *param = &info->out[0].shape;
+    for (int64_t at = 0; at < param->dim[0]; at += a->rows)
+        bytes += tile_bytes(a, param,
+                            param->dim[0] - at < a->rows ? param->dim[0] - at : a->rows, ranks);
+    return bytes + (a->shard.shards > 1 && a->has_check ? number : 0); /* of its bound */
+}

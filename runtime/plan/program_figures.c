@@ -350,61 +350,15 @@ uint64_t swi_node_cost(const swi_trace *trace, const swi_node *node)
     return sum < SWI_COST_MOST ? sum : SWI_COST_MOST;
 }
 
-/* ---- what ranks send --------------------------------------------------------------------- */
-
-/* For a sum over ranks: parts to all, and their sums. */
-static uint64_t sum_bytes(uint64_t elements, uint64_t ranks)
-{
-    return 2 * sizeof(float) * (ranks - 1) * ((elements + ranks - 1) / ranks);
-}
-
-/* Rows of an estimate, which ranks share out. */
-static uint64_t estimate_bytes(const swi_es_gradient_attrs *a, int64_t n, int ranks)
-{
-    const int64_t each = swi_es_gradient_share(n, ranks);
-    return each == n ? 0
-                     : (uint64_t)(each * a->spec.cols) * sizeof(float) * (uint64_t)(ranks - 1);
-}
-
-static uint64_t tile_bytes(const swi_tile_attrs *a, const sw_shape *param, int64_t n, int ranks)
-{
-    swi_es_gradient_attrs estimate;
-    if (a->shard.shards > 1)
-        return sum_bytes((uint64_t)(swi_elements(param) / param->dim[0] * n), (uint64_t)ranks);
-    if (a->make_op != SW_OP_es_gradient)
-        return 0;
-    memcpy(&estimate, a->make, sizeof estimate);
-    return estimate_bytes(&estimate, n, ranks);
-}
-
-static uint64_t node_sends(const swi_trace *t, const swi_node *node, int ranks)
-{
-    const void *attrs = swi_node_attrs(t, node);
-    const uint64_t number = sizeof(double) * (uint64_t)(ranks - 1);
-    const swi_tile_attrs *a = attrs;
-    uint64_t bytes = 0;
-    if (node->op == SW_OP_shard_mean)
-        return sum_bytes((uint64_t)swi_elements(&operand(t, node, 0)->type.shape),
-                         (uint64_t)ranks);
-    if (node->op == SW_OP_agreed_verdict)
-        return number;
-    if (node->op == SW_OP_es_gradient) {
-        const swi_es_gradient_attrs *estimate = attrs;
-        return estimate_bytes(estimate, estimate->spec.rows, ranks);
-    }
-    if (node->op != SW_OP_tile_update)
-        return 0;
-    const sw_shape *param = &operand(t, node, node->n_in)->type.shape;
-    for (int64_t at = 0; at < param->dim[0]; at += a->rows)
-        bytes += tile_bytes(a, param,
-                            param->dim[0] - at < a->rows ? param->dim[0] - at : a->rows, ranks);
-    return bytes + (a->shard.shards > 1 && a->has_check ? number : 0); /* of its bound */
-}
-
 uint64_t swi_program_sent(const swi_program *p, int ranks)
 {
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < p->n_ops && ranks > 1; i++)
-        bytes += node_sends(&p->trace, &p->trace.nodes[p->ops[i].node], ranks);
+    for (uint32_t i = 0; i < p->n_ops && ranks > 1; i++) {
+        const swi_node *node = &p->trace.nodes[p->ops[i].node];
+        swi_kernel_info(&p->trace, node, types, &info);
+        bytes += node->grad < 0 ? swi_op_sends(node->op, &info, ranks) : 0;
+    }
     return bytes;
 }

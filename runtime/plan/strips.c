@@ -270,9 +270,9 @@ static bool is_mean(const swi_trace *t, const swi_node *node, const use *uses)
 {
     const swi_value *g = operand_tiles(t, node, 0);
     const use *u = &uses[g->storage];
-    return node->op == SW_OP_shard_mean && node->n_in == 1 && u->reads == 1 && u->writes == 1 &&
-           g->contiguous && !t->storages[g->storage].pinned &&
-           t->storages[g->storage].segment == SWI_SEG_STEP;
+    return swi_op_traits_of(node->op)->duty == SWI_DUTY_MEAN && node->n_in == 1 &&
+           u->reads == 1 && u->writes == 1 && g->contiguous &&
+           !t->storages[g->storage].pinned && t->storages[g->storage].segment == SWI_SEG_STEP;
 }
 
 static sw_status join_all(swi_trace *t, swi_order *order, use *uses, const sw_exec *exec)

@@ -1,5 +1,6 @@
 /* Ranks: joining, gathering, signs of life. */
 #include "runtime/transport/ranks.h"
+#include "alloc/base/handle.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "runtime/base/module.h"
@@ -21,6 +22,7 @@ typedef struct {
 } hello;
 
 struct sw_ranks {
+    sw_handle handle;
     const sw_transport *t;
     hello *of;               /* by rank */
     size_t *counts;          /* of a trade: to each rank, and from each */
@@ -364,7 +366,7 @@ static void free_all(swi_ranks *r)
 {
     const size_t bytes = swi_ranks_bytes(r->t->ranks);
     sw_heap_free(r->out, SW_HEAP_RECORDS, bytes);
-    sw_heap_free(r, SW_HEAP_RECORDS, sizeof *r);
+    sw_handle_give(r, SW_HANDLE_RANKS, sizeof *r);
 }
 
 static sw_status begin(swi_ranks *r)
@@ -390,12 +392,14 @@ sw_status swi_ranks_open(swi_ranks **out, double timeout_s)
     if (started > SWI_RANKS_MOST)
         SW_FAIL(SW_UNSUPPORTED, "there are at most %d ranks (%s says %d)", SWI_RANKS_MOST, by,
                 started);
-    SW_TRY(sw_heap_alloc(&r, SW_HEAP_RECORDS, sizeof *r));
-    *r = (swi_ranks){.piece = SWI_RANKS_PIECE, .timeout_ns = (uint64_t)(timeout_s * SECOND)};
+    SW_TRY(sw_handle_take(&r, SW_HANDLE_RANKS, sizeof *r));
+    *r = (swi_ranks){.handle = r->handle,
+                     .piece = SWI_RANKS_PIECE,
+                     .timeout_ns = (uint64_t)(timeout_s * SECOND)};
     r->period_ns = r->timeout_ns / 8 < SECOND ? r->timeout_ns / 8 : SECOND;
     sw_status status = open_module(&r->t, by, started);
     if (status != SW_OK) {
-        sw_heap_free(r, SW_HEAP_RECORDS, sizeof *r);
+        sw_handle_give(r, SW_HANDLE_RANKS, sizeof *r);
         return status;
     }
     status = begin(r);
@@ -437,4 +441,62 @@ void swi_ranks_abort(swi_ranks *r, int status)
 {
     if (r != NULL)
         r->t->abort(status);
+}
+
+/* ---- for programs ------------------------------------------------------------------------ */
+
+static sw_status check(const sw_ranks *r, const char *call)
+{
+    return r != NULL ? sw_handle_check(r, SW_HANDLE_RANKS, call) : SW_OK;
+}
+
+sw_status sw_ranks_open(sw_ranks **out, double timeout_s)
+{
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_ranks_open: out must not be NULL");
+    if (timeout_s != 0.0 && !(timeout_s >= 1.0 && timeout_s <= 1e6))
+        SW_FAIL(SW_INVALID, "sw_ranks_open: timeout_s must be 0, or 1 to 1e6 (got %g)",
+                timeout_s);
+    return swi_ranks_open(out, timeout_s == 0.0 ? 300.0 : timeout_s);
+}
+
+void sw_ranks_close(sw_ranks *r)
+{
+    if (check(r, "sw_ranks_close") == SW_OK)
+        swi_ranks_close(r);
+}
+
+void sw_ranks_abort(sw_ranks *r, int status)
+{
+    if (check(r, "sw_ranks_abort") == SW_OK)
+        swi_ranks_abort(r, status);
+}
+
+int sw_ranks_rank(const sw_ranks *r)
+{
+    return check(r, "sw_ranks_rank") == SW_OK ? swi_ranks_rank(r) : 0;
+}
+
+int sw_ranks_size(const sw_ranks *r)
+{
+    return check(r, "sw_ranks_size") == SW_OK ? swi_ranks_size(r) : 0;
+}
+
+size_t sw_ranks_bytes(const sw_ranks *r)
+{
+    return check(r, "sw_ranks_bytes") == SW_OK ? swi_ranks_bytes(swi_ranks_size(r)) : 0;
+}
+
+sw_status sw_ranks_gather(sw_ranks *r, const void *mine, size_t bytes, void *all)
+{
+    if (mine == NULL || all == NULL)
+        SW_FAIL(SW_INVALID, "sw_ranks_gather: mine and all must not be NULL");
+    SW_TRY(check(r, "sw_ranks_gather"));
+    return swi_ranks_gather(r, mine, bytes, all);
+}
+
+sw_status sw_ranks_alive(sw_ranks *r)
+{
+    SW_TRY(check(r, "sw_ranks_alive"));
+    return swi_ranks_alive(r);
 }

@@ -39,6 +39,7 @@ struct fixture {
     sw_pbt *pbt;
     sw_es *es;
     sw_zo *zo;
+    sw_ranks *ranks; /* NULL: the process is alone */
     sw_genome *genome;
     sw_search_space *search_space;
     sw_net *net;

@@ -8,12 +8,12 @@ import re
 import sys
 
 OBJECTS = ("budget", "exec", "model", "optimizer", "ctx", "profile", "dataset", "loader", "checkpoint", "members", "feed", "space",
-           "pbt", "es", "zo", "genome", "search_space", "net", "evolution")
+           "pbt", "es", "zo", "ranks", "genome", "search_space", "net", "evolution")
 BY_VALUE = {"sw_param": "model", "sw_knob": "model", "sw_member": "members"}
 WORDS = {"path": "f->path", "dir": "f->folder", "init": '"zeros"', "kind": '"sgd"', "key": '"key"', "fitness": '"loss"', "loss": '"loss"'}
 NUMBERS = {"n": "1", "status": "SW_INVALID", "n_models": "1", "batch": "1", "bytes": "f->bytes", "in": "2", "out": "2", "size": "2", "kernel": "1"}
 # Parameters that may be NULL, or {0}: of any function, and of one.
-OPTIONAL = ("user", "progress", "total", "in_a_row", "bias", "steps", "batches", "n_checks", "n_failures", "report", "to", "test", "validation")
+OPTIONAL = ("user", "progress", "total", "in_a_row", "bias", "steps", "batches", "n_checks", "n_failures", "report", "to", "test", "validation", "ranks")
 OPTIONAL_OF = {
     "sw_exec_create": "opts", "sw_param_freeze": "param", "sw_rms_norm_op": "weight", "sw_apply_layer_norm": "layer", "sw_apply_rms_norm": "layer",
     "sw_dataset_csv": "opts", "sw_dataset_text": "opts", "sw_dataset_tokens": "opts", "sw_dataset_npz": "opts", "sw_dataset_images": "opts",

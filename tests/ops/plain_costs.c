@@ -222,6 +222,8 @@ static const struct {
     EACH("sumsq", -1, 0, 2),
     {"clip_scale", -1, 0, 0, 0, 0, 4},
     EACH("accumulate_into", -1, 1, 1),
+    EACH("partial_sum", -1, 1, 1),
+    EACH("shard_mean", -1, 0, 2),
 };
 
 static uint64_t size_at(const swi_trace *t, const swi_node *node, uint32_t at)
@@ -488,7 +490,7 @@ static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *
                  : plain_size(plain_type(t, node, 0)) + 1;
     } else if (plain_is(node, "any_verdict", -1)) {
         *n = node->n_in;
-    } else if (plain_is(node, "note_verdict", -1)) {
+    } else if (plain_is(node, "note_verdict", -1) || plain_is(node, "agreed_verdict", -1)) {
         *n = 1;
     } else if (plain_is(node, "count_skipped", -1)) {
         const swi_count_attrs *a = attrs;

@@ -250,6 +250,7 @@ typedef struct {
     sw_model *model;
     sw_optimizer *opt;
     sw_linear layers[3];
+    bool last;
 } deep;
 
 static void deep_step(sw_ctx *c, void *user)
@@ -283,6 +284,37 @@ static void plan_strips(sw_exec *exec, int check)
     compare_all(exec, "swish in strips");
 }
 
+/* The two runs of a rank that has two of a step's four shards. */
+static void shard_step(sw_ctx *c, void *user)
+{
+    deep *n = user;
+    sw_value x = sw_apply_linear(c, n->layers[0], sw_input(c, 0));
+    sw_backward(c, sw_mse(c, x, sw_input(c, 1)), &n->opt, 1);
+    if (n->last)
+        sw_update(c, n->opt);
+    else
+        sw_accumulate(c, n->opt);
+}
+
+static void plan_shards(sw_exec *exec)
+{
+    static deep n;
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .shards = 2);
+    const sw_array in[] = {{SW_F32, SW_SHAPE(9, 37), NULL}, {SW_F32, SW_SHAPE(9, 5), NULL}};
+    sw_run_args args = SW_OPTS(sw_run_args, .fn = shard_step, .user = &n, .models = &n.model,
+                               .n_models = 1, .inputs = in, .n_inputs = 2);
+    exec->target.shards = 4;
+    exec->target.shards_here = 2;
+    n.model = made_model("shards");
+    n.layers[0] = sw_linear_new(n.model, "layer", 37, 5);
+    OK(sw_optimizer_create(&n.opt, n.model, &opts));
+    for (; args.run < 2; args.run++, args.variant++) {
+        n.last = args.run == 1;
+        OK(sw_plan(exec, &args, &SW_OPTS(sw_plan_info)));
+        compare_all(exec, "shards");
+    }
+}
+
 SW_TEST("what optimizers append counts too")
 {
     static const sw_optimizer_opts opts[] = {
@@ -308,6 +340,7 @@ SW_TEST("what optimizers append counts too")
     }
     for (int check = 0; check < 2; check++)
         plan_strips(exec_of(NULL), check);
+    plan_shards(exec_of(NULL));
     plan_sigmas(exec);
     run_moves(exec_of(NULL), "mezo");
     run_moves(exec_of(NULL), "lozo");

@@ -40,6 +40,9 @@ static const struct {
     {"any_verdict", "joins what `finite` says"},
     {"note_verdict", "counts"},
     {"steps_tick", "counts"},
+    {"partial_sum", "adds over runs: tests/runtime/test_shards.c"},
+    {"shard_mean", "adds over runs: tests/runtime/test_shards.c"},
+    {"agreed_verdict", "joins what `finite` says"},
     {"in_strips", "runs other ops: tests/runtime/test_strips.c"},
     {"noise_move", "moves parameters along their noise: tests/population/test_zo.c"},
 };
