@@ -76,7 +76,7 @@ def shares():
         each = (-(-slices // n) * 8 * 4 + 16 + 63) // 64 * 64
         assert out["total_bytes"] - alone["total_bytes"] == out["transport_bytes"] == 2 * 256 * 1024 + 112 * n + (n + 1) * each
         rows = 4 * (-(-16 // n) * 784 + -(-10 // n) * 16)
-        assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 2 * 8 + 4 * 8 + out["model_bytes"] + 5 * (each + rows)) for r in out["ranks"]), out["ranks"]
+        assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 2 * 8 + 8 + out["model_bytes"] + 5 * (each + rows)) for r in out["ranks"]), out["ranks"]
 
 
 @test("an estimate that is made tile by tile is shared out")
@@ -93,7 +93,7 @@ def tiles():
             check(raw("p") == whole, n, kind)
             rows = 4 * (784 * (3 * -(-144 // n) + -(-68 // n)) + -(-10 // n) * 500)
             each = (-(-8 // n) * 4 * 4 + 16 + 63) // 64 * 64
-            check(all(r["sent_bytes"] == (n - 1) * (160 + out["model_bytes"] + 2 * (each + rows)) for r in out["ranks"]), rows, out)
+            check(all(r["sent_bytes"] == (n - 1) * (136 + out["model_bytes"] + 2 * (each + rows)) for r in out["ranks"]), rows, out)
             assert i > 0 or all(0 < r["update_ns"] < out["wall_ns"] for r in out["ranks"])
 
 
@@ -108,7 +108,7 @@ def planned():
             check(all(plan[key] == out[key] for key in ("total_bytes", "transport_bytes", "predicted_peak_bytes", "model_bytes")) and plan["ranks"] == n, plan, out)
             assert all(r["measured_peak_bytes"] == (plan["predicted_peak_bytes"] if r["runs"] > 0 else 0) for r in out["ranks"])
             sent = sum(plan["sent_bytes_of_a_generation"].values())
-            check(all(r["sent_bytes"] == (n - 1) * 160 + plan["sent_bytes_of_the_model"] + 3 * sent for r in out["ranks"]), plan, out)
+            check(all(r["sent_bytes"] == (n - 1) * 136 + plan["sent_bytes_of_the_model"] + 3 * sent for r in out["ranks"]), plan, out)
     one = "plan --method es --model mlp --batch 8 --population 64"
     assert said(f"{one} --ranks 1 --json")["methods"] == said(f"{one} --json")["methods"]
     text = run(f"{one} --ranks 4").out.replace("\n", " ")
@@ -207,7 +207,7 @@ def stopped():
     assert time.monotonic() - began < 8 and jobs[2].status == 1
 
 
-@test("all that stop for longer than the deadline go on, and name nobody")
+@test("all that stop for longer than the deadline go on, and no rank is named")
 def away():
     jobs = met(ranks(3, SMALL.replace("--generations 5", "--generations 100000") + " --rank-timeout 2"))
     time.sleep(0.5)
@@ -357,7 +357,7 @@ def wire():
         out, device = done.out.splitlines()
         counted = int(device.split()[9])  # bytes that it sent
         plan = said(f"plan --method es {size} --optimizer adam --batch 16 --ranks {n} --json")["methods"][0]
-        of_each = (n - 1) * 160 + plan["sent_bytes_of_the_model"] + 10 * sum(plan["sent_bytes_of_a_generation"].values())
+        of_each = (n - 1) * 136 + plan["sent_bytes_of_the_model"] + 10 * sum(plan["sent_bytes_of_a_generation"].values())
         check([r["sent_bytes"] for r in json.loads(out)["ranks"]] == [of_each] * n, out, of_each)
         print(f"      {n} ranks: {counted:,} bytes for {n * of_each:,}: {100 * counted / (n * of_each) - 100:.2f} % more")
         assert n * of_each <= counted <= 1.01 * n * of_each
