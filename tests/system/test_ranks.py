@@ -223,8 +223,8 @@ def long():
     size, limit = (8192, 1) if FULL else (1024, 2)
     out = ended(ranks(2, f"es --model mlp --hidden 256 --synthetic-n 300 --population {size} --slice 16 --samples 128 --generations 1 --rank-timeout {limit} --json")).json
     print(f"      a generation of {out['evaluate_ns'] / 1e9 / limit:.1f} deadlines")
-    if FULL:  # signs between the ops of a run
-        out = ended(ranks(2, f"es --model mlp --hidden {','.join(['320'] * 40)} --synthetic-n 300 --population 512 --slice 256 --samples 128 --generations 1 --rank-timeout 1 --json")).json
+    if FULL:  # signs between the ops of a run, for which the other waits
+        out = ended(ranks(2, f"es --model mlp --hidden {','.join(['320'] * 40)} --synthetic-n 300 --population 256 --slice 256 --samples 128 --generations 1 --rank-timeout 1 --json")).json
         print(f"      a run of {out['evaluate_ns'] / 1e9:.1f} deadlines")
         assert out["evaluate_ns"] > 2e9, out
 

@@ -341,10 +341,8 @@ static sw_status es_episodes_test(es_run *r, int64_t first, int64_t n, double *s
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
-/* After each run: a sign of life. */
 static sw_status keep_peak(es_run *r, job_which which)
 {
-    SW_TRY(swi_ranks_alive(r->ranks));
     es_measured *m = &r->measured[which];
     sw_run_info info = SW_OPTS(sw_run_info);
     SW_TRY(sw_last_run(r->job.exec, &info));
