@@ -3,15 +3,15 @@
  *     sw_ranks *ranks;
  *     SW_TRY(sw_ranks_open(&ranks, 0.0));
  *     sw_exec_opts opts = SW_OPTS(sw_exec_opts, .ranks = ranks, .shards = 8);
- *     sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
- *     sgd.shards = 8 / (uint64_t)sw_ranks_size(ranks);
- *     sw_ranks_close(ranks);
+ *     SW_TRY(sw_exec_create(&exec, &opts));
+ *     sw_exec_destroy(exec), sw_ranks_close(ranks);
  *
  * A training step is `shards` batches of equal size, numbered from 0. Of N ranks rank r runs
  * those from r shards / N on, `shards` / N of them in a row, each by an sw_run with its number
  * in sw_run_args.run. The step function ends by sw_accumulate in all of these but the last, and
- * there by sw_update (after sw_clip_norm, if it clips). What updates is the mean of the
- * gradients over all shards, which are added in pairs, pairs of pairs, and so on: the same bits
+ * there by sw_update (after sw_clip_norm, if it clips); the optimizer has `shards` / N for
+ * sw_optimizer_opts.shards. It updates by the mean of the gradients over all shards. They are
+ * added in pairs, pairs of pairs, and so on: the same bits
  * for any number of ranks, on each of them. Losses are checked together: where one is not
  * finite, no rank updates. What a step function assigns to buffers and states is that of the
  * first shard of its rank: rank 0 has those of the step. `shards` must be N times 1, 2, 4, ...,

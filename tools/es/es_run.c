@@ -341,10 +341,8 @@ static sw_status es_episodes_test(es_run *r, int64_t first, int64_t n, double *s
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
-/* After each run: a sign of life. */
 static sw_status keep_peak(es_run *r, job_which which)
 {
-    SW_TRY(swi_ranks_alive(r->ranks));
     es_measured *m = &r->measured[which];
     sw_run_info info = SW_OPTS(sw_run_info);
     SW_TRY(sw_last_run(r->job.exec, &info));
@@ -456,11 +454,9 @@ static sw_status agree(es_run *r)
 {
     static job_identity identity; /* large */
     const sw_dataset *data = r->on_environment ? NULL : r->job.train.set;
-    uint64_t at[] = {r->generation, r->evaluations, r->not_finite, r->resumed};
     identify(r, &identity);
     SW_TRY(job_ranks_same(r->ranks, &identity, &data, 1));
-    SW_TRY(swi_ranks_share(r->ranks, at, sizeof at));
-    r->generation = at[0], r->evaluations = at[1], r->not_finite = at[2], r->resumed = at[3];
+    SW_TRY(swi_ranks_share(r->ranks, &r->generation, sizeof r->generation));
     SW_TRY(sw_es_generation_set(r->job.es, r->generation));
     SW_TRY(job_ranks_share_model(r->ranks, r->job.net.model, false));
     r->found_bytes = (size_t)(swi_ranks_size(r->ranks) + 1) * found_each(r);
