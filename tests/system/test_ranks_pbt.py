@@ -99,6 +99,28 @@ def shares():
     check(out["exploits"] > 0 and sum(r["steps"] for r in out["ranks"]) == out["member_steps"], out)
 
 
+@test("each rank has a profile of its own members")
+def profiles():
+    """All of them have all members of each turn; a member has bytes in one of them."""
+    out = ended(ranks(3, f"{NET} {WIDTH} --profile P")).json
+    turns = []
+    for k in range(3):
+        records = [json.loads(line) for line in get(f"P.r{k}" if k else "P").splitlines()]
+        turns.append([r for r in records if r["type"] == "turn"])
+        members = [r for r in records if r["type"] == "member"]
+        check(len(members) == MEMBERS * out["turns"] and len(turns[-1]) == out["turns"], k)
+        for r in members:
+            mine = r["member"] % 3 == k
+            check(r["place"] in ("resident", "waiting") if mine else r["place"] == f"rank {r['member'] % 3}", k, r)
+            check((r["range_bytes"] + r["waiting_bytes"] > 0) == mine, k, r)
+        shown = said(f"report --json {f'P.r{k}' if k else 'P'}")
+        check(shown["n_members"] == MEMBERS and shown["turns"] == out["turns"], shown)
+    both = said("report --json P P.r1 P.r2")["ranks"]
+    for k, (row, rank) in enumerate(zip(both, out["ranks"])):
+        check(row["rank"] == k and row["runs"] == out["turns"] and row["sent_bytes"] - rank["sent_bytes"] == 2 * 48, row, rank)  # these figures
+        check((row["predicted_bytes"], row["measured_bytes"]) == (rank["predicted_peak_bytes"], max(t["measured_bytes"] for t in turns[k])), row, rank)
+
+
 @test("what is sent is as much as a formula says")
 def sent():
     """Each rank: what it says at first, ISA and budget, five numbers that are compared, what rank 0 knows of files and of a run before, and
@@ -202,7 +224,8 @@ def differs():
         words = "pbt --data csv:{0}.csv --test-data csv:{0}t.csv --model mlp --hidden 4 --members 2 --quiet lr=log:0.01..0.1"
         says = gone(ranks(2, words.format("a"), {1: words.format("b")}))
         check(f"all ranks must have the same {name} data: rank 1 on host" in says, says)
-    for i in range(2, 40, 1 if FULL else 19):  # one is for validation
+    words += " --validation-share 0.5"
+    for i in range(2, 40, 1 if FULL else 7):  # some are for validation
         put("bt.csv", get("at.csv"))
         put("b.csv", get("a.csv").replace(f"\n{i},", f"\n9{i},"))
         check("all ranks must have the same" in gone(ranks(2, words.format("a"), {1: words.format("b")})), i)

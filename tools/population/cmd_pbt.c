@@ -520,6 +520,7 @@ int pop_go(pop *p)
     int status = prepare(p);
     if (status == CLI_GO)
         status = run(p);
+    job_ranks_profile(p->ranks, p->profile, true);
     status = pop_profile_close(p, status);
     status = p->ranks != NULL ? job_ranks_close(p->ranks, p->agreed, status) : status;
     close_all(p);

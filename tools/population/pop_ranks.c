@@ -7,6 +7,7 @@
 #include "alloc/base/size.h"
 #include "runtime/base/checksum.h"
 #include "tools/population/population.h"
+#include "tools/report/file_same.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ size_t pop_budget(const pop *p)
 
 int pop_ranks_check(const pop_opts *o)
 {
-    const char *no = cli_given("--prove --replay --without --profile");
+    const char *no = cli_given("--prove --replay --without");
     CLI_TRY(job_ranks_check(o->rank_timeout));
     if (job_on_device(&o->job))
         return job_check_ranks(&o->job);
@@ -56,9 +57,11 @@ int pop_ranks_check(const pop_opts *o)
 
 int pop_ranks_open(pop *p)
 {
+    static char path[FILE_PATH_BYTES]; /* of this one's profile */
     pop_opts *o = &p->opts;
     p->piece = 1;
     CLI_TRY(job_ranks_open(&p->ranks, &p->job, &o->job, o->rank_timeout));
+    o->profile = job_ranks_profile_path(p->ranks, o->profile, path);
     if (swi_ranks_rank(p->ranks) > 0) {
         o->metrics = o->plot = o->logs = o->save = o->resume = o->job.checkpoint = NULL;
         o->quiet = true;
