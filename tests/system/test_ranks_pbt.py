@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 
-from frame import FULL, STEADY, Run, Skip, check, get, main, put, raw, run, said, test, wait_until
+from frame import FULL, STEADY, Run, Skip, caught, check, get, main, put, raw, run, said, test, wait_until
 from ranks_frame import RANDOM, by_mpi, ended, gone, met, ranks
 
 NET = "pbt --synthetic-n 96 --batch 16 --model mlp --hidden 12 --members 6 --interval 3 --steps 24 --seed 3 --quiet --json --optimizer momentum"
@@ -168,6 +168,17 @@ def resume():
             check(bytes_ == reference[0][name], i, name)
         check(list(files) == list(reference[0]) and kept(done) == reference[1], i, kept(done), "and not", reference[1])
         clear()
+
+
+@test("a save that any rank is asked for is made by all")
+def asked():
+    jobs = ranks(3, f"{LONG} --checkpoint c --checkpoint-every 1000000")
+    wait_until(lambda: caught(jobs[2], signal.SIGUSR1))
+    jobs[2].send(signal.SIGUSR1)
+    wait_until(lambda: os.path.exists("c"))
+    jobs[0].send(signal.SIGINT)
+    ended(jobs, 130)
+    assert os.path.exists("c.1")  # the first, and that of the end
 
 
 @test("where one is killed, at whatever moment, all end")

@@ -349,10 +349,10 @@ static sw_status room(pop *p)
 static int prepare(pop *p)
 {
     cli_catch_interrupt();
-    if (!p->independent)
-        CLI_TRY(pop_ranks_open(p));
     if (p->opts.job.checkpoint != NULL)
         cli_catch_save();
+    if (!p->independent)
+        CLI_TRY(pop_ranks_open(p));
     CLI_TRY(pop_files_check(p));
     p->job.quiet = p->opts.quiet;
     p->job.limited[0] = p->job.limited[1] =

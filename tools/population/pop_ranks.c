@@ -97,8 +97,8 @@ static void tell(const pop *p, const int *turn, int n, size_t each)
     const word own = {.turn = p->turn,
                       .steps = p->own_steps,
                       .interrupted = cli_interrupted(),
-                      .save = p->checkpoint != NULL &&
-                              (job_is_due(&p->due, p->turn + 1) | cli_save_asked())};
+                      .save = cli_save_asked() |
+                              (p->checkpoint != NULL && job_is_due(&p->due, p->turn + 1))};
     unsigned char *at = p->said + sizeof own;
     memset(p->said, 0, each);
     memcpy(p->said, &own, sizeof own);
@@ -118,6 +118,7 @@ static sw_status hear(pop *p, const int *turn, int n, size_t each)
     const unsigned char *all = p->said + each;
     const int ranks = swi_ranks_size(p->ranks);
     p->member_steps = p->steps_before;
+    p->save_now = false;
     for (int k = 0; k < ranks; k++) {
         const unsigned char *at = all + (size_t)k * each + sizeof(word);
         word of;
@@ -127,7 +128,7 @@ static sw_status hear(pop *p, const int *turn, int n, size_t each)
                     swi_ranks_rank(p->ranks), p->turn);
         p->member_steps += of.steps;
         p->stopped |= of.interrupted != 0;
-        p->save_now = k == 0 ? of.save != 0 : p->save_now;
+        p->save_now |= of.save != 0;
         for (int i = 0; i < n; i++) {
             pop_member *m = &p->members[turn[i]];
             told_member its;
