@@ -349,10 +349,10 @@ static sw_status room(pop *p)
 static int prepare(pop *p)
 {
     cli_catch_interrupt();
-    if (!p->independent)
-        CLI_TRY(pop_ranks_open(p));
     if (p->opts.job.checkpoint != NULL)
         cli_catch_save();
+    if (!p->independent)
+        CLI_TRY(pop_ranks_open(p));
     CLI_TRY(pop_files_check(p));
     p->job.quiet = p->opts.quiet;
     p->job.limited[0] = p->job.limited[1] =
@@ -520,6 +520,7 @@ int pop_go(pop *p)
     int status = prepare(p);
     if (status == CLI_GO)
         status = run(p);
+    job_ranks_profile(p->ranks, p->profile, true);
     status = pop_profile_close(p, status);
     status = p->ranks != NULL ? job_ranks_close(p->ranks, p->agreed, status) : status;
     close_all(p);

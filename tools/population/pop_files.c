@@ -488,7 +488,8 @@ static sw_status make_blob(pop *p, const void *pbt, size_t pbt_bytes, void **out
     sw_status status = SW_OK;
     for (int k = 0; k < p->n_members && status == SW_OK; k++) {
         status = bring_piece(p, k, true, p->sizes[k], at);
-        at += first ? p->sizes[k] : 0;
+        if (first)
+            at += p->sizes[k];
     }
     if (status != SW_OK)
         sw_heap_free(*out, SW_HEAP_FILES, all);

@@ -710,6 +710,12 @@ static sw_status pack(pop *p, sw_pack_shape *shapes, size_t *resident, int *of, 
     return SW_OK;
 }
 
+size_t pop_predicted(const pop *p)
+{
+    const size_t packed = p->memory.packing.bytes;
+    return packed > 0 ? packed + p->memory.staging : 0;
+}
+
 sw_status pop_arrange(pop *p)
 {
     const size_t n = (size_t)p->n_shapes;
@@ -722,8 +728,7 @@ sw_status pop_arrange(pop *p)
     const sw_status status = pack(p, shapes, resident, (int *)(resident + n), (int)n);
     sw_heap_free(shapes, SW_HEAP_RECORDS, bytes);
     SW_TRY(status);
-    const size_t packed = p->memory.packing.bytes;
-    const size_t predicted = packed > 0 ? packed + p->memory.staging : 0;
+    const size_t predicted = pop_predicted(p);
     if (predicted > p->memory.predicted_peak) {
         p->memory.predicted_peak = predicted;
         p->memory.most_of = p->memory.packing;

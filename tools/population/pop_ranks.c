@@ -7,6 +7,7 @@
 #include "alloc/base/size.h"
 #include "runtime/base/checksum.h"
 #include "tools/population/population.h"
+#include "tools/report/file_same.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ size_t pop_budget(const pop *p)
 
 int pop_ranks_check(const pop_opts *o)
 {
-    const char *no = cli_given("--prove --replay --without --profile");
+    const char *no = cli_given("--prove --replay --without");
     CLI_TRY(job_ranks_check(o->rank_timeout));
     if (job_on_device(&o->job))
         return job_check_ranks(&o->job);
@@ -56,9 +57,11 @@ int pop_ranks_check(const pop_opts *o)
 
 int pop_ranks_open(pop *p)
 {
+    static char path[FILE_PATH_BYTES]; /* of this one's profile */
     pop_opts *o = &p->opts;
     p->piece = 1;
     CLI_TRY(job_ranks_open(&p->ranks, &p->job, &o->job, o->rank_timeout));
+    o->profile = job_ranks_profile_path(p->ranks, o->profile, path);
     if (swi_ranks_rank(p->ranks) > 0) {
         o->metrics = o->plot = o->logs = o->save = o->resume = o->job.checkpoint = NULL;
         o->quiet = true;
@@ -94,8 +97,8 @@ static void tell(const pop *p, const int *turn, int n, size_t each)
     const word own = {.turn = p->turn,
                       .steps = p->own_steps,
                       .interrupted = cli_interrupted(),
-                      .save = p->checkpoint != NULL &&
-                              (job_is_due(&p->due, p->turn + 1) | cli_save_asked())};
+                      .save = cli_save_asked() |
+                              (p->checkpoint != NULL && job_is_due(&p->due, p->turn + 1))};
     unsigned char *at = p->said + sizeof own;
     memset(p->said, 0, each);
     memcpy(p->said, &own, sizeof own);
@@ -115,6 +118,7 @@ static sw_status hear(pop *p, const int *turn, int n, size_t each)
     const unsigned char *all = p->said + each;
     const int ranks = swi_ranks_size(p->ranks);
     p->member_steps = p->steps_before;
+    p->save_now = false;
     for (int k = 0; k < ranks; k++) {
         const unsigned char *at = all + (size_t)k * each + sizeof(word);
         word of;
@@ -124,7 +128,7 @@ static sw_status hear(pop *p, const int *turn, int n, size_t each)
                     swi_ranks_rank(p->ranks), p->turn);
         p->member_steps += of.steps;
         p->stopped |= of.interrupted != 0;
-        p->save_now = k == 0 ? of.save != 0 : p->save_now;
+        p->save_now |= of.save != 0;
         for (int i = 0; i < n; i++) {
             pop_member *m = &p->members[turn[i]];
             told_member its;

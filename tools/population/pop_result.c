@@ -175,7 +175,9 @@ sw_status pop_profile_open(pop *p)
                 .seed = (uint64_t)j->seed, .steps = (uint64_t)p->steps_to_do,
                 .budget_bytes = j->budget_bytes, .members = (uint64_t)p->n_members,
                 .scores = pop_metric_name(p));
-    return sw_prof_create(&p->profile, &header);
+    SW_TRY(sw_prof_create(&p->profile, &header));
+    job_ranks_profile(p->ranks, p->profile, false);
+    return SW_OK;
 }
 
 int pop_profile_close(pop *p, int status)
@@ -216,14 +218,17 @@ static sw_status write_member(pop *p, int k)
     const bool resident = m->member.of != NULL;
     const char *names[POP_HYPERS];
     double values[POP_HYPERS];
+    char elsewhere[24];
+    snprintf(elsewhere, sizeof elsewhere, "rank %d", pop_owner(p, k));
     sw_prof_member x =
         SW_INIT(.turn = p->turn, .member = (uint32_t)k, .step = m->steps, .seed = m->seed,
-                .place = resident           ? "resident"
+                .place = !pop_is_mine(p, k) ? elsewhere
+                         : resident         ? "resident"
                          : m->waiting.there ? "waiting"
                                             : "none",
                 .range_bytes = resident ? s->member_bytes : 0,
                 .waiting_bytes = m->waiting.there ? m->waiting.n : 0,
-                .kept_bytes = m->kept.there ? m->kept.n : 0,
+                .kept_bytes = m->kept.there ? m->kept.n : 0, /* 0 of another rank's */
                 .score = fabs(m->score.score) < DBL_MAX ? m->score.score : (double)NAN,
                 .loss = m->score.loss, .train_loss = m->score.train_loss,
                 .donor = m->copied - 1,
@@ -256,7 +261,7 @@ sw_status pop_profile_turn(pop *p)
     x.batch_bytes = used.batch_bytes;
     x.range_bytes = used.range_bytes;
     x.live_bytes = used.live_bytes;
-    x.predicted_bytes = p->memory.packing.bytes + p->memory.staging;
+    x.predicted_bytes = pop_predicted(p);
     x.outside_bytes = p->memory.paused;
     sw_prof_turn_record(p->profile, &x);
     return SW_OK;

@@ -279,6 +279,8 @@ SW_MUST_USE sw_status pop_scratch(pop *p, size_t n);
 int pop_open(pop *p);
 /* Bytes of the lanes with no one resident: no explore needs more. */
 size_t pop_least(const pop *p);
+/* Bytes that the present turn takes at most; 0: no member has it here. */
+size_t pop_predicted(const pop *p);
 /* Who stays in this turn. */
 SW_MUST_USE sw_status pop_arrange(pop *p);
 /* Bytes of the budget as the library counts them, noted in memory.measured_peak. */

@@ -29,6 +29,11 @@ static sw_status add(report_rank_rows *rows, const report *r)
     for (uint32_t i = 0; i < r->n_plans; i++)
         if (!r->plans[i].immediate && r->plans[i].peak > to->predicted_bytes)
             to->predicted_bytes = r->plans[i].peak;
+    if (r->rank.turns > 0) {
+        to->runs = r->rank.turns;
+        to->predicted_bytes = r->rank.predicted_bytes;
+        to->measured_bytes = r->rank.measured_bytes;
+    }
     snprintf(to->file, sizeof to->file, "%s", r->shown);
     snprintf(to->status, sizeof to->status, "%s", r->file.ended ? r->file.status : "");
     return SW_OK;

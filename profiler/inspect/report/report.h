@@ -89,6 +89,8 @@ typedef struct {
     uint64_t rank, ranks; /* ranks 0: it was alone */
     char host[REPORT_TEXT], run[24];
     uint64_t sent_bytes, waited_ns; /* UINT64_MAX: not said */
+    /* Of a population: its turns, and the most that one was to take and took. */
+    uint64_t turns, predicted_bytes, measured_bytes;
 } report_rank;
 
 typedef struct {

@@ -298,6 +298,16 @@ static sw_status take(void *context, const profile_position *p)
                             {"sent_bytes", &x->sent_bytes, UINT64_MAX},
                             {"waited_ns", &x->waited_ns, UINT64_MAX});
     }
+    if (strcmp(name, "turn") == 0) {
+        report_rank *x = &r->rank;
+        uint64_t predicted, measured;
+        SW_TRY(PROFILE_TAKE(NULL, p, p->record, {"predicted_bytes", &predicted, PROFILE_NEEDED},
+                            {"measured_bytes", &measured, PROFILE_NEEDED}));
+        x->turns++;
+        x->predicted_bytes = predicted > x->predicted_bytes ? predicted : x->predicted_bytes;
+        x->measured_bytes = measured > x->measured_bytes ? measured : x->measured_bytes;
+        return SW_OK;
+    }
     if (strcmp(name, "step") == 0)
         return take_step(r, p, r->watch);
     if (strcmp(name, "events") == 0) {
