@@ -13,11 +13,11 @@
  * sw_optimizer_opts.shards. It updates by the mean of the gradients over all shards. They are
  * added in pairs, pairs of pairs, and so on: the same bits
  * for any number of ranks, on each of them. Losses are checked together: where one is not
- * finite, no rank updates. What a step function assigns to buffers and states is that of the
- * first shard of its rank: rank 0 has those of the step. `shards` must be N times 1, 2, 4, ...,
- * or anything where there is one process. Every rank makes the same runs in the same order; a
- * loader has its part by sw_loader_opts.of, first and share. An exec with shards has no
- * immediate mode, no members, no evolution strategies, and works on the CPU.
+ * finite, no rank updates. All that a step function assigns to buffers and states is that of
+ * the first shard of its rank: rank 0 has those of the step. `shards` must be N times 1, 2, 4,
+ * ..., or anything where there is one process. Every rank makes the same runs in the same
+ * order; a loader has its part by sw_loader_opts.of, first and share. An exec with shards has
+ * no immediate mode, no members, no evolution strategies, and works on the CPU.
  *
  * NULL stands for a process that is alone: rank 0 of 1. */
 

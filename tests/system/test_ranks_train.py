@@ -6,10 +6,12 @@ import math
 import os
 import signal
 import socket
+import subprocess
+import tempfile
 import time
 
-from frame import FULL, Run, Skip, check, get, main, put, raw, records, run, said, test, wait_until
-from ranks_frame import RANDOM, by_mpi, ended, gone, met, ranks
+from frame import FULL, PROGRAM, Run, Skip, check, get, main, put, raw, records, run, said, test, wait_until
+from ranks_frame import MODULE, RANDOM, by_mpi, ended, gone, met, ranks
 
 MODELS = {"mlp": "--model mlp --hidden 24,12 --synthetic-n 130", "lenet5": "--model lenet5 --synthetic-n 130",
           "gpt": "--model gpt --data text:t.txt --layers 1 --width 16 --heads 2 --context 16",
@@ -204,6 +206,19 @@ def differs():
         check(part in said_all and said_all.count("stepwell train:") == 1, words, said_all)
     done = Run(f"{SMALL} --shards 5").wait()
     check(done.failed_cleanly(2) and "--batch must be a multiple of the 5 shards" in done.err, done)
+
+
+@test("a program of its own trains over ranks, by the public header")
+def example():
+    example = os.path.join(os.path.dirname(PROGRAM), "examples", "train_ranks")
+    if not os.path.exists(example):
+        raise Skip("it is not built")
+    alone = subprocess.run([example], capture_output=True, text=True, timeout=120, check=True).stdout
+    for n in (2, 4, 8) if FULL else (4,):
+        env = {**os.environ, "WORLD_SIZE": str(n), "SOCKETS": tempfile.mkdtemp(dir="."), "STEPWELL_MPI_MODULE": MODULE}
+        jobs = [subprocess.Popen([example], stdout=subprocess.PIPE, text=True, env={**env, "RANK": str(k)}) for k in range(n)]
+        outs = [job.communicate(timeout=120)[0] for job in jobs]
+        check(outs[0] == alone.replace("1 ranks:", f"{n} ranks:") and not any(outs[1:]) and not any(job.returncode for job in jobs), outs, alone)
 
 
 @test("Open MPI and MPICH give the same bits")
