@@ -3,6 +3,7 @@
  * the tests of optimizers and of that pass cover it. */
 #include "alloc/base/size.h"
 #include "runtime/ops/tile.h"
+#include "runtime/transport/ranks.h"
 #include "kernels/dispatch.h"
 #include "kernels/tile_launch.h"
 #include <float.h>
@@ -269,10 +270,19 @@ static sw_status look(const sw_launch *l, const sw_buffer *gradient)
     return sw_op_finite.forward(&p.launch);
 }
 
+/* That make it together; NULL: one process does. */
+static swi_ranks *ranks_of(const swi_tile_attrs *a)
+{
+    swi_es_gradient_attrs estimate;
+    memcpy(&estimate, a->make, sizeof estimate);
+    return a->make_op == SW_OP_es_gradient ? estimate.ranks : a->shard.ranks;
+}
+
 /* The finite check on the whole gradient comes before any of it is used. As a rule it is known
  * from the operands; where it is not, all tiles are made once more. */
 sw_status swi_tile_judge(const sw_launch *l)
 {
+    const swi_tile_attrs *a = l->attrs;
     const double *finite_check = l->out[l->n_out - 1].ptr;
     sw_buffer gradient = tile_of(l, 0);
     const int64_t all = l->out[0].type.shape.dim[0], rows = gradient.type.shape.dim[0];
@@ -284,6 +294,7 @@ sw_status swi_tile_judge(const sw_launch *l)
         SW_TRY(is_surely_finite(l, &surely));
     if (*finite_check != 0.0 || surely)
         return SW_OK;
+    swi_ranks_count_twice(ranks_of(a));
     for (int64_t first = 0; first < all && *finite_check == 0.0; first += rows) {
         gradient = tile_of(l, first);
         SW_TRY(make_rows(l, &gradient, first));

@@ -3,7 +3,9 @@
 #include "alloc/base/handle.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
+#include "profiler/record/process.h"
 #include "runtime/base/module.h"
+#include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -23,6 +25,9 @@ typedef struct {
 
 struct sw_ranks {
     sw_handle handle;
+    const char *unit; /* where this rank is; NULL: not said */
+    uint64_t at, twice;
+    size_t taken;
     const sw_transport *t;
     hello *of;               /* by rank */
     size_t *counts;          /* of a trade: to each rank, and from each */
@@ -109,6 +114,22 @@ uint64_t swi_ranks_waited(const swi_ranks *r)
     return r != NULL ? r->waited : 0;
 }
 
+size_t swi_ranks_taken(const swi_ranks *r)
+{
+    return r != NULL ? r->taken : 0;
+}
+
+void swi_ranks_count_twice(swi_ranks *r)
+{
+    if (r != NULL)
+        r->twice++;
+}
+
+uint64_t swi_ranks_twice(const swi_ranks *r)
+{
+    return r != NULL ? r->twice : 0;
+}
+
 /* ---- signs of life, and waiting ---------------------------------------------------------- */
 
 static sw_status failed(const swi_ranks *r, int code)
@@ -142,8 +163,19 @@ sw_status swi_ranks_alive(swi_ranks *r)
     if (now - r->heard_at <= r->timeout_ns)
         return SW_OK;
     const int before = (r->t->rank + r->t->ranks - 1) % r->t->ranks;
-    SW_FAIL(SW_IO, "rank %d of %d on host %s has given no sign of life for %.0f s", before,
-            r->t->ranks, r->of[before].host, (double)(now - r->heard_at) * 1e-9);
+    char at[60] = "";
+    if (r->unit != NULL)
+        snprintf(at, sizeof at, "; the others are at %s %" PRIu64, r->unit, r->at);
+    SW_FAIL(SW_IO, "rank %d of %d on host %s has given no sign of life for %.0f s%s", before,
+            r->t->ranks, r->of[before].host, (double)(now - r->heard_at) * 1e-9, at);
+}
+
+void swi_ranks_at(swi_ranks *r, const char *unit, uint64_t number)
+{
+    if (r == NULL)
+        return;
+    r->unit = unit;
+    r->at = number;
 }
 
 /* No call of the transport blocks: a processor that waits is free for ranks that do not. */
@@ -311,8 +343,20 @@ size_t swi_ranks_bytes(int ranks)
                : 0;
 }
 
+static size_t resident(void)
+{
+    void *block;
+    if (sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(sw_process)) != SW_OK)
+        return 0;
+    sw_process *p = block;
+    const size_t bytes = sw_process_read(p) == SW_OK ? p->resident_bytes : 0;
+    sw_heap_free(block, SW_HEAP_RECORDS, sizeof *p);
+    return bytes;
+}
+
 /* The module of the launcher's MPI. */
-static sw_status open_module(const sw_transport **out, const char *by, int started)
+static sw_status open_module(const sw_transport **out, size_t *taken, const char *by,
+                             int started)
 {
     const bool open_mpi =
         strcmp(by, "OMPI_COMM_WORLD_SIZE") == 0 || getenv("PMIX_RANK") != NULL;
@@ -328,7 +372,10 @@ static sw_status open_module(const sw_transport **out, const char *by, int start
     sw_transport_opener *opener;
     SW_TRY(swi_module_open(&kind, NULL, path, &entry));
     memcpy(&opener, &entry, sizeof opener);
+    const size_t before = resident();
     const sw_transport *t = opener(why, sizeof why);
+    const size_t after = resident();
+    *taken = after > before && before > 0 ? after - before : 0;
     if (t == NULL)
         SW_FAIL(SW_DEVICE, "MPI module: %s could not join the other ranks: %s", path, why);
     if (t->abi != SW_TRANSPORT_ABI || t->size != sizeof *t)
@@ -397,7 +444,7 @@ sw_status swi_ranks_open(swi_ranks **out, double timeout_s)
                      .piece = SWI_RANKS_PIECE,
                      .timeout_ns = (uint64_t)(timeout_s * SECOND)};
     r->period_ns = r->timeout_ns / 8 < SECOND ? r->timeout_ns / 8 : SECOND;
-    sw_status status = open_module(&r->t, by, started);
+    sw_status status = open_module(&r->t, &r->taken, by, started);
     if (status != SW_OK) {
         sw_handle_give(r, SW_HANDLE_RANKS, sizeof *r);
         return status;

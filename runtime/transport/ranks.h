@@ -61,5 +61,13 @@ SW_MUST_USE sw_status swi_ranks_same(swi_ranks *r, const char *what, uint64_t nu
 /* A sign of life, and a look at that of the rank before; between pieces of work that are long.
  * Exchanges give them too. */
 SW_MUST_USE sw_status swi_ranks_alive(swi_ranks *r);
+/* Where this rank is, for messages: "step" 12. The text stays. */
+void swi_ranks_at(swi_ranks *r, const char *unit, uint64_t number);
+/* Bytes that became resident while the transport joined the others: its own, in no budget; 0
+ * where the system does not say. */
+size_t swi_ranks_taken(const swi_ranks *r);
+/* A gradient was made and summed twice, since it might not have been finite; how many were. */
+void swi_ranks_count_twice(swi_ranks *r);
+uint64_t swi_ranks_twice(const swi_ranks *r);
 
 #endif

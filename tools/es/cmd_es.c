@@ -57,7 +57,9 @@ static const char notes[] =
     "wall_ns, evaluate_ns, update_ns, test_ns, resumed_from_generation, checkpoints, witness. "
     "With several processes also transport, transport_bytes (of each rank, for exchanges) and "
     "ranks: host, runs (of slices), predicted_peak_bytes, measured_peak_bytes, sent_bytes, "
-    "waited_ns and update_ns (its part of the updates, without waiting) of each.";
+    "waited_ns, transport_resident_bytes (that it takes itself), made_twice (estimates that "
+    "might not have been finite) and update_ns (its part of the updates, without waiting) of "
+    "each.";
 
 /* Options of the job that are taken; model and data have no default until it is known whether
  * an environment is. */

@@ -419,6 +419,7 @@ static sw_status exchange(es_run *r)
         return SW_OK;
     char *mine = (char *)r->found, *all = mine + each;
     memcpy(mine + last, &own, sizeof own);
+    swi_ranks_at(r->ranks, "generation", r->generation);
     SW_TRY(swi_ranks_gather(r->ranks, mine, each, all));
     for (int k = 0; k < ranks; k++) {
         word of;

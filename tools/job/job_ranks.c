@@ -135,6 +135,8 @@ sw_status job_ranks_figures(swi_ranks *ranks, job_rank own, job_rank *all)
 {
     own.sent_bytes = swi_ranks_sent(ranks);
     own.waited_ns = swi_ranks_waited(ranks);
+    own.resident_bytes = swi_ranks_taken(ranks);
+    own.made_twice = swi_ranks_twice(ranks);
     return swi_ranks_gather(ranks, &own, sizeof own, all);
 }
 
@@ -152,6 +154,9 @@ void job_ranks_put(sw_json *json, const swi_ranks *ranks, size_t bytes, const ch
         sw_json_put_u64(json, done, all[k].done);
         SW_JSON_PUT(json, &all[k], predicted_peak_bytes, measured_peak_bytes, sent_bytes,
                     waited_ns);
+        sw_json_put_known(json, "transport_resident_bytes", all[k].resident_bytes > 0,
+                          all[k].resident_bytes);
+        SW_JSON_PUT(json, &all[k], made_twice);
         if (all[k].update_ns > 0)
             SW_JSON_PUT(json, &all[k], update_ns);
         sw_json_end(json);
@@ -161,8 +166,19 @@ void job_ranks_put(sw_json *json, const swi_ranks *ranks, size_t bytes, const ch
 
 void job_ranks_print(const swi_ranks *ranks, size_t bytes)
 {
-    if (ranks != NULL)
-        printf("ranks   %d by %s: %s each, %s sent\n", swi_ranks_size(ranks),
-               swi_ranks_name(ranks), result_both(bytes).text,
-               cli_bytes(swi_ranks_sent(ranks)).text);
+    char text[400], own[96] = "";
+    if (ranks == NULL)
+        return;
+    if (swi_ranks_taken(ranks) > 0)
+        snprintf(own, sizeof own, "; it has %s resident of its own, in no total",
+                 cli_bytes(swi_ranks_taken(ranks)).text);
+    snprintf(text, sizeof text, "%d by %s: %s each, %s sent%s", swi_ranks_size(ranks),
+             swi_ranks_name(ranks), result_both(bytes).text,
+             cli_bytes(swi_ranks_sent(ranks)).text, own);
+    printf("ranks   ");
+    cli_wrap(stdout, 8, 8, text);
+    if (swi_ranks_twice(ranks) > 0)
+        printf("        %s gradients were made and summed twice: they might not have been "
+               "finite\n",
+               cli_digits(swi_ranks_twice(ranks)).text);
 }

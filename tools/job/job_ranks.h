@@ -38,9 +38,12 @@ void job_ranks_profile(const swi_ranks *ranks, sw_profile *profile, bool ends);
 typedef struct {
     uint64_t done; /* runs, or steps */
     uint64_t predicted_peak_bytes, measured_peak_bytes, sent_bytes, waited_ns;
-    uint64_t update_ns; /* es: of its part of the updates, without waiting */
+    uint64_t resident_bytes; /* that the transport took itself */
+    uint64_t made_twice;     /* gradients that might not have been finite */
+    uint64_t update_ns;      /* es: of its part of the updates, without waiting */
 } job_rank;
-/* Of all, by rank, into `all`, from `own`, whose sent_bytes and waited_ns are filled in. */
+/* Of all, by rank, into `all`, from `own`, whose sent_bytes and those after it are filled in.
+ */
 SW_MUST_USE sw_status job_ranks_figures(swi_ranks *ranks, job_rank own, job_rank *all);
 /* "transport", "transport_bytes" and "ranks"; `done` is the key of that figure. */
 void job_ranks_put(sw_json *json, const swi_ranks *ranks, size_t bytes, const char *done,

@@ -157,6 +157,7 @@ sw_status pop_ranks_turn(pop *p, const int *turn, int n)
     }
     const size_t each = sizeof(word) + most * sizeof(told_member);
     tell(p, turn, n, each);
+    swi_ranks_at(p->ranks, "turn", p->turn);
     SW_TRY(swi_ranks_gather(p->ranks, p->said, each, p->said + each));
     SW_TRY(hear(p, turn, n, each));
     /* Why one failed is said, and kept, by rank 0. */

@@ -5,6 +5,7 @@
  * (runtime/ops/shards.c). The losses of a step are, too: all ranks have the same progress, and
  * decide alike. */
 #include "alloc/base/mem.h"
+#include "runtime/exec/exec.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +14,7 @@
  */
 typedef struct {
     uint64_t step;
-    uint32_t interrupted, reserved;
+    uint32_t interrupted, plan; /* of the program that ran last: its hash */
 } word;
 typedef struct {
     double loss;
@@ -125,20 +126,26 @@ sw_status train_ranks_step(train *t, train_step *s)
 {
     const size_t each = each_found(t);
     const int ranks = swi_ranks_size(t->job.ranks);
-    const word own = {.step = s->step, .interrupted = cli_interrupted()};
     unsigned char *all = t->found + each;
     if (t->job.ranks == NULL)
         return SW_OK;
+    const swi_program *ran = t->job.exec->last;
+    const word own = {.step = s->step,
+                      .interrupted = cli_interrupted(),
+                      .plan = ran != NULL ? (uint32_t)ran->hash : 0};
     memcpy(t->found, &own, sizeof own);
+    swi_ranks_at(t->job.ranks, "step", s->step);
     SW_TRY(swi_ranks_gather(t->job.ranks, t->found, each, all));
     s->score = (train_score){0};
     for (int k = 0; k < ranks; k++) {
         word of;
         memcpy(&of, all + (size_t)k * each, sizeof of);
         t->interrupted |= of.interrupted != 0;
-        if (of.step != s->step)
-            SW_FAIL(SW_IO, "rank %d is at step %" PRIu64 ", rank 0 at step %" PRIu64, k,
-                    of.step, s->step);
+        if (of.step != s->step || of.plan != own.plan)
+            SW_FAIL(SW_IO,
+                    "rank %d is at step %" PRIu64 " of plan %08x, this rank at step %" PRIu64
+                    " of plan %08x",
+                    k, of.step, of.plan, s->step, own.plan);
         for (int j = 0; j < t->job.shards_here; j++) {
             shard_score score;
             memcpy(&score, all + (size_t)k * each + sizeof of + (size_t)j * sizeof score,
