@@ -145,7 +145,7 @@ def resume():
             jobs[RANDOM.randrange(first)].send(number)
             gone(jobs)
         else:
-            for job in jobs + jobs[:2]:  # a launcher sends again what a terminal has sent
+            for job in jobs[-1:] if number == signal.SIGTERM else jobs + jobs[:2]:  # one alone; all, and again, as a launcher does
                 job.send(number)
             ended(jobs, 130)
         if then > 1:
