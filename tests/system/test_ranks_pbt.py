@@ -125,17 +125,18 @@ def profiles():
 def sent():
     """Each rank: what it says at first, ISA and budget, five numbers that are compared, what rank 0 knows of files and of a run before, and
     for each turn a word and its members. A copy from owner to owner is a member's pack, 64 bytes and its range. The best one's test goes to
-    rank 0. For a save the size of each member, for parameters too, and the members that are not with rank 0, each after its head."""
+    rank 0. For a save the size of each member, for parameters too, and the members that are not with rank 0, each after its head; a
+    checkpoint is made of them twice, for its checksums and for its bytes."""
     head, files = 1888, ("", "--checkpoint c --checkpoint-every 1000", "--save-params p%d", "--checkpoint c --checkpoint-every 3 --save-params p")
-    for n, more, saved, single in ((2, files[0], 0, 0), (4, files[1], 1, 0), (3, files[2], 1, 0), (3, files[3], 3, 1)):
+    for n, more, saved, each, best_of in ((2, files[0], 0, 0, 0), (4, files[1], 1, 0, 0), (3, files[2], 0, 1, 0), (3, files[3], 3, 0, 1)):
         out = ended(ranks(n, f"{NET} {LR} --synch --log-dir L {more}")).json
         pack, best = 64 + out["population"][0]["bytes"], out["best"]["member"] % n
         rows = [json.loads(line) for line in get("L/pbt_global.txt").splitlines()]
         check(len(rows) == out["exploits"] > 0 and out["turns"] == 8, out)
         for k, r in enumerate(out["ranks"]):
-            to_all = HELLO + 16 + 5 * 8 + 8 + 8 + 72 + 8 * (WORD + -(-MEMBERS // n) * TOLD) + 8 * (MEMBERS * saved + single)
+            to_all = HELLO + 16 + 5 * 8 + 8 + 8 + 72 + 8 * (WORD + -(-MEMBERS // n) * TOLD) + 8 * (MEMBERS * (saved + each) + best_of)
             copies = sum(donor % n == k != target % n for target, donor, *_ in rows) * pack
-            pieces = (head + pack) * (len(range(k, MEMBERS, n)) * saved + single * (best == k)) if k > 0 else 0
+            pieces = (head + pack) * (len(range(k, MEMBERS, n)) * (2 * saved + each) + best_of * (best == k)) if k > 0 else 0
             its = (n - 1) * to_all + copies + pieces + 40 * (best == k > 0)
             check(r["sent_bytes"] == its, n, more, k, r, its)
         clear()
@@ -168,6 +169,20 @@ def resume():
             check(bytes_ == reference[0][name], i, name)
         check(list(files) == list(reference[0]) and kept(done) == reference[1], i, kept(done), "and not", reference[1])
         clear()
+
+
+@test("a save takes the memory of few members")
+def memory():
+    """Rank 0 has one of another rank at a time, and the run that goes on too."""
+    if not STEADY:
+        raise Skip("sanitizers keep memory of their own")
+    words = "pbt --synthetic-n 100 --batch 16 --model mlp --hidden 512 --members 24 --interval 2 --steps 4 --quiet --json lr=log:0.001..0.01 --synch --quantile 0"
+    without = ended(ranks(2, words))
+    size = without.json["population"][0]["bytes"]
+    for more in " --checkpoint c", " --checkpoint c --resume":
+        taken = ended(ranks(2, words + more)).peak_bytes - without.peak_bytes
+        print(f"      {taken / size:.1f} members more")
+        check(taken < 5 * size, taken, size)
 
 
 @test("a save that any rank is asked for is made by all")
