@@ -187,7 +187,7 @@ def memory():
 
 @test("a save that any rank is asked for is made by all")
 def asked():
-    jobs = ranks(3, f"{LONG} --checkpoint c --checkpoint-every 1000000")
+    jobs = met(ranks(3, f"{LONG} --checkpoint c --checkpoint-every 1000000"))
     wait_until(lambda: caught(jobs[2], signal.SIGUSR1))
     jobs[2].send(signal.SIGUSR1)
     wait_until(lambda: os.path.exists("c"))
