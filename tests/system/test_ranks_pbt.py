@@ -9,7 +9,7 @@ import socket
 import time
 
 from frame import FULL, STEADY, Run, Skip, caught, check, get, main, put, raw, run, said, test, wait_until
-from ranks_frame import RANDOM, by_mpi, ended, gone, met, ranks
+from ranks_frame import RANDOM, by_mpi, ended, gone, killed_by_mpi, met, ranks
 
 NET = "pbt --synthetic-n 96 --batch 16 --model mlp --hidden 12 --members 6 --interval 3 --steps 24 --seed 3 --quiet --json --optimizer momentum"
 LR = "lr=log:0.01..1 momentum=uniform:0..0.95"
@@ -205,6 +205,13 @@ def kills():
         said_all = gone(jobs)
         check("has left" in said_all or all(j.status < 0 for j in jobs), said_all)
         clear()
+
+
+@test("where one is killed under Open MPI or MPICH, all end")
+def kills_by_mpi():
+    if not FULL:
+        raise Skip("in full alone")
+    killed_by_mpi(f"{LONG} --checkpoint c --checkpoint-every 50 --resume", 3, 5)
 
 
 @test("a rank that has stopped is named, and all end")
