@@ -657,6 +657,18 @@ static sw_status blob_of(sw_checkpoint *c, const char *name, swi_blob **out)
     return SW_OK;
 }
 
+sw_status swi_checkpoint_pour(sw_checkpoint *c, const char *name, size_t n,
+                              swi_pour_bytes *pour, void *owner)
+{
+    swi_blob *blob;
+    SW_ASSERT(c->no_copy && strlen(name) < SWI_BLOB_NAME);
+    SW_TRY(blob_of(c, name, &blob));
+    blob->n = n;
+    blob->pour = pour;
+    blob->owner = owner;
+    return SW_OK;
+}
+
 sw_status sw_checkpoint_put(sw_checkpoint *c, const char *name, const void *bytes, size_t n)
 {
     static const char call[] = "sw_checkpoint_put";
@@ -684,6 +696,7 @@ sw_status sw_checkpoint_put(sw_checkpoint *c, const char *name, const void *byte
     if (n > 0)
         memcpy(blob->bytes, bytes, n);
     blob->n = n;
+    blob->pour = NULL;
     return SW_OK;
 }
 

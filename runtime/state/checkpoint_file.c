@@ -235,6 +235,13 @@ sw_status sw_checkpoint_write(sw_checkpoint *c)
     for (uint32_t i = 0; i < c->n_blobs; i++) {
         swi_blob *b = &c->blobs[i];
         char name[sizeof SWI_BLOB_PREFIX + SWI_BLOB_NAME];
+        snprintf(name, sizeof name, "%s%s", SWI_BLOB_PREFIX, b->name);
+        if (b->pour != NULL) {
+            SW_TRY(swi_list_bytes(&c->list, name, name, b->n));
+            c->list.at[c->list.n - 1].pour = b->pour;
+            c->list.at[c->list.n - 1].owner = b->owner;
+            continue;
+        }
         if (b->n > b->cap_written) {
             SW_TRY(sw_heap_resize(&b->written, SW_HEAP_FILES, b->cap_written, b->n));
             b->cap_written = b->n;
@@ -242,7 +249,6 @@ sw_status sw_checkpoint_write(sw_checkpoint *c)
         if (b->n > 0)
             memcpy(b->written, b->bytes, b->n);
         b->n_written = b->n;
-        snprintf(name, sizeof name, "%s%s", SWI_BLOB_PREFIX, b->name);
         SW_TRY(swi_list_bytes(&c->list, name, b->written, b->n_written));
     }
 
@@ -430,6 +436,28 @@ sw_status sw_checkpoint_find(sw_checkpoint *c, const char *path, sw_checkpoint_f
     return SW_OK;
 }
 
+/* NULL: there is none of that name. */
+static const swi_tensors_entry *find_blob(const sw_checkpoint *c, const char *name)
+{
+    char whole[sizeof SWI_BLOB_PREFIX + SWI_BLOB_NAME];
+    const int length = snprintf(whole, sizeof whole, "%s%s", SWI_BLOB_PREFIX, name);
+    return length < (int)sizeof whole ? swi_tensors_find(c->found, whole) : NULL;
+}
+
+size_t swi_checkpoint_has(const sw_checkpoint *c, const char *name)
+{
+    const swi_tensors_entry *entry = find_blob(c, name);
+    return entry != NULL ? (size_t)(entry->end - entry->begin) : 0;
+}
+
+sw_status swi_checkpoint_read(sw_checkpoint *c, const char *name, size_t at, void *to, size_t n)
+{
+    const swi_tensors_entry *entry = find_blob(c, name);
+    if (entry == NULL)
+        SW_FAIL(SW_FORMAT, "%s: it has no '%s'", swi_tensors_path(c->found), name);
+    return swi_tensors_read_part(c->found, entry, at, to, n);
+}
+
 sw_status sw_checkpoint_get(sw_checkpoint *c, const char *name, const void **bytes, size_t *n)
 {
     static const char call[] = "sw_checkpoint_get";
@@ -438,10 +466,7 @@ sw_status sw_checkpoint_get(sw_checkpoint *c, const char *name, const void **byt
         SW_FAIL(SW_INVALID, "%s: name, bytes and n must not be NULL", call);
     if (c->found == NULL)
         SW_FAIL(SW_INVALID, "%s: call sw_checkpoint_find first; it must find one", call);
-    char whole[sizeof SWI_BLOB_PREFIX + SWI_BLOB_NAME];
-    const int length = snprintf(whole, sizeof whole, "%s%s", SWI_BLOB_PREFIX, name);
-    const swi_tensors_entry *entry =
-        length < (int)sizeof whole ? swi_tensors_find(c->found, whole) : NULL;
+    const swi_tensors_entry *entry = find_blob(c, name);
     void *block = NULL;
     if (entry != NULL)
         SW_TRY(get(c, c->found, entry, &block));

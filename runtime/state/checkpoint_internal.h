@@ -29,6 +29,8 @@ typedef struct {
     size_t n, cap;
     unsigned char *written; /* as it is being written */
     size_t n_written, cap_written;
+    swi_pour_bytes *pour; /* gives its n bytes while it is written; NULL: as they were put */
+    void *owner;
 } swi_blob;
 
 /* Models of one name and one layout. */

@@ -5,6 +5,16 @@
 
 #include "runtime/state/tensor_file.h"
 
+/* As sw_checkpoint_put, for who has no memory for all n bytes at once: `pour` gives them while
+ * the file is written, twice and the same, on the thread that saves. With no_copy alone. */
+SW_MUST_USE sw_status swi_checkpoint_pour(sw_checkpoint *checkpoint, const char *name, size_t n,
+                                          swi_pour_bytes *pour, void *owner);
+/* Of the checkpoint that was found: how many bytes it has under the name, 0 for none; some of
+ * them, from byte `at` on. */
+size_t swi_checkpoint_has(const sw_checkpoint *checkpoint, const char *name);
+SW_MUST_USE sw_status swi_checkpoint_read(sw_checkpoint *checkpoint, const char *name,
+                                          size_t at, void *to, size_t n);
+
 /* Of each member, beside its range. */
 typedef struct {
     uint64_t seed, steps, batches, damaged; /* damaged: 0 or 1 */

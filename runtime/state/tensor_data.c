@@ -189,6 +189,8 @@ static sw_status count_header(const writing *w, size_t *bytes)
  * elements. */
 static sw_status tensor_pour(const swi_tensor *tensor, swi_take_piece *take, void *context)
 {
+    if (tensor->pour != NULL)
+        return tensor->pour(tensor->owner, take, context);
     if (tensor->at != NULL) {
         /* Parts in host memory. Small ones are gathered, so that a file has few writes. */
         unsigned char block[16384];

@@ -7,6 +7,9 @@
 #include "alloc/base/sys.h"
 #include "runtime/model/model.h"
 
+/* Gives bytes to `take`, in order and in pieces, as often as it is asked. */
+typedef sw_status swi_pour_bytes(void *owner, swi_take_piece *take, void *context);
+
 /* A tensor of n_parts parts of part_bytes: those of one entry in models of one layout. With one
  * part the shape is the entry's, with more they stand in front: (parts, dims...). */
 typedef struct {
@@ -22,7 +25,9 @@ typedef struct {
     const size_t *places;    /* with `at`: part k begins places[k] after it; NULL: as above */
     sw_model *const *models; /* part k is in models[k]; borrowed */
     size_t offset;           /* there */
-    uint32_t group; /* of the call of swi_list_models that appended it; SWI_NONE: none */
+    uint32_t group;       /* of the call of swi_list_models that appended it; SWI_NONE: none */
+    swi_pour_bytes *pour; /* where its bytes come from when it is written; NULL: as above */
+    void *owner;          /* given to it */
 } swi_tensor;
 
 typedef struct {

@@ -9,7 +9,7 @@ import socket
 import time
 
 from frame import FULL, STEADY, Run, Skip, caught, check, get, main, put, raw, run, said, test, wait_until
-from ranks_frame import RANDOM, by_mpi, ended, gone, met, ranks
+from ranks_frame import RANDOM, by_mpi, ended, gone, killed_by_mpi, met, ranks
 
 NET = "pbt --synthetic-n 96 --batch 16 --model mlp --hidden 12 --members 6 --interval 3 --steps 24 --seed 3 --quiet --json --optimizer momentum"
 LR = "lr=log:0.01..1 momentum=uniform:0..0.95"
@@ -125,17 +125,18 @@ def profiles():
 def sent():
     """Each rank: what it says at first, ISA and budget, five numbers that are compared, what rank 0 knows of files and of a run before, and
     for each turn a word and its members. A copy from owner to owner is a member's pack, 64 bytes and its range. The best one's test goes to
-    rank 0. For a save the size of each member, for parameters too, and the members that are not with rank 0, each after its head."""
+    rank 0. For a save the size of each member, for parameters too, and the members that are not with rank 0, each after its head; a
+    checkpoint is made of them twice, for its checksums and for its bytes."""
     head, files = 1888, ("", "--checkpoint c --checkpoint-every 1000", "--save-params p%d", "--checkpoint c --checkpoint-every 3 --save-params p")
-    for n, more, saved, single in ((2, files[0], 0, 0), (4, files[1], 1, 0), (3, files[2], 1, 0), (3, files[3], 3, 1)):
+    for n, more, saved, each, best_of in ((2, files[0], 0, 0, 0), (4, files[1], 1, 0, 0), (3, files[2], 0, 1, 0), (3, files[3], 3, 0, 1)):
         out = ended(ranks(n, f"{NET} {LR} --synch --log-dir L {more}")).json
         pack, best = 64 + out["population"][0]["bytes"], out["best"]["member"] % n
         rows = [json.loads(line) for line in get("L/pbt_global.txt").splitlines()]
         check(len(rows) == out["exploits"] > 0 and out["turns"] == 8, out)
         for k, r in enumerate(out["ranks"]):
-            to_all = HELLO + 16 + 5 * 8 + 8 + 8 + 72 + 8 * (WORD + -(-MEMBERS // n) * TOLD) + 8 * (MEMBERS * saved + single)
+            to_all = HELLO + 16 + 5 * 8 + 8 + 8 + 72 + 8 * (WORD + -(-MEMBERS // n) * TOLD) + 8 * (MEMBERS * (saved + each) + best_of)
             copies = sum(donor % n == k != target % n for target, donor, *_ in rows) * pack
-            pieces = (head + pack) * (len(range(k, MEMBERS, n)) * saved + single * (best == k)) if k > 0 else 0
+            pieces = (head + pack) * (len(range(k, MEMBERS, n)) * (2 * saved + each) + best_of * (best == k)) if k > 0 else 0
             its = (n - 1) * to_all + copies + pieces + 40 * (best == k > 0)
             check(r["sent_bytes"] == its, n, more, k, r, its)
         clear()
@@ -170,9 +171,23 @@ def resume():
         clear()
 
 
+@test("a save takes the memory of few members")
+def memory():
+    """Rank 0 has one of another rank at a time, and the run that goes on too."""
+    if not STEADY:
+        raise Skip("sanitizers keep memory of their own")
+    words = "pbt --synthetic-n 100 --batch 16 --model mlp --hidden 512 --members 24 --interval 2 --steps 4 --quiet --json lr=log:0.001..0.01 --synch --quantile 0"
+    without = ended(ranks(2, words))
+    size = without.json["population"][0]["bytes"]
+    for more in " --checkpoint c", " --checkpoint c --resume":
+        taken = ended(ranks(2, words + more)).peak_bytes - without.peak_bytes
+        print(f"      {taken / size:.1f} members more")
+        check(taken < 5 * size, taken, size)
+
+
 @test("a save that any rank is asked for is made by all")
 def asked():
-    jobs = ranks(3, f"{LONG} --checkpoint c --checkpoint-every 1000000")
+    jobs = met(ranks(3, f"{LONG} --checkpoint c --checkpoint-every 1000000"))
     wait_until(lambda: caught(jobs[2], signal.SIGUSR1))
     jobs[2].send(signal.SIGUSR1)
     wait_until(lambda: os.path.exists("c"))
@@ -190,6 +205,13 @@ def kills():
         said_all = gone(jobs)
         check("has left" in said_all or all(j.status < 0 for j in jobs), said_all)
         clear()
+
+
+@test("where one is killed under Open MPI or MPICH, all end")
+def kills_by_mpi():
+    if not FULL:
+        raise Skip("in full alone")
+    killed_by_mpi(f"{LONG} --checkpoint c --checkpoint-every 50 --resume", 3, 5)
 
 
 @test("a rank that has stopped is named, and all end")

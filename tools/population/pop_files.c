@@ -1,13 +1,13 @@
 /* --metrics: a line for each member and turn. --save-params: of the best member, or of all. */
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
+#include "runtime/state/checkpoint_stack.h"
 #include "tools/population/population.h"
 #include "tools/report/file_same.h"
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 sw_status pop_metrics_open(pop *p)
 {
@@ -358,18 +358,14 @@ static sw_status put_member(pop *p, int k, bool kept, unsigned char *at)
     return s.kept ? pop_state_read(p, &m->kept, at + s.state_bytes) : SW_OK;
 }
 
-/* A piece of n bytes to rank 0. */
-static sw_status bring_piece(pop *p, int k, bool kept, size_t n, void *to)
+/* A piece of n bytes into p->scratch of rank 0. */
+static sw_status bring_piece(pop *p, int k, bool kept, size_t n)
 {
-    void *from = to;
-    if (pop_is_mine(p, k)) {
-        if (swi_ranks_rank(p->ranks) > 0) {
-            SW_TRY(pop_scratch(p, n));
-            from = p->scratch;
-        }
-        SW_TRY(put_member(p, k, kept, from));
-    }
-    return swi_ranks_copy(p->ranks, pop_owner(p, k), 0, from, n);
+    if (pop_is_mine(p, k) || swi_ranks_rank(p->ranks) == 0)
+        SW_TRY(pop_scratch(p, n));
+    if (pop_is_mine(p, k))
+        SW_TRY(put_member(p, k, kept, p->scratch));
+    return swi_ranks_copy(p->ranks, pop_owner(p, k), 0, p->scratch, n);
 }
 
 /* ---- parameters -------------------------------------------------------------------------- */
@@ -418,16 +414,13 @@ sw_status pop_save_member(pop *p, int k, const char *path)
     const char *at = path != NULL ? strstr(path, "%d") : NULL;
     char name[600];
     size_t n = 0;
-    void *piece;
     if (at != NULL)
         snprintf(name, sizeof name, "%.*s%d%s", (int)(at - path), path, k, at + 2);
     SW_TRY(piece_bytes(p, k, false, &n));
-    SW_TRY(sw_heap_alloc(&piece, SW_HEAP_RECORDS, n));
-    sw_status status = bring_piece(p, k, false, n, piece);
-    if (status == SW_OK && swi_ranks_rank(p->ranks) == 0)
-        status = save_piece(p, k, piece, at != NULL ? name : path);
-    sw_heap_free(piece, SW_HEAP_RECORDS, n);
-    return status;
+    SW_TRY(bring_piece(p, k, false, n));
+    if (swi_ranks_rank(p->ranks) > 0)
+        return SW_OK;
+    return save_piece(p, k, p->scratch, at != NULL ? name : path);
 }
 
 sw_status pop_save_params(pop *p)
@@ -450,66 +443,39 @@ sw_status pop_save_params(pop *p)
 
 /* ---- saving ----------------------------------------------------------------------------- */
 
-/* The packing, the decisions and the turns; the members follow. */
-static unsigned char *fill_head(const pop *p, unsigned char *at, const void *pbt,
-                                size_t pbt_bytes)
+/* All members, one after the other, to rank 0, which gives them to `take`. */
+static sw_status pour_members(pop *p, swi_take_piece *take, void *context)
 {
-    memcpy(at, &p->memory.most_of, sizeof(sw_packing));
-    at += sizeof(sw_packing);
-    memcpy(at, pbt, pbt_bytes);
-    at += pbt_bytes;
+    for (int k = 0; k < p->n_members; k++) {
+        SW_TRY(bring_piece(p, k, true, p->sizes[k]));
+        if (take != NULL)
+            SW_TRY(take(context, p->scratch, 0, p->sizes[k]));
+        SW_TRY(swi_ranks_alive(p->ranks));
+    }
+    return SW_OK;
+}
+
+/* A checkpoint has of the run: the packing, the decisions, the turns and all members. */
+typedef struct {
+    pop *p;
+    void *pbt;
+    size_t pbt_bytes;
+} saving;
+
+static sw_status pour(void *owner, swi_take_piece *take, void *context)
+{
+    const saving *s = owner;
+    pop *p = s->p;
+    SW_TRY(take(context, &p->memory.most_of, 0, sizeof(sw_packing)));
+    SW_TRY(take(context, s->pbt, 0, s->pbt_bytes));
     for (int k = 0; k < p->n_members && p->history != NULL; k++) {
         const pop_history *h = &p->history[k];
-        const saved_history s = {h->turns, h->n, h->apart};
-        const size_t rows = h->n * pop_history_width(p) * sizeof *h->rows;
-        memcpy(at, &s, sizeof s);
-        at += sizeof s;
-        if (rows > 0)
-            memcpy(at, h->rows, rows);
-        at += rows;
+        const saved_history its = {h->turns, h->n, h->apart};
+        SW_TRY(take(context, &its, 0, sizeof its));
+        if (h->n > 0)
+            SW_TRY(take(context, h->rows, 0, h->n * pop_history_width(p) * sizeof *h->rows));
     }
-    return at;
-}
-
-/* All of the run, at rank 0, to which members come one after the other; elsewhere *out has room
- * for nothing. */
-static sw_status make_blob(pop *p, const void *pbt, size_t pbt_bytes, void **out, size_t *bytes)
-{
-    const bool first = swi_ranks_rank(p->ranks) == 0;
-    size_t n, all = first ? sizeof(sw_packing) + pbt_bytes + pop_history_bytes(p) : 0;
-    for (int k = 0; k < p->n_members; k++) {
-        SW_TRY(piece_bytes(p, k, true, &n));
-        p->sizes[k] = n;
-        all += first ? n : 0;
-    }
-    *bytes = all;
-    SW_TRY(sw_heap_alloc(out, SW_HEAP_FILES, all));
-    unsigned char *at = first ? fill_head(p, *out, pbt, pbt_bytes) : NULL;
-    sw_status status = SW_OK;
-    for (int k = 0; k < p->n_members && status == SW_OK; k++) {
-        status = bring_piece(p, k, true, p->sizes[k], at);
-        if (first)
-            at += p->sizes[k];
-    }
-    if (status != SW_OK)
-        sw_heap_free(*out, SW_HEAP_FILES, all);
-    return status;
-}
-
-/* With signs of life: a thread writes. */
-static sw_status write_checkpoint(pop *p)
-{
-    const struct timespec pause = {.tv_nsec = 5000000};
-    sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
-    SW_TRY(sw_checkpoint_take(p->checkpoint, p->turn));
-    SW_TRY(sw_checkpoint_write(p->checkpoint));
-    for (;;) {
-        SW_TRY(sw_checkpoint_describe(p->checkpoint, &info));
-        if (!info.busy || p->ranks == NULL)
-            return sw_checkpoint_wait(p->checkpoint);
-        SW_TRY(swi_ranks_alive(p->ranks));
-        (void)nanosleep(&pause, NULL);
-    }
+    return pour_members(p, take, context);
 }
 
 static sw_status put_state(pop *p, size_t pbt_bytes)
@@ -542,27 +508,34 @@ static sw_status sync_log(const pop *p)
     return synced != SW_OK ? synced : closed;
 }
 
+static sw_status save_to_file(pop *p, saving *s)
+{
+    size_t n = sizeof(sw_packing) + s->pbt_bytes + pop_history_bytes(p);
+    for (int k = 0; k < p->n_members; k++)
+        n += p->sizes[k];
+    SW_TRY(swi_checkpoint_pour(p->checkpoint, "population", n, pour, s));
+    SW_TRY(put_state(p, s->pbt_bytes));
+    return cli_saved(sw_checkpoint_save(p->checkpoint, p->turn));
+}
+
 sw_status pop_save_now(pop *p)
 {
-    void *pbt, *blob;
-    size_t pbt_bytes, n;
+    saving s = {.p = p};
     if (!p->saves)
         return SW_OK;
     SW_TRY(job_metrics_sync(&p->metrics));
     SW_TRY(sync_log(p));
-    SW_TRY(sw_pbt_save(p->pbt, &pbt, &pbt_bytes));
-    sw_status status = make_blob(p, pbt, pbt_bytes, &blob, &n);
-    if (status == SW_OK) {
-        if (p->checkpoint != NULL)
-            status = sw_checkpoint_put(p->checkpoint, "population", blob, n);
-        sw_heap_free(blob, SW_HEAP_FILES, n);
-    }
-    if (status == SW_OK && p->checkpoint != NULL)
-        status = put_state(p, pbt_bytes);
-    sw_pbt_free(pbt, pbt_bytes);
-    SW_TRY(status);
+    for (int k = 0; k < p->n_members; k++)
+        SW_TRY(piece_bytes(p, k, true, &p->sizes[k]));
     p->due = job_due_after(&p->opts.every, p->turn);
-    return p->checkpoint != NULL ? cli_saved(write_checkpoint(p)) : SW_OK;
+    if (p->checkpoint == NULL) { /* as often as rank 0 */
+        SW_TRY(pour_members(p, NULL, NULL));
+        return pour_members(p, NULL, NULL);
+    }
+    SW_TRY(sw_pbt_save(p->pbt, &s.pbt, &s.pbt_bytes));
+    const sw_status status = save_to_file(p, &s);
+    sw_pbt_free(s.pbt, s.pbt_bytes);
+    return status;
 }
 
 sw_status pop_save_due(pop *p)
@@ -575,8 +548,9 @@ sw_status pop_save_due(pop *p)
 
 sw_status pop_save_open(pop *p)
 {
-    const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = p->opts.job.checkpoint,
-                                            .command = p->command, .keep = (int)p->opts.keep);
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .path = p->opts.job.checkpoint, .command = p->command,
+                .keep = (int)p->opts.keep, .no_copy = 1);
     const char *save = p->opts.save;
     p->saves = p->opts.job.checkpoint != NULL;
     p->params = save == NULL ? POP_NO_PARAMS : strstr(save, "%d") != NULL ? POP_EACH : POP_BEST;
@@ -598,53 +572,63 @@ static bool is_config(const pop *p, const pop_config *config)
     return is;
 }
 
-/* The state lies at rank 0. */
-static sw_status get_state(pop *p, int k, pop_state *s, const pop_config *config,
-                           const unsigned char *at, size_t n)
+/* Bytes of the run in a checkpoint, one after the other; rank 0 alone has it. */
+typedef struct {
+    pop *p;
+    const char *path;
+    size_t at, left;
+} reading;
+
+static sw_status next_bytes(reading *r, void *to, size_t n)
 {
+    if (swi_ranks_rank(r->p->ranks) > 0)
+        return SW_OK;
+    if (n > r->left)
+        SW_FAIL(SW_FORMAT, "%s: the population is cut", r->path);
+    SW_TRY(swi_checkpoint_read(r->p->checkpoint, "population", r->at, to, n));
+    r->at += n;
+    r->left -= n;
+    return SW_OK;
+}
+
+static sw_status get_state(reading *r, int k, pop_state *s, const pop_config *config, size_t n)
+{
+    pop *p = r->p;
     int shape;
-    const bool mine = pop_is_mine(p, k);
-    void *bytes = (void *)(uintptr_t)at;
     SW_TRY(pop_shape_of(p, config, &shape));
-    if (mine && swi_ranks_rank(p->ranks) > 0) {
+    if (pop_is_mine(p, k) || swi_ranks_rank(p->ranks) == 0)
         SW_TRY(pop_scratch(p, n));
-        bytes = p->scratch;
-    }
-    SW_TRY(swi_ranks_copy(p->ranks, 0, pop_owner(p, k), bytes, n));
-    if (mine)
-        return pop_state_put(p, s, bytes, n, shape);
+    SW_TRY(next_bytes(r, p->scratch, n));
+    SW_TRY(swi_ranks_copy(p->ranks, 0, pop_owner(p, k), p->scratch, n));
+    if (pop_is_mine(p, k))
+        return pop_state_put(p, s, p->scratch, n, shape);
     *s = (pop_state){.there = true, .away = true, .shape = shape};
     return SW_OK;
 }
 
-static sw_status look_at_piece(const pop *p, int k, const unsigned char *at, size_t left,
-                               const char *path, saved_member *s)
+/* The head of a member's piece, from rank 0. */
+static sw_status get_head(reading *r, int k, saved_member *s)
 {
-    if (left < sizeof *s)
-        SW_FAIL(SW_FORMAT, "%s: the population is cut at member %d", path, k);
-    memcpy(s, at, sizeof *s);
-    left -= sizeof *s;
-    if (s->state_bytes > left || s->kept_bytes > left - s->state_bytes)
-        SW_FAIL(SW_FORMAT, "%s: the state of member %d is cut", path, k);
+    pop *p = r->p;
+    memset(s, 0, sizeof *s);
+    SW_TRY(next_bytes(r, s, sizeof *s));
+    if (p->ranks != NULL)
+        SW_TRY(swi_ranks_share(p->ranks, s, sizeof *s));
+    if (swi_ranks_rank(p->ranks) == 0 &&
+        (s->state_bytes > r->left || s->kept_bytes > r->left - s->state_bytes))
+        SW_FAIL(SW_FORMAT, "%s: the state of member %d is cut", r->path, k);
     if (!is_config(p, &s->config) || !is_config(p, &s->waiting_config) ||
         (s->kept && !is_config(p, &s->kept_config)))
-        SW_FAIL(SW_FORMAT, "%s: the shape of member %d is damaged", path, k);
+        SW_FAIL(SW_FORMAT, "%s: the shape of member %d is damaged", r->path, k);
     return SW_OK;
 }
 
-/* The piece at `at` of rank 0; elsewhere that is NULL. */
-static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *left,
-                            const char *path)
+static sw_status get_member(reading *r, int k)
 {
+    pop *p = r->p;
     pop_member *m = &p->members[k];
     saved_member s;
-    memset(&s, 0, sizeof s);
-    if (*at != NULL)
-        SW_TRY(look_at_piece(p, k, *at, *left, path, &s));
-    if (p->ranks != NULL)
-        SW_TRY(swi_ranks_share(p->ranks, &s, sizeof s));
-    const unsigned char *state = *at != NULL ? *at + sizeof s : NULL;
-    const unsigned char *kept = *at != NULL ? state + s.state_bytes : NULL;
+    SW_TRY(get_head(r, k, &s));
     SW_TRY(pop_shape_of(p, &s.config, &m->shape));
     m->score = s.score;
     m->mark = s.mark;
@@ -660,61 +644,54 @@ static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *lef
     memcpy(m->why, s.why, sizeof m->why);
     m->why[sizeof m->why - 1] = '\0';
     if (s.there)
-        SW_TRY(get_state(p, k, &m->waiting, &s.waiting_config, state, s.state_bytes));
+        SW_TRY(get_state(r, k, &m->waiting, &s.waiting_config, s.state_bytes));
     if (!pop_is_mine(p, k)) /* whose state it is, and where, is its own rank's */
         m->waiting = (pop_state){.there = false};
     if (s.kept)
-        SW_TRY(get_state(p, k, &m->kept, &s.kept_config, kept, s.kept_bytes));
-    if (*at != NULL)
-        *at = kept + s.kept_bytes;
-    *left -= *at != NULL ? sizeof s + s.state_bytes + s.kept_bytes : 0;
+        SW_TRY(get_state(r, k, &m->kept, &s.kept_config, s.kept_bytes));
     return SW_OK;
 }
 
-/* The decisions, which lie at rank 0. */
-static sw_status get_decisions(pop *p, const void *from, size_t n)
+static sw_status get_block(reading *r, const saved_run *run, unsigned char *block)
 {
+    pop *p = r->p;
+    const bool first = swi_ranks_rank(p->ranks) == 0;
+    SW_TRY(next_bytes(r, block, run->pbt_bytes));
+    if (first) /* it is looked at before others have it */
+        SW_TRY(sw_pbt_restore(p->pbt, block, run->pbt_bytes));
+    if (p->ranks != NULL)
+        SW_TRY(swi_ranks_share(p->ranks, block, run->pbt_bytes));
+    if (!first)
+        return sw_pbt_restore(p->pbt, block, run->pbt_bytes);
+    SW_TRY(next_bytes(r, block, run->history_bytes));
+    return pop_history_restore(p, block, run->history_bytes, r->path);
+}
+
+/* The decisions and the turns. */
+static sw_status get_blocks(reading *r, const saved_run *run)
+{
+    const size_t n = run->pbt_bytes > run->history_bytes ? run->pbt_bytes : run->history_bytes;
     void *block;
-    if (from != NULL)
-        SW_TRY(sw_pbt_restore(p->pbt, from, n));
-    if (p->ranks == NULL)
-        return SW_OK;
+    if (swi_ranks_rank(r->p->ranks) == 0 &&
+        (run->pbt_bytes > r->left || run->history_bytes > r->left - run->pbt_bytes))
+        SW_FAIL(SW_FORMAT, "%s: the population is damaged", r->path);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, n));
-    if (from != NULL)
-        memcpy(block, from, n);
-    sw_status status = swi_ranks_share(p->ranks, block, n);
-    if (status == SW_OK && from == NULL)
-        status = sw_pbt_restore(p->pbt, block, n);
+    const sw_status status = get_block(r, run, block);
     sw_heap_free(block, SW_HEAP_FILES, n);
     return status;
 }
 
-static sw_status look_at_blob(const saved_run *run, const unsigned char *at, size_t n,
-                              const char *path)
+static sw_status get_run(reading *r, const saved_run *run)
 {
-    const size_t left = n - sizeof(sw_packing);
-    if (at == NULL || n < sizeof(sw_packing) || run->pbt_bytes > left ||
-        run->history_bytes > left - run->pbt_bytes)
-        SW_FAIL(SW_FORMAT, "%s: the population is damaged", path);
-    return SW_OK;
-}
-
-/* Rank 0 has looked at it; `at` is NULL elsewhere. */
-static sw_status read_blob(pop *p, const saved_run *run, const unsigned char *at, size_t n,
-                           const char *path)
-{
-    size_t left = at != NULL ? n - sizeof(sw_packing) - run->pbt_bytes - run->history_bytes : 0;
-    const unsigned char *pbt = at != NULL ? at + sizeof(sw_packing) : NULL;
-    SW_TRY(get_decisions(p, pbt, run->pbt_bytes));
-    if (at != NULL) {
-        memcpy(&p->memory.most_of, at, sizeof(sw_packing));
-        SW_TRY(pop_history_restore(p, pbt + run->pbt_bytes, run->history_bytes, path));
+    pop *p = r->p;
+    SW_TRY(next_bytes(r, &p->memory.most_of, sizeof(sw_packing)));
+    SW_TRY(get_blocks(r, run));
+    for (int k = 0; k < p->n_members; k++)
+        SW_TRY(get_member(r, k));
+    if (swi_ranks_rank(p->ranks) == 0) {
         p->memory.predicted_peak = run->predicted_peak;
         p->memory.measured_peak = run->measured_peak;
-        at = pbt + run->pbt_bytes + run->history_bytes;
     }
-    for (int k = 0; k < p->n_members; k++)
-        SW_TRY(get_member(p, k, &at, &left, path));
     p->turn = run->turn;
     p->exploits = run->exploits;
     p->refused = run->refused;
@@ -725,8 +702,7 @@ static sw_status read_blob(pop *p, const saved_run *run, const unsigned char *at
 }
 
 /* By rank 0 alone, from the file. */
-static int find_run(pop *p, sw_checkpoint_found *found, saved_run *run, const void **blob,
-                    size_t *n)
+static int find_run(pop *p, sw_checkpoint_found *found, saved_run *run)
 {
     static job_identity identity; /* large */
     const job_saved what = saved_of(p);
@@ -735,10 +711,7 @@ static int find_run(pop *p, sw_checkpoint_found *found, saved_run *run, const vo
     if (code != CLI_GO || !found->found)
         return code;
     CLI_LIBRARY(identify(p, &identity, true), true);
-    CLI_TRY(job_state_get(p->checkpoint, &what, &identity, found->path, run));
-    CLI_LIBRARY(sw_checkpoint_get(p->checkpoint, "population", blob, n), true);
-    CLI_LIBRARY(look_at_blob(run, *blob, *n, found->path), true);
-    return CLI_GO;
+    return job_state_get(p->checkpoint, &what, &identity, found->path, run);
 }
 
 int pop_resume(pop *p)
@@ -746,14 +719,13 @@ int pop_resume(pop *p)
     static job_identity identity; /* large */
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     saved_run run = {.turn = 0};
-    const void *blob = NULL;
-    size_t n = 0;
+    reading r = {.p = p, .path = found.path};
     if (p->ranks != NULL) {
         CLI_LIBRARY(identify(p, &identity, false), false);
         CLI_LIBRARY(pop_ranks_agree(p, &identity), false);
     }
     if (swi_ranks_rank(p->ranks) == 0)
-        CLI_TRY(find_run(p, &found, &run, &blob, &n));
+        CLI_TRY(find_run(p, &found, &run));
     if (p->ranks != NULL) {
         uint64_t is = (uint64_t)found.found;
         CLI_LIBRARY(swi_ranks_share(p->ranks, &is, sizeof is), false);
@@ -763,7 +735,9 @@ int pop_resume(pop *p)
     }
     if (!found.found)
         return CLI_GO;
-    const sw_status status = read_blob(p, &run, blob, n, found.path);
+    if (swi_ranks_rank(p->ranks) == 0)
+        r.left = swi_checkpoint_has(p->checkpoint, "population");
+    const sw_status status = get_run(&r, &run);
     if (status != SW_OK)
         return status == SW_INVALID ? cli_error(CLI_USAGE, "--resume: %s", sw_last_error())
                                     : cli_library_error(status, true);
