@@ -194,6 +194,26 @@ def faults():
     check("does not fit" in gone(ranks(2, SMALL, {1: f"{SMALL} --memory-budget 600KiB"}), 20))
 
 
+@test("an allocation or a file operation of one rank fails, and all end with one reason")
+def sweep():
+    words = f"{SMALL} --steps 8 --json --save-params p --checkpoint c --profile f --shards 4 --rank-timeout 5"
+    whole = None
+    for i in range(61 if FULL else 7):
+        for name in glob.glob("[pcf]*"):
+            os.unlink(name)
+        kind, k = ("memory", 25 + RANDOM.randrange(400)) if i % 2 else ("file", 25 + RANDOM.randrange(225))
+        plan = f"{kind}:{k}{'+' if i % 3 == 0 else ''}"
+        jobs = ranks(2, words, env_of={i // 2 % 2: {"STEPWELL_FAULT": plan}} if i else None)  # the first: no fault
+        for job in jobs:
+            job.wait(30)
+        lines = sum(job.err.count("stepwell train:") for job in jobs)
+        if all(job.status == 0 for job in jobs):
+            whole = whole or raw("p")
+            check(raw("p") == whole and lines <= 1, plan, *jobs)
+        else:  # a second line: the last checkpoint could not be saved either
+            check(1 <= lines <= 2, plan, *jobs)
+
+
 @test("what is not the same on all ranks is named, and what is not there is refused once")
 def differs():
     check("all ranks must have the same options: rank 1 on host" in gone(ranks(2, f"{SMALL} --steps 9", {1: f"{SMALL} --steps 9 --weight-decay 0.5"})))
