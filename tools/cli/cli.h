@@ -126,6 +126,9 @@ void cli_note(const char *format, ...) SW_PRINTF(1, 2);
 void cli_no_notes(void);
 /* Another process has the same options, and says what is wrong with them (CLI_USAGE). */
 void cli_no_usage(bool none);
+/* Keep what cli_error would print: another process may have the same to say, and end this one.
+ * Without: print what was kept. Returns whether there was something. */
+bool cli_keep_errors(bool keep);
 /* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one.
  * Returns `status`. */
 sw_status cli_saved(sw_status status);

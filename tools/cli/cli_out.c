@@ -167,18 +167,33 @@ const char *cli_last_line(void)
 }
 
 /* One line, whatever the arguments and file names in it have. */
-static void print_line(const char *colour, const char *format, va_list args)
+static void read_line(const char *format, va_list args)
 {
     static char text[sizeof last_line];
     (void)sw_message_list(text, sizeof text, format, args);
     sw_utf8_clean(last_line, sizeof last_line, text);
+}
+
+static void print_line(const char *colour)
+{
     cli_progress("%s", "");
     const bool coloured = cli_colour(stderr);
     fprintf(stderr, "%sstepwell%s%s:%s %s\n", coloured ? colour : "",
             *command != '\0' ? " " : "", command, coloured ? "\033[0m" : "", last_line);
 }
 
-static bool no_usage, no_notes;
+static const char red[] = "\033[31m";
+static bool no_usage, no_notes, keeps, kept;
+
+bool cli_keep_errors(bool keep)
+{
+    const bool had = kept;
+    if (had && !keep)
+        print_line(red);
+    kept = had && keep;
+    keeps = keep;
+    return had;
+}
 
 void cli_no_usage(bool none)
 {
@@ -191,8 +206,11 @@ int cli_error(int status, const char *format, ...)
     if (no_usage && status == CLI_USAGE)
         return status;
     va_start(args, format);
-    print_line("\033[31m", format, args);
+    read_line(format, args);
     va_end(args);
+    kept |= keeps;
+    if (!keeps)
+        print_line(red);
     return status;
 }
 
@@ -207,8 +225,9 @@ void cli_note(const char *format, ...)
     if (no_notes)
         return;
     va_start(args, format);
-    print_line("\033[33m", format, args);
+    read_line(format, args);
     va_end(args);
+    print_line("\033[33m");
 }
 
 sw_status cli_saved(sw_status status)

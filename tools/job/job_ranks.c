@@ -7,6 +7,7 @@
 #include "tools/job/result.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void job_ranks_one_voice(int argc, char **argv)
 {
@@ -48,8 +49,10 @@ int job_ranks_open(swi_ranks **out, job *j, job_opts *o, double timeout_s)
     CLI_LIBRARY(swi_ranks_open(out, timeout_s), false);
     cli_no_usage(false);
     cli_catch_repeats();
-    if (swi_ranks_rank(*out) > 0)
+    if (swi_ranks_rank(*out) > 0) {
         cli_no_notes();
+        (void)cli_keep_errors(true);
+    }
     j->on_host = swi_ranks_on_host(*out);
     CLI_LIBRARY(make_alike(*out, o), false);
     return CLI_GO;
@@ -66,6 +69,7 @@ sw_status job_ranks_same(swi_ranks *ranks, const job_identity *options,
             SW_TRY(sw_dataset_hash(data[i], &hash));
         SW_TRY(swi_ranks_same(ranks, names[i], hash));
     }
+    (void)cli_keep_errors(false);
     return SW_OK;
 }
 
@@ -98,6 +102,10 @@ sw_status job_ranks_share_model(swi_ranks *ranks, sw_model *model, bool buffers)
 
 int job_ranks_close(swi_ranks *ranks, bool agreed, int status)
 {
+    const struct timespec second = {.tv_sec = 1};
+    if (cli_keep_errors(true)) /* rank 0 has time to say the same, and to end this one */
+        (void)nanosleep(&second, NULL);
+    (void)cli_keep_errors(false);
     if (!agreed || (status != CLI_DONE && status != CLI_INTERRUPTED))
         swi_ranks_abort(ranks, status);
     swi_ranks_close(ranks);

@@ -15,8 +15,9 @@ void job_ranks_one_voice(int argc, char **argv);
 int job_ranks_check(double timeout_s);
 /* Join the other ranks, before anything is read, and share the machine's memory with those on
  * it. The lowest --isa and the least --memory-budget of all become those of each. Ranks but the
- * first make no notes; the caller has them write no file. *out NULL: no launcher started
- * others, or --ranks says off. CLI_GO or an exit status. */
+ * first make no notes, and until all are alike they keep an error for a second: the first may
+ * report the same. The caller has them write no file. *out NULL: no launcher started others, or
+ * --ranks says off. CLI_GO or an exit status. */
 int job_ranks_open(swi_ranks **out, job *j, job_opts *opts, double timeout_s);
 /* All have the same options and data sets: training, test and validation part, as many as are
  * given; NULL stands for none. */
