@@ -14,8 +14,7 @@ from ranks_frame import RANDOM
 
 NET = "--model mlp --hidden 16 --synthetic-n 300 --seed 2"
 ES = f"es {NET} --population 96 --slice 8 --quiet"
-LONG = {"es": f"{ES} --generations 1000000", "train": f"train {NET} --batch 24 --steps 10000000 --quiet",
-        "pbt": f"pbt {NET} --batch 24 --members 6 --interval 3 --steps 10000000 --quiet lr=log:0.01..1"}
+LONG = f"{ES} --generations 1000000", f"train {NET} --batch 24 --steps 10000000 --quiet"  # pbt: test_ranks_pbt.py
 MODULES = os.path.join(os.path.dirname(PROGRAM), "..", "runtime")
 
 
@@ -56,7 +55,7 @@ def kills():
     for mpirun, _ in launchers():
         for command in LONG:
             for i in range(5):
-                words = f"{LONG[command]} --rank-timeout {100 + i}"  # no other process has them
+                words = f"{command} --rank-timeout {100 + i}"  # no other process has them
                 job = Run(f"exec {mpirun} -n 3 $P {words}", shell=True)
                 wait_until(lambda w=words: len(processes(w)) == 3, 20, 0.005)
                 ranks = processes(words)
