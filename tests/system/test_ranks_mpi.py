@@ -5,70 +5,37 @@ import json
 import os
 import pty
 import shutil
-import signal
 import subprocess
-import time
 
 from frame import FULL, PROGRAM, Run, Skip, check, main, raw, said, test, wait_until
-from ranks_frame import RANDOM
+from ranks_frame import killed_by_mpi
 
 NET = "--model mlp --hidden 16 --synthetic-n 300 --seed 2"
 ES = f"es {NET} --population 96 --slice 8 --quiet"
-LONG = f"{ES} --generations 1000000", f"train {NET} --batch 24 --steps 10000000 --quiet"  # pbt: test_ranks_pbt.py
 MODULES = os.path.join(os.path.dirname(PROGRAM), "..", "runtime")
 
 
-def launchers():
+def here():
     """Of each MPI that is here: the words before the program, its module."""
     if not FULL:
         raise Skip("in full alone")
     known = ("mpirun.openmpi --allow-run-as-root --oversubscribe", "libstepwell-openmpi.so"), ("mpirun.mpich", "libstepwell-mpich.so")
-    here = [(words, os.path.join(MODULES, file)) for words, file in known if shutil.which(words.split()[0]) and os.path.exists(os.path.join(MODULES, file))]
-    if not here:
+    found = [(words, os.path.join(MODULES, file)) for words, file in known if shutil.which(words.split()[0]) and os.path.exists(os.path.join(MODULES, file))]
+    if not found:
         raise Skip("no MPI is here")
-    return here
-
-
-def processes(words):
-    """Of the program with these words, by number."""
-    found = []
-    for number in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{number}/cmdline", "rb") as file:
-                if file.read().decode(errors="replace").rstrip("\0").split("\0") == [PROGRAM, *words.split()]:
-                    found.append(int(number))
-        except OSError:
-            pass  # it is gone
-    return sorted(found)
-
-
-def living(number):
-    try:
-        with open(f"/proc/{number}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    return found
 
 
 @test("where a rank is killed, at whatever moment, the launcher ends all")
 def kills():
-    for mpirun, _ in launchers():
-        for command in LONG:
-            for i in range(5):
-                words = f"{command} --rank-timeout {100 + i}"  # no other process has them
-                job = Run(f"exec {mpirun} -n 3 $P {words}", shell=True)
-                wait_until(lambda w=words: len(processes(w)) == 3, 20, 0.005)
-                ranks = processes(words)
-                time.sleep(RANDOM.random())
-                os.kill(ranks[i % 3], signal.SIGKILL)
-                job.wait(20)
-                wait_until(lambda r=ranks: not any(map(living, r)), 5, 0.01)
-                check(job.status != 0, mpirun, job)
+    here()
+    for words in f"{ES} --generations 1000000", f"train {NET} --batch 24 --steps 10000000 --quiet":  # pbt: test_ranks_pbt.py
+        killed_by_mpi(words, 3, 5)
 
 
 @test("Ctrl-C in a terminal ends all with a checkpoint, from which another number goes on")
 def interrupted():
-    for mpirun, _ in launchers():
+    for mpirun, _ in here():
         words = f"{mpirun} -n 3 {PROGRAM} {ES} --generations 1000000 --checkpoint c --checkpoint-every 5"
         try:
             pid, fd = pty.fork()
@@ -99,10 +66,10 @@ def interrupted():
 
 @test("a module of another MPI than the launcher's is refused")
 def other():
-    here = launchers()
-    if len(here) < 2:
+    found = here()
+    if len(found) < 2:
         raise Skip("there is one MPI here")
-    for (mpirun, _), (_, module) in (here, here[::-1]):
+    for (mpirun, _), (_, module) in (found, found[::-1]):
         done = Run(f"STEPWELL_MPI_MODULE={module} exec {mpirun} -n 2 $P {ES} --generations 1", shell=True).wait(60)
         check(done.status != 0 and not done.out and "it is of another MPI; start them by its own mpirun" in done.err, done)
 
@@ -110,7 +77,7 @@ def other():
 @test("MPI over TCP sends at most 1 % more than the formula says")
 def wire():
     """In a network of its own, whose one device counts: MPI's headers, its start and signs of life are the rest."""
-    if not any("openmpi" in mpirun for mpirun, _ in launchers()):
+    if not any("openmpi" in mpirun for mpirun, _ in here()):
         raise Skip("no Open MPI is here")
     if shutil.which("unshare") is None or shutil.which("ip") is None or subprocess.run("unshare -rn ip link set lo up", shell=True, check=False).returncode != 0:
         raise Skip("no network of its own can be made here")
