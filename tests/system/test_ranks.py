@@ -6,12 +6,11 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 
-from frame import FULL, PROGRAM, Run, Skip, check, main, put, raw, records, refused, run, said, test, wait_until
-from ranks_frame import MODULE, RANDOM, by_mpi, ended, gone, met, ranks
+from frame import FULL, Run, Skip, check, main, put, raw, records, refused, run, said, test, wait_until
+from ranks_frame import MODULE, RANDOM, ended, gone, met, ranks
 
 SMALL = "es --model mlp --hidden 16 --synthetic-n 300 --population 96 --slice 8 --generations 5 --sigma 0.02"
 
@@ -322,44 +321,6 @@ def budget():
     for words, part in ((f"{SMALL} --rank-timeout 0.5", "--rank-timeout must be 1 to 1e6 seconds (got 0.5)"), (f"{SMALL} --rank-timeout nan", "--rank-timeout")):
         done = Run(words).wait()
         check(done.failed_cleanly(2) and part in done.err, done)
-
-
-@test("Open MPI and MPICH give the same bits")
-def mpi():
-    if not FULL:
-        raise Skip("in full alone")
-    words = f"{SMALL} --json --save-params p"
-    said(words)
-    bytes_alone = raw("p")
-    os.unlink("p")
-    for out in by_mpi(words, (2, 4)):
-        check(raw("p") == bytes_alone and '"ranks":[' in out and out.count("\n") == 1, out)
-        os.unlink("p")
-
-
-@test("MPI over TCP sends at most 1 % more than the formula says")
-def wire():
-    """In a network of its own, whose one device counts: MPI's headers, its start and signs of life are the rest."""
-    if not FULL:
-        raise Skip("in full alone")
-    module = os.path.join(os.path.dirname(PROGRAM), "..", "runtime", "libstepwell-openmpi.so")
-    if shutil.which("mpirun.openmpi") is None or not os.path.exists(module):
-        raise Skip("no Open MPI is here")
-    if shutil.which("unshare") is None or shutil.which("ip") is None or subprocess.run("unshare -rn ip link set lo up", shell=True, check=False).returncode != 0:
-        raise Skip("no network of its own can be made here")
-    size = "--model mlp --hidden 512,512 --synthetic-n 300 --population 96 --slice 16"
-    for n in 2, 3:
-        mpirun = f"mpirun.openmpi --allow-run-as-root --oversubscribe --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo -n {n}"
-        words = f"ip link set lo up && {mpirun} $P es {size} --optimizer adam --generations 10 --json && grep lo: /proc/net/dev"
-        done = Run(f"exec unshare -rn sh -c '{words}'", shell=True).wait(120)
-        check(done.status == 0 and done.out.count("\n") == 2, done)
-        out, device = done.out.splitlines()
-        counted = int(device.split()[9])  # bytes that it sent
-        plan = said(f"plan --method es {size} --optimizer adam --batch 16 --ranks {n} --json")["methods"][0]
-        of_each = (n - 1) * 136 + plan["sent_bytes_of_the_model"] + 10 * sum(plan["sent_bytes_of_a_generation"].values())
-        check([r["sent_bytes"] for r in json.loads(out)["ranks"]] == [of_each] * n, out, of_each)
-        print(f"      {n} ranks: {counted:,} bytes for {n * of_each:,}: {100 * counted / (n * of_each) - 100:.2f} % more")
-        assert n * of_each <= counted <= 1.01 * n * of_each
 
 
 main("ranks")
