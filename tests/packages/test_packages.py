@@ -436,6 +436,28 @@ endforeach()
             self.assertEqual(self.run_line(f"cmake -DFILE='{self.find('stepwell-config-version.cmake')}' {words} -P '{script}'"), said + "\n", asked)
         self.assertEqual(self.run_line(f"cmake -DFILE='{self.find('stepwell-config-version.cmake')}' -DCMAKE_SIZEOF_VOID_P=2 -P '{script}'"), "FALSE FALSE\n")
 
+    # ---- the MPI module's source
+
+    def test_the_module_is_made_by_another_mpi(self):
+        """By the command of the guide, with each mpicc that is here and its launcher; it is opened in place of the one that is installed."""
+        command = re.search(r"&& (mpicc .*) -o ~/my-mpi.so\)$", text("tools/docs/packages.md"), flags=re.M).group(1)
+        self.assertIn(f"`{command} -o my-mpi.so`", text("runtime/transport/README.md"))
+        self.need(sanitized=False)
+        folder, program, ran = self.path("mpi"), f"'{self.prefix}/bin/stepwell'", 0
+        shutil.copytree(f"{self.prefix}/share/stepwell/mpi", folder)
+        words = "es --model mlp --hidden 8 --synthetic-n 100 --population 16 --slice 4 --generations 2 --save-params"
+        self.run_line(f"{program} {words} one", cwd=folder)
+        for mpi, more in (("openmpi", "--allow-run-as-root --oversubscribe"), ("mpich", "")):
+            if shutil.which(f"mpicc.{mpi}") is None or shutil.which(f"mpirun.{mpi}") is None:
+                continue
+            self.run_line(f"{command.replace('mpicc', 'mpicc.' + mpi)} -Wall -Wextra -Werror -o my-{mpi}.so && rm -f two", cwd=folder)
+            run = f"mpirun.{mpi} {more} -n 2 {program} {words} two --json"
+            self.assertIn("not-there.so", ask(run, folder, STEPWELL_MPI_MODULE="not-there.so")[1])
+            self.run_line(f"{run} && cmp one two", has='"ranks":[{', cwd=folder, STEPWELL_MPI_MODULE=f"./my-{mpi}.so")
+            ran += 1
+        if ran == 0:
+            self.skipTest("no mpicc with its mpirun is here")
+
     # ---- packages of Debian: quick packs the tree of this build, full the last commit too
 
     NAMES = ["stepwell", "libstepwell0", "libstepwell-dev"]

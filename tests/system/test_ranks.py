@@ -9,7 +9,7 @@ import tempfile
 import time
 
 from frame import FULL, Run, Skip, check, main, put, raw, records, refused, run, said, test, wait_until
-from ranks_frame import MODULE, RANDOM, by_mpi, ended, gone, met, ranks
+from ranks_frame import MODULE, RANDOM, ended, gone, met, ranks
 
 SMALL = "es --model mlp --hidden 16 --synthetic-n 300 --population 96 --slice 8 --generations 5 --sigma 0.02"
 
@@ -329,19 +329,6 @@ def budget():
     for words, part in ((f"{SMALL} --rank-timeout 0.5", "--rank-timeout must be 1 to 1e6 seconds (got 0.5)"), (f"{SMALL} --rank-timeout nan", "--rank-timeout")):
         done = Run(words).wait()
         check(done.failed_cleanly(2) and part in done.err, done)
-
-
-@test("Open MPI and MPICH give the same bits")
-def mpi():
-    if not FULL:
-        raise Skip("in full alone")
-    words = f"{SMALL} --json --save-params p"
-    said(words)
-    bytes_alone = raw("p")
-    os.unlink("p")
-    for out in by_mpi(words, (2, 4)):
-        check(raw("p") == bytes_alone and '"ranks":[' in out and out.count("\n") == 1, out)
-        os.unlink("p")
 
 
 main("ranks")

@@ -9,7 +9,7 @@ import socket
 import time
 
 from frame import FULL, STEADY, Run, Skip, caught, check, get, main, put, raw, run, said, test, wait_until
-from ranks_frame import RANDOM, by_mpi, ended, gone, killed_by_mpi, met, ranks
+from ranks_frame import RANDOM, ended, gone, met, ranks
 
 NET = "pbt --synthetic-n 96 --batch 16 --model mlp --hidden 12 --members 6 --interval 3 --steps 24 --seed 3 --quiet --json --optimizer momentum"
 LR = "lr=log:0.01..1 momentum=uniform:0..0.95"
@@ -207,13 +207,6 @@ def kills():
         clear()
 
 
-@test("where one is killed under Open MPI or MPICH, all end")
-def kills_by_mpi():
-    if not FULL:
-        raise Skip("in full alone")
-    killed_by_mpi(f"{LONG} --checkpoint c --checkpoint-every 50 --resume", 3, 5)
-
-
 @test("a rank that has stopped is named, and all end")
 def stopped():
     jobs = met(ranks(3, f"{LONG} --rank-timeout 2"))
@@ -283,16 +276,5 @@ def ends():
             job.wait(20)
             check(job.status == 3 and job.err.count("\n") == 1 or job.status < 0, job)
 
-
-@test("Open MPI and MPICH give the same bits")
-def mpi():
-    if not FULL:
-        raise Skip("in full alone")
-    words = f"{NET} {WIDTH} --steps 30"
-    files, result = same(words, ())
-    for out in by_mpi(f"{words} {FILES} --checkpoint c", (2, 4)):
-        its = json.loads(out)
-        check(left() == files and all(its[k] == v for k, v in result.items()) and len(its["ranks"]) in (2, 4), out)
-        clear()
 
 main("ranks pbt")

@@ -10,8 +10,8 @@ import subprocess
 import tempfile
 import time
 
-from frame import FULL, PROGRAM, Run, Skip, check, get, main, put, raw, records, run, said, test, wait_until
-from ranks_frame import MODULE, RANDOM, by_mpi, ended, gone, met, ranks
+from frame import FULL, PROGRAM, Run, Skip, check, main, put, raw, records, run, said, test, wait_until
+from ranks_frame import MODULE, RANDOM, ended, gone, met, ranks
 
 MODELS = {"mlp": "--model mlp --hidden 24,12 --synthetic-n 130", "lenet5": "--model lenet5 --synthetic-n 130",
           "gpt": "--model gpt --data text:t.txt --layers 1 --width 16 --heads 2 --context 16",
@@ -239,19 +239,6 @@ def example():
         jobs = [subprocess.Popen([example], stdout=subprocess.PIPE, text=True, env={**env, "RANK": str(k)}) for k in range(n)]
         outs = [job.communicate(timeout=120)[0] for job in jobs]
         check(outs[0] == alone.replace("1 ranks:", f"{n} ranks:") and not any(outs[1:]) and not any(job.returncode for job in jobs), outs, alone)
-
-
-@test("Open MPI and MPICH give the same bits")
-def mpi():
-    if not FULL:
-        raise Skip("in full alone")
-    words = f"{SMALL} --epochs 2 --shards 4 --json --save-params p"
-    alone = kept(said(words))
-    params = raw("p")
-    for out in by_mpi(words, (2, 4)):
-        check(raw("p") == params and out.count("\n") == 1 and '"ranks":[' in out, out)
-        os.unlink("p")
-    assert alone
 
 
 main("ranks_train")

@@ -10,8 +10,9 @@
 No second API: what a function does, its shapes, units and errors, is said by <stepwell.h>. Added is
 what Python needs. Functions that can fail raise stepwell.Error. make() gives owners, get() fills
 places, array() points to arrays of others, and output() shows memory of the library. plan(), train()
-and report() run the program `stepwell`. The guide is tools/docs/python.md."""
-from . import _header
+and report() run the program `stepwell`; ray.resources() says what a worker of Ray asks for. The guide
+is tools/docs/python.md."""
+from . import _header, ray
 from ._arrays import View, array, arrays, output, read, samples, view, write
 from ._calls import Error, Function, library, set_step
 from ._command import CommandError, command, frames, plan, report, train
