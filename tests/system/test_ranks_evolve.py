@@ -156,6 +156,12 @@ def shares():
         for r in out["ranks"]:
             check(r["measured_peak_bytes"] == r["predicted_peak_bytes"] > 0, r)
         assert max(r["predicted_peak_bytes"] for r in out["ranks"]) == max(c["predicted_bytes"] for c in out["candidates"])
+    # Beside the plain net, which is long, a rank has no more small ones than its share.
+    clear()
+    out = ended(ranks(2, NET.replace("--first F ", ""))).json
+    steps, moved, *_ = dealt(2, 4)
+    check([r["steps"] for r in out["ranks"]] == steps != dealt(2, 8)[0], out["ranks"], steps)
+    assert len({r["sent_bytes"] - moved[k] for k, r in enumerate(out["ranks"])}) == 1
 
 
 @test("the budget of each rank has the exchange in it, and changes no bit")
