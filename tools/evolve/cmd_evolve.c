@@ -302,7 +302,8 @@ static const char notes[] =
     "invalid, longest_gap_ns, wall_ns, candidates (of each the same as of best). With several "
     "processes also transport, transport_bytes (of each rank, for exchanges) and ranks: host, "
     "steps (of its candidates), predicted_peak_bytes and measured_peak_bytes (of the largest "
-    "of them), sent_bytes and waited_ns of each; peak_bytes is that of rank 0.";
+    "of them), sent_bytes, waited_ns, transport_resident_bytes (that it takes itself) and "
+    "made_twice (0) of each; peak_bytes is that of rank 0.";
 
 static const char data_help[] =
     "synthetic (digits that are drawn), idx:DIR for MNIST and its relatives, cifar:DIR for "

@@ -332,13 +332,13 @@ int evolve_print(evolve *e, int status)
     print_best(e);
     printf("memory   at most %s of %s\n", result_both(e->peak_bytes).text,
            cli_bytes(e->opts.job.budget_bytes).text);
-    job_ranks_print(e->ranks, swi_evolution_ranks_bytes(e->ranks));
     if (total.differ > 0)
         printf("         %s of %s candidates took other bytes than predicted\n",
                cli_digits(total.differ).text, cli_digits(total.compared).text);
     else if (total.compared > 0)
         printf("         %s candidates took the bytes that were predicted\n",
                cli_digits(total.compared).text);
+    job_ranks_print(e->ranks, swi_evolution_ranks_bytes(e->ranks));
     printf("search   %s candidates, %s trained to the end; %s steps in %.1f s; %s priced, %s "
            "did not fit\n",
            cli_digits(total.n).text, cli_digits(total.trained).text,
