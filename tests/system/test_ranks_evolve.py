@@ -315,6 +315,24 @@ def ends():
         equal(reference, ended(ranks(3, f"{NET} --workers 3 --resume")), at)
 
 
+@test("an allocation or a file operation of one rank fails, and all end with one reason")
+def sweep():
+    """Or none has to: a state that cannot be read is trained again."""
+    words = f"{NET} --workers 3 --rank-timeout 5"
+    reference = alone(words)
+    for i in range(60 if FULL else 6):
+        clear()
+        kind, k = ("memory", 25 + RANDOM.randrange(6000)) if i % 2 else ("file", 45 + RANDOM.randrange(200))
+        plan = f"{kind}:{k}{'+' if i % 3 == 0 else ''}"
+        jobs = ranks(2, words, env_of={i // 2 % 2: {"STEPWELL_FAULT": plan}})
+        for job in jobs:
+            job.wait(30)
+        if all(job.status == 0 for job in jobs):
+            equal(reference, jobs[0], plan)
+        else:
+            check(sum(job.err.count("stepwell evolve:") for job in jobs) == 1, plan, *jobs)
+
+
 @test("Open MPI and MPICH give the same bits")
 def mpi():
     if not FULL:
