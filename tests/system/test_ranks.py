@@ -276,7 +276,7 @@ def one_voice():
         check(jobs[rank].status == 2 and [k for k, job in enumerate(jobs) if job.err] == said_by, *jobs)
         check(all(job.status == 2 for job in jobs) and not any(job.out for job in jobs), *jobs)
 
-    for words in (f"{SMALL} --sigma 0", f"{SMALL} --no-such", f"{SMALL} --rank-timeout 0", f"{SMALL} --save-params p.npz", "train --accumulate 2", "evolve"):
+    for words in (f"{SMALL} --sigma 0", f"{SMALL} --no-such", f"{SMALL} --rank-timeout 0", f"{SMALL} --save-params p.npz", "train --accumulate 2", "evolve --price x"):
         alone(words, 0, [0])
     alone(f"{SMALL} --sigma 0 --ranks off", 0, [0, 1, 2])  # separate runs
     alone(f"{SMALL} --sigma 0 --ranks=off", 0, [0, 1, 2])

@@ -299,7 +299,11 @@ static const char notes[] =
     "predicted_bytes, measured_bytes), better (best is above plain by more than the error), "
     "test_accuracy, test_rows, retrained_accuracy, steps, mutants, refused, compared "
     "(candidates whose training step was measured), differ (of these, not as predicted), "
-    "invalid, longest_gap_ns, wall_ns, candidates (of each the same as of best).";
+    "invalid, longest_gap_ns, wall_ns, candidates (of each the same as of best). With several "
+    "processes also transport, transport_bytes (of each rank, for exchanges) and ranks: host, "
+    "steps (of its candidates), predicted_peak_bytes and measured_peak_bytes (of the largest "
+    "of them), sent_bytes, waited_ns, transport_resident_bytes (that it takes itself) and "
+    "made_twice (0) of each; peak_bytes is that of rank 0.";
 
 static const char data_help[] =
     "synthetic (digits that are drawn), idx:DIR for MNIST and its relatives, cifar:DIR for "
@@ -390,7 +394,7 @@ static int check(evolve *e)
     CLI_TRY(read_search(e));
     CLI_TRY(evolve_read_fitness(e));
     CLI_TRY(evolve_read_mutations(e));
-    CLI_TRY(job_check_ranks(&o->job));
+    CLI_TRY(evolve_ranks_check(e));
     return job_check(&o->job);
 }
 
@@ -441,7 +445,8 @@ static bool is_asked(const evolve_opts *o)
 static int prepare(evolve *e)
 {
     cli_catch_interrupt();
-    int status = is_asked(&e->opts) ? CLI_GO : evolve_files_check(e);
+    CLI_TRY(evolve_ranks_open(e));
+    int status = is_asked(&e->opts) || !evolve_is_first(e) ? CLI_GO : evolve_files_check(e);
     e->job.quiet = e->opts.quiet;
     if (status == CLI_GO)
         status = job_load(&e->job, is_asked(&e->opts));
@@ -451,10 +456,12 @@ static int prepare(evolve *e)
 /* Files of what there is; then, where the search came to its end, what the best net does. */
 static sw_status finish(evolve *e)
 {
+    if (!evolve_is_first(e))
+        return SW_OK;
     SW_TRY(evolve_find_best(e));
     SW_TRY(evolve_save_best(e));
     SW_TRY(evolve_report_save(e));
-    if (cli_interrupted() || !e->has_best)
+    if (e->stopped || cli_interrupted() || !e->has_best)
         return SW_OK;
     evolve_end_search(e);
     SW_TRY(evolve_test_best(e, false));
@@ -469,24 +476,32 @@ static int search(evolve *e)
     sw_status ran = evolve_loop(e);
     e->wall_ns = cli_clock_ns() - e->began_ns;
     cli_progress("%s", "");
+    evolve_ranks_ended(e);
     if (ran == SW_OK)
         ran = finish(e);
+    int status = e->stopped || cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
+    if (ran == SW_OK && e->ranks != NULL)
+        ran = evolve_ranks_finish(e, &status);
     if (ran != SW_OK)
         return cli_library_error(ran, false);
+    if (!evolve_is_first(e))
+        return status;
     if (!e->opts.quiet && e->progress.what != SW_EVOLVE_ENDED)
         cli_note("%s: --resume goes on", e->timed_out ? "the time is over" : "interrupted");
-    return evolve_print(e, cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
+    return evolve_print(e, status);
 }
 
 int tool_evolve(int argc, char **argv)
 {
     static evolve e; /* large */
+    job_ranks_one_voice(argc, argv);
     CLI_TRY(evolve_parse(&e, argc, argv));
     int status = prepare(&e);
     if (status == CLI_GO)
         status = e.opts.print_space     ? evolve_print_space(&e)
                  : e.opts.price != NULL ? evolve_price(&e)
                                         : search(&e);
+    status = evolve_ranks_close(&e, status);
     evolve_close(&e);
     evolve_files_close(&e);
     return status;

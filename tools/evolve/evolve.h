@@ -9,6 +9,7 @@
 #include "alloc/base/sys.h"
 #include "tools/cli/svg.h"
 #include "tools/job/job.h"
+#include "tools/job/job_ranks.h"
 #include "tools/job/result.h"
 
 /* A field for each option of evolve_options.def, as it was given. */
@@ -28,7 +29,8 @@ enum {
     EVOLVE_TERMS = 32,             /* of --fitness and --mutations, each */
     EVOLVE_PATH = JOB_FOLDER_BYTES /* a file of --out */
 };
-#define EVOLVE_BUDGET ((size_t)1 << 30) /* without --memory-budget */
+enum { EVOLVE_INTERRUPT = 1, EVOLVE_TIME = 2 }; /* why a search is to stop */
+#define EVOLVE_BUDGET ((size_t)1 << 30)         /* without --memory-budget */
 
 /* A candidate, as it is now. */
 typedef struct {
@@ -72,6 +74,9 @@ typedef struct {
     sw_evolution *evolution;
     sw_file *held;              /* DIR/run.lock */
     bool made;                  /* the folder */
+    swi_ranks *ranks;           /* NULL: there is one process */
+    job_rank own, *of;          /* figures of this one, and of each at the end */
+    bool agreed, stopped;       /* ranks: all are past what must be alike; some are to end */
     uint64_t began_ns, ends_ns; /* ends_ns 0: no limit of time */
 
     /* Where it is. */
@@ -120,6 +125,27 @@ void evolve_close(evolve *e);
 
 /* The score of the best net on the test part; of --retrain, trained from scratch, again. */
 SW_MUST_USE sw_status evolve_test_best(evolve *e, bool again);
+
+/* ---- ranks ------------------------------------------------------------------------------- */
+
+/* Options that a run over several processes does not have: CLI_GO or CLI_USAGE. */
+int evolve_ranks_check(const evolve *e);
+/* Join the others. CLI_GO or an exit status. */
+int evolve_ranks_open(evolve *e);
+/* The space and the first genomes of rank 0, to all. */
+SW_MUST_USE sw_status evolve_ranks_share(evolve *e);
+/* All have the same search, which they go through together from now on. CLI_GO or an exit
+ * status. */
+int evolve_ranks_agree(evolve *e);
+/* After the search: why it has ended, on all. */
+void evolve_ranks_ended(evolve *e);
+/* The exit status of rank 0, and figures of all. */
+SW_MUST_USE sw_status evolve_ranks_finish(evolve *e, int *status);
+int evolve_ranks_close(evolve *e, int status);
+static inline bool evolve_is_first(const evolve *e)
+{
+    return swi_ranks_rank(e->ranks) == 0;
+}
 
 /* The results of a run, as text or JSON. Returns the exit status. */
 int evolve_print(evolve *e, int status);

@@ -1,5 +1,7 @@
 /* The search: its data, its options and its loop; what is printed and kept of it. */
 #include "tools/evolve/evolve.h"
+#include "runtime/exec/exec.h"
+#include "runtime/population/evolve/evolution.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -23,6 +25,7 @@ static sw_status trial_open(trial *t, evolve *e)
     sw_genome_info info = SW_OPTS(sw_genome_info);
     *t = (trial){.e = e};
     SW_TRY(evolve_exec(e, &t->exec));
+    t->exec->ranks = e->ranks; /* they wait, and hear of this one between ops */
     SW_TRY(sw_genome_describe(e->genome, &info));
     SW_TRY(sw_net_create(&t->net, e->genome, &e->net));
     t->model = sw_net_model(t->net);
@@ -262,6 +265,7 @@ static int print_json(const evolve *e, int status)
     sw_json_put_bool(&json, "ended", e->progress.what == SW_EVOLVE_ENDED);
     sw_json_put_u64(&json, "budget_bytes", o->job.budget_bytes);
     sw_json_put_u64(&json, "peak_bytes", e->peak_bytes);
+    job_ranks_put(&json, e->ranks, swi_evolution_ranks_bytes(e->ranks), "steps", e->of);
     for (int i = 0; i < 2; i++) {
         const bool known = i == 0 ? e->has_best : e->plain && e->n > 0;
         if (!sw_json_open_known(&json, i == 0 ? "best" : "plain", known))
@@ -334,6 +338,7 @@ int evolve_print(evolve *e, int status)
     else if (total.compared > 0)
         printf("         %s candidates took the bytes that were predicted\n",
                cli_digits(total.compared).text);
+    job_ranks_print(e->ranks, swi_evolution_ranks_bytes(e->ranks));
     printf("search   %s candidates, %s trained to the end; %s steps in %.1f s; %s priced, %s "
            "did not fit\n",
            cli_digits(total.n).text, cli_digits(total.trained).text,
@@ -364,16 +369,18 @@ static int split(evolve *e)
 /* Data, budget and what the split takes for a moment: a limit is a promise of this machine. */
 static int check_machine(const evolve *e)
 {
+    const size_t ranks = e->job.on_host > 1 ? (size_t)e->job.on_host : 1;
+    const char *has = ranks > 1 ? "this machine has for each of its ranks" : "this machine has";
     const size_t sets = 2 * e->job.train.info.bytes + e->job.test.info.bytes;
     machine m;
     CLI_LIBRARY(machine_memory("", &m), false);
-    const size_t there = m.bytes;
+    const size_t there = m.bytes < SIZE_MAX ? m.bytes / ranks : m.bytes;
     if (sets <= there && e->opts.job.budget_bytes <= there - sets)
         return CLI_GO;
     return cli_error(CLI_NO_FIT,
                      "does not fit: the data sets take %zu bytes and --memory-budget is %zu; "
-                     "this machine has %zu",
-                     sets, e->opts.job.budget_bytes, there);
+                     "%s %zu",
+                     sets, e->opts.job.budget_bytes, has, there);
 }
 
 /* ---- making ------------------------------------------------------------------------------ */
@@ -462,7 +469,7 @@ static int stop(void *user)
     evolve *e = user;
     if (e->ends_ns > 0 && cli_clock_ns() >= e->ends_ns)
         e->timed_out = true;
-    return e->timed_out || cli_interrupted();
+    return (e->timed_out ? EVOLVE_TIME : 0) | (cli_interrupted() ? EVOLVE_INTERRUPT : 0);
 }
 
 static sw_status make_search(evolve *e)
@@ -510,15 +517,20 @@ int evolve_open(evolve *e)
 {
     CLI_TRY(check_machine(e));
     CLI_TRY(split(e));
-    sw_status status =
-        e->opts.space != NULL ? sw_search_space_load(&e->space, e->opts.space) : SW_OK;
-    if (status == SW_OK)
+    sw_status status = SW_OK;
+    if (e->opts.space != NULL && evolve_is_first(e))
+        status = sw_search_space_load(&e->space, e->opts.space);
+    if (status == SW_OK && evolve_is_first(e))
         status = read_first(e);
+    if (status == SW_OK && e->ranks != NULL)
+        status = evolve_ranks_share(e);
     if (status != SW_OK)
         return status == SW_INVALID ? cli_error(CLI_USAGE, "%s", sw_last_error())
                                     : cli_library_error(status, true);
-    CLI_TRY(job_folder_make("--out", e->opts.out, &e->made));
-    CLI_LIBRARY(cli_saved(sw_file_hold(&e->held, evolve_path(e, "run"))), false);
+    if (evolve_is_first(e)) {
+        CLI_TRY(job_folder_make("--out", e->opts.out, &e->made));
+        CLI_LIBRARY(cli_saved(sw_file_hold(&e->held, evolve_path(e, "run"))), false);
+    }
     status = make_search(e);
     if (status == SW_NOMEM && e->plain) {
         cli_note("the plain net is left out, for it does not fit");
@@ -528,7 +540,11 @@ int evolve_open(evolve *e)
     }
     if (status == SW_INVALID) /* a genome of other data, say */
         return cli_error(CLI_USAGE, "%s", sw_last_error());
-    return status == SW_OK ? resume(e) : cli_library_error(status, false);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    if (e->ranks != NULL)
+        CLI_TRY(evolve_ranks_agree(e));
+    return resume(e);
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */
@@ -602,7 +618,7 @@ sw_status evolve_loop(evolve *e)
 {
     const uint64_t limit = e->opts.time_limit.ns;
     e->began_ns = cli_clock_ns();
-    e->ends_ns = limit > 0 ? e->began_ns + limit : 0;
+    e->ends_ns = limit > 0 && evolve_is_first(e) ? e->began_ns + limit : 0;
     say_head(e);
     SW_TRY(evolve_look(e));
     for (size_t i = 0; i < e->n; i++)

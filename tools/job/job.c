@@ -710,8 +710,8 @@ int job_check_ranks(const job_opts *o)
     return cli_error(
         CLI_USAGE,
         "%s says that %d processes are started together, and a run over several is "
-        "there for train (of one model), es and pbt on the CPU alone: start one, or give "
-        "--ranks off for as many runs, each with files of its own",
+        "there for train (of one model), es, pbt and evolve on the CPU alone: start one, or "
+        "give --ranks off for as many runs, each with files of its own",
         by, n);
 }
 

@@ -280,6 +280,7 @@ static void end(sw_evolution *e)
     }
     sw_heap_free(e->ones, SW_HEAP_RECORDS, e->cap * sizeof *e->ones);
     sw_text_free(e->replayed, e->replayed_bytes);
+    sw_heap_free(e->said, SW_HEAP_RECORDS, e->said_bytes);
     swi_search_end(&e->search);
     ARRAYS(e, n, GIVE)
     if (e->exec->member_pool != NULL) /* where others have members there */
@@ -488,10 +489,13 @@ static sw_status look_at_state(sw_evolution *e, const swi_one *one)
         return SW_FORMAT;
     if (e->opts.dir == NULL)
         return SW_OK;
-    SW_TRY(swi_charged_take(e, &scratch, one->need.member, &e->scratch_bytes));
-    const sw_status status = swi_rest_get(e, one, scratch);
-    swi_charged_give(e, scratch, one->need.member, &e->scratch_bytes);
-    return status;
+    sw_status status = SW_OK;
+    if (swi_has_files(e)) {
+        SW_TRY(swi_charged_take(e, &scratch, one->need.member, &e->scratch_bytes));
+        status = swi_rest_get(e, one, scratch);
+        swi_charged_give(e, scratch, one->need.member, &e->scratch_bytes);
+    }
+    return swi_ranks_first(e, status);
 }
 
 /* The state of the answer must be there: where its file is damaged or missing, or it had no
@@ -556,9 +560,10 @@ static sw_status drive(sw_evolution *e, sw_evolve_what *what, uint32_t *candidat
 SW_FRAME_OWN static sw_status go_on(sw_evolution *e, sw_evolve_what *what, uint32_t *candidate)
 {
     *what = SW_EVOLVE_STOPPED;
-    if (e->opts.stop != NULL && e->opts.stop(e->opts.stop_user) != 0)
+    if (e->ranks != NULL ? e->stop != 0
+                         : e->opts.stop != NULL && e->opts.stop(e->opts.stop_user) != 0)
         return SW_OK;
-    if (e->history == NULL && e->opts.dir != NULL)
+    if (e->history == NULL && swi_has_files(e))
         SW_TRY(swi_log_open(e));
     e->begun = true;
     return drive(e, what, candidate);

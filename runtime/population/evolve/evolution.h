@@ -16,6 +16,7 @@
 #include "runtime/population/evolve/net.h"
 #include "runtime/population/evolve/search.h"
 #include "runtime/population/members_internal.h"
+#include "runtime/transport/ranks.h"
 
 #define SWI_MAX_TERMS 32
 
@@ -67,6 +68,8 @@ typedef struct {
     sw_members *group;
     sw_member member;
     const sw_feed *train, *eval;
+    int owner;         /* over ranks, who trains it; else 0 */
+    bool placed;       /* with its owner, its state is there */
     uint64_t eval_all; /* batches */
     /* Of this training: steps to make, and made, all from the start; train_accuracy is of those
      * from counted_from on. */
@@ -128,6 +131,13 @@ struct sw_evolution {
     char *replayed;         /* NULL: none; a text whose lines stand for what was done */
     size_t replayed_bytes, replayed_at;
     char notes[2 * SWI_EVOLUTION_PATH];
+    /* Over ranks; evolution_ranks.c. */
+    swi_ranks *ranks;               /* NULL: there is one process */
+    void *said;                     /* of all, after a turn */
+    size_t said_bytes, ranks_bytes; /* ranks_bytes: of the budget, for exchanges */
+    uint64_t turns, own_steps;
+    size_t own_predicted, own_measured; /* of the largest that this rank has trained */
+    int stop;                           /* what `stop` said, of all ranks */
 };
 
 /* ---- candidates -------------------------------------------------------------------------- */
@@ -173,10 +183,52 @@ void swi_one_assign(const sw_evolution *e, swi_one *one, const swi_job *job);
  * that ends next, has a fitness now; SWI_SEARCH_NONE: not yet. */
 sw_status swi_evolution_run(sw_evolution *e, uint32_t next, uint32_t *ended);
 
+/* Of one that is over: fitness and other results. */
+void swi_one_judge(sw_evolution *e, swi_one *one);
+
+/* ---- ranks ------------------------------------------------------------------------------- */
+
+/* Every rank has all of the search, and does the same with the same scores. A candidate is
+ * trained by one of them. Rank 0 has the files. */
+
+/* Before resume, by all ranks: options, data and memory are the same, or SW_INVALID names what
+ * is not. The folder must be given. */
+sw_status swi_evolution_join(sw_evolution *e, swi_ranks *ranks);
+/* Of each rank: the transport's buffer, and what all say in a turn. 0: there is one. */
+size_t swi_evolution_ranks_bytes(const swi_ranks *ranks);
+static inline bool swi_has_files(const sw_evolution *e)
+{
+    return e->opts.dir != NULL && swi_ranks_rank(e->ranks) == 0;
+}
+static inline bool swi_is_mine(const sw_evolution *e, const swi_one *one)
+{
+    return one->owner == swi_ranks_rank(e->ranks);
+}
+/* Those in training that have no owner yet get one. */
+void swi_ranks_deal(sw_evolution *e);
+/* Each tells all how far it is. *over: candidate `next` has its results now, on every rank. */
+sw_status swi_ranks_turn(sw_evolution *e, uint32_t next, bool *over);
+/* SW_NOMEM, as it was said last, and what exchanges have of the budget. */
+sw_status swi_ranks_no_room(const sw_evolution *e);
+/* The status of rank 0 becomes that of all. */
+sw_status swi_ranks_first(sw_evolution *e, sw_status status);
+/* The state at rest of a candidate, from rank 0 into the range of its owner: others have none.
+ * SW_FORMAT or SW_IO on all ranks: it is not there, or not whole. */
+sw_status swi_ranks_fetch(sw_evolution *e, swi_one *one, unsigned char *range);
+/* A text that rank 0 has, to all. NULL: none. */
+sw_status swi_ranks_text(sw_evolution *e, char **text, size_t *bytes);
+
 /* ---- files ------------------------------------------------------------------------------- */
 
 #define SWI_HISTORY_FORMAT "stepwell search 1"
 #define SWI_STATE_HEAD "{\"format\":\"stepwell state 3\"," /* a state begins with */
+/* The bits of a run depend on these. */
+enum { SWI_EVOLUTION_OPTIONS = 20 };
+typedef struct {
+    const char *name;
+    uint64_t value;
+} swi_option;
+void swi_evolution_options(const sw_evolution *e, swi_option list[SWI_EVOLUTION_OPTIONS]);
 /* Is a line, with its end, what was written? */
 bool swi_line_is_whole(const char *line, size_t bytes);
 /* The history is open, and what `sw_evolution_resume` found in it stands for what was done. */

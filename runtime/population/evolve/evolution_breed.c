@@ -219,6 +219,7 @@ static sw_status open_all(sw_evolution *e, swi_one *one)
 
 sw_status swi_one_open(sw_evolution *e, swi_one *one)
 {
+    SW_TRY(swi_ranks_alive(e->ranks));
     const sw_status status = open_all(e, one);
     if (status != SW_OK)
         swi_one_close(one);

@@ -19,6 +19,8 @@ void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_E
 void swi_evolution_note(sw_evolution *e, const char *why)
 {
     const size_t used = strlen(e->notes);
+    if (swi_ranks_rank(e->ranks) > 0)
+        return;
     (void)snprintf(e->notes + used, sizeof e->notes - used, "%s%s", used > 0 ? "; " : "", why);
     swi_note_set("%s", e->notes);
 }
@@ -168,11 +170,8 @@ static void ops_write(sw_json *j, const swi_one *one)
 /* Which run it is: the options that its bits depend on, by name, so that a run that would not
  * be the same is refused by what is another. */
 
-typedef struct {
-    const char *name;
-    uint64_t value;
-} option;
-enum { OPTIONS = 20 };
+typedef swi_option option;
+#define OPTIONS SWI_EVOLUTION_OPTIONS
 
 static uint64_t bits_of(double x)
 {
@@ -244,7 +243,7 @@ static uint64_t sum_of_data(const sw_dataset *d)
     return add((uint64_t)info.n, info.bytes);
 }
 
-static void options_of(const sw_evolution *e, option list[OPTIONS])
+void swi_evolution_options(const sw_evolution *e, option list[OPTIONS])
 {
     const sw_evolution_opts *o = &e->opts;
     uint64_t first = o->n_first;
@@ -280,7 +279,7 @@ static sw_status options_read(sw_json_in *in, const sw_evolution *e)
     option list[OPTIONS];
     datum fields[OPTIONS];
     uint64_t values[OPTIONS];
-    options_of(e, list);
+    swi_evolution_options(e, list);
     for (uint32_t i = 0; i < OPTIONS; i++)
         fields[i] = (datum){list[i].name, DATUM_HEX, i * sizeof *values, sizeof *values, 0};
     SW_TRY(get_object(in, (data_in){.fields = fields, .n = OPTIONS, .to = values}));
@@ -348,10 +347,41 @@ sw_status swi_rest_get(const sw_evolution *e, const swi_one *one, unsigned char 
     return status;
 }
 
+static sw_status write_state(const sw_evolution *e, swi_one *one, const void *range)
+{
+    char path[SWI_EVOLUTION_PATH], head[HEAD];
+    sw_file *f;
+    one->rest.sum = swi_sum_of(range, one->need.member, 0);
+    path_of(e, one, path);
+    SW_TRY(sw_file_open(&f, path, SW_FILE_WRITE));
+    sw_status status = sw_file_write(f, head, head_of(head, one));
+    if (status == SW_OK)
+        status = sw_file_write(f, range, one->need.member);
+    const sw_status closed = sw_file_close(f);
+    return status == SW_OK ? closed : status;
+}
+
+/* By rank 0, wherever it is. */
+static sw_status keep_file(sw_evolution *e, swi_one *one, void *range)
+{
+    void *block = NULL;
+    const size_t n = one->need.member;
+    const bool first = swi_ranks_rank(e->ranks) == 0;
+    if (first && !swi_is_mine(e, one))
+        SW_TRY(swi_charged_take(e, &block, n, &e->scratch_bytes));
+    void *from = block != NULL ? block : range;
+    sw_status status = swi_ranks_copy(e->ranks, one->owner, 0, from, n);
+    if (status == SW_OK && first)
+        status = write_state(e, one, from);
+    swi_charged_give(e, block, n, &e->scratch_bytes);
+    return status;
+}
+
 sw_status swi_rest_put(sw_evolution *e, swi_one *one, uint32_t rung)
 {
     const size_t n = one->need.member;
-    const unsigned char *range = swi_member_base(one->group, one->member.index);
+    unsigned char *range =
+        swi_is_mine(e, one) ? swi_member_base(one->group, one->member.index) : NULL;
     const uint32_t before = one->rest.rung;
     const bool had = one->rest.there;
     if (e->opts.dir == NULL) {
@@ -364,17 +394,8 @@ sw_status swi_rest_put(sw_evolution *e, swi_one *one, uint32_t rung)
     if (had && before != rung)
         swi_rest_drop(e, one);
     one->rest.rung = rung;
-    one->rest.sum = swi_sum_of(range, n, 0);
     one->rest.there = true;
-    char path[SWI_EVOLUTION_PATH], head[HEAD];
-    sw_file *f;
-    path_of(e, one, path);
-    SW_TRY(sw_file_open(&f, path, SW_FILE_WRITE));
-    sw_status status = sw_file_write(f, head, head_of(head, one));
-    if (status == SW_OK)
-        status = sw_file_write(f, range, one->need.member);
-    const sw_status closed = sw_file_close(f);
-    return status == SW_OK ? closed : status;
+    return keep_file(e, one, range);
 }
 
 void swi_rest_drop(sw_evolution *e, swi_one *one)
@@ -385,7 +406,7 @@ void swi_rest_drop(sw_evolution *e, swi_one *one)
     swi_charged_give(e, one->rest.block, one->need.member, &e->rest_bytes);
     one->rest.block = NULL;
     one->rest.there = false;
-    if (e->opts.dir == NULL)
+    if (!swi_has_files(e))
         return;
     path_of(e, one, path);
     (void)!sw_file_remove(path);
@@ -463,7 +484,7 @@ sw_status swi_log_begin(sw_evolution *e, const swi_one *one)
     sw_json j;
     char *text;
     size_t bytes;
-    if (e->opts.dir == NULL)
+    if (!swi_has_files(e))
         return SW_OK;
     SW_TRY(sw_genome_print(one->genome, &text, &bytes));
     sw_json_growing(&j, SW_HEAP_FILES);
@@ -481,7 +502,7 @@ sw_status swi_log_begin(sw_evolution *e, const swi_one *one)
 sw_status swi_log_end(sw_evolution *e, const swi_one *one)
 {
     sw_json j;
-    if (e->opts.dir == NULL)
+    if (!swi_has_files(e))
         return SW_OK;
     sw_json_growing(&j, SW_HEAP_FILES);
     sw_json_begin(&j, '{');
@@ -627,7 +648,7 @@ static sw_status put_head(sw_evolution *e)
 {
     sw_json j;
     option list[OPTIONS];
-    options_of(e, list);
+    swi_evolution_options(e, list);
     sw_json_growing(&j, SW_HEAP_FILES);
     sw_json_begin(&j, '{');
     sw_json_put_string(&j, "format", SWI_HISTORY_FORMAT);
@@ -688,11 +709,22 @@ static sw_status head_member(sw_json_in *in, const char *key, void *context)
     return SW_OK;
 }
 
+/* Its text, where there is one. */
+static sw_status load_history(sw_evolution *e, const char *path)
+{
+    bool there = false;
+    if (swi_has_files(e))
+        SW_TRY(sw_file_look(path, &there));
+    if (there)
+        SW_TRY(
+            swi_text_load(&e->replayed, &e->replayed_bytes, path, "a history", SIZE_MAX / 2));
+    return swi_ranks_text(e, &e->replayed, &e->replayed_bytes);
+}
+
 sw_status sw_evolution_resume(sw_evolution *e, int *found)
 {
     static const char call[] = "sw_evolution_resume";
     char path[SWI_EVOLUTION_PATH];
-    bool there = false;
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
     if (found == NULL)
         SW_FAIL(SW_INVALID, "%s: found must not be NULL", call);
@@ -702,12 +734,11 @@ sw_status sw_evolution_resume(sw_evolution *e, int *found)
                     ? "the run has no dir"
                     : "it must be called before the first sw_evolution_advance");
     swi_evolution_path(e, "history.jsonl", path);
-    SW_TRY(sw_file_look(path, &there));
-    if (!there) {
+    SW_TRY(load_history(e, path));
+    if (e->replayed == NULL) {
         *found = 0;
         return SW_OK;
     }
-    SW_TRY(swi_text_load(&e->replayed, &e->replayed_bytes, path, "a history", SIZE_MAX / 2));
     swi_note_set("%s", "");
     if (memchr(e->replayed, '\n', e->replayed_bytes) == NULL) { /* it ended as it began */
         *found = 0;

@@ -214,11 +214,13 @@ size_t swi_rest_room(const sw_evolution *e)
     return (swi_evolution_room(e) - swi_need_bytes(e, e->most)) / 2;
 }
 
-/* As many lanes as there is room for. Where they become fewer, all give back what they have. */
+/* As many lanes as there is room for, beside what exchanges of ranks take. Where they become
+ * fewer, all give back what they have. */
 static sw_status use_lanes(sw_evolution *e)
 {
     const size_t more = swi_rest_room(e) * (e->opts.dir != NULL ? 2 : 1);
-    const size_t lanes = 1 + more / (e->most.arena + e->most.batch + 1);
+    const size_t left = more > e->ranks_bytes ? more - e->ranks_bytes : 0;
+    const size_t lanes = 1 + left / (e->most.arena + e->most.batch + 1);
     const size_t most = (size_t)(swi_target_of(e->exec)->threads / e->threads);
     const int had = e->lanes;
     e->lanes = (int)(lanes < most ? lanes : most);
@@ -246,6 +248,7 @@ void swi_one_assign(const sw_evolution *e, swi_one *one, const swi_job *job)
     one->counted = one->eval_made = one->ns = one->ns_samples = 0;
     one->loss_sum = one->accuracy_sum = one->eval_loss = one->eval_right = 0;
     one->training = true;
+    one->placed = false;
 }
 
 /* Its state where it is there and whole; else it begins again. */
@@ -253,18 +256,23 @@ static sw_status load(sw_evolution *e, swi_one *one, unsigned char *range)
 {
     sw_status status;
     if (one->steps > 0) {
-        status = one->rest.there ? swi_rest_get(e, one, range) : SW_FORMAT;
+        status = swi_ranks_fetch(e, one, range);
         if (status == SW_OK || (status != SW_FORMAT && status != SW_IO))
             return status;
         if (one->rest.there)
             swi_evolution_note(e, sw_last_error());
         one->steps = 0;
     }
-    return swi_net_begin(one->net, range, swi_one_seed(e, one));
+    return range != NULL ? swi_net_begin(one->net, range, swi_one_seed(e, one)) : SW_OK;
 }
 
 static sw_status place(sw_evolution *e, swi_one *one)
 {
+    one->placed = true;
+    if (!swi_is_mine(e, one)) {
+        swi_one_close(one); /* it was opened for its price */
+        return load(e, one, NULL);
+    }
     if (one->group == NULL)
         SW_TRY(swi_one_open(e, one));
     SW_TRY(swi_member_claim(&one->member, one->group, swi_one_seed(e, one)));
@@ -312,10 +320,16 @@ static bool is_over(const swi_one *one)
     return one->invalid || (one->steps == one->assigned && one->eval_made == one->eval_all);
 }
 
-/* Members in turn from the cursor on; how many. */
-static uint32_t choose(sw_evolution *e)
+/* Of a call. */
+static uint64_t most_operations(const sw_evolution *e)
 {
-    const uint64_t most = (uint64_t)CALL_OPERATIONS * (uint64_t)e->lanes;
+    return (uint64_t)CALL_OPERATIONS * (uint64_t)e->lanes;
+}
+
+/* Members in turn from the cursor on; how many, and their operations. */
+static uint32_t choose(sw_evolution *e, uint64_t *made)
+{
+    const uint64_t most = most_operations(e);
     const uint32_t least = MEMBERS_OF_A_LANE * (uint32_t)e->lanes;
     uint64_t operations = 0;
     uint32_t n = 0;
@@ -331,6 +345,7 @@ static uint32_t choose(sw_evolution *e)
         e->call_of[n] = i;
         operations += one->price.operations * e->call_args[n++].steps;
     }
+    *made += operations;
     return n;
 }
 
@@ -403,7 +418,7 @@ static sw_status take(swi_one *one, const sw_members_args *args)
                                   : take_evaluation(one, loss, accuracy);
 }
 
-static void judge(sw_evolution *e, swi_one *one)
+void swi_one_judge(sw_evolution *e, swi_one *one)
 {
     uint32_t which;
     const double n = (double)e->opts.validation_samples;
@@ -425,33 +440,75 @@ static void judge(sw_evolution *e, swi_one *one)
                        sw_fitness_kind_name(e->fitness.terms[which].kind));
 }
 
-sw_status swi_evolution_run(sw_evolution *e, uint32_t next, uint32_t *ended)
+/* *n members: none are left where it is 0. */
+static sw_status run_call(sw_evolution *e, uint32_t *n, uint64_t *operations)
 {
+    *n = choose(e, operations);
+    const uint64_t begin = sw_clock_ns();
+    const uint64_t gap = e->last_end > 0 ? begin - e->last_end : 0;
+    if (*n == 0)
+        return SW_OK;
+    e->longest_gap = gap > e->longest_gap ? gap : e->longest_gap;
+    SW_TRY(sw_members_run_all(e->call_groups, e->call_args, *n));
+    e->last_end = sw_clock_ns();
+    swi_evolution_note_peak(e);
+    for (uint32_t k = 0; k < *n; k++) {
+        swi_one *one = e->ones[e->call_of[k]];
+        const uint64_t before = one->steps;
+        SW_TRY(take(one, &e->call_args[k]));
+        e->own_steps += one->steps - before;
+    }
+    return SW_OK;
+}
+
+/* As much as a call takes at most, since others wait after it; what is over says so. */
+static sw_status run_turn(sw_evolution *e, uint32_t next, bool *over)
+{
+    uint64_t operations = 0;
+    uint32_t n = 1;
+    while (n > 0 && operations < most_operations(e)) {
+        SW_TRY(run_call(e, &n, &operations));
+        SW_TRY(swi_ranks_alive(e->ranks));
+    }
+    *over = is_over(e->ones[next]);
+    return swi_ranks_turn(e, next, over);
+}
+
+static sw_status run(sw_evolution *e, uint32_t next, uint32_t *ended)
+{
+    uint64_t operations = 0;
+    uint32_t n;
     *ended = SWI_SEARCH_NONE;
+    if (e->ranks != NULL)
+        swi_ranks_deal(e);
     e->n_training = 0;
     for (uint32_t i = 0; i < e->n; i++) {
         swi_one *one = e->ones[i];
         if (!one->training)
             continue;
-        if (one->member.of == NULL)
+        if (!one->placed)
             SW_TRY(place(e, one));
-        e->in_training[e->n_training++] = i;
+        if (swi_is_mine(e, one))
+            e->in_training[e->n_training++] = i;
     }
     SW_TRY(use_lanes(e));
-    if (!is_over(e->ones[next])) {
-        const uint32_t n = choose(e);
-        const uint64_t begin = sw_clock_ns();
-        const uint64_t gap = e->last_end > 0 ? begin - e->last_end : 0;
-        e->longest_gap = gap > e->longest_gap ? gap : e->longest_gap;
-        SW_TRY(sw_members_run_all(e->call_groups, e->call_args, n));
-        e->last_end = sw_clock_ns();
-        swi_evolution_note_peak(e);
-        for (uint32_t k = 0; k < n; k++)
-            SW_TRY(take(e->ones[e->call_of[k]], &e->call_args[k]));
+    bool over = is_over(e->ones[next]);
+    if (e->ranks != NULL)
+        SW_TRY(run_turn(e, next, &over));
+    else if (!over) {
+        SW_TRY(run_call(e, &n, &operations));
+        over = is_over(e->ones[next]);
     }
-    if (!is_over(e->ones[next]))
+    if (!over)
         return SW_OK;
-    judge(e, e->ones[next]);
+    if (e->ranks == NULL)
+        swi_one_judge(e, e->ones[next]);
     *ended = next;
     return SW_OK;
+}
+
+sw_status swi_evolution_run(sw_evolution *e, uint32_t next, uint32_t *ended)
+{
+    const sw_status status = run(e, next, ended);
+    return status == SW_NOMEM && e->ranks != NULL ? swi_ranks_no_room(e) : status;
 }
