@@ -93,11 +93,11 @@ def endless(command):
     return f"{words} {end.split()[-1]} 1000000"
 
 
-def each(promise):
+def each(promise, commands=COMMANDS):
     """A test for each MPI and command, which are what its function gets."""
     def add(body):
         for mpi in MPIS:
-            for command in COMMANDS:
+            for command in commands:
                 test(f"{command} by {mpi}: {promise}")(functools.partial(body, mpi, command))
     return add
 
@@ -154,45 +154,42 @@ def resume(mpi, command):
     check(job.status == 0 and left() == whole, job)
 
 
-@test("Ctrl-C in a terminal ends all with a checkpoint, from which another number goes on")
-def terminal():
-    words, end, _ = COMMANDS["es"]
-    for mpi in MPIS:
-        line = f"{launcher_of(mpi)} -n 3 {PROGRAM} {endless('es')} --checkpoint c --checkpoint-every 5"
-        try:
-            pid, fd = pty.fork()
-        except OSError as why:
-            raise Skip("no terminal can be made here") from why
-        if pid == 0:
-            os.execvp(line.split()[0], line.split())
-        wait_until(lambda: os.path.exists("c"), 20, 0.01)
-        os.write(fd, b"\3")
-        shown = b""
-        try:
-            while part := os.read(fd, 4096):
-                shown += part
-        except OSError:
-            pass  # the other side is closed
-        os.close(fd)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        check(status != 0 and b"the run was interrupted" in shown, mpi, status, shown)
-        more = f"{words} {end} {said('info c --json')['step'] + 20} --save-params p"
-        run(more)
-        whole = raw("p")
-        os.unlink("p")
-        job = start(mpi, 2, f"{more} --resume c").wait(60)
-        check(job.status == 0 and raw("p") == whole, mpi, job)
-        for name in glob.glob("[cp]*"):
-            os.unlink(name)
+@each("Ctrl-C in a terminal ends all with a checkpoint, from which another number goes on", ("es",))
+def terminal(mpi, command):
+    words, end, _ = COMMANDS[command]
+    line = f"{launcher_of(mpi)} -n 3 {PROGRAM} {endless(command)} --checkpoint c --checkpoint-every 5"
+    try:
+        pid, fd = pty.fork()
+    except OSError as why:
+        raise Skip("no terminal can be made here") from why
+    if pid == 0:
+        os.execvp(line.split()[0], line.split())
+    wait_until(lambda: os.path.exists("c"), 20, 0.01)
+    os.write(fd, b"\3")
+    shown = b""
+    try:
+        while part := os.read(fd, 4096):
+            shown += part
+    except OSError:
+        pass  # the other side is closed
+    os.close(fd)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    check(status != 0, status, shown)
+    more = f"{words} {end} {said('info c --json')['step'] + 20} --save-params p"
+    run(more)
+    whole = raw("p")
+    os.unlink("p")
+    job = start(mpi, 2, f"{more} --resume c").wait(60)
+    check(job.status == 0 and raw("p") == whole, job)
 
 
-@test("a module of another MPI than the launcher's is refused")
-def other():
-    for mpi, another in (tuple(MPIS), tuple(MPIS)[::-1]):
-        launcher_of(another)
-        module = os.path.join(os.path.dirname(PROGRAM), "..", "runtime", MPIS[another][1])
-        done = Run(f"STEPWELL_MPI_MODULE={module} exec {launcher_of(mpi)} -n 2 $P {COMMANDS['es'][0]} --generations 1", shell=True).wait(60)
-        check(done.status != 0 and not done.out and "it is of another MPI; start them by its own mpirun" in done.err, done)
+@each("the module of another MPI than the launcher's is refused", ("train",))
+def other(mpi, command):
+    another = next(name for name in MPIS if name != mpi)
+    launcher_of(another)
+    module = os.path.join(os.path.dirname(PROGRAM), "..", "runtime", MPIS[another][1])
+    done = Run(f"STEPWELL_MPI_MODULE={module} exec {launcher_of(mpi)} -n 2 $P {COMMANDS[command][0]}", shell=True).wait(60)
+    check(done.status != 0 and not done.out and "it is of another MPI; start them by its own mpirun" in done.err, done)
 
 
 @test("es by Open MPI: over TCP it sends at most 1 % more than the formula says")

@@ -97,7 +97,7 @@ static void tell(const pop *p, const int *turn, int n, size_t each)
     const word own = {.turn = p->turn,
                       .steps = p->own_steps,
                       .interrupted = cli_interrupted(),
-                      .save = cli_save_asked() |
+                      .save = cli_save_asked() ||
                               (p->checkpoint != NULL && job_is_due(&p->due, p->turn + 1))};
     unsigned char *at = p->said + sizeof own;
     memset(p->said, 0, each);
