@@ -126,9 +126,9 @@ sw_status train_ranks_step(train *t, train_step *s)
 {
     const size_t each = each_found(t);
     const int ranks = swi_ranks_size(t->job.ranks);
-    unsigned char *all = t->found + each;
     if (t->job.ranks == NULL)
         return SW_OK;
+    unsigned char *all = t->found + each;
     const swi_program *ran = t->job.exec->last;
     const word own = {.step = s->step,
                       .interrupted = cli_interrupted(),
