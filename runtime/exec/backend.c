@@ -1,4 +1,4 @@
-/* Calls by the table of an exec's backend that it need not have. */
+/* The tables of execs: the CPU's, and the cards' by their queue. */
 #include "alloc/base/assert.h"
 #include "alloc/base/error.h"
 #include "alloc/base/poison.h"
@@ -10,16 +10,6 @@
 #include "runtime/exec/queue.h"
 #include "runtime/exec/run_internal.h"
 #include <string.h>
-
-sw_status swi_exec_collective(sw_exec *exec, const char *name, void *data, sw_dtype dtype,
-                              int64_t n)
-{
-    SW_ASSERT(name != NULL && n >= 0 && (data != NULL || n == 0));
-    if (exec->backend->collective == NULL)
-        SW_FAIL(SW_UNSUPPORTED, "%s: not supported on %s for %s", name,
-                exec->target.device->backend->name, sw_dtype_name(dtype));
-    return exec->backend->collective(exec, name, data, dtype, n);
-}
 
 /* ---- backend cpu ------------------------------------------------------------------------- */
 

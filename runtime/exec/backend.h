@@ -10,10 +10,6 @@
 typedef sw_status swi_run_ops(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                               bool *updated);
 
-/* Among ranks, in place, for n elements: "all_reduce" and the like. */
-typedef sw_status swi_collective(sw_exec *exec, const char *name, void *data, sw_dtype dtype,
-                                 int64_t n);
-
 /* The largest of several programs: what goes to a device for a run, and what comes back. */
 typedef struct {
     size_t inputs, results;
@@ -65,14 +61,8 @@ struct swi_exec_backend {
                             const sw_model *model);
     /* Output i of a trace, at *data on the device: *data becomes what host code may read. */
     sw_status (*output)(sw_exec *exec, const swi_trace *trace, uint32_t i, const void **data);
-
-    swi_collective *collective; /* NULL: it has none */
 };
 
 extern const swi_exec_backend swi_exec_cpu, swi_exec_cuda;
-
-/* By the table; SW_UNSUPPORTED names the collective and a backend that has none. */
-sw_status swi_exec_collective(sw_exec *exec, const char *name, void *data, sw_dtype dtype,
-                              int64_t n);
 
 #endif

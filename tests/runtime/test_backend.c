@@ -14,7 +14,7 @@ SW_TESTS("backends")
 static struct {
     uint32_t launched, nodes, counted, forgotten, bound, shared, closed, opened, ended;
     uint32_t stores, reads, writes, zeros, copies, selected;
-    uint32_t outputs, collectives;
+    uint32_t outputs;
     uint32_t lacks; /* an op that it has no kernel of; 0: none */
     sw_dtype asked; /* the type that it was asked for last */
 } seen;
@@ -148,13 +148,6 @@ static sw_status output(sw_exec *exec, const swi_trace *trace, uint32_t i, const
     return swi_exec_cpu.output(exec, trace, i, data);
 }
 
-static sw_status sum_of_one_rank(sw_exec *exec, const char *name, void *data, sw_dtype dtype,
-                                 int64_t n)
-{
-    seen.collectives += strcmp(name, "all_reduce") == 0 && dtype == SW_F32 && n == 3;
-    return SW_OK;
-}
-
 static swi_backend third;
 static swi_exec_backend third_exec;
 static swi_device third_device;
@@ -261,18 +254,4 @@ SW_TEST("a missing kernel is named by op and type")
     REFUSED(swi_select_kernel(exec, SW_OP_tanh, 0, &info, &kernel), SW_UNSUPPORTED,
             "the backward of tanh");
     CU_ASSERT_EQUAL(kernel.scratch_bytes, 77);
-}
-
-SW_TEST("a collective is the table's, or there is none")
-{
-    sw_exec *exec = exec_on_third();
-    AFTER(sw_exec_destroy, exec);
-    float x[3] = {1.0f, 2.0f, 3.0f};
-    REFUSED(swi_exec_collective(exec, "all_reduce", x, SW_F32, 3), SW_UNSUPPORTED,
-            "all_reduce: not supported on third");
-    REFUSED(swi_exec_collective(net_exec(NULL), "all_gather", x, SW_F32, 3), SW_UNSUPPORTED,
-            "all_gather: not supported on cpu");
-    third_exec.collective = sum_of_one_rank;
-    OK(swi_exec_collective(exec, "all_reduce", x, SW_F32, 3));
-    CU_ASSERT_EQUAL(seen.collectives, 1);
 }
