@@ -49,8 +49,6 @@ static sw_status share_space(evolve *e)
 {
     char *text = NULL;
     uint64_t n;
-    if (e->opts.space == NULL)
-        return SW_OK;
     SW_TRY(share_text(e, &text, &n, evolve_is_first(e) ? sw_search_space_text(e->space) : ""));
     const sw_status status =
         evolve_is_first(e) ? SW_OK
@@ -77,9 +75,10 @@ static sw_status share_genome(evolve *e, size_t i)
 
 sw_status evolve_ranks_share(evolve *e)
 {
-    uint64_t is[2] = {e->n_first, e->plain};
-    SW_TRY(share_space(e));
+    uint64_t is[3] = {e->n_first, e->plain, e->space != NULL};
     SW_TRY(swi_ranks_share(e->ranks, is, sizeof is));
+    if (is[2] != 0)
+        SW_TRY(share_space(e));
     e->plain = is[1] != 0;
     for (uint64_t i = 0; i < is[0]; i++) {
         SW_TRY(share_genome(e, (size_t)i));
