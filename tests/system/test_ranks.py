@@ -8,7 +8,7 @@ import socket
 import tempfile
 import time
 
-from frame import FULL, Run, Skip, check, main, put, raw, records, refused, run, said, test, wait_until
+from frame import FULL, PROGRAM, Run, Skip, check, main, put, raw, records, refused, run, said, test, wait_until
 from ranks_frame import MODULE, RANDOM, ended, gone, met, ranks
 
 SMALL = "es --model mlp --hidden 16 --synthetic-n 300 --population 96 --slice 8 --generations 5 --sigma 0.02"
@@ -329,6 +329,20 @@ def budget():
     for words, part in ((f"{SMALL} --rank-timeout 0.5", "--rank-timeout must be 1 to 1e6 seconds (got 0.5)"), (f"{SMALL} --rank-timeout nan", "--rank-timeout")):
         done = Run(words).wait()
         check(done.failed_cleanly(2) and part in done.err, done)
+
+
+@test("ranks share the cards of their host, and the bits are those of one process on a card")
+def cards():
+    fake = os.path.join(os.path.dirname(PROGRAM), "..", "tests", "cuda", "libstepwell-cuda-fake.so")
+    if not os.path.exists(fake):
+        raise Skip("the card that is not there is not built")
+    for words, name in ((f"es --device cuda {SMALL[3:]} --save-params p", "p"),
+                        ("pbt --device cuda --synthetic-n 96 --batch 16 --model mlp --hidden 12 --members 4 --interval 3 --steps 9 --quiet --save-params p%d lr=log:0.01..1", "p3")):
+        run(words, STEPWELL_CUDA_MODULE=fake)
+        alone = raw(name)
+        os.unlink(name)
+        ended(ranks(2, words, STEPWELL_CUDA_MODULE=fake))
+        check(raw(name) == alone, words)
 
 
 main("ranks")

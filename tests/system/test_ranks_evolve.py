@@ -11,7 +11,7 @@ import time
 
 from frame import FULL, Run, Skip, check, get, main, put, raw, run, wait_until
 from frame import test as frame_test
-from ranks_frame import RANDOM, by_mpi, ended, gone, met, ranks
+from ranks_frame import RANDOM, ended, gone, met, ranks
 
 SPACE = """{"format": "stepwell search space 1", "body": {"chain": [{"vertex": "conv2d", "size": {"from": 2, "to": 8}, "kernel": 3, "stride": 4},
  {"vertex": "activation"}, {"residual": {"vertex": "conv2d", "size": [2, 3, 5], "kernel": [1, 3]}}, {"vertex": "global_avg_pool"}]},
@@ -349,18 +349,6 @@ def sweep():
             equal(reference, jobs[0], plan)
         else:
             check(sum(job.err.count("stepwell evolve:") for job in jobs) == 1, plan, *jobs)
-
-
-@test("Open MPI and MPICH give the same bits")
-def mpi():
-    if not FULL:
-        raise Skip("in full alone")
-    words = f"{NET} --workers 3"
-    files, result = alone(words)
-    for out in by_mpi(words, (2, 4)):
-        its = json.loads(out)
-        check(left() == files and all(its[k] == v for k, v in result.items()) and len(its["ranks"]) in (2, 4), out)
-        clear()
 
 
 main("ranks evolve")

@@ -192,6 +192,25 @@ def other(mpi, command):
     check(done.status != 0 and not done.out and "it is of another MPI; start them by its own mpirun" in done.err, done)
 
 
+@each("the net that it finds is that of one process, and a kill ends all", ("evolve",))
+def search(mpi, command):
+    words = f"{command} --synthetic-n 400 --start 4 --samples 720 --trainings 6 --workers 3 --quiet --out R"
+    run(words)
+    best = raw("R/best.safetensors")
+    shutil.rmtree("R")
+    for n in 2, 4:
+        job = start(mpi, n, f"{words} --json").wait(120)
+        check(job.status == 0 and raw("R/best.safetensors") == best and len(job.json["ranks"]) == n, job)
+        shutil.rmtree("R")
+    for i in range(5):
+        job = start(mpi, 3, words.replace("--samples 720", "--samples 100000000"))
+        pids = begun(job, 3)
+        time.sleep(0.3 * i + RANDOM.random() * 0.3)
+        os.kill(pids[i % 3], signal.SIGKILL)
+        all_gone(job, pids, 20)
+        shutil.rmtree("R", ignore_errors=True)
+
+
 @test("es by Open MPI: over TCP it sends at most 1 % more than the formula says")
 def wire():
     """In a network of its own, whose one device counts: MPI's headers, its start and signs of life are the rest."""

@@ -209,8 +209,6 @@ static int check(es_run *r)
         return cli_error(
             CLI_USAGE, "--target must be a share that is right, above 0 and at most 1 (got %g)",
             o->target);
-    if (strcmp(j->device, "cpu") != 0)
-        CLI_TRY(job_check_ranks(j));
     CLI_TRY(job_ranks_check(o->rank_timeout));
     return job_check(j);
 }

@@ -3,6 +3,7 @@
 #include "profiler/record/prof.h"
 #include "kernels/dispatch.h"
 #include "runtime/base/checksum.h"
+#include "runtime/device/device.h"
 #include "runtime/model/model.h"
 #include "tools/job/result.h"
 #include <stdlib.h>
@@ -42,6 +43,30 @@ static sw_status make_alike(swi_ranks *ranks, job_opts *o)
     return SW_OK;
 }
 
+/* Rank i of a host has card i mod cards. A number is a card where the card of that number can
+ * be opened. */
+static int take_card(const swi_ranks *ranks, job_opts *o)
+{
+    static char name[16];
+    const int rank = swi_ranks_rank(ranks);
+    int own = 0, cards;
+    sw_status status = SW_DEVICE;
+    for (int k = 0; k < rank; k++)
+        own += strcmp(swi_ranks_host(ranks, k), swi_ranks_host(ranks, rank)) == 0;
+    for (cards = own + 1; status == SW_DEVICE && cards > 0;) {
+        swi_device *device;
+        snprintf(name, sizeof name, "cuda:%d", cards - 1);
+        status = swi_device_open(&device, name);
+        if (status == SW_OK)
+            swi_device_close(device);
+        else if (--cards == 0)
+            return cli_library_error(status, false);
+    }
+    snprintf(name, sizeof name, "cuda:%d", own % cards);
+    o->device = name;
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+}
+
 int job_ranks_open(swi_ranks **out, job *j, job_opts *o, double timeout_s)
 {
     if (o->ranks != NULL || swi_ranks_started(NULL) == 1)
@@ -54,6 +79,8 @@ int job_ranks_open(swi_ranks **out, job *j, job_opts *o, double timeout_s)
         (void)cli_keep_errors(true);
     }
     j->on_host = swi_ranks_on_host(*out);
+    if (strcmp(o->device, "cuda") == 0)
+        CLI_TRY(take_card(*out, o));
     CLI_LIBRARY(make_alike(*out, o), false);
     return CLI_GO;
 }

@@ -48,8 +48,6 @@ int pop_ranks_check(const pop_opts *o)
 {
     const char *no = cli_given("--prove --replay --without");
     CLI_TRY(job_ranks_check(o->rank_timeout));
-    if (job_on_device(&o->job))
-        return job_check_ranks(&o->job);
     if (o->job.ranks != NULL || swi_ranks_started(NULL) == 1 || no == NULL)
         return CLI_GO;
     return cli_error(CLI_USAGE, "%s is not supported over several processes: start one", no);
