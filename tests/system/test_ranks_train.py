@@ -201,7 +201,7 @@ def sweep():
     for i in range(61 if FULL else 7):
         for name in glob.glob("[pcf]*"):
             os.unlink(name)
-        kind, k = ("memory", 25 + RANDOM.randrange(400)) if i % 2 else ("file", 25 + RANDOM.randrange(225))
+        kind, k = ("memory", 25 + RANDOM.randrange(400)) if i % 2 else ("file", 45 + RANDOM.randrange(205))
         plan = f"{kind}:{k}{'+' if i % 3 == 0 else ''}"
         jobs = ranks(2, words, env_of={i // 2 % 2: {"STEPWELL_FAULT": plan}} if i else None)  # the first: no fault
         for job in jobs:
