@@ -54,7 +54,7 @@ class Trials(unittest.TestCase):
     """With Ray."""
 
     def setUp(self):
-        os.environ.update(RAY_AUTH_MODE="disabled", RAY_AIR_NEW_OUTPUT="0", RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS="0",
+        os.environ.update(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0",
                           PYTHONPATH=os.pathsep.join([EXAMPLES, os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]))
         self.ray = support.need("ray")
         support.need("ray.tune")
