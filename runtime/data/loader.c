@@ -219,7 +219,7 @@ static int64_t own_before(const sw_loader *l, int64_t batch)
 
 static void fill(const sw_loader *l, slot *to, int64_t batch)
 {
-    /* The k-th of this loader's batches, among those of all. */
+    /* `batch` is of this loader's; `first` counts the samples before it among those of all. */
     const int64_t first = (batch / l->share * l->of + l->first + batch % l->share) * l->batch,
                   left = l->dataset->n - first, rows = left < l->batch ? left : l->batch;
     SW_ASSERT(batch >= 0 && batch < l->n_batches && rows > 0);
