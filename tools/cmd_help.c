@@ -81,7 +81,7 @@ int tool_help(const cli_tool *tools, int n, int argc, char **argv, const char **
     bool man = false;
     const cli_option options[] = {
         {"--man", NULL, CLI_FLAG, &man, NULL,
-         "the manual page, for man -l; without a command that of stepwell", 0, 0, NULL},
+         "the manual page, for man -l; without a command that of stepwell"},
         {"--completion", "SHELL", CLI_WORD, &shell, NULL,
          "a script that completes the words of stepwell in bash", 0, 0, shells},
     };

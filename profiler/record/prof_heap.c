@@ -55,7 +55,6 @@ static void put_arenas(sw_json *j, const size_t *bytes)
     sw_json_end(j);
 }
 
-#define SITE_BYTES_MAX ((size_t)220)
 #define SITES_AT_ONCE 100
 
 void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)

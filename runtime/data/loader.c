@@ -210,12 +210,6 @@ static size_t sample_at(const sw_loader *l, int64_t i)
  * lines, after which a processor goes on by itself. */
 enum { AHEAD = 4, LINE_BYTES = 64, ASKED_BYTES = 1024 };
 
-/* The k-th of this loader's batches, among those of all. */
-static int64_t batch_at(const sw_loader *l, int64_t k)
-{
-    return k / l->share * l->of + l->first + k % l->share;
-}
-
 /* How many of this loader's batches come before one of all. */
 static int64_t own_before(const sw_loader *l, int64_t batch)
 {
@@ -225,8 +219,9 @@ static int64_t own_before(const sw_loader *l, int64_t batch)
 
 static void fill(const sw_loader *l, slot *to, int64_t batch)
 {
-    const int64_t first = batch_at(l, batch) * l->batch, left = l->dataset->n - first,
-                  rows = left < l->batch ? left : l->batch;
+    /* `batch` is of this loader's; `first` counts the samples before it among those of all. */
+    const int64_t first = (batch / l->share * l->of + l->first + batch % l->share) * l->batch,
+                  left = l->dataset->n - first, rows = left < l->batch ? left : l->batch;
     SW_ASSERT(batch >= 0 && batch < l->n_batches && rows > 0);
     for (int f = 0; f < l->dataset->n_fields; f++) {
         const swi_field *field = &l->dataset->field[f];
@@ -556,29 +551,6 @@ static void end(sw_loader *l)
     sw_handle_give(l, SW_HANDLE_LOADER, sizeof *l);
 }
 
-static sw_status check_share(const sw_loader_opts *o)
-{
-    if (o->reserved_word != 0)
-        SW_FAIL(SW_INVALID, "sw_loader_create: reserved_word must be 0");
-    if (o->of == 0 ? o->first != 0 || o->share != 0
-                   : o->share == 0 || o->first >= o->of || o->share > o->of - o->first)
-        SW_FAIL(SW_INVALID,
-                "sw_loader_create: a loader has batches `first` to `first` + `share` - 1 of "
-                "each `of` (got first %u, share %u, of %u)",
-                o->first, o->share, o->of);
-    return SW_OK;
-}
-
-static void share_out(sw_loader *l, const sw_loader_opts *o)
-{
-    const int64_t n = l->dataset->n, all = n / o->batch + (!o->drop_last && n % o->batch != 0);
-    l->of = o->of > 0 ? o->of : 1;
-    l->share = o->of > 0 ? o->share : 1;
-    l->first = o->first;
-    l->n_all = o->drop_last ? all / l->of * l->of : all;
-    l->n_batches = own_before(l, l->n_all);
-}
-
 sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
                            const sw_loader_opts *given)
 {
@@ -601,7 +573,16 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
         SW_FAIL(SW_INVALID, "sw_loader_create: slots must be 1 to %d (got %d)", MAX_SLOTS,
                 opts.slots);
 
-    SW_TRY(check_share(&opts));
+    if (opts.reserved_word != 0)
+        SW_FAIL(SW_INVALID, "sw_loader_create: reserved_word must be 0");
+    if (opts.of == 0
+            ? opts.first != 0 || opts.share != 0
+            : opts.share == 0 || opts.first >= opts.of || opts.share > opts.of - opts.first)
+        SW_FAIL(SW_INVALID,
+                "sw_loader_create: a loader has batches `first` to `first` + `share` - 1 of "
+                "each `of` (got first %u, share %u, of %u)",
+                opts.first, opts.share, opts.of);
+
     sw_loader *l;
     if (opts.budget != NULL)
         SW_TRY(sw_handle_check(opts.budget, SW_HANDLE_BUDGET, "sw_loader_create"));
@@ -610,7 +591,13 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     l->dataset = dataset;
     swi_dataset_share(dataset);
     l->batch = opts.batch;
-    share_out(l, &opts);
+    const int64_t n = l->dataset->n,
+                  all = n / opts.batch + (!opts.drop_last && n % opts.batch != 0);
+    l->of = opts.of > 0 ? opts.of : 1;
+    l->share = opts.of > 0 ? opts.share : 1;
+    l->first = opts.first;
+    l->n_all = opts.drop_last ? all / l->of * l->of : all;
+    l->n_batches = own_before(l, l->n_all);
     l->seed = opts.seed;
     l->shuffle = opts.shuffle != 0;
     l->keyed = l->shuffle && opts.keyed != 0; /* without it there is no order */

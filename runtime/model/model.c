@@ -8,6 +8,7 @@
 #include "alloc/base/size.h"
 #include "profiler/record/nvtx.h"
 #include "profiler/record/utf8.h"
+#include "runtime/base/checksum.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model.h"
 #include <math.h>
@@ -350,18 +351,10 @@ static bool is_declared(const swi_entry *entry)
 
 #define MANY 64 /* entries: names of fewer are searched one after the other */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ p[i]) * 0x100000001b3ull; /* FNV-1a */
-    return hash;
-}
-
 /* The place of a name, or the free one where it would stand. */
 static uint32_t *place_of(const sw_model *model, const char *name)
 {
-    const uint64_t hash = mix(0xcbf29ce484222325ull, name, strlen(name));
+    const uint64_t hash = swi_fnv(0xcbf29ce484222325ull, name, strlen(name));
     uint32_t at = (uint32_t)(hash ^ hash >> 32) & (model->n_by_name - 1);
     while (model->by_name[at] != 0 &&
            strcmp(model->entries[model->by_name[at]].name, name) != 0)
@@ -534,7 +527,7 @@ void sw_param_freeze(sw_param param, int on)
     uint64_t hash = 0; /* of a model with nothing frozen, as it is created */
     for (uint32_t i = 1; i < param.model->n_entries; i++)
         if (param.model->entries[i].frozen)
-            hash = mix(hash == 0 ? 0xcbf29ce484222325ull : hash, &i, sizeof i);
+            hash = swi_fnv(hash == 0 ? 0xcbf29ce484222325ull : hash, &i, sizeof i);
     param.model->frozen_hash = hash;
 }
 
@@ -700,14 +693,14 @@ sw_status swi_model_layout(sw_model *model)
     uint64_t hash = 0xcbf29ce484222325ull;
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
-        hash = mix(hash, e->name, strlen(e->name) + 1);
-        hash = mix(hash, &e->role, sizeof e->role);
-        hash = mix(hash, &e->dtype, sizeof e->dtype);
-        hash = mix(hash, &e->shape.rank, sizeof e->shape.rank);
-        hash = mix(hash, e->shape.dim, (size_t)e->shape.rank * sizeof e->shape.dim[0]);
-        hash = mix(hash, &e->offset, sizeof e->offset);
+        hash = swi_fnv(hash, e->name, strlen(e->name) + 1);
+        hash = swi_fnv(hash, &e->role, sizeof e->role);
+        hash = swi_fnv(hash, &e->dtype, sizeof e->dtype);
+        hash = swi_fnv(hash, &e->shape.rank, sizeof e->shape.rank);
+        hash = swi_fnv(hash, e->shape.dim, (size_t)e->shape.rank * sizeof e->shape.dim[0]);
+        hash = swi_fnv(hash, &e->offset, sizeof e->offset);
         if (e->logits) /* traces differ */
-            hash = mix(hash, "logits", 6);
+            hash = swi_fnv(hash, "logits", 6);
     }
     model->layout_hash = hash;
     model->fixed = true;

@@ -169,14 +169,10 @@ static uint32_t conv_unread(const sw_kernel_info *info, int grad)
 
 KERNEL(conv_forward, forward(l, true))
 
-static sw_binary_shape shape_in(const sw_kernel_info *info, bool is_conv)
-{
-    return shape_of(&info->in[X].shape, &info->in[LOGITS].shape, info->attrs, is_conv);
-}
-
 static size_t scratch(const sw_kernel_info *info, bool is_conv)
 {
-    const sw_binary_shape s = shape_in(info, is_conv);
+    const sw_binary_shape s =
+        shape_of(&info->in[X].shape, &info->in[LOGITS].shape, info->attrs, is_conv);
     return sw_binary(info->isa)->layer_bytes(&s, info->threads);
 }
 

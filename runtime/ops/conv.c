@@ -128,10 +128,7 @@ static sw_status channel_sums(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t channel_sums_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 1);
-}
+COUNT(channel_sums_operations, swi_count_per_element(&info->in[0], 1))
 
 /* ---- kernels of both, which are those of one convolution: of its result, dx and dw ------- */
 

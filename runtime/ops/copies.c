@@ -59,13 +59,7 @@ static sw_status fill_forward(const sw_launch *l)
     return SW_OK;
 }
 
-static sw_status fill_reference(const sw_reference *r)
-{
-    const swi_fill_attrs *a = r->attrs;
-    for (int64_t i = 0; i < swi_elements(&r->out_type[0].shape); i++)
-        r->out[0][i] = (double)a->value;
-    return SW_OK;
-}
+BY_ELEMENT(fill_reference, (double)((const swi_fill_attrs *)r->attrs)->value)
 
 static const swi_fill_attrs fill_attrs = {F32(3, 5), 1.5f};
 static const sw_op_case fill_cases[] = {CASE("matrix", AT(fill_attrs))};
@@ -264,12 +258,6 @@ static void rule(sw_ctx *ctx, const sw_rule *r)
     r->din[0] = r->dout[0];
 }
 
-static sw_status reference(const sw_reference *r)
-{
-    memcpy(r->out[0], r->in[0], (size_t)swi_elements(&r->in_type[0].shape) * sizeof(double));
-    return SW_OK;
-}
-
 static const utility_attrs of_no_state;
 static const sw_op_case cases[] = {
     CASE("matrix", IN(F32(3, 4)), AT(of_no_state)),
@@ -277,7 +265,7 @@ static const sw_op_case cases[] = {
 };
 
 OP(neuron_utility, 1, 0, 1, ATTRS(utility_attrs), .infer = infer, .layout = swi_layout_keep,
-   .view = view, .rule = rule, CHECKS(reference, cases));
+   .view = view, .rule = rule, CHECKS(copy_reference, cases));
 
 sw_value swi_neuron_utility(sw_ctx *ctx, sw_value x, sw_param state, float rate)
 {

@@ -230,17 +230,12 @@ void swi_strips_operations(const sw_kernel_info *info, uint64_t *products, uint6
 
 /* ---- scratch: a strip of f(z); of UPDATE after it one of dx, and in its place the tiles -- */
 
-static size_t float_bytes(int64_t n)
-{
-    return sw_size_round((size_t)n * sw_dtype_bytes(SW_F32));
-}
-
 static size_t strips_bytes(const swi_strips_attrs *a, const sw_type *matrix)
 {
     if (a->kind == SWI_STRIPS_PRODUCT)
-        return float_bytes(a->strip * matrix->shape.dim[1]);
-    return float_bytes(a->kind == SWI_STRIPS_UPDATE ? a->strip * matrix->shape.dim[0]
-                                                    : a->strip);
+        return swi_float_bytes(a->strip * matrix->shape.dim[1]);
+    return swi_float_bytes(a->kind == SWI_STRIPS_UPDATE ? a->strip * matrix->shape.dim[0]
+                                                        : a->strip);
 }
 
 static size_t asked_scratch(size_t (*bytes)(const sw_kernel_info *), const part_info *p)

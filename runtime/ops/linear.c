@@ -160,11 +160,6 @@ static int64_t rows_of(const sw_shape *s)
     return s->dim[s->rank - 2];
 }
 
-static int64_t cols_of(const sw_shape *s)
-{
-    return s->dim[s->rank - 1];
-}
-
 /* ---- kernels ----------------------------------------------------------------------------- */
 
 static sw_status matmul_multiply(const sw_launch *l, int which)
@@ -177,7 +172,7 @@ static sw_status matmul_multiply(const sw_launch *l, int which)
 KERNEL(matmul_forward, matmul_multiply(l, -1))
 COUNT(matmul_forward_operations,
       swi_count_per_element(&info->out[0],
-                            swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape))))
+                            swi_count_mul(2, (uint64_t)swi_cols_of(&info->in[0].shape))))
 
 /* in: b, dy */
 KERNEL(da_kernel, matmul_multiply(l, 0))
@@ -189,13 +184,13 @@ COUNT(da_operations,
 KERNEL(matmul_db_kernel, matmul_multiply(l, 1))
 COUNT(matmul_db_operations,
       swi_count_per_element(&info->in[1],
-                            swi_count_mul(2, (uint64_t)cols_of(&info->in[0].shape))))
+                            swi_count_mul(2, (uint64_t)swi_cols_of(&info->in[0].shape))))
 
 static sw_status matmul_reference(const sw_reference *r)
 {
     const sw_shape *a = &r->in_type[0].shape, *b = &r->in_type[1].shape;
     const sw_shape *y = &r->out_type[0].shape;
-    const int64_t m = rows_of(y), n = cols_of(y), depth = cols_of(a);
+    const int64_t m = rows_of(y), n = swi_cols_of(y), depth = swi_cols_of(a);
     int64_t all = 1;
     for (int i = 0; i < y->rank - 2; i++)
         all *= y->dim[i];

@@ -65,11 +65,6 @@ static size_t product_bytes(sw_isa isa, int64_t rows, int64_t width, int64_t cla
 }
 
 /* Numbers of which a chunk has one for each row. */
-static size_t row_bytes(int64_t rows)
-{
-    return sw_size_round((size_t)rows * sw_dtype_bytes(SW_F32));
-}
-
 /* The products' scratch, the logits of a chunk's labels, its logarithms and sums, and all its
  * logits. */
 static size_t forward_bytes(const sw_kernel_info *info)
@@ -77,7 +72,7 @@ static size_t forward_bytes(const sw_kernel_info *info)
     const swi_linear_ce_attrs *a = info->attrs;
     const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
     const int64_t rows = chunk_rows(a, info->in[X].shape.dim[0]);
-    return product_bytes(info->isa, rows, width, classes) + row_bytes(rows) +
+    return product_bytes(info->isa, rows, width, classes) + swi_float_bytes(rows) +
            sw_size_round(swi_ce_bytes(&a->ce, rows)) +
            (size_t)(rows * classes) * sw_dtype_bytes(SW_F32);
 }
@@ -123,7 +118,7 @@ static sw_status forward(const sw_launch *l)
     p.product = scratch;
     scratch += product_bytes(l->isa, most, p.width, p.classes);
     p.at_label = (float *)(void *)scratch;
-    scratch += row_bytes(most);
+    scratch += swi_float_bytes(most);
     p.lse = swi_ce_scratch(&a->ce, most, scratch, &p.sums);
     p.logits = (float *)(void *)(scratch + sw_size_round(swi_ce_bytes(&a->ce, most)));
     p.factor = n > 0 ? 1.0f / (float)n : 0.0f;

@@ -107,10 +107,7 @@ static sw_norm_args image_of(const sw_launch *l)
     return norm_image(&l->in[0].type, l->attrs);
 }
 
-static uint64_t norm_db_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 1);
-}
+COUNT(norm_db_operations, swi_count_per_element(&info->in[0], 1))
 
 /* `each` for an element of x, `once` for one of the statistics. */
 static uint64_t norm_count(const sw_type *x, uint64_t each, const sw_type *stats, uint64_t once)
@@ -120,17 +117,13 @@ static uint64_t norm_count(const sw_type *x, uint64_t each, const sw_type *stats
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-static int64_t cols_of(const sw_shape *s)
-{
-    return s->dim[s->rank - 1];
-}
-
 static sw_norm_args rows_of(const sw_launch *l)
 {
     const sw_shape *x = &l->in[0].type.shape;
     const swi_norm_attrs *a = l->attrs;
-    return (sw_norm_args){
-        .batch = swi_elements(x) / cols_of(x), .channels = cols_of(x), .epsilon = a->epsilon};
+    return (sw_norm_args){.batch = swi_elements(x) / swi_cols_of(x),
+                          .channels = swi_cols_of(x),
+                          .epsilon = a->epsilon};
 }
 
 /* Outputs: y, then n_stats statistics of each row. */
@@ -138,18 +131,19 @@ static sw_status rows_infer(const char *op, const sw_type *in, int n_in, const v
                             sw_type *out, int n_stats)
 {
     const sw_shape *x = &in[0].shape;
-    if (x->rank < 1 || cols_of(x) < 1)
+    if (x->rank < 1 || swi_cols_of(x) < 1)
         SW_FAIL(SW_INVALID, "%s: the last axis must have at least one element", op);
-    SW_TRY(norm_infer(op, in, n_in, 1, cols_of(x), ((const swi_norm_attrs *)attrs)->epsilon));
+    SW_TRY(
+        norm_infer(op, in, n_in, 1, swi_cols_of(x), ((const swi_norm_attrs *)attrs)->epsilon));
     out[0] = in[0];
     for (int i = 1; i <= n_stats; i++)
-        out[i] = (sw_type){SW_F32, SW_PLAIN, {1, {swi_elements(x) / cols_of(x)}}};
+        out[i] = (sw_type){SW_F32, SW_PLAIN, {1, {swi_elements(x) / swi_cols_of(x)}}};
     return SW_OK;
 }
 
 static sw_status rows_reference(const sw_reference *r, bool centred)
 {
-    const int64_t cols = cols_of(&r->in_type[0].shape);
+    const int64_t cols = swi_cols_of(&r->in_type[0].shape);
     const double eps = (double)((const swi_norm_attrs *)r->attrs)->epsilon;
     for (int64_t i = 0; i < swi_elements(&r->in_type[0].shape) / cols; i++) {
         const double *x = r->in[0] + i * cols;

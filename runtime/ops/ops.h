@@ -3,6 +3,7 @@
 #ifndef SW_OPS_H
 #define SW_OPS_H
 
+#include "alloc/base/size.h"
 #include "kernels/dense.h"
 #include "kernels/ids.h"
 #include "kernels/strided.h"
@@ -136,6 +137,20 @@ static inline float *swi_out(const sw_launch *l, int i)
 static inline bool swi_adds(const sw_launch *l, int i)
 {
     return (l->accumulate >> i & 1u) != 0;
+}
+
+static inline int64_t swi_cols_of(const sw_shape *s)
+{
+    return s->dim[s->rank - 1];
+}
+static inline bool swi_is_axis(const swi_sum_attrs *a, int i)
+{
+    return (a->axes >> i & 1u) != 0;
+}
+/* Scratch for so many floats. */
+static inline size_t swi_float_bytes(int64_t n)
+{
+    return sw_size_round((size_t)n * sw_dtype_bytes(SW_F32));
 }
 
 /* A finite check is an f64 scalar: 0 where all is finite, else who is not: the entry of the

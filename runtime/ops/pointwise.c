@@ -337,11 +337,6 @@ sw_value sw_clamp(sw_ctx *ctx, sw_value x, float low, float high)
 
 /* Scaling and conversions: nothing is kept, unless a factor has a gradient. */
 
-static float param_of(const void *attrs)
-{
-    return attrs != NULL ? ((const swi_number_attrs *)attrs)->value : 0.0f;
-}
-
 /* ---- scaling: by a scalar tensor (a knob), by a constant --------------------------------- */
 
 static sw_status scale_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
@@ -385,11 +380,11 @@ INFER(scale_by_infer, swi_infer_same("scale_by", in, n_in, out))
 
 DOES(scale_by_forward,
      sw_pointwise(l->isa)->scale(swi_out(l, 0), swi_in(l, 0), sw_type_elements(&l->in[0].type),
-                                 param_of(l->attrs), swi_adds(l, 0), l->par))
+                                 number_of(l->attrs), swi_adds(l, 0), l->par))
 
-RULE(scale_by_rule, sw_scale_by(ctx, r->dout[0], param_of(r->attrs)))
+RULE(scale_by_rule, sw_scale_by(ctx, r->dout[0], number_of(r->attrs)))
 
-BY_ELEMENT(scale_by_reference, r->in[0][i] * (double)param_of(r->attrs))
+BY_ELEMENT(scale_by_reference, r->in[0][i] * (double)number_of(r->attrs))
 
 static const swi_number_attrs scale_by_attrs = {-1.75f};
 static const sw_op_case scale_by_cases[] = {

@@ -7,11 +7,6 @@
 #include "runtime/ops/ops.h"
 #include <math.h>
 
-static bool is_axis(const swi_sum_attrs *a, int i)
-{
-    return (a->axes >> i & 1u) != 0;
-}
-
 /* ---- maximum ----------------------------------------------------------------------------- */
 
 static int index_bytes(int64_t places)
@@ -31,10 +26,10 @@ static sw_status reduce_infer(const char *op, const sw_type *in, const swi_sum_a
     *out = (sw_type){dtype, SW_PLAIN, {0, {0}}};
     *places = 1;
     for (int i = 0; i < x->rank; i++) {
-        if (is_axis(a, i))
+        if (swi_is_axis(a, i))
             *places *= x->dim[i]; /* a part of a product that fits */
-        if (!is_axis(a, i) || a->keep)
-            out->shape.dim[out->shape.rank++] = is_axis(a, i) ? 1 : x->dim[i];
+        if (!swi_is_axis(a, i) || a->keep)
+            out->shape.dim[out->shape.rank++] = swi_is_axis(a, i) ? 1 : x->dim[i];
     }
     if (*places < 1 || *places > INT32_MAX)
         SW_FAIL(SW_INVALID, "%s: the elements of a maximum must be 1 to %d (got %lld of %s)",
@@ -57,7 +52,7 @@ static sw_max_spec spec_of(const sw_shape *shape, const int64_t *stride, const s
 {
     sw_max_spec s = {.kept = {1}, .reduced = {1}, .outputs = 1, .n = 1};
     for (int i = 0; i < shape->rank; i++)
-        if (is_axis(a, i)) {
+        if (swi_is_axis(a, i)) {
             s.reduced[s.n_reduced] = shape->dim[i];
             s.reduced_step[s.n_reduced++] = stride[i];
             s.n *= shape->dim[i];
@@ -103,7 +98,7 @@ static sw_status max_reference(const sw_reference *r)
         int64_t index = 0, step = 1, rest = i;
         bool first = true; /* of its result */
         for (int k = x->rank - 1; k >= 0; k--) {
-            if (is_axis(a, k)) {
+            if (swi_is_axis(a, k)) {
                 first &= rest % x->dim[k] == 0;
             } else {
                 index += rest % x->dim[k] * step;
@@ -163,7 +158,7 @@ static sw_status argmax_reference(const sw_reference *r)
     const sw_shape *x = &r->in_type[0].shape;
     int axis = 0;
     int64_t inner = 1;
-    while (axis < x->rank && !is_axis(a, axis))
+    while (axis < x->rank && !swi_is_axis(a, axis))
         axis++;
     for (int i = axis + 1; i < x->rank; i++)
         inner *= x->dim[i];
@@ -229,7 +224,7 @@ static sw_value sum_over(sw_ctx *ctx, sw_value x, const int *axes, int n, bool k
         return (sw_value){0, 0};
     double count = 1.0;
     for (int i = 0; i < sw_rank(ctx, x); i++)
-        count *= is_axis(&a, i) ? (double)sw_dim(ctx, x, i) : 1.0;
+        count *= swi_is_axis(&a, i) ? (double)sw_dim(ctx, x, i) : 1.0;
     if (mean && count == 0.0)
         return SWI_REFUSE(ctx, "mean: the input must have elements");
     if (mean)
@@ -359,14 +354,9 @@ static sw_status rows_infer(const char *op, const sw_type *in, int n_in, sw_type
     return swi_infer_same(op, in, n_in, out);
 }
 
-static int64_t cols_of(const sw_shape *s)
-{
-    return s->dim[s->rank - 1];
-}
-
 static int64_t rows_of(const sw_shape *s)
 {
-    return swi_elements(s) / cols_of(s);
+    return swi_elements(s) / swi_cols_of(s);
 }
 
 /* Of one row, its largest element and the sum of exponentials less it. */
@@ -392,14 +382,15 @@ static double reference_sum(const double *x, int64_t cols, double *most)
     static sw_status id##_forward(const sw_launch *l)                                          \
     {                                                                                          \
         const sw_shape *s = &l->in[0].type.shape;                                              \
-        sw_pointwise(l->isa)->id(swi_out(l, 0), swi_in(l, 0), rows_of(s), cols_of(s), l->par); \
+        sw_pointwise(l->isa)->id(swi_out(l, 0), swi_in(l, 0), rows_of(s), swi_cols_of(s),      \
+                                 l->par);                                                      \
         return SW_OK;                                                                          \
     }                                                                                          \
     static sw_status id##_dx(const sw_launch *l)                                               \
     {                                                                                          \
         const sw_shape *s = &l->in[0].type.shape;                                              \
         sw_pointwise(l->isa)->id##_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), rows_of(s),   \
-                                      cols_of(s), swi_adds(l, 0), l->par);                     \
+                                      swi_cols_of(s), swi_adds(l, 0), l->par);                 \
         return SW_OK;                                                                          \
     }                                                                                          \
     static uint64_t id##_operations(const sw_kernel_info *info)                                \
@@ -414,7 +405,7 @@ static double reference_sum(const double *x, int64_t cols, double *most)
     }                                                                                          \
     static sw_status id##_reference(const sw_reference *r)                                     \
     {                                                                                          \
-        const int64_t cols = cols_of(&r->in_type[0].shape);                                    \
+        const int64_t cols = swi_cols_of(&r->in_type[0].shape);                                \
         for (int64_t i = 0; i < rows_of(&r->in_type[0].shape); i++) {                          \
             double most;                                                                       \
             const double sum = reference_sum(r->in[0] + i * cols, cols, &most);                \

@@ -125,11 +125,6 @@ sw_value sw_stack(sw_ctx *ctx, const sw_value *x, int n, int axis)
 
 /* ---- sum over axes ----------------------------------------------------------------------- */
 
-static bool is_axis(const swi_sum_attrs *a, int i)
-{
-    return (a->axes >> i & 1u) != 0;
-}
-
 static sw_status sum_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     const swi_sum_attrs *a = attrs;
@@ -142,7 +137,7 @@ static sw_status sum_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
     }
     out[0] = (sw_type){SW_F32, SW_PLAIN, {0, {0}}};
     for (int i = 0; i < x->rank; i++)
-        if (!is_axis(a, i))
+        if (!swi_is_axis(a, i))
             out[0].shape.dim[out[0].shape.rank++] = x->dim[i];
         else if (a->keep)
             out[0].shape.dim[out[0].shape.rank++] = 1;
@@ -158,7 +153,7 @@ static sw_status sum_forward(const sw_launch *l)
     memcpy(strided.dim, x->type.shape.dim, sizeof x->type.shape.dim);
     memcpy(strided.a, x->stride, sizeof x->stride);
     for (int i = 0, k = 0; i < strided.rank; i++) {
-        reduced[i] = is_axis(a, i);
+        reduced[i] = swi_is_axis(a, i);
         strided.y[i] = reduced[i] ? 0 : y->stride[k];
         k += !reduced[i] || a->keep;
     }
@@ -179,7 +174,7 @@ static void sum_rule(sw_ctx *ctx, const sw_rule *r)
     /* dy as a column over the summed axes. */
     sw_shape kept = whole;
     for (int i = 0; i < kept.rank; i++)
-        if (is_axis(a, i))
+        if (swi_is_axis(a, i))
             kept.dim[i] = 1;
     const sw_value dy = sw_reshape(ctx, r->dout[0], kept);
     r->din[0] = sw_op_apply(ctx, SW_OP_expand, &dy, 1, &e);
@@ -190,7 +185,7 @@ static int64_t index_without(const swi_sum_attrs *a, const sw_shape *shape, int6
 {
     int64_t index = 0, step = 1;
     for (int k = shape->rank - 1; k >= 0; k--) {
-        if (!is_axis(a, k)) {
+        if (!swi_is_axis(a, k)) {
             index += i % shape->dim[k] * step;
             step *= shape->dim[k];
         }
@@ -275,7 +270,7 @@ static sw_status expand_infer(const sw_type *in, int n_in, const void *attrs, sw
                 a->shape.rank);
     sw_shape s = a->shape;
     for (int i = 0; i < s.rank; i++)
-        if (is_axis(a, i))
+        if (swi_is_axis(a, i))
             s.dim[i] = 1;
     if (!swi_same_shape(&s, &in[0].shape)) {
         SW_FAIL(SW_INVALID, "expand: %s cannot be expanded to %s", SWI_SHAPE(&in[0].shape),
@@ -292,7 +287,7 @@ static sw_status expand_forward(const sw_launch *l)
     memcpy(strided.dim, a->shape.dim, sizeof a->shape.dim);
     memcpy(strided.y, l->out[0].stride, sizeof l->out[0].stride);
     for (int i = 0; i < strided.rank; i++)
-        strided.a[i] = is_axis(a, i) ? 0 : l->in[0].stride[i];
+        strided.a[i] = swi_is_axis(a, i) ? 0 : l->in[0].stride[i];
     sw_strided_scale(swi_out(l, 0), swi_in(l, 0), (float)a->scale, swi_adds(l, 0), &strided);
     return SW_OK;
 }

@@ -475,23 +475,21 @@ static void end(swi_member_pool *c)
     sw_heap_free(c, SW_HEAP_RECORDS, sizeof *c);
 }
 
-static sw_status make(swi_member_pool **out, sw_exec *exec)
-{
-    swi_member_pool *c;
-    SW_TRY(sw_heap_alloc(&c, SW_HEAP_RECORDS, sizeof(swi_member_pool)));
-    *c = (swi_member_pool){.exec = exec};
-    const sw_status status = swi_member_pool_arena(&c->ranges, exec, "members", SW_ARENA_MODEL);
-    if (status != SW_OK)
-        end(c);
-    else
-        *out = c;
-    return status;
-}
-
 sw_status swi_member_pool_join(sw_members *m, sw_exec *exec)
 {
-    if (exec->member_pool == NULL)
-        SW_TRY(make(&exec->member_pool, exec));
+    if (exec->member_pool == NULL) {
+        swi_member_pool **out = &exec->member_pool;
+        swi_member_pool *c;
+        SW_TRY(sw_heap_alloc(&c, SW_HEAP_RECORDS, sizeof(swi_member_pool)));
+        *c = (swi_member_pool){.exec = exec};
+        const sw_status status =
+            swi_member_pool_arena(&c->ranges, exec, "members", SW_ARENA_MODEL);
+        if (status != SW_OK)
+            end(c);
+        else
+            *out = c;
+        SW_TRY(status);
+    }
     m->member_pool = exec->member_pool;
     m->member_pool->users++;
     m->next = m->member_pool->groups;
@@ -543,15 +541,6 @@ static size_t list_ranges(const swi_member_pool *c, range *list)
                 n++;
             }
     return n;
-}
-
-/* Free slots have no range from then on. */
-static void forget_free_ranges(swi_member_pool *c)
-{
-    for (sw_members *m = c->groups; m != NULL; m = m->next)
-        for (uint32_t i = 0; i < m->n_slots; i++)
-            if (!m->slots[i].taken)
-                m->slots[i].offset = SWI_NO_RANGE;
 }
 
 static sw_status move_on_device(swi_device *device, unsigned char *to,
@@ -622,7 +611,11 @@ static sw_status close_holes(swi_member_pool *c)
     qsort(list, n, sizeof *list, by_offset);
     const sw_status status = move_all(c, list, n);
     sw_heap_free(list, SW_HEAP_RECORDS, (n + 1) * sizeof(range));
-    forget_free_ranges(c);
+    /* Free slots have no range from then on. */
+    for (sw_members *m = c->groups; m != NULL; m = m->next)
+        for (uint32_t i = 0; i < m->n_slots; i++)
+            if (!m->slots[i].taken)
+                m->slots[i].offset = SWI_NO_RANGE;
     return status;
 }
 

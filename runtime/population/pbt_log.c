@@ -1,6 +1,7 @@
 /* Logs of exploits: pbt_global.txt has them all, pbt_policy_<member>.txt those that the present
  * state of the member comes from, after a line with the first values. A line is one write, and
  * a policy is replaced by a rename: a process that is killed leaves whole lines. */
+#include "runtime/base/checksum.h"
 #include "runtime/population/pbt_internal.h"
 #include <math.h>
 #include <stdio.h>
@@ -528,15 +529,6 @@ typedef struct {
     double low, high;
 } hyper;
 
-/* FNV-1a. */
-static uint64_t add(uint64_t sum, const void *bytes, size_t n)
-{
-    const unsigned char *p = bytes;
-    for (size_t i = 0; i < n; i++)
-        sum = (sum ^ p[i]) * 0x100000001b3ull;
-    return sum;
-}
-
 static hyper hyper_of(const sw_hyper *h)
 {
     hyper r;
@@ -551,9 +543,9 @@ static hyper hyper_of(const sw_hyper *h)
     }
     r.resample = h->resample != 0;
     r.n_choices = (uint64_t)h->n_choices;
-    r.words = add(r.words, h->choices, r.n_choices * sizeof *h->choices);
+    r.words = swi_fnv(r.words, h->choices, r.n_choices * sizeof *h->choices);
     for (int i = 0; h->labels != NULL && i < h->n_choices; i++)
-        r.words = add(r.words, h->labels[i], strlen(h->labels[i]) + 1);
+        r.words = swi_fnv(r.words, h->labels[i], strlen(h->labels[i]) + 1);
     return r;
 }
 

@@ -712,16 +712,6 @@ static void tie_convs(swi_walk *w, bool transposed)
     }
 }
 
-static void tie_conv(swi_walk *w)
-{
-    tie_convs(w, false);
-}
-
-static void tie_conv_transpose(swi_walk *w)
-{
-    tie_convs(w, true);
-}
-
 static void tie_matmul(swi_walk *w)
 {
     const int a = swi_walk_last_of(w, 0), b = swi_walk_last_of(w, 1),
@@ -979,10 +969,10 @@ static void tie_node(swi_walk *w)
         tie_linear(w);
         break;
     case SWI_AXES_CONV:
-        tie_conv(w);
+        tie_convs(w, false);
         break;
     case SWI_AXES_CONV_TRANSPOSE:
-        tie_conv_transpose(w);
+        tie_convs(w, true);
         break;
     case SWI_AXES_MATMUL:
         tie_matmul(w);

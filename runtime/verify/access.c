@@ -120,16 +120,6 @@ static sw_status take_arrays(swi_access_recorder *recorder, const swi_regions *r
     return SW_OK;
 }
 
-static void access_recorder_free(swi_access_recorder *recorder)
-{
-    if (recorder->regions == NULL)
-        return;
-    sw_heap_free(recorder->level, SWI_WITNESS_HEAP, 3 * (size_t)recorder->regions->n_regions);
-    sw_heap_free(recorder->touches, SWI_WITNESS_HEAP,
-                 recorder->cap_touches * sizeof *recorder->touches);
-    memset(recorder, 0, sizeof *recorder);
-}
-
 static sw_status access_recorder_begin(swi_access_recorder *recorder,
                                        const swi_regions *regions, const swi_program *program)
 {
@@ -176,16 +166,6 @@ static sw_status access_recorder_next(swi_access_recorder *recorder, uint32_t op
                                 zone_to(region, side), SW_RANGE_NONE));
     }
     return SW_OK;
-}
-
-/* Close all regions and take over SIGSEGV. SW_UNSUPPORTED where faults do not say whether they
- * are writes, SW_BUSY while another thread has a trap. end() gives the signal back; the regions
- * stay as closed as they are. */
-static void access_recorder_end(void)
-{
-    (void)sigaction(SIGSEGV, &before, NULL);
-    atomic_store(&active, NULL);
-    atomic_store(&taken, false);
 }
 
 /* Ops that a run does together are one launch here too, at the position of the first: what the
@@ -453,7 +433,12 @@ static sw_status observe(session *a)
     SW_TRY(access_recorder_begin(&a->recorder, &a->regions, a->w->program));
     const swi_hooks hooks = {.context = a, .before = next_op, .together = true};
     const sw_status status = swi_regions_run(a->w, &a->regions, &hooks);
-    access_recorder_end();
+    /* Close all regions and take over SIGSEGV. SW_UNSUPPORTED where faults do not say
+     * whether they are writes, SW_BUSY while another thread has a trap. end() gives the
+     * signal back; the regions stay as closed as they are. */
+    (void)sigaction(SIGSEGV, &before, NULL);
+    atomic_store(&active, NULL);
+    atomic_store(&taken, false);
     SW_TRY(status);
     for (uint32_t i = 0; i < a->recorder.n_touches; i++)
         judge(a, &a->recorder.touches[i]);
@@ -477,7 +462,13 @@ static sw_status observe_placed(swi_witness *w, int how)
     sw_heap_free(a.spans, SWI_WITNESS_HEAP, a.regions.n_regions * sizeof *a.spans);
     sw_heap_free(a.born, SWI_WITNESS_HEAP, 2 * positions * sizeof *a.born);
     sw_heap_free(a.lives, SWI_WITNESS_HEAP, a.regions.n_regions * sizeof *a.lives);
-    access_recorder_free(&a.recorder);
+    if (a.recorder.regions != NULL) {
+        sw_heap_free(a.recorder.level, SWI_WITNESS_HEAP,
+                     3 * (size_t)a.recorder.regions->n_regions);
+        sw_heap_free(a.recorder.touches, SWI_WITNESS_HEAP,
+                     a.recorder.cap_touches * sizeof *a.recorder.touches);
+        memset(&a.recorder, 0, sizeof *&a.recorder);
+    }
     swi_regions_free(&a.regions);
     return status;
 }

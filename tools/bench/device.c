@@ -296,8 +296,7 @@ static const cli_option options[] = {
                  "bytes of the tensors that card copies", 64, (int64_t)1 << 40),
     BENCH_NUMBER("--side", &o.raw_side, "8192", "of the matrices that card multiplies", 1,
                  1 << 17),
-    {"--tf32", NULL, CLI_FLAG, &o.tf32, NULL, "products may round their factors to TF32", 0, 0,
-     NULL},
+    {"--tf32", NULL, CLI_FLAG, &o.tf32, NULL, "products may round their factors to TF32"},
     BENCH_SWITCH("--no-graphs", &o.no_graphs, "launch each kernel by itself"),
 };
 

@@ -400,7 +400,7 @@ static const char *const kinds[] = {"dense", "conv", "all", NULL}, *const groups
 static const cli_option options[] = {
     BENCH_NAME("--layers", &o.layers, "all", "dense, conv or all", kinds),
     {"--layer", "K", CLI_COUNT, &o.layer, NULL,
-     "that one alone: 256, 512, 1024; then the convolutions, 4 to 8", 1, LAYERS, NULL},
+     "that one alone: 256, 512, 1024; then the convolutions, 4 to 8", 1, LAYERS},
     BENCH_NAME("--modes", &o.modes, "all",
                "those of NESgpu's table, ours, or all; base and naive always", groups),
     BENCH_NUMBER("--runs", &o.runs, "100", "of each mode, taking turns", 1, 100000),

@@ -521,7 +521,7 @@ static const cli_option options[] = {
                models),
     BENCH_NUMBER("--seconds", &o.seconds, "60", "checkpoint: of a run", 1, 3600),
     BENCH_NUMBER("--pairs", &o.pairs, "5", "checkpoint: runs of each kind", 1, 100),
-    {"--every", "N|Ns|Nm", CLI_EVERY, &o.every, "1s", "checkpoint: save so often", 0, 0, NULL},
+    {"--every", "N|Ns|Nm", CLI_EVERY, &o.every, "1s", "checkpoint: save so often"},
 };
 
 const bench_command bench_overhead = {

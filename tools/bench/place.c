@@ -244,7 +244,7 @@ static int check(bench *b)
 
 static const cli_option options[] = {
     {"--capacity", "SIZE", CLI_BYTES, &o.capacity, NULL,
-     "find any placement that ends within this; without it, the lowest", 1, 0, NULL},
+     "find any placement that ends within this; without it, the lowest", 1},
     BENCH_NUMBER("--runs", &o.runs, "5", "times each way", 1, 1 << 20),
     BENCH_NUMBER("--seeds", &o.seeds, "0", "seeds of the solver's orders, with each way", 0,
                  1 << 20),

@@ -235,10 +235,10 @@ static const char *const words[] = {"all", "forward", "input", "weight", NULL},
                          *const isas[] = {"base", "avx2", "avx512", NULL};
 static const cli_option options[] = {
     {"--shape", "MxNxK,..", CLI_WORD, &o.shapes, NULL,
-     "batch, outputs and inputs of a layer (default: those of the notes)", 0, 0, NULL},
+     "batch, outputs and inputs of a layer (default: those of the notes)"},
     BENCH_NAME("--product", &o.product, "all", "these alone", words),
     {"--library", "FILE", CLI_WORD, &o.blas, NULL,
-     "a shared object with cblas_sgemm, to be held against", 0, 0, NULL},
+     "a shared object with cblas_sgemm, to be held against"},
     BENCH_NUMBER("--rounds", &o.rounds, "15", "blocks of 2 ms of each", 1, 1 << 16),
     BENCH_NAME("--isa", &o.isa, NULL, "instruction set (the best there is)", isas),
 };

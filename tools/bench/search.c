@@ -240,10 +240,8 @@ static int check(bench *b)
 
 static const cli_option options[] = {
     {"--make", "FILE", CLI_WORD, &o.make, NULL,
-     "train the nets that this table does not have, and begin it where it is not there", 0, 0,
-     NULL},
-    {"--data", "SOURCE", CLI_WORD, &o.data, "synthetic", "with --make: synthetic, or idx:DIR",
-     0, 0, NULL},
+     "train the nets that this table does not have, and begin it where it is not there"},
+    {"--data", "SOURCE", CLI_WORD, &o.data, "synthetic", "with --make: synthetic, or idx:DIR"},
     BENCH_NAME("--search", &o.search, "all", "which searches stand beside those at random",
                words),
     BENCH_NUMBER("--trainings", &o.trainings, "20", "whole trainings that a search may take", 1,
@@ -256,8 +254,7 @@ static const cli_option options[] = {
     BENCH_NUMBER("--parents", &o.parents, "2", "local: a child has one of the best N", 1, 1000),
     BENCH_NUMBER("--population", &o.population, "20", "ageing: the newest N may have children",
                  1, 1000),
-    {"--fresh", "X", CLI_REAL, &o.fresh, "0.1", "share of draws among later candidates", 0, 1,
-     NULL},
+    {"--fresh", "X", CLI_REAL, &o.fresh, "0.1", "share of draws among later candidates", 0, 1},
     BENCH_NUMBER("--seed", &o.seed, "1", "of the repeats", 0, INT64_MAX),
 };
 

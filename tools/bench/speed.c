@@ -791,8 +791,7 @@ static const cli_option options[] = {
     BENCH_NUMBER("--top", &o.top, "30", "with --ops: so many rows of text, then the rest", 1,
                  1 << 16),
     {"--library", "FILE", CLI_WORD, &o.blas, NULL,
-     "with --ops: a shared object with cblas_sgemm; what the step's products take there", 0, 0,
-     NULL},
+     "with --ops: a shared object with cblas_sgemm; what the step's products take there"},
     BENCH_SWITCH("--turns", &o.turns, "answer lines of step WARM COUNT on standard input"),
 };
 

@@ -133,7 +133,6 @@ bool cli_keep_errors(bool keep);
  * Returns `status`. */
 sw_status cli_saved(sw_status status);
 
-#define CLI_COLUMNS SW_WRITER_COLUMNS
 /* A writer to a stream, which keeps errors for cli_finish. */
 sw_writer cli_writer(FILE *to);
 /* Of a stream: as sw_writer_fitted and sw_writer_wrap. */

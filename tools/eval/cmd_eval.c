@@ -914,8 +914,7 @@ static int parse(eval_opts *o, int argc, char **argv, bool predicts)
     cli_option table[JOB_OPTIONS_MAX + 6];
     const cli_option own[] = {
         {"--load-params", "FILE", CLI_WORD, &o->load, NULL,
-         "parameters that train --save-params wrote, or a checkpoint; must be given", 0, 0,
-         NULL},
+         "parameters that train --save-params wrote, or a checkpoint; must be given"},
         {"--part", "WORD", CLI_WORD, &o->part, "test", "of the data: test or train", 0, 0,
          part_words},
         {"--format", "NAME", CLI_WORD, &o->word, NULL,
@@ -923,10 +922,9 @@ static int parse(eval_opts *o, int argc, char **argv, bool predicts)
          0, 0, predicts ? predict_words : eval_words},
         {"--out", "FILE", CLI_WORD, &o->out, NULL,
          predicts ? "write the rows into a file (default standard output)"
-                  : "file for json or csv (default standard output)",
-         0, 0, NULL},
-        {"--json", NULL, CLI_FLAG, &o->json, NULL, "the same as --format json", 0, 0, NULL},
-        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no progress", 0, 0, NULL},
+                  : "file for json or csv (default standard output)"},
+        {"--json", NULL, CLI_FLAG, &o->json, NULL, "the same as --format json"},
+        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no progress"},
     };
     memcpy(table, own, sizeof own);
     const int n = (int)(sizeof own / sizeof *own);

@@ -685,9 +685,8 @@ int tool_info(int argc, char **argv)
     info_opts o = {0};
     const cli_option options[] = {
         {"--diff", "FILE", CLI_WORD, &o.diff, NULL,
-         "compare with this file: the first tensor that differs, and where", 0, 0, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
+         "compare with this file: the first tensor that differs, and where"},
+        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output"},
     };
     const cli_command command = {
         .name = "info",

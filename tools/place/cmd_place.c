@@ -197,25 +197,21 @@ int tool_place(int argc, char **argv)
     place_opts o = {.time_limit = -1.0};
     const cli_option options[] = {
         {"--capacity", "SIZE", CLI_BYTES, &o.capacity, NULL,
-         "find any placement that ends within this; without it, the lowest", 1, 0, NULL},
+         "find any placement that ends within this; without it, the lowest", 1},
         {"--time-limit", "SECONDS", CLI_REAL, &o.time_limit, NULL,
          "stop after this time and use the best placement so far; without it the result "
-         "depends on the file alone",
-         0, 0, NULL},
+         "depends on the file alone"},
         {"--prove", NULL, CLI_FLAG, &o.prove, NULL,
-         "search until the optimum is proved, which may take minutes", 0, 0, NULL},
-        {"--nodes", "N", CLI_COUNT, &o.nodes, NULL, "most search nodes (default 1000000)", 1, 0,
-         NULL},
+         "search until the optimum is proved, which may take minutes"},
+        {"--nodes", "N", CLI_COUNT, &o.nodes, NULL, "most search nodes (default 1000000)", 1},
         {"--threads", "N", CLI_COUNT, &o.threads, "1",
-         "threads of the search; the answer does not depend on them", 1, 64, NULL},
+         "threads of the search; the answer does not depend on them", 1, 64},
         {"--out", "FILE", CLI_WORD, &o.out, NULL,
          "write the rows with an offset column; - is standard output, and messages then go to "
-         "standard error",
-         0, 0, NULL},
-        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "print only the height; with --out nothing",
-         0, 0, NULL},
+         "standard error"},
+        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output"},
+        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL,
+         "print only the height; with --out nothing"},
     };
     const cli_command command = SW_INIT(
             .name = "place", .usage = "FILE [options]",

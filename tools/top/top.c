@@ -731,14 +731,12 @@ int tool_top(int argc, char **argv)
 {
     top *t = &watched;
     const cli_option options[] = {
-        {"--interval", "SECONDS", CLI_REAL, &t->interval, "1", "between two looks", 0, 0, NULL},
-        {"--once", NULL, CLI_FLAG, &t->once, NULL, "one picture, and end", 0, 0, NULL},
+        {"--interval", "SECONDS", CLI_REAL, &t->interval, "1", "between two looks"},
+        {"--once", NULL, CLI_FLAG, &t->once, NULL, "one picture, and end"},
         {"--wait", NULL, CLI_FLAG, &t->wait, NULL,
          "wait for a profile that is not there yet, and for the next run in FILE when one has "
-         "ended",
-         0, 0, NULL},
-        {"--json", NULL, CLI_FLAG, &t->json, NULL, "one JSON object a line for each look", 0, 0,
-         NULL},
+         "ended"},
+        {"--json", NULL, CLI_FLAG, &t->json, NULL, "one JSON object a line for each look"},
     };
     const cli_command command = {
         .name = "top",

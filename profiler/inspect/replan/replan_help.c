@@ -7,7 +7,6 @@
 #include "profiler/inspect/numbers.h"
 #include "profiler/inspect/snapshot.h"
 #include <stdlib.h>
-#include <string.h>
 
 #define WORTH 256 /* of the peak */
 #define NEAR 64   /* requests between an operator and what it belongs to */
@@ -114,11 +113,6 @@ static sw_status write_again(search *s, const trace_life *x, uint32_t from, uint
 enum { EXP = 1, DIV = 2, SIGMOID = 4, MUL = 8, RSQRT = 16, SOFTMAX = 32, PRODUCT = 64 };
 enum { MEAN = 128, FUSED = 256, HIDDEN = 512 };
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* "aten::exp", or "functional.py:9 softmax"; a user's function is not fused. */
 static uint32_t flag_of(const char *op)
 {
@@ -137,11 +131,12 @@ static uint32_t flag_of(const char *op)
         {FUSED, "scaled_dot _scaled_dot flash _flash native_ layer_norm batch_norm group_norm"},
         {FUSED, "rms_norm _fused silu gelu mish hardswish"},
     };
-    const bool native = begins(op, "aten::"), library = begins(op, "functional.py:");
+    const bool native = trace_begins(op, "aten::"),
+               library = trace_begins(op, "functional.py:");
     const char *blank = strrchr(op, ' ');
     const char *name = native ? op + 6 : blank != NULL ? blank + 1 : op;
     uint32_t flags = 0;
-    for (uint32_t k = 0; k < sizeof of / sizeof *of && !begins(name, "expand"); k++)
+    for (uint32_t k = 0; k < sizeof of / sizeof *of && !trace_begins(name, "expand"); k++)
         for (const char *at = of[k].words; *at != '\0'; at += strspn(at, " ")) {
             const size_t n = strcspn(at, " ");
             flags |= strncmp(name, at, n) == 0 ? of[k].flag : 0;

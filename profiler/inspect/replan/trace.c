@@ -5,7 +5,6 @@
 #include "profiler/inspect/replan/trace.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 sw_status snapshot_number(const char *path, value of, const char *where, uint64_t index,
                           const char *key, int64_t most, int64_t *out)
@@ -38,11 +37,6 @@ typedef struct {
     bool module, builtin; /* `name` is that of an nn.Module, or of a function without a file */
 } frame;
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* Paths of Windows have slashes from here on. */
 static void take_path(frame *f, const char *file, size_t n)
 {
@@ -72,10 +66,11 @@ static bool frame_at(value frames, uint64_t i, frame *out)
         const char *open = behind != NULL ? behind : text;
         while (open > text && *open != '(')
             open--;
-        if (begins(text, "nn.Module: ")) {
+        if (trace_begins(text, "nn.Module: ")) {
             out->module = true;
             out->name = text + strlen("nn.Module: ");
-        } else if (begins(text, "<built-in method ") || begins(text, "<built-in function ")) {
+        } else if (trace_begins(text, "<built-in method ") ||
+                   trace_begins(text, "<built-in function ")) {
             out->builtin = true;
             out->name = strchr(strchr(text, ' ') + 1, ' ') + 1;
         } else if (open > text) {
@@ -202,7 +197,7 @@ static uint32_t facts_of(const frame *f)
     };
     uint32_t facts = f->module ? FRAMES_MODULE : 0;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (begins(f->name, rules[i].name) && has(f->file, rules[i].file))
+        if (trace_begins(f->name, rules[i].name) && has(f->file, rules[i].file))
             facts |= rules[i].facts;
     if (is_python(f))
         return facts;
@@ -225,9 +220,9 @@ static void take_function(search *s, const frame *f)
     s->latest[0] = '\0';
     const bool library = has(f->file, "-packages/");
     char scope[NAME_BYTES];
-    if (f->module || f->builtin || begins(f->file, "torch/") ||
+    if (f->module || f->builtin || trace_begins(f->file, "torch/") ||
         has(f->file, "packages/torch/") || has(f->file, "pytorch/torch/") ||
-        begins(f->file, "<frozen") ||
+        trace_begins(f->file, "<frozen") ||
         (!library && (has(f->file, "/lib/python") || has(f->file, "/Lib/"))))
         return; /* PyTorch's and Python's own */
     describe(f, scope, sizeof scope);
@@ -238,7 +233,7 @@ static void take_function(search *s, const frame *f)
         s->n_others++;
     }
     if (!library && s->n_functions < LAYERS &&
-        (s->n_functions == 0 || !begins(f->name, "<module>"))) {
+        (s->n_functions == 0 || !trace_begins(f->name, "<module>"))) {
         put_scope(s->functions, scope);
         s->n_functions++;
     }
@@ -248,13 +243,13 @@ static void take_function(search *s, const frame *f)
 static int phase_of(const search *s, const frame *f)
 {
     const bool inner = (s->facts & FRAMES_MODULE) != 0 || s->phase == 2 || s->phase == 3;
-    if (begins(f->name, "Optimizer.step#") ||
+    if (trace_begins(f->name, "Optimizer.step#") ||
         (!f->module && !f->builtin && has(f->file, "torch/optim/") &&
          !has(f->file, "lr_scheduler")))
         return inner ? -1 : 4;
     if ((s->facts & FRAMES_ENGINE) != 0 || has(f->file, "torch/autograd/__init__.py") ||
         (has(f->file, "torch/autograd/graph.py") && !has(f->name, "pack")) ||
-        (has(f->file, "torch/_tensor.py") && begins(f->name, "backward")))
+        (has(f->file, "torch/_tensor.py") && trace_begins(f->name, "backward")))
         return 3;
     if (has(f->file, "torch/utils/data/"))
         return 0;
@@ -294,7 +289,7 @@ sw_status snapshot_frames_read(sw_timeline *t, value frames, snapshot_frames *ou
             s.phase = phase >= 0 ? phase : s.phase;
         if (is_python(&f))
             s.last_is_apply =
-                has(f.file, "torch/autograd/function.py") && begins(f.name, "apply");
+                has(f.file, "torch/autograd/function.py") && trace_begins(f.name, "apply");
         take_function(&s, &f);
         if (f.module) {
             describe(&f, scope, sizeof scope);

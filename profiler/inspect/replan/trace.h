@@ -7,6 +7,7 @@
 #include "profiler/inspect/replan/caching.h"
 #include "profiler/inspect/snapshot.h"
 #include "profiler/inspect/timeline.h"
+#include <string.h>
 
 typedef enum {
     TRACE_ALLOC,
@@ -18,6 +19,11 @@ typedef enum {
     TRACE_SEGMENT_UNMAP,
     TRACE_OOM
 } trace_action;
+
+static inline bool trace_begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
 
 #define TRACE_NO_POOL UINT64_MAX /* the event does not say its pool */
 #define TRACE_NONE UINT32_MAX

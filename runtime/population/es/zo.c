@@ -441,13 +441,6 @@ static const char magic[8] = "swzo 2";
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-static void put_f32(unsigned char *to, float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    put(to, bits, 4);
-}
-
 static uint64_t get(const unsigned char *from, int bytes)
 {
     uint64_t x = 0;
@@ -535,8 +528,11 @@ static sw_status write_all(void *context, sw_file *file)
     SW_TRY(sw_file_write(file, block, HEAD));
     for (uint64_t i = 0; i < r->steps;) {
         size_t n = 0;
-        for (; i < r->steps && n < sizeof block; i++, n += NUMBER)
-            put_f32(block + n, r->slopes[i]);
+        for (; i < r->steps && n < sizeof block; i++, n += NUMBER) {
+            uint32_t bits;
+            memcpy(&bits, &r->slopes[i], sizeof bits);
+            put(block + n, bits, 4);
+        }
         swi_checksum_add(&sum, block, n);
         SW_TRY(sw_file_write(file, block, n));
     }
