@@ -157,6 +157,16 @@ def resume():
             os.unlink(name)
 
 
+@test("a wish to stop of one rank ends all after that step")
+def step():
+    words = f"{SMALL.replace('--synthetic-n 130', '--synthetic-n 40000')} --epochs 9 --json --metrics m.jsonl"
+    jobs = ranks(3, words)
+    wait_until(lambda: os.path.exists("m.jsonl") and raw("m.jsonl").count(b"\n") > 3, 60)
+    jobs[2].send(signal.SIGTERM)
+    out = ended(jobs, 130).json
+    check(3 < out["steps"] < 40000 // 24 and out["epochs"] == 0, out["steps"])
+
+
 @test("another number of shards is another run")
 def other_shards():
     words = f"{SMALL} --steps 4 --checkpoint c"
