@@ -242,7 +242,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->checks = o->checks != 0;
     e->op_clocks = o->op_clocks != 0;
     e->target.opts = *o;
-    e->ranks = e->target.ranks = o->ranks;
+    e->target.ranks = o->ranks;
     e->target.shards = o->shards > 0 ? o->shards : swi_ranks_size(o->ranks);
     e->target.shards_here = e->target.shards / swi_ranks_size(o->ranks);
     e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */
@@ -743,4 +743,18 @@ sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_frame **o
     }
     key->used = exec->clock;
     return exec->checks ? check_again(exec, args, p) : SW_OK;
+}
+
+sw_status swi_run_sent(sw_exec *exec, const sw_run_args *given, int ranks, uint64_t *out)
+{
+    swi_frame *f;
+    bool fresh;
+    sw_run_args args;
+    SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
+    const sw_status status = swi_exec_program(exec, &args, &f, &fresh);
+    if (status == SW_OK)
+        *out = swi_program_sent(f->program, ranks);
+    swi_leave(exec, &args);
+    return status;
 }

@@ -10,7 +10,6 @@
 #include "runtime/base/run_observer.h"
 #include "runtime/plan/frame.h"
 #include "runtime/stepwell.h"
-#include "runtime/transport/ranks.h"
 
 /* Checks of what a kernel does, while it runs: execs with checks, and debug builds. */
 
@@ -143,7 +142,6 @@ struct sw_exec {
     void *key_scratch;
     size_t cap_key_scratch;
     size_t arena_limit; /* of programs that are planned now, beside the budget's; 0: none */
-    swi_ranks *ranks;   /* that run the same beside this one; NULL: it is alone */
     struct swi_member_pool
         *member_pool; /* of members (population/member_pool.h), which are to end first */
 };

@@ -11,6 +11,7 @@
 #include "runtime/base/structs.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
+#include "runtime/transport/ranks.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -317,7 +318,7 @@ static sw_status run_bare(sw_exec *exec, swi_frame *f, const sw_run_args *args,
         const sw_status status = launch_next(exec, f, i, args, base, p->binds);
         if (status != SW_OK)
             return swi_blame(p, i, status);
-        SW_TRY(swi_ranks_alive(exec->ranks));
+        SW_TRY(swi_ranks_alive(exec->target.ranks));
     }
     return SW_OK;
 }
@@ -374,7 +375,7 @@ static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, b
         sw_watch_op_end(&exec->watch);
         if (exec->op_clocks)
             exec->op_ns[i] = sw_clock_ns() - before;
-        status = swi_ranks_alive(exec->ranks);
+        status = swi_ranks_alive(exec->target.ranks);
     }
     sw_watch_end(&exec->watch);
     read_watch(exec);
@@ -768,20 +769,6 @@ static sw_status add_inputs(sw_ctx *ctx)
         SW_TRY(status);
     }
     return SW_OK;
-}
-
-sw_status swi_run_sent(sw_exec *exec, const sw_run_args *given, int ranks, uint64_t *out)
-{
-    swi_frame *f;
-    bool fresh;
-    sw_run_args args;
-    SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
-    SW_TRY(swi_enter(exec, &args, SW_FRAME));
-    const sw_status status = swi_exec_program(exec, &args, &f, &fresh);
-    if (status == SW_OK)
-        *out = swi_program_sent(f->program, ranks);
-    swi_leave(exec, &args);
-    return status;
 }
 
 static sw_status give_and_run(sw_ctx *ctx, uint32_t index);

@@ -33,6 +33,7 @@ struct sw_ranks {
     size_t *counts;          /* of a trade: to each rank, and from each */
     unsigned char *out, *in; /* one block: what is sent, what has come */
     size_t piece;            /* bytes of each */
+    bool leaving;
     uint64_t timeout_ns, period_ns, signed_at, heard_at, looked_at, signs, heard, sent, waited;
 };
 
@@ -147,7 +148,7 @@ sw_status swi_ranks_alive(swi_ranks *r)
     int left = 0, code = 0;
     if (now - r->looked_at < SOON)
         return SW_OK;
-    if (now - r->signed_at >= r->period_ns) {
+    if (!r->leaving && now - r->signed_at >= r->period_ns) {
         code = r->t->sign(&left);
         r->signed_at = now;
         r->signs += left != 0;
@@ -457,19 +458,18 @@ sw_status swi_ranks_open(swi_ranks **out, double timeout_s)
     return status;
 }
 
-/* Signs that are still under way are waited for: an MPI that ends must have none. */
+/* Signs that are still under way are waited for: an MPI that ends must have none. Once all are
+ * here no one gives another. */
 static sw_status take_leave(swi_ranks *r)
 {
     uint64_t all[SWI_RANKS_MOST];
+    SW_TRY(swi_ranks_gather(r, &r->signs, sizeof r->signs, all));
+    r->leaving = true;
     const uint64_t mine = r->signs;
     SW_TRY(swi_ranks_gather(r, &mine, sizeof mine, all));
     const uint64_t due = all[(r->t->rank + r->t->ranks - 1) % r->t->ranks];
     while (r->heard < due) {
-        uint64_t came = 0;
-        const int code = r->t->signs(&came);
-        if (code != 0)
-            return failed(r, code);
-        r->heard += came;
+        SW_TRY(swi_ranks_alive(r));
         (void)sched_yield();
     }
     return SW_OK;

@@ -247,6 +247,10 @@ SW_TEST("what cannot be is refused by name")
     start(&own, exec, 0, SW_UPDATE_AFTER, true);
     args = args_of(&own, in, 0);
     REFUSED(sw_run(exec, &args), SW_INVALID, "its optimizer is for 1 shards");
+    exec->target.shards_here = 1; /* as of four ranks */
+    start(&own, exec, 1, SW_UPDATE_AFTER, false);
+    args = args_of(&own, in, 0);
+    REFUSED(sw_run(exec, &args), SW_INVALID, "each rank runs one shard of a step");
     sw_exec_opts opts = SW_OPTS(sw_exec_opts, .shards = -1);
     REFUSED(sw_exec_create(&made, &opts), SW_INVALID, "shards must be 0 to 65536 (got -1)");
     const sw_optimizer_opts both =

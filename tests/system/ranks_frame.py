@@ -1,7 +1,10 @@
 """Several processes of one run, by sockets: what the tests of commands over ranks share."""
 import os
 import random
+import signal
+import socket
 import tempfile
+import time
 
 from frame import PROGRAM, Run, check, wait_until
 
@@ -39,3 +42,23 @@ def gone(jobs, seconds=10):
         job.wait(seconds)
     check(any(job.status != 0 for job in jobs), *jobs)
     return "".join(job.err for job in jobs)
+
+
+def killed(words, i):
+    """One of three is killed at some moment, and all end."""
+    jobs = met(ranks(3, words))
+    time.sleep(RANDOM.random() * 0.5)
+    jobs[i % 3].send(signal.SIGKILL)
+    text = gone(jobs)
+    check("has left" in text or all(job.status < 0 for job in jobs), text)
+
+
+def silent(words, *parts):
+    """The second of three stops: it is named, and all end soon after the deadline."""
+    jobs = met(ranks(3, f"{words} --rank-timeout 2"))
+    time.sleep(0.5)
+    jobs[1].send(signal.SIGSTOP)
+    began = time.monotonic()
+    text = gone(jobs, 20)
+    check(all(part in text for part in (f"rank 1 of 3 on host {socket.gethostname()[:60]}", "has given no sign of life for", *parts)), text)
+    check(time.monotonic() - began < 8 and jobs[2].status == 1, *jobs)

@@ -6,12 +6,11 @@ import os
 import re
 import shutil
 import signal
-import socket
 import time
 
 from frame import FULL, Run, Skip, check, get, main, put, raw, run, wait_until
 from frame import test as frame_test
-from ranks_frame import RANDOM, ended, gone, met, ranks
+from ranks_frame import RANDOM, ended, gone, killed, met, ranks, silent
 
 SPACE = """{"format": "stepwell search space 1", "body": {"chain": [{"vertex": "conv2d", "size": {"from": 2, "to": 8}, "kernel": 3, "stride": 4},
  {"vertex": "activation"}, {"residual": {"vertex": "conv2d", "size": [2, 3, 5], "kernel": [1, 3]}}, {"vertex": "global_avg_pool"}]},
@@ -257,22 +256,12 @@ def files():
 def kills():
     for i in range(20 if FULL else 4):
         clear()
-        jobs = met(ranks(3, f"{LONG} --workers 3"))
-        time.sleep(RANDOM.random() * 0.5)
-        jobs[i % 3].send(signal.SIGKILL)
-        says = gone(jobs)
-        check("has left" in says or all(j.status < 0 for j in jobs), says)
+        killed(f"{LONG} --workers 3", i)
 
 
 @test("a rank that has stopped is named, and all end")
 def stopped():
-    jobs = met(ranks(3, f"{LONG} --rank-timeout 2"))
-    time.sleep(0.5)
-    jobs[1].send(signal.SIGSTOP)
-    began = time.monotonic()
-    says = gone(jobs, 20)
-    check(f"rank 1 of 3 on host {socket.gethostname()[:60]}" in says and "has given no sign of life for" in says, says)
-    assert time.monotonic() - began < 8 and jobs[2].status == 1
+    silent(LONG)
 
 
 @test("while rank 0 trains the best again, the others wait longer than the deadline")

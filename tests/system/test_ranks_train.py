@@ -8,10 +8,9 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 
 from frame import FULL, PROGRAM, Run, Skip, check, main, put, raw, records, run, said, test, wait_until
-from ranks_frame import MODULE, RANDOM, ended, gone, met, ranks
+from ranks_frame import MODULE, RANDOM, ended, gone, killed, met, ranks, silent
 
 MODELS = {"mlp": "--model mlp --hidden 24,12 --synthetic-n 130", "lenet5": "--model lenet5 --synthetic-n 130",
           "gpt": "--model gpt --data text:t.txt --layers 1 --width 16 --heads 2 --context 16",
@@ -133,6 +132,14 @@ def infinite():
             check(kept(out) == alone and raw("p") == params, out)
 
 
+@test("too many skipped updates fail all ranks, and one says so")
+def skipped():
+    jobs = ranks(3, f"{SMALL} --lr 1e30 --max-skipped 2 --epochs 50 --save-params p")
+    text_said = gone(jobs, 20)
+    check(all(job.status == 1 for job in jobs) and text_said.count("2 updates in a row were skipped") == 1, text_said)
+    check("the parameters of step" in text_said and os.path.exists("p"), text_said)
+
+
 @test("a run goes on with another number of ranks, after an interrupt or a kill")
 def resume():
     words = f"{SMALL} --shards 4 --epochs 400 --validate-every 3 --save-params p --metrics m.jsonl --checkpoint c --checkpoint-every 7"
@@ -177,22 +184,12 @@ def other_shards():
 @test("where one is killed, at whatever moment, all end")
 def kills():
     for i in range(20 if FULL else 4):
-        jobs = met(ranks(3, LONG))
-        time.sleep(RANDOM.random() * 0.4)
-        jobs[i % 3].send(signal.SIGKILL)
-        said_all = gone(jobs)
-        check("has left" in said_all or all(j.status < 0 for j in jobs), said_all)
+        killed(LONG, i)
 
 
 @test("a rank that has stopped is named, and all end")
 def stopped():
-    jobs = met(ranks(3, f"{LONG} --rank-timeout 2"))
-    time.sleep(0.5)
-    jobs[1].send(signal.SIGSTOP)
-    began = time.monotonic()
-    said_all = gone(jobs, 20)
-    check(f"rank 1 of 3 on host {socket.gethostname()[:60]}" in said_all and "has given no sign of life for" in said_all and "s; the others are at step " in said_all, said_all)
-    assert time.monotonic() - began < 8 and jobs[2].status == 1
+    silent(LONG, "; the others are at step ")
 
 
 @test("a disk that is full, and no memory, end all with one reason")

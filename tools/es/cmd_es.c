@@ -340,7 +340,7 @@ static int prepare(es_run *r)
     CLI_TRY(load(r));
     CLI_TRY(es_count(r));
     CLI_TRY(job_open(&r->job));
-    r->job.exec->ranks = r->ranks; /* before the update is planned: they share it out */
+    r->job.exec->target.ranks = r->ranks; /* before the update is planned: they share it out */
     CLI_TRY(job_check_machine(&r->job, r->opts.witness));
     sw_status made = make_ready(r);
     if (made != SW_OK)

@@ -25,7 +25,7 @@ static sw_status trial_open(trial *t, evolve *e)
     sw_genome_info info = SW_OPTS(sw_genome_info);
     *t = (trial){.e = e};
     SW_TRY(evolve_exec(e, &t->exec));
-    t->exec->ranks = e->ranks; /* they wait, and hear of this one between ops */
+    t->exec->target.ranks = e->ranks; /* they wait, and hear of this one between ops */
     SW_TRY(sw_genome_describe(e->genome, &info));
     SW_TRY(sw_net_create(&t->net, e->genome, &e->net));
     t->model = sw_net_model(t->net);

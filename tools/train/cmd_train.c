@@ -303,7 +303,7 @@ static int train_and_report(train *t)
     sw_checkpoint_destroy(t->job.checkpoint); /* it syncs the metrics */
     t->job.checkpoint = NULL;
     train_metrics_close(t);
-    t->alike = t->job.ranks != NULL && trained == SW_INVALID; /* too many skipped, on all */
+    t->alike = trained == SW_INVALID && train_ranks_skipped(t);
     if (t->alike && swi_ranks_rank(t->job.ranks) > 0)
         return CLI_FAILED;
     if (trained != SW_OK) {

@@ -190,6 +190,8 @@ SW_MUST_USE sw_status train_ranks_step(train *t, train_step *s);
 /* Add to a validation what each rank had of its last batch; rows 0: it had none. */
 SW_MUST_USE sw_status train_ranks_validate(train *t, const train_score *own, train_score *to);
 job_rank train_ranks_own(const train *t);
+/* Over ranks: has the run failed by too many skipped updates, which all of them skipped? */
+bool train_ranks_skipped(const train *t);
 /* Was this process, or another rank? */
 bool train_interrupted(const train *t);
 /* Scores are means, weighted by rows. */

@@ -178,3 +178,12 @@ job_rank train_ranks_own(const train *t)
                       .predicted_peak_bytes = main->plan.peak_bytes,
                       .measured_peak_bytes = t->measured[main - t->job.program].peak_bytes};
 }
+
+bool train_ranks_skipped(const train *t)
+{
+    const int64_t most = t->opts.job.max_skipped;
+    uint64_t row = 0;
+    return t->job.ranks != NULL && most > 0 &&
+           sw_optimizer_skipped(t->job.net.optimizer, NULL, &row) == SW_OK &&
+           row >= (uint64_t)most;
+}

@@ -96,36 +96,18 @@ static swi_param_grad *own_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t 
     return entry->optimizer == o->index && !entry->frozen ? swi_pending(ctx, o, e) : NULL;
 }
 
-/* Each pending gradient becomes the mean over all shards, once. It moves with a released
- * update, as a hook does. */
-static sw_status mean_over_shards(sw_ctx *ctx, const sw_optimizer *o)
+/* The mean of entry e's gradient over all shards. */
+static sw_status mean_over_shards(sw_ctx *ctx, const sw_optimizer *o, uint32_t e,
+                                  uint32_t *gradient)
 {
-    const swi_target *t = swi_target_of(ctx->exec);
-    SW_TRY(check_shards(t, o));
-    for (uint32_t e = 1; t->shards > 1 && e < o->model->n_entries; e++) {
-        const swi_entry *entry = &o->model->entries[e];
-        const swi_param_grad *g = own_pending(ctx, o, e);
-        if (g == NULL || g->summed)
-            continue;
-        char before[SWI_MAX_SCOPE];
-        uint32_t in[2] = {g->value}, mean = SWI_NONE;
-        swi_shard_attrs a;
-        set_shards(&a, t);
-        if (o->shards > 1)
-            in[1] = swi_model_value(ctx, o->model, entry->partial);
-        SW_TRY(ctx->status);
-        ctx->release = o->release[entry->group];
-        swi_enter_layer(ctx, o->model, entry->name, before);
-        const sw_status status =
-            swi_apply(ctx, SW_OP_shard_mean, in, 1 + (o->shards > 1), &a, NULL, 0, NULL, &mean);
-        swi_leave_layer(ctx, before);
-        ctx->release = SWI_STAYS;
-        SW_TRY(status);
-        swi_param_grad *pending = swi_pending(ctx, o, e); /* the array may have moved */
-        pending->value = mean;
-        pending->summed = true;
-    }
-    return SW_OK;
+    uint32_t in[2] = {*gradient};
+    swi_shard_attrs a;
+    set_shards(&a, swi_target_of(ctx->exec));
+    if (o->shards > 1)
+        in[1] = swi_model_value(ctx, o->model, o->model->entries[e].partial);
+    SW_TRY(ctx->status);
+    return swi_apply(ctx, SW_OP_shard_mean, in, 1 + (o->shards > 1), &a, NULL, 0, NULL,
+                     gradient);
 }
 
 /* In the place of sw_accumulate's work for a step of several shards here. */
@@ -171,39 +153,45 @@ static sw_status check_of_shards(sw_ctx *ctx, const sw_optimizer *o, uint32_t *l
     return swi_append(ctx, &args, losses);
 }
 
-/* Give pending gradients to the hook of the optimizer's model, each once. */
+/* Pending gradients become means over shards and go to the hook of the optimizer's model, each
+ * once. */
 static sw_status hook_gradients(sw_ctx *ctx, const sw_optimizer *o)
 {
-    SW_TRY(mean_over_shards(ctx, o));
+    const swi_target *t = swi_target_of(ctx->exec);
     const swi_gradient_hook *hook = hook_of(ctx, o->model);
-    if (hook == NULL || hook->fn == NULL)
-        return SW_OK;
-    if (o->keep)
+    const bool hooks = hook != NULL && hook->fn != NULL;
+    SW_TRY(check_shards(t, o));
+    if (hooks && o->keep)
         SW_FAIL(SW_UNSUPPORTED,
                 "sw_gradient_hook: model %s has an optimizer that keeps gradients: without "
                 "keep_gradients it can have a hook",
                 o->model->name);
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
-        const swi_param_grad *g =
-            o->model->entries[e].optimizer == o->index ? swi_pending(ctx, o, e) : NULL;
-        if (g != NULL && !g->hooked && !o->model->entries[e].frozen) {
-            char before[SWI_MAX_SCOPE];
-            const swi_entry *entry = &o->model->entries[e];
-            const uint32_t gradient = swi_pending(ctx, o, e)->value;
-            uint32_t made = gradient;
-            ctx->release = o->release[entry->group];
-            swi_enter_layer(ctx, o->model, entry->name, before);
+        const swi_entry *entry = &o->model->entries[e];
+        const swi_param_grad *g = own_pending(ctx, o, e);
+        const bool sums = g != NULL && t->shards > 1 && !g->summed;
+        const bool gives = g != NULL && hooks && !g->hooked;
+        if (!sums && !gives)
+            continue;
+        char before[SWI_MAX_SCOPE];
+        uint32_t made = g->value;
+        sw_status status = SW_OK;
+        ctx->release = o->release[entry->group];
+        swi_enter_layer(ctx, o->model, entry->name, before);
+        if (sums)
+            status = mean_over_shards(ctx, o, e, &made);
+        if (status == SW_OK && gives) {
             const sw_value given =
-                hook->fn(ctx, (sw_param){o->model, e}, swi_handle(ctx, gradient), hook->user);
-            const sw_status status =
-                ctx->status == SW_OK ? take(ctx, entry, given, &made) : ctx->status;
-            swi_leave_layer(ctx, before);
-            ctx->release = SWI_STAYS;
-            SW_TRY(status);
-            swi_param_grad *pending = swi_pending(ctx, o, e); /* the array may have moved */
-            pending->value = made;
-            pending->hooked = true;
+                hook->fn(ctx, (sw_param){o->model, e}, swi_handle(ctx, made), hook->user);
+            status = ctx->status == SW_OK ? take(ctx, entry, given, &made) : ctx->status;
         }
+        swi_leave_layer(ctx, before);
+        ctx->release = SWI_STAYS;
+        SW_TRY(status);
+        swi_param_grad *pending = swi_pending(ctx, o, e); /* the array may have moved */
+        pending->value = made;
+        pending->summed |= sums;
+        pending->hooked |= gives;
     }
     return SW_OK;
 }
@@ -304,6 +292,10 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
     SW_TRY(check_shards(swi_target_of(ctx->exec), o));
     if (o->shards > 1 && has_pending(ctx, o))
         return keep_partial_sums(ctx, o);
+    if (swi_target_of(ctx->exec)->shards > 1 && o->shards == 1)
+        SW_FAIL(SW_INVALID,
+                "sw_accumulate: each rank runs one shard of a step: sw_update alone "
+                "ends it");
     SW_TRY(refuse_released(o, "sw_accumulate"));
     if (!o->keep)
         SW_FAIL(SW_INVALID,

@@ -7,6 +7,7 @@
 #include "runtime/exec/run_internal.h"
 #include "runtime/ops/tile.h"
 #include "runtime/population/es/es_internal.h"
+#include "runtime/transport/ranks.h"
 #include <math.h>
 #include <string.h>
 
@@ -67,7 +68,7 @@ static sw_status estimate_one(sw_ctx *ctx, const estimate *s, uint32_t e,
     a.l1 = s->es->l1;
     a.l2 = s->es->l2;
     a.has_sigmas = mode->sigmas != NULL;
-    a.ranks = ctx->exec->ranks;
+    a.ranks = swi_target_of(ctx->exec)->ranks;
     swi_set_shape(&a.shape, &mode->model->entries[e].shape);
     a.antithetic = bits && mode->antithetic && mode->repeats > 1;
     if (bits && a.has_sigmas)
@@ -446,7 +447,7 @@ sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
             swi_es_forget(es);
         es->weighed = status == SW_OK;
         SW_TRY(status);
-        SW_TRY(swi_ranks_alive(exec->ranks));
+        SW_TRY(swi_ranks_alive(swi_target_of(exec)->ranks));
     }
     const sw_run_args args = update_args(es, &model, inputs);
     SW_TRY(sw_run(exec, &args));
