@@ -85,7 +85,7 @@ def killed():
 
 
 def interrupted(words, *files):
-    """Interrupted when the files have a turn."""
+    """Interrupted when the files have a turn, looked at in their order: the kept one first, or "p" may still be that of the run before."""
     job = Run(words)
     wait_until(lambda: all(os.path.exists(name) and '"type":"turn"' in get(name) for name in files))
     job.send(signal.SIGINT)
@@ -100,7 +100,7 @@ def goes_on():
     before = said("report p --json")
     assert before["status"] == "interrupted"
     kept = f"p.before-{before['last_turn']}"
-    interrupted(words + " --resume", "p", kept)
+    interrupted(words + " --resume", kept, "p")
     check_rows(said(f"report {kept} --json"))
     assert said("report p --json")["first_turn"] == before["last_turn"] + 1
 
