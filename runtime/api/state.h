@@ -14,19 +14,26 @@
  * the system has no such files, it is PATH.<16 digits>.tmp and locked; one that a killed
  * process left is removed by the next save of PATH. PATH may be a pipe (sw_interrupt_set).
  * Loading needs exactly the model's names, types and shapes (SW_FORMAT names the first that
- * differs) and changes nothing when it fails - a model on a device is damaged where a file that
- * was readable is not any more. Files that are saved have a checksum of each tensor and one of
- * the header; whatever is damaged in one is SW_FORMAT by the tensor's name and its bytes. Names
- * that begin with "stepwell." are the library's own: SW_INVALID. A checkpoint is loaded too:
- * what it has beside parameters and buffers is checked and passed over; where it has several
- * models, the one of the model's name is taken (SW_FORMAT lists those that it has). Optimizer
- * state, kept gradients and states stay as they are - but of a model that a failed run left
- * damaged, loading makes them zero, as sw_model_ready does.
+ * differs); a float32 tensor may also be BF16 or F16 in the file, and is widened, exactly. It
+ * changes nothing when it fails - a model on a device is damaged where a file that was readable
+ * is not any more. Files that are saved have a checksum of each tensor and one of the header;
+ * whatever is damaged in one is SW_FORMAT by the tensor's name and its bytes. Names that begin
+ * with "stepwell." are the library's own: SW_INVALID. A checkpoint is loaded too: what it has
+ * beside parameters and buffers is checked and passed over; where it has several models, the
+ * one of the model's name is taken (SW_FORMAT lists those that it has). Optimizer state, kept
+ * gradients and states stay as they are - but of a model that a failed run left damaged,
+ * loading makes them zero, as sw_model_ready does.
  *
  * A PATH that ends in ".npz" (or ".NPZ") is not saved (SW_UNSUPPORTED): NumPy's archives hold
  * data here, and loading one is SW_FORMAT. */
 SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);
 SW_MUST_USE SW_API sw_status sw_model_load(sw_model *model, const char *path);
+/* The same as sw_model_save, with parameters of `type`: SW_F32, or SW_BF16, which halves them.
+ * Each number is rounded once, to the nearest, ties to even; what is below 2^-126 becomes zero
+ * with its sign, a NaN 0x7fc0 with its sign, what is 3.3961775e38 or more infinity. Buffers
+ * and the model stay as they are. SW_UNSUPPORTED: another type. */
+SW_MUST_USE SW_API sw_status sw_model_save_as(const sw_model *model, const char *path,
+                                              sw_dtype type);
 
 /* A text that is saved with the parameters, under `key` in the file's metadata: how inputs were
  * made numbers, say. Key (1 to 47 bytes, not "format", not beginning with "stepwell.") and

@@ -6,6 +6,7 @@
 #include "alloc/base/error.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
+#include "kernels/halves.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/state/tensor_file.h"
@@ -30,12 +31,58 @@ static sw_status write_all(void *context, sw_file *file)
     return swi_tensors_write(file, &s->list, s->notes, s->n_notes);
 }
 
-static sw_status save(sw_model *model, const char *path)
+/* Parameters on their way into a file of bf16. */
+typedef struct {
+    swi_take_piece *take;
+    void *context;
+} rounding;
+
+static sw_status round_piece(void *to, const void *bytes, size_t at, size_t n)
+{
+    const rounding *r = to;
+    const unsigned char *from = bytes;
+    uint16_t block[4096];
+    const size_t width = sw_dtype_bytes(SW_F32), most = sizeof block / sizeof *block;
+    for (size_t left = n / width, k; left > 0; left -= k, from += k * width) {
+        k = left < most ? left : most;
+        for (size_t i = 0; i < k; i++) {
+            float x;
+            memcpy(&x, from + i * width, width);
+            block[i] = sw_bf16_round(x);
+        }
+        SW_TRY(r->take(r->context, block, at / 2 + (n / width - left) * sizeof *block,
+                       k * sizeof *block));
+    }
+    return SW_OK;
+}
+
+static sw_status pour_rounded(void *owner, swi_take_piece *take, void *context)
+{
+    const swi_tensor *tensor = owner;
+    rounding r = {take, context};
+    return swi_model_pour(tensor->models[0], tensor->offset, 2 * tensor->part_bytes,
+                          round_piece, &r);
+}
+
+static void round_parameters(swi_tensor_list *list)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        swi_tensor *tensor = &list->at[i];
+        if (tensor->role != SWI_ROLE_PARAMETER || tensor->dtype != SW_F32)
+            continue;
+        tensor->dtype = SW_BF16;
+        tensor->part_bytes /= 2;
+        tensor->pour = pour_rounded;
+        tensor->owner = tensor;
+    }
+}
+
+static sw_status save(sw_model *model, const char *path, sw_dtype type, const char *who)
 {
     saving s = {.n_notes = (uint32_t)model->n_notes};
     uint64_t bytes;
     if (!model->ready)
-        SW_FAIL(SW_INVALID, "sw_model_save: model %s must be ready: call sw_model_ready first",
+        SW_FAIL(SW_INVALID, "%s: model %s must be ready: call sw_model_ready first", who,
                 model->name);
     if (model->damaged)
         SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
@@ -44,6 +91,8 @@ static sw_status save(sw_model *model, const char *path)
     for (uint32_t i = 0; i < s.n_notes; i++)
         s.notes[i] = (swi_tensors_note){model->notes[i].key, model->notes[i].text};
     sw_status status = swi_list_models(&s.list, &model, 1, SAVED_ROLES, "");
+    if (status == SW_OK && type == SW_BF16)
+        round_parameters(&s.list);
     if (status == SW_OK) /* what cannot be written is said before a file is made */
         status = swi_tensors_bytes(&s.list, s.notes, s.n_notes, &bytes);
     if (status == SW_OK)
@@ -52,22 +101,37 @@ static sw_status save(sw_model *model, const char *path)
     return status;
 }
 
-sw_status sw_model_save(const sw_model *model, const char *path)
+static sw_status save_as(const sw_model *model, const char *path, sw_dtype type,
+                         const char *who)
 {
-    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_model_save"));
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, who));
     if (path == NULL || path[0] == '\0')
-        SW_FAIL(SW_INVALID, "sw_model_save: path must not be NULL or empty");
+        SW_FAIL(SW_INVALID, "%s: path must not be NULL or empty", who);
     static const char npz[] = ".npz"; /* of another format: sw_model_load would refuse it */
     const size_t n = strlen(path), end = sizeof npz - 1;
     if (n >= end && strcasecmp(path + n - end, npz) == 0)
         SW_FAIL(SW_UNSUPPORTED,
-                "sw_model_save: parameters are saved as safetensors, which sw_model_load "
-                "reads; the name must not end in .npz (got '%s')",
-                path);
+                "%s: parameters are saved as safetensors, which sw_model_load reads; the name "
+                "must not end in .npz (got '%s')",
+                who, path);
     SW_TRY(swi_model_take(model));
-    const sw_status status = save((sw_model *)(uintptr_t)model, path); /* it is only read */
+    const sw_status status =
+        save((sw_model *)(uintptr_t)model, path, type, who); /* it is only read */
     swi_model_give(model);
     return status;
+}
+
+sw_status sw_model_save(const sw_model *model, const char *path)
+{
+    return save_as(model, path, SW_F32, "sw_model_save");
+}
+
+sw_status sw_model_save_as(const sw_model *model, const char *path, sw_dtype type)
+{
+    if (type != SW_F32 && type != SW_BF16)
+        SW_FAIL(SW_UNSUPPORTED, "sw_model_save_as: type must be SW_F32 or SW_BF16 (got %d)",
+                (int)type);
+    return save_as(model, path, type, "sw_model_save_as");
 }
 
 /* ---- loading ----------------------------------------------------------------------------- */

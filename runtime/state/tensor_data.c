@@ -5,6 +5,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
+#include "kernels/halves.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/device/device.h"
@@ -416,13 +417,26 @@ static void describe(char *to, size_t bytes, const char *dtype, int rank, const 
         snprintf(to + at, bytes - at, "%s)", rank > SW_MAX_RANK ? ", ..." : "");
 }
 
+/* How numbers of 16 bits in a file become those of a tensor of float32; NULL: bytes are taken
+ * as they are. */
+typedef float widen(uint16_t x);
+
+static widen *widened_by(const swi_tensor *tensor, const swi_tensors_entry *entry)
+{
+    return tensor->dtype != SW_F32             ? NULL
+           : strcmp(entry->dtype, "BF16") == 0 ? sw_bf16_widen
+           : strcmp(entry->dtype, "F16") == 0  ? sw_f16_widen
+                                               : NULL;
+}
+
 static sw_status check_type(const loading *l, const swi_tensor *tensor,
                             const swi_tensors_entry *entry)
 {
     int64_t dim[SW_MAX_RANK + 1] = {0};
     const int rank = shape_of(tensor, dim);
     const char *dtype = tensors_dtype(tensor->dtype);
-    if (strcmp(entry->dtype, dtype) == 0 && entry->rank == rank && rank <= SW_MAX_RANK &&
+    if ((strcmp(entry->dtype, dtype) == 0 || widened_by(tensor, entry) != NULL) &&
+        entry->rank == rank && rank <= SW_MAX_RANK &&
         memcmp(dim, entry->dim, (size_t)rank * sizeof *dim) == 0)
         return SW_OK;
     char there[TEXT], needed[TEXT];
@@ -453,7 +467,7 @@ static sw_status match(loading *l)
         SW_TRY(check_type(l, tensor, entry));
         l->target[entry - l->file->entries] = i + 1;
         if (in_host_memory(tensor))
-            l->kept += (size_t)(entry->end - entry->begin);
+            l->kept += (size_t)bytes_of(tensor);
     }
     return SW_OK;
 }
@@ -479,6 +493,25 @@ static const swi_tensor *target_of(const loading *l, uint32_t i)
     return l->target[i] == 0 ? NULL : &l->list->at[l->target[i] - 1];
 }
 
+/* `n` bytes of a tensor, whose numbers follow those before in the file. Halves are read into
+ * the upper half of their place: number i is written at or before where it is read. */
+static sw_status get_numbers(swi_tensors *file, widen *widened, void *to, size_t n,
+                             swi_checksum *sum)
+{
+    const size_t there = widened != NULL ? n / 2 : n;
+    unsigned char *at = to, *from = widened != NULL && n > 0 ? at + there : at;
+    SW_TRY(swi_tensors_get(file, from, there));
+    if (file->has_checksums)
+        swi_checksum_add(sum, from, there);
+    for (size_t i = 0; widened != NULL && i < n / sw_dtype_bytes(SW_F32); i++) {
+        uint16_t half;
+        memcpy(&half, from + i * sizeof half, sizeof half);
+        const float x = widened(half);
+        memcpy(at + i * sizeof x, &x, sizeof x);
+    }
+    return SW_OK;
+}
+
 /* All data once, in order; those for host memory stay in `kept`, one after the other. */
 static sw_status read_all(const loading *l, unsigned char *kept, void *block, size_t room)
 {
@@ -491,10 +524,12 @@ static sw_status read_all(const loading *l, unsigned char *kept, void *block, si
             SW_TRY(pass_over(file, entry, block, room));
             continue;
         }
-        const size_t bytes = (size_t)(entry->end - entry->begin);
-        SW_TRY(swi_tensors_get(file, kept, bytes));
+        const size_t bytes = (size_t)bytes_of(tensor);
+        swi_checksum sum;
+        swi_checksum_begin(&sum);
+        SW_TRY(get_numbers(file, widened_by(tensor, entry), kept, bytes, &sum));
         if (file->has_checksums)
-            SW_TRY(tensors_check(file, entry, swi_checksum_of(kept, bytes)));
+            SW_TRY(tensors_check(file, entry, swi_checksum_end(&sum)));
         kept += bytes;
     }
     return SW_OK;
@@ -502,6 +537,7 @@ static sw_status read_all(const loading *l, unsigned char *kept, void *block, si
 
 typedef struct {
     swi_tensors *file;
+    widen *widened;
     swi_checksum sum;
 } stream;
 
@@ -509,10 +545,7 @@ static sw_status make_piece(void *context, void *to, size_t at, size_t n)
 {
     stream *s = context;
     (void)at; /* the pieces of a tensor follow each other */
-    SW_TRY(swi_tensors_get(s->file, to, n));
-    if (s->file->has_checksums)
-        swi_checksum_add(&s->sum, to, n);
-    return SW_OK;
+    return get_numbers(s->file, s->widened, to, n, &s->sum);
 }
 
 /* The parts of a tensor that lies on a device. A part that was written is damaged where what
@@ -520,7 +553,7 @@ static sw_status make_piece(void *context, void *to, size_t at, size_t n)
 static sw_status stream_one(swi_tensors *file, const swi_tensors_entry *entry,
                             const swi_tensor *tensor)
 {
-    stream s = {.file = file};
+    stream s = {.file = file, .widened = widened_by(tensor, entry)};
     sw_status status = seek_to(file, entry);
     if (file->has_checksums)
         swi_checksum_begin(&s.sum);

@@ -237,6 +237,16 @@ SW_TEST("files are those of the host, in pieces")
     CU_ASSERT(same(anew.model, here.model));
     /* A piece, what checksums are read by, and names. */
     CU_ASSERT(most_files < SWI_PIECE_BYTES + ((size_t)1 << 20) + ((size_t)64 << 10));
+    /* Halves are rounded and widened piece by piece. */
+    OK(sw_model_save_as(there.model, sw_temp_path("there"), SW_BF16));
+    OK(sw_model_save_as(here.model, sw_temp_path("halves"), SW_BF16));
+    CU_ASSERT(same_files(sw_temp_path("there"), sw_temp_path("halves")));
+    OK(sw_model_load(anew.model, sw_temp_path("halves")));
+    OK(sw_model_load(there.model, sw_temp_path("here")));
+    CU_ASSERT_FALSE(same(anew.model, there.model));
+    OK(sw_model_load(there.model, sw_temp_path("there")));
+    CU_ASSERT(same(anew.model, there.model));
+    OK(sw_model_load(anew.model, sw_temp_path("here")));
     /* Of a damaged one the rest begins anew, here and there. */
     const double counts[SWI_SKIPPED_N] = {5.0, 2.0};
     const size_t at = anew.model->entries[anew.opt->counts].offset;

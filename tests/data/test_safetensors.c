@@ -244,6 +244,158 @@ SW_TEST("files of other writers are read")
     }
 }
 
+/* ---- bf16 -------------------------------------------------------------------------------- */
+
+/* The nearest of the bf16 numbers on both sides, as the header says it. */
+static uint16_t bf16_by_distance(float x)
+{
+    const uint16_t sign = signbit(x) ? 0x8000 : 0;
+    const double size = fabs((double)x);
+    uint32_t low, high;
+    float below, above;
+    if (isnan(x))
+        return 0x7fc0 | sign;
+    if (isinf(x) || size < 0x1p-126)
+        return sign | (isinf(x) ? 0x7f80 : 0);
+    memcpy(&low, &x, sizeof low);
+    low &= 0x7fff0000;
+    high = low + 0x10000;
+    memcpy(&below, &low, sizeof below);
+    memcpy(&above, &high, sizeof above);
+    const double down = size - (double)below;
+    const double up = (isinf(above) ? 0x1p128 : (double)above) - size;
+    const bool rises = up < down || (up == down && (low >> 16 & 1) == 1);
+    return sign | (uint16_t)((rises ? high : low) >> 16);
+}
+
+/* A model of n numbers, and a buffer that stays as it is. */
+static sw_model *model_of(const float *numbers, int64_t n)
+{
+    sw_model *model = empty_model();
+    const sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(n), "zeros");
+    sw_buffer_new(model, "running", SW_F32, SW_SHAPE(7), "normal:1");
+    make_ready(model, 1);
+    if (numbers != NULL)
+        OK(sw_param_write(w, numbers, (size_t)n * sizeof *numbers));
+    return model;
+}
+
+static bool is_file(const char *path, const bytes *as)
+{
+    const bytes file = file_get(path);
+    return file.n == as->n && memcmp(file.at, as->at, file.n) == 0;
+}
+
+static uint32_t bits_at(const void *numbers, size_t i)
+{
+    uint32_t bits;
+    memcpy(&bits, (const char *)numbers + i * sizeof bits, sizeof bits);
+    return bits;
+}
+
+/* All signs, exponents and first places, each with what decides where it is rounded to. */
+SW_TEST("every kind of number is rounded once, and widened exactly")
+{
+    static const uint16_t ends[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+    enum { N = 6 << 16 };
+    static float numbers[N], got[N];
+    for (uint32_t i = 0; i < N; i++) {
+        const uint32_t bits = i / 6 << 16 | ends[i % 6];
+        memcpy(&numbers[i], &bits, sizeof bits);
+    }
+    sw_model *from = model_of(numbers, N), *to = model_of(NULL, N);
+    const sw_param w = sw_param_find(to, "w"), running = sw_param_find(to, "running");
+    const char *path = sw_temp_path("halves");
+    bytes before = state_of(from);
+    OK(sw_model_save_as(from, path, SW_BF16));
+    CU_ASSERT(is_as(from, &before));
+    OK(sw_model_load(to, path));
+    const bytes file = file_get(path);
+    CU_ASSERT(file.n > 2 * N && file.n < 2 * N + 1024);
+    OK(sw_param_read(w, got, sizeof got));
+    size_t wrong = 0;
+    for (uint32_t i = 0; i < N; i++)
+        wrong += bits_at(got, i) != (uint32_t)bf16_by_distance(numbers[i]) << 16;
+    CU_ASSERT_EQUAL(wrong, 0);
+    OK(sw_param_read(running, got, 28));
+    OK(sw_param_read(sw_param_find(from, "running"), numbers, 28));
+    CU_ASSERT_EQUAL(memcmp(got, numbers, 28), 0);
+    OK(sw_model_save_as(to, sw_temp_path("again"), SW_BF16)); /* what is rounded stays */
+    CU_ASSERT(is_file(sw_temp_path("again"), &file));
+    OK(sw_model_save_as(from, path, SW_F32));
+    OK(sw_model_save(from, sw_temp_path("again")));
+    const bytes whole = file_get(path);
+    CU_ASSERT(is_file(sw_temp_path("again"), &whole));
+}
+
+/* Every f16, by the formula of IEEE 754. */
+SW_TEST("f16 is widened exactly")
+{
+    enum { N = 1 << 16 };
+    static float got[N];
+    const char *header =
+        sw_textf("{\"w\":{\"dtype\":\"F16\",\"shape\":[%d],\"data_offsets\":[0,%d]},"
+                 "\"running\":{\"dtype\":\"F32\",\"shape\":[7],\"data_offsets\":[%d,%d]}}",
+                 N, 2 * N, 2 * N, 2 * N + 28);
+    sw_model *model = model_of(NULL, N);
+    bytes file = file_of(header, 2 * N + 28);
+    for (uint32_t i = 0; i < N; i++) {
+        unsigned char *at = file.at + file.n - 28 - 2 * N + 2 * i;
+        at[0] = (unsigned char)i;
+        at[1] = (unsigned char)(i >> 8);
+    }
+    sw_file_put(sw_temp_path("foreign"), file.at, file.n);
+    OK(sw_model_load(model, sw_temp_path("foreign")));
+    OK(sw_param_read(sw_param_find(model, "w"), got, sizeof got));
+    size_t wrong = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        const int power = (int)(i >> 10 & 31), part = (int)(i & 1023);
+        const double size = power == 0   ? ldexp(part, -24)
+                            : power < 31 ? ldexp(1024 + part, power - 25)
+                                         : (double)INFINITY;
+        const bool is = power == 31 && part > 0 ? isnan(got[i])
+                                                : (double)got[i] == (i >> 15 ? -size : size);
+        wrong += !is || (signbit(got[i]) != 0) != (i >> 15 != 0);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+SW_TEST("a bf16 file of another writer is loaded, and needs the same shape")
+{
+    static const char header[] =
+        "{\"b\":{\"dtype\":\"BF16\",\"shape\":[2,3],\"data_offsets\":[0,12]},"
+        "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[12,20]}}";
+    sw_model *model = small_model(3);
+    bytes file = file_of(header, 20);
+    sw_file_put(sw_temp_path("foreign"), file.at, file.n);
+    OK(sw_model_load(model, sw_temp_path("foreign")));
+    float a[2], b[6];
+    OK(sw_param_read(sw_param_find(model, "a"), a, sizeof a));
+    OK(sw_param_read(sw_param_find(model, "b"), b, sizeof b));
+    for (uint32_t i = 0; i < 6; i++) /* bytes 2 i and 2 i + 1 */
+        CU_ASSERT_EQUAL(bits_at(b, i), (2 * i) << 16 | (2 * i + 1) << 24);
+    CU_ASSERT(bits_at(a, 0) == 0x0f0e0d0c && bits_at(a, 1) == 0x13121110);
+    char *text = sw_textf("%s", header);
+    memcpy(strstr(text, "[2,3]"), "[3,2]", 5);
+    file = file_of(text, 20);
+    sw_file_put(sw_temp_path("foreign"), file.at, file.n);
+    bytes before = state_of(model);
+    failed_as(sw_model_load(model, sw_temp_path("foreign")), SW_FORMAT,
+              "'b' is BF16 (3, 2); model m needs F32 (2, 3)");
+    CU_ASSERT(is_as(model, &before));
+}
+
+SW_TEST("parameters are saved as f32 or bf16 alone")
+{
+    sw_model *model = small_model(1);
+    const char *path = sw_temp_path("never");
+    failed_as(sw_model_save_as(model, path, SW_U8), SW_UNSUPPORTED, "SW_F32 or SW_BF16");
+    failed_as(sw_model_save_as(model, path, (sw_dtype)99), SW_UNSUPPORTED, "got 99");
+    failed_as(sw_model_save_as(model, NULL, SW_BF16), SW_INVALID, "sw_model_save_as: path");
+    failed_as(sw_model_save_as(model, "w.npz", SW_BF16), SW_UNSUPPORTED, "w.npz");
+    CU_ASSERT_FALSE(file_is_there(path));
+}
+
 /* ---- what is refused --------------------------------------------------------------------- */
 
 /* Loading it into `model` fails, says so, and changes nothing. */
@@ -529,11 +681,13 @@ static uint64_t sweep_save(sw_fault_kind kind, sw_status expected)
     return sites.failed;
 }
 
-static uint64_t sweep_load(sw_fault_kind kind, sw_status expected)
+static uint64_t sweep_load(sw_fault_kind kind, sw_status expected, sw_dtype type)
 {
     sw_model *from = mixed_model(1), *to = mixed_model(2);
     const char *path = sw_temp_path("sweep");
-    OK(sw_model_save(from, path));
+    OK(sw_model_save_as(from, path, type));
+    if (type == SW_BF16)
+        OK(sw_model_load(from, path));
     bytes before = state_of(to);
     to->damaged = true;
     sw_sites sites = {kind, .status = expected, .exact = true};
@@ -549,9 +703,12 @@ SW_TEST("every call can fail")
     const uint64_t files = sweep_save(SW_FAULT_FILE, SW_IO),
                    memory = sweep_save(SW_FAULT_MEMORY, SW_NOMEM);
     CU_ASSERT(files == 10 && memory == 9);
-    const uint64_t reads = sweep_load(SW_FAULT_FILE, SW_IO),
-                   blocks = sweep_load(SW_FAULT_MEMORY, SW_NOMEM);
-    CU_ASSERT(reads == 9 && blocks == 15);
+    for (int halves = 0; halves < 2; halves++) {
+        const sw_dtype type = halves ? SW_BF16 : SW_F32;
+        const uint64_t reads = sweep_load(SW_FAULT_FILE, SW_IO, type),
+                       blocks = sweep_load(SW_FAULT_MEMORY, SW_NOMEM, type);
+        CU_ASSERT(reads == 9 && blocks == 15);
+    }
 }
 
 /* When even the removal fails, the message says what is left. */

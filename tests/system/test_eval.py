@@ -4,10 +4,11 @@ import collections
 import csv
 import io
 import json
+import os
 import re
 import struct
 
-from frame import check, main, run, said, test
+from frame import check, main, raw, refused, run, said, test
 
 NET = "--model mlp --hidden 24 --synthetic-n 600"
 SAMPLES, CLASSES = 120, 10  # a fifth
@@ -54,6 +55,27 @@ def formats():
             rows = json.loads("[" + ",".join(re.findall(r'"probabilities":(\[[^]]*\])', text)) + "]")
         single = [struct.unpack("<10f", struct.pack("<10f", *row)) for row in rows]
         check(single == array, kind)
+
+
+@test("parameters are saved as bf16")
+def halves():
+    """Half the bytes, for one model, the best one and each of several; eval is that of the file that is loaded and saved again."""
+    run(f"train {NET} --steps 12 --batch 50 --quiet --save-params p")
+    run(f"train {NET} --steps 12 --batch 50 --quiet --validate-every 6 --save-params h --save-best b --save-type bf16")
+    run(f"train {NET} --steps 12 --batch 50 --quiet --members 2 --save-params m%d --save-type bf16")
+    run(f"es {NET} --generations 2 --population 4 --quiet --save-params e --save-type bf16")
+    run(f"pbt {NET} --steps 12 --interval 6 --members 2 --quiet --save-params q%d --save-type bf16 lr=log:0.01..0.1")
+    for name in ("h", "b", "m0", "m1", "e", "q0", "q1"):
+        assert b'"BF16"' in raw(name) and b'"F32"' not in raw(name), name
+        check(2 * 24 * 784 < os.path.getsize(name) < os.path.getsize("p") * 0.55, name)
+    run(f"train {NET} --steps 1 --lr 0 --batch 50 --quiet --load-params h --save-params w")
+    a, b = (said(f"eval --load-params {name} {NET} --batch 50 --json --quiet") for name in "hw")
+    assert (a["confusion"], a["loss"]) == (b["confusion"], b["loss"])
+    numbers = [struct.unpack(f"<{len(raw(name)[-80:]) // width}{kind}", raw(name)[-80:]) for name, width, kind in (("h", 2, "H"), ("w", 4, "I"))]
+    check([x << 16 for x in numbers[0][-20:]] == list(numbers[1][-20:]), numbers)
+    for words in ("train --save-type bf16", "es --save-type bf16", "pbt --save-type bf16 lr=log:0.01..0.1"):
+        refused(f"{words} --synthetic-n 100", 2, "--save-type has no effect without --save-params")
+    refused("train --save-params x --save-type f16", 2, "f32", "bf16")
 
 
 main("predictions")

@@ -374,7 +374,7 @@ static int run(es_run *r)
     const sw_status closed = job_metrics_close(&r->metrics);
     ran = ran == SW_OK ? closed : ran;
     if (ran == SW_OK && r->opts.save != NULL && r->generation > 0)
-        ran = cli_saved(sw_model_save(r->job.net.model, r->opts.save));
+        ran = job_save_params(&r->opts.job, r->job.net.model, r->opts.save);
     if (ran != SW_OK)
         return cli_library_error(ran, false);
     const int status = es_check_witness(r);

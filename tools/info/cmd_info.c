@@ -1,6 +1,7 @@
 /* stepwell info: what a checkpoint or a file of parameters has, and whether it is whole. */
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
+#include "kernels/halves.h"
 #include "profiler/record/json.h"
 #include "profiler/record/utf8.h"
 #include "runtime/state/tensor_file.h"
@@ -372,10 +373,12 @@ typedef struct {
 
 static size_t width_of(const char *dtype)
 {
-    return strcmp(dtype, "F64") == 0                                 ? 8
-           : strcmp(dtype, "F32") == 0 || strcmp(dtype, "I32") == 0  ? 4
-           : strcmp(dtype, "BF16") == 0 || strcmp(dtype, "U16") == 0 ? 2
-                                                                     : 1;
+    return strcmp(dtype, "F64") == 0                                ? 8
+           : strcmp(dtype, "F32") == 0 || strcmp(dtype, "I32") == 0 ? 4
+           : strcmp(dtype, "BF16") == 0 || strcmp(dtype, "F16") == 0 ||
+                   strcmp(dtype, "U16") == 0
+               ? 2
+               : 1;
 }
 
 static double value_of(const char *dtype, const unsigned char *at)
@@ -394,9 +397,11 @@ static double value_of(const char *dtype, const unsigned char *at)
     }
     if (strcmp(dtype, "BF16") == 0) {
         memcpy(&half, at, sizeof half);
-        const uint32_t bits = (uint32_t)half << 16;
-        memcpy(&f32, &bits, sizeof f32);
-        return (double)f32;
+        return (double)sw_bf16_widen(half);
+    }
+    if (strcmp(dtype, "F16") == 0) {
+        memcpy(&half, at, sizeof half);
+        return (double)sw_f16_widen(half);
     }
     if (strcmp(dtype, "U16") == 0) {
         memcpy(&half, at, sizeof half);

@@ -157,6 +157,13 @@ tool_net_opts job_net_opts(const job *j)
 
 /* In the order of sw_nvtx_level. */
 const char *const job_nvtx_words[] = {"phases", "layers", "ops", "off", NULL};
+const char *const job_save_types[] = {"f32", "bf16", NULL};
+
+sw_status job_save_params(const job_opts *o, const sw_model *model, const char *path)
+{
+    const bool halves = o->save_type != NULL && strcmp(o->save_type, job_save_types[1]) == 0;
+    return cli_saved(sw_model_save_as(model, path, halves ? SW_BF16 : SW_F32));
+}
 
 int job_set_shards(job *j, int64_t batch, int64_t asked, int ranks)
 {

@@ -31,6 +31,7 @@ typedef struct {
     sw_exec_opts exec; /* its switches; the rest comes from the other fields */
     /* Of train alone. */
     const char *schedule, *nvtx; /* nvtx: one of job_nvtx_words; NULL: the phases */
+    const char *save_type;       /* one of job_save_types; NULL: the first */
     int64_t epochs, steps, warmup, lr_every;
     double lr_gamma, lr_floor;
     /* No options. */
@@ -60,7 +61,13 @@ typedef struct {
  * Returns how many. */
 int job_options_but(job_opts *opts, cli_option *table, const char *names, bool but,
                     const job_help *help, int n_help);
-extern const char *const job_nvtx_words[];
+extern const char *const job_nvtx_words[], *const job_save_types[];
+#define JOB_SAVE_TYPE_HELP                                                                     \
+    "what saved parameters are: f32, or bf16: half the bytes, each number rounded once; "      \
+    "whatever reads parameters reads both"
+/* The parameters as --save-type says, and cli_saved. */
+SW_MUST_USE sw_status job_save_params(const job_opts *opts, const sw_model *model,
+                                      const char *path);
 /* Does the job run on a device, and not on the CPU? */
 bool job_on_device(const job_opts *opts);
 /* Whether a launcher starts this process with others, which would train the same run and write

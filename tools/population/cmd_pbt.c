@@ -668,6 +668,7 @@ static int pop_parse(pop *p, int argc, char **argv)
         o->n_hypers++;
     o->job.epochs = o->epochs;
     o->job.steps = o->steps;
+    o->job.save_type = o->save_type;
     o->job.knobs = true;
     p->job.opts = &o->job;
     CLI_TRY(pop_ranks_check(o));

@@ -401,7 +401,7 @@ static sw_status save_piece(pop *p, int k, const unsigned char *piece, const cha
     SW_TRY(sw_exec_create(&exec, &opts));
     sw_status status = to_model(p, k, piece, exec, &net, &group);
     if (status == SW_OK)
-        status = cli_saved(sw_model_save(net.model, path));
+        status = job_save_params(&p->opts.job, net.model, path);
     sw_members_destroy(group);
     if (net.model != NULL)
         tool_net_destroy(&net);

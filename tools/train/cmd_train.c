@@ -115,6 +115,9 @@ static int check(train_opts *o)
                          j->device);
     CLI_TRY(job_check_params_name("--save-params", o->save));
     CLI_TRY(job_check_params_name("--save-best", o->best));
+    if (o->save == NULL && o->best == NULL && cli_given("--save-type") != NULL)
+        return cli_error(CLI_USAGE,
+                         "--save-type has no effect without --save-params or --save-best");
     CLI_TRY(train_find_check(o));
     CLI_TRY(train_zeroth_check(o));
     const int metrics = job_metrics_check(o->metrics, true);
@@ -311,7 +314,7 @@ static int train_and_report(train *t)
          * was before them: what was trained until then is saved all the same. */
         const int status = cli_library_error(trained, t->opts.replay != NULL);
         if (trained == SW_INVALID && t->opts.save != NULL && t->now.step > 0 &&
-            cli_saved(sw_model_save(t->job.net.model, t->opts.save)) == SW_OK)
+            job_save_params(&t->opts.job, t->job.net.model, t->opts.save) == SW_OK)
             cli_note("the parameters of step %" PRIu64 " are in %s", t->now.step, t->opts.save);
         return status;
     }
@@ -335,7 +338,7 @@ static int train_and_report(train *t)
                  t->now.diverged, t->zo != NULL ? "--lr" : "--lr or --clip");
     const bool whole = t->opts.replay == NULL || !train_interrupted(t);
     if (t->opts.save != NULL && t->now.step > 0 && whole) /* else those of the beginning */
-        CLI_LIBRARY(cli_saved(sw_model_save(t->job.net.model, t->opts.save)), false);
+        CLI_LIBRARY(job_save_params(&t->opts.job, t->job.net.model, t->opts.save), false);
     if (t->opts.plot != NULL && !cli_interrupted())
         CLI_LIBRARY(cli_saved(train_find_plot(t->find, t->opts.plot, t->opts.job.model)),
                     false);

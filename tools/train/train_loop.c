@@ -322,7 +322,7 @@ static void save_best(train *t)
     t->now.best_lost = true;
     if (t->opts.best == NULL)
         return;
-    const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.best));
+    const sw_status saved = job_save_params(&t->opts.job, t->job.net.model, t->opts.best);
     if (saved != SW_OK && !t->best_told)
         (void)cli_library_error(saved, false);
     else if (saved == SW_OK && t->best_told)
