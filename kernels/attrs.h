@@ -141,6 +141,10 @@ typedef struct {
 } swi_number_attrs;
 
 typedef struct {
+    sw_dtype dtype; /* SW_F32 or SW_BF16 */
+} swi_cast_attrs;
+
+typedef struct {
     float low, high;
 } swi_range_attrs;
 

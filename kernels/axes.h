@@ -21,6 +21,7 @@ typedef struct {
     uint32_t stream, step, run;
     int64_t batch, inner; /* images and elements of each; plain: 1 and all elements */
     bool blocks;          /* sixteen images in the lanes; lanes past the batch become zero */
+    int64_t first;        /* number of the first element; plain: a multiple of 4 */
 } sw_drop;
 
 /* Maximum over axes of x: for each position of the kept axes over the positions of the reduced

@@ -1,5 +1,8 @@
 /* Which copy of the kernels runs here. */
 #include "kernels/dispatch.h"
+#if SW_ISA_COUNT > 1
+#include <cpuid.h>
+#endif
 
 sw_isa sw_cpu_isa(void)
 {
@@ -12,6 +15,21 @@ sw_isa sw_cpu_isa(void)
         return SW_ISA_AVX2;
 #endif
     return SW_ISA_BASE;
+}
+
+bool sw_cpu_has_amx(void)
+{
+#if SW_ISA_COUNT > 1
+    const unsigned tiles = 3u << 17, kinds = 1u << 24 | 1u << 22; /* XCR0; leaf 7, edx */
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c >> 27 & 1u) == 0)
+        return false;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & tiles) == tiles && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
+           (d & kinds) == kinds;
+#else
+    return false;
+#endif
 }
 
 const char *sw_isa_name(sw_isa isa)

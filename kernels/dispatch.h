@@ -13,6 +13,8 @@
 
 /* The best that this build and this machine have; asked of the processor once. */
 sw_isa sw_cpu_isa(void);
+/* Has it AMX for bf16, and does the system save its tiles? */
+bool sw_cpu_has_amx(void);
 const char *sw_isa_name(sw_isa isa);
 /* One thread: a plain loop. */
 extern const sw_par sw_par_alone;

@@ -82,6 +82,10 @@ typedef struct sw_launch {
     uint64_t seed;         /* random ops */
     uint32_t stream, step; /* the counter's words */
     uint32_t run;
+    uint32_t op; /* whose kernel it is; grad -1: the forward one */
+    int32_t grad;
+    int64_t first;       /* of a tensor that goes in pieces: its element that is first here */
+    sw_bf16_order order; /* of products with an operand of bf16 */
 } sw_launch;
 
 typedef sw_status sw_kernel(const sw_launch *launch);

@@ -13,4 +13,7 @@ typedef struct sw_par {
 
 typedef enum { SW_ISA_BASE, SW_ISA_AVX2, SW_ISA_AVX512 } sw_isa;
 
+/* How products of bf16 numbers are summed, in float32: NONE is float32's order. */
+typedef enum { SW_ORDER_NONE, SW_ORDER_PAIR, SW_ORDER_TILE } sw_bf16_order;
+
 #endif

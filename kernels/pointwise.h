@@ -49,6 +49,9 @@ typedef struct {
                 const sw_par *par);
     void (*mul)(float *y, const float *a, const float *b, int64_t n, bool accumulate,
                 const sw_par *par);
+    /* To and from bf16 (kernels/halves.h). */
+    void (*widen)(float *y, const uint16_t *x, int64_t n, const sw_par *par);
+    void (*round)(uint16_t *y, const float *x, int64_t n, const sw_par *par);
     void (*scale)(float *y, const float *x, int64_t n, float factor, bool accumulate,
                   const sw_par *par);
     /* y = x * scale + shift */

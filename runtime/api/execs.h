@@ -63,9 +63,20 @@ typedef struct {
     int no_strips; /* 1: switch the pass off that lets a function of one number, the op that
                       reads its result and the update after that go strip by strip where this
                       lowers the arena (swish before a large linear layer) */
-    sw_ranks *ranks; /* that share the shards of each step; NULL: there is this process alone.
-                        Borrowed, must outlive the exec */
-    int shards;      /* batches of a training step; 0: one for each rank. See sw_ranks_open */
+    sw_ranks *ranks;  /* that share the shards of each step; NULL: there is this process alone.
+                         Borrowed, must outlive the exec */
+    int shards;       /* batches of a training step; 0: one for each rank. See sw_ranks_open */
+    sw_dtype compute; /* SW_BF16: activations and their gradients are numbers of 16 bits, and
+                         products take such numbers; parameters, their gradients and states,
+                         statistics and losses stay SW_F32 (the default) */
+    sw_bf16_order bf16_order; /* of the sums of these products, which go on in float32; NONE:
+                                 TILE where the processor has AMX, else PAIR. Each order has
+                                 the same bits on every x86-64 with FMA:
+                                 PAIR, of each two of k: c = fma(a0, b0, fma(a1, b1, c));
+                                 TILE, of each 32 of k: c = c + (e + o), e and o the chains of
+                                 fma over the even and the odd ones. "base" rounds products
+                                 and sums: the same bits unless a product over- or underflows.
+                                 SW_INVALID with SW_F32 */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs.

@@ -151,6 +151,11 @@ static sw_status check_owners(const sw_ctx *ctx)
     return SW_OK;
 }
 
+static bool is_number(sw_dtype dtype)
+{
+    return dtype == SW_F32 || dtype == SW_BF16;
+}
+
 static void mark_needed(session *s, sw_optimizer *const *optimizers, int n)
 {
     sw_ctx *ctx = s->ctx;
@@ -179,7 +184,7 @@ static void mark_needed(session *s, sw_optimizer *const *optimizers, int n)
             needed |= t->values[operands[i]].needs_grad != 0;
         for (uint32_t i = 0; i < node->n_out; i++)
             t->values[operands[node->n_in + i]].needs_grad =
-                needed && t->values[operands[node->n_in + i]].type.dtype == SW_F32;
+                needed && is_number(t->values[operands[node->n_in + i]].type.dtype);
     }
 }
 
@@ -250,6 +255,7 @@ static sw_status by_rule(session *s, const swi_node *node, const sw_op_desc *des
     for (int i = 0; i < n_in && ctx->status == SW_OK; i++) {
         if (!wanted[i] || din[i].id == 0)
             continue;
+        din[i] = swi_cast(ctx, din[i], value_of(ctx, ids[i])->type.dtype);
         SW_TRY(check_din(ctx, desc, i, ids[i], din[i]));
         SW_TRY(contribute(s, ids[i], din[i].id - 1));
     }
@@ -339,7 +345,8 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
     for (int k = 0; k < grad->n_makes; k++) {
         targets[k] = ctx->trace.operands[node.first + grad->makes[k]];
         types[k] = ctx->trace.values[targets[k]].type;
-        types[k].dtype = SW_F32;
+        if (types[k].dtype != SW_BF16)
+            types[k].dtype = SW_F32;
         into[k] = SWI_NONE;
         used[k] = (wanted >> grad->makes[k] & 1u) != 0;
         if (!used[k]) {

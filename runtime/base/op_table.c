@@ -9,14 +9,15 @@
 /* The words of ops.def as a table. */
 
 static const swi_op_traits inside_traits[] = {
-#define SW_OP(op, call, work, duty, axes, noise)                                               \
-    {SWI_CALL_##call, SWI_WORK_##work, SWI_DUTY_##duty, SWI_AXES_##axes, SWI_NOISE_##noise},
+#define SW_OP(op, call, work, duty, axes, noise, halves)                                       \
+    {SWI_CALL_##call, SWI_WORK_##work,   SWI_DUTY_##duty,                                      \
+     SWI_AXES_##axes, SWI_NOISE_##noise, SWI_HALVES_##halves},
 #include "runtime/ops.def"
 #undef SW_OP
 };
 
-static const swi_op_traits outside = {SWI_CALL_OWN, SWI_WORK_LOOPS, SWI_DUTY_NONE,
-                                      SWI_AXES_NONE, SWI_NOISE_NONE};
+static const swi_op_traits outside = {SWI_CALL_OWN,  SWI_WORK_LOOPS, SWI_DUTY_NONE,
+                                      SWI_AXES_NONE, SWI_NOISE_NONE, SWI_HALVES_NONE};
 
 const swi_op_traits *swi_op_traits_of(uint32_t op)
 {

@@ -100,12 +100,32 @@ typedef enum {
     SWI_NOISE_BITS         /* x, logits [, bias], swi_binary_attrs */
 } swi_op_noise;
 
+/* Its numbers in a run that computes in bf16, and along what its float32 kernels are cut there
+ * (runtime/device/pieces.h). A result is bf16 where an input is; those of products,
+ * convolutions and lookups always are. Parameters and their gradients, statistics and scalars
+ * stay float32. */
+typedef enum {
+    SWI_HALVES_NONE,      /* float32 alone: inputs are widened, results are not rounded */
+    SWI_HALVES_MOVES,     /* views and copies: of any type */
+    SWI_HALVES_FLAT,      /* element by element */
+    SWI_HALVES_LINES,     /* along all axes but the last */
+    SWI_HALVES_ROWS,      /* the same; inputs after the first are weights: whole */
+    SWI_HALVES_LOOKUP,    /* rows of a table by ids: the same */
+    SWI_HALVES_IMAGES,    /* along the first axis, blocks of sixteen images whole */
+    SWI_HALVES_GROUPS,    /* the same; inputs after the first are weights */
+    SWI_HALVES_CONV,      /* the same */
+    SWI_HALVES_CHANNELS,  /* along axis 1, or the one axis of vectors */
+    SWI_HALVES_BROADCAST, /* along the first axis of the result that is longer than 1 */
+    SWI_HALVES_PRODUCT    /* kernels that read and write both types */
+} swi_op_halves;
+
 typedef struct {
     swi_op_call call;
     swi_op_work work;
     swi_op_duty duty;
     swi_op_axes axes;
     swi_op_noise noise;
+    swi_op_halves halves;
 } swi_op_traits;
 
 const swi_op_traits *swi_op_traits_of(uint32_t op);

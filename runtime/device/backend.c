@@ -3,6 +3,7 @@
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "runtime/device/device.h"
+#include "runtime/device/pieces.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,13 +81,14 @@ static sw_status zero(swi_device *device, void *to, size_t bytes)
     return SW_OK;
 }
 
-/* The kernels of a descriptor are for float32; a program's own op has looked at its types
- * itself. */
+/* Every op has kernels for float32, those for bf16 by its word in ops.def; a program's own op
+ * has looked at its types itself. */
 static bool has(const swi_device *device, uint32_t op, int grad, sw_dtype dtype)
 {
     (void)device;
     (void)grad;
-    return dtype == SW_F32 || op >= SW_OPS_INSIDE;
+    return dtype == SW_F32 || op >= SW_OPS_INSIDE ||
+           swi_op_traits_of(op)->halves != SWI_HALVES_NONE;
 }
 
 static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dtype dtype,
@@ -100,9 +102,13 @@ static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dt
     sw_kernel *plain = g != NULL ? g->kernel : desc->forward;
     if (!has(target->device, op, grad, dtype))
         return false;
-    out->kernel = choose != NULL ? choose(info) : plain;
     out->on_device = NULL;
+    out->kernel = choose != NULL ? choose(info) : plain;
     out->scratch_bytes = bytes != NULL ? bytes(info) : 0;
+    if (dtype == SW_BF16 && swi_goes_in_pieces(op, grad, info)) {
+        out->kernel = swi_in_pieces;
+        out->scratch_bytes = swi_pieces_bytes(op, grad, info);
+    }
     return true;
 }
 

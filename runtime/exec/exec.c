@@ -249,6 +249,10 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->shares = o->shares != 0;
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
     SW_TRY(select_isa(o->isa, &e->target.isa));
+    if (o->compute == SW_BF16)
+        e->target.order = o->bf16_order != SW_ORDER_NONE ? o->bf16_order
+                          : sw_cpu_has_amx()             ? SW_ORDER_TILE
+                                                         : SW_ORDER_PAIR;
     sw_store *store;
     SW_TRY(swi_device_store(e->target.device, &store, 0));
     const sw_arena_opts arena =
@@ -294,6 +298,19 @@ static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
     if (!is_cpu(opts.device) && strcmp(opts.device, "sim") == 0)
         SW_FAIL(SW_DEVICE, "device 'sim' is not built yet: cpu and cuda are");
 
+    if (opts.compute != SW_F32 && opts.compute != SW_BF16)
+        SW_FAIL(SW_INVALID, "compute must be SW_F32 or SW_BF16 (got %s)",
+                sw_dtype_name(opts.compute));
+    if ((unsigned)opts.bf16_order > SW_ORDER_TILE ||
+        (opts.bf16_order != SW_ORDER_NONE && opts.compute != SW_BF16))
+        SW_FAIL(SW_INVALID,
+                opts.compute != SW_BF16
+                    ? "bf16_order must be 0 where compute is SW_F32 (got %d)"
+                    : "bf16_order must be 0, SW_ORDER_PAIR or "
+                      "SW_ORDER_TILE (got %d)",
+                (int)opts.bf16_order);
+    if (opts.compute == SW_BF16 && !is_cpu(opts.device))
+        SW_FAIL(SW_UNSUPPORTED, "bf16 is there on cpu alone (got device '%s')", opts.device);
     if (opts.threads < 0 || opts.threads > 256)
         SW_FAIL(SW_INVALID, "threads must be 1 to 256 (got %d)", opts.threads);
     if ((opts.shards > 1 || opts.ranks != NULL) && !is_cpu(opts.device))

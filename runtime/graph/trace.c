@@ -444,6 +444,7 @@ static sw_status make_outputs(sw_ctx *ctx, const swi_append_args *args, swi_node
         uint32_t storage;
         if (into != SWI_NONE) {
             storage = t->values[into].storage;
+            SW_ASSERT(t->values[into].type.dtype == args->out_types[i].dtype);
             SW_ASSERT(into < t->n_values && storage < t->n_storages);
             SW_ASSERT(t->storages[storage].version < UINT32_MAX);
             t->storages[storage].version++;
@@ -601,20 +602,14 @@ uint32_t *swi_gradient_so_far(sw_ctx *ctx, sw_value x)
 /* Which kernel runs a node on the exec's device, and the scratch that it asks for: by the op
  * and by the type of its numbers. */
 
-/* Ids, bytes and the float64 of counters stand beside numbers and choose no kernel. */
-static bool is_number(sw_dtype dtype)
-{
-    return dtype == SW_F32 || dtype == SW_BF16;
-}
-
-/* The type that the op computes in: that of its first operand of numbers; an op of ids or
- * counters alone is in the row of float32. */
+/* The type that the op computes in: bf16 where one of its operands is; an op of ids or counters
+ * alone is in the row of float32. */
 static sw_dtype number_type(const sw_kernel_info *info)
 {
     for (int i = 0; i < info->n_in + info->n_out; i++) {
         const sw_type *type = i < info->n_in ? &info->in[i] : &info->out[i - info->n_in];
-        if (is_number(type->dtype))
-            return type->dtype;
+        if (type->dtype == SW_BF16)
+            return SW_BF16;
     }
     return SW_F32;
 }

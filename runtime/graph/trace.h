@@ -230,6 +230,8 @@ uint32_t swi_knob_values(sw_ctx *ctx, sw_knob first, uint32_t n);
 sw_status swi_write_states(sw_ctx *ctx);
 sw_value swi_layout(sw_ctx *ctx, sw_value x, sw_layout layout);
 uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value);
+/* Numbers as SW_F32 or SW_BF16; x itself where it has that type, or ids. */
+sw_value swi_cast(sw_ctx *ctx, sw_value x, sw_dtype dtype);
 uint32_t swi_new_value(sw_ctx *ctx, const sw_type *type, uint32_t storage);
 uint32_t swi_new_storage(sw_ctx *ctx, size_t bytes, swi_role role);
 

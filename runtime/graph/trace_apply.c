@@ -16,6 +16,42 @@ uint32_t swi_contiguous(sw_ctx *ctx, uint32_t value)
     return out;
 }
 
+/* ---- bf16 -------------------------------------------------------------------------------- */
+
+sw_value swi_cast(sw_ctx *ctx, sw_value x, sw_dtype dtype)
+{
+    const swi_value *v = swi_value_at(ctx, x);
+    if (v == NULL)
+        return (sw_value){0, 0};
+    const bool numbers = v->type.dtype == SW_F32 || v->type.dtype == SW_BF16;
+    return !numbers || v->type.dtype == dtype
+               ? x
+               : sw_op_apply(ctx, SW_OP_cast, &x, 1, &(swi_cast_attrs){dtype});
+}
+
+static bool is_half(const sw_ctx *ctx, uint32_t value)
+{
+    return ctx->trace.values[value].type.dtype == SW_BF16;
+}
+
+/* Do the results of an op over these inputs become bf16? Inputs of an op that takes float32
+ * alone are widened; those that are put side by side get one type. */
+static bool makes_halves(sw_ctx *ctx, uint32_t op, uint32_t *in, int n_in)
+{
+    const swi_op_halves word = swi_op_traits_of(op)->halves;
+    bool any =
+        word == SWI_HALVES_PRODUCT || word == SWI_HALVES_CONV || word == SWI_HALVES_LOOKUP;
+    for (int i = 0; i < n_in && ctx->status == SW_OK; i++) {
+        const bool half = is_half(ctx, in[i]);
+        if (half && word == SWI_HALVES_NONE)
+            in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), SW_F32).id - 1;
+        any |= half && word != SWI_HALVES_NONE;
+    }
+    for (int i = 0; i < n_in && any && word == SWI_HALVES_MOVES && ctx->status == SW_OK; i++)
+        in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), SW_BF16).id - 1;
+    return any;
+}
+
 sw_value swi_layout(sw_ctx *ctx, sw_value x, sw_layout layout)
 {
     const swi_value *v = swi_value_at(ctx, x);
@@ -240,16 +276,23 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     }
     for (int i = 0; i < n_in; i++)
         in[i] = inputs[i];
-    if (swi_lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)
+    const swi_op_halves word = swi_op_traits_of(op)->halves;
+    const bool halves = swi_target_of(ctx->exec)->opts.compute == SW_BF16 &&
+                        makes_halves(ctx, op, in, n_in) && word != SWI_HALVES_MOVES;
+    if (ctx->status != SW_OK || swi_lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)
         return ctx->status;
     for (int i = 0; i < n_in; i++) {
+        const bool pieces =
+            (halves && word != SWI_HALVES_PRODUCT) || (accumulate != 0 && is_half(ctx, in[i]));
         const bool strided =
-            desc->view != NULL || (i < 32 && (desc->strided_in >> i & 1u) != 0);
+            desc->view != NULL || (!pieces && i < 32 && (desc->strided_in >> i & 1u) != 0);
         if (!strided)
             in[i] = swi_contiguous(ctx, in[i]);
         if (ctx->status != SW_OK)
             return ctx->status;
         in_types[i] = ctx->trace.values[in[i]].type;
+        if (halves && in_types[i].dtype == SW_BF16)
+            in_types[i].dtype = SW_F32;
     }
     memset(out_types, 0, sizeof out_types);
     const uint64_t said = sw_error_count();
@@ -262,6 +305,9 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
         return swi_stick(ctx, sw_error_set(inferred, __FILE__, __LINE__, "%s%s%s",
                                            named ? "" : desc->name, named ? "" : ": ", text));
     }
+    for (int i = 0; i < desc->n_out && halves; i++)
+        if (out_types[i].dtype == SW_F32)
+            out_types[i].dtype = SW_BF16;
     for (int i = 0; i < desc->n_out + desc->n_extra; i++)
         if (swi_stick(ctx, check_type(desc, i, &out_types[i])) != SW_OK)
             return ctx->status;
@@ -447,6 +493,7 @@ static sw_status note_assignment(sw_ctx *ctx, sw_param state, uint32_t target, u
  * it. */
 void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
 {
+    x = swi_cast(ctx, x, SW_F32);
     const swi_value *v = swi_value_at(ctx, x);
     if (v == NULL)
         return;
@@ -567,6 +614,7 @@ void sw_scope_end(sw_ctx *ctx)
 
 static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric)
 {
+    x = swi_cast(ctx, x, SW_F32);
     const swi_value *v = swi_value_at(ctx, x);
     if (v == NULL)
         return;

@@ -1,5 +1,6 @@
 /* Ops that move bytes: copy, fill, layouts. */
 #include "kernels/dispatch.h"
+#include "kernels/halves.h"
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
 #include <string.h>
@@ -45,6 +46,29 @@ OP(copy, 1, 0, 1, .rebuild = 1, .infer = copy_infer, .layout = swi_layout_keep, 
    .forward = copy_forward, .rule = copy_rule, .operations = swi_count_none,
    CHECKS(copy_reference, copy_cases));
 
+/* ---- cast: float32 and bf16 -------------------------------------------------------------- */
+
+TYPE(cast_infer, (sw_type){((const swi_cast_attrs *)attrs)->dtype, in[0].layout, in[0].shape})
+
+static sw_status cast_forward(const sw_launch *l)
+{
+    const int64_t n = sw_type_elements(&l->in[0].type);
+    if (l->in[0].type.dtype == SW_BF16)
+        sw_pointwise(l->isa)->widen(swi_out(l, 0), l->in[0].ptr, n, l->par);
+    else
+        sw_pointwise(l->isa)->round(l->out[0].ptr, swi_in(l, 0), n, l->par);
+    return SW_OK;
+}
+
+RULE(cast_rule,
+     swi_cast(ctx, r->dout[0],
+              ((const swi_cast_attrs *)r->attrs)->dtype == SW_F32 ? SW_BF16 : SW_F32))
+
+/* Checked by every op in bf16. */
+OP(cast, 1, 0, 1, ATTRS(swi_cast_attrs), .rebuild = 1, .infer = cast_infer,
+   .layout = swi_layout_keep, .forward = cast_forward, .rule = cast_rule,
+   .operations = swi_count_none, .reference = copy_reference);
+
 /* ---- fill: a constant, padding lanes included -------------------------------------------- */
 
 TYPE(fill_infer, ((const swi_fill_attrs *)attrs)->type)
@@ -54,8 +78,13 @@ static sw_status fill_forward(const sw_launch *l)
     const swi_fill_attrs *a = l->attrs;
     const int64_t n = sw_type_elements(&l->out[0].type);
     float *y = swi_out(l, 0);
-    for (int64_t i = 0; i < n; i++)
-        y[i] = a->value;
+    uint16_t *half = l->out[0].ptr;
+    if (l->out[0].type.dtype == SW_BF16)
+        for (int64_t i = 0; i < n; i++)
+            half[i] = sw_bf16_round(a->value);
+    else
+        for (int64_t i = 0; i < n; i++)
+            y[i] = a->value;
     return SW_OK;
 }
 

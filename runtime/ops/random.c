@@ -132,7 +132,7 @@ static sw_status drop(const sw_launch *l, float p)
         SW_INIT(.p = p, .seed = l->seed, .stream = l->stream, .step = l->step, .run = l->run,
                 .batch = blocks ? s->dim[0] : 1,
                 .inner = blocks ? s->dim[1] * s->dim[2] * s->dim[3] : swi_elements(s),
-                .blocks = blocks);
+                .blocks = blocks, .first = l->first);
     sw_axes(l->isa)->dropout(swi_out(l, 0), swi_in(l, 0), &d, swi_adds(l, 0), l->par);
     return SW_OK;
 }

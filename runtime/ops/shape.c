@@ -469,13 +469,15 @@ static sw_status slice_view(const sw_buffer *in, const void *attrs, const sw_typ
 }
 
 /* Where a gradient of the whole has come before, dy is added to its part of that: pieces of one
- * tensor need no second tensor of its size. */
+ * tensor need no second tensor of its size. A gradient in bf16 gets one. */
 static void slice_rule(sw_ctx *ctx, const sw_rule *r)
 {
     const sw_shape whole = swi_shape_of(ctx, r->in[0]);
     swi_slice_grad_attrs a = {.slice = *(const swi_slice_attrs *)r->attrs};
     swi_set_shape(&a.whole, &whole);
-    uint32_t *sum = swi_gradient_so_far(ctx, r->in[0]);
+    const swi_value *dout = swi_value_at(ctx, r->dout[0]);
+    uint32_t *sum =
+        dout != NULL && dout->type.dtype == SW_BF16 ? NULL : swi_gradient_so_far(ctx, r->in[0]);
     if (sum == NULL) {
         r->din[0] = sw_op_apply(ctx, SW_OP_slice_grad, r->dout, 1, &a);
         return;
@@ -547,11 +549,12 @@ sw_value swi_whole_of(sw_ctx *ctx, const sw_value *pieces, int n)
 static sw_status slice_grad_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     const swi_slice_grad_attrs *a = attrs;
-    SW_TRY(swi_want_f32("slice_grad", in, n_in));
+    if (in[0].dtype != SW_BF16)
+        SW_TRY(swi_want_f32("slice_grad", in, n_in));
     if (a->whole.rank < 0 || a->whole.rank > SW_MAX_RANK)
         SW_FAIL(SW_INVALID, "slice_grad: the rank must be 0 to SW_MAX_RANK (got %d)",
                 a->whole.rank);
-    out[0] = (sw_type){SW_F32, SW_PLAIN, a->whole};
+    out[0] = (sw_type){in[0].dtype, SW_PLAIN, a->whole};
     sw_type part;
     SW_TRY(slice_infer(out, 1, &a->slice, &part));
     if (!swi_same_shape(&part.shape, &in[0].shape))
@@ -563,15 +566,18 @@ static sw_status slice_grad_forward(const sw_launch *l)
 {
     const swi_slice_grad_attrs *a = l->attrs;
     const sw_buffer *dy = &l->in[0], *dx = &l->out[0];
-    float *to = dx->ptr;
+    const size_t element = sw_dtype_bytes(dx->type.dtype);
+    const int64_t from = a->slice.from * dx->stride[a->slice.axis];
     sw_strided strided = {.rank = dy->type.shape.rank};
     if (!swi_adds(l, 0))
-        memset(to, 0, sw_type_bytes(&dx->type));
+        memset(dx->ptr, 0, sw_type_bytes(&dx->type));
     memcpy(strided.dim, dy->type.shape.dim, sizeof dy->type.shape.dim);
     memcpy(strided.a, dy->stride, sizeof dy->stride);
     memcpy(strided.y, dx->stride, sizeof dx->stride);
-    sw_strided_scale(to + a->slice.from * dx->stride[a->slice.axis], dy->ptr, 1.0f,
-                     swi_adds(l, 0), &strided);
+    if (swi_adds(l, 0))
+        sw_strided_scale(swi_out(l, 0) + from, dy->ptr, 1.0f, true, &strided);
+    else
+        sw_strided_copy((char *)dx->ptr + (size_t)from * element, dy->ptr, element, &strided);
     return SW_OK;
 }
 

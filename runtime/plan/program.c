@@ -266,9 +266,10 @@ static void fill(const swi_program *p, uint32_t op, swi_template *to, sw_buffer 
         swi_value_strides(t, v, buffers[k].stride);
     }
     to->buffers = buffers;
-    to->launch = SW_OPTS(sw_launch, .in = buffers, .n_in = (int)node->n_in,
-                         .out = buffers + node->n_in, .n_out = (int)node->n_out,
-                         .accumulate = node->accumulate, .stream = node->stream);
+    to->launch =
+        SW_OPTS(sw_launch, .in = buffers, .n_in = (int)node->n_in, .out = buffers + node->n_in,
+                .n_out = (int)node->n_out, .accumulate = node->accumulate,
+                .stream = node->stream, .op = node->op, .grad = node->grad);
 }
 
 static void fill_all(swi_frame *f)

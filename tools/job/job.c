@@ -2,6 +2,7 @@
 #include "alloc/arena/arena.h"
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
+#include "kernels/dispatch.h"
 #include "runtime/exec/run_internal.h"
 #include "tools/job/job.h"
 #include <stdio.h>
@@ -545,6 +546,8 @@ const char *tool_schedule_takers(unsigned what)
 
 static const char *const update_words[] = {"release", "after", NULL};
 static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
+static const char *const precision_words[] = {"f32", "bf16", NULL};
+static const char *const order_words[] = {"auto", "pair", "tile", NULL};
 static const char *const ranks_words[] = {"off", NULL};
 static const char *const header_words[] = {"auto", "yes", "no", NULL};
 
@@ -722,6 +725,25 @@ int job_check_ranks(const job_opts *o)
         by, n);
 }
 
+/* What a checkpoint binds is the order, not "auto". */
+static int derive_precision(job_opts *o)
+{
+    const bool halves = strcmp(o->precision, "bf16") == 0;
+    if (!halves && o->bf16_order != NULL)
+        return cli_error(CLI_USAGE, "--bf16-order has no effect without --precision bf16");
+    if (!halves)
+        return CLI_GO;
+    if (job_on_device(o))
+        return cli_error(CLI_USAGE, "--precision bf16 is there on cpu alone (got --device %s)",
+                         o->device);
+    if (o->bf16_order == NULL || strcmp(o->bf16_order, "auto") == 0)
+        o->bf16_order = sw_cpu_has_amx() ? "tile" : "pair";
+    o->exec.compute = SW_BF16;
+    o->exec.bf16_order =
+        strcmp(o->bf16_order, "tile") == 0 ? SW_ORDER_TILE : SW_ORDER_PAIR;
+    return CLI_GO;
+}
+
 int job_check(job_opts *o)
 {
     o->kind = tool_model_find(o->model);
@@ -729,6 +751,7 @@ int job_check(job_opts *o)
         return cli_error(CLI_USAGE, "--epochs must be at least 1 (got 0): 'stepwell plan' says "
                                     "what memory a run takes, without a step");
     CLI_TRY(check_device(o));
+    CLI_TRY(derive_precision(o));
     CLI_TRY(job_file_check(o));
     CLI_TRY(job_normal_check(o));
     CLI_TRY(job_augment_check(o));

@@ -26,7 +26,7 @@
     K(F, rows) K(F, rows_dx) K(F, rows_dw) K(F, group) K(F, group_dx) K(F, group_dw) \
     K(F, batch) K(F, batch_grad) K(F, fixed) K(F, fixed_dx)
 #define SW_POINTWISE_LIST(K, F) \
-    K(F, add) K(F, mul) K(F, scale) K(F, from_u8) K(F, from_i32) K(F, softmax) \
+    K(F, add) K(F, mul) K(F, widen) K(F, round) K(F, scale) K(F, from_u8) K(F, from_i32) K(F, softmax) \
     K(F, softmax_dx) K(F, log_softmax) K(F, log_softmax_dx) K(F, swiglu) K(F, swiglu_grad) \
     K(F, lstm_cell) K(F, lstm_cell_grad) K(F, gru_cell) K(F, gru_cell_grad) K(F, lse) \
     K(F, softmax_ce_dx) K(F, softmax_ce) K(F, smooth_ce_dx) K(F, row_sums) K(F, bce) \

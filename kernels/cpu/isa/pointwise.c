@@ -3,6 +3,7 @@
  * begin at multiples of eight elements, so no two write one byte. */
 #include "kernels/cpu/isa/element_loops.h"
 #include "kernels/cpu/isa/vec.h"
+#include "kernels/halves.h"
 #include "kernels/rng.h"
 #include "kernels/scalar.h"
 #include <math.h>
@@ -113,6 +114,32 @@ KERNEL(where,
     }
 CONVERSION(from_u8, uint8_t)
 CONVERSION(from_i32, int32_t)
+
+/* ---- numbers of 16 bits ------------------------------------------------------------------ */
+
+#define HALVES(name, to_type, from_type, expr)                                                 \
+    typedef struct {                                                                           \
+        to_type *y;                                                                            \
+        const from_type *x;                                                                    \
+        int64_t n;                                                                             \
+    } name##_job;                                                                              \
+    static void name##_part(void *arg, int part)                                               \
+    {                                                                                          \
+        const name##_job *j = arg;                                                             \
+        const int64_t to = part_end(j->n, part);                                               \
+        to_type *restrict y = j->y;                                                            \
+        const from_type *restrict x = j->x;                                                    \
+        for (int64_t i = (int64_t)part * PART; i < to; i++)                                    \
+            y[i] = (expr);                                                                     \
+    }                                                                                          \
+    void SW_KERNEL(pointwise, name)(to_type * y, const from_type *x, int64_t n,                \
+                                    const sw_par *par)                                         \
+    {                                                                                          \
+        name##_job j = {y, x, n};                                                              \
+        par->run(par, name##_part, &j, part_count(n));                                         \
+    }
+HALVES(widen, float, uint16_t, sw_bf16_widen(x[i]))
+HALVES(round, uint16_t, float, sw_bf16_round(x[i]))
 
 /* ---- codes: |x|, bounds, what is above 0 ------------------------------------------------- */
 
@@ -461,7 +488,7 @@ static void drop_part(void *arg, int part)
     const int64_t end = part_end(j->d->inner, part);
     uint32_t words[4 * LANES];
     for (int64_t i = part * (int64_t)PART; i < end; i += 4 * LANES) {
-        draw_words(words, j->d, (uint32_t)(i / 4));
+        draw_words(words, j->d, (uint32_t)((j->d->first + i) / 4));
         apply_words(j, i, words, end - i < 4 * LANES ? end - i : 4 * LANES);
     }
 }
@@ -474,7 +501,8 @@ static void drop_blocks_part(void *arg, int part)
     const int64_t block = part / j->rows, first = part % j->rows * ROW;
     const int64_t n = d->inner - first < ROW ? d->inner - first : ROW;
     for (int64_t lane = 0; lane < LANES; lane++) {
-        const int64_t image = block * LANES + lane, element = image * d->inner + first;
+        const int64_t image = block * LANES + lane;
+        const int64_t element = d->first + image * d->inner + first;
         const bool empty = image >= d->batch;
         uint32_t words[ROW + 8 * LANES];
         for (int64_t k = 0; k < n + element % 4 && !empty; k += 4 * LANES)

@@ -1,0 +1,402 @@
+/* Pieces: an op's word in ops.def says along what it is cut. Each operand is (outer, positions,
+ * inner): a piece has some positions of it, or all of it, as weights have. */
+#include "runtime/device/pieces.h"
+#include "alloc/base/assert.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
+#include "kernels/dispatch.h"
+#include <string.h>
+
+size_t swi_piece_bytes = 1 << 20;
+
+enum {
+    GROUP = 1024,          /* elements of a flat unit: whole bytes of codes of a few bits */
+    BLOCK = 16             /* images of SW_N16 */
+};
+
+typedef struct {
+    bool cut;
+    int axis;                    /* whose length a piece changes; -1: its shape is (n, inner) */
+    int64_t outer, count, inner; /* positions; elements of one */
+    int64_t scale;               /* positions of a unit */
+    size_t offset, bytes;        /* in scratch; bytes 0: it is used where it is */
+} part;
+
+typedef struct {
+    swi_op_halves word;
+    bool blocks; /* an operand lies in blocks of sixteen images */
+    int64_t units, each; /* of all; of a piece */
+    int n;               /* operands */
+    part parts[SWI_MAX_OPERANDS];
+    size_t kernel_at; /* scratch of the kernel */
+} pieces;
+
+static const sw_type *type_of(const sw_kernel_info *info, int i)
+{
+    return i < info->n_in ? &info->in[i] : &info->out[i - info->n_in];
+}
+
+static const sw_grad_desc *grad_of(uint32_t op, int grad)
+{
+    return grad >= 0 ? &swi_op(op)->grads[grad] : NULL;
+}
+
+/* The input of the forward op that operand i is, or is the gradient of; -1: a result, or the
+ * gradient of one. */
+static int input_of(uint32_t op, int grad, const sw_kernel_info *info, int i)
+{
+    const sw_grad_desc *g = grad_of(op, grad);
+    if (g == NULL)
+        return i < info->n_in ? i : -1;
+    if (i >= info->n_in)
+        return g->makes[i - info->n_in];
+    return SWI_OPERAND_KIND(g->operands[i]) == SW_IN(0) ? (int)SWI_OPERAND_INDEX(g->operands[i])
+                                                        : -1;
+}
+
+static swi_op_halves word_of(uint32_t op, const sw_kernel_info *info)
+{
+    const swi_op_halves word = swi_op_traits_of(op)->halves;
+    if (word == SWI_HALVES_MOVES)
+        return SWI_HALVES_FLAT; /* a copy that adds */
+    if (word == SWI_HALVES_PRODUCT)
+        return SWI_HALVES_ROWS; /* a bias's gradient: the sum of rows */
+    if (word != SWI_HALVES_BROADCAST)
+        return word;
+    for (int i = 0; i < info->n_in + info->n_out; i++)
+        if (!swi_same_shape(&type_of(info, i)->shape, &info->out[0].shape))
+            return word;
+    return SWI_HALVES_FLAT;
+}
+
+bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info)
+{
+    const swi_op_halves word = swi_op_traits_of(op)->halves;
+    bool any = false;
+    for (int i = 0; i < info->n_in + info->n_out; i++)
+        any |= type_of(info, i)->dtype == SW_BF16;
+    if (!any || op >= SW_OPS_INSIDE || word == SWI_HALVES_NONE)
+        return false;
+    if (word == SWI_HALVES_MOVES)
+        return info->accumulate != 0;
+    return word != SWI_HALVES_PRODUCT || (grad >= 0 && grad_of(op, grad)->n_operands == 1);
+}
+
+static int64_t per(int64_t elements, int64_t positions)
+{
+    return positions > 0 ? elements / positions : 0;
+}
+
+/* Along its elements: numbers, or the codes of a few bits that stand beside them. */
+static part flat_part(const sw_type *t, int64_t n)
+{
+    const int64_t own = sw_type_elements(t);
+    const int64_t bits = own >= n ? 0 : 8 * own > n + 7 ? 2 : 1; /* of a code */
+    if (own == 1 && n > 1 && t->dtype != SW_U8)
+        return (part){.cut = false};
+    return (part){.cut = true,
+                  .axis = -1,
+                  .outer = 1,
+                  .count = own,
+                  .inner = 1,
+                  .scale = bits > 0 ? GROUP * bits / 8 : GROUP};
+}
+
+/* The operand whose positions are counted: the first of bf16 that is no weight. */
+static int main_of(uint32_t op, int grad, const sw_kernel_info *info, bool weights)
+{
+    int other = 0;
+    for (int i = 0; i < info->n_in + info->n_out; i++) {
+        if (type_of(info, i)->dtype != SW_BF16)
+            continue;
+        if (!weights || input_of(op, grad, info, i) <= 0)
+            return i;
+        other = i;
+    }
+    return other;
+}
+
+static part part_of(const pieces *p, uint32_t op, int grad, const sw_kernel_info *info, int i,
+                    const sw_type *lead)
+{
+    const sw_type *t = type_of(info, i);
+    const sw_shape *s = &t->shape;
+    const int64_t all = sw_type_elements(t);
+    const bool weight = input_of(op, grad, info, i) > 0;
+    part r = {.cut = true, .outer = 1, .scale = 1};
+    switch (p->word) {
+    case SWI_HALVES_FLAT:
+        if (!p->blocks || !swi_op(op)->random)
+            return flat_part(t, sw_type_elements(lead));
+        r.count = (s->dim[0] + BLOCK - 1) / BLOCK;
+        r.cut = t->layout == SW_N16;
+        break;
+    case SWI_HALVES_LOOKUP:
+    case SWI_HALVES_ROWS:
+    case SWI_HALVES_LINES:
+        r.cut = p->word == SWI_HALVES_LINES || !weight;
+        r.axis = -1;
+        r.count = p->units;
+        break;
+    case SWI_HALVES_CHANNELS:
+        r.axis = s->rank >= 2;
+        r.count = s->dim[r.axis];
+        r.outer = r.axis == 0           ? 1
+                  : t->layout == SW_N16 ? (s->dim[0] + BLOCK - 1) / BLOCK
+                                        : s->dim[0];
+        break;
+    case SWI_HALVES_BROADCAST: {
+        const sw_shape *y = &info->out[0].shape;
+        int axis = 0;
+        while (axis + 1 < y->rank && y->dim[axis] == 1)
+            axis++;
+        r.axis = axis - (y->rank - s->rank);
+        r.cut = r.axis >= 0 && s->rank > 0 && (s->dim[r.axis] > 1 || y->dim[axis] == 1);
+        r.count = r.cut ? s->dim[r.axis] : 1;
+        break;
+    }
+    default: /* images */
+        r.cut = !weight || p->word == SWI_HALVES_IMAGES;
+        r.count = !r.cut                ? 1
+                  : t->layout == SW_N16 ? (s->dim[0] + BLOCK - 1) / BLOCK
+                                        : s->dim[0];
+        r.scale =
+            p->blocks && t->layout == SW_PLAIN && s->dim[0] == lead->shape.dim[0] ? BLOCK : 1;
+    }
+    r.inner = per(all, r.outer * r.count);
+    return r;
+}
+
+/* Positions [*from, *from + the result) of a piece that begins at unit `first`. */
+static int64_t range_of(const part *r, int64_t first, int64_t units, int64_t *from)
+{
+    const int64_t end = (first + units) * r->scale;
+    *from = first * r->scale < r->count ? first * r->scale : r->count;
+    return (end < r->count ? end : r->count) - *from;
+}
+
+/* The type that the kernel sees. */
+static sw_type seen(const part *r, const sw_type *t, int64_t n)
+{
+    sw_type type = *t;
+    if (t->dtype == SW_BF16)
+        type.dtype = SW_F32;
+    if (!r->cut)
+        return type;
+    if (r->axis < 0)
+        type = (sw_type){type.dtype, SW_PLAIN, {2, {n, r->inner}}};
+    else
+        type.shape.dim[r->axis] = n;
+    return type;
+}
+
+/* Images of a piece of blocks: the last block may not be full. */
+static int64_t images_of(const part *r, const sw_type *t, int64_t from, int64_t n)
+{
+    if (t->layout != SW_N16 || r->axis != 0)
+        return n;
+    const int64_t left = t->shape.dim[0] - from * BLOCK;
+    return n * BLOCK < left ? n * BLOCK : left;
+}
+
+static size_t ask(const pieces *p, uint32_t op, int grad, const sw_kernel_info *info,
+                  int64_t first, int64_t units)
+{
+    const sw_grad_desc *g = grad_of(op, grad);
+    size_t (*bytes)(const sw_kernel_info *) =
+        g != NULL ? g->scratch_bytes : swi_op(op)->scratch_bytes;
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info piece = *info;
+    if (bytes == NULL)
+        return 0;
+    for (int i = 0; i < p->n; i++) {
+        int64_t from, n = range_of(&p->parts[i], first, units, &from);
+        types[i] = seen(&p->parts[i], type_of(info, i),
+                        images_of(&p->parts[i], type_of(info, i), from, n));
+    }
+    piece.in = types;
+    piece.out = types + info->n_in;
+    return bytes(&piece);
+}
+
+static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
+{
+    *p = (pieces){.word = word_of(op, info), .n = info->n_in + info->n_out};
+    const bool weights = p->word == SWI_HALVES_LOOKUP || p->word == SWI_HALVES_ROWS ||
+                         p->word == SWI_HALVES_CONV || p->word == SWI_HALVES_GROUPS;
+    const sw_type *lead = type_of(info, main_of(op, grad, info, weights));
+    if (p->word == SWI_HALVES_ROWS || p->word == SWI_HALVES_LINES ||
+        p->word == SWI_HALVES_LOOKUP)
+        p->units = lead->shape.rank == 0
+                       ? 1
+                       : per(swi_elements(&lead->shape), lead->shape.dim[lead->shape.rank - 1]);
+    int64_t unit = 1;
+    for (int i = 0; i < p->n; i++)
+        p->blocks |= type_of(info, i)->layout == SW_N16;
+    for (int i = 0; i < p->n; i++) {
+        part *r = &p->parts[i];
+        const sw_type *t = type_of(info, i);
+        *r = part_of(p, op, grad, info, i, lead);
+        const int64_t units = r->cut ? (r->count + r->scale - 1) / r->scale : 0;
+        p->units = units > p->units ? units : p->units;
+        if (t->dtype != SW_BF16 && (!r->cut || r->outer == 1))
+            continue;
+        r->bytes = t->dtype == SW_BF16 ? sw_dtype_bytes(SW_F32) : sw_dtype_bytes(t->dtype);
+        unit += r->cut ? r->outer * r->scale * r->inner * (int64_t)r->bytes : 0;
+    }
+    p->each = (int64_t)swi_piece_bytes / unit > 1 ? (int64_t)swi_piece_bytes / unit : 1;
+    if (p->each > p->units)
+        p->each = p->units;
+    for (int i = 0; i < p->n; i++) {
+        part *r = &p->parts[i];
+        int64_t from;
+        if (r->bytes == 0)
+            continue;
+        const int64_t n = r->cut ? r->outer * range_of(r, 0, p->each, &from) * r->inner
+                                 : sw_type_elements(type_of(info, i));
+        r->offset = p->kernel_at;
+        p->kernel_at += sw_size_round((size_t)n * r->bytes);
+    }
+}
+
+size_t swi_pieces_bytes(uint32_t op, int grad, const sw_kernel_info *info)
+{
+    pieces p;
+    plan(&p, op, grad, info);
+    const int64_t last = p.each > 0 ? p.units % p.each : 0;
+    const size_t most = ask(&p, op, grad, info, 0, p.each);
+    const size_t least = last > 0 ? ask(&p, op, grad, info, p.units - last, last) : 0;
+    return p.kernel_at + (most > least ? most : least);
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+/* Between an operand and its piece in scratch: positions [from, from + n) of it. */
+static void move(const sw_launch *l, const part *r, const sw_buffer *b, int64_t from, int64_t n,
+                 bool back)
+{
+    const size_t size = sw_dtype_bytes(b->type.dtype);
+    const int64_t run = n * r->inner;
+    for (int64_t o = 0; o < r->outer; o++) {
+        char *at = (char *)b->ptr + (size_t)((o * r->count + from) * r->inner) * size;
+        char *piece = (char *)l->scratch + r->offset + (size_t)(o * run) * r->bytes;
+        if (b->type.dtype != SW_BF16)
+            memcpy(back ? at : piece, back ? piece : at, (size_t)run * size);
+        else if (back)
+            sw_pointwise(l->isa)->round((uint16_t *)(void *)at, (const float *)(void *)piece,
+                                        run, l->par);
+        else
+            sw_pointwise(l->isa)->widen((float *)(void *)piece, (const uint16_t *)(void *)at,
+                                        run, l->par);
+    }
+}
+
+/* All of an operand that is not cut: as one run. */
+static part all_of(const part *r, const sw_buffer *b)
+{
+    part whole = *r;
+    whole.outer = whole.count = 1;
+    whole.inner = sw_type_elements(&b->type);
+    return whole;
+}
+
+static void row_major(sw_buffer *b)
+{
+    int64_t step = 1;
+    memset(b->stride, 0, sizeof b->stride);
+    for (int i = b->type.shape.rank - 1; i >= 0; i--) {
+        b->stride[i] = step;
+        step *= b->type.shape.dim[i];
+    }
+}
+
+typedef struct {
+    const sw_launch *l;
+    const pieces *p;
+    uint32_t unread;
+} job;
+
+static const sw_buffer *operand(const sw_launch *l, int i)
+{
+    return i < l->n_in ? &l->in[i] : &l->out[i - l->n_in];
+}
+
+/* Is operand i's content needed before the kernel runs on a piece? */
+static bool is_read(const job *j, int i)
+{
+    return i < j->l->n_in ? i >= 32 || (j->unread >> i & 1u) == 0
+                          : (j->l->accumulate >> (i - j->l->n_in) & 1u) != 0;
+}
+
+static sw_status run_piece(const job *j, int64_t first, int64_t units)
+{
+    const sw_launch *l = j->l;
+    const sw_grad_desc *g = grad_of(l->op, l->grad);
+    sw_buffer buffers[SWI_MAX_OPERANDS];
+    sw_launch piece = *l;
+    for (int i = 0; i < j->p->n; i++) {
+        const part *r = &j->p->parts[i];
+        const sw_buffer *b = operand(l, i);
+        int64_t from = 0, n = r->cut ? range_of(r, first, units, &from) : 0;
+        buffers[i] = *b;
+        buffers[i].type = seen(r, &b->type, images_of(r, &b->type, from, n));
+        row_major(&buffers[i]);
+        if (b->ptr == NULL)
+            continue;
+        if (r->bytes > 0) {
+            buffers[i].ptr = (char *)l->scratch + r->offset;
+            if (r->cut && is_read(j, i))
+                move(l, r, b, from, n, false);
+        } else if (r->cut) {
+            buffers[i].ptr =
+                (char *)b->ptr + (size_t)(from * r->inner) * sw_dtype_bytes(b->type.dtype);
+        }
+        if (!r->cut && i >= l->n_in && first > 0)
+            piece.accumulate |= 1u << (i - l->n_in);
+        if (i == 0 && r->cut)
+            piece.first = from * r->inner;
+    }
+    piece.in = buffers;
+    piece.out = buffers + l->n_in;
+    piece.scratch = (char *)l->scratch + j->p->kernel_at;
+    piece.scratch_bytes = l->scratch_bytes - j->p->kernel_at;
+    SW_TRY(g != NULL ? g->kernel(&piece) : swi_op(l->op)->forward(&piece));
+    for (int i = l->n_in; i < j->p->n; i++) {
+        const part *r = &j->p->parts[i];
+        int64_t from = 0, n = r->cut ? range_of(r, first, units, &from) : 0;
+        if (r->bytes > 0 && r->cut && operand(l, i)->ptr != NULL)
+            move(l, r, operand(l, i), from, n, true);
+    }
+    return SW_OK;
+}
+
+sw_status swi_in_pieces(const sw_launch *l)
+{
+    sw_type types[SWI_MAX_OPERANDS];
+    const sw_op_desc *desc = swi_op(l->op);
+    sw_kernel_info info =
+        SW_INIT(.in = types, .out = types + l->n_in, .n_in = l->n_in, .n_out = l->n_out,
+                .attrs = l->attrs, .threads = l->par->n_threads, .isa = l->isa,
+                .accumulate = l->accumulate);
+    pieces p;
+    for (int i = 0; i < l->n_in + l->n_out; i++)
+        types[i] = operand(l, i)->type;
+    plan(&p, l->op, l->grad, &info);
+    SW_ASSERT(p.kernel_at <= l->scratch_bytes);
+    const job j = {l, &p, desc->unread != NULL ? desc->unread(&info, l->grad) : 0};
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = pass * l->n_in; i < p.n; i++) {
+            const part whole = all_of(&p.parts[i], operand(l, i));
+            if (!p.parts[i].cut && p.parts[i].bytes > 0 && operand(l, i)->ptr != NULL &&
+                (pass == 1 || is_read(&j, i)))
+                move(l, &whole, operand(l, i), 0, 1, pass == 1);
+        }
+        for (int64_t first = 0; pass == 0; first += p.each) {
+            const int64_t left = p.units - first;
+            SW_TRY(run_piece(&j, first, left < p.each ? left : p.each));
+            if (left <= p.each)
+                break;
+        }
+    }
+    return SW_OK;
+}

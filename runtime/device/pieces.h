@@ -1,0 +1,22 @@
+/* Kernels of float32 on numbers of bf16, a piece at a time: operands are widened into scratch
+ * that stays in the near cache, the kernel of the op runs, and what it made is rounded once.
+ * Pieces follow from shapes alone, so no thread and no processor shows in the bits. */
+#ifndef SW_PIECES_H
+#define SW_PIECES_H
+
+#include "runtime/base/common.h"
+
+/* Bytes of widened operands at a time, or one unit where that is more; tests change it. */
+extern size_t swi_piece_bytes;
+
+/* Is this kernel of the op run so, where one of its operands is bf16? By the word of its line
+ * in ops.def. */
+bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info);
+
+/* Its scratch: widened pieces, and what the kernel asks for on a piece. */
+size_t swi_pieces_bytes(uint32_t op, int grad, const sw_kernel_info *info);
+
+/* The launch's op and grad say which kernel it is. */
+sw_status swi_in_pieces(const sw_launch *launch);
+
+#endif
