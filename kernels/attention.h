@@ -1,4 +1,5 @@
-/* Attention: y = softmax(scale q k^T) v for each head, in tiles. float32.
+/* Attention: y = softmax(scale q k^T) v for each head, in tiles. float32 inside; q, k, v, y and
+ * their gradients may be bf16, which is widened tile by tile and rounded once.
  *
  * The product of queries and keys exists in tiles alone: forward keeps a running maximum and
  * sum of each row (Dao et al. 2022, 2023), backward makes the tiles again from the logarithm of
@@ -31,6 +32,7 @@ typedef struct {
     int64_t size, value_size; /* of one head of q and k, and of v and y */
     float scale;
     bool causal; /* query i sees the keys 0..i */
+    bool half;   /* all but lse is bf16, its pointers cast from uint16_t * */
 } sw_attention_shape;
 
 /* y and dy are (batch, queries, heads * value_size) and lse, the logarithms of the sums,

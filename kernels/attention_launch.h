@@ -22,6 +22,7 @@ static inline sw_attention_shape sw_attention_shape_of(const sw_shape *q, const 
     s.value_size = one ? s.size : v->dim[2] / a->heads;
     s.scale = a->scale != 0.0f ? a->scale : 1.0f / sqrtf((float)s.size);
     s.causal = a->causal != 0;
+    s.half = false;
     return s;
 }
 
@@ -41,14 +42,22 @@ static inline int sw_attention_v(int n)
 /* Of a kernel whose first n operands are the inputs. */
 static inline sw_attention_shape sw_attention_info_shape(const sw_kernel_info *info, int n)
 {
-    return sw_attention_shape_of(&info->in[0].shape, &info->in[n > 1 ? 1 : 0].shape,
-                                 &info->in[sw_attention_v(n)].shape,
-                                 (const swi_attention_attrs *)info->attrs);
+    sw_attention_shape s = sw_attention_shape_of(
+        &info->in[0].shape, &info->in[n > 1 ? 1 : 0].shape, &info->in[sw_attention_v(n)].shape,
+        (const swi_attention_attrs *)info->attrs);
+    s.half = info->in[0].dtype == SW_BF16;
+    return s;
+}
+
+/* Element `at` of an operand. */
+static inline float *sw_attention_at(const sw_buffer *b, int64_t at)
+{
+    return (float *)(void *)((char *)b->ptr + at * (b->type.dtype == SW_BF16 ? 2 : 4));
 }
 
 static inline sw_heads sw_attention_heads(const sw_buffer *b, int64_t from)
 {
-    const sw_heads h = {(const float *)b->ptr + from * b->stride[2], b->stride[0], b->stride[1],
+    const sw_heads h = {sw_attention_at(b, from * b->stride[2]), b->stride[0], b->stride[1],
                         b->stride[2]};
     return h;
 }
@@ -61,6 +70,7 @@ static inline void sw_attention_find(const sw_launch *l, int n, sw_attention_sha
     *s = sw_attention_shape_of(&l->in[0].type.shape, &l->in[n > 1 ? 1 : 0].type.shape,
                                &l->in[sw_attention_v(n)].type.shape,
                                (const swi_attention_attrs *)l->attrs);
+    s->half = l->in[0].type.dtype == SW_BF16;
     for (int i = 0; i < 3; i++)
         to[i] = n > 1 ? sw_attention_heads(&l->in[i < n ? i : n - 1], 0)
                       : sw_attention_heads(&l->in[0], i * s->heads * s->size);
@@ -70,7 +80,7 @@ static inline void sw_attention_find(const sw_launch *l, int n, sw_attention_sha
 static inline sw_heads_out sw_attention_gradient(const sw_launch *l, int i, int64_t from)
 {
     const sw_buffer *b = &l->out[i];
-    const sw_heads_out h = {b->ptr != NULL ? (float *)b->ptr + from : NULL, b->stride[0],
+    const sw_heads_out h = {b->ptr != NULL ? sw_attention_at(b, from) : NULL, b->stride[0],
                             b->stride[1], (l->accumulate >> i & 1u) != 0};
     return h;
 }

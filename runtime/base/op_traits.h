@@ -116,7 +116,8 @@ typedef enum {
     SWI_HALVES_CONV,      /* the same */
     SWI_HALVES_CHANNELS,  /* along axis 1, or the one axis of vectors */
     SWI_HALVES_BROADCAST, /* along the first axis of the result that is longer than 1 */
-    SWI_HALVES_PRODUCT    /* kernels that read and write both types */
+    SWI_HALVES_PRODUCT,   /* kernels that read and write both types */
+    SWI_HALVES_ALIKE      /* the same; inputs have one type */
 } swi_op_halves;
 
 typedef struct {

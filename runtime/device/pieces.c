@@ -10,8 +10,8 @@
 size_t swi_piece_bytes = 1 << 20;
 
 enum {
-    GROUP = 1024,          /* elements of a flat unit: whole bytes of codes of a few bits */
-    BLOCK = 16             /* images of SW_N16 */
+    GROUP = 1024, /* elements of a flat unit: whole bytes of codes of a few bits */
+    BLOCK = 16    /* images of SW_N16 */
 };
 
 typedef struct {
@@ -24,7 +24,7 @@ typedef struct {
 
 typedef struct {
     swi_op_halves word;
-    bool blocks; /* an operand lies in blocks of sixteen images */
+    bool blocks;         /* an operand lies in blocks of sixteen images */
     int64_t units, each; /* of all; of a piece */
     int n;               /* operands */
     part parts[SWI_MAX_OPERANDS];
@@ -75,7 +75,7 @@ bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info)
     bool any = false;
     for (int i = 0; i < info->n_in + info->n_out; i++)
         any |= type_of(info, i)->dtype == SW_BF16;
-    if (!any || op >= SW_OPS_INSIDE || word == SWI_HALVES_NONE)
+    if (!any || op >= SW_OPS_INSIDE || word == SWI_HALVES_NONE || word == SWI_HALVES_ALIKE)
         return false;
     if (word == SWI_HALVES_MOVES)
         return info->accumulate != 0;

@@ -39,15 +39,16 @@ static bool is_half(const sw_ctx *ctx, uint32_t value)
 static bool makes_halves(sw_ctx *ctx, uint32_t op, uint32_t *in, int n_in)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
-    bool any =
-        word == SWI_HALVES_PRODUCT || word == SWI_HALVES_CONV || word == SWI_HALVES_LOOKUP;
+    const bool alike = word == SWI_HALVES_MOVES || word == SWI_HALVES_ALIKE;
+    bool any = word == SWI_HALVES_PRODUCT || word == SWI_HALVES_ALIKE ||
+               word == SWI_HALVES_CONV || word == SWI_HALVES_LOOKUP;
     for (int i = 0; i < n_in && ctx->status == SW_OK; i++) {
         const bool half = is_half(ctx, in[i]);
         if (half && word == SWI_HALVES_NONE)
             in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), SW_F32).id - 1;
         any |= half && word != SWI_HALVES_NONE;
     }
-    for (int i = 0; i < n_in && any && word == SWI_HALVES_MOVES && ctx->status == SW_OK; i++)
+    for (int i = 0; i < n_in && any && alike && ctx->status == SW_OK; i++)
         in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), SW_BF16).id - 1;
     return any;
 }
@@ -283,7 +284,7 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
         return ctx->status;
     for (int i = 0; i < n_in; i++) {
         const bool pieces =
-            (halves && word != SWI_HALVES_PRODUCT) || (accumulate != 0 && is_half(ctx, in[i]));
+            (halves && word < SWI_HALVES_PRODUCT) || (accumulate != 0 && is_half(ctx, in[i]));
         const bool strided =
             desc->view != NULL || (!pieces && i < 32 && (desc->strided_in >> i & 1u) != 0);
         if (!strided)

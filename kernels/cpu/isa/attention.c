@@ -13,6 +13,7 @@
  * where k, v and q lie. */
 #include "kernels/cpu/isa/dense_internal.h"
 #include "kernels/cpu/isa/lanes.h"
+#include "kernels/halves.h"
 #include "kernels/scalar.h"
 
 #if SW_ISA_ID == 2
@@ -39,11 +40,48 @@ typedef struct {
     int64_t row, col;
 } view;
 
-/* The rows from `row` on of one head of an image. */
-static view view_of(const sw_heads *h, int64_t image, int64_t head, int64_t size, int64_t row)
+/* The same where it may be bf16. */
+typedef struct {
+    const void *p;
+    int64_t row, col;
+    bool half;
+} source;
+
+static const void *element(const void *p, int64_t at, bool half)
 {
-    return (view){h->p + image * h->batch + row * h->row + head * size * h->col, h->row,
-                  h->col};
+    return (const char *)p + at * (half ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float));
+}
+
+static source source_row(source s, int64_t i)
+{
+    s.p = element(s.p, i * s.row, s.half);
+    return s;
+}
+
+/* The rows from `row` on of one head of an image. */
+static source source_of(const sw_heads *h, bool half, int64_t image, int64_t head, int64_t size,
+                        int64_t row)
+{
+    const int64_t at = image * h->batch + row * h->row + head * size * h->col;
+    return (source){element(h->p, at, half), h->row, h->col, half};
+}
+
+/* Its numbers: where they are, or widened into `room`. */
+static view widened(float *room, source s, int64_t rows, int64_t cols)
+{
+    if (!s.half)
+        return (view){s.p, s.row, s.col};
+    for (int64_t r = 0; r < rows; r++) {
+        const uint16_t *x = element(s.p, r * s.row, true);
+        float *to = room + r * cols;
+        if (s.col == 1)
+            for (int64_t c = 0; c < cols; c++)
+                to[c] = sw_bf16_widen(x[c]);
+        else
+            for (int64_t c = 0; c < cols; c++)
+                to[c] = sw_bf16_widen(x[c * s.col]);
+    }
+    return (view){room, cols, 1};
 }
 
 static view from_row(view v, int64_t i)
@@ -235,7 +273,8 @@ static int64_t seen_of(const sw_attention_shape *s, int64_t i, int64_t j0, int64
 typedef struct {
     const sw_attention_shape *s;
     const sw_heads *q, *k, *v;
-    float *y, *lse;
+    void *y;
+    float *lse;
     unsigned char *scratch;
     size_t slot_bytes;
     int64_t blocks, units; /* of queries of a head; of all */
@@ -251,6 +290,7 @@ typedef struct {
     float *sums;    /* (rows, value_size in whole vectors) */
     float *scores;  /* (GROUP, key_ld) */
     float *most, *total; /* (rows) */
+    float *q, *k, *v;    /* widened: queries of a block, keys and values of a tile */
     float *keys;         /* (size, key_ld) */
 } forward_room;
 
@@ -267,6 +307,9 @@ static int64_t furnish(forward_room *r, float *at, const sw_attention_shape *s)
     n += lay(&r->scores, at, n, least(rows, GROUP) * r->key_ld);
     n += lay(&r->most, at, n, rows);
     n += lay(&r->total, at, n, rows);
+    n += lay(&r->q, at, n, s->half ? rows * s->size : 0);
+    n += lay(&r->k, at, n, s->half ? keys * s->size : 0);
+    n += lay(&r->v, at, n, s->half ? keys * s->value_size : 0);
     n += lay(&r->keys, at, n, s->size * r->key_ld);
     return n;
 }
@@ -389,9 +432,10 @@ static void unit(const forward_job *j, const forward_room *r, int64_t u)
     const int64_t image = u / j->blocks / s->heads;
     const int64_t m = least(s->queries - i0, QUERIES);
     const int64_t keys = seen_of(s, i0 + m - 1, 0, s->keys), wide = whole(s->value_size);
-    const view q = view_of(j->q, image, head, s->size, i0);
-    const view k = view_of(j->k, image, head, s->size, 0);
-    const view v = view_of(j->v, image, head, s->value_size, 0);
+    const view q =
+        widened(r->q, source_of(j->q, s->half, image, head, s->size, i0), m, s->size);
+    const source k = source_of(j->k, s->half, image, head, s->size, 0);
+    const source v = source_of(j->v, s->half, image, head, s->value_size, 0);
     for (int64_t i = 0; i < m; i++) {
         r->most[i] = -sw_float_of(0x7f800000u);
         r->total[i] = 0.0f;
@@ -401,17 +445,26 @@ static void unit(const forward_job *j, const forward_room *r, int64_t u)
     for (int64_t j0 = 0; j0 < keys; j0 += KEYS) {
         const int64_t n = least(keys - j0, KEYS);
         int64_t ldv;
-        pack_turned(r->keys, r->key_ld, from_row(k, j0), n, s->size);
-        const float *values = as_rows(r->values, from_row(v, j0), n, s->value_size, &ldv);
+        pack_turned(r->keys, r->key_ld, widened(r->k, source_row(k, j0), n, s->size), n,
+                    s->size);
+        const float *values =
+            as_rows(r->values, widened(r->v, source_row(v, j0), n, s->value_size), n,
+                    s->value_size, &ldv);
         tile(j, r, q, values, ldv, i0, m, j0, n);
     }
     float *lse = j->lse != NULL ? j->lse + (image * s->heads + head) * s->queries + i0 : NULL;
     const int64_t row = s->heads * s->value_size;
     for (int64_t i = 0; i < m; i++) {
-        float *y = j->y + (image * s->queries + i0 + i) * row + head * s->value_size;
+        const int64_t at = (image * s->queries + i0 + i) * row + head * s->value_size;
         const float inverse = 1.0f / r->total[i];
-        for (int64_t c = 0; c < s->value_size; c++)
-            y[c] = r->sums[i * wide + c] * inverse;
+        float *y = (float *)j->y + at;
+        uint16_t *half = (uint16_t *)j->y + at;
+        if (s->half)
+            for (int64_t c = 0; c < s->value_size; c++)
+                half[c] = sw_bf16_round(r->sums[i * wide + c] * inverse);
+        else
+            for (int64_t c = 0; c < s->value_size; c++)
+                y[c] = r->sums[i * wide + c] * inverse;
         if (lse != NULL)
             lse[i] = sw_row_lse(r->most[i], r->total[i]);
     }
@@ -455,11 +508,14 @@ typedef struct {
     float *dk, *dv;           /* (n, width) */
     float *dq;                /* (queries, width of size) */
     float *d;                 /* (queries), for dq and dk */
+    float *q_wide, *dy_wide;  /* widened: of a block of queries; y of it too, before them */
+    float *k_wide, *v_wide;   /* of a block of keys */
     float *values, *keys;     /* (value_size, key_ld) for dq and dk, (size, key_ld) */
     int64_t wide, value_wide; /* widths of size and value_size */
     int64_t key_ld;           /* columns of what has a column for each key of a block */
     int64_t image, head;      /* that it works on */
-    view q, k, v, dy;         /* of that head */
+    source q, k, v, dy;       /* of that head */
+    view q_block, dy_block;   /* of the queries that it works on */
     const float *lse;
     bool both; /* ds is made, for dq or dk */
 } backward_room;
@@ -484,6 +540,11 @@ static int64_t furnish_back(backward_room *r, float *at, const sw_attention_shap
     n += lay(&r->dv, at, n, dv ? keys * r->value_wide : 0);
     n += lay(&r->dq, at, n, dq ? s->queries * r->wide : 0);
     n += lay(&r->d, at, n, both ? s->queries : 0);
+    n += lay(&r->q_wide, at, n,
+             s->half ? m * (s->size > s->value_size ? s->size : s->value_size) : 0);
+    n += lay(&r->dy_wide, at, n, s->half ? m * s->value_size : 0);
+    n += lay(&r->k_wide, at, n, s->half ? keys * s->size : 0);
+    n += lay(&r->v_wide, at, n, s->half ? keys * s->value_size : 0);
     n += lay(&r->values, at, n, both ? s->value_size * r->key_ld : 0);
     n += lay(&r->keys, at, n, s->size * r->key_ld);
     return n;
@@ -512,19 +573,20 @@ static void enter_head(backward_room *r, const sw_attention_grads *g, int64_t un
     const sw_attention_shape *s = &g->s;
     r->image = unit / s->heads;
     r->head = unit % s->heads;
-    r->q = view_of(&g->q, r->image, r->head, s->size, 0);
-    r->k = view_of(&g->k, r->image, r->head, s->size, 0);
-    r->v = view_of(&g->v, r->image, r->head, s->value_size, 0);
+    r->q = source_of(&g->q, s->half, r->image, r->head, s->size, 0);
+    r->k = source_of(&g->k, s->half, r->image, r->head, s->size, 0);
+    r->v = source_of(&g->v, s->half, r->image, r->head, s->value_size, 0);
     const int64_t row = s->heads * s->value_size;
     const int64_t at = r->image * s->queries * row + r->head * s->value_size;
     r->both = g->dq.p != NULL || g->dk.p != NULL;
-    const float *ys = r->both ? g->y + at : NULL;
-    r->dy = (view){g->dy + at, row, 1};
+    r->dy = (source){element(g->dy, at, s->half), row, 1, s->half};
     r->lse = g->lse + unit * s->queries;
     if (g->dq.p != NULL)
         clear(r->dq, s->queries * r->wide);
     for (int64_t i = 0; r->both && i < s->queries; i++) { /* d is made from y */
-        const float *y = ys + i * row, *dy = r->dy.p + i * row;
+        const source from = {element(g->y, at + i * row, s->half), row, 1, s->half};
+        const float *y = widened(r->q_wide, from, 1, s->value_size).p;
+        const float *dy = widened(r->dy_wide, source_row(r->dy, i), 1, s->value_size).p;
         float lane[VW] = {0}, sum = 0.0f;
         int64_t c = 0;
         for (; c + VW <= s->value_size; c += VW)
@@ -549,10 +611,10 @@ static void make_tile(const sw_attention_grads *g, const backward_room *r, int64
     for (int64_t at = 0; at < m; at += GROUP) {
         const int64_t rows = least(m - at, GROUP);
         const int64_t most = whole(seen_of(s, i0 + at + rows - 1, j0, n));
-        multiply(r->p + at * r->key_ld, r->key_ld, from_row(r->q, i0 + at), r->keys, r->key_ld,
+        multiply(r->p + at * r->key_ld, r->key_ld, from_row(r->q_block, at), r->keys, r->key_ld,
                  rows, most, s->size, s->scale, false);
         if (both)
-            multiply(r->ds + at * r->key_ld, r->key_ld, from_row(r->dy, i0 + at), r->values,
+            multiply(r->ds + at * r->key_ld, r->key_ld, from_row(r->dy_block, at), r->values,
                      r->key_ld, rows, most, s->value_size, 1.0f, false);
         for (int64_t i = at; i < at + rows; i++) {
             float *p = r->p + i * r->key_ld;
@@ -598,27 +660,31 @@ static void add_dq(const sw_attention_shape *s, const backward_room *r, const fl
 }
 
 static void put_rows(const sw_heads_out *to, int64_t at, const float *from, int64_t wide,
-                     int64_t rows, int64_t cols)
+                     int64_t rows, int64_t cols, bool is_half)
 {
     for (int64_t i = 0; i < rows; i++) {
         float *y = to->p + at + i * to->row;
+        uint16_t *half = (uint16_t *)(void *)to->p + at + i * to->row;
         const float *x = from + i * wide;
-        for (int64_t c = 0; c < cols; c++)
+        for (int64_t c = 0; c < cols && is_half; c++)
+            half[c] = sw_bf16_round(to->accumulate ? sw_bf16_widen(half[c]) + x[c] : x[c]);
+        for (int64_t c = 0; c < cols && !is_half; c++)
             y[c] = to->accumulate ? y[c] + x[c] : x[c];
     }
 }
 
 /* Keys [j0, j0 + n) of the head against all queries that see them. */
-static void key_block(const sw_attention_grads *g, const backward_room *r, int64_t j0,
-                      int64_t n)
+static void key_block(const sw_attention_grads *g, backward_room *r, int64_t j0, int64_t n)
 {
     const sw_attention_shape *s = &g->s;
-    const view k = from_row(r->k, j0);
+    const view k = widened(r->k_wide, source_row(r->k, j0), n, s->size);
     const float *keys = NULL;
     int64_t ldk = 0, ldq, ldy;
     pack_turned(r->keys, r->key_ld, k, n, s->size);
     if (r->both)
-        pack_turned(r->values, r->key_ld, from_row(r->v, j0), n, s->value_size);
+        pack_turned(r->values, r->key_ld,
+                    widened(r->v_wide, source_row(r->v, j0), n, s->value_size), n,
+                    s->value_size);
     if (g->dq.p != NULL)
         keys = as_rows(r->key_rows, k, n, s->size, &ldk);
     if (g->dk.p != NULL)
@@ -628,13 +694,15 @@ static void key_block(const sw_attention_grads *g, const backward_room *r, int64
     for (int64_t i0 = s->causal ? j0 / QUERIES_BACK * QUERIES_BACK : 0; i0 < s->queries;
          i0 += QUERIES_BACK) {
         const int64_t m = least(s->queries - i0, QUERIES_BACK);
+        r->q_block = widened(r->q_wide, source_row(r->q, i0), m, s->size);
+        r->dy_block = widened(r->dy_wide, source_row(r->dy, i0), m, s->value_size);
         make_tile(g, r, i0, m, j0, n);
         if (g->dv.p != NULL) {
-            const float *dy = as_rows(r->dy_rows, from_row(r->dy, i0), m, s->value_size, &ldy);
+            const float *dy = as_rows(r->dy_rows, r->dy_block, m, s->value_size, &ldy);
             add_turned(s, r->dv, r->value_wide, r->p, r->key_ld, dy, ldy, i0, m, j0, n);
         }
         if (g->dk.p != NULL) {
-            const float *q = as_rows(r->q_rows, from_row(r->q, i0), m, s->size, &ldq);
+            const float *q = as_rows(r->q_rows, r->q_block, m, s->size, &ldq);
             add_turned(s, r->dk, r->wide, r->ds, r->key_ld, q, ldq, i0, m, j0, n);
         }
         if (g->dq.p != NULL)
@@ -642,10 +710,10 @@ static void key_block(const sw_attention_grads *g, const backward_room *r, int64
     }
     if (g->dk.p != NULL)
         put_rows(&g->dk, r->image * g->dk.batch + j0 * g->dk.row + r->head * s->size, r->dk,
-                 r->wide, n, s->size);
+                 r->wide, n, s->size, s->half);
     if (g->dv.p != NULL)
         put_rows(&g->dv, r->image * g->dv.batch + j0 * g->dv.row + r->head * s->value_size,
-                 r->dv, r->value_wide, n, s->value_size);
+                 r->dv, r->value_wide, n, s->value_size, s->half);
 }
 
 static void backward_part(void *arg, int number)
@@ -662,7 +730,7 @@ static void backward_part(void *arg, int number)
             key_block(g, &r, j0, least(s->keys - j0, KEYS));
         if (g->dq.p != NULL)
             put_rows(&g->dq, r.image * g->dq.batch + r.head * s->size, r.dq, r.wide, s->queries,
-                     s->size);
+                     s->size, s->half);
     }
 }
 
