@@ -59,9 +59,9 @@ static size_t larger(size_t a, size_t b)
 static size_t product_bytes(sw_isa isa, int64_t rows, int64_t width, int64_t classes)
 {
     const sw_dense_kernels *d = sw_dense(isa);
-    return sw_size_round(larger(d->gemm_bytes(rows, classes, width, false),
-                                larger(d->gemm_bytes(rows, width, classes, false),
-                                       d->gemm_bytes(classes, width, rows, true))));
+    return sw_size_round(larger(d->gemm_bytes(rows, classes, width, false, false),
+                                larger(d->gemm_bytes(rows, width, classes, false, false),
+                                       d->gemm_bytes(classes, width, rows, true, false))));
 }
 
 /* Numbers of which a chunk has one for each row. */
@@ -353,7 +353,7 @@ static size_t noise_forward_bytes(const sw_kernel_info *info)
     const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
     const int64_t rows = noise_chunk_rows(a, info->in[X].shape.dim[0]);
     const size_t product =
-        sw_size_round(sw_dense(info->isa)->gemm_bytes(rows, classes, width, false));
+        sw_size_round(sw_dense(info->isa)->gemm_bytes(rows, classes, width, false, false));
     const size_t noise = noise_bytes(info, rows);
     return (product > noise ? product : noise) + sw_size_round(swi_ce_bytes(&a->ce, rows)) +
            (size_t)(rows * classes) * sw_dtype_bytes(SW_F32);
