@@ -52,6 +52,9 @@ typedef struct {
     int64_t result[SW_AXES_MAX], result_a[SW_AXES_MAX], result_b[SW_AXES_MAX];
     int64_t sum[SW_AXES_MAX], sum_a[SW_AXES_MAX], sum_b[SW_AXES_MAX];
     bool accumulate;
+    /* As in sw_gemm. A summed position is a piece of k: it is padded for itself. */
+    sw_bf16_order order;
+    bool a_half, b_half, c_half;
 } sw_products;
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* Dense kernels: matrix products, convolution, pooling, layouts. float32.
+/* Dense kernels: matrix products, of bf16 too, convolution, pooling, layouts. float32.
  *
  * Bits depend on shapes and the instruction set only, never on the number of threads: each
  * element of a result is summed in one fixed order, and what is summed over images is cut into
@@ -19,6 +19,9 @@
  */
 #define SW_GEMM_BLOCK 256
 
+/* In an order of bf16 (kernels/par.h), operands of float32 are rounded to bf16 as they are
+ * read. Sums stay in float32 between pieces of k, which may be cut at multiples of 32; then +
+ * bias; then a result of bf16 is rounded, once (kernels/halves.h). */
 typedef struct {
     float *c;      /* row-major (m, n) */
     int64_t c_row; /* its rows are so far apart; 0: contiguous */
@@ -29,6 +32,9 @@ typedef struct {
     const float *bias;    /* added to each row; NULL: none */
     int64_t m, n, k;      /* k == 0 gives bias or zeros */
     bool accumulate;      /* begins with c instead of zero */
+    sw_bf16_order order;
+    bool a_half, b_half,
+        c_half; /* bf16, its pointer cast from uint16_t *; not in SW_ORDER_NONE */
 } sw_gemm;
 
 /* ---- images ------------------------------------------------------------------------------ */
@@ -86,8 +92,10 @@ static inline int64_t sw_pool_index_bytes(const sw_conv *s)
 typedef struct {
     /* Scratch of gemm, where A is packed: at most 2 MiB, and no more for a product that is
      * smaller in m, n or k. turned: a_col != 1. Without scratch
-     * (NULL) A is read where it lies: the same bits, slower where it is large. */
-    size_t (*gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned);
+     * (NULL) A is read where it lies: the same bits, slower where it is large.
+     * half: in an order of bf16, whichever; sums of a result of bf16 wait there too, and what
+     * the launch does not need is not written. */
+    size_t (*gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned, bool half);
     void (*gemm)(const sw_gemm *g, void *scratch, const sw_par *par);
     /* y (cols) = sums over x (rows, cols), whose rows are `step` apart; row after row. */
     void (*column_sums)(float *y, const float *x, int64_t rows, int64_t cols, int64_t step,

@@ -153,6 +153,7 @@ typedef struct {
                       double *scratch, const sw_par *par);
     /* The largest |x|; NaN where there is one; 0 of nothing. */
     float (*largest)(const float *x, int64_t n, const sw_par *par);
+    float (*largest_half)(const uint16_t *x, int64_t n, const sw_par *par); /* of bf16 */
 } sw_pointwise_kernels;
 
 /* Numbers of scratch that sums over n elements want. */

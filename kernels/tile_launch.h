@@ -44,7 +44,8 @@ static inline sw_buffer sw_tile_gradient(const sw_launch *l, int64_t first, int6
 static inline sw_buffer sw_tile_range(const sw_buffer *b, int axis, int64_t first, int64_t rows)
 {
     sw_buffer r = *b;
-    r.ptr = (float *)b->ptr + first * b->stride[axis];
+    const int64_t element = b->type.dtype == SW_BF16 ? 2 : 4;
+    r.ptr = (char *)b->ptr + first * b->stride[axis] * element;
     r.type.shape.dim[axis] = rows;
     return r;
 }

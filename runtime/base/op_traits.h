@@ -117,7 +117,9 @@ typedef enum {
     SWI_HALVES_CHANNELS,  /* along axis 1, or the one axis of vectors */
     SWI_HALVES_BROADCAST, /* along the first axis of the result that is longer than 1 */
     SWI_HALVES_PRODUCT,   /* kernels that read and write both types */
-    SWI_HALVES_ALIKE      /* the same; inputs have one type */
+    SWI_HALVES_ALIKE,     /* the same; inputs have one type */
+    SWI_HALVES_LOSS /* the same; the first extra has the type of input 0, the result is float32
+                     */
 } swi_op_halves;
 
 typedef struct {

@@ -57,8 +57,8 @@ static int input_of(uint32_t op, int grad, const sw_kernel_info *info, int i)
 static swi_op_halves word_of(uint32_t op, const sw_kernel_info *info)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
-    if (word == SWI_HALVES_MOVES)
-        return SWI_HALVES_FLAT; /* a copy that adds */
+    if (word == SWI_HALVES_MOVES || word == SWI_HALVES_LOSS)
+        return SWI_HALVES_FLAT; /* a copy that adds; gradients that are scaled */
     if (word == SWI_HALVES_PRODUCT)
         return SWI_HALVES_ROWS; /* a bias's gradient: the sum of rows */
     if (word != SWI_HALVES_BROADCAST)
@@ -79,6 +79,8 @@ bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info)
         return false;
     if (word == SWI_HALVES_MOVES)
         return info->accumulate != 0;
+    if (word == SWI_HALVES_LOSS)
+        return grad >= 0;
     return word != SWI_HALVES_PRODUCT || (grad >= 0 && grad_of(op, grad)->n_operands == 1);
 }
 

@@ -307,8 +307,10 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
                                            named ? "" : desc->name, named ? "" : ": ", text));
     }
     for (int i = 0; i < desc->n_out && halves; i++)
-        if (out_types[i].dtype == SW_F32)
+        if (out_types[i].dtype == SW_F32 && word != SWI_HALVES_LOSS)
             out_types[i].dtype = SW_BF16;
+    if (halves && word == SWI_HALVES_LOSS)
+        out_types[desc->n_out].dtype = ctx->trace.values[in[0]].type.dtype;
     for (int i = 0; i < desc->n_out + desc->n_extra; i++)
         if (swi_stick(ctx, check_type(desc, i, &out_types[i])) != SW_OK)
             return ctx->status;

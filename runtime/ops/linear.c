@@ -33,7 +33,8 @@ COUNT(forward_operations,
       swi_count_add(product(DIM(0, 0), DIM(1, 0), DIM(0, 1)),
                     info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0))
 
-SCRATCH(forward_bytes, sw_dense(info->isa)->gemm_bytes(DIM(0, 0), DIM(1, 0), DIM(0, 1), false))
+SCRATCH(forward_bytes, sw_dense(info->isa)->gemm_bytes(DIM(0, 0), DIM(1, 0), DIM(0, 1), false,
+                                                       swi_any_half(info)))
 
 /* Operand a (m, k) by operand b (k, n), with these steps of rows and columns. */
 static sw_status multiply(const sw_launch *l, sw_gemm g, int a, int b, const float *bias)
@@ -43,6 +44,10 @@ static sw_status multiply(const sw_launch *l, sw_gemm g, int a, int b, const flo
     g.b = swi_in(l, b);
     g.bias = bias;
     g.accumulate = swi_adds(l, 0);
+    g.order = swi_sum_order(l);
+    g.a_half = swi_is_half(&l->in[a]);
+    g.b_half = swi_is_half(&l->in[b]);
+    g.c_half = swi_is_half(&l->out[0]);
     sw_dense(l->isa)->gemm(&g, l->scratch, l->par);
     return SW_OK;
 }
@@ -56,7 +61,8 @@ static sw_status forward(const sw_launch *l)
 }
 
 /* in: w (out, in), dy (batch, out). w may be a range of columns of a larger matrix. */
-SCRATCH(dx_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 0), DIM(0, 1), DIM(0, 0), false))
+SCRATCH(dx_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 0), DIM(0, 1), DIM(0, 0), false,
+                                                  swi_any_half(info)))
 COUNT(dx_operations, product(DIM(1, 0), DIM(0, 1), DIM(0, 0)))
 
 static sw_status dx_kernel(const sw_launch *l)
@@ -69,7 +75,8 @@ static sw_status dx_kernel(const sw_launch *l)
 
 /* in: x (batch, in), dy (batch, out). dy may be a range of columns of a larger matrix: what is
  * made is then that range of rows of dw. */
-SCRATCH(dw_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 1), DIM(0, 1), DIM(0, 0), true))
+SCRATCH(dw_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 1), DIM(0, 1), DIM(0, 0), true,
+                                                  swi_any_half(info)))
 COUNT(dw_operations, product(DIM(1, 1), DIM(0, 1), DIM(0, 0)))
 
 static sw_status dw_kernel(const sw_launch *l)
@@ -164,7 +171,11 @@ static int64_t rows_of(const sw_shape *s)
 
 static sw_status matmul_multiply(const sw_launch *l, int which)
 {
-    const sw_products p = sw_matmul_products(l, which);
+    sw_products p = sw_matmul_products(l, which);
+    p.order = swi_sum_order(l);
+    p.a_half = swi_is_half(&l->in[which == 0]);
+    p.b_half = swi_is_half(&l->in[which != 0]);
+    p.c_half = swi_is_half(&l->out[0]);
     sw_axes(l->isa)->products(&p, l->par);
     return SW_OK;
 }

@@ -14,9 +14,11 @@
 enum { X, W, LABELS, BIAS };
 enum { LOSS, DX, DW, DB };
 
-static int64_t chunk_rows(const swi_linear_ce_attrs *a, int64_t rows)
+/* Sums of bf16 for dw go in steps of 32 rows, which no chunk may cut. */
+static int64_t chunk_rows(const swi_linear_ce_attrs *a, int64_t rows, bool half)
 {
-    return a->rows > 0 && a->rows < rows ? a->rows : rows;
+    const int64_t asked = half ? (a->rows + 31) / 32 * 32 : a->rows;
+    return asked > 0 && asked < rows ? asked : rows;
 }
 
 static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
@@ -56,12 +58,12 @@ static size_t larger(size_t a, size_t b)
 }
 
 /* Bytes that a product of `rows` rows needs: not every run makes all three. */
-static size_t product_bytes(sw_isa isa, int64_t rows, int64_t width, int64_t classes)
+static size_t product_bytes(sw_isa isa, int64_t rows, int64_t width, int64_t classes, bool half)
 {
     const sw_dense_kernels *d = sw_dense(isa);
-    return sw_size_round(larger(d->gemm_bytes(rows, classes, width, false),
-                                larger(d->gemm_bytes(rows, width, classes, false),
-                                       d->gemm_bytes(classes, width, rows, true))));
+    return sw_size_round(larger(d->gemm_bytes(rows, classes, width, false, half),
+                                larger(d->gemm_bytes(rows, width, classes, false, half),
+                                       d->gemm_bytes(classes, width, rows, true, half))));
 }
 
 /* Numbers of which a chunk has one for each row. */
@@ -71,8 +73,9 @@ static size_t forward_bytes(const sw_kernel_info *info)
 {
     const swi_linear_ce_attrs *a = info->attrs;
     const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
-    const int64_t rows = chunk_rows(a, info->in[X].shape.dim[0]);
-    return product_bytes(info->isa, rows, width, classes) + swi_float_bytes(rows) +
+    const bool half = swi_any_half(info);
+    const int64_t rows = chunk_rows(a, info->in[X].shape.dim[0], half);
+    return product_bytes(info->isa, rows, width, classes, half) + swi_float_bytes(rows) +
            sw_size_round(swi_ce_bytes(&a->ce, rows)) +
            (size_t)(rows * classes) * sw_dtype_bytes(SW_F32);
 }
@@ -86,14 +89,22 @@ typedef struct {
     void *product;
 } pass;
 
+/* Where row `first` of x or dx begins. */
+static float *row_at(const sw_buffer *b, int64_t first)
+{
+    return (float *)(void *)((char *)b->ptr + first * b->type.shape.dim[1] *
+                                                  (int64_t)sw_dtype_bytes(b->type.dtype));
+}
+
 /* Rows of x from `first` on by the weight. */
 static void logits_of(const sw_launch *l, float *logits, int64_t first, int64_t rows,
                       const float *bias, void *scratch)
 {
     const int64_t *w = l->in[W].type.shape.dim;
-    const sw_gemm g = SW_INIT(.c = logits, .a = swi_in(l, X) + first * w[1], .a_row = w[1],
-                              .a_col = 1, .b = swi_in(l, W), .b_row = 1, .b_col = w[1],
-                              .bias = bias, .m = rows, .n = w[0], .k = w[1]);
+    const sw_gemm g =
+        SW_INIT(.c = logits, .a = row_at(&l->in[X], first), .a_row = w[1], .a_col = 1,
+                .b = swi_in(l, W), .b_row = 1, .b_col = w[1], .bias = bias, .m = rows,
+                .n = w[0], .k = w[1], .order = swi_sum_order(l), .a_half = swi_is_half(&l->in[X]));
     sw_dense(l->isa)->gemm(&g, scratch, l->par);
 }
 
@@ -101,22 +112,24 @@ static void add_dw(const pass *p, float *dw, int64_t first, int64_t rows)
 {
     const sw_gemm g =
         SW_INIT(.c = dw, .a = p->logits, .a_row = 1, .a_col = p->classes,
-                .b = swi_in(p->l, X) + first * p->width, .b_row = p->width, .b_col = 1,
-                .m = p->classes, .n = p->width, .k = rows, .accumulate = first > 0);
+                .b = row_at(&p->l->in[X], first), .b_row = p->width, .b_col = 1,
+                .m = p->classes, .n = p->width, .k = rows, .accumulate = first > 0,
+                .order = swi_sum_order(p->l), .b_half = swi_is_half(&p->l->in[X]));
     sw_dense(p->l->isa)->gemm(&g, p->product, p->l->par);
 }
 
 static sw_status forward(const sw_launch *l)
 {
     const swi_linear_ce_attrs *a = l->attrs;
-    const int64_t all = l->in[X].type.shape.dim[0], most = chunk_rows(a, all);
+    const int64_t all = l->in[X].type.shape.dim[0],
+                  most = chunk_rows(a, all, swi_is_half(&l->in[X]));
     pass p = {
         .l = l, .width = l->in[X].type.shape.dim[1], .classes = l->in[W].type.shape.dim[0]};
     SW_TRY(swi_check_labels("linear_ce", &l->in[LABELS], &a->ce, all, p.classes));
     const int64_t n = swi_ce_counted(&l->in[LABELS], &a->ce, all);
     unsigned char *scratch = l->scratch;
     p.product = scratch;
-    scratch += product_bytes(l->isa, most, p.width, p.classes);
+    scratch += product_bytes(l->isa, most, p.width, p.classes, swi_is_half(&l->in[X]));
     p.at_label = (float *)(void *)scratch;
     scratch += swi_float_bytes(most);
     p.lse = swi_ce_scratch(&a->ce, most, scratch, &p.sums);
@@ -141,9 +154,10 @@ static sw_status forward(const sw_launch *l)
         if (dx != NULL) {
             /* From the logits' gradient, which stands in their place. */
             const sw_gemm g =
-                SW_INIT(.c = dx + first * p.width, .a = p.logits, .a_row = p.classes,
+                SW_INIT(.c = row_at(&l->out[DX], first), .a = p.logits, .a_row = p.classes,
                         .a_col = 1, .b = swi_in(p.l, W), .b_row = p.width, .b_col = 1,
-                        .m = rows, .n = p.width, .k = p.classes);
+                        .m = rows, .n = p.width, .k = p.classes, .order = swi_sum_order(l),
+                        .c_half = swi_is_half(&l->out[DX]));
             sw_dense(p.l->isa)->gemm(&g, p.product, p.l->par);
         }
         if (dw != NULL)
@@ -353,7 +367,7 @@ static size_t noise_forward_bytes(const sw_kernel_info *info)
     const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
     const int64_t rows = noise_chunk_rows(a, info->in[X].shape.dim[0]);
     const size_t product =
-        sw_size_round(sw_dense(info->isa)->gemm_bytes(rows, classes, width, false));
+        sw_size_round(sw_dense(info->isa)->gemm_bytes(rows, classes, width, false, false));
     const size_t noise = noise_bytes(info, rows);
     return (product > noise ? product : noise) + sw_size_round(swi_ce_bytes(&a->ce, rows)) +
            (size_t)(rows * classes) * sw_dtype_bytes(SW_F32);

@@ -505,6 +505,7 @@ static bool find_group(const session *s, uint32_t at, group *g, uint32_t *last)
         g->at[m] = SWI_NONE;
     g->at[FUNCTION] = at;
     if (!is_own(s, f, f->n_in) || !operand(s, f, 0)->contiguous ||
+        operand(s, f, f->n_in)->type.dtype != SW_F32 || /* bf16 goes in pieces */
         swi_strips_size(SWI_STRIPS_LOSS, &operand(s, f, 0)->type.shape) == 0 ||
         !find_readers(s, g, &how))
         return false;

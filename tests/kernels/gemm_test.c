@@ -73,7 +73,8 @@ static void run_product(int isa, sw_gemm g, const float *before, const float *wa
 {
     const sw_dense_kernels *d = sw_dense((sw_isa)isa);
     const size3 z = {g.m, g.n, g.k};
-    const size_t n = (size_t)(z.m * z.n), bytes = d->gemm_bytes(z.m, z.n, z.k, mode & A_TURNED);
+    const size_t n = (size_t)(z.m * z.n),
+                 bytes = d->gemm_bytes(z.m, z.n, z.k, mode & A_TURNED, false);
     CU_ASSERT_FATAL(bytes <= (size_t)2 << 20);
     float *scratch[2] = {take(bytes / 4), take(bytes / 4)};
     float *c[3] = {copy_of(before, n), copy_of(before, n), copy_of(before, n)};
@@ -165,7 +166,7 @@ SW_TEST("rows may be cut anywhere")
         const sw_dense_kernels *d = sw_dense((sw_isa)isa);
         sw_gemm g = product(z, A_TURNED);
         const size_t n = (size_t)(z.m * z.n);
-        float *scratch = take(d->gemm_bytes(z.m, z.n, z.k, true) / 4);
+        float *scratch = take(d->gemm_bytes(z.m, z.n, z.k, true, false) / 4);
         float *whole = take(n), *pieces = take(n);
         g.c = whole;
         d->gemm(&g, scratch, &reversed);
@@ -193,7 +194,7 @@ SW_TEST("ranges of rows have the bits of the whole")
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
         const sw_dense_kernels *d = sw_dense((sw_isa)isa);
         sw_gemm g = product(z, A_TURNED);
-        float *scratch = take(d->gemm_bytes(z.m, z.n, z.k, true) / 4);
+        float *scratch = take(d->gemm_bytes(z.m, z.n, z.k, true, false) / 4);
         float *whole = take((size_t)(z.m * z.n)), *some = take((size_t)(77 * z.n));
         g.c = whole;
         d->gemm(&g, scratch, &one_thread);
@@ -217,10 +218,10 @@ SW_TEST("scratch is small whatever the weight")
         for (int64_t n = 1; n <= 1 << 20; n *= 4)
             for (int64_t k = 0; k <= 1 << 20; k = k * 4 + 1)
                 for (int turned = 0; turned < 2; turned++) {
-                    const size_t bytes = d->gemm_bytes(m, n, k, turned != 0);
+                    const size_t bytes = d->gemm_bytes(m, n, k, turned != 0, false);
                     CU_ASSERT(bytes <= (size_t)2 << 20);
-                    CU_ASSERT(d->gemm_bytes(m - m / 3, n, k, turned != 0) <= bytes);
-                    CU_ASSERT(d->gemm_bytes(m, n, k - k / 5, turned != 0) <= bytes);
+                    CU_ASSERT(d->gemm_bytes(m - m / 3, n, k, turned != 0, false) <= bytes);
+                    CU_ASSERT(d->gemm_bytes(m, n, k - k / 5, turned != 0, false) <= bytes);
                 }
 }
 

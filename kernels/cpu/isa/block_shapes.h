@@ -1,6 +1,7 @@
 /* A function for each shape of a register block: inlined together they would not leave enough
  * registers for addresses in the innermost loop. The file that includes this has a type `tile`
- * and SW_VEC_FN void block(const tile *t, int mr, int nv), whose mr and nv are constants. */
+ * and SW_VEC_FN void block(const tile *t, int mr, int nv), whose mr and nv are constants;
+ * `block` is any name. */
 #ifndef SW_BLOCK_SHAPES_H
 #define SW_BLOCK_SHAPES_H
 
@@ -12,22 +13,23 @@
 #define PANEL 2 /* 6 x 2 of 16 */
 #endif
 
-#define SHAPE(mr, nv)                                                                          \
-    static __attribute__((noinline)) void block_##mr##_##nv(const tile *t)                     \
+#define SHAPE(block, mr, nv)                                                                   \
+    static __attribute__((noinline)) void block##_##mr##_##nv(const tile *t)                   \
     {                                                                                          \
         block(t, mr, nv);                                                                      \
     }
 #if PANEL == 4
-#define SHAPES(mr) SHAPE(mr, 1) SHAPE(mr, 2) SHAPE(mr, 3) SHAPE(mr, 4)
-#define NAMES(mr)                                                                              \
+#define SHAPES(block, mr)                                                                      \
+    SHAPE(block, mr, 1) SHAPE(block, mr, 2) SHAPE(block, mr, 3) SHAPE(block, mr, 4)
+#define NAMES(block, mr)                                                                       \
     {                                                                                          \
-        block_##mr##_1, block_##mr##_2, block_##mr##_3, block_##mr##_4                         \
+        block##_##mr##_1, block##_##mr##_2, block##_##mr##_3, block##_##mr##_4                 \
     }
 #else
-#define SHAPES(mr) SHAPE(mr, 1) SHAPE(mr, 2)
-#define NAMES(mr)                                                                              \
+#define SHAPES(block, mr) SHAPE(block, mr, 1) SHAPE(block, mr, 2)
+#define NAMES(block, mr)                                                                       \
     {                                                                                          \
-        block_##mr##_1, block_##mr##_2                                                         \
+        block##_##mr##_1, block##_##mr##_2                                                     \
     }
 #endif
 

@@ -10,48 +10,117 @@
  * An element of C is one chain of multiply-adds over k from the first to the last, which begins
  * at zero or, when adding, at what stood in c; then + bias. Between pieces the chain waits in
  * c. So neither pieces nor tiles nor threads show in the bits, and rows of a sum may be cut
- * anywhere. */
+ * anywhere.
+ *
+ * In an order of bf16, B is widened while it is packed, and A is always packed: a group of rows
+ * for itself on the task's stack, or blocks as above. Pair is the same chain with each two k
+ * swapped, tile is made of two chains for each 32 k, of the even and of the odd ones: the order
+ * is in the places of the packed numbers. Where C is of bf16 its sums wait on the task's stack,
+ * or in scratch where blocks of A are; then a block of rows goes along some columns only. */
 #include "kernels/cpu/isa/block_shapes.h"
 #include "kernels/cpu/isa/dense_internal.h"
+#include "kernels/halves.h"
 
 #define NR (PANEL * VW)
 
 enum {
     KC = SW_GEMM_BLOCK,
-    COLS = SWI_GEMM_COLS, /* of a task at a time: 64 KiB of packed B */
-    ROWS = 6,             /* of a register block */
-    LINE = 16,            /* numbers of a cache line */
-    GROUP = 4 * ROWS,     /* rows that run along one panel before the next */
-    CHUNK = 48 * GROUP,   /* rows that run along a packed piece of B, at most */
-    BLOCK = 42 * GROUP,   /* rows of a packed block of A: 1008 KiB */
-    EACH = 8,             /* tasks of a thread */
-    TASK_ROWS = 240,      /* from which packing B for a task is a hundredth of its work */
-    TURN = 8,             /* columns of A that are packed at a time */
-    TURNED_FROM = 1 << 15 /* numbers of A that are worth packing */
+    TILE = 32,               /* numbers of k at whose multiples an order of bf16 may be cut */
+    COLS = SWI_GEMM_COLS,    /* of a task at a time: 64 KiB of packed B */
+    ROWS = 6,                /* of a register block */
+    LINE = 16,               /* numbers of a cache line */
+    GROUP = 4 * ROWS,        /* rows that run along one panel before the next */
+    CHUNK = 48 * GROUP,      /* rows that run along a packed piece of B, at most */
+    BLOCK = 42 * GROUP,      /* rows of a packed block of A: 1008 KiB */
+    HALF_BLOCK = 21 * GROUP, /* the same in an order of bf16, which leaves room for */
+    SUM_COLS = 512,          /* columns of sums that wait in scratch */
+    SUM_ROWS = 8 * GROUP,    /* of sums that wait on the stack */
+    EACH = 8,                /* tasks of a thread */
+    TASK_ROWS = 240,         /* from which packing B for a task is a hundredth of its work */
+    TURN = 8,                /* columns of A that are packed at a time */
+    TURNED_FROM = 1 << 15    /* numbers of A that are worth packing */
 };
 
 #define TASK_WORK 8e6 /* multiply-adds that are worth a task of their own: 70 us */
 
-/* Rows [i, end) of C and columns [k, k_end) of A. */
+/* Rows [i, end) and columns [j, j_end) of C, and columns [k, k_end) of A. */
 typedef struct {
-    int64_t i, end, k, k_end;
+    int64_t i, end, k, k_end, j, j_end;
 } range;
+
+/* Elements of C or their sums; the first is element (i, j). */
+typedef struct {
+    float *at;
+    int64_t row, i, j;
+} region;
 
 typedef struct {
     const sw_gemm *g;
     range work, pack;    /* of the region that runs; empty: nothing */
     const float *strips; /* A of `work`, packed; NULL: in place */
     float *to;           /* strips of `pack` */
+    region sums;         /* of `work`, until they are rounded into C; NULL: on the stack */
     int row_parts, col_parts, pack_parts;
 } gemm_job;
+
+/* ---- numbers that are packed ------------------------------------------------------------- */
+
+enum { AS_IS, ROUNDED, WIDENED }; /* float32; the same to bf16; bf16 */
+
+static int reading(sw_bf16_order order, bool half)
+{
+    return half ? WIDENED : order == SW_ORDER_NONE ? AS_IS : ROUNDED;
+}
+
+/* `how` is a constant in all of these. */
+SW_VEC_FN const char *number_at(const void *from, int64_t i, int how)
+{
+    return (const char *)from + i * (how == WIDENED ? 2 : 4);
+}
+
+SW_VEC_FN vf load_as(const char *from, int64_t n, int how)
+{
+    if (how == WIDENED)
+        return vload_half_upto((const uint16_t *)(const void *)from, n);
+    const vf x = vload_upto((const float *)(const void *)from, n);
+    return how == ROUNDED ? vround_half(x) : x;
+}
+
+SW_VEC_FN float number_as(const char *from, int how)
+{
+    if (how == WIDENED)
+        return sw_bf16_widen(*(const uint16_t *)(const void *)from);
+    const float x = *(const float *)(const void *)from;
+    return how == ROUNDED ? sw_bf16_widen(sw_bf16_round(x)) : x;
+}
+
+/* Where number k of a piece is packed, and how deep a piece is with the zeros at its end. */
+static inline int64_t place(sw_bf16_order order, int64_t k)
+{
+    static const uint8_t of[3][32] = {
+        {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+         16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},
+        {1,  0,  3,  2,  5,  4,  7,  6,  9,  8,  11, 10, 13, 12, 15, 14,
+         17, 16, 19, 18, 21, 20, 23, 22, 25, 24, 27, 26, 29, 28, 31, 30},
+        {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+         8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}};
+    return (k & ~INT64_C(31)) + of[order][k & 31];
+}
+
+static inline int64_t deep(sw_bf16_order order, int64_t depth)
+{
+    const int64_t unit = order == SW_ORDER_TILE ? TILE : order == SW_ORDER_PAIR ? 2 : 1;
+    return (depth + unit - 1) / unit * unit;
+}
 
 /* ---- packing B --------------------------------------------------------------------------- */
 
 /* The packed part: columns [j, j + width) of rows [k, k + depth). Panels are [k][w], w a
- * multiple of VW, NR for all but the last; panel p begins at p * NR * depth. */
+ * multiple of VW, NR for all but the last; panel p begins at p * NR * deep. */
 typedef struct {
     int64_t j, width, k, depth;
-    int64_t raw; /* the first columns, those of whole panels, are packed by the first rows */
+    int64_t deep; /* with the zeros at its end */
+    int64_t raw;  /* the first columns, those of whole panels, are packed by the first rows */
 } piece;
 
 /* Memory is asked for AHEAD rows before they are copied. */
@@ -63,101 +132,145 @@ static int64_t panel_width(const piece *x, int64_t p)
 }
 
 /* Rows whose numbers are contiguous. */
-static void pack_rows(float *to, const sw_gemm *g, const piece *x)
+SW_VEC_FN void pack_rows(float *to, const sw_gemm *g, const piece *x, int how)
 {
     for (int64_t k = 0; k < x->depth; k++) {
-        const float *b = g->b + (x->k + k) * g->b_row + x->j;
-        const float *ahead = b + (k + AHEAD < x->depth ? AHEAD * g->b_row : 0);
+        const char *b = number_at(g->b, (x->k + k) * g->b_row + x->j, how);
+        const char *ahead = number_at(b, k + AHEAD < x->depth ? AHEAD * g->b_row : 0, how);
+        const int64_t at = place(g->order, k);
         for (int64_t j = x->raw; j < x->width; j += VW) {
             const int64_t left = x->width - j, p = j / NR * NR;
-            __builtin_prefetch(ahead + j, 0, 2);
-            vstore(to + p * x->depth + k * panel_width(x, p) + j - p, vload_upto(b + j, left));
+            __builtin_prefetch(number_at(ahead, j, how), 0, 2);
+            vstore(to + p * x->deep + at * panel_width(x, p) + j - p,
+                   load_as(number_at(b, j, how), left, how));
         }
     }
 }
 
-/* Columns [j, j + VW) of a piece, of which n exist; their numbers are contiguous. While
- * they are transposed the next ones are prefetched. */
-static void pack_turned(float *to, int64_t width, const sw_gemm *g, const piece *x, int64_t j,
-                        int n)
+/* Columns [j, j + VW) of a piece, of which n exist. Where their numbers are contiguous they
+ * are transposed, and the next ones are prefetched meanwhile. */
+SW_VEC_FN void pack_columns(float *to, int64_t width, const sw_gemm *g, const piece *x,
+                            int64_t j, int n, int how)
 {
-    const float *b = g->b + (x->j + j) * g->b_col + x->k;
+    const char *b = number_at(g->b, (x->j + j) * g->b_col + x->k * g->b_row, how);
     const int64_t next = j + 2 * VW <= x->width ? VW * g->b_col : 0;
     int64_t k = 0;
-    for (; k + VW <= x->depth; k += VW, to += VW * width) {
+    for (; g->b_row == 1 && k + VW <= x->depth; k += VW) {
         vf r[VW];
         for (int i = 0; i < VW; i++) {
-            r[i] = i < n ? vload(b + i * g->b_col + k) : vzero();
+            const char *from = number_at(b, i * g->b_col + k, how);
+            r[i] = i < n ? load_as(from, VW, how) : vzero();
             if (next > 0)
-                __builtin_prefetch(b + i * g->b_col + next + k, 0, 2);
+                __builtin_prefetch(number_at(from, next, how), 0, 2);
         }
         vtranspose(r);
         for (int i = 0; i < VW; i++)
-            vstore(to + i * width, r[i]);
+            vstore(to + place(g->order, k + i) * width, r[i]);
     }
-    for (; k < x->depth; k++, to += width)
+    for (; k < x->depth; k++)
         for (int i = 0; i < VW; i++)
-            to[i] = i < n ? b[k + i * g->b_col] : 0.0f;
+            to[place(g->order, k) * width + i] =
+                i < n ? number_as(number_at(b, k * g->b_row + i * g->b_col, how), how) : 0.0f;
 }
 
-static void pack_any(float *to, int64_t width, const sw_gemm *g, const piece *x, int64_t j,
-                     int n)
+SW_VEC_FN void pack_b(float *to, const sw_gemm *g, const piece *x, int how)
 {
-    const float *b = g->b + (x->j + j) * g->b_col + x->k * g->b_row;
-    for (int64_t k = 0; k < x->depth; k++, to += width)
-        for (int i = 0; i < VW; i++)
-            to[i] = i < n ? b[k * g->b_row + i * g->b_col] : 0.0f;
+    if (g->b_col == 1)
+        pack_rows(to, g, x, how);
+    for (int64_t j = x->raw; g->b_col != 1 && j < x->width; j += VW) {
+        const int64_t p = j / NR * NR;
+        pack_columns(to + p * x->deep + j - p, panel_width(x, p), g, x, j,
+                     (int)least(VW, x->width - j), how);
+    }
 }
 
 static void pack_piece(float *to, const sw_gemm *g, const piece *x)
 {
-    if (g->b_col == 1) {
-        pack_rows(to, g, x);
-        return;
-    }
-    for (int64_t j = x->raw; j < x->width; j += VW) {
-        const int64_t p = j / NR * NR;
-        (g->b_row == 1 ? pack_turned : pack_any)(to + p * x->depth + j - p, panel_width(x, p),
-                                                 g, x, j, (int)least(VW, x->width - j));
-    }
+    const int how = reading(g->order, g->b_half);
+    if (how == AS_IS)
+        pack_b(to, g, x, AS_IS);
+    else if (how == ROUNDED)
+        pack_b(to, g, x, ROUNDED);
+    else
+        pack_b(to, g, x, WIDENED);
+    for (int64_t k = x->depth; k < x->deep; k++)
+        for (int64_t p = 0; p < x->width; p += NR) {
+            const int64_t width = panel_width(x, p);
+            memset(to + p * x->deep + place(g->order, k) * width, 0,
+                   (size_t)width * sizeof *to);
+        }
 }
 
 /* ---- packing A --------------------------------------------------------------------------- */
 
-/* ROWS numbers of each of n columns, where eight can be read. Numbers written after a column
- * are overwritten by the next one. */
-static void pack_columns(float *strip, const float *a, int64_t step, int64_t ahead, int64_t n)
+/* Columns [k, end) of A, `first` being that of place 0, to the strip of mr rows from i on. mr
+ * is a constant. */
+SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t i, int64_t k,
+                          int64_t end, int64_t ahead, int mr, int how)
 {
-    for (int64_t k = 0; k < n - 1; k++, strip += ROWS, a += step) {
-        __builtin_prefetch(a + ahead, 0, 3);
-        memcpy(strip, a, 8 * sizeof *strip);
+    for (int r = 0; r < mr; r += VW) {
+        const int lanes = mr - r < VW ? mr - r : VW;
+        const void *a = number_at(g->a, (i + r) * g->a_row, how);
+        int64_t q = k;
+        for (; g->a_col == 1 && q + VW <= end; q += VW) {
+            vf x[VW];
+            for (int l = 0; l < VW; l++)
+                x[l] =
+                    l < lanes ? load_as(number_at(a, l * g->a_row + q, how), VW, how) : vzero();
+            vtranspose(x);
+            for (int l = 0; l < VW; l++)
+                vstore_few(strip + place(g->order, q + l - first) * mr + r, x[l], lanes);
+        }
+        for (; g->a_row == 1 && i + r + VW <= g->m && q < end; q++) {
+            const char *from = number_at(a, q * g->a_col, how);
+            __builtin_prefetch(number_at(from, ahead, how), 0, 3);
+            vstore_few(strip + place(g->order, q - first) * mr + r, load_as(from, VW, how),
+                       lanes);
+        }
+        for (; q < end; q++)
+            for (int l = 0; l < lanes; l++)
+                strip[place(g->order, q - first) * mr + r + l] =
+                    number_as(number_at(a, l * g->a_row + q * g->a_col, how), how);
     }
-    __builtin_prefetch(a + ahead, 0, 3);
-    memcpy(strip, a, ROWS * sizeof *strip);
 }
 
 /* Strips [k][rows] of the register blocks of r, the one at row i beginning at (i - r->i) *
- * depth. TURN columns at a time: reads go along a few rows of memory, and what is written of a
- * strip is a piece of some cache lines. */
-static void pack_strips(float *to, const sw_gemm *g, const range *r)
+ * deep. TURN columns at a time where they are contiguous: reads go along a few rows of memory,
+ * and what is written of a strip is a piece of some cache lines. */
+SW_VEC_FN void pack_a(float *to, const sw_gemm *g, const range *r, int how)
 {
-    const int64_t depth = r->k_end - r->k;
-    for (int64_t k = 0; k < depth; k += TURN) {
-        const int64_t n = least(TURN, depth - k);
-        const int64_t ahead = k + 2 * TURN <= depth ? TURN * g->a_col : 0;
+    const int64_t depth = r->k_end - r->k, all = deep(g->order, depth);
+    const int64_t turn = g->a_col == 1 ? depth : TURN;
+    for (int64_t k = r->k; k < r->k_end; k += turn) {
+        const int64_t end = least(k + turn, r->k_end);
+        const int64_t ahead = k + 2 * turn <= r->k_end ? turn * g->a_col : 0;
         for (int64_t i = r->i; i < r->end;) {
             const int mr = swi_strip_rows(r->end - i);
-            const float *a = g->a + i * g->a_row + (r->k + k) * g->a_col;
-            float *strip = to + (i - r->i) * depth + k * mr;
-            if (g->a_row == 1 && mr == ROWS && i + 8 <= g->m)
-                pack_columns(strip, a, g->a_col, ahead, n);
+            float *strip = to + (i - r->i) * all;
+            if (mr == ROWS)
+                pack_strip(strip, g, r->k, i, k, end, ahead, ROWS, how);
+            else if (mr == 4)
+                pack_strip(strip, g, r->k, i, k, end, ahead, 4, how);
+            else if (mr == 2)
+                pack_strip(strip, g, r->k, i, k, end, ahead, 2, how);
             else
-                for (int64_t q = 0; q < n; q++)
-                    for (int row = 0; row < mr; row++)
-                        *strip++ = a[row * g->a_row + q * g->a_col];
+                pack_strip(strip, g, r->k, i, k, end, ahead, 1, how);
+            for (int64_t q = depth; end == r->k_end && q < all; q++)
+                memset(strip + place(g->order, q) * mr, 0, (size_t)mr * sizeof *strip);
             i += mr;
         }
     }
+}
+
+static void pack_strips(float *to, const sw_gemm *g, const range *r)
+{
+    const int how = reading(g->order, g->a_half);
+    if (how == AS_IS)
+        pack_a(to, g, r, AS_IS);
+    else if (how == ROUNDED)
+        pack_a(to, g, r, ROUNDED);
+    else
+        pack_a(to, g, r, WIDENED);
 }
 
 /* Columns of A lie far apart, on many pages and in few sets of a cache: where they are read
@@ -169,28 +282,36 @@ static bool packs_a(int64_t m, int64_t n, int64_t k, bool turned)
 }
 
 /* Block b of A: KC columns and BLOCK rows as long as there are as many. So a smaller product
- * never takes more scratch than a larger one. */
-static range block_of(int64_t m, int64_t k, int64_t b)
+ * never takes more scratch than a larger one. It goes along `cols` columns of C; a block goes
+ * through all k before the next columns or rows. */
+static range block_of(int64_t m, int64_t n, int64_t k, int64_t rows, int64_t cols, int64_t b)
 {
     const int64_t k_blocks = k > KC ? (k + KC - 1) / KC : 1;
-    range r = {.i = b / k_blocks * BLOCK, .k = b % k_blocks * KC};
-    r.end = least(r.i + BLOCK, m);
+    const int64_t col_blocks = n > cols ? (n + cols - 1) / cols : 1, c = b / k_blocks;
+    range r = {.i = c / col_blocks * rows, .k = b % k_blocks * KC, .j = c % col_blocks * cols};
+    r.end = least(r.i + rows, m);
     r.k_end = least(r.k + KC, k);
+    r.j_end = least(r.j + cols, n);
     return r;
 }
 
-static int64_t block_floats(const range *r)
+static int64_t block_floats(const range *r, bool half)
 {
-    return r->i < r->end ? (r->end - r->i) * (r->k_end - r->k) : 0;
+    const int64_t depth = r->k_end - r->k;
+    return r->i < r->end ? (r->end - r->i) * deep(half ? SW_ORDER_TILE : SW_ORDER_NONE, depth)
+                         : 0;
 }
 
 /* No later block is larger than the first in its buffer. */
-size_t SW_KERNEL(dense, gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned)
+size_t SW_KERNEL(dense, gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned, bool half)
 {
-    if (!packs_a(m, n, k, turned))
+    if (!packs_a(m, n, k, turned || half))
         return 0;
-    const range first = block_of(m, k, 0), second = block_of(m, k, 1);
-    return (size_t)(block_floats(&first) + block_floats(&second)) * sizeof(float);
+    const int64_t rows = half ? HALF_BLOCK : BLOCK;
+    const range first = block_of(m, n, k, rows, n, 0), second = block_of(m, n, k, rows, n, 1);
+    const int64_t sums = half && k > KC ? least(m, rows) * least(n, SUM_COLS) : 0;
+    return (size_t)(block_floats(&first, half) + block_floats(&second, half) + sums) *
+           sizeof(float);
 }
 
 /* ---- register blocks --------------------------------------------------------------------- */
@@ -198,8 +319,8 @@ size_t SW_KERNEL(dense, gemm_bytes)(int64_t m, int64_t n, int64_t k, bool turned
 /* The part to be packed next: `rows` rows of `lines` cache lines, `step` apart, of which a
  * register block asks for `share` lines with each LINE of its sum. */
 typedef struct {
-    const float *row;
-    int64_t rows, step;
+    const char *row;
+    int64_t rows, step; /* in bytes */
     int lines, at, share;
 } asking;
 
@@ -212,15 +333,16 @@ typedef struct {
     float *panel;
     int64_t i, end, limit; /* rows up to `limit` follow in later tiles */
     int64_t k, depth;
-    int64_t j, c_row; /* column of c; its rows are so far apart */
-    int n;            /* columns */
+    int64_t j; /* column of C */
+    region c;
+    int n; /* columns */
     bool load, finish;
 } tile;
 
 SW_VEC_FN void ask(asking *soon)
 {
     for (int n = soon->share; n > 0 && soon->rows > 0; n--) {
-        __builtin_prefetch(soon->row + soon->at * LINE, 0, 2);
+        __builtin_prefetch(soon->row + soon->at * (int)(LINE * sizeof(float)), 0, 2);
         if (++soon->at == soon->lines) {
             soon->at = 0;
             soon->rows--;
@@ -289,14 +411,36 @@ SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t 
     }
 }
 
+/* Each 32 in the order of a tile: the chains of the even and of the odd k, then their sum. */
+SW_VEC_FN void multiply_tiles(vf acc[12][PANEL], const float *a, float *panel, int64_t depth,
+                              asking *soon, int mr, int nv)
+{
+    for (; depth > 0; depth -= TILE) {
+        vf chain[2][12][PANEL];
+        SW_UNROLL
+        for (int odd = 0; odd < 2; odd++) {
+            SW_UNROLL
+            for (int i = 0; i < mr * nv; i++)
+                chain[odd][i / nv][i % nv] = vzero();
+            multiply(chain[odd], a, 1, mr, 0, panel, LINE, soon, (raw_rows){0}, mr, nv);
+            a += LINE * mr;
+            panel += LINE * nv * VW;
+        }
+        SW_UNROLL
+        for (int i = 0; i < mr * nv; i++)
+            acc[i / nv][i % nv] = vadd(
+                acc[i / nv][i % nv], vadd(chain[0][i / nv][i % nv], chain[1][i / nv][i % nv]));
+    }
+}
+
 /* mr rows from t->i; t->n in ((nv - 1) * VW, nv * VW]. packs: the panel too, from rows of B.
- * mr, nv and packs are constants. */
-SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs)
+ * mr, nv, packs and tiles are constants. */
+SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs, bool tiles)
 {
     const sw_gemm *g = t->g;
     vf acc[12][PANEL];
-    const int64_t c_row = t->c_row;
-    float *c = g->c + t->i * c_row + t->j;
+    const int64_t c_row = t->c.row;
+    float *c = t->c.at + (t->i - t->c.i) * c_row + t->j - t->c.j;
     const int last = t->n - (nv - 1) * VW; /* lanes of the last vector */
     const int64_t next = t->i + 2 * mr <= t->limit ? mr : 0;
     SW_UNROLL
@@ -310,7 +454,10 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs)
     raw_rows raw = {0};
     if (packs)
         raw = (raw_rows){g->b + t->k * g->b_row + t->j, g->b_row};
-    if (t->strips != NULL)
+    if (tiles)
+        multiply_tiles(acc, t->strips + (t->i - t->first) * t->depth, t->panel, t->depth,
+                       t->soon, mr, nv);
+    else if (t->strips != NULL)
         multiply(acc, t->strips + (t->i - t->first) * t->depth, 1, mr, 0, t->panel, t->depth,
                  t->soon, raw, mr, nv);
     else
@@ -331,24 +478,39 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs)
 
 SW_VEC_FN void block(const tile *t, int mr, int nv)
 {
-    sums_of(t, mr, nv, false);
+    sums_of(t, mr, nv, false, false);
 }
-SHAPES(1)
-SHAPES(2)
-SHAPES(4)
-SHAPES(6)
-SHAPE(12, 1)
+SW_VEC_FN void tiles(const tile *t, int mr, int nv)
+{
+    sums_of(t, mr, nv, false, true);
+}
+SHAPES(block, 1)
+SHAPES(block, 2)
+SHAPES(block, 4)
+SHAPES(block, 6)
+SHAPE(block, 12, 1)
+SHAPES(tiles, 1)
+SHAPES(tiles, 2)
+SHAPES(tiles, 4)
+SHAPES(tiles, 6)
 
 static __attribute__((noinline)) void block_packing(const tile *t)
 {
-    sums_of(t, ROWS, PANEL, true);
+    sums_of(t, ROWS, PANEL, true, false);
 }
 
 /* All rows of a tile. Narrow panels take more rows, to keep enough sums in flight. */
 static void run_tile(tile *t)
 {
-    static void (*const blocks[ROWS + 1][PANEL])(const tile *) = {
-        [1] = NAMES(1), [2] = NAMES(2), [4] = NAMES(4), [ROWS] = NAMES(6)};
+    static void (*const blocks[2][ROWS + 1][PANEL])(const tile *) = {
+        {[1] = NAMES(block, 1),
+         [2] = NAMES(block, 2),
+         [4] = NAMES(block, 4),
+         [ROWS] = NAMES(block, 6)},
+        {[1] = NAMES(tiles, 1),
+         [2] = NAMES(tiles, 2),
+         [4] = NAMES(tiles, 4),
+         [ROWS] = NAMES(tiles, 6)}};
     const int nv = (t->n + VW - 1) / VW;
     for (; nv == 1 && t->strips == NULL && t->end - t->i >= 12; t->i += 12)
         block_12_1(t);
@@ -357,30 +519,58 @@ static void run_tile(tile *t)
         /* Few rows keep too few sums in flight: the last 8 are twice 4 where strips allow
          * it. */
         const int mr = left == 8 && t->strips == NULL ? 4 : swi_strip_rows(left);
-        blocks[mr][nv - 1](t);
+        blocks[t->g->order == SW_ORDER_TILE][mr][nv - 1](t);
         t->i += mr;
     }
 }
 
 /* ---- tasks ------------------------------------------------------------------------------- */
 
-/* Rows of r along a piece of B. The first ROWS of them pack the raw part of it. */
-static void rows_along(const gemm_job *job, const range *r, const piece *x, float *packed,
-                       asking *soon)
+/* Rows [i, end) and the columns of x: from C of bf16 to its sums, and back. */
+static void take_sums(const sw_gemm *g, const region *sums, const piece *x, int64_t i,
+                      int64_t end, bool back)
 {
+    for (; i < end; i++) {
+        float *sum = sums->at + (i - sums->i) * sums->row + x->j - sums->j;
+        uint16_t *c = (uint16_t *)(void *)g->c + i * (g->c_row != 0 ? g->c_row : g->n) + x->j;
+        for (int64_t j = 0; j < x->width; j += VW)
+            if (back)
+                vstore_half_upto(c + j, vload_upto(sum + j, x->width - j), x->width - j);
+            else
+                vstore_upto(sum + j, vload_half_upto(c + j, x->width - j), x->width - j);
+    }
+}
+
+/* Rows of r along a piece of B. The first ROWS of them pack the raw part of it. In an order of
+ * bf16 each group of rows is packed where no strips are there. */
+static void rows_along(const gemm_job *job, const range *r, const piece *x, float *packed,
+                       region sums, asking *soon)
+{
+    _Alignas(64) float own[GROUP * KC];
     const sw_gemm *g = job->g;
-    const int64_t group = x->width > NR ? GROUP : CHUNK;
-    tile t = {
-        .g = g, .strips = job->strips, .first = job->work.i, .k = x->k, .depth = x->depth};
+    const bool half = g->order != SW_ORDER_NONE;
+    const int64_t group = x->width > NR || half ? GROUP : CHUNK;
+    tile t = {.g = g, .strips = job->strips, .first = job->work.i, .k = x->k, .depth = x->deep};
     t.soon = soon;
-    t.c_row = g->c_row != 0 ? g->c_row : g->n;
+    t.c = sums;
     t.load = g->accumulate || x->k > 0;
     t.finish = x->k + x->depth == g->k;
     t.limit = r->end;
     for (int64_t i = r->i; i < r->end; i += group) {
         t.end = least(i + group, r->end);
+        if (half && job->strips == NULL) {
+            const range rows = {.i = i, .end = t.end, .k = x->k, .k_end = x->k + x->depth};
+            pack_strips(own, g, &rows);
+            t.strips = own;
+            t.first = i;
+        }
+        if (g->c_half && x->k == 0 &&
+            t.finish) /* of no later piece: one group after the other */
+            t.c.i = i;
+        if (g->c_half && x->k == 0 && g->accumulate)
+            take_sums(g, &t.c, x, i, t.end, false);
         for (int64_t p = 0; p < x->width; p += NR) {
-            t.panel = packed + p * x->depth;
+            t.panel = packed + p * x->deep;
             t.i = i;
             t.j = x->j + p;
             t.n = (int)least(NR, x->width - p);
@@ -390,19 +580,23 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
             }
             run_tile(&t);
         }
+        if (g->c_half && t.finish)
+            take_sums(g, &t.c, x, i, t.end, true);
     }
 }
 
 /* Ask for piece x of B while `rows` rows of C are worked on. */
 static asking ask_for(const sw_gemm *g, const piece *x, int64_t rows)
 {
-    asking soon = {.row = g->b + x->k * g->b_row + x->j * g->b_col};
+    const int how = reading(g->order, g->b_half), bytes = how == WIDENED ? 2 : 4;
+    const int64_t line = LINE * (int64_t)sizeof(float) / bytes;
+    asking soon = {.row = number_at(g->b, x->k * g->b_row + x->j * g->b_col, how)};
     if (g->b_col == 1)
-        soon.rows = x->depth, soon.step = g->b_row,
-        soon.lines = (int)((x->width + LINE - 1) / LINE);
+        soon.rows = x->depth, soon.step = g->b_row * bytes,
+        soon.lines = (int)((x->width + line - 1) / line);
     else if (g->b_row == 1)
-        soon.rows = x->width, soon.step = g->b_col,
-        soon.lines = (int)((x->depth + LINE - 1) / LINE);
+        soon.rows = x->width, soon.step = g->b_col * bytes,
+        soon.lines = (int)((x->depth + line - 1) / line);
     const int64_t calls =
         (rows + ROWS - 1) / ROWS * ((x->width + NR - 1) / NR) * ((x->depth + LINE - 1) / LINE);
     soon.share = (int)(soon.rows * soon.lines / (calls > 0 ? calls : 1)) + 1;
@@ -413,11 +607,14 @@ static asking ask_for(const sw_gemm *g, const piece *x, int64_t rows)
  * sums wait in the near cache. */
 static void columns(const gemm_job *job, const range *r, int64_t j, int64_t end)
 {
-    _Alignas(64) float packed[COLS * KC];
+    _Alignas(64) float packed[COLS * KC], waiting[SUM_ROWS * COLS];
+    const sw_gemm *g = job->g;
     const int64_t k = job->work.k, k_end = job->work.k_end;
     const int64_t k_blocks = k_end - k > KC ? (k_end - k + KC - 1) / KC : 1;
-    const int64_t depth = (k_end - k + k_blocks - 1) / k_blocks;
-    piece x = {j, least(COLS, end - j), k, least(depth, k_end - k), 0};
+    int64_t depth = (k_end - k + k_blocks - 1) / k_blocks;
+    if (g->order != SW_ORDER_NONE)
+        depth = deep(SW_ORDER_TILE, depth);
+    piece x = {.j = j, .width = least(COLS, end - j), .k = k, .depth = least(depth, k_end - k)};
     while (x.j < end) {
         piece next = x;
         next.k += depth;
@@ -429,10 +626,16 @@ static void columns(const gemm_job *job, const range *r, int64_t j, int64_t end)
         next.depth = least(depth, k_end - next.k);
         asking soon = {0};
         if (next.j < end)
-            soon = ask_for(job->g, &next, r->end - r->i);
-        x.raw = job->g->b_col == 1 && r->end - r->i >= ROWS ? x.width / NR * NR : 0;
-        pack_piece(packed, job->g, &x);
-        rows_along(job, r, &x, packed, &soon);
+            soon = ask_for(g, &next, r->end - r->i);
+        x.raw = g->order == SW_ORDER_NONE && g->b_col == 1 && r->end - r->i >= ROWS
+                    ? x.width / NR * NR
+                    : 0;
+        x.deep = deep(g->order, x.depth);
+        region sums = {g->c, g->c_row != 0 ? g->c_row : g->n, 0, 0};
+        if (g->c_half)
+            sums = job->sums.at != NULL ? job->sums : (region){waiting, COLS, r->i, x.j};
+        pack_piece(packed, g, &x);
+        rows_along(job, r, &x, packed, sums, &soon);
         x = next;
     }
 }
@@ -445,7 +648,8 @@ static void region_part(void *arg, int part)
         const int64_t rows = r.end - r.i;
         r.i += vpiece(rows, GROUP, part, job->pack_parts);
         r.end = job->pack.i + vpiece(rows, GROUP, part + 1, job->pack_parts);
-        pack_strips(job->to + (r.i - job->pack.i) * (r.k_end - r.k), job->g, &r);
+        pack_strips(job->to + (r.i - job->pack.i) * deep(job->g->order, r.k_end - r.k), job->g,
+                    &r);
         return;
     }
     part -= job->pack_parts;
@@ -453,9 +657,12 @@ static void region_part(void *arg, int part)
     range r = job->work;
     r.i += vpiece(job->work.end - job->work.i, ROWS, rp, job->row_parts);
     r.end = job->work.i + vpiece(job->work.end - job->work.i, ROWS, rp + 1, job->row_parts);
-    const int64_t j = vpiece(job->g->n, VW, cp, job->col_parts);
-    const int64_t end = vpiece(job->g->n, VW, cp + 1, job->col_parts);
-    const int chunks = (int)((r.end - r.i + CHUNK - 1) / CHUNK);
+    const int64_t cols = job->work.j_end - job->work.j;
+    const int64_t j = job->work.j + vpiece(cols, VW, cp, job->col_parts);
+    const int64_t end = job->work.j + vpiece(cols, VW, cp + 1, job->col_parts);
+    const bool waits = job->g->c_half && job->g->k > KC && job->sums.at == NULL;
+    const int64_t chunk = waits ? SUM_ROWS : CHUNK;
+    const int chunks = (int)((r.end - r.i + chunk - 1) / chunk);
     for (int i = 0; i < chunks; i++) {
         range rows = r;
         rows.i = r.i + vpiece(r.end - r.i, ROWS, i, chunks);
@@ -471,7 +678,7 @@ static void region_part(void *arg, int part)
  * packed, regions follow each other in which small pieces of packing are handed out too.) */
 static void split(gemm_job *job, int threads, int64_t rows, double work)
 {
-    const int64_t cols = (job->g->n + COLS - 1) / COLS;
+    const int64_t cols = (job->work.j_end - job->work.j + COLS - 1) / COLS;
     const bool large = work > TASK_WORK;
     const int64_t fewest = large ? 2 * threads : threads;
     job->col_parts = (int)least(cols, large ? EACH * threads : threads);
@@ -488,7 +695,7 @@ static void run_region(gemm_job *job, int threads, const sw_par *par)
 {
     const range *w = &job->work, *p = &job->pack;
     const int64_t rows = w->end - w->i;
-    const double work = (double)rows * (double)(w->k_end - w->k) * (double)job->g->n;
+    const double work = (double)rows * (double)(w->k_end - w->k) * (double)(w->j_end - w->j);
     job->pack_parts = p->end > p->i;
     job->row_parts = job->col_parts = rows > 0;
     if (threads > 1 && p->end > p->i)
@@ -501,25 +708,32 @@ static void run_region(gemm_job *job, int threads, const sw_par *par)
 
 void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
 {
-    gemm_job job = {.g = g, .work = {0, g->m, 0, g->k}};
+    gemm_job job = {.g = g, .work = {0, g->m, 0, g->k, 0, g->n}};
     const bool worth = (double)g->m * (double)g->n * (double)g->k >= SWI_WORTH;
+    const bool half = g->order != SW_ORDER_NONE;
     const int threads = par != NULL && worth ? par->n_threads : 1;
-    if (swi_gemm_is_small(g)) {
+    if (!half && swi_gemm_is_small(g)) {
         swi_gemm_small(g, threads, par);
         return;
     }
-    if (scratch == NULL || !packs_a(g->m, g->n, g->k, g->a_col != 1)) {
+    if (scratch == NULL || !packs_a(g->m, g->n, g->k, g->a_col != 1 || half)) {
         run_region(&job, threads, par);
         return;
     }
-    const range first = block_of(g->m, g->k, 0);
-    float *buffer[2] = {scratch, (float *)scratch + block_floats(&first)};
+    const bool waits = g->c_half && g->k > KC;
+    const int64_t rows = half ? HALF_BLOCK : BLOCK, cols = waits ? SUM_COLS : g->n;
+    const range first = block_of(g->m, g->n, g->k, rows, cols, 0);
+    const range second = block_of(g->m, g->n, g->k, rows, cols, 1);
+    float *buffer[2] = {scratch, (float *)scratch + block_floats(&first, half)};
     job.work = (range){0};
     for (int64_t b = 0; b == 0 || job.work.i < job.work.end || b == 1; b++) {
-        job.pack = block_of(g->m, g->k, b);
+        job.pack = block_of(g->m, g->n, g->k, rows, cols, b);
         if (job.pack.i >= g->m)
             job.pack = (range){0};
         job.to = buffer[b % 2];
+        if (waits)
+            job.sums = (region){buffer[1] + block_floats(&second, half), least(g->n, SUM_COLS),
+                                job.work.i, job.work.j};
         run_region(&job, threads, par); /* by block b - 1, packing block b */
         job.work = job.pack;
         job.strips = job.to;
@@ -528,30 +742,31 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
 
 void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par)
 {
-    gemm_job job = {.g = g, .work = {0, g->m, 0, g->k}, .strips = strips};
+    gemm_job job = {.g = g, .work = {0, g->m, 0, g->k, 0, g->n}, .strips = strips};
     const bool worth = (double)g->m * (double)g->n * (double)g->k >= SWI_WORTH;
     run_region(&job, par != NULL && worth ? par->n_threads : 1, par);
 }
 
 void swi_gemm_pack(float *packed, const sw_gemm *g)
 {
-    const piece x = {0, g->n, 0, g->k, 0};
+    const piece x = {.width = g->n, .depth = g->k, .deep = deep(g->order, g->k)};
     pack_piece(packed, g, &x);
 }
 
 void swi_gemm_along(const sw_gemm *g, float *packed)
 {
-    const gemm_job job = {.g = g, .work = {0, g->m, 0, g->k}};
-    const range rows = {0, g->m, 0, g->k};
-    const piece x = {0, g->n, 0, g->k, 0};
+    const gemm_job job = {.g = g, .work = {0, g->m, 0, g->k, 0, g->n}};
+    const piece x = {.width = g->n, .depth = g->k, .deep = deep(g->order, g->k)};
+    const region c = {g->c, g->c_row != 0 ? g->c_row : g->n, 0, 0};
     asking soon = {0};
-    rows_along(&job, &rows, &x, packed, &soon);
+    rows_along(&job, &job.work, &x, packed, c, &soon);
 }
 
 /* ---- many products ----------------------------------------------------------------------- */
 
 /* Axes of results that continue the rows of A are rows, and summed axes that continue the
- * columns of A and the rows of B are a longer product, where the strides say so. */
+ * columns of A and the rows of B are a longer product, where the strides say so and no summed
+ * piece is padded. */
 typedef struct {
     sw_products p;
     int64_t results, sums;
@@ -570,8 +785,8 @@ static void join_axes(sw_products *p)
     }
     for (int i; p->n_sums > 0; p->n_sums--) {
         i = p->n_sums - 1;
-        if (p->sum[i] != 1 &&
-            (p->sum_a[i] != p->k * p->a_col || p->sum_b[i] != p->k * p->b_row))
+        if (p->sum[i] != 1 && (deep(p->order, p->k) != p->k || p->sum_a[i] != p->k * p->a_col ||
+                               p->sum_b[i] != p->k * p->b_row))
             break;
         p->k *= p->sum[i];
     }
@@ -597,17 +812,38 @@ static void offsets(int64_t position, const int64_t *dim, const int64_t *step_a,
 
 static void one_result(const products_job *j, int64_t r)
 {
+    _Alignas(64) float waiting[SUM_ROWS * COLS];
     const sw_products *p = &j->p;
-    for (int64_t s = 0; s < j->sums; s++) {
-        int64_t a = 0, b = 0;
-        offsets(r, p->result, p->result_a, p->result_b, p->n_results, &a, &b);
-        offsets(s, p->sum, p->sum_a, p->sum_b, p->n_sums, &a, &b);
-        sw_gemm g = {.c = p->c + r * p->m * p->n, .a = p->a + a, .b = p->b + b};
-        g.a_row = p->a_row, g.a_col = p->a_col, g.b_row = p->b_row, g.b_col = p->b_col;
-        g.m = p->m, g.n = p->n, g.k = p->k;
-        g.accumulate = p->accumulate || s > 0;
-        swi_gemm(&g, NULL, j->par);
-    }
+    const int how_a = reading(p->order, p->a_half), how_b = reading(p->order, p->b_half);
+    const bool waits = p->c_half && j->sums > 1; /* then a tile of C after the other */
+    const int64_t rows = waits ? SUM_ROWS : p->m, cols = waits ? COLS : p->n;
+    char *c = (char *)p->c + r * p->m * p->n * (p->c_half ? 2 : 4);
+    sw_gemm g = {.c = (float *)(void *)c, .m = p->m, .n = p->n, .k = p->k, .order = p->order};
+    g.a_row = p->a_row, g.a_col = p->a_col, g.b_row = p->b_row, g.b_col = p->b_col;
+    g.a_half = p->a_half, g.b_half = p->b_half, g.c_half = p->c_half;
+    for (int64_t i = 0; i < p->m; i += rows)
+        for (int64_t col = 0; col < p->n; col += cols) {
+            const region sums = {waiting, COLS, i, col};
+            const piece x = {.j = col, .width = least(cols, p->n - col)};
+            const int64_t end = least(i + rows, p->m);
+            sw_gemm part = g;
+            part.m = end - i, part.n = x.width;
+            if (waits)
+                part.c = waiting, part.c_row = COLS, part.c_half = false;
+            if (waits && p->accumulate)
+                take_sums(&g, &sums, &x, i, end, false);
+            for (int64_t s = 0; s < j->sums; s++) {
+                int64_t a = i * p->a_row, b = col * p->b_col;
+                offsets(r, p->result, p->result_a, p->result_b, p->n_results, &a, &b);
+                offsets(s, p->sum, p->sum_a, p->sum_b, p->n_sums, &a, &b);
+                part.a = (const float *)(const void *)number_at(p->a, a, how_a);
+                part.b = (const float *)(const void *)number_at(p->b, b, how_b);
+                part.accumulate = p->accumulate || s > 0;
+                swi_gemm(&part, NULL, j->par);
+            }
+            if (waits)
+                take_sums(&g, &sums, &x, i, end, true);
+        }
 }
 
 static void results_part(void *arg, int part)

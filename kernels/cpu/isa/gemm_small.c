@@ -128,16 +128,18 @@ SW_VEC_FN void block(const tile *t, int mr, int nv)
     }
 }
 
-SHAPES(1)
-SHAPES(2)
-SHAPES(4)
-SHAPES(6)
-SHAPE(12, 1)
+SHAPES(block, 1)
+SHAPES(block, 2)
+SHAPES(block, 4)
+SHAPES(block, 6)
+SHAPE(block, 12, 1)
 
 static void run_tile(tile *t, int nv)
 {
-    static void (*const blocks[ROWS + 1][PANEL])(const tile *) = {
-        [1] = NAMES(1), [2] = NAMES(2), [4] = NAMES(4), [ROWS] = NAMES(6)};
+    static void (*const blocks[ROWS + 1][PANEL])(const tile *) = {[1] = NAMES(block, 1),
+                                                                  [2] = NAMES(block, 2),
+                                                                  [4] = NAMES(block, 4),
+                                                                  [ROWS] = NAMES(block, 6)};
     for (; nv == 1 && t->end - t->i >= TALL; t->i += TALL)
         block_12_1(t);
     while (t->i < t->end) {

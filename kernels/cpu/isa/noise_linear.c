@@ -621,7 +621,7 @@ size_t SW_KERNEL(noise, linear_bytes)(const swi_noise_attrs *a, int64_t batch, i
     const int64_t repeats = a->repeats, n = a->directions;
     if (!is_product_of(a))
         return 0;
-    const size_t plain = swi_gemm_bytes(batch, s->rows, s->cols, false);
+    const size_t plain = swi_gemm_bytes(batch, s->rows, s->cols, false, false);
     const size_t slots = (size_t)threads * SLOT, most = plain > slots ? plain : slots;
     const int64_t fit = (int64_t)(most / bytes_each(s)), per = batch / (repeats * n);
     if (s->kind == SW_NOISE_SIGN_FLIP)

@@ -75,6 +75,7 @@ void SW_KERNEL(pointwise, update)(const sw_optim_rule *rule, float *p, const flo
 
 typedef struct {
     const float *x;
+    const uint16_t *half; /* the same of bf16; NULL: x */
     int64_t n;
     int32_t bits; /* of the largest so far: maxima may come in any order */
 } largest_job;
@@ -87,7 +88,11 @@ static void largest_part(void *arg, int part)
     const int64_t to = from + LARGEST_PART < j->n ? from + LARGEST_PART : j->n;
     const float *x = j->x;
     int32_t most = 0;
-    for (int64_t i = from; i < to; i++) {
+    for (int64_t i = from; i < to && j->half != NULL; i++) {
+        const int32_t bits = (j->half[i] & 0x7fff) << 16;
+        most = bits > most ? bits : most;
+    }
+    for (int64_t i = from; i < to && x != NULL; i++) {
         int32_t bits;
         memcpy(&bits, &x[i], sizeof bits);
         bits &= 0x7fffffff;
@@ -99,13 +104,22 @@ static void largest_part(void *arg, int part)
         ;
 }
 
+static float largest_of(largest_job *j, const sw_par *par)
+{
+    float most;
+    par->run(par, largest_part, j, (int)((j->n + LARGEST_PART - 1) / LARGEST_PART));
+    memcpy(&most, &j->bits, sizeof most);
+    return most;
+}
+
 float SW_KERNEL(pointwise, largest)(const float *x, int64_t n, const sw_par *par)
 {
-    largest_job j = {x, n, 0};
-    float most;
-    par->run(par, largest_part, &j, (int)((n + LARGEST_PART - 1) / LARGEST_PART));
-    memcpy(&most, &j.bits, sizeof most);
-    return most;
+    return largest_of(&(largest_job){.x = x, .n = n}, par);
+}
+
+float SW_KERNEL(pointwise, largest_half)(const uint16_t *x, int64_t n, const sw_par *par)
+{
+    return largest_of(&(largest_job){.half = x, .n = n}, par);
 }
 
 /* ---- adafactor --------------------------------------------------------------------------- */

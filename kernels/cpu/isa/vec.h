@@ -292,6 +292,73 @@ SW_VEC_FN void vstore_upto(float *p, vf v, int64_t n)
         vstore_n(p, v, (int)n);
 }
 
+/* ---- bf16 -------------------------------------------------------------------------------- */
+
+typedef uint32_t vu __attribute__((vector_size(4 * VW)));
+typedef int32_t vs __attribute__((vector_size(4 * VW)));
+typedef uint16_t vh __attribute__((vector_size(2 * VW)));
+
+/* Rounded to bf16, as sw_bf16_round() does. */
+SW_VEC_FN vf vround_half(vf x)
+{
+    const vu bits = (vu)x, size = bits & 0x7fffffffu;
+    const vu number = (vu)(((vs)size >= 0x00800000) & ((vs)size <= 0x7f800000));
+    const vu nan = (vu)((vs)size > 0x7f800000) & 0x7fc00000u;
+    const vu rounded = size + 0x7fffu + (bits >> 16 & 1u);
+    return (vf)(((rounded & number) | nan | (bits & 0x80000000u)) & 0xffff0000u);
+}
+SW_VEC_FN vf vload_half(const uint16_t *p)
+{
+    vh v;
+    memcpy(&v, p, sizeof v);
+    return (vf)(__builtin_convertvector(v, vu) << 16);
+}
+SW_VEC_FN vf vload_half_upto(const uint16_t *p, int64_t n)
+{
+    uint16_t some[VW] = {0};
+    if (n >= VW)
+        return vload_half(p);
+    for (int i = 0; i < n; i++)
+        some[i] = p[i];
+    return vload_half(some);
+}
+SW_VEC_FN void vstore_half_upto(uint16_t *p, vf x, int64_t n)
+{
+    const vh v = __builtin_convertvector((vu)vround_half(x) >> 16, vh);
+    if (n >= VW)
+        memcpy(p, &v, sizeof v);
+    else
+        for (int i = 0; i < n; i++)
+            p[i] = v[i];
+}
+
+/* ------------------------------------------------------------------------------------------ */
+
+/* The first n lanes, n a constant: masked stores of AVX2 are slow on some processors. */
+SW_VEC_FN void vstore_few(float *p, vf v, int n)
+{
+#if SW_ISA_ID == 1
+    __m128 some = _mm256_castps256_ps128(v);
+    if (n == VW) {
+        vstore(p, v);
+        return;
+    }
+    if (n >= 4) {
+        _mm_storeu_ps(p, some);
+        some = _mm256_extractf128_ps(v, 1);
+        p += 4;
+    }
+    if (n % 4 >= 2)
+        _mm_storel_pi((__m64 *)(void *)p, some);
+    if (n % 4 == 3)
+        some = _mm_movehl_ps(some, some);
+    if (n % 2 == 1)
+        _mm_store_ss(p + n % 4 / 2 * 2, some);
+#else
+    vstore_upto(p, v, n);
+#endif
+}
+
 /* The larger one, lane by lane, as vwins says. */
 SW_VEC_FN vf vlarger(vf best, vf x)
 {

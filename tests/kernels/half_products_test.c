@@ -1,0 +1,342 @@
+/* Products of bf16 numbers in both orders of summation, against a scalar model of them that is
+ * written from their definition (kernels/par.h). */
+#include "kernels/halves.h"
+#include "tests/kernels/dense_support.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+SW_TESTS("half_products")
+
+/* ---- the model --------------------------------------------------------------------------- */
+
+static float flushed(float x)
+{
+    return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
+}
+
+/* What is below 2^-126 once it is rounded to 24 bits is zero: between the two the rounding of
+ * fmaf is coarser, so such a result is made again 2^60 times as large. */
+static float fused(float a, float b, float c)
+{
+    a = flushed(a), b = flushed(b), c = flushed(c);
+    const float sum = fmaf(a, b, c);
+    if (sum == 0.0f || !(fabsf(sum) <= 0x1p-126f))
+        return sum;
+    const float large = fabsf(a) < fabsf(b) ? fmaf(a * 0x1p60f, b, c * 0x1p60f)
+                                            : fmaf(a, b * 0x1p60f, c * 0x1p60f);
+    return fabsf(large) < 0x1p-66f ? copysignf(0.0f, sum) : sum;
+}
+
+static float plus(float a, float b)
+{
+    return flushed(flushed(a) + flushed(b));
+}
+
+/* c and the products of k numbers of a and b, which are steps apart. */
+static float chain(sw_bf16_order order, float c, const float *a, int64_t a_step, const float *b,
+                   int64_t b_step, int64_t k)
+{
+    const int unit = order == SW_ORDER_PAIR ? 2 : 32;
+    for (int64_t q = 0; q < k; q += unit) {
+        float x[32] = {0}, y[32] = {0}, part[2] = {0, 0};
+        for (int i = 0; i < unit && q + i < k; i++) {
+            x[i] = a[(q + i) * a_step];
+            y[i] = b[(q + i) * b_step];
+        }
+        if (order == SW_ORDER_PAIR)
+            c = fused(x[0], y[0], fused(x[1], y[1], c));
+        for (int i = 0; order == SW_ORDER_TILE && i < 32; i++)
+            part[i % 2] = fused(x[i], y[i], part[i % 2]);
+        if (order == SW_ORDER_TILE)
+            c = plus(c, plus(part[0], part[1]));
+    }
+    return c;
+}
+
+/* ---- operands ---------------------------------------------------------------------------- */
+
+enum { EVEN, SPECIAL, WILD, KINDS };
+
+/* EVEN: no product over- or underflows; zeros and denormals of both signs. SPECIAL: NaN and
+ * infinity in the last of `lines` lines of k numbers too. WILD: all exponents. */
+static void draw(float *x, int64_t lines, int64_t k, int kind, sw_dice *dice)
+{
+    for (int64_t i = 0; i < lines * k; i++) {
+        const uint32_t exponent = kind == WILD ? 1 + (uint32_t)sw_dice_below(dice, 254)
+                                               : 119 + (uint32_t)sw_dice_below(dice, 16);
+        const uint32_t which = (uint32_t)sw_dice_below(dice, 24);
+        uint32_t bits = which == 0 ? 0 : which == 1 ? 0x7fffff : exponent << 23;
+        bits |= (uint32_t)sw_dice_below(dice, 2) << 31;
+        if (which > 1)
+            bits |= (uint32_t)sw_dice_below(dice, 1 << 23);
+        x[i] = sw_float_of(bits);
+    }
+    static const uint32_t special[] = {0x7f800001, 0x7f800000, 0xff800000, 0x7f7fffff};
+    for (int64_t i = 0; kind == SPECIAL && i < k; i += 7)
+        x[(lines - 1) * k + i] = sw_float_of(special[sw_dice_below(dice, 4)]);
+}
+
+/* The model's numbers: those of `from` in bf16. */
+static float *rounded(const float *from, size_t n)
+{
+    float *x = take(n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = sw_bf16_widen(sw_bf16_round(from[i]));
+    return x;
+}
+
+/* A matrix (rows, cols) with its element (i, j) at i * row + j * col, in float32 or bf16. */
+static float *laid(const float *x, int64_t rows, int64_t cols, int64_t row, int64_t col,
+                   bool half)
+{
+    const size_t n = (size_t)((rows - 1) * row + (cols - 1) * col + 1);
+    float *to = take(rows * cols > 0 ? half ? (n + 1) / 2 : n : 0);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            const float value = x[i * cols + j];
+            if (half)
+                ((uint16_t *)(void *)to)[i * row + j * col] = sw_bf16_round(value);
+            else
+                to[i * row + j * col] = value;
+        }
+    return to;
+}
+
+static float *turned(const float *x, int64_t rows, int64_t cols)
+{
+    float *to = take((size_t)(rows * cols));
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            to[j * rows + i] = x[i * cols + j];
+    return to;
+}
+
+/* NaN is alike, but of bf16 it is quiet and without payload. */
+static bool same_result(float want, const float *got, size_t at, bool half)
+{
+    if (!half)
+        return (isnan(want) && isnan(got[at])) || sw_bits_of(want) == sw_bits_of(got[at]);
+    const uint16_t bits = ((const uint16_t *)(const void *)got)[at];
+    return isnan(want) ? (bits & 0x7fff) == 0x7fc0 : bits == sw_bf16_round(want);
+}
+
+/* c as it is before a product: `before` where that is added to, else NaN. */
+static void begin_with_sums(float *c, const float *before, size_t n, bool half, bool adds)
+{
+    memset(c, 0xff, n * sizeof *c);
+    for (size_t e = 0; adds && e < n; e++)
+        if (half)
+            ((uint16_t *)(void *)c)[e] = sw_bf16_round(before[e]);
+        else
+            c[e] = before[e];
+}
+
+/* Denormals are zero while kernels run, as in a run. */
+static void product(int isa, const sw_gemm *g, float *scratch, const sw_par *par)
+{
+#if defined(__x86_64__)
+    const uint32_t before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040u);
+#endif
+    sw_dense((sw_isa)isa)->gemm(g, scratch, par);
+#if defined(__x86_64__)
+    _mm_setcsr(before);
+#endif
+}
+
+static void products(int isa, const sw_products *p, const sw_par *par)
+{
+#if defined(__x86_64__)
+    const uint32_t before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040u);
+#endif
+    sw_axes((sw_isa)isa)->products(p, par);
+#if defined(__x86_64__)
+    _mm_setcsr(before);
+#endif
+}
+
+/* ---- products ---------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t m, n, k;
+} size3;
+
+static const size3 sizes[] = {{1, 1, 1},     {3, 5, 2},      {7, 9, 3},     {6, 16, 31},
+                              {13, 17, 32},  {29, 33, 33},   {64, 64, 64},  {65, 65, 255},
+                              {70, 130, 64}, {130, 65, 257}, {2, 70, 256},  {67, 70, 513},
+                              {8, 1, 100},   {12, 37, 65},   {5, 20, 0},    {200, 3, 300},
+                              {520, 66, 70}, {510, 70, 290}, {70, 530, 600}};
+
+enum {
+    A_HALF = 1,
+    B_HALF = 2,
+    C_HALF = 4,
+    A_TURNED = 8,
+    B_TURNED = 16,
+    SPARSE = 32,
+    FORMS = 64
+};
+enum { BIAS = 1, ADDING = 2 };
+
+/* Every form of the operands, with scratch and threads or without, by every `step`th. */
+static void a_product(size3 z, int kind, sw_bf16_order order, int sum, int first, int step)
+{
+    static const sw_par two = {2, run_reversed};
+    sw_dice dice = {(uint64_t)(z.m * 1000 + z.n * 100 + z.k + kind)};
+    const size_t n = (size_t)(z.m * z.n),
+                 bytes = sw_dense(SW_ISA_BASE)->gemm_bytes(z.m, z.n, z.k, false, true);
+    float *a = take((size_t)(z.m * z.k)), *b = take((size_t)(z.n * z.k));
+    draw(a, z.m, z.k, kind, &dice);
+    draw(b, z.n, z.k, kind, &dice);
+    const float *x = rounded(a, (size_t)(z.m * z.k)), *y = rounded(b, (size_t)(z.n * z.k));
+    const float *b_rows = turned(b, z.n, z.k), *bias = numbers((size_t)z.n, 7);
+    const float *before = rounded(numbers(n, 8), n);
+    const size_t each = n > 3000 ? 7 : 1;
+    float *want = take(n), *scratch = take(bytes / 4), *c = take(n);
+    for (size_t e = 0; e < n; e += each) {
+        const int64_t i = (int64_t)e / z.n, j = (int64_t)e % z.n;
+        want[e] = chain(order, (sum & ADDING) != 0 ? before[e] : 0.0f, x + i * z.k, 1,
+                        y + j * z.k, 1, z.k);
+        if ((sum & BIAS) != 0)
+            want[e] = plus(want[e], bias[j]);
+    }
+    const size_t used = pool_used;
+    const int taken = n_taken;
+    for (int form = first; form < FORMS; form += step) {
+        const int64_t gap = (form & SPARSE) != 0 ? 3 : 1;
+        const bool a_turned = (form & A_TURNED) != 0, b_turned = (form & B_TURNED) != 0;
+        sw_gemm g = {.m = z.m, .n = z.n, .k = z.k, .order = order};
+        g.a_half = (form & A_HALF) != 0, g.b_half = (form & B_HALF) != 0;
+        g.c_half = (form & C_HALF) != 0;
+        g.a_row = a_turned ? 1 : z.k + gap, g.a_col = a_turned ? z.m + gap : 1;
+        g.b_row = gap * (b_turned ? 1 : z.n), g.b_col = gap * (b_turned ? z.k : 1);
+        g.a = laid(a, z.m, z.k, g.a_row, g.a_col, g.a_half);
+        g.b = laid(b_rows, z.k, z.n, g.b_row, g.b_col, g.b_half);
+        g.bias = (sum & BIAS) != 0 ? bias : NULL;
+        g.accumulate = (sum & ADDING) != 0;
+        g.c = c;
+        for (int run = 0; run < 4 * ((int)sw_cpu_isa() + 1); run++) {
+            const int isa = run / 4;
+            if (isa == SW_ISA_BASE && kind == WILD)
+                continue;
+            begin_with_sums(c, before, n, g.c_half, g.accumulate);
+            memset(scratch, run % 4 == 0 ? 0xff : 0x5a, bytes);
+            product(isa, &g, run % 4 < 2 ? scratch : NULL,
+                    run % 4 == 0   ? &one_thread
+                    : run % 4 == 1 ? &reversed
+                    : run % 4 == 2 ? &two
+                                   : NULL);
+            int wrong = 0;
+            for (size_t e = 0; e < n; e += each)
+                wrong += !same_result(want[e], c, e, g.c_half);
+            SW_CHECK(wrong == 0, "%ldx%ldx%ld kind %d order %d sum %d form %d run %d: %d wrong",
+                     (long)z.m, (long)z.n, (long)z.k, kind, (int)order, sum, form, run, wrong);
+        }
+        pool_used = used;
+        n_taken = taken;
+    }
+    give_all();
+}
+
+SW_TEST("products have the bits of the model")
+{
+    const int n = (int)(sizeof sizes / sizeof *sizes);
+    for (int s = 0; s < n; s++)
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int i = 0; i < 8; i++) {
+                const size3 z = sizes[s];
+                const int64_t work = z.m * z.n * z.k;
+                const int step = work < 3000 ? 1 : work < 300000 ? 5 : 11;
+                a_product(z, kind, i < 4 ? SW_ORDER_PAIR : SW_ORDER_TILE, i % 4, i % step,
+                          step);
+            }
+}
+
+/* One element: pairs and tiles of 64 numbers of k are other sums. */
+SW_TEST("the orders differ at k = 64")
+{
+    const size_t n = 64 * 40;
+    const float *a = numbers(n, 1), *b = numbers(n, 2);
+    float *c[2] = {take(40 * 40), take(40 * 40)};
+    for (int i = 0; i < 2; i++) {
+        sw_gemm g = {.c = c[i], .a = a, .b = b, .m = 40, .n = 40, .k = 64};
+        g.a_row = 64, g.a_col = 1, g.b_row = 40, g.b_col = 1;
+        g.order = i == 0 ? SW_ORDER_PAIR : SW_ORDER_TILE;
+        product((int)sw_cpu_isa(), &g, NULL, NULL);
+    }
+    CU_ASSERT_NOT_EQUAL(memcmp(c[0], c[1], 40 * 40 * 4), 0);
+    give_all();
+}
+
+/* ---- many products ----------------------------------------------------------------------- */
+
+/* Results (2, 3) and sums over (2, sums): a (r0, s0, s1, m, k), b (r1, s0, s1, k, n), so each
+ * repeats along one axis of results. */
+static void some_products(size3 z, int64_t sums, sw_bf16_order order, bool adds)
+{
+    const int64_t of_a = z.m * z.k, of_b = z.k * z.n, all = 2 * sums;
+    const size_t n = (size_t)(6 * z.m * z.n);
+    const float *a = numbers((size_t)(2 * all * of_a), 1);
+    const float *b = numbers((size_t)(3 * all * of_b), 2);
+    const float *x = rounded(a, (size_t)(2 * all * of_a));
+    const float *y = rounded(b, (size_t)(3 * all * of_b));
+    const float *before = rounded(numbers(n, 3), n);
+    float *want = take(n), *c = take(n);
+    for (size_t e = 0; e < n; e++) {
+        const int64_t r = (int64_t)e / (z.m * z.n), i = (int64_t)e / z.n % z.m;
+        want[e] = adds ? before[e] : 0.0f;
+        for (int64_t s = 0; s < all; s++)
+            want[e] = chain(order, want[e], x + (r / 3 * all + s) * of_a + i * z.k, 1,
+                            y + (r % 3 * all + s) * of_b + (int64_t)e % z.n, z.n, z.k);
+    }
+    sw_products p = {.m = z.m, .n = z.n, .k = z.k, .accumulate = adds, .order = order, .c = c};
+    p.a_row = z.k, p.a_col = 1, p.b_row = z.n, p.b_col = 1;
+    p.n_results = p.n_sums = 2;
+    p.result[0] = 2, p.result_a[0] = all * of_a, p.result[1] = 3, p.result_b[1] = all * of_b;
+    p.sum[0] = 2, p.sum_a[0] = sums * of_a, p.sum_b[0] = sums * of_b;
+    p.sum[1] = sums, p.sum_a[1] = of_a, p.sum_b[1] = of_b;
+    for (int form = 0; form < A_TURNED; form++) {
+        p.a_half = (form & A_HALF) != 0, p.b_half = (form & B_HALF) != 0;
+        p.c_half = (form & C_HALF) != 0;
+        p.a = laid(a, 1, 2 * all * of_a, 0, 1, p.a_half);
+        p.b = laid(b, 1, 3 * all * of_b, 0, 1, p.b_half);
+        for (int run = 0; run < 2 * ((int)sw_cpu_isa() + 1); run++) {
+            begin_with_sums(c, before, n, p.c_half, adds);
+            products(run / 2, &p, run % 2 == 0 ? &one_thread : &reversed);
+            int wrong = 0;
+            for (size_t e = 0; e < n; e++)
+                wrong += !same_result(want[e], c, e, p.c_half);
+            SW_CHECK(
+                wrong == 0, "%ldx%ldx%ld sums %ld order %d form %d adds %d run %d: %d wrong",
+                (long)z.m, (long)z.n, (long)z.k, (long)all, (int)order, form, adds, run, wrong);
+        }
+    }
+    give_all();
+}
+
+SW_TEST("many products have the bits of the model")
+{
+    static const size3 shapes[] = {{5, 9, 33}, {13, 66, 64}, {70, 17, 7}, {200, 65, 40}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int i = 0; i < 12; i++)
+            some_products(shapes[s], i / 4 == 2 ? 3 : i / 4,
+                          i % 2 == 0 ? SW_ORDER_PAIR : SW_ORDER_TILE, i / 2 % 2 != 0);
+}
+
+/* At most 2 MiB, and never more for a smaller product. */
+SW_TEST("scratch of bf16 is small whatever the product")
+{
+    const sw_dense_kernels *d = sw_dense(SW_ISA_BASE);
+    for (int64_t m = 1; m <= 1 << 20; m *= 4)
+        for (int64_t n = 1; n <= 1 << 20; n *= 4)
+            for (int64_t k = 0; k <= 1 << 20; k = k * 4 + 1) {
+                const size_t bytes = d->gemm_bytes(m, n, k, true, true);
+                CU_ASSERT(bytes <= (size_t)2 << 20);
+                CU_ASSERT_EQUAL(bytes, d->gemm_bytes(m, n, k, false, true));
+                CU_ASSERT(d->gemm_bytes(m - m / 3, n, k, true, true) <= bytes);
+                CU_ASSERT(d->gemm_bytes(m, n - n / 3, k, true, true) <= bytes);
+                CU_ASSERT(d->gemm_bytes(m, n, k - k / 5, true, true) <= bytes);
+            }
+}
