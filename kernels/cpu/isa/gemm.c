@@ -95,7 +95,7 @@ SW_VEC_FN float number_as(const char *from, int how)
 }
 
 /* Where number k of a piece is packed, and how deep a piece is with the zeros at its end. */
-static inline int64_t place(sw_bf16_order order, int64_t k)
+SW_VEC_FN int64_t place(sw_bf16_order order, int64_t k, int how)
 {
     static const uint8_t of[3][32] = {
         {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
@@ -104,7 +104,7 @@ static inline int64_t place(sw_bf16_order order, int64_t k)
          17, 16, 19, 18, 21, 20, 23, 22, 25, 24, 27, 26, 29, 28, 31, 30},
         {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
          8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}};
-    return (k & ~INT64_C(31)) + of[order][k & 31];
+    return how == AS_IS ? k : (k & ~INT64_C(31)) + of[order][k & 31];
 }
 
 static inline int64_t deep(sw_bf16_order order, int64_t depth)
@@ -137,7 +137,7 @@ SW_VEC_FN void pack_rows(float *to, const sw_gemm *g, const piece *x, int how)
     for (int64_t k = 0; k < x->depth; k++) {
         const char *b = number_at(g->b, (x->k + k) * g->b_row + x->j, how);
         const char *ahead = number_at(b, k + AHEAD < x->depth ? AHEAD * g->b_row : 0, how);
-        const int64_t at = place(g->order, k);
+        const int64_t at = place(g->order, k, how);
         for (int64_t j = x->raw; j < x->width; j += VW) {
             const int64_t left = x->width - j, p = j / NR * NR;
             __builtin_prefetch(number_at(ahead, j, how), 0, 2);
@@ -165,11 +165,11 @@ SW_VEC_FN void pack_columns(float *to, int64_t width, const sw_gemm *g, const pi
         }
         vtranspose(r);
         for (int i = 0; i < VW; i++)
-            vstore(to + place(g->order, k + i) * width, r[i]);
+            vstore(to + place(g->order, k + i, how) * width, r[i]);
     }
     for (; k < x->depth; k++)
         for (int i = 0; i < VW; i++)
-            to[place(g->order, k) * width + i] =
+            to[place(g->order, k, how) * width + i] =
                 i < n ? number_as(number_at(b, k * g->b_row + i * g->b_col, how), how) : 0.0f;
 }
 
@@ -196,7 +196,7 @@ static void pack_piece(float *to, const sw_gemm *g, const piece *x)
     for (int64_t k = x->depth; k < x->deep; k++)
         for (int64_t p = 0; p < x->width; p += NR) {
             const int64_t width = panel_width(x, p);
-            memset(to + p * x->deep + place(g->order, k) * width, 0,
+            memset(to + p * x->deep + place(g->order, k, ROUNDED) * width, 0,
                    (size_t)width * sizeof *to);
         }
 }
@@ -208,6 +208,8 @@ static void pack_piece(float *to, const sw_gemm *g, const piece *x)
 SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t i, int64_t k,
                           int64_t end, int64_t ahead, int mr, int how)
 {
+    /* What is written after a column is overwritten by the next one. */
+    const bool over = how == AS_IS && mr < VW && VW - mr <= mr;
     for (int r = 0; r < mr; r += VW) {
         const int lanes = mr - r < VW ? mr - r : VW;
         const void *a = number_at(g->a, (i + r) * g->a_row, how);
@@ -219,17 +221,20 @@ SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t
                     l < lanes ? load_as(number_at(a, l * g->a_row + q, how), VW, how) : vzero();
             vtranspose(x);
             for (int l = 0; l < VW; l++)
-                vstore_few(strip + place(g->order, q + l - first) * mr + r, x[l], lanes);
+                vstore_few(strip + place(g->order, q + l - first, how) * mr + r, x[l], lanes);
         }
         for (; g->a_row == 1 && i + r + VW <= g->m && q < end; q++) {
             const char *from = number_at(a, q * g->a_col, how);
             __builtin_prefetch(number_at(from, ahead, how), 0, 3);
-            vstore_few(strip + place(g->order, q - first) * mr + r, load_as(from, VW, how),
-                       lanes);
+            float *to = strip + place(g->order, q - first, how) * mr + r;
+            if (over && q + 1 < end)
+                vstore(to, load_as(from, VW, how));
+            else
+                vstore_few(to, load_as(from, VW, how), lanes);
         }
         for (; q < end; q++)
             for (int l = 0; l < lanes; l++)
-                strip[place(g->order, q - first) * mr + r + l] =
+                strip[place(g->order, q - first, how) * mr + r + l] =
                     number_as(number_at(a, l * g->a_row + q * g->a_col, how), how);
     }
 }
@@ -256,7 +261,7 @@ SW_VEC_FN void pack_a(float *to, const sw_gemm *g, const range *r, int how)
             else
                 pack_strip(strip, g, r->k, i, k, end, ahead, 1, how);
             for (int64_t q = depth; end == r->k_end && q < all; q++)
-                memset(strip + place(g->order, q) * mr, 0, (size_t)mr * sizeof *strip);
+                memset(strip + place(g->order, q, how) * mr, 0, (size_t)mr * sizeof *strip);
             i += mr;
         }
     }
