@@ -468,7 +468,7 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs, bool tiles)
     else
         multiply(acc, g->a + t->i * g->a_row + t->k * g->a_col, g->a_row, g->a_col,
                  next * g->a_row, t->panel, t->depth, t->soon, raw, mr, nv);
-    const float *bias = t->finish && g->bias != NULL ? g->bias + t->j : NULL;
+    const float *bias = t->finish && !g->bias_down && g->bias != NULL ? g->bias + t->j : NULL;
     SW_UNROLL
     for (int v = 0; v < nv; v++) {
         const int lanes = v < nv - 1 ? VW : last;
@@ -531,18 +531,24 @@ static void run_tile(tile *t)
 
 /* ---- tasks ------------------------------------------------------------------------------- */
 
-/* Rows [i, end) and the columns of x: from C of bf16 to its sums, and back. */
+/* Rows [i, end) and the columns of x: from C of bf16 to its sums, and back; then with a bias
+ * that goes down, which may be of a C of float32 in its own place. */
 static void take_sums(const sw_gemm *g, const region *sums, const piece *x, int64_t i,
                       int64_t end, bool back)
 {
     for (; i < end; i++) {
         float *sum = sums->at + (i - sums->i) * sums->row + x->j - sums->j;
         uint16_t *c = (uint16_t *)(void *)g->c + i * (g->c_row != 0 ? g->c_row : g->n) + x->j;
-        for (int64_t j = 0; j < x->width; j += VW)
-            if (back)
-                vstore_half_upto(c + j, vload_upto(sum + j, x->width - j), x->width - j);
+        const vf bias = vset1(g->bias_down && g->bias != NULL ? g->bias[i] : -0.0f);
+        for (int64_t j = 0; j < x->width; j += VW) {
+            const int64_t left = x->width - j;
+            if (!back)
+                vstore_upto(sum + j, vload_half_upto(c + j, left), left);
+            else if (g->c_half)
+                vstore_half_upto(c + j, vadd(vload_upto(sum + j, left), bias), left);
             else
-                vstore_upto(sum + j, vload_half_upto(c + j, x->width - j), x->width - j);
+                vstore_upto(sum + j, vadd(vload_upto(sum + j, left), bias), left);
+        }
     }
 }
 
@@ -585,7 +591,7 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
             }
             run_tile(&t);
         }
-        if (g->c_half && t.finish)
+        if ((g->c_half || g->bias_down) && t.finish)
             take_sums(g, &t.c, x, i, t.end, true);
     }
 }
@@ -819,11 +825,13 @@ static void one_result(const products_job *j, int64_t r)
 {
     _Alignas(64) float waiting[SUM_ROWS * COLS];
     const sw_products *p = &j->p;
-    const int how_a = reading(p->order, p->a_half), how_b = reading(p->order, p->b_half);
     const bool waits = p->c_half && j->sums > 1; /* then a tile of C after the other */
     const int64_t rows = waits ? SUM_ROWS : p->m, cols = waits ? COLS : p->n;
-    char *c = (char *)p->c + r * p->m * p->n * (p->c_half ? 2 : 4);
-    sw_gemm g = {.c = (float *)(void *)c, .m = p->m, .n = p->n, .k = p->k, .order = p->order};
+    sw_gemm g = {.c = swi_element(p->c, r * p->m * p->n, p->c_half),
+                 .m = p->m,
+                 .n = p->n,
+                 .k = p->k,
+                 .order = p->order};
     g.a_row = p->a_row, g.a_col = p->a_col, g.b_row = p->b_row, g.b_col = p->b_col;
     g.a_half = p->a_half, g.b_half = p->b_half, g.c_half = p->c_half;
     for (int64_t i = 0; i < p->m; i += rows)
@@ -841,8 +849,8 @@ static void one_result(const products_job *j, int64_t r)
                 int64_t a = i * p->a_row, b = col * p->b_col;
                 offsets(r, p->result, p->result_a, p->result_b, p->n_results, &a, &b);
                 offsets(s, p->sum, p->sum_a, p->sum_b, p->n_sums, &a, &b);
-                part.a = (const float *)(const void *)number_at(p->a, a, how_a);
-                part.b = (const float *)(const void *)number_at(p->b, b, how_b);
+                part.a = swi_element(p->a, a, p->a_half);
+                part.b = swi_element(p->b, b, p->b_half);
                 part.accumulate = p->accumulate || s > 0;
                 swi_gemm(&part, NULL, j->par);
             }
