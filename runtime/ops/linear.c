@@ -33,7 +33,8 @@ COUNT(forward_operations,
       swi_count_add(product(DIM(0, 0), DIM(1, 0), DIM(0, 1)),
                     info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0))
 
-SCRATCH(forward_bytes, sw_dense(info->isa)->gemm_bytes(DIM(0, 0), DIM(1, 0), DIM(0, 1), false, false))
+SCRATCH(forward_bytes,
+        sw_dense(info->isa)->gemm_bytes(DIM(0, 0), DIM(1, 0), DIM(0, 1), false, false))
 
 /* Operand a (m, k) by operand b (k, n), with these steps of rows and columns. */
 static sw_status multiply(const sw_launch *l, sw_gemm g, int a, int b, const float *bias)
@@ -56,7 +57,8 @@ static sw_status forward(const sw_launch *l)
 }
 
 /* in: w (out, in), dy (batch, out). w may be a range of columns of a larger matrix. */
-SCRATCH(dx_bytes, sw_dense(info->isa)->gemm_bytes(DIM(1, 0), DIM(0, 1), DIM(0, 0), false, false))
+SCRATCH(dx_bytes,
+        sw_dense(info->isa)->gemm_bytes(DIM(1, 0), DIM(0, 1), DIM(0, 0), false, false))
 COUNT(dx_operations, product(DIM(1, 0), DIM(0, 1), DIM(0, 0)))
 
 static sw_status dx_kernel(const sw_launch *l)

@@ -15,8 +15,8 @@ static float flushed(float x)
     return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
 }
 
-/* What is below 2^-126 once it is rounded to 24 bits is zero: between the two the rounding of
- * fmaf is coarser, so such a result is made again 2^60 times as large. */
+/* A result below 2^-126 after rounding to 24 bits is zero. The rounding of fmaf is coarser
+ * there, so a result at that limit is computed once more, 2^60 times as large. */
 static float fused(float a, float b, float c)
 {
     a = flushed(a), b = flushed(b), c = flushed(c);

@@ -203,12 +203,12 @@ static void pack_piece(float *to, const sw_gemm *g, const piece *x)
 
 /* ---- packing A --------------------------------------------------------------------------- */
 
-/* Columns [k, end) of A, `first` being that of place 0, to the strip of mr rows from i on. mr
+/* Columns [k, end) of A, of which `first` has place 0, to the strip of mr rows from i on. mr
  * is a constant. */
 SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t i, int64_t k,
                           int64_t end, int64_t ahead, int mr, int how)
 {
-    /* What is written after a column is overwritten by the next one. */
+    /* Numbers that are written after a column are overwritten by the next one. */
     const bool over = how == AS_IS && mr < VW && VW - mr <= mr;
     for (int r = 0; r < mr; r += VW) {
         const int lanes = mr - r < VW ? mr - r : VW;
@@ -216,10 +216,12 @@ SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t
         int64_t q = k;
         for (; g->a_col == 1 && q + VW <= end; q += VW) {
             vf x[VW];
+            SW_UNROLL
             for (int l = 0; l < VW; l++)
                 x[l] =
                     l < lanes ? load_as(number_at(a, l * g->a_row + q, how), VW, how) : vzero();
             vtranspose(x);
+            SW_UNROLL
             for (int l = 0; l < VW; l++)
                 vstore_few(strip + place(g->order, q + l - first, how) * mr + r, x[l], lanes);
         }
