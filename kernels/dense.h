@@ -30,6 +30,7 @@ typedef struct {
     const float *b;
     int64_t b_row, b_col; /* B(i, j) = b[i * b_row + j * b_col] */
     const float *bias;    /* added to each row; NULL: none */
+    bool bias_down;       /* is added to each column, and has a number for each row */
     int64_t m, n, k;      /* k == 0 gives bias or zeros */
     bool accumulate;      /* begins with c instead of zero */
     sw_bf16_order order;
@@ -51,6 +52,12 @@ typedef struct {
     /* Convolution alone; 0 counts as 1. Channels of x and y fall into `groups` of equal size
      * that do not meet; taps are `dilation` positions apart. */
     int64_t groups, dilation;
+    /* Convolutions of one position without stride alone, which then sum as products do, in
+     * sw_gemm's order; pointers are cast from uint16_t *. A piece of the gradient of w is of
+     * one image or block, or of images where each has one position, and is padded for itself.
+     */
+    sw_bf16_order order;
+    bool x_half, y_half, w_half; /* of dx as of x, of dy as of y; dw, db and bias are float32 */
 } sw_conv;
 
 /* y = x * s, with one s for each image and channel: (batch, channels, positions) and (batch,
@@ -103,7 +110,8 @@ typedef struct {
 
     /* y = conv(x, w) + bias. w: (out_c, in_c / groups, kernel_h, kernel_w), bias (out_c) or
      * NULL. Kernels of one position without stride are products: scratch then holds, for each
-     * thread, a strip of x; else there is none. `threads` as in par. */
+     * thread, a strip of x; else, and in an order of bf16, there is none. `threads` as in par.
+     */
     size_t (*conv_bytes)(const sw_conv *s, int threads);
     void (*conv)(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
                  bool accumulate, void *scratch, const sw_par *par);

@@ -15,8 +15,8 @@ static float flushed(float x)
     return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
 }
 
-/* What is below 2^-126 once it is rounded to 24 bits is zero: between the two the rounding of
- * fmaf is coarser, so such a result is made again 2^60 times as large. */
+/* A result below 2^-126 after rounding to 24 bits is zero. The rounding of fmaf is coarser
+ * there, so a result at that limit is computed once more, 2^60 times as large. */
 static float fused(float a, float b, float c)
 {
     a = flushed(a), b = flushed(b), c = flushed(c);
@@ -339,4 +339,137 @@ SW_TEST("scratch of bf16 is small whatever the product")
                 CU_ASSERT(d->gemm_bytes(m, n - n / 3, k, true, true) <= bytes);
                 CU_ASSERT(d->gemm_bytes(m, n, k - k / 5, true, true) <= bytes);
             }
+}
+
+/* ---- convolutions of one position -------------------------------------------------------- */
+
+/* In the layout's own terms: images or blocks, of in_c or out_c planes of `size` numbers. */
+typedef struct {
+    sw_conv s;
+    int64_t images, size;
+    const float *x, *dy, *w, *bias; /* float32 */
+    const float *x16, *dy16, *w16;  /* the model's numbers */
+    const float *dx, *y, *dw;       /* what is added to */
+    float *want_y, *want_dx, *want_dw;
+} conv_case;
+
+enum { X_HALF = 1, Y_HALF = 2, W_HALF = 4, CONV_FORMS = 8 };
+
+static void conv_model(const conv_case *t, sw_bf16_order order, int sum)
+{
+    const int64_t in_c = t->s.in_c, out_c = t->s.out_c, size = t->size;
+    const bool adds = (sum & ADDING) != 0, points = size == 1;
+    for (int64_t i = 0; i < t->images * out_c * size; i++) {
+        const int64_t b = i / size / out_c, o = i / size % out_c;
+        t->want_y[i] = chain(order, adds ? t->y[i] : 0.0f, t->w16 + o * in_c, 1,
+                             t->x16 + b * in_c * size + i % size, size, in_c);
+        if ((sum & BIAS) != 0)
+            t->want_y[i] = plus(t->want_y[i], t->bias[o]);
+    }
+    for (int64_t i = 0; i < t->images * in_c * size; i++)
+        t->want_dx[i] = chain(order, adds ? t->dx[i] : 0.0f, t->w16 + i / size % in_c, in_c,
+                              t->dy16 + i / size / in_c * out_c * size + i % size, size, out_c);
+    for (int64_t i = 0; i < out_c * in_c; i++) {
+        const int64_t all = points ? t->images : size, outer = points ? 1 : t->images;
+        float whole = 0.0f;
+        for (int64_t b = 0; b < outer; b++)
+            for (int64_t from = 0; from < all; from += SW_GEMM_BLOCK) {
+                const int64_t n = all - from < SW_GEMM_BLOCK ? all - from : SW_GEMM_BLOCK;
+                const float *dy = t->dy16 + (b * out_c + i / in_c) * size;
+                const float *x = t->x16 + (b * in_c + i % in_c) * size;
+                const float piece = points ? chain(order, 0.0f, dy + from * out_c, out_c,
+                                                   x + from * in_c, in_c, n)
+                                           : chain(order, 0.0f, dy + from, 1, x + from, 1, n);
+                whole = b + from == 0 ? piece : plus(whole, piece);
+            }
+        t->want_dw[i] = adds ? plus(t->dw[i], whole) : whole;
+    }
+}
+
+static int wrong_of(const float *want, const float *got, int64_t n, bool half)
+{
+    int wrong = 0;
+    for (int64_t i = 0; i < n; i++)
+        wrong += !same_result(want[i], got, (size_t)i, half);
+    return wrong;
+}
+
+static void run_conv(const conv_case *t, sw_bf16_order order, int sum, int form)
+{
+    const int64_t n_y = t->images * t->s.out_c * t->size, n_x = t->images * t->s.in_c * t->size;
+    const int64_t n_w = t->s.in_c * t->s.out_c;
+    const bool adds = (sum & ADDING) != 0;
+    sw_conv s = t->s;
+    s.order = order;
+    s.x_half = (form & X_HALF) != 0, s.y_half = (form & Y_HALF) != 0;
+    s.w_half = (form & W_HALF) != 0;
+    const float *x = laid(t->x, 1, n_x, 0, 1, s.x_half),
+                *w = laid(t->w, 1, n_w, 0, 1, s.w_half);
+    const float *dy = laid(t->dy, 1, n_y, 0, 1, s.y_half);
+    const float *same_dy = s.y_half ? t->dy16 : t->dy;
+    float *y = take((size_t)n_y), *dx = take((size_t)n_x), *dw = take((size_t)n_w);
+    float *db = take((size_t)s.out_c), *want_db = take((size_t)s.out_c),
+          *no_dw = take((size_t)n_w);
+    for (int run = 0; run < 2 * ((int)sw_cpu_isa() + 1); run++) {
+        const sw_par *par = run % 2 == 0 ? &one_thread : &reversed;
+        const sw_dense_kernels *d = sw_dense((sw_isa)(run / 2));
+        CU_ASSERT_EQUAL(d->conv_bytes(&s, 3) + d->conv_dx_bytes(&s, 3) + d->conv_dw_bytes(&s),
+                        0);
+        begin_with_sums(y, t->y, (size_t)n_y, s.y_half, adds);
+        begin_with_sums(dx, t->dx, (size_t)n_x, s.x_half, adds);
+        begin_with_sums(dw, t->dw, (size_t)n_w, false, adds);
+        d->conv(y, x, w, (sum & BIAS) != 0 ? t->bias : NULL, &s, adds, NULL, par);
+        d->conv_dx(dx, dy, w, NULL, &s, adds, NULL, par);
+        d->conv_dw(dw, db, x, dy, &s, adds, false, NULL, par);
+        d->conv_dw(no_dw, want_db, t->x, same_dy, &t->s, false, false, NULL, par);
+        const int wrong[4] = {
+            wrong_of(t->want_y, y, n_y, s.y_half), wrong_of(t->want_dx, dx, n_x, s.x_half),
+            wrong_of(t->want_dw, dw, n_w, false), wrong_of(want_db, db, s.out_c, false)};
+        SW_CHECK(
+            wrong[0] + wrong[1] + wrong[2] + wrong[3] == 0,
+            "%s plain %d order %d sum %d form %d run %d: wrong %d of y, %d dx, %d dw, %d db",
+            conv_text(&s), s.plain, (int)order, sum, form, run, wrong[0], wrong[1], wrong[2],
+            wrong[3]);
+    }
+}
+
+static void a_conv(sw_conv s, bool plain)
+{
+    conv_case t = {.s = s, .images = plain ? s.batch : (s.batch + 15) / 16};
+    t.s.plain = plain;
+    t.size = s.in_h * s.in_w * (plain ? 1 : 16);
+    const int64_t n_y = s.batch * out_size(&s), n_x = s.batch * in_size(&s);
+    const size_t held_y = held(&t.s, out_size(&s)), held_x = held(&t.s, in_size(&s));
+    const size_t n_w = (size_t)(s.in_c * s.out_c);
+    t.x = laid_out(&t.s, numbers((size_t)n_x, 1), in_size(&s));
+    t.dy = laid_out(&t.s, numbers((size_t)n_y, 2), out_size(&s));
+    t.w = numbers(n_w, 3), t.bias = numbers((size_t)s.out_c, 4);
+    t.x16 = rounded(t.x, held_x), t.dy16 = rounded(t.dy, held_y), t.w16 = rounded(t.w, n_w);
+    t.y = rounded(numbers(held_y, 5), held_y), t.dx = rounded(numbers(held_x, 6), held_x);
+    t.dw = numbers(n_w, 7);
+    t.want_y = take(held_y), t.want_dx = take(held_x), t.want_dw = take(n_w);
+    const size_t used = pool_used;
+    const int taken = n_taken;
+    for (int i = 0; i < 8; i++) {
+        const sw_bf16_order order = i < 4 ? SW_ORDER_PAIR : SW_ORDER_TILE;
+        conv_model(&t, order, i % 4);
+        for (int form = 0; form < CONV_FORMS; form++) {
+            run_conv(&t, order, i % 4, form);
+            pool_used = used;
+            n_taken = taken;
+        }
+    }
+    give_all();
+}
+
+SW_TEST("convolutions of one position have the bits of the model")
+{
+    static const int64_t sizes_of[][5] = {
+        {1, 1, 1, 1, 1},   {5, 3, 7, 6, 9},   {17, 33, 3, 3, 12}, {2, 70, 5, 5, 65},
+        {3, 8, 19, 15, 6}, {300, 5, 1, 1, 7}, {1, 290, 2, 9, 20}};
+    for (size_t i = 0; i < sizeof sizes_of / sizeof *sizes_of; i++)
+        for (int plain = 0; plain < 2; plain++) {
+            const int64_t *z = sizes_of[i];
+            a_conv(conv_of(z[0], z[1], z[2], z[3], z[4], 1, 1, 1, 0, 1, 1), plain != 0);
+        }
 }

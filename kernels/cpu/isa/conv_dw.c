@@ -326,16 +326,16 @@ static int64_t channel_block(dw_args *a, int64_t left)
 }
 
 /* The sum of dy of one channel, images in order: planes of `size` floats. */
-static float bias_sum(const float *dy, int64_t images, int64_t out_c, int64_t size, int64_t o)
+static float bias_sum(const float *dy, int64_t images, int64_t out_c, int64_t size, int64_t o,
+                      bool half)
 {
     vf acc = vzero();
     for (int64_t b = 0; b < images; b++) {
-        const float *plane = dy + (b * out_c + o) * size;
-        int64_t i = 0;
-        for (; i + VW <= size; i += VW)
-            acc = vadd(acc, vload(plane + i));
-        if (i < size)
-            acc = vadd(acc, vload_n(plane + i, (int)(size - i)));
+        const int64_t plane = (b * out_c + o) * size;
+        const uint16_t *halves = (const uint16_t *)(const void *)dy + plane;
+        for (int64_t i = 0; i < size; i += VW)
+            acc = vadd(acc, half ? vload_half_upto(halves + i, size - i)
+                                 : vload_upto(dy + plane + i, size - i));
     }
     float sum[4];
     vsum4(sum, acc, vzero(), vzero(), vzero());
@@ -355,7 +355,7 @@ static void plain_part(void *arg, int part)
     while (a.o < end)
         a.o += channel_block(&a, end - a.o);
     for (int64_t o = first; c == 0 && j->db != NULL && o < end; o++) {
-        const float sum = bias_sum(j->dy, s->batch, s->out_c, s->out_h * s->out_w, o);
+        const float sum = bias_sum(j->dy, s->batch, s->out_c, s->out_h * s->out_w, o, false);
         j->db[o] = j->accumulate_db ? j->db[o] + sum : sum;
     }
 }
@@ -457,6 +457,8 @@ typedef struct {
     const float *dy;
     int64_t out_c;
     bool accumulate_dw, accumulate_db;
+    sw_bf16_order order;
+    bool row_half, col_half, dy_half;
     int row_tiles, col_tiles;
 } product_job;
 
@@ -499,8 +501,9 @@ static void tile_of(const product_job *j, int64_t r, int64_t rows, int64_t c, in
         sw_gemm g = {.m = rows, .n = cols, .k = p.n, .c = first ? tile : more};
         g.a_row = j->size, g.a_col = points ? j->rows : 1;
         g.b_row = points ? j->cols : 1, g.b_col = j->size;
-        g.a = j->row + (p.b * j->rows + r) * j->size + p.from;
-        g.b = j->col + (p.b * j->cols + c) * j->size + p.from;
+        g.order = j->order, g.a_half = j->row_half, g.b_half = j->col_half;
+        g.a = swi_element(j->row, (p.b * j->rows + r) * j->size + p.from, j->row_half);
+        g.b = swi_element(j->col, (p.b * j->cols + c) * j->size + p.from, j->col_half);
         swi_gemm_pack(packed, &g);
         swi_gemm_along(&g, packed);
         if (!first)
@@ -527,7 +530,7 @@ static void product_part(void *arg, int part)
             vpiece(j->cols, VW, ct + 1, j->col_tiles) - c);
     const int64_t last = vpiece(j->out_c, 1, part + 1, parts);
     for (int64_t o = vpiece(j->out_c, 1, part, parts); j->db != NULL && o < last; o++) {
-        const float sum = bias_sum(j->dy, j->images, j->out_c, j->size, o);
+        const float sum = bias_sum(j->dy, j->images, j->out_c, j->size, o, j->dy_half);
         j->db[o] = j->accumulate_db ? j->db[o] + sum : sum;
     }
 }
@@ -556,6 +559,8 @@ static void product_dw(float *dw, float *db, const float *x, const float *dy, co
     j.images = s->plain ? s->batch : swi_blocks(s->batch);
     j.out_c = s->out_c;
     j.accumulate_dw = accumulate_dw, j.accumulate_db = accumulate_db;
+    j.order = s->order, j.dy_half = s->y_half;
+    j.row_half = by_out ? s->y_half : s->x_half, j.col_half = by_out ? s->x_half : s->y_half;
     const double work = (double)j.images * (double)j.size * (double)swi_weights(s);
     cut(&j, par != NULL && work >= SWI_WORTH ? par->n_threads : 1);
     vparts(par, product_part, &j, j.row_tiles * j.col_tiles, work >= SWI_WORTH);

@@ -8,7 +8,10 @@
  * order, as in the other convolutions: the bits are theirs.
  *
  * Parts of the work: some of the strips each, packed one after the other in a position of the
- * part's own in scratch. */
+ * part's own in scratch.
+ *
+ * In an order of bf16 a strip is a product of sw_gemm's, without scratch; its bias comes last.
+ */
 #include "kernels/cpu/isa/dense_internal.h"
 
 #if SW_ISA_ID == 2
@@ -20,6 +23,7 @@
 enum { STRIP_FLOATS = 65536, STRIP_MOST = 1024 }; /* packed; columns */
 
 typedef struct {
+    sw_gemm half; /* of a strip, but for its place; its order is none: float32 */
     float *y, *scratch;
     const float *x, *w, *bias;
     int64_t in_c, out_c, w_out, w_in; /* channels; steps of w by channels of y and x */
@@ -154,6 +158,14 @@ static void product_part(void *arg, int part)
     const int64_t last = vpiece(j->units, 1, part + 1, j->slots);
     for (int64_t u = vpiece(j->units, 1, part, j->slots); u < last; u++) {
         const int64_t image = u / j->strips, at = u % j->strips * j->strip;
+        if (j->half.order != SW_ORDER_NONE) {
+            sw_gemm g = j->half;
+            g.b = swi_element(j->x, image * g.k * j->size + at, g.b_half);
+            g.c = swi_element(j->y, image * g.m * j->size + at, g.c_half);
+            g.n = least(j->strip, j->size - at);
+            swi_gemm(&g, NULL, NULL);
+            continue;
+        }
         pack(packed, j, j->x + image * j->in_c * j->size, at);
         for (int64_t k = 0; k < j->strip && at + k < j->size; k += NR) {
             const int n = j->size - at - k < NR ? (int)(j->size - at - k) : NR;
@@ -166,6 +178,8 @@ static void product_part(void *arg, int part)
 size_t swi_conv_product_bytes(const sw_conv *s, bool gradient, int threads)
 {
     const product_job j = plan(s, gradient ? s->out_c : s->in_c, threads);
+    if (s->order != SW_ORDER_NONE)
+        return 0;
     return (size_t)j.slots * (size_t)j.in_c * (size_t)j.strip * sizeof(float);
 }
 
@@ -178,5 +192,12 @@ void swi_conv_product(float *y, const float *x, const float *w, const float *bia
     j.accumulate = accumulate;
     j.out_c = gradient ? s->in_c : s->out_c;
     j.w_out = gradient ? 1 : s->in_c, j.w_in = gradient ? s->in_c : 1;
+    j.half = (sw_gemm){.a = w, .a_row = j.w_out, .a_col = j.w_in, .a_half = s->w_half};
+    j.half.b_row = j.half.c_row = j.size, j.half.b_col = 1;
+    j.half.b_half = gradient ? s->y_half : s->x_half;
+    j.half.c_half = gradient ? s->x_half : s->y_half;
+    j.half.m = j.out_c, j.half.k = j.in_c;
+    j.half.bias = bias, j.half.bias_down = true;
+    j.half.accumulate = accumulate, j.half.order = s->order;
     vparts(par, product_part, &j, j.slots, true);
 }

@@ -30,6 +30,12 @@ static inline int swi_strip_rows(int64_t left)
     return left >= 6 ? 6 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
+/* Element i of float32, or of bf16. */
+static inline void *swi_element(const void *x, int64_t i, bool half)
+{
+    return (char *)(uintptr_t)x + i * (half ? 2 : 4);
+}
+
 /* Channels of x and of y in one group. Kernels see groups and dilation of at least 1. */
 static inline int64_t swi_in_per(const sw_conv *s)
 {

@@ -95,7 +95,7 @@ SW_VEC_FN float number_as(const char *from, int how)
 }
 
 /* Where number k of a piece is packed, and how deep a piece is with the zeros at its end. */
-static inline int64_t place(sw_bf16_order order, int64_t k)
+SW_VEC_FN int64_t place(sw_bf16_order order, int64_t k, int how)
 {
     static const uint8_t of[3][32] = {
         {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
@@ -104,7 +104,7 @@ static inline int64_t place(sw_bf16_order order, int64_t k)
          17, 16, 19, 18, 21, 20, 23, 22, 25, 24, 27, 26, 29, 28, 31, 30},
         {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
          8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}};
-    return (k & ~INT64_C(31)) + of[order][k & 31];
+    return how == AS_IS ? k : (k & ~INT64_C(31)) + of[order][k & 31];
 }
 
 static inline int64_t deep(sw_bf16_order order, int64_t depth)
@@ -137,7 +137,7 @@ SW_VEC_FN void pack_rows(float *to, const sw_gemm *g, const piece *x, int how)
     for (int64_t k = 0; k < x->depth; k++) {
         const char *b = number_at(g->b, (x->k + k) * g->b_row + x->j, how);
         const char *ahead = number_at(b, k + AHEAD < x->depth ? AHEAD * g->b_row : 0, how);
-        const int64_t at = place(g->order, k);
+        const int64_t at = place(g->order, k, how);
         for (int64_t j = x->raw; j < x->width; j += VW) {
             const int64_t left = x->width - j, p = j / NR * NR;
             __builtin_prefetch(number_at(ahead, j, how), 0, 2);
@@ -165,11 +165,11 @@ SW_VEC_FN void pack_columns(float *to, int64_t width, const sw_gemm *g, const pi
         }
         vtranspose(r);
         for (int i = 0; i < VW; i++)
-            vstore(to + place(g->order, k + i) * width, r[i]);
+            vstore(to + place(g->order, k + i, how) * width, r[i]);
     }
     for (; k < x->depth; k++)
         for (int i = 0; i < VW; i++)
-            to[place(g->order, k) * width + i] =
+            to[place(g->order, k, how) * width + i] =
                 i < n ? number_as(number_at(b, k * g->b_row + i * g->b_col, how), how) : 0.0f;
 }
 
@@ -196,40 +196,47 @@ static void pack_piece(float *to, const sw_gemm *g, const piece *x)
     for (int64_t k = x->depth; k < x->deep; k++)
         for (int64_t p = 0; p < x->width; p += NR) {
             const int64_t width = panel_width(x, p);
-            memset(to + p * x->deep + place(g->order, k) * width, 0,
+            memset(to + p * x->deep + place(g->order, k, ROUNDED) * width, 0,
                    (size_t)width * sizeof *to);
         }
 }
 
 /* ---- packing A --------------------------------------------------------------------------- */
 
-/* Columns [k, end) of A, `first` being that of place 0, to the strip of mr rows from i on. mr
+/* Columns [k, end) of A, of which `first` has place 0, to the strip of mr rows from i on. mr
  * is a constant. */
 SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t i, int64_t k,
                           int64_t end, int64_t ahead, int mr, int how)
 {
+    /* Numbers that are written after a column are overwritten by the next one. */
+    const bool over = how == AS_IS && mr < VW && VW - mr <= mr;
     for (int r = 0; r < mr; r += VW) {
         const int lanes = mr - r < VW ? mr - r : VW;
         const void *a = number_at(g->a, (i + r) * g->a_row, how);
         int64_t q = k;
         for (; g->a_col == 1 && q + VW <= end; q += VW) {
             vf x[VW];
+            SW_UNROLL
             for (int l = 0; l < VW; l++)
                 x[l] =
                     l < lanes ? load_as(number_at(a, l * g->a_row + q, how), VW, how) : vzero();
             vtranspose(x);
+            SW_UNROLL
             for (int l = 0; l < VW; l++)
-                vstore_few(strip + place(g->order, q + l - first) * mr + r, x[l], lanes);
+                vstore_few(strip + place(g->order, q + l - first, how) * mr + r, x[l], lanes);
         }
         for (; g->a_row == 1 && i + r + VW <= g->m && q < end; q++) {
             const char *from = number_at(a, q * g->a_col, how);
             __builtin_prefetch(number_at(from, ahead, how), 0, 3);
-            vstore_few(strip + place(g->order, q - first) * mr + r, load_as(from, VW, how),
-                       lanes);
+            float *to = strip + place(g->order, q - first, how) * mr + r;
+            if (over && q + 1 < end)
+                vstore(to, load_as(from, VW, how));
+            else
+                vstore_few(to, load_as(from, VW, how), lanes);
         }
         for (; q < end; q++)
             for (int l = 0; l < lanes; l++)
-                strip[place(g->order, q - first) * mr + r + l] =
+                strip[place(g->order, q - first, how) * mr + r + l] =
                     number_as(number_at(a, l * g->a_row + q * g->a_col, how), how);
     }
 }
@@ -256,7 +263,7 @@ SW_VEC_FN void pack_a(float *to, const sw_gemm *g, const range *r, int how)
             else
                 pack_strip(strip, g, r->k, i, k, end, ahead, 1, how);
             for (int64_t q = depth; end == r->k_end && q < all; q++)
-                memset(strip + place(g->order, q) * mr, 0, (size_t)mr * sizeof *strip);
+                memset(strip + place(g->order, q, how) * mr, 0, (size_t)mr * sizeof *strip);
             i += mr;
         }
     }
@@ -463,7 +470,7 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs, bool tiles)
     else
         multiply(acc, g->a + t->i * g->a_row + t->k * g->a_col, g->a_row, g->a_col,
                  next * g->a_row, t->panel, t->depth, t->soon, raw, mr, nv);
-    const float *bias = t->finish && g->bias != NULL ? g->bias + t->j : NULL;
+    const float *bias = t->finish && !g->bias_down && g->bias != NULL ? g->bias + t->j : NULL;
     SW_UNROLL
     for (int v = 0; v < nv; v++) {
         const int lanes = v < nv - 1 ? VW : last;
@@ -526,18 +533,24 @@ static void run_tile(tile *t)
 
 /* ---- tasks ------------------------------------------------------------------------------- */
 
-/* Rows [i, end) and the columns of x: from C of bf16 to its sums, and back. */
+/* Rows [i, end) and the columns of x: from C of bf16 to its sums, and back; then with a bias
+ * that goes down, which may be of a C of float32 in its own place. */
 static void take_sums(const sw_gemm *g, const region *sums, const piece *x, int64_t i,
                       int64_t end, bool back)
 {
     for (; i < end; i++) {
         float *sum = sums->at + (i - sums->i) * sums->row + x->j - sums->j;
         uint16_t *c = (uint16_t *)(void *)g->c + i * (g->c_row != 0 ? g->c_row : g->n) + x->j;
-        for (int64_t j = 0; j < x->width; j += VW)
-            if (back)
-                vstore_half_upto(c + j, vload_upto(sum + j, x->width - j), x->width - j);
+        const vf bias = vset1(g->bias_down && g->bias != NULL ? g->bias[i] : -0.0f);
+        for (int64_t j = 0; j < x->width; j += VW) {
+            const int64_t left = x->width - j;
+            if (!back)
+                vstore_upto(sum + j, vload_half_upto(c + j, left), left);
+            else if (g->c_half)
+                vstore_half_upto(c + j, vadd(vload_upto(sum + j, left), bias), left);
             else
-                vstore_upto(sum + j, vload_half_upto(c + j, x->width - j), x->width - j);
+                vstore_upto(sum + j, vadd(vload_upto(sum + j, left), bias), left);
+        }
     }
 }
 
@@ -580,7 +593,7 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
             }
             run_tile(&t);
         }
-        if (g->c_half && t.finish)
+        if ((g->c_half || g->bias_down) && t.finish)
             take_sums(g, &t.c, x, i, t.end, true);
     }
 }
@@ -814,11 +827,13 @@ static void one_result(const products_job *j, int64_t r)
 {
     _Alignas(64) float waiting[SUM_ROWS * COLS];
     const sw_products *p = &j->p;
-    const int how_a = reading(p->order, p->a_half), how_b = reading(p->order, p->b_half);
     const bool waits = p->c_half && j->sums > 1; /* then a tile of C after the other */
     const int64_t rows = waits ? SUM_ROWS : p->m, cols = waits ? COLS : p->n;
-    char *c = (char *)p->c + r * p->m * p->n * (p->c_half ? 2 : 4);
-    sw_gemm g = {.c = (float *)(void *)c, .m = p->m, .n = p->n, .k = p->k, .order = p->order};
+    sw_gemm g = {.c = swi_element(p->c, r * p->m * p->n, p->c_half),
+                 .m = p->m,
+                 .n = p->n,
+                 .k = p->k,
+                 .order = p->order};
     g.a_row = p->a_row, g.a_col = p->a_col, g.b_row = p->b_row, g.b_col = p->b_col;
     g.a_half = p->a_half, g.b_half = p->b_half, g.c_half = p->c_half;
     for (int64_t i = 0; i < p->m; i += rows)
@@ -836,8 +851,8 @@ static void one_result(const products_job *j, int64_t r)
                 int64_t a = i * p->a_row, b = col * p->b_col;
                 offsets(r, p->result, p->result_a, p->result_b, p->n_results, &a, &b);
                 offsets(s, p->sum, p->sum_a, p->sum_b, p->n_sums, &a, &b);
-                part.a = (const float *)(const void *)number_at(p->a, a, how_a);
-                part.b = (const float *)(const void *)number_at(p->b, b, how_b);
+                part.a = swi_element(p->a, a, p->a_half);
+                part.b = swi_element(p->b, b, p->b_half);
                 part.accumulate = p->accumulate || s > 0;
                 swi_gemm(&part, NULL, j->par);
             }

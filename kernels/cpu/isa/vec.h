@@ -302,10 +302,10 @@ typedef uint16_t vh __attribute__((vector_size(2 * VW)));
 SW_VEC_FN vf vround_half(vf x)
 {
     const vu bits = (vu)x, size = bits & 0x7fffffffu;
-    const vu number = (vu)(((vs)size >= 0x00800000) & ((vs)size <= 0x7f800000));
-    const vu nan = (vu)((vs)size > 0x7f800000) & 0x7fc00000u;
+    const vu number = (vu)((vs)size > 0x007fffff), nan = (vu)((vs)size > 0x7f800000);
     const vu rounded = size + 0x7fffu + (bits >> 16 & 1u);
-    return (vf)(((rounded & number) | nan | (bits & 0x80000000u)) & 0xffff0000u);
+    const vu whole = ((rounded & ~nan) | (nan & 0x7fc00000u)) & number;
+    return (vf)((whole | (bits & 0x80000000u)) & 0xffff0000u);
 }
 SW_VEC_FN vf vload_half(const uint16_t *p)
 {
