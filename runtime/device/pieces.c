@@ -54,9 +54,32 @@ static int input_of(uint32_t op, int grad, const sw_kernel_info *info, int i)
                                                         : -1;
 }
 
-static swi_op_halves word_of(uint32_t op, const sw_kernel_info *info)
+/* The weight of a convolution that this launch has or makes the gradient of; NULL: none. */
+static const sw_type *weight_of(uint32_t op, int grad, const sw_kernel_info *info)
+{
+    for (int i = 0; i < info->n_in + info->n_out; i++)
+        if (input_of(op, grad, info, i) == 1)
+            return type_of(info, i);
+    return NULL;
+}
+
+static bool is_product(const sw_type *w, const swi_conv_attrs *a)
+{
+    return w != NULL && w->shape.dim[2] == 1 && w->shape.dim[3] == 1 && a->stride == 1 &&
+           a->pad == 0 && a->groups == 1;
+}
+
+static bool is_depthwise(const sw_type *w, const swi_conv_attrs *a)
+{
+    return w != NULL && w->shape.dim[0] == a->groups && w->shape.dim[1] == 1;
+}
+
+static swi_op_halves word_of(uint32_t op, int grad, const sw_kernel_info *info)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
+    if (word == SWI_HALVES_CONV)
+        return is_depthwise(weight_of(op, grad, info), info->attrs) ? SWI_HALVES_CHANNELS
+                                                                    : SWI_HALVES_GROUPS;
     if (word == SWI_HALVES_MOVES || word == SWI_HALVES_LOSS)
         return SWI_HALVES_FLAT; /* a copy that adds; gradients that are scaled */
     if (word == SWI_HALVES_PRODUCT)
@@ -81,6 +104,8 @@ bool swi_goes_in_pieces(uint32_t op, int grad, const sw_kernel_info *info)
         return info->accumulate != 0;
     if (word == SWI_HALVES_LOSS)
         return grad >= 0;
+    if (word == SWI_HALVES_CONV)
+        return !is_product(weight_of(op, grad, info), info->attrs);
     return word != SWI_HALVES_PRODUCT || (grad >= 0 && grad_of(op, grad)->n_operands == 1);
 }
 
@@ -141,7 +166,7 @@ static part part_of(const pieces *p, uint32_t op, int grad, const sw_kernel_info
         r.count = p->units;
         break;
     case SWI_HALVES_CHANNELS:
-        r.axis = s->rank >= 2;
+        r.axis = s->rank >= 2 && !weight;
         r.count = s->dim[r.axis];
         r.outer = r.axis == 0           ? 1
                   : t->layout == SW_N16 ? (s->dim[0] + BLOCK - 1) / BLOCK
@@ -201,6 +226,17 @@ static int64_t images_of(const part *r, const sw_type *t, int64_t from, int64_t 
     return n * BLOCK < left ? n * BLOCK : left;
 }
 
+/* The attributes of a piece: a convolution of some channels has fewer groups. */
+static const void *attrs_of(const pieces *p, uint32_t op, const void *attrs, int64_t units,
+                            swi_conv_attrs *room)
+{
+    if (p->word != SWI_HALVES_CHANNELS || swi_op_traits_of(op)->halves != SWI_HALVES_CONV)
+        return attrs;
+    *room = *(const swi_conv_attrs *)attrs;
+    room->groups = (int32_t)units;
+    return room;
+}
+
 static size_t ask(const pieces *p, uint32_t op, int grad, const sw_kernel_info *info,
                   int64_t first, int64_t units)
 {
@@ -216,16 +252,18 @@ static size_t ask(const pieces *p, uint32_t op, int grad, const sw_kernel_info *
         types[i] = seen(&p->parts[i], type_of(info, i),
                         images_of(&p->parts[i], type_of(info, i), from, n));
     }
+    swi_conv_attrs room;
     piece.in = types;
     piece.out = types + info->n_in;
+    piece.attrs = attrs_of(p, op, info->attrs, units, &room);
     return bytes(&piece);
 }
 
 static void plan(pieces *p, uint32_t op, int grad, const sw_kernel_info *info)
 {
-    *p = (pieces){.word = word_of(op, info), .n = info->n_in + info->n_out};
+    *p = (pieces){.word = word_of(op, grad, info), .n = info->n_in + info->n_out};
     const bool weights = p->word == SWI_HALVES_LOOKUP || p->word == SWI_HALVES_ROWS ||
-                         p->word == SWI_HALVES_CONV || p->word == SWI_HALVES_GROUPS;
+                         p->word == SWI_HALVES_CHANNELS || p->word == SWI_HALVES_GROUPS;
     const sw_type *lead = type_of(info, main_of(op, grad, info, weights));
     if (p->word == SWI_HALVES_ROWS || p->word == SWI_HALVES_LINES ||
         p->word == SWI_HALVES_LOOKUP)
@@ -358,8 +396,10 @@ static sw_status run_piece(const job *j, int64_t first, int64_t units)
         if (i == 0 && r->cut)
             piece.first = from * r->inner;
     }
+    swi_conv_attrs room;
     piece.in = buffers;
     piece.out = buffers + l->n_in;
+    piece.attrs = attrs_of(j->p, l->op, l->attrs, units, &room);
     piece.scratch = (char *)l->scratch + j->p->kernel_at;
     piece.scratch_bytes = l->scratch_bytes - j->p->kernel_at;
     SW_TRY(g != NULL ? g->kernel(&piece) : swi_op(l->op)->forward(&piece));

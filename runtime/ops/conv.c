@@ -137,19 +137,35 @@ typedef enum { CONV, CONV_DX, CONV_DW } part;
 static size_t part_bytes(const sw_kernel_info *info, part p, const sw_type *image,
                          const sw_type *w)
 {
-    const sw_conv s = swi_conv_geometry(image, &w->shape, info->attrs);
+    sw_conv s = swi_conv_geometry(image, &w->shape, info->attrs);
     if (swi_conv_misses(&s))
         return 0;
+    s.order = swi_any_half(info) ? SW_ORDER_PAIR : SW_ORDER_NONE; /* either: they ask alike */
     return p == CONV      ? sw_dense(info->isa)->conv_bytes(&s, info->threads)
            : p == CONV_DX ? sw_dense(info->isa)->conv_dx_bytes(&s, info->threads)
                           : sw_dense(info->isa)->conv_dw_bytes(&s);
+}
+
+/* A convolution of one position is a product, of bf16 too: w may be operand or result; sides
+ * are x and y, or their gradients. */
+static sw_conv half_geometry(sw_conv s, const sw_launch *l, const sw_buffer *x,
+                             const sw_buffer *y, const sw_buffer *w)
+{
+    s.order = swi_sum_order(l);
+    s.x_half = swi_is_half(x);
+    s.y_half = swi_is_half(y);
+    s.w_half = swi_is_half(w);
+    return s;
 }
 
 /* By operand w from the other side, operand `from`; a third operand is the bias. */
 static sw_status part_run(const sw_launch *l, part p, const sw_type *image, int from, int w)
 {
     const float *b = l->n_in > 2 ? swi_in(l, 2) : NULL;
-    const sw_conv s = swi_conv_geometry(image, &l->in[w].type.shape, l->attrs);
+    const sw_buffer *y = p == CONV ? &l->out[0] : &l->in[from];
+    const sw_buffer *x = p == CONV ? &l->in[from] : &l->out[0];
+    const sw_conv s = half_geometry(swi_conv_geometry(image, &l->in[w].type.shape, l->attrs), l,
+                                    x, y, &l->in[w]);
     if (swi_conv_misses(&s))
         return conv_fill(l, 0, b);
     (p == CONV ? sw_dense(l->isa)->conv
@@ -161,7 +177,9 @@ static sw_status part_run(const sw_launch *l, part p, const sw_type *image, int 
 /* in: the image and the result's gradient, in either order; out: dw [, db] */
 static sw_status dw_run(const sw_launch *l, int image)
 {
-    const sw_conv s = swi_conv_geometry(&l->in[image].type, &l->out[0].type.shape, l->attrs);
+    const sw_conv s =
+        half_geometry(swi_conv_geometry(&l->in[image].type, &l->out[0].type.shape, l->attrs), l,
+                      &l->in[image], &l->in[1 - image], &l->out[0]);
     if (swi_conv_misses(&s)) {
         /* Of windows that miss the image the bias alone has a gradient. */
         sw_launch sums = *l;
