@@ -57,7 +57,7 @@ typedef struct {
 typedef struct {
     const sw_gemm *g;
     range work, pack;    /* of the region that runs; empty: nothing */
-    const float *strips; /* A of `work`, packed; NULL: in place */
+    const float *strips; /* A of `work`, packed, one KC columns after the other; NULL: in place */
     float *to;           /* strips of `pack` */
     region sums;         /* of `work`, until they are rounded into C; NULL: on the stack */
     int row_parts, col_parts, pack_parts;
@@ -563,7 +563,9 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
     const sw_gemm *g = job->g;
     const bool half = g->order != SW_ORDER_NONE;
     const int64_t group = x->width > NR || half ? GROUP : CHUNK;
-    tile t = {.g = g, .strips = job->strips, .first = job->work.i, .k = x->k, .depth = x->deep};
+    tile t = {.g = g, .first = job->work.i, .k = x->k, .depth = x->deep};
+    if (job->strips != NULL)
+        t.strips = job->strips + (x->k - job->work.k) * (job->work.end - job->work.i);
     t.soon = soon;
     t.c = sums;
     t.load = g->accumulate || x->k > 0;
@@ -626,7 +628,7 @@ static void columns(const gemm_job *job, const range *r, int64_t j, int64_t end)
     const int64_t k_blocks = k_end - k > KC ? (k_end - k + KC - 1) / KC : 1;
     int64_t depth = (k_end - k + k_blocks - 1) / k_blocks;
     if (g->order != SW_ORDER_NONE)
-        depth = deep(SW_ORDER_TILE, depth);
+        depth = job->strips != NULL ? KC : deep(SW_ORDER_TILE, depth);
     piece x = {.j = j, .width = least(COLS, end - j), .k = k, .depth = least(depth, k_end - k)};
     while (x.j < end) {
         piece next = x;
@@ -750,6 +752,14 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
         run_region(&job, threads, par); /* by block b - 1, packing block b */
         job.work = job.pack;
         job.strips = job.to;
+    }
+}
+
+void swi_gemm_pack_strips(float *strips, const sw_gemm *g, int64_t first, int64_t end)
+{
+    for (int64_t k = 0; k < g->k; k += KC) {
+        const range r = {.i = first, .end = end, .k = k, .k_end = least(k + KC, g->k)};
+        pack_strips(strips + g->m * k + first * deep(g->order, r.k_end - k), g, &r);
     }
 }
 
