@@ -10,8 +10,8 @@
  * Parts of the work: some of the strips each, packed one after the other in a position of the
  * part's own in scratch.
  *
- * In an order of bf16 a strip is a product of sw_gemm's, whose bias comes last. Scratch then has
- * the packed weights, unless they are large. */
+ * In an order of bf16 a strip is a product of sw_gemm's, whose bias comes last. Scratch then
+ * has the packed weights, unless they are large. */
 #include "kernels/cpu/isa/dense_internal.h"
 
 #if SW_ISA_ID == 2
@@ -21,7 +21,7 @@
 #endif
 #define NR (PANEL * VW)
 enum { STRIP_FLOATS = 65536, STRIP_MOST = 1024 }; /* packed; columns */
-enum { WEIGHTS = 1 << 19, ROWS = 6 };             /* most floats of packed weights; of a strip */
+enum { WEIGHTS = 1 << 19, ROWS = 6 }; /* most floats of packed weights; of a strip */
 
 typedef struct {
     sw_gemm half; /* of a strip, but for its place; its order is none: float32 */
@@ -30,7 +30,7 @@ typedef struct {
     int64_t in_c, out_c, w_out, w_in; /* channels; steps of w by channels of y and x */
     int64_t size, images;             /* floats of a plane; images or blocks */
     int64_t strip, strips, units;     /* columns; strips of an image; of all */
-    bool accumulate, packs; /* packs: the weights */
+    bool accumulate, packs;           /* packs: the weights */
     int slots;
 } product_job;
 

@@ -86,7 +86,8 @@ void swi_gemm_small(const sw_gemm *g, int threads, const sw_par *par);
 /* The same with A in strips, the one from row i on at strips + i * k: [k][swi_strip_rows(m -
  * i)]. k: at most SW_GEMM_BLOCK. g->a is not looked at.
  *
- * In an order of bf16 k may be larger; its last piece of SW_GEMM_BLOCK has room up to a multiple of
+ * In an order of bf16 k may be larger; its last piece of SW_GEMM_BLOCK has room up to a
+ * multiple of
  * 32. Rows [first, end) are packed; `first` is a multiple of 6, and `end` if it is not m. */
 void swi_gemm_pack_strips(float *strips, const sw_gemm *g, int64_t first, int64_t end);
 void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par);
