@@ -110,8 +110,8 @@ typedef struct {
 
     /* y = conv(x, w) + bias. w: (out_c, in_c / groups, kernel_h, kernel_w), bias (out_c) or
      * NULL. Kernels of one position without stride are products: scratch then holds, for each
-     * thread, a strip of x; else, and in an order of bf16, there is none. `threads` as in par.
-     */
+     * thread, a strip of x, or in an order of bf16 the packed weights (at most 2 MiB; NULL:
+     * they are packed for each 64 columns); else there is none. `threads` as in par. */
     size_t (*conv_bytes)(const sw_conv *s, int threads);
     void (*conv)(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
                  bool accumulate, void *scratch, const sw_par *par);

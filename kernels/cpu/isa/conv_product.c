@@ -10,8 +10,8 @@
  * Parts of the work: some of the strips each, packed one after the other in a position of the
  * part's own in scratch.
  *
- * In an order of bf16 a strip is a product of sw_gemm's, without scratch; its bias comes last.
- */
+ * In an order of bf16 a strip is a product of sw_gemm's, whose bias comes last. Scratch then
+ * has the packed weights, unless they are large. */
 #include "kernels/cpu/isa/dense_internal.h"
 
 #if SW_ISA_ID == 2
@@ -21,6 +21,7 @@
 #endif
 #define NR (PANEL * VW)
 enum { STRIP_FLOATS = 65536, STRIP_MOST = 1024 }; /* packed; columns */
+enum { WEIGHTS = 1 << 19, ROWS = 6 }; /* most floats of packed weights; of a strip */
 
 typedef struct {
     sw_gemm half; /* of a strip, but for its place; its order is none: float32 */
@@ -29,7 +30,7 @@ typedef struct {
     int64_t in_c, out_c, w_out, w_in; /* channels; steps of w by channels of y and x */
     int64_t size, images;             /* floats of a plane; images or blocks */
     int64_t strip, strips, units;     /* columns; strips of an image; of all */
-    bool accumulate;
+    bool accumulate, packs;           /* packs: the weights */
     int slots;
 } product_job;
 
@@ -151,6 +152,13 @@ static channels_fn *const by_vectors[PANEL] = {
 #endif
 };
 
+static void weights_part(void *arg, int part)
+{
+    const product_job *j = arg;
+    swi_gemm_pack_strips(j->scratch, &j->half, vpiece(j->half.m, ROWS, part, j->slots),
+                         vpiece(j->half.m, ROWS, part + 1, j->slots));
+}
+
 static void product_part(void *arg, int part)
 {
     const product_job *j = arg;
@@ -163,7 +171,10 @@ static void product_part(void *arg, int part)
             g.b = swi_element(j->x, image * g.k * j->size + at, g.b_half);
             g.c = swi_element(j->y, image * g.m * j->size + at, g.c_half);
             g.n = least(j->strip, j->size - at);
-            swi_gemm(&g, NULL, NULL);
+            if (j->packs)
+                swi_gemm_strips(&g, j->scratch, NULL);
+            else
+                swi_gemm(&g, NULL, NULL);
             continue;
         }
         pack(packed, j, j->x + image * j->in_c * j->size, at);
@@ -178,8 +189,10 @@ static void product_part(void *arg, int part)
 size_t swi_conv_product_bytes(const sw_conv *s, bool gradient, int threads)
 {
     const product_job j = plan(s, gradient ? s->out_c : s->in_c, threads);
-    if (s->order != SW_ORDER_NONE)
-        return 0;
+    if (s->order != SW_ORDER_NONE) {
+        const int64_t all = (gradient ? s->in_c : s->out_c) * ((j.in_c + 31) / 32 * 32);
+        return all > WEIGHTS ? 0 : (size_t)all * sizeof(float);
+    }
     return (size_t)j.slots * (size_t)j.in_c * (size_t)j.strip * sizeof(float);
 }
 
@@ -199,5 +212,9 @@ void swi_conv_product(float *y, const float *x, const float *w, const float *bia
     j.half.m = j.out_c, j.half.k = j.in_c;
     j.half.bias = bias, j.half.bias_down = true;
     j.half.accumulate = accumulate, j.half.order = s->order;
+    j.packs = scratch != NULL && s->order != SW_ORDER_NONE &&
+              swi_conv_product_bytes(s, gradient, 1) > 0;
+    if (j.packs)
+        vparts(par, weights_part, &j, j.slots, true);
     vparts(par, product_part, &j, j.slots, true);
 }

@@ -70,6 +70,7 @@ static inline sw_conv swi_conv_whole(const sw_conv *given)
 #define swi_gemm SW_KERNEL(dense, gemm)
 #define swi_gemm_is_small SW_ISA_FN(swi_gemm_is_small)
 #define swi_gemm_small SW_ISA_FN(swi_gemm_small)
+#define swi_gemm_pack_strips SW_ISA_FN(swi_gemm_pack_strips)
 #define swi_gemm_strips SW_ISA_FN(swi_gemm_strips)
 #define swi_gemm_pack SW_ISA_FN(swi_gemm_pack)
 #define swi_gemm_along SW_ISA_FN(swi_gemm_along)
@@ -83,7 +84,12 @@ static inline sw_conv swi_conv_whole(const sw_conv *given)
 bool swi_gemm_is_small(const sw_gemm *g);
 void swi_gemm_small(const sw_gemm *g, int threads, const sw_par *par);
 /* The same with A in strips, the one from row i on at strips + i * k: [k][swi_strip_rows(m -
- * i)]. k: at most SW_GEMM_BLOCK. g->a is not looked at. */
+ * i)]. k: at most SW_GEMM_BLOCK. g->a is not looked at.
+ *
+ * In an order of bf16 k may be larger; its last piece of SW_GEMM_BLOCK has room up to a
+ * multiple of
+ * 32. Rows [first, end) are packed; `first` is a multiple of 6, and `end` if it is not m. */
+void swi_gemm_pack_strips(float *strips, const sw_gemm *g, int64_t first, int64_t end);
 void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par);
 /* A product of at most SWI_GEMM_COLS columns and a depth of SW_GEMM_BLOCK in two steps: B is
  * packed once, rows of A go along it. */

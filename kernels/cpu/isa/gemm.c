@@ -56,10 +56,11 @@ typedef struct {
 
 typedef struct {
     const sw_gemm *g;
-    range work, pack;    /* of the region that runs; empty: nothing */
-    const float *strips; /* A of `work`, packed; NULL: in place */
-    float *to;           /* strips of `pack` */
-    region sums;         /* of `work`, until they are rounded into C; NULL: on the stack */
+    range work, pack; /* of the region that runs; empty: nothing */
+    const float
+        *strips; /* A of `work`, packed, one KC columns after the other; NULL: in place */
+    float *to;   /* strips of `pack` */
+    region sums; /* of `work`, until they are rounded into C; NULL: on the stack */
     int row_parts, col_parts, pack_parts;
 } gemm_job;
 
@@ -555,15 +556,16 @@ static void take_sums(const sw_gemm *g, const region *sums, const piece *x, int6
 }
 
 /* Rows of r along a piece of B. The first ROWS of them pack the raw part of it. In an order of
- * bf16 each group of rows is packed where no strips are there. */
+ * bf16 each group of rows is packed into `own` where no strips are there. */
 static void rows_along(const gemm_job *job, const range *r, const piece *x, float *packed,
-                       region sums, asking *soon)
+                       region sums, float *own, asking *soon)
 {
-    _Alignas(64) float own[GROUP * KC];
     const sw_gemm *g = job->g;
     const bool half = g->order != SW_ORDER_NONE;
     const int64_t group = x->width > NR || half ? GROUP : CHUNK;
-    tile t = {.g = g, .strips = job->strips, .first = job->work.i, .k = x->k, .depth = x->deep};
+    tile t = {.g = g, .first = job->work.i, .k = x->k, .depth = x->deep};
+    if (job->strips != NULL)
+        t.strips = job->strips + (x->k - job->work.k) * (job->work.end - job->work.i);
     t.soon = soon;
     t.c = sums;
     t.load = g->accumulate || x->k > 0;
@@ -617,16 +619,17 @@ static asking ask_for(const sw_gemm *g, const piece *x, int64_t rows)
 }
 
 /* Columns [j, end) of rows r: one piece of B after the other, along k first, so that their
- * sums wait in the near cache. */
-static void columns(const gemm_job *job, const range *r, int64_t j, int64_t end)
+ * sums wait in the near cache. waiting, own: NULL for float32. */
+static __attribute__((noinline)) void columns(const gemm_job *job, const range *r, int64_t j,
+                                              int64_t end, float *waiting, float *own)
 {
-    _Alignas(64) float packed[COLS * KC], waiting[SUM_ROWS * COLS];
+    _Alignas(64) float packed[COLS * KC];
     const sw_gemm *g = job->g;
     const int64_t k = job->work.k, k_end = job->work.k_end;
     const int64_t k_blocks = k_end - k > KC ? (k_end - k + KC - 1) / KC : 1;
     int64_t depth = (k_end - k + k_blocks - 1) / k_blocks;
     if (g->order != SW_ORDER_NONE)
-        depth = deep(SW_ORDER_TILE, depth);
+        depth = job->strips != NULL ? KC : deep(SW_ORDER_TILE, depth);
     piece x = {.j = j, .width = least(COLS, end - j), .k = k, .depth = least(depth, k_end - k)};
     while (x.j < end) {
         piece next = x;
@@ -648,9 +651,18 @@ static void columns(const gemm_job *job, const range *r, int64_t j, int64_t end)
         if (g->c_half)
             sums = job->sums.at != NULL ? job->sums : (region){waiting, COLS, r->i, x.j};
         pack_piece(packed, g, &x);
-        rows_along(job, r, &x, packed, sums, &soon);
+        rows_along(job, r, &x, packed, sums, own, &soon);
         x = next;
     }
+}
+
+/* By itself: its stack is not that of products of float32, whose callers have tiles of their
+ * own there. */
+static __attribute__((noinline)) void half_columns(const gemm_job *job, const range *r,
+                                                   int64_t j, int64_t end)
+{
+    _Alignas(64) float waiting[SUM_ROWS * COLS], own[GROUP * KC];
+    columns(job, r, j, end, waiting, own);
 }
 
 static void region_part(void *arg, int part)
@@ -680,7 +692,10 @@ static void region_part(void *arg, int part)
         range rows = r;
         rows.i = r.i + vpiece(r.end - r.i, ROWS, i, chunks);
         rows.end = r.i + vpiece(r.end - r.i, ROWS, i + 1, chunks);
-        columns(job, &rows, j, end);
+        if (job->g->order != SW_ORDER_NONE)
+            half_columns(job, &rows, j, end);
+        else
+            columns(job, &rows, j, end, NULL, NULL);
     }
 }
 
@@ -753,6 +768,14 @@ void SW_KERNEL(dense, gemm)(const sw_gemm *g, void *scratch, const sw_par *par)
     }
 }
 
+void swi_gemm_pack_strips(float *strips, const sw_gemm *g, int64_t first, int64_t end)
+{
+    for (int64_t k = 0; k < g->k; k += KC) {
+        const range r = {.i = first, .end = end, .k = k, .k_end = least(k + KC, g->k)};
+        pack_strips(strips + g->m * k + first * deep(g->order, r.k_end - k), g, &r);
+    }
+}
+
 void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par)
 {
     gemm_job job = {.g = g, .work = {0, g->m, 0, g->k, 0, g->n}, .strips = strips};
@@ -771,8 +794,9 @@ void swi_gemm_along(const sw_gemm *g, float *packed)
     const gemm_job job = {.g = g, .work = {0, g->m, 0, g->k, 0, g->n}};
     const piece x = {.width = g->n, .depth = g->k, .deep = deep(g->order, g->k)};
     const region c = {g->c, g->c_row != 0 ? g->c_row : g->n, 0, 0};
+    _Alignas(64) float own[GROUP * KC];
     asking soon = {0};
-    rows_along(&job, &job.work, &x, packed, c, &soon);
+    rows_along(&job, &job.work, &x, packed, c, own, &soon);
 }
 
 /* ---- many products ----------------------------------------------------------------------- */
