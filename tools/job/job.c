@@ -725,10 +725,10 @@ int job_check_ranks(const job_opts *o)
         by, n);
 }
 
-/* What a checkpoint binds is the order, not "auto". */
+/* A checkpoint binds the order that "auto" chose. */
 static int derive_precision(job_opts *o)
 {
-    const bool halves = strcmp(o->precision, "bf16") == 0;
+    const bool halves = o->precision != NULL && strcmp(o->precision, "bf16") == 0;
     if (!halves && o->bf16_order != NULL)
         return cli_error(CLI_USAGE, "--bf16-order has no effect without --precision bf16");
     if (!halves)
@@ -739,8 +739,7 @@ static int derive_precision(job_opts *o)
     if (o->bf16_order == NULL || strcmp(o->bf16_order, "auto") == 0)
         o->bf16_order = sw_cpu_has_amx() ? "tile" : "pair";
     o->exec.compute = SW_BF16;
-    o->exec.bf16_order =
-        strcmp(o->bf16_order, "tile") == 0 ? SW_ORDER_TILE : SW_ORDER_PAIR;
+    o->exec.bf16_order = strcmp(o->bf16_order, "tile") == 0 ? SW_ORDER_TILE : SW_ORDER_PAIR;
     return CLI_GO;
 }
 
