@@ -29,11 +29,12 @@ enum {
     SW_STATE8_CELLS = (127 << 7) - SW_STATE8_LOW + 1
 };
 
-/* By magnitude k: 0 to 128 with a sign, else 0 to 255. */
+/* A cell has the bytes of all floats with one upper half, of which at most two differ: the
+ * lower half of the last float of the first one, then the first and the second. With a sign
+ * those of numbers below 0 come after those above. */
 typedef struct {
-    float value[256];               /* of each byte */
-    uint32_t above[256];            /* bits of a float: what is larger is k + 1 or more */
-    uint8_t first[SW_STATE8_CELLS]; /* the least k of the floats with an upper half */
+    float value[256];
+    uint32_t cell[2 * SW_STATE8_CELLS];
 } sw_state8_code;
 
 typedef struct {
@@ -43,9 +44,9 @@ typedef struct {
 
 static inline void sw_state8_build(sw_state8_code *code, bool has_sign)
 {
-    const int top = has_sign ? 128 : 255;
+    const uint32_t top = has_sign ? 128 : 255;
     double decade = 1e6;
-    int k = 0;
+    uint32_t k = 0, last[256] = {0}; /* bits of the last float that becomes value k */
     code->value[k++] = 0.0f;
     for (int n = has_sign ? 1 : 2; k < top; n *= 2, decade /= 10.0)
         for (int j = 0; j < n; j++) /* exact integers: one quotient is rounded */
@@ -54,31 +55,36 @@ static inline void sw_state8_build(sw_state8_code *code, bool has_sign)
     for (k = 0; k < top; k++) {
         const double middle = ((double)code->value[k] + (double)code->value[k + 1]) / 2.0;
         const float nearest = (float)middle;
-        code->above[k] = sw_bits_of(nearest) - ((double)nearest > middle);
+        last[k] = sw_bits_of(nearest) - ((double)nearest > middle);
     }
-    code->above[top] = 0x7f800000u;
-    if (!has_sign)
-        code->above[0] = 0;
-    k = 0;
-    for (uint32_t cell = 0; cell < SW_STATE8_CELLS; cell++) {
-        while (cell > 0 && code->above[k] < (cell + SW_STATE8_LOW) << 16)
-            k++;
-        code->first[cell] = (uint8_t)k;
-    }
+    last[top] = UINT32_MAX;
     for (k = 1; has_sign && k < top; k++)
         code->value[top + k] = -code->value[k];
+    for (uint32_t sign = 0; sign < 1u + has_sign; sign++) {
+        const uint32_t most = sign != 0 ? 127 : top;
+        k = !has_sign;
+        for (uint32_t i = 0; i < SW_STATE8_CELLS; i++) {
+            while (last[k] < (i + SW_STATE8_LOW) << 16)
+                k++;
+            const bool two = last[k] >> 16 == i + SW_STATE8_LOW;
+            uint32_t bytes[2] = {k < most ? k : most, k + two < most ? k + two : most};
+            for (int j = 0; j < 2; j++)
+                bytes[j] += sign != 0 && bytes[j] > 0 ? 128 : 0;
+            code->cell[sign * SW_STATE8_CELLS + i] =
+                (two ? last[k] & 0xffff : 0xffff) | bytes[0] << 16 | bytes[1] << 24;
+        }
+    }
 }
 
 /* The byte of a quotient by the scale, from its bits. */
 SW_INLINE uint8_t sw_state8_byte(const sw_state8_code *code, uint32_t bits, bool has_sign)
 {
-    const uint32_t size = bits & 0x7fffffffu;
-    const int32_t cell = (int32_t)(size >> 16) - SW_STATE8_LOW;
-    const uint32_t first = code->first[cell > 0 ? cell : 0];
-    const uint32_t k = first + (size > code->above[first]);
-    if (!has_sign || bits == size)
-        return (uint8_t)k;
-    return (uint8_t)(k > 127 ? 255 : k > 0 ? k + 128 : 0);
+    const uint32_t size = bits & 0x7fffffffu, low = (uint32_t)SW_STATE8_LOW << 16;
+    const uint32_t at = size > low ? size : low;
+    const uint32_t sign = has_sign ? bits >> 31 : 0;
+    const uint32_t cell = code->cell[(at >> 16) - SW_STATE8_LOW + sign * SW_STATE8_CELLS];
+    const uint32_t byte = cell >> ((at & 0xffff) > (cell & 0xffff) ? 24 : 16);
+    return has_sign || size != 0 ? (uint8_t)byte : 0;
 }
 
 /* The two codes; built once. */

@@ -109,8 +109,10 @@ static inline __attribute__((always_inline)) void encode(float *s, int64_t n, ui
     *scale = largest;
     for (int64_t i = 0; i < n; i++)
         s[i] = s[i] / largest;
+    uint8_t bytes[SW_STATE8_BLOCK]; /* apart from all that is read: a vector loop */
     for (int64_t i = 0; i < n; i++)
-        codes[i] = sw_state8_byte(code, sw_bits_of(s[i]), has_sign);
+        bytes[i] = sw_state8_byte(code, sw_bits_of(s[i]), has_sign);
+    memcpy(codes, bytes, (size_t)n);
 }
 
 /* A block is float32 on the stack while it is updated. */
@@ -128,9 +130,12 @@ static void update8_part(void *arg, int part)
         const int64_t left = j->cols - col, n = left < SW_STATE8_BLOCK ? left : SW_STATE8_BLOCK;
         const int64_t at = b / j->row_blocks * j->cols + col;
         for (int k = 0; k < states; k++) {
-            const sw_state8_code *code = sw_state8_code_of(signs >> k & 1);
+            const float *restrict value = sw_state8_code_of(signs >> k & 1)->value;
+            const uint8_t *restrict codes = j->state[k].codes + at;
+            const float scale = j->state[k].scales[b];
+            float *restrict to32 = s[k];
             for (int64_t i = 0; i < n; i++)
-                s[k][i] = code->value[j->state[k].codes[at + i]] * j->state[k].scales[b];
+                to32[i] = value[codes[i]] * scale;
         }
         rules[j->rule->kind].step(&numbers, j->p + at, j->g + at, state, n);
         for (int k = 0; k < states; k++) {
