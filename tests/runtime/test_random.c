@@ -1,6 +1,7 @@
 /* Random networks, seed by seed: whatever a step function does, its plan is what is measured,
  * every way to run it gives the same bits, and its gradients are those of its losses. */
 #include "alloc/base/fault.h"
+#include "runtime/device/pieces.h"
 #include "tests/runtime/random_net.h"
 #include "tests/runtime/rebuilt_bits.h"
 #include "tests/support/seen_breakdown.h"
@@ -188,6 +189,38 @@ SW_TEST("every way to run gives the same bits, as planned")
     seed_each(100, 5000, all_ways);
 }
 
+static void usual_pieces(void *arg)
+{
+    swi_piece_bytes = *(const size_t *)arg;
+}
+
+/* Execs that compute in bf16, whose ops go in many pieces though nets are small. */
+static void execs_in_halves(sw_bf16_order order)
+{
+    static size_t usual;
+    usual = swi_piece_bytes;
+    sw_after(usual_pieces, &usual);
+    swi_piece_bytes = 512;
+    for (size_t i = 0; i < WAYS; i++) {
+        sw_exec_opts opts = ways[i].opts;
+        opts.compute = SW_BF16;
+        opts.bf16_order = order;
+        execs[i] = net_exec(&opts);
+    }
+}
+
+SW_TEST("every way to run in bf16 gives the same bits, as planned: pair")
+{
+    execs_in_halves(SW_ORDER_PAIR);
+    seed_each(60, 5000, all_ways);
+}
+
+SW_TEST("every way to run in bf16 gives the same bits, as planned: tile")
+{
+    execs_in_halves(SW_ORDER_TILE);
+    seed_each(40, 5000, all_ways);
+}
+
 /* ---- witnesses --------------------------------------------------------------------------- */
 
 static void witnessed_by(uint32_t which)
@@ -227,6 +260,12 @@ SW_TEST("all witnesses agree")
     seed_each(8, 1000, witnessed);
 }
 
+SW_TEST("all witnesses agree in bf16")
+{
+    execs_in_halves(SW_ORDER_PAIR);
+    seed_each(8, 1000, witnessed);
+}
+
 /* ---- recomputed results ------------------------------------------------------------------ */
 
 static uint32_t n_rebuilt; /* of all seeds */
@@ -252,6 +291,8 @@ SW_TEST("rebuilt bits are the forward bits")
     execs[0] = net_exec(&ways[0].opts);
     seed_each(100, 5000, rebuilt);
     SW_CHECK(n_rebuilt > 50, "only %u results were recomputed", n_rebuilt);
+    execs_in_halves(SW_ORDER_TILE);
+    seed_each(100, 5000, rebuilt);
     sw_note("%u results recomputed", n_rebuilt);
 }
 
