@@ -230,6 +230,11 @@ SW_API sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis);
 SW_API sw_value sw_stack(sw_ctx *ctx, const sw_value *x, int n, int axis);
 SW_API sw_value sw_detach(sw_ctx *ctx, sw_value x); /* the same bytes, no gradient passes */
 
+/* x in SW_F32, as is all that is computed from it later: of an exec that computes in bf16
+ * (sw_exec_opts, compute), which else changes nothing. Inside a scope named "f32" every op is
+ * kept so. */
+SW_API sw_value sw_keep_f32(sw_ctx *ctx, sw_value x);
+
 /* axes: a mask, SW_AXIS(0) | SW_AXIS(2), or SW_ALL_AXES; reduced axes are dropped. Here axes
  * count from 0; sw_sum_axes and its like take negative ones. */
 #define SW_ALL_AXES 0u

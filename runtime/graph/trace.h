@@ -33,7 +33,8 @@ typedef struct {
     uint32_t version; /* of the storage when this value was made */
     uint8_t contiguous;
     uint8_t needs_grad; /* scratch of sw_backward */
-    uint8_t pad[2];
+    uint8_t kept_f32;   /* so is what is computed from it: sw_keep_f32 */
+    uint8_t pad;
 } swi_value;
 
 /* Does a node of an optimizer run where it stands, or right after what it needs? */

@@ -29,6 +29,26 @@ sw_value swi_cast(sw_ctx *ctx, sw_value x, sw_dtype dtype)
                : sw_op_apply(ctx, SW_OP_cast, &x, 1, &(swi_cast_attrs){dtype});
 }
 
+sw_value sw_keep_f32(sw_ctx *ctx, sw_value x)
+{
+    x = swi_cast(ctx, x, SW_F32);
+    swi_value *v = swi_value_at(ctx, x);
+    if (v != NULL)
+        v->kept_f32 = swi_target_of(ctx->exec)->opts.compute == SW_BF16;
+    return x;
+}
+
+/* Inside a scope named "f32"? */
+static bool in_f32(const sw_ctx *ctx)
+{
+    for (uint32_t i = 0; i < ctx->n_scopes; i++) {
+        const char *name = ctx->scope + ctx->scope_at[i] + (ctx->scope_at[i] > 0);
+        if (strncmp(name, "f32", 3) == 0 && (name[3] == '/' || name[3] == '\0'))
+            return true;
+    }
+    return false;
+}
+
 static bool is_half(const sw_ctx *ctx, uint32_t value)
 {
     return ctx->trace.values[value].type.dtype == SW_BF16;
@@ -36,21 +56,23 @@ static bool is_half(const sw_ctx *ctx, uint32_t value)
 
 /* Do the results of an op over these inputs become bf16? Inputs of an op that takes float32
  * alone are widened; those that are put side by side get one type. */
-static bool makes_halves(sw_ctx *ctx, uint32_t op, uint32_t *in, int n_in)
+static bool makes_halves(sw_ctx *ctx, uint32_t op, uint32_t *in, int n_in, bool *keeps)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
     const bool alike = word == SWI_HALVES_MOVES || word == SWI_HALVES_ALIKE;
     bool any = word == SWI_HALVES_PRODUCT || word == SWI_HALVES_ALIKE ||
                word == SWI_HALVES_CONV || word == SWI_HALVES_LOOKUP;
-    for (int i = 0; i < n_in && ctx->status == SW_OK; i++) {
-        const bool half = is_half(ctx, in[i]);
-        if (half && word == SWI_HALVES_NONE)
-            in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), SW_F32).id - 1;
-        any |= half && word != SWI_HALVES_NONE;
+    if (swi_target_of(ctx->exec)->opts.compute != SW_BF16 || op == SW_OP_cast)
+        return false;
+    *keeps = !ctx->in_backward && in_f32(ctx);
+    for (int i = 0; i < n_in; i++) {
+        *keeps |= ctx->trace.values[in[i]].kept_f32 != 0;
+        any |= is_half(ctx, in[i]);
     }
-    for (int i = 0; i < n_in && any && alike && ctx->status == SW_OK; i++)
-        in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), SW_BF16).id - 1;
-    return any;
+    const bool wide = word == SWI_HALVES_NONE || *keeps;
+    for (int i = 0; i < n_in && (wide || (any && alike)) && ctx->status == SW_OK; i++)
+        in[i] = swi_cast(ctx, swi_handle(ctx, in[i]), wide ? SW_F32 : SW_BF16).id - 1;
+    return any && !wide && word != SWI_HALVES_MOVES;
 }
 
 sw_value swi_layout(sw_ctx *ctx, sw_value x, sw_layout layout)
@@ -278,8 +300,8 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     for (int i = 0; i < n_in; i++)
         in[i] = inputs[i];
     const swi_op_halves word = swi_op_traits_of(op)->halves;
-    const bool halves = swi_target_of(ctx->exec)->opts.compute == SW_BF16 &&
-                        makes_halves(ctx, op, in, n_in) && word != SWI_HALVES_MOVES;
+    bool keeps = false;
+    const bool halves = makes_halves(ctx, op, in, n_in, &keeps);
     if (ctx->status != SW_OK || swi_lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)
         return ctx->status;
     for (int i = 0; i < n_in; i++) {
@@ -314,13 +336,14 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     for (int i = 0; i < desc->n_out + desc->n_extra; i++)
         if (swi_stick(ctx, check_type(desc, i, &out_types[i])) != SW_OK)
             return ctx->status;
-    if (desc->view != NULL)
-        return append_view(ctx, op, in[0], attrs, &out_types[0], outs != NULL ? outs : made);
     const swi_append_args args =
         SW_INIT(.op = op, .grad = -1, .in = in, .n_in = n_in, .attrs = attrs,
                 .out_types = out_types, .into = into, .n_out = desc->n_out + desc->n_extra,
                 .accumulate = accumulate, .stream = stream);
-    SW_TRY(swi_append(ctx, &args, made));
+    SW_TRY(desc->view != NULL ? append_view(ctx, op, in[0], attrs, &out_types[0], made)
+                              : swi_append(ctx, &args, made));
+    for (int i = 0; i < desc->n_out; i++)
+        ctx->trace.values[made[i]].kept_f32 = keeps;
     if (outs != NULL)
         memcpy(outs, made, (size_t)args.n_out * sizeof *outs);
     return SW_OK;

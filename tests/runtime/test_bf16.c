@@ -1,0 +1,89 @@
+/* Computing in bf16: what is kept in float32, what is refused, how near the numbers are. */
+#include "tests/runtime/nets.h"
+#include <math.h>
+
+SW_TESTS("runs in bf16")
+
+typedef struct {
+    net *n;
+    bool value, scope;
+} keeper;
+
+static void step(sw_ctx *c, void *user)
+{
+    keeper *k = user;
+    net *n = k->n;
+    sw_value x = sw_input(c, 0);
+    if (k->scope)
+        sw_scope_begin(c, "f32");
+    if (k->value)
+        x = sw_keep_f32(c, x);
+    x = sw_swish(c, sw_apply_linear(c, n->f1, x));
+    x = sw_apply_linear(c, n->f2, sw_add(c, x, sw_tanh(c, x)));
+    if (k->scope)
+        sw_scope_end(c);
+    const sw_value loss = sw_softmax_ce(c, x, sw_input(c, 1));
+    sw_metric(c, "loss", loss);
+    sw_output(c, "logits", x);
+    sw_backward(c, loss, &n->opt, 1);
+    sw_update(c, n->opt);
+}
+
+static double train(net *n, sw_dtype compute, bool value, bool scope, size_t *arena)
+{
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .compute = compute, .no_rebuild = 1));
+    const batch b = net_batch(false, 0, NET_BATCH);
+    keeper k = {n, value, scope};
+    sw_run_args args = net_args(n, &b);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
+    args.fn = step;
+    args.user = &k;
+    for (int i = 0; i < 20; i++) {
+        args.step = (uint64_t)i;
+        OK(sw_run(exec, &args));
+    }
+    OK(sw_plan(exec, &args, &plan));
+    *arena = plan.arena_bytes;
+    return net_metric(exec, "loss");
+}
+
+SW_TEST("a value and a scope keep float32, and then all bits are float32's")
+{
+    size_t whole, half, kept, scoped;
+    net *n[4];
+    for (int i = 0; i < 4; i++)
+        n[i] = net_new(false, NULL);
+    const double exact = train(n[0], SW_F32, false, false, &whole);
+    const double rounded = train(n[1], SW_BF16, false, false, &half);
+    (void)train(n[2], SW_BF16, true, false, &kept);
+    (void)train(n[3], SW_BF16, false, true, &scoped);
+    CU_ASSERT(net_same(n[0]->model, n[2]->model));
+    CU_ASSERT(net_same(n[0]->model, n[3]->model));
+    CU_ASSERT(!net_same(n[0]->model, n[1]->model));
+    CU_ASSERT_EQUAL(kept, whole);
+    CU_ASSERT_EQUAL(scoped, whole);
+    SW_CHECK(fabs(rounded - exact) < 0.02 * exact, "the loss is %g, in float32 %g", rounded,
+             exact);
+}
+
+static void unknown(sw_ctx *c, void *user)
+{
+    (void)sw_keep_f32(c, (sw_value){77, 0});
+}
+
+SW_TEST("what cannot be is refused by name")
+{
+    sw_exec *exec = NULL;
+    REFUSED(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .compute = SW_U8)), SW_INVALID,
+            "compute must be SW_F32 or SW_BF16 (got u8)");
+    REFUSED(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .bf16_order = SW_ORDER_TILE)),
+            SW_INVALID, "bf16_order must be 0 where compute is SW_F32");
+    REFUSED(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .compute = SW_BF16,
+                                           .bf16_order = (sw_bf16_order)3)),
+            SW_INVALID, "bf16_order must be 0, SW_ORDER_PAIR or SW_ORDER_TILE (got 3)");
+    REFUSED(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .compute = SW_BF16, .device = "cuda")),
+            SW_UNSUPPORTED, "bf16 is there on cpu alone");
+    exec = net_exec(&SW_OPTS(sw_exec_opts, .compute = SW_BF16));
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = unknown);
+    REFUSED(sw_run(exec, &args), SW_STALE, "a value of an earlier run");
+}
