@@ -7,7 +7,7 @@
 #include "kernels/dispatch.h"
 #include <string.h>
 
-size_t swi_piece_bytes = 1 << 20;
+size_t swi_piece_bytes = 1 << 18;
 
 enum {
     GROUP = 1024, /* elements of a flat unit: whole bytes of codes of a few bits */

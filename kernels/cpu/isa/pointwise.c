@@ -3,7 +3,6 @@
  * begin at multiples of eight elements, so no two write one byte. */
 #include "kernels/cpu/isa/element_loops.h"
 #include "kernels/cpu/isa/vec.h"
-#include "kernels/halves.h"
 #include "kernels/rng.h"
 #include "kernels/scalar.h"
 #include <math.h>
@@ -117,29 +116,49 @@ CONVERSION(from_i32, int32_t)
 
 /* ---- numbers of 16 bits ------------------------------------------------------------------ */
 
-#define HALVES(name, to_type, from_type, expr)                                                 \
-    typedef struct {                                                                           \
-        to_type *y;                                                                            \
-        const from_type *x;                                                                    \
-        int64_t n;                                                                             \
-    } name##_job;                                                                              \
-    static void name##_part(void *arg, int part)                                               \
-    {                                                                                          \
-        const name##_job *j = arg;                                                             \
-        const int64_t to = part_end(j->n, part);                                               \
-        to_type *restrict y = j->y;                                                            \
-        const from_type *restrict x = j->x;                                                    \
-        for (int64_t i = (int64_t)part * PART; i < to; i++)                                    \
-            y[i] = (expr);                                                                     \
-    }                                                                                          \
-    void SW_KERNEL(pointwise, name)(to_type * y, const from_type *x, int64_t n,                \
-                                    const sw_par *par)                                         \
-    {                                                                                          \
-        name##_job j = {y, x, n};                                                              \
-        par->run(par, name##_part, &j, part_count(n));                                         \
-    }
-HALVES(widen, float, uint16_t, sw_bf16_widen(x[i]))
-HALVES(round, uint16_t, float, sw_bf16_round(x[i]))
+typedef struct {
+    float *floats;
+    uint16_t *halves;
+    int64_t n;
+} halves_job;
+
+static void widen_part(void *arg, int part)
+{
+    const halves_job *j = arg;
+    const int64_t to = part_end(j->n, part);
+    int64_t i = (int64_t)part * PART;
+    float *restrict y = j->floats;
+    const uint16_t *restrict x = j->halves;
+    for (; i + VW <= to; i += VW)
+        vstore(y + i, vload_half(x + i));
+    if (i < to)
+        vstore_upto(y + i, vload_half_upto(x + i, to - i), to - i);
+}
+
+static void round_part(void *arg, int part)
+{
+    const halves_job *j = arg;
+    const int64_t to = part_end(j->n, part);
+    int64_t i = (int64_t)part * PART;
+    uint16_t *restrict y = j->halves;
+    const float *restrict x = j->floats;
+    for (; i + VW <= to; i += VW)
+        vstore_half_upto(y + i, vload(x + i), VW);
+    if (i < to)
+        vstore_half_upto(y + i, vload_upto(x + i, to - i), to - i);
+}
+
+void SW_KERNEL(pointwise, widen)(float *y, const uint16_t *x, int64_t n, const sw_par *par)
+{
+    halves_job j = {y, (uint16_t *)(uintptr_t)x, n};
+    par->run(par, widen_part, &j, part_count(n));
+}
+
+void SW_KERNEL(pointwise, round)(uint16_t *y, const float *x, int64_t n, const sw_par *par)
+{
+    halves_job j = {(float *)(uintptr_t)x, y, n};
+    par->run(par, round_part, &j, part_count(n));
+}
 
 /* ---- codes: |x|, bounds, what is above 0 ------------------------------------------------- */
 
