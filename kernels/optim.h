@@ -12,7 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SW_OPTIM_STATES = 3 }; /* that a rule has at most */
+enum {
+    SW_OPTIM_STATES = 3, /* that a rule has at most */
+    SW_OPTIM_TENSORS = 4 /* and tensors of them: in 8 bits one has two */
+};
 
 #define SW_RULE(rule, kind, states, operations) SW_OPTIM_##rule,
 #define SW_OPTIMIZER(kind, states, operations) SW_OPTIM_##kind,
@@ -20,6 +23,19 @@ typedef enum {
 #include "kernels/optimizers.def"
     SW_OPTIM_COUNT
 } sw_optim;
+
+/* Which states of a rule have a sign, a bit for each; 0: they cannot be kept in 8 bits. */
+static inline int sw_optim_state8(sw_optim rule)
+{
+    switch (rule) {
+#define SW_STATE8(rule, signs)                                                                 \
+    case SW_OPTIM_##rule:                                                                      \
+        return signs;
+#include "kernels/optimizers.def"
+    default:
+        return 0;
+    }
+}
 
 typedef struct {
     sw_optim kind;

@@ -11,6 +11,7 @@
 #include "kernels/optim.h"
 #include "kernels/par.h"
 #include "kernels/recurrent.h"
+#include "kernels/state8.h"
 
 /* Unary functions: functions of one number. */
 typedef enum {
@@ -148,6 +149,9 @@ typedef struct {
      * as the kind has them. */
     void (*update)(const sw_optim_rule *rule, float *p, const float *g, float *const *state,
                    int64_t n, float gscale, const sw_par *par);
+    /* The same of rows with states in 8 bits (state8.h), scales row by row. */
+    void (*update8)(const sw_optim_rule *rule, float *p, const float *g, const sw_state8 *state,
+                    int64_t rows, int64_t cols, float gscale, const sw_par *par);
     /* scratch: sw_adafactor_scratch() numbers. */
     void (*adafactor)(const sw_adafactor_rule *rule, const sw_adafactor_operands *x,
                       double *scratch, const sw_par *par);

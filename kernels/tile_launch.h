@@ -4,6 +4,7 @@
 #define SW_TILE_LAUNCH_H
 
 #include "kernels/attrs.h"
+#include "kernels/state8.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -43,21 +44,38 @@ static inline sw_buffer sw_tile_gradient(const sw_launch *l, int64_t first, int6
 /* Rows [first, first + rows) of b along an axis. */
 static inline sw_buffer sw_tile_range(const sw_buffer *b, int axis, int64_t first, int64_t rows)
 {
+    const sw_dtype dtype = b->type.dtype;
+    const size_t element = dtype == SW_U8 ? 1 : dtype == SW_BF16 ? 2 : sizeof(float);
     sw_buffer r = *b;
-    const int64_t element = b->type.dtype == SW_BF16 ? 2 : 4;
-    r.ptr = (char *)b->ptr + first * b->stride[axis] * element;
+    r.ptr = (unsigned char *)b->ptr + (size_t)(first * b->stride[axis]) * element;
     r.type.shape.dim[axis] = rows;
     return r;
 }
 
-/* A buffer with the parameter's shape goes by its rows, all others are whole. */
+static inline bool sw_tile_same(const sw_shape *a, const sw_shape *b)
+{
+    bool same = a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->dim[i] == b->dim[i];
+    return same;
+}
+
+/* Scales of a state in 8 bits of this parameter, of two axes at least? */
+static inline bool sw_tile_is_scales(const sw_shape *shape, const sw_shape *param)
+{
+    const sw_shape scales = sw_state8_scales(param);
+    return param->rank > 1 && sw_tile_same(shape, &scales);
+}
+
+/* A buffer with the parameter's shape and one of scales go by its rows, all others are whole.
+ */
 static inline sw_buffer sw_tile_rows_if(const sw_buffer *b, const sw_buffer *param,
                                         int64_t first, int64_t rows)
 {
-    bool same = b->type.shape.rank == param->type.shape.rank;
-    for (int i = 0; same && i < b->type.shape.rank; i++)
-        same = b->type.shape.dim[i] == param->type.shape.dim[i];
-    return same ? sw_tile_range(b, 0, first, rows) : *b;
+    return sw_tile_same(&b->type.shape, &param->type.shape) ||
+                   sw_tile_is_scales(&b->type.shape, &param->type.shape)
+               ? sw_tile_range(b, 0, first, rows)
+               : *b;
 }
 
 /* Make the rows of `gradient` from `first` on; the operand of which a range along an axis is

@@ -60,6 +60,9 @@ typedef struct {
     uint64_t shards; /* of a step that each process runs (sw_exec_opts, shards / ranks). Above
                         1 the model has room for partial sums of gradients: for as many as
                         the largest number of bits that are set in 1, 2, ... shards - 1 */
+    uint64_t state_bits; /* of an element of a state: 0, 32: float32; 8: a code, and a float32
+                            scale for each 256 of a row (sgd with momentum, adam, adamw, lion);
+                            parameters below 4,096 elements, and of one column, keep float32 */
 } sw_optimizer_opts;
 
 /* Owned by the model. Parameters must be of that model, each owned by one optimizer at most.
@@ -69,6 +72,12 @@ typedef struct {
  * one number for each element with its momentum, for adagrad and lion, two for adam and adamw,
  * one to three for rmsprop; adafactor keeps one for each row and each column of the last two
  * axes, and for a vector one for each element.
+ *
+ * With state_bits 8 a state is a code of 8 bits by Dettmers et al. 2022. It is float32 while it
+ * is updated; the update is that of float32 states that were rounded before. Where a state is
+ * not finite (no_check), all of its block becomes NaN. A checkpoint of the other type is
+ * refused, a model with such states cannot be resized, and a card has no such updates yet
+ * (SW_UNSUPPORTED).
  *
  * A gradient that has a NaN or an infinite element, and one of a loss that is neither finite,
  * is never used: the update is skipped, and counted (sw_optimizer_skipped). An update that

@@ -4,11 +4,12 @@
 
 #include "alloc/arena/arena.h"
 #include "alloc/base/handle.h"
+#include "kernels/optim.h"
 #include "runtime/base/owner.h"
 #include "runtime/base/common.h"
 #include "runtime/base/target.h"
 
-#define SWI_MAX_STATE 3 /* tensors that an optimizer keeps for a parameter */
+#define SWI_MAX_STATE SW_OPTIM_TENSORS /* tensors that an optimizer keeps for a parameter */
 #define SWI_MAX_GROUPS 16
 #define SWI_MAX_NAME 95 /* of what users declare; entries of our own add a suffix to it */
 
@@ -72,6 +73,7 @@ struct sw_optimizer {
     const swi_optimizer_kind *kind;
     swi_update_attrs attrs; /* of every update; what differs is 0 */
     bool keep;
+    bool state8;     /* codes and scales for each state, but of small parameters */
     int shards;      /* of a step that each process runs */
     int max_skipped; /* updates in a row; 0: gradients are not looked at, below 0: any number */
     uint32_t n_groups;

@@ -74,14 +74,13 @@ static int64_t rows_of(int64_t rows)
     return rows >= 2 * LEAST_ROWS ? part_of(rows, parts > 2 ? parts : 2, ROWS_UNIT) : 0;
 }
 
-static int64_t columns_of_strip(int64_t columns)
+static int64_t columns_of_strip(int64_t columns, int64_t unit)
 {
     const int64_t parts = columns / LEAST_COLUMNS;
-    return parts < 2 ? 0
-                     : part_of(columns, parts < MOST_PARTS ? parts : MOST_PARTS, COLUMNS_UNIT);
+    return parts < 2 ? 0 : part_of(columns, parts < MOST_PARTS ? parts : MOST_PARTS, unit);
 }
 
-int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix)
+int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix, bool state8)
 {
     const int64_t n = swi_elements(matrix);
     if (n * (int64_t)sw_dtype_bytes(SW_F32) < LEAST_BYTES)
@@ -95,8 +94,9 @@ int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix)
     case SWI_STRIPS_UPDATE:
         break;
     }
-    return matrix->rank == 2 && matrix->dim[0] >= LEAST_DEPTH ? columns_of_strip(matrix->dim[1])
-                                                              : 0;
+    return matrix->rank == 2 && matrix->dim[0] >= LEAST_DEPTH
+               ? columns_of_strip(matrix->dim[1], state8 ? SW_STATE8_BLOCK : COLUMNS_UNIT)
+               : 0;
 }
 
 /* ---- what the ops inside are asked about ------------------------------------------------- */
@@ -128,6 +128,8 @@ static sw_type columns_of(const sw_type *type, const sw_type *weight, int64_t co
     sw_type t = *type;
     if (swi_same_shape(&type->shape, &weight->shape))
         t.shape.dim[1] = columns;
+    else if (sw_tile_is_scales(&type->shape, &weight->shape))
+        t.shape.dim[1] = sw_state8_blocks(columns);
     return t;
 }
 
@@ -441,8 +443,11 @@ static sw_status loss(const sw_launch *l, bool of_slope)
 static sw_buffer columns_in(const sw_buffer *b, const sw_buffer *weight, int64_t first,
                             int64_t n)
 {
-    return swi_same_shape(&b->type.shape, &weight->type.shape) ? sw_tile_range(b, 1, first, n)
-                                                               : *b;
+    if (swi_same_shape(&b->type.shape, &weight->type.shape))
+        return sw_tile_range(b, 1, first, n);
+    return sw_tile_is_scales(&b->type.shape, &weight->type.shape)
+               ? sw_tile_range(b, 1, first / SW_STATE8_BLOCK, sw_state8_blocks(n))
+               : *b;
 }
 
 /* tile_update of columns [first, first + n) of x. */

@@ -101,10 +101,10 @@ static void logits_of(const sw_launch *l, float *logits, int64_t first, int64_t 
                       const float *bias, void *scratch)
 {
     const int64_t *w = l->in[W].type.shape.dim;
-    const sw_gemm g =
-        SW_INIT(.c = logits, .a = row_at(&l->in[X], first), .a_row = w[1], .a_col = 1,
-                .b = swi_in(l, W), .b_row = 1, .b_col = w[1], .bias = bias, .m = rows,
-                .n = w[0], .k = w[1], .order = swi_sum_order(l), .a_half = swi_is_half(&l->in[X]));
+    const sw_gemm g = SW_INIT(.c = logits, .a = row_at(&l->in[X], first), .a_row = w[1],
+                              .a_col = 1, .b = swi_in(l, W), .b_row = 1, .b_col = w[1],
+                              .bias = bias, .m = rows, .n = w[0], .k = w[1],
+                              .order = swi_sum_order(l), .a_half = swi_is_half(&l->in[X]));
     sw_dense(l->isa)->gemm(&g, scratch, l->par);
 }
 

@@ -59,8 +59,9 @@ swi_strips_reader swi_strips_reads(uint32_t op, int32_t grad, const void *attrs)
 /* Does this kernel make dx from {weight, dy}, whose columns are those of the weight? */
 bool swi_strips_makes_dx(uint32_t op, int32_t grad);
 
-/* The strip of a matrix for this kind; 0: it is too small. */
-int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix);
+/* The strip of a matrix for this kind; 0: it is too small. state8: of columns whole blocks of a
+ * state in 8 bits. */
+int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix, bool state8);
 
 /* Operations of its products, and of all else. */
 void swi_strips_operations(const sw_kernel_info *info, uint64_t *products, uint64_t *others);

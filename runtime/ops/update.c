@@ -222,8 +222,19 @@ static sw_status elementwise_forward(const sw_launch *l)
                                  .correction1 = corrections != NULL ? corrections[0] : 1.0,
                                  .correction2 = corrections != NULL ? corrections[1] : 1.0);
     sw_optim_read(&rule, swi_in(l, 2), a->reads);
-    float *state[SW_OPTIM_STATES] = {NULL};
     const int n_state = states_of(a->rule);
+    if (n_state > 0 && l->out[1].type.dtype == SW_U8) {
+        sw_state8 state[SW_OPTIM_STATES];
+        SW_ASSERT(a->n_state == 2 * n_state && sw_optim_state8(rule.kind) != 0);
+        for (int k = 0; k < n_state; k++)
+            state[k] = (sw_state8){l->out[1 + 2 * k].ptr, swi_out(l, 2 + 2 * k)};
+        sw_pointwise(l->isa)->update8(&rule, swi_out(l, 0), swi_in(l, 1), state,
+                                      n > 0 ? sw_state8_rows(&l->out[0].type.shape) : 0,
+                                      sw_state8_cols(&l->out[0].type.shape), scale_of(l),
+                                      l->par);
+        return SW_OK;
+    }
+    float *state[SW_OPTIM_STATES] = {NULL};
     SW_ASSERT(a->n_state == n_state); /* what its kind keeps is what its line says */
     for (int k = 0; k < n_state; k++)
         state[k] = swi_out(l, 1 + k);
@@ -232,7 +243,8 @@ static sw_status elementwise_forward(const sw_launch *l)
     return SW_OK;
 }
 
-/* Updates count as if there were something to do. */
+/* Updates count as if there were something to do. A state in 8 bits is a product, a size, a
+ * comparison and a quotient more. */
 static uint64_t elementwise_operations(const sw_kernel_info *info)
 {
     static const uint8_t each[] = {
@@ -241,11 +253,13 @@ static uint64_t elementwise_operations(const sw_kernel_info *info)
 #include "kernels/optimizers.def"
     };
     const swi_update_attrs *a = info->attrs;
-    return swi_count_per_element(&info->in[0], each[a->rule]);
+    const int states = states_of(a->rule);
+    return swi_count_per_element(&info->in[0],
+                                 each[a->rule] + (a->n_state > states ? 4 * states : 0));
 }
 
 #define SW_OPTIMIZER(kind, states, operations_each)                                            \
-    OP(kind##_update, 3, 3 + SW_OPTIM_STATES + 4, 1, ATTRS(swi_update_attrs),                  \
+    OP(kind##_update, 3, 3 + SW_OPTIM_TENSORS + 4, 1, ATTRS(swi_update_attrs),                 \
        .infer = infer_none, .forward = elementwise_forward,                                    \
        .operations = elementwise_operations, .no_gradient = 1);
 #include "kernels/optimizers.def"

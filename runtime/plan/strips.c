@@ -506,7 +506,7 @@ static bool find_group(const session *s, uint32_t at, group *g, uint32_t *last)
     g->at[FUNCTION] = at;
     if (!is_own(s, f, f->n_in) || !operand(s, f, 0)->contiguous ||
         operand(s, f, f->n_in)->type.dtype != SW_F32 || /* bf16 goes in pieces */
-        swi_strips_size(SWI_STRIPS_LOSS, &operand(s, f, 0)->type.shape) == 0 ||
+        swi_strips_size(SWI_STRIPS_LOSS, &operand(s, f, 0)->type.shape, false) == 0 ||
         !find_readers(s, g, &how))
         return false;
     const swi_node *reader = node_at(s, g->at[READER]);
@@ -533,7 +533,10 @@ static bool find_group(const session *s, uint32_t at, group *g, uint32_t *last)
     case SWI_READS_BOUND:
         return false;
     }
-    g->strip = swi_strips_size(g->kind, &operand(s, f, 0)->type.shape);
+    bool state8 = false;
+    for (uint32_t i = 0; g->kind == SWI_STRIPS_UPDATE && i < reader->n_out; i++)
+        state8 |= operand(s, reader, reader->n_in + i)->type.dtype == SW_U8;
+    g->strip = swi_strips_size(g->kind, &operand(s, f, 0)->type.shape, state8);
     return g->strip > 0 && may_join(s, g, last);
 }
 

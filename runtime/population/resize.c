@@ -191,6 +191,12 @@ static sw_status compare_models(const sw_model *to, const sw_model *from)
     if (to->n_entries != from->n_entries)
         SW_FAIL(SW_INVALID, "the models must have the same tensors: only one has '%s'",
                 to->n_entries > n ? to->entries[n].name : from->entries[n].name);
+    for (uint32_t i = 0; i < to->n_optimizers; i++)
+        if (to->optimizers[i]->state8)
+            SW_FAIL(SW_UNSUPPORTED,
+                    "model %s: resizing 8-bit optimizer state is missing: its blocks would be "
+                    "others",
+                    to->name);
     for (uint32_t i = 0; i < to->n_optimizers && i < from->n_optimizers; i++)
         if (to->optimizers[i]->kind != from->optimizers[i]->kind)
             SW_FAIL(SW_INVALID, "the models must have the same optimizers (got %s and %s)",

@@ -64,7 +64,8 @@ enum {
 
 /* ---- what stands in it ------------------------------------------------------------------- */
 
-/* Name, layout and optimizers ("adam,sgd": their kinds, in their order) of a model. */
+/* Name, layout and optimizers ("adam,sgd 8bit": kinds and states, in their order) of a model.
+ */
 static swi_run_model model_of(const sw_model *model, uint64_t members)
 {
     swi_run_model m = {.members = members};
@@ -72,8 +73,9 @@ static swi_run_model model_of(const sw_model *model, uint64_t members)
     snprintf(m.name, sizeof m.name, "%s", model->name);
     snprintf(m.layout, sizeof m.layout, "%016" PRIx64, model->layout_hash);
     for (uint32_t i = 0; i < model->n_optimizers && at < sizeof m.optimizers; i++)
-        at += (size_t)snprintf(m.optimizers + at, sizeof m.optimizers - at, "%s%s",
-                               i > 0 ? "," : "", model->optimizers[i]->kind->name);
+        at += (size_t)snprintf(m.optimizers + at, sizeof m.optimizers - at, "%s%s%s",
+                               i > 0 ? "," : "", model->optimizers[i]->kind->name,
+                               model->optimizers[i]->state8 ? " 8bit" : "");
     return m;
 }
 

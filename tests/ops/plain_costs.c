@@ -501,8 +501,10 @@ static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *
              (a->has_flags ? plain_size(plain_type(t, node, 1)) : 0) +
              (a->has_finite_check != 0);
     } else if (swi_op_traits_of(node->op)->duty == SWI_DUTY_UPDATE) {
-        *n = count_rule(((const swi_update_attrs *)attrs)->rule) *
-             plain_size(plain_type(t, node, 0));
+        *n = count_rule(((const swi_update_attrs *)attrs)->rule);
+        if (node->n_out > 1 && out_of(t, node, 1)->dtype == SW_U8) /* in 8 bits, with scales */
+            *n += 4u * (node->n_out - 1) / 2; /* product, size, comparison, quotient */
+        *n *= plain_size(plain_type(t, node, 0));
     } else if (plain_is(node, "noise_move", -1)) {
         *n = count_move(attrs, plain_size(plain_type(t, node, 0)));
     } else if (plain_is(node, "adafactor_update", -1)) {

@@ -338,6 +338,9 @@ SW_TEST("what optimizers append counts too")
             SW_OPTS(sw_optimizer_opts, .kind = "sgd", .release = 1, .no_check = !check);
         compare(&plan_of(&tiled[check], exec, &released, 520, 3)->trace, "sgd in tiles");
     }
+    static net coded;
+    const sw_optimizer_opts in8 = SW_OPTS(sw_optimizer_opts, .kind = "adamw", .state_bits = 8);
+    compare(&plan_of(&coded, exec, &in8, 65, 3)->trace, "adamw in 8 bits");
     for (int check = 0; check < 2; check++)
         plan_strips(exec_of(NULL), check);
     plan_shards(exec_of(NULL));

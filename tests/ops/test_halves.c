@@ -37,9 +37,9 @@ typedef struct {
 static bool is_weight(uint32_t op, int i)
 {
     const swi_op_halves word = swi_op_traits_of(op)->halves;
-    return i > 0 && (word == SWI_HALVES_ROWS || word == SWI_HALVES_LOOKUP ||
-                     word == SWI_HALVES_GROUPS || word == SWI_HALVES_CONV ||
-                     word == SWI_HALVES_CHANNELS);
+    return i > 0 &&
+           (word == SWI_HALVES_ROWS || word == SWI_HALVES_LOOKUP || word == SWI_HALVES_GROUPS ||
+            word == SWI_HALVES_CONV || word == SWI_HALVES_CHANNELS);
 }
 
 static tensor make(const sw_type *wide, bool half, sw_fill fill, int64_t limit, bool gradient)
@@ -51,7 +51,9 @@ static tensor make(const sw_type *wide, bool half, sw_fill fill, int64_t limit, 
     t.bytes = sw_block(sw_type_bytes(&t.type) + 64);
     if (wide->dtype != SW_F32) {
         for (int64_t i = 0; i < n; i++) {
-            const int64_t id = draw() % (uint32_t)(fill == SW_FILL_BYTES ? 256 : limit > 0 ? limit : 2);
+            const int64_t id = draw() % (uint32_t)(fill == SW_FILL_BYTES ? 256
+                                                   : limit > 0           ? limit
+                                                                         : 2);
             if (wide->dtype == SW_I32)
                 ((int32_t *)t.bytes)[i] = (int32_t)id;
             else if (wide->dtype == SW_U16)
@@ -82,7 +84,8 @@ static tensor make(const sw_type *wide, bool half, sw_fill fill, int64_t limit, 
 
 static sw_buffer buffer_of(const tensor *t, bool half)
 {
-    sw_buffer b = {half || t->floats == NULL ? t->bytes : t->floats, half ? t->type : t->wide, {0}};
+    sw_buffer b = {
+        half || t->floats == NULL ? t->bytes : t->floats, half ? t->type : t->wide, {0}};
     int64_t step = 1;
     for (int i = b.type.shape.rank - 1; i >= 0; i--) {
         b.stride[i] = step;
@@ -102,8 +105,13 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
 {
     sw_buffer wide[16], half[16];
     sw_type types[16];
-    sw_kernel_info info = {.in = types, .out = types + n_in, .n_in = n_in, .n_out = n_made,
-                           .attrs = s->c->attrs, .threads = 1, .isa = sw_cpu_isa(),
+    sw_kernel_info info = {.in = types,
+                           .out = types + n_in,
+                           .n_in = n_in,
+                           .n_out = n_made,
+                           .attrs = s->c->attrs,
+                           .threads = 1,
+                           .isa = sw_cpu_isa(),
                            .accumulate = adds ? (1u << n_made) - 1 : 0};
     const sw_grad_desc *g = grad >= 0 ? &s->desc->grads[grad] : NULL;
     tensor twin[8];
@@ -126,16 +134,28 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
         types[i] = half[i].type;
     if (!swi_goes_in_pieces(s->op, grad, &info))
         return;
-    sw_launch l = {.size = sizeof l, .in = half, .n_in = n_in, .out = half + n_in, .n_out = n_made,
-                   .attrs = s->c->attrs, .accumulate = info.accumulate, .par = &sw_par_alone,
-                   .isa = info.isa, .seed = 7, .stream = 3, .step = 5, .op = s->op, .grad = grad};
+    sw_launch l = {.size = sizeof l,
+                   .in = half,
+                   .n_in = n_in,
+                   .out = half + n_in,
+                   .n_out = n_made,
+                   .attrs = s->c->attrs,
+                   .accumulate = info.accumulate,
+                   .par = &sw_par_alone,
+                   .isa = info.isa,
+                   .seed = 7,
+                   .stream = 3,
+                   .step = 5,
+                   .op = s->op,
+                   .grad = grad};
     l.scratch_bytes = swi_pieces_bytes(s->op, grad, &info);
     l.scratch = aligned_alloc(64, (l.scratch_bytes + 127) / 64 * 64);
     CU_ASSERT_EQUAL(swi_in_pieces(&l), SW_OK);
     free(l.scratch);
     for (int i = 0; i < n_in + n_made; i++)
         types[i] = wide[i].type;
-    size_t (*bytes)(const sw_kernel_info *) = g != NULL ? g->scratch_bytes : s->desc->scratch_bytes;
+    size_t (*bytes)(const sw_kernel_info *) =
+        g != NULL ? g->scratch_bytes : s->desc->scratch_bytes;
     l.in = wide, l.out = wide + n_in;
     l.scratch_bytes = bytes != NULL ? bytes(&info) : 0;
     l.scratch = aligned_alloc(64, (l.scratch_bytes + 127) / 64 * 64);
@@ -143,9 +163,9 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
     free(l.scratch);
     for (int i = 0; i < n_made; i++) {
         const int64_t n = sw_type_elements(&made[i].type);
-        const char *where = sw_textf("%s '%s' grad %d output %d, pieces of %zu bytes, %s",
-                                     s->desc->name, s->c->name, grad, i, swi_piece_bytes,
-                                     adds ? "added" : "written");
+        const char *where =
+            sw_textf("%s '%s' grad %d output %d, pieces of %zu bytes, %s", s->desc->name,
+                     s->c->name, grad, i, swi_piece_bytes, adds ? "added" : "written");
         int64_t wrong = -1;
         for (int64_t k = 0; k < n && wrong < 0; k++) {
             if (made[i].floats == NULL) {
@@ -161,12 +181,20 @@ static void hold(subject *s, int grad, tensor *const *in, int n_in, tensor *made
                                   : ((float *)twin[i].bytes)[k];
             const float rounded =
                 made[i].type.dtype == SW_BF16 ? sw_bf16_widen(sw_bf16_round(want)) : want;
-            const float error = summed[i] ? 1e-5f * (1.0f + (float)sqrt((double)n)) + fabsf(rounded) / 128.0f * (made[i].type.dtype == SW_BF16) : 0.0f;
+            const float error =
+                summed[i] ? 1e-5f * (1.0f + (float)sqrt((double)n)) +
+                                fabsf(rounded) / 128.0f * (made[i].type.dtype == SW_BF16)
+                          : 0.0f;
             if (!(fabsf(got - rounded) <= error) && !(isnan(got) && isnan(rounded)))
                 wrong = k;
         }
         SW_CHECK(wrong < 0, "%s: element %lld of %lld: %g, not %g", where, (long long)wrong,
-                 (long long)n, wrong >= 0 && made[i].floats != NULL && made[i].type.dtype == SW_BF16 ? (double)sw_bf16_widen(((uint16_t *)twin[i].bytes)[wrong]) : wrong >= 0 && made[i].floats != NULL ? (double)((float *)twin[i].bytes)[wrong] : 0.0,
+                 (long long)n,
+                 wrong >= 0 && made[i].floats != NULL && made[i].type.dtype == SW_BF16
+                     ? (double)sw_bf16_widen(((uint16_t *)twin[i].bytes)[wrong])
+                 : wrong >= 0 && made[i].floats != NULL
+                     ? (double)((float *)twin[i].bytes)[wrong]
+                     : 0.0,
                  wrong >= 0 && made[i].floats != NULL ? (double)made[i].floats[wrong] : 0.0);
         if (keep && made[i].type.dtype == SW_BF16)
             for (int64_t k = 0; k < n; k++) {
@@ -190,7 +218,9 @@ static void gradients(subject *s, bool adds)
             const uint32_t kind = SWI_OPERAND_KIND(grad->operands[k]);
             if (kind == SW_IN(0) && (int)i >= s->c->n_in)
                 continue;
-            in[n++] = kind == SW_IN(0) ? &s->in[i] : kind == SW_OUT(0) ? &s->out[i] : &s->dout[i];
+            in[n++] = kind == SW_IN(0)    ? &s->in[i]
+                      : kind == SW_OUT(0) ? &s->out[i]
+                                          : &s->dout[i];
         }
         for (int k = 0; k < grad->n_makes; k++) {
             there &= grad->makes[k] < s->c->n_in;
@@ -218,7 +248,8 @@ static void hold_case(uint32_t op, const sw_op_case *c, bool adds)
         return;
     for (int i = 0; i < c->n_in; i++)
         wide[i] = c->in[i < 4 ? i : 3];
-    const sw_layout layout = desc->layout != NULL ? desc->layout(wide, c->n_in, c->attrs) : SW_PLAIN;
+    const sw_layout layout =
+        desc->layout != NULL ? desc->layout(wide, c->n_in, c->attrs) : SW_PLAIN;
     for (int i = 0; i < c->n_in; i++) {
         const bool image = desc->image_in == 0 || (desc->image_in >> i & 1u) != 0;
         if (wide[i].shape.rank == 4 && image)
@@ -230,8 +261,10 @@ static void hold_case(uint32_t op, const sw_op_case *c, bool adds)
     }
     CU_ASSERT_EQUAL_FATAL(desc->infer(wide, c->n_in, c->attrs, out), SW_OK);
     for (int i = 0; i < s.n_out; i++) {
-        s.out[i] = make(&out[i], i < desc->n_out && out[i].dtype == SW_F32, SW_FILL_NORMAL, 0, false);
-        s.dout[i] = make(&out[i], i < desc->n_out && out[i].dtype == SW_F32, SW_FILL_NORMAL, 0, true);
+        s.out[i] =
+            make(&out[i], i < desc->n_out && out[i].dtype == SW_F32, SW_FILL_NORMAL, 0, false);
+        s.dout[i] =
+            make(&out[i], i < desc->n_out && out[i].dtype == SW_F32, SW_FILL_NORMAL, 0, true);
     }
     hold(&s, -1, in, c->n_in, s.out, adds ? desc->n_out : s.n_out, none, adds, !adds);
     if (!adds)

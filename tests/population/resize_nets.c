@@ -119,7 +119,7 @@ resize_net *resize_net_new(const resize_spec *spec)
     n->factor = sw_knob_new(n->model, "factor", 1.0f);
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = spec->optimizer != NULL ? spec->optimizer : "adam",
-                .lr = 0.01f, .keep_gradients = 1);
+                .lr = 0.01f, .keep_gradients = 1, .state_bits = spec->state_bits);
     OK(sw_optimizer_create(&n->opt, n->model, &opts));
     return n;
 }

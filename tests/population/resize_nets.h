@@ -29,6 +29,7 @@ typedef struct {
     int n; /* hidden layers of a chain */
     int64_t w[RN_LAYERS];
     const char *optimizer;
+    uint64_t state_bits;
 } resize_spec;
 
 typedef struct {

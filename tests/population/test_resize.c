@@ -569,6 +569,8 @@ SW_TEST("other nets are refused by the name of what differs")
     refuse_pair(exec, &narrow, &other, SW_INVALID, "'stem.weight'");
     refuse_pair(exec, &narrow, &lion, SW_INVALID, "'optimizer0.");
     refuse_pair(exec, &narrow, &adamw, SW_INVALID, "adamw");
+    const resize_spec in8 = {RN_CHAIN, 2, {37, 21}, NULL, 8};
+    refuse_pair(exec, &in8, &in8, SW_UNSUPPORTED, "8-bit optimizer state");
     refuse_pair(exec, &halves, &heads, SW_INVALID, "'both.weight'");
     refuse_pair(exec, &normed, &more, SW_UNSUPPORTED, "layer_norm");
     resize_net *from = ready(exec, &normed, 1), *to = ready(exec, &more, 2);

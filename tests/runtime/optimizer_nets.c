@@ -19,6 +19,10 @@ const sw_optimizer_opts on_opts[ON_KINDS] = {
     {.size = sizeof *on_opts, .kind = "lion", .weight_decay = 0.1f},
     {.size = sizeof *on_opts, .kind = "adafactor", .weight_decay = 0.1f, .lr = 0.5f},
     {.size = sizeof *on_opts, .kind = "adafactor", .fixed_rate = 1, .clip_threshold = 0.5f},
+    {.size = sizeof *on_opts, .kind = "adamw", .weight_decay = 0.1f, .state_bits = 8},
+    {.size = sizeof *on_opts, .kind = "adam", .state_bits = 8, .knobs = 1},
+    {.size = sizeof *on_opts, .kind = "sgd", .momentum = 0.9f, .nesterov = 1, .state_bits = 8},
+    {.size = sizeof *on_opts, .kind = "lion", .weight_decay = 0.1f, .state_bits = 8},
 };
 
 /* Loops begin more models than sw_after takes. */

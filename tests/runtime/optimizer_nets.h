@@ -13,7 +13,7 @@ enum {
 #define SW_OPTIMIZER_WHOLE(kind) ON_##kind,
 #include "kernels/optimizers.def"
     ON_PLAIN,
-    ON_KINDS = ON_PLAIN + 11
+    ON_KINDS = ON_PLAIN + 15
 };
 
 extern const sw_shape on_shapes[ON_PARAMS]; /* of one element, and of more than one part */

@@ -61,7 +61,7 @@ static void make_model(saved_run *r, const saved_opts *o)
     r->factor = sw_knob_new(r->model, "factor", 1.0f / MICRO);
     const sw_optimizer_opts opts =
         SW_OPTS(sw_optimizer_opts, .kind = o->kind != NULL ? o->kind : "adam", .lr = 0.01f,
-                .keep_gradients = 1);
+                .keep_gradients = 1, .state_bits = o->state_bits);
     OK(sw_optimizer_create(&r->opt, r->model, &opts));
 }
 

@@ -24,6 +24,7 @@ typedef struct {
 typedef struct {
     const char *name; /* of the model; NULL: "saved" */
     const char *kind; /* of the optimizer; NULL: adam */
+    uint64_t state_bits;
     sw_exec_opts exec;
     uint64_t seed;         /* of the first parameters; 0: 7 */
     int64_t width;         /* of the hidden layer; 0: 24 */

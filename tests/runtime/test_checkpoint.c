@@ -48,6 +48,8 @@ SW_TEST("a run goes on with the same bits")
 
 SW_TEST("every optimizer goes on")
 {
+    const saved_opts in8 = {.kind = "adamw", .state_bits = 8};
+    goes_on_as(&in8, &in8, "adamw in 8 bits");
     for (size_t i = 0; sw_optimizer_kind(i) != NULL; i++) {
         const saved_opts opts = {.kind = sw_optimizer_kind(i)};
         goes_on_as(&opts, &opts, opts.kind);
@@ -187,6 +189,7 @@ SW_TEST("another run is refused by name")
     save_plain();
     refused_for(&(saved_opts){.name = "other"}, "model 0 is 'saved' there and 'other' here");
     refused_for(&(saved_opts){.kind = "adamw"}, "'adam' there and 'adamw' here");
+    refused_for(&(saved_opts){.state_bits = 8}, "'adam' there and 'adam 8bit' here");
     refused_for(&(saved_opts){.width = 25}, "f1.weight");
     refused_for(&(saved_opts){.rows = 8}, "the batch of loader 0 was 16 there and is 8 here");
     refused_for(&(saved_opts){.samples = 99}, "the number of samples");

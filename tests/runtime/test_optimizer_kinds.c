@@ -271,6 +271,47 @@ SW_TEST("adafactor keeps rows and columns")
     CU_ASSERT_EQUAL(n.model->entries[n.model->entries[n.w[3].index].state[1]].bytes, 4 * 130);
 }
 
+/* Codes of the parameter's shape and scales of its rows; below 4,096 elements, and of one
+ * column, float32. */
+SW_TEST("states in 8 bits are codes and scales")
+{
+    static const struct {
+        sw_shape shape, scales; /* rank 0: float32 */
+    } of[] = {{{1, {4095}}, {0, {0}}},        {{1, {4096}}, {1, {16}}},
+              {{2, {5000, 1}}, {0, {0}}},     {{2, {3000, 2}}, {2, {3000, 1}}},
+              {{2, {16, 257}}, {2, {16, 2}}}, {{4, {8, 64, 3, 3}}, {2, {8, 3}}}};
+    enum { N = sizeof of / sizeof *of };
+    static const char *const names[] = {"m", "m.scales", "v", "v.scales"};
+    sw_model *model = made_model("coded");
+    sw_param w[N];
+    sw_optimizer *opt;
+    for (int i = 0; i < N; i++)
+        w[i] =
+            sw_param_new(model, (const char[]){(char)('a' + i), 0}, SW_F32, of[i].shape, NULL);
+    sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adagrad", .state_bits = 8);
+    REFUSED(sw_optimizer_create(&opt, model, &opts), SW_UNSUPPORTED, "adagrad");
+    opts.kind = "sgd";
+    REFUSED(sw_optimizer_create(&opt, model, &opts), SW_UNSUPPORTED, "sgd with a momentum");
+    opts.kind = "adam";
+    opts.state_bits = 4;
+    REFUSED(sw_optimizer_create(&opt, model, &opts), SW_INVALID,
+            "state_bits must be 0, 8 or 32");
+    opts.state_bits = 8;
+    OK(sw_optimizer_create(&opt, model, &opts));
+    for (int i = 0; i < N; i++) {
+        const uint32_t *state = model->entries[w[i].index].state;
+        const bool coded = of[i].scales.rank > 0;
+        CU_ASSERT((state[2] != SWI_NONE) == coded && (state[3] != SWI_NONE) == coded);
+        for (int k = 0; k < (coded ? 4 : 2); k++) {
+            const swi_entry *e = &model->entries[state[k]];
+            const bool scales = coded && k % 2 == 1;
+            CU_ASSERT_EQUAL(e->dtype, coded && !scales ? SW_U8 : SW_F32);
+            CU_ASSERT(swi_same_shape(&e->shape, scales ? &of[i].scales : &of[i].shape));
+            CU_ASSERT_STRING_EQUAL(e->name + 2, names[coded ? k : 2 * k]);
+        }
+    }
+}
+
 /* A state that does not begin with zeros begins so again: made ready, and loaded after
  * damage. */
 SW_TEST("sums begin where they are ordered to")

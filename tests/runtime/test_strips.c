@@ -110,6 +110,8 @@ static const sw_optimizer_opts rules[] = {
     {.size = sizeof(sw_optimizer_opts), .kind = #kind_, .weight_decay = 0.01f, .release = 1},
 #define SW_OPTIMIZER_LIKE(kind_) SW_OPTIMIZER(kind_, 0, 0)
 #include "kernels/optimizers.def"
+    {.size = sizeof(sw_optimizer_opts), .kind = "adamw", .release = 1, .state_bits = 8},
+    {.size = sizeof(sw_optimizer_opts), .kind = "lion", .release = 1, .state_bits = 8},
 };
 enum { RULES = sizeof rules / sizeof *rules };
 

@@ -79,6 +79,8 @@ static const sw_optimizer_opts rules[] = {
     SW_INIT(.size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 0.1f, .momentum = 0.9f,
             .nesterov = 1, .weight_decay = 0.01f),
     {.size = sizeof(sw_optimizer_opts), .kind = "rmsprop", .momentum = 0.5f, .centered = 1},
+    {.size = sizeof(sw_optimizer_opts), .kind = "adamw", .weight_decay = 0.1f, .state_bits = 8},
+    {.size = sizeof(sw_optimizer_opts), .kind = "lion", .state_bits = 8},
 };
 
 static sw_optimizer_opts released(size_t rule)

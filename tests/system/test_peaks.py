@@ -33,6 +33,7 @@ def roles_and_layers():
     for words in ("--model mlp --batch 32 --synthetic-n 99", "--model lenet5 --batch 32 --synthetic-n 99",
                   "--model lenet5 --batch 32 --immediate --synthetic-n 99",
                   "--model lenet5 --batch 16 --optimizer momentum --keep-gradients --synthetic-n 99",
+                  "--model lenet5 --batch 16 --optimizer adamw --state 8bit --synthetic-n 99",
                   "--model mlp --batch 8 --accumulate 3 --synthetic-n 99", net, net + " --immediate"):
         peak = said(f"train --json --quiet --steps 3 {words} --profile p")["measured_peak_bytes"]
         check_table("p", "role", peak)

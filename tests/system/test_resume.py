@@ -98,7 +98,8 @@ def models():
     go_on(3, (LENET, "", "--threads 3"), (MLP, "--threads 2"), (SWISH, "", "--immediate"), (MBCONV, "--threads 2"),
           (f"{MBCONV} --bn-momentum 0.3 --optimizer momentum", "--immediate", "--threads 3"),
           (f"{LENET} --keep-gradients", "--threads 3", "--immediate"),
-          (f"{SWISH} --optimizer lion", "--update after", "--update after --threads 2"))
+          (f"{SWISH} --optimizer lion", "--update after", "--update after --threads 2"),
+          (f"{LENET} --state 8bit", "--threads 2", "--immediate"))
 
 
 @test("a language model goes on")

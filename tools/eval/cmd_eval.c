@@ -857,7 +857,7 @@ static const char *const part_words[] = {"test", "train", NULL};
 
 /* Options of a job that say how parameters change, or what belongs to backward. */
 static const char left_out[] =
-    "--optimizer --lr --momentum --weight-decay --clip --max-skipped --update "
+    "--optimizer --lr --momentum --state --weight-decay --clip --max-skipped --update "
     "--keep-gradients --accumulate --seed --no-recompute --no-tiles "
     "--no-rebuild --no-strips --no-chunks --checkpoint --checkpoint-pauses --ranks";
 

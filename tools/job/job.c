@@ -148,6 +148,8 @@ tool_net_opts job_net_opts(const job *j)
                               .update = o->release ? SW_UPDATE_RELEASE : SW_UPDATE_AFTER,
                               .keep_gradients = o->keep_gradients || o->accumulate > 1,
                               .shards = (uint64_t)j->shards_here,
+                              .state_bits =
+                                  o->state != NULL && strcmp(o->state, "8bit") == 0 ? 8 : 32,
                               .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1,
                               .knobs = o->knobs});
     if (o->method == JOB_MEZO || o->method == JOB_NONE)
@@ -545,6 +547,7 @@ const char *tool_schedule_takers(unsigned what)
 
 /* The options that `train` and `plan` share. */
 
+static const char *const state_words[] = {"f32", "8bit", NULL};
 static const char *const update_words[] = {"release", "after", NULL};
 static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
 static const char *const precision_words[] = {"f32", "bf16", NULL};
@@ -744,7 +747,7 @@ static int take_precision(job_opts *o, const char *params)
     return CLI_GO;
 }
 
-/* What a checkpoint binds is the order, not "auto". */
+/* A checkpoint binds the order that "auto" chose. */
 int job_precision(job_opts *o, const char *params)
 {
     if (o->precision == NULL && params != NULL && sw_file_taken(params))

@@ -13,7 +13,8 @@
 
 /* Options of gradients, and those that need more of a trainer of zeroth order than it keeps. */
 #define TRAIN_NOT_ZEROTH                                                                       \
-    "--optimizer --momentum --clip --max-skipped --update --keep-gradients --accumulate "      \
+    "--optimizer --momentum --state --clip --max-skipped --update --keep-gradients "           \
+    "--accumulate "                                                                            \
     "--members --checkpoint --resume"
 
 /* A field for each option of train_options.def, as it was given. */

@@ -16,20 +16,20 @@ typedef struct {
 } update_job;
 
 typedef void element_step(float *p, float *s, float g, const sw_optim_numbers *n);
+typedef void elements_step(const sw_optim_numbers *n, float *p, const float *g,
+                           float *const *state, int64_t count);
 
 /* Inlined with the number of states and the step as constants, so that the loop is vectorised.
  */
 static inline __attribute__((always_inline)) void
-update_elements(const update_job *j, int part, int states, element_step *step)
+update_elements(const sw_optim_numbers *numbers, float *restrict p, const float *restrict g,
+                float *const *state, int64_t count, int states, element_step *step)
 {
-    const int64_t from = (int64_t)part * PART, to = part_end(j->n, part);
-    float *restrict p = j->p;
-    const float *restrict g = j->g;
-    float *restrict s0 = states > 0 ? j->state[0] : NULL;
-    float *restrict s1 = states > 1 ? j->state[1] : NULL;
-    float *restrict s2 = states > 2 ? j->state[2] : NULL;
-    const sw_optim_numbers n = sw_optim_numbers_of(j->rule, j->gscale);
-    for (int64_t i = from; i < to; i++) {
+    float *restrict s0 = states > 0 ? state[0] : NULL;
+    float *restrict s1 = states > 1 ? state[1] : NULL;
+    float *restrict s2 = states > 2 ? state[2] : NULL;
+    const sw_optim_numbers n = *numbers;
+    for (int64_t i = 0; i < count; i++) {
         float s[SW_OPTIM_STATES] = {states > 0 ? s0[i] : 0.0f, states > 1 ? s1[i] : 0.0f,
                                     states > 2 ? s2[i] : 0.0f};
         step(&p[i], s, g[i], &n);
@@ -43,22 +43,32 @@ update_elements(const update_job *j, int part, int states, element_step *step)
 }
 
 #define SW_RULE(rule, kind, states, operations)                                                \
-    static void rule##_part(const update_job *j, int part)                                     \
+    static void rule##_elements(const sw_optim_numbers *n, float *p, const float *g,           \
+                                float *const *state, int64_t count)                            \
     {                                                                                          \
-        update_elements(j, part, states, sw_##rule##_step);                                    \
+        update_elements(n, p, g, state, count, states, sw_##rule##_step);                      \
     }
 #define SW_OPTIMIZER(kind, states, operations) SW_RULE(kind, kind, states, operations)
 #include "kernels/optimizers.def"
 
+static const struct {
+    elements_step *step;
+    int states;
+} rules[] = {
+#define SW_RULE(rule, kind, states, operations) {rule##_elements, states},
+#define SW_OPTIMIZER(kind, states, operations) {kind##_elements, states},
+#include "kernels/optimizers.def"
+};
+
 static void update_part(void *arg, int part)
 {
-    static void (*const rules[])(const update_job *, int) = {
-#define SW_RULE(rule, kind, states, operations) rule##_part,
-#define SW_OPTIMIZER(kind, states, operations) kind##_part,
-#include "kernels/optimizers.def"
-    };
     const update_job *j = arg;
-    rules[j->rule->kind](j, part);
+    const int64_t from = (int64_t)part * PART;
+    const sw_optim_numbers n = sw_optim_numbers_of(j->rule, j->gscale);
+    float *state[SW_OPTIM_STATES] = {NULL};
+    for (int k = 0; k < rules[j->rule->kind].states; k++)
+        state[k] = j->state[k] + from;
+    rules[j->rule->kind].step(&n, j->p + from, j->g + from, state, part_end(j->n, part) - from);
 }
 
 void SW_KERNEL(pointwise, update)(const sw_optim_rule *rule, float *p, const float *g,
@@ -67,6 +77,86 @@ void SW_KERNEL(pointwise, update)(const sw_optim_rule *rule, float *p, const flo
 {
     update_job j = {rule, p, g, state, n, gscale};
     par->run(par, update_part, &j, part_count(n));
+}
+
+/* ---- states in 8 bits -------------------------------------------------------------------- */
+
+typedef struct {
+    const sw_optim_rule *rule;
+    float *p;
+    const float *g;
+    const sw_state8 *state;
+    int64_t cols, row_blocks; /* of a row */
+    int64_t blocks, each;     /* of all; of a part */
+    float gscale;
+} update8_job;
+
+static inline __attribute__((always_inline)) void encode(float *s, int64_t n, uint8_t *codes,
+                                                         float *scale, bool has_sign)
+{
+    const sw_state8_code *code = sw_state8_code_of(has_sign);
+    int32_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t size = (int32_t)(sw_bits_of(s[i]) & 0x7fffffffu);
+        most = size > most ? size : most;
+    }
+    if (most < 0x00800000 || most >= 0x7f800000) {
+        *scale = most < 0x00800000 ? 0.0f : sw_float_of(0x7fc00000u);
+        memset(codes, 0, (size_t)n);
+        return;
+    }
+    const float largest = sw_float_of((uint32_t)most);
+    *scale = largest;
+    for (int64_t i = 0; i < n; i++)
+        s[i] = s[i] / largest;
+    uint8_t bytes[SW_STATE8_BLOCK]; /* apart from all that is read: a vector loop */
+    for (int64_t i = 0; i < n; i++)
+        bytes[i] = sw_state8_byte(code, sw_bits_of(s[i]), has_sign);
+    memcpy(codes, bytes, (size_t)n);
+}
+
+/* A block is float32 on the stack while it is updated. */
+static void update8_part(void *arg, int part)
+{
+    const update8_job *j = arg;
+    const int states = rules[j->rule->kind].states, signs = sw_optim_state8(j->rule->kind);
+    const sw_optim_numbers numbers = sw_optim_numbers_of(j->rule, j->gscale);
+    const int64_t from = part * j->each;
+    const int64_t to = from + j->each < j->blocks ? from + j->each : j->blocks;
+    float s[SW_OPTIM_STATES][SW_STATE8_BLOCK];
+    float *const state[SW_OPTIM_STATES] = {s[0], s[1], s[2]};
+    for (int64_t b = from; b < to; b++) {
+        const int64_t col = b % j->row_blocks * SW_STATE8_BLOCK;
+        const int64_t left = j->cols - col, n = left < SW_STATE8_BLOCK ? left : SW_STATE8_BLOCK;
+        const int64_t at = b / j->row_blocks * j->cols + col;
+        for (int k = 0; k < states; k++) {
+            const float *restrict value = sw_state8_code_of(signs >> k & 1)->value;
+            const uint8_t *restrict codes = j->state[k].codes + at;
+            const float scale = j->state[k].scales[b];
+            float *restrict to32 = s[k];
+            for (int64_t i = 0; i < n; i++)
+                to32[i] = value[codes[i]] * scale;
+        }
+        rules[j->rule->kind].step(&numbers, j->p + at, j->g + at, state, n);
+        for (int k = 0; k < states; k++) {
+            const sw_state8 *to8 = &j->state[k];
+            if (signs >> k & 1)
+                encode(s[k], n, to8->codes + at, &to8->scales[b], true);
+            else
+                encode(s[k], n, to8->codes + at, &to8->scales[b], false);
+        }
+    }
+}
+
+void SW_KERNEL(pointwise, update8)(const sw_optim_rule *rule, float *p, const float *g,
+                                   const sw_state8 *state, int64_t rows, int64_t cols,
+                                   float gscale, const sw_par *par)
+{
+    const int64_t block = cols < SW_STATE8_BLOCK ? cols : SW_STATE8_BLOCK;
+    const int64_t row_blocks = sw_state8_blocks(cols);
+    update8_job j = {rule,         p,     g, state, cols, row_blocks, rows * row_blocks,
+                     PART / block, gscale};
+    par->run(par, update8_part, &j, (int)((j.blocks + j.each - 1) / j.each));
 }
 
 /* ---- the largest ------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Optimizers: their options, and what they declare in the model. */
 #include "alloc/base/assert.h"
+#include "kernels/state8.h"
 #include "runtime/autograd/optim/optimizer_internal.h"
 #include "runtime/base/structs.h"
 #include <math.h>
@@ -293,17 +294,24 @@ static sw_status make_states(sw_optimizer *o, const sw_optimizer_opts *opts, uin
 {
     sw_model *model = o->model;
     const sw_shape shape = model->entries[index].shape;
-    swi_state states[SWI_MAX_STATE] = {{NULL, shape, 0}, {NULL, shape, 0}, {NULL, shape, 0}};
+    const bool in8 =
+        o->state8 && swi_elements(&shape) >= SW_STATE8_LEAST && sw_state8_cols(&shape) > 1;
+    swi_state states[SWI_MAX_STATE];
+    for (int k = 0; k < SWI_MAX_STATE; k++)
+        states[k] = (swi_state){NULL, shape, 0};
     const int n = o->kind->states != NULL ? o->kind->states(opts, &shape, states) : 0;
-    SW_ASSERT(n <= SWI_MAX_STATE);
-    for (int k = 0; k < n; k++) {
+    SW_ASSERT(n << in8 <= SWI_MAX_STATE);
+    for (int k = 0; k < n << in8; k++) {
+        const swi_state *s = &states[k >> in8];
+        const bool scales = in8 && k % 2 == 1; /* of the codes before them */
         char name[128], init[64];
-        SW_ASSERT(states[k].suffix != NULL && model->entries[index].state[k] == SWI_NONE);
-        snprintf(name, sizeof name, "%s.%s", model->entries[index].name, states[k].suffix);
-        swi_init_constant(init, sizeof init, (double)states[k].begin);
-        const uint32_t entry =
-            swi_model_entry(model, name, SWI_ROLE_OPTIMIZER_STATE, SW_F32, states[k].shape,
-                            states[k].begin != 0.0f ? init : "zeros");
+        SW_ASSERT(s->suffix != NULL && model->entries[index].state[k] == SWI_NONE);
+        snprintf(name, sizeof name, "%s.%s%s", model->entries[index].name, s->suffix,
+                 scales ? ".scales" : "");
+        swi_init_constant(init, sizeof init, (double)s->begin);
+        const uint32_t entry = swi_model_entry(
+            model, name, SWI_ROLE_OPTIMIZER_STATE, in8 && !scales ? SW_U8 : SW_F32,
+            scales ? sw_state8_scales(&shape) : s->shape, s->begin != 0.0f ? init : "zeros");
         if (entry == 0)
             return model->declared;
         model->entries[index].state[k] = entry;
@@ -499,13 +507,24 @@ sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
                 model->name);
     SW_TRY(check_owns(model, &opts));
     SW_TRY(check_release(&opts, model));
+    const swi_update_attrs attrs = attrs_of(&opts, kind);
+    if (opts.state_bits != 0 && opts.state_bits != 8 && opts.state_bits != 32)
+        SW_FAIL(SW_INVALID, "optimizer %s: state_bits must be 0, 8 or 32 (got %llu)", opts.kind,
+                (unsigned long long)opts.state_bits);
+    if (opts.state_bits == 8 && (swi_op_traits_of(kind->op)->duty != SWI_DUTY_UPDATE ||
+                                 sw_optim_state8((sw_optim)attrs.rule) == 0))
+        SW_FAIL(SW_UNSUPPORTED,
+                "optimizer %s: it has no state in 8 bits; sgd with a momentum, adam, adamw and "
+                "lion have one",
+                opts.kind);
     sw_optimizer *o;
     SW_TRY(take_slot(model, &o));
     SW_ASSERT(swi_op_traits_of(kind->op)->duty == SWI_DUTY_UPDATE ||
               swi_op_traits_of(kind->op)->duty == SWI_DUTY_UPDATE_WHOLE);
     o->kind = kind;
-    o->attrs = attrs_of(&opts, kind);
+    o->attrs = attrs;
     o->keep = opts.keep_gradients != 0;
+    o->state8 = opts.state_bits == 8;
     o->shards = opts.shards > 1 ? (int)opts.shards : 1;
     o->max_skipped = opts.no_check ? 0 : opts.max_skipped == 0 ? 10 : opts.max_skipped;
     SW_TRY(declare(o, &opts));

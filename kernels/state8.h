@@ -1,0 +1,124 @@
+/* Optimizer state in 8 bits, the one definition for C and CUDA: Dettmers et al. 2022.
+ *
+ * A state is a tensor of bytes with the parameter's shape, and a float32 scale for each block.
+ * A row is what axis 0 counts, all of a vector; a block is SW_STATE8_BLOCK elements of one row,
+ * the last one of a row fewer. Its scale is the largest size in it, and an element is its
+ * byte's value times the scale.
+ *
+ * Values: 0, seven decades from 1e-6 to 1, of which each has twice as many as the one below,
+ * the middles of equal parts of a tenth to the whole of it; and 1. With a sign bytes 0 to 128
+ * are the values from 0 to 1 and bytes 129 to 255 less than 0, where -1 is left out. Without
+ * one there are twice as many.
+ *
+ * An element becomes the nearest value of its quotient by the scale; between two the one nearer
+ * to 0. Without a sign what is above 0 stays above 0: a second moment of 0 beside a first one
+ * that is not would make a step without bound. A block without a number of at least 2^-126 has
+ * scale 0; one with a NaN or an infinity has scale NaN and is NaN as a whole. */
+#ifndef SW_STATE8_H
+#define SW_STATE8_H
+
+#include "kernels/inline.h"
+#include "kernels/launch.h"
+#include "kernels/scalar.h"
+#include <stdbool.h>
+
+enum {
+    SW_STATE8_BLOCK = 256,
+    SW_STATE8_LEAST = 4096,          /* elements of a parameter: smaller ones keep float32 */
+    SW_STATE8_LOW = (127 - 23) << 7, /* the upper half of 2^-23; all below is one cell */
+    SW_STATE8_CELLS = (127 << 7) - SW_STATE8_LOW + 1
+};
+
+/* A cell has the bytes of all floats with one upper half, of which at most two differ: the
+ * lower half of the last float of the first one, then the first and the second. With a sign
+ * those of numbers below 0 come after those above. */
+typedef struct {
+    float value[256];
+    uint32_t cell[2 * SW_STATE8_CELLS];
+} sw_state8_code;
+
+typedef struct {
+    uint8_t *codes;
+    float *scales;
+} sw_state8;
+
+static inline void sw_state8_build(sw_state8_code *code, bool has_sign)
+{
+    const uint32_t top = has_sign ? 128 : 255;
+    double decade = 1e6;
+    uint32_t k = 0, last[256] = {0}; /* bits of the last float that becomes value k */
+    code->value[k++] = 0.0f;
+    for (int n = has_sign ? 1 : 2; k < top; n *= 2, decade /= 10.0)
+        for (int j = 0; j < n; j++) /* exact integers: one quotient is rounded */
+            code->value[k++] = (float)((2 * n + 18 * j + 9) / (20 * n * decade));
+    code->value[top] = 1.0f;
+    for (k = 0; k < top; k++) {
+        const double middle = ((double)code->value[k] + (double)code->value[k + 1]) / 2.0;
+        const float nearest = (float)middle;
+        last[k] = sw_bits_of(nearest) - ((double)nearest > middle);
+    }
+    last[top] = UINT32_MAX;
+    for (k = 1; has_sign && k < top; k++)
+        code->value[top + k] = -code->value[k];
+    for (uint32_t sign = 0; sign < 1u + has_sign; sign++) {
+        const uint32_t most = sign != 0 ? 127 : top;
+        k = !has_sign;
+        for (uint32_t i = 0; i < SW_STATE8_CELLS; i++) {
+            while (last[k] < (i + SW_STATE8_LOW) << 16)
+                k++;
+            const bool two = last[k] >> 16 == i + SW_STATE8_LOW;
+            uint32_t bytes[2] = {k < most ? k : most, k + two < most ? k + two : most};
+            for (int j = 0; j < 2; j++)
+                bytes[j] += sign != 0 && bytes[j] > 0 ? 128 : 0;
+            code->cell[sign * SW_STATE8_CELLS + i] =
+                (two ? last[k] & 0xffff : 0xffff) | bytes[0] << 16 | bytes[1] << 24;
+        }
+    }
+}
+
+/* The byte of a quotient by the scale, from its bits. */
+SW_INLINE uint8_t sw_state8_byte(const sw_state8_code *code, uint32_t bits, bool has_sign)
+{
+    const uint32_t size = bits & 0x7fffffffu, low = (uint32_t)SW_STATE8_LOW << 16;
+    const uint32_t at = size > low ? size : low;
+    const uint32_t sign = has_sign ? bits >> 31 : 0;
+    const uint32_t cell = code->cell[(at >> 16) - SW_STATE8_LOW + sign * SW_STATE8_CELLS];
+    const uint32_t byte = cell >> ((at & 0xffff) > (cell & 0xffff) ? 24 : 16);
+    return has_sign || size != 0 ? (uint8_t)byte : 0;
+}
+
+/* The two codes; built once. */
+const sw_state8_code *sw_state8_code_of(bool has_sign);
+
+static inline int64_t sw_state8_blocks(int64_t elements)
+{
+    return (elements + SW_STATE8_BLOCK - 1) / SW_STATE8_BLOCK;
+}
+
+/* Rows of a parameter, and elements of one. */
+static inline int64_t sw_state8_rows(const sw_shape *param)
+{
+    return param->rank > 1 ? param->dim[0] : 1;
+}
+
+static inline int64_t sw_state8_cols(const sw_shape *param)
+{
+    int64_t cols = 1;
+    for (int i = param->rank > 1; i < param->rank; i++)
+        cols *= param->dim[i];
+    return cols;
+}
+
+/* The shape of the scales: (rows, blocks), of a vector (blocks). */
+static inline sw_shape sw_state8_scales(const sw_shape *param)
+{
+    sw_shape scales = {1, {sw_state8_blocks(sw_state8_cols(param))}};
+    if (param->rank > 1) {
+        scales.rank = 2;
+        scales.dim[1] = scales.dim[0];
+        scales.dim[0] = param->dim[0];
+    }
+    return scales;
+}
+
+#endif
