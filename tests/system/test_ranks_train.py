@@ -99,6 +99,21 @@ def shares():
             os.unlink(name)
 
 
+@test("all sum products of bf16 in the first rank's order, and two that ask for different ones do not run")
+def orders():
+    words, saved = f"{SMALL} --epochs 2 --shards 4 --json --save-params p --precision bf16", {}
+    for order in ("pair", "tile"):
+        alone = said(f"{words} --bf16-order {order}")
+        saved[order] = raw("p")
+        os.unlink("p")
+        both = ended(ranks(2, words, {0: f"{words} --bf16-order {order}"})).json
+        check(both["bf16_order"] == order and kept(both) == kept(alone) and raw("p") == saved[order], order, both)
+        os.unlink("p")
+    check(saved["pair"] != saved["tile"])
+    said_by = gone(ranks(2, f"{words} --bf16-order pair", {0: f"{words} --bf16-order tile"}), 20)
+    check("options" in said_by, said_by)
+
+
 @test("weights are updated in tiles, in the arena of one process")
 def tiles():
     net = "--model mlp --hidden 600,600 --synthetic-n 130 --quiet"
