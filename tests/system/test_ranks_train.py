@@ -69,7 +69,7 @@ def bits():
 
 @test("each rank runs its shards, with the bytes that were planned and sent")
 def shares():
-    """Sent: what a rank says at first, its ISA and budget, numbers that are compared, how pixels become numbers, progress, the model, and
+    """Sent: what a rank says at first, its ISA, budget and order of sums, numbers that are compared, how pixels become numbers, progress, the model, and
     for each step the gradients, the check of losses and the scores; for each validation a batch's score."""
     sizes = (784 * 24, 24, 24 * 12, 12, 12 * 10, 10)
     for n, shards in ((2, 2), (2, 8), (3, 6), (4, 8)):
