@@ -261,6 +261,7 @@ static sw_status run_ops(member_run *r, swi_frame *f, uint64_t step)
         sw_launch *l = swi_frame_resolve(f, i, r->base, p->binds);
         l->par = r->lane->par;
         l->isa = planner->target.isa;
+        l->order = planner->target.order;
         l->seed = r->slot->seed;
         l->step = (uint32_t)step;
         l->run = r->m->run.args.run;

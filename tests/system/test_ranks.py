@@ -62,7 +62,7 @@ def environment():
 
 @test("each does its share, with the bytes that were planned and sent")
 def shares():
-    """Sent: what a rank says at first, its ISA and budget, two numbers that are compared, where rank 0 is, its model, and then of each generation
+    """Sent: what a rank says at first, its ISA, budget and order of sums, two numbers that are compared, where rank 0 is, its model, and then of each generation
     64-byte multiples and rows of the estimate, of the weights (784 -> 16 -> 10)."""
     alone = said(f"{SMALL} --json")
     for n in 2, 5:
@@ -73,7 +73,7 @@ def shares():
         each = (-(-slices // n) * 8 * 4 + 16 + 63) // 64 * 64
         assert out["total_bytes"] - alone["total_bytes"] == out["transport_bytes"] == 2 * 256 * 1024 + 112 * n + (n + 1) * each
         rows = 4 * (-(-16 // n) * 784 + -(-10 // n) * 16)
-        assert all(r["sent_bytes"] == (n - 1) * (96 + 2 * 8 + 2 * 8 + 8 + out["model_bytes"] + 5 * (each + rows)) for r in out["ranks"]), out["ranks"]
+        assert all(r["sent_bytes"] == (n - 1) * (96 + 3 * 8 + 2 * 8 + 8 + out["model_bytes"] + 5 * (each + rows)) for r in out["ranks"]), out["ranks"]
 
 
 @test("an estimate that is made tile by tile is shared out")
@@ -90,7 +90,7 @@ def tiles():
             check(raw("p") == whole, n, kind)
             rows = 4 * (784 * (3 * -(-144 // n) + -(-68 // n)) + -(-10 // n) * 500)
             each = (-(-8 // n) * 4 * 4 + 16 + 63) // 64 * 64
-            check(all(r["sent_bytes"] == (n - 1) * (136 + out["model_bytes"] + 2 * (each + rows)) for r in out["ranks"]), rows, out)
+            check(all(r["sent_bytes"] == (n - 1) * (144 + out["model_bytes"] + 2 * (each + rows)) for r in out["ranks"]), rows, out)
             assert i > 0 or all(0 < r["update_ns"] < out["wall_ns"] for r in out["ranks"])
 
 
@@ -105,7 +105,7 @@ def planned():
             check(all(plan[key] == out[key] for key in ("total_bytes", "transport_bytes", "predicted_peak_bytes", "model_bytes")) and plan["ranks"] == n, plan, out)
             assert all(r["measured_peak_bytes"] == (plan["predicted_peak_bytes"] if r["runs"] > 0 else 0) for r in out["ranks"])
             sent = sum(plan["sent_bytes_of_a_generation"].values())
-            check(all(r["sent_bytes"] == (n - 1) * 136 + plan["sent_bytes_of_the_model"] + 3 * sent for r in out["ranks"]), plan, out)
+            check(all(r["sent_bytes"] == (n - 1) * 144 + plan["sent_bytes_of_the_model"] + 3 * sent for r in out["ranks"]), plan, out)
     one = "plan --method es --model mlp --batch 8 --population 64"
     assert said(f"{one} --ranks 1 --json")["methods"] == said(f"{one} --json")["methods"]
     text = run(f"{one} --ranks 4").out.replace("\n", " ")

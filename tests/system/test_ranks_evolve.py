@@ -137,7 +137,7 @@ def dealt(n, width, eta=3):
 
 @test("each trains its share, and sends as much as a formula says")
 def shares():
-    """Each rank: what it says at first, ISA and budget, space and first nets, 22 numbers that are compared, a word for each turn, whether a state is
+    """Each rank: what it says at first, ISA, budget and order of sums, space and first nets, 22 numbers that are compared, a word for each turn, whether a state is
     whole, at the end that of the best and the exit status. A state goes to rank 0, and back from there; as does the reason of one that failed."""
     for n, more, width in ((2, "", 4), (3, "--workers 6 --rungs 1 --start 8", 6), (4, "--looks 4 --trainings 9", 4)) if FULL else ((3, "--looks 3", 4),):
         clear()
@@ -149,7 +149,7 @@ def shares():
         check(out["transport"] == "sockets" and out["transport_bytes"] == BUFFER + (HELLO + 16 + WORD) * n, out)
         first = json.loads(get("R/history.jsonl").splitlines()[1])["genome"]
         to_all = {r["sent_bytes"] - moved[k] for k, r in enumerate(out["ranks"])}
-        at_first = HELLO + 16 + 24 + 8 + len(space) + 8 + len(first) + 22 * 8
+        at_first = HELLO + 24 + 24 + 8 + len(space) + 8 + len(first) + 22 * 8
         its = (n - 1) * (at_first + WORD * turns + 4 * fetched + 4 + 4)
         check(to_all == {its}, n, more, to_all, its, turns, fetched)
         for r in out["ranks"]:

@@ -227,7 +227,7 @@ def wire():
         out, device = done.out.splitlines()
         counted = int(device.split()[9])  # bytes that it sent
         plan = said(f"plan --method es {size} --optimizer adam --batch 16 --ranks {n} --json")["methods"][0]
-        of_each = (n - 1) * 136 + plan["sent_bytes_of_the_model"] + 10 * sum(plan["sent_bytes_of_a_generation"].values())
+        of_each = (n - 1) * 144 + plan["sent_bytes_of_the_model"] + 10 * sum(plan["sent_bytes_of_a_generation"].values())
         check([r["sent_bytes"] for r in json.loads(out)["ranks"]] == [of_each] * n, out, of_each)
         print(f"      {n} ranks: {counted:,} bytes for {n * of_each:,}: {100 * counted / (n * of_each) - 100:.2f} % more")
         assert n * of_each <= counted <= 1.01 * n * of_each

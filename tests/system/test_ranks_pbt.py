@@ -122,7 +122,7 @@ def profiles():
 
 @test("what is sent is as much as a formula says")
 def sent():
-    """Each rank: what it says at first, ISA and budget, five numbers that are compared, what rank 0 knows of files and of a run before, and
+    """Each rank: what it says at first, ISA, budget and order of sums, five numbers that are compared, what rank 0 knows of files and of a run before, and
     for each turn a word and its members. A copy from owner to owner is a member's pack, 64 bytes and its range. The best one's test goes to
     rank 0. For a save the size of each member, for parameters too, and the members that are not with rank 0, each after its head; a
     checkpoint is made of them twice, for its checksums and for its bytes."""
@@ -133,7 +133,7 @@ def sent():
         rows = [json.loads(line) for line in get("L/pbt_global.txt").splitlines()]
         check(len(rows) == out["exploits"] > 0 and out["turns"] == 8, out)
         for k, r in enumerate(out["ranks"]):
-            to_all = HELLO + 16 + 5 * 8 + 8 + 8 + 72 + 8 * (WORD + -(-MEMBERS // n) * TOLD) + 8 * (MEMBERS * (saved + each) + best_of)
+            to_all = HELLO + 24 + 5 * 8 + 8 + 8 + 72 + 8 * (WORD + -(-MEMBERS // n) * TOLD) + 8 * (MEMBERS * (saved + each) + best_of)
             copies = sum(donor % n == k != target % n for target, donor, *_ in rows) * pack
             pieces = (head + pack) * (len(range(k, MEMBERS, n)) * (2 * saved + each) + best_of * (best == k)) if k > 0 else 0
             its = (n - 1) * to_all + copies + pieces + 40 * (best == k > 0)

@@ -69,7 +69,7 @@ def bits():
 
 @test("each rank runs its shards, with the bytes that were planned and sent")
 def shares():
-    """Sent: what a rank says at first, its ISA and budget, numbers that are compared, how pixels become numbers, progress, the model, and
+    """Sent: what a rank says at first, its ISA, budget and order of sums, numbers that are compared, how pixels become numbers, progress, the model, and
     for each step the gradients, the check of losses and the scores; for each validation a batch's score."""
     sizes = (784 * 24, 24, 24 * 12, 12, 12 * 10, 10)
     for n, shards in ((2, 2), (2, 8), (3, 6), (4, 8)):
@@ -97,6 +97,21 @@ def shares():
         check("does not fit" in gone(ranks(n, f"{words} --memory-budget {budget - 1}"), 20))
         for name in glob.glob("[pc]*"):
             os.unlink(name)
+
+
+@test("all sum products of bf16 in the first rank's order, and two that ask for different ones do not run")
+def orders():
+    words, saved = f"{SMALL} --epochs 2 --shards 4 --json --save-params p --precision bf16", {}
+    for order in ("pair", "tile"):
+        alone = said(f"{words} --bf16-order {order}")
+        saved[order] = raw("p")
+        os.unlink("p")
+        both = ended(ranks(2, words, {0: f"{words} --bf16-order {order}"})).json
+        check(both["bf16_order"] == order and kept(both) == kept(alone) and raw("p") == saved[order], order, both)
+        os.unlink("p")
+    check(saved["pair"] != saved["tile"])
+    said_by = gone(ranks(2, f"{words} --bf16-order pair", {0: f"{words} --bf16-order tile"}), 20)
+    check("options" in said_by, said_by)
 
 
 @test("weights are updated in tiles, in the arena of one process")

@@ -27,7 +27,8 @@ static const char *const distribution_words[] = {"normal", "rademacher", "bits",
  * made, which --population, --slice and --samples do. */
 static const char left_out[] =
     "--batch --clip --max-skipped --update --keep-gradients --accumulate --immediate "
-    "--checkpoint --augment --no-rebuild --no-recompute --no-chunks --checkpoint-pauses";
+    "--checkpoint --augment --no-rebuild --no-recompute --no-chunks --checkpoint-pauses "
+    "--bf16-order";
 
 static const char notes[] =
     "A generation evaluates the net --population times, each time with other noise on its "
@@ -69,11 +70,12 @@ static int job_table(es_opts *o, cli_option *table)
     const job_help help[] = {
         {&o->job.lr, rate},
         {&o->job.budget_bytes,
-         "hard limit for model, arena, batch and fitness together (default none)"}};
+         "hard limit for model, arena, batch and fitness together (default none)"},
+        {&o->job.precision, "f32 alone: noise is made of float32 numbers"}};
     snprintf(rate, sizeof rate,
              "learning rate (default 0.01, cart-pole 0.1, with --optimizer %s)",
              tool_optimizer_rates());
-    const int n = job_options_but(&o->job, table, left_out, true, help, 2);
+    const int n = job_options_but(&o->job, table, left_out, true, help, 3);
     for (int i = 0; i < n; i++)
         if (table[i].to == (void *)&o->job.model || table[i].to == (void *)&o->job.data)
             table[i].initial = NULL;
@@ -226,8 +228,8 @@ static int es_parse(es_run *r, int argc, char **argv)
     cli_command_line(r->command, sizeof r->command, argc, argv);
     r->options = table;
     r->n_options = command.n_options;
-    CLI_TRY(check(r));
     o->job.method = JOB_ES;
+    CLI_TRY(check(r));
     r->on_environment = o->environment != NULL;
     r->slice = o->slice / o->repeats;
     r->rows = o->slice * o->samples;

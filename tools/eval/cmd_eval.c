@@ -389,11 +389,11 @@ static void eval_print_text(const evaluation *e)
     sw_utf8_clean(name, sizeof name, e->job.test.info.name);
     sw_utf8_clean(path, sizeof path, e->opts.load);
     snprintf(title, sizeof title,
-             "%s with %s on %s, %s samples for %s, batch %s, %s, %" PRId64 " thread%s",
+             "%s with %s on %s, %s samples for %s, batch %s, %s, %" PRId64 " thread%s%s",
              o->model, path, name, cli_digits((uint64_t)e->job.test.n).text,
              strcmp(e->opts.part, "train") == 0 ? "training" : "testing",
              result_batch(job_batch(&e->job), e->job.batch).text, o->device, o->threads,
-             o->threads == 1 ? "" : "s");
+             o->threads == 1 ? "" : "s", job_precision_words(o));
     cli_wrap(stdout, 0, 0, title);
     if (*e->job.normal.text != '\0')
         printf("pixels  %s from %s\n", e->job.normal.text, e->job.normal.from);
@@ -531,6 +531,7 @@ static void eval_put_json(sw_json *json, evaluation *e)
     result_put_batch(json, job_batch(&e->job), e->job.batch);
     sw_json_put_i64(json, "samples", e->rows);
     sw_json_put_i64(json, "threads", o->threads);
+    SW_JSON_PUT(json, o, precision, bf16_order);
     sw_json_put_f64(json, "loss", e->loss);
     if (eval_is_language(e)) {
         sw_json_put_f64(json, "perplexity", exp(e->loss));
@@ -872,7 +873,8 @@ static const char eval_notes[] =
     "occurs the same weight.\n"
     "With --json, or --format json, there is one object: model, device, data, part, "
     "parameters, normalise, batch (that runs), batch_asked (where there are fewer samples), "
-    "samples, threads, loss; accuracy, macro_precision, macro_recall, macro_f1, classes "
+    "samples, threads, precision, bf16_order (null with f32), loss; accuracy, macro_precision, "
+    "macro_recall, macro_f1, classes "
     "(class, name, support, predicted, right, precision, recall, f1) and confusion (a row for "
     "each label, a column for each prediction) where classes are learned, perplexity and "
     "bits_per_token of sequences, rmse of numbers; predicted and measured, for each phase its "
@@ -901,8 +903,9 @@ static int job_table(eval_opts *o, cli_option *table)
         {&o->job.settings.context,
          "positions that attention sees (gpt: as the file says, else 128)"},
         {&o->job.settings.vocabulary,
-         "number of ids (gpt: as the file says, else as the data have)"}};
-    const int n = job_options_but(&o->job, table, left_out, true, help, 4);
+         "number of ids (gpt: as the file says, else as the data have)"},
+        {&o->job.precision, JOB_PRECISION_TAKEN}};
+    const int n = job_options_but(&o->job, table, left_out, true, help, 5);
     o->job.seed = 1;
     o->job.max_skipped = 10;
     return n;

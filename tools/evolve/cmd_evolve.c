@@ -272,7 +272,8 @@ static int evolve_price(evolve *e)
 /* Options of a job that have a part here: data and memory. How a net is trained is the
  * genome's. */
 static const char taken[] =
-    "--data --normalise --normalize --synthetic-n --seed --threads --isa --no-chunks "
+    "--data --normalise --normalize --synthetic-n --seed --threads --isa --precision "
+    "--bf16-order --no-chunks "
     "--memory-budget --no-recompute --no-tiles --no-rebuild --test-data --test-share "
     "--split-seed --label --header --data-limit --standardise --resize --channels --ranks";
 
@@ -293,7 +294,8 @@ static const char notes[] =
     "rungs again that were in training. A second one stops at once.\n"
     "With --json standard output has one object when the run came to its end or was "
     "interrupted, and nothing when it was refused or failed. Its keys: data, out, search, "
-    "trainings, samples, seed, threads, workers, resumed, timed_out, ended (all trainings were "
+    "trainings, samples, seed, threads, precision, bf16_order (null with f32), workers, "
+    "resumed, timed_out, ended (all trainings were "
     "made), budget_bytes, peak_bytes (that all had of it), best and plain (id, of, rung, look, "
     "steps, fitness, accuracy, error, loss, mean, looks, parameters, vertices, operations, "
     "predicted_bytes, measured_bytes), better (best is above plain by more than the error), "

@@ -259,7 +259,7 @@ static int print_json(const evolve *e, int status)
     result_json_begin(&json);
     sw_json_put_string(&json, "data", o->job.data);
     SW_JSON_PUT(&json, o, out, search, trainings, samples);
-    SW_JSON_PUT(&json, &o->job, seed, threads);
+    SW_JSON_PUT(&json, &o->job, seed, threads, precision, bf16_order);
     sw_json_put_i64(&json, "workers", o->workers);
     SW_JSON_PUT(&json, e, resumed, timed_out);
     sw_json_put_bool(&json, "ended", e->progress.what == SW_EVOLVE_ENDED);

@@ -2,6 +2,7 @@
 #include "alloc/arena/arena.h"
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
+#include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
 #include "runtime/exec/run_internal.h"
 #include "tools/job/job.h"
@@ -728,22 +729,61 @@ int job_check_ranks(const job_opts *o)
         by, n);
 }
 
-/* A checkpoint binds the order that "auto" chose. */
-static int derive_precision(job_opts *o)
+/* The note of the training, "bf16 pair", in the file of parameters; there is none for f32. */
+static int take_precision(job_opts *o, const char *params)
 {
-    const bool halves = o->precision != NULL && strcmp(o->precision, "bf16") == 0;
-    if (!halves && o->bf16_order != NULL)
-        return cli_error(CLI_USAGE, "--bf16-order has no effect without --precision bf16");
+    char noted[32];
+    CLI_LIBRARY(sw_params_note(params, JOB_PRECISION_KEY, noted, sizeof noted), true);
+    const bool pair = strcmp(noted, "bf16 pair") == 0;
+    if (!pair && strcmp(noted, "bf16 tile") != 0)
+        return *noted == '\0'
+                   ? CLI_GO
+                   : cli_error(CLI_DAMAGED,
+                               "%s: precision must be bf16 pair or bf16 tile (got '%s')",
+                               params, noted);
+    o->precision = precision_words[1];
+    if (o->bf16_order == NULL)
+        o->bf16_order = pair ? "pair" : "tile";
+    return CLI_GO;
+}
+
+/* A checkpoint binds the order that "auto" chose. */
+int job_precision(job_opts *o, const char *params)
+{
+    if (o->precision == NULL && params != NULL && sw_file_taken(params))
+        CLI_TRY(take_precision(o, params));
+    if (o->precision == NULL)
+        o->precision = precision_words[0];
+    const bool halves = strcmp(o->precision, precision_words[1]) == 0;
+    o->exec.compute = halves ? SW_BF16 : SW_F32;
+    o->exec.bf16_order = SW_ORDER_NONE;
     if (!halves)
-        return CLI_GO;
+        return o->bf16_order == NULL
+                   ? CLI_GO
+                   : cli_error(CLI_USAGE,
+                               "--bf16-order has no effect without --precision bf16");
     if (job_on_device(o))
         return cli_error(CLI_USAGE, "--precision bf16 is there on cpu alone (got --device %s)",
                          o->device);
-    if (o->bf16_order == NULL || strcmp(o->bf16_order, "auto") == 0)
+    if (o->method == JOB_ES)
+        return cli_error(CLI_USAGE,
+                         "--precision bf16: es computes in f32 alone, since its noise "
+                         "is made of float32 numbers");
+    o->order_auto = o->bf16_order == NULL || strcmp(o->bf16_order, "auto") == 0;
+    if (o->order_auto)
         o->bf16_order = sw_cpu_has_amx() ? "tile" : "pair";
-    o->exec.compute = SW_BF16;
     o->exec.bf16_order = strcmp(o->bf16_order, "tile") == 0 ? SW_ORDER_TILE : SW_ORDER_PAIR;
     return CLI_GO;
+}
+
+const char *job_precision_words(const job_opts *o)
+{
+    static char text[80];
+    const char *isa = o->isa != NULL ? o->isa : sw_isa_name(sw_cpu_isa());
+    if (o->exec.compute == SW_BF16)
+        snprintf(text, sizeof text, ", bf16 in %s order, products by %s", o->bf16_order,
+                 strcmp(isa, sw_isa_name(SW_ISA_BASE)) == 0 ? "product and sum" : "FMA");
+    return text;
 }
 
 int job_check(job_opts *o)
@@ -753,7 +793,7 @@ int job_check(job_opts *o)
         return cli_error(CLI_USAGE, "--epochs must be at least 1 (got 0): 'stepwell plan' says "
                                     "what memory a run takes, without a step");
     CLI_TRY(check_device(o));
-    CLI_TRY(derive_precision(o));
+    CLI_TRY(job_precision(o, o->method == JOB_NONE ? o->params : NULL));
     CLI_TRY(job_file_check(o));
     CLI_TRY(job_normal_check(o));
     CLI_TRY(job_augment_check(o));

@@ -36,9 +36,10 @@ typedef struct {
     double lr_gamma, lr_floor;
     /* No options. */
     job_method method;
-    bool release; /* `update` is "release" */
-    bool shares;  /* runs note what each role and layer holds */
-    bool knobs;   /* the optimizer's numbers and the dropout of mlp and lenet5 are knobs */
+    bool release;    /* `update` is "release" */
+    bool order_auto; /* `bf16_order` is this processor's, and not asked for */
+    bool shares;     /* runs note what each role and layer holds */
+    bool knobs;      /* the optimizer's numbers and the dropout of mlp and lenet5 are knobs */
     const char
         *params;     /* parameters to begin with, whose note says how pixels become numbers */
     bool unlabelled; /* predict: the data may be without labels; `params` say what they are */
@@ -73,6 +74,13 @@ bool job_on_device(const job_opts *opts);
 /* Whether a launcher starts this process with others, which would train the same run and write
  * the same files. CLI_GO or CLI_USAGE. */
 int job_check_ranks(const job_opts *opts);
+/* --precision and --bf16-order, which are as the file of parameters notes where they are not
+ * given (NULL: no file): into opts->exec, and "auto" becomes an order. CLI_GO or a status. */
+int job_precision(job_opts *opts, const char *params);
+#define JOB_PRECISION_KEY "precision" /* of the parameters' note: "bf16 pair"; none for f32 */
+#define JOB_PRECISION_TAKEN "f32 or bf16 (default as the file says, else f32)"
+/* ", bf16 in pair order, products by FMA": after the device; "" for f32. */
+const char *job_precision_words(const job_opts *opts);
 /* The checks that the parser cannot do: an option against another, and defaults that depend on
  * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);

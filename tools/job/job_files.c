@@ -342,6 +342,10 @@ sw_status job_note(const job *j, sw_model *model)
     char text[JOB_NOTE_BYTES];
     if (*j->normal.text != '\0')
         SW_TRY(sw_model_note(model, JOB_NORMAL_KEY, j->normal.text));
+    if (j->opts->exec.compute == SW_BF16) {
+        snprintf(text, sizeof text, "%s %s", j->opts->precision, j->opts->bf16_order);
+        SW_TRY(sw_model_note(model, JOB_PRECISION_KEY, text));
+    }
     if (info->n_fields != 2)
         return SW_OK;
     snprintf(text, sizeof text, "%s ", sw_dtype_name(info->field[0].dtype));

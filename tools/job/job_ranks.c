@@ -29,16 +29,21 @@ int job_ranks_check(double timeout_s)
 /* So that all have one plan, and the same bits. */
 static sw_status make_alike(swi_ranks *ranks, job_opts *o)
 {
-    uint64_t all[2 * SWI_RANKS_MOST], own[2] = {(uint64_t)sw_cpu_isa(), o->budget_bytes};
+    uint64_t all[3 * SWI_RANKS_MOST],
+        own[3] = {(uint64_t)sw_cpu_isa(), o->budget_bytes, (uint64_t)o->exec.bf16_order};
     for (int i = SW_ISA_BASE; o->isa != NULL && i <= SW_ISA_AVX512; i++)
         own[0] = strcmp(o->isa, sw_isa_name((sw_isa)i)) == 0 ? (uint64_t)i : own[0];
     SW_TRY(swi_ranks_gather(ranks, own, sizeof own, all));
     for (int k = 0; k < swi_ranks_size(ranks); k++) {
-        const uint64_t *of = &all[2 * k];
+        const uint64_t *of = &all[3 * k];
         if (of[0] < own[0])
             o->isa = sw_isa_name((sw_isa)(own[0] = of[0]));
         if (of[1] > 0 && (o->budget_bytes == 0 || of[1] < o->budget_bytes))
             o->budget_bytes = (size_t)of[1];
+    }
+    if (o->order_auto && all[2] != SW_ORDER_NONE) { /* as the first has it */
+        o->exec.bf16_order = (sw_bf16_order)all[2];
+        o->bf16_order = all[2] == SW_ORDER_TILE ? "tile" : "pair";
     }
     return SW_OK;
 }

@@ -84,6 +84,7 @@ static const char *of_backprop(const plan_opts *o)
 {
     const job_opts *j = &o->job;
     return j->batch.n > 1          ? "--batch with several numbers"
+           : o->n_precisions > 1   ? "--precision f32,bf16"
            : o->svg != NULL        ? "--svg"
            : o->summary            ? "--summary"
            : j->immediate          ? "--immediate"
@@ -93,10 +94,34 @@ static const char *of_backprop(const plan_opts *o)
                                    : NULL;
 }
 
-/* Read --method: CLI_GO, or CLI_USAGE. */
+/* "f32,bf16"; what stays in the job is what takes the other options. */
+static int read_precisions(plan_opts *o)
+{
+    static const char *const words[] = {"f32", "bf16", "f32,bf16", "bf16,f32"};
+    int i = 0;
+    while (i < 4 && o->job.precision != NULL && strcmp(o->job.precision, words[i]) != 0)
+        i++;
+    if (i == 4)
+        return cli_error(CLI_USAGE, "--precision must be f32, bf16, or f32,bf16 (got '%s')",
+                         o->job.precision);
+    o->n_precisions = i < 2 ? 1 : 2;
+    o->halves[0] = i % 2 == 1;
+    o->halves[1] = !o->halves[0];
+    o->job.precision = i == 0 ? "f32" : "bf16";
+    if (i > 0 && asks_for(o, JOB_ES))
+        return cli_error(CLI_USAGE, "--method es and --precision bf16 exclude each other: es "
+                                    "computes in f32 alone");
+    if (i > 1 && (o->fit_bytes > 0 || o->summary || o->svg != NULL))
+        return cli_error(CLI_USAGE, "%s is of one plan: --precision gives two",
+                         o->fit_bytes > 0 ? "--fit"
+                         : o->summary     ? "--summary"
+                                          : "--svg");
+    return CLI_GO;
+}
+
+/* --method against the others: CLI_GO, or CLI_USAGE. */
 static int plan_methods_check(plan_opts *o)
 {
-    CLI_TRY(read_methods(o));
     const char *alone = o->population > 0 ? "--population" : o->slice > 0 ? "--slice" : NULL;
     if (alone != NULL && !asks_for(o, JOB_ES))
         return cli_error(CLI_USAGE, "%s has no effect without --method es", alone);
@@ -267,8 +292,8 @@ int plan_methods(const plan_opts *o, job *j)
     if (!o->json) {
         char name[1024], text[1400];
         sw_utf8_clean(name, sizeof name, j->train.info.name);
-        snprintf(text, sizeof text, "%s on %s, %s%s%s; bytes in MiB", o->job.model, name,
-                 o->job.optimizer,
+        snprintf(text, sizeof text, "%s on %s, %s%s%s%s; bytes in MiB", o->job.model, name,
+                 o->job.optimizer, o->job.exec.compute == SW_BF16 ? ", bf16" : "",
                  o->fit_bytes > 0 ? ": the largest batches with a total within " : "",
                  o->fit_bytes > 0 ? cli_bytes(o->fit_bytes).text : "");
         cli_wrap(stdout, 0, 0, text);
@@ -305,7 +330,7 @@ int plan_methods(const plan_opts *o, job *j)
     }
     sw_json out;
     result_json_begin(&out);
-    SW_JSON_PUT(&out, &o->job, model, device, optimizer);
+    SW_JSON_PUT(&out, &o->job, model, device, precision, optimizer);
     sw_json_put_i64(&out, "training_samples", j->train.n);
     sw_json_open(&out, "methods", '[');
     for (int k = 0; k < o->n_methods; k++) {
@@ -351,7 +376,7 @@ static sw_status put_plan(sw_json *json, job *j, int64_t samples)
     uint64_t gradients = 0, scores = 0;
     if (j->shards > 0)
         SW_TRY(job_sent(j, &gradients, &scores));
-    SW_JSON_PUT(json, j->opts, model, device);
+    SW_JSON_PUT(json, j->opts, model, device, precision);
     result_put_batch(json, job_batch(j) * job_batches(j), j->batch * job_batches(j));
     sw_json_put_i64(json, "training_samples", samples);
     result_put_predicted(json, j, main);
@@ -394,9 +419,9 @@ static sw_status print_plan(job *j, bool quiet, bool summary)
     const sw_plan_info *p = &main->plan;
     char name[1024];
     sw_utf8_clean(name, sizeof name, j->train.info.name);
-    printf("%s on %s, batch %s, %s\n\n", j->opts->model, name,
+    printf("%s on %s, batch %s, %s%s\n\n", j->opts->model, name,
            result_batch(job_batch(j) * job_batches(j), j->batch * job_batches(j)).text,
-           j->opts->optimizer);
+           j->opts->optimizer, j->opts->exec.compute == SW_BF16 ? ", bf16" : "");
     if (summary) {
         SW_TRY(summary_print(j));
         putchar('\n');
@@ -459,15 +484,17 @@ static int told(sw_status status)
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
 
-/* ---- several batches --------------------------------------------------------------------- */
+/* ---- several batches, or both precisions
+ * --------------------------------------------------------------------- */
 
-static void print_title(const job *j)
+static void print_title(const plan_opts *o, const job *j)
 {
     char name[1024];
     sw_utf8_clean(name, sizeof name, j->train.info.name);
-    printf("%s on %s, %s: peaks of the %s and total_bytes, in MiB\n\n", j->opts->model, name,
-           j->opts->optimizer, j->opts->immediate ? "step" : "phases");
-    printf("%10s", "batch");
+    printf("%s on %s, %s%s: peaks of the %s and total_bytes, in MiB\n\n", j->opts->model, name,
+           j->opts->optimizer, o->n_precisions == 1 && o->halves[0] ? ", bf16" : "",
+           j->opts->immediate ? "step" : "phases");
+    printf("%s%10s", o->n_precisions > 1 ? "    " : "", "batch");
     for (int i = 0; i < SW_PHASES && !j->opts->immediate; i++)
         printf(" %10s", sw_phase_name((sw_phase)i));
     printf("%s %10s\n", j->opts->immediate ? "       peak" : "", "total");
@@ -481,9 +508,16 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
     const int64_t samples = j->train.n;
     int status = CLI_GO;
     uint64_t ns = 0;
-    for (int i = 0; i < batches->n && status == CLI_GO; i++) {
-        j->batch = batches->at[i];
-        status = job_set_shards(j, j->batch, o->shards, (int)o->ranks);
+    job_opts opts = o->job;
+    j->opts = &opts;
+    for (int i = 0; i < batches->n * o->n_precisions && status == CLI_GO; i++) {
+        const bool halves = o->halves[i % o->n_precisions];
+        opts.precision = halves ? "bf16" : "f32";
+        opts.bf16_order = halves ? o->job.bf16_order : NULL;
+        j->batch = batches->at[i / o->n_precisions];
+        status = job_precision(&opts, NULL);
+        if (status == CLI_GO)
+            status = job_set_shards(j, j->batch, o->shards, (int)o->ranks);
         if (status == CLI_GO)
             status = job_open(j);
         if (status == CLI_GO && json != NULL) {
@@ -492,9 +526,11 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
             sw_json_end(json);
         } else if (status == CLI_GO) {
             if (i == 0)
-                print_title(j);
-            /* Peaks of one batch: 76 columns. */
+                print_title(o, j);
+            /* Peaks of one batch: 76 columns, or 80. */
             const sw_plan_info *p = &job_main(j)->plan;
+            if (o->n_precisions > 1)
+                printf("%-4s", opts.precision);
             printf("%10s", cli_digits((uint64_t)(job_batch(j) * job_batches(j))).text);
             for (int m = 0; m < SW_PHASES && !j->opts->immediate; m++)
                 printf(" %10s", sw_text_mib(p->phase[m].peak_bytes).text);
@@ -505,6 +541,7 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
         }
         job_close(j);
     }
+    j->opts = &o->job;
     if (status == CLI_GO && json == NULL && !o->quiet) {
         putchar('\n');
         /* Of which row more samples were asked for than there are. */
@@ -546,7 +583,7 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
 
 static int plan_all(const plan_opts *o, job *j)
 {
-    const bool several = o->job.batch.n > 1;
+    const bool several = o->job.batch.n > 1 || o->n_precisions > 1;
     int status;
     if (!o->json) {
         CLI_TRY(several ? plan_several(o, j, NULL) : plan_one(o, j, NULL));
@@ -572,6 +609,8 @@ static int plan_all(const plan_opts *o, job *j)
 /* Before job_check, which gives --batch its default. */
 static int check(plan_opts *o)
 {
+    CLI_TRY(read_methods(o));
+    CLI_TRY(read_precisions(o));
     CLI_TRY(plan_methods_check(o));
     if (o->fit_bytes > 0 && o->job.batch.n > 0)
         return cli_error(CLI_USAGE,
@@ -637,7 +676,8 @@ int tool_plan(int argc, char **argv)
         .name = "plan",
         .usage = "[options]",
         .about = "Print the peak and end bytes of every phase of a training job, without "
-                 "tensor memory; for several batches a table of the peaks.",
+                 "tensor memory; for several batches, or both precisions, a table of the "
+                 "peaks.",
         .options = table,
         .n_options = n,
         .notes = "With --json standard output has one object, or nothing when the plan was "

@@ -13,6 +13,8 @@ typedef struct {
     const char *methods; /* --method */
     job_method method[3];
     int n_methods;
+    bool halves[2]; /* --precision, in its order */
+    int n_precisions;
     int64_t population, slice; /* es: evaluations of a generation and of a run; 0: not given */
     int64_t ranks, shards;     /* ranks 1: one process; shards 0: one for each */
 } plan_opts;

@@ -379,6 +379,7 @@ static void put_all(sw_json *json, pop *p)
     SW_JSON_PUT(json, p, member_steps, exploits, refused);
     sw_json_put_i64(json, "seed", p->opts.job.seed);
     sw_json_put_i64(json, "threads", p->memory.threads);
+    SW_JSON_PUT(json, &p->opts.job, precision, bf16_order);
     sw_json_put_string(json, "metric", p->by_loss ? "loss" : "accuracy");
     if (best >= 0) {
         sw_json_open(json, "best", '{');

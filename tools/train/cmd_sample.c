@@ -140,6 +140,7 @@ typedef struct {
     tool_settings settings;
     const char *load, *prompt, *vocab;
     cli_list prompt_ids; /* n 0: none are given */
+    job_opts job;        /* precision and order of products */
     int64_t tokens, top_k, seed, threads;
     double temperature;
     bool quiet;
@@ -282,7 +283,9 @@ static sw_status next_id(sampler *s, int64_t number, int *out)
 
 static sw_status open_model(sampler *s)
 {
-    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = (int)s->opts->threads);
+    sw_exec_opts exec = s->opts->job.exec;
+    exec.size = sizeof exec;
+    exec.threads = (int)s->opts->threads;
     SW_TRY(sw_heap_alloc(&s->net, SW_HEAP_RECORDS, gpt_net_bytes(s->shape.layers)));
     SW_TRY(sw_heap_alloc(&s->window, SW_HEAP_RECORDS,
                          (size_t)s->shape.context * sizeof *s->window));
@@ -363,13 +366,13 @@ static const char notes[] =
     "becomes ids by the longest token at each place, and what is drawn is written as text. "
     "With "
     "--prompt-ids alone ids are written as numbers.\n"
-    "The options of the model must be those of the training; the file notes --context and "
-    "--vocabulary. Exit status: 0 done, 1 "
+    "The options of the model must be those of the training; the file notes --context, "
+    "--vocabulary, --precision and --bf16-order. Exit status: 0 done, 1 "
     "failed, 2 wrong usage, 3 damaged or foreign file, 130 interrupted.";
 
 static int parse(sample_opts *o, int argc, char **argv)
 {
-    cli_option table[TOOL_SETTINGS + 10];
+    cli_option table[TOOL_SETTINGS + 10 + JOB_OPTIONS_MAX];
     const cli_option options[] = {
         {"--load-params", "FILE", CLI_WORD, &o->load, NULL,
          "the parameters that train --model gpt --save-params wrote", 0, 0, NULL},
@@ -393,11 +396,14 @@ static int parse(sample_opts *o, int argc, char **argv)
          "threads that compute; the text is the same for any number", 1, 256, NULL},
         {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "do not print the speed", 0, 0, NULL},
     };
-    const int n = (int)(sizeof options / sizeof *options);
+    const job_help help = {&o->job.precision, JOB_PRECISION_TAKEN};
+    int n = (int)(sizeof options / sizeof *options);
     tool_model model = tool_gpt;
     model.takes[TOOL_DROPOUT] = NULL;                              /* training's */
     model.takes[TOOL_VOCABULARY] = model.takes[TOOL_CONTEXT] = ""; /* as the file says */
     memcpy(table, options, sizeof options);
+    n += job_options_but(&o->job, table + n, "--precision --bf16-order", false, &help, 1);
+    o->job.device = "cpu";
     const cli_command command = {
         .name = "sample",
         .usage = "--load-params FILE [options]",
@@ -487,6 +493,7 @@ static int prepare(sampler *s, sample_opts *opts)
 {
     if (opts->load != NULL)
         CLI_TRY(take_note(opts));
+    CLI_TRY(job_precision(&opts->job, opts->load));
     if (opts->vocab != NULL)
         CLI_LIBRARY(sample_tokens_open(&s->tokens, opts->vocab), true);
     const bool vocab = s->tokens.token != NULL;

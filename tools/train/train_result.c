@@ -102,7 +102,7 @@ static void put_run(sw_json *json, const train *t)
     result_put_batch(json, job_batch(&t->job) * each, t->job.batch * each);
     sw_json_put_u64(json, "steps", t->now.step);
     sw_json_put_u64(json, "epochs", t->now.epochs);
-    SW_JSON_PUT(json, o, seed, threads);
+    SW_JSON_PUT(json, o, seed, threads, precision, bf16_order);
     const bool zeroth = t->zo != NULL, lozo = zeroth && strcmp(t->opts.method, "lozo") == 0;
     const bool replay = t->opts.replay != NULL;
     sw_json_put_string(json, "method", replay ? NULL : t->opts.method);
@@ -337,11 +337,11 @@ static void print_text(train *t)
         snprintf(each, sizeof each, " in %d shards", t->job.shards);
     snprintf(title, sizeof title,
              "%s on %s, %s + %s samples, batch %s%s, %s, seed %" PRId64 ", %s, %" PRId64
-             " thread%s",
+             " thread%s%s",
              o->model, name, cli_digits((uint64_t)t->job.train.n).text,
              cli_digits((uint64_t)t->job.test.n).text,
              result_batch(job_batch(&t->job) * n, t->job.batch * n).text, each, method, o->seed,
-             o->device, o->threads, o->threads == 1 ? "" : "s");
+             o->device, o->threads, o->threads == 1 ? "" : "s", job_precision_words(o));
     cli_wrap(stdout, 0, 0, title);
     if (*t->job.normal.text != '\0') {
         char text[1400];

@@ -267,7 +267,7 @@ void swi_evolution_options(const sw_evolution *e, option list[OPTIONS])
         {"first", first},
         {"mutations", sum_of_mutations(o)},
         {"fitness", sum_of_fitness(&e->fitness)},
-        {"net", sum_of_net(&e->net_opts)},
+        {"net", sum_of_net(&e->net_opts) + (uint64_t)swi_target_of(e->exec)->order},
         {"space", sum_of_text(sw_search_space_text(e->space))},
         {"data", add(sum_of_data(o->train), sum_of_data(o->validation))}};
     memcpy(list, all, sizeof all);
