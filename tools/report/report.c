@@ -650,7 +650,7 @@ int tool_report(int argc, char **argv)
         {"--device", "N", CLI_COUNT, &s.device, NULL, "with --replan: this device alone", 0,
          1023},
         {"--by", "WHAT", CLI_WORD, &s.by, NULL,
-         "one table, by layer, role, op or phase; as text, json or csv", 0, 0, report_by_words},
+         "one table, by layer, role, type, op or phase; as text, json or csv", 0, 0, report_by_words},
         {"--max-peak", "SIZE", CLI_BYTES, &s.limits.max_peak, NULL,
          "fail when the peak of FILE is above SIZE"},
         {"--fail-on-increase", "X", CLI_WORD, &s.limits.increase, NULL,
