@@ -291,6 +291,7 @@ static sw_status take_value(sw_timeline *t, const profile_position *p, value o,
     SW_TRY(PROFILE_TAKE(t, p, o, {"name", &v->name, PROFILE_TEXT},
                         {"layer", &v->layer, PROFILE_TEXT}, {"op", &v->op, PROFILE_TEXT},
                         {"role", &v->role, PROFILE_TEXT}, {"phase", &v->phase, PROFILE_TEXT},
+                        {"dtype", &v->dtype, PROFILE_TEXT},
                         {"segment", &segment, PROFILE_TEXT}));
     v->segment = SW_SEGMENT_STEP;
     for (int s = 0; s < SW_SEGMENTS; s++)

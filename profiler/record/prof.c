@@ -472,7 +472,7 @@ void sw_prof_plan_value(sw_profile *p, const sw_tensor *v)
         return;
     sw_json *j = &p->json;
     sw_json_begin(j, '{');
-    SW_JSON_PUT(j, v, id, name, layer, op, role, phase);
+    SW_JSON_PUT(j, v, id, name, layer, op, role, phase, dtype);
     sw_json_put_string(j, "segment", sw_segment_name(v->segment));
     SW_JSON_PUT(j, v, bytes, padding, offset, birth, death);
     if (v->alias != SW_TENSOR_NONE)

@@ -34,6 +34,7 @@ typedef struct {
     sw_segment segment;
     uint64_t bytes, padding, offset; /* offset within its segment */
     uint32_t birth, death;           /* op positions, both included; n_ops: to the end */
+    const char *dtype;               /* of its elements; NULL or "": not known, or bytes */
 } sw_tensor;
 
 /* "step", "model" or "input". */

@@ -763,6 +763,7 @@ static sw_status add_inputs(sw_ctx *ctx)
         if (s == SWI_NONE || swi_new_value(ctx, &type, s) == SWI_NONE)
             return ctx->status;
         ctx->trace.storages[s].segment = SWI_SEG_INPUT + (uint32_t)i;
+        ctx->trace.storages[s].dtype = 1 + (uint8_t)type.dtype;
         char name[16];
         snprintf(name, sizeof name, "input%d", i);
         sw_status status = SW_OK;

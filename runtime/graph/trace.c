@@ -455,6 +455,7 @@ static sw_status make_outputs(sw_ctx *ctx, const swi_append_args *args, swi_node
                 role_of_new(ctx, node->phase, args->grad));
             if (storage == SWI_NONE)
                 return ctx->status;
+            t->storages[storage].dtype = 1 + (uint8_t)args->out_types[i].dtype;
             t->storages[storage].layer = node->layer;
             t->storages[storage].phase = node->phase;
         }

@@ -22,6 +22,7 @@ typedef struct {
     bool pinned;    /* lives to the end of the run: metrics and outputs */
     uint8_t traced; /* the role that the trace gave it, which is that of immediate mode */
     uint8_t kept;   /* an op of the backward part reads it */
+    uint8_t dtype;  /* 1 + sw_dtype of its elements; 0: bytes, such as workspace */
 } swi_storage;
 
 typedef struct {

@@ -216,15 +216,15 @@ bool swi_plan_tensor(const swi_program *p, uint32_t s, swi_plan_names *names, sw
     if (made)
         op = swi_node_name(t, &t->nodes[p->ops[swi_made_at(p, s)].node], names->op,
                            sizeof names->op);
-    *out = (sw_tensor)SW_INIT(.id = s, .alias = x->alias != s ? x->alias : SW_TENSOR_NONE,
-                              .name = swi_storage_name(t, s, names->name, sizeof names->name),
-                              .layer = swi_string(t, x->layer), .op = op,
-                              .role = swi_role_name(x->role),
-                              .phase = sw_phase_name(input ? SW_DATA : (sw_phase)x->phase),
-                              .segment = input ? SW_SEGMENT_INPUT : SW_SEGMENT_STEP,
-                              .bytes = x->bytes, .padding = x->rounded - x->bytes,
-                              .offset = input ? 0 : x->offset, .birth = input ? 0 : x->birth,
-                              .death = input ? p->n_ops : x->death);
+    *out = (sw_tensor)
+        SW_INIT(.id = s, .alias = x->alias != s ? x->alias : SW_TENSOR_NONE,
+                .name = swi_storage_name(t, s, names->name, sizeof names->name),
+                .layer = swi_string(t, x->layer), .op = op, .role = swi_role_name(x->role),
+                .phase = sw_phase_name(input ? SW_DATA : (sw_phase)x->phase),
+                .dtype = x->dtype > 0 ? sw_dtype_name((sw_dtype)(x->dtype - 1)) : NULL,
+                .segment = input ? SW_SEGMENT_INPUT : SW_SEGMENT_STEP, .bytes = x->bytes,
+                .padding = x->rounded - x->bytes, .offset = input ? 0 : x->offset,
+                .birth = input ? 0 : x->birth, .death = input ? p->n_ops : x->death);
     return true;
 }
 

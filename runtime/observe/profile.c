@@ -291,8 +291,9 @@ bool swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_pro
                 SW_INIT(.id = (id)++, .alias = SW_TENSOR_NONE,
                         .name = swi_entry_shown(args, model, e->name, name), .layer = layer,
                         .role = swi_role_name(e->role), .phase = sw_phase_name(SW_DATA),
-                        .segment = SW_SEGMENT_MODEL, .bytes = e->bytes,
-                        .padding = rounded - e->bytes, .offset = e->offset, .death = p->n_ops);
+                        .dtype = sw_dtype_name(e->dtype), .segment = SW_SEGMENT_MODEL,
+                        .bytes = e->bytes, .padding = rounded - e->bytes, .offset = e->offset,
+                        .death = p->n_ops);
             if (e->bytes > 0)
                 sw_prof_plan_value(to, &value);
         }

@@ -559,6 +559,7 @@ static void visit_range(const sw_members *m, tensor_fn *fn, void *to)
         char layer[SWI_SHOWN_BYTES];
         swi_entry_layer(NULL, m->shape, e->name, layer);
         sw_tensor x = range_tensor(i, e->name, layer, e->role);
+        x.dtype = sw_dtype_name(e->dtype);
         x.bytes = e->bytes;
         x.padding = sw_size_round(e->bytes) - e->bytes;
         x.offset = e->offset;

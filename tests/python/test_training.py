@@ -52,6 +52,21 @@ def one_run(step, **members):
 
 
 class Training(unittest.TestCase):
+    def test_precision_and_order_are_options_of_an_exec(self):
+        ends = {}
+        for name, more in (("f32", {}), ("pair", {"compute": sw.SW_BF16, "bf16_order": sw.SW_ORDER_PAIR}), ("tile", {"compute": sw.SW_BF16, "bf16_order": sw.SW_ORDER_TILE})):
+            with sw.make(sw.sw_exec_create, sw.sw_exec_opts(threads=2, seed=7, **more)) as exec:
+                net = Net(exec)
+                with net.model:
+                    for step in range(5):
+                        sw.sw_run(exec, net.args(mode=sw.SW_TRAIN, step=step))
+                    self.assertLess(sw.get(sw.sw_metric_get, exec, "loss"), 2)
+                    ends[name] = net.parameters()
+        self.assertNotEqual(ends["f32"], ends["pair"])
+        self.assertEqual(len(ends["f32"]), len(ends["tile"]))
+        with self.assertRaisesRegex(sw.Error, "bf16_order must be 0 where compute is SW_F32"):
+            sw.make(sw.sw_exec_create, sw.sw_exec_opts(bf16_order=sw.SW_ORDER_TILE))
+
     def test_a_step_function_in_python_has_the_bits_of_one_in_c(self):
         if PEER is None:
             self.skipTest("python_peer was not named")

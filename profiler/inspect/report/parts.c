@@ -1,4 +1,5 @@
-/* Tables of parts: stepwell report FILE --by layer|role|op|phase, one program in a table; and
+/* Tables of parts: stepwell report FILE --by layer|role|type|op|phase, one program in a table;
+ * and
  * --diff OTHER and --steps A,B, two runs side by side, in lines that add up to their
  * difference. */
 #include "profiler/inspect/report/parts.h"
@@ -9,8 +10,8 @@
 
 #define SHOWN_OPS 20 /* in text */
 
-enum { BY_LAYER, BY_ROLE, BY_OP, BY_PHASE };
-const char *const report_by_words[] = {"layer", "role", "op", "phase", NULL};
+enum { BY_LAYER, BY_ROLE, BY_TYPE, BY_OP, BY_PHASE };
+const char *const report_by_words[] = {"layer", "role", "type", "op", "phase", NULL};
 
 #define G(key, head, kind, width, member) COLUMN(parts_group, key, head, kind, width, member)
 #define SHARE(width)                                                                           \
@@ -44,13 +45,13 @@ static const table_column kind_columns[] = {
     G(NULL, "workspace", TABLE_SCALED, 9, kind[PARTS_WORKSPACE]),
     G(NULL, "data", TABLE_SCALED, 9, kind[PARTS_DATA])};
 
-static const table_column role_columns[] = {
-    G("role", "role", TABLE_NAME, 18, path),
-    G("at_peak_bytes", "at the peak", TABLE_BYTES, 12, at_peak),
-    SHARE(15),
-    G("own_peak_bytes", "own peak", TABLE_BYTES, 12, own_peak),
-    G("tensors", "tensors", TABLE_COUNT, 8, n_values),
-    FIELD(parts_group, "own_peak_op", own_op)};
+#define PLAIN(word)                                                                            \
+    G(word, word, TABLE_NAME, 18, path),                                                       \
+        G("at_peak_bytes", "at the peak", TABLE_BYTES, 12, at_peak), SHARE(15),                \
+        G("own_peak_bytes", "own peak", TABLE_BYTES, 12, own_peak),                            \
+        G("tensors", "tensors", TABLE_COUNT, 8, n_values),                                     \
+        FIELD(parts_group, "own_peak_op", own_op)
+static const table_column role_columns[] = {PLAIN("role")}, type_columns[] = {PLAIN("type")};
 
 /* In text a layer has its last name, below the scopes around it. */
 static void indent_layer(const void *context, size_t i, table_cell *c)
@@ -117,8 +118,9 @@ static sw_status make_groups(view *v, int by)
 {
     parts_group *rows;
     SW_TRY(parts_order(&v->parts, v->r->timeline, &rows));
-    v->table = by == BY_ROLE ? TABLE_OF(role_columns, rows, v->parts.n)
-                             : TABLE_OF(layer_columns, rows, v->parts.n);
+    v->table = by == BY_ROLE   ? TABLE_OF(role_columns, rows, v->parts.n)
+               : by == BY_TYPE ? TABLE_OF(type_columns, rows, v->parts.n)
+                               : TABLE_OF(layer_columns, rows, v->parts.n);
     v->table.row = by == BY_LAYER ? indent_layer : NULL;
     v->table.context = rows;
     return SW_OK;
@@ -177,6 +179,7 @@ static void print_text(const view *v, int by, const report_style *style)
                                         "it runs: the most that lives in all "
                                         "while one of its ops runs",
                                         "own peak: the most that lives of it at one time",
+                                        "own peak: the most that lives of it at one time",
                                         "live: all that lives while it runs", NULL};
     const table *t = &v->table;
     const size_t shown = by == BY_OP && t->n > SHOWN_OPS ? SHOWN_OPS : t->n;
@@ -212,8 +215,10 @@ sw_status report_print_by(const report *r, const char *word, by_format format,
         SW_FAIL(SW_FORMAT, "%s",
                 r->file.damaged_line > 0 ? r->file.damaged_why : "the file has no program");
     v.p = report_program(r, v.plan);
-    sw_status status =
-        parts_make(&v.parts, r->timeline, v.p, by == BY_LAYER ? PARTS_TREE : PARTS_ROLE);
+    sw_status status = parts_make(&v.parts, r->timeline, v.p,
+                                  by == BY_LAYER  ? PARTS_TREE
+                                  : by == BY_TYPE ? PARTS_TYPE
+                                                  : PARTS_ROLE);
     if (status == SW_OK)
         status = by < BY_OP ? make_groups(&v, by) : make_lines(&v, by);
     if (status == SW_OK && format == BY_JSON) {

@@ -11,6 +11,7 @@ typedef enum {
     PARTS_TREE,  /* layers, with the scopes around them: a scope has all that is in it */
     PARTS_LAYER, /* layers, each by itself */
     PARTS_ROLE,
+    PARTS_TYPE, /* of their elements */
     PARTS_OP,   /* that makes them */
     PARTS_VALUE /* each by itself */
 } parts_by;

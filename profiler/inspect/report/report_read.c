@@ -656,6 +656,8 @@ static sw_status group_for(parts *x, sw_timeline *t, const sw_tensor *v, parts_b
         name = *v->layer != '\0' ? v->layer : REPORT_NO_LAYER;
     else if (by == PARTS_ROLE)
         name = *v->role != '\0' ? v->role : "(no role)";
+    else if (by == PARTS_TYPE)
+        name = v->dtype != NULL && *v->dtype != '\0' ? v->dtype : "(no type)";
     else
         name = *v->op != '\0' ? v->op : others[v->segment];
     return group_of(x, t, name, strlen(name), 0, out);
