@@ -34,7 +34,7 @@ typedef struct {
     uint32_t version; /* of the storage when this value was made */
     uint8_t contiguous;
     uint8_t needs_grad; /* scratch of sw_backward */
-    uint8_t kept_f32;   /* so is what is computed from it: sw_keep_f32 */
+    uint8_t kept_f32;   /* with all that is computed from it: sw_keep_f32 */
     uint8_t pad;
 } swi_value;
 

@@ -1,6 +1,6 @@
 /* Every kernel that takes bf16, over the cases of its op, against the float32 kernel on the
- * same numbers, whose results are rounded. What goes in pieces has the same bits, but for sums
- * over pieces; pieces are one unit, a few, and all. Products, in both orders, are near. */
+ * same numbers, whose results are rounded. Pieces have the same bits, but for sums over them;
+ * they are one unit, a few, and all. Products, in both orders, are near. */
 #include "kernels/dispatch.h"
 #include "kernels/halves.h"
 #include "runtime/device/pieces.h"

@@ -484,8 +484,7 @@ static int told(sw_status status)
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
 
-/* ---- several batches, or both precisions
- * --------------------------------------------------------------------- */
+/* ---- several batches, or both precisions ------------------------------------------------- */
 
 static void print_title(const plan_opts *o, const job *j)
 {
