@@ -781,6 +781,9 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     if (exec->target.shards > 1 && (immediate || args->es != NULL))
         SW_FAIL(SW_UNSUPPORTED, "an exec with shards or ranks has no %s",
                 immediate ? "immediate mode" : "runs of evolution strategies");
+    if (exec->target.opts.compute == SW_BF16 && args->es != NULL)
+        SW_FAIL(SW_UNSUPPORTED, "runs of evolution strategies compute in SW_F32 alone, which "
+                                "their noise is made of");
     ctx->exec = exec;
     ctx->args = args;
     ctx->status = SW_OK;

@@ -85,5 +85,14 @@ SW_TEST("what cannot be is refused by name")
             SW_UNSUPPORTED, "bf16 is there on cpu alone");
     exec = net_exec(&SW_OPTS(sw_exec_opts, .compute = SW_BF16));
     const sw_run_args args = SW_OPTS(sw_run_args, .fn = unknown);
+    net *n = net_new(false, NULL);
+    const batch b = net_batch(false, 0, 4);
+    sw_run_args noisy = net_args(n, &b);
+    sw_es *es;
+    OK(sw_es_create(&es, n->opt, &SW_OPTS(sw_es_opts, .directions = 2)));
+    noisy.es = es;
+    REFUSED(sw_run(exec, &noisy), SW_UNSUPPORTED,
+            "runs of evolution strategies compute in SW_F32 alone");
+    sw_es_destroy(es);
     REFUSED(sw_run(exec, &args), SW_STALE, "a value of an earlier run");
 }
