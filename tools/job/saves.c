@@ -147,13 +147,16 @@ static int compare(const job_saved *what, const job_identity *identity, const ch
                              path, a.name_bytes, a.name, a.value_bytes, a.value, b.value_bytes,
                              b.value, advice);
     }
-    while (next_line(&here, here_end, &b)) /* --precision and --state are younger than files */
-        if (!find_line(there, *at, &b, &a) &&
-            (b.value_bytes != 3 || memcmp(b.value, "f32", 3) != 0))
+    while (next_line(&here, here_end, &b)) {
+        /* --precision, --bf16-order and --state are younger than some files. */
+        const bool plain =
+            strncmp(b.value, "f32\n", 4) == 0 || strncmp(b.value, "none\n", 5) == 0;
+        if (!plain && !find_line(there, *at, &b, &a))
             return cli_error(CLI_USAGE,
                              "--resume %s: %.*s is '%.*s' now, and the run that saved it had "
                              "no such option",
                              path, b.name_bytes, b.name, b.value_bytes, b.value);
+    }
     return CLI_GO;
 }
 
