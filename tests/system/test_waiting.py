@@ -65,7 +65,7 @@ def opens():
 def writes():
     run(f"train {SMALL} --profile profile")
     readers = stopped_reader("pipe"), stopped_reader("pipe.csv", False), stopped_reader("full")
-    endless = "train --quiet --synthetic-n 64 --batch 32 --steps 100000000"
+    endless = "train --quiet --model mlp --hidden 8 --synthetic-n 64 --batch 32 --steps 100000000"
     end_by_signal(f"{endless} --profile pipe", f"{endless} --metrics pipe.csv", f"train {SMALL} --save-params pipe",
                   f"train {SMALL} --json > full", f"train {SMALL} > full", "train --synthetic-n 64 --batch 32 --steps 2 2> full",
                   "report profile --format perfetto --out - > full")
@@ -89,16 +89,19 @@ def killed():
     """Killed again and again while it starts, trains and saves, once every few steps: the parameters that are there are whole, and the
     first run that is left alone sweeps up."""
     kills, saved = 25 if FULL else 9, 0
+    began = time.monotonic()
+    run(f"train --model mlp --hidden 8 {SMALL}")
+    last = max(0.16, 2 * (time.monotonic() - began))  # a machine may be slow, and busy
     for i in range(kills):
-        job = Run("train --quiet --synthetic-n 64 --batch 32 --epochs 100000000 --save-best x")
-        time.sleep(0.001 + i * 0.16 / kills)
+        job = Run("train --quiet --model mlp --hidden 8 --synthetic-n 64 --batch 32 --epochs 100000000 --save-best x")
+        time.sleep(0.001 + i * last / kills)
         job.send(signal.SIGKILL)
         check(job.wait().status == -signal.SIGKILL, job)
         if os.path.exists("x"):
             saved += 1
             run("info x")
     assert saved > 0
-    run(f"train {SMALL} --save-params x")
+    run(f"train --model mlp --hidden 8 {SMALL} --save-params x")
     assert not [name for name in os.listdir() if "tmp" in name]
     print(f"      {kills} kills, {saved} times there were parameters")
 
