@@ -1,7 +1,13 @@
 /* Which copy of the kernels runs here. */
 #include "kernels/dispatch.h"
+#include <errno.h>
+#include <string.h>
 #if SW_ISA_COUNT > 1
 #include <cpuid.h>
+#endif
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 sw_isa sw_cpu_isa(void)
@@ -17,25 +23,87 @@ sw_isa sw_cpu_isa(void)
     return SW_ISA_BASE;
 }
 
-bool sw_cpu_has_amx(void)
+int sw_cpu_bf16(void)
 {
+    int has = 0;
 #if SW_ISA_COUNT > 1
     const unsigned tiles = 3u << 17, kinds = 1u << 24 | 1u << 22; /* XCR0; leaf 7, edx */
-    unsigned a, b, c, d, low, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c >> 27 & 1u) == 0)
-        return false;
+    const unsigned amd = 0x68747541;                              /* the name's first letters */
+    unsigned a, b, c, d, low, high, maker, most = 0;
+    if (sw_cpu_isa() < SW_ISA_AVX512 || !__get_cpuid(0, &a, &maker, &c, &d) ||
+        !__get_cpuid_count(7, 0, &most, &b, &c, &d))
+        return 0;
+    const bool amx = (d & kinds) == kinds;
+    if (most == 0 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || (a >> 5 & 1u) == 0)
+        return 0;
+    has = SW_BF16_DOT | (maker == amd ? SW_BF16_DOT_PAYS : 0);
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (low & tiles) == tiles && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
-           (d & kinds) == kinds;
+    if (amx && (low & tiles) == tiles)
+        has |= SW_BF16_AMX;
+#endif
+    return has;
+}
+
+static const char *ask_tiles(void)
+{
+#if SW_ISA_COUNT > 1 && defined(__linux__)
+    enum { ASK = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM */
+    if (syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0)
+        return NULL;
+    return errno == ENOSPC ? "a thread has a signal stack below 11,952 bytes"
+                           : "the system refuses it";
 #else
-    return false;
+    return "it can be asked for on Linux alone";
 #endif
 }
 
+sw_bf16_order sw_order_way(sw_bf16_order order, int bf16, const char **refused)
+{
+    *refused = NULL;
+    if (order == SW_ORDER_PAIR && (bf16 & ~SW_BF16_AMX) != 0)
+        return SW_ORDER_PAIR_DOT;
+    if (order == SW_ORDER_TILE && (bf16 & SW_BF16_AMX) != 0 && (*refused = ask_tiles()) == NULL)
+        return SW_ORDER_TILE_AMX;
+    return order;
+}
+
+const char *sw_order_by(sw_bf16_order way, sw_isa isa)
+{
+    return way == SW_ORDER_PAIR_DOT   ? "VDPBF16PS"
+           : way == SW_ORDER_TILE_AMX ? "AMX"
+           : isa == SW_ISA_BASE       ? "product and sum"
+                                      : "FMA";
+}
+
+static const char *const isa_names[] = {"base", "avx2", "avx512", "avx512-bf16", "amx"};
+
 const char *sw_isa_name(sw_isa isa)
 {
-    static const char *const names[] = {"base", "avx2", "avx512"};
-    return (unsigned)isa < 3 ? names[isa] : "?";
+    return (unsigned)isa < 3 ? isa_names[isa] : "?";
+}
+
+const char *sw_isa_best(void)
+{
+    const int bf16 = sw_cpu_bf16();
+    return isa_names[(bf16 & SW_BF16_AMX) != 0   ? 4
+                     : (bf16 & SW_BF16_DOT) != 0 ? 3
+                                                 : (int)sw_cpu_isa()];
+}
+
+bool sw_isa_named(const char *name, sw_isa *isa, int *bf16)
+{
+    *isa = sw_cpu_isa();
+    *bf16 = sw_cpu_bf16() & (SW_BF16_DOT_PAYS | SW_BF16_AMX);
+    for (int i = 0; name != NULL; i++) {
+        if (i == 5)
+            return false;
+        if (strcmp(name, isa_names[i]) == 0) {
+            *isa = (sw_isa)(i < 3 ? i : 2);
+            *bf16 = i < 3 ? 0 : i == 3 ? SW_BF16_DOT : SW_BF16_AMX | (*bf16 & SW_BF16_DOT_PAYS);
+            break;
+        }
+    }
+    return true;
 }
 
 static unsigned built(sw_isa isa)

@@ -13,9 +13,22 @@
 
 /* The best that this build and this machine have; asked of the processor once. */
 sw_isa sw_cpu_isa(void);
-/* Has it AMX for bf16, and does the system save its tiles? */
-bool sw_cpu_has_amx(void);
 const char *sw_isa_name(sw_isa isa);
+
+/* What avx512 has for bf16 beside it: VDPBF16PS; faster than two of FMA; AMX, whose tiles the
+ * system saves. */
+enum { SW_BF16_DOT = 1, SW_BF16_DOT_PAYS = 2, SW_BF16_AMX = 4 };
+int sw_cpu_bf16(void);
+/* "base", "avx2", "avx512"; "avx512-bf16" and "amx" are avx512 with an instruction that is then
+ * taken in any case. NULL: the best of this machine, and *bf16 what pays there. False: there is
+ * no such name. */
+bool sw_isa_named(const char *name, sw_isa *isa, int *bf16);
+const char *sw_isa_best(void); /* of these names */
+/* An order with an instruction of `bf16` that makes it. The first time AMX is chosen the system
+ * is asked for tiles, for the whole process and for ever: afterwards no thread can have a
+ * signal stack below 11,952 bytes. *refused: why it refuses them; NULL. */
+sw_bf16_order sw_order_way(sw_bf16_order order, int bf16, const char **refused);
+const char *sw_order_by(sw_bf16_order way, sw_isa isa); /* "AMX", "FMA", .. */
 /* One thread: a plain loop. */
 extern const sw_par sw_par_alone;
 /* Tables; an instruction set that is not built falls back to the next lower one. */

@@ -18,7 +18,15 @@ typedef enum { SW_ISA_BASE, SW_ISA_AVX2, SW_ISA_AVX512 } sw_isa;
  * both operands. PAIR: for each two of k, c = fma(a0, b0, fma(a1, b1, c)), as VDPBF16PS does.
  * TILE: for each 32 of k, c = c + (e + o), as TDPBF16PS does, where e is the chain of fma over
  * the even k of the 32 from zero, and o the one over the odd k. At SW_ISA_BASE fma is a product
- * and then a sum: the same bits unless a product over- or underflows. NONE is float32. */
-typedef enum { SW_ORDER_NONE, SW_ORDER_PAIR, SW_ORDER_TILE } sw_bf16_order;
+ * and then a sum: the same bits unless a product over- or underflows. NONE is float32.
+ *
+ * The last two are for kernels: PAIR by VDPBF16PS, TILE by TDPBF16PS, with the same bits. */
+typedef enum {
+    SW_ORDER_NONE,
+    SW_ORDER_PAIR,
+    SW_ORDER_TILE,
+    SW_ORDER_PAIR_DOT,
+    SW_ORDER_TILE_AMX
+} sw_bf16_order;
 
 #endif

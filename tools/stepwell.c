@@ -2,6 +2,7 @@
  * nothing but print. */
 #include "alloc/base/mem.h"
 #include "tools/cli/cli.h"
+#include "kernels/dispatch.h"
 #include "alloc/base/fault.h"
 #include <string.h>
 
@@ -37,7 +38,7 @@ static void print_usage(FILE *to)
     for (int i = 0; i < N_TOOLS; i++)
         fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].about);
     fputs("  help     the options of a command, its manual page; completions for bash\n\n"
-          "  --help after a command lists its options\n  --version\n",
+          "  --help after a command lists its options\n  --version [--verbose]\n",
           to);
 }
 
@@ -93,11 +94,21 @@ static int dispatch(int argc, char **argv)
     }
     const char *name = argv[1];
     const bool version = strcmp(name, "--version") == 0;
-    if ((version || is_help(name)) && argc > 2)
-        return cli_error(CLI_USAGE, "'%s' is one argument too many after %s", argv[2], name);
+    const bool verbose = version && argc > 2 && strcmp(argv[2], "--verbose") == 0;
+    if ((version || is_help(name)) && argc > 2 + verbose)
+        return cli_error(CLI_USAGE, "'%s' is one argument too many after %s", argv[2 + verbose],
+                         name);
     if (version) {
         printf("stepwell %s\nheap: %s; compressed data: %s; checksums: xxhash\n", sw_version(),
                sw_heap_backend(), COMPRESSED);
+        const int bf16 = sw_cpu_bf16();
+        if (verbose)
+            printf("instruction set: %s\nproducts in bf16: pair by %s, tile by %s\n",
+                   sw_isa_best(),
+                   (bf16 & SW_BF16_DOT_PAYS) != 0 ? "VDPBF16PS"
+                   : (bf16 & SW_BF16_DOT) != 0    ? "FMA (VDPBF16PS is there, and slower)"
+                                                  : "FMA",
+                   (bf16 & SW_BF16_AMX) != 0 ? "AMX" : "FMA");
         return cli_finish(CLI_DONE);
     }
     if (strcmp(name, "help") == 0)

@@ -40,7 +40,8 @@ typedef struct {
                          device then launches each op by itself */
     int max_programs; /* bound of the keys that are remembered; 0: 4096. The least recently used
                          goes */
-    const char *isa;  /* NULL: the best of this machine; "avx512", "avx2", "base" */
+    const char *isa;  /* NULL: the best of this machine; "amx", "avx512-bf16" (avx512 with an
+                       * instruction for bf16), "avx512", "avx2", "base" */
     int no_phases;    /* 1: planned runs neither count what lives nor read clocks, to see what
                          that costs; a profile then has the figures of the plan */
     int shares;       /* 1: runs note what is born and dies, for sw_last_shares; SW_INVALID with

@@ -20,6 +20,8 @@ typedef struct {
     sw_ranks *ranks;         /* that run the same beside this exec; NULL: it is alone */
     int shards, shards_here; /* of a step, and those of each rank; 1: a step is a batch */
     sw_bf16_order order;     /* of products with an operand of bf16 */
+    sw_bf16_order way;       /* the same with its instruction, for launches */
+    const char *no_tiles;    /* why the way is not AMX, which is there; NULL */
     sw_exec_opts opts; /* as they were given: passes that are off; its pointers are not read */
 } swi_target;
 

@@ -211,22 +211,23 @@ _Static_assert(offsetof(sw_exec, handle) == offsetof(swi_exec_head, handle) &&
                    offsetof(sw_exec, target) == offsetof(swi_exec_head, target),
                "an exec begins like swi_exec_head (target.h)");
 
-static sw_status select_isa(const char *name, sw_isa *out)
+static sw_status select_isa(const sw_exec_opts *o, swi_target *target)
 {
-    static const char *const names[] = {"base", "avx2", "avx512"};
-    const sw_isa best = sw_cpu_isa();
-    *out = best;
-    if (name == NULL)
+    int bf16;
+    if (!sw_isa_named(o->isa, &target->isa, &bf16))
+        SW_FAIL(SW_INVALID,
+                "the instruction set must be base, avx2, avx512, avx512-bf16 or amx (got '%s')",
+                o->isa);
+    if (o->isa != NULL && (target->isa > sw_cpu_isa() || (bf16 & ~sw_cpu_bf16()) != 0))
+        SW_FAIL(SW_UNSUPPORTED, "this machine has no %s (its best is %s)", o->isa,
+                sw_isa_best());
+    if (o->compute != SW_BF16)
         return SW_OK;
-    for (int i = 0; i < 3; i++)
-        if (strcmp(name, names[i]) == 0) {
-            if ((sw_isa)i > best)
-                SW_FAIL(SW_UNSUPPORTED, "this machine has no %s (its best is %s)", name,
-                        names[best]);
-            *out = (sw_isa)i;
-            return SW_OK;
-        }
-    SW_FAIL(SW_INVALID, "the instruction set must be base, avx2 or avx512 (got '%s')", name);
+    target->order = o->bf16_order;
+    if (target->order == SW_ORDER_NONE)
+        target->order = (sw_cpu_bf16() & SW_BF16_AMX) != 0 ? SW_ORDER_TILE : SW_ORDER_PAIR;
+    target->way = sw_order_way(target->order, bf16, &target->no_tiles);
+    return SW_OK;
 }
 
 static bool is_cpu(const char *name)
@@ -248,11 +249,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     e->no_phases = o->no_phases != 0 && !SW_POISON; /* there births make bytes readable */
     e->shares = o->shares != 0;
     e->max_programs = o->max_programs > 0 ? (uint32_t)o->max_programs : 4096;
-    SW_TRY(select_isa(o->isa, &e->target.isa));
-    if (o->compute == SW_BF16)
-        e->target.order = o->bf16_order != SW_ORDER_NONE ? o->bf16_order
-                          : sw_cpu_has_amx()             ? SW_ORDER_TILE
-                                                         : SW_ORDER_PAIR;
+    SW_TRY(select_isa(o, &e->target));
     sw_store *store;
     SW_TRY(swi_device_store(e->target.device, &store, 0));
     const sw_arena_opts arena =

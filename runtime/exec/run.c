@@ -199,7 +199,7 @@ static inline sw_launch *resolve(sw_exec *exec, swi_frame *f, uint32_t i,
     sw_launch *l = swi_frame_resolve(f, i, base, binds);
     l->par = swi_pool_par(exec->pool);
     l->isa = exec->target.isa;
-    l->order = exec->target.order;
+    l->order = exec->target.way;
     l->seed = swi_run_seed(exec, args);
     l->step = (uint32_t)args->step;
     l->run = args->run;
@@ -916,7 +916,7 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
         .par = swi_pool_par(ctx->exec->pool), .isa = ctx->exec->target.isa,
         .seed = swi_run_seed(ctx->exec, ctx->args), .stream = node->stream,
         .step = (uint32_t)ctx->args->step, .run = ctx->args->run, .op = node->op,
-        .grad = node->grad, .order = ctx->exec->target.order);
+        .grad = node->grad, .order = ctx->exec->target.way);
     ctx->updated |= node->is_update || node->writes_model;
     const sw_status status = ctx->exec->backend->launch_node(ctx->exec, node, &launch);
     ctx->done_ops++;

@@ -67,6 +67,7 @@ static sw_status make(swi_lanes *l)
     opts.no_phases = opts.no_phases != 0 || !lanes_on_host(l);
     opts.max_programs = 1 << 20; /* of every shape */
     SW_TRY(swi_exec_create_on(&l->planner, &opts, l->exec->backend, target->device));
+    l->planner->target.way = target->way;
     SW_TRY(sw_heap_alloc(&l->lane, SW_HEAP_RECORDS, (size_t)l->n * sizeof *l->lane));
     for (int i = 0; i < l->n; i++)
         SW_TRY(make_lane(l, &l->lane[i]));
@@ -261,7 +262,7 @@ static sw_status run_ops(member_run *r, swi_frame *f, uint64_t step)
         sw_launch *l = swi_frame_resolve(f, i, r->base, p->binds);
         l->par = r->lane->par;
         l->isa = planner->target.isa;
-        l->order = planner->target.order;
+        l->order = planner->target.way;
         l->seed = r->slot->seed;
         l->step = (uint32_t)step;
         l->run = r->m->run.args.run;

@@ -132,6 +132,28 @@ static void begin_with_sums(float *c, const float *before, size_t n, bool half, 
             c[e] = before[e];
 }
 
+/* The ways of an order: by each instruction set; then pair by pairs of bf16, whose instruction
+ * AVX-512 alone has, and the others by two of FMA; and tile by AMX. False: there is no way i.
+ */
+static bool way_of(sw_bf16_order order, int i, int *isa, sw_bf16_order *way)
+{
+    const int levels = (int)sw_cpu_isa() + 1, bf16 = sw_cpu_bf16();
+    const bool own = i >= levels;
+    *isa = own ? i - levels : i;
+    *way = !own ? order : order == SW_ORDER_PAIR ? SW_ORDER_PAIR_DOT : SW_ORDER_TILE_AMX;
+    if (own && order == SW_ORDER_TILE)
+        *isa += SW_ISA_AVX512;
+    if (*way == SW_ORDER_TILE_AMX)
+        return i == levels && sw_order_way(order, bf16, &(const char *){NULL}) == *way;
+    return *isa < levels && (!own || *isa < SW_ISA_AVX512 || (bf16 & SW_BF16_DOT) != 0);
+}
+
+SW_TEST("instructions of bf16 run where the processor has them")
+{
+    if (sw_cpu_bf16() == 0)
+        SW_SKIP("this processor has neither VDPBF16PS nor AMX: the orders go by FMA");
+}
+
 /* Denormals are zero while kernels run, as in a run. */
 static void product(int isa, const sw_gemm *g, float *scratch, const sw_par *par)
 {
@@ -217,8 +239,7 @@ static void a_product(size3 z, int kind, sw_bf16_order order, int sum, int first
         g.bias = (sum & BIAS) != 0 ? bias : NULL;
         g.accumulate = (sum & ADDING) != 0;
         g.c = c;
-        for (int run = 0; run < 4 * ((int)sw_cpu_isa() + 1); run++) {
-            const int isa = run / 4;
+        for (int run = 0, isa; way_of(order, run / 4, &isa, &g.order); run++) {
             if (isa == SW_ISA_BASE && kind == WILD)
                 continue;
             begin_with_sums(c, before, n, g.c_half, g.accumulate);
@@ -302,9 +323,9 @@ static void some_products(size3 z, int64_t sums, sw_bf16_order order, bool adds)
         p.c_half = (form & C_HALF) != 0;
         p.a = laid(a, 1, 2 * all * of_a, 0, 1, p.a_half);
         p.b = laid(b, 1, 3 * all * of_b, 0, 1, p.b_half);
-        for (int run = 0; run < 2 * ((int)sw_cpu_isa() + 1); run++) {
+        for (int run = 0, isa; way_of(order, run / 2, &isa, &p.order); run++) {
             begin_with_sums(c, before, n, p.c_half, adds);
-            products(run / 2, &p, run % 2 == 0 ? &one_thread : &reversed);
+            products(isa, &p, run % 2 == 0 ? &one_thread : &reversed);
             int wrong = 0;
             for (size_t e = 0; e < n; e++)
                 wrong += !same_result(want[e], c, e, p.c_half);
@@ -410,9 +431,9 @@ static void run_conv(const conv_case *t, sw_bf16_order order, int sum, int form)
     float *y = take((size_t)n_y), *dx = take((size_t)n_x), *dw = take((size_t)n_w);
     float *db = take((size_t)s.out_c), *want_db = take((size_t)s.out_c),
           *no_dw = take((size_t)n_w);
-    for (int run = 0; run < 2 * ((int)sw_cpu_isa() + 1); run++) {
+    for (int run = 0, isa; way_of(order, run / 2, &isa, &s.order); run++) {
         const sw_par *par = run % 2 == 0 ? &one_thread : &reversed;
-        const sw_dense_kernels *d = sw_dense((sw_isa)(run / 2));
+        const sw_dense_kernels *d = sw_dense((sw_isa)isa);
         float *scratch = NULL; /* with the second run of each */
         if (run % 2 != 0) {
             const size_t bytes = d->conv_bytes(&s, 3), dx_bytes = d->conv_dx_bytes(&s, 3);

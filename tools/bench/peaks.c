@@ -5,6 +5,7 @@
  * more than units times latency, fewer than registers. A sample is short, so that the best of
  * many is one that nothing interrupted. */
 #include "tools/bench/peaks.h"
+#include "kernels/halves.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include <stdlib.h>
@@ -207,20 +208,23 @@ static size_t pages(int64_t floats)
     return ((size_t)floats * sizeof(float) + PAGE - 1) / PAGE * PAGE;
 }
 
-sw_status bench_operands_take(bench_operands *o, const bench_product *p, sw_isa isa)
+sw_status bench_operands_take(bench_operands *o, const bench_product *p, sw_isa isa,
+                              sw_bf16_order order)
 {
     const size_t a = pages(p->m * p->k), b = pages(p->k * p->n), c = pages(p->m * p->n);
-    o->bytes =
-        a + b + 2 * c + PAGE + sw_dense(isa)->gemm_bytes(p->m, p->n, p->k, p->turn_a, false);
+    o->bytes = a + b + 2 * c + PAGE +
+               sw_dense(isa)->gemm_bytes(p->m, p->n, p->k, p->turn_a, order != SW_ORDER_NONE);
     SW_TRY(sw_heap_alloc(&o->block, SW_HEAP_DATASETS, o->bytes));
     unsigned char *at = o->block;
     at += (PAGE - (uintptr_t)at % PAGE) % PAGE;
     float *x = (float *)(void *)at;
-    o->here = (sw_gemm)SW_INIT(.a = x, .b = (float *)(void *)(at + a),
-                               .c = (float *)(void *)(at + a + b),
-                               .a_row = p->turn_a ? 1 : p->k, .a_col = p->turn_a ? p->m : 1,
-                               .b_row = p->turn_b ? 1 : p->n, .b_col = p->turn_b ? p->k : 1,
-                               .m = p->m, .n = p->n, .k = p->k, .accumulate = p->adds);
+    o->here =
+        (sw_gemm)SW_INIT(.a = x, .b = (float *)(void *)(at + a),
+                         .c = (float *)(void *)(at + a + b), .a_row = p->turn_a ? 1 : p->k,
+                         .a_col = p->turn_a ? p->m : 1, .b_row = p->turn_b ? 1 : p->n,
+                         .b_col = p->turn_b ? p->k : 1, .m = p->m, .n = p->n, .k = p->k,
+                         .accumulate = p->adds, .order = order,
+                         .a_half = order != SW_ORDER_NONE, .b_half = order != SW_ORDER_NONE);
     o->there = o->here;
     o->there.c = (float *)(void *)(at + a + b + c);
     o->scratch = at + a + b + 2 * c;
@@ -228,6 +232,8 @@ sw_status bench_operands_take(bench_operands *o, const bench_product *p, sw_isa 
     for (size_t i = 0; i < (a + b) / sizeof *x; i++) {
         state = state * 1664525u + 1013904223u;
         x[i] = (float)(state >> 8) / 8388608.0f - 1.0f;
+        if (order != SW_ORDER_NONE) /* the second half is not read */
+            ((uint16_t *)(void *)x)[i] = sw_bf16_round(x[i]);
     }
     return SW_OK;
 }

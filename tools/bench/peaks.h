@@ -45,8 +45,9 @@ typedef struct {
     sw_gemm here, there; /* with a result each */
     void *scratch;
 } bench_operands;
-SW_MUST_USE sw_status bench_operands_take(bench_operands *o, const bench_product *p,
-                                          sw_isa isa);
+/* In an order of bf16 both operands are of bf16; `order` has its instruction. */
+SW_MUST_USE sw_status bench_operands_take(bench_operands *o, const bench_product *p, sw_isa isa,
+                                          sw_bf16_order order);
 void bench_operands_give(bench_operands *o);
 
 /* Any shared object that has cblas_sgemm, opened when it is named. */

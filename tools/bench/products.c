@@ -11,11 +11,13 @@
     "128x4096x4096,512x4096x4096,4096x4096x512,1024x1024x256,1024x8192x256"
 
 static struct {
-    const char *blas, *shapes, *isa, *product;
+    const char *blas, *shapes, *isa, *product, *order;
     int64_t rounds;
 } o;
 
 static const char *const names[BENCH_LAYER_PRODUCTS] = {"forward", "input", "weight"};
+
+static sw_bf16_order order;
 
 enum { OURS, THEIRS, SIDES };
 
@@ -140,7 +142,7 @@ static sw_status measure_row(products *b, row *r, int which)
 {
     const int sides = o.blas != NULL ? SIDES : 1;
     const bench_product p = bench_product_of_layer((bench_of_layer)which, r->m, r->n, r->k);
-    sw_status status = bench_operands_take(&b->operands, &p, b->isa);
+    sw_status status = bench_operands_take(&b->operands, &p, b->isa, order);
     if (status == SW_OK)
         status = cli_times_init(&b->peak, (uint64_t)o.rounds);
     for (int k = 0; k < sides && status == SW_OK; k++)
@@ -184,14 +186,20 @@ static int check(bench *b)
                              "--shape must be MxNxK of numbers from 1 to 65536, with commas "
                              "between at most %d of them (got %s)",
                              MOST_SHAPES, o.shapes);
-    isa = sw_cpu_isa();
-    for (int i = 0; o.isa != NULL && i <= SW_ISA_AVX512; i++)
-        if (strcmp(o.isa, sw_isa_name((sw_isa)i)) == 0) {
-            if (i > (int)isa)
-                return cli_error(CLI_USAGE, "--isa: this machine has no %s", o.isa);
-            isa = (sw_isa)i;
-            break;
-        }
+    int bf16;
+    const char *refused;
+    sw_isa_named(o.isa, &isa, &bf16);
+    if (isa > sw_cpu_isa() || (o.isa != NULL && (bf16 & ~sw_cpu_bf16()) != 0))
+        return cli_error(CLI_USAGE, "--isa: this machine has no %s (its best is %s)", o.isa,
+                         sw_isa_best());
+    if (o.order != NULL && o.blas != NULL)
+        return cli_error(CLI_USAGE, "--library has products of float32 alone: --bf16-order "
+                                    "cannot be given with it");
+    if (o.order != NULL)
+        order = sw_order_way(strcmp(o.order, "tile") == 0 ? SW_ORDER_TILE : SW_ORDER_PAIR, bf16,
+                             &refused);
+    if (o.order != NULL && refused != NULL)
+        return cli_error(CLI_USAGE, "--isa: AMX cannot be used, since %s", refused);
     return CLI_GO;
 }
 
@@ -222,17 +230,19 @@ static sw_status run_all(products *b)
 
 static sw_status measure(bench *b)
 {
-    static const bench_field facts[] = {{"isa", BENCH_WORD, 0, "instruction set", 0}};
+    static const bench_field facts[] = {{"isa", BENCH_WORD, 0, "instruction set", 0},
+                                        {"by", BENCH_WORD, sizeof(char *), "products by", 0}};
     products p = {.out = b, .isa = isa};
-    const char *name = sw_isa_name(isa);
-    bench_facts(b, facts, &name);
+    const char *of[] = {sw_isa_name(isa), sw_order_by(order, isa)};
+    bench_facts(b, facts, of);
     const sw_status status = run_all(&p);
     swi_pool_destroy(p.pool);
     return status;
 }
 
 static const char *const words[] = {"all", "forward", "input", "weight", NULL},
-                         *const isas[] = {"base", "avx2", "avx512", NULL};
+                         *const isas[] = {"base", "avx2", "avx512", "avx512-bf16", "amx", NULL},
+                         *const orders[] = {"pair", "tile", NULL};
 static const cli_option options[] = {
     {"--shape", "MxNxK,..", CLI_WORD, &o.shapes, NULL,
      "batch, outputs and inputs of a layer (default: those of the notes)"},
@@ -241,6 +251,8 @@ static const cli_option options[] = {
      "a shared object with cblas_sgemm, to be held against"},
     BENCH_NUMBER("--rounds", &o.rounds, "15", "blocks of 2 ms of each", 1, 1 << 16),
     BENCH_NAME("--isa", &o.isa, NULL, "instruction set (the best there is)", isas),
+    BENCH_NAME("--bf16-order", &o.order, NULL, "products of bf16 numbers, summed in this order",
+               orders),
 };
 
 const bench_command bench_products = {

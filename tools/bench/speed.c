@@ -588,7 +588,8 @@ static sw_status time_products(ops *b)
             const bench_product *p = &b->rows[i].products[k];
             bench_operands operands;
             uint64_t best[2] = {UINT64_MAX, UINT64_MAX};
-            SW_TRY(bench_operands_take(&operands, p, b->subject.exec->target.isa));
+            SW_TRY(
+                bench_operands_take(&operands, p, b->subject.exec->target.isa, SW_ORDER_NONE));
             for (int turn = 0; turn < 2 * ROUNDS; turn++) {
                 const uint64_t ns = least(b, &operands, turn % 2 == 1);
                 best[turn % 2] = ns < best[turn % 2] ? ns : best[turn % 2];

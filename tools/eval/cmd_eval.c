@@ -393,7 +393,7 @@ static void eval_print_text(const evaluation *e)
              o->model, path, name, cli_digits((uint64_t)e->job.test.n).text,
              strcmp(e->opts.part, "train") == 0 ? "training" : "testing",
              result_batch(job_batch(&e->job), e->job.batch).text, o->device, o->threads,
-             o->threads == 1 ? "" : "s", job_precision_words(o));
+             o->threads == 1 ? "" : "s", job_precision_words(&e->job));
     cli_wrap(stdout, 0, 0, title);
     if (*e->job.normal.text != '\0')
         printf("pixels  %s from %s\n", e->job.normal.text, e->job.normal.from);

@@ -549,7 +549,7 @@ const char *tool_schedule_takers(unsigned what)
 
 static const char *const state_words[] = {"f32", "8bit", NULL};
 static const char *const update_words[] = {"release", "after", NULL};
-static const char *const isa_words[] = {"avx512", "avx2", "base", NULL};
+static const char *const isa_words[] = {"amx", "avx512-bf16", "avx512", "avx2", "base", NULL};
 static const char *const precision_words[] = {"f32", "bf16", NULL};
 static const char *const order_words[] = {"auto", "pair", "tile", NULL};
 static const char *const ranks_words[] = {"off", NULL};
@@ -771,18 +771,22 @@ int job_precision(job_opts *o, const char *params)
                          "is made of float32 numbers");
     o->order_auto = o->bf16_order == NULL || strcmp(o->bf16_order, "auto") == 0;
     if (o->order_auto)
-        o->bf16_order = sw_cpu_has_amx() ? "tile" : "pair";
+        o->bf16_order = (sw_cpu_bf16() & SW_BF16_AMX) != 0 ? "tile" : "pair";
     o->exec.bf16_order = strcmp(o->bf16_order, "tile") == 0 ? SW_ORDER_TILE : SW_ORDER_PAIR;
     return CLI_GO;
 }
 
-const char *job_precision_words(const job_opts *o)
+const char *job_precision_words(const job *j)
 {
-    static char text[80];
-    const char *isa = o->isa != NULL ? o->isa : sw_isa_name(sw_cpu_isa());
-    if (o->exec.compute == SW_BF16)
-        snprintf(text, sizeof text, ", bf16 in %s order, products by %s", o->bf16_order,
-                 strcmp(isa, sw_isa_name(SW_ISA_BASE)) == 0 ? "product and sum" : "FMA");
+    static char text[160];
+    const swi_target *target = swi_target_of(j->exec);
+    if (target->order != SW_ORDER_NONE)
+        snprintf(text, sizeof text, ", bf16 in %s order, products by %s%s%s%s",
+                 target->order == SW_ORDER_TILE ? "tile" : "pair",
+                 sw_order_by(target->way, target->isa),
+                 target->way == target->order ? ", no faster than f32" : "",
+                 target->no_tiles != NULL ? ": AMX cannot be used, since " : "",
+                 target->no_tiles != NULL ? target->no_tiles : "");
     return text;
 }
 

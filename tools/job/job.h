@@ -79,8 +79,6 @@ int job_check_ranks(const job_opts *opts);
 int job_precision(job_opts *opts, const char *params);
 #define JOB_PRECISION_KEY "precision" /* of the parameters' note: "bf16 pair"; none for f32 */
 #define JOB_PRECISION_TAKEN "f32 or bf16 (default as the file says, else f32)"
-/* ", bf16 in pair order, products by FMA": after the device; "" for f32. */
-const char *job_precision_words(const job_opts *opts);
 /* The checks that the parser cannot do: an option against another, and defaults that depend on
  * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);
@@ -190,6 +188,10 @@ typedef struct {
     job_program program[JOB_PROGRAMS];
     size_t data_bytes; /* of both loaders; with JOB_ES of one batch, which all programs share */
 } job;
+
+/* ", bf16 in pair order, products by VDPBF16PS": after the device; "" for f32. The job has its
+ * exec. */
+const char *job_precision_words(const job *j);
 
 /* Load the data sets. With `shapes_only` synthetic data are not made, and of files as much is
  * read as tells how many samples there are and how one looks (IDX files whole). Exit status or

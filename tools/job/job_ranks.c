@@ -31,8 +31,10 @@ static sw_status make_alike(swi_ranks *ranks, job_opts *o)
 {
     uint64_t all[3 * SWI_RANKS_MOST],
         own[3] = {(uint64_t)sw_cpu_isa(), o->budget_bytes, (uint64_t)o->exec.bf16_order};
-    for (int i = SW_ISA_BASE; o->isa != NULL && i <= SW_ISA_AVX512; i++)
-        own[0] = strcmp(o->isa, sw_isa_name((sw_isa)i)) == 0 ? (uint64_t)i : own[0];
+    sw_isa isa;
+    int bf16;
+    if (sw_isa_named(o->isa, &isa, &bf16))
+        own[0] = (uint64_t)isa;
     SW_TRY(swi_ranks_gather(ranks, own, sizeof own, all));
     for (int k = 0; k < swi_ranks_size(ranks); k++) {
         const uint64_t *of = &all[3 * k];

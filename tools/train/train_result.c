@@ -341,7 +341,7 @@ static void print_text(train *t)
              o->model, name, cli_digits((uint64_t)t->job.train.n).text,
              cli_digits((uint64_t)t->job.test.n).text,
              result_batch(job_batch(&t->job) * n, t->job.batch * n).text, each, method, o->seed,
-             o->device, o->threads, o->threads == 1 ? "" : "s", job_precision_words(o));
+             o->device, o->threads, o->threads == 1 ? "" : "s", job_precision_words(&t->job));
     cli_wrap(stdout, 0, 0, title);
     if (*t->job.normal.text != '\0') {
         char text[1400];

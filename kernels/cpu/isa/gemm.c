@@ -12,24 +12,19 @@
  * c. So neither pieces nor tiles nor threads show in the bits, and rows of a sum may be cut
  * anywhere.
  *
- * In an order of bf16, B is widened while it is packed, and A is always packed: a group of rows
- * for itself on the task's stack, or blocks as above. Pair is the same chain with each two k
- * swapped, tile is made of two chains for each 32 k, of the even and of the odd ones: the order
- * is in the places of the packed numbers. Where C is of bf16 its sums wait on the task's stack,
- * or in scratch where blocks of A are; then a block of rows goes along some columns only. */
-#include "kernels/cpu/isa/block_shapes.h"
-#include "kernels/cpu/isa/dense_internal.h"
-#include "kernels/halves.h"
-
-#define NR (PANEL * VW)
+ * In an order of bf16, A is always packed: a group of rows for itself on the task's stack, or
+ * blocks as above. By FMA, pair is the same chain over swapped k, and tile is made of two
+ * chains for each 32 k: the order is in the places of the packed numbers. Where C is of bf16
+ * its sums wait on the task's stack, or in scratch where blocks of A are; then a block of rows
+ * goes along some columns only. */
+#include "kernels/cpu/isa/gemm_pack.h"
 
 enum {
     KC = SW_GEMM_BLOCK,
-    TILE = 32,               /* numbers of k at whose multiples an order of bf16 may be cut */
     COLS = SWI_GEMM_COLS,    /* of a task at a time: 64 KiB of packed B */
-    ROWS = 6,                /* of a register block */
-    LINE = 16,               /* numbers of a cache line */
+    LINE = 16,               /* cells of a cache line, and of a row of a tile */
     GROUP = 4 * ROWS,        /* rows that run along one panel before the next */
+    AMX = 2 * LINE,          /* the same of tiles, and columns of a block of four */
     CHUNK = 48 * GROUP,      /* rows that run along a packed piece of B, at most */
     BLOCK = 42 * GROUP,      /* rows of a packed block of A: 1008 KiB */
     HALF_BLOCK = 21 * GROUP, /* the same in an order of bf16, which leaves room for */
@@ -37,16 +32,10 @@ enum {
     SUM_ROWS = 8 * GROUP,    /* of sums that wait on the stack */
     EACH = 8,                /* tasks of a thread */
     TASK_ROWS = 240,         /* from which packing B for a task is a hundredth of its work */
-    TURN = 8,                /* columns of A that are packed at a time */
     TURNED_FROM = 1 << 15    /* numbers of A that are worth packing */
 };
 
 #define TASK_WORK 8e6 /* multiply-adds that are worth a task of their own: 70 us */
-
-/* Rows [i, end) and columns [j, j_end) of C, and columns [k, k_end) of A. */
-typedef struct {
-    int64_t i, end, k, k_end, j, j_end;
-} range;
 
 /* Elements of C or their sums; the first is element (i, j). */
 typedef struct {
@@ -64,222 +53,7 @@ typedef struct {
     int row_parts, col_parts, pack_parts;
 } gemm_job;
 
-/* ---- numbers that are packed ------------------------------------------------------------- */
-
-enum { AS_IS, ROUNDED, WIDENED }; /* float32; the same to bf16; bf16 */
-
-static int reading(sw_bf16_order order, bool half)
-{
-    return half ? WIDENED : order == SW_ORDER_NONE ? AS_IS : ROUNDED;
-}
-
-/* `how` is a constant in all of these. */
-SW_VEC_FN const char *number_at(const void *from, int64_t i, int how)
-{
-    return (const char *)from + i * (how == WIDENED ? 2 : 4);
-}
-
-SW_VEC_FN vf load_as(const char *from, int64_t n, int how)
-{
-    if (how == WIDENED)
-        return vload_half_upto((const uint16_t *)(const void *)from, n);
-    const vf x = vload_upto((const float *)(const void *)from, n);
-    return how == ROUNDED ? vround_half(x) : x;
-}
-
-SW_VEC_FN float number_as(const char *from, int how)
-{
-    if (how == WIDENED)
-        return sw_bf16_widen(*(const uint16_t *)(const void *)from);
-    const float x = *(const float *)(const void *)from;
-    return how == ROUNDED ? sw_bf16_widen(sw_bf16_round(x)) : x;
-}
-
-/* Where number k of a piece is packed, and how deep a piece is with the zeros at its end. */
-SW_VEC_FN int64_t place(sw_bf16_order order, int64_t k, int how)
-{
-    static const uint8_t of[3][32] = {
-        {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
-         16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},
-        {1,  0,  3,  2,  5,  4,  7,  6,  9,  8,  11, 10, 13, 12, 15, 14,
-         17, 16, 19, 18, 21, 20, 23, 22, 25, 24, 27, 26, 29, 28, 31, 30},
-        {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-         8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}};
-    return how == AS_IS ? k : (k & ~INT64_C(31)) + of[order][k & 31];
-}
-
-static inline int64_t deep(sw_bf16_order order, int64_t depth)
-{
-    const int64_t unit = order == SW_ORDER_TILE ? TILE : order == SW_ORDER_PAIR ? 2 : 1;
-    return (depth + unit - 1) / unit * unit;
-}
-
-/* ---- packing B --------------------------------------------------------------------------- */
-
-/* The packed part: columns [j, j + width) of rows [k, k + depth). Panels are [k][w], w a
- * multiple of VW, NR for all but the last; panel p begins at p * NR * deep. */
-typedef struct {
-    int64_t j, width, k, depth;
-    int64_t deep; /* with the zeros at its end */
-    int64_t raw;  /* the first columns, those of whole panels, are packed by the first rows */
-} piece;
-
-/* Memory is asked for AHEAD rows before they are copied. */
-enum { AHEAD = 4 };
-
-static int64_t panel_width(const piece *x, int64_t p)
-{
-    return least(NR, (x->width - p + VW - 1) / VW * VW);
-}
-
-/* Rows whose numbers are contiguous. */
-SW_VEC_FN void pack_rows(float *to, const sw_gemm *g, const piece *x, int how)
-{
-    for (int64_t k = 0; k < x->depth; k++) {
-        const char *b = number_at(g->b, (x->k + k) * g->b_row + x->j, how);
-        const char *ahead = number_at(b, k + AHEAD < x->depth ? AHEAD * g->b_row : 0, how);
-        const int64_t at = place(g->order, k, how);
-        for (int64_t j = x->raw; j < x->width; j += VW) {
-            const int64_t left = x->width - j, p = j / NR * NR;
-            __builtin_prefetch(number_at(ahead, j, how), 0, 2);
-            vstore(to + p * x->deep + at * panel_width(x, p) + j - p,
-                   load_as(number_at(b, j, how), left, how));
-        }
-    }
-}
-
-/* Columns [j, j + VW) of a piece, of which n exist. Where their numbers are contiguous they
- * are transposed, and the next ones are prefetched meanwhile. */
-SW_VEC_FN void pack_columns(float *to, int64_t width, const sw_gemm *g, const piece *x,
-                            int64_t j, int n, int how)
-{
-    const char *b = number_at(g->b, (x->j + j) * g->b_col + x->k * g->b_row, how);
-    const int64_t next = j + 2 * VW <= x->width ? VW * g->b_col : 0;
-    int64_t k = 0;
-    for (; g->b_row == 1 && k + VW <= x->depth; k += VW) {
-        vf r[VW];
-        for (int i = 0; i < VW; i++) {
-            const char *from = number_at(b, i * g->b_col + k, how);
-            r[i] = i < n ? load_as(from, VW, how) : vzero();
-            if (next > 0)
-                __builtin_prefetch(number_at(from, next, how), 0, 2);
-        }
-        vtranspose(r);
-        for (int i = 0; i < VW; i++)
-            vstore(to + place(g->order, k + i, how) * width, r[i]);
-    }
-    for (; k < x->depth; k++)
-        for (int i = 0; i < VW; i++)
-            to[place(g->order, k, how) * width + i] =
-                i < n ? number_as(number_at(b, k * g->b_row + i * g->b_col, how), how) : 0.0f;
-}
-
-SW_VEC_FN void pack_b(float *to, const sw_gemm *g, const piece *x, int how)
-{
-    if (g->b_col == 1)
-        pack_rows(to, g, x, how);
-    for (int64_t j = x->raw; g->b_col != 1 && j < x->width; j += VW) {
-        const int64_t p = j / NR * NR;
-        pack_columns(to + p * x->deep + j - p, panel_width(x, p), g, x, j,
-                     (int)least(VW, x->width - j), how);
-    }
-}
-
-static void pack_piece(float *to, const sw_gemm *g, const piece *x)
-{
-    const int how = reading(g->order, g->b_half);
-    if (how == AS_IS)
-        pack_b(to, g, x, AS_IS);
-    else if (how == ROUNDED)
-        pack_b(to, g, x, ROUNDED);
-    else
-        pack_b(to, g, x, WIDENED);
-    for (int64_t k = x->depth; k < x->deep; k++)
-        for (int64_t p = 0; p < x->width; p += NR) {
-            const int64_t width = panel_width(x, p);
-            memset(to + p * x->deep + place(g->order, k, ROUNDED) * width, 0,
-                   (size_t)width * sizeof *to);
-        }
-}
-
 /* ---- packing A --------------------------------------------------------------------------- */
-
-/* Columns [k, end) of A, of which `first` has place 0, to the strip of mr rows from i on. mr
- * is a constant. */
-SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t i, int64_t k,
-                          int64_t end, int64_t ahead, int mr, int how)
-{
-    /* Numbers that are written after a column are overwritten by the next one. */
-    const bool over = how == AS_IS && mr < VW && VW - mr <= mr;
-    for (int r = 0; r < mr; r += VW) {
-        const int lanes = mr - r < VW ? mr - r : VW;
-        const void *a = number_at(g->a, (i + r) * g->a_row, how);
-        int64_t q = k;
-        for (; g->a_col == 1 && q + VW <= end; q += VW) {
-            vf x[VW];
-            SW_UNROLL
-            for (int l = 0; l < VW; l++)
-                x[l] =
-                    l < lanes ? load_as(number_at(a, l * g->a_row + q, how), VW, how) : vzero();
-            vtranspose(x);
-            SW_UNROLL
-            for (int l = 0; l < VW; l++)
-                vstore_few(strip + place(g->order, q + l - first, how) * mr + r, x[l], lanes);
-        }
-        for (; g->a_row == 1 && i + r + VW <= g->m && q < end; q++) {
-            const char *from = number_at(a, q * g->a_col, how);
-            __builtin_prefetch(number_at(from, ahead, how), 0, 3);
-            float *to = strip + place(g->order, q - first, how) * mr + r;
-            if (over && q + 1 < end)
-                vstore(to, load_as(from, VW, how));
-            else
-                vstore_few(to, load_as(from, VW, how), lanes);
-        }
-        for (; q < end; q++)
-            for (int l = 0; l < lanes; l++)
-                strip[place(g->order, q - first, how) * mr + r + l] =
-                    number_as(number_at(a, l * g->a_row + q * g->a_col, how), how);
-    }
-}
-
-/* Strips [k][rows] of the register blocks of r, the one at row i beginning at (i - r->i) *
- * deep. TURN columns at a time where they are contiguous: reads go along a few rows of memory,
- * and what is written of a strip is a piece of some cache lines. */
-SW_VEC_FN void pack_a(float *to, const sw_gemm *g, const range *r, int how)
-{
-    const int64_t depth = r->k_end - r->k, all = deep(g->order, depth);
-    const int64_t turn = g->a_col == 1 ? depth : TURN;
-    for (int64_t k = r->k; k < r->k_end; k += turn) {
-        const int64_t end = least(k + turn, r->k_end);
-        const int64_t ahead = k + 2 * turn <= r->k_end ? turn * g->a_col : 0;
-        for (int64_t i = r->i; i < r->end;) {
-            const int mr = swi_strip_rows(r->end - i);
-            float *strip = to + (i - r->i) * all;
-            if (mr == ROWS)
-                pack_strip(strip, g, r->k, i, k, end, ahead, ROWS, how);
-            else if (mr == 4)
-                pack_strip(strip, g, r->k, i, k, end, ahead, 4, how);
-            else if (mr == 2)
-                pack_strip(strip, g, r->k, i, k, end, ahead, 2, how);
-            else
-                pack_strip(strip, g, r->k, i, k, end, ahead, 1, how);
-            for (int64_t q = depth; end == r->k_end && q < all; q++)
-                memset(strip + place(g->order, q, how) * mr, 0, (size_t)mr * sizeof *strip);
-            i += mr;
-        }
-    }
-}
-
-static void pack_strips(float *to, const sw_gemm *g, const range *r)
-{
-    const int how = reading(g->order, g->a_half);
-    if (how == AS_IS)
-        pack_a(to, g, r, AS_IS);
-    else if (how == ROUNDED)
-        pack_a(to, g, r, ROUNDED);
-    else
-        pack_a(to, g, r, WIDENED);
-}
 
 /* Columns of A lie far apart, on many pages and in few sets of a cache: where they are read
  * again and again they pay for being packed. Rows are read in place: each register block asks
@@ -306,8 +80,9 @@ static range block_of(int64_t m, int64_t n, int64_t k, int64_t rows, int64_t col
 static int64_t block_floats(const range *r, bool half)
 {
     const int64_t depth = r->k_end - r->k;
-    return r->i < r->end ? (r->end - r->i) * deep(half ? SW_ORDER_TILE : SW_ORDER_NONE, depth)
-                         : 0;
+    return r->i < r->end
+               ? (r->end - r->i) * swi_deep(half ? SW_ORDER_TILE : SW_ORDER_NONE, depth)
+               : 0;
 }
 
 /* No later block is larger than the first in its buffer. */
@@ -345,6 +120,7 @@ typedef struct {
     region c;
     int n; /* columns */
     bool load, finish;
+    int64_t set; /* rows that the tiles of AMX are set for */
 } tile;
 
 SW_VEC_FN void ask(asking *soon)
@@ -360,7 +136,7 @@ SW_VEC_FN void ask(asking *soon)
 }
 
 /* Rows of B, `step` apart, that become the panel while the first rows of A run along them:
- * copying costs little between products. from NULL: the panel is packed. */
+ * copying costs little between products. */
 typedef struct {
     const float *from;
     int64_t step;
@@ -376,12 +152,14 @@ SW_VEC_FN void pack_row(vf b[PANEL], float *panel, const raw_rows *raw)
     }
 }
 
-/* The sums of `depth` products each. Memory for what comes later is asked for meanwhile:
- * `ahead` is where the next rows of A are, 0 for nowhere. Whether raw.from is NULL is a
- * constant. */
+/* What a register block does, a constant of each. */
+enum { PLAIN, PACKING, TILES, DOTS }; /* packs the panel, from rows of B; pairs by vdot */
+
+/* The sums of `depth` cells each. Memory for what comes later is asked for meanwhile: `ahead`
+ * is where the next rows of A are, 0 for nowhere. */
 SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t col,
                         int64_t ahead, float *panel, int64_t depth, asking *soon, raw_rows raw,
-                        int mr, int nv)
+                        int mr, int nv, int kind)
 {
     const float *at[4]; /* of every third row: three are reached from one address */
     SW_UNROLL
@@ -396,7 +174,7 @@ SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t 
             __builtin_prefetch(at[r / 3] + r % 3 * row + ahead, 0, 3);
         for (int64_t k = 0; k < n; k++) {
             vf b[PANEL];
-            if (raw.from != NULL) {
+            if (kind == PACKING) {
                 pack_row(b, panel, &raw);
                 raw.from += raw.step;
             } else
@@ -408,7 +186,8 @@ SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t 
                 const vf x = vset1(at[r / 3][r % 3 * row]);
                 SW_UNROLL
                 for (int v = 0; v < nv; v++)
-                    acc[r][v] = vfma(x, b[v], acc[r][v]);
+                    acc[r][v] =
+                        kind == DOTS ? vdot(x, b[v], acc[r][v]) : vfma(x, b[v], acc[r][v]);
             }
             panel += nv * VW;
             SW_UNROLL
@@ -430,7 +209,7 @@ SW_VEC_FN void multiply_tiles(vf acc[12][PANEL], const float *a, float *panel, i
             SW_UNROLL
             for (int i = 0; i < mr * nv; i++)
                 chain[odd][i / nv][i % nv] = vzero();
-            multiply(chain[odd], a, 1, mr, 0, panel, LINE, soon, (raw_rows){0}, mr, nv);
+            multiply(chain[odd], a, 1, mr, 0, panel, LINE, soon, (raw_rows){0}, mr, nv, TILES);
             a += LINE * mr;
             panel += LINE * nv * VW;
         }
@@ -441,9 +220,8 @@ SW_VEC_FN void multiply_tiles(vf acc[12][PANEL], const float *a, float *panel, i
     }
 }
 
-/* mr rows from t->i; t->n in ((nv - 1) * VW, nv * VW]. packs: the panel too, from rows of B.
- * mr, nv, packs and tiles are constants. */
-SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs, bool tiles)
+/* mr rows from t->i; t->n in ((nv - 1) * VW, nv * VW]. mr, nv and kind are constants. */
+SW_VEC_FN void sums_of(const tile *t, int mr, int nv, int kind)
 {
     const sw_gemm *g = t->g;
     vf acc[12][PANEL];
@@ -460,17 +238,17 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs, bool tiles)
         __builtin_prefetch(from + next * c_row, 1, 2);
     }
     raw_rows raw = {0};
-    if (packs)
+    if (kind == PACKING)
         raw = (raw_rows){g->b + t->k * g->b_row + t->j, g->b_row};
-    if (tiles)
+    if (kind == TILES)
         multiply_tiles(acc, t->strips + (t->i - t->first) * t->depth, t->panel, t->depth,
                        t->soon, mr, nv);
     else if (t->strips != NULL)
         multiply(acc, t->strips + (t->i - t->first) * t->depth, 1, mr, 0, t->panel, t->depth,
-                 t->soon, raw, mr, nv);
+                 t->soon, raw, mr, nv, kind);
     else
         multiply(acc, g->a + t->i * g->a_row + t->k * g->a_col, g->a_row, g->a_col,
-                 next * g->a_row, t->panel, t->depth, t->soon, raw, mr, nv);
+                 next * g->a_row, t->panel, t->depth, t->soon, raw, mr, nv, kind);
     const float *bias = t->finish && !g->bias_down && g->bias != NULL ? g->bias + t->j : NULL;
     SW_UNROLL
     for (int v = 0; v < nv; v++) {
@@ -486,11 +264,15 @@ SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs, bool tiles)
 
 SW_VEC_FN void block(const tile *t, int mr, int nv)
 {
-    sums_of(t, mr, nv, false, false);
+    sums_of(t, mr, nv, PLAIN);
 }
 SW_VEC_FN void tiles(const tile *t, int mr, int nv)
 {
-    sums_of(t, mr, nv, false, true);
+    sums_of(t, mr, nv, TILES);
+}
+SW_VEC_FN void dots(const tile *t, int mr, int nv)
+{
+    sums_of(t, mr, nv, DOTS);
 }
 SHAPES(block, 1)
 SHAPES(block, 2)
@@ -501,24 +283,158 @@ SHAPES(tiles, 1)
 SHAPES(tiles, 2)
 SHAPES(tiles, 4)
 SHAPES(tiles, 6)
+SHAPES(dots, 1)
+SHAPES(dots, 2)
+SHAPES(dots, 4)
+SHAPES(dots, 6)
 
 static __attribute__((noinline)) void block_packing(const tile *t)
 {
-    sums_of(t, ROWS, PANEL, true, false);
+    sums_of(t, ROWS, PANEL, PACKING);
 }
+
+/* ---- AMX --------------------------------------------------------------------------------- */
+#if SW_ISA_ID == 2
+
+/* Tiles 0 to 3 are sums, two beside two; 4 and 5 rows of A; 6 and 7 columns of B. Compilers
+ * are told of memory here, which not all do for their own names of these instructions. */
+#define TILE_LOAD(tile, at, step)                                                              \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(at), "r"((step)*4) : "memory")
+#define TILE_STORE(at, step, tile)                                                             \
+    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(at), "r"((step)*4)           \
+                     : "memor"                                                                 \
+                       "y")
+#define TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::)
+#define TILE_DOT(sum, a, b)                                                                    \
+    __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
+
+/* For `rows` of up to AMX rows. */
+static void set_tiles(int64_t rows)
+{
+    struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } set = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        const bool lower = i == 2 || i == 3 || i == 5;
+        set.bytes[i] = 64;
+        set.rows[i] = i > 5 ? LINE : (uint8_t)(lower ? rows - LINE : least(rows, LINE));
+        if (lower && rows <= LINE)
+            set.bytes[i] = set.rows[i] = 0;
+    }
+    __asm__ volatile("ldtilecfg %0" ::"m"(set));
+}
+
+/* `rows` rows from t->i by up to AMX columns from column p of the panel. */
+static void amx_block(const tile *t, int64_t rows, int64_t p, int64_t width)
+{
+    _Alignas(64) float apart[AMX * AMX];
+    const int64_t cols = least(AMX, t->n - p), a_step = t->depth;
+    const bool down = rows > LINE, right = cols > LINE, by = cols % LINE != 0;
+    float *c = t->c.at + (t->i - t->c.i) * t->c.row + t->j + p - t->c.j;
+    float *to = by ? apart : c;
+    const int64_t step = by ? AMX : t->c.row;
+    for (int64_t r = 0; by && t->load && r < rows; r++)
+        for (int64_t j = 0; j < cols; j += VW)
+            vstore(apart + r * AMX + j, vload_upto(c + r * t->c.row + j, cols - j));
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    if (t->load)
+        TILE_LOAD(0, to, step);
+    if (t->load && right)
+        TILE_LOAD(1, to + LINE, step);
+    if (down) {
+        TILE_ZERO(2);
+        TILE_ZERO(3);
+    }
+    if (t->load && down)
+        TILE_LOAD(2, to + LINE * step, step);
+    if (t->load && down && right)
+        TILE_LOAD(3, to + LINE * step + LINE, step);
+    const float *a = t->strips + (t->i - t->first) * a_step, *b = t->panel + p;
+    for (int64_t k = 0; k < t->depth; k += LINE, a += LINE, b += LINE * width) {
+        ask(t->soon);
+        TILE_LOAD(6, b, width);
+        TILE_LOAD(4, a, a_step);
+        TILE_DOT(0, 4, 6);
+        if (down) {
+            TILE_LOAD(5, a + LINE * a_step, a_step);
+            TILE_DOT(2, 5, 6);
+        }
+        if (right) {
+            TILE_LOAD(7, b + LINE, width);
+            TILE_DOT(1, 4, 7);
+            if (down)
+                TILE_DOT(3, 5, 7);
+        }
+    }
+    TILE_STORE(to, step, 0);
+    if (right)
+        TILE_STORE(to + LINE, step, 1);
+    if (down)
+        TILE_STORE(to + LINE * step, step, 2);
+    if (down && right)
+        TILE_STORE(to + LINE * step + LINE, step, 3);
+    const sw_gemm *g = t->g;
+    const float *bias =
+        t->finish && !g->bias_down && g->bias != NULL ? g->bias + t->j + p : NULL;
+    for (int64_t r = 0; (by || bias != NULL) && r < rows; r++)
+        for (int64_t j = 0; j < cols; j += VW) {
+            const vf x = vload(to + r * step + j);
+            vstore_upto(c + r * t->c.row + j,
+                        bias != NULL ? vadd(x, vload_upto(bias + j, cols - j)) : x, cols - j);
+        }
+}
+
+static void run_amx(tile *t)
+{
+    const int64_t width = (t->n + VW - 1) / VW * VW;
+    for (int64_t rows; t->i < t->end; t->i += rows) {
+        rows = least(AMX, t->end - t->i);
+        if (rows != t->set) /* which clears all tiles */
+            set_tiles(t->set = rows);
+        for (int64_t p = 0; p < t->n; p += AMX)
+            amx_block(t, rows, p, width);
+    }
+}
+
+static void end_tiles(sw_bf16_order order)
+{
+    if (order == SW_ORDER_TILE_AMX)
+        __asm__ volatile("tilerelease" ::);
+}
+#else
+static void run_amx(tile *t)
+{
+    (void)t; /* never: there is no such order at this level */
+}
+static void end_tiles(sw_bf16_order order)
+{
+    (void)order;
+}
+#endif
 
 /* All rows of a tile. Narrow panels take more rows, to keep enough sums in flight. */
 static void run_tile(tile *t)
 {
-    static void (*const blocks[2][ROWS + 1][PANEL])(const tile *) = {
-        {[1] = NAMES(block, 1),
-         [2] = NAMES(block, 2),
-         [4] = NAMES(block, 4),
-         [ROWS] = NAMES(block, 6)},
-        {[1] = NAMES(tiles, 1),
-         [2] = NAMES(tiles, 2),
-         [4] = NAMES(tiles, 4),
-         [ROWS] = NAMES(tiles, 6)}};
+    static void (*const blocks[3][ROWS + 1][PANEL])(const tile *) = {{[1] = NAMES(block, 1),
+                                                                      [2] = NAMES(block, 2),
+                                                                      [4] = NAMES(block, 4),
+                                                                      [ROWS] = NAMES(block, 6)},
+                                                                     {[1] = NAMES(tiles, 1),
+                                                                      [2] = NAMES(tiles, 2),
+                                                                      [4] = NAMES(tiles, 4),
+                                                                      [ROWS] = NAMES(tiles, 6)},
+                                                                     {[1] = NAMES(dots, 1),
+                                                                      [2] = NAMES(dots, 2),
+                                                                      [4] = NAMES(dots, 4),
+                                                                      [ROWS] = NAMES(dots, 6)}};
+    if (t->g->order == SW_ORDER_TILE_AMX) {
+        run_amx(t);
+        return;
+    }
+    const int of = t->g->order == SW_ORDER_TILE ? 1 : t->g->order == SW_ORDER_PAIR_DOT ? 2 : 0;
     const int nv = (t->n + VW - 1) / VW;
     for (; nv == 1 && t->strips == NULL && t->end - t->i >= 12; t->i += 12)
         block_12_1(t);
@@ -527,7 +443,7 @@ static void run_tile(tile *t)
         /* Few rows keep too few sums in flight: the last 8 are twice 4 where strips allow
          * it. */
         const int mr = left == 8 && t->strips == NULL ? 4 : swi_strip_rows(left);
-        blocks[t->g->order == SW_ORDER_TILE][mr][nv - 1](t);
+        blocks[of][mr][nv - 1](t);
         t->i += mr;
     }
 }
@@ -562,10 +478,13 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
 {
     const sw_gemm *g = job->g;
     const bool half = g->order != SW_ORDER_NONE;
-    const int64_t group = x->width > NR || half ? GROUP : CHUNK;
+    const int64_t group = g->order == SW_ORDER_TILE_AMX ? AMX
+                          : x->width > NR || half       ? GROUP
+                                                        : CHUNK;
     tile t = {.g = g, .first = job->work.i, .k = x->k, .depth = x->deep};
     if (job->strips != NULL)
-        t.strips = job->strips + (x->k - job->work.k) * (job->work.end - job->work.i);
+        t.strips = job->strips +
+                   swi_deep(g->order, x->k - job->work.k) * (job->work.end - job->work.i);
     t.soon = soon;
     t.c = sums;
     t.load = g->accumulate || x->k > 0;
@@ -575,7 +494,7 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
         t.end = least(i + group, r->end);
         if (half && job->strips == NULL) {
             const range rows = {.i = i, .end = t.end, .k = x->k, .k_end = x->k + x->depth};
-            pack_strips(own, g, &rows);
+            swi_pack_rows(own, g, &rows);
             t.strips = own;
             t.first = i;
         }
@@ -603,17 +522,19 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, floa
 /* Ask for piece x of B while `rows` rows of C are worked on. */
 static asking ask_for(const sw_gemm *g, const piece *x, int64_t rows)
 {
-    const int how = reading(g->order, g->b_half), bytes = how == WIDENED ? 2 : 4;
+    const int bytes = g->b_half ? 2 : 4;
     const int64_t line = LINE * (int64_t)sizeof(float) / bytes;
-    asking soon = {.row = number_at(g->b, x->k * g->b_row + x->j * g->b_col, how)};
+    asking soon = {.row = swi_element(g->b, x->k * g->b_row + x->j * g->b_col, g->b_half)};
     if (g->b_col == 1)
         soon.rows = x->depth, soon.step = g->b_row * bytes,
         soon.lines = (int)((x->width + line - 1) / line);
     else if (g->b_row == 1)
         soon.rows = x->width, soon.step = g->b_col * bytes,
         soon.lines = (int)((x->depth + line - 1) / line);
-    const int64_t calls =
-        (rows + ROWS - 1) / ROWS * ((x->width + NR - 1) / NR) * ((x->depth + LINE - 1) / LINE);
+    const bool amx = g->order == SW_ORDER_TILE_AMX;
+    const int64_t down = amx ? AMX : ROWS, across = amx ? AMX : NR;
+    const int64_t calls = (rows + down - 1) / down * ((x->width + across - 1) / across) *
+                          ((swi_deep(g->order, x->depth) + LINE - 1) / LINE);
     soon.share = (int)(soon.rows * soon.lines / (calls > 0 ? calls : 1)) + 1;
     return soon;
 }
@@ -629,7 +550,7 @@ static __attribute__((noinline)) void columns(const gemm_job *job, const range *
     const int64_t k_blocks = k_end - k > KC ? (k_end - k + KC - 1) / KC : 1;
     int64_t depth = (k_end - k + k_blocks - 1) / k_blocks;
     if (g->order != SW_ORDER_NONE)
-        depth = job->strips != NULL ? KC : deep(SW_ORDER_TILE, depth);
+        depth = job->strips != NULL ? KC : swi_deep(SW_ORDER_TILE, depth);
     piece x = {.j = j, .width = least(COLS, end - j), .k = k, .depth = least(depth, k_end - k)};
     while (x.j < end) {
         piece next = x;
@@ -646,11 +567,11 @@ static __attribute__((noinline)) void columns(const gemm_job *job, const range *
         x.raw = g->order == SW_ORDER_NONE && g->b_col == 1 && r->end - r->i >= ROWS
                     ? x.width / NR * NR
                     : 0;
-        x.deep = deep(g->order, x.depth);
+        x.deep = swi_deep(g->order, x.depth);
         region sums = {g->c, g->c_row != 0 ? g->c_row : g->n, 0, 0};
         if (g->c_half)
             sums = job->sums.at != NULL ? job->sums : (region){waiting, COLS, r->i, x.j};
-        pack_piece(packed, g, &x);
+        swi_pack_piece(packed, g, &x);
         rows_along(job, r, &x, packed, sums, own, &soon);
         x = next;
     }
@@ -663,6 +584,7 @@ static __attribute__((noinline)) void half_columns(const gemm_job *job, const ra
 {
     _Alignas(64) float waiting[SUM_ROWS * COLS], own[GROUP * KC];
     columns(job, r, j, end, waiting, own);
+    end_tiles(job->g->order);
 }
 
 static void region_part(void *arg, int part)
@@ -673,15 +595,16 @@ static void region_part(void *arg, int part)
         const int64_t rows = r.end - r.i;
         r.i += vpiece(rows, GROUP, part, job->pack_parts);
         r.end = job->pack.i + vpiece(rows, GROUP, part + 1, job->pack_parts);
-        pack_strips(job->to + (r.i - job->pack.i) * deep(job->g->order, r.k_end - r.k), job->g,
-                    &r);
+        swi_pack_rows(job->to + (r.i - job->pack.i) * swi_deep(job->g->order, r.k_end - r.k),
+                      job->g, &r);
         return;
     }
     part -= job->pack_parts;
     const int rp = part / job->col_parts, cp = part % job->col_parts;
     range r = job->work;
-    r.i += vpiece(job->work.end - job->work.i, ROWS, rp, job->row_parts);
-    r.end = job->work.i + vpiece(job->work.end - job->work.i, ROWS, rp + 1, job->row_parts);
+    const int64_t unit = job->g->order == SW_ORDER_TILE_AMX ? AMX : ROWS;
+    r.i += vpiece(job->work.end - job->work.i, unit, rp, job->row_parts);
+    r.end = job->work.i + vpiece(job->work.end - job->work.i, unit, rp + 1, job->row_parts);
     const int64_t cols = job->work.j_end - job->work.j;
     const int64_t j = job->work.j + vpiece(cols, VW, cp, job->col_parts);
     const int64_t end = job->work.j + vpiece(cols, VW, cp + 1, job->col_parts);
@@ -690,8 +613,8 @@ static void region_part(void *arg, int part)
     const int chunks = (int)((r.end - r.i + chunk - 1) / chunk);
     for (int i = 0; i < chunks; i++) {
         range rows = r;
-        rows.i = r.i + vpiece(r.end - r.i, ROWS, i, chunks);
-        rows.end = r.i + vpiece(r.end - r.i, ROWS, i + 1, chunks);
+        rows.i = r.i + vpiece(r.end - r.i, unit, i, chunks);
+        rows.end = r.i + vpiece(r.end - r.i, unit, i + 1, chunks);
         if (job->g->order != SW_ORDER_NONE)
             half_columns(job, &rows, j, end);
         else
@@ -772,7 +695,9 @@ void swi_gemm_pack_strips(float *strips, const sw_gemm *g, int64_t first, int64_
 {
     for (int64_t k = 0; k < g->k; k += KC) {
         const range r = {.i = first, .end = end, .k = k, .k_end = least(k + KC, g->k)};
-        pack_strips(strips + g->m * k + first * deep(g->order, r.k_end - k), g, &r);
+        swi_pack_rows(strips + g->m * swi_deep(g->order, k) +
+                          first * swi_deep(g->order, r.k_end - k),
+                      g, &r);
     }
 }
 
@@ -785,18 +710,19 @@ void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par)
 
 void swi_gemm_pack(float *packed, const sw_gemm *g)
 {
-    const piece x = {.width = g->n, .depth = g->k, .deep = deep(g->order, g->k)};
-    pack_piece(packed, g, &x);
+    const piece x = {.width = g->n, .depth = g->k, .deep = swi_deep(g->order, g->k)};
+    swi_pack_piece(packed, g, &x);
 }
 
 void swi_gemm_along(const sw_gemm *g, float *packed)
 {
     const gemm_job job = {.g = g, .work = {0, g->m, 0, g->k, 0, g->n}};
-    const piece x = {.width = g->n, .depth = g->k, .deep = deep(g->order, g->k)};
+    const piece x = {.width = g->n, .depth = g->k, .deep = swi_deep(g->order, g->k)};
     const region c = {g->c, g->c_row != 0 ? g->c_row : g->n, 0, 0};
     _Alignas(64) float own[GROUP * KC];
     asking soon = {0};
     rows_along(&job, &job.work, &x, packed, c, own, &soon);
+    end_tiles(g->order);
 }
 
 /* ---- many products ----------------------------------------------------------------------- */
@@ -822,8 +748,9 @@ static void join_axes(sw_products *p)
     }
     for (int i; p->n_sums > 0; p->n_sums--) {
         i = p->n_sums - 1;
-        if (p->sum[i] != 1 && (deep(p->order, p->k) != p->k || p->sum_a[i] != p->k * p->a_col ||
-                               p->sum_b[i] != p->k * p->b_row))
+        if (p->sum[i] != 1 &&
+            (swi_deep(p->order, p->k) * swi_cell(p->order) != p->k ||
+             p->sum_a[i] != p->k * p->a_col || p->sum_b[i] != p->k * p->b_row))
             break;
         p->k *= p->sum[i];
     }

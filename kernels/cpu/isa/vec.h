@@ -332,6 +332,50 @@ SW_VEC_FN void vstore_half_upto(uint16_t *p, vf x, int64_t n)
             p[i] = v[i];
 }
 
+/* Cells: pairs of bf16 numbers, the first in the lower half of a lane. vpair: x and y rounded,
+ * lane by lane. vcells: the first n numbers at p rounded, then zeros. vdot: vfma by the second
+ * numbers of a and b, then by the first; VDPBF16PS takes denormals for zero whatever MXCSR
+ * says.
+ */
+#if SW_ISA_ID == 2
+SW_VEC_FN vf vpair(vf x, vf y)
+{
+    static const uint16_t woven[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                     21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                     11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(y, x);
+    return (vf)_mm512_permutexvar_epi16(_mm512_loadu_si512(woven), both);
+}
+SW_VEC_FN vf vcells(const float *p, int64_t n)
+{
+    const vf x = vload_upto(p, n), y = n > VW ? vload_upto(p + VW, n - VW) : vzero();
+    return (vf)_mm512_cvtne2ps_pbh(y, x);
+}
+SW_VEC_FN vf vdot(vf a, vf b, vf c)
+{
+    return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b);
+}
+#else
+SW_VEC_FN vf vpair(vf x, vf y)
+{
+    return (vf)((vu)vround_half(x) >> 16 | (vu)vround_half(y));
+}
+SW_VEC_FN vf vcells(const float *p, int64_t n)
+{
+    uint16_t cells[2 * VW] = {0};
+    for (int i = 0; i < 2 * VW && i < n; i += VW)
+        vstore_half_upto(cells + i, vload_upto(p + i, n - i), VW);
+    vf v;
+    memcpy(&v, cells, sizeof v);
+    return v;
+}
+SW_VEC_FN vf vdot(vf a, vf b, vf c)
+{
+    c = vfma((vf)((vu)a & 0xffff0000u), (vf)((vu)b & 0xffff0000u), c);
+    return vfma((vf)((vu)a << 16), (vf)((vu)b << 16), c);
+}
+#endif
+
 /* ------------------------------------------------------------------------------------------ */
 
 /* The first n lanes, n a constant: masked stores of AVX2 are slow on some processors. */

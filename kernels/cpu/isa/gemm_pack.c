@@ -1,0 +1,310 @@
+/* Packing the operands of a product. `how` says what is read and what a cell is; it is a
+ * constant of each loop. */
+#include "kernels/cpu/isa/gemm_pack.h"
+#include "kernels/halves.h"
+
+enum { TURN = 8 }; /* columns of A that are packed at a time */
+
+/* float32; the same to bf16; bf16; and the last two in pairs. */
+enum { AS_IS, ROUNDED, WIDENED, ROUNDED_PAIRS, WIDENED_PAIRS };
+
+static int reading(sw_bf16_order order, bool half)
+{
+    if (order == SW_ORDER_NONE)
+        return AS_IS;
+    return (half ? WIDENED : ROUNDED) + (swi_cell(order) == 2 ? 2 : 0);
+}
+
+SW_VEC_FN bool is_half(int how)
+{
+    return how == WIDENED || how == WIDENED_PAIRS;
+}
+
+SW_VEC_FN int64_t unit_of(int how) /* numbers of a cell */
+{
+    return how >= ROUNDED_PAIRS ? 2 : 1;
+}
+
+SW_VEC_FN const void *number_at(const void *from, int64_t i, int how)
+{
+    return (const char *)from + i * (is_half(how) ? 2 : 4);
+}
+
+/* n lanes of numbers, not rounded. */
+SW_VEC_FN vf lanes_at(const void *from, int64_t n, int how)
+{
+    return is_half(how) ? vload_half_upto(from, n) : vload_upto(from, n);
+}
+
+/* A cell in each of n lanes; of a pair, the second number is `step` numbers on if it exists. */
+SW_VEC_FN vf cells_across(const void *from, int64_t step, bool second, int64_t n, int how)
+{
+    const vf x = lanes_at(from, n, how);
+    if (unit_of(how) == 2)
+        return vpair(x, second ? lanes_at(number_at(from, step, how), n, how) : vzero());
+    return how == ROUNDED ? vround_half(x) : x;
+}
+
+/* The cells of n contiguous numbers of k, then zeros. */
+SW_VEC_FN vf cells_along(const void *from, int64_t n, int how)
+{
+    if (how == ROUNDED_PAIRS)
+        return vcells(from, n);
+    if (how != WIDENED_PAIRS)
+        return cells_across(from, 0, false, n, how);
+    uint16_t some[2 * VW] = {0};
+    if (n < 2 * VW) {
+        memcpy(some, from, (size_t)n * sizeof *some);
+        from = some;
+    }
+    return vload(from);
+}
+
+/* Number k of a piece, in its cell; from NULL: zero. */
+SW_VEC_FN void put_number(float *to, int64_t cell, int64_t k, const void *from, int how)
+{
+    float x = 0.0f;
+    if (from != NULL)
+        x = is_half(how) ? sw_bf16_widen(*(const uint16_t *)from) : *(const float *)from;
+    if (how == AS_IS) {
+        to[cell] = x;
+        return;
+    }
+    const uint16_t half = sw_bf16_round(x);
+    if (unit_of(how) == 2)
+        ((uint16_t *)(void *)to)[2 * cell + k % 2] = half;
+    else
+        to[cell] = sw_bf16_widen(half);
+}
+
+/* The cell of number k of a piece. */
+SW_VEC_FN int64_t place(sw_bf16_order order, int64_t k, int how)
+{
+    static const uint8_t of[3][32] = {
+        {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+         16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},
+        {1,  0,  3,  2,  5,  4,  7,  6,  9,  8,  11, 10, 13, 12, 15, 14,
+         17, 16, 19, 18, 21, 20, 23, 22, 25, 24, 27, 26, 29, 28, 31, 30},
+        {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+         8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}};
+    if (how == AS_IS)
+        return k;
+    return unit_of(how) == 2 ? k / 2 : (k & ~INT64_C(31)) + of[order][k & 31];
+}
+
+/* The end of `depth` numbers where a last pair of one number is whole. */
+SW_VEC_FN int64_t whole(int64_t depth, int how)
+{
+    return (depth + unit_of(how) - 1) / unit_of(how) * unit_of(how);
+}
+
+/* ---- B ----------------------------------------------------------------------------------- */
+
+/* Rows whose numbers are contiguous. */
+SW_VEC_FN void pack_rows(float *to, const sw_gemm *g, const piece *x, int how)
+{
+    const int64_t unit = unit_of(how);
+    for (int64_t k = 0; k < x->depth; k += unit) {
+        const void *b = number_at(g->b, (x->k + k) * g->b_row + x->j, how);
+        const bool more = k + AHEAD + unit <= x->depth;
+        const int64_t at = place(g->order, k, how);
+        for (int64_t j = x->raw; j < x->width; j += VW) {
+            const int64_t left = x->width - j, p = j / NR * NR;
+            for (int64_t u = 0; u < unit; u++)
+                __builtin_prefetch(number_at(b, (more ? AHEAD + u : 0) * g->b_row + j, how), 0,
+                                   2);
+            vstore(to + p * x->deep + at * swi_panel_width(x, p) + j - p,
+                   cells_across(number_at(b, j, how), g->b_row, k + 1 < x->depth, left, how));
+        }
+    }
+}
+
+/* Columns [j, j + VW) of a piece, of which n exist. Where their numbers are contiguous they
+ * are transposed, and the next ones are prefetched meanwhile. */
+SW_VEC_FN void pack_columns(float *to, int64_t width, const sw_gemm *g, const piece *x,
+                            int64_t j, int n, int how)
+{
+    const void *b = number_at(g->b, (x->j + j) * g->b_col + x->k * g->b_row, how);
+    const int64_t next = j + 2 * VW <= x->width ? VW * g->b_col : 0;
+    const int64_t unit = unit_of(how), step = VW * unit;
+    int64_t k = 0;
+    for (; g->b_row == 1 && k + step <= x->depth; k += step) {
+        vf r[VW];
+        for (int i = 0; i < VW; i++) {
+            const void *from = number_at(b, i * g->b_col + k, how);
+            r[i] = i < n ? cells_along(from, step, how) : vzero();
+            if (next > 0)
+                __builtin_prefetch(number_at(from, next, how), 0, 2);
+        }
+        vtranspose(r);
+        for (int i = 0; i < VW; i++)
+            vstore(to + place(g->order, k + i * unit, how) * width, r[i]);
+    }
+    for (const int64_t end = whole(x->depth, how); k < end; k++)
+        for (int i = 0; i < VW; i++)
+            put_number(to, place(g->order, k, how) * width + i, k,
+                       i < n && k < x->depth ? number_at(b, k * g->b_row + i * g->b_col, how)
+                                             : NULL,
+                       how);
+}
+
+SW_VEC_FN void pack_b(float *to, const sw_gemm *g, const piece *x, int how)
+{
+    if (g->b_col == 1)
+        pack_rows(to, g, x, how);
+    for (int64_t j = x->raw; g->b_col != 1 && j < x->width; j += VW) {
+        const int64_t p = j / NR * NR;
+        pack_columns(to + p * x->deep + j - p, swi_panel_width(x, p), g, x, j,
+                     (int)least(VW, x->width - j), how);
+    }
+    for (int64_t k = whole(x->depth, how); k < x->deep * unit_of(how); k += unit_of(how))
+        for (int64_t p = 0; p < x->width; p += NR) {
+            const int64_t width = swi_panel_width(x, p);
+            memset(to + p * x->deep + place(g->order, k, how) * width, 0,
+                   (size_t)width * sizeof *to);
+        }
+}
+
+/* ---- A ----------------------------------------------------------------------------------- */
+
+/* Columns [k, end) of A, of which `first` has place 0, to the strip of mr rows from i on. mr
+ * is a constant. */
+SW_VEC_FN void pack_strip(float *strip, const sw_gemm *g, int64_t first, int64_t i, int64_t k,
+                          int64_t end, int64_t ahead, int mr, int how)
+{
+    /* Numbers that are written after a column are overwritten by the next one. */
+    const bool over = how == AS_IS && mr < VW && VW - mr <= mr;
+    const int64_t unit = unit_of(how), step = VW * unit;
+    for (int r = 0; r < mr; r += VW) {
+        const int lanes = mr - r < VW ? mr - r : VW;
+        const void *a = number_at(g->a, (i + r) * g->a_row, how);
+        int64_t q = k;
+        for (; g->a_col == 1 && q + step <= end; q += step) {
+            vf x[VW];
+            SW_UNROLL
+            for (int l = 0; l < VW; l++)
+                x[l] = l < lanes ? cells_along(number_at(a, l * g->a_row + q, how), step, how)
+                                 : vzero();
+            vtranspose(x);
+            SW_UNROLL
+            for (int l = 0; l < VW; l++)
+                vstore_few(strip + place(g->order, q + l * unit - first, how) * mr + r, x[l],
+                           lanes);
+        }
+        for (; g->a_row == 1 && i + r + VW <= g->m && q < end; q += unit) {
+            const void *from = number_at(a, q * g->a_col, how);
+            __builtin_prefetch(number_at(from, ahead, how), 0, 3);
+            float *to = strip + place(g->order, q - first, how) * mr + r;
+            const vf x = cells_across(from, g->a_col, q + 1 < end, VW, how);
+            if (over && q + 1 < end)
+                vstore(to, x);
+            else
+                vstore_few(to, x, lanes);
+        }
+        for (const int64_t all = first + whole(end - first, how); q < all; q++)
+            for (int l = 0; l < lanes; l++)
+                put_number(strip, place(g->order, q - first, how) * mr + r + l, q - first,
+                           q < end ? number_at(a, l * g->a_row + q * g->a_col, how) : NULL,
+                           how);
+    }
+}
+
+/* TURN columns at a time where they are contiguous: reads go along a few rows of memory, and
+ * what is written of a strip is a piece of some cache lines. */
+SW_VEC_FN void pack_strips(float *to, const sw_gemm *g, const range *r, int how)
+{
+    const int64_t depth = r->k_end - r->k, all = swi_deep(g->order, depth);
+    const int64_t turn = g->a_col == 1 ? depth : TURN, unit = unit_of(how);
+    for (int64_t k = r->k; k < r->k_end; k += turn) {
+        const int64_t end = least(k + turn, r->k_end);
+        const int64_t ahead = k + 2 * turn <= r->k_end ? turn * g->a_col : 0;
+        for (int64_t i = r->i; i < r->end;) {
+            const int mr = swi_strip_rows(r->end - i);
+            float *strip = to + (i - r->i) * all;
+            if (mr == ROWS)
+                pack_strip(strip, g, r->k, i, k, end, ahead, ROWS, how);
+            else if (mr == 4)
+                pack_strip(strip, g, r->k, i, k, end, ahead, 4, how);
+            else if (mr == 2)
+                pack_strip(strip, g, r->k, i, k, end, ahead, 2, how);
+            else
+                pack_strip(strip, g, r->k, i, k, end, ahead, 1, how);
+            for (int64_t q = whole(depth, how); end == r->k_end && q < all * unit; q += unit)
+                memset(strip + place(g->order, q, how) * mr, 0, (size_t)mr * sizeof *strip);
+            i += mr;
+        }
+    }
+}
+
+/* Rows of pairs, for tiles. VW rows by VW cells are transposed where columns are contiguous. */
+SW_VEC_FN void pack_lines(float *to, const sw_gemm *g, const range *r, int how)
+{
+    const int64_t depth = r->k_end - r->k, all = swi_deep(g->order, depth);
+    for (int64_t i = r->i; i < r->end; i += VW) {
+        const int n = (int)least(VW, r->end - i);
+        const void *a = number_at(g->a, i * g->a_row + r->k * g->a_col, how);
+        float *line = to + (i - r->i) * all;
+        for (int64_t q = 0; q < all; q += VW) {
+            vf x[VW];
+            for (int l = 0; l < VW; l++) {
+                const int64_t k = g->a_col == 1 ? 2 * q : 2 * (q + l);
+                const void *from = number_at(a, k * g->a_col, how);
+                x[l] = vzero();
+                if (k >= depth || (g->a_col == 1 && l >= n))
+                    continue;
+                if (g->a_col == 1)
+                    x[l] = cells_along(number_at(from, l * g->a_row, how),
+                                       least(depth - k, 2 * VW), how);
+                else if (g->a_row == 1)
+                    x[l] = cells_across(from, g->a_col, k + 1 < depth, n, how);
+                else
+                    for (int64_t e = 0; e < 2 * n; e++) /* of two columns, row by row */
+                        put_number(
+                            (float *)&x[l], e / 2, e,
+                            k + e % 2 < depth
+                                ? number_at(from, e / 2 * g->a_row + e % 2 * g->a_col, how)
+                                : NULL,
+                            how);
+            }
+            if (g->a_col != 1)
+                vtranspose(x);
+            for (int l = 0; l < n; l++)
+                vstore(line + l * all + q, x[l]);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ */
+
+#define BY_READING(pack, to, g, what, half)                                                    \
+    switch (reading((g)->order, half)) {                                                       \
+    case AS_IS:                                                                                \
+        pack(to, g, what, AS_IS);                                                              \
+        break;                                                                                 \
+    case ROUNDED:                                                                              \
+        pack(to, g, what, ROUNDED);                                                            \
+        break;                                                                                 \
+    case WIDENED:                                                                              \
+        pack(to, g, what, WIDENED);                                                            \
+        break;                                                                                 \
+    case ROUNDED_PAIRS:                                                                        \
+        pack(to, g, what, ROUNDED_PAIRS);                                                      \
+        break;                                                                                 \
+    default:                                                                                   \
+        pack(to, g, what, WIDENED_PAIRS);                                                      \
+    }
+
+void swi_pack_piece(float *to, const sw_gemm *g, const piece *x)
+{
+    BY_READING(pack_b, to, g, x, g->b_half)
+}
+
+void swi_pack_rows(float *to, const sw_gemm *g, const range *r)
+{
+    if (g->order != SW_ORDER_TILE_AMX) {
+        BY_READING(pack_strips, to, g, r, g->a_half)
+    } else if (g->a_half)
+        pack_lines(to, g, r, WIDENED_PAIRS);
+    else
+        pack_lines(to, g, r, ROUNDED_PAIRS);
+}
