@@ -121,14 +121,14 @@ static bool is_wanted(const sw_op_desc *d, const swi_check_operand *o, int i)
     return false;
 }
 
-/* A parameter of the op, which stays float32. */
+/* A parameter or a scalar of the op, which stays float32. */
 static bool is_weight(const swi_check *c, int i)
 {
     const swi_op_halves word = swi_op_traits_of(c->id)->halves;
     return i > 0 &&
-           (c->id == SW_OP_linear || word == SWI_HALVES_LOSS || word == SWI_HALVES_ROWS ||
-            word == SWI_HALVES_LOOKUP || word == SWI_HALVES_GROUPS || word == SWI_HALVES_CONV ||
-            word == SWI_HALVES_CHANNELS);
+           (c->id == SW_OP_linear || word == SWI_HALVES_FLAT || word == SWI_HALVES_LOSS ||
+            word == SWI_HALVES_ROWS || word == SWI_HALVES_LOOKUP || word == SWI_HALVES_GROUPS ||
+            word == SWI_HALVES_CONV || word == SWI_HALVES_CHANNELS);
 }
 
 static sw_status make_operand(swi_check *c, int i)
@@ -156,8 +156,7 @@ static sw_status make_operand(swi_check *c, int i)
         store_element(o->data, o->type.dtype, k, x);
         o->exact[k] = element(o->data, o->type.dtype, k);
     }
-    o->half = c->dtype == SW_BF16 && o->type.dtype == SW_F32 && o->type.shape.rank > 0 &&
-              !is_weight(c, i);
+    o->half = c->dtype == SW_BF16 && o->type.dtype == SW_F32 && !is_weight(c, i);
     o->wanted = is_wanted(c->desc, o, i);
     c->n_wanted += o->wanted;
     /* The same numbers as rows of a tensor with a last axis that is longer by one at both

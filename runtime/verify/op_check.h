@@ -118,7 +118,7 @@ sw_status swi_check_reference(swi_check *c, double *const *in, double **out);
 
 /* Is input i's gradient computed in a run with this mask? */
 bool swi_check_wants(const swi_check *c, uint32_t only, int i);
-/* What is bf16 in the last run of `exec`: inputs of the op by bits, outputs after
+/* The operands of bf16 in the last run of `exec`: inputs of the op by bits, outputs after
  * SWI_CHECK_INPUTS of them. */
 uint64_t swi_check_halves(const swi_check *c, const sw_exec *exec);
 sw_status swi_check_call_fill(swi_check *c, uint32_t flags, uint32_t only,
