@@ -71,14 +71,10 @@ static sw_value operand(sw_ctx *ctx, const swi_check_use *u, int i)
 }
 
 /* One use of the op; its share of the loss, or {0} without gradients. */
-static sw_value use_once(sw_ctx *ctx, const swi_check_use *u, int use)
+static sw_value use_once(sw_ctx *ctx, const swi_check_use *u, const sw_value *in, int use)
 {
     const swi_check *c = u->check;
-    sw_value in[SWI_CHECK_INPUTS], out[SWI_CHECK_OUTPUTS], loss = {0, 0};
-    for (int i = 0; i < c->n_in; i++) {
-        const int twin = (u->flags & SWI_CHECK_ONE) != 0 ? swi_check_twin(c, i) : i;
-        in[i] = twin < i ? in[twin] : operand(ctx, u, i);
-    }
+    sw_value out[SWI_CHECK_OUTPUTS], loss = {0, 0};
     sw_op_apply_all(ctx, c->id, in, c->n_in, c->spec->attrs, out);
     for (int i = 0; i < c->desc->n_out && sw_ctx_status(ctx) == SW_OK; i++) {
         char name[32];
@@ -101,9 +97,14 @@ static sw_value use_once(sw_ctx *ctx, const swi_check_use *u, int use)
 static void step(sw_ctx *ctx, void *user)
 {
     const swi_check_use *u = user;
-    sw_value loss = use_once(ctx, u, 0);
+    sw_value in[SWI_CHECK_INPUTS];
+    for (int i = 0; i < u->check->n_in; i++) {
+        const int twin = (u->flags & SWI_CHECK_ONE) != 0 ? swi_check_twin(u->check, i) : i;
+        in[i] = twin < i ? in[twin] : operand(ctx, u, i);
+    }
+    sw_value loss = use_once(ctx, u, in, 0);
     if ((u->flags & SWI_CHECK_TWICE) != 0)
-        loss = sw_add(ctx, loss, use_once(ctx, u, 1));
+        loss = sw_add(ctx, loss, use_once(ctx, u, in, 1));
     if ((u->flags & SWI_CHECK_TRAIN) == 0 || sw_ctx_status(ctx) != SW_OK)
         return;
     sw_optimizer *const o = u->check->optimizer;
