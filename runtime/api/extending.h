@@ -164,8 +164,8 @@ SW_API const sw_op_desc *sw_op_at(uint32_t id);
 
 /* Run every test that a descriptor promises (forward against the reference, gradients
  * against differences along random directions, in place, saved bytes, accumulation, one
- * value for several inputs, threads) over its cases; SW_INVALID without any. `report`
- * receives a line per failure; NULL is fine. */
+ * value for several inputs, threads) over its cases, and again in bf16 where the op has such
+ * numbers; SW_INVALID without any. `report` receives a line per failure; NULL is fine. */
 SW_MUST_USE SW_API sw_status sw_op_check(uint32_t id,
                                          void (*report)(void *to, const char *line), void *to,
                                          uint32_t *n_checks, uint32_t *n_failures);

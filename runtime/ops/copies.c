@@ -227,7 +227,8 @@ typedef struct {
 static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
     (void)attrs;
-    SW_TRY(swi_want_f32("neuron_utility", in, n_in));
+    if (in[0].dtype != SW_BF16)
+        SW_TRY(swi_want_f32("neuron_utility", in, n_in));
     if (in[0].shape.rank != 2 && in[0].shape.rank != 4)
         SW_FAIL(SW_INVALID,
                 "neuron_utility: the input must be (batch, channels) or (batch, channels, h, "

@@ -7,7 +7,9 @@
  * gradients that add up when the op is used twice or one value is several inputs, and that do
  * not depend on which of the others are requested; and the bytes that are kept for backward. */
 #include "alloc/base/message.h"
+#include "kernels/halves.h"
 #include "kernels/rng.h"
+#include "runtime/base/op_traits.h"
 #include "runtime/verify/op_check.h"
 #include <math.h>
 #include <stdarg.h>
@@ -47,7 +49,10 @@ static sw_status fill_floats(swi_check *c, float *to, int64_t n, sw_fill fill, i
         sw_rng_shuffle(order, (uint32_t)n, SEED + stream, 0);
         const uint32_t *place = order;
         for (int64_t i = 0; i < n; i++)
-            to[i] = 0.05f * (float)((int64_t)place[i] - n / 2) + 0.025f;
+            to[i] =
+                c->dtype == SW_BF16 /* neighbours from 1/16 on */
+                    ? sw_bf16_widen((uint16_t)(0x3d80u + place[i] / 2 + place[i] % 2 * 0x8000u))
+                    : 0.05f * (float)((int64_t)place[i] - n / 2) + 0.025f;
         return SW_OK;
     }
     const bool normal = fill == SW_FILL_NORMAL || fill == SW_FILL_AWAY;
@@ -116,6 +121,16 @@ static bool is_wanted(const sw_op_desc *d, const swi_check_operand *o, int i)
     return false;
 }
 
+/* A parameter or a scalar of the op, which stays float32. */
+static bool is_weight(const swi_check *c, int i)
+{
+    const swi_op_halves word = swi_op_traits_of(c->id)->halves;
+    return i > 0 &&
+           (c->id == SW_OP_linear || word == SWI_HALVES_FLAT || word == SWI_HALVES_LOSS ||
+            word == SWI_HALVES_ROWS || word == SWI_HALVES_LOOKUP || word == SWI_HALVES_GROUPS ||
+            word == SWI_HALVES_CONV || word == SWI_HALVES_CHANNELS);
+}
+
 static sw_status make_operand(swi_check *c, int i)
 {
     swi_check_operand *o = &c->in[i];
@@ -135,9 +150,13 @@ static sw_status make_operand(swi_check *c, int i)
     SW_TRY(fill_floats(c, floats, o->n, c->spec->fill[spec], c->spec->limit, stream));
     o->exact = exact;
     for (int64_t k = 0; k < o->n; k++) {
-        store_element(o->data, o->type.dtype, k, ((const float *)floats)[k]);
+        float x = ((const float *)floats)[k];
+        if (c->dtype == SW_BF16 && o->type.dtype == SW_F32)
+            x = sw_bf16_widen(sw_bf16_round(x));
+        store_element(o->data, o->type.dtype, k, x);
         o->exact[k] = element(o->data, o->type.dtype, k);
     }
+    o->half = c->dtype == SW_BF16 && o->type.dtype == SW_F32 && !is_weight(c, i);
     o->wanted = is_wanted(c->desc, o, i);
     c->n_wanted += o->wanted;
     /* The same numbers as rows of a tensor with a last axis that is longer by one at both
@@ -192,6 +211,8 @@ sw_status swi_check_begin(swi_check *c, int index)
             o->weight[k] = weight;
             sw_rng_normal(o->weight[k], 0, o->n, SEED + 1, sw_rng_stream(c->desc->name),
                           (uint32_t)(c->index * SWI_CHECK_OUTPUTS + m), (uint32_t)k);
+            for (int64_t e = 0; e < o->n && c->dtype == SW_BF16; e++)
+                o->weight[k][e] = sw_bf16_widen(sw_bf16_round(o->weight[k][e]));
         }
     }
 
@@ -288,6 +309,7 @@ static sw_status check_loss(swi_check *c, double *const *direction, double step,
 
 #define MOST_FOR_SETS 6 /* inputs of which every set is tried */
 #define STEP 1e-5       /* of the central differences: errors near 1e-10 in double */
+#define HALF_ULP 0x1p-8 /* the most that rounding to the 8 bits of bf16 changes, relative */
 
 void swi_check_say(swi_check *c, bool good, const char *what, const char *format, ...)
 {
@@ -331,10 +353,10 @@ static void note_once(swi_check *c, swi_check_subject subject, bool good, const 
 /* "avx512, avx2 and base" */
 static const char *name_sets(uint32_t sets, char *to, size_t bytes)
 {
-    static const char *const names[] = {"base", "avx2", "avx512"};
+    static const char *const names[] = {"base", "avx2", "avx512", "the other order"};
     size_t used = 0;
     to[0] = '\0';
-    for (int i = 2; i >= 0; i--) {
+    for (int i = 3; i >= 0; i--) {
         const uint32_t below = sets & ((1u << i) - 1);
         if ((sets & (1u << i)) != 0 && used < bytes)
             used += (size_t)snprintf(to + used, bytes - used, "%s%s", names[i],
@@ -368,6 +390,7 @@ static void say_once(swi_check *c)
 static sw_status check_forward(swi_check *c, const swi_check_result *base)
 {
     double *out[SWI_CHECK_OUTPUTS];
+    const uint64_t halves = c->dtype == SW_BF16 ? swi_check_halves(c, c->plain) : 0;
     const double bound = c->spec->forward_error > 0.0 ? c->spec->forward_error : 1e-5;
     double *in[SWI_CHECK_INPUTS];
     bool known = true;
@@ -390,6 +413,8 @@ static sw_status check_forward(swi_check *c, const swi_check_result *base)
             double error = fabs(got - out[i][k]);
             if (!(error <= HUGE_VAL))
                 error = HUGE_VAL; /* a NaN is the worst of all */
+            if ((halves >> (SWI_CHECK_INPUTS + i) & 1u) != 0)
+                error -= HALF_ULP * fabs(out[i][k]);
             largest = fmax(largest, fabs(out[i][k]));
             if (error > worst) {
                 worst = error;
@@ -414,7 +439,7 @@ static sw_status check_direction(swi_check *c, const swi_check_result *base, int
                                  int number)
 {
     double *direction[SWI_CHECK_INPUTS] = {NULL};
-    double analytic = 0.0, norm = 0.0;
+    double analytic = 0.0, norm = 0.0, parts = 0.0;
     for (int i = 0; i < c->n_in; i++) {
         void *block, *floats;
         if (!c->in[i].wanted || (only >= 0 && only != i))
@@ -427,7 +452,9 @@ static sw_status check_direction(swi_check *c, const swi_check_result *base, int
         direction[i] = block;
         for (int64_t k = 0; k < n; k++) {
             direction[i][k] = (double)((const float *)floats)[k];
-            analytic += direction[i][k] * (double)base->grad[i][k];
+            const double part = direction[i][k] * (double)base->grad[i][k];
+            analytic += part;
+            parts += part * part;
             norm += (double)base->grad[i][k] * (double)base->grad[i][k];
         }
     }
@@ -439,11 +466,16 @@ static sw_status check_direction(swi_check *c, const swi_check_result *base, int
         *slope = (up - down) / (2.0 * STEP);
     }
     const double numeric = *slope;
+    /* Roundings to bf16 are apart from each other, so their sum passes five times the root of
+     * the sum of their squares once in 130,000 directions (Hoeffding 1963). */
+    const double rounded = c->dtype == SW_BF16
+                               ? 5.0 * HALF_ULP * swi_check_roundings(c, c->plain) * sqrt(parts)
+                               : 0.0;
     const double bound = c->spec->gradient_error > 0.0 ? c->spec->gradient_error : 1e-3;
     /* A direction nearly across the gradient has a derivative near zero: the gradient's length
      * is what a usual one is as large as. 1e-7: rounding of the differences themselves. */
     const double size = fmax(fmax(fabs(numeric), 0.05 * sqrt(norm)), 1e-7 / bound);
-    const double error = fabs(analytic - numeric) / size;
+    const double error = fmax(fabs(analytic - numeric) - rounded, 0.0) / size;
     note_once(c, SWI_CHECK_GRADIENT, error <= fmin(bound, 1e-3),
               "along direction %d of input %d the gradient gives %.9g, differences %.9g: "
               "relative error %.2g, bound %.1g",
@@ -479,7 +511,8 @@ static void near(swi_check *c, const char *what, int input, const float *a, cons
             at = k;
         }
     }
-    swi_check_say(c, worst <= 2e-5 * largest, what,
+    /* With bf16 both sums and both of their parts are rounded. */
+    swi_check_say(c, worst <= (c->dtype == SW_BF16 ? 4.0 * HALF_ULP : 2e-5) * largest, what,
                   "the gradient of input %d is %.9g at %lld, %.9g was expected", input,
                   (double)a[at], (long long)at,
                   (double)b[at] + (more != NULL ? (double)more[at] : 0.0));
@@ -588,21 +621,24 @@ static sw_status check_case(swi_check *c)
     const uint32_t all = train | give, made = SWI_CHECK_MADE;
     swi_check_result base;
     SW_TRY(swi_check_run(c, c->plain, all, SWI_CHECK_ALL, &base));
+    if (c->dtype == SW_BF16 && swi_check_halves(c, c->plain) == 0)
+        return SW_OK;
+    c->n_cases++;
     SW_TRY(check_forward(c, &base));
     /* Other kernels, other bits: forward and gradients against the reference again. */
     sw_status status = SW_OK;
-    for (int i = 0; i < 2 && status == SW_OK; i++) {
+    for (int i = 0; i < 3 && status == SW_OK; i++) {
         swi_check_result r;
         if (c->lower[i] == NULL)
             continue;
-        c->isa = (sw_isa)i;
+        c->isa = i < 2 ? i : 3;
         status = swi_check_run(c, c->lower[i], all, SWI_CHECK_ALL, &r);
         if (status == SW_OK)
             status = check_forward(c, &r);
         if (status == SW_OK && (all & SWI_CHECK_TRAIN) != 0)
             status = check_gradients(c, &r);
     }
-    c->isa = c->plain->target.isa;
+    c->isa = (int)c->plain->target.isa;
     SW_TRY(status);
     SW_TRY(same(c, c->threads, all, "three threads", &base));
     SW_TRY(same(c, c->plain, all | SWI_CHECK_NOW, "immediate mode", &base));
@@ -637,26 +673,28 @@ static sw_status make_execs(swi_check *c)
 {
     /* With three threads cheap results are rebuilt too; where saved bytes are checked,
      * exactly the operands that an op names are kept. */
-    const sw_exec_opts one = SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1),
-                       three = SW_OPTS(sw_exec_opts, .seed = 7, .threads = 3);
-    const sw_exec_opts apart =
-        SW_OPTS(sw_exec_opts, .seed = 7, .no_inplace = 1, .no_rebuild = 1);
+    const sw_bf16_order pair = c->dtype == SW_BF16 ? SW_ORDER_PAIR : SW_ORDER_NONE;
+    sw_exec_opts one = SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1, .compute = c->dtype,
+                               .bf16_order = pair),
+                 three = one, apart = one;
+    three.threads = 3, three.no_rebuild = 0;
+    apart.no_inplace = 1;
     SW_TRY(swi_exec_create(&c->plain, &one));
     SW_TRY(swi_exec_create(&c->threads, &three));
     SW_TRY(swi_exec_create(&c->apart, &apart));
     for (int i = 0; i < 2 && i < (int)c->plain->target.isa; i++) {
-        const sw_exec_opts lower =
-            SW_OPTS(sw_exec_opts, .seed = 7, .isa = i == 0 ? "base" : "avx2");
-        SW_TRY(swi_exec_create(&c->lower[i], &lower));
+        three.threads = 1, three.isa = i == 0 ? "base" : "avx2";
+        SW_TRY(swi_exec_create(&c->lower[i], &three));
     }
-    return SW_OK;
+    one.bf16_order = SW_ORDER_TILE;
+    return c->dtype == SW_BF16 ? swi_exec_create(&c->lower[2], &one) : SW_OK;
 }
 
 /* Not fitting the memory is no verdict about the op; any other refusal is. */
 static sw_status run_case(swi_check *c, int index)
 {
     sw_status status = swi_check_begin(c, index);
-    c->isa = c->plain->target.isa;
+    c->isa = (int)c->plain->target.isa;
     if (status == SW_OK)
         status = check_case(c);
     say_once(c);
@@ -673,6 +711,19 @@ static sw_status run_case(swi_check *c, int index)
 sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), void *to,
                       uint32_t *n_checks, uint32_t *n_failures)
 {
+    uint32_t more = 0, failed = 0;
+    SW_TRY(swi_op_check(id, SW_F32, report, to, n_checks, n_failures, NULL));
+    SW_TRY(swi_op_check(id, SW_BF16, report, to, &more, &failed, NULL));
+    if (n_checks != NULL)
+        *n_checks += more;
+    if (n_failures != NULL)
+        *n_failures += failed;
+    return SW_OK;
+}
+
+sw_status swi_op_check(uint32_t id, sw_dtype dtype, void (*report)(void *to, const char *line),
+                       void *to, uint32_t *n_checks, uint32_t *n_failures, uint32_t *n_cases)
+{
     const sw_op_desc *desc = swi_op(id);
     if (desc == NULL)
         SW_FAIL(SW_INVALID, "there is no op number %u", id);
@@ -682,12 +733,13 @@ sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), v
     SW_TRY(sw_heap_alloc(&c, SW_HEAP_RECORDS, sizeof(swi_check)));
     c->id = id;
     c->desc = desc;
+    c->dtype = dtype;
     c->report = report;
     c->to = to;
     sw_status status = make_execs(c);
     for (int i = 0; status == SW_OK && i < desc->n_cases; i++)
         status = run_case(c, i);
-    if (status == SW_OK && desc->n_cases > 0) {
+    if (status == SW_OK && c->n_cases > 0) {
         /* A promise that no case puts to the test is none: an in-place flag must have been
          * tried somewhere. */
         c->spec = NULL;
@@ -707,6 +759,9 @@ sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), v
     swi_exec_free(c->apart);
     swi_exec_free(c->lower[0]);
     swi_exec_free(c->lower[1]);
+    swi_exec_free(c->lower[2]);
+    if (n_cases != NULL)
+        *n_cases = c->n_cases;
     if (n_checks != NULL)
         *n_checks = c->n_checks;
     if (n_failures != NULL)

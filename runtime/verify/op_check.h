@@ -27,6 +27,7 @@ typedef struct {
     int64_t wide_n;
     void *wide;  /* data inside of other numbers */
     bool wanted; /* gradients flow to it: a parameter. Else an input of the run */
+    bool half;   /* it becomes bf16 before the op */
     sw_param param, wide_param;
 } swi_check_operand;
 
@@ -50,7 +51,9 @@ typedef struct {
     uint32_t id;
     const sw_op_desc *desc;
     const sw_op_case *spec;
-    int index; /* of the case */
+    int index;      /* of the case */
+    sw_dtype dtype; /* SW_BF16: numbers are those of bf16, so the reference sees the same, and
+                       what is no weight becomes bf16 before the op */
     swi_check_operand in[SWI_CHECK_INPUTS];
     int n_in, n_wanted;
     uint32_t as_is; /* bit i: input i is a parameter or an input of the run, also where inputs
@@ -60,13 +63,14 @@ typedef struct {
     sw_model *model;                    /* NULL when no gradient is asked for */
     sw_optimizer *optimizer;
     sw_exec *plain, *threads, *apart; /* one thread; three; one without the in-place pass */
-    sw_exec *lower[2];                /* older instruction sets; NULL where there is none */
-    sw_isa isa;                       /* of the checks that run now, for the report */
+    sw_exec *lower[3]; /* older instruction sets, and with bf16 the other order of summation;
+                          NULL where there is none */
+    int isa;           /* of the checks that run now, for the report; 3: the other order */
     swi_check_once once[SWI_CHECK_SUBJECTS];
     struct swi_check_block *blocks; /* freed with the case */
     void (*report)(void *to, const char *line);
     void *to;
-    uint32_t n_checks, n_failures;
+    uint32_t n_checks, n_failures, n_cases;
     uint32_t taken, grad_taken[32]; /* in-place bits that some case has tried */
 } swi_check;
 
@@ -114,6 +118,9 @@ sw_status swi_check_reference(swi_check *c, double *const *in, double **out);
 
 /* Is input i's gradient computed in a run with this mask? */
 bool swi_check_wants(const swi_check *c, uint32_t only, int i);
+/* The operands of bf16 in the last run of `exec`: inputs of the op by bits, outputs after
+ * SWI_CHECK_INPUTS of them. */
+uint64_t swi_check_halves(const swi_check *c, const sw_exec *exec);
 sw_status swi_check_call_fill(swi_check *c, uint32_t flags, uint32_t only,
                               swi_check_call *call);
 /* The model as every run finds it: inputs written, nothing kept. */
@@ -126,6 +133,12 @@ sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, uint32_t on
 bool swi_check_same(const swi_check *c, const swi_check_result *a, const swi_check_result *b,
                     char *where, size_t bytes);
 
+/* Roundings to bf16 one after the other in the gradients of that run: of each result, and of
+ * each output that they read, whose powers up to the third are in slopes. */
+int swi_check_roundings(const swi_check *c, const sw_exec *exec);
+/* sw_op_check in one type; n_cases: those that have values of it. */
+sw_status swi_op_check(uint32_t id, sw_dtype dtype, void (*report)(void *to, const char *line),
+                       void *to, uint32_t *n_checks, uint32_t *n_failures, uint32_t *n_cases);
 /* Count one check; a failure is reported as "op, case: what: numbers". */
 void swi_check_say(swi_check *c, bool good, const char *what, const char *format, ...)
     SW_PRINTF(4, 5);

@@ -61,6 +61,8 @@ static sw_value operand(sw_ctx *ctx, const swi_check_use *u, int i)
     if (sliced && rank > 0)
         v = sw_slice(ctx, v, rank - 1, 1, o->type.shape.dim[rank - 1]);
     const bool as_is = (c->as_is >> i & 1u) != 0;
+    if (o->half && !as_is)
+        v = swi_cast(ctx, v, SW_BF16);
     if ((u->flags & SWI_CHECK_MADE) != 0 && o->type.dtype == SW_F32 && !as_is)
         v = sw_scale_by(ctx, v, 1.0f); /* the same bits in bytes of their own */
     if (o->wanted && !swi_check_wants(c, u->only, i))
@@ -69,20 +71,16 @@ static sw_value operand(sw_ctx *ctx, const swi_check_use *u, int i)
 }
 
 /* One use of the op; its share of the loss, or {0} without gradients. */
-static sw_value use_once(sw_ctx *ctx, const swi_check_use *u, int use)
+static sw_value use_once(sw_ctx *ctx, const swi_check_use *u, const sw_value *in, int use)
 {
     const swi_check *c = u->check;
-    sw_value in[SWI_CHECK_INPUTS], out[SWI_CHECK_OUTPUTS], loss = {0, 0};
-    for (int i = 0; i < c->n_in; i++) {
-        const int twin = (u->flags & SWI_CHECK_ONE) != 0 ? swi_check_twin(c, i) : i;
-        in[i] = twin < i ? in[twin] : operand(ctx, u, i);
-    }
+    sw_value out[SWI_CHECK_OUTPUTS], loss = {0, 0};
     sw_op_apply_all(ctx, c->id, in, c->n_in, c->spec->attrs, out);
     for (int i = 0; i < c->desc->n_out && sw_ctx_status(ctx) == SW_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "y%d.%d", i, use);
         if ((u->flags & SWI_CHECK_GIVE) != 0)
-            sw_output(ctx, name, out[i]);
+            sw_output(ctx, name, swi_cast(ctx, out[i], c->out[i].type.dtype));
         if ((u->flags & SWI_CHECK_TRAIN) == 0 || c->out[i].type.dtype != SW_F32)
             continue;
         const sw_value flat = sw_reshape(ctx, out[i], SW_SHAPE(-1));
@@ -99,9 +97,14 @@ static sw_value use_once(sw_ctx *ctx, const swi_check_use *u, int use)
 static void step(sw_ctx *ctx, void *user)
 {
     const swi_check_use *u = user;
-    sw_value loss = use_once(ctx, u, 0);
+    sw_value in[SWI_CHECK_INPUTS];
+    for (int i = 0; i < u->check->n_in; i++) {
+        const int twin = (u->flags & SWI_CHECK_ONE) != 0 ? swi_check_twin(u->check, i) : i;
+        in[i] = twin < i ? in[twin] : operand(ctx, u, i);
+    }
+    sw_value loss = use_once(ctx, u, in, 0);
     if ((u->flags & SWI_CHECK_TWICE) != 0)
-        loss = sw_add(ctx, loss, use_once(ctx, u, 1));
+        loss = sw_add(ctx, loss, use_once(ctx, u, in, 1));
     if ((u->flags & SWI_CHECK_TRAIN) == 0 || sw_ctx_status(ctx) != SW_OK)
         return;
     sw_optimizer *const o = u->check->optimizer;
@@ -305,6 +308,37 @@ static const swi_node *forward_node(const swi_check *c, const swi_trace *t)
     return NULL;
 }
 
+uint64_t swi_check_halves(const swi_check *c, const sw_exec *exec)
+{
+    const swi_trace *t = &exec->last->trace;
+    const swi_node *node = forward_node(c, t);
+    uint64_t halves = 0;
+    for (uint32_t k = 0; node != NULL && k < node->n_in + node->n_out; k++)
+        if (t->values[t->operands[node->first + k]].type.dtype == SW_BF16)
+            halves |= (uint64_t)1 << (k < node->n_in ? k : SWI_CHECK_INPUTS + k - node->n_in);
+    return halves;
+}
+
+int swi_check_roundings(const swi_check *c, const sw_exec *exec)
+{
+    const swi_trace *t = &exec->last->trace;
+    const swi_node *f = forward_node(c, t);
+    int n = 0;
+    for (uint32_t g = 0; f != NULL && g < t->n_nodes; g++) {
+        const swi_node *node = &t->nodes[g];
+        for (uint32_t k = 0;
+             node->gradient_of == (uint32_t)(f - t->nodes) + 1 && k < node->n_in + node->n_out;
+             k++) {
+            const swi_value *v = &t->values[t->operands[node->first + k]];
+            bool read = false;
+            for (uint32_t i = 0; i < f->n_out; i++)
+                read |= t->operands[f->first + f->n_in + i] == t->operands[node->first + k];
+            n += v->type.dtype == SW_BF16 ? k >= node->n_in ? 1 : 3 * read : 0;
+        }
+    }
+    return n;
+}
+
 void swi_check_taken(swi_check *c, const sw_exec *exec)
 {
     const swi_trace *t = &exec->last->trace;
@@ -429,7 +463,7 @@ static sw_status before_op(void *context, uint32_t i)
         lose(x, x->scribble);
     if (i == x->scribble_op && x->scribble != SWI_NONE && x->with_numbers) {
         const swi_storage *st = &x->p->trace.storages[x->scribble];
-        const float lost = -1000.0f;
+        const uint16_t lost = 0xc47a; /* -1000 in bf16; twice: -1003 in float32 */
         for (size_t at = 0; at + sizeof lost <= st->bytes; at += sizeof lost)
             memcpy(x->memory + st->offset + at, &lost, sizeof lost);
         memcpy(x->shadow + st->offset, x->memory + st->offset, st->bytes);
@@ -574,7 +608,8 @@ static sw_status is_unneeded(swi_check *c, const swi_program *p, prison *x, uint
     return SW_OK;
 }
 
-/* Without each saved F32 storage the gradients must change: else it was saved for nothing. */
+/* Without each saved storage of numbers the gradients must change: else it was saved for
+ * nothing. */
 static sw_status check_need(swi_check *c, const swi_program *p, prison *x, uint32_t flags,
                             const unsigned char *marks, const swi_check_result *base)
 {
@@ -583,8 +618,8 @@ static sw_status check_need(swi_check *c, const swi_program *p, prison *x, uint3
     for (uint32_t s = 0; s < t->n_storages; s++) {
         bool floats = true;
         for (uint32_t v = 0; v < t->n_values; v++)
-            floats &=
-                root_of(t, t->values[v].storage) != s || t->values[v].type.dtype == SW_F32;
+            floats &= root_of(t, t->values[v].storage) != s ||
+                      t->values[v].type.dtype == SW_F32 || t->values[v].type.dtype == SW_BF16;
         if (!lives_at(t, s, at) || (marks[s] & (NAMED | OWN)) == 0 || !floats)
             continue;
         char name[96];

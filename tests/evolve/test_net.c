@@ -254,9 +254,9 @@ SW_TEST("genomes bring their loss")
 
 /* ---- utility ----------------------------------------------------------------------------- */
 
-SW_TEST("utilities are averaged in variant 1")
+static void average(sw_dtype compute)
 {
-    sw_exec *exec = scene_exec(1);
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .compute = compute));
     sw_genome *g = scene_lenet();
     sw_net *made = scene_ready(g, &SW_OPTS(sw_net_opts, .utility = 1), exec, 1);
     const scene_batch b = scene_data(g, SW_U8, 16, 2);
@@ -276,6 +276,12 @@ SW_TEST("utilities are averaged in variant 1")
     }
     CU_ASSERT_PTR_NOT_NULL(sw_param_find(sw_net_model(made), "conv1.utility").model);
     CU_ASSERT(sw_param_find(sw_net_model(made), "fc3.utility").index != 0);
+}
+
+SW_TEST("utilities are averaged in variant 1, in both types")
+{
+    average(SW_F32);
+    average(SW_BF16);
 }
 
 /* Bits of training do not depend on whether utilities are averaged. */

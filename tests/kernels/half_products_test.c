@@ -59,7 +59,8 @@ static float chain(sw_bf16_order order, float c, const float *a, int64_t a_step,
 enum { EVEN, SPECIAL, WILD, KINDS };
 
 /* EVEN: no product over- or underflows; zeros and denormals of both signs. SPECIAL: NaN and
- * infinity in the last of `lines` lines of k numbers too. WILD: all exponents. */
+ * infinity in the last of `lines` lines of k numbers too, also at its end. WILD: all exponents.
+ */
 static void draw(float *x, int64_t lines, int64_t k, int kind, sw_dice *dice)
 {
     for (int64_t i = 0; i < lines * k; i++) {
@@ -73,7 +74,7 @@ static void draw(float *x, int64_t lines, int64_t k, int kind, sw_dice *dice)
         x[i] = sw_float_of(bits);
     }
     static const uint32_t special[] = {0x7f800001, 0x7f800000, 0xff800000, 0x7f7fffff};
-    for (int64_t i = 0; kind == SPECIAL && i < k; i += 7)
+    for (int64_t i = k - 1; kind == SPECIAL && i >= 0; i -= 7)
         x[(lines - 1) * k + i] = sw_float_of(special[sw_dice_below(dice, 4)]);
 }
 
@@ -185,11 +186,11 @@ typedef struct {
     int64_t m, n, k;
 } size3;
 
-static const size3 sizes[] = {{1, 1, 1},     {3, 5, 2},      {7, 9, 3},     {6, 16, 31},
-                              {13, 17, 32},  {29, 33, 33},   {64, 64, 64},  {65, 65, 255},
-                              {70, 130, 64}, {130, 65, 257}, {2, 70, 256},  {67, 70, 513},
-                              {8, 1, 100},   {12, 37, 65},   {5, 20, 0},    {200, 3, 300},
-                              {520, 66, 70}, {510, 70, 290}, {70, 530, 600}};
+static const size3 sizes[] = {
+    {1, 1, 1},     {3, 5, 2},      {7, 9, 3},     {6, 16, 31},  {13, 17, 32},  {29, 33, 33},
+    {64, 64, 64},  {65, 65, 255},  {40, 70, 1},   {70, 40, 3},  {70, 130, 64}, {130, 65, 257},
+    {2, 70, 256},  {67, 70, 513},  {8, 1, 100},   {12, 37, 65}, {5, 20, 0},    {200, 3, 300},
+    {520, 66, 70}, {510, 70, 290}, {70, 530, 600}};
 
 enum {
     A_HALF = 1,

@@ -1,5 +1,6 @@
 /* Reading runtime/ops/SAVED.md. Cells have alternatives, apart by "; else"; those of the second
- * cell end with conditions, "where A and B", and the third cell has a sum for each. */
+ * cell end with conditions, "where A and B", and the third and fourth cell have a sum for each.
+ */
 #include "tests/ops/contract_page.h"
 #include "runtime/ops/ops.h"
 #include <stdio.h>
@@ -22,10 +23,10 @@ static void copy_cell(char *to, size_t room, const char *from, const char *end)
 
 static bool read_row(contract_row *to, const char *line)
 {
-    char *const cells[] = {to->op, to->keeps, to->bytes, to->again, to->plain};
-    const size_t room[] = {sizeof to->op, sizeof to->keeps, sizeof to->bytes, sizeof to->again,
-                           sizeof to->plain};
-    for (int i = 0; i < 5; i++) {
+    char *const cells[] = {to->op, to->keeps, to->bytes, to->half, to->again, to->plain};
+    const size_t room[] = {sizeof to->op,   sizeof to->keeps, sizeof to->bytes,
+                           sizeof to->half, sizeof to->again, sizeof to->plain};
+    for (int i = 0; i < 6; i++) {
         const char *end = strchr(line + 1, '|');
         const char *newline = strchr(line, '\n');
         if (end == NULL || (newline != NULL && end > newline) || (size_t)(end - line) > room[i])
@@ -48,7 +49,7 @@ void contract_read(contract_page *to, const char *text)
             if (read_row(row, line))
                 to->n++;
             else if (to->error[0] == '\0')
-                snprintf(to->error, sizeof to->error, "line %d has not five cells", number);
+                snprintf(to->error, sizeof to->error, "line %d has not six cells", number);
         }
         line = strchr(line, '\n');
         line = line != NULL ? line + 1 : NULL;
@@ -274,9 +275,9 @@ bool contract_choose(const contract_row *row, const contract_use *u, contract_te
             snprintf(why, room, "'%s' is not a list of in0, [in1], out0, or nothing", keeps);
             return false;
         }
-        if (!part(row->bytes, i, bytes, sizeof bytes) || !sum_of(bytes, u, &to->bytes)) {
-            snprintf(why, room, "alternative %d of the bytes, '%s', is not a sum", i,
-                     row->bytes);
+        const char *sums = u->half ? row->half : row->bytes;
+        if (!part(sums, i, bytes, sizeof bytes) || !sum_of(bytes, u, &to->bytes)) {
+            snprintf(why, room, "alternative %d of the bytes, '%s', is not a sum", i, sums);
             return false;
         }
         if (holds)

@@ -12,7 +12,7 @@
 /* A row of the table, its cells without what stands around them. */
 typedef struct {
     int line;
-    char op[40], keeps[320], bytes[160], again[40], plain[320];
+    char op[40], keeps[320], bytes[160], half[160], again[40], plain[320];
 } contract_row;
 
 typedef struct {
@@ -27,6 +27,7 @@ typedef struct {
     int n_in, n_out; /* outputs with extras */
     const void *attrs;
     const char *name; /* of the op */
+    bool half;        /* the run computes in bf16 */
     bool held;        /* somebody else keeps the output */
     bool alone;       /* no input but the first has a gradient */
 } contract_use;

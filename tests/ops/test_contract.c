@@ -96,7 +96,8 @@ static size_t held_bytes(const swi_check *c, const seen *s, const contract_terms
 {
     size_t sum = 0;
     for (int i = 0; i < c->desc->n_out; i++)
-        if (s->type[CONTRACT_OUT + i].dtype == SW_F32 &&
+        if ((s->type[CONTRACT_OUT + i].dtype == SW_F32 ||
+             s->type[CONTRACT_OUT + i].dtype == SW_BF16) &&
             (terms->shares || (terms->kept >> (CONTRACT_OUT + i) & 1u) == 0))
             sum += sw_type_bytes(&s->type[CONTRACT_OUT + i]);
     return sum;
@@ -109,16 +110,18 @@ static void compare_use(swi_check *c, const contract_row *row, uint32_t flags, u
     char why[200], a[200], b[200];
     contract_terms terms;
     seen s;
-    const char *where = sw_textf(PAGE ":%d: %s, case %s%s%s", row->line, row->op, c->spec->name,
-                                 held ? ", output kept" : "", only == 1 ? ", in0 alone" : "");
+    const char *where =
+        sw_textf(PAGE ":%d: %s, case %s%s%s%s", row->line, row->op, c->spec->name,
+                 held ? ", output kept" : "", only == 1 ? ", in0 alone" : "",
+                 c->dtype == SW_BF16 ? ", in bf16" : "");
     if (look(c, flags, only, &s) != SW_OK) {
         fault(to, "%s: %s\n", where, sw_last_error());
         return;
     }
     const contract_use use =
         SW_INIT(.in = s.type, .out = s.type + CONTRACT_OUT, .n_in = s.n_in, .n_out = s.n_out,
-                .attrs = c->spec->attrs, .name = row->op, .held = held,
-                .alone = only == 1 || (c->n_wanted == 1 && c->in[0].wanted));
+                .attrs = c->spec->attrs, .name = row->op, .half = c->dtype == SW_BF16,
+                .held = held, .alone = only == 1 || (c->n_wanted == 1 && c->in[0].wanted));
     if (!contract_choose(row, &use, &terms, why, sizeof why)) {
         fault(to, "%s: %s\n", where, why);
         return;
@@ -154,23 +157,34 @@ static const char *bytes_kept(const seen *s, char *to, size_t room)
     return to;
 }
 
+static void open_check(swi_check *c, uint32_t id, sw_dtype dtype)
+{
+    const sw_exec_opts opts =
+        SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1, .compute = dtype);
+    *c = (swi_check){.id = id, .desc = sw_op_at(id), .dtype = dtype};
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&c->plain, &opts), SW_OK);
+}
+
 /* The row that an op without one needs, by its first case; "" where that does not run. Whoever
  * reviews it writes what plain autograd keeps. */
-static const char *propose(swi_check *c, char *to, size_t room)
+static const char *propose(uint32_t id, char *to, size_t room)
 {
-    char set[200], bytes[200];
-    const char *again = c->desc->rebuild != 0 ? "yes" : "dear";
-    seen s = {.kept = 0};
-    to[0] = '\0';
-    if (c->desc->n_cases == 0)
-        snprintf(to, room, "| %s | nothing | 0 | %s | ? |", c->desc->name, again);
-    else if (swi_check_begin(c, 0) == SW_OK &&
-             look(c, SWI_CHECK_TRAIN | SWI_CHECK_MADE, SWI_CHECK_ALL, &s) == SW_OK)
-        snprintf(to, room, "| %s | %s | %s | %s | ? |", c->desc->name,
-                 contract_set(s.kept, s.there, set, sizeof set),
-                 bytes_kept(&s, bytes, sizeof bytes), again);
-    if (c->desc->n_cases > 0)
-        swi_check_end(c);
+    static swi_check c;
+    char set[200] = "nothing", bytes[2][200] = {"0", "0"};
+    const sw_op_desc *d = sw_op_at(id);
+    bool runs = true;
+    for (int half = 0; half < 2 && d->n_cases > 0; half++) {
+        seen s = {.kept = 0};
+        open_check(&c, id, half ? SW_BF16 : SW_F32);
+        runs &= swi_check_begin(&c, 0) == SW_OK &&
+                look(&c, SWI_CHECK_TRAIN | SWI_CHECK_MADE, SWI_CHECK_ALL, &s) == SW_OK;
+        contract_set(s.kept, s.there, set, sizeof set);
+        bytes_kept(&s, bytes[half], sizeof bytes[half]);
+        swi_check_end(&c);
+        sw_exec_destroy(c.plain);
+    }
+    snprintf(to, runs ? room : 1, "| %s | %s | %s | %s | %s | ? |", d->name, set, bytes[0],
+             bytes[1], d->rebuild != 0 ? "yes" : "dear");
     return to;
 }
 
@@ -194,52 +208,55 @@ static bool leaves_unread(const sw_op_desc *d, const sw_op_case *c)
     return d->unread(&info, -1) != 0;
 }
 
-static void compare_op(const contract_page *page, uint32_t id, faults *to)
+/* Every case, as the row says it for numbers of this type. */
+static void compare_cases(const contract_row *row, uint32_t id, sw_dtype dtype, faults *to)
 {
     static swi_check c;
-    char missing[600];
-    c = (swi_check){.id = id, .desc = sw_op_at(id)};
-    const contract_row *row = contract_find(page, c.desc->name);
-    if (sw_exec_create(&c.plain, &SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1)) != SW_OK) {
-        fault(to, "%s\n", sw_last_error());
-        return;
-    }
+    open_check(&c, id, dtype);
+    c.as_is = contract_there(row);
+    for (int i = 0; i < c.desc->n_cases; i++)
+        if (!leaves_unread(c.desc, &c.desc->cases[i])) {
+            const uint32_t use = SWI_CHECK_TRAIN | SWI_CHECK_MADE;
+            if (swi_check_begin(&c, i) != SW_OK) {
+                fault(to, "%s, case %d: %s\n", row->op, i, sw_last_error());
+            } else if (c.n_wanted > 0) {
+                compare_use(&c, row, use, SWI_CHECK_ALL, to);
+                if (c.desc->view == NULL)
+                    compare_use(&c, row, use | SWI_CHECK_HELD, SWI_CHECK_ALL, to);
+                if (contract_asks_who(row) && c.in[0].wanted)
+                    compare_use(&c, row, use, 1, to);
+            }
+            swi_check_end(&c);
+        }
+    sw_exec_destroy(c.plain);
+}
+
+static void compare_op(const contract_page *page, uint32_t id, faults *to)
+{
+    char missing[800];
+    const sw_op_desc *d = sw_op_at(id);
+    const contract_row *row = contract_find(page, d->name);
     if (row == NULL) {
         fault(to,
               PAGE ": a row is missing (STEPWELL_WRITE_PAGES=1 writes it, by the first case): "
                    "%s\n",
-              propose(&c, missing, sizeof missing));
-    } else {
-        c.as_is = contract_there(row);
-        /* All that gradient kernels may read stands on the page in some alternative, also
-         * where no case shows it. */
-        for (int g = 0; g < c.desc->n_grads; g++)
-            for (int k = 0; k < c.desc->grads[g].n_operands; k++) {
-                const uint32_t kind = SWI_OPERAND_KIND(c.desc->grads[g].operands[k]);
-                if (kind == SW_DOUT(0))
-                    continue;
-                const char *name = sw_textf("%s%u", kind == SW_IN(0) ? "in" : "out",
-                                            SWI_OPERAND_INDEX(c.desc->grads[g].operands[k]));
-                if (strstr(row->keeps, name) == NULL)
-                    fault(to, PAGE ":%d: %s: gradient %d names %s\n", row->line, row->op, g,
-                          name);
-            }
-        for (int i = 0; i < c.desc->n_cases; i++)
-            if (!leaves_unread(c.desc, &c.desc->cases[i])) {
-                const uint32_t use = SWI_CHECK_TRAIN | SWI_CHECK_MADE;
-                if (swi_check_begin(&c, i) != SW_OK) {
-                    fault(to, "%s, case %d: %s\n", row->op, i, sw_last_error());
-                } else if (c.n_wanted > 0) {
-                    compare_use(&c, row, use, SWI_CHECK_ALL, to);
-                    if (c.desc->view == NULL)
-                        compare_use(&c, row, use | SWI_CHECK_HELD, SWI_CHECK_ALL, to);
-                    if (contract_asks_who(row) && c.in[0].wanted)
-                        compare_use(&c, row, use, 1, to);
-                }
-                swi_check_end(&c);
-            }
+              propose(id, missing, sizeof missing));
+        return;
     }
-    sw_exec_destroy(c.plain);
+    /* All that gradient kernels may read stands on the page in some alternative, also where no
+     * case shows it. */
+    for (int g = 0; g < d->n_grads; g++)
+        for (int k = 0; k < d->grads[g].n_operands; k++) {
+            const uint32_t kind = SWI_OPERAND_KIND(d->grads[g].operands[k]);
+            if (kind == SW_DOUT(0))
+                continue;
+            const char *name = sw_textf("%s%u", kind == SW_IN(0) ? "in" : "out",
+                                        SWI_OPERAND_INDEX(d->grads[g].operands[k]));
+            if (strstr(row->keeps, name) == NULL)
+                fault(to, PAGE ":%d: %s: gradient %d names %s\n", row->line, row->op, g, name);
+        }
+    compare_cases(row, id, SW_F32, to);
+    compare_cases(row, id, SW_BF16, to);
 }
 
 /* `only`: one op; NULL: all, and every row. */
@@ -290,13 +307,8 @@ static const char *behind_line(const char *text, int line)
 /* The row of the op `id`, after the line of the page. */
 static void write_row(uint32_t id, const char *text, int line)
 {
-    static swi_check c;
-    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1);
-    char row[600];
-    c = (swi_check){.id = id, .desc = sw_op_at(id)};
-    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&c.plain, &opts), SW_OK);
-    propose(&c, row, sizeof row);
-    sw_exec_destroy(c.plain);
+    char row[800];
+    propose(id, row, sizeof row);
     FILE *file = fopen(sw_textf("%s/" PAGE, sw_source_root()), "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     const char *rest = behind_line(text, line);
@@ -358,28 +370,34 @@ static void check_planted(const char *text, const planted *p)
 SW_TEST("planted rows are found")
 {
     static const planted rows[] = {
-        {"swish", "| swish | out0 | 4 | yes | 8 |\n", "gradient 0 names in0"},
-        {"swish", "| swish | in0 | 8 | yes | 8 |\n",
+        {"swish", "| swish | out0 | 4 | 2 | yes | 8 |\n", "gradient 0 names in0"},
+        {"swish", "| swish | in0 | 8 | 2 | yes | 8 |\n",
          "case one: the page says 8 bytes, the death witness leaves 4 alive"},
-        {"swish", "| swish | in0 | 4 | yes | 8 |\n| swish | in0 | 4 | yes | 8 |\n",
+        {"swish", "| swish | in0 | 4 | 2 | yes | 8 |\n| swish | in0 | 4 | 2 | yes | 8 |\n",
          "swish has two rows"},
         {"swish", "",
          "a row is missing (STEPWELL_WRITE_PAGES=1 writes it, by the first case): | swish | "
-         "in0 | 4 of in0 | yes | ? |"},
-        {"swish", "| swish | in0, in1 | 4 | yes | 8 |\n| swiss | in0 | 4 | yes | 8 |\n",
+         "in0 | 4 of in0 | 2 of in0 | yes | ? |"},
+        {"swish", "| swish | in0 | 4 | 4 | yes | 8 |\n",
+         "case one, in bf16: the page says 4 bytes, the death witness leaves 2 alive"},
+        {"swish", "| swish | in0, in1 | 4 | 2 | yes | 8 |\n| swiss | in0 | 4 | 2 | yes | 8 |\n",
          "swiss is no op with a gradient"},
-        {"swish", "| swish | in0 | 4 per head | yes | 8 |\n", "is not a sum"},
-        {"swish", "| swish | in0 where it rains | 4 | yes | 8 |\n", "'it rains'"},
-        {"swish", "| swish | in0 | 4 |\n", "has not five cells"},
-        {"mul", "| mul | in1 | 4 of in1 | yes | 8 |\n", "its gradient reads in0, in1"},
-        {"mul", "| mul | in0, in1, out0 | 4 of in0 + 4 of in1 | yes | 8 |\n",
+        {"swish", "| swish | in0 | 4 per head | 2 | yes | 8 |\n", "is not a sum"},
+        {"swish", "| swish | in0 where it rains | 4 | 2 | yes | 8 |\n", "'it rains'"},
+        {"swish", "| swish | in0 | 4 |\n", "has not six cells"},
+        {"mul", "| mul | in1 | 4 of in1 | 2 of in1 | yes | 8 |\n",
+         "its gradient reads in0, in1"},
+        {"mul",
+         "| mul | in0, in1, out0 | 4 of in0 + 4 of in1 | 2 of in0 + 2 of in1 | yes | 8 |\n",
          "in0, in1, out0 is kept, its gradient reads in0, in1"},
-        {"relu", "| relu | out1 | 1/8 | yes | 4 |\n", "names out0"},
+        {"relu", "| relu | out1 | 1/8 | 1/8 | yes | 4 |\n", "names out0"},
         {"relu",
-         "| relu | out0 where the output is kept anyway; else out1 | 0; else 1/4 | yes | 4 |\n",
+         "| relu | out0 where the output is kept anyway; else out1 | 0; else 1/4 | 0; else 1/8 "
+         "| yes | 4 |\n",
          "case matrix: the page says 47 bytes, the death witness leaves 24 alive"},
         {"tanh",
-         "| tanh | out0 where the output is kept anyway; else out0 | 4; else 4 | yes | 4 |\n",
+         "| tanh | out0 where the output is kept anyway; else out0 | 4; else 4 | 2; else 2 | "
+         "yes | 4 |\n",
          "output kept: the page says"},
     };
     const char *text = page_text();

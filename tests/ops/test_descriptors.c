@@ -4,6 +4,7 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/poison.h"
 #include "runtime/exec/exec.h"
+#include "runtime/verify/op_check.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"
 
@@ -22,29 +23,34 @@ static void keep(void *to, const char *line)
     snprintf(l->all + used, sizeof l->all - used, "%s\n", line);
 }
 
-SW_TEST("every case of every op passes")
+/* In float32 and in bf16; a case without a number of bf16 counts as float32 alone. */
+SW_TEST("every case of every op passes, in both types")
 {
-    unsigned n_ops = 0, n_cases = 0, n_all = 0;
+    unsigned n_ops = 0, n_all = 0, n_cases[2] = {0, 0};
     for (uint32_t id = 0; sw_op_at(id) != NULL; id++) {
         const sw_op_desc *d = sw_op_at(id);
-        lines report = {{0}, {0}};
-        uint32_t n_checks = 0, n_failures = 0;
         if (strncmp(d->name, "planted.", 8) == 0)
             continue; /* registered by the tests below */
         if (d->n_cases == 0) {
-            CU_ASSERT_EQUAL(sw_op_check(id, keep, &report, NULL, NULL), SW_INVALID);
+            CU_ASSERT_EQUAL(sw_op_check(id, keep, NULL, NULL, NULL), SW_INVALID);
             continue;
         }
-        SW_CHECK(sw_op_check(id, keep, &report, &n_checks, &n_failures) == SW_OK, "%s: %s",
-                 d->name, sw_last_error());
-        SW_CHECK(n_failures == 0, "%u of %u failed:\n%s", n_failures, n_checks, report.all);
-        SW_CHECK(n_checks >= 5u * (unsigned)d->n_cases, "%s: only %u checks", d->name,
-                 n_checks);
+        for (int half = 0; half < 2; half++) {
+            lines report = {{0}, {0}};
+            uint32_t n_checks = 0, n_failures = 0, cases = 0;
+            SW_CHECK(swi_op_check(id, half ? SW_BF16 : SW_F32, keep, &report, &n_checks,
+                                  &n_failures, &cases) == SW_OK,
+                     "%s: %s", d->name, sw_last_error());
+            SW_CHECK(n_failures == 0, "%u of %u failed:\n%s", n_failures, n_checks, report.all);
+            SW_CHECK(n_checks >= 5u * cases, "%s: only %u checks", d->name, n_checks);
+            n_cases[half] += cases;
+            n_all += n_checks;
+        }
         n_ops++;
-        n_cases += (unsigned)d->n_cases;
-        n_all += n_checks;
     }
-    sw_note("%u ops, %u cases, %u checks", n_ops, n_cases, n_all);
+    sw_note("%u ops, %u cases, %u of them in float32 alone, %u checks", n_ops, n_cases[0],
+            n_cases[0] - n_cases[1], n_all);
+    CU_ASSERT(n_cases[1] >= 300);
 }
 
 /* An op without a case is checked by no one. Only what cannot be used from a step function may

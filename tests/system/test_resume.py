@@ -11,7 +11,7 @@ import resource
 import shutil
 import signal
 
-from frame import FULL, PROGRAM, STEADY, Run, check, get, main, put, put_idx, raw, refused, run, said, signals, test, wait_until
+from frame import FULL, PROGRAM, STEADY, Run, Skip, check, get, main, put, put_idx, raw, refused, run, said, signals, test, wait_until
 from resume.resume_scene import text_of_letters, told
 
 FILES = "--save-params P --save-best B --metrics M.jsonl"
@@ -106,6 +106,25 @@ def models():
 def language_model():
     put("text", text_of_letters(3000))
     go_on(1, (GPT, "--threads 2"), (f"{GPT} --optimizer adafactor", "", "--immediate"), (f"{GPT} --accumulate 2", "--no-chunks", "--threads 3"))
+
+
+HALF = "--precision bf16 --bf16-order"
+
+
+@test("runs in bf16 go on without FMA")
+def half():
+    """Nets of products and pointwise ops: the kernels of float32, as those of images and attention, have other bits there."""
+    go_on(2, (f"{MLP} {HALF} tile", "", "--isa base --threads 2"), (f"{SWISH} {HALF} pair", "--isa base", ""),
+          (f"{MLP} {HALF} pair --state 8bit", "--isa base", "--immediate"), (f"{SWISH} {HALF} tile", "", "--isa base"))
+
+
+@test("runs in tile order go on from AVX2 to AVX-512")
+def half_wide():
+    if run("train --quiet --model mlp --synthetic-n 100 --steps 1 --isa avx512", None).status:
+        raise Skip("the processor has no AVX-512")
+    put("text", text_of_letters(3000))
+    go_on(3, (f"{LENET} {HALF} tile", "--isa avx2", "--isa avx512 --threads 2"), (f"{GPT} {HALF} tile", "--isa avx512", "--isa avx2"),
+          (f"{MLP} {HALF} tile --state 8bit", "--isa avx2", "--isa avx512"), (f"{MBCONV} {HALF} tile", "--isa avx2", "--isa avx512"))
 
 
 @test("every optimizer goes on")

@@ -112,13 +112,17 @@ def without_key_bias(tensors):
     return kept
 
 
-def gpt():
-    net, states = gpt_net.Net(2, 48, 3, 23, 61), [12345]
+def texts():
+    states = [12345]
     for _ in range(STEPS * 5 * 23):
         states.append((states[-1] * 1103515245 + 12345) % 2**32)
-    batches = [(ids, (ids * 7 + 3) % 61) for ids in (np.array(states[1:]) // 2**16 % 256 % 61).reshape(STEPS, 5, 23)]
+    return [(ids.astype("uint8"), ((ids * 7 + 3) % 61).astype("uint8")) for ids in (np.array(states[1:]) // 2**16 % 256 % 61).reshape(STEPS, 5, 23)]
+
+
+def gpt():
+    net = gpt_net.Net(2, 48, 3, 23, 61)
     with ToolSide("gpt", [(sw.SW_U8, (23,))] * 2, 61, counts=(2, 48, 3, 23), kind="adamw", lr=1e-3, weight_decay=0.1, keep_gradients=1) as side:
-        return compare("gpt", side, None, net, gpt_net.adamw(net), [(ids.astype("uint8"), after.astype("uint8")) for ids, after in batches],
+        return compare("gpt", side, None, net, gpt_net.adamw(net), texts(),
                        lambda net, ids, after: (net.loss(ids.long(), after.long()), None), keep=without_key_bias)
 
 
@@ -134,6 +138,54 @@ def mbconv():
         with ToolSide("mbconv", [(sw.SW_U8, shape), (sw.SW_U8, ())], 10, factors=(width, depth), kind="sgd", lr=2e-3, momentum=0.9, keep_gradients=1) as side:
             good &= compare(f"mbconv, batch {batch}, {channels}x{size}x{size}, width {width}, depth {depth}", side, None, net,
                             torch.optim.SGD(net.parameters(), lr=2e-3, momentum=0.9), batches, classes(side))
+    return good
+
+
+# ---- bf16 ------------------------------------------------------------------------------------
+
+
+def halves():
+    """Five steps in bf16, in both orders, beside torch.autocast on float32 parameters and beside float64, each from its own parameters on the same batches.
+
+    Autocast rounds about as often as we do (weight gradients too, norms and residual sums not), so after each step the parameters have moved about as far from
+    where float64 moves them: of all tensors together and of the worst one, at most twice as far, which is four times as many roundings, and at least a quarter as
+    far, or it was not bf16. Rounding turns relu and maxima over as well, so the distance itself, 3 % of the way for mlp, says less. A row's loss has at most ROUNDINGS
+    that are apart from each other, of 2^-8 / sqrt(3) each, and the mean over rows has the root of their number less of it."""
+    good, roundings = True, 100
+    text = [(sw.SW_U8, (23,))] * 2
+    images = [(sw.SW_U8, (1, 28, 28)), (sw.SW_U8, ())]
+    for name, fields, classes, counts, batches, make in [
+        ("mlp", images, 10, (), list(digits(128)), lambda: Digits(False, 784, 128, 64, 10)),
+        ("lenet5", images, 10, (), list(digits(128)), lambda: Digits(True, 256, 120, 84, 10)),
+        ("gpt", text, 61, (2, 48, 3, 23), texts(), lambda: gpt_net.Net(2, 48, 3, 23, 61)),
+    ]:
+        for order in (sw.SW_ORDER_PAIR, sw.SW_ORDER_TILE):
+            with ToolSide(name, fields, classes, counts=counts, order=order, kind="sgd", lr=0.05) as side:
+                begin, ratios, apart = side.tensors(), [], []
+                nets = [make(), make().double()]
+                for net in nets:
+                    net.load_state_dict(begin)
+                for number, batch in enumerate(batches[:5]):
+                    side.run(None, batch, step=number)
+                    x, labels = (torch.from_numpy(b) for b in batch)
+                    losses = [sw.get(sw.sw_metric_get, side.exec, "loss")]
+                    for net, dtype in zip(nets, (torch.float32, torch.float64)):
+                        net.zero_grad()
+                        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.float32):
+                            loss = net.loss(x.long(), labels.long()) if name == "gpt" else F.cross_entropy(net(x.to(dtype) * side.scale + side.shift), labels.long())
+                        loss.backward()
+                        losses.append(loss.item())
+                        torch.optim.SGD(net.parameters(), lr=0.05).step()
+                    ours, cast, exact = ({n: t[n].detach().double() - begin[n].double() for n in begin} for t in [side.tensors(), *(net.state_dict() for net in nets)])
+                    far = [[worst({"all": torch.cat([t.flatten() for t in moved.values()])}, {"all": torch.cat([t.flatten() for t in exact.values()])})[0],
+                            worst(moved, exact)[0]] for moved in (ours, cast)]
+                    ratios += [a / b for a, b in zip(*far)]
+                    apart.append(abs(losses[0] - losses[2]) / losses[2])
+                bound = 2**-8 * (roundings / 3 / labels.numel()) ** 0.5
+                right = max(ratios) <= 2 and min(ratios) >= 0.25 and max(apart) <= bound
+                print(f"{name} in bf16, {order.name}: {min(ratios):.2f} to {max(ratios):.2f} times as far from float64 as autocast, {far[0][0]:.1e} after 5 steps; losses "
+                      f"{max(apart):.1e}, bound {bound:.1e}{'' if right else '  TOO FAR'}")
+                good &= right
     return good
 
 
@@ -299,5 +351,5 @@ def optimizers():
 if __name__ == "__main__":
     torch.manual_seed(0)
     torch.set_num_threads(2)
-    cases = [case for case in (models, gpt, mbconv, norms, optimizers) if len(sys.argv) < 2 or case.__name__ == sys.argv[1]]
+    cases = [case for case in (models, gpt, mbconv, halves, norms, optimizers) if len(sys.argv) < 2 or case.__name__ == sys.argv[1]]
     sys.exit(0 if all([case() for case in cases]) else 1)

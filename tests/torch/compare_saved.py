@@ -99,7 +99,7 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as page:
         rows = [line.strip().strip("|").split(" | ") for line in page if line.startswith("| ")]
     for row in rows[1:]:
-        fault = check(row[4].strip()) if len(row) == 5 else "a row must have five cells"
+        fault = check(row[5].strip()) if len(row) == 6 else "a row must have six cells"
         n += 1
         if fault is not None:
             faults += 1

@@ -59,9 +59,11 @@ class Side:
 class ToolSide(Side):
     """The same of a model of the program (nets.c)."""
 
-    def __init__(self, model, fields, classes, counts=(), factors=(-1.0, -1.0), budget=None, **optimizer):
+    def __init__(self, model, fields, classes, counts=(), factors=(-1.0, -1.0), budget=None, order=None, **optimizer):
+        """order: of the sums of products in bf16."""
         lib, pixels = sw.library(), (ctypes.c_float * 2)()
-        self.exec = sw.make(sw.sw_exec_create, sw.sw_exec_opts(threads=2, budget=budget))
+        half = {} if order is None else {"compute": sw.SW_BF16, "bf16_order": order}
+        self.exec = sw.make(sw.sw_exec_create, sw.sw_exec_opts(threads=2, budget=budget, **half))
         info = sw.sw_dataset_info(n_classes=classes, n_fields=2, name="drawn", field=[sw.sw_array(dtype=t, shape=s) for t, s in fields])
         opts = sw.sw_optimizer_opts(**optimizer)
         lib.net_new.restype, lib.net_free.argtypes = ctypes.POINTER(ctypes.c_void_p), [ctypes.c_void_p]
