@@ -535,7 +535,7 @@ static uint32_t same_state(const sw_net *net, const swi_entry *p, const char *su
     return SWI_NONE;
 }
 
-/* What carry_tensor does, for one element. */
+/* The element that carry_tensor takes. */
 static int64_t origin_of(const void *context, int64_t i)
 {
     const swi_carry *m = context;
