@@ -72,7 +72,8 @@ typedef struct {
     const swi_net *net[2];
     const sw_model *model[2];
     uint32_t which; /* the model's place in the arguments */
-    uint32_t *twin; /* by entry of `to`: that of `from`; SWI_NONE: scales of a state in 8 bits */
+    uint32_t
+        *twin; /* by entry of `to`: that of `from`; SWI_NONE: scales of a state in 8 bits */
     bool approximate, exact;
     uint32_t *parent, n_axes;     /* of axes */
     unsigned char *resized;       /* by the root of a class of axes */
